@@ -94,8 +94,8 @@ bool pq_is_empty(const struct pq_args *args)
 }
 
 /* Return true if the first and the last element are less than `most` apart. */
-static bool has_span(const struct pq_args *args, const ptrdiff_t *strides, bool blocks,
-                     ptrdiff_t most)
+static bool fits_span(const struct pq_args *args, const ptrdiff_t *strides, bool blocks,
+                      ptrdiff_t most)
 {
     const ptrdiff_t *const block = blocks ? args->block : NULL;
     ptrdiff_t span = 0;
@@ -123,12 +123,12 @@ enum pq_status pq_check_array(const struct pq_args *args, const struct pq_array 
         return PQ_ERR_NULL;
     }
     if (array->bit_strides != NULL && !blocks) {
-        return has_span(args, array->bit_strides, false, MOST_BITS) ? PQ_OK : PQ_ERR_SHAPE;
+        return fits_span(args, array->bit_strides, false, MOST_BITS) ? PQ_OK : PQ_ERR_SHAPE;
     }
     if (args->ndim > 0 && array->strides == NULL) {
         return PQ_ERR_NULL;
     }
-    return has_span(args, array->strides, blocks, MOST) ? PQ_OK : PQ_ERR_SHAPE;
+    return fits_span(args, array->strides, blocks, MOST) ? PQ_OK : PQ_ERR_SHAPE;
 }
 
 /* ---- layouts ---- */
@@ -146,7 +146,7 @@ static bool is_permutation(const unsigned char *order, int n)
     return true;
 }
 
-static bool makes_sense(const struct pq_args *args, const struct pq_layout *layout)
+static bool is_valid_layout(const struct pq_args *args, const struct pq_layout *layout)
 {
     const int word = layout->word_bits;
     const bool words = word == 8 || word == 16 || word == 32 || word == 64;
@@ -158,8 +158,8 @@ static bool makes_sense(const struct pq_args *args, const struct pq_layout *layo
 }
 
 /* Return true if streams begin at a byte and offsets of their words do not overflow. */
-static bool is_within(const struct pq_args *args, const struct pq_array *array,
-                      const struct pq_layout *layout)
+static bool streams_fit(const struct pq_args *args, const struct pq_array *array,
+                        const struct pq_layout *layout)
 {
     ptrdiff_t shape[PQ_MAX_NDIM], strides[PQ_MAX_NDIM];
     struct pq_args words = *args;
@@ -176,7 +176,7 @@ static bool is_within(const struct pq_args *args, const struct pq_array *array,
         }
     }
     words.shape = shape;
-    return has_span(&words, strides, false, MOST_BITS);
+    return fits_span(&words, strides, false, MOST_BITS);
 }
 
 PQ_NOINLINE enum pq_status check_layout(const struct pq_args *args,
@@ -197,8 +197,8 @@ PQ_NOINLINE enum pq_status check_layout(const struct pq_args *args,
         !(layout->bits == 0 || layout->bits == all || part)) {
         return PQ_ERR_TYPE;
     }
-    return makes_sense(args, layout) && is_within(args, array, layout) ? PQ_OK
-                                                                       : PQ_ERR_SHAPE;
+    return is_valid_layout(args, layout) && streams_fit(args, array, layout) ? PQ_OK
+                                                                             : PQ_ERR_SHAPE;
 }
 
 static enum pq_status check_side(const struct pq_args *args, const struct pq_array *array,
@@ -218,14 +218,14 @@ static bool may_have_bits(const struct pq_array *array, const struct pq_layout *
 }
 
 /* Return true if scales and zero points have valid types and no bit strides. */
-static bool are_parameters(const struct pq_args *args)
+static bool has_valid_param_types(const struct pq_args *args)
 {
     return pq_type_info(args->scale.type) != NULL && args->scale.bit_strides == NULL &&
            (args->zero.data == NULL || args->zero.bit_strides == NULL);
 }
 
 /* Return the more important status: PQ_ERR_NULL first, then the first error. */
-static enum pq_status worse(enum pq_status status, enum pq_status other)
+static enum pq_status more_important(enum pq_status status, enum pq_status other)
 {
     return status == PQ_OK || other == PQ_ERR_NULL ? other : status;
 }
@@ -233,12 +233,12 @@ static enum pq_status worse(enum pq_status status, enum pq_status other)
 static enum pq_status check_arrays(const struct pq_args *args, bool scaled)
 {
     enum pq_status status = check_side(args, &args->in, args->in_layout);
-    status = worse(status, check_side(args, &args->out, args->out_layout));
+    status = more_important(status, check_side(args, &args->out, args->out_layout));
     if (scaled) {
-        status = worse(status, pq_check_array(args, &args->scale, true));
+        status = more_important(status, pq_check_array(args, &args->scale, true));
     }
     if (scaled && args->zero.data != NULL) {
-        status = worse(status, pq_check_array(args, &args->zero, true));
+        status = more_important(status, pq_check_array(args, &args->zero, true));
     }
     return status;
 }
@@ -256,7 +256,7 @@ enum pq_status pq_check_call(const struct pq_args **given, struct pq_args *room,
     }
     const bool types = may_have_bits(&args->in, args->in_layout) &&
                        may_have_bits(&args->out, args->out_layout) &&
-                       (!scaled || are_parameters(args));
+                       (!scaled || has_valid_param_types(args));
     return types ? PQ_OK : PQ_ERR_TYPE;
 }
 
@@ -297,7 +297,7 @@ struct grid {
 };
 
 /* Describe the zero points. Return false if the array has no elements. */
-static bool make_grid(struct grid *grid, const struct pq_args *args)
+static bool init_grid(struct grid *grid, const struct pq_args *args)
 {
     int n = 0;
     for (int d = args->ndim - 1; d >= 0; d--) {
@@ -329,8 +329,8 @@ static bool make_grid(struct grid *grid, const struct pq_args *args)
 /* Call `look` for each row of dimension 0, until it returns false. */
 typedef bool look_fn(void *what, struct pq_params row, size_t n);
 
-static bool for_rows(const struct grid *grid, const struct pq_array *zero, look_fn *look,
-                     void *what)
+static bool for_each_zero_row(const struct grid *grid, const struct pq_array *zero,
+                              look_fn *look, void *what)
 {
     ptrdiff_t index[PQ_MAX_NDIM];
     memset(index, 0, (size_t)grid->ndim * sizeof *index);
@@ -361,7 +361,7 @@ struct bounds {
 
 /* Check one zero point after the other. A uint64 beyond int64 is out of range, and so is a
  * narrow float other than 0. */
-static bool look_at_each(void *what, struct pq_params row, size_t n)
+static bool check_each_zero(void *what, struct pq_params row, size_t n)
 {
     struct bounds *const bounds = what;
     for (size_t i = 0; i < n; i++, row.data += row.stride) {
@@ -414,7 +414,7 @@ enum { PIECE = 8192, LINES = 4 };
         return all <= (uint64_t)bounds->hi - (uint64_t)bounds->lo;                         \
     }
 
-static bool look_at_bits(void *what, struct pq_params row, size_t n)
+static bool or_zero_bits(void *what, struct pq_params row, size_t n)
 {
     const struct bounds *const bounds = what;
     switch (pq_bits_of(row.type)) {
@@ -431,7 +431,7 @@ static bool look_at_bits(void *what, struct pq_params row, size_t n)
 #undef OR_ROW
 
 /* Return true if [lo, hi] contains every value of the type, else clip the bounds to it. */
-static bool holds_all(const struct pq_type_info *info, struct bounds *bounds)
+static bool range_contains_type(const struct pq_type_info *info, struct bounds *bounds)
 {
     const bool low = info->lowest >= bounds->lo;
     const bool high = bounds->hi >= 0 && info->highest <= (uint64_t)bounds->hi;
@@ -455,20 +455,20 @@ static uint64_t power_of_two(uint64_t v)
 }
 
 /* Return true if all zero points are within the bounds, else set `outside`. */
-static bool are_within(const struct pq_args *args, struct bounds *bounds)
+static bool zeros_are_within(const struct pq_args *args, struct bounds *bounds)
 {
     struct grid grid;
-    if (!make_grid(&grid, args)) {
+    if (!init_grid(&grid, args)) {
         return true;
     }
     if (grid.ndim == 1 && grid.count[0] == 1) { /* the usual case */
         const struct pq_params one = {args->zero.data, 0, args->zero.type,
                                       args->zero.swapped};
-        return look_at_each(bounds, one, 1);
+        return check_each_zero(bounds, one, 1);
     }
     const enum pq_type type = args->zero.type;
     struct bounds part = *bounds;
-    if (pq_is_integer(type) && holds_all(pq_type_info(type), &part)) {
+    if (pq_is_integer(type) && range_contains_type(pq_type_info(type), &part)) {
         return true;
     }
     if (pq_is_integer(type) && pq_bits_of(type) >= 8 && !args->zero.swapped &&
@@ -476,11 +476,11 @@ static bool are_within(const struct pq_args *args, struct bounds *bounds)
         /* The loop over single elements checks the rest of other ranges. */
         const uint64_t count = (uint64_t)part.hi - (uint64_t)part.lo + 1;
         part.hi = (int64_t)((uint64_t)part.lo + power_of_two(count) - 1);
-        if (for_rows(&grid, &args->zero, look_at_bits, &part)) {
+        if (for_each_zero_row(&grid, &args->zero, or_zero_bits, &part)) {
             return true;
         }
     }
-    return for_rows(&grid, &args->zero, look_at_each, bounds);
+    return for_each_zero_row(&grid, &args->zero, check_each_zero, bounds);
 }
 
 /* Bounds for values of uint64. The result for negative zero points is undefined. */
@@ -488,7 +488,7 @@ struct unsigned_bounds {
     uint64_t lo, hi, outside;
 };
 
-static bool look_at_unsigned(void *what, struct pq_params row, size_t n)
+static bool check_unsigned_zeros(void *what, struct pq_params row, size_t n)
 {
     struct unsigned_bounds *const bounds = what;
     for (size_t i = 0; i < n; i++, row.data += row.stride) {
@@ -506,8 +506,9 @@ bool pq_unsigned_zeros_fit(const struct pq_args *args, uint64_t lo, uint64_t hi,
 {
     struct unsigned_bounds bounds = {lo, hi, 0};
     struct grid grid;
-    const bool within = args->zero.data == NULL || !make_grid(&grid, args) ||
-                        for_rows(&grid, &args->zero, look_at_unsigned, &bounds);
+    const bool within =
+        args->zero.data == NULL || !init_grid(&grid, args) ||
+        for_each_zero_row(&grid, &args->zero, check_unsigned_zeros, &bounds);
     *outside = bounds.outside;
     return within;
 }
@@ -515,7 +516,7 @@ bool pq_unsigned_zeros_fit(const struct pq_args *args, uint64_t lo, uint64_t hi,
 bool pq_zeros_fit(const struct pq_args *args, int64_t lo, int64_t hi)
 {
     struct bounds bounds = {lo, hi, 0};
-    return args->zero.data == NULL || are_within(args, &bounds);
+    return args->zero.data == NULL || zeros_are_within(args, &bounds);
 }
 
 int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t *outside)
@@ -532,7 +533,7 @@ int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t 
         return 0;
     }
     struct bounds bounds = {lo, hi, 0};
-    const bool within = are_within(args, &bounds);
+    const bool within = zeros_are_within(args, &bounds);
     *outside = bounds.outside;
     return within;
 }

@@ -44,7 +44,7 @@ static uint64_t saved_registers(void)
 #  endif
 }
 
-static int has_all(uint64_t bits, uint64_t required)
+static int has_all_bits(uint64_t bits, uint64_t required)
 {
     return (bits & required) == required;
 }
@@ -59,9 +59,10 @@ static int has_avx512(void)
     const uint32_t vbmi = 1u << 1, gfni = 1u << 8;                            /* 7, ECX */
     const uint32_t bf16 = 1u << 5;                                            /* 7.1, EAX */
     const struct regs leaf_7 = cpuid(7, 0);
-    return has_all(saved_registers(), ZMM) && has_all(leaf_7.ebx, f | dq | bw | vl) &&
-           has_all(leaf_7.ecx, vbmi | gfni) && leaf_7.eax >= 1 &&
-           has_all(cpuid(7, 1).eax, bf16);
+    return has_all_bits(saved_registers(), ZMM) &&
+           has_all_bits(leaf_7.ebx, f | dq | bw | vl) &&
+           has_all_bits(leaf_7.ecx, vbmi | gfni) && leaf_7.eax >= 1 &&
+           has_all_bits(cpuid(7, 1).eax, bf16);
 }
 
 unsigned pq_cpu_isas(void)
@@ -69,8 +70,8 @@ unsigned pq_cpu_isas(void)
     const uint32_t fma = 1u << 12, osxsave = 1u << 27, avx = 1u << 28, f16c = 1u << 29;
     const uint32_t avx2 = 1u << 5;
 
-    if (cpuid(0, 0).eax < 7 || !has_all(cpuid(1, 0).ecx, fma | osxsave | avx | f16c) ||
-        !has_all(saved_registers(), YMM) || !has_all(cpuid(7, 0).ebx, avx2)) {
+    if (cpuid(0, 0).eax < 7 || !has_all_bits(cpuid(1, 0).ecx, fma | osxsave | avx | f16c) ||
+        !has_all_bits(saved_registers(), YMM) || !has_all_bits(cpuid(7, 0).ebx, avx2)) {
         return PQ_CPU_BASE;
     }
     return has_avx512() ? PQ_CPU_AVX2 | PQ_CPU_AVX512 : PQ_CPU_AVX2;

@@ -25,7 +25,7 @@ enum {
 
 /* ---- rows at once ---- */
 
-static bool is_staged(const struct pq_job *job)
+static bool converts_codes(const struct pq_job *job)
 {
     return pq_job_unpacks(job) || job->pack.convert != NULL || job->pack.bits != 0;
 }
@@ -51,7 +51,7 @@ static bool accepts_gaps(const struct pq_job *job, ptrdiff_t columns)
 {
     return columns >= PQ_MIN_GAPPED_GROUP && columns <= PQ_MAX_GAPPED_GROUP &&
            !job->how.general && job->how.copy == NULL &&
-           !pq_needs_random_words(&job->how) && !is_staged(job);
+           !pq_needs_random_words(&job->how) && !converts_codes(job);
 }
 
 /* Run rows of `columns` elements with the parameters from place 0. */
@@ -120,7 +120,7 @@ static void store_tile(const struct pq_job *job, char *y, const char *result,
 }
 
 /* Return true if kernels can write the rows of a tile to the output. */
-static bool is_by_rows(const struct pq_job *job, const struct pq_tile *out)
+static bool can_write_rows(const struct pq_job *job, const struct pq_tile *out)
 {
     return pq_tile_rows(out) && !pq_tile_direct(out) && out->columns >= PQ_GROUP &&
            job->pack.bits == 0 && job->pack.convert == NULL;
@@ -151,13 +151,13 @@ static struct pq_tile tile_out(const struct pq_job *job, struct area area)
                             dim[0].out, (size_t)job->out_step, job->out_swapped};
 }
 
-static const char *place_in(const struct pq_job *job, struct pq_position at,
+static const char *input_at(const struct pq_job *job, struct pq_position at,
                             struct area area)
 {
     return at.in + area.row * job->plan.dim[1].in + area.column * job->plan.dim[0].in;
 }
 
-static char *place_out(const struct pq_job *job, struct pq_position at, struct area area)
+static char *output_at(const struct pq_job *job, struct pq_position at, struct area area)
 {
     return at.out + area.row * job->plan.dim[1].out + area.column * job->plan.dim[0].out;
 }
@@ -233,14 +233,14 @@ static void run_tile(struct pq_job *job, struct pq_position at, struct area area
         load_random_words(job, at, area);
     }
     if (from_rows) {
-        x = place_in(job, at, area);
+        x = input_at(job, at, area);
     } else if (ready == NULL && job->unpack.stream != NULL) {
         x = unpack_streams(job, in_tile, at, area);
     } else if (ready == NULL) {
-        x = load_tile(job, in_tile, place_in(job, at, area), &in);
+        x = load_tile(job, in_tile, input_at(job, at, area), &in);
     }
-    char *const y = result_at != NULL ? result_at : place_out(job, at, area);
-    if (result_at == NULL && !gapped && is_by_rows(job, &out)) {
+    char *const y = result_at != NULL ? result_at : output_at(job, at, area);
+    if (result_at == NULL && !gapped && can_write_rows(job, &out)) {
         for (ptrdiff_t r = 0; r < rows; r++) {
             const size_t g = share > columns ? (size_t)columns : (size_t)share;
             run_tile_kernel(job, x + r * columns * (ptrdiff_t)job->in_size,
@@ -316,7 +316,7 @@ static void run_tiles(void *p, struct pq_position at)
 
 /* Return the stride between parameters if they are equally spaced over dimensions 0 to
  * `inner`, else a negative number. */
-static ptrdiff_t step_of(const ptrdiff_t *stride, const ptrdiff_t *groups, int inner)
+static ptrdiff_t equal_spacing(const ptrdiff_t *stride, const ptrdiff_t *groups, int inner)
 {
     ptrdiff_t count = 1, step = 0;
     for (int d = 0; d <= inner; d++) {
@@ -343,8 +343,8 @@ static bool find_planes(struct pq_job *job, int inner)
                                 along->end};
     const ptrdiff_t scales[] = {dim[0].scale, dim[1].scale, along->scale};
     const ptrdiff_t zeros[] = {dim[0].zero, dim[1].zero, along->zero};
-    const ptrdiff_t scale = step_of(scales, groups, inner),
-                    zero = step_of(zeros, groups, inner);
+    const ptrdiff_t scale = equal_spacing(scales, groups, inner),
+                    zero = equal_spacing(zeros, groups, inner);
     const bool complete = dim[0].begin == 0 && (inner == 1 || dim[1].begin == 0);
     const bool joined = inner == 1 || (dim[1].in == columns * dim[0].in &&
                                        dim[1].out == columns * dim[0].out);
@@ -386,7 +386,7 @@ static void join_planes(struct pq_job *job)
 }
 
 /* Return the bytes of input and output. */
-static size_t bytes_of(const struct pq_job *job)
+static size_t total_bytes(const struct pq_job *job)
 {
     size_t bytes = job->in_size + job->out_size;
     for (int d = 0; d < job->plan.ndim; d++) {
@@ -404,8 +404,8 @@ static bool needs_prefetch(const struct pq_job *job)
     const bool alone = !pq_dim_uniform(dim) && dim->group_size == 1;
     const ptrdiff_t same = pq_dim_uniform(dim) ? dim->end - dim->begin : dim->group_size;
     const bool smooth = alone || (size_t)same * both > PREFETCH_RUN_BYTES;
-    return bytes_of(job) > (smooth ? PREFETCH_RUN_BYTES : PREFETCH_GROUP_BYTES) &&
-           !is_staged(job);
+    return total_bytes(job) > (smooth ? PREFETCH_RUN_BYTES : PREFETCH_GROUP_BYTES) &&
+           !converts_codes(job);
 }
 
 /* ---- one side transposed ---- */
@@ -416,7 +416,7 @@ static bool is_transposed(const struct pq_job *job)
     const struct area some = {0, 2, 0, 2};
     const struct pq_dim *dim = job->plan.dim;
     const struct pq_tile in = tile_in(job, some), out = tile_out(job, some);
-    return dim[1].end - dim[1].begin > 1 && !is_staged(job) && job->unpack.bits == 0 &&
+    return dim[1].end - dim[1].begin > 1 && !converts_codes(job) && job->unpack.bits == 0 &&
            ((pq_tile_transposed(&in) && pq_tile_rows(&out)) ||
             (pq_tile_rows(&in) && pq_tile_transposed(&out)));
 }
@@ -447,8 +447,8 @@ static void prefetch_write(const char *to, ptrdiff_t stride, ptrdiff_t rows,
  * share of the cache lines of the square: of its results, or of the next input. The other
  * side needs the next square's input rows, or the next part's result rows.
  */
-static void prefetch_beside(const struct pq_job *job, struct pq_position at,
-                            struct area all, struct area part, bool gathers)
+static void prefetch_next(const struct pq_job *job, struct pq_position at, struct area all,
+                          struct area part, bool gathers)
 {
     const struct pq_dim *dim = job->plan.dim;
     const ptrdiff_t in = (ptrdiff_t)job->in_size, out = (ptrdiff_t)job->out_size;
@@ -458,12 +458,12 @@ static void prefetch_beside(const struct pq_job *job, struct pq_position at,
     if (gathers) {
         across.column += all.columns;
         along.row += part.rows;
-        prefetch_read(place_in(job, at, across), dim[0].in, lines, all.rows * in);
-        prefetch_write(place_out(job, at, along), dim[1].out, part.rows, all.columns * out);
+        prefetch_read(input_at(job, at, across), dim[0].in, lines, all.rows * in);
+        prefetch_write(output_at(job, at, along), dim[1].out, part.rows, all.columns * out);
     } else {
         along.column += all.columns;
-        prefetch_read(place_in(job, at, along), dim[1].in, part.rows, all.columns * in);
-        prefetch_write(place_out(job, at, across), dim[0].out, lines, all.rows * out);
+        prefetch_read(input_at(job, at, along), dim[1].in, part.rows, all.columns * in);
+        prefetch_write(output_at(job, at, across), dim[0].out, lines, all.rows * out);
     }
 }
 
@@ -479,25 +479,26 @@ static void run_square(struct pq_job *job, struct pq_position at, struct area al
     const size_t size = gathers ? job->in_size : job->out_size;
     const ptrdiff_t step = PQ_TILE / all.columns;
     if (gathers) {
-        pq_gather(job->kernels, square, place_in(job, at, all), &in);
+        pq_gather(job->kernels, square, input_at(job, at, all), &in);
     }
     for (ptrdiff_t r = 0; r < all.rows; r += step) {
         const ptrdiff_t rows = all.rows - r < step ? all.rows - r : step;
         const struct area area = {all.row + r, rows, all.column, all.columns};
         char *const part = square + (size_t)(r * all.columns) * size;
         if (job->exceeds_cache) {
-            prefetch_beside(job, at, all, area, gathers);
+            prefetch_next(job, at, all, area, gathers);
         }
         run_tile(job, at, area, gathers ? part : NULL, gathers ? NULL : part);
     }
     if (!gathers) {
-        pq_scatter(job->kernels, place_out(job, at, all), square, &out);
+        pq_scatter(job->kernels, output_at(job, at, all), square, &out);
     }
 }
 
 /* Return a number of elements up to the end of a cache line: about `most`, or all `left`
  * elements if few would remain. */
-static ptrdiff_t up_to_line(const char *from, size_t size, ptrdiff_t most, ptrdiff_t left)
+static ptrdiff_t elements_up_to_line(const char *from, size_t size, ptrdiff_t most,
+                                     ptrdiff_t left)
 {
     const ptrdiff_t into = (ptrdiff_t)((uintptr_t)from % CACHE_LINE_BYTES / size);
     const ptrdiff_t n = into < most ? most - into : most;
@@ -506,7 +507,7 @@ static ptrdiff_t up_to_line(const char *from, size_t size, ptrdiff_t most, ptrdi
 
 /* Return the columns of a square that contains all rows, if there are few rows (such as the
  * channels of a pixel). A tile can be a quarter longer. */
-static ptrdiff_t columns_of_few(ptrdiff_t rows, size_t size)
+static ptrdiff_t columns_for_few_rows(ptrdiff_t rows, size_t size)
 {
     const ptrdiff_t columns = SQUARE_BYTES / rows / (ptrdiff_t)size, most = PQ_TILE / 4 * 3;
     return columns < most ? columns : most;
@@ -524,22 +525,23 @@ static void run_transposed(void *p, struct pq_position at)
     const bool gathers = dim[1].in == (ptrdiff_t)job->in_size;
     const size_t across = gathers ? job->in_size : job->out_size;
     const size_t along = gathers ? job->out_size : job->in_size;
-    const bool tall = across <= 2 && (!gathers || bytes_of(job) > PREFETCH_GROUP_BYTES);
+    const bool tall = across <= 2 && (!gathers || total_bytes(job) > PREFETCH_GROUP_BYTES);
     const ptrdiff_t all = dim[1].end - dim[1].begin, rows = tall ? 64 : 32;
     const ptrdiff_t columns = (tall && !gathers ? 128 : 256) / (ptrdiff_t)across;
-    const ptrdiff_t most = all <= MAX_FEW_ROWS ? columns_of_few(all, across) : columns;
+    const ptrdiff_t most =
+        all <= MAX_FEW_ROWS ? columns_for_few_rows(all, across) : columns;
     struct area area;
     for (area.row = dim[1].begin; area.row < dim[1].end; area.row += area.rows) {
         area.column = dim[0].begin;
         const char *const first =
-            gathers ? place_in(job, at, area) : place_out(job, at, area);
+            gathers ? input_at(job, at, area) : output_at(job, at, area);
         area.rows = all <= MAX_FEW_ROWS
                         ? all
-                        : up_to_line(first, across, rows, dim[1].end - area.row);
+                        : elements_up_to_line(first, across, rows, dim[1].end - area.row);
         for (; area.column < dim[0].end; area.column += area.columns) {
             const char *const row =
-                gathers ? place_out(job, at, area) : place_in(job, at, area);
-            area.columns = up_to_line(row, along, most, dim[0].end - area.column);
+                gathers ? output_at(job, at, area) : input_at(job, at, area);
+            area.columns = elements_up_to_line(row, along, most, dim[0].end - area.column);
             run_square(job, at, area);
         }
     }
@@ -549,7 +551,7 @@ static void run_transposed(void *p, struct pq_position at)
 
 /* Run at most PQ_TILE contiguous elements whose codes have fewer than 8 bits or a sign to
  * extend, by copies with one byte for each code. The run has the parameters. */
-static void run_staged(const struct pq_job *job, const char *x, char *y, size_t n)
+static void run_converted(const struct pq_job *job, const char *x, char *y, size_t n)
 {
     char from[PQ_TILE], to[PQ_TILE];
     if (pq_job_unpacks(job)) {
@@ -588,7 +590,7 @@ static void run_groups(struct pq_job *job, const char *x, char *y, size_t n, siz
 {
     const struct pq_run *const run = &job->how.run;
     set_params(job, g, from);
-    if (!is_staged(job)) {
+    if (!converts_codes(job)) {
         job->how.kernel(run, x, y, n);
         return;
     }
@@ -604,8 +606,8 @@ static void run_groups(struct pq_job *job, const char *x, char *y, size_t n, siz
             m = (group + 1) * g - done;
         }
         set_params(job, g < m ? g : m, from + (ptrdiff_t)group);
-        run_staged(job, x + (ptrdiff_t)done * job->in_step,
-                   y + (ptrdiff_t)done * job->out_step, m);
+        run_converted(job, x + (ptrdiff_t)done * job->in_step,
+                      y + (ptrdiff_t)done * job->out_step, m);
         done += m;
     }
 }
@@ -656,7 +658,7 @@ static void run_grouped_row(void *p, struct pq_position at)
 
 /* Return true if rows are many and short, and their parameters are contiguous or equal.
  * Then the engine loads the parameters of many rows together. */
-static bool is_batch(const struct pq_job *job)
+static bool can_run_rows(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim;
     const ptrdiff_t groups = pq_dim_groups(dim), rows = dim[1].end - dim[1].begin;
@@ -704,7 +706,7 @@ static void run_rows(void *p, struct pq_position at)
 }
 
 /* Return true if several rows share their scales. */
-static bool rows_share(const struct pq_job *job)
+static bool rows_share_scales(const struct pq_job *job)
 {
     const struct pq_dim *rows = &job->plan.dim[1];
     return rows->scale == 0 && rows->end - rows->begin > 1;
@@ -721,7 +723,7 @@ static void run_scaled(struct pq_job *job, struct pq_position at, size_t rows)
         job->loaded.zero = at.zero;
     }
     /* Look for small scales only if several rows share the scales. */
-    if (job->loaded.scale != at.scale && rows_share(job)) {
+    if (job->loaded.scale != at.scale && rows_share_scales(job)) {
         job->has_small_scale = pq_has_small_scale(job, at.scale + dim->begin * dim->scale,
                                                   (size_t)(dim->end - dim->begin));
         pq_set_flush(job);
@@ -742,8 +744,8 @@ static void run_scaled(struct pq_job *job, struct pq_position at, size_t rows)
             job->how.run.offset.f32 =
                 (const void *)((uintptr_t)job->how.run.scale.f32 + job->offset_from);
         }
-        if (is_staged(job)) {
-            run_staged(job, x, y, (size_t)n);
+        if (converts_codes(job)) {
+            run_converted(job, x, y, (size_t)n);
         } else {
             job->how.kernel(&job->how.run, x, y, (size_t)n);
         }
@@ -768,7 +770,7 @@ static void run_scaled_rows(void *p, struct pq_position at)
 /* Return true if several rows share a pair of parameters for each column. Then the engine
  * loads the parameters once, and one kernel call runs many rows. Codes of fewer than 8 bits
  * are copied as bytes. Rows of streams can also have one pair. */
-static bool is_columns(const struct pq_job *job)
+static bool can_run_columns(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim, *const rows = &dim[1];
     const ptrdiff_t all = rows->end - rows->begin;
@@ -789,7 +791,7 @@ static bool is_columns(const struct pq_job *job)
 static const char *load_rows(const struct pq_job *job, char *buffer, struct pq_position at,
                              struct area area)
 {
-    const char *const from = place_in(job, at, area);
+    const char *const from = input_at(job, at, area);
     if (job->unpack.stream != NULL) {
         return unpack_streams(job, buffer, at, area);
     }
@@ -803,7 +805,7 @@ static const char *load_rows(const struct pq_job *job, char *buffer, struct pq_p
 static void store_rows(const struct pq_job *job, struct pq_position at, struct area area,
                        char *result)
 {
-    char *const to = place_out(job, at, area);
+    char *const to = output_at(job, at, area);
     pq_make_codes(&job->pack, result, (size_t)(area.rows * area.columns));
     if (job->pack.stream != NULL) {
         pack_streams(job, at, area, result);
@@ -827,8 +829,8 @@ static void run_area(struct pq_job *job, struct pq_position at, struct area area
     struct pq_run *const run = &job->how.run;
     const bool packs = job->pack.bits != 0 || job->pack.convert != NULL;
     const char *const ready = load_rows(job, in_rows, at, area);
-    const char *const x = ready != NULL ? ready : place_in(job, at, area);
-    char *const y = packs ? out_rows : place_out(job, at, area);
+    const char *const x = ready != NULL ? ready : input_at(job, at, area);
+    char *const y = packs ? out_rows : output_at(job, at, area);
     const bool single = pq_dim_uniform(&job->plan.dim[0]);
     set_params(job, single ? (size_t)area.columns : 1, 0);
     run->rows = single ? 0 : (size_t)area.rows;
@@ -857,7 +859,8 @@ static void run_columns(void *p, struct pq_position at)
     struct area area;
     for (area.column = dim->begin; area.column < dim->end; area.column += area.columns) {
         area.columns = dim->end - area.column < tile ? dim->end - area.column : tile;
-        const ptrdiff_t most = is_staged(job) ? STAGED_BYTES / area.columns : rows->end;
+        const ptrdiff_t most =
+            converts_codes(job) ? STAGED_BYTES / area.columns : rows->end;
         for (area.row = rows->begin; area.row < rows->end; area.row += area.rows) {
             const ptrdiff_t left = rows->end - area.row;
             const ptrdiff_t share = pq_dim_uniform(rows)
@@ -881,7 +884,7 @@ static bool rows_contiguous(const struct pq_job *job)
            job->pack.stream == NULL;
 }
 
-static pq_row_fn *choose(const struct pq_job *job, int *first)
+static pq_row_fn *choose_walk(const struct pq_job *job, int *first)
 {
     const struct pq_dim *dim = job->plan.dim;
     const ptrdiff_t n = dim[0].end - dim[0].begin;
@@ -897,7 +900,7 @@ static pq_row_fn *choose(const struct pq_job *job, int *first)
     }
     *first = 1;
     if (direct && (n >= PQ_GROUP || single_row) && in_groups) {
-        if (is_batch(job)) {
+        if (can_run_rows(job)) {
             *first = 2;
             return run_rows;
         }
@@ -906,14 +909,14 @@ static pq_row_fn *choose(const struct pq_job *job, int *first)
     if (direct && !job->how.general && (n >= PQ_TILE / 2 || single_row) &&
         dim->group_size == 1 && dim->zero == 0 && dim->scale == (ptrdiff_t)sizeof(float) &&
         job->scale_type == PQ_F32 && !job->scale_swapped) {
-        if (rows_share(job) && dim[1].zero == 0 && !is_staged(job)) {
+        if (rows_share_scales(job) && dim[1].zero == 0 && !converts_codes(job)) {
             *first = 2;
             return run_scaled_rows;
         }
         return run_row_per_element;
     }
     *first = 2;
-    if (is_columns(job)) {
+    if (can_run_columns(job)) {
         return run_columns;
     }
     return is_transposed(job) ? run_transposed : run_tiles;
@@ -921,7 +924,7 @@ static pq_row_fn *choose(const struct pq_job *job, int *first)
 
 /* Swap the dimensions of a transposed input whose elements are larger than the results, so
  * that the engine transposes the smaller results. */
-static void walk_along_input(struct pq_job *job)
+static void order_by_input(struct pq_job *job)
 {
     struct pq_dim *dim = job->plan.dim;
     if (dim[1].in == (ptrdiff_t)job->in_size && dim[1].end > 1 &&
@@ -937,7 +940,7 @@ static void walk_along_input(struct pq_job *job)
 
 /* Return true if the job is one contiguous row with one pair of parameters, like most small
  * calls. */
-static bool is_row(const struct pq_job *job)
+static bool is_uniform_row(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim;
     return job->plan.ndim == 2 && dim[1].end == 1 && dim[0].begin == 0 &&
@@ -945,13 +948,13 @@ static bool is_row(const struct pq_job *job)
            job->how.element == NULL && !pq_needs_random_words(&job->how);
 }
 
-static void run(struct pq_job *job)
+static void run_plan(struct pq_job *job)
 {
     if (job->plan.empty) {
         return;
     }
     job->zeros_there = 0;
-    if (is_row(job)) {
+    if (is_uniform_row(job)) {
         job->how.run.exceeds_cache = needs_prefetch(job);
         pq_load_params(job, 0, job->plan.scale, 0, job->plan.zero, 0, 1);
         pq_set_flush(job);
@@ -959,23 +962,24 @@ static void run(struct pq_job *job)
                    (size_t)job->plan.dim[0].end, 0);
         return;
     }
-    walk_along_input(job);
+    order_by_input(job);
     job->loaded.scale = NULL;
     job->loaded.zero = NULL;
     job->planes.rows = 0;
-    job->exceeds_cache = bytes_of(job) > CACHE_BYTES;
+    job->exceeds_cache = total_bytes(job) > CACHE_BYTES;
     job->one_zero = true;
     for (int d = 0; d < job->plan.ndim; d++) {
         job->one_zero = job->one_zero && job->plan.dim[d].zero == 0;
     }
     int first = 0;
-    pq_row_fn *visit = job->how.element != NULL ? job->how.element : choose(job, &first);
+    pq_row_fn *visit =
+        job->how.element != NULL ? job->how.element : choose_walk(job, &first);
     if (visit == run_tiles) {
         join_planes(job);
     }
     job->how.run.exceeds_cache =
         visit != run_tiles && visit != run_transposed && needs_prefetch(job);
-    if (visit == run_columns && is_staged(job)) {
+    if (visit == run_columns && converts_codes(job)) {
         job->how.run.exceeds_cache = job->exceeds_cache;
     }
     pq_for_each_row(&job->plan, first, visit, job);
@@ -994,7 +998,7 @@ static bool has_complete_bytes(const struct pq_job *job)
 }
 
 /* Set the addresses of the affine stages and of the count of elements out of range. */
-static void begin(struct pq_job *job)
+static void init_run(struct pq_job *job)
 {
     job->how.run.affine = &job->how.affine;
     job->how.run.outside = &job->outside;
@@ -1003,7 +1007,7 @@ static void begin(struct pq_job *job)
 
 void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n)
 {
-    begin(job);
+    init_run(job);
     if (n == 0) {
         return;
     }
@@ -1027,21 +1031,22 @@ void pq_job_run(struct pq_job *job, int part, int parts)
         parts = 1;
     }
     pq_plan_part(&job->plan, part, parts, job->alignment_elements);
-    begin(job);
+    init_run(job);
     const pq_fpenv found = pq_fpenv_enter();
     job->flushes_subnormals = false;
     job->has_small_scale = false;
-    run(job);
+    run_plan(job);
     pq_fpenv_leave(found);
 }
 
 bool pq_job_is_direct(const struct pq_job *job)
 {
     int first;
-    if (job->plan.empty || is_staged(job) || job->how.element != NULL) {
+    if (job->plan.empty || converts_codes(job) || job->how.element != NULL) {
         return false;
     }
-    pq_row_fn *const visit = is_row(job) ? run_uniform_row : choose(job, &first);
+    pq_row_fn *const visit =
+        is_uniform_row(job) ? run_uniform_row : choose_walk(job, &first);
     return visit != run_tiles && visit != run_transposed;
 }
 
@@ -1056,7 +1061,7 @@ bool pq_job_is_groups(const struct pq_job *job)
 void pq_job_run_groups(struct pq_job *job, struct pq_position at, size_t n, size_t g)
 {
     const struct pq_dim *dim = &job->plan.dim[0];
-    begin(job);
+    init_run(job);
     job->flushes_subnormals = false;
     job->has_small_scale = false;
     job->one_zero = false;

@@ -35,8 +35,8 @@ static void copy_elements(char *to, const char *data, ptrdiff_t stride, size_t n
 
 /* Return the address of `n` contiguous elements from index `first` on, in native byte
  * order. Copy them to `room` if necessary. */
-PQ_INLINE const char *in_order(char *room, const struct pq_params *from, size_t first,
-                               size_t n)
+PQ_INLINE const char *contiguous_params(char *room, const struct pq_params *from,
+                                        size_t first, size_t n)
 {
     const size_t size = pq_bytes_of(from->type);
     const char *const data = from->data + (ptrdiff_t)first * from->stride;
@@ -88,7 +88,7 @@ static float decode_signed(uint8_t code, enum pq_type type)
     return negative ? pq_f32_bits(pq_bits_f32(v) | 0x80000000) : v;
 }
 
-static float decode(uint8_t code, enum pq_type type)
+static float decode_param(uint8_t code, enum pq_type type)
 {
     return type == PQ_F8E8M0FNU ? pq_f32_from_e8m0(code) : decode_signed(code, type);
 }
@@ -106,7 +106,7 @@ static float decode(uint8_t code, enum pq_type type)
         LOAD(double, from_f64(v));                                                         \
     default:                                                                               \
         for (size_t i = 0; i < n; i++) {                                                   \
-            to[i] = from_f32(decode((uint8_t)data[i], from->type));                        \
+            to[i] = from_f32(decode_param((uint8_t)data[i], from->type));                  \
         }                                                                                  \
         break;                                                                             \
     }
@@ -155,7 +155,7 @@ static float decode(uint8_t code, enum pq_type type)
         const size_t others = from->stride == 0 && all > 1 ? 1 : all;                      \
         for (size_t first = 0, n; first < others; first += n, to += n) {                   \
             n = others - first < BUFFER_ELEMENTS ? others - first : BUFFER_ELEMENTS;       \
-            const char *const data = in_order(room, from, first, n);                       \
+            const char *const data = contiguous_params(room, from, first, n);              \
             load                                                                           \
         }                                                                                  \
         for (size_t i = 0; i < all - others; i++) {                                        \
@@ -195,7 +195,7 @@ int64_t pq_load_integer(const struct pq_params *from)
     char room[sizeof(int64_t)];
     const size_t n = 1;
     int64_t value = 0, *const to = &value;
-    const char *const data = in_order(room, from, 0, n);
+    const char *const data = contiguous_params(room, from, 0, n);
     LOAD_INTEGERS((int64_t))
     return value;
 }

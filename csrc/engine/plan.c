@@ -10,7 +10,7 @@ static const struct pq_dim single = {.end = 1, .group_size = 1};
 
 /* Return the stride that orders the dimensions: the stride of the output, so that stores
  * are sequential, or of the input if there is no output. */
-static ptrdiff_t rank_of(const struct pq_plan *plan, const struct pq_dim *dim)
+static ptrdiff_t ordering_stride(const struct pq_plan *plan, const struct pq_dim *dim)
 {
     return pq_magnitude(plan->out != NULL ? dim->out : dim->in);
 }
@@ -19,7 +19,8 @@ static ptrdiff_t rank_of(const struct pq_plan *plan, const struct pq_dim *dim)
 static void insert_sorted(struct pq_plan *plan, struct pq_dim dim)
 {
     int at = plan->ndim++;
-    while (at > 0 && rank_of(plan, &plan->dim[at - 1]) > rank_of(plan, &dim)) {
+    while (at > 0 &&
+           ordering_stride(plan, &plan->dim[at - 1]) > ordering_stride(plan, &dim)) {
         plan->dim[at] = plan->dim[at - 1];
         at--;
     }
@@ -97,7 +98,7 @@ PQ_NOINLINE bool words_overlap(const struct pq_plan *plan, const struct pq_layou
 
 /* Join `outer` to `inner` and return true if the memory and the parameters of `outer`
  * continue `inner` without a gap. */
-static bool merge(struct pq_dim *inner, const struct pq_dim *outer)
+static bool merge_dims(struct pq_dim *inner, const struct pq_dim *outer)
 {
     const ptrdiff_t n = inner->end;
     if (outer->in != inner->in * n || outer->out != inner->out * n ||
@@ -120,11 +121,11 @@ static bool merge(struct pq_dim *inner, const struct pq_dim *outer)
     return true;
 }
 
-static void merge_all(struct pq_plan *plan)
+static void merge_all_dims(struct pq_plan *plan)
 {
     int kept = 0;
     for (int d = 1; d < plan->ndim; d++) {
-        if (!merge(&plan->dim[kept], &plan->dim[d])) {
+        if (!merge_dims(&plan->dim[kept], &plan->dim[d])) {
             plan->dim[++kept] = plan->dim[d];
         }
     }
@@ -249,7 +250,7 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
     if (has_layout) {
         hide_words(plan, args->out_layout);
     }
-    merge_all(plan);
+    merge_all_dims(plan);
     while (plan->ndim < 2) {
         plan->dim[plan->ndim++] = single;
     }

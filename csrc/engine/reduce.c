@@ -55,14 +55,14 @@ struct reduction {
 
 /* ---- cells ---- */
 
-/* Return the address of extreme `which` of cell `k`. */
-static void *extreme(const struct reduction *reduction, union cells *cells, int which,
-                     size_t k)
+/* Return the address of extremum `which` of cell `k`. */
+static void *extremum_at(const struct reduction *reduction, union cells *cells, int which,
+                         size_t k)
 {
     return reduction->is_f64 ? (void *)(cells->f64[which] + k) : cells->f32[which] + k;
 }
 
-static void set_none(const struct reduction *reduction, union cells *cells, size_t n)
+static void clear_cells(const struct reduction *reduction, union cells *cells, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
         if (reduction->is_f64) {
@@ -172,7 +172,7 @@ struct ends {
     int16_t of[2];
 };
 
-static struct ends ends_of(const char *x, size_t n)
+static struct ends extrema_of_few_16_bit(const char *x, size_t n)
 {
     int16_t v, least = INT16_MAX, most = -INT16_MAX;
     for (size_t i = 0; i < n; i++) {
@@ -193,7 +193,7 @@ static struct ends ends_of(const char *x, size_t n)
         if (n < WORTH) {                                                                   \
             run_##name(reduction, cell, x, n);                                             \
         } else {                                                                           \
-            const struct ends ends = ends_of(x, n);                                        \
+            const struct ends ends = extrema_of_few_16_bit(x, n);                          \
             run_##name(reduction, cell, (const char *)ends.of, 2);                         \
         }                                                                                  \
     }
@@ -216,8 +216,8 @@ static void reduce_run(struct reduction *reduction, size_t cell, const char *x, 
         reduction->few.run(reduction, cell, x, n);
         return;
     }
-    reduction->run(x, n, extreme(reduction, cells, 0, cell),
-                   extreme(reduction, cells, 1, cell), &reduction->bits);
+    reduction->run(x, n, extremum_at(reduction, cells, 0, cell),
+                   extremum_at(reduction, cells, 1, cell), &reduction->bits);
 }
 
 /* Reduce contiguous groups of `g` elements. */
@@ -235,8 +235,8 @@ static void reduce_groups(struct reduction *reduction, size_t cell, const char *
     }
     union cells *to = reduction->once ? &reduction->cells : &reduction->found;
     const size_t first = reduction->once ? cell : 0;
-    reduction->groups(x, groups, g, extreme(reduction, to, 0, first),
-                      extreme(reduction, to, 1, first), &reduction->bits);
+    reduction->groups(x, groups, g, extremum_at(reduction, to, 0, first),
+                      extremum_at(reduction, to, 1, first), &reduction->bits);
     if (!reduction->once) {
         merge_found(reduction, cell, groups, 1);
     }
@@ -289,25 +289,25 @@ static void reduce_row(void *p, struct pq_position at)
 
 /* ---- one element of each row for a cell ---- */
 
-static void find_columns(struct reduction *reduction, union cells *to, size_t cell,
-                         const char *x, ptrdiff_t stride, size_t rows, size_t n)
+static void find_column_extrema(struct reduction *reduction, union cells *to, size_t cell,
+                                const char *x, ptrdiff_t stride, size_t rows, size_t n)
 {
-    reduction->columns(x, stride, rows, n, extreme(reduction, to, 0, cell),
-                       extreme(reduction, to, 1, cell), &reduction->bits);
+    reduction->columns(x, stride, rows, n, extremum_at(reduction, to, 0, cell),
+                       extremum_at(reduction, to, 1, cell), &reduction->bits);
 }
 
 /* Reduce `rows` short contiguous rows, joined to longer rows. */
-static void reduce_narrow(struct reduction *reduction, size_t cell, const char *x,
-                          size_t rows, size_t n)
+static void reduce_short_rows(struct reduction *reduction, size_t cell, const char *x,
+                              size_t rows, size_t n)
 {
     const size_t together = NARROW / n < rows ? NARROW / n : rows;
     const size_t many = rows / together, size = reduction->job->in_size;
     const ptrdiff_t stride = (ptrdiff_t)(together * n * size);
     union cells *found = &reduction->found;
-    set_none(reduction, found, together * n);
-    find_columns(reduction, found, 0, x, stride, many, together * n);
-    find_columns(reduction, found, 0, x + (ptrdiff_t)many * stride, stride, 1,
-                 rows % together * n);
+    clear_cells(reduction, found, together * n);
+    find_column_extrema(reduction, found, 0, x, stride, many, together * n);
+    find_column_extrema(reduction, found, 0, x + (ptrdiff_t)many * stride, stride, 1,
+                        rows % together * n);
     merge_found(reduction, cell, n, together);
 }
 
@@ -318,8 +318,8 @@ static void reduce_columns(struct reduction *reduction, size_t cell, const char 
     const struct pq_dim *dim = &reduction->box.dim[0], *outer = &reduction->box.dim[1];
     const ptrdiff_t n = dim->end;
     if (!reduction->job->in_swapped && dim->in == (ptrdiff_t)reduction->job->in_size) {
-        find_columns(reduction, &reduction->cells, cell, x, outer->in, (size_t)rows,
-                     (size_t)n);
+        find_column_extrema(reduction, &reduction->cells, cell, x, outer->in, (size_t)rows,
+                            (size_t)n);
         return;
     }
     char buffer[TILE * sizeof(double)];
@@ -333,8 +333,8 @@ static void reduce_columns(struct reduction *reduction, size_t cell, const char 
                                      reduction->job->in_size,
                                      reduction->job->in_swapped};
         pq_gather(reduction->job->kernels, buffer, x + r * outer->in, &tile);
-        find_columns(reduction, &reduction->cells, cell, buffer,
-                     n * (ptrdiff_t)reduction->job->in_size, (size_t)now, (size_t)n);
+        find_column_extrema(reduction, &reduction->cells, cell, buffer,
+                            n * (ptrdiff_t)reduction->job->in_size, (size_t)now, (size_t)n);
     }
 }
 
@@ -356,7 +356,7 @@ static void reduce_rows(void *p, struct pq_position at)
             reduction->few.columns(reduction, cell, first.in, outer->in, (size_t)rows,
                                    (size_t)dim->end);
         } else if (narrow) {
-            reduce_narrow(reduction, cell, first.in, (size_t)rows, (size_t)dim->end);
+            reduce_short_rows(reduction, cell, first.in, (size_t)rows, (size_t)dim->end);
         } else {
             reduce_columns(reduction, cell, first.in, rows);
         }
@@ -413,7 +413,7 @@ static bool next_box(struct cut *cut, int ndim)
     return false;
 }
 
-static void fill_up(struct pq_plan *plan)
+static void pad_to_two_dims(struct pq_plan *plan)
 {
     while (plan->ndim < 2) {
         plan->dim[plan->ndim++] = (struct pq_dim){.end = 1, .group_size = 1};
@@ -438,7 +438,7 @@ static void merge_rows(struct pq_plan *rows)
 }
 
 /* Make the current box, and return the number of its cells. */
-static size_t make_box(struct reduction *reduction, const struct cut *cut)
+static size_t enter_box(struct reduction *reduction, const struct cut *cut)
 {
     const struct pq_plan *plan = &reduction->job->plan;
     struct pq_plan *box = &reduction->box, *rows = &reduction->rows;
@@ -475,8 +475,8 @@ static size_t make_box(struct reduction *reduction, const struct cut *cut)
         }
     }
     merge_rows(rows);
-    fill_up(box);
-    fill_up(rows);
+    pad_to_two_dims(box);
+    pad_to_two_dims(rows);
     box->in = at.in;
     rows->scale = at.scale;
     rows->zero = at.zero;
@@ -494,7 +494,7 @@ static void reduce_box(struct reduction *reduction)
 }
 
 /* Set both extrema of each cell with a NaN to NaN. */
-static void mark_row(void *p, struct pq_position at)
+static void mark_nan_cells(void *p, struct pq_position at)
 {
     struct reduction *reduction = p;
     const struct pq_dim *dim = &reduction->box.dim[0];
@@ -516,15 +516,15 @@ static void mark_row(void *p, struct pq_position at)
     }
 }
 
-static void take_row(void *p, struct pq_position at)
+static void pass_row(void *p, struct pq_position at)
 {
     struct reduction *reduction = p;
     const struct pq_dim *dim = &reduction->rows.dim[0];
     const size_t first = (size_t)(at.in - reduction->rows.in);
     const struct pq_cells row = {
         .n = (size_t)dim->end,
-        .lowest = extreme(reduction, &reduction->cells, 0, first),
-        .highest = extreme(reduction, &reduction->cells, 1, first),
+        .lowest = extremum_at(reduction, &reduction->cells, 0, first),
+        .highest = extremum_at(reduction, &reduction->cells, 1, first),
         /* The caller's own arrays, reached through the plan's const pointers. */
         .scale = (char *)(uintptr_t)at.scale,
         .zero = (char *)(uintptr_t)at.zero,
@@ -541,10 +541,10 @@ static bool is_finite(const struct reduction *reduction)
 
 /* Pass all boxes to `take`. Return false at the first element that is not finite, unless
  * `all_numbers`. */
-static bool take_boxes(struct reduction *reduction, struct cut *cut, bool all_numbers)
+static bool reduce_boxes(struct reduction *reduction, struct cut *cut, bool all_numbers)
 {
     do {
-        set_none(reduction, &reduction->cells, make_box(reduction, cut));
+        clear_cells(reduction, &reduction->cells, enter_box(reduction, cut));
         if (!reduction->empty) {
             reduce_box(reduction);
         }
@@ -552,17 +552,17 @@ static bool take_boxes(struct reduction *reduction, struct cut *cut, bool all_nu
             if (!all_numbers) {
                 return false;
             }
-            pq_for_each_row(&reduction->box, 1, mark_row, reduction);
+            pq_for_each_row(&reduction->box, 1, mark_nan_cells, reduction);
             reduction->bits = 0;
         }
-        pq_for_each_row(&reduction->rows, 1, take_row, reduction);
+        pq_for_each_row(&reduction->rows, 1, pass_row, reduction);
     } while (next_box(cut, reduction->job->plan.ndim));
     return true;
 }
 
 /* Return true if there are parameters. Dimensions without elements do not select any. Set
  * the extents of the plan. */
-static bool has_cells(const struct pq_args *args, ptrdiff_t *shape, bool *empty)
+static bool has_parameters(const struct pq_args *args, ptrdiff_t *shape, bool *empty)
 {
     for (int d = 0; d < args->ndim; d++) {
         shape[d] = args->shape[d];
@@ -599,7 +599,7 @@ enum pq_status pq_find_extrema(const struct pq_kernels *kernels, const struct pq
     reduction.box.out = reduction.rows.out = NULL;
     planned.shape = shape;
     planned.out = (struct pq_array){.data = NULL};
-    if (!has_cells(args, shape, &reduction.empty)) {
+    if (!has_parameters(args, shape, &reduction.empty)) {
         return PQ_OK;
     }
     const enum pq_status status = pq_job_init(&job, kernels, &planned);
@@ -612,7 +612,7 @@ enum pq_status pq_find_extrema(const struct pq_kernels *kernels, const struct pq
     reduction.groups = kernels->minmax_groups[row];
     reduction.columns = kernels->minmax_columns[row];
     const pq_fpenv found = pq_fpenv_enter();
-    const bool all = take_boxes(&reduction, &cut, all_numbers);
+    const bool all = reduce_boxes(&reduction, &cut, all_numbers);
     pq_fpenv_leave(found);
     return all ? PQ_OK : PQ_ERR_NONFINITE;
 }

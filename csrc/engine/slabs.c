@@ -136,14 +136,14 @@ static void make_cut(struct cut *cut, const struct pq_args *args, bool keep_grou
     }
 }
 
-static void *moved(void *data, ptrdiff_t bytes)
+static void *offset_or_null(void *data, ptrdiff_t bytes)
 {
     return data != NULL ? (char *)data + bytes : NULL;
 }
 
 /* Make the arrays of `slab` start at the element with index `first` of `args`. */
-static void move_to(struct pq_args *slab, const struct pq_args *args,
-                    const ptrdiff_t *first)
+static void set_slab_arrays(struct pq_args *slab, const struct pq_args *args,
+                            const ptrdiff_t *first)
 {
     ptrdiff_t in = 0, out = 0, scale = 0, zero = 0, place = 0;
     for (int d = 0; d < args->ndim; d++) {
@@ -164,10 +164,10 @@ static void move_to(struct pq_args *slab, const struct pq_args *args,
             zero += i / block * args->zero.strides[d];
         }
     }
-    slab->in.data = moved(args->in.data, in);
-    slab->out.data = moved(args->out.data, out);
-    slab->scale.data = moved(args->scale.data, scale);
-    slab->zero.data = moved(args->zero.data, zero);
+    slab->in.data = offset_or_null(args->in.data, in);
+    slab->out.data = offset_or_null(args->out.data, out);
+    slab->scale.data = offset_or_null(args->scale.data, scale);
+    slab->zero.data = offset_or_null(args->zero.data, zero);
     slab->start = args->start + (uint64_t)place;
     slab->offset = args->offset != NULL ? (const char *)args->offset + scale : NULL;
 }
@@ -197,7 +197,7 @@ enum pq_status pq_for_slabs(const struct pq_args *args, bool keep_groups, ptrdif
             shape[d] = args->shape[d] - first[d];
             shape[d] = shape[d] < cut.step[d] ? shape[d] : cut.step[d];
         }
-        move_to(&slab, args, first);
+        set_slab_arrays(&slab, args, first);
         PQ_TRY(run(what, &slab, first));
     }
     return PQ_OK;

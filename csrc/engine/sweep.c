@@ -62,7 +62,7 @@ static void skip_rows(struct pq_sweep *sweep, ptrdiff_t rows)
 }
 
 /* Go on by `n` elements within a row. */
-static void advance(struct pq_sweep *sweep, ptrdiff_t n)
+static void advance_in_row(struct pq_sweep *sweep, ptrdiff_t n)
 {
     sweep->at += n;
     if (sweep->at == sweep->extent[0]) {
@@ -85,7 +85,7 @@ static const char *next_elements(struct pq_sweep *sweep, size_t n, void *room)
     const char *const there = pq_sweep_direct(sweep, n);
     const ptrdiff_t columns = sweep->extent[0], size = (ptrdiff_t)sweep->size;
     if (there != NULL) {
-        advance(sweep, (ptrdiff_t)n);
+        advance_in_row(sweep, (ptrdiff_t)n);
         return there;
     }
     char *to = room;
@@ -104,7 +104,7 @@ static const char *next_elements(struct pq_sweep *sweep, size_t n, void *room)
             tile.columns = tile.columns < left ? tile.columns : left;
             some = tile.columns;
             pq_gather(sweep->kernels, to, from, &tile);
-            advance(sweep, some);
+            advance_in_row(sweep, some);
         }
     }
     return room;
@@ -157,7 +157,7 @@ static void gather_groups(struct pq_sweep *sweep, size_t rows, ptrdiff_t stride,
         } else {
             pq_gather(sweep->kernels, to, first, &tile);
         }
-        advance(sweep, (ptrdiff_t)n);
+        advance_in_row(sweep, (ptrdiff_t)n);
         return;
     }
     const struct pq_sweep before = *sweep;

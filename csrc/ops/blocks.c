@@ -216,7 +216,7 @@ static bool check_tile(const struct block_job *job, const struct position *at, p
 
 /* Return true if each row of `elements` elements continues in the next row of dimension
  * `d`. */
-static bool continues(const struct operand *operand, int d, ptrdiff_t elements)
+static bool continues_in_next_row(const struct operand *operand, int d, ptrdiff_t elements)
 {
     return operand->array == NULL || operand->array->strides[d] == operand->step * elements;
 }
@@ -230,8 +230,8 @@ static ptrdiff_t merge_rows(struct block_job *job)
         const int d = job->ndim - 1;
         const ptrdiff_t elements = job->format->elements * job->row_blocks;
         const bool joined = job->blocks->strides[d] == bytes * job->row_blocks &&
-                            continues(&job->numbers, d, elements) &&
-                            continues(&job->weights, d, elements);
+                            continues_in_next_row(&job->numbers, d, elements) &&
+                            continues_in_next_row(&job->weights, d, elements);
         if (!joined && job->shape[d] != 1) {
             break;
         }
@@ -302,7 +302,7 @@ struct walk {
     ptrdiff_t weight_column; /* the distance of their weights */
 };
 
-static struct walk walk_of(struct block_job *job)
+static struct walk choose_walk(struct block_job *job)
 {
     const ptrdiff_t block = job->format->bytes * job->byte_step;
     const ptrdiff_t number = job->format->elements * job->numbers.step;
@@ -336,8 +336,8 @@ static struct walk walk_of(struct block_job *job)
 }
 
 /* Return the addresses of row `r`, with rows in C order. */
-static struct position row_at(const struct block_job *job, const struct walk *walk,
-                              ptrdiff_t r)
+static struct position row_position(const struct block_job *job, const struct walk *walk,
+                                    ptrdiff_t r)
 {
     const struct pq_array *const weights = job->weights.array;
     struct position row = {(char *)job->blocks->data, (char *)job->numbers.array->data,
@@ -380,7 +380,7 @@ PQ_NOINLINE void compute_means(const struct block_job *job, const struct walk *w
     const float *x[MEAN_ROWS] = {NULL};
     float sums[MEAN_ROWS] = {0};
     for (int j = 0; j < MEAN_ROWS; j++) {
-        from[j] = row_at(job, walk, r + (j < rows ? j : 0)).numbers;
+        from[j] = row_position(job, walk, r + (j < rows ? j : 0)).numbers;
     }
     for (ptrdiff_t i = 0, n; i < job->row_blocks; i += n) {
         n = job->row_blocks - i < walk->tile_blocks ? job->row_blocks - i
@@ -418,7 +418,7 @@ static bool run_row(const struct block_job *job, const struct walk *walk, ptrdif
                     ptrdiff_t begin, ptrdiff_t end)
 {
     const ptrdiff_t most = walk->tile_blocks;
-    const struct position row = row_at(job, walk, r);
+    const struct position row = row_position(job, walk, r);
     for (ptrdiff_t i = begin; i < end; i += most) {
         const struct position at = {
             row.blocks + i * job->block_stride, row.numbers + i * job->numbers.block_stride,
@@ -434,7 +434,7 @@ static bool run_row(const struct block_job *job, const struct walk *walk, ptrdif
  * parts or rows are few, because they would take much of the time of one block. */
 static bool run_part(struct block_job *job, int part, int parts)
 {
-    const struct walk walk = walk_of(job);
+    const struct walk walk = choose_walk(job);
     const ptrdiff_t all = walk.rows * walk.row;
     pq_narrow_fn *const narrow = job->kernels->long_to_bf16;
     if (job->numbers.array->type == PQ_BF16 && narrow != NULL &&

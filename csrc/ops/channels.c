@@ -105,7 +105,7 @@ static void make_keys(const struct counting *counting, struct columns *columns)
 }
 
 /* Return the key of values that are not finite. */
-static size_t none_of(const struct counting *counting)
+static size_t nonfinite_key(const struct counting *counting)
 {
     return (size_t)NOWHERE << counting->to->mantissa_bits;
 }
@@ -124,7 +124,7 @@ static void merge_finite(struct counting *counting, struct columns *columns)
             *lo = v < *lo ? v + 0.0 : *lo;
             *hi = v > *hi ? v + 0.0 : *hi;
         } else {
-            columns->keys[i] = (uint16_t)none_of(counting);
+            columns->keys[i] = (uint16_t)nonfinite_key(counting);
         }
     }
 }
@@ -133,7 +133,7 @@ static void merge_finite(struct counting *counting, struct columns *columns)
 
 /* Store the position of a page of the table. It includes PQ_PAGES - page, so that no sum is
  * negative; `base` of the columns subtracts PQ_PAGES. */
-static void place_page(struct counting *counting, int row)
+static void set_page_offset(struct counting *counting, int row)
 {
     const size_t page = counting->to->pages[row];
     counting->at[page] = (size_t)row * counting->to->stride +
@@ -149,14 +149,14 @@ PQ_RARE bool add_page(struct counting *counting, size_t page)
         return false;
     }
     to->pages[to->rows] = (uint16_t)page;
-    place_page(counting, to->rows++);
+    set_page_offset(counting, to->rows++);
     return true;
 }
 
 /* ---- counting ---- */
 
 /* Store the place of a counter that overflowed. */
-PQ_RARE void note_wrap(struct counting *counting, size_t key, size_t channel)
+PQ_RARE void record_overflow(struct counting *counting, size_t key, size_t channel)
 {
     struct pq_channel_counts *to = counting->to;
     const int bits = to->mantissa_bits;
@@ -165,18 +165,18 @@ PQ_RARE void note_wrap(struct counting *counting, size_t key, size_t channel)
 }
 
 /* Increment a counter. */
-PQ_INLINE void add_one(struct counting *counting, const struct columns *columns, size_t c,
-                       size_t key, size_t at)
+PQ_INLINE void increment(struct counting *counting, const struct columns *columns, size_t c,
+                         size_t key, size_t at)
 {
     if (++counting->to->table[at + key + columns->base[c]] == 0) {
-        note_wrap(counting, key, channel_of(columns, c % columns->n));
+        record_overflow(counting, key, channel_of(columns, c % columns->n));
     }
 }
 
 /* Count a key whose page may be new, unless its value is not finite. Return false if the
  * table is full. */
-static bool add_any(struct counting *counting, const struct columns *columns, size_t c,
-                    size_t key)
+static bool count_key(struct counting *counting, const struct columns *columns, size_t c,
+                      size_t key)
 {
     const size_t page = key >> counting->to->mantissa_bits;
     if (page == NOWHERE) {
@@ -185,7 +185,7 @@ static bool add_any(struct counting *counting, const struct columns *columns, si
     if (counting->at[page] == ABSENT && !add_page(counting, page)) {
         return false;
     }
-    add_one(counting, columns, c, key, counting->at[page]);
+    increment(counting, columns, c, key, counting->at[page]);
     return true;
 }
 
@@ -213,16 +213,16 @@ static size_t count_keys(struct counting *counting, const struct columns *column
                 const size_t a0 = at[k0 >> bits], a1 = at[k1 >> bits];
                 const size_t a2 = at[k2 >> bits], a3 = at[k3 >> bits];
                 if (((a0 | a1 | a2 | a3) & ABSENT) == 0) {
-                    add_one(counting, columns, c, k0, a0);
-                    add_one(counting, columns, c + 1, k1, a1);
-                    add_one(counting, columns, c + 2, k2, a2);
-                    add_one(counting, columns, c + 3, k3, a3);
+                    increment(counting, columns, c, k0, a0);
+                    increment(counting, columns, c + 1, k1, a1);
+                    increment(counting, columns, c + 2, k2, a2);
+                    increment(counting, columns, c + 3, k3, a3);
                     c = next;
                     continue;
                 }
             }
             for (; c < next && c < many; c++) {
-                if (!add_any(counting, columns, c, keys[c])) {
+                if (!count_key(counting, columns, c, keys[c])) {
                     return i + c;
                 }
             }
@@ -232,11 +232,11 @@ static size_t count_keys(struct counting *counting, const struct columns *column
 }
 
 /* Subtract the first `n` keys of a tile. */
-static void take_back(struct counting *counting, const struct columns *columns, size_t n)
+static void uncount_keys(struct counting *counting, const struct columns *columns, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const size_t key = columns->keys[i];
-        if (key != none_of(counting)) {
+        if (key != nonfinite_key(counting)) {
             const size_t at = counting->at[key >> counting->to->mantissa_bits];
             counting->to->table[at + key + columns->base[i % columns->width]]--;
         }
@@ -244,7 +244,7 @@ static void take_back(struct counting *counting, const struct columns *columns, 
 }
 
 /* Count the keys of a tile. Return false, with unchanged counters, if memory is full. */
-static bool count_or_not(struct counting *counting, const struct columns *columns)
+static bool count_keys_or_undo(struct counting *counting, const struct columns *columns)
 {
     struct pq_channel_counts *to = counting->to;
     const size_t wrapped = to->wrapped;
@@ -256,7 +256,7 @@ static bool count_or_not(struct counting *counting, const struct columns *column
     }
     const size_t counted = count_keys(counting, columns);
     if (counted < columns->rows * columns->n) {
-        take_back(counting, columns, counted);
+        uncount_keys(counting, columns, counted);
         to->wrapped = wrapped;
         return false;
     }
@@ -293,7 +293,7 @@ static void count_tile(struct counting *counting, struct columns *columns)
     if (!columns->finite) {
         merge_finite(counting, columns);
     }
-    if (count_or_not(counting, columns)) {
+    if (count_keys_or_undo(counting, columns)) {
         count_numbers(counting, columns);
         counting->to->done++;
     } else {
@@ -305,7 +305,7 @@ static void count_tile(struct counting *counting, struct columns *columns)
 
 /* Choose the width, and the counters of each column. If several rows share an iteration,
  * the columns of a channel use different lanes of the table. */
-static void place_columns(const struct counting *counting, struct columns *columns)
+static void set_column_offsets(const struct counting *counting, struct columns *columns)
 {
     const struct pq_channel_counts *to = counting->to;
     const size_t together = columns->n < BESIDE ? BESIDE / columns->n : 1;
@@ -357,7 +357,7 @@ static void count_plane(void *p, struct pq_position at)
             columns.first =
                 (size_t)((first.scale - (const char *)counting->to->count) / step);
             columns.step = (size_t)(dim->scale / step); /* may be negative */
-            place_columns(counting, &columns);
+            set_column_offsets(counting, &columns);
             columns.ahead = 0;
             if (direct || (pq_tile_rows(&tile) && columns.width == columns.n)) {
                 const uintptr_t row = (uintptr_t)tile.row_stride; /* modulo all addresses */
@@ -428,7 +428,7 @@ enum pq_status pq_count_channels(const struct pq_kernels *kernels,
         counting.at[page] = ABSENT;
     }
     for (int row = 0; row < channels->rows; row++) {
-        place_page(&counting, row);
+        set_page_offset(&counting, row);
     }
     counting.most_columns = choose_dims(&counting.input.plan, channels->lanes);
     const pq_fpenv found = pq_fpenv_enter();

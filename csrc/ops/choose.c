@@ -48,7 +48,7 @@ struct target {
 
 /* Return the least product that is infinite in the type of the data. Products become
  * float32 before float16 and bfloat16. */
-static double end_of(enum pq_type real)
+static double overflow_limit(enum pq_type real)
 {
     switch (real) {
     case PQ_F64:
@@ -87,7 +87,7 @@ static struct target target_of(const struct pq_choice *choice,
                         .code = choice->code,
                         .symmetric = choice->rule == PQ_RULE_SYMMETRIC,
                         .dynamic = choice->rule == PQ_RULE_ONNX_DYNAMIC,
-                        .end = end_of(choice->real),
+                        .end = overflow_limit(choice->real),
                         .scale = choice->scale};
     to.usual_scale = choice->scale == (choice->real == PQ_F64 ? PQ_F64 : PQ_F32);
     if (choice->like != PQ_LIKE_PYQUANT) {
@@ -145,7 +145,7 @@ static bool is_within(double v, double steps, double scale)
 }
 
 /* Quantize one end of the data, and return the distance of the code to the zero point. */
-static double steps_of(const struct target *to, struct pq_pair pair, double end)
+static double quantized_distance(const struct target *to, struct pq_pair pair, double end)
 {
     double steps = end / pair.scale;
     if (!has_f64_scale(to)) {
@@ -159,14 +159,14 @@ static double steps_of(const struct target *to, struct pq_pair pair, double end)
 }
 
 /* Return true if both ends of the data are finite after a round trip, and not both 0. */
-PQ_NOINLINE bool comes_back(const struct target *to, struct pq_pair pair, double lo,
-                            double hi)
+PQ_NOINLINE bool survives_round_trip(const struct target *to, struct pq_pair pair,
+                                     double lo, double hi)
 {
     const double ends[] = {lo, hi};
     double largest = 0;
     pair.scale = scale_in_use(to, pair.scale);
     for (int i = 0; i < 2; i++) {
-        const double steps = steps_of(to, pair, ends[i]);
+        const double steps = quantized_distance(to, pair, ends[i]);
         const double v =
             fabs((has_f64_scale(to) ? steps : (double)(float)steps) * pair.scale);
         largest = v > largest || v != v ? v : largest;
@@ -175,7 +175,8 @@ PQ_NOINLINE bool comes_back(const struct target *to, struct pq_pair pair, double
 }
 
 /* Return true if data from lo to hi saturates by at most half a step and comes back. */
-PQ_NOINLINE bool suits(const struct target *to, struct pq_pair pair, double lo, double hi)
+PQ_NOINLINE bool fits_data(const struct target *to, struct pq_pair pair, double lo,
+                           double hi)
 {
     /* Below FLT_MIN, float32 can be far from a float64 scale. */
     const bool tiny = pair.scale < (double)FLT_MIN;
@@ -184,12 +185,12 @@ PQ_NOINLINE bool suits(const struct target *to, struct pq_pair pair, double lo, 
     const double safe = (has_f64_scale(to) ? DBL_MAX : to->end) / 4;
     return is_within(hi, to->highest - pair.zero + to->margin, scale) &&
            is_within(-lo, pair.zero - to->lowest + to->margin, scale) &&
-           ((hi < safe && -lo < safe) || comes_back(to, pair, lo, hi));
+           ((hi < safe && -lo < safe) || survives_round_trip(to, pair, lo, hi));
 }
 
 enum { PLACES = 64 }; /* some data at the end of float16 takes the last one */
 
-/* Find the nearest scale that suits among a scale and its neighbours. */
+/* Find the nearest scale that fits the data, among a scale and its neighbours. */
 PQ_NOINLINE bool find_near(const struct target *to, struct pq_pair *pair, double scale,
                            double lo, double hi)
 {
@@ -198,7 +199,7 @@ PQ_NOINLINE bool find_near(const struct target *to, struct pq_pair *pair, double
             const double found = pq_next_scale(to->scale, scale, way * k);
             if (found > 0 && found < HUGE_VAL) {
                 *pair = (struct pq_pair){found, zero_of(to, found, lo)};
-                if (suits(to, *pair, lo, hi)) {
+                if (fits_data(to, *pair, lo, hi)) {
                     return true;
                 }
             }
@@ -219,7 +220,7 @@ static bool is_usual(const struct target *to)
  * larger magnitude a little less than a number of steps and a half: both are rounded
  * towards 0. If no scale suits, return the next smaller one with finite results.
  */
-static struct pq_pair choose(const struct target *to, double lo, double hi)
+static struct pq_pair choose_pair(const struct target *to, double lo, double hi)
 {
     lo = lo < 0 ? lo : 0; /* also if a group is empty: +inf and -inf */
     hi = hi > 0 ? hi : 0;
@@ -256,7 +257,7 @@ static struct pq_pair choose(const struct target *to, double lo, double hi)
     for (int k = 0; k < PLACES; k++) { /* saturate rather than become infinite */
         const double found = pq_next_scale(to->scale, scale, -k);
         pair = (struct pq_pair){found, zero_of(to, found, lo)};
-        if (found > 0 && comes_back(to, pair, lo, hi)) {
+        if (found > 0 && survives_round_trip(to, pair, lo, hi)) {
             return pair;
         }
     }
@@ -291,9 +292,9 @@ struct chosen {
 };
 
 /*
- * Choose many parameters for usual data: the first scale that `choose` tries must suit all
- * of them, else return false. Quotients of float32 extrema equal float64 quotients rounded
- * to float32. Sign bits of differences are cheaper than comparisons.
+ * Choose many parameters for usual data: the first scale that `choose_pair` tries must suit
+ * all of them, else return false. Quotients of float32 extrema equal float64 quotients
+ * rounded to float32. Sign bits of differences are cheaper than comparisons.
  */
 typedef bool guess_fn(const struct target *to, size_t n, const void *lowest,
                       const void *highest, struct chosen *chosen);
@@ -325,7 +326,7 @@ static bool guess_symmetric(const struct target *to, size_t n, const void *lowes
 }
 
 /* Return the limits for kernels of integer codes. */
-static struct pq_reach reach_of(const struct target *to)
+static struct pq_reach code_limits(const struct target *to)
 {
     return (struct pq_reach){.lowest = to->lowest,
                              .highest = to->highest,
@@ -337,7 +338,7 @@ static struct pq_reach reach_of(const struct target *to)
 static bool guess_middle(const struct target *to, size_t n, const void *lowest,
                          const void *highest, struct chosen *chosen)
 {
-    const struct pq_reach reach = reach_of(to);
+    const struct pq_reach reach = code_limits(to);
     return to->kernels->choose_middle(&reach, lowest, highest, chosen->scale.f32,
                                       chosen->zero, n);
 }
@@ -345,7 +346,7 @@ static bool guess_middle(const struct target *to, size_t n, const void *lowest,
 static bool guess_asymmetric(const struct target *to, size_t n, const void *lowest,
                              const void *highest, struct chosen *chosen)
 {
-    const struct pq_reach reach = reach_of(to);
+    const struct pq_reach reach = code_limits(to);
     return to->kernels->choose_asymmetric(&reach, lowest, highest, chosen->scale.f32,
                                           chosen->zero, n);
 }
@@ -396,7 +397,7 @@ static bool guess_like(const struct target *to, size_t n, const void *lowest,
 }
 
 /* Return NULL if no fast path exists. */
-static guess_fn *guess_of(const struct target *to)
+static guess_fn *fast_guess(const struct target *to)
 {
     if (to->wanted.preset != NULL) {
         return to->real == PQ_F32 && to->scale == PQ_F32 ? guess_like : NULL;
@@ -428,7 +429,7 @@ static void choose_each(const struct target *to, size_t n, struct extrema of,
         const double lo = pq_cell_at(of.lowest, of.is_f64, i);
         const double hi = pq_cell_at(of.highest, of.is_f64, i);
         const struct pq_pair pair =
-            to->dynamic ? choose_dynamic(to, lo, hi) : choose(to, lo, hi);
+            to->dynamic ? choose_dynamic(to, lo, hi) : choose_pair(to, lo, hi);
         if (to->scale != PQ_F32) {
             chosen->scale.f64[i] = pair.scale;
         } else {
@@ -508,7 +509,7 @@ static void choose_some(const struct target *to, size_t n, struct extrema of,
                         struct places *places)
 {
     struct chosen chosen;
-    guess_fn *const guess = of.is_f64 == has_f64_scale(to) ? guess_of(to) : NULL;
+    guess_fn *const guess = of.is_f64 == has_f64_scale(to) ? fast_guess(to) : NULL;
     if (guess == NULL || !guess(to, n, of.lowest, of.highest, &chosen)) {
         choose_each(to, n, of, &chosen);
     }
@@ -518,7 +519,7 @@ static void choose_some(const struct target *to, size_t n, struct extrema of,
 }
 
 /* Convert to float32. Return false if a number changes. */
-static bool narrowed(float *PQ_RESTRICT to, const double *from, size_t n)
+static bool convert_to_f32(float *PQ_RESTRICT to, const double *from, size_t n)
 {
     int others = 0;
     for (size_t i = 0; i < n; i++) {
@@ -531,7 +532,7 @@ static bool narrowed(float *PQ_RESTRICT to, const double *from, size_t n)
 /* ---- calls ---- */
 
 /* Fill in the defaults. */
-static void settle(struct pq_choice *choice, enum pq_type real)
+static void fill_defaults(struct pq_choice *choice, enum pq_type real)
 {
     if (choice->real == PQ_NO_TYPE) {
         choice->real = real;
@@ -583,7 +584,7 @@ static enum pq_status check_choice(struct pq_choice *choice, const struct pq_cho
     PQ_TRY(pq_known_struct(&known, choice, sizeof *choice,
                            offsetof(struct pq_choice, rule) + sizeof(enum pq_rule)));
     memmove(choice, known, sizeof *choice);
-    settle(choice, real);
+    fill_defaults(choice, real);
     const bool dynamic = choice->rule == PQ_RULE_ONNX_DYNAMIC;
     const bool types =
         pq_is_real(choice->real) && pq_is_code(choice->code) &&
@@ -624,8 +625,8 @@ enum pq_status pq_choose_by(const struct pq_kernels *kernels, const struct pq_ch
         const size_t some = n - i < CHOSEN ? n - i : CHOSEN;
         float lo[CHOSEN], hi[CHOSEN];
         struct extrema of = {smallest + i, largest + i, true};
-        if (!has_f64_scale(&to) && narrowed(lo, smallest + i, some) &&
-            narrowed(hi, largest + i, some)) {
+        if (!has_f64_scale(&to) && convert_to_f32(lo, smallest + i, some) &&
+            convert_to_f32(hi, largest + i, some)) {
             of = (struct extrema){lo, hi, false};
         }
         choose_some(&to, some, of, &places);
@@ -689,9 +690,9 @@ enum pq_status pq_choose_params_by(pq_extrema_fn *find_extrema, void *context,
                         choose_cells, &choosing, part, parts);
 }
 
-static enum pq_status search_all(void *context, const struct pq_kernels *kernels,
-                                 const struct pq_args *args, bool all_numbers,
-                                 pq_cells_fn *take, void *what, int part, int parts)
+static enum pq_status find_all_extrema(void *context, const struct pq_kernels *kernels,
+                                       const struct pq_args *args, bool all_numbers,
+                                       pq_cells_fn *take, void *what, int part, int parts)
 {
     (void)context;
     return pq_find_extrema(kernels, args, all_numbers, take, what, part, parts);
@@ -701,5 +702,5 @@ enum pq_status pq_choose_params(const struct pq_kernels *kernels,
                                 const struct pq_args *args, const struct pq_choice *given,
                                 int part, int parts)
 {
-    return pq_choose_params_by(search_all, NULL, kernels, args, given, part, parts);
+    return pq_choose_params_by(find_all_extrema, NULL, kernels, args, given, part, parts);
 }

@@ -91,8 +91,8 @@ static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq
                : NULL;
 }
 
-static void choose(struct pq_method *how, const struct pq_kernels *kernels,
-                   const struct pq_args *args, enum distance distance)
+static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
+                       const struct pq_args *args, enum distance distance)
 {
     const enum pq_type in = pq_carrier_of(args->in.type), out = args->out.type;
     pq_kernel_fn *const kernel = kernel_of(kernels, args, distance);
@@ -145,7 +145,7 @@ enum pq_status pq_dequantize_method(struct pq_method *how, const struct pq_kerne
                             : pq_is_64_bit(in)     ? INT64_OPTIONS
                                                    : INTEGER_OPTIONS));
     if ((options & PQ_OPTIONS_AFFINE_DEQUANTIZE) == 0) {
-        choose(how, kernels, args, distance);
+        set_method(how, kernels, args, distance);
         return PQ_OK;
     }
     PQ_TRY(pq_check_affine(args, in, false));
@@ -155,7 +155,7 @@ enum pq_status pq_dequantize_method(struct pq_method *how, const struct pq_kerne
     /* The inner kernel writes numbers of the type of the product. */
     struct pq_args between = *args;
     between.out.type = out == PQ_F64 ? PQ_F64 : PQ_F32;
-    choose(how, kernels, &between, distance);
+    set_method(how, kernels, &between, distance);
     pq_add_affine_stages(how, kernels, args, between.out.type, false);
     return PQ_OK;
 }

@@ -234,7 +234,7 @@ static enum pq_status make_job(struct pq_job *job, const struct pq_kernels *kern
 }
 
 /* Return the code type of a choice, or its default. */
-static enum pq_type code_of(const struct pq_choice *choice)
+static enum pq_type chosen_code(const struct pq_choice *choice)
 {
     return choice->code != PQ_NO_TYPE             ? choice->code
            : choice->rule == PQ_RULE_ONNX_DYNAMIC ? PQ_U8
@@ -265,7 +265,7 @@ enum pq_status pq_dynamic_quantize(const struct pq_kernels *kernels,
         ranged.highest_code = choice->highest_code;
     }
     args = &ranged;
-    PQ_TRY(make_job(&grouped.job, kernels, args, code_of(choice)));
+    PQ_TRY(make_job(&grouped.job, kernels, args, chosen_code(choice)));
     if (pq_is_empty(args)) {
         return pq_choose_params(kernels, args, choice, part, parts);
     }

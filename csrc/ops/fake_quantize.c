@@ -205,7 +205,7 @@ static void run_fused(const struct pq_run *run, const void *px, void *py, size_t
 
 /* Use a general kernel with float64 parameters in one direction, because the other
  * direction does. */
-static void make_general(struct pq_method *how, pq_kernel_fn *kernel)
+static void use_general_kernel(struct pq_method *how, pq_kernel_fn *kernel)
 {
     if (how->affine.inner != NULL) {
         how->affine.inner = kernel;
@@ -232,7 +232,8 @@ static void set_sizes(struct pq_fused *fused, const struct pq_method *how,
 }
 
 /* Return the arguments of one direction. */
-static struct pq_args between(const struct pq_args *args, enum pq_type in, enum pq_type out)
+static struct pq_args direction_args(const struct pq_args *args, enum pq_type in,
+                                     enum pq_type out)
 {
     struct pq_args one = *args;
     one.in.type = in;
@@ -257,7 +258,7 @@ static enum pq_status set_fake_quantize(struct pq_method *how, struct pq_fused *
                                         const struct pq_kernels *kernels,
                                         const struct pq_args *args, enum pq_type code)
 {
-    struct pq_args plain = between(args, PQ_F32, code);
+    struct pq_args plain = direction_args(args, PQ_F32, code);
     struct pq_range range = pq_range_of(code);
     if (args->lowest_code != 0 || args->highest_code != 0) {
         range = (struct pq_range){args->lowest_code, args->highest_code};
@@ -277,16 +278,17 @@ static enum pq_status set_fused(struct pq_method *how, struct pq_fused *fused,
                                 const struct pq_kernels *kernels,
                                 const struct pq_args *args, enum pq_type code)
 {
-    const struct pq_args from = between(args, args->in.type, code);
-    struct pq_args to = between(args, code, args->in.type);
+    const struct pq_args from = direction_args(args, args->in.type, code);
+    struct pq_args to = direction_args(args, code, args->in.type);
     const enum pq_type carrier = pq_carrier_of(code);
     struct pq_method back;
     to.precision = PQ_NO_TYPE;
     PQ_TRY(pq_quantize_method(how, kernels, &from));
     PQ_TRY(pq_dequantize_method(&back, kernels, &to));
     if (how->general != back.general) {
-        make_general(how->general ? &back : how, how->general ? kernels->dequantize_general
-                                                              : kernels->quantize_general);
+        use_general_kernel(how->general ? &back : how, how->general
+                                                           ? kernels->dequantize_general
+                                                           : kernels->quantize_general);
         how->flush_min_scale = 0;
     }
     *fused = (struct pq_fused){.quantize = how->kernel, .dequantize = back.kernel};
@@ -312,7 +314,7 @@ static enum pq_status set_fake(struct pq_method *how, struct pq_fused *fused,
 
 /* Return the integer type for codes that exceed the range of `code`, or PQ_NO_TYPE for
  * 64-bit integers and narrow floats. */
-static enum pq_type wider_than(enum pq_type code)
+static enum pq_type wider_code_type(enum pq_type code)
 {
     return !pq_is_integer(code) || pq_is_64_bit(code) ? PQ_NO_TYPE
            : pq_bytes_of(code) == 1                   ? PQ_I16
@@ -326,8 +328,9 @@ static enum pq_status set_mask(struct pq_method *how, struct pq_fused *fused,
                                const struct pq_kernels *kernels, const struct pq_args *args,
                                enum pq_type code)
 {
-    const enum pq_type wider = wider_than(code);
-    struct pq_args from = between(args, args->in.type, wider != PQ_NO_TYPE ? wider : code);
+    const enum pq_type wider = wider_code_type(code);
+    struct pq_args from =
+        direction_args(args, args->in.type, wider != PQ_NO_TYPE ? wider : code);
     struct pq_range range = pq_range_of(code);
     from.fills = 0;
     from.overflow = 0;
@@ -414,8 +417,8 @@ static bool has_strides_of_out(const struct pq_array *mask, const struct pq_args
 }
 
 /* Return true if the kernel can write the mask, too: it must write to `out` directly. */
-static bool has_mask(const struct fake_job *fake, const struct pq_array *mask,
-                     const struct pq_args *args)
+static bool kernel_writes_mask(const struct fake_job *fake, const struct pq_array *mask,
+                               const struct pq_args *args)
 {
     return fake->fused.fake_quantize.bytes != 0 && has_strides_of_out(mask, args) &&
            pq_job_is_direct(&fake->job);
@@ -428,7 +431,7 @@ static bool run_in_one_pass(const struct faking *faking, const struct pq_args *a
 {
     struct fake_job fake;
     const bool done = make_job(&fake, set_fake, faking, args) == PQ_OK &&
-                      has_mask(&fake, &faking->mask, args);
+                      kernel_writes_mask(&fake, &faking->mask, args);
     if (done) {
         fake.fused.fake_quantize.mask = at;
         fake.fused.fake_quantize.out = args->out.data;
@@ -460,7 +463,7 @@ static ptrdiff_t slab_bytes(const struct faking *faking, const struct pq_args *a
 {
     struct fake_job fake;
     const bool at_once = make_job(&fake, set_fake, faking, args) == PQ_OK &&
-                         has_mask(&fake, &faking->mask, args);
+                         kernel_writes_mask(&fake, &faking->mask, args);
     return at_once ? PTRDIFF_MAX : SLAB_BYTES;
 }
 

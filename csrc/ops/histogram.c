@@ -145,7 +145,7 @@ static void store_marks(struct counting *counting)
 }
 
 /* Return the number of elements in a page. It is at most `pending`, which has 32 bits. */
-static uint32_t counted(const uint32_t *counters, size_t page)
+static uint32_t sum_page(const uint32_t *counters, size_t page)
 {
     uint32_t sum = 0;
     for (size_t table = 0; table < TABLES; table++) {
@@ -162,7 +162,7 @@ static uint64_t find_page(struct pq_counts *counts, size_t page)
 {
     uint64_t both = 0;
     for (size_t sign = 0; sign < PQ_PAGES; sign += PQ_KEY_SIGN / PQ_PAGE) {
-        const uint64_t n = counted(counts->counters, sign + page);
+        const uint64_t n = sum_page(counts->counters, sign + page);
         if (n != 0) {
             set_page(counts, sign + page);
         }
@@ -360,7 +360,7 @@ enum pq_status pq_begin_counting(struct pq_counting *counting,
 }
 
 /* Return the number of elements of a plan, at most UINT32_MAX. */
-static size_t planned(const struct pq_plan *plan)
+static size_t count_plan(const struct pq_plan *plan)
 {
     size_t count = 1;
     for (int d = 0; d < plan->ndim; d++) {
@@ -383,7 +383,7 @@ static size_t page_of(enum pq_type type, double v)
 }
 
 /* Move the counts of the key of -0 to the key of 0. */
-static void fold_zeros(struct pq_counts *counts)
+static void merge_negative_zero(struct pq_counts *counts)
 {
     for (size_t table = 0; table < TABLES; table++) {
         uint32_t *from = counts->counters + table * TABLE + PQ_KEY_SIGN;
@@ -393,7 +393,7 @@ static void fold_zeros(struct pq_counts *counts)
             set_page(counts, 0);
         }
     }
-    if (counted(counts->counters, PQ_KEY_SIGN / PQ_PAGE) == 0) {
+    if (sum_page(counts->counters, PQ_KEY_SIGN / PQ_PAGE) == 0) {
         counts->pages[PQ_KEY_SIGN / PQ_PAGE / 64] &= ~(uint64_t)1;
     }
 }
@@ -407,7 +407,7 @@ static void count_planned(struct counting *counting)
         return;
     }
     store_marks(counting);
-    fold_zeros(counts);
+    merge_negative_zero(counts);
     if (!counting->marks_each && counts->pending != 0) {
         const size_t lowest = page_of(counting->input.type, counts->lowest);
         const size_t highest = page_of(counting->input.type, counts->highest);
@@ -434,7 +434,7 @@ enum pq_status pq_histogram(const struct pq_kernels *kernels, const struct pq_ar
     if (status != PQ_OK || counting.input.plan.empty) {
         return status;
     }
-    const size_t n = planned(&counting.input.plan);
+    const size_t n = count_plan(&counting.input.plan);
     if (counts->counters != NULL && n > UINT32_MAX - 1 - counts->pending) {
         return PQ_ERR_SHAPE;
     }

@@ -79,8 +79,8 @@ struct measuring {
     char *x_room, *y_room, *raw; /* `room` bytes, `raw` half of it */
 };
 
-static void set_rooms(struct measuring *m, struct found *found, size_t rows, char *rooms,
-                      size_t room)
+static void set_buffers(struct measuring *m, struct found *found, size_t rows, char *rooms,
+                        size_t room)
 {
     m->found = found;
     m->most_rows = rows;
@@ -144,14 +144,14 @@ static enum pq_status init_round_trip(struct round_trip *trip,
 }
 
 /* Return the address of element 0 of a dimension, if `p` is element `i`. */
-static char *start_of(const char *p, ptrdiff_t i, ptrdiff_t stride)
+static char *origin_of(const char *p, ptrdiff_t i, ptrdiff_t stride)
 {
     return (char *)((uintptr_t)p - (uintptr_t)i * (uintptr_t)stride);
 }
 
 /* Run indices [i, i + n) of dimension `d`, with all indices of the inner dimensions. */
-static void run_box(struct round_trip *trip, struct pq_position at, int d, ptrdiff_t i,
-                    ptrdiff_t n)
+static void round_trip_box(struct round_trip *trip, struct pq_position at, int d,
+                           ptrdiff_t i, ptrdiff_t n)
 {
     static const struct pq_dim single = {.end = 1, .group_size = 1};
     struct pq_plan *const plan = &trip->job.plan;
@@ -164,16 +164,16 @@ static void run_box(struct round_trip *trip, struct pq_position at, int d, ptrdi
     }
     plan->dim[d].begin = i;
     plan->dim[d].end = i + n;
-    plan->in = start_of(at.in, i, dim->in);
-    plan->out = start_of(at.out, i, dim->out);
+    plan->in = origin_of(at.in, i, dim->in);
+    plan->out = origin_of(at.out, i, dim->out);
     plan->scale = at.scale;
     plan->zero = at.zero;
     pq_job_run(&trip->job, 0, 1);
 }
 
 /* Run `n` elements of the dimensions up to `d`, from element `first` on. */
-static void run_range(struct round_trip *trip, struct pq_position at, int d,
-                      ptrdiff_t first, ptrdiff_t n)
+static void round_trip_range(struct round_trip *trip, struct pq_position at, int d,
+                             ptrdiff_t first, ptrdiff_t n)
 {
     const struct pq_dim *const dim = &trip->dim[d];
     ptrdiff_t within = 1, some;
@@ -185,12 +185,12 @@ static void run_range(struct round_trip *trip, struct pq_position at, int d,
         some = within - into < n ? within - into : n;
         if (some == within) {
             some = n / within * within;
-            run_box(trip, at, d, i, n / within);
+            round_trip_box(trip, at, d, i, n / within);
         } else {
             struct pq_position inner = at;
             inner.scale += pq_dim_scale(dim, i);
             inner.zero += pq_dim_zero(dim, i);
-            run_range(trip, inner, d - 1, into, some);
+            round_trip_range(trip, inner, d - 1, into, some);
         }
         at.in += some * trip->dim[0].in;
         at.out += some * trip->dim[0].out;
@@ -205,7 +205,7 @@ static void run_round_trip(struct round_trip *trip, const char *x, char *y, ptrd
 {
     const struct pq_position at = {
         .in = x, .out = y, .scale = trip->scale, .zero = trip->zero};
-    run_range(trip, at, trip->ndim - 1, first, n);
+    round_trip_range(trip, at, trip->ndim - 1, first, n);
 }
 
 /* ---- tiles ---- */
@@ -228,7 +228,7 @@ static double number_at(const struct measuring *m, const char *p, size_t i)
     return number_of(p, i, m->is_f64);
 }
 
-static void put_number(const struct measuring *m, char *p, size_t i, double v)
+static void store_number(const struct measuring *m, char *p, size_t i, double v)
 {
     const float single = (float)v;
     if (m->is_f64) {
@@ -284,7 +284,7 @@ static const char *make_rows(struct measuring *m, const char *x, ptrdiff_t next,
     return y;
 }
 
-static struct piece take_piece(struct measuring *m, size_t n)
+static struct piece load_tile(struct measuring *m, size_t n)
 {
     struct piece piece = {.next = (ptrdiff_t)(n * pq_bytes_of(type_of(m)))};
     piece.x = load_side(m, &m->x, m->x_beside, m->x_room, n);
@@ -302,7 +302,7 @@ static struct piece take_piece(struct measuring *m, size_t n)
 }
 
 /* Return true if the next elements of `x` need no buffer, so that `y` can use both. */
-static bool has_two_rooms(struct measuring *m, size_t n)
+static bool has_two_buffers(struct measuring *m, size_t n)
 {
     return m->trip != NULL && m->rows == 1 && m->exponent == 0 &&
            m->args->in.type == type_of(m) && pq_sweep_direct(&m->x, n) != NULL;
@@ -310,20 +310,20 @@ static bool has_two_rooms(struct measuring *m, size_t n)
 
 /* Return the size of the next tile of each group: a multiple of the lanes, except the last.
  */
-static size_t piece_size(struct measuring *m, size_t left)
+static size_t tile_size(struct measuring *m, size_t left)
 {
     const size_t size = pq_bytes_of(type_of(m));
     const size_t most = m->room / size / m->rows / PQ_SUM_LANES * PQ_SUM_LANES;
     const size_t twice = left < 2 * most ? left : 2 * most;
-    if (twice > most && has_two_rooms(m, twice)) {
+    if (twice > most && has_two_buffers(m, twice)) {
         return twice;
     }
     return left < most ? left : most;
 }
 
 /* Add the errors of a tile. Replace both elements by 0 if one is not finite. */
-PQ_RARE void add_clean(const struct measuring *m, struct found *to, const char *x,
-                       const char *y, size_t n)
+PQ_RARE void add_finite_errors(const struct measuring *m, struct found *to, const char *x,
+                               const char *y, size_t n)
 {
     char bx[CLEAN * sizeof(double)], by[CLEAN * sizeof(double)];
     for (size_t i = 0, some; i < n; i += some) {
@@ -333,8 +333,8 @@ PQ_RARE void add_clean(const struct measuring *m, struct found *to, const char *
             const bool finite = is_finite(a) && is_finite(b);
             to->error.nan += a != a || b != b;
             to->error.inf += !finite && a == a && b == b;
-            put_number(m, bx, k, finite ? a : 0);
-            put_number(m, by, k, finite ? b : 0);
+            store_number(m, bx, k, finite ? a : 0);
+            store_number(m, by, k, finite ? b : 0);
         }
         m->kernels->sums->errors[m->is_f64](bx, by, some, &to->lanes);
     }
@@ -369,20 +369,20 @@ static size_t find_error(const struct measuring *m, const struct pq_lanes *lanes
     return first;
 }
 
-static void add_piece(const struct measuring *m, struct found *to, const char *x,
-                      const char *y, size_t n)
+static void add_tile(const struct measuring *m, struct found *to, const char *x,
+                     const char *y, size_t n)
 {
     struct pq_error *const error = &to->error;
     const int64_t others = error->nan + error->inf;
     if (m->clean) {
-        add_clean(m, to, x, y, n);
+        add_finite_errors(m, to, x, y, n);
     } else {
         m->kernels->sums->errors[m->is_f64](x, y, n, &to->lanes);
     }
     m->kernels->sums->total(&to->lanes, &to->total);
     const double most = to->total.most;
-    const bool has_numbers = error->nan + error->inf - others < (int64_t)n;
-    if (has_numbers && (most > error->most || !to->has_most)) {
+    const bool has_nonzero = error->nan + error->inf - others < (int64_t)n;
+    if (has_nonzero && (most > error->most || !to->has_most)) {
         to->has_most = true;
         error->most = most;
         error->index = error->count + (int64_t)find_error(m, &to->lanes, x, y, n, most);
@@ -393,7 +393,7 @@ static void add_piece(const struct measuring *m, struct found *to, const char *x
 /* ---- chunks ---- */
 
 /* Sum a run of each group. Return false if a sum is not finite. */
-static bool find_run(struct measuring *m, const struct pq_error *before, size_t n)
+static bool sum_run(struct measuring *m, const struct pq_error *before, size_t n)
 {
     bool finite = true;
     memset(m->found, 0, m->rows * sizeof *m->found);
@@ -403,18 +403,18 @@ static bool find_run(struct measuring *m, const struct pq_error *before, size_t 
         m->found[r].has_most = before->index >= 0;
     }
     for (size_t i = 0, some; i < n; i += some) {
-        some = piece_size(m, n - i);
-        const struct piece piece = take_piece(m, some);
+        some = tile_size(m, n - i);
+        const struct piece piece = load_tile(m, some);
         for (size_t r = 0; r < m->rows; r++) {
-            add_piece(m, &m->found[r], piece.x + (ptrdiff_t)r * piece.next,
-                      piece.y + (ptrdiff_t)r * piece.next, some);
+            add_tile(m, &m->found[r], piece.x + (ptrdiff_t)r * piece.next,
+                     piece.y + (ptrdiff_t)r * piece.next, some);
             finite = finite && is_finite(m->found[r].total.ee);
         }
     }
     return finite;
 }
 
-static void add_run(struct pq_error *to, const struct found *run)
+static void add_sums(struct pq_error *to, const struct found *run)
 {
     to->xx += run->total.xx;
     to->yy += run->total.yy;
@@ -424,7 +424,7 @@ static void add_run(struct pq_error *to, const struct found *run)
     add_extremes(to, &run->error);
 }
 
-static void seek(struct measuring *m, ptrdiff_t first)
+static void seek_element(struct measuring *m, ptrdiff_t first)
 {
     m->position = first;
     pq_sweep_seek(&m->x, first);
@@ -439,30 +439,30 @@ static void add_runs(struct measuring *m, struct pq_error *to, ptrdiff_t first, 
     for (size_t r = 0; first % PQ_MEASURE_CHUNK == 0 && r < m->rows; r++) {
         to[(ptrdiff_t)r * m->next] = nothing;
     }
-    seek(m, first);
+    seek_element(m, first);
     for (ptrdiff_t i = 0; i < n; i += RUN) {
         const size_t some = (size_t)(n - i < RUN ? n - i : RUN);
-        if (!find_run(m, to, some)) {
+        if (!sum_run(m, to, some)) {
             m->clean = true;
-            seek(m, first + i);
-            find_run(m, to, some);
+            seek_element(m, first + i);
+            sum_run(m, to, some);
             m->clean = false;
         }
         for (size_t r = 0; r < m->rows; r++) {
-            add_run(to + (ptrdiff_t)r * m->next, &m->found[r]);
+            add_sums(to + (ptrdiff_t)r * m->next, &m->found[r]);
         }
     }
 }
 
 /* Return the exponent of the largest magnitude of a chunk, or 0 if all elements are 0. */
-PQ_RARE int exponent_of(struct measuring *m, ptrdiff_t first, ptrdiff_t n)
+PQ_RARE int chunk_exponent(struct measuring *m, ptrdiff_t first, ptrdiff_t n)
 {
     double most = 0;
     int exponent = 0;
-    seek(m, first);
+    seek_element(m, first);
     for (size_t left = (size_t)n, some; left > 0; left -= some) {
-        some = piece_size(m, left);
-        const struct piece piece = take_piece(m, some);
+        some = tile_size(m, left);
+        const struct piece piece = load_tile(m, some);
         for (size_t k = 0; k < some; k++) {
             const double a = fabs(number_at(m, piece.x, k));
             const double b = fabs(number_at(m, piece.y, k));
@@ -478,16 +478,16 @@ PQ_RARE int exponent_of(struct measuring *m, ptrdiff_t first, ptrdiff_t n)
 
 /* Return true if squares may have overflowed or vanished, which happens for float64 only.
  * The chunk is then measured again, multiplied by a power of 2. */
-static bool is_far(const struct pq_error *error)
+static bool needs_scaling(const struct pq_error *error)
 {
     const double size = error->xx + error->yy;
     return !(size >= 0x1p-700 && size <= 0x1p1000);
 }
 
-PQ_RARE void measure_far(struct measuring *m, struct pq_error *to, ptrdiff_t first,
-                         ptrdiff_t n)
+PQ_RARE void measure_scaled(struct measuring *m, struct pq_error *to, ptrdiff_t first,
+                            ptrdiff_t n)
 {
-    m->exponent = exponent_of(m, first, n);
+    m->exponent = chunk_exponent(m, first, n);
     if (m->exponent != 0) {
         add_runs(m, to, first, n);
         to->exponent = m->exponent;
@@ -504,7 +504,7 @@ static ptrdiff_t magnitude(ptrdiff_t v)
 }
 
 /* Return the dimension of the smallest stride if it selects the group, else -1. */
-static int find_beside(const struct dims *dims, const ptrdiff_t *stride)
+static int adjacent_group_dim(const struct dims *dims, const ptrdiff_t *stride)
 {
     int nearest = -1;
     for (int d = dims->outer + dims->inner - 1; d >= 0; d--) {
@@ -546,9 +546,9 @@ static void set_dims(struct measuring *m, const unsigned char *kept)
         dims->outer = pass == 0 ? n : dims->outer;
     }
     dims->inner = n - dims->outer;
-    dims->beside = find_beside(dims, dims->x);
+    dims->beside = adjacent_group_dim(dims, dims->x);
     if (dims->beside < 0) {
-        dims->beside = find_beside(dims, dims->y);
+        dims->beside = adjacent_group_dim(dims, dims->y);
     }
 }
 
@@ -604,14 +604,14 @@ static ptrdiff_t enter_groups(struct measuring *m, ptrdiff_t turn)
 }
 
 /* Measure the groups again whose squares may have overflowed or vanished, one by one. */
-static void measure_again(struct measuring *m, struct pq_error *to, ptrdiff_t first,
-                          ptrdiff_t n)
+static void remeasure_groups(struct measuring *m, struct pq_error *to, ptrdiff_t first,
+                             ptrdiff_t n)
 {
     const size_t rows = m->rows;
     for (size_t r = 0; r < rows; r++) {
-        if (is_far(to)) {
+        if (needs_scaling(to)) {
             m->rows = 1;
-            measure_far(m, to, first, n);
+            measure_scaled(m, to, first, n);
         }
         to += m->next;
         m->x.row += m->x_beside;
@@ -634,7 +634,7 @@ static void measure_chunk(struct measuring *m, struct pq_error *errors, ptrdiff_
             struct pq_error *const to = errors + enter_groups(m, t) * chunks + chunk;
             add_runs(m, to, first + i, n - i < step ? n - i : step);
             if (m->is_f64 && i + step >= n) {
-                measure_again(m, to, first, n);
+                remeasure_groups(m, to, first, n);
             }
         }
     }
@@ -712,7 +712,7 @@ enum pq_status pq_measure(const struct pq_kernels *kernels, const struct pq_args
         return status;
     }
     m.args = args;
-    set_rooms(&m, found, MOST_ROWS, rooms, ROOM);
+    set_buffers(&m, found, MOST_ROWS, rooms, ROOM);
     m.is_f64 = args->in.type == PQ_F64 || args->out.type == PQ_F64;
     measure(&m, kernels, kept, errors, part, parts);
     return PQ_OK;
@@ -791,7 +791,7 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
     if (pq_is_narrow_float(code)) { /* the zero points are all 0 */
         own.zero.data = NULL;
     }
-    set_rooms(&m, found, FEW_ROWS, rooms, LESS);
+    set_buffers(&m, found, FEW_ROWS, rooms, LESS);
     m.raw = m.y_room; /* of `x`, before there is a `y` */
     m.is_f64 = own.in.type == PQ_F64;
     if (!pq_is_empty(&own)) {
@@ -823,7 +823,7 @@ PQ_RARE void raise_exponent(struct pq_error *error, int64_t exponent)
     error->exponent = exponent;
 }
 
-static bool has_numbers(const struct pq_error *error)
+static bool has_nonzero(const struct pq_error *error)
 {
     return error->xx != 0 || error->yy != 0;
 }
@@ -832,9 +832,9 @@ void pq_add_error(struct pq_error *sum, const struct pq_error *given)
 {
     struct pq_error added = *given;
     const pq_fpenv found = pq_fpenv_enter();
-    if (!has_numbers(sum)) {
+    if (!has_nonzero(sum)) {
         sum->exponent = added.exponent;
-    } else if (!has_numbers(&added)) {
+    } else if (!has_nonzero(&added)) {
         added.exponent = sum->exponent;
     } else if (sum->exponent < added.exponent) {
         raise_exponent(sum, added.exponent);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * presets: scales and zero points by the formulas of other packages. `pair_of` has all
+ * presets: scales and zero points by the formulas of other packages. `preset_pair` has all
  * rules, for one range, with a rounding after each step. The loops at the end compute many
  * ranges of float32 data, 12 to 30 times faster, if no scale needs a special rule.
  */
@@ -37,7 +37,7 @@ const struct pq_preset *pq_preset_of(enum pq_like like)
 }
 
 /* Return true if a preset supports signed codes only. */
-static bool is_signed_alone(const struct pq_preset *preset)
+static bool supports_signed_only(const struct pq_preset *preset)
 {
     return preset->forms == PQ_FORMS_SIGNED || preset->forms == PQ_FORMS_SIGNED_SYMMETRIC;
 }
@@ -45,7 +45,7 @@ static bool is_signed_alone(const struct pq_preset *preset)
 bool pq_preset_has_code(const struct pq_preset *preset, enum pq_type code)
 {
     return pq_is_integer(code) && pq_bits_of(code) <= preset->most_bits &&
-           (!is_signed_alone(preset) || pq_range_of(code).lo < 0);
+           (!supports_signed_only(preset) || pq_range_of(code).lo < 0);
 }
 
 bool pq_preset_has_rule(const struct pq_preset *preset, enum pq_rule rule)
@@ -103,13 +103,13 @@ static double clamp(double v, double lo, double hi)
 }
 
 /* Return the type of an arithmetic for data of type `real`. */
-static enum pq_type input_of(enum pq_numbers numbers, enum pq_type real)
+static enum pq_type arithmetic_type(enum pq_numbers numbers, enum pq_type real)
 {
     return numbers == PQ_NUMBERS_INPUT ? real : numbers == PQ_NUMBERS_F32 ? PQ_F32 : PQ_F64;
 }
 
 /* Round to float32 if the result is subnormal, 0, or may be infinite. */
-PQ_NOINLINE double single_at_ends(double v)
+PQ_NOINLINE double round_to_f32_at_limits(double v)
 {
     const volatile float single = (float)v;
     return (double)single;
@@ -119,18 +119,18 @@ PQ_NOINLINE double single_at_ends(double v)
  * Round to float32, half to even. The function uses the bits, because GCC 12 removes
  * conversions to float and back if it puts two of them into a vector.
  */
-static inline double single_of(double v)
+static inline double round_to_f32(double v)
 {
     const uint64_t bits = pq_bits_f64(v), exponent = bits >> 52 & 0x7ff;
     const uint64_t rounded = bits + 0x0fffffff + (bits >> 29 & 1);
     const bool inside = exponent >= 1023 - 126 && exponent < 1023 + 127;
     return inside || v == 0 ? pq_f64_bits(rounded & ~(uint64_t)0x1fffffff)
-                            : single_at_ends(v);
+                            : round_to_f32_at_limits(v);
 }
 
 /* Round a result of float64 arithmetic to another type. For float32 operands this equals
  * float32 arithmetic. 16-bit results are rounded to float32 first. */
-PQ_NOINLINE double as(enum pq_type type, double v)
+PQ_NOINLINE double round_to(enum pq_type type, double v)
 {
     switch (type) {
     case PQ_F64:
@@ -140,7 +140,7 @@ PQ_NOINLINE double as(enum pq_type type, double v)
     case PQ_BF16:
         return (double)pq_f32_from_bf16(pq_bf16_from_f32((float)v));
     default:
-        return single_of(v);
+        return round_to_f32(v);
     }
 }
 
@@ -177,27 +177,27 @@ struct range {
 };
 
 /* Widen a range to symmetric codes from -(n + 1) to n, in float32. */
-static void make_sparse(const struct pq_wanted *wanted, struct range *of)
+static void widen_to_sparse(const struct pq_wanted *wanted, struct range *of)
 {
     const double half = floor((wanted->highest - wanted->lowest) / 2);
     const double most = half > 0 ? half : 1;
-    const double down = fabs(single_of(of->lo / -(most + 1)));
-    const double up = fabs(single_of(of->hi / most)), far = down > up ? down : up;
-    of->lo = single_of(far * -(most + 1));
-    of->hi = single_of(far * most);
+    const double down = fabs(round_to_f32(of->lo / -(most + 1)));
+    const double up = fabs(round_to_f32(of->hi / most)), far = down > up ? down : up;
+    of->lo = round_to_f32(far * -(most + 1));
+    of->hi = round_to_f32(far * most);
 }
 
 /* Return the scale of a range: width / levels. */
-static double full_scale(const struct pq_wanted *wanted, const struct range *of)
+static double scale_of_width(const struct pq_wanted *wanted, const struct range *of)
 {
     const double levels = wanted->highest - wanted->lowest, width = of->hi - of->lo;
     if (wanted->preset->span == PQ_SPAN_POWER) { /* the division is float64 */
-        return as(of->kept, width) / levels;
+        return round_to(of->kept, width) / levels;
     }
     if (of->numbers == PQ_F64 && !(width < HUGE_VAL)) {
         return (of->hi / 2 - of->lo / 2) / (levels / 2);
     }
-    return as(of->numbers, as(of->numbers, width) / levels);
+    return round_to(of->numbers, round_to(of->numbers, width) / levels);
 }
 
 /* Return the scale of a range. Make the range symmetric if the formula does. */
@@ -206,33 +206,33 @@ PQ_NOINLINE double scale_of(const struct pq_wanted *wanted, struct range *of)
     const enum pq_type in = of->numbers;
     const double levels = wanted->highest - wanted->lowest;
     if (wanted->preset->from == PQ_FROM_SIGN) { /* the reciprocal of its reciprocal */
-        const double width = as(in, of->hi - of->lo);
-        return width > 0 ? as(in, 1 / as(in, levels / width)) : 1;
+        const double width = round_to(in, of->hi - of->lo);
+        return width > 0 ? round_to(in, 1 / round_to(in, levels / width)) : 1;
     }
     if (!wanted->symmetric) {
-        return full_scale(wanted, of);
+        return scale_of_width(wanted, of);
     }
     switch (wanted->preset->span) {
     case PQ_SPAN_SPARSE:
         if (of->lo < 0 && of->hi > 0) {
-            make_sparse(wanted, of);
+            widen_to_sparse(wanted, of);
         }
-        return full_scale(wanted, of);
+        return scale_of_width(wanted, of);
     case PQ_SPAN_ENDS: {
-        const double down = as(in, of->lo / wanted->lowest);
-        const double up = as(in, of->hi / wanted->highest);
+        const double down = round_to(in, of->lo / wanted->lowest);
+        const double up = round_to(in, of->hi / wanted->highest);
         return down > up ? down : up;
     }
     default:
         of->hi = of->hi > -of->lo ? of->hi : -of->lo;
         of->lo = -of->hi;
-        return as(in, of->hi / (levels / 2));
+        return round_to(in, of->hi / (levels / 2));
     }
 }
 
 /* Return 2^-rint(-log2 s) for a float32 or a normal float64 number. The constant is the
  * first float64 above sqrt(1/2), the middle of two powers. */
-static double power_near(double scale)
+static double nearest_power_of_two(double scale)
 {
     if (!(scale < HUGE_VAL)) {
         return scale; /* frexp does not define an exponent */
@@ -246,37 +246,37 @@ static double power_near(double scale)
 
 /* Widen a range with a scale below TENTH_LEAST. The reciprocal of a scale must be finite.
  */
-static void widen(const struct pq_wanted *wanted, struct range *of)
+static void widen_small_range(const struct pq_wanted *wanted, struct range *of)
 {
     const double levels = wanted->highest - wanted->lowest;
-    const double single = single_of(of->scale);
+    const double single = round_to_f32(of->scale);
     if (single == 0 || 1 / single > (double)FLT_MAX) {
         of->scale = wanted->preset->kept == PQ_NUMBERS_F32 ? (double)0.1f : 0.1;
     }
     if (of->scale >= TENTH_LEAST) {
         return;
     }
-    const double factor = single_of(TENTH_LEAST / single_of(of->scale));
+    const double factor = round_to_f32(TENTH_LEAST / round_to_f32(of->scale));
     of->scale = TENTH_LEAST;
     if (of->lo == 0) {
-        of->hi = single_of(TENTH_LEAST * levels);
+        of->hi = round_to_f32(TENTH_LEAST * levels);
     } else if (of->hi == 0) {
-        of->lo = single_of(-TENTH_LEAST * levels);
+        of->lo = round_to_f32(-TENTH_LEAST * levels);
     } else {
-        of->lo = single_of(of->lo * factor);
-        of->hi = single_of(of->hi * factor);
+        of->lo = round_to_f32(of->lo * factor);
+        of->hi = round_to_f32(of->hi * factor);
     }
 }
 
 /* Apply the rule of the preset for small scales. */
-PQ_NOINLINE void mend_small(const struct pq_wanted *wanted, struct range *of)
+PQ_NOINLINE void apply_small_rule(const struct pq_wanted *wanted, struct range *of)
 {
     const double scale = of->scale;
     double least = 0;
     switch (wanted->preset->small) {
     case PQ_SMALL_ONE_BELOW_TINY:
         of->one = wanted->real == PQ_F16 && wanted->preset->span != PQ_SPAN_POWER
-                      ? as(PQ_F16, scale) == 0
+                      ? round_to(PQ_F16, scale) == 0
                       : scale < smallest_normal(wanted->real);
         break;
     case PQ_SMALL_EPSILON:
@@ -286,7 +286,7 @@ PQ_NOINLINE void mend_small(const struct pq_wanted *wanted, struct range *of)
         least = smallest_normal(wanted->real);
         break;
     case PQ_SMALL_TENTH:
-        widen(wanted, of);
+        widen_small_range(wanted, of);
         return;
     case PQ_SMALL_ONE_FOR_ZERO:
         of->one = of->lo == 0 && of->hi == 0 && wanted->preset->from != PQ_FROM_SIGN;
@@ -314,7 +314,7 @@ static double middle_of(const struct pq_wanted *wanted)
 }
 
 /* Return the zero point from the end with the smaller sum, or difference, of magnitudes. */
-static double from_nearer(const struct pq_wanted *wanted, double lo, double hi)
+static double zero_from_nearer_end(const struct pq_wanted *wanted, double lo, double hi)
 {
     const double sign = wanted->preset->from == PQ_FROM_SUM ? 1 : -1;
     const double down = fabs(wanted->lowest) + sign * fabs(lo);
@@ -323,15 +323,16 @@ static double from_nearer(const struct pq_wanted *wanted, double lo, double hi)
 }
 
 /* Return the zero point from the end that the sign of a sum selects. */
-static double from_sign(const struct pq_wanted *wanted, const struct range *of)
+static double zero_from_sum_sign(const struct pq_wanted *wanted, const struct range *of)
 {
     const enum pq_type in = of->numbers;
-    const double width = as(in, of->hi - of->lo);
+    const double width = round_to(in, of->hi - of->lo);
     const double inverse =
-        width > 0 ? as(in, (wanted->highest - wanted->lowest) / width) : 1;
-    const double lo = as(in, of->lo * inverse), hi = as(in, of->hi * inverse);
-    const double sum = as(in, as(in, wanted->lowest + lo) + as(in, wanted->highest + hi));
-    return sum > 0 ? as(in, wanted->lowest - lo) : as(in, wanted->highest - hi);
+        width > 0 ? round_to(in, (wanted->highest - wanted->lowest) / width) : 1;
+    const double lo = round_to(in, of->lo * inverse), hi = round_to(in, of->hi * inverse);
+    const double sum = round_to(in, round_to(in, wanted->lowest + lo) +
+                                        round_to(in, wanted->highest + hi));
+    return sum > 0 ? round_to(in, wanted->lowest - lo) : round_to(in, wanted->highest - hi);
 }
 
 /* Return the zero point of asymmetric parameters. */
@@ -339,20 +340,20 @@ PQ_NOINLINE double zero_of(const struct pq_wanted *wanted, const struct range *o
                            double scale)
 {
     const enum pq_type in = of->numbers;
-    const double lo = as(in, of->lo / scale);
+    const double lo = round_to(in, of->lo / scale);
     double zero;
     switch (wanted->preset->from) {
     case PQ_FROM_SIGN:
-        zero = from_sign(wanted, of);
+        zero = zero_from_sum_sign(wanted, of);
         break;
     case PQ_FROM_STEPS:
-        zero = as(in, wanted->lowest - nearest(lo));
+        zero = round_to(in, wanted->lowest - nearest(lo));
         break;
     case PQ_FROM_LOW:
-        zero = as(in, wanted->lowest - lo);
+        zero = round_to(in, wanted->lowest - lo);
         break;
     default:
-        zero = from_nearer(wanted, lo, as(in, of->hi / scale));
+        zero = zero_from_nearer_end(wanted, lo, round_to(in, of->hi / scale));
     }
     zero = clamp(zero, wanted->lowest, wanted->highest);
     return wanted->preset->tie == PQ_TIE_AWAY ? round(zero) : nearest(zero);
@@ -374,28 +375,29 @@ PQ_NOINLINE double stored_scale(const struct pq_wanted *wanted, double scale)
 /* Apply the formula of a preset, in float64 if `is_f64`. The results may be infinite or
  * NaN.
  */
-PQ_NOINLINE struct pq_pair pair_of(const struct pq_wanted *wanted, double lo, double hi,
-                                   bool is_f64)
+PQ_NOINLINE struct pq_pair preset_pair(const struct pq_wanted *wanted, double lo, double hi,
+                                       bool is_f64)
 {
     const struct pq_preset *const preset = wanted->preset;
-    const enum pq_type numbers = is_f64 ? PQ_F64 : input_of(preset->numbers, wanted->real);
-    const enum pq_type kept = is_f64 ? PQ_F64 : input_of(preset->kept, wanted->real);
+    const enum pq_type numbers =
+        is_f64 ? PQ_F64 : arithmetic_type(preset->numbers, wanted->real);
+    const enum pq_type kept = is_f64 ? PQ_F64 : arithmetic_type(preset->kept, wanted->real);
     /* The arguments are float, although the arithmetic is float64. */
     const enum pq_type ends = preset->small == PQ_SMALL_TENTH && !is_f64 ? PQ_F32 : numbers;
-    struct range of = {as(ends, lo), as(ends, hi), 0, numbers, kept, false};
+    struct range of = {round_to(ends, lo), round_to(ends, hi), 0, numbers, kept, false};
     if (preset->span == PQ_SPAN_POWER) {
         of.lo = clamp(of.lo, -(double)FLT_MAX / 2, 0);
         of.hi = clamp(of.hi, 0, (double)FLT_MAX / 2);
     }
     of.scale = scale_of(wanted, &of);
     if (preset->before == PQ_BEFORE_STORED) {
-        of.scale = as(kept, of.scale);
+        of.scale = round_to(kept, of.scale);
     }
-    mend_small(wanted, &of);
+    apply_small_rule(wanted, &of);
     const double exact = of.scale;
-    of.scale = as(kept, exact);
+    of.scale = round_to(kept, exact);
     if (preset->span == PQ_SPAN_POWER) {
-        of.scale = power_near(of.scale);
+        of.scale = nearest_power_of_two(of.scale);
     }
     double zero;
     if (of.one ||
@@ -422,7 +424,7 @@ struct pq_pair pq_preset_pair(const struct pq_wanted *wanted, double lo, double 
     struct pq_pair pair = {0};
     for (int is_f64 = 0; is_f64 <= 1;
          is_f64++) { /* float64 if the scale overflows or vanishes */
-        pair = pair_of(wanted, lo, hi, is_f64);
+        pair = preset_pair(wanted, lo, hi, is_f64);
         const bool lost = pair.scale == 0 && preset->from == PQ_FROM_SIGN;
         if (!lost && pair.scale < HUGE_VAL) {
             break;
@@ -520,8 +522,8 @@ LOOPS(double, f64, 0x1.8p52)
 #undef LOOPS
 
 /* Compute scales and zero points by reciprocals, for PQ_FROM_SIGN. */
-static void make_by_sign(const struct pq_wanted *wanted, size_t n,
-                         struct ranges *PQ_RESTRICT of)
+static void pairs_from_reciprocals(const struct pq_wanted *wanted, size_t n,
+                                   struct ranges *PQ_RESTRICT of)
 {
     const float lowest = (float)wanted->lowest, highest = (float)wanted->highest;
     const float levels = highest - lowest;
@@ -542,7 +544,7 @@ static float least_scale(const struct pq_wanted *wanted)
 }
 
 /* Return true if no scale is close enough to a limit for a special rule to apply. */
-static bool are_plain(const struct pq_wanted *wanted, size_t n, const float *scale)
+static bool no_rule_applies(const struct pq_wanted *wanted, size_t n, const float *scale)
 {
     const float least = least_scale(wanted), most = 0x1p80f;
     uint32_t others = 0;
@@ -554,7 +556,7 @@ static bool are_plain(const struct pq_wanted *wanted, size_t n, const float *sca
 
 /* Load ranges, and repeat the last one up to a multiple of 8, so that loops have no tails.
  */
-static void take_ranges(size_t n, const float *los, const float *his, struct ranges *of)
+static void load_ranges(size_t n, const float *los, const float *his, struct ranges *of)
 {
     for (size_t i = 0; i < n; i++) {
         of->lo[i] = los[i] < 0 ? los[i] : 0;
@@ -595,15 +597,15 @@ bool pq_preset_pairs(const struct pq_wanted *wanted, size_t n, const float *los,
         (preset->span == PQ_SPAN_SPARSE && wanted->symmetric)) {
         return false;
     }
-    take_ranges(n, los, his, &of);
+    load_ranges(n, los, his, &of);
     n = (n + 7) / 8 * 8;
     if (preset->from == PQ_FROM_SIGN) {
-        make_by_sign(wanted, n, &of);
+        pairs_from_reciprocals(wanted, n, &of);
         memcpy(scale, of.scale.f32, n * sizeof *scale);
     } else {
         make_scales(wanted, n, &of, scale);
     }
-    if (!are_plain(wanted, n, scale)) {
+    if (!no_rule_applies(wanted, n, scale)) {
         return false;
     }
     if (wanted->symmetric) {

@@ -51,20 +51,20 @@ static enum pq_type precision_of(const struct pq_args *args)
 }
 
 /* Return true if the call rounds half to even and adds the zero point after rounding. */
-static bool is_plain(const struct pq_args *args)
+static bool adds_zero_last(const struct pq_args *args)
 {
     return args->round == PQ_HALF_EVEN && !args->zero_first;
 }
 
 /* Return true if a kernel of a pair can write 32-bit integers. Float32 values near them are
  * more than 1 apart, so no zero point may be added. */
-static bool suits_32_bit(const struct pq_args *args, enum pq_type precision)
+static bool can_use_32_bit_kernel(const struct pq_args *args, enum pq_type precision)
 {
-    return precision == PQ_F32 && is_plain(args) && pq_zeros_fit(args, 0, 0);
+    return precision == PQ_F32 && adds_zero_last(args) && pq_zeros_fit(args, 0, 0);
 }
 
 /* Return true if elements, scales and quotients have one 16-bit type. */
-static bool is_rounded(const struct pq_args *args, enum pq_type precision)
+static bool is_16_bit_arithmetic(const struct pq_args *args, enum pq_type precision)
 {
     return args->in.type == precision && args->scale.type == precision &&
            (precision == PQ_F16 || precision == PQ_BF16) && args->round == PQ_HALF_EVEN;
@@ -77,22 +77,22 @@ static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq
 {
     const enum pq_type in = args->in.type, out = pq_carrier_of(args->out.type);
     const bool usual = precision == PQ_F32, even = args->round == PQ_HALF_EVEN;
-    bool suits = usual || is_rounded(args, precision);
+    bool suits = usual || is_16_bit_arithmetic(args, precision);
     if (!pq_is_real(in) || pq_row_of(in) < 0 || pq_row_of(out) < 0) {
         return NULL;
     }
     if (pq_is_narrow_float(out)) {
         suits = usual;
     } else if (pq_is_32_bit(out)) {
-        suits = suits_32_bit(args, precision);
+        suits = can_use_32_bit_kernel(args, precision);
     } else if (args->zero_first) {
         suits = usual && in == PQ_F32 && pq_bits_of(out) == 8 && even;
     }
     return suits ? kernels->quantize[pq_row_of(in)][pq_row_of(out)] : NULL;
 }
 
-static void choose_nearest(struct pq_method *how, const struct pq_kernels *kernels,
-                           const struct pq_args *args)
+static void set_rounded_method(struct pq_method *how, const struct pq_kernels *kernels,
+                               const struct pq_args *args)
 {
     const enum pq_type precision = precision_of(args), in = args->in.type,
                        out = pq_carrier_of(args->out.type);
@@ -107,9 +107,9 @@ static void choose_nearest(struct pq_method *how, const struct pq_kernels *kerne
                                  : kernels->quantize_general;
     how->general = kernel == NULL;
     how->wide_zero = wide && !args->zero_first;
-    how->by_groups =
-        kernel != NULL || wide ||
-        (in == PQ_F64 && precision == PQ_F64 && (is_float ? !has_zero : is_plain(args)));
+    how->by_groups = kernel != NULL || wide ||
+                     (in == PQ_F64 && precision == PQ_F64 &&
+                      (is_float ? !has_zero : adds_zero_last(args)));
     how->run.in = in;
     how->run.out = out;
     how->run.compute = precision;
@@ -120,7 +120,7 @@ static void choose_nearest(struct pq_method *how, const struct pq_kernels *kerne
     how->single_scale = in != PQ_F64 && !narrow;
     how->float_zero = is_float || (args->zero_first && has_zero);
     if (args->out.bit_strides != NULL && pq_bits_of(args->out.type) == 4 && !is_float &&
-        kernel != NULL && precision == PQ_F32 && is_plain(args)) {
+        kernel != NULL && precision == PQ_F32 && adds_zero_last(args)) {
         how->packed = kernels->quantize_packed[pq_row_of(in)];
     }
     if (PQ_CAN_FLUSH) {
@@ -132,8 +132,8 @@ static void choose_nearest(struct pq_method *how, const struct pq_kernels *kerne
 /* Choose the stochastic kernel, which rounds quotients and passes them to a second kernel,
  * as float32 if that kernel accepts float32. It never flushes subnormal values, because
  * each of them has a chance to round up. */
-PQ_RARE void choose_stochastic(struct pq_method *how, const struct pq_kernels *kernels,
-                               const struct pq_args *args)
+PQ_RARE void set_stochastic_method(struct pq_method *how, const struct pq_kernels *kernels,
+                                   const struct pq_args *args)
 {
     const enum pq_type in = args->in.type, precision = precision_of(args);
     const bool single = precision == PQ_F32 && pq_is_real(in) && pq_row_of(in) >= 0;
@@ -142,10 +142,10 @@ PQ_RARE void choose_stochastic(struct pq_method *how, const struct pq_kernels *k
     between.round = PQ_HALF_EVEN;
     between.narrow_first = between.zero_first = 0;
     between.in.type = between.precision = PQ_F32;
-    choose_nearest(how, kernels, &between);
+    set_rounded_method(how, kernels, &between);
     if (!single || how->general || args->zero_first) {
         between.in.type = between.precision = PQ_F64;
-        choose_nearest(how, kernels, &between);
+        set_rounded_method(how, kernels, &between);
     }
     const bool narrow = args->narrow_first && (precision != PQ_F32 || in == PQ_F64);
     how->run.general = how->general;
@@ -163,20 +163,20 @@ PQ_RARE void choose_stochastic(struct pq_method *how, const struct pq_kernels *k
     how->flush_min_scale = 0;
 }
 
-static void choose(struct pq_method *how, const struct pq_kernels *kernels,
-                   const struct pq_args *args)
+static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
+                       const struct pq_args *args)
 {
     if (args->round == PQ_STOCHASTIC) {
-        choose_stochastic(how, kernels, args);
+        set_stochastic_method(how, kernels, args);
     } else {
-        choose_nearest(how, kernels, args);
+        set_rounded_method(how, kernels, args);
     }
 }
 
 /* Return a kernel that quantizes elements without affine stages, or null. */
-static pq_kernel_fn *plain_kernel(const struct pq_method *how,
-                                  const struct pq_kernels *kernels,
-                                  const struct pq_args *args, enum pq_type carrier)
+static pq_kernel_fn *kernel_without_stages(const struct pq_method *how,
+                                           const struct pq_kernels *kernels,
+                                           const struct pq_args *args, enum pq_type carrier)
 {
     if (args->offset != NULL || args->inverse || pq_needs_random_words(how)) {
         return NULL;
@@ -188,14 +188,14 @@ static pq_kernel_fn *plain_kernel(const struct pq_method *how,
 }
 
 /* Choose an affine kernel. Its inner kernel reads numbers of the type of the quotient. */
-static void choose_affine(struct pq_method *how, const struct pq_kernels *kernels,
-                          const struct pq_args *args)
+static void set_affine_method(struct pq_method *how, const struct pq_kernels *kernels,
+                              const struct pq_args *args)
 {
     struct pq_args between = *args;
     between.in.type = between.precision = precision_of(args);
-    choose(how, kernels, &between);
+    set_method(how, kernels, &between);
     how->single_scale = args->in.type != PQ_F64;
-    pq_kernel_fn *const kernel = plain_kernel(how, kernels, args, between.in.type);
+    pq_kernel_fn *const kernel = kernel_without_stages(how, kernels, args, between.in.type);
     pq_add_affine_stages(how, kernels, args, between.in.type, true);
     how->affine.plain_kernel = kernel;
     how->by_groups = !pq_needs_random_words(how);
@@ -203,8 +203,8 @@ static void choose_affine(struct pq_method *how, const struct pq_kernels *kernel
 
 /* Return true if a kernel to a narrow float can multiply by the scale, and the call has no
  * other affine option. */
-static bool is_multiplied(const struct pq_args *args, const struct pq_kernels *kernels,
-                          int options)
+static bool can_multiply(const struct pq_args *args, const struct pq_kernels *kernels,
+                         int options)
 {
     return (options & PQ_OPTIONS_AFFINE_QUANTIZE) == PQ_OPTION_INVERSE &&
            args->round != PQ_STOCHASTIC && pq_is_narrow_float(args->out.type) &&
@@ -255,13 +255,13 @@ enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels
                                                     : INTEGER_OPTIONS));
     PQ_TRY(affine ? pq_check_affine(args, out, true) : PQ_OK);
     if (!affine) {
-        choose(how, kernels, args);
-    } else if (is_multiplied(args, kernels, options)) {
-        choose_nearest(how, kernels, args);
+        set_method(how, kernels, args);
+    } else if (can_multiply(args, kernels, options)) {
+        set_rounded_method(how, kernels, args);
         how->run.multiplies = true;
         how->flush_min_scale = 0; /* a product of a subnormal number can be a code */
     } else {
-        choose_affine(how, kernels, args);
+        set_affine_method(how, kernels, args);
     }
     return zeros_fit(args, how) ? PQ_OK : PQ_ERR_ZERO;
 }

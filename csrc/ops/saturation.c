@@ -144,7 +144,7 @@ static bool may_saturate(const struct pq_saturation *to, const struct limits *by
 }
 
 /* Return true if a scale is 0, infinite or NaN. */
-static bool is_bad(double scale)
+static bool is_invalid_scale(double scale)
 {
     return !(scale - scale == 0) || scale == 0;
 }
@@ -153,7 +153,7 @@ static bool is_bad(double scale)
 static void count_group(const struct pq_saturation *to, const struct limits *by,
                         const char *x, const char *y, size_t n)
 {
-    if (is_bad(by->scale)) {
+    if (is_invalid_scale(by->scale)) {
         *to->bad += (int64_t)n;
     }
     if (may_saturate(to, by, x, n)) {
@@ -174,7 +174,7 @@ static void load_columns(struct columns *to, const struct pq_run *run, size_t fi
         to->offset[i] = limits.offset;
         to->low[i] = limits.low;
         to->high[i] = limits.high;
-        to->bad += is_bad(limits.scale);
+        to->bad += is_invalid_scale(limits.scale);
     }
 }
 

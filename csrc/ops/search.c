@@ -77,7 +77,7 @@ struct scale_search {
 /* ---- elements ---- */
 
 /* Return the type of the arithmetic. */
-static enum pq_type real_of(const struct scale_search *s)
+static enum pq_type arithmetic_type(const struct scale_search *s)
 {
     return s->is_f64 ? PQ_F64 : PQ_F32;
 }
@@ -91,7 +91,7 @@ static bool is_weighted(const struct scale_search *s)
 PQ_NOINLINE void load_elements(struct scale_search *s, size_t n, size_t at)
 {
     double *const w_room = s->w_room + at;
-    s->x = pq_sweep_load(&s->data, real_of(s), 1, 0, n, s->x_room + at, s->raw);
+    s->x = pq_sweep_load(&s->data, arithmetic_type(s), 1, 0, n, s->x_room + at, s->raw);
     if (is_weighted(s)) {
         s->w = pq_sweep_load(&s->weights, PQ_F64, 1, 0, n, w_room, s->raw);
         if ((uintptr_t)s->w % sizeof(double) != 0) {
@@ -104,8 +104,8 @@ PQ_NOINLINE void load_elements(struct scale_search *s, size_t n, size_t at)
 typedef void piece_fn(struct scale_search *s, void *what, size_t n);
 
 /* Call a function for each tile of a group. */
-PQ_NOINLINE void walk(struct scale_search *s, const struct group *group, piece_fn *visit,
-                      void *what)
+PQ_NOINLINE void for_each_tile(struct scale_search *s, const struct group *group,
+                               piece_fn *visit, void *what)
 {
     s->group = group;
     if (group->size <= PIECE) {
@@ -159,7 +159,7 @@ static bool find_extrema(struct scale_search *s, struct group *group)
             ends.of.f32[k] = (float)none;
         }
     }
-    walk(s, group, merge_extrema, &ends);
+    for_each_tile(s, group, merge_extrema, &ends);
     for (int k = 0; k < 2; k++) {
         group->range[k] = s->is_f64 ? ends.of.f64[k] : (double)ends.of.f32[k];
     }
@@ -222,16 +222,16 @@ static const double *weights_of(const struct scale_search *s)
     return (const double *)(const void *)s->w;
 }
 
-static const double *given_weights(const struct scale_search *s)
+static const double *weights_or_null(const struct scale_search *s)
 {
     return is_weighted(s) ? weights_of(s) : NULL;
 }
 
-static void try_grid(struct scale_search *s, void *what, size_t n)
+static void sum_grid_errors(struct scale_search *s, void *what, size_t n)
 {
     const struct trial *const trial = what;
     const struct pq_grid grid = grid_of(s, trial);
-    s->kernels->sums->grid(&grid, s->x, given_weights(s), n,
+    s->kernels->sums->grid(&grid, s->x, weights_or_null(s), n,
                            trial->batch->sum + trial->first);
 }
 
@@ -240,7 +240,7 @@ PQ_NOINLINE void round_trip(struct scale_search *s, const struct batch *batch, s
                             size_t n, const double *by)
 {
     static const ptrdiff_t none = 0;
-    const enum pq_type real = real_of(s), code = s->choice.code;
+    const enum pq_type real = arithmetic_type(s), code = s->choice.code;
     const ptrdiff_t shape = (ptrdiff_t)n, number = (ptrdiff_t)pq_bytes_of(real);
     const ptrdiff_t byte = (ptrdiff_t)pq_bytes_of(code);
     double scale = scale_at(s, batch, j);
@@ -276,7 +276,7 @@ static void try_each(struct scale_search *s, void *what, size_t n)
 static void try_all(struct scale_search *s, const struct group *group, struct trial *trial)
 {
     memset(trial->batch->sum + trial->first, 0, trial->count * sizeof(double));
-    walk(s, group, s->integers ? try_grid : try_each, trial);
+    for_each_tile(s, group, s->integers ? sum_grid_errors : try_each, trial);
 }
 
 /* ---- the scale that fits ---- */
@@ -298,7 +298,7 @@ static void fit_each(struct scale_search *s, void *what, size_t n)
 
 /* Store the nearest scale, half to even. Return false if the type has no positive scale
  * near it, and for powers of two. */
-PQ_RARE bool put_scale(const struct scale_search *s, struct batch *batch, double scale)
+PQ_RARE bool store_scale(const struct scale_search *s, struct batch *batch, double scale)
 {
     const float single = (float)scale;
     uint16_t half;
@@ -329,7 +329,7 @@ PQ_RARE bool put_scale(const struct scale_search *s, struct batch *batch, double
     return stored > 0 && stored < HUGE_VAL;
 }
 
-static void take_best(const struct scale_search *s, struct best *best,
+static void keep_best(const struct scale_search *s, struct best *best,
                       const struct trial *trial)
 {
     const struct batch *const batch = trial->batch;
@@ -359,11 +359,11 @@ static void fit_best(struct scale_search *s, struct group *group, struct batch *
     batch->zero[0] = group->best.zero;
     batch->sum[0] = batch->sum[1] = 0;
     load_grid(s, batch, 1);
-    walk(s, group, s->integers ? fit_grid : fit_each, &trial);
-    if (batch->sum[1] > 0 && put_scale(s, batch, batch->sum[0] / batch->sum[1])) {
+    for_each_tile(s, group, s->integers ? fit_grid : fit_each, &trial);
+    if (batch->sum[1] > 0 && store_scale(s, batch, batch->sum[0] / batch->sum[1])) {
         load_grid(s, batch, 1);
         try_all(s, group, &trial);
-        take_best(s, &group->best, &trial);
+        keep_best(s, &group->best, &trial);
     }
 }
 
@@ -389,7 +389,7 @@ PQ_NOINLINE void fill_batch(const struct scale_search *s, struct batch *batch,
 }
 
 /* Return a power of two as a factor of errors, so that no square overflows or vanishes. */
-static double unit_of(const struct scale_search *s, const double *range)
+static double error_unit(const struct scale_search *s, const double *range)
 {
     int exponent = 0;
     if (!s->is_f64) {
@@ -410,7 +410,7 @@ static void search_groups(struct scale_search *s, struct group *groups, size_t m
         for (size_t g = 0; g < many; g++) {
             struct trial trial = {&batch, g * n, n};
             try_all(s, &groups[g], &trial);
-            take_best(s, &groups[g].best, &trial);
+            keep_best(s, &groups[g].best, &trial);
         }
     }
     for (size_t g = 0; g < many; g++) {
@@ -422,8 +422,8 @@ static void search_groups(struct scale_search *s, struct group *groups, size_t m
     }
 }
 
-static void enter(struct scale_search *s, struct pq_sweep *sweep,
-                  const struct pq_array *array, const ptrdiff_t *first)
+static void init_sweep(struct scale_search *s, struct pq_sweep *sweep,
+                       const struct pq_array *array, const ptrdiff_t *first)
 {
     const int ndim = s->args->ndim;
     const char *at = array->data;
@@ -461,9 +461,9 @@ static bool enter_group(struct scale_search *s, struct group *group, ptrdiff_t n
     group->scale = (char *)args->scale.data + scale;
     group->zero = (char *)args->zero.data + zero;
     group->best.any = false;
-    enter(s, &s->data, &args->in, first);
+    init_sweep(s, &s->data, &args->in, first);
     if (is_weighted(s)) {
-        enter(s, &s->weights, &s->search->weights, first);
+        init_sweep(s, &s->weights, &s->search->weights, first);
     }
     if (group->size <= PIECE) {
         load_elements(s, (size_t)group->size, at);
@@ -471,7 +471,7 @@ static bool enter_group(struct scale_search *s, struct group *group, ptrdiff_t n
         group->w = s->w;
     }
     const bool finite = find_extrema(s, group);
-    group->unit = unit_of(s, group->range);
+    group->unit = error_unit(s, group->range);
     return finite;
 }
 
@@ -491,7 +491,7 @@ PQ_RARE ptrdiff_t count_groups(struct scale_search *s)
 
 /* ---- calls ---- */
 
-PQ_RARE void set_up(struct scale_search *s)
+PQ_RARE void init_search(struct scale_search *s)
 {
     const enum pq_type code = s->choice.code;
     const struct pq_choice *const choice = &s->choice;
@@ -542,7 +542,7 @@ PQ_RARE enum pq_status check_choice(struct scale_search *s, const struct pq_choi
     if (status != PQ_OK) {
         return status;
     }
-    set_up(s);
+    init_search(s);
     const bool fits =
         s->choice.real == args->in.type && args->scale.type == s->choice.scale &&
         !args->scale.swapped &&

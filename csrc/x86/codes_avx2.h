@@ -276,7 +276,7 @@ PQ_INLINE float float_magnitude(const float *x, int n)
 }
 
 /* Pack four vectors of int32 to signed bytes, with saturation. */
-PQ_INLINE c32 c32_of(__m256i a, __m256i b, __m256i c, __m256i d)
+PQ_INLINE c32 pack_int32(__m256i a, __m256i b, __m256i c, __m256i d)
 {
     const __m256i places = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     const __m256i lo = _mm256_packs_epi32(a, b), hi = _mm256_packs_epi32(c, d);
@@ -293,10 +293,10 @@ PQ_INLINE c32 c32_truncated(const float *x, float low, float i, float added)
 {
     const __m256 splat_l = _mm256_set1_ps(low), splat_i = _mm256_set1_ps(i);
     const __m256 splat_a = _mm256_set1_ps(added);
-    return c32_of(truncated(x, splat_l, splat_i, splat_a),
-                  truncated(x + 8, splat_l, splat_i, splat_a),
-                  truncated(x + 16, splat_l, splat_i, splat_a),
-                  truncated(x + 24, splat_l, splat_i, splat_a));
+    return pack_int32(truncated(x, splat_l, splat_i, splat_a),
+                      truncated(x + 8, splat_l, splat_i, splat_a),
+                      truncated(x + 16, splat_l, splat_i, splat_a),
+                      truncated(x + 24, splat_l, splat_i, splat_a));
 }
 
 /* Round half away from zero: add the largest number below 1/2 to magnitudes below 2^22. */
@@ -311,8 +311,8 @@ PQ_INLINE __m256i rounded(const float *x, __m256 i)
 PQ_INLINE c32 c32_rounded(const float *x, float i)
 {
     const __m256 splat_i = _mm256_set1_ps(i);
-    return c32_of(rounded(x, splat_i), rounded(x + 8, splat_i), rounded(x + 16, splat_i),
-                  rounded(x + 24, splat_i));
+    return pack_int32(rounded(x, splat_i), rounded(x + 8, splat_i),
+                      rounded(x + 16, splat_i), rounded(x + 24, splat_i));
 }
 
 PQ_INLINE __m256i nearest(const float *x, __m256 i)
@@ -323,8 +323,8 @@ PQ_INLINE __m256i nearest(const float *x, __m256 i)
 PQ_INLINE c32 c32_nearest(const float *x, float i)
 {
     const __m256 splat_i = _mm256_set1_ps(i);
-    return c32_of(nearest(x, splat_i), nearest(x + 8, splat_i), nearest(x + 16, splat_i),
-                  nearest(x + 24, splat_i));
+    return pack_int32(nearest(x, splat_i), nearest(x + 8, splat_i),
+                      nearest(x + 16, splat_i), nearest(x + 24, splat_i));
 }
 
 PQ_INLINE __m256i rounded_up(const float *x, __m256 by)
@@ -337,8 +337,8 @@ PQ_INLINE __m256i rounded_up(const float *x, __m256 by)
 PQ_INLINE c32 c32_rounded_up(const float *x, float a, float b)
 {
     const __m256 splat_a = _mm256_set1_ps(a), splat_b = _mm256_set1_ps(b);
-    return c32_of(rounded_up(x, splat_a), rounded_up(x + 8, splat_a),
-                  rounded_up(x + 16, splat_b), rounded_up(x + 24, splat_b));
+    return pack_int32(rounded_up(x, splat_a), rounded_up(x + 8, splat_a),
+                      rounded_up(x + 16, splat_b), rounded_up(x + 24, splat_b));
 }
 
 /* Negative numbers are negative integers; -0 and 0 are 0. */
@@ -349,7 +349,8 @@ PQ_INLINE __m256i added_to_0(const float *x)
 
 PQ_INLINE c32 c32_signs(const float *x)
 {
-    return c32_of(added_to_0(x), added_to_0(x + 8), added_to_0(x + 16), added_to_0(x + 24));
+    return pack_int32(added_to_0(x), added_to_0(x + 8), added_to_0(x + 16),
+                      added_to_0(x + 24));
 }
 
 PQ_INLINE uint16_t half_bits(float v)
@@ -413,7 +414,7 @@ PQ_INLINE void c32_sums(c32 x, int sums[2])
 
 /* Return floor((13 x + 242) / 243). Added to x, it is the fraction of c32_fraction(). For
  * bytes x, the product with 270 / 2^16 has an equal integer part. */
-PQ_INLINE __m256i more_of(__m256i x)
+PQ_INLINE __m256i fraction_excess(__m256i x)
 {
     const __m256i m = _mm256_mullo_epi16(x, _mm256_set1_epi16(13));
     const __m256i above = _mm256_add_epi16(m, _mm256_set1_epi16(242));
@@ -422,8 +423,8 @@ PQ_INLINE __m256i more_of(__m256i x)
 
 PQ_INLINE c32 c32_fraction(c32 x)
 {
-    const __m256i even = more_of(_mm256_and_si256(x, _mm256_set1_epi16(0xff)));
-    const __m256i odd = more_of(_mm256_srli_epi16(x, 8));
+    const __m256i even = fraction_excess(_mm256_and_si256(x, _mm256_set1_epi16(0xff)));
+    const __m256i odd = fraction_excess(_mm256_srli_epi16(x, 8));
     return _mm256_add_epi8(x, _mm256_or_si256(even, _mm256_slli_epi16(odd, 8)));
 }
 
