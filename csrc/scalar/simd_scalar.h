@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The vector words in plain C, on chunks of 32 elements. Loops have no branches, and their
- * length makes compilers vectorize them instead of unrolling them.
+ * The vector words in portable C. A chunk has 32 elements: compilers vectorize loops of
+ * this length for their baseline, and do not unroll them.
  */
 #ifndef PQ_SIMD_SCALAR_H
 #define PQ_SIMD_SCALAR_H
 
 #include "math/narrow_float.h"
 #include "math/scalar_math.h"
+#include "scalar/each.h"
 #include "types.h"
 
 #define PQ_CHUNK 32
@@ -16,8 +17,8 @@
 #define PQ_HALF (PQ_CHUNK / 2)
 #define PQ_SQUARE4 8
 #define PQ_SQUARE8 8
-/* Each loop is compiled once and branches on types and mode for each chunk. An instance for
- * each type and mode would gain little and take minutes to compile. */
+/* Each loop exists once, and reads types and mode once for each chunk. Specialized copies
+ * would gain little and take minutes to compile. */
 #define PQ_BODY PQ_NOINLINE
 #define PQ_SPECIALISED 0
 #define PQ_FAST_QUOTIENT 0 /* no fused multiply-add */
@@ -39,57 +40,41 @@ typedef struct {
     int16_t v[PQ_CHUNK];
 } vh;
 
-#define EACH(i) for (int i = 0; i < PQ_CHUNK; i++)
+/* Half a chunk of float64. */
+typedef struct {
+    double v[PQ_HALF];
+} vd;
 
-/* ---- load and splat ---- */
+/* ---- load, store and splat ---- */
 
-PQ_INLINE vf load_f32(const void *p)
-{
-    vf r;
-    memcpy(r.v, p, sizeof r.v);
-    return r;
-}
+LOAD_STORE(vf, load_f32, store_f32)
+LOAD_STORE(vi, load_i32, store_i32)
+LOAD_STORE(vd, load_f64, store_f64)
+LOAD_STORE(vh, load_16, store_16)
+LOAD_STORE(vb, load_bytes, store_bytes)
+SPLAT(vf, splat, float)
+SPLAT(vi, splat_i32, int32_t)
+SPLAT(vd, splat_f64, double)
+LOAD_AS(vf, load_f16, uint16_t, pq_f32_from_f16)
+LOAD_AS(vf, load_bf16, uint16_t, pq_f32_from_bf16)
+STORE_AS(vf, store_f16, uint16_t, pq_f16_from_f32)
+STORE_AS(vf, store_bf16, uint16_t, pq_bf16_from_f32)
+LOAD_AS(vi, load_i8, int8_t, )
+LOAD_AS(vi, load_u8, uint8_t, )
+LOAD_AS(vi, load_i16, int16_t, )
+LOAD_AS(vi, load_u16, uint16_t, )
 
-PQ_INLINE vf load_f16(const void *p)
-{
-    uint16_t h[PQ_CHUNK];
-    vf r;
-    memcpy(h, p, sizeof h);
-    EACH(i) r.v[i] = pq_f32_from_f16(h[i]);
-    return r;
-}
-
-PQ_INLINE vf load_bf16(const void *p)
-{
-    uint16_t h[PQ_CHUNK];
-    vf r;
-    memcpy(h, p, sizeof h);
-    EACH(i) r.v[i] = pq_f32_from_bf16(h[i]);
-    return r;
-}
-
-#define LOAD_CODES(name, type)                                                             \
-    PQ_INLINE vi load_##name(const void *p)                                                \
-    {                                                                                      \
-        type c[PQ_CHUNK];                                                                  \
-        vi r;                                                                              \
-        memcpy(c, p, sizeof c);                                                            \
-        EACH(i) r.v[i] = c[i];                                                             \
-        return r;                                                                          \
-    }
-LOAD_CODES(i8, int8_t)
-LOAD_CODES(u8, uint8_t)
-LOAD_CODES(i16, int16_t)
-LOAD_CODES(u16, uint16_t)
-LOAD_CODES(i32, int32_t)
-#undef LOAD_CODES
+/* Load the upper 24 bits of words, as numbers. */
+#define UPPER_24(word) (float)(int32_t)((word) >> 8)
+LOAD_AS(vf, load_top_24, uint32_t, UPPER_24)
+#undef UPPER_24
 
 #define HALVES_OF(type, ...)                                                               \
 case PQ_##type:                                                                            \
-    EACH(i) r.v[i] = pq_f32_from_f16(pq_half_of_code(c[i], PQ_##type));                    \
+    EACH(i, r) r.v[i] = pq_f32_from_f16(pq_half_of_code(c[i], PQ_##type));                 \
     break;
 
-/* Load codes of a narrow float as float16 numbers, see pq_half_of_code(). */
+/* Load codes of a narrow float by their float16 numbers, see pq_half_of_code. */
 PQ_NOINLINE vf load_halves(const void *p, enum pq_type type)
 {
     uint8_t c[PQ_CHUNK];
@@ -104,55 +89,55 @@ PQ_NOINLINE vf load_halves(const void *p, enum pq_type type)
 }
 #undef HALVES_OF
 
-PQ_INLINE vf splat(float s)
-{
-    vf r;
-    EACH(i) r.v[i] = s;
-    return r;
-}
-
-PQ_INLINE vi splat_i32(int32_t s)
-{
-    vi r;
-    EACH(i) r.v[i] = s;
-    return r;
-}
-
 /* ---- arithmetic ---- */
 
-#define BINARY(name, type, expression)                                                     \
-    PQ_INLINE type name(type a, type b)                                                    \
-    {                                                                                      \
-        type r;                                                                            \
-        EACH(i) r.v[i] = expression;                                                       \
-        return r;                                                                          \
-    }
-BINARY(divide, vf, a.v[i] / b.v[i])
-BINARY(multiply, vf, a.v[i] * b.v[i])
-BINARY(add, vf, a.v[i] + b.v[i])
-BINARY(add_i32, vi, (int32_t)((uint32_t)a.v[i] + (uint32_t)b.v[i]))
-BINARY(subtract_i32, vi, (int32_t)((uint32_t)a.v[i] - (uint32_t)b.v[i]))
-BINARY(smaller_i32, vi, a.v[i] < b.v[i] ? a.v[i] : b.v[i])
-/* Collect values that are not finite. The result has one if b has one, or if a has a NaN,
- * which smaller() and larger() may drop. */
-BINARY(gather_nans, vf, a.v[i] == a.v[i] ? b.v[i] : a.v[i])
-BINARY(smaller, vf, a.v[i] < b.v[i] ? a.v[i] : b.v[i])
-BINARY(larger, vf, a.v[i] > b.v[i] ? a.v[i] : b.v[i])
-BINARY(larger_i32, vi, a.v[i] > b.v[i] ? a.v[i] : b.v[i])
-BINARY(cap_keep_nan, vf, b.v[i] < a.v[i] ? b.v[i] : a.v[i])
-BINARY(floor_drop_nan, vf, a.v[i] > b.v[i] ? a.v[i] : b.v[i])
-#undef BINARY
+WORD2(vf, divide, x.v[i] / y.v[i])
+WORD2(vf, multiply, x.v[i] * y.v[i])
+WORD2(vf, add, x.v[i] + y.v[i])
+WORD2(vf, subtract, x.v[i] - y.v[i])
+WORD2(vf, smaller, x.v[i] < y.v[i] ? x.v[i] : y.v[i])
+WORD2(vf, larger, x.v[i] > y.v[i] ? x.v[i] : y.v[i])
+WORD2(vd, divide_f64, x.v[i] / y.v[i])
+WORD2(vd, multiply_f64, x.v[i] * y.v[i])
+WORD2(vd, add_f64, x.v[i] + y.v[i])
+WORD2(vd, subtract_f64, x.v[i] - y.v[i])
+WORD2(vd, smaller_f64, x.v[i] < y.v[i] ? x.v[i] : y.v[i])
+WORD2(vd, larger_f64, x.v[i] > y.v[i] ? x.v[i] : y.v[i])
+WORD2(vi, add_i32, (int32_t)((uint32_t)x.v[i] + (uint32_t)y.v[i]))
+WORD2(vi, subtract_i32, (int32_t)((uint32_t)x.v[i] - (uint32_t)y.v[i]))
+WORD2(vi, smaller_i32, x.v[i] < y.v[i] ? x.v[i] : y.v[i])
+WORD2(vi, larger_i32, x.v[i] > y.v[i] ? x.v[i] : y.v[i])
+WORD2(vh, smaller_i16, x.v[i] < y.v[i] ? x.v[i] : y.v[i])
+WORD2(vh, larger_i16, x.v[i] > y.v[i] ? x.v[i] : y.v[i])
 
-/* Store one extremum for each lane: the least or largest of the elements i, i + PQ_LANES,
- * i + 2 * PQ_LANES, ... */
-#define FOLD(name, type, block, comparison)                                                \
-    PQ_INLINE void name(type *p, block a)                                                  \
+/* Return the smaller number, or NaN if x is NaN; the larger number, or y if x is NaN. */
+WORD2(vf, cap_keep_nan, y.v[i] < x.v[i] ? y.v[i] : x.v[i])
+WORD2(vf, floor_drop_nan, x.v[i] > y.v[i] ? x.v[i] : y.v[i])
+
+/* Collect values that are not finite: return x where x is NaN, which smaller() and larger()
+ * may drop, else y. */
+WORD2(vf, gather_nans, x.v[i] == x.v[i] ? y.v[i] : x.v[i])
+
+/* Return 1 where x < y, else 0. */
+WORD2(vf, one_where_less, x.v[i] < y.v[i] ? 1.0f : 0.0f)
+
+/* Return x * y + z. The product must be exact. */
+WORD_OF(vf, scaled_add, (vf x, vf y, vf z), x.v[i] * y.v[i] + z.v[i])
+
+WORD_OF(vi, mask_i32, (vi x, int32_t bits), x.v[i] & bits)
+WORD_OF(vi, shift_right, (vi x, int n), x.v[i] >> n) /* of numbers that are not negative */
+
+/* ---- extremes ---- */
+
+/* Reduce elements that are PQ_LANES apart. */
+#define FOLD(word, element, type, comparison)                                              \
+    PQ_INLINE void word(element *p, type x)                                                \
     {                                                                                      \
-        type r[PQ_LANES];                                                                  \
-        memcpy(r, a.v, sizeof r);                                                          \
+        element r[PQ_LANES];                                                               \
+        memcpy(r, x.v, sizeof r);                                                          \
         for (int k = PQ_LANES; k < PQ_CHUNK; k += PQ_LANES) {                              \
             for (int i = 0; i < PQ_LANES; i++) {                                           \
-                r[i] = a.v[k + i] comparison r[i] ? a.v[k + i] : r[i];                     \
+                r[i] = x.v[k + i] comparison r[i] ? x.v[k + i] : r[i];                     \
             }                                                                              \
         }                                                                                  \
         memcpy(p, r, sizeof r);                                                            \
@@ -160,54 +145,14 @@ BINARY(floor_drop_nan, vf, a.v[i] > b.v[i] ? a.v[i] : b.v[i])
 FOLD(store_smallest, float, vf, <)
 FOLD(store_largest, float, vf, >)
 FOLD(store_largest_i32, int32_t, vi, >)
-
-/* ---- chunks of 16-bit elements ---- */
-
-PQ_INLINE vh load_16(const void *p)
-{
-    vh r;
-    memcpy(r.v, p, sizeof r.v);
-    return r;
-}
-
-PQ_INLINE void store_16(void *p, vh a)
-{
-    memcpy(p, a.v, sizeof a.v);
-}
-
-/* Convert bits of 16-bit floats to integers with the order of the floats, and back. */
-PQ_INLINE vh to_order(vh a)
-{
-    EACH(i) a.v[i] = (int16_t)(a.v[i] < 0 ? -(a.v[i] & 0x7fff) : a.v[i]);
-    return a;
-}
-
-PQ_INLINE vh from_order(vh a)
-{
-    EACH(i) a.v[i] = (int16_t)(a.v[i] < 0 ? -a.v[i] | -0x8000 : a.v[i]);
-    return a;
-}
-
-PQ_INLINE vh smaller_i16(vh a, vh b)
-{
-    EACH(i) a.v[i] = a.v[i] < b.v[i] ? a.v[i] : b.v[i];
-    return a;
-}
-
-PQ_INLINE vh larger_i16(vh a, vh b)
-{
-    EACH(i) a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i];
-    return a;
-}
-
 FOLD(store_smallest_i16, int16_t, vh, <)
 FOLD(store_largest_i16, int16_t, vh, >)
 #undef FOLD
 
-/* Store the least or largest element of each line: of 8 lines of PQ_LANES16 elements, or of
- * PQ_LANES lines of PQ_LANES elements. */
-#define OF_LINES(name, type, lines, lanes, comparison)                                     \
-    PQ_INLINE void name(type *to, const type *line)                                        \
+/* Write the extreme of each of 8 lines of PQ_LANES16 elements, or of PQ_LANES lines of
+ * PQ_LANES elements. */
+#define OF_LINES(word, type, lines, lanes, comparison)                                     \
+    PQ_INLINE void word(type *to, const type *line)                                        \
     {                                                                                      \
         for (int k = 0; k < lines; k++, line += lanes) {                                   \
             type r = line[0];                                                              \
@@ -223,122 +168,103 @@ OF_LINES(smallest_of_rows, float, PQ_LANES, PQ_LANES, <)
 OF_LINES(largest_of_rows, float, PQ_LANES, PQ_LANES, >)
 #undef OF_LINES
 
-/* Return x * y + z. The product must be exact. */
-PQ_INLINE vf scaled_add(vf x, vf y, vf z)
-{
-    vf r;
-    EACH(i) r.v[i] = x.v[i] * y.v[i] + z.v[i];
-    return r;
-}
+/* Reduce a chunk to one value, which begins at `first`. */
+#define REDUCE(value, word, type, first, expression)                                       \
+    PQ_INLINE value word(type x)                                                           \
+    {                                                                                      \
+        value r = first;                                                                   \
+        EACH(i, x) r = expression;                                                         \
+        return r;                                                                          \
+    }
+REDUCE(double, smallest_f64, vd, x.v[0], x.v[i] < r ? x.v[i] : r)
+REDUCE(double, largest_f64, vd, x.v[0], x.v[i] > r ? x.v[i] : r)
+REDUCE(int, any_nan, vf, 0, r | !(x.v[i] == x.v[i]))
+REDUCE(int, any_nan_f64, vd, 0, r | !(x.v[i] == x.v[i]))
+#undef REDUCE
 
-PQ_INLINE vi mask_i32(vi a, int32_t bits)
-{
-    EACH(i) a.v[i] &= bits;
-    return a;
-}
+/* ---- conversions ---- */
 
-/* Shift right. No element may be negative. */
-PQ_INLINE vi shift_right(vi a, int n)
-{
-    EACH(i) a.v[i] >>= n;
-    return a;
-}
-
-PQ_INLINE vi bits_of(vf a)
-{
-    vi r;
-    memcpy(r.v, a.v, sizeof r.v);
-    return r;
-}
-
-PQ_INLINE vf float_of(vi a)
-{
-    vf r;
-    memcpy(r.v, a.v, sizeof r.v);
-    return r;
-}
-
-PQ_INLINE int any_nan(vf a)
-{
-    int found = 0;
-    EACH(i) found |= !(a.v[i] == a.v[i]);
-    return found;
-}
-
-/* Round to float16 precision. NaN stays NaN, with any bits. */
-PQ_INLINE vf round_to_f16(vf a)
-{
-    EACH(i) a.v[i] = pq_f32_from_f16(pq_f16_from_f32(a.v[i]));
-    return a;
-}
-
-PQ_INLINE vf round_to_bf16(vf a)
-{
-    EACH(i) a.v[i] = pq_f32_from_bf16(pq_bf16_from_f32(a.v[i]));
-    return a;
-}
-
-PQ_INLINE vf to_f32(vi a)
-{
-    vf r;
-    EACH(i) r.v[i] = (float)a.v[i];
-    return r;
-}
-
-PQ_INLINE vf u32_to_f32(vi a)
-{
-    vf r;
-    EACH(i) r.v[i] = (float)(uint32_t)a.v[i];
-    return r;
-}
-
-/* Round half to even. Magnitudes from 2^23 on are integers. */
+/* Return the nearest even integer. Numbers from 2^23 on are integers. */
 PQ_INLINE float nearest_one(float v)
 {
     const float magic = v < 0 ? -0x1p23f : 0x1p23f, n = v + magic - magic;
     return v > -0x1p23f && v < 0x1p23f ? n : v;
 }
 
-/* Round half to even to int32 or uint32, with saturation. NaN becomes the lowest integer.
- */
-PQ_INLINE vi whole_i32(vf a)
+/* Return the nearest int32 or uint32, ties to even. NaN becomes the lowest integer. */
+PQ_INLINE int32_t nearest_i32(float x)
 {
-    vi r;
-    EACH(i)
-    {
-        const float v = nearest_one(a.v[i]);
-        r.v[i] = v >= 0x1p31f ? INT32_MAX : v >= -0x1p31f ? (int32_t)v : INT32_MIN;
-    }
-    return r;
+    const float v = nearest_one(x);
+    return v >= 0x1p31f ? INT32_MAX : v >= -0x1p31f ? (int32_t)v : INT32_MIN;
 }
 
-PQ_INLINE vi whole_u32(vf a)
+PQ_INLINE uint32_t nearest_u32(float x)
 {
-    vi r;
-    EACH(i)
-    {
-        const float v = nearest_one(a.v[i]);
-        r.v[i] = (int32_t)(v >= 0x1p32f ? UINT32_MAX : v > 0 ? (uint32_t)v : 0);
-    }
-    return r;
+    const float v = nearest_one(x);
+    return v >= 0x1p32f ? UINT32_MAX : v > 0 ? (uint32_t)v : 0;
 }
 
-PQ_INLINE vf canonical_nan(vf a)
+/* Return the largest integer up to x; NaN and infinity stay. */
+PQ_INLINE float integer_below(float x)
 {
-    EACH(i) a.v[i] = pq_canonical_f32(a.v[i]);
-    return a;
+    const float n = nearest_one(x);
+    return n > x ? n - 1 : n;
 }
+
+WORD1(vi, bits_of, vf, (int32_t)pq_bits_f32(x.v[i]))
+WORD1(vf, float_of, vi, pq_f32_bits((uint32_t)x.v[i]))
 
 /* Return the bits of magnitudes. They have the order of the magnitudes, with NaN above
  * infinity. */
-PQ_INLINE vi magnitude_bits(vf a)
+WORD1(vi, magnitude_bits, vf, (int32_t)(pq_bits_f32(x.v[i]) & 0x7fffffff))
+
+WORD1(vf, to_f32, vi, (float)x.v[i])
+WORD1(vf, u32_to_f32, vi, (float)(uint32_t)x.v[i])
+WORD1(vi, whole_i32, vf, nearest_i32(x.v[i]))
+WORD1(vi, whole_u32, vf, (int32_t)nearest_u32(x.v[i]))
+WORD1(vf, round_down, vf, integer_below(x.v[i]))
+WORD1(vf, canonical_nan, vf, pq_canonical_f32(x.v[i]))
+WORD1(vd, canonical_nan_f64, vd, pq_canonical_f64(x.v[i]))
+WORD1(vi, widen_bytes, vb, (int8_t)x.v[i])
+
+/* Round to float16 or bfloat16. NaN becomes some NaN. */
+WORD1(vf, round_to_f16, vf, pq_f32_from_f16(pq_f16_from_f32(x.v[i])))
+WORD1(vf, round_to_bf16, vf, pq_f32_from_bf16(pq_bf16_from_f32(x.v[i])))
+
+/* Convert 16-bit floats to integers of equal order, and back: sign and magnitude become a
+ * number. */
+WORD1(vh, to_order, vh, (int16_t)(x.v[i] < 0 ? -(x.v[i] & 0x7fff) : x.v[i]))
+WORD1(vh, from_order, vh, (int16_t)(x.v[i] < 0 ? -x.v[i] | -0x8000 : x.v[i]))
+
+/* Convert the first or the second half of a chunk to float64. */
+WORD1(vd, low_f32, vf, (double)x.v[i])
+WORD1(vd, high_f32, vf, (double)x.v[i + PQ_HALF])
+WORD1(vd, low_i32, vi, (double)x.v[i])
+WORD1(vd, high_i32, vi, (double)x.v[i + PQ_HALF])
+
+/* Convert two halves of a chunk. */
+#define NARROW(type, word, f)                                                              \
+    PQ_INLINE type word(vd x, vd y)                                                        \
+    {                                                                                      \
+        type r;                                                                            \
+        EACH(i, x) r.v[i] = f(x.v[i]);                                                     \
+        EACH(i, y) r.v[i + PQ_HALF] = f(y.v[i]);                                           \
+        return r;                                                                          \
+    }
+NARROW(vf, narrow_f64, (float))
+NARROW(vf, narrow_to_odd, pq_float_to_odd)
+NARROW(vi, convert_f64, (int32_t)) /* integers that int32 holds */
+#undef NARROW
+
+/* Bring x within [lo, hi]; NaN becomes lo. */
+PQ_INLINE vd bound_f64(vd x, vd lo, vd hi)
 {
-    vi r;
-    EACH(i) r.v[i] = (int32_t)(pq_bits_f32(a.v[i]) & 0x7fffffff);
-    return r;
+    EACH(i, x) x.v[i] = x.v[i] > lo.v[i] ? x.v[i] : lo.v[i];
+    EACH(i, x) x.v[i] = x.v[i] < hi.v[i] ? x.v[i] : hi.v[i];
+    return x;
 }
 
-/* ---- primitives on one number, for rounding ---- */
+/* ---- primitives of one number, for rounding ---- */
 
 /* Return the nearest even integer, for |q| <= 2^22: 1.5 * 2^23 has an ulp of 1. */
 PQ_INLINE float nearest_float(float q)
@@ -346,7 +272,7 @@ PQ_INLINE float nearest_float(float q)
     return q + 0x1.8p23f - 0x1.8p23f;
 }
 
-/* Return the nearest even integer. Magnitudes from 2^52 on are integers. */
+/* Numbers from 2^52 on are integers. */
 PQ_INLINE double nearest_double(double q)
 {
     const double magic = q < 0 ? -0x1p52 : 0x1p52, n = q + magic - magic;
@@ -377,7 +303,7 @@ PRIMITIVES(double, f64, UINT64_C(1) << 63)
 #undef PRIMITIVE
 #undef PRIMITIVES
 
-/* Return q unchanged, because the conversion to int32 truncates. */
+/* Return q: the conversion to int32 truncates. */
 PQ_INLINE float toward_zero_float(float q)
 {
     return q;
@@ -398,10 +324,10 @@ PQ_INLINE double toward_zero_double(double q)
 #define PQ_BELOW_HALF 0x1.fffffffffffffp-2
 #include "kernels/round.inc"
 
-/* Round to int32. |q| <= 2^18, and q is not NaN, see bound() in quantize.inc. */
+/* Round numbers of at most 2^18, without NaN: see bound() in quantize.inc. */
 #define ROUND_TO_I32(mode)                                                                 \
 case PQ_##mode:                                                                            \
-    EACH(i) r.v[i] = (int32_t)round_##mode##_float(q.v[i]);                                \
+    EACH(i, r) r.v[i] = (int32_t)round_##mode##_float(q.v[i]);                             \
     break;
 
 PQ_INLINE vi round_to_i32(vf q, enum pq_round mode)
@@ -417,192 +343,9 @@ PQ_INLINE vi round_to_i32(vf q, enum pq_round mode)
 }
 #undef ROUND_TO_I32
 
-/* ---- store ---- */
-
-PQ_INLINE int32_t saturate(int32_t v, int32_t lo, int32_t hi)
-{
-    return v < lo ? lo : v > hi ? hi : v;
-}
-
-/* Add the zero point, saturate and store codes. */
-#define STORE_CODES(name, type, lo, hi)                                                    \
-    PQ_INLINE void store_##name(void *p, vi r, vi z)                                       \
-    {                                                                                      \
-        type c[PQ_CHUNK];                                                                  \
-        EACH(i) c[i] = (type)saturate(r.v[i] + z.v[i], lo, hi);                            \
-        memcpy(p, c, sizeof c);                                                            \
-    }
-STORE_CODES(i8, int8_t, INT8_MIN, INT8_MAX)
-STORE_CODES(u8, uint8_t, 0, UINT8_MAX)
-STORE_CODES(i16, int16_t, INT16_MIN, INT16_MAX)
-STORE_CODES(u16, uint16_t, 0, UINT16_MAX)
-#undef STORE_CODES
-
-/* Store a byte for each element: 1 if x and y are equal, else 0. */
-PQ_INLINE void store_equal(void *p, vi x, vi y)
-{
-    uint8_t c[PQ_CHUNK];
-    EACH(i) c[i] = x.v[i] == y.v[i];
-    memcpy(p, c, sizeof c);
-}
-
-PQ_INLINE void store_f32(void *p, vf a)
-{
-    memcpy(p, a.v, sizeof a.v);
-}
-
-PQ_INLINE void store_i32(void *p, vi a)
-{
-    memcpy(p, a.v, sizeof a.v);
-}
-
-PQ_INLINE void store_f16(void *p, vf a)
-{
-    uint16_t h[PQ_CHUNK];
-    EACH(i) h[i] = pq_f16_from_f32(a.v[i]);
-    memcpy(p, h, sizeof h);
-}
-
-PQ_INLINE void store_bf16(void *p, vf a)
-{
-    uint16_t h[PQ_CHUNK];
-    EACH(i) h[i] = pq_bf16_from_f32(a.v[i]);
-    memcpy(p, h, sizeof h);
-}
-
-/* Store codes of a narrow float from magnitudes and the signs of `signs`. The magnitude
- * `bare` gets no sign. */
-PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign, int bare)
-{
-    uint8_t c[PQ_CHUNK];
-    EACH(i)
-    {
-        const int negative = (signs.v[i] < 0) & (magnitudes.v[i] != bare);
-        c[i] = (uint8_t)(magnitudes.v[i] | (negative ? sign : 0));
-    }
-    memcpy(p, c, sizeof c);
-}
-
-/* ---- float64: half a chunk ---- */
-
-typedef struct {
-    double v[PQ_HALF];
-} vd;
-
-#define EACH_HALF(i) for (int i = 0; i < PQ_HALF; i++)
-
-PQ_INLINE vd load_f64(const void *p)
-{
-    vd r;
-    memcpy(r.v, p, sizeof r.v);
-    return r;
-}
-
-PQ_INLINE void store_f64(void *p, vd a)
-{
-    memcpy(p, a.v, sizeof a.v);
-}
-
-PQ_INLINE vd splat_f64(double s)
-{
-    vd r;
-    EACH_HALF(i) r.v[i] = s;
-    return r;
-}
-
-/* Convert the first or the second half of a chunk. */
-#define HALF(name, type, first)                                                            \
-    PQ_INLINE vd name(type a)                                                              \
-    {                                                                                      \
-        vd r;                                                                              \
-        EACH_HALF(i) r.v[i] = (double)a.v[i + (first)];                                    \
-        return r;                                                                          \
-    }
-HALF(low_f32, vf, 0)
-HALF(high_f32, vf, PQ_HALF)
-HALF(low_i32, vi, 0)
-HALF(high_i32, vi, PQ_HALF)
-#undef HALF
-
-/* Join two halves, rounded to float32. */
-PQ_INLINE vf narrow_f64(vd a, vd b)
-{
-    vf r;
-    EACH_HALF(i) r.v[i] = (float)a.v[i];
-    EACH_HALF(i) r.v[i + PQ_HALF] = (float)b.v[i];
-    return r;
-}
-
-/* Join two halves, rounded to odd as by pq_float_to_odd(). */
-PQ_INLINE vf narrow_to_odd(vd a, vd b)
-{
-    vf r;
-    EACH_HALF(i) r.v[i] = pq_float_to_odd(a.v[i]);
-    EACH_HALF(i) r.v[i + PQ_HALF] = pq_float_to_odd(b.v[i]);
-    return r;
-}
-
-/* Join two halves of integers that fit int32. */
-PQ_INLINE vi convert_f64(vd a, vd b)
-{
-    vi r;
-    EACH_HALF(i) r.v[i] = (int32_t)a.v[i];
-    EACH_HALF(i) r.v[i + PQ_HALF] = (int32_t)b.v[i];
-    return r;
-}
-
-#define BINARY(name, expression)                                                           \
-    PQ_INLINE vd name(vd a, vd b)                                                          \
-    {                                                                                      \
-        EACH_HALF(i) a.v[i] = expression;                                                  \
-        return a;                                                                          \
-    }
-BINARY(divide_f64, a.v[i] / b.v[i])
-BINARY(multiply_f64, a.v[i] * b.v[i])
-BINARY(add_f64, a.v[i] + b.v[i])
-BINARY(subtract_f64, a.v[i] - b.v[i])
-BINARY(smaller_f64, a.v[i] < b.v[i] ? a.v[i] : b.v[i])
-BINARY(larger_f64, a.v[i] > b.v[i] ? a.v[i] : b.v[i])
-#undef BINARY
-
-PQ_INLINE double smallest_f64(vd a)
-{
-    double r = a.v[0];
-    EACH_HALF(i) r = a.v[i] < r ? a.v[i] : r;
-    return r;
-}
-
-PQ_INLINE double largest_f64(vd a)
-{
-    double r = a.v[0];
-    EACH_HALF(i) r = a.v[i] > r ? a.v[i] : r;
-    return r;
-}
-
-PQ_INLINE int any_nan_f64(vd a)
-{
-    int found = 0;
-    EACH_HALF(i) found |= !(a.v[i] == a.v[i]);
-    return found;
-}
-
-/* Bound a to [lo, hi]. NaN becomes lo. */
-PQ_INLINE vd bound_f64(vd a, vd lo, vd hi)
-{
-    EACH_HALF(i) a.v[i] = a.v[i] > lo.v[i] ? a.v[i] : lo.v[i];
-    EACH_HALF(i) a.v[i] = a.v[i] < hi.v[i] ? a.v[i] : hi.v[i];
-    return a;
-}
-
-PQ_INLINE vd canonical_nan_f64(vd a)
-{
-    EACH_HALF(i) a.v[i] = pq_canonical_f64(a.v[i]);
-    return a;
-}
-
 #define ROUND_F64(mode)                                                                    \
 case PQ_##mode:                                                                            \
-    EACH_HALF(i) q.v[i] = round_##mode##_double(q.v[i]);                                   \
+    EACH(i, q) q.v[i] = round_##mode##_double(q.v[i]);                                     \
     break;
 
 PQ_NOINLINE vd round_f64(vd q, enum pq_round mode)
@@ -615,95 +358,68 @@ PQ_NOINLINE vd round_f64(vd q, enum pq_round mode)
     return q;
 }
 #undef ROUND_F64
-#undef EACH_HALF
 
-/* ---- random words, and rounding with them ---- */
+/* ---- store codes ---- */
 
-/* Convert the upper 24 bits of words to float32. */
-PQ_INLINE vf load_top_24(const void *p)
+PQ_INLINE int32_t saturate(int32_t v, int32_t lo, int32_t hi)
 {
-    uint32_t words[PQ_CHUNK];
-    vf r;
-    memcpy(words, p, sizeof words);
-    EACH(i) r.v[i] = (float)(int32_t)(words[i] >> 8);
-    return r;
+    return v < lo ? lo : v > hi ? hi : v;
 }
 
-PQ_INLINE vf subtract(vf a, vf b)
-{
-    EACH(i) a.v[i] -= b.v[i];
-    return a;
-}
-
-/* Round down to an integer. NaN and infinities stay. */
-PQ_INLINE vf round_down(vf a)
-{
-    EACH(i)
-    {
-        const float n = nearest_one(a.v[i]);
-        a.v[i] = n > a.v[i] ? n - 1 : n;
+/* Store r plus the zero point, saturated. */
+#define STORE_CODES(word, type, lo, hi)                                                    \
+    PQ_INLINE void word(void *p, vi r, vi z)                                               \
+    {                                                                                      \
+        type c[PQ_CHUNK];                                                                  \
+        EACH(i, r) c[i] = (type)saturate(r.v[i] + z.v[i], lo, hi);                         \
+        memcpy(p, c, sizeof c);                                                            \
     }
-    return a;
-}
+STORE_CODES(store_i8, int8_t, INT8_MIN, INT8_MAX)
+STORE_CODES(store_u8, uint8_t, 0, UINT8_MAX)
+STORE_CODES(store_i16, int16_t, INT16_MIN, INT16_MAX)
+STORE_CODES(store_u16, uint16_t, 0, UINT16_MAX)
+#undef STORE_CODES
 
-/* Return 1 where a < b, else 0. */
-PQ_INLINE vf one_where_less(vf a, vf b)
+/* Store bytes: 1 where x and y are equal, else 0. */
+PQ_INLINE void store_equal(void *p, vi x, vi y)
 {
-    EACH(i) a.v[i] = a.v[i] < b.v[i] ? 1.0f : 0.0f;
-    return a;
+    uint8_t c[PQ_CHUNK];
+    EACH(i, x) c[i] = x.v[i] == y.v[i];
+    memcpy(p, c, sizeof c);
 }
 
-/* 64-bit integers, one for each of PQ_STREAMS blocks of the random generator. */
+/* Store the magnitudes of a narrow float with the signs of `signs`. The code `bare` has no
+ * sign. */
+PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign, int bare)
+{
+    uint8_t c[PQ_CHUNK];
+    EACH(i, signs)
+    {
+        const int negative = (signs.v[i] < 0) & (magnitudes.v[i] != bare);
+        c[i] = (uint8_t)(magnitudes.v[i] | (negative ? sign : 0));
+    }
+    memcpy(p, c, sizeof c);
+}
+
+/* ---- random words: a 64-bit number for each of PQ_STREAMS blocks of a generator ---- */
+
 #define PQ_STREAMS 8
 typedef struct {
     uint64_t v[PQ_STREAMS];
 } vu;
-#define EACH_STREAM(i) for (int i = 0; i < PQ_STREAMS; i++)
 
-PQ_INLINE vu splat_u64(uint64_t s)
-{
-    vu r;
-    EACH_STREAM(i) r.v[i] = s;
-    return r;
-}
+WORD_OF(vu, load_streams, (const uint64_t *p), p[i])
+SPLAT(vu, splat_u64, uint64_t)
+WORD2(vu, add_u64, x.v[i] + y.v[i])
+WORD2(vu, flip_u64, x.v[i] ^ y.v[i])
+WORD1(vu, upper_u64, vu, x.v[i] >> 32)
+WORD2(vu, product_u32,
+      (x.v[i] & UINT32_MAX) * (y.v[i] & UINT32_MAX)) /* of the lower bits */
 
-/* Load streams. Lanes may be in any order that store_streams() reverses. */
-PQ_INLINE vu load_streams(const uint64_t *p)
-{
-    vu r;
-    memcpy(r.v, p, sizeof r.v);
-    return r;
-}
-
-PQ_INLINE vu add_u64(vu a, vu b)
-{
-    EACH_STREAM(i) a.v[i] += b.v[i];
-    return a;
-}
-
-/* Return the 64-bit products of the lower 32 bits. */
-PQ_INLINE vu product_u32(vu a, vu b)
-{
-    EACH_STREAM(i) a.v[i] = (a.v[i] & UINT32_MAX) * (b.v[i] & UINT32_MAX);
-    return a;
-}
-
-PQ_INLINE vu upper_u64(vu a)
-{
-    EACH_STREAM(i) a.v[i] >>= 32;
-    return a;
-}
-
-PQ_INLINE vu flip_u64(vu a, vu b)
-{
-    EACH_STREAM(i) a.v[i] ^= b.v[i];
-    return a;
-}
-
-/* Store the lower 32 bits of all four vectors, one block of the generator after another. */
+/* Store the lower 32 bits of all four, block by block. */
 PQ_INLINE void store_streams(uint32_t *to, vu a, vu b, vu c, vu d)
 {
-    EACH_STREAM(i)
+    EACH(i, a)
     {
         to[4 * i] = (uint32_t)a.v[i];
         to[4 * i + 1] = (uint32_t)b.v[i];
@@ -711,76 +427,40 @@ PQ_INLINE void store_streams(uint32_t *to, vu a, vu b, vu c, vu d)
         to[4 * i + 3] = (uint32_t)d.v[i];
     }
 }
-#undef EACH_STREAM
 
 /* ---- bytes ---- */
 
-PQ_INLINE vb load_bytes(const void *p)
-{
-    vb r;
-    memcpy(r.v, p, sizeof r.v);
-    return r;
-}
-
-PQ_INLINE void store_bytes(void *p, vb a)
-{
-    memcpy(p, a.v, sizeof a.v);
-}
-
-#define BYTES(name, type, expression)                                                      \
-    PQ_INLINE vb name(vb a, type b)                                                        \
-    {                                                                                      \
-        EACH(i) a.v[i] = (uint8_t)(expression);                                            \
-        return a;                                                                          \
-    }
-BYTES(mask_bytes, uint8_t, a.v[i] & b)
-BYTES(flip_bytes, uint8_t, a.v[i] ^ b)
-BYTES(subtract_bytes, uint8_t, a.v[i] - b)
-BYTES(smaller_u8, uint8_t, a.v[i] < b ? a.v[i] : b)
-BYTES(smaller_i8, int8_t, (int8_t)a.v[i] < b ? (int8_t)a.v[i] : b)
-BYTES(larger_i8, int8_t, (int8_t)a.v[i] > b ? (int8_t)a.v[i] : b)
+#define BYTES(word, number, expression)                                                    \
+    WORD_OF(vb, word, (vb x, number y), (uint8_t)(expression))
+BYTES(mask_bytes, uint8_t, x.v[i] & y)
+BYTES(flip_bytes, uint8_t, x.v[i] ^ y)
+BYTES(subtract_bytes, uint8_t, x.v[i] - y)
+BYTES(smaller_u8, uint8_t, x.v[i] < y ? x.v[i] : y)
+BYTES(smaller_i8, int8_t, (int8_t)x.v[i] < y ? (int8_t)x.v[i] : y)
+BYTES(larger_i8, int8_t, (int8_t)x.v[i] > y ? (int8_t)x.v[i] : y)
 #undef BYTES
 
-/* Convert int8 to int32. */
-PQ_INLINE vi widen_bytes(vb a)
-{
-    vi r;
-    EACH(i) r.v[i] = (int8_t)a.v[i];
-    return r;
-}
+/* Unpack codes. The bits above each code are arbitrary. */
+#define BYTE(p, i) ((const uint8_t *)(p))[i]
+WORD_OF(vb, unpack4, (const void *p), (uint8_t)(BYTE(p, i / 2) >> (i % 2 * 4)))
+WORD_OF(vb, unpack2, (const void *p), (uint8_t)(BYTE(p, i / 4) >> (i % 4 * 2)))
+#undef BYTE
 
-/* Unpack codes of 4 or 2 bits into bytes, with garbage above them. */
-PQ_INLINE vb unpack4(const void *p)
-{
-    const uint8_t *c = p;
-    vb r;
-    EACH(i) r.v[i] = (uint8_t)(c[i / 2] >> (i % 2 * 4));
-    return r;
-}
-
-PQ_INLINE vb unpack2(const void *p)
-{
-    const uint8_t *c = p;
-    vb r;
-    EACH(i) r.v[i] = (uint8_t)(c[i / 4] >> (i % 4 * 2));
-    return r;
-}
-
-/* Pack bytes whose upper bits are 0. */
-PQ_INLINE void pack4(void *p, vb a)
+/* Pack codes of 4 or 2 bits. */
+PQ_INLINE void pack4(void *p, vb x)
 {
     uint8_t *c = p;
     for (int i = 0; i < PQ_CHUNK / 2; i++) {
-        c[i] = (uint8_t)(a.v[2 * i] | a.v[2 * i + 1] << 4);
+        c[i] = (uint8_t)(x.v[2 * i] | x.v[2 * i + 1] << 4);
     }
 }
 
-PQ_INLINE void pack2(void *p, vb a)
+PQ_INLINE void pack2(void *p, vb x)
 {
     uint8_t *c = p;
     for (int i = 0; i < PQ_CHUNK / 4; i++) {
-        c[i] = (uint8_t)(a.v[4 * i] | a.v[4 * i + 1] << 2 | a.v[4 * i + 2] << 4 |
-                         a.v[4 * i + 3] << 6);
+        c[i] = (uint8_t)(x.v[4 * i] | x.v[4 * i + 1] << 2 | x.v[4 * i + 2] << 4 |
+                         x.v[4 * i + 3] << 6);
     }
 }
 
@@ -803,5 +483,4 @@ TRANSPOSE(words, 4)
 TRANSPOSE(doubles, 8)
 #undef TRANSPOSE
 
-#undef EACH
 #endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Define vector words in portable C. A vector is a struct with an array `v`. The expression
+ * of a word computes element i of the result from the elements of x and y. Loops have no
+ * branches and a constant length, so compilers vectorize them for their baseline.
+ */
+#ifndef PQ_EACH_H
+#define PQ_EACH_H
+
+#include <string.h>
+
+#include "pq_compiler.h"
+
+/* Iterate over the elements of the vector x. */
+#define EACH(i, x) for (int i = 0; i < (int)(sizeof(x).v / sizeof *(x).v); i++)
+
+/* Define a word of one operand, of two vectors, and of a vector and a number. */
+#define WORD_OF(to, word, parameters, expression)                                          \
+    PQ_INLINE to word parameters                                                           \
+    {                                                                                      \
+        to r;                                                                              \
+        EACH(i, r) r.v[i] = expression;                                                    \
+        return r;                                                                          \
+    }
+#define WORD1(to, word, from, expression) WORD_OF(to, word, (from x), expression)
+#define WORD2(type, word, expression) WORD_OF(type, word, (type x, type y), expression)
+
+/* Define words that load and store vectors of equal memory, and that repeat a number. */
+#define LOAD_STORE(type, load, store)                                                      \
+    PQ_INLINE type load(const void *p)                                                     \
+    {                                                                                      \
+        type r;                                                                            \
+        memcpy(r.v, p, sizeof r.v);                                                        \
+        return r;                                                                          \
+    }                                                                                      \
+    PQ_INLINE void store(void *p, type x)                                                  \
+    {                                                                                      \
+        memcpy(p, x.v, sizeof x.v);                                                        \
+    }
+#define SPLAT(type, word, number) WORD_OF(type, word, (number s), s)
+
+/* Define a word that converts elements of another type in memory. */
+#define LOAD_AS(type, word, element, f)                                                    \
+    PQ_INLINE type word(const void *p)                                                     \
+    {                                                                                      \
+        type r;                                                                            \
+        element x[sizeof r.v / sizeof *r.v];                                               \
+        memcpy(x, p, sizeof x);                                                            \
+        EACH(i, r) r.v[i] = f(x[i]);                                                       \
+        return r;                                                                          \
+    }
+#define STORE_AS(type, word, element, f)                                                   \
+    PQ_INLINE void word(void *p, type x)                                                   \
+    {                                                                                      \
+        element r[sizeof x.v / sizeof *x.v];                                               \
+        EACH(i, x) r[i] = f(x.v[i]);                                                       \
+        memcpy(p, r, sizeof r);                                                            \
+    }
+
+#endif
