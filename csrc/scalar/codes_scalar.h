@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "math/scalar_math.h"
+#include "scalar/each.h"
 
 typedef struct {
     uint8_t v[32];
@@ -17,12 +18,7 @@ typedef struct {
 
 #define EACH_CODE(i) for (int i = 0; i < 32; i++)
 
-PQ_INLINE c32 c32_load(const uint8_t *p)
-{
-    c32 r;
-    memcpy(r.v, p, sizeof r.v);
-    return r;
-}
+LOAD_STORE(c32, c32_load, c32_store)
 
 /* Return the bytes of four words, the lowest byte of each word first. */
 PQ_INLINE c32 c32_join(uint64_t x, uint64_t y, uint64_t z, uint64_t w)
@@ -33,12 +29,7 @@ PQ_INLINE c32 c32_join(uint64_t x, uint64_t y, uint64_t z, uint64_t w)
     return r;
 }
 
-PQ_INLINE c32 c32_splat(uint8_t s)
-{
-    c32 r;
-    memset(r.v, s, sizeof r.v);
-    return r;
-}
+SPLAT(c32, c32_splat, uint8_t)
 
 /* Return the lower halves of 16 bytes, and then the upper halves. */
 PQ_NOINLINE c32 c32_nibbles(const uint8_t *p)
@@ -66,12 +57,7 @@ PQ_INLINE c32 c32_nibbles_of_8(const uint8_t *p)
 
 /* Return 32 fields of 2 bits, the lowest first. c32_triples() returns 2 x 16 fields of 3
  * bits; the lower 12 bits of each 16 bits have four fields. */
-PQ_NOINLINE c32 c32_pairs(uint64_t x)
-{
-    c32 r;
-    EACH_CODE(i) r.v[i] = x >> (2 * i) & 3;
-    return r;
-}
+WORD_AS(PQ_NOINLINE, c32, c32_pairs, (uint64_t x), x >> (2 * i) & 3)
 
 PQ_NOINLINE c32 c32_triples(uint64_t x, uint64_t y)
 {
@@ -84,46 +70,23 @@ PQ_NOINLINE c32 c32_triples(uint64_t x, uint64_t y)
 }
 
 /* Return `value` where a bit is set, else 0. The lowest bit is for the first code. */
-PQ_NOINLINE c32 c32_where(uint32_t bits, uint8_t value)
-{
-    c32 r;
-    EACH_CODE(i) r.v[i] = bits >> i & 1 ? value : 0;
-    return r;
-}
+WORD_AS(PQ_NOINLINE, c32, c32_where, (uint32_t bits, uint8_t value),
+        bits >> i & 1 ? value : 0)
 
 /* Negate codes where a bit is set. */
-PQ_NOINLINE c32 c32_flip(c32 x, uint32_t bits)
-{
-    EACH_CODE(i) x.v[i] = (uint8_t)(bits >> i & 1 ? -x.v[i] : x.v[i]);
-    return x;
-}
+WORD_AS(PQ_NOINLINE, c32, c32_flip, (c32 x, uint32_t bits),
+        (uint8_t)(bits >> i & 1 ? -x.v[i] : x.v[i]))
 
 /* Shift codes right, and mask them. */
-PQ_INLINE c32 c32_field(c32 x, int shift, uint8_t mask)
-{
-    EACH_CODE(i) x.v[i] = (uint8_t)(x.v[i] >> shift & mask);
-    return x;
-}
+WORD_OF(c32, c32_field, (c32 x, int shift, uint8_t mask), (uint8_t)(x.v[i] >> shift & mask))
 
 /* Shift codes left. No code may exceed a byte. */
-PQ_INLINE c32 c32_raise(c32 x, int shift)
-{
-    EACH_CODE(i) x.v[i] = (uint8_t)(x.v[i] << shift);
-    return x;
-}
+WORD_OF(c32, c32_raise, (c32 x, int shift), (uint8_t)(x.v[i] << shift))
 
-PQ_INLINE c32 c32_or(c32 x, c32 y)
-{
-    EACH_CODE(i) x.v[i] |= y.v[i];
-    return x;
-}
+WORD_OF(c32, c32_or, (c32 x, c32 y), (uint8_t)(x.v[i] | y.v[i]))
 
 /* Subtract modulo 256. */
-PQ_INLINE c32 c32_subtract(c32 x, c32 y)
-{
-    EACH_CODE(i) x.v[i] = (uint8_t)(x.v[i] - y.v[i]);
-    return x;
-}
+WORD_OF(c32, c32_subtract, (c32 x, c32 y), (uint8_t)(x.v[i] - y.v[i]))
 
 /* Return the table entries of codes below 16. */
 PQ_NOINLINE c32 c32_look_up(const int8_t *table, c32 x)
@@ -174,11 +137,8 @@ PQ_NOINLINE c32 c32_find(const float *x, const float *bound, int levels)
 
 /* Return the first digit, in base 3, of the fraction of x * y / 256: floor(3 * (x * y mod
  * 256) / 256). */
-PQ_NOINLINE c32 c32_trits(c32 x, c32 y)
-{
-    EACH_CODE(i) x.v[i] = (uint8_t)((uint8_t)(x.v[i] * y.v[i]) * 3 >> 8);
-    return x;
-}
+WORD_AS(PQ_NOINLINE, c32, c32_trits, (c32 x, c32 y),
+        (uint8_t)((uint8_t)(x.v[i] * y.v[i]) * 3 >> 8))
 
 PQ_INLINE float half_value(uint16_t bits)
 {
@@ -308,12 +268,7 @@ PQ_NOINLINE c32 c32_rounded_up(const float *x, float a, float b)
 }
 
 /* Set bit 7 where numbers are below 0. The other bits have no meaning. */
-PQ_NOINLINE c32 c32_signs(const float *x)
-{
-    c32 r;
-    EACH_CODE(i) r.v[i] = x[i] < 0 ? 0x80 : 0;
-    return r;
-}
+WORD_AS(PQ_NOINLINE, c32, c32_signs, (const float *x), x[i] < 0 ? 0x80 : 0)
 
 PQ_INLINE uint16_t half_bits(float v)
 {
@@ -321,11 +276,6 @@ PQ_INLINE uint16_t half_bits(float v)
 }
 
 /* ---- storing codes ---- */
-
-PQ_INLINE void c32_store(uint8_t *p, c32 x)
-{
-    memcpy(p, x.v, sizeof x.v);
-}
 
 /* Store codes below 16 in the format of c32_nibbles(). */
 PQ_NOINLINE void c32_put_nibbles(uint8_t *p, c32 x)
@@ -361,17 +311,9 @@ PQ_NOINLINE uint32_t c32_top_bits(c32 x)
 }
 
 /* Add modulo 256. */
-PQ_INLINE c32 c32_add(c32 x, c32 y)
-{
-    EACH_CODE(i) x.v[i] = (uint8_t)(x.v[i] + y.v[i]);
-    return x;
-}
+WORD_OF(c32, c32_add, (c32 x, c32 y), (uint8_t)(x.v[i] + y.v[i]))
 
-PQ_INLINE c32 c32_smaller(c32 x, c32 y)
-{
-    EACH_CODE(i) x.v[i] = x.v[i] < y.v[i] ? x.v[i] : y.v[i];
-    return x;
-}
+WORD_OF(c32, c32_smaller, (c32 x, c32 y), x.v[i] < y.v[i] ? x.v[i] : y.v[i])
 
 /* Sum the first 16 and the last 16 signed codes. */
 PQ_NOINLINE void c32_sums(c32 x, int sums[2])
@@ -381,10 +323,6 @@ PQ_NOINLINE void c32_sums(c32 x, int sums[2])
 }
 
 /* Return x / 243 as fractions of 256, rounded up. x has five digits in base 3. */
-PQ_INLINE c32 c32_fraction(c32 x)
-{
-    EACH_CODE(i) x.v[i] = (uint8_t)((x.v[i] * 256 + 242) / 243);
-    return x;
-}
+WORD_OF(c32, c32_fraction, (c32 x), (uint8_t)((x.v[i] * 256 + 242) / 243))
 
 #endif

@@ -14,14 +14,16 @@
 /* Iterate over the elements of the vector x. */
 #define EACH(i, x) for (int i = 0; i < (int)(sizeof(x).v / sizeof *(x).v); i++)
 
-/* Define a word of one operand, of two vectors, and of a vector and a number. */
-#define WORD_OF(to, word, parameters, expression)                                          \
-    PQ_INLINE to word parameters                                                           \
+/* Define a word, for any operands, of one operand, and of two operands. */
+#define WORD_AS(attribute, to, word, parameters, expression)                               \
+    attribute to word parameters                                                           \
     {                                                                                      \
         to r;                                                                              \
         EACH(i, r) r.v[i] = expression;                                                    \
         return r;                                                                          \
     }
+#define WORD_OF(to, word, parameters, expression)                                          \
+    WORD_AS(PQ_INLINE, to, word, parameters, expression)
 #define WORD1(to, word, from, expression) WORD_OF(to, word, (from x), expression)
 #define WORD2(type, word, expression) WORD_OF(type, word, (type x, type y), expression)
 
