@@ -241,6 +241,17 @@ def test_check_compares_the_total_of_an_index(stated, status, here, capsys):
     assert check(capsys, "c.safetensors")[0] == 0
 
 
+def test_check_verifies_checksums(here, capsys):
+    np.savez("m.npz", w=np.full((4, 4), 85, "i1"), w_scale=np.float32(1), n=np.arange(9))
+    assert check(capsys, "m.npz")[0] == 0
+    data = bytearray((here / "m.npz").read_bytes())
+    data[data.index(b"UUUU")] ^= 1
+    (here / "m.npz").write_bytes(data)
+    status, faults, end = check(capsys, "m.npz")
+    assert (status, faults) == (1, {"w": [], "n": []})
+    assert end["faults"] == ["'w.npy': Bad CRC-32 for file 'w.npy'"]
+
+
 def test_check_prints_one_line_a_fault(here, capsys):
     made = named_parts(X)[2]
     made["w_scale"][...] = np.nan

@@ -323,6 +323,41 @@ def test_float16_results_keep_their_values(value, inside, capsys):
     assert main(command) == 0
 
 
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_members_without_known_numbers_are_copied(save, inside, capsys):
+    x = np.linspace(-1, 1, 128, dtype="f4").reshape(2, 64)
+    others = {
+        "date": np.array(["2020-01-01"], "M8[s]"),
+        "long": x.astype(np.longdouble).T,
+        "object": np.array([None, "a"]),
+        "record": np.zeros(3, "f4,i4"),
+        "text": np.array("text"),
+        "void": x.astype("f2").view("V2"),
+    }
+    save("in.npz", x=x, **others)
+    with zipfile.ZipFile("in.npz", "a") as archive:
+        archive.writestr("read.me", "bytes")
+    assert main(["inspect", "--stats", "in.npz"]) == 0
+    assert re.search(r"date +datetime64\[s\] +1 +-", capsys.readouterr().out)
+    quantize("in.npz", "q.npz", "--type", "int8")
+    assert main(["dequantize", "-q", "q.npz", "x.npz"]) == 0
+    assert main(["compare", "--exact", "in.npz", "q.npz"]) == 0
+    assert main(["compare", "in.npz", "x.npz"]) == 0
+    with (
+        np.load("in.npz", allow_pickle=True) as a,
+        np.load("x.npz", allow_pickle=True) as b,
+    ):
+        assert [name.removesuffix(".npy") for name in b] == ["x", *others, "read.me"]
+        for name in (*others, "read.me"):
+            assert np.asarray(a[name]).tobytes() == np.asarray(b[name]).tobytes()
+    save("in.npz", x=x, **{**others, "text": np.array("next")}, **{"read.me": x})
+    assert main(["compare", "in.npz", "x.npz"]) == 1
+    assert "\ntext: the bytes differ\n" in f"\n{capsys.readouterr().out}"
+    assert main(["quantize", "in.npz", "q.safetensors", "--type=int8"]) == 2
+    expected = "tensor 'date': expected a type that .safetensors files have, got datetime64"
+    assert expected in capsys.readouterr().err
+
+
 # Files of other packages
 
 

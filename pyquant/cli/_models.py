@@ -8,9 +8,10 @@ import os
 import struct
 import sys
 import zipfile
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from io import BytesIO, TextIOWrapper
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -34,6 +35,7 @@ __all__ = [
     "Logical",
     "Model",
     "ModelTensor",
+    "Other",
     "kind_of",
     "logical",
     "open_model",
@@ -142,6 +144,10 @@ class Model(Mapping[str, ModelTensor]):
     def absences(self) -> tuple[str, ...]:
         """Why weights of the file are not tensors of the model."""
         return ()
+
+    def faults(self) -> Iterator[str]:
+        """Yield the faults of the file that its structure does not show."""
+        return iter(())
 
     def channels(self, name: str) -> int:
         """Return the axis of a tensor whose indices are the outputs of its operator."""
@@ -326,22 +332,30 @@ def _npy_header(
     path: str, name: str, data: bytes
 ) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
     """Return shape, order, type and the number of bytes before the data."""
+    if not data.startswith(NPY):
+        raise _NoNumbers(path, name, (), "bytes")
     try:
         shape, fortran, dtype, length = _parsed(data)
     except Exception as error:  # a broken header raises anything, even errors of tokenize
         got = " ".join(str(error).split())[:100] or type(error).__name__
         raise _fault(path, name, "a .npy file that NumPy can read", got) from None
-    if dtype.hasobject:
-        raise _fault(path, name, "an array of numbers", "Python objects")
-    if dtype.names is not None or dtype.subdtype is not None or dtype.kind in "SUmM":
-        raise _fault(path, name, "an array of numbers", str(dtype))
     if not sized(shape) or any(n < 0 for n in shape):
         raise _fault(path, name, "a shape that 64 bits count", str(shape)[:100])
+    if dtype.names is not None or dtype.subdtype is not None or dtype.kind in "OSUmM":
+        raise _NoNumbers(path, name, shape, str(dtype))
     return shape, fortran, dtype, length
 
 
 def _fault(path: str, name: str, expected: str, got: str) -> Refused:
     return Refused(f"{path}: tensor {name[:100]!r}: expected {expected}, got {got}")
+
+
+class _NoNumbers(Refused):
+    """An array of other elements, or bytes that are no array."""
+
+    def __init__(self, path: str, name: str, shape: tuple[int, ...], format: str) -> None:
+        super().__init__(str(_fault(path, name, "an array of numbers", format)))
+        self.shape, self.format = shape, format
 
 
 def _npy_tensor(name: str, file: Mapped, start: int, stop: int) -> ModelTensor:
@@ -364,9 +378,8 @@ def _npy_tensor(name: str, file: Mapped, start: int, stop: int) -> ModelTensor:
 
 
 def _stored(file: Any, shape: tuple[int, ...], dtype: np.dtype[Any], start: int) -> Tensor:
-    """Describe the stored elements. A type without a name in NumPy is bytes."""
-    known = None if dtype.kind == "V" else _name_of(dtype)
-    format = known or f"V{dtype.itemsize}"
+    """Describe the stored elements."""
+    known, format = _name_of(dtype), _format_of(dtype)
     nbytes = prod(shape) * dtype.itemsize
     order: Literal["<", ">"] = ">" if dtype.byteorder == ">" else "<"
     return Tensor(file, format, known, shape, start, nbytes, order)
@@ -378,6 +391,12 @@ def _name_of(dtype: np.dtype[Any]) -> str | None:
     name = dtype.newbyteorder("=").name
     known = name in dtypes.TYPES or name in ("bool", "complex64")
     return name if known else None
+
+
+def _format_of(dtype: np.dtype[Any]) -> str:
+    """Return the name of a type for users. A type without a name in NumPy is bytes."""
+    unnamed = dtype.kind == "V"
+    return f"V{dtype.itemsize}" if unnamed else dtype.newbyteorder("=").name
 
 
 class Turned(Shaped):
@@ -460,6 +479,8 @@ class Deflated(Shaped):
         with _unpacking(path), self._opened() as stream:
             start = stream.read(MAX_HEADER)
         self.shape, self._fortran, self._dtype, self._start = _npy_header(path, name, start)
+        if _name_of(self._dtype) is None:
+            raise _NoNumbers(path, name, self.shape, _format_of(self._dtype))
         if self._start + self.nbytes > member.file_size:
             got = f"{member.file_size - self._start}"
             raise _fault(path, name, f"{self.nbytes} bytes of data", got)
@@ -470,12 +491,12 @@ class Deflated(Shaped):
     @property
     def format(self) -> str:
         """Type name in the file."""
-        return _stored(None, self.shape, self._dtype, 0).format
+        return self.dtype.name
 
     @property
-    def dtype(self) -> np.dtype[Any] | None:
+    def dtype(self) -> np.dtype[Any]:
         """Type of the elements."""
-        return None if self._dtype.kind == "V" else self._dtype.newbyteorder("=")
+        return self._dtype.newbyteorder("=")
 
     @property
     def nbytes(self) -> int:
@@ -519,6 +540,47 @@ class Deflated(Shaped):
         return data
 
 
+class Other(Shaped):
+    """A member of a .npz file without known numbers, which is copied byte by byte."""
+
+    dtype = None
+
+    def __init__(
+        self,
+        archive: zipfile.ZipFile,
+        member: zipfile.ZipInfo,
+        shape: tuple[int, ...],
+        format: str,
+    ) -> None:
+        self.name, self.suffix = _split(member.filename)
+        self.shape, self.format, self.nbytes = shape, format, member.file_size
+        self._archive, self._member = archive, member
+
+    def pieces(self) -> Iterator[npt.NDArray[np.uint8]]:
+        """Yield the bytes of the member in pieces."""
+        with _unpacking(str(self._archive.filename)):
+            yield from _pieces(self._archive, self._member)
+
+    def decode(self, *rows: Any, **how: Any) -> npt.NDArray[Any]:
+        """Raise ValueError, because the elements are no numbers."""
+        raise ValueError(f"{self.name[:100]!r}: expected numbers, got {self.format}")
+
+
+def _split(filename: str) -> tuple[str, str]:
+    """Split the name of a member into the name of the array and the extension."""
+    name = filename.removesuffix(".npy")
+    return name, filename[len(name) :]
+
+
+def _pieces(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo
+) -> Iterator[npt.NDArray[np.uint8]]:
+    """Yield the bytes of a member; the end checks their checksum."""
+    with archive.open(member) as stream:
+        while data := stream.read(1 << 20):
+            yield np.frombuffer(data, np.uint8)
+
+
 @contextmanager
 def _unpacking(path: str) -> Iterator[None]:
     """Convert the errors of a broken archive to `Refused`."""
@@ -543,7 +605,31 @@ def _open_npz(path: str, shown: str | None = None) -> Model:
     except BaseException:
         _close(file, archive)
         raise
-    return Model(file.path, "npz", tensors, metadata, lambda: _close(file, archive))
+    return _Npz(archive, file, tensors, metadata)
+
+
+class _Npz(Model):
+    """The members of a .npz file."""
+
+    def __init__(
+        self,
+        archive: zipfile.ZipFile,
+        file: Mapped,
+        tensors: Mapping[str, ModelTensor],
+        metadata: Mapping[str, Any],
+    ) -> None:
+        close = partial(_close, file, archive)
+        super().__init__(file.path, "npz", tensors, metadata, close)
+        self._archive = archive
+
+    def faults(self) -> Iterator[str]:
+        """Yield the wrong checksums. Tensors read mapped members without this check."""
+        archive = zipfile.ZipFile(self._archive.fp)  # type: ignore[arg-type]
+        for member in archive.infolist():
+            try:
+                deque(_pieces(archive, member), 0)
+            except Exception as error:  # of zipfile and its decoders
+                yield f"{member.filename[:100]!r}: {' '.join(str(error).split())[:100]}"
 
 
 def _members(
@@ -557,7 +643,7 @@ def _members(
     members.reverse()
     while members:
         member = members.pop()
-        name = member.filename.removesuffix(".npy")
+        name, _ = _split(member.filename)
         if name == RECORDS:
             metadata = _json_object(_text_of(archive, member))
         elif name in tensors:
@@ -588,8 +674,21 @@ def _text_of(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> str | None:
 def _member(
     name: str, file: Mapped, archive: zipfile.ZipFile, member: zipfile.ZipInfo
 ) -> ModelTensor:
-    if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
-        return Deflated(name, archive, member, file.path)
+    try:
+        if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
+            return Deflated(name, archive, member, file.path)
+        made = _stored_member(name, file, member)
+        if made.dtype is not None:
+            return made
+        shape, format = made.shape, made.format
+    except _NoNumbers as error:
+        if error.format == "bytes" and name != member.filename:
+            raise
+        shape, format = error.shape, error.format
+    return Other(archive, member, shape, format)
+
+
+def _stored_member(name: str, file: Mapped, member: zipfile.ZipInfo) -> ModelTensor:
     # The extra fields before the data may differ from the fields at the end of the archive.
     memory, at = file.opened(), member.header_offset
     if memory[at : at + 4] != ZIP or at + 30 > file.size:

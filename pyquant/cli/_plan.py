@@ -25,7 +25,8 @@ from pyquant.cli._forms import (
     stored_as,
 )
 from pyquant.cli._logical import _BLOCK_SIZES
-from pyquant.cli._write import Output, Part
+from pyquant.cli._models import Other
+from pyquant.cli._write import MEMBER, Output, Part
 from pyquant.files import Weight
 from pyquant.report import measure_error
 
@@ -717,6 +718,8 @@ def _part_of(tensor: ModelTensor, kind: str) -> Part:
     Files of NumPy store bfloat16 as float32, which has all its values.
     """
     type = type_of(tensor)
+    if isinstance(tensor, Other) and kind == "npz":
+        return Part(tensor.name, f"{MEMBER}{tensor.suffix}", (), tensor.nbytes)
     if type == "bfloat16" and TYPES.get(kind) is NUMPY:
         return Part.of(tensor.name, "float32", tensor.shape)
     known = kind == "onnx" or type in TYPES[kind]  # ONNX tensors come from ONNX models
@@ -735,6 +738,9 @@ def bytes_of(
 
     `type` is the type of the elements, by default the type of the tensor.
     """
+    if isinstance(tensor, Other):
+        yield from tensor.pieces()
+        return
     kept = type in (None, type_of(tensor))
     if isinstance(tensor, Weight) and tensor._tensor.order == "<" and kept:
         raw = tensor.raw

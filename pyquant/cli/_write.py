@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KINDS",
     "LAYOUTS",
+    "MEMBER",
     "File",
     "Output",
     "Part",
@@ -45,6 +46,7 @@ __all__ = [
 
 SPOOLED = 1 << 20  # bytes of a waiting tensor that stay in memory
 PIECE = 1 << 16  # characters of metadata that are written at once
+MEMBER = "member"  # the type of a complete member of a .npz file, before its extension
 
 
 class Part(NamedTuple):
@@ -140,7 +142,7 @@ class _Directory(list[ZipInfo]):
         rows = self.names, numbers, numbers, numbers  # zip takes three numbers for a name
         for name, crc, size, offset in zip(*rows, strict=False):
             info = copy(self._last)
-            info.filename, info.CRC, info.header_offset = f"{name}.npy", crc, offset
+            info.filename, info.CRC, info.header_offset = name, crc, offset
             info.file_size = info.compress_size = size
             yield info
 
@@ -184,14 +186,15 @@ class Archive(File):
             yield
             if self._metadata:
                 text = json.dumps(self._metadata, separators=(",", ":"))
-                member = self._open_member(RECORDS, _head_of(f"U{len(text)}", ()))
+                head = _head_of(f"U{len(text)}", ())
+                member = self._open_member(f"{RECORDS}.npy", head)
                 for at in range(0, len(text), PIECE):
                     piece = text[at : at + PIECE]
                     member.write(piece.encode("utf-32-le"))
         stream.truncate()
 
     def _open_member(self, name: str, head: bytes) -> Any:
-        info = ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
+        info = ZipInfo(name, (1980, 1, 1, 0, 0, 0))
         self._archive.NameToInfo.clear()
         self._directory.names.append(name)
         self._member = self._archive.open(info, "w", force_zip64=True)
@@ -224,7 +227,8 @@ class Archive(File):
                 return
             part = self._parts.popleft()
             self._name, self._left = part.name, part.nbytes
-            member = self._open_member(part.name, _npy_head(part))
+            suffix = part.type[len(MEMBER) :] if part.type.startswith(MEMBER) else ".npy"
+            member = self._open_member(f"{part.name}{suffix}", _npy_head(part))
             spool = self._waiting.pop(part.name, None)
             if spool is not None:
                 self._left -= spool.tell()
@@ -268,6 +272,8 @@ def _head_of(type: str, shape: tuple[int, ...]) -> bytes:
 
 
 def _npy_head(part: Part) -> bytes:
+    if part.type.startswith(MEMBER):
+        return b""
     with suppress(TypeError):
         return _head_of(part.type, part.shape)
     raise Refused(f"tensor {part.name[:100]!r}: expected a type of NumPy, got {part.type}")
