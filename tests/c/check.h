@@ -38,6 +38,16 @@ int check_failed(void);
         }                                                                                  \
     } while (0)
 
+/* Check the status of a call. */
+#define EXPECT(due, ...)                                                                   \
+    do {                                                                                   \
+        const enum pq_status got_ = (__VA_ARGS__);                                         \
+        CHECK(got_ == (due), "%s: status %d, expected %d", #__VA_ARGS__, (int)got_,        \
+              (int)(due));                                                                 \
+    } while (0)
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
 /* Return n, divided by the environment variable CHECK_LIGHT and rounded up. */
 size_t check_count(size_t n);
 
