@@ -20,37 +20,36 @@
  */
 
 /* One kernel for each pair of types. */
-KERNEL(quantize, pq_kernel_fn, [PQ_REALS][PQ_CARRIERS], TYPES, KERNELS(check_pairs))
-KERNEL(dequantize, pq_kernel_fn, [PQ_CARRIERS][PQ_REALS], TYPES, KERNELS(check_pairs))
+KERNEL(quantize, pq_kernel_fn, [PQ_REALS][PQ_CARRIERS], TYPES, PAIRS(check_pairs))
+KERNEL(dequantize, pq_kernel_fn, [PQ_CARRIERS][PQ_REALS], TYPES, PAIRS(check_pairs))
 /* Packed int4 and uint4. Runs start at a full byte. Groups are complete and have multiples
  * of PQ_PACKED_GROUP elements. Quotients are float32 and round half to even. */
-KERNEL(dequantize_packed, pq_kernel_fn, [2][PQ_REALS], TYPES, NARROW(check_packed_kernels))
-KERNEL(quantize_packed, pq_kernel_fn, [PQ_REALS], TYPES, NARROW(check_packed_kernels))
+KERNEL(dequantize_packed, pq_kernel_fn, [2][PQ_REALS], TYPES, KERNELS(check_packed))
+KERNEL(quantize_packed, pq_kernel_fn, [PQ_REALS], TYPES, KERNELS(check_packed))
 /* Any types and modes, with float64 parameters. */
-KERNEL(quantize_general, pq_kernel_fn, , LONG, KERNELS(check_general))
-KERNEL(dequantize_general, pq_kernel_fn, , ALWAYS, KERNELS(check_general))
+KERNEL(quantize_general, pq_kernel_fn, , LONG, PAIRS(check_pairs))
+KERNEL(dequantize_general, pq_kernel_fn, , ALWAYS, PAIRS(check_pairs))
 /* Codes of 64 bits, with their own zero points. quantize_int64 applies the policies of a
  * struct pq_affine, too. */
-KERNEL(quantize_int64, pq_kernel_fn, , ALWAYS, KERNELS(check_general))
-KERNEL(dequantize_int64, pq_kernel_fn, , ALWAYS, KERNELS(check_general))
+KERNEL(quantize_int64, pq_kernel_fn, , ALWAYS, PAIRS(check_pairs))
+KERNEL(dequantize_int64, pq_kernel_fn, , ALWAYS, PAIRS(check_pairs))
 /* Any types and groups: see struct pq_affine. */
 KERNEL(quantize_affine, pq_kernel_fn, , LONG, API(check_affine))
 KERNEL(dequantize_affine, pq_kernel_fn, , ALWAYS, API(check_affine))
 /* Like dequantize_packed, and adds offsets. Null: the engine unpacks to bytes first. */
-KERNEL(dequantize_affine_packed, pq_kernel_fn, [2][PQ_REALS], TYPES,
-       NARROW(check_packed_kernels))
+KERNEL(dequantize_affine_packed, pq_kernel_fn, [2][PQ_REALS], TYPES, KERNELS(check_packed))
 /* Stochastic rounding to any type, with one pair of parameters or a pair for each element.
  */
-KERNEL(quantize_stochastic, pq_kernel_fn, , ALWAYS, STOCHASTIC(check_codes))
-KERNEL(random_words, pq_random_words_fn, , ALWAYS, STOCHASTIC(check_words))
+KERNEL(quantize_stochastic, pq_kernel_fn, , ALWAYS, PAIRS(check_pairs))
+KERNEL(random_words, pq_random_words_fn, , ALWAYS, KERNELS(check_words))
 /* Codes of 4 and 2 bits, which kernels compute as int8 and uint8. extend: from the low bits
  * of each byte; unpack: from packed bytes. narrow saturates, in place or not, to the low
  * bits of each byte. pack[0] packs 4 low bits of each byte, pack[1] packs 2. */
-KERNEL(extend, pq_bytes_fn, [PQ_NARROWS], TYPES, NARROW(check_bytes))
-KERNEL(unpack, pq_bytes_fn, [PQ_NARROWS], TYPES, NARROW(check_bytes))
-KERNEL(narrow, pq_bytes_fn, [PQ_NARROWS], TYPES, NARROW(check_bytes))
-KERNEL(pack, pq_bytes_fn, [2], TYPES, NARROW(check_bytes))
-KERNEL(unpack_words, pq_unpack_words_fn, , LOCAL, NARROW(check_unpack_words))
+KERNEL(extend, pq_bytes_fn, [PQ_NARROWS], TYPES, KERNELS(check_bytes))
+KERNEL(unpack, pq_bytes_fn, [PQ_NARROWS], TYPES, KERNELS(check_bytes))
+KERNEL(narrow, pq_bytes_fn, [PQ_NARROWS], TYPES, KERNELS(check_bytes))
+KERNEL(pack, pq_bytes_fn, [2], TYPES, KERNELS(check_bytes))
+KERNEL(unpack_words, pq_unpack_words_fn, , LOCAL, KERNELS(check_unpack_words))
 /* Like records->to_bf16, for calls of at least PQ_LONG_CALL elements. */
 KERNEL(long_to_bf16, pq_narrow_fn, , WIDE, RECORDS(check_narrowing))
 KERNEL(transpose, pq_transpose_fn, [4], TYPES, KERNELS(check_transpose)) /* by log2(size) */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "math/narrow_float.h"
+#include "oracle.h"
 #include "run.h"
 #include "types.h"
 
@@ -300,12 +301,7 @@ static double scale_at(const struct pq_array *array, const void *at)
         return (double)pq_f32_from_e8m0(*(const unsigned char *)at);
     }
     if (pq_is_narrow_float(array->type)) {
-        /* NaN has a sign only if its format has one */
-        const unsigned char code = *(const unsigned char *)at;
-        const double v = (double)pq_decode(code, array->type);
-        const int has_signs = array->type == PQ_F8E3M4 || array->type == PQ_F8E4M3 ||
-                              array->type == PQ_F8E4M3FN || array->type == PQ_F8E5M2;
-        return isnan(v) && has_signs && code >= 0x80 ? -v : v;
+        return decode(array->type, *(const unsigned char *)at);
     }
     const int64_t v = integer_at(array, at);
     return array->type == PQ_U64 ? (double)(uint64_t)v : (double)v;
@@ -780,7 +776,7 @@ static double zero_at(const struct call *call, const ptrdiff_t *index, int quant
     }
     const unsigned char *at = element_at(&args->zero, args->ndim, index, args->block);
     if (pq_is_narrow_float(args->zero.type)) {
-        return (double)pq_decode(*at, args->zero.type);
+        return decode(args->zero.type, *at);
     }
     const double zero = (double)integer_at(&args->zero, at);
     /* Zero points of narrow floats have the type of the computation. */
@@ -844,12 +840,10 @@ static double calculated(enum pq_type carrier, char operation, double a, double 
 
 static void put_real(unsigned char *to, enum pq_type type, double v)
 {
-    const float single = pq_f32_from_f64(v);
-    const uint64_t bits = type == PQ_F64   ? bits_of_f64(v)
-                          : type == PQ_F32 ? bits_of_f32(single)
-                          : type == PQ_F16 ? pq_f16_from_f32(single)
-                                           : pq_bf16_from_f32(single);
-    put_bits(to, type, 0, bits);
+    put_bits(to, type, 0,
+             type == PQ_F64   ? bits_of_f64(v)
+             : type == PQ_F32 ? bits_of_f32((float)v)
+                              : encode(type, (double)(float)v, 1, 0));
 }
 
 static int is_fill(const struct pq_args *args, int64_t code)
@@ -883,89 +877,20 @@ static void dequantize_affine(const struct pq_args *args, const unsigned char *x
     put_real(y, args->out.type, v);
 }
 
-/* Return the random word of a position, by its definition. */
-static uint32_t word_at(uint64_t seed, uint64_t position)
-{
-    uint32_t k[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
-    const uint64_t block = position / 4;
-    uint32_t c[4] = {(uint32_t)block, (uint32_t)(block >> 32), 0, 0};
-    for (int i = 0; i < 10; i++) {
-        const uint64_t p = UINT64_C(0xd2511f53) * c[0], q = UINT64_C(0xcd9e8d57) * c[2];
-        const uint32_t next[] = {(uint32_t)(q >> 32) ^ c[1] ^ k[0], (uint32_t)q,
-                                 (uint32_t)(p >> 32) ^ c[3] ^ k[1], (uint32_t)p};
-        memcpy(c, next, sizeof c);
-        k[0] += 0x9e3779b9;
-        k[1] += 0xbb67ae85;
-    }
-    return c[position % 4];
-}
-
 /* The random word of the element; 1 if fractions are float32. */
 static struct {
     uint32_t word;
     int single;
 } chance;
 
-static double drawn(double q)
-{
-    const double below = floor(q), part = q - below;
-    const double share = chance.single ? (double)(float)part : part;
-    return ldexp(chance.word >> 8, -24) < share ? below + 1 : below;
-}
-
-/* Round stochastically to a number of a narrow float. Each exponent has equally many
- * numbers. */
-static double drawn_float(double q, enum pq_type type)
-{
-    const struct pq_format format = pq_format_of(type);
-    int exponent;
-    if (!isfinite(q) || q == 0) {
-        return q;
-    }
-    (void)frexp(q, &exponent);
-    exponent = exponent - 1 > format.least ? exponent - 1 : format.least;
-    exponent -= format.mantissa;
-    return copysign(ldexp(drawn(ldexp(q, -exponent)), exponent), q);
-}
-
 static double rounded_by(enum pq_round round, double q)
 {
-    if (!(fabs(q) < 0x1p53)) {
-        return q;
-    }
-    if (round == PQ_STOCHASTIC) {
-        return drawn(q);
-    }
-    const double fraction = fmod(q, 1),
-                 toward = q - fraction; /* both operations are exact */
-    const double part = fabs(fraction), away = q > 0 ? toward + 1 : toward - 1;
-    const double low = q > 0 ? toward : away, up = q > 0 ? away : toward;
-    const int tie = part == 0.5;
-    if (part == 0) {
-        return q;
-    }
-    switch (round) {
-    case PQ_HALF_AWAY:
-        return part >= 0.5 ? away : toward;
-    case PQ_HALF_TOWARD_ZERO:
-        return part > 0.5 ? away : toward;
-    case PQ_HALF_UP:
-        return tie ? up : part > 0.5 ? away : toward;
-    case PQ_HALF_DOWN:
-        return tie ? low : part > 0.5 ? away : toward;
-    case PQ_HALF_EVEN:
-        return part > 0.5 || (tie && fmod(toward, 2) != 0) ? away : toward;
-    case PQ_HALF_ODD:
-        return part > 0.5 || (tie && fmod(toward, 2) == 0) ? away : toward;
-    case PQ_AWAY:
-        return away;
-    case PQ_CEIL:
-        return up;
-    case PQ_FLOOR:
-        return low;
-    default:
-        return toward;
-    }
+    return rounded(round, q, chance.word, chance.single);
+}
+
+static double drawn_float(double q, enum pq_type type)
+{
+    return rounded_to_number(type, q, chance.word, chance.single);
 }
 
 /* Return the range of the codes. */
@@ -991,18 +916,10 @@ static int64_t wrapped_to(struct limits range, double q, int64_t z)
  * the largest number is odd or even. */
 static int is_too_large(double v, enum pq_type type)
 {
-    double most = 0, next = 0;
-    int code = 0;
-    for (int c = 0; c < 1 << (pq_type_bits(type) - 1); c++) {
-        const double one = (double)pq_decode((unsigned char)c, type);
-        if (isfinite(one) && one > most) {
-            next = most;
-            most = one;
-            code = c;
-        }
-    }
-    const double tie = most + (most - next) / 2;
-    return fabs(v) > tie || (fabs(v) == tie && code % 2 != 0);
+    const struct float_format *const f = format_of(type);
+    const double most = value_of(f, f->last);
+    const double tie = most + (most - value_of(f, f->last - 1)) / 2;
+    return fabs(v) > tie || (fabs(v) == tie && f->last % 2 != 0);
 }
 
 /* Compute a step with a NaN result: NaN gets the sign of the number and of its
@@ -1022,23 +939,6 @@ static int compare_wide(int64_t a, int64_t b, enum pq_type type)
     return above ? 1 : a == b ? 0 : -1;
 }
 
-/* Return r + z modulo 2^64, and in *side whether it is below or above all codes. The sum
- * is computed in steps of 2^32 and a rest. */
-static int64_t wide_sum(double r, int64_t z, enum pq_type type, int *side)
-{
-    const int is_far = fabs(r) >= 0x1p66;
-    const double step = 0x1p32, near = is_far ? fmod(r, 0x1p64) : r;
-    const double upper = floor(near / step), lower = near - upper * step;
-    const double half = type == PQ_U64 ? 0 : 0x1p31;
-    const uint64_t biased = (uint64_t)z ^ (type == PQ_U64 ? 0 : UINT64_C(1) << 63);
-    const uint64_t low = (biased & UINT32_MAX) + (uint64_t)lower;
-    const double high = upper + (double)(biased >> 32) + (double)(low >> 32);
-    const double rest = fmod(high, step);
-    const int64_t top = (int64_t)(rest < 0 ? rest + step : rest) - (int64_t)half;
-    *side = is_far ? (r < 0 ? -1 : 1) : high < 0 ? -1 : high >= step;
-    return (int64_t)(((uint64_t)top << 32) | (low & UINT32_MAX));
-}
-
 static int quantize_int64(const struct pq_args *args, unsigned char *y, double x, double q,
                           int64_t zero)
 {
@@ -1051,7 +951,7 @@ static int quantize_int64(const struct pq_args *args, unsigned char *y, double x
     int side = isnan(q) || r < 0 ? -1 : 1;
     int64_t result = lowest;
     if (isfinite(q)) {
-        result = wide_sum(r, zero, code, &side);
+        result = sum_of_64_bits(r, zero, code, &side);
     }
     if (args->beyond != PQ_WRAP && (side != 0 || !isfinite(q))) {
         result = side < 0 ? lowest : highest;
@@ -1182,7 +1082,7 @@ struct outside naive(const struct call *call, int quantize, unsigned char *lowes
                 integer_at(&args->zero, element_at(&args->zero, ndim, index, args->block));
         }
         take_element(args, index, x);
-        chance.word = word_at(args->seed, args->start + position);
+        chance.word = random_word(args->seed, args->start + position);
         chance.single = compute != PQ_F64;
         if (!affine && quantize && args->round == PQ_STOCHASTIC) {
             quantize_drawn(&general, x, y, scale, zero);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _DEFAULT_SOURCE
 
-#include "check.h"
+#include "oracle.h"
 
 #include <float.h>
 #include <math.h>
@@ -260,33 +260,6 @@ double f64_of_bits(uint64_t bits)
     return v;
 }
 
-/* A binary format with an implicit leading one above the lowest exponent. */
-static double decode(unsigned bits, int exponent_bits, int mantissa_bits)
-{
-    const int exponent = (int)(bits >> mantissa_bits) & ((1 << exponent_bits) - 1);
-    const int mantissa = (int)bits & ((1 << mantissa_bits) - 1);
-    const int bias = (1 << (exponent_bits - 1)) - 1;
-    double v;
-    if (exponent == (1 << exponent_bits) - 1) {
-        v = mantissa != 0 ? (double)NAN : (double)INFINITY;
-    } else if (exponent == 0) {
-        v = ldexp(mantissa, 1 - bias - mantissa_bits);
-    } else {
-        v = ldexp(mantissa + (1 << mantissa_bits), exponent - bias - mantissa_bits);
-    }
-    return bits >> (exponent_bits + mantissa_bits) & 1 ? -v : v;
-}
-
-double decode_f16(uint16_t bits)
-{
-    return decode(bits, 5, 10);
-}
-
-double decode_bf16(uint16_t bits)
-{
-    return decode(bits, 8, 7);
-}
-
 int is_real_type(enum pq_type type)
 {
     return type == PQ_F32 || type == PQ_F16 || type == PQ_BF16 || type == PQ_F64;
@@ -323,63 +296,28 @@ enum pq_round static_round(size_t i)
     return (enum pq_round)(i < PQ_STOCHASTIC ? i : i + 1);
 }
 
-static size_t size_of_type(enum pq_type type)
-{
-    switch (type) {
-    case PQ_I8:
-    case PQ_U8:
-        return 1;
-    case PQ_F16:
-    case PQ_BF16:
-    case PQ_I16:
-    case PQ_U16:
-        return 2;
-    case PQ_F32:
-    case PQ_I32:
-    case PQ_U32:
-        return 4;
-    case PQ_F64:
-    case PQ_I64:
-    case PQ_U64:
-        return 8;
-    default:
-        return 1;
-    }
-}
-
 struct limits limits_of(enum pq_type integer)
 {
-    switch (integer) {
-    case PQ_I8:
-        return (struct limits){-128, 127};
-    case PQ_U8:
-        return (struct limits){0, 255};
-    case PQ_I16:
-        return (struct limits){-32768, 32767};
-    case PQ_U16:
-        return (struct limits){0, 65535};
-    case PQ_I32:
-        return (struct limits){-INT64_C(2147483648), 2147483647};
-    case PQ_U32:
-        return (struct limits){0, INT64_C(4294967295)};
-    case PQ_I64:
-        return (struct limits){INT64_MIN, INT64_MAX};
-    case PQ_I4:
-        return (struct limits){-8, 7};
-    case PQ_U4:
-        return (struct limits){0, 15};
-    case PQ_I2:
-        return (struct limits){-2, 1};
-    case PQ_U2:
-        return (struct limits){0, 3};
-    default:
-        return (struct limits){0, INT64_MAX};
-    }
+    static const struct limits table[PQ_TYPE_COUNT] = {
+        [PQ_I8] = {-128, 127},
+        [PQ_U8] = {0, 255},
+        [PQ_I16] = {-32768, 32767},
+        [PQ_U16] = {0, 65535},
+        [PQ_I32] = {-INT64_C(2147483648), 2147483647},
+        [PQ_U32] = {0, INT64_C(4294967295)},
+        [PQ_I64] = {INT64_MIN, INT64_MAX},
+        [PQ_U64] = {0, INT64_MAX},
+        [PQ_I4] = {-8, 7},
+        [PQ_U4] = {0, 15},
+        [PQ_I2] = {-2, 1},
+        [PQ_U2] = {0, 3},
+    };
+    return table[integer];
 }
 
 uint64_t get_bits(const void *p, enum pq_type type, size_t i)
 {
-    const size_t size = size_of_type(type);
+    const size_t size = pq_type_size(type);
     uint8_t b1;
     uint16_t b2;
     uint32_t b4;
@@ -404,17 +342,11 @@ uint64_t get_bits(const void *p, enum pq_type type, size_t i)
 double get_real(const void *p, enum pq_type type, size_t i)
 {
     const uint64_t bits = get_bits(p, type, i);
-    switch (type) {
-    case PQ_F32:
-        /* A conversion to a wider type can lose the sign of NaN. */
-        return copysign((double)f32_of_bits((uint32_t)bits), bits >> 31 ? -1.0 : 1.0);
-    case PQ_F16:
-        return decode_f16((uint16_t)bits);
-    case PQ_BF16:
-        return decode_bf16((uint16_t)bits);
-    default:
-        return f64_of_bits(bits);
+    if (type != PQ_F32) {
+        return decode(type, bits);
     }
+    /* A conversion to a wider type can lose the sign of NaN. */
+    return copysign((double)f32_of_bits((uint32_t)bits), bits >> 31 ? -1.0 : 1.0);
 }
 
 int64_t get_integer(const void *p, enum pq_type type, size_t i)
@@ -442,7 +374,7 @@ int64_t get_integer(const void *p, enum pq_type type, size_t i)
 
 void put_bits(void *p, enum pq_type type, size_t i, uint64_t bits)
 {
-    const size_t size = size_of_type(type);
+    const size_t size = pq_type_size(type);
     const uint8_t b1 = (uint8_t)bits;
     const uint16_t b2 = (uint16_t)bits;
     const uint32_t b4 = (uint32_t)bits;
@@ -475,24 +407,6 @@ void swap_bytes_of(void *p, size_t size)
 
 /* ---- adversarial values ---- */
 
-struct format {
-    int width, mantissa;
-};
-
-static struct format format_of(enum pq_type type)
-{
-    switch (type) {
-    case PQ_F16:
-        return (struct format){16, 10};
-    case PQ_BF16:
-        return (struct format){16, 7};
-    case PQ_F64:
-        return (struct format){64, 52};
-    default:
-        return (struct format){32, 23};
-    }
-}
-
 /* Return the bits of the largest float16 of at most `magnitude`. */
 static uint32_t f16_below(double magnitude)
 {
@@ -522,11 +436,13 @@ static uint64_t bits_near(enum pq_type type, double v)
     }
 }
 
-static uint64_t draw_special(struct format f)
+static uint64_t draw_special(enum pq_type type)
 {
-    const uint64_t one = 1, sign = (random_bits() & 1) << (f.width - 1);
-    const uint64_t infinity = ((one << (f.width - 1 - f.mantissa)) - 1) << f.mantissa;
-    const uint64_t quiet = one << (f.mantissa - 1);
+    const int width = pq_type_bits(type);
+    const int mantissa = type == PQ_F64 ? 52 : format_of(type)->mantissa_bits;
+    const uint64_t one = 1, sign = (random_bits() & 1) << (width - 1);
+    const uint64_t infinity = ((one << (width - 1 - mantissa)) - 1) << mantissa;
+    const uint64_t quiet = one << (mantissa - 1);
     switch (random_below(9)) {
     case 0:
         return sign;
@@ -539,11 +455,11 @@ static uint64_t draw_special(struct format f)
     case 4:
         return sign | (infinity - 1); /* largest number */
     case 5:
-        return sign | one << f.mantissa; /* smallest normal number */
+        return sign | one << mantissa; /* smallest normal number */
     case 6:
         return sign | 1; /* smallest subnormal number */
     default:             /* any subnormal number */
-        return sign | (random_bits() & ((one << f.mantissa) - 1));
+        return sign | (random_bits() & ((one << mantissa) - 1));
     }
 }
 
@@ -557,7 +473,7 @@ static double draw_multiple(double limit)
     const double sign = random_chance(50) ? 1 : -1;
     switch (random_below(8)) {
     case 0:
-        return sign * edges[random_below(sizeof edges / sizeof edges[0])];
+        return sign * edges[random_below(COUNT(edges))];
     case 1:
         return sign * (double)random_below(8);
     default:
@@ -567,15 +483,13 @@ static double draw_multiple(double limit)
 
 uint64_t draw_real(enum pq_type type, double scale, double limit)
 {
-    const struct format f = format_of(type);
-    const uint64_t mask =
-        f.width == 64 ? ~UINT64_C(0) : (UINT64_C(1) << f.width) - UINT64_C(1);
+    const uint64_t mask = ~UINT64_C(0) >> (64 - pq_type_bits(type));
     double v;
     switch (random_below(16)) {
     case 0:
         return random_bits() & mask;
     case 1:
-        return draw_special(f);
+        return draw_special(type);
     case 2:
         v = ldexp(scale, (int)random_below(45) - 5);
         break;
@@ -609,7 +523,7 @@ float draw_scale(void)
     static const uint32_t ends[] = {26,  27,  28,  46,  47,  48,  50,  51,  52,
                                     66,  67,  68,  2,   3,   4,   19,  20,  21,
                                     202, 203, 204, 220, 221, 222, 226, 227, 228};
-    const size_t count = sizeof ends / sizeof ends[0];
+    const size_t count = COUNT(ends);
     static const uint32_t odd[] = {0x00000000, 0x80000000, 0x7f800000, 0xff800000,
                                    0x7fc00000, 0x7f800001, 0xffc12345, 0x00000001,
                                    0x7f7fffff, 0x00800000, 0x3f800000, 0xbf800000};
@@ -621,11 +535,12 @@ float draw_scale(void)
     case 1: /* the exact limits */
         bits = ends[random_below(count)] << 23 | (random_chance(50) ? 0x7fffff : 0);
         break;
-    case 2: /* all ones */
-        bits = (uint32_t)random_between(1, 254) << 23 | 0x7fffff;
+    case 2: /* all ones, or almost */
+        bits = (uint32_t)random_between(1, 254) << 23 |
+               (uint32_t)random_between(0x7ffffd, 0x7fffff);
         break;
-    case 3: /* a power of two */
-        bits = (uint32_t)random_between(1, 254) << 23;
+    case 3: /* a power of two, or almost */
+        bits = (uint32_t)random_between(1, 254) << 23 | (uint32_t)random_below(3);
         break;
     case 4: /* subnormal */
         bits = draw_float_bits(0);
@@ -634,7 +549,7 @@ float draw_scale(void)
         bits = draw_float_bits((uint32_t)random_between(228, 254));
         break;
     case 6:
-        bits = odd[random_below(sizeof odd / sizeof odd[0])];
+        bits = odd[random_below(COUNT(odd))];
         break;
     case 7: /* negative */
         bits = draw_float_bits((uint32_t)random_between(1, 254)) | 0x80000000;
@@ -668,7 +583,7 @@ double draw_scale_f64(void)
     const uint64_t mantissa = random_bits() >> 12;
     switch (random_below(8)) {
     case 0:
-        return f64_of_bits(odd[random_below(sizeof odd / sizeof odd[0])]);
+        return f64_of_bits(odd[random_below(COUNT(odd))]);
     case 1:
         return f64_of_bits((uint64_t)random_between(0, 2046) << 52 | mantissa);
     case 2:

@@ -72,10 +72,6 @@ float f32_of_bits(uint32_t bits);
 uint64_t bits_of_f64(double v);
 double f64_of_bits(uint64_t bits);
 
-/* float16 and bfloat16 by the definition of the formats. */
-double decode_f16(uint16_t bits);
-double decode_bf16(uint16_t bits);
-
 int is_real_type(enum pq_type type);
 const char *type_name(enum pq_type type);
 const char *round_name(enum pq_round round);

@@ -26,7 +26,6 @@ static const enum pq_type chosen[] = {
 static const enum pq_type codes[] = {
     PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I32, PQ_U32,      PQ_I64,    PQ_U64,     PQ_I4,
     PQ_U2, PQ_U4, PQ_I2,  PQ_I8,  PQ_U8,  PQ_F8E4M3FN, PQ_F8E5M2, PQ_F4E2M1FN};
-#define COUNT(array) (sizeof array / sizeof array[0])
 
 static struct guarded masks, judged;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Check that invalid calls return the right status and write nothing; which instruction
- * sets are available; and rounding modes that callers leave behind.
+ * Check that invalid calls return the right status and write nothing. Also check the list
+ * of instruction sets, and calls under a rounding mode of the caller.
  */
 #include <fenv.h>
 #include <limits.h>
@@ -13,7 +13,7 @@
 
 static const struct pq_kernels *const scalar = &pq_kernels_scalar;
 
-/* ---- a small valid call, of which each test spoils a copy ---- */
+/* ---- a small valid call: each test spoils a copy ---- */
 
 enum { ROWS = 2, COLUMNS = 3, BIG = PQ_MAX_NDIM + 1 };
 
@@ -247,7 +247,7 @@ static void check_affine_faults(void)
 }
 
 /* Check that callers of other versions are accepted. Their structs end earlier, or have
- * more members, which must be 0. */
+ * more members. The additional members must be 0. */
 static void check_sizes(int quantize)
 {
     const enum pq_type zero_type = PQ_I8;
@@ -393,7 +393,7 @@ static void check_dimensions(void)
     EXPECT(PQ_OK, pq_quantize(scalar, &args, 0, 1));
     CHECK(small.codes[0] == (unsigned char)-4 && small.codes[1] == 10, "0-d codes %d %d",
           small.codes[0], small.codes[1]);
-    args = valid_args(1, PQ_I16); /* a type with zero points that must be checked */
+    args = valid_args(1, PQ_I16); /* the call checks zero points of this type */
     args.zero.data = guarded_end(&arena, 0);
     small.shape[0] = small.zeros[0] = small.zeros[1] = 0;
     CHECK(pq_zeros_within(&args, 3, 3, &outside) == 1 && outside == 0, "within");
@@ -415,7 +415,7 @@ static struct pq_args valid_minmax(void)
     return args;
 }
 
-/* Check minmax and count_nonfinite, which ignores the cells of minmax. */
+/* Check minmax and count_nonfinite. count_nonfinite ignores the cells. */
 static void expect_extrema(enum pq_status due, enum pq_status due_count,
                            const struct pq_args *args, const char *what)
 {

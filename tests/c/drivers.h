@@ -16,16 +16,15 @@
 #define CODEBOOK(check)
 #define DYNAMIC(check)
 #define KERNELS(check)
-#define NARROW(check)
+#define PAIRS(check)
 #define RECORDS(check)
 #define REQUANTIZE(check)
-#define STOCHASTIC(check)
 #define SUMS(check)
 
 typedef void driver_fn(const struct pq_kernels *kernels);
 
-/* Run each function on each instruction set. Successive rows of list.h may have the same
- * function, which then runs once. The last element of `drivers` is NULL. */
+/* Run each function on each instruction set. If successive rows of list.h name one
+ * function, it runs once. The last element of `drivers` is NULL. */
 static inline void run_drivers(driver_fn *const *drivers)
 {
     const char *name;

@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Check the kernels that quantize and dequantize: random options, shapes, parameters and
+ * numbers for each pair of types. The scalar kernels are compared with the definition, and
+ * the kernels of each other instruction set with the scalar kernels, byte for byte. Buffers
+ * are between inaccessible pages, at any alignment.
+ *
+ *     CHECK_SAMPLES=1000 build/check_pairs    number of long runs for each pair of types
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "drivers.h"
+#include "math/fpenv.h"
+#include "oracle.h"
+#include "run.h"
+#include "types.h"
+
+enum {
+    LONG_RUN = 1 << 16,
+    MAX_N = 2 * LONG_RUN + 1024,
+    MAX_PIECES = 30,
+    SHORT_N = 3 * 32 + 3, /* three of the largest chunks, and a tail */
+    MARGIN = 64,
+    AT_END = -1
+};
+
+/* A run. Rows with equal parameters and groups with gaps are several pieces. All other
+ * runs are one piece. */
+static struct {
+    struct pq_run run; /* types, options, and the size of groups */
+    int quantizes;
+    size_t pieces, n;         /* number of pieces, elements of one */
+    size_t in_step, out_step; /* distance of pieces in bytes */
+    size_t params;
+    double x[MAX_N], y[MAX_N], scale[MAX_N], zero[MAX_N]; /* of any type */
+    uint32_t random_words[MAX_N];
+} batch;
+
+static struct {
+    struct guarded x, y, scale, zero, random_words;
+} memory;
+
+static int has_control; /* 1 if the machine has a floating-point control state */
+
+static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
+#define TYPE(type, ...) PQ_##type,
+static const enum pq_type codes[] = {
+    PQ_FOR_CODE(TYPE) PQ_FOR_32_BIT(TYPE) PQ_FOR_FLOAT(TYPE) PQ_I64, PQ_U64};
+#undef TYPE
+
+static enum pq_type code_type(void)
+{
+    return batch.quantizes ? batch.run.out : batch.run.in;
+}
+
+static int is_float(void)
+{
+    return pq_is_narrow_float(code_type());
+}
+
+static size_t in_bytes(void)
+{
+    return (batch.pieces - 1) * batch.in_step + batch.n * pq_bytes_of(batch.run.in);
+}
+
+static size_t out_bytes(void)
+{
+    return (batch.pieces - 1) * batch.out_step + batch.n * pq_bytes_of(batch.run.out);
+}
+
+static int has_gaps(void)
+{
+    return batch.pieces > 1 && batch.run.group > 1;
+}
+
+/* Return the number of the parameters of an element. */
+static size_t param_of(size_t piece, size_t i)
+{
+    return has_gaps() ? piece : i / batch.run.group;
+}
+
+/* ---- parameters: float32 and int32, or float64 and the form of the kernel ---- */
+
+static size_t param_size(void)
+{
+    return batch.run.general ? sizeof(double) : sizeof(float);
+}
+
+static double scale_at(size_t p)
+{
+    return get_real(batch.scale, batch.run.general ? PQ_F64 : PQ_F32, p);
+}
+
+static void set_scale(size_t p, double scale)
+{
+    const int general = batch.run.general;
+    put_bits(batch.scale, general ? PQ_F64 : PQ_F32, p,
+             general ? bits_of_f64(scale) : bits_of_f32((float)scale));
+}
+
+/* Zero points of narrow floats, and with zero_first, are numbers. Kernels add the numbers.
+ * Only the general kernels that dequantize subtract them. */
+static int has_number(void)
+{
+    return is_float() || batch.run.zero_first;
+}
+
+static double with_sign(double number)
+{
+    return batch.quantizes ? number : -number;
+}
+
+static void set_zero(size_t p, struct zero_point zero)
+{
+    if (pq_is_64_bit(code_type())) {
+        put_bits(batch.zero, PQ_I64, p, (uint64_t)zero.integer);
+    } else if (batch.run.general) {
+        batch.zero[p] = has_number() ? with_sign(zero.number) : (double)zero.integer;
+    } else {
+        put_bits(batch.zero, PQ_I32, p,
+                 has_number() ? bits_of_f32((float)zero.number) : (uint64_t)zero.integer);
+    }
+}
+
+static struct zero_point zero_at(size_t p)
+{
+    if (pq_is_64_bit(code_type())) {
+        return (struct zero_point){get_integer(batch.zero, PQ_I64, p), 0};
+    }
+    if (batch.run.general) {
+        return has_number() ? (struct zero_point){0, with_sign(batch.zero[p])}
+                            : (struct zero_point){(int64_t)batch.zero[p], 0};
+    }
+    return has_number() ? (struct zero_point){0, get_real(batch.zero, PQ_F32, p)}
+                        : (struct zero_point){get_integer(batch.zero, PQ_I32, p), 0};
+}
+
+/* Draw a zero point in the range of the codes. Dequantizing accepts larger ones. */
+static struct zero_point draw_zero(void)
+{
+    const enum pq_type code = code_type();
+    const struct limits limits = limits_of(code);
+    const int64_t most = batch.run.general ? INT64_C(1) << 52 : INT64_C(1) << 30;
+    if (has_number()) {
+        return (struct zero_point){
+            0, random_chance(60) ? -0.0 : (double)random_between(-40, 40) / 4};
+    }
+    if (pq_is_64_bit(code) && random_chance(50)) {
+        return (struct zero_point){(int64_t)random_bits(), 0};
+    }
+    if (pq_bits_of(code) == 32 && !batch.run.general) {
+        return (struct zero_point){0, 0};
+    }
+    if (!batch.quantizes && random_chance(25)) {
+        return (struct zero_point){draw_integer(-most, most), 0};
+    }
+    return (struct zero_point){draw_integer(limits.lo, limits.hi), 0};
+}
+
+/* Draw scales of all kinds; ordinary scales, which have a reciprocal; or scales near each
+ * other, perhaps except one. */
+static void draw_params(void)
+{
+    const int wide = batch.run.compute == PQ_F64 || batch.run.in == PQ_F64;
+    const enum pq_type real = batch.quantizes ? batch.run.in : batch.run.out;
+    const int kind = (int)random_below(4), least = (int)random_between(-110, 80);
+    const int flat = random_chance(50), ones = random_chance(10);
+    const struct zero_point none = {0, -0.0};
+    for (size_t p = 0; p < batch.params; p++) {
+        const double significand = ones ? 0x1.fffffep0 : 1 + random_unit();
+        double s = wide ? draw_scale_f64() : (double)draw_scale();
+        s = kind == 0   ? ldexp(significand, (int)random_between(-110, 20))
+            : kind == 1 ? ldexp((double)(float)significand, least + (int)random_below(14))
+                        : s;
+        if (batch.run.compute != PQ_F32 && pq_bytes_of(real) == 2) {
+            s = decode(real, random_bits() & 0xffff);
+        }
+        set_scale(p, wide ? s : (double)(float)s);
+        set_zero(p, flat ? none : draw_zero());
+    }
+    if (kind == 1 && batch.params > 1 && random_chance(30)) {
+        set_scale(random_below(batch.params), (double)draw_scale());
+    }
+}
+
+/* ---- elements ---- */
+
+/* Draw a number near a multiple of the scale by a number of a narrow float, or near the
+ * middle of two. */
+static uint64_t draw_near_number(double scale)
+{
+    const struct float_format *const f = format_of(code_type());
+    const uint32_t m = (uint32_t)random_below(f->last + 1);
+    const double v = value_of(f, m), next = value_of(f, m + 1);
+    const float x = (float)(scale * (random_chance(75) ? (v + next) / 2 : v));
+    const uint32_t bits = bits_of_f32(random_chance(50) ? x : -x);
+    return (bits + (uint32_t)random_between(-2, 2)) >> (batch.run.in == PQ_BF16 ? 16 : 0);
+}
+
+static uint64_t draw_code(void)
+{
+    const struct limits limits = limits_of(code_type());
+    return is_float() || random_chance(30) ? random_bits()
+                                           : (uint64_t)draw_integer(limits.lo, limits.hi);
+}
+
+static void draw_input(void)
+{
+    enum { NEAR = 7 };
+    const enum pq_type in = batch.run.in, code = code_type();
+    const int counts = batch.n >= LONG_RUN / 16 && pq_bytes_of(in) == 2 &&
+                       random_chance(70); /* all numbers of 16 bits */
+    const int ties = in == PQ_F32 && random_chance(10);
+    const double limit = is_float()            ? 600
+                         : !pq_is_64_bit(code) ? 2.5 * (double)limits_of(code).hi
+                         : random_chance(50)   ? 0x1p67
+                                               : 0x1p54;
+    for (size_t i = 0; i < in_bytes(); i += sizeof(uint64_t)) {
+        const uint64_t bits = random_bits();
+        memcpy((char *)batch.x + i, &bits, sizeof bits);
+    }
+    for (size_t e = 0; e < batch.pieces * batch.n; e++) {
+        const size_t piece = e / batch.n, i = e % batch.n;
+        const double s = scale_at(param_of(piece, i));
+        const double tie = ((double)(i / NEAR) - (double)(batch.n / NEAR / 2) + 0.5) * s;
+        put_bits((char *)batch.x + piece * batch.in_step, in, i,
+                 counts             ? i
+                 : !batch.quantizes ? draw_code()
+                 : ties             ? bits_of_f32((float)tie) + i % NEAR - NEAR / 2
+                 : !is_float() || pq_bytes_of(in) > 4 || in == PQ_F16 || random_chance(30)
+                     ? draw_real(in, s, limit)
+                     : draw_near_number(s));
+    }
+    for (size_t i = 0; i < batch.n && batch.run.round == PQ_STOCHASTIC; i++) {
+        batch.random_words[i] = random_chance(10) ? 0 : (uint32_t)random_bits();
+    }
+}
+
+/* ---- options and shapes ---- */
+
+static void draw_options(enum pq_type real, enum pq_type code, int quantizes)
+{
+    struct pq_run *const run = &batch.run;
+    const int bits = pq_bits_of(code), floats = pq_is_narrow_float(code);
+    const int only_general = real == PQ_F64 || bits == 64;
+    batch.quantizes = quantizes;
+    *run = (struct pq_run){.in = quantizes ? real : code,
+                           .out = quantizes ? code : real,
+                           .compute = real == PQ_F64 ? PQ_F64 : PQ_F32,
+                           .round = PQ_HALF_EVEN,
+                           .general = only_general || random_chance(25)};
+    if (!quantizes) {
+        run->unsigned_zero = code == PQ_U64 && random_chance(50);
+        return;
+    }
+    run->overflow = floats && random_chance(50);
+    if (random_chance(10)) {
+        run->round = PQ_STOCHASTIC;
+    } else if (floats || random_chance(40)) {
+        return;
+    } else if (run->general) {
+        run->compute = reals[random_below(4)];
+        run->round = static_round(random_below(STATIC_ROUNDS));
+    } else if (bits < 32 && random_chance(70)) {
+        run->round = static_round(random_below(STATIC_ROUNDS));
+    } else if (bits == 8 && real == PQ_F32) {
+        run->zero_first = true;
+    } else if (bits < 32 && real != PQ_F32) {
+        run->compute = real;
+    }
+}
+
+/* Set the shape of rows with equal parameters, or of groups with gaps between them. */
+static void draw_pieces(int gaps)
+{
+    const size_t in = pq_bytes_of(batch.run.in), out = pq_bytes_of(batch.run.out);
+    const size_t most = random_chance(80) ? 200 : PQ_MAX_GAPPED_GROUP,
+                 apart = random_below(3);
+    batch.pieces = 2 + random_below(MAX_PIECES - 2);
+    batch.n = gaps ? PQ_MIN_GAPPED_GROUP + random_below(most - PQ_MIN_GAPPED_GROUP + 1)
+                   : 1 + random_below(most + 300);
+    batch.in_step = batch.n * in + (gaps ? random_below(50) : apart * in);
+    batch.out_step = batch.n * out + (gaps ? random_below(50) : apart * out);
+    batch.run.group = gaps ? batch.n : 1;
+    if (gaps) {
+        batch.run.in_gap = (ptrdiff_t)(batch.in_step - batch.n * in);
+        batch.run.out_gap = (ptrdiff_t)(batch.out_step - batch.n * out);
+    } else {
+        batch.run.rows = batch.pieces;
+        batch.run.in_stride = (ptrdiff_t)batch.in_step;
+        batch.run.out_stride = (ptrdiff_t)batch.out_step;
+    }
+}
+
+static void draw_shape(size_t i)
+{
+    static const size_t sizes[] = {4, 8, 16, 32, 64, 96}, lines[] = {511, 512, 513, 2000};
+    const int kind = (int)random_below(16), stochastic = batch.run.round == PQ_STOCHASTIC;
+    const int one_piece = batch.run.general || stochastic;
+    size_t n = i % (SHORT_N + 1), g = n;
+    batch.pieces = 1;
+    if (kind >= 14 && !one_piece) {
+        draw_pieces(kind == 14);
+        batch.params = batch.run.group > 1 ? batch.pieces : batch.n;
+        return;
+    }
+    if (kind == 5) {
+        g = n = random_below(random_chance(10) ? 5000 : 300);
+    } else if (kind == 6) { /* results at each position of a cache line */
+        g = n = lines[random_below(COUNT(lines))];
+    } else if (kind == 7) { /* groups long enough for aligned chunks */
+        g = 480 + random_below(600);
+        n = g * (1 + random_below(4));
+    } else if (kind == 8) { /* many short groups, or groups of complete chunks */
+        g = sizes[random_below(COUNT(sizes))];
+        n = g * (1 + random_below(g < 32 ? 200 : 20)) - (i % 2) * random_below(g);
+    } else if (kind >= 9 && kind < 13) {
+        g = 1 + random_below(random_chance(80) ? 70 : 784);
+        n = g * random_below(g < 127 ? 12 : 4) + random_below(g + 1);
+    }
+    batch.n = n;
+    batch.run.group = random_chance(30) || g == 0 ? 1 : stochastic ? n + (n == 0) : g;
+    batch.params = (n + batch.run.group - 1) / batch.run.group;
+}
+
+/* Set the shape of a run so long that instruction sets can have special kernels. */
+static void draw_long_shape(void)
+{
+    const size_t least = batch.quantizes ? LONG_RUN : LONG_RUN / 16;
+    batch.pieces = 1;
+    batch.run.group = least + random_below(300);
+    batch.n = random_chance(70)   ? batch.run.group - random_below(2)
+              : random_chance(50) ? batch.run.group + random_below(batch.run.group)
+                                  : least - 1;
+    batch.params = (batch.n + batch.run.group - 1) / batch.run.group;
+}
+
+/* ---- results ---- */
+
+static void run_kernels(const struct pq_kernels *k, const struct pq_run *options,
+                        const void *x, void *y, size_t n, const void *scale,
+                        const void *zero, const uint32_t *random_words)
+{
+    struct pq_run run = *options;
+    if (run.round != PQ_STOCHASTIC) {
+        run_kernel(k, &run, batch.quantizes, run.general, x, y, n, run.group, scale, zero);
+        return;
+    }
+    run.random_words = random_words;
+    run.scale.f64 = scale; /* or float32 */
+    run.zero.f64 = zero;   /* or another type */
+    k->quantize_stochastic(&run, x, y, n);
+}
+
+/* Compute the expected results by the scalar kernels, or by the definition. */
+static void expect(int by_definition, unsigned char fill)
+{
+    struct pq_run single = batch.run;
+    single.rows = 0;
+    single.in_gap = single.out_gap = 0;
+    memset(batch.y, fill, out_bytes());
+    for (size_t p = 0; p < batch.pieces; p++) {
+        const char *const x = (char *)batch.x + p * batch.in_step;
+        char *const y = (char *)batch.y + p * batch.out_step;
+        const size_t first = has_gaps() ? p * param_size() : 0;
+        if (!by_definition) {
+            run_kernels(&pq_kernels_scalar, &single, x, y, batch.n,
+                        (char *)batch.scale + first, (char *)batch.zero + first,
+                        batch.random_words);
+        }
+        for (size_t i = 0; by_definition && i < batch.n; i++) {
+            const size_t at = param_of(p, i);
+            const char *const code = x + i * pq_bytes_of(single.in);
+            put_bits(y, single.out, i,
+                     batch.quantizes
+                         ? quantized(&single, get_real(x, single.in, i), scale_at(at),
+                                     zero_at(at), batch.random_words[i])
+                         : dequantized(&single, code, scale_at(at), zero_at(at)));
+        }
+    }
+}
+
+/* Return 1 if the engine can run the batch while subnormals count as zeros. */
+static int may_flush(void)
+{
+    const enum pq_round round = batch.run.round;
+    int may = PQ_CAN_FLUSH && has_control && batch.quantizes && !batch.run.general &&
+              round != PQ_AWAY && round != PQ_CEIL && round != PQ_FLOOR &&
+              round != PQ_STOCHASTIC;
+    for (size_t p = 0; p < batch.params; p++) {
+        const double zero = zero_at(p).number;
+        may = may && !(fabs(scale_at(p)) < (is_float() ? 0x1p-107 : 0x1p-124)) &&
+              (!is_float() || (zero == 0 && signbit(zero)));
+    }
+    return may;
+}
+
+/* Report the first element that differs. */
+static void report(const struct pq_kernels *k, const unsigned char *y)
+{
+    const enum pq_type in = batch.run.in, out = batch.run.out;
+    size_t byte = 0;
+    while (y[byte] == ((unsigned char *)batch.y)[byte]) {
+        byte++;
+    }
+    const size_t step = batch.pieces > 1 ? batch.out_step : out_bytes() + 1;
+    const size_t piece = byte / step, i = byte % step / pq_bytes_of(out);
+    const size_t p = i < batch.n ? param_of(piece, i) : 0;
+    CHECK(0,
+          "%s, %s, %s%s%s%s: %zu pieces of %zu, groups of %zu, element %zu %zu: x %#llx, "
+          "scale %a, zero %lld %g gave %#llx, expected %#llx",
+          k->name, round_name(batch.run.round), type_name(batch.run.compute),
+          batch.run.general ? ", general" : "", batch.run.overflow ? ", overflow" : "",
+          batch.run.zero_first ? ", zero_first" : "", batch.pieces, batch.n,
+          batch.run.group, piece, i,
+          (unsigned long long)get_bits((char *)batch.x + piece * batch.in_step, in, i),
+          scale_at(p), (long long)zero_at(p).integer, zero_at(p).number,
+          (unsigned long long)get_bits(y + piece * step, out, i),
+          (unsigned long long)get_bits((char *)batch.y + piece * step, out, i));
+}
+
+/* Copy an array to the end of accessible memory, or `offset` bytes after its start. */
+static void *place(const struct guarded *where, const void *from, size_t n,
+                   ptrdiff_t offset)
+{
+    unsigned char *const to =
+        offset == AT_END ? guarded_end(where, n) : where->base + offset;
+    memcpy(to, from, n);
+    return to;
+}
+
+/* Run the batch with buffers at some bytes after the first inaccessible page, or before
+ * the last one. The output begins and ends with known bytes if there is room. */
+static void verify(const struct pq_kernels *k, ptrdiff_t in, ptrdiff_t out,
+                   unsigned char fill)
+{
+    const ptrdiff_t side = in == AT_END ? AT_END : 0;
+    const size_t params = batch.params * param_size(), bytes = out_bytes();
+    unsigned char *const y =
+        out == AT_END ? guarded_end(&memory.y, bytes) : memory.y.base + out;
+    unsigned char *const begin = out == AT_END ? y - MARGIN : memory.y.base;
+    unsigned char *const end = y + bytes + (out == AT_END ? 0 : MARGIN);
+    void *const x = place(&memory.x, batch.x, in_bytes(), in);
+    const void *const scale = place(&memory.scale, batch.scale, params, side);
+    const void *const zero = place(&memory.zero, batch.zero, params, side);
+    const int noisy = batch.run.round == PQ_STOCHASTIC;
+    const uint32_t *const words = place(&memory.random_words, batch.random_words,
+                                        noisy ? batch.n * sizeof *words : 0, side);
+    memset(begin, fill, (size_t)(end - begin));
+    const pq_fpenv found = pq_fpenv_set(may_flush() && random_chance(50));
+    run_kernels(k, &batch.run, x, y,
+                batch.pieces > 1 && has_gaps() ? batch.pieces * batch.n : batch.n, scale,
+                zero, words);
+    pq_fpenv_leave(found);
+    if (memcmp(y, batch.y, bytes) != 0) {
+        report(k, y);
+    }
+    for (const unsigned char *at = begin; at < end; at++) {
+        at = at == y ? y + bytes : at;
+        CHECK(at == end || *at == fill, "%s: n %zu: wrote outside its output", k->name,
+              batch.n);
+    }
+    CHECK(memcmp(x, batch.x, in_bytes()) == 0, "%s: wrote to its input", k->name);
+}
+
+static void try_batch(const struct pq_kernels *k)
+{
+    const unsigned char fill = (unsigned char)random_bits();
+    draw_params();
+    draw_input();
+    expect(k == &pq_kernels_scalar, fill);
+    verify(k, AT_END, AT_END, fill);
+    verify(k, (ptrdiff_t)random_below(65), (ptrdiff_t)random_below(65), fill);
+}
+
+/* ---- the functions that list.h names ---- */
+
+static size_t long_runs(void)
+{
+    const char *const samples = getenv("CHECK_SAMPLES");
+    return samples != NULL ? (size_t)strtoull(samples, NULL, 10) : check_count(16);
+}
+
+static void check_pairs(const struct pq_kernels *k)
+{
+    const int is_scalar = k == &pq_kernels_scalar;
+    for (size_t pair = 0; pair < 2 * COUNT(reals) * COUNT(codes); pair++) {
+        const enum pq_type code = codes[pair / 2 % COUNT(codes)];
+        const enum pq_type real = reals[pair / 2 / COUNT(codes)];
+        const int quantizes = pair % 2 == 0;
+        check_begin("%s %s %s and %s", k->name, quantizes ? "quantize" : "dequantize",
+                    type_name(real), type_name(code));
+        const size_t count = is_scalar ? 80 + check_count(800) : 200 + check_count(3000);
+        for (size_t i = 0; i < count && !check_tired(); i++) {
+            draw_options(real, code, quantizes);
+            draw_shape(i);
+            try_batch(k);
+        }
+        for (size_t i = 0; !is_scalar && i < long_runs() && !check_tired(); i++) {
+            draw_options(real, code, quantizes);
+            draw_long_shape();
+            try_batch(k);
+        }
+        check_end();
+    }
+}
+
+#undef PAIRS
+#define PAIRS(check) check,
+static driver_fn *const drivers[] = {
+#include "kernels/list.h"
+    NULL};
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    check_start(argv[0]);
+    has_control = getenv("CHECK_NO_CONTROL") == NULL;
+    struct guarded *const all[] = {&memory.x, &memory.y, &memory.scale, &memory.zero,
+                                   &memory.random_words};
+    for (size_t i = 0; i < COUNT(all); i++) {
+        *all[i] = guarded_make(sizeof batch.x + 4096);
+    }
+    run_drivers(drivers);
+    for (size_t i = 0; i < COUNT(all); i++) {
+        guarded_free(all[i]);
+    }
+    return check_finish();
+}

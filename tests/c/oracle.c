@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "oracle.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "types.h"
+
+/* ---- formats ---- */
+
+static const struct float_format formats[] = {
+    {PQ_F32, 8, 23, 127, 0x7f7fffff, 1, 0},   {PQ_F16, 5, 10, 15, 0x7bff, 1, 0},
+    {PQ_BF16, 8, 7, 127, 0x7f7f, 1, 0},       {PQ_F8E4M3FN, 4, 3, 7, 0x7e, 0, 0},
+    {PQ_F8E4M3FNUZ, 4, 3, 8, 0x7f, 0, 1},     {PQ_F8E5M2, 5, 2, 15, 0x7b, 1, 0},
+    {PQ_F8E5M2FNUZ, 5, 2, 16, 0x7f, 0, 1},    {PQ_F6E2M3FN, 2, 3, 1, 0x1f, 0, 0},
+    {PQ_F6E3M2FN, 3, 2, 3, 0x1f, 0, 0},       {PQ_F4E2M1FN, 2, 1, 1, 0x07, 0, 0},
+    {PQ_F8E3M4, 3, 4, 3, 0x6f, 1, 0},         {PQ_F8E4M3, 4, 3, 7, 0x77, 1, 0},
+    {PQ_F8E4M3B11FNUZ, 4, 3, 11, 0x7f, 0, 1},
+};
+
+const struct float_format *format_of(enum pq_type type)
+{
+    for (size_t i = 0; i < COUNT(formats); i++) {
+        if (formats[i].type == type) {
+            return &formats[i];
+        }
+    }
+    return NULL;
+}
+
+static uint32_t sign_bit(const struct float_format *f)
+{
+    return UINT32_C(1) << (f->exponent_bits + f->mantissa_bits);
+}
+
+double value_of(const struct float_format *f, uint32_t magnitude)
+{
+    const int exponent = (int)(magnitude >> f->mantissa_bits);
+    const int fraction = (int)(magnitude & ((1u << f->mantissa_bits) - 1));
+    const int one = exponent > 0 ? 1 << f->mantissa_bits : 0;
+    return ldexp(one + fraction,
+                 (exponent > 0 ? exponent : 1) - f->bias - f->mantissa_bits);
+}
+
+double decode(enum pq_type type, uint64_t bits)
+{
+    const struct float_format *const f = format_of(type);
+    if (f == NULL) {
+        return f64_of_bits(bits);
+    }
+    const uint32_t magnitude = (uint32_t)bits & (sign_bit(f) - 1);
+    const int negative = (bits & sign_bit(f)) != 0;
+    const int is_nan =
+        f->fnuz ? negative && magnitude == 0 : magnitude > f->last + (uint32_t)f->infinite;
+    const double v = is_nan                                    ? (double)NAN
+                     : f->infinite && magnitude == f->last + 1 ? (double)INFINITY
+                                                               : value_of(f, magnitude);
+    return negative && !(is_nan && f->fnuz) ? -v : v;
+}
+
+static uint32_t nan_code(const struct float_format *f, int negative)
+{
+    const uint32_t sign = negative ? sign_bit(f) : 0;
+    switch (f->type) {
+    case PQ_F32:
+        return 0x7fc00000; /* reals: NaN is canonical */
+    case PQ_F16:
+        return 0x7e00;
+    case PQ_BF16:
+        return 0x7fc0;
+    case PQ_F8E3M4:
+        return sign | 0x78;
+    case PQ_F8E4M3:
+        return sign | 0x7c;
+    case PQ_F8E4M3FN:
+        return sign | 0x7f;
+    case PQ_F8E5M2:
+        return sign | 0x7e;
+    case PQ_F4E2M1FN:
+        return 7;
+    case PQ_F6E2M3FN:
+    case PQ_F6E3M2FN:
+        return 0x20;
+    default:
+        return 0x80;
+    }
+}
+
+/* Return the exact sign of num - value * den. No double is between a product and its
+ * rounded value. */
+static int compare(double num, double value, double den)
+{
+    const double product = value * den;
+    if (num != product) {
+        return num < product ? -1 : 1;
+    }
+    const double rest = fma(value, den, -product);
+    return (rest < 0) - (rest > 0);
+}
+
+/* Return the code of the magnitude nearest to num / den, both positive, ties to the even
+ * code. The code after the last one counts if the format has codes there. The quotient is
+ * never computed: num is compared with midpoints times den. */
+static uint32_t nearest_code(const struct float_format *f, double num, double den)
+{
+    uint32_t lo = 0, hi = f->last + (f->fnuz || f->last + 1 < sign_bit(f));
+    if (compare(num, value_of(f, hi), den) >= 0) {
+        return hi;
+    }
+    while (hi - lo > 1) { /* value_of(lo) <= num / den < value_of(hi) */
+        const uint32_t middle = lo + (hi - lo) / 2;
+        *(compare(num, value_of(f, middle), den) >= 0 ? &lo : &hi) = middle;
+    }
+    const int side = compare(num, (value_of(f, lo) + value_of(f, hi)) / 2, den);
+    return side < 0 || (side == 0 && lo % 2 == 0) ? lo : hi;
+}
+
+uint64_t encode(enum pq_type type, double v, int overflow, int negative)
+{
+    const struct float_format *const f = format_of(type);
+    if (f == NULL) {
+        return isnan(v) ? UINT64_C(0x7ff8000000000000) : bits_of_f64(v);
+    }
+    if (isnan(v)) {
+        return nan_code(f, negative);
+    }
+    const uint32_t m = nearest_code(f, fabs(v), 1), sign = signbit(v) ? sign_bit(f) : 0;
+    if (m <= f->last) {
+        return f->fnuz && m == 0 ? 0 : sign | m;
+    }
+    return !overflow ? sign | f->last : f->infinite ? sign | m : sign | nan_code(f, 0);
+}
+
+double quotient_in(enum pq_type type, double num, double den)
+{
+    const float n = (float)num, d = (float)den;
+    int exponent;
+    if (type == PQ_F64 || !isfinite(num) || !isfinite(den) || num == 0 || den == 0) {
+        return num / den;
+    }
+    if (type == PQ_F32 && (double)n == num && (double)d == den) {
+        return (double)(n / d); /* rounded once */
+    }
+    const struct float_format *const f = format_of(type);
+    const double divisor = frexp(fabs(den), &exponent);
+    const uint32_t code = nearest_code(f, ldexp(fabs(num), -exponent), divisor);
+    const double q = code > f->last ? (double)INFINITY : value_of(f, code);
+    return signbit(num) != signbit(den) ? -q : q;
+}
+
+/* ---- rounding ---- */
+
+uint32_t random_word(uint64_t seed, uint64_t position)
+{
+    uint32_t k[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    const uint64_t block = position / 4;
+    uint32_t c[4] = {(uint32_t)block, (uint32_t)(block >> 32), 0, 0};
+    for (int i = 0; i < 10; i++) {
+        const uint64_t p = UINT64_C(0xd2511f53) * c[0], q = UINT64_C(0xcd9e8d57) * c[2];
+        const uint32_t next[] = {(uint32_t)(q >> 32) ^ c[1] ^ k[0], (uint32_t)q,
+                                 (uint32_t)(p >> 32) ^ c[3] ^ k[1], (uint32_t)p};
+        memcpy(c, next, sizeof c);
+        k[0] += 0x9e3779b9;
+        k[1] += 0xbb67ae85;
+    }
+    return c[position % 4];
+}
+
+static double round_stochastic(double q, uint32_t word, int single)
+{
+    const double below = floor(q), part = q - below;
+    const double share = single ? (double)(float)part : part;
+    return ldexp(word >> 8, -24) < share ? below + 1 : below;
+}
+
+double rounded(enum pq_round round, double q, uint32_t word, int single)
+{
+    if (!(fabs(q) < 0x1p53)) {
+        return q;
+    }
+    if (round == PQ_STOCHASTIC) {
+        return round_stochastic(q, word, single);
+    }
+    const double fraction = fmod(q, 1), toward = q - fraction; /* both are exact */
+    const double part = fabs(fraction), away = q > 0 ? toward + 1 : toward - 1;
+    const double low = q > 0 ? toward : away, up = q > 0 ? away : toward;
+    const double nearest = part > 0.5 ? away : toward;
+    const int tie = part == 0.5, is_odd = fmod(toward, 2) != 0;
+    if (part == 0) {
+        return q;
+    }
+    switch (round) {
+    case PQ_HALF_AWAY:
+        return tie ? away : nearest;
+    case PQ_HALF_TOWARD_ZERO:
+        return tie ? toward : nearest;
+    case PQ_HALF_UP:
+        return tie ? up : nearest;
+    case PQ_HALF_DOWN:
+        return tie ? low : nearest;
+    case PQ_HALF_EVEN:
+        return tie && is_odd ? away : nearest;
+    case PQ_HALF_ODD:
+        return tie && !is_odd ? away : nearest;
+    case PQ_AWAY:
+        return away;
+    case PQ_CEIL:
+        return up;
+    case PQ_FLOOR:
+        return low;
+    default:
+        return toward;
+    }
+}
+
+/* Each exponent has equally many numbers. */
+double rounded_to_number(enum pq_type type, double q, uint32_t word, int single)
+{
+    const struct float_format *const f = format_of(type);
+    int exponent;
+    if (!isfinite(q) || q == 0) {
+        return q;
+    }
+    (void)frexp(q, &exponent);
+    exponent = exponent > 2 - f->bias ? exponent - 1 : 1 - f->bias;
+    exponent -= f->mantissa_bits;
+    return copysign(ldexp(round_stochastic(ldexp(q, -exponent), word, single), exponent),
+                    q);
+}
+
+/* ---- one element ---- */
+
+/* Compute the sum in steps of 2^32 and a rest. */
+int64_t sum_of_64_bits(double r, int64_t z, enum pq_type type, int *side)
+{
+    const int is_far = fabs(r) >= 0x1p66;
+    const double step = 0x1p32, near = is_far ? fmod(r, 0x1p64) : r;
+    const double upper = floor(near / step), lower = near - upper * step;
+    const double half = type == PQ_U64 ? 0 : 0x1p31;
+    const uint64_t biased = (uint64_t)z ^ (type == PQ_U64 ? 0 : UINT64_C(1) << 63);
+    const uint64_t low = (biased & UINT32_MAX) + (uint64_t)lower;
+    const double high = upper + (double)(biased >> 32) + (double)(low >> 32);
+    const double rest = fmod(high, step);
+    const int64_t top = (int64_t)(rest < 0 ? rest + step : rest) - (int64_t)half;
+    *side = is_far ? (r < 0 ? -1 : 1) : high < 0 ? -1 : high >= step;
+    return (int64_t)(((uint64_t)top << 32) | (low & UINT32_MAX));
+}
+
+/* Add the zero point and saturate. NaN becomes the lowest code. */
+static int64_t code_of(double r, int64_t zero, enum pq_type type)
+{
+    struct limits limits = limits_of(type);
+    if (pq_is_64_bit(type)) {
+        const int64_t highest = type == PQ_U64 ? -1 : limits.hi;
+        int side = -1;
+        const int64_t sum = isnan(r)   ? 0
+                            : isinf(r) ? 0
+                                       : sum_of_64_bits(r, zero, type, &side);
+        side = isinf(r) ? (r < 0 ? -1 : 1) : side;
+        return side < 0 ? limits.lo : side > 0 ? highest : sum;
+    }
+    const double sum = r + (double)zero; /* exact, or far out of range */
+    return !(sum > (double)limits.lo) ? limits.lo
+           : sum >= (double)limits.hi ? limits.hi
+                                      : (int64_t)sum;
+}
+
+uint64_t quantized(const struct pq_run *run, double x, double scale, struct zero_point zero,
+                   uint32_t word)
+{
+    const int single = run->compute != PQ_F64;
+    const double q = quotient_in(run->compute, x, scale);
+    const double shifted =
+        single ? (double)((float)q + (float)zero.number) : q + zero.number;
+    if (!pq_is_narrow_float(run->out)) {
+        const double r = rounded(run->round, run->zero_first ? shifted : q, word, single);
+        return (uint64_t)code_of(r, run->zero_first ? 0 : zero.integer, run->out);
+    }
+    const double number = run->round == PQ_STOCHASTIC
+                              ? rounded_to_number(run->out, shifted, word, single)
+                              : shifted;
+    return encode(run->out, number, run->overflow, signbit(x) != signbit(scale));
+}
+
+/* Return 4 * q + rest, rounded once to float32 or float64. A large quotient keeps only
+ * whether the rest is 0 (rounding to odd), in bits that both types round away. */
+static double rounded_sum(int64_t q, int64_t rest, int single)
+{
+    const int is_small = q > -(INT64_C(1) << 60) && q < INT64_C(1) << 60;
+    const int64_t down = rest < 0 ? -1 : 0; /* -3 <= rest <= 3 */
+    const int64_t v = is_small ? 4 * q + rest : (q + down) | (rest != 0);
+    return ldexp(single ? (double)(float)v : (double)v, is_small ? 0 : 2);
+}
+
+/* Return an integer of any type divided by 4, rounded down. */
+static int64_t quarter_of(int64_t v, int is_unsigned)
+{
+    return is_unsigned ? (int64_t)((uint64_t)v >> 2) : (v - (v & 3)) / 4;
+}
+
+uint64_t dequantized(const struct pq_run *run, const void *code, double scale,
+                     struct zero_point zero)
+{
+    const int single = run->out != PQ_F64;
+    double v;
+    if (pq_is_narrow_float(run->in)) {
+        v = decode(run->in, *(const unsigned char *)code);
+        v = single ? (double)((float)v + (float)zero.number) : v + zero.number;
+    } else {
+        const int64_t q = get_integer(code, run->in, 0);
+        const int64_t quarters =
+            quarter_of(q, run->in == PQ_U64) - quarter_of(zero.integer, run->unsigned_zero);
+        v = rounded_sum(quarters, (q & 3) - (zero.integer & 3), single);
+    }
+    v = single ? (double)((float)v * (float)scale) : v * scale;
+    return encode(run->out, v, 1, 0);
+}
