@@ -266,3 +266,25 @@ def test_what_the_semantics_cite_exists():
         missing = {c for c in cases if not any(k.startswith(c.rstrip("-")) for k in known)}
         missing = {c for c in missing if re.sub(r"-\d+$", "", c) not in known}
         assert not missing, path.name
+
+
+def test_names_in_the_internals_exist():
+    """Each file, and each identifier with an underscore, exists in the tree."""
+    page = DOCS / "internals.md"
+    tops = ("csrc", "pyquant", "tests", "benchmarks", ".ci", ".github")
+    paths = [path for top in tops for path in (ROOT / top).rglob("*")]
+    paths = [path for path in (*paths, *ROOT.iterdir()) if path.is_file()]
+    code = [
+        p for p in paths if re.fullmatch(r"(\.([ch]|inc|py|p[yx][xid]|yml))?", p.suffix)
+    ]
+    code = [path for path in code if path.name != "_core.c"]
+    words = {word for path in code for word in re.findall(r"\w+", path.read_text("utf-8"))}
+    words.update(path.stem for path in paths)
+    files = [f"/{path.relative_to(ROOT).as_posix()}" for path in paths]
+    missing = []
+    for place in re.findall(r"`[^`]+`|^    .*$", page.read_text("utf-8"), re.M):
+        names = re.findall(r"(?<![\w<>./])[\w/.]+\.(?:inc|p[yx]\w?|[ch])\b", place)
+        missing += [one for one in names if not any(f.endswith(f"/{one}") for f in files)]
+        names = re.findall(r"(?<![\w<>.-])\w+_\w+(?![\w<>])", place)
+        missing += [one for one in names if one not in words]
+    assert not missing

@@ -10,6 +10,9 @@
 
 #include "pq.h"
 
+/* The usual size of a slab, in bytes of input: the outer caches hold it. */
+enum { PQ_SLAB_BYTES = 1 << 17 };
+
 /* Process one slab. `first` is the index of its first element in the complete arrays. */
 typedef enum pq_status pq_slab_fn(void *what, const struct pq_args *slab,
                                   const ptrdiff_t *first);

@@ -10,7 +10,6 @@
 #include "math/scalar_math.h"
 
 enum {
-    SLAB_BYTES = 1 << 17, /* input of a slab, which the outer caches hold */
     TILE_BYTES = 1 << 16, /* input of some contiguous groups, which a near cache holds */
     TILE_GROUPS = 512,    /* most groups of a tile; their extrema are on the stack */
     FEW_GROUPS = 8        /* fewer groups use the kernel for one group */
@@ -278,5 +277,5 @@ enum pq_status pq_dynamic_quantize(const struct pq_kernels *kernels,
     }
     struct slabs slabs = {kernels, choice, no_zeros};
     PQ_TRY(pq_choose_params_by(skip_search, NULL, kernels, args, choice, part, parts));
-    return pq_for_slabs(args, true, SLAB_BYTES, run_slab, &slabs, part, parts);
+    return pq_for_slabs(args, true, PQ_SLAB_BYTES, run_slab, &slabs, part, parts);
 }

@@ -9,8 +9,7 @@ enum {
     TILE_BYTES = 1 << 14,      /* buffer for the codes of a tile */
     TILE_ELEMENTS = 1 << 13,   /* most elements of a tile */
     FLOAT_TILE_ELEMENTS = 512, /* of narrow floats with float64 parameters */
-    COUNTED_ELEMENTS = 64,     /* parts of a tile to count in after a count of the tile */
-    SLAB_BYTES = 1 << 17       /* input of a slab that is read twice */
+    COUNTED_ELEMENTS = 64      /* parts of a tile to count in after a count of the tile */
 };
 
 /* ---- tiles ---- */
@@ -464,7 +463,7 @@ static ptrdiff_t slab_bytes(const struct faking *faking, const struct pq_args *a
     struct fake_job fake;
     const bool at_once = make_job(&fake, set_fake, faking, args) == PQ_OK &&
                          kernel_writes_mask(&fake, &faking->mask, args);
-    return at_once ? PTRDIFF_MAX : SLAB_BYTES;
+    return at_once ? PTRDIFF_MAX : PQ_SLAB_BYTES;
 }
 
 /* Check `out` and `mask` before writing to them. */
