@@ -389,18 +389,18 @@ static bool check_each_zero(void *what, struct pq_params row, size_t n)
  * checked in pieces, the last piece first, so that the first is in the caches at the end.
  * Four lines of a piece run side by side, because each waits for its last result.
  */
-enum { PIECE = 8192, LINES = 4 };
+enum { SCAN_ELEMENTS = 8192, SCAN_ROWS = 4 };
 
 #define OR_ROW(type)                                                                       \
     {                                                                                      \
         const type least = (type)(uint64_t)bounds->lo;                                     \
-        type found[LINES] = {0}, v;                                                        \
-        while (row.stride == (ptrdiff_t)sizeof v && n >= LINES) {                          \
-            const size_t length = (n < PIECE ? n : PIECE) / LINES;                         \
-            n -= length * LINES;                                                           \
+        type found[SCAN_ROWS] = {0}, v;                                                    \
+        while (row.stride == (ptrdiff_t)sizeof v && n >= SCAN_ROWS) {                      \
+            const size_t length = (n < SCAN_ELEMENTS ? n : SCAN_ELEMENTS) / SCAN_ROWS;     \
+            n -= length * SCAN_ROWS;                                                       \
             const char *const piece = row.data + n * sizeof v;                             \
             for (size_t i = 0; i < length; i++) {                                          \
-                for (size_t k = 0; k < LINES; k++) {                                       \
+                for (size_t k = 0; k < SCAN_ROWS; k++) {                                   \
                     memcpy(&v, piece + (k * length + i) * sizeof v, sizeof v);             \
                     found[k] = (type)(found[k] | (type)(v - least));                       \
                 }                                                                          \

@@ -11,16 +11,15 @@
 #include "math/scalar_math.h"
 
 enum {
-    TILE = 1024,   /* elements gathered at a time */
-    CELLS = 512,   /* parameters of a box */
-    NARROW = 256,  /* shorter rows are joined */
-    FEW_GROUPS = 8 /* fewer groups use the kernel of one group */
+    TILE_ELEMENTS = 1024,    /* elements gathered at a time */
+    BOX_CELLS = 512,         /* parameters of a box */
+    SHORT_ROW_ELEMENTS = 256 /* shorter rows are joined */
 };
 
 /* Extrema: [0] the lowest, [1] the highest; float64 if the data is. */
 union cells {
-    float f32[2][CELLS];
-    double f64[2][CELLS];
+    float f32[2][BOX_CELLS];
+    double f64[2][BOX_CELLS];
 };
 
 /* Loops for fewer than `most` elements, which take less time than the call of a kernel: for
@@ -33,7 +32,7 @@ struct few {
                     ptrdiff_t stride, size_t rows, size_t n);
 };
 
-/* A reduction. It cuts the parameters into boxes of at most CELLS, each with all of its
+/* A reduction. It cuts the parameters into boxes of at most BOX_CELLS, each with all of its
  * elements, so that the buffers do not depend on the number of parameters. */
 struct reduction {
     const struct pq_job *job; /* its plan has the parameters in memory order */
@@ -227,7 +226,7 @@ static void reduce_groups(struct reduction *reduction, size_t cell, const char *
     if (groups == 0) {
         return;
     }
-    if (groups < FEW_GROUPS) {
+    if (groups < PQ_FEW_GROUPS) {
         for (size_t k = 0; k < groups; k++) {
             reduce_run(reduction, cell + k, x + k * g * reduction->job->in_size, g);
         }
@@ -267,17 +266,17 @@ static void reduce_row(void *p, struct pq_position at)
         reduce_elements(reduction, at, 0, at.in, dim->end);
         return;
     }
-    char buffer[TILE * sizeof(double)];
+    char buffer[TILE_ELEMENTS * sizeof(double)];
     for (ptrdiff_t i = 0; i < dim->end;) {
         ptrdiff_t n = dim->end - i;
         if (pq_dim_uniform(dim)) {
-            n = n < TILE ? n : TILE;
-        } else if (dim->group_size >= TILE) {
+            n = n < TILE_ELEMENTS ? n : TILE_ELEMENTS;
+        } else if (dim->group_size >= TILE_ELEMENTS) {
             const ptrdiff_t left = dim->group_size - i % dim->group_size;
             n = left < n ? left : n;
-            n = n < TILE ? n : TILE;
-        } else if (n > TILE) { /* complete groups */
-            n = TILE / dim->group_size * dim->group_size;
+            n = n < TILE_ELEMENTS ? n : TILE_ELEMENTS;
+        } else if (n > TILE_ELEMENTS) { /* complete groups */
+            n = TILE_ELEMENTS / dim->group_size * dim->group_size;
         }
         const struct pq_tile tile = {
             1, n, 0, dim->in, reduction->job->in_size, reduction->job->in_swapped};
@@ -300,7 +299,7 @@ static void find_column_extrema(struct reduction *reduction, union cells *to, si
 static void reduce_short_rows(struct reduction *reduction, size_t cell, const char *x,
                               size_t rows, size_t n)
 {
-    const size_t together = NARROW / n < rows ? NARROW / n : rows;
+    const size_t together = SHORT_ROW_ELEMENTS / n < rows ? SHORT_ROW_ELEMENTS / n : rows;
     const size_t many = rows / together, size = reduction->job->in_size;
     const ptrdiff_t stride = (ptrdiff_t)(together * n * size);
     union cells *found = &reduction->found;
@@ -322,8 +321,8 @@ static void reduce_columns(struct reduction *reduction, size_t cell, const char 
                             (size_t)n);
         return;
     }
-    char buffer[TILE * sizeof(double)];
-    const ptrdiff_t some = TILE / n;
+    char buffer[TILE_ELEMENTS * sizeof(double)];
+    const ptrdiff_t some = TILE_ELEMENTS / n;
     for (ptrdiff_t r = 0; r < rows; r += some) {
         const ptrdiff_t now = rows - r < some ? rows - r : some;
         const struct pq_tile tile = {now,
@@ -346,7 +345,7 @@ static void reduce_rows(void *p, struct pq_position at)
     const ptrdiff_t size = (ptrdiff_t)reduction->job->in_size;
     const bool contiguous = !reduction->job->in_swapped && dim->in == size;
     const bool narrow =
-        contiguous && dim->end <= NARROW / 2 && outer->in == dim->end * size;
+        contiguous && dim->end <= SHORT_ROW_ELEMENTS / 2 && outer->in == dim->end * size;
     const ptrdiff_t block = pq_dim_uniform(outer) ? outer->end : outer->group_size;
     for (ptrdiff_t r = 0; r < outer->end; r += block) {
         const ptrdiff_t rows = outer->end - r < block ? outer->end - r : block;
@@ -382,7 +381,7 @@ static bool make_cut(struct cut *cut, const struct pq_plan *plan, int part, int 
         split =
             pq_dim_groups(&plan->dim[d]) >= pq_dim_groups(&plan->dim[split]) ? d : split;
     }
-    ptrdiff_t room = CELLS;
+    ptrdiff_t room = BOX_CELLS;
     for (int d = 0; d < plan->ndim; d++) {
         ptrdiff_t groups = pq_dim_groups(&plan->dim[d]), begin = 0;
         if (d == split) {

@@ -8,6 +8,9 @@
 
 #include "engine/job.h"
 
+/* Fewer groups use the kernel of one group. */
+enum { PQ_FEW_GROUPS = 8 };
+
 /* Extrema of `n` parameters. The arrays are contiguous, float64 if the data is float64, and
  * float32 otherwise. Without elements, the lowest is +inf and the highest is -inf. */
 struct pq_cells {

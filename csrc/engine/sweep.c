@@ -129,17 +129,17 @@ static void prefetch_columns(const struct pq_tile *tile, const char *from,
 static void gather_transposed(const struct pq_kernels *kernels, char *to, const char *from,
                               const struct pq_tile *tile)
 {
-    enum { AHEAD = 16 };
-    const ptrdiff_t size = (ptrdiff_t)tile->size, far = AHEAD * tile->column_stride;
+    enum { AHEAD_COLUMNS = 16 };
+    const ptrdiff_t size = (ptrdiff_t)tile->size, far = AHEAD_COLUMNS * tile->column_stride;
     pq_transpose_fn *const transpose = kernels->transpose[size == 8 ? 3 : (int)size / 2];
-    for (ptrdiff_t left = tile->columns; left > 0; left -= AHEAD) {
-        const ptrdiff_t n = left < 2 * AHEAD ? left : AHEAD;
-        prefetch_columns(tile, from + far, AHEAD);
+    for (ptrdiff_t left = tile->columns; left > 0; left -= AHEAD_COLUMNS) {
+        const ptrdiff_t n = left < 2 * AHEAD_COLUMNS ? left : AHEAD_COLUMNS;
+        prefetch_columns(tile, from + far, AHEAD_COLUMNS);
         transpose(from, tile->column_stride, to, tile->columns * size, (size_t)tile->rows,
                   (size_t)n);
-        left -= n - AHEAD;
+        left -= n - AHEAD_COLUMNS;
         from += far;
-        to += AHEAD * size;
+        to += AHEAD_COLUMNS * size;
     }
 }
 

@@ -14,11 +14,11 @@
 #include "types.h"
 
 enum {
-    TILE = PQ_CHANNEL_TILE,     /* elements */
-    BESIDE = 64,                /* columns of a tile that are adjacent in memory */
-    STREAMS = 16,               /* columns of a tile that are not adjacent in memory */
-    COLUMNS = PQ_COUNT_COLUMNS, /* most columns of a tile with few rows */
-    NOWHERE = PQ_PAGES - 1      /* the page of values that are not finite, for any type */
+    TILE_ELEMENTS = PQ_CHANNEL_TILE,
+    ADJACENT_COLUMNS = 64,        /* columns of a tile that are adjacent in memory */
+    SEPARATE_COLUMNS = 16,        /* columns of a tile that are not adjacent in memory */
+    COLUMNS = PQ_COUNT_COLUMNS,   /* most columns of a tile with few rows */
+    NONFINITE_PAGE = PQ_PAGES - 1 /* the page of values that are not finite, for any type */
 };
 
 /* The state of a call. Columns are dim[0] of the plan, rows are dim[1]. */
@@ -46,8 +46,8 @@ struct columns {
     uintptr_t ahead, ahead_step;
     size_t first, step;
     bool finite;
-    size_t base[COLUMNS]; /* the counters of each column in a row of the table */
-    uint16_t keys[TILE];  /* without the low bits that `mantissa_bits` excludes */
+    size_t base[COLUMNS];         /* the counters of each column in a row of the table */
+    uint16_t keys[TILE_ELEMENTS]; /* without the low bits that `mantissa_bits` excludes */
 };
 
 /* Return the channel of a column. */
@@ -107,7 +107,7 @@ static void make_keys(const struct counting *counting, struct columns *columns)
 /* Return the key of values that are not finite. */
 static size_t nonfinite_key(const struct counting *counting)
 {
-    return (size_t)NOWHERE << counting->to->mantissa_bits;
+    return (size_t)NONFINITE_PAGE << counting->to->mantissa_bits;
 }
 
 /* Merge the extrema of a tile that has values that are not finite, and change the keys of
@@ -179,7 +179,7 @@ static bool count_key(struct counting *counting, const struct columns *columns, 
                       size_t key)
 {
     const size_t page = key >> counting->to->mantissa_bits;
-    if (page == NOWHERE) {
+    if (page == NONFINITE_PAGE) {
         return true;
     }
     if (counting->at[page] == ABSENT && !add_page(counting, page)) {
@@ -251,7 +251,7 @@ static bool count_keys_or_undo(struct counting *counting, const struct columns *
     if (to->table == NULL) {
         return true;
     }
-    if (to->wraps_room - wrapped < TILE) {
+    if (to->wraps_room - wrapped < TILE_ELEMENTS) {
         return false;
     }
     const size_t counted = count_keys(counting, columns);
@@ -308,7 +308,8 @@ static void count_tile(struct counting *counting, struct columns *columns)
 static void set_column_offsets(const struct counting *counting, struct columns *columns)
 {
     const struct pq_channel_counts *to = counting->to;
-    const size_t together = columns->n < BESIDE ? BESIDE / columns->n : 1;
+    const size_t together =
+        columns->n < ADJACENT_COLUMNS ? ADJACENT_COLUMNS / columns->n : 1;
     columns->width = (together < columns->rows ? together : columns->rows) * columns->n;
     for (size_t c = 0; c < columns->width; c++) {
         const size_t lane = c / columns->n % to->lanes;
@@ -325,12 +326,13 @@ static void count_plane(void *p, struct pq_position at)
                         *outer = &counting->input.plan.dim[1];
     const ptrdiff_t n = dim->end - dim->begin, rows = outer->end - outer->begin;
     const ptrdiff_t step = (ptrdiff_t)sizeof(uint64_t);
-    const ptrdiff_t least = rows < TILE / COLUMNS ? TILE / COLUMNS : rows;
-    const ptrdiff_t some =
-        least < TILE / counting->most_columns ? TILE / least : counting->most_columns;
+    const ptrdiff_t least = rows < TILE_ELEMENTS / COLUMNS ? TILE_ELEMENTS / COLUMNS : rows;
+    const ptrdiff_t some = least < TILE_ELEMENTS / counting->most_columns
+                               ? TILE_ELEMENTS / least
+                               : counting->most_columns;
     const ptrdiff_t width = n < some ? n : some;
-    const ptrdiff_t height = outer->scale != 0 ? 1 : TILE / width;
-    char buffer[TILE * sizeof(double)];
+    const ptrdiff_t height = outer->scale != 0 ? 1 : TILE_ELEMENTS / width;
+    char buffer[TILE_ELEMENTS * sizeof(double)];
     struct columns columns;
     at = pq_position_at(pq_position_at(at, dim, dim->begin), outer, outer->begin);
     for (ptrdiff_t c = 0; c < n; c += width) {
@@ -362,8 +364,9 @@ static void count_plane(void *p, struct pq_position at)
             if (direct || (pq_tile_rows(&tile) && columns.width == columns.n)) {
                 const uintptr_t row = (uintptr_t)tile.row_stride; /* modulo all addresses */
                 columns.ahead_step = direct ? columns.width * counting->input.size : row;
-                columns.ahead = (uintptr_t)first.in +
-                                (direct ? TILE * counting->input.size : columns.rows * row);
+                columns.ahead =
+                    (uintptr_t)first.in +
+                    (direct ? TILE_ELEMENTS * counting->input.size : columns.rows * row);
             }
             count_tile(counting, &columns);
         }
@@ -400,10 +403,10 @@ static ptrdiff_t choose_dims(struct pq_plan *plan, size_t lanes)
     const bool beside = plan->dim[0].scale != 0;
     move_dim(plan, find_dim(plan, 1, !beside), 1);
     if (beside) {
-        return BESIDE;
+        return ADJACENT_COLUMNS;
     }
     move_dim(plan, 1, 0);
-    return lanes > 1 ? 1 : STREAMS;
+    return lanes > 1 ? 1 : SEPARATE_COLUMNS;
 }
 
 /* ---- calls ---- */

@@ -188,13 +188,13 @@ PQ_NOINLINE bool fits_data(const struct target *to, struct pq_pair pair, double 
            ((hi < safe && -lo < safe) || survives_round_trip(to, pair, lo, hi));
 }
 
-enum { PLACES = 64 }; /* some data at the end of float16 takes the last one */
+enum { MAX_NEIGHBOURS = 64 }; /* some data at the end of float16 takes the last one */
 
 /* Find the nearest scale that fits the data, among a scale and its neighbours. */
 PQ_NOINLINE bool find_near(const struct target *to, struct pq_pair *pair, double scale,
                            double lo, double hi)
 {
-    for (int k = 0; k < PLACES; k++) {
+    for (int k = 0; k < MAX_NEIGHBOURS; k++) {
         for (int way = 1; way >= (k > 0 ? -1 : 1); way -= 2) {
             const double found = pq_next_scale(to->scale, scale, way * k);
             if (found > 0 && found < HUGE_VAL) {
@@ -254,7 +254,7 @@ static struct pq_pair choose_pair(const struct target *to, double lo, double hi)
     if (steps >= 1 && find_near(to, &pair, stored_scale(to, far / steps), lo, hi)) {
         return pair;
     }
-    for (int k = 0; k < PLACES; k++) { /* saturate rather than become infinite */
+    for (int k = 0; k < MAX_NEIGHBOURS; k++) { /* saturate rather than become infinite */
         const double found = pq_next_scale(to->scale, scale, -k);
         pair = (struct pq_pair){found, zero_of(to, found, lo)};
         if (found > 0 && survives_round_trip(to, pair, lo, hi)) {

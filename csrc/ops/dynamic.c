@@ -11,8 +11,7 @@
 
 enum {
     TILE_BYTES = 1 << 16, /* input of some contiguous groups, which a near cache holds */
-    TILE_GROUPS = 512,    /* most groups of a tile; their extrema are on the stack */
-    FEW_GROUPS = 8        /* fewer groups use the kernel for one group */
+    TILE_GROUPS = 512     /* most groups of a tile; their extrema are on the stack */
 };
 
 /* ---- slabs ---- */
@@ -122,7 +121,7 @@ static bool find_extrema(struct finder *finder, const char *x, size_t n, size_t 
     if (find_magnitudes(finder, x, n, g)) {
         return true;
     }
-    if (n / g >= FEW_GROUPS) {
+    if (n / g >= PQ_FEW_GROUPS) {
         k = n / g;
         finder->groups(x, k, g, extremum_at(finder, 0, 0), extremum_at(finder, 1, 0),
                        &bits);

@@ -16,8 +16,8 @@
 enum {
     TABLES = 4,
     /* Counters of a table. CPUs confuse addresses at distances of 4 KiB. */
-    TABLE = PQ_COUNTERS / TABLES,
-    TILE = 1024,                  /* elements */
+    TABLE_COUNTERS = PQ_COUNTERS / TABLES,
+    TILE_ELEMENTS = 1024,
     PREFETCH_BYTES = 4096,        /* distance of the prefetched bytes */
     MARK_EACH_ELEMENTS = 1 << 14, /* a call of fewer elements marks the page of each */
     ROW_ELEMENTS = 256 /* a shorter row is gathered together with its neighbours */
@@ -71,9 +71,9 @@ static size_t count_f32(uint32_t *PQ_RESTRICT to, const char *x, size_t n)
             memcpy(&a, x + k, sizeof a);
             memcpy(&b, x + k + 8, sizeof b);
             to[a >> 16 & 0xffff]++;
-            to[TABLE + (a >> 48)]++;
-            to[2 * TABLE + (b >> 16 & 0xffff)]++;
-            to[3 * TABLE + (b >> 48)]++;
+            to[TABLE_COUNTERS + (a >> 48)]++;
+            to[2 * TABLE_COUNTERS + (b >> 16 & 0xffff)]++;
+            to[3 * TABLE_COUNTERS + (b >> 48)]++;
         }
     }
     return i;
@@ -84,7 +84,8 @@ static size_t count_f32(uint32_t *PQ_RESTRICT to, const char *x, size_t n)
  * the near caches. */
 static size_t count_keys(uint32_t *to, size_t second, const char *x, size_t n)
 {
-    uint32_t *const tables[TABLES] = {to, to + TABLE, to + second, to + second + TABLE};
+    uint32_t *const tables[TABLES] = {to, to + TABLE_COUNTERS, to + second,
+                                      to + second + TABLE_COUNTERS};
     size_t i = 0;
     for (; i + 32 <= n; i += 32, x += 64) {
         PQ_WILL_READ(x + PREFETCH_BYTES);
@@ -105,15 +106,15 @@ static void count_elements(const struct counting *counting, const char *x, size_
 {
     const enum pq_type type = counting->input.type;
     uint32_t *counters = counting->counts->counters;
-    uint16_t keys[TILE];
+    uint16_t keys[TILE_ELEMENTS];
     size_t i;
     if (type == PQ_F32) {
         i = count_f32(counters, x, n);
     } else if (type == PQ_F64) {
         pq_keys_of_f64(keys, x, n);
-        i = count_keys(counters, 2 * TABLE, (const char *)keys, n);
+        i = count_keys(counters, 2 * TABLE_COUNTERS, (const char *)keys, n);
     } else {
-        i = count_keys(counters, type == PQ_F16 ? 0 : 2 * TABLE, x, n);
+        i = count_keys(counters, type == PQ_F16 ? 0 : 2 * TABLE_COUNTERS, x, n);
     }
     for (; i < n; i++) {
         counters[pq_key_at(type, x + i * counting->input.size)]++;
@@ -149,7 +150,7 @@ static uint32_t sum_page(const uint32_t *counters, size_t page)
 {
     uint32_t sum = 0;
     for (size_t table = 0; table < TABLES; table++) {
-        const uint32_t *from = counters + table * TABLE + page * PQ_PAGE;
+        const uint32_t *from = counters + table * TABLE_COUNTERS + page * PQ_PAGE;
         for (size_t k = 0; k < PQ_PAGE; k++) {
             sum += from[k];
         }
@@ -236,11 +237,11 @@ static void add_finite(struct counting *counting, const char *x, size_t n,
     }
 }
 
-/* Count at most TILE contiguous elements. */
+/* Count at most TILE_ELEMENTS contiguous elements. */
 static void count_tile(struct counting *counting, const char *x, size_t n)
 {
     struct pq_extrema found;
-    char finite[TILE * sizeof(double)];
+    char finite[TILE_ELEMENTS * sizeof(double)];
     if (!find_extrema(counting, x, n, &found)) {
         if (!counting->counts->ignore_nonfinite) {
             counting->failed = true;
@@ -256,9 +257,9 @@ static void count_tile(struct counting *counting, const char *x, size_t n)
 /* Count a contiguous row. */
 static void count_row(struct counting *counting, const char *x, ptrdiff_t n)
 {
-    for (ptrdiff_t i = 0; i < n && !counting->failed; i += TILE) {
+    for (ptrdiff_t i = 0; i < n && !counting->failed; i += TILE_ELEMENTS) {
         count_tile(counting, x + i * (ptrdiff_t)counting->input.size,
-                   (size_t)(n - i < TILE ? n - i : TILE));
+                   (size_t)(n - i < TILE_ELEMENTS ? n - i : TILE_ELEMENTS));
     }
 }
 
@@ -268,8 +269,9 @@ static void count_rows(struct counting *counting, const char *x, ptrdiff_t rows,
 {
     const struct pq_counting *input = &counting->input;
     const struct pq_dim *dim = &input->plan.dim[0], *outer = &input->plan.dim[1];
-    char buffer[TILE * sizeof(double)];
-    const ptrdiff_t columns = n < TILE ? n : TILE, some = TILE / columns;
+    char buffer[TILE_ELEMENTS * sizeof(double)];
+    const ptrdiff_t columns = n < TILE_ELEMENTS ? n : TILE_ELEMENTS,
+                    some = TILE_ELEMENTS / columns;
     for (ptrdiff_t r = 0; r < rows; r += some) {
         const ptrdiff_t now = rows - r < some ? rows - r : some;
         for (ptrdiff_t i = 0; i < n && !counting->failed; i += columns) {
@@ -386,9 +388,9 @@ static size_t page_of(enum pq_type type, double v)
 static void merge_negative_zero(struct pq_counts *counts)
 {
     for (size_t table = 0; table < TABLES; table++) {
-        uint32_t *from = counts->counters + table * TABLE + PQ_KEY_SIGN;
+        uint32_t *from = counts->counters + table * TABLE_COUNTERS + PQ_KEY_SIGN;
         if (*from != 0) {
-            counts->counters[table * TABLE] += *from;
+            counts->counters[table * TABLE_COUNTERS] += *from;
             *from = 0;
             set_page(counts, 0);
         }
@@ -467,10 +469,11 @@ int pq_histogram_take(struct pq_counts *counts, uint64_t *to)
     counts->pages[page / 64] &= ~((uint64_t)1 << page % 64);
     uint32_t *const from = counts->counters + (ptrdiff_t)page * PQ_PAGE;
     for (int k = 0; k < PQ_PAGE; k++) {
-        to[k] = from[k] + from[TABLE + k] + from[2 * TABLE + k] + from[3 * TABLE + k];
+        to[k] = from[k] + from[TABLE_COUNTERS + k] + from[2 * TABLE_COUNTERS + k] +
+                from[3 * TABLE_COUNTERS + k];
     }
     for (int table = 0; table < TABLES; table++) {
-        memset(from + (ptrdiff_t)table * TABLE, 0, PQ_PAGE * sizeof *from);
+        memset(from + (ptrdiff_t)table * TABLE_COUNTERS, 0, PQ_PAGE * sizeof *from);
     }
     return page;
 }

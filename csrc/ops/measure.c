@@ -15,18 +15,18 @@
 #include "ops/fused.h"
 
 enum {
-    RUN = 4096,     /* elements */
-    ROOM = 1 << 14, /* bytes of a buffer */
-    LESS = 1 << 13, /* bytes of a buffer beside a job, which needs stack, too */
-    MOST_ROWS = 16, /* groups that are measured together */
-    FEW_ROWS = 8,   /* groups that are measured together, beside a job */
-    CLEAN = 256     /* elements of a buffer without nonfinite values */
+    RUN_ELEMENTS = 4096, /* elements of one check for finite sums */
+    BUFFER_BYTES = 1 << 14,
+    JOB_BUFFER_BYTES = 1 << 13, /* a job needs stack, too */
+    MAX_GROUPS = 16,            /* groups that are measured together */
+    MAX_JOB_GROUPS = 8,         /* groups that are measured together by a job */
+    FINITE_TILE_ELEMENTS = 256  /* buffer for a tile without NaN and infinities */
 };
 
 /* Dimensions: first the dimensions that select the group, then the dimensions within it. */
 struct dims {
     int outer, inner;
-    int beside; /* the dimension of groups that are measured together; -1: none */
+    int beside; /* the dimension of the groups of a turn; -1: none */
     ptrdiff_t extent[PQ_MAX_NDIM];
     ptrdiff_t x[PQ_MAX_NDIM], y[PQ_MAX_NDIM]; /* strides */
     /* block sizes, and strides of parameters */
@@ -325,9 +325,10 @@ static size_t tile_size(struct measuring *m, size_t left)
 PQ_RARE void add_finite_errors(const struct measuring *m, struct found *to, const char *x,
                                const char *y, size_t n)
 {
-    char bx[CLEAN * sizeof(double)], by[CLEAN * sizeof(double)];
+    char bx[FINITE_TILE_ELEMENTS * sizeof(double)],
+        by[FINITE_TILE_ELEMENTS * sizeof(double)];
     for (size_t i = 0, some; i < n; i += some) {
-        some = n - i < CLEAN ? n - i : CLEAN;
+        some = n - i < FINITE_TILE_ELEMENTS ? n - i : FINITE_TILE_ELEMENTS;
         for (size_t k = 0; k < some; k++) {
             const double a = number_at(m, x, i + k), b = number_at(m, y, i + k);
             const bool finite = is_finite(a) && is_finite(b);
@@ -440,8 +441,8 @@ static void add_runs(struct measuring *m, struct pq_error *to, ptrdiff_t first, 
         to[(ptrdiff_t)r * m->next] = nothing;
     }
     seek_element(m, first);
-    for (ptrdiff_t i = 0; i < n; i += RUN) {
-        const size_t some = (size_t)(n - i < RUN ? n - i : RUN);
+    for (ptrdiff_t i = 0; i < n; i += RUN_ELEMENTS) {
+        const size_t some = (size_t)(n - i < RUN_ELEMENTS ? n - i : RUN_ELEMENTS);
         if (!sum_run(m, to, some)) {
             m->clean = true;
             seek_element(m, first + i);
@@ -603,7 +604,7 @@ static ptrdiff_t enter_groups(struct measuring *m, ptrdiff_t turn)
     return group;
 }
 
-/* Measure the groups again whose squares may have overflowed or vanished, one by one. */
+/* Repeat the groups with squares that may have overflowed or vanished, one by one. */
 static void remeasure_groups(struct measuring *m, struct pq_error *to, ptrdiff_t first,
                              ptrdiff_t n)
 {
@@ -626,7 +627,7 @@ static void measure_chunk(struct measuring *m, struct pq_error *errors, ptrdiff_
                           ptrdiff_t turn, ptrdiff_t end)
 {
     const ptrdiff_t chunks = pq_measure_chunks(m->size), first = chunk * PQ_MEASURE_CHUNK;
-    const ptrdiff_t step = m->dims.beside >= 0 ? RUN : PQ_MEASURE_CHUNK;
+    const ptrdiff_t step = m->dims.beside >= 0 ? RUN_ELEMENTS : PQ_MEASURE_CHUNK;
     const ptrdiff_t left = m->size - first;
     const ptrdiff_t n = left < PQ_MEASURE_CHUNK ? left : PQ_MEASURE_CHUNK;
     for (ptrdiff_t i = 0; i < n; i += step) {
@@ -690,8 +691,8 @@ enum pq_status pq_measure(const struct pq_kernels *kernels, const struct pq_args
 {
     struct pq_args room;
     struct measuring m = {0};
-    struct found found[MOST_ROWS];
-    _Alignas(64) char rooms[ROOM * 2 + ROOM / 2];
+    struct found found[MAX_GROUPS];
+    _Alignas(64) char rooms[BUFFER_BYTES * 2 + BUFFER_BYTES / 2];
     if (kernels == NULL || errors == NULL) {
         return PQ_ERR_NULL;
     }
@@ -712,7 +713,7 @@ enum pq_status pq_measure(const struct pq_kernels *kernels, const struct pq_args
         return status;
     }
     m.args = args;
-    set_buffers(&m, found, MOST_ROWS, rooms, ROOM);
+    set_buffers(&m, found, MAX_GROUPS, rooms, BUFFER_BYTES);
     m.is_f64 = args->in.type == PQ_F64 || args->out.type == PQ_F64;
     measure(&m, kernels, kept, errors, part, parts);
     return PQ_OK;
@@ -774,8 +775,8 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
     struct measuring m = {.args = &own};
     struct round_trip trip;
     struct group group;
-    struct found found[FEW_ROWS];
-    _Alignas(64) char rooms[LESS * 2];
+    struct found found[MAX_JOB_GROUPS];
+    _Alignas(64) char rooms[JOB_BUFFER_BYTES * 2];
     if (kernels == NULL || errors == NULL) {
         return PQ_ERR_NULL;
     }
@@ -791,7 +792,7 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
     if (pq_is_narrow_float(code)) { /* the zero points are all 0 */
         own.zero.data = NULL;
     }
-    set_buffers(&m, found, FEW_ROWS, rooms, LESS);
+    set_buffers(&m, found, MAX_JOB_GROUPS, rooms, JOB_BUFFER_BYTES);
     m.raw = m.y_room; /* of `x`, before there is a `y` */
     m.is_f64 = own.in.type == PQ_F64;
     if (!pq_is_empty(&own)) {

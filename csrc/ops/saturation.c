@@ -13,11 +13,11 @@ struct limits {
     double scale, offset, low, high;
 };
 
-enum { COLUMNS = 64 };
+enum { TILE_COLUMNS = 64 };
 
 /* Limits of each element of a row. */
 struct columns {
-    double scale[COLUMNS], offset[COLUMNS], low[COLUMNS], high[COLUMNS];
+    double scale[TILE_COLUMNS], offset[TILE_COLUMNS], low[TILE_COLUMNS], high[TILE_COLUMNS];
     int64_t bad;
 };
 
@@ -186,7 +186,7 @@ static void count_columns(const struct pq_run *run, const char *x, const char *y
     const size_t rows = run->rows > 1 ? run->rows : 1;
     struct columns columns;
     for (size_t i = 0, some; i < n; i += some) {
-        some = n - i < COLUMNS ? n - i : COLUMNS;
+        some = n - i < TILE_COLUMNS ? n - i : TILE_COLUMNS;
         load_columns(&columns, run, i, some);
         *to->bad += columns.bad * (int64_t)rows;
         for (size_t r = 0; r < rows; r++) {

@@ -15,21 +15,20 @@
 #include "math/scalar_math.h"
 
 enum {
-    PIECE = PQ_SUM_PIECE,   /* elements of a tile */
-    BATCH = 256,            /* candidates that are chosen together */
-    GROUPS = 32,            /* most groups of a batch */
-    USUAL = 20,             /* number of default candidates */
-    NOT_FINITE = 0x7f800000 /* least bits of an infinity, in float32 */
+    TILE_ELEMENTS = PQ_SUM_PIECE,
+    BATCH_CANDIDATES = 256, /* candidates that are chosen together */
+    BATCH_GROUPS = 32,      /* most groups of a batch */
+    DEFAULT_CANDIDATES = 20
 };
 
 /* Candidates and their sums of squared errors. */
 struct batch {
     /* Scales and zero points in their stored types, contiguous. */
-    double scale[BATCH];
-    uint32_t zero[BATCH];
-    double sum[BATCH];
+    double scale[BATCH_CANDIDATES];
+    uint32_t zero[BATCH_CANDIDATES];
+    double sum[BATCH_CANDIDATES];
     /* Input of the grid kernel, see struct pq_grid. */
-    float scale_f32[BATCH], lo[BATCH], hi[BATCH];
+    float scale_f32[BATCH_CANDIDATES], lo[BATCH_CANDIDATES], hi[BATCH_CANDIDATES];
 };
 
 /* The candidates of one group in a batch. */
@@ -67,9 +66,9 @@ struct scale_search {
     const struct group *group; /* the current group */
     const char *x, *w;         /* its current tile */
     struct pq_sweep data, weights;
-    double x_room[PIECE], w_room[PIECE], y_room[PIECE];
-    char raw[PIECE * sizeof(double)]; /* elements, or codes */
-    double factor[USUAL];
+    double x_room[TILE_ELEMENTS], w_room[TILE_ELEMENTS], y_room[TILE_ELEMENTS];
+    char raw[TILE_ELEMENTS * sizeof(double)]; /* elements, or codes */
+    double factor[DEFAULT_CANDIDATES];
     const double *factors; /* candidates, as factors of the range */
     size_t count;
 };
@@ -108,7 +107,7 @@ PQ_NOINLINE void for_each_tile(struct scale_search *s, const struct group *group
                                piece_fn *visit, void *what)
 {
     s->group = group;
-    if (group->size <= PIECE) {
+    if (group->size <= TILE_ELEMENTS) {
         s->x = group->x;
         s->w = group->w;
         visit(s, what, (size_t)group->size);
@@ -118,8 +117,9 @@ PQ_NOINLINE void for_each_tile(struct scale_search *s, const struct group *group
     if (is_weighted(s)) {
         pq_sweep_seek(&s->weights, 0);
     }
-    for (ptrdiff_t i = 0; i < group->size; i += PIECE) {
-        const size_t n = (size_t)(group->size - i < PIECE ? group->size - i : PIECE);
+    for (ptrdiff_t i = 0; i < group->size; i += TILE_ELEMENTS) {
+        const size_t n =
+            (size_t)(group->size - i < TILE_ELEMENTS ? group->size - i : TILE_ELEMENTS);
         load_elements(s, n, 0);
         visit(s, what, n);
     }
@@ -163,7 +163,7 @@ static bool find_extrema(struct scale_search *s, struct group *group)
     for (int k = 0; k < 2; k++) {
         group->range[k] = s->is_f64 ? ends.of.f64[k] : (double)ends.of.f32[k];
     }
-    return ends.bits < NOT_FINITE;
+    return ends.bits < PQ_INFINITY_BITS;
 }
 
 /* ---- a batch of candidates ---- */
@@ -194,7 +194,7 @@ static void load_grid(const struct scale_search *s, struct batch *batch, size_t 
                                     (ptrdiff_t)pq_bytes_of(s->zero_type), s->zero_type,
                                     false};
     const float lo = (float)s->range.lo, hi = (float)s->range.hi;
-    int32_t zero[BATCH];
+    int32_t zero[BATCH_CANDIDATES];
     pq_load_scales_f32(batch->scale_f32, &scales, n);
     pq_load_zeros_i32(zero, &zeros, n);
     for (size_t j = 0; j < n; j++) {
@@ -213,7 +213,7 @@ static struct pq_grid grid_of(const struct scale_search *s, const struct trial *
                             .hi = batch->hi + trial->first,
                             .lowest = (float)group->range[0],
                             .highest = (float)group->range[1],
-                            .whole = group->size <= PIECE,
+                            .whole = group->size <= TILE_ELEMENTS,
                             .narrow = pq_bits_of(s->choice.code) <= 8};
 }
 
@@ -373,7 +373,7 @@ static void fit_best(struct scale_search *s, struct group *group, struct batch *
 PQ_NOINLINE void fill_batch(const struct scale_search *s, struct batch *batch,
                             const struct group *groups, size_t many, size_t first, size_t n)
 {
-    double lo[BATCH], hi[BATCH];
+    double lo[BATCH_CANDIDATES], hi[BATCH_CANDIDATES];
     for (size_t g = 0, k = 0; g < many; g++) {
         for (size_t j = first; j < first + n; j++, k++) {
             lo[k] = groups[g].range[0] * s->factors[j];
@@ -403,7 +403,7 @@ static double error_unit(const struct scale_search *s, const double *range)
 static void search_groups(struct scale_search *s, struct group *groups, size_t many)
 {
     struct batch batch;
-    const size_t most = BATCH / many;
+    const size_t most = BATCH_CANDIDATES / many;
     for (size_t first = 0; first < s->count; first += most) {
         const size_t n = s->count - first < most ? s->count - first : most;
         fill_batch(s, &batch, groups, many, first, n);
@@ -465,7 +465,7 @@ static bool enter_group(struct scale_search *s, struct group *group, ptrdiff_t n
     if (is_weighted(s)) {
         init_sweep(s, &s->weights, &s->search->weights, first);
     }
-    if (group->size <= PIECE) {
+    if (group->size <= TILE_ELEMENTS) {
         load_elements(s, (size_t)group->size, at);
         group->x = s->x;
         group->w = s->w;
@@ -500,14 +500,14 @@ PQ_RARE void init_search(struct scale_search *s)
                    : pq_range_of(code);
     s->zero_type = pq_is_integer(code) ? pq_carrier_of(code) : PQ_I8;
     s->integers = pq_is_integer(code) && pq_bits_of(code) <= 16 && !s->is_f64;
-    for (int j = 0; j < USUAL; j++) {
+    for (int j = 0; j < DEFAULT_CANDIDATES; j++) {
         s->factor[j] = 1 - j / 100.0;
     }
     const double *const given = s->search->candidates;
     s->factors = given != NULL ? given : s->factor;
-    s->count = given != NULL ? s->search->count : USUAL;
+    s->count = given != NULL ? s->search->count : DEFAULT_CANDIDATES;
     s->w = (const char *)s->w_room;
-    for (int i = 0; i < PIECE && !is_weighted(s); i++) {
+    for (int i = 0; i < TILE_ELEMENTS && !is_weighted(s); i++) {
         s->w_room[i] = 1;
     }
 }
@@ -582,12 +582,12 @@ PQ_RARE enum pq_status check_candidates(const struct pq_search *search)
  * candidates. */
 static size_t count_together(const struct scale_search *s)
 {
-    size_t size = 1, many = GROUPS;
-    for (int d = 0; d < s->args->ndim && size <= PIECE; d++) {
+    size_t size = 1, many = BATCH_GROUPS;
+    for (int d = 0; d < s->args->ndim && size <= TILE_ELEMENTS; d++) {
         size *= (size_t)block_of(s, d);
     }
-    many = PIECE / size < many ? PIECE / size : many;
-    many = BATCH / s->count < many ? BATCH / s->count : many;
+    many = TILE_ELEMENTS / size < many ? TILE_ELEMENTS / size : many;
+    many = BATCH_CANDIDATES / s->count < many ? BATCH_CANDIDATES / s->count : many;
     return many > 0 ? many : 1;
 }
 
@@ -596,7 +596,7 @@ static enum pq_status search_part(struct scale_search *s, int part, int parts)
 {
     const struct pq_share share = pq_share_of(count_groups(s), part, parts);
     const ptrdiff_t together = (ptrdiff_t)count_together(s);
-    struct group groups[GROUPS];
+    struct group groups[BATCH_GROUPS];
     for (ptrdiff_t i = share.begin; i < share.end; i += together) {
         const ptrdiff_t left = share.end - i, many = left < together ? left : together;
         size_t at = 0;
