@@ -84,31 +84,6 @@ static enum pq_status run_parts(const struct pq_kernels *k, const struct call *c
     return PQ_OK;
 }
 
-/* Check that each byte is written by one part only. */
-static void check_parts_disjoint(const struct pq_kernels *k, const struct call *call,
-                                 int quantize)
-{
-    static unsigned char zeros_left[ARENA], owned[ARENA];
-    unsigned char *out = call->out.lowest;
-    const size_t bytes = call->out.bytes;
-    memset(owned, 0, bytes);
-    for (int part = 0; part < call->parts; part++) {
-        memset(out, 0, bytes);
-        run_part(k, call, quantize, part);
-        memcpy(zeros_left, out, bytes);
-        memset(out, 0xff, bytes);
-        run_part(k, call, quantize, part);
-        for (size_t i = 0; i < bytes; i++) {
-            if (zeros_left[i] != 0 ||
-                out[i] != 0xff) { /* a part wrote some bits of the byte */
-                CHECK(!owned[i], "%s: byte %zu written by two of %d parts", k->name, i,
-                      call->parts);
-                owned[i] = 1;
-            }
-        }
-    }
-}
-
 static void check_call(const struct call *call, int quantize)
 {
     const size_t bytes = call->out.bytes;
@@ -132,8 +107,6 @@ static void check_call(const struct call *call, int quantize)
             describe(call, quantize, text, sizeof text);
             CHECK(0, "%s: status %d, byte %zu of %zu, offset %td: %s", k->name, (int)status,
                   at, bytes, (unsigned char *)call->out.array.data - out, text);
-        } else if (random_chance(5) && call->parts > 1 && call->parts <= 7) {
-            check_parts_disjoint(k, call, quantize);
         }
     }
 }

@@ -685,54 +685,6 @@ static void check_layouts(void)
     check_end();
 }
 
-/* Check that no word has bits of two parts; threads could lose some. */
-static void check_parts_of_words(void)
-{
-    enum { N = 20000, PARTS = 4, MOST = 5056 };
-    static const ptrdiff_t shape[] = {1, N}, none[] = {0, 0};
-    static float zero = 0, one = 1;
-    static const int groups[] = {1, 5, 64};
-    static uint32_t memory[PARTS][2 * MOST];
-    static unsigned char order[64];
-    check_begin("words and parts");
-    for (int c = 0; c < 24; c++) {
-        const int b = 1 + c / 3, group = groups[c % 3];
-        const struct pq_layout layout = {.size = sizeof layout,
-                                         .axis = 1,
-                                         .bits = b,
-                                         .word_bits = 32,
-                                         .word_stride = 64,
-                                         .group = group,
-                                         .order = group == 1 ? NULL : order};
-        struct pq_args args = {.size = sizeof args,
-                               .ndim = 2,
-                               .shape = shape,
-                               .in = {&zero, none, PQ_F32, 0, NULL},
-                               .scale = {&one, none, PQ_F32, 0, NULL},
-                               .out = {.type = PQ_U8, .bit_strides = none},
-                               .out_layout = &layout};
-        int writers = 0;
-        for (int i = 0; i < group; i++) { /* in reverse order */
-            order[i] = (unsigned char)(group - 1 - i);
-        }
-        for (int p = 0; p < PARTS; p++) {
-            memset(memory[p], 0xff, sizeof memory[p]);
-            args.out.data = memory[p];
-            EXPECT(PQ_OK, pq_quantize(scalar, &args, p, PARTS));
-            writers += memchr(memory[p], 0, sizeof memory[p]) != NULL;
-        }
-        CHECK(writers > 1, "%d bits: %d part has all words", b, writers);
-        for (int w = 0; w < 2 * MOST; w++) {
-            int touched = 0;
-            for (int p = 0; p < PARTS; p++) {
-                touched += memory[p][w] != UINT32_MAX;
-            }
-            CHECK(touched <= 1, "%d bits, groups of %d: word %d", b, group, w);
-        }
-    }
-    check_end();
-}
-
 /* ---- instruction sets and types ---- */
 
 static void check_names(void)
@@ -867,7 +819,6 @@ int main(int argc, char **argv)
     check_one_outside();
     check_repacked_bits();
     check_layouts();
-    check_parts_of_words();
     check_beyond_errors();
     check_fenv();
     return check_finish();

@@ -615,6 +615,35 @@ static void check_fake(void)
     }
 }
 
+/* Check that each byte has one part as its writer: threads could lose bits of a shared
+ * byte. A part is the writer if the old value of the byte changes. In arrays of one
+ * dimension, each word has one writer. */
+static void check_parts_disjoint(const struct pq_kernels *k, enum op op)
+{
+    static unsigned char zeros_left[ARENA], writer[ARENA];
+    unsigned char *const out = call.out.lowest;
+    const size_t bytes = call.out.bytes;
+    const ptrdiff_t stride = call.out.has_words ? call.out.words.word_stride : 0;
+    const size_t unit = call.args.ndim == 1 && stride > 0 ? (size_t)stride / 8 : 1;
+    memset(writer, 0, bytes);
+    for (int part = 0; part < call.parts; part++) {
+        memset(out, 0, bytes);
+        run_once(k, op, part, call.parts);
+        memcpy(zeros_left, out, bytes);
+        memset(out, 0xff, bytes);
+        run_once(k, op, part, call.parts);
+        for (size_t i = 0; i < bytes; i++) {
+            unsigned char *const known = &writer[i / unit];
+            if (zeros_left[i] != 0 || out[i] != 0xff) {
+                CHECK(*known == 0 || *known == part + 1,
+                      "%s: byte %zu of verb %d has two of %d parts as writers", k->name, i,
+                      (int)op, call.parts);
+                *known = (unsigned char)(part + 1);
+            }
+        }
+    }
+}
+
 static void check_result(enum op op)
 {
     static unsigned char expected[ARENA];
@@ -665,6 +694,10 @@ static void check_result(enum op op)
               "verb %d, %s: an input was written", (int)op, k->name);
         if (op == QUANTIZE && use.parts == 0 && use.part == 0) {
             judge_count(k, status, known, outside);
+        }
+        if (known && call.parts > 1 && call.parts <= FEW_PARTS &&
+            random_chance(call.out.has_words ? 100 : 20)) {
+            check_parts_disjoint(k, op);
         }
     }
     restore(&kept_out);
