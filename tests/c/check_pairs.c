@@ -389,11 +389,12 @@ static int may_flush(void)
     const enum pq_round round = batch.run.round;
     int may = PQ_CAN_FLUSH && has_control && batch.quantizes && !batch.run.general &&
               round != PQ_AWAY && round != PQ_CEIL && round != PQ_FLOOR &&
-              round != PQ_STOCHASTIC;
+              round != PQ_STOCHASTIC && !(round == PQ_TRUNC && batch.run.zero_first);
     for (size_t p = 0; p < batch.params; p++) {
         const double zero = zero_at(p).number;
         may = may && !(fabs(scale_at(p)) < (is_float() ? 0x1p-107 : 0x1p-124)) &&
-              (!is_float() || (zero == 0 && signbit(zero)));
+              (is_float() ? zero == 0 && signbit(zero)
+                          : !batch.run.zero_first || zero == trunc(zero));
     }
     return may;
 }
