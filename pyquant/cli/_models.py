@@ -549,16 +549,17 @@ class Other(Shaped):
         self,
         archive: zipfile.ZipFile,
         member: zipfile.ZipInfo,
+        path: str,
         shape: tuple[int, ...],
         format: str,
     ) -> None:
         self.name, self.suffix = _split(member.filename)
         self.shape, self.format, self.nbytes = shape, format, member.file_size
-        self._archive, self._member = archive, member
+        self._archive, self._member, self._path = archive, member, path
 
     def pieces(self) -> Iterator[npt.NDArray[np.uint8]]:
         """Yield the bytes of the member in pieces."""
-        with _unpacking(str(self._archive.filename)):
+        with _unpacking(self._path):
             yield from _pieces(self._archive, self._member)
 
     def decode(self, *rows: Any, **how: Any) -> npt.NDArray[Any]:
@@ -685,7 +686,7 @@ def _member(
         if error.format == "bytes" and name != member.filename:
             raise
         shape, format = error.shape, error.format
-    return Other(archive, member, shape, format)
+    return Other(archive, member, file.path, shape, format)
 
 
 def _stored_member(name: str, file: Mapped, member: zipfile.ZipInfo) -> ModelTensor:
