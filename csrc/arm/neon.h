@@ -187,6 +187,13 @@ PQ_INLINE f32v canonical_nan_f32v(f32v x)
     return vbslq_f32(vceqq_f32(x, x), x, nan);
 }
 
+/* Return NaN where x is one of two integers, else v. */
+PQ_INLINE f32v nan_where_equal_f32v(f32v v, i32v x, i32v a, i32v b)
+{
+    const float32x4_t nan = vreinterpretq_f32_u32(vdupq_n_u32(0x7fc00000));
+    return vbslq_f32(vorrq_u32(vceqq_s32(x, a), vceqq_s32(x, b)), nan, v);
+}
+
 PQ_INLINE f64v canonical_nan_f64v(f64v x)
 {
     const float64x2_t nan = vreinterpretq_f64_u64(vdupq_n_u64(0x7ff8000000000000));

@@ -53,6 +53,13 @@ struct pq_affine {
     const int64_t *fill;
 };
 
+/* The largest number of a code in a tile, counted from the lowest code, and a function that
+ * ends the tile. */
+struct pq_watch {
+    uint32_t largest;
+    void (*finish)(const struct pq_run *run, const void *x, void *y, size_t n);
+};
+
 /*
  * The parameters of a kernel call and the options of the operation. Each group of `group`
  * elements has one scale and one zero point. The last group may be short.
@@ -85,6 +92,7 @@ struct pq_run {
         const struct pq_fused *fused; /* kernels that quantize, then dequantize */
         const struct pq_fake_quantize *fake_quantize; /* the kernel fake_quantize */
         const struct pq_codebook *book;               /* kernels of codebooks */
+        struct pq_watch *watch; /* affine kernels: set by themselves */
     };
     size_t *outside; /* affine kernels add the count of values out of range */
     size_t rows;     /* 0: one row */
@@ -370,10 +378,6 @@ extern const struct pq_kernels pq_kernels_scalar, pq_kernels_avx2, pq_kernels_av
 /* Round quotients to the integers or narrow floats that stochastic rounding draws. */
 typedef void pq_round_stochastic_fn(const struct pq_run *run, double *q, size_t n);
 
-/* Quantize in one pass. Give every part that needs more than one pass to `fallback`. */
-typedef void pq_direct_fn(const struct pq_run *run, const void *x, void *y, size_t n,
-                          pq_kernel_fn *fallback);
-
 /* Compute the quotients of at most GENERAL_TILE elements, as the general kernels do. */
 typedef void pq_quotients_fn(const struct pq_run *run, double *q, const char *x,
                              const double *scale, const double *zero, size_t n);
@@ -406,7 +410,6 @@ typedef void pq_write_nan_fn(const struct pq_affine *affine, void *numbers,
 #  define KERNEL(member, type, ...) extern type PQ_NAME(member);
 #  define TABLE(member, type, ...) extern const type PQ_NAME(member);
 #  include "kernels/list.h"
-extern pq_direct_fn PQ_NAME(quantize_direct);
 extern pq_quotients_fn PQ_NAME(divide_f64);
 extern pq_fill_fn PQ_NAME(fill_int64);
 extern pq_write_nan_fn PQ_NAME(write_nan_int64);

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Affine numbers, codes that are none, and what is out of range, beside both directions. */
+/* Offsets, fill codes, ranges and policies of pq_quantize() and pq_dequantize(). */
 #include "args.h"
 #include "engine/job.h"
 #include "math/narrow_float.h"
 
-static bool clips(const struct pq_args *args)
+static bool has_range(const struct pq_args *args)
 {
     return args->lowest_code != 0 || args->highest_code != 0;
 }
 
-/* Of codes of fewer bits than their type has, a uint8; else 0. */
+/* Return the bits of uint8 codes with fewer bits than their type, else 0. */
 static int bits_in(const struct pq_array *array, const struct pq_layout *layout)
 {
     return layout != NULL && array->type == PQ_U8 ? layout->bits : 0;
 }
 
+/* Return the range of all codes. */
 static struct pq_range codes_of(const struct pq_array *array,
                                 const struct pq_layout *layout)
 {
@@ -24,7 +25,7 @@ static struct pq_range codes_of(const struct pq_array *array,
     return bits != 0 ? (struct pq_range){0, (1 << bits) - 1} : all;
 }
 
-/* As unsigned numbers integers of a type are in order: uint64 is as it is. */
+/* Return an unsigned integer with the order of the code. */
 static uint64_t in_order(int64_t code, enum pq_type type)
 {
     return (uint64_t)code ^ (type == PQ_U64 ? 0 : UINT64_C(1) << 63);
@@ -36,34 +37,36 @@ static bool is_within(int64_t code, struct pq_range range, enum pq_type type)
     return in_order(range.lo, type) <= place && place <= in_order(range.hi, type);
 }
 
-static bool fills_suit(const struct pq_args *args, struct pq_range range, enum pq_type type,
-                       bool quantizes)
+/* Return true if each fill code is a code of the type. When quantizing, a fill code must be
+ * outside the range. */
+static bool are_valid_fills(const struct pq_args *args, struct pq_range range,
+                            enum pq_type type, bool quantizes)
 {
     const struct pq_range kept = {args->lowest_code, args->highest_code};
     for (size_t k = 0; k < args->fills; k++) {
         if (!is_within(args->fill[k], range, type) ||
-            (quantizes && clips(args) && is_within(args->fill[k], kept, type))) {
+            (quantizes && has_range(args) && is_within(args->fill[k], kept, type))) {
             return false;
         }
     }
     return true;
 }
 
-/* A range within that of the type, of at least one code. */
-static bool range_suits(const struct pq_args *args, struct pq_range range,
-                        enum pq_type type)
+/* Return true if the range contains a code, and every code of the range fits the type. */
+static bool is_valid_range(const struct pq_args *args, struct pq_range range,
+                           enum pq_type type)
 {
     const struct pq_range upwards = {args->lowest_code, range.hi};
-    return !clips(args) || (is_within(args->lowest_code, range, type) &&
-                            is_within(args->highest_code, upwards, type));
+    return !has_range(args) || (is_within(args->lowest_code, range, type) &&
+                                is_within(args->highest_code, upwards, type));
 }
 
-/* Zero points that are not all 0 are codes that are kept. */
-static bool keeps_zeros(const struct pq_args *args, enum pq_type code)
+/* Return true if each zero point is within the range, or every zero point is 0. */
+static bool are_zeros_in_range(const struct pq_args *args, enum pq_type code)
 {
     uint64_t outside;
     const int64_t lo = args->lowest_code, hi = args->highest_code;
-    return !clips(args) || pq_zeros_fit(args, 0, 0) ||
+    return !has_range(args) || pq_zeros_fit(args, 0, 0) ||
            (code == PQ_U64
                 ? pq_unsigned_zeros_fit(args, (uint64_t)lo, (uint64_t)hi, &outside)
                 : pq_zeros_fit(args, lo, hi));
@@ -75,7 +78,7 @@ enum pq_status pq_check_affine(const struct pq_args *args, enum pq_type code,
     const struct pq_range range = quantizes ? codes_of(&args->out, args->out_layout)
                                             : codes_of(&args->in, args->in_layout);
     const bool is_float = pq_is_narrow_float(code);
-    if (!is_float && !fills_suit(args, range, code, quantizes)) {
+    if (!is_float && !are_valid_fills(args, range, code, quantizes)) {
         return PQ_ERR_OPTION;
     }
     if (!quantizes) {
@@ -88,14 +91,14 @@ enum pq_status pq_check_affine(const struct pq_args *args, enum pq_type code,
         return PQ_ERR_TYPE;
     }
     if ((unsigned)args->beyond >= PQ_BEYOND_COUNT || args->zero_first ||
-        args->narrow_first || (args->beyond == PQ_WRAP && (is_float || clips(args))) ||
+        args->narrow_first || (args->beyond == PQ_WRAP && (is_float || has_range(args))) ||
         (is_float && args->overflow && args->beyond != PQ_SATURATE)) {
         return PQ_ERR_OPTION;
     }
-    if (!is_float && !range_suits(args, range, code)) {
+    if (!is_float && !is_valid_range(args, range, code)) {
         return PQ_ERR_OPTION;
     }
-    return keeps_zeros(args, code) ? PQ_OK : PQ_ERR_ZERO;
+    return are_zeros_in_range(args, code) ? PQ_OK : PQ_ERR_ZERO;
 }
 
 void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernels,
@@ -112,7 +115,7 @@ void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernel
         .general = how->general,
         .has_offset = args->offset != NULL,
         .inverse = args->inverse != 0,
-        .clips = quantizes && clips(args),
+        .clips = quantizes && has_range(args),
         .wraps = quantizes && args->beyond == PQ_WRAP,
         .counts = quantizes && args->beyond == PQ_REFUSE,
         .counts_nan = quantizes && args->refuse_nan != 0,
@@ -130,8 +133,8 @@ void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernel
             ? kernels->dequantize_affine_packed[pq_row_of(code)][pq_row_of(args->out.type)]
             : NULL;
     how->by_groups = true;
-    /* Beside a scale that multiplies, or an offset, subnormal numbers count; so do those of
-     * float32 among float64. */
+    /* A subnormal number can change a code if it is multiplied by the scale, if an offset
+     * is subtracted from it, or if it is converted to float64. */
     if (args->inverse || args->offset != NULL ||
         (quantizes && carrier != how->affine.real && carrier == PQ_F64)) {
         how->flush_min_scale = 0;
@@ -140,20 +143,20 @@ void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernel
 
 /* ---- which elements were out of range ---- */
 
-static ptrdiff_t block_along(const struct pq_args *args, int d)
+static ptrdiff_t block_size_along(const struct pq_args *args, int d)
 {
     return args->block != NULL ? args->block[d] : 1;
 }
 
-/* The arrays of a call from some element on, as such of one dimension. */
-static struct pq_args part_at(const struct pq_args *args, const ptrdiff_t *index)
+/* Return the call for the arrays from an element on, with one dimension. */
+static struct pq_args call_at(const struct pq_args *args, const ptrdiff_t *index)
 {
     struct pq_args part = *args;
     const char *in = args->in.data, *scale = args->scale.data, *zero = args->zero.data;
     const char *offset = args->offset;
     uint64_t place = 0;
     for (int d = 0; d < args->ndim; d++) {
-        const ptrdiff_t group = index[d] / block_along(args, d);
+        const ptrdiff_t group = index[d] / block_size_along(args, d);
         place = place * (uint64_t)args->shape[d] + (uint64_t)index[d];
         in += index[d] * args->in.strides[d];
         scale += group * args->scale.strides[d];
@@ -173,21 +176,21 @@ static struct pq_args part_at(const struct pq_args *args, const ptrdiff_t *index
     return part;
 }
 
-enum { FEW = 1024 };
+enum { CHECKED_ELEMENTS = 1024 };
 
-/* Whether any of `n` elements along the last dimension, of one block or of whole ones, is
- * out of range. */
-static bool is_beyond(const struct pq_kernels *kernels, const struct pq_args *args,
-                      const ptrdiff_t *index, ptrdiff_t n)
+/* Return true if one of `n` elements along the last dimension is out of range. The elements
+ * belong to one block or fill complete blocks. */
+static bool is_out_of_range(const struct pq_kernels *kernels, const struct pq_args *args,
+                            const ptrdiff_t *index, ptrdiff_t n)
 {
-    char codes[FEW * sizeof(int64_t)];
+    char codes[CHECKED_ELEMENTS * sizeof(int64_t)];
     const ptrdiff_t size = (ptrdiff_t)pq_bytes_of(args->out.type), none = 0;
     const int last = args->ndim - 1, bits = bits_in(&args->out, args->out_layout);
     const struct pq_layout dense = {
         .size = sizeof dense, .bits = bits, .word_bits = 8, .word_stride = 8};
-    const ptrdiff_t block = last >= 0 ? block_along(args, last) : 1;
+    const ptrdiff_t block = last >= 0 ? block_size_along(args, last) : 1;
     const bool alone = last < 0 || n == 1 || index[last] % block != 0;
-    struct pq_args part = part_at(args, index);
+    struct pq_args part = call_at(args, index);
     part.shape = &n;
     part.block = &block;
     part.in.strides = n > 1 ? args->in.strides + last : &none;
@@ -203,24 +206,26 @@ static bool is_beyond(const struct pq_kernels *kernels, const struct pq_args *ar
     return pq_quantize(kernels, &part, 0, 1) == PQ_ERR_BEYOND;
 }
 
-/* The place of the first in a row, of which `index` is the beginning; `n` where there is
- * none. */
-static ptrdiff_t first_in_row(const struct pq_kernels *kernels, const struct pq_args *args,
-                              const ptrdiff_t *index, ptrdiff_t n)
+/* Return the position of the first element out of range in the row that begins at `index`.
+ * Return `n` if each element is within the range. */
+static ptrdiff_t first_out_of_range(const struct pq_kernels *kernels,
+                                    const struct pq_args *args, const ptrdiff_t *index,
+                                    ptrdiff_t n)
 {
     const int last = args->ndim - 1;
-    const ptrdiff_t block = last >= 0 ? block_along(args, last) : 1;
+    const ptrdiff_t block = last >= 0 ? block_size_along(args, last) : 1;
     ptrdiff_t at[PQ_MAX_NDIM + 1];
     memcpy(at, index, sizeof(ptrdiff_t) * PQ_MAX_NDIM);
     ptrdiff_t *const i = last >= 0 ? &at[last] : &at[PQ_MAX_NDIM];
     *i = 0;
     for (ptrdiff_t m; *i < n; *i += m) {
-        const ptrdiff_t size = block < FEW ? FEW / block * block : block - *i % block;
-        m = size < FEW ? size : FEW;
+        const ptrdiff_t size = block < CHECKED_ELEMENTS ? CHECKED_ELEMENTS / block * block
+                                                        : block - *i % block;
+        m = size < CHECKED_ELEMENTS ? size : CHECKED_ELEMENTS;
         m = m < n - *i ? m : n - *i;
         const ptrdiff_t end = *i + m;
-        if (is_beyond(kernels, args, at, m)) {
-            for (; *i < end && !is_beyond(kernels, args, at, 1); ++*i) {
+        if (is_out_of_range(kernels, args, at, m)) {
+            for (; *i < end && !is_out_of_range(kernels, args, at, 1); ++*i) {
             }
             return *i;
         }
@@ -245,7 +250,7 @@ enum pq_status pq_count_beyond(const struct pq_kernels *kernels, const struct pq
     const int last = args->ndim - 1;
     const ptrdiff_t n = last >= 0 ? args->shape[last] : 1;
     for (;;) {
-        const ptrdiff_t place = first_in_row(kernels, args, index, n);
+        const ptrdiff_t place = first_out_of_range(kernels, args, index, n);
         *first += (size_t)place;
         if (place < n) {
             return PQ_OK;
@@ -254,7 +259,7 @@ enum pq_status pq_count_beyond(const struct pq_kernels *kernels, const struct pq
         for (; d >= 0 && ++index[d] == args->shape[d]; d--) {
             index[d] = 0;
         }
-        if (d < 0) { /* the data has changed since */
+        if (d < 0) { /* the data has changed since the count */
             return PQ_OK;
         }
     }

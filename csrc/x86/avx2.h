@@ -222,6 +222,14 @@ PQ_INLINE f32v canonical_nan_f32v(f32v x)
     return _mm256_blendv_ps(x, nan, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
 }
 
+/* Return NaN where x is one of two integers, else v. */
+PQ_INLINE f32v nan_where_equal_f32v(f32v v, i32v x, i32v a, i32v b)
+{
+    const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000));
+    const i32v same = _mm256_or_si256(_mm256_cmpeq_epi32(x, a), _mm256_cmpeq_epi32(x, b));
+    return _mm256_blendv_ps(v, nan, _mm256_castsi256_ps(same));
+}
+
 PQ_INLINE f64v canonical_nan_f64v(f64v x)
 {
     const __m256d nan = _mm256_castsi256_pd(_mm256_set1_epi64x(0x7ff8000000000000));
