@@ -102,7 +102,7 @@ PQ_INLINE c32 c32_field(c32 x, int shift, uint8_t mask)
                   vandq_u8(vshlq_u8(x.val[1], by), kept));
 }
 
-PQ_INLINE c32 c32_raise(c32 x, int shift)
+PQ_INLINE c32 c32_shift_left(c32 x, int shift)
 {
     const int8x16_t by = vdupq_n_s8((int8_t)shift);
     return c32_of(vshlq_u8(x.val[0], by), vshlq_u8(x.val[1], by));
@@ -245,7 +245,7 @@ PQ_INLINE void narrow_to_f16(uint16_t *to, const float *from)
 }
 
 /* Round to bfloat16, half to even, by an integer addition. */
-PQ_INLINE uint16x4_t upper_half(const float *from)
+PQ_INLINE uint16x4_t bf16_bits_of(const float *from)
 {
     const uint32x4_t u = vreinterpretq_u32_f32(vld1q_f32(from));
     const uint32x4_t odd = vandq_u32(vshrq_n_u32(u, 16), vdupq_n_u32(1));
@@ -255,7 +255,7 @@ PQ_INLINE uint16x4_t upper_half(const float *from)
 PQ_INLINE void narrow_to_bf16(uint16_t *to, const float *from)
 {
     for (int i = 0; i < 32; i += 8) {
-        vst1q_u16(to + i, vcombine_u16(upper_half(from + i), upper_half(from + i + 4)));
+        vst1q_u16(to + i, vcombine_u16(bf16_bits_of(from + i), bf16_bits_of(from + i + 4)));
     }
 }
 
@@ -352,7 +352,7 @@ PQ_INLINE c32 c32_rounded_up(const float *x, float a, float b)
     return c32_of(rounded_up(x, a), rounded_up(x + 16, b));
 }
 
-PQ_INLINE uint8x16_t below_0(const float *x)
+PQ_INLINE uint8x16_t are_negative(const float *x)
 {
     int32x4_t v[4];
     for (int k = 0; k < 4; k++) {
@@ -363,7 +363,7 @@ PQ_INLINE uint8x16_t below_0(const float *x)
 
 PQ_INLINE c32 c32_signs(const float *x)
 {
-    return c32_of(below_0(x), below_0(x + 16));
+    return c32_of(are_negative(x), are_negative(x + 16));
 }
 
 PQ_INLINE uint16_t half_bits(float v)
@@ -398,7 +398,7 @@ PQ_INLINE c32 c32_exchange(c32 x)
                   vcombine_u8(vget_high_u8(x.val[0]), vget_high_u8(x.val[1])));
 }
 
-/* Return one bit for each of 16 bytes. Each byte has all bits set or none. */
+/* Return one bit for each of 16 bytes. Each byte is 0 or 255. */
 PQ_INLINE uint32_t mask_bits(uint8x16_t is_set)
 {
     static const uint8_t each[16] = {1, 2, 4, 8, 16, 32, 64, 128,

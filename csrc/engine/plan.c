@@ -8,8 +8,8 @@
 static const int8_t nothing = 0;
 static const struct pq_dim single = {.end = 1, .group_size = 1};
 
-/* Return the stride that orders the dimensions: the stride of the output, so that stores
- * are sequential, or of the input if there is no output. */
+/* Return the stride that orders the dimensions: of the output, so that stores are
+ * sequential, or of the input in a reduction. */
 static ptrdiff_t ordering_stride(const struct pq_plan *plan, const struct pq_dim *dim)
 {
     return pq_magnitude(plan->out != NULL ? dim->out : dim->in);

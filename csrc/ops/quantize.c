@@ -56,8 +56,8 @@ static bool adds_zero_last(const struct pq_args *args)
     return args->round == PQ_HALF_EVEN && !args->zero_first;
 }
 
-/* Return true if a kernel of a pair can write 32-bit integers. Float32 values near them are
- * more than 1 apart, so no zero point may be added. */
+/* Return true if a kernel of a pair can write 32-bit integers. float32 does not represent
+ * all of them, so the kernel cannot add a zero point. */
 static bool can_use_32_bit_kernel(const struct pq_args *args, enum pq_type precision)
 {
     return precision == PQ_F32 && adds_zero_last(args) && pq_zeros_fit(args, 0, 0);

@@ -81,7 +81,7 @@ WORD_AS(PQ_NOINLINE, c32, c32_flip, (c32 x, uint32_t bits),
 WORD_OF(c32, c32_field, (c32 x, int shift, uint8_t mask), (uint8_t)(x.v[i] >> shift & mask))
 
 /* Shift codes left. No code may exceed a byte. */
-WORD_OF(c32, c32_raise, (c32 x, int shift), (uint8_t)(x.v[i] << shift))
+WORD_OF(c32, c32_shift_left, (c32 x, int shift), (uint8_t)(x.v[i] << shift))
 
 WORD_OF(c32, c32_or, (c32 x, c32 y), (uint8_t)(x.v[i] | y.v[i]))
 
@@ -181,7 +181,7 @@ PQ_NOINLINE void eight_to_bf16(uint16_t *to, const float *from)
     }
 }
 
-/* Convert 32 float32 numbers, whose NaN are canonical, to float16 or bfloat16. */
+/* Convert 32 float32 numbers to float16 or bfloat16. NaN must be canonical. */
 PQ_INLINE void narrow_to_f16(uint16_t *to, const float *from)
 {
     for (int i = 0; i < 32; i += 8) {

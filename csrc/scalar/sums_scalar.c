@@ -70,7 +70,8 @@ PQ_INLINE void store_code(char *y, size_t size, int64_t code)
 
 typedef int64_t product_fn(const struct pq_requantize_run *how, int32_t v, size_t at);
 
-/* Requantize a group. Its parameters start at place `at` and are `step` places apart. */
+/* Requantize a group. Its parameters start at place `at`, with a stride of `step` places.
+ */
 PQ_INLINE void requantize_with(product_fn *product, const struct pq_requantize_run *how,
                                const char *x, char *y, size_t n, size_t at, size_t step)
 {

@@ -78,7 +78,7 @@ PQ_INLINE c32 c32_field(c32 x, int shift, uint8_t mask)
     return _mm256_and_si256(_mm256_srli_epi16(x, shift), c32_splat(mask));
 }
 
-PQ_INLINE c32 c32_raise(c32 x, int shift)
+PQ_INLINE c32 c32_shift_left(c32 x, int shift)
 {
     return _mm256_slli_epi16(x, shift);
 }
@@ -140,7 +140,7 @@ PQ_INLINE __m256i next_level(__m256i at, __m256 bound, __m256 x)
 
 /* Find the table indices of eight numbers. One register holds all bounds of a level in the
  * first four levels. */
-PQ_INLINE __m256i find_8(const float *from, const float *bound, int levels)
+PQ_INLINE __m256i find_eight_indices(const float *from, const float *bound, int levels)
 {
     const __m256 x = _mm256_loadu_ps(from);
     const __m256 second = _mm256_broadcast_ps((const __m128 *)(bound + 2));
@@ -158,10 +158,10 @@ PQ_INLINE __m256i find_8(const float *from, const float *bound, int levels)
 PQ_INLINE c32 c32_find(const float *x, const float *bound, int levels)
 {
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    const __m256i lo =
-        _mm256_packs_epi32(find_8(x, bound, levels), find_8(x + 8, bound, levels));
-    const __m256i hi =
-        _mm256_packs_epi32(find_8(x + 16, bound, levels), find_8(x + 24, bound, levels));
+    const __m256i lo = _mm256_packs_epi32(find_eight_indices(x, bound, levels),
+                                          find_eight_indices(x + 8, bound, levels));
+    const __m256i hi = _mm256_packs_epi32(find_eight_indices(x + 16, bound, levels),
+                                          find_eight_indices(x + 24, bound, levels));
     return _mm256_permutevar8x32_epi32(_mm256_packus_epi16(lo, hi), order);
 }
 
@@ -219,7 +219,7 @@ PQ_INLINE void narrow_to_f16(uint16_t *to, const float *from)
 }
 
 /* Round to bfloat16, half to even, by an integer addition. */
-PQ_INLINE __m256i upper_half(const float *from)
+PQ_INLINE __m256i bf16_bits_of(const float *from)
 {
     const __m256i u = _mm256_castps_si256(_mm256_loadu_ps(from));
     const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
@@ -231,7 +231,7 @@ PQ_INLINE void narrow_to_bf16(uint16_t *to, const float *from)
 {
     for (int i = 0; i < 32; i += 16) {
         const __m256i both =
-            _mm256_packus_epi32(upper_half(from + i), upper_half(from + i + 8));
+            _mm256_packus_epi32(bf16_bits_of(from + i), bf16_bits_of(from + i + 8));
         _mm256_storeu_si256((__m256i *)(to + i), _mm256_permute4x64_epi64(both, 0xd8));
     }
 }
@@ -342,15 +342,15 @@ PQ_INLINE c32 c32_rounded_up(const float *x, float a, float b)
 }
 
 /* Negative numbers are negative integers; -0 and 0 are 0. */
-PQ_INLINE __m256i added_to_0(const float *x)
+PQ_INLINE __m256i normalize_zeros(const float *x)
 {
     return _mm256_castps_si256(_mm256_add_ps(_mm256_loadu_ps(x), _mm256_setzero_ps()));
 }
 
 PQ_INLINE c32 c32_signs(const float *x)
 {
-    return pack_int32(added_to_0(x), added_to_0(x + 8), added_to_0(x + 16),
-                      added_to_0(x + 24));
+    return pack_int32(normalize_zeros(x), normalize_zeros(x + 8), normalize_zeros(x + 16),
+                      normalize_zeros(x + 24));
 }
 
 PQ_INLINE uint16_t half_bits(float v)

@@ -409,8 +409,9 @@ PQ_INLINE __m512i results_of_group(float s, int32_t z, const float *offset,
 
 /* Dequantize packed codes by a table of the 16 results of each group. The table takes no
  * longer than one chunk. */
-PQ_INLINE void look_up_sums(const struct pq_run *run, const void *px, void *py, size_t n,
-                            const float *offset, enum pq_type code, enum pq_type real)
+PQ_INLINE void dequantize_by_group_tables(const struct pq_run *run, const void *px,
+                                          void *py, size_t n, const float *offset,
+                                          enum pq_type code, enum pq_type real)
 {
     enum { STEP = 16 }; /* bytes of codes: two vectors of float32, one of other results */
     const float *s = run->scale.f32;
@@ -437,7 +438,7 @@ PQ_INLINE void look_up_sums(const struct pq_run *run, const void *px, void *py, 
 PQ_INLINE void look_up_packed(const struct pq_run *run, const void *x, void *y, size_t n,
                               enum pq_type code, enum pq_type real)
 {
-    look_up_sums(run, x, y, n, NULL, code, real);
+    dequantize_by_group_tables(run, x, y, n, NULL, code, real);
 }
 
 /* Dequantize to float32 with offsets. Callers narrow these results to other types. */
@@ -445,7 +446,7 @@ PQ_INLINE void look_up_packed(const struct pq_run *run, const void *x, void *y, 
       static void add_packed_##code(const struct pq_run *run, const void *x, void *y,      \
                                     size_t n)                                              \
       {                                                                                    \
-          look_up_sums(run, x, y, n, run->offset.f32, PQ_##code, PQ_F32);                  \
+          dequantize_by_group_tables(run, x, y, n, run->offset.f32, PQ_##code, PQ_F32);    \
       }
 PACKED(I4)
 PACKED(U4)

@@ -22,7 +22,7 @@ PQ_NOINLINE void store_bf16_subnormal(void *p, const vf *x)
 #define store_bf16 avx512_store_bf16
 #define store_normal_bf16 avx512_store_normal_bf16
 #define u32_to_f32 avx512_u32_to_f32
-#define whole_u32 avx512_whole_u32
+#define saturate_to_u32 avx512_saturate_to_u32
 
 /* ---- narrow floats ---- */
 
@@ -150,7 +150,7 @@ PQ_INLINE __m256i nearest_u32(__m256 x)
     return _mm256_cvtps_epu32(_mm256_max_ps(x, _mm256_setzero_ps()));
 }
 
-LIFT1(vi, vf, whole_u32, nearest_u32)
+LIFT1(vi, vf, saturate_to_u32, nearest_u32)
 
 LIFT1(vf, vi, u32_to_f32, _mm256_cvtepu32_ps)
 
