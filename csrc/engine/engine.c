@@ -25,6 +25,7 @@ enum {
 
 /* ---- rows at once ---- */
 
+/* Return true if kernels cannot read or write the codes of the arrays directly. */
 static bool converts_codes(const struct pq_job *job)
 {
     return pq_job_unpacks(job) || job->pack.convert != NULL || job->pack.bits != 0;
@@ -122,14 +123,14 @@ static void store_tile(const struct pq_job *job, char *y, const char *result,
 /* Return true if kernels can write the rows of a tile to the output. */
 static bool can_write_rows(const struct pq_job *job, const struct pq_tile *out)
 {
-    return pq_tile_rows(out) && !pq_tile_direct(out) && out->columns >= PQ_GROUP &&
-           job->pack.bits == 0 && job->pack.convert == NULL;
+    return pq_tile_has_contiguous_rows(out) && !pq_tile_direct(out) &&
+           out->columns >= PQ_GROUP && job->pack.bits == 0 && job->pack.convert == NULL;
 }
 
 /* Return true if rows are contiguous and have gaps between them. */
 static bool has_gaps(const struct pq_tile *tile)
 {
-    return pq_tile_rows(tile) && !pq_tile_direct(tile);
+    return pq_tile_has_contiguous_rows(tile) && !pq_tile_direct(tile);
 }
 
 /* A rectangle of dimensions 0 and 1. */
@@ -417,8 +418,8 @@ static bool is_transposed(const struct pq_job *job)
     const struct pq_dim *dim = job->plan.dim;
     const struct pq_tile in = tile_in(job, some), out = tile_out(job, some);
     return dim[1].end - dim[1].begin > 1 && !converts_codes(job) && job->unpack.bits == 0 &&
-           ((pq_tile_transposed(&in) && pq_tile_rows(&out)) ||
-            (pq_tile_rows(&in) && pq_tile_transposed(&out)));
+           ((pq_tile_has_contiguous_columns(&in) && pq_tile_has_contiguous_rows(&out)) ||
+            (pq_tile_has_contiguous_rows(&in) && pq_tile_has_contiguous_columns(&out)));
 }
 
 static void prefetch_read(const char *from, ptrdiff_t stride, ptrdiff_t rows,
@@ -475,7 +476,7 @@ static void run_square(struct pq_job *job, struct pq_position at, struct area al
 {
     char square[SQUARE_BYTES / 16 * 25]; /* a quarter more of rows and of columns */
     const struct pq_tile in = tile_in(job, all), out = tile_out(job, all);
-    const bool gathers = pq_tile_transposed(&in);
+    const bool gathers = pq_tile_has_contiguous_columns(&in);
     const size_t size = gathers ? job->in_size : job->out_size;
     const ptrdiff_t step = PQ_TILE / all.columns;
     if (gathers) {
@@ -505,8 +506,8 @@ static ptrdiff_t elements_up_to_line(const char *from, size_t size, ptrdiff_t mo
     return left - n < most / 4 ? left : n;
 }
 
-/* Return the columns of a square that contains all rows, if there are few rows (such as the
- * channels of a pixel). A tile can be a quarter longer. */
+/* Return the columns of a square that contains all of a few rows (such as the channels of a
+ * pixel). A tile can be a quarter longer. */
 static ptrdiff_t columns_for_few_rows(ptrdiff_t rows, size_t size)
 {
     const ptrdiff_t columns = SQUARE_BYTES / rows / (ptrdiff_t)size, most = PQ_TILE / 4 * 3;
@@ -516,8 +517,8 @@ static ptrdiff_t columns_for_few_rows(ptrdiff_t rows, size_t size)
 /* Transpose in rectangles that are longer along the contiguous side, so that prefetched
  * lines are used. Cut rectangles at cache-line boundaries, because a line shared by two
  * rectangles would be loaded twice. Rectangles are tall if 1- or 2-byte codes are written,
- * or if the data exceeds the caches. Otherwise result rows that are a page apart would
- * exceed the nearest cache. */
+ * or if the data exceeds the caches. Otherwise tall rectangles of results whose rows are a
+ * page apart would exceed the nearest cache. */
 static void run_transposed(void *p, struct pq_position at)
 {
     struct pq_job *job = p;
@@ -549,8 +550,8 @@ static void run_transposed(void *p, struct pq_position at)
 
 /* ---- rows ---- */
 
-/* Run at most PQ_TILE contiguous elements whose codes have fewer than 8 bits or a sign to
- * extend, by copies with one byte for each code. The run has the parameters. */
+/* Run at most PQ_TILE contiguous elements with codes of fewer than 8 bits, or with a sign
+ * to extend, by copies with one byte for each code. The run has the parameters. */
 static void run_converted(const struct pq_job *job, const char *x, char *y, size_t n)
 {
     char from[PQ_TILE], to[PQ_TILE];
@@ -876,6 +877,7 @@ static void run_columns(void *p, struct pq_position at)
 
 /* ---- the choice ---- */
 
+/* Return true if the rows of both sides are contiguous. */
 static bool rows_contiguous(const struct pq_job *job)
 {
     const struct pq_dim *dim = &job->plan.dim[0];
@@ -884,6 +886,8 @@ static bool rows_contiguous(const struct pq_job *job)
            job->pack.stream == NULL;
 }
 
+/* Return the function that walks the plan. Store in `first` the number of inner dimensions
+ * that one call of the function processes. */
 static pq_row_fn *choose_walk(const struct pq_job *job, int *first)
 {
     const struct pq_dim *dim = job->plan.dim;
@@ -922,8 +926,8 @@ static pq_row_fn *choose_walk(const struct pq_job *job, int *first)
     return is_transposed(job) ? run_transposed : run_tiles;
 }
 
-/* Swap the dimensions of a transposed input whose elements are larger than the results, so
- * that the engine transposes the smaller results. */
+/* Swap the dimensions if the input is transposed and its elements are larger than the
+ * results. The engine then transposes the smaller results. */
 static void order_by_input(struct pq_job *job)
 {
     struct pq_dim *dim = job->plan.dim;

@@ -207,7 +207,7 @@ void pq_repeat_param(struct pq_job *job, ptrdiff_t from, ptrdiff_t to, ptrdiff_t
 /*
  * Load the parameters of the tile of rows [row, row + rows) and columns
  * [column, column + columns), unless the last tile had equal parameters. Return the number
- * of elements that share a pair: all (the pair is at place 0), those of a row, or 1.
+ * of elements that share a pair: all (the pair is at place 0), a row, or 1.
  */
 ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_position row_start,
                               ptrdiff_t row, ptrdiff_t rows, ptrdiff_t column,

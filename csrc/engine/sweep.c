@@ -152,7 +152,7 @@ static void gather_groups(struct pq_sweep *sweep, size_t rows, ptrdiff_t stride,
     if (sweep->extent[0] - sweep->at >= (ptrdiff_t)n) {
         const struct pq_tile tile = {(ptrdiff_t)rows,  (ptrdiff_t)n, stride,
                                      sweep->stride[0], sweep->size,  sweep->swapped};
-        if (pq_tile_transposed(&tile)) {
+        if (pq_tile_has_contiguous_columns(&tile)) {
             gather_transposed(sweep->kernels, to, first, &tile);
         } else {
             pq_gather(sweep->kernels, to, first, &tile);

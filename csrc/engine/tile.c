@@ -115,11 +115,11 @@ void pq_gather(const struct pq_kernels *kernels, char *to, const char *from,
 {
     const ptrdiff_t size = (ptrdiff_t)tile->size, row = tile->columns * size;
     copy_row_fn *const copy_row = row_copy_of(tile);
-    if (pq_tile_rows(tile)) {
+    if (pq_tile_has_contiguous_rows(tile)) {
         for (ptrdiff_t r = 0; r < tile->rows; r++) {
             memcpy(to + r * row, from + r * tile->row_stride, (size_t)row);
         }
-    } else if (pq_tile_transposed(tile)) {
+    } else if (pq_tile_has_contiguous_columns(tile)) {
         const ptrdiff_t done =
             copy_pixels(kernels->split_pixels, from, tile->column_stride, to, row, tile);
         kernels->transpose[index_of_size(tile->size)](
@@ -138,11 +138,11 @@ void pq_scatter(const struct pq_kernels *kernels, char *to, const char *from,
                 const struct pq_tile *tile)
 {
     const ptrdiff_t size = (ptrdiff_t)tile->size, row = tile->columns * size;
-    if (pq_tile_rows(tile)) {
+    if (pq_tile_has_contiguous_rows(tile)) {
         for (ptrdiff_t r = 0; r < tile->rows; r++) {
             memcpy(to + r * tile->row_stride, from + r * row, (size_t)row);
         }
-    } else if (pq_tile_transposed(tile)) {
+    } else if (pq_tile_has_contiguous_columns(tile)) {
         const ptrdiff_t done =
             copy_pixels(kernels->join_pixels, from, row, to, tile->column_stride, tile);
         kernels->transpose[index_of_size(tile->size)](

@@ -29,13 +29,13 @@ PQ_INLINE void pq_copy_element(char *to, const char *from, size_t size, bool swa
 }
 
 /* Return true if each row of the strided side is contiguous. */
-static inline bool pq_tile_rows(const struct pq_tile *tile)
+static inline bool pq_tile_has_contiguous_rows(const struct pq_tile *tile)
 {
     return !tile->swapped && tile->column_stride == (ptrdiff_t)tile->size;
 }
 
 /* Return true if each column of the strided side is contiguous. */
-static inline bool pq_tile_transposed(const struct pq_tile *tile)
+static inline bool pq_tile_has_contiguous_columns(const struct pq_tile *tile)
 {
     return !tile->swapped && tile->rows > 1 && tile->row_stride == (ptrdiff_t)tile->size;
 }

@@ -361,7 +361,8 @@ static void count_plane(void *p, struct pq_position at)
             columns.step = (size_t)(dim->scale / step); /* may be negative */
             set_column_offsets(counting, &columns);
             columns.ahead = 0;
-            if (direct || (pq_tile_rows(&tile) && columns.width == columns.n)) {
+            if (direct ||
+                (pq_tile_has_contiguous_rows(&tile) && columns.width == columns.n)) {
                 const uintptr_t row = (uintptr_t)tile.row_stride; /* modulo all addresses */
                 columns.ahead_step = direct ? columns.width * counting->input.size : row;
                 columns.ahead =
