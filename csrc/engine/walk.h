@@ -14,7 +14,7 @@ struct pq_position {
     uint64_t place;
 };
 
-/* The cursor moved to index `i` of `dim`. */
+/* Return the position at index `i` of `dim`. */
 static inline struct pq_position pq_position_at(struct pq_position at,
                                                 const struct pq_dim *dim, ptrdiff_t i)
 {

@@ -62,7 +62,8 @@ static double overflow_limit(enum pq_type real)
     }
 }
 
-/* Codes of both signs have zero point 0, and data reaches the nearer end. */
+/* Set the range of codes, and the steps and the zero point of symmetric parameters. The
+ * zero point is 0 for codes of both signs, and the middle code otherwise. */
 static void set_range(struct target *to, const struct pq_choice *choice)
 {
     struct pq_range range = pq_range_of(choice->code);
@@ -264,8 +265,8 @@ static struct pq_pair choose_pair(const struct target *to, double lo, double hi)
     return (struct pq_pair){scale, zero_of(to, scale, lo)};
 }
 
-/* ONNX DynamicQuantizeLinear, in float32. The zero point is 0 for infinite ranges and NaN.
- */
+/* Choose by ONNX DynamicQuantizeLinear, in float32. The zero point is 0 for NaN and for
+ * infinite ranges. */
 static struct pq_pair choose_dynamic(const struct target *to, double least, double most)
 {
     const float lo = least < 0 ? (float)least : 0, hi = most > 0 ? (float)most : 0;
@@ -306,8 +307,9 @@ static double largest_of(const struct target *to)
     return to->end / 4 < 0x1p120 ? to->end / 4 : 0x1p120;
 }
 
-/* Zero point 0. Rounding changes a scale by 2^-24, and half a step is 2^-17 of the largest
- * code. */
+/* Compute the symmetric scales of many groups. Return false if a magnitude is too small or
+ * too large for the formula. Rounding changes a scale by 2^-24, and half a step is 2^-17 of
+ * the largest code. */
 static bool guess_symmetric(const struct target *to, size_t n, const void *lowest,
                             const void *highest, struct chosen *chosen)
 {

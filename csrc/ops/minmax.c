@@ -77,7 +77,7 @@ enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args 
 
 /* ---- elements that are NaN or infinite ---- */
 
-/* Count them, and find the position of the first in C order. */
+/* Count the elements that are NaN or infinite, and find the position of the first. */
 static void count_nonfinite(const struct pq_args *args, size_t *count, size_t *first)
 {
     ptrdiff_t index[PQ_MAX_NDIM] = {0};

@@ -272,7 +272,7 @@ PQ_INLINE float nearest_float(float q)
     return q + 0x1.8p23f - 0x1.8p23f;
 }
 
-/* Numbers from 2^52 on are integers. */
+/* Round half to even. Numbers from 2^52 on are integers. */
 PQ_INLINE double nearest_double(double q)
 {
     const double magic = q < 0 ? -0x1p52 : 0x1p52, n = q + magic - magic;

@@ -341,7 +341,7 @@ PQ_INLINE c32 c32_rounded_up(const float *x, float a, float b)
                       rounded_up(x + 16, splat_b), rounded_up(x + 24, splat_b));
 }
 
-/* Negative numbers are negative integers; -0 and 0 are 0. */
+/* Return bits whose sign, as an integer, is the sign of the number. -0 becomes 0. */
 PQ_INLINE __m256i normalize_zeros(const float *x)
 {
     return _mm256_castps_si256(_mm256_add_ps(_mm256_loadu_ps(x), _mm256_setzero_ps()));
@@ -372,7 +372,7 @@ PQ_INLINE void c32_put_nibbles(uint8_t *p, c32 x)
     _mm_storeu_si128((__m128i *)p, _mm_or_si128(_mm256_castsi256_si128(x), hi));
 }
 
-/* Four codes that follow each other as two of 4 bits, and these as a byte of 32 bits. */
+/* Join two adjacent codes to 4 bits, and two of these to a byte. */
 PQ_INLINE uint64_t c32_joined_pairs(c32 x)
 {
     const __m256i two = _mm256_maddubs_epi16(x, _mm256_set1_epi16(0x0401));
