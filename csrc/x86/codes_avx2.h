@@ -341,7 +341,7 @@ PQ_INLINE c32 c32_rounded_up(const float *x, float a, float b)
                       rounded_up(x + 16, splat_b), rounded_up(x + 24, splat_b));
 }
 
-/* Return bits whose sign, as an integer, is the sign of the number. -0 becomes 0. */
+/* Return the bits of numbers as int32, which keep the signs. -0 becomes 0. */
 PQ_INLINE __m256i normalize_zeros(const float *x)
 {
     return _mm256_castps_si256(_mm256_add_ps(_mm256_loadu_ps(x), _mm256_setzero_ps()));
