@@ -270,19 +270,17 @@ def test_what_the_semantics_cite_exists():
 
 def test_names_in_the_internals_exist():
     """Each file, and each identifier with an underscore, exists in the tree."""
-    page = DOCS / "internals.md"
     tops = ("csrc", "pyquant", "tests", "benchmarks", ".ci", ".github")
     paths = [path for top in tops for path in (ROOT / top).rglob("*")]
     paths = [path for path in (*paths, *ROOT.iterdir()) if path.is_file()]
-    code = [
-        p for p in paths if re.fullmatch(r"(\.([ch]|inc|py|p[yx][xid]|yml))?", p.suffix)
-    ]
-    code = [path for path in code if path.name != "_core.c"]
-    words = {word for path in code for word in re.findall(r"\w+", path.read_text("utf-8"))}
-    words.update(path.stem for path in paths)
+    kinds = re.compile(r"(\.([ch]|inc|py|p[yx][xid]|yml))?")
+    code = [p for p in paths if kinds.fullmatch(p.suffix) and p.name != "_core.c"]
+    text = "\n".join(path.read_text("utf-8", "ignore") for path in code)
+    words = {*re.findall(r"\w+", text), *(path.stem for path in paths)}
     files = [f"/{path.relative_to(ROOT).as_posix()}" for path in paths]
+    page = (DOCS / "internals.md").read_text("utf-8")
     missing = []
-    for place in re.findall(r"`[^`]+`|^    .*$", page.read_text("utf-8"), re.M):
+    for place in re.findall(r"`[^`]+`|^    .*$", page, re.M):
         names = re.findall(r"(?<![\w<>./])[\w/.]+\.(?:inc|p[yx]\w?|[ch])\b", place)
         missing += [one for one in names if not any(f.endswith(f"/{one}") for f in files)]
         names = re.findall(r"(?<![\w<>.-])\w+_\w+(?![\w<>])", place)
