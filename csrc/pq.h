@@ -579,8 +579,9 @@ int pq_histogram_take(struct pq_counts *counts, uint64_t *to);
 /* Additional arguments of pq_search_params(). */
 struct pq_search {
     size_t size; /* sizeof(struct pq_search) */
-    /* `data` null: all weights are 1. Else one real number for each element of `in`, finite
-     * and not negative, which is not checked: the factor of its squared error. */
+    /* `data` null: all weights are 1. Else one real number for each element of `in`: the
+     * factor of its squared error. Weights must be finite and at least 0, or any candidate
+     * may be chosen; pq_minmax() can check them, as for pq_block_encode(). */
     struct pq_array weights;
     /* `count` factors in (0, 1]; null: 1 - j / 100 for j from 0 to 19. */
     const double *candidates;

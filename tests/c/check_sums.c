@@ -374,6 +374,14 @@ static void check_refusals(void)
     search.count = 0;
     EXPECT(PQ_ERR_OPTION, pq_search_params(scalar, &args, &choice, &search, 0, 1));
     search.count = 1;
+    for (int i = 0; i < 4; i++) {
+        const float weights[] = {1, i % 2 ? -3 : 1, i / 2 ? (float)NAN : 1, -HUGE_VALF};
+        memcpy(y, weights, sizeof y);
+        search.weights = (struct pq_array){y, &stride, PQ_F32, 0, NULL};
+        scale = 0;
+        EXPECT(pq_search_params(scalar, &args, &choice, &search, 0, 1), PQ_OK);
+        CHECK(scale > 0 && scale < HUGE_VALF, "a scale in spite of invalid weights");
+    }
     search.weights = (struct pq_array){y, &stride, PQ_I32, 0, NULL};
     EXPECT(PQ_ERR_TYPE, pq_search_params(scalar, &args, &choice, &search, 0, 1));
     search.weights.data = NULL;
