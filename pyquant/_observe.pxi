@@ -262,12 +262,15 @@ cdef int _more_rows(pq_channel_counts *to) noexcept nogil:
     cdef int room
     more = max(<size_t>1, min(more, _FIRST_BYTES // max(row, <size_t>1)))
     room = min(<int>PQ_PAGES, max(to.wanted, to.room + <int>more))
-    cdef uint16_t *table = <uint16_t *>PyMem_RawCalloc(room, row)
+    cdef uint16_t *table
+    if to.table == NULL:
+        table = <uint16_t *>PyMem_RawCalloc(room, row)
+    else:  # the system moves large memory without a copy
+        table = <uint16_t *>PyMem_RawRealloc(to.table, room * row)
+        if table != NULL:
+            memset(<char *>table + to.room * row, 0, (room - to.room) * row)
     if table == NULL:
         return _NO_MEMORY
-    if to.table != NULL:
-        memcpy(table, to.table, to.rows * row)
-        PyMem_RawFree(to.table)
     to.table = table
     to.room = room
     return PQ_OK

@@ -1,5 +1,6 @@
-"""A call allocates its result and next to nothing else, whatever lies before it."""
+"""A call allocates its result and little else, for every layout of its arguments."""
 
+import sys
 import tracemalloc
 
 import numpy as np
@@ -15,7 +16,7 @@ SMALL = 1 << 20
 
 
 def peak(call):
-    """Bytes of the result, and the most that was allocated at once while making it."""
+    """Return the bytes of the result and the largest number of allocated bytes."""
     call()
     tracemalloc.start()
     try:
@@ -158,7 +159,7 @@ LAYOUTS = {
     "transposed": lambda dtype="f4": SPREAD.astype(dtype).T,
     "big-endian": lambda dtype="f4": SPREAD.astype(f">{dtype}"),
 }
-# What a call is told of an array, and its result, where there is one.
+# Calls with an array, by name.
 CALLS = {
     "dynamic_quantize": lambda x: pq.dynamic_quantize(x)[0],
     "dynamic_quantize of rows": lambda x: pq.dynamic_quantize(x, axis=0)[0],
@@ -269,3 +270,19 @@ def test_join():
     parts = pq.block_format("Q4_0").split(ones("u1", (ROWS, 18 * 32)))
     size, most = peak(lambda: pq.block_format("Q4_0").join(**parts))
     assert most < size + SMALL
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts pages as Linux does")
+def test_growing_counters_are_not_copied():
+    """Pages that a call touches for the first time: the counters and the result."""
+    resource = pytest.importorskip("resource")
+    keys = np.arange(1 << 16, dtype="u2").view("f2")
+    x = np.resize(keys[np.isfinite(keys)], (512, 256))
+    bytes_of_counters = 2 * 31 * 8 * 128 * 256 * 2  # exponents, and their parts, of f2
+
+    def touched():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt * resource.getpagesize()
+
+    before = touched()
+    pq.Observer(axis=1, histogram=True).update(x)
+    assert touched() - before < 3 * bytes_of_counters
