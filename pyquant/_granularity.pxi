@@ -53,7 +53,15 @@ def integers(value, name, /):
     return None if value is None else _integer(value, name)
 
 
-cdef tuple _axes(object axis, int ndim):
+cdef str _dimensions(Call *call, str of):
+    """Describe a number of dimensions that a QParams does not fit, for messages."""
+    cdef int ndim = call.args.ndim
+    cdef str name = call.whose.decode()
+    have = f"{name} has {ndim} dimension{'' if ndim == 1 else 's'}"
+    return f"{have}; these parameters are for {of}"
+
+
+cdef tuple _axes(object axis, int ndim, Call *call=NULL):
     """Return the axes as ascending nonnegative integers."""
     cdef list axes
     if PyLong_CheckExact(axis) and 0 <= axis < ndim:
@@ -61,6 +69,9 @@ cdef tuple _axes(object axis, int ndim):
     axes = []
     for at in _one_or_more(axis):
         if not -ndim <= at < ndim:
+            if call != NULL and call.whose != NULL:
+                few = _dimensions(call, f"axis {_shown(at)}")
+                raise _np.exceptions.AxisError(few)
             raise _axis_error(at, ndim)
         axes.append(at + ndim if at < 0 else at)
     if len(set(axes)) != len(axes):
@@ -110,11 +121,13 @@ cdef tuple _granularity(Call *call, object axis, object block_size):
     for d in range(ndim):
         call.block[d] = 1
     if block_size is None:
-        return () if axis is None else _axes(axis, ndim)
+        return () if axis is None else _axes(axis, ndim, call)
     cdef tuple blocks = _blocks(block_size)
     _check_blocked_axis(axis, block_size)
     if isinstance(block_size, tuple):
         if len(blocks) != ndim:
+            if call.whose != NULL:
+                raise ValueError(_dimensions(call, f"{len(blocks)} dimensions"))
             raise ValueError(
                 f"block_size: expected {ndim} integers, one per dimension, "
                 f"got {_shown(block_size)}"
@@ -122,7 +135,7 @@ cdef tuple _granularity(Call *call, object axis, object block_size):
         for d in range(ndim):
             call.block[d] = _within(blocks[d], call.args.shape[d])
     else:
-        d = _axes(axis, ndim)[0]
+        d = _axes(axis, ndim, call)[0]
         call.block[d] = _within(blocks[0], call.args.shape[d])
     return _DIMENSIONS[:ndim]
 
@@ -189,9 +202,13 @@ cdef int _place(Call *call, str name, Array *a, tuple selecting, bint blocks,
     else:
         expected = _parameter_shape(call, selecting)
         if call.whose != NULL:
+            if blocks and a.ndim != call.args.ndim:
+                raise ValueError(_dimensions(call, f"{a.ndim} dimensions"))
+            few = _dimensions(call, f"axis {selecting[0]}") if call.args.ndim == 1 else ""
             raise ValueError(
                 f"{call.whose.decode()}: expected a shape that needs scales of shape "
                 f"{_shape(a)} along axes {selecting}, got shape {_shape(&call.x)}"
+                f"{'; ' if few else ''}{few}"
             )
         end = _fitting(call, name, a) if name == "scale" else ""
         raise ValueError(f"{name}: expected shape {expected}, got {_shape(a)}{end}")

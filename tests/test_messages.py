@@ -134,7 +134,25 @@ REMEDIES = {
     ),
     "fewer dimensions": (
         lambda: P.quantize(np.ones(3, np.float32)),
-        "needs scales of shape (2,) along axes (0,), got shape (3,)",
+        "needs scales of shape (2,) along axes (0,), got shape (3,); "
+        "x has 1 dimension; these parameters are for axis 0",
+    ),
+    **{
+        f"fewer dimensions of {name}": (
+            lambda how=how: pq.choose_qparams(W, **how).quantize(W[0]),
+            f"x has 1 dimension; these parameters are for {of}",
+        )
+        for name, how, of in (
+            ("rows", {"axis": 0}, "axis 0"),
+            ("columns", {"axis": 1}, "axis 1"),
+            ("groups", {"axis": 1, "block_size": 2}, "axis 1"),
+            ("groups along the first axis", {"axis": 0, "block_size": 2}, "2 dimensions"),
+            ("blocks", {"block_size": (2, 2)}, "2 dimensions"),
+        )
+    },
+    "fewer dimensions of codes": (
+        lambda: pq.choose_qparams(W, axis=1).dequantize(np.int8([1])),
+        "q has 1 dimension; these parameters are for axis 1",
     ),
     "grid of scales": (
         lambda: pq.quantize(np.ones((4, 6)), np.ones((2, 3))),
