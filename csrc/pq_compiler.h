@@ -77,6 +77,15 @@
 #  define PQ_IN_ORDER() __asm__ volatile("" ::: "memory")
 #endif
 
+/* The size of a buffer, or the size of data from which a call uses another path. The C
+ * tests define PQ_SMALL_BUFFERS in one build, so that small calls need many buffers and use
+ * all paths. */
+#if defined(PQ_SMALL_BUFFERS)
+#  define PQ_SIZE(usual, small) (small)
+#else
+#  define PQ_SIZE(usual, small) (usual)
+#endif
+
 /* Compile the functions between BEGIN and END for the instruction set `isa`. With this
  * macro, all files have equal compiler flags. MSVC accepts all intrinsics everywhere. */
 #define PQ_PRAGMA(text) _Pragma(#text)

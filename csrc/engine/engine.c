@@ -16,11 +16,12 @@ enum {
     MAX_FEW_ROWS = 8,            /* a square contains all rows up to this number */
     MIN_SHARED_ROWS = 8,         /* fewer rows do not gain from shared parameters */
     STAGED_BYTES = 16 * PQ_TILE, /* buffer of codes of rows that share parameters */
-    TRANSPOSED_ROWS = 16,  /* columns of a tile with a transposed side: PQ_TILE / 16 */
-    CACHE_BYTES = 1 << 20, /* larger data exceeds the near caches */
+    TRANSPOSED_ROWS = 16, /* columns of a tile with a transposed side: PQ_TILE / 16 */
+    CACHE_BYTES = PQ_SIZE(1 << 20, 1 << 12), /* larger data exceeds the near caches */
     /* Below these sizes prefetch hints cost more than they save. */
-    PREFETCH_RUN_BYTES = 1 << 23,
-    PREFETCH_GROUP_BYTES = 1 << 25 /* for groups, which need more time for each byte */
+    PREFETCH_RUN_BYTES = PQ_SIZE(1 << 23, 1 << 12),
+    /* Groups need more time for each byte. */
+    PREFETCH_GROUP_BYTES = PQ_SIZE(1 << 25, 1 << 12)
 };
 
 /* ---- rows at once ---- */

@@ -15,9 +15,9 @@
 #include "types.h"
 
 enum {
-    PQ_TILE = 1024,   /* elements of a tile, so that all buffers fit in L1 */
-    PQ_BROADCAST = 8, /* copies of a parameter in one step */
-    PQ_GROUP = 32     /* shorter groups get one parameter for each element */
+    PQ_TILE = PQ_SIZE(1024, 384), /* elements of a tile, so that all buffers fit in L1 */
+    PQ_BROADCAST = 8,             /* copies of a parameter in one step */
+    PQ_GROUP = 32                 /* shorter groups get one parameter for each element */
 };
 
 /* The kernels of an operation and the types of their parameters. */

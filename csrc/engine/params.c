@@ -9,7 +9,7 @@
 #include "types.h"
 
 /* Loaders first copy elements with gaps, or in the other byte order, to a buffer. */
-enum { BUFFER_ELEMENTS = 256 };
+enum { BUFFER_ELEMENTS = PQ_SIZE(256, 32) };
 
 #define COPY(size)                                                                         \
     for (size_t i = 0; i < n; i++) {                                                       \

@@ -11,9 +11,9 @@
 #include "math/scalar_math.h"
 
 enum {
-    TILE_ELEMENTS = 1024,    /* elements gathered at a time */
-    BOX_CELLS = 512,         /* parameters of a box */
-    SHORT_ROW_ELEMENTS = 256 /* shorter rows are joined */
+    TILE_ELEMENTS = PQ_SIZE(1024, 64),    /* elements gathered at a time */
+    BOX_CELLS = PQ_SIZE(512, 32),         /* parameters of a box */
+    SHORT_ROW_ELEMENTS = PQ_SIZE(256, 16) /* shorter rows are joined */
 };
 
 /* Extrema: [0] the lowest, [1] the highest; float64 if the data is. */

@@ -9,9 +9,10 @@
 #include <stdbool.h>
 
 #include "pq.h"
+#include "pq_compiler.h"
 
 /* The usual size of a slab, in bytes of input: the outer caches hold it. */
-enum { PQ_SLAB_BYTES = 1 << 17 };
+enum { PQ_SLAB_BYTES = PQ_SIZE(1 << 17, 1 << 11) };
 
 /* Process one slab. `first` is the index of its first element in the complete arrays. */
 typedef enum pq_status pq_slab_fn(void *what, const struct pq_args *slab,

@@ -7,7 +7,7 @@
 #include "engine/bits.h"
 
 /* Codes that are taken at a time where there is something between. */
-enum { SOME = 1024 };
+enum { SOME = PQ_SIZE(1024, 128) };
 
 /* The word of a code's low bits, how many bits of it are below them, how many they are, and
  * where those are, if any, that it has no room for. */

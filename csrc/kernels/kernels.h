@@ -321,7 +321,7 @@ typedef void pq_decode_fn(const uint8_t *x, void *y, size_t blocks);
 
 /* Convert `n` aligned results of a decoder to another type. n is a multiple of 32. */
 typedef void pq_narrow_fn(const float *x, void *y, size_t n);
-enum { PQ_LONG_CALL = 1 << 16 };
+enum { PQ_LONG_CALL = PQ_SIZE(1 << 16, 1 << 10) };
 
 /* Encode finite, aligned float32 values to `blocks` GGUF blocks. Write every byte. */
 typedef void pq_encode_fn(const float *x, uint8_t *y, size_t blocks);

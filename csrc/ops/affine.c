@@ -176,7 +176,7 @@ static struct pq_args call_at(const struct pq_args *args, const ptrdiff_t *index
     return part;
 }
 
-enum { CHECKED_ELEMENTS = 1024 };
+enum { CHECKED_ELEMENTS = PQ_SIZE(1024, 64) };
 
 /* Return true if one of `n` elements along the last dimension is out of range. The elements
  * belong to one block or fill complete blocks. */

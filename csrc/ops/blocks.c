@@ -27,9 +27,9 @@ static int format_index(int id)
 }
 
 enum {
-    F32_INFINITY = 0x7f800000, /* the bits of infinity */
-    TILE_ELEMENTS = 1024,      /* elements of a tile, which are in L1 for its next step */
-    MEAN_ROWS = 4              /* rows with simultaneously computed means */
+    F32_INFINITY = 0x7f800000,          /* the bits of infinity */
+    TILE_ELEMENTS = PQ_SIZE(1024, 256), /* a tile stays in L1 for its next step */
+    MEAN_ROWS = 4                       /* rows with simultaneously computed means */
 };
 
 /* Room for the blocks of a tile in any format. */

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "pq.h"
+#include "pq_compiler.h"
 
 /*
  * Counts and extrema of each channel, and a table of counters. A page has one row of the
@@ -31,7 +32,7 @@ struct pq_channel_counts {
     size_t done;                 /* number of counted tiles, which the next call skips */
 };
 
-enum { PQ_CHANNEL_TILE = 2048 };
+enum { PQ_CHANNEL_TILE = PQ_SIZE(2048, 512) };
 
 /*
  * Count the real array `in`. The strides of `lowest`, in bytes of an array of uint64,

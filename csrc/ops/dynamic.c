@@ -10,8 +10,9 @@
 #include "math/scalar_math.h"
 
 enum {
-    TILE_BYTES = 1 << 16, /* input of some contiguous groups, which a near cache holds */
-    TILE_GROUPS = 512     /* most groups of a tile; their extrema are on the stack */
+    TILE_BYTES =
+        PQ_SIZE(1 << 16, 1 << 10), /* input of contiguous groups, in a near cache */
+    TILE_GROUPS = PQ_SIZE(512, 16) /* most groups of a tile: their extrema use the stack */
 };
 
 /* ---- slabs ---- */

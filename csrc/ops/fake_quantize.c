@@ -6,10 +6,10 @@
 #include "ops/fused.h"
 
 enum {
-    TILE_BYTES = 1 << 14,      /* buffer for the codes of a tile */
-    TILE_ELEMENTS = 1 << 13,   /* most elements of a tile */
-    FLOAT_TILE_ELEMENTS = 512, /* of narrow floats with float64 parameters */
-    COUNTED_ELEMENTS = 64      /* parts of a tile to count in after a count of the tile */
+    TILE_BYTES = PQ_SIZE(1 << 14, 1 << 10),   /* buffer for the codes of a tile */
+    TILE_ELEMENTS = PQ_SIZE(1 << 13, 1 << 8), /* most elements of a tile */
+    FLOAT_TILE_ELEMENTS = PQ_SIZE(512, 64),   /* of narrow floats with float64 parameters */
+    COUNTED_ELEMENTS = 64 /* parts of a tile to count in after a count of the tile */
 };
 
 /* ---- tiles ---- */

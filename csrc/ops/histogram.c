@@ -17,10 +17,11 @@ enum {
     TABLES = 4,
     /* Counters of a table. CPUs confuse addresses at distances of 4 KiB. */
     TABLE_COUNTERS = PQ_COUNTERS / TABLES,
-    TILE_ELEMENTS = 1024,
-    PREFETCH_BYTES = 4096,        /* distance of the prefetched bytes */
-    MARK_EACH_ELEMENTS = 1 << 14, /* a call of fewer elements marks the page of each */
-    ROW_ELEMENTS = 256 /* a shorter row is gathered together with its neighbours */
+    TILE_ELEMENTS = PQ_SIZE(1024, 64),
+    PREFETCH_BYTES = 4096, /* distance of the prefetched bytes */
+    /* A call of fewer elements marks the page of each element. */
+    MARK_EACH_ELEMENTS = PQ_SIZE(1 << 14, 1 << 8),
+    ROW_ELEMENTS = PQ_SIZE(256, 16) /* a shorter row is gathered with its neighbours */
 };
 
 /* The state of a call. */

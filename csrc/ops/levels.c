@@ -9,7 +9,7 @@
 #include "math/fpenv.h"
 
 enum {
-    TILE = 512,
+    TILE = PQ_SIZE(512, 64),
     BEYOND = 64, /* elements after a tile that kernels may read */
     NARROW = 32  /* kernels of `struct pq_gguf_kernels` write multiples of 32 elements */
 };

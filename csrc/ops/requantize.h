@@ -68,7 +68,7 @@ int64_t pq_float_product(int64_t v, float r, int64_t lowest, int64_t highest);
 /* ---- parameters of channels or elements (ops/requantize_params.c) ---- */
 
 enum {
-    PQ_PARAMS = 512,      /* places of parameters, and elements of a tile */
+    PQ_PARAMS = PQ_SIZE(512, 64), /* places of parameters, and elements of a tile */
     PQ_PARAMS_BEYOND = 32 /* places that kernels may read after them: the largest chunk */
 };
 

@@ -7,15 +7,15 @@
 #include "ops/requantize.h"
 
 enum {
-    PIECE = 16384, /* elements of a run that a kernel does or leaves, where it may */
-    SHORT = 32,    /* groups of fewer elements have parameters for each element */
-    FEWER = 64     /* columns of a tile where one side is transposed */
+    PIECE = PQ_SIZE(16384, 256), /* elements of a run that a kernel accepts or rejects */
+    SHORT = 32, /* groups of fewer elements have parameters for each element */
+    FEWER = 64  /* columns of a tile where one side is transposed */
 };
 
 /* ---- runs ---- */
 
-/* Where the parameters of elements that follow each other are: from a place on, one for
- * every group of so many, or for each element of a group, and for the next one again. */
+/* The parameters of successive elements start at `place`. Each group of `group` elements
+ * has one place. With `each`, the elements of every group have successive places. */
 struct spread {
     size_t place, group;
     int each;
@@ -84,7 +84,7 @@ PQ_NOINLINE void run_each(const struct pq_requantize_job *job, const char *x, ch
     }
 }
 
-/* As int32; false where that cannot hold all. */
+/* Convert elements to int32. Return false if int32 cannot hold all of them. */
 #define WIDEN(type)                                                                        \
     {                                                                                      \
         int64_t beyond = 0;                                                                \
@@ -164,8 +164,8 @@ PQ_NOINLINE void run_row(const struct pq_requantize_job *job, const char *x, cha
     }
 }
 
-/* Some of dimensions 0 and 1, at most PQ_PARAMS elements unless both sides are contiguous.
- */
+/* An area of dimensions 0 and 1. It has at most PQ_PARAMS elements, unless both sides are
+ * contiguous. */
 struct area {
     ptrdiff_t row, rows, column, columns;
 };

@@ -13,7 +13,7 @@ struct limits {
     double scale, offset, low, high;
 };
 
-enum { TILE_COLUMNS = 64 };
+enum { TILE_COLUMNS = PQ_SIZE(64, 8) };
 
 /* Limits of each element of a row. */
 struct columns {

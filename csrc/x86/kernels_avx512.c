@@ -160,7 +160,7 @@ PQ_INLINE void prefetch_wide_chunk(const char *x, size_t in, const char *y, size
 
 /* After a NaN, the 256-bit kernel processes this number of elements, because NaN elements
  * often come in clusters. */
-enum { AFTER_NAN_ELEMENTS = 4096 };
+enum { AFTER_NAN_ELEMENTS = PQ_SIZE(4096, 256) };
 
 /* Quantize a wide chunk. Return 0 if the caller must repeat it with the 256-bit kernel. */
 PQ_INLINE int map_wide(const char *x, char *y, const struct wide *f, struct instance k)
@@ -230,7 +230,7 @@ PQ_INLINE void map_long_groups(pq_kernel_fn *usual, const struct pq_run *run,
 /* ---- elements out of range ---- */
 
 /* Elements of a tile, the unit of one check for elements out of range. */
-enum { CHECKED_TILE_ELEMENTS = 4096 };
+enum { CHECKED_TILE_ELEMENTS = PQ_SIZE(4096, 256) };
 
 /* Quantize a wide chunk with unsigned codes relative to the lowest code, as in direct.inc.
  * Return the largest relative code so far. NaN and elements out of range make it exceed the
