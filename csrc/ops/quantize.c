@@ -14,6 +14,7 @@
  * except for TRUNC with a zero point of the other sign. The smallest narrow float code
  * begins at half of 2^-17, which requires |s| >= 2^-107. The sign of a zero is part of the
  * code, so narrow floats require that no zero point is added.
+ * tests/c/proofs/formats.c tries every subnormal x.
  */
 static uint32_t least_scale(const struct pq_args *args)
 {

@@ -194,7 +194,7 @@ static void draw_valid(enum op op)
     memset(&call.args, 0, sizeof call.args);
     call.in.has_words = call.out.has_words = 0;
     call.args.size = sizeof call.args;
-    draw_shape(&call, some_size());
+    draw_shape(&call, op != MINMAX || random_chance(80) ? some_size() : usual_size());
     draw_granularity(&call);
     call.out.array = call.zero.array = (struct pq_array){.type = PQ_I8};
     if (op <= DEQUANTIZE) {
@@ -708,6 +708,96 @@ static void check_result(enum op op)
 
 /* ---- the others ---- */
 
+/* The expected extrema of each cell, and the number of elements that are not finite. */
+static struct {
+    double lo[ARENA / 8], hi[ARENA / 8];
+    size_t nonfinite, first;
+} truth;
+
+/* Return the cell of an element, or of a group with `block` NULL. */
+static size_t cell_of(const struct pq_array *array, const ptrdiff_t *index,
+                      const ptrdiff_t *block)
+{
+    return (size_t)(element_at(array, call.args.ndim, index, block) - call.scale.lowest) /
+           8;
+}
+
+/* Merge the extrema of the elements into the cells. NaN makes a cell NaN. */
+static void find_due_extrema(void)
+{
+    ptrdiff_t index[PQ_MAX_NDIM] = {0};
+    size_t position = 0;
+    truth.nonfinite = truth.first = 0;
+    for (size_t c = 0; c < call.scale.bytes / 8; c++) {
+        truth.lo[c] = get_real(call.scale.lowest, PQ_F64, c);
+        truth.hi[c] = get_real(call.zero.lowest, PQ_F64, c);
+    }
+    for (int more = call.n > 0; more; more = step(call.args.ndim, call.shape, index)) {
+        const struct pq_array *const in = &call.in.array;
+        const double v = real_at(in, element_at(in, call.args.ndim, index, NULL));
+        const size_t c = cell_of(&call.args.lowest, index, call.args.block);
+        truth.first = !isfinite(v) && truth.nonfinite++ == 0 ? position : truth.first;
+        truth.lo[c] = v < truth.lo[c] || v != v ? v : truth.lo[c];
+        truth.hi[c] = v > truth.hi[c] || v != v ? v : truth.hi[c];
+        position++;
+    }
+}
+
+/* Compare extrema with the expected ones. The sign of a zero is not specified. */
+static void expect_due_extrema(const struct pq_kernels *k)
+{
+    for (size_t c = 0; c < call.scale.bytes / 8; c++) {
+        const double lo = get_real(call.scale.lowest, PQ_F64, c);
+        const double hi = get_real(call.zero.lowest, PQ_F64, c);
+        CHECK(lo == truth.lo[c] && hi == truth.hi[c],
+              "%s: cell %zu: %a .. %a, not %a .. %a", k->name, c, lo, hi, truth.lo[c],
+              truth.hi[c]);
+    }
+}
+
+/* Check the largest magnitudes, in float32 cells at the strides of the extrema. */
+static void check_magnitudes(const struct pq_kernels *k)
+{
+    struct pq_args args = *use.args;
+    int finite = -1;
+    args.lowest.type = PQ_F32;
+    args.highest = args.lowest;
+    for (size_t c = 0; c < call.scale.bytes / 8; c++) {
+        put_bits(call.scale.lowest + 8 * c, PQ_F32, 0, 0);
+    }
+    const enum pq_status status = pq_minmax(k, &args, &finite);
+    CHECK(status == PQ_OK && finite == (truth.nonfinite == 0), "%s: magnitudes: status %d",
+          k->name, (int)status);
+    for (size_t c = 0; c < call.scale.bytes / 8 && truth.nonfinite == 0; c++) {
+        const double most = fmax(0, fmax(-truth.lo[c], truth.hi[c]));
+        const double got = get_real(call.scale.lowest + 8 * c, PQ_F32, 0);
+        CHECK(got == (double)(float)most, "%s: cell %zu: %a, not %a", k->name, c, got,
+              most);
+    }
+}
+
+/* Check parameters: pq_choose() must choose them for the extrema of each group. */
+static void expect_due_params(const struct pq_args *args, const struct pq_choice *choice)
+{
+    struct pq_choice alone = *choice;
+    ptrdiff_t index[PQ_MAX_NDIM] = {0};
+    const size_t real = pq_type_size(args->scale.type),
+                 code = pq_type_size(args->zero.type);
+    alone.real = args->in.type;
+    if (call.scale.bytes == 0) {
+        return;
+    }
+    do {
+        unsigned char scale[8], zero[8];
+        const size_t c = cell_of(&args->scale, index, NULL);
+        EXPECT(PQ_OK, pq_choose(&alone, 1, &truth.lo[c], &truth.hi[c], scale, zero));
+        CHECK(memcmp(call.scale.lowest + 8 * c, scale, real) == 0 &&
+                  memcmp(call.zero.lowest + 8 * c, zero, code) == 0,
+              "%s to %s by rule %d: other parameters of %a .. %a", type_name(args->in.type),
+              type_name(choice->code), (int)choice->rule, truth.lo[c], truth.hi[c]);
+    } while (step(call.args.ndim, call.counts, index));
+}
+
 /* Check search_params and dynamic_quantize: they are invalid if choose_params is, and all
  * tables write equal bytes. */
 static void check_params_of(const struct pq_args *args, const struct pq_choice *choice,
@@ -715,7 +805,7 @@ static void check_params_of(const struct pq_args *args, const struct pq_choice *
 {
     static unsigned char scale[ARENA], zero[ARENA], codes[2][ARENA];
     const struct pq_search search = {.size = sizeof search};
-    ptrdiff_t strides[PQ_MAX_NDIM], next = sizeof(int32_t);
+    ptrdiff_t strides[PQ_MAX_NDIM], next = (ptrdiff_t)pq_type_size(choice->code);
     struct pq_args with = *args;
     for (int d = args->ndim - 1; d >= 0; d--) {
         strides[d] = next;
@@ -725,8 +815,8 @@ static void check_params_of(const struct pq_args *args, const struct pq_choice *
         const struct pq_kernels *const k = use.no_kernels ? NULL : tables[i];
         restore(&kept_scale);
         restore(&kept_zero);
-        with.out =
-            (struct pq_array){.data = codes[i > 0], .strides = strides, .type = PQ_I32};
+        with.out = (struct pq_array){
+            .data = codes[i > 0], .strides = strides, .type = choice->code};
         const enum pq_status status = searched
                                           ? pq_search_params(k, args, choice, &search, 0, 1)
                                           : pq_dynamic_quantize(k, &with, choice, 0, 1);
@@ -756,12 +846,14 @@ static void check_params(enum pq_status extrema, int finite)
         return; /* empty arrays: only minmax accepts any strides */
     }
     struct pq_args args = *use.args;
-    const struct pq_choice choice = {sizeof choice, PQ_NO_TYPE, PQ_I32,
-                                     (enum pq_rule)random_below(3)};
+    const enum pq_type code = random_chance(70) ? pick(integers, 6) : PICK(narrow);
+    const struct pq_choice choice = {
+        sizeof choice, random_chance(50) ? PQ_NO_TYPE : args.in.type, code,
+        pq_is_narrow_float(code) ? PQ_RULE_SYMMETRIC : (enum pq_rule)random_below(3)};
     args.scale = args.lowest;
     args.scale.type = args.in.type == PQ_F64 ? PQ_F64 : PQ_F32;
     args.zero = args.highest;
-    args.zero.type = PQ_I32;
+    args.zero.type = pq_is_narrow_float(code) ? PQ_I8 : pq_carrier_of(code);
     for (int i = 0; tables[i] != NULL; i++) {
         restore(&kept_scale);
         restore(&kept_zero);
@@ -775,6 +867,9 @@ static void check_params(enum pq_status extrema, int finite)
         if (i == 0) {
             memcpy(scale, kept_scale.at, kept_scale.bytes);
             memcpy(zero, kept_zero.at, kept_zero.bytes);
+        }
+        if (status == PQ_OK && use.known) {
+            expect_due_params(&args, &choice);
         }
         CHECK(status != PQ_OK || (memcmp(scale, kept_scale.at, kept_scale.bytes) == 0 &&
                                   memcmp(zero, kept_zero.at, kept_zero.bytes) == 0),
@@ -849,12 +944,15 @@ static void check_minmax(void)
 {
     static unsigned char lo[ARENA], hi[ARENA];
     const size_t cells = call.scale.bytes / 8;
+    const int known = use.known && use.args != NULL;
     enum pq_status first = PQ_OK;
     int first_finite = 0;
     for (size_t c = 0; c < cells; c++) {
-        const double highest = INFINITY, lowest = -INFINITY;
-        memcpy(call.scale.lowest + 8 * c, &highest, 8);
-        memcpy(call.zero.lowest + 8 * c, &lowest, 8);
+        put_bits(call.scale.lowest, PQ_F64, c, bits_of_f64((double)INFINITY));
+        put_bits(call.zero.lowest, PQ_F64, c, bits_of_f64((double)-INFINITY));
+    }
+    if (known) {
+        find_due_extrema();
     }
     keep(&kept_in, &call.in, &memory.in);
     keep(&kept_scale, &call.scale, &memory.scale);
@@ -875,12 +973,20 @@ static void check_minmax(void)
         CHECK(status == first && finite == first_finite, "%s: %d and %d, %d and %d",
               k->name, (int)status, (int)first, finite, first_finite);
         CHECK(!use.refused || status != PQ_OK, "%s: accepted", k->name);
+        if (known && finite) {
+            CHECK(status == PQ_OK && truth.nonfinite == 0, "%s: status %d", k->name,
+                  (int)status);
+            expect_due_extrema(k);
+        }
         CHECK(status == PQ_OK || (is_kept(&kept_scale) && is_kept(&kept_zero)),
               "%s: something was written", k->name);
         CHECK(status != PQ_OK || !finite ||
                   (memcmp(lo, kept_scale.at, kept_scale.bytes) == 0 &&
                    memcmp(hi, kept_zero.at, kept_zero.bytes) == 0),
               "%s: other extrema", k->name);
+    }
+    for (int i = 0; known && use.args->size == sizeof *use.args && tables[i] != NULL; i++) {
+        check_magnitudes(tables[i]);
     }
     check_params(first, first_finite);
     check_histogram(first, first_finite);
@@ -889,6 +995,9 @@ static void check_minmax(void)
     const enum pq_status status = pq_count_nonfinite(use.args, &count, &at);
     CHECK(first != PQ_OK || status == PQ_OK, "count: status %d", (int)status);
     CHECK(status == PQ_OK || (count == 7 && at == 7), "count: something was written");
+    CHECK(!known || (count == truth.nonfinite && (count == 0 || at == truth.first)),
+          "%zu from %zu on are not finite, not %zu from %zu on", count, at, truth.nonfinite,
+          truth.first);
     CHECK(first != PQ_OK || first_finite == (count == 0), "finite %d, but %zu that are not",
           first_finite, count);
     CHECK(is_kept(&kept_in), "an input was written");
@@ -952,6 +1061,12 @@ static void check_zeros_within(void)
         const int64_t z = integer_at(zero, element_at(zero, call.args.ndim, index, NULL));
         within = within && z >= lo && z <= hi && (zero->type != PQ_U64 || z >= 0);
     } while (step(call.args.ndim, call.counts, index));
+    int found = within;
+    do {
+        found = found ||
+                integer_at(zero, element_at(zero, call.args.ndim, index, NULL)) == outside;
+    } while (step(call.args.ndim, call.counts, index));
+    CHECK(found, "%lld is none of the zero points", (long long)outside);
     CHECK(got == within, "%s in [%lld, %lld]: %d, not %d", type_name(zero->type),
           (long long)lo, (long long)hi, got, within);
 }
