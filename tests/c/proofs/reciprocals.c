@@ -40,7 +40,7 @@ static int has_sides(float s, float tie, float r, float d)
     return right;
 }
 
-/* Return the number of significands with a tie of which a side is wrong. */
+/* Count significands with a quotient on the wrong side of a tie. */
 static uint32_t wrong_significands(int exponent, int step, uint32_t *last)
 {
     uint32_t wrong = 0;
@@ -92,9 +92,10 @@ static uint32_t inverse_of(uint32_t odd)
 }
 
 /*
- * Check the numerators X whose quotient by S is within |c| / 2S units in the last place of
- * a midpoint: X 2^bits = S N + c, where N is odd and has 25 bits. Only |c| < 8 can fail,
- * because the error before the last rounding is below 2^-22 units. X and S have 24 bits.
+ * Check the numerators X with a quotient X / S near a midpoint. The distance is |c| / 2S
+ * units in the last place: X 2^bits = S N + c, where N is odd and has 25 bits. Only |c| < 8
+ * can fail, because the error before the last rounding is below 2^-22 units. X and S have
+ * 24 bits.
  */
 static uint64_t check_near_midpoints(uint32_t divisor, int bits)
 {
