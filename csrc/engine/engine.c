@@ -15,6 +15,8 @@ enum {
     SQUARE_BYTES = 64 * 256,     /* largest square to transpose */
     MAX_FEW_ROWS = 8,            /* a square contains all rows up to this number */
     MIN_SHARED_ROWS = 8,         /* fewer rows do not gain from shared parameters */
+    JOINED_ELEMENTS = 256,       /* rows of fewer columns are joined */
+    MIN_JOINED_ROWS = 64,        /* least number of rows after joining */
     STAGED_BYTES = 16 * PQ_TILE, /* buffer of codes of rows that share parameters */
     TRANSPOSED_ROWS = 16, /* columns of a tile with a transposed side: PQ_TILE / 16 */
     CACHE_BYTES = PQ_SIZE(1 << 20, 1 << 12), /* larger data exceeds the near caches */
@@ -213,8 +215,8 @@ PQ_NOINLINE void load_random_words(struct pq_job *job, struct pq_position at,
 }
 
 /* Run at most PQ_TILE elements. The contiguous buffers `ready` and `result_at` replace the
- * input and the output, if they are not null. Rows that exceed the caches are copied,
- * because a copy waits for several cache lines at a time. */
+ * input and the output, if they are not null. Copy rows larger than the caches, because a
+ * copy waits for several cache lines at a time. */
 static void run_tile(struct pq_job *job, struct pq_position at, struct area area,
                      const char *ready, char *result_at)
 {
@@ -769,6 +771,21 @@ static void run_scaled_rows(void *p, struct pq_position at)
 
 /* ---- columns ---- */
 
+/* Return the number of short rows to join to one row. `rows` rows share the parameters of
+ * each column. Few rows do not gain, because joined rows need copies of their parameters.
+ */
+static ptrdiff_t joined_rows(const struct pq_job *job, ptrdiff_t rows)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    const ptrdiff_t columns = dim[0].end - dim[0].begin;
+    const ptrdiff_t most = rows / MIN_JOINED_ROWS;
+    if (most < 2 || columns > JOINED_ELEMENTS / 2 || dim[1].in != columns * dim[0].in ||
+        dim[1].out != columns * dim[0].out || converts_codes(job)) {
+        return 1;
+    }
+    return JOINED_ELEMENTS / columns < most ? JOINED_ELEMENTS / columns : most;
+}
+
 /* Return true if several rows share a pair of parameters for each column. Then the engine
  * loads the parameters once, and one kernel call runs many rows. Codes of fewer than 8 bits
  * are copied as bytes. Rows of streams can also have one pair. */
@@ -784,7 +801,8 @@ static bool can_run_columns(const struct pq_job *job)
     return in_adjacent && out_adjacent && !job->in_swapped && !job->out_swapped &&
            !job->how.general && job->how.by_groups && job->how.copy == NULL &&
            dim->group_size == 1 && (!pq_dim_uniform(dim) || streams) &&
-           dim->end - dim->begin >= PQ_GROUP && share >= MIN_SHARED_ROWS;
+           (dim->end - dim->begin) * joined_rows(job, share) >= PQ_GROUP &&
+           share >= MIN_SHARED_ROWS;
 }
 
 /* Copy the codes of an area to bytes, row by row. Return null if kernels can read the
@@ -824,8 +842,9 @@ static void store_rows(const struct pq_job *job, struct pq_position at, struct a
     }
 }
 
-/* Run the rows of an area with the loaded parameters. */
-static void run_area(struct pq_job *job, struct pq_position at, struct area area)
+/* Run the rows of an area with the loaded parameters, `joined` rows as one row. */
+static void run_area(struct pq_job *job, struct pq_position at, struct area area,
+                     ptrdiff_t joined)
 {
     char in_rows[STAGED_BYTES], out_rows[STAGED_BYTES];
     struct pq_run *const run = &job->how.run;
@@ -835,11 +854,18 @@ static void run_area(struct pq_job *job, struct pq_position at, struct area area
     char *const y = packs ? out_rows : output_at(job, at, area);
     const bool single = pq_dim_uniform(&job->plan.dim[0]);
     set_params(job, single ? (size_t)area.columns : 1, 0);
-    run->rows = single ? 0 : (size_t)area.rows;
-    run->in_stride = ready != NULL ? area.columns : job->plan.dim[1].in;
-    run->out_stride = packs ? area.columns : job->plan.dim[1].out;
+    const ptrdiff_t count = joined > 1 ? area.rows / joined : area.rows;
+    const ptrdiff_t before = count * joined, last = area.rows - before;
+    run->rows = single ? 0 : (size_t)count;
+    run->in_stride = joined * (ready != NULL ? area.columns : job->plan.dim[1].in);
+    run->out_stride = joined * (packs ? area.columns : job->plan.dim[1].out);
     if (!single) {
-        job->how.kernel(run, x, y, (size_t)area.columns);
+        job->how.kernel(run, x, y, (size_t)(joined * area.columns));
+    }
+    if (last != 0) {
+        run->rows = 0;
+        job->how.kernel(run, x + before * job->plan.dim[1].in,
+                        y + before * job->plan.dim[1].out, (size_t)(last * area.columns));
     }
     for (ptrdiff_t r = 0; single && r < area.rows; r++) {
         job->how.kernel(run, x + r * run->in_stride, y + r * run->out_stride,
@@ -870,8 +896,9 @@ static void run_columns(void *p, struct pq_position at)
                                         : rows->group_size - area.row % rows->group_size;
             area.rows = left < share ? left : share;
             area.rows = area.rows < most ? area.rows : most;
-            pq_load_tile_params(job, at, area.row, 1, area.column, area.columns);
-            run_area(job, at, area);
+            const ptrdiff_t joined = joined_rows(job, area.rows);
+            pq_load_tile_params(job, at, area.row, joined, area.column, area.columns);
+            run_area(job, at, area, joined);
         }
     }
 }
