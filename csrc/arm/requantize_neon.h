@@ -84,26 +84,10 @@ PQ_INLINE vi shift_left_each(vi x, vi n)
     return (vi)EACH2(vshlq_s32, x, n);
 }
 
-struct requantize_ends {
-    int32x4_t lowest, highest;
-};
-
-PQ_INLINE struct requantize_ends no_ends(void)
+/* Return true if an unsigned element exceeds a limit. */
+PQ_INLINE int any_exceeds(int32x4_t x, uint32_t limit)
 {
-    return (struct requantize_ends){vdupq_n_s32(INT32_MAX), vdupq_n_s32(INT32_MIN)};
-}
-
-PQ_INLINE void note_ends(struct requantize_ends *to, vi v)
-{
-    const int32x4_t lowest = vminq_s32(vminq_s32(v.a, v.b), vminq_s32(v.c, v.d));
-    const int32x4_t highest = vmaxq_s32(vmaxq_s32(v.a, v.b), vmaxq_s32(v.c, v.d));
-    to->lowest = vminq_s32(to->lowest, lowest);
-    to->highest = vmaxq_s32(to->highest, highest);
-}
-
-PQ_INLINE int are_within(const struct requantize_ends *ends, int64_t least, int64_t most)
-{
-    return vminvq_s32(ends->lowest) >= least && vmaxvq_s32(ends->highest) <= most;
+    return vmaxvq_u32(vreinterpretq_u32_s32(x)) > limit;
 }
 
 #endif

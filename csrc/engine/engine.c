@@ -921,7 +921,7 @@ static pq_row_fn *choose_walk(const struct pq_job *job, int *first)
     const struct pq_dim *dim = job->plan.dim;
     const ptrdiff_t n = dim[0].end - dim[0].begin;
     const bool single_row = dim[1].end - dim[1].begin == 1;
-    const bool small = !job->how.general &&
+    const bool small = !job->how.general && job->how.load == NULL &&
                        (dim->group_size == PQ_GROUP / 2 || dim->group_size == PQ_GROUP / 4);
     const bool in_groups = pq_dim_uniform(dim) || dim->group_size >= PQ_GROUP ||
                            (small && (n % PQ_GROUP == 0 || n >= PQ_TILE || single_row));

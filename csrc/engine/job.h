@@ -20,6 +20,13 @@ enum {
     PQ_GROUP = 32                 /* shorter groups get one parameter for each element */
 };
 
+struct pq_job;
+
+/* Load the parameters of `n` groups to place `to` of the job's tiles. `at` is the address
+ * of the first scale, and `stride` is the distance of the scales in bytes. */
+typedef void pq_load_fn(struct pq_job *job, ptrdiff_t to, const char *at, ptrdiff_t stride,
+                        size_t n);
+
 /* The kernels of an operation and the types of their parameters. */
 struct pq_method {
     pq_kernel_fn *kernel;
@@ -28,6 +35,7 @@ struct pq_method {
     struct pq_affine affine; /* the stages of an affine kernel, if `inner` is not null */
     pq_bytes_fn *copy;       /* not null: the job copies codes and has no parameters */
     pq_row_fn *element;      /* not null: run this function for each element */
+    pq_load_fn *load;        /* null: load scales, zero points and offsets by their types */
     bool general;            /* kernels have float64 parameters */
     bool by_groups;          /* kernels are faster for groups of PQ_GROUP or more */
     bool single_scale;       /* round scales to float32 */
@@ -46,6 +54,15 @@ struct pq_planes {
     ptrdiff_t rows, columns, row_group_size, group_size;
     ptrdiff_t row_groups, groups; /* groups of rows in a plane; of elements in a row */
     ptrdiff_t scale, zero;        /* strides of the parameters of groups, in bytes */
+};
+
+/* A parameter of each element of a tile, or of each group. Parameters of one size are
+ * copied by one integer member. */
+union pq_param_tile {
+    float f32[PQ_TILE + 2 * PQ_BROADCAST];
+    int32_t i32[PQ_TILE + 2 * PQ_BROADCAST];
+    double f64[PQ_TILE + 2 * PQ_BROADCAST];
+    uint64_t u64[PQ_TILE + 2 * PQ_BROADCAST];
 };
 
 struct pq_job {
@@ -78,19 +95,9 @@ struct pq_job {
         ptrdiff_t first, rows, columns;
     } loaded;
     struct pq_planes planes;
-    _Alignas(64) union {
-        float f32[PQ_TILE + 2 * PQ_BROADCAST];
-        double f64[PQ_TILE + 2 * PQ_BROADCAST];
-    } scale;
-    _Alignas(64) union {
-        int32_t i32[PQ_TILE + 2 * PQ_BROADCAST];
-        double f64[PQ_TILE + 2 * PQ_BROADCAST]; /* copied, never computed with */
-        uint64_t u64[PQ_TILE + 2 * PQ_BROADCAST];
-    } zero;
-    _Alignas(64) union {
-        float f32[PQ_TILE + 2 * PQ_BROADCAST];
-        double f64[PQ_TILE + 2 * PQ_BROADCAST];
-    } offset;
+    _Alignas(64) union pq_param_tile scale;
+    _Alignas(64) union pq_param_tile zero;
+    _Alignas(64) union pq_param_tile offset;
     uint32_t random_words[PQ_TILE]; /* for the elements of a tile, in rows */
 };
 
@@ -124,6 +131,11 @@ void pq_job_run_groups(struct pq_job *job, struct pq_position at, size_t n, size
 /* Run `n` contiguous elements with one scale and one zero point, without a plan. Only the
  * member `how` of the job is set. The function reads the memory and types of `args`. */
 void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n);
+
+/* Run a checked call without a plan if possible, else with a plan. The caller has set `how`
+ * (prepared.c). */
+enum pq_status pq_job_run_args(struct pq_job *job, const struct pq_kernels *kernels,
+                               const struct pq_args *args, int part, int parts);
 
 /* Choose the method of a call that has passed pq_check_call(), or return an error. */
 typedef enum pq_status pq_set_method_fn(struct pq_method *how,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parameters of a job, as its kernels take them: one per group, or one per element. */
+/*
+ * The parameters of a job. Load them to tiles with one place for each group, or repeat them
+ * until each element has a place. Flush subnormals where the scales permit it.
+ */
 #include "engine/job.h"
 #include "math/fpenv.h"
 
@@ -10,7 +13,7 @@ bool pq_has_small_scale(const struct pq_job *job, const void *scales, size_t n)
     enum { LANES = 16 };
     const uint32_t least = job->how.flush_min_scale;
     const char *from = scales;
-    uint32_t bits[LANES], below = 0; /* the top bit says it */
+    uint32_t bits[LANES], below = 0; /* the top bit is 1 after a small scale */
     if (least == 0) {
         return false;
     }
@@ -33,7 +36,7 @@ bool pq_has_small_scale(const struct pq_job *job, const void *scales, size_t n)
     return below >> 31 != 0;
 }
 
-/* The same of float64 scales. */
+/* Return true if a float64 scale is too small to flush subnormals. */
 static bool has_small_f64(const struct pq_job *job, const double *scales, size_t n)
 {
     const uint64_t least = (uint64_t)job->how.flush_min_scale << 32;
@@ -65,10 +68,128 @@ void pq_set_flush(struct pq_job *job)
     }
 }
 
-/* ---- parameters ---- */
+/* ---- places of a tile ---- */
 
-/* What is added for no zero point: to floats -0, which leaves the sign of zero as it is. */
-static void no_zeros(struct pq_job *job, ptrdiff_t to, size_t n)
+/* Copy the parameter at place `from` to [to, to + n) and up to PQ_BROADCAST - 1 places
+ * after it. */
+#define REPEAT(member, type)                                                               \
+    {                                                                                      \
+        const type v = tile->member[from];                                                 \
+        for (ptrdiff_t i = to; i < to + n; i += PQ_BROADCAST) {                            \
+            for (ptrdiff_t j = i; j < i + PQ_BROADCAST; j++) {                             \
+                tile->member[j] = v;                                                       \
+            }                                                                              \
+        }                                                                                  \
+    }
+
+PQ_INLINE void repeat(union pq_param_tile *tile, bool general, ptrdiff_t from, ptrdiff_t to,
+                      ptrdiff_t n)
+{
+    if (general) {
+        REPEAT(u64, uint64_t)
+    } else {
+        REPEAT(i32, int32_t)
+    }
+}
+#undef REPEAT
+
+void pq_repeat_param(struct pq_job *job, ptrdiff_t from, ptrdiff_t to, ptrdiff_t n)
+{
+    const bool general = job->how.general;
+    repeat(&job->scale, general, from, to, n);
+    repeat(&job->zero, general, from, to, n);
+    if (job->how.affine.has_offset) {
+        repeat(&job->offset, general, from, to, n);
+    }
+}
+
+/* Find the tiles with different places. Return their number. */
+static int find_tiles(struct pq_job *job, union pq_param_tile *tiles[3])
+{
+    int count = 0;
+    tiles[count++] = &job->scale;
+    if (!job->one_zero) {
+        tiles[count++] = &job->zero;
+    }
+    if (job->how.affine.has_offset) {
+        tiles[count++] = &job->offset;
+    }
+    return count;
+}
+
+/* Groups of elements along a row: `n` elements in groups of `size`. The first group begins
+ * at element `first`, which is not positive. */
+struct groups {
+    ptrdiff_t first, n, size;
+};
+
+/* Copy the parameter of each group to its elements, from place `to` of a tile. This writes
+ * complete vectors, so up to PQ_BROADCAST - 1 places after the last element. */
+#define BROADCAST(name, member, type)                                                      \
+    PQ_INLINE void name(union pq_param_tile *PQ_RESTRICT tile, ptrdiff_t to,               \
+                        const union pq_param_tile *PQ_RESTRICT source, ptrdiff_t from,     \
+                        struct groups groups)                                              \
+    {                                                                                      \
+        type *const PQ_RESTRICT at = tile->member + to;                                    \
+        for (ptrdiff_t i = 0; groups.size == 1 && i < groups.n; i += PQ_BROADCAST) {       \
+            memcpy(at + i, source->member + from + i, PQ_BROADCAST * sizeof *at);          \
+        }                                                                                  \
+        ptrdiff_t end = groups.first;                                                      \
+        for (ptrdiff_t i = end; groups.size > 1 && i < groups.n; i = end, from++) {        \
+            const type v = source->member[from];                                           \
+            end = i + groups.size < groups.n ? i + groups.size : groups.n;                 \
+            for (ptrdiff_t j = i < 0 ? 0 : i; j < end; j += PQ_BROADCAST) {                \
+                for (int k = 0; k < PQ_BROADCAST; k++) {                                   \
+                    at[j + k] = v;                                                         \
+                }                                                                          \
+            }                                                                              \
+        }                                                                                  \
+    }
+
+BROADCAST(broadcast_i32, i32, int32_t)
+BROADCAST(broadcast_u64, u64, uint64_t)
+#undef BROADCAST
+
+static void broadcast(const struct pq_job *job, union pq_param_tile *tile, ptrdiff_t to,
+                      const union pq_param_tile *source, ptrdiff_t from,
+                      struct groups groups)
+{
+    (job->how.general ? broadcast_u64 : broadcast_i32)(tile, to, source, from, groups);
+}
+
+static size_t size_of_place(const struct pq_job *job)
+{
+    return job->how.general ? sizeof(uint64_t) : sizeof(int32_t);
+}
+
+/* Copy `n` places from place `from` to the begin of another tile. */
+static void copy_places(const struct pq_job *job, union pq_param_tile *to,
+                        const union pq_param_tile *tile, ptrdiff_t from, ptrdiff_t n)
+{
+    const size_t size = size_of_place(job);
+    memcpy(to, (const char *)tile + (size_t)from * size, (size_t)n * size);
+}
+
+/* Repeat the `n` places from place `from`, until there are `times` copies. */
+static void repeat_row(struct pq_job *job, ptrdiff_t from, ptrdiff_t n, ptrdiff_t times)
+{
+    union pq_param_tile *tiles[3];
+    const int count = find_tiles(job, tiles);
+    const size_t size = size_of_place(job), all = (size_t)(n * times) * size;
+    for (int k = 0; k < count; k++) {
+        char *const first = (char *)tiles[k] + (size_t)from * size;
+        for (size_t done = (size_t)n * size, more; done < all; done += more) {
+            more = done < all - done ? done : all - done;
+            memcpy(first + done, first, more);
+        }
+    }
+}
+
+/* ---- scales, zero points and offsets ---- */
+
+/* Set `n` places for a call without zero points. Float zero points are -0, because adding
+ * -0 keeps the sign of zero. */
+static void clear_zeros(struct pq_job *job, ptrdiff_t to, size_t n)
 {
     const int32_t bits = job->how.float_zero ? INT32_MIN : 0;
     const double number = job->how.float_zero ? -0.0 : 0;
@@ -85,7 +206,7 @@ static void load_zeros(struct pq_job *job, ptrdiff_t to, const struct pq_params 
                        size_t n)
 {
     if (!job->zero_given) {
-        no_zeros(job, to, n);
+        clear_zeros(job, to, n);
     } else if (job->how.wide_zero) {
         pq_load_zeros_u64(job->zero.u64 + to, from, n);
     } else if (job->how.general) {
@@ -102,7 +223,7 @@ static void load_zeros(struct pq_job *job, ptrdiff_t to, const struct pq_params 
     }
 }
 
-/* Whether one is too small. */
+/* Load scales. Return true if a scale is too small to flush subnormals. */
 static bool load_scales(struct pq_job *job, ptrdiff_t to, const struct pq_params *from,
                         size_t n)
 {
@@ -114,7 +235,7 @@ static bool load_scales(struct pq_job *job, ptrdiff_t to, const struct pq_params
     return pq_has_small_scale(job, job->scale.f32 + to, n);
 }
 
-/* Where numbers lie as scales do. */
+/* Load the offsets of the scales `from`. */
 static void load_offsets(struct pq_job *job, ptrdiff_t to, struct pq_params from, size_t n)
 {
     from.data = (const char *)((uintptr_t)from.data + job->offset_from);
@@ -125,31 +246,29 @@ static void load_offsets(struct pq_job *job, ptrdiff_t to, struct pq_params from
     }
 }
 
-/* Where all share a zero point: at the first `n` places for good. */
+/* If all elements share a zero point, store it in the first `n` places. It stays there for
+ * the rest of the job. */
 static void place_zeros(struct pq_job *job, const char *zero, ptrdiff_t n)
 {
-    if (!job->one_zero || job->zeros_there >= n) {
-        return;
+    if (job->one_zero && job->zeros_there < n) {
+        const struct pq_params one = pq_zeros_at(job, zero, 0);
+        load_zeros(job, 0, &one, 1);
+        repeat(&job->zero, job->how.general, 0, 0, n);
+        job->zeros_there = n;
     }
-    const struct pq_params one = pq_zeros_at(job, zero, 0);
-    load_zeros(job, 0, &one, 1);
-    for (ptrdiff_t i = 1; i < n; i++) {
-        if (!job->how.general) {
-            job->zero.i32[i] = job->zero.i32[0];
-        } else {
-            job->zero.f64[i] = job->zero.f64[0];
-        }
-    }
-    job->zeros_there = n;
 }
 
 void pq_load_params(struct pq_job *job, ptrdiff_t to, const char *scale,
                     ptrdiff_t scale_stride, const char *zero, ptrdiff_t zero_stride,
                     size_t n)
 {
+    if (job->how.load != NULL) {
+        job->how.load(job, to, scale, scale_stride, n);
+        return;
+    }
     const struct pq_params s = pq_scales_at(job, scale, scale_stride);
     if (load_scales(job, to, &s, n)) {
-        /* One that is 0 may have become so just now. */
+        /* The flush may have changed a scale to 0. */
         flush(job, false);
         load_scales(job, to, &s, n);
         job->has_small_scale = true;
@@ -165,115 +284,11 @@ void pq_load_params(struct pq_job *job, ptrdiff_t to, const char *scale,
     }
 }
 
-#define REPEAT(array, type)                                                                \
-    {                                                                                      \
-        const type v = job->array[from];                                                   \
-        for (ptrdiff_t i = to; i < to + n; i += PQ_BROADCAST) {                            \
-            for (ptrdiff_t j = i; j < i + PQ_BROADCAST; j++) {                             \
-                job->array[j] = v;                                                         \
-            }                                                                              \
-        }                                                                                  \
-    }
+/* ---- tiles of elements ---- */
 
-void pq_repeat_param(struct pq_job *job, ptrdiff_t from, ptrdiff_t to, ptrdiff_t n)
-{
-    if (!job->how.general) {
-        REPEAT(scale.f32, float)
-        REPEAT(zero.i32, int32_t)
-    } else {
-        REPEAT(scale.f64, double)
-        REPEAT(zero.f64, double)
-    }
-    if (job->how.affine.has_offset && !job->how.general) {
-        REPEAT(offset.f32, float)
-    } else if (job->how.affine.has_offset) {
-        REPEAT(offset.f64, double)
-    }
-}
-#undef REPEAT
-
-/* Parameters of groups, from where they are spread to elements. */
-union numbers {
-    float f32[PQ_TILE + PQ_BROADCAST];
-    int32_t i32[PQ_TILE + PQ_BROADCAST];
-    double f64[PQ_TILE + PQ_BROADCAST];
-};
-struct group_params {
-    union numbers scale, zero, offset;
-};
-
-/* To n elements in groups of `block`, of which the first begins at `first`: whole vectors,
- * and so a few elements more. */
-#define SPREAD(name, type)                                                                 \
-    PQ_INLINE void name(type *PQ_RESTRICT to, const type *PQ_RESTRICT from,                \
-                        ptrdiff_t first, ptrdiff_t n, ptrdiff_t block)                     \
-    {                                                                                      \
-        if (block == 1) {                                                                  \
-            for (ptrdiff_t i = 0; i < n; i += PQ_BROADCAST) {                              \
-                memcpy(to + i, from + i, PQ_BROADCAST * sizeof *to);                       \
-            }                                                                              \
-            return;                                                                        \
-        }                                                                                  \
-        for (ptrdiff_t i = first, end; i < n; i = end, from++) {                           \
-            const type v = *from;                                                          \
-            end = i + block < n ? i + block : n;                                           \
-            for (ptrdiff_t j = i < 0 ? 0 : i; j < end; j += PQ_BROADCAST) {                \
-                for (int k = 0; k < PQ_BROADCAST; k++) {                                   \
-                    to[j + k] = v;                                                         \
-                }                                                                          \
-            }                                                                              \
-        }                                                                                  \
-    }
-
-SPREAD(spread_f32, float)
-SPREAD(spread_i32, int32_t)
-SPREAD(spread_f64, double)
-
-/* The places of an element each, that of the first `to`, from groups' beginning at `from`.
- */
-static void spread_groups(struct pq_job *job, ptrdiff_t to,
-                          const struct group_params *groups, ptrdiff_t from,
-                          ptrdiff_t first, ptrdiff_t n, ptrdiff_t block)
-{
-    if (!job->how.general) {
-        spread_f32(job->scale.f32 + to, groups->scale.f32 + from, first, n, block);
-    } else {
-        spread_f64(job->scale.f64 + to, groups->scale.f64 + from, first, n, block);
-    }
-    if (!job->one_zero && !job->how.general) {
-        spread_i32(job->zero.i32 + to, groups->zero.i32 + from, first, n, block);
-    } else if (!job->one_zero) {
-        spread_f64(job->zero.f64 + to, groups->zero.f64 + from, first, n, block);
-    }
-    if (job->how.affine.has_offset && !job->how.general) {
-        spread_f32(job->offset.f32 + to, groups->offset.f32 + from, first, n, block);
-    } else if (job->how.affine.has_offset) {
-        spread_f64(job->offset.f64 + to, groups->offset.f64 + from, first, n, block);
-    }
-}
-
-/* The `n` parameters from place `at` on. */
-static void take_groups(const struct pq_job *job, struct group_params *to, ptrdiff_t at,
-                        ptrdiff_t n)
-{
-    const size_t some = (size_t)n;
-    if (!job->how.general) {
-        memcpy(to->scale.f32, job->scale.f32 + at, some * sizeof(float));
-        memcpy(to->zero.i32, job->zero.i32 + at, some * sizeof(int32_t));
-    } else {
-        memcpy(to->scale.f64, job->scale.f64 + at, some * sizeof(double));
-        memcpy(to->zero.f64, job->zero.f64 + at, some * sizeof(double));
-    }
-    if (job->how.affine.has_offset && !job->how.general) {
-        memcpy(to->offset.f32, job->offset.f32 + at, some * sizeof(float));
-    } else if (job->how.affine.has_offset) {
-        memcpy(to->offset.f64, job->offset.f64 + at, some * sizeof(double));
-    }
-}
-
-/* Places [to, to + n) for the indices [first, first + n) of dim[0]. */
-static void expand_row(struct pq_job *job, struct pq_position at, ptrdiff_t first,
-                       ptrdiff_t to, ptrdiff_t n)
+/* Load the parameters of the indices [first, first + n) of dim[0] to places from `to`. */
+static void load_row(struct pq_job *job, struct pq_position at, ptrdiff_t first,
+                     ptrdiff_t to, ptrdiff_t n)
 {
     const struct pq_dim *dim = &job->plan.dim[0];
     if (pq_dim_uniform(dim)) {
@@ -282,31 +297,36 @@ static void expand_row(struct pq_job *job, struct pq_position at, ptrdiff_t firs
         return;
     }
     const ptrdiff_t group = first / dim->group_size;
-    const ptrdiff_t groups = (first + n - 1) / dim->group_size - group + 1;
+    const ptrdiff_t count = (first + n - 1) / dim->group_size - group + 1;
     pq_load_params(job, to, at.scale + group * dim->scale, dim->scale,
-                   at.zero + group * dim->zero, dim->zero, (size_t)groups);
+                   at.zero + group * dim->zero, dim->zero, (size_t)count);
     if (dim->group_size > 1) {
-        struct group_params all;
-        take_groups(job, &all, to, groups);
-        spread_groups(job, to, &all, 0, group * dim->group_size - first, n,
-                      dim->group_size);
+        const struct groups groups = {group * dim->group_size - first, n, dim->group_size};
+        union pq_param_tile *tiles[3], source;
+        for (int k = find_tiles(job, tiles); k-- > 0;) {
+            copy_places(job, &source, tiles[k], to, count);
+            broadcast(job, tiles[k], to, &source, 0, groups);
+        }
     }
 }
 
-/* Places for the elements of `count` planes. */
+/* Load the parameters of `count` planes, and copy them to the elements. */
 static void load_planes(struct pq_job *job, struct pq_position at, ptrdiff_t count)
 {
     const struct pq_planes *const p = &job->planes;
-    const ptrdiff_t groups = p->row_groups * p->groups;
-    struct group_params all;
-    pq_load_params(job, 0, at.scale, p->scale, at.zero, p->zero, (size_t)(count * groups));
-    take_groups(job, &all, 0, count * groups);
-    ptrdiff_t to = 0;
-    for (ptrdiff_t plane = 0; plane < count * groups; plane += groups) {
-        for (ptrdiff_t from = plane, r = 0; r < p->rows; from += p->groups) {
-            for (ptrdiff_t k = 0; k < p->row_group_size && r < p->rows; k++, r++) {
-                spread_groups(job, to, &all, from, 0, p->columns, p->group_size);
-                to += p->columns;
+    const ptrdiff_t step = p->row_groups * p->groups;
+    const struct groups groups = {0, p->columns, p->group_size};
+    union pq_param_tile *tiles[3], source;
+    pq_load_params(job, 0, at.scale, p->scale, at.zero, p->zero, (size_t)(count * step));
+    for (int k = find_tiles(job, tiles); k-- > 0;) {
+        copy_places(job, &source, tiles[k], 0, count * step);
+        ptrdiff_t to = 0;
+        for (ptrdiff_t plane = 0; plane < count * step; plane += step) {
+            for (ptrdiff_t from = plane, r = 0; r < p->rows; from += p->groups) {
+                for (ptrdiff_t i = 0; i < p->row_group_size && r < p->rows; i++, r++) {
+                    broadcast(job, tiles[k], to, &source, from, groups);
+                    to += p->columns;
+                }
             }
         }
     }
@@ -314,32 +334,7 @@ static void load_planes(struct pq_job *job, struct pq_position at, ptrdiff_t cou
     pq_set_flush(job);
 }
 
-/* The `n` parameters at place `from` as often as `times` in all, one after the other. */
-static void repeat_row(struct pq_job *job, ptrdiff_t from, ptrdiff_t n, ptrdiff_t times)
-{
-    const bool single = !job->how.general;
-    const size_t size = single ? sizeof(float) : sizeof(double);
-    char *const scale =
-        single ? (char *)(job->scale.f32 + from) : (char *)(job->scale.f64 + from);
-    char *const zero =
-        single ? (char *)(job->zero.i32 + from) : (char *)(job->zero.f64 + from);
-    char *const offset =
-        single ? (char *)(job->offset.f32 + from) : (char *)(job->offset.f64 + from);
-    const size_t all = (size_t)(n * times) * size;
-    for (size_t done = (size_t)n * size; done < all;) {
-        const size_t more = done < all - done ? done : all - done;
-        memcpy(scale + done, scale, more);
-        if (!job->one_zero) {
-            memcpy(zero + done, zero, more);
-        }
-        if (job->how.affine.has_offset) {
-            memcpy(offset + done, offset, more);
-        }
-        done += more;
-    }
-}
-
-/* Places [0, rows) for the indices [row, row + rows) of dim[1]. */
+/* Load the parameters of the indices [row, row + rows) of dim[1], one place for each. */
 static void load_row_params(struct pq_job *job, struct pq_position row_start, ptrdiff_t row,
                             ptrdiff_t rows)
 {
@@ -385,9 +380,11 @@ ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_position row_start,
     for (ptrdiff_t r = 0; !single && r < rows;) {
         const ptrdiff_t left = dim[1].group_size - (row + r) % dim[1].group_size;
         const ptrdiff_t same = same_rows || left > rows - r ? rows - r : left;
-        expand_row(job, pq_position_at(row_start, &dim[1], row + r), column, r * columns,
-                   columns);
-        repeat_row(job, r * columns, columns, same);
+        load_row(job, pq_position_at(row_start, &dim[1], row + r), column, r * columns,
+                 columns);
+        if (same > 1) {
+            repeat_row(job, r * columns, columns, same);
+        }
         r += same;
     }
     job->loaded.scale = same_rows ? at.scale : NULL;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that are run at once, or planned once and run often. */
+/* Run a call once, or prepare it and run it often. */
 #include <stddef.h>
 
 #include "args.h"
 #include "engine/job.h"
 
-/* Everything is checked, and `*args` becomes what this version knows of it. */
+/* Check a call and set its method. Complete `*args` with zeros for the members that an
+ * older caller lacks. */
 static enum pq_status set_checked(pq_set_method_fn *set, struct pq_method *how,
                                   const struct pq_kernels *kernels,
                                   const struct pq_args **args, struct pq_args *room,
@@ -15,7 +16,7 @@ static enum pq_status set_checked(pq_set_method_fn *set, struct pq_method *how,
     return set(how, kernels, *args);
 }
 
-/* After a run. */
+/* Return the status of a job that has run. */
 static enum pq_status status_of(const struct pq_job *job)
 {
     return job->outside != 0 ? PQ_ERR_BEYOND : PQ_OK;
@@ -29,8 +30,7 @@ static enum pq_status run_planned(struct pq_job *job, const struct pq_kernels *k
     return status_of(job);
 }
 
-/* Whether kernels take the elements of both sides as they lie, if these follow each other.
- */
+/* Return true if kernels can use the elements unchanged. */
 static bool is_plain(const struct pq_array *array)
 {
     return array->bit_strides == NULL && !pq_is_narrow_integer(array->type) &&
@@ -43,8 +43,8 @@ static bool are_plain(const struct pq_job *job, const struct pq_args *args)
            !pq_needs_random_words(&job->how);
 }
 
-/* The number of elements, where those of both sides follow each other under one scale and
- * one zero point, as in most small calls; else -1. */
+/* Return the number of elements if both sides are contiguous and all elements share a scale
+ * and a zero point, like most small calls. Else return -1. */
 static ptrdiff_t run_of(const struct pq_args *args)
 {
     const bool has_zero = args->zero.data != NULL;
@@ -64,6 +64,18 @@ static ptrdiff_t run_of(const struct pq_args *args)
     return n;
 }
 
+enum pq_status pq_job_run_args(struct pq_job *job, const struct pq_kernels *kernels,
+                               const struct pq_args *args, int part, int parts)
+{
+    const ptrdiff_t n = parts == 1 && are_plain(job, args) ? run_of(args) : -1;
+    job->outside = 0;
+    if (n < 0) {
+        return run_planned(job, kernels, args, part, parts);
+    }
+    pq_job_run_row(job, args, (size_t)n);
+    return status_of(job);
+}
+
 enum pq_status pq_call_counting(pq_set_method_fn *set, const struct pq_kernels *kernels,
                                 const struct pq_args *args, int part, int parts,
                                 size_t *outside)
@@ -71,15 +83,9 @@ enum pq_status pq_call_counting(pq_set_method_fn *set, const struct pq_kernels *
     struct pq_job job;
     struct pq_args room;
     PQ_TRY(set_checked(set, &job.how, kernels, &args, &room, part, parts));
-    const ptrdiff_t n = parts == 1 && are_plain(&job, args) ? run_of(args) : -1;
-    if (n >= 0) {
-        pq_job_run_row(&job, args, (size_t)n);
-    } else {
-        PQ_TRY(pq_job_init(&job, kernels, args));
-        pq_job_run(&job, part, parts);
-    }
+    const enum pq_status status = pq_job_run_args(&job, kernels, args, part, parts);
     *outside = job.outside;
-    return status_of(&job);
+    return status;
 }
 
 enum pq_status pq_call(pq_set_method_fn *set, const struct pq_kernels *kernels,
@@ -101,7 +107,7 @@ enum pq_status pq_call_run(pq_set_method_fn *set, const struct pq_kernels *kerne
     return status_of(&job);
 }
 
-/* The bytes of a job that say what it does, up to the last dimension in use. */
+/* Return the bytes of a job up to the last dimension in use. */
 static size_t head_size(const struct pq_plan *plan)
 {
     const size_t unused = (size_t)(PQ_MAX_NDIM - plan->ndim) * sizeof plan->dim[0];

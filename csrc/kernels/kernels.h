@@ -29,7 +29,8 @@
 enum { PQ_PACKED_GROUP = 32, PQ_MIN_GAPPED_GROUP = 32, PQ_MAX_GAPPED_GROUP = 1024 };
 
 struct pq_run;
-struct pq_fused; /* ops/fake_quantize.c */
+struct pq_fused;              /* ops/fake_quantize.c */
+struct pq_requantization_job; /* ops/requantize.h */
 
 /*
  * The stages that affine kernels add before and after the kernel `inner`. `inner` quantizes
@@ -76,7 +77,8 @@ struct pq_run {
     size_t group;
     union {
         const float *f32;
-        const double *f64; /* general kernels */
+        const double *f64;  /* general kernels */
+        const int32_t *i32; /* requantize: integer multipliers */
     } scale;
     union {
         const int32_t *i32;
@@ -86,13 +88,15 @@ struct pq_run {
     union {
         const float *f32;
         const double *f64;
+        const int32_t *i32;         /* requantize: shifts */
     } offset;                       /* affine kernels: the type of the scales of `inner` */
     const struct pq_affine *affine; /* affine kernels */
     union {
         const struct pq_fused *fused; /* kernels that quantize, then dequantize */
         const struct pq_fake_quantize *fake_quantize; /* the kernel fake_quantize */
         const struct pq_codebook *book;               /* kernels of codebooks */
-        struct pq_watch *watch; /* affine kernels: set by themselves */
+        struct pq_watch *watch;                   /* affine kernels: set by themselves */
+        struct pq_requantization_job *requantize; /* the kernel pq_requantize_lines() */
     };
     size_t *outside; /* affine kernels add the count of values out of range */
     size_t rows;     /* 0: one row */
@@ -169,20 +173,25 @@ typedef int pq_choose_fn(const struct pq_reach *to, const float *los, const floa
                          float *scale, uint32_t *zero, size_t n);
 
 /*
- * Parameters to requantize int32 sums to codes of 8, 16 and 32 bits. Without `each`, each
- * group of `group` elements has one place in the arrays. With `each`, element i of every
- * group has place i, and PQ_CHUNK further places are readable. v is the sum of an element
- * and its bias. The result before limits and zero point is:
+ * Parameters to requantize int32 sums to codes of 8, 16 and 32 bits: `lines` of elements.
+ * Without `each`, line i has place i of the parameters. With `each`, element i of every
+ * line has place i. v is the sum of an element and its bias. The result before limits and
+ * zero point is:
  *
  *     PQ_REQUANTIZE_F32    v * r in float32, half to even
- *     PQ_REQUANTIZE_ONCE   (((v << left) * m >> 32) + half) >> right
- *     PQ_REQUANTIZE_TWICE  x = ((v << left) * (m + 2^32) + 2^31) >> 32 if `half` is 0,
- *                          only with `each`; (((x - (x < 0)) >> right) + 1) >> 1 if all
- *                          bits of `half` are 1
+ *     PQ_REQUANTIZE_ONCE   ((((v << left) * m >> 32) >> right) + 1) >> 1
+ *     PQ_REQUANTIZE_TWICE  (((x - (x < 0)) >> right) + 1) >> 1, or x if `down` is negative,
+ *                          with x = ((v << left) * 2 * m + 2^31) >> 32
  *
- * With `shifts`, kernels clip v to [-most - 1, most] before the left shift. Results of type
- * int32 have no left shift. Their single rounding uses all 64 bits, with `right` from 1 to
- * 62:
+ * `right` is `down`, or 0 if `down` is negative. `left` is `-down`, or 0 if that is
+ * negative. Kernels saturate the left shift, and `left` is at most 30.
+ *
+ * With `doubled`, the place of m contains the lower 32 bits of 2 * m, and m is 0 or at
+ * least 2^30. `left` is then `1 - down` for PQ_REQUANTIZE_ONCE, and all `down` are
+ * negative; `left` is `-1 - down` for PQ_REQUANTIZE_TWICE, which requires `doubled`.
+ *
+ * Results of type int32 have no left shift. Their single rounding uses 64 bits, with
+ * `right` from 1 to 62: `down` + 33, or `down` + 32 with `doubled`.
  *
  *     PQ_REQUANTIZE_ONCE   (v * m + 2^(right - 1)) >> right
  *
@@ -199,19 +208,24 @@ enum pq_requantize_kind {
 struct pq_requantize_run {
     enum pq_requantize_kind kind;
     enum pq_type out;
-    int each, shifts, clips;
-    int shrinks; /* F32: all r are less than 1, so products fit int32; else: `half` is set
-                  */
-    size_t group;
-    int64_t lowest, highest;       /* limits of the codes, minus the zero point */
-    int32_t zero;                  /* the zero point */
-    int32_t least_bias, most_bias; /* both 0: no bias */
-    const float *r;
-    const int32_t *bias, *most, *left, *m, *half, *right;
+    bool each, clips, doubled;
+    bool biased;             /* false: `bias` is 0 everywhere */
+    bool shifts;             /* a place of `down` is negative */
+    bool shrinks;            /* all r are less than 1, so products fit int32 */
+    int32_t zero;            /* the zero point */
+    int32_t least, most;     /* elements between them have sums that fit int32 */
+    int64_t lowest, highest; /* limits of the codes, minus the zero point */
+    size_t lines;
+    ptrdiff_t in_stride, out_stride; /* from line to line, in bytes */
+    union {
+        const float *r;
+        const int32_t *m;
+    };
+    const int32_t *down, *bias; /* `down` is not read for PQ_REQUANTIZE_F32 */
 };
 
-/* Requantize `n` elements. Return 0 if a sum may exceed int32; the output is then
- * undefined. */
+/* Requantize lines of `n` elements. Return 0 if an element is not within `least` and
+ * `most`; the output is then undefined. */
 typedef int pq_requantize_fn(const struct pq_requantize_run *how, const void *x, void *y,
                              size_t n);
 

@@ -1,41 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Declarations for the files of requantize: arithmetic, parameters and jobs. */
+/* Declarations for the files of requantize: arithmetic, parameters and kernel calls. */
 #ifndef PQ_REQUANTIZE_H
 #define PQ_REQUANTIZE_H
 
-#include "engine/plan.h"
-#include "kernels/kernels.h"
+#include "engine/job.h"
 
 /* ---- exact multipliers and products (ops/fixed_point.c) ---- */
+
+enum { PQ_CHANNELS = 64 }; /* channels to load together */
+
+/* A multiplier: `r` for float32, m * 2^-shift for integer arithmetic. */
+struct pq_multiplier {
+    float r;
+    int32_t m;
+    int shift;
+};
 
 static inline bool pq_is_fixed(enum pq_arithmetic arithmetic)
 {
     return arithmetic != PQ_ARITHMETIC_FLOAT32;
 }
 
-/* Return true for TFLite. Its shifts go left, from 2^-31; other shifts go right. */
-static inline bool pq_is_tflite(enum pq_arithmetic arithmetic)
-{
-    return arithmetic == PQ_ARITHMETIC_TFLITE || arithmetic == PQ_ARITHMETIC_TFLITE_SINGLE;
-}
+/* Load the multipliers of at most PQ_CHANNELS channels from `first`, `step` apart. Return
+ * false if the arithmetic cannot represent a multiplier. */
+bool pq_load_multipliers(struct pq_multiplier *to, const struct pq_requantization *args,
+                         ptrdiff_t first, ptrdiff_t step, size_t n);
 
-/* An integer multiplier and its shift. */
-struct pq_fixed {
-    int32_t m;
-    int shift;
-};
-
-/* Load the multipliers of `n` channels from `first`, `step` apart: `r` for float32, `fixed`
- * for integer arithmetic. Return false if the arithmetic cannot represent a multiplier. */
-bool pq_load_multipliers(float *r, struct pq_fixed *fixed,
-                         const struct pq_requantization *args, ptrdiff_t first,
-                         ptrdiff_t step, size_t n);
-
-/* Return true if the arithmetic can represent the multipliers of all channels. */
-bool pq_have_multipliers(const struct pq_requantization *args, size_t channels);
-
-/* Load biases, or zeros if the call has no bias. */
-void pq_load_biases(int64_t *to, const struct pq_channels *from, ptrdiff_t first,
+/* Load the biases of at most PQ_CHANNELS channels, or zeros if the call has no bias. */
+void pq_load_biases(int64_t *to, const struct pq_channels *of, ptrdiff_t first,
                     ptrdiff_t step, size_t n);
 
 /* The number a * 2^32 + b, with b in [0, 2^32). */
@@ -59,66 +51,64 @@ static inline int64_t pq_sum_of(int64_t v, int64_t zero, int64_t bias)
                            : a * (INT64_C(1) << 32) + (low & UINT32_MAX);
 }
 
-/* Return the rounded product of integer arithmetic. */
-int64_t pq_fixed_product(int64_t v, enum pq_arithmetic arithmetic, struct pq_fixed by);
+/* Return the rounded product. Saturate float32 products to [lowest, highest], and integer
+ * products near the limits of int64. */
+int64_t pq_rounded_product(int64_t v, enum pq_arithmetic arithmetic,
+                           const struct pq_multiplier *by, int64_t lowest, int64_t highest);
 
-/* Return a float32 product, rounded half to even and saturated to [lowest, highest]. */
-int64_t pq_float_product(int64_t v, float r, int64_t lowest, int64_t highest);
+/* ---- parameters of kernels (ops/requantize_params.c) ---- */
 
-/* ---- parameters of channels or elements (ops/requantize_params.c) ---- */
-
-enum {
-    PQ_PARAMS = PQ_SIZE(512, 64), /* places of parameters, and elements of a tile */
-    PQ_PARAMS_BEYOND = 32 /* places that kernels may read after them: the largest chunk */
+/* The range of loaded parameters. */
+struct pq_requantize_range {
+    int32_t lowest_down, highest_down;
+    int32_t least_bias, most_bias; /* at most 0; at least 0 */
+    bool grows;                    /* an `r` is 1 or more */
+    bool is_uneven;                /* a doubled multiplier is neither 0 nor at least 2^31 */
 };
 
-/* Parameters of kernels, and parameters of the call (`given_bias`, `given`). */
-struct pq_requantize_params {
-    float r[PQ_PARAMS + PQ_PARAMS_BEYOND];
-    int32_t bias[PQ_PARAMS + PQ_PARAMS_BEYOND];
-    int32_t most[PQ_PARAMS + PQ_PARAMS_BEYOND], left[PQ_PARAMS + PQ_PARAMS_BEYOND];
-    int32_t m[PQ_PARAMS + PQ_PARAMS_BEYOND];
-    int32_t half[PQ_PARAMS + PQ_PARAMS_BEYOND], right[PQ_PARAMS + PQ_PARAMS_BEYOND];
-    int64_t given_bias[PQ_PARAMS];
-    struct pq_fixed given[PQ_PARAMS];
-    unsigned char kind[PQ_PARAMS];
-};
+#define PQ_NO_REQUANTIZE_RANGE                                                             \
+    (struct pq_requantize_range)                                                           \
+    {                                                                                      \
+        INT32_MAX, INT32_MIN, 0, 0, false, false                                           \
+    }
 
-struct pq_requantize_job {
+struct pq_requantization_job {
     const struct pq_kernels *kernels;
     const struct pq_requantization *args;
-    struct pq_plan plan;
-    const struct pq_channels *lead; /* its addresses identify channels */
-    struct pq_requantize_run how;   /* options and summary of the loaded parameters */
-    struct {
-        ptrdiff_t first, step, count, repeat, times;
-    } loaded_params;
-    struct pq_requantize_params prepared;
+    const struct pq_channels *lead; /* its addresses identify channels; null: one channel */
+    struct pq_requantize_run how;   /* options of kernels */
+    struct pq_requantize_range range;
 };
 
-/* The channels along a dimension, one for each group of indices. */
-struct pq_along {
-    ptrdiff_t first, step; /* channel of index 0; distance of channels between groups */
-    ptrdiff_t group_size;  /* indices in a group */
-};
+/* Return the channel of an address of the plan. */
+static inline ptrdiff_t pq_channel_of(const struct pq_requantization_job *call,
+                                      const char *at)
+{
+    const struct pq_channels *const lead = call->lead;
+    return lead == NULL ? 0 : (at - (const char *)lead->data) / lead->stride;
+}
 
-/* Load the parameters of `count` groups from `group`, one place for each group. */
-void pq_load_group_params(struct pq_requantize_job *job, struct pq_along along,
-                          ptrdiff_t group, ptrdiff_t count);
+/* Load parameters to the tiles of scales (`r` or `m`), zero points (`bias`) and offsets
+ * (`down`). */
+extern pq_load_fn pq_load_requantize_params;
 
-/* Load the parameters of `columns` elements from `column`, one place for each element, and
- * repeat them `times` times. */
-void pq_load_element_params(struct pq_requantize_job *job, struct pq_along along,
-                            ptrdiff_t column, ptrdiff_t columns, ptrdiff_t times);
+/* Add parameters to a range. */
+void pq_note_requantize_params(struct pq_requantize_range *range, int32_t m, int32_t down,
+                               int32_t bias);
 
-/* Summarize `count` places from `place` in `how`: their kind if it is equal, the range of
- * biases, and the kinds of shifts. */
-void pq_summarize_params(struct pq_requantize_run *how, const struct pq_requantize_job *job,
-                         size_t place, size_t count);
+/* Choose the kind of kernel for the parameters of a range. */
+void pq_set_requantize_kind(struct pq_requantize_run *how,
+                            const struct pq_requantize_range *range);
 
-/* ---- jobs (ops/requantize_job.c) ---- */
+/* Return the multiplier of a place. */
+struct pq_multiplier pq_multiplier_at(const struct pq_requantize_run *how, size_t place);
 
-/* Requantize all elements of the plan. */
-void pq_requantize_all(struct pq_requantize_job *job);
+/* ---- kernel calls (ops/requantize_job.c) ---- */
+
+/* Requantize a run. If no kernel can compute a part of it, apply the definition. */
+extern pq_kernel_fn pq_requantize_lines;
+
+/* Requantize one element by the definition, also with a bias beyond int32. */
+extern pq_row_fn pq_requantize_element;
 
 #endif

@@ -16,34 +16,44 @@
  * chunks here, and the loops would take 20 kB. Each function computes one element.
  */
 
-/* Return the factor of the product at place `at`: v within its bounds, shifted left. */
-PQ_INLINE int32_t shifted(const struct pq_requantize_run *how, int32_t v, size_t at)
+/* Return m * 2, or m. */
+PQ_INLINE int64_t multiplier_at(const struct pq_requantize_run *how, size_t at)
 {
-    const int32_t most = how->most[at];
+    return how->doubled ? (int64_t)(uint32_t)how->m[at] : how->m[at];
+}
+
+/* Shift to the left by `top` - down, unless that is negative, and saturate. */
+PQ_INLINE int32_t shifted(const struct pq_requantize_run *how, int32_t v, size_t at,
+                          int top)
+{
+    const int left = top - how->down[at] > 0 ? top - how->down[at] : 0;
+    const int32_t most = INT32_MAX >> left;
     const int32_t capped = v < most ? v : most, bounded = capped > ~most ? capped : ~most;
-    return (int32_t)((uint32_t)bounded << how->left[at]);
+    return (int32_t)((uint32_t)bounded << left);
 }
 
 PQ_INLINE int64_t requantized_once(const struct pq_requantize_run *how, int32_t v,
                                    size_t at)
 {
-    const int64_t product = (int64_t)v * how->m[at];
-    return ((product >> 32) + how->half[at]) >> how->right[at];
+    const int64_t m = multiplier_at(how, at) >> how->doubled;
+    const int64_t product = shifted(how, v, at, how->doubled) * m >> 32;
+    return ((product >> (how->down[at] > 0 ? how->down[at] : 0)) + 1) >> 1;
 }
 
 PQ_INLINE int64_t requantized_int32(const struct pq_requantize_run *how, int32_t v,
                                     size_t at)
 {
-    const int64_t product = (int64_t)v * how->m[at];
-    return (product + (INT64_C(1) << (how->right[at] - 1))) >> how->right[at];
+    const int right = how->down[at] + 33 - how->doubled;
+    const int64_t product = v * (multiplier_at(how, at) >> how->doubled);
+    return (product + (INT64_C(1) << (right - 1))) >> right;
 }
 
 PQ_INLINE int64_t requantized_twice(const struct pq_requantize_run *how, int32_t v,
                                     size_t at)
 {
-    const int64_t product = (int64_t)v * (how->m[at] + (INT64_C(1) << 32));
+    const int64_t product = shifted(how, v, at, -1) * multiplier_at(how, at);
     const int64_t x = (product + (INT64_C(1) << 31)) >> 32;
-    return how->half[at] == 0 ? x : (((x - (x < 0)) >> how->right[at]) + 1) >> 1;
+    return how->down[at] < 0 ? x : (((x - (x < 0)) >> how->down[at]) + 1) >> 1;
 }
 
 /* The sum with 1.5 * 2^52 holds an integer below 2^51 in its last bits. */
@@ -70,58 +80,37 @@ PQ_INLINE void store_code(char *y, size_t size, int64_t code)
 
 typedef int64_t product_fn(const struct pq_requantize_run *how, int32_t v, size_t at);
 
-/* Requantize a group. Its parameters start at place `at`, with a stride of `step` places.
- */
-PQ_INLINE void requantize_with(product_fn *product, const struct pq_requantize_run *how,
-                               const char *x, char *y, size_t n, size_t at, size_t step)
+/* Requantize lines. Return 0 if an element is not within the bounds. */
+PQ_INLINE int requantize_with(product_fn *product, const struct pq_requantize_run *how,
+                              const char *x, char *y, size_t n)
 {
     const int64_t lowest = how->lowest, highest = how->highest, zero = how->zero;
     const size_t size = pq_bytes_of(how->out);
-    for (size_t i = 0; i < n; i++, at += step) {
-        int32_t v;
-        memcpy(&v, x + i * sizeof v, sizeof v);
-        v += how->bias[at];
-        if (how->shifts) {
-            v = shifted(how, v, at);
+    bool beyond = false;
+    for (size_t line = 0; line < how->lines && !beyond; line++) {
+        for (size_t i = 0; i < n; i++) {
+            const size_t at = how->each ? i : line;
+            int32_t v;
+            memcpy(&v, x + i * sizeof v, sizeof v);
+            beyond |= v < how->least || v > how->most;
+            v = (int32_t)((uint32_t)v + (uint32_t)how->bias[at]);
+            const int64_t r = product(how, v, at), above = r > lowest ? r : lowest;
+            store_code(y + i * size, size, (above < highest ? above : highest) + zero);
         }
-        const int64_t r = product(how, v, at), above = r > lowest ? r : lowest;
-        store_code(y + i * size, size, (above < highest ? above : highest) + zero);
+        x += how->in_stride;
+        y += how->out_stride;
     }
-}
-
-static void requantize_group(const struct pq_requantize_run *how, const char *x, char *y,
-                             size_t n, size_t at, size_t step)
-{
-    if (how->kind == PQ_REQUANTIZE_F32) {
-        requantize_with(requantized_f32, how, x, y, n, at, step);
-    } else if (how->kind == PQ_REQUANTIZE_TWICE) {
-        requantize_with(requantized_twice, how, x, y, n, at, step);
-    } else if (how->out == PQ_I32) {
-        requantize_with(requantized_int32, how, x, y, n, at, step);
-    } else {
-        requantize_with(requantized_once, how, x, y, n, at, step);
-    }
+    return !beyond;
 }
 
 int PQ_NAME(requantize)(const struct pq_requantize_run *how, const void *px, void *py,
                         size_t n)
 {
-    const char *x = px;
-    char *y = py;
-    for (size_t i = 0; i < n; i++) { /* check all sums before writing */
-        int32_t v;
-        memcpy(&v, x + i * sizeof v, sizeof v);
-        if (v + (int64_t)how->least_bias < INT32_MIN ||
-            v + (int64_t)how->most_bias > INT32_MAX) {
-            return 0;
-        }
-    }
-    const size_t step = how->each != 0, size = pq_bytes_of(how->out);
-    for (size_t at = 0, m; n > 0; n -= m, at += !step) {
-        m = n < how->group ? n : how->group;
-        requantize_group(how, x, y, m, at, step);
-        x += m * sizeof(int32_t);
-        y += m * size;
-    }
-    return 1;
+    const char *const x = px;
+    char *const y = py;
+    return how->kind == PQ_REQUANTIZE_F32 ? requantize_with(requantized_f32, how, x, y, n)
+           : how->kind == PQ_REQUANTIZE_TWICE
+               ? requantize_with(requantized_twice, how, x, y, n)
+           : how->out == PQ_I32 ? requantize_with(requantized_int32, how, x, y, n)
+                                : requantize_with(requantized_once, how, x, y, n);
 }

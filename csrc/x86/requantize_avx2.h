@@ -114,36 +114,11 @@ PQ_INLINE void store_halved(void *p, vi r, int32_t zero, enum pq_type out)
                                       : _mm256_packus_epi16(lo, hi)));
 }
 
-struct requantize_ends {
-    __m256i lowest, highest;
-};
-
-PQ_INLINE struct requantize_ends no_ends(void)
+/* Return true if an unsigned element exceeds a limit. */
+PQ_INLINE int any_exceeds(__m256i x, uint32_t limit)
 {
-    return (struct requantize_ends){_mm256_set1_epi32(INT32_MAX),
-                                    _mm256_set1_epi32(INT32_MIN)};
-}
-
-PQ_INLINE void note_ends(struct requantize_ends *to, vi v)
-{
-    const __m256i lowest =
-        _mm256_min_epi32(_mm256_min_epi32(v.a, v.b), _mm256_min_epi32(v.c, v.d));
-    const __m256i highest =
-        _mm256_max_epi32(_mm256_max_epi32(v.a, v.b), _mm256_max_epi32(v.c, v.d));
-    to->lowest = _mm256_min_epi32(to->lowest, lowest);
-    to->highest = _mm256_max_epi32(to->highest, highest);
-}
-
-PQ_NOINLINE int are_within(const struct requantize_ends *ends, int64_t least, int64_t most)
-{
-    int32_t lowest[PQ_LANES], highest[PQ_LANES];
-    int within = 1;
-    store256(lowest, ends->lowest);
-    store256(highest, ends->highest);
-    for (int i = 0; i < PQ_LANES; i++) {
-        within &= lowest[i] >= least && highest[i] <= most;
-    }
-    return within;
+    const __m256i most = _mm256_set1_epi32((int32_t)limit);
+    return _mm256_movemask_epi8(_mm256_cmpeq_epi32(larger_u32v(x, most), most)) != -1;
 }
 
 #endif
