@@ -66,15 +66,20 @@ static inline void pq_put_bits(const struct pq_codes *codes, ptrdiff_t at, char 
                   at == codes->last);
 }
 
-/* What a kernel gave made codes as memory has them. */
+/* Convert the results of a kernel to codes, in place. Saturate codes of fewer bits than
+ * their type: in a loop of its own, which compilers vectorize. */
 static inline void pq_make_codes(const struct pq_codes *codes, char *made, size_t n)
 {
     if (codes->convert != NULL) {
         codes->convert(made, made, n);
     }
-    for (size_t i = 0; codes->most != 0 && i < n; i++) {
-        const int code = (unsigned char)made[i];
-        made[i] = (char)(code < codes->most ? code : codes->most);
+    const unsigned char most = (unsigned char)codes->most;
+    if (most == 0) {
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char code = (unsigned char)made[i];
+        made[i] = (char)(code < most ? code : most);
     }
 }
 
@@ -91,15 +96,17 @@ void pq_unpack_high_first(const struct pq_codes *codes, char *to, ptrdiff_t at, 
 void pq_pack_high_first(const struct pq_codes *codes, ptrdiff_t at, const char *from,
                         size_t n);
 
-/* ---- plain distances ---- */
+/* ---- equally spaced codes ---- */
 
-/* Whether elements that follow each other so far apart are whole fractions of bytes. */
-static inline int pq_is_dense(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step)
+/* Return true if codes that are `step` bits apart are adjacent, and some code begins at a
+ * byte. */
+static inline bool pq_is_dense(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step)
 {
-    return codes->unpack != NULL && step == codes->bits && at % codes->bits == 0;
+    const int lowest = codes->bits & -codes->bits; /* the lowest bit that is set */
+    return codes->unpack != NULL && step == codes->bits && at % lowest == 0;
 }
 
-/* `n` codes from the address `from`, `step` apart, made bytes. */
+/* Unpack `n` codes from the address `from`, `step` bits apart, to bytes. */
 static inline void pq_unpack_codes(const struct pq_codes *codes, char *to, const char *from,
                                    ptrdiff_t step, size_t n)
 {
@@ -107,49 +114,38 @@ static inline void pq_unpack_codes(const struct pq_codes *codes, char *to, const
         codes->convert(from, to, n);
         return;
     }
+    char *const first = to;
     ptrdiff_t at = from - codes->base;
-    if (!pq_is_dense(codes, at, step)) {
-        for (size_t i = 0; i < n; i++) {
-            to[i] = pq_get_bits(codes, at + (ptrdiff_t)i * step);
-        }
-        if (codes->convert != NULL) {
-            codes->convert(to, to, n);
-        }
-        return;
+    const bool dense = pq_is_dense(codes, at, step);
+    for (; n > 0 && (!dense || (at & 7) != 0); n--, at += step) {
+        *to++ = pq_get_bits(codes, at);
     }
-    const size_t per_byte = (size_t)(8 / codes->bits),
-                 into = (size_t)(at & 7) / (size_t)step;
-    if (into != 0) { /* the rest of a byte */
-        char byte_codes[4];
-        const size_t m = per_byte - into < n ? per_byte - into : n;
-        codes->unpack(codes->base + (at >> 3), byte_codes, per_byte);
-        memcpy(to, codes->flip != 0 ? byte_codes : byte_codes + into, m);
-        to += m;
-        at += (ptrdiff_t)m * step;
-        n -= m;
+    if (codes->convert != NULL && to != first) {
+        codes->convert(first, first, (size_t)(to - first));
     }
     if (codes->flip != 0) {
         pq_unpack_high_first(codes, to, at, n);
-        return;
+    } else if (n > 0) {
+        codes->unpack(codes->base + (at >> 3), to, n);
     }
-    codes->unpack(codes->base + (at >> 3), to, n);
 }
 
-/* `n` bytes, to the address `to` and `step` apart. Bits between them are kept. */
+/* Pack `n` bytes to the address `to`, `step` bits apart. Keep the bits between codes. */
 static inline void pq_pack_codes(const struct pq_codes *codes, char *to, ptrdiff_t step,
                                  const char *from, size_t n)
 {
     ptrdiff_t at = to - codes->base;
-    const int dense = pq_is_dense(codes, at, step);
+    const bool dense = pq_is_dense(codes, at, step);
     for (; n > 0 && (!dense || (at & 7) != 0); n--, at += step) {
         pq_put_bits(codes, at, *from++);
     }
     if (n == 0) {
         return;
     }
-    const size_t per_byte = (size_t)(8 / codes->bits);
-    const int last = at + (ptrdiff_t)(n - 1) * step == codes->last;
-    const size_t full = last ? n : n / per_byte * per_byte;
+    /* As few codes as fill complete bytes: 2 of 4 bits, 8 of 3 bits. */
+    const size_t together = (size_t)(8 / (codes->bits & -codes->bits));
+    const bool last = at + (ptrdiff_t)(n - 1) * step == codes->last;
+    const size_t full = last ? n : n / together * together;
     if (codes->flip != 0) {
         pq_pack_high_first(codes, at, from, full);
     } else {

@@ -38,14 +38,14 @@ static struct pq_codes codes_at_bits(const struct pq_kernels *kernels,
         codes.word_shift++;
     }
     codes.most = bits < pq_bits_of(array->type) ? (1 << bits) - 1 : 0;
-    if (bits == 2 || bits == 4) { /* a byte holds complete codes */
-        /* The codes of all other types are unpacked as unsigned integers. */
-        const int row = pq_is_narrow_integer(array->type) ? pq_row_of(array->type) : -1;
-        codes.unpack = kernels->unpack[row >= 0 ? row : bits == 4 ? PQ_U4_ROW : PQ_U2_ROW];
-        codes.pack = kernels->pack[bits == 4 ? 0 : 1];
-    } else if (bits == 8) {
+    if (bits == 8) {
         codes.unpack = copy_bytes;
         codes.pack = copy_bytes;
+    } else { /* only narrow integers can have a sign */
+        codes.unpack = pq_is_narrow_integer(array->type)
+                           ? kernels->unpack[pq_row_of(array->type)]
+                           : kernels->unpack_bits[bits];
+        codes.pack = kernels->pack[bits];
     }
     if (layout == NULL && is_dense(args, array)) {
         codes.last = -bits;

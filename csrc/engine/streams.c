@@ -92,15 +92,18 @@ static int is_column(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step,
     return place.low_bits == codes->bits;
 }
 
-/* Words of 32 bits beside each other, of which a compiler makes vectors. Little-endian. */
-static void pack_words(char *PQ_RESTRICT word, const char *PQ_RESTRICT from, int shift,
-                       uint32_t mask, size_t n)
+/* Write `bits` bits of each byte, from bit `skip` on, to adjacent little-endian words of 32
+ * bits. Compilers vectorize the loop. */
+static void pack_words(char *PQ_RESTRICT word, const char *PQ_RESTRICT from, int skip,
+                       int shift, int bits, size_t n)
 {
+    const uint32_t mask = (1U << bits) - 1;
     for (size_t c = 0; c < n; c++) {
-        uint32_t bits;
-        memcpy(&bits, word + c * sizeof bits, sizeof bits);
-        bits = (bits & ~(mask << shift)) | ((unsigned char)from[c] & mask) << shift;
-        memcpy(word + c * sizeof bits, &bits, sizeof bits);
+        uint32_t all;
+        memcpy(&all, word + c * sizeof all, sizeof all);
+        all = (all & ~(mask << shift)) | ((uint32_t)(unsigned char)from[c] >> skip & mask)
+                                             << shift;
+        memcpy(word + c * sizeof all, &all, sizeof all);
     }
 }
 
@@ -123,7 +126,7 @@ static void give_column(const struct pq_codes *codes, struct column to, const ch
                         size_t n)
 {
     if (is_beside(codes, to.stride)) {
-        pack_words(to.word, from, to.shift, (1U << to.bits) - 1, n);
+        pack_words(to.word, from, 0, to.shift, to.bits, n);
         return;
     }
     for (size_t c = 0; c < n; c++, to.word += to.stride) {
@@ -131,16 +134,16 @@ static void give_column(const struct pq_codes *codes, struct column to, const ch
     }
 }
 
-/* The same of codes that are in two words each, where those are beside each other. 0: they
- * are not. */
-static int take_split(const struct pq_codes *codes, char *to, ptrdiff_t at, ptrdiff_t step,
-                      ptrdiff_t code, ptrdiff_t code_step, size_t n)
+/* Return true if each code is in two words, and the words of all codes are adjacent. */
+static int is_split(const struct pq_codes *codes, ptrdiff_t step, ptrdiff_t code_step)
+{
+    return code_step == 0 && step % 8 == 0 && is_beside(codes, step / 8);
+}
+
+static void unpack_split(const struct pq_codes *codes, char *to, struct place place,
+                         size_t n)
 {
     char high[SOME];
-    if (code_step != 0 || step % 8 != 0 || !is_beside(codes, step / 8)) {
-        return 0;
-    }
-    const struct place place = place_of(codes, at, code);
     const int low_bits = place.low_bits, high_bits = codes->bits - low_bits;
     const char *word = codes->base + place.word / 8, *next = codes->base + place.high / 8;
     for (size_t m; n > 0; n -= m, to += m, word += m * 4, next += m * 4) {
@@ -151,7 +154,14 @@ static int take_split(const struct pq_codes *codes, char *to, ptrdiff_t at, ptrd
             to[c] = (char)(to[c] | high[c] << low_bits);
         }
     }
-    return 1;
+}
+
+static void pack_split(const struct pq_codes *codes, struct place place, const char *from,
+                       size_t n)
+{
+    const int low_bits = place.low_bits, high_bits = codes->bits - low_bits;
+    pack_words(codes->base + place.word / 8, from, 0, place.shift, low_bits, n);
+    pack_words(codes->base + place.high / 8, from, low_bits, 0, high_bits, n);
 }
 
 /* ---- whole groups along a stream ---- */
@@ -307,7 +317,9 @@ void pq_unpack_stream(const struct pq_codes *codes, char *to, const char *from,
     struct column column;
     if (is_column(codes, at, step, code, code_step, &column)) {
         take_column(codes, to, column, n);
-    } else if (!take_split(codes, to, at, step, code, code_step, n)) {
+    } else if (is_split(codes, step, code_step)) {
+        unpack_split(codes, to, place_of(codes, at, code), n);
+    } else {
         for (size_t done = 0, m; done < n; done += m, code += (ptrdiff_t)m * code_step) {
             m = count_grouped(codes, at, step, code, code_step, n - done);
             if (m > 0) {
@@ -331,6 +343,10 @@ void pq_pack_stream(const struct pq_codes *codes, char *to, ptrdiff_t step, ptrd
     struct column column;
     if (is_column(codes, at, step, code, code_step, &column)) {
         give_column(codes, column, from, n);
+        return;
+    }
+    if (is_split(codes, step, code_step)) {
+        pack_split(codes, place_of(codes, at, code), from, n);
         return;
     }
     for (size_t done = 0, m; done < n; done += m, code += (ptrdiff_t)m * code_step) {

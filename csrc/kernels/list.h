@@ -44,11 +44,13 @@ KERNEL(quantize_stochastic, pq_kernel_fn, , ALWAYS, PAIRS(check_pairs))
 KERNEL(random_words, pq_random_words_fn, , ALWAYS, KERNELS(check_words))
 /* Codes of 4 and 2 bits, which kernels compute as int8 and uint8. extend: from the low bits
  * of each byte; unpack: from packed bytes. narrow saturates, in place or not, to the low
- * bits of each byte. pack[0] packs 4 low bits of each byte, pack[1] packs 2. */
+ * bits of each byte. pack and unpack_bits, by the bits of a code, convert the low bits of
+ * bytes to packed bytes and back. They are null for 8 bits. */
 KERNEL(extend, pq_bytes_fn, [PQ_NARROWS], TYPES, KERNELS(check_bytes))
 KERNEL(unpack, pq_bytes_fn, [PQ_NARROWS], TYPES, KERNELS(check_bytes))
 KERNEL(narrow, pq_bytes_fn, [PQ_NARROWS], TYPES, KERNELS(check_bytes))
-KERNEL(pack, pq_bytes_fn, [2], TYPES, KERNELS(check_bytes))
+KERNEL(pack, pq_bytes_fn, [8], TYPES, KERNELS(check_bits))
+KERNEL(unpack_bits, pq_bytes_fn, [8], TYPES, KERNELS(check_bits))
 KERNEL(unpack_words, pq_unpack_words_fn, , LOCAL, KERNELS(check_unpack_words))
 /* Like records->to_bf16, for calls of at least PQ_LONG_CALL elements. */
 KERNEL(long_to_bf16, pq_narrow_fn, , WIDE, RECORDS(check_narrowing))

@@ -402,7 +402,7 @@ static void check_bytes_of(const struct pq_kernels *k, enum pq_type type)
                 (unsigned char)(packed[i / per_byte] | low_bits(x[i], bits, 0)
                                                            << ((int)(i % per_byte) * bits));
         }
-        k->pack[bits == 4 ? 0 : 1](x, z, n);
+        k->pack[bits](x, z, n);
         CHECK(memcmp(z, packed, bytes) == 0, "pack %zu", n);
         memcpy(kept, z, bytes);
         k->unpack[pq_row_of(type)](z, y, n);
@@ -441,6 +441,38 @@ static void check_bytes(const struct pq_kernels *k)
 #define NARROW_TYPE(type, ...) check_bytes_of(k, PQ_##type);
     PQ_FOR_NARROW(NARROW_TYPE)
 #undef NARROW_TYPE
+}
+
+/* Pack and unpack `n` codes, and compare each bit and code with the definition. */
+static void check_bits_of(const struct pq_kernels *k, int bits, size_t n)
+{
+    const size_t all = n * (size_t)bits, bytes = (all + 7) / 8;
+    unsigned char *const x = guarded_end(&memory.x, n);
+    unsigned char *const y = guarded_end(&memory.y, bytes);
+    unsigned char *const z = guarded_end(&memory.scale, n);
+    for (size_t i = 0; i < n; i++) {
+        x[i] = (unsigned char)random_bits();
+    }
+    k->pack[bits](x, y, n);
+    for (size_t b = 0; b < 8 * bytes; b++) {
+        const int bit = b < all ? x[b / (size_t)bits] >> b % (size_t)bits & 1 : 0;
+        CHECK((y[b / 8] >> b % 8 & 1) == bit, "pack %zu: bit %zu", n, b);
+    }
+    k->unpack_bits[bits](y, z, n);
+    for (size_t i = 0; i < n; i++) {
+        CHECK(z[i] == low_bits(x[i], bits, 0), "unpack %zu: code %zu", n, i);
+    }
+}
+
+static void check_bits(const struct pq_kernels *k)
+{
+    for (int bits = 1; bits < 8; bits++) {
+        check_begin("%s: codes of %d bits", k->name, bits);
+        for (size_t n = 0; k->pack[bits] != NULL && n < 3 * SHORT_N + 4; n++) {
+            check_bits_of(k, bits, n < 3 * SHORT_N ? n : random_below(MOST));
+        }
+        check_end();
+    }
 }
 
 /* ---- packed codes of 4 bits, against kernels for bytes ---- */
@@ -498,7 +530,7 @@ static void check_packed_run(const struct pq_kernels *k, enum pq_type type,
     if (quantizes) {
         run_kernel(&pq_kernels_scalar, &run, 1, 0, x, codes, n, g, scale, zero);
         pq_kernels_scalar.narrow[pq_row_of(type)](codes, codes, n);
-        pq_kernels_scalar.pack[0](codes, expected, n);
+        pq_kernels_scalar.pack[4](codes, expected, n);
         k->quantize_packed[pq_row_of(real)](&run, x, y, n);
     } else {
         pq_kernels_scalar.unpack[pq_row_of(type)](x, codes, n);
