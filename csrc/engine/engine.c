@@ -421,7 +421,7 @@ static bool is_transposed(const struct pq_job *job)
     const struct pq_dim *dim = job->plan.dim;
     const struct pq_tile in = tile_in(job, some), out = tile_out(job, some);
     return dim[1].end - dim[1].begin > 1 && !converts_codes(job) && job->unpack.bits == 0 &&
-           ((pq_tile_has_contiguous_columns(&in) && pq_tile_has_contiguous_rows(&out)) ||
+           ((pq_tile_has_adjacent_columns(&in) && pq_tile_has_contiguous_rows(&out)) ||
             (pq_tile_has_contiguous_rows(&in) && pq_tile_has_contiguous_columns(&out)));
 }
 
@@ -479,7 +479,7 @@ static void run_square(struct pq_job *job, struct pq_position at, struct area al
 {
     char square[SQUARE_BYTES / 16 * 25]; /* a quarter more of rows and of columns */
     const struct pq_tile in = tile_in(job, all), out = tile_out(job, all);
-    const bool gathers = pq_tile_has_contiguous_columns(&in);
+    const bool gathers = pq_tile_has_adjacent_columns(&in);
     const size_t size = gathers ? job->in_size : job->out_size;
     const ptrdiff_t step = PQ_TILE / all.columns;
     if (gathers) {
@@ -526,7 +526,7 @@ static void run_transposed(void *p, struct pq_position at)
 {
     struct pq_job *job = p;
     const struct pq_dim *dim = job->plan.dim;
-    const bool gathers = dim[1].in == (ptrdiff_t)job->in_size;
+    const bool gathers = pq_magnitude(dim[1].in) == (ptrdiff_t)job->in_size;
     const size_t across = gathers ? job->in_size : job->out_size;
     const size_t along = gathers ? job->out_size : job->in_size;
     const bool tall = across <= 2 && (!gathers || total_bytes(job) > PREFETCH_GROUP_BYTES);
@@ -955,11 +955,12 @@ static pq_row_fn *choose_walk(const struct pq_job *job, int *first)
 }
 
 /* Swap the dimensions if the input is transposed and its elements are larger than the
- * results. The engine then transposes the smaller results. */
+ * results. The engine then transposes the smaller results. A few rows take longer that way.
+ */
 static void order_by_input(struct pq_job *job)
 {
     struct pq_dim *dim = job->plan.dim;
-    if (dim[1].in == (ptrdiff_t)job->in_size && dim[1].end > 1 &&
+    if (dim[1].in == (ptrdiff_t)job->in_size && dim[1].end > MAX_FEW_ROWS &&
         has_shorter_stride(dim[0].in, dim[1].in) &&
         dim[0].out == (ptrdiff_t)job->out_size && job->out_size < job->in_size &&
         !job->in_swapped && !job->out_swapped && job->pack.bits == 0 &&

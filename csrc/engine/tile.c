@@ -80,8 +80,10 @@ static void copy_tile(char *to, ptrdiff_t to_row, ptrdiff_t to_column, const cha
         copy_sized(to, to_row, to_column, from, from_row, from_column, tile, size, true);  \
     } else if (to_column == (size)) {                                                      \
         copy_sized(to, to_row, size, from, from_row, from_column, tile, size, false);      \
-    } else {                                                                               \
+    } else if (from_column == (size)) {                                                    \
         copy_sized(to, to_row, to_column, from, from_row, size, tile, size, false);        \
+    } else {                                                                               \
+        copy_sized(to, to_row, to_column, from, from_row, from_column, tile, size, false); \
     }                                                                                      \
     break;
     switch (tile->size) {
@@ -98,6 +100,8 @@ static void copy_tile(char *to, ptrdiff_t to_row, ptrdiff_t to_column, const cha
 }
 
 /* ---- tiles ---- */
+
+enum { SHORT_ROW = 8 }; /* elements */
 
 /* Copy columns of pixels; the rows are byte channels. Return the number of columns that
  * the kernel `pixels` copied, 0 without a kernel. */
@@ -119,12 +123,22 @@ void pq_gather(const struct pq_kernels *kernels, char *to, const char *from,
         for (ptrdiff_t r = 0; r < tile->rows; r++) {
             memcpy(to + r * row, from + r * tile->row_stride, (size_t)row);
         }
-    } else if (pq_tile_has_contiguous_columns(tile)) {
+    } else if (pq_tile_has_adjacent_columns(tile)) {
+        /* Descending columns begin at the last row. */
+        const bool descends = tile->row_stride < 0;
+        const ptrdiff_t last = descends ? tile->rows - 1 : 0, step = descends ? -row : row;
+        from -= last * size;
+        to += last * row;
         const ptrdiff_t done =
-            copy_pixels(kernels->split_pixels, from, tile->column_stride, to, row, tile);
+            copy_pixels(kernels->split_pixels, from, tile->column_stride, to, step, tile);
         kernels->transpose[index_of_size(tile->size)](
-            from + done * tile->column_stride, tile->column_stride, to + done, row,
+            from + done * tile->column_stride, tile->column_stride, to + done, step,
             (size_t)tile->rows, (size_t)(tile->columns - done));
+    } else if (tile->columns < SHORT_ROW && tile->rows > tile->columns) {
+        /* Copy short rows, such as reversed pixels, column by column. */
+        const struct pq_tile turned = {tile->columns,    tile->rows, tile->column_stride,
+                                       tile->row_stride, tile->size, tile->swapped};
+        copy_tile(to, size, row, from, turned.row_stride, turned.column_stride, &turned);
     } else if (copy_row != NULL) {
         for (ptrdiff_t r = 0; r < tile->rows; r++) {
             copy_row(to + r * row, from + r * tile->row_stride, tile->columns);

@@ -40,6 +40,14 @@ static inline bool pq_tile_has_contiguous_columns(const struct pq_tile *tile)
     return !tile->swapped && tile->rows > 1 && tile->row_stride == (ptrdiff_t)tile->size;
 }
 
+/* Return true if pq_gather() transposes: the elements of a column are adjacent, in
+ * ascending or descending order. */
+static inline bool pq_tile_has_adjacent_columns(const struct pq_tile *tile)
+{
+    return pq_tile_has_contiguous_columns(tile) ||
+           (!tile->swapped && tile->rows > 1 && tile->row_stride == -(ptrdiff_t)tile->size);
+}
+
 /* Return true if the strided side is contiguous too, so that no copy is needed. */
 static inline bool pq_tile_direct(const struct pq_tile *tile)
 {
