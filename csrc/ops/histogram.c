@@ -18,6 +18,7 @@ enum {
     /* Counters of a table. CPUs confuse addresses at distances of 4 KiB. */
     TABLE_COUNTERS = PQ_COUNTERS / TABLES,
     TILE_ELEMENTS = PQ_SIZE(1024, 64),
+    PART_ELEMENTS = PQ_SIZE(1 << 16, 1 << 9), /* of a row without counters */
     PREFETCH_BYTES = 4096, /* distance of the prefetched bytes */
     /* A call of fewer elements marks the page of each element. */
     MARK_EACH_ELEMENTS = PQ_SIZE(1 << 14, 1 << 8),
@@ -255,12 +256,25 @@ static void count_tile(struct counting *counting, const char *x, size_t n)
     add_finite(counting, x, n, &found);
 }
 
-/* Count a contiguous row. */
+/* Count a contiguous row in parts. Without counters, a part needs tiles only if an element
+ * is not finite. */
 static void count_row(struct counting *counting, const char *x, ptrdiff_t n)
 {
-    for (ptrdiff_t i = 0; i < n && !counting->failed; i += TILE_ELEMENTS) {
-        count_tile(counting, x + i * (ptrdiff_t)counting->input.size,
-                   (size_t)(n - i < TILE_ELEMENTS ? n - i : TILE_ELEMENTS));
+    const ptrdiff_t size = (ptrdiff_t)counting->input.size;
+    struct pq_counts *counts = counting->counts;
+    struct pq_extrema found;
+    for (ptrdiff_t part; n > 0; n -= part, x += part * size) {
+        part = n < PART_ELEMENTS ? n : PART_ELEMENTS;
+        if (counts->counters == NULL && find_extrema(counting, x, (size_t)part, &found)) {
+            counts->count += (size_t)part;
+            pq_merge_extrema(&counting->input, &found, 0, &counts->lowest,
+                             &counts->highest);
+            continue;
+        }
+        for (ptrdiff_t i = 0; i < part && !counting->failed; i += TILE_ELEMENTS) {
+            count_tile(counting, x + i * size,
+                       (size_t)(part - i < TILE_ELEMENTS ? part - i : TILE_ELEMENTS));
+        }
     }
 }
 
