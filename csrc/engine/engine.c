@@ -14,6 +14,7 @@ enum {
     CACHE_LINE_BYTES = 64,
     SQUARE_BYTES = 64 * 256,     /* largest square to transpose */
     MAX_FEW_ROWS = 8,            /* a square contains all rows up to this number */
+    MAX_GROUPS_OF_ROW = 4,       /* rows of more groups do not gain from one call */
     MIN_SHARED_ROWS = 8,         /* fewer rows do not gain from shared parameters */
     JOINED_ELEMENTS = 256,       /* rows of fewer columns are joined */
     MIN_JOINED_ROWS = 64,        /* least number of rows after joining */
@@ -673,6 +674,30 @@ static bool can_run_rows(const struct pq_job *job)
            complete && (pq_dim_uniform(&dim[1]) || (dim[1].group_size == 1 && follow));
 }
 
+/* Run rows of `n` elements, one group of every row at a time. The last groups are first: if
+ * they are short, they include elements of the groups before, which then are written again.
+ */
+static void run_rows_by_groups(struct pq_job *job, struct pq_position at, ptrdiff_t rows,
+                               ptrdiff_t n, ptrdiff_t g)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    const bool same = pq_dim_uniform(&dim[1]);
+    for (ptrdiff_t group = (n - 1) / g; group >= 0; group--) {
+        const ptrdiff_t left = n - group * g, width = left < g ? left : g;
+        const ptrdiff_t columns = width < PQ_MIN_GAPPED_GROUP ? PQ_MIN_GAPPED_GROUP : width;
+        const ptrdiff_t from = group * g + width - columns;
+        pq_load_params(job, 0, at.scale + group * dim[0].scale, same ? 0 : dim[1].scale,
+                       at.zero + group * dim[0].zero, same ? 0 : dim[1].zero,
+                       same ? 1 : (size_t)rows);
+        pq_set_flush(job);
+        if (same) {
+            pq_repeat_param(job, 0, 0, rows);
+        }
+        run_gapped(job, at.in + from * dim[0].in, dim[1].in, at.out + from * dim[0].out,
+                   dim[1].out, rows, columns);
+    }
+}
+
 /* Run contiguous short rows, dimensions 0 and 1. */
 static void run_rows(void *p, struct pq_position at)
 {
@@ -680,11 +705,13 @@ static void run_rows(void *p, struct pq_position at)
     const struct pq_dim *dim = job->plan.dim;
     const bool same = pq_dim_uniform(&dim[1]);
     const ptrdiff_t groups = pq_dim_groups(dim), first = dim[0].begin;
-    const size_t n = (size_t)(dim[0].end - first);
-    const size_t g = pq_dim_uniform(dim) ? n : (size_t)dim[0].group_size;
-    const bool gapped = groups == 1 && accepts_gaps(job, (ptrdiff_t)n);
-    const ptrdiff_t step = same && !gapped ? dim[1].end - dim[1].begin : PQ_TILE / groups;
-    const struct pq_dim *const along = groups > 1 || same ? &dim[0] : &dim[1];
+    const ptrdiff_t n = dim[0].end - first, g = groups == 1 ? n : dim[0].group_size;
+    /* An affine kernel counts elements, so that no element may be in two groups. */
+    const bool gapped =
+        accepts_gaps(job, g) &&
+        (groups == 1 || (groups <= MAX_GROUPS_OF_ROW && job->how.affine.inner == NULL));
+    const ptrdiff_t some = gapped && groups > 1 ? STAGED_BYTES / n : PQ_TILE / groups;
+    const ptrdiff_t step = same && !gapped ? dim[1].end - dim[1].begin : some;
     at.in += first * dim[0].in;
     at.out += first * dim[0].out;
     at.scale += pq_dim_scale(dim, first);
@@ -692,18 +719,17 @@ static void run_rows(void *p, struct pq_position at)
     for (ptrdiff_t r = dim[1].begin; r < dim[1].end; r += step) {
         const ptrdiff_t rows = dim[1].end - r < step ? dim[1].end - r : step;
         const struct pq_position row = pq_position_at(at, &dim[1], r);
+        if (gapped) {
+            run_rows_by_groups(job, row, rows, n, g);
+            continue;
+        }
+        const struct pq_dim *const along = groups > 1 || same ? &dim[0] : &dim[1];
         pq_load_params(job, 0, row.scale, along->scale, row.zero, along->zero,
                        (size_t)(same ? groups : rows * groups));
         pq_set_flush(job);
-        if (gapped && same) {
-            pq_repeat_param(job, 0, 0, rows);
-        }
-        if (gapped) {
-            run_gapped(job, row.in, dim[1].in, row.out, dim[1].out, rows, (ptrdiff_t)n);
-        }
-        for (ptrdiff_t i = 0; !gapped && i < rows; i++) {
-            run_groups(job, row.in + i * dim[1].in, row.out + i * dim[1].out, n, g,
-                       same ? 0 : i * groups);
+        for (ptrdiff_t i = 0; i < rows; i++) {
+            run_groups(job, row.in + i * dim[1].in, row.out + i * dim[1].out, (size_t)n,
+                       (size_t)g, same ? 0 : i * groups);
         }
     }
     job->loaded.scale = NULL;
