@@ -301,8 +301,11 @@ cdef object _doubles(object array):
 
 
 cdef object _repeated(double value, object like):
-    """Return an array of a shape, filled with one number."""
+    """Return an array of a shape, filled with one number: of equal type and strides, if a
+    float32 array can hold the number."""
     cdef Array held
+    if like.dtype == _np.float32 and (<double><float>value == value or value != value):
+        return _copied_like(value, like)
     cdef double *to
     cdef Py_ssize_t i
     if not _hold(like, &held):
@@ -311,6 +314,14 @@ cdef object _repeated(double value, object like):
     to = <double *>PyArray_DATA(<const PyArrayObject *>made)
     for i in range(_size(&held)):
         to[i] = value
+    return made
+
+
+cdef object _copied_like(object values, object like):
+    """Return a copy of values with the type and, unless elements overlap, the strides of an
+    array."""
+    made = _np.empty_like(like, subok=False)
+    made[...] = values
     return made
 
 
@@ -327,6 +338,12 @@ cdef tuple _alike(object scale, object offset, bint as_bias=False):
         raise ValueError(
             f"{_offset_name(as_bias)}: expected shape {scale.shape}, got {offset.shape}"
         )
+    if scale.dtype == offset.dtype and scale.strides != offset.strides:
+        # Only the array that broadcasts is copied.
+        if 0 in scale.strides:
+            scale = _copied_like(scale, offset)
+        else:
+            offset = _copied_like(offset, scale)
     if scale.dtype != offset.dtype or scale.strides != offset.strides:
         scale, offset = _in_order(scale), _in_order(offset)
     return scale, offset
