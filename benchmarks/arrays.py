@@ -231,6 +231,11 @@ def _as_pixels(shape: Shape, dtype: Any) -> Array:
     return _c_order((*shape[1:], shape[0]), dtype).transpose(2, 0, 1)
 
 
+def _as_reversed_pixels(shape: Shape, dtype: Any) -> Array:
+    """Return channels, rows and columns of pixels whose channels are in reverse order."""
+    return _as_pixels(shape, dtype)[::-1]
+
+
 def _in_records(shape: Shape, dtype: Any) -> Array:
     """Return the rows of a structured array. Each record has a scale and a row."""
     kind = np.dtype([("scale", np.float32), ("row", dtype, shape[1:])])
@@ -247,6 +252,7 @@ LAYOUTS: dict[str, tuple[Layout, Layout]] = {
     "line16": (_past_line, _past_line),
     "records": (_in_records, _in_records),
     "from_pixels": (_as_pixels, _c_order),
+    "from_reversed": (_as_reversed_pixels, _c_order),
     "to_pixels": (_c_order, _as_pixels),
 }
 

@@ -267,6 +267,51 @@ def _of_mlx(n: int) -> Made:
     return _made(x, 4, lambda: w.dequantize(out=y), mlx=partial(mlx.dequantized, x))
 
 
+# ---- words of codes of any number of bits ----
+
+
+def _packed_words(codes: Array, bits: int) -> Array:
+    """Pack codes with NumPy."""
+    each = np.unpackbits(codes[..., np.newaxis], -1, bits, "little")
+    flat = each.reshape(len(codes), -1)
+    return np.packbits(flat, -1, "little").view(np.uint32)
+
+
+def _unpacked_words(words: Array, bits: int) -> Array:
+    """Unpack codes with NumPy."""
+    each = np.unpackbits(words.view(np.uint8), -1, bitorder="little")
+    codes = np.packbits(each.reshape(-1, bits), -1, "little")
+    return codes.reshape(len(words), -1)
+
+
+def _words(n: int, bits: int) -> tuple[Array, pq.PackedArray]:
+    shape = _matrix(n).shape
+    codes = np.random.default_rng(0).integers(0, 1 << bits, shape, np.uint8)
+    return codes, pq.pack(codes, "words", axis=1, bits=bits)
+
+
+def _to_words(n: int, bits: int) -> Made:
+    codes, _ = _words(n, bits)
+    return Made(
+        n,
+        n + n * bits // 8,
+        lambda: pq.pack(codes, "words", axis=1, bits=bits),
+        lambda packed: np.asarray(packed.data).view(np.uint32),
+        {"numpy": lambda: Candidate(lambda: _packed_words(codes, bits))},
+    )
+
+
+def _of_words(n: int, bits: int) -> Made:
+    _, packed = _words(n, bits)
+    words = np.asarray(packed.data)
+    return Made(
+        n,
+        n + n * bits // 8,
+        packed.unpack,
+        rivals={"numpy": lambda: Candidate(lambda: _unpacked_words(words, bits))},
+    )
+
+
 # Tasks by name: to codes, and to numbers.
 PAIRS: dict[str, tuple[Build, Build]] = {
     **{
@@ -292,4 +337,9 @@ TASKS = [
     Task(f"{verb}-{name}", build, SIZES, GROUPS)
     for name, pair in PAIRS.items()
     for verb, build in zip(("quantize", "dequantize"), pair, strict=True)
+]
+TASKS += [
+    Task(f"{verb}-words{bits}", partial(build, bits=bits), SIZES, GROUPS)
+    for bits in (1, 3, 4)
+    for verb, build in (("pack", _to_words), ("unpack", _of_words))
 ]
