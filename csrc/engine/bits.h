@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Elements of at most 8 bits between memory and kernels, which know them as whole bytes.
- * An array of them is addressed as if each bit had a byte: the distance of such an address
- * from that of the array is the position of an element in bits. Codes of a stream have the
- * address of their stream and a number in it, from which their place is computed.
+ * Copy codes of at most 8 bits between memory and bytes. Kernels compute with bytes. The
+ * engine addresses an array of codes as if each bit had a byte: the distance of an address
+ * from the array is a position in bits. A code of a stream has the address of the stream
+ * and an index, which give its position.
  */
 #ifndef PQ_BITS_H
 #define PQ_BITS_H
@@ -14,20 +14,20 @@
 #include "kernels/kernels.h"
 
 struct pq_codes {
-    int bits;             /* of elements that lie at bits; 0: they have bytes */
-    int most;             /* code that larger ones become; 0: they are cut off */
-    char *base;           /* the byte from which bits are counted */
-    ptrdiff_t last;       /* position of the last one where they are dense; else -1 */
+    int bits;             /* bits of a code; 0: elements are bytes */
+    int most;             /* results saturate to this code; 0: keep their low bits */
+    char *base;           /* the byte of bit 0 */
+    ptrdiff_t last;       /* position of the last code of a dense array; else -1 */
     pq_bytes_fn *convert; /* input: extend; output: narrow; null: nothing to do */
-    pq_bytes_fn *unpack;  /* of whole bytes of dense elements; null: one at a time */
-    pq_bytes_fn *pack;
+    pq_bytes_fn *unpack;  /* of dense codes from a full byte on; null: one code at a time */
+    pq_bytes_fn *pack;    /* null if `unpack` is null */
     pq_unpack_words_fn *unpack_words;
-    int flip; /* 4: halves of bytes are the other way around; else 0 */
-    const struct pq_layout *stream; /* null: elements lie at plain distances */
-    int word_shift;                 /* so many bits are a word of it, as a power of 2 */
+    int flip; /* 4: the first code of a byte is in the upper half; else 0 */
+    const struct pq_layout *stream; /* null: codes are equally spaced */
+    int word_shift;                 /* log2 of the bits of a word of the stream */
 };
 
-/* The `bits` bits at a position, at most 8, as the low ones of a number. */
+/* Return the `bits` bits at a position. */
 static inline int pq_read_bits(const char *base, ptrdiff_t at, int bits)
 {
     const unsigned char *const byte = (const unsigned char *)base + (at >> 3);
@@ -39,7 +39,7 @@ static inline int pq_read_bits(const char *base, ptrdiff_t at, int bits)
     return code & mask;
 }
 
-/* Write them; `fills`: and zeros up to the end of the byte. */
+/* Write `bits` bits at a position. With `fills`, clear the rest of the byte. */
 static inline void pq_write_bits(char *base, ptrdiff_t at, int bits, int code, int fills)
 {
     unsigned char *const byte = (unsigned char *)base + (at >> 3);
@@ -53,21 +53,21 @@ static inline void pq_write_bits(char *base, ptrdiff_t at, int bits, int code, i
     }
 }
 
-/* One element, in the low bits of a byte. */
+/* Return the code at a position. */
 static inline char pq_get_bits(const struct pq_codes *codes, ptrdiff_t at)
 {
     return (char)pq_read_bits(codes->base, at ^ codes->flip, codes->bits);
 }
 
-/* Write one element. The last of a dense array fills its byte up with zeros. */
+/* Write a code. After the last code of a dense array, clear the rest of the byte. */
 static inline void pq_put_bits(const struct pq_codes *codes, ptrdiff_t at, char code)
 {
     pq_write_bits(codes->base, at ^ codes->flip, codes->bits, (unsigned char)code,
                   at == codes->last);
 }
 
-/* Convert the results of a kernel to codes, in place. Saturate codes of fewer bits than
- * their type: in a loop of its own, which compilers vectorize. */
+/* Convert the results of a kernel to codes, in place. Codes can have fewer bits than their
+ * type. Compilers vectorize the loop that saturates them. */
 static inline void pq_make_codes(const struct pq_codes *codes, char *made, size_t n)
 {
     if (codes->convert != NULL) {
@@ -83,15 +83,15 @@ static inline void pq_make_codes(const struct pq_codes *codes, char *made, size_
     }
 }
 
-/* `n` codes of a stream, each `step` and `code_step` on from the last in its address and
- * its number, made bytes; and from bytes. */
+/* Copy `n` codes of a stream to or from bytes. From code to code, the address increases by
+ * `step` and the index by `code_step`. */
 void pq_unpack_stream(const struct pq_codes *codes, char *to, const char *from,
                       ptrdiff_t step, ptrdiff_t code, ptrdiff_t code_step, size_t n);
 void pq_pack_stream(const struct pq_codes *codes, char *to, ptrdiff_t step, ptrdiff_t code,
                     ptrdiff_t code_step, const char *from, size_t n);
 
-/* The same of dense codes from a whole byte on, of which the first of two is in the upper
- * half. */
+/* Copy dense codes of 4 bits to or from bytes, from a full byte on. The first code of a
+ * byte is in the upper half. */
 void pq_unpack_high_first(const struct pq_codes *codes, char *to, ptrdiff_t at, size_t n);
 void pq_pack_high_first(const struct pq_codes *codes, ptrdiff_t at, const char *from,
                         size_t n);

@@ -135,7 +135,7 @@ void pq_gather(const struct pq_kernels *kernels, char *to, const char *from,
             from + done * tile->column_stride, tile->column_stride, to + done, step,
             (size_t)tile->rows, (size_t)(tile->columns - done));
     } else if (tile->columns < SHORT_ROW && tile->rows > tile->columns) {
-        /* Copy short rows, such as reversed pixels, column by column. */
+        /* Copy short rows, for example reversed pixels, column by column. */
         const struct pq_tile turned = {tile->columns,    tile->rows, tile->column_stride,
                                        tile->row_stride, tile->size, tile->swapped};
         copy_tile(to, size, row, from, turned.row_stride, turned.column_stride, &turned);
