@@ -19,7 +19,7 @@ enum {
     TABLE_COUNTERS = PQ_COUNTERS / TABLES,
     TILE_ELEMENTS = PQ_SIZE(1024, 64),
     PART_ELEMENTS = PQ_SIZE(1 << 16, 1 << 9), /* of a row without counters */
-    PREFETCH_BYTES = 4096, /* distance of the prefetched bytes */
+    PREFETCH_BYTES = 4096,                    /* distance of the prefetched bytes */
     /* A call of fewer elements marks the page of each element. */
     MARK_EACH_ELEMENTS = PQ_SIZE(1 << 14, 1 << 8),
     ROW_ELEMENTS = PQ_SIZE(256, 16) /* a shorter row is gathered with its neighbours */
