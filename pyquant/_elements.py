@@ -230,8 +230,7 @@ def sized(shape: tuple[int, ...]) -> bool:
 def decode(tensor: Tensor, first: int, out: Array, dtype: str, threads: int) -> None:
     """Convert the elements from `first` on to `dtype`, and write them to `out`."""
     bits = bits_of(tensor.dtype or "uint8")
-    worth = out.nbytes // max(1, _threads.MIN_PART_BYTES)
-    parts = min(threads, _threads.cpu_count(), worth) if worth > 1 else 1
+    parts = _threads.useful_parts(out.nbytes, threads)
     share = -(-out.size // (parts * PIECE)) * PIECE
     raw = tensor.raw()
 

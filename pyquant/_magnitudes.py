@@ -140,10 +140,7 @@ def each_slab(
     if x.size == 0:
         return
     work = _Work(take, x, axis, block_size)
-    parts = 1
-    if threads > 1:
-        worth = x.nbytes // max(1, _threads.MIN_PART_BYTES)
-        parts = max(1, min(threads, _threads.cpu_count(), worth))
+    parts = _threads.useful_parts(x.nbytes, threads)
     if parts == 1:
         work.do(0, 1)
         return

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["MIN_PART_BYTES", "Part", "cpu_count", "run"]
+__all__ = ["MIN_PART_BYTES", "Part", "cpu_count", "run", "useful_parts"]
 
 # Least bytes of a part; smaller parts cost more to hand over than they save.
 MIN_PART_BYTES = 8 << 20
@@ -32,6 +32,12 @@ def cpu_count() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def useful_parts(size: int, threads: int) -> int:
+    """Return the useful number of parts for a number of bytes, at most `threads`."""
+    worth = size // max(1, MIN_PART_BYTES)
+    return min(threads, cpu_count(), worth) if worth > 1 else 1
 
 
 class Part:
