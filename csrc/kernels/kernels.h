@@ -114,7 +114,7 @@ struct pq_run {
     bool general;       /* stochastic kernels: parameters are float64 */
     bool inverse;       /* codebooks: as in struct pq_args */
     bool high_first;    /* packed codebooks: see pq_is_high_first() */
-    const uint32_t *random_words; /* stochastic kernels: one word for each element */
+    const uint32_t *random_words; /* PQ_STOCHASTIC: one word for each element */
 };
 
 /*
@@ -392,7 +392,7 @@ extern const struct pq_kernels pq_kernels_scalar, pq_kernels_avx2, pq_kernels_av
 /* Round quotients to the integers or narrow floats that stochastic rounding draws. */
 typedef void pq_round_stochastic_fn(const struct pq_run *run, double *q, size_t n);
 
-/* Compute the quotients of at most GENERAL_TILE elements, as the general kernels do. */
+/* Compute the quotients of at most TILE_ELEMENTS elements, as the general kernels do. */
 typedef void pq_quotients_fn(const struct pq_run *run, double *q, const char *x,
                              const double *scale, const double *zero, size_t n);
 

@@ -1035,14 +1035,14 @@ static void quantize_drawn(const struct pq_run *general, const unsigned char *x,
     double q;
     PQ_NAME(divide_f64)(general, &q, (const char *)x, &scale, &zero.number, 1);
     const double r = is_float ? drawn_float(q, general->out) : rounded_by(PQ_STOCHASTIC, q);
-    if (is_float && isnan(q)) {
-        run_kernel(&pq_kernels_scalar, general, 1, 1, x, y, 1, 1, &scale, &zero);
-        return;
-    }
     struct pq_run run = *general;
     const double one = 1;
-    run.in = run.compute = PQ_F64;
     run.round = PQ_HALF_EVEN;
+    if (is_float && isnan(q)) {
+        run_kernel(&pq_kernels_scalar, &run, 1, 1, x, y, 1, 1, &scale, &zero);
+        return;
+    }
+    run.in = run.compute = PQ_F64;
     run.zero_first = run.narrow_first = 0;
     run_kernel(&pq_kernels_scalar, &run, 1, 1, &r, y, 1, 1, &one, is_added ? &none : &zero);
 }
