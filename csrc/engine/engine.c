@@ -706,10 +706,11 @@ static void run_rows(void *p, struct pq_position at)
     const bool same = pq_dim_uniform(&dim[1]);
     const ptrdiff_t groups = pq_dim_groups(dim), first = dim[0].begin;
     const ptrdiff_t n = dim[0].end - first, g = groups == 1 ? n : dim[0].group_size;
-    /* An affine kernel counts elements, so that no element may be in two groups. */
-    const bool gapped =
-        accepts_gaps(job, g) &&
-        (groups == 1 || (groups <= MAX_GROUPS_OF_ROW && job->how.affine.inner == NULL));
+    /* Rows with a short last group gain from calls by groups. An affine kernel counts
+     * elements, so that no element may be in two groups. */
+    const bool by_groups =
+        groups <= MAX_GROUPS_OF_ROW && n % g != 0 && job->how.affine.inner == NULL;
+    const bool gapped = accepts_gaps(job, g) && (groups == 1 || by_groups);
     const ptrdiff_t some = gapped && groups > 1 ? STAGED_BYTES / n : PQ_TILE / groups;
     const ptrdiff_t step = same && !gapped ? dim[1].end - dim[1].begin : some;
     at.in += first * dim[0].in;

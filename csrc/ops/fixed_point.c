@@ -111,7 +111,7 @@ enum pq_status pq_fixed_point(enum pq_arithmetic arithmetic, double multiplier,
 
 /* ---- channels ---- */
 
-/* Return the location of the numbers of channels from `first`, `step` apart. */
+/* Return the location of the numbers of every `step`th channel from `first`. */
 static struct pq_params channels_from(const struct pq_channels *of, ptrdiff_t first,
                                       ptrdiff_t step)
 {

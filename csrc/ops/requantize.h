@@ -7,7 +7,7 @@
 
 /* ---- exact multipliers and products (ops/fixed_point.c) ---- */
 
-enum { PQ_CHANNELS = 64 }; /* channels to load together */
+enum { PQ_CHANNELS = PQ_SIZE(64, 8) }; /* channels to load together */
 
 /* A multiplier: `r` for float32, m * 2^-shift for integer arithmetic. */
 struct pq_multiplier {
@@ -21,7 +21,7 @@ static inline bool pq_is_fixed(enum pq_arithmetic arithmetic)
     return arithmetic != PQ_ARITHMETIC_FLOAT32;
 }
 
-/* Load the multipliers of at most PQ_CHANNELS channels from `first`, `step` apart. Return
+/* Load the multipliers of at most PQ_CHANNELS channels: every `step`th from `first`. Return
  * false if the arithmetic cannot represent a multiplier. */
 bool pq_load_multipliers(struct pq_multiplier *to, const struct pq_requantization *args,
                          ptrdiff_t first, ptrdiff_t step, size_t n);

@@ -4,9 +4,8 @@
 
 #include "ops/requantize.h"
 
-enum {
-    PIECE_ELEMENTS = PQ_SIZE(16384, 256)
-}; /* the definition computes a piece if a sum exceeds int32 */
+/* If a sum exceeds int32, the definition computes a piece of this size. */
+enum { PIECE_ELEMENTS = PQ_SIZE(16384, 256) };
 
 /* ---- the definition ---- */
 
