@@ -15,6 +15,7 @@
 #define API(check)
 #define CODEBOOK(check)
 #define DYNAMIC(check)
+#define FUZZ(check)
 #define KERNELS(check)
 #define PAIRS(check)
 #define RECORDS(check)

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "calls.h"
+#include "drivers.h"
 #include "kernels/kernels.h"
 #include "types.h"
 
@@ -579,39 +580,128 @@ static void judge_count(const struct pq_kernels *k, enum pq_status ran, int know
           first, outside.count, outside.first, text);
 }
 
-/* Check fake_quantize with these arguments, without policies: all tables agree. */
-static void check_fake(void)
+/* ---- fake_quantize, with the arguments of a call without policies ---- */
+
+static struct {
+    struct pq_args args;
+    struct pq_fake fake;
+    enum pq_status due;
+    size_t bytes; /* of the numbers, with gaps */
+    unsigned char expected[2 * ARENA], numbers[2 * ARENA];
+    unsigned char due_mask[ARENA], mask[ARENA];
+} pass;
+
+/* Quantize and dequantize by two calls of the scalar kernels. */
+static enum pq_status go_there_and_back(void)
 {
-    static unsigned char numbers[2][ARENA], masks[2][ARENA];
-    ptrdiff_t strides[PQ_MAX_NDIM], bytes[PQ_MAX_NDIM], n = 1;
-    struct pq_args args = *use.args;
-    struct pq_fake fake = {.size = sizeof fake, .code = args.out.type};
-    const ptrdiff_t size = (ptrdiff_t)pq_type_size(args.in.type);
-    enum pq_status first = PQ_OK;
-    if (args.size != sizeof args || call.n > ARENA / sizeof(double)) {
+    static unsigned char codes[ARENA];
+    ptrdiff_t strides[PQ_MAX_NDIM], next = (ptrdiff_t)pq_type_size(pass.fake.code);
+    struct pq_args args = pass.args;
+    for (int d = args.ndim - 1; d >= 0; d--) {
+        strides[d] = next;
+        next *= args.shape[d] > 0 ? args.shape[d] : 1;
+    }
+    args.out = (struct pq_array){codes, strides, pass.fake.code, 0, NULL};
+    const enum pq_status status = pq_quantize(&pq_kernels_scalar, &args, 0, 1);
+    args.in = args.out;
+    args.out = pass.args.out;
+    args.out.data = pass.expected;
+    args.precision = PQ_NO_TYPE;
+    args.any_zeros = 0;
+    return status != PQ_OK ? status : pq_dequantize(&pq_kernels_scalar, &args, 0, 1);
+}
+
+/* Quantize each element alone; an error means that it is out of range. */
+static void find_due_mask(void)
+{
+    const struct pq_args *const all = &pass.args;
+    ptrdiff_t index[PQ_MAX_NDIM] = {0};
+    size_t i = 0;
+    do {
+        char code[8];
+        struct pq_args one = *all;
+        one.ndim = 0;
+        one.fills = 0;
+        one.overflow = 0;
+        one.beyond = PQ_REFUSE;
+        one.refuse_nan = 1;
+        one.start = all->start + i;
+        one.in.data = element_at(&all->in, all->ndim, index, NULL);
+        one.scale.data = element_at(&all->scale, all->ndim, index, all->block);
+        if (all->zero.data != NULL) {
+            one.zero.data = element_at(&all->zero, all->ndim, index, all->block);
+        }
+        if (all->offset != NULL) {
+            one.offset = (const char *)all->offset +
+                         ((char *)one.scale.data - (char *)all->scale.data);
+        }
+        one.out = (struct pq_array){.data = code, .type = pass.fake.code};
+        pass.due_mask[i++] = pq_quantize(&pq_kernels_scalar, &one, 0, 1) == PQ_OK;
+    } while (step(all->ndim, all->shape, index));
+}
+
+static void check_fake(const struct pq_kernels *k)
+{
+    enum pq_status status = PQ_OK;
+    memset(pass.numbers, 0x5a, pass.bytes);
+    for (int part = call.parts - 1; part >= 0; part--) {
+        const enum pq_status one =
+            pq_fake_quantize(k, &pass.args, &pass.fake, part, call.parts);
+        status = one != PQ_OK ? one : status;
+    }
+    CHECK(status == pass.due, "%s: fake: %d, not %d", k->name, (int)status, (int)pass.due);
+    CHECK(status != PQ_OK || memcmp(pass.expected, pass.numbers, pass.bytes) == 0,
+          "%s: fake: %s by %s: other numbers", k->name, type_name(pass.args.in.type),
+          type_name(pass.fake.code));
+    CHECK(status != PQ_OK || pass.fake.mask.data == NULL ||
+              memcmp(pass.due_mask, pass.mask, call.n) == 0,
+          "%s: fake: %s by %s: another mask", k->name, type_name(pass.args.in.type),
+          type_name(pass.fake.code));
+}
+
+#undef FUZZ
+#define FUZZ(check) check,
+static driver_fn *const drivers[] = {
+#include "kernels/list.h"
+    NULL};
+
+/* Fake-quantize to numbers in C order, sometimes with gaps, sometimes with a mask. */
+static void check_fakes(void)
+{
+    static ptrdiff_t strides[PQ_MAX_NDIM], bytes[PQ_MAX_NDIM];
+    struct pq_args *const args = &pass.args;
+    const ptrdiff_t size = (ptrdiff_t)pq_type_size(use.args->in.type);
+    const ptrdiff_t step = random_chance(30) ? 2 * size : size;
+    ptrdiff_t n = 1;
+    *args = *use.args;
+    if (args->size != sizeof *args || call.n > ARENA / sizeof(double) ||
+        call.parts > FEW_PARTS || !is_real_type(args->in.type)) {
         return;
     }
-    for (int d = args.ndim - 1; d >= 0; d--) {
-        strides[d] = n * size;
+    for (int d = args->ndim - 1; d >= 0; d--) {
+        strides[d] = n * step;
         bytes[d] = n;
-        n *= args.shape[d] > 0 ? args.shape[d] : 1;
+        n *= args->shape[d] > 0 ? args->shape[d] : 1;
     }
-    args.out_layout = NULL;
-    args.beyond = PQ_SATURATE;
-    args.refuse_nan = args.zero_first = args.narrow_first = 0;
+    pass.bytes = call.n * (size_t)step;
+    pass.fake = (struct pq_fake){.size = sizeof pass.fake, .code = args->out.type};
+    args->out = (struct pq_array){pass.numbers, strides, args->in.type, 0, NULL};
+    args->out_layout = NULL;
+    args->beyond = PQ_SATURATE;
+    args->refuse_nan = args->zero_first = args->narrow_first = 0;
+    if (pq_is_narrow_float(pass.fake.code)) { /* a type without zero points */
+        args->zero.data = NULL;
+    }
+    memset(pass.expected, 0x5a, pass.bytes);
+    pass.due = go_there_and_back();
+    if (pass.due == PQ_OK && call.n > 0 && call.n < 500 && random_chance(40)) {
+        pass.fake.mask = (struct pq_array){pass.mask, bytes, PQ_U8, 0, NULL};
+        args->precision = args->precision == PQ_F64 ? PQ_F64 : PQ_NO_TYPE;
+        pass.due = go_there_and_back();
+        find_due_mask();
+    }
     for (int i = 0; tables[i] != NULL; i++) {
-        args.out = (struct pq_array){numbers[i > 0], strides, args.in.type, 0, NULL};
-        if (call.n % 2 != 0) {
-            fake.mask = (struct pq_array){masks[i > 0], bytes, PQ_U8, 0, NULL};
-        }
-        const enum pq_status status = pq_fake_quantize(tables[i], &args, &fake, 0, 1);
-        first = i == 0 ? status : first;
-        CHECK(status == first, "%s: fake: %d, not %d", tables[i]->name, (int)status,
-              (int)first);
-        CHECK(status != PQ_OK || call.n == 0 ||
-                  (memcmp(numbers[0], numbers[i > 0], call.n * (size_t)size) == 0 &&
-                   (call.n % 2 == 0 || memcmp(masks[0], masks[i > 0], call.n) == 0)),
-              "%s: fake: other results", tables[i]->name);
+        drivers[0](tables[i]);
     }
 }
 
@@ -702,7 +792,7 @@ static void check_result(enum op op)
     }
     restore(&kept_out);
     if (op == QUANTIZE && known) {
-        check_fake();
+        check_fakes();
     }
 }
 
@@ -798,6 +888,36 @@ static void expect_due_params(const struct pq_args *args, const struct pq_choice
     } while (step(call.args.ndim, call.counts, index));
 }
 
+/* Draw the options of dynamic_quantize. Codes of fewer than 8 bits can be packed. */
+static void draw_dynamic(struct pq_args *args, const struct pq_choice *choice,
+                         ptrdiff_t *strides)
+{
+    static const enum pq_round rounds[] = {PQ_HALF_EVEN, PQ_HALF_EVEN, PQ_FLOOR,
+                                           PQ_STOCHASTIC};
+    const int bits = pq_type_bits(choice->code);
+    args->round = rounds[random_below(COUNT(rounds))];
+    args->precision = PQ_NO_TYPE;
+    args->out = (struct pq_array){.strides = strides, .type = choice->code};
+    if (bits < 8 && random_chance(50)) {
+        for (int d = 0; d < args->ndim; d++) {
+            strides[d] *= bits;
+        }
+        args->out.bit_strides = strides;
+    }
+}
+
+static void quantize_by_two_calls(const struct pq_args *given,
+                                  const struct pq_choice *choice)
+{
+    struct pq_args args = *given;
+    args.lowest_code = choice->lowest_code;
+    args.highest_code = choice->highest_code;
+    if (pq_choose_params(&pq_kernels_scalar, &args, choice, 0, 1) == PQ_OK) {
+        args.zero.data = pq_is_narrow_float(args.out.type) ? NULL : args.zero.data;
+        EXPECT(PQ_OK, pq_quantize(&pq_kernels_scalar, &args, 0, 1));
+    }
+}
+
 /* Check search_params and dynamic_quantize: they are invalid if choose_params is, and all
  * tables write equal bytes. */
 static void check_params_of(const struct pq_args *args, const struct pq_choice *choice,
@@ -811,12 +931,17 @@ static void check_params_of(const struct pq_args *args, const struct pq_choice *
         strides[d] = next;
         next *= args->shape[d] > 0 ? args->shape[d] : 1;
     }
+    if (!searched) {
+        draw_dynamic(&with, choice, strides);
+        memset(codes, 0x5a, sizeof codes);
+        with.out.data = codes[0];
+        quantize_by_two_calls(&with, choice);
+    }
     for (int i = 0; tables[i] != NULL; i++) {
         const struct pq_kernels *const k = use.no_kernels ? NULL : tables[i];
         restore(&kept_scale);
         restore(&kept_zero);
-        with.out = (struct pq_array){
-            .data = codes[i > 0], .strides = strides, .type = choice->code};
+        with.out.data = codes[1];
         const enum pq_status status = searched
                                           ? pq_search_params(k, args, choice, &search, 0, 1)
                                           : pq_dynamic_quantize(k, &with, choice, 0, 1);
@@ -825,7 +950,8 @@ static void check_params_of(const struct pq_args *args, const struct pq_choice *
         if (i == 0) {
             memcpy(scale, kept_scale.at, kept_scale.bytes);
             memcpy(zero, kept_zero.at, kept_zero.bytes);
-        } else if (status == PQ_OK) {
+        }
+        if (status == PQ_OK) {
             CHECK(memcmp(scale, kept_scale.at, kept_scale.bytes) == 0 &&
                       memcmp(zero, kept_zero.at, kept_zero.bytes) == 0 &&
                       (searched || memcmp(codes[0], codes[1], (size_t)next) == 0),
@@ -847,9 +973,14 @@ static void check_params(enum pq_status extrema, int finite)
     }
     struct pq_args args = *use.args;
     const enum pq_type code = random_chance(70) ? pick(integers, 6) : PICK(narrow);
-    const struct pq_choice choice = {
+    struct pq_choice choice = {
         sizeof choice, random_chance(50) ? PQ_NO_TYPE : args.in.type, code,
         pq_is_narrow_float(code) ? PQ_RULE_SYMMETRIC : (enum pq_rule)random_below(3)};
+    if (!pq_is_narrow_float(code) && random_chance(30)) {
+        const struct limits all = limits_of(code);
+        choice.lowest_code = all.lo < -5 ? -5 : all.lo;
+        choice.highest_code = all.hi > 6 ? 6 : all.hi;
+    }
     args.scale = args.lowest;
     args.scale.type = args.in.type == PQ_F64 ? PQ_F64 : PQ_F32;
     args.zero = args.highest;
