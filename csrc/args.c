@@ -542,9 +542,9 @@ int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t 
 
 _Static_assert(sizeof(struct pq_args) - offsetof(struct pq_args, seed) ==
                    2 * sizeof(uint64_t),
-               "struct pq_args has a member without a bit in pq_set_options()");
+               "struct pq_args has a member without a bit in pq_option_bits()");
 
-int pq_set_options(const struct pq_args *args)
+int pq_option_bits(const struct pq_args *args)
 {
     return (args->round != PQ_HALF_EVEN ? PQ_OPTION_ROUND : 0) |
            (args->precision != PQ_NO_TYPE ? PQ_OPTION_PRECISION : 0) |

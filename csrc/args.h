@@ -84,9 +84,9 @@ enum {
 };
 
 /* Return the bits of the options that a call sets. */
-int pq_set_options(const struct pq_args *args);
+int pq_option_bits(const struct pq_args *args);
 
-/* Like pq_set_options(). Most calls set no option, and one test finds that. */
+/* Like pq_option_bits(). Most calls set no option, and one test finds that. */
 PQ_INLINE int pq_options_of(const struct pq_args *args)
 {
     const int64_t any = (int64_t)args->round | (int64_t)args->precision | args->overflow |
@@ -94,7 +94,7 @@ PQ_INLINE int pq_options_of(const struct pq_args *args)
                         (args->offset != NULL) | args->inverse | (args->fills != 0) |
                         args->lowest_code | args->highest_code | (int64_t)args->beyond |
                         args->refuse_nan;
-    return any == 0 ? 0 : pq_set_options(args);
+    return any == 0 ? 0 : pq_option_bits(args);
 }
 
 /* Return PQ_ERR_OPTION if a call sets an option that the operation does not accept. So no

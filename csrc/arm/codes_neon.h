@@ -323,7 +323,7 @@ PQ_INLINE c32 c32_rounded(const float *x, float i)
     return c32_of(rounded(x, i), rounded(x + 16, i));
 }
 
-PQ_INLINE uint8x16_t nearest(const float *x, float i)
+PQ_INLINE uint8x16_t nearest_codes(const float *x, float i)
 {
     int32x4_t v[4];
     for (int k = 0; k < 4; k++) {
@@ -334,7 +334,7 @@ PQ_INLINE uint8x16_t nearest(const float *x, float i)
 
 PQ_INLINE c32 c32_nearest(const float *x, float i)
 {
-    return c32_of(nearest(x, i), nearest(x + 16, i));
+    return c32_of(nearest_codes(x, i), nearest_codes(x + 16, i));
 }
 
 PQ_INLINE uint8x16_t rounded_up(const float *x, float by)

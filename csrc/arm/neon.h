@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Primitives of AArch64 NEON: each knows one vector. The file that includes this header has
- * the intrinsics.
+ * Primitives of AArch64 NEON: each knows one vector. Include <arm_neon.h> before this
+ * header.
  */
 #ifndef PQ_NEON_H
 #define PQ_NEON_H

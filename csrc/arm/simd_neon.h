@@ -162,7 +162,7 @@ PQ_INLINE uint16x8_t halves_of(uint16x8_t code, enum pq_type type)
     return half;
 }
 
-PQ_INLINE vf load_halves(const void *p, enum pq_type type)
+PQ_INLINE vf load_float_codes(const void *p, enum pq_type type)
 {
     const uint8x16_t c = load128(p);
     const float16x8_t lo = vreinterpretq_f16_u16(halves_of(vmovl_u8(vget_low_u8(c)), type));

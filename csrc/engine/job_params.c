@@ -52,7 +52,7 @@ static bool has_small_f64(const struct pq_job *job, const double *scales, size_t
     return below >> 63 != 0;
 }
 
-static void flush(struct pq_job *job, bool flushes_subnormals)
+static void switch_flush(struct pq_job *job, bool flushes_subnormals)
 {
     if (job->flushes_subnormals != flushes_subnormals) {
         job->flushes_subnormals = flushes_subnormals;
@@ -63,7 +63,7 @@ static void flush(struct pq_job *job, bool flushes_subnormals)
 void pq_set_flush(struct pq_job *job)
 {
     if (job->how.flush_min_scale != 0) {
-        flush(job, !job->has_small_scale);
+        switch_flush(job, !job->has_small_scale);
         job->has_small_scale = false;
     }
 }
@@ -269,7 +269,7 @@ void pq_load_params(struct pq_job *job, ptrdiff_t to, const char *scale,
     const struct pq_params s = pq_scales_at(job, scale, scale_stride);
     if (load_scales(job, to, &s, n)) {
         /* The flush may have changed a scale to 0. */
-        flush(job, false);
+        switch_flush(job, false);
         load_scales(job, to, &s, n);
         job->has_small_scale = true;
     }

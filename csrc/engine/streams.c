@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Codes of streams: one at a time by their places, and two patterns that are faster. Across
- * streams, where each has the code at the same place of its word; and whole groups along a
- * stream whose words follow each other, which are dense codes in another order.
+ * Read and write codes of packed layouts. place_of() finds one code. Two patterns are
+ * faster: codes across streams, at equal places of their words, and complete groups along a
+ * stream with adjacent words, which are dense codes in another order.
  */
 #include "engine/bits.h"
 
-/* Codes that are taken at a time where there is something between. */
+/* Codes of a buffer. */
 enum { SOME = PQ_SIZE(1024, 128) };
 
-/* The word of a code's low bits, how many bits of it are below them, how many they are, and
- * where those are, if any, that it has no room for. */
+/* The position of a code: `low_bits` bits of a word, from bit `shift` on. The next word,
+ * `high`, has the remaining bits. */
 struct place {
     ptrdiff_t word, high;
     int shift, low_bits;
 };
 
-/* Of code `i` of the stream that begins at `at`. */
+/* Return the position of code `i` of the stream that begins at `at`. */
 static inline struct place place_of(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t i)
 {
     const struct pq_layout *const stream = codes->stream;
     if (stream->order != NULL) {
-        /* Of usual groups without a division, which takes longer than all the rest. */
+        /* A power of two needs no division, which takes longer than the other steps. */
         const ptrdiff_t group = stream->group;
         const ptrdiff_t into = (group & (group - 1)) == 0 ? i & (group - 1) : i % group;
         i += stream->order[into] - into;
@@ -35,8 +35,8 @@ static inline struct place place_of(const struct pq_codes *codes, ptrdiff_t at, 
 
 /* ---- one at a time ---- */
 
-static void take_each(const struct pq_codes *codes, char *to, ptrdiff_t at, ptrdiff_t step,
-                      ptrdiff_t code, ptrdiff_t code_step, size_t n)
+static void unpack_one_by_one(const struct pq_codes *codes, char *to, ptrdiff_t at,
+                              ptrdiff_t step, ptrdiff_t code, ptrdiff_t code_step, size_t n)
 {
     for (size_t c = 0; c < n; c++, at += step, code += code_step) {
         const struct place place = place_of(codes, at, code);
@@ -65,21 +65,22 @@ static void give_each(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step
 
 /* ---- across streams ---- */
 
-/* Codes at one place of words that are whole bytes apart: the first word, from one to the
- * next, and the bits below each code. */
+/* Codes at one position of their words: the first word, the bytes between words, and the
+ * bits below each code. */
 struct column {
     char *word;
     ptrdiff_t stride;
     int shift, bits;
 };
 
-/* Whether words of 32 bits follow each other, little-endian. */
+/* Return true if the words have 32 bits, and are adjacent and little-endian. */
 static int is_beside(const struct pq_codes *codes, ptrdiff_t stride)
 {
     return PQ_LITTLE_ENDIAN && codes->stream->word_bits == 32 && stride == 4;
 }
 
-/* Whether codes are that, and none is in two words. */
+/* Set the column of some codes. Return false if they have no column, or if a code spans two
+ * words. */
 static int is_column(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step,
                      ptrdiff_t code, ptrdiff_t code_step, struct column *column)
 {
@@ -164,10 +165,10 @@ static void pack_split(const struct pq_codes *codes, struct place place, const c
     pack_words(codes->base + place.high / 8, from, low_bits, 0, high_bits, n);
 }
 
-/* ---- whole groups along a stream ---- */
+/* ---- complete groups along a stream ---- */
 
-/* How many of the codes from number `code` on, which begins a group, are whole groups that
- * lie as dense bytes. */
+/* Return the number of codes in the complete groups from code number `code` on. Return 0 if
+ * `code` does not begin a group, or if groups are not dense bytes. */
 static size_t count_grouped(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step,
                             ptrdiff_t code, ptrdiff_t code_step, size_t n)
 {
@@ -182,10 +183,13 @@ static size_t count_grouped(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_
     return most - most % (size_t)stream->group;
 }
 
-/* Words of which the halves have the codes at even and at odd places, and words of the same
- * codes in their order, or the other way around: each step is its own inverse. Of words
- * that are next to each other a compiler makes vectors. */
+/* The codes of a word at even positions are in its lower half, and the codes at odd
+ * positions in its upper half. order_halves() restores the order of the codes and
+ * halve_order() undoes it, because each swap is its own inverse. Compilers vectorize both
+ * loops. */
 enum { HALVED = 8 };
+
+/* Swap the bits of `mask` with the bits that are `by` bits above them. */
 static uint32_t swapped(uint32_t word, int by, uint32_t mask)
 {
     const uint32_t differ = (word ^ word >> by) & mask;
@@ -209,7 +213,7 @@ static void halve_order(char *PQ_RESTRICT to, const uint32_t *PQ_RESTRICT from, 
     }
 }
 
-/* Whether groups are such words. */
+/* Return true if each group is one word with these halves. */
 static int is_halved(const struct pq_codes *codes)
 {
     static const unsigned char order[HALVED] = {0, 4, 1, 5, 2, 6, 3, 7};
@@ -257,9 +261,9 @@ static void give_grouped(const struct pq_codes *codes, ptrdiff_t bit, const char
     codes->pack(dense, codes->base + bit / 8, n);
 }
 
-/* ---- the first of two in the upper half ---- */
+/* ---- the first of two codes in the upper half of a byte ---- */
 
-/* Bytes that change places with those beside them, an even number. */
+/* Swap the bytes of each pair. `n` is even. */
 static void swap_pairs(char *PQ_RESTRICT to, const char *PQ_RESTRICT from, size_t n)
 {
     for (size_t i = 0; i < n; i += 2) {
@@ -298,7 +302,7 @@ void pq_pack_high_first(const struct pq_codes *codes, ptrdiff_t at, const char *
 
 /* ---- all ---- */
 
-/* Codes that are taken at once: up to the next group, and one by one where none follows. */
+/* Return the number of codes up to the next group, or up to the end. */
 static size_t count_each(const struct pq_codes *codes, ptrdiff_t code, ptrdiff_t code_step,
                          size_t n)
 {
@@ -327,8 +331,8 @@ void pq_unpack_stream(const struct pq_codes *codes, char *to, const char *from,
                 continue;
             }
             m = count_each(codes, code, code_step, n - done);
-            take_each(codes, to + done, at + (ptrdiff_t)done * step, step, code, code_step,
-                      m);
+            unpack_one_by_one(codes, to + done, at + (ptrdiff_t)done * step, step, code,
+                              code_step, m);
         }
     }
     if (codes->convert != NULL) {

@@ -148,7 +148,8 @@ static ptrdiff_t block_size_along(const struct pq_args *args, int d)
     return args->block != NULL ? args->block[d] : 1;
 }
 
-/* Return the call for the arrays from an element on, with one dimension. */
+/* Return a call with one dimension that begins at element `index`. The caller sets its
+ * shape and strides. */
 static struct pq_args call_at(const struct pq_args *args, const ptrdiff_t *index)
 {
     struct pq_args part = *args;

@@ -210,7 +210,7 @@ PQ_NOINLINE bool find_near(const struct target *to, struct pq_pair *pair, double
 }
 
 /* Return true if the formula suits nearly all data, see guess_symmetric. */
-static bool is_usual(const struct target *to)
+static bool suits_formula(const struct target *to)
 {
     return to->symmetric && to->middle == 0 && to->small;
 }
@@ -243,7 +243,7 @@ static struct pq_pair choose_pair(const struct target *to, double lo, double hi)
         wanted = width - width == 0 ? width / levels : (hi / 2 - lo / 2) / (levels / 2);
     }
     const double scale = stored_scale(to, wanted);
-    if (is_usual(to) && to->usual_scale && far > 0x1p-80 && far < to->end / 4 &&
+    if (suits_formula(to) && to->usual_scale && far > 0x1p-80 && far < to->end / 4 &&
         far < 0x1p120) {
         return (struct pq_pair){scale, 0};
     }
@@ -404,18 +404,18 @@ static guess_fn *fast_guess(const struct target *to)
     if (to->wanted.preset != NULL) {
         return to->real == PQ_F32 && to->scale == PQ_F32 ? guess_like : NULL;
     }
-    if (is_usual(to) && !has_f64_scale(to) && pq_bytes_of(to->scale) <= 2) {
+    if (suits_formula(to) && !has_f64_scale(to) && pq_bytes_of(to->scale) <= 2) {
         return guess_narrow;
     }
     if (to->dynamic || !to->small || !to->usual_scale) {
         return NULL;
     }
     if (has_f64_scale(to)) {
-        return is_usual(to) ? guess_wide : NULL;
+        return suits_formula(to) ? guess_wide : NULL;
     }
-    return !to->symmetric ? guess_asymmetric
-           : is_usual(to) ? guess_symmetric
-                          : guess_middle;
+    return !to->symmetric      ? guess_asymmetric
+           : suits_formula(to) ? guess_symmetric
+                               : guess_middle;
 }
 
 /* Extrema: float64 if `is_f64`, otherwise float32. */

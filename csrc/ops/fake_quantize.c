@@ -108,7 +108,7 @@ static void dequantize_tile(const struct pq_run *part, const char *codes, char *
 }
 
 /* Process a tile: `n` elements, or rows of `n` elements with equal parameters. */
-static void run_tile(const struct pq_run *part, const char *x, char *y, size_t n)
+static void fake_quantize_tile(const struct pq_run *part, const char *x, char *y, size_t n)
 {
     const struct pq_fused *const fused = part->fused;
     const size_t all = n * (part->rows > 1 ? part->rows : 1);
@@ -145,8 +145,8 @@ static void run_rows(const struct pq_run *run, const char *x, char *y, size_t n)
     struct pq_run some = *run;
     for (size_t row = 0; row < run->rows; row += step) {
         some.rows = run->rows - row < step ? run->rows - row : step;
-        run_tile(&some, x + (ptrdiff_t)row * run->in_stride,
-                 y + (ptrdiff_t)row * run->out_stride, n);
+        fake_quantize_tile(&some, x + (ptrdiff_t)row * run->in_stride,
+                           y + (ptrdiff_t)row * run->out_stride, n);
     }
 }
 
@@ -192,7 +192,7 @@ static void run_fused(const struct pq_run *run, const void *px, void *py, size_t
                 run->group < m || part.in_gap != 0 || part.out_gap != 0 ? run->group : m;
             set_params_from_group(&part, run, done / run->group, fused->general);
             part.random_words = random_words_at(run, row * n + done);
-            run_tile(&part, from, to, m);
+            fake_quantize_tile(&part, from, to, m);
             const ptrdiff_t groups = (ptrdiff_t)(m / run->group);
             from += (ptrdiff_t)(m * fused->real) + groups * run->in_gap;
             to += (ptrdiff_t)(m * fused->result) + groups * run->out_gap;
@@ -302,9 +302,11 @@ static enum pq_status set_fused(struct pq_method *how, struct pq_fused *fused,
     return PQ_OK;
 }
 
-static enum pq_status set_fake(struct pq_method *how, struct pq_fused *fused,
-                               const struct pq_kernels *kernels, const struct pq_args *args,
-                               enum pq_type code)
+static enum pq_status set_fake_quantize_method(struct pq_method *how,
+                                               struct pq_fused *fused,
+                                               const struct pq_kernels *kernels,
+                                               const struct pq_args *args,
+                                               enum pq_type code)
 {
     PQ_TRY(set_fused(how, fused, kernels, args, code));
     return can_use_kernel(args, code) ? set_fake_quantize(how, fused, kernels, args, code)
@@ -429,7 +431,7 @@ static bool run_in_one_pass(const struct faking *faking, const struct pq_args *a
                             char *at)
 {
     struct fake_job fake;
-    const bool done = make_job(&fake, set_fake, faking, args) == PQ_OK &&
+    const bool done = make_job(&fake, set_fake_quantize_method, faking, args) == PQ_OK &&
                       kernel_writes_mask(&fake, &faking->mask, args);
     if (done) {
         fake.fused.fake_quantize.mask = at;
@@ -451,7 +453,7 @@ static enum pq_status run_slab(void *what, const struct pq_args *slab,
     if (run_in_one_pass(faking, slab, at)) {
         return PQ_OK;
     }
-    PQ_TRY(run_method(set_fake, faking, slab, 0, 1));
+    PQ_TRY(run_method(set_fake_quantize_method, faking, slab, 0, 1));
     mask.out = faking->mask;
     mask.out.data = at;
     return run_method(set_mask, faking, &mask, 0, 1);
@@ -461,7 +463,7 @@ static enum pq_status run_slab(void *what, const struct pq_args *slab,
 static ptrdiff_t slab_bytes(const struct faking *faking, const struct pq_args *args)
 {
     struct fake_job fake;
-    const bool at_once = make_job(&fake, set_fake, faking, args) == PQ_OK &&
+    const bool at_once = make_job(&fake, set_fake_quantize_method, faking, args) == PQ_OK &&
                          kernel_writes_mask(&fake, &faking->mask, args);
     return at_once ? PTRDIFF_MAX : PQ_SLAB_BYTES;
 }
@@ -478,7 +480,7 @@ static enum pq_status check_mask(const struct faking *faking, const struct pq_ar
     if (mask.out.type != PQ_U8 || mask.out.bit_strides != NULL) {
         return PQ_ERR_TYPE;
     }
-    PQ_TRY(set_fake(&how, &fused, faking->kernels, args, faking->code));
+    PQ_TRY(set_fake_quantize_method(&how, &fused, faking->kernels, args, faking->code));
     PQ_TRY(set_mask(&how, &fused, faking->kernels, args, faking->code));
     PQ_TRY(pq_plan_init(&plan, args, pq_bytes_of(args->out.type)));
     return pq_plan_init(&plan, &mask, 1);
@@ -521,7 +523,7 @@ enum pq_status pq_fake_quantize(const struct pq_kernels *kernels,
     }
     args = &plain;
     if (fake->mask.data == NULL) {
-        return run_method(set_fake, &faking, args, part, parts);
+        return run_method(set_fake_quantize_method, &faking, args, part, parts);
     }
     PQ_TRY(check_mask(&faking, args));
     if (pq_is_empty(args)) {

@@ -12,7 +12,7 @@ enum {
 
 #define TWO_30 (INT32_C(1) << 30)
 
-/* Double a multiplier, and replace its shift by `down`. */
+/* Double a multiplier, and convert its shift to a value of pq_requantize_run.down. */
 static void set_doubled(struct pq_multiplier *by, bool to_int32)
 {
     by->shift += DOUBLED;
@@ -24,8 +24,8 @@ static void set_doubled(struct pq_multiplier *by, bool to_int32)
     by->m = (int32_t)(2 * (uint32_t)by->m);
 }
 
-/* Replace the shift of a multiplier by `down`. For codes of 8 and 16 bits, make the
- * multiplier at least 2^30, unless it is 0. */
+/* Convert the shift of a multiplier to a value of pq_requantize_run.down. For codes of 8
+ * and 16 bits, make the multiplier at least 2^30, unless it is 0. */
 static void set_single(struct pq_multiplier *by, bool to_int32)
 {
     by->shift += SINGLE;

@@ -75,7 +75,7 @@ case PQ_##type:                                                                 
     break;
 
 /* Load codes of a narrow float by their float16 numbers, see pq_half_of_code. */
-PQ_NOINLINE vf load_halves(const void *p, enum pq_type type)
+PQ_NOINLINE vf load_float_codes(const void *p, enum pq_type type)
 {
     uint8_t c[PQ_CHUNK];
     vf r = {{0}};

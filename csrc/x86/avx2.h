@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Primitives of AVX2, FMA and F16C: each knows one vector. The file that includes this
- * header has the intrinsics.
+ * Primitives of AVX2, FMA and F16C: each knows one vector. Include <immintrin.h> before
+ * this header.
  */
 #ifndef PQ_AVX2_H
 #define PQ_AVX2_H

@@ -315,7 +315,7 @@ PQ_INLINE c32 c32_rounded(const float *x, float i)
                       rounded(x + 16, splat_i), rounded(x + 24, splat_i));
 }
 
-PQ_INLINE __m256i nearest(const float *x, __m256 i)
+PQ_INLINE __m256i nearest_codes(const float *x, __m256 i)
 {
     return _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x), i));
 }
@@ -323,8 +323,8 @@ PQ_INLINE __m256i nearest(const float *x, __m256 i)
 PQ_INLINE c32 c32_nearest(const float *x, float i)
 {
     const __m256 splat_i = _mm256_set1_ps(i);
-    return pack_int32(nearest(x, splat_i), nearest(x + 8, splat_i),
-                      nearest(x + 16, splat_i), nearest(x + 24, splat_i));
+    return pack_int32(nearest_codes(x, splat_i), nearest_codes(x + 8, splat_i),
+                      nearest_codes(x + 16, splat_i), nearest_codes(x + 24, splat_i));
 }
 
 PQ_INLINE __m256i rounded_up(const float *x, __m256 by)

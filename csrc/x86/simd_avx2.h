@@ -132,7 +132,7 @@ PQ_INLINE __m256i canonical_e5m2(__m256i code)
     return _mm256_blendv_epi8(code, _mm256_set1_epi8(0x7e), is_nan);
 }
 
-PQ_INLINE vf load_halves(const void *p, enum pq_type type)
+PQ_INLINE vf load_float_codes(const void *p, enum pq_type type)
 {
     const __m256i all = load256(p), zero = _mm256_setzero_si256();
     const __m256i code =

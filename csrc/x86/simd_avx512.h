@@ -16,7 +16,7 @@ PQ_NOINLINE void store_bf16_subnormal(void *p, const vf *x)
 
 /* Replace these words of simd_avx2.h by the definitions below. */
 #define canonical_nan avx512_canonical_nan
-#define load_halves avx512_load_halves
+#define load_float_codes avx512_load_halves
 #define pack2 avx512_pack2
 #define pack4 avx512_pack4
 #define store_bf16 avx512_store_bf16
@@ -87,7 +87,7 @@ PQ_INLINE struct half_bytes half_bytes_of(__m256i code, enum pq_type type)
     return half;
 }
 
-PQ_INLINE vf load_halves(const void *p, enum pq_type type)
+PQ_INLINE vf load_float_codes(const void *p, enum pq_type type)
 {
     const __m256i code = _mm256_permute4x64_epi64(load256(p), 0xd8);
     const struct half_bytes half = half_bytes_of(code, type);
