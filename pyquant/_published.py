@@ -172,7 +172,8 @@ def found_in(tensors: Mapping[str, Any], known: Collection[str] = ()) -> Iterato
         A weight. Narrow floats without a scale have a fault, too.
     """
     taken = {*known}
-    for find in (_undecoded, _packed, _scaled, _related, _unscaled):
+    finders = (*map(_each, (_undecoded, _packed, _scaled)), _related, _each(_unscaled))
+    for find in finders:
         for made in find(tensors, taken):
             taken.update(made.parts.values())
             yield made
@@ -190,7 +191,6 @@ def _each(find: Callable[[Mapping[str, Any], str], Found | None]) -> _Finder:
     return found
 
 
-@_each
 def _undecoded(tensors: Mapping[str, Any], name: str) -> Found | None:
     """Find a weight that only a module of pyquant decodes."""
     for row in FORMATS:
@@ -216,7 +216,6 @@ def _has_type(tensor: Any, types: tuple[str, ...]) -> bool:
     return not types or type_of(tensor) in types
 
 
-@_each
 def _packed(tensors: Mapping[str, Any], name: str) -> Found | None:
     """Find words of compressed-tensors with their shape and scales."""
     base = name.removesuffix("_packed")
@@ -230,7 +229,6 @@ def _packed(tensors: Mapping[str, Any], name: str) -> Found | None:
     return _with_scale(tensors, base, name, f"{base}_scale", f"{base}_shape")
 
 
-@_each
 def _scaled(tensors: Mapping[str, Any], name: str) -> Found | None:
     """Find codes with a scale."""
     for scale, original in _scale_names(tensors[name], name).items():
@@ -274,7 +272,6 @@ def _related(tensors: Mapping[str, Any], taken: Collection[str]) -> Iterator[Fou
                 break
 
 
-@_each
 def _unscaled(tensors: Mapping[str, Any], name: str) -> Found | None:
     """Find narrow floats without a scale."""
     if _kind_of(tensors[name]) != "float" or not _scale_names(tensors[name], name):
