@@ -59,7 +59,7 @@ void pq_requantize_element(void *p, struct pq_position at)
     const ptrdiff_t channel = pq_channel_of(call, at.scale);
     struct pq_multiplier by;
     int64_t bias;
-    char x[sizeof(int64_t)], y[sizeof(int32_t)] = {0};
+    char x[sizeof(int64_t)] = {0}, y[sizeof(int64_t)] = {0};
     pq_load_multipliers(&by, args, channel, 0, 1);
     pq_load_biases(&bias, &args->bias, channel, 0, 1);
     pq_copy_element(x, at.in, job->in_size, job->in_swapped);
