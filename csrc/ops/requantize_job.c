@@ -4,8 +4,8 @@
 
 #include "ops/requantize.h"
 
-/* If a sum exceeds int32, the definition computes a piece of this size. A piece holds a tile,
- * because parameters of single elements are not divided. */
+/* If a sum exceeds int32, the definition computes a piece of this size. A piece holds a
+ * tile, because parameters of single elements are not divided. */
 enum { PIECE_ELEMENTS = PQ_SIZE(16384, PQ_TILE) };
 _Static_assert(PIECE_ELEMENTS >= PQ_TILE, "a tile does not fit a piece");
 
