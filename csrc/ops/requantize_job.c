@@ -7,7 +7,7 @@
 /* If a sum exceeds int32, the definition computes a piece of this size. A piece holds a
  * tile, because parameters of single elements are not divided. */
 enum { PIECE_ELEMENTS = PQ_SIZE(16384, PQ_TILE) };
-_Static_assert(PIECE_ELEMENTS >= PQ_TILE, "a tile does not fit a piece");
+_Static_assert((int)PIECE_ELEMENTS >= (int)PQ_TILE, "a tile does not fit a piece");
 
 /* ---- the definition ---- */
 
