@@ -270,6 +270,8 @@ def test_what_the_semantics_cite_exists():
 
 def test_names_in_the_internals_exist():
     """Each file, and each identifier with an underscore, exists in the tree."""
+    if not (ROOT / "csrc").is_dir():
+        pytest.skip("only the tests are here")
     tops = ("csrc", "pyquant", "tests", "benchmarks", ".ci", ".github")
     paths = [path for top in tops for path in (ROOT / top).rglob("*")]
     paths = [path for path in (*paths, *ROOT.iterdir()) if path.is_file()]
