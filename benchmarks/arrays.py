@@ -377,7 +377,7 @@ def _tensor(case: Case) -> Callable[[], Any]:
             "quantized_dimension": 0,
         },
     }
-    tflite = import_module("pyquant.tflite")
+    tflite = import_module("pyquant.integrations.tflite")
     call = tflite.quantize_input if form.quantizes else tflite.dequantize_output
     return partial(call, detail, case.given, out=case.out)
 

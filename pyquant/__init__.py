@@ -7,11 +7,9 @@ import pyquant._installed  # noqa: F401, the earliest import, for Ctrl-C
 from typing import TYPE_CHECKING
 
 from pyquant import com_microsoft, dtypes, isa, ngraph, onednn, onnx
-from pyquant._core import dequantize, fixed_point, quantize, requantize
-from pyquant._include import get_include
+from pyquant._core import dequantize, quantize, requantize
+from pyquant._lazy import lazy
 from pyquant._version import __version__
-from pyquant.blocks import BlockFormat, block_format, block_formats
-from pyquant.files import open_weights, write_weights
 from pyquant.fused import dynamic_quantize, fake_quantize
 from pyquant.observe import Observer, calibrate
 from pyquant.packed import PackedArray, pack
@@ -19,52 +17,28 @@ from pyquant.qparams import QParams, choose_qparams, qparams_from_range
 from pyquant.report import ErrorReport, measure_error
 from pyquant.rounding import RoundMode
 
-if TYPE_CHECKING:  # else they are imported when they are first asked for
-    from pyquant import (
-        awq,
-        bitsandbytes,
-        cf,
-        compressed_tensors,
-        gptq,
-        matmulnbits,
-        mlx,
-        mx,
-        nvfp4,
-        openvino,
-        tflite,
-    )
+if TYPE_CHECKING:
+    from pyquant import embed, fixedpoint, integrations, openvino, weights  # noqa: F401
+    from pyquant.weights.files import open_weights, write_weights
 
 __all__ = [
-    "BlockFormat",
     "ErrorReport",
     "Observer",
     "PackedArray",
     "QParams",
     "RoundMode",
     "__version__",
-    "awq",
-    "bitsandbytes",
-    "block_format",
-    "block_formats",
     "calibrate",
-    "cf",
     "choose_qparams",
     "com_microsoft",
-    "compressed_tensors",
     "dequantize",
     "dtypes",
     "dynamic_quantize",
     "fake_quantize",
-    "fixed_point",
-    "get_include",
-    "gptq",
+    "integrations",
     "isa",
-    "matmulnbits",
     "measure_error",
-    "mlx",
-    "mx",
     "ngraph",
-    "nvfp4",
     "onednn",
     "onnx",
     "open_weights",
@@ -73,20 +47,12 @@ __all__ = [
     "qparams_from_range",
     "quantize",
     "requantize",
-    "tflite",
+    "weights",
     "write_weights",
 ]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
-
-if not TYPE_CHECKING:  # checkers would take any name for one that there is
-
-    def __getattr__(name: str) -> object:
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module
-
-        return import_module(f"{__name__}.{name}")
+if not TYPE_CHECKING:  # type checkers would accept every name
+    _MODULES = "embed", "fixedpoint", "integrations", "openvino", "weights"
+    _OWNERS = dict.fromkeys(_MODULES, __name__)
+    _OWNERS |= dict.fromkeys(("open_weights", "write_weights"), "pyquant.weights.files")
+    __getattr__, __dir__ = lazy(__name__, __all__, _OWNERS)

@@ -1466,7 +1466,7 @@ def fixed_point(
     Examples
     --------
     >>> import pyquant as pq
-    >>> m, shift = pq.fixed_point(1 / 3)
+    >>> m, shift = pq.fixedpoint.fixed_point(1 / 3)
     >>> int(m), int(shift)
     (1431655765, -1)
     """

@@ -222,7 +222,7 @@ cdef str _of_scales(Call *call):
 
 cdef object _fitting(Call *call, str name, Array *a):
     """Name the axes or block sizes that fit the shape of parameters, for messages."""
-    from pyquant._published import group_size
+    from pyquant.weights._published import group_size
 
     if a.ndim > call.x.ndim and _size(a) > _size(&call.x) > 0:
         return f"; are {'x' if _is_real(call.x.type) else 'q'} and {name} swapped?"

@@ -83,7 +83,7 @@ def hint_of_type(given: object, types: Iterable[str]) -> str:
     if dtypes.name_of(given) is not None:
         return ""
     from pyquant._codebooks import TABLES
-    from pyquant.blocks import block_formats
+    from pyquant.weights.blocks import block_formats
 
     texts = {one.name: f'block_format("{one.name}")' for one in block_formats()}
     texts |= {name: f'quantize(codebook="{name}")' for name in TABLES}

@@ -98,7 +98,7 @@ class QParams(_core.Calls):
     ) -> None:
         """Check and copy all arguments, so that no caller can change them later."""
         if scale_dtype is not None or scale_rule is not None:
-            from pyquant.mx import rounded_scales
+            from pyquant.weights.mx import rounded_scales
 
             scale = rounded_scales(scale, scale_dtype, scale_rule or "ceil")
         self._set(scale, zero_point, dtype, axis, block_size, offset, fill, quant_range)
@@ -332,7 +332,7 @@ def choose_qparams(
         float64.
     scale_rule : {"floor", "ceil", "even", "rceil"}, optional
         For float8_e8m0fnu scales and ``method="minmax"``: the rule of
-        `pyquant.mx.choose_scale`, see Notes. It excludes `like`.
+        `pyquant.weights.mx.choose_scale`, see Notes. It excludes `like`.
     like : str, optional
         Use the formula of ``"onnxruntime"``, ``"pytorch"``, ``"aten"``, ``"fbgemm"``,
         ``"torchao"``, ``"torchao_no_clip"``, ``"compressed_tensors"``, ``"tflite"``,
@@ -387,11 +387,11 @@ def choose_qparams(
     are float64 in a fixed order, so the result is equal on every CPU. Scales do not affect
     each other.
 
-    ``scale_rule=`` applies a rule of `pyquant.mx.choose_scale` to the numerator a and the
-    denominator L of the formula. The exponent of L replaces the exponent e of the element
-    type, and integers have as many mantissa bits as that exponent. "floor" and "even" can
-    saturate data. A range without other values than 0 has scale 2**-127. For MX element
-    types, the scales equal the result of `pyquant.mx.choose_scale`.
+    ``scale_rule=`` applies a rule of `pyquant.weights.mx.choose_scale` to the numerator a
+    and the denominator L of the formula. The exponent of L replaces the exponent e of the
+    element type, and integers have as many mantissa bits as that exponent. "floor" and
+    "even" can saturate data. A range without other values than 0 has scale 2**-127. For
+    MX element types, the scales equal the result of `pyquant.weights.mx.choose_scale`.
 
     Examples
     --------
@@ -411,7 +411,7 @@ def choose_qparams(
     0.0625
     """
     if scale_rule is not None:
-        from pyquant.mx import check_rule
+        from pyquant.weights.mx import check_rule
 
         check_rule(scale_dtype, scale_rule)
         if like is not None or method != "minmax":
@@ -445,7 +445,7 @@ def _by_rule(
     p: QParams, x: npt.NDArray[Any], symmetric: bool | np.bool | None, rule: str
 ) -> QParams:
     """Return parameters of the granularity and codes of `p`, with scales by a rule."""
-    from pyquant.mx import scales_by_rule
+    from pyquant.weights.mx import scales_by_rule
 
     x = x.reshape(x.shape or 1)
     axes = p.axis if isinstance(p.axis, tuple) else () if p.axis is None else (p.axis,)

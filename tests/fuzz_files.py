@@ -19,8 +19,8 @@ import tempfile
 import time
 
 import pyquant as pq
-from pyquant import _gguf, _safetensors
-from pyquant._elements import bits_of
+from pyquant.weights import _gguf, _safetensors
+from pyquant.weights._elements import bits_of
 
 try:
     import resource

@@ -24,12 +24,13 @@ from fractions import Fraction
 import numpy as np
 
 import pyquant as pq
-import pyquant.bitsandbytes
-import pyquant.cf
-import pyquant.mx
-import pyquant.nvfp4
+import pyquant.integrations.cf
+import pyquant.integrations.tflite
 import pyquant.openvino
-import pyquant.tflite
+import pyquant.weights.bitsandbytes
+import pyquant.weights.mx
+import pyquant.weights.nvfp4
+from pyquant.weights.blocks import BlockFormat, block_format, block_formats
 
 try:
     import ml_dtypes
@@ -193,7 +194,7 @@ class Packed(pq.PackedArray):
         return (asked,)
 
 
-class Format(pq.BlockFormat):
+class Format(BlockFormat):
     """One that says it has fewer bytes, and encodes."""
 
     __slots__ = ()
@@ -311,8 +312,8 @@ STRANGE = [
     *(lambda: np.broadcast_to(np.float32(1), (1 << 31, 1 << 29)),),
     *(lambda: np.broadcast_to(np.int8(1), (1 << 31, 1 << 29)),),
     *(lambda: pq.PackedArray.__new__(pq.PackedArray),),
-    *(lambda: pq.QParams.__new__(pq.QParams), lambda: object.__new__(pq.BlockFormat)),
-    *(lambda: object.__new__(Format), lambda: pq.block_format("Q4_0"), lambda: slice(None)),
+    *(lambda: pq.QParams.__new__(pq.QParams), lambda: object.__new__(BlockFormat)),
+    *(lambda: object.__new__(Format), lambda: block_format("Q4_0"), lambda: slice(None)),
     *(lambda: type("P", (pq.PackedArray,), {"_data": 3, "_shape": (9,)})(
         np.zeros(2, np.uint8), "int4", 4),),
     *(lambda: Packed.__new__(Packed), Endless, lambda: [Endless()]),
@@ -653,30 +654,30 @@ BYTES = np.arange(3 * 1024, dtype=np.uint8).reshape(3, 1024)
 
 
 def format_of(rng):
-    return object.__new__(Format) if rng.random() < 0.1 else rng.choice(pq.block_formats())
+    return object.__new__(Format) if rng.random() < 0.1 else rng.choice(block_formats())
 
 
 def find_format(name):
     with contextlib.suppress(KeyError):
-        return pq.block_format(name)
+        return block_format(name)
     return None
 
 
 def decode_blocks(rng, f, b, **kwargs):
-    f = f if isinstance(f, pq.BlockFormat) else format_of(rng)
+    f = f if isinstance(f, BlockFormat) else format_of(rng)
     if type(b) is np.ndarray:
         b = b[..., : 512 // f.block_size * f.block_bytes]
     return f.decode(b, **kwargs)
 
 
 def encode_blocks(rng, f, x, **kwargs):
-    f = f if isinstance(f, pq.BlockFormat) else format_of(rng)
+    f = f if isinstance(f, BlockFormat) else format_of(rng)
     return f.encode(x, **kwargs)
 
 
 def use_format(rng, f, other):
     """Everything else that a BlockFormat can do."""
-    f = f if isinstance(f, pq.BlockFormat) else format_of(rng)
+    f = f if isinstance(f, BlockFormat) else format_of(rng)
     if other is BYTES and rng.random() < 0.5:
         other = rng.choice(
             [(4, 3 * f.block_size * f.block_bytes), BYTES[:, : f.block_bytes]]
@@ -705,7 +706,7 @@ def weight_file():
     atexit.register(folder.cleanup)
     x = np.arange(3 * 256).reshape(3, 256)
     tensors = {n: x.astype(n) for n in ("f4", "f8", "f2", "i1", "i8")}
-    for fmt in pq.block_formats():
+    for fmt in block_formats():
         blocks = BYTES[:, : 256 // fmt.block_size * fmt.block_bytes]
         tensors[fmt.name] = (fmt, blocks)
     pq.write_weights(f"{folder.name}/a.gguf", tensors)
@@ -736,8 +737,10 @@ BOOK = np.linspace(-1, 1, 16, dtype=np.float32)
 
 def read_bitsandbytes(rng, given):
     """Tensors of a file of which one is another, or lacks something."""
-    four = pyquant.bitsandbytes.quantize(np.ones((3, 64), "f4"), nested=rng.random() < 0.5)
-    tensors = pyquant.bitsandbytes.to_tensors(four, "w")
+    four = pyquant.weights.bitsandbytes.quantize(
+        np.ones((3, 64), "f4"), nested=rng.random() < 0.5
+    )
+    tensors = pyquant.weights.bitsandbytes.to_tensors(four, "w")
     name = rng.choice(sorted(tensors))
     what = rng.random()
     if what < 0.3:
@@ -749,8 +752,8 @@ def read_bitsandbytes(rng, given):
         changed = np.array(tensors[name]).reshape(-1).view(np.uint8)
         changed[rng.randrange(changed.size)] = rng.randrange(256)
         tensors[name] = changed.view(tensors[name].dtype).reshape(tensors[name].shape)
-    read = pyquant.bitsandbytes.from_tensors(tensors, "w")
-    return pyquant.bitsandbytes.dequantize(read)
+    read = pyquant.weights.bitsandbytes.from_tensors(tensors, "w")
+    return pyquant.weights.bitsandbytes.dequantize(read)
 
 
 QUANTIZE = {
@@ -883,7 +886,11 @@ CALLS = [
             "threads": "threads",
         },
     ),
-    (pq.fixed_point, 1, {"multiplier": "multiplier", "arithmetic": "arithmetic"}),
+    (
+        pq.fixedpoint.fixed_point,
+        1,
+        {"multiplier": "multiplier", "arithmetic": "arithmetic"},
+    ),
     (pq.measure_error, 2, {"x": "x", "y": "x", "axis": "axis", "threads": "threads"}),
     (
         lambda p, x, **k: p.measure_error(x, **k),
@@ -1109,17 +1116,17 @@ CALLS = [
         {"x": "q", "x_scale": "scale", "x_zero_point": "zero", "axis": "axis"},
     ),
     (
-        pyquant.tflite.quantize_input,
+        pyquant.integrations.tflite.quantize_input,
         2,
         {"detail": "detail", "x": "x", "optimized": "flag", "out": "out"},
     ),
     (
-        pyquant.tflite.dequantize_output,
+        pyquant.integrations.tflite.dequantize_output,
         2,
         {"detail": "detail", "q": "q", "dtype": "real", "optimized": "flag", "out": "out"},
     ),
     (
-        pyquant.mx.quantize,
+        pyquant.weights.mx.quantize,
         2,
         {
             "x": "x",
@@ -1133,13 +1140,13 @@ CALLS = [
         },
     ),
     (
-        pyquant.mx.dequantize,
+        pyquant.weights.mx.dequantize,
         2,
         {"q": "q", "scale": "scale", "dtype": "real", "axis": "axis", "out": "out"},
     ),
-    (pyquant.mx.unswizzle, 2, {"scales": "q", "shape": "group"}),
+    (pyquant.weights.mx.unswizzle, 2, {"scales": "q", "shape": "group"}),
     (
-        pyquant.nvfp4.quantize,
+        pyquant.weights.nvfp4.quantize,
         1,
         {
             "x": "x",
@@ -1152,25 +1159,25 @@ CALLS = [
         },
     ),
     (
-        pyquant.nvfp4.dequantize,
+        pyquant.weights.nvfp4.dequantize,
         3,
         {"q": "q", "scale": "zero", "tensor_scale": "scale", "style": "style"},
     ),
-    (pyquant.nvfp4.choose_tensor_scale, 1, {"x": "x", "style": "style"}),
+    (pyquant.weights.nvfp4.choose_tensor_scale, 1, {"x": "x", "style": "style"}),
     (
-        pyquant.bitsandbytes.quantize,
+        pyquant.weights.bitsandbytes.quantize,
         1,
         {"x": "sixty-four", "quant_type": "four", "block_size": "size", "nested": "flag"},
     ),
     (read_bitsandbytes, 0, {"given": "sixty-four"}),
-    (pyquant.cf.params, 2, {"attrs": "attrs", "dtype": "dtype"}),
+    (pyquant.integrations.cf.params, 2, {"attrs": "attrs", "dtype": "dtype"}),
     (
-        pyquant.cf.decode,
+        pyquant.integrations.cf.decode,
         2,
         {"q": "q", "attrs": "attrs", "out": "out", "threads": "threads"},
     ),
     (
-        pyquant.cf.encode,
+        pyquant.integrations.cf.encode,
         3,
         {
             "x": "x",
@@ -1185,9 +1192,19 @@ CALLS = [
 # They read all of their input before they refuse anything, and that may be 2^61 elements.
 PATIENT = (
     *(pq.choose_qparams, observe, pq.onnx.dynamic_quantize_linear, pq.dynamic_quantize),
-    *(use_observer, pq.calibrate, pq.measure_error, pq.fixed_point, encode_blocks),
-    *(pyquant.mx.quantize, pyquant.nvfp4.quantize, pyquant.nvfp4.choose_tensor_scale),
-    pyquant.bitsandbytes.quantize,
+    *(
+        use_observer,
+        pq.calibrate,
+        pq.measure_error,
+        pq.fixedpoint.fixed_point,
+        encode_blocks,
+    ),
+    *(
+        pyquant.weights.mx.quantize,
+        pyquant.weights.nvfp4.quantize,
+        pyquant.weights.nvfp4.choose_tensor_scale,
+    ),
+    pyquant.weights.bitsandbytes.quantize,
 )
 
 

@@ -11,6 +11,7 @@ import inspect
 import io
 import pickle
 import pkgutil
+import re
 import tempfile
 from enum import EnumType
 from importlib.util import find_spec
@@ -21,29 +22,17 @@ from support import HAVE_BFLOAT16, adversarial
 
 import pyquant
 import pyquant as pq
-from pyquant import (
-    awq,
-    cf,
-    cli,
-    com_microsoft,
-    compressed_tensors,
-    gptq,
-    mlx,
-    mx,
-    ngraph,
-    nvfp4,
-    onednn,
-    onnx,
-    openvino,
-    tflite,
-)
-from pyquant import bitsandbytes as bnb
-from pyquant import matmulnbits as nbits
+from pyquant import cli, com_microsoft, ngraph, onednn, onnx, openvino
+from pyquant.integrations import cf, tflite
+from pyquant.weights import awq, compressed_tensors, gptq, mlx, mx, nvfp4
+from pyquant.weights import bitsandbytes as bnb
+from pyquant.weights import matmulnbits as nbits
+from pyquant.weights.blocks import block_format
 
 OPTIONAL = {}  # modules of optional packages
 for _name in ("dask", "zarr"):
     with contextlib.suppress(ImportError):
-        OPTIONAL[_name] = importlib.import_module(f"pyquant.{_name}")
+        OPTIONAL[_name] = importlib.import_module(f"pyquant.integrations.{_name}")
 
 FOLDER = tempfile.TemporaryDirectory()
 atexit.register(FOLDER.cleanup)
@@ -111,7 +100,7 @@ REPORTS = [
 ]
 PARAMS = [pq.QParams(SCALES, None, "int8", axis=1), pq.QParams(1e-40, 3, "uint8")]
 PACKED = pq.pack(CODES & 7, "words", axis=1, bits=3)  # of uint8
-Q4_0, Q4_K = pq.block_format("Q4_0"), pq.block_format("Q4_K")
+Q4_0, Q4_K = block_format("Q4_0"), block_format("Q4_K")
 BLOCKS = Q4_0.encode(WEIGHT)
 FOUR_BIT = bnb.quantize(WEIGHT, nested=True)
 WEIGHTS = {
@@ -209,7 +198,7 @@ _weights = {
 
 CALLS = {
     # The package.
-    "blocks.block_format": lambda: pq.block_format("Q4_K"),
+    "blocks.block_format": lambda: block_format("Q4_K"),
     "observe.calibrate": lambda: [
         pq.calibrate(iter(BATCHES), dtype="uint8"),
         pq.calibrate(BATCHES, method="entropy"),
@@ -247,7 +236,7 @@ CALLS = {
         for multiplier in (0.1, 1e-40, ONE_TENTH)
     ],
     "_core.fixed_point": lambda: [
-        pq.fixed_point(multiplier) for multiplier in (0.1, 1e-310, SCALES)
+        pq.fixedpoint.fixed_point(multiplier) for multiplier in (0.1, 1e-310, SCALES)
     ],
     "fused.dynamic_quantize": lambda: [pq.dynamic_quantize(x) for x in (WEIGHT, TINY)],
     "fused.fake_quantize": lambda: pq.fake_quantize(WEIGHT, SCALES, axis=1),
@@ -494,12 +483,15 @@ if "dask" in OPTIONAL:
 
 def public():
     """Yield name and object of each public function, class, method and property."""
-    for found in pkgutil.iter_modules(pyquant.__path__):
-        if found.name.startswith("_"):
+    for found in pkgutil.walk_packages(pyquant.__path__, "pyquant."):
+        parent, _, name = found.name.rpartition(".")
+        if name.startswith("_") or (parent == "pyquant.cli"):
             continue
-        if found.name in ("dask", "zarr", "mx", "nvfp4") and found.name not in OPTIONAL:
+        if name in ("dask", "zarr", "mx", "nvfp4") and name not in OPTIONAL:
             continue
-        module = importlib.import_module(f"pyquant.{found.name}")
+        module = importlib.import_module(found.name)
+        if name in ("weights", "integrations"):
+            continue
         for name in module.__all__:
             yield from _members(getattr(module, name))
     for name in pyquant.__all__:
@@ -509,7 +501,7 @@ def public():
 def _members(value):
     if not callable(value) or isinstance(value, EnumType):
         return
-    if value.__module__.startswith("pyquant.zarr"):  # zarr calls the methods
+    if value.__module__.startswith("pyquant.integrations.zarr"):  # zarr calls the methods
         return
     yield _name_of(value), value
     for owner in value.__mro__ if isinstance(value, type) else ():
@@ -521,7 +513,8 @@ def _members(value):
 
 
 def _name_of(value):
-    return f"{value.__module__.removeprefix('pyquant.')}.{value.__qualname__}"
+    module = re.sub(r"^pyquant\.(weights\.|integrations\.)?", "", value.__module__)
+    return f"{module}.{value.__qualname__}"
 
 
 def rows():

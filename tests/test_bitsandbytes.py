@@ -1,4 +1,4 @@
-"""`pyquant.bitsandbytes`: codes, nested scales, rows of int8, tensors of files, and errors.
+"""`bitsandbytes`: codes, nested scales, rows of int8, tensors of files, and errors.
 
 Judges: stored bytes of bitsandbytes 0.50.2, an oracle in NumPy, and the package.
 """
@@ -15,7 +15,8 @@ from conformance import cases
 from support import HAVE_BFLOAT16, loop, same, split_small_arrays
 
 import pyquant as pq
-from pyquant import _core, bitsandbytes
+from pyquant import _core
+from pyquant.weights import bitsandbytes
 
 (FILE,) = (path for path in cases.WEIGHTS if path.name.startswith("bitsandbytes-"))
 CALLS = {call.id.removeprefix("bitsandbytes-"): call for call in cases.calls(FILE)}

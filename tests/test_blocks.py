@@ -29,9 +29,10 @@ from test_files import stored_gguf
 
 import pyquant as pq
 from pyquant import _core
+from pyquant.weights.blocks import BlockFormat, block_format, block_formats
 
-FORMATS = pq.block_formats()
-SOME = [pq.block_format(name) for name in ("Q4_0", "Q6_K", "NVFP4")]
+FORMATS = block_formats()
+SOME = [block_format(name) for name in ("Q4_0", "Q6_K", "NVFP4")]
 by_name = pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
 some = pytest.mark.parametrize("fmt", SOME, ids=lambda fmt: fmt.name)
 
@@ -72,13 +73,13 @@ def test_formats():
     } == blocks_oracle.FORMATS
     assert [fmt.ggml_id for fmt in FORMATS] == sorted(fmt.ggml_id for fmt in FORMATS)
     for fmt in FORMATS:
-        assert pq.block_format(fmt.name) is fmt
-        assert pq.block_format(np.int64(fmt.ggml_id)) is fmt
+        assert block_format(fmt.name) is fmt
+        assert block_format(np.int64(fmt.ggml_id)) is fmt
         assert fmt.bits_per_element == 8 * fmt.block_bytes / fmt.block_size
 
 
 def test_a_format_is_one_object():
-    fmt = pq.block_format("Q4_K")
+    fmt = block_format("Q4_K")
     assert pickle.loads(pickle.dumps(fmt)) is copy.deepcopy(fmt) is fmt
     assert repr(fmt) == "BlockFormat('Q4_K', block_size=256, block_bytes=144)"
     with pytest.raises(AttributeError, match=r"^name: expected no assignment"):
@@ -88,17 +89,17 @@ def test_a_format_is_one_object():
     with pytest.raises(TypeError, match=r"^BlockFormat: expected block_format"):
         type(fmt)()
     with pytest.raises(TypeError, match=r"^BlockFormat: expected block_format"):
-        pq.BlockFormat.__new__(pq.BlockFormat)
+        BlockFormat.__new__(BlockFormat)
 
 
 def test_forged_formats():
     """A forged format with another size decodes by its name."""
-    nothing = object.__new__(pq.BlockFormat)
+    nothing = object.__new__(BlockFormat)
     for use in (repr, copy.copy, pickle.dumps, lambda f: f.decode(b""), lambda f: f.name):
         with pytest.raises(AttributeError, match="_row"):
             use(nothing)
 
-    class Small(pq.BlockFormat):
+    class Small(BlockFormat):
         __slots__ = ()
         _row = property(lambda _: ("Q4_K", 12, 256, 1, True))
 
@@ -106,19 +107,19 @@ def test_forged_formats():
     with pytest.raises(ValueError, match=r"^b: expected rows of a multiple of 144 bytes"):
         small.decode(np.zeros(1, np.uint8))
     assert small.encode(np.zeros(256, np.float32)).shape == (144,)
-    assert copy.copy(small) is pq.block_format("Q4_K")
+    assert copy.copy(small) is block_format("Q4_K")
 
 
 @loop("unknown", ["Q4_K_M", "F32", "", 0, 4, 99, -1, 2**70])
 def test_unknown_formats(unknown):
     with pytest.raises(KeyError, match=r"format: expected a block format of GGUF, got"):
-        pq.block_format(unknown)
+        block_format(unknown)
 
 
 @loop("wrong", [None, 2.0, b"Q4_0", ("Q4_0",)])
 def test_formats_of_a_wrong_type(wrong):
     with pytest.raises(TypeError, match=r"^format: expected a string or an integer, got"):
-        pq.block_format(wrong)
+        block_format(wrong)
 
 
 @by_name
@@ -162,7 +163,7 @@ def test_values_of_finite_scales(fmt, rng):
 
 def test_every_scale():
     """Blocks have all float16 scales and all codes: negative zeros occur, too."""
-    fmt = pq.block_format("Q4_0")
+    fmt = block_format("Q4_0")
     b = fmt.join(
         d=np.arange(65536, dtype=np.uint16).view(np.float16),
         qs=np.tile(np.arange(16) * 17, (65536, 1)),
@@ -172,7 +173,7 @@ def test_every_scale():
 
 @pytest.mark.parametrize("name", ["MXFP4", "NVFP4"])
 def test_every_scale_of_a_byte(name):
-    fmt, field = pq.block_format(name), {"MXFP4": "e", "NVFP4": "d"}[name]
+    fmt, field = block_format(name), {"MXFP4": "e", "NVFP4": "d"}[name]
     parts = fmt.split(np.zeros((256, fmt.block_bytes), np.uint8))
     scales = np.arange(256).reshape(256, 1, *[1] * (parts[field].ndim - 2))
     count = parts["qs"].shape[-1]
@@ -183,7 +184,7 @@ def test_every_scale_of_a_byte(name):
 
 def test_every_byte_of_digits():
     """Some of these bytes come from no encoder."""
-    fmt = pq.block_format("TQ1_0")
+    fmt = block_format("TQ1_0")
     for shift in range(4):
         qs = (np.arange(256)[:, None] + shift * np.arange(48)) % 256
         qh = (np.arange(256)[:, None] * 3 + shift * np.arange(4)) % 256
@@ -209,7 +210,7 @@ def test_types(fmt, dtype, isa, rng):
 @loop("name", ["Q4_K", "Q8_K", "MXFP4"])
 def test_long_calls_to_bfloat16(name, rng):
     """The numbers include subnormal numbers, infinities and NaN."""
-    fmt = pq.block_format(name)
+    fmt = block_format(name)
     b = random_blocks(rng, fmt, 70000 // fmt.block_size)
     if name == "Q8_K":
         b.reshape(-1, fmt.block_bytes)[:9, 2:4] = [1, 0]  # a small scale
@@ -325,14 +326,14 @@ def test_threads(fmt, dtype, rng, monkeypatch):
 
 
 def test_empty():
-    fmt = pq.block_format("Q8_0")
+    fmt = block_format("Q8_0")
     for shape in [(0,), (0, 34), (3, 0), (2, 0, 68)]:
         found = fmt.decode(np.empty(shape, np.uint8))
         assert (found.shape, found.dtype) == (fmt.decoded_shape(shape), np.float32)
 
 
 def test_other_memory(rng):
-    fmt = pq.block_format("Q8_0")
+    fmt = block_format("Q8_0")
     b = random_blocks(rng, fmt, 2, 3)
     wanted = fmt.decode(b)
     same_bits(fmt.decode(memoryview(b)), wanted)
@@ -340,7 +341,7 @@ def test_other_memory(rng):
 
 
 def test_nothing_is_allocated(rng):
-    fmt = pq.block_format("Q4_K")
+    fmt = block_format("Q4_K")
     b = random_blocks(rng, fmt, 256, 16)
     for out in (np.empty((256, 4096), np.float32), np.empty((256, 4096), "f2", order="F")):
         tracemalloc.start()
@@ -353,7 +354,7 @@ def test_nothing_is_allocated(rng):
 
 # ---- what is refused ----
 
-Q4_K = pq.block_format("Q4_K")
+Q4_K = block_format("Q4_K")
 ROWS = np.zeros((2, 288), np.uint8)
 
 
@@ -446,7 +447,7 @@ def test_fields(fmt, rng):
     b = random_blocks(rng, fmt, 3, 4)
     parts = fmt.split(b)
     assert list(parts) == [
-        text.split(":")[0] for text in pq.blocks._FIELDS[fmt.name].split()
+        text.split(":")[0] for text in pq.weights.blocks._FIELDS[fmt.name].split()
     ]
     assert sum(part.nbytes for part in parts.values()) == b.nbytes
     assert all(np.shares_memory(part, b) for part in parts.values())
@@ -460,19 +461,19 @@ def test_fields_by_hand():
     """Of the layouts: Q5_1 of a scale 0.5, a minimum -2, and the upper bits 0xffff0000."""
     text = "0038 00c0 0000ffff 00112233445566778899aabbccddeeff"
     b = np.frombuffer(bytes.fromhex(text), np.uint8)
-    parts = pq.block_format("Q5_1").split(b)
+    parts = block_format("Q5_1").split(b)
     assert parts["d"].tolist() == [0.5]
     assert parts["m"].tolist() == [-2.0]
     assert parts["qh"].tolist() == [0xFFFF0000]
     assert parts["qs"][0, :3].tolist() == [0, 0x11, 0x22]
-    assert pq.block_format("Q5_1").decode(b).tolist() == [
+    assert block_format("Q5_1").decode(b).tolist() == [
         *(np.arange(16) * 0.5 - 2),
         *(np.arange(16, 32) * 0.5 - 2),
     ]
 
 
 def test_fields_that_are_written_change_the_bytes(rng):
-    fmt = pq.block_format("Q8_0")
+    fmt = block_format("Q8_0")
     b = random_blocks(rng, fmt, 2)
     fmt.split(b)["d"][1] = 0
     assert not fmt.decode(b)[32:].any()
@@ -547,17 +548,17 @@ def test_fields_that_are_written_change_the_bytes(rng):
 )
 def test_parts_that_make_no_blocks(parts, error, message):
     with pytest.raises(error, match=r"^" + message):
-        pq.block_format("Q8_0").join(**parts)
+        block_format("Q8_0").join(**parts)
 
 
 def test_scales_may_be_any_numbers_that_fields_hold():
     """Integers and bfloat16, too; NumPy would compare wide integers rounded."""
-    fmt, qs = pq.block_format("Q8_0"), np.zeros((3, 32), np.int8)
+    fmt, qs = block_format("Q8_0"), np.zeros((3, 32), np.int8)
     wanted = fmt.join(d=np.float16([1, -2, 2048]), qs=qs)
     for dtype in ("int64", "float64", dtype_of("bfloat16")):
         same_bits(fmt.join(d=np.array([1, -2, 2048], dtype), qs=qs), wanted)
     same_bits(fmt.join(d=[1, -2, 2048], qs=qs), wanted)
-    wide, rest = pq.block_format("Q8_K"), {"qs": np.zeros((1, 256), int)}
+    wide, rest = block_format("Q8_K"), {"qs": np.zeros((1, 256), int)}
     rest["bsums"] = np.zeros((1, 16), int)
     assert wide.split(wide.join(d=[2**60], **rest))["d"] == 2.0**60
     for beyond in (2**60 + 1, 2**63 - 1, -(2**63) + 1):
@@ -581,7 +582,7 @@ def test_scales_may_be_any_numbers_that_fields_hold():
 )
 def test_what_is_not_split(b, error, message):
     with pytest.raises(error, match=rf"^b: expected {message}"):
-        pq.block_format("Q8_0").split(b)
+        block_format("Q8_0").split(b)
 
 
 # ---- files ----
@@ -621,8 +622,8 @@ def test_files(fmt, rng, tmp_path):
 
 def test_files_in_pieces(rng, tmp_path, monkeypatch):
     """Spans of rows and of blocks release their pages."""
-    monkeypatch.setattr(pq._elements, "SPAN", 1 << 9)
-    fmt = pq.block_format("Q6_K")
+    monkeypatch.setattr(pq.weights._elements, "SPAN", 1 << 9)
+    fmt = block_format("Q6_K")
     b = random_blocks(rng, fmt, 30, 3)
     pq.write_weights(tmp_path / "a.gguf", {"w": ("Q6_K", b)})
     wanted = fmt.decode(b)
@@ -635,15 +636,15 @@ def test_files_in_pieces(rng, tmp_path, monkeypatch):
 
 def test_files_into_gaps_in_pieces(rng, tmp_path, monkeypatch):
     """A call decodes a bounded number of elements, even of a tensor with one row."""
-    monkeypatch.setattr(pq._elements, "SPAN", 1 << 10)
-    fmt, sizes = pq.block_format("Q4_K"), []
-    decode = pq.BlockFormat.decode
+    monkeypatch.setattr(pq.weights._elements, "SPAN", 1 << 10)
+    fmt, sizes = block_format("Q4_K"), []
+    decode = BlockFormat.decode
 
     def counted(self, b, *, out, threads):
         sizes.append(out.size)
         return decode(self, b, out=out, threads=threads)
 
-    monkeypatch.setattr(pq.BlockFormat, "decode", counted)
+    monkeypatch.setattr(BlockFormat, "decode", counted)
     for shape in ((1, 1, 41), (1, 7, 3), (2, 1, 9), (3, 40, 1), (11,)):
         b = random_blocks(rng, fmt, *shape)
         pq.write_weights(tmp_path / "a.gguf", {"w": ("Q4_K", b)})
@@ -659,7 +660,7 @@ def test_files_into_gaps_in_pieces(rng, tmp_path, monkeypatch):
 @loop("name", ["Q4_K", "F32"])
 def test_files_into_memory_that_is_shared(name, tmp_path, monkeypatch):
     """The error comes before the first element is written."""
-    monkeypatch.setattr(pq._elements, "SPAN", 1 << 9)
+    monkeypatch.setattr(pq.weights._elements, "SPAN", 1 << 9)
     x = np.ones((4, 512), np.float32)
     made = ("Q4_K", np.ones((4, 288), np.uint8)) if name == "Q4_K" else x
     pq.write_weights(tmp_path / "a.gguf", {"w": made})
@@ -676,7 +677,7 @@ def test_files_into_memory_that_is_shared(name, tmp_path, monkeypatch):
 
 def test_no_rows(rng, tmp_path):
     """An empty slice may begin inside a block."""
-    fmt = pq.block_format("Q4_K")
+    fmt = block_format("Q4_K")
     pq.write_weights(tmp_path / "a.gguf", {"w": ("Q4_K", random_blocks(rng, fmt, 2))})
     with pq.open_weights(tmp_path / "a.gguf") as f:
         for rows in (slice(3, 3), slice(0, 0), slice(512, None), slice(300, 200)):
@@ -688,7 +689,7 @@ def test_big_endian_files(fmt, rng, tmp_path):
     """Scales are swapped, as llama.cpp swaps them. Integers of several bytes are errors."""
     b = random_blocks(rng, fmt, 3, 2)
     path = tmp_path / "a.gguf"
-    file, fields = b.copy(), pq.blocks._FIELDS[fmt.name].split()
+    file, fields = b.copy(), pq.weights.blocks._FIELDS[fmt.name].split()
     for field in fmt.split(file).values():
         if field.dtype.itemsize > 1:
             field[...] = field.byteswap()
@@ -709,7 +710,7 @@ def test_big_endian_files(fmt, rng, tmp_path):
 
 def test_control_state_does_not_matter(rng):
     """Flushing subnormals would take small scales for 0."""
-    fmt = pq.block_format("MXFP4")
+    fmt = block_format("MXFP4")
     b = fmt.join(e=np.arange(3), qs=rng.integers(0, 256, (3, 16)))
     wanted = expected(fmt, b)
     with test_fpenv.state(test_fpenv.STATES["flush to zero"]):

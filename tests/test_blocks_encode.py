@@ -25,13 +25,14 @@ from support import (
 
 import pyquant as pq
 from pyquant import _core
+from pyquant.weights.blocks import block_format, block_formats
 
-FORMATS = [pq.block_format(name) for name in (*DIRECT, *SEARCHED)]
-OTHERS = [fmt for fmt in pq.block_formats() if fmt not in FORMATS]
+FORMATS = [block_format(name) for name in (*DIRECT, *SEARCHED)]
+OTHERS = [fmt for fmt in block_formats() if fmt not in FORMATS]
 by_name = pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
 some = pytest.mark.parametrize(
     "fmt",
-    [pq.block_format(name) for name in ("Q8_0", "Q8_K", "NVFP4", "Q5_K", "IQ4_NL")],
+    [block_format(name) for name in ("Q8_0", "Q8_K", "NVFP4", "Q5_K", "IQ4_NL")],
     ids=lambda fmt: fmt.name,
 )
 
@@ -66,7 +67,7 @@ def same(got, wanted):
 
 
 def test_formats_that_encode():
-    assert {fmt for fmt in pq.block_formats() if fmt.encodes} == set(FORMATS)
+    assert {fmt for fmt in block_formats() if fmt.encodes} == set(FORMATS)
     for fmt in OTHERS:
         x = np.zeros(fmt.block_size, np.float32)
         out = poisoned(np.uint8, fmt.block_bytes)
@@ -106,7 +107,7 @@ def test_types(fmt, dtype, rng):
 
 def test_float64_is_rounded_once(rng):
     """float64 numbers are rounded once, half to even, to float32."""
-    fmt = pq.block_format("Q8_K")  # All bits of the largest number decide the scale.
+    fmt = block_format("Q8_K")  # All bits of the largest number decide the scale.
     x = rng.standard_normal((50, 256))
     x[:, 0] = 8 + np.arange(50) * 2.0**-20 + 2.0**-21 + (np.arange(50) % 3 - 1) * 2.0**-40
     same(fmt.encode(x), expected(fmt, x.astype(np.float32)))
@@ -117,9 +118,9 @@ def test_float64_is_rounded_once(rng):
 
 def test_worked_by_hand():
     x = (np.arange(32, dtype=np.float32) - 16) / 8
-    made = pq.block_format("Q4_0").encode(x)
+    made = block_format("Q4_0").encode(x)
     assert made.tobytes().hex() == "0034809191a2a2b3b3c4c4d5d5e6e6f7f7f8"
-    assert np.array_equal(pq.block_format("Q4_0").decode(made)[::8], x[::8])
+    assert np.array_equal(block_format("Q4_0").decode(made)[::8], x[::8])
 
 
 # ---- memory ----
@@ -225,7 +226,7 @@ def test_threads(fmt, dtype, rng, monkeypatch):
 
 
 def test_empty():
-    fmt = pq.block_format("Q8_0")
+    fmt = block_format("Q8_0")
     for shape in [(0,), (0, 32), (3, 0), (2, 0, 64)]:
         found = fmt.encode(np.empty(shape, np.float32))
         assert found.shape == fmt.encoded_shape(shape)
@@ -233,14 +234,14 @@ def test_empty():
 
 
 def test_other_memory(rng):
-    fmt = pq.block_format("Q8_0")
+    fmt = block_format("Q8_0")
     x = numbers(rng, fmt, 2, 3)
     same(fmt.encode(memoryview(x)), expected(fmt, x))
     same(fmt.encode(x.tolist()), expected(fmt, x))
 
 
 def test_nothing_is_allocated(rng):
-    fmt = pq.block_format("Q8_0")
+    fmt = block_format("Q8_0")
     x = numbers(rng, fmt, 256, 128)
     out = np.empty(fmt.encoded_shape(x.shape), np.uint8)
     fmt.encode(x[:2], out=out[:2])
@@ -254,7 +255,7 @@ def test_nothing_is_allocated(rng):
 
 def test_control_state_does_not_matter(rng):
     """Flushing subnormals would take small numbers for 0."""
-    fmt = pq.block_format("Q8_K")
+    fmt = block_format("Q8_K")
     x = numbers(rng, fmt, 9) * np.float32(2.0**-130)
     wanted = expected(fmt, x)
     for state in test_fpenv.STATES.values():
@@ -283,7 +284,7 @@ def test_numbers_must_be_finite(fmt, dtype, bad, rng):
 
 
 def test_numbers_outside_float32_are_errors():
-    fmt = pq.block_format("Q8_0")
+    fmt = block_format("Q8_0")
     limit = float.fromhex("0x1.ffffffp127")  # rounded to even, this is infinite
     x = np.ones((2, 32))
     out = poisoned(np.uint8, (2, 34))
@@ -298,7 +299,7 @@ def test_numbers_outside_float32_are_errors():
         same(fmt.encode(x), expected(fmt, x.astype(np.float32)))
 
 
-Q8_0 = pq.block_format("Q8_0")
+Q8_0 = block_format("Q8_0")
 ROWS = np.zeros((2, 64), np.float32)
 
 
@@ -393,7 +394,7 @@ def test_finite_numbers_decode_to_finite_numbers(largest):
     """If a level would be infinite, the level before is the nearest."""
     x = np.full(64, 3.2e38, np.float32)
     x[0] = largest
-    fmt = pq.block_format("MXFP4")
+    fmt = block_format("MXFP4")
     y = fmt.decode(fmt.encode(x))
     assert np.isfinite(y).all()
     assert (y[1:32] > 2.5e38).all()

@@ -21,13 +21,13 @@ from support import (
     untouched,
 )
 
-import pyquant as pq
 from pyquant import _core
+from pyquant.weights.blocks import block_format, block_formats
 
 FORMS = [
-    *((pq.block_format(name), "plain") for name in SEARCHED),
-    (pq.block_format("IQ4_NL"), "search"),
-    *((pq.block_format(name), "weights") for name in (*LEGACY, *SEARCHED)),
+    *((block_format(name), "plain") for name in SEARCHED),
+    (block_format("IQ4_NL"), "search"),
+    *((block_format(name), "weights") for name in (*LEGACY, *SEARCHED)),
 ]
 by_form = pytest.mark.parametrize(
     ("fmt", "form"), FORMS, ids=lambda one: getattr(one, "name", one)
@@ -37,7 +37,7 @@ by_weighted = pytest.mark.parametrize("fmt", WEIGHTED, ids=lambda fmt: fmt.name)
 # A format for each search and for each kind of mean.
 some = pytest.mark.parametrize(
     "fmt",
-    [pq.block_format(name) for name in ("Q2_K", "Q3_K", "Q6_K", "IQ4_NL", "Q4_0", "Q5_1")],
+    [block_format(name) for name in ("Q2_K", "Q3_K", "Q6_K", "IQ4_NL", "Q4_0", "Q5_1")],
     ids=lambda fmt: fmt.name,
 )
 COLUMNS = 768
@@ -141,7 +141,7 @@ def test_bytes(fmt, form, rng):
 
 def test_last_sweep(rng):
     """One column in thousands of Q3_K is not done after four sweeps."""
-    fmt = pq.block_format("Q3_K")
+    fmt = block_format("Q3_K")
     x = (rng.integers(-32, 33, (400, COLUMNS)) / 8).astype(np.float32)
     wanted = expected(fmt, x)
     for isa in LEVELS:
@@ -210,7 +210,7 @@ def test_equal_weights(fmt, value, rng):
 
 def test_formats_that_use_weights(rng):
     x, weights = normal(rng, 2), importance(rng)
-    encoding = [fmt for fmt in pq.block_formats() if fmt.encodes]
+    encoding = [fmt for fmt in block_formats() if fmt.encodes]
     assert len(encoding) == 20
     for fmt in encoding:
         used = not np.array_equal(fmt.encode(x, weights=weights), fmt.encode(x))
@@ -249,7 +249,7 @@ def test_types_and_strides(fmt, dtype, rng):
 
 
 def test_float64_weights_are_rounded_once(rng):
-    fmt = pq.block_format("Q6_K")
+    fmt = block_format("Q6_K")
     x, weights = normal(rng, 2), rng.random(COLUMNS) + 1
     wanted = expected(fmt, x, weights=weights.astype(np.float32))
     same(fmt.encode(x, weights=weights), wanted)
@@ -269,7 +269,7 @@ def test_threads(fmt, rng, monkeypatch):
 
 
 def test_empty():
-    fmt = pq.block_format("Q4_K")
+    fmt = block_format("Q4_K")
     for shape in [(0,), (0, 256), (3, 0)]:
         found = fmt.encode(np.zeros(shape), weights=np.zeros(shape[-1]))
         assert (found.shape, found.dtype) == (fmt.encoded_shape(shape), np.uint8)
@@ -280,7 +280,7 @@ def test_empty():
 
 def test_search(rng):
     x, weights = normal(rng, 2), importance(rng)
-    iq4 = pq.block_format("IQ4_NL")
+    iq4 = block_format("IQ4_NL")
     same(iq4.encode(x, search=False), iq4.encode(x))
     assert not np.array_equal(iq4.encode(x, search=True), iq4.encode(x))
     error, other = (
@@ -290,12 +290,12 @@ def test_search(rng):
     assert error < other
     same(iq4.encode(x, weights=weights, search=np.True_), iq4.encode(x, weights=weights))
     for name, always in {"Q4_K": True, "Q8_0": False, "Q4_0": False}.items():
-        fmt = pq.block_format(name)
+        fmt = block_format(name)
         same(fmt.encode(x, search=always), fmt.encode(x))
         message = f"search: expected {always} or None for {name}, got {not always}"
         with pytest.raises(ValueError, match=f"^{message}$"):
             fmt.encode(x, search=not always)
-    for fmt in (iq4, pq.block_format("Q4_0")):
+    for fmt in (iq4, block_format("Q4_0")):
         message = f"search: expected True or None for {fmt.name} with weights, got False"
         with pytest.raises(ValueError, match=f"^{message}$"):
             fmt.encode(x, weights=weights, search=False)
@@ -342,7 +342,7 @@ ONES = np.ones(256)
     ],
 )
 def test_weights_that_are_errors(name, example):
-    fmt, (weights, error, message) = pq.block_format(name), example
+    fmt, (weights, error, message) = block_format(name), example
     out = poisoned(np.uint8, fmt.encoded_shape(X.shape))
     with pytest.raises(error, match="^" + re.escape(message)):
         fmt.encode(X, weights=weights, out=out)
@@ -350,7 +350,7 @@ def test_weights_that_are_errors(name, example):
 
 
 def test_weights_of_one_row():
-    fmt = pq.block_format("Q4_K")
+    fmt = block_format("Q4_K")
     with pytest.raises(ValueError, match=r"^weights: expected shape \(256,\), got \(3,\)$"):
         fmt.encode(np.zeros(256), weights=np.ones(3))
     assert np.array_equal(
@@ -363,5 +363,5 @@ def test_weights_overlap():
     memory = np.zeros(4096, np.uint8)
     weights = memory.view(np.float32)[:256]
     with pytest.raises(ValueError, match=r"^out: expected .* overlaps weights$"):
-        pq.block_format("Q4_K").encode(ONES, weights=weights, out=memory[1000:1144])
-    pq.block_format("Q4_K").encode(ONES, weights=weights, out=memory[1024:1168])
+        block_format("Q4_K").encode(ONES, weights=weights, out=memory[1000:1144])
+    block_format("Q4_K").encode(ONES, weights=weights, out=memory[1024:1168])

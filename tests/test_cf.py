@@ -1,4 +1,4 @@
-"""`pyquant.cf` beside the coders of xarray and, for missing values, netCDF4.
+"""`pyquant.integrations.cf` beside the coders of xarray and, for missing values, netCDF4.
 
 Tests that compare with an optional package are skipped without it.
 """
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from support import case
 
-from pyquant import cf
+from pyquant.integrations import cf
 
 CODES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 OTHER = {"i": "true", "u": "false"}  # `_Unsigned` that changes the sign

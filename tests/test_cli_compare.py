@@ -13,6 +13,7 @@ from support import STORED, dtype_of, named_parts
 
 import pyquant as pq
 from pyquant.cli import main
+from pyquant.weights.blocks import block_format
 
 
 @pytest.fixture(autouse=True)
@@ -150,7 +151,7 @@ def test_the_report_has_equal_errors(dtype, granularity, capsys):
 
 def test_compare_measures_gguf_blocks(capsys):
     x = np.random.default_rng(1).standard_normal((6, 512)).astype(np.float32)
-    block = pq.block_format("Q4_K")
+    block = block_format("Q4_K")
     pq.write_weights("a.gguf", {"w": x})
     pq.write_weights("b.gguf", {"w": (block, block.encode(x))})
     status, (said,), _ = compare(capsys, "a.gguf", "b.gguf")
@@ -438,7 +439,7 @@ def test_every_bit_of_the_stored_shape_counts(capsys):
 
 @pytest.mark.parametrize("name", ["Q8_0", "Q4_K"])
 def test_exact_finds_changed_blocks(name, original, capsys):
-    block = pq.block_format(name)
+    block = block_format(name)
     data = block.encode(X)
     pq.write_weights("q.gguf", {"w": (block, data)})
     assert exact(capsys, original, "q.gguf")[0] == 0

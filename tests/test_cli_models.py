@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import pyquant as pq
-from pyquant import compressed_tensors
 from pyquant.cli._errors import Refused, shown
 from pyquant.cli._models import logical, open_model
 from pyquant.cli._select import chosen
+from pyquant.weights import compressed_tensors
+from pyquant.weights.blocks import block_format
 
 
 @pytest.fixture
@@ -255,14 +256,14 @@ def test_scales_that_fit_nothing_are_tensors(x, tmp_path):
 
 def test_blocks(x, tmp_path):
     path = tmp_path / "m.gguf"
-    blocks = pq.block_format("Q8_0").encode(np.tile(x, (1, 2)))
+    blocks = block_format("Q8_0").encode(np.tile(x, (1, 2)))
     pq.write_weights(path, {"w": ("Q8_0", blocks), "b": x})
     with open_model(str(path)) as model:
         found = logical(model)
         assert (found["w"].type, found["w"].granularity) == ("Q8_0", "block:32")
         assert (found["b"].type, found["b"].granularity) == ("float32", None)
         assert found["w"].codes() is None
-        wanted = pq.block_format("Q8_0").decode(blocks)
+        wanted = block_format("Q8_0").decode(blocks)
         np.testing.assert_array_equal(found["w"].decode(slice(1, 3)), wanted[1:3])
 
 

@@ -21,9 +21,10 @@ import pytest
 from support import HAVE_BFLOAT16, amount, case, seeds
 
 import pyquant as pq
-from pyquant import compressed_tensors
 from pyquant.cli import main
 from pyquant.cli._models import logical, open_model
+from pyquant.weights import compressed_tensors
+from pyquant.weights.blocks import block_format, block_formats
 
 resource = pytest.importorskip("resource")  # of POSIX
 
@@ -181,7 +182,7 @@ def test_mse(granularity, model, weights):
 def test_blocks(type, model, weights):
     """llama.cpp's quantizer writes equal bytes; it searches for scales of IQ4_NL."""
     quantize(model, "out.gguf", "--type", type)
-    block = pq.block_format(type)
+    block = block_format(type)
     how = {"search": True} if type == "IQ4_NL" else {}
     fitting = {n for n in REAL if weights[n].shape[-1] % block.block_size == 0}
     with open_model("out.gguf") as made:
@@ -212,8 +213,8 @@ def test_the_gguf_package_reads_blocks(model, weights):
     made = tensors["l.1.weight"]
     assert made.tensor_type.name == "Q8_0"
     numbers = gguf.quants.dequantize(made.data, made.tensor_type)
-    wanted = pq.block_format("Q8_0").encode(whole(weights["l.1.weight"]))
-    np.testing.assert_array_equal(numbers, pq.block_format("Q8_0").decode(wanted))
+    wanted = block_format("Q8_0").encode(whole(weights["l.1.weight"]))
+    np.testing.assert_array_equal(numbers, block_format("Q8_0").decode(wanted))
     np.testing.assert_array_equal(tensors["wide"].data, weights["wide"])
 
 
@@ -232,7 +233,7 @@ def test_metadata_of_gguf_is_kept(inside, weights):
         assert made["w"].format == "Q4_K"
 
 
-ENCODED = [one.name for one in pq.block_formats() if one.encodes]
+ENCODED = [one.name for one in block_formats() if one.encodes]
 MAGNITUDES = (3e38, 1e15, 2e7, 7e5, 6e3, 5e3, 4e3, 1, 2e-2, 1e-4, 2e-7, 8e-9, 1e-30, 1e-44)
 TINY_SCALES = ("TQ1_0", "TQ2_0", "Q1_0", "Q2_0")
 SMALL_SCALES = ("Q4_0", "Q4_1", "Q5_1", "Q8_1", "NVFP4", *TINY_SCALES)
@@ -252,7 +253,7 @@ HOLD = {
 def test_values_beyond_the_range_of_a_type_are_an_error(type, inside, capsys):
     """The file keeps 7/8 of the energy, and 3/4 of the largest value, that values near 1
     keep; otherwise the command writes no file and names the tensor."""
-    block = pq.block_format(type)
+    block = block_format(type)
 
     def kept(x):
         """Return the energy and the largest value that blocks with finite scales keep."""

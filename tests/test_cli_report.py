@@ -230,7 +230,7 @@ def test_blocks_of_gguf_have_no_steps(tmp_path):
     from pyquant.cli._models import logical, open_model
 
     x = normal(6, 512)
-    q4 = pq.block_format("Q4_K")
+    q4 = pq.weights.blocks.block_format("Q4_K")
     path = str(tmp_path / "w.gguf")
     pq.write_weights(path, {"w": (q4, q4.encode(x))})
     with open_model(path) as model:

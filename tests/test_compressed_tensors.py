@@ -1,4 +1,4 @@
-"""`pyquant.compressed_tensors`: vectors of the package, and layouts bit by bit."""
+"""`pyquant.weights.compressed_tensors`: vectors of the package, and layouts bit by bit."""
 
 import doctest
 import importlib
@@ -11,7 +11,8 @@ from conformance.cases import WEIGHTS, argument, array, calls
 from support import loop, same
 
 import pyquant as pq
-from pyquant import _core, awq, compressed_tensors, gptq, matmulnbits
+from pyquant import _core
+from pyquant.weights import awq, compressed_tensors, gptq, matmulnbits
 
 PACKS = {"dense": oracle.stream, "padded": oracle.padded}
 BITS = range(1, 9)
@@ -279,7 +280,7 @@ def test_convert_symmetric_and_mixed():
     got = compressed_tensors.convert(gptq.convert(w, format="gptq"))
     same(got.weight_g_idx, g_idx)
     same(got.dequantize(), w.dequantize())
-    fmt = pq.block_format("Q8_0")
+    fmt = pq.weights.blocks.block_format("Q8_0")
     b = fmt.encode(np.random.default_rng(0).standard_normal((3, 64)).astype(np.float32))
     w = compressed_tensors.convert((fmt, b))
     same(w.dequantize(), fmt.decode(b))

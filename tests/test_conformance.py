@@ -7,7 +7,7 @@ import pytest
 from conformance.cases import BLOCKS, STANDARDS, any_nan, argument, array, calls
 from support import case, is_nan, loop, same
 
-import pyquant as pq
+from pyquant.weights.blocks import block_format
 
 CALLS = {path.stem: list(calls(path)) for path in STANDARDS}
 BLOCK_CALLS = [call for path in BLOCKS for call in calls(path)]
@@ -113,7 +113,7 @@ def test_decoded_by_ggml():
     decoded = [call for call in BLOCK_CALLS if call.op == "ggml.decode"]
     for call in decoded:
         with case(id=call.id):
-            got = pq.block_format(call.args["type"]).decode(array(call.args["blocks"]))
+            got = block_format(call.args["type"]).decode(array(call.args["blocks"]))
             same(got, array(call.expect))
     assert len(decoded) == 27
 
@@ -125,7 +125,7 @@ def test_encoded_by_ggml():
         if "weights" in call.args:
             options["weights"] = array(call.args["weights"])
         with case(id=call.id):
-            fmt = pq.block_format(call.args["type"])
+            fmt = block_format(call.args["type"])
             got = fmt.encode(array(call.args["x"]), **options)
             same(got, array(call.expect))
     assert len(encoded) == 32

@@ -1,4 +1,4 @@
-"""pyquant.dask: every code is that of one process, whatever the chunks."""
+"""pyquant.integrations.dask: every code is that of one process, whatever the chunks."""
 
 import doctest
 import os
@@ -16,7 +16,7 @@ pytest.importorskip("dask")  # which the module imports, and no extra of pyquant
 import dask
 import dask.array as da
 
-import pyquant.dask
+import pyquant.integrations.dask as pqd
 
 
 @pytest.fixture(autouse=True)
@@ -75,13 +75,13 @@ def test_as_one_process(shape, chunks, how, dtype):
     x = data(shape)
     lazy = da.from_array(x, chunks=chunks)
     p = pq.choose_qparams(x, dtype=dtype, **how)
-    assert pyquant.dask.choose_qparams(lazy, dtype=dtype, **how) == p
+    assert pqd.choose_qparams(lazy, dtype=dtype, **how) == p
     q = p.quantize(x)
     parts = (p.scale, p.zero_point)
-    codes = pyquant.dask.quantize(lazy, *parts, dtype=p.dtype, **how)
+    codes = pqd.quantize(lazy, *parts, dtype=p.dtype, **how)
     assert codes.chunks == lazy.chunks
     same(codes, q)
-    same(pyquant.dask.dequantize(codes, *parts, **how), p.dequantize(q))
+    same(pqd.dequantize(codes, *parts, **how), p.dequantize(q))
 
 
 @pytest.mark.parametrize("real", ["float16", "float64", "bfloat16"])
@@ -93,10 +93,10 @@ def test_types(real, symmetric):
     lazy = da.from_array(x, chunks=(16, 10))
     how = {"axis": 1, "block_size": 5}
     p = pq.choose_qparams(x, dtype="int8", symmetric=symmetric, **how)
-    assert pyquant.dask.choose_qparams(lazy, symmetric=symmetric, **how) == p
-    q = pyquant.dask.quantize(lazy, p.scale, p.zero_point, **how)
+    assert pqd.choose_qparams(lazy, symmetric=symmetric, **how) == p
+    q = pqd.quantize(lazy, p.scale, p.zero_point, **how)
     same(q, p.quantize(x))
-    y = pyquant.dask.dequantize(q, p.scale, p.zero_point, dtype=real, **how)
+    y = pqd.dequantize(q, p.scale, p.zero_point, dtype=real, **how)
     same(y, p.dequantize(p.quantize(x), dtype=real))
 
 
@@ -105,7 +105,7 @@ def test_type_of_zero_points():
     lazy = da.from_array(x, chunks=3)
     for zero in (None, 3, [1, 2, 3, 4, 5, 6], np.uint8(3), np.arange(6, dtype=np.int16)):
         due = pq.quantize(x, np.full(6, 0.1), zero, axis=1)
-        same(pyquant.dask.quantize(lazy, np.full(6, 0.1), zero, axis=1), due)
+        same(pqd.quantize(lazy, np.full(6, 0.1), zero, axis=1), due)
 
 
 def test_zero_points_beyond_int64():
@@ -113,7 +113,7 @@ def test_zero_points_beyond_int64():
     lazy = da.from_array(x, chunks=2)
     how = {"dtype": "uint64", "axis": 0}
     same(
-        pyquant.dask.quantize(lazy, np.ones(3), zero, **how),
+        pqd.quantize(lazy, np.ones(3), zero, **how),
         pq.quantize(x, np.ones(3), zero, **how),
     )
 
@@ -123,8 +123,11 @@ def test_scales_of_as_many_dimensions():
     lazy = da.from_array(x, chunks=(3, 4))
     for shape, axis in (((8, 1), 0), ((1, 6), 1), ((8, 6), (0, 1)), ((1, 1), None)):
         scale = np.abs(data(shape)) + 0.1
-        same(pyquant.dask.quantize(lazy, scale), pq.quantize(x, scale))
-        same(pyquant.dask.quantize(lazy, scale, axis=axis), pq.quantize(x, scale))
+        same(pqd.quantize(lazy, scale), pq.quantize(x, scale))
+        same(
+            pqd.quantize(lazy, scale, axis=axis),
+            pq.quantize(x, scale),
+        )
 
 
 def test_options():
@@ -135,11 +138,14 @@ def test_options():
     more |= {"axis": 1, "quant_range": (-100, 100)}
     scale = np.linspace(1, 9, 6)
     q = pq.quantize(x, scale, **more)
-    codes = pyquant.dask.quantize(lazy, scale, **more)
+    codes = pqd.quantize(lazy, scale, **more)
     same(codes, q)
     del more["rounding"], more["quant_range"]
-    same(pyquant.dask.dequantize(codes, scale, **more), pq.dequantize(q, scale, **more))
-    late = pyquant.dask.quantize(lazy, 1e-9, out_of_range="raise")
+    same(
+        pqd.dequantize(codes, scale, **more),
+        pq.dequantize(q, scale, **more),
+    )
+    late = pqd.quantize(lazy, 1e-9, out_of_range="raise")
     with pytest.raises(ValueError, match=r"^x: expected numbers within the range of int8"):
         late.compute()
 
@@ -154,20 +160,21 @@ def test_one_scale_beside_many_offsets():
         {"offset": [0.5], "axis": 1},
     ):
         q = pq.quantize(x, 0.1, 3, **more)
-        codes = pyquant.dask.quantize(lazy, [0.1], 3, **more)
+        codes = pqd.quantize(lazy, [0.1], 3, **more)
         same(codes, q)
         same(
-            pyquant.dask.dequantize(codes, 0.1, 3, **more), pq.dequantize(q, 0.1, 3, **more)
+            pqd.dequantize(codes, 0.1, 3, **more),
+            pq.dequantize(q, 0.1, 3, **more),
         )
     with pytest.raises(ValueError, match=r"^offset: expected shape \(8,\), got shape"):
-        pyquant.dask.quantize(lazy, 0.5, offset=data(6), axis=0)
+        pqd.quantize(lazy, 0.5, offset=data(6), axis=0)
     with pytest.raises(ValueError, match=r"^offset: expected one element, got shape"):
-        pyquant.dask.quantize(lazy, 0.5, offset=data(6))
+        pqd.quantize(lazy, 0.5, offset=data(6))
 
 
 def refusal(lazy, **how):
     with pytest.raises(ValueError, match=r"^x: expected ") as caught:
-        pyquant.dask.quantize(lazy, 1.0, **how).compute()
+        pqd.quantize(lazy, 1.0, **how).compute()
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -186,7 +193,7 @@ def test_indices_are_those_of_the_whole_array(chunks):
             if value != value:
                 assert refusal(lazy, nan="raise").endswith("got 1 others" + end)
             with pytest.raises(ValueError, match=r"^x: expected finite values") as caught:
-                pyquant.dask.choose_qparams(lazy, axis=1)
+                pqd.choose_qparams(lazy, axis=1)
             assert str(caught.value).endswith("got 1 not finite" + end)
 
 
@@ -195,7 +202,7 @@ def test_indices_beside_parameters_that_are_cut():
     x[5:, 3] = 300
     lazy = da.from_array(x, chunks=4)
     scale = np.array([1, 1, 1, 2, 1, 1], np.float32)
-    codes = pyquant.dask.quantize(lazy, scale, axis=1, out_of_range="raise")
+    codes = pqd.quantize(lazy, scale, axis=1, out_of_range="raise")
     end = r"got 3 others in a chunk, the first at index \(5, 3\)$"
     for scheduler in ("synchronous", "threads"):
         with pytest.raises(ValueError, match=end):
@@ -220,7 +227,7 @@ def test_extremes_are_found_once():
 
     lazy = da.from_array(data((8, 6)), chunks=4).map_blocks(see, dtype=np.float32)
     seen.clear()
-    pyquant.dask.choose_qparams(lazy, axis=1)
+    pqd.choose_qparams(lazy, axis=1)
     assert sorted(seen) == [(4, 2), (4, 2), (4, 4), (4, 4)]
 
 
@@ -228,7 +235,7 @@ def test_names_are_of_what_is_computed():
     lazy = da.ones((8, 6), chunks=3)
 
     def name(*scale, **more):
-        return pyquant.dask.quantize(lazy, *scale, **more).name
+        return pqd.quantize(lazy, *scale, **more).name
 
     rows = np.ones(8)
     assert name(rows, axis=0) == name(rows.copy(), axis=0)
@@ -240,7 +247,7 @@ def test_names_are_of_what_is_computed():
 
 def test_graphs_are_pickled():
     lazy = da.ones((8, 6), chunks=3)
-    q = pyquant.dask.quantize(lazy, np.ones(8), axis=0)
+    q = pqd.quantize(lazy, np.ones(8), axis=0)
     assert pickle.loads(pickle.dumps(q)).compute().sum() == 48
 
 
@@ -249,8 +256,8 @@ def test_nothing_is_computed():
         raise AssertionError
 
     lazy = da.zeros((8, 6), chunks=3).map_blocks(fail, dtype=np.float32)
-    q = pyquant.dask.quantize(lazy, np.ones(8), axis=0)
-    assert pyquant.dask.dequantize(q, np.ones(8), axis=0).dtype == np.float32
+    q = pqd.quantize(lazy, np.ones(8), axis=0)
+    assert pqd.dequantize(q, np.ones(8), axis=0).dtype == np.float32
 
 
 @pytest.mark.parametrize(
@@ -263,14 +270,14 @@ def test_chunks_that_end_inside_of_blocks(n, block, near):
     how = {"axis": 1, "block_size": block}
     codes = lazy.astype(np.int8)
     for name, call in (
-        ("x", lambda: pyquant.dask.quantize(lazy, np.ones((4, 10)), **how)),
-        ("q", lambda: pyquant.dask.dequantize(codes, np.ones((4, 10)), **how)),
-        ("x", lambda: pyquant.dask.choose_qparams(lazy, **how)),
+        ("x", lambda: pqd.quantize(lazy, np.ones((4, 10)), **how)),
+        ("q", lambda: pqd.dequantize(codes, np.ones((4, 10)), **how)),
+        ("x", lambda: pqd.choose_qparams(lazy, **how)),
     ):
         with pytest.raises(ValueError, match=f"^{name}: {message}"):
             call()
     whole = lazy.rechunk({1: near})
-    assert pyquant.dask.quantize(whole, np.ones((4, 10)), **how).compute().sum() == 1280
+    assert pqd.quantize(whole, np.ones((4, 10)), **how).compute().sum() == 1280
 
 
 LAZY = da.ones((8, 6), chunks=3)
@@ -280,113 +287,113 @@ LAZY = da.ones((8, 6), chunks=3)
     ("call", "error", "text"),
     [
         (
-            lambda: pyquant.dask.quantize(np.ones(3), 1.0),
+            lambda: pqd.quantize(np.ones(3), 1.0),
             TypeError,
             "x: expected an array of dask, got ndarray",
         ),
         (
-            lambda: pyquant.dask.dequantize([1], 1.0),
+            lambda: pqd.dequantize([1], 1.0),
             TypeError,
             "q: expected an array of dask, got list",
         ),
         (
-            lambda: pyquant.dask.choose_qparams(None),
+            lambda: pqd.choose_qparams(None),
             TypeError,
             "x: expected an array of dask, got NoneType",
         ),
         (
-            lambda: pyquant.dask.quantize(LAZY, LAZY[:, 0], axis=0),
+            lambda: pqd.quantize(LAZY, LAZY[:, 0], axis=0),
             TypeError,
             "scale: expected an array in memory",
         ),
         (
-            lambda: pyquant.dask.quantize(LAZY, np.ones(7), axis=0),
+            lambda: pqd.quantize(LAZY, np.ones(7), axis=0),
             ValueError,
             r"scale: expected shape \(8,\), got shape \(7,\)",
         ),
         (
-            lambda: pyquant.dask.quantize(LAZY, np.ones(8)),
+            lambda: pqd.quantize(LAZY, np.ones(8)),
             ValueError,
             r"scale: expected one element, got shape \(8,\)",
         ),
         (
-            lambda: pyquant.dask.quantize(LAZY, None),
+            lambda: pqd.quantize(LAZY, None),
             TypeError,
             r"scale: expected an array, got NoneType",
         ),
         (
-            lambda: pyquant.dask.quantize(LAZY[0], np.ones(6)),
+            lambda: pqd.quantize(LAZY[0], np.ones(6)),
             ValueError,
             r"scale: expected one element, got shape \(6,\)",
         ),
         (
-            lambda: pyquant.dask.quantize(LAZY, np.ones((8, 5))),
+            lambda: pqd.quantize(LAZY, np.ones((8, 5))),
             ValueError,
             r"scale: expected shape \(8, 6\), got shape \(8, 5\)",
         ),
         (
-            lambda: pyquant.dask.quantize(LAZY, np.ones(8), np.ones(6, "i1"), axis=0),
+            lambda: pqd.quantize(LAZY, np.ones(8), np.ones(6, "i1"), axis=0),
             ValueError,
             r"zero_point: expected shape \(8,\), got \(6,\)",
         ),
         (
-            lambda: pyquant.dask.quantize(LAZY, np.ones(8), [300] * 8, axis=0),
+            lambda: pqd.quantize(LAZY, np.ones(8), [300] * 8, axis=0),
             ValueError,
             "zero_point: expected integers from -128 to 127",
         ),
         (
-            lambda: pyquant.dask.quantize(LAZY, 1.0, axis=2),
+            lambda: pqd.quantize(LAZY, 1.0, axis=2),
             ValueError,
             "axis 2",
         ),
         (
-            lambda: pyquant.dask.quantize(LAZY, 1.0, packed=True),
+            lambda: pqd.quantize(LAZY, 1.0, packed=True),
             TypeError,
             "packed: expec",
         ),
-        (lambda: pyquant.dask.dequantize(LAZY, 1.0), TypeError, "q: expected"),
+        (lambda: pqd.dequantize(LAZY, 1.0), TypeError, "q: expected"),
         (
-            lambda: pyquant.dask.quantize(LAZY, 1.0, rounding="up"),
+            lambda: pqd.quantize(LAZY, 1.0, rounding="up"),
             ValueError,
             "rounding:",
         ),
         (
-            lambda: pyquant.dask.quantize(LAZY, np.ones((8, 6)), block_size=(1,)),
+            lambda: pqd.quantize(LAZY, np.ones((8, 6)), block_size=(1,)),
             ValueError,
             "block_size: expected 2 integers, one per dimension",
         ),
         (
-            lambda: pyquant.dask.quantize(LAZY, np.ones((8, 6)), axis=0, block_size=0),
+            lambda: pqd.quantize(LAZY, np.ones((8, 6)), axis=0, block_size=0),
             ValueError,
             "block_size: expected positive integers, got 0",
         ),
         (
-            lambda: pyquant.dask.choose_qparams(LAZY, axis=(0, 1), block_size=3),
+            lambda: pqd.choose_qparams(LAZY, axis=(0, 1), block_size=3),
             ValueError,
             "axis: expected one integer beside block_size=3, got .0",
         ),
         (
-            lambda: pyquant.dask.choose_qparams(LAZY, block_size=3),
+            lambda: pqd.choose_qparams(LAZY, block_size=3),
             ValueError,
             "axis: expected one integer beside block_size=3, got None",
         ),
         (
-            lambda: pyquant.dask.choose_qparams(LAZY[LAZY[:, 0] > 0], axis=0),
+            lambda: pqd.choose_qparams(LAZY[LAZY[:, 0] > 0], axis=0),
             ValueError,
             "x: expected chunks of known sizes",
         ),
         (
-            lambda: pyquant.dask.choose_qparams(LAZY * np.inf, axis=0),
+            lambda: pqd.choose_qparams(LAZY * np.inf, axis=0),
             ValueError,
             r"x: expected finite values, got \d+ not finite in a chunk, the first at ",
         ),
         (
-            lambda: pyquant.dask.choose_qparams(LAZY * np.nan),
+            lambda: pqd.choose_qparams(LAZY * np.nan),
             ValueError,
             "x: expected fini",
         ),
         (
-            lambda: pyquant.dask.choose_qparams(LAZY, dtype="some"),
+            lambda: pqd.choose_qparams(LAZY, dtype="some"),
             TypeError,
             "dtype: exp",
         ),
@@ -400,12 +407,12 @@ def test_errors(call, error, text):
 
 def test_chunks_of_unknown_sizes_have_one_scale():
     unknown = LAZY[LAZY[:, 0] > 0]
-    assert pyquant.dask.quantize(unknown, 0.5).compute().tolist() == [[2] * 6] * 8
+    assert pqd.quantize(unknown, 0.5).compute().tolist() == [[2] * 6] * 8
 
 
 def test_docstrings():
-    assert doctest.testmod(pyquant.dask).attempted > 8
-    assert doctest.testmod(pyquant.dask).failed == 0
+    assert doctest.testmod(pqd).attempted > 8
+    assert doctest.testmod(pqd).failed == 0
 
 
 @pytest.mark.skipif("PYQUANT_EMULATED" in os.environ, reason="too much for it")

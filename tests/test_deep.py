@@ -6,7 +6,8 @@ from support import amount, run_python
 SETUP = """
 import collections, collections.abc, sys, threading
 import numpy as np, pyquant as pq
-import pyquant.cf, pyquant.openvino, pyquant.tflite
+import pyquant.openvino
+from pyquant.integrations import cf, tflite
 
 def nested(kind, levels):
     value = kind((1.0,))
@@ -74,7 +75,7 @@ CALLS = {
         axis=None, arithmetic="float32", clip=(-5, 5), out=None, threads=1)),
     "requantize by shifts": (pq.requantize, dict(
         q=q, multiplier=np.int32(1 << 30), arithmetic="tflite", shift=1)),
-    "fixed_point": (pq.fixed_point, dict(multiplier=0.5, arithmetic="tflite")),
+    "fixed_point": (pq.fixedpoint.fixed_point, dict(multiplier=0.5, arithmetic="tflite")),
     "measure_error": (pq.measure_error, dict(x=x, y=x, axis=None, threads=1)),
     "QParams.measure_error": (params.measure_error, dict(x=x, axis=None, threads=1)),
     "Observer": (pq.Observer, dict(
@@ -89,13 +90,13 @@ CALLS = {
     "calibrate": (pq.calibrate, dict(
         batches=[x, x], axis=0, method="percentile", percentile=99, **CHOICE,
         mantissa_bits=7, momentum=None, nonfinite="raise", threads=1)),
-    "tflite.quantize_input": (pyquant.tflite.quantize_input, dict(
+    "tflite.quantize_input": (tflite.quantize_input, dict(
         detail=DETAIL, x=x, optimized=False, out=None, threads=1)),
-    "tflite.dequantize_output": (pyquant.tflite.dequantize_output, dict(
+    "tflite.dequantize_output": (tflite.dequantize_output, dict(
         detail=DETAIL, q=q, dtype=None, optimized=False, out=None, threads=1)),
-    "cf.params": (pyquant.cf.params, dict(attrs=ATTRS, dtype="int8")),
-    "cf.decode": (pyquant.cf.decode, dict(q=q, attrs=ATTRS, out=None, threads=1)),
-    "cf.encode": (pyquant.cf.encode, dict(
+    "cf.params": (cf.params, dict(attrs=ATTRS, dtype="int8")),
+    "cf.decode": (cf.decode, dict(q=q, attrs=ATTRS, out=None, threads=1)),
+    "cf.encode": (cf.encode, dict(
         x=x, attrs=ATTRS, dtype="int8", out_of_range="saturate", out=None, threads=1)),
     "QParams": (pq.QParams, dict(
         scale=one, zero_point=zero, dtype="int8", axis=None, block_size=None, offset=0.5,

@@ -42,7 +42,7 @@ def example():
 
 
 def test_headers():
-    folder = Path(pq.get_include())
+    folder = Path(pq.embed.get_include())
     assert sorted(p.name for p in folder.iterdir()) == ["pq.h", "pyquant.h"]
     assert (Path(pq.__file__).parent / "__init__.pxd").is_file()
 
@@ -52,10 +52,10 @@ def test_headers_of_an_editable_install(tmp_path, editable):
     """It runs from a checkout, where the headers are among the sources."""
     package, sources = tmp_path / "pyquant", tmp_path / "csrc"
     for folder in (sources,) if editable else (package / "include", sources):
-        shutil.copytree(pq.get_include(), folder)
+        shutil.copytree(pq.embed.get_include(), folder)
     package.mkdir(exist_ok=True)
-    file = shutil.copy(Path(pq.__file__).with_name("_include.py"), package)
-    spec = importlib.util.spec_from_file_location("_include", file)
+    file = shutil.copy(Path(pq.__file__).with_name("embed.py"), package)
+    spec = importlib.util.spec_from_file_location("embed", file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert Path(module.get_include()) == (sources if editable else package / "include")
@@ -67,7 +67,7 @@ def test_capsule():
 
 
 def test_cython_and_the_documentation_have_all_of_the_table():
-    header = (Path(pq.get_include()) / "pq.h").read_text("utf-8")
+    header = (Path(pq.embed.get_include()) / "pq.h").read_text("utf-8")
     table = header[header.index("struct pq_api {") :]
     names = re.findall(r"\(\*(\w+)\)\(", table)
     assert len(names) > 25
@@ -119,13 +119,13 @@ def test_another_package_of_this_name_is_an_import_error(example, tmp_path, core
 def build_against(text, example, folder):
     """The example in C, compiled with that text as pq.h."""
     headers = folder / "headers"
-    shutil.copytree(pq.get_include(), headers)
+    shutil.copytree(pq.embed.get_include(), headers)
     (headers / "pq.h").write_text(text, "utf-8")
     other = folder / "other"
     shutil.copytree(example("embed_c"), other)
     setup = (other / "setup.py").read_text("utf-8")
-    assert "pyquant.get_include()" in setup
-    setup = setup.replace("pyquant.get_include()", repr(str(headers)))
+    assert "pyquant.embed.get_include()" in setup
+    setup = setup.replace("pyquant.embed.get_include()", repr(str(headers)))
     (other / "setup.py").write_text(setup, "utf-8")
     (folder / "build").mkdir()
     return build(other, folder / "build")
@@ -136,7 +136,7 @@ def build_against(text, example, folder):
 )
 def test_another_version_is_an_import_error(example, tmp_path, name, value):
     """Compiled against headers of a version that is not installed."""
-    text = (Path(pq.get_include()) / "pq.h").read_text("utf-8")
+    text = (Path(pq.embed.get_include()) / "pq.h").read_text("utf-8")
     version = dict(re.findall(r"#define PQ_API_(MAJOR|MINOR) (\d+)\n", text))
     line = next(s for s in text.splitlines() if s.startswith(f"#define {name} "))
     lib = build_against(text.replace(line, f"#define {name} {value}"), example, tmp_path)
@@ -152,7 +152,7 @@ def test_another_version_is_an_import_error(example, tmp_path, name, value):
 
 def test_an_older_version_works(example, tmp_path):
     """Compiled against a header of an older minor version."""
-    text = (Path(pq.get_include()) / "pq.h").read_text("utf-8")
+    text = (Path(pq.embed.get_include()) / "pq.h").read_text("utf-8")
     old, changed = re.subn(r"(#define PQ_API_MINOR) [1-9]\d*\n", r"\1 0\n", text)
     assert changed == 1
     lib = build_against(old, example, tmp_path)

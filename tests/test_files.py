@@ -17,8 +17,9 @@ import pytest
 from support import amount, dtype_of, loop, run_python, same, split_small_arrays
 
 import pyquant as pq
-from pyquant import _elements, _gguf, _safetensors
 from pyquant.dtypes import TYPES
+from pyquant.weights import _elements, _gguf, _safetensors
+from pyquant.weights.blocks import block_format, block_formats
 
 SEED = int(os.environ.get("PYQUANT_FILE_SEED", 1))
 MUTANTS = int(os.environ.get("PYQUANT_FILE_MUTANTS", amount(200, 1000)))
@@ -144,7 +145,7 @@ def test_numbers_of_every_type(name, target, tmp_path):
 
 
 def test_pieces_and_threads(tmp_path, monkeypatch):
-    from pyquant import _elements
+    from pyquant.weights import _elements
 
     monkeypatch.setattr(_elements, "PIECE", 64)
     monkeypatch.setattr(_elements, "SPAN", 128)
@@ -427,7 +428,7 @@ def test_ambiguous_type_numbers_in_one_file(made):
 @loop("kind", [2, 8, 12, 40, 41, 99])
 def test_gguf_offsets_outside_the_file_are_rejected(kind, made):
     """Two tensors share an offset, or a tensor begins after the end of the file."""
-    block = 256 if kind == 99 else pq.block_format(kind).block_size
+    block = 256 if kind == 99 else block_format(kind).block_size
     for offsets in ((0, 0), (0, 4096), (64, 64)):
         tensors = [(f"t{i}", (block,), kind, at) for i, at in enumerate(offsets)]
         path = made(stored_gguf((), tensors, bytes(400)), "x.gguf")
@@ -435,7 +436,7 @@ def test_gguf_offsets_outside_the_file_are_rejected(kind, made):
             pq.open_weights(path)
 
 
-@loop("fmt", pq.block_formats())
+@loop("fmt", block_formats())
 def test_truncated_files(fmt, made):
     """The last byte is missing. A tensor with an ambiguous type number has no type then."""
     tensors = [("a", (fmt.block_size, 9), fmt.ggml_id, 0)]
@@ -606,7 +607,7 @@ def test_invalid_records(record, made):
 
 
 def test_a_file_appears_as_a_whole(tmp_path, monkeypatch):
-    from pyquant import _saved
+    from pyquant.weights import _saved
 
     path = tmp_path / "a.safetensors"
     pq.write_weights(path, {"a": np.float32([1])})
@@ -652,7 +653,7 @@ X = np.float32([[1, 2, 3]])
         ),
         (
             "a.safetensors",
-            {"x": (pq.block_format("Q4_0"), np.zeros((2, 18), np.uint8))},
+            {"x": (block_format("Q4_0"), np.zeros((2, 18), np.uint8))},
             None,
             "^weights: expected an array, PackedArray or QParams for a safetensors file, "
             "got 'Q4_0' and an array of uint8 for 'x'$",

@@ -230,7 +230,7 @@ def test_on_workers_which_inherit_it(name, monkeypatch):
     def magnitudes(threads):
         if HAVE_BFLOAT16:  # ml_dtypes has the type of the scales
             how = {"rule": "rceil", "block_size": 2, "threads": threads}
-            yield pq.mx.choose_scale(x, "float8_e4m3fn", **how)
+            yield pq.weights.mx.choose_scale(x, "float8_e4m3fn", **how)
 
     expected = results(1)
     _threads._forget()
@@ -267,8 +267,8 @@ def test_every_public_name(name, public):
 
 
 def test_a_decorated_function_is_like_the_function():
-    function = pq.mx.choose_scale
-    assert function.__module__ == "pyquant.mx"
+    function = pq.weights.mx.choose_scale
+    assert function.__module__ == "pyquant.weights.mx"
     assert pickle.loads(pickle.dumps(function)) is function
     assert list(inspect.signature(function).parameters)[:2] == ["x", "dtype"]
     assert inspect.isroutine(function)

@@ -1,4 +1,4 @@
-"""`pyquant.gptq` and `pyquant.awq`: tensors, and conversions between weight formats."""
+"""`gptq` and `awq`: tensors, and conversions between weight formats."""
 
 import doctest
 
@@ -8,7 +8,8 @@ import pytest
 from support import amount, loop, same
 
 import pyquant as pq
-from pyquant import awq, gptq, matmulnbits
+from pyquant.weights import awq, gptq, matmulnbits
+from pyquant.weights.blocks import block_format
 
 WIDTHS = {"gptq": (2, 3, 4, 8), "gptq_v2": (2, 3, 4, 8), "gptq_p": (2, 3, 4, 5, 6, 7, 8)}
 EVERY = [(kind, bits) for kind, widths in WIDTHS.items() for bits in widths]
@@ -362,7 +363,7 @@ def test_onnx():
 def test_blocks_of_gguf():
     rng = np.random.default_rng(0)
     for name, bits in (("Q4_0", 4), ("Q8_0", 8)):
-        fmt = pq.block_format(name)
+        fmt = block_format(name)
         b = fmt.encode(rng.standard_normal((24, 96)).astype(np.float32))
         want = fmt.decode(b).T
         w = matmulnbits.convert((fmt, b))
@@ -370,7 +371,7 @@ def test_blocks_of_gguf():
         assert (w.dequantize() == want).all()
         assert (gptq.convert((fmt, b), format="gptq").dequantize() == want).all()
         same(w.blocks(name), b)
-    fmt = pq.block_format("Q4_0")
+    fmt = block_format("Q4_0")
     b = fmt.encode(rng.standard_normal((24, 96)).astype(np.float32))
     w = awq.convert((fmt, b))
     assert (w.dequantize() == fmt.decode(b).T).all()
@@ -380,14 +381,14 @@ def test_blocks_of_gguf():
 def test_blocks_of_larger_groups():
     codes, _, scales = layer(4, 128, 16, 64)
     w = awq.Weight(*awq_words(codes, np.full(scales.shape, 8, np.uint8)), scales)
-    got = pq.block_format("Q4_0").decode(w.blocks("Q4_0"))
+    got = block_format("Q4_0").decode(w.blocks("Q4_0"))
     assert (got == w.dequantize().T).all()
 
 
 def test_blocks_of_short_groups():
     x = np.random.default_rng(0).standard_normal((96, 3)).astype(np.float16)
     w = matmulnbits.quantize(x, block_size=64)
-    got = pq.block_format("Q4_0").decode(w.blocks("Q4_0"))
+    got = block_format("Q4_0").decode(w.blocks("Q4_0"))
     assert (got == w.dequantize().T).all()
 
 

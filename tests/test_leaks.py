@@ -75,7 +75,7 @@ GOOD = {
     "dynamic_quantize": lambda: pq.dynamic_quantize(X, axis=0, out=OUT),
     "fake_quantize": lambda: pq.fake_quantize(X, SCALE, axis=0, quant_range=(-5, 5)),
     "requantize": lambda: pq.requantize(Q, SCALE, axis=0, out=OUT),
-    "fixed_point": lambda: pq.fixed_point(SCALE),
+    "fixed_point": lambda: pq.fixedpoint.fixed_point(SCALE),
     "measure_error": lambda: (
         pq.measure_error(X, X, axis=0) + PARAMS.measure_error(X, axis=0)
     ),

@@ -1,4 +1,4 @@
-"""`pyquant.matmulnbits`: bytes and numbers of ONNX Runtime's MatMulNBits."""
+"""`pyquant.weights.matmulnbits`: bytes and numbers of ONNX Runtime's MatMulNBits."""
 
 import doctest
 
@@ -7,7 +7,7 @@ import planar_oracle as oracle
 import pytest
 from support import amount, loop, same
 
-from pyquant import _planar, awq, matmulnbits
+from pyquant.weights import _planar, awq, matmulnbits
 
 
 def half_away(v):

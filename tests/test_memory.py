@@ -10,6 +10,7 @@ from support import REALS, amount, loop
 
 import pyquant as pq
 from pyquant import openvino
+from pyquant.weights.blocks import block_format
 
 N = amount(1_500_000, 4_000_000)
 ROWS = N // 1000
@@ -268,8 +269,8 @@ def test_calibrate(method, dtype, axis):
 
 
 def test_join():
-    parts = pq.block_format("Q4_0").split(ones("u1", (ROWS, 18 * 32)))
-    size, most = peak(lambda: pq.block_format("Q4_0").join(**parts))
+    parts = block_format("Q4_0").split(ones("u1", (ROWS, 18 * 32)))
+    size, most = peak(lambda: block_format("Q4_0").join(**parts))
     assert most < size + SMALL
 
 

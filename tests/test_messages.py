@@ -9,6 +9,7 @@ import pytest
 from support import REALS, each
 
 import pyquant as pq
+from pyquant.weights.blocks import block_format
 
 HUGE = 2**63
 X, Q = np.float32([1, 2]), np.int8([1, 2])
@@ -95,13 +96,16 @@ REMEDIES = {
     "dtype bf16": (lambda: pq.dequantize(Q, 1.0, dtype="bf16"), "did you mean bfloat16?"),
     "dtype int-8": (lambda: pq.quantize(X, 1.0, dtype="int-8"), "did you mean int8?"),
     "codebook": (lambda: pq.quantize(X, 1.0, codebook="nf5"), "did you mean nf4?"),
-    "format": (lambda: pq.block_format("Q4_K_M"), 'did you mean Q4_K?"'),
+    "format": (lambda: block_format("Q4_K_M"), 'did you mean Q4_K?"'),
     "rounding": (lambda: pq.RoundMode("half_evne"), "did you mean half_even?"),
-    "dtype of mx": (lambda: pq.mx.quantize(X, "e4m3"), "did you mean float8_e4m3fn?"),
+    "dtype of mx": (
+        lambda: pq.weights.mx.quantize(X, "e4m3"),
+        "did you mean float8_e4m3fn?",
+    ),
     "like": (lambda: pq.choose_qparams(X, like="torch"), "did you mean pytorch?"),
     "layout": (lambda: pq.pack(Q, "word"), "did you mean words?"),
     "arithmetic": (
-        lambda: pq.fixed_point(0.5, arithmetic="fbgem"),
+        lambda: pq.fixedpoint.fixed_point(0.5, arithmetic="fbgem"),
         "did you mean fbgemm?",
     ),
     "Observer method": (
@@ -109,7 +113,7 @@ REMEDIES = {
         "did you mean entropy?",
     ),
     "element rule": (
-        lambda: pq.mx.quantize(X, "float4_e2m1fn", rule="flor"),
+        lambda: pq.weights.mx.quantize(X, "float4_e2m1fn", rule="flor"),
         "did you mean floor?",
     ),
     "codes as x": (
@@ -178,7 +182,10 @@ REMEDIES = {
     ),
     "place of a method": (lambda: P.quantize(X, "floor"), "; did you mean rounding=?"),
     "place of an object": (lambda: pq.Observer(0), "; did you mean axis=?"),
-    "no place and no name": (lambda: pq.fixed_point(0.5, "rndnu", 3), "(3 given)"),
+    "no place and no name": (
+        lambda: pq.fixedpoint.fixed_point(0.5, "rndnu", 3),
+        "(3 given)",
+    ),
     "scales of another axis": (
         lambda: pq.quantize(W, np.ones(8), axis=0),
         "scale: expected shape (4,), got (8,), which fits axis=1",
@@ -321,7 +328,7 @@ def test_names_in_any_letter_case(name):
     assert pq.QParams(1.0, 0, name) == pq.QParams(1.0, 0, name.lower())
     same = pq.quantize(X, 1.0, codebook="NF4") == pq.quantize(X, 1.0, codebook="nf4")
     assert same.all()
-    assert pq.block_format("iq4_nl") is pq.block_format("IQ4_NL")
+    assert block_format("iq4_nl") is block_format("IQ4_NL")
 
 
 @pytest.mark.parametrize("name", ["fp8", "float8", "qint8", "", "ints"])

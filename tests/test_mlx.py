@@ -1,4 +1,4 @@
-"""`pyquant.mlx`: bits of MLX. Oracles: vectors from MLX, and its steps in NumPy."""
+"""`pyquant.weights.mlx`: bits of MLX. Oracles: vectors from MLX, and its steps in NumPy."""
 
 import doctest
 
@@ -9,7 +9,7 @@ from conformance.cases import WEIGHTS, argument, array, calls
 from support import loop, same
 
 import pyquant as pq
-from pyquant import awq, matmulnbits, mlx
+from pyquant.weights import awq, matmulnbits, mlx
 
 VECTORS = [call for path in WEIGHTS for call in calls(path) if call.op.startswith("mlx.")]
 BITS = (2, 3, 4, 5, 6, 8)
@@ -204,7 +204,7 @@ def test_convert_blocks():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((5, 96)).astype(np.float32)
     for name in ("Q4_0", "Q4_1", "Q8_0"):
-        fmt = pq.block_format(name)
+        fmt = pq.weights.blocks.block_format(name)
         b = fmt.encode(x)
         w = mlx.convert((fmt, b))
         assert (w.dequantize() == fmt.decode(b)).all()

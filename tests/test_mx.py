@@ -1,4 +1,4 @@
-"""pyquant.mx: scales of four rules, codes and numbers of blocks, order of stored scales."""
+"""mx: scales of four rules, codes and numbers of blocks, order of stored scales."""
 
 import doctest
 import itertools
@@ -14,7 +14,7 @@ import pyquant as pq
 
 ml_dtypes = pytest.importorskip("ml_dtypes")  # the types of elements and scales
 
-from pyquant import _magnitudes, mx  # noqa: E402
+from pyquant.weights import _magnitudes, mx  # noqa: E402
 
 E8M0 = np.dtype(ml_dtypes.float8_e8m0fnu)
 FLOATS = ("float8_e4m3fn", "float8_e5m2")

@@ -1,4 +1,4 @@
-"""pyquant.nvfp4: scales of blocks and of tensors in both styles, codes and numbers."""
+"""nvfp4: scales of blocks and of tensors in both styles, codes and numbers."""
 
 import doctest
 from fractions import Fraction
@@ -10,7 +10,7 @@ from support import loop, split_small_arrays
 
 ml_dtypes = pytest.importorskip("ml_dtypes")  # the types of elements and scales
 
-from pyquant import _magnitudes, nvfp4  # noqa: E402
+from pyquant.weights import _magnitudes, nvfp4  # noqa: E402
 
 STYLES = ("torchao", "compressed-tensors")
 E4M3, E2M1 = "float8_e4m3fn", "float4_e2m1fn"

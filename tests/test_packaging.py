@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import traceback
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -17,19 +18,26 @@ from support import HAVE_BFLOAT16, ROOT, run_python
 
 import pyquant as pq
 from pyquant import _core
+from pyquant.weights.blocks import BlockFormat, block_format
 
-MODULES = (path.stem for path in Path(pq.__file__).parent.glob("*.py"))
-PUBLIC = sorted(name for name in MODULES if not name.startswith("_"))
-# Optional packages with a module of their name, and the least version that it needs.
-OF_OTHERS = {"dask": None, "zarr": "3.2"}
-ON_REQUEST = {
-    f"pyquant.{name}"
-    for name in (
-        *("awq", "bitsandbytes", "cf", "compressed_tensors", "gptq", "matmulnbits", "mlx"),
-        *("mx", "nvfp4", "openvino", "tflite", *OF_OTHERS),
-    )
-}
+FOLDER = Path(pq.__file__).parent
+MODULES = (
+    path.relative_to(FOLDER).with_suffix("").as_posix().replace("/", ".")
+    for part in ("*.py", "weights/*.py", "integrations/*.py")
+    for path in FOLDER.glob(part)
+)
+MODULES = (name.removesuffix(".__init__") for name in MODULES)
+PUBLIC = sorted(name for name in MODULES if not re.search(r"(^|\.)_", name))
+# Modules for optional packages, and the least version of each package.
+OF_OTHERS = {"integrations.dask": None, "integrations.zarr": "3.2"}
+LAZY = re.compile(r"pyquant\.(cli|integrations|openvino|weights)\b.*")
 DISTRIBUTION = "pyquant-simd"  # on PyPI `pyquant` is another project
+
+
+def skip_without(name):
+    """Skip a module for an optional package that is absent."""
+    if name in OF_OTHERS:
+        pytest.importorskip(name.rpartition(".")[2], minversion=OF_OTHERS[name])
 
 
 def test_the_installed_package_is_tested():
@@ -121,58 +129,20 @@ def test_files():
 
 
 def test_public_names():
-    assert sorted(pq.__all__) == sorted(
-        [
-            "BlockFormat",
-            "ErrorReport",
-            "Observer",
-            "PackedArray",
-            "QParams",
-            "RoundMode",
-            "awq",
-            "bitsandbytes",
-            "block_format",
-            "block_formats",
-            "calibrate",
-            "cf",
-            "choose_qparams",
-            "com_microsoft",
-            "compressed_tensors",
-            "dequantize",
-            "dtypes",
-            "dynamic_quantize",
-            "fake_quantize",
-            "fixed_point",
-            "get_include",
-            "gptq",
-            "isa",
-            "matmulnbits",
-            "measure_error",
-            "mlx",
-            "mx",
-            "ngraph",
-            "nvfp4",
-            "onednn",
-            "onnx",
-            "open_weights",
-            "openvino",
-            "pack",
-            "qparams_from_range",
-            "quantize",
-            "requantize",
-            "tflite",
-            "write_weights",
-            "__version__",
-        ]
+    names = (
+        *("ErrorReport", "Observer", "PackedArray", "QParams", "RoundMode", "__version__"),
+        *("calibrate", "choose_qparams", "com_microsoft", "dequantize", "dtypes"),
+        *("dynamic_quantize", "fake_quantize", "integrations", "isa", "measure_error"),
+        *("ngraph", "onednn", "onnx", "open_weights", "openvino", "pack"),
+        *("qparams_from_range", "quantize", "requantize", "weights", "write_weights"),
     )
-    for name in pq.__all__:
-        assert hasattr(pq, name)
+    assert sorted(pq.__all__) == sorted(names)
+    assert all(hasattr(pq, name) for name in names)
 
 
 @pytest.mark.parametrize("name", ["", *PUBLIC])
 def test_completion_offers_public_names_only(name):
-    if name in OF_OTHERS:
-        pytest.importorskip(name, minversion=OF_OTHERS[name])  # of an extra
+    skip_without(name)
     module = importlib.import_module(f"pyquant.{name}".rstrip("."))
     assert dir(module) == sorted(module.__all__)
     assert all(hasattr(module, public) for public in dir(module))
@@ -207,8 +177,7 @@ def public_objects(name):
 @pytest.mark.parametrize("name", ["", *PUBLIC])
 def test_each_summary_is_one_short_sentence(name):
     """Editors show the first line of a docstring alone, in 79 columns."""
-    if name in OF_OTHERS:
-        pytest.importorskip(name, minversion=OF_OTHERS[name])  # of an extra
+    skip_without(name)
     wrong = {}
     for key, value in public_objects(name):
         summary, _, rest = (inspect.getdoc(value) or "").partition("\n")
@@ -263,10 +232,10 @@ PLACES = {
     "repack": (pq.PackedArray.repack, ["self", "layout"]),
     "open_weights": (pq.open_weights, ["path"]),
     "write_weights": (pq.write_weights, ["path", "weights"]),
-    "decode": (pq.files.Weight.decode, ["self", "rows"]),
-    "block_format": (pq.block_format, ["format"]),
-    "BlockFormat.decode": (pq.BlockFormat.decode, ["self", "b"]),
-    "BlockFormat.encode": (pq.BlockFormat.encode, ["self", "x"]),
+    "decode": (pq.weights.files.Weight.decode, ["self", "rows"]),
+    "block_format": (block_format, ["format"]),
+    "BlockFormat.decode": (BlockFormat.decode, ["self", "b"]),
+    "BlockFormat.encode": (BlockFormat.encode, ["self", "x"]),
 }
 
 
@@ -327,16 +296,20 @@ def test_importing_brings_in_little():
 def test_lazy_modules_are_imported_on_first_use():
     """`import pyquant` imports no module of a format or of another package's arrays. An
     unknown name raises the usual error."""
-    lazy = {name for name in pq.__all__ if f"pyquant.{name}" in ON_REQUEST}
-    assert len(lazy) == 11
-    assert not ON_REQUEST & set(imported_by("import pyquant; dir(pyquant)"))
-    for name in lazy:
-        found = set(imported_by(f"import pyquant as pq; pq.{name}"))
-        assert found & ON_REQUEST == {f"pyquant.{name}"}
-        assert getattr(pq, name) is importlib.import_module(f"pyquant.{name}")
-    for name in ("_mx", "zarr2", "dask_"):
-        with pytest.raises(AttributeError, match=r"^module 'pyquant' has no attribute"):
-            getattr(pq, name)
+    assert not list(filter(LAZY.match, imported_by("import pyquant; dir(pyquant)")))
+    names = [one for one in PUBLIC if LAZY.match(f"pyquant.{one}") and one not in OF_OTHERS]
+    assert len(names) == 15
+    code = "import pyquant as pq; pq.weights.mx; pq.integrations.tflite"
+    found = set(filter(LAZY.match, imported_by(code)))
+    assert {"pyquant.weights.mx", "pyquant.integrations.tflite"} < found
+    assert not found & {"pyquant.weights.gptq", "pyquant.integrations.cf", "pyquant.cli"}
+    for name in names:
+        assert attrgetter(name)(pq) is importlib.import_module(f"pyquant.{name}")
+    for owner, name in (pq, "_mx"), (pq, "zarr2"), (pq.weights, "files_"), (pq, "gptq"):
+        with pytest.raises(
+            AttributeError, match=rf"^module '{owner.__name__}' has no attr"
+        ):
+            getattr(owner, name)
 
 
 def test_ml_dtypes_is_not_imported_by_calls():

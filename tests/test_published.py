@@ -146,41 +146,41 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
     [
         (
             {"a.qweight": WORDS, "a.scales": HALF},
-            "a.qweight is {} (GPTQ); use pyquant.gptq",
+            "a.qweight is {} (GPTQ); use pyquant.weights.gptq",
         ),
         (
             {"a.qweight": WORDS[:, :32], "a.scales": HALF, "a.qzeros": WORDS},
-            "a.qweight is {} (AWQ); use pyquant.awq",
+            "a.qweight is {} (AWQ); use pyquant.weights.awq",
         ),
-        (NVFP4, "a.weight is {} (NVFP4); use pyquant.nvfp4"),
+        (NVFP4, "a.weight is {} (NVFP4); use pyquant.weights.nvfp4"),
         (
             {"a.weight_packed": BYTES, "a.weight_scale": NVFP4["a.weight_scale"]},
-            "a.weight_packed is {} (NVFP4); use pyquant.nvfp4",
+            "a.weight_packed is {} (NVFP4); use pyquant.weights.nvfp4",
         ),
         (
             {"a_blocks": BYTES, "a_scales": BYTES},
-            "a_blocks is {} (MXFP4); use pyquant.mx",
+            "a_blocks is {} (MXFP4); use pyquant.weights.mx",
         ),
-        ({"a": BYTES, "a_scale": E8}, "a is {} (MXFP4); use pyquant.mx"),
+        ({"a": BYTES, "a_scale": E8}, "a is {} (MXFP4); use pyquant.weights.mx"),
         (
             {"a.weight": WORDS.view("u4"), "a.scales": HALF, "a.biases": HALF},
-            "a.weight is {} (MLX); use pyquant.mlx",
+            "a.weight is {} (MLX); use pyquant.weights.mlx",
         ),
         (
             {"w": HALF.astype(BF16), "w.quant_state.bitsandbytes__nf4": BYTES[0]},
-            "w is {} (bitsandbytes); use pyquant.bitsandbytes",
+            "w is {} (bitsandbytes); use pyquant.weights.bitsandbytes",
         ),
         (
             {"a.weight": BYTES.view("i1"), "a.SCB": np.ones(64, "f4")},
-            "a.weight is {} (bitsandbytes); use pyquant.bitsandbytes",
+            "a.weight is {} (bitsandbytes); use pyquant.weights.bitsandbytes",
         ),
         (
             {"a.weight": BYTES.view("i1"), "a.scale": E8},
-            "a.weight is {} (MXFP4); use pyquant.mx",
+            "a.weight is {} (MXFP4); use pyquant.weights.mx",
         ),
         (
             {"u4.qweight": WORDS.view("u4"), "u4.scales": HALF},
-            "u4.qweight is {} (GPTQ); use pyquant.gptq",
+            "u4.qweight is {} (GPTQ); use pyquant.weights.gptq",
         ),
         (
             {"a.B": WORDS, "a.s": HALF, "a.workspace": WORDS[0]},
@@ -197,12 +197,12 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
         (
             {"a.weight_packed": WORDS, "a.weight_scale": np.ones((64, 16), "f4")},
             "a.weight_packed is {} (compressed-tensors without a shape); "
-            "use pyquant.compressed_tensors",
+            "use pyquant.weights.compressed_tensors",
         ),
         (
             {"u4.weight_packed": WORDS.view("u4"), "u4.weight_scale": HALF},
             "u4.weight_packed is {} (compressed-tensors without a shape); "
-            "use pyquant.compressed_tensors",
+            "use pyquant.weights.compressed_tensors",
         ),
         *(
             (
@@ -228,7 +228,7 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
                 "a.weight_g_idx": np.arange(2048, dtype="i4") % 16,
             },
             "a.weight_packed has reordered groups (a.weight_g_idx); "
-            "use pyquant.compressed_tensors",
+            "use pyquant.weights.compressed_tensors",
         ),
         (
             {"w_packed": WORDS[:, :0], "w_shape": np.array([64, -1]), "w_scale": HALF},
@@ -237,7 +237,8 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
         (
             {"w_packed": WORDS, "w_shape": np.array([64, 99]), "w_scale": HALF},
             "w_packed: expected one of int4, int2, int8 codes of shape (64, 99), got int32 "
-            "elements of shape (64, 256), which fit none; use pyquant.compressed_tensors",
+            "elements of shape (64, 256), which fit none; use "
+            "pyquant.weights.compressed_tensors",
         ),
         (
             {"w": BYTES.view("i1"), "w_scale": WORDS[0, :1]},

@@ -443,7 +443,7 @@ def test_many_groups(form, symmetric):
 
 @loop("dtype, block", REALS, [(2, 3, 1), (1, 1, 1), (4, 5, 6), (9, 1, 4), (3, 2, 5)])
 def test_extrema_of_blocks(dtype, block):
-    """pyquant.dask merges these extrema. All ranges contain 0."""
+    """pyquant.integrations.dask merges these extrema. All ranges contain 0."""
     x = uniform_bits(dtype, 120, seed=3).reshape(4, 5, 6)
     x[~is_finite(x)] = 0
     for array in (x, x.T.copy().T, x[::-1, :, ::-1], np.broadcast_to(x[:, :1], x.shape)):

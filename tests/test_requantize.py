@@ -1,4 +1,4 @@
-"""`requantize` and `fixed_point`: each arithmetic by its definition, in Python integers."""
+"""Compare `requantize` with definitions in Python integers. Test `fixed_point`."""
 
 import functools
 import itertools
@@ -155,7 +155,7 @@ MULTIPLIERS = (
 @loop("example", MULTIPLIERS)
 def test_multipliers(example):
     real, arithmetic, m, shift = example
-    got = pq.fixed_point(real, arithmetic)
+    got = pq.fixedpoint.fixed_point(real, arithmetic)
     assert tuple(map(type, got)) == (np.int32, np.int8)
     assert tuple(map(int, got)) == (m, shift)
     assert fixed(real, arithmetic) == (m, shift)
@@ -169,7 +169,7 @@ def test_multipliers_of_any_number(arithmetic):
     numbers[:, 2] = np.nextafter(numbers[:, 1], 0)
     for reals in (numbers, numbers.astype(np.float32), numbers.astype(">f8")):
         reals = np.clip(reals, 2.0**-32, 255.9)
-        m, shift = pq.fixed_point(reals, arithmetic)
+        m, shift = pq.fixedpoint.fixed_point(reals, arithmetic)
         assert m.shape == shift.shape == reals.shape
         expected = [fixed(real, arithmetic) for real in reals.ravel()]
         assert (
@@ -266,7 +266,7 @@ def test_by_definition(seed, arithmetic):
         assert got.dtype == target
         assert got.tolist() == expected, isa
     if arithmetic != "float32":
-        m, shift = pq.fixed_point(reals, arithmetic)
+        m, shift = pq.fixedpoint.fixed_point(reals, arithmetic)
         assert pq.requantize(q, m, zero, shift=shift, **options).tolist() == expected
 
 
@@ -471,7 +471,7 @@ def run():
         pq.requantize(q, x, axis=0, arithmetic=a, dtype=d).tobytes()
         for a in ("float32", "tflite", "rndnu") for d in ("int8", "int32")
         for x in ([0.05], by, [1e-39] if a == "float32" else [0.3])
-    ] + [pq.fixed_point(0.1, a) for a in ("tflite", "rndnu", "fbgemm")]
+    ] + [pq.fixedpoint.fixed_point(0.1, a) for a in ("tflite", "rndnu", "fbgemm")]
 expected = run()
 for mode in (0x400, 0x800, 0xC00):
     m.fesetround(mode)
@@ -670,18 +670,18 @@ ERRORS = {
     ),
     "fixed point of float32": (
         ValueError,
-        lambda: pq.fixed_point(0.5, "float32"),
+        lambda: pq.fixedpoint.fixed_point(0.5, "float32"),
         "arithmetic: expected one of rndnu, tflite, tflite_single, fbgemm, got 'float32'",
     ),
     "fixed point of 0": (
         ValueError,
-        lambda: pq.fixed_point([0.5, 0.0]),
+        lambda: pq.fixedpoint.fixed_point([0.5, 0.0]),
         "multiplier: expected positive numbers less than 2**30 for arithmetic='tflite', "
         "got 0.0",
     ),
     "fixed point of integers": (
         TypeError,
-        lambda: pq.fixed_point(np.int32(1)),
+        lambda: pq.fixedpoint.fixed_point(np.int32(1)),
         "multiplier: expected float32 or float64, got int32",
     ),
     "axes": (
@@ -856,7 +856,7 @@ def test_tflite_reference():
     sums = rng.integers(-(2**20), 2**20, (50, 64), dtype=np.int32)
     bias = rng.integers(-(2**15), 2**15, 64, dtype=np.int32)
     reals = 100 / 2.0 ** rng.uniform(5, 22, 64)
-    m, shift = pq.fixed_point(reals)
+    m, shift = pq.fixedpoint.fixed_point(reals)
     got = pq.requantize(
         sums, reals, -5, bias=bias, axis=1, arithmetic="tflite", clip=(-100, 110)
     )
@@ -871,7 +871,7 @@ def test_tflite_reference():
 
 
 def test_fixed_point_of_many_dimensions():
-    m, shift = pq.fixed_point(np.full((1,) * 63 + (2,), 0.75))
+    m, shift = pq.fixedpoint.fixed_point(np.full((1,) * 63 + (2,), 0.75))
     assert m.shape == shift.shape == (1,) * 63 + (2,)
     assert m.ravel().tolist() == [3 << 29, 3 << 29]
     assert shift.ravel().tolist() == [0, 0]

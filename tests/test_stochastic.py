@@ -646,7 +646,7 @@ def test_wrong_seeds_and_starts(name):
 
 def test_chunks_of_dask_have_no_places():
     dask = pytest.importorskip("dask.array")  # optional
-    from pyquant import dask as chunked
+    from pyquant.integrations import dask as chunked
 
     with pytest.raises(ValueError, match=r"^rounding: expected a mode without positions"):
         chunked.quantize(dask.from_array(X), 1.0, rounding="stochastic")

@@ -1,4 +1,4 @@
-"""`pyquant.tflite` beside exact arithmetic and the operators of an interpreter."""
+"""`tflite` beside exact arithmetic and the operators of an interpreter."""
 
 import tracemalloc
 from fractions import Fraction
@@ -7,7 +7,7 @@ import numpy as np
 import oracle
 import pytest
 
-from pyquant import tflite
+from pyquant.integrations import tflite
 
 
 def detail(dtype, scales, zeros, axis=0):

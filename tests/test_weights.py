@@ -11,7 +11,7 @@ import pytest
 from support import amount, loop, same
 
 import pyquant as pq
-from pyquant import _planar, awq, compressed_tensors, gptq, matmulnbits, mlx
+from pyquant.weights import _planar, awq, compressed_tensors, gptq, matmulnbits, mlx
 
 MODULES = {one.__name__: one for one in (awq, compressed_tensors, gptq, matmulnbits, mlx)}
 K, N, G = amount(1024, 4096), 512, 64

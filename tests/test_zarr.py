@@ -1,4 +1,4 @@
-"""pyquant.zarr beside zarr's own codecs: what they write, read and refuse, in stores."""
+"""Compare the codecs with zarr's own codecs: bytes, values, errors, stores."""
 
 import doctest
 import itertools
@@ -14,7 +14,7 @@ pytest.importorskip("cast_value_rs")  # by which zarr casts
 import zarr
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 
-import pyquant.zarr
+import pyquant.integrations.zarr
 from pyquant import _core
 
 pytestmark = pytest.mark.filterwarnings("ignore:(overflow|invalid|divide):RuntimeWarning")
@@ -66,7 +66,7 @@ def contents(array):
 
 
 def outcome(function):
-    """What a function returns, or what it says when it refuses."""
+    """Return the result of a function, or its error message."""
     try:
         return function()
     except Exception as error:
@@ -74,14 +74,17 @@ def outcome(function):
 
 
 def check(x, *configurations, **options):
-    """Both write the same, or refuse it in the same words; each reads what either wrote."""
+    """Compare the bytes that both codecs write, their errors, and the values that they read."""
 
     def write(module):
         array = created(module, x, *configurations, **options)
         refusal = outcome(lambda: array.__setitem__(..., x))
         return array, refusal
 
-    made = outcome(lambda: write(pyquant.zarr)), outcome(lambda: write(zarr.codecs))
+    made = (
+        outcome(lambda: write(pyquant.integrations.zarr)),
+        outcome(lambda: write(zarr.codecs)),
+    )
     if isinstance(made[0], str) or isinstance(made[1], str):
         assert made[0] == made[1]
         return None
@@ -170,17 +173,17 @@ def test_what_is_pyquants_to_do(no_help):
                 for out_of_range in (None, "clamp", "wrap"):
                     how = {"rounding": rounding, "out_of_range": out_of_range}
                     x = np.arange(5).astype(source)
-                    a = created(pyquant.zarr, x, {"data_type": target, **how})
+                    a = created(pyquant.integrations.zarr, x, {"data_type": target, **how})
                     a[...] = x
                     same(a[...], x)
             mapped = {"encode": {"NaN": 100}, "decode": {100: "NaN"}}
             for out_of_range in (None, "clamp", "wrap"):
                 how = {"out_of_range": out_of_range, "scalar_map": mapped}
-                m = created(pyquant.zarr, x, {"data_type": target, **how})
+                m = created(pyquant.integrations.zarr, x, {"data_type": target, **how})
                 m[...] = nans = np.array([0, np.nan, 1, np.iinfo(target).min, 3], source)
                 same(m[...], nans)
             q = x.astype(target)
-            b = created(pyquant.zarr, q, {"data_type": source})
+            b = created(pyquant.integrations.zarr, q, {"data_type": source})
             b[...] = q
             same(b[...], q)
 
@@ -202,7 +205,7 @@ def test_refusals(out_of_range, wrong, scale):
         if scale is None:
             unusual = out_of_range is None or not np.isfinite(wrong)
             assert isinstance(got, str) == unusual
-        a = created(pyquant.zarr, x, *how, chunks=(70001,), fill_value=x[1])
+        a = created(pyquant.integrations.zarr, x, *how, chunks=(70001,), fill_value=x[1])
         outcome(lambda a=a: a.__setitem__(..., np.float32(1)))
         kept = contents(a)
         if isinstance(outcome(lambda a=a, x=x: a.__setitem__(..., x)), str):
@@ -253,7 +256,7 @@ def test_a_nan_with_a_sign():
         "scalar_map": {"encode": {-np.nan: 0}, "decode": {0: -np.nan}},
     }
     read = []
-    for module in (pyquant.zarr, zarr.codecs):
+    for module in (pyquant.integrations.zarr, zarr.codecs):
         a = created(module, x, how)
         a[...] = x
         read.append(a[...])
@@ -297,7 +300,7 @@ def test_both_at_once(no_help, monkeypatch):
     """Nothing is made between the two codecs, and nothing of the size of the array."""
     x = np.random.default_rng(0).normal(size=(512, 1024)).astype(np.float32)
     how = {"scale": 20, "offset": 0.5}, {"data_type": "int8", "out_of_range": "clamp"}
-    a = created(pyquant.zarr, x, *how, chunks=x.shape)
+    a = created(pyquant.integrations.zarr, x, *how, chunks=x.shape)
     ran = []
     quantize, dequantize = _core.quantize, _core.dequantize
 
@@ -323,7 +326,7 @@ def test_both_at_once(no_help, monkeypatch):
         zarr.core.array_spec.ArrayConfig("C", False),
         zarr.core.buffer.default_buffer_prototype(),
     )
-    first, second = codecs_of(pyquant.zarr, *how)
+    first, second = codecs_of(pyquant.integrations.zarr, *how)
     chunk = spec.prototype.nd_buffer.from_ndarray_like(x)
     tracemalloc.start()
     try:
@@ -346,7 +349,7 @@ def test_fill_values_are_cast():
             if not np.isfinite(fill):
                 continue
             written = []
-            for module in (pyquant.zarr, zarr.codecs):
+            for module in (pyquant.integrations.zarr, zarr.codecs):
                 a = created(module, x, *more, how, fill_value=fill, chunks=(2,))
                 a[1:3] = [fill, 4]
                 written.append(contents(a))
@@ -384,7 +387,7 @@ def test_chunks_and_shards(shape, options, out_of_range):
 @pytest.mark.usefixtures("pipeline")
 @pytest.mark.parametrize("out_of_range", [None, "clamp"])
 def test_any_memory(out_of_range):
-    """What is assigned may lie in any way; parts of chunks may be."""
+    """Assign arrays with any strides, also to parts of chunks."""
     base = np.random.default_rng(3).uniform(-100, 100, (40, 60)).astype(np.float32)
     how = {"data_type": "int16", "out_of_range": out_of_range}
     for x in (
@@ -396,7 +399,10 @@ def test_any_memory(out_of_range):
     ):
         check(x, how, chunks=tuple(n // 2 for n in x.shape))
         check(x, {"scale": 100}, how)
-    arrays = [created(m, base, how, chunks=(7, 9)) for m in (pyquant.zarr, zarr.codecs)]
+    arrays = [
+        created(m, base, how, chunks=(7, 9))
+        for m in (pyquant.integrations.zarr, zarr.codecs)
+    ]
     for a in arrays:
         a[3:31:2, 5] = base[3:31:2, 5]
         a[2:3, 10:50] = -5.5
@@ -409,7 +415,7 @@ def test_files(tmp_path):
     """Of a local store, down to the metadata."""
     x = np.random.default_rng(4).normal(size=(50, 60)).astype(np.float32)
     how = {"scale": 30, "offset": 0.25}, {"data_type": "int8", "out_of_range": "clamp"}
-    for module, name in ((pyquant.zarr, "ours"), (zarr.codecs, "theirs")):
+    for module, name in ((pyquant.integrations.zarr, "ours"), (zarr.codecs, "theirs")):
         a = created(
             module,
             x,
@@ -476,7 +482,7 @@ def test_configurations_that_zarr_refuses():
     ):
         made = [
             outcome(lambda m=m, w=wrong: created(m, x, w).__setitem__(..., x))
-            for m in (pyquant.zarr, zarr.codecs)
+            for m in (pyquant.integrations.zarr, zarr.codecs)
         ]
         assert isinstance(made[0], str)
         assert made[0] == made[1]
@@ -487,19 +493,19 @@ def test_names_of_zarr_may_change(no_help, monkeypatch):
     """Nothing hangs on what is private there: this is only slower."""
     monkeypatch.delattr(zarr.codecs.CastValue, "_do_cast", raising=False)
     monkeypatch.delattr(zarr.codecs.CastValue, "_get_scalar_map", raising=False)
-    monkeypatch.setattr(pyquant.zarr, "_CAN_WAIT", False)
+    monkeypatch.setattr(pyquant.integrations.zarr, "_CAN_WAIT", False)
     x = np.random.default_rng(5).normal(size=100).astype(np.float32)
-    a = created(pyquant.zarr, x, {"data_type": "int8"})
+    a = created(pyquant.integrations.zarr, x, {"data_type": "int8"})
     a[...] = x
     same(a[...], np.rint(x) + np.float32(0))
     monkeypatch.undo()
-    monkeypatch.setattr(pyquant.zarr, "_CAN_WAIT", False)
+    monkeypatch.setattr(pyquant.integrations.zarr, "_CAN_WAIT", False)
     check(x, {"scale": 20}, {"data_type": "int8"})
 
 
 def test_codecs_are_zarrs():
     for ours, theirs in zip(
-        codecs_of(pyquant.zarr, {"scale": 2}, {"data_type": "int8"}),
+        codecs_of(pyquant.integrations.zarr, {"scale": 2}, {"data_type": "int8"}),
         codecs_of(zarr.codecs, {"scale": 2}, {"data_type": "int8"}),
         strict=True,
     ):
@@ -510,13 +516,13 @@ def test_codecs_are_zarrs():
 
 
 REGISTERED = """
-import numpy as np, zarr, pyquant.zarr
+import numpy as np, zarr, pyquant.integrations.zarr
 from zarr.registry import get_codec_class
 assert get_codec_class("cast_value").__module__ == "zarr.codecs.cast_value"
-pyquant.zarr.register()
-pyquant.zarr.register()
+pyquant.integrations.zarr.register()
+pyquant.integrations.zarr.register()
 for name, kind in (("cast_value", "CastValue"), ("scale_offset", "ScaleOffset")):
-    assert get_codec_class(name) is getattr(pyquant.zarr, kind)
+    assert get_codec_class(name) is getattr(pyquant.integrations.zarr, kind)
 store = {}
 filters = [
     {"name": "scale_offset", "configuration": {"scale": 2}},
@@ -524,9 +530,9 @@ filters = [
 ]
 a = zarr.create_array(store, shape=4, dtype="float32", filters=filters)
 a[:] = [1, 2, 3, 4.5]
-assert [type(f).__module__ for f in a.filters] == ["pyquant.zarr"] * 2
+assert [type(f).__module__ for f in a.filters] == ["pyquant.integrations.zarr"] * 2
 b = zarr.open_array(store)
-assert [type(f).__module__ for f in b.filters] == ["pyquant.zarr"] * 2
+assert [type(f).__module__ for f in b.filters] == ["pyquant.integrations.zarr"] * 2
 assert b[:].tolist() == [1, 2, 3, 4.5]
 """
 
@@ -554,6 +560,6 @@ def test_without_the_other_backend():
 
 
 def test_docstrings():
-    found = doctest.testmod(pyquant.zarr)
+    found = doctest.testmod(pyquant.integrations.zarr)
     assert found.attempted > 8
     assert found.failed == 0

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, assert_type
 import numpy as np
 
 import pyquant as pq
-from pyquant import gptq, matmulnbits, mx, nvfp4, openvino
+from pyquant import openvino
+from pyquant.weights import gptq, matmulnbits, mx, nvfp4
+from pyquant.weights.blocks import BlockFormat, block_format, block_formats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -263,7 +265,7 @@ def requantized() -> None:
     check(assert_type(i16, "npt.NDArray[np.int16]"), "int16")
     out: npt.NDArray[np.int8] = np.zeros((2, 8), np.int8)
     assert assert_type(pq.requantize(sums, 0.5, out=out), "npt.NDArray[np.int8]") is out
-    m, shift = assert_type(pq.fixed_point(0.5), tuple[np.int32, np.int8])
+    m, shift = assert_type(pq.fixedpoint.fixed_point(0.5), tuple[np.int32, np.int8])
     i8 = pq.requantize(sums, m, shift=shift, arithmetic="tflite", threads=2)
     check(assert_type(i8, "npt.NDArray[np.int8]"), "int8")
 
@@ -299,7 +301,7 @@ def files() -> None:
 
 
 def blocks() -> None:
-    fmt = assert_type(pq.block_format("Q8_0"), pq.BlockFormat)
+    fmt = assert_type(block_format("Q8_0"), BlockFormat)
     b = fmt.join(d=[0.5], qs=np.zeros((1, 32), np.int8))
     check(assert_type(b, "npt.NDArray[np.uint8]"), "uint8")
     y = fmt.decode(b, dtype="float16", threads=2)
@@ -317,7 +319,7 @@ def blocks() -> None:
     assert assert_type(fmt.encode(y, out=row), "npt.NDArray[np.uint8]") is row
     assert_type(fmt.split(b), "dict[str, npt.NDArray[Any]]")
     assert_type(fmt.encoded_shape((2, 64)), tuple[int, ...])
-    assert_type(pq.block_formats(), tuple[pq.BlockFormat, ...])
+    assert_type(block_formats(), tuple[BlockFormat, ...])
 
 
 def microscaling() -> None:

@@ -9,10 +9,10 @@ from importlib import import_module
 
 import numpy as np
 
-import pyquant as pq
 from benchmarks.arrays import Array
 from benchmarks.rivals import Candidate
 from benchmarks.tasks._task import Made, Task, normal
+from pyquant.weights.blocks import BlockFormat, block_format, block_formats
 
 SIZES = (1 << 20,)
 GROUPS = ("blocks",)
@@ -36,7 +36,7 @@ def _rivals(
     return {"gguf": partial(_by_gguf, name, function, given)} if known else {}
 
 
-def _blocks(fmt: pq.BlockFormat, n: int) -> Array:
+def _blocks(fmt: BlockFormat, n: int) -> Array:
     """Encode normal numbers. Without an encoder, return bytes with finite scales."""
     if fmt.encodes:
         return fmt.encode(normal(n))
@@ -45,7 +45,7 @@ def _blocks(fmt: pq.BlockFormat, n: int) -> Array:
 
 
 def _decode(name: str, dtype: str, n: int) -> Made:
-    fmt = pq.block_format(name)
+    fmt = block_format(name)
     b = _blocks(fmt, n)
     out = fmt.decode(b, dtype=dtype)
     known = dtype == "float32" and name not in NOT_DECODED
@@ -59,7 +59,7 @@ def _decode(name: str, dtype: str, n: int) -> Made:
 
 
 def _encode(name: str, n: int) -> Made:
-    fmt = pq.block_format(name)
+    fmt = block_format(name)
     x = normal(n)
     out = fmt.encode(x)
     return Made(
@@ -70,7 +70,7 @@ def _encode(name: str, n: int) -> Made:
     )
 
 
-def _tasks(fmt: pq.BlockFormat) -> list[Task]:
+def _tasks(fmt: BlockFormat) -> list[Task]:
     name = fmt.name
     dtypes = list(SHORT) if name in NARROWED else ["float32"]
     made = [
@@ -82,4 +82,4 @@ def _tasks(fmt: pq.BlockFormat) -> list[Task]:
     return made
 
 
-TASKS = [task for fmt in pq.block_formats() for task in _tasks(fmt)]
+TASKS = [task for fmt in block_formats() for task in _tasks(fmt)]

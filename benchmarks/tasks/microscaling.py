@@ -13,7 +13,8 @@ from benchmarks.arrays import Array
 from benchmarks.rivals import Candidate
 from benchmarks.rivals.torch import torch_on_one_thread
 from benchmarks.tasks._task import Made, Task, rows
-from pyquant import PackedArray, mx, nvfp4
+from pyquant import PackedArray
+from pyquant.weights import mx, nvfp4
 
 MX = {"mxfp4": "float4_e2m1fn", "mxfp8": "float8_e4m3fn"}
 TORCHAO = "torchao.prototype.mx_formats"

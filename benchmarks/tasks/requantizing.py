@@ -46,7 +46,7 @@ def _float_by_numpy(q: Array) -> Candidate:
 
 
 def _fixed_by_numpy(q: Array) -> Candidate:
-    m, shift = (int(one) for one in pq.fixed_point(REAL, "fbgemm"))
+    m, shift = (int(one) for one in pq.fixedpoint.fixed_point(REAL, "fbgemm"))
 
     def call() -> Any:
         rounded = (q.astype(np.int64) * m + (1 << (shift - 1))) >> shift

@@ -102,7 +102,7 @@ def _to_bitsandbytes(n: int, quant_type: str) -> Made:
     return _made(
         x,
         4,
-        lambda: pq.bitsandbytes.quantize(x, quant_type=quant_type),
+        lambda: pq.weights.bitsandbytes.quantize(x, quant_type=quant_type),
         lambda made: np.asarray(made.data),
         bitsandbytes=rival,
     )
@@ -110,9 +110,11 @@ def _to_bitsandbytes(n: int, quant_type: str) -> Made:
 
 def _of_bitsandbytes(n: int, quant_type: str) -> Made:
     x = _matrix(n)
-    q, y = pq.bitsandbytes.quantize(x, quant_type=quant_type), np.empty_like(x)
+    q, y = pq.weights.bitsandbytes.quantize(x, quant_type=quant_type), np.empty_like(x)
     rival = partial(bitsandbytes.dequantized, x, quant_type)
-    return _made(x, 4, lambda: pq.bitsandbytes.dequantize(q, out=y), bitsandbytes=rival)
+    return _made(
+        x, 4, lambda: pq.weights.bitsandbytes.dequantize(q, out=y), bitsandbytes=rival
+    )
 
 
 # ---- integers in words ----
@@ -175,9 +177,9 @@ def _first(n: int, name: str) -> tuple[Array, Array, Callable[[], Any]]:
     scale = np.ascontiguousarray(_scales(x.T, GROUP, 7).T)
     zero = np.full(scale.shape, 8, np.uint8)
     if name == "awq":
-        return x, scale, lambda: pq.awq.quantize(x, scale, zero)
+        return x, scale, lambda: pq.weights.awq.quantize(x, scale, zero)
     how: Any = {"bits": 4, "format": "gptq_v2"}
-    return x, scale, lambda: pq.gptq.quantize(x, scale, zero, **how)
+    return x, scale, lambda: pq.weights.gptq.quantize(x, scale, zero, **how)
 
 
 def _to_first(n: int, name: str) -> Made:
@@ -196,7 +198,7 @@ def _of_first(n: int, name: str) -> Made:
 def _by_onnxruntime(x: Array, columns: Array) -> Candidate:
     """Return a call of the 4-bit encoder, which has no public name."""
     state = import_module("onnxruntime.capi._pybind_state")
-    w = pq.matmulnbits.quantize(columns, block_size=GROUP)
+    w = pq.weights.matmulnbits.quantize(columns, block_size=GROUP)
     B, scales = np.zeros_like(w.B), np.zeros_like(w.scales)
     zeros = np.zeros((x.shape[0], -(-scales.shape[1] // 2)), np.uint8)
     given = np.ascontiguousarray(columns)
@@ -214,7 +216,7 @@ def _to_matmulnbits(n: int) -> Made:
     return _made(
         x,
         4,
-        lambda: pq.matmulnbits.quantize(x.T, block_size=GROUP),
+        lambda: pq.weights.matmulnbits.quantize(x.T, block_size=GROUP),
         lambda w: np.asarray(w.B),
         onnxruntime=partial(_by_onnxruntime, x, x.T),
     )
@@ -222,7 +224,7 @@ def _to_matmulnbits(n: int) -> Made:
 
 def _of_matmulnbits(n: int) -> Made:
     x = _matrix(n)
-    w, y = pq.matmulnbits.quantize(x.T, block_size=GROUP), np.empty_like(x)
+    w, y = pq.weights.matmulnbits.quantize(x.T, block_size=GROUP), np.empty_like(x)
     words = w.B.reshape(len(x), -1).view(np.uint32)
     rival = partial(_numbers_by_numpy, words, w.scales, 8, 1, 1, PLAIN)
     return _made(x, 4, lambda: w.dequantize(out=y.T).T, numpy=rival)
@@ -234,7 +236,7 @@ def _to_compressed_tensors(n: int) -> Made:
     return _made(
         x,
         4,
-        lambda: pq.compressed_tensors.quantize(x, scale),
+        lambda: pq.weights.compressed_tensors.quantize(x, scale),
         lambda w: np.asarray(w.weight_packed),
         numpy=partial(_packed_by_numpy, x, scale, 8, 1, 1, PLAIN),
         compressed_tensors=partial(compressed_tensors.packed, x, scale, GROUP),
@@ -244,7 +246,7 @@ def _to_compressed_tensors(n: int) -> Made:
 def _of_compressed_tensors(n: int) -> Made:
     x = _matrix(n)
     scale = _scales(x, GROUP, 7)
-    w, y = pq.compressed_tensors.quantize(x, scale), np.empty_like(x)
+    w, y = pq.weights.compressed_tensors.quantize(x, scale), np.empty_like(x)
     words = w.weight_packed
     return _made(
         x,
@@ -258,12 +260,14 @@ def _of_compressed_tensors(n: int) -> Made:
 def _to_mlx(n: int) -> Made:
     x = _matrix(n)
     rival = partial(mlx.quantized, x)
-    return _made(x, 4, lambda: pq.mlx.quantize(x), lambda w: np.asarray(w.w), mlx=rival)
+    return _made(
+        x, 4, lambda: pq.weights.mlx.quantize(x), lambda w: np.asarray(w.w), mlx=rival
+    )
 
 
 def _of_mlx(n: int) -> Made:
     x = _matrix(n)
-    w, y = pq.mlx.quantize(x), np.empty_like(x)
+    w, y = pq.weights.mlx.quantize(x), np.empty_like(x)
     return _made(x, 4, lambda: w.dequantize(out=y), mlx=partial(mlx.dequantized, x))
 
 

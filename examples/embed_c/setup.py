@@ -5,5 +5,7 @@ from setuptools import Extension, setup
 import pyquant
 
 setup(
-    ext_modules=[Extension("embed_c", ["embed_c.c"], include_dirs=[pyquant.get_include()])]
+    ext_modules=[
+        Extension("embed_c", ["embed_c.c"], include_dirs=[pyquant.embed.get_include()])
+    ]
 )

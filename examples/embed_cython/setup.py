@@ -8,7 +8,7 @@ from setuptools import Extension, setup
 import pyquant
 
 module = Extension(
-    "embed_cython", ["embed_cython.pyx"], include_dirs=[pyquant.get_include()]
+    "embed_cython", ["embed_cython.pyx"], include_dirs=[pyquant.embed.get_include()]
 )
 # Where Cython looks already, unless pyquant is an editable install.
 setup(ext_modules=cythonize(module, include_path=[os.path.dirname(pyquant.__path__[0])]))

@@ -13,7 +13,7 @@ from pyquant import _core
 
 def declarations():
     """Return pq.h without comments, directives and C++ parts, for cffi."""
-    text = (Path(pyquant.get_include()) / "pq.h").read_text("utf-8")
+    text = (Path(pyquant.embed.get_include()) / "pq.h").read_text("utf-8")
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     text = re.sub(r"^#ifdef __cplusplus\n.*?^#endif\n", "", text, flags=re.DOTALL | re.M)
     return re.sub(r"^#.*\n", "", text, flags=re.M)

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyquant import _core, dtypes
-from pyquant._elements import bfloat16_bits, readable
-from pyquant.blocks import block_format
 from pyquant.cli._errors import Refused
 from pyquant.cli._forms import BLOCKS, Granularity, encoded
 from pyquant.cli._logical import records_of
@@ -20,6 +18,8 @@ from pyquant.cli._measure import Steps, bands, decoded, has_numbers, wide
 from pyquant.cli._plan import Spec, bytes_of, parameters
 from pyquant.cli._show import counted
 from pyquant.rounding import RoundMode
+from pyquant.weights._elements import bfloat16_bits, readable
+from pyquant.weights.blocks import block_format
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from pyquant._published import MARKER
 from pyquant.cli._errors import Refused
 from pyquant.cli._logical import check_values, loads
 from pyquant.cli._models import Model, logical, open_model
 from pyquant.cli._plan import Copied, Decoded
 from pyquant.cli._work import add_options, check_kinds, output_kind, perform, where
+from pyquant.weights._published import MARKER
 
 if TYPE_CHECKING:
     import argparse

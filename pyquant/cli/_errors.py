@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import os
 
-from pyquant._elements import special_kind
+from pyquant.weights._elements import special_kind
 
 __all__ = ["Refused", "check_free", "shown", "told"]
 

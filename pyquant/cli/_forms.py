@@ -9,14 +9,14 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyquant._refused import hint
-from pyquant.blocks import block_formats
 from pyquant.cli._errors import Refused
 from pyquant.dtypes import TYPES
+from pyquant.weights.blocks import block_formats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyquant.blocks import BlockFormat
+    from pyquant.weights.blocks import BlockFormat
 
 __all__ = [
     "BLOCKS",

@@ -13,9 +13,6 @@ from weakref import ref
 import numpy as np
 
 from pyquant import _core, dtypes
-from pyquant._elements import Tensor
-from pyquant._published import block_shape, found_in, sizes_in, type_of
-from pyquant.blocks import block_formats
 from pyquant.cli._errors import Refused
 from pyquant.cli._forms import (
     STORED,
@@ -26,16 +23,19 @@ from pyquant.cli._forms import (
     named_parts,
 )
 from pyquant.cli._show import counted
-from pyquant.files import Weight
 from pyquant.packed import PackedArray
+from pyquant.weights._elements import Tensor
+from pyquant.weights._published import block_shape, found_in, sizes_in, type_of
+from pyquant.weights.blocks import block_formats
+from pyquant.weights.files import Weight
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy.typing as npt
 
-    from pyquant._published import Found
     from pyquant.cli._models import Model, ModelTensor
+    from pyquant.weights._published import Found
 
 __all__ = ["Logical", "check_values", "loads", "logical", "records_of"]
 
@@ -590,7 +590,7 @@ def _by_name(model: Model, found: Found, sizes: set[tuple[int, ...]]) -> Logical
         expected = f"{', '.join(how.codes for how in known)} codes of shape {shape}"
         stored = f"{type_of(codes)} elements of shape {codes.shape}"
         got = f"{stored}, which fit {', '.join(how.codes for how in fitting) or 'none'}"
-        use = "use pyquant.compressed_tensors"
+        use = "use pyquant.weights.compressed_tensors"
         raise ValueError(f"expected one of {expected}, got {got}; {use}")
     blocks = block_shape(shape, scale.shape, sizes)
     granularity = granularity_of(shape, blocks)

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from pyquant import _core, dtypes
-from pyquant._elements import Mapped, Tensor, open_file, plain_out, sized
 from pyquant.cli._errors import Refused
 from pyquant.cli._logical import Logical, Shaped, logical
-from pyquant.files import Weight, open_weights
+from pyquant.weights._elements import Mapped, Tensor, open_file, plain_out, sized
+from pyquant.weights.files import Weight, open_weights
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -272,7 +272,7 @@ def _open_weights(path: str) -> Model:
 
 def _own_metadata(file: Any) -> Mapping[str, Any]:
     """Merge the metadata of an index and of its files."""
-    from pyquant import _safetensors
+    from pyquant.weights import _safetensors
 
     found = dict(file.metadata)
     records: dict[str, Any] = {}

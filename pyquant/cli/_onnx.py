@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyquant import _core, _elements, dtypes
+from pyquant import _core, dtypes
 from pyquant.cli._errors import Refused
 from pyquant.cli._forms import Granularity, Stored, named
 from pyquant.cli._logical import _Joined
 from pyquant.cli._models import Bytes, Model
 from pyquant.cli._write import File
-from pyquant.files import RECORDS, Weight
+from pyquant.weights import _elements
+from pyquant.weights.files import RECORDS, Weight
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

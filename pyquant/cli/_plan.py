@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pyquant import Observer, __version__, _core, _gguf, _safetensors, choose_qparams
-from pyquant._elements import bfloat16_bits, copied_bytes, readable
-from pyquant._planar import dense
-from pyquant._published import type_of
+from pyquant import Observer, __version__, _core, choose_qparams
 from pyquant.cli._errors import Refused
 from pyquant.cli._forms import (
     BLOCKS,
@@ -27,17 +24,21 @@ from pyquant.cli._forms import (
 from pyquant.cli._logical import _BLOCK_SIZES
 from pyquant.cli._models import Other
 from pyquant.cli._write import MEMBER, Output, Part
-from pyquant.files import Weight
 from pyquant.report import measure_error
+from pyquant.weights import _gguf, _safetensors
+from pyquant.weights._elements import bfloat16_bits, copied_bytes, readable
+from pyquant.weights._planar import dense
+from pyquant.weights._published import type_of
+from pyquant.weights.files import Weight
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from pyquant.blocks import BlockFormat
     from pyquant.cli._logical import Logical
     from pyquant.cli._models import Model, ModelTensor
     from pyquant.qparams import QParams
     from pyquant.report import ErrorReport
+    from pyquant.weights.blocks import BlockFormat
 
 __all__ = [
     "NUMPY",

@@ -12,12 +12,12 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from pyquant import __version__
-from pyquant._saved import replacing
 from pyquant.cli import _charts
 from pyquant.cli._errors import Refused, check_free, shown
 from pyquant.cli._losses import PLOTS, measure
 from pyquant.cli._measure import Codes
 from pyquant.cli._show import sized
+from pyquant.weights._saved import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -21,11 +21,11 @@ from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 
-from pyquant import _gguf, _safetensors
-from pyquant._elements import bits_of, copied_bytes
-from pyquant._saved import naming, replacing
 from pyquant.cli._errors import Refused, check_free
 from pyquant.cli._models import RECORDS, kind_of
+from pyquant.weights import _gguf, _safetensors
+from pyquant.weights._elements import bits_of, copied_bytes
+from pyquant.weights._saved import naming, replacing
 
 if TYPE_CHECKING:
     from io import BufferedWriter

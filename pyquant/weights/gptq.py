@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
-from pyquant import _core, _planar
+from pyquant import _core
 from pyquant.packed import PackedArray
+from pyquant.weights import _planar
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pyquant._typing import ArrayLike
-    from pyquant.blocks import BlockFormat
+    from pyquant.weights.blocks import BlockFormat
 
     _Format = Literal["gptq", "gptq_v2", "gptq_p"]
 
@@ -80,7 +81,7 @@ class Weight(_planar.Weight):
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import gptq
+    >>> from pyquant.weights import gptq
     >>> qweight = np.full((2, 8), 0x76543210, np.int32)
     >>> qzeros, scales = np.full((1, 1), 0x77777777, np.int32), np.ones((1, 8), np.float16)
     >>> w = gptq.Weight(qweight, qzeros, scales, bits=4, format="gptq")
@@ -202,7 +203,7 @@ def dequantize(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import gptq
+    >>> from pyquant.weights import gptq
     >>> qweight, qzeros = np.full((1, 8), 0x76543210, np.int32), np.zeros((1, 1), np.int32)
     >>> scales = np.full((1, 8), 0.5, np.float16)
     >>> gptq.dequantize(qweight, qzeros, scales, bits=4, format="gptq_v2")[:, 0].tolist()
@@ -270,7 +271,7 @@ def quantize(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import gptq
+    >>> from pyquant.weights import gptq
     >>> x = np.tile(np.arange(-4, 4, dtype=np.float32)[:, np.newaxis], (4, 32))
     >>> scales, zeros = np.ones((1, 32), np.float16), np.full((1, 32), 4)
     >>> w = gptq.quantize(x, scales, zeros, bits=3, format="gptq_v2")
@@ -308,7 +309,7 @@ def convert(
     Parameters
     ----------
     weight : Weight or tuple
-        A weight of `pyquant.awq`, `matmulnbits`, `compressed_tensors` or of this module; or
+        A weight of `awq`, `matmulnbits`, `compressed_tensors` or of this module; or
         a GGUF format, Q4_0 or Q8_0, and the uint8 bytes of its blocks, with rows of K
         inputs.
     format : {"gptq", "gptq_v2", "gptq_p"}
@@ -331,7 +332,7 @@ def convert(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import awq, gptq
+    >>> from pyquant.weights import awq, gptq
     >>> qweight = np.full((8, 1), 0x75316420, np.int32)
     >>> qzeros, scales = np.zeros((1, 1), np.int32), np.ones((1, 8), np.float16)
     >>> w = awq.Weight(qweight, qzeros, scales)
@@ -396,7 +397,7 @@ def detect(qzeros: ArrayLike, *, bits: SupportsIndex) -> Literal["gptq", "gptq_v
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import gptq
+    >>> from pyquant.weights import gptq
     >>> gptq.detect(np.full((2, 4), 0x77777777, np.int32), bits=4)
     'gptq'
     """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 import numpy as np
 
 from pyquant import _core
-from pyquant._magnitudes import (
+from pyquant.weights._magnitudes import (
     block_scales,
     blocks_along,
     each_slab,
@@ -131,7 +131,7 @@ def choose_tensor_scale(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import nvfp4
+    >>> from pyquant.weights import nvfp4
     >>> x = np.float32([-2, 1])
     >>> print(nvfp4.choose_tensor_scale(x, style="compressed-tensors"))
     1344.0
@@ -216,7 +216,7 @@ def quantize(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import nvfp4
+    >>> from pyquant.weights import nvfp4
     >>> x = (np.arange(32, dtype=np.float32) - 16) / 8
     >>> b = nvfp4.quantize(x, packed=True)
     >>> b.scales.astype(int), b.tensor_scale.view(np.uint32) == 0x3a430c31
@@ -306,7 +306,7 @@ def dequantize(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import nvfp4
+    >>> from pyquant.weights import nvfp4
     >>> q, scale = np.full((2, 16), 0x21, np.uint8), np.full((2, 2), 0x38, np.uint8)
     >>> nvfp4.dequantize(q, scale, 0.5, style="torchao")[0, :4]
     array([0.25, 0.5 , 0.25, 0.5 ], dtype=float32)

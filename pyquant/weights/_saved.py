@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyquant import _core, dtypes
-from pyquant._elements import Item, bits_of, copied_bytes, special_kind
-from pyquant.files import RECORDS, Weight, WeightFile
 from pyquant.packed import PackedArray
 from pyquant.qparams import QParams
+from pyquant.weights._elements import Item, bits_of, copied_bytes, special_kind
+from pyquant.weights.files import RECORDS, Weight, WeightFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,12 +37,12 @@ def write(path: str, weights: Mapping[str, Any], metadata: dict[str, Any]) -> No
             )
     head: bytes | bytearray
     if path.endswith(".gguf"):
-        from pyquant import _gguf
+        from pyquant.weights import _gguf
 
         items = [_blocks(name, value) for name, value in weights.items()]
         head, items, alignment = _gguf.header(items, _gguf.unsplit(path, metadata))
     else:
-        from pyquant import _safetensors
+        from pyquant.weights import _safetensors
 
         items = _recorded(weights, metadata)
         head, items = _safetensors.header(items, metadata)
@@ -110,7 +110,7 @@ def _blocks(name: str, value: Any) -> Item:
         return _plain(name, value)
     if isinstance(value, tuple) and _is_pair(value) and value[0] == "bfloat16":
         return _rounded(name, value[1])
-    from pyquant._gguf import FORMATS
+    from pyquant.weights._gguf import FORMATS
 
     if isinstance(value, Weight):
         of_blocks = value.format in FORMATS and value._tensor.dtype is None
@@ -220,7 +220,7 @@ def _recorded(weights: Mapping[str, Any], metadata: dict[str, Any]) -> list[Item
 
 def _known(item: Item, records: dict[str, Any]) -> Item:
     """Return unknown types, and elements that do not fill bytes, as bytes."""
-    from pyquant._safetensors import FORMATS
+    from pyquant.weights._safetensors import FORMATS
 
     whole = item.data.size * item.bits % 8 == 0
     if item.format not in dtypes.TYPES or (item.format in FORMATS.values() and whole):

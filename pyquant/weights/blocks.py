@@ -86,7 +86,7 @@ class BlockFormat:
     --------
     >>> import numpy as np
     >>> import pyquant as pq
-    >>> fmt = pq.block_format("Q8_0")
+    >>> fmt = pq.weights.blocks.block_format("Q8_0")
     >>> fmt
     BlockFormat('Q8_0', block_size=32, block_bytes=34)
     >>> b = fmt.join(d=np.float16([[0.5]]), qs=np.arange(32).reshape(1, 1, 32))
@@ -172,7 +172,7 @@ class BlockFormat:
         Examples
         --------
         >>> import pyquant as pq
-        >>> pq.block_format("Q4_K").encoded_shape((4096, 512))
+        >>> pq.weights.blocks.block_format("Q4_K").encoded_shape((4096, 512))
         (4096, 288)
         """
         return self._other(shape, self.block_size, self.block_bytes)
@@ -201,7 +201,7 @@ class BlockFormat:
         Examples
         --------
         >>> import pyquant as pq
-        >>> pq.block_format("Q4_K").decoded_shape((4096, 288))
+        >>> pq.weights.blocks.block_format("Q4_K").decoded_shape((4096, 288))
         (4096, 512)
         """
         return self._other(shape, self.block_bytes, self.block_size)
@@ -291,7 +291,7 @@ class BlockFormat:
         >>> import numpy as np
         >>> import pyquant as pq
         >>> b = np.full((2, 18), 0x3C, np.uint8)
-        >>> pq.block_format("Q4_0").decode(b, dtype="float16").shape
+        >>> pq.weights.blocks.block_format("Q4_0").decode(b, dtype="float16").shape
         (2, 32)
         """
         return _core.decode_blocks(_ROWS[self.name], b, dtype, out, threads)
@@ -374,7 +374,7 @@ class BlockFormat:
         --------
         >>> import numpy as np
         >>> import pyquant as pq
-        >>> fmt = pq.block_format("Q8_0")
+        >>> fmt = pq.weights.blocks.block_format("Q8_0")
         >>> b = fmt.encode(np.linspace(-1, 1, 64, dtype=np.float32))
         >>> b.shape, float(abs(fmt.decode(b) - np.linspace(-1, 1, 64)).max()) < 0.005
         ((68,), True)
@@ -382,7 +382,7 @@ class BlockFormat:
         Columns with larger weights get smaller errors:
 
         >>> x = np.sin(np.arange(2048, dtype=np.float32)).reshape(8, 256)
-        >>> fmt = pq.block_format("Q2_K")
+        >>> fmt = pq.weights.blocks.block_format("Q2_K")
         >>> plain = fmt.decode(fmt.encode(x))
         >>> y = fmt.decode(fmt.encode(x, weights=np.where(np.arange(256) < 32, 9.0, 1.0)))
         >>> bool(abs(y - x)[:, :32].mean() < abs(plain - x)[:, :32].mean())
@@ -437,8 +437,8 @@ class BlockFormat:
         Examples
         --------
         >>> import numpy as np
-        >>> import pyquant as pq
-        >>> parts = pq.block_format("Q4_0").split(np.zeros((5, 36), np.uint8))
+        >>> from pyquant.weights.blocks import block_format
+        >>> parts = block_format("Q4_0").split(np.zeros((5, 36), np.uint8))
         >>> {name: (part.dtype.str, part.shape) for name, part in parts.items()}
         {'d': ('<f2', (5, 2)), 'qs': ('|u1', (5, 2, 16))}
         """
@@ -483,7 +483,7 @@ class BlockFormat:
         --------
         >>> import numpy as np
         >>> import pyquant as pq
-        >>> fmt = pq.block_format("MXFP4")
+        >>> fmt = pq.weights.blocks.block_format("MXFP4")
         >>> fmt.join(e=np.array([127]), qs=np.full((1, 16), 0x22))
         array([127,  34,  34,  34,  34,  34,  34,  34,  34,  34,  34,  34,  34,
                 34,  34,  34,  34], dtype=uint8)
@@ -547,8 +547,8 @@ def block_format(format: str | SupportsIndex) -> BlockFormat:
 
     Examples
     --------
-    >>> import pyquant as pq
-    >>> pq.block_format(12).name, pq.block_format("Q4_K").bits_per_element
+    >>> from pyquant.weights.blocks import block_format
+    >>> block_format(12).name, block_format("Q4_K").bits_per_element
     ('Q4_K', 4.5)
     """
     if isinstance(format, str):
@@ -579,7 +579,7 @@ def block_formats() -> tuple[BlockFormat, ...]:
     Examples
     --------
     >>> import pyquant as pq
-    >>> [fmt.name for fmt in pq.block_formats()][:4]
+    >>> [fmt.name for fmt in pq.weights.blocks.block_formats()][:4]
     ['Q4_0', 'Q4_1', 'Q5_0', 'Q5_1']
     """
     return tuple(_BY_NAME.values())

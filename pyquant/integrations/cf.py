@@ -65,7 +65,7 @@ def params(attrs: Mapping[str, Any], dtype: npt.DTypeLike) -> tuple[QParams, np.
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import cf
+    >>> from pyquant.integrations import cf
     >>> attrs = {"scale_factor": np.float32(0.5), "_FillValue": np.int16(-999)}
     >>> cf.params(attrs, "int16")
     (QParams(scale=array(0.5, dtype=float32), zero_point=array(0, dtype=int16), \
@@ -140,7 +140,7 @@ def decode(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import cf
+    >>> from pyquant.integrations import cf
     >>> attrs = {"scale_factor": 0.01, "add_offset": 273.15, "_FillValue": -32768}
     >>> cf.decode(np.int16([0, 1500, -32768]), attrs)
     array([273.15, 288.15,    nan])
@@ -254,7 +254,7 @@ def encode(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import cf
+    >>> from pyquant.integrations import cf
     >>> attrs = {"scale_factor": 0.01, "add_offset": 273.15, "_FillValue": -32768}
     >>> cf.encode([273.15, 288.15, np.nan], attrs, "int16")
     array([     0,   1500, -32768], dtype=int16)

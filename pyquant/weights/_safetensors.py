@@ -10,7 +10,7 @@ from math import prod
 from posixpath import normpath
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from pyquant._elements import (
+from pyquant.weights._elements import (
     MAX_DIMS,
     MAX_KEYS,
     MAX_TENSORS,

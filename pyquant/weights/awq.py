@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from pyquant import _core, _planar
+from pyquant import _core
 from pyquant.packed import PackedArray
+from pyquant.weights import _planar
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pyquant._typing import ArrayLike
-    from pyquant.blocks import BlockFormat
+    from pyquant.weights.blocks import BlockFormat
 
 __all__ = ["Weight", "convert", "dequantize", "quantize"]
 
@@ -58,7 +59,7 @@ class Weight(_planar.Weight):
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import awq
+    >>> from pyquant.weights import awq
     >>> qweight = np.full((16, 1), 0x75316420, np.int32)
     >>> w = awq.Weight(qweight, np.zeros((1, 1), np.int32), np.ones((1, 8), np.float16))
     >>> w
@@ -140,7 +141,7 @@ def dequantize(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import awq
+    >>> from pyquant.weights import awq
     >>> qweight = np.full((1, 1), 0x75316420, np.int32)
     >>> qzeros = np.full((1, 1), 0x11111111, np.int32)
     >>> awq.dequantize(qweight, qzeros, np.full((1, 8), 0.5, np.float16))
@@ -195,7 +196,7 @@ def quantize(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import awq
+    >>> from pyquant.weights import awq
     >>> x = np.float32([[-0.5, 0, 0.5, 1, 1.5, 2, 2.5, 3]])
     >>> w = awq.quantize(x, np.full((1, 8), 0.5, np.float16), np.ones((1, 8), np.uint8))
     >>> hex(w.qweight[0, 0])
@@ -225,8 +226,8 @@ def convert(
     Parameters
     ----------
     weight : Weight or tuple
-        A weight of `pyquant.gptq`, `matmulnbits`, `compressed_tensors` or of this module;
-        or the GGUF format Q4_0 and the uint8 bytes of its blocks, with rows of K inputs.
+        A weight of `gptq`, `matmulnbits`, `compressed_tensors` or of this module; or the
+        GGUF format Q4_0 and the uint8 bytes of its blocks, with rows of K inputs.
 
     Returns
     -------
@@ -243,7 +244,7 @@ def convert(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import awq, matmulnbits
+    >>> from pyquant.weights import awq, matmulnbits
     >>> x = np.linspace(-1, 1, 256, dtype=np.float32).reshape(32, 8)
     >>> w = matmulnbits.quantize(x)
     >>> bool((awq.convert(w).dequantize() == w.dequantize()).all())

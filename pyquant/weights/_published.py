@@ -205,7 +205,7 @@ def _undecoded(tensors: Mapping[str, Any], name: str) -> Found | None:
         if not row.fits(tensors[name], tensors[needed[0]]):
             continue
         rest = [f"{base}{one}" for one in row.rest if f"{base}{one}" in tensors]
-        read = f"use pyquant.{row.module}"
+        read = f"use pyquant.weights.{row.module}"
         use = read if row.module else "pyquant does not read this format"
         fault = f"{name} is quantized already ({row.name}); {use}"
         return Found(base, {one: one for one in (name, *needed, *rest)}, fault)
@@ -309,10 +309,13 @@ def _with_scale(
         groups = tensors[order].decode(dtype=tensors[order].dtype)
         if not (groups == -1).all():
             fault = f"{codes} has reordered groups ({order}); "
-            fault += "use pyquant.compressed_tensors"
+            fault += "use pyquant.weights.compressed_tensors"
     for part in (f"{name}{one}" for one in _GLOBAL):
         if part in tensors:
-            parts[part], fault = part, f"{codes} has two scales ({part}); use pyquant.nvfp4"
+            parts[part], fault = (
+                part,
+                f"{codes} has two scales ({part}); use pyquant.weights.nvfp4",
+            )
     return Found(name, parts, fault)
 
 

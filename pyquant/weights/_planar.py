@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, SupportsIndex
 
 import numpy as np
 
-from pyquant import _core, _published, dtypes
-from pyquant._elements import check_apart, plain_out
+from pyquant import _core, dtypes
 from pyquant._standard import REAL, listed, requested, shown
-from pyquant.blocks import BlockFormat, block_format
 from pyquant.packed import LAYOUTS, PackedArray, pack
+from pyquant.weights import _published
+from pyquant.weights._elements import check_apart, plain_out
+from pyquant.weights.blocks import BlockFormat, block_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -234,7 +235,7 @@ class Weight:
         -------
         ndarray
             uint8 blocks along the inputs, with a row for each output, for
-            ``pq.block_format(name).decode`` and `pyquant.write_weights`.
+            ``pq.weights.blocks.block_format(name).decode`` and `pyquant.write_weights`.
 
         Raises
         ------

@@ -75,9 +75,9 @@ def quantize(
     Examples
     --------
     >>> import dask.array as da
-    >>> import pyquant.dask
+    >>> import pyquant.integrations.dask
     >>> x = da.arange(8, chunks=4, dtype="float32").reshape(2, 4)
-    >>> q = pyquant.dask.quantize(x, [[0.5, 1], [1, 2]], axis=1, block_size=2)
+    >>> q = pyquant.integrations.dask.quantize(x, [[0.5, 1], [1, 2]], axis=1, block_size=2)
     >>> q.dtype, q.compute(scheduler="synchronous").tolist()
     (dtype('int8'), [[0, 2, 2, 3], [4, 5, 3, 4]])
     """
@@ -136,9 +136,9 @@ def dequantize(
     Examples
     --------
     >>> import dask.array as da
-    >>> import pyquant.dask
+    >>> import pyquant.integrations.dask
     >>> q = da.arange(6, chunks=3, dtype="int8")
-    >>> pyquant.dask.dequantize(q, 0.5, 1).compute(scheduler="synchronous")
+    >>> pyquant.integrations.dask.dequantize(q, 0.5, 1).compute(scheduler="synchronous")
     array([-0.5,  0. ,  0.5,  1. ,  1.5,  2. ], dtype=float32)
     """
     named = {"scale": scale, "zero_point": zero_point, "offset": offset}
@@ -180,10 +180,10 @@ def choose_qparams(
     --------
     >>> import dask
     >>> import dask.array as da
-    >>> import pyquant.dask
+    >>> import pyquant.integrations.dask
     >>> x = da.linspace(-4, 127, 132, chunks=50)
     >>> with dask.config.set(scheduler="synchronous"):
-    ...     p = pyquant.dask.choose_qparams(x)
+    ...     p = pyquant.integrations.dask.choose_qparams(x)
     >>> float(p.scale)
     1.0
     """

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 import numpy as np
 
 from pyquant import _core
-from pyquant._magnitudes import (
+from pyquant._standard import requested, shown
+from pyquant.weights._magnitudes import (
     block_scales,
     blocks_along,
     each_slab,
     one_of,
     real_array,
 )
-from pyquant._standard import requested, shown
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -119,7 +119,7 @@ def choose_scale(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import mx
+    >>> from pyquant.weights import mx
     >>> x = np.float32([[0.5, 7, -1], [0, 0, 0]])
     >>> for rule in "floor", "ceil", "even", "rceil":
     ...     print(mx.choose_scale(x, "float4_e2m1fn", rule=rule).astype(float).ravel())
@@ -202,7 +202,7 @@ def quantize(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import mx
+    >>> from pyquant.weights import mx
     >>> x = (np.arange(32, dtype=np.float32) - 16) / 8
     >>> q, scales = mx.quantize(x, "float4_e2m1fn", packed=True)
     >>> scales.view(np.uint8)
@@ -278,7 +278,7 @@ def dequantize(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import mx
+    >>> from pyquant.weights import mx
     >>> q, scale = np.full((1, 32), 0x21, np.uint8), np.uint8([[128, 127]])
     >>> mx.dequantize(q, scale)[0, :4]
     array([1., 2., 1., 2.], dtype=float32)
@@ -331,7 +331,7 @@ def unswizzle(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import mx
+    >>> from pyquant.weights import mx
     >>> tile = np.arange(512).astype(np.uint8)
     >>> mx.unswizzle(tile, (2, 3))
     array([[ 0,  1,  2],

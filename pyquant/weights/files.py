@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from pyquant._elements import Mapped, Tensor
+    from pyquant.weights._elements import Mapped, Tensor
 
     _Out = TypeVar("_Out", bound=npt.NDArray[Any])
     _Default = TypeVar("_Default")
@@ -248,7 +248,7 @@ class Weight:
         array([[3., 4.],
                [5., 6.]], dtype=float32)
         """
-        from pyquant import _elements
+        from pyquant.weights import _elements
 
         if self._tensor.dtype is None:
             return self._decode_blocks(rows, dtype, out, threads)
@@ -272,8 +272,8 @@ class Weight:
         out: npt.NDArray[Any] | None,
         threads: SupportsIndex,
     ) -> npt.NDArray[Any]:
-        from pyquant import _elements
-        from pyquant.blocks import block_format, swaps
+        from pyquant.weights import _elements
+        from pyquant.weights.blocks import block_format, swaps
 
         if not self._tensor.blocks:
             raise self._unknown("one that has a decoder")
@@ -431,7 +431,7 @@ class WeightFile(Mapping[str, Weight]):
         ...     f.load("w") == q, f.load("w.params") == p
         (True, True)
         """
-        from pyquant import _saved
+        from pyquant.weights import _saved
 
         return _saved.load(self, name)
 
@@ -507,15 +507,15 @@ def open_weights(path: str | os.PathLike[str]) -> WeightFile:
 
 
 def _open_one(path: str, files: list[Mapped]) -> WeightFile:
-    from pyquant import _elements
+    from pyquant.weights import _elements
 
     files.append(_elements.Mapped(path))
     memory = files[0].opened()
     if memory[:4] != b"GGUF" and not path.endswith(".gguf"):
-        from pyquant import _safetensors
+        from pyquant.weights import _safetensors
 
         return WeightFile(path, files, *_safetensors.read(files[0]))
-    from pyquant import _gguf
+    from pyquant.weights import _gguf
 
     tensors, metadata = _gguf.read(files[0])
     for number, other in enumerate(_gguf.parts_of(path, metadata), 1):
@@ -533,7 +533,7 @@ def _open_one(path: str, files: list[Mapped]) -> WeightFile:
 
 def _open_index(path: str) -> WeightFile:
     """Open the tensors that an index lists, and no other tensors of its files."""
-    from pyquant import _elements, _safetensors
+    from pyquant.weights import _elements, _safetensors
 
     places, metadata = _safetensors.read_index(path)
     found: dict[str, dict[str, Tensor]] = {}
@@ -619,7 +619,7 @@ def write_weights(
     >>> pq.open_weights(path)["w"]
     Weight('w', format='Q4_K', shape=(2, 768))
     """
-    from pyquant import _saved
+    from pyquant.weights import _saved
 
     name = _path_of(path)
     if not name.endswith(EXTENSIONS):
@@ -691,7 +691,7 @@ def _place(
     shape: tuple[int, ...], name: str, out: npt.NDArray[Any] | None
 ) -> npt.NDArray[Any]:
     """Return the array for the result, after all checks and before any write."""
-    from pyquant import _elements
+    from pyquant.weights import _elements
 
     if out is None:
         return np.empty(shape, _dtype_of(name))

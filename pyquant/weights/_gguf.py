@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from pyquant import _core
-from pyquant._elements import (
+from pyquant.weights._elements import (
     MAX_KEYS,
     MAX_TENSORS,
     Described,

@@ -92,8 +92,8 @@ def register() -> None:
 
     Examples
     --------
-    >>> import pyquant.zarr
-    >>> pyquant.zarr.register()
+    >>> import pyquant.integrations.zarr
+    >>> pyquant.integrations.zarr.register()
     """
     for name, codec in (("cast_value", CastValue), ("scale_offset", ScaleOffset)):
         path = f"{codec.__module__}.{codec.__qualname__}"
@@ -130,7 +130,7 @@ class CastValue(_AtOnce, _CastValue):
     Examples
     --------
     >>> import zarr
-    >>> from pyquant.zarr import CastValue
+    >>> from pyquant.integrations.zarr import CastValue
     >>> codec = CastValue(data_type="int8", out_of_range="clamp")
     >>> array = zarr.create_array({}, shape=4, dtype="float32", filters=[codec])
     >>> array[:] = [0.5, 1.5, -3, 1000]
@@ -203,7 +203,7 @@ class ScaleOffset(_AtOnce, _ScaleOffset):
     Examples
     --------
     >>> import zarr
-    >>> from pyquant.zarr import CastValue, ScaleOffset
+    >>> from pyquant.integrations.zarr import CastValue, ScaleOffset
     >>> codecs = [ScaleOffset(scale=10, offset=273.15), CastValue(data_type="int16")]
     >>> array = zarr.create_array({}, shape=2, dtype="float64", filters=codecs)
     >>> array[:] = [273.15, 300.12]

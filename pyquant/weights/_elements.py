@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from pyquant.blocks import BlockFormat
+    from pyquant.weights.blocks import BlockFormat
 
 __all__ = [
     "Described",
@@ -259,7 +259,7 @@ def decode_blocks(
     tensor: Tensor, block: BlockFormat, first: int, out: Array, threads: int
 ) -> None:
     """Decode complete blocks from element `first` on, and write them to `out`."""
-    from pyquant.blocks import swapped
+    from pyquant.weights.blocks import swapped
 
     raw, at = tensor.raw(), first // block.block_size * block.block_bytes
     step = SPAN * min(threads, _threads.cpu_count())

@@ -18,10 +18,10 @@ from pyquant import dtypes as _dtypes
 from pyquant._codebooks import TABLES
 from pyquant._core import dequantize as _decoded
 from pyquant._core import quantize as _encoded
-from pyquant._elements import check_apart
-from pyquant._planar import REALS, check_out, real_of, refuse_nonfinite
 from pyquant._shown import shown
 from pyquant.packed import PackedArray
+from pyquant.weights._elements import check_apart
+from pyquant.weights._planar import REALS, check_out, real_of, refuse_nonfinite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -177,7 +177,7 @@ def quantize(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import bitsandbytes
+    >>> from pyquant.weights import bitsandbytes
     >>> q = bitsandbytes.quantize(np.float32([1, -1, 0.5, 0.25, -0.7, 0]))
     >>> q.data.tobytes().hex(), q.absmax.tolist()
     ('f0ca17', [1.0])
@@ -261,7 +261,7 @@ def dequantize(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import bitsandbytes
+    >>> from pyquant.weights import bitsandbytes
     >>> q = bitsandbytes.quantize(np.float32([[3, 1], [0, -3]]), quant_type="fp4")
     >>> bitsandbytes.dequantize(q)
     array([[ 3.,  1.],
@@ -448,7 +448,7 @@ def quantize_int8(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import bitsandbytes
+    >>> from pyquant.weights import bitsandbytes
     >>> bitsandbytes.quantize_int8(np.float32([[1, -2], [0, 0]]))
     (array([[  64, -127],
            [   0,    0]], dtype=int8), array([2., 0.], dtype=float32))
@@ -512,7 +512,7 @@ def dequantize_int8(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import bitsandbytes
+    >>> from pyquant.weights import bitsandbytes
     >>> bitsandbytes.dequantize_int8(np.int8([[127, -127]]), np.float32([2]))
     array([[ 2., -2.]], dtype=float16)
     """
@@ -573,7 +573,7 @@ def to_tensors(q: FourBit, name: str) -> dict[str, npt.NDArray[Any]]:
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import bitsandbytes
+    >>> from pyquant.weights import bitsandbytes
     >>> q = bitsandbytes.quantize(np.ones((2, 32), np.float16))
     >>> for key, tensor in bitsandbytes.to_tensors(q, "up.weight").items():
     ...     print(key, tensor.dtype, tensor.shape)
@@ -637,7 +637,7 @@ def from_tensors(tensors: Mapping[str, Any], name: str) -> FourBit:
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import bitsandbytes
+    >>> from pyquant.weights import bitsandbytes
     >>> q = bitsandbytes.quantize(np.ones((2, 32), np.float16), nested=True)
     >>> again = bitsandbytes.from_tensors(bitsandbytes.to_tensors(q, "w"), "w")
     >>> again.shape, again.dtype, again.nested.offset

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
-from pyquant import _core, _planar
+from pyquant import _core
 from pyquant.packed import PackedArray
 from pyquant.qparams import choose_qparams
+from pyquant.weights import _planar
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pyquant._typing import ArrayLike
-    from pyquant.blocks import BlockFormat
+    from pyquant.weights.blocks import BlockFormat
 
     _Packing = Literal["dense", "padded"]
 
@@ -79,7 +80,7 @@ class Weight(_planar.Weight):
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import compressed_tensors
+    >>> from pyquant.weights import compressed_tensors
     >>> words = np.array([[0x76543210, 0xFEDCBA98]], np.uint32).view(np.int32)
     >>> w = compressed_tensors.Weight(words, np.float32([[1]]), bits=4)
     >>> w
@@ -191,7 +192,7 @@ def dequantize(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import compressed_tensors
+    >>> from pyquant.weights import compressed_tensors
     >>> packed = np.full((2, 1), 0x76543210, np.int32)
     >>> compressed_tensors.dequantize(packed, np.float32([[1], [0.5]]), bits=4)
     array([[-8. , -7. , -6. , -5. , -4. , -3. , -2. , -1. ],
@@ -306,7 +307,7 @@ def quantize(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import compressed_tensors
+    >>> from pyquant.weights import compressed_tensors
     >>> x = np.arange(-8, 8, dtype=np.float32).reshape(1, 16)
     >>> w = compressed_tensors.quantize(x, np.float32([[1]]), group_size=16)
     >>> [f"{word:x}" for word in w.weight_packed.view(np.uint32)[0]]
@@ -375,7 +376,7 @@ def convert(
     Parameters
     ----------
     weight : Weight or tuple
-        A weight of `pyquant.awq`, `gptq`, `matmulnbits` or of this module; or a GGUF
+        A weight of `awq`, `gptq`, `matmulnbits` or of this module; or a GGUF
         format, Q4_0 or Q8_0, and the uint8 bytes of its blocks.
 
     Returns
@@ -393,7 +394,7 @@ def convert(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import awq, compressed_tensors
+    >>> from pyquant.weights import awq, compressed_tensors
     >>> qweight = np.full((32, 1), 0x75316420, np.int32)
     >>> qzeros, scales = np.zeros((1, 1), np.int32), np.ones((1, 8), np.float16)
     >>> w = compressed_tensors.convert(awq.Weight(qweight, qzeros, scales))

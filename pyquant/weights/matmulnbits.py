@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from pyquant import _core, _planar
+from pyquant import _core
 from pyquant.packed import PackedArray
+from pyquant.weights import _planar
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pyquant._typing import ArrayLike
-    from pyquant.blocks import BlockFormat
+    from pyquant.weights.blocks import BlockFormat
 
 __all__ = ["Weight", "convert", "dequantize", "pack", "quantize"]
 
@@ -72,7 +73,7 @@ class Weight(_planar.Weight):
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import matmulnbits
+    >>> from pyquant.weights import matmulnbits
     >>> w = matmulnbits.quantize(np.float32([[-8], [7]] * 8), block_size=16)
     >>> w
     matmulnbits.Weight(shape=(16, 1), bits=4, block_size=16)
@@ -174,7 +175,7 @@ def dequantize(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import matmulnbits
+    >>> from pyquant.weights import matmulnbits
     >>> B = np.uint8([[[0x98] * 8]])
     >>> matmulnbits.dequantize(B, np.float32([[0.5]]), K=4, N=1, block_size=16)
     array([[0. ],
@@ -250,7 +251,7 @@ def quantize(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import matmulnbits
+    >>> from pyquant.weights import matmulnbits
     >>> x = np.linspace(-1, 2, 16, dtype=np.float32).reshape(16, 1)
     >>> w = matmulnbits.quantize(x, block_size=16, symmetric=False)
     >>> w.scales, w.zero_points
@@ -360,7 +361,7 @@ def pack(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import matmulnbits
+    >>> from pyquant.weights import matmulnbits
     >>> q = np.arange(16, dtype=np.uint8).reshape(16, 1)
     >>> matmulnbits.pack(q, np.float32([[1]]), block_size=16).B.tobytes().hex(" ")
     '10 32 54 76 98 ba dc fe'
@@ -399,7 +400,7 @@ def convert(
     Parameters
     ----------
     weight : Weight or tuple
-        A weight of `pyquant.awq`, `gptq`, `compressed_tensors` or of this module; or a GGUF
+        A weight of `awq`, `gptq`, `compressed_tensors` or of this module; or a GGUF
         format, Q4_0 or Q8_0, and the uint8 bytes of its blocks, with rows of K inputs.
     block_size : int, optional
         Number of inputs in a block: a power of two, at least 16, that divides the block
@@ -419,7 +420,7 @@ def convert(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import awq, matmulnbits
+    >>> from pyquant.weights import awq, matmulnbits
     >>> qweight = np.full((32, 1), 0x75316420, np.int32)
     >>> qzeros, scales = np.zeros((1, 1), np.int32), np.ones((1, 8), np.float16)
     >>> w = matmulnbits.convert(awq.Weight(qweight, qzeros, scales))

@@ -86,7 +86,7 @@ def quantize_input(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import tflite
+    >>> from pyquant.integrations import tflite
     >>> detail = {"name": "image", "dtype": np.int8, "quantization_parameters": {
     ...     "scales": np.float32([1 / 128]), "zero_points": np.int32([-1]),
     ...     "quantized_dimension": 0}}
@@ -172,7 +172,7 @@ def dequantize_output(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import tflite
+    >>> from pyquant.integrations import tflite
     >>> detail = {"name": "scores", "dtype": np.uint8, "quantization_parameters": {
     ...     "scales": np.float32([0.5]), "zero_points": np.int32([3]),
     ...     "quantized_dimension": 0}}

@@ -22,7 +22,7 @@ def get_include() -> str:
     --------
     >>> import os
     >>> import pyquant as pq
-    >>> sorted(os.listdir(pq.get_include()))
+    >>> sorted(os.listdir(pq.embed.get_include()))
     ['pq.h', 'pyquant.h']
     """
     # pathlib is avoided: its import takes longer than the import of pyquant.

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from pyquant import _core, _planar
-from pyquant._elements import check_apart
-from pyquant._magnitudes import slabs
+from pyquant import _core
 from pyquant.packed import PackedArray
+from pyquant.weights import _planar
+from pyquant.weights._elements import check_apart
+from pyquant.weights._magnitudes import slabs
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pyquant._typing import ArrayLike
-    from pyquant.blocks import BlockFormat
+    from pyquant.weights.blocks import BlockFormat
 
 __all__ = ["Weight", "convert", "dequantize", "quantize"]
 
@@ -60,7 +61,7 @@ class Weight(_planar.Weight):
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import mlx
+    >>> from pyquant.weights import mlx
     >>> w = mlx.quantize(np.arange(-16, 16, dtype=np.float32) / 8, group_size=32)
     >>> w
     mlx.Weight(shape=(32,), bits=4, block_size=32)
@@ -203,7 +204,7 @@ def dequantize(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import mlx
+    >>> from pyquant.weights import mlx
     >>> w = np.full((1, 4), 0x76543210, np.uint32)
     >>> one = np.ones((1, 1), np.float32)
     >>> mlx.dequantize(w, one, -one, group_size=32)[0, :8].tolist()
@@ -266,7 +267,7 @@ def quantize(
     Examples
     --------
     >>> import numpy as np
-    >>> from pyquant import mlx
+    >>> from pyquant.weights import mlx
     >>> w = mlx.quantize(np.arange(-16, 16, dtype=np.float32) / 8, group_size=32, bits=3)
     >>> [f"{word:x}" for word in w.w]
     ['92489200', 'db2491b6', 'ffffb6da']
@@ -324,7 +325,7 @@ def convert(
     Parameters
     ----------
     weight : Weight or tuple
-        A weight of `pyquant.awq`, `gptq`, `matmulnbits`, `compressed_tensors` or of this
+        A weight of `awq`, `gptq`, `matmulnbits`, `compressed_tensors` or of this
         module; or a GGUF format, Q4_0, Q4_1 or Q8_0, and the uint8 bytes of its blocks.
     group_size : int, optional
         32, 64 or 128. It must divide the groups of `weight`; scales are repeated. Default:
@@ -346,8 +347,8 @@ def convert(
     --------
     >>> import numpy as np
     >>> import pyquant as pq
-    >>> from pyquant import mlx
-    >>> fmt = pq.block_format("Q4_1")
+    >>> from pyquant.weights import mlx
+    >>> fmt = pq.weights.blocks.block_format("Q4_1")
     >>> b = fmt.encode(np.linspace(0, 1, 64, dtype=np.float32).reshape(2, 32))
     >>> w = mlx.convert((fmt, b))
     >>> bool((w.dequantize() == fmt.decode(b)).all() and (w.blocks("Q4_1") == b).all())

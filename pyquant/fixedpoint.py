@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convert real multipliers to the fixed-point form that `requantize` accepts."""
+
+from pyquant._core import fixed_point
+
+__all__ = ["fixed_point"]
