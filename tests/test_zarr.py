@@ -74,7 +74,7 @@ def outcome(function):
 
 
 def check(x, *configurations, **options):
-    """Compare the bytes that both codecs write, their errors, and the values that they read."""
+    """Compare the bytes that both codecs write, their errors, and the read values."""
 
     def write(module):
         array = created(module, x, *configurations, **options)
