@@ -76,7 +76,7 @@ setup(
     ext_modules=[
         Extension(
             "pyquant._core",
-            ["pyquant/_core.pyx", *sorted(glob("csrc/*.c") + glob("csrc/*/*.c"))],
+            ["pyquant/_cython/_core.pyx", *sorted(glob("csrc/*.c") + glob("csrc/*/*.c"))],
             include_dirs=["csrc", get_include()],
             define_macros=[
                 ("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"),

@@ -122,7 +122,7 @@ rm -rf "$work/src" "$work/sysconfig" "$work/wheel"
 mkdir -p "$work/src" "$work/sysconfig" "$work/wheel"
 tar -C "$top" --exclude-vcs --exclude='*.so' --exclude=__pycache__ -cf - \
     pyproject.toml setup.py MANIFEST.in README.md LICENSE NOTICE csrc pyquant | tar -C "$work/src" -xf -
-rm -f "$work"/src/pyquant/*.c
+rm -f "$work"/src/pyquant/_cython/*.c
 cp "$root/usr/lib/python3.11/_sysconfigdata__aarch64-linux-gnu.py" "$work/sysconfig"
 (
     cd "$work/src"

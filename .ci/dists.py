@@ -34,7 +34,7 @@ GENERATED = {
     "pyquant_simd.egg-info/entry_points.txt",
 }
 # Sources of the compiled module. Wheels leave them out.
-COMPILED = re.compile(r"pyquant/(_core\.pyx|_(pq|numpy)\.pxd|_\w+\.pxi)")
+COMPILED = re.compile(r"pyquant/_cython/.+")
 LICENSES = {"licenses/LICENSE", "licenses/NOTICE"}
 DIST_INFO = {"METADATA", "RECORD", "WHEEL", "top_level.txt", "entry_points.txt"} | LICENSES
 MODULE = re.compile(r"pyquant/_core\.[\w-]+\.(so|pyd)")

@@ -29,7 +29,7 @@ rm -rf "$work/source" "$work/site"
 mkdir "$work/source"
 cd "$top"
 cp -R pyquant csrc setup.py pyproject.toml README.md LICENSE NOTICE MANIFEST.in "$work/source"
-rm -f "$work/source"/pyquant/*.c "$work/source"/pyquant/*.so
+rm -f "$work/source"/pyquant/_cython/*.c "$work/source"/pyquant/*.so
 sed -i 's/"-O3"/"-O1"/' "$work/source/setup.py" # -O3 takes minutes with sanitizers
 cc=${CC:-clang}
 case $("$cc" --version) in

@@ -117,7 +117,7 @@ def no_help(monkeypatch):
 
 
 def numbers(source, target, count=400):
-    """Ties, ends of the type and what is beside them, all codes of which exist."""
+    """Return ties, the ends of the type and their neighbours. All codes exist."""
     ends = np.iinfo(target)
     near = [end + step for end in (ends.min, ends.max) for step in (-1, -0.5, 0, 0.5, 1)]
     rng = np.random.default_rng(count)

@@ -59,15 +59,15 @@ from libc.stdint cimport (
 from libc.string cimport memcmp, memcpy, memset
 
 from pyquant cimport *
-from pyquant._numpy cimport *
-from pyquant._pq cimport *
+from pyquant._cython.numpy cimport *
+from pyquant._cython.pq cimport *
 
 import_array()
 
 cdef object _ndarray = _np.ndarray
 
-# Each included file has one subject. `dtypes` reads _types.pxi while it is imported.
-include "_types.pxi"
+# Each included file has one subject. `dtypes` reads types.pxi while it is imported.
+include "types.pxi"
 
 from pyquant import _channels, _convert, _threads
 from pyquant import dtypes as _dtypes
@@ -75,28 +75,28 @@ from pyquant._convert import is_masked
 from pyquant._shown import axis_error as _axis_error, shown as _shown
 from pyquant._version import __version__
 
-include "_fpenv.pxi"
-include "_memory.pxi"
-include "_arrays.pxi"
-include "_parameters.pxi"
-include "_granularity.pxi"
-include "_options.pxi"
-include "_stochastic.pxi"
-include "_codebook.pxi"
-include "_affine.pxi"
-include "_run.pxi"
-include "_usual.pxi"
-include "_layouts.pxi"
-include "_packed.pxi"
-include "_frozen.pxi"
-include "_search.pxi"
-include "_choose.pxi"
-include "_observe.pxi"
-include "_range.pxi"
-include "_measure.pxi"
-include "_blocks.pxi"
-include "_isa.pxi"
-include "_standards.pxi"
+include "fpenv.pxi"
+include "memory.pxi"
+include "arrays.pxi"
+include "parameters.pxi"
+include "granularity.pxi"
+include "options.pxi"
+include "stochastic.pxi"
+include "codebook.pxi"
+include "affine.pxi"
+include "run.pxi"
+include "usual.pxi"
+include "layouts.pxi"
+include "packed.pxi"
+include "frozen.pxi"
+include "search.pxi"
+include "choose.pxi"
+include "observe.pxi"
+include "range.pxi"
+include "measure.pxi"
+include "blocks.pxi"
+include "isa.pxi"
+include "standard.pxi"
 
 
 def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_size=None,
@@ -316,7 +316,7 @@ def dequantize(q, scale=None, zero_point=None, *, dtype=None, axis=None, block_s
                        _biased(bias, offset, inverse, fill), False)
 
 
-include "_called.pxi"
+include "called.pxi"
 
 
 cdef class Calls:
@@ -478,7 +478,7 @@ cdef class Calls:
                            True)
 
 
-include "_called_params.pxi"
+include "called_params.pxi"
 
 
 # Calls on a named instruction set, for tests and benchmarks.
@@ -521,5 +521,5 @@ def choose_qparams_at(str isa not None, x, *, dtype="int8", axis=None, block_siz
     return _ndarray(*scales), _ndarray(*zeros)
 
 
-include "_requantize.pxi"
-include "_fused.pxi"
+include "requantize.pxi"
+include "fused.pxi"

@@ -1,4 +1,4 @@
-# QParams.quantize as a C method, like _called.pxi.
+# QParams.quantize as a C method, like called.pxi.
 
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
