@@ -195,7 +195,7 @@ REFUSED = (np.nan, np.inf, -np.inf, 128, -129, 3e38, -3e38, 127.5, -128.5000153)
 @pytest.mark.parametrize("wrong", REFUSED)
 @pytest.mark.parametrize("scale", [None, {"scale": 2}, {"scale": 1e-38, "offset": -3e38}])
 def test_refusals(out_of_range, wrong, scale):
-    """In the same words, and what was stored before stays; also at the ends of slices."""
+    """Compare the errors, also at the ends of slices. The stored values stay."""
     how = [{"data_type": "int8", "out_of_range": out_of_range}]
     how = how if scale is None else [scale, *how]
     for index in (0, 3, 70000):
