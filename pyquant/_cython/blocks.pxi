@@ -1,20 +1,16 @@
 # Convert GGUF blocks to numbers and back.
 
 
-ctypedef pq_status (*blocks_fn)(
-    const pq_kernels *, const pq_blocks *, int, int
-) noexcept nogil
+cdef int _decode_part(const Job *job, int part) noexcept nogil:
+    return pq_block_decode(job.kernels, <const pq_blocks *>job.more, part, job.parts)
 
 
-cdef class _BlockWork(_Work):
-    """Parts of the blocks."""
-    cdef const pq_kernels *kernels
-    cdef const pq_blocks *args
-    cdef int parts
-    cdef blocks_fn run
+cdef int _finite_part(const Job *job, int part) noexcept nogil:
+    return pq_block_finite(job.kernels, <const pq_blocks *>job.more, part, job.parts)
 
-    cdef int do(self, int part) noexcept nogil:
-        return self.run(self.kernels, self.args, part, self.parts)
+
+cdef int _encode_part(const Job *job, int part) noexcept nogil:
+    return pq_block_encode(job.kernels, <const pq_blocks *>job.more, part, job.parts)
 
 
 def block_rows():
@@ -33,16 +29,6 @@ def block_rows():
     return rows
 
 
-cdef int _run_blocks(blocks_fn run, const pq_kernels *kernels, const pq_blocks *args,
-                     Py_ssize_t size, int parts) except -1:
-    cdef _BlockWork work
-    if parts == 1 and size < _NOGIL_SIZE:
-        return run(kernels, args, 0, 1)
-    work = _BlockWork()
-    work.run, work.kernels, work.args, work.parts = run, kernels, args, parts
-    return _run_work(work, parts)
-
-
 cdef int _hold_blocks(Call *call, object array, tuple row) except -1:
     """Hold the bytes in place of scales, and the shape of their values for `x`."""
     cdef Py_ssize_t elements = row[2], nbytes = row[3], blocks
@@ -59,18 +45,12 @@ cdef int _hold_blocks(Call *call, object array, tuple row) except -1:
             f"got {call.scale.shape[last]}"
         )
     if blocks > <Py_ssize_t>_maxsize // elements:  # broadcast arrays can exceed the memory
-        raise _too_many("b", array)
+        _raise(PQ_ERR_SHAPE, NULL, &call.scale, "b")
     call.x.ndim = call.scale.ndim
     for d in range(last):
         call.x.shape[d] = call.scale.shape[d]
     call.x.shape[last] = blocks * elements
     return 0
-
-
-cdef object _too_many(str name, object array):
-    return ValueError(
-        f"{name}: expected an array that memory holds, got shape {array.shape}"
-    )
 
 
 cdef int _say_blocks(pq_blocks *args, Call *call, const Array *numbers, tuple row,
@@ -85,24 +65,14 @@ cdef int _say_blocks(pq_blocks *args, Call *call, const Array *numbers, tuple ro
     return _parts(_size(numbers) * numbers.itemsize, threads) if threads > 1 else 1
 
 
-cdef int _check_run(int status, Call *call, str name, object array) except -1:
-    """Return the error for a call that the core rejected."""
-    if status == PQ_ERR_OVERLAP:
-        raise _overlapping("out", &call.out)
-    if status == PQ_ERR_SHAPE:
-        raise _too_many(name, array)
-    if status != PQ_OK:
-        raise SystemError(f"pyquant: unexpected status {status} from the C core")
-    return 0
-
-
 def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1, isa=None):
     """Decode blocks of a format, a row of block_rows()."""
     cdef const pq_kernels *kernels = _active if isa is None else _kernels_of(isa)
     cdef Call call
     cdef pq_blocks args
     cdef pq_type type = PQ_F32
-    cdef int status, parts
+    cdef Job job
+    cdef int status
     _forget(&call)
     array = b if Py_TYPE(b) is &PyArray_Type else _plain(b, "b")
     if dtype is not None:
@@ -115,9 +85,10 @@ def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1, isa=No
     if out is not None:
         _check_overlap(&call, exact, &call.scale, array, "b")
     memset(&args, 0, sizeof(args))
-    parts = _say_blocks(&args, &call, &call.out, row, threads)
-    status = _run_blocks(pq_block_decode, kernels, &args, _size(&call.out), parts)
-    _check_run(status, &call, "b", array)
+    job = Job(kernels, NULL, &args, _say_blocks(&args, &call, &call.out, row, threads))
+    status = _execute(_decode_part, &job, _size(&call.out))
+    if status != PQ_OK:
+        _raise(status, &call.out, &call.scale, "b")
     return exact if out is None else out
 
 
@@ -229,7 +200,8 @@ def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, t
     cdef Call call, other
     cdef pq_blocks args
     cdef ptrdiff_t steps[PQ_MAX_NDIM]
-    cdef int status, parts
+    cdef Job job
+    cdef int status
     _forget(&call)
     _forget(&other)
     memset(&args, 0, sizeof(args))
@@ -244,8 +216,8 @@ def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, t
     if out is not None:
         _check_overlap(&call, exact, &call.scale, array, "x")
         _check_overlap(&call, exact, &other.scale, weights, "weights")
-    parts = _say_blocks(&args, &call, &call.scale, row, threads)
-    status = _run_blocks(pq_block_finite, kernels, &args, _size(&call.scale), parts)
+    job = Job(kernels, NULL, &args, _say_blocks(&args, &call, &call.scale, row, threads))
+    status = _execute(_finite_part, &job, _size(&call.scale))
     if status == PQ_OK and weights is not None:
         _check_block_weights(kernels, &other, weights)
         memset(steps, 0, sizeof(steps))
@@ -255,8 +227,9 @@ def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, t
             args.weights.strides = steps
     args.search = search
     if status == PQ_OK:
-        status = _run_blocks(pq_block_encode, kernels, &args, _size(&call.scale), parts)
+        status = _execute(_encode_part, &job, _size(&call.scale))
     elif status == PQ_ERR_NONFINITE:
         _refuse_numbers(kernels, &call, array)
-    _check_run(status, &call, "x", array)
+    if status != PQ_OK:
+        _raise(status, &call.out, &call.scale, "x")
     return exact if out is None else out

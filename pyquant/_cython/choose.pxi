@@ -123,126 +123,97 @@ cdef enum:
     _FEW_PARAMETERS = 64
 
 
-cdef class _ChoosingWork(_Work):
-    """Choose parameters on threads. Each thread computes its share of the parameters; if
-    these are few, it finds the extrema of its share of the elements."""
-    cdef const pq_kernels *kernels
-    cdef const pq_args *args
-    cdef const pq_choice *choice
-    cdef int parts
-    cdef ptrdiff_t count
-    cdef ptrdiff_t strides[PQ_MAX_NDIM]  # strides of extrema
-    cdef object memory  # extrema of each part, or None for shares of parameters
+cdef struct Choosing:
+    const pq_choice *choice
+    ptrdiff_t count
+    ptrdiff_t strides[PQ_MAX_NDIM]  # strides of extrema
+    double *cells                   # for each part: `count` lowest, then highest numbers
+
+
+cdef int _choose_part(const Job *job, int part) noexcept nogil:
+    """Compute a share of the parameters."""
+    cdef const Choosing *by = <const Choosing *>job.more
+    return pq_choose_params(job.kernels, job.args, by.choice, part, job.parts)
+
+
+cdef int _extrema_part(const Job *job, int part) noexcept nogil:
+    """Find the extrema of a share of the longest dimension, in complete blocks."""
+    cdef const Choosing *by = <const Choosing *>job.more
+    cdef pq_args args = job.args[0]
+    cdef ptrdiff_t shape[PQ_MAX_NDIM]
+    cdef ptrdiff_t block = 1, share, first
+    cdef int d, longest = 0, finite = 1, status
+    for d in range(args.ndim):
+        shape[d] = args.shape[d]
+        if shape[d] > shape[longest]:
+            longest = d
+    if by.strides[longest] != 0:
+        block = args.block[longest]
+    share = ((shape[longest] - 1) // block // job.parts + 1) * block
+    first = share * part
+    if first >= shape[longest]:
+        return PQ_OK
+    shape[longest] = min(share, shape[longest] - first)
+    args.shape = shape
+    args.inp.data = <char *>args.inp.data + first * args.inp.strides[longest]
+    args.lowest.data = (
+        <char *>(by.cells + 2 * by.count * part) + first // block * by.strides[longest]
+    )
+    args.lowest.strides = by.strides
+    args.lowest.type = PQ_F64
+    args.lowest.swapped = False
+    args.lowest.bit_strides = NULL
+    args.highest = args.lowest
+    args.highest.data = <double *>args.lowest.data + by.count
+    status = pq_minmax(job.kernels, &args, &finite)
+    return status if status != PQ_OK or finite else PQ_ERR_NONFINITE
+
+
+cdef int _choose_by_extrema(Job *job, Choosing *by, Py_ssize_t size) except -1:
+    """Find the extrema of parts, combine them, and compute the parameters."""
+    cdef const pq_array *scale = &job.args.scale
+    cdef ptrdiff_t width = pq_type_size(scale.type), i
+    cdef pq_fpenv found
     cdef double *cells
-
-    cdef int do(self, int part) noexcept nogil:
-        if self.cells == NULL:
-            return pq_choose_params(self.kernels, self.args, self.choice, part, self.parts)
-        return self.find(part)
-
-    cdef int find(self, int part) noexcept nogil:
-        """Find the extrema of a share of the longest dimension, in complete blocks."""
-        cdef pq_args args = self.args[0]
-        cdef ptrdiff_t shape[PQ_MAX_NDIM]
-        cdef ptrdiff_t block = 1, share, first
-        cdef int d, longest = 0, finite = 1, status
-        for d in range(args.ndim):
-            shape[d] = args.shape[d]
-            if shape[d] > shape[longest]:
-                longest = d
-        if self.strides[longest] != 0:
-            block = args.block[longest]
-        share = ((shape[longest] - 1) // block // self.parts + 1) * block
-        first = share * part
-        if first >= shape[longest]:
-            return PQ_OK
-        shape[longest] = min(share, shape[longest] - first)
-        args.shape = shape
-        args.inp.data = <char *>args.inp.data + first * args.inp.strides[longest]
-        args.lowest.data = (
-            <char *>self.lowest(part) + first // block * self.strides[longest]
-        )
-        args.lowest.strides = self.strides
-        args.lowest.type = PQ_F64
-        args.lowest.swapped = False
-        args.lowest.bit_strides = NULL
-        args.highest = args.lowest
-        args.highest.data = <double *>args.lowest.data + self.count
-        status = pq_minmax(self.kernels, &args, &finite)
-        return status if status != PQ_OK or finite else PQ_ERR_NONFINITE
-
-    cdef double *lowest(self, int part) noexcept nogil:
-        return self.cells + 2 * self.count * part
-
-    cdef int share_elements(self) except -1:
-        """Allocate memory for the extrema of each part."""
-        cdef ptrdiff_t size = pq_type_size(self.args.scale.type), i
-        cdef int d, part
-        for d in range(self.args.ndim):
-            self.strides[d] = (
-                self.args.scale.strides[d] // size * <ptrdiff_t>sizeof(double)
-            )
-        self.memory = PyBytes_FromStringAndSize(
-            NULL, 2 * self.count * self.parts * <ptrdiff_t>sizeof(double)
-        )
-        self.cells = <double *>PyBytes_AS_STRING(self.memory)
-        for part in range(self.parts):
-            for i in range(self.count):
-                self.lowest(part)[i] = INFINITY
-                self.lowest(part)[self.count + i] = -INFINITY
-        return 0
-
-    cdef int choose_shared(self) noexcept:
-        """Combine the extrema of all parts and compute the parameters."""
-        cdef double *lowest = self.cells
-        cdef double *highest = self.cells + self.count
-        cdef ptrdiff_t i
-        cdef int part
-        cdef pq_fpenv found = pq_fpenv_enter()
-        for part in range(1, self.parts):
-            for i in range(self.count):
-                lowest[i] = min(lowest[i], self.lowest(part)[i])
-                highest[i] = max(highest[i], self.lowest(part)[self.count + i])
-        pq_fpenv_leave(found)
-        return pq_choose(self.choice, self.count, lowest, highest, self.args.scale.data,
-                         self.args.zero.data)
-
-
-cdef int _choose_parts(const pq_kernels *kernels, Call *call, const pq_choice *choice,
-                       ptrdiff_t count, int parts) except -1:
-    """Compute scales and zero points of `count` groups, and return a pq_status."""
-    cdef _ChoosingWork work = _ChoosingWork()
-    cdef int status
-    work.kernels = kernels
-    work.args = &call.args
-    work.choice = choice
-    work.parts = parts
-    work.count = count
-    if count <= _FEW_PARAMETERS * parts:
-        work.share_elements()
-    try:
-        status = _threads.run(work, parts)
-    finally:
-        work.close()
-    return work.choose_shared() if status == PQ_OK and work.cells != NULL else status
+    cdef int d, part, status
+    for d in range(job.args.ndim):
+        by.strides[d] = scale.strides[d] // width * <ptrdiff_t>sizeof(double)
+    memory = PyBytes_FromStringAndSize(
+        NULL, 2 * by.count * job.parts * <ptrdiff_t>sizeof(double)
+    )
+    by.cells = <double *>PyBytes_AS_STRING(memory)
+    for i in range(2 * by.count * job.parts):
+        by.cells[i] = INFINITY if i // by.count % 2 == 0 else -INFINITY
+    status = _execute(_extrema_part, job, size)
+    if status != PQ_OK:
+        return status
+    found = pq_fpenv_enter()
+    for part in range(1, job.parts):
+        cells = by.cells + 2 * by.count * part
+        for i in range(by.count):
+            by.cells[i] = min(by.cells[i], cells[i])
+            by.cells[by.count + i] = max(by.cells[by.count + i], cells[by.count + i])
+    pq_fpenv_leave(found)
+    return pq_choose(by.choice, by.count, by.cells, by.cells + by.count, scale.data,
+                     job.args.zero.data)
 
 
 cdef int _run_choice(const pq_kernels *kernels, Call *call, const pq_choice *choice,
                      ptrdiff_t count, int threads) except -1:
+    """Compute scales and zero points of `count` groups, and return a pq_status. Each thread
+    has a share of the parameters; if these are few, a share of the elements."""
+    cdef Choosing by
+    cdef Job job = Job(kernels, &call.args, &by, 1)
     cdef ptrdiff_t size = 1
-    cdef int parts, status, d
+    cdef int d
+    by.choice, by.count = choice, count
     for d in range(call.args.ndim):
         size *= call.args.shape[d]
-    parts = 1
     if threads != 1 and call.args.ndim > 0:
-        parts = _parts(size * call.x.itemsize, threads)
-    if parts > 1:
-        return _choose_parts(kernels, call, choice, count, parts)
-    if size < _NOGIL_SIZE:
-        return pq_choose_params(kernels, &call.args, choice, 0, 1)
-    with nogil:
-        status = pq_choose_params(kernels, &call.args, choice, 0, 1)
-    return status
+        job.parts = _parts(size * call.x.itemsize, threads)
+    if job.parts > 1 and count <= _FEW_PARAMETERS * job.parts:
+        return _choose_by_extrema(&job, &by, size)
+    return _execute(_choose_part, &job, size)
 
 
 cdef ptrdiff_t _place_results(Call *call, tuple selecting, tuple groups, bytes scales,
@@ -332,7 +303,7 @@ cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axi
         if status == PQ_ERR_NONFINITE:
             raise _nonfinite_error(&call, repeats)
         if status != PQ_OK:
-            raise SystemError(f"pyquant: unexpected status {status} from the C core")
+            _raise(status, NULL, &call.x, "x")
     scales = groups, scale_dtype, scale_memory
     zeros = groups, zero_dtype, zero_memory
     only = len(zero_memory) == <Py_ssize_t>pq_type_size(call.args.zero.type)
@@ -366,7 +337,7 @@ def dynamic_range(x, /):
     with nogil:
         status = pq_choose_params(_active, &call.args, &choice, 0, 1)
     if status != PQ_OK:
-        raise ValueError(f"x: expected an array that memory holds, got shape {x.shape}")
+        _raise(status, NULL, &call.x, "x")
     return scale, zero
 
 
@@ -394,7 +365,7 @@ def extrema(x, tuple block_size, bint as_magnitudes=False, /):
     with nogil:
         status = pq_minmax(_active, &call.args, &finite)
     if status != PQ_OK:
-        raise SystemError(f"pyquant: unexpected status {status} from the C core")
+        _raise(status, NULL, &call.x, "x")
     if as_magnitudes:
         return lowest if finite else None
     if not finite:

@@ -130,25 +130,13 @@ cdef int _check_places(Call *call, object array) except -1:
     return 0
 
 
-cdef class _BookWork(_Work):
-    """Parts of a call."""
-    cdef const pq_kernels *kernels
-    cdef Call *call
-    cdef int parts
-    cdef bint quantizes
-
-    cdef int do(self, int part) noexcept nogil:
-        if self.quantizes:
-            return pq_codebook_quantize(
-                self.kernels, &self.call.args, self.call.book, part, self.parts
-            )
-        return pq_codebook_dequantize(
-            self.kernels, &self.call.args, self.call.book, part, self.parts
-        )
+cdef int _book_quantize_part(const Job *job, int part) noexcept nogil:
+    return pq_codebook_quantize(
+        job.kernels, job.args, <const pq_codebook *>job.more, part, job.parts
+    )
 
 
-cdef int _run_book(const pq_kernels *kernels, Call *call, bint quantizes,
-                   int parts) except -1:
-    cdef _BookWork work = _BookWork()
-    work.kernels, work.call, work.parts, work.quantizes = kernels, call, parts, quantizes
-    return _run_work(work, parts)
+cdef int _book_dequantize_part(const Job *job, int part) noexcept nogil:
+    return pq_codebook_dequantize(
+        job.kernels, job.args, <const pq_codebook *>job.more, part, job.parts
+    )

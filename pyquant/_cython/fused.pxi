@@ -1,47 +1,20 @@
 # One-pass calls: choose and quantize, quantize and dequantize.
 
 
-cdef class _DynamicWork(_Work):
-    """Choose parameters and quantize, with a share of the groups for each thread."""
-    cdef const pq_kernels *kernels
-    cdef const pq_args *args
-    cdef const pq_choice *choice
-    cdef int parts
-
-    cdef int do(self, int part) noexcept nogil:
-        return pq_dynamic_quantize(self.kernels, self.args, self.choice, part, self.parts)
-
-
-cdef class _FakeWork(_Work):
-    """Quantize and dequantize, with a share of the elements for each thread."""
-    cdef const pq_kernels *kernels
-    cdef const pq_args *args
-    cdef const pq_fake *fake
-    cdef int parts
-
-    cdef int do(self, int part) noexcept nogil:
-        return pq_fake_quantize(self.kernels, self.args, self.fake, part, self.parts)
-
-
-cdef int _run_work(_Work work, int parts) except -1:
-    """Run all parts, and return a pq_status."""
-    cdef int status
-    if parts > 1:
-        try:
-            return _threads.run(work, parts)
-        finally:
-            work.close()
-    with nogil:
-        status = work.do(0)
-    return status
-
-
-cdef object _overlapping(str name, Array *a):
-    strides = tuple([a.strides[d] for d in range(a.ndim)])
-    return ValueError(
-        f"{name}: expected dimensions that neither overlap nor interleave, "
-        f"got strides {strides}"
+cdef int _dynamic_part(const Job *job, int part) noexcept nogil:
+    return pq_dynamic_quantize(
+        job.kernels, job.args, <const pq_choice *>job.more, part, job.parts
     )
+
+
+cdef int _fake_part(const Job *job, int part) noexcept nogil:
+    return pq_fake_quantize(
+        job.kernels, job.args, <const pq_fake *>job.more, part, job.parts
+    )
+
+
+cdef int _levels_part(const Job *job, int part) noexcept nogil:
+    return pq_fake_levels(job.kernels, job.args, part, job.parts)
 
 
 cdef bint _overlaps_itself(Array *a):
@@ -74,21 +47,14 @@ cdef int _dynamic_parts(Call *call, tuple selecting, Py_ssize_t each,
     return 0
 
 
-cdef object _dynamic_error(Call *call, int status, tuple repeats):
-    if status == PQ_ERR_NONFINITE:
-        error = _nonfinite_error(call, repeats)
-        if not call.has_out:
-            return error
-        with_out = ValueError(f"{error}; out has codes of some")
-        with_out.index = error.index
-        return with_out
-    if status == PQ_ERR_OVERLAP:
-        return _overlapping("out", &call.out)
-    if status == PQ_ERR_SHAPE:
-        return ValueError(
-            f"x: expected an array that memory holds, got shape {_shape(&call.x)}"
-        )
-    return SystemError(f"pyquant: unexpected status {status} from the C core")
+cdef object _dynamic_error(Call *call, tuple repeats):
+    """Return the error for values that are not finite."""
+    error = _nonfinite_error(call, repeats)
+    if not call.has_out:
+        return error
+    with_out = ValueError(f"{error}; out has codes of some")
+    with_out.index = error.index
+    return with_out
 
 
 cdef tuple _by_two_calls(type cls, const pq_kernels *kernels, object x, object name,
@@ -117,7 +83,7 @@ cdef tuple _dynamic_quantize(type cls, const pq_kernels *kernels, object x, obje
     cdef bint only
     cdef tuple how = None
     cdef str name
-    cdef _DynamicWork work
+    cdef Job job
     cdef Calls made
     cdef bytes scale_memory, zero_memory
     _forget(&call)
@@ -163,16 +129,12 @@ cdef tuple _dynamic_quantize(type cls, const pq_kernels *kernels, object x, obje
         if out is not None:
             _check_overlap(&call, codes, &call.x, array, "the input")
     _set_output(&call)
-    if parts == 1 and _size(&call.x) < _NOGIL_SIZE:
-        status = pq_dynamic_quantize(kernels, &call.args, &choice, 0, 1)
-    else:
-        work = _DynamicWork()
-        work.kernels, work.args, work.choice, work.parts = (
-            kernels, &call.args, &choice, parts
-        )
-        status = _run_work(work, parts)
+    job = Job(kernels, &call.args, &choice, parts)
+    status = _execute(_dynamic_part, &job, _size(&call.x))
+    if status == PQ_ERR_NONFINITE:
+        raise _dynamic_error(&call, repeats)
     if status != PQ_OK:
-        raise _dynamic_error(&call, status, repeats)
+        _raise(status, &call.out, &call.x, "x")
     if how is not None:
         out = _packed(extents, codes, name, how)
     elif out is None:
@@ -233,28 +195,6 @@ cdef int _check_mask_apart(object flags, object array, str name) except -1:
     return 0
 
 
-cdef int _run_fake(const pq_kernels *kernels, Call *call, const pq_fake *fake,
-                   int threads) except -1:
-    cdef int parts, status
-    cdef _FakeWork work
-    parts = 1 if threads == 1 else _parts(2 * _size(&call.x) * call.x.itemsize, threads)
-    if parts == 1 and _size(&call.x) < _NOGIL_SIZE:
-        status = pq_fake_quantize(kernels, &call.args, fake, 0, 1)
-    else:
-        work = _FakeWork()
-        work.kernels, work.args, work.fake, work.parts = kernels, &call.args, fake, parts
-        status = _run_work(work, parts)
-    if status == PQ_ERR_OVERLAP:
-        raise _overlapping("out", &call.out)
-    if status == PQ_ERR_SHAPE:  # broadcast arrays can exceed the memory
-        raise ValueError(
-            f"x: expected an array that memory holds, got shape {_shape(&call.x)}"
-        )
-    if status != PQ_OK:
-        raise SystemError(f"pyquant: unexpected status {status} from the C core")
-    return 0
-
-
 def fake_quantize(isa, x, scale, zero_point, dtype, axis, block_size, rounding, precision,
                   saturate, offset, inverse, fill, quant_range, mask, out, threads, seed,
                   start, /):
@@ -263,6 +203,9 @@ def fake_quantize(isa, x, scale, zero_point, dtype, axis, block_size, rounding, 
     cdef Call call
     cdef Array flags
     cdef pq_fake fake
+    cdef Job job
+    cdef Py_ssize_t size
+    cdef int status
     cdef pq_type code = PQ_I8
     cdef _Affine affine = _affine(offset, inverse, fill, quant_range, _SATURATE, _LOWEST)
     cdef str name
@@ -319,21 +262,18 @@ def fake_quantize(isa, x, scale, zero_point, dtype, axis, block_size, rounding, 
             _check_mask_apart(held, other, whose)
         _set_array(&fake.mask, &flags)
     _set_output(&call)
-    if _size(&call.x) != 0:
-        _run_fake(kernels, &call, &fake, threads)
+    size = _size(&call.x)
+    if size != 0:
+        job = Job(kernels, &call.args, &fake, 1)
+        if threads != 1:
+            job.parts = _parts(2 * size * call.x.itemsize, threads)
+        status = _execute(_fake_part, &job, size)
+        if status != PQ_OK:
+            _raise(status, &call.out, &call.x, "x")
     return exact if out is None else out
 
 
 # ---- OpenVINO's FakeQuantize ----
-
-
-cdef class _LevelsWork(_Work):
-    cdef const pq_kernels *kernels
-    cdef const pq_args *args
-    cdef int parts
-
-    cdef int do(self, int part) noexcept nogil:
-        return pq_fake_levels(self.kernels, self.args, part, self.parts)
 
 
 def fake_levels(isa, x, params, out, threads, /):
@@ -341,8 +281,9 @@ def fake_levels(isa, x, params, out, threads, /):
     dimensions broadcast to x. See openvino.fake_quantize and levels.h."""
     cdef const pq_kernels *kernels = _active if isa is None else _kernels_of(isa)
     cdef Call call
-    cdef _LevelsWork work = _LevelsWork()
-    cdef int d, status, parts, lacks
+    cdef Job job
+    cdef Py_ssize_t size
+    cdef int d, status, lacks
     _forget(&call)
     _hold_real(x, &call.x, "x")
     threads = _threads_of(threads)
@@ -361,14 +302,14 @@ def fake_levels(isa, x, params, out, threads, /):
     if out is not None:
         _check_overlap(&call, exact, &call.x, x, "the input")
     _set_output(&call)
-    if _size(&call.x) != 0:
-        parts = _parts(2 * _size(&call.x) * call.x.itemsize, threads) if threads > 1 else 1
-        work.kernels, work.args, work.parts = kernels, &call.args, parts
-        status = _run_work(work, parts)
-        if status == PQ_ERR_OVERLAP:
-            raise _overlapping("out", &call.out)
+    size = _size(&call.x)
+    if size != 0:
+        job = Job(kernels, &call.args, NULL, 1)
+        if threads != 1:
+            job.parts = _parts(2 * size * call.x.itemsize, threads)
+        status = _execute(_levels_part, &job, size)
         if status != PQ_OK:
-            raise SystemError(f"pyquant: unexpected status {status} from the C core")
+            _raise(status, &call.out, &call.x, "x")
     return exact if out is None else out
 
 

@@ -11,20 +11,19 @@ cdef object _ERROR = _np.dtype(
 )
 
 
-cdef class _MeasuringWork(_Work):
-    """Parts of the chunks of all groups."""
-    cdef const pq_kernels *kernels
-    cdef const pq_args *args
-    cdef const unsigned char *kept
-    cdef pq_type code  # PQ_NO_TYPE: compare with a given array
-    cdef pq_error *errors
-    cdef int parts
+cdef struct Measuring:
+    const unsigned char *kept
+    pq_type code  # PQ_NO_TYPE: compare with a given array
+    pq_error *errors
 
-    cdef int do(self, int part) noexcept nogil:
-        if self.code != PQ_NO_TYPE:
-            return pq_measure_params(self.kernels, self.args, self.code, self.kept,
-                                     self.errors, part, self.parts)
-        return pq_measure(self.kernels, self.args, self.kept, self.errors, part, self.parts)
+
+cdef int _measure_part(const Job *job, int part) noexcept nogil:
+    """Measure a part of the chunks of all groups."""
+    cdef const Measuring *by = <const Measuring *>job.more
+    if by.code != PQ_NO_TYPE:
+        return pq_measure_params(job.kernels, job.args, by.code, by.kept, by.errors, part,
+                                 job.parts)
+    return pq_measure(job.kernels, job.args, by.kept, by.errors, part, job.parts)
 
 
 cdef tuple _find_errors(const pq_kernels *kernels, Call *call, object axis, pq_type code,
@@ -36,7 +35,8 @@ cdef tuple _find_errors(const pq_kernels *kernels, Call *call, object axis, pq_t
     cdef int d, status, parts = 1
     cdef pq_error *errors
     cdef pq_error *totals
-    cdef _MeasuringWork work
+    cdef Measuring by
+    cdef Job job
     call.args.block = NULL
     selecting = _granularity(call, axis, None)
     groups = _parameter_shape(call, selecting)
@@ -56,21 +56,11 @@ cdef tuple _find_errors(const pq_kernels *kernels, Call *call, object axis, pq_t
     found = result if chunks == 1 else _np.empty((count, chunks), _ERROR)
     errors = <pq_error *>PyArray_DATA(<const PyArrayObject *>found)
     totals = <pq_error *>PyArray_DATA(<const PyArrayObject *>result)
-    if parts > 1 or (count * size >= _NOGIL_SIZE) or code != PQ_NO_TYPE:
-        work = _MeasuringWork()
-        work.kernels, work.args, work.kept, work.errors = (
-            kernels, &call.args, kept, errors
-        )
-        work.code, work.parts = code, parts
-        status = _run_work(work, parts)
-    else:
-        status = pq_measure(kernels, &call.args, kept, errors, 0, 1)
-    if status == PQ_ERR_SHAPE:  # broadcast arrays can exceed the memory
-        raise ValueError(
-            f"x: expected an array that memory holds, got shape {_shape(&call.x)}"
-        )
+    by = Measuring(&kept[0], code, errors)
+    job = Job(kernels, &call.args, &by, parts)
+    status = _execute(_measure_part, &job, count * size)
     if status != PQ_OK:
-        raise SystemError(f"pyquant: unexpected status {status} from the C core")
+        _raise(status, NULL, &call.x, "x")
     for g in range(count if chunks > 1 else 0):
         totals[g] = errors[g * chunks]
         for c in range(1, chunks):

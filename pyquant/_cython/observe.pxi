@@ -28,12 +28,14 @@ cdef _Counters _take_counters():
         return _Counters()
 
 
-cdef class _CountingWork(_Work):
-    """Count the parts of an array on threads, or one at a time if counters could overflow.
-    """
-    cdef const pq_kernels *kernels
-    cdef const pq_args *args
-    cdef int parts
+cdef int _count_part(const Job *job, int part) noexcept nogil:
+    return pq_histogram(
+        job.kernels, job.args, &(<pq_counts *>job.more)[part], part, job.parts
+    )
+
+
+cdef class _PartCounts:
+    """Counts of the parts of an array."""
     cdef list memory
     cdef pq_counts *counts  # one for each memory
 
@@ -42,11 +44,6 @@ cdef class _CountingWork(_Work):
 
     def __dealloc__(self):
         PyMem_RawFree(self.counts)
-
-    cdef int do(self, int part) noexcept nogil:
-        return pq_histogram(
-            self.kernels, self.args, &self.counts[part], part, self.parts
-        )
 
     cdef int start(self, int many, bint histogram, bint ignore) except -1:
         """Allocate memory for a number of parts."""
@@ -209,38 +206,31 @@ cdef class _Pages:
         return 0
 
 
-cdef int _count_tensor(_CountingWork work, _Observed found, Py_ssize_t size, bint histogram,
-                       bint ignore, int parts) except -1:
-    """Count the complete array, and return a pq_status."""
+cdef int _count_tensor(const pq_args *args, _Observed found, Py_ssize_t size,
+                       bint histogram, bint ignore, int parts) except -1:
+    """Count the complete array, and return a pq_status. If counters could overflow, the
+    parts run one after another in one memory."""
     cdef Py_ssize_t shares = size // (1 << 31) + 1 if histogram else 1
     cdef int status = PQ_OK, i
+    cdef _PartCounts to = _PartCounts()
     cdef _Pages pages = _Pages(found)
-    work.parts = parts
-    if shares > parts:
-        parts, work.parts = 1, <int>shares
-    work.start(parts, histogram, ignore)
-    try:
-        if parts > 1:
-            status = _threads.run(work, parts)
-    finally:
-        work.close()
-    if parts > 1:
+    cdef Job job = Job(_active, args, NULL, parts)
+    to.start(parts if shares <= parts else 1, histogram, ignore)
+    job.more = to.counts
+    if shares <= parts:
+        status = _execute(_count_part, &job, size)
         for i in range(parts if status == PQ_OK else 0):
-            pages.add(&work.counts[i])
+            pages.add(&to.counts[i])
     else:
-        for i in range(work.parts):
-            if size < _NOGIL_SIZE:
-                status = pq_histogram(work.kernels, work.args, work.counts, i, work.parts)
-            else:
-                with nogil:
-                    status = pq_histogram(
-                        work.kernels, work.args, work.counts, i, work.parts
-                    )
+        job.parts = <int>shares
+        for i in range(job.parts):
+            with nogil:
+                status = pq_histogram(job.kernels, job.args, to.counts, i, job.parts)
             if status != PQ_OK:
                 break
-            pages.add(work.counts)
-            work.forget(0)
-    work.give_back(parts)
+            pages.add(to.counts)
+            to.forget(0)
+    to.give_back(parts if shares <= parts else 1)
     pages.close()
     return status
 
@@ -286,10 +276,25 @@ cdef int _more_wraps(pq_channel_counts *to) noexcept nogil:
     return PQ_OK
 
 
-cdef class _ChannelsWork(_Work):
-    """Count the parts of an array on threads, each in its own memory."""
-    cdef const pq_kernels *kernels
-    cdef const pq_args *args
+cdef int _channels_part(const Job *job, int part) noexcept nogil:
+    """Count a part of an array in its own memory."""
+    cdef pq_channel_counts *to = &(<pq_channel_counts *>job.more)[part]
+    cdef int status = PQ_OK
+    to.full = True
+    while to.full:
+        if to.table != NULL and to.wraps_room - to.wrapped < PQ_CHANNEL_TILE:
+            status = _more_wraps(to)
+        if to.table != NULL and to.wanted > to.room and status == PQ_OK:
+            status = _more_rows(to)
+        if status == PQ_OK:
+            status = pq_count_channels(job.kernels, job.args, to, part, job.parts)
+        if status != PQ_OK:
+            return status
+    return PQ_OK
+
+
+cdef class _ChannelCounts:
+    """Counts of the channels in each part of an array."""
     cdef int parts
     cdef pq_channel_counts *counts  # for each part
 
@@ -299,23 +304,6 @@ cdef class _ChannelsWork(_Work):
             PyMem_RawFree(self.counts[i].table)
             PyMem_RawFree(self.counts[i].wraps)
         PyMem_RawFree(self.counts)
-
-    cdef int do(self, int part) noexcept nogil:
-        cdef pq_channel_counts *to = &self.counts[part]
-        cdef int status = PQ_OK
-        to.full = True
-        while to.full:
-            if to.table != NULL and to.wraps_room - to.wrapped < PQ_CHANNEL_TILE:
-                status = _more_wraps(to)
-            if to.table != NULL and to.wanted > to.room and status == PQ_OK:
-                status = _more_rows(to)
-            if status == PQ_OK:
-                status = pq_count_channels(
-                    self.kernels, self.args, to, part, self.parts
-                )
-            if status != PQ_OK:
-                return status
-        return PQ_OK
 
     cdef int start(self, _Observed found, bint histogram, bint ignore) except -1:
         cdef int i
@@ -411,20 +399,17 @@ cdef int _place_extrema(Call *call, tuple selecting, ptrdiff_t *strides) except 
 cdef int _count_channels(Call *call, _Observed found, int parts, bint histogram,
                          bint ignore) except -1:
     """Count all channels in memory order, and return a pq_status."""
-    cdef _ChannelsWork work = _ChannelsWork()
+    cdef _ChannelCounts to = _ChannelCounts()
+    cdef Job job = Job(_active, &call.args, NULL, parts)
     cdef int status
-    work.kernels = _active
-    work.args = &call.args
-    work.parts = parts
-    work.start(found, histogram, ignore)
-    try:
-        status = _threads.run(work, parts) if parts > 1 else work(0)
-    finally:
-        work.close()
+    to.parts = parts
+    to.start(found, histogram, ignore)
+    job.more = to.counts
+    status = _execute(_channels_part, &job, _size(&call.x))
     if status == _NO_MEMORY:
         raise MemoryError
     if status == PQ_OK and histogram:
-        work.give(found)
+        to.give(found)
     return status
 
 
@@ -436,7 +421,7 @@ cdef bint _find_channels(Call *call, _Observed found) except -1:
     with nogil:
         status = pq_minmax(_active, &call.args, &finite)
     if status != PQ_OK:
-        raise SystemError(f"pyquant: unexpected status {status} from the C core")
+        _raise(status, NULL, &call.x, "x")
     if not finite:
         found.lowest.fill(INFINITY)
         found.highest.fill(-INFINITY)
@@ -457,7 +442,6 @@ def observed(x, axis, bint histogram, int mantissa_bits, bint ignore, threads, /
     """
     cdef Call call
     cdef ptrdiff_t strides[PQ_MAX_NDIM]
-    cdef _CountingWork work = _CountingWork()
     cdef _Observed found = _Observed()
     cdef int status = PQ_OK, parts
     _forget(&call)
@@ -475,10 +459,8 @@ def observed(x, axis, bint histogram, int mantissa_bits, bint ignore, threads, /
     except (MemoryError, ValueError, OverflowError):
         _check_shape(channels, _np.dtype(_np.float64))  # raises the message
         raise MemoryError from None
-    work.kernels = _active
-    work.args = &call.args
     if axis is None:
-        status = _count_tensor(work, found, _size(&call.x), histogram, ignore, parts)
+        status = _count_tensor(&call.args, found, _size(&call.x), histogram, ignore, parts)
     elif found.channels != 0 and _size(&call.x) != 0:
         if histogram:
             each = _channels.observed(
@@ -492,7 +474,7 @@ def observed(x, axis, bint histogram, int mantissa_bits, bint ignore, threads, /
     if status == PQ_ERR_NONFINITE:
         raise _nonfinite_error(&call, (1, 1))
     if status != PQ_OK:
-        raise ValueError(f"x: expected an array that memory holds, got shape {array.shape}")
+        _raise(status, NULL, &call.x, "x")
     return (_NAMES[<int>call.x.type], channels, *found.found())
 
 

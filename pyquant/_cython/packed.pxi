@@ -258,7 +258,7 @@ cdef int _run_repack(Call *call) except -1:
     with nogil:
         status = pq_repack(_active, &call.args, 0, 1)
     if status != PQ_OK:
-        raise SystemError(f"pyquant: unexpected status {status} from the C core")
+        _raise(status, &call.out, &call.x, "q")
     return 0
 
 

@@ -84,9 +84,7 @@ cdef int _choose_ranges(const pq_choice *choice, object lo, object hi, char *sca
             status = pq_choose(choice, n, <const double *>low.data,
                                <const double *>high.data, scales, zeros)
         if status != PQ_OK:
-            raise SystemError(
-                f"pyquant: unexpected status {<int>status} from the C core"
-            )
+            _raise(status, NULL, &low, "lo")
         scales += n * scale_size
         zeros += n * zero_size
     return 0

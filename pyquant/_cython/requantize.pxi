@@ -17,15 +17,10 @@ cdef frozenset _ACCUMULATED = frozenset(
 cdef str _ACCUMULATED_NAMES = "int8 to int64 or uint8 to uint32"
 
 
-@final
-cdef class _RequantizeWork(_Work):
-    """A call on threads; each thread checks the call."""
-    cdef const pq_kernels *kernels
-    cdef const pq_requantization *args
-    cdef int parts
-
-    cdef int do(self, int part) noexcept nogil:
-        return pq_requantize(self.kernels, self.args, part, self.parts)
+cdef int _requantize_part(const Job *job, int part) noexcept nogil:
+    return pq_requantize(
+        job.kernels, <const pq_requantization *>job.more, part, job.parts
+    )
 
 
 cdef pq_arithmetic _arithmetic(object arithmetic, bint fixed) except *:
@@ -129,27 +124,6 @@ cdef object _refused_multiplier(pq_requantization *args, object multiplier, obje
     return of_multiplier(_name_of(args.arithmetic), multiplier, shift)
 
 
-cdef int _run_requantize(const pq_kernels *kernels, Call *call, pq_requantization *args,
-                         int threads) except -1:
-    """Return a pq_status."""
-    cdef Py_ssize_t each = call.x.itemsize + call.out.itemsize
-    cdef int parts = 1 if threads == 1 else _parts(_size(&call.x) * each, threads)
-    cdef int status
-    cdef _RequantizeWork work
-    if parts > 1:
-        work = _RequantizeWork()
-        work.kernels, work.args, work.parts = kernels, args, parts
-        try:
-            return _threads.run(work, parts)
-        finally:
-            work.close()
-    if _size(&call.x) >= _NOGIL_SIZE:
-        with nogil:
-            status = pq_requantize(kernels, args, 0, 1)
-        return status
-    return pq_requantize(kernels, args, 0, 1)
-
-
 cdef object _requantize(const pq_kernels *kernels, object q, object multiplier,
                         object zero_point, object dtype, object input_zero_point,
                         object bias, object axis, object arithmetic, object clip,
@@ -157,6 +131,7 @@ cdef object _requantize(const pq_kernels *kernels, object q, object multiplier,
     cdef Call call
     cdef Array held_bias
     cdef pq_requantization args
+    cdef Job job
     cdef pq_type code
     cdef int status
     cdef tuple ends
@@ -224,21 +199,14 @@ cdef object _requantize(const pq_kernels *kernels, object q, object multiplier,
     args.shape = call.x.shape
     args.inp = call.args.inp
     args.out = call.args.out
-    status = _run_requantize(kernels, &call, &args, threads)
+    job = Job(kernels, NULL, &args, 1)
+    if threads != 1:
+        job.parts = _parts(_size(&call.x) * (call.x.itemsize + call.out.itemsize), threads)
+    status = _execute(_requantize_part, &job, _size(&call.x))
     if status == PQ_ERR_OPTION:
         raise _refused_multiplier(&args, multiplier, shift)
-    if status == PQ_ERR_OVERLAP:
-        strides = tuple([call.out.strides[d] for d in range(call.out.ndim)])
-        raise ValueError(
-            "out: expected dimensions that neither overlap nor interleave, "
-            f"got strides {strides}"
-        )
-    if status == PQ_ERR_SHAPE:  # broadcast arrays can exceed the memory
-        raise ValueError(
-            f"q: expected an array that memory holds, got shape {_shape(&call.x)}"
-        )
     if status != PQ_OK:
-        raise SystemError(f"pyquant: unexpected status {status} from the C core")
+        _raise(status, &call.out, &call.x, "q")
     return exact if out is None else out
 
 

@@ -6,13 +6,27 @@ cdef enum:
     _FEW_ZEROS = 256
 
 
-cdef class _Work:
-    """A call in parts, which may run on different threads.
+cdef struct Job:
+    const pq_kernels *kernels
+    const pq_args *args
+    const void *more  # a further argument of the operation
+    int parts
 
-    The arguments live as long as the call. After `close`, no part runs. A part that starts
+
+# Run a part of a job, and return its pq_status.
+ctypedef int (*part_fn)(const Job *job, int part) noexcept nogil
+
+
+@final
+cdef class _Work:
+    """A job in parts on different threads.
+
+    The job lives as long as the call. After `close`, no part runs. A part that starts
     later, from a queue after an interrupt or an error, does nothing. `close` cannot be
     interrupted.
     """
+    cdef part_fn run
+    cdef const Job *job
     cdef int active
     cdef bint closed
     cdef PyThread_type_lock guard  # guards `active` and `closed`
@@ -56,28 +70,14 @@ cdef class _Work:
             PyThread_acquire_lock(self.busy, WAIT_LOCK)
         PyThread_release_lock(self.busy)
 
-    cdef int do(self, int part) noexcept nogil:
-        """Run a part and return its pq_status."""
-        return PQ_OK
-
     def __call__(self, int part):
         cdef int status
         if not self.enter():
             return <int>PQ_OK
         with nogil:
-            status = self.do(part)
+            status = self.run(self.job, part)
         self.leave()
         return status
-
-
-cdef class _PreparedWork(_Work):
-    """A prepared call."""
-    cdef const pq_prepared *plan
-    cdef const pq_args *args
-    cdef int parts
-
-    cdef int do(self, int part) noexcept nogil:
-        return pq_run(self.plan, self.args.inp.data, self.args.out.data, part, self.parts)
 
 
 cdef int _parts(Py_ssize_t size, int threads) except -1:
@@ -89,12 +89,70 @@ cdef int _parts(Py_ssize_t size, int threads) except -1:
     return min(threads, _threads.cpu_count(), worth)
 
 
-cdef int _run_parts(const pq_kernels *kernels, Call *call, bint quantizes,
-                    int parts) except -1:
-    """Check and plan once, and run the parts on threads."""
+cdef int _execute(part_fn run, const Job *job, Py_ssize_t size) except -1:
+    """Run all parts of a job on `size` elements, and return a pq_status."""
+    cdef int status
+    cdef _Work work
+    if job.parts > 1:
+        work = _Work()
+        work.run, work.job = run, job
+        try:
+            return _threads.run(work, job.parts)
+        finally:
+            work.close()
+    if size < _NOGIL_SIZE:
+        return run(job, 0)
+    with nogil:
+        status = run(job, 0)
+    return status
+
+
+cdef object _overlapping(str name, Array *a):
+    strides = tuple([a.strides[d] for d in range(a.ndim)])
+    return ValueError(
+        f"{name}: expected dimensions that neither overlap nor interleave, "
+        f"got strides {strides}"
+    )
+
+
+cdef int _raise(int status, Array *out, Array *given, str name) except -1:
+    """Raise the error of a pq_status; `given` is the array of the argument `name`."""
+    if status == PQ_ERR_OVERLAP:
+        raise _overlapping("out", out)
+    if status == PQ_ERR_SHAPE:  # broadcast arrays can exceed the memory
+        raise ValueError(
+            f"{name}: expected an array that memory holds, got shape {_shape(given)}"
+        )
+    raise SystemError(f"pyquant: unexpected status {status} from the C core")
+
+
+cdef int _quantize_part(const Job *job, int part) noexcept nogil:
+    return pq_quantize(job.kernels, job.args, part, job.parts)
+
+
+cdef int _dequantize_part(const Job *job, int part) noexcept nogil:
+    return pq_dequantize(job.kernels, job.args, part, job.parts)
+
+
+cdef int _prepared_part(const Job *job, int part) noexcept nogil:
+    return pq_run(<const pq_prepared *>job.more, job.args.inp.data, job.args.out.data, part,
+                  job.parts)
+
+
+cdef int _run_once(const pq_kernels *kernels, Call *call, bint quantizes,
+                   int threads) except -1:
+    """Run a call, and return a pq_status. Threads check and plan the call once."""
+    cdef Py_ssize_t size = _size(&call.x)
     cdef pq_prepared plan
     cdef int status
-    cdef _PreparedWork work = _PreparedWork()
+    cdef Job job = Job(kernels, &call.args, call.book, 1)
+    if threads != 1:
+        job.parts = _parts(size * (call.x.itemsize + call.out.itemsize), threads)
+    if call.book != NULL:
+        run = _book_quantize_part if quantizes else _book_dequantize_part
+        return _execute(run, &job, size)
+    if job.parts == 1:
+        return _execute(_quantize_part if quantizes else _dequantize_part, &job, size)
     plan.size = sizeof(plan)
     with nogil:
         if quantizes:
@@ -103,57 +161,24 @@ cdef int _run_parts(const pq_kernels *kernels, Call *call, bint quantizes,
             status = pq_prepare_dequantize(&plan, kernels, &call.args)
     if status != PQ_OK:
         return status
-    work.plan = &plan
-    work.args = &call.args
-    work.parts = parts
-    try:
-        return _threads.run(work, parts)
-    finally:
-        work.close()
-
-
-cdef int _run_whole(const pq_kernels *kernels, const pq_args *args,
-                    bint quantizes) noexcept nogil:
-    if quantizes:
-        return pq_quantize(kernels, args, 0, 1)
-    return pq_dequantize(kernels, args, 0, 1)
+    job.more = &plan
+    return _execute(_prepared_part, &job, size)
 
 
 cdef int _run(const pq_kernels *kernels, Call *call, bint quantizes,
               int threads) except -1:
-    cdef Py_ssize_t each = call.x.itemsize + call.out.itemsize
-    cdef int parts, status
+    cdef int status
     if _size(&call.x) == 0:
         return 0
-    parts = 1 if threads == 1 else _parts(_size(&call.x) * each, threads)
-    if call.book != NULL:
-        status = _run_book(kernels, call, quantizes, parts)
-    elif parts > 1:
-        status = _run_parts(kernels, call, quantizes, parts)
-    elif _size(&call.x) >= _NOGIL_SIZE:
-        with nogil:
-            status = _run_whole(kernels, &call.args, quantizes)
-    else:
-        status = _run_whole(kernels, &call.args, quantizes)
-    if status == PQ_ERR_OVERLAP:
-        strides = tuple([call.out.strides[d] for d in range(call.out.ndim)])
-        raise ValueError(
-            "out: expected dimensions that neither overlap nor interleave, "
-            f"got strides {strides}"
-        )
+    status = _run_once(kernels, call, quantizes, threads)
     if status == PQ_ERR_BEYOND:
         raise _beyond_error(kernels, call)
     if status == PQ_ERR_ZERO:
         if not call.args.any_zeros:
             _check_zero(call, call.out.type if quantizes else call.x.type)
         raise ValueError("zero_point: expected integers of at most 2**52 in magnitude")
-    if status == PQ_ERR_SHAPE:  # broadcast arrays can exceed the memory
-        raise ValueError(
-            f"{'x' if quantizes else 'q'}: expected an array that memory holds, "
-            f"got shape {_shape(&call.x)}"
-        )
     if status != PQ_OK:
-        raise SystemError(f"pyquant: unexpected status {status} from the C core")
+        _raise(status, &call.out, &call.x, "x" if quantizes else "q")
     return 0
 
 

@@ -114,31 +114,21 @@ cdef _Search _search_of(object method, object weights, object candidates):
     return search
 
 
-cdef class _SearchWork(_Work):
-    """Parts of the groups."""
-    cdef const pq_kernels *kernels
-    cdef const pq_args *args
-    cdef const pq_choice *choice
-    cdef const pq_search *search
-    cdef int parts
+cdef struct Searching:
+    const pq_choice *choice
+    const pq_search *search
 
-    cdef int do(self, int part) noexcept nogil:
-        return pq_search_params(self.kernels, self.args, self.choice, self.search, part,
-                                self.parts)
+
+cdef int _search_part(const Job *job, int part) noexcept nogil:
+    cdef const Searching *by = <const Searching *>job.more
+    return pq_search_params(job.kernels, job.args, by.choice, by.search, part, job.parts)
 
 
 cdef int _run_search(const pq_kernels *kernels, Call *call, const pq_choice *choice,
                      _Search search, int threads) except -1:
     """Run the search and return a pq_status."""
-    cdef _SearchWork work = _SearchWork()
-    work.kernels = kernels
-    work.args = &call.args
-    work.choice = choice
-    work.search = &search.what
-    work.parts = 1
+    cdef Searching by = Searching(choice, &search.what)
+    cdef Job job = Job(kernels, &call.args, &by, 1)
     if threads != 1:
-        work.parts = _parts(_size(&call.x) * call.x.itemsize, threads)
-    try:
-        return _threads.run(work, work.parts)
-    finally:
-        work.close()
+        job.parts = _parts(_size(&call.x) * call.x.itemsize, threads)
+    return _execute(_search_part, &job, _size(&call.x))
