@@ -38,7 +38,7 @@ def pipeline(request):
 
 
 def codecs_of(module, *configurations):
-    """Codec objects, of zarr or of pyquant; what has a data_type is `cast_value`."""
+    """Return codecs of zarr or of pyquant. A codec with a data_type is `cast_value`."""
     return [
         module.CastValue(**one) if "data_type" in one else module.ScaleOffset(**one)
         for one in configurations
@@ -61,7 +61,7 @@ def created(module, x, *configurations, store=None, before=(), **options):
 
 
 def contents(array):
-    """Every byte of a memory store, by its key."""
+    """Return the bytes of each key of a memory store."""
     return {key: bytes(b.to_bytes()) for key, b in array.store._store_dict.items()}
 
 
@@ -165,7 +165,7 @@ def test_integers_to_real_numbers_and_back(source, target):
 
 @pytest.mark.usefixtures("pipeline")
 def test_what_is_pyquants_to_do(no_help):
-    """Otherwise the tests above would compare zarr with itself."""
+    """Without this check, the tests above could compare zarr with itself."""
     every = {"int8": 3, "uint8": 3, "int16": 2, "uint16": 2, "int32": 1, "uint32": 1}
     for target, count in every.items():
         for source in REALS[-count:]:
@@ -249,7 +249,7 @@ def test_scalar_maps(source, scalar_map, out_of_range):
 
 
 def test_a_nan_with_a_sign():
-    """Which no metadata can say, but an object."""
+    """An object can hold a value that metadata cannot."""
     x = np.float32([1, np.nan, -np.nan])
     how = {
         "data_type": "int8",
@@ -412,7 +412,7 @@ def test_any_memory(out_of_range):
 
 @pytest.mark.usefixtures("pipeline")
 def test_files(tmp_path):
-    """Of a local store, down to the metadata."""
+    """Compare the files of a local store, including the metadata."""
     x = np.random.default_rng(4).normal(size=(50, 60)).astype(np.float32)
     how = {"scale": 30, "offset": 0.25}, {"data_type": "int8", "out_of_range": "clamp"}
     for module, name in ((pyquant.integrations.zarr, "ours"), (zarr.codecs, "theirs")):
@@ -456,7 +456,7 @@ def test_the_rest_is_zarrs(source, target):
 
 
 def test_other_byte_orders():
-    """In stores, and of arrays: zarr's to cast, or to refuse, unless it swaps before."""
+    """Compare stores and arrays that zarr casts or rejects, except swapped elements."""
     big = zarr.codecs.BytesCodec(endian="big")
     x = np.arange(6, dtype=np.float32)
     for kind in ("int8", "int16", "uint32"):
@@ -490,7 +490,7 @@ def test_configurations_that_zarr_refuses():
 
 @pytest.mark.usefixtures("pipeline")
 def test_names_of_zarr_may_change(no_help, monkeypatch):
-    """Nothing hangs on what is private there: this is only slower."""
+    """The codecs work without private names of zarr, and are slower."""
     monkeypatch.delattr(zarr.codecs.CastValue, "_do_cast", raising=False)
     monkeypatch.delattr(zarr.codecs.CastValue, "_get_scalar_map", raising=False)
     monkeypatch.setattr(pyquant.integrations.zarr, "_CAN_WAIT", False)
@@ -544,7 +544,7 @@ def test_register():
 
 
 def test_without_the_other_backend():
-    """What pyquant does works, and refusals are its own."""
+    """pyquant runs its own codecs and raises its own errors."""
     run = run_python(
         "import sys; sys.modules['cast_value_rs'] = None\n"
         + REGISTERED
