@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define PQ_ISA scalar /* the reference kernels */
 #include "calls.h"
 
 #include <limits.h>
@@ -7,9 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "math/narrow_float.h"
 #include "oracle.h"
-#include "run.h"
 #include "types.h"
 
 static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
@@ -298,7 +295,8 @@ static double scale_at(const struct pq_array *array, const void *at)
         return real_at(array, at);
     }
     if (array->type == PQ_F8E8M0FNU) {
-        return (double)pq_f32_from_e8m0(*(const unsigned char *)at);
+        const int exponent = *(const unsigned char *)at;
+        return exponent == 255 ? (double)NAN : ldexp(1, exponent - 127);
     }
     if (pq_is_narrow_float(array->type)) {
         return decode(array->type, *(const unsigned char *)at);
@@ -756,32 +754,19 @@ static void give_element(const struct call *call, const ptrdiff_t *index,
            pq_type_size(array->type));
 }
 
-/* A zero point in the forms that the scalar kernels accept. */
-union zero {
-    double number;
-    int64_t integer; /* for codes of 64 bits */
-};
-
-static int is_wide(const struct call *call, int quantize)
-{
-    return pq_is_64_bit(quantize ? call->args.out.type : call->args.in.type) &&
-           !(quantize && call->args.zero_first);
-}
-
-static double zero_at(const struct call *call, const ptrdiff_t *index, int quantize)
+/* Return the zero point of an element. `number` is the number that is added. */
+static struct zero_point zero_of(const struct call *call, const ptrdiff_t *index,
+                                 int quantize)
 {
     const struct pq_args *args = &call->args;
-    if (args->zero.data == NULL) { /* -0 or 0: adding it changes no sign */
-        return quantize && pq_is_narrow_float(args->out.type) ? -0.0 : 0;
+    if (args->zero.data == NULL) {
+        return (struct zero_point){0, -0.0};
     }
     const unsigned char *at = element_at(&args->zero, args->ndim, index, args->block);
-    if (pq_is_narrow_float(args->zero.type)) {
-        return decode(args->zero.type, *at);
-    }
-    const double zero = (double)integer_at(&args->zero, at);
-    /* Zero points of narrow floats have the type of the computation. */
-    const int single = !quantize && pq_is_narrow_float(args->in.type);
-    return single && args->out.type != PQ_F64 ? (double)(float)zero : zero;
+    const int is_float = pq_is_narrow_float(args->zero.type);
+    const int64_t integer = is_float ? 0 : integer_at(&args->zero, at);
+    const double number = is_float ? decode(args->zero.type, *at) : (double)integer;
+    return (struct zero_point){integer, quantize ? number : -number};
 }
 
 static enum pq_type precision_of(const struct pq_args *args)
@@ -838,14 +823,6 @@ static double calculated(enum pq_type carrier, char operation, double a, double 
     }
 }
 
-static void put_real(unsigned char *to, enum pq_type type, double v)
-{
-    put_bits(to, type, 0,
-             type == PQ_F64   ? bits_of_f64(v)
-             : type == PQ_F32 ? bits_of_f32((float)v)
-                              : encode(type, (double)(float)v, 1, 0));
-}
-
 static int is_fill(const struct pq_args *args, int64_t code)
 {
     size_t k = 0;
@@ -857,24 +834,19 @@ static int is_fill(const struct pq_args *args, int64_t code)
 
 static void dequantize_affine(const struct pq_args *args, const unsigned char *x,
                               unsigned char *y, double scale, double offset,
-                              union zero zero)
+                              struct zero_point zero)
 {
     const enum pq_type carrier = args->out.type == PQ_F64 ? PQ_F64 : PQ_F32;
     const struct pq_run run = {.in = pq_carrier_of(args->in.type),
                                .out = carrier,
-                               .compute = carrier,
                                .unsigned_zero = args->zero.type == PQ_U64};
-    const double one = 1;
-    unsigned char product[8];
-    run_kernel(&pq_kernels_scalar, &run, 0, 1, x, product, 1, 1,
-               args->inverse ? &one : &scale, &zero);
-    double v = get_real(product, carrier, 0);
+    double v = decode(carrier, dequantized(&run, x, args->inverse ? 1 : scale, zero));
     v = args->inverse ? calculated(carrier, '/', v, scale) : v;
     v = args->offset != NULL ? calculated(carrier, '+', v, offset) : v;
     if (isnan(v) || (args->fills != 0 && is_fill(args, get_integer(x, run.in, 0)))) {
-        v = f64_of_bits(UINT64_C(0x7ff8000000000000));
+        v = (double)NAN;
     }
-    put_real(y, args->out.type, v);
+    put_bits(y, args->out.type, 0, encode(args->out.type, v, 1, 0));
 }
 
 /* The random word of the element; 1 if fractions are float32. */
@@ -886,11 +858,6 @@ static struct {
 static double rounded_by(enum pq_round round, double q)
 {
     return rounded(round, q, chance.word, chance.single);
-}
-
-static double drawn_float(double q, enum pq_type type)
-{
-    return rounded_to_number(type, q, chance.word, chance.single);
 }
 
 /* Return the range of the codes. */
@@ -965,26 +932,14 @@ static int quantize_int64(const struct pq_args *args, unsigned char *y, double x
                     : args->beyond == PQ_REFUSE && (side != 0 || below || above);
 }
 
-/* Encode a float64 number, half to even, without a zero point. */
-static void encode_number(const struct pq_run *options, double v, unsigned char *y)
-{
-    const double one = 1;
-    const union zero none = {pq_is_narrow_float(options->out) ? -0.0 : 0};
-    struct pq_run run = *options;
-    run.in = run.compute = PQ_F64;
-    run.round = PQ_HALF_EVEN;
-    run.zero_first = run.narrow_first = 0;
-    run_kernel(&pq_kernels_scalar, &run, 1, 1, &v, y, 1, 1, &one, &none);
-}
-
 /* Return 1 if the element counts as out of range. */
 static int quantize_affine(const struct pq_args *args, const unsigned char *px,
                            unsigned char *y, double scale, double offset,
-                           union zero zero_point)
+                           struct zero_point zero_point)
 {
     const double zero = zero_point.number;
     const enum pq_type carrier = precision_of(args), code = args->out.type;
-    const double x = get_real(px, args->in.type, 0), one = 1;
+    const double x = get_real(px, args->in.type, 0);
     double v = args->offset != NULL ? moved(carrier, '-', x, offset) : x;
     v = args->inverse ? moved(carrier, '*', v, scale) : v;
     const double q = args->inverse ? v : calculated(carrier, '/', v, scale);
@@ -992,18 +947,17 @@ static int quantize_affine(const struct pq_args *args, const unsigned char *px,
         return quantize_int64(args, y, x, q, zero_point.integer);
     }
     if (pq_is_narrow_float(code)) {
-        const struct pq_run run = {
-            .in = carrier, .out = code, .compute = carrier, .overflow = args->overflow};
+        const struct pq_run run = {.in = carrier,
+                                   .out = code,
+                                   .compute = carrier,
+                                   .round = args->round,
+                                   .overflow = args->overflow};
         const double sum = calculated(carrier, '+', q, rounded_to(carrier, zero));
-        unsigned char number[8];
-        put_real(number, carrier, v);
-        const double r = args->round == PQ_STOCHASTIC ? drawn_float(sum, code) : sum;
-        if (args->round == PQ_STOCHASTIC && !isnan(sum)) {
-            encode_number(&run, r, y);
-        } else {
-            run_kernel(&pq_kernels_scalar, &run, 1, 1, number, y, 1, 1,
-                       args->inverse ? &one : &scale, &zero);
-        }
+        const double r = args->round != PQ_STOCHASTIC
+                             ? sum
+                             : rounded_to_number(code, sum, chance.word, chance.single);
+        *y = (unsigned char)quantized(&run, v, args->inverse ? 1 : scale, zero_point,
+                                      chance.word);
         return isnan(sum) ? args->refuse_nan
                           : args->beyond == PQ_REFUSE && is_too_large(r, code);
     }
@@ -1024,27 +978,21 @@ static int quantize_affine(const struct pq_args *args, const unsigned char *px,
                           (sum < (double)range.lo || sum > (double)range.hi);
 }
 
-/* Quantize stochastically: round the quotient of the float64 kernel to a number of the
- * type, then encode it. */
-static void quantize_drawn(const struct pq_run *general, const unsigned char *x,
-                           unsigned char *y, double scale, union zero zero)
+/* Round to a type; NaN keeps its sign. */
+static double narrowed(enum pq_type type, double v)
 {
-    const int is_float = pq_is_narrow_float(general->out);
-    const int is_added = is_float || general->zero_first;
-    const union zero none = {is_float ? -0.0 : 0};
-    double q;
-    PQ_NAME(divide_f64)(general, &q, (const char *)x, &scale, &zero.number, 1);
-    const double r = is_float ? drawn_float(q, general->out) : rounded_by(PQ_STOCHASTIC, q);
-    struct pq_run run = *general;
-    const double one = 1;
-    run.round = PQ_HALF_EVEN;
-    if (is_float && isnan(q)) {
-        run_kernel(&pq_kernels_scalar, &run, 1, 1, x, y, 1, 1, &scale, &zero);
-        return;
-    }
-    run.in = run.compute = PQ_F64;
-    run.zero_first = run.narrow_first = 0;
-    run_kernel(&pq_kernels_scalar, &run, 1, 1, &r, y, 1, 1, &one, is_added ? &none : &zero);
+    return isnan(v) ? v : decode(type, encode(type, v, 1, 0));
+}
+
+/* Quantize without affine options. */
+static void quantize_plain(const struct pq_run *run, const unsigned char *px,
+                           unsigned char *y, double scale, struct zero_point zero)
+{
+    const int whole = run->in == PQ_I32; /* int32 is always converted first */
+    double x = whole ? (double)get_integer(px, run->in, 0) : get_real(px, run->in, 0);
+    x = whole || run->narrow_first ? narrowed(run->compute, x) : x;
+    scale = run->narrow_first ? narrowed(run->compute, scale) : scale;
+    put_bits(y, run->out, 0, quantized(run, x, scale, zero, chance.word));
 }
 
 struct outside naive(const struct call *call, int quantize, unsigned char *lowest)
@@ -1074,21 +1022,18 @@ struct outside naive(const struct call *call, int quantize, unsigned char *lowes
             scale_at(&args->scale, element_at(&args->scale, ndim, index, args->block));
         if ((quantize ? args->in.type : args->out.type) != PQ_F64 &&
             !general.narrow_first) {
-            scale = pq_f64_from_f32(pq_f32_from_f64(scale));
+            scale = (double)(float)scale;
         }
-        union zero zero = {zero_at(call, index, quantize)};
-        if (is_wide(call, quantize) && args->zero.data != NULL) {
-            zero.integer =
-                integer_at(&args->zero, element_at(&args->zero, ndim, index, args->block));
-        }
+        const struct zero_point zero = zero_of(call, index, quantize);
         take_element(args, index, x);
-        chance.word = random_word(args->seed, args->start + position);
+        chance.word = args->round != PQ_STOCHASTIC
+                          ? 0
+                          : random_word(args->seed, args->start + position);
         chance.single = compute != PQ_F64;
-        if (!affine && quantize && args->round == PQ_STOCHASTIC) {
-            quantize_drawn(&general, x, y, scale, zero);
+        if (!affine && quantize) {
+            quantize_plain(&general, x, y, scale, zero);
         } else if (!affine) {
-            run_kernel(&pq_kernels_scalar, &general, quantize, 1, x, y, 1, 1, &scale,
-                       &zero);
+            put_bits(y, general.out, 0, dequantized(&general, x, scale, zero));
         } else if (!quantize) {
             dequantize_affine(args, x, y, scale, offset_at(args, index), zero);
         } else if (quantize_affine(args, x, y, scale, offset_at(args, index), zero)) {

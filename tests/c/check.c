@@ -2,6 +2,7 @@
 #define _DEFAULT_SOURCE
 
 #include "oracle.h"
+#include "types.h"
 
 #include <float.h>
 #include <math.h>
@@ -82,8 +83,13 @@ static void watch_crashes(void) {}
 void __sanitizer_set_death_callback(void (*callback)(void));
 #endif
 
+const struct pq_kernels *tables[8];
+
 void check_start(const char *program)
 {
+    for (int i = 0; i < 7 && pq_isa_name(i) != NULL; i++) {
+        tables[i] = pq_isa_find(pq_isa_name(i));
+    }
     const char *light = getenv("CHECK_LIGHT");
     state.program = program;
     for (const char *c = program; *c != '\0'; c++) {
@@ -317,7 +323,7 @@ struct limits limits_of(enum pq_type integer)
 
 uint64_t get_bits(const void *p, enum pq_type type, size_t i)
 {
-    const size_t size = pq_type_size(type);
+    const size_t size = pq_bytes_of(type);
     uint8_t b1;
     uint16_t b2;
     uint32_t b4;
@@ -374,7 +380,7 @@ int64_t get_integer(const void *p, enum pq_type type, size_t i)
 
 void put_bits(void *p, enum pq_type type, size_t i, uint64_t bits)
 {
-    const size_t size = pq_type_size(type);
+    const size_t size = pq_bytes_of(type);
     const uint8_t b1 = (uint8_t)bits;
     const uint16_t b2 = (uint16_t)bits;
     const uint32_t b4 = (uint32_t)bits;
@@ -438,7 +444,7 @@ static uint64_t bits_near(enum pq_type type, double v)
 
 static uint64_t draw_special(enum pq_type type)
 {
-    const int width = pq_type_bits(type);
+    const int width = pq_bits_of(type);
     const int mantissa = type == PQ_F64 ? 52 : format_of(type)->mantissa_bits;
     const uint64_t one = 1, sign = (random_bits() & 1) << (width - 1);
     const uint64_t infinity = ((one << (width - 1 - mantissa)) - 1) << mantissa;
@@ -483,7 +489,7 @@ static double draw_multiple(double limit)
 
 uint64_t draw_real(enum pq_type type, double scale, double limit)
 {
-    const uint64_t mask = ~UINT64_C(0) >> (64 - pq_type_bits(type));
+    const uint64_t mask = ~UINT64_C(0) >> (64 - pq_bits_of(type));
     double v;
     switch (random_below(16)) {
     case 0:

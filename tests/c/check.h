@@ -12,8 +12,13 @@
 
 /* ---- tests ---- */
 
-/* Set the name of the program, and report a crash with its test. Call this first. */
+/* Set the name of the program, find the tables, and report a crash with its test. Call this
+ * first. */
 void check_start(const char *program);
+
+/* The tables of this machine, the scalar one last, then NULL. On virtual machines CPU
+ * detection takes longer than most calls. */
+extern const struct pq_kernels *tables[8];
 
 /* Start and end a test. The name of a test sets its seed, so that tests are independent. */
 void check_begin(const char *format, ...) CHECK_PRINTF(1, 2);
@@ -43,6 +48,16 @@ int check_failed(void);
     do {                                                                                   \
         const enum pq_status got_ = (__VA_ARGS__);                                         \
         CHECK(got_ == (due), "%s: status %d, expected %d", #__VA_ARGS__, (int)got_,        \
+              (int)(due));                                                                 \
+    } while (0)
+
+/* Check the status of a call after a change of `args`, a copy of `good`. */
+#define AFTER(due, change, ...)                                                            \
+    do {                                                                                   \
+        args = good;                                                                       \
+        change;                                                                            \
+        const enum pq_status got_ = (__VA_ARGS__);                                         \
+        CHECK(got_ == (due), "%s: status %d, expected %d", #change, (int)got_,             \
               (int)(due));                                                                 \
     } while (0)
 

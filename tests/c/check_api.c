@@ -92,8 +92,8 @@ static void check_call(const struct call *call, int quantize)
     }
     memcpy(expected, before, bytes);
     naive(call, quantize, expected);
-    for (int i = 0; pq_isa_name(i) != NULL; i++) {
-        const struct pq_kernels *k = pq_isa_find(pq_isa_name(i));
+    for (int i = 0; tables[i] != NULL; i++) {
+        const struct pq_kernels *const k = tables[i];
         unsigned char *out = call->out.lowest;
         memcpy(out, before, bytes);
         const enum pq_status status = run_parts(k, call, quantize);
@@ -446,8 +446,8 @@ static void check_control(int quantize)
         check_case(i + 12345);
         draw_call(&call, quantize);
         call.parts = 1;
-        for (int isa = 0; pq_isa_name(isa) != NULL; isa++) {
-            const struct pq_kernels *k = pq_isa_find(pq_isa_name(isa));
+        for (int isa = 0; tables[isa] != NULL; isa++) {
+            const struct pq_kernels *const k = tables[isa];
             const struct control *c = &controls[i % kinds];
             memset(call.out.lowest, 0x5a, call.out.bytes);
             const struct results plain = run_all(k, &call, quantize, NULL);

@@ -7,7 +7,7 @@
 #include "check.h"
 #include "kernels/kernels.h"
 
-enum { PIECE = 1024, PIECES = 48, COUNT = PIECE * PIECES };
+enum { PIECE = 1024, PIECES = 48, COUNT_ALL = PIECE * PIECES };
 
 /* FNV-1a digests of the blocks of numbers(), in the order of the formats. ggml's
  * reference code was compiled without contraction. It is undefined for the smallest scale
@@ -38,16 +38,26 @@ static const uint64_t weighted[PQ_GGUF_FORMATS] = {
 static const uint64_t asked = 0x02e00a5348c932ce;
 
 static struct guarded in, out;
+static float numbers[COUNT_ALL], weights[COUNT_ALL];
+
+/* Mix the bits of an index, equally on every machine. */
+static uint32_t mixed(uint32_t k)
+{
+    uint32_t h = (k + 1) * 2654435761u;
+    h = (h ^ h >> 15) * 2246822519u;
+    h = (h ^ h >> 13) * 3266489917u;
+    return h ^ h >> 16;
+}
 
 /* Fill in numbers that are equal on every machine: many magnitudes, few digits, isolated
- * numbers among zeros, and numbers with infinite inverses. */
-static void numbers(float *x)
+ * numbers among zeros, and numbers with infinite inverses. An eighth of the weights are 0.
+ */
+static void fill_numbers(void)
 {
-    for (uint32_t k = 0; k < COUNT; k++) {
-        uint32_t h = (k + 1) * 2654435761u;
-        h = (h ^ h >> 15) * 2246822519u;
-        h = (h ^ h >> 13) * 3266489917u;
-        h ^= h >> 16;
+    float *const x = numbers;
+    for (uint32_t k = 0; k < COUNT_ALL; k++) {
+        const uint32_t h = mixed(k);
+        weights[k] = (h >> 3 & 7) != 0 ? (float)((h >> 6 & 1023) + 1) / 256 : 0;
         const double fine = (double)(h & 0xffff) - 32768;
         const double coarse = ((double)(h >> 10 & 63) - 32) / 16;
         const int shift = (int)((h >> 16 & 15) * (h >> 20 & 1));
@@ -76,15 +86,20 @@ static uint64_t digest_of(const unsigned char *bytes, size_t n)
     return digest;
 }
 
+/* Return a copy of the numbers before an inaccessible page. */
+static float *copy_numbers(void)
+{
+    return memcpy(guarded_end(&in, sizeof numbers), numbers, sizeof numbers);
+}
+
 static void check_bytes(const struct pq_kernels *kernels, int place)
 {
     const struct pq_block_format *const format = pq_block_format(place);
     check_begin("%s of %s is ggml's", format->name, kernels->name);
-    float *const x = (float *)guarded_end(&in, COUNT * sizeof *x);
-    const size_t blocks = (size_t)(COUNT / format->elements);
+    const float *const x = copy_numbers();
+    const size_t blocks = (size_t)(COUNT_ALL / format->elements);
     const size_t n = blocks * (size_t)format->bytes;
     unsigned char *const y = guarded_end(&out, n);
-    numbers(x);
     memset(y, 0xa5, n);
     kernels->records->encode[place](x, y, blocks);
     const uint64_t found = digest_of(y, n);
@@ -92,27 +107,20 @@ static void check_bytes(const struct pq_kernels *kernels, int place)
     check_end();
 }
 
-/* Fill in importances; an eighth of them are 0. The sum of the numbers in order gives the
- * mean of their row. */
+/* The sum of the numbers in order gives the mean of their row. */
 static void check_weights(const struct pq_kernels *kernels, int place)
 {
-    static float weights[COUNT];
     const struct pq_block_format *const format = pq_block_format(place);
     check_begin("%s of %s with weights is ggml's", format->name, kernels->name);
-    float *const x = (float *)guarded_end(&in, COUNT * sizeof *x), sum = 0;
-    const size_t blocks = (size_t)(COUNT / format->elements);
+    const float *const x = copy_numbers();
+    const size_t blocks = (size_t)(COUNT_ALL / format->elements);
     const size_t n = blocks * (size_t)format->bytes;
     unsigned char *const y = guarded_end(&out, n);
-    numbers(x);
-    for (uint32_t k = 0; k < COUNT; k++) {
-        uint32_t h = (k + 1) * 2654435761u;
-        h = (h ^ h >> 15) * 2246822519u;
-        h = (h ^ h >> 13) * 3266489917u;
-        h ^= h >> 16;
-        weights[k] = (h >> 3 & 7) != 0 ? (float)((h >> 6 & 1023) + 1) / 256 : 0;
+    float sum = 0;
+    for (uint32_t k = 0; k < COUNT_ALL; k++) {
         sum += x[k] * x[k];
     }
-    struct pq_gguf_search how = {place, format->bytes, sum / (float)COUNT, false};
+    struct pq_gguf_search how = {place, format->bytes, sum / (float)COUNT_ALL, false};
     memset(y, 0xa5, n);
     kernels->records->search(&how, x, weights, y, blocks);
     uint64_t found = digest_of(y, n);
@@ -132,12 +140,11 @@ static void check_memory(const struct pq_kernels *kernels, int place)
     const struct pq_block_format *const format = pq_block_format(place);
     pq_encode_fn *const encode = kernels->records->encode[place];
     check_begin("memory of %s of %s", format->name, kernels->name);
-    float *const all = (float *)guarded_end(&in, COUNT * sizeof *all);
+    const float *const end = copy_numbers() + COUNT_ALL;
     const size_t size = (size_t)format->bytes, elements = (size_t)format->elements;
-    numbers(all);
     for (size_t blocks = 0; blocks < 10; blocks++) {
         const size_t n = blocks * size;
-        const float *const x = all + COUNT - blocks * elements;
+        const float *const x = end - blocks * elements;
         unsigned char *const y = guarded_end(&out, n), *const other = out.base;
         memset(other, 0x5a, n + 1);
         memset(y, 0xa5, n);
@@ -197,7 +204,6 @@ static void check_powers(const struct pq_kernels *kernels)
  * proportion: each instruction set against the scalar one. */
 static void check_levels(const struct pq_kernels *kernels, int place)
 {
-    const struct pq_kernels *const scalar = pq_isa_find("scalar");
     const struct pq_block_format *const format = pq_block_format(place);
     enum { BLOCKS = 5, MOST = BLOCKS * 256 };
     static float x[MOST];
@@ -217,7 +223,7 @@ static void check_levels(const struct pq_kernels *kernels, int place)
             x[k] = f32_of_bits((random_chance(5) ? 0 : bits) | sign);
         }
         kernels->records->encode[place](x, ours, BLOCKS);
-        scalar->records->encode[place](x, theirs, BLOCKS);
+        pq_kernels_scalar.records->encode[place](x, theirs, BLOCKS);
         const size_t bytes = BLOCKS * (size_t)format->bytes;
         CHECK(memcmp(ours, theirs, bytes) == 0, "of up to %a",
               (double)f32_of_bits(top << 16));
@@ -228,15 +234,18 @@ static void check_levels(const struct pq_kernels *kernels, int place)
 int main(void)
 {
     check_start("check_encode");
-    in = guarded_make(COUNT * sizeof(float));
-    out = guarded_make(COUNT * 2);
-    for (int level = 0; pq_isa_name(level) != NULL; level++) {
-        const struct pq_kernels *const kernels = pq_isa_find(pq_isa_name(level));
+    in = guarded_make(sizeof numbers);
+    out = guarded_make(COUNT_ALL * 2);
+    fill_numbers();
+    for (int t = 0; tables[t] != NULL; t++) {
+        const struct pq_kernels *const kernels = tables[t];
         for (int place = 0; place < PQ_GGUF_FORMATS; place++) {
             if (kernels->records->encode[place] != NULL) {
                 check_bytes(kernels, place);
                 check_memory(kernels, place);
-                check_levels(kernels, place);
+                if (kernels != &pq_kernels_scalar) {
+                    check_levels(kernels, place);
+                }
                 check_any_bits(kernels, place);
             }
             if (pq_block_format(place)->weighted) {

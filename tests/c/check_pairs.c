@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Check the kernels that quantize and dequantize: random options, shapes, parameters and
- * numbers for each pair of types. The scalar kernels are compared with the definition, and
- * the kernels of each other instruction set with the scalar kernels, byte for byte. Buffers
- * are between inaccessible pages, at any alignment.
+ * numbers for each pair of types. All instruction sets get equal runs. A share of the runs
+ * is compared with the definition, and the remaining runs with the scalar kernels, byte for
+ * byte. Buffers are between inaccessible pages, at any alignment.
  *
  *     CHECK_SAMPLES=1000 build/check_pairs    number of long runs for each pair of types
  */
@@ -23,6 +23,7 @@ enum {
     MAX_N = 2 * LONG_RUN + 1024,
     MAX_PIECES = 30,
     SHORT_N = 3 * 32 + 3, /* three of the largest chunks, and a tail */
+    PERIOD = 5003,        /* elements of long runs with random numbers */
     MARGIN = 64,
     AT_END = -1
 };
@@ -207,6 +208,8 @@ static uint64_t draw_code(void)
                                            : (uint64_t)draw_integer(limits.lo, limits.hi);
 }
 
+/* Draw random numbers. After a period, the bits of the numbers of a group repeat, plus one:
+ * they stay near ties, and no chunk begins at an equal place of the period. */
 static void draw_input(void)
 {
     enum { NEAR = 7 };
@@ -226,8 +229,11 @@ static void draw_input(void)
         const size_t piece = e / batch.n, i = e % batch.n;
         const double s = scale_at(param_of(piece, i));
         const double tie = ((double)(i / NEAR) - (double)(batch.n / NEAR / 2) + 0.5) * s;
-        put_bits((char *)batch.x + piece * batch.in_step, in, i,
+        char *const x = (char *)batch.x + piece * batch.in_step;
+        const int repeats = !ties && i % batch.run.group >= PERIOD;
+        put_bits(x, in, i,
                  counts             ? i
+                 : repeats          ? get_bits(x, in, i - PERIOD) + 1
                  : !batch.quantizes ? draw_code()
                  : ties             ? bits_of_f32((float)tie) + i % NEAR - NEAR / 2
                  : !is_float() || pq_bytes_of(in) > 4 || in == PQ_F16 || random_chance(30)
@@ -467,14 +473,19 @@ static void verify(const struct pq_kernels *k, ptrdiff_t in, ptrdiff_t out,
     CHECK(memcmp(x, batch.x, in_bytes()) == 0, "%s: wrote to its input", k->name);
 }
 
-static void try_batch(const struct pq_kernels *k)
+static void try_batch(int by_definition)
 {
     const unsigned char fill = (unsigned char)random_bits();
     draw_params();
     draw_input();
-    expect(k == &pq_kernels_scalar, fill);
-    verify(k, AT_END, AT_END, fill);
-    verify(k, (ptrdiff_t)random_below(65), (ptrdiff_t)random_below(65), fill);
+    expect(by_definition, fill);
+    for (int t = 0; tables[t] != NULL; t++) {
+        if (by_definition || tables[t] != &pq_kernels_scalar) {
+            verify(tables[t], AT_END, AT_END, fill);
+            verify(tables[t], (ptrdiff_t)random_below(65), (ptrdiff_t)random_below(65),
+                   fill);
+        }
+    }
 }
 
 /* ---- the functions that list.h names ---- */
@@ -485,25 +496,30 @@ static size_t long_runs(void)
     return samples != NULL ? (size_t)strtoull(samples, NULL, 10) : check_count(16);
 }
 
+/* Check all tables at once. */
 static void check_pairs(const struct pq_kernels *k)
 {
-    const int is_scalar = k == &pq_kernels_scalar;
+    const int has_vectors = tables[0] != &pq_kernels_scalar;
+    const size_t defined = 30 + check_count(800);
+    const size_t count = has_vectors ? 70 + check_count(3000) : defined;
+    if (k != tables[0]) {
+        return;
+    }
     for (size_t pair = 0; pair < 2 * COUNT(reals) * COUNT(codes); pair++) {
         const enum pq_type code = codes[pair / 2 % COUNT(codes)];
         const enum pq_type real = reals[pair / 2 / COUNT(codes)];
         const int quantizes = pair % 2 == 0;
-        check_begin("%s %s %s and %s", k->name, quantizes ? "quantize" : "dequantize",
-                    type_name(real), type_name(code));
-        const size_t count = is_scalar ? 80 + check_count(800) : 200 + check_count(3000);
+        check_begin("%s %s and %s", quantizes ? "quantize" : "dequantize", type_name(real),
+                    type_name(code));
         for (size_t i = 0; i < count && !check_tired(); i++) {
             draw_options(real, code, quantizes);
-            draw_shape(i);
-            try_batch(k);
+            draw_shape(i + 31 * pair); /* the pairs together have all lengths */
+            try_batch(i < defined);
         }
-        for (size_t i = 0; !is_scalar && i < long_runs() && !check_tired(); i++) {
+        for (size_t i = 0; has_vectors && i < long_runs() && !check_tired(); i++) {
             draw_options(real, code, quantizes);
             draw_long_shape();
-            try_batch(k);
+            try_batch(0);
         }
         check_end();
     }

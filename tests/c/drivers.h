@@ -8,6 +8,7 @@
 #ifndef DRIVERS_H
 #define DRIVERS_H
 
+#include "check.h"
 #include "kernels/kernels.h"
 
 #define KERNEL(member, type, dimensions, presence, test) test
@@ -24,15 +25,14 @@
 
 typedef void driver_fn(const struct pq_kernels *kernels);
 
-/* Run each function on each instruction set. If successive rows of list.h name one
- * function, it runs once. The last element of `drivers` is NULL. */
+/* Run each function on each table. If successive rows of list.h name one function, it runs
+ * once. The last element of `drivers` is NULL. */
 static inline void run_drivers(driver_fn *const *drivers)
 {
-    const char *name;
-    for (int i = 0; (name = pq_isa_name(i)) != NULL; i++) {
+    for (int i = 0; tables[i] != NULL; i++) {
         for (int d = 0; drivers[d] != NULL; d++) {
             if (d == 0 || drivers[d] != drivers[d - 1]) {
-                drivers[d](pq_isa_find(name));
+                drivers[d](tables[i]);
             }
         }
     }

@@ -79,17 +79,6 @@ static void restore(const struct kept *kept)
 
 /* ---- calls ---- */
 
-/* The tables, found once. On virtual machines CPU detection takes longer than most
- * calls. */
-static const struct pq_kernels *tables[8];
-
-static void find_tables(void)
-{
-    for (int i = 0; i < 7 && pq_isa_name(i) != NULL; i++) {
-        tables[i] = pq_isa_find(pq_isa_name(i));
-    }
-}
-
 static struct call call;
 static struct {
     const struct pq_args *args;
@@ -1690,7 +1679,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!started) {
         started = 1;
         make_arenas();
-        find_tables();
         check_start("fuzz_api");
         check_begin("one input");
     }
@@ -1739,7 +1727,6 @@ int main(int argc, char **argv)
 {
     check_start(argv[0]);
     make_arenas();
-    find_tables();
     if (argc == 3 && strtoull(argv[1], NULL, 0) > 0) {
         run_random(strtoull(argv[1], NULL, 0), strtoul(argv[2], NULL, 0));
     } else if (argc > 1) {

@@ -8,24 +8,20 @@
 
 /* ---- formats ---- */
 
-static const struct float_format formats[] = {
-    {PQ_F32, 8, 23, 127, 0x7f7fffff, 1, 0},   {PQ_F16, 5, 10, 15, 0x7bff, 1, 0},
-    {PQ_BF16, 8, 7, 127, 0x7f7f, 1, 0},       {PQ_F8E4M3FN, 4, 3, 7, 0x7e, 0, 0},
-    {PQ_F8E4M3FNUZ, 4, 3, 8, 0x7f, 0, 1},     {PQ_F8E5M2, 5, 2, 15, 0x7b, 1, 0},
-    {PQ_F8E5M2FNUZ, 5, 2, 16, 0x7f, 0, 1},    {PQ_F6E2M3FN, 2, 3, 1, 0x1f, 0, 0},
-    {PQ_F6E3M2FN, 3, 2, 3, 0x1f, 0, 0},       {PQ_F4E2M1FN, 2, 1, 1, 0x07, 0, 0},
-    {PQ_F8E3M4, 3, 4, 3, 0x6f, 1, 0},         {PQ_F8E4M3, 4, 3, 7, 0x77, 1, 0},
-    {PQ_F8E4M3B11FNUZ, 4, 3, 11, 0x7f, 0, 1},
+#define FORMAT(type, ...) [PQ_##type] = {PQ_##type, __VA_ARGS__}
+static const struct float_format formats[PQ_TYPE_COUNT] = {
+    FORMAT(F32, 8, 23, 127, 0x7f7fffff, 1, 0),   FORMAT(F16, 5, 10, 15, 0x7bff, 1, 0),
+    FORMAT(BF16, 8, 7, 127, 0x7f7f, 1, 0),       FORMAT(F8E4M3FN, 4, 3, 7, 0x7e, 0, 0),
+    FORMAT(F8E4M3FNUZ, 4, 3, 8, 0x7f, 0, 1),     FORMAT(F8E5M2, 5, 2, 15, 0x7b, 1, 0),
+    FORMAT(F8E5M2FNUZ, 5, 2, 16, 0x7f, 0, 1),    FORMAT(F6E2M3FN, 2, 3, 1, 0x1f, 0, 0),
+    FORMAT(F6E3M2FN, 3, 2, 3, 0x1f, 0, 0),       FORMAT(F4E2M1FN, 2, 1, 1, 0x07, 0, 0),
+    FORMAT(F8E3M4, 3, 4, 3, 0x6f, 1, 0),         FORMAT(F8E4M3, 4, 3, 7, 0x77, 1, 0),
+    FORMAT(F8E4M3B11FNUZ, 4, 3, 11, 0x7f, 0, 1),
 };
 
 const struct float_format *format_of(enum pq_type type)
 {
-    for (size_t i = 0; i < COUNT(formats); i++) {
-        if (formats[i].type == type) {
-            return &formats[i];
-        }
-    }
-    return NULL;
+    return formats[type].mantissa_bits > 0 ? &formats[type] : NULL;
 }
 
 static uint32_t sign_bit(const struct float_format *f)
@@ -38,8 +34,8 @@ double value_of(const struct float_format *f, uint32_t magnitude)
     const int exponent = (int)(magnitude >> f->mantissa_bits);
     const int fraction = (int)(magnitude & ((1u << f->mantissa_bits) - 1));
     const int one = exponent > 0 ? 1 << f->mantissa_bits : 0;
-    return ldexp(one + fraction,
-                 (exponent > 0 ? exponent : 1) - f->bias - f->mantissa_bits);
+    const int unit = (exponent > 0 ? exponent : 1) - f->bias - f->mantissa_bits;
+    return (one + fraction) * f64_of_bits((uint64_t)(1023 + unit) << 52);
 }
 
 double decode(enum pq_type type, uint64_t bits)
@@ -98,21 +94,32 @@ static int compare(double num, double value, double den)
     return (rest < 0) - (rest > 0);
 }
 
+/* Return a code of at most `most` whose value is near a number. */
+static uint32_t code_near(const struct float_format *f, double v, uint32_t most)
+{
+    const uint64_t bits = bits_of_f64(v) >> (52 - f->mantissa_bits);
+    const int64_t code = (int64_t)bits - ((int64_t)(1023 - f->bias) << f->mantissa_bits);
+    const double unit = value_of(f, 1); /* the subnormal numbers are multiples */
+    const int64_t near = code < 1 << f->mantissa_bits ? (int64_t)(v / unit) : code;
+    return near < most ? (uint32_t)near : most;
+}
+
 /* Return the code of the magnitude nearest to num / den, both positive, ties to the even
  * code. The code after the last one counts if the format has codes there. The quotient is
  * never computed: num is compared with midpoints times den. */
 static uint32_t nearest_code(const struct float_format *f, double num, double den)
 {
-    uint32_t lo = 0, hi = f->last + (f->fnuz || f->last + 1 < sign_bit(f));
-    if (compare(num, value_of(f, hi), den) >= 0) {
-        return hi;
+    const uint32_t most = f->last + (f->fnuz || f->last + 1 < sign_bit(f));
+    if (compare(num, value_of(f, most), den) >= 0) {
+        return most;
     }
-    while (hi - lo > 1) { /* value_of(lo) <= num / den < value_of(hi) */
-        const uint32_t middle = lo + (hi - lo) / 2;
-        *(compare(num, value_of(f, middle), den) >= 0 ? &lo : &hi) = middle;
+    uint32_t lo = code_near(f, num / den, most - 1); /* the loops make it exact */
+    for (; compare(num, value_of(f, lo), den) < 0; lo--) {
     }
-    const int side = compare(num, (value_of(f, lo) + value_of(f, hi)) / 2, den);
-    return side < 0 || (side == 0 && lo % 2 == 0) ? lo : hi;
+    for (; compare(num, value_of(f, lo + 1), den) >= 0; lo++) {
+    }
+    const int side = compare(num, (value_of(f, lo) + value_of(f, lo + 1)) / 2, den);
+    return side < 0 || (side == 0 && lo % 2 == 0) ? lo : lo + 1;
 }
 
 uint64_t encode(enum pq_type type, double v, int overflow, int negative)
