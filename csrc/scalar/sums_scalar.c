@@ -16,53 +16,61 @@
  * chunks here, and the loops would take 20 kB. Each function computes one element.
  */
 
-/* Return m * 2, or m. */
-PQ_INLINE int64_t multiplier_at(const struct pq_requantize_run *how, size_t at)
+/* The parameters of a place. The compiler keeps them in registers for a line. */
+struct place {
+    int64_t m;
+    float r;
+    int32_t bias, most; /* the largest sum to shift to the left */
+    int left, right;
+};
+
+/* The kinds of kernels. Int32 results of single rounding have their own kind. */
+enum product { F32 = PQ_REQUANTIZE_F32, ONCE, TWICE, INT32 };
+
+PQ_INLINE struct place load_place(const struct pq_requantize_run *how, size_t at,
+                                  enum product kind)
 {
-    return how->doubled ? (int64_t)(uint32_t)how->m[at] : how->m[at];
+    struct place p = {.bias = how->bias[at]};
+    if (kind == F32) {
+        p.r = how->r[at];
+        return p;
+    }
+    const int down = how->down[at], top = kind == TWICE ? -1 : how->doubled;
+    p.m = how->doubled ? (int64_t)(uint32_t)how->m[at] >> (kind != TWICE) : how->m[at];
+    p.right = kind == INT32 ? down + 33 - how->doubled : down;
+    p.left = kind != INT32 && top > down ? top - down : 0;
+    p.most = INT32_MAX >> p.left;
+    return p;
 }
 
-/* Shift to the left by `top` - down, unless that is negative, and saturate. */
-PQ_INLINE int32_t shifted(const struct pq_requantize_run *how, int32_t v, size_t at,
-                          int top)
+/* Shift to the left, and saturate. */
+PQ_INLINE int32_t shifted(int32_t v, struct place p)
 {
-    const int left = top - how->down[at] > 0 ? top - how->down[at] : 0;
-    const int32_t most = INT32_MAX >> left;
-    const int32_t capped = v < most ? v : most, bounded = capped > ~most ? capped : ~most;
-    return (int32_t)((uint32_t)bounded << left);
+    const int32_t capped = v < p.most ? v : p.most;
+    return (int32_t)((uint32_t)(capped > ~p.most ? capped : ~p.most) << p.left);
 }
 
-PQ_INLINE int64_t requantized_once(const struct pq_requantize_run *how, int32_t v,
-                                   size_t at)
+/* Return the rounded product. The sum with 1.5 * 2^52 holds an integer below 2^51 in its
+ * last bits. */
+PQ_INLINE int64_t product_of(const struct pq_requantize_run *how, int32_t v, struct place p,
+                             enum product kind)
 {
-    const int64_t m = multiplier_at(how, at) >> how->doubled;
-    const int64_t product = shifted(how, v, at, how->doubled) * m >> 32;
-    return ((product >> (how->down[at] > 0 ? how->down[at] : 0)) + 1) >> 1;
-}
-
-PQ_INLINE int64_t requantized_int32(const struct pq_requantize_run *how, int32_t v,
-                                    size_t at)
-{
-    const int right = how->down[at] + 33 - how->doubled;
-    const int64_t product = v * (multiplier_at(how, at) >> how->doubled);
-    return (product + (INT64_C(1) << (right - 1))) >> right;
-}
-
-PQ_INLINE int64_t requantized_twice(const struct pq_requantize_run *how, int32_t v,
-                                    size_t at)
-{
-    const int64_t product = shifted(how, v, at, -1) * multiplier_at(how, at);
+    if (kind == F32) {
+        const float product = (float)v * p.r;
+        const double lo = (double)how->lowest, hi = (double)how->highest;
+        const double q = (double)product, above = q > lo ? q : lo;
+        const double bounded = above < hi ? above : hi;
+        return (int64_t)(pq_bits_f64(bounded + 0x1.8p52) - pq_bits_f64(0x1.8p52));
+    }
+    if (kind == INT32) {
+        return (v * p.m + (INT64_C(1) << (p.right - 1))) >> p.right;
+    }
+    const int64_t product = (how->shifts ? shifted(v, p) : v) * p.m;
+    if (kind == ONCE) {
+        return ((product >> 32 >> (p.right > 0 ? p.right : 0)) + 1) >> 1;
+    }
     const int64_t x = (product + (INT64_C(1) << 31)) >> 32;
-    return how->down[at] < 0 ? x : (((x - (x < 0)) >> how->down[at]) + 1) >> 1;
-}
-
-/* The sum with 1.5 * 2^52 holds an integer below 2^51 in its last bits. */
-PQ_INLINE int64_t requantized_f32(const struct pq_requantize_run *how, int32_t v, size_t at)
-{
-    const float product = (float)v * how->r[at];
-    const double p = (double)product, lo = (double)how->lowest, hi = (double)how->highest;
-    const double above = p > lo ? p : lo, bounded = above < hi ? above : hi;
-    return (int64_t)(pq_bits_f64(bounded + 0x1.8p52) - pq_bits_f64(0x1.8p52));
+    return p.right < 0 ? x : (((x - (x < 0)) >> p.right) + 1) >> 1;
 }
 
 PQ_INLINE void store_code(char *y, size_t size, int64_t code)
@@ -78,39 +86,41 @@ PQ_INLINE void store_code(char *y, size_t size, int64_t code)
     }
 }
 
-typedef int64_t product_fn(const struct pq_requantize_run *how, int32_t v, size_t at);
-
 /* Requantize lines. Return 0 if an element is not within the bounds. */
-PQ_INLINE int requantize_with(product_fn *product, const struct pq_requantize_run *how,
-                              const char *x, char *y, size_t n)
+PQ_INLINE int requantize(const struct pq_requantize_run *given, const char *x, char *y,
+                         size_t n, enum product kind)
 {
-    const int64_t lowest = how->lowest, highest = how->highest, zero = how->zero;
-    const size_t size = pq_bytes_of(how->out);
-    bool beyond = false;
-    for (size_t line = 0; line < how->lines && !beyond; line++) {
+    const struct pq_requantize_run all = *given, *const how = &all; /* in registers */
+    const size_t size = pq_bytes_of(all.out);
+    const uint32_t span = (uint32_t)all.most - (uint32_t)all.least;
+    uint32_t most = 0;
+    for (size_t line = 0; line < all.lines && most <= span; line++) {
+        struct place p = load_place(how, all.each ? 0 : line, kind);
         for (size_t i = 0; i < n; i++) {
-            const size_t at = how->each ? i : line;
             int32_t v;
             memcpy(&v, x + i * sizeof v, sizeof v);
-            beyond |= v < how->least || v > how->most;
-            v = (int32_t)((uint32_t)v + (uint32_t)how->bias[at]);
-            const int64_t r = product(how, v, at), above = r > lowest ? r : lowest;
-            store_code(y + i * size, size, (above < highest ? above : highest) + zero);
+            const uint32_t distance = (uint32_t)v - (uint32_t)all.least;
+            most = distance > most ? distance : most;
+            if (all.each) {
+                p = load_place(how, i, kind);
+            }
+            v = (int32_t)((uint32_t)v + (uint32_t)p.bias);
+            const int64_t r = product_of(how, v, p, kind);
+            const int64_t above = r > all.lowest ? r : all.lowest;
+            store_code(y + i * size, size,
+                       (above < all.highest ? above : all.highest) + all.zero);
         }
-        x += how->in_stride;
-        y += how->out_stride;
+        x += all.in_stride;
+        y += all.out_stride;
     }
-    return !beyond;
+    return most <= span;
 }
 
-int PQ_NAME(requantize)(const struct pq_requantize_run *how, const void *px, void *py,
+int PQ_NAME(requantize)(const struct pq_requantize_run *how, const void *x, void *y,
                         size_t n)
 {
-    const char *const x = px;
-    char *const y = py;
-    return how->kind == PQ_REQUANTIZE_F32 ? requantize_with(requantized_f32, how, x, y, n)
-           : how->kind == PQ_REQUANTIZE_TWICE
-               ? requantize_with(requantized_twice, how, x, y, n)
-           : how->out == PQ_I32 ? requantize_with(requantized_int32, how, x, y, n)
-                                : requantize_with(requantized_once, how, x, y, n);
+    return how->kind == PQ_REQUANTIZE_F32     ? requantize(how, x, y, n, F32)
+           : how->kind == PQ_REQUANTIZE_TWICE ? requantize(how, x, y, n, TWICE)
+           : how->out == PQ_I32               ? requantize(how, x, y, n, INT32)
+                                              : requantize(how, x, y, n, ONCE);
 }
