@@ -2,11 +2,13 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import (
     Any,
+    Final,
     Literal,
-    Self,
     SupportsIndex,
     TypeAlias,
+    TypedDict,
     TypeVar,
+    Unpack,
     final,
     overload,
 )
@@ -15,15 +17,16 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import disjoint_base
 
-from pyquant._typing import ArrayLike, Like
+from pyquant._typing import ArrayLike
 from pyquant.packed import PackedArray
+from pyquant.qparams import QParams
 from pyquant.rounding import RoundMode
 
-_Integers: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...] | None
+_Index: TypeAlias = SupportsIndex | None
+_Integers: TypeAlias = _Index | tuple[SupportsIndex, ...]
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 _Array = TypeVar("_Array", bound=npt.NDArray[Any])
-_Made = TypeVar("_Made", bound=Calls)
 _Known: TypeAlias = type[_Scalar] | np.dtype[_Scalar]
 _Rounding: TypeAlias = (
     RoundMode
@@ -31,24 +34,89 @@ _Rounding: TypeAlias = (
     | Literal["away", "trunc", "ceil", "floor", "half_odd", "stochastic"]
 )
 
+_Range: TypeAlias = tuple[SupportsIndex, SupportsIndex] | None
 _Beyond: TypeAlias = Literal["saturate", "wrap", "raise"]
 _NaN: TypeAlias = Literal["lowest", "raise"]
+_CodesLike: TypeAlias = ArrayLike | PackedArray
 _Codes: TypeAlias = SupportsIndex | Iterable[SupportsIndex] | None
 
 # A layout, or a tuple of layout, axis and bits.
-_Packing: TypeAlias = (
-    str
-    | tuple[str]
-    | tuple[str, SupportsIndex | None]
-    | tuple[str, SupportsIndex | None, SupportsIndex | None]
-)
-
+_Packing: TypeAlias = str | tuple[str] | tuple[str, _Index] | tuple[str, _Index, _Index]
 _FixedPoint: TypeAlias = Literal["tflite", "tflite_single", "rndnu", "fbgemm"]
 _Arithmetic: TypeAlias = Literal["float32"] | _FixedPoint
+
+# Groups of keywords. The last overload of each function lists all of them, with defaults.
+class _GranularityOptions(TypedDict, total=False):
+    axis: _Integers
+    block_size: _Integers
+    threads: SupportsIndex
+
+class _AffineOptions(_GranularityOptions, total=False):
+    offset: ArrayLike | None
+    inverse: bool | np.bool
+    fill: _Codes
+
+class _RoundingOptions(TypedDict, total=False):
+    rounding: _Rounding
+    precision: npt.DTypeLike | None
+    saturate: bool | np.bool
+    seed: _Index
+    start: _Index
+
+class _CheckOptions(_RoundingOptions, total=False):
+    out_of_range: _Beyond
+    nan: _NaN
+
+class _QuantizeOptions(_AffineOptions, _CheckOptions, total=False):
+    quant_range: _Range
+
+class _QuantizeToArray(_QuantizeOptions, total=False):
+    packed: Literal[False]
+    out: None
+
+class _DequantizeOptions(_AffineOptions, total=False):
+    bias: ArrayLike | None
+
+class _DequantizeToArray(_DequantizeOptions, total=False):
+    out: None
+
+class _RequantizeOptions(TypedDict, total=False):
+    input_zero_point: SupportsIndex
+    bias: ArrayLike | None
+    axis: _Index
+    arithmetic: _Arithmetic
+    clip: _Range
+    shift: ArrayLike | None
+    threads: SupportsIndex
+
+class _RequantizeToArray(_RequantizeOptions, total=False):
+    out: None
+
+class _NewArray(TypedDict, total=False):
+    out: None
+    threads: SupportsIndex
 
 isa_available: tuple[str, ...]
 isa_active: str
 c_api: object
+
+# Public functions in Python declare the arguments of these functions.
+quantize_standard: Callable[..., npt.NDArray[Any]]
+dequantize_standard: Callable[..., npt.NDArray[Any]]
+observed: Callable[..., tuple[Any, ...]]
+dynamic_quantize: Callable[..., tuple[Any, QParams]]
+fake_quantize: Callable[..., npt.NDArray[Any]]
+fake_levels: Callable[..., npt.NDArray[Any]]
+measure: Callable[..., tuple[npt.NDArray[Any], tuple[int, ...]]]
+measure_params: Callable[..., tuple[npt.NDArray[Any], tuple[int, ...]]]
+encode_blocks: Callable[..., npt.NDArray[Any]]
+decode_blocks: Callable[..., npt.NDArray[Any]]
+
+# For tests: the instruction set is the first argument.
+quantize_at: Callable[..., npt.NDArray[Any]]
+dequantize_at: Callable[..., npt.NDArray[Any]]
+choose_qparams_at: Callable[..., tuple[npt.NDArray[Any], npt.NDArray[Any]]]
+requantize_at: Callable[..., npt.NDArray[Any]]
 
 def is_masked(obj: object) -> bool: ...
 def is_untyped(values: object, /) -> bool: ...
@@ -62,22 +130,9 @@ def quantize(
     zero_point: ArrayLike | None = None,
     *,
     dtype: npt.DTypeLike | None = None,
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    rounding: _Rounding = "half_even",
-    precision: npt.DTypeLike | None = None,
-    saturate: bool | np.bool = True,
     packed: Literal[False] = False,
     out: _Array,
-    threads: SupportsIndex = 1,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    out_of_range: _Beyond = "saturate",
-    nan: _NaN = "lowest",
-    seed: SupportsIndex | None = None,
-    start: SupportsIndex | None = None,
+    **options: Unpack[_QuantizeOptions],
 ) -> _Array: ...
 @overload
 def quantize(
@@ -86,22 +141,9 @@ def quantize(
     zero_point: ArrayLike | None = None,
     *,
     dtype: npt.DTypeLike | None = None,
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    rounding: _Rounding = "half_even",
-    precision: npt.DTypeLike | None = None,
-    saturate: bool | np.bool = True,
     packed: Literal[True] | _Packing,
     out: None = None,
-    threads: SupportsIndex = 1,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    out_of_range: _Beyond = "saturate",
-    nan: _NaN = "lowest",
-    seed: SupportsIndex | None = None,
-    start: SupportsIndex | None = None,
+    **options: Unpack[_QuantizeOptions],
 ) -> PackedArray: ...
 @overload
 def quantize(
@@ -110,22 +152,7 @@ def quantize(
     zero_point: ArrayLike | None = None,
     *,
     dtype: _Known[_Scalar],
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    rounding: _Rounding = "half_even",
-    precision: npt.DTypeLike | None = None,
-    saturate: bool | np.bool = True,
-    packed: Literal[False] = False,
-    out: None = None,
-    threads: SupportsIndex = 1,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    out_of_range: _Beyond = "saturate",
-    nan: _NaN = "lowest",
-    seed: SupportsIndex | None = None,
-    start: SupportsIndex | None = None,
+    **options: Unpack[_QuantizeToArray],
 ) -> npt.NDArray[_Scalar]: ...
 @overload
 def quantize(
@@ -134,22 +161,7 @@ def quantize(
     zero_point: ArrayLike | None = None,
     *,
     dtype: Literal["int8"],
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    rounding: _Rounding = "half_even",
-    precision: npt.DTypeLike | None = None,
-    saturate: bool | np.bool = True,
-    packed: Literal[False] = False,
-    out: None = None,
-    threads: SupportsIndex = 1,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    out_of_range: _Beyond = "saturate",
-    nan: _NaN = "lowest",
-    seed: SupportsIndex | None = None,
-    start: SupportsIndex | None = None,
+    **options: Unpack[_QuantizeToArray],
 ) -> npt.NDArray[np.int8]: ...
 @overload
 def quantize(
@@ -158,22 +170,7 @@ def quantize(
     zero_point: ArrayLike | None = None,
     *,
     dtype: Literal["uint8"],
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    rounding: _Rounding = "half_even",
-    precision: npt.DTypeLike | None = None,
-    saturate: bool | np.bool = True,
-    packed: Literal[False] = False,
-    out: None = None,
-    threads: SupportsIndex = 1,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    out_of_range: _Beyond = "saturate",
-    nan: _NaN = "lowest",
-    seed: SupportsIndex | None = None,
-    start: SupportsIndex | None = None,
+    **options: Unpack[_QuantizeToArray],
 ) -> npt.NDArray[np.uint8]: ...
 @overload
 def quantize(
@@ -182,22 +179,7 @@ def quantize(
     zero_point: ArrayLike | None = None,
     *,
     dtype: Literal["int16"],
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    rounding: _Rounding = "half_even",
-    precision: npt.DTypeLike | None = None,
-    saturate: bool | np.bool = True,
-    packed: Literal[False] = False,
-    out: None = None,
-    threads: SupportsIndex = 1,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    out_of_range: _Beyond = "saturate",
-    nan: _NaN = "lowest",
-    seed: SupportsIndex | None = None,
-    start: SupportsIndex | None = None,
+    **options: Unpack[_QuantizeToArray],
 ) -> npt.NDArray[np.int16]: ...
 @overload
 def quantize(
@@ -206,22 +188,7 @@ def quantize(
     zero_point: ArrayLike | None = None,
     *,
     dtype: Literal["uint16"],
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    rounding: _Rounding = "half_even",
-    precision: npt.DTypeLike | None = None,
-    saturate: bool | np.bool = True,
-    packed: Literal[False] = False,
-    out: None = None,
-    threads: SupportsIndex = 1,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    out_of_range: _Beyond = "saturate",
-    nan: _NaN = "lowest",
-    seed: SupportsIndex | None = None,
-    start: SupportsIndex | None = None,
+    **options: Unpack[_QuantizeToArray],
 ) -> npt.NDArray[np.uint16]: ...
 @overload
 def quantize(
@@ -230,22 +197,7 @@ def quantize(
     zero_point: ArrayLike | None = None,
     *,
     dtype: Literal["int32"],
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    rounding: _Rounding = "half_even",
-    precision: npt.DTypeLike | None = None,
-    saturate: bool | np.bool = True,
-    packed: Literal[False] = False,
-    out: None = None,
-    threads: SupportsIndex = 1,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    out_of_range: _Beyond = "saturate",
-    nan: _NaN = "lowest",
-    seed: SupportsIndex | None = None,
-    start: SupportsIndex | None = None,
+    **options: Unpack[_QuantizeToArray],
 ) -> npt.NDArray[np.int32]: ...
 @overload
 def quantize(
@@ -254,22 +206,7 @@ def quantize(
     zero_point: ArrayLike | None = None,
     *,
     dtype: Literal["uint32"],
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    rounding: _Rounding = "half_even",
-    precision: npt.DTypeLike | None = None,
-    saturate: bool | np.bool = True,
-    packed: Literal[False] = False,
-    out: None = None,
-    threads: SupportsIndex = 1,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    out_of_range: _Beyond = "saturate",
-    nan: _NaN = "lowest",
-    seed: SupportsIndex | None = None,
-    start: SupportsIndex | None = None,
+    **options: Unpack[_QuantizeToArray],
 ) -> npt.NDArray[np.uint32]: ...
 @overload
 def quantize(
@@ -278,22 +215,7 @@ def quantize(
     zero_point: ArrayLike | None = None,
     *,
     dtype: Literal["int64"],
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    rounding: _Rounding = "half_even",
-    precision: npt.DTypeLike | None = None,
-    saturate: bool | np.bool = True,
-    packed: Literal[False] = False,
-    out: None = None,
-    threads: SupportsIndex = 1,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    out_of_range: _Beyond = "saturate",
-    nan: _NaN = "lowest",
-    seed: SupportsIndex | None = None,
-    start: SupportsIndex | None = None,
+    **options: Unpack[_QuantizeToArray],
 ) -> npt.NDArray[np.int64]: ...
 @overload
 def quantize(
@@ -302,22 +224,7 @@ def quantize(
     zero_point: ArrayLike | None = None,
     *,
     dtype: Literal["uint64"],
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    rounding: _Rounding = "half_even",
-    precision: npt.DTypeLike | None = None,
-    saturate: bool | np.bool = True,
-    packed: Literal[False] = False,
-    out: None = None,
-    threads: SupportsIndex = 1,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    out_of_range: _Beyond = "saturate",
-    nan: _NaN = "lowest",
-    seed: SupportsIndex | None = None,
-    start: SupportsIndex | None = None,
+    **options: Unpack[_QuantizeToArray],
 ) -> npt.NDArray[np.uint64]: ...
 @overload
 def quantize(
@@ -326,22 +233,7 @@ def quantize(
     zero_point: int | None = None,
     *,
     dtype: None = None,
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    rounding: _Rounding = "half_even",
-    precision: npt.DTypeLike | None = None,
-    saturate: bool | np.bool = True,
-    packed: Literal[False] = False,
-    out: None = None,
-    threads: SupportsIndex = 1,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    out_of_range: _Beyond = "saturate",
-    nan: _NaN = "lowest",
-    seed: SupportsIndex | None = None,
-    start: SupportsIndex | None = None,
+    **options: Unpack[_QuantizeToArray],
 ) -> npt.NDArray[np.int8]: ...
 @overload
 def quantize(
@@ -350,22 +242,7 @@ def quantize(
     zero_point: npt.NDArray[_Scalar] | _Scalar,
     *,
     dtype: None = None,
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    rounding: _Rounding = "half_even",
-    precision: npt.DTypeLike | None = None,
-    saturate: bool | np.bool = True,
-    packed: Literal[False] = False,
-    out: None = None,
-    threads: SupportsIndex = 1,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    out_of_range: _Beyond = "saturate",
-    nan: _NaN = "lowest",
-    seed: SupportsIndex | None = None,
-    start: SupportsIndex | None = None,
+    **options: Unpack[_QuantizeToArray],
 ) -> npt.NDArray[_Scalar]: ...
 @overload
 def quantize(
@@ -374,22 +251,9 @@ def quantize(
     zero_point: ArrayLike | None = None,
     *,
     dtype: npt.DTypeLike | None = None,
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    rounding: _Rounding = "half_even",
-    precision: npt.DTypeLike | None = None,
-    saturate: bool | np.bool = True,
     packed: Literal[False] = False,
     out: npt.NDArray[Any] | None = None,
-    threads: SupportsIndex = 1,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    out_of_range: _Beyond = "saturate",
-    nan: _NaN = "lowest",
-    seed: SupportsIndex | None = None,
-    start: SupportsIndex | None = None,
+    **options: Unpack[_QuantizeOptions],
 ) -> npt.NDArray[Any]: ...
 @overload
 def quantize(
@@ -409,11 +273,11 @@ def quantize(
     offset: ArrayLike | None = None,
     inverse: bool | np.bool = False,
     fill: _Codes = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
+    quant_range: _Range = None,
     out_of_range: _Beyond = "saturate",
     nan: _NaN = "lowest",
-    seed: SupportsIndex | None = None,
-    start: SupportsIndex | None = None,
+    seed: _Index = None,
+    start: _Index = None,
     codebook: ArrayLike | None = None,
 ) -> Any:
     """
@@ -538,87 +402,53 @@ def quantize(
 
 @overload
 def dequantize(
-    q: ArrayLike | PackedArray,
+    q: _CodesLike,
     scale: ArrayLike,
     zero_point: ArrayLike | None = None,
     *,
     dtype: npt.DTypeLike | None = None,
-    axis: _Integers = None,
-    block_size: _Integers = None,
     out: _Array,
-    threads: SupportsIndex = 1,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    bias: ArrayLike | None = None,
+    **options: Unpack[_DequantizeOptions],
 ) -> _Array: ...
 @overload
 def dequantize(
-    q: ArrayLike | PackedArray,
+    q: _CodesLike,
     scale: ArrayLike,
     zero_point: ArrayLike | None = None,
     *,
     dtype: _Known[_Scalar],
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    out: None = None,
-    threads: SupportsIndex = 1,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    bias: ArrayLike | None = None,
+    **options: Unpack[_DequantizeToArray],
 ) -> npt.NDArray[_Scalar]: ...
 @overload
 def dequantize(
-    q: ArrayLike | PackedArray,
+    q: _CodesLike,
     scale: ArrayLike,
     zero_point: ArrayLike | None = None,
     *,
     dtype: Literal["float32"] | None = None,
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    out: None = None,
-    threads: SupportsIndex = 1,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    bias: ArrayLike | None = None,
+    **options: Unpack[_DequantizeToArray],
 ) -> npt.NDArray[np.float32]: ...
 @overload
 def dequantize(
-    q: ArrayLike | PackedArray,
+    q: _CodesLike,
     scale: ArrayLike,
     zero_point: ArrayLike | None = None,
     *,
     dtype: Literal["float64"],
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    out: None = None,
-    threads: SupportsIndex = 1,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    bias: ArrayLike | None = None,
+    **options: Unpack[_DequantizeToArray],
 ) -> npt.NDArray[np.float64]: ...
 @overload
 def dequantize(
-    q: ArrayLike | PackedArray,
+    q: _CodesLike,
     scale: ArrayLike,
     zero_point: ArrayLike | None = None,
     *,
     dtype: Literal["float16"],
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    out: None = None,
-    threads: SupportsIndex = 1,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    bias: ArrayLike | None = None,
+    **options: Unpack[_DequantizeToArray],
 ) -> npt.NDArray[np.float16]: ...
 @overload
 def dequantize(
-    q: ArrayLike | PackedArray,
+    q: _CodesLike,
     scale: ArrayLike,
     zero_point: ArrayLike | None = None,
     *,
@@ -704,14 +534,10 @@ def dequantize(
 
 @disjoint_base
 class Packed:
-    @property
-    def _data(self) -> npt.NDArray[Any]: ...
-    @property
-    def _name(self) -> str: ...
-    @property
-    def _shape(self) -> tuple[int, ...]: ...
-    @property
-    def _how(self) -> tuple[str, int | None, int]: ...
+    _data: Final[npt.NDArray[Any]]
+    _name: Final[str]
+    _shape: Final[tuple[int, ...]]
+    _how: Final[tuple[str, int | None, int]]
     def _keep(
         self,
         data: npt.NDArray[Any],
@@ -723,26 +549,12 @@ class Packed:
 
 @final
 class Layout:
-    @property
-    def name(self) -> str: ...
-    @property
-    def widths(self) -> tuple[int, ...]: ...
-    @property
-    def words(self) -> tuple[np.dtype[Any], ...]: ...
-    @property
-    def order(self) -> bytes: ...
-    @property
-    def flat(self) -> bool: ...
-    @property
-    def word_bits(self) -> int: ...
-    def __new__(
-        cls,
-        name: str,
-        widths: tuple[int, ...],
-        words: tuple[str, ...],
-        order: bytes = ...,
-        flat: bool = ...,
-    ) -> Self: ...
+    name: Final[str]
+    widths: Final[tuple[int, ...]]
+    words: Final[tuple[np.dtype[Any], ...]]
+    order: Final[bytes]
+    flat: Final[bool]
+    word_bits: Final[int]
     def length(self, codes: int, bits: int) -> int: ...
     def shape(
         self, extents: tuple[int, ...], axis: int | None, bits: int
@@ -750,112 +562,46 @@ class Layout:
 
 @disjoint_base
 class Calls:
-    @property
-    def _scale(self) -> npt.NDArray[Any]: ...
-    @property
-    def _zero_point(self) -> npt.NDArray[Any]: ...
-    @property
-    def _name(self) -> str: ...
-    @property
-    def _axis(self) -> int | tuple[int, ...] | None: ...
-    @property
-    def _block_size(self) -> int | tuple[int, ...] | None: ...
-    @property
-    def _offset(self) -> npt.NDArray[Any] | None: ...
-    @property
-    def _fill(self) -> tuple[int, ...] | None: ...
-    @property
-    def _quant_range(self) -> tuple[int, int] | None: ...
-    def _set(
-        self,
-        scale: ArrayLike,
-        zero_point: ArrayLike | None,
-        dtype: npt.DTypeLike,
-        axis: _Integers,
-        block_size: _Integers,
-        offset: ArrayLike | None,
-        fill: _Codes,
-        quant_range: tuple[SupportsIndex, SupportsIndex] | None,
-        /,
-    ) -> None: ...
-    @staticmethod
-    def _choose(
-        cls: type[_Made],
-        x: ArrayLike,
-        dtype: npt.DTypeLike,
-        axis: _Integers,
-        block_size: _Integers,
-        symmetric: bool | np.bool | None,
-        quant_range: tuple[SupportsIndex, SupportsIndex] | None,
-        scale_dtype: npt.DTypeLike | None,
-        like: Like | None,
-        method: str,
-        weights: ArrayLike | None,
-        candidates: ArrayLike | None,
-        threads: SupportsIndex,
-        /,
-    ) -> _Made: ...
-    @staticmethod
-    def _from_range(
-        cls: type[_Made],
-        lo: ArrayLike,
-        hi: ArrayLike,
-        dtype: npt.DTypeLike,
-        axis: _Integers,
-        block_size: _Integers,
-        symmetric: bool | np.bool | None,
-        quant_range: tuple[SupportsIndex, SupportsIndex] | None,
-        scale_dtype: npt.DTypeLike | None,
-        like: Like | None,
-        /,
-    ) -> _Made: ...
+    _scale: Final[npt.NDArray[Any]]
+    _zero_point: Final[npt.NDArray[Any]]
+    _name: Final[str]
+    _axis: Final[int | tuple[int, ...] | None]
+    _block_size: Final[int | tuple[int, ...] | None]
+    _offset: Final[npt.NDArray[Any] | None]
+    _fill: Final[tuple[int, ...] | None]
+    _quant_range: Final[tuple[int, int] | None]
+    _set: Callable[..., None]
+    _choose: Callable[..., QParams]
+    _from_range: Callable[..., QParams]
     @overload
     def quantize(
         self,
         x: ArrayLike,
         *,
-        rounding: _Rounding = "half_even",
-        precision: npt.DTypeLike | None = None,
-        saturate: bool | np.bool = True,
         packed: Literal[False] = False,
         out: _Array,
         threads: SupportsIndex = 1,
-        out_of_range: _Beyond = "saturate",
-        nan: _NaN = "lowest",
-        seed: SupportsIndex | None = None,
-        start: SupportsIndex | None = None,
+        **options: Unpack[_CheckOptions],
     ) -> _Array: ...
     @overload
     def quantize(
         self,
         x: ArrayLike,
         *,
-        rounding: _Rounding = "half_even",
-        precision: npt.DTypeLike | None = None,
-        saturate: bool | np.bool = True,
         packed: Literal[True] | _Packing,
         out: None = None,
         threads: SupportsIndex = 1,
-        out_of_range: _Beyond = "saturate",
-        nan: _NaN = "lowest",
-        seed: SupportsIndex | None = None,
-        start: SupportsIndex | None = None,
+        **options: Unpack[_CheckOptions],
     ) -> PackedArray: ...
     @overload
     def quantize(
         self,
         x: ArrayLike,
         *,
-        rounding: _Rounding = "half_even",
-        precision: npt.DTypeLike | None = None,
-        saturate: bool | np.bool = True,
         packed: Literal[False] = False,
         out: npt.NDArray[Any] | None = None,
         threads: SupportsIndex = 1,
-        out_of_range: _Beyond = "saturate",
-        nan: _NaN = "lowest",
-        seed: SupportsIndex | None = None,
-        start: SupportsIndex | None = None,
+        **options: Unpack[_CheckOptions],
     ) -> npt.NDArray[Any]: ...
     @overload
     def quantize(
@@ -870,40 +616,15 @@ class Calls:
         threads: SupportsIndex = 1,
         out_of_range: _Beyond = "saturate",
         nan: _NaN = "lowest",
-        seed: SupportsIndex | None = None,
-        start: SupportsIndex | None = None,
+        seed: _Index = None,
+        start: _Index = None,
     ) -> Any:
-        """
-        Quantize an array with these parameters.
-
-        Parameters
-        ----------
-        x : array_like
-            Real numbers.
-        rounding, precision, saturate, packed, out, threads, out_of_range, nan, seed, start
-            See `pyquant.quantize`.
-
-        Returns
-        -------
-        ndarray or PackedArray
-            The codes.
-
-        Raises
-        ------
-        TypeError, ValueError, numpy.exceptions.AxisError, ImportError
-            See `pyquant.quantize`.
-
-        Examples
-        --------
-        >>> import pyquant as pq
-        >>> pq.QParams(0.5, 3, "uint8").quantize([0.5, 1.5, -9.0])
-        array([4, 6, 0], dtype=uint8)
-        """
+        """Quantize an array with these parameters."""
 
     @overload
     def dequantize(
         self,
-        q: ArrayLike | PackedArray,
+        q: _CodesLike,
         *,
         dtype: npt.DTypeLike | None = None,
         out: _Array,
@@ -911,99 +632,35 @@ class Calls:
     ) -> _Array: ...
     @overload
     def dequantize(
-        self,
-        q: ArrayLike | PackedArray,
-        *,
-        dtype: _Known[_Scalar],
-        out: None = None,
-        threads: SupportsIndex = 1,
+        self, q: _CodesLike, *, dtype: _Known[_Scalar], **options: Unpack[_NewArray]
     ) -> npt.NDArray[_Scalar]: ...
     @overload
     def dequantize(
         self,
-        q: ArrayLike | PackedArray,
+        q: _CodesLike,
         *,
         dtype: Literal["float32"] | None = None,
-        out: None = None,
-        threads: SupportsIndex = 1,
+        **options: Unpack[_NewArray],
     ) -> npt.NDArray[np.float32]: ...
     @overload
     def dequantize(
-        self,
-        q: ArrayLike | PackedArray,
-        *,
-        dtype: Literal["float64"],
-        out: None = None,
-        threads: SupportsIndex = 1,
+        self, q: _CodesLike, *, dtype: Literal["float64"], **options: Unpack[_NewArray]
     ) -> npt.NDArray[np.float64]: ...
     @overload
     def dequantize(
-        self,
-        q: ArrayLike | PackedArray,
-        *,
-        dtype: Literal["float16"],
-        out: None = None,
-        threads: SupportsIndex = 1,
+        self, q: _CodesLike, *, dtype: Literal["float16"], **options: Unpack[_NewArray]
     ) -> npt.NDArray[np.float16]: ...
     @overload
     def dequantize(
         self,
-        q: ArrayLike | PackedArray,
+        q: _CodesLike,
         *,
         dtype: npt.DTypeLike | None = None,
         out: npt.NDArray[Any] | None = None,
         threads: SupportsIndex = 1,
     ) -> npt.NDArray[Any]:
-        """
-        Convert codes to real numbers with these parameters.
+        """Convert codes to real numbers with these parameters."""
 
-        Parameters
-        ----------
-        q : array_like or PackedArray
-            Codes of the type `dtype`.
-        dtype, out, threads
-            See `pyquant.dequantize`.
-
-        Returns
-        -------
-        ndarray
-            Real numbers.
-
-        Raises
-        ------
-        TypeError
-            If `q` does not have the quantized type of the parameters.
-
-        Examples
-        --------
-        >>> import pyquant as pq
-        >>> pq.QParams(0.5, 3, "uint8").dequantize([4, 6, 0])
-        array([ 0.5,  1.5, -1.5], dtype=float32)
-        """
-
-def quantize_standard(
-    x: ArrayLike,
-    scale: ArrayLike,
-    zero_point: ArrayLike | None,
-    *,
-    dtype: npt.DTypeLike,
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    rounding: str = "half_even",
-    precision: npt.DTypeLike | None = None,
-    saturate: bool | np.bool = True,
-    zero_first: bool | np.bool = False,
-    narrow_first: bool | np.bool = False,
-) -> npt.NDArray[Any]: ...
-def dequantize_standard(
-    q: ArrayLike,
-    scale: ArrayLike,
-    zero_point: ArrayLike | None,
-    *,
-    dtype: npt.DTypeLike,
-    axis: _Integers = None,
-    block_size: _Integers = None,
-) -> npt.NDArray[Any]: ...
 def plain(values: object, name: str, /) -> npt.NDArray[Any]: ...
 def cast(array: npt.NDArray[Any], dtype: str, /) -> npt.NDArray[Any]: ...
 def default_fpenv(function: _Decorated, /) -> _Decorated: ...
@@ -1028,31 +685,12 @@ class Usual:
         zero_first: bool = ...,
         narrow_first: bool = ...,
     ) -> None: ...
-    def quantize(
-        self,
-        x: ArrayLike,
-        scale: ArrayLike,
-        zero_point: ArrayLike | None,
-        axis: SupportsIndex | None,
-        *,
-        dtype: npt.DTypeLike | None = ...,
-        rounding: str = ...,
-        block_size: SupportsIndex = ...,
-    ) -> npt.NDArray[Any] | None: ...
-    def dequantize(
-        self,
-        q: ArrayLike | PackedArray,
-        scale: ArrayLike,
-        zero_point: ArrayLike | None,
-        axis: SupportsIndex | None,
-        *,
-        dtype: npt.DTypeLike | None = ...,
-        block_size: SupportsIndex | Iterable[SupportsIndex] = ...,
-    ) -> npt.NDArray[Any] | None: ...
+    quantize: Callable[..., npt.NDArray[Any] | None]
+    dequantize: Callable[..., npt.NDArray[Any] | None]
 
 def array_of(
     foreign: Callable[[Any, str, str, tuple[str, ...]], tuple[Any, str]],
-    values: ArrayLike | PackedArray,
+    values: _CodesLike,
     name: str,
     standard: str,
     types: tuple[str, ...],
@@ -1066,38 +704,16 @@ def axes_within(
     /,
 ) -> tuple[int, ...]: ...
 def dynamic_range(
-    x: npt.NDArray[Any],
-    /,
+    x: npt.NDArray[Any], /
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]: ...
-@overload
-def extrema(
-    x: ArrayLike, block_size: tuple[int, ...], as_magnitudes: Literal[False] = False, /
-) -> npt.NDArray[np.float64]: ...
 @overload
 def extrema(
     x: ArrayLike, block_size: tuple[int, ...], as_magnitudes: Literal[True], /
 ) -> npt.NDArray[np.float32] | None: ...
-def observed(
-    x: ArrayLike,
-    axis: int | tuple[int, ...] | None,
-    histogram: bool,
-    mantissa_bits: int,
-    ignore: bool,
-    threads: SupportsIndex,
-    /,
-) -> tuple[
-    str,
-    tuple[int, ...],
-    npt.NDArray[np.uint64],
-    npt.NDArray[np.uint64],
-    npt.NDArray[np.uint64],
-    npt.NDArray[np.float64],
-    npt.NDArray[np.float64],
-    npt.NDArray[np.uint16],
-    npt.NDArray[np.uint16],
-    npt.NDArray[np.uint64],
-    npt.NDArray[np.uint64],
-]: ...
+@overload
+def extrema(
+    x: ArrayLike, block_size: tuple[int, ...], as_magnitudes: Literal[False] = False, /
+) -> npt.NDArray[np.float64]: ...
 def chosen(dtype: npt.DTypeLike, symmetric: object, /) -> tuple[str, bool]: ...
 def limits_of(name: str, /) -> tuple[int, int] | None: ...
 def first_zero(scales: npt.NDArray[np.float32], /) -> int: ...
@@ -1106,18 +722,15 @@ def repack(packed: PackedArray, layout: object, axis: object, /) -> PackedArray:
 def unpack(packed: PackedArray, /) -> npt.NDArray[Any]: ...
 def same_words(one: PackedArray, other: PackedArray, /) -> bool: ...
 def copied(
-    packed: PackedArray,
-    data: npt.NDArray[Any],
-    shape: tuple[int, ...],
-    /,
+    packed: PackedArray, data: npt.NDArray[Any], shape: tuple[int, ...], /
 ) -> PackedArray: ...
 def layouts() -> dict[str, Layout]: ...
 def words_of(
     dtype: npt.DTypeLike,
     shape: SupportsIndex | Sequence[SupportsIndex],
     layout: object,
-    axis: SupportsIndex | None,
-    bits: SupportsIndex | None,
+    axis: _Index,
+    bits: _Index,
     /,
 ) -> tuple[str, tuple[int, ...], tuple[str, int | None, int], tuple[int, ...], Layout]: ...
 def zero_name(name: str, /) -> str: ...
@@ -1129,84 +742,10 @@ def integer(
     value: object, name: str, least: int | None = None, most: int | None = None, /
 ) -> int: ...
 def integers(value: object, name: str, /) -> Any: ...
-def quantize_at(
-    isa: str,
-    x: ArrayLike,
-    scale: ArrayLike,
-    zero_point: ArrayLike | None = None,
-    *,
-    dtype: npt.DTypeLike | None = None,
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    rounding: str = "half_even",
-    precision: npt.DTypeLike | None = None,
-    saturate: bool | np.bool = True,
-    packed: bool | np.bool | _Packing = False,
-    out: npt.NDArray[Any] | None = None,
-    threads: SupportsIndex = 1,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    out_of_range: _Beyond = "saturate",
-    nan: _NaN = "lowest",
-    seed: SupportsIndex | None = None,
-    start: SupportsIndex | None = None,
-    codebook: ArrayLike | None = None,
-) -> npt.NDArray[Any]: ...
-def dequantize_at(
-    isa: str,
-    q: ArrayLike,
-    scale: ArrayLike,
-    zero_point: ArrayLike | None = None,
-    *,
-    dtype: npt.DTypeLike | None = None,
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    out: npt.NDArray[Any] | None = None,
-    threads: SupportsIndex = 1,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    bias: ArrayLike | None = None,
-    codebook: ArrayLike | None = None,
-) -> npt.NDArray[Any]: ...
-def choose_qparams_at(
-    isa: str,
-    x: ArrayLike,
-    *,
-    dtype: npt.DTypeLike = "int8",
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    symmetric: bool | np.bool | None = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    scale_dtype: npt.DTypeLike | None = None,
-    like: Like | None = None,
-    method: str = "minmax",
-    weights: ArrayLike | None = None,
-    candidates: ArrayLike | None = None,
-    threads: SupportsIndex = 1,
-) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.integer[Any]]]: ...
 def presets() -> dict[str, tuple[str, ...]]:
     """Return the switches of each formula, in words."""
 
 def has_fixed_point(arithmetic: str, multiplier: float, /) -> bool: ...
-def requantize_at(
-    isa: str,
-    q: ArrayLike,
-    multiplier: ArrayLike,
-    zero_point: SupportsIndex = 0,
-    *,
-    dtype: npt.DTypeLike = "int8",
-    input_zero_point: SupportsIndex = 0,
-    bias: ArrayLike | None = None,
-    axis: SupportsIndex | None = None,
-    arithmetic: _Arithmetic = "float32",
-    clip: tuple[SupportsIndex, SupportsIndex] | None = None,
-    shift: ArrayLike | None = None,
-    out: npt.NDArray[Any] | None = None,
-    threads: SupportsIndex = 1,
-) -> npt.NDArray[Any]: ...
 @overload
 def requantize(
     q: ArrayLike,
@@ -1214,14 +753,8 @@ def requantize(
     zero_point: SupportsIndex = 0,
     *,
     dtype: npt.DTypeLike = "int8",
-    input_zero_point: SupportsIndex = 0,
-    bias: ArrayLike | None = None,
-    axis: SupportsIndex | None = None,
-    arithmetic: _Arithmetic = "float32",
-    clip: tuple[SupportsIndex, SupportsIndex] | None = None,
-    shift: ArrayLike | None = None,
     out: _Array,
-    threads: SupportsIndex = 1,
+    **options: Unpack[_RequantizeOptions],
 ) -> _Array: ...
 @overload
 def requantize(
@@ -1230,14 +763,7 @@ def requantize(
     zero_point: SupportsIndex = 0,
     *,
     dtype: _Known[_Scalar],
-    input_zero_point: SupportsIndex = 0,
-    bias: ArrayLike | None = None,
-    axis: SupportsIndex | None = None,
-    arithmetic: _Arithmetic = "float32",
-    clip: tuple[SupportsIndex, SupportsIndex] | None = None,
-    shift: ArrayLike | None = None,
-    out: None = None,
-    threads: SupportsIndex = 1,
+    **options: Unpack[_RequantizeToArray],
 ) -> npt.NDArray[_Scalar]: ...
 @overload
 def requantize(
@@ -1246,14 +772,7 @@ def requantize(
     zero_point: SupportsIndex = 0,
     *,
     dtype: Literal["int8"] = "int8",
-    input_zero_point: SupportsIndex = 0,
-    bias: ArrayLike | None = None,
-    axis: SupportsIndex | None = None,
-    arithmetic: _Arithmetic = "float32",
-    clip: tuple[SupportsIndex, SupportsIndex] | None = None,
-    shift: ArrayLike | None = None,
-    out: None = None,
-    threads: SupportsIndex = 1,
+    **options: Unpack[_RequantizeToArray],
 ) -> npt.NDArray[np.int8]: ...
 @overload
 def requantize(
@@ -1262,14 +781,7 @@ def requantize(
     zero_point: SupportsIndex = 0,
     *,
     dtype: Literal["uint8"],
-    input_zero_point: SupportsIndex = 0,
-    bias: ArrayLike | None = None,
-    axis: SupportsIndex | None = None,
-    arithmetic: _Arithmetic = "float32",
-    clip: tuple[SupportsIndex, SupportsIndex] | None = None,
-    shift: ArrayLike | None = None,
-    out: None = None,
-    threads: SupportsIndex = 1,
+    **options: Unpack[_RequantizeToArray],
 ) -> npt.NDArray[np.uint8]: ...
 @overload
 def requantize(
@@ -1278,14 +790,7 @@ def requantize(
     zero_point: SupportsIndex = 0,
     *,
     dtype: Literal["int16"],
-    input_zero_point: SupportsIndex = 0,
-    bias: ArrayLike | None = None,
-    axis: SupportsIndex | None = None,
-    arithmetic: _Arithmetic = "float32",
-    clip: tuple[SupportsIndex, SupportsIndex] | None = None,
-    shift: ArrayLike | None = None,
-    out: None = None,
-    threads: SupportsIndex = 1,
+    **options: Unpack[_RequantizeToArray],
 ) -> npt.NDArray[np.int16]: ...
 @overload
 def requantize(
@@ -1294,14 +799,7 @@ def requantize(
     zero_point: SupportsIndex = 0,
     *,
     dtype: Literal["uint16"],
-    input_zero_point: SupportsIndex = 0,
-    bias: ArrayLike | None = None,
-    axis: SupportsIndex | None = None,
-    arithmetic: _Arithmetic = "float32",
-    clip: tuple[SupportsIndex, SupportsIndex] | None = None,
-    shift: ArrayLike | None = None,
-    out: None = None,
-    threads: SupportsIndex = 1,
+    **options: Unpack[_RequantizeToArray],
 ) -> npt.NDArray[np.uint16]: ...
 @overload
 def requantize(
@@ -1310,14 +808,7 @@ def requantize(
     zero_point: SupportsIndex = 0,
     *,
     dtype: Literal["int32"],
-    input_zero_point: SupportsIndex = 0,
-    bias: ArrayLike | None = None,
-    axis: SupportsIndex | None = None,
-    arithmetic: _Arithmetic = "float32",
-    clip: tuple[SupportsIndex, SupportsIndex] | None = None,
-    shift: ArrayLike | None = None,
-    out: None = None,
-    threads: SupportsIndex = 1,
+    **options: Unpack[_RequantizeToArray],
 ) -> npt.NDArray[np.int32]: ...
 @overload
 def requantize(
@@ -1325,97 +816,17 @@ def requantize(
     multiplier: ArrayLike,
     zero_point: SupportsIndex = 0,
     *,
-    dtype: npt.DTypeLike,
+    dtype: npt.DTypeLike = "int8",
     input_zero_point: SupportsIndex = 0,
     bias: ArrayLike | None = None,
-    axis: SupportsIndex | None = None,
+    axis: _Index = None,
     arithmetic: _Arithmetic = "float32",
-    clip: tuple[SupportsIndex, SupportsIndex] | None = None,
+    clip: _Range = None,
     shift: ArrayLike | None = None,
     out: npt.NDArray[Any] | None = None,
     threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
-    """
-    Convert integers to codes of another scale, in fixed point or float32.
-
-    The result is ``saturate(R(q - input_zero_point + bias) + zero_point)``, where R
-    multiplies by `multiplier` and rounds.
-
-    Parameters
-    ----------
-    q : array_like
-        int8, int16, int32, int64, uint8, uint16 or uint32 array of any shape, strides and
-        byte order: codes, or sums of products of codes. Python integers become int32.
-    multiplier : array_like
-        float32 or float64 numbers above 0: the scale of `q` divided by the scale of the
-        result. One element, or one for each index of `axis`. With `shift`: integers from 0
-        to 2**31 - 1.
-    zero_point : int, optional
-        Zero point of the result, within the range of `dtype`. Default 0.
-    dtype : dtype_like, optional
-        int8 (the default), uint8, int16, uint16 or int32.
-    input_zero_point : int, optional
-        Zero point of `q`, within the range of its type. Default 0.
-    bias : array_like, optional
-        Integers in the scale of `q`: one element, or one for each index of `axis`.
-    axis : int, optional
-        The axis along which multipliers, shifts and biases vary.
-    arithmetic : str, optional
-        The arithmetic of R: "float32" (the default), "rndnu", "tflite", "tflite_single" or
-        "fbgemm"; see Notes.
-    clip : (int, int), optional
-        Lowest and highest code of the result, within the range of `dtype`. A fused ReLU
-        has the lowest code `zero_point`.
-    shift : array_like, optional
-        Integers that `fixed_point` returns beside its multipliers: from -31 to 30 for
-        "tflite" and "tflite_single", from 1 to 62 for "rndnu" and "fbgemm".
-    out : ndarray, optional
-        Array for the result, of the exact shape and dtype. Dimensions may have any
-        strides, but must not interleave. It must not share memory with `q`.
-    threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
-
-    Returns
-    -------
-    ndarray
-        The codes, with the shape of `q`. If `out` is given, the result is `out`.
-
-    Raises
-    ------
-    TypeError
-        If an argument has the wrong type.
-    ValueError
-        If a value or a shape is wrong, or the arithmetic cannot represent a multiplier;
-        `out` is unchanged.
-    numpy.exceptions.AxisError
-        If the axis is out of bounds.
-
-    Notes
-    -----
-    The sum ``v = q - input_zero_point + bias`` is exact; beyond int64 it
-    saturates. The formulas below use m and shift of `fixed_point` and unbounded integers,
-    except "float32". ``>>`` rounds down::
-
-        float32         half_even(float32(v) * float32(multiplier)), the product in float32
-        rndnu, fbgemm   (v * m + 2**(shift - 1)) >> shift
-        tflite_single   (v * m + 2**(30 - shift)) >> (31 - shift)
-        tflite          (v * m + 2**(30 - shift)) >> (31 - shift) where shift >= 0, else
-                        half_away(x / 2**-shift) of x = (v * m + 2**30) >> 31
-
-    Where other implementations overflow, the result saturates.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pyquant as pq
-    >>> sums = np.int32([[1000, -2000], [30, 500]])
-    >>> pq.requantize(sums, [0.05, 0.02], axis=1)
-    array([[ 50, -40],
-           [  2,  10]], dtype=int8)
-    >>> pq.requantize(sums, [0.05, 0.02], axis=1, arithmetic="tflite_single")
-    array([[ 50, -40],
-           [  1,  10]], dtype=int8)
-    """
+    """Convert integers to codes of another scale, in fixed point or float32."""
 
 @overload
 def fixed_point(
@@ -1429,131 +840,10 @@ def fixed_point(
 def fixed_point(
     multiplier: ArrayLike, arithmetic: _FixedPoint = "tflite"
 ) -> tuple[Any, Any]:
-    """
-    Convert real multipliers to the integers that `requantize` uses.
+    """Convert real multipliers to the integers that `requantize` uses."""
 
-    Parameters
-    ----------
-    multiplier : array_like
-        float32 or float64 numbers above 0, of any shape.
-    arithmetic : str, optional
-        "tflite" (the default), "tflite_single", "rndnu" or "fbgemm".
-
-    Returns
-    -------
-    multiplier : ndarray or int32
-        int32 multipliers, with the shape of the argument.
-    shift : ndarray or int8
-        int8 shifts, with the shape of the argument. The real number is ``multiplier *
-        2**(shift - 31)`` for "tflite" and "tflite_single", and ``multiplier / 2**shift``
-        for "rndnu" and "fbgemm".
-
-    Raises
-    ------
-    TypeError
-        If an argument has the wrong type.
-    ValueError
-        If the arithmetic cannot represent a number. The message states the range.
-
-    Notes
-    -----
-    "tflite" and "tflite_single" round to 31 bits, half away from zero. Numbers
-    below 2**-32 become 0. "tflite_single" represents numbers from 2**30 on by its largest
-    pair, ``(2**31 - 1, 30)``. "rndnu" keeps the 24 bits of float32, from 2**-32 to less
-    than 2**8. "fbgemm" keeps them from 2**-32 to less than 2**30, with multipliers from
-    2**30 on.
-
-    Examples
-    --------
-    >>> import pyquant as pq
-    >>> m, shift = pq.fixedpoint.fixed_point(1 / 3)
-    >>> int(m), int(shift)
-    (1431655765, -1)
-    """
-
-def dynamic_quantize(
-    cls: type[_Made],
-    isa: str | None,
-    x: ArrayLike,
-    dtype: npt.DTypeLike,
-    axis: _Integers,
-    block_size: _Integers,
-    symmetric: bool | np.bool | None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None,
-    scale_dtype: npt.DTypeLike | None,
-    like: str | None,
-    packed: bool | np.bool | _Packing,
-    out: npt.NDArray[Any] | None,
-    threads: SupportsIndex,
-    rounding: str,
-    seed: SupportsIndex | None,
-    start: SupportsIndex | None,
-    /,
-) -> tuple[Any, _Made]: ...
-def fake_quantize(
-    isa: str | None,
-    x: ArrayLike,
-    scale: ArrayLike,
-    zero_point: ArrayLike | None,
-    dtype: npt.DTypeLike | None,
-    axis: _Integers,
-    block_size: _Integers,
-    rounding: str,
-    precision: npt.DTypeLike | None,
-    saturate: bool | np.bool,
-    offset: ArrayLike | None,
-    inverse: bool | np.bool,
-    fill: _Codes,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None,
-    mask: npt.NDArray[np.bool] | None,
-    out: npt.NDArray[Any] | None,
-    threads: SupportsIndex,
-    seed: SupportsIndex | None,
-    start: SupportsIndex | None,
-    /,
-) -> npt.NDArray[Any]: ...
-def fake_levels(
-    isa: str | None,
-    x: npt.NDArray[Any],
-    params: npt.NDArray[np.float32],
-    out: npt.NDArray[Any] | None,
-    threads: SupportsIndex,
-    /,
-) -> npt.NDArray[Any]: ...
 def as_reals(values: ArrayLike, name: str, /) -> npt.NDArray[Any]: ...
-def measure(
-    x: ArrayLike,
-    y: ArrayLike,
-    axis: _Integers = None,
-    threads: SupportsIndex = 1,
-    isa: str | None = None,
-) -> tuple[npt.NDArray[Any], tuple[int, ...]]: ...
-def measure_params(
-    params: Calls,
-    x: ArrayLike,
-    axis: SupportsIndex | tuple[SupportsIndex, ...] | None = None,
-    threads: SupportsIndex = 1,
-    isa: str | None = None,
-    /,
-) -> tuple[npt.NDArray[Any], tuple[int, ...]]: ...
 def add_errors(
     first: npt.NDArray[Any], second: npt.NDArray[Any], /
 ) -> npt.NDArray[Any]: ...
 def block_rows() -> list[tuple[str, int, int, int, int, bool]]: ...
-def encode_blocks(
-    row: tuple[str, int, int, int, int, bool],
-    x: ArrayLike,
-    weights: ArrayLike | None = None,
-    search: bool = False,
-    out: npt.NDArray[Any] | None = None,
-    threads: SupportsIndex = 1,
-    isa: str | None = None,
-) -> npt.NDArray[Any]: ...
-def decode_blocks(
-    row: tuple[str, int, int, int, int, bool],
-    b: ArrayLike,
-    dtype: npt.DTypeLike | None = None,
-    out: npt.NDArray[Any] | None = None,
-    threads: SupportsIndex = 1,
-    isa: str | None = None,
-) -> npt.NDArray[Any]: ...

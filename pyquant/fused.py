@@ -9,15 +9,43 @@ from pyquant import _core
 from pyquant.qparams import QParams
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import numpy as np
     import numpy.typing as npt
 
-    from pyquant._core import _Codes, _Integers, _Known, _Packing, _Rounding
+    from pyquant._core import (
+        _AffineOptions,
+        _Codes,
+        _GranularityOptions,
+        _Index,
+        _Integers,
+        _Known,
+        _Packing,
+        _Range,
+        _Rounding,
+        _RoundingOptions,
+    )
     from pyquant._typing import ArrayLike, Like
     from pyquant.packed import PackedArray
 
     _Scalar = TypeVar("_Scalar", bound=np.generic)
     _Array = TypeVar("_Array", bound=npt.NDArray[Any])
+
+    class _DynamicQuantizeOptions(_GranularityOptions, total=False):
+        symmetric: bool | np.bool | None
+        quant_range: _Range
+        scale_dtype: npt.DTypeLike | None
+        like: Like | None
+        rounding: _Rounding
+        seed: _Index
+        start: _Index
+
+    class _FakeQuantizeOptions(_AffineOptions, _RoundingOptions, total=False):
+        dtype: npt.DTypeLike | None
+        quant_range: _Range
+        mask: npt.NDArray[np.bool] | None
+
 
 __all__ = ["dynamic_quantize", "fake_quantize"]
 
@@ -31,87 +59,45 @@ def dynamic_quantize(
     x: ArrayLike,
     *,
     dtype: npt.DTypeLike = "int8",
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    symmetric: bool | np.bool | None = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    scale_dtype: npt.DTypeLike | None = None,
-    like: Like | None = None,
     packed: Literal[False] = False,
     out: _Array,
-    threads: SupportsIndex = 1,
+    **options: Unpack[_DynamicQuantizeOptions],
 ) -> tuple[_Array, QParams]: ...
 @overload
 def dynamic_quantize(
     x: ArrayLike,
     *,
     dtype: _Known[_Scalar],
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    symmetric: bool | np.bool | None = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    scale_dtype: npt.DTypeLike | None = None,
-    like: Like | None = None,
     packed: Literal[False] = False,
     out: None = None,
-    threads: SupportsIndex = 1,
-    rounding: _Rounding = "half_even",
-    seed: SupportsIndex | None = None,
-    start: SupportsIndex | None = None,
+    **options: Unpack[_DynamicQuantizeOptions],
 ) -> tuple[npt.NDArray[_Scalar], QParams]: ...
 @overload
 def dynamic_quantize(
     x: ArrayLike,
     *,
     dtype: npt.DTypeLike = "int8",
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    symmetric: bool | np.bool | None = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    scale_dtype: npt.DTypeLike | None = None,
-    like: Like | None = None,
     packed: Literal[True] | _Packing,
     out: None = None,
-    threads: SupportsIndex = 1,
-    rounding: _Rounding = "half_even",
-    seed: SupportsIndex | None = None,
-    start: SupportsIndex | None = None,
+    **options: Unpack[_DynamicQuantizeOptions],
 ) -> tuple[PackedArray, QParams]: ...
 @overload
 def dynamic_quantize(
     x: ArrayLike,
     *,
     dtype: npt.DTypeLike = "int8",
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    symmetric: bool | np.bool | None = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    scale_dtype: npt.DTypeLike | None = None,
-    like: Like | None = None,
     packed: Literal[False] = False,
     out: npt.NDArray[Any] | None = None,
-    threads: SupportsIndex = 1,
-    rounding: _Rounding = "half_even",
-    seed: SupportsIndex | None = None,
-    start: SupportsIndex | None = None,
+    **options: Unpack[_DynamicQuantizeOptions],
 ) -> tuple[npt.NDArray[Any], QParams]: ...
 @overload
 def dynamic_quantize(
     x: ArrayLike,
     *,
     dtype: npt.DTypeLike = "int8",
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    symmetric: bool | np.bool | None = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    scale_dtype: npt.DTypeLike | None = None,
-    like: Like | None = None,
     packed: bool | np.bool | _Packing = False,
     out: npt.NDArray[Any] | None = None,
-    threads: SupportsIndex = 1,
-    rounding: _Rounding = "half_even",
-    seed: SupportsIndex | None = None,
-    start: SupportsIndex | None = None,
+    **options: Unpack[_DynamicQuantizeOptions],
 ) -> tuple[Any, QParams]: ...
 @_core.hinted
 def dynamic_quantize(
@@ -221,21 +207,8 @@ def fake_quantize(
     scale: ArrayLike,
     zero_point: ArrayLike | None = None,
     *,
-    dtype: npt.DTypeLike | None = None,
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    rounding: _Rounding = "half_even",
-    precision: npt.DTypeLike | None = None,
-    saturate: bool | np.bool = True,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    mask: npt.NDArray[np.bool] | None = None,
     out: _Array,
-    threads: SupportsIndex = 1,
-    seed: SupportsIndex | None = None,
-    start: SupportsIndex | None = None,
+    **options: Unpack[_FakeQuantizeOptions],
 ) -> _Array: ...
 @overload
 def fake_quantize(
@@ -243,21 +216,8 @@ def fake_quantize(
     scale: ArrayLike,
     zero_point: ArrayLike | None = None,
     *,
-    dtype: npt.DTypeLike | None = None,
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    rounding: _Rounding = "half_even",
-    precision: npt.DTypeLike | None = None,
-    saturate: bool | np.bool = True,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    mask: npt.NDArray[np.bool] | None = None,
     out: None = None,
-    threads: SupportsIndex = 1,
-    seed: SupportsIndex | None = None,
-    start: SupportsIndex | None = None,
+    **options: Unpack[_FakeQuantizeOptions],
 ) -> npt.NDArray[_Scalar]: ...
 @overload
 def fake_quantize(
@@ -265,21 +225,8 @@ def fake_quantize(
     scale: ArrayLike,
     zero_point: ArrayLike | None = None,
     *,
-    dtype: npt.DTypeLike | None = None,
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    rounding: _Rounding = "half_even",
-    precision: npt.DTypeLike | None = None,
-    saturate: bool | np.bool = True,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    mask: npt.NDArray[np.bool] | None = None,
     out: npt.NDArray[Any] | None = None,
-    threads: SupportsIndex = 1,
-    seed: SupportsIndex | None = None,
-    start: SupportsIndex | None = None,
+    **options: Unpack[_FakeQuantizeOptions],
 ) -> npt.NDArray[Any]: ...
 @_core.hinted
 def fake_quantize(

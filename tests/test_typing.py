@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The types that checkers derive are those that results have."""
+"""Results have the types that type checkers infer."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import inspect
 import re
 import subprocess
 import sys
+from collections import ChainMap
 from operator import attrgetter
 from pathlib import Path
 
@@ -17,62 +18,110 @@ import typed_calls
 from support import ROOT
 
 import pyquant
-from pyquant import _core
 
 STUB = Path(pyquant.__file__).with_name("_core.pyi")
 
 
 @pytest.mark.parametrize("call", typed_calls.CALLS, ids=lambda call: call.__name__)
-def test_results_have_the_types_that_checkers_derive(call):
+def test_results_have_the_inferred_types(call):
     call()
 
 
-def test_the_package_says_that_it_is_typed():
+def test_the_package_contains_its_types():
     assert STUB.with_name("py.typed").is_file()
     assert STUB.is_file()
 
 
+def trees():
+    """The name and the syntax tree of each module with overloads that share keywords."""
+    for path in (STUB, STUB.with_name("fused.py")):
+        yield path.stem, ast.parse(path.read_text("utf-8"))
+
+
 def overloaded():
-    """The overloads in the stubs, by name."""
+    """The overloads of these modules, by name. The last overload lists all parameters."""
     found = {}
-    tree = ast.parse(STUB.read_text("utf-8"))
-    for owner in (tree, *(n for n in tree.body if isinstance(n, ast.ClassDef))):
-        for node in owner.body:
-            if isinstance(node, ast.FunctionDef) and node.decorator_list:
-                name = f"{getattr(owner, 'name', '')}.{node.name}".lstrip(".")
-                found.setdefault(name, []).append(node)
+    for module, tree in trees():
+        for owner in (tree, *(n for n in tree.body if isinstance(n, ast.ClassDef))):
+            for node in owner.body:
+                if isinstance(node, ast.FunctionDef) and node.decorator_list:
+                    name = f"{module}.{getattr(owner, 'name', '')}.{node.name}"
+                    found.setdefault(name.replace("..", "."), []).append(node)
     return found
 
 
-@pytest.mark.parametrize(
-    "name", ["quantize", "dequantize", "Calls.quantize", "Calls.dequantize"]
-)
-def test_the_stubs_have_the_docstrings(name):
-    """For editors: pyright shows that of any overload for all, jedi that of the last."""
-    *others, last = overloaded()[name]
-    assert ast.get_docstring(last) == inspect.cleandoc(attrgetter(name)(_core).__doc__)
-    assert not any(ast.get_docstring(other) for other in others)
+def groups():
+    """The annotation of each keyword, in each group of keywords."""
+    found = {}
+    for _, tree in trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and node.keywords:
+                bases = (found.get(ast.unparse(base), {}) for base in node.bases)
+                own = {line.target.id: ast.unparse(line.annotation) for line in node.body}
+                found[node.name] = dict(ChainMap(own, *bases))
+    return found
 
 
-def test_the_stubs_know_the_names_of_the_modes():
+@pytest.mark.parametrize("name", [n for n in overloaded() if n.startswith("_core.")])
+def test_the_stub_has_the_docstrings(name):
+    """Editors show the docstring of one overload: pyright of any, jedi of the last."""
+    *others, last = map(ast.get_docstring, overloaded()[name])
+    assert not any(others)
+    doc = inspect.getdoc(attrgetter(name)(pyquant))
+    if name not in ("_core.quantize", "_core.dequantize"):
+        doc = doc.partition("\n")[0]
+    assert last == doc or name == "_core.extrema"  # a private function
+
+
+def parameters(function):
+    """The parameters without `self` of a function or of its syntax tree, by name."""
+    if isinstance(function, ast.FunctionDef):
+        code = (
+            f"from __future__ import annotations\ndef made({ast.unparse(function.args)}): 0"
+        )
+        exec(code, made := {})
+        function = made["made"]
+    found = dict(inspect.signature(function).parameters)
+    found.pop("self", None)
+    return found
+
+
+@pytest.mark.parametrize("name", overloaded())
+def test_overloads_have_the_parameters_of_the_function(name):
+    """stubtest does not read groups, and mypy does not require each keyword in them."""
+    function = parameters(attrgetter(name)(pyquant))
+    *others, last = map(parameters, overloaded()[name])
+    full = {key: p.annotation for key, p in last.items()}
+    for one in others:
+        group = one.pop("options", None)
+        keywords = groups()[group.annotation[len("Unpack[") : -1]] if group else {}
+        assert {*one, *keywords, "codebook"} == {*full, "codebook"}
+        if name.startswith("_core."):  # mypy compares the types in fused.py
+            assert all(keywords[k] == full[k] for k in keywords.keys() - {"packed", "out"})
+    assert [(p.name, p.kind, p.default) for p in last.values()] == [
+        (p.name, p.kind, p.default) for p in function.values()
+    ]
+
+
+def test_the_stub_has_the_names_of_the_rounding_modes():
     (alias,) = re.findall(
         r"^_Rounding: TypeAlias = \((.*?)^\)", STUB.read_text("utf-8"), re.M | re.S
     )
     assert re.findall('"(.*?)"', alias) == [str(mode) for mode in pyquant.RoundMode]
 
 
-OF_OTHERS = re.compile(
+OPTIONAL = re.compile(
     r"^(?:>>> )?(?:import|from) (?:dask|onnx|sklearn|torch|xarray|zarr)", re.M
 )
 
 
-def test_type_checkers_take_the_examples_of_the_pages(tmp_path):
-    pytest.importorskip("mypy")  # which is the judge here
+def test_mypy_accepts_the_examples_of_the_pages(tmp_path):
+    pytest.importorskip("mypy")
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")]:
         sections = re.split("^## ", page.read_text("utf-8"), flags=re.M)
         for i, text in enumerate(sections):
             blocks = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
-            if blocks and not OF_OTHERS.search(text):
+            if blocks and not OPTIONAL.search(text):
                 code = [
                     doctest.script_from_examples(b) if ">>>" in b else b for b in blocks
                 ]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What type checkers know of calls: they read this file, test_typing.py runs it.
+"""Calls with the types of their results.
 
-Each assertion holds twice: a checker derives exactly this type, and the result has it.
+Type checkers read this file, and test_typing.py runs it. Each assertion holds twice: a
+checker infers exactly this type, and the result has it.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ SCALES = np.ones(8, np.float32)
 
 
 def check(result: npt.NDArray[Any], dtype: str) -> None:
-    """Check the type that a result has."""
+    """Check the type of a result."""
     assert type(result) is np.ndarray
     assert result.dtype == np.dtype(dtype)
 
 
-def quantize_by_own_range() -> None:
+def dynamic_quantize() -> None:
     i8, p = pq.dynamic_quantize(X, dtype=np.int8, axis=0)
     check(assert_type(i8, "npt.NDArray[np.int8]"), "int8")
     assert_type(p, pq.QParams)
@@ -42,11 +43,11 @@ def quantize_by_own_range() -> None:
     packed, _ = pq.dynamic_quantize(X, dtype="int4", packed=True)
     assert type(assert_type(packed, pq.PackedArray)) is pq.PackedArray
     out: npt.NDArray[np.int8] = np.empty((2, 8), np.int8)
-    same, _ = pq.dynamic_quantize(X, out=out)
+    same, _ = pq.dynamic_quantize(X, out=out, rounding="floor")
     assert assert_type(same, "npt.NDArray[np.int8]") is out
 
 
-def quantize_to_and_fro() -> None:
+def fake_quantize() -> None:
     mask = np.empty(X.shape, np.bool)
     y = pq.fake_quantize(X, 0.5, 3, dtype="uint8", mask=mask, quant_range=(0, 15))
     check(assert_type(y, "npt.NDArray[np.float32]"), "float32")
@@ -135,12 +136,12 @@ def quantize_packed() -> None:
     assert assert_type(three, pq.PackedArray).bits == 3
 
 
-def known_to_nobody() -> tuple[npt.DTypeLike, bool]:
+def dtype_and_packed() -> tuple[npt.DTypeLike, bool]:
     return "int4", True
 
 
-def quantize_to_what_only_running_tells() -> None:
-    dtype, packed = known_to_nobody()
+def quantize_to_unknown_type() -> None:
+    dtype, packed = dtype_and_packed()
     some = pq.quantize(X, 0.5, dtype=dtype, packed=packed)
     assert type(assert_type(some, Any)) is pq.PackedArray
     listed = pq.quantize(X, 0.5, [1])
@@ -180,7 +181,7 @@ def parameters() -> None:
 
 
 class OnlyDLPack:
-    """An array of a library that NumPy knows nothing of."""
+    """An array with only the protocol of DLPack."""
 
     def __dlpack__(self, **options: Any) -> Any:
         return X.__dlpack__(**options)
@@ -190,7 +191,7 @@ class OnlyDLPack:
 
 
 class OnlyInterface:
-    """The same, by an older protocol."""
+    """An array with only the older protocol of NumPy."""
 
     __array_interface__ = X.__array_interface__
 
@@ -205,7 +206,7 @@ def any_array() -> None:
 
 
 def standards() -> None:
-    """Any integers, and arrays as well as lists."""
+    """Standards accept integers of any class, and arrays as well as lists."""
     one = np.int64(1)
     scales, zeros = np.ones(8, np.float32), np.zeros(8, np.uint8)
     check(pq.onnx.quantize_linear(X, scales, zeros, axis=one, saturate=np.True_), "uint8")
@@ -252,7 +253,7 @@ def packed_type() -> None:
     p = pq.PackedArray(np.zeros(4, np.uint8), "uint4", 8)
     try:
         assert str(assert_type(p.dtype, "np.dtype[Any]")) == "uint4"
-    except ImportError:  # it is of ml_dtypes
+    except ImportError:  # ml_dtypes is absent
         return
 
 
@@ -330,13 +331,23 @@ def microscaling() -> None:
     check(assert_type(b.dequantize(), "npt.NDArray[Any]"), "float32")
 
 
-def refused() -> None:
-    """What checkers refuse is refused; a checker that does not, reports the comment."""
+def type_errors() -> None:
+    """Calls with a type error raise. Checkers report each unnecessary comment."""
     fails(lambda: pq.quantize(X, object()))  # type: ignore[call-overload]
     fails(lambda: pq.quantize(X, 0.5, dtype="int8", axis="x"))  # type: ignore[call-overload]
     fails(lambda: pq.dequantize(Q, 0.5, out=3))  # type: ignore[call-overload]
     fails(lambda: pq.quantize(X, 0.5, rounding="half-even"))  # type: ignore[call-overload]
+    fails(lambda: pq.quantize(X, 0.5, axes=0))  # type: ignore[call-overload]
+    fails(lambda: pq.quantize(X, 0.5, dtype=8))  # type: ignore[call-overload]
+    fails(lambda: pq.quantize(X, 0.5, fill=0.5))  # type: ignore[call-overload]
+    fails(lambda: pq.dequantize(Q, 0.5, mask=X))  # type: ignore[call-overload]
+    fails(lambda: pq.dequantize(Q, 0.5, dtype=1.5))  # type: ignore[call-overload]
+    fails(lambda: pq.requantize(Q, 0.5, clip=3))  # type: ignore[call-overload]
+    fails(lambda: pq.fake_quantize(X, 0.5, nan="raise"))  # type: ignore[call-overload]
+    fails(lambda: pq.dynamic_quantize(X, axes=0))  # type: ignore[call-overload]
+    fails(lambda: pq.dynamic_quantize(X, like="onnx"))  # type: ignore[call-overload]
     p = pq.QParams(0.5, None, "int8")
+    fails(lambda: p.dequantize(Q, scale=2))  # type: ignore[call-overload]
     fails(lambda: p.quantize(X, rounding="nearest"))  # type: ignore[call-overload]
     packed = pq.quantize(X, 0.5, dtype="int4", packed=True)
     fails(lambda: packed[0, 1])  # type: ignore[call-overload]
@@ -351,13 +362,15 @@ def fails(call: Callable[[], object]) -> None:
 
 
 CALLS = [
+    dynamic_quantize,
+    fake_quantize,
     quantize_to_class_or_dtype,
     quantize_to_name,
     quantize_to_type_of_zero_point,
     quantize_into_out,
     quantize_by_mode,
     quantize_packed,
-    quantize_to_what_only_running_tells,
+    quantize_to_unknown_type,
     dequantize_to,
     parameters,
     any_array,
@@ -370,5 +383,5 @@ CALLS = [
     weights,
     blocks,
     microscaling,
-    refused,
+    type_errors,
 ]
