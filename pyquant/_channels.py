@@ -73,8 +73,7 @@ def observed(
     table = np.zeros((len(rows), len(found), size), np.uint16)
     for c in range(len(found)):
         table[np.searchsorted(rows, pages[c]), c] = tables[c][:, 0]
-    # For one channel, a position is a page and a counter. For several, the channel is
-    # between them.
+    # Positions are (page, counter) for one channel, else (page, channel, counter).
     place = np.concatenate(
         [
             (at // size * len(found) + c) * size + at % size

@@ -29,7 +29,7 @@ def _require_core() -> None:
 
 
 def _start() -> None:
-    """Import the module. Until the command runs, Ctrl-C ends it without a traceback."""
+    """Import the module. Until the command runs, Ctrl-C prints no traceback."""
     if _program():
         # The module signal imports enum, which takes time.
         import _signal  # type: ignore[import-not-found]

@@ -17,7 +17,7 @@ PRECISION_OPSET = 23
 
 
 def given(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that a node and its opset have; missing options are `None`."""
+    """Drop options with the value `None`, which the node or its opset lacks."""
     return {name: value for name, value in attributes.items() if value is not None}
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["hint", "hint_of_call", "hint_of_swap", "hint_of_type", "of_multiplier"]
 
-# Names of other packages, and the names that pyquant gives these things.
+# Names in other packages, and their equivalents in pyquant.
 _MEANT = {
     **dict.fromkeys(("zp", "zeros", "zero_points", "zeropoint"), "zero_point"),
     **dict.fromkeys(("group_size", "groupsize", "block", "blocksize"), "block_size"),
@@ -36,7 +36,7 @@ _MEANT = {
     "fp32": "float32",
     "fp64": "float64",
 }
-_SHORTEST = 3  # a shorter name is part of too many names
+_SHORTEST = 3  # characters; too many names contain a shorter text
 _MANY = 100
 _PARTS = re.compile(r"[^0-9a-z]+")
 

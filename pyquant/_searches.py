@@ -223,7 +223,7 @@ def _percentile(
 def _steps(
     ends: tuple[float, float], parts: _Floats, limits: tuple[int, int], symmetric: bool
 ) -> tuple[_Floats, _Floats, _Floats]:
-    """Return scales, and the limits of codes minus the zero point, for parts of the range.
+    """Return the scale and the limits of `code - zero_point` for each part of the range.
 
     The formulas equal `choose_qparams`.
     """

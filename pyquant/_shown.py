@@ -9,14 +9,14 @@ from numpy.exceptions import AxisError
 __all__ = ["axis_error", "shown"]
 
 _FLAT = (str, bytes, int, float, complex, type(None), np.generic)
-_MOST_BITS = 1024  # of integers that are printed; Python refuses more than 4300 digits
+_MOST_BITS = 1024  # of printed integers; Python raises an error above 4300 digits
 _MOST_CHARACTERS = 200
 
 
 def shown(value: object) -> str:
     """Describe a value.
 
-    Containers are not printed if they have containers, which may be nested too deeply.
+    A container of containers is not printed, because Python cannot print deep nesting.
     """
     if isinstance(value, int) and int.bit_length(value) > _MOST_BITS:
         return f"an integer of {int.bit_length(value)} bits"

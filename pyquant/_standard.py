@@ -127,7 +127,7 @@ array_of = partial(_core.array_of, _converted)
 
 
 def _typed(values: Any, name: str, types: tuple[str, ...]) -> npt.NDArray[Any]:
-    """Return Python numbers as an array of the first matching type, else of another."""
+    """Convert Python numbers to the first type that fits, else to NumPy's default type."""
     array = _core.plain(values, name)
     reals = not REAL.isdisjoint(types)
     if reals and array.dtype.kind == "O":  # integers beyond all integer types

@@ -49,8 +49,7 @@ def fake_quantize(
         Ends of the input ranges, rounded to float32, finite. Values beyond an end are
         clipped to it. One element, or a shape that broadcasts to the shape of `x`.
     output_low, output_high : array_like
-        Ends of the output ranges, of the kinds above. The high end may be below the low
-        end.
+        Ends of the output ranges; see `input_low`. The high end may be below the low end.
     levels : int
         Number of levels including both ends, from 2 to 65536.
     out : ndarray, optional

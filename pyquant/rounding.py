@@ -44,11 +44,11 @@ class RoundMode(StrEnum):
     HALF_ODD = "half_odd"
     """To the nearest, ties to the odd one."""
     STOCHASTIC = "stochastic"
-    """To one of the two neighbours, the nearer the likelier: ``seed`` and ``start``."""
+    """To a random neighbour, more often the nearer one: see ``seed`` and ``start``."""
 
     @classmethod
     def _missing_(cls, value: object) -> RoundMode:
-        # Without it the message shows `value`, which may be too deep in itself for that.
+        # Python's own message contains repr(value), which fails for deeply nested values.
         from pyquant._refused import hint
 
         got = repr(value) if isinstance(value, str) else type(value).__name__
