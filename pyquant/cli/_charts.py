@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from math import log1p
+from math import isfinite, log1p
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -149,11 +149,11 @@ def bars(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     list of dict
         The granularities, each with the position and the length of its bar.
     """
-    most = max((one["sqnr"] or 0 for one in found), default=0) or 1
-    lengths = [NARROW * max(0, one["sqnr"] or 0) / most for one in found]
+    known = [s if (s := one["sqnr"]) is not None and isfinite(s) else 0 for one in found]
+    most = max(0, *known) or 1
     return [
-        {**one, "y": k * BAR, "length": _short(length)}
-        for k, (one, length) in enumerate(zip(found, lengths, strict=True))
+        {**one, "y": k * BAR, "length": _short(NARROW * max(0, sqnr) / most)}
+        for k, (one, sqnr) in enumerate(zip(found, known, strict=True))
     ]
 
 

@@ -14,7 +14,7 @@ from pyquant import _core, dtypes
 from pyquant.cli._errors import Refused
 from pyquant.cli._forms import BLOCKS, Granularity, encoded
 from pyquant.cli._logical import records_of
-from pyquant.cli._measure import Steps, bands, decoded, has_numbers, wide
+from pyquant.cli._measure import Steps, decoded, has_numbers, pairs, wide
 from pyquant.cli._plan import Spec, bytes_of, parameters
 from pyquant.cli._show import counted
 from pyquant.rounding import RoundMode
@@ -78,7 +78,7 @@ def faults(tensor: Logical) -> Iterator[str]:
         if not good.all():
             return  # the codes have no values
     values = decoded(tensor, "float32")
-    bad = sum(int(np.count_nonzero(~np.isfinite(x))) for x in values)
+    bad = sum(int(np.count_nonzero(~np.isfinite(x))) for _, x in values)
     if bad:
         yield f"{bad} of {tensor.size} values are not finite"
 
@@ -185,9 +185,9 @@ def _other_elements(original: Logical, tensor: Logical, dtype: str | None) -> in
         dtype = tensor.type
     dtype = dtype or wide({original.type, tensor.type})
     read, word = readable(dtype), f"u{dtypes.TYPES[dtype].nbytes}"
-    pairs = zip(decoded(original, read), decoded(tensor, read), strict=True)
     bits = bfloat16_bits if read != dtype else methodcaller("view", word)
-    return sum(int(np.count_nonzero(bits(x) != bits(y))) for x, y in pairs)
+    found = pairs(original, tensor, read)
+    return sum(int(np.count_nonzero(bits(x) != bits(y))) for _, x, y in found)
 
 
 def _other_blocks(model: Model, original: Logical, tensor: Logical) -> int:
@@ -195,7 +195,7 @@ def _other_blocks(model: Model, original: Logical, tensor: Logical) -> int:
     stored: Any = model[tensor.parts[0]]
     raw = stored.raw.reshape(-1, block.block_bytes)
     count = first = 0
-    for x in decoded(original, "float32"):
+    for _, x in decoded(original, "float32"):
         made = encoded(block, x.reshape(-1, x.shape[-1])).reshape(-1, block.block_bytes)
         found = raw[first : first + len(made)]
         count += int(np.count_nonzero((made != found).any(axis=1)))
@@ -226,12 +226,10 @@ def _other_parameters(
 
 
 def _other_codes(original: Logical, tensor: Logical, record: Mapping[str, Any]) -> int:
-    count, steps = 0, Steps(tensor, tensor.shape)
+    count, steps = 0, Steps(tensor)
     rounding = record.get("rounding", "half_even")
-    pairs = zip(bands(tensor.shape), decoded(original, wide({original.type})), strict=True)
-    for rows, x in pairs:
+    for rows, x in decoded(original, wide({original.type})):
         scale, zero, how = steps.params(rows)
-        x = x if tensor.shape else x.reshape(())
         made = _core.quantize(x, scale, zero, dtype=tensor.type, rounding=rounding, **how)
         found = tensor.codes(rows)
         if found is not None:

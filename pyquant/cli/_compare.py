@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from pyquant.cli._logical import Logical
     from pyquant.cli._models import Model
+    from pyquant.cli._report import Report
 
 __all__ = ["add", "run"]
 
@@ -88,14 +89,13 @@ def _decibels(text: str) -> float:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare two files, and print the result."""
+    report = None
     if arguments.report is not None:
-        from pyquant.cli._report import check_installed
+        from pyquant.cli._report import Report, check_place
 
-        check_installed()
+        report = Report(f"{arguments.a} and {arguments.b}")
     with open_model(arguments.a) as a, open_model(arguments.b) as b:
-        if arguments.report is not None:
-            from pyquant.cli._report import check_place
-
+        if report is not None:
             check_place("--report", arguments.report, (*a.paths, *b.paths), arguments.force)
         originals, results = (logical(one, raw=arguments.raw) for one in (a, b))
         names = list(dict.fromkeys([*originals, *results]))
@@ -108,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
             if name in originals and name in results:
                 check_values(a, originals[name])
                 check_values(b, results[name])
-            row = _compared(name, originals.get(name), results.get(name), arguments)
+            row = _compared(name, originals.get(name), results.get(name), arguments, report)
             judged = arguments.exact or "sqnr" not in row  # elements that are no numbers
             if judged and "shape" in row and "shapes" not in row:
                 record = records.get(name, {})
@@ -116,8 +116,8 @@ def run(arguments: argparse.Namespace) -> int:
                 row |= more | {"fault": row["fault"] or more["fault"]}
             rows.append(row)
         rows.sort(key=_order)
-        if arguments.report is not None:
-            _write_report(arguments, rows, originals, results)
+        if report is not None:
+            report.write(arguments.report)
         summary = _summary(rows, arguments)
         show = _print_json if arguments.json else _print_text
         show(rows, summary)
@@ -128,7 +128,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _compared(
-    name: str, a: Logical | None, b: Logical | None, asked: argparse.Namespace
+    name: str,
+    a: Logical | None,
+    b: Logical | None,
+    asked: argparse.Namespace,
+    report: Report | None,
 ) -> dict[str, Any]:
     """Measure a tensor. The key "fault" holds the reason of a failure, or `None`."""
     if a is None or b is None:
@@ -139,7 +143,7 @@ def _compared(
         fault = f"expected shape {a.shape}, got {b.shape}"
         return row | {"shapes": [a.shape, b.shape], "fault": fault}
     if has_numbers(a) and has_numbers(b):
-        row |= measured(a, b)
+        row |= report.add(name, a, b) if report is not None else measured(a, b)[0]
         return row | {"fault": _too_low(row, asked.fail_below)}
     return row | {"fault": None}
 
@@ -189,22 +193,6 @@ def _summary(rows: list[dict[str, Any]], asked: argparse.Namespace) -> dict[str,
     }
 
 
-def _write_report(
-    asked: argparse.Namespace,
-    rows: list[dict[str, Any]],
-    originals: dict[str, Logical],
-    results: dict[str, Logical],
-) -> None:
-    from pyquant.cli._report import Report
-
-    report = Report(f"{asked.a} and {asked.b}")
-    for row in rows:
-        if "sqnr" in row:
-            name = row["tensor"]
-            report.add(name, originals[name], results[name])
-    report.write(asked.report)
-
-
 def _print_json(rows: list[dict[str, Any]], summary: dict[str, Any]) -> None:
     for row in rows:
         print(as_json(row))
@@ -226,7 +214,7 @@ def _print_text(rows: list[dict[str, Any]], summary: dict[str, Any]) -> None:
 
 def _summed_up(summary: dict[str, Any]) -> str:
     tensors = counted(summary["compared"], "tensor")
-    if summary["equal"] == summary["compared"]:
+    if summary["equal"] == summary["compared"] and not summary["failed"]:
         return f"{tensors}, all without an error"
     equal = f", {summary['equal']} without an error" if summary["equal"] else ""
     if summary["worst"] is None:

@@ -13,23 +13,25 @@ from pyquant import _core
 from pyquant.cli._forms import Granularity
 from pyquant.dtypes import TYPES
 from pyquant.packed import PackedArray
-from pyquant.qparams import QParams
+from pyquant.qparams import QParams, choose_qparams, qparams_from_range
 from pyquant.report import measure_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyquant.cli._logical import Logical
+    from pyquant.report import ErrorReport
 
 __all__ = [
+    "PLOTS",
     "STATISTICS",
     "Codes",
+    "Errors",
     "Steps",
-    "bands",
     "decoded",
-    "has_codes",
     "has_numbers",
     "measured",
+    "pairs",
     "statistics",
     "wide",
 ]
@@ -41,30 +43,15 @@ Array = npt.NDArray[Any]
 BAND = 1 << 16
 # Types with values that float32 cannot represent.
 WIDE = ("float64", "int32", "uint32", "int64", "uint64")
+BINS = 128  # bins of a histogram
+POINTS = 160  # points of a curve of scales
+BLOCK = 32  # elements of a block in the alternatives
+STATISTICS = ("min", "max", "mean", "rms", "max/rms", "zeros", "nan", "inf")
+# Keys that only the plots of a report need.
+PLOTS = ("histogram", "used", "grids", "scale_curve", "alternatives")
 
 
-def bands(shape: tuple[int, ...]) -> Iterator[slice | None]:
-    """
-    Divide a tensor into bands of rows.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        The shape of the tensor.
-
-    Yields
-    ------
-    slice or `None`
-        Rows along the first axis; `None`, once, for a tensor without axes.
-    """
-    if not shape:
-        yield None
-        return
-    if 0 in shape:
-        return
-    rows = max(1, BAND // math.prod(shape[1:]))
-    for first in range(0, shape[0], rows):
-        yield slice(first, min(first + rows, shape[0]))
+# ---- bands ----
 
 
 def wide(types: set[str]) -> str:
@@ -72,18 +59,50 @@ def wide(types: set[str]) -> str:
     return "float64" if types.intersection(WIDE) else "float32"
 
 
-def decoded(tensor: Logical, dtype: str) -> Iterator[Array]:
-    """Yield the values of a tensor in bands, which share one buffer."""
-    element = _core.dtype_named(dtype)
-    room = np.empty(0, element)
-    for rows in bands(tensor.shape):
-        if rows is None:
-            yield tensor.decode(dtype=dtype).reshape(1)
-            continue
-        shape = (rows.stop - rows.start, *tensor.shape[1:])
-        if room.size < math.prod(shape):
-            room = np.empty(math.prod(shape), element)
-        yield tensor.decode(rows, out=room[: math.prod(shape)].reshape(shape))
+def decoded(
+    tensor: Logical, dtype: str, *, count: int | None = None, threads: int = 1
+) -> Iterator[tuple[slice | None, Array]]:
+    """
+    Read the values of a tensor in bands, which share one buffer.
+
+    Parameters
+    ----------
+    tensor : Logical
+        The tensor.
+    dtype : str
+        Type of the values.
+    count : int, optional
+        Rows of a band. Default: the rows that fit into the cache.
+    threads : int, optional
+        Threads that share the work. Default 1.
+
+    Yields
+    ------
+    (slice or `None`, ndarray)
+        Rows along the first axis, and their values. A tensor without axes has one band,
+        with `None` and one value.
+    """
+    if not tensor.shape:
+        yield None, tensor.decode(dtype=dtype).reshape(1)
+        return
+    if 0 in tensor.shape:
+        return
+    total, *others = tensor.shape
+    count = min(total, count or max(1, BAND // math.prod(others)))
+    room = np.empty((count, *others), _core.dtype_named(dtype))
+    for first in range(0, total, count):
+        rows = slice(first, min(first + count, total))
+        band = room[: rows.stop - first]
+        tensor.decode(rows, out=band, threads=threads)
+        yield rows, band
+
+
+def pairs(
+    a: Logical, b: Logical, dtype: str
+) -> Iterator[tuple[slice | None, Array, Array]]:
+    """Yield the bands of two tensors of one shape: the rows, and the values of both."""
+    for (rows, x), (_, y) in zip(decoded(a, dtype), decoded(b, dtype), strict=True):
+        yield rows, x, y
 
 
 def has_numbers(tensor: Logical) -> bool:
@@ -99,28 +118,31 @@ def has_numbers(tensor: Logical) -> bool:
 
 
 class Codes:
-    """Describe the values of the codes of a type, at scale 1 and zero point 0."""
+    """
+    Describe the codes of a type, at scale 1 and zero point 0.
+
+    Attributes
+    ----------
+    levels : ndarray or `None`
+        The finite values, ascending; `None` for types of more than 8 bits.
+    gap : float
+        The largest distance between two values.
+    reach : tuple of float
+        The values that saturate by less than half a step are between these ends.
+    """
 
     def __init__(self, name: str) -> None:
         kind = TYPES[name]
-        self.integers = kind.kind == "integer"
-        self.levels: Array | None = None  # ascending; `None` for wide types
-        self.gap = 1.0  # between the two largest values
-        if not self.integers:
-            self.levels = _floats(name)
-            self.lowest, self.highest = self.levels[0], self.levels[-1]
-            self.gap = float(self.highest - self.levels[-2])
-            self.reach = self.lowest - self.gap / 2, self.highest + self.gap / 2
-            return
-        lowest, self.highest = float(kind.lowest or 0), float(kind.highest or 0)
-        self.lowest = max(lowest, -self.highest) if lowest else 0.0
-        self.reach = lowest - 0.5, self.highest + 0.5
-        if kind.bits <= 8:
-            self.levels = np.arange(lowest, self.highest + 1)
+        self.levels: Array | None = _levels(name) if kind.bits <= 8 else None
+        self.gap, ends = 1.0, (float(kind.lowest or 0), float(kind.highest or 0))
+        if self.levels is not None:
+            self.gap = float(self.levels[-1] - self.levels[-2])
+            ends = float(self.levels[0]), float(self.levels[-1])
+        self.reach: tuple[float, float] = ends[0] - self.gap / 2, ends[1] + self.gap / 2
 
 
-def _floats(name: str) -> Array:
-    """Return the finite values of a narrow float, ascending."""
+def _levels(name: str) -> Array:
+    """Return the finite values of all codes of at most 8 bits, ascending."""
     bits = TYPES[name].bits
     codes = np.arange(1 << bits, dtype=np.uint8)
     spread = np.unpackbits(codes[:, None], axis=1, count=bits, bitorder="little")
@@ -138,51 +160,52 @@ def has_codes(name: str) -> bool:
 class Steps:
     """Hold the scales and zero points of a tensor, and select them for rows."""
 
-    def __init__(self, result: Any, shape: tuple[int, ...]) -> None:
-        self.shape, self.type = shape, str(result.type)
+    def __init__(self, tensor: Logical) -> None:
+        self.shape, self.type = tensor.shape, tensor.type
         narrow = self.type in TYPES and TYPES[self.type].kind == "float"
         self.gap = Codes(self.type).gap if narrow else 1.0
-        self.sizes = Granularity(result.granularity or "tensor").blocks(shape)
-        self.grid = tuple(-(-n // b) for n, b in zip(shape, self.sizes, strict=True))
-        scale = np.asarray(result.scale)
+        self.sizes = Granularity(tensor.granularity or "tensor").blocks(self.shape)
+        self.grid = tuple(-(-n // b) for n, b in zip(self.shape, self.sizes, strict=True))
+        scale = np.asarray(tensor.scale)
         exact = np.float64 if scale.dtype == np.float64 else np.float32
         self.scale = self._shaped(scale.astype(exact, copy=False))
-        zero = getattr(result, "zero_point", None)
-        self.has_zero = bool(zero is not None and np.size(zero))
-        self.zero = self._shaped(np.asarray(zero if self.has_zero else 0))
+        zero = tensor.zero_point
+        self.has_zero = zero is not None
+        self.zero = self._shaped(np.asarray(0 if zero is None else zero))
 
     def _shaped(self, given: Array) -> Array:
-        one = (1,) * len(self.shape)
-        return given.reshape(one if given.size == 1 else self.grid)
+        return given.reshape((1,) * len(self.shape) if given.size == 1 else self.grid)
 
-    def of(self, rows: slice | None) -> tuple[Array, Array]:
-        """Return scales and zero points in shapes that broadcast to the rows."""
-        first, *others = (range(n) for n in self.shape) if self.shape else [range(0)]
-        ranges = [first[rows] if rows else first, *others] if self.shape else []
-        return np.abs(self._taken(self.scale, ranges)), self._taken(self.zero, ranges)
-
-    def _taken(self, given: Array, ranges: list[range]) -> Array:
-        for k, (indices, size) in enumerate(zip(ranges, self.sizes, strict=True)):
-            if given.shape[k] > 1:
-                given = given.take(np.asarray(indices) // size, axis=k)
-        return given
+    def _of(self, given: Array, rows: slice | None) -> Array:
+        """Select rows of scales or zero points. Each row gets its own, because rows may
+        begin within a block."""
+        if rows is None or len(given) == 1:
+            return given
+        index = np.arange(rows.start, rows.stop) // self.sizes[0]
+        return np.take(given, index, axis=0)
 
     def params(self, rows: slice | None) -> tuple[Array, Array | None, dict[str, Any]]:
         """Return scales, zero points and further arguments of `QParams` for some rows."""
-        scale, zero, sizes = self.scale, self.zero, self.sizes
-        if rows is not None and self.grid[0] > 1:
-            # Rows may begin within a block, so that each row gets its own parameters.
-            index = np.arange(rows.start, rows.stop) // sizes[0]
-            scale, zero = (x[index] if len(x) > 1 else x for x in (scale, zero))
-            sizes = (1, *sizes[1:])
+        scale, zero = self._of(self.scale, rows), self._of(self.zero, rows)
+        one = rows is None or self.grid[0] == 1
+        sizes = self.sizes if one else (1, *self.sizes[1:])
         how = {"block_size": sizes} if scale.size > 1 else {}
         return scale, zero if self.has_zero else None, how
+
+    def spread(self, given: Array, rows: slice | None) -> Array:
+        """Return scales or zero points in a shape that broadcasts to some rows."""
+        given = self._of(given, rows)
+        for axis in range(1, given.ndim):
+            if given.shape[axis] > 1:
+                index = np.arange(self.shape[axis]) // self.sizes[axis]
+                given = np.take(given, index, axis=axis)
+        return given
 
     def most(self, rows: slice | None, x: Array, y: Array) -> float:
         """Return the largest error in steps. Values that are not finite are skipped."""
         with np.errstate(all="ignore"):
             error = np.subtract(x, y, dtype=np.float64)
-            error /= self.of(rows)[0].astype(np.float64) * self.gap
+            error /= self.spread(self.scale, rows).astype(np.float64) * self.gap
         np.abs(error, out=error)
         return float(np.max(error, where=np.isfinite(error), initial=0.0))
 
@@ -209,7 +232,57 @@ class Steps:
 # ---- measurements ----
 
 
-STATISTICS = ("min", "max", "mean", "rms", "max/rms", "zeros", "nan", "inf")
+class Errors:
+    """Add up the errors of a tensor over its bands."""
+
+    def __init__(self) -> None:
+        self.report: ErrorReport | None = None
+
+    def add(self, x: Array, y: Array, threads: int = 1) -> ErrorReport:
+        """Measure a band, add it, and return its own report."""
+        more = measure_error(x, y, threads=threads)
+        self.report = more if self.report is None else self.report + more
+        return more
+
+    @property
+    def max_error(self) -> float:
+        """The largest error; 0 without elements and without finite elements."""
+        most = math.nan if self.report is None else self.report.max_error
+        return 0.0 if math.isnan(most) else float(most)
+
+    @property
+    def sqnr(self) -> float:
+        """The SQNR in dB, infinite without an error."""
+        exact = self.report is None or not self.max_error > 0
+        return math.inf if exact or self.report is None else float(self.report.sqnr)
+
+
+class _Values:
+    """Add up facts about the values of a tensor over its bands."""
+
+    def __init__(self) -> None:
+        self.low, self.high, self.zeros = math.inf, -math.inf, 0
+        self._errors = Errors()
+
+    def add(self, x: Array) -> None:
+        """Add a band. Errors against 0 are the values: one exact pass returns all sums."""
+        more = self._errors.add(x, np.broadcast_to(x.dtype.type(0), x.shape))
+        self.zeros += x.size - int(np.count_nonzero(x))
+        finite = x[np.isfinite(x)] if more.nan or more.inf else x
+        if finite.size:
+            self.low = min(self.low, float(finite.min()))
+            self.high = max(self.high, float(finite.max()))
+
+    def numbers(self) -> dict[str, Any]:
+        """Return the statistics; `None` for unknown ones."""
+        report = self._errors.report
+        nan, inf = (report.nan, report.inf) if report else (0, 0)
+        if report is None or self.low > self.high:
+            return dict.fromkeys(STATISTICS) | {"zeros": 0, "nan": nan, "inf": inf}
+        rms = math.sqrt(report.mse)
+        largest = report.max_error / rms if rms else 0.0
+        found = self.low, self.high, report.mean_error, rms, largest, self.zeros, nan, inf
+        return dict(zip(STATISTICS, found, strict=True))
 
 
 def statistics(tensor: Logical) -> dict[str, Any] | None:
@@ -230,25 +303,15 @@ def statistics(tensor: Logical) -> dict[str, Any] | None:
     """
     if not has_numbers(tensor):
         return None
-    low, high, zeros, report = math.inf, -math.inf, 0, None
-    for band in decoded(tensor, wide({tensor.type})):
-        # Errors against 0 are the values: one exact pass returns all sums.
-        more = measure_error(band, np.broadcast_to(band.dtype.type(0), band.shape))
-        report = more if report is None else report + more
-        zeros += band.size - int(np.count_nonzero(band))
-        finite = band[np.isfinite(band)] if more.nan or more.inf else band
-        if finite.size:
-            low, high = min(low, float(finite.min())), max(high, float(finite.max()))
-    if report is None or low > high:
-        nan, inf = (report.nan, report.inf) if report else (0, 0)
-        return dict.fromkeys(STATISTICS) | {"zeros": 0, "nan": nan, "inf": inf}
-    rms = math.sqrt(report.mse)
-    largest = report.max_error / rms if rms else 0.0
-    values = (low, high, report.mean_error, rms, largest, zeros, report.nan, report.inf)
-    return dict(zip(STATISTICS, values, strict=True))
+    values = _Values()
+    for _, x in decoded(tensor, wide({tensor.type})):
+        values.add(x)
+    return values.numbers()
 
 
-def measured(a: Logical, b: Logical) -> dict[str, Any]:
+def measured(
+    a: Logical, b: Logical, *, plots: bool = False
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """
     Measure the error of a tensor, a few rows at a time.
 
@@ -256,16 +319,22 @@ def measured(a: Logical, b: Logical) -> dict[str, Any]:
     ----------
     a, b : Logical
         The original and the result, with equal shapes.
+    plots : bool, optional
+        True: also measure the numbers of a report, in a second pass. Default False.
 
     Returns
     -------
-    dict
+    numbers : dict
         ``sqnr`` in dB, infinite without an error, `None` if ``not_finite`` is not 0;
         ``max_error``; ``max_steps``, the largest
         error in steps of `b`, or of `a` if only `a` has scales; ``cosine``; ``saturated``,
         the share of elements out of the range of `b` by more than half a step, `None`
         without codes; ``not_finite``, the elements with a NaN or infinity in one
         file only; ``elements``. A step is the largest distance between two codes.
+    details : dict
+        Empty unless `plots` is true. ``exact``, true if all values are equal;
+        ``max/rms`` of `a`; ``excluded``, the elements with a NaN or infinity in a file;
+        for tensors with errors `PLOTS`, and numbers of scales and unused codes.
 
     Notes
     -----
@@ -273,33 +342,151 @@ def measured(a: Logical, b: Logical) -> dict[str, Any]:
     Extremes and counts are exact.
     """
     dtype = wide({a.type, b.type})
-    report, most, saturated, odd = None, 0.0, 0, 0
+    errors, values, most, saturated, odd = Errors(), _Values(), 0.0, 0, 0
     stepped = b if b.scale is not None else a
-    steps = None if stepped.scale is None else Steps(stepped, a.shape)
+    steps = None if stepped.scale is None else Steps(stepped)
     coded = b.scale is not None and has_codes(b.type)
-    pairs = zip(bands(a.shape), decoded(a, dtype), decoded(b, dtype), strict=True)
-    for rows, x, y in pairs:
-        more = measure_error(x, y)
-        report = more if report is None else report + more
+    for rows, x, y in pairs(a, b, dtype):
+        more = errors.add(x, y)
         if more.nan or more.inf:
             odd += _odd(x, y)
         if steps is not None:
             most = max(most, steps.most(rows, x, y))
             saturated += steps.saturated(rows, x) if coded else 0
-    elements = math.prod(a.shape)
-    error = report.max_error if report is not None else 0.0
-    return {
-        "sqnr": None if odd else report.sqnr if report and error > 0 else math.inf,
-        "max_error": error,
+        if plots:
+            values.add(x)
+    elements, report = math.prod(a.shape), errors.report
+    numbers = {
+        "sqnr": None if odd else errors.sqnr,
+        "max_error": report.max_error if report is not None else 0.0,
         "max_steps": most if steps is not None else None,
         "cosine": report.cosine if report is not None else math.nan,
         "saturated": saturated / max(elements, 1) if coded else None,
         "not_finite": odd,
         "elements": elements,
     }
+    if not plots:
+        return numbers, {}
+    details = {
+        "exact": not (odd or errors.max_error > 0),
+        "max/rms": values.numbers()["max/rms"] or None,
+        "excluded": report.nan + report.inf if report is not None else 0,
+    }
+    if not details["exact"]:
+        plotted = _Plots(a, b, values, steps if coded else None)
+        for rows, x, y in pairs(a, b, dtype):
+            plotted.add(rows, x, y)
+        details |= plotted.numbers()
+    return numbers, details
 
 
 def _odd(x: Array, y: Array) -> int:
     """Count elements with a NaN or infinity in one array and another value in the other."""
     same = (x == y) | (np.isnan(x) & np.isnan(y))
     return int(np.count_nonzero(~same & ~(np.isfinite(x) & np.isfinite(y))))
+
+
+class _Plots:
+    """Measure histogram, used codes and other granularities in a second pass."""
+
+    def __init__(
+        self, a: Logical, b: Logical, values: _Values, steps: Steps | None
+    ) -> None:
+        self.values, self.steps = values, steps
+        self.finite = values.low <= values.high
+        self.counts = np.zeros(BINS, np.int64)
+        self.codes = None if steps is None else Codes(b.type)
+        self.seen = np.zeros(1 << 16, np.bool_)  # by the bits of float16
+        usual = "int4" if 8 * b.nbytes < 6 * math.prod(a.shape) else "int8"
+        self.dtype = b.type if has_codes(b.type) and TYPES[b.type].bits <= 16 else usual
+        ends = (values.low, values.high) if self.finite else (0.0, 0.0)
+        self.whole = qparams_from_range(*ends, dtype=self.dtype)
+        self.others: dict[str, Any] = {}  # the sums of reports, by granularity
+
+    def add(self, rows: slice | None, x: Array, y: Array) -> None:
+        """Add the values of some rows, and their results."""
+        good = np.isfinite(x)
+        if self.codes is not None and self.codes.levels is not None:
+            self.seen[_halves(self._codes_of(rows, y)[good])] = True
+        self._count(x.ravel() if good.all() else x[good])
+        self._try(x if good.all() else np.where(good, x, x.dtype.type(0)))
+
+    def _codes_of(self, rows: slice | None, y: Array) -> Array:
+        assert self.steps is not None
+        steps = self.steps
+        scale = np.abs(steps.spread(steps.scale, rows)).astype(y.dtype)
+        zero = steps.spread(steps.zero, rows).astype(y.dtype)
+        with np.errstate(all="ignore"):
+            found: Array = y / scale + zero
+        # Values of integer codes are rounded, so that quotients are not exact.
+        return found if TYPES[steps.type].kind == "float" else np.rint(found)
+
+    def _count(self, x: Array) -> None:
+        width = (self.values.high - self.values.low) / BINS
+        if math.isfinite(width) and x.dtype.type(width) > 0:
+            bins = _core.quantize(
+                *(x, x.dtype.type(width)),
+                offset=self.values.low,
+                dtype="uint8",
+                rounding="floor",
+                quant_range=(0, BINS - 1),
+            )
+            self.counts += np.bincount(bins, minlength=BINS)
+        else:  # one value, or a range that float32 cannot divide
+            self.counts[BINS // 2] += x.size
+
+    def _try(self, x: Array) -> None:
+        """Measure a band with three granularities."""
+        flat = x.ndim < 2
+        x = x.reshape((1, -1)) if flat else x
+        tried = {"tensor": self.whole}
+        if not flat:
+            tried["axis:0"] = choose_qparams(x, dtype=self.dtype, axis=0)
+        blocks = choose_qparams(x, dtype=self.dtype, axis=-1, block_size=BLOCK)
+        tried[f"block:{BLOCK}"] = blocks
+        for name, params in tried.items():
+            self.others[name] = self.others.get(name, 0) + params.measure_error(x)
+
+    def numbers(self) -> dict[str, Any]:
+        """Return the numbers of the plots."""
+        ends = {"low": self.values.low, "high": self.values.high}
+        histogram = {**ends, "counts": self.counts.tolist()} if self.finite else None
+        found: dict[str, Any] = {"histogram": histogram}
+        found["alternatives"] = [
+            {"granularity": name, "type": self.dtype, "sqnr": errors.sqnr}
+            for name, errors in self.others.items()
+        ]
+        if self.steps is None or self.codes is None:
+            return found
+        usual = self.steps.usual()
+        found["scales"] = self.steps.scale.size
+        found["zero_scales"] = self.steps.scale.size - usual.size
+        if self.codes.levels is not None:
+            used = self.seen[_halves(self.codes.levels)]
+            found["unused_codes"] = int(np.count_nonzero(~used))
+            found["used"] = "".join("01"[one] for one in used.tolist())
+        found["grids"] = [*self._grids(usual)]
+        if usual.size > 1:
+            places = np.linspace(0, usual.size - 1, min(POINTS, usual.size)).astype(np.intp)
+            found["scale_curve"] = np.log2(usual[places].astype(np.float64)).tolist()
+        return found
+
+    def _grids(self, usual: Array) -> Iterator[dict[str, Any]]:
+        """Yield the range without saturation at the largest and at the median scale."""
+        assert self.steps is not None
+        assert self.codes is not None
+        which = {"largest scale": 0, "median scale": usual.size // 2}
+        if usual.size < 2:
+            which = {"scale": 0} if usual.size else {}
+        for label, place in which.items():
+            scale = float(usual[place])
+            zero = self.steps.zero_at(scale)
+            low, high = ((end - zero) * scale for end in self.codes.reach)
+            grid = {"label": label, "scale": scale, "zero_point": zero}
+            yield {**grid, "low": low, "high": high}
+
+
+def _halves(values: Array) -> Array:
+    """Return bits of float16, which distinguish all values of the types of 8 bits."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return (values + 0).astype(np.float16).view(np.uint16)

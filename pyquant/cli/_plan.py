@@ -22,6 +22,7 @@ from pyquant.cli._forms import (
     stored_as,
 )
 from pyquant.cli._logical import _BLOCK_SIZES
+from pyquant.cli._measure import Errors, decoded
 from pyquant.cli._models import Other
 from pyquant.cli._write import MEMBER, Output, Part
 from pyquant.report import measure_error
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from pyquant.cli._logical import Logical
     from pyquant.cli._models import Model, ModelTensor
     from pyquant.qparams import QParams
-    from pyquant.report import ErrorReport
     from pyquant.weights.blocks import BlockFormat
 
 __all__ = [
@@ -99,31 +99,6 @@ def _with_axis(spec: Spec, axis: int | None) -> Spec:
 
 
 _for_axis = lru_cache(maxsize=64)(_with_axis)  # one object for all tensors
-
-
-class Errors:
-    """Add up the error of a tensor over its bands."""
-
-    def __init__(self) -> None:
-        self._total: ErrorReport | None = None
-        self._room: npt.NDArray[Any] | None = None
-
-    def add(
-        self, x: npt.NDArray[Any], codes: Any, decode: Callable[..., Any], threads: int
-    ) -> None:
-        """Decode a band into a buffer, and measure it."""
-        if self._room is None or len(self._room) < len(x):
-            self._room = np.empty_like(x)
-        y = self._room[: len(x)]
-        decode(codes, out=y, threads=threads)
-        more = measure_error(x, y, threads=threads)
-        self._total = more if self._total is None else self._total + more
-
-    @property
-    def sqnr(self) -> float | None:
-        """The SQNR in dB; `None` without an error."""
-        total = self._total
-        return total.sqnr if total is not None and total.max_error > 0 else None
 
 
 class Job:
@@ -235,9 +210,9 @@ class _Bands:
     ) -> None:
         self.source = source
         self.real = real or _real_of(source)
-        self.dtype = _core.dtype_named(self.real)
-        inner, count = prod(source.shape[1:]), source.shape[0]
-        each = inner * self.dtype.itemsize
+        count, *others = source.shape or (1,)
+        inner = prod(others)
+        each = inner * _core.dtype_named(self.real).itemsize
         # More rows would not occupy the threads better.
         useful = max(1, BAND * (1 if threads == 1 else 8 * threads) // max(1, inner))
         fitting = memory // 3 // max(1, each)
@@ -252,15 +227,11 @@ class _Bands:
 
     def __call__(
         self, threads: int, advance: Callable[[int], None] | None = None
-    ) -> Iterator[npt.NDArray[Any]]:
-        """Yield bands, which share one buffer; count the bytes after each band."""
+    ) -> Iterator[tuple[slice | None, npt.NDArray[Any]]]:
+        """Yield rows and bands like `decoded`; count the bytes after each band."""
         source = self.source
-        buffer = np.empty((self.rows, *source.shape[1:]), self.dtype)
-        for a in range(0, source.shape[0], self.rows):
-            b = min(a + self.rows, source.shape[0])
-            band = buffer[: b - a]
-            source.decode(slice(a, b), out=band, threads=threads)
-            yield band
+        for rows, band in decoded(source, self.real, count=self.rows, threads=threads):
+            yield rows, band
             if advance is not None:
                 advance(band.size * source.nbytes // max(1, source.size))
 
@@ -340,7 +311,7 @@ class Quantized(Job):
         real = parts["scale"].type
         if "shape" in parts:
             output.write(parts["shape"].name, np.array(shape, np.int64))
-        errors = Errors() if self._measure else None
+        errors = Errors()
         buffer = chosen = None
         if stored.how == "plain":
             buffer = np.empty((bands.rows, *shape[1:]), _core.dtype_named(stored.codes))
@@ -348,14 +319,33 @@ class Quantized(Job):
         if fixed:
             chosen = _observed(bands, spec, len(shape), real, threads)
             _write_parameters(output, spec, parts, chosen)
-        for numbers in bands(threads, advance):
+        for _, numbers in bands(threads, advance):
             if not fixed:
                 chosen = _chosen(numbers, spec, real, threads)
                 _write_parameters(output, spec, parts, chosen)
             assert chosen is not None
-            codes = _codes(chosen, stored, numbers, buffer, errors, threads)
+            made: Any = None if buffer is None else buffer[: len(numbers)]
+            if made is None:
+                layout = "onnx" if stored.how == "bytes" else "words"
+                made = chosen.quantize(numbers, packed=layout, threads=threads)
+            else:
+                chosen.quantize(numbers, out=made, threads=threads)
+            self._add(errors, numbers, made, chosen.dequantize, threads)
+            codes = (
+                made
+                if buffer is not None
+                else _shifted(made.data, stored, numbers.shape[-1])
+            )
             output.write(parts["codes"].name, codes)
-        self.sqnr = errors.sqnr if errors is not None else None
+        self.sqnr = errors.sqnr if errors.max_error > 0 else None
+
+    def _add(
+        self, errors: Errors, x: npt.NDArray[Any], codes: Any, decode: Any, threads: int
+    ) -> None:
+        """Add the errors of a band, if they are of interest."""
+        if self._measure:
+            y = decode(codes, out=np.empty_like(x), threads=threads)
+            errors.add(x, y, threads)
 
 
 def quantized(
@@ -406,7 +396,7 @@ def _chosen(numbers: npt.NDArray[Any], spec: Spec, real: str, threads: int) -> Q
 def _observed(bands: _Bands, spec: Spec, ndim: int, real: str, threads: int) -> QParams:
     """Choose parameters by the extremes of all bands."""
     observer = Observer(**spec.granularity.call(ndim))
-    for numbers in bands(threads):
+    for _, numbers in bands(threads):
         observer.update(numbers, threads=threads)
     return observer.qparams(spec.type, symmetric=spec.symmetric, scale_dtype=real)
 
@@ -418,7 +408,7 @@ def parameters(source: Logical, spec: Spec) -> Iterator[QParams]:
     if not _is_one_pass(source.shape, blocks, bands):
         yield _observed(bands, spec, source.ndim, bands.real, 1)
         return
-    for numbers in bands(1):
+    for _, numbers in bands(1):
         yield _chosen(numbers, spec, bands.real, 1)
 
 
@@ -458,32 +448,17 @@ def _write_parameters(
     output.write(part.name, zero)
 
 
-def _codes(
-    chosen: QParams,
-    stored: Stored,
-    numbers: npt.NDArray[Any],
-    buffer: npt.NDArray[Any] | None,
-    errors: Errors | None,
-    threads: int,
-) -> npt.NDArray[Any]:
-    """Quantize a band; return the codes as the file stores them."""
-    codes: Any
-    if buffer is not None:
-        codes = chosen.quantize(numbers, out=buffer[: len(numbers)], threads=threads)
-    else:
-        layout = "onnx" if stored.how == "bytes" else "words"
-        codes = chosen.quantize(numbers, packed=layout, threads=threads)
-    if errors is not None:
-        errors.add(numbers, codes, chosen.dequantize, threads)
-    packed: npt.NDArray[Any] = codes if buffer is not None else codes.data
-    if stored.middle:
-        # Flip the highest bit of each code, which adds the middle.
-        pattern = sum(stored.middle << at for at in range(0, 32, stored.bits))
-        packed = packed.view(np.uint32) ^ np.uint32(pattern)
-        used = numbers.shape[-1] * stored.bits % 32
-        if used:  # clear the bits after the last code of a row
-            packed[..., -1] &= np.uint32((1 << used) - 1)
-    return packed
+def _shifted(words: npt.NDArray[Any], stored: Stored, extent: int) -> npt.NDArray[Any]:
+    """Add the middle to the signed codes of words; `extent` codes are in a row."""
+    if not stored.middle:
+        return words
+    # Flip the highest bit of each code, which adds the middle.
+    pattern = sum(stored.middle << at for at in range(0, 32, stored.bits))
+    words = words.view(np.uint32) ^ np.uint32(pattern)
+    used = extent * stored.bits % 32
+    if used:  # clear the bits after the last code of a row
+        words[..., -1] &= np.uint32((1 << used) - 1)
+    return words
 
 
 class InBlocks(Quantized):
@@ -513,19 +488,18 @@ class InBlocks(Quantized):
     def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
         """Write the blocks; tell `advance` the number of bytes that were read."""
         block, source = BLOCKS[self.spec.type], self.source
-        errors = Errors() if self._measure else None
+        errors = Errors()
         buffer, scales = None, _Scales(block, threads)
-        for numbers in self._bands(threads)(threads, advance):
+        for _, numbers in self._bands(threads)(threads, advance):
             form = block.encoded_shape(numbers.shape)
             if buffer is None or buffer.shape != form:
                 buffer = np.empty(form, np.uint8)
             encoded(block, numbers, out=buffer, threads=threads)
             output.write(source.name, buffer)
-            if errors is not None:
-                errors.add(numbers, buffer, block.decode, threads)
+            self._add(errors, numbers, buffer, block.decode, threads)
             scales.check(numbers, buffer)
         scales.finish()
-        self.sqnr = errors.sqnr if errors is not None else None
+        self.sqnr = errors.sqnr if errors.max_error > 0 else None
 
 
 class OutOfRange(Refused):
@@ -632,8 +606,7 @@ class Decoded(Job):
         super().__init__(source)
         self.changed: str = type
         self._memory = memory
-        if source.shape:
-            self._bands(threads)  # raises if memory is short
+        self._bands(threads)  # raises if memory is short
 
     def _bands(self, threads: int) -> _Bands:
         source = self.source
@@ -647,28 +620,19 @@ class Decoded(Job):
 
     def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
         """Write the numbers; tell `advance` the number of bytes that were read."""
-        source = self.source
-        if not source.shape:
-            self._write(output, source.decode(dtype=readable(self.changed)))
-            return
-        at, largest, stored = 0, 0.0, 0.0
-        for numbers in self._bands(threads)(threads, advance):
-            rows = slice(at, at + len(numbers))
-            if self.changed == "float16" and numbers.size:
-                exact = _changed(source, rows, numbers)
+        largest, stored = 0.0, 0.0
+        for rows, numbers in self._bands(threads)(threads, advance):
+            if self.changed == "float16":
+                exact = _changed(self.source, rows, numbers)
                 largest, stored = max(largest, exact[0]), max(stored, exact[1])
-            at = rows.stop
-            self._write(output, numbers)
+            plain = readable(self.changed) == self.changed
+            output.write(self.source.name, numbers if plain else bfloat16_bits(numbers))
         if not 3 / 4 * largest <= stored < np.inf:
             raise OutOfRange(self.changed, largest)
 
-    def _write(self, output: Output, numbers: npt.NDArray[Any]) -> None:
-        stored = readable(self.changed) == self.changed
-        output.write(self.source.name, numbers if stored else bfloat16_bits(numbers))
-
 
 def _changed(
-    source: Logical, rows: slice, numbers: npt.NDArray[Any]
+    source: Logical, rows: slice | None, numbers: npt.NDArray[Any]
 ) -> tuple[float, float]:
     """Return the largest finite magnitude of some rows, and its value in float16. If the
     value is neither infinite nor small, return it twice."""
@@ -676,7 +640,7 @@ def _changed(
     stored = float(np.uint16(bits).view(np.float16))
     if 16 <= bits < 0x7C00:
         return stored, stored
-    exact = np.abs(source.decode(rows, dtype=np.float64))
+    exact = np.abs(source.decode(rows, dtype=np.float64)).reshape(numbers.shape)
     finite = np.isfinite(exact)
     largest = float(exact[finite].max(initial=0))
     kept = np.abs(numbers[finite]).max(initial=0)

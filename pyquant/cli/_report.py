@@ -7,22 +7,21 @@ import os
 from base64 import b64encode
 from hashlib import sha256
 from importlib.resources import files
-from math import inf
+from math import inf, isfinite, isnan
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from pyquant import __version__
 from pyquant.cli import _charts
 from pyquant.cli._errors import Refused, check_free, shown
-from pyquant.cli._losses import PLOTS, measure
-from pyquant.cli._measure import Codes
+from pyquant.cli._measure import PLOTS, Codes, measured
 from pyquant.cli._show import sized
 from pyquant.weights._saved import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pyquant.cli._losses import Tensor
+    from pyquant.cli._logical import Logical
 
 __all__ = ["Report", "check_installed", "check_place"]
 
@@ -111,7 +110,7 @@ class Report:
         self.title: str = title
         self._tensors: list[dict[str, Any]] = []
 
-    def add(self, name: str, original: Tensor, result: Any) -> None:
+    def add(self, name: str, a: Logical, b: Logical) -> dict[str, Any]:
         """
         Measure a tensor in bands of rows.
 
@@ -119,37 +118,32 @@ class Report:
         ----------
         name : str
             Name of the tensor.
-        original : Tensor
-            The original, with `shape`, `nbytes` and ``decode(rows)``.
-        result : Tensor
-            The quantized tensor. Its steps need `type`, `granularity`, `scale` and
-            `zero_point`, too.
+        a, b : Logical
+            The original and the result, with equal shapes.
 
-        Raises
-        ------
-        ValueError
-            If the shapes differ.
+        Returns
+        -------
+        dict
+            The numbers without the details, as `measured` returns them.
         """
-        self._tensors.append(measure(name, original, result))
+        numbers, details = measured(a, b, plots=True)
+        facts = {
+            "name": name,
+            "shape": a.shape,
+            "from": a.type,
+            "type": b.type,
+            "granularity": b.granularity,
+            "bytes_before": a.nbytes,
+            "bytes_after": b.nbytes,
+            "bits_per_weight": 8 * b.nbytes / a.size if a.size else None,
+        }
+        self._tensors.append(facts | numbers | details)
         drawn = [one for one in self._tensors if PLOTS[0] in one]
         if len(drawn) > MOST:  # free the numbers of plots that the page will not have
             for one in sorted(drawn, key=_order)[PLOTTED:]:
                 for key in PLOTS:
                     one.pop(key, None)
-
-    def data(self) -> dict[str, Any]:
-        """
-        Return the numbers of the page.
-
-        Returns
-        -------
-        dict
-            Values for JSON: ``"title"``, ``"totals"`` and ``"tensors"``, the lowest SQNR
-            first. `None` is an unknown value, NaN or an infinity. The keys of plots are
-            missing for tensors without a plot.
-        """
-        tensors = sorted(self._tensors, key=_order)
-        return {"title": self.title, "totals": _totals(tensors), "tensors": tensors}
+        return numbers
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """
@@ -185,7 +179,9 @@ class Report:
             lstrip_blocks=True,
         )
         environment.filters |= FILTERS
-        found = self.data()
+        tensors = sorted(self._tensors, key=_order)
+        totals = _totals(tensors)
+        plotted = totals["lossy"] if totals["lossy"] <= MOST else PLOTTED
         sizes = ("WIDE", "NARROW", "HIGH", "EDGE", "STRIP", "GAP", "BAR")
         return environment.from_string(page).generate(
             title=shown(self.title),
@@ -194,10 +190,10 @@ class Report:
             style=Markup(style),
             script=Markup(script),
             policy=_policy(style, script),
-            totals=found["totals"],
+            totals=totals,
             columns=COLUMNS,
-            plotted=_plotted(found),
-            tensors=list(_rows(found)),
+            plotted=plotted,
+            tensors=list(_rows(tensors, plotted)),
             plots=_plots,
             **{name: getattr(_charts, name) for name in sizes},
         )
@@ -215,19 +211,18 @@ def _policy(style: str, script: str) -> str:
 
 def _order(tensor: dict[str, Any]) -> float:
     """Return the sort key of the table: SQNR in dB; exact tensors are last."""
-    if tensor["sqnr"] is None:  # zeros that changed, or values that are not numbers
-        return -inf if tensor["exact"] is False else inf
-    return float(tensor["sqnr"])
+    sqnr = tensor["sqnr"]
+    return -inf if sqnr is None or isnan(sqnr) else float(sqnr)
 
 
 def _totals(tensors: list[dict[str, Any]]) -> dict[str, Any]:
     elements = sum(one["elements"] for one in tensors)
     after = sum(one["bytes_after"] for one in tensors)
-    noise = [one["sqnr"] for one in tensors if one["sqnr"] is not None]
+    noise = [one["sqnr"] for one in tensors if _known(one["sqnr"])]
     return {
         "tensors": len(tensors),
-        "exact": sum(one["exact"] is True for one in tensors),
-        "lossy": sum(one["exact"] is False for one in tensors),
+        "exact": sum(one["exact"] for one in tensors),
+        "lossy": sum(not one["exact"] for one in tensors),
         "elements": elements,
         "bytes_before": sum(one["bytes_before"] for one in tensors),
         "bytes_after": after,
@@ -237,19 +232,12 @@ def _totals(tensors: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _plotted(found: dict[str, Any]) -> int:
-    """Count the tensors with plots."""
-    lossy = int(found["totals"]["lossy"])
-    return lossy if lossy <= MOST else PLOTTED
-
-
-def _rows(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _rows(tensors: list[dict[str, Any]], plotted: int) -> Iterator[dict[str, Any]]:
     """Yield the values of each row."""
-    noise = [one["sqnr"] for one in found["tensors"] if one["sqnr"] is not None]
-    most = max(noise, default=0)
-    for k, one in enumerate(found["tensors"]):
-        part = float(one["exact"] is True)
-        if one["sqnr"] is not None and most > 0:
+    most = max((one["sqnr"] for one in tensors if _known(one["sqnr"])), default=0)
+    for k, one in enumerate(tensors):
+        part = float(one["exact"])
+        if _known(one["sqnr"]) and most > 0:
             part = max(0.0, one["sqnr"]) / most
         yield {
             **one,
@@ -257,7 +245,7 @@ def _rows(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
             "number": k,
             "order": _order(one),
             "length": f"{BAR * part:.1f}",
-            "plotted": k < _plotted(found),
+            "plotted": k < plotted,
         }
 
 
@@ -279,7 +267,11 @@ def _plots(tensor: dict[str, Any]) -> dict[str, Any]:
 
 
 def _known(number: object) -> bool:
-    return isinstance(number, (int, float))
+    return isinstance(number, (int, float)) and isfinite(number)
+
+
+def _sorted(number: object) -> bool:
+    return isinstance(number, (int, float)) and not isnan(number)
 
 
 def _number(number: object, digits: int) -> str:
@@ -294,5 +286,6 @@ FILTERS = {
     "hundredths": lambda n: f"{n:.2f}" if _known(n) else ABSENT,
     "decibels": lambda n: f"{n:.2f} dB" if _known(n) else ABSENT,
     "percent": lambda n: f"{100 * n:.3g} %" if _known(n) else ABSENT,
-    "plain": lambda n: f"{n:.17g}".replace("inf", "Infinity") if _known(n) else "",
+    # The script of the page sorts by these numbers.
+    "plain": lambda n: f"{n:.17g}".replace("inf", "Infinity") if _sorted(n) else "",
 }
