@@ -94,7 +94,7 @@ static int compare(double num, double value, double den)
     return (rest < 0) - (rest > 0);
 }
 
-/* Return a code of at most `most` whose value is near a number. */
+/* Return a code near a number. The code is at most `most`. */
 static uint32_t code_near(const struct float_format *f, double v, uint32_t most)
 {
     const uint64_t bits = bits_of_f64(v) >> (52 - f->mantissa_bits);
