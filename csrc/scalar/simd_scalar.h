@@ -123,6 +123,8 @@ WORD2(vf, one_where_less, x.v[i] < y.v[i] ? 1.0f : 0.0f)
 
 /* Return x * y + z. The product must be exact. */
 WORD_OF(vf, scaled_add, (vf x, vf y, vf z), x.v[i] * y.v[i] + z.v[i])
+WORD_OF(vf, fused_add, (vf x, vf y, vf z), fmaf(x.v[i], y.v[i], z.v[i]))
+WORD_OF(vf, fused_subtract, (vf x, vf y, vf z), fmaf(-x.v[i], y.v[i], z.v[i]))
 
 WORD_OF(vi, mask_i32, (vi x, int32_t bits), x.v[i] & bits)
 WORD_OF(vi, shift_right, (vi x, int n), x.v[i] >> n) /* of numbers that are not negative */

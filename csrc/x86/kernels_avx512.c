@@ -177,7 +177,10 @@ PQ_INLINE int map_wide(const char *x, char *y, const struct wide *f, struct inst
 PQ_INLINE void map_long(pq_kernel_fn *usual, const struct pq_run *run, const char *x,
                         char *y, size_t n, struct instance k)
 {
-    const struct group_params fast = params_of_group(*run->scale.f32, *run->zero.i32, k);
+    const float s = *run->scale.f32;
+    const struct group_params fast = pq_is_narrow_float(k.code)
+                                         ? encode_params(s, *run->zero.i32, k)
+                                         : quantize_params(s, *run->zero.i32, k);
     const struct wide f = {widen(fast.s),  widen(fast.r),  widen(fast.rest),
                            widen(fast.lo), widen(fast.hi), widen_i32(fast.z)};
     const int far = run->exceeds_cache;
@@ -204,7 +207,9 @@ PQ_INLINE void map_long_groups(pq_kernel_fn *usual, const struct pq_run *run,
                                enum pq_type code)
 {
     const struct instance k = instance_of(run, QUANTIZE, real, code);
-    const int even = pq_is_narrow_float(code) || rounding_of(run) == PQ_HALF_EVEN;
+    const int is_float = pq_is_narrow_float(code);
+    const int even = is_float || rounding_of(run) == PQ_HALF_EVEN;
+    const struct reciprocal_range range = is_float ? encode_range(k) : quantize_range(k);
     struct pq_run group = *run;
     const char *x = px;
     char *y = py;
@@ -215,7 +220,7 @@ PQ_INLINE void map_long_groups(pq_kernel_fn *usual, const struct pq_run *run,
     for (size_t m; n > 0; n -= m) {
         m = n < run->group ? n : run->group;
         if (m >= LONG_ELEMENTS &&
-            can_use_reciprocal(*group.scale.f32, *group.zero.i32, reciprocal_range_of(k))) {
+            can_use_reciprocal(*group.scale.f32, *group.zero.i32, range)) {
             map_long(usual, &group, x, y, m, k);
         } else {
             usual(&group, x, y, m);
@@ -258,7 +263,7 @@ PQ_INLINE void quantize_long_checked(const struct pq_run *run, const char *x, ch
     const int least = (int)range.lo, far = run->exceeds_cache;
     const uint32_t span = (uint32_t)(range.hi - range.lo);
     const struct group_params fast =
-        params_of_group(*run->scale.f32, *run->zero.i32 - least, k);
+        quantize_params(*run->scale.f32, *run->zero.i32 - least, k);
     const struct wide f = {widen(fast.s),  widen(fast.r),  widen(fast.rest),
                            widen(fast.lo), widen(fast.hi), widen_i32(fast.z)};
     const size_t second = PQ_WIDE - (uintptr_t)x % LINE / in_size(k);
@@ -294,8 +299,7 @@ static int can_quantize_long_checked(const struct pq_run *run, size_t n)
 #  define TELL(from, type)                                                                 \
       if (real == from && bytes == pq_bytes_of(type)) {                                    \
           const struct instance k = instance_of(run, QUANTIZE, from, type);                \
-          if (can_use_reciprocal(*run->scale.f32, *run->zero.i32,                          \
-                                 reciprocal_range_of(k))) {                                \
+          if (can_use_reciprocal(*run->scale.f32, *run->zero.i32, quantize_range(k))) {    \
               quantize_long_checked(run, x, y, n, k);                                      \
               return;                                                                      \
           }                                                                                \
@@ -403,9 +407,9 @@ PQ_INLINE __m512i results_of_group(float s, int32_t z, const float *offset,
         const __m256 v = _mm256_broadcast_ss(offset);
         return wide_results(_mm256_add_ps(lo, v), _mm256_add_ps(hi, v), real, 1);
     }
-    return can_use_reciprocal(s, z, dequantize_range(code, real))
-               ? wide_results(lo, hi, real, 0)
-               : wide_results(lo, hi, real, 1);
+    const struct instance k = {.op = DEQUANTIZE, .real = real, .code = code};
+    return can_use_reciprocal(s, z, dequantize_range(k)) ? wide_results(lo, hi, real, 0)
+                                                         : wide_results(lo, hi, real, 1);
 }
 
 /* Dequantize packed codes by a table of the 16 results of each group. The table takes no
