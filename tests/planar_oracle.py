@@ -34,6 +34,12 @@ def awq(rows, bits):
     return pack_rows(rows, bits, *LAYOUTS["awq"])
 
 
+def tensors(*arrays):
+    """Return the tensors of a GPTQ or AWQ weight by name. None stands for no tensor."""
+    names = ("qweight", "qzeros", "scales", "g_idx")
+    return {name: one for name, one in zip(names, arrays, strict=False) if one is not None}
+
+
 def along(codes, axis, bits, pack=stream, dtype=np.int32):
     """Pack a matrix along an axis."""
     words = pack(codes if axis == 1 else codes.T, bits).view(dtype)
@@ -41,6 +47,9 @@ def along(codes, axis, bits, pack=stream, dtype=np.int32):
 
 
 def numbers(codes, zeros, scales, groups, dtype=np.float32):
-    """Return (code - zero) * scale of inputs along the first axis, rounded once."""
+    """Return (code - zero) * scale, rounded once: a row for each output.
+
+    The first axis of the arguments has the inputs or their groups.
+    """
     exact = codes.astype(np.int64) - zeros.astype(np.int64)[groups]
-    return (exact.astype(np.float64) * scales.astype(np.float64)[groups]).astype(dtype)
+    return (exact.astype(np.float64) * scales.astype(np.float64)[groups]).T.astype(dtype)

@@ -104,8 +104,8 @@ Q4_0, Q4_K = block_format("Q4_0"), block_format("Q4_K")
 BLOCKS = Q4_0.encode(WEIGHT)
 FOUR_BIT = bnb.quantize(WEIGHT, nested=True)
 WEIGHTS = {
-    "awq": awq.quantize(WEIGHT, GROUPED, ZEROS),
-    "gptq": gptq.quantize(WEIGHT, GROUPED, ZEROS, bits=4, format="gptq"),
+    "awq": awq.pack(WEIGHT.T, GROUPED, ZEROS),
+    "gptq": gptq.pack(WEIGHT.T, GROUPED, ZEROS, bits=4, format="gptq"),
     "compressed_tensors": compressed_tensors.quantize(WEIGHT, group_size=32),
     "matmulnbits": nbits.quantize(WEIGHT),
     "mlx": mlx.quantize(WEIGHT),
@@ -129,8 +129,10 @@ OBJECTS = {
     "packed.PackedArray": [PACKED],
     "qparams.QParams": PARAMS,
     "report.ErrorReport": REPORTS,
-    "_planar.Weight": list(WEIGHTS.values()),
-    **{f"{name}.Weight": [weight] for name, weight in WEIGHTS.items()},
+    "_weight.Weight": [WEIGHTS["awq"], WEIGHTS["gptq"]],
+    "_weight.Made": list(WEIGHTS.values())[2:],
+    "_weight._Forms": list(WEIGHTS.values()),
+    **{f"{name}.Weight": [weight] for name, weight in [*WEIGHTS.items()][2:]},
 }
 
 
@@ -191,8 +193,7 @@ _weights = {
         module.convert(WEIGHTS["compressed_tensors"], **more),
     ]
     for name, module, more in (
-        *(("awq", awq, {}), ("compressed_tensors", compressed_tensors, {})),
-        *(("matmulnbits", nbits, {}), ("gptq", gptq, {"format": "gptq_v2"})),
+        *(("compressed_tensors", compressed_tensors, {}), ("matmulnbits", nbits, {})),
     )
 }
 
@@ -311,15 +312,17 @@ CALLS = {
     "files.WeightFile.load": lambda: WEIGHT_FILE.load("p"),
     "files.WeightFile.close": lambda: pq.open_weights(PATH / "m.safetensors").close(),
     **{
-        f"_planar.Weight.{name}": _linear(call)
+        f"_weight.{name}": _linear(call)
         for name, call in {
-            "dequantize": lambda weight: weight.dequantize(),
-            "linear": lambda weight: (
+            "Weight.dequantize": lambda weight: weight.dequantize(),
+            "Weight.tensors": lambda weight: getattr(weight, "tensors", dict)(),
+            "Made.dequantize": lambda weight: weight.dequantize(),
+            "_Forms.linear": lambda weight: (
                 None if weight._planar.bias is not None else weight.linear()
             ),
         }.items()
     },
-    "_planar.Weight.blocks": lambda: [
+    "_weight._Forms.blocks": lambda: [
         compressed_tensors.convert((Q4_0, BLOCKS)).blocks("Q4_0"),
         mlx.convert((Q4_0, BLOCKS)).blocks("Q4_1"),
         _error(SMALL_WEIGHT.blocks, "Q4_0"),
@@ -327,8 +330,10 @@ CALLS = {
     "mlx.Weight.dequantize": lambda: WEIGHTS["mlx"].dequantize(),
     # Formats of weights.
     **_weights,
-    "awq.quantize": lambda: awq.quantize(MIDDLES, GROUPED, ZEROS),
-    "awq.dequantize": lambda: awq.dequantize(*_arrays("awq", 3)),
+    "awq.find": lambda: list(awq.find(WEIGHTS["awq"].tensors("a"))),
+    "awq.from_tensors": lambda: awq.from_tensors(WEIGHTS["awq"].tensors()),
+    "awq.pack": lambda: awq.pack(MIDDLES.T, GROUPED, ZEROS),
+    "awq.to_tensors": lambda: awq.to_tensors(WEIGHTS["compressed_tensors"]),
     "bitsandbytes.quantize": lambda: [
         bnb.quantize(x, **more)
         for x in (WEIGHT, TINY, VALUES[np.isfinite(VALUES)])
@@ -351,9 +356,18 @@ CALLS = {
     "compressed_tensors.dequantize": lambda: compressed_tensors.dequantize(
         *_arrays("compressed_tensors", 2), bits=4
     ),
-    "gptq.quantize": lambda: gptq.quantize(MIDDLES, GROUPED, ZEROS, bits=4, format="gptq"),
-    "gptq.dequantize": lambda: gptq.dequantize(*_arrays("gptq", 3), bits=4, format="gptq"),
-    "gptq.detect": lambda: gptq.detect(np.full((2, 8), 0x77777777, np.int32), bits=4),
+    "gptq.find": lambda: list(gptq.find(WEIGHTS["gptq"].tensors("a"))),
+    "gptq.from_tensors": lambda: gptq.from_tensors(
+        WEIGHTS["gptq"].tensors(), format="gptq"
+    ),
+    "gptq.pack": lambda: gptq.pack(MIDDLES.T, GROUPED, ZEROS, bits=4, format="gptq"),
+    "gptq.to_tensors": lambda: gptq.to_tensors((Q4_0, BLOCKS), format="gptq"),
+    "_weight.from_tensors": lambda: pq.weights.from_tensors(WEIGHTS["awq"].tensors()),
+    "_weight.convert": lambda: [
+        pq.weights.convert(w, format)
+        for w in ((Q4_0, BLOCKS), WEIGHTS["compressed_tensors"])
+        for format in ("awq", "gptq_v2")
+    ],
     "matmulnbits.quantize": lambda: [
         nbits.quantize(x, symmetric=symmetric)
         for x in (WEIGHT, WEIGHT.T, TINY)
@@ -490,7 +504,7 @@ def public():
         if name in ("dask", "zarr", "mx", "nvfp4") and name not in OPTIONAL:
             continue
         module = importlib.import_module(found.name)
-        if name in ("weights", "integrations"):
+        if name == "integrations":
             continue
         for name in module.__all__:
             yield from _members(getattr(module, name))

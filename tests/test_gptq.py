@@ -5,10 +5,11 @@ import doctest
 import numpy as np
 import planar_oracle as oracle
 import pytest
+from planar_oracle import tensors
 from support import amount, loop, same
 
 import pyquant as pq
-from pyquant.weights import awq, gptq, matmulnbits
+from pyquant.weights import Weight, awq, convert, from_tensors, gptq, matmulnbits
 from pyquant.weights.blocks import block_format
 
 WIDTHS = {"gptq": (2, 3, 4, 8), "gptq_v2": (2, 3, 4, 8), "gptq_p": (2, 3, 4, 5, 6, 7, 8)}
@@ -31,9 +32,9 @@ def gptq_words(codes, zeros, bits, kind):
     return oracle.along(codes, 0, bits, pack), oracle.along(stored, 1, bits, pack)
 
 
-def experts(*tensors):
-    """Return tensors of two equal experts."""
-    return [None if one is None else np.stack([one, one]) for one in tensors]
+def experts(*arrays):
+    """Return arrays of two equal experts."""
+    return [None if one is None else np.stack([one, one]) for one in arrays]
 
 
 def awq_words(codes, zeros):
@@ -56,17 +57,19 @@ def test_dequantize(kind, bits):
             given = (qweight, qzeros, scales, order)
             for dtype in (np.float32, np.float16, np.float64):
                 want = oracle.numbers(codes, zeros, scales, groups, dtype)
-                got = gptq.dequantize(*given, bits=bits, format=kind, dtype=dtype)
-                same(got, want)
-            out = np.full((outputs, inputs), np.nan).T
-            got = gptq.dequantize(*given, bits=bits, format=kind, out=out, threads=2)
-            assert got is out
+                w = from_tensors(tensors(*given), format=kind)
+                assert (w.format, w.bits, w.inputs_axis) == (kind, bits, 0)
+                same(w.dequantize(dtype=dtype), want)
+            out = np.full((inputs, outputs), np.nan).T
+            assert w.dequantize(out=out, threads=2) is out
             assert (out == want).all()
             two = experts(*given)
             two[2][1] *= -1
-            out = np.full((outputs, 2, inputs), np.nan).transpose(1, 2, 0)
-            assert gptq.dequantize(*two, bits=bits, format=kind, out=out) is out
+            w = gptq.from_tensors(tensors(*two), format=kind)
+            out = np.full((inputs, 2, outputs), np.nan).transpose(1, 2, 0)
+            assert w.dequantize(out=out) is out
             assert (out == [want, -want]).all()
+            same(w.dequantize([1, 0, 1], dtype="float64"), np.stack([-want, want, -want]))
 
 
 @pytest.mark.parametrize(("kind", "bits"), EVERY)
@@ -77,11 +80,11 @@ def test_quantize_packs_given_parameters(kind, bits):
     for g_idx in (None, mixed(2112, 64)):
         groups = np.arange(2112) // 64 if g_idx is None else g_idx
         x = oracle.numbers(codes, zeros, scales, groups)
-        w = gptq.quantize(x, scales, zeros, g_idx, bits=bits, format=kind, threads=2)
-        same(w.qweight, qweight)
-        same(w.qzeros, qzeros)
-        same(w.scales, scales)
-        same(w.g_idx, groups.astype(np.int32))
+        w = gptq.pack(x, scales, zeros, g_idx, bits=bits, format=kind, threads=2)
+        want = tensors(qweight, qzeros, scales, groups.astype(np.int32))
+        for name, array in w.tensors().items():
+            same(array, want.pop(name))
+        assert not want
 
 
 @loop("dtype", [np.float32, np.float64, np.float16])
@@ -97,15 +100,15 @@ def test_quantize_by_definition(dtype):
         quotient = (x.astype(real) + shift) / scales[groups].astype(real)
         codes = np.clip(np.rint(quotient), 0, 15).astype(np.uint8)
         want, _ = gptq_words(codes, zeros, 4, "gptq_v2")
-        w = gptq.quantize(x, scales, zeros, g_idx, bits=4, format="gptq_v2")
-        same(w.qweight, want)
-    w = awq.quantize(x, scales, zeros)
+        w = gptq.pack(x.T, scales, zeros, g_idx, bits=4, format="gptq_v2")
+        same(w.tensors()["qweight"], want)
+    w = awq.pack(x.T, scales, zeros)
     groups = np.arange(64) // 32
     shift = (zeros * scales).astype(np.float32)[groups].astype(real)
     quotient = (x.astype(real) + shift) / scales[groups].astype(real)
     codes = np.clip(np.rint(quotient), 0, 15).astype(np.uint8)
-    for got, want in zip((w.qweight, w.qzeros), awq_words(codes, zeros), strict=True):
-        same(got, want)
+    for name, want in tensors(*awq_words(codes, zeros), scales).items():
+        same(w.tensors()[name], want)
 
 
 def test_awq():
@@ -114,62 +117,64 @@ def test_awq():
         words = awq_words(codes, zeros)
         for dtype in (np.float32, np.float16, np.float64):
             want = oracle.numbers(codes, zeros, scales, np.arange(inputs) // size, dtype)
-            same(awq.dequantize(*words, scales, dtype=dtype), want)
-        out = np.full((outputs, inputs), np.nan).T
-        assert awq.dequantize(*words, scales, out=out, threads=2) is out
+            w = from_tensors(tensors(*words, scales), format="awq")
+            same(w.dequantize(dtype=dtype), want)
+        out = np.full((inputs, outputs), np.nan).T
+        assert w.dequantize(out=out, threads=2) is out
         assert (out == want).all()
         two = experts(*words, scales)
         two[2][1] *= -1
-        assert (awq.dequantize(*two, dtype=np.float64) == [want, -want]).all()
+        w = awq.from_tensors(tensors(*two))
+        assert (w.dequantize(dtype=np.float64) == [want, -want]).all()
         turned = (np.asfortranarray(one) for one in (*words, scales))
-        same(awq.dequantize(*turned, dtype=np.float64), want)
         unsigned = [one.view(np.uint32).astype(">u4") for one in words]
-        same(awq.dequantize(*unsigned, scales, dtype=np.float64), want)
+        for given in (turned, (*unsigned, scales)):
+            w = awq.from_tensors(tensors(*given))
+            same(w.dequantize(dtype=np.float64), want)
 
 
 def test_worked_words():
-    eight = np.tile(np.arange(8, dtype=np.uint8)[:, np.newaxis], (4, 32))
+    eight = np.tile(np.arange(8, dtype=np.uint8), (32, 4))
 
     def words(bits, kind):
         zeros = np.zeros((1, 32), np.uint8)
-        made = gptq.quantize(
+        made = gptq.pack(
             eight.astype(np.float32), np.ones((1, 32), np.float32), zeros, bits=bits,
             format=kind,
         )  # fmt: skip
-        return [f"{word:x}" for word in made.qweight[:, 0].view(np.uint32)]
+        return [f"{word:x}" for word in made.tensors()["qweight"][:, 0].view(np.uint32)]
 
     assert words(4, "gptq_v2")[0] == "76543210"
     assert words(3, "gptq_v2") == ["88fac688", "c688fac6", "fac688fa"]
     assert words(3, "gptq_p") == ["e4e4e4e4", "e4e4e4e4", "f0f0f0f0"]
     one = np.ones((1, 8), np.float32)
-    w = awq.quantize(np.arange(8.0).reshape(1, 8), one, np.zeros((1, 8), int))
-    assert f"{w.qweight[0, 0]:x}" == "75316420"
+    w = awq.pack(np.arange(8.0).reshape(8, 1), one, np.zeros((1, 8), int))
+    assert f"{w.tensors()['qweight'][0, 0]:x}" == "75316420"
     for kind, stored in (("gptq", 0x77777777), ("gptq_v2", 0x88888888)):
-        w = gptq.quantize(np.zeros((8, 8)), one, np.full((1, 8), 8), bits=4, format=kind)
-        assert w.qzeros.view(np.uint32).tolist() == [[stored]]
+        w = gptq.pack(np.zeros((8, 8)), one, np.full((1, 8), 8), bits=4, format=kind)
+        assert w.tensors()["qzeros"].view(np.uint32).tolist() == [[stored]]
 
 
 def test_zero_points_of_the_first_format():
     """The caller must choose a format if readers disagree about zero points."""
     codes, zeros, scales = layer(4, 64, 32, 32)
     zeros[1, 3] = 0
-    given = (*gptq_words(codes, zeros, 4, "gptq"), scales)
+    given = tensors(*gptq_words(codes, zeros, 4, "gptq"), scales)
     with pytest.raises(ValueError, match=r"^qzeros: .* without wrap=True, got 15 at \("):
-        gptq.dequantize(*given, bits=4, format="gptq")
+        gptq.from_tensors(given, format="gptq")
     want = oracle.numbers(codes, zeros, scales, np.arange(64) // 32)
-    same(gptq.dequantize(*given, bits=4, format="gptq", wrap=True), want)
-    w = gptq.Weight(
-        *gptq_words(codes, zeros, 4, "gptq_v2"), scales, bits=4, format="gptq_v2"
-    )
+    same(from_tensors(given, format="gptq", wrap=True).dequantize(), want)
+    second = tensors(*gptq_words(codes, zeros, 4, "gptq_v2"), scales)
+    w = gptq.from_tensors(second, format="gptq_v2")
     with pytest.raises(
         ValueError, match=r"^weight: expected zero points from 1 .* got 0 at"
     ):
-        gptq.convert(w, format="gptq")
-    first = gptq.convert(w, format="gptq", wrap=True)
-    same(first.qzeros, given[1])
-    back = gptq.convert(first, format="gptq_v2")
-    same(back.qzeros, w.qzeros)
-    same(back.qweight, w.qweight)
+        convert(w, "gptq")
+    first = convert(w, "gptq", wrap=True)
+    same(first.tensors()["qzeros"], given["qzeros"])
+    back = gptq.to_tensors(first, "a", format="gptq_v2")
+    same(back["a.qzeros"], second["qzeros"])
+    same(back["a.qweight"], second["qweight"])
 
 
 @loop("bits", WIDTHS["gptq"])
@@ -179,14 +184,13 @@ def test_detect(bits):
     for kind in ("gptq", "gptq_v2"):
         zeros = np.full(scales.shape, middle, np.uint8)
         words = gptq_words(codes, zeros, bits, kind)
-        assert gptq.detect(words[1], bits=bits) == kind
-        w = gptq.Weight(*words, scales, bits=bits, format="detect")
-        assert w.format == kind
+        w = from_tensors(tensors(*words, scales))
+        assert (w.format, w.bits) == (kind, bits)
         same(w.dequantize(), oracle.numbers(codes, zeros, scales, np.arange(64) // 32))
         zeros[1, 2] += 1
         words = gptq_words(codes, zeros, bits, kind)
         with pytest.raises(ValueError, match=r"^qzeros: expected .* to tell the format"):
-            gptq.dequantize(*words, scales, bits=bits, format="detect")
+            gptq.from_tensors(tensors(*words, scales))
 
 
 @pytest.mark.parametrize(("inputs", "size"), [(72, 32), (160, 128), (192, 128)])
@@ -195,18 +199,20 @@ def test_groups_that_end_short(inputs, size):
     codes, zeros, scales = layer(4, inputs, 8, size, lowest=1)
     words = gptq_words(codes, zeros, 4, "gptq_v2")
     want = oracle.numbers(codes, zeros, scales, np.arange(inputs) // size)
-    how = {"bits": 4, "format": "gptq_v2"}
+    how = {"format": "gptq_v2"}
     for given in (None, size):
-        same(gptq.dequantize(*words, scales, group_size=given, **how), want)
+        w = gptq.from_tensors(tensors(*words, scales), group_size=given, **how)
+        same(w.dequantize(), want)
     for g_idx in (np.full(inputs, -1), np.arange(inputs) // size):
-        w = gptq.Weight(*words, scales, g_idx.astype(np.int32), **how)
-        assert w.group_size == size
+        w = gptq.from_tensors(tensors(*words, scales, g_idx.astype(np.int32)), **how)
+        assert w.block_size == size
         same(w.dequantize(), want)
     equal = -(-inputs // len(scales))
     g_idx = (np.arange(inputs) // equal).astype(np.int32)
-    assert gptq.Weight(*words, scales, g_idx, **how).group_size == equal
-    none = [array[:0] for array in (*words, scales, g_idx)]
-    assert gptq.Weight(*none, **how).group_size == 1
+    given = tensors(*words, scales, g_idx)
+    assert gptq.from_tensors(given, **how).block_size == equal
+    none = {name: array[:0] for name, array in given.items()}
+    assert gptq.from_tensors(none, **how).block_size == 1
 
 
 # Conversions
@@ -220,9 +226,9 @@ def weights(bits, inputs, outputs, size, lowest=1):
     for kind, widths in WIDTHS.items():
         if bits in widths and (lowest or kind != "gptq"):
             words = gptq_words(codes, zeros, bits, kind)
-            made[kind] = gptq.Weight(*words, scales, bits=bits, format=kind)
+            made[kind] = gptq.from_tensors(tensors(*words, scales), format=kind)
     if bits == 4:
-        made["awq"] = awq.Weight(*awq_words(codes, zeros), scales)
+        made["awq"] = awq.from_tensors(tensors(*awq_words(codes, zeros), scales))
     if bits in (2, 4, 8):
         made["matmulnbits"] = matmulnbits.pack(
             codes, scales, zeros, bits=bits, block_size=size
@@ -231,20 +237,22 @@ def weights(bits, inputs, outputs, size, lowest=1):
 
 
 def into(name, w):
-    if name == "awq":
-        return awq.convert(w)
-    if name == "matmulnbits":
-        return matmulnbits.convert(w)
-    return gptq.convert(w, format=name)
+    return matmulnbits.convert(w) if name == "matmulnbits" else convert(w, name)
 
 
 def arrays(w):
-    """Return the attributes of a weight."""
-    return {
-        name: value
-        for name, value in vars(w).items()
-        if name not in ("_planar", "g_idx", "wrap")
-    }
+    """Return the tensors of a weight, except `g_idx`."""
+    found = vars(w) if isinstance(w, matmulnbits.Weight) else w.tensors()
+    return {name: value for name, value in found.items() if name not in SKIPPED}
+
+
+def numbers(w):
+    """Return a row for each output."""
+    y = w.dequantize()
+    return y.T if isinstance(w, matmulnbits.Weight) else y
+
+
+SKIPPED = ("_planar", "g_idx")
 
 
 @pytest.mark.parametrize("bits", [2, 3, 4, 8])
@@ -253,21 +261,22 @@ def test_convert(bits):
     for inputs, outputs, size in shapes[: amount(1, None)]:
         made, want = weights(bits, inputs, outputs, size)
         for source in made.values():
-            assert (source.dequantize() == want).all()
+            assert (numbers(source) == want).all()
             for name, target in made.items():
                 got = into(name, source)
-                assert (got.dequantize() == want).all()
+                assert (numbers(got) == want).all()
+                found = arrays(got)
                 for part, value in arrays(target).items():
                     if isinstance(value, np.ndarray):
-                        same(getattr(got, part), value)
+                        same(found[part], value)
                     else:
-                        assert getattr(got, part) == value
+                        assert found[part] == value
 
 
 def test_awq_with_zero_points_of_0_to_the_first_format():
     made, _ = weights(4, 64, 32, 32, lowest=0)
     with pytest.raises(ValueError, match=r"^weight: expected zero points from 1"):
-        gptq.convert(made["awq"], format="gptq")
+        convert(made["awq"], "gptq")
 
 
 def test_mixed_inputs():
@@ -275,14 +284,14 @@ def test_mixed_inputs():
     g_idx = mixed(64, 32)
     want = oracle.numbers(codes, zeros, scales, g_idx)
     words = gptq_words(codes, zeros, 4, "gptq")
-    w = gptq.Weight(*words, scales, g_idx, bits=4, format="gptq")
+    w = gptq.from_tensors(tensors(*words, scales, g_idx), format="gptq")
     got = matmulnbits.convert(w)
     same(got.g_idx, g_idx)
-    assert (got.dequantize() == want).all()
-    assert (gptq.convert(got, format="gptq_v2").dequantize() == want).all()
+    assert (numbers(got) == want).all()
+    assert (convert(got, "gptq_v2").dequantize() == want).all()
     smaller = matmulnbits.convert(w, block_size=16)
-    assert (smaller.dequantize() == want).all()
-    for refusing in (awq.convert, gptq.Weight.linear):
+    assert (numbers(smaller) == want).all()
+    for refusing in (awq.to_tensors, Weight.linear):
         with pytest.raises(ValueError, match=r"^weight: expected inputs in the order"):
             refusing(w)
 
@@ -292,22 +301,23 @@ def test_uneven_groups():
     codes, zeros, scales = layer(4, 64, 32, 32, lowest=1)
     words = gptq_words(codes, zeros, 4, "gptq")
     for g_idx in (np.arange(64)[::-1] // 40, np.zeros(64), np.arange(64) < 3, np.ones(64)):
-        w = gptq.Weight(*words, scales, g_idx.astype(np.int32), bits=4, format="gptq")
-        want = oracle.numbers(codes, zeros, scales, w.g_idx)
+        g_idx = g_idx.astype(np.int32)
+        w = gptq.from_tensors(tensors(*words, scales, g_idx), format="gptq")
+        want = oracle.numbers(codes, zeros, scales, g_idx)
         same(w.dequantize(), want)
-        for got in (matmulnbits.convert(w), gptq.convert(w, format="gptq_v2")):
-            assert (got.dequantize() == want).all()
-            assert got.g_idx.tolist() == w.g_idx.tolist()
+        for got in (matmulnbits.convert(w), convert(w, "gptq_v2")):
+            assert (numbers(got) == want).all()
+        assert got.tensors()["g_idx"].tolist() == g_idx.tolist()
     codes, zeros, scales = layer(4, 40, 32, 16, lowest=1)
     words = gptq_words(codes, zeros, 4, "gptq")
     g_idx = np.arange(40, dtype=np.int32) // 39
-    w = gptq.Weight(*words, scales, g_idx, bits=4, format="gptq")
+    w = gptq.from_tensors(tensors(*words, scales, g_idx), format="gptq")
     want = oracle.numbers(codes, zeros, scales, g_idx)
     same(w.dequantize(), want)
-    for got in (matmulnbits.convert(w), gptq.convert(w, format="gptq_v2")):
-        assert (got.dequantize() == want).all()
+    for got in (matmulnbits.convert(w), convert(w, "gptq_v2")):
+        assert (numbers(got) == want).all()
     many = (np.repeat(one, 10, 0) for one in (words[1], scales))
-    w = gptq.Weight(words[0], *many, g_idx, bits=4, format="gptq_v2")
+    w = gptq.from_tensors(tensors(words[0], *many, g_idx), format="gptq_v2")
     with pytest.raises(ValueError, match=r"^weight: expected as many groups as 2 .*got 30"):
         matmulnbits.convert(w)
 
@@ -315,7 +325,7 @@ def test_uneven_groups():
 def test_symmetric_weights_have_no_zero_points():
     codes, _, scales = layer(4, 64, 32, 32)
     zeros = np.full(scales.shape, 8, np.uint8)
-    w = awq.Weight(*awq_words(codes, zeros), scales)
+    w = awq.from_tensors(tensors(*awq_words(codes, zeros), scales))
     assert matmulnbits.convert(w).zero_points is None
 
 
@@ -328,23 +338,24 @@ def test_short_blocks():
     got = matmulnbits.convert(w)
     assert not got.B[:, 1, 4:].any()
     assert (got.B.reshape(8, 32)[:, :20] == B.reshape(8, 32)[:, :20]).all()
-    again = gptq.convert(w, format="gptq_v2")
-    assert again.qweight.shape == (5, 8)
+    again = convert(w, "gptq_v2")
+    assert again.tensors()["qweight"].shape == (5, 8)
     for one in (got, again):
-        assert (one.dequantize() == w.dequantize()).all()
+        assert (numbers(one) == numbers(w)).all()
     with pytest.raises(ValueError, match=r"^weight: expected inputs that groups of 32"):
-        awq.convert(w)
+        convert(w, "awq")
 
 
 def test_smaller_blocks():
     codes, zeros, scales = layer(4, 96, 32, 48)
     want = oracle.numbers(codes, zeros, scales, np.arange(96) // 48)
-    w = matmulnbits.convert(awq.Weight(*awq_words(codes, zeros), scales))
+    w = awq.from_tensors(tensors(*awq_words(codes, zeros), scales))
+    w = matmulnbits.convert(w)
     assert (w.block_size, w.scales.shape) == (16, (32, 6))
-    assert (w.dequantize() == want).all()
+    assert (numbers(w) == want).all()
     made, want = weights(4, 256, 32, 128)
     w = matmulnbits.convert(made["awq"], block_size=32)
-    assert (w.dequantize() == want).all()
+    assert (numbers(w) == want).all()
     with pytest.raises(ValueError, match=r"^block_size: expected one that divides"):
         matmulnbits.convert(made["awq"], block_size=256)
 
@@ -356,7 +367,7 @@ def test_onnx():
         for name, w in made.items():
             given = w.linear()
             got = pq.onnx.dequantize_linear(**given)
-            want_here = want.T if name == "matmulnbits" else want
+            want_here = want if name == "matmulnbits" else want.T
             assert (got.astype(np.float32) == want_here.astype(np.float16)).all()
 
 
@@ -365,24 +376,25 @@ def test_blocks_of_gguf():
     for name, bits in (("Q4_0", 4), ("Q8_0", 8)):
         fmt = block_format(name)
         b = fmt.encode(rng.standard_normal((24, 96)).astype(np.float32))
-        want = fmt.decode(b).T
+        want = fmt.decode(b)
         w = matmulnbits.convert((fmt, b))
         assert (w.bits, w.block_size, w.zero_points) == (bits, 32, None)
-        assert (w.dequantize() == want).all()
-        assert (gptq.convert((fmt, b), format="gptq").dequantize() == want).all()
+        assert (numbers(w) == want).all()
+        assert (convert((fmt, b), "gptq").dequantize() == want).all()
         same(w.blocks(name), b)
     fmt = block_format("Q4_0")
     b = fmt.encode(rng.standard_normal((24, 96)).astype(np.float32))
-    w = awq.convert((fmt, b))
-    assert (w.dequantize() == fmt.decode(b).T).all()
+    w = convert((fmt, b), "awq")
+    assert (w.dequantize() == fmt.decode(b)).all()
     same(w.blocks("Q4_0"), b)
 
 
 def test_blocks_of_larger_groups():
     codes, _, scales = layer(4, 128, 16, 64)
-    w = awq.Weight(*awq_words(codes, np.full(scales.shape, 8, np.uint8)), scales)
+    zeros = np.full(scales.shape, 8, np.uint8)
+    w = awq.from_tensors(tensors(*awq_words(codes, zeros), scales))
     got = block_format("Q4_0").decode(w.blocks("Q4_0"))
-    assert (got == w.dequantize().T).all()
+    assert (got == w.dequantize()).all()
 
 
 def test_blocks_of_short_groups():
@@ -415,121 +427,156 @@ S8 = np.ones((2, 1, 8), np.float32)
 Z6, S6 = np.repeat(Z4, 6, 0), np.repeat(ONES, 6, 0)
 EIGHT = np.ones((16, 8), np.float32)
 V2 = {"bits": 4, "format": "gptq_v2"}
+
+
+def read(*arrays, format="gptq_v2", **options):
+    return gptq.from_tensors(tensors(*arrays), format=format, **options)
+
+
+def read_awq(*arrays):
+    return awq.from_tensors(tensors(*arrays))
+
+
 REFUSED = {
     "no format": (
-        lambda: gptq.dequantize(W4, Z4, ONES, bits=4),
-        TypeError,
-        "dequantize() missing 1 required keyword-only argument: 'format'",
+        lambda: from_tensors({"a.weight": W4}, "a"),
+        ValueError,
+        "format: expected 'awq', 'gptq', 'gptq_v2' or 'gptq_p' for the tensors of 'a', got",
     ),
     "format": (
-        lambda: gptq.dequantize(W4, Z4, ONES, bits=4, format="v2"),
+        lambda: read(W4, Z4, ONES, format="v2"),
         ValueError,
-        "format: expected 'gptq', 'gptq_v2', 'gptq_p' or 'detect', got 'v2'",
+        "format: expected 'gptq', 'gptq_v2' or 'gptq_p', got 'v2'",
+    ),
+    "no tensor": (
+        lambda: gptq.from_tensors({"a.qweight": W4, "a.scales": ONES}, "a"),
+        ValueError,
+        "tensors: expected a.qzeros, got a.qweight or a.scales",
+    ),
+    "no mapping": (
+        lambda: awq.from_tensors([W4]),
+        TypeError,
+        "tensors: expected a mapping of names to arrays, got list",
+    ),
+    "rows out of range": (
+        lambda: read(W4, Z4, ONES).dequantize([0, 32]),
+        ValueError,
+        "rows: expected numbers from 0 to 31, got 32",
+    ),
+    "kind of rows": (
+        lambda: read(W4, Z4, ONES).dequantize([0.5]),
+        TypeError,
+        "rows: expected a slice or a list of integers, got float64 of shape (1,)",
     ),
     "bits": (
-        lambda: gptq.dequantize(W4, Z4, ONES, bits=5, format="gptq"),
+        lambda: gptq.pack(np.ones((32, 32)), ONES, ONES, bits=5, format="gptq"),
         ValueError,
         "bits: expected 2, 3, 4 or 8, got 5",
     ),
     "qweight": (
-        lambda: gptq.dequantize(W4[0], Z4, ONES, **V2),
+        lambda: read(W4[0], Z4, ONES),
         ValueError,
         "qweight: expected two dimensions, got shape (32,)",
     ),
     "kind of qweight": (
-        lambda: gptq.dequantize(W4.astype(np.int64), Z4, ONES, **V2),
+        lambda: read(W4.astype(np.int64), Z4, ONES),
         TypeError,
         "qweight: expected int32 or uint32, got int64",
     ),
     "qzeros": (
-        lambda: gptq.dequantize(W4, Z4[:, :3], ONES, **V2),
+        lambda: read(W4, Z4[:, :1], ONES),
         ValueError,
-        "qzeros: expected shape (1, 4), got (1, 3)",
+        "qzeros: expected shape (1, 32 * bits / 32) for 2, 3, 4 or 8 bits, got (1, 1)",
     ),
     "scales": (
-        lambda: gptq.dequantize(W4, Z4, ONES[:, :8], **V2),
+        lambda: read(W4, Z4, ONES[:, :8]),
         ValueError,
         "scales: expected shape (1, 32), got (1, 8)",
     ),
     "no groups": (
-        lambda: gptq.dequantize(W4, Z4[:0], ONES[:0], **V2),
+        lambda: read(W4, Z4[:0], ONES[:0]),
         ValueError,
         "scales: expected groups of one size for 32 inputs, got 0 groups",
     ),
     "group size": (
-        lambda: gptq.dequantize(np.zeros((72, 8), np.int32), Z6[:, :1], S6[:, :8], **V2),
+        lambda: read(np.zeros((72, 8), np.int32), Z6[:, :1], S6[:, :8]),
         ValueError,
         "group_size: expected 96 to 115, which all make 6 groups of 576 inputs, got None",
     ),
     "number of groups": (
-        lambda: gptq.dequantize(
-            np.zeros((9, 8), np.int32), Z6[:5, :1], S6[:5, :8], group_size=32, **V2
+        lambda: read(
+            np.zeros((9, 8), np.int32),
+            Z6[:5, :1],
+            S6[:5, :8],
+            group_size=32,
         ),
         ValueError,
         "scales: expected 3 groups of 32 for 72 inputs, got 5",
     ),
     "groups of AWQ": (
-        lambda: awq.dequantize(np.zeros((32, 4), np.int32), Z6, S6),
+        lambda: read_awq(np.zeros((32, 4), np.int32), Z6, S6),
         ValueError,
         "scales: expected groups that divide 32 inputs, got 6 groups",
     ),
     "rows": (
-        lambda: gptq.dequantize(W4, Z4[:, :3], ONES, bits=3, format="gptq_v2"),
+        lambda: read(W4, Z4[:, :3], ONES),
         ValueError,
         "qweight: expected rows of whole codes of 3 bits, got 4",
     ),
     "g_idx": (
-        lambda: gptq.dequantize(W4, Z4, ONES, np.zeros(31, np.int32), **V2),
+        lambda: read(W4, Z4, ONES, np.zeros(31, np.int32)),
         ValueError,
         "g_idx: expected shape (32,), got (31,)",
     ),
     "group": (
-        lambda: gptq.dequantize(W4, Z4, ONES, -(np.arange(32, dtype=np.int32) // 31), **V2),
+        lambda: read(W4, Z4, ONES, -(np.arange(32, dtype=np.int32) // 31)),
         ValueError,
         "g_idx: expected groups from 0 to 0, or -1 for all inputs, got -1 at (31,)",
     ),
     "experts": (
-        lambda: awq.dequantize(*experts(W4, Z4), ONES[np.newaxis]),
+        lambda: read_awq(*experts(W4, Z4), ONES[np.newaxis]),
         ValueError,
         "scales: expected 2 experts, as in qweight, got shape (1, 1, 32)",
     ),
     "out of experts": (
-        lambda: awq.dequantize(W4[:2, :1, None], W4[:2, :1, None], S8, out=S8),
+        lambda: read_awq(W4[:2, :1, None], W4[:2, :1, None], S8).dequantize(
+            out=S8.swapaxes(1, 2)
+        ),
         ValueError,
         "out: expected memory of its own, got an array that overlaps an input",
     ),
     "no experts": (
-        lambda: awq.dequantize(*(one[:0] for one in experts(W4, Z4, ONES))),
+        lambda: read_awq(*(one[:0] for one in experts(W4, Z4, ONES))),
         ValueError,
         "qweight: expected an expert or more, got shape (0, 4, 32)",
     ),
     "zeros": (
-        lambda: gptq.quantize(np.ones((32, 32)), ONES, np.full((1, 32), 16), **V2),
+        lambda: gptq.pack(np.ones((32, 32)), ONES, np.full((1, 32), 16), **V2),
         ValueError,
         "zeros: expected integers from 0 to 15, got 16",
     ),
     "kind of zeros": (
-        lambda: awq.quantize(np.ones((32, 32)), ONES, np.ones((1, 32))),
+        lambda: awq.pack(np.ones((32, 32)), ONES, np.ones((1, 32))),
         TypeError,
         "zeros: expected integers, got float64",
     ),
     "inputs": (
-        lambda: gptq.quantize(np.ones((31, 32)), ONES, np.ones((1, 32), int), **V2),
+        lambda: gptq.pack(np.ones((32, 31)), ONES, np.ones((1, 32), int), **V2),
         ValueError,
         "x: expected inputs that 8 divides for 4 bits, got 31",
     ),
     "outputs": (
-        lambda: awq.quantize(np.ones((31, 31)), ONES, np.ones((1, 32), int)),
+        lambda: awq.pack(np.ones((31, 31)), ONES, np.ones((1, 32), int)),
         ValueError,
         "x: expected outputs that 8 divides for AWQ, got 31",
     ),
     "out": (
-        lambda: awq.dequantize(W4, Z4, np.ones((1, 256), np.float32)),
+        lambda: read_awq(W4, Z4, np.ones((1, 256), np.float32)),
         ValueError,
         "qzeros: expected shape (1, 32), got (1, 4)",
     ),
     "width": (
-        lambda: awq.convert(matmulnbits.quantize(EIGHT, bits=8, block_size=16)),
+        lambda: convert(matmulnbits.quantize(EIGHT, bits=8, block_size=16), "awq"),
         ValueError,
         "weight: expected codes of 4 bits for AWQ, got 8",
     ),

@@ -5,9 +5,10 @@ import doctest
 import numpy as np
 import planar_oracle as oracle
 import pytest
+from planar_oracle import tensors
 from support import amount, loop, same
 
-from pyquant.weights import _planar, awq, matmulnbits
+from pyquant.weights import _weight, awq, matmulnbits
 
 
 def half_away(v):
@@ -167,7 +168,7 @@ def test_dequantize(bits):
         B, scales, zero_bytes, codes, zeros, how = packed(bits, inputs, outputs, size)
         groups = np.arange(inputs) // size
         codes = codes[:, :inputs].T
-        want = oracle.numbers(codes, zeros.T, scales.T, groups)
+        want = oracle.numbers(codes, zeros.T, scales.T, groups).T
         same(matmulnbits.dequantize(B, scales, zero_bytes, **how).copy("K"), want.copy("F"))
         flat = matmulnbits.dequantize(B, scales.ravel(), zero_bytes.ravel(), **how)
         assert (flat == want).all()
@@ -175,13 +176,13 @@ def test_dequantize(bits):
             out = np.empty(want.shape, np.float64, order)
             given = matmulnbits.dequantize(B, scales, zero_bytes, **how, out=out, threads=2)
             assert given is out
-            exact = oracle.numbers(codes, zeros.T, scales.T, groups, np.float64)
+            exact = oracle.numbers(codes, zeros.T, scales.T, groups, np.float64).T
             assert (out == exact).all()
         middle = np.full_like(zeros, 1 << (bits - 1))
-        want = oracle.numbers(codes, middle.T, scales.T, groups)
+        want = oracle.numbers(codes, middle.T, scales.T, groups).T
         assert (matmulnbits.dequantize(B, scales, **how) == want).all()
         g_idx = np.random.default_rng(0).permutation(groups).astype(np.int32)
-        want = oracle.numbers(codes, zeros.T, scales.T, g_idx)
+        want = oracle.numbers(codes, zeros.T, scales.T, g_idx).T
         got = matmulnbits.dequantize(B, scales, zero_bytes, g_idx, **how)
         assert (got == want).all()
         for real in (np.float32, np.float16):
@@ -247,8 +248,9 @@ def test_session():
                 assert (run(w) == w.dequantize()).all()
     rng = np.random.default_rng(0)
     words = rng.integers(-(2**31), 2**31, (2, 130, 2), dtype=np.int32)
-    layer = awq.Weight(words[0, :128], words[1, :2], data("normal", (2, 16)))
-    assert (run(matmulnbits.convert(layer)) == layer.dequantize()).all()
+    given = tensors(words[0, :128], words[1, :2], data("normal", (2, 16)))
+    layer = awq.from_tensors(given)
+    assert (run(matmulnbits.convert(layer)) == layer.dequantize().T).all()
     real = rng.standard_normal((5, 2)).astype(np.float32)
     w = matmulnbits.quantize(data("normal", (64, 5)))
     w = matmulnbits.Weight(w.B, w.scales, real, K=64, N=5, block_size=32)
@@ -409,6 +411,6 @@ def test_overlap():
 
 
 def test_docstrings():
-    for module in (matmulnbits, _planar):
+    for module in (matmulnbits, _weight):
         assert doctest.testmod(module).failed == 0
     assert matmulnbits.__dir__() == sorted(matmulnbits.__all__)

@@ -6,6 +6,7 @@ import numpy as np
 import planar_oracle as oracle
 import pytest
 from conformance.cases import WEIGHTS, argument, array, calls
+from planar_oracle import tensors
 from support import loop, same
 
 import pyquant as pq
@@ -174,8 +175,8 @@ def test_convert():
     scales = rng.standard_normal((2, 32)).astype(np.float16)
     zeros = np.full((2, 32), 8, np.uint8)
     words = [oracle.along(one, 1, 4, oracle.awq) for one in (codes, zeros)]
-    w = awq.Weight(*words, scales)
-    want = oracle.numbers(codes, zeros, scales, np.arange(256) // 128).T
+    w = awq.from_tensors(tensors(*words, scales))
+    want = oracle.numbers(codes, zeros, scales, np.arange(256) // 128)
     for size in (None, 32, 64, 128):
         got = mlx.convert(w, group_size=size)
         assert got.group_size == (size or 128)
@@ -188,13 +189,13 @@ def test_convert():
         match=r"^weight: expected zero points .* got 7 and 1.0009765625 at \(2, 1\); "
         "convert the scales to float32 first$",
     ):
-        mlx.convert(awq.Weight(*words, scales))
-    got = mlx.convert(awq.Weight(*words, scales.astype(np.float32)))
-    assert (awq.dequantize(*words, scales) == got.dequantize().T).all()
+        mlx.convert(awq.from_tensors(tensors(*words, scales)))
+    w = awq.from_tensors(tensors(*words, scales.astype(np.float32)))
+    assert (w.dequantize() == mlx.convert(w).dequantize()).all()
     zeros[1, 2] = 0
     words = [oracle.along(one, 1, 4, oracle.awq) for one in (codes, zeros)]
-    got = mlx.convert(awq.Weight(*words, scales))
-    assert (awq.dequantize(*words, scales) == got.dequantize().T).all()
+    w = awq.from_tensors(tensors(*words, scales))
+    assert (w.dequantize() == mlx.convert(w).dequantize()).all()
     fine = matmulnbits.pack(codes, scales.astype(np.float32) / 3, zeros, block_size=128)
     with pytest.raises(ValueError, match=r"^weight: expected zero points .*\)$"):
         mlx.convert(fine)
@@ -210,7 +211,7 @@ def test_convert_blocks():
         assert (w.dequantize() == fmt.decode(b)).all()
         if name == "Q4_1":
             same(w.blocks(name), b)
-        for convert in (awq.convert, matmulnbits.convert):
+        for convert in (awq.to_tensors, matmulnbits.convert):
             with pytest.raises(ValueError, match=r"^weight: expected "):
                 convert(w)
 

@@ -4,16 +4,15 @@ import itertools
 import pickle
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 
 import numpy as np
 import pytest
+from planar_oracle import tensors
 from support import amount, loop, same
 
 import pyquant as pq
-from pyquant.weights import _planar, awq, compressed_tensors, gptq, matmulnbits, mlx
+from pyquant.weights import awq, compressed_tensors, convert, gptq, matmulnbits, mlx
 
-MODULES = {one.__name__: one for one in (awq, compressed_tensors, gptq, matmulnbits, mlx)}
 K, N, G = amount(1024, 4096), 512, 64
 SMALL = 1 << 20
 rng = np.random.default_rng(0)
@@ -25,19 +24,17 @@ def words(*shape):
 
 SCALES = rng.random((K // G, N)).astype(np.float16)
 MIXED = rng.permutation(np.arange(K) // G).astype(np.int32)
-AWQ = awq.Weight(words(K, N // 8), words(K // G, N // 8), SCALES)
+AWQ = awq.from_tensors(tensors(words(K, N // 8), words(K // G, N // 8), SCALES))
 GPTQ = {
-    bits: gptq.Weight(
-        words(K * bits // 32, N),
-        words(K // G, N * bits // 32),
-        SCALES,
-        bits=bits,
+    bits: gptq.from_tensors(
+        tensors(words(K * bits // 32, N), words(K // G, N * bits // 32), SCALES),
         format="gptq_v2",
     )
     for bits in (3, 4, 8)
 }
-ORDERED = gptq.Weight(*list(vars(GPTQ[3]).values())[:3], MIXED, bits=3, format="gptq_v2")
-PLANES = gptq.Weight(*list(vars(GPTQ[3]).values())[:3], bits=3, format="gptq_p")
+TENSORS = GPTQ[3].tensors()
+ORDERED = gptq.from_tensors({**TENSORS, "g_idx": MIXED}, format="gptq_v2")
+PLANES = gptq.from_tensors(TENSORS, format="gptq_p")
 NBITS = matmulnbits.convert(AWQ)
 PADDED = compressed_tensors.Weight(
     words(N, -(-K // 10)), SCALES.T, weight_shape=(N, K), bits=3, packing="padded"
@@ -59,6 +56,10 @@ READ = {
 }
 
 
+def arrays_of(w):
+    return (w.tensors() if isinstance(w, pq.weights.Weight) else vars(w)).values()
+
+
 def peak(call):
     """Return the bytes of a result and the peak of allocated memory."""
     call()
@@ -70,7 +71,7 @@ def peak(call):
         tracemalloc.stop()
     if isinstance(result, np.ndarray):
         return result.nbytes, most
-    arrays = [one for one in vars(result).values() if isinstance(one, np.ndarray)]
+    arrays = [one for one in arrays_of(result) if isinstance(one, np.ndarray)]
     return sum(one.nbytes for one in arrays), most
 
 
@@ -85,9 +86,9 @@ def test_memory_of_dequantize(name):
 
 
 WRITE = {
-    "awq": lambda: awq.quantize(X, SCALES, np.full(SCALES.shape, 8)),
-    "gptq": lambda: gptq.quantize(
-        X, SCALES, np.full(SCALES.shape, 8), MIXED, bits=4, format="gptq"
+    "awq": lambda: awq.pack(X.T, SCALES, np.full(SCALES.shape, 8)),
+    "gptq": lambda: gptq.pack(
+        X.T, SCALES, np.full(SCALES.shape, 8), MIXED, bits=4, format="gptq"
     ),
     "matmulnbits": lambda: matmulnbits.quantize(X),
     "matmulnbits, asymmetric": lambda: matmulnbits.quantize(TURNED, symmetric=False),
@@ -104,8 +105,8 @@ def test_memory_of_quantize(name):
 
 
 CONVERT = {
-    "to awq": lambda: awq.convert(NBITS),
-    "to gptq": lambda: gptq.convert(AWQ, format="gptq_v2"),
+    "to awq": lambda: convert(NBITS, "awq"),
+    "to gptq": lambda: convert(AWQ, "gptq_v2"),
     "to matmulnbits": lambda: matmulnbits.convert(AWQ),
     "to short blocks": lambda: matmulnbits.convert(SHORT),
     "to compressed_tensors": lambda: compressed_tensors.convert(GPTQ[3]),
@@ -123,9 +124,9 @@ def test_memory_of_convert(name):
 
 def test_every_pair_keeps_the_numbers():
     targets = {
-        "awq": awq.convert,
-        "gptq": lambda w: gptq.convert(w, format="gptq_v2"),
-        "planes": lambda w: gptq.convert(w, format="gptq_p"),
+        "awq": lambda w: convert(w, "awq"),
+        "gptq": lambda w: convert(w, "gptq_v2"),
+        "planes": lambda w: convert(w, "gptq_p"),
         "matmulnbits": matmulnbits.convert,
         "compressed_tensors": compressed_tensors.convert,
     }
@@ -134,8 +135,7 @@ def test_every_pair_keeps_the_numbers():
     for first, second in itertools.permutations(targets, 2):
         w = targets[second](targets[first](AWQ))
         got = w.dequantize()
-        same(np.ascontiguousarray(got.T if second == "compressed_tensors" else got),
-             want["awq"])  # fmt: skip
+        same(got.T if second == "matmulnbits" else got, want["awq"])
         made[second] = w
     small = CONVERT["to mlx"]()
     assert (small.dequantize() == -np.float32(8) * np.repeat(SCALES, G, 0).T).all()
@@ -151,6 +151,23 @@ def test_threads(name):
             assert (got == want).all()
 
 
+ROWS = [slice(None), slice(3, 40), slice(-1, None), slice(9, 3), slice(None, None, -7)]
+ROWS += [[], [5, 0, 5], np.array([N - 1, 7], np.uint16)]
+
+
+@loop("name", ["awq", "gptq", "3 bits", "mixed", "planes"])
+def test_rows(name):
+    w = READ[name]
+    for dtype in ("float32", "float16"):
+        want = w.dequantize(dtype=dtype)
+        for rows in ROWS:
+            y = want[np.asarray(rows, int) if isinstance(rows, list) else rows]
+            same(w.dequantize(rows, dtype=dtype), y)
+            out = np.zeros(y.shape[::-1], dtype).T
+            assert w.dequantize(rows, out=out, threads=2) is out
+            assert (out == y).all()
+
+
 @loop("name", READ)
 def test_weights_are_immutable_and_pickle(name):
     w = READ[name]
@@ -161,32 +178,34 @@ def test_weights_are_immutable_and_pickle(name):
     assert (again.dequantize() == w.dequantize()).all()
 
 
+def read_awq(*, rows=None, dtype=None, out=None, **given):
+    return awq.from_tensors(given).dequantize(rows, dtype=dtype, out=out)
+
+
+def read_gptq(*, rows=None, dtype=None, out=None, threads=1, **given):
+    options = {name: given.pop(name) for name in READING if name in given}
+    w = gptq.from_tensors(given, **options)
+    return w.dequantize(rows, dtype=dtype, out=out, threads=threads)
+
+
+READING = ("format", "group_size", "wrap")
 CALLS = {
-    awq.dequantize: {
-        "qweight": 0,
-        "qzeros": 0,
-        "scales": 0,
-        "bits": 4,
-        "dtype": 0,
-        "out": 0,
-    },
-    awq.quantize: {"x": 0, "scales": 0, "zeros": 0, "bits": 4},
-    awq.convert: {"weight": 0},
-    gptq.dequantize: {
+    read_awq: dict.fromkeys(("qweight", "qzeros", "scales", "rows", "dtype", "out"), 0),
+    awq.pack: {"x": 0, "scales": 0, "zeros": 0},
+    awq.to_tensors: {"weight": 0},
+    read_gptq: {
         **dict.fromkeys(("qweight", "qzeros", "scales", "g_idx", "group_size", "dtype"), 0),
-        "bits": 4,
         "format": "gptq",
         "wrap": False,
-        "out": 0,
+        **dict.fromkeys(("rows", "out"), 0),
     },
-    gptq.quantize: {
+    gptq.pack: {
         **dict.fromkeys(("x", "scales", "zeros", "g_idx", "group_size"), 0),
         "bits": 4,
         "format": "gptq",
         "wrap": False,
     },
-    gptq.convert: {"weight": 0, "format": "gptq", "wrap": False},
-    gptq.detect: {"qzeros": 0, "bits": 4},
+    gptq.to_tensors: {"weight": 0, "format": "gptq", "wrap": False},
     matmulnbits.dequantize: {
         **dict.fromkeys(("B", "scales", "zero_points", "g_idx", "dtype", "out"), 0),
         "K": 32,
@@ -222,18 +241,16 @@ CALLS = {
     mlx.convert: {"weight": 0, "group_size": 0},
 }
 GOOD = {
-    awq.dequantize: lambda: {"qweight": words(32, 1), "qzeros": words(1, 1),
+    read_awq: lambda: {"qweight": words(32, 1), "qzeros": words(1, 1),
                              "scales": np.ones((1, 8), "f2")},
-    awq.quantize: lambda: {"x": np.ones((32, 8)), "scales": np.ones((1, 8), "f2"),
+    awq.pack: lambda: {"x": np.ones((8, 32)), "scales": np.ones((1, 8), "f2"),
                            "zeros": np.ones((1, 8), int)},
-    awq.convert: lambda: {"weight": AWQ},
-    gptq.dequantize: lambda: {"qweight": words(4, 8), "qzeros": words(1, 1) * 0,
-                              "scales": np.ones((1, 8), "f2"), "bits": 4,
-                              "format": "gptq"},
-    gptq.quantize: lambda: {"x": np.ones((32, 8)), "scales": np.ones((1, 8), "f2"),
+    awq.to_tensors: lambda: {"weight": AWQ},
+    read_gptq: lambda: {"qweight": words(4, 8), "qzeros": words(1, 1) * 0,
+                              "scales": np.ones((1, 8), "f2"), "format": "gptq"},
+    gptq.pack: lambda: {"x": np.ones((8, 32)), "scales": np.ones((1, 8), "f2"),
                             "zeros": np.ones((1, 8), int), "bits": 4, "format": "gptq"},
-    gptq.convert: lambda: {"weight": AWQ, "format": "gptq_v2"},
-    gptq.detect: lambda: {"qzeros": np.full((1, 1), 0x77777777, "i4"), "bits": 4},
+    gptq.to_tensors: lambda: {"weight": AWQ, "format": "gptq_v2"},
     matmulnbits.dequantize: lambda: {"B": np.ones((1, 1, 16), "u1"),
                                      "scales": np.ones((1, 1), "f4"), "K": 32, "N": 1,
                                      "block_size": 32},
@@ -315,18 +332,19 @@ def test_errors_of_arguments(call):
 
 
 def test_errors_do_not_change_out():
-    out = np.full((32, 8), 7, np.float32)
-    good = GOOD[gptq.dequantize]()
+    out = np.full((8, 32), 7, np.float32)
+    good = GOOD[read_gptq]()
     for wrong in (
         {"g_idx": np.full(32, 9, np.int32)},
         {"scales": np.ones((2, 8), np.float16)},
         {"qzeros": np.full((1, 1), -1, np.int32)},
         {"threads": 0},
+        {"rows": [8]},
     ):
         with pytest.raises(
-            ValueError, match=r"^(g_idx|group_size|qzeros|scales|threads): "
+            ValueError, match=r"^(g_idx|group_size|qzeros|rows|scales|threads): "
         ):
-            gptq.dequantize(**{**good, **wrong}, out=out)
+            read_gptq(**{**good, **wrong}, out=out)
     assert (out == 7).all()
 
 
@@ -355,9 +373,8 @@ def test_arrays_of_the_other_byte_order():
     def turned(array):
         return array.astype(array.dtype.newbyteorder(">"))
 
-    w = GPTQ[3]
-    given = (turned(one) for one in (w.qweight, w.qzeros, w.scales, MIXED))
-    same(gptq.dequantize(*given, bits=3, format="gptq_v2"), ORDERED.dequantize())
+    given = {name: turned(one) for name, one in ORDERED.tensors().items()}
+    same(gptq.from_tensors(given, format="gptq_v2").dequantize(), ORDERED.dequantize())
     given = (turned(one) for one in (MLX.w, MLX.scales, MLX.biases))
     same(mlx.dequantize(*given), MLX.dequantize())
     for module in (mlx, matmulnbits, compressed_tensors):
@@ -365,23 +382,18 @@ def test_arrays_of_the_other_byte_order():
 
 
 def test_modules_are_alike():
-    for name in MODULES:
-        module = import_module(name)
-        assert issubclass(module.Weight, _planar.Weight)
+    for module in (compressed_tensors, matmulnbits, mlx):
         assert {"Weight", "convert", "dequantize", "quantize"} <= set(module.__all__)
+    for module in (awq, gptq):
+        assert module.__all__ == ["find", "from_tensors", "pack", "to_tensors"]
 
 
 def test_arrays_of_other_packages():
     torch = pytest.importorskip("torch", reason="whose tensors are read")
-    w = gptq.Weight(
-        torch.from_numpy(GPTQ[4].qweight.copy()),
-        torch.from_numpy(GPTQ[4].qzeros.copy()),
-        torch.from_numpy(SCALES),
-        torch.from_numpy(MIXED),
-        bits=4,
-        format="gptq_v2",
-    )
-    assert w.g_idx.tolist() == MIXED.tolist()
+    given = {**GPTQ[4].tensors(), "g_idx": MIXED}
+    given = {name: torch.from_numpy(one.copy()) for name, one in given.items()}
+    w = gptq.from_tensors(given, format="gptq_v2")
+    assert w.tensors()["g_idx"].tolist() == MIXED.tolist()
     same(w.dequantize()[:2], w.dequantize(dtype="float64")[:2].astype(np.float32))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 import pyquant as pq
 from pyquant import openvino
-from pyquant.weights import gptq, matmulnbits, mx, nvfp4
+from pyquant.weights import Weight, convert, matmulnbits, mx, nvfp4
 from pyquant.weights.blocks import BlockFormat, block_format, block_formats
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def weights() -> None:
     w = matmulnbits.quantize(np.zeros((16, 8), np.float32), block_size=16)
     assert type(assert_type(w, matmulnbits.Weight)) is matmulnbits.Weight
     check(assert_type(w.dequantize(), "npt.NDArray[Any]"), "float32")
-    again = assert_type(gptq.convert(w, format="gptq_v2"), gptq.Weight)
+    again = assert_type(convert(w, "gptq_v2"), Weight)
     check(assert_type(again.dequantize(dtype="float16"), "npt.NDArray[Any]"), "float16")
 
 

@@ -177,22 +177,23 @@ def _first(n: int, name: str) -> tuple[Array, Array, Callable[[], Any]]:
     scale = np.ascontiguousarray(_scales(x.T, GROUP, 7).T)
     zero = np.full(scale.shape, 8, np.uint8)
     if name == "awq":
-        return x, scale, lambda: pq.weights.awq.quantize(x, scale, zero)
+        return x, scale, lambda: pq.weights.awq.pack(x.T, scale, zero)
     how: Any = {"bits": 4, "format": "gptq_v2"}
-    return x, scale, lambda: pq.weights.gptq.quantize(x, scale, zero, **how)
+    return x, scale, lambda: pq.weights.gptq.pack(x.T, scale, zero, **how)
 
 
 def _to_first(n: int, name: str) -> Made:
     x, scale, call = _first(n, name)
     rival = partial(_packed_by_numpy, x, scale, 8, 0, *FIRST[name])
-    return _made(x, 4, call, lambda w: np.asarray(w.qweight), numpy=rival)
+    return _made(x, 4, call, lambda w: np.asarray(w.tensors()["qweight"]), numpy=rival)
 
 
 def _of_first(n: int, name: str) -> Made:
     x, scale, call = _first(n, name)
     w, y = call(), np.empty_like(x)
-    rival = partial(_numbers_by_numpy, w.qweight, scale, 8, 0, *FIRST[name])
-    return _made(x, 4, lambda: w.dequantize(out=y), numpy=rival)
+    words = w.tensors()["qweight"]
+    rival = partial(_numbers_by_numpy, words, scale, 8, 0, *FIRST[name])
+    return _made(x, 4, lambda: w.dequantize(out=y.T).T, numpy=rival)
 
 
 def _by_onnxruntime(x: Array, columns: Array) -> Candidate:

@@ -28,8 +28,8 @@ from pyquant.cli._write import MEMBER, Output, Part
 from pyquant.report import measure_error
 from pyquant.weights import _gguf, _safetensors
 from pyquant.weights._elements import bfloat16_bits, copied_bytes, readable
-from pyquant.weights._planar import dense
 from pyquant.weights._published import type_of
+from pyquant.weights._weight import dense
 from pyquant.weights.files import Weight
 
 if TYPE_CHECKING:

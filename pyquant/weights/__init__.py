@@ -18,13 +18,17 @@ if TYPE_CHECKING:
         mx,
         nvfp4,
     )
+    from pyquant.weights._weight import Weight, convert, from_tensors
 
 __all__ = [
+    "Weight",
     "awq",
     "bitsandbytes",
     "blocks",
     "compressed_tensors",
+    "convert",
     "files",
+    "from_tensors",
     "gptq",
     "matmulnbits",
     "mlx",
@@ -33,4 +37,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # type checkers would accept every name
-    __getattr__, __dir__ = lazy(__name__, __all__, dict.fromkeys(__all__, __name__))
+    _made = dict.fromkeys(("Weight", "convert", "from_tensors"), f"{__name__}._weight")
+    __getattr__, __dir__ = lazy(
+        __name__, __all__, {**dict.fromkeys(__all__, __name__), **_made}
+    )

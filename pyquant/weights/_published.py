@@ -26,6 +26,7 @@ __all__ = [
     "group_size",
     "likely_sizes",
     "listed",
+    "named",
     "sizes_in",
     "type_of",
 ]
@@ -73,6 +74,11 @@ def _packs_outputs(codes: Any, scales: Any) -> bool:
     return bool(scales.shape and codes.shape[-1:] == (scales.shape[-1] // 8,))
 
 
+def _packs_inputs(codes: Any, scales: Any) -> bool:
+    """Return true if 32-bit words hold several inputs, as GPTQ stores them."""
+    return not _packs_outputs(codes, scales)
+
+
 def _has_one_scale(codes: Any, scales: Any) -> bool:
     return bool(scales.size == 1)
 
@@ -101,7 +107,7 @@ FORMATS = (
     _Format("MXFP4", "mx", "", ("uint8",), ("_scale",), (), _POWERS),
     _Format("MXFP4", "mx", ".weight", _INTEGERS, (".scale",), (), _POWERS),
     _Format("AWQ", "awq", ".qweight", _WORDS, (".scales",), _ZEROS, fits=_packs_outputs),
-    _Format("GPTQ", "gptq", ".qweight", _WORDS, (".scales",), _ZEROS),
+    _Format("GPTQ", "gptq", ".qweight", _WORDS, (".scales",), _ZEROS, fits=_packs_inputs),
     _Format("MLX", "mlx", ".weight", ("uint32",), (".scales",), (".biases",)),
     _Format("AQLM", "", ".codes", (), (".codebooks",), (".scales",)),
     _Format("Marlin", "", ".B", ("int32",), (".s",), (".workspace",), ("float16",)),
@@ -191,8 +197,23 @@ def _each(find: Callable[[Mapping[str, Any], str], Found | None]) -> _Finder:
     return found
 
 
-def _undecoded(tensors: Mapping[str, Any], name: str) -> Found | None:
-    """Find a weight that only a module of pyquant decodes."""
+def named(tensors: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the name of each weight, and the modules that may read it.
+
+    The name is empty if the tensors have the names of a format.
+    """
+    dotted = {f".{name}": tensor for name, tensor in tensors.items()}
+    for name in dotted:
+        found: dict[str, list[str]] = {}
+        for row, base, _ in _rows_of(dotted, name):
+            found.setdefault(base[1:], []).append(row.module)
+        yield from found.items()
+
+
+def _rows_of(
+    tensors: Mapping[str, Any], name: str
+) -> Iterator[tuple[_Format, str, list[str]]]:
+    """Yield the formats of codes with a name, the name of the weight, and its tensors."""
     for row in FORMATS:
         base = name.removesuffix(row.codes)
         if (row.codes and base == name) or not _has_type(tensors[name], row.types):
@@ -205,10 +226,16 @@ def _undecoded(tensors: Mapping[str, Any], name: str) -> Found | None:
         if not row.fits(tensors[name], tensors[needed[0]]):
             continue
         rest = [f"{base}{one}" for one in row.rest if f"{base}{one}" in tensors]
+        yield row, base, [name, *needed, *rest]
+
+
+def _undecoded(tensors: Mapping[str, Any], name: str) -> Found | None:
+    """Find a weight that only a module of pyquant decodes."""
+    for row, base, names in _rows_of(tensors, name):
         read = f"use pyquant.weights.{row.module}"
         use = read if row.module else "pyquant does not read this format"
         fault = f"{name} is quantized already ({row.name}); {use}"
-        return Found(base, {one: one for one in (name, *needed, *rest)}, fault)
+        return Found(base, {one: one for one in names}, fault)
     return None
 
 

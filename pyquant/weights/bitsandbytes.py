@@ -21,7 +21,7 @@ from pyquant._core import quantize as _encoded
 from pyquant._shown import shown
 from pyquant.packed import PackedArray
 from pyquant.weights._elements import check_apart
-from pyquant.weights._planar import REALS, check_out, real_of, refuse_nonfinite
+from pyquant.weights._weight import REALS, check_out, real_of, refuse_nonfinite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -16,7 +16,7 @@ import numpy as np
 from pyquant import _core
 from pyquant.packed import PackedArray
 from pyquant.qparams import choose_qparams
-from pyquant.weights import _planar
+from pyquant.weights import _weight
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -39,7 +39,7 @@ def __dir__() -> list[str]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Weight(_planar.Weight):
+class Weight(_weight.Made):
     """
     Weight of compressed-tensors in the format "pack-quantized".
 
@@ -101,25 +101,25 @@ class Weight(_planar.Weight):
 
     def __post_init__(self) -> None:
         """Check that all arguments match."""
-        bits = _planar.one_of(self.bits, "bits", _BITS)
-        packing = _planar.one_of(self.packing, "packing", _PACKINGS)
-        words = _planar.word_array(self.weight_packed, "weight_packed")
-        rows, columns = _planar.matrix_of(words, "weight_packed")
+        bits = _weight.one_of(self.bits, "bits", _BITS)
+        packing = _weight.one_of(self.packing, "packing", _PACKINGS)
+        words = _weight.word_array(self.weight_packed, "weight_packed")
+        rows, columns = _weight.matrix_of(words, "weight_packed")
         inputs = _inputs_of(self.weight_shape, rows, columns, bits, packing)
-        scale = _planar.numbers_of(self.weight_scale, "weight_scale")
+        scale = _weight.numbers_of(self.weight_scale, "weight_scale")
         kept = scale
         if scale.size == 1:
             scale = np.broadcast_to(scale.reshape(1, 1), (rows, 1))
-        outputs, groups = _planar.matrix_of(scale, "weight_scale")
-        _planar.check_shape(scale, "weight_scale", (rows, groups))
-        given = _planar.order_of(self.weight_g_idx, "weight_g_idx", inputs, groups)
+        outputs, groups = _weight.matrix_of(scale, "weight_scale")
+        _weight.check_shape(scale, "weight_scale", (rows, groups))
+        given = _weight.order_of(self.weight_g_idx, "weight_g_idx", inputs, groups)
         stated, name = self.group_size, "weight_scale"
-        size = _planar.blocks_of(inputs, groups, stated, name, given, even=True)
-        order = _planar.groups_of(given, groups, size)
+        size = _weight.blocks_of(inputs, groups, stated, name, given, even=True)
+        order = _weight.groups_of(given, groups, size)
         zero, zeros = _zeros_of(self.weight_zero_point, (outputs, groups), bits, packing)
         codes = _codes_of(words, (rows, inputs), 1, bits, packing)
         self._keep(
-            _planar.Planar(codes, bits, 1, inputs, scale, zero, size, order),
+            _weight.Planar(codes, bits, 1, inputs, scale, zero, size, order),
             weight_packed=words,
             weight_scale=kept,
             weight_zero_point=zeros,
@@ -200,7 +200,7 @@ def dequantize(
     >>> compressed_tensors.dequantize(np.int8([[3, -4]]), np.float32([0.5]))
     array([[ 1.5, -2. ]], dtype=float32)
     """
-    array = _planar.array_of(weight, "weight", ("int32", "uint32", *_PLAIN))
+    array = _weight.array_of(weight, "weight", ("int32", "uint32", *_PLAIN))
     if array.dtype.itemsize == 4:
         if block_structure is not None:
             msg = "block_structure: expected None for packed codes, got one"
@@ -215,7 +215,7 @@ def dequantize(
             "weight_shape": weight_shape,
         }
         said: Any = {"bits": bits, "packing": packing, "group_size": group_size}
-        return _planar.decoded_tensors(partial(Weight, **said), given, dtype, out, threads)
+        return _weight.decoded_tensors(partial(Weight, **said), given, dtype, out, threads)
     for name, value in {
         "weight_g_idx": weight_g_idx,
         "weight_shape": weight_shape,
@@ -224,34 +224,34 @@ def dequantize(
         if value is not None:
             msg = f"{name}: expected None for codes that are not packed, got one"
             raise ValueError(msg)
-    _planar.one_of(packing, "packing", _PACKINGS)
+    _weight.one_of(packing, "packing", _PACKINGS)
     if group_size is not None:
-        group_size = _core.integer(group_size, "group_size", 1, _planar.LARGEST)
+        group_size = _core.integer(group_size, "group_size", 1, _weight.LARGEST)
         if block_structure is not None:
             msg = f"group_size: expected None beside blocks, got {group_size}"
             raise ValueError(msg)
     if array.ndim != 3:
-        _planar.matrix_of(array, "weight")
+        _weight.matrix_of(array, "weight")
     *lead, inputs = array.shape
-    scale = _planar.numbers_of(weight_scale, "weight_scale")
+    scale = _weight.numbers_of(weight_scale, "weight_scale")
     how: dict[str, Any] = {}
     if block_structure is not None:
         sizes = (*(1,) * (len(lead) - 1), *_sizes_of(block_structure))
         form = tuple(-(-n // b) for n, b in zip(array.shape, sizes, strict=True))
-        _planar.check_shape(scale, "weight_scale", form)
+        _weight.check_shape(scale, "weight_scale", form)
         how["block_size"] = sizes
     elif scale.size != 1 and scale.shape != (*lead[:-1], 1, 1):
         groups = scale.shape[-1] if scale.ndim else 1
-        _planar.check_shape(scale, "weight_scale", (*lead, groups))
+        _weight.check_shape(scale, "weight_scale", (*lead, groups))
         how["axis"] = len(lead)
-        how["block_size"] = _planar.blocks_of(
+        how["block_size"] = _weight.blocks_of(
             inputs, groups, group_size, "weight_scale", even=True
         )
     zero = None
     if weight_zero_point is not None:
-        zero = _planar.array_of(weight_zero_point, "weight_zero_point", ("int8",))
-        _planar.check_shape(zero, "weight_zero_point", scale.shape)
-    kind = _planar.real_of(dtype, out)
+        zero = _weight.array_of(weight_zero_point, "weight_zero_point", ("int8",))
+        _weight.check_shape(zero, "weight_zero_point", scale.shape)
+    kind = _weight.real_of(dtype, out)
     return _core.dequantize(array, scale, zero, dtype=kind, out=out, threads=threads, **how)
 
 
@@ -313,25 +313,25 @@ def quantize(
     >>> [f"{word:x}" for word in w.weight_packed.view(np.uint32)[0]]
     ['76543210', 'fedcba98']
     """
-    width: int = _planar.one_of(bits, "bits", _BITS[1:])
-    symmetric = _planar.flag_of(symmetric, "symmetric")
+    width: int = _weight.one_of(bits, "bits", _BITS[1:])
+    symmetric = _weight.flag_of(symmetric, "symmetric")
     array = _weight_of(weight)
     kind = array.dtype.newbyteorder("=")
-    rows, inputs = _planar.matrix_of(array, "weight")
+    rows, inputs = _weight.matrix_of(array, "weight")
     if group_size is None:
         size = max(1, inputs)
     else:
-        size = _core.integer(group_size, "group_size", 1, _planar.LARGEST)
+        size = _core.integer(group_size, "group_size", 1, _weight.LARGEST)
     form = (rows, -(-inputs // size))
     middle = 1 << (width - 1)
     zero: npt.NDArray[Any] | None = None
-    _planar.refuse_nonfinite(array, "weight")
+    _weight.refuse_nonfinite(array, "weight")
     if weight_scale is not None:
-        scale = _planar.array_of(weight_scale, "weight_scale", (kind.name,))
-        _planar.check_shape(scale, "weight_scale", form)
+        scale = _weight.array_of(weight_scale, "weight_scale", (kind.name,))
+        _weight.check_shape(scale, "weight_scale", form)
         if weight_zero_point is not None:
-            zero = _planar.array_of(weight_zero_point, "weight_zero_point", ("int8",))
-            _planar.check_shape(zero, "weight_zero_point", form)
+            zero = _weight.array_of(weight_zero_point, "weight_zero_point", ("int8",))
+            _weight.check_shape(zero, "weight_zero_point", form)
             if zero.size and not -middle <= zero.min() <= zero.max() < middle:
                 got = zero.min() if zero.min() < -middle else zero.max()
                 msg = (
@@ -360,7 +360,7 @@ def quantize(
     stored = None
     if zero is not None:
         moved = (zero.astype(np.int16) + middle).astype(np.uint8)
-        stored = _planar.dense(moved, width, "words", 0)
+        stored = _weight.dense(moved, width, "words", 0)
     return Weight(
         words, scale, stored, None, np.array([rows, inputs]), bits=width, group_size=size
     )
@@ -368,7 +368,7 @@ def quantize(
 
 @_core.hinted
 def convert(
-    weight: _planar.Weight | tuple[BlockFormat, npt.NDArray[np.uint8]],
+    weight: _weight.Weight | _weight.Made | tuple[BlockFormat, npt.NDArray[np.uint8]],
 ) -> Weight:
     """
     Convert a weight of another format to "pack-quantized" without loss.
@@ -395,20 +395,19 @@ def convert(
     --------
     >>> import numpy as np
     >>> from pyquant.weights import awq, compressed_tensors
-    >>> qweight = np.full((32, 1), 0x75316420, np.int32)
-    >>> qzeros, scales = np.zeros((1, 1), np.int32), np.ones((1, 8), np.float16)
-    >>> w = compressed_tensors.convert(awq.Weight(qweight, qzeros, scales))
+    >>> x, scales = np.tile(np.arange(8.0), (32, 1)).T, np.ones((1, 8), np.float16)
+    >>> w = compressed_tensors.convert(awq.pack(x, scales, np.zeros((1, 8), int)))
     >>> w.dequantize()[:, 0].tolist()
     [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
     """
-    made = _planar.planar_of(weight)
-    _planar.refuse_bias(made, "compressed-tensors")
-    _planar.refuse_uneven(made, "compressed-tensors")
-    scale, zeros = _planar.outputs_first(made)
-    words = _planar.repacked(made, axis=1, along=1)
+    made = _weight.planar_of(weight)
+    _weight.refuse_bias(made, "compressed-tensors")
+    _weight.refuse_uneven(made, "compressed-tensors")
+    scale, zeros = _weight.outputs_first(made)
+    words = _weight.repacked(made, axis=1, along=1)
     stored = None
     if (zeros != 1 << (made.bits - 1)).any():
-        stored = _planar.dense(zeros, made.bits, "words", 0)
+        stored = _weight.dense(zeros, made.bits, "words", 0)
     order = None if made.groups is None else made.groups.astype(np.int32)
     shape = np.array([made.outputs, made.inputs])
     size = made.block_size
@@ -424,6 +423,10 @@ class _Padded:
         self.words = words
         self.shape: tuple[int, ...] = shape
         self.bits = bits
+
+    def taken(self, outputs: Any) -> _Padded:
+        words = self.words[outputs]
+        return _Padded(words, (words.shape[0], self.shape[1]), self.bits)
 
     def __getitem__(self, part: slice) -> npt.NDArray[np.uint8]:
         words = self.words[part].view("<u4")[..., np.newaxis]
@@ -457,7 +460,7 @@ def _sizes_of(given: Any) -> tuple[int, int]:
         msg = f"block_structure: expected two integers, got {type(given).__name__}"
         raise TypeError(msg)
     rows, columns = (
-        _core.integer(one, "block_structure", 1, _planar.LARGEST) for one in given
+        _core.integer(one, "block_structure", 1, _weight.LARGEST) for one in given
     )
     return rows, columns
 
@@ -502,9 +505,9 @@ def _zeros_of(
     middle = 1 << (bits - 1)
     if given is None:
         return middle, None
-    array = _planar.array_of(given, "weight_zero_point", ("int32", "int8"))
+    array = _weight.array_of(given, "weight_zero_point", ("int32", "int8"))
     if array.dtype == np.int8:
-        _planar.check_shape(array, "weight_zero_point", shape)
+        _weight.check_shape(array, "weight_zero_point", shape)
         wide = array.astype(np.int16) + middle
         if wide.size and not 0 <= wide.min() <= wide.max() < 1 << bits:
             got = (wide.min() if wide.min() < 0 else wide.max()) - middle
@@ -514,9 +517,9 @@ def _zeros_of(
             )
             raise ValueError(msg)
         return wide.astype(np.uint8), array
-    words = _planar.word_array(array, "weight_zero_point")
+    words = _weight.word_array(array, "weight_zero_point")
     wanted = (_count(shape[0], bits, packing), shape[1])
-    _planar.check_shape(words, "weight_zero_point", wanted)
+    _weight.check_shape(words, "weight_zero_point", wanted)
     return _codes_of(words, shape, 0, bits, packing), words
 
 
@@ -525,7 +528,7 @@ def _weight_of(weight: ArrayLike) -> npt.NDArray[Any]:
     array: npt.NDArray[Any] = _core.as_reals(weight, "weight")
     if not isinstance(weight, (np.ndarray, np.generic)) and array.dtype == np.float64:
         array = _core.cast(array, "float32")
-    return _planar.numbers_of(array, "weight")
+    return _weight.numbers_of(array, "weight")
 
 
 def _quantized(

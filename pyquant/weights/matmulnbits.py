@@ -14,7 +14,7 @@ import numpy as np
 
 from pyquant import _core
 from pyquant.packed import PackedArray
-from pyquant.weights import _planar
+from pyquant.weights import _weight
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -34,7 +34,7 @@ def __dir__() -> list[str]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Weight(_planar.Weight):
+class Weight(_weight.Made):
     """
     Initializers and attributes of a MatMulNBits node.
 
@@ -96,13 +96,13 @@ class Weight(_planar.Weight):
     @_core.default_fpenv
     def __post_init__(self) -> None:
         """Check that all arguments match."""
-        bits = _planar.one_of(self.bits, "bits", _BITS)
+        bits = _weight.one_of(self.bits, "bits", _BITS)
         size = _block(self.block_size)
-        inputs = _core.integer(self.K, "K", 0, _planar.LARGEST)
-        outputs = _core.integer(self.N, "N", 0, _planar.LARGEST)
+        inputs = _core.integer(self.K, "K", 0, _weight.LARGEST)
+        outputs = _core.integer(self.N, "N", 0, _weight.LARGEST)
         blocks = -(-inputs // size)
-        data = _planar.bytes_of(self.B, "B")
-        _planar.check_shape(data, "B", (outputs, blocks, size * bits // 8))
+        data = _weight.bytes_of(self.B, "B")
+        _weight.check_shape(data, "B", (outputs, blocks, size * bits // 8))
         codes: Any
         if bits == 8:
             codes = data.reshape(outputs, blocks * size)[:, :inputs]
@@ -111,13 +111,13 @@ class Weight(_planar.Weight):
             form = (outputs, blocks * size)
             codes = PackedArray(words, "uint8", form, layout="words", bits=bits)
         scale = _flat_or(
-            _planar.numbers_of(self.scales, "scales"), "scales", outputs, blocks
+            _weight.numbers_of(self.scales, "scales"), "scales", outputs, blocks
         )
         zero, bias, zeros = _zeros_of(self.zero_points, scale, bits)
-        order = _planar.order_of(self.g_idx, "g_idx", inputs, blocks)
-        groups = _planar.groups_of(order, blocks, size)
+        order = _weight.order_of(self.g_idx, "g_idx", inputs, blocks)
+        groups = _weight.groups_of(order, blocks, size)
         self._keep(
-            _planar.Planar(codes, bits, 1, inputs, scale, zero, size, groups, bias),
+            _weight.Planar(codes, bits, 1, inputs, scale, zero, size, groups, bias),
             B=data,
             scales=scale,
             zero_points=zeros,
@@ -259,14 +259,14 @@ def quantize(
     >>> float(abs(w.dequantize() - x).max()) < 1e-6
     True
     """
-    width: int = _planar.one_of(bits, "bits", _BITS)
+    width: int = _weight.one_of(bits, "bits", _BITS)
     size = _block(block_size)
-    symmetric = _planar.flag_of(symmetric, "symmetric")
+    symmetric = _weight.flag_of(symmetric, "symmetric")
     array: npt.NDArray[Any] = _core.as_reals(x, "x")
     if not isinstance(x, (np.ndarray, np.generic)) and array.dtype == np.float64:
         array = _core.cast(array, "float32")
-    array = _planar.numbers_of(array, "x")
-    inputs, outputs = _planar.matrix_of(array, "x")
+    array = _weight.numbers_of(array, "x")
+    inputs, outputs = _weight.matrix_of(array, "x")
     blocks = -(-inputs // size)
     words = np.zeros((outputs, blocks * size * width // 32), "<i4")
     scales = np.empty((outputs, blocks), array.dtype.newbyteorder("="))
@@ -290,7 +290,7 @@ def quantize(
         try:
             extremes = _core.extrema(rows, block)
         except ValueError:
-            _planar.refuse_nonfinite(array, "x")  # raises with the full index
+            _weight.refuse_nonfinite(array, "x")  # raises with the full index
             raise
         firsts = rows[:: block[0], :: block[1]]
         inverse = _parameters(extremes, firsts, width, symmetric, to_scales, to_zeros)
@@ -366,23 +366,23 @@ def pack(
     >>> matmulnbits.pack(q, np.float32([[1]]), block_size=16).B.tobytes().hex(" ")
     '10 32 54 76 98 ba dc fe'
     """
-    width: int = _planar.one_of(bits, "bits", _BITS)
+    width: int = _weight.one_of(bits, "bits", _BITS)
     size = _block(block_size)
-    codes = _planar.array_of(q, "q", ("uint8",))
-    inputs, outputs = _planar.matrix_of(codes, "q")
+    codes = _weight.array_of(q, "q", ("uint8",))
+    inputs, outputs = _weight.matrix_of(codes, "q")
     form = (-(-inputs // size), outputs)
-    scale = _planar.numbers_of(scales, "scales")
-    _planar.check_shape(scale, "scales", form)
+    scale = _weight.numbers_of(scales, "scales")
+    _weight.check_shape(scale, "scales", form)
     zeros: Any = None
     if zero_points is not None:
-        zeros = _planar.array_of(zero_points, "zero_points", ("uint8",))
-        _planar.check_shape(zeros, "zero_points", form)
-        _planar.check_codes(zeros, "zero_points", width)
-    _planar.check_codes(codes, "q", width)
-    order = _planar.order_of(g_idx, "g_idx", inputs, form[0])
-    groups = _planar.groups_of(order, form[0], size)
+        zeros = _weight.array_of(zero_points, "zero_points", ("uint8",))
+        _weight.check_shape(zeros, "zero_points", form)
+        _weight.check_codes(zeros, "zero_points", width)
+    _weight.check_codes(codes, "q", width)
+    order = _weight.order_of(g_idx, "g_idx", inputs, form[0])
+    groups = _weight.groups_of(order, form[0], size)
     middle = 1 << (width - 1)
-    made = _planar.Planar(
+    made = _weight.Planar(
         codes, width, 0, inputs, scale, middle if zeros is None else zeros, size, groups
     )
     return _written(made, size, keep=zeros is not None)
@@ -390,7 +390,7 @@ def pack(
 
 @_core.hinted
 def convert(
-    weight: _planar.Weight | tuple[BlockFormat, npt.NDArray[np.uint8]],
+    weight: _weight.Weight | _weight.Made | tuple[BlockFormat, npt.NDArray[np.uint8]],
     *,
     block_size: SupportsIndex | None = None,
 ) -> Weight:
@@ -421,16 +421,15 @@ def convert(
     --------
     >>> import numpy as np
     >>> from pyquant.weights import awq, matmulnbits
-    >>> qweight = np.full((32, 1), 0x75316420, np.int32)
-    >>> qzeros, scales = np.zeros((1, 1), np.int32), np.ones((1, 8), np.float16)
-    >>> w = matmulnbits.convert(awq.Weight(qweight, qzeros, scales))
+    >>> x, scales = np.tile(np.arange(8.0), (32, 1)).T, np.ones((1, 8), np.float16)
+    >>> w = matmulnbits.convert(awq.pack(x, scales, np.zeros((1, 8), int)))
     >>> w.B.shape, w.dequantize()[0].tolist()
     ((8, 1, 16), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])
     """
-    made = _planar.planar_of(weight)
-    _planar.check_width(made, _BITS, "MatMulNBits")
-    _planar.refuse_bias(made, "MatMulNBits")
-    _planar.refuse_uneven(made, "MatMulNBits")
+    made = _weight.planar_of(weight)
+    _weight.check_width(made, _BITS, "MatMulNBits")
+    _weight.refuse_bias(made, "MatMulNBits")
+    _weight.refuse_uneven(made, "MatMulNBits")
     size = made.block_size
     largest = size & -size
     if block_size is None:
@@ -445,13 +444,13 @@ def convert(
     return _written(made, chosen)
 
 
-def _written(made: _planar.Planar, size: int, *, keep: bool = False) -> Weight:
+def _written(made: _weight.Planar, size: int, *, keep: bool = False) -> Weight:
     """Write a weight in blocks of a size; with `keep`, also default zero points."""
     bits, inputs = made.bits, made.inputs
     blocks = -(-inputs // size)
     columns = blocks * size * bits // 32
-    words = _planar.repacked(made, axis=1, along=1, columns=columns)
-    zeros = _planar.zero_codes(made)
+    words = _weight.repacked(made, axis=1, along=1, columns=columns)
+    zeros = _weight.zero_codes(made)
     scale = made.scale
     if made.axis == 0:
         zeros, scale = zeros.T, scale.T
@@ -484,7 +483,7 @@ def _flat_or(
     """Return parameters by rows; older models store them flattened."""
     if array.shape == (rows * columns,):
         return array.reshape(rows, columns)
-    _planar.check_shape(array, name, (rows, columns))
+    _weight.check_shape(array, name, (rows, columns))
     return array
 
 
@@ -495,7 +494,7 @@ def _zeros_of(
     rows, blocks = scale.shape
     if given is None:
         return 1 << (bits - 1), None, None
-    array = _planar.array_of(given, "zero_points", ("uint8", *_planar.REALS))
+    array = _weight.array_of(given, "zero_points", ("uint8", *_weight.REALS))
     if array.dtype != np.uint8:
         array = _flat_or(array, "zero_points", rows, blocks)
         with np.errstate(all="ignore"):

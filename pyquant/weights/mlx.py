@@ -10,7 +10,7 @@ import numpy as np
 
 from pyquant import _core
 from pyquant.packed import PackedArray
-from pyquant.weights import _planar
+from pyquant.weights import _weight
 from pyquant.weights._elements import check_apart
 from pyquant.weights._magnitudes import slabs
 
@@ -32,7 +32,7 @@ def __dir__() -> list[str]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Weight(_planar.Weight):
+class Weight(_weight.Made):
     """
     Weight of MLX: the result of ``mlx.core.quantize``.
 
@@ -79,9 +79,9 @@ class Weight(_planar.Weight):
 
     def __post_init__(self) -> None:
         """Check that all arguments match."""
-        bits = _planar.one_of(self.bits, "bits", _BITS)
-        size = _planar.one_of(self.group_size, "group_size", _SIZES)
-        words = _planar.word_array(self.w, "w")
+        bits = _weight.one_of(self.bits, "bits", _BITS)
+        size = _weight.one_of(self.group_size, "group_size", _SIZES)
+        words = _weight.word_array(self.w, "w")
         if words.ndim == 0 or words.shape[-1] * 32 % (size * bits):
             msg = (
                 f"w: expected words of whole groups of {size} codes of {bits} bits along "
@@ -90,16 +90,16 @@ class Weight(_planar.Weight):
             raise ValueError(msg)
         shape = (*words.shape[:-1], words.shape[-1] * 32 // bits)
         groups = (*shape[:-1], shape[-1] // size)
-        scale = _planar.numbers_of(self.scales, "scales")
-        bias = _planar.numbers_of(self.biases, "biases")
-        _planar.check_shape(scale, "scales", groups)
-        _planar.check_shape(bias, "biases", groups)
+        scale = _weight.numbers_of(self.scales, "scales")
+        bias = _weight.numbers_of(self.biases, "biases")
+        _weight.check_shape(scale, "scales", groups)
+        _weight.check_shape(bias, "biases", groups)
         if scale.dtype != bias.dtype:
             msg = f"biases: expected {scale.dtype}, as scales are, got {bias.dtype}"
             raise TypeError(msg)
         codes = PackedArray(words, "uint8", shape, layout="words", bits=bits)
         last = len(shape) - 1
-        made = _planar.Planar(codes, bits, last, shape[-1], scale, 0, size, None, bias)
+        made = _weight.Planar(codes, bits, last, shape[-1], scale, 0, size, None, bias)
         self._keep(
             made,
             w=words.view("<u4"),
@@ -140,13 +140,13 @@ class Weight(_planar.Weight):
         TypeError, ValueError
             If an argument is wrong; `out` is unchanged.
         """
-        kind = _planar.real_of(dtype, out)
+        kind = _weight.real_of(dtype, out)
         bias = self.biases
         if kind.itemsize != 2 or bias.dtype.newbyteorder("=") != kind:
             return super().dequantize(dtype=kind, out=out, threads=threads)
         if out is not None:
             check_apart(out, bias)
-        made = _planar.decoded(
+        made = _weight.decoded(
             self._planar._replace(bias=None), kind, out, threads, turned=False
         )
         groups = made.reshape(*bias.shape, self.group_size)  # a view, for any strides
@@ -272,12 +272,12 @@ def quantize(
     >>> [f"{word:x}" for word in w.w]
     ['92489200', 'db2491b6', 'ffffb6da']
     """
-    size: int = _planar.one_of(group_size, "group_size", _SIZES)
-    width: int = _planar.one_of(bits, "bits", _BITS)
+    size: int = _weight.one_of(group_size, "group_size", _SIZES)
+    width: int = _weight.one_of(bits, "bits", _BITS)
     array: npt.NDArray[Any] = _core.as_reals(w, "w")
     if not isinstance(w, (np.ndarray, np.generic)) and array.dtype == np.float64:
         array = _core.cast(array, "float32")
-    array = _planar.numbers_of(array, "w")
+    array = _weight.numbers_of(array, "w")
     if array.ndim == 0 or array.shape[-1] % size:
         msg = f"w: expected a last extent that {size} divides, got shape {array.shape}"
         raise ValueError(msg)
@@ -294,7 +294,7 @@ def quantize(
         try:
             extremes = _core.extrema(some, (*(1 for _ in lead), size))
         except ValueError:
-            _planar.refuse_nonfinite(array, "w")  # raises with the full index
+            _weight.refuse_nonfinite(array, "w")  # raises with the full index
             raise
         scale, bias = _parameters(some, extremes, size, width)
         scales[groups], biases[groups] = scale, bias
@@ -315,7 +315,7 @@ def quantize(
 
 @_core.default_fpenv
 def convert(
-    weight: _planar.Weight | tuple[BlockFormat, npt.NDArray[np.uint8]],
+    weight: _weight.Weight | _weight.Made | tuple[BlockFormat, npt.NDArray[np.uint8]],
     *,
     group_size: SupportsIndex | None = None,
 ) -> Weight:
@@ -354,9 +354,9 @@ def convert(
     >>> bool((w.dequantize() == fmt.decode(b)).all() and (w.blocks("Q4_1") == b).all())
     True
     """
-    made = _planar.planar_of(weight)
-    _planar.check_width(made, _BITS, "MLX")
-    _planar.refuse_groups(made, "MLX")
+    made = _weight.planar_of(weight)
+    _weight.check_width(made, _BITS, "MLX")
+    _weight.refuse_groups(made, "MLX")
     if len(made.shape) != 2 or made.inputs % made.block_size:
         msg = (
             "weight: expected two dimensions and whole groups for MLX, got shape "
@@ -370,14 +370,14 @@ def convert(
             raise ValueError(msg)
         size = fit[-1]
     else:
-        size = _planar.one_of(group_size, "group_size", _SIZES)
+        size = _weight.one_of(group_size, "group_size", _SIZES)
         if made.block_size % size:
             msg = (
                 f"group_size: expected one that divides groups of {made.block_size}, got "
                 f"{size}"
             )
             raise ValueError(msg)
-    scale, zeros = _planar.outputs_first(made)
+    scale, zeros = _weight.outputs_first(made)
     bias = made.bias
     if bias is None:
         bias = _biases(scale, zeros, made.bits)
@@ -385,7 +385,7 @@ def convert(
         bias = bias.T
     times = made.block_size // size
     return Weight(
-        _planar.repacked(made, axis=1, along=1),
+        _weight.repacked(made, axis=1, along=1),
         np.repeat(scale, times, 1),
         np.repeat(bias, times, 1),
         size,

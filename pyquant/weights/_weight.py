@@ -7,7 +7,10 @@ shapes and errors; this module contains the computation.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
 from math import gcd
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, SupportsIndex
 
@@ -27,50 +30,13 @@ if TYPE_CHECKING:
 
     from pyquant._typing import ArrayLike
 
-__all__ = [
-    "LARGEST",
-    "REALS",
-    "Planar",
-    "Rows",
-    "Weight",
-    "array_of",
-    "blocks_of",
-    "bytes_of",
-    "check_codes",
-    "check_out",
-    "check_shape",
-    "check_whole",
-    "check_width",
-    "decoded",
-    "decoded_tensors",
-    "dense",
-    "flag_of",
-    "groups_of",
-    "inputs_first",
-    "integers_of",
-    "matrix_of",
-    "numbers_of",
-    "one_of",
-    "order_of",
-    "outputs_first",
-    "planar_of",
-    "real_of",
-    "reals_of",
-    "refuse_bias",
-    "refuse_groups",
-    "refuse_nonfinite",
-    "refuse_short",
-    "refuse_uneven",
-    "repacked",
-    "small_codes",
-    "word_array",
-    "words_by",
-    "zero_codes",
-]
+__all__ = ["Weight", "convert", "from_tensors"]
 
 _WORD = 32
 # Bits and zero point of GGUF formats.
 _BLOCKS = {"Q4_0": (4, 8), "Q4_1": (4, 0), "Q8_0": (8, 128)}
+# The module of each format.
+FORMATS = {"awq": "awq", "gptq": "gptq", "gptq_v2": "gptq", "gptq_p": "gptq"}
 REALS = ("float32", "float16", "bfloat16")
 LARGEST = (1 << 31) - 1  # of extents and group sizes
 # Number of elements at a time, if the core cannot process all at once.
@@ -83,6 +49,7 @@ class Rows(Protocol):
     shape: tuple[int, ...]
     words: npt.NDArray[np.int32]
 
+    def taken(self, outputs: Any, /) -> Rows: ...
     def __getitem__(self, part: slice, /) -> npt.NDArray[np.uint8]: ...
 
 
@@ -126,62 +93,11 @@ class Planar(NamedTuple):
         )
 
 
-class Weight:
-    """Base class of the weights of all formats."""
+class _Forms:
+    """Conversions of a weight to forms of other packages."""
 
-    # Each format is a frozen dataclass with its arrays; this attribute is built from them.
-    _planar: Planar
-    _turned = False  # True if only the result of `dequantize` has the inputs first
-
-    def _keep(self, planar: Planar, **settled: Any) -> None:
-        """Set attributes of a frozen dataclass."""
-        for name, value in {**settled, "_planar": planar}.items():
-            object.__setattr__(self, name, value)
-
-    def __repr__(self) -> str:
-        made = self._planar
-        return (
-            f"{type(self).__module__.rpartition('.')[2]}.Weight(shape={self.shape}, "
-            f"bits={made.bits}, block_size={made.block_size})"
-        )
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the result of `dequantize`."""
-        shape = self._planar.shape
-        return shape[::-1] if self._turned else shape
-
-    def dequantize(
-        self,
-        *,
-        dtype: npt.DTypeLike | None = None,
-        out: npt.NDArray[Any] | None = None,
-        threads: SupportsIndex = 1,
-    ) -> npt.NDArray[Any]:
-        """
-        Convert the codes to real numbers.
-
-        Parameters
-        ----------
-        dtype : dtype_like, optional
-            float32 (the default), float64, float16 or bfloat16.
-        out : ndarray, optional
-            Array for the result, of that shape and type. Any strides are allowed.
-        threads : int, optional
-            Largest number of threads. Default 1.
-
-        Returns
-        -------
-        ndarray
-            Array of shape `shape`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument is wrong; `out` is unchanged.
-        """
-        kind = real_of(dtype, out)
-        return decoded(self._planar, kind, out, threads, turned=self._turned)
+    # Each class has this attribute or property.
+    _planar: Any
 
     def linear(self) -> dict[str, Any]:
         """
@@ -283,6 +199,211 @@ class Weight:
             codes = repacked(made, axis=1, along=1, layout="halves")
             parts["qs"] = codes.reshape(rows, blocks, size // 2)
         return fmt.join(**parts)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Weight(_Forms):
+    """
+    A weight in a published format: codes, scales and zero points.
+
+    `from_tensors` and `convert` return weights, and so do the functions of the formats.
+
+    Attributes
+    ----------
+    format : str
+        Name of the format: "awq", "gptq", "gptq_v2" or "gptq_p".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> qweight = np.full((16, 1), 0x75316420, np.int32)
+    >>> scales = np.ones((1, 8), np.float16)
+    >>> given = {"qweight": qweight, "qzeros": qweight[:1] * 0, "scales": scales}
+    >>> w = pq.weights.from_tensors(given, format="awq")
+    >>> w
+    Weight(format='awq', shape=(8, 16), bits=4, block_size=16)
+    >>> w.dequantize(slice(2, 4), dtype="float16")[:, :3].tolist()
+    [[2.0, 2.0, 2.0], [3.0, 3.0, 3.0]]
+    >>> sorted(w.tensors("layer"))
+    ['layer.qweight', 'layer.qzeros', 'layer.scales']
+    """
+
+    format: str
+    _tensors: dict[str, npt.NDArray[Any]]
+    _each: tuple[Planar, ...]  # a planar form for each expert
+    _stacked: bool = False  # True if the first axis counts experts
+
+    def __repr__(self) -> str:
+        return (
+            f"Weight(format={self.format!r}, shape={self.shape}, bits={self.bits}, "
+            f"block_size={self.block_size})"
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the weight: (outputs, inputs), or (experts, outputs, inputs)."""
+        made = self._each[0]
+        shape = made.shape[::-1] if made.axis == 0 else made.shape
+        return (len(self._each), *shape) if self._stacked else shape
+
+    @property
+    def bits(self) -> int:
+        """Number of bits of a code."""
+        return self._each[0].bits
+
+    @property
+    def block_size(self) -> int:
+        """Number of inputs that share a scale."""
+        return self._each[0].block_size
+
+    @property
+    def inputs_axis(self) -> int:
+        """Axis of the inputs in the stored tensors: 0 or 1."""
+        return self._each[0].axis
+
+    @property
+    def _planar(self) -> Planar:
+        if self._stacked:
+            msg = f"weight: expected two dimensions, got shape {self.shape}"
+            raise ValueError(msg)
+        return self._each[0]
+
+    def tensors(self, name: str = "") -> dict[str, npt.NDArray[Any]]:
+        """
+        Return the tensors of the weight, as its format stores them.
+
+        Parameters
+        ----------
+        name : str, optional
+            Name of the weight in a file. Default: no name.
+
+        Returns
+        -------
+        dict
+            Arrays by the names of the format, which begin with `name` and a dot.
+        """
+        return {joined(name, key): array for key, array in self._tensors.items()}
+
+    def dequantize(
+        self,
+        rows: slice | ArrayLike | None = None,
+        *,
+        dtype: npt.DTypeLike | None = None,
+        out: npt.NDArray[Any] | None = None,
+        threads: SupportsIndex = 1,
+    ) -> npt.NDArray[Any]:
+        """
+        Convert the codes to real numbers.
+
+        Parameters
+        ----------
+        rows : slice or array_like of int, optional
+            Indices along the first axis. Default: all.
+        dtype : dtype_like, optional
+            float32 (the default), float64, float16 or bfloat16.
+        out : ndarray, optional
+            Array for the result, of that shape and type. Any strides are allowed.
+        threads : int, optional
+            Largest number of threads. Default 1. The result does not depend on it.
+
+        Returns
+        -------
+        ndarray
+            Array of shape `shape`, with the selected rows only, or `out`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is wrong; `out` is unchanged.
+
+        Notes
+        -----
+        Values are ``(code - zero_point) * scale``, rounded to float32 (to float64 for
+        float64 results), then to `dtype`.
+        """
+        kind, each, turned = real_of(dtype, out), self._each, self.inputs_axis == 0
+        memory = self._tensors.values()
+        if rows is not None:
+            index = _index_of(rows, self.shape[0])
+            if self._stacked:
+                numbers = np.arange(len(each))[index]
+                each = tuple(each[one] for one in numbers)
+            else:
+                each = (_taken(each[0], index),)
+        if not self._stacked:
+            if out is not None and rows is not None:
+                check_out(out, each[0].shape[::-1] if turned else each[0].shape, kind)
+                check_apart(out, *memory)
+            return decoded(each[0], kind, out, threads, turned=turned)
+        shape = (len(each), *self.shape[1:])
+        if out is not None:
+            check_out(out, shape, kind)
+            check_apart(out, *memory)
+        elif turned:
+            out = np.empty((shape[0], *shape[:0:-1]), kind).swapaxes(1, 2)
+        else:
+            out = np.empty(shape, kind)
+        for made, place in zip(each, out, strict=True):
+            decoded(made, kind, place, threads, turned=turned)
+        return out
+
+
+class Made(_Forms):
+    """Base class of the weights that have classes of their own."""
+
+    _planar: Planar
+    _turned = False  # True if only the result of `dequantize` has the inputs first
+
+    def _keep(self, planar: Planar, **settled: Any) -> None:
+        """Set attributes of a frozen dataclass."""
+        for name, value in {**settled, "_planar": planar}.items():
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        made = self._planar
+        return (
+            f"{type(self).__module__.rpartition('.')[2]}.Weight(shape={self.shape}, "
+            f"bits={made.bits}, block_size={made.block_size})"
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the result of `dequantize`."""
+        shape = self._planar.shape
+        return shape[::-1] if self._turned else shape
+
+    def dequantize(
+        self,
+        *,
+        dtype: npt.DTypeLike | None = None,
+        out: npt.NDArray[Any] | None = None,
+        threads: SupportsIndex = 1,
+    ) -> npt.NDArray[Any]:
+        """
+        Convert the codes to real numbers.
+
+        Parameters
+        ----------
+        dtype : dtype_like, optional
+            float32 (the default), float64, float16 or bfloat16.
+        out : ndarray, optional
+            Array for the result, of that shape and type. Any strides are allowed.
+        threads : int, optional
+            Largest number of threads. Default 1.
+
+        Returns
+        -------
+        ndarray
+            Array of shape `shape`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is wrong; `out` is unchanged.
+        """
+        kind = real_of(dtype, out)
+        return decoded(self._planar, kind, out, threads, turned=self._turned)
 
 
 # ---- values ----
@@ -428,8 +549,220 @@ def _filled(groups: npt.NDArray[np.int64], inputs: int) -> npt.NDArray[np.int64]
     return np.concatenate([groups, np.zeros(inputs - groups.size, np.int64)])
 
 
+def _index_of(rows: object, extent: int) -> Any:
+    """Return a slice with step 1, or an array of row numbers."""
+    if isinstance(rows, slice):
+        try:
+            chosen = range(*rows.indices(extent))
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"rows: expected a slice of integers, got {error}") from None
+        if chosen.step == 1:
+            return slice(chosen.start, max(chosen.start, chosen.stop))
+        return np.array(chosen, np.int64)
+    array: npt.NDArray[Any] = _core.plain(rows, "rows")
+    if array.size == 0:
+        array = array.astype(np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        got = f"{dtypes.described(array)} of shape {array.shape}"
+        raise TypeError(f"rows: expected a slice or a list of integers, got {got}")
+    wrong = (array < 0) | (array >= extent)
+    if wrong.any():
+        got = array[wrong][0]
+        raise ValueError(f"rows: expected numbers from 0 to {extent - 1}, got {got}")
+    return array
+
+
+def _taken(made: Planar, index: Any) -> Planar:
+    """Return some outputs of a weight."""
+    across = 1 - made.axis
+    place = index if across == 0 else (slice(None), index)
+    codes: Any = made.codes
+    if not isinstance(codes, PackedArray):
+        codes = codes[place] if isinstance(codes, np.ndarray) else codes.taken(index)
+    else:
+        numbers = np.arange(made.outputs)[index]
+        each = 1
+        if codes.axis == across:  # words of several outputs
+            each = _WORD // made.bits
+            words, where = np.unique(numbers // each, return_inverse=True)
+            place = words if across == 0 else (slice(None), words)
+            numbers = where * each + numbers % each
+        data = np.ascontiguousarray(codes.data[place])
+        shape = list(codes.shape)
+        shape[across] = data.shape[across] * each
+        how: Any = {"layout": codes.layout, "axis": codes.axis, "bits": made.bits}
+        codes = PackedArray(data, "uint8", tuple(shape), **how)
+        if each > 1:
+            codes = codes.unpack()[numbers if across == 0 else (slice(None), numbers)]
+    place = index if across == 0 else (slice(None), index)
+    given = (made.scale, _settled(made), made.bias)
+    scale, zero, bias = _each(given, place)
+    return made._replace(codes=codes, scale=scale, zero_point=zero, bias=bias)
+
+
+# ---- formats ----
+
+
+def joined(name: str, key: str) -> str:
+    """Return the name of a tensor of a weight."""
+    return f"{name}.{key}" if name else key
+
+
+def find(tensors: Mapping[str, Any], module: str) -> Iterator[str]:
+    """Yield the names of the weights that a module reads."""
+    return (name for name, modules in _published.named(tensors) if module in modules)
+
+
+def from_tensors(
+    tensors: Mapping[str, Any], name: str = "", format: str | None = None, **options: Any
+) -> Weight:
+    """
+    Return a weight from the tensors of a checkpoint.
+
+    Parameters
+    ----------
+    tensors : mapping
+        Names to arrays, or to tensors of `pyquant.open_weights`.
+    name : str, optional
+        Name of the weight: the names of its tensors without their last part. Default: the
+        tensors have the names of the format, such as "qweight".
+    format : str, optional
+        "awq", "gptq", "gptq_v2" or "gptq_p". Default: the only format with tensors of these
+        names and shapes.
+    **options
+        Arguments of ``from_tensors`` in the module of the format, such as `group_size`.
+
+    Returns
+    -------
+    Weight
+        The weight. It refers to the arrays.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument or a tensor is wrong, or if several formats are possible.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> words = np.full((2, 8), 0x76543210, np.int32)
+    >>> tensors = {
+    ...     "layer.qweight": words,
+    ...     "layer.qzeros": np.full((1, 1), 0x77777777, np.int32),
+    ...     "layer.scales": np.ones((1, 8), np.float16),
+    ... }
+    >>> pq.weights.from_tensors(tensors, "layer")
+    Weight(format='gptq', shape=(8, 16), bits=4, block_size=16)
+    """
+    how: dict[str, str] = {}
+    if format is not None:
+        module, how = _module_of(format)
+    else:
+        found = dict(_published.named(tensors)).get(name, [])
+        found = [one for one in found if one in FORMATS]
+        if len(found) != 1:
+            some = listed(map(repr, found or FORMATS))
+            msg = f"format: expected {some} for the tensors of {name[:100]!r}, got None"
+            raise ValueError(msg)
+        module = import_module(f"pyquant.weights.{found[0]}")
+    made: Weight = module.from_tensors(tensors, name, **how, **options)
+    return made
+
+
+def convert(
+    weight: Weight | Made | tuple[BlockFormat, npt.NDArray[np.uint8]],
+    format: str,
+    **options: Any,
+) -> Weight:
+    """
+    Convert a weight to another format without loss.
+
+    Parameters
+    ----------
+    weight : Weight or tuple
+        A weight; or a GGUF format, Q4_0 or Q8_0, and the uint8 bytes of its blocks, with a
+        row for each output.
+    format : {"awq", "gptq", "gptq_v2", "gptq_p"}
+        Format of the result.
+    **options
+        For format "gptq": ``wrap=True`` stores a zero point of 0 as ``2**bits - 1``, for
+        readers that add 1 modulo ``2**bits``. By default it raises an error.
+
+    Returns
+    -------
+    Weight
+        A weight with equal values. Scales keep their type.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the format cannot store the weight: codes of other widths, extents that do not
+        fill words, or biases. "awq" also cannot store a short last group, or inputs out of
+        the order of their groups.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> x, scales = np.arange(64.0).reshape(8, 8), np.ones((1, 8), np.float16)
+    >>> w = pq.weights.awq.pack(x, scales, np.zeros((1, 8), int))
+    >>> pq.weights.convert(w, "gptq_v2")
+    Weight(format='gptq_v2', shape=(8, 8), bits=4, block_size=8)
+    """
+    module, how = _module_of(format)
+    made: Weight = module._converted(planar_of(weight), **how, **options)
+    return made
+
+
+def _module_of(format: object) -> tuple[Any, dict[str, str]]:
+    """Return the module of a format, and its argument `format` if it has one."""
+    name = one_of(format, "format", tuple(FORMATS))
+    module = import_module(f"pyquant.weights.{FORMATS[name]}")
+    several = list(FORMATS.values()).count(FORMATS[name]) > 1
+    return module, {"format": name} if several else {}
+
+
+def make(
+    read: Callable[..., tuple[str, dict[str, npt.NDArray[Any]], Planar]],
+    tensors: Mapping[str, Any],
+    name: str,
+    needed: tuple[str, ...],
+    rest: tuple[str, ...] = (),
+) -> Weight:
+    """Return a weight from tensors, or from tensors of experts along a first axis of three.
+
+    `read` returns the format, the checked tensors and the planar form of a weight.
+    """
+    if not isinstance(tensors, Mapping):
+        got = type(tensors).__name__
+        raise TypeError(f"tensors: expected a mapping of names to arrays, got {got}")
+    if not isinstance(name, str):
+        raise TypeError(f"name: expected a string, got {type(name).__name__}")
+    missing = [key for key in needed if joined(name, key) not in tensors]
+    if missing:
+        got = listed([*map(str, tensors)][:4]) if tensors else "none"
+        raise ValueError(f"tensors: expected {joined(name, missing[0])}, got {got:.200}")
+    keys = [key for key in (*needed, *rest) if joined(name, key) in tensors]
+    given = {key: _core.plain(tensors[joined(name, key)], key) for key in keys}
+    first, words = next(iter(given.items()))
+    if words.ndim != 3:
+        format, found, made = read(**given)
+        return Weight(format, found, (made,))
+    experts = words.shape[0]
+    for key, one in given.items():
+        if one.shape[:1] != (experts,) or not experts:
+            some = f"{experts} experts, as in {first}" if experts else "an expert or more"
+            raise ValueError(f"{key}: expected {some}, got shape {one.shape}")
+    each = [
+        read(**{key: one[expert] for key, one in given.items()})
+        for expert in range(experts)
+    ]
+    return Weight(each[0][0], given, tuple(made for *_, made in each), True)
+
+
 def decoded_tensors(
-    make: Callable[..., Weight],
+    make: Callable[..., Made],
     tensors: dict[str, ArrayLike | None],
     dtype: npt.DTypeLike | None,
     out: npt.NDArray[Any] | None,
@@ -517,14 +850,15 @@ def zero_codes(made: Planar) -> npt.NDArray[np.uint8]:
     return np.broadcast_to(np.asarray(zero, np.uint8), made.scale.shape)
 
 
-def planar_of(weight: Weight | tuple[BlockFormat, npt.NDArray[np.uint8]]) -> Planar:
+def planar_of(weight: Weight | Made | tuple[BlockFormat, npt.NDArray[np.uint8]]) -> Planar:
     """Return the common form of a weight of a module or of GGUF blocks."""
-    if isinstance(weight, Weight):
-        return weight._planar
+    if isinstance(weight, (Weight, Made)):
+        made: Planar = weight._planar
+        return made
     if isinstance(weight, tuple) and len(weight) == 2:
-        made, b = weight
-        if isinstance(made, BlockFormat):
-            return _of_blocks(made, b)
+        block, b = weight
+        if isinstance(block, BlockFormat):
+            return _of_blocks(block, b)
     msg = (
         "weight: expected a Weight of a module, or a tuple of a block format and blocks, "
         f"got {type(weight).__name__}"
