@@ -11,7 +11,7 @@ from pyquant.cli._errors import shown
 from pyquant.cli._logical import check_values, logical, records_of
 from pyquant.cli._measure import has_numbers, measured
 from pyquant.cli._models import open_model
-from pyquant.cli._select import add_patterns, add_raw, chosen
+from pyquant.cli._select import FORCE, JSON, RAW, REPORT, TENSOR, add_options, chosen
 from pyquant.cli._show import as_json, counted, print_table
 
 if TYPE_CHECKING:
@@ -51,27 +51,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.add_argument("a", metavar="A", help="the original file")
     parser.add_argument("b", metavar="B", help="the file to measure")
-    add_patterns(parser)
-    add_raw(parser)
-    parser.add_argument(
-        "--fail-below",
-        type=_decibels,
-        metavar="DB",
-        help="exit with 1 below this SQNR (default: no limit)",
-    )
-    parser.add_argument(
-        "--exact",
-        action="store_true",
-        help="exit with 1 if B is not the exact result for A",
-    )
-    parser.add_argument(
-        "--report", metavar="OUT.html", help="write a page with plots (default: none)"
-    )
-    parser.add_argument(
-        "-f", "--force", action="store_true", help="overwrite an existing page"
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="print JSON lines: the tensors, then a summary"
+    below = "exit with 1 below this SQNR (default: no limit)"
+    add_options(
+        parser,
+        *(TENSOR, RAW),
+        ("--fail-below", "DB", below, {"type": _decibels}),
+        ("--exact", None, "exit with 1 if B is not the exact result for A"),
+        *(REPORT, FORCE, JSON),
     )
 
 

@@ -10,7 +10,7 @@ from pyquant.cli._errors import Refused
 from pyquant.cli._logical import check_values, loads
 from pyquant.cli._models import Model, logical, open_model
 from pyquant.cli._plan import Copied, Decoded
-from pyquant.cli._work import add_options, check_kinds, output_kind, perform, where
+from pyquant.cli._work import add_files, check_kinds, output_kind, perform, where
 from pyquant.weights._published import MARKER
 
 if TYPE_CHECKING:
@@ -47,12 +47,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.description = DESCRIPTION
     parser.epilog = EXAMPLES
-    add_options(parser)
-    parser.add_argument(
-        "--type",
-        choices=("float32", "float16", "bfloat16"),
-        help="default: float32; for .onnx the type in the graph",
-    )
+    add_files(parser)
+    types = ("float32", "float16", "bfloat16")
+    use = "default: float32; for .onnx the type in the graph"
+    parser.add_argument("--type", choices=types, help=use)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from pyquant.cli._errors import shown
 from pyquant.cli._logical import logical
 from pyquant.cli._measure import STATISTICS, statistics
 from pyquant.cli._models import open_model
-from pyquant.cli._select import add_patterns, add_raw, chosen
+from pyquant.cli._select import JSON, RAW, TENSOR, add_options, chosen
 from pyquant.cli._show import as_json, counted, extents, print_table
 
 if TYPE_CHECKING:
@@ -44,6 +44,10 @@ exit status:
   1  --check found a fault
   2  a file or an argument cannot be used"""
 
+MODES = (
+    ("--stats", None, "read all values: range, mean, outliers, NaN"),
+    ("--check", None, "read all values; exit with 1 if one is faulty"),
+)
 KEYS = 8  # entries of the metadata in the output
 WIDTH = 60  # characters of an entry
 COLUMNS = ("name", "type", "shape", "scales", "bytes", "bits")
@@ -53,22 +57,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.add_argument("files", nargs="+", metavar="FILE", help="files or folders")
-    add_patterns(parser)
-    add_raw(parser)
-    modes = parser.add_mutually_exclusive_group()
-    modes.add_argument(
-        "--stats",
-        action="store_true",
-        help="read all values: range, mean, outliers, NaN",
-    )
-    modes.add_argument(
-        "--check",
-        action="store_true",
-        help="read all values; exit with 1 if one is faulty",
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="print JSON lines: the tensors, then a summary"
-    )
+    add_options(parser, TENSOR, RAW)
+    add_options(parser.add_mutually_exclusive_group(), *MODES)
+    add_options(parser, JSON)
 
 
 def run(arguments: argparse.Namespace) -> int:

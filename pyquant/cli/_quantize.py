@@ -13,8 +13,8 @@ from pyquant.cli._forms import BLOCKS, STORED, Granularity, known_type
 from pyquant.cli._logical import KIND, check_values, loads
 from pyquant.cli._models import Model, logical, open_model
 from pyquant.cli._plan import NUMPY, Copied, Job, Spec, already, objection, quantized
-from pyquant.cli._select import chosen
-from pyquant.cli._work import add_options, check_kinds, output_kind, perform, where
+from pyquant.cli._select import REPORT, add_options, chosen
+from pyquant.cli._work import add_files, check_kinds, output_kind, perform, where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -91,56 +91,23 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES.format(
         stored=_wrapped(" ".join(STORED)), blocks=_wrapped(" ".join(BLOCKS))
     )
-    parser.add_argument(
-        "--type",
-        required=True,
-        metavar="TYPE",
-        help="type of the codes or blocks (required)",
+    rule = {"action": _Rule, "dest": "rules", "default": []}
+    by_name = "type by glob or re:REGEX (default: --type for all)"
+    smaller = f"copy tensors below N elements (default: {MIN_SIZE})"
+    methods = {"choices": ("minmax", "mse"), "default": "minmax"}
+    add_options(
+        parser,
+        ("--type", "TYPE", "type of the codes or blocks (required)", {"required": True}),
+        ("--granularity", "G", "elements that share a scale (default: channel)"),
+        ("--asymmetric", None, "choose zero points (default: 0 for signed types)"),
+        ("--method", "", "range or least squared error (default: minmax)", methods),
+        ("--tensor", "PATTERN=TYPE[@G]", by_name, rule),
+        ("--keep", "PATTERN", "copy these tensors (default: none)", rule),
+        ("--min-size", "N", smaller, {"type": int}),
+        ("--strict", None, "fail if a type does not fit (default: copy)"),
+        REPORT,
     )
-    parser.add_argument(
-        "--granularity",
-        metavar="G",
-        help="elements that share a scale (default: channel)",
-    )
-    parser.add_argument(
-        "--asymmetric",
-        action="store_true",
-        help="choose zero points (default: 0 for signed types)",
-    )
-    parser.add_argument(
-        "--method",
-        choices=("minmax", "mse"),
-        default="minmax",
-        help="range or least squared error (default: minmax)",
-    )
-    rule: dict[str, Any] = {"action": _Rule, "dest": "rules", "default": []}
-    parser.add_argument(
-        "--tensor",
-        metavar="PATTERN=TYPE[@G]",
-        help="type by glob or re:REGEX (default: --type for all)",
-        **rule,
-    )
-    parser.add_argument(
-        "--keep",
-        metavar="PATTERN",
-        help="copy these tensors (default: none)",
-        **rule,
-    )
-    parser.add_argument(
-        "--min-size",
-        type=int,
-        metavar="N",
-        help=f"copy tensors below N elements (default: {MIN_SIZE})",
-    )
-    parser.add_argument(
-        "--strict",
-        action="store_true",
-        help="fail if a type does not fit (default: copy)",
-    )
-    parser.add_argument(
-        "--report", metavar="OUT.html", help="write a page with plots (default: none)"
-    )
-    add_options(parser)
+    add_files(parser)
 
 
 def _wrapped(text: str) -> str:

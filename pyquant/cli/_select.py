@@ -1,42 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Select tensors by patterns of their names."""
+"""Add options to the commands, and select tensors by patterns of their names."""
 
 from __future__ import annotations
 
 import re
 from fnmatch import translate
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyquant._refused import hint
 from pyquant.cli._errors import Refused
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Sequence
 
-__all__ = ["add_patterns", "add_raw", "chosen"]
+__all__ = ["FORCE", "JSON", "RAW", "REPORT", "TENSOR", "add_options", "chosen"]
 
 _Value = TypeVar("_Value")
 
 
-def add_patterns(parser: argparse.ArgumentParser) -> None:
-    """Add the option --tensor."""
-    parser.add_argument(
-        "--tensor",
-        action="append",
-        default=[],
-        metavar="PATTERN",
-        help="glob or re:REGEX; repeatable (default: all)",
-    )
+# Options of several commands. A row has the names, the placeholder of the value, the help,
+# and further arguments of argparse. Without a placeholder, the option is a flag; argparse
+# makes the placeholder "".
+REPEATED = {"action": "append", "default": []}
+TENSOR = ("--tensor", "PATTERN", "glob or re:REGEX; repeatable (default: all)", REPEATED)
+RAW = ("--raw", None, "treat codes as values; ignore names of scales")
+REPORT = ("--report", "OUT.html", "write a page with plots (default: none)")
+FORCE = ("-f --force", None, "overwrite existing files")
+JSON = ("--json", None, "print JSON lines: the tensors, then a summary")
 
 
-def add_raw(parser: argparse.ArgumentParser) -> None:
-    """Add the option --raw."""
-    parser.add_argument(
-        "--raw",
-        action="store_true",
-        help="treat codes as values; ignore names of scales",
-    )
+def add_options(parser: Any, *rows: tuple[Any, ...]) -> None:
+    """Add the options of some rows to a parser or to a group of options."""
+    for names, placeholder, help, *how in rows:
+        more = {"action": "store_true"} if placeholder is None else {}
+        more |= {"metavar": placeholder} if placeholder else {}
+        parser.add_argument(*names.split(), help=help, **more, **(how[0] if how else {}))
 
 
 def chosen(

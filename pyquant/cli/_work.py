@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyquant.cli._errors import Refused, shown
 from pyquant.cli._models import EXTENSIONS, logical, open_model
 from pyquant.cli._plan import OutOfRange
-from pyquant.cli._select import add_raw
+from pyquant.cli._select import FORCE, JSON, RAW, add_options
 from pyquant.cli._show import Progress, as_json, print_table, sized
 from pyquant.cli._write import (
     KINDS,
@@ -36,49 +36,30 @@ if TYPE_CHECKING:
     from pyquant.cli._models import Model
     from pyquant.cli._plan import Job
 
-__all__ = ["add_options", "check_kinds", "memory_of", "output_kind", "perform", "where"]
+__all__ = ["add_files", "check_kinds", "memory_of", "output_kind", "perform", "where"]
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_files(parser: argparse.ArgumentParser) -> None:
     """Add the options that both commands share."""
     parser.add_argument("input", metavar="IN", help="a file, a folder, or - for stdin")
     parser.add_argument("output", metavar="OUT", help="a file, a folder, or - for stdout")
-    add_raw(parser)
-    kinds = sorted(set(EXTENSIONS.values()))
-    parser.add_argument(
-        "--from", dest="kind_in", choices=kinds, help="kind of IN (default: by its name)"
-    )
-    parser.add_argument(
-        "--to",
-        dest="kind_out",
-        choices=sorted(KINDS),
-        help="kind of OUT (default: by its name)",
-    )
-    parser.add_argument(
-        "--max-memory",
-        type=memory_of,
-        default=memory_of("256M"),
-        metavar="SIZE",
-        help="memory for buffers (default: 256M)",
-    )
-    parser.add_argument(
-        "--threads",
-        type=_positive,
-        default=1,
-        metavar="N",
-        help="threads that share the work (default: 1)",
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="print the plan, write nothing"
-    )
-    parser.add_argument(
-        "-f", "--force", action="store_true", help="overwrite existing files"
-    )
-    parser.add_argument("-q", "--quiet", action="store_true", help="print no summary")
-    parser.add_argument(
-        "--json", action="store_true", help="print JSON lines: the tensors, then a summary"
+    of_in = {"dest": "kind_in", "choices": sorted(set(EXTENSIONS.values()))}
+    of_out = {"dest": "kind_out", "choices": sorted(KINDS)}
+    size = {"type": memory_of, "default": memory_of("256M")}
+    count = {"type": _positive, "default": 1}
+    add_options(
+        parser,
+        RAW,
+        ("--from", "", "kind of IN (default: by its name)", of_in),
+        ("--to", "", "kind of OUT (default: by its name)", of_out),
+        ("--max-memory", "SIZE", "memory for buffers (default: 256M)", size),
+        ("--threads", "N", "threads that share the work (default: 1)", count),
+        ("--dry-run", None, "print the plan, write nothing"),
+        FORCE,
+        ("-q --quiet", None, "print no summary"),
+        JSON,
     )
 
 
@@ -148,7 +129,7 @@ def perform(
     Parameters
     ----------
     arguments : Namespace
-        Options of `add_options`.
+        Options of `add_files`.
     model : Model
         Input file.
     jobs : sequence of Job
