@@ -78,15 +78,16 @@ WORD_AS(PQ_NOINLINE, c32, c32_flip, (c32 x, uint32_t bits),
         (uint8_t)(bits >> i & 1 ? -x.v[i] : x.v[i]))
 
 /* Shift codes right, and mask them. */
-WORD_OF(c32, c32_field, (c32 x, int shift, uint8_t mask), (uint8_t)(x.v[i] >> shift & mask))
+IN_PLACE(c32, c32_field, (c32 x, int shift, uint8_t mask),
+         (uint8_t)(x.v[i] >> shift & mask))
 
 /* Shift codes left. No code may exceed a byte. */
-WORD_OF(c32, c32_shift_left, (c32 x, int shift), (uint8_t)(x.v[i] << shift))
+IN_PLACE(c32, c32_shift_left, (c32 x, int shift), (uint8_t)(x.v[i] << shift))
 
-WORD_OF(c32, c32_or, (c32 x, c32 y), (uint8_t)(x.v[i] | y.v[i]))
+WORD2(c32, c32_or, (uint8_t)(x.v[i] | y.v[i]))
 
 /* Subtract modulo 256. */
-WORD_OF(c32, c32_subtract, (c32 x, c32 y), (uint8_t)(x.v[i] - y.v[i]))
+WORD2(c32, c32_subtract, (uint8_t)(x.v[i] - y.v[i]))
 
 /* Return the table entries of codes below 16. */
 PQ_NOINLINE c32 c32_look_up(const int8_t *table, c32 x)
@@ -311,9 +312,9 @@ PQ_NOINLINE uint32_t c32_top_bits(c32 x)
 }
 
 /* Add modulo 256. */
-WORD_OF(c32, c32_add, (c32 x, c32 y), (uint8_t)(x.v[i] + y.v[i]))
+WORD2(c32, c32_add, (uint8_t)(x.v[i] + y.v[i]))
 
-WORD_OF(c32, c32_smaller, (c32 x, c32 y), x.v[i] < y.v[i] ? x.v[i] : y.v[i])
+WORD2(c32, c32_smaller, x.v[i] < y.v[i] ? x.v[i] : y.v[i])
 
 /* Sum the first 16 and the last 16 signed codes. */
 PQ_NOINLINE void c32_sums(c32 x, int sums[2])
@@ -323,6 +324,6 @@ PQ_NOINLINE void c32_sums(c32 x, int sums[2])
 }
 
 /* Return x / 243 as fractions of 256, rounded up. x has five digits in base 3. */
-WORD_OF(c32, c32_fraction, (c32 x), (uint8_t)((x.v[i] * 256 + 242) / 243))
+IN_PLACE(c32, c32_fraction, (c32 x), (uint8_t)((x.v[i] * 256 + 242) / 243))
 
 #endif

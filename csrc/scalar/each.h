@@ -14,7 +14,14 @@
 /* Iterate over the elements of the vector x. */
 #define EACH(i, x) for (int i = 0; i < (int)(sizeof(x).v / sizeof *(x).v); i++)
 
-/* Define a word, for any operands, of one operand, and of two operands. */
+/* Define a word, for any operands, of one operand, and of two operands of one type.
+ * IN_PLACE stores the result in the operand x: with another variable, GCC may copy x. */
+#define IN_PLACE(type, word, parameters, expression)                                       \
+    PQ_INLINE type word parameters                                                         \
+    {                                                                                      \
+        EACH(i, x) x.v[i] = expression;                                                    \
+        return x;                                                                          \
+    }
 #define WORD_AS(attribute, to, word, parameters, expression)                               \
     attribute to word parameters                                                           \
     {                                                                                      \
@@ -25,7 +32,7 @@
 #define WORD_OF(to, word, parameters, expression)                                          \
     WORD_AS(PQ_INLINE, to, word, parameters, expression)
 #define WORD1(to, word, from, expression) WORD_OF(to, word, (from x), expression)
-#define WORD2(type, word, expression) WORD_OF(type, word, (type x, type y), expression)
+#define WORD2(type, word, expression) IN_PLACE(type, word, (type x, type y), expression)
 
 /* Define words that load and store vectors of equal memory, and that repeat a number. */
 #define LOAD_STORE(type, load, store)                                                      \

@@ -34,13 +34,13 @@ WORD2(d4, d4_add, x.v[i] + y.v[i])
 WORD2(d4, d4_subtract, x.v[i] - y.v[i])
 WORD2(d4, d4_multiply, x.v[i] * y.v[i])
 WORD2(d4, d4_larger, x.v[i] > y.v[i] ? x.v[i] : y.v[i])
-WORD1(d4, d4_magnitude, d4, pq_f64_bits(pq_bits_f64(x.v[i]) & INT64_MAX))
+IN_PLACE(d4, d4_magnitude, (d4 x), pq_f64_bits(pq_bits_f64(x.v[i]) & INT64_MAX))
 
 /* Return the nearest even integers of magnitudes up to 2^22: 1.5 * 2^23 has an ulp of 1. */
-WORD1(f8, f8_nearest, f8, (x.v[i] + 0x1.8p23f) - 0x1.8p23f)
+IN_PLACE(f8, f8_nearest, (f8 x), (x.v[i] + 0x1.8p23f) - 0x1.8p23f)
 
 /* Return z + x * y, where the product is exact. */
-WORD_OF(d4, d4_add_product, (d4 x, d4 y, d4 z), z.v[i] + x.v[i] * y.v[i])
+IN_PLACE(d4, d4_add_product, (d4 x, d4 y, d4 z), z.v[i] + x.v[i] * y.v[i])
 
 /* Add halves to each other until one lane is left. */
 PQ_INLINE double d4_sum(d4 x)

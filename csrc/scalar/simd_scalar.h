@@ -122,12 +122,12 @@ WORD2(vf, gather_nans, x.v[i] == x.v[i] ? y.v[i] : x.v[i])
 WORD2(vf, one_where_less, x.v[i] < y.v[i] ? 1.0f : 0.0f)
 
 /* Return x * y + z. The product must be exact. */
-WORD_OF(vf, scaled_add, (vf x, vf y, vf z), x.v[i] * y.v[i] + z.v[i])
-WORD_OF(vf, fused_add, (vf x, vf y, vf z), fmaf(x.v[i], y.v[i], z.v[i]))
-WORD_OF(vf, fused_subtract, (vf x, vf y, vf z), fmaf(-x.v[i], y.v[i], z.v[i]))
+IN_PLACE(vf, scaled_add, (vf x, vf y, vf z), x.v[i] * y.v[i] + z.v[i])
+IN_PLACE(vf, fused_add, (vf x, vf y, vf z), fmaf(x.v[i], y.v[i], z.v[i]))
+IN_PLACE(vf, fused_subtract, (vf x, vf y, vf z), fmaf(-x.v[i], y.v[i], z.v[i]))
 
-WORD_OF(vi, mask_i32, (vi x, int32_t bits), x.v[i] & bits)
-WORD_OF(vi, shift_right, (vi x, int n), x.v[i] >> n) /* of numbers that are not negative */
+IN_PLACE(vi, mask_i32, (vi x, int32_t bits), x.v[i] & bits)
+IN_PLACE(vi, shift_right, (vi x, int n), x.v[i] >> n) /* of numbers that are not negative */
 
 /* ---- extremes ---- */
 
@@ -224,19 +224,19 @@ WORD1(vf, to_f32, vi, (float)x.v[i])
 WORD1(vf, u32_to_f32, vi, (float)(uint32_t)x.v[i])
 WORD1(vi, saturate_to_i32, vf, nearest_i32(x.v[i]))
 WORD1(vi, saturate_to_u32, vf, (int32_t)nearest_u32(x.v[i]))
-WORD1(vf, round_down, vf, integer_below(x.v[i]))
-WORD1(vf, canonical_nan, vf, pq_canonical_f32(x.v[i]))
-WORD1(vd, canonical_nan_f64, vd, pq_canonical_f64(x.v[i]))
+IN_PLACE(vf, round_down, (vf x), integer_below(x.v[i]))
+IN_PLACE(vf, canonical_nan, (vf x), pq_canonical_f32(x.v[i]))
+IN_PLACE(vd, canonical_nan_f64, (vd x), pq_canonical_f64(x.v[i]))
 WORD1(vi, widen_bytes, vb, (int8_t)x.v[i])
 
 /* Round to float16 or bfloat16. NaN becomes some NaN. */
-WORD1(vf, round_to_f16, vf, pq_f32_from_f16(pq_f16_from_f32(x.v[i])))
-WORD1(vf, round_to_bf16, vf, pq_f32_from_bf16(pq_bf16_from_f32(x.v[i])))
+IN_PLACE(vf, round_to_f16, (vf x), pq_f32_from_f16(pq_f16_from_f32(x.v[i])))
+IN_PLACE(vf, round_to_bf16, (vf x), pq_f32_from_bf16(pq_bf16_from_f32(x.v[i])))
 
 /* Convert 16-bit floats to integers of equal order, and back: sign and magnitude become a
  * number. */
-WORD1(vh, to_order, vh, (int16_t)(x.v[i] < 0 ? -(x.v[i] & 0x7fff) : x.v[i]))
-WORD1(vh, from_order, vh, (int16_t)(x.v[i] < 0 ? -x.v[i] | -0x8000 : x.v[i]))
+IN_PLACE(vh, to_order, (vh x), (int16_t)(x.v[i] < 0 ? -(x.v[i] & 0x7fff) : x.v[i]))
+IN_PLACE(vh, from_order, (vh x), (int16_t)(x.v[i] < 0 ? -x.v[i] | -0x8000 : x.v[i]))
 
 /* Convert the first or the second half of a chunk to float64. */
 WORD1(vd, low_f32, vf, (double)x.v[i])
@@ -414,7 +414,7 @@ WORD_OF(vu, load_streams, (const uint64_t *p), p[i])
 SPLAT(vu, splat_u64, uint64_t)
 WORD2(vu, add_u64, x.v[i] + y.v[i])
 WORD2(vu, flip_u64, x.v[i] ^ y.v[i])
-WORD1(vu, upper_u64, vu, x.v[i] >> 32)
+IN_PLACE(vu, upper_u64, (vu x), x.v[i] >> 32)
 WORD2(vu, product_u32,
       (x.v[i] & UINT32_MAX) * (y.v[i] & UINT32_MAX)) /* of the lower bits */
 
@@ -433,7 +433,7 @@ PQ_INLINE void store_streams(uint32_t *to, vu a, vu b, vu c, vu d)
 /* ---- bytes ---- */
 
 #define BYTES(word, number, expression)                                                    \
-    WORD_OF(vb, word, (vb x, number y), (uint8_t)(expression))
+    IN_PLACE(vb, word, (vb x, number y), (uint8_t)(expression))
 BYTES(mask_bytes, uint8_t, x.v[i] & y)
 BYTES(flip_bytes, uint8_t, x.v[i] ^ y)
 BYTES(subtract_bytes, uint8_t, x.v[i] - y)
