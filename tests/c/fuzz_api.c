@@ -21,6 +21,7 @@
 #include "calls.h"
 #include "drivers.h"
 #include "kernels/kernels.h"
+#include "oracle.h"
 #include "types.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -1423,12 +1424,10 @@ static void check_fixed_point(void)
 
 /* ---- blocks ---- */
 
-enum {
-    MOST_BLOCKS = 3,
-    BLOCK_ROOM = 256 * 8
-}; /* bytes of the numbers of the largest block */
+enum { MOST_BLOCKS = 3 };
 
 static struct coding {
+    int place; /* of the format */
     const struct pq_block_format *format;
     int encodes;
     struct pq_blocks args;
@@ -1449,7 +1448,8 @@ static void draw_blocks(void)
     const enum layout layout = draw_layout(), other = layout == PLAIN ? PLAIN : GAPPED;
     coding.encodes = random_chance(40);
     do {
-        coding.format = pq_block_format((int)random_below(PQ_GGUF_FORMATS));
+        coding.place = (int)random_below(PQ_GGUF_FORMATS);
+        coding.format = pq_block_format(coding.place);
     } while (coding.encodes && !coding.format->encodes);
     memset(&call.args, 0, sizeof call.args);
     draw_shape(&call, 6);
@@ -1515,45 +1515,69 @@ static void spoil_blocks(struct pq_blocks *args)
     }
 }
 
-/* Encode or decode the block at `index` alone, contiguous, into `expected`. The last
- * index is the first element of the block, and moves to the last one. */
+/* Encode or decode the block at `index` alone with a scalar kernel, into `expected`. The
+ * last index is the first element of the block, and moves to the last one. */
 static void code_one(ptrdiff_t *index, unsigned char *expected)
 {
-    static unsigned char from[BLOCK_ROOM], to[BLOCK_ROOM];
-    const ptrdiff_t size_in = (ptrdiff_t)pq_type_size(coding.args.in.type);
-    const ptrdiff_t size_out = (ptrdiff_t)pq_type_size(coding.args.out.type);
-    const ptrdiff_t elements = coding.format->elements, bytes = coding.format->bytes;
+    static float numbers[256];
+    static unsigned char bytes[300];
+    const struct pq_array *const in = &coding.args.in, *const out = &coding.args.out;
+    const ptrdiff_t elements = coding.format->elements, size = coding.format->bytes;
+    const ptrdiff_t number = sizeof *numbers, byte = 1;
     const int ndim = coding.args.ndim;
+    const ptrdiff_t reads = coding.encodes ? elements : size,
+                    writes = size + elements - reads;
     ptrdiff_t *const last = index + ndim - 1, block = *last / elements;
-    const struct pq_blocks one = {
-        .size = sizeof one,
-        .format = coding.format->id,
-        .ndim = 1,
-        .shape = &elements,
-        .in = {from, &size_in, coding.args.in.type, 0, NULL},
-        .out = {to, &size_out, coding.args.out.type, 0, NULL},
-        .search = coding.args.search,
-    };
-    const ptrdiff_t many_in = coding.encodes ? elements : bytes;
-    const ptrdiff_t many_out = coding.encodes ? bytes : elements;
-    for (ptrdiff_t i = 0; i < many_in; i++) {
-        *last = block * many_in + i;
-        memcpy(from + i * size_in, element_at(&coding.args.in, ndim, index, NULL),
-               (size_t)size_in);
-        if (coding.args.in.swapped) {
-            swap_bytes_of(from + i * size_in, (size_t)size_in);
+    for (ptrdiff_t i = 0; i < reads; i++) {
+        *last = block * reads + i;
+        const unsigned char *const at = element_at(in, ndim, index, NULL);
+        if (coding.encodes) {
+            numbers[i] = (float)real_at(in, at);
+        } else {
+            bytes[i] = *at;
         }
     }
-    const enum pq_status status = code_once(tables[0], &one, 0, 1);
-    CHECK(status == PQ_OK, "blocks: one: %d", (int)status);
-    for (ptrdiff_t i = 0; i < many_out; i++) {
-        *last = block * many_out + i;
-        put_element(&coding.args.out,
-                    expected +
-                        (element_at(&coding.args.out, ndim, index, NULL) - kept_out.at),
-                    get_bits(to, coding.args.out.type, (size_t)i));
+    if (coding.encodes && coding.args.search) {
+        const struct pq_blocks one = {.size = sizeof one,
+                                      .format = coding.format->id,
+                                      .ndim = 1,
+                                      .shape = &elements,
+                                      .in = {numbers, &number, PQ_F32, 0, NULL},
+                                      .out = {bytes, &byte, PQ_U8, 0, NULL},
+                                      .search = 1};
+        EXPECT(PQ_OK, pq_block_encode(&pq_kernels_scalar, &one, 0, 1));
+    } else if (coding.encodes) {
+        pq_kernels_scalar.records->encode[coding.place](numbers, bytes, 1);
+    } else {
+        pq_kernels_scalar.records->decode[coding.place](bytes, numbers, 1);
+    }
+    for (ptrdiff_t i = 0; i < writes; i++) {
+        const double v = (double)numbers[coding.encodes ? 0 : i];
+        const uint64_t bits = coding.encodes        ? bytes[i]
+                              : out->type == PQ_F32 ? bits_of_f32((float)v)
+                              : out->type == PQ_F64 ? bits_of_f64(v)
+                                                    : encode(out->type, v, 1, 0);
+        *last = block * writes + i;
+        put_element(out, expected + (element_at(out, ndim, index, NULL) - kept_out.at),
+                    bits);
     }
     *last = block * elements + elements - 1; /* the next index is in another block */
+}
+
+/* Fill in bytes with finite scales, ordinary numbers, or any bytes. */
+static void fill_blocks(int any)
+{
+    ptrdiff_t index[PQ_MAX_NDIM] = {0};
+    const struct pq_array *const in = &call.in.array;
+    for (size_t i = 0; i < call.in.bytes; i++) {
+        call.in.lowest[i] = (unsigned char)random_bits() & (any ? 0xff : 0xbb);
+    }
+    for (int more = call.n > 0 && coding.encodes && !any; more;
+         more = step(coding.args.ndim, coding.shape, index)) {
+        const double v = ((double)random_below(1 << 12) - 2048) / 64;
+        put_element(in, element_at(in, coding.args.ndim, index, NULL),
+                    encode(in->type, v * (1 + 0x1p-30), 1, 0));
+    }
 }
 
 static void check_blocks(void)
@@ -1563,14 +1587,11 @@ static void check_blocks(void)
     draw_blocks();
     const int spoiled = random_chance(20);
     const int parts = random_chance(60) ? 1 : (int)random_between(1, FEW_PARTS);
-    const unsigned char mask =
-        random_chance(50) ? 0xbb : 0xff; /* finite scales, or any bits */
+    const int any_bytes = random_chance(50);
+    random_from(NULL, 0);
+    fill_blocks(any_bytes);
     if (spoiled) {
         spoil_blocks(&coding.args);
-    }
-    random_from(NULL, 0);
-    for (size_t i = 0; i < call.in.bytes; i++) {
-        call.in.lowest[i] = (unsigned char)random_bits() & mask;
     }
     keep(&kept_in, &call.in, &memory.in);
     keep(&kept_out, &call.out, &memory.out);
@@ -1587,8 +1608,8 @@ static void check_blocks(void)
             status = code_once(tables[i], &coding.args, part, parts);
         }
         /* Results of NaN, infinities and invalid weights are undefined and differ. */
-        const int any = coding.encodes && !spoiled &&
-                        (mask == 0xff || coding.args.weights.data != NULL);
+        const int any =
+            coding.encodes && !spoiled && (any_bytes || coding.args.weights.data != NULL);
         const int right = any || memcmp(kept_out.at, expected, kept_out.bytes) == 0;
         CHECK(spoiled == (status != PQ_OK) || call.n == 0, "%s: blocks: %d",
               tables[i]->name, (int)status);
