@@ -6,8 +6,8 @@
 
 #include "check.h"
 #include "drivers.h"
-#include "math/scalar_math.h"
 #include "ops/codebook.h"
+#include "oracle.h"
 
 enum { MOST = 200 };
 
@@ -106,11 +106,7 @@ static void check_quantize(const struct pq_kernels *kernels)
         uint8_t *const y = guarded_end(&out, n);
         for (size_t i = 0; i < n; i++) {
             const float v = draw_number((float)scales[i / g]);
-            put_bits(x, run.in, i,
-                     run.in == PQ_F64    ? bits_of_f64((double)v)
-                     : run.in == PQ_F16  ? pq_f16_from_f32(v)
-                     : run.in == PQ_BF16 ? pq_bf16_from_f32(v)
-                                         : bits_of_f32(v));
+            put_bits(x, run.in, i, encode(run.in, (double)v, 1, 0));
         }
         kernels->books->quantize(&run, x, y, n);
         for (size_t i = 0; i < n; i++) {
@@ -149,13 +145,8 @@ static void check_dequantize(const struct pq_kernels *kernels)
         for (size_t i = 0; i < n; i++) {
             const float value = table[x[i] % count], s = (float)scales[i / g];
             const float v = run.inverse ? value / s : value * s;
-            const float due = v == v ? v : f32_of_bits(0x7fc00000);
-            const uint64_t bits = run.out == PQ_F64    ? bits_of_f64((double)due)
-                                  : run.out == PQ_F16  ? pq_f16_from_f32(due)
-                                  : run.out == PQ_BF16 ? pq_bf16_from_f32(due)
-                                                       : bits_of_f32(due);
-            CHECK(get_bits(y, run.out, i) == bits, "code %d of %d, scale %a", x[i], count,
-                  (double)s);
+            CHECK(get_bits(y, run.out, i) == encode(run.out, (double)v, 1, 0),
+                  "code %d of %d, scale %a", x[i], count, (double)s);
         }
     }
     check_end();
@@ -165,7 +156,7 @@ static void check_dequantize(const struct pq_kernels *kernels)
 
 static void check_refusals(void)
 {
-    const struct pq_kernels *const kernels = &pq_kernels_scalar;
+    const struct pq_kernels *const k = tables[0];
     const ptrdiff_t shape[] = {8}, bytes[] = {1}, floats[] = {4}, none[] = {0};
     const ptrdiff_t bits[] = {2};
     uint8_t codes[8] = {0};
@@ -176,61 +167,36 @@ static void check_refusals(void)
     good.scale = (struct pq_array){.data = &scale, .strides = none, .type = PQ_F32};
     good.round = PQ_HALF_EVEN;
     check_begin("refusals");
-    struct pq_codebook eight = {.size = sizeof eight};
-    CHECK(pq_codebook_dequantize(kernels, &good, &eight, 0, 1) == PQ_ERR_NULL,
-          "not filled");
-    CHECK(pq_codebook_init(&eight, values, 7) == PQ_ERR_OPTION, "7 values");
-    CHECK(pq_codebook_init(&eight, values, 2) == PQ_ERR_OPTION, "2 values");
-    CHECK(pq_codebook_init(&eight, values, 512) == PQ_ERR_OPTION, "512 values");
-    CHECK(pq_codebook_init(NULL, values, 8) == PQ_ERR_NULL, "no room");
-    CHECK(pq_codebook_init(&eight, NULL, 8) == PQ_ERR_NULL, "no values");
-    values[3] = INFINITY;
-    CHECK(pq_codebook_init(&eight, values, 8) == PQ_ERR_OPTION, "an infinity");
-    CHECK(pq_codebook_dequantize(kernels, &good, &eight, 0, 1) == PQ_ERR_NULL, "refused");
-    values[3] = 3;
-    CHECK(pq_codebook_init(&eight, values, 8) == PQ_OK, "8 values");
+    struct pq_codebook eight = {.size = sizeof eight}, other = eight;
     struct pq_args args = good;
-    CHECK(pq_codebook_dequantize(kernels, &args, &eight, 0, 1) == PQ_OK, "a call");
-    struct pq_codebook other = eight;
-    CHECK(pq_codebook_dequantize(kernels, &args, &other, 0, 1) == PQ_OK, "a copy");
-    other.size--;
-    CHECK(pq_codebook_dequantize(kernels, &args, &other, 0, 1) == PQ_ERR_SIZE, "its size");
-    CHECK(pq_codebook_init(&other, values, 8) == PQ_ERR_SIZE, "size of what is made");
-    CHECK(pq_codebook_dequantize(kernels, &args, NULL, 0, 1) == PQ_ERR_NULL, "no table");
-    CHECK(pq_codebook_dequantize(kernels, &args, &eight, 1, 1) == PQ_ERR_PART, "a part");
-    CHECK(pq_codebook_quantize(kernels, &args, &eight, 0, 1) == PQ_ERR_TYPE, "swapped");
-    args.in.type = PQ_I8;
-    CHECK(pq_codebook_dequantize(kernels, &args, &eight, 0, 1) == PQ_ERR_TYPE, "int8");
-    args = good;
-    args.zero = args.in;
-    args.zero.strides = none;
-    CHECK(pq_codebook_dequantize(kernels, &args, &eight, 0, 1) == PQ_ERR_TYPE, "zeros");
-    args = good;
-    args.offset = &scale;
-    CHECK(pq_codebook_dequantize(kernels, &args, &eight, 0, 1) == PQ_ERR_OPTION, "offset");
-    args = good;
-    args.any_zeros = 1;
-    CHECK(pq_codebook_dequantize(kernels, &args, &eight, 0, 1) == PQ_ERR_OPTION,
-          "zero points out of range");
-    args = good;
-    args.out = good.in;
-    args.in = good.out;
-    args.out.strides = NULL;
-    args.out.bit_strides = bits;
-    args.out.type = PQ_U2;
-    CHECK(pq_codebook_quantize(kernels, &args, &eight, 0, 1) == PQ_ERR_OPTION, "2 bits");
-    check_end();
-}
-
-/* Check the functions in the table of the interface. */
-static void check_table(void)
-{
-    struct pq_api api;
-    check_begin("the table of functions");
-    pq_api_init(&api, &pq_kernels_scalar, "");
-    CHECK(api.codebook_init == pq_codebook_init, "init");
-    CHECK(api.codebook_quantize == pq_codebook_quantize, "quantize");
-    CHECK(api.codebook_dequantize == pq_codebook_dequantize, "dequantize");
+#define DEQUANTIZE(due, change, codebook)                                                  \
+    AFTER(due, change, pq_codebook_dequantize(k, &args, codebook, 0, 1))
+    DEQUANTIZE(PQ_ERR_NULL, (void)0, &eight);
+    EXPECT(PQ_ERR_OPTION, pq_codebook_init(&eight, values, 7));
+    EXPECT(PQ_ERR_OPTION, pq_codebook_init(&eight, values, 2));
+    EXPECT(PQ_ERR_OPTION, pq_codebook_init(&eight, values, 512));
+    EXPECT(PQ_ERR_NULL, pq_codebook_init(NULL, values, 8));
+    EXPECT(PQ_ERR_NULL, pq_codebook_init(&eight, NULL, 8));
+    values[3] = INFINITY;
+    EXPECT(PQ_ERR_OPTION, pq_codebook_init(&eight, values, 8));
+    DEQUANTIZE(PQ_ERR_NULL, (void)0, &eight);
+    values[3] = 3;
+    EXPECT(PQ_OK, pq_codebook_init(&eight, values, 8));
+    DEQUANTIZE(PQ_OK, (void)0, &eight);
+    DEQUANTIZE(PQ_OK, other = eight, &other);
+    DEQUANTIZE(PQ_ERR_SIZE, other.size--, &other);
+    EXPECT(PQ_ERR_SIZE, pq_codebook_init(&other, values, 8));
+    DEQUANTIZE(PQ_ERR_NULL, (void)0, NULL);
+    EXPECT(PQ_ERR_PART, pq_codebook_dequantize(k, &good, &eight, 1, 1));
+    EXPECT(PQ_ERR_TYPE, pq_codebook_quantize(k, &good, &eight, 0, 1));
+    DEQUANTIZE(PQ_ERR_TYPE, args.in.type = PQ_I8, &eight);
+    DEQUANTIZE(PQ_ERR_TYPE, args.zero = args.in; args.zero.strides = none, &eight);
+    DEQUANTIZE(PQ_ERR_OPTION, args.offset = &scale, &eight);
+    DEQUANTIZE(PQ_ERR_OPTION, args.any_zeros = 1, &eight);
+#undef DEQUANTIZE
+    AFTER(PQ_ERR_OPTION, args.in = good.out;
+          args.out = ((struct pq_array){codes, NULL, PQ_U2, 0, bits}),
+          pq_codebook_quantize(k, &args, &eight, 0, 1));
     check_end();
 }
 
@@ -285,7 +251,6 @@ static driver_fn *const drivers[] = {
 int main(void)
 {
     check_start("check_codebook");
-    check_table();
     run_drivers(drivers);
     check_refusals();
     return check_finish();

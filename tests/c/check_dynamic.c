@@ -9,25 +9,11 @@
 
 #include "calls.h"
 #include "drivers.h"
-#include "math/narrow_float.h"
 #include "ops/levels.h"
+#include "oracle.h"
 #include "types.h"
 
-enum { FILLED = 0x5a };
-
 /* ---- dynamic ---- */
-
-struct dynamic {
-    const struct pq_kernels *kernels;
-    struct pq_args args;
-    struct pq_choice choice;
-};
-
-static enum pq_status run_dynamic(const void *what, int part, int parts)
-{
-    const struct dynamic *d = what;
-    return pq_dynamic_quantize(d->kernels, &d->args, &d->choice, part, parts);
-}
 
 static void fill_finite(struct call *call, int broken)
 {
@@ -57,24 +43,22 @@ static void fill_finite(struct call *call, int broken)
 
 /* Count the parts that write each byte: a part writes a byte if its old value makes no
  * difference. */
-static void count_bytes(const struct dynamic *d, int part, int parts, size_t n,
-                        unsigned char *by)
+static void count_bytes(const struct pq_kernels *kernels, const struct pq_args *args,
+                        int part, int parts, size_t n, unsigned char *by)
 {
-    unsigned char *const q = d->args.out.data;
-    for (int fill = FILLED;; fill = 0xff & ~FILLED) {
+    const struct pq_choice choice = {.size = sizeof choice, .code = args->out.type};
+    unsigned char *const q = args->out.data;
+    for (int fill = 0; fill <= 0xff; fill += 0xff) {
         memset(q, fill, n);
-        CHECK(run_dynamic(d, part, parts) == PQ_OK, "part %d of %d", part, parts);
+        EXPECT(PQ_OK, pq_dynamic_quantize(kernels, args, &choice, part, parts));
         for (size_t i = 0; i < n; i++) {
             by[i] = (unsigned char)(by[i] | (q[i] != fill ? 1 << part : 0));
-        }
-        if (fill != FILLED) {
-            return;
         }
     }
 }
 
 /* Check that no byte belongs to two parts, though groups can end within a byte. */
-static void check_parts_apart(const struct pq_kernels *kernels, const char *name)
+static void check_parts_apart(const struct pq_kernels *kernels)
 {
     enum { N = 999, PARTS = 5 };
     static const enum pq_type types[] = {PQ_I4, PQ_U2, PQ_I8};
@@ -85,36 +69,29 @@ static void check_parts_apart(const struct pq_kernels *kernels, const char *name
     for (int i = 0; i < N; i++) {
         x[i] = (float)(i % 17 - 8);
     }
-    check_begin("dynamic, parts apart: %s", name);
+    check_begin("dynamic, parts apart: %s", kernels->name);
     for (size_t t = 0; t < COUNT(types) * COUNT(blocks); t++) {
         const enum pq_type type = types[t / COUNT(blocks)];
         const ptrdiff_t bits = pq_type_bits(type);
-        struct dynamic d = {
-            .kernels = kernels,
-            .args = {.size = sizeof d.args,
-                     .ndim = 1,
-                     .shape = &n,
-                     .block = blocks + t % COUNT(blocks),
-                     .in = {.data = x, .strides = &number, .type = PQ_F32},
-                     .out = {.data = q, .bit_strides = &bits, .type = type},
-                     .scale = {.data = scale, .strides = &number, .type = PQ_F32},
-                     .zero = {.data = zero, .strides = &byte, .type = pq_carrier_of(type)}},
-            .choice = {.size = sizeof d.choice, .code = type},
-        };
-        if (type == PQ_I8) {
-            d.args.out.bit_strides = NULL;
-            d.args.out.strides = &byte;
-        }
+        const struct pq_args args = {
+            .size = sizeof args,
+            .ndim = 1,
+            .shape = &n,
+            .block = blocks + t % COUNT(blocks),
+            .in = {.data = x, .strides = &number, .type = PQ_F32},
+            .out = {q, type == PQ_I8 ? &byte : NULL, type, 0, type == PQ_I8 ? NULL : &bits},
+            .scale = {.data = scale, .strides = &number, .type = PQ_F32},
+            .zero = {.data = zero, .strides = &byte, .type = pq_carrier_of(type)}};
         for (int parts = 1; parts <= PARTS; parts++) {
             unsigned char by[N] = {0};
             for (int part = 0; part < parts; part++) {
-                count_bytes(&d, part, parts, sizeof q, by);
+                count_bytes(kernels, &args, part, parts, sizeof q, by);
             }
             for (size_t i = 0; i < sizeof q; i++) {
                 const int used = (ptrdiff_t)i < (N * bits + 7) / 8;
                 CHECK((by[i] != 0) == used && (by[i] & (by[i] - 1)) == 0,
                       "byte %zu of %s, blocks of %td, is of parts %x of %d", i,
-                      type_name(type), d.args.block[0], (unsigned)by[i], parts);
+                      type_name(type), args.block[0], (unsigned)by[i], parts);
             }
         }
     }
@@ -137,36 +114,23 @@ static void check_dynamic_errors(const struct pq_kernels *kernels)
         .scale = {.data = scale, .strides = row, .type = PQ_F32},
         .zero = {.data = zero, .strides = one, .type = PQ_I8},
     };
-    struct pq_args bad = good;
+    struct pq_args args = good;
     check_begin("dynamic: errors");
-#define REFUSED(code, ...)                                                                 \
-    CHECK(pq_dynamic_quantize(kernels, __VA_ARGS__) == (code), "%s", #__VA_ARGS__)
-    REFUSED(PQ_ERR_NULL, NULL, &choice, 0, 1);
-    REFUSED(PQ_ERR_NULL, &good, NULL, 0, 1);
-    REFUSED(PQ_ERR_PART, &good, &choice, 1, 1);
-    bad.zero.data = NULL;
-    REFUSED(PQ_ERR_NULL, &bad, &choice, 0, 1);
-    bad = good;
-    bad.out.type = PQ_U8;
-    REFUSED(PQ_ERR_TYPE, &bad, &choice, 0, 1);
-    bad = good;
-    bad.in.type = PQ_I32;
-    REFUSED(PQ_ERR_TYPE, &bad, &choice, 0, 1);
-    bad = good;
-    bad.scale.type = PQ_F64;
-    REFUSED(PQ_ERR_TYPE, &bad, &choice, 0, 1);
-    REFUSED(PQ_ERR_TYPE, &bad, &choice, 98, 99); /* a part without work */
-    bad.in.swapped = 1;
-    REFUSED(PQ_ERR_TYPE, &bad, &choice, 98, 99);
-    bad = good;
-    bad.round = PQ_ROUND_COUNT;
-    REFUSED(PQ_ERR_ROUND, &bad, &choice, 0, 1);
-    bad = good;
-    bad.out.strides = overlap;
-    REFUSED(PQ_ERR_OVERLAP, &bad, &choice, 0, 1);
-    choice.size = 3;
-    REFUSED(PQ_ERR_SIZE, &good, &choice, 0, 1);
-#undef REFUSED
+#define DYNAMIC_AT(due, change, part, parts)                                               \
+    AFTER(due, change, pq_dynamic_quantize(kernels, &args, &choice, part, parts))
+    EXPECT(PQ_ERR_NULL, pq_dynamic_quantize(kernels, NULL, &choice, 0, 1));
+    EXPECT(PQ_ERR_NULL, pq_dynamic_quantize(kernels, &good, NULL, 0, 1));
+    DYNAMIC_AT(PQ_ERR_PART, (void)0, 1, 1);
+    DYNAMIC_AT(PQ_ERR_NULL, args.zero.data = NULL, 0, 1);
+    DYNAMIC_AT(PQ_ERR_TYPE, args.out.type = PQ_U8, 0, 1);
+    DYNAMIC_AT(PQ_ERR_TYPE, args.in.type = PQ_I32, 0, 1);
+    DYNAMIC_AT(PQ_ERR_TYPE, args.scale.type = PQ_F64, 0, 1);
+    DYNAMIC_AT(PQ_ERR_TYPE, args.scale.type = PQ_F64, 98, 99); /* a part without work */
+    DYNAMIC_AT(PQ_ERR_TYPE, args.scale.type = PQ_F64; args.in.swapped = 1, 98, 99);
+    DYNAMIC_AT(PQ_ERR_ROUND, args.round = PQ_ROUND_COUNT, 0, 1);
+    DYNAMIC_AT(PQ_ERR_OVERLAP, args.out.strides = overlap, 0, 1);
+    DYNAMIC_AT(PQ_ERR_SIZE, choice.size = 3, 0, 1);
+#undef DYNAMIC_AT
     CHECK(q[0] == 9 && q[5] == 9, "codes were written");
     check_end();
 }
@@ -188,45 +152,29 @@ static void check_fake_errors(const struct pq_kernels *kernels)
         .scale = {.data = &scale, .strides = none, .type = PQ_F32},
         .zero = {.data = &zero, .strides = none, .type = PQ_I8},
     };
-    struct pq_args bad = good;
-    const struct pq_fake fake = {.size = sizeof fake,
-                                 .code = PQ_I8,
-                                 .mask = {.data = mask, .strides = bytes, .type = PQ_U8}};
-    struct pq_fake other = fake;
+    struct pq_args args = good;
+    const struct pq_fake valid = {.size = sizeof valid,
+                                  .code = PQ_I8,
+                                  .mask = {.data = mask, .strides = bytes, .type = PQ_U8}};
+    struct pq_fake fake = valid;
     check_begin("fake: errors");
-#define REFUSED(status, ...)                                                               \
-    CHECK(pq_fake_quantize(kernels, __VA_ARGS__) == (status), "%s", #__VA_ARGS__)
-    REFUSED(PQ_ERR_NULL, NULL, &fake, 0, 1);
-    REFUSED(PQ_ERR_NULL, &good, NULL, 0, 1);
-    REFUSED(PQ_ERR_PART, &good, &fake, -1, 1);
-    other.size = 1;
-    REFUSED(PQ_ERR_SIZE, &good, &other, 0, 1);
-    other = fake;
-    other.code = PQ_F32;
-    REFUSED(PQ_ERR_TYPE, &good, &other, 0, 1);
-    other.code = PQ_F8E4M3FN; /* a type without zero points */
-    REFUSED(PQ_ERR_ZERO, &good, &other, 0, 1);
-    other = fake;
-    other.mask.type = PQ_I8;
-    REFUSED(PQ_ERR_TYPE, &good, &other, 0, 1);
-    other = fake;
-    other.mask.strides = none;
-    REFUSED(PQ_ERR_OVERLAP, &good, &other, 0, 1);
-    bad.out.strides = none;
-    REFUSED(PQ_ERR_OVERLAP, &bad, &fake, 0, 1);
-    bad = good;
-    bad.out.type = PQ_F64;
-    REFUSED(PQ_ERR_TYPE, &bad, &fake, 0, 1);
-    bad = good;
-    bad.zero_first = 1;
-    REFUSED(PQ_ERR_OPTION, &bad, &fake, 0, 1);
-    bad = good;
-    bad.beyond = PQ_REFUSE;
-    REFUSED(PQ_ERR_OPTION, &bad, &fake, 0, 1);
-    bad = good;
-    bad.round = PQ_ROUND_COUNT;
-    REFUSED(PQ_ERR_ROUND, &bad, &fake, 0, 1);
-#undef REFUSED
+#define FAKE(due, change)                                                                  \
+    fake = valid;                                                                          \
+    AFTER(due, change, pq_fake_quantize(kernels, &args, &fake, 0, 1))
+    EXPECT(PQ_ERR_NULL, pq_fake_quantize(kernels, NULL, &fake, 0, 1));
+    EXPECT(PQ_ERR_NULL, pq_fake_quantize(kernels, &good, NULL, 0, 1));
+    EXPECT(PQ_ERR_PART, pq_fake_quantize(kernels, &good, &fake, -1, 1));
+    FAKE(PQ_ERR_SIZE, fake.size = 1);
+    FAKE(PQ_ERR_TYPE, fake.code = PQ_F32);
+    FAKE(PQ_ERR_ZERO, fake.code = PQ_F8E4M3FN); /* a type without zero points */
+    FAKE(PQ_ERR_TYPE, fake.mask.type = PQ_I8);
+    FAKE(PQ_ERR_OVERLAP, fake.mask.strides = none);
+    FAKE(PQ_ERR_OVERLAP, args.out.strides = none);
+    FAKE(PQ_ERR_TYPE, args.out.type = PQ_F64);
+    FAKE(PQ_ERR_OPTION, args.zero_first = 1);
+    FAKE(PQ_ERR_OPTION, args.beyond = PQ_REFUSE);
+    FAKE(PQ_ERR_ROUND, args.round = PQ_ROUND_COUNT);
+#undef FAKE
     CHECK(y[0] == 9 && y[5] == 9 && mask[0] == 9 && mask[5] == 9, "something was written");
     check_end();
 }
@@ -302,11 +250,9 @@ static void check_levels(const struct pq_kernels *kernels)
             const struct pq_level_params *const p =
                 (const void *)element_at(&call.args.scale, ndim, index, call.args.block);
             const float exact = level_of(x, p);
-            const float want = type == PQ_F16    ? pq_f32_from_f16(pq_f16_from_f32(exact))
-                               : type == PQ_BF16 ? pq_f32_from_bf16(pq_bf16_from_f32(exact))
-                                                 : exact;
-            CHECK(bits_of_f32(y) == bits_of_f32(want), "%zu: %a gives %a instead of %a", i,
-                  (double)x, (double)y, (double)want);
+            const double want = decode(type, encode(type, (double)exact, 1, 0));
+            CHECK(bits_of_f32(y) == bits_of_f32((float)want),
+                  "%zu: %a gives %a instead of %a", i, (double)x, (double)y, want);
         }
     }
     check_end();
@@ -323,12 +269,11 @@ int main(void)
     check_start("check_dynamic");
     make_arenas();
     run_drivers(drivers);
-    for (int i = 0; pq_isa_name(i) != NULL; i++) {
-        const char *const name = pq_isa_name(i);
-        check_parts_apart(pq_isa_find(name), name);
+    for (int t = 0; tables[t] != NULL; t++) {
+        check_parts_apart(tables[t]);
     }
-    check_dynamic_errors(pq_isa_find(pq_isa_name(0)));
-    check_fake_errors(pq_isa_find(pq_isa_name(0)));
+    check_dynamic_errors(tables[0]);
+    check_fake_errors(tables[0]);
     free_arenas();
     return check_finish();
 }

@@ -252,32 +252,18 @@ static void check_calls(const struct pq_kernels *kernels)
     check_end();
 }
 
-/* ---- what is refused ---- */
-
-static const struct pq_kernels *scalar;
-
-static void refuses(enum pq_status status, const char *what)
-{
-    const enum pq_status got = pq_requantize(scalar, &call.args, 0, 1);
-    CHECK(got == status, "%s: %d, expected %d", what, (int)got, (int)status);
-}
-
-#define REFUSES(status, change)                                                            \
-    do {                                                                                   \
-        call.args = usual;                                                                 \
-        change;                                                                            \
-        refuses(status, #change);                                                          \
-    } while (0)
+/* ---- errors ---- */
 
 static void check_refusals(void)
 {
+    const struct pq_kernels *const k = tables[0];
     int32_t x[6] = {0};
     int8_t y[6] = {0};
     float r[3] = {1, 1, 1};
     const ptrdiff_t in[] = {12, 4}, out[] = {3, 1}, shape[] = {2, 3}, none[] = {-1, 3},
                     over[] = {1, 1};
-    const struct pq_requantization usual = {
-        .size = sizeof usual,
+    const struct pq_requantization good = {
+        .size = sizeof good,
         .ndim = 2,
         .shape = shape,
         .in = {.data = x, .strides = in, .type = PQ_I32},
@@ -292,49 +278,50 @@ static void check_refusals(void)
     const struct pq_channels ints = {&m, 0, PQ_I32, 0},
                              large = {&m, PTRDIFF_MAX / 2, PQ_I32, 0};
     check_begin("refusals");
-    scalar = pq_isa_find("scalar");
-    CHECK(pq_requantize(scalar, NULL, 0, 1) == PQ_ERR_NULL, "null");
-    CHECK(pq_requantize(NULL, &usual, 0, 1) == PQ_ERR_NULL, "null kernels");
-    CHECK(pq_requantize(scalar, &usual, 1, 1) == PQ_ERR_PART, "part");
-    CHECK(pq_fixed_point(PQ_ARITHMETIC_TFLITE, 1, NULL, &shift) == PQ_ERR_NULL, "null");
-    CHECK(pq_fixed_point(PQ_ARITHMETIC_TFLITE, 1, &integer, NULL) == PQ_ERR_NULL, "null");
-    CHECK(pq_fixed_point(PQ_ARITHMETIC_FLOAT32, 1, &integer, &shift) == PQ_ERR_OPTION, "f");
-    CHECK(pq_fixed_point(PQ_ARITHMETIC_FBGEMM, NAN, &integer, &shift) == PQ_ERR_OPTION,
-          "n");
+    struct pq_requantization args = good;
+#define REFUSES(due, change) AFTER(due, change, pq_requantize(k, &args, 0, 1))
+    EXPECT(PQ_ERR_NULL, pq_requantize(k, NULL, 0, 1));
+    EXPECT(PQ_ERR_NULL, pq_requantize(NULL, &good, 0, 1));
+    EXPECT(PQ_ERR_PART, pq_requantize(k, &good, 1, 1));
+    EXPECT(PQ_ERR_NULL, pq_fixed_point(PQ_ARITHMETIC_TFLITE, 1, NULL, &shift));
+    EXPECT(PQ_ERR_NULL, pq_fixed_point(PQ_ARITHMETIC_TFLITE, 1, &integer, NULL));
+    EXPECT(PQ_ERR_OPTION, pq_fixed_point(PQ_ARITHMETIC_FLOAT32, 1, &integer, &shift));
+    EXPECT(PQ_ERR_OPTION, pq_fixed_point(PQ_ARITHMETIC_FBGEMM, NAN, &integer, &shift));
     REFUSES(PQ_OK, (void)0);
-    REFUSES(PQ_ERR_SIZE, call.args.size = 8);
-    REFUSES(PQ_ERR_NDIM, call.args.ndim = 65);
-    REFUSES(PQ_ERR_SHAPE, call.args.shape = none);
-    REFUSES(PQ_ERR_NULL, call.args.shape = NULL);
-    REFUSES(PQ_ERR_NULL, call.args.in.data = NULL);
-    REFUSES(PQ_ERR_NULL, call.args.out.strides = NULL);
-    REFUSES(PQ_ERR_NULL, call.args.multiplier.data = NULL);
-    REFUSES(PQ_ERR_SHAPE, call.args.axis = 2);
-    REFUSES(PQ_ERR_SHAPE, call.args.axis = -1);
-    REFUSES(PQ_ERR_SHAPE, call.args.bias = large);
-    REFUSES(PQ_ERR_OVERLAP, call.args.out.strides = over);
-    REFUSES(PQ_ERR_TYPE, call.args.in.type = PQ_F32);
-    REFUSES(PQ_ERR_TYPE, call.args.in.type = PQ_U64);
-    REFUSES(PQ_ERR_TYPE, call.args.in.type = PQ_I4);
-    REFUSES(PQ_ERR_TYPE, call.args.in.type = PQ_NO_TYPE);
-    REFUSES(PQ_ERR_TYPE, call.args.out.type = PQ_U32);
-    REFUSES(PQ_ERR_TYPE, call.args.out.type = PQ_I64);
-    REFUSES(PQ_ERR_TYPE, call.args.multiplier.type = PQ_F16);
-    REFUSES(PQ_ERR_TYPE, call.args.multiplier = ints);
-    REFUSES(PQ_ERR_TYPE, call.args.bias = usual.multiplier);
-    REFUSES(PQ_ERR_OPTION, call.args.shift = ints; call.args.multiplier = ints);
-    REFUSES(PQ_ERR_OPTION, call.args.arithmetic = PQ_ARITHMETIC_COUNT);
-    REFUSES(PQ_ERR_ZERO, call.args.zero = 128);
-    REFUSES(PQ_ERR_ZERO, call.args.input_zero = INT64_C(1) << 31);
-    REFUSES(PQ_ERR_OPTION, call.args.clips = 1; call.args.lowest_code = 1);
-    REFUSES(PQ_ERR_OPTION, call.args.clips = 1; call.args.highest_code = 128);
+    REFUSES(PQ_ERR_SIZE, args.size = 8);
+    REFUSES(PQ_ERR_NDIM, args.ndim = 65);
+    REFUSES(PQ_ERR_SHAPE, args.shape = none);
+    REFUSES(PQ_ERR_NULL, args.shape = NULL);
+    REFUSES(PQ_ERR_NULL, args.in.data = NULL);
+    REFUSES(PQ_ERR_NULL, args.out.strides = NULL);
+    REFUSES(PQ_ERR_NULL, args.multiplier.data = NULL);
+    REFUSES(PQ_ERR_SHAPE, args.axis = 2);
+    REFUSES(PQ_ERR_SHAPE, args.axis = -1);
+    REFUSES(PQ_ERR_SHAPE, args.bias = large);
+    REFUSES(PQ_ERR_OVERLAP, args.out.strides = over);
+    REFUSES(PQ_ERR_TYPE, args.in.type = PQ_F32);
+    REFUSES(PQ_ERR_TYPE, args.in.type = PQ_U64);
+    REFUSES(PQ_ERR_TYPE, args.in.type = PQ_I4);
+    REFUSES(PQ_ERR_TYPE, args.in.type = PQ_NO_TYPE);
+    REFUSES(PQ_ERR_TYPE, args.out.type = PQ_U32);
+    REFUSES(PQ_ERR_TYPE, args.out.type = PQ_I64);
+    REFUSES(PQ_ERR_TYPE, args.multiplier.type = PQ_F16);
+    REFUSES(PQ_ERR_TYPE, args.multiplier = ints);
+    REFUSES(PQ_ERR_TYPE, args.bias = good.multiplier);
+    REFUSES(PQ_ERR_OPTION, args.shift = ints; args.multiplier = ints);
+    REFUSES(PQ_ERR_OPTION, args.arithmetic = PQ_ARITHMETIC_COUNT);
+    REFUSES(PQ_ERR_ZERO, args.zero = 128);
+    REFUSES(PQ_ERR_ZERO, args.input_zero = INT64_C(1) << 31);
+    REFUSES(PQ_ERR_OPTION, args.clips = 1; args.lowest_code = 1);
+    REFUSES(PQ_ERR_OPTION, args.clips = 1; args.highest_code = 128);
     r[2] = -1;
     REFUSES(PQ_ERR_OPTION, (void)0);
     r[2] = INFINITY;
     REFUSES(PQ_ERR_OPTION, (void)0);
     r[2] = 1;
-    REFUSES(PQ_OK, call.args.multiplier.data = &real; call.args.multiplier.type = PQ_F64;
-            call.args.multiplier.stride = 0; call.args.axis = 99);
+    REFUSES(PQ_OK, args.multiplier.data = &real; args.multiplier.type = PQ_F64;
+            args.multiplier.stride = 0; args.axis = 99);
+#undef REFUSES
     check_end();
 }
 
