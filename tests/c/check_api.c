@@ -204,126 +204,6 @@ static void check_chosen_shapes(int quantize)
     check_end();
 }
 
-/* ---- parameters of extrema ---- */
-
-static void check_choose(void)
-{
-    enum { N = 50 };
-    check_begin("choose");
-    for (size_t i = 0; i < check_count(4000); i++) {
-        const enum pq_type real = random_chance(50) ? PQ_F32 : PQ_F64;
-        const enum pq_type integer = pick(codes, 6);
-        const int symmetric = random_chance(50);
-        const int usual_one = symmetric == (limits_of(integer).lo < 0) && random_chance(50);
-        const struct pq_choice choice = {sizeof choice, real, integer,
-                                         usual_one   ? PQ_RULE_USUAL
-                                         : symmetric ? PQ_RULE_SYMMETRIC
-                                                     : PQ_RULE_ASYMMETRIC};
-        const struct limits code = limits_of(choice.code);
-        const size_t n = random_below(N);
-        const size_t real_size = pq_type_size(choice.real);
-        const size_t code_size = pq_type_size(choice.code);
-        const int tame = random_chance(50); /* values that are chosen many at a time */
-        double lo[N], hi[N];
-        for (size_t e = 0; e < n; e++) {
-            const double a = (random_unit() - 0.5) * ldexp(1, (int)random_below(60) - 30);
-            const double b = (random_unit() - 0.5) * ldexp(1, (int)random_below(60) - 30);
-            lo[e] = tame ? (double)(float)fmin(a, b) : fmin(a, b);
-            hi[e] = tame ? (double)(float)fmax(a, b) : fmax(a, b);
-            switch (tame ? 5 + random_below(7) : random_below(12)) {
-            case 0:
-                lo[e] = 0;
-                hi[e] = 0;
-                break;
-            case 1: /* no elements */
-                lo[e] = (double)INFINITY;
-                hi[e] = (double)-INFINITY;
-                break;
-            case 2: /* ties of the zero point */
-                lo[e] = -(double)random_below(300) - 0.5;
-                hi[e] = lo[e] + (double)code.hi - (double)code.lo;
-                break;
-            case 3:
-                lo[e] = -0x1p-149 * (double)random_below(3);
-                hi[e] = 0x1p-149 * (double)random_below(200);
-                break;
-            case 4:
-                hi[e] = random_chance(50) ? 0x1.fffffep127 : 0x1.fffffffffffffp1023;
-                lo[e] = random_chance(50) ? 0 : -hi[e];
-                break;
-            case 5: { /* a tie in steps that float32 rounds */
-                const double step = 0.01 + random_unit(),
-                             k = (double)random_below(300) + 0.5;
-                lo[e] = (double)(float)(-k * step);
-                hi[e] = (double)(float)(((double)code.hi - (double)code.lo - k) * step);
-                break;
-            }
-            default:
-                break;
-            }
-        }
-        unsigned char *scale = guarded_end(&memory.scale, n * real_size);
-        unsigned char *zero = guarded_end(&memory.zero, n * code_size);
-        const enum pq_status status = pq_choose(&choice, n, lo, hi, scale, zero);
-        CHECK(status == PQ_OK, "status %d", (int)status);
-        for (size_t e = 0; e < n; e++) {
-            const double l = fmin(lo[e], 0), h = fmax(hi[e], 0);
-            const double levels = (double)code.hi - (double)code.lo;
-            double s, z = 0;
-            if (l == 0 && h == 0) {
-                s = 1;
-            } else if (symmetric) {
-                s = fmax(-l, h) / (code.lo < 0 ? (double)code.hi : levels / 2);
-            } else {
-                s = isfinite(h - l) ? (h - l) / levels : h / levels - l / levels;
-            }
-            const double got = get_real(scale, choice.real, e);
-            if (symmetric && code.lo == 0) {
-                z = ((double)code.hi + 1) / 2;
-            }
-            if (choice.real == PQ_F32) {
-                s = (double)(float)s;
-            }
-            if (s == 0) {
-                s = choice.real == PQ_F32 ? 0x1p-149 : 0x1p-1074;
-            }
-            /* The scale is rounded up if data would saturate by more than half a step,
-             * and moved a little if dequantized data would be infinite. The Python tests
-             * check how much. */
-            const double place = choice.real == PQ_F32 ? 0x1p-23 : 0x1p-52;
-            const int tiny = s < (choice.real == PQ_F32 ? 0x1p-126 : 0x1p-1022);
-            const int close =
-                tiny ? got >= s && got <= s + 0x1p-149 : fabs(got - s) <= 2 * place * s;
-            const double below = -l - (z - (double)code.lo + 0.5) * s;
-            const double above = h - ((double)code.hi - z + 0.5) * s;
-            const int usual = symmetric && code.lo < 0 && code.hi <= INT16_MAX && !tiny &&
-                              h - l < 0x1p120 && below < 0 && above < 0;
-            CHECK(got == s || (close && !usual) || h - l >= 0x1p120,
-                  "%s %s symmetric %d: %a .. %a: scale %a, expected %a",
-                  type_name(choice.real), type_name(choice.code), symmetric, lo[e], hi[e],
-                  got, s);
-            if (!symmetric) {
-                z = rint((double)code.lo - l / got);
-                z = z < (double)code.lo ? (double)code.lo : z;
-                z = z > (double)code.hi ? (double)code.hi : z;
-            }
-            const int64_t got_zero = get_integer(zero, choice.code, e);
-            if (code.hi <= UINT16_MAX && h - l > 0x1p-100 && h - l < 0x1p100) {
-                CHECK(h <= ((double)code.hi - z + 0.5) * got &&
-                          -l <= (z - (double)code.lo + 0.5) * got,
-                      "%s %s symmetric %d: %a .. %a is out of reach of scale %a zero %g",
-                      type_name(choice.real), type_name(choice.code), symmetric, lo[e],
-                      hi[e], got, z);
-            }
-            CHECK(got_zero == (int64_t)z,
-                  "%s %s symmetric %d: %a .. %a: zero %lld, expected %lld",
-                  type_name(choice.real), type_name(choice.code), symmetric, lo[e], hi[e],
-                  (long long)got_zero, (long long)z);
-        }
-    }
-    check_end();
-}
-
 /* ---- floating-point control state ---- */
 
 struct control {
@@ -689,7 +569,6 @@ int main(int argc, char **argv)
         check_calls(quantize, 1, check_count(6000));
         check_end();
     }
-    check_choose();
     run_drivers(drivers);
     check_many_rows();
     check_runs(&pq_kernels_scalar);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Check parameters from extrema: every formula, type of scales and range of codes. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
 #include "ops/presets.h"
 #include "ops/scales.h"
+#include "types.h"
 
 static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
 static const enum pq_type codes[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I4,
@@ -21,6 +21,12 @@ static double random_end(enum pq_type real, int wild)
                                     : (double)f32_of_bits((uint32_t)random_bits());
     const double tame = (double)(float)(random_unit() * 100 - 50);
     return random_chance(20) ? 0 : !wild || random_chance(40) ? tame : v;
+}
+
+static enum pq_type invalid_type(void)
+{
+    static const int values[] = {-1, PQ_TYPE_COUNT, 99, INT32_MAX, INT32_MIN, 256};
+    return (enum pq_type)values[random_below(6)];
 }
 
 static struct pq_choice random_choice(void)
@@ -42,6 +48,8 @@ static struct pq_choice random_choice(void)
         choice.lowest_code = random_between((ptrdiff_t)least, 0);
         choice.highest_code =
             random_between(choice.lowest_code < 0 ? 0 : 1, (ptrdiff_t)most);
+    } else if (random_chance(2)) {
+        *(random_chance(50) ? &choice.real : &choice.code) = invalid_type();
     }
     return choice;
 }
@@ -53,6 +61,9 @@ static enum pq_status status_of(const struct pq_choice *choice)
     const enum pq_rule rule = choice->rule == PQ_RULE_USUAL
                                   ? pq_usual_rule(choice->like, choice->code)
                                   : choice->rule;
+    if (!is_real_type(choice->real) || !pq_is_code(choice->code)) {
+        return PQ_ERR_TYPE;
+    }
     if (preset == NULL) {
         return PQ_OK;
     }
@@ -67,86 +78,144 @@ static enum pq_status status_of(const struct pq_choice *choice)
     return preset->span == PQ_SPAN_ENDS && given && !both ? PQ_ERR_OPTION : PQ_OK;
 }
 
-/* Return integer i of an array of any size and alignment. */
-static uint64_t bits_at(const unsigned char *array, size_t size, size_t i)
+enum { MOST = 700, MARGIN = 64 };
+
+static struct guarded scale_memory, zero_memory;
+
+/* Draw a range at which a formula can go wrong, for codes with `steps` steps. */
+static void draw_range(double steps, double *lo, double *hi)
 {
-    uint64_t wide;
-    uint32_t single;
-    uint16_t half;
-    switch (size) {
-    case 1:
-        return array[i];
-    case 2:
-        memcpy(&half, array + i * size, size);
-        return half;
-    case 4:
-        memcpy(&single, array + i * size, size);
-        return single;
-    default:
-        memcpy(&wide, array + i * size, size);
-        return wide;
+    const double a = (random_unit() - 0.5) * ldexp(1, (int)random_below(60) - 30);
+    const double b = (random_unit() - 0.5) * ldexp(1, (int)random_below(60) - 30);
+    const double step = 0.01 + random_unit(), k = (double)random_below(300) + 0.5;
+    const int kind = (int)random_below(12);
+    const double large = kind == 4 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023;
+    *lo = fmin(a, b);
+    *hi = fmax(a, b);
+    if (kind == 0) {
+        *lo = *hi = 0;
+    } else if (kind == 1) { /* no elements */
+        *lo = (double)INFINITY;
+        *hi = (double)-INFINITY;
+    } else if (kind == 2) { /* ties of the zero point */
+        *lo = -k;
+        *hi = steps - k;
+    } else if (kind == 3) {
+        *lo = -0x1p-149 * (double)random_below(3);
+        *hi = 0x1p-149 * (double)random_below(200);
+    } else if (kind <= 5) {
+        *lo = random_chance(50) ? 0 : -large;
+        *hi = large;
+    } else if (kind == 6) { /* a tie in steps that float32 rounds */
+        *lo = (double)(float)(-k * step);
+        *hi = (double)(float)((steps - k) * step);
+    } else if (kind <= 9) { /* float32 extrema, which are processed many at a time */
+        *lo = (double)(float)*lo;
+        *hi = (double)(float)*hi;
     }
 }
 
-static int64_t zero_at(enum pq_type code, const unsigned char *zeros, size_t i)
+/* Compare with the formula, of all codes. The scale is rounded up if data would saturate by
+ * more than half a step, and moved a little if dequantized data would be infinite. The
+ * Python tests check how much. */
+static void expect_formula(const struct pq_choice *choice, double lo, double hi, double got,
+                           int64_t got_zero)
 {
-    const size_t size = (size_t)(pq_type_bits(code) + 7) / 8;
-    const int64_t bits = (int64_t)bits_at(zeros, size, i);
-    const int64_t sign = (int64_t)1 << (8 * size - 1);
-    return pq_range_of(code).lo < 0 ? (bits ^ sign) - sign : bits;
+    const struct pq_range code = pq_range_of(choice->code);
+    const int single = choice->real == PQ_F32;
+    const int symmetric =
+        choice->rule == PQ_RULE_SYMMETRIC || (choice->rule == PQ_RULE_USUAL && code.lo < 0);
+    const double l = fmin(lo, 0), h = fmax(hi, 0),
+                 steps = (double)code.hi - (double)code.lo;
+    const double most = symmetric ? fmax(-l, h) : h - l;
+    double s = symmetric         ? most / (code.lo < 0 ? (double)code.hi : steps / 2)
+               : most < HUGE_VAL ? most / steps
+                                 : h / steps - l / steps;
+    double z = symmetric && code.lo == 0 ? ((double)code.hi + 1) / 2 : 0;
+    s = l == 0 && h == 0 ? 1 : single ? (double)(float)s : s;
+    s = s == 0 ? (single ? 0x1p-149 : 0x1p-1074) : s;
+    const double place = single ? 0x1p-23 : 0x1p-52;
+    const int tiny = s < (single ? 0x1p-126 : 0x1p-1022);
+    const int close =
+        tiny ? got >= s && got <= s + 0x1p-149 : fabs(got - s) <= 2 * place * s;
+    const double below = -l - (z - (double)code.lo + 0.5) * s;
+    const double above = h - ((double)code.hi - z + 0.5) * s;
+    const int usual = symmetric && code.lo < 0 && code.hi <= INT16_MAX && !tiny &&
+                      h - l < 0x1p120 && below < 0 && above < 0;
+    CHECK(got == s || (close && !usual) || h - l >= 0x1p120,
+          "%s %s symmetric %d: %a .. %a: scale %a, expected %a", type_name(choice->real),
+          type_name(choice->code), symmetric, lo, hi, got, s);
+    if (!symmetric) {
+        z = fmin(fmax(rint((double)code.lo - l / got), (double)code.lo), (double)code.hi);
+    }
+    CHECK(code.hi > UINT16_MAX || h - l <= 0x1p-100 || h - l >= 0x1p100 ||
+              (h <= ((double)code.hi - z + 0.5) * got &&
+               -l <= (z - (double)code.lo + 0.5) * got),
+          "%s %s symmetric %d: %a .. %a is out of reach of scale %a zero %g",
+          type_name(choice->real), type_name(choice->code), symmetric, lo, hi, got, z);
+    CHECK(got_zero == (int64_t)z, "%s %s symmetric %d: %a .. %a: zero %lld, expected %lld",
+          type_name(choice->real), type_name(choice->code), symmetric, lo, hi,
+          (long long)got_zero, (long long)z);
 }
 
-static double scale_at(enum pq_type type, const unsigned char *stored, size_t i)
-{
-    return pq_scale_of_bits(type, bits_at(stored, pq_type_size(type), i));
-}
-
-enum { MOST = 700 };
-
-/* Allocate only the memory that a call may write: sanitizers detect other writes. */
 static void check_choice(const struct pq_choice *choice, size_t n)
 {
+    static double lo[MOST], hi[MOST];
     const enum pq_type type = choice->scale != PQ_NO_TYPE ? choice->scale
                               : choice->real == PQ_F64    ? PQ_F64
                                                           : PQ_F32;
+    const enum pq_type carrier = pq_carrier_of(choice->code);
     const struct pq_range all = pq_range_of(choice->code);
     const int given = choice->lowest_code != 0 || choice->highest_code != 0;
     const int64_t lowest = given ? choice->lowest_code : all.lo;
     const int64_t highest = given ? choice->highest_code : all.hi;
-    const size_t zero_size = (size_t)(pq_type_bits(choice->code) + 7) / 8;
-    double *lo = malloc(n * sizeof *lo), *hi = malloc(n * sizeof *hi);
-    unsigned char *stored = malloc(n * pq_type_size(type)), *zeros = malloc(n * zero_size);
-    const int wild = random_chance(50);
+    const size_t size = pq_bytes_of(type), zero_size = pq_bytes_of(choice->code);
+    const int wild = random_chance(50), formula = random_chance(30);
+    const int is_plain = choice->like == PQ_LIKE_PYQUANT && choice->scale == PQ_NO_TYPE &&
+                         !given && pq_bits_of(choice->code) >= 8 &&
+                         (choice->real == PQ_F32 || choice->real == PQ_F64);
+    unsigned char *const stored = guarded_end(&scale_memory, n * size);
+    unsigned char *const zeros = guarded_end(&zero_memory, n * zero_size);
     for (size_t i = 0; i < n; i++) {
         const double a = random_end(choice->real, wild);
         const double b = random_end(choice->real, wild);
-        lo[i] = a < b ? a : b;
-        hi[i] = a < b ? b : a;
+        lo[i] = fmin(a, b);
+        hi[i] = fmax(a, b);
+        if (formula && is_plain) {
+            draw_range((double)all.hi - (double)all.lo, &lo[i], &hi[i]);
+        }
     }
+    memset(stored - MARGIN, 0x5a, MARGIN + n * size);
+    memset(zeros - MARGIN, 0x5a, MARGIN + n * zero_size);
     const enum pq_status status = pq_choose(choice, n, lo, hi, stored, zeros);
     CHECK(status == status_of(choice), "status %d, expected %d", (int)status,
           (int)status_of(choice));
+    for (size_t i = 0; i < MARGIN; i++) {
+        CHECK(stored[i - MARGIN] == 0x5a && zeros[i - MARGIN] == 0x5a, "wrote before");
+    }
+    for (size_t i = 0; i < n * size && status != PQ_OK; i++) {
+        CHECK(stored[i] == 0x5a, "an invalid call wrote");
+    }
     for (size_t i = 0; i < n && status == PQ_OK; i++) {
         unsigned char alone[8], zero[8];
-        const double scale = scale_at(type, stored, i);
-        const int64_t at = zero_at(choice->code, zeros, i);
+        const double scale = pq_scale_of_bits(type, get_bits(stored, type, i));
+        const int64_t at = get_integer(zeros, carrier, i);
         CHECK(at >= lowest && at <= highest, "like %d: zero %lld of [%g, %g]",
               (int)choice->like, (long long)at, lo[i], hi[i]);
         if (isfinite(lo[i]) && isfinite(hi[i])) {
             CHECK(scale > 0 && isfinite(scale), "like %d: scale %g of [%g, %g]",
                   (int)choice->like, scale, lo[i], hi[i]);
         }
+        if (is_plain && !(isnan(lo[i]) || isnan(hi[i])) && (formula || !wild)) {
+            expect_formula(choice, lo[i], hi[i], scale, at);
+        }
         if (random_chance(5)) {
-            CHECK(pq_choose(choice, 1, lo + i, hi + i, alone, zero) == PQ_OK, "alone");
-            CHECK(memcmp(alone, stored + i * pq_type_size(type), pq_type_size(type)) == 0 &&
+            EXPECT(PQ_OK, pq_choose(choice, 1, lo + i, hi + i, alone, zero));
+            CHECK(memcmp(alone, stored + i * size, size) == 0 &&
                       memcmp(zero, zeros + i * zero_size, zero_size) == 0,
                   "like %d: [%g, %g] alone", (int)choice->like, lo[i], hi[i]);
         }
     }
-    free(lo);
-    free(hi);
-    free(stored);
-    free(zeros);
 }
 
 static void check_choices(void)
@@ -166,34 +235,22 @@ static void check_options(void)
     const double lo = -1, hi = 2;
     double scale;
     int32_t zero;
-    struct pq_choice choice = {.size = sizeof choice};
-    choice.like = PQ_LIKE_COUNT;
-    CHECK(pq_choose(&choice, 1, &lo, &hi, &scale, &zero) == PQ_ERR_OPTION, "like");
-    choice.like = (enum pq_like) - 1;
-    CHECK(pq_choose(&choice, 1, &lo, &hi, &scale, &zero) == PQ_ERR_OPTION, "like -1");
-    choice.like = PQ_LIKE_PYQUANT;
-    choice.scale = PQ_I8;
-    CHECK(pq_choose(&choice, 1, &lo, &hi, &scale, &zero) == PQ_ERR_TYPE, "int8 scales");
-    choice.scale = PQ_NO_TYPE;
-    choice.lowest_code = -129;
-    CHECK(pq_choose(&choice, 1, &lo, &hi, &scale, &zero) == PQ_ERR_OPTION, "lowest");
-    choice.lowest_code = 3;
-    choice.highest_code = 3;
-    CHECK(pq_choose(&choice, 1, &lo, &hi, &scale, &zero) == PQ_ERR_OPTION, "one code");
-    choice.highest_code = 128;
-    CHECK(pq_choose(&choice, 1, &lo, &hi, &scale, &zero) == PQ_ERR_OPTION, "highest");
-    choice.highest_code = 9;
-    CHECK(pq_choose(&choice, 1, &lo, &hi, &scale, &zero) == PQ_OK, "a range");
-    choice.code = PQ_F8E4M3FN;
-    CHECK(pq_choose(&choice, 1, &lo, &hi, &scale, &zero) == PQ_ERR_OPTION, "of floats");
-    choice = (struct pq_choice){.size = sizeof choice, .rule = PQ_RULE_ONNX_DYNAMIC};
-    choice.scale = PQ_F16;
-    CHECK(pq_choose(&choice, 1, &lo, &hi, &scale, &zero) == PQ_ERR_OPTION, "ONNX float16");
-    choice.scale = PQ_F32;
-    choice.highest_code = 9;
-    CHECK(pq_choose(&choice, 1, &lo, &hi, &scale, &zero) == PQ_ERR_OPTION, "ONNX range");
-    choice.highest_code = 0;
-    CHECK(pq_choose(&choice, 1, &lo, &hi, &scale, &zero) == PQ_OK, "ONNX");
+    const struct pq_choice good = {.size = sizeof good};
+    struct pq_choice args;
+#define CHOOSE(due, change) AFTER(due, change, pq_choose(&args, 1, &lo, &hi, &scale, &zero))
+#define RANGE(low, high) (args.lowest_code = low, args.highest_code = high)
+    CHOOSE(PQ_ERR_OPTION, args.like = PQ_LIKE_COUNT);
+    CHOOSE(PQ_ERR_OPTION, args.like = (enum pq_like) - 1);
+    CHOOSE(PQ_ERR_TYPE, args.scale = PQ_I8);
+    CHOOSE(PQ_ERR_OPTION, RANGE(-129, 0));
+    CHOOSE(PQ_ERR_OPTION, RANGE(3, 3));
+    CHOOSE(PQ_ERR_OPTION, RANGE(3, 128));
+    CHOOSE(PQ_OK, RANGE(3, 9));
+    CHOOSE(PQ_ERR_OPTION, RANGE(3, 9); args.code = PQ_F8E4M3FN);
+    CHOOSE(PQ_ERR_OPTION, args.rule = PQ_RULE_ONNX_DYNAMIC; args.scale = PQ_F16);
+    CHOOSE(PQ_ERR_OPTION, args.rule = PQ_RULE_ONNX_DYNAMIC; RANGE(0, 9));
+    CHOOSE(PQ_OK, args.rule = PQ_RULE_ONNX_DYNAMIC; args.scale = PQ_F32);
+#undef CHOOSE
     check_end();
 }
 
@@ -244,9 +301,13 @@ static void check_nan_ends(void)
 int main(void)
 {
     check_start("check_choose");
+    scale_memory = guarded_make(MOST * sizeof(double));
+    zero_memory = guarded_make(MOST * sizeof(int32_t));
     check_wide_ends();
     check_nan_ends();
     check_choices();
     check_options();
+    guarded_free(&scale_memory);
+    guarded_free(&zero_memory);
     return check_finish();
 }

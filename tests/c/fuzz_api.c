@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MARGIN = 64, FEW_PARTS = 8 };
 
-enum op { QUANTIZE, DEQUANTIZE, REPACK, MINMAX, CHOOSE, ZEROS_WITHIN, REQUANTIZE };
+enum op { QUANTIZE, DEQUANTIZE, REPACK, MINMAX, ZEROS_WITHIN, REQUANTIZE };
 
 static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
 static const enum pq_type narrow[] = {
@@ -1124,40 +1124,6 @@ static void check_minmax(void)
     CHECK(is_kept(&kept_in), "an input was written");
 }
 
-static void check_choose(void)
-{
-    enum { MOST = 20 };
-    double lo[MOST], hi[MOST];
-    const size_t n = random_below(MOST + 1);
-    struct pq_choice choice = {sizeof choice, random_chance(50) ? PQ_F32 : PQ_F64,
-                               draw_code(), (enum pq_rule)random_below(4)};
-    if (random_chance(10)) {
-        choice.real = (enum pq_type)no_type();
-    }
-    if (random_chance(10)) {
-        choice.code = (enum pq_type)no_type();
-    }
-    for (size_t i = 0; i < n; i++) {
-        lo[i] = f64_of_bits(draw_real(PQ_F64, 1, 1000));
-        hi[i] = f64_of_bits(draw_real(PQ_F64, 1, 1000));
-    }
-    const size_t real = pq_type_size(choice.real), code = pq_type_size(choice.code);
-    unsigned char *const scale = guarded_end(&memory.scale, n * real);
-    unsigned char *const zero = guarded_end(&memory.zero, n * code);
-    memset(scale - MARGIN, 0x5a, MARGIN + n * real);
-    memset(zero - MARGIN, 0x5a, MARGIN + n * code);
-    const size_t count = random_chance(5) ? SIZE_MAX - random_below(SIZE_MAX / 2) : n;
-    const enum pq_status status = pq_choose(random_chance(2) ? NULL : &choice, count,
-                                            random_chance(2) ? NULL : lo, hi, scale, zero);
-    for (size_t i = 1; i <= MARGIN; i++) {
-        CHECK(*(scale - i) == 0x5a && *(zero - i) == 0x5a, "wrote before");
-    }
-    CHECK(count == n || status != PQ_OK, "%zu pairs are accepted", count);
-    for (size_t i = 0; status != PQ_OK && i < n * real; i++) {
-        CHECK(scale[i] == 0x5a, "wrote where it refused");
-    }
-}
-
 static void check_zeros_within(void)
 {
     int64_t lo = draw_integer(-300, 300), hi = draw_integer(-300, 300), outside = 0;
@@ -1643,15 +1609,9 @@ static void one_input(const unsigned char *data, size_t size)
     const enum op op = kind < 8    ? QUANTIZE
                        : kind < 14 ? DEQUANTIZE
                        : kind < 16 ? REPACK
-                       : kind < 18 ? MINMAX
-                       : kind < 19 ? CHOOSE
+                       : kind < 19 ? MINMAX
                        : kind < 20 ? ZEROS_WITHIN
                                    : REQUANTIZE;
-    if (op == CHOOSE) {
-        check_choose();
-        random_from(NULL, 0);
-        return;
-    }
     if (op == REQUANTIZE) {
         check_fixed_point();
         check_requantize();
