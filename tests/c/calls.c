@@ -9,12 +9,6 @@
 #include "oracle.h"
 #include "types.h"
 
-static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
-static const enum pq_type codes[] = {PQ_I8,  PQ_U8,  PQ_I16, PQ_U16,
-                                     PQ_I32, PQ_U32, PQ_I64, PQ_U64};
-static const enum pq_type integers[] = {PQ_I8,  PQ_U8,  PQ_I16, PQ_U16,
-                                        PQ_I32, PQ_U32, PQ_I64, PQ_U64};
-
 struct arenas memory;
 
 void make_arenas(void)
@@ -653,41 +647,6 @@ void fill_input(struct call *call, int quantize)
 size_t usual_size(void)
 {
     return random_chance(1) ? MOST_ELEMENTS : USUAL_ELEMENTS;
-}
-
-void draw_call(struct call *call, int quantize)
-{
-    const int common = random_chance(60); /* forms with special kernels */
-    const enum pq_type real = pick(reals, common ? 3 : 4);
-    const enum pq_type code = pick(codes, common ? 4 : 8);
-    const enum layout layout = random_chance(40) ? PLAIN : GAPPED;
-    draw_shape(call, usual_size());
-    draw_granularity(call);
-    draw_view(&call->in, &memory.in, call->args.ndim, call->shape, quantize ? real : code,
-              layout == PLAIN ? PLAIN : BROADCAST);
-    draw_view(&call->out, &memory.out, call->args.ndim, call->shape, quantize ? code : real,
-              random_chance(15) ? PLAIN : layout);
-    draw_params(call,
-                random_chance(50)   ? PLAIN
-                : random_chance(50) ? GAPPED
-                                    : BROADCAST,
-                random_chance(60)   ? PQ_F32
-                : random_chance(75) ? pick(reals, 4)
-                                    : pick(integers, 8),
-                random_chance(50) ? code : pick(integers, 8), random_chance(75));
-    fill_params(call, quantize);
-    fill_input(call, quantize);
-    call->args.in = call->in.array;
-    call->args.out = call->out.array;
-    call->args.scale = call->scale.array;
-    call->args.zero = call->zero.array;
-    call->args.round =
-        random_chance(50) ? PQ_HALF_EVEN : (enum pq_round)random_below(PQ_ROUND_COUNT);
-    call->args.precision = common && random_chance(80) ? PQ_F32 : pick(reals, 4);
-    call->parts = random_chance(50) ? 1 : (int)random_between(1, 7);
-    if (random_chance(2)) {
-        call->parts = random_chance(50) ? 100 : INT_MAX;
-    }
 }
 
 /* ---- the loop over single elements ---- */

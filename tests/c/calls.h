@@ -90,8 +90,6 @@ void draw_params(struct call *call, enum layout layout, enum pq_type scale_type,
 void clear_unselected(const struct call *call, struct view *view);
 void fill_params(struct call *call, int quantize);
 void fill_input(struct call *call, int quantize);
-/* Draw a complete call, on types of at least 8 bits. */
-void draw_call(struct call *call, int quantize);
 
 /* Add random affine options: offsets, multipliers, fills, a range, policies. Call this
  * before the numbers are filled in, because offsets are among them. */

@@ -12,6 +12,7 @@
  *     fuzz_api SEED COUNT    run COUNT inputs, from SEED
  *     fuzz_api FILE...       run the inputs in these files
  */
+#include <fenv.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -23,6 +24,10 @@
 #include "kernels/kernels.h"
 #include "oracle.h"
 #include "types.h"
+
+#if defined(__x86_64__)
+#  include <xmmintrin.h>
+#endif
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -78,16 +83,100 @@ static void restore(const struct kept *kept)
     memcpy(kept->at, kept->copy, kept->bytes);
 }
 
+/* ---- floating-point control state ---- */
+
+struct control {
+    uint64_t control, flags;
+};
+
+#if defined(__x86_64__)
+
+static struct control get_control(void)
+{
+    return (struct control){_mm_getcsr(), 0};
+}
+
+static void set_control(struct control c)
+{
+    _mm_setcsr((unsigned)c.control);
+}
+
+/* FTZ 0x8000, rounding 0x6000, exceptions masked 0x1f80, DAZ 0x40, flags 0x3f */
+static const struct control controls[] = {
+    {0x9fc0, 0}, {0x9f80, 0}, {0x1fc0, 0}, {0x3f80, 0}, {0x5f80, 0}, {0x7f80, 0},
+    {0xffc0, 0}, {0x1fbf, 0}, {0x1f95, 0}, {0x0000, 0}, {0xe060, 0},
+};
+
+#elif defined(__aarch64__)
+
+static struct control get_control(void)
+{
+    struct control c;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(c.control));
+    __asm__ volatile("mrs %0, fpsr" : "=r"(c.flags));
+    return c;
+}
+
+static void set_control(struct control c)
+{
+    __asm__ volatile("msr fpcr, %0" ::"r"(c.control) : "memory");
+    __asm__ volatile("msr fpsr, %0" ::"r"(c.flags) : "memory");
+}
+
+/* AHP 1 << 26, DN 1 << 25, FZ 1 << 24, rounding 3 << 22, FZ16 1 << 19; flags 0x9f */
+static const struct control controls[] = {
+    {1 << 24, 0}, {1 << 25, 0}, {1 << 26, 0}, {1 << 19, 0},        {1 << 22, 0},
+    {2 << 22, 0}, {3 << 22, 0}, {0, 0x9f},    {0x7fu << 20, 0x15},
+};
+
+#else
+
+static struct control get_control(void)
+{
+    return (struct control){(uint64_t)fegetround(), 0};
+}
+
+static void set_control(struct control c)
+{
+    fesetround((int)c.control);
+}
+
+#  if defined(FE_UPWARD)
+static const struct control controls[] = {{FE_UPWARD, 0}, {FE_TOWARDZERO, 0}};
+#  else /* WebAssembly always rounds to nearest */
+static const struct control controls[] = {{FE_TONEAREST, 0}};
+#  endif
+
+#endif
+
 /* ---- calls ---- */
 
+static int has_control; /* 1 if the machine has a floating-point control state */
+static int is_large;    /* 1: most calls are larger than a tile */
 static struct call call;
 static struct {
     const struct pq_args *args;
-    int part, parts;     /* the part of an invalid call */
-    int refused;         /* 1: the call is invalid */
-    int known;           /* 1: naive() computes the result */
-    unsigned no_kernels; /* 1: pass NULL instead of the kernels */
+    int part, parts;               /* the part of an invalid call */
+    int refused;                   /* 1: the call is invalid */
+    int known;                     /* 1: naive() computes the result */
+    unsigned no_kernels;           /* 1: pass NULL instead of the kernels */
+    const struct control *control; /* of the caller; NULL: the usual one */
 } use;
+
+/* Run a statement in the control state. The statement must keep it. */
+#define UNDER_CONTROL(statement)                                                           \
+    do {                                                                                   \
+        const struct control mine_ = get_control(), *const c_ = use.control;               \
+        if (c_ != NULL) {                                                                  \
+            set_control(*c_);                                                              \
+        }                                                                                  \
+        statement;                                                                         \
+        const struct control after_ = get_control();                                       \
+        set_control(mine_);                                                                \
+        CHECK(c_ == NULL || (after_.control == c_->control && after_.flags == c_->flags),  \
+              "%s: control %#llx became %#llx", #statement,                                \
+              (unsigned long long)c_->control, (unsigned long long)after_.control);        \
+    } while (0)
 
 static enum pq_type draw_code(void)
 {
@@ -143,6 +232,9 @@ static void collect_args(void)
 
 static size_t some_size(void)
 {
+    if (is_large) {
+        return usual_size();
+    }
     /* Seldom more than a tile: larger calls take a hundred times as long. */
     return !random_chance(4) ? 70 : random_chance(15) ? USUAL_ELEMENTS : 1300;
 }
@@ -509,13 +601,11 @@ static const struct pq_args *of_another_version(const struct pq_args *args)
 
 /* ---- quantize, dequantize, repack ---- */
 
-static enum pq_status run_once(const struct pq_kernels *k, enum op op, int part, int parts)
+static enum pq_status run_plainly(const struct pq_kernels *k, enum op op, int part,
+                                  int parts)
 {
     static struct pq_prepared plan = {.size = sizeof plan};
     const struct pq_args *const args = use.args;
-    if (use.no_kernels) {
-        k = NULL;
-    }
     if (op == REPACK) {
         return pq_repack(k, args, part, parts);
     }
@@ -529,6 +619,13 @@ static enum pq_status run_once(const struct pq_kernels *k, enum op op, int part,
     CHECK(status == PQ_OK || ran == PQ_ERR_NULL, "a plan that failed was run: %d",
           (int)ran);
     return status != PQ_OK ? status : ran;
+}
+
+static enum pq_status run_once(const struct pq_kernels *k, enum op op, int part, int parts)
+{
+    enum pq_status status;
+    UNDER_CONTROL(status = run_plainly(use.no_kernels ? NULL : k, op, part, parts));
+    return status;
 }
 
 /* Return 1 if a part has run. */
@@ -870,7 +967,8 @@ static void expect_due_params(const struct pq_args *args, const struct pq_choice
     do {
         unsigned char scale[8], zero[8];
         const size_t c = cell_of(&args->scale, index, NULL);
-        EXPECT(PQ_OK, pq_choose(&alone, 1, &truth.lo[c], &truth.hi[c], scale, zero));
+        UNDER_CONTROL(
+            EXPECT(PQ_OK, pq_choose(&alone, 1, &truth.lo[c], &truth.hi[c], scale, zero)));
         CHECK(memcmp(call.scale.lowest + 8 * c, scale, real) == 0 &&
                   memcmp(call.zero.lowest + 8 * c, zero, code) == 0,
               "%s to %s by rule %d: other parameters of %a .. %a", type_name(args->in.type),
@@ -1083,8 +1181,8 @@ static void check_minmax(void)
         int finite = 2;
         restore(&kept_scale);
         restore(&kept_zero);
-        const enum pq_status status =
-            pq_minmax(use.no_kernels ? NULL : k, use.args, &finite);
+        enum pq_status status;
+        UNDER_CONTROL(status = pq_minmax(use.no_kernels ? NULL : k, use.args, &finite));
         if (i == 0) {
             first = status;
             first_finite = finite;
@@ -1113,7 +1211,8 @@ static void check_minmax(void)
     check_histogram(first, first_finite);
     check_measure(first);
     size_t count = 7, at = 7;
-    const enum pq_status status = pq_count_nonfinite(use.args, &count, &at);
+    enum pq_status status;
+    UNDER_CONTROL(status = pq_count_nonfinite(use.args, &count, &at));
     CHECK(first != PQ_OK || status == PQ_OK, "count: status %d", (int)status);
     CHECK(status == PQ_OK || (count == 7 && at == 7), "count: something was written");
     CHECK(!known || (count == truth.nonfinite && (count == 0 || at == truth.first)),
@@ -1601,7 +1700,7 @@ static void one_input(const unsigned char *data, size_t size)
     }
     random_seed(seed);
     random_from(data, size);
-    const size_t kind = random_below(24);
+    const size_t kind = random_below(is_large ? 14 : 24);
     if (kind >= 22) {
         check_blocks();
         return;
@@ -1619,6 +1718,8 @@ static void one_input(const unsigned char *data, size_t size)
     }
     memset(&use, 0, sizeof use);
     use.known = 1;
+    use.control =
+        has_control && random_chance(15) ? &controls[random_below(COUNT(controls))] : NULL;
     const int spoiled = random_chance(25), strewn = random_chance(5);
     draw_valid(op);
     struct pq_args args = call.args;
@@ -1662,6 +1763,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         make_arenas();
         check_start("fuzz_api");
         check_begin("one input");
+        has_control = 1;
     }
     one_input(data, size);
 #if defined(FUZZER)
@@ -1691,6 +1793,89 @@ static void run_random(uint64_t seed, size_t count)
     check_end();
 }
 
+/* Shapes that random calls seldom have: more groups than a tile of parameters, and rows
+ * with lengths at the limits of different paths. */
+static void check_chosen_shapes(void)
+{
+    static const struct {
+        ptrdiff_t rows, columns, block;
+        int selects_rows;
+    } shapes[] = {
+        {1, 32 * 1030 + 5, 32, 0},
+        {1, 33 * 1030, 33, 0},
+        {1, 5 * 1030, 5, 0},
+        {3, 32 * 1024 - 1, 32, 0},
+        {2, 32 * 1024 + 1, 32, 0},
+        {1, 1023, 1, 0},
+        {1, 1024, 1, 0},
+        {1, 1025, 1, 0},
+        {5, 511, 1, 0},
+        {5, 512, 1, 0},
+        {5, 513, 1, 0},
+        {40, 49, 0, 1},
+        {1100, 3, 0, 1},
+        {3, 1100, 0, 1},
+        {1025, 32, 0, 1},
+        {40, 1000, 1, 1},
+        {33, 600, 64, 1},
+        {1, 40000, 20000, 0},
+        {64, 65, 65, 0},
+        {2000, 1, 0, 1},
+        {1, 70000, 0, 0},
+        {40, 50, 16, 1},
+        {6, 1000, 300, 1},
+        {9, 65, 64, 1},
+    };
+    check_begin("chosen shapes");
+    for (size_t i = 0; i < check_count(960); i++) {
+        const size_t s = i / 2 * 7 % COUNT(shapes);
+        const int quantize = i % 2 == 0;
+        const enum pq_type real = pick(reals, 3), code = pick(whole, 4);
+        const enum layout layout = i / 2 % 3 != 0      ? PLAIN
+                                   : random_chance(50) ? GAPPED
+                                                       : BROADCAST;
+        check_case(i + 1);
+        memset(&use, 0, sizeof use);
+        memset(&call, 0, sizeof call);
+        call.args.size = sizeof call.args;
+        call.args.ndim = 2;
+        call.args.shape = call.shape;
+        call.args.block = call.block;
+        call.shape[0] = shapes[s].rows;
+        call.shape[1] = shapes[s].columns;
+        call.n = elements_of(2, call.shape);
+        call.selects[0] = shapes[s].selects_rows;
+        call.selects[1] = shapes[s].block > 0;
+        call.block[0] = 1;
+        call.block[1] = shapes[s].block > 0 ? shapes[s].block : 1;
+        for (int d = 0; d < 2; d++) {
+            call.counts[d] =
+                call.selects[d] ? (call.shape[d] + call.block[d] - 1) / call.block[d] : 1;
+        }
+        draw_view(&call.in, &memory.in, 2, call.shape, quantize ? real : code, layout);
+        draw_view(&call.out, &memory.out, 2, call.shape, quantize ? code : real,
+                  layout == BROADCAST ? GAPPED : PLAIN);
+        draw_params(&call, call.block[1] > 1 || random_chance(80) ? PLAIN : GAPPED, PQ_F32,
+                    code, random_chance(75));
+        if (random_chance(50) && call.selects[0] && call.block[1] > 1) {
+            /* rows of parameters that overlap if the last block is short */
+            const ptrdiff_t complete = call.shape[1] / call.block[1];
+            call.scale.strides[0] = complete * call.scale.strides[1];
+            call.zero.strides[0] = complete * call.zero.strides[1];
+        }
+        collect_args();
+        fill(quantize ? QUANTIZE : DEQUANTIZE);
+        call.args.round = random_chance(75) ? PQ_HALF_EVEN : PQ_FLOOR;
+        call.args.precision = PQ_F32;
+        call.parts = random_chance(50) ? 1 : (int)random_between(2, 7);
+        use.known = 1;
+        use.args = &call.args;
+        check_result(quantize ? QUANTIZE : DEQUANTIZE);
+    }
+    check_case(0);
+    check_end();
+}
+
 static void run_file(const char *path)
 {
     unsigned char data[4096];
@@ -1708,6 +1893,7 @@ int main(int argc, char **argv)
 {
     check_start(argv[0]);
     make_arenas();
+    has_control = getenv("CHECK_NO_CONTROL") == NULL;
     if (argc == 3 && strtoull(argv[1], NULL, 0) > 0) {
         run_random(strtoull(argv[1], NULL, 0), strtoul(argv[2], NULL, 0));
     } else if (argc > 1) {
@@ -1716,6 +1902,9 @@ int main(int argc, char **argv)
         }
     } else {
         run_random(1, check_count(100000));
+        check_chosen_shapes();
+        is_large = 1;
+        run_random(100001, check_count(8000));
     }
     free_arenas();
     return check_finish();
