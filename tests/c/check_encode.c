@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compare the encoders of blocks with ggml 0.25.3 on equal numbers, and check their
- * memory. */
+/* Compare the encoders of blocks with ggml 0.25.3 on equal numbers, and with the scalar
+ * encoders on random numbers. fuzz_api.c checks any number of blocks at any address. */
 #include <math.h>
 #include <string.h>
 
@@ -134,54 +134,6 @@ static void check_weights(const struct pq_kernels *kernels, int place)
     check_end();
 }
 
-/* Check any number of blocks, at any address, at the begin and end of accessible memory. */
-static void check_memory(const struct pq_kernels *kernels, int place)
-{
-    const struct pq_block_format *const format = pq_block_format(place);
-    pq_encode_fn *const encode = kernels->records->encode[place];
-    check_begin("memory of %s of %s", format->name, kernels->name);
-    const float *const end = copy_numbers() + COUNT_ALL;
-    const size_t size = (size_t)format->bytes, elements = (size_t)format->elements;
-    for (size_t blocks = 0; blocks < 10; blocks++) {
-        const size_t n = blocks * size;
-        const float *const x = end - blocks * elements;
-        unsigned char *const y = guarded_end(&out, n), *const other = out.base;
-        memset(other, 0x5a, n + 1);
-        memset(y, 0xa5, n);
-        encode(x, y, blocks);
-        encode(x, other, blocks);
-        CHECK(memcmp(y, other, n) == 0, "%zu blocks: bytes left as they were", blocks);
-        CHECK(other[n] == 0x5a, "%zu blocks: a byte after them", blocks);
-        for (size_t i = 0; i < blocks; i++) {
-            encode(x + i * elements, other, 1);
-            CHECK(memcmp(y + i * size, other, size) == 0, "block %zu alone", i);
-        }
-    }
-    check_end();
-}
-
-/* Check random bits. Results of NaN and infinities are undefined, but no other memory is
- * accessed. */
-static void check_any_bits(const struct pq_kernels *kernels, int place)
-{
-    enum { BLOCKS = 5 };
-    const struct pq_block_format *const format = pq_block_format(place);
-    const size_t elements = BLOCKS * (size_t)format->elements;
-    const size_t bytes = BLOCKS * (size_t)format->bytes;
-    float *const x = (float *)guarded_end(&in, elements * sizeof *x);
-    unsigned char *const y = guarded_end(&out, bytes);
-    check_begin("%s of %s of any bits", format->name, kernels->name);
-    for (size_t round = 0; round < check_count(200); round++) {
-        const uint32_t exponents = random_chance(50) ? 0x7f800000 : 0;
-        for (size_t k = 0; k < elements; k++) {
-            const uint32_t high = (uint32_t)random_below(1 << 16) << 16;
-            x[k] = f32_of_bits(high | (uint32_t)random_below(4) | exponents);
-        }
-        kernels->records->encode[place](x, y, BLOCKS);
-    }
-    check_end();
-}
-
 /* Return the floor of a float32 logarithm, which rounds up to powers of two. */
 static void check_powers(const struct pq_kernels *kernels)
 {
@@ -242,11 +194,9 @@ int main(void)
         for (int place = 0; place < PQ_GGUF_FORMATS; place++) {
             if (kernels->records->encode[place] != NULL) {
                 check_bytes(kernels, place);
-                check_memory(kernels, place);
                 if (kernels != &pq_kernels_scalar) {
                     check_levels(kernels, place);
                 }
-                check_any_bits(kernels, place);
             }
             if (pq_block_format(place)->weighted) {
                 check_weights(kernels, place);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Check sums of errors and searches for scales: every instruction set against the scalar
- * one, bit for bit. */
+/* Check sums of errors and searches for scales: the kernels of every instruction set
+ * against the scalar ones, bit for bit, and invalid calls. fuzz_api.c checks valid calls.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 
 enum { MOST = PQ_SUM_PIECE, GRID = 5 };
 
-static const struct pq_kernels *scalar;
+static const struct pq_kernels *const scalar = &pq_kernels_scalar;
 
 /* Return the address of `n` elements at the end of memory. */
 static void *place(const struct guarded *memory, size_t n, size_t size)
@@ -158,6 +159,9 @@ static void check_grid(const struct pq_sums *sums, const struct memory *memory)
 
 static void check_kernels(const struct pq_kernels *kernels)
 {
+    if (kernels == scalar) {
+        return;
+    }
     const struct memory memory = {guarded_make(MOST * 8), guarded_make(MOST * 8),
                                   guarded_make(MOST * 8)};
     check_begin("sums of %s", kernels->name);
@@ -172,147 +176,6 @@ static void check_kernels(const struct pq_kernels *kernels)
     guarded_free((struct guarded *)&memory.x);
     guarded_free((struct guarded *)&memory.y);
     guarded_free((struct guarded *)&memory.w);
-}
-
-/* ---- calls ---- */
-
-enum { ROOM = 1 << 17 };
-static double x_room[ROOM], y_room[ROOM], w_room[ROOM];
-static char scale_room[2][ROOM], zero_room[2][ROOM];
-static struct pq_error errors[2][ROOM / 64];
-
-/* Draw an array of up to three dimensions, in any order. */
-struct drawn {
-    ptrdiff_t shape[3], block[3], x[3], y[3], w[3];
-    int ndim;
-};
-
-static void draw_strides(const struct drawn *drawn, ptrdiff_t *strides, ptrdiff_t size)
-{
-    ptrdiff_t next = size * random_between(1, 2);
-    const int backward = random_chance(50);
-    for (int k = 0; k < drawn->ndim; k++) {
-        const int d = backward ? drawn->ndim - 1 - k : k;
-        strides[d] = random_chance(5) ? 0 : next;
-        next *= drawn->shape[d];
-    }
-}
-
-static struct drawn draw_array(ptrdiff_t most)
-{
-    struct drawn drawn = {.ndim = (int)random_below(4)};
-    for (int d = 0; d < drawn.ndim; d++) {
-        drawn.shape[d] = random_between(random_chance(3) ? 0 : 1, most);
-        drawn.block[d] = random_between(1, 9);
-        most = drawn.shape[d] > 0 ? most / drawn.shape[d] + 1 : most;
-    }
-    draw_strides(&drawn, drawn.x, 8);
-    draw_strides(&drawn, drawn.y, 8);
-    draw_strides(&drawn, drawn.w, 8);
-    return drawn;
-}
-
-static const enum pq_type reals[] = {PQ_F32, PQ_F64, PQ_F16, PQ_BF16};
-
-static void check_measure(const struct pq_kernels *kernels)
-{
-    const struct drawn drawn = draw_array((ptrdiff_t)random_below(12000) + 1);
-    struct pq_args args = {.size = sizeof args, .ndim = drawn.ndim, .shape = drawn.shape};
-    unsigned char kept[3];
-    ptrdiff_t count = 1, size = 1;
-    args.in = (struct pq_array){x_room, drawn.x, reals[random_below(4)], 0, NULL};
-    args.out = (struct pq_array){y_room, drawn.y, reals[random_below(4)], 0, NULL};
-    args.in.swapped = random_chance(20);
-    for (int d = 0; d < drawn.ndim; d++) {
-        kept[d] = (unsigned char)random_chance(30);
-        *(kept[d] ? &count : &size) *= drawn.shape[d];
-    }
-    const size_t chunks = (size_t)count * (size_t)pq_measure_chunks(size);
-    if (chunks > ROOM / 64) {
-        return;
-    }
-    const int parts = (int)random_between(1, 4);
-    memset(errors, 0, sizeof errors);
-    for (int part = 0; part < parts; part++) {
-        CHECK(pq_measure(kernels, &args, kept, errors[0], part, parts) == PQ_OK, "refused");
-    }
-    CHECK(pq_measure(scalar, &args, kept, errors[1], 0, 1) == PQ_OK, "refused");
-    CHECK(same(errors[0], errors[1], chunks * sizeof **errors), "%d dimensions, %zu chunks",
-          drawn.ndim, chunks);
-}
-
-static void check_search(const struct pq_kernels *kernels)
-{
-    static const enum pq_type codes[] = {PQ_I8,  PQ_U8,  PQ_I4,       PQ_U4,      PQ_I16,
-                                         PQ_U16, PQ_I32, PQ_F8E4M3FN, PQ_F4E2M1FN};
-    struct drawn drawn = draw_array((ptrdiff_t)random_below(3000) + 1);
-    struct pq_args args = {.size = sizeof args,
-                           .ndim = drawn.ndim,
-                           .shape = drawn.shape,
-                           .block = drawn.block};
-    struct pq_choice choice = {.size = sizeof choice, .code = codes[random_below(9)]};
-    struct pq_search search = {.size = sizeof search};
-    const double candidates[] = {1, 0.75, 0.5};
-    const enum pq_type type = random_chance(60) ? PQ_F32 : PQ_F64;
-    ptrdiff_t scale[3], zero[3];
-    size_t count = 1;
-    const size_t size = pq_bytes_of(choice.code);
-    for (int d = drawn.ndim - 1; d >= 0; d--) {
-        const int selects = random_chance(50);
-        scale[d] = selects ? (ptrdiff_t)count * (ptrdiff_t)pq_bytes_of(type) : 0;
-        zero[d] = selects ? (ptrdiff_t)(count * size) : 0;
-        count *=
-            selects ? (size_t)((drawn.shape[d] + drawn.block[d] - 1) / drawn.block[d]) : 1;
-    }
-    if (count > ROOM / 8) {
-        return;
-    }
-    args.in = (struct pq_array){x_room, drawn.x, type, 0, NULL};
-    search.weights =
-        (struct pq_array){random_chance(50) ? w_room : NULL, drawn.w, PQ_F64, 0, NULL};
-    if (random_chance(50)) {
-        search.candidates = candidates;
-        search.count = 3;
-    }
-    memset(scale_room, 0, sizeof scale_room);
-    memset(zero_room, 0, sizeof zero_room);
-    for (int side = 0; side < 2; side++) {
-        const int parts = side == 0 ? (int)random_between(1, 4) : 1;
-        args.scale = (struct pq_array){scale_room[side], scale, type, 0, NULL};
-        args.zero = (struct pq_array){zero_room[side], zero, choice.code, 0, NULL};
-        for (int part = 0; part < parts; part++) {
-            const enum pq_status status = pq_search_params(
-                side == 0 ? kernels : scalar, &args, &choice, &search, part, parts);
-            CHECK(status == PQ_OK, "%s", pq_status_text(status));
-        }
-    }
-    CHECK(same(scale_room[0], scale_room[1], ROOM), "scales of %s", type_name(choice.code));
-    CHECK(same(zero_room[0], zero_room[1], ROOM), "zeros of %s", type_name(choice.code));
-}
-
-static void check_calls(const struct pq_kernels *kernels)
-{
-    check_begin("measure, %s", kernels->name);
-    for (size_t i = check_count(400); i > 0 && !check_tired(); i--) {
-        if (i % 16 == 0) {
-            draw_numbers(x_room, ROOM, 1, 1);
-            draw_numbers(y_room, ROOM, 1, 1);
-        }
-        check_measure(kernels);
-    }
-    check_end();
-    check_begin("search, %s", kernels->name);
-    draw_numbers(x_room, ROOM, 1, 0);
-    for (size_t i = 0; i < ROOM; i++) {
-        w_room[i] = random_unit();
-        /* Each is a sum of two float32 numbers. */
-        const float two[2] = {(float)random_unit() - 0.4f, (float)random_unit()};
-        memcpy(&x_room[i], two, sizeof two);
-    }
-    for (size_t i = check_count(400); i > 0 && !check_tired(); i--) {
-        check_search(kernels);
-    }
-    check_end();
 }
 
 /* ---- refusals ---- */
@@ -409,12 +272,7 @@ static driver_fn *const drivers[] = {
 int main(void)
 {
     check_start("check_sums");
-    scalar = pq_isa_find("scalar");
     check_refusals();
     run_drivers(drivers);
-    for (int i = 0; pq_isa_name(i) != NULL; i++) {
-        const struct pq_kernels *const kernels = pq_isa_find(pq_isa_name(i));
-        check_calls(kernels);
-    }
     return check_finish();
 }

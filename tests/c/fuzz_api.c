@@ -1006,15 +1006,44 @@ static void quantize_by_two_calls(const struct pq_args *given,
     }
 }
 
+/* Draw numbers of the shape of the call in the memory of outputs. */
+static struct pq_array draw_others(enum pq_type type, int is_weight)
+{
+    const struct pq_array *const to = &call.out.array;
+    const ptrdiff_t size = (ptrdiff_t)pq_type_size(type);
+    const int ndim = call.args.ndim, backward = random_chance(50);
+    ptrdiff_t index[PQ_MAX_NDIM] = {0}, next = random_chance(70) ? size : size + 1;
+    for (int d = 0; d < ndim; d++) {
+        call.out.strides[backward ? ndim - 1 - d : d] = next;
+        next *= call.shape[backward ? ndim - 1 - d : d];
+    }
+    call.out.array =
+        (struct pq_array){guarded_end(&memory.out, call.n * (size_t)(size + 1)),
+                          call.out.strides, type, random_chance(20), NULL};
+    for (int more = call.n > 0; more; more = step(call.args.ndim, call.shape, index)) {
+        put_element(to, element_at(to, call.args.ndim, index, NULL),
+                    is_weight ? encode(type, random_unit(), 1, 0) : draw_real(type, 1, 50));
+    }
+    return *to;
+}
+
 /* Check search_params and dynamic_quantize: they are invalid if choose_params is, and all
  * tables write equal bytes. */
 static void check_params_of(const struct pq_args *args, const struct pq_choice *choice,
                             enum pq_status right, int searched)
 {
     static unsigned char scale[ARENA], zero[ARENA], codes[2][ARENA];
-    const struct pq_search search = {.size = sizeof search};
+    static const double candidates[] = {1, 0.75, 0.5};
+    struct pq_search search = {.size = sizeof search};
     ptrdiff_t strides[PQ_MAX_NDIM], next = (ptrdiff_t)pq_type_size(choice->code);
     struct pq_args with = *args;
+    if (searched && random_chance(50)) {
+        search.candidates = candidates;
+        search.count = COUNT(candidates);
+    }
+    if (searched && random_chance(50)) {
+        search.weights = draw_others(PICK(reals), 1);
+    }
     for (int d = args->ndim - 1; d >= 0; d--) {
         strides[d] = next;
         next *= args->shape[d] > 0 ? args->shape[d] : 1;
@@ -1096,7 +1125,7 @@ static void check_params(enum pq_status extrema, int finite)
     }
     if (use.known && call.n <= ARENA / sizeof(int32_t)) {
         check_params_of(&args, &choice, right, 0);
-        if (call.n < 500) {
+        if (call.n < 500 || random_chance(20)) {
             check_params_of(&args, &choice, right, 1);
         }
     }
@@ -1132,31 +1161,52 @@ static void check_histogram(enum pq_status extrema, int finite)
     }
 }
 
-/* Measure elements against themselves. */
+/* Measure elements against themselves, or against other elements: the errors of each table
+ * are equal. */
 static void check_measure(enum pq_status extrema)
 {
-    enum { MOST = 2 * ARENA / PQ_MEASURE_CHUNK + 1 };
-    struct pq_error errors[MOST];
+    enum { MOST = 2 * ARENA / PQ_MEASURE_CHUNK + 1, MOST_COUNT = 3000 };
+    static struct pq_error errors[2][MOST_COUNT + MOST];
+    unsigned char kept[PQ_MAX_NDIM];
     struct pq_args args;
     if (use.args == NULL || use.args->size != sizeof args || call.n > ARENA ||
         !(use.known || extrema == PQ_OK)) {
         return;
     }
     args = *use.args;
-    args.out = args.in;
+    const int is_same = !use.known || random_chance(50), parts = (int)random_between(1, 4);
+    ptrdiff_t count = 1;
+    args.out = is_same ? args.in : draw_others(PICK(reals), 0);
+    for (int d = 0; !is_same && d < args.ndim; d++) {
+        kept[d] = random_chance(30) && count * args.shape[d] <= MOST_COUNT;
+        count *= kept[d] ? args.shape[d] : 1;
+    }
+    const ptrdiff_t each = count > 0 ? pq_measure_chunks((ptrdiff_t)call.n / count) : 0;
+    if (count * each > MOST_COUNT + MOST) {
+        return;
+    }
     for (int i = 0; tables[i] != NULL; i++) {
-        const enum pq_status status =
-            pq_measure(use.no_kernels ? NULL : tables[i], &args, NULL, errors, 0, 1);
+        struct pq_error *const found = errors[i > 0];
+        enum pq_status status = PQ_OK;
+        memset(found, 0, sizeof *errors);
+        for (int part = parts - 1; part >= 0; part--) {
+            const enum pq_status one =
+                pq_measure(use.no_kernels ? NULL : tables[i], &args, is_same ? NULL : kept,
+                           found, part, parts);
+            status = one != PQ_OK ? one : status;
+        }
         CHECK(status == extrema, "%s: measure: %d, not %d", tables[i]->name, (int)status,
               (int)extrema);
-        const ptrdiff_t chunks = pq_measure_chunks((ptrdiff_t)call.n);
-        for (ptrdiff_t c = 1; status == PQ_OK && c < chunks; c++) {
-            pq_add_error(errors, errors + c);
-        }
-        CHECK(status != PQ_OK || (errors->count == (int64_t)call.n && errors->ee == 0 &&
-                                  errors->most == 0 && errors->xx == errors->xy),
-              "%s: measure: other sums", tables[i]->name);
+        CHECK(memcmp(errors[0], found, (size_t)(count * each) * sizeof *found) == 0,
+              "%s: measure: other sums than %s", tables[i]->name, tables[0]->name);
     }
+    for (ptrdiff_t c = 1; is_same && extrema == PQ_OK && c < each; c++) {
+        pq_add_error(errors[0], errors[0] + c);
+    }
+    CHECK(!is_same || extrema != PQ_OK ||
+              (errors[0]->count == (int64_t)call.n && errors[0]->ee == 0 &&
+               errors[0]->most == 0 && errors[0]->xx == errors[0]->xy),
+          "measure: other sums");
 }
 
 static void check_minmax(void)
