@@ -687,7 +687,9 @@ enum pq_status pq_choose_params_by(pq_extrema_fn *find_extrema, void *context,
         args->zero.swapped) {
         return PQ_ERR_TYPE;
     }
+    const pq_fpenv found = pq_fpenv_enter();
     struct choosing choosing = {target_of(&choice, kernels), pq_bytes_of(choice.code)};
+    pq_fpenv_leave(found);
     return find_extrema(context, kernels, args, choice.rule == PQ_RULE_ONNX_DYNAMIC,
                         choose_cells, &choosing, part, parts);
 }
