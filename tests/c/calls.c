@@ -86,24 +86,30 @@ static size_t draw_strides(struct view *view, int ndim, const ptrdiff_t *extents
     return (size_t)span;
 }
 
+/* Return the distance from the lowest element to the first. */
+static ptrdiff_t first_of(const struct view *view, int ndim, const ptrdiff_t *extents)
+{
+    ptrdiff_t first = 0;
+    for (int d = 0; d < ndim; d++) {
+        first -= view->strides[d] < 0 && extents[d] > 1
+                     ? (extents[d] - 1) * view->strides[d]
+                     : 0;
+    }
+    return first;
+}
+
 void draw_view(struct view *view, const struct guarded *where, int ndim,
                const ptrdiff_t *extents, enum pq_type type, enum layout layout)
 {
     const ptrdiff_t size = (ptrdiff_t)pq_type_size(type);
     unsigned gaps = random_chance(50) ? 0 : 30;
-    int empty = 0;
     do {
         view->bytes = draw_strides(view, ndim, extents, size, layout, gaps);
         gaps = 0;
     } while (view->bytes + 64 > where->size);
-    ptrdiff_t first = 0;
-    for (int d = 0; d < ndim; d++) {
-        empty = empty || extents[d] == 0;
-        if (view->strides[d] < 0 && extents[d] > 1) {
-            first -= (extents[d] - 1) * view->strides[d];
-        }
-    }
-    if (empty) { /* an invalid address, which the call must not access */
+    ptrdiff_t first = first_of(view, ndim, extents);
+    if (elements_of(ndim, extents) ==
+        0) { /* an invalid address, which the call must not access */
         view->bytes = 0;
         view->lowest = guarded_end(where, 0);
         first = 0;
@@ -125,14 +131,8 @@ void draw_bits(struct view *view, const struct guarded *where, int ndim,
                const ptrdiff_t *extents, enum pq_type type, enum layout layout)
 {
     const size_t span = draw_strides(view, ndim, extents, pq_type_bits(type), layout, 10);
-    ptrdiff_t first = 0;
-    int empty = 0;
-    for (int d = 0; d < ndim; d++) {
-        empty = empty || extents[d] == 0;
-        if (view->strides[d] < 0 && extents[d] > 1) {
-            first -= (extents[d] - 1) * view->strides[d];
-        }
-    }
+    const ptrdiff_t first = first_of(view, ndim, extents);
+    const int empty = elements_of(ndim, extents) == 0;
     const ptrdiff_t bytes = (first + 7) / 8; /* the first element begins at a byte */
     view->bytes = empty ? 0 : ((size_t)(8 * bytes - first) + span + 7) / 8;
     view->lowest = random_chance(50) ? guarded_end(where, view->bytes)
@@ -163,8 +163,8 @@ void draw_words(struct view *view, const struct guarded *where, int ndim,
     const int axis = (int)random_below((size_t)ndim), own = pq_type_bits(type);
     const int bits = type == PQ_U8 && random_chance(70) ? 1 + (int)random_below(8) : own;
     const int word = 8 << random_below(4);
-    ptrdiff_t counts[PQ_MAX_NDIM] = {0}, first = 0, unit = 1;
-    int empty = 0;
+    ptrdiff_t counts[PQ_MAX_NDIM] = {0}, unit = 1;
+    const int empty = elements_of(ndim, extents) == 0;
     view->words = (struct pq_layout){.size = sizeof view->words,
                                      .axis = axis,
                                      .bits = bits == own && random_chance(50) ? 0 : bits,
@@ -175,7 +175,6 @@ void draw_words(struct view *view, const struct guarded *where, int ndim,
         unit = view->words.group;
     }
     for (int d = 0; d < ndim; d++) {
-        empty = empty || extents[d] == 0;
         counts[d] = extents[d];
     }
     counts[axis] = ((counts[axis] + unit - 1) / unit * unit * bits + word - 1) / word;
@@ -184,10 +183,8 @@ void draw_words(struct view *view, const struct guarded *where, int ndim,
         draw_words(view, where, ndim, extents, type, layout);
         return;
     }
+    const ptrdiff_t first = first_of(view, ndim, counts);
     for (int d = 0; d < ndim; d++) {
-        if (view->strides[d] < 0 && counts[d] > 1) {
-            first -= (counts[d] - 1) * view->strides[d];
-        }
         view->strides[d] *= 8;
     }
     view->words.word_stride = view->strides[axis];

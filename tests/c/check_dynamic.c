@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Check that parts of pq_dynamic_quantize() share no byte, the errors of dynamic_quantize
- * and fake_quantize, and pq_fake_levels() against its definition. fuzz_api.c checks the
- * results of the other two functions.
+ * Check the errors of dynamic_quantize and fake_quantize, and pq_fake_levels() against its
+ * definition. fuzz_api.c checks the results of the other two functions.
  */
 #include <math.h>
 #include <string.h>
@@ -39,63 +38,6 @@ static void fill_finite(struct call *call, int broken)
                     : in->type == PQ_F64 ? UINT64_C(0xfff0000000000000)
                                          : 0x7f80);
     }
-}
-
-/* Count the parts that write each byte: a part writes a byte if its old value makes no
- * difference. */
-static void count_bytes(const struct pq_kernels *kernels, const struct pq_args *args,
-                        int part, int parts, size_t n, unsigned char *by)
-{
-    const struct pq_choice choice = {.size = sizeof choice, .code = args->out.type};
-    unsigned char *const q = args->out.data;
-    for (int fill = 0; fill <= 0xff; fill += 0xff) {
-        memset(q, fill, n);
-        EXPECT(PQ_OK, pq_dynamic_quantize(kernels, args, &choice, part, parts));
-        for (size_t i = 0; i < n; i++) {
-            by[i] = (unsigned char)(by[i] | (q[i] != fill ? 1 << part : 0));
-        }
-    }
-}
-
-/* Check that no byte belongs to two parts, though groups can end within a byte. */
-static void check_parts_apart(const struct pq_kernels *kernels)
-{
-    enum { N = 999, PARTS = 5 };
-    static const enum pq_type types[] = {PQ_I4, PQ_U2, PQ_I8};
-    static const ptrdiff_t blocks[] = {1, 3, 7, 64, 333};
-    static float x[N], scale[N];
-    static unsigned char q[N], zero[N];
-    const ptrdiff_t n = N, number = sizeof(float), byte = 1;
-    for (int i = 0; i < N; i++) {
-        x[i] = (float)(i % 17 - 8);
-    }
-    check_begin("dynamic, parts apart: %s", kernels->name);
-    for (size_t t = 0; t < COUNT(types) * COUNT(blocks); t++) {
-        const enum pq_type type = types[t / COUNT(blocks)];
-        const ptrdiff_t bits = pq_type_bits(type);
-        const struct pq_args args = {
-            .size = sizeof args,
-            .ndim = 1,
-            .shape = &n,
-            .block = blocks + t % COUNT(blocks),
-            .in = {.data = x, .strides = &number, .type = PQ_F32},
-            .out = {q, type == PQ_I8 ? &byte : NULL, type, 0, type == PQ_I8 ? NULL : &bits},
-            .scale = {.data = scale, .strides = &number, .type = PQ_F32},
-            .zero = {.data = zero, .strides = &byte, .type = pq_carrier_of(type)}};
-        for (int parts = 1; parts <= PARTS; parts++) {
-            unsigned char by[N] = {0};
-            for (int part = 0; part < parts; part++) {
-                count_bytes(kernels, &args, part, parts, sizeof q, by);
-            }
-            for (size_t i = 0; i < sizeof q; i++) {
-                const int used = (ptrdiff_t)i < (N * bits + 7) / 8;
-                CHECK((by[i] != 0) == used && (by[i] & (by[i] - 1)) == 0,
-                      "byte %zu of %s, blocks of %td, is of parts %x of %d", i,
-                      type_name(type), args.block[0], (unsigned)by[i], parts);
-            }
-        }
-    }
-    check_end();
 }
 
 static void check_dynamic_errors(const struct pq_kernels *kernels)
@@ -269,9 +211,6 @@ int main(void)
     check_start("check_dynamic");
     make_arenas();
     run_drivers(drivers);
-    for (int t = 0; tables[t] != NULL; t++) {
-        check_parts_apart(tables[t]);
-    }
     check_dynamic_errors(tables[0]);
     check_fake_errors(tables[0]);
     free_arenas();

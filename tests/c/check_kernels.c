@@ -50,14 +50,11 @@ struct extrema {
     uint32_t bits;
 };
 
-/* Store an extremum in the type of the kernels. */
+/* Extrema are float64 for float64 elements, else float32. */
 static void put_extremum(void *p, enum pq_type real, size_t i, double v)
 {
-    if (real == PQ_F64) {
-        put_bits(p, PQ_F64, i, bits_of_f64(v));
-    } else {
-        put_bits(p, PQ_F32, i, bits_of_f32((float)v));
-    }
+    const enum pq_type type = real == PQ_F64 ? PQ_F64 : PQ_F32;
+    put_bits(p, type, i, type == PQ_F64 ? bits_of_f64(v) : bits_of_f32((float)v));
 }
 
 static double get_extremum(const void *p, enum pq_type real, size_t i)

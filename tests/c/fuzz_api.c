@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MARGIN = 64, FEW_PARTS = 8 };
 
-enum op { QUANTIZE, DEQUANTIZE, REPACK, MINMAX, ZEROS_WITHIN, REQUANTIZE };
+enum op { QUANTIZE, DEQUANTIZE, REPACK, DYNAMIC, MINMAX, ZEROS_WITHIN, REQUANTIZE };
 
 static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
 static const enum pq_type narrow[] = {
@@ -156,11 +156,12 @@ static int is_large;    /* 1: most calls are larger than a tile */
 static struct call call;
 static struct {
     const struct pq_args *args;
-    int part, parts;               /* the part of an invalid call */
-    int refused;                   /* 1: the call is invalid */
-    int known;                     /* 1: naive() computes the result */
-    unsigned no_kernels;           /* 1: pass NULL instead of the kernels */
-    const struct control *control; /* of the caller; NULL: the usual one */
+    int part, parts;                /* the part of an invalid call */
+    int refused;                    /* 1: the call is invalid */
+    int known;                      /* 1: naive() computes the result */
+    unsigned no_kernels;            /* 1: pass NULL instead of the kernels */
+    const struct pq_choice *choice; /* of dynamic_quantize */
+    const struct control *control;  /* of the caller; NULL: the usual one */
 } use;
 
 /* Run a statement in the control state. The statement must keep it. */
@@ -609,6 +610,9 @@ static enum pq_status run_plainly(const struct pq_kernels *k, enum op op, int pa
     if (op == REPACK) {
         return pq_repack(k, args, part, parts);
     }
+    if (op == DYNAMIC) {
+        return pq_dynamic_quantize(k, args, use.choice, part, parts);
+    }
     if (args == NULL || (call.n + (size_t)part) % 2 == 0) {
         return op == QUANTIZE ? pq_quantize(k, args, part, parts)
                               : pq_dequantize(k, args, part, parts);
@@ -732,8 +736,8 @@ static void check_fake(const struct pq_kernels *k)
     enum pq_status status = PQ_OK;
     memset(pass.numbers, 0x5a, pass.bytes);
     for (int part = call.parts - 1; part >= 0; part--) {
-        const enum pq_status one =
-            pq_fake_quantize(k, &pass.args, &pass.fake, part, call.parts);
+        enum pq_status one;
+        UNDER_CONTROL(one = pq_fake_quantize(k, &pass.args, &pass.fake, part, call.parts));
         status = one != PQ_OK ? one : status;
     }
     CHECK(status == pass.due, "%s: fake: %d, not %d", k->name, (int)status, (int)pass.due);
@@ -795,11 +799,10 @@ static void check_fakes(void)
 /* Check that each byte has one part as its writer: threads could lose bits of a shared
  * byte. A part is the writer if the old value of the byte changes. In arrays of one
  * dimension, each word has one writer. */
-static void check_parts_disjoint(const struct pq_kernels *k, enum op op)
+static void check_parts_disjoint(const struct pq_kernels *k, enum op op, unsigned char *out,
+                                 size_t bytes)
 {
     static unsigned char zeros_left[ARENA], writer[ARENA];
-    unsigned char *const out = call.out.lowest;
-    const size_t bytes = call.out.bytes;
     const ptrdiff_t stride = call.out.has_words ? call.out.words.word_stride : 0;
     const size_t unit = call.args.ndim == 1 && stride > 0 ? (size_t)stride / 8 : 1;
     memset(writer, 0, bytes);
@@ -874,7 +877,7 @@ static void check_result(enum op op)
         }
         if (known && call.parts > 1 && call.parts <= FEW_PARTS &&
             random_chance(call.out.has_words ? 100 : 20)) {
-            check_parts_disjoint(k, op);
+            check_parts_disjoint(k, op, call.out.lowest, call.out.bytes);
         }
     }
     restore(&kept_out);
@@ -1036,7 +1039,9 @@ static void check_params_of(const struct pq_args *args, const struct pq_choice *
     static const double candidates[] = {1, 0.75, 0.5};
     struct pq_search search = {.size = sizeof search};
     ptrdiff_t strides[PQ_MAX_NDIM], next = (ptrdiff_t)pq_type_size(choice->code);
+    const size_t bytes = call.n * (size_t)next;
     struct pq_args with = *args;
+    const int parts = call.parts > FEW_PARTS ? 1 : call.parts;
     if (searched && random_chance(50)) {
         search.candidates = candidates;
         search.count = COUNT(candidates);
@@ -1050,7 +1055,7 @@ static void check_params_of(const struct pq_args *args, const struct pq_choice *
     }
     if (!searched) {
         draw_dynamic(&with, choice, strides);
-        memset(codes, 0x5a, sizeof codes);
+        memset(codes[0], 0x5a, bytes);
         with.out.data = codes[0];
         quantize_by_two_calls(&with, choice);
     }
@@ -1058,10 +1063,15 @@ static void check_params_of(const struct pq_args *args, const struct pq_choice *
         const struct pq_kernels *const k = use.no_kernels ? NULL : tables[i];
         restore(&kept_scale);
         restore(&kept_zero);
-        with.out.data = codes[1];
-        const enum pq_status status = searched
-                                          ? pq_search_params(k, args, choice, &search, 0, 1)
-                                          : pq_dynamic_quantize(k, &with, choice, 0, 1);
+        with.out.data = memset(codes[1], 0x5a, bytes);
+        enum pq_status status = PQ_OK;
+        for (int part = parts - 1; part >= 0; part--) {
+            enum pq_status one;
+            UNDER_CONTROL(
+                one = searched ? pq_search_params(k, args, choice, &search, part, parts)
+                               : pq_dynamic_quantize(k, &with, choice, part, parts));
+            status = one != PQ_OK ? one : status;
+        }
         CHECK(status == right, "%s: searched %d: %d, not %d", tables[i]->name, searched,
               (int)status, (int)right);
         if (i == 0) {
@@ -1071,8 +1081,15 @@ static void check_params_of(const struct pq_args *args, const struct pq_choice *
         if (status == PQ_OK) {
             CHECK(memcmp(scale, kept_scale.at, kept_scale.bytes) == 0 &&
                       memcmp(zero, kept_zero.at, kept_zero.bytes) == 0 &&
-                      (searched || memcmp(codes[0], codes[1], (size_t)next) == 0),
+                      (searched || memcmp(codes[0], codes[1], bytes) == 0),
                   "%s: searched %d: other results", tables[i]->name, searched);
+        }
+        if (status == PQ_OK && !searched && parts > 1) {
+            const struct pq_args *const all = use.args;
+            use.args = &with;
+            use.choice = choice;
+            check_parts_disjoint(tables[i], DYNAMIC, codes[1], bytes);
+            use.args = all;
         }
     }
 }
@@ -1105,8 +1122,9 @@ static void check_params(enum pq_status extrema, int finite)
     for (int i = 0; tables[i] != NULL; i++) {
         restore(&kept_scale);
         restore(&kept_zero);
-        const enum pq_status status =
-            pq_choose_params(use.no_kernels ? NULL : tables[i], &args, &choice, 0, 1);
+        const struct pq_kernels *const k = use.no_kernels ? NULL : tables[i];
+        enum pq_status status;
+        UNDER_CONTROL(status = pq_choose_params(k, &args, &choice, 0, 1));
         CHECK(status == right, "%s: choose_params: %d, not %d", tables[i]->name,
               (int)status, (int)right);
         CHECK(status == PQ_OK || status == PQ_ERR_NONFINITE ||
@@ -1143,14 +1161,15 @@ static void check_histogram(enum pq_status extrema, int finite)
                                    .lowest = (double)INFINITY,
                                    .highest = (double)-INFINITY};
         uint64_t page[PQ_PAGE], all = 0;
-        const enum pq_status status =
-            pq_histogram(use.no_kernels ? NULL : tables[i], use.args, &counts, 0, 1);
+        const struct pq_kernels *const k = use.no_kernels ? NULL : tables[i];
+        enum pq_status status;
+        UNDER_CONTROL(status = pq_histogram(k, use.args, &counts, 0, 1));
         const enum pq_status due = finite || ignore ? PQ_OK : PQ_ERR_NONFINITE;
         CHECK(extrema != PQ_OK || status == due, "%s: histogram: %d, not %d",
               tables[i]->name, (int)status, (int)due);
         while (pq_histogram_take(&counts, page) >= 0) {
-            for (int k = 0; k < PQ_PAGE; k++) {
-                all += page[k];
+            for (int place = 0; place < PQ_PAGE; place++) {
+                all += page[place];
             }
         }
         if (use.known && status == PQ_OK) {
@@ -1190,9 +1209,10 @@ static void check_measure(enum pq_status extrema)
         enum pq_status status = PQ_OK;
         memset(found, 0, sizeof *errors);
         for (int part = parts - 1; part >= 0; part--) {
-            const enum pq_status one =
-                pq_measure(use.no_kernels ? NULL : tables[i], &args, is_same ? NULL : kept,
-                           found, part, parts);
+            const struct pq_kernels *const k = use.no_kernels ? NULL : tables[i];
+            const unsigned char *const axes = is_same ? NULL : kept;
+            enum pq_status one;
+            UNDER_CONTROL(one = pq_measure(k, &args, axes, found, part, parts));
             status = one != PQ_OK ? one : status;
         }
         CHECK(status == extrema, "%s: measure: %d, not %d", tables[i]->name, (int)status,
@@ -1455,7 +1475,7 @@ static enum pq_status requantize_parts(const struct pq_kernels *k,
 {
     enum pq_status status = PQ_OK;
     for (int part = 0; part < parts && status == PQ_OK; part++) {
-        status = pq_requantize(k, args, part, parts);
+        UNDER_CONTROL(status = pq_requantize(k, args, part, parts));
     }
     return status;
 }
@@ -1523,7 +1543,8 @@ static void check_fixed_point(void)
               pq_fixed_point(arithmetic, real, &m, NULL) == PQ_ERR_NULL && m == -7 &&
               shift == -77,
           "fixed_point: null");
-    const enum pq_status status = pq_fixed_point(arithmetic, real, &m, &shift);
+    enum pq_status status;
+    UNDER_CONTROL(status = pq_fixed_point(arithmetic, real, &m, &shift));
     if (status != PQ_OK) {
         CHECK(status == PQ_ERR_OPTION && m == -7 && shift == -77, "fixed_point: written");
         return;
@@ -1553,7 +1574,10 @@ static struct coding {
 static enum pq_status code_once(const struct pq_kernels *k, const struct pq_blocks *args,
                                 int part, int parts)
 {
-    return (coding.encodes ? pq_block_encode : pq_block_decode)(k, args, part, parts);
+    enum pq_status status;
+    UNDER_CONTROL(status = (coding.encodes ? pq_block_encode
+                                           : pq_block_decode)(k, args, part, parts));
+    return status;
 }
 
 /* Draw rows of a few random blocks, with up to the most dimensions. */
@@ -1751,6 +1775,10 @@ static void one_input(const unsigned char *data, size_t size)
     random_seed(seed);
     random_from(data, size);
     const size_t kind = random_below(is_large ? 14 : 24);
+    memset(&use, 0, sizeof use);
+    if (has_control && random_chance(15)) {
+        use.control = &controls[random_below(COUNT(controls))];
+    }
     if (kind >= 22) {
         check_blocks();
         return;
@@ -1766,10 +1794,7 @@ static void one_input(const unsigned char *data, size_t size)
         check_requantize();
         return;
     }
-    memset(&use, 0, sizeof use);
     use.known = 1;
-    use.control =
-        has_control && random_chance(15) ? &controls[random_below(COUNT(controls))] : NULL;
     const int spoiled = random_chance(25), strewn = random_chance(5);
     draw_valid(op);
     struct pq_args args = call.args;
