@@ -266,6 +266,8 @@ double f64_of_bits(uint64_t bits)
     return v;
 }
 
+const enum pq_type reals[REALS] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
+
 int is_real_type(enum pq_type type)
 {
     return type == PQ_F32 || type == PQ_F16 || type == PQ_BF16 || type == PQ_F64;

@@ -87,6 +87,8 @@ float f32_of_bits(uint32_t bits);
 uint64_t bits_of_f64(double v);
 double f64_of_bits(uint64_t bits);
 
+enum { REALS = 4 };
+extern const enum pq_type reals[REALS]; /* float64 is the last */
 int is_real_type(enum pq_type type);
 const char *type_name(enum pq_type type);
 const char *round_name(enum pq_round round);

@@ -8,7 +8,6 @@
 #include "ops/scales.h"
 #include "types.h"
 
-static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
 static const enum pq_type codes[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I4,
                                      PQ_U4, PQ_I2, PQ_U2,  PQ_I32, PQ_U32};
 static const enum pq_type scales[] = {PQ_F32,      PQ_F64,       PQ_F16,    PQ_BF16,

@@ -11,6 +11,7 @@
 
 enum { MOST = 200 };
 
+static struct guarded in, out;
 static int count;
 static float table[PQ_BOOK], ascending[PQ_BOOK], middle[PQ_BOOK];
 static uint8_t code_of[PQ_BOOK];
@@ -71,12 +72,6 @@ static float draw_scale_of_book(void)
     return random_chance(70) ? 1.0f : draw_scale();
 }
 
-static enum pq_type draw_type(void)
-{
-    static const enum pq_type types[] = {PQ_F32, PQ_F64, PQ_F16, PQ_BF16};
-    return types[random_below(4)];
-}
-
 static struct pq_run draw_run(double *scales, size_t n, size_t *group)
 {
     *group = random_chance(30) ? 1 : 1 + random_below(MOST);
@@ -92,15 +87,13 @@ static struct pq_run draw_run(double *scales, size_t n, size_t *group)
 static void check_quantize(const struct pq_kernels *kernels)
 {
     static double scales[MOST];
-    struct guarded in = guarded_make(MOST * sizeof(double));
-    struct guarded out = guarded_make(MOST);
     check_begin("quantize of %s", kernels->name);
     for (size_t round = 0; round < check_count(4000); round++) {
         const size_t n = random_below(MOST);
         size_t g;
         draw_table();
         struct pq_run run = draw_run(scales, n, &g);
-        run.in = draw_type();
+        run.in = reals[random_below(REALS)];
         run.out = PQ_U8;
         unsigned char *const x = guarded_end(&in, n * pq_bytes_of(run.in));
         uint8_t *const y = guarded_end(&out, n);
@@ -119,15 +112,11 @@ static void check_quantize(const struct pq_kernels *kernels)
         }
     }
     check_end();
-    guarded_free(&in);
-    guarded_free(&out);
 }
 
 static void check_dequantize(const struct pq_kernels *kernels)
 {
     static double scales[MOST];
-    struct guarded in = guarded_make(MOST);
-    struct guarded out = guarded_make(MOST * sizeof(double));
     check_begin("dequantize of %s", kernels->name);
     for (size_t round = 0; round < check_count(4000); round++) {
         const size_t n = random_below(MOST);
@@ -135,7 +124,7 @@ static void check_dequantize(const struct pq_kernels *kernels)
         draw_table();
         struct pq_run run = draw_run(scales, n, &g);
         run.in = PQ_U8;
-        run.out = draw_type();
+        run.out = reals[random_below(REALS)];
         uint8_t *const x = guarded_end(&in, n);
         unsigned char *const y = guarded_end(&out, n * pq_bytes_of(run.out));
         for (size_t i = 0; i < n; i++) {
@@ -150,8 +139,6 @@ static void check_dequantize(const struct pq_kernels *kernels)
         }
     }
     check_end();
-    guarded_free(&in);
-    guarded_free(&out);
 }
 
 static void check_refusals(void)
@@ -251,7 +238,11 @@ static driver_fn *const drivers[] = {
 int main(void)
 {
     check_start("check_codebook");
+    in = guarded_make(MOST * sizeof(double));
+    out = guarded_make(MOST * sizeof(double));
     run_drivers(drivers);
     check_refusals();
+    guarded_free(&in);
+    guarded_free(&out);
     return check_finish();
 }

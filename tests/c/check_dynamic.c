@@ -148,8 +148,7 @@ static void check_levels(const struct pq_kernels *kernels)
         draw_shape(&call, USUAL_ELEMENTS);
         draw_granularity(&call);
         const int ndim = call.args.ndim;
-        const enum pq_type types[] = {PQ_F32, PQ_F64, PQ_F16, PQ_BF16};
-        const enum pq_type type = types[random_chance(50) ? 0 : random_below(4)];
+        const enum pq_type type = reals[random_chance(50) ? 0 : random_below(REALS)];
         draw_view(&call.in, &memory.in, ndim, call.shape, type, BROADCAST);
         draw_view(&call.out, &memory.out, ndim, call.shape, type,
                   random_chance(50) ? PLAIN : GAPPED);

@@ -15,8 +15,6 @@
 
 enum { MOST = 1 << 14, SHORT_N = 3 * 32 + 3, CANARY = 64 };
 
-static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
-
 static struct {
     struct guarded x, y, scale, zero;
 } memory;

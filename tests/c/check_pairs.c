@@ -46,7 +46,6 @@ static struct {
 
 static int has_control; /* 1 if the machine has a floating-point control state */
 
-static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
 #define TYPE(type, ...) PQ_##type,
 static const enum pq_type codes[] = {
     PQ_FOR_CODE(TYPE) PQ_FOR_32_BIT(TYPE) PQ_FOR_FLOAT(TYPE) PQ_I64, PQ_U64};
@@ -505,7 +504,7 @@ static void check_pairs(const struct pq_kernels *k)
     if (k != tables[0]) {
         return;
     }
-    for (size_t pair = 0; pair < 2 * COUNT(reals) * COUNT(codes); pair++) {
+    for (size_t pair = 0; pair < 2 * REALS * COUNT(codes); pair++) {
         const enum pq_type code = codes[pair / 2 % COUNT(codes)];
         const enum pq_type real = reals[pair / 2 / COUNT(codes)];
         const int quantizes = pair % 2 == 0;

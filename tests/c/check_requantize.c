@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Check requantize: random calls of each table against the definition, in the 64 bits
+ * Check requantize: random calls of all tables against the definition, in the 64 bits
  * that sums of int32 need, between inaccessible pages; invalid calls.
  *
  *     CHECK_SAMPLES=1000000 build/check_requantize    number of calls
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
+#include "calls.h"
 #include "drivers.h"
 #include "math/fpenv.h"
 
@@ -20,18 +20,14 @@ static const enum pq_type sources[] = {PQ_I8,  PQ_U8,  PQ_I16, PQ_U16, PQ_I32,
 static const enum pq_type targets[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I32};
 
 static struct {
-    struct guarded x, y;
-} memory;
-
-static struct {
     struct pq_requantization args;
-    ptrdiff_t shape[3], in[3], out[3];
+    ptrdiff_t shape[3];
+    struct view in, out;
     float f32[CHANNELS];
     double f64[CHANNELS];
     int32_t m[CHANNELS];
     int8_t shift[CHANNELS];
     int32_t bias[CHANNELS];
-    size_t n;
 } call;
 
 /* ---- the definition ---- */
@@ -172,7 +168,6 @@ static void draw_call(void)
     if (random_chance(40)) { /* channels are the last dimension */
         call.shape[2] = 1;
     }
-    call.n = (size_t)(call.shape[0] * call.shape[1] * call.shape[2]);
     a->shape = call.shape;
     a->axis = 1;
     a->arithmetic = (enum pq_arithmetic)random_below(PQ_ARITHMETIC_COUNT);
@@ -189,65 +184,48 @@ static void draw_call(void)
     draw_channels((size_t)call.shape[1]);
 }
 
-/* Draw strides of a dense array with its dimensions in a random order. */
-static void lay(ptrdiff_t *strides, size_t size)
-{
-    static const int orders[][3] = {{0, 1, 2}, {0, 1, 2}, {1, 0, 2}, {2, 1, 0}, {0, 2, 1}};
-    const int *const order = orders[random_below(5)];
-    ptrdiff_t stride = (ptrdiff_t)size;
-    for (int k = 2; k >= 0; k--) {
-        strides[order[k]] = stride;
-        stride *= call.shape[order[k]];
-    }
-}
-
-static void run_call(const struct pq_kernels *kernels)
+/* Run a call with every table on equal elements. */
+static void check_call(void)
 {
     struct pq_requantization *const a = &call.args;
-    const size_t in = pq_type_size(a->in.type), out = pq_type_size(a->out.type);
-    unsigned char *const x = guarded_end(&memory.x, call.n * in);
-    unsigned char *const y = guarded_end(&memory.y, call.n * out);
-    lay(call.in, in);
-    lay(call.out, out);
-    a->in.data = x;
-    a->in.strides = call.in;
-    a->out.data = y;
-    a->out.strides = call.out;
-    for (size_t i = 0; i < call.n; i++) {
-        put_bits(x, a->in.type, i, (uint64_t)draw_element(a->in.type));
-    }
+    ptrdiff_t index[3] = {0};
     const int parts = random_chance(70) ? 1 : 1 + (int)random_below(5);
-    for (int part = 0; part < parts; part++) {
-        const enum pq_status status = pq_requantize(kernels, a, part, parts);
-        CHECK(status == PQ_OK, "status %d", (int)status);
-    }
-    for (ptrdiff_t i = 0; i < call.shape[0] && !check_tired(); i++) {
-        for (ptrdiff_t c = 0; c < call.shape[1]; c++) {
-            for (ptrdiff_t k = 0; k < call.shape[2]; k++) {
-                const ptrdiff_t from = i * call.in[0] + c * call.in[1] + k * call.in[2];
-                const ptrdiff_t to = i * call.out[0] + c * call.out[1] + k * call.out[2];
-                const int64_t q = get_integer(x + from, a->in.type, 0);
-                const int64_t got = get_integer(y + to, a->out.type, 0);
-                const int64_t want = expected_code(q, (size_t)c);
-                CHECK(got == want,
-                      "arithmetic %d, %s to %s, element %td %td %td of %td %td %td: %lld "
-                      "gives %lld, expected %lld",
-                      (int)a->arithmetic, type_name(a->in.type), type_name(a->out.type), i,
-                      c, k, call.shape[0], call.shape[1], call.shape[2], (long long)q,
-                      (long long)got, (long long)want);
-            }
+    draw_view(&call.in, &memory.in, 3, call.shape, a->in.type, GAPPED);
+    draw_view(&call.out, &memory.out, 3, call.shape, a->out.type, GAPPED);
+    a->in = call.in.array;
+    a->out = call.out.array;
+    do {
+        put_element(&a->in, element_at(&a->in, 3, index, NULL),
+                    (uint64_t)draw_element(a->in.type));
+    } while (step(3, call.shape, index));
+    for (int t = 0; tables[t] != NULL; t++) {
+        for (int part = 0; part < parts; part++) {
+            EXPECT(PQ_OK, pq_requantize(tables[t], a, part, parts));
         }
+        do {
+            const int64_t q = integer_at(&a->in, element_at(&a->in, 3, index, NULL));
+            const int64_t got = integer_at(&a->out, element_at(&a->out, 3, index, NULL));
+            const int64_t want = expected_code(q, (size_t)index[1]);
+            CHECK(got == want,
+                  "%s: arithmetic %d, %s to %s, element %td %td %td of %td %td %td: %lld "
+                  "gives %lld, expected %lld",
+                  tables[t]->name, (int)a->arithmetic, type_name(a->in.type),
+                  type_name(a->out.type), index[0], index[1], index[2], call.shape[0],
+                  call.shape[1], call.shape[2], (long long)q, (long long)got,
+                  (long long)want);
+        } while (step(3, call.shape, index));
     }
 }
 
+/* Check all tables at once. */
 static void check_calls(const struct pq_kernels *kernels)
 {
     const char *const samples = getenv("CHECK_SAMPLES");
     const size_t count = samples != NULL ? (size_t)atoll(samples) : check_count(4000);
-    check_begin("random calls, %s", kernels->name);
-    for (size_t k = 0; k < count && !check_tired(); k++) {
+    check_begin("random calls");
+    for (size_t k = 0; kernels == tables[0] && k < count && !check_tired(); k++) {
         draw_call();
-        run_call(kernels);
+        check_call();
     }
     check_end();
 }
@@ -334,11 +312,9 @@ static driver_fn *const drivers[] = {
 int main(void)
 {
     check_start("check_requantize");
-    memory.x = guarded_make(MOST * sizeof(int64_t));
-    memory.y = guarded_make(MOST * sizeof(int32_t));
+    make_arenas();
     run_drivers(drivers);
     check_refusals();
-    guarded_free(&memory.x);
-    guarded_free(&memory.y);
+    free_arenas();
     return check_finish();
 }

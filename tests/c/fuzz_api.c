@@ -35,7 +35,6 @@ enum { MARGIN = 64, FEW_PARTS = 8 };
 
 enum op { QUANTIZE, DEQUANTIZE, REPACK, DYNAMIC, MINMAX, ZEROS_WITHIN, REQUANTIZE };
 
-static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
 static const enum pq_type narrow[] = {
     PQ_I4,       PQ_U4,
     PQ_I2,       PQ_U2,
@@ -247,7 +246,7 @@ static enum layout draw_layout(void)
 
 static void draw_quantization(int quantize)
 {
-    const enum pq_type real = quantize && random_chance(10) ? PQ_I32 : PICK(reals);
+    const enum pq_type real = quantize && random_chance(10) ? PQ_I32 : pick(reals, REALS);
     const enum pq_type code = draw_code();
     const enum layout layout = draw_layout(), out = layout == PLAIN ? PLAIN : GAPPED;
     draw_elements(&call.in, &memory.in, quantize ? real : code, layout, !quantize);
@@ -259,7 +258,7 @@ static void draw_quantization(int quantize)
         random_chance(50) ? PQ_HALF_EVEN : (enum pq_round)random_below(PQ_ROUND_COUNT);
     call.args.precision = random_chance(30)   ? PQ_NO_TYPE
                           : random_chance(60) ? PQ_F32
-                                              : PICK(reals);
+                                              : pick(reals, REALS);
     const enum pq_type scale =
         random_chance(60) ? PQ_F32 : (enum pq_type)(1 + random_below(PQ_TYPE_COUNT - 1));
     const enum pq_type zero = random_chance(50) ? code : PICK(integers);
@@ -294,7 +293,7 @@ static void draw_valid(enum op op)
         }
         draw_params(&call, PLAIN, PQ_F32, code, 0);
     } else if (op == MINMAX) {
-        draw_elements(&call.in, &memory.in, PICK(reals), draw_layout(), 0);
+        draw_elements(&call.in, &memory.in, pick(reals, REALS), draw_layout(), 0);
         draw_view(&call.scale, &memory.scale, call.args.ndim, call.counts, PQ_F64, ALIGNED);
         clear_unselected(&call, &call.scale);
         call.zero = call.scale;
@@ -1047,7 +1046,7 @@ static void check_params_of(const struct pq_args *args, const struct pq_choice *
         search.count = COUNT(candidates);
     }
     if (searched && random_chance(50)) {
-        search.weights = draw_others(PICK(reals), 1);
+        search.weights = draw_others(pick(reals, REALS), 1);
     }
     for (int d = args->ndim - 1; d >= 0; d--) {
         strides[d] = next;
@@ -1195,7 +1194,7 @@ static void check_measure(enum pq_status extrema)
     args = *use.args;
     const int is_same = !use.known || random_chance(50), parts = (int)random_between(1, 4);
     ptrdiff_t count = 1;
-    args.out = is_same ? args.in : draw_others(PICK(reals), 0);
+    args.out = is_same ? args.in : draw_others(pick(reals, REALS), 0);
     for (int d = 0; !is_same && d < args.ndim; d++) {
         kept[d] = random_chance(30) && count * args.shape[d] <= MOST_COUNT;
         count *= kept[d] ? args.shape[d] : 1;
@@ -1583,7 +1582,7 @@ static enum pq_status code_once(const struct pq_kernels *k, const struct pq_bloc
 /* Draw rows of a few random blocks, with up to the most dimensions. */
 static void draw_blocks(void)
 {
-    const enum pq_type type = PICK(reals);
+    const enum pq_type type = pick(reals, REALS);
     const enum layout layout = draw_layout(), other = layout == PLAIN ? PLAIN : GAPPED;
     coding.encodes = random_chance(40);
     do {
