@@ -394,14 +394,6 @@ void clear_unselected(const struct call *call, struct view *view)
     }
 }
 
-/* Replace the parameters by one for all. */
-static void make_single(const struct call *call, struct view *view)
-{
-    for (int d = 0; d < call->args.ndim; d++) {
-        view->strides[d] = 0;
-    }
-}
-
 enum pq_type pick(const enum pq_type *types, size_t n)
 {
     return types[random_below(n)];
@@ -415,7 +407,7 @@ void draw_params(struct call *call, enum layout layout, enum pq_type scale_type,
     draw_view(&call->scale, &memory.scale, ndim, call->counts, scale_type, layout);
     clear_unselected(call, &call->scale);
     if (random_chance(10) && call->scale.bytes > 0) {
-        make_single(call, &call->scale);
+        memset(call->scale.strides, 0, sizeof call->scale.strides); /* one for all */
     }
     call->args.any_zeros = 1;
     if (with_zero) {
@@ -423,7 +415,7 @@ void draw_params(struct call *call, enum layout layout, enum pq_type scale_type,
                   random_chance(50) ? PLAIN : layout);
         clear_unselected(call, &call->zero);
         if (random_chance(20) && call->zero.bytes > 0) {
-            make_single(call, &call->zero);
+            memset(call->zero.strides, 0, sizeof call->zero.strides);
         }
     } else {
         call->zero.array = (struct pq_array){NULL, NULL, PQ_I8, 0, 0};

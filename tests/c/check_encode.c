@@ -92,26 +92,10 @@ static float *copy_numbers(void)
     return memcpy(guarded_end(&in, sizeof numbers), numbers, sizeof numbers);
 }
 
+/* The sum of the numbers in order gives the mean of their row. */
 static void check_bytes(const struct pq_kernels *kernels, int place)
 {
     const struct pq_block_format *const format = pq_block_format(place);
-    check_begin("%s of %s is ggml's", format->name, kernels->name);
-    const float *const x = copy_numbers();
-    const size_t blocks = (size_t)(COUNT_ALL / format->elements);
-    const size_t n = blocks * (size_t)format->bytes;
-    unsigned char *const y = guarded_end(&out, n);
-    memset(y, 0xa5, n);
-    kernels->records->encode[place](x, y, blocks);
-    const uint64_t found = digest_of(y, n);
-    CHECK(found == digests[place], "0x%016llx", (unsigned long long)found);
-    check_end();
-}
-
-/* The sum of the numbers in order gives the mean of their row. */
-static void check_weights(const struct pq_kernels *kernels, int place)
-{
-    const struct pq_block_format *const format = pq_block_format(place);
-    check_begin("%s of %s with weights is ggml's", format->name, kernels->name);
     const float *const x = copy_numbers();
     const size_t blocks = (size_t)(COUNT_ALL / format->elements);
     const size_t n = blocks * (size_t)format->bytes;
@@ -120,16 +104,24 @@ static void check_weights(const struct pq_kernels *kernels, int place)
     for (uint32_t k = 0; k < COUNT_ALL; k++) {
         sum += x[k] * x[k];
     }
+    check_begin("%s of %s is ggml's", format->name, kernels->name);
     struct pq_gguf_search how = {place, format->bytes, sum / (float)COUNT_ALL, false};
-    memset(y, 0xa5, n);
-    kernels->records->search(&how, x, weights, y, blocks);
-    uint64_t found = digest_of(y, n);
-    CHECK(found == weighted[place], "0x%016llx", (unsigned long long)found);
-    how.asked = true;
-    if (place == PQ_BLOCK_IQ4_NL) {
-        kernels->records->search(&how, x, NULL, y, blocks);
-        found = digest_of(y, n);
-        CHECK(found == asked, "searched for: 0x%016llx", (unsigned long long)found);
+    const uint64_t due[] = {digests[place], weighted[place], asked};
+    const int has[] = {kernels->records->encode[place] != NULL, format->weighted,
+                       place == PQ_BLOCK_IQ4_NL};
+    for (int way = 0; way < 3; way++) {
+        memset(y, 0xa5, n);
+        how.asked = way == 2;
+        if (!has[way]) {
+            continue;
+        }
+        if (way == 0) {
+            kernels->records->encode[place](x, y, blocks);
+        } else {
+            kernels->records->search(&how, x, way == 1 ? weights : NULL, y, blocks);
+        }
+        const uint64_t found = digest_of(y, n);
+        CHECK(found == due[way], "way %d: 0x%016llx", way, (unsigned long long)found);
     }
     check_end();
 }
@@ -192,14 +184,9 @@ int main(void)
     for (int t = 0; tables[t] != NULL; t++) {
         const struct pq_kernels *const kernels = tables[t];
         for (int place = 0; place < PQ_GGUF_FORMATS; place++) {
-            if (kernels->records->encode[place] != NULL) {
-                check_bytes(kernels, place);
-                if (kernels != &pq_kernels_scalar) {
-                    check_levels(kernels, place);
-                }
-            }
-            if (pq_block_format(place)->weighted) {
-                check_weights(kernels, place);
+            check_bytes(kernels, place);
+            if (kernels->records->encode[place] != NULL && kernels != &pq_kernels_scalar) {
+                check_levels(kernels, place);
             }
         }
         check_powers(kernels);

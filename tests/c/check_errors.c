@@ -566,33 +566,7 @@ static void check_one_outside(void)
     check_end();
 }
 
-/* ---- sub-byte codes ---- */
-
-/* Check that bits above a code are not copied. */
-static void check_repacked_bits(void)
-{
-    static const enum pq_type types[] = {
-        PQ_I4, PQ_U2, PQ_F4E2M1FN, PQ_F6E2M3FN, PQ_F6E3M2FN, PQ_F8E4M3FN, PQ_F8E5M2FNUZ};
-    const ptrdiff_t n = 256, stride = 1;
-    unsigned char in[256], out[256];
-    check_begin("repack, bits above the code");
-    for (size_t t = 0; t < COUNT(types); t++) {
-        const struct pq_args args = {.size = sizeof args,
-                                     .ndim = 1,
-                                     .shape = &n,
-                                     .in = {in, &stride, types[t], 0, NULL},
-                                     .out = {out, &stride, types[t], 0, NULL}};
-        for (int i = 0; i < 256; i++) {
-            in[i] = (unsigned char)i;
-        }
-        EXPECT(PQ_OK, pq_repack(scalar, &args, 0, 1));
-        for (int i = 0; i < 256 && !check_tired(); i++) {
-            CHECK(out[i] == (i & ((1 << pq_type_bits(types[t])) - 1)), "%s: %#x became %#x",
-                  type_name(types[t]), (unsigned)i, out[i]);
-        }
-    }
-    check_end();
-}
+/* ---- layouts of words ---- */
 
 static unsigned char turned[256]; /* permutes the first n numbers for any n from 2 to 256 */
 
@@ -817,7 +791,6 @@ int main(int argc, char **argv)
     check_choose_errors();
     check_zeros_errors();
     check_one_outside();
-    check_repacked_bits();
     check_layouts();
     check_beyond_errors();
     check_fenv();

@@ -448,9 +448,7 @@ static void check_bits_of(const struct pq_kernels *k, int bits, size_t n)
     unsigned char *const x = guarded_end(&memory.x, n);
     unsigned char *const y = guarded_end(&memory.y, bytes);
     unsigned char *const z = guarded_end(&memory.scale, n);
-    for (size_t i = 0; i < n; i++) {
-        x[i] = (unsigned char)random_bits();
-    }
+    fill_random(x, n);
     k->pack[bits](x, y, n);
     for (size_t b = 0; b < 8 * bytes; b++) {
         const int bit = b < all ? x[b / (size_t)bits] >> b % (size_t)bits & 1 : 0;
