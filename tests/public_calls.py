@@ -129,10 +129,10 @@ OBJECTS = {
     "packed.PackedArray": [PACKED],
     "qparams.QParams": PARAMS,
     "report.ErrorReport": REPORTS,
-    "_weight.Weight": [WEIGHTS["awq"], WEIGHTS["gptq"]],
-    "_weight.Made": list(WEIGHTS.values())[2:],
+    "_weight.Weight": [WEIGHTS[name] for name in ("awq", "gptq", "mlx")],
+    "_weight.Made": [WEIGHTS[name] for name in ("compressed_tensors", "matmulnbits")],
     "_weight._Forms": list(WEIGHTS.values()),
-    **{f"{name}.Weight": [weight] for name, weight in [*WEIGHTS.items()][2:]},
+    **{f"{name}.Weight": [weight] for name, weight in [*WEIGHTS.items()][2:4]},
 }
 
 
@@ -314,7 +314,9 @@ CALLS = {
     **{
         f"_weight.{name}": _linear(call)
         for name, call in {
-            "Weight.dequantize": lambda weight: weight.dequantize(),
+            "Weight.dequantize": lambda weight: [
+                weight.dequantize(dtype=dtype) for dtype in ("float32", "float16")
+            ],
             "Weight.tensors": lambda weight: getattr(weight, "tensors", dict)(),
             "Made.dequantize": lambda weight: weight.dequantize(),
             "_Forms.linear": lambda weight: (
@@ -324,10 +326,9 @@ CALLS = {
     },
     "_weight._Forms.blocks": lambda: [
         compressed_tensors.convert((Q4_0, BLOCKS)).blocks("Q4_0"),
-        mlx.convert((Q4_0, BLOCKS)).blocks("Q4_1"),
+        pq.weights.convert((Q4_0, BLOCKS), "mlx").blocks("Q4_1"),
         _error(SMALL_WEIGHT.blocks, "Q4_0"),
     ],
-    "mlx.Weight.dequantize": lambda: WEIGHTS["mlx"].dequantize(),
     # Formats of weights.
     **_weights,
     "awq.find": lambda: list(awq.find(WEIGHTS["awq"].tensors("a"))),
@@ -382,10 +383,11 @@ CALLS = {
     ),
     "matmulnbits.pack": lambda: nbits.pack(CODES & 15, GROUPED, block_size=32),
     "mlx.quantize": lambda: [mlx.quantize(x) for x in (WEIGHT, TINY, HALF, HALF * 0)],
-    "mlx.dequantize": lambda: mlx.dequantize(*_arrays("mlx", 3)),
-    "mlx.convert": lambda: [
-        mlx.convert((Q4_0, BLOCKS)),
-        _error(mlx.convert, SMALL_WEIGHT),
+    "mlx.find": lambda: list(mlx.find(WEIGHTS["mlx"].tensors("a"))),
+    "mlx.from_tensors": lambda: mlx.from_tensors(WEIGHTS["mlx"].tensors(), bits=4),
+    "mlx.to_tensors": lambda: [
+        mlx.to_tensors((Q4_0, BLOCKS)),
+        _error(mlx.to_tensors, SMALL_WEIGHT),
     ],
     # Standards and other packages.
     "cf.params": lambda: [cf.params(attrs, "int16") for attrs in CFS],

@@ -441,7 +441,19 @@ REFUSED = {
     "no format": (
         lambda: from_tensors({"a.weight": W4}, "a"),
         ValueError,
-        "format: expected 'awq', 'gptq', 'gptq_v2' or 'gptq_p' for the tensors of 'a', got",
+        "name: expected the name of a weight in a known format, got 'a'",
+    ),
+    "several formats": (
+        lambda: from_tensors(
+            {"qweight": W4, "scales": ONES, "weight": W4.astype(np.uint32)}
+        ),
+        ValueError,
+        "format: expected 'gptq' or 'mlx', which all fit, got None",
+    ),
+    "name": (
+        lambda: from_tensors({"a.qweight": W4, "a.scales": ONES}, "a.qweight"),
+        ValueError,
+        "name: expected 'a', got 'a.qweight'",
     ),
     "format": (
         lambda: read(W4, Z4, ONES, format="v2"),

@@ -10,11 +10,24 @@ from planar_oracle import tensors
 from support import loop, same
 
 import pyquant as pq
-from pyquant.weights import awq, matmulnbits, mlx
+from pyquant.weights import awq, convert, matmulnbits, mlx
 
 VECTORS = [call for path in WEIGHTS for call in calls(path) if call.op.startswith("mlx.")]
 BITS = (2, 3, 4, 5, 6, 8)
 one = np.float32(1)
+
+
+def read(w, scales, biases, *, group_size=64, bits=4, **how):
+    """Dequantize the results of `mlx.core.quantize`."""
+    given = {"weight": w, "scales": scales, "biases": biases}
+    w = mlx.from_tensors(given, group_size=group_size, bits=bits)
+    return w.dequantize(**how)
+
+
+def check(w, words, scales, biases):
+    """Compare the tensors of a weight."""
+    for got, want in zip(w.tensors().values(), (words, scales, biases), strict=True):
+        same(got, want)
 
 
 def by_definition(x, size, bits):
@@ -69,9 +82,7 @@ def test_quantize_by_definition(kind, dtype):
                 words = words_of(codes, bits)
                 for given in (x, np.asfortranarray(x), np.repeat(x, 2, -1)[..., ::2]):
                     w = mlx.quantize(given, group_size=size, bits=bits, threads=2)
-                    same(w.w, words)
-                    same(w.scales, scale)
-                    same(w.biases, bias)
+                    check(w, words, scale, bias)
 
 
 def test_number_of_core_calls(monkeypatch):
@@ -90,9 +101,7 @@ def test_number_of_core_calls(monkeypatch):
         calls.clear()
         w = mlx.quantize(x, group_size=32, bits=5)
         assert len(calls) == most
-        same(w.w, words_of(codes, 5))
-        same(w.scales, scale)
-        same(w.biases, bias)
+        check(w, words_of(codes, 5), scale, bias)
 
 
 def test_bfloat16():
@@ -100,8 +109,7 @@ def test_bfloat16():
     x = data("normal", (3, 128), ml_dtypes.bfloat16)
     codes, scale, bias = by_definition(x, 64, 4)
     w = mlx.quantize(x)
-    for got, want in ((w.w, words_of(codes, 4)), (w.scales, scale), (w.biases, bias)):
-        same(got, want)
+    check(w, words_of(codes, 4), scale, bias)
     product = codes.reshape(3, 2, 64).astype(x.dtype) * scale[..., None]
     same(w.dequantize(dtype=x.dtype), (product + bias[..., None]).reshape(3, 128))
 
@@ -118,14 +126,14 @@ def test_dequantize(bits, dtype):
         each = codes.reshape(*groups, 64).astype(dtype)
         want = (each * scale[..., None] + bias[..., None]).reshape(shape)
         how = {"bits": bits, "dtype": dtype}
-        same(mlx.dequantize(words, scale, bias, **how), want)
+        same(read(words, scale, bias, **how), want)
         for out in (np.empty(shape, dtype, "F"), np.empty((*shape, 2), dtype)[..., 1]):
-            given = mlx.dequantize(words, scale, bias, **how, out=out, threads=2)
+            given = read(words, scale, bias, **how, out=out, threads=2)
             assert given is out
             assert (out == want).all()
         single = each.astype(np.float32) * scale[..., None].astype(np.float32)
         single = (single + bias[..., None].astype(np.float32)).reshape(shape)
-        same(mlx.dequantize(words, scale, bias, bits=bits), single)
+        same(read(words, scale, bias, bits=bits), single)
 
 
 @loop("call", VECTORS)
@@ -133,11 +141,9 @@ def test_vectors(call):
     """MLX made these codes and numbers."""
     args = {name: argument(value) for name, value in call.args.items()}
     if call.op == "mlx.dequantize":
-        same(mlx.dequantize(**args), array(call.expect))
+        same(read(**args), array(call.expect))
         return
-    w = mlx.quantize(**args)
-    for got, want in zip((w.w, w.scales, w.biases), call.expect, strict=True):
-        same(got, array(want))
+    check(mlx.quantize(**args), *map(array, call.expect))
 
 
 def test_mlx_itself():
@@ -149,16 +155,16 @@ def test_mlx_itself():
                 for size in (32, 64, 128):
                     w = mlx.quantize(x, group_size=size, bits=bits)
                     made = mx.quantize(mx.array(x), group_size=size, bits=bits)
-                    for got, want in zip((w.w, w.scales, w.biases), made, strict=True):
-                        same(got, np.array(want))
+                    check(w, *map(np.array, made))
                     y = mx.dequantize(*made, group_size=size, bits=bits)
                     same(w.dequantize(dtype=dtype), np.array(y))
 
 
 def test_worked_example():
     w = mlx.quantize((np.arange(32, dtype=np.float32) - 16) / 8, group_size=32, bits=3)
-    assert [f"{one:x}" for one in w.w] == ["92489200", "db2491b6", "ffffb6da"]
-    assert (w.scales.tolist(), w.biases.tolist()) == ([0.5], [-2.0])
+    words, scales, biases = w.tensors().values()
+    assert [f"{one:x}" for one in words] == ["92489200", "db2491b6", "ffffb6da"]
+    assert (scales.tolist(), biases.tolist()) == ([0.5], [-2.0])
     for bits, codes, want in (
         (3, range(8), "88c6fa"),
         (5, range(8), "2088418a39"),
@@ -178,8 +184,8 @@ def test_convert():
     w = awq.from_tensors(tensors(*words, scales))
     want = oracle.numbers(codes, zeros, scales, np.arange(256) // 128)
     for size in (None, 32, 64, 128):
-        got = mlx.convert(w, group_size=size)
-        assert got.group_size == (size or 128)
+        got = convert(w, "mlx", group_size=size)
+        assert got.block_size == (size or 128)
         assert (got.dequantize() == want).all()
     zeros[1, 2] = 7
     scales[1, 2] = np.float16(1) + np.float16(2**-10)
@@ -189,16 +195,16 @@ def test_convert():
         match=r"^weight: expected zero points .* got 7 and 1.0009765625 at \(2, 1\); "
         "convert the scales to float32 first$",
     ):
-        mlx.convert(awq.from_tensors(tensors(*words, scales)))
+        convert(awq.from_tensors(tensors(*words, scales)), "mlx")
     w = awq.from_tensors(tensors(*words, scales.astype(np.float32)))
-    assert (w.dequantize() == mlx.convert(w).dequantize()).all()
+    assert (w.dequantize() == convert(w, "mlx").dequantize()).all()
     zeros[1, 2] = 0
     words = [oracle.along(one, 1, 4, oracle.awq) for one in (codes, zeros)]
     w = awq.from_tensors(tensors(*words, scales))
-    assert (w.dequantize() == mlx.convert(w).dequantize()).all()
+    assert (w.dequantize() == convert(w, "mlx").dequantize()).all()
     fine = matmulnbits.pack(codes, scales.astype(np.float32) / 3, zeros, block_size=128)
     with pytest.raises(ValueError, match=r"^weight: expected zero points .*\)$"):
-        mlx.convert(fine)
+        convert(fine, "mlx")
 
 
 def test_convert_blocks():
@@ -207,36 +213,36 @@ def test_convert_blocks():
     for name in ("Q4_0", "Q4_1", "Q8_0"):
         fmt = pq.weights.blocks.block_format(name)
         b = fmt.encode(x)
-        w = mlx.convert((fmt, b))
+        w = convert((fmt, b), "mlx")
         assert (w.dequantize() == fmt.decode(b)).all()
         if name == "Q4_1":
             same(w.blocks(name), b)
-        for convert in (awq.to_tensors, matmulnbits.convert):
+        for convert_to in (awq.to_tensors, matmulnbits.convert):
             with pytest.raises(ValueError, match=r"^weight: expected "):
-                convert(w)
+                convert_to(w)
 
 
 W = np.zeros((2, 8), np.uint32)
 S = np.ones((2, 1), np.float32)
 REFUSED = {
     "words": (
-        lambda: mlx.dequantize(W[:, :7], S, S),
+        lambda: read(W[:, :7], S, S),
         ValueError,
-        "w: expected words of whole groups of 64 codes of 4 bits along the last axis, got "
-        "shape (2, 7)",
+        "weight: expected words of whole groups of 64 codes of 4 bits along the last axis, "
+        "got shape (2, 7)",
     ),
     "scales": (
-        lambda: mlx.dequantize(W, S[:1], S),
+        lambda: read(W, S[:1], S),
         ValueError,
         "scales: expected shape (2, 1), got (1, 1)",
     ),
     "biases": (
-        lambda: mlx.dequantize(W, S, S.astype(np.float16)),
+        lambda: read(W, S, S.astype(np.float16)),
         TypeError,
         "biases: expected float32, as scales are, got float16",
     ),
     "bits": (
-        lambda: mlx.dequantize(W, S, S, bits=7),
+        lambda: read(W, S, S, bits=7),
         ValueError,
         "bits: expected 2, 3, 4, 5, 6 or 8, got 7",
     ),
@@ -260,8 +266,24 @@ REFUSED = {
         ValueError,
         "w: expected finite values, got 1 not finite, the first at index (0, 63)",
     ),
+    "several sizes": (
+        lambda: mlx.from_tensors({"weight": W, "scales": S, "biases": S}),
+        ValueError,
+        "bits: expected 2 for groups of 128, 4 for groups of 64 or 8 for groups of 32, "
+        "which all fit, got None",
+    ),
+    "no size": (
+        lambda: read(W, np.ones((2, 3), np.float32), S, bits=None),
+        ValueError,
+        "scales: expected a scale for each group, got (2, 3) for words of (2, 8)",
+    ),
+    "rows of a vector": (
+        lambda: mlx.quantize(np.ones(64, np.float32)).dequantize(slice(1)),
+        ValueError,
+        "rows: expected None for a weight of shape (64,), got slice",
+    ),
     "out": (
-        lambda: mlx.dequantize(W, S, S, out=np.empty((2, 63), np.float32)),
+        lambda: read(W, S, S, out=np.empty((2, 63), np.float32)),
         ValueError,
         "out: expected shape (2, 64), got (2, 63)",
     ),

@@ -111,8 +111,8 @@ CONVERT = {
     "to short blocks": lambda: matmulnbits.convert(SHORT),
     "to compressed_tensors": lambda: compressed_tensors.convert(GPTQ[3]),
     "from padded words": lambda: compressed_tensors.convert(PADDED),
-    "to mlx": lambda: mlx.convert(matmulnbits.pack(np.zeros((K, N), np.uint8), SCALES,
-                                                   block_size=G)),
+    "to mlx": lambda: convert(matmulnbits.pack(np.zeros((K, N), np.uint8), SCALES,
+                                               block_size=G), "mlx"),
 }  # fmt: skip
 
 
@@ -155,7 +155,7 @@ ROWS = [slice(None), slice(3, 40), slice(-1, None), slice(9, 3), slice(None, Non
 ROWS += [[], [5, 0, 5], np.array([N - 1, 7], np.uint16)]
 
 
-@loop("name", ["awq", "gptq", "3 bits", "mixed", "planes"])
+@loop("name", ["awq", "gptq", "3 bits", "mixed", "planes", "mlx"])
 def test_rows(name):
     w = READ[name]
     for dtype in ("float32", "float16"):
@@ -186,6 +186,11 @@ def read_gptq(*, rows=None, dtype=None, out=None, threads=1, **given):
     options = {name: given.pop(name) for name in READING if name in given}
     w = gptq.from_tensors(given, **options)
     return w.dequantize(rows, dtype=dtype, out=out, threads=threads)
+
+
+def read_mlx(*, rows=None, dtype=None, out=None, group_size=64, bits=4, **given):
+    w = mlx.from_tensors(given, group_size=group_size, bits=bits)
+    return w.dequantize(rows, dtype=dtype, out=out)
 
 
 READING = ("format", "group_size", "wrap")
@@ -232,13 +237,13 @@ CALLS = {
         "symmetric": True,
     },
     compressed_tensors.convert: {"weight": 0},
-    mlx.dequantize: {
-        **dict.fromkeys(("w", "scales", "biases", "dtype", "out"), 0),
+    read_mlx: {
+        **dict.fromkeys(("weight", "scales", "biases", "rows", "dtype", "out"), 0),
         "group_size": 32,
         "bits": 4,
     },
     mlx.quantize: {"w": 0, "group_size": 32, "bits": 4},
-    mlx.convert: {"weight": 0, "group_size": 0},
+    mlx.to_tensors: {"weight": 0, "group_size": 0},
 }
 GOOD = {
     read_awq: lambda: {"qweight": words(32, 1), "qzeros": words(1, 1),
@@ -262,10 +267,10 @@ GOOD = {
                                             "weight_scale": np.ones((2, 1), "f4")},
     compressed_tensors.quantize: lambda: {"weight": np.ones((2, 128), "f4")},
     compressed_tensors.convert: lambda: {"weight": AWQ},
-    mlx.dequantize: lambda: {"w": words(2, 8), "scales": np.ones((2, 1), "f4"),
+    read_mlx: lambda: {"weight": words(2, 8), "scales": np.ones((2, 1), "f4"),
                              "biases": np.ones((2, 1), "f4")},
     mlx.quantize: lambda: {"w": np.ones((2, 64), "f4")},
-    mlx.convert: lambda: {"weight": CONVERT["to mlx"]()},
+    mlx.to_tensors: lambda: {"weight": CONVERT["to mlx"]()},
 }  # fmt: skip
 
 
@@ -375,17 +380,18 @@ def test_arrays_of_the_other_byte_order():
 
     given = {name: turned(one) for name, one in ORDERED.tensors().items()}
     same(gptq.from_tensors(given, format="gptq_v2").dequantize(), ORDERED.dequantize())
-    given = (turned(one) for one in (MLX.w, MLX.scales, MLX.biases))
-    same(mlx.dequantize(*given), MLX.dequantize())
+    given = {name: turned(one) for name, one in MLX.tensors().items()}
+    same(read_mlx(**given), MLX.dequantize())
     for module in (mlx, matmulnbits, compressed_tensors):
         same(module.quantize(turned(X)).dequantize(), module.quantize(X).dequantize())
 
 
 def test_modules_are_alike():
-    for module in (compressed_tensors, matmulnbits, mlx):
+    for module in (compressed_tensors, matmulnbits):
         assert {"Weight", "convert", "dequantize", "quantize"} <= set(module.__all__)
     for module in (awq, gptq):
         assert module.__all__ == ["find", "from_tensors", "pack", "to_tensors"]
+    assert mlx.__all__ == ["find", "from_tensors", "quantize", "to_tensors"]
 
 
 def test_arrays_of_other_packages():
@@ -418,12 +424,12 @@ def test_linear_of_every_weight():
 def test_integers_and_ends():
     """NumPy integers are accepted. Products beyond float32 are errors."""
     x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(2, 32)
-    assert mlx.quantize(x, group_size=np.int32(32)).group_size == 32
+    assert mlx.quantize(x, group_size=np.int32(32)).block_size == 32
     w = matmulnbits.pack(
         np.full((32, 1), 15, np.uint8), np.float32([[1.25 * 2**124]]), block_size=32
     )
     with pytest.raises(ValueError, match=r"^weight: expected zero points and scales"):
-        mlx.convert(w)
+        convert(w, "mlx")
     with pytest.raises(ValueError, match=r"^weight: expected finite values"):
         compressed_tensors.quantize(np.full((2, 32), np.nan, "f4"), np.ones((2, 1), "f4"))
     with pytest.raises(ValueError, match=r"^weight: expected two dimensions"):

@@ -261,9 +261,11 @@ def _of_compressed_tensors(n: int) -> Made:
 def _to_mlx(n: int) -> Made:
     x = _matrix(n)
     rival = partial(mlx.quantized, x)
-    return _made(
-        x, 4, lambda: pq.weights.mlx.quantize(x), lambda w: np.asarray(w.w), mlx=rival
-    )
+
+    def words(w: Any) -> Array:
+        return np.asarray(w.tensors()["weight"])
+
+    return _made(x, 4, lambda: pq.weights.mlx.quantize(x), words, mlx=rival)
 
 
 def _of_mlx(n: int) -> Made:

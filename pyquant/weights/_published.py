@@ -197,17 +197,17 @@ def _each(find: Callable[[Mapping[str, Any], str], Found | None]) -> _Finder:
     return found
 
 
-def named(tensors: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the name of each weight, and the modules that may read it.
+def named(tensors: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the names of the weights, and the modules that may read them.
 
     The name is empty if the tensors have the names of a format.
     """
     dotted = {f".{name}": tensor for name, tensor in tensors.items()}
+    found: dict[str, list[str]] = {}
     for name in dotted:
-        found: dict[str, list[str]] = {}
         for row, base, _ in _rows_of(dotted, name):
             found.setdefault(base[1:], []).append(row.module)
-        yield from found.items()
+    return found
 
 
 def _rows_of(

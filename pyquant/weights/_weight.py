@@ -36,7 +36,7 @@ _WORD = 32
 # Bits and zero point of GGUF formats.
 _BLOCKS = {"Q4_0": (4, 8), "Q4_1": (4, 0), "Q8_0": (8, 128)}
 # The module of each format.
-FORMATS = {"awq": "awq", "gptq": "gptq", "gptq_v2": "gptq", "gptq_p": "gptq"}
+FORMATS = {"awq": "awq", "gptq": "gptq", "gptq_v2": "gptq", "gptq_p": "gptq", "mlx": "mlx"}
 REALS = ("float32", "float16", "bfloat16")
 LARGEST = (1 << 31) - 1  # of extents and group sizes
 # Number of elements at a time, if the core cannot process all at once.
@@ -70,6 +70,7 @@ class Planar(NamedTuple):
     block_size: int  # inputs in a group
     groups: npt.NDArray[np.int64] | None = None  # group of each input, if they are mixed
     bias: npt.NDArray[Any] | None = None
+    by_steps: bool = False  # round products to the 16-bit type of the scales
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -211,7 +212,7 @@ class Weight(_Forms):
     Attributes
     ----------
     format : str
-        Name of the format: "awq", "gptq", "gptq_v2" or "gptq_p".
+        Name of the format: "awq", "gptq", "gptq_v2", "gptq_p" or "mlx".
 
     Examples
     --------
@@ -242,7 +243,7 @@ class Weight(_Forms):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the weight: (outputs, inputs), or (experts, outputs, inputs)."""
+        """Shape of the weight: (outputs, inputs), or with experts as the first axis."""
         made = self._each[0]
         shape = made.shape[::-1] if made.axis == 0 else made.shape
         return (len(self._each), *shape) if self._stacked else shape
@@ -259,7 +260,7 @@ class Weight(_Forms):
 
     @property
     def inputs_axis(self) -> int:
-        """Axis of the inputs in the stored tensors: 0 or 1."""
+        """Axis of the inputs in the stored tensors."""
         return self._each[0].axis
 
     @property
@@ -325,7 +326,7 @@ class Weight(_Forms):
         kind, each, turned = real_of(dtype, out), self._each, self.inputs_axis == 0
         memory = self._tensors.values()
         if rows is not None:
-            index = _index_of(rows, self.shape[0])
+            index = _index_of(rows, self.shape)
             if self._stacked:
                 numbers = np.arange(len(each))[index]
                 each = tuple(each[one] for one in numbers)
@@ -464,6 +465,19 @@ def decoded(
     turned: bool,
 ) -> npt.NDArray[Any]:
     """Return the values in a type, optionally transposed."""
+    bias = made.bias
+    if (
+        made.by_steps
+        and bias is not None
+        and kind.itemsize == 2
+        and bias.dtype.newbyteorder("=") == kind
+    ):
+        if out is not None:
+            check_out(out, made.shape, kind)
+            check_apart(out, bias)
+        out = decoded(made._replace(bias=None), kind, out, threads, turned=turned)
+        _add(bias, out.reshape(*bias.shape, made.block_size))  # a view, for any strides
+        return out
     if out is None:
         target = np.empty(made.shape, kind)
     else:
@@ -473,6 +487,12 @@ def decoded(
     if out is None:
         return target.T if turned else target
     return out
+
+
+@_core.default_fpenv
+def _add(bias: npt.NDArray[Any], groups: npt.NDArray[Any]) -> None:
+    with np.errstate(all="ignore"):
+        np.add(groups, bias[..., np.newaxis], out=groups)
 
 
 def _decode(made: Planar, target: npt.NDArray[Any], threads: SupportsIndex) -> None:
@@ -549,8 +569,14 @@ def _filled(groups: npt.NDArray[np.int64], inputs: int) -> npt.NDArray[np.int64]
     return np.concatenate([groups, np.zeros(inputs - groups.size, np.int64)])
 
 
-def _index_of(rows: object, extent: int) -> Any:
+def _index_of(rows: object, shape: tuple[int, ...]) -> Any:
     """Return a slice with step 1, or an array of row numbers."""
+    if len(shape) < 2:
+        msg = (
+            f"rows: expected None for a weight of shape {shape}, got {type(rows).__name__}"
+        )
+        raise ValueError(msg)
+    extent = shape[0]
     if isinstance(rows, slice):
         try:
             chosen = range(*rows.indices(extent))
@@ -574,13 +600,13 @@ def _index_of(rows: object, extent: int) -> Any:
 
 def _taken(made: Planar, index: Any) -> Planar:
     """Return some outputs of a weight."""
-    across = 1 - made.axis
+    across = 0 if made.axis else 1
     place = index if across == 0 else (slice(None), index)
     codes: Any = made.codes
     if not isinstance(codes, PackedArray):
         codes = codes[place] if isinstance(codes, np.ndarray) else codes.taken(index)
     else:
-        numbers = np.arange(made.outputs)[index]
+        numbers = np.arange(made.shape[across])[index]
         each = 1
         if codes.axis == across:  # words of several outputs
             each = _WORD // made.bits
@@ -610,7 +636,8 @@ def joined(name: str, key: str) -> str:
 
 def find(tensors: Mapping[str, Any], module: str) -> Iterator[str]:
     """Yield the names of the weights that a module reads."""
-    return (name for name, modules in _published.named(tensors) if module in modules)
+    found = _published.named(tensors)
+    return (name for name, modules in found.items() if module in modules)
 
 
 def from_tensors(
@@ -627,8 +654,8 @@ def from_tensors(
         Name of the weight: the names of its tensors without their last part. Default: the
         tensors have the names of the format, such as "qweight".
     format : str, optional
-        "awq", "gptq", "gptq_v2" or "gptq_p". Default: the only format with tensors of these
-        names and shapes.
+        "awq", "gptq", "gptq_v2", "gptq_p" or "mlx". Default: the only format with tensors
+        of these names, types and shapes.
     **options
         Arguments of ``from_tensors`` in the module of the format, such as `group_size`.
 
@@ -659,13 +686,19 @@ def from_tensors(
     if format is not None:
         module, how = _module_of(format)
     else:
-        found = dict(_published.named(tensors)).get(name, [])
-        found = [one for one in found if one in FORMATS]
-        if len(found) != 1:
-            some = listed(map(repr, found or FORMATS))
-            msg = f"format: expected {some} for the tensors of {name[:100]!r}, got None"
-            raise ValueError(msg)
-        module = import_module(f"pyquant.weights.{found[0]}")
+        found = {
+            one: [module for module in modules if module in FORMATS.values()]
+            for one, modules in _published.named(tensors).items()
+        }
+        fit = found.get(name, [])
+        if not fit:
+            names = [repr(one) for one, modules in found.items() if modules][:4]
+            some = listed(names or ["the name of a weight in a known format"])
+            raise ValueError(f"name: expected {some}, got {name!r:.100}")
+        if len(fit) > 1:
+            some = listed(map(repr, fit))
+            raise ValueError(f"format: expected {some}, which all fit, got None")
+        module = import_module(f"pyquant.weights.{fit[0]}")
     made: Weight = module.from_tensors(tensors, name, **how, **options)
     return made
 
@@ -681,25 +714,26 @@ def convert(
     Parameters
     ----------
     weight : Weight or tuple
-        A weight; or a GGUF format, Q4_0 or Q8_0, and the uint8 bytes of its blocks, with a
-        row for each output.
-    format : {"awq", "gptq", "gptq_v2", "gptq_p"}
+        A weight; or a GGUF format, Q4_0, Q4_1 or Q8_0, and the uint8 bytes of its blocks,
+        with a row for each output.
+    format : {"awq", "gptq", "gptq_v2", "gptq_p", "mlx"}
         Format of the result.
     **options
-        For format "gptq": ``wrap=True`` stores a zero point of 0 as ``2**bits - 1``, for
-        readers that add 1 modulo ``2**bits``. By default it raises an error.
+        Arguments of ``to_tensors`` in the module of the format.
 
     Returns
     -------
     Weight
-        A weight with equal values. Scales keep their type.
+        A weight with equal float32 values; "mlx" does not keep the sign of 0. Scales keep
+        their type.
 
     Raises
     ------
     TypeError, ValueError
         If the format cannot store the weight: codes of other widths, extents that do not
-        fill words, or biases. "awq" also cannot store a short last group, or inputs out of
-        the order of their groups.
+        fill words, or biases. "awq" and "mlx" also cannot store a short last group, or
+        inputs out of the order of their groups. "mlx" stores biases in the type of the
+        scales, and groups of a multiple of 32 inputs.
 
     Examples
     --------
@@ -729,10 +763,13 @@ def make(
     name: str,
     needed: tuple[str, ...],
     rest: tuple[str, ...] = (),
+    *,
+    stacks: bool = True,
 ) -> Weight:
     """Return a weight from tensors, or from tensors of experts along a first axis of three.
 
-    `read` returns the format, the checked tensors and the planar form of a weight.
+    `read` returns the format, the checked tensors and the planar form of a weight. If
+    `stacks` is false, it reads arrays of any dimensions.
     """
     if not isinstance(tensors, Mapping):
         got = type(tensors).__name__
@@ -746,7 +783,7 @@ def make(
     keys = [key for key in (*needed, *rest) if joined(name, key) in tensors]
     given = {key: _core.plain(tensors[joined(name, key)], key) for key in keys}
     first, words = next(iter(given.items()))
-    if words.ndim != 3:
+    if words.ndim != 3 or not stacks:
         format, found, made = read(**given)
         return Weight(format, found, (made,))
     experts = words.shape[0]

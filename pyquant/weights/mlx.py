@@ -1,27 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write weights of MLX's affine quantization, without importing MLX."""
+"""Read and write weights of MLX's affine quantization, without importing MLX.
+
+``weight`` contains codes along the last axis, the first in the low bits of a 32-bit word.
+``scales`` and ``biases`` have a number for each group. For K inputs the shapes end in K *
+bits / 32 and K / group_size. Values are ``code * scale + bias``, each step rounded to
+float32. If `Weight.dequantize` returns the 16-bit type of the scales, each step is rounded
+to that type, like MLX on CPUs.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
 from pyquant import _core
+from pyquant._standard import listed
 from pyquant.packed import PackedArray
 from pyquant.weights import _weight
-from pyquant.weights._elements import check_apart
 from pyquant.weights._magnitudes import slabs
+from pyquant.weights._weight import Planar, Weight
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     import numpy.typing as npt
 
     from pyquant._typing import ArrayLike
-    from pyquant.weights.blocks import BlockFormat
 
-__all__ = ["Weight", "convert", "dequantize", "quantize"]
+__all__ = ["find", "from_tensors", "quantize", "to_tensors"]
 
+_TENSORS = ("weight", "scales", "biases")
 _BITS = (2, 3, 4, 5, 6, 8)
 _SIZES = (32, 64, 128)
 _TILE = 1 << 15  # number of elements quantized at a time
@@ -31,187 +41,128 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Weight(_weight.Made):
+def find(tensors: Mapping[str, Any]) -> Iterator[str]:
     """
-    Weight of MLX: the result of ``mlx.core.quantize``.
+    Find the MLX weights of a checkpoint.
 
     Parameters
     ----------
-    w : array_like
-        uint32 or int32 of shape (..., K * bits / 32): codes along the last axis, the first
-        in the low bits of a word.
-    scales, biases : array_like
-        float32, float16 or bfloat16, of equal type, of shape (..., K / group_size).
-    group_size : int, optional
-        32, 64 (the default) or 128.
-    bits : int, optional
-        2, 3, 4 (the default), 5, 6 or 8.
+    tensors : mapping
+        Names to arrays, or to tensors of `pyquant.open_weights`.
 
-    Raises
+    Yields
     ------
-    TypeError, ValueError
-        If an argument is wrong.
-
-    Notes
-    -----
-    Values are ``code * scale + bias``, each step rounded to float32. If `dequantize`
-    returns the type of the scales, each step is rounded to that type, like MLX on CPUs.
+    str
+        Name of a weight, for `from_tensors`.
 
     Examples
     --------
     >>> import numpy as np
     >>> from pyquant.weights import mlx
-    >>> w = mlx.quantize(np.arange(-16, 16, dtype=np.float32) / 8, group_size=32)
-    >>> w
-    mlx.Weight(shape=(32,), bits=4, block_size=32)
-    >>> [f"{word:x}" for word in w.w]
-    ['43222100', '87666544', 'cbaaa988', 'ffeeedcc']
-    >>> float(w.scales[0]), float(w.biases[0])
-    (0.25, -2.0)
+    >>> w = mlx.quantize(np.ones((2, 64), np.float32))
+    >>> list(mlx.find(w.tensors("layer")))
+    ['layer']
     """
-
-    w: npt.NDArray[np.uint32]
-    scales: npt.NDArray[Any]
-    biases: npt.NDArray[Any]
-    group_size: int = 64
-    bits: int = 4
-
-    def __post_init__(self) -> None:
-        """Check that all arguments match."""
-        bits = _weight.one_of(self.bits, "bits", _BITS)
-        size = _weight.one_of(self.group_size, "group_size", _SIZES)
-        words = _weight.word_array(self.w, "w")
-        if words.ndim == 0 or words.shape[-1] * 32 % (size * bits):
-            msg = (
-                f"w: expected words of whole groups of {size} codes of {bits} bits along "
-                f"the last axis, got shape {words.shape}"
-            )
-            raise ValueError(msg)
-        shape = (*words.shape[:-1], words.shape[-1] * 32 // bits)
-        groups = (*shape[:-1], shape[-1] // size)
-        scale = _weight.numbers_of(self.scales, "scales")
-        bias = _weight.numbers_of(self.biases, "biases")
-        _weight.check_shape(scale, "scales", groups)
-        _weight.check_shape(bias, "biases", groups)
-        if scale.dtype != bias.dtype:
-            msg = f"biases: expected {scale.dtype}, as scales are, got {bias.dtype}"
-            raise TypeError(msg)
-        codes = PackedArray(words, "uint8", shape, layout="words", bits=bits)
-        last = len(shape) - 1
-        made = _weight.Planar(codes, bits, last, shape[-1], scale, 0, size, None, bias)
-        self._keep(
-            made,
-            w=words.view("<u4"),
-            scales=scale,
-            biases=bias,
-            group_size=size,
-            bits=bits,
-        )
-
-    @_core.default_fpenv
-    def dequantize(
-        self,
-        *,
-        dtype: npt.DTypeLike | None = None,
-        out: npt.NDArray[Any] | None = None,
-        threads: SupportsIndex = 1,
-    ) -> npt.NDArray[Any]:
-        """
-        Convert the codes to real numbers.
-
-        Parameters
-        ----------
-        dtype : dtype_like, optional
-            float32 (the default), float64, float16 or bfloat16. If it is the 16-bit type of
-            the scales, product and sum are rounded to it, like MLX.
-        out : ndarray, optional
-            Array for the result, of that shape and type. Any strides are allowed.
-        threads : int, optional
-            Largest number of threads. Default 1.
-
-        Returns
-        -------
-        ndarray
-            Array of shape `shape`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument is wrong; `out` is unchanged.
-        """
-        kind = _weight.real_of(dtype, out)
-        bias = self.biases
-        if kind.itemsize != 2 or bias.dtype.newbyteorder("=") != kind:
-            return super().dequantize(dtype=kind, out=out, threads=threads)
-        if out is not None:
-            check_apart(out, bias)
-        made = _weight.decoded(
-            self._planar._replace(bias=None), kind, out, threads, turned=False
-        )
-        groups = made.reshape(*bias.shape, self.group_size)  # a view, for any strides
-        with np.errstate(all="ignore"):
-            np.add(groups, bias[..., np.newaxis], out=groups)
-        return made
+    return _weight.find(tensors, "mlx")
 
 
 @_core.hinted
-def dequantize(
-    w: ArrayLike,
-    scales: ArrayLike,
-    biases: ArrayLike,
+def from_tensors(
+    tensors: Mapping[str, Any],
+    name: str = "",
     *,
-    group_size: SupportsIndex = 64,
-    bits: SupportsIndex = 4,
-    dtype: npt.DTypeLike | None = None,
-    out: npt.NDArray[Any] | None = None,
-    threads: SupportsIndex = 1,
-) -> npt.NDArray[Any]:
+    group_size: SupportsIndex | None = None,
+    bits: SupportsIndex | None = None,
+) -> Weight:
     """
-    Convert codes of MLX to real numbers.
+    Return a weight from the results of ``mlx.core.quantize``.
 
     Parameters
     ----------
-    w, scales, biases : array_like
-        The results of ``mlx.core.quantize``, see `Weight`.
+    tensors : mapping
+        Names to arrays: ``weight`` of uint32 or int32, ``scales`` and ``biases`` of equal
+        type, float32, float16 or bfloat16.
+    name : str, optional
+        Name of the layer, without the last part of the names. Default: no name.
     group_size : int, optional
-        32, 64 (the default) or 128.
+        32, 64 or 128. Default: the only size that fits.
     bits : int, optional
-        2, 3, 4 (the default), 5, 6 or 8.
-    dtype : dtype_like, optional
-        float32 (the default), float64, float16 or bfloat16. If it is the 16-bit type of the
-        scales, product and sum are rounded to it, like MLX.
-    out : ndarray, optional
-        Array for the result, of shape (..., K) and that type. Any strides are allowed.
-    threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
+        2, 3, 4, 5, 6 or 8. Default: the only number of bits that fits.
 
     Returns
     -------
-    ndarray
-        Array of shape (..., K), or `out`.
+    Weight
+        The weight. It refers to the arrays.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is wrong; `out` is unchanged.
-
-    Notes
-    -----
-    ``code * scale + bias``, each step rounded: to float64 for float64 results, else to
-    float32, and the sum to the type of the result.
+        If an argument or a tensor is wrong, or if several sizes fit.
 
     Examples
     --------
     >>> import numpy as np
     >>> from pyquant.weights import mlx
-    >>> w = np.full((1, 4), 0x76543210, np.uint32)
-    >>> one = np.ones((1, 1), np.float32)
-    >>> mlx.dequantize(w, one, -one, group_size=32)[0, :8].tolist()
+    >>> words, one = np.full((1, 4), 0x76543210, np.uint32), np.ones((1, 1), np.float32)
+    >>> tensors = {"weight": words, "scales": one, "biases": -one}
+    >>> mlx.from_tensors(tensors, bits=4).dequantize()[0, :8].tolist()
     [-1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
     """
-    given: Any = (w, scales, biases, group_size, bits)
-    return Weight(*given).dequantize(dtype=dtype, out=out, threads=threads)
+    read = partial(_read, group_size=group_size, bits=bits)
+    return _weight.make(read, tensors, name, _TENSORS, stacks=False)
+
+
+def _read(
+    weight: Any, scales: Any, biases: Any, *, group_size: Any, bits: Any
+) -> tuple[str, dict[str, npt.NDArray[Any]], Planar]:
+    """Check that all arguments match."""
+    if bits is not None:
+        bits = _weight.one_of(bits, "bits", _BITS)
+    if group_size is not None:
+        group_size = _weight.one_of(group_size, "group_size", _SIZES)
+    words = _weight.word_array(weight, "weight")
+    scale = _weight.numbers_of(scales, "scales")
+    bias = _weight.numbers_of(biases, "biases")
+    width, size = _sizes_of(words.shape, scale.shape, bits, group_size)
+    if words.ndim == 0 or words.shape[-1] * 32 % (size * width):
+        msg = (
+            f"weight: expected words of whole groups of {size} codes of {width} bits along "
+            f"the last axis, got shape {words.shape}"
+        )
+        raise ValueError(msg)
+    shape = (*words.shape[:-1], words.shape[-1] * 32 // width)
+    groups = (*shape[:-1], shape[-1] // size)
+    _weight.check_shape(scale, "scales", groups)
+    _weight.check_shape(bias, "biases", groups)
+    if scale.dtype != bias.dtype:
+        msg = f"biases: expected {scale.dtype}, as scales are, got {bias.dtype}"
+        raise TypeError(msg)
+    codes = PackedArray(words, "uint8", shape, layout="words", bits=width)
+    last = len(shape) - 1
+    made = Planar(codes, width, last, shape[-1], scale, 0, size, None, bias, True)
+    given = (words.view("<u4"), scale, bias)
+    return "mlx", dict(zip(_TENSORS, given, strict=True)), made
+
+
+def _sizes_of(
+    words: tuple[int, ...], groups: tuple[int, ...], bits: int | None, size: int | None
+) -> tuple[int, int]:
+    """Return the number of bits and the group size."""
+    if bits is not None and size is not None:
+        return bits, size
+    pairs = [
+        (one, each)
+        for one in ((bits,) if bits else _BITS)
+        for each in ((size,) if size else _SIZES)
+        if words and groups and words[-1] * 32 == groups[-1] * each * one
+    ]
+    if not pairs:
+        msg = f"scales: expected a scale for each group, got {groups} for words of {words}"
+        raise ValueError(msg)
+    if len(pairs) > 1:
+        some = listed(f"{one} for groups of {each}" for one, each in pairs)
+        raise ValueError(f"bits: expected {some}, which all fit, got {bits}")
+    return pairs[0]
 
 
 @_core.default_fpenv
@@ -269,7 +220,7 @@ def quantize(
     >>> import numpy as np
     >>> from pyquant.weights import mlx
     >>> w = mlx.quantize(np.arange(-16, 16, dtype=np.float32) / 8, group_size=32, bits=3)
-    >>> [f"{word:x}" for word in w.w]
+    >>> [f"{word:x}" for word in w.tensors()["weight"]]
     ['92489200', 'db2491b6', 'ffffb6da']
     """
     size: int = _weight.one_of(group_size, "group_size", _SIZES)
@@ -310,38 +261,35 @@ def quantize(
         )
         begin, end = (n * size * width // 32 for n in (groups[-1].start, groups[-1].stop))
         words[(*groups[:-1], slice(begin, end))] = codes.data.view("<u4")
-    return Weight(words, scales, biases, size, width)
+    return _made(words, scales, biases, size, width)
 
 
-@_core.default_fpenv
-def convert(
-    weight: _weight.Weight | _weight.Made | tuple[BlockFormat, npt.NDArray[np.uint8]],
-    *,
-    group_size: SupportsIndex | None = None,
-) -> Weight:
+@_core.hinted
+def to_tensors(
+    weight: Any, name: str = "", *, group_size: SupportsIndex | None = None
+) -> dict[str, npt.NDArray[Any]]:
     """
-    Convert a weight of another format to MLX without loss.
+    Return the MLX tensors of a weight of any format, without loss.
 
     Parameters
     ----------
     weight : Weight or tuple
-        A weight of `awq`, `gptq`, `matmulnbits`, `compressed_tensors` or of this
-        module; or a GGUF format, Q4_0, Q4_1 or Q8_0, and the uint8 bytes of its blocks.
+        A weight, see `pyquant.weights.convert`.
+    name : str, optional
+        Name of the layer, see `from_tensors`.
     group_size : int, optional
         32, 64 or 128. It must divide the groups of `weight`; scales are repeated. Default:
         the largest.
 
     Returns
     -------
-    Weight
-        A weight with equal float32 values, except the sign of 0, with a row for each
-        output. Scales keep their type, and biases are ``-zero_point * scale``.
+    dict
+        ``weight``, ``scales`` and ``biases``, which are ``-zero_point * scale``.
 
     Raises
     ------
     TypeError, ValueError
-        If MLX cannot store the weight: groups or codes of other sizes, inputs out of the
-        order of their groups, or biases beyond the type of the scales.
+        If MLX cannot store the weight, see `pyquant.weights.convert`.
 
     Examples
     --------
@@ -350,11 +298,15 @@ def convert(
     >>> from pyquant.weights import mlx
     >>> fmt = pq.weights.blocks.block_format("Q4_1")
     >>> b = fmt.encode(np.linspace(0, 1, 64, dtype=np.float32).reshape(2, 32))
-    >>> w = mlx.convert((fmt, b))
+    >>> w = mlx.from_tensors(mlx.to_tensors((fmt, b)), group_size=32)
     >>> bool((w.dequantize() == fmt.decode(b)).all() and (w.blocks("Q4_1") == b).all())
     True
     """
-    made = _weight.planar_of(weight)
+    return _weight.convert(weight, "mlx", group_size=group_size).tensors(name)
+
+
+@_core.default_fpenv
+def _converted(made: Planar, *, group_size: SupportsIndex | None = None) -> Weight:
     _weight.check_width(made, _BITS, "MLX")
     _weight.refuse_groups(made, "MLX")
     if len(made.shape) != 2 or made.inputs % made.block_size:
@@ -384,13 +336,20 @@ def convert(
     elif made.axis == 0:
         bias = bias.T
     times = made.block_size // size
-    return Weight(
-        _weight.repacked(made, axis=1, along=1),
-        np.repeat(scale, times, 1),
-        np.repeat(bias, times, 1),
-        size,
-        made.bits,
-    )
+    words = _weight.repacked(made, axis=1, along=1)
+    scale, bias = (np.repeat(one, times, 1) for one in (scale, bias))
+    return _made(words, scale, bias, size, made.bits)
+
+
+def _made(
+    words: npt.NDArray[Any],
+    scale: npt.NDArray[Any],
+    bias: npt.NDArray[Any],
+    size: int,
+    bits: int,
+) -> Weight:
+    tensors = dict(zip(_TENSORS, (words, scale, bias), strict=True))
+    return from_tensors(tensors, group_size=size, bits=bits)
 
 
 def _parameters(
