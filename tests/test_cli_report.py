@@ -242,7 +242,7 @@ def test_blocks_of_gguf_have_no_steps(tmp_path):
     from pyquant.cli._models import logical, open_model
     from pyquant.cli._report import Report
 
-    report = Report("t")
+    report = Report("t", str(tmp_path / "r.html"), [], force=False)
     x = normal(6, 512)
     q4 = pq.weights.blocks.block_format("Q4_K")
     path = str(tmp_path / "w.gguf")
@@ -367,11 +367,11 @@ def written(folder, tensors, title="a → b"):
     pytest.importorskip("jinja2")
     from pyquant.cli._report import Report
 
-    report = Report(title)
+    path = folder / "report.html"
+    report = Report(title, str(path), [], force=True)
     for one in tensors:
         report.add(*one)
-    path = folder / "report.html"
-    report.write(path)
+    report.write()
     assert os.listdir(folder).count("report.html") == 1
     return path.read_text("utf-8")
 
@@ -432,7 +432,7 @@ def test_totals(tmp_path):
     pytest.importorskip("jinja2")
     from pyquant.cli._report import Report, _totals
 
-    report, tensors = Report("t"), several()
+    report, tensors = Report("t", str(tmp_path / "r.html"), [], force=False), several()
     for one in tensors:
         report.add(*one)
     ratios = [one["sqnr"] for one in report._tensors if one["sqnr"] != np.inf]
@@ -479,17 +479,15 @@ def test_nothing_is_left_of_a_page_that_cannot_be_written(tmp_path, monkeypatch)
     def refuse(*paths):
         raise OSError(28, "No space left on device")
 
-    report = _report.Report("t")
+    report = _report.Report("t", str(path), [], force=True)
     report.add("w", Plain(normal(2, 2)), Quantized(normal(2, 2)))
     for name in ("fsync", "replace"):
         with monkeypatch.context() as patch:
             patch.setattr(_report.os, name, refuse)
             with pytest.raises(OSError, match="No space"):
-                report.write(path)
+                report.write()
         assert os.listdir(tmp_path) == ["report.html"]
         assert path.read_text() == "before"
-    with pytest.raises(FileNotFoundError):
-        report.write(tmp_path / "none" / "report.html")
 
 
 def test_without_jinja_one_line_says_what_to_install(monkeypatch):
@@ -497,7 +495,7 @@ def test_without_jinja_one_line_says_what_to_install(monkeypatch):
 
     monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
     with pytest.raises(Refused, match=r"^a report needs jinja2; run: pip install jinja2$"):
-        Report("t")
+        Report("t", "r.html", [], force=False)
 
 
 def test_jinja_is_imported_when_a_report_is_made():

@@ -25,22 +25,11 @@ def histogram(
     """
     Draw a histogram of the values with logarithmic counts, and the codes below.
 
-    Parameters
-    ----------
-    shown : dict
-        The value of ``"histogram"`` for a tensor.
-    grids : list of dict
-        The value of ``"grids"``.
-    levels : list of list of float
-        The values of the codes at the scale of each grid; empty for types of many codes.
-    used : str
-        ``"1"`` for each code with an element, ``"0"`` for each code without an element.
-
-    Returns
-    -------
-    dict
-        Paths of the values inside and outside the range of the codes. Paths of used and
-        unused codes. The ends of the axis.
+    `shown`, `grids` and `used` are the values of ``"histogram"``, ``"grids"`` and
+    ``"used"`` of a tensor. `levels` has the values of the codes at the scale of each
+    grid; it is empty for types of many codes. The result has paths of the values inside
+    and outside the range of the codes, paths of used and unused codes, and the ends of
+    the axis.
     """
     counts = shown["counts"]
     axis = _Axis(shown, grids[0] if grids else None)
@@ -110,19 +99,8 @@ def _strip(places: Iterable[float], used: str, top: int) -> dict[str, str]:
 
 
 def curve(points: list[float]) -> dict[str, Any]:
-    """
-    Draw the scales in descending order.
-
-    Parameters
-    ----------
-    points : list of float
-        Logarithms of the scales.
-
-    Returns
-    -------
-    dict
-        A path, and the ends of the axis, which covers at least a factor of 2.
-    """
+    """Draw the logarithms of the scales in descending order. The result has a path, and the
+    ends of the axis, which covers at least a factor of 2."""
     high, low = points[0], min(points[-1], points[0] - 1)
     across, down = (NARROW - 2 * EDGE) / (len(points) - 1), (HIGH - 2 * EDGE) / (high - low)
     path = _line(
@@ -136,19 +114,7 @@ def _line(points: Iterable[tuple[float, float]]) -> str:
 
 
 def bars(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """
-    Draw a bar for the SQNR of each granularity.
-
-    Parameters
-    ----------
-    found : list of dict
-        Granularities with the key ``"sqnr"``.
-
-    Returns
-    -------
-    list of dict
-        The granularities, each with the position and the length of its bar.
-    """
+    """Add the position and the length of a bar to each granularity, by its SQNR."""
     known = [s if (s := one["sqnr"]) is not None and isfinite(s) else 0 for one in found]
     most = max(0, *known) or 1
     return [

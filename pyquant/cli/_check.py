@@ -46,21 +46,9 @@ REALS = ("float64", "float32", "float16", "bfloat16")
 
 
 def faults(tensor: Logical) -> Iterator[str]:
-    """
-    Find the faults of a quantized tensor.
-
-    Parameters
-    ----------
-    tensor : Logical
-        The tensor. One without scales and blocks has no faults.
-
-    Yields
-    ------
-    str
-        One fault: a stored shape that differs, scales that are not finite and positive,
-        zero points out of range, or values that are not finite. Codes fill the range of
-        their type.
-    """
+    """Yield the faults of a tensor with codes: a stored shape that differs, scales that are
+    not finite and positive, zero points out of range, and values that are not finite. Codes
+    fill the range of their type."""
     if not tensor.is_quantized or not has_numbers(tensor):
         return
     if tensor.stored_shape not in (None, tensor.shape):
@@ -90,22 +78,8 @@ def _bad(values: _Array, good: npt.NDArray[np.bool_], what: str) -> Iterator[str
 
 
 def file_faults(model: Model, tensors: Mapping[str, Logical]) -> Iterator[str]:
-    """
-    Find the faults of a file that concern several tensors or none.
-
-    Parameters
-    ----------
-    model : Model
-        The file.
-    tensors : mapping of str to Logical
-        All its tensors.
-
-    Yields
-    ------
-    str
-        One fault: codes without certain values, a wrong total in an
-        index, a wrong checksum in a .npz file, or a record without its tensor.
-    """
+    """Yield the faults of several tensors or none: codes without certain values, a wrong
+    total in an index, a wrong checksum in a .npz file, and a record without its tensor."""
     yield from model.faults()
     yield from dict.fromkeys(one.fault for one in tensors.values() if one.fault is not None)
     stated = model.metadata.get("total_size") if model.shards else None
@@ -138,27 +112,12 @@ def differences(
     """
     Count where a tensor differs from the exact result for its original.
 
-    Parameters
-    ----------
-    model : Model
-        The file of `tensor`, for messages.
-    original, tensor : Logical
-        Two tensors of one shape. Their elements are real numbers.
-    record : mapping
-        The record of `tensor` in its file; may be empty.
-
-    Returns
-    -------
-    dict of str to int
-        How many differ, by unit. "blocks", "codes": blocks of GGUF, or codes by the scales
-        of the file. "scales", "zero points": if `record` states how they were chosen.
-        "shapes": if the file stores the shape. "elements": bits of real numbers, after
-        rounding to the type of `tensor`.
-
-    Raises
-    ------
-    Refused
-        If `record` or the original allows no exact result.
+    The tensors have one shape, and real numbers. The keys of the result are units:
+    "blocks", "codes": blocks of GGUF, or codes by the scales of the file. "scales", "zero
+    points": if `record`, which may be empty, states how they were chosen. "shapes": if the
+    file stores the shape. "elements": bits of real numbers, after rounding to the type of
+    `tensor`. The function raises Refused if the record or the original allows no exact
+    result; `model` is the file of `tensor`, for messages.
     """
     where = f"{model.path}: tensor {tensor.name[:100]!r}"
     for key, known in RECORD.items():

@@ -11,7 +11,7 @@ from pyquant.cli._errors import shown
 from pyquant.cli._logical import check_values, logical, records_of
 from pyquant.cli._measure import has_numbers, measured
 from pyquant.cli._models import open_model
-from pyquant.cli._select import FORCE, JSON, RAW, REPORT, TENSOR, add_options, chosen
+from pyquant.cli._select import FORCE, JSON, RAW, REPORT, TENSOR, add_options, selected
 from pyquant.cli._show import as_json, counted, print_table
 
 if TYPE_CHECKING:
@@ -75,35 +75,34 @@ def _decibels(text: str) -> float:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare two files, and print the result."""
-    report = None
-    if arguments.report is not None:
-        from pyquant.cli._report import Report, check_place
-
-        report = Report(f"{arguments.a} and {arguments.b}")
     with open_model(arguments.a) as a, open_model(arguments.b) as b:
-        if report is not None:
-            check_place("--report", arguments.report, (*a.paths, *b.paths), arguments.force)
+        report = None
+        if arguments.report is not None:
+            from pyquant.cli._report import Report
+
+            title, inputs = f"{arguments.a} and {arguments.b}", (*a.paths, *b.paths)
+            report = Report(title, arguments.report, inputs, arguments.force)
         originals, results = (logical(one, raw=arguments.raw) for one in (a, b))
-        names = list(dict.fromkeys([*originals, *results]))
-        if arguments.tensor:
-            rules = [(pattern, None) for pattern in arguments.tensor]
-            names = list(chosen(rules, names))
         records = records_of(b) if arguments.exact else {}
         rows = []
-        for name in names:
+        for name in selected(arguments.tensor, dict.fromkeys([*originals, *results])):
+            row: dict[str, Any] = {"tensor": name}
             if name in originals and name in results:
-                check_values(a, originals[name])
-                check_values(b, results[name])
-            row = _compared(name, originals.get(name), results.get(name), arguments, report)
-            judged = arguments.exact or "sqnr" not in row  # elements that are no numbers
-            if judged and "shape" in row and "shapes" not in row:
-                record = records.get(name, {})
-                more = _judged(a, b, originals[name], results[name], record)
-                row |= more | {"fault": row["fault"] or more["fault"]}
+                x, y = originals[name], results[name]
+                check_values(a, x)
+                check_values(b, y)
+                row |= _compared(name, x, y, arguments, report)
+                judged = arguments.exact or "sqnr" not in row  # elements without numbers
+                if judged and "shapes" not in row:
+                    more = _judged(a, b, x, y, records.get(name, {}))
+                    row |= more | {"fault": row["fault"] or more["fault"]}
+            else:
+                path = arguments.a if name in originals else arguments.b
+                row |= {"only_in": path, "fault": f"only in {path}"}
             rows.append(row)
         rows.sort(key=_order)
         if report is not None:
-            report.write(arguments.report)
+            report.write()
         summary = _summary(rows, arguments)
         show = _print_json if arguments.json else _print_text
         show(rows, summary)
@@ -114,17 +113,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _compared(
-    name: str,
-    a: Logical | None,
-    b: Logical | None,
-    asked: argparse.Namespace,
-    report: Report | None,
+    name: str, a: Logical, b: Logical, asked: argparse.Namespace, report: Report | None
 ) -> dict[str, Any]:
     """Measure a tensor. The key "fault" holds the reason of a failure, or `None`."""
-    if a is None or b is None:
-        path = asked.b if a is None else asked.a
-        return {"tensor": name, "only_in": path, "fault": f"only in {path}"}
-    row: dict[str, Any] = {"tensor": name, "types": [a.type, b.type], "shape": a.shape}
+    row: dict[str, Any] = {"types": [a.type, b.type], "shape": a.shape}
     if a.shape != b.shape:
         fault = f"expected shape {a.shape}, got {b.shape}"
         return row | {"shapes": [a.shape, b.shape], "fault": fault}

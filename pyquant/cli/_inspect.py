@@ -13,7 +13,7 @@ from pyquant.cli._errors import shown
 from pyquant.cli._logical import logical
 from pyquant.cli._measure import STATISTICS, statistics
 from pyquant.cli._models import open_model
-from pyquant.cli._select import JSON, RAW, TENSOR, add_options, chosen
+from pyquant.cli._select import JSON, RAW, TENSOR, add_options, selected
 from pyquant.cli._show import as_json, counted, extents, print_table
 
 if TYPE_CHECKING:
@@ -68,21 +68,14 @@ def run(arguments: argparse.Namespace) -> int:
     for path in arguments.files:
         with open_model(path) as model:
             everything = logical(model, raw=arguments.raw)
-            tensors = _asked(everything, arguments.tensor)
+            names = selected(arguments.tensor, everything)
+            tensors = {name: everything[name] for name in names}
             if arguments.check:
                 faults += _check(model, tensors, everything, arguments.json)
                 continue
             show = _print_json if arguments.json else _print_text
             show(model, tensors, arguments.stats)
     return 1 if faults else 0
-
-
-def _asked(tensors: dict[str, Logical], patterns: list[str]) -> dict[str, Logical]:
-    """Return the tensors that patterns select; all tensors without patterns."""
-    if not patterns:
-        return tensors
-    rules = [(pattern, None) for pattern in patterns]
-    return {name: tensors[name] for name in chosen(rules, tensors)}
 
 
 def _check(

@@ -63,24 +63,10 @@ def decoded(
     tensor: Logical, dtype: str, *, count: int | None = None, threads: int = 1
 ) -> Iterator[tuple[slice | None, Array]]:
     """
-    Read the values of a tensor in bands, which share one buffer.
+    Yield rows along the first axis, and their values, which share one buffer.
 
-    Parameters
-    ----------
-    tensor : Logical
-        The tensor.
-    dtype : str
-        Type of the values.
-    count : int, optional
-        Rows of a band. Default: the rows that fit into the cache.
-    threads : int, optional
-        Threads that share the work. Default 1.
-
-    Yields
-    ------
-    (slice or `None`, ndarray)
-        Rows along the first axis, and their values. A tensor without axes has one band,
-        with `None` and one value.
+    A tensor without axes has one band, with `None` and one value. `count` is the number
+    of rows in a band, by default the rows that fit into the cache.
     """
     if not tensor.shape:
         yield None, tensor.decode(dtype=dtype).reshape(1)
@@ -287,19 +273,11 @@ class _Values:
 
 def statistics(tensor: Logical) -> dict[str, Any] | None:
     """
-    Read all values of a tensor, a few rows at a time.
+    Read all values of a tensor; return `None` if they are not real numbers.
 
-    Parameters
-    ----------
-    tensor : Logical
-        The tensor.
-
-    Returns
-    -------
-    dict or `None`
-        ``min``, ``max``, ``mean`` and ``rms`` of the finite values, `None` without them;
-        ``max/rms``, the largest magnitude divided by the root mean square; the numbers of
-        ``zeros``, ``nan`` and ``inf``. `None` if the elements are not real numbers.
+    ``min``, ``max``, ``mean`` and ``rms`` are of the finite values, and `None` without
+    them. ``max/rms`` is the largest magnitude divided by the root mean square. ``zeros``,
+    ``nan`` and ``inf`` are counts.
     """
     if not has_numbers(tensor):
         return None

@@ -45,7 +45,7 @@ DATA = tuple(
 NARROW = ("int4", "uint4", "int2", "uint2")
 ALIGNMENT = 4096  # of external data, so that runtimes can map it
 SMALL = 1024  # bytes; a larger initializer is data, not an argument like a shape
-# Operators of ONNX and of ONNX Runtime whose weights are codes.
+# Operators of ONNX and of ONNX Runtime with codes as weights.
 ON_CODES = {
     *("QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "MatMulNBits"),
     *("MatMulBnb4", "GatherBlockQuantized", "QMoE", "QGemm", "QAttention"),
@@ -177,11 +177,6 @@ class OnnxModel(Model):
 
     Weights of Constant nodes and of subgraphs become initializers of the graph first.
 
-    Parameters
-    ----------
-    path : str
-        The file. External data is in its folder or below.
-
     Attributes
     ----------
     proto : onnx.ModelProto
@@ -192,13 +187,6 @@ class OnnxModel(Model):
         Their data.
     linear : dict of str to Linear
         Results of DequantizeLinear nodes of initializers, by name.
-
-    Raises
-    ------
-    ImportError
-        If onnx is not installed.
-    OSError, Refused
-        If the model or its external data cannot be read.
     """
 
     def __init__(self, path: str) -> None:
@@ -486,25 +474,8 @@ def _attributes_for(granularity: Granularity, ndim: int) -> dict[str, int] | Non
 
 
 def objection(model: Model, name: str, type: str, granularity: Granularity) -> str | None:
-    """
-    Explain why an initializer cannot be quantized. The function reads no data.
-
-    Parameters
-    ----------
-    model : OnnxModel
-        The model.
-    name : str
-        Name of the initializer.
-    type : str
-        Type of the codes.
-    granularity : Granularity
-        Elements that share a scale.
-
-    Returns
-    -------
-    str or None
-        The expected and the actual value, if there is an objection.
-    """
+    """Explain why an initializer cannot be quantized, with the expected and the actual
+    value. The function reads no data."""
     assert isinstance(model, OnnxModel)
     if name not in model.protos:
         return f"expected an initializer, got what {OPERATOR} makes"
@@ -551,12 +522,8 @@ class _Edited:
     """
     A model after the jobs, without the data of the tensors that the jobs write.
 
-    Attributes
-    ----------
-    proto : onnx.ModelProto
-        The model, with an initializer for each of these tensors.
-    tensors : dict of str to onnx.TensorProto
-        These initializers, by the names of the tensors. Names in the graph may differ.
+    `proto` is the model, with an initializer for each of these tensors. `tensors` has
+    these initializers, by the names of the tensors. Names in the graph may differ.
     """
 
     def __init__(self, model: OnnxModel, path: str, jobs: Sequence[Job]) -> None:
@@ -734,20 +701,8 @@ def _convert(proto: Any, model: OnnxModel, version: int) -> None:
 
 
 class _ModelFile(File):
-    """
-    A model in memory, which becomes one message when its tensors are complete.
-
-    Parameters
-    ----------
-    path : str
-        Final name.
-    proto : onnx.ModelProto
-        The model.
-    tensors : dict of str to onnx.TensorProto
-        Initializers of the model that get their data from the jobs.
-    sizes : dict of str to int
-        Their sizes in bytes.
-    """
+    """A model in memory, which becomes one message when its tensors are complete. The jobs
+    fill `tensors`, initializers of the model. `sizes` has their bytes."""
 
     def __init__(
         self, path: str, proto: Any, tensors: Mapping[str, Any], sizes: Mapping[str, int]
@@ -774,29 +729,9 @@ class _ModelFile(File):
 
 
 def onnx_files(path: str, model: Model, jobs: Sequence[Job]) -> list[File]:
-    """
-    Plan a model, and a file of external data if the input has external data.
-
-    Parameters
-    ----------
-    path : str
-        Name of the model. The file of external data has the suffix ``.data``.
-    model : Model
-        Input, which must be an ONNX model.
-    jobs : sequence of Job
-        One job for each initializer.
-
-    Returns
-    -------
-    list of File
-        The model is the last file.
-
-    Raises
-    ------
-    Refused
-        If the input is no ONNX model; if onnx cannot raise the opset, or onnx.checker
-        rejects the result; or if the result exceeds the limit of protobuf, 2 GiB.
-    """
+    """Plan a model, and before it a file of external data with the suffix ``.data`` if the
+    input has external data. Raise Refused if the input is no ONNX model, if onnx cannot
+    raise the opset, if onnx.checker rejects the result, or if it exceeds 2 GiB."""
     if not isinstance(model, OnnxModel):
         raise Refused(f"OUT: expected a kind of file that {model.kind} becomes, got onnx")
     edited, helper = _Edited(model, path, jobs), require().external_data_helper

@@ -105,22 +105,10 @@ class Job:
     """
     A tensor and the work on it.
 
-    A model has many tensors. A job therefore stores few values, and derives the rest.
-
-    Attributes
-    ----------
-    source : Logical
-        The tensor.
-    spec : Spec or `None`
-        Type and granularity, if the tensor is quantized.
-    changed : str or `None`
-        Type of the real numbers, if the tensor is dequantized.
-    reason : str or `None`
-        Why the tensor is copied.
-    sqnr : float or `None`
-        The SQNR in dB; `None` without an error or before the work.
-    record : dict or `None`
-        Facts about the codes for the metadata of the file.
+    A model has many tensors. A job therefore stores few values, and derives the rest:
+    `spec`, the type and granularity of a quantized tensor; `changed`, the type of real
+    numbers of a dequantized tensor; `reason`, why a tensor is copied; `sqnr` in dB, `None`
+    without an error or before the work.
     """
 
     __slots__ = ("reason", "source", "sqnr")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyquant.cli._logical import Logical
 
-__all__ = ["Report", "check_installed", "check_place"]
+__all__ = ["Report"]
 
 # Beyond MOST tensors with errors, only the PLOTTED tensors with the lowest SQNR have plots.
 MOST, PLOTTED = 400, 200
@@ -46,86 +46,31 @@ COLUMNS = (
 ABSENT = "–"  # noqa: RUF001, a dash for an unknown value
 
 
-def check_installed() -> None:
-    """
-    Refuse a report without Jinja, before any work.
-
-    Raises
-    ------
-    Refused
-        If Jinja is not installed.
-    """
-    try:
-        import jinja2  # noqa: F401
-    except ImportError:
-        raise Refused("a report needs jinja2; run: pip install jinja2") from None
-
-
-def check_place(option: str, path: str, others: Iterable[str], force: bool) -> None:
-    """
-    Refuse a path that a report cannot have, before any work.
-
-    Parameters
-    ----------
-    option : str
-        The option that names the path.
-    path : str
-        The path of the report.
-    others : iterable of str
-        The files that the report describes, shards included.
-    force : bool
-        True: an existing file may be overwritten.
-
-    Raises
-    ------
-    Refused
-        If the path is one of `others`, a folder or a device; if it exists and `force` is
-        false; if its folder does not exist.
-    """
-    real = os.path.realpath(path)
-    if real in map(os.path.realpath, others):
-        raise Refused(f"{option}: {path} is an input or an output; use another name")
-    if not path:
-        raise Refused(f"{option}: expected the name of a file, got {path!r}")
-    check_free(path, force)
-
-
 class Report:
     """
     Collect measurements of tensors, and write the page.
 
-    Parameters
-    ----------
-    title : str
-        Title of the page.
-
-    Raises
-    ------
-    Refused
-        If Jinja is not installed.
+    The constructor raises Refused, before any work, without Jinja, and for a path that a
+    report cannot have: one of `others`, or a path that `check_free` rejects. `others` are
+    the files that the report describes, shards included.
     """
 
-    def __init__(self, title: str) -> None:
-        check_installed()
-        self.title: str = title
+    def __init__(self, title: str, path: str, others: Iterable[str], force: bool) -> None:
+        try:
+            import jinja2  # noqa: F401
+        except ImportError:
+            raise Refused("a report needs jinja2; run: pip install jinja2") from None
+        if os.path.realpath(path) in map(os.path.realpath, others):
+            raise Refused(f"--report: {path} is an input or an output; use another name")
+        if not path:
+            raise Refused(f"--report: expected the name of a file, got {path!r}")
+        check_free(path, force)
+        self.title, self._path = title, path
         self._tensors: list[dict[str, Any]] = []
 
     def add(self, name: str, a: Logical, b: Logical) -> dict[str, Any]:
-        """
-        Measure a tensor in bands of rows.
-
-        Parameters
-        ----------
-        name : str
-            Name of the tensor.
-        a, b : Logical
-            The original and the result, with equal shapes.
-
-        Returns
-        -------
-        dict
-            The numbers without the details, as `measured` returns them.
-        """
+        """Measure a tensor with two `Logical` of equal shapes; return the numbers that
+        `measured` returns without `plots`."""
         numbers, details = measured(a, b, plots=True)
         facts = {
             "name": name,
@@ -145,21 +90,9 @@ class Report:
                     one.pop(key, None)
         return numbers
 
-    def write(self, path: str | os.PathLike[str]) -> None:
-        """
-        Write the complete page, or keep the old file.
-
-        Parameters
-        ----------
-        path : path_like
-            The file, which is overwritten.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written.
-        """
-        with replacing(os.fspath(path)) as (file,):
+    def write(self) -> None:
+        """Write the complete page, or keep the old file."""
+        with replacing(self._path) as (file,):
             file.writelines(piece.encode() for piece in self._pieces())
 
     def _pieces(self) -> Iterator[str]:

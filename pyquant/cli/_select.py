@@ -13,7 +13,7 @@ from pyquant.cli._errors import Refused
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["FORCE", "JSON", "RAW", "REPORT", "TENSOR", "add_options", "chosen"]
+__all__ = ["FORCE", "JSON", "RAW", "REPORT", "TENSOR", "add_options", "chosen", "selected"]
 
 _Value = TypeVar("_Value")
 
@@ -41,27 +41,11 @@ def chosen(
     rules: Sequence[tuple[str, _Value]], names: Iterable[str], option: str = "--tensor"
 ) -> dict[str, _Value]:
     """
-    Apply rules to names; the last matching rule wins.
+    Map the names that match a pattern to the value of the last pattern that matches.
 
-    Parameters
-    ----------
-    rules : sequence of (str, object)
-        Patterns with their values. A glob matches a complete name; ``*`` matches any
-        characters, dots included. ``re:`` and a regular expression match any part.
-    names : iterable of str
-        Names of tensors.
-    option : str, optional
-        The option that holds the patterns, for messages.
-
-    Returns
-    -------
-    dict
-        The matching names, each with the value of the last matching pattern.
-
-    Raises
-    ------
-    Refused
-        If a pattern matches no name, or if a regular expression is malformed.
+    A glob matches a complete name; ``*`` matches any characters, dots included. ``re:``
+    and a regular expression match any part. A malformed pattern, and one that matches no
+    name, raise Refused with the `option`.
     """
     found: dict[str, _Value] = {}
     names = list(names)
@@ -73,6 +57,11 @@ def chosen(
             raise Refused(f"{option}: no tensor matches {pattern!r}{end}")
         found |= dict.fromkeys(matched, value)
     return {name: found[name] for name in names if name in found}
+
+
+def selected(patterns: Sequence[str], names: Iterable[str]) -> Iterable[str]:
+    """Return the names that patterns select; all names without patterns."""
+    return chosen([(one, None) for one in patterns], names) if patterns else names
 
 
 def _compiled(pattern: str, option: str) -> re.Pattern[str]:

@@ -29,16 +29,8 @@ def _is_terminal(file: TextIO | None) -> bool:
 
 
 class Progress:
-    """
-    Show a progress line on stderr, if stderr is a terminal; a context manager.
-
-    Parameters
-    ----------
-    total : int
-        Bytes to process.
-    quiet : bool, optional
-        True: never show the line. Default False.
-    """
+    """Show a progress line on stderr, if stderr is a terminal; a context manager. `total`
+    is the number of bytes to process."""
 
     def __init__(self, total: int, *, quiet: bool = False) -> None:
         self.total, self.done = total, 0
@@ -90,16 +82,8 @@ def print_table(
     """
     Print rows below a line of headings, and never cut a cell.
 
-    Parameters
-    ----------
-    columns : sequence of str
-        The headings. The first column holds names.
-    rows : iterable of sequences
-        One cell for each column, of any type. Control characters are escaped.
-    right : sequence of str, optional
-        Headings of the columns that are aligned at the right.
-    file : file, optional
-        Default stdout. On a narrow terminal, long names get a line of their own.
+    The first column holds names. Control characters are escaped. The columns `right` are
+    aligned at the right. On a narrow terminal, long names get a line of their own.
     """
     to: TextIO | None = sys.stdout if file is None else file
     if to is None:  # stdout is closed

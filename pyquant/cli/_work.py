@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from pyquant.cli._models import Model
     from pyquant.cli._plan import Job
+    from pyquant.cli._report import Report
 
 __all__ = ["add_files", "check_kinds", "memory_of", "output_kind", "perform", "where"]
 
@@ -123,27 +124,9 @@ def perform(
     kind: str,
     metadata: Callable[[set[str] | None], Mapping[str, Any]],
 ) -> int:
-    """
-    Write the output file and print a summary.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        Options of `add_files`.
-    model : Model
-        Input file.
-    jobs : sequence of Job
-        One job for each tensor.
-    kind : str
-        Kind of the output file.
-    metadata : callable
-        From the names of a file's tensors to its metadata; `None` stands for all tensors.
-
-    Returns
-    -------
-    int
-        Exit status.
-    """
+    """Write the output file with one job for each tensor, print a summary, and return the
+    exit status. `metadata` maps the names of a file's tensors to its metadata; `None`
+    stands for all tensors."""
     _check_names(jobs)
     if arguments.output == "-":
         return _to_stdout(arguments, model, jobs, kind, metadata)
@@ -151,13 +134,16 @@ def perform(
         files = _files(arguments, model, jobs, kind, metadata)
     path = files[-1].path
     check_paths(files, model.paths, arguments.force or arguments.dry_run)
-    report = getattr(arguments, "report", None)
-    if report is not None:
-        _check_report(report, arguments, model, files)
+    report = None
+    if getattr(arguments, "report", None) is not None:
+        from pyquant.cli._report import Report
+
+        others = (*model.paths, *(file.path for file in files))
+        report = Report(os.path.basename(path), arguments.report, others, arguments.force)
     if not arguments.dry_run:
         _write(arguments, model, jobs, files)
         if report is not None:
-            _write_report(report, arguments, model, path)
+            _fill(report, arguments, model, path)
     _tell(arguments, jobs, path)
     return 0
 
@@ -280,30 +266,14 @@ def _to_stdout(
 # ---- summary and report ----
 
 
-def _check_report(
-    path: str, arguments: argparse.Namespace, model: Model, files: list[File]
-) -> None:
-    """Refuse a report that cannot be written, before any work."""
-    from pyquant.cli._report import check_installed, check_place
-
-    check_installed()
-    others = (*model.paths, *(f.path for f in files))
-    check_place("--report", path, others, arguments.force)
-
-
-def _write_report(
-    path: str, arguments: argparse.Namespace, model: Model, made: str
-) -> None:
+def _fill(report: Report, arguments: argparse.Namespace, model: Model, made: str) -> None:
     """Read both files again, so that the report describes the written file."""
-    from pyquant.cli._report import Report
-
-    report = Report(os.path.basename(made))
     with open_model(made, arguments.kind_out) as result:
         before = logical(model, raw=arguments.raw)
         for name, found in logical(result).items():
             if found.is_quantized and name in before:
                 report.add(name, before[name], found)
-        report.write(path)
+        report.write()
 
 
 def _row(job: Job) -> dict[str, Any]:

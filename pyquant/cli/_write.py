@@ -79,20 +79,8 @@ class Part(NamedTuple):
 
 
 class File:
-    """
-    An output file with a known offset for each tensor.
-
-    Parameters
-    ----------
-    path : str
-        Final name.
-    places : dict of str to int
-        Offset of the next byte of each tensor, by name.
-    size : int
-        Size in bytes.
-    head : bytes, optional
-        Bytes at the start of the file.
-    """
+    """An output file of `size` bytes: its final name, the offset of the next byte of each
+    tensor, and the bytes at its start."""
 
     def __init__(
         self, path: str, places: dict[str, int], size: int, head: bytes | bytearray = b""
@@ -152,16 +140,8 @@ class Archive(File):
     A .npz file without compression. zipfile writes it, one member after the other.
 
     A tensor waits in a temporary file until its member is open. Codes come first and do
-    not wait; their scales do.
-
-    Parameters
-    ----------
-    path : str
-        Final name.
-    parts : list of Part
-        Tensors, in the order of the members.
-    metadata : mapping
-        Stored as JSON in the member ``__pyquant__``, unless it is empty.
+    not wait; their scales do. The member ``__pyquant__`` has the metadata as JSON, unless
+    they are empty.
     """
 
     def __init__(self, path: str, parts: list[Part], metadata: Mapping[str, Any]) -> None:
@@ -306,25 +286,9 @@ def sharded_files(
     shards: Mapping[str, str],
     metadata: Callable[[set[str]], Mapping[str, Any]],
 ) -> list[File]:
-    """
-    Plan safetensors files and their index.
-
-    Parameters
-    ----------
-    path : str
-        Name of the index.
-    parts : list of Part
-        All tensors.
-    shards : mapping
-        File name of each tensor, without the folder.
-    metadata : callable
-        From the names of tensors to the metadata of their file.
-
-    Returns
-    -------
-    list of File
-        The index is the last file. It gets its final name after the files that it names.
-    """
+    """Plan safetensors files and their index. `shards` maps tensors to the names of files
+    in the folder of `path`. The index is the last file, so that it gets its final name
+    after the files that it names."""
     folder, files = os.path.dirname(path), []
     for name in dict.fromkeys(shards[part.name] for part in parts):
         own = [part for part in parts if shards[part.name] == name]
@@ -355,15 +319,10 @@ def _is_same(a: str, b: str) -> bool:
 
 class Output:
     """
-    Write files in a block; rename all of them at its end.
+    Write files in a block; rename all of them at its end, in their order.
 
     An error, Ctrl-C, SIGTERM and SIGHUP remove all temporary files. SIGKILL leaves them,
     and each final name keeps the old file or gets the complete new file.
-
-    Parameters
-    ----------
-    files : list of File
-        Files to write. They get their final names in this order.
     """
 
     def __init__(self, files: list[File]) -> None:
