@@ -392,10 +392,13 @@ CALLS = {
     # Standards and other packages.
     "cf.params": lambda: [cf.params(attrs, "int16") for attrs in CFS],
     "cf.encode": lambda: [
-        cf.encode(x, attrs, "int16", out_of_range=beyond)
+        cf.encode(x, attrs, dtype, out_of_range=beyond)
         for x in (WEIGHT, TINY)
         for attrs in CFS
-        for beyond in ("saturate", "wrap")
+        for dtype, beyond in (
+            *(("int16", "saturate"), ("int16", "wrap")),
+            ("float16", "saturate"),  # the overflow of float16 uses x87
+        )
     ],
     "cf.decode": lambda: [cf.decode(np.int16([3, -99, 7]), a) for a in CFS],
     "com_microsoft.quantize_linear": lambda: com_microsoft.quantize_linear(*ONNX),

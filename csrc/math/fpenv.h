@@ -103,4 +103,67 @@ static inline pq_fpenv pq_fpenv_enter(void)
     return pq_fpenv_set(0);
 }
 
+/* The state for code that also uses the x87 unit. NumPy raises the overflow of float16
+ * there, and traps it if the caller trapped overflow. */
+#if defined(PQ_ARCH_X86_64) && !defined(_MSC_VER)
+
+typedef struct {
+    pq_fpenv sse;
+    uint16_t control, flags;
+} pq_fpenv_all;
+
+enum { PQ_X87_DEFAULT = 0x037f, PQ_X87_FLAGS = 0x3f };
+
+static inline uint16_t pq_x87_flags(void)
+{
+    uint16_t status;
+    __asm__ volatile("fnstsw %0" : "=a"(status));
+    return status & PQ_X87_FLAGS;
+}
+
+static inline void pq_x87_set_control(uint16_t control)
+{
+    __asm__ volatile("fldcw %0" ::"m"(control));
+}
+
+static inline pq_fpenv_all pq_fpenv_enter_all(void)
+{
+    pq_fpenv_all found = {.sse = pq_fpenv_enter(), .flags = pq_x87_flags()};
+    __asm__ volatile("fnstcw %0" : "=m"(found.control));
+    if (found.control != PQ_X87_DEFAULT) {
+        pq_x87_set_control(PQ_X87_DEFAULT);
+    }
+    return found;
+}
+
+static inline void pq_fpenv_leave_all(pq_fpenv_all found)
+{
+    if (pq_x87_flags() != found.flags) { /* only an environment sets flags */
+        uint32_t environment[7];
+        __asm__ volatile("fnstenv %0" : "=m"(environment));
+        environment[1] = (environment[1] & ~(uint32_t)PQ_X87_FLAGS) | found.flags;
+        __asm__ volatile("fldenv %0" ::"m"(environment));
+    }
+    if (found.control != PQ_X87_DEFAULT) {
+        pq_x87_set_control(found.control);
+    }
+    pq_fpenv_leave(found.sse);
+}
+
+#else
+
+typedef pq_fpenv pq_fpenv_all;
+
+static inline pq_fpenv_all pq_fpenv_enter_all(void)
+{
+    return pq_fpenv_enter();
+}
+
+static inline void pq_fpenv_leave_all(pq_fpenv_all found)
+{
+    pq_fpenv_leave(found);
+}
+
+#endif
+
 #endif

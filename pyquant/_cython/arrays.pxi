@@ -13,11 +13,11 @@ def is_untyped(values, /):
 
 cdef object _converted(object convert, tuple arguments):
     """Call a function of _convert.py with the default floating-point control state."""
-    cdef pq_fpenv found = pq_fpenv_enter()
+    cdef pq_fpenv_all found = pq_fpenv_enter_all()
     try:
         return convert(*arguments)
     finally:
-        pq_fpenv_leave(found)
+        pq_fpenv_leave_all(found)
 
 
 cdef object _plain(object obj, str name):
@@ -182,9 +182,9 @@ def cast(array, str dtype not None, /):
 
 
 cdef object _undisturbed(object function, tuple args):
-    cdef pq_fpenv found = pq_fpenv_enter()
+    cdef pq_fpenv_all found = pq_fpenv_enter_all()
     try:
         with _np.errstate(all="ignore"):
             return function(*args)
     finally:
-        pq_fpenv_leave(found)
+        pq_fpenv_leave_all(found)

@@ -6,9 +6,9 @@ def default_fpenv(function, /):
     environment during each call, and restore the caller's environment.
 
     The environment consists of rounding mode, flush-to-zero, denormals-are-zero, trapped
-    exceptions and exception flags. A decorated class uses it in all public and special
-    methods and in properties. The C core sets it itself, so code that only calls the core
-    needs no decorator.
+    exceptions and exception flags, on x86 of SSE and x87. A decorated class uses it in all
+    public and special methods and in properties. The C core sets it itself, so code that
+    only calls the core needs no decorator.
     """
     if isinstance(function, type):
         for name, member in list(vars(function).items()):
@@ -17,14 +17,14 @@ def default_fpenv(function, /):
         return function
 
     def in_default_fpenv(*args, **kwargs):
-        cdef pq_fpenv found = pq_fpenv_enter()
+        cdef pq_fpenv_all found = pq_fpenv_enter_all()
         try:
             return function(*args, **kwargs)
         except TypeError as error:
             _raise_hint(error, function, args, kwargs)
             raise
         finally:
-            pq_fpenv_leave(found)
+            pq_fpenv_leave_all(found)
 
     return _update_wrapper(in_default_fpenv, function)
 

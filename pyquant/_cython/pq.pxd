@@ -166,3 +166,9 @@ cdef extern from "math/fpenv.h" nogil:
 
     pq_fpenv pq_fpenv_enter() noexcept
     void pq_fpenv_leave(pq_fpenv) noexcept
+
+    ctypedef struct pq_fpenv_all:
+        pass
+
+    pq_fpenv_all pq_fpenv_enter_all() noexcept
+    void pq_fpenv_leave_all(pq_fpenv_all) noexcept
