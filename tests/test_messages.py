@@ -74,6 +74,7 @@ def test_integers_beyond_64_bits(numbers):
 W = np.ones((4, 8), np.float32)
 P = pq.choose_qparams(np.float32([[1, 2, 3], [4, 5, 6]]), axis=0)
 UNKNOWN_KEYWORD = "() got an unexpected keyword argument "
+COMPLETE = "pass the complete array, then index the result"
 # The end of a message names the remedy.
 REMEDIES = {
     "parameters as scale": (
@@ -139,12 +140,12 @@ REMEDIES = {
     "fewer dimensions": (
         lambda: P.quantize(np.ones(3, np.float32)),
         "needs scales of shape (2,) along axes (0,), got shape (3,); "
-        "x has 1 dimension; these parameters are for axis 0",
+        f"x has 1 dimension; these parameters are for axis 0; {COMPLETE}",
     ),
     **{
         f"fewer dimensions of {name}": (
             lambda how=how: pq.choose_qparams(W, **how).quantize(W[0]),
-            f"x has 1 dimension; these parameters are for {of}",
+            f"x has 1 dimension; these parameters are for {of}; {COMPLETE}",
         )
         for name, how, of in (
             ("rows", {"axis": 0}, "axis 0"),
@@ -156,7 +157,7 @@ REMEDIES = {
     },
     "fewer dimensions of codes": (
         lambda: pq.choose_qparams(W, axis=1).dequantize(np.int8([1])),
-        "q has 1 dimension; these parameters are for axis 1",
+        f"q has 1 dimension; these parameters are for axis 1; {COMPLETE}",
     ),
     "grid of scales": (
         lambda: pq.quantize(np.ones((4, 6)), np.ones((2, 3))),

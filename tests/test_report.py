@@ -487,7 +487,7 @@ def test_affine_parameters(rng):
             {"scale": [[1, 2]]},
             r"^scale: expected one element, or all dimensions of x, without axis or ",
         ),
-        ({"scale": [1, 2], "axis": 1}, "^x has 1 dimension; these .* axis 1$"),
+        ({"scale": [1, 2], "axis": 1}, "^x has 1 dimension; these .* axis 1; pass "),
         ({"scale": [[1]], "block_size": (2, 2)}, "^x has 1 dimension; these parameters "),
     ],
 )

@@ -58,7 +58,8 @@ cdef str _dimensions(Call *call, str of):
     cdef int ndim = call.args.ndim
     cdef str name = call.whose.decode()
     have = f"{name} has {ndim} dimension{'' if ndim == 1 else 's'}"
-    return f"{have}; these parameters are for {of}"
+    remedy = "pass the complete array, then index the result"
+    return f"{have}; these parameters are for {of}; {remedy}"
 
 
 cdef tuple _axes(object axis, int ndim, Call *call=NULL):
