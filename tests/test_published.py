@@ -186,6 +186,19 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
             {"a.B": WORDS, "a.s": HALF, "a.workspace": WORDS[0]},
             "a.B is {} (Marlin); pyquant does not read this format",
         ),
+        *(
+            (
+                {f"a.{codes}": value, f"a.{scale}": HALF},
+                f"a.{codes} is {{}} ({name}); pyquant does not read this format",
+            )
+            for name, codes, value, scale in (
+                ("Marlin 2:4", "B_24", WORDS, "s"),
+                ("QQQ", "B", WORDS, "s_channel"),
+                ("QQQ", "qweight", WORDS, "s_channel"),
+                ("SqueezeLLM", "qweight", WORDS, "lookup_table"),
+                ("SVDQuant", "qweight", BYTES.view("i1"), "wscales"),
+            )
+        ),
         (
             {"a.indices": WORDS, "a.centroids.weight": HALF, "a.weight_scale": HALF},
             "a.indices is {} (VPTQ); pyquant does not read this format",

@@ -111,6 +111,11 @@ FORMATS = (
     _Format("MLX", "mlx", ".weight", ("uint32",), (".scales",), (".biases",)),
     _Format("AQLM", "", ".codes", (), (".codebooks",), (".scales",)),
     _Format("Marlin", "", ".B", ("int32",), (".s",), (".workspace",), ("float16",)),
+    _Format("Marlin 2:4", "", ".B_24", ("int32",), (".s",), (".B_meta",), ("float16",)),
+    _Format("QQQ", "", ".B", ("int32",), (".s_channel",), (".s_group",)),
+    _Format("QQQ", "", ".qweight", ("int32",), (".s_channel",), (".s_group",)),
+    _Format("SqueezeLLM", "", ".qweight", ("int32",), (".lookup_table",)),
+    _Format("SVDQuant", "", ".qweight", ("int8",), (".wscales",), (".smooth_factor",)),
     _Format("VPTQ", "", ".indices", (), (".centroids.weight",), _VPTQ),
     _Format(
         *("BitNet", "", ".weight", ("uint8",), (".weight_scale",), (), _HALF),
