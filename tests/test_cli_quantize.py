@@ -294,6 +294,18 @@ def test_values_beyond_the_range_of_a_type_are_an_error(type, inside, capsys):
                 check(base, magnitude)
 
 
+@pytest.mark.parametrize("type", sorted({*ENCODED} - {*HOLD[1e15]}))
+def test_one_value_beyond_the_range_is_an_error(type, inside, capsys):
+    """The search of Q3_K, Q6_K and IQ4_XS returns the scale 0 for the largest values."""
+    x = np.random.default_rng(1).standard_normal((4, 512)).astype("f4")
+    for value in (3e38, -1e20, 1e12):
+        x[2, 300] = value
+        pq.write_weights("in.safetensors", {"w": x})
+        assert main(["quantize", "in.safetensors", "o.gguf", "--type", type, "-q"]) == 2
+        assert f"'w' ({type}: largest value {abs(value):g})" in capsys.readouterr().err
+        assert os.listdir() == ["in.safetensors"]
+
+
 def test_all_values_beyond_the_range_are_one_error(inside, capsys):
     """The printed options complete the command. Each row is a band."""
     x = np.linspace(-1, 1, 2048, dtype="f4").reshape(4, 512)
@@ -776,6 +788,8 @@ IN = "in.safetensors"
         ([IN, "hard.safetensors", "-f"], "OUT: expected another file than IN"),
         ([IN, "there.npz"], "there.npz exists; use -f to overwrite it"),
         ([IN, "fifo.npz", "-f"], "fifo.npz is a FIFO, not a regular file; use another"),
+        ([IN, "/dev/stdout", "--to", "npz", "-f", "--dry-run"],
+         "/dev/stdout is a device, not a regular file; use another name"),
         (["fifo.npz", "o.npz"], "fifo.npz: expected a regular file, got a FIFO"),
         (["fifo.x", "o.npz"], "fifo.x: expected a regular file, got a FIFO"),
         (["fifo.index.json", "o.npz"], "fifo.npz: expected a regular file, got a FI"),

@@ -505,6 +505,9 @@ _ENDS = {
     "NVFP4 d": (4, 126),
     "MXFP4 e": (4, 254),
 }
+# Types whose scales have the range of float32. All other blocks hold less than 2**30. Their
+# search for scales overflows for much larger values, and can return the scale 0.
+_WIDE_SCALES, _MOST = ("Q8_K", "MXFP4"), 2.0**30
 
 
 class _Scales:
@@ -525,11 +528,12 @@ class _Scales:
 
     def check(self, x: npt.NDArray[Any], blocks: npt.NDArray[np.uint8]) -> None:
         """Add a band and its blocks. The method may overwrite the arrays."""
-        end = self._end(blocks)
+        largest, end = _largest(x), self._end(blocks)
+        if largest > _MOST and self._block.name not in _WIDE_SCALES:
+            end = "infinite"
         self._ends.add(end)
         if end == "within":
             return
-        largest = _largest(x)
         self._largest = max(self._largest, largest)
         if end == "infinite" or largest == 0:
             return
