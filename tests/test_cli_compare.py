@@ -284,6 +284,7 @@ def test_different_names_and_shapes_fail(capsys):
     assert main(["compare", "a.npz", "b.npz"]) == 1
     out = capsys.readouterr().out
     assert out.startswith("x: only in a.npz\ny: only in b.npz\nw: expected shape (2, 3), ")
+    assert out.endswith("\n4 tensors, 1 without an error\n")
 
 
 def test_compare_prints_a_table(capsys):
@@ -612,10 +613,12 @@ def test_compare_compares_the_bytes_of_complex_numbers(capsys):
     assert exact(capsys, "x.npz", "q.npz")[2] == faults
     for option in ([], ["--exact"]):
         assert main(["compare", *option, "x.npz", "x.npz"]) == 0
+        assert capsys.readouterr().out == "4 tensors, all without an error\n"
         assert main(["compare", *option, "x.npz", "q.npz"]) == 1
-        assert capsys.readouterr().out == "b: the bytes differ\nd: the bytes differ\n"
+        said = "b: the bytes differ\nd: the bytes differ\n4 tensors, 2 without an error\n"
+        assert capsys.readouterr().out == said
     np.savez("x.npz", a=a, x=X)
     np.savez("q.npz", a=-a, x=X)
     assert main(["compare", "x.npz", "q.npz"]) == 1
     first, *_, last = capsys.readouterr().out.splitlines()
-    assert (first, last) == ("a: the bytes differ", "1 tensor, 1 without an error")
+    assert (first, last) == ("a: the bytes differ", "2 tensors, 1 without an error")

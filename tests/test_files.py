@@ -823,6 +823,8 @@ def test_paths(tmp_path):
             pq.write_weights(tmp_path / "fifo.gguf", {})
         with pytest.raises(OSError, match="expected a regular file, got a FIFO"):
             pq.open_weights(tmp_path / "fifo.gguf")
+    if os.path.islink("/dev/stdout"):  # a link to a regular file if the output is one
+        assert _elements.special_kind("/dev/stdout", replace=True) == "a device"
     for path, error in ((3, TypeError), (b"x.gguf", TypeError), ("\0.gguf", ValueError)):
         with pytest.raises(error, match=r"^path: expected a path"):
             pq.open_weights(path)

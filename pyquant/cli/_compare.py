@@ -157,14 +157,14 @@ def _order(row: dict[str, Any]) -> tuple[int, float, str]:
 
 
 def _summary(rows: list[dict[str, Any]], asked: argparse.Namespace) -> dict[str, Any]:
-    compared = [row for row in rows if "sqnr" in row]
-    found = [row["sqnr"] for row in compared if row["sqnr"] is not None]
+    compared = [row for row in rows if "only_in" not in row and "shapes" not in row]
+    found = [row["sqnr"] for row in compared if row.get("sqnr") is not None]
     ratios = [sqnr for sqnr in found if sqnr < math.inf]
     return {
         "a": asked.a,
         "b": asked.b,
         "compared": len(compared),
-        "equal": sum(not (row["not_finite"] or row["max_error"] > 0) for row in compared),
+        "equal": sum(not (row["fault"] or row.get("max_error")) for row in compared),
         "failed": sum(row["fault"] is not None for row in rows),
         "worst": min(ratios, default=None),
         "median": median(ratios) if ratios else None,
@@ -184,15 +184,16 @@ def _print_text(rows: list[dict[str, Any]], summary: dict[str, Any]) -> None:
     found = [row for row in rows if "sqnr" in row]
     if found:
         print_table(COLUMNS, [_row(one) for one in found], right=COLUMNS[2:])
-        print(_summed_up(summary))
+    if rows:
+        print(_summed_up(summary, len(rows)))
     for row in found:
         if row["fault"] is not None:
             print(f"{shown(row['tensor'])}: failed: {row['fault']}")
 
 
-def _summed_up(summary: dict[str, Any]) -> str:
-    tensors = counted(summary["compared"], "tensor")
-    if summary["equal"] == summary["compared"] and not summary["failed"]:
+def _summed_up(summary: dict[str, Any], count: int) -> str:
+    tensors = counted(count, "tensor")
+    if summary["equal"] == count:
         return f"{tensors}, all without an error"
     equal = f", {summary['equal']} without an error" if summary["equal"] else ""
     if summary["worst"] is None:

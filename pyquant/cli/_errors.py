@@ -49,7 +49,7 @@ def check_free(path: str, force: bool) -> None:
     folder = os.path.dirname(path)
     if folder and not os.path.isdir(folder):
         raise Refused(f"folder {folder} does not exist")
-    kind = special_kind(path)
+    kind = special_kind(path, replace=True)
     if kind is not None:
         raise Refused(f"{path} is {kind}, not a regular file; use another name")
     if os.path.lexists(path) and not force:

@@ -111,11 +111,15 @@ class Mapped:
 _KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
 
 
-def special_kind(path: str) -> str | None:
+def special_kind(path: str, *, replace: bool = False) -> str | None:
     """Return the kind of a path that is not a regular file: "a FIFO".
 
-    `None` means a regular file, or that the path does not exist.
+    `None` means a regular file, or that the path does not exist. If a new file would
+    replace the path, a link in /dev counts as a device: /dev/stdout names an open file.
     """
+    folder = os.path.realpath(os.path.dirname(path))
+    if replace and folder == "/dev" and os.path.islink(path):
+        return "a device"
     if not os.path.exists(path) or os.path.isfile(path):
         return None
     return _KINDS.get(stat.S_IFMT(os.stat(path).st_mode), "a device")

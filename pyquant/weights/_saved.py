@@ -61,7 +61,7 @@ def replacing(*paths: str) -> Iterator[list[BufferedWriter]]:
     temporary files.
     """
     for path in paths:
-        folder, kind = os.path.dirname(path), special_kind(path)
+        folder, kind = os.path.dirname(path), special_kind(path, replace=True)
         if folder and not os.path.isdir(folder):
             raise FileNotFoundError(errno.ENOENT, "path: the folder does not exist", folder)
         if kind is not None:
