@@ -107,11 +107,11 @@ WEIGHTS = {
     "awq": awq.pack(WEIGHT.T, GROUPED, ZEROS),
     "gptq": gptq.pack(WEIGHT.T, GROUPED, ZEROS, bits=4, format="gptq"),
     "compressed_tensors": compressed_tensors.quantize(WEIGHT, group_size=32),
-    "matmulnbits": nbits.quantize(WEIGHT),
+    "matmulnbits": nbits.quantize(WEIGHT.T),
     "mlx": mlx.quantize(WEIGHT),
 }
 SMALL_SCALES = np.full((64, 2), SMALL)
-SMALL_WEIGHT = nbits.pack(CODES & 15, SMALL_SCALES.T, block_size=32)
+SMALL_WEIGHT = nbits.pack(CODES.T & 15, SMALL_SCALES, block_size=32)
 pq.write_weights(PATH / "m.safetensors", {"w": WEIGHT, "b": HALF, "p": PARAMS[1]})
 pq.write_weights(PATH / "w.safetensors", {"w": WEIGHT.reshape(16, 256), "b": HALF})
 pq.write_weights(PATH / "m.gguf", {"w": (Q4_0, BLOCKS)}, metadata={"x": SMALL})
@@ -129,10 +129,10 @@ OBJECTS = {
     "packed.PackedArray": [PACKED],
     "qparams.QParams": PARAMS,
     "report.ErrorReport": REPORTS,
-    "_weight.Weight": [WEIGHTS[name] for name in ("awq", "gptq", "mlx")],
-    "_weight.Made": [WEIGHTS[name] for name in ("compressed_tensors", "matmulnbits")],
+    "_weight.Weight": [WEIGHTS[name] for name in ("awq", "gptq", "matmulnbits", "mlx")],
+    "_weight.Made": [WEIGHTS["compressed_tensors"]],
     "_weight._Forms": list(WEIGHTS.values()),
-    **{f"{name}.Weight": [weight] for name, weight in [*WEIGHTS.items()][2:4]},
+    "compressed_tensors.Weight": [WEIGHTS["compressed_tensors"]],
 }
 
 
@@ -186,16 +186,6 @@ def _linear(call):
 
 
 # ---- calls ----
-
-_weights = {
-    f"{name}.convert": lambda module=module, more=more: [
-        module.convert((Q4_0, BLOCKS), **more),
-        module.convert(WEIGHTS["compressed_tensors"], **more),
-    ]
-    for name, module, more in (
-        *(("compressed_tensors", compressed_tensors, {}), ("matmulnbits", nbits, {})),
-    )
-}
 
 CALLS = {
     # The package.
@@ -330,7 +320,10 @@ CALLS = {
         _error(SMALL_WEIGHT.blocks, "Q4_0"),
     ],
     # Formats of weights.
-    **_weights,
+    "compressed_tensors.convert": lambda: [
+        compressed_tensors.convert((Q4_0, BLOCKS)),
+        compressed_tensors.convert(WEIGHTS["compressed_tensors"]),
+    ],
     "awq.find": lambda: list(awq.find(WEIGHTS["awq"].tensors("a"))),
     "awq.from_tensors": lambda: awq.from_tensors(WEIGHTS["awq"].tensors()),
     "awq.pack": lambda: awq.pack(MIDDLES.T, GROUPED, ZEROS),
@@ -374,14 +367,11 @@ CALLS = {
         for x in (WEIGHT, WEIGHT.T, TINY)
         for symmetric in (True, False)
     ],
-    "matmulnbits.dequantize": lambda: nbits.dequantize(
-        *_arrays("matmulnbits", 2),
-        SCALES.repeat(2).reshape(64, 2),
-        K=64,
-        N=64,
-        block_size=32,
+    "matmulnbits.from_tensors": lambda: nbits.from_tensors(
+        WEIGHTS["matmulnbits"].tensors(), K=64, N=64, block_size=32
     ),
-    "matmulnbits.pack": lambda: nbits.pack(CODES & 15, GROUPED, block_size=32),
+    "matmulnbits.to_tensors": lambda: nbits.to_tensors((Q4_0, BLOCKS)),
+    "matmulnbits.pack": lambda: nbits.pack(CODES.T & 15, GROUPED.T, block_size=32),
     "mlx.quantize": lambda: [mlx.quantize(x) for x in (WEIGHT, TINY, HALF, HALF * 0)],
     "mlx.find": lambda: list(mlx.find(WEIGHTS["mlx"].tensors("a"))),
     "mlx.from_tensors": lambda: mlx.from_tensors(WEIGHTS["mlx"].tensors(), bits=4),

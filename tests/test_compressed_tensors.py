@@ -12,7 +12,7 @@ from support import loop, same
 
 import pyquant as pq
 from pyquant import _core
-from pyquant.weights import compressed_tensors, convert, matmulnbits
+from pyquant.weights import compressed_tensors, convert
 
 PACKS = {"dense": oracle.stream, "padded": oracle.padded}
 BITS = range(1, 9)
@@ -257,7 +257,7 @@ def test_convert(bits):
     if bits > 1:
         sources.append(convert(older, "gptq_p"))
     if bits in (2, 4, 8):
-        sources.append(matmulnbits.convert(older))
+        sources.append(convert(older, "matmulnbits"))
     if bits == 4:
         sources.append(convert(older, "awq"))
     for source in sources:
@@ -273,8 +273,9 @@ def test_convert_symmetric_and_mixed():
     codes, _, scales = layer(4, 8, 64, 32)
     words = oracle.along(codes, 1, 4)
     w = compressed_tensors.Weight(words, scales, bits=4)
-    assert matmulnbits.convert(w).zero_points is None
-    assert compressed_tensors.convert(matmulnbits.convert(w)).weight_zero_point is None
+    node = convert(w, "matmulnbits")
+    assert "zero_points" not in node.tensors()
+    assert compressed_tensors.convert(node).weight_zero_point is None
     g_idx = np.random.default_rng(0).permutation(np.arange(64) // 32).astype(np.int32)
     w = compressed_tensors.Weight(words, scales, None, g_idx, bits=4)
     got = compressed_tensors.convert(convert(w, "gptq"))

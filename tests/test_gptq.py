@@ -231,28 +231,14 @@ def weights(bits, inputs, outputs, size, lowest=1):
         made["awq"] = awq.from_tensors(tensors(*awq_words(codes, zeros), scales))
     if bits in (2, 4, 8):
         made["matmulnbits"] = matmulnbits.pack(
-            codes, scales, zeros, bits=bits, block_size=size
+            codes.T, scales.T, zeros.T, bits=bits, block_size=size
         )
     return made, want
 
 
-def into(name, w):
-    return matmulnbits.convert(w) if name == "matmulnbits" else convert(w, name)
-
-
 def arrays(w):
     """Return the tensors of a weight, except `g_idx`."""
-    found = vars(w) if isinstance(w, matmulnbits.Weight) else w.tensors()
-    return {name: value for name, value in found.items() if name not in SKIPPED}
-
-
-def numbers(w):
-    """Return a row for each output."""
-    y = w.dequantize()
-    return y.T if isinstance(w, matmulnbits.Weight) else y
-
-
-SKIPPED = ("_planar", "g_idx")
+    return {name: array for name, array in w.tensors().items() if name != "g_idx"}
 
 
 @pytest.mark.parametrize("bits", [2, 3, 4, 8])
@@ -261,16 +247,13 @@ def test_convert(bits):
     for inputs, outputs, size in shapes[: amount(1, None)]:
         made, want = weights(bits, inputs, outputs, size)
         for source in made.values():
-            assert (numbers(source) == want).all()
+            assert (source.dequantize() == want).all()
             for name, target in made.items():
-                got = into(name, source)
-                assert (numbers(got) == want).all()
+                got = convert(source, name)
+                assert (got.dequantize() == want).all()
                 found = arrays(got)
                 for part, value in arrays(target).items():
-                    if isinstance(value, np.ndarray):
-                        same(found[part], value)
-                    else:
-                        assert found[part] == value
+                    same(found[part], value)
 
 
 def test_awq_with_zero_points_of_0_to_the_first_format():
@@ -285,12 +268,12 @@ def test_mixed_inputs():
     want = oracle.numbers(codes, zeros, scales, g_idx)
     words = gptq_words(codes, zeros, 4, "gptq")
     w = gptq.from_tensors(tensors(*words, scales, g_idx), format="gptq")
-    got = matmulnbits.convert(w)
-    same(got.g_idx, g_idx)
-    assert (numbers(got) == want).all()
+    got = convert(w, "matmulnbits")
+    same(got.tensors()["g_idx"], g_idx)
+    assert (got.dequantize() == want).all()
     assert (convert(got, "gptq_v2").dequantize() == want).all()
-    smaller = matmulnbits.convert(w, block_size=16)
-    assert (numbers(smaller) == want).all()
+    smaller = convert(w, "matmulnbits", block_size=16)
+    assert (smaller.dequantize() == want).all()
     for refusing in (awq.to_tensors, Weight.linear):
         with pytest.raises(ValueError, match=r"^weight: expected inputs in the order"):
             refusing(w)
@@ -305,8 +288,8 @@ def test_uneven_groups():
         w = gptq.from_tensors(tensors(*words, scales, g_idx), format="gptq")
         want = oracle.numbers(codes, zeros, scales, g_idx)
         same(w.dequantize(), want)
-        for got in (matmulnbits.convert(w), convert(w, "gptq_v2")):
-            assert (numbers(got) == want).all()
+        for got in (convert(w, "matmulnbits"), convert(w, "gptq_v2")):
+            assert (got.dequantize() == want).all()
         assert got.tensors()["g_idx"].tolist() == g_idx.tolist()
     codes, zeros, scales = layer(4, 40, 32, 16, lowest=1)
     words = gptq_words(codes, zeros, 4, "gptq")
@@ -314,19 +297,19 @@ def test_uneven_groups():
     w = gptq.from_tensors(tensors(*words, scales, g_idx), format="gptq")
     want = oracle.numbers(codes, zeros, scales, g_idx)
     same(w.dequantize(), want)
-    for got in (matmulnbits.convert(w), convert(w, "gptq_v2")):
-        assert (numbers(got) == want).all()
+    for got in (convert(w, "matmulnbits"), convert(w, "gptq_v2")):
+        assert (got.dequantize() == want).all()
     many = (np.repeat(one, 10, 0) for one in (words[1], scales))
     w = gptq.from_tensors(tensors(words[0], *many, g_idx), format="gptq_v2")
     with pytest.raises(ValueError, match=r"^weight: expected as many groups as 2 .*got 30"):
-        matmulnbits.convert(w)
+        convert(w, "matmulnbits")
 
 
 def test_symmetric_weights_have_no_zero_points():
     codes, _, scales = layer(4, 64, 32, 32)
     zeros = np.full(scales.shape, 8, np.uint8)
     w = awq.from_tensors(tensors(*awq_words(codes, zeros), scales))
-    assert matmulnbits.convert(w).zero_points is None
+    assert "zero_points" not in convert(w, "matmulnbits").tensors()
 
 
 def test_short_blocks():
@@ -334,14 +317,16 @@ def test_short_blocks():
     rng = np.random.default_rng(0)
     B = rng.integers(0, 256, (8, 2, 16), dtype=np.uint8)
     scales = rng.standard_normal((8, 2)).astype(np.float32)
-    w = matmulnbits.Weight(B, scales, K=40, N=8, block_size=32)
-    got = matmulnbits.convert(w)
-    assert not got.B[:, 1, 4:].any()
-    assert (got.B.reshape(8, 32)[:, :20] == B.reshape(8, 32)[:, :20]).all()
+    given = {"B": B, "scales": scales}
+    w = matmulnbits.from_tensors(given, K=40, N=8, block_size=32)
+    got = convert(w, "matmulnbits")
+    codes = got.tensors()["B"]
+    assert not codes[:, 1, 4:].any()
+    assert (codes.reshape(8, 32)[:, :20] == B.reshape(8, 32)[:, :20]).all()
     again = convert(w, "gptq_v2")
     assert again.tensors()["qweight"].shape == (5, 8)
     for one in (got, again):
-        assert (numbers(one) == numbers(w)).all()
+        assert (one.dequantize() == w.dequantize()).all()
     with pytest.raises(ValueError, match=r"^weight: expected inputs that groups of 32"):
         convert(w, "awq")
 
@@ -350,14 +335,14 @@ def test_smaller_blocks():
     codes, zeros, scales = layer(4, 96, 32, 48)
     want = oracle.numbers(codes, zeros, scales, np.arange(96) // 48)
     w = awq.from_tensors(tensors(*awq_words(codes, zeros), scales))
-    w = matmulnbits.convert(w)
-    assert (w.block_size, w.scales.shape) == (16, (32, 6))
-    assert (numbers(w) == want).all()
+    w = convert(w, "matmulnbits")
+    assert (w.block_size, w.tensors()["scales"].shape) == (16, (32, 6))
+    assert (w.dequantize() == want).all()
     made, want = weights(4, 256, 32, 128)
-    w = matmulnbits.convert(made["awq"], block_size=32)
-    assert (numbers(w) == want).all()
+    w = convert(made["awq"], "matmulnbits", block_size=32)
+    assert (w.dequantize() == want).all()
     with pytest.raises(ValueError, match=r"^block_size: expected one that divides"):
-        matmulnbits.convert(made["awq"], block_size=256)
+        convert(made["awq"], "matmulnbits", block_size=256)
 
 
 def test_onnx():
@@ -377,9 +362,9 @@ def test_blocks_of_gguf():
         fmt = block_format(name)
         b = fmt.encode(rng.standard_normal((24, 96)).astype(np.float32))
         want = fmt.decode(b)
-        w = matmulnbits.convert((fmt, b))
-        assert (w.bits, w.block_size, w.zero_points) == (bits, 32, None)
-        assert (numbers(w) == want).all()
+        w = convert((fmt, b), "matmulnbits")
+        assert (w.bits, w.block_size, len(w.tensors())) == (bits, 32, 2)
+        assert (w.dequantize() == want).all()
         assert (convert((fmt, b), "gptq").dequantize() == want).all()
         same(w.blocks(name), b)
     fmt = block_format("Q4_0")
@@ -398,14 +383,14 @@ def test_blocks_of_larger_groups():
 
 
 def test_blocks_of_short_groups():
-    x = np.random.default_rng(0).standard_normal((96, 3)).astype(np.float16)
+    x = np.random.default_rng(0).standard_normal((3, 96)).astype(np.float16)
     w = matmulnbits.quantize(x, block_size=64)
     got = block_format("Q4_0").decode(w.blocks("Q4_0"))
-    assert (got == w.dequantize().T).all()
+    assert (got == w.dequantize()).all()
 
 
 def test_invalid_blocks():
-    x = np.linspace(-0.7, 1, 64, dtype=np.float32).reshape(64, 1)
+    x = np.linspace(-0.7, 1, 64, dtype=np.float32).reshape(1, 64)
     w = matmulnbits.quantize(x)
     with pytest.raises(ValueError, match=r"^weight: expected scales that float16 holds"):
         w.blocks("Q4_0")
@@ -425,7 +410,7 @@ W4, Z4 = np.zeros((4, 32), np.int32), np.zeros((1, 4), np.int32)
 ONES = np.ones((1, 32), np.float16)
 S8 = np.ones((2, 1, 8), np.float32)
 Z6, S6 = np.repeat(Z4, 6, 0), np.repeat(ONES, 6, 0)
-EIGHT = np.ones((16, 8), np.float32)
+EIGHT = np.ones((8, 16), np.float32)
 V2 = {"bits": 4, "format": "gptq_v2"}
 
 

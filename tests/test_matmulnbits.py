@@ -8,7 +8,18 @@ import pytest
 from planar_oracle import tensors
 from support import amount, loop, same
 
-from pyquant.weights import _weight, awq, matmulnbits
+from pyquant.weights import _weight, awq, convert, matmulnbits
+
+
+def node(B, scales, zero_points=None, g_idx=None, **attributes):
+    """Return the weight of a node."""
+    given = {"B": B, "scales": scales, "zero_points": zero_points, "g_idx": g_idx}
+    given = {name: one for name, one in given.items() if one is not None}
+    return matmulnbits.from_tensors(given, **attributes)
+
+
+def arrays_of(w):
+    return map(w.tensors().get, ("B", "scales", "zero_points"))
 
 
 def half_away(v):
@@ -95,14 +106,15 @@ def test_quantize_by_definition(kind, bits, symmetric):
             codes, scales, zeros = by_definition(x, bits, size, symmetric)
             for given in (x, np.asfortranarray(x), np.repeat(x, 2, 0)[::2]):
                 w = matmulnbits.quantize(
-                    given, bits=bits, block_size=size, symmetric=symmetric
+                    given.T, bits=bits, block_size=size, symmetric=symmetric
                 )
-                same(w.scales, scales)
-                same(w.B.reshape(len(codes), -1), in_bytes(codes, bits))
+                B, s, zero_points = arrays_of(w)
+                same(s, scales)
+                same(B.reshape(len(codes), -1), in_bytes(codes, bits))
                 if symmetric:
-                    assert w.zero_points is None
+                    assert zero_points is None
                 else:
-                    same(w.zero_points, zeros_in_bytes(zeros, bits))
+                    same(zero_points, zeros_in_bytes(zeros, bits))
 
 
 @loop("symmetric", [True, False])
@@ -115,12 +127,13 @@ def test_bfloat16(symmetric):
             codes, scales, zeros = by_definition(x, bits, size, symmetric)
             for given in (x, np.asfortranarray(x)):
                 w = matmulnbits.quantize(
-                    given, bits=bits, block_size=size, symmetric=symmetric
+                    given.T, bits=bits, block_size=size, symmetric=symmetric
                 )
-                same(w.scales, scales)
-                same(w.B.reshape(len(codes), -1), in_bytes(codes, bits))
+                B, s, zero_points = arrays_of(w)
+                same(s, scales)
+                same(B.reshape(len(codes), -1), in_bytes(codes, bits))
                 if not symmetric:
-                    same(w.zero_points, zeros_in_bytes(zeros, bits))
+                    same(zero_points, zeros_in_bytes(zeros, bits))
 
 
 def test_quantize_in_parts():
@@ -128,26 +141,26 @@ def test_quantize_in_parts():
     x = data("normal", (300, 700))
     codes, scales, _ = by_definition(x, 4, 32, True)
     for threads in (1, 3):
-        w = matmulnbits.quantize(x, threads=threads)
-        same(w.scales, scales)
-        same(w.B.reshape(700, -1), in_bytes(codes, 4))
+        B, s, _ = arrays_of(matmulnbits.quantize(x.T, threads=threads))
+        same(s, scales)
+        same(B.reshape(700, -1), in_bytes(codes, 4))
 
 
 def test_worked_examples():
-    x = np.float32([[(k - 20) / 8] for k in range(40)])
-    w = matmulnbits.quantize(x)
-    assert w.scales.tolist() == [[0.3125, -0.296875]]
-    assert w.B.tobytes().hex() == (
+    x = np.float32([[(k - 20) / 8 for k in range(40)]])
+    B, scales, _ = arrays_of(matmulnbits.quantize(x))
+    assert scales.tolist() == [[0.3125, -0.296875]]
+    assert B.tobytes().hex() == (
         "001122324344556676878899aabacbcc33221100000000000000000000000000"
     )
-    w = matmulnbits.quantize(x, symmetric=False)
-    assert w.scales.tolist() == [[0.25833332538604736, 0.15833333134651184]]
-    assert w.zero_points.tolist() == [[0x0A]]
-    assert w.B.tobytes().hex() == (
+    B, scales, zeros = arrays_of(matmulnbits.quantize(x, symmetric=False))
+    assert scales.tolist() == [[0.25833332538604736, 0.15833333134651184]]
+    assert zeros.tolist() == [[0x0A]]
+    assert B.tobytes().hex() == (
         "102132435465768798a9aabbccddeeffa9cbddfe000000000000000000000000"
     )
     w = matmulnbits.quantize(x, bits=2, symmetric=False)
-    assert w.zero_points.tolist() == [[0xA2]]
+    assert w.tensors()["zero_points"].tolist() == [[0xA2]]
 
 
 def packed(bits, inputs, outputs, size, seed=0):
@@ -168,29 +181,29 @@ def test_dequantize(bits):
         B, scales, zero_bytes, codes, zeros, how = packed(bits, inputs, outputs, size)
         groups = np.arange(inputs) // size
         codes = codes[:, :inputs].T
-        want = oracle.numbers(codes, zeros.T, scales.T, groups).T
-        same(matmulnbits.dequantize(B, scales, zero_bytes, **how).copy("K"), want.copy("F"))
-        flat = matmulnbits.dequantize(B, scales.ravel(), zero_bytes.ravel(), **how)
-        assert (flat == want).all()
+        want = oracle.numbers(codes, zeros.T, scales.T, groups)
+        w = node(B, scales, zero_bytes, **how)
+        assert (w.format, w.inputs_axis) == ("matmulnbits", 1)
+        same(w.dequantize(), want.copy())
+        flat = node(B, scales.ravel(), zero_bytes.ravel(), **how)
+        assert (flat.dequantize() == want).all()
         for order in "CF":
             out = np.empty(want.shape, np.float64, order)
-            given = matmulnbits.dequantize(B, scales, zero_bytes, **how, out=out, threads=2)
-            assert given is out
-            exact = oracle.numbers(codes, zeros.T, scales.T, groups, np.float64).T
+            assert w.dequantize(out=out, threads=2) is out
+            exact = oracle.numbers(codes, zeros.T, scales.T, groups, np.float64)
             assert (out == exact).all()
         middle = np.full_like(zeros, 1 << (bits - 1))
-        want = oracle.numbers(codes, middle.T, scales.T, groups).T
-        assert (matmulnbits.dequantize(B, scales, **how) == want).all()
+        want = oracle.numbers(codes, middle.T, scales.T, groups)
+        assert (node(B, scales, **how).dequantize() == want).all()
         g_idx = np.random.default_rng(0).permutation(groups).astype(np.int32)
-        want = oracle.numbers(codes, zeros.T, scales.T, g_idx).T
-        got = matmulnbits.dequantize(B, scales, zero_bytes, g_idx, **how)
-        assert (got == want).all()
+        want = oracle.numbers(codes, zeros.T, scales.T, g_idx)
+        assert (node(B, scales, zero_bytes, g_idx, **how).dequantize() == want).all()
         for real in (np.float32, np.float16):
             z = np.random.default_rng(1).standard_normal(scales.shape).astype(real)
             s = scales.astype(real)
-            got = matmulnbits.dequantize(B, s, z, dtype="float32", **how)
-            s, z = (part.T[groups].astype(np.float32) for part in (s, z))
-            assert (got == codes.astype(np.float32) * s - z * s).all()
+            got = node(B, s, z, **how).dequantize(dtype="float32")
+            s, z = (part[:, groups].astype(np.float32) for part in (s, z))
+            assert (got == codes.T.astype(np.float32) * s - z * s).all()
 
 
 def test_pack():
@@ -198,12 +211,10 @@ def test_pack():
         B, scales, zero_bytes, codes, zeros, _ = packed(bits, inputs, 6, size)
         blank = codes.copy()
         blank[:, inputs:] = 0
-        w = matmulnbits.pack(
-            codes[:, :inputs].T, scales.T, zeros.T, bits=bits, block_size=size
-        )
-        same(w.B, in_bytes(blank, bits).reshape(B.shape))
-        same(w.scales, scales)
-        same(w.zero_points, zero_bytes)
+        w = matmulnbits.pack(codes[:, :inputs], scales, zeros, bits=bits, block_size=size)
+        want = (in_bytes(blank, bits).reshape(B.shape), scales, zero_bytes)
+        for got, array in zip(arrays_of(w), want, strict=True):
+            same(got, array)
 
 
 def test_session():
@@ -214,23 +225,22 @@ def test_session():
     one = onnx.TensorProto.FLOAT
 
     def run(w):
-        given = {"B": w.B, "scales": w.scales, "zero_points": w.zero_points}
-        given = {name: value for name, value in given.items() if value is not None}
+        given, (N, K) = w.tensors(), w.shape
         node = helper.make_node(
             "MatMulNBits",
             ["A", *given],
             ["Y"],
             domain="com.microsoft",
-            K=w.K,
-            N=w.N,
+            K=K,
+            N=N,
             bits=w.bits,
             block_size=w.block_size,
         )
         graph = helper.make_graph(
             [node],
             "weight",
-            [helper.make_tensor_value_info("A", one, ["M", w.K])],
-            [helper.make_tensor_value_info("Y", one, ["M", w.N])],
+            [helper.make_tensor_value_info("A", one, ["M", K])],
+            [helper.make_tensor_value_info("Y", one, ["M", N])],
             [arrays.from_array(value, name) for name, value in given.items()],
         )
         sets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
@@ -238,11 +248,11 @@ def test_session():
         session = ort.InferenceSession(
             model.SerializeToString(), providers=["CPUExecutionProvider"]
         )
-        return session.run(None, {"A": np.eye(w.K, dtype=np.float32)})[0]
+        return session.run(None, {"A": np.eye(K, dtype=np.float32)})[0].T
 
     for bits in (2, 4, 8):
         for inputs, outputs, size in ((64, 5, 32), (80, 3, 16), (256, 9, 128)):
-            x = data("normal", (inputs, outputs))
+            x = data("normal", (outputs, inputs))
             for symmetric in (True, False):
                 w = matmulnbits.quantize(x, bits=bits, block_size=size, symmetric=symmetric)
                 assert (run(w) == w.dequantize()).all()
@@ -250,10 +260,10 @@ def test_session():
     words = rng.integers(-(2**31), 2**31, (2, 130, 2), dtype=np.int32)
     given = tensors(words[0, :128], words[1, :2], data("normal", (2, 16)))
     layer = awq.from_tensors(given)
-    assert (run(matmulnbits.convert(layer)) == layer.dequantize().T).all()
+    assert (run(convert(layer, "matmulnbits")) == layer.dequantize()).all()
     real = rng.standard_normal((5, 2)).astype(np.float32)
-    w = matmulnbits.quantize(data("normal", (64, 5)))
-    w = matmulnbits.Weight(w.B, w.scales, real, K=64, N=5, block_size=32)
+    given = {**matmulnbits.quantize(data("normal", (5, 64))).tensors(), "zero_points": real}
+    w = matmulnbits.from_tensors(given, K=64, N=5, block_size=32)
     assert (run(w) == w.dequantize()).all()
 
 
@@ -270,55 +280,55 @@ def test_encoder_of_onnxruntime(dtype):
                 for size in (16, 32, 64, 128):
                     for symmetric in (True, False):
                         w = matmulnbits.quantize(
-                            x, bits=bits, block_size=size, symmetric=symmetric
+                            x.T, bits=bits, block_size=size, symmetric=symmetric
                         )
-                        B, scales = np.zeros_like(w.B), np.zeros_like(w.scales)
-                        shape = outputs, -(-w.scales.shape[1] * bits // 8)
-                        zeros = np.zeros(shape, np.uint8)
+                        want = w.tensors()
+                        B, scales = (np.zeros_like(want[one]) for one in ("B", "scales"))
+                        zeros = np.zeros((outputs, -(-scales.shape[1] * bits // 8)), "u1")
                         encode(B, x, scales, zeros, size, outputs, inputs, symmetric)
-                        same(w.B, B)
-                        same(w.scales, scales)
+                        same(want["B"], B)
+                        same(want["scales"], scales)
                         if not symmetric:
-                            same(w.zero_points, zeros)
+                            same(want["zero_points"], zeros)
 
 
 B = np.zeros((3, 2, 16), np.uint8)
 S = np.ones((3, 2), np.float32)
 HOW = {"K": 64, "N": 3, "block_size": 32}
-X = np.ones((64, 3), np.float32)
+X = np.ones((3, 64), np.float32)
 REFUSED = {
     "B": (
-        lambda: matmulnbits.dequantize(B[:2], S, **HOW),
+        lambda: node(B[:2], S, **HOW),
         ValueError,
         "B: expected shape (3, 2, 16), got (2, 2, 16)",
     ),
     "kind of B": (
-        lambda: matmulnbits.dequantize(B.view(np.int8), S, **HOW),
+        lambda: node(B.view(np.int8), S, **HOW),
         TypeError,
         "B: expected uint8, got int8",
     ),
     "scales": (
-        lambda: matmulnbits.dequantize(B, S[:, :1], **HOW),
+        lambda: node(B, S[:, :1], **HOW),
         ValueError,
         "scales: expected shape (3, 2), got (3, 1)",
     ),
     "kind of scales": (
-        lambda: matmulnbits.dequantize(B, S.astype(np.int32), **HOW),
+        lambda: node(B, S.astype(np.int32), **HOW),
         TypeError,
         "scales: expected float32, float16 or bfloat16, got int32",
     ),
     "zero points": (
-        lambda: matmulnbits.dequantize(B, S, np.zeros((3, 2), np.uint8), **HOW),
+        lambda: node(B, S, np.zeros((3, 2), np.uint8), **HOW),
         ValueError,
         "zero_points: expected shape (3, 1), got (3, 2)",
     ),
     "groups": (
-        lambda: matmulnbits.dequantize(B, S, None, np.full(64, 2, np.int32), **HOW),
+        lambda: node(B, S, None, np.full(64, 2, np.int32), **HOW),
         ValueError,
         "g_idx: expected groups from 0 to 1, or -1 for all inputs, got 2 at (0,)",
     ),
     "bits": (
-        lambda: matmulnbits.dequantize(B, S, **HOW, bits=3),
+        lambda: node(B, S, **HOW, bits=3),
         ValueError,
         "bits: expected 2, 4 or 8, got 3",
     ),
@@ -350,37 +360,37 @@ REFUSED = {
     "x": (
         lambda: matmulnbits.quantize(X[0]),
         ValueError,
-        "x: expected two dimensions, got shape (3,)",
+        "x: expected two dimensions, got shape (64,)",
     ),
     "NaN": (
-        lambda: matmulnbits.quantize(np.where(np.arange(3) == 1, np.nan, X)),
+        lambda: matmulnbits.quantize(np.where(X == 2, X, np.nan)),
         ValueError,
-        "x: ",
+        "x: expected finite values, got 192 not finite, the first at index (0, 0)",
     ),
     "q": (
-        lambda: matmulnbits.pack(np.full((16, 1), 16, np.uint8), S[:1, :1], block_size=16),
+        lambda: matmulnbits.pack(np.full((1, 16), 16, np.uint8), S[:1, :1], block_size=16),
         ValueError,
         "q: expected integers from 0 to 15, got 16 at (0, 0)",
     ),
     "out": (
-        lambda: matmulnbits.dequantize(B, S, **HOW, out=np.empty((3, 64), np.float32)),
+        lambda: node(B, S, **HOW).dequantize(out=np.empty((64, 3), np.float32)),
         ValueError,
-        "out: expected shape (64, 3), got (3, 64)",
+        "out: expected shape (3, 64), got (64, 3)",
     ),
     "type of out": (
-        lambda: matmulnbits.dequantize(
-            B, S, **HOW, out=np.empty((64, 3), np.float32), dtype="float64"
+        lambda: node(B, S, **HOW).dequantize(
+            out=np.empty((3, 64), np.float32), dtype="float64"
         ),
         TypeError,
         "out: expected float64, got float32",
     ),
     "dtype": (
-        lambda: matmulnbits.dequantize(B, S, **HOW, dtype="int8"),
+        lambda: node(B, S, **HOW).dequantize(dtype="int8"),
         TypeError,
         "dtype: expected float32, float64, float16 or bfloat16, got 'int8'",
     ),
     "weight": (
-        lambda: matmulnbits.convert(X),
+        lambda: convert(X, "matmulnbits"),
         TypeError,
         "weight: expected a Weight of a module, or a tuple of a block format and blocks, "
         "got ndarray",
@@ -402,11 +412,11 @@ def test_overlap():
     memory = np.zeros(1 << 18, np.uint8)
     size = 700 * 2 * 16
     data = memory[:size].reshape(700, 2, 16)
-    out = memory[size - 64 : size - 64 + 64 * 700 * 4].view(np.float32).reshape(64, 700)
+    out = memory[size - 64 : size - 64 + 64 * 700 * 4].view(np.float32).reshape(700, 64)
     g_idx = (np.arange(64) % 2).astype(np.int32)
     scales, how = np.ones((700, 2), np.float32), {"K": 64, "N": 700, "block_size": 32}
     with pytest.raises(ValueError, match=r"^out: "):
-        matmulnbits.dequantize(data, scales, None, g_idx, **how, out=out)
+        node(data, scales, None, g_idx, **how).dequantize(out=out)
     assert not memory.any()
 
 

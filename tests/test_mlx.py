@@ -202,7 +202,9 @@ def test_convert():
     words = [oracle.along(one, 1, 4, oracle.awq) for one in (codes, zeros)]
     w = awq.from_tensors(tensors(*words, scales))
     assert (w.dequantize() == convert(w, "mlx").dequantize()).all()
-    fine = matmulnbits.pack(codes, scales.astype(np.float32) / 3, zeros, block_size=128)
+    fine = matmulnbits.pack(
+        codes.T, scales.T.astype(np.float32) / 3, zeros.T, block_size=128
+    )
     with pytest.raises(ValueError, match=r"^weight: expected zero points .*\)$"):
         convert(fine, "mlx")
 
@@ -217,7 +219,7 @@ def test_convert_blocks():
         assert (w.dequantize() == fmt.decode(b)).all()
         if name == "Q4_1":
             same(w.blocks(name), b)
-        for convert_to in (awq.to_tensors, matmulnbits.convert):
+        for convert_to in (awq.to_tensors, matmulnbits.to_tensors):
             with pytest.raises(ValueError, match=r"^weight: expected "):
                 convert_to(w)
 

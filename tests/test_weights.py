@@ -35,14 +35,14 @@ GPTQ = {
 TENSORS = GPTQ[3].tensors()
 ORDERED = gptq.from_tensors({**TENSORS, "g_idx": MIXED}, format="gptq_v2")
 PLANES = gptq.from_tensors(TENSORS, format="gptq_p")
-NBITS = matmulnbits.convert(AWQ)
+NBITS = convert(AWQ, "matmulnbits")
 PADDED = compressed_tensors.Weight(
     words(N, -(-K // 10)), SCALES.T, weight_shape=(N, K), bits=3, packing="padded"
 )
-X = rng.standard_normal((K, N)).astype(np.float32)
+X = rng.standard_normal((N, K)).astype(np.float32)
 TURNED = np.asfortranarray(X)
 MLX = mlx.quantize(X)
-SHORT = matmulnbits.quantize(X[:-8])
+SHORT = matmulnbits.quantize(X[:, :-8])
 READ = {
     "awq": AWQ,
     "gptq": GPTQ[4],
@@ -86,9 +86,9 @@ def test_memory_of_dequantize(name):
 
 
 WRITE = {
-    "awq": lambda: awq.pack(X.T, SCALES, np.full(SCALES.shape, 8)),
+    "awq": lambda: awq.pack(X, SCALES, np.full(SCALES.shape, 8)),
     "gptq": lambda: gptq.pack(
-        X.T, SCALES, np.full(SCALES.shape, 8), MIXED, bits=4, format="gptq"
+        X, SCALES, np.full(SCALES.shape, 8), MIXED, bits=4, format="gptq"
     ),
     "matmulnbits": lambda: matmulnbits.quantize(X),
     "matmulnbits, asymmetric": lambda: matmulnbits.quantize(TURNED, symmetric=False),
@@ -107,11 +107,11 @@ def test_memory_of_quantize(name):
 CONVERT = {
     "to awq": lambda: convert(NBITS, "awq"),
     "to gptq": lambda: convert(AWQ, "gptq_v2"),
-    "to matmulnbits": lambda: matmulnbits.convert(AWQ),
-    "to short blocks": lambda: matmulnbits.convert(SHORT),
+    "to matmulnbits": lambda: convert(AWQ, "matmulnbits"),
+    "to short blocks": lambda: convert(SHORT, "matmulnbits"),
     "to compressed_tensors": lambda: compressed_tensors.convert(GPTQ[3]),
     "from padded words": lambda: compressed_tensors.convert(PADDED),
-    "to mlx": lambda: convert(matmulnbits.pack(np.zeros((K, N), np.uint8), SCALES,
+    "to mlx": lambda: convert(matmulnbits.pack(np.zeros((N, K), np.uint8), SCALES.T,
                                                block_size=G), "mlx"),
 }  # fmt: skip
 
@@ -127,15 +127,14 @@ def test_every_pair_keeps_the_numbers():
         "awq": lambda w: convert(w, "awq"),
         "gptq": lambda w: convert(w, "gptq_v2"),
         "planes": lambda w: convert(w, "gptq_p"),
-        "matmulnbits": matmulnbits.convert,
+        "matmulnbits": lambda w: convert(w, "matmulnbits"),
         "compressed_tensors": compressed_tensors.convert,
     }
     want = {"awq": AWQ.dequantize()}
     made = {"awq": AWQ}
     for first, second in itertools.permutations(targets, 2):
         w = targets[second](targets[first](AWQ))
-        got = w.dequantize()
-        same(got.T if second == "matmulnbits" else got, want["awq"])
+        same(w.dequantize(), want["awq"])
         made[second] = w
     small = CONVERT["to mlx"]()
     assert (small.dequantize() == -np.float32(8) * np.repeat(SCALES, G, 0).T).all()
@@ -155,7 +154,7 @@ ROWS = [slice(None), slice(3, 40), slice(-1, None), slice(9, 3), slice(None, Non
 ROWS += [[], [5, 0, 5], np.array([N - 1, 7], np.uint16)]
 
 
-@loop("name", ["awq", "gptq", "3 bits", "mixed", "planes", "mlx"])
+@loop("name", ["awq", "gptq", "3 bits", "mixed", "planes", "mlx", "matmulnbits", "short"])
 def test_rows(name):
     w = READ[name]
     for dtype in ("float32", "float16"):
@@ -193,6 +192,13 @@ def read_mlx(*, rows=None, dtype=None, out=None, group_size=64, bits=4, **given)
     return w.dequantize(rows, dtype=dtype, out=out)
 
 
+def read_nbits(*, rows=None, dtype=None, out=None, **given):
+    options = {name: given.pop(name) for name in ATTRIBUTES if name in given}
+    w = matmulnbits.from_tensors(given, **options)
+    return w.dequantize(rows, dtype=dtype, out=out)
+
+
+ATTRIBUTES = ("K", "N", "bits", "block_size")
 READING = ("format", "group_size", "wrap")
 CALLS = {
     read_awq: dict.fromkeys(("qweight", "qzeros", "scales", "rows", "dtype", "out"), 0),
@@ -211,8 +217,8 @@ CALLS = {
         "wrap": False,
     },
     gptq.to_tensors: {"weight": 0, "format": "gptq", "wrap": False},
-    matmulnbits.dequantize: {
-        **dict.fromkeys(("B", "scales", "zero_points", "g_idx", "dtype", "out"), 0),
+    read_nbits: {
+        **dict.fromkeys(("B", "scales", "zero_points", "g_idx", "rows", "dtype", "out"), 0),
         "K": 32,
         "N": 1,
         "bits": 4,
@@ -224,7 +230,7 @@ CALLS = {
         "bits": 4,
         "block_size": 32,
     },
-    matmulnbits.convert: {"weight": 0, "block_size": 0},
+    matmulnbits.to_tensors: {"weight": 0, "block_size": 0},
     compressed_tensors.dequantize: {
         "weight": 0,
         **{f"weight_{one}": 0 for one in ("scale", "zero_point", "g_idx", "shape")},
@@ -256,13 +262,13 @@ GOOD = {
     gptq.pack: lambda: {"x": np.ones((8, 32)), "scales": np.ones((1, 8), "f2"),
                             "zeros": np.ones((1, 8), int), "bits": 4, "format": "gptq"},
     gptq.to_tensors: lambda: {"weight": AWQ, "format": "gptq_v2"},
-    matmulnbits.dequantize: lambda: {"B": np.ones((1, 1, 16), "u1"),
+    read_nbits: lambda: {"B": np.ones((1, 1, 16), "u1"),
                                      "scales": np.ones((1, 1), "f4"), "K": 32, "N": 1,
                                      "block_size": 32},
-    matmulnbits.quantize: lambda: {"x": np.ones((32, 1), "f4")},
-    matmulnbits.pack: lambda: {"q": np.ones((32, 1), "u1"), "scales": np.ones((1, 1), "f4"),
+    matmulnbits.quantize: lambda: {"x": np.ones((1, 32), "f4")},
+    matmulnbits.pack: lambda: {"q": np.ones((1, 32), "u1"), "scales": np.ones((1, 1), "f4"),
                                "block_size": 32},
-    matmulnbits.convert: lambda: {"weight": AWQ},
+    matmulnbits.to_tensors: lambda: {"weight": AWQ},
     compressed_tensors.dequantize: lambda: {"weight": words(2, 4), "bits": 4,
                                             "weight_scale": np.ones((2, 1), "f4")},
     compressed_tensors.quantize: lambda: {"weight": np.ones((2, 128), "f4")},
@@ -387,8 +393,6 @@ def test_arrays_of_the_other_byte_order():
 
 
 def test_modules_are_alike():
-    for module in (compressed_tensors, matmulnbits):
-        assert {"Weight", "convert", "dequantize", "quantize"} <= set(module.__all__)
     for module in (awq, gptq):
         assert module.__all__ == ["find", "from_tensors", "pack", "to_tensors"]
     assert mlx.__all__ == ["find", "from_tensors", "quantize", "to_tensors"]
@@ -426,7 +430,7 @@ def test_integers_and_ends():
     x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(2, 32)
     assert mlx.quantize(x, group_size=np.int32(32)).block_size == 32
     w = matmulnbits.pack(
-        np.full((32, 1), 15, np.uint8), np.float32([[1.25 * 2**124]]), block_size=32
+        np.full((1, 32), 15, np.uint8), np.float32([[1.25 * 2**124]]), block_size=32
     )
     with pytest.raises(ValueError, match=r"^weight: expected zero points and scales"):
         convert(w, "mlx")

@@ -60,8 +60,8 @@ def fake_quantize() -> None:
 
 
 def weights() -> None:
-    w = matmulnbits.quantize(np.zeros((16, 8), np.float32), block_size=16)
-    assert type(assert_type(w, matmulnbits.Weight)) is matmulnbits.Weight
+    w = matmulnbits.quantize(np.zeros((8, 16), np.float32), block_size=16)
+    assert type(assert_type(w, Weight)) is Weight
     check(assert_type(w.dequantize(), "npt.NDArray[Any]"), "float32")
     again = assert_type(convert(w, "gptq_v2"), Weight)
     check(assert_type(again.dequantize(dtype="float16"), "npt.NDArray[Any]"), "float16")

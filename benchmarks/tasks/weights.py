@@ -199,8 +199,8 @@ def _of_first(n: int, name: str) -> Made:
 def _by_onnxruntime(x: Array, columns: Array) -> Candidate:
     """Return a call of the 4-bit encoder, which has no public name."""
     state = import_module("onnxruntime.capi._pybind_state")
-    w = pq.weights.matmulnbits.quantize(columns, block_size=GROUP)
-    B, scales = np.zeros_like(w.B), np.zeros_like(w.scales)
+    made = pq.weights.matmulnbits.quantize(x, block_size=GROUP).tensors()
+    B, scales = (np.zeros_like(made[name]) for name in ("B", "scales"))
     zeros = np.zeros((x.shape[0], -(-scales.shape[1] // 2)), np.uint8)
     given = np.ascontiguousarray(columns)
 
@@ -217,18 +217,19 @@ def _to_matmulnbits(n: int) -> Made:
     return _made(
         x,
         4,
-        lambda: pq.weights.matmulnbits.quantize(x.T, block_size=GROUP),
-        lambda w: np.asarray(w.B),
+        lambda: pq.weights.matmulnbits.quantize(x, block_size=GROUP),
+        lambda w: np.asarray(w.tensors()["B"]),
         onnxruntime=partial(_by_onnxruntime, x, x.T),
     )
 
 
 def _of_matmulnbits(n: int) -> Made:
     x = _matrix(n)
-    w, y = pq.weights.matmulnbits.quantize(x.T, block_size=GROUP), np.empty_like(x)
-    words = w.B.reshape(len(x), -1).view(np.uint32)
-    rival = partial(_numbers_by_numpy, words, w.scales, 8, 1, 1, PLAIN)
-    return _made(x, 4, lambda: w.dequantize(out=y.T).T, numpy=rival)
+    w, y = pq.weights.matmulnbits.quantize(x, block_size=GROUP), np.empty_like(x)
+    B, scales = w.tensors().values()
+    words = B.reshape(len(x), -1).view(np.uint32)
+    rival = partial(_numbers_by_numpy, words, scales, 8, 1, 1, PLAIN)
+    return _made(x, 4, lambda: w.dequantize(out=y), numpy=rival)
 
 
 def _to_compressed_tensors(n: int) -> Made:

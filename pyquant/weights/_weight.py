@@ -36,7 +36,12 @@ _WORD = 32
 # Bits and zero point of GGUF formats.
 _BLOCKS = {"Q4_0": (4, 8), "Q4_1": (4, 0), "Q8_0": (8, 128)}
 # The module of each format.
-FORMATS = {"awq": "awq", "gptq": "gptq", "gptq_v2": "gptq", "gptq_p": "gptq", "mlx": "mlx"}
+FORMATS = {
+    "awq": "awq",
+    **dict.fromkeys(("gptq", "gptq_v2", "gptq_p"), "gptq"),
+    "matmulnbits": "matmulnbits",
+    "mlx": "mlx",
+}
 REALS = ("float32", "float16", "bfloat16")
 LARGEST = (1 << 31) - 1  # of extents and group sizes
 # Number of elements at a time, if the core cannot process all at once.
@@ -212,7 +217,7 @@ class Weight(_Forms):
     Attributes
     ----------
     format : str
-        Name of the format: "awq", "gptq", "gptq_v2", "gptq_p" or "mlx".
+        Name of the format: "awq", "gptq", "gptq_v2", "gptq_p", "matmulnbits" or "mlx".
 
     Examples
     --------
@@ -354,7 +359,6 @@ class Made(_Forms):
     """Base class of the weights that have classes of their own."""
 
     _planar: Planar
-    _turned = False  # True if only the result of `dequantize` has the inputs first
 
     def _keep(self, planar: Planar, **settled: Any) -> None:
         """Set attributes of a frozen dataclass."""
@@ -371,8 +375,7 @@ class Made(_Forms):
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the result of `dequantize`."""
-        shape = self._planar.shape
-        return shape[::-1] if self._turned else shape
+        return self._planar.shape
 
     def dequantize(
         self,
@@ -404,7 +407,7 @@ class Made(_Forms):
             If an argument is wrong; `out` is unchanged.
         """
         kind = real_of(dtype, out)
-        return decoded(self._planar, kind, out, threads, turned=self._turned)
+        return decoded(self._planar, kind, out, threads, turned=False)
 
 
 # ---- values ----
@@ -654,8 +657,8 @@ def from_tensors(
         Name of the weight: the names of its tensors without their last part. Default: the
         tensors have the names of the format, such as "qweight".
     format : str, optional
-        "awq", "gptq", "gptq_v2", "gptq_p" or "mlx". Default: the only format with tensors
-        of these names, types and shapes.
+        "awq", "gptq", "gptq_v2", "gptq_p", "matmulnbits" or "mlx". Default: the only format
+        with tensors of these names, types and shapes.
     **options
         Arguments of ``from_tensors`` in the module of the format, such as `group_size`.
 
@@ -716,7 +719,7 @@ def convert(
     weight : Weight or tuple
         A weight; or a GGUF format, Q4_0, Q4_1 or Q8_0, and the uint8 bytes of its blocks,
         with a row for each output.
-    format : {"awq", "gptq", "gptq_v2", "gptq_p", "mlx"}
+    format : {"awq", "gptq", "gptq_v2", "gptq_p", "matmulnbits", "mlx"}
         Format of the result.
     **options
         Arguments of ``to_tensors`` in the module of the format.

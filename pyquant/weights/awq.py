@@ -199,7 +199,7 @@ def to_tensors(weight: Any, name: str = "") -> dict[str, npt.NDArray[Any]]:
     --------
     >>> import numpy as np
     >>> from pyquant.weights import awq, matmulnbits
-    >>> w = matmulnbits.quantize(np.ones((32, 8), np.float32))
+    >>> w = matmulnbits.quantize(np.ones((8, 32), np.float32))
     >>> sorted(awq.to_tensors(w, "layer"))
     ['layer.qweight', 'layer.qzeros', 'layer.scales']
     """

@@ -307,7 +307,7 @@ def to_tensors(
     --------
     >>> import numpy as np
     >>> from pyquant.weights import gptq, matmulnbits
-    >>> w = matmulnbits.quantize(np.ones((32, 8), np.float32))
+    >>> w = matmulnbits.quantize(np.ones((8, 32), np.float32))
     >>> sorted(gptq.to_tensors(w, format="gptq"))
     ['g_idx', 'qweight', 'qzeros', 'scales']
     """

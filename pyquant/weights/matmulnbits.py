@@ -1,13 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read and write weights of ONNX Runtime's operator MatMulNBits.
 
-The operator stores `B` as N rows with blocks of K inputs. This module quantizes, and
-dequantizes to, the matrix of K rows and N columns of the equivalent MatMul.
+A node has K inputs, N outputs and these initializers:
+
+- ``B`` of shape (N, ceil(K / block_size), block_size * bits / 8): codes in the order of the
+  inputs, the first in the low bits of a byte.
+- ``scales`` of shape (N, ceil(K / block_size)), or flattened.
+- ``zero_points``, optional: uint8 of shape (N, ceil(ceil(K / block_size) * bits / 8)), or
+  flattened, packed like ``B`` in rows of complete bytes; or real numbers with the shape of
+  ``scales``. Without them zero points are ``2**(bits - 1)``.
+- ``g_idx`` of shape (K,), optional: the block with the parameters of each input.
+
+Values are ``(code - zero_point) * scale``, or ``code * scale - zero_point * scale`` for
+real zero points, with each step rounded to float32, like ONNX Runtime. ONNX Runtime 1.32
+ignores zero points beside a ``g_idx``. A node names its initializers freely, so this module
+cannot find weights by names.
 """
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -15,15 +27,18 @@ import numpy as np
 from pyquant import _core
 from pyquant.packed import PackedArray
 from pyquant.weights import _weight
+from pyquant.weights._weight import Planar, Weight
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy.typing as npt
 
     from pyquant._typing import ArrayLike
-    from pyquant.weights.blocks import BlockFormat
 
-__all__ = ["Weight", "convert", "dequantize", "pack", "quantize"]
+__all__ = ["from_tensors", "pack", "quantize", "to_tensors"]
 
+_TENSORS = ("B", "scales", "zero_points", "g_idx")
 _BITS = (2, 4, 8)
 _LEAST, _MOST = 16, 1 << 16  # limits of the block size
 _TILE = 1 << 15  # number of elements quantized at a time
@@ -33,25 +48,26 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Weight(_weight.Made):
+@_core.hinted
+def from_tensors(
+    tensors: Mapping[str, Any],
+    name: str = "",
+    *,
+    K: SupportsIndex,
+    N: SupportsIndex,
+    bits: SupportsIndex = 4,
+    block_size: SupportsIndex,
+) -> Weight:
     """
-    Initializers and attributes of a MatMulNBits node.
+    Return a weight from the initializers and attributes of a node.
 
     Parameters
     ----------
-    B : array_like
-        uint8 of shape (N, ceil(K / block_size), block_size * bits / 8): codes in the order
-        of the inputs, the first in the low bits of a byte.
-    scales : array_like
-        float32, float16 or bfloat16 of shape (N, ceil(K / block_size)), or flattened.
-    zero_points : array_like, optional
-        uint8 of shape (N, ceil(ceil(K / block_size) * bits / 8)), or flattened, packed like
-        `B` in rows of complete bytes; or real numbers with the shape of `scales`. Default:
-        ``2**(bits - 1)``.
-    g_idx : array_like, optional
-        int32 of shape (K,): the block with the parameters of each input. Default: its own
-        block.
+    tensors : mapping
+        Names to arrays: ``B`` of uint8, ``scales`` of float32, float16 or bfloat16, and
+        ``zero_points`` and ``g_idx``, if the node has them.
+    name : str, optional
+        Start of the names, before a dot. Default: no name.
     K, N : int
         Number of inputs and outputs.
     bits : int, optional
@@ -59,133 +75,66 @@ class Weight(_weight.Made):
     block_size : int
         Number of inputs in a block: a power of two from 16 to 65536.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is wrong.
-
-    Notes
-    -----
-    Values are ``(code - zero_point) * scale``, or ``code * scale - zero_point * scale`` for
-    real zero points, with each step rounded to float32, like ONNX Runtime. ONNX Runtime
-    1.32 ignores zero points beside a ``g_idx``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pyquant.weights import matmulnbits
-    >>> w = matmulnbits.quantize(np.float32([[-8], [7]] * 8), block_size=16)
-    >>> w
-    matmulnbits.Weight(shape=(16, 1), bits=4, block_size=16)
-    >>> w.B.tolist(), w.scales.tolist(), w.zero_points
-    ([[[240, 240, 240, 240, 240, 240, 240, 240]]], [[1.0]], None)
-    """
-
-    B: npt.NDArray[np.uint8]
-    scales: npt.NDArray[Any]
-    zero_points: npt.NDArray[Any] | None = None
-    g_idx: npt.NDArray[np.int32] | None = None
-    _: KW_ONLY
-    K: int
-    N: int
-    bits: int = 4
-    block_size: int
-
-    _turned = True
-
-    @_core.default_fpenv
-    def __post_init__(self) -> None:
-        """Check that all arguments match."""
-        bits = _weight.one_of(self.bits, "bits", _BITS)
-        size = _block(self.block_size)
-        inputs = _core.integer(self.K, "K", 0, _weight.LARGEST)
-        outputs = _core.integer(self.N, "N", 0, _weight.LARGEST)
-        blocks = -(-inputs // size)
-        data = _weight.bytes_of(self.B, "B")
-        _weight.check_shape(data, "B", (outputs, blocks, size * bits // 8))
-        codes: Any
-        if bits == 8:
-            codes = data.reshape(outputs, blocks * size)[:, :inputs]
-        else:
-            words = data.reshape(outputs, blocks * size * bits // 8).view("<i4")
-            form = (outputs, blocks * size)
-            codes = PackedArray(words, "uint8", form, layout="words", bits=bits)
-        scale = _flat_or(
-            _weight.numbers_of(self.scales, "scales"), "scales", outputs, blocks
-        )
-        zero, bias, zeros = _zeros_of(self.zero_points, scale, bits)
-        order = _weight.order_of(self.g_idx, "g_idx", inputs, blocks)
-        groups = _weight.groups_of(order, blocks, size)
-        self._keep(
-            _weight.Planar(codes, bits, 1, inputs, scale, zero, size, groups, bias),
-            B=data,
-            scales=scale,
-            zero_points=zeros,
-            g_idx=order,
-            K=inputs,
-            N=outputs,
-            bits=bits,
-            block_size=size,
-        )
-
-
-@_core.hinted
-def dequantize(
-    B: ArrayLike,
-    scales: ArrayLike,
-    zero_points: ArrayLike | None = None,
-    g_idx: ArrayLike | None = None,
-    *,
-    K: SupportsIndex,
-    N: SupportsIndex,
-    bits: SupportsIndex = 4,
-    block_size: SupportsIndex,
-    dtype: npt.DTypeLike | None = None,
-    out: npt.NDArray[Any] | None = None,
-    threads: SupportsIndex = 1,
-) -> npt.NDArray[Any]:
-    """
-    Convert the initializers of a MatMulNBits node to a matrix.
-
-    Parameters
-    ----------
-    B, scales, zero_points, g_idx : array_like
-        Inputs of the node, see `Weight`.
-    K, N, bits, block_size : int
-        Attributes of the node.
-    dtype : dtype_like, optional
-        float32 (the default), float64, float16 or bfloat16.
-    out : ndarray, optional
-        Array for the result, of shape (K, N) and that type. Any strides are allowed.
-        Contiguous columns are several times as fast, because they are the rows of `B`.
-    threads : int, optional
-        Largest number of threads. Default 1.
-
     Returns
     -------
-    ndarray
-        The right operand of the MatMul, of shape (K, N): `out`, or a new array in Fortran
-        order.
+    Weight
+        The weight. It refers to the arrays.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is wrong; `out` is unchanged.
+        If an argument or a tensor is wrong.
 
     Examples
     --------
     >>> import numpy as np
     >>> from pyquant.weights import matmulnbits
-    >>> B = np.uint8([[[0x98] * 8]])
-    >>> matmulnbits.dequantize(B, np.float32([[0.5]]), K=4, N=1, block_size=16)
-    array([[0. ],
-           [0.5],
-           [0. ],
-           [0.5]], dtype=float32)
+    >>> tensors = {"B": np.uint8([[[0x98] * 8]]), "scales": np.float32([[0.5]])}
+    >>> matmulnbits.from_tensors(tensors, K=4, N=1, block_size=16).dequantize()
+    array([[0. , 0.5, 0. , 0.5]], dtype=float32)
     """
-    given: Any = (B, scales, zero_points, g_idx)
-    attributes: Any = {"K": K, "N": N, "bits": bits, "block_size": block_size}
-    return Weight(*given, **attributes).dequantize(dtype=dtype, out=out, threads=threads)
+    read = partial(_read, K=K, N=N, bits=bits, block_size=block_size)
+    return _weight.make(read, tensors, name, _TENSORS[:2], _TENSORS[2:], stacks=False)
+
+
+@_core.default_fpenv
+def _read(
+    B: Any,
+    scales: Any,
+    zero_points: Any = None,
+    g_idx: Any = None,
+    *,
+    K: Any,
+    N: Any,
+    bits: Any,
+    block_size: Any,
+) -> tuple[str, dict[str, npt.NDArray[Any]], Planar]:
+    """Check that all arguments match."""
+    bits = _weight.one_of(bits, "bits", _BITS)
+    size = _block(block_size)
+    inputs = _core.integer(K, "K", 0, _weight.LARGEST)
+    outputs = _core.integer(N, "N", 0, _weight.LARGEST)
+    blocks = -(-inputs // size)
+    data = _weight.bytes_of(B, "B")
+    _weight.check_shape(data, "B", (outputs, blocks, size * bits // 8))
+    codes: Any
+    if bits == 8:
+        codes = data.reshape(outputs, blocks * size)[:, :inputs]
+    else:
+        words = data.reshape(outputs, blocks * size * bits // 8).view("<i4")
+        form = (outputs, blocks * size)
+        codes = PackedArray(words, "uint8", form, layout="words", bits=bits)
+    scale = _flat_or(_weight.numbers_of(scales, "scales"), "scales", outputs, blocks)
+    zero, bias, zeros = _zeros_of(zero_points, scale, bits)
+    order = _weight.order_of(g_idx, "g_idx", inputs, blocks)
+    groups = _weight.groups_of(order, blocks, size)
+    made = Planar(codes, bits, 1, inputs, scale, zero, size, groups, bias)
+    return "matmulnbits", _given(data, scale, zeros, order), made
+
+
+def _given(*arrays: Any) -> dict[str, npt.NDArray[Any]]:
+    named = zip(_TENSORS, arrays, strict=True)
+    return {name: array for name, array in named if array is not None}
 
 
 @_core.default_fpenv
@@ -198,14 +147,14 @@ def quantize(
     threads: SupportsIndex = 1,
 ) -> Weight:
     """
-    Quantize the right operand of a MatMul like ONNX Runtime.
+    Quantize the transposed right operand of a MatMul like ONNX Runtime.
 
     Parameters
     ----------
     x : array_like
         Finite values of float32, float16 or bfloat16 (all types of the operator), of shape
-        (K, N) and any strides. Python numbers become float32. Contiguous columns, as in the
-        transpose of a layer's weight, are fastest.
+        (N, K) and any strides: a row for each output. Python numbers become float32.
+        Contiguous rows are fastest.
     bits : int, optional
         2, 4 (the default) or 8.
     block_size : int, optional
@@ -252,9 +201,9 @@ def quantize(
     --------
     >>> import numpy as np
     >>> from pyquant.weights import matmulnbits
-    >>> x = np.linspace(-1, 2, 16, dtype=np.float32).reshape(16, 1)
+    >>> x = np.linspace(-1, 2, 16, dtype=np.float32).reshape(1, 16)
     >>> w = matmulnbits.quantize(x, block_size=16, symmetric=False)
-    >>> w.scales, w.zero_points
+    >>> w.tensors()["scales"], w.tensors()["zero_points"]
     (array([[0.2]], dtype=float32), array([[133]], dtype=uint8))
     >>> float(abs(w.dequantize() - x).max()) < 1e-6
     True
@@ -266,19 +215,19 @@ def quantize(
     if not isinstance(x, (np.ndarray, np.generic)) and array.dtype == np.float64:
         array = _core.cast(array, "float32")
     array = _weight.numbers_of(array, "x")
-    inputs, outputs = _weight.matrix_of(array, "x")
+    outputs, inputs = _weight.matrix_of(array, "x")
     blocks = -(-inputs // size)
     words = np.zeros((outputs, blocks * size * width // 32), "<i4")
     scales = np.empty((outputs, blocks), array.dtype.newbyteorder("="))
     zeros = np.full((outputs, blocks), 1 << (width - 1), np.uint8)
     # Process rows of memory: complete blocks of inputs, or outputs.
-    axis = 0 if abs(array.strides[1]) <= abs(array.strides[0]) else 1
-    given, ways = array, (words, scales, zeros)
+    axis = 0 if abs(array.strides[0]) <= abs(array.strides[1]) else 1
+    given, ways = array.T, (words, scales, zeros)
     block, least, per_block = (size, 1), size, (size * width // 32, 1, 1)
     if axis == 0:
         ways = (words.T, scales.T, zeros.T)
     else:
-        given, block, least, per_block = array.T, (1, size), 1, (1, 1, 1)
+        given, block, least, per_block = array, (1, size), 1, (1, 1, 1)
     step = max(1, _TILE // max(1, given.shape[1] * least))
     room = np.empty((min(step * least, given.shape[0]), given.shape[1]), np.float32)
     for first in range(0, -(-given.shape[0] // least), step):
@@ -309,15 +258,8 @@ def quantize(
             threads=threads,
         ).data
         to_words[: codes.shape[0], : codes.shape[1]] = codes
-    return Weight(
-        words.view(np.uint8).reshape(outputs, blocks, size * width // 8),
-        scales,
-        None if symmetric else _packed_zeros(zeros, width),
-        K=inputs,
-        N=outputs,
-        bits=width,
-        block_size=size,
-    )
+    stored = None if symmetric else _packed_zeros(zeros, width)
+    return _made(words, scales, stored, None, inputs, width, size)
 
 
 @_core.hinted
@@ -336,9 +278,9 @@ def pack(
     Parameters
     ----------
     q : array_like
-        uint8 of shape (K, N): integers from 0 to ``2**bits - 1``.
+        uint8 of shape (N, K): integers from 0 to ``2**bits - 1``.
     scales : array_like
-        float32, float16 or bfloat16 of shape (ceil(K / block_size), N).
+        float32, float16 or bfloat16 of shape (N, ceil(K / block_size)).
     zero_points : array_like, optional
         uint8 with the shape of `scales` and the range of `q`. Default: ``2**(bits - 1)``.
     g_idx : array_like, optional
@@ -351,7 +293,7 @@ def pack(
     Returns
     -------
     Weight
-        A weight with the arrays of the operator.
+        The packed weight.
 
     Raises
     ------
@@ -362,15 +304,16 @@ def pack(
     --------
     >>> import numpy as np
     >>> from pyquant.weights import matmulnbits
-    >>> q = np.arange(16, dtype=np.uint8).reshape(16, 1)
-    >>> matmulnbits.pack(q, np.float32([[1]]), block_size=16).B.tobytes().hex(" ")
+    >>> q = np.arange(16, dtype=np.uint8).reshape(1, 16)
+    >>> w = matmulnbits.pack(q, np.float32([[1]]), block_size=16)
+    >>> w.tensors()["B"].tobytes().hex(" ")
     '10 32 54 76 98 ba dc fe'
     """
     width: int = _weight.one_of(bits, "bits", _BITS)
     size = _block(block_size)
     codes = _weight.array_of(q, "q", ("uint8",))
-    inputs, outputs = _weight.matrix_of(codes, "q")
-    form = (-(-inputs // size), outputs)
+    outputs, inputs = _weight.matrix_of(codes, "q")
+    form = (outputs, -(-inputs // size))
     scale = _weight.numbers_of(scales, "scales")
     _weight.check_shape(scale, "scales", form)
     zeros: Any = None
@@ -379,54 +322,56 @@ def pack(
         _weight.check_shape(zeros, "zero_points", form)
         _weight.check_codes(zeros, "zero_points", width)
     _weight.check_codes(codes, "q", width)
-    order = _weight.order_of(g_idx, "g_idx", inputs, form[0])
-    groups = _weight.groups_of(order, form[0], size)
+    order = _weight.order_of(g_idx, "g_idx", inputs, form[1])
+    groups = _weight.groups_of(order, form[1], size)
     middle = 1 << (width - 1)
-    made = _weight.Planar(
-        codes, width, 0, inputs, scale, middle if zeros is None else zeros, size, groups
+    made = Planar(
+        codes, width, 1, inputs, scale, middle if zeros is None else zeros, size, groups
     )
     return _written(made, size, keep=zeros is not None)
 
 
 @_core.hinted
-def convert(
-    weight: _weight.Weight | _weight.Made | tuple[BlockFormat, npt.NDArray[np.uint8]],
-    *,
-    block_size: SupportsIndex | None = None,
-) -> Weight:
+def to_tensors(
+    weight: Any, name: str = "", *, block_size: SupportsIndex | None = None
+) -> dict[str, npt.NDArray[Any]]:
     """
-    Convert a weight of another format to MatMulNBits without loss.
+    Return the initializers of a node for a weight of any format, without loss.
 
     Parameters
     ----------
     weight : Weight or tuple
-        A weight of `awq`, `gptq`, `compressed_tensors` or of this module; or a GGUF
-        format, Q4_0 or Q8_0, and the uint8 bytes of its blocks, with rows of K inputs.
+        A weight, see `pyquant.weights.convert`.
+    name : str, optional
+        Start of the names, see `from_tensors`.
     block_size : int, optional
         Number of inputs in a block: a power of two, at least 16, that divides the block
         size of `weight`. Scales are repeated. Default: the largest.
 
     Returns
     -------
-    Weight
-        A weight with equal values. Scales keep their type. Zero points are omitted if all
-        are ``2**(bits - 1)``. Inputs out of the order of their groups get a `g_idx`.
+    dict
+        ``B`` and ``scales``; ``zero_points``, unless all are ``2**(bits - 1)``; ``g_idx``,
+        if inputs are out of the order of their groups.
 
     Raises
     ------
     TypeError, ValueError
-        If MatMulNBits cannot store the weight: codes of other widths, or biases.
+        If MatMulNBits cannot store the weight, see `pyquant.weights.convert`.
 
     Examples
     --------
     >>> import numpy as np
     >>> from pyquant.weights import awq, matmulnbits
     >>> x, scales = np.tile(np.arange(8.0), (32, 1)).T, np.ones((1, 8), np.float16)
-    >>> w = matmulnbits.convert(awq.pack(x, scales, np.zeros((1, 8), int)))
-    >>> w.B.shape, w.dequantize()[0].tolist()
-    ((8, 1, 16), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])
+    >>> w = awq.pack(x, scales, np.zeros((1, 8), int))
+    >>> {name: array.shape for name, array in matmulnbits.to_tensors(w).items()}
+    {'B': (8, 1, 16), 'scales': (8, 1), 'zero_points': (8, 1)}
     """
-    made = _weight.planar_of(weight)
+    return _weight.convert(weight, "matmulnbits", block_size=block_size).tensors(name)
+
+
+def _converted(made: Planar, *, block_size: SupportsIndex | None = None) -> Weight:
     _weight.check_width(made, _BITS, "MatMulNBits")
     _weight.refuse_bias(made, "MatMulNBits")
     _weight.refuse_uneven(made, "MatMulNBits")
@@ -444,7 +389,7 @@ def convert(
     return _written(made, chosen)
 
 
-def _written(made: _weight.Planar, size: int, *, keep: bool = False) -> Weight:
+def _written(made: Planar, size: int, *, keep: bool = False) -> Weight:
     """Write a weight in blocks of a size; with `keep`, also default zero points."""
     bits, inputs = made.bits, made.inputs
     blocks = -(-inputs // size)
@@ -457,16 +402,24 @@ def _written(made: _weight.Planar, size: int, *, keep: bool = False) -> Weight:
     times = made.block_size // size
     zeros, scale = (np.repeat(one, times, 1)[:, :blocks] for one in (zeros, scale))
     middle = 1 << (bits - 1)
-    return Weight(
-        words.view(np.uint8).reshape(made.outputs, blocks, size * bits // 8),
-        scale,
-        _packed_zeros(zeros, bits) if keep or (zeros != middle).any() else None,
-        None if made.groups is None else (made.groups * times).astype(np.int32),
-        K=inputs,
-        N=made.outputs,
-        bits=bits,
-        block_size=size,
-    )
+    stored = _packed_zeros(zeros, bits) if keep or (zeros != middle).any() else None
+    order = None if made.groups is None else (made.groups * times).astype(np.int32)
+    return _made(words, scale, stored, order, inputs, bits, size)
+
+
+def _made(
+    words: npt.NDArray[Any],
+    scale: npt.NDArray[Any],
+    zeros: npt.NDArray[Any] | None,
+    order: npt.NDArray[np.int32] | None,
+    inputs: int,
+    bits: int,
+    size: int,
+) -> Weight:
+    rows, blocks = scale.shape
+    data = words.view(np.uint8).reshape(rows, blocks, size * bits // 8)
+    tensors = _given(data, scale, zeros, order)
+    return from_tensors(tensors, K=inputs, N=rows, bits=bits, block_size=size)
 
 
 def _block(block_size: object) -> int:
