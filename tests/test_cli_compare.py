@@ -147,6 +147,12 @@ def test_all_commands_measure_equal_errors(dtype, granularity, capsys):
     assert row["sqnr"] == pytest.approx(found["sqnr"], rel=1e-12)
     assert 0.4 < found["max_steps"] <= 0.5 + 1e-5  # values are rounded to float32
     assert found["saturated"] == 0
+    if dtype == "int8":
+        assert main(["demo", "a.safetensors"]) == 0
+        rows = capsys.readouterr().out.splitlines()[-len(HOW) :]
+        number = [*HOW].index(granularity)
+        shown = [f"{found['sqnr']:.2f}", f"{found['max_error']:.4g}"]
+        assert rows[number].split()[-4:-2] == shown
     assert main(["inspect", "--json", "--stats", "a.safetensors"]) == 0
     stats = json.loads(capsys.readouterr().out.splitlines()[0])["stats"]
     assert stats["rms"] == pytest.approx(np.sqrt(np.mean(np.square(x, dtype="f8"))))

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from pyquant.cli._errors import Refused
 from pyquant.cli._logical import check_values, loads
-from pyquant.cli._models import Model, logical, open_model
+from pyquant.cli._models import logical
 from pyquant.cli._plan import Copied, Decoded
-from pyquant.cli._work import add_files, check_kinds, output_kind, perform, where
+from pyquant.cli._work import add_files, output_kind, perform
 from pyquant.weights._published import MARKER
 
 if TYPE_CHECKING:
     import argparse
 
     from pyquant.cli._logical import Logical
+    from pyquant.cli._models import Model
+    from pyquant.cli._work import Metadata
 
 __all__ = ["add", "run"]
 
@@ -58,8 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
     kind = output_kind(arguments, "npy")
     if kind in ("npy", "npz") and arguments.type == "bfloat16":
         raise Refused(f"--type: .{kind} files cannot hold bfloat16; use float32")
-    with open_model(arguments.input, arguments.kind_in) as model, where(model.path):
-        check_kinds(model, kind)
+
+    def plan(model: Model) -> tuple[list[Copied | Decoded], Metadata]:
         tensors = [
             tensor
             for name, tensor in logical(model, raw=arguments.raw).items()
@@ -76,7 +78,9 @@ def run(arguments: argparse.Namespace) -> int:
         ]
         if all(job.changed is None for job in jobs):
             raise Refused(f"no quantized tensors in {model.path}")
-        return perform(arguments, model, jobs, kind, _metadata_of(model, jobs, kind))
+        return jobs, _metadata_of(model, jobs, kind)
+
+    return perform(arguments, kind, plan)
 
 
 def _type_of(arguments: argparse.Namespace, tensor: Logical, kind: str) -> str:
@@ -88,7 +92,7 @@ def _type_of(arguments: argparse.Namespace, tensor: Logical, kind: str) -> str:
     return arguments.type or "float32"
 
 
-def _metadata_of(model: Model, jobs: list[Copied | Decoded], kind: str) -> Any:
+def _metadata_of(model: Model, jobs: list[Copied | Decoded], kind: str) -> Metadata:
     """Return a function to the metadata of a file, without undone records."""
     kept = {part.name for job in jobs if job.changed is None for part in job.parts}
 

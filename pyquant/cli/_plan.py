@@ -185,83 +185,99 @@ def objection(source: Logical, spec: Spec) -> str | None:
 # ---- bands ----
 
 
-class _Bands:
-    """Rows of a tensor as real numbers, as many at a time as memory allows."""
+class _Banded(Job):
+    """A job on rows of real numbers, as many at a time as memory allows."""
 
-    def __init__(
-        self,
-        source: Logical,
-        unit: int,
-        memory: int,
-        threads: int,
-        real: str | None = None,
-    ) -> None:
-        self.source = source
-        self.real = real or _real_of(source)
+    __slots__ = ("_memory",)
+
+    def __init__(self, source: Logical, memory: int, threads: int) -> None:
+        super().__init__(source)
+        self._memory = memory
+        self._rows(threads)  # raises if memory is short
+
+    @property
+    def _real(self) -> str:
+        """The type of the numbers in the computation."""
+        return "float64" if self.source.type == "float64" else "float32"
+
+    @property
+    def _unit(self) -> int:
+        """The rows that a band cannot divide."""
+        return 1
+
+    def _rows(self, threads: int) -> int:
+        """Return the rows of a band."""
+        source, unit = self.source, self._unit
+        if source.ndim == 1:  # rows are elements
+            unit = lcm(unit, _BLOCK_SIZES.get(source.type, 1))
         count, *others = source.shape or (1,)
         inner = prod(others)
-        each = inner * _core.dtype_named(self.real).itemsize
+        each = inner * _core.dtype_named(self._real).itemsize
         # More rows would not occupy the threads better.
         useful = max(1, BAND * (1 if threads == 1 else 8 * threads) // max(1, inner))
-        fitting = memory // 3 // max(1, each)
+        fitting = self._memory // 3 // max(1, each)
         rows = min(useful, fitting, count) // unit * unit
         if rows == 0:
             rows = min(unit, count)
         if rows > fitting:
-            expected = f"--max-memory of at least {_in_kib(rows * each * 3)}"
-            got = f"{_in_kib(memory)} for {rows} rows of {each} bytes that go together"
+            least, most = (f"{-(-n // 1024)}K" for n in (rows * each * 3, self._memory))
+            expected = f"--max-memory of at least {least}"
+            got = f"{most} for {rows} rows of {each} bytes that go together"
             raise Refused(f"tensor {source.name[:100]!r}: expected {expected}, got {got}")
-        self.rows = rows
+        return rows
 
-    def __call__(
+    def _bands(
         self, threads: int, advance: Callable[[int], None] | None = None
     ) -> Iterator[tuple[slice | None, npt.NDArray[Any]]]:
         """Yield rows and bands like `decoded`; count the bytes after each band."""
-        source = self.source
-        for rows, band in decoded(source, self.real, count=self.rows, threads=threads):
+        source, count = self.source, self._rows(threads)
+        for rows, band in decoded(source, self._real, count=count, threads=threads):
             yield rows, band
             if advance is not None:
                 advance(band.size * source.nbytes // max(1, source.size))
 
 
-def _real_of(source: Logical) -> str:
-    """Return the type that the numbers of a tensor are computed in."""
-    return "float64" if source.type == "float64" else "float32"
-
-
-def _in_kib(nbytes: int) -> str:
-    return f"{-(-nbytes // 1024)}K"
-
-
 # ---- codes and scales ----
 
 
-class Quantized(Job):
+class Quantized(_Banded):
     """Codes with their parameters; `measure` adds up the error."""
 
-    __slots__ = ("_measure", "_memory", "spec")
+    __slots__ = ("_measure", "spec")
 
     def __init__(
         self, source: Logical, spec: Spec, memory: int, threads: int, *, measure: bool
     ) -> None:
-        super().__init__(source)
         self.spec: Spec = spec
-        self._memory, self._measure = memory, measure
-        self._bands(threads)  # raises if memory is short
+        self._measure = measure
+        super().__init__(source, memory, threads)
 
-    def _bands(self, threads: int) -> _Bands:
-        blocks = self.spec.granularity.blocks(self.source.shape)
-        unit = _unit(self.source, self.spec, blocks)
-        return _Bands(self.source, unit, self._memory, threads)
+    @property
+    def _blocks(self) -> tuple[int, ...]:
+        return self.spec.granularity.blocks(self.source.shape)
+
+    @property
+    def _unit(self) -> int:
+        """Blocks, words, or all of the tensor if bands cannot choose the parameters."""
+        spec, stored, rows = self.spec, self.spec.stored, self._blocks[0]
+        source, each = self.source, 32 // stored.bits
+        if rows < source.shape[0]:
+            unit = lcm(rows, each if stored.how == "words" else 1)
+            # Zero points fill bytes.
+            return lcm(unit, rows * 8 // stored.bits) if stored.how == "bytes" else unit
+        if spec.method != "minmax" or "block_size" in spec.granularity.call(source.ndim):
+            return source.shape[0]
+        if source.ndim == 1:
+            return each
+        return 8 // stored.bits if stored.how == "bytes" else 1
 
     def _by_role(self) -> dict[str, Part]:
         source, spec, stored = self.source, self.spec, self.spec.stored
-        shape = source.shape
-        blocks = spec.granularity.blocks(shape)
+        shape, blocks = source.shape, self._blocks
         names = named_parts(source.name, stored)
         scales = scale_shape(shape, blocks)
         # The result of DequantizeLinear has the type of the scales.
-        real = source.type if spec.kind == "onnx" else _real_of(source)
+        real = source.type if spec.kind == "onnx" else self._real
         parts = {
             "codes": Part.of(names["codes"], stored.format, stored.shape_of(shape)),
             "scale": Part.of(names["scale"], real, scales),
@@ -292,38 +308,43 @@ class Quantized(Job):
             "version": __version__,
         }
 
+    def chosen(self, real: str, threads: int) -> QParams | None:
+        """Choose parameters by the extremes of all bands; `None` if no two bands share a
+        scale."""
+        spec, extent = self.spec, self.source.shape[0]
+        if self._blocks[0] < extent or self._rows(threads) >= extent:
+            return None
+        observer = Observer(**spec.granularity.call(self.source.ndim))
+        for _, numbers in self._bands(threads):
+            observer.update(numbers, threads=threads)
+        return observer.qparams(spec.type, symmetric=spec.symmetric, scale_dtype=real)
+
+    def chosen_for(self, numbers: npt.NDArray[Any], real: str, threads: int) -> QParams:
+        """Choose the parameters of a band."""
+        spec = self.spec
+        how: dict[str, Any] = {"method": spec.method, "symmetric": spec.symmetric}
+        how |= spec.granularity.call(numbers.ndim)
+        return choose_qparams(
+            numbers, dtype=spec.type, scale_dtype=real, threads=threads, **how
+        )
+
     def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
         """Write the parts; tell `advance` the number of bytes that were read."""
-        spec, stored, shape = self.spec, self.spec.stored, self.source.shape
-        bands, parts = self._bands(threads), self._by_role()
+        stored, parts, errors = self.spec.stored, self._by_role(), Errors()
         real = parts["scale"].type
         if "shape" in parts:
-            output.write(parts["shape"].name, np.array(shape, np.int64))
-        errors = Errors()
-        buffer = chosen = None
-        if stored.how == "plain":
-            buffer = np.empty((bands.rows, *shape[1:]), _core.dtype_named(stored.codes))
-        fixed = not _is_one_pass(shape, spec.granularity.blocks(shape), bands)
-        if fixed:
-            chosen = _observed(bands, spec, len(shape), real, threads)
-            _write_parameters(output, spec, parts, chosen)
-        for _, numbers in bands(threads, advance):
-            if not fixed:
-                chosen = _chosen(numbers, spec, real, threads)
-                _write_parameters(output, spec, parts, chosen)
-            assert chosen is not None
-            made: Any = None if buffer is None else buffer[: len(numbers)]
-            if made is None:
-                layout = "onnx" if stored.how == "bytes" else "words"
-                made = chosen.quantize(numbers, packed=layout, threads=threads)
-            else:
-                chosen.quantize(numbers, out=made, threads=threads)
-            self._add(errors, numbers, made, chosen.dequantize, threads)
-            codes = (
-                made
-                if buffer is not None
-                else _shifted(made.data, stored, numbers.shape[-1])
-            )
+            output.write(parts["shape"].name, np.array(self.source.shape, np.int64))
+        packed: Any = {"bytes": "onnx", "words": "words"}.get(stored.how, False)
+        common = self.chosen(real, threads)
+        if common is not None:
+            _write_parameters(output, self.spec, parts, common)
+        for _, numbers in self._bands(threads, advance):
+            chosen = self.chosen_for(numbers, real, threads) if common is None else common
+            if common is None:
+                _write_parameters(output, self.spec, parts, chosen)
+            codes = chosen.quantize(numbers, packed=packed, threads=threads)
+            self._add(errors, numbers, codes, chosen.dequantize, threads)
+            codes = _shifted(codes.data, stored, numbers.shape[-1]) if packed else codes
             output.write(parts["codes"].name, codes)
         self.sqnr = errors.sqnr if errors.max_error > 0 else None
 
@@ -344,60 +365,15 @@ def quantized(
     return kind(source, spec, memory, threads, measure=measure)
 
 
-def _unit(source: Logical, spec: Spec, blocks: Sequence[int]) -> int:
-    """Return the rows that a band cannot divide: blocks, words, or all of the tensor if
-    a pass over bands cannot choose the parameters."""
-    unit = _BLOCK_SIZES.get(source.type, 1) if source.ndim == 1 else 1
-    each = 32 // spec.stored.bits
-    if blocks[0] < source.shape[0]:
-        unit = lcm(unit, blocks[0], each if spec.stored.how == "words" else 1)
-        if spec.stored.how == "bytes":
-            unit = lcm(unit, blocks[0] * 8 // spec.stored.bits)  # zero points fill bytes
-    elif spec.method != "minmax" or "block_size" in spec.granularity.call(source.ndim):
-        unit = source.shape[0]
-    elif source.ndim == 1:
-        unit = lcm(unit, each)
-    elif spec.stored.how == "bytes":
-        unit = lcm(unit, 8 // spec.stored.bits)
-    return unit
-
-
-def _is_one_pass(shape: tuple[int, ...], blocks: Sequence[int], bands: _Bands) -> bool:
-    """Return true if no two bands share a scale."""
-    return blocks[0] < shape[0] or bands.rows >= shape[0]
-
-
-def _chosen(numbers: npt.NDArray[Any], spec: Spec, real: str, threads: int) -> QParams:
-    how = spec.granularity.call(numbers.ndim)
-    method: Any = spec.method
-    return choose_qparams(
-        numbers,
-        dtype=spec.type,
-        symmetric=spec.symmetric,
-        method=method,
-        scale_dtype=real,
-        threads=threads,
-        **how,
-    )
-
-
-def _observed(bands: _Bands, spec: Spec, ndim: int, real: str, threads: int) -> QParams:
-    """Choose parameters by the extremes of all bands."""
-    observer = Observer(**spec.granularity.call(ndim))
-    for _, numbers in bands(threads):
-        observer.update(numbers, threads=threads)
-    return observer.qparams(spec.type, symmetric=spec.symmetric, scale_dtype=real)
-
-
 def parameters(source: Logical, spec: Spec) -> Iterator[QParams]:
     """Choose the parameters of a tensor, band by band, exactly as `quantized` does."""
-    blocks = spec.granularity.blocks(source.shape)
-    bands = _Bands(source, _unit(source, spec, blocks), 1 << 50, 1)
-    if not _is_one_pass(source.shape, blocks, bands):
-        yield _observed(bands, spec, source.ndim, bands.real, 1)
+    job = Quantized(source, spec, 1 << 50, 1, measure=False)
+    common = job.chosen(job._real, 1)
+    if common is not None:
+        yield common
         return
-    for _, numbers in bands(1):
-        yield _chosen(numbers, spec, bands.real, 1)
+    for _, numbers in job._bands(1):
+        yield job.chosen_for(numbers, job._real, 1)
 
 
 def _zero_form(
@@ -459,12 +435,10 @@ class InBlocks(Quantized):
         """Return `None`, because blocks need no metadata."""
         return
 
-    def _bands(self, threads: int) -> _Bands:
-        unit = 1
-        if self.source.ndim == 1:  # rows are elements
-            size = BLOCKS[self.spec.type].block_size
-            unit = lcm(size, _BLOCK_SIZES.get(self.source.type, 1))
-        return _Bands(self.source, unit, self._memory, threads)
+    @property
+    def _unit(self) -> int:
+        """A GGUF block of a vector."""
+        return BLOCKS[self.spec.type].block_size if self.source.ndim == 1 else 1
 
     @property
     def parts(self) -> list[Part]:
@@ -478,7 +452,7 @@ class InBlocks(Quantized):
         block, source = BLOCKS[self.spec.type], self.source
         errors = Errors()
         buffer, scales = None, _Scales(block, threads)
-        for _, numbers in self._bands(threads)(threads, advance):
+        for _, numbers in self._bands(threads, advance):
             form = block.encoded_shape(numbers.shape)
             if buffer is None or buffer.shape != form:
                 buffer = np.empty(form, np.uint8)
@@ -589,21 +563,18 @@ def _largest(x: npt.NDArray[Any]) -> float:
 # ---- real numbers ----
 
 
-class Decoded(Job):
+class Decoded(_Banded):
     """Real numbers of a type."""
 
-    __slots__ = ("_memory", "changed")
+    __slots__ = ("changed",)
 
     def __init__(self, source: Logical, type: str, memory: int, threads: int) -> None:
-        super().__init__(source)
         self.changed: str = type
-        self._memory = memory
-        self._bands(threads)  # raises if memory is short
+        super().__init__(source, memory, threads)
 
-    def _bands(self, threads: int) -> _Bands:
-        source = self.source
-        unit = _BLOCK_SIZES.get(source.type, 1) if source.ndim == 1 else 1
-        return _Bands(source, unit, self._memory, threads, readable(self.changed))
+    @property
+    def _real(self) -> str:
+        return readable(self.changed)
 
     @property
     def parts(self) -> list[Part]:
@@ -613,11 +584,11 @@ class Decoded(Job):
     def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
         """Write the numbers; tell `advance` the number of bytes that were read."""
         largest, stored = 0.0, 0.0
-        for rows, numbers in self._bands(threads)(threads, advance):
+        for rows, numbers in self._bands(threads, advance):
             if self.changed == "float16":
                 exact = _changed(self.source, rows, numbers)
                 largest, stored = max(largest, exact[0]), max(stored, exact[1])
-            plain = readable(self.changed) == self.changed
+            plain = self._real == self.changed
             output.write(self.source.name, numbers if plain else bfloat16_bits(numbers))
         if not 3 / 4 * largest <= stored < np.inf:
             raise OutOfRange(self.changed, largest)

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 from pyquant.cli._errors import Refused
 from pyquant.cli._forms import BLOCKS, STORED, Granularity, known_type
 from pyquant.cli._logical import KIND, check_values, loads
-from pyquant.cli._models import Model, logical, open_model
+from pyquant.cli._models import logical
 from pyquant.cli._plan import NUMPY, Copied, Job, Spec, already, objection, quantized
 from pyquant.cli._select import REPORT, add_options, chosen
-from pyquant.cli._work import add_files, check_kinds, output_kind, perform, where
+from pyquant.cli._work import add_files, output_kind, perform
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pyquant.cli._logical import Logical
+    from pyquant.cli._models import Model
+    from pyquant.cli._work import Metadata
 
 __all__ = ["add", "run"]
 
@@ -121,67 +123,110 @@ def run(arguments: argparse.Namespace) -> int:
     kind = output_kind(arguments, "npz")
     if kind == "npy":
         raise Refused(f"OUT: expected .npz, for codes and scales, got {arguments.output!r}")
-    arguments.type = known_type(arguments.type, "--type")
-    default = _spec(arguments, kind, arguments.type, arguments.granularity, "--type")
-    rules = [_rule(arguments, kind, option, text) for option, text in arguments.rules]
-    with open_model(arguments.input, arguments.kind_in) as model:
-        check_kinds(model, kind)
-        tensors = logical(model, raw=arguments.raw)
-        special = _chosen(rules, list(tensors))
-        with where(model.path):
-            jobs = [
-                _job(arguments, model, kind, tensor, default, special)
-                for tensor in tensors.values()
-            ]
+    return perform(arguments, kind, _Plan(arguments, kind))
+
+
+class _Plan:
+    """Plan a job for each tensor of a model, by the options of the command line."""
+
+    def __init__(self, options: argparse.Namespace, kind: str) -> None:
+        self._options, self._kind = options, kind
+        self._default = self._spec(options.type, options.granularity, "--type")
+        # Option, pattern, and the specification; `None` for tensors to copy.
+        self._rules = [self._rule(*one) for one in options.rules]
+
+    def __call__(self, model: Model) -> tuple[list[Job], Metadata]:
+        """Return the jobs, and a function to the metadata of a file."""
+        tensors = logical(model, raw=self._options.raw)
+        special: dict[str, tuple[str, Spec | None]] = {}  # the last matching rule
+        for option, pattern, spec in self._rules:
+            special |= chosen([(pattern, (pattern, spec))], list(tensors), option)
+        default = (None, self._default)
+        jobs = [
+            self._job(model, one, *special.get(name, default))
+            for name, one in tensors.items()
+        ]
         _check_effects(special, jobs)
         reasons = [job.reason or _repetition(job) for job in jobs]
         if all(reasons):
             why = "; ".join(dict.fromkeys(map(str, (*reasons, *model.absences))))
             why = why or "no tensors"
             raise Refused(f"no tensor to quantize in {model.path}: {why}")
-        return perform(arguments, model, jobs, kind, _metadata_of(model, jobs, kind))
+        return jobs, _metadata_of(model, jobs, self._kind)
 
+    def _spec(self, text: str, granularity: str | None, what: str) -> Spec:
+        """Build the specification that an option gives."""
+        options, kind, type = self._options, self._kind, known_type(text, what)
+        if type not in TYPES[kind]:
+            known = ", ".join(TYPES[kind])
+            raise Refused(f"{what}: .{kind} files cannot hold {type}; use one of {known}")
+        if type in BLOCKS and granularity is not None:
+            raise Refused(f"--granularity: {type} has its own blocks; omit the option")
+        if type in BLOCKS and options.method != "minmax":
+            raise Refused(f"--method: {type} has its own search; omit the option")
+        if options.asymmetric and "int" not in type:
+            raise Refused(f"--asymmetric: expected an integer type, got {type}")
+        symmetric = False if options.asymmetric else None
+        shared = Granularity(granularity or "channel")
+        return Spec(type, shared, symmetric, options.method, kind)
 
-def _spec(
-    arguments: argparse.Namespace, kind: str, type: str, granularity: str | None, what: str
-) -> Spec:
-    """Build the specification that an option gives."""
-    if type not in TYPES[kind]:
-        known = ", ".join(TYPES[kind])
-        raise Refused(f"{what}: .{kind} files cannot hold {type}; use one of {known}")
-    if type in BLOCKS and granularity is not None:
-        raise Refused(f"--granularity: {type} has its own blocks; omit the option")
-    if type in BLOCKS and arguments.method != "minmax":
-        raise Refused(f"--method: {type} has its own search; omit the option")
-    if arguments.asymmetric and "int" not in type:
-        raise Refused(f"--asymmetric: expected an integer type, got {type}")
-    symmetric = False if arguments.asymmetric else None
-    shared = Granularity(granularity or "channel")
-    return Spec(type, shared, symmetric, arguments.method, kind)
+    def _rule(self, option: str, text: str) -> tuple[str, str, Spec | None]:
+        if option == "--keep":
+            return option, text, None
+        pattern, equals, wanted = text.rpartition("=")
+        if not equals or not pattern:
+            raise Refused(f"--tensor: expected PATTERN=TYPE[@G], got {text!r}")
+        type, at, granularity = wanted.partition("@")
+        blocks = known_type(type, "--tensor") in BLOCKS
+        given = granularity if at else (None if blocks else self._options.granularity)
+        return option, pattern, self._spec(type, given, "--tensor")
 
+    def _job(
+        self, model: Model, tensor: Logical, pattern: str | None, spec: Spec | None
+    ) -> Job:
+        options, reason = self._options, "--keep"
+        if spec is not None:
+            check_values(model, tensor)
+            spec = spec.for_channels(tensor.shape, model.channels(tensor.name))
+            small = self._too_small(model, tensor, pattern)
+            objections = small or self._objection(model, tensor, spec)
+            strict = pattern is not None or tensor.is_real
+            if objections and not small and options.strict and strict:
+                raise Refused(f"tensor {tensor.name[:100]!r}: {objections}")
+            if objections is None:
+                # Only a summary needs the error; --quiet and stdout have no summary.
+                quiet = options.quiet or options.output == "-"
+                measure = options.json or not quiet
+                memory, threads = options.max_memory, options.threads
+                return quantized(tensor, spec, memory, threads, measure=measure)
+            reason = objections
+        return Copied(tensor, model, self._kind, reason)
 
-def _rule(
-    arguments: argparse.Namespace, kind: str, option: str, text: str
-) -> tuple[str, str, Spec | None]:
-    if option == "--keep":
-        return option, text, None
-    pattern, equals, wanted = text.rpartition("=")
-    if not equals or not pattern:
-        raise Refused(f"--tensor: expected PATTERN=TYPE[@G], got {text!r}")
-    type, at, granularity = wanted.partition("@")
-    type = known_type(type, "--tensor")
-    given = granularity if at else (None if type in BLOCKS else arguments.granularity)
-    return option, pattern, _spec(arguments, kind, type, given, "--tensor")
+    def _objection(self, model: Model, tensor: Logical, spec: Spec) -> str | None:
+        found = objection(tensor, spec)
+        if found is None and self._kind == "onnx":
+            from pyquant.cli import _onnx
 
+            return _onnx.objection(model, tensor.name, spec.type, spec.granularity)
+        return found
 
-def _chosen(
-    rules: list[tuple[str, str, Spec | None]], names: list[str]
-) -> dict[str, tuple[str, Spec | None]]:
-    """Find the last matching rule of each tensor, from both options."""
-    found: dict[str, tuple[str, Spec | None]] = {}
-    for option, pattern, spec in rules:
-        found |= chosen([(pattern, (pattern, spec))], names, option)
-    return found
+    def _too_small(self, model: Model, tensor: Logical, pattern: str | None) -> str | None:
+        """Explain why a tensor is kept. A small tensor saves few bytes and matters much.
+
+        `pattern` selects the tensor. Only the complete name selects a bias or a norm.
+        """
+        if pattern == tensor.name:
+            return None
+        if pattern is None and not tensor.is_real:
+            return f"expected real numbers, got {tensor.type}"
+        least = self._options.min_size
+        if least is None and model.kind in ("npy", "npz"):
+            return None
+        if tensor.ndim < 2:
+            return VECTOR
+        least = MIN_SIZE if least is None else least
+        small = pattern is None and tensor.size < least
+        return f"fewer than {least} elements" if small else None
 
 
 def _check_effects(special: Mapping[str, tuple[str, Spec | None]], jobs: list[Job]) -> None:
@@ -198,32 +243,6 @@ def _check_effects(special: Mapping[str, tuple[str, Spec | None]], jobs: list[Jo
             raise Refused(f"--tensor: expected {expected}; {use}")
 
 
-def _job(
-    arguments: argparse.Namespace,
-    model: Model,
-    kind: str,
-    tensor: Logical,
-    default: Spec,
-    special: Mapping[str, tuple[str, Spec | None]],
-) -> Job:
-    pattern, spec = special.get(tensor.name, (None, default))
-    if spec is not None:
-        check_values(model, tensor)
-    reason = "--keep" if spec is None else _too_small(arguments, model, tensor, pattern)
-    if spec is not None and reason is None:
-        spec = spec.for_channels(tensor.shape, model.channels(tensor.name))
-        reason = objection(tensor, spec) or _graph_objection(model, kind, tensor, spec)
-        strict = pattern is not None or tensor.is_real
-        if reason is not None and arguments.strict and strict:
-            raise Refused(f"tensor {tensor.name[:100]!r}: {reason}")
-    if spec is None or reason is not None:
-        return Copied(tensor, model, kind, reason)
-    memory, threads = arguments.max_memory, arguments.threads
-    # Measure only for a summary, which --quiet and output to stdout do not print.
-    measure = arguments.json or not (arguments.quiet or arguments.output == "-")
-    return quantized(tensor, spec, memory, threads, measure=measure)
-
-
 def _repetition(job: Job) -> str | None:
     """Explain why a job has no effect, if the tensor has its type and granularity."""
     source = job.source
@@ -232,40 +251,10 @@ def _repetition(job: Job) -> str | None:
     return already(source) if repeats else None
 
 
-def _graph_objection(model: Model, kind: str, tensor: Logical, spec: Spec) -> str | None:
-    """Explain why DequantizeLinear cannot produce the tensor."""
-    if kind != "onnx":
-        return None
-    from pyquant.cli._onnx import objection
-
-    return objection(model, tensor.name, spec.type, spec.granularity)
-
-
-def _too_small(
-    arguments: argparse.Namespace, model: Model, tensor: Logical, pattern: str | None
-) -> str | None:
-    """Explain why a tensor is kept. A small tensor saves few bytes and matters much.
-
-    `pattern` selects the tensor. Only the complete name selects a bias or a norm.
-    """
-    if pattern == tensor.name:
-        return None
-    if pattern is None and not tensor.is_real:
-        return f"expected real numbers, got {tensor.type}"
-    least = arguments.min_size
-    if least is None and model.kind in ("npy", "npz"):
-        return None
-    if tensor.ndim < 2:
-        return VECTOR
-    least = MIN_SIZE if least is None else least
-    small = pattern is None and tensor.size < least
-    return f"fewer than {least} elements" if small else None
-
-
 # ---- metadata ----
 
 
-def _metadata_of(model: Model, jobs: list[Job], kind: str) -> Any:
+def _metadata_of(model: Model, jobs: list[Job], kind: str) -> Metadata:
     made = {job.source.name: job for job in jobs if job.record is not None}
 
     def metadata(names: set[str] | None) -> dict[str, Any]:

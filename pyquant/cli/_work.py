@@ -3,41 +3,35 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shlex
 import shutil
 import sys
-import tempfile
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from glob import escape
 from math import isnan
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from pyquant.cli._errors import Refused, shown
-from pyquant.cli._models import EXTENSIONS, logical, open_model
+from pyquant.cli._models import EXTENSIONS, kind_of, logical, open_model
 from pyquant.cli._plan import OutOfRange
 from pyquant.cli._select import FORCE, JSON, RAW, add_options
 from pyquant.cli._show import Progress, as_json, print_table, sized
-from pyquant.cli._write import (
-    KINDS,
-    LAYOUTS,
-    File,
-    Output,
-    check_paths,
-    kind_of_output,
-    sharded_files,
-)
+from pyquant.cli._write import LAYOUTS, File, Output, check_paths, sharded_files
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyquant.cli._models import Model
     from pyquant.cli._plan import Job
     from pyquant.cli._report import Report
 
-__all__ = ["add_files", "check_kinds", "memory_of", "output_kind", "perform", "where"]
+__all__ = ["Metadata", "add_files", "memory_of", "output_kind", "perform"]
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -46,8 +40,9 @@ def add_files(parser: argparse.ArgumentParser) -> None:
     """Add the options that both commands share."""
     parser.add_argument("input", metavar="IN", help="a file, a folder, or - for stdin")
     parser.add_argument("output", metavar="OUT", help="a file, a folder, or - for stdout")
-    of_in = {"dest": "kind_in", "choices": sorted(set(EXTENSIONS.values()))}
-    of_out = {"dest": "kind_out", "choices": sorted(KINDS)}
+    kinds = sorted(set(EXTENSIONS.values()))
+    of_in = {"dest": "kind_in", "choices": kinds}
+    of_out = {"dest": "kind_out", "choices": kinds}
     size = {"type": memory_of, "default": memory_of("256M")}
     count = {"type": _positive, "default": 1}
     add_options(
@@ -68,93 +63,101 @@ def memory_of(text: str) -> int:
     """Convert a size, for example 256M, to bytes."""
     found = re.fullmatch(r"(\d{1,12})([KMG]?)(?:i?B)?", text, re.IGNORECASE)
     if found is None or int(found[1]) == 0:
-        import argparse
-
         raise argparse.ArgumentTypeError(f"expected a size such as 256M, got {text!r}")
     return int(found[1]) * _UNITS[found[2].upper()]
 
 
 def _positive(text: str) -> int:
     if not re.fullmatch(r"[1-9]\d{0,3}", text):
-        import argparse
-
         raise argparse.ArgumentTypeError(f"expected a positive integer, got {text!r}")
     return int(text)
 
 
 def output_kind(arguments: argparse.Namespace, default: str) -> str:
-    """Return the kind of the output file."""
+    """Return the kind of the output file; `default` is the kind for stdout."""
     path, kind = arguments.output, arguments.kind_out
     if path == "-":
-        found = kind or default
-        if found not in ("npy", "npz"):
-            raise Refused(f"OUT: expected --to npy or npz for stdout, got {found}")
-        return str(found)
-    return kind_of_output(
-        path, "safetensors" if kind is None and _is_folder(path) else kind
-    )
+        kind = kind or default
+        if kind not in ("npy", "npz"):
+            raise Refused(f"OUT: expected --to npy or npz for stdout, got {kind}")
+    elif kind is None and _is_folder(path):
+        return "safetensors"
+    return str(kind or kind_of(path, "OUT"))
 
 
 def _is_folder(path: str) -> bool:
     return path.endswith(("/", os.sep)) or os.path.isdir(path)
 
 
-def check_kinds(model: Model, kind: str) -> None:
-    """Refuse ONNX output for an input without a graph."""
-    if kind == "onnx" and model.kind != "onnx":
-        expected = "another kind of file, as IN is no model of ONNX"
-        raise Refused(f"OUT: expected {expected}, got .onnx")
-
-
 @contextmanager
-def where(error_path: str) -> Iterator[None]:
+def _where(path: str) -> Iterator[None]:
     """Add the file to errors that name a tensor."""
     try:
         yield
     except Refused as error:
         if str(error).startswith("tensor "):
-            raise Refused(f"{error_path}: {error}", error.code) from None
+            raise Refused(f"{path}: {error}", error.code) from None
         raise
+
+
+# Metadata of a file from the names of its tensors; `None` stands for all tensors.
+Metadata = Callable[[set[str] | None], Mapping[str, Any]]
 
 
 def perform(
     arguments: argparse.Namespace,
-    model: Model,
-    jobs: Sequence[Job],
     kind: str,
-    metadata: Callable[[set[str] | None], Mapping[str, Any]],
+    plan: Callable[[Model], tuple[Sequence[Job], Metadata]],
 ) -> int:
-    """Write the output file with one job for each tensor, print a summary, and return the
-    exit status. `metadata` maps the names of a file's tensors to its metadata; `None`
-    stands for all tensors."""
-    _check_names(jobs)
-    if arguments.output == "-":
-        return _to_stdout(arguments, model, jobs, kind, metadata)
-    with _of_headers(model.path):
-        files = _files(arguments, model, jobs, kind, metadata)
-    path = files[-1].path
-    check_paths(files, model.paths, arguments.force or arguments.dry_run)
-    report = None
-    if getattr(arguments, "report", None) is not None:
-        from pyquant.cli._report import Report
+    """Write an output file of a kind, print a summary, and return the exit status. `plan`
+    returns one job for each tensor, and the metadata of files."""
+    to_stdout = arguments.output == "-"
+    if to_stdout:
+        _check_stdout(arguments)
+    with ExitStack() as stack:
+        model = stack.enter_context(open_model(arguments.input, arguments.kind_in))
+        stack.enter_context(_where(model.path))
+        if kind == "onnx" and model.kind != "onnx":
+            expected = "another kind of file, as IN is no model of ONNX"
+            raise Refused(f"OUT: expected {expected}, got .onnx")
+        jobs, metadata = plan(model)
+        _check_names(jobs)
+        path = arguments.output
+        if to_stdout:  # the header of a file is written last
+            folder = stack.enter_context(TemporaryDirectory(prefix="pyquant-"))
+            path = os.path.join(folder, f"out.{kind}")
+        try:
+            files = _files(arguments, path, model, jobs, kind, metadata)
+        except (TypeError, ValueError) as error:  # about a header
+            raise Refused(f"{model.path}: {error}") from None
+        path = files[-1].path
+        check_paths(files, model.paths, arguments.force or arguments.dry_run)
+        report = None
+        if getattr(arguments, "report", None) is not None:
+            from pyquant.cli._report import Report
 
-        others = (*model.paths, *(file.path for file in files))
-        report = Report(os.path.basename(path), arguments.report, others, arguments.force)
-    if not arguments.dry_run:
-        _write(arguments, model, jobs, files)
-        if report is not None:
-            _fill(report, arguments, model, path)
-    _tell(arguments, jobs, path)
+            others, title = (*model.paths, *(f.path for f in files)), os.path.basename(path)
+            report = Report(title, arguments.report, others, arguments.force)
+        if not arguments.dry_run:
+            _write(arguments, jobs, files)
+            if report is not None:
+                _fill(report, arguments, model, path)
+        if not to_stdout:
+            _tell(arguments, jobs, path)
+            return 0
+        with open(path, "rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
     return 0
 
 
-@contextmanager
-def _of_headers(path: str) -> Iterator[None]:
-    """Convert errors about a header to `Refused`, with the file."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        raise Refused(f"{path}: {error}") from None
+def _check_stdout(arguments: argparse.Namespace) -> None:
+    only_files = ("dry_run", "json", "report")
+    if any(getattr(arguments, name, None) for name in only_files):
+        options = "--dry-run, --json and --report"
+        raise Refused(f"OUT: expected a file for {options}, got '-'")
+    if sys.stdout is None:
+        raise Refused("OUT: expected a file, or stdout, got '-', which is closed")
 
 
 def _check_names(jobs: Sequence[Job]) -> None:
@@ -170,17 +173,17 @@ def _check_names(jobs: Sequence[Job]) -> None:
 
 def _files(
     arguments: argparse.Namespace,
+    path: str,
     model: Model,
     jobs: Sequence[Job],
     kind: str,
-    metadata: Callable[[set[str] | None], Mapping[str, Any]],
+    metadata: Metadata,
 ) -> list[File]:
-    path = arguments.output
     parts = [part for job in jobs for part in job.parts]
     if _is_folder(path):
         path = os.path.join(path, os.path.basename(model.paths[0]))
     sharded = path.lower().endswith(".json")
-    if sharded != bool(model.shards):
+    if sharded != bool(model.shards) and arguments.output != "-":
         expected = "a folder or a name that ends with .index.json"
         if sharded:
             expected = "a file, as IN is one"
@@ -190,7 +193,7 @@ def _files(
             p.name: model.shards[job.source.parts[0]] for job in jobs for p in job.parts
         }
         return sharded_files(path, parts, shards, metadata)
-    if kind != kind_of_output(path, arguments.kind_out):
+    if kind != (arguments.kind_out or kind_of(path, "OUT")):
         raise Refused(f"OUT: expected a name of .{kind}, got {path!r}")
     if kind == "onnx":
         from pyquant.cli._onnx import onnx_files
@@ -199,19 +202,20 @@ def _files(
     return [LAYOUTS[kind](path, parts, metadata(None))]
 
 
-def _write(
-    arguments: argparse.Namespace, model: Model, jobs: Sequence[Job], files: list[File]
-) -> None:
-    progress = Progress(
-        sum(job.source.nbytes for job in jobs), quiet=arguments.quiet or arguments.json
-    )
-    with where(model.path), Output(files) as output, progress:
-        lost: dict[str, OutOfRange] = {}
+def _write(arguments: argparse.Namespace, jobs: Sequence[Job], files: list[File]) -> None:
+    total, quiet = sum(job.source.nbytes for job in jobs), arguments.quiet or arguments.json
+    lost: dict[str, OutOfRange] = {}
+    with Output(files) as output, Progress(total, quiet=quiet) as progress:
         for job in jobs:
+            name, done = job.source.name, progress.done
             try:
-                _do(job, output, progress, arguments.threads)
+                job.do(output, partial(progress.advance, name=name), arguments.threads)
             except OutOfRange as error:
-                lost[job.source.name] = error
+                lost[name] = error
+            except ValueError as error:
+                message = str(error).removeprefix("x: ")
+                raise Refused(f"tensor {name[:100]!r}: {message}") from None
+            progress.advance(done + job.source.nbytes - progress.done, name)
         _check_lost(lost, keeps=hasattr(arguments, "rules"))
 
 
@@ -225,42 +229,6 @@ def _check_lost(lost: Mapping[str, OutOfRange], *, keeps: bool) -> None:
         names = (shlex.quote(escape(name)) for name in lost)
         use = f"use another type, or add {' '.join(f'--keep {name}' for name in names)}"
     raise Refused(f"tensor {shown}: expected values in the range of the type; {use}")
-
-
-def _do(job: Job, output: Output, progress: Progress, threads: int) -> None:
-    name, done = job.source.name, progress.done
-    try:
-        job.do(output, lambda nbytes: progress.advance(nbytes, name), threads)
-    except ValueError as error:
-        message = str(error).removeprefix("x: ")
-        raise Refused(f"tensor {name[:100]!r}: {message}") from None
-    progress.advance(done + job.source.nbytes - progress.done, name)
-
-
-def _to_stdout(
-    arguments: argparse.Namespace,
-    model: Model,
-    jobs: Sequence[Job],
-    kind: str,
-    metadata: Callable[[set[str] | None], Mapping[str, Any]],
-) -> int:
-    """Copy a temporary file to stdout, because the header of a file is written last."""
-    only_files = ("dry_run", "json", "report")
-    if any(getattr(arguments, name, None) for name in only_files):
-        options = "--dry-run, --json and --report"
-        raise Refused(f"OUT: expected a file for {options}, got '-'")
-    if sys.stdout is None:
-        raise Refused("OUT: expected a file, or stdout, got '-', which is closed")
-    with tempfile.TemporaryDirectory(prefix="pyquant-") as folder:
-        path = os.path.join(folder, f"out.{kind}")
-        parts = [part for job in jobs for part in job.parts]
-        with _of_headers(model.path):
-            files = [LAYOUTS[kind](path, parts, metadata(None))]
-        _write(arguments, model, jobs, files)
-        with open(path, "rb") as file:
-            shutil.copyfileobj(file, sys.stdout.buffer)
-    sys.stdout.buffer.flush()
-    return 0
 
 
 # ---- summary and report ----

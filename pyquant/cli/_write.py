@@ -6,23 +6,19 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
-from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from copy import copy
 from functools import lru_cache
 from io import BytesIO
 from math import prod
-from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 
 from pyquant.cli._errors import Refused, check_free
-from pyquant.cli._models import RECORDS, kind_of
+from pyquant.cli._models import RECORDS
 from pyquant.weights import _gguf, _safetensors
 from pyquant.weights._elements import bits_of, copied_bytes
 from pyquant.weights._saved import naming, replacing
@@ -33,18 +29,15 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = [
-    "KINDS",
     "LAYOUTS",
     "MEMBER",
     "File",
     "Output",
     "Part",
     "check_paths",
-    "kind_of_output",
     "sharded_files",
 ]
 
-SPOOLED = 1 << 20  # bytes of a waiting tensor that stay in memory
 PIECE = 1 << 16  # characters of metadata that are written at once
 MEMBER = "member"  # the type of a complete member of a .npz file, before its extension
 
@@ -103,44 +96,12 @@ class File:
         self.places[name] += len(data)
 
 
-class _Directory(list[ZipInfo]):
-    """
-    Keep the members of an archive as numbers.
-
-    zipfile iterates over the members once, to write their directory. An object for each
-    member of a large archive would fill the memory.
-    """
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self._numbers = array("Q")
-
-    def append(self, info: ZipInfo) -> None:
-        """Keep the values that differ between members."""
-        self._last = info
-        self._numbers.extend((info.CRC, info.file_size, info.header_offset))
-
-    def __len__(self) -> int:
-        """Count the members."""
-        return len(self._numbers) // 3
-
-    def __iter__(self) -> Iterator[ZipInfo]:
-        """Yield an object for each member."""
-        numbers = iter(self._numbers)
-        rows = self.names, numbers, numbers, numbers  # zip takes three numbers for a name
-        for name, crc, size, offset in zip(*rows, strict=False):
-            info = copy(self._last)
-            info.filename, info.CRC, info.header_offset = name, crc, offset
-            info.file_size = info.compress_size = size
-            yield info
-
-
 class Archive(File):
     """
     A .npz file without compression. zipfile writes it, one member after the other.
 
-    A tensor waits in a temporary file until its member is open. Codes come first and do
-    not wait; their scales do. The member ``__pyquant__`` has the metadata as JSON, unless
+    A tensor waits in memory until its member is open. Codes come first and do not wait;
+    their scales do. The member ``__pyquant__`` has the metadata as JSON, unless
     they are empty.
     """
 
@@ -155,13 +116,11 @@ class Archive(File):
     def writing(self, stream: BufferedWriter) -> Iterator[None]:
         """Open the archive; the block of the caller writes tensors."""
         _reserve(stream, self.size)
-        with ExitStack() as self._open:
-            self._archive = self._open.enter_context(ZipFile(stream, "w"))
-            self._archive.filelist = self._directory = _Directory()
-            self._open.callback(self._close)
+        with ZipFile(stream, "w") as self._archive, ExitStack() as stack:
+            stack.callback(lambda: self._member is None or self._member.close())
             self._name, self._left = "", 0
             self._member: Any = None
-            self._waiting: dict[str, Any] = {}
+            self._waiting: dict[str, bytearray] = {}
             self._advance()
             yield
             if self._metadata:
@@ -175,28 +134,19 @@ class Archive(File):
 
     def _open_member(self, name: str, head: bytes) -> Any:
         info = ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-        self._archive.NameToInfo.clear()
-        self._directory.names.append(name)
+        self._archive.NameToInfo.clear()  # free memory
         self._member = self._archive.open(info, "w", force_zip64=True)
         self._member.write(head)
         return self._member
 
-    def _close(self) -> None:
-        for file in (self._member, *self._waiting.values()):
-            if file is not None:
-                file.close()
-
     def write(self, name: str, data: memoryview) -> None:
-        """Append bytes to the member of a tensor, or to the tensor's temporary file."""
+        """Append bytes to the member of a tensor, or to the bytes that wait for it."""
         if name == self._name:
             self._member.write(data)
             self._left -= len(data)
             self._advance()
-            return
-        if name not in self._waiting:
-            folder = os.path.dirname(self.path) or "."
-            self._waiting[name] = SpooledTemporaryFile(SPOOLED, dir=folder)  # noqa: SIM115
-        self._waiting[name].write(data)
+        else:
+            self._waiting.setdefault(name, bytearray()).extend(data)
 
     def _advance(self) -> None:
         """Open the next members until one lacks bytes."""
@@ -209,12 +159,9 @@ class Archive(File):
             self._name, self._left = part.name, part.nbytes
             suffix = part.type[len(MEMBER) :] if part.type.startswith(MEMBER) else ".npy"
             member = self._open_member(f"{part.name}{suffix}", _npy_head(part))
-            spool = self._waiting.pop(part.name, None)
-            if spool is not None:
-                self._left -= spool.tell()
-                spool.seek(0)
-                shutil.copyfileobj(spool, member)
-                spool.close()
+            waiting = self._waiting.pop(part.name, b"")
+            member.write(waiting)
+            self._left -= len(waiting)
 
 
 def _safetensors_file(path: str, parts: list[Part], metadata: Mapping[str, Any]) -> File:
@@ -277,7 +224,6 @@ LAYOUTS: dict[str, Callable[[str, list[Part], Mapping[str, Any]], File]] = {
     "npz": Archive,
     "npy": _npy_file,
 }
-KINDS = (*LAYOUTS, "onnx")
 
 
 def sharded_files(
@@ -372,11 +318,3 @@ def _sync_folder(path: str) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
-
-
-def kind_of_output(path: str, kind: str | None) -> str:
-    """Return the kind of an output file: `kind`, or the kind of its extension."""
-    found = kind or kind_of(path, "OUT")
-    if found not in KINDS:
-        raise Refused(f"OUT: expected one of {', '.join(KINDS)}, got {found}")
-    return found
