@@ -8,22 +8,17 @@ import os
 
 from pyquant.weights._elements import special_kind
 
-__all__ = ["Refused", "check_free", "shown", "told"]
+__all__ = ["Refused", "check_free", "fault", "shown", "told"]
 
 NO_SPACE = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 class Refused(Exception):
     """
-    End a command; `main` prints the message and returns the code.
+    End a command with one line about a file, a tensor, and the fault or the remedy.
 
-    Parameters
-    ----------
-    message : str
-        The file, the tensor, and the fault or the remedy.
-    code : int, optional
-        Exit status. 1: a difference or fault was found. 2: a file or argument cannot be
-        used (the default). 3: no space.
+    `code` is the exit status. 1: a difference or fault was found. 2: a file or argument
+    cannot be used (the default). 3: no space.
     """
 
     def __init__(self, message: str, code: int = 2) -> None:
@@ -41,6 +36,15 @@ def shown(text: object) -> str:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+def fault(
+    path: str | None, expected: str, got: object, tensor: str | None = None
+) -> Refused:
+    """Return an error about a file, or about a tensor of a file."""
+    where = "" if path is None else f"{path}: "
+    where += "" if tensor is None else f"tensor {tensor[:100]!r}: "
+    return Refused(f"{where}expected {expected}, got {got}")
 
 
 def check_free(path: str, force: bool) -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from pyquant.cli._show import as_json, counted, extents, print_table
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
     from pyquant.cli._logical import Logical
     from pyquant.cli._models import Model
@@ -135,71 +133,47 @@ def _summary(model: Model, tensors: dict[str, Logical]) -> dict[str, Any]:
     }
 
 
-def _bits(nbytes: int, elements: int) -> float:
-    return 8 * nbytes / elements if elements else 0.0
-
-
-# ---- JSON ----
+def _bits(nbytes: int, elements: int) -> str:
+    return f"{8 * nbytes / elements if elements else 0:.2f}"
 
 
 def _print_json(model: Model, tensors: dict[str, Logical], stats: bool) -> None:
     for name, one in tensors.items():
         facts = _facts(model, name, one)
         print(as_json(facts | ({"stats": statistics(one)} if stats else {})))
-    metadata = dict(_metadata(model.metadata, None))
+    metadata = {key: _plain(value) for key, value in model.metadata.items()}
     print(as_json({"summary": _summary(model, tensors) | {"metadata": metadata}}))
-
-
-# ---- text ----
 
 
 def _print_text(model: Model, tensors: dict[str, Logical], stats: bool) -> None:
     facts = _summary(model, tensors)
-    print(f"{shown(model.path)}: {model.kind}, {_counted(facts)}")
-    for key, value in _metadata(model.metadata, KEYS):
-        print(f"  {shown(key)} = {_short(shown(value))}")
+    count, elements = counted(facts["tensors"], "tensor"), facts["elements"]
+    bits = f"{_bits(facts['bytes'], elements)} bits per element"
+    size = f"{counted(elements, 'element')}, {facts['bytes']} bytes, {bits}"
+    print(f"{shown(model.path)}: {model.kind}, {count}, {size}")
+    for key in [*model.metadata][:KEYS]:
+        text = shown(_plain(model.metadata[key]))
+        text = text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..."
+        print(f"  {shown(key)} = {text}")
     if len(model.metadata) > KEYS:
         print(f"  and {len(model.metadata) - KEYS} more entries")
-    rows = (_row(name, one) for name, one in tensors.items())
+    rows = ((name, *_cells(one)) for name, one in tensors.items())
     print_table(COLUMNS, rows, right=("bytes", "bits"))
     if stats:
-        rows = (_numbers(name, statistics(one)) for name, one in tensors.items())
+        found = ((name, statistics(one) or {}) for name, one in tensors.items())
+        rows = ((name, *(_number(one.get(k)) for k in STATISTICS)) for name, one in found)
         print_table(("name", *STATISTICS), rows, right=STATISTICS)
 
 
-def _counted(facts: dict[str, Any]) -> str:
-    tensors, elements = counted(facts["tensors"], "tensor"), facts["elements"]
-    bits = f"{_bits(facts['bytes'], elements):.2f} bits per element"
-    return f"{tensors}, {counted(elements, 'element')}, {facts['bytes']} bytes, {bits}"
-
-
-def _row(name: str, one: Logical) -> tuple[str, ...]:
+def _cells(one: Logical) -> tuple[str, ...]:
     bits = _bits(one.nbytes, math.prod(one.shape))
-    scales = one.granularity or "-"
-    shape = extents(one.shape)
-    return name, one.type, shape, scales, str(one.nbytes), f"{bits:.2f}"
-
-
-def _numbers(name: str, found: dict[str, Any] | None) -> tuple[str, ...]:
-    if found is None:
-        return (name, *("-" for _ in STATISTICS))
-    return (name, *(_number(one) for one in found.values()))
+    return one.type, extents(one.shape), one.granularity or "-", str(one.nbytes), bits
 
 
 def _number(value: float | None) -> str:
     if value is None:
         return "-"
     return str(value) if isinstance(value, int) else f"{value:.4g}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..."
-
-
-def _metadata(found: Mapping[str, Any], most: int | None) -> Iterator[tuple[str, Any]]:
-    """Return the first entries of the metadata; lists by their lengths."""
-    for key in list(found)[:most]:
-        yield key, _plain(found[key])
 
 
 def _plain(value: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyquant import _core, dtypes
-from pyquant.cli._errors import Refused
+from pyquant.cli._errors import Refused, fault
 from pyquant.cli._forms import Granularity, Stored, named
 from pyquant.cli._logical import _Joined
 from pyquant.cli._models import Bytes, Model
@@ -76,11 +76,6 @@ def require() -> Any:
     return onnx
 
 
-def _fault(path: str, expected: str, got: object, tensor: str | None = None) -> Refused:
-    name = "" if tensor is None else f"tensor {tensor[:100]!r}: "
-    return Refused(f"{path}: {name}expected {expected}, got {got}")
-
-
 @contextmanager
 def _onnx_errors(
     path: str, expected: str, tensor: str | None = None, before: str = ""
@@ -90,7 +85,7 @@ def _onnx_errors(
         yield
     except Exception as error:
         got = " ".join(str(error).split())[:300] or type(error).__name__
-        raise _fault(path, expected, before + got, tensor) from None
+        raise fault(path, expected, before + got, tensor) from None
 
 
 # ---- messages of protobuf ----
@@ -205,7 +200,7 @@ class OnnxModel(Model):
                 if proto.data_type == proto.STRING:
                     continue
                 if proto.name in self.protos:
-                    raise _fault(path, "different names", "it twice", proto.name)
+                    raise fault(path, "different names", "it twice", proto.name)
                 self.protos[proto.name] = proto
                 self.weights[proto.name] = self._tensor(proto)
                 for field in DATA:
@@ -272,7 +267,7 @@ class OnnxModel(Model):
         name, format = proto.name, _format_name(proto.data_type)
         shape = tuple(proto.dims)
         if any(n < 0 for n in shape) or not _elements.sized(shape):
-            raise _fault(self.path, "a shape that NumPy can have", shape, name)
+            raise fault(self.path, "a shape that NumPy can have", shape, name)
         dtype = None
         with suppress(KeyError):
             dtype = require().helper.tensor_dtype_to_np_dtype(proto.data_type).name
@@ -284,7 +279,7 @@ class OnnxModel(Model):
         file, start, nbytes = self._data(proto, expected)
         if expected not in (None, nbytes):
             need = f"{expected} bytes for {format}{[*shape]}"
-            raise _fault(self.path, need, nbytes, name)
+            raise fault(self.path, need, nbytes, name)
         tensor = _elements.Tensor(file, format, dtype, shape, start, nbytes)
         return Weight(name, tensor)
 
@@ -313,20 +308,20 @@ class OnnxModel(Model):
             nbytes = int(fields.get("length", left))
         except ValueError:
             need = "whole numbers for offset and length"
-            raise _fault(self.path, need, fields, proto.name) from None
+            raise fault(self.path, need, fields, proto.name) from None
         if min(start, nbytes, file.size - start - nbytes) < 0:
             need = f"bytes within the {file.size} of {file.path}"
-            raise _fault(self.path, need, f"{nbytes} from {start} on", proto.name)
+            raise fault(self.path, need, f"{nbytes} from {start} on", proto.name)
         return file, start, nbytes
 
     def _file(self, location: str, name: str) -> Any:
         folder = os.path.realpath(os.path.dirname(self.path))
         if not location or "\0" in location:
-            raise _fault(self.path, "a file of external data", repr(location), name)
+            raise fault(self.path, "a file of external data", repr(location), name)
         path = os.path.realpath(os.path.join(folder, location))
         if os.path.isabs(location) or not path.startswith(os.path.join(folder, "")):
             need = "external data in the folder of the model"
-            raise _fault(self.path, need, repr(location[:100]), name)
+            raise fault(self.path, need, repr(location[:100]), name)
         if path not in self._files:
             empty = os.path.getsize(path) == 0
             self._files[path] = Bytes(path, b"") if empty else _elements.Mapped(path)
@@ -393,13 +388,13 @@ def _load(path: str) -> Any:
     with _elements.open_file(path) as file:
         if os.fstat(file.fileno()).st_size > MAX_PROTOBUF:
             got = "a larger one (external data?)"
-            raise _fault(path, "a model of less than 2 GiB", got)
+            raise fault(path, "a model of less than 2 GiB", got)
         with _onnx_errors(path, "a model of ONNX"):
             proto.ParseFromString(file.read())
     if not proto.HasField("graph") or proto.ir_version < 1 or not proto.opset_import:
-        raise _fault(path, "a model of ONNX", "no graph, version or operators")
+        raise fault(path, "a model of ONNX", "no graph, version or operators")
     if not all(map(_is_text, _messages(proto))):
-        raise _fault(path, "a model of ONNX", "names that are no UTF-8")
+        raise fault(path, "a model of ONNX", "names that are no UTF-8")
     return proto
 
 
@@ -596,10 +591,10 @@ class _Edited:
         """Replace a node by an initializer of real numbers."""
         linear = self.model.linear.get(part.name)
         if linear is None:
-            raise _fault(self.path, f"a result of {OPERATOR}", part.type, part.name)
+            raise fault(self.path, f"a result of {OPERATOR}", part.type, part.name)
         if part.type != linear.real:
             need = f"{linear.real}, as the graph has it"
-            raise _fault(self.path, need, part.type, part.name)
+            raise fault(self.path, need, part.type, part.name)
         self.tensors[part.name] = _tensor(part.name, part.type, part.shape)
 
     def _free(self, name: str) -> str:
@@ -674,7 +669,7 @@ def _convert(proto: Any, model: OnnxModel, version: int) -> None:
     graph = proto.graph
     need = f"a model that onnx.version_converter raises to opset {version}"
     if proto.functions:
-        raise _fault(model.path, need, f"functions, and opset {model.opset}")
+        raise fault(model.path, need, f"functions, and opset {model.opset}")
     stub = onnx.ModelProto(ir_version=proto.ir_version, opset_import=proto.opset_import)
     stub.graph.CopyFrom(graph)
     given = {one.name for one in graph.input}
@@ -689,7 +684,7 @@ def _convert(proto: Any, model: OnnxModel, version: int) -> None:
     outputs = [{o for node in g.node for o in node.output} for g in (graph, made.graph)]
     if not outputs[0] <= outputs[1]:
         got = f"opset {model.opset}, and other names for its values"
-        raise _fault(model.path, need, got)
+        raise fault(model.path, need, got)
     new = [one for one in made.graph.initializer if one.name not in initializers]
     graph.initializer.extend(new)
     del graph.node[:], proto.opset_import[:]
@@ -709,7 +704,7 @@ class _ModelFile(File):
     ) -> None:
         size = proto.ByteSize() + sum(sizes.values()) + 16 * len(sizes)  # lengths
         if size > MAX_PROTOBUF:
-            raise _fault(path, "less than 2 GiB, or external data in IN", f"{size} bytes")
+            raise fault(path, "less than 2 GiB, or external data in IN", f"{size} bytes")
         super().__init__(path, dict.fromkeys(sizes, 0), size)
         self._proto, self._tensors = proto, tensors
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pyquant import Observer, __version__, _core, choose_qparams
-from pyquant.cli._errors import Refused
+from pyquant.cli._errors import Refused, fault
 from pyquant.cli._forms import (
     BLOCKS,
     Granularity,
@@ -223,7 +223,7 @@ class _Banded(Job):
             least, most = (f"{-(-n // 1024)}K" for n in (rows * each * 3, self._memory))
             expected = f"--max-memory of at least {least}"
             got = f"{most} for {rows} rows of {each} bytes that go together"
-            raise Refused(f"tensor {source.name[:100]!r}: expected {expected}, got {got}")
+            raise fault(None, expected, got, source.name)
         return rows
 
     def _bands(
@@ -654,8 +654,7 @@ def _part_of(tensor: ModelTensor, kind: str) -> Part:
     swapped = isinstance(tensor, Weight) and tensor._tensor.order == ">"
     if not known or (swapped and tensor.dtype is None):
         expected = f"a type that .{kind} files have"
-        shown = f"tensor {tensor.name[:100]!r}"
-        raise Refused(f"{shown}: expected {expected}, got {tensor.format}")
+        raise fault(None, expected, tensor.format, tensor.name)
     return Part(tensor.name, type, tensor.shape, tensor.nbytes)
 
 

@@ -17,7 +17,7 @@ from math import isnan
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from pyquant.cli._errors import Refused, shown
+from pyquant.cli._errors import Refused, fault, shown
 from pyquant.cli._models import EXTENSIONS, kind_of, logical, open_model
 from pyquant.cli._plan import OutOfRange
 from pyquant.cli._select import FORCE, JSON, RAW, add_options
@@ -165,9 +165,8 @@ def _check_names(jobs: Sequence[Job]) -> None:
     for job in jobs:
         for part in job.parts:
             if part.name in seen:
-                shown = f"tensor {job.source.name[:100]!r}"
-                expected = "names that no other tensor has"
-                raise Refused(f"{shown}: expected {expected}, got {part.name[:100]!r}")
+                expected, got = "names that no other tensor has", repr(part.name[:100])
+                raise fault(None, expected, got, job.source.name)
             seen.add(part.name)
 
 

@@ -17,7 +17,7 @@ from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 
-from pyquant.cli._errors import Refused, check_free
+from pyquant.cli._errors import Refused, check_free, fault
 from pyquant.cli._models import RECORDS
 from pyquant.weights import _gguf, _safetensors
 from pyquant.weights._elements import bits_of, copied_bytes
@@ -203,7 +203,7 @@ def _npy_head(part: Part) -> bytes:
         return b""
     with suppress(TypeError):
         return _head_of(part.type, part.shape)
-    raise Refused(f"tensor {part.name[:100]!r}: expected a type of NumPy, got {part.type}")
+    raise fault(None, "a type of NumPy", part.type, part.name)
 
 
 def _check_member(name: str) -> None:
@@ -214,7 +214,7 @@ def _check_member(name: str) -> None:
     elif len(f"{name}.npy".encode()) > 0xFFFF:
         expected = "a name of less than 64 KiB for .npz"
     if expected is not None:
-        raise Refused(f"tensor {name[:100]!r}: expected {expected}, got another")
+        raise fault(None, expected, "another", name)
 
 
 # Functions from path, tensors and metadata to an output file.
