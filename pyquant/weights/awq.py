@@ -113,7 +113,9 @@ def _read(
     size = _size_of(inputs, groups)
     codes = PackedArray(words, "uint4", (inputs, outputs), layout="awq")
     zero = PackedArray(zeros, "uint4", (groups, outputs), layout="awq")
-    given = dict(zip(_TENSORS, (words, zeros, scale), strict=True))
+    given: dict[str, npt.NDArray[Any]] = dict(
+        zip(_TENSORS, (words, zeros, scale), strict=True)
+    )
     return "awq", given, Planar(codes, _BITS, 0, inputs, scale, zero, size)
 
 

@@ -458,5 +458,7 @@ def _made(
     else:
         zeros = _weight.dense(stored, bits, "words", 1)
     given = (words, zeros, scale, order.astype(np.int32))
-    tensors = dict(zip((*_TENSORS, "g_idx"), given, strict=True))
+    tensors: dict[str, npt.NDArray[Any]] = dict(
+        zip((*_TENSORS, "g_idx"), given, strict=True)
+    )
     return from_tensors(tensors, format=kind, group_size=size, wrap=wrap)

@@ -348,7 +348,9 @@ def _made(
     size: int,
     bits: int,
 ) -> Weight:
-    tensors = dict(zip(_TENSORS, (words, scale, bias), strict=True))
+    tensors: dict[str, npt.NDArray[Any]] = dict(
+        zip(_TENSORS, (words, scale, bias), strict=True)
+    )
     return from_tensors(tensors, group_size=size, bits=bits)
 
 
