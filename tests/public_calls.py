@@ -129,10 +129,7 @@ OBJECTS = {
     "packed.PackedArray": [PACKED],
     "qparams.QParams": PARAMS,
     "report.ErrorReport": REPORTS,
-    "_weight.Weight": [WEIGHTS[name] for name in ("awq", "gptq", "matmulnbits", "mlx")],
-    "_weight.Made": [WEIGHTS["compressed_tensors"]],
-    "_weight._Forms": list(WEIGHTS.values()),
-    "compressed_tensors.Weight": [WEIGHTS["compressed_tensors"]],
+    "_weight.Weight": list(WEIGHTS.values()),
 }
 
 
@@ -302,27 +299,32 @@ CALLS = {
     "files.WeightFile.load": lambda: WEIGHT_FILE.load("p"),
     "files.WeightFile.close": lambda: pq.open_weights(PATH / "m.safetensors").close(),
     **{
-        f"_weight.{name}": _linear(call)
+        f"_weight.Weight.{name}": _linear(call)
         for name, call in {
-            "Weight.dequantize": lambda weight: [
+            "dequantize": lambda weight: [
                 weight.dequantize(dtype=dtype) for dtype in ("float32", "float16")
             ],
-            "Weight.tensors": lambda weight: getattr(weight, "tensors", dict)(),
-            "Made.dequantize": lambda weight: weight.dequantize(),
-            "_Forms.linear": lambda weight: (
+            "tensors": lambda weight: weight.tensors(),
+            "linear": lambda weight: (
                 None if weight._planar.bias is not None else weight.linear()
             ),
         }.items()
     },
-    "_weight._Forms.blocks": lambda: [
-        compressed_tensors.convert((Q4_0, BLOCKS)).blocks("Q4_0"),
+    "_weight.Weight.blocks": lambda: [
+        pq.weights.convert((Q4_0, BLOCKS), "compressed_tensors").blocks("Q4_0"),
         pq.weights.convert((Q4_0, BLOCKS), "mlx").blocks("Q4_1"),
         _error(SMALL_WEIGHT.blocks, "Q4_0"),
     ],
     # Formats of weights.
-    "compressed_tensors.convert": lambda: [
-        compressed_tensors.convert((Q4_0, BLOCKS)),
-        compressed_tensors.convert(WEIGHTS["compressed_tensors"]),
+    "compressed_tensors.find": lambda: list(
+        compressed_tensors.find(WEIGHTS["compressed_tensors"].tensors("a"))
+    ),
+    "compressed_tensors.from_tensors": lambda: compressed_tensors.from_tensors(
+        WEIGHTS["compressed_tensors"].tensors()
+    ),
+    "compressed_tensors.to_tensors": lambda: [
+        compressed_tensors.to_tensors((Q4_0, BLOCKS)),
+        compressed_tensors.to_tensors(WEIGHTS["compressed_tensors"]),
     ],
     "awq.find": lambda: list(awq.find(WEIGHTS["awq"].tensors("a"))),
     "awq.from_tensors": lambda: awq.from_tensors(WEIGHTS["awq"].tensors()),
@@ -348,7 +350,7 @@ CALLS = {
         for symmetric in (True, False)
     ],
     "compressed_tensors.dequantize": lambda: compressed_tensors.dequantize(
-        *_arrays("compressed_tensors", 2), bits=4
+        CODES.view(np.int8), SCALES.reshape(64, 1)
     ),
     "gptq.find": lambda: list(gptq.find(WEIGHTS["gptq"].tensors("a"))),
     "gptq.from_tensors": lambda: gptq.from_tensors(
@@ -430,11 +432,6 @@ CALLS = {
     "cli.main": lambda: list(_commands()),
     "cli.run_as_program": None,  # calls `main` with the arguments of the process
 }
-
-
-def _arrays(name, count):
-    """Return the first arrays of a weight."""
-    return list(vars(WEIGHTS[name]).values())[:count]
 
 
 if HAVE_BFLOAT16:  # ml_dtypes defines the types of the scales

@@ -195,14 +195,7 @@ def test_packed_weights_by_their_names(x, symmetric, bits, tmp_path):
     """The module of the format decodes equal values, and shares no code with the reader."""
     path = tmp_path / "m.safetensors"
     made = compressed_tensors.quantize(x, bits=bits, group_size=16, symmetric=symmetric)
-    parts = {
-        "l.weight_packed": made.weight_packed,
-        "l.weight_scale": made.weight_scale,
-        "l.weight_shape": made.weight_shape,
-        "l.bias": x[0],
-    }
-    if not symmetric:
-        parts["l.weight_zero_point"] = made.weight_zero_point
+    parts = {**made.tensors("l"), "l.bias": x[0]}
     pq.write_weights(path, parts)
     with open_model(str(path)) as model:
         found = logical(model)
@@ -226,8 +219,8 @@ def test_packed_weights_by_their_names(x, symmetric, bits, tmp_path):
 
 def test_ambiguous_words_are_not_joined(tmp_path):
     made = compressed_tensors.quantize(np.ones((4, 3), np.float32), group_size=3)
-    parts = {"w_packed": made.weight_packed, "w_scale": made.weight_scale}
-    pq.write_weights(tmp_path / "m.safetensors", {**parts, "w_shape": made.weight_shape})
+    parts = {name.replace("weight", "w"): one for name, one in made.tensors().items()}
+    pq.write_weights(tmp_path / "m.safetensors", parts)
     with open_model(str(tmp_path / "m.safetensors")) as model:
         assert set(logical(model)) == {"w_packed", "w_scale", "w_shape"}
 

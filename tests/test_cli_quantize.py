@@ -23,7 +23,7 @@ from support import HAVE_BFLOAT16, amount, case, seeds
 import pyquant as pq
 from pyquant.cli import main
 from pyquant.cli._models import logical, open_model
-from pyquant.weights import compressed_tensors
+from pyquant.weights import compressed_tensors, from_tensors
 from pyquant.weights.blocks import block_format, block_formats
 
 resource = pytest.importorskip("resource")  # of POSIX
@@ -393,20 +393,15 @@ def test_the_safetensors_package_reads_it(model, weights):
 @pytest.mark.parametrize("type", ["int4", "uint4"])
 @pytest.mark.parametrize("granularity", ["axis:0", "block:32", "block:16"])
 def test_packed_as_compressed_tensors(type, granularity, asymmetric, model, weights):
-    """compressed_tensors.Weight reads the tensors without pyquant's record."""
+    """`from_tensors` reads the tensors without pyquant's record."""
     options = ("--type", type, "--granularity", granularity, *["--asymmetric"] * asymmetric)
     quantize(model, "out.safetensors", *options)
     name = "l.1.weight"
     with pq.open_weights("out.safetensors") as file:
         has_zeros = asymmetric or type == "uint4"
         assert (f"{name}_zero_point" in file) == has_zeros
-        made = compressed_tensors.Weight(
-            file.load(f"{name}_packed").repack("words").data,
-            file.load(f"{name}_scale"),
-            file.load(f"{name}_zero_point") if has_zeros else None,
-            weight_shape=file.load(f"{name}_shape"),
-            bits=4,
-        )
+        assert list(compressed_tensors.find(file)) == ["l.0", "l.1"]
+        made = from_tensors(file, "l.1")
         config = json.loads(file.metadata["quantization_config"])
     how = GRANULARITIES.get(granularity, {"axis": 1, "block_size": 16})
     x = whole(weights[name])

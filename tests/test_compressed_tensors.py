@@ -20,6 +20,23 @@ MODULE = "compressed_tensors."
 VECTORS = [call for path in WEIGHTS for call in calls(path) if call.op.startswith(MODULE)]
 
 
+def weight(*arrays, weight_shape=None, **options):
+    """Return the weight of packed tensors."""
+    named = zip(("packed", "scale", "zero_point", "g_idx"), arrays, strict=False)
+    given = {f"weight_{name}": one for name, one in [*named, ("shape", weight_shape)]}
+    given = {name: one for name, one in given.items() if one is not None}
+    return compressed_tensors.from_tensors(given, **options)
+
+
+def dequantized(*arrays, out=None, threads=1, dtype=None, **options):
+    w = weight(*arrays, **options)
+    return w.dequantize(out=out, threads=threads, dtype=dtype)
+
+
+def arrays_of(w):
+    return [w.tensors().get(f"weight_{one}") for one in ("packed", "scale", "zero_point")]
+
+
 def layer(bits, outputs, inputs, size, seed=0):
     """Return codes, zero points and scales. The first axis has the outputs."""
     rng = np.random.default_rng([seed, bits, outputs, inputs, size])
@@ -41,13 +58,13 @@ def test_vectors(call):
     if call.op.endswith("dequantize"):
         # The package divides the inputs by the number of groups.
         args["group_size"] = args["weight_shape"][1] // args["weight_scale"].shape[1]
-        same(compressed_tensors.dequantize(**args), array(call.expect))
+        given = [args.pop(f"weight{one}", None) for one in ("", "_scale", "_zero_point")]
+        same(dequantized(*given, **args), array(call.expect))
         return
-    w = compressed_tensors.quantize(**args)
-    made = (w.weight_packed, w.weight_scale, w.weight_zero_point)
+    made = arrays_of(compressed_tensors.quantize(**args))
     for got, want in zip(made[: len(call.expect)], call.expect, strict=True):
         same(got, array(want))
-    assert (w.weight_zero_point is None) == args["symmetric"]
+    assert (made[2] is None) == args["symmetric"]
 
 
 @pytest.mark.parametrize("packing", PACKS)
@@ -60,31 +77,33 @@ def test_dequantize(bits, packing):
         zero_words = oracle.along(zeros, 0, bits, pack)
         groups = np.arange(inputs) // size
         g_idx = np.random.default_rng(0).permutation(groups).astype(np.int32)
-        how = {"bits": bits, "packing": packing, "weight_shape": (outputs, inputs)}
+        how = {"packing": packing, "weight_shape": (outputs, inputs)}
+        fit = [one for one in BITS if pack(codes[:1] & 1, one).shape[1] == words.shape[1]]
+        how |= {} if fit == [bits] else {"bits": bits}
         middle = np.full_like(zeros, 1 << (bits - 1))
         signed = (zeros.astype(int) - (1 << (bits - 1))).astype(np.int8)
         ordered = np.full(inputs, -1, np.int32)
         for order, each in ((None, groups), (g_idx, g_idx), (ordered, groups)):
             want = numbers(codes, zeros, scales, each)
             given = (words, scales, zero_words, order)
-            same(compressed_tensors.dequantize(*given, **how), want.copy())
+            same(dequantized(*given, **how), want.copy())
             out = np.empty(want.shape, np.float64, "F")
-            got = compressed_tensors.dequantize(*given, **how, out=out, threads=2)
+            got = dequantized(*given, **how, out=out, threads=2)
             assert got is out
             assert (out == numbers(codes, zeros, scales, each, np.float64)).all()
             two = [None if one is None else np.stack([one, one]) for one in given]
             two[1][1] *= -1
             for extents in ((2, outputs, inputs), [(outputs, inputs)] * 2):
                 how["weight_shape"] = extents
-                got = compressed_tensors.dequantize(*two, **how)
+                got = dequantized(*two, **how)
                 assert (got == [want, -want]).all()
             how["weight_shape"] = (outputs, inputs)
             given = (words, scales, signed, order)
-            same(compressed_tensors.dequantize(*given, **how), want.copy())
+            same(dequantized(*given, **how), want.copy())
             want = numbers(codes, middle, scales, each)
             given = (words, scales, None, order)
-            same(compressed_tensors.dequantize(*given, **how), want.copy())
-        one = compressed_tensors.dequantize(words, scales[0, 0], **how)
+            same(dequantized(*given, **how), want.copy())
+        one = dequantized(words, scales[0, 0], **how)
         same(
             one,
             numbers(codes, middle[:, :1], np.full((outputs, 1), scales[0, 0]), 0 * groups),
@@ -92,10 +111,12 @@ def test_dequantize(bits, packing):
 
 
 def test_no_inputs():
-    for codes, bits in ((np.zeros((2, 0), np.int8), None), (W[:2, :0], 4)):
-        none = np.ones((2, 0), np.float32)
-        assert compressed_tensors.dequantize(codes, none, bits=bits).shape == (2, 0)
-    w = compressed_tensors.quantize(np.ones((2, 0), np.float32), group_size=None)
+    none = np.ones((2, 0), np.float32)
+    for w in (weight(W[:2, :0], none, bits=4), compressed_tensors.quantize(none)):
+        assert w.shape == w.dequantize().shape == (2, 0)
+    codes = np.zeros((2, 0), np.int8)
+    assert compressed_tensors.dequantize(codes, none).shape == (2, 0)
+    w = compressed_tensors.quantize(none, group_size=None)
     assert w.shape == w.dequantize().shape == (2, 0)
 
 
@@ -104,16 +125,16 @@ def test_worked_words():
     want = {"dense": "88fac688 c688fac6 fac688fa", "padded": "8fac688 1a23eb1a 2c688fac 3e"}
     for packing, text in want.items():
         words = np.array([[int(one, 16) for one in text.split()]], np.uint32)
-        got = compressed_tensors.dequantize(
+        got = dequantized(
             words, np.float32(1), weight_shape=[1, 32], bits=3, packing=packing
         )
         assert (got == eight.astype(int) - 4).all()
-        more = compressed_tensors.dequantize(words, np.float32(1), bits=3, packing=packing)
+        more = dequantized(words, np.float32(1), bits=3, packing=packing)
         assert more.shape == (1, {"dense": 32, "padded": 40}[packing])
     w = compressed_tensors.quantize(
         eight - np.float32(4), np.ones((1, 1), np.float32), bits=3, group_size=None
     )
-    assert [f"{one:x}" for one in w.weight_packed.view(np.uint32)[0]] == want[
+    assert [f"{one:x}" for one in w.tensors()["weight_packed"].view(np.uint32)[0]] == want[
         "dense"
     ].split()
 
@@ -129,9 +150,10 @@ def test_quantize_by_definition():
         codes = np.clip(np.rint(x / s + np.float32(1) * added), -8, 7) + 8
         for way in (x, np.asfortranarray(x)):
             w = compressed_tensors.quantize(way, scales, given, group_size=32, threads=2)
-            same(w.weight_packed, oracle.along(codes.astype(np.uint8), 1, 4))
-    same(w.weight_zero_point, oracle.along((zeros + 8).astype(np.uint8), 0, 4))
-    assert w.weight_shape.tolist() == [700, 96]
+            words, _, zero_words = arrays_of(w)
+            same(words, oracle.along(codes.astype(np.uint8), 1, 4))
+    same(zero_words, oracle.along((zeros + 8).astype(np.uint8), 0, 4))
+    assert w.tensors()["weight_shape"].tolist() == [700, 96]
 
 
 def halves(name):
@@ -162,8 +184,9 @@ def test_each_step_in_the_type_of_the_weight(name):
         differ += (codes != np.clip(np.rint(exact), -8, 7) + 8).sum()
         for way in (x, np.asfortranarray(x), np.repeat(x, 2, 1)[:, ::2]):
             w = compressed_tensors.quantize(way, scales, given, group_size=32, threads=2)
-            same(w.weight_packed, oracle.along(codes.astype(np.uint8), 1, 4))
-            same(w.weight_scale, scales)
+            words, scale, _ = arrays_of(w)
+            same(words, oracle.along(codes.astype(np.uint8), 1, 4))
+            same(scale, scales)
     assert differ > 10
 
 
@@ -185,9 +208,10 @@ def test_the_package_itself_in_other_types(name):
         )
         codes = forward.quantize(t, scale, zero, args, dtype=torch.int8).numpy()
         w = compressed_tensors.quantize(x, bits=bits, group_size=32, symmetric=symmetric)
-        same(w.weight_scale.view(np.int16), scale.view(torch.int16).numpy())
+        words, scales, _ = arrays_of(w)
+        same(scales.view(np.int16), scale.view(torch.int16).numpy())
         moved = (codes.astype(int) + (1 << (bits - 1))).astype(np.uint8)
-        same(w.weight_packed, oracle.along(moved, 1, bits))
+        same(words, oracle.along(moved, 1, bits))
 
 
 def test_the_package_itself():
@@ -203,7 +227,7 @@ def test_the_package_itself():
             helpers.pack_to_int32(torch.tensor(one), bits, packed_dim=dim).numpy()
             for dim, one in ((1, signed[0]), (0, signed[1]))
         )
-        w = compressed_tensors.Weight(
+        w = weight(
             words, scales, zero_words, weight_shape=(5, 50), bits=bits, group_size=10
         )
         same(w.dequantize(), numbers(codes, zeros, scales, np.arange(50) // 10).copy())
@@ -248,8 +272,8 @@ def test_convert(bits):
         for pack in (oracle.stream, oracle.padded)
     )
     how = {"bits": bits, "weight_shape": (32, 96)}
-    w = compressed_tensors.Weight(dense[0], scales, dense[1], **how)
-    older = compressed_tensors.Weight(old[0], scales, old[1], packing="padded", **how)
+    w = weight(dense[0], scales, dense[1], **how)
+    older = weight(old[0], scales, old[1], packing="padded", **how)
     sources = [w, older]
     if bits in (2, 3, 4, 8):
         sources.append(convert(w, "gptq"))
@@ -261,29 +285,28 @@ def test_convert(bits):
     if bits == 4:
         sources.append(convert(older, "awq"))
     for source in sources:
-        got = compressed_tensors.convert(source)
+        got = convert(source, "compressed_tensors")
         assert (got.dequantize() == want).all()
-        same(got.weight_packed, dense[0])
-        same(got.weight_zero_point, dense[1])
-        same(got.weight_scale, scales)
-        assert got.weight_shape.tolist() == [32, 96]
+        for one, made in zip(arrays_of(got), (dense[0], scales, dense[1]), strict=True):
+            same(one, made)
+        assert got.tensors()["weight_shape"].tolist() == [32, 96]
 
 
 def test_convert_symmetric_and_mixed():
     codes, _, scales = layer(4, 8, 64, 32)
     words = oracle.along(codes, 1, 4)
-    w = compressed_tensors.Weight(words, scales, bits=4)
+    w = weight(words, scales, bits=4)
     node = convert(w, "matmulnbits")
     assert "zero_points" not in node.tensors()
-    assert compressed_tensors.convert(node).weight_zero_point is None
+    assert "weight_zero_point" not in compressed_tensors.to_tensors(node)
     g_idx = np.random.default_rng(0).permutation(np.arange(64) // 32).astype(np.int32)
-    w = compressed_tensors.Weight(words, scales, None, g_idx, bits=4)
-    got = compressed_tensors.convert(convert(w, "gptq"))
-    same(got.weight_g_idx, g_idx)
+    w = weight(words, scales, None, g_idx, bits=4)
+    got = convert(convert(w, "gptq"), "compressed_tensors")
+    same(got.tensors()["weight_g_idx"], g_idx)
     same(got.dequantize(), w.dequantize())
     fmt = pq.weights.blocks.block_format("Q8_0")
     b = fmt.encode(np.random.default_rng(0).standard_normal((3, 64)).astype(np.float32))
-    w = compressed_tensors.convert((fmt, b))
+    w = convert((fmt, b), "compressed_tensors")
     same(w.dequantize(), fmt.decode(b))
     same(w.blocks("Q8_0"), b)
 
@@ -292,75 +315,76 @@ W, S = np.zeros((3, 4), np.int32), np.ones((3, 1), np.float32)
 X = np.ones((2, 64), np.float32)
 REFUSED = {
     "no bits": (
-        lambda: compressed_tensors.dequantize(W, S),
+        lambda: weight(W, S),
         TypeError,
         "bits: expected 1, 2, 3, 4, 5, 6, 7 or 8, got None",
     ),
     "packing": (
-        lambda: compressed_tensors.dequantize(W, S, bits=4, packing="old"),
+        lambda: weight(W, S, bits=4, packing="old"),
         ValueError,
         "packing: expected 'dense' or 'padded', got 'old'",
     ),
     "kind of weight": (
-        lambda: compressed_tensors.dequantize(W.astype(np.int64), S, bits=4),
+        lambda: weight(W.astype(np.int64), S, bits=4),
         TypeError,
-        "weight: expected int32, uint32, int8 or float8_e4m3fn, got int64",
+        "weight_packed: expected int32 or uint32, got int64",
     ),
     "shape": (
-        lambda: compressed_tensors.dequantize(W, S, bits=4, weight_shape=(3, 24)),
+        lambda: weight(W, S, bits=4, weight_shape=(3, 24)),
         ValueError,
         "weight_shape: expected extents of words of shape (3, 4), got (3, 24)",
     ),
     "shape of experts": (
-        lambda: compressed_tensors.dequantize(
-            np.stack([W, W]), np.stack([S, S]), bits=4, weight_shape=(3, 3, 32)
-        ),
+        lambda: weight(np.stack([W, W]), np.stack([S, S]), bits=4, weight_shape=(3, 3, 32)),
         ValueError,
         "weight_shape: expected 2 experts, as in weight_packed, got shape (3,)",
     ),
     "padded words": (
-        lambda: compressed_tensors.dequantize(W, S, bits=3, weight_shape=(3, 31)),
+        lambda: weight(W, S, bits=3, weight_shape=(3, 31)),
         ValueError,
         "weight_shape: expected extents of words of shape (3, 4), got (3, 31); "
         "packing='padded' fits",
     ),
     "dense words": (
-        lambda: compressed_tensors.dequantize(
-            W, S, bits=3, packing="padded", weight_shape=(3, 42)
-        ),
+        lambda: weight(W, S, bits=3, packing="padded", weight_shape=(3, 42)),
         ValueError,
         "weight_shape: expected extents of words of shape (3, 4), got (3, 42); "
         "packing='dense' fits",
     ),
     "kind of shape": (
-        lambda: compressed_tensors.dequantize(W, S, bits=4, weight_shape=3.5),
+        lambda: weight(W, S, bits=4, weight_shape=3.5),
         TypeError,
         "weight_shape: expected two integers, got float64 ()",
     ),
     "scale": (
-        lambda: compressed_tensors.dequantize(W, S[:2], bits=4),
+        lambda: weight(W, S[:2], bits=4),
         ValueError,
         "weight_scale: expected shape (3, 1), got (2, 1)",
     ),
     "zero point": (
-        lambda: compressed_tensors.dequantize(W, S, W, bits=4),
+        lambda: weight(W, S, W, bits=4),
         ValueError,
         "weight_zero_point: expected shape (1, 1), got (3, 4)",
     ),
     "large zero point": (
-        lambda: compressed_tensors.dequantize(W, S, np.full((3, 1), 8, np.int8), bits=4),
+        lambda: weight(W, S, np.full((3, 1), 8, np.int8), bits=4),
         ValueError,
         "weight_zero_point: expected integers from -8 to 7, got 8",
     ),
-    "bits of bytes": (
-        lambda: compressed_tensors.dequantize(W.astype(np.int8), S, bits=8),
+    "several numbers of bits": (
+        lambda: weight(W[:, :1], S, weight_shape=(3, 6)),
         ValueError,
-        "bits: expected None for codes that are not packed, got one",
+        "bits: expected 1, 2, 3, 4 or 5, which all fit, got None",
     ),
-    "blocks of words": (
-        lambda: compressed_tensors.dequantize(W, S, bits=4, block_structure=(1, 2)),
+    "no number of bits": (
+        lambda: weight(W, S, weight_shape=(3, 4)),
         ValueError,
-        "block_structure: expected None for packed codes, got one",
+        "weight_shape: expected extents of words of shape (3, 4), got (3, 4)",
+    ),
+    "packed codes": (
+        lambda: compressed_tensors.dequantize(W, S),
+        TypeError,
+        "weight: expected int8 or float8_e4m3fn, got int32",
     ),
     "blocks": (
         lambda: compressed_tensors.dequantize(W.astype(np.int8), S, block_structure=(2, 2)),
@@ -395,7 +419,7 @@ REFUSED = {
         "group_size: expected 24 or 32, which all make 2 groups of 48 inputs, got None",
     ),
     "groups of no words": (
-        lambda: compressed_tensors.dequantize(W[:, :0], S, bits=4),
+        lambda: weight(W[:, :0], S, bits=4),
         ValueError,
         "weight_scale: expected groups of one size for 0 inputs, got 1 groups",
     ),

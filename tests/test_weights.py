@@ -36,8 +36,14 @@ TENSORS = GPTQ[3].tensors()
 ORDERED = gptq.from_tensors({**TENSORS, "g_idx": MIXED}, format="gptq_v2")
 PLANES = gptq.from_tensors(TENSORS, format="gptq_p")
 NBITS = convert(AWQ, "matmulnbits")
-PADDED = compressed_tensors.Weight(
-    words(N, -(-K // 10)), SCALES.T, weight_shape=(N, K), bits=3, packing="padded"
+PADDED = compressed_tensors.from_tensors(
+    {
+        "weight_packed": words(N, -(-K // 10)),
+        "weight_scale": SCALES.T,
+        "weight_shape": (N, K),
+    },
+    bits=3,
+    packing="padded",
 )
 X = rng.standard_normal((N, K)).astype(np.float32)
 TURNED = np.asfortranarray(X)
@@ -56,10 +62,6 @@ READ = {
 }
 
 
-def arrays_of(w):
-    return (w.tensors() if isinstance(w, pq.weights.Weight) else vars(w)).values()
-
-
 def peak(call):
     """Return the bytes of a result and the peak of allocated memory."""
     call()
@@ -71,7 +73,7 @@ def peak(call):
         tracemalloc.stop()
     if isinstance(result, np.ndarray):
         return result.nbytes, most
-    arrays = [one for one in arrays_of(result) if isinstance(one, np.ndarray)]
+    arrays = [one for one in result.tensors().values() if isinstance(one, np.ndarray)]
     return sum(one.nbytes for one in arrays), most
 
 
@@ -109,8 +111,8 @@ CONVERT = {
     "to gptq": lambda: convert(AWQ, "gptq_v2"),
     "to matmulnbits": lambda: convert(AWQ, "matmulnbits"),
     "to short blocks": lambda: convert(SHORT, "matmulnbits"),
-    "to compressed_tensors": lambda: compressed_tensors.convert(GPTQ[3]),
-    "from padded words": lambda: compressed_tensors.convert(PADDED),
+    "to compressed_tensors": lambda: convert(GPTQ[3], "compressed_tensors"),
+    "from padded words": lambda: convert(PADDED, "compressed_tensors"),
     "to mlx": lambda: convert(matmulnbits.pack(np.zeros((N, K), np.uint8), SCALES.T,
                                                block_size=G), "mlx"),
 }  # fmt: skip
@@ -128,7 +130,7 @@ def test_every_pair_keeps_the_numbers():
         "gptq": lambda w: convert(w, "gptq_v2"),
         "planes": lambda w: convert(w, "gptq_p"),
         "matmulnbits": lambda w: convert(w, "matmulnbits"),
-        "compressed_tensors": compressed_tensors.convert,
+        "compressed_tensors": lambda w: convert(w, "compressed_tensors"),
     }
     want = {"awq": AWQ.dequantize()}
     made = {"awq": AWQ}
@@ -154,7 +156,7 @@ ROWS = [slice(None), slice(3, 40), slice(-1, None), slice(9, 3), slice(None, Non
 ROWS += [[], [5, 0, 5], np.array([N - 1, 7], np.uint16)]
 
 
-@loop("name", ["awq", "gptq", "3 bits", "mixed", "planes", "mlx", "matmulnbits", "short"])
+@loop("name", READ)
 def test_rows(name):
     w = READ[name]
     for dtype in ("float32", "float16"):
@@ -198,6 +200,13 @@ def read_nbits(*, rows=None, dtype=None, out=None, **given):
     return w.dequantize(rows, dtype=dtype, out=out)
 
 
+def read_packed(*, rows=None, dtype=None, out=None, **given):
+    options = {name: given.pop(name) for name in PACKING if name in given}
+    w = compressed_tensors.from_tensors(given, **options)
+    return w.dequantize(rows, dtype=dtype, out=out)
+
+
+PACKING = ("bits", "packing", "group_size")
 ATTRIBUTES = ("K", "N", "bits", "block_size")
 READING = ("format", "group_size", "wrap")
 CALLS = {
@@ -231,18 +240,21 @@ CALLS = {
         "block_size": 32,
     },
     matmulnbits.to_tensors: {"weight": 0, "block_size": 0},
-    compressed_tensors.dequantize: {
-        "weight": 0,
-        **{f"weight_{one}": 0 for one in ("scale", "zero_point", "g_idx", "shape")},
+    read_packed: {
+        **dict.fromkeys(compressed_tensors._TENSORS, 0),
         "bits": 4,
-        **dict.fromkeys(("packing", "group_size", "block_structure", "dtype", "out"), 0),
+        **dict.fromkeys(("packing", "group_size", "rows", "dtype", "out"), 0),
+    },
+    compressed_tensors.dequantize: {
+        **dict.fromkeys(("weight", "weight_scale", "weight_zero_point", "group_size"), 0),
+        **dict.fromkeys(("block_structure", "dtype", "out"), 0),
     },
     compressed_tensors.quantize: {
         **dict.fromkeys(("weight", "weight_scale", "weight_zero_point", "group_size"), 0),
         "bits": 4,
         "symmetric": True,
     },
-    compressed_tensors.convert: {"weight": 0},
+    compressed_tensors.to_tensors: {"weight": 0},
     read_mlx: {
         **dict.fromkeys(("weight", "scales", "biases", "rows", "dtype", "out"), 0),
         "group_size": 32,
@@ -269,10 +281,12 @@ GOOD = {
     matmulnbits.pack: lambda: {"q": np.ones((1, 32), "u1"), "scales": np.ones((1, 1), "f4"),
                                "block_size": 32},
     matmulnbits.to_tensors: lambda: {"weight": AWQ},
-    compressed_tensors.dequantize: lambda: {"weight": words(2, 4), "bits": 4,
+    read_packed: lambda: {"weight_packed": words(2, 4), "bits": 4,
+                          "weight_scale": np.ones((2, 1), "f4")},
+    compressed_tensors.dequantize: lambda: {"weight": np.ones((2, 8), "i1"),
                                             "weight_scale": np.ones((2, 1), "f4")},
     compressed_tensors.quantize: lambda: {"weight": np.ones((2, 128), "f4")},
-    compressed_tensors.convert: lambda: {"weight": AWQ},
+    compressed_tensors.to_tensors: lambda: {"weight": AWQ},
     read_mlx: lambda: {"weight": words(2, 8), "scales": np.ones((2, 1), "f4"),
                              "biases": np.ones((2, 1), "f4")},
     mlx.quantize: lambda: {"w": np.ones((2, 64), "f4")},

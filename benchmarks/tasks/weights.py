@@ -239,7 +239,7 @@ def _to_compressed_tensors(n: int) -> Made:
         x,
         4,
         lambda: pq.weights.compressed_tensors.quantize(x, scale),
-        lambda w: np.asarray(w.weight_packed),
+        lambda w: np.asarray(w.tensors()["weight_packed"]),
         numpy=partial(_packed_by_numpy, x, scale, 8, 1, 1, PLAIN),
         compressed_tensors=partial(compressed_tensors.packed, x, scale, GROUP),
     )
@@ -249,7 +249,7 @@ def _of_compressed_tensors(n: int) -> Made:
     x = _matrix(n)
     scale = _scales(x, GROUP, 7)
     w, y = pq.weights.compressed_tensors.quantize(x, scale), np.empty_like(x)
-    words = w.weight_packed
+    words = w.tensors()["weight_packed"]
     return _made(
         x,
         4,

@@ -211,7 +211,12 @@ def named(tensors: Mapping[str, Any]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name in dotted:
         for row, base, _ in _rows_of(dotted, name):
-            found.setdefault(base[1:], []).append(row.module)
+            if row.module != "compressed_tensors":
+                found.setdefault(base[1:], []).append(row.module)
+        base = name.removesuffix(".weight_packed")
+        has_scale = base != name and f"{base}.weight_scale" in dotted
+        if has_scale and _has_type(dotted[name], _WORDS):
+            found.setdefault(base[1:], []).append("compressed_tensors")
     return found
 
 

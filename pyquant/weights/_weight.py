@@ -38,6 +38,7 @@ _BLOCKS = {"Q4_0": (4, 8), "Q4_1": (4, 0), "Q8_0": (8, 128)}
 # The module of each format.
 FORMATS = {
     "awq": "awq",
+    "compressed_tensors": "compressed_tensors",
     **dict.fromkeys(("gptq", "gptq_v2", "gptq_p"), "gptq"),
     "matmulnbits": "matmulnbits",
     "mlx": "mlx",
@@ -99,116 +100,8 @@ class Planar(NamedTuple):
         )
 
 
-class _Forms:
-    """Conversions of a weight to forms of other packages."""
-
-    # Each class has this attribute or property.
-    _planar: Any
-
-    def linear(self) -> dict[str, Any]:
-        """
-        Return arguments of `pyquant.onnx.dequantize_linear`.
-
-        Returns
-        -------
-        dict
-            ``x`` (a `pyquant.PackedArray` of uint4 or uint2 in the layout of ONNX, or a
-            uint8 array), ``x_scale``, ``x_zero_point``, ``axis`` and ``block_size``. The
-            operator returns the type of the scales, with the values of `dequantize` for
-            that type.
-
-        Raises
-        ------
-        ValueError
-            If the operator does not support the weight: codes of other widths, inputs out
-            of the order of their groups, or biases.
-        """
-        made = self._planar
-        check_width(made, (2, 4, 8), "DequantizeLinear")
-        refuse_bias(made, "DequantizeLinear")
-        refuse_groups(made, "DequantizeLinear")
-        single = made.bits == 8
-        codes: Any = made.codes
-        if not isinstance(codes, (PackedArray, np.ndarray)) or codes.shape != made.shape:
-            words = repacked(made, axis=made.axis, along=1)
-            codes = PackedArray(words, "uint8", made.shape, layout="words", bits=made.bits)
-        if isinstance(codes, PackedArray):
-            codes = codes.unpack() if single else codes.repack("onnx")
-        zeros = zero_codes(made)
-        return {
-            "x": codes,
-            "x_scale": made.scale,
-            "x_zero_point": zeros if single else pack(zeros, bits=made.bits),
-            "axis": made.axis,
-            "block_size": made.block_size,
-        }
-
-    @_core.default_fpenv
-    def blocks(self, name: str) -> npt.NDArray[np.uint8]:
-        """
-        Convert the codes to GGUF blocks without loss.
-
-        Parameters
-        ----------
-        name : {"Q4_0", "Q4_1", "Q8_0"}
-            Format of the blocks.
-
-        Returns
-        -------
-        ndarray
-            uint8 blocks along the inputs, with a row for each output, for
-            ``pq.weights.blocks.block_format(name).decode`` and `pyquant.write_weights`.
-
-        Raises
-        ------
-        TypeError
-            If `name` is not a string.
-        ValueError
-            If the format cannot store the weight: codes of other widths, groups that do not
-            fill blocks, zero points other than 8 (Q8_0: 128; Q4_1: 0), or scales beyond
-            float16.
-        """
-        name = one_of(name, "name", tuple(_BLOCKS))
-        bits, zero = _BLOCKS[name]
-        made = self._planar
-        if len(made.shape) != 2:
-            msg = f"weight: expected two dimensions, got shape {made.shape}"
-            raise ValueError(msg)
-        check_width(made, (bits,), name)
-        refuse_groups(made, name)
-        fmt = block_format(name)
-        size = fmt.block_size
-        if made.inputs % size or made.block_size % size:
-            msg = (
-                f"weight: expected groups of a multiple of {size} inputs for {name}, got "
-                f"{made.block_size} of {made.inputs}"
-            )
-            raise ValueError(msg)
-        scale, zeros = outputs_first(made)
-        if (zeros != zero).any():
-            got = zeros[zeros != zero][0]
-            msg = f"weight: expected zero points {zero} for {name}, got {got}"
-            raise ValueError(msg)
-        times = made.block_size // size
-        rows, blocks = made.outputs, made.inputs // size
-        parts: dict[str, Any] = {"d": _halves(scale, name, times)[:, :blocks]}
-        if name == "Q4_1":
-            bias = made.scale * 0 if made.bias is None else made.bias
-            bias = bias.T if made.axis == 0 else bias
-            parts["m"] = _halves(bias, name, times)[:, :blocks]
-        else:
-            refuse_bias(made, name)
-        if bits == 8:
-            codes = repacked(made, axis=1, along=1).view(np.uint8) ^ np.uint8(0x80)
-            parts["qs"] = codes.reshape(rows, blocks, size).view(np.int8)
-        else:
-            codes = repacked(made, axis=1, along=1, layout="halves")
-            parts["qs"] = codes.reshape(rows, blocks, size // 2)
-        return fmt.join(**parts)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class Weight(_Forms):
+class Weight:
     """
     A weight in a published format: codes, scales and zero points.
 
@@ -217,7 +110,7 @@ class Weight(_Forms):
     Attributes
     ----------
     format : str
-        Name of the format: "awq", "gptq", "gptq_v2", "gptq_p", "matmulnbits" or "mlx".
+        Name of the format, see `convert`.
 
     Examples
     --------
@@ -354,60 +247,106 @@ class Weight(_Forms):
             decoded(made, kind, place, threads, turned=turned)
         return out
 
-
-class Made(_Forms):
-    """Base class of the weights that have classes of their own."""
-
-    _planar: Planar
-
-    def _keep(self, planar: Planar, **settled: Any) -> None:
-        """Set attributes of a frozen dataclass."""
-        for name, value in {**settled, "_planar": planar}.items():
-            object.__setattr__(self, name, value)
-
-    def __repr__(self) -> str:
-        made = self._planar
-        return (
-            f"{type(self).__module__.rpartition('.')[2]}.Weight(shape={self.shape}, "
-            f"bits={made.bits}, block_size={made.block_size})"
-        )
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the result of `dequantize`."""
-        return self._planar.shape
-
-    def dequantize(
-        self,
-        *,
-        dtype: npt.DTypeLike | None = None,
-        out: npt.NDArray[Any] | None = None,
-        threads: SupportsIndex = 1,
-    ) -> npt.NDArray[Any]:
+    def linear(self) -> dict[str, Any]:
         """
-        Convert the codes to real numbers.
+        Return arguments of `pyquant.onnx.dequantize_linear`.
+
+        Returns
+        -------
+        dict
+            ``x`` (a `pyquant.PackedArray` of uint4 or uint2 in the layout of ONNX, or a
+            uint8 array), ``x_scale``, ``x_zero_point``, ``axis`` and ``block_size``. The
+            operator returns the type of the scales, with the values of `dequantize` for
+            that type.
+
+        Raises
+        ------
+        ValueError
+            If the operator does not support the weight: codes of other widths, inputs out
+            of the order of their groups, or biases.
+        """
+        made = self._planar
+        check_width(made, (2, 4, 8), "DequantizeLinear")
+        refuse_bias(made, "DequantizeLinear")
+        refuse_groups(made, "DequantizeLinear")
+        single = made.bits == 8
+        codes: Any = made.codes
+        if not isinstance(codes, (PackedArray, np.ndarray)) or codes.shape != made.shape:
+            words = repacked(made, axis=made.axis, along=1)
+            codes = PackedArray(words, "uint8", made.shape, layout="words", bits=made.bits)
+        if isinstance(codes, PackedArray):
+            codes = codes.unpack() if single else codes.repack("onnx")
+        zeros = zero_codes(made)
+        return {
+            "x": codes,
+            "x_scale": made.scale,
+            "x_zero_point": zeros if single else pack(zeros, bits=made.bits),
+            "axis": made.axis,
+            "block_size": made.block_size,
+        }
+
+    @_core.default_fpenv
+    def blocks(self, name: str) -> npt.NDArray[np.uint8]:
+        """
+        Convert the codes to GGUF blocks without loss.
 
         Parameters
         ----------
-        dtype : dtype_like, optional
-            float32 (the default), float64, float16 or bfloat16.
-        out : ndarray, optional
-            Array for the result, of that shape and type. Any strides are allowed.
-        threads : int, optional
-            Largest number of threads. Default 1.
+        name : {"Q4_0", "Q4_1", "Q8_0"}
+            Format of the blocks.
 
         Returns
         -------
         ndarray
-            Array of shape `shape`.
+            uint8 blocks along the inputs, with a row for each output, for
+            ``pq.weights.blocks.block_format(name).decode`` and `pyquant.write_weights`.
 
         Raises
         ------
-        TypeError, ValueError
-            If an argument is wrong; `out` is unchanged.
+        TypeError
+            If `name` is not a string.
+        ValueError
+            If the format cannot store the weight: codes of other widths, groups that do not
+            fill blocks, zero points other than 8 (Q8_0: 128; Q4_1: 0), or scales beyond
+            float16.
         """
-        kind = real_of(dtype, out)
-        return decoded(self._planar, kind, out, threads, turned=False)
+        name = one_of(name, "name", tuple(_BLOCKS))
+        bits, zero = _BLOCKS[name]
+        made = self._planar
+        if len(made.shape) != 2:
+            msg = f"weight: expected two dimensions, got shape {made.shape}"
+            raise ValueError(msg)
+        check_width(made, (bits,), name)
+        refuse_groups(made, name)
+        fmt = block_format(name)
+        size = fmt.block_size
+        if made.inputs % size or made.block_size % size:
+            msg = (
+                f"weight: expected groups of a multiple of {size} inputs for {name}, got "
+                f"{made.block_size} of {made.inputs}"
+            )
+            raise ValueError(msg)
+        scale, zeros = outputs_first(made)
+        if (zeros != zero).any():
+            got = zeros[zeros != zero][0]
+            msg = f"weight: expected zero points {zero} for {name}, got {got}"
+            raise ValueError(msg)
+        times = made.block_size // size
+        rows, blocks = made.outputs, made.inputs // size
+        parts: dict[str, Any] = {"d": _halves(scale, name, times)[:, :blocks]}
+        if name == "Q4_1":
+            bias = made.scale * 0 if made.bias is None else made.bias
+            bias = bias.T if made.axis == 0 else bias
+            parts["m"] = _halves(bias, name, times)[:, :blocks]
+        else:
+            refuse_bias(made, name)
+        if bits == 8:
+            codes = repacked(made, axis=1, along=1).view(np.uint8) ^ np.uint8(0x80)
+            parts["qs"] = codes.reshape(rows, blocks, size).view(np.int8)
+        else:
+            codes = repacked(made, axis=1, along=1, layout="halves")
+            parts["qs"] = codes.reshape(rows, blocks, size // 2)
+        return fmt.join(**parts)
 
 
 # ---- values ----
@@ -657,8 +596,8 @@ def from_tensors(
         Name of the weight: the names of its tensors without their last part. Default: the
         tensors have the names of the format, such as "qweight".
     format : str, optional
-        "awq", "gptq", "gptq_v2", "gptq_p", "matmulnbits" or "mlx". Default: the only format
-        with tensors of these names, types and shapes.
+        Name of a format, see `convert`. Default: the only format with tensors of these
+        names, types and shapes.
     **options
         Arguments of ``from_tensors`` in the module of the format, such as `group_size`.
 
@@ -707,7 +646,7 @@ def from_tensors(
 
 
 def convert(
-    weight: Weight | Made | tuple[BlockFormat, npt.NDArray[np.uint8]],
+    weight: Weight | tuple[BlockFormat, npt.NDArray[np.uint8]],
     format: str,
     **options: Any,
 ) -> Weight:
@@ -719,8 +658,9 @@ def convert(
     weight : Weight or tuple
         A weight; or a GGUF format, Q4_0, Q4_1 or Q8_0, and the uint8 bytes of its blocks,
         with a row for each output.
-    format : {"awq", "gptq", "gptq_v2", "gptq_p", "matmulnbits", "mlx"}
-        Format of the result.
+    format : str
+        Format of the result: "awq", "compressed_tensors", "gptq", "gptq_v2", "gptq_p",
+        "matmulnbits" or "mlx".
     **options
         Arguments of ``to_tensors`` in the module of the format.
 
@@ -801,40 +741,6 @@ def make(
     return Weight(each[0][0], given, tuple(made for *_, made in each), True)
 
 
-def decoded_tensors(
-    make: Callable[..., Made],
-    tensors: dict[str, ArrayLike | None],
-    dtype: npt.DTypeLike | None,
-    out: npt.NDArray[Any] | None,
-    threads: SupportsIndex,
-) -> npt.NDArray[Any]:
-    """Decode the tensors of a weight, or of experts along a first axis of three."""
-    given = {
-        name: _core.plain(one, name) for name, one in tensors.items() if one is not None
-    }
-    first, words = next(iter(given.items()))
-    if words.ndim != 3:
-        return make(**given).dequantize(dtype=dtype, out=out, threads=threads)
-    experts = words.shape[0]
-    for name, one in given.items():
-        if one.shape[:1] != (experts,) or not experts:
-            some = f"{experts} experts, as in {first}" if experts else "an expert or more"
-            raise ValueError(f"{name}: expected {some}, got shape {one.shape}")
-    weights = [
-        make(**{name: one[expert] for name, one in given.items()})
-        for expert in range(experts)
-    ]
-    shape, kind = (experts, *weights[0].shape), real_of(dtype, out)
-    if out is None:
-        out = np.empty(shape, kind)
-    else:
-        check_out(out, shape, kind)
-        check_apart(out, *given.values())
-    for weight, place in zip(weights, out, strict=True):
-        weight.dequantize(out=place, threads=threads)
-    return out
-
-
 # ---- words ----
 
 
@@ -890,11 +796,10 @@ def zero_codes(made: Planar) -> npt.NDArray[np.uint8]:
     return np.broadcast_to(np.asarray(zero, np.uint8), made.scale.shape)
 
 
-def planar_of(weight: Weight | Made | tuple[BlockFormat, npt.NDArray[np.uint8]]) -> Planar:
+def planar_of(weight: Weight | tuple[BlockFormat, npt.NDArray[np.uint8]]) -> Planar:
     """Return the common form of a weight of a module or of GGUF blocks."""
-    if isinstance(weight, (Weight, Made)):
-        made: Planar = weight._planar
-        return made
+    if isinstance(weight, Weight):
+        return weight._planar
     if isinstance(weight, tuple) and len(weight) == 2:
         block, b = weight
         if isinstance(block, BlockFormat):

@@ -1,33 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read and write weights of the package compressed-tensors.
 
-The formats are "pack-quantized", and "int-quantized", "float-quantized" and
-"naive-quantized" with unpacked codes. The package is not imported.
+Format "pack-quantized" stores a weight of N outputs and K inputs in these tensors:
+
+- ``weight_packed``: int32 words in N rows, with codes along the inputs, the first in the
+  low bits. The codes are signed codes plus ``2**(bits - 1)``.
+- ``weight_scale`` of shape (N, groups) or (N, 1), or one element.
+- ``weight_zero_point``, optional: int32 words along the outputs, with a column for each
+  group; or unpacked int8 with the shape of ``weight_scale``.
+- ``weight_g_idx`` of shape (K,), optional: the group of each input. Without it, or with -1
+  for all inputs, inputs are in the order of their groups.
+- ``weight_shape``, optional: N and K.
+
+Values are ``(code - zero_point) * scale``. `dequantize` reads the formats "int-quantized",
+"float-quantized" and "naive-quantized" with unpacked codes. The package is not imported.
 """
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
 from pyquant import _core
+from pyquant._standard import listed
 from pyquant.packed import PackedArray
 from pyquant.qparams import choose_qparams
 from pyquant.weights import _weight
+from pyquant.weights._weight import Planar, Weight
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy.typing as npt
 
     from pyquant._typing import ArrayLike
-    from pyquant.weights.blocks import BlockFormat
 
     _Packing = Literal["dense", "padded"]
 
-__all__ = ["Weight", "convert", "dequantize", "quantize"]
+__all__ = ["dequantize", "find", "from_tensors", "quantize", "to_tensors"]
 
+_TENSORS = tuple(
+    f"weight_{part}" for part in ("packed", "scale", "zero_point", "g_idx", "shape")
+)
 _BITS = (1, 2, 3, 4, 5, 6, 7, 8)
 _PACKINGS = ("dense", "padded")
 _PLAIN = ("int8", "float8_e4m3fn")
@@ -38,28 +55,53 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Weight(_weight.Made):
+def find(tensors: Mapping[str, Any]) -> Iterator[str]:
     """
-    Weight of compressed-tensors in the format "pack-quantized".
+    Find the packed weights of a checkpoint.
 
     Parameters
     ----------
-    weight_packed : array_like
-        int32 words in N rows, with codes along K inputs, the first in the low bits. The
-        codes are signed codes plus ``2**(bits - 1)``.
-    weight_scale : array_like
-        float32, float16 or bfloat16 of shape (N, groups) or (N, 1), or one element.
-    weight_zero_point : array_like, optional
-        int32 words along the outputs, with a column for each group; or unpacked int8 with
-        the shape of `weight_scale`. Default 0.
-    weight_g_idx : array_like, optional
-        int32 of shape (K,): the group of each input. Default, or -1 for all inputs: inputs
-        in the order of groups.
-    weight_shape : array_like, optional
-        N and K. Default: the largest K that fits the words.
-    bits : int
-        1 to 8.
+    tensors : mapping
+        Names to arrays, or to tensors of `pyquant.open_weights`.
+
+    Yields
+    ------
+    str
+        Name of a weight, for `from_tensors`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant.weights import compressed_tensors
+    >>> w = compressed_tensors.quantize(np.ones((2, 128), np.float32))
+    >>> list(compressed_tensors.find(w.tensors("layer")))
+    ['layer']
+    """
+    return _weight.find(tensors, "compressed_tensors")
+
+
+@_core.hinted
+def from_tensors(
+    tensors: Mapping[str, Any],
+    name: str = "",
+    *,
+    bits: SupportsIndex | None = None,
+    packing: _Packing = "dense",
+    group_size: SupportsIndex | None = None,
+) -> Weight:
+    """
+    Return a weight from the tensors of format "pack-quantized".
+
+    Parameters
+    ----------
+    tensors : mapping
+        Names to arrays: ``weight_packed`` of int32 or uint32, ``weight_scale`` of float32,
+        float16 or bfloat16, and the optional tensors; or arrays of several experts along a
+        first axis.
+    name : str, optional
+        Name of the layer, without the last part of the names. Default: no name.
+    bits : int, optional
+        1 to 8. Default: the only number of bits that fits ``weight_shape``.
     packing : {"dense", "padded"}, optional
         "dense" (the default): codes are a stream of bits. "padded": ``32 // bits`` codes to
         a word, like older versions of the package. For 1, 2, 4 and 8 bits both are equal.
@@ -68,67 +110,93 @@ class Weight(_weight.Made):
         else the only power of two, unless K / groups is another integer. The package
         compressed-tensors assumes K / groups.
 
+    Returns
+    -------
+    Weight
+        The weight. It refers to the arrays. Without ``weight_shape``, K is the largest
+        number that fits the words.
+
     Raises
     ------
     TypeError, ValueError
-        If an argument is wrong.
-
-    Notes
-    -----
-    Values are ``(code - zero_point) * scale``.
+        If an argument or a tensor is wrong, or if `bits` or `group_size` is necessary.
 
     Examples
     --------
     >>> import numpy as np
     >>> from pyquant.weights import compressed_tensors
-    >>> words = np.array([[0x76543210, 0xFEDCBA98]], np.uint32).view(np.int32)
-    >>> w = compressed_tensors.Weight(words, np.float32([[1]]), bits=4)
+    >>> words = np.array([[0x76543210, 0xFEDCBA98]], np.uint32)
+    >>> tensors = {"weight_packed": words, "weight_scale": np.float32([[1]])}
+    >>> w = compressed_tensors.from_tensors(tensors, bits=4)
     >>> w
-    compressed_tensors.Weight(shape=(1, 16), bits=4, block_size=16)
+    Weight(format='compressed_tensors', shape=(1, 16), bits=4, block_size=16)
     >>> w.dequantize().astype(int).tolist()
     [[-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7]]
     """
-
-    weight_packed: npt.NDArray[np.int32]
-    weight_scale: npt.NDArray[Any]
-    weight_zero_point: npt.NDArray[Any] | None = None
-    weight_g_idx: npt.NDArray[np.int32] | None = None
-    weight_shape: npt.NDArray[np.int64] | None = None
-    _: KW_ONLY
-    bits: int
-    packing: _Packing = "dense"
-    group_size: int | None = None
-
-    def __post_init__(self) -> None:
-        """Check that all arguments match."""
-        bits = _weight.one_of(self.bits, "bits", _BITS)
-        packing = _weight.one_of(self.packing, "packing", _PACKINGS)
-        words = _weight.word_array(self.weight_packed, "weight_packed")
-        rows, columns = _weight.matrix_of(words, "weight_packed")
-        inputs = _inputs_of(self.weight_shape, rows, columns, bits, packing)
-        scale = _weight.numbers_of(self.weight_scale, "weight_scale")
-        kept = scale
-        if scale.size == 1:
-            scale = np.broadcast_to(scale.reshape(1, 1), (rows, 1))
-        outputs, groups = _weight.matrix_of(scale, "weight_scale")
-        _weight.check_shape(scale, "weight_scale", (rows, groups))
-        given = _weight.order_of(self.weight_g_idx, "weight_g_idx", inputs, groups)
-        stated, name = self.group_size, "weight_scale"
-        size = _weight.blocks_of(inputs, groups, stated, name, given, even=True)
-        order = _weight.groups_of(given, groups, size)
-        zero, zeros = _zeros_of(self.weight_zero_point, (outputs, groups), bits, packing)
-        codes = _codes_of(words, (rows, inputs), 1, bits, packing)
-        self._keep(
-            _weight.Planar(codes, bits, 1, inputs, scale, zero, size, order),
-            weight_packed=words,
-            weight_scale=kept,
-            weight_zero_point=zeros,
-            weight_g_idx=given,
-            weight_shape=np.array([rows, inputs], np.int64),
-            bits=bits,
-            packing=packing,
-            group_size=size,
+    if isinstance(tensors, Mapping):
+        words, shape = (
+            tensors.get(_weight.joined(name, key))
+            for key in ("weight_packed", "weight_shape")
         )
+        if shape is not None and words is not None:
+            array = _core.plain(words, "weight_packed")
+            if array.ndim == 3:
+                shape = _shapes_of(shape, array.shape[0])
+                tensors = {**tensors, _weight.joined(name, "weight_shape"): shape}
+    read = partial(_read, bits=bits, packing=packing, group_size=group_size)
+    return _weight.make(read, tensors, name, _TENSORS[:2], _TENSORS[2:])
+
+
+def _read(
+    weight_packed: Any,
+    weight_scale: Any,
+    weight_zero_point: Any = None,
+    weight_g_idx: Any = None,
+    weight_shape: Any = None,
+    *,
+    bits: Any,
+    packing: Any,
+    group_size: Any,
+) -> tuple[str, dict[str, npt.NDArray[Any]], Planar]:
+    """Check that all arguments match."""
+    packing = _weight.one_of(packing, "packing", _PACKINGS)
+    words = _weight.word_array(weight_packed, "weight_packed")
+    rows, columns = _weight.matrix_of(words, "weight_packed")
+    if bits is None and weight_shape is not None:
+        bits = _bits_of(weight_shape, columns, packing)
+    width: int = _weight.one_of(bits, "bits", _BITS)
+    inputs = _inputs_of(weight_shape, rows, columns, width, packing)
+    scale = _weight.numbers_of(weight_scale, "weight_scale")
+    kept = scale
+    if scale.size == 1:
+        scale = np.broadcast_to(scale.reshape(1, 1), (rows, 1))
+    outputs, groups = _weight.matrix_of(scale, "weight_scale")
+    _weight.check_shape(scale, "weight_scale", (rows, groups))
+    given = _weight.order_of(weight_g_idx, "weight_g_idx", inputs, groups)
+    size = _weight.blocks_of(inputs, groups, group_size, "weight_scale", given, even=True)
+    order = _weight.groups_of(given, groups, size)
+    zero, zeros = _zeros_of(weight_zero_point, (outputs, groups), width, packing)
+    codes = _codes_of(words, (rows, inputs), 1, width, packing)
+    made = Planar(codes, width, 1, inputs, scale, zero, size, order)
+    shape = np.array([rows, inputs], np.int64)
+    return "compressed_tensors", _given(words, kept, zeros, given, shape), made
+
+
+def _given(*arrays: Any) -> dict[str, npt.NDArray[Any]]:
+    named = zip(_TENSORS, arrays, strict=True)
+    return {name: array for name, array in named if array is not None}
+
+
+def _bits_of(shape: Any, columns: int, packing: str) -> int | None:
+    """Return the number of bits that fits the words of a row, or None if none fits."""
+    array: npt.NDArray[Any] = _core.plain(shape, "weight_shape")
+    if array.dtype.kind not in "iu" or array.shape != (2,):
+        return _BITS[-1]  # the check of the shape raises
+    fit = [one for one in _BITS if _count(int(array[1]), one, packing) == columns]
+    if len(fit) > 1:
+        some = listed(map(str, fit))
+        raise ValueError(f"bits: expected {some}, which all fit, got None")
+    return fit[0] if fit else _BITS[-1]
 
 
 @_core.hinted
@@ -136,11 +204,7 @@ def dequantize(
     weight: ArrayLike,
     weight_scale: ArrayLike,
     weight_zero_point: ArrayLike | None = None,
-    weight_g_idx: ArrayLike | None = None,
-    weight_shape: ArrayLike | None = None,
     *,
-    bits: SupportsIndex | None = None,
-    packing: _Packing = "dense",
     group_size: SupportsIndex | None = None,
     block_structure: tuple[SupportsIndex, SupportsIndex] | None = None,
     dtype: npt.DTypeLike | None = None,
@@ -148,25 +212,20 @@ def dequantize(
     threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
-    Convert the tensors of a layer to real numbers.
+    Convert the tensors of a layer with unpacked codes to real numbers.
 
     Parameters
     ----------
     weight : array_like
-        int32 ``weight_packed`` of format "pack-quantized", see `Weight`; or int8 or
-        float8_e4m3fn ``weight`` of shape (N, K) of the unpacked formats. Tensors of several
-        experts have a first axis more.
-    weight_scale, weight_zero_point, weight_g_idx, weight_shape : array_like
-        The remaining tensors, see `Weight`. Unpacked codes have int8 zero points with the
-        shape of the scales, and neither ``weight_g_idx`` nor ``weight_shape``.
-    bits : int, optional
-        1 to 8. Required for packed codes.
-    packing : {"dense", "padded"}, optional
-        Layout of packed codes, see `Weight`.
+        int8 or float8_e4m3fn of shape (N, K), or (experts, N, K).
+    weight_scale : array_like
+        float32, float16 or bfloat16 of shape (N, groups) or (N, 1), or one element.
+    weight_zero_point : array_like, optional
+        int8 with the shape of the scales. Default 0.
     group_size : int, optional
-        Number of inputs in a group. Default: see `Weight`.
+        Number of inputs in a group. Default: see `from_tensors`.
     block_structure : (int, int), optional
-        For unpacked codes: outputs and inputs of a block that shares a scale.
+        Outputs and inputs of a block that shares a scale.
     dtype : dtype_like, optional
         float32 (the default), float64, float16 or bfloat16.
     out : ndarray, optional
@@ -193,38 +252,10 @@ def dequantize(
     --------
     >>> import numpy as np
     >>> from pyquant.weights import compressed_tensors
-    >>> packed = np.full((2, 1), 0x76543210, np.int32)
-    >>> compressed_tensors.dequantize(packed, np.float32([[1], [0.5]]), bits=4)
-    array([[-8. , -7. , -6. , -5. , -4. , -3. , -2. , -1. ],
-           [-4. , -3.5, -3. , -2.5, -2. , -1.5, -1. , -0.5]], dtype=float32)
     >>> compressed_tensors.dequantize(np.int8([[3, -4]]), np.float32([0.5]))
     array([[ 1.5, -2. ]], dtype=float32)
     """
-    array = _weight.array_of(weight, "weight", ("int32", "uint32", *_PLAIN))
-    if array.dtype.itemsize == 4:
-        if block_structure is not None:
-            msg = "block_structure: expected None for packed codes, got one"
-            raise ValueError(msg)
-        if array.ndim == 3 and weight_shape is not None:
-            weight_shape = _shapes_of(weight_shape, array.shape[0])
-        given = {
-            "weight_packed": array,
-            "weight_scale": weight_scale,
-            "weight_zero_point": weight_zero_point,
-            "weight_g_idx": weight_g_idx,
-            "weight_shape": weight_shape,
-        }
-        said: Any = {"bits": bits, "packing": packing, "group_size": group_size}
-        return _weight.decoded_tensors(partial(Weight, **said), given, dtype, out, threads)
-    for name, value in {
-        "weight_g_idx": weight_g_idx,
-        "weight_shape": weight_shape,
-        "bits": bits,
-    }.items():
-        if value is not None:
-            msg = f"{name}: expected None for codes that are not packed, got one"
-            raise ValueError(msg)
-    _weight.one_of(packing, "packing", _PACKINGS)
+    array = _weight.array_of(weight, "weight", _PLAIN)
     if group_size is not None:
         group_size = _core.integer(group_size, "group_size", 1, _weight.LARGEST)
         if block_structure is not None:
@@ -310,7 +341,7 @@ def quantize(
     >>> from pyquant.weights import compressed_tensors
     >>> x = np.arange(-8, 8, dtype=np.float32).reshape(1, 16)
     >>> w = compressed_tensors.quantize(x, np.float32([[1]]), group_size=16)
-    >>> [f"{word:x}" for word in w.weight_packed.view(np.uint32)[0]]
+    >>> [f"{word:x}" for word in w.tensors()["weight_packed"].view(np.uint32)[0]]
     ['76543210', 'fedcba98']
     """
     width: int = _weight.one_of(bits, "bits", _BITS[1:])
@@ -361,30 +392,27 @@ def quantize(
     if zero is not None:
         moved = (zero.astype(np.int16) + middle).astype(np.uint8)
         stored = _weight.dense(moved, width, "words", 0)
-    return Weight(
-        words, scale, stored, None, np.array([rows, inputs]), bits=width, group_size=size
-    )
+    return _made(words, scale, stored, None, inputs, width, size)
 
 
 @_core.hinted
-def convert(
-    weight: _weight.Weight | _weight.Made | tuple[BlockFormat, npt.NDArray[np.uint8]],
-) -> Weight:
+def to_tensors(weight: Any, name: str = "") -> dict[str, npt.NDArray[Any]]:
     """
-    Convert a weight of another format to "pack-quantized" without loss.
+    Return the packed tensors of a weight of any format, without loss.
 
     Parameters
     ----------
     weight : Weight or tuple
-        A weight of `awq`, `gptq`, `matmulnbits` or of this module; or a GGUF
-        format, Q4_0 or Q8_0, and the uint8 bytes of its blocks.
+        A weight, see `pyquant.weights.convert`.
+    name : str, optional
+        Name of the layer, see `from_tensors`.
 
     Returns
     -------
-    Weight
-        A weight with equal values, a row for each output, and dense packing. Scales keep
-        their type. Zero points are omitted if all are 0. Inputs out of the order of their
-        groups get a ``weight_g_idx``.
+    dict
+        ``weight_packed`` with dense packing, ``weight_scale`` and ``weight_shape``;
+        ``weight_zero_point``, unless all are 0; ``weight_g_idx``, if inputs are out of the
+        order of their groups.
 
     Raises
     ------
@@ -396,11 +424,14 @@ def convert(
     >>> import numpy as np
     >>> from pyquant.weights import awq, compressed_tensors
     >>> x, scales = np.tile(np.arange(8.0), (32, 1)).T, np.ones((1, 8), np.float16)
-    >>> w = compressed_tensors.convert(awq.pack(x, scales, np.zeros((1, 8), int)))
-    >>> w.dequantize()[:, 0].tolist()
-    [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+    >>> w = awq.pack(x, scales, np.full((1, 8), 8))
+    >>> sorted(compressed_tensors.to_tensors(w))
+    ['weight_packed', 'weight_scale', 'weight_shape']
     """
-    made = _weight.planar_of(weight)
+    return _weight.convert(weight, "compressed_tensors").tensors(name)
+
+
+def _converted(made: Planar) -> Weight:
     _weight.refuse_bias(made, "compressed-tensors")
     _weight.refuse_uneven(made, "compressed-tensors")
     scale, zeros = _weight.outputs_first(made)
@@ -409,9 +440,22 @@ def convert(
     if (zeros != 1 << (made.bits - 1)).any():
         stored = _weight.dense(zeros, made.bits, "words", 0)
     order = None if made.groups is None else made.groups.astype(np.int32)
-    shape = np.array([made.outputs, made.inputs])
-    size = made.block_size
-    return Weight(words, scale, stored, order, shape, bits=made.bits, group_size=size)
+    inputs, size = made.inputs, made.block_size
+    return _made(words, scale, stored, order, inputs, made.bits, size)
+
+
+def _made(
+    words: npt.NDArray[Any],
+    scale: npt.NDArray[Any],
+    zeros: npt.NDArray[Any] | None,
+    order: npt.NDArray[np.int32] | None,
+    inputs: int,
+    bits: int,
+    size: int,
+) -> Weight:
+    shape = np.array([words.shape[0], inputs])
+    tensors = _given(words, scale, zeros, order, shape)
+    return from_tensors(tensors, bits=bits, group_size=size)
 
 
 class _Padded:
