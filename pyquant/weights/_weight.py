@@ -326,7 +326,7 @@ class Weight:
                 f"{made.block_size} of {made.inputs}"
             )
             raise ValueError(msg)
-        scale, zeros = outputs_first(made)
+        scale, zeros = along(made, 1)
         if (zeros != zero).any():
             got = zeros[zeros != zero][0]
             msg = f"weight: expected zero points {zero} for {name}, got {got}"
@@ -574,6 +574,12 @@ def _taken(made: Planar, index: Any) -> Planar:
 def joined(name: str, key: str) -> str:
     """Return the name of a tensor of a weight."""
     return f"{name}.{key}" if name else key
+
+
+def by_name(names: tuple[str, ...], *arrays: Any) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays by their names, without None."""
+    named = zip(names, arrays, strict=True)
+    return {name: array for name, array in named if array is not None}
 
 
 def find(tensors: Mapping[str, Any], module: str) -> Iterator[str]:
@@ -1096,18 +1102,10 @@ def dense(codes: Any, bits: int, layout: str, along: int) -> npt.NDArray[np.int3
     return made
 
 
-def inputs_first(made: Planar) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
-    """Return scales and zero points with groups along the first axis."""
-    turned = made.axis == 1
+def along(made: Planar, axis: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
+    """Return scales and zero points with groups along an axis."""
     each = (made.scale, zero_codes(made))
-    scale, zeros = (np.ascontiguousarray(one.T if turned else one) for one in each)
-    return scale, zeros
-
-
-def outputs_first(made: Planar) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
-    """Return scales and zero points with groups along the last axis."""
-    turned = made.axis == 0
-    each = (made.scale, zero_codes(made))
+    turned = made.axis != axis
     scale, zeros = (np.ascontiguousarray(one.T if turned else one) for one in each)
     return scale, zeros
 

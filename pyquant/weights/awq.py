@@ -113,9 +113,7 @@ def _read(
     size = _size_of(inputs, groups)
     codes = PackedArray(words, "uint4", (inputs, outputs), layout="awq")
     zero = PackedArray(zeros, "uint4", (groups, outputs), layout="awq")
-    given: dict[str, npt.NDArray[Any]] = dict(
-        zip(_TENSORS, (words, zeros, scale), strict=True)
-    )
+    given = _weight.by_name(_TENSORS, words, zeros, scale)
     return "awq", given, Planar(codes, _BITS, 0, inputs, scale, zero, size)
 
 
@@ -214,15 +212,15 @@ def _converted(made: Planar) -> Weight:
     _weight.refuse_groups(made, "AWQ")
     _weight.refuse_short(made, "AWQ")
     _weight.check_whole(made.outputs, made.bits, "weight", "outputs", "AWQ")
-    scale, zeros = _weight.inputs_first(made)
+    scale, zeros = _weight.along(made, 0)
     return _made(_weight.repacked(made, axis=0, along=1, layout="awq"), zeros, scale)
 
 
 def _made(
     words: npt.NDArray[Any], zeros: npt.NDArray[np.uint8], scale: npt.NDArray[Any]
 ) -> Weight:
-    given = (words, _weight.dense(zeros, _BITS, "awq", 1), scale)
-    return from_tensors(dict(zip(_TENSORS, given, strict=True)))
+    stored = _weight.dense(zeros, _BITS, "awq", 1)
+    return from_tensors(_weight.by_name(_TENSORS, words, stored, scale))
 
 
 def _size_of(inputs: int, groups: int) -> int:

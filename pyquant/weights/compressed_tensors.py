@@ -179,12 +179,11 @@ def _read(
     codes = _codes_of(words, (rows, inputs), 1, width, packing)
     made = Planar(codes, width, 1, inputs, scale, zero, size, order)
     shape = np.array([rows, inputs], np.int64)
-    return "compressed_tensors", _given(words, kept, zeros, given, shape), made
-
-
-def _given(*arrays: Any) -> dict[str, npt.NDArray[Any]]:
-    named = zip(_TENSORS, arrays, strict=True)
-    return {name: array for name, array in named if array is not None}
+    return (
+        "compressed_tensors",
+        _weight.by_name(_TENSORS, words, kept, zeros, given, shape),
+        made,
+    )
 
 
 def _bits_of(shape: Any, columns: int, packing: str) -> int | None:
@@ -434,7 +433,7 @@ def to_tensors(weight: Any, name: str = "") -> dict[str, npt.NDArray[Any]]:
 def _converted(made: Planar) -> Weight:
     _weight.refuse_bias(made, "compressed-tensors")
     _weight.refuse_uneven(made, "compressed-tensors")
-    scale, zeros = _weight.outputs_first(made)
+    scale, zeros = _weight.along(made, 1)
     words = _weight.repacked(made, axis=1, along=1)
     stored = None
     if (zeros != 1 << (made.bits - 1)).any():
@@ -454,7 +453,7 @@ def _made(
     size: int,
 ) -> Weight:
     shape = np.array([words.shape[0], inputs])
-    tensors = _given(words, scale, zeros, order, shape)
+    tensors = _weight.by_name(_TENSORS, words, scale, zeros, order, shape)
     return from_tensors(tensors, bits=bits, group_size=size)
 
 

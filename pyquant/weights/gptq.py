@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["find", "from_tensors", "pack", "to_tensors"]
 
-_TENSORS = ("qweight", "qzeros", "scales")
+_TENSORS = ("qweight", "qzeros", "scales", "g_idx")
 _BITS = (2, 3, 4, 8)
 _FORMATS = ("gptq", "gptq_v2", "gptq_p")
 # The bits of each plane by width of the codes, the lowest first.
@@ -137,7 +137,7 @@ def from_tensors(
     kind = None if format is None else _weight.one_of(format, "format", _FORMATS)
     wrap = _weight.flag_of(wrap, "wrap")
     read = partial(_read, kind=kind, group_size=group_size, wrap=wrap)
-    return _weight.make(read, tensors, name, _TENSORS, ("g_idx",))
+    return _weight.make(read, tensors, name, _TENSORS[:3], _TENSORS[3:])
 
 
 def _read(
@@ -186,10 +186,8 @@ def _read(
         zero = PackedArray(zeros, "uint8", scale.shape, layout="words", bits=bits)
     if kind == "gptq":
         zero = _one_more(_weight.small_codes(zero), bits, wrap)
-    made = {"qweight": words, "qzeros": zeros, "scales": scale}
-    if given is not None:
-        made["g_idx"] = given
-    return kind, made, Planar(codes, bits, 0, inputs, scale, zero, size, order)
+    tensors = _weight.by_name(_TENSORS, words, zeros, scale, given)
+    return kind, tensors, Planar(codes, bits, 0, inputs, scale, zero, size, order)
 
 
 @_core.default_fpenv
@@ -319,7 +317,7 @@ def _converted(made: Planar, *, format: str, wrap: bool = False) -> Weight:
     _weight.check_width(made, _widths(format), format)
     _weight.refuse_bias(made, format)
     _check_extents(made.inputs, made.outputs, made.bits, format, "weight")
-    scale, zeros = _weight.inputs_first(made)
+    scale, zeros = _weight.along(made, 0)
     stored = _stored(zeros, format, made.bits, _weight.flag_of(wrap, "wrap"), "weight")
     words = _weight.repacked(made, axis=0, along=0)
     order, size = made.groups, made.block_size
@@ -457,8 +455,5 @@ def _made(
         zeros = np.ascontiguousarray(_in_planes(turned, bits).T)
     else:
         zeros = _weight.dense(stored, bits, "words", 1)
-    given = (words, zeros, scale, order.astype(np.int32))
-    tensors: dict[str, npt.NDArray[Any]] = dict(
-        zip((*_TENSORS, "g_idx"), given, strict=True)
-    )
+    tensors = _weight.by_name(_TENSORS, words, zeros, scale, order.astype(np.int32))
     return from_tensors(tensors, format=kind, group_size=size, wrap=wrap)

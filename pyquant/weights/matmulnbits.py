@@ -129,12 +129,7 @@ def _read(
     order = _weight.order_of(g_idx, "g_idx", inputs, blocks)
     groups = _weight.groups_of(order, blocks, size)
     made = Planar(codes, bits, 1, inputs, scale, zero, size, groups, bias)
-    return "matmulnbits", _given(data, scale, zeros, order), made
-
-
-def _given(*arrays: Any) -> dict[str, npt.NDArray[Any]]:
-    named = zip(_TENSORS, arrays, strict=True)
-    return {name: array for name, array in named if array is not None}
+    return "matmulnbits", _weight.by_name(_TENSORS, data, scale, zeros, order), made
 
 
 @_core.default_fpenv
@@ -418,7 +413,7 @@ def _made(
 ) -> Weight:
     rows, blocks = scale.shape
     data = words.view(np.uint8).reshape(rows, blocks, size * bits // 8)
-    tensors = _given(data, scale, zeros, order)
+    tensors = _weight.by_name(_TENSORS, data, scale, zeros, order)
     return from_tensors(tensors, K=inputs, N=rows, bits=bits, block_size=size)
 
 

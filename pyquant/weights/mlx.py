@@ -140,8 +140,7 @@ def _read(
     codes = PackedArray(words, "uint8", shape, layout="words", bits=width)
     last = len(shape) - 1
     made = Planar(codes, width, last, shape[-1], scale, 0, size, None, bias, True)
-    given = (words.view("<u4"), scale, bias)
-    return "mlx", dict(zip(_TENSORS, given, strict=True)), made
+    return "mlx", _weight.by_name(_TENSORS, words.view("<u4"), scale, bias), made
 
 
 def _sizes_of(
@@ -329,7 +328,7 @@ def _converted(made: Planar, *, group_size: SupportsIndex | None = None) -> Weig
                 f"{size}"
             )
             raise ValueError(msg)
-    scale, zeros = _weight.outputs_first(made)
+    scale, zeros = _weight.along(made, 1)
     bias = made.bias
     if bias is None:
         bias = _biases(scale, zeros, made.bits)
@@ -348,9 +347,7 @@ def _made(
     size: int,
     bits: int,
 ) -> Weight:
-    tensors: dict[str, npt.NDArray[Any]] = dict(
-        zip(_TENSORS, (words, scale, bias), strict=True)
-    )
+    tensors = _weight.by_name(_TENSORS, words, scale, bias)
     return from_tensors(tensors, group_size=size, bits=bits)
 
 
