@@ -43,7 +43,6 @@ exit status:
   2  a file or an argument cannot be used"""
 
 COLUMNS = ("name", "types", "SQNR dB", "max error", "in steps", "cosine", "saturated %")
-NOT_FINITE = "with NaN or infinity"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -141,7 +140,7 @@ def _judged(
 
 def _too_low(row: dict[str, Any], limit: float | None) -> str | None:
     if row["not_finite"]:
-        return f"{counted(row['not_finite'], 'different element')} {NOT_FINITE}"
+        return f"{counted(row['not_finite'], 'different element')} with NaN or infinity"
     low = limit is not None and row["sqnr"] < limit
     return f"SQNR {row['sqnr']:.2f} dB" if low else None
 
