@@ -85,7 +85,7 @@ static struct truth count_all(void)
             ++*(isnan(v) ? &truth.nan : &truth.inf);
             continue;
         }
-        const uint64_t bits = (uint64_t)integer_at(in, at) & 0xffff;
+        const size_t bits = (size_t)(integer_at(in, at) & 0xffff);
         const size_t key = pq_type_size(in->type) > 2 ? key_of(v) : bits;
         expected[key == 0x8000 ? 0 : key]++;
         truth.count++;
