@@ -8,6 +8,10 @@ import os
 __all__ = ["get_include"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def get_include() -> str:
     """
     Return the folder of the C headers ``pyquant.h`` and ``pq.h``.

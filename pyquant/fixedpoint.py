@@ -4,3 +4,7 @@
 from pyquant._core import fixed_point
 
 __all__ = ["fixed_point"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
