@@ -419,11 +419,18 @@ def pyquant_call(case: Case, isa: str, threads: int | None = None) -> Callable[[
     }
     keywords |= {k: value for k, (value, usual) in optional.items() if value is not usual}
     keywords["dtype"] = form.target
-    if isa == pq.isa.active():
-        public = pq.quantize if form.quantizes else pq.dequantize
-        return partial(public, case.given, case.scale, *zero, **keywords)
-    inner = _core.quantize_at if form.quantizes else _core.dequantize_at
-    return partial(inner, isa, case.given, case.scale, *zero, **keywords)
+    public = pq.quantize if form.quantizes else pq.dequantize
+    call = partial(public, case.given, case.scale, *zero, **keywords)
+    return call if isa == pq.isa.active() else partial(at_level, isa, call)
+
+
+def at_level(isa: str, call: Callable[[], Any]) -> Any:
+    """Call a function with the kernels of an instruction set."""
+    before = _core.use_isa(isa)
+    try:
+        return call()
+    finally:
+        _core.use_isa(before)
 
 
 def levels(form: Form) -> tuple[str, ...]:

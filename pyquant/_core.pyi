@@ -98,6 +98,10 @@ class _NewArray(TypedDict, total=False):
 
 isa_available: tuple[str, ...]
 isa_active: str
+no_scale: str
+
+def use_isa(isa: str, /) -> str: ...
+
 c_api: object
 
 # Public functions in Python declare the arguments of these functions.
@@ -113,10 +117,6 @@ encode_blocks: Callable[..., npt.NDArray[Any]]
 decode_blocks: Callable[..., npt.NDArray[Any]]
 
 # For tests: the instruction set is the first argument.
-quantize_at: Callable[..., npt.NDArray[Any]]
-dequantize_at: Callable[..., npt.NDArray[Any]]
-choose_qparams_at: Callable[..., tuple[npt.NDArray[Any], npt.NDArray[Any]]]
-requantize_at: Callable[..., npt.NDArray[Any]]
 
 def is_masked(obj: object) -> bool: ...
 def is_untyped(values: object, /) -> bool: ...

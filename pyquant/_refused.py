@@ -98,6 +98,10 @@ def hint_of_call(
 ) -> str:
     """Return the error with a hint if the function has no place or name for an argument."""
     parameters = signature(function).parameters.values()
+    given = {*[one.name for one in parameters][: len(args)], *names}
+    required = [one.name for one in parameters if one.default is one.empty]
+    if [name for name in required if name not in given] == ["scale"]:
+        return _core.no_scale
     if any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters):
         return ""
     known = [one.name for one in parameters]

@@ -183,7 +183,6 @@ def dynamic_quantize(
     """
     return _core.dynamic_quantize(
         QParams,
-        None,
         x,
         dtype,
         axis,
@@ -307,7 +306,6 @@ def fake_quantize(
     array([ True,  True, False, False])
     """
     return _core.fake_quantize(
-        None,
         x,
         scale,
         zero_point,

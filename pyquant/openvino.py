@@ -119,7 +119,7 @@ def fake_quantize(
     _refuse(~finite[..., 2:4].all(-1), said, low, "to", high)
     said = "output_high: expected ranges that float32 can hold"
     _refuse(~finite[..., 4], said, first, "to", last)
-    return _core.fake_levels(None, array, params, out, threads)
+    return _core.fake_levels(array, params, out, threads)
 
 
 @_core.default_fpenv

@@ -19,8 +19,7 @@ import oracle
 import pytest
 
 import pyquant as pq
-from pyquant import isa
-from pyquant._core import dequantize_at, quantize_at
+from pyquant import _core, isa
 from pyquant.dtypes import NARROW_FLOATS, NARROW_INTEGERS, TYPES
 
 try:
@@ -361,6 +360,29 @@ def usual_scales(compute, count, seed=0):
     return cast(
         np.exp2(np.random.default_rng([seed, count]).uniform(-12, 4, count)), compute
     )
+
+
+def at_level(isa, function, *args, **options):
+    """Call a function with the kernels of an instruction set."""
+    before = _core.use_isa(isa)
+    try:
+        return function(*args, **options)
+    finally:
+        _core.use_isa(before)
+
+
+quantize_at, dequantize_at, requantize_at = [
+    lambda isa, *args, function=function, **options: at_level(
+        isa, function, *args, **options
+    )
+    for function in (pq.quantize, pq.dequantize, pq.requantize)
+]
+
+
+def choose_qparams_at(isa, x, **options):
+    """Return scale and zero point, chosen with the kernels of an instruction set."""
+    p = at_level(isa, pq.choose_qparams, x, **options)
+    return p.scale, p.zero_point
 
 
 def expected_codes(isa, x, scale, zero_point=0, **options):

@@ -23,6 +23,7 @@ from support import (
     cast,
     codes,
     compute_dtype,
+    dequantize_at,
     dtype_of,
     expand,
     float_of_bits,
@@ -31,6 +32,7 @@ from support import (
     mixed_scales,
     parameter_shape,
     poisoned,
+    quantize_at,
     same,
     specials,
     split_small_arrays,
@@ -41,7 +43,6 @@ from support import (
 )
 
 import pyquant as pq
-from pyquant._core import dequantize_at, quantize_at
 from pyquant.dtypes import TYPES
 
 INF, NAN = np.inf, np.nan

@@ -6,10 +6,18 @@ once to float32 or float64, and the result is rounded to its type.
 
 import numpy as np
 import pytest
-from support import REALS, cast, expand, loop, parameter_shape, same, split_small_arrays
+from support import (
+    REALS,
+    cast,
+    dequantize_at,
+    expand,
+    loop,
+    parameter_shape,
+    same,
+    split_small_arrays,
+)
 
 import pyquant as pq
-from pyquant._core import dequantize_at
 
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
 FORMS = [

@@ -14,6 +14,7 @@ from support import (
     LEVELS,
     REALS,
     Guarded,
+    at_level,
     bit_view,
     case,
     cast,
@@ -146,7 +147,7 @@ def check_values(fmt, b):
     wanted = expected(fmt, b)
     for isa in LEVELS:
         with case(isa=isa):
-            same_bits(_core.decode_blocks(fmt._row, b, isa=isa), wanted)
+            same_bits(at_level(isa, _core.decode_blocks, fmt._row, b), wanted)
     return wanted
 
 
@@ -198,12 +199,12 @@ def test_types(fmt, dtype, isa, rng):
     """The numbers are float32 numbers, rounded again."""
     b = random_blocks(rng, fmt, 70)
     wanted = cast(expected(fmt, b), dtype)
-    found = _core.decode_blocks(fmt._row, b, dtype, isa=isa)
+    found = at_level(isa, _core.decode_blocks, fmt._row, b, dtype)
     assert np.array_equal(is_nan(found), is_nan(wanted))
     number = ~is_nan(wanted)
     same_bits(found[number], wanted[number])
     out = np.empty(fmt.decoded_shape(b.shape), dtype)
-    assert _core.decode_blocks(fmt._row, b, out=out, isa=isa) is out
+    assert at_level(isa, _core.decode_blocks, fmt._row, b, out=out) is out
     same_bits(out, found)
 
 
@@ -217,7 +218,7 @@ def test_long_calls_to_bfloat16(name, rng):
     wanted = cast(expected(fmt, b), dtype_of("bfloat16"))
     wanted[is_nan(wanted)] = np.nan
     for isa in LEVELS:
-        same_bits(_core.decode_blocks(fmt._row, b, wanted.dtype, isa=isa), wanted)
+        same_bits(at_level(isa, _core.decode_blocks, fmt._row, b, wanted.dtype), wanted)
 
 
 # ---- memory ----
@@ -305,7 +306,7 @@ def test_decode_writes_only_its_result(fmt, isa, rng):
         memory = Guarded(np.uint8, 5 * fmt.block_bytes, offset)
         result = Guarded(np.float32, 5 * fmt.block_size, offset)
         memory.array[...] = random_blocks(rng, fmt, 5)
-        _core.decode_blocks(fmt._row, memory.array, out=result.array, isa=isa)
+        at_level(isa, _core.decode_blocks, fmt._row, memory.array, out=result.array)
         same_bits(result.array.copy(), expected(fmt, memory.array))
         result.check()
         memory.check()

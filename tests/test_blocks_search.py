@@ -13,6 +13,7 @@ from support import (
     LEVELS,
     REALS,
     amount,
+    at_level,
     cast,
     loop,
     misaligned,
@@ -136,7 +137,7 @@ def test_bytes(fmt, form, rng):
         x, options = data(rng, kind, 8), options_of(form, rng)
         wanted = expected(fmt, x, **options)
         for isa in LEVELS:
-            same(_core.encode_blocks(fmt._row, x, isa=isa, **options), wanted)
+            same(at_level(isa, _core.encode_blocks, fmt._row, x, **options), wanted)
 
 
 def test_last_sweep(rng):
@@ -145,7 +146,7 @@ def test_last_sweep(rng):
     x = (rng.integers(-32, 33, (400, COLUMNS)) / 8).astype(np.float32)
     wanted = expected(fmt, x)
     for isa in LEVELS:
-        same(_core.encode_blocks(fmt._row, x, isa=isa), wanted)
+        same(at_level(isa, _core.encode_blocks, fmt._row, x), wanted)
 
 
 @by_weighted
@@ -163,7 +164,7 @@ def test_quotients_too_large_to_be_rounded(fmt, rng):
     weights = np.where(counts, rng.random(counts.shape), little).ravel()
     wanted = expected(fmt, x, weights=weights)
     for isa in LEVELS:
-        same(_core.encode_blocks(fmt._row, x, weights, isa=isa), wanted)
+        same(at_level(isa, _core.encode_blocks, fmt._row, x, weights), wanted)
 
 
 FEW = st.floats(-8, 8, width=16)
@@ -205,7 +206,7 @@ def test_equal_weights(fmt, value, rng):
     weights = np.full(COLUMNS, value, np.float32)
     wanted = expected(fmt, x, weights=weights)
     for isa in LEVELS:
-        same(_core.encode_blocks(fmt._row, x, weights, isa=isa), wanted)
+        same(at_level(isa, _core.encode_blocks, fmt._row, x, weights), wanted)
 
 
 def test_formats_that_use_weights(rng):

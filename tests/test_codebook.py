@@ -9,11 +9,20 @@ import threading
 
 import numpy as np
 import pytest
-from support import HAVE_BFLOAT16, REALS, cast, expand, loop, same, split_small_arrays
+from support import (
+    HAVE_BFLOAT16,
+    REALS,
+    cast,
+    dequantize_at,
+    expand,
+    loop,
+    quantize_at,
+    same,
+    split_small_arrays,
+)
 
 import pyquant as pq
 from pyquant._codebooks import TABLES
-from pyquant._core import dequantize_at, quantize_at
 
 SIZES = (4, 8, 16, 32, 64, 128, 256)
 EDGES = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3e38, -3e38]

@@ -11,6 +11,7 @@ from support import (
     case,
     codes,
     compute_dtype,
+    dequantize_at,
     float_of_bits,
     is_nan,
     loop,
@@ -23,7 +24,6 @@ from support import (
 
 import pyquant as pq
 from pyquant import _core
-from pyquant._core import dequantize_at
 
 INF, NAN = np.inf, np.nan
 I32_MIN, I32_MAX, U32_MAX = -(2**31), 2**31 - 1, 2**32 - 1

@@ -22,18 +22,21 @@ from support import (
     adversarial,
     by_family,
     case,
+    choose_qparams_at,
     codes,
     compute_dtype,
+    dequantize_at,
     dtype_of,
     loop,
     mixed_scales,
+    quantize_at,
     run_python,
     same,
     split_small_arrays,
 )
 
 import pyquant as pq
-from pyquant import _core, _threads
+from pyquant import _threads
 
 # The offset of the control word in fenv_t, its control bits, and its settings.
 MACHINES = {
@@ -135,9 +138,9 @@ def test_quantize(name, source, target, isa):
     for i, (x, scale, kwargs) in enumerate(inputs(source, target)):
         other = MODES[i % len(MODES)] if TYPES[target].kind == "integer" else "half_even"
         for mode in {"half_even", other}:
-            expected = _core.quantize_at(isa, x, scale, rounding=mode, **kwargs)
+            expected = quantize_at(isa, x, scale, rounding=mode, **kwargs)
             with state(STATES[name]):
-                got = _core.quantize_at(isa, x, scale, rounding=mode, **kwargs)
+                got = quantize_at(isa, x, scale, rounding=mode, **kwargs)
             same(got, expected)
 
 
@@ -145,9 +148,9 @@ def test_quantize(name, source, target, isa):
 def test_precision(name, precision, isa):
     for source in REALS:
         for x, scale, kwargs in inputs(source, "int16"):
-            expected = _core.quantize_at(isa, x, scale, precision=precision, **kwargs)
+            expected = quantize_at(isa, x, scale, precision=precision, **kwargs)
             with state(STATES[name]):
-                got = _core.quantize_at(isa, x, scale, precision=precision, **kwargs)
+                got = quantize_at(isa, x, scale, precision=precision, **kwargs)
             same(got, expected)
 
 
@@ -162,9 +165,9 @@ def test_dequantize(name, source, target, isa):
         (np.float32([1e38]), None),
         *((scale, 0) for scale in many_scales("float32")),
     ):
-        expected = _core.dequantize_at(isa, q, scale, axis=axis, dtype=target)
+        expected = dequantize_at(isa, q, scale, axis=axis, dtype=target)
         with state(STATES[name]):
-            got = _core.dequantize_at(isa, q, scale, axis=axis, dtype=target)
+            got = dequantize_at(isa, q, scale, axis=axis, dtype=target)
         same(got, expected)
 
 
@@ -176,9 +179,9 @@ def test_choose_qparams(name, source, isa):
         for axis in (None, 0, 1):
             for symmetric in (False, True):
                 kwargs = {"axis": axis, "symmetric": symmetric, "dtype": "int16"}
-                expected = _core.choose_qparams_at(isa, values, **kwargs)
+                expected = choose_qparams_at(isa, values, **kwargs)
                 with state(STATES[name]):
-                    got = _core.choose_qparams_at(isa, values, **kwargs)
+                    got = choose_qparams_at(isa, values, **kwargs)
                 for a, b in zip(got, expected, strict=True):
                     same(a, b)
 

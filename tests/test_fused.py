@@ -9,7 +9,18 @@ from fractions import Fraction
 import numpy as np
 import oracle
 import pytest
-from support import CODES, EVERY_CODE, HAVE_BFLOAT16, PACKED, REALS, amount, loop
+from support import (
+    CODES,
+    EVERY_CODE,
+    HAVE_BFLOAT16,
+    PACKED,
+    REALS,
+    amount,
+    at_level,
+    dequantize_at,
+    loop,
+    quantize_at,
+)
 
 import pyquant as pq
 from pyquant import _core, _threads
@@ -31,9 +42,9 @@ def dynamic(isa, x, dtype="int8", *, axis=None, block_size=None, symmetric=None,
             quant_range=None, scale_dtype=None, like=None, packed=False, out=None,
             threads=1, rounding="half_even", seed=None, start=None):  # fmt: skip
     """Call the core with an instruction set."""
-    return _core.dynamic_quantize(
-        QParams, isa, x, dtype, axis, block_size, symmetric, quant_range, scale_dtype, like,
-        packed, out, threads, rounding, seed, start,
+    return at_level(
+        isa, _core.dynamic_quantize, QParams, x, dtype, axis, block_size, symmetric,
+        quant_range, scale_dtype, like, packed, out, threads, rounding, seed, start,
     )  # fmt: skip
 
 
@@ -42,9 +53,10 @@ def fake(isa, x, scale, zero=None, dtype=None, *, axis=None, block_size=None,
          fill=None, quant_range=None, mask=None, out=None, threads=1, seed=None,
          start=None):  # fmt: skip
     """Call the core with an instruction set."""
-    return _core.fake_quantize(
-        isa, x, scale, zero, dtype, axis, block_size, rounding, precision, saturate, offset,
-        inverse, fill, quant_range, mask, out, threads, seed, start,
+    return at_level(
+        isa, _core.fake_quantize, x, scale, zero, dtype, axis, block_size, rounding,
+        precision, saturate, offset, inverse, fill, quant_range, mask, out, threads,
+        seed, start,
     )  # fmt: skip
 
 
@@ -401,9 +413,9 @@ def draw_options(rng, code):
 def both_ways(isa, x, scale, zero, code, options, granularity):
     """Return the result of the two calls that the fused call replaces."""
     back = {k: options[k] for k in ("offset", "inverse", "fill") if k in options}
-    q = _core.quantize_at(isa, x, scale, zero, dtype=code, **granularity, **options)
+    q = quantize_at(isa, x, scale, zero, dtype=code, **granularity, **options)
     dtype = x.dtype.newbyteorder("=")
-    return _core.dequantize_at(isa, q, scale, zero, dtype=dtype, **granularity, **back)
+    return dequantize_at(isa, q, scale, zero, dtype=dtype, **granularity, **back)
 
 
 @loop("dtype", REALS)

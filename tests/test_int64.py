@@ -12,10 +12,19 @@ import re
 import numpy as np
 import oracle
 import pytest
-from support import REALS, WIDE, amount, cast, expected_reals, loop, same
+from support import (
+    REALS,
+    WIDE,
+    amount,
+    cast,
+    dequantize_at,
+    expected_reals,
+    loop,
+    quantize_at,
+    same,
+)
 
 import pyquant as pq
-from pyquant._core import dequantize_at, quantize_at
 
 NAMES = [dtype.name for dtype in WIDE]
 # Limits of the integers that float32 and float64 hold, and ends of the code types.

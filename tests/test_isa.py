@@ -15,15 +15,19 @@ from support import (
     Guarded,
     adversarial,
     amount,
+    at_level,
     by_family,
     case,
+    choose_qparams_at,
     codes,
     compute_dtype,
+    dequantize_at,
     dtype_of,
     loop,
     misaligned,
     mixed_scales,
     parameter_shape,
+    quantize_at,
     run_python,
     same,
     scales_for,
@@ -34,7 +38,6 @@ from support import (
 
 import pyquant as pq
 from pyquant import _core
-from pyquant._core import choose_qparams_at, dequantize_at, quantize_at
 
 # CPU flags of Linux that each instruction set needs, the best set first.
 AVX2 = {"avx2", "fma", "f16c"}
@@ -119,13 +122,13 @@ def test_the_variable_is_read_once():
 
 
 def test_the_set_is_an_argument(isa):
-    assert _core.quantize_at(isa, np.float32([1.6]), 1.0).tolist() == [2]
+    assert quantize_at(isa, np.float32([1.6]), 1.0).tolist() == [2]
 
 
 @loop("name", ["sse9", "", *UNAVAILABLE])
 def test_another_name_is_a_value_error(name):
     with pytest.raises(ValueError, match=f"^isa: expected .*got {name!r}$"):
-        _core.quantize_at(name, np.float32([1.6]), 1.0)
+        _core.use_isa(name)
 
 
 # Every instruction set against scalar
@@ -249,8 +252,20 @@ def test_dynamic_quantize_in_every_group(real, code, simd):
         where = {"axis": 0, "block_size": g}
         scale, zero = choose_qparams_at("scalar", part, dtype=code, **where)
         expected = quantize_at("scalar", part, scale, zero, dtype=code, **where)
-        got, p = _core.dynamic_quantize(
-            *(pq.QParams, simd, part, code, 0, g, None, None, None, None),
+        got, p = at_level(
+            *(
+                simd,
+                _core.dynamic_quantize,
+                pq.QParams,
+                part,
+                code,
+                0,
+                g,
+                None,
+                None,
+                None,
+                None,
+            ),
             *(False, None, 1, "half_even", None, None),
         )
         with case(group=g):

@@ -15,16 +15,17 @@ from support import (
     amount,
     by_family,
     codes,
+    dequantize_at,
     loop,
     misaligned,
     mixed_scales,
     poisoned,
+    quantize_at,
     same,
     usual_scales,
 )
 
 import pyquant as pq
-from pyquant._core import dequantize_at, quantize_at
 
 
 def spread(values, step, axis=0, gap=1):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import amount, loop
+from support import amount, choose_qparams_at, loop
 
 import pyquant as pq
 from pyquant import _core
@@ -520,7 +520,7 @@ def test_data_and_its_range_agree(isa, scale_dtype, source, like):
     p = pq.qparams_from_range(lo, hi, axis=0, **options)
     assert pq.choose_qparams(x, axis=0, **options) == p
     assert pq.choose_qparams(x, axis=0, threads=3, **options) == p
-    scale, zero = _core.choose_qparams_at(isa, x, axis=0, **options)
+    scale, zero = choose_qparams_at(isa, x, axis=0, **options)
     assert scale.tobytes() == p.scale.tobytes()
     assert zero.tobytes() == p.zero_point.tobytes()
     one = pq.qparams_from_range(lo.min(), hi.max(), **options)

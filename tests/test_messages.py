@@ -182,6 +182,16 @@ REMEDIES = {
         "; did you mean dtype=?",
     ),
     "place of a method": (lambda: P.quantize(X, "floor"), "; did you mean rounding=?"),
+    "place of dequantize": (lambda: P.dequantize(Q, "f4"), "; did you mean dtype=?"),
+    "self of quantize": (
+        lambda: pq.QParams.quantize(1, X),
+        "self: expected QParams, got int",
+    ),
+    "self of dequantize": (lambda: pq.QParams.dequantize(Q), "got ndarray"),
+    "no scale": (
+        lambda: pq.quantize(X),
+        "scale: expected an array of real numbers, got None",
+    ),
     "place of an object": (lambda: pq.Observer(0), "; did you mean axis=?"),
     "no place and no name": (
         lambda: pq.fixedpoint.fixed_point(0.5, "rndnu", 3),

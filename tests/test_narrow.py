@@ -21,6 +21,7 @@ from support import (
     by_family,
     cast,
     compute_dtype,
+    dequantize_at,
     dtype_of,
     expand,
     expected_codes,
@@ -29,6 +30,7 @@ from support import (
     loop,
     parameter_shape,
     poisoned,
+    quantize_at,
     same,
     ulps,
     untouched,
@@ -37,7 +39,6 @@ from support import (
 )
 
 import pyquant as pq
-from pyquant._core import dequantize_at, quantize_at
 from pyquant.dtypes import NARROW_FLOATS, NARROW_INTEGERS, TYPES
 
 # test_without_ml_dtypes.py tests what works without ml_dtypes.

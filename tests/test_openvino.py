@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import test_fpenv
-from support import LEVELS, amount, case
+from support import LEVELS, amount, at_level, case
 
 import pyquant as pq
 from pyquant import _core, _threads, openvino
@@ -63,11 +63,11 @@ def floats(text):
     return np.array([int(one, 16) for one in text.split()], np.uint32).view(np.float32)
 
 
-def at_level(isa, x, *ranges_and_levels):
+def at(isa, x, *ranges_and_levels):
     """Call the kernels of an instruction set."""
     *ranges, levels = ranges_and_levels
     arrays = openvino._ranges_of(dict(zip("abcd", ranges, strict=True)), x.shape)
-    return _core.fake_levels(isa, x, openvino.params_of(arrays, levels), None, 1)
+    return at_level(isa, _core.fake_levels, x, openvino.params_of(arrays, levels), None, 1)
 
 
 def test_control_state_does_not_matter():
@@ -85,9 +85,9 @@ def test_vectors(isa, levels, ends, x, y):
     if isa not in pq.isa.available():
         pytest.skip(f"{isa} is not available")
     ends = floats(ends)
-    assert at_level(isa, floats(x), *ends, levels).tobytes() == floats(y).tobytes()
+    assert at(isa, floats(x), *ends, levels).tobytes() == floats(y).tobytes()
     for lone, want in zip(floats(x), floats(y), strict=True):
-        assert at_level(isa, np.array([lone]), *ends, levels) == want
+        assert at(isa, np.array([lone]), *ends, levels) == want
 
 
 def test_worked_example():
@@ -182,7 +182,7 @@ def test_exact_arithmetic(isa):
             ties = rng.integers(0, 2 * levels, 40) / (2 * (levels - 1))
             x = (low + (float(high) - float(low)) * ties).astype(np.float32)
             x[:3] = [np.nan, np.inf, -np.inf]
-            y = at_level(isa, x, low, high, first, last, levels)
+            y = at(isa, x, low, high, first, last, levels)
             with np.errstate(invalid="ignore"):
                 want = [
                     float(by_definition(one, low, high, first, last, levels)) for one in x
@@ -211,10 +211,10 @@ def test_broadcasting_and_strides(isa):
         first = rng.standard_normal(ranges)
         x = np.asarray(rng.standard_normal(shape) * 2, np.float32)
         for view in (x, np.asarray(x.T.copy().T), x.astype(x.dtype.newbyteorder())):
-            y = at_level(isa, view, low, high, first, 3.0, 17)
+            y = at(isa, view, low, high, first, 3.0, 17)
             parts = np.broadcast_arrays(x, low, high, first)
             want = [
-                at_level(isa, np.float32(a).reshape(1), b, c, d, 3.0, 17)[0]
+                at(isa, np.float32(a).reshape(1), b, c, d, 3.0, 17)[0]
                 for a, b, c, d in zip(*[p.reshape(-1) for p in parts], strict=True)
             ]
             assert y.reshape(-1).tolist() == want

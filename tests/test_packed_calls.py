@@ -16,12 +16,14 @@ from support import (
     adversarial,
     amount,
     case,
+    dequantize_at,
     dtype_of,
     each,
     misaligned,
     mixed_scales,
     parameters_of,
     poisoned,
+    quantize_at,
     same,
     seeds,
     split_small_arrays,
@@ -29,7 +31,7 @@ from support import (
 )
 
 import pyquant as pq
-from pyquant._core import dequantize_at, dequantize_standard, quantize_at
+from pyquant._core import dequantize_standard
 from pyquant.dtypes import TYPES
 
 ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; most packed types are its types

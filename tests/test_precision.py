@@ -17,13 +17,13 @@ from support import (
     inputs_of_many_scales,
     loop,
     mixed_scales,
+    quantize_at,
     same,
     ulps,
 )
 
 import pyquant as pq
 from pyquant import isa
-from pyquant._core import quantize_at
 
 
 @by_family("target", AVAILABLE_CODES)

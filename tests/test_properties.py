@@ -13,15 +13,16 @@ from support import (
     amount,
     bit_view,
     compute_dtype,
+    dequantize_at,
     expand,
     is_finite,
     parameter_shape,
+    quantize_at,
     same,
 )
 from test_ranges import check as check_range
 
 import pyquant as pq
-from pyquant._core import dequantize_at, quantize_at
 
 pytest.importorskip("hypothesis")  # Hypothesis draws the examples.
 from hypothesis import given, settings

@@ -17,6 +17,7 @@ from support import (
     float_of_bits,
     inputs_of_many_scales,
     loop,
+    quantize_at,
     same,
     scales_for,
     zero_points,
@@ -24,7 +25,6 @@ from support import (
 )
 
 import pyquant as pq
-from pyquant._core import quantize_at
 
 INF, NAN = np.inf, np.nan
 

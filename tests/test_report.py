@@ -12,7 +12,7 @@ import pytest
 import sums_oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import dtype_of, loop
+from support import at_level, dtype_of, loop
 
 import pyquant as pq
 from pyquant import _core
@@ -117,7 +117,7 @@ def test_ratios_of_zeros_and_empty_arrays(x, y, sqnr, cosine):
 )
 def test_sums(isa, n, real, rng):
     x, y = pair(rng, n, real)
-    (sums,) = [_core.measure(x, y, isa=isa)[0]]
+    (sums,) = [at_level(isa, _core.measure, x, y)[0]]
     assert dict(zip(sums.dtype.names, sums.item(), strict=True)) == {
         **sums_oracle.error_sums(x, y),
         **OTHERS,
@@ -130,7 +130,7 @@ def test_sums_with_gaps(isa, rng):
     x[rng.integers(0, 9000, 50)] = np.nan
     y[rng.integers(0, 9000, 50)] = np.inf
     x[:20] = -np.inf
-    sums = _core.measure(x, y, isa=isa)[0]
+    sums = at_level(isa, _core.measure, x, y)[0]
     assert dict(zip(sums.dtype.names, sums.item(), strict=True)) == {
         **sums_oracle.error_sums(x, y),
         **OTHERS,
@@ -371,10 +371,10 @@ def test_layouts_of_parameters(isa, change, real, how, rng):
     )  # fmt: skip
     y = by_definition(p, x, np.float64 if real == "float64" else np.float32)[1]
     for axis in (None, 0, 1, (0, 2), -1):
-        found, axes = _core.measure_params(p, x, axis, 2, isa)
+        found, axes = at_level(isa, _core.measure_params, p, x, axis, 2)
         whole = pq.measure_error(x, y, axis=axis)
         same_sums(_made(axes, found), whole)
-        others = _core.measure_params(p, x, axis, 1, "scalar")[0]
+        others = at_level("scalar", _core.measure_params, p, x, axis, 1)[0]
         assert found.tobytes() == others.tobytes()
 
 

@@ -15,13 +15,13 @@ from support import (
     amount,
     loop,
     poisoned,
+    requantize_at,
     run_python,
     split_small_arrays,
     untouched,
 )
 
 import pyquant as pq
-from pyquant import _core
 
 ARITHMETICS = ("float32", "rndnu", "tflite", "tflite_single", "fbgemm")
 FIXED = ARITHMETICS[1:]
@@ -125,7 +125,7 @@ def test_the_table(row, arithmetic, isa):
     v, real, *results = row
     expected = list(results[ARITHMETICS.index(arithmetic)])
     for count in (1, 40):  # one number, then several chunks
-        got = _core.requantize_at(isa, np.int32(v * count), real, arithmetic=arithmetic)
+        got = requantize_at(isa, np.int32(v * count), real, arithmetic=arithmetic)
         assert got.tolist() == expected * count
     assert [product(one, real, arithmetic) for one in v] == expected
 
@@ -262,7 +262,7 @@ def test_by_definition(seed, arithmetic):
         for v, real, b in zip(q, np.resize(reals, count), biases, strict=False)
     ]
     for isa in LEVELS:
-        got = _core.requantize_at(isa, q, reals, zero, **options)
+        got = requantize_at(isa, q, reals, zero, **options)
         assert got.dtype == target
         assert got.tolist() == expected, isa
     if arithmetic != "float32":
@@ -284,7 +284,7 @@ def test_stored_integers(arithmetic, target):
         for v, a, b in zip(q, m, shift, strict=False)
     ]
     for isa, dtype in itertools.product(LEVELS, ("int8", "int64", ">i2")):
-        got = _core.requantize_at(
+        got = requantize_at(
             isa, q, m, dtype=target, arithmetic=arithmetic, axis=0,
             shift=shift.astype(dtype),
         )  # fmt: skip
@@ -307,12 +307,12 @@ def test_the_ends_of_int32(arithmetic, isa):
             [code(v, real, arithmetic, zero=7, ends=limits(target)) for v in ends]
             for real in reals
         ]
-        got = _core.requantize_at(
+        got = requantize_at(
             isa, q, by[:, 0], 7, dtype=target, axis=0, arithmetic=arithmetic
         )
         assert got.tolist() == expected
         mixed = np.random.default_rng(4).permutation(q.size)  # shifts of both directions
-        flat = _core.requantize_at(
+        flat = requantize_at(
             isa,
             q.ravel()[mixed],
             by.ravel()[mixed],
@@ -323,7 +323,7 @@ def test_the_ends_of_int32(arithmetic, isa):
         )
         assert np.array_equal(flat, np.ravel(expected)[mixed])
         for real, row in zip(reals, expected, strict=False):
-            got = _core.requantize_at(
+            got = requantize_at(
                 isa, np.resize(q[0], 63), real, 7, dtype=target, arithmetic=arithmetic
             )
             assert got.tolist() == row * 7

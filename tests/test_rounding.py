@@ -4,10 +4,20 @@ import enum
 
 import numpy as np
 import oracle
-from support import CODES, MODES, REALS, amount, by_family, float_of_bits, loop, same, ulps
+from support import (
+    CODES,
+    MODES,
+    REALS,
+    amount,
+    by_family,
+    float_of_bits,
+    loop,
+    quantize_at,
+    same,
+    ulps,
+)
 
 import pyquant as pq
-from pyquant._core import quantize_at
 
 VALUES = (2.5, -2.5, 3.5, -3.5, 2.25, -2.25, 2.75, -2.75, 0.5, -0.5)
 TABLE = {

@@ -4,10 +4,9 @@
 import numpy as np
 import pytest
 import sums_oracle
-from support import LEVELS, loop, same
+from support import LEVELS, choose_qparams_at, loop, same
 
 import pyquant as pq
-from pyquant import _core
 
 REFIT = np.float32([0.1, -0.7, 1.25, 3, -2.5, 1.2])
 
@@ -95,9 +94,9 @@ def test_groups(isa, distribution, codes, rng):
     dtype, symmetric = codes
     x = DISTRIBUTIONS[distribution](rng, (2, 133)).astype(np.float32)
     options = {"dtype": dtype, "axis": 1, "block_size": 64, "symmetric": symmetric}
-    scale, zero = _core.choose_qparams_at(isa, x, method="mse", **options)
+    scale, zero = choose_qparams_at(isa, x, method="mse", **options)
     if isa != "scalar":
-        expected = _core.choose_qparams_at("scalar", x, method="mse", **options)
+        expected = choose_qparams_at("scalar", x, method="mse", **options)
         same(scale, expected[0])
         same(zero, expected[1])
         return
@@ -112,7 +111,7 @@ def test_lengths(isa, n, rng):
     x = rng.standard_t(3, n).astype(np.float32)
     w = rng.random(n).astype(np.float32)
     for weights in (None, w):
-        scale, zero = _core.choose_qparams_at(
+        scale, zero = choose_qparams_at(
             isa, x, dtype="uint4", symmetric=False, method="mse", weights=weights
         )
         expected = sums_oracle.search_group(x, "uint4", symmetric=False, weights=weights)
@@ -142,7 +141,7 @@ def test_types(isa, real, rng):
     if real == "bfloat16":
         real = pytest.importorskip("ml_dtypes").bfloat16
     x = rng.standard_t(3, (6, 200)).astype(real)
-    scale, zero = _core.choose_qparams_at(isa, x, dtype="int4", axis=0, method="mse")
+    scale, zero = choose_qparams_at(isa, x, dtype="int4", axis=0, method="mse")
     plain = x.astype(np.float64 if x.dtype == np.float64 else np.float32)
     for i, row in enumerate(plain):
         assert (scale[i], zero[i]) == sums_oracle.search_group(row, "int4", symmetric=True)
@@ -161,10 +160,10 @@ def test_far_float64(unit, rng):
 def test_far_float32(unit, rng):
     x = (rng.standard_normal(200) * unit).astype(np.float32)
     for level in LEVELS:
-        scale, zero = _core.choose_qparams_at(level, x, dtype="int8", method="mse")
+        scale, zero = choose_qparams_at(level, x, dtype="int8", method="mse")
         assert np.isfinite(scale)
         assert scale > 0
-        expected = _core.choose_qparams_at("scalar", x, dtype="int8", method="mse")
+        expected = choose_qparams_at("scalar", x, dtype="int8", method="mse")
         assert (scale, zero) == expected
 
 
@@ -218,7 +217,7 @@ def test_error_is_not_above_minmax(distribution, dtype, rng):
     errors = [p.measure_error(x, axis=0).mse for p in (best, whole)]
     assert (errors[0] <= errors[1] * (1 + 1e-6)).all()
     for level in LEVELS:
-        scale, _ = _core.choose_qparams_at(level, x, dtype=dtype, axis=0, method="mse")
+        scale, _ = choose_qparams_at(level, x, dtype=dtype, axis=0, method="mse")
         assert np.array_equal(scale, best.scale)
 
 

@@ -20,12 +20,12 @@ from support import (
     case,
     dtype_of,
     loop,
+    quantize_at,
     same,
     split_small_arrays,
 )
 
 import pyquant as pq
-from pyquant import _core
 from pyquant.dtypes import TYPES
 
 INTEGERS = [n for n, t in TYPES.items() if t.kind == "integer"]
@@ -178,17 +178,17 @@ def test_each_of_24_bits_of_a_word_matters(isa, place):
     bits = noises(amount(300, 3000), seed, start)
     options = {"rounding": "stochastic", "seed": seed, "start": start, "dtype": "uint8"}
     at = np.array(bits, np.float32) / 2**24
-    assert not np.any(_core.quantize_at(isa, at, 1.0, **options))
+    assert not np.any(quantize_at(isa, at, 1.0, **options))
     above = np.array([b + 1 for b in bits], np.float32) / 2**24
-    assert np.all(_core.quantize_at(isa, above, 1.0, **options))
+    assert np.all(quantize_at(isa, above, 1.0, **options))
 
 
 def test_places_wrap_to_0(isa):
     x = np.full(100, 0.5, np.float32)
     options = {"rounding": "stochastic", "seed": 9}
-    whole = _core.quantize_at(isa, x, 1.0, start=2**64 - 30, **options)
+    whole = quantize_at(isa, x, 1.0, start=2**64 - 30, **options)
     assert whole.tolist() == [int(b < 2**23) for b in noises(100, 9, 2**64 - 30)]
-    same(whole[30:], _core.quantize_at(isa, x[30:], 1.0, **options))
+    same(whole[30:], quantize_at(isa, x[30:], 1.0, **options))
 
 
 # ---- codes ----
@@ -209,7 +209,7 @@ def test_codes_by_the_definition(source, name):
         seed, start = PLACES[k]
         want = expected(x, scale, name, noises(n, seed, start))
         for isa in LEVELS:
-            got = _core.quantize_at(
+            got = quantize_at(
                 isa, x, scale, dtype=dtype, rounding="stochastic", seed=seed, start=start
             )
             assert numbers_of(got) == want, isa
@@ -224,7 +224,7 @@ def test_the_type_of_quotients(precision, name):
         scale = np.float64(0.7) if source == np.float64 else np.float32(0.7)
         want = expected(x, scale, name, noises(x.size, 4), precision=precision)
         for isa in LEVELS:
-            got = _core.quantize_at(
+            got = quantize_at(
                 isa, x, scale, dtype=dtype, rounding="stochastic", seed=4,
                 precision=precision,
             )  # fmt: skip
@@ -280,11 +280,9 @@ def test_subnormal_numbers():
     assert noise(seed, start) == 0
     x = np.full(64, 1e-44, np.float32)
     for isa in LEVELS:
-        got = _core.quantize_at(
-            isa, x, 1.0, rounding="stochastic", seed=seed, start=start - 7
-        )
+        got = quantize_at(isa, x, 1.0, rounding="stochastic", seed=seed, start=start - 7)
         assert np.flatnonzero(got).tolist() == [7]
-        assert not np.any(_core.quantize_at(isa, -x, 1.0, rounding="stochastic", seed=1))
+        assert not np.any(quantize_at(isa, -x, 1.0, rounding="stochastic", seed=1))
 
 
 # ---- parameters and options ----
@@ -321,7 +319,7 @@ def test_granularities(name, axis, block_size):
     )  # fmt: skip
     for isa in LEVELS:
         for order in "CF":
-            got = _core.quantize_at(
+            got = quantize_at(
                 isa, np.asarray(x, order=order), scale, rounding="stochastic", seed=3,
                 start=11, **options,
             )  # fmt: skip
@@ -349,20 +347,18 @@ def test_offsets_and_multipliers(isa, name):
     x = (rng.normal(size=777) * 9).astype(np.float32)
     moved = (x - np.float32(1.3)) * np.float32(0.7)
     options = {"dtype": dtype, "rounding": "stochastic", "seed": 5, "start": 2}
-    got = _core.quantize_at(isa, x, 0.7, offset=1.3, inverse=True, **options)
-    same(got, _core.quantize_at(isa, moved, 1.0, **options))
-    got = _core.quantize_at(isa, x, 0.7, offset=1.3, **options)
-    same(got, _core.quantize_at(isa, x - np.float32(1.3), 0.7, **options))
+    got = quantize_at(isa, x, 0.7, offset=1.3, inverse=True, **options)
+    same(got, quantize_at(isa, moved, 1.0, **options))
+    got = quantize_at(isa, x, 0.7, offset=1.3, **options)
+    same(got, quantize_at(isa, x - np.float32(1.3), 0.7, **options))
 
 
 @loop("name", ["int8", "uint8", "int16", "uint32", "int64"])
 def test_fills_and_ranges(isa, name):
     x = hard(np.float32, "int8", 900, 2)
     options = {"rounding": "stochastic", "seed": 5, "start": 2}
-    plain = _core.quantize_at(isa, x, 0.9, 3, dtype=name, **options)
-    got = _core.quantize_at(
-        isa, x, 0.9, 3, dtype=name, fill=100, quant_range=(1, 60), **options
-    )
+    plain = quantize_at(isa, x, 0.9, 3, dtype=name, **options)
+    got = quantize_at(isa, x, 0.9, 3, dtype=name, fill=100, quant_range=(1, 60), **options)
     same(got, np.where(np.isnan(x), 100, np.clip(plain, 1, 60)).astype(name))
 
 
@@ -370,8 +366,8 @@ def test_fills_and_ranges(isa, name):
 def test_codes_that_wrap(isa, name):
     x = np.random.default_rng(1).uniform(-2000, 2000, 700).astype(np.float32)
     options = {"rounding": "stochastic", "seed": 1}
-    wide = _core.quantize_at(isa, x, 0.9, 3, dtype="int32", **options)
-    got = _core.quantize_at(isa, x, 0.9, 3, dtype=name, out_of_range="wrap", **options)
+    wide = quantize_at(isa, x, 0.9, 3, dtype="int32", **options)
+    got = quantize_at(isa, x, 0.9, 3, dtype=name, out_of_range="wrap", **options)
     same(got, wide.astype(name))
 
 
@@ -384,12 +380,12 @@ def test_numbers_rounded_beyond_the_range_are_errors(isa, shape):
     first = tuple(int(i) for i in np.argwhere(beyond)[0])
     for given in (x, np.asfortranarray(x)):
         with pytest.raises(ValueError, match=f"got {beyond.sum()} others") as error:
-            _core.quantize_at(isa, given, 1.0, **options)
+            quantize_at(isa, given, 1.0, **options)
         assert error.value.index == first
     x[beyond] = 127.0
     same(
-        _core.quantize_at(isa, x, 1.0, **options),
-        _core.quantize_at(isa, x, 1.0, rounding="stochastic", seed=1),
+        quantize_at(isa, x, 1.0, **options),
+        quantize_at(isa, x, 1.0, rounding="stochastic", seed=1),
     )
 
 
@@ -397,7 +393,7 @@ def test_nan_is_refused(isa):
     x = np.full(100, 0.5, np.float32)
     x[[40, 60]] = np.nan
     with pytest.raises(ValueError, match="expected no NaN, got 2 others") as error:
-        _core.quantize_at(isa, x, 1.0, rounding="stochastic", nan="raise")
+        quantize_at(isa, x, 1.0, rounding="stochastic", nan="raise")
     assert error.value.index == (40,)
 
 
@@ -430,22 +426,22 @@ def places_for(shape, dtype):
 @loop("name", ["int8", "int16", "int32", "int64", "float8_e5m2", "int4"])
 def test_layouts(isa, name):
     dtype = dtype_of(name)
-    want = _core.quantize_at(isa, WHOLE, 0.7, dtype=dtype, **NOISY).tobytes()
+    want = quantize_at(isa, WHOLE, 0.7, dtype=dtype, **NOISY).tobytes()
     for label, view in views(WHOLE):
-        got = _core.quantize_at(isa, view, 0.7, dtype=dtype, **NOISY)
+        got = quantize_at(isa, view, 0.7, dtype=dtype, **NOISY)
         assert got.tobytes() == want, label
         for out in places_for(WHOLE.shape, dtype):
-            _core.quantize_at(isa, view, 0.7, dtype=dtype, out=out, **NOISY)
+            quantize_at(isa, view, 0.7, dtype=dtype, out=out, **NOISY)
             assert out.tobytes() == want, (label, out.strides)
 
 
 @loop("source", REALS)
 def test_lengths_and_starts(isa, source):
     x = WHOLE.reshape(-1)[:1100].astype(source)
-    want = _core.quantize_at(isa, x, 0.7, **NOISY)
+    want = quantize_at(isa, x, 0.7, **NOISY)
     for first in range(70):
         for n in (1, 2, 5, 31, 32, 33, 64, 100, 1000):
-            got = _core.quantize_at(
+            got = quantize_at(
                 isa, x[first : first + n], 0.7, rounding="stochastic", seed=77,
                 start=5 + first,
             )  # fmt: skip

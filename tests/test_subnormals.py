@@ -16,11 +16,12 @@ from support import (
     case,
     float_of_bits,
     loop,
+    quantize_at,
     same,
 )
 
 import pyquant as pq
-from pyquant._core import quantize_at, quantize_standard
+from pyquant._core import quantize_standard
 from pyquant.dtypes import NARROW_FLOATS
 
 TARGETS = [*CODES, *(NARROW_FLOATS if HAVE_BFLOAT16 else ())]

@@ -175,7 +175,7 @@ def test_errors_of_arguments(function):
     x = np.ones(2, np.float32 if function is pq.quantize else np.int8)
     first = "x" if function is pq.quantize else "q"
     for places, named, text in (
-        ((), {}, r"takes at least 1 positional argument \(0 given\)"),
+        ((), {}, r"takes at least 2 positional arguments \(0 given\)"),
         (
             (x, 1.0, 0, "int8"),
             {},

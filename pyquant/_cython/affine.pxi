@@ -428,11 +428,11 @@ cdef tuple _ends_of(Call *call, pq_type code):
     return (lo % 2**64, hi % 2**64) if code == PQ_U64 else (lo, hi)
 
 
-cdef object _beyond_error(const pq_kernels *kernels, Call *call):
+cdef object _beyond_error(Call *call):
     """Raise the error with the number of elements out of range and the first index."""
     cdef size_t count = 0, first = 0
     with nogil:
-        pq_count_beyond(kernels, &call.args, &count, &first)
+        pq_count_beyond(_active, &call.args, &count, &first)
     expected = []
     if call.args.beyond == PQ_REFUSE:
         name = _NAMES[<int>call.args.out.type]

@@ -2,15 +2,15 @@
 
 
 cdef int _decode_part(const Job *job, int part) noexcept nogil:
-    return pq_block_decode(job.kernels, <const pq_blocks *>job.more, part, job.parts)
+    return pq_block_decode(_active, <const pq_blocks *>job.more, part, job.parts)
 
 
 cdef int _finite_part(const Job *job, int part) noexcept nogil:
-    return pq_block_finite(job.kernels, <const pq_blocks *>job.more, part, job.parts)
+    return pq_block_finite(_active, <const pq_blocks *>job.more, part, job.parts)
 
 
 cdef int _encode_part(const Job *job, int part) noexcept nogil:
-    return pq_block_encode(job.kernels, <const pq_blocks *>job.more, part, job.parts)
+    return pq_block_encode(_active, <const pq_blocks *>job.more, part, job.parts)
 
 
 def block_rows():
@@ -65,9 +65,8 @@ cdef int _say_blocks(pq_blocks *args, Call *call, const Array *numbers, tuple ro
     return _parts(_size(numbers) * numbers.itemsize, threads) if threads > 1 else 1
 
 
-def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1, isa=None):
+def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1):
     """Decode blocks of a format, a row of block_rows()."""
-    cdef const pq_kernels *kernels = _active if isa is None else _kernels_of(isa)
     cdef Call call
     cdef pq_blocks args
     cdef pq_type type = PQ_F32
@@ -85,7 +84,7 @@ def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1, isa=No
     if out is not None:
         _check_overlap(&call, exact, &call.scale, array, "b")
     memset(&args, 0, sizeof(args))
-    job = Job(kernels, NULL, &args, _say_blocks(&args, &call, &call.out, row, threads))
+    job = Job(NULL, &args, _say_blocks(&args, &call, &call.out, row, threads))
     status = _execute(_decode_part, &job, _size(&call.out))
     if status != PQ_OK:
         _raise(status, &call.out, &call.scale, "b")
@@ -132,7 +131,7 @@ cdef object _not_encoded(Call *call, object array, int finite, const double *end
     return ValueError(f"{name}: expected finite numbers, got {one} at {place}")
 
 
-cdef int _find_ends(const pq_kernels *kernels, Call *call, double *ends) noexcept:
+cdef int _find_ends(Call *call, double *ends) noexcept:
     """Find the extrema including 0; return True if all values are finite."""
     cdef ptrdiff_t none[PQ_MAX_NDIM]
     cdef int finite = 1
@@ -147,14 +146,14 @@ cdef int _find_ends(const pq_kernels *kernels, Call *call, double *ends) noexcep
     call.args.highest = call.args.lowest
     call.args.highest.data = &ends[1]
     with nogil:
-        pq_minmax(kernels, &call.args, &finite)
+        pq_minmax(_active, &call.args, &finite)
     return finite
 
 
-cdef int _refuse_numbers(const pq_kernels *kernels, Call *call, object array) except -1:
+cdef int _refuse_numbers(Call *call, object array) except -1:
     """Raise an error about values that are not finite as float32."""
     cdef double ends[2]
-    cdef int finite = _find_ends(kernels, call, ends)
+    cdef int finite = _find_ends(call, ends)
     raise _not_encoded(call, array, finite, ends, "x")
 
 
@@ -177,11 +176,10 @@ cdef int _hold_block_weights(Call *call, Array *x, object array) except -1:
     return 0
 
 
-cdef int _check_block_weights(const pq_kernels *kernels, Call *call,
-                              object array) except -1:
+cdef int _check_block_weights(Call *call, object array) except -1:
     """Return True if all weights are finite as float32 and at least 0."""
     cdef double ends[2]
-    cdef int finite = _find_ends(kernels, call, ends)
+    cdef int finite = _find_ends(call, ends)
     if not finite or ends[1] >= _BEYOND_F32:
         raise _not_encoded(call, array, finite, ends, "weights")
     if ends[0] < 0:
@@ -193,10 +191,8 @@ cdef int _check_block_weights(const pq_kernels *kernels, Call *call,
 cdef double _BEYOND_F32 = float.fromhex("0x1.ffffffp127")
 
 
-def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, threads=1,
-                  isa=None):
+def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, threads=1):
     """Encode blocks of a format, a row of block_rows()."""
-    cdef const pq_kernels *kernels = _active if isa is None else _kernels_of(isa)
     cdef Call call, other
     cdef pq_blocks args
     cdef ptrdiff_t steps[PQ_MAX_NDIM]
@@ -216,10 +212,10 @@ def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, t
     if out is not None:
         _check_overlap(&call, exact, &call.scale, array, "x")
         _check_overlap(&call, exact, &other.scale, weights, "weights")
-    job = Job(kernels, NULL, &args, _say_blocks(&args, &call, &call.scale, row, threads))
+    job = Job(NULL, &args, _say_blocks(&args, &call, &call.scale, row, threads))
     status = _execute(_finite_part, &job, _size(&call.scale))
     if status == PQ_OK and weights is not None:
-        _check_block_weights(kernels, &other, weights)
+        _check_block_weights(&other, weights)
         memset(steps, 0, sizeof(steps))
         _set_array(&args.weights, &other.scale)
         if other.scale.ndim < call.scale.ndim:  # one row of weights for all rows
@@ -229,7 +225,7 @@ def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, t
     if status == PQ_OK:
         status = _execute(_encode_part, &job, _size(&call.scale))
     elif status == PQ_ERR_NONFINITE:
-        _refuse_numbers(kernels, &call, array)
+        _refuse_numbers(&call, array)
     if status != PQ_OK:
         _raise(status, &call.out, &call.scale, "x")
     return exact if out is None else out

@@ -133,7 +133,7 @@ cdef struct Choosing:
 cdef int _choose_part(const Job *job, int part) noexcept nogil:
     """Compute a share of the parameters."""
     cdef const Choosing *by = <const Choosing *>job.more
-    return pq_choose_params(job.kernels, job.args, by.choice, part, job.parts)
+    return pq_choose_params(_active, job.args, by.choice, part, job.parts)
 
 
 cdef int _extrema_part(const Job *job, int part) noexcept nogil:
@@ -165,7 +165,7 @@ cdef int _extrema_part(const Job *job, int part) noexcept nogil:
     args.lowest.bit_strides = NULL
     args.highest = args.lowest
     args.highest.data = <double *>args.lowest.data + by.count
-    status = pq_minmax(job.kernels, &args, &finite)
+    status = pq_minmax(_active, &args, &finite)
     return status if status != PQ_OK or finite else PQ_ERR_NONFINITE
 
 
@@ -198,12 +198,12 @@ cdef int _choose_by_extrema(Job *job, Choosing *by, Py_ssize_t size) except -1:
                      job.args.zero.data)
 
 
-cdef int _run_choice(const pq_kernels *kernels, Call *call, const pq_choice *choice,
-                     ptrdiff_t count, int threads) except -1:
+cdef int _run_choice(Call *call, const pq_choice *choice, ptrdiff_t count,
+                     int threads) except -1:
     """Compute scales and zero points of `count` groups, and return a pq_status. Each thread
     has a share of the parameters; if these are few, a share of the elements."""
     cdef Choosing by
-    cdef Job job = Job(kernels, &call.args, &by, 1)
+    cdef Job job = Job(&call.args, &by, 1)
     cdef ptrdiff_t size = 1
     cdef int d
     by.choice, by.count = choice, count
@@ -259,9 +259,9 @@ cdef bytes _new_memory(tuple shape, object dtype, Py_ssize_t size):
         raise MemoryError from None
 
 
-cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axis,
-                   object block_size, object symmetric, object scale_dtype, object like,
-                   _Search search, _Affine affine, object threads):
+cdef tuple _choose(object x, object dtype, object axis, object block_size, object symmetric,
+                   object scale_dtype, object like, _Search search, _Affine affine,
+                   object threads):
     """Return immutable scales and zero points, in a tuple like `_frozen_parameters`."""
     cdef Call call
     cdef pq_choice choice
@@ -296,10 +296,10 @@ cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axi
         if search is None or _size(&call.x) == 0:
             repeats = _without_repeats(&call.x, selecting, shape, call.block)
             call.args.shape = shape
-            status = _run_choice(kernels, &call, &choice, count, threads)
+            status = _run_choice(&call, &choice, count, threads)
         else:
             repeats = 1, 1
-            status = _run_search(kernels, &call, &choice, search, threads)
+            status = _run_search(&call, &choice, search, threads)
         if status == PQ_ERR_NONFINITE:
             raise _nonfinite_error(&call, repeats)
         if status != PQ_OK:

@@ -76,9 +76,9 @@ cdef _Affine _with_book(object codebook, object inverse, tuple others):
     return made
 
 
-cdef object _quantize_by_book(const pq_kernels *kernels, object x, object scale,
-                              object dtype, object axis, object block_size, object packed,
-                              object out, object threads, _Affine affine):
+cdef object _quantize_by_book(object x, object scale, object dtype, object axis,
+                              object block_size, object packed, object out, object threads,
+                              _Affine affine):
     cdef int bits = affine.book.table.bits
     if dtype is None:
         dtype = f"uint{bits}" if bits in (2, 4) and packed is not False else "uint8"
@@ -86,17 +86,16 @@ cdef object _quantize_by_book(const pq_kernels *kernels, object x, object scale,
         packed = (packed, None, bits)
     elif isinstance(packed, tuple) and len(packed) in (1, 2):
         packed = (*packed, None)[:2] + (bits,)
-    return _quantize_any(kernels, x, scale, None, dtype, axis, block_size, _HALF_EVEN, None,
-                         True, packed, out, threads, affine, False, False, False, False)
+    return _quantize_any(x, scale, None, dtype, axis, block_size, _HALF_EVEN, None, True,
+                         packed, out, threads, affine, False, False, False, False)
 
 
-cdef object _dequantize_by_book(const pq_kernels *kernels, object q, object scale,
-                                object dtype, object axis, object block_size, object out,
-                                object threads, _Affine affine):
+cdef object _dequantize_by_book(object q, object scale, object dtype, object axis,
+                                object block_size, object out, object threads,
+                                _Affine affine):
     if type(q) is not _ndarray and _dtype_said(q) is None:
         q = _codes_for(q, "uint8")
-    return _dequantize(kernels, q, scale, None, dtype, axis, block_size, out, threads,
-                       affine, False)
+    return _dequantize(q, scale, None, dtype, axis, block_size, out, threads, affine, False)
 
 
 cdef int _set_book(Call *call, _Codebook book, str code, bint quantizes,
@@ -132,11 +131,11 @@ cdef int _check_places(Call *call, object array) except -1:
 
 cdef int _book_quantize_part(const Job *job, int part) noexcept nogil:
     return pq_codebook_quantize(
-        job.kernels, job.args, <const pq_codebook *>job.more, part, job.parts
+        _active, job.args, <const pq_codebook *>job.more, part, job.parts
     )
 
 
 cdef int _book_dequantize_part(const Job *job, int part) noexcept nogil:
     return pq_codebook_dequantize(
-        job.kernels, job.args, <const pq_codebook *>job.more, part, job.parts
+        _active, job.args, <const pq_codebook *>job.more, part, job.parts
     )

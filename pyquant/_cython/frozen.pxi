@@ -73,8 +73,7 @@ cdef object _given_zero(tuple frozen, bint single):
 cdef object _zeros_of(Call *call, object zero_point):
     """Return zero points as an ndarray, unless a single one fits."""
     if isinstance(zero_point, Packed):
-        numbers = _dequantize(_active, zero_point, 1.0, None, None, None, None, None, 1,
-                              None, False)
+        numbers = _dequantize(zero_point, 1.0, None, None, None, None, None, 1, None, False)
         if _is_narrow_float(_TYPES[zero_point._name]) and numbers.any():
             zero_point = zero_point.unpack()  # raises the error of unpacked zero points
         else:

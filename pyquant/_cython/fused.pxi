@@ -3,18 +3,18 @@
 
 cdef int _dynamic_part(const Job *job, int part) noexcept nogil:
     return pq_dynamic_quantize(
-        job.kernels, job.args, <const pq_choice *>job.more, part, job.parts
+        _active, job.args, <const pq_choice *>job.more, part, job.parts
     )
 
 
 cdef int _fake_part(const Job *job, int part) noexcept nogil:
     return pq_fake_quantize(
-        job.kernels, job.args, <const pq_fake *>job.more, part, job.parts
+        _active, job.args, <const pq_fake *>job.more, part, job.parts
     )
 
 
 cdef int _levels_part(const Job *job, int part) noexcept nogil:
-    return pq_fake_levels(job.kernels, job.args, part, job.parts)
+    return pq_fake_levels(_active, job.args, part, job.parts)
 
 
 cdef bint _overlaps_itself(Array *a):
@@ -57,25 +57,22 @@ cdef object _dynamic_error(Call *call, tuple repeats):
     return with_out
 
 
-cdef tuple _by_two_calls(type cls, const pq_kernels *kernels, object x, object name,
-                         object axis, object block_size, object symmetric,
-                         object scale_dtype, object like, _Affine affine,
+cdef tuple _by_two_calls(type cls, object x, object name, object axis, object block_size,
+                         object symmetric, object scale_dtype, object like, _Affine affine,
                          object rounding, object packed, object out, object threads):
     cdef Calls made = cls.__new__(cls)
-    made._keep(_choose(kernels, x, name, axis, block_size, symmetric, scale_dtype, like,
+    made._keep(_choose(x, name, axis, block_size, symmetric, scale_dtype, like,
                        None, affine, threads))
     made._affine = affine
-    codes = _quantize(kernels, x, made._given_scale, made._given_zero, made._name,
-                      made._axis, made._block_size, rounding, None, True, packed, out,
-                      threads, affine, True)
+    codes = _quantize(x, made._given_scale, made._given_zero, made._name, made._axis,
+                      made._block_size, rounding, None, True, packed, out, threads, affine,
+                      True)
     return codes, made
 
 
-cdef tuple _dynamic_quantize(type cls, const pq_kernels *kernels, object x, object dtype,
-                             object axis, object block_size, object symmetric,
-                             object scale_dtype, object like, _Affine affine,
-                             object rounding, object packed, object out,
-                             object threads):
+def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, quant_range,
+                     scale_dtype, like, packed, out, threads, rounding, seed, start, /):
+    """See fused.dynamic_quantize; `cls` is QParams."""
     cdef Call call
     cdef pq_choice choice
     cdef ptrdiff_t shape[PQ_MAX_NDIM]
@@ -86,6 +83,8 @@ cdef tuple _dynamic_quantize(type cls, const pq_kernels *kernels, object x, obje
     cdef Job job
     cdef Calls made
     cdef bytes scale_memory, zero_memory
+    cdef _Affine affine = _affine(None, False, None, quant_range, _SATURATE, _LOWEST)
+    rounding = _with_noise(rounding, seed, start)
     _forget(&call)
     array = _real_array(x, "x")
     name = _set_choice(&choice, dtype, symmetric, scale_dtype, like, affine)
@@ -107,9 +106,8 @@ cdef tuple _dynamic_quantize(type cls, const pq_kernels *kernels, object x, obje
     repeats = _without_repeats(&call.x, selecting, shape, call.block)
     parts = _dynamic_parts(&call, selecting, call.x.itemsize + 1, threads)
     if _size(&call.x) == 0 or repeats[0] != repeats[1] or parts == 0:
-        return _by_two_calls(cls, kernels, array, name, axis, block_size, symmetric,
-                             scale_dtype, like, affine, rounding, packed, out,
-                             threads)
+        return _by_two_calls(cls, array, name, axis, block_size, symmetric, scale_dtype,
+                             like, affine, rounding, packed, out, threads)
     _set_data(&choice, call.x.type)
     call.args.scale.type = choice.scale
     zero_dtype = _DTYPES[zero_name(name)]
@@ -129,7 +127,7 @@ cdef tuple _dynamic_quantize(type cls, const pq_kernels *kernels, object x, obje
         if out is not None:
             _check_overlap(&call, codes, &call.x, array, "the input")
     _set_output(&call)
-    job = Job(kernels, &call.args, &choice, parts)
+    job = Job(&call.args, &choice, parts)
     status = _execute(_dynamic_part, &job, _size(&call.x))
     if status == PQ_ERR_NONFINITE:
         raise _dynamic_error(&call, repeats)
@@ -148,17 +146,6 @@ cdef tuple _dynamic_quantize(type cls, const pq_kernels *kernels, object x, obje
                 block_size))
     made._affine = affine
     return out, made
-
-
-def dynamic_quantize(type cls not None, isa, x, dtype, axis, block_size, symmetric,
-                     quant_range, scale_dtype, like, packed, out, threads, rounding, seed,
-                     start, /):
-    """See fused.dynamic_quantize; `cls` is QParams, `isa` is `None` or an instruction set.
-    """
-    affine = _affine(None, False, None, quant_range, _SATURATE, _LOWEST)
-    return _dynamic_quantize(cls, _active if isa is None else _kernels_of(isa), x, dtype,
-                             axis, block_size, symmetric, scale_dtype, like, affine,
-                             _with_noise(rounding, seed, start), packed, out, threads)
 
 
 # ---- fake_quantize ----
@@ -195,11 +182,10 @@ cdef int _check_mask_apart(object flags, object array, str name) except -1:
     return 0
 
 
-def fake_quantize(isa, x, scale, zero_point, dtype, axis, block_size, rounding, precision,
+def fake_quantize(x, scale, zero_point, dtype, axis, block_size, rounding, precision,
                   saturate, offset, inverse, fill, quant_range, mask, out, threads, seed,
                   start, /):
-    """See fused.fake_quantize; `isa` is `None` or an instruction set."""
-    cdef const pq_kernels *kernels = _active if isa is None else _kernels_of(isa)
+    """See fused.fake_quantize."""
     cdef Call call
     cdef Array flags
     cdef pq_fake fake
@@ -264,7 +250,7 @@ def fake_quantize(isa, x, scale, zero_point, dtype, axis, block_size, rounding, 
     _set_output(&call)
     size = _size(&call.x)
     if size != 0:
-        job = Job(kernels, &call.args, &fake, 1)
+        job = Job(&call.args, &fake, 1)
         if threads != 1:
             job.parts = _parts(2 * size * call.x.itemsize, threads)
         status = _execute(_fake_part, &job, size)
@@ -276,10 +262,9 @@ def fake_quantize(isa, x, scale, zero_point, dtype, axis, block_size, rounding, 
 # ---- OpenVINO's FakeQuantize ----
 
 
-def fake_levels(isa, x, params, out, threads, /):
+def fake_levels(x, params, out, threads, /):
     """Quantize `x` with six float32 parameters in the last dimension of `params`; all other
     dimensions broadcast to x. See openvino.fake_quantize and levels.h."""
-    cdef const pq_kernels *kernels = _active if isa is None else _kernels_of(isa)
     cdef Call call
     cdef Job job
     cdef Py_ssize_t size
@@ -304,7 +289,7 @@ def fake_levels(isa, x, params, out, threads, /):
     _set_output(&call)
     size = _size(&call.x)
     if size != 0:
-        job = Job(kernels, &call.args, NULL, 1)
+        job = Job(&call.args, NULL, 1)
         if threads != 1:
             job.parts = _parts(2 * size * call.x.itemsize, threads)
         status = _execute(_levels_part, &job, size)

@@ -35,6 +35,17 @@ def _choose_isa():
 isa_active = _choose_isa()
 cdef const pq_kernels *_active = _kernels_of(isa_active)
 
+
+def use_isa(str isa not None, /):
+    """Set the instruction set of all calls, and return the previous one, for tests and
+    benchmarks."""
+    global isa_active, _active
+    before = isa_active
+    _active = _kernels_of(isa)
+    isa_active = isa
+    return before
+
+
 # The interface for other extension modules, see csrc/pyquant.h. The bytes of the version
 # live as long as this module.
 cdef bytes _version = __version__.encode()

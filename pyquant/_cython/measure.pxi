@@ -21,13 +21,12 @@ cdef int _measure_part(const Job *job, int part) noexcept nogil:
     """Measure a part of the chunks of all groups."""
     cdef const Measuring *by = <const Measuring *>job.more
     if by.code != PQ_NO_TYPE:
-        return pq_measure_params(job.kernels, job.args, by.code, by.kept, by.errors, part,
+        return pq_measure_params(_active, job.args, by.code, by.kept, by.errors, part,
                                  job.parts)
-    return pq_measure(job.kernels, job.args, by.kept, by.errors, part, job.parts)
+    return pq_measure(_active, job.args, by.kept, by.errors, part, job.parts)
 
 
-cdef tuple _find_errors(const pq_kernels *kernels, Call *call, object axis, pq_type code,
-                        Calls params, int threads):
+cdef tuple _find_errors(Call *call, object axis, pq_type code, Calls params, int threads):
     """Measure the errors of groups along the axes, of the input quantized with `params`, or
     of a given output."""
     cdef unsigned char kept[PQ_MAX_NDIM]
@@ -57,7 +56,7 @@ cdef tuple _find_errors(const pq_kernels *kernels, Call *call, object axis, pq_t
     errors = <pq_error *>PyArray_DATA(<const PyArrayObject *>found)
     totals = <pq_error *>PyArray_DATA(<const PyArrayObject *>result)
     by = Measuring(&kept[0], code, errors)
-    job = Job(kernels, &call.args, &by, parts)
+    job = Job(&call.args, &by, parts)
     status = _execute(_measure_part, &job, count * size)
     if status != PQ_OK:
         _raise(status, NULL, &call.x, "x")
@@ -68,8 +67,8 @@ cdef tuple _find_errors(const pq_kernels *kernels, Call *call, object axis, pq_t
     return result, selecting
 
 
-cdef object _measure(const pq_kernels *kernels, object x, object y, object axis,
-                     object threads):
+def measure(x, y, axis=None, threads=1):
+    """Return the errors of `y` for each index of the axes, and the ascending axes."""
     cdef Call call
     _forget(&call)
     array, other = _real_array(x, "x"), _real_array(y, "y")
@@ -83,11 +82,11 @@ cdef object _measure(const pq_kernels *kernels, object x, object y, object axis,
         )
     _set_input(&call)
     _set_array(&call.args.out, &call.scale)
-    return _find_errors(kernels, &call, axis, PQ_NO_TYPE, None, threads)
+    return _find_errors(&call, axis, PQ_NO_TYPE, None, threads)
 
 
-cdef object _measure_by(const pq_kernels *kernels, Calls params, object x, object axis,
-                        object threads):
+def measure_params(Calls params not None, x, axis=None, threads=1, /):
+    """Measure the error of quantizing `x` with given parameters."""
     cdef Call call
     cdef pq_type code
     cdef _Affine affine = params._affine
@@ -108,18 +107,7 @@ cdef object _measure_by(const pq_kernels *kernels, Calls params, object x, objec
     _hold_scale(&call, scale)
     _hold_offset(&call, offset)
     _hold_zero(&call, zero_point, scale)
-    return _find_errors(kernels, &call, axis, code, params, threads)
-
-
-def measure_params(Calls params not None, x, axis=None, threads=1, isa=None, /):
-    """Measure the error of quantizing `x` with given parameters."""
-    return _measure_by(_active if isa is None else _kernels_of(isa), params, x, axis,
-                       threads)
-
-
-def measure(x, y, axis=None, threads=1, isa=None):
-    """Return the errors of `y` for each index of the axes, and the ascending axes."""
-    return _measure(_active if isa is None else _kernels_of(isa), x, y, axis, threads)
+    return _find_errors(&call, axis, code, params, threads)
 
 
 def add_errors(first, second, /):

@@ -30,7 +30,7 @@ cdef _Counters _take_counters():
 
 cdef int _count_part(const Job *job, int part) noexcept nogil:
     return pq_histogram(
-        job.kernels, job.args, &(<pq_counts *>job.more)[part], part, job.parts
+        _active, job.args, &(<pq_counts *>job.more)[part], part, job.parts
     )
 
 
@@ -214,7 +214,7 @@ cdef int _count_tensor(const pq_args *args, _Observed found, Py_ssize_t size,
     cdef int status = PQ_OK, i
     cdef _PartCounts to = _PartCounts()
     cdef _Pages pages = _Pages(found)
-    cdef Job job = Job(_active, args, NULL, parts)
+    cdef Job job = Job(args, NULL, parts)
     to.start(parts if shares <= parts else 1, histogram, ignore)
     job.more = to.counts
     if shares <= parts:
@@ -225,7 +225,7 @@ cdef int _count_tensor(const pq_args *args, _Observed found, Py_ssize_t size,
         job.parts = <int>shares
         for i in range(job.parts):
             with nogil:
-                status = pq_histogram(job.kernels, job.args, to.counts, i, job.parts)
+                status = pq_histogram(_active, job.args, to.counts, i, job.parts)
             if status != PQ_OK:
                 break
             pages.add(to.counts)
@@ -287,7 +287,7 @@ cdef int _channels_part(const Job *job, int part) noexcept nogil:
         if to.table != NULL and to.wanted > to.room and status == PQ_OK:
             status = _more_rows(to)
         if status == PQ_OK:
-            status = pq_count_channels(job.kernels, job.args, to, part, job.parts)
+            status = pq_count_channels(_active, job.args, to, part, job.parts)
         if status != PQ_OK:
             return status
     return PQ_OK
@@ -400,7 +400,7 @@ cdef int _count_channels(Call *call, _Observed found, int parts, bint histogram,
                          bint ignore) except -1:
     """Count all channels in memory order, and return a pq_status."""
     cdef _ChannelCounts to = _ChannelCounts()
-    cdef Job job = Job(_active, &call.args, NULL, parts)
+    cdef Job job = Job(&call.args, NULL, parts)
     cdef int status
     to.parts = parts
     to.start(found, histogram, ignore)

@@ -1,5 +1,8 @@
 # Read scale and zero point of a call.
 
+no_scale = "scale: expected an array of real numbers, got None (choose_qparams finds one)"
+
+
 cdef tuple _HOLDABLE = (_ndarray, _np.float32, _np.float16)
 
 
@@ -17,9 +20,7 @@ cdef object _scale_array(Call *call, object scale):
     if type(scale) in _HOLDABLE:
         return scale
     if scale is None:
-        raise TypeError(
-            "scale: expected an array of real numbers, got None (choose_qparams finds one)"
-        )
+        raise TypeError(no_scale)
     array = _numbers(scale, PQ_F64)
     return _converted(_convert.reals, (scale, "scale")) if array is None else array
 

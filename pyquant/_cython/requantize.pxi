@@ -19,7 +19,7 @@ cdef str _ACCUMULATED_NAMES = "int8 to int64 or uint8 to uint32"
 
 cdef int _requantize_part(const Job *job, int part) noexcept nogil:
     return pq_requantize(
-        job.kernels, <const pq_requantization *>job.more, part, job.parts
+        _active, <const pq_requantization *>job.more, part, job.parts
     )
 
 
@@ -124,92 +124,6 @@ cdef object _refused_multiplier(pq_requantization *args, object multiplier, obje
     return of_multiplier(_name_of(args.arithmetic), multiplier, shift)
 
 
-cdef object _requantize(const pq_kernels *kernels, object q, object multiplier,
-                        object zero_point, object dtype, object input_zero_point,
-                        object bias, object axis, object arithmetic, object clip,
-                        object shift, object out, object threads):
-    cdef Call call
-    cdef Array held_bias
-    cdef pq_requantization args
-    cdef Job job
-    cdef pq_type code
-    cdef int status
-    cdef tuple ends
-    _forget(&call)
-    held_bias.held = False
-    memset(&args, 0, sizeof(args))
-    args.size = sizeof(args)
-    # Convert the arguments before holding memory, because this may run their code.
-    array = _code_array(q, "q")
-    if isinstance(array, Packed):
-        raise TypeError(f"q: expected {_ACCUMULATED_NAMES}, got a PackedArray")
-    code = _type_in(_REQUANTIZED, dtype, "dtype", _REQUANTIZED_NAMES)
-    args.arithmetic = _arithmetic(arithmetic, False)
-    if shift is not None:
-        if args.arithmetic == PQ_ARITHMETIC_FLOAT32:
-            raise ValueError("shift: expected None for arithmetic='float32'")
-        shift = _code_array(shift, "shift")
-        multiplier = _code_array(multiplier, "multiplier")
-    else:
-        multiplier = _real_array(multiplier, "multiplier")
-    if bias is not None:
-        bias = _code_array(bias, "bias")
-    axis = _settled(axis, "axis")
-    if PyTuple_CheckExact(axis):
-        raise TypeError("axis: expected None or an integer, got tuple")
-    args.zero = _code_of(zero_point, "zero_point", code)
-    input_zero_point = _integer(input_zero_point, "input_zero_point", "an integer")
-    ends = _clip(clip)
-    if threads is not _ONE:
-        threads = _threads_of(threads)
-    # Hold the memory.
-    _hold_whole(array, &call.x, "q")
-    _set_input(&call)
-    args.input_zero = _code_of(input_zero_point, "input_zero_point", call.x.type)
-    if axis is not None:
-        axis = _axes(axis, call.x.ndim)[0]
-        args.axis = axis
-    if shift is not None:
-        _hold_whole(multiplier, &call.scale, "multiplier")
-        _hold_whole(shift, &call.zero, "shift")
-        _place_channels(&call, "shift", &call.zero, axis, &args.shift)
-    else:
-        _hold_multiplier(multiplier, &call.scale)
-    _place_channels(&call, "multiplier", &call.scale, axis, &args.multiplier)
-    if bias is not None:
-        _hold_whole(bias, &held_bias, "bias")
-        _place_channels(&call, "bias", &held_bias, axis, &args.bias)
-    if ends is not None:
-        lo, hi = _LIMITS[<str>_NAMES[<int>code]]
-        if not lo <= ends[0] <= ends[1] <= hi:
-            raise ValueError(
-                f"clip: expected two integers from {lo} to {hi} for "
-                f"{_NAMES[<int>code]}, the first not above the second, got {ends}"
-            )
-        args.clips = True
-        args.lowest_code, args.highest_code = ends
-    exact = _hold_out(&call, _exact_out(out), <str>_NAMES[<int>code], code)
-    if out is not None:
-        _check_overlap(&call, exact, &call.x, array, "q")
-        _check_overlap(&call, exact, &call.scale, multiplier, "multiplier")
-        _check_overlap(&call, exact, &call.zero, shift, "shift")
-        _check_overlap(&call, exact, &held_bias, bias, "bias")
-    _set_output(&call)
-    args.ndim = call.x.ndim
-    args.shape = call.x.shape
-    args.inp = call.args.inp
-    args.out = call.args.out
-    job = Job(kernels, NULL, &args, 1)
-    if threads != 1:
-        job.parts = _parts(_size(&call.x) * (call.x.itemsize + call.out.itemsize), threads)
-    status = _execute(_requantize_part, &job, _size(&call.x))
-    if status == PQ_ERR_OPTION:
-        raise _refused_multiplier(&args, multiplier, shift)
-    if status != PQ_OK:
-        _raise(status, &call.out, &call.x, "q")
-    return exact if out is None else out
-
-
 @hinted
 def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0, bias=None,
                axis=None, arithmetic="float32", clip=None, shift=None, out=None, threads=1):
@@ -294,16 +208,86 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
     array([[ 50, -40],
            [  1,  10]], dtype=int8)
     """
-    return _requantize(_active, q, multiplier, zero_point, dtype, input_zero_point, bias,
-                       axis, arithmetic, clip, shift, out, threads)
-
-
-def requantize_at(str isa not None, q, multiplier, zero_point=0, *, dtype="int8",
-                  input_zero_point=0, bias=None, axis=None, arithmetic="float32", clip=None,
-                  shift=None, out=None, threads=1):
-    """Requantize with the kernels of `isa`."""
-    return _requantize(_kernels_of(isa), q, multiplier, zero_point, dtype, input_zero_point,
-                       bias, axis, arithmetic, clip, shift, out, threads)
+    cdef Call call
+    cdef Array held_bias
+    cdef pq_requantization args
+    cdef Job job
+    cdef pq_type code
+    cdef int status
+    cdef tuple ends
+    _forget(&call)
+    held_bias.held = False
+    memset(&args, 0, sizeof(args))
+    args.size = sizeof(args)
+    # Convert the arguments before holding memory, because this may run their code.
+    array = _code_array(q, "q")
+    if isinstance(array, Packed):
+        raise TypeError(f"q: expected {_ACCUMULATED_NAMES}, got a PackedArray")
+    code = _type_in(_REQUANTIZED, dtype, "dtype", _REQUANTIZED_NAMES)
+    args.arithmetic = _arithmetic(arithmetic, False)
+    if shift is not None:
+        if args.arithmetic == PQ_ARITHMETIC_FLOAT32:
+            raise ValueError("shift: expected None for arithmetic='float32'")
+        shift = _code_array(shift, "shift")
+        multiplier = _code_array(multiplier, "multiplier")
+    else:
+        multiplier = _real_array(multiplier, "multiplier")
+    if bias is not None:
+        bias = _code_array(bias, "bias")
+    axis = _settled(axis, "axis")
+    if PyTuple_CheckExact(axis):
+        raise TypeError("axis: expected None or an integer, got tuple")
+    args.zero = _code_of(zero_point, "zero_point", code)
+    input_zero_point = _integer(input_zero_point, "input_zero_point", "an integer")
+    ends = _clip(clip)
+    if threads is not _ONE:
+        threads = _threads_of(threads)
+    # Hold the memory.
+    _hold_whole(array, &call.x, "q")
+    _set_input(&call)
+    args.input_zero = _code_of(input_zero_point, "input_zero_point", call.x.type)
+    if axis is not None:
+        axis = _axes(axis, call.x.ndim)[0]
+        args.axis = axis
+    if shift is not None:
+        _hold_whole(multiplier, &call.scale, "multiplier")
+        _hold_whole(shift, &call.zero, "shift")
+        _place_channels(&call, "shift", &call.zero, axis, &args.shift)
+    else:
+        _hold_multiplier(multiplier, &call.scale)
+    _place_channels(&call, "multiplier", &call.scale, axis, &args.multiplier)
+    if bias is not None:
+        _hold_whole(bias, &held_bias, "bias")
+        _place_channels(&call, "bias", &held_bias, axis, &args.bias)
+    if ends is not None:
+        lo, hi = _LIMITS[<str>_NAMES[<int>code]]
+        if not lo <= ends[0] <= ends[1] <= hi:
+            raise ValueError(
+                f"clip: expected two integers from {lo} to {hi} for "
+                f"{_NAMES[<int>code]}, the first not above the second, got {ends}"
+            )
+        args.clips = True
+        args.lowest_code, args.highest_code = ends
+    exact = _hold_out(&call, _exact_out(out), <str>_NAMES[<int>code], code)
+    if out is not None:
+        _check_overlap(&call, exact, &call.x, array, "q")
+        _check_overlap(&call, exact, &call.scale, multiplier, "multiplier")
+        _check_overlap(&call, exact, &call.zero, shift, "shift")
+        _check_overlap(&call, exact, &held_bias, bias, "bias")
+    _set_output(&call)
+    args.ndim = call.x.ndim
+    args.shape = call.x.shape
+    args.inp = call.args.inp
+    args.out = call.args.out
+    job = Job(NULL, &args, 1)
+    if threads != 1:
+        job.parts = _parts(_size(&call.x) * (call.x.itemsize + call.out.itemsize), threads)
+    status = _execute(_requantize_part, &job, _size(&call.x))
+    if status == PQ_ERR_OPTION:
+        raise _refused_multiplier(&args, multiplier, shift)
+    if status != PQ_OK:
+        _raise(status, &call.out, &call.x, "q")
+    return exact if out is None else out
 
 
 @default_fpenv

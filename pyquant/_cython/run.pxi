@@ -7,7 +7,6 @@ cdef enum:
 
 
 cdef struct Job:
-    const pq_kernels *kernels
     const pq_args *args
     const void *more  # a further argument of the operation
     int parts
@@ -127,11 +126,11 @@ cdef int _raise(int status, Array *out, Array *given, str name) except -1:
 
 
 cdef int _quantize_part(const Job *job, int part) noexcept nogil:
-    return pq_quantize(job.kernels, job.args, part, job.parts)
+    return pq_quantize(_active, job.args, part, job.parts)
 
 
 cdef int _dequantize_part(const Job *job, int part) noexcept nogil:
-    return pq_dequantize(job.kernels, job.args, part, job.parts)
+    return pq_dequantize(_active, job.args, part, job.parts)
 
 
 cdef int _prepared_part(const Job *job, int part) noexcept nogil:
@@ -139,13 +138,12 @@ cdef int _prepared_part(const Job *job, int part) noexcept nogil:
                   job.parts)
 
 
-cdef int _run_once(const pq_kernels *kernels, Call *call, bint quantizes,
-                   int threads) except -1:
+cdef int _run_once(Call *call, bint quantizes, int threads) except -1:
     """Run a call, and return a pq_status. Threads check and plan the call once."""
     cdef Py_ssize_t size = _size(&call.x)
     cdef pq_prepared plan
     cdef int status
-    cdef Job job = Job(kernels, &call.args, call.book, 1)
+    cdef Job job = Job(&call.args, call.book, 1)
     if threads != 1:
         job.parts = _parts(size * (call.x.itemsize + call.out.itemsize), threads)
     if call.book != NULL:
@@ -156,23 +154,22 @@ cdef int _run_once(const pq_kernels *kernels, Call *call, bint quantizes,
     plan.size = sizeof(plan)
     with nogil:
         if quantizes:
-            status = pq_prepare_quantize(&plan, kernels, &call.args)
+            status = pq_prepare_quantize(&plan, _active, &call.args)
         else:
-            status = pq_prepare_dequantize(&plan, kernels, &call.args)
+            status = pq_prepare_dequantize(&plan, _active, &call.args)
     if status != PQ_OK:
         return status
     job.more = &plan
     return _execute(_prepared_part, &job, size)
 
 
-cdef int _run(const pq_kernels *kernels, Call *call, bint quantizes,
-              int threads) except -1:
+cdef int _run(Call *call, bint quantizes, int threads) except -1:
     cdef int status
     if _size(&call.x) == 0:
         return 0
-    status = _run_once(kernels, call, quantizes, threads)
+    status = _run_once(call, quantizes, threads)
     if status == PQ_ERR_BEYOND:
-        raise _beyond_error(kernels, call)
+        raise _beyond_error(call)
     if status == PQ_ERR_ZERO:
         if not call.args.any_zeros:
             _check_zero(call, call.out.type if quantizes else call.x.type)
@@ -182,10 +179,9 @@ cdef int _run(const pq_kernels *kernels, Call *call, bint quantizes,
     return 0
 
 
-cdef object _apply(const pq_kernels *kernels, Call *call, object array, object scale,
-                   object zero_point, pq_type code, str dtype, pq_type type, object axis,
-                   object block_size, object out, object threads, bint quantizes,
-                   tuple how, bint any_zero, object offset):
+cdef object _apply(Call *call, object array, object scale, object zero_point, pq_type code,
+                   str dtype, pq_type type, object axis, object block_size, object out,
+                   object threads, bint quantizes, tuple how, bint any_zero, object offset):
     """Run both directions, after the conversion of all arguments. `how` is the layout of
     packed results, or `None`."""
     _set_input(call)
@@ -210,7 +206,7 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
         _check_product(shape, "x")
         data = _hold_packed_out(call, out, type, how, "packed")
         _set_output(call)
-        _run(kernels, call, quantizes, threads)
+        _run(call, quantizes, threads)
         return _packed(shape, data, dtype, how)
     exact = _hold_out(call, _exact_out(out), dtype, type)
     if out is not None:
@@ -220,14 +216,14 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
         _check_overlap(call, exact, &call.zero, zero_point, "zero_point")
         _check_overlap(call, exact, &call.offset, offset, _offset_name(call.as_bias))
     _set_output(call)
-    _run(kernels, call, quantizes, threads)
+    _run(call, quantizes, threads)
     return exact if out is None else out
 
 
-cdef object _quantize(const pq_kernels *kernels, object x, object scale, object zero_point,
-                      object dtype, object axis, object block_size, object rounding,
-                      object precision, object saturate, object packed, object out,
-                      object threads, _Affine affine, bint any_zero):
+cdef object _quantize(object x, object scale, object zero_point, object dtype, object axis,
+                      object block_size, object rounding, object precision, object saturate,
+                      object packed, object out, object threads, _Affine affine,
+                      bint any_zero):
     """Quantize; with `any_zero`, zero points are unchecked, because QParams checked them.
     """
     if (
@@ -235,20 +231,19 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
         and threads is _ONE and (packed is False or packed is True)
         and (affine is None or affine.is_policy)
     ):
-        made = _quantize_usual(kernels, x, scale, zero_point, dtype, rounding, packed, out,
-                               affine)
+        made = _quantize_usual(x, scale, zero_point, dtype, rounding, packed, out, affine)
         if made is not None:
             return made
-    return _quantize_any(kernels, x, scale, zero_point, dtype, axis, block_size, rounding,
-                         precision, saturate, packed, out, threads, affine, any_zero, False,
-                         False, False)
+    return _quantize_any(x, scale, zero_point, dtype, axis, block_size, rounding, precision,
+                         saturate, packed, out, threads, affine, any_zero, False, False,
+                         False)
 
 
-cdef object _quantize_any(const pq_kernels *kernels, object x, object scale,
-                          object zero_point, object dtype, object axis, object block_size,
-                          object rounding, object precision, object saturate,
-                          object packed, object out, object threads, _Affine affine,
-                          bint any_zero, bint int32, bint zero_first, bint narrow_first):
+cdef object _quantize_any(object x, object scale, object zero_point, object dtype,
+                          object axis, object block_size, object rounding, object precision,
+                          object saturate, object packed, object out, object threads,
+                          _Affine affine, bint any_zero, bint int32, bint zero_first,
+                          bint narrow_first):
     """Quantize any arguments. Standards allow any zero points; `int32` allows int32 input.
     """
     cdef Call call
@@ -292,20 +287,20 @@ cdef object _quantize_any(const pq_kernels *kernels, object x, object scale,
         _check_beside_affine(&call, affine)
     if packs:
         how = _how(how, name, call.x.ndim)
-    return _apply(kernels, &call, array, scale, zero_point, code, name, code, axis,
-                  block_size, out, threads, True, how, any_zero, offset)
+    return _apply(&call, array, scale, zero_point, code, name, code, axis, block_size, out,
+                  threads, True, how, any_zero, offset)
 
 
-cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
-                        object zero_point, object dtype, object axis, object block_size,
-                        object out, object threads, _Affine affine, bint any_zero):
+cdef object _dequantize(object q, object scale, object zero_point, object dtype,
+                        object axis, object block_size, object out, object threads,
+                        _Affine affine, bint any_zero):
     cdef Call call
     cdef int bits
     cdef str name = "float32"
     cdef object offset = None
     cdef pq_type type = PQ_F32
     if axis is None and block_size is None and threads is _ONE and affine is None:
-        made = _dequantize_usual(kernels, q, scale, zero_point, dtype, out)
+        made = _dequantize_usual(q, scale, zero_point, dtype, out)
         if made is not None:
             return made
     _forget(&call)
@@ -331,5 +326,5 @@ cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
         affine.set(&call, <str>_NAMES[<int>call.x.type], False, bits)
         if call.book != NULL:
             _check_places(&call, array)
-    return _apply(kernels, &call, array, scale, zero_point, call.x.type, name, type,
-                  axis, block_size, out, threads, False, None, any_zero, offset)
+    return _apply(&call, array, scale, zero_point, call.x.type, name, type, axis,
+                  block_size, out, threads, False, None, any_zero, offset)

@@ -121,14 +121,14 @@ cdef struct Searching:
 
 cdef int _search_part(const Job *job, int part) noexcept nogil:
     cdef const Searching *by = <const Searching *>job.more
-    return pq_search_params(job.kernels, job.args, by.choice, by.search, part, job.parts)
+    return pq_search_params(_active, job.args, by.choice, by.search, part, job.parts)
 
 
-cdef int _run_search(const pq_kernels *kernels, Call *call, const pq_choice *choice,
-                     _Search search, int threads) except -1:
+cdef int _run_search(Call *call, const pq_choice *choice, _Search search,
+                     int threads) except -1:
     """Run the search and return a pq_status."""
     cdef Searching by = Searching(choice, &search.what)
-    cdef Job job = Job(kernels, &call.args, &by, 1)
+    cdef Job job = Job(&call.args, &by, 1)
     if threads != 1:
         job.parts = _parts(_size(&call.x) * call.x.itemsize, threads)
     return _execute(_search_part, &job, _size(&call.x))

@@ -7,15 +7,14 @@ def quantize_standard(x, scale, zero_point, *, dtype, axis=None, block_size=None
     """Quantize for a standard. Input may be int32, and zero points may be any integers or
     narrow floats. Options add the zero point before rounding, and round `x` and `scale`
     to `precision` before the division."""
-    return _quantize_any(_active, x, scale, zero_point, dtype, axis, block_size, rounding,
-                         precision, saturate, False, None, 1, None, True, True, zero_first,
+    return _quantize_any(x, scale, zero_point, dtype, axis, block_size, rounding, precision,
+                         saturate, False, None, 1, None, True, True, zero_first,
                          narrow_first)
 
 
 def dequantize_standard(q, scale, zero_point, *, dtype, axis=None, block_size=None):
     """Dequantize with any zero points, including narrow floats."""
-    return _dequantize(_active, q, scale, zero_point, dtype, axis, block_size, None, 1,
-                       None, True)
+    return _dequantize(q, scale, zero_point, dtype, axis, block_size, None, 1, None, True)
 
 
 def array_of(foreign, values, name, standard, tuple types not None, /):

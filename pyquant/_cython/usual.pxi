@@ -78,15 +78,13 @@ cdef bint _is_usual_out(object out, object like, Run *given, Run *to) except -1:
     )
 
 
-cdef inline int _run_checked(const pq_kernels *kernels, const pq_args *args,
-                             bint quantizes) noexcept nogil:
+cdef inline int _run_checked(const pq_args *args, bint quantizes) noexcept nogil:
     if quantizes:
-        return pq_quantize_run(kernels, args)
-    return pq_dequantize_run(kernels, args)
+        return pq_quantize_run(_active, args)
+    return pq_dequantize_run(_active, args)
 
 
-cdef bint _run_usual(const pq_kernels *kernels, Run *given, Run *to, How *how,
-                     bint packs) noexcept:
+cdef bint _run_usual(Run *given, Run *to, How *how, bint packs) noexcept:
     """Return False if the core rejects the call. The general path then repeats the call and
     raises the error."""
     cdef pq_args args
@@ -121,14 +119,13 @@ cdef bint _run_usual(const pq_kernels *kernels, Run *given, Run *to, How *how,
     args.zero.type = PQ_I64
     if given.n >= _NOGIL_SIZE:
         with nogil:
-            status = _run_checked(kernels, &args, how.quantizes)
+            status = _run_checked(&args, how.quantizes)
     else:
-        status = _run_checked(kernels, &args, how.quantizes)
+        status = _run_checked(&args, how.quantizes)
     return status == PQ_OK
 
 
-cdef object _made_usual(const pq_kernels *kernels, object array, Run *given, pq_type type,
-                        How *how, object out):
+cdef object _made_usual(object array, Run *given, pq_type type, How *how, object out):
     """Return the result as an array, or `None`."""
     cdef const PyArrayObject *a = <const PyArrayObject *>array
     cdef Run to
@@ -141,11 +138,10 @@ cdef object _made_usual(const pq_kernels *kernels, object array, Run *given, pq_
         to.data = <char *>PyArray_DATA(<const PyArrayObject *>made)
     elif not _is_usual_out(out, array, given, &to):
         return None
-    return made if _run_usual(kernels, given, &to, how, False) else None
+    return made if _run_usual(given, &to, how, False) else None
 
 
-cdef object _packed_usual(const pq_kernels *kernels, object array, Run *given,
-                          pq_type type, How *how):
+cdef object _packed_usual(object array, Run *given, pq_type type, How *how):
     """Return the result in ONNX's layout, or `None`."""
     cdef const PyArrayObject *a = <const PyArrayObject *>array
     cdef Py_ssize_t size = (given.n * pq_type_bits(type) + 7) // 8
@@ -158,14 +154,13 @@ cdef object _packed_usual(const pq_kernels *kernels, object array, Run *given,
     data = PyBytes_FromStringAndSize(NULL, size)
     to.data = PyBytes_AS_STRING(data)
     to.type = type
-    if not _run_usual(kernels, given, &to, how, True):
+    if not _run_usual(given, &to, how, True):
         return None
     return _packed(shape, data, name, _ONNX[pq_type_bits(type)])
 
 
-cdef object _quantize_usual(const pq_kernels *kernels, object x, object scale,
-                            object zero_point, object dtype, object rounding,
-                            object packed, object out, _Affine policy):
+cdef object _quantize_usual(object x, object scale, object zero_point, object dtype,
+                            object rounding, object packed, object out, _Affine policy):
     """Quantize with default options, except a ready-made policy. Names are checked first,
     without user-defined hashes, because user code could change an array after its check."""
     cdef Run given
@@ -191,12 +186,12 @@ cdef object _quantize_usual(const pq_kernels *kernels, object x, object scale,
         how.beyond, how.refuse_nan = policy.beyond, policy.refuse_nan
     how.quantizes = True
     if packed is False:
-        return _made_usual(kernels, x, &given, code, &how, out)
-    return _packed_usual(kernels, x, &given, code, &how) if out is None else None
+        return _made_usual(x, &given, code, &how, out)
+    return _packed_usual(x, &given, code, &how) if out is None else None
 
 
-cdef object _dequantize_usual(const pq_kernels *kernels, object q, object scale,
-                              object zero_point, object dtype, object out):
+cdef object _dequantize_usual(object q, object scale, object zero_point, object dtype,
+                              object out):
     cdef Run given, to
     cdef How how
     cdef pq_type type = PQ_F32
@@ -216,7 +211,7 @@ cdef object _dequantize_usual(const pq_kernels *kernels, object q, object scale,
     how.round = PQ_HALF_EVEN
     how.beyond = PQ_SATURATE
     how.refuse_nan = how.quantizes = False
-    return _made_usual(kernels, q, &given, type, &how, out)
+    return _made_usual(q, &given, type, &how, out)
 
 
 @final
@@ -375,7 +370,7 @@ cdef class Usual:
         call.args.any_zeros = True
         made = _hold_out(call, None, <str>_NAMES[<int>type], type)
         _set_output(call)
-        _run(_active, call, quantizes, 1)
+        _run(call, quantizes, 1)
         return made
 
 
