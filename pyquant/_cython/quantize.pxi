@@ -132,6 +132,377 @@ def hinted(function, /):
     return PyCFunction_NewEx(&made.how, <PyObject *>module, function.__module__)
 
 
+# ---- common calls ----
+
+# The short path of common calls. It only accepts calls: all other calls, and calls with
+# errors, take the general path.
+
+
+# A contiguous array; its dimensions do not matter.
+cdef struct Run:
+    char *data
+    ptrdiff_t n
+    pq_type type
+
+
+# Options of a run.
+cdef struct How:
+    double scale
+    bint has_zero
+    int64_t zero
+    pq_round round
+    pq_beyond beyond
+    bint refuse_nan
+    bint quantizes
+
+
+cdef inline bint _is_run(object array, Run *run) except -1:
+    cdef const PyArrayObject *a = <const PyArrayObject *>array
+    cdef const PyArray_Descr *descr
+    if Py_TYPE(array) is not &PyArray_Type or not PyArray_IS_C_CONTIGUOUS(a):
+        return False
+    descr = PyArray_DESCR(a)
+    run.type = _type_of_array(array, descr.type_num)
+    run.data = <char *>PyArray_DATA(a)
+    run.n = PyArray_SIZE(a)
+    return run.type != PQ_NO_TYPE and PyArray_ISNBO(descr.byteorder)
+
+
+cdef inline bint _has_shape_of(object array, object other) noexcept:
+    cdef const PyArrayObject *a = <const PyArrayObject *>array
+    cdef const PyArrayObject *b = <const PyArrayObject *>other
+    cdef int ndim = PyArray_NDIM(a), d
+    if ndim != PyArray_NDIM(b):
+        return False
+    for d in range(ndim):
+        if PyArray_DIMS(a)[d] != PyArray_DIMS(b)[d]:
+            return False
+    return True
+
+
+cdef inline bint _are_apart(Run *a, Run *b) noexcept:
+    cdef uintptr_t from_a = <uintptr_t>a.data, from_b = <uintptr_t>b.data
+    return (
+        from_a + a.n * pq_type_size(a.type) <= from_b
+        or from_b + b.n * pq_type_size(b.type) <= from_a
+    )
+
+
+cdef bint _is_usual_zero(object zero, How *how, pq_type code) except -1:
+    """Read `None`, or a Python integer within the type `code`."""
+    cdef const pq_type_row *row
+    cdef int beyond = 0
+    how.has_zero = zero is not None
+    if zero is None:
+        return True
+    if not PyLong_CheckExact(zero) or not _is_integer(code):
+        return False
+    row = row_of_type(code)
+    how.zero = PyLong_AsLongLongAndOverflow(zero, &beyond)
+    return not beyond and row.lowest <= how.zero <= <int64_t>row.highest
+
+
+cdef bint _is_usual_out(object out, object like, Run *given, Run *to) except -1:
+    """Return True if `out` is C-contiguous and has the type of the result."""
+    cdef pq_type type = to.type
+    return (
+        _is_run(out, to)
+        and to.type == type
+        and PyArray_ISWRITEABLE(<const PyArrayObject *>out)
+        and _has_shape_of(out, like)
+        and _are_apart(given, to)
+    )
+
+
+cdef inline int _run_checked(const pq_args *args, bint quantizes) noexcept nogil:
+    if quantizes:
+        return pq_quantize_run(_active, args)
+    return pq_dequantize_run(_active, args)
+
+
+cdef bint _run_usual(Run *given, Run *to, How *how, bint packs) noexcept:
+    """Return False if the core rejects the call. The general path then repeats the call and
+    raises the error."""
+    cdef pq_args args
+    cdef ptrdiff_t in_stride = pq_type_size(given.type)
+    cdef ptrdiff_t out_stride = pq_type_size(to.type), same = 0
+    cdef int status
+    if given.n == 0:
+        return True
+    _forget_options(&args)
+    args.round = how.round
+    args.beyond = how.beyond
+    args.refuse_nan = how.refuse_nan
+    args.ndim = 1
+    args.shape = &given.n
+    args.block = NULL
+    args.inp.data = given.data
+    args.inp.strides = &in_stride
+    args.inp.type = given.type
+    args.inp.swapped = args.out.swapped = args.scale.swapped = args.zero.swapped = False
+    args.inp.bit_strides = args.out.bit_strides = NULL
+    args.out.data = to.data
+    args.out.strides = &out_stride
+    args.out.type = to.type
+    if packs:
+        out_stride = pq_type_bits(to.type)
+        args.out.bit_strides = &out_stride
+    args.scale.data = &how.scale
+    args.scale.strides = &same
+    args.scale.type = PQ_F64
+    args.zero.data = &how.zero if how.has_zero else NULL
+    args.zero.strides = &same
+    args.zero.type = PQ_I64
+    if given.n >= _NOGIL_SIZE:
+        with nogil:
+            status = _run_checked(&args, how.quantizes)
+    else:
+        status = _run_checked(&args, how.quantizes)
+    return status == PQ_OK
+
+
+cdef object _made_usual(object array, Run *given, pq_type type, How *how, object out):
+    """Return the result as an array, or `None`."""
+    cdef const PyArrayObject *a = <const PyArrayObject *>array
+    cdef Run to
+    cdef object made = out
+    to.type = type
+    if out is None:
+        if _dtypes_held[<int>type] == NULL:  # an import may run any code
+            return None
+        made = _new_array(PyArray_NDIM(a), PyArray_DIMS(a), type)
+        to.data = <char *>PyArray_DATA(<const PyArrayObject *>made)
+    elif not _is_usual_out(out, array, given, &to):
+        return None
+    return made if _run_usual(given, &to, how, False) else None
+
+
+cdef object _packed_usual(object array, Run *given, pq_type type, How *how):
+    """Return the result in ONNX's layout, or `None`."""
+    cdef const PyArrayObject *a = <const PyArrayObject *>array
+    cdef Py_ssize_t size = (given.n * pq_type_bits(type) + 7) // 8
+    cdef Run to
+    cdef str name = <str>_NAMES[<int>type]
+    if given.n == 0 or size >= _LARGE or name not in _PACKED:
+        return None
+    # Before the run, because another thread may then change the array.
+    shape = _extents(PyArray_NDIM(a), PyArray_DIMS(a))
+    data = PyBytes_FromStringAndSize(NULL, size)
+    to.data = PyBytes_AS_STRING(data)
+    to.type = type
+    if not _run_usual(given, &to, how, True):
+        return None
+    return _packed(shape, data, name, _ONNX[pq_type_bits(type)])
+
+
+cdef object _quantize_usual(object x, object scale, object zero_point, object dtype,
+                            object rounding, object packed, object out, _Affine policy):
+    """Quantize with default options, except a ready-made policy. Names are checked first,
+    without user-defined hashes, because user code could change an array after its check."""
+    cdef Run given
+    cdef How how
+    cdef pq_type code = PQ_I8
+    if dtype is not None:
+        code = <pq_type>_spelled_type(dtype)
+        if not _is_code(code):
+            return None
+    if type(rounding) is not str or (
+        _is_narrow_float(code) and rounding is not _HALF_EVEN
+    ):
+        return None
+    how.round = <pq_round>_rounding(rounding)
+    if not PyFloat_CheckExact(scale) or not _is_usual_zero(zero_point, &how, code):
+        return None
+    if not _is_run(x, &given) or not _is_real(given.type):
+        return None
+    how.scale = PyFloat_AS_DOUBLE(scale)
+    how.beyond = PQ_SATURATE
+    how.refuse_nan = False
+    if policy is not None:
+        how.beyond, how.refuse_nan = policy.beyond, policy.refuse_nan
+    how.quantizes = True
+    if packed is False:
+        return _made_usual(x, &given, code, &how, out)
+    return _packed_usual(x, &given, code, &how) if out is None else None
+
+
+cdef object _dequantize_usual(object q, object scale, object zero_point, object dtype,
+                              object out):
+    cdef Run given, to
+    cdef How how
+    cdef pq_type type = PQ_F32
+    if dtype is not None:
+        type = <pq_type>_spelled_type(dtype)
+        if not _is_real(type):
+            return None
+    if not PyFloat_CheckExact(scale) or not _is_run(q, &given) or not _is_code(given.type):
+        return None
+    if dtype is None and out is not None:
+        if not _is_run(out, &to) or not _is_real(to.type):
+            return None
+        type = to.type
+    if not _is_usual_zero(zero_point, &how, given.type):
+        return None
+    how.scale = PyFloat_AS_DOUBLE(scale)
+    how.round = PQ_HALF_EVEN
+    how.beyond = PQ_SATURATE
+    how.refuse_nan = how.quantizes = False
+    return _made_usual(q, &given, type, &how, out)
+
+
+# ---- all calls ----
+
+cdef object _apply(Call *call, object array, object scale, object zero_point, pq_type code,
+                   str dtype, pq_type type, object axis, object block_size, object out,
+                   object threads, bint quantizes, tuple how, bint any_zero, object offset):
+    """Run both directions, after the conversion of all arguments. `how` is the layout of
+    packed results, or `None`."""
+    _set_input(call)
+    _hold_scale(call, scale)
+    _hold_offset(call, offset)
+    _hold_zero(call, zero_point, scale)
+    if any_zero:  # QParams; standards check shapes before the call
+        call.whose = b"x" if quantizes else b"q"
+    _place_parameters(call, axis, block_size)
+    call.args.any_zeros = any_zero
+    # For many integers, the core checks them while it reads them.
+    if not any_zero and call.args.zero.data != NULL and (
+        not call.zero.held
+        or _size(&call.zero) < _FEW_ZEROS
+        or _size(&call.x) == 0
+        or _is_narrow_float(code)
+        or _is_narrow_float(call.args.zero.type)
+    ):
+        _check_zero(call, code)
+    if how is not None:
+        shape = _shape(&call.x)
+        _check_product(shape, "x")
+        data = _hold_packed_out(call, out, type, how, "packed")
+        _set_output(call)
+        _run(call, quantizes, threads)
+        return _packed(shape, data, dtype, how)
+    exact = _hold_out(call, _exact_out(out), dtype, type)
+    if out is not None:
+        call.has_out = True
+        _check_overlap(call, exact, &call.x, array, "the input")
+        _check_overlap(call, exact, &call.scale, scale, "scale")
+        _check_overlap(call, exact, &call.zero, zero_point, "zero_point")
+        _check_overlap(call, exact, &call.offset, offset, _offset_name(call.as_bias))
+    _set_output(call)
+    _run(call, quantizes, threads)
+    return exact if out is None else out
+
+
+cdef object _quantize(object x, object scale, object zero_point, object dtype, object axis,
+                      object block_size, object rounding, object precision, object saturate,
+                      object packed, object out, object threads, _Affine affine,
+                      bint any_zero):
+    """Quantize; with `any_zero`, zero points are unchecked, because QParams checked them.
+    """
+    if (
+        axis is None and block_size is None and precision is None and saturate is True
+        and threads is _ONE and (packed is False or packed is True)
+        and (affine is None or affine.is_policy)
+    ):
+        made = _quantize_usual(x, scale, zero_point, dtype, rounding, packed, out, affine)
+        if made is not None:
+            return made
+    return _quantize_any(x, scale, zero_point, dtype, axis, block_size, rounding, precision,
+                         saturate, packed, out, threads, affine, any_zero, False, False,
+                         False)
+
+
+cdef object _quantize_any(object x, object scale, object zero_point, object dtype,
+                          object axis, object block_size, object rounding, object precision,
+                          object saturate, object packed, object out, object threads,
+                          _Affine affine, bint any_zero, bint int32, bint zero_first,
+                          bint narrow_first):
+    """Quantize any arguments. Standards allow any zero points; `int32` allows int32 input.
+    """
+    cdef Call call
+    cdef int packs
+    cdef tuple how = None
+    cdef str name
+    cdef object offset = None
+    cdef pq_type code = PQ_I8
+    _forget(&call)
+    array = _real_array(x, "x")
+    if dtype is not None:
+        code = _type_in(_CODES, dtype, "dtype", _CODE_NAMES)
+    elif zero_point is not None:
+        code = _type_of_zero(zero_point)
+    name = <str>_NAMES[<int>code]
+    rounding = _set_rounding(&call.args, rounding)
+    if precision is not None:
+        call.args.precision = _type_in(_REALS, precision, "precision", _PRECISIONS)
+    call.args.overflow = not _flag(saturate, "saturate")
+    call.args.zero_first = zero_first
+    call.args.narrow_first = narrow_first
+    packs = _packs(packed)
+    if packs == _BY_LAYOUT:
+        how = _requested(packed, name, any_zero)
+        name = <str>how[0]
+        code = <pq_type><int>_CODES[name]
+    if packs == _BY_FLAG or call.args.overflow or _is_narrow_float(code):
+        _check_options(name, rounding, not call.args.overflow, packs == _BY_FLAG)
+    scale = _scale_array(&call, scale)
+    zero_point = _zero_array(&call, zero_point)
+    axis = _settled(axis, "axis")
+    block_size = _settled(block_size, "block_size")
+    if threads is not _ONE:
+        threads = _threads_of(threads)
+    if affine is not None:
+        if affine.offset is not None:
+            scale, offset = _paired(&call, scale, affine, array.shape)
+        affine.set(&call, name, True, <int>how[3] if packs == _BY_LAYOUT else 0)
+    _hold_real(array, &call.x, "x", int32, ", or change the scale of codes with requantize")
+    if affine is not None:
+        _check_beside_affine(&call, affine)
+    if packs:
+        how = _how(how, name, call.x.ndim)
+    return _apply(&call, array, scale, zero_point, code, name, code, axis, block_size, out,
+                  threads, True, how, any_zero, offset)
+
+
+cdef object _dequantize(object q, object scale, object zero_point, object dtype,
+                        object axis, object block_size, object out, object threads,
+                        _Affine affine, bint any_zero):
+    cdef Call call
+    cdef int bits
+    cdef str name = "float32"
+    cdef object offset = None
+    cdef pq_type type = PQ_F32
+    if axis is None and block_size is None and threads is _ONE and affine is None:
+        made = _dequantize_usual(q, scale, zero_point, dtype, out)
+        if made is not None:
+            return made
+    _forget(&call)
+    array = _code_array(q, "q")
+    if dtype is not None:
+        type = _type_in(_REALS, dtype, "dtype", _REAL_LIST)
+        name = <str>_NAMES[<int>type]
+    elif out is not None:
+        type = PQ_NO_TYPE  # the type of `out`
+    scale = _scale_array(&call, scale)
+    zero_point = _zero_array(&call, zero_point)
+    axis = _settled(axis, "axis")
+    block_size = _settled(block_size, "block_size")
+    if threads is not _ONE:
+        threads = _threads_of(threads)
+    if affine is not None and affine.offset is not None:
+        extents = array._shape if isinstance(array, Packed) else array.shape
+        scale, offset = _paired(&call, scale, affine, extents)
+    array = _hold_code(&call, array, "q", scale)
+    call.args.round = PQ_HALF_EVEN
+    if affine is not None:
+        bits = call.x_layout.bits if call.args.in_layout != NULL else 0
+        affine.set(&call, <str>_NAMES[<int>call.x.type], False, bits)
+        if call.book != NULL:
+            _check_places(&call, array)
+    return _apply(&call, array, scale, zero_point, call.x.type, name, type, axis,
+                  block_size, out, threads, False, None, any_zero, offset)
+
+
 # ---- the functions ----
 
 

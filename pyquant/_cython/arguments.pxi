@@ -1,0 +1,1240 @@
+# Read the options of a call.
+
+
+# ---- scale and zero point ----
+
+no_scale = "scale: expected an array of real numbers, got None (choose_qparams finds one)"
+
+
+cdef tuple _HOLDABLE = (_ndarray, _np.float32, _np.float16)
+
+
+cdef object _scale_array(Call *call, object scale):
+    """Return `scale` as an ndarray, or store a number in the call and return `None`."""
+    call.args.scale.strides = call.scale_strides
+    if PyFloat_Check(scale):  # a float64 scalar is also a Python float
+        call.scale_value = PyFloat_AS_DOUBLE(scale)
+        call.args.scale.data = &call.scale_value
+        call.args.scale.type = PQ_F64
+        call.args.scale.swapped = False
+        return None
+    # NumPy scalars are read like arrays, because a conversion here would depend on the
+    # floating-point control state.
+    if type(scale) in _HOLDABLE:
+        return scale
+    if scale is None:
+        raise TypeError(no_scale)
+    array = _numbers(scale, PQ_F64)
+    return _converted(_convert.reals, (scale, "scale")) if array is None else array
+
+
+cdef int _hold_scale(Call *call, object array) except -1:
+    if array is None:
+        return 0
+    if not _hold(array, &call.scale):
+        raise TypeError(f"scale: expected real numbers, got {_describe(array)}")
+    call.args.scale.data = call.scale.data
+    call.args.scale.type = call.scale.type
+    call.args.scale.swapped = call.scale.swapped
+    return 0
+
+
+cdef object _zero_array(Call *call, object zero):
+    """Return `zero_point` as an ndarray, or store a number in the call and return `None`.
+    """
+    cdef int beyond = 0
+    call.args.zero.strides = call.zero_strides
+    call.args.zero.data = NULL
+    call.zero.type = PQ_NO_TYPE
+    if zero is None:
+        return None
+    if PyLong_CheckExact(zero):
+        call.args.zero.type = PQ_I64
+        call.zero_value = PyLong_AsLongLongAndOverflow(zero, &beyond)
+        if beyond:
+            if not 0 <= zero < 2**64:
+                raise ValueError(
+                    "zero_point: expected an integer that the quantized type holds, "
+                    f"got {_shown(zero)}"
+                )
+            call.args.zero.type = PQ_U64
+            call.zero_value = _bits_of(zero)
+        call.args.zero.data = &call.zero_value
+        call.args.zero.swapped = False
+        return None
+    if type(zero) is _ndarray or known(zero) is not None:
+        return zero
+    if isinstance(zero, Packed):
+        return _unpacked(zero, &call.zero.type)
+    array = _numbers(zero, PQ_I64)
+    return _converted(_convert.zeros, (zero, "zero_point")) if array is None else array
+
+
+cdef int _hold_zero(Call *call, object array, object scale) except -1:
+    cdef pq_type packed = call.zero.type
+    if array is None:
+        return 0
+    if not _hold(array, &call.zero) or not (
+        _is_integer(call.zero.type) or _is_narrow_float(call.zero.type)
+    ):
+        from pyquant._refused import hint_of_swap
+
+        end = hint_of_swap(scale, array)
+        raise TypeError(f"zero_point: expected integers, got {_describe(array)}{end}")
+    if packed != PQ_NO_TYPE:
+        call.zero.type = packed
+    call.args.zero.data = call.zero.data
+    call.args.zero.type = call.zero.type
+    call.args.zero.swapped = call.zero.swapped
+    return 0
+
+
+cdef void _set_zeros(pq_args *zeros, Call *call) noexcept:
+    """Check all zero points in their own shape, even if `x` is empty."""
+    cdef bint number = call.args.zero.data == &call.zero_value
+    zeros.size = sizeof(pq_args)
+    zeros.zero = call.args.zero
+    zeros.zero.strides = call.zero.strides
+    zeros.block = NULL
+    zeros.ndim = 0 if number else call.zero.ndim
+    zeros.shape = call.zero.shape
+
+
+cdef bint _are_zeros_within(Call *call, int64_t lo, int64_t hi,
+                            int64_t *outside) noexcept:
+    cdef pq_args zeros
+    cdef bint within
+    if call.args.zero.data == &call.zero_value and call.args.zero.type == PQ_I64:
+        outside[0] = call.zero_value
+        return lo <= call.zero_value <= hi
+    _set_zeros(&zeros, call)
+    if zeros.ndim == 0 or _size(&call.zero) < _NOGIL_SIZE:
+        return pq_zeros_within(&zeros, lo, hi, outside)
+    with nogil:
+        within = pq_zeros_within(&zeros, lo, hi, outside)
+    return within
+
+
+cdef bint _are_zeros_kept(Call *call, pq_type code, int64_t *outside) noexcept:
+    """Return True if all zero points are within a range; uint64 as two's complement."""
+    cdef int64_t lo = call.args.lowest_code, hi = call.args.highest_code
+    cdef uint64_t found = 0
+    cdef pq_args zeros
+    if code != PQ_U64:
+        return _are_zeros_within(call, lo, hi, outside)
+    _set_zeros(&zeros, call)
+    if pq_unsigned_zeros_fit(&zeros, <uint64_t>lo, <uint64_t>hi, &found):
+        return True
+    outside[0] = <int64_t>found
+    return False
+
+
+cdef object _zero_outside(Call *call, int64_t outside):
+    return outside % 2**64 if call.args.zero.type == PQ_U64 else outside
+
+
+cdef int _check_zero_in_type(Call *call, pq_type code) except -1:
+    cdef const pq_type_info *row = row_of_type(code)
+    cdef int64_t outside = 0, lo = row.lowest
+    cdef int64_t hi = INT64_MAX if code == PQ_U64 else <int64_t>row.highest
+    cdef bint floats = _is_narrow_float(code)
+    if call.args.zero.type == code and not floats:
+        return 0
+    name = _NAMES[<int>code]
+    if _is_narrow_float(call.args.zero.type) and call.args.zero.type != code:
+        raise TypeError(
+            f"zero_point: expected integers, got {_NAMES[<int>call.args.zero.type]}"
+        )
+    if not _are_zeros_within(call, lo, hi, &outside):
+        if floats:
+            raise ValueError(f"zero_point: expected None or zeros for {name}")
+        raise ValueError(
+            f"zero_point: expected integers from {lo} to {row.highest} for {name}, "
+            f"got {_zero_outside(call, outside)}"
+        )
+    return 0
+
+
+cdef int _check_zero_in_range(Call *call, pq_type code) except -1:
+    """Return True for zero points that are all 0, which any range allows."""
+    cdef int64_t outside = 0
+    if not (
+        _are_zeros_within(call, 0, 0, &outside) or _are_zeros_kept(call, code, &outside)
+    ):
+        raise ValueError(
+            f"zero_point: expected integers within quant_range={_ends_of(call, code)}, or "
+            f"zeros alone, got {_zero_outside(call, outside)}"
+        )
+    return 0
+
+
+cdef int _check_zero(Call *call, pq_type code) except -1:
+    """Raise an error for zero points outside the quantized type or the requested range.
+    Drop the zeros of narrow floats, so that -0 stays -0. The core also rejects integers,
+    but without their index."""
+    if call.args.zero.data == NULL:
+        return 0
+    _check_zero_in_type(call, code)
+    if call.args.lowest_code != 0 or call.args.highest_code != 0:
+        _check_zero_in_range(call, code)
+    if _is_narrow_float(code):
+        call.args.zero.data = NULL
+    return 0
+
+
+# ---- axis and block_size ----
+
+cdef object _index(object value):
+    """Return a Python integer. `bool` and NumPy's bool raise TypeError."""
+    if PyLong_CheckExact(value):
+        return value
+    if isinstance(value, (bool, _np.bool_)):
+        raise TypeError
+    return int(_operator_index(value))
+
+
+def index(value, /):
+    """Return a Python integer. `bool` and NumPy's bool raise TypeError."""
+    return _index(value)
+
+
+cdef object _integer(object value, str name,
+                     str expected="None, an integer or a tuple of integers"):
+    """Return an integer; bool raises an error."""
+    try:
+        return _index(value)
+    except TypeError:
+        pass
+    raise TypeError(f"{name}: expected {expected}, got {type(value).__name__}")
+
+
+def integer(value, str name not None, least=None, most=None, /):
+    """Return a Python integer from `least` to `most`. `bool` raises TypeError."""
+    number = _integer(value, name, "an integer")
+    if least is None or (least <= number and (most is None or number <= most)):
+        return number
+    expected = "a positive integer"
+    if most is not None:
+        expected = f"an integer from {least} to {most}"
+    raise ValueError(f"{name}: expected {expected}, got {_shown(number)}")
+
+
+cdef inline object _settled(object value, str name):
+    """Return `None`, an integer or a tuple of Python integers, independent of user objects.
+    """
+    return value if value is None or PyLong_CheckExact(value) else integers(value, name)
+
+
+cdef inline tuple _one_or_more(object settled):
+    return settled if PyTuple_CheckExact(settled) else (settled,)
+
+
+def integers(value, name, /):
+    """Return `None`, a Python integer or a tuple of Python integers."""
+    if isinstance(value, tuple):
+        return tuple([_integer(one, name) for one in value])
+    return None if value is None else _integer(value, name)
+
+
+cdef str _dimensions(Call *call, str of):
+    """Describe a number of dimensions that a QParams does not fit, for messages."""
+    cdef int ndim = call.args.ndim
+    cdef str name = call.whose.decode()
+    have = f"{name} has {ndim} dimension{'' if ndim == 1 else 's'}"
+    remedy = "pass the complete array, then index the result"
+    return f"{have}; these parameters are for {of}; {remedy}"
+
+
+cdef tuple _axes(object axis, int ndim, Call *call=NULL):
+    """Return the axes as ascending nonnegative integers."""
+    cdef list axes
+    if PyLong_CheckExact(axis) and 0 <= axis < ndim:
+        return (axis,)
+    axes = []
+    for at in _one_or_more(axis):
+        if not -ndim <= at < ndim:
+            if call != NULL and call.whose != NULL:
+                few = _dimensions(call, f"axis {_shown(at)}")
+                raise _np.exceptions.AxisError(few)
+            raise _axis_error(at, ndim)
+        axes.append(at + ndim if at < 0 else at)
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"axis: expected different axes, got {_shown(axis)}")
+    return tuple(sorted(axes))
+
+
+cdef tuple _blocks(object block_size):
+    cdef tuple blocks = _one_or_more(block_size)
+    for one in blocks:
+        if one < 1:
+            raise ValueError(
+                f"block_size: expected positive integers, got {_shown(block_size)}"
+            )
+    return blocks
+
+
+cdef int _check_blocked_axis(object axis, object block_size) except -1:
+    if isinstance(block_size, tuple):
+        if axis is not None:
+            raise ValueError(
+                f"axis: expected None beside a block_size per dimension, got {_shown(axis)}"
+            )
+    elif axis is None or isinstance(axis, tuple):
+        raise ValueError(
+            f"axis: expected one integer beside block_size={_shown(block_size)}, "
+            f"got {_shown(axis)}"
+            f"{'; blocks along the last axis need axis=-1' if axis is None else ''}"
+        )
+    return 0
+
+
+cdef ptrdiff_t _within(object block, ptrdiff_t extent):
+    """Return a positive block size, at most the extent of a nonempty dimension."""
+    if extent < 1:
+        return 1
+    return extent if block > extent else block
+
+
+cdef tuple _DIMENSIONS = tuple(range(PQ_MAX_NDIM))
+
+
+cdef tuple _granularity(Call *call, object axis, object block_size):
+    """Fill call.block and return the dimensions that select a parameter. Only this function
+    interprets `axis` and `block_size`."""
+    cdef int ndim = call.args.ndim, d
+    for d in range(ndim):
+        call.block[d] = 1
+    if block_size is None:
+        return () if axis is None else _axes(axis, ndim, call)
+    cdef tuple blocks = _blocks(block_size)
+    _check_blocked_axis(axis, block_size)
+    if isinstance(block_size, tuple):
+        if len(blocks) != ndim:
+            if call.whose != NULL:
+                raise ValueError(_dimensions(call, f"{len(blocks)} dimensions"))
+            raise ValueError(
+                f"block_size: expected {ndim} integers, one per dimension, "
+                f"got {_shown(block_size)}"
+            )
+        for d in range(ndim):
+            call.block[d] = _within(blocks[d], call.args.shape[d])
+    else:
+        d = _axes(axis, ndim, call)[0]
+        call.block[d] = _within(blocks[0], call.args.shape[d])
+    return _DIMENSIONS[:ndim]
+
+
+@cdivision(True)
+cdef inline ptrdiff_t _blocks_along(Call *call, int d) noexcept:
+    """Return the number of blocks; a block of one element needs no division."""
+    cdef ptrdiff_t n = call.args.shape[d], block = call.block[d]
+    return n if block == 1 else (n + block - 1) // block
+
+
+cdef tuple _parameter_shape(Call *call, tuple selecting):
+    return tuple([_blocks_along(call, d) for d in selecting])
+
+
+cdef bint _has_parameter_shape(Call *call, Array *a, tuple selecting) except -1:
+    cdef int d, i = 0
+    if a.ndim != len(selecting):
+        return False
+    for d in selecting:
+        if a.shape[i] != _blocks_along(call, d):
+            return False
+        i += 1
+    return True
+
+
+cdef tuple _kept_shape(Call *call, tuple selecting):
+    """Return the shape of parameters with the rank of x, for broadcasting."""
+    return tuple([
+        call.args.shape[d] if d in selecting else 1 for d in range(call.args.ndim)
+    ])
+
+
+cdef bint _keeps_dimensions(Call *call, Array *a) noexcept:
+    """Return True if the shape broadcasts to x and has at least two dimensions. A single
+    dimension could mean any axis."""
+    cdef int d
+    if a.ndim != call.args.ndim or call.args.ndim < 2:
+        return False
+    for d in range(call.args.ndim):
+        if a.shape[d] != 1 and a.shape[d] != call.args.shape[d]:
+            return False
+    return True
+
+
+cdef void _place_kept(Array *a, ptrdiff_t *strides) noexcept:
+    cdef int d
+    for d in range(a.ndim):
+        strides[d] = a.strides[d] if a.shape[d] != 1 else 0
+
+
+cdef int _place(Call *call, str name, Array *a, tuple selecting, bint blocks,
+                ptrdiff_t *strides) except -1:
+    """Return the strides of parameters over the dimensions of x."""
+    cdef int d, i = 0
+    if not a.held or _size(a) == 1:
+        return 0
+    if _has_parameter_shape(call, a, selecting):
+        for d in selecting:
+            strides[d] = a.strides[i]
+            i += 1
+    elif not blocks and _shape(a) == _kept_shape(call, selecting):
+        _place_kept(a, strides)
+    else:
+        expected = _parameter_shape(call, selecting)
+        if call.whose != NULL:
+            if blocks and a.ndim != call.args.ndim:
+                raise ValueError(_dimensions(call, f"{a.ndim} dimensions"))
+            few = _dimensions(call, f"axis {selecting[0]}") if call.args.ndim == 1 else ""
+            raise ValueError(
+                f"{call.whose.decode()}: expected a shape that needs scales of shape "
+                f"{_shape(a)} along axes {selecting}, got shape {_shape(&call.x)}"
+                f"{'; ' if few else ''}{few}"
+            )
+        end = _fitting(call, name, a) if name == "scale" else ""
+        raise ValueError(f"{name}: expected shape {expected}, got {_shape(a)}{end}")
+    return 0
+
+
+cdef str _of_scales(Call *call):
+    """Describe the source of the shape of scales, for messages."""
+    return _offset_name(call.as_bias) if call.as_offset else "scale"
+
+
+cdef object _fitting(Call *call, str name, Array *a):
+    """Name the axes or block sizes that fit the shape of parameters, for messages."""
+    from pyquant.weights._published import group_size
+
+    if a.ndim > call.x.ndim and _size(a) > _size(&call.x) > 0:
+        return f"; are {'x' if _is_real(call.x.type) else 'q'} and {name} swapped?"
+    fitting = [
+        f"axis={d}" for d in range(call.args.ndim)
+        if a.ndim == 1 and call.args.shape[d] == a.shape[0]
+    ]
+    if a.ndim == call.args.ndim > 1:
+        sizes = [group_size(call.args.shape[d], a.shape[d]) for d in range(a.ndim)]
+        fitting = [] if None in sizes else [f"block_size={tuple(sizes)}"]
+    return f", which fits {' or '.join(fitting)}" if fitting else ""
+
+
+cdef int _place_unnamed(Call *call) except -1:
+    """Place parameters with the rank of x, without axis and block_size."""
+    if not _keeps_dimensions(call, &call.scale):
+        name = _of_scales(call)
+        raise ValueError(
+            f"{name}: expected one element, or all dimensions of x, without "
+            f"axis or block_size, got shape {_shape(&call.scale)}"
+            f"{_fitting(call, name, &call.scale)}"
+        )
+    _place_kept(&call.scale, call.scale_strides)
+    if call.zero.held and _size(&call.zero) != 1:
+        if _shape(&call.zero) != _shape(&call.scale):
+            raise ValueError(
+                f"zero_point: expected shape {_shape(&call.scale)}, "
+                f"got {_shape(&call.zero)}"
+            )
+        _place_kept(&call.zero, call.zero_strides)
+    return 0
+
+
+cdef int _place_parameters(Call *call, object axis, object block_size) except -1:
+    cdef tuple selecting = None
+    cdef bint blocks = block_size is not None
+    cdef int ndim = call.args.ndim
+    memset(call.scale_strides, 0, ndim * sizeof(ptrdiff_t))
+    memset(call.zero_strides, 0, ndim * sizeof(ptrdiff_t))
+    call.args.block = NULL
+    if axis is not None or blocks:
+        selecting = _granularity(call, axis, block_size)
+        call.args.block = call.block
+    cdef bint one_scale = not call.scale.held or _size(&call.scale) == 1
+    cdef bint one_zero = not call.zero.held or _size(&call.zero) == 1
+    if one_scale and one_zero:
+        return 0
+    if one_scale:
+        raise ValueError(
+            f"zero_point: expected one element beside a single scale, "
+            f"got shape {_shape(&call.zero)}"
+        )
+    if selecting is None:
+        return _place_unnamed(call)
+    _place(call, _of_scales(call), &call.scale, selecting, blocks, call.scale_strides)
+    _place(call, "zero_point", &call.zero, selecting, blocks, call.zero_strides)
+    return 0
+
+
+# ---- rounding, flags and threads ----
+
+cdef object _ONE = 1
+cdef object _HALF_EVEN = "half_even"
+
+cdef dict _ROUNDS = {
+    "half_away": <int>PQ_HALF_AWAY,
+    "half_toward_zero": <int>PQ_HALF_TOWARD_ZERO,
+    "half_up": <int>PQ_HALF_UP,
+    "half_down": <int>PQ_HALF_DOWN,
+    "half_even": <int>PQ_HALF_EVEN,
+    "half_odd": <int>PQ_HALF_ODD,
+    "away": <int>PQ_AWAY,
+    "trunc": <int>PQ_TRUNC,
+    "ceil": <int>PQ_CEIL,
+    "floor": <int>PQ_FLOOR,
+    "stochastic": <int>PQ_STOCHASTIC,
+}
+
+
+cdef str _hint(str given, object known):
+    """Return the end of a message about an unknown name."""
+    from pyquant._refused import hint
+
+    return hint(given, known)
+
+
+cdef int _rounding(object rounding) except -1:
+    if rounding is _HALF_EVEN:
+        return PQ_HALF_EVEN
+    if not isinstance(rounding, str):
+        raise TypeError(
+            f"rounding: expected a string or a RoundMode, got {type(rounding).__name__}"
+        )
+    try:
+        return _ROUNDS[rounding]
+    except KeyError:
+        pass
+    raise ValueError(
+        f"rounding: expected one of {', '.join(_ROUNDS)}, got {str(rounding)!r}"
+        f"{_hint(str(rounding), _ROUNDS)}"
+    )
+
+
+cdef inline bint _flag(object value, str name, str expected="True or False") except -1:
+    if value is True:
+        return True
+    return False if value is False else _other_flag(value, name, expected)
+
+
+cdef bint _other_flag(object value, str name, str expected) except -1:
+    if type(value) is _np.bool_:
+        return bool(value)
+    raise TypeError(f"{name}: expected {expected}, got {type(value).__name__}")
+
+
+cdef int _threads_of(object threads) except -1:
+    try:
+        threads = _index(threads)
+    except TypeError:
+        raise TypeError(
+            f"threads: expected a positive integer, got {type(threads).__name__}"
+        ) from None
+    if threads < 1:
+        raise ValueError(f"threads: expected a positive integer, got {_shown(threads)}")
+    return min(threads, 1 << 20)
+
+
+cdef pq_type _type_of_zero(object zero_point) except *:
+    """Return the default of dtype. int64 and uint64 zero points raise an error, because
+    NumPy makes int64 of any integers. Invalid zero points raise an error later."""
+    if PyLong_CheckExact(zero_point):
+        return PQ_I8
+    name = known(zero_point)
+    if name is None and not is_masked(zero_point):
+        name = _dtypes.name_of(_dtype_said(zero_point))
+    if name in _CHOSEN:
+        return <pq_type><int>_CHOSEN[name]
+    if name in _TYPES and name not in _REALS:
+        raise TypeError(
+            f"dtype: expected {_CODE_LIST} where zero_point is {name}, got None"
+        )
+    return PQ_I8
+
+
+cdef int _check_options(str name, object rounding, bint saturate, bint packed) except -1:
+    """Raise an error for options that the quantized type does not support."""
+    if name in _dtypes.NARROW_FLOATS:
+        if rounding not in ("half_even", "stochastic"):
+            raise ValueError(
+                f"rounding: expected 'half_even' or 'stochastic' for {name}, "
+                f"got {str(rounding)!r}"
+            )
+    elif not saturate:
+        raise ValueError(f"saturate: expected True for {name}, got False")
+    if packed and name not in _PACKED:
+        raise ValueError(f"packed: expected False for {name}, got True")
+    return 0
+
+
+# ---- seed and start ----
+
+
+@final
+cdef class _Noise:
+    """A rounding mode with converted seed and start."""
+    cdef object rounding
+    cdef uint64_t seed, start
+
+
+cdef uint64_t _word_given(object value, str name) except? 0:
+    cdef str expected = "an integer from 0 to 2**64 - 1"
+    if value is None:
+        return 0
+    value = _integer(value, name, expected)
+    if not 0 <= value < 2**64:
+        raise ValueError(f"{name}: expected {expected}, got {_shown(value)}")
+    return value
+
+
+cdef inline object _with_noise(object rounding, object seed, object start):
+    """Return only the mode if seed and start are absent, the common case."""
+    if seed is None and start is None:
+        return rounding
+    return _made_noise(rounding, seed, start)
+
+
+cdef object _made_noise(object rounding, object seed, object start):
+    cdef _Noise made = _Noise()
+    made.rounding = rounding
+    made.seed = _word_given(seed, "seed")
+    made.start = _word_given(start, "start")
+    if _rounding(rounding) != PQ_STOCHASTIC:
+        name, got = ("seed", made.seed) if seed is not None else ("start", made.start)
+        raise ValueError(
+            f"{name}: expected None beside rounding={str(rounding)!r}, got {got}"
+        )
+    return made
+
+
+cdef object _set_rounding(pq_args *args, object rounding):
+    """Return only the mode."""
+    if type(rounding) is _Noise:
+        args.seed = (<_Noise>rounding).seed
+        args.start = (<_Noise>rounding).start
+        rounding = (<_Noise>rounding).rounding
+    args.round = <pq_round>_rounding(rounding)
+    return rounding
+
+
+# ---- codebook ----
+
+
+@final
+cdef class _Codebook:
+    """A table and its search bounds, independent of user objects."""
+    cdef pq_codebook table
+
+
+cdef dict _named_books = {}  # filled on first use
+
+
+cdef _Codebook _book_of(object given):
+    """Return a named table, or a table from numbers."""
+    cdef _Codebook made
+    name = None
+    if isinstance(given, str):
+        name = str.__str__(given)
+        if name not in _named_books:
+            name = name.lower()
+        if name in _named_books:
+            return _named_books[name]
+        from pyquant._codebooks import TABLES
+
+        if name not in TABLES:
+            raise ValueError(
+                f"codebook: expected {', '.join(TABLES)} or a table of numbers, "
+                f"got {str.__str__(given)!r}{_hint(name, TABLES)}"
+            )
+        given = TABLES[name]
+    made = _made_book(_converted(_convert.reals, (given, "codebook")))
+    if name is not None:
+        _named_books[name] = made
+    return made
+
+
+cdef _Codebook _made_book(object array):
+    cdef Array held
+    cdef _Codebook made = _Codebook()
+    cdef Py_ssize_t count
+    cdef const float *numbers
+    _checked_numbers(array, &held, "codebook")
+    count = held.shape[0] if held.ndim == 1 else 0
+    if count not in (4, 8, 16, 32, 64, 128, 256):
+        raise ValueError(
+            "codebook: expected one dimension of 4, 8, 16, 32, 64, 128 or 256 numbers, "
+            f"got shape {array.shape}"
+        )
+    values = _np.ascontiguousarray(cast(array, "float32"))
+    numbers = <const float *>PyArray_DATA(<const PyArrayObject *>values)
+    made.table.size = sizeof(pq_codebook)
+    if pq_codebook_init(&made.table, numbers, <int>count) != PQ_OK:
+        raise ValueError("codebook: expected finite numbers, as float32, got others")
+    return made
+
+
+cdef tuple _BESIDE_BOOK = (
+    ("zero_point", None), ("offset", None), ("fill", None), ("bias", None),
+    ("rounding", "half_even"), ("precision", None), ("saturate", True),
+    ("quant_range", None), ("out_of_range", "saturate"), ("nan", "lowest"), ("seed", None),
+    ("start", None),
+)
+
+
+cdef _Affine _with_book(object codebook, object inverse, tuple others):
+    """Return the options of a call with a codebook; all options in `others` must be
+    defaults."""
+    cdef _Affine made = _Affine()
+    for (name, usual), value in zip(_BESIDE_BOOK, others):
+        if value is not usual and not (isinstance(value, str) and value == usual):
+            shows = isinstance(value, (str, int))
+            got = _shown(value) if shows else type(value).__name__
+            raise ValueError(f"{name}: expected {usual!r} beside codebook, got {got}")
+    made.book = _book_of(codebook)
+    made.inverse = _flag(inverse, "inverse")
+    return made
+
+
+cdef object _quantize_by_book(object x, object scale, object dtype, object axis,
+                              object block_size, object packed, object out, object threads,
+                              _Affine affine):
+    cdef int bits = affine.book.table.bits
+    if dtype is None:
+        dtype = f"uint{bits}" if bits in (2, 4) and packed is not False else "uint8"
+    if isinstance(packed, str):
+        packed = (packed, None, bits)
+    elif isinstance(packed, tuple) and len(packed) in (1, 2):
+        packed = (*packed, None)[:2] + (bits,)
+    return _quantize_any(x, scale, None, dtype, axis, block_size, _HALF_EVEN, None, True,
+                         packed, out, threads, affine, False, False, False, False)
+
+
+cdef object _dequantize_by_book(object q, object scale, object dtype, object axis,
+                                object block_size, object out, object threads,
+                                _Affine affine):
+    if type(q) is not _ndarray and _dtype_said(q) is None:
+        q = _codes_for(q, "uint8")
+    return _dequantize(q, scale, None, dtype, axis, block_size, out, threads, affine, False)
+
+
+cdef int _set_book(Call *call, _Codebook book, str code, bint quantizes,
+                   int bits) except -1:
+    """Store the table in the call, after the checks of type and width."""
+    cdef int own = book.table.bits
+    if code not in ("uint8", "uint4", "uint2"):
+        raise TypeError(
+            f"{'dtype' if quantizes else 'q'}: expected uint8, uint4 or uint2 beside "
+            f"codebook, got {code}"
+        )
+    if bits == 0:  # width of the type; bytes hold any code
+        bits = own if code == "uint8" else pq_type_bits(<pq_type><int>_CODES[code])
+    if bits != own:
+        raise ValueError(
+            f"codebook: expected {1 << bits} numbers for codes of {bits} bits, "
+            f"got {1 << own}"
+        )
+    call.book = &book.table
+    return 0
+
+
+cdef int _check_places(Call *call, object array) except -1:
+    """Return True if all bytes are indices of the table."""
+    cdef int bits = call.book.bits
+    if bits == 8 or call.x.packed or call.x.type != PQ_U8 or _size(&call.x) == 0:
+        return 0
+    most = _np.maximum.reduce(array, axis=None)
+    if most >> bits:
+        raise ValueError(f"q: expected codes from 0 to {(1 << bits) - 1}, got {most}")
+    return 0
+
+
+cdef int _book_quantize_part(const Job *job, int part) noexcept nogil:
+    return pq_codebook_quantize(
+        _active, job.args, <const pq_codebook *>job.more, part, job.parts
+    )
+
+
+cdef int _book_dequantize_part(const Job *job, int part) noexcept nogil:
+    return pq_codebook_dequantize(
+        _active, job.args, <const pq_codebook *>job.more, part, job.parts
+    )
+
+
+# ---- offset, fill, quant_range and policies ----
+
+cdef object _SATURATE = "saturate"
+cdef object _LOWEST = "lowest"
+cdef object _RAISE = "raise"
+cdef dict _BEYOND = {
+    "saturate": <int>PQ_SATURATE, "wrap": <int>PQ_WRAP, "raise": <int>PQ_REFUSE
+}
+cdef dict _NANS = {"lowest": False, "raise": True}
+
+
+@final
+cdef class _Affine:
+    """Converted options, independent of user objects."""
+    cdef object offset      # a Python float, an ndarray, or `None`
+    cdef tuple fill         # codes as Python integers
+    cdef bytes fill_bits    # these codes as int64
+    cdef bint inverse
+    cdef tuple quant_range  # two Python integers, or `None`
+    cdef pq_beyond beyond
+    cdef bint refuse_nan
+    cdef bint is_policy     # only out_of_range and nan are set
+    cdef bint as_bias       # true if the offset was passed as bias
+    cdef _Codebook book     # the only option beside `inverse`, or `None`
+
+    cdef int set(self, Call *call, str code, bint quantizes, int bits=0) except -1:
+        """Store all options except the offset in the call, after the checks of type and
+        width."""
+        if self.is_policy:
+            if code in _dtypes.NARROW_FLOATS:
+                self.check_float(code)
+            call.args.beyond = self.beyond
+            call.args.refuse_nan = self.refuse_nan
+            return 0
+        call.args.inverse = self.inverse
+        if self.book is not None:
+            return _set_book(call, self.book, code, quantizes, bits)
+        self.check(code, quantizes, bits)
+        call.args.fills = len(self.fill)
+        if call.args.fills:
+            call.args.fill = <const int64_t *>PyBytes_AS_STRING(self.fill_bits)
+        if quantizes and self.quant_range is not None:
+            first, last = self.quant_range
+            call.args.lowest_code, call.args.highest_code = _bits_of(first), _bits_of(last)
+        if quantizes:
+            call.args.beyond = self.beyond
+            call.args.refuse_nan = self.refuse_nan
+        return 0
+
+    cdef int check(self, str code, bint quantizes, int bits=0) except -1:
+        if code in _dtypes.NARROW_FLOATS:
+            return self.check_float(code)
+        lo, hi = _LIMITS[code]
+        if bits != 0 and code == "uint8":
+            hi = (1 << bits) - 1
+            code = _in_bits(code, bits)
+        for one in self.fill:
+            if not lo <= one <= hi:
+                raise ValueError(
+                    f"fill: expected integers from {lo} to {hi} for {code}, "
+                    f"got {_shown(one)}"
+                )
+        if self.quant_range is not None:
+            self.check_range(code, lo, hi)
+        return 0
+
+    cdef int check_range(self, str code, object lo, object hi) except -1:
+        first, last = self.quant_range
+        if not lo <= first < last <= hi:
+            raise ValueError(
+                f"quant_range: expected two integers from {lo} to {hi} for {code}, the "
+                f"first below the second, got {_shown(self.quant_range)}"
+            )
+        for one in self.fill:
+            if first <= one <= last:
+                raise ValueError(
+                    f"fill: expected codes outside of quant_range={self.quant_range}, "
+                    f"got {_shown(one)}"
+                )
+        if self.beyond == PQ_WRAP:
+            raise ValueError(
+                "out_of_range: expected 'saturate' or 'raise' beside quant_range, "
+                "got 'wrap'"
+            )
+        return 0
+
+    cdef int check_float(self, str code) except -1:
+        if self.fill:
+            raise ValueError(f"fill: expected None for {code}, got {list(self.fill)}")
+        if self.quant_range is not None:
+            raise ValueError(
+                f"quant_range: expected None for {code}, got {self.quant_range}"
+            )
+        if self.beyond == PQ_WRAP:
+            raise ValueError(
+                f"out_of_range: expected 'saturate' or 'raise' for {code}, got 'wrap'"
+            )
+        return 0
+
+
+cdef str _in_bits(str code, int bits):
+    """Describe codes with fewer bits than their type, for messages."""
+    return code if bits == 8 else f"{code} in {bits} bits"
+
+
+cdef inline str _offset_name(bint as_bias):
+    """Return the argument name of the offset, for messages."""
+    return "bias" if as_bias else "offset"
+
+
+cdef object _offset_given(object offset, str name):
+    """Return `None`, a Python float or an ndarray of a type of scales."""
+    if offset is None or PyFloat_CheckExact(offset):
+        return offset
+    array = offset if type(offset) is _ndarray else _numbers(offset, PQ_F64)
+    if array is None:
+        array = _converted(_convert.reals, (offset, name))
+    return array
+
+
+cdef tuple _fills_given(object fill):
+    """Return the codes of `fill`, or an empty tuple."""
+    if fill is None:
+        return ()
+    if isinstance(fill, (str, bytes)) or not isinstance(fill, _Iterable):
+        fill = (fill,)
+    elif isinstance(fill, _ndarray) and fill.ndim == 0:
+        fill = (fill[()],)
+    codes = []
+    for one in fill:  # a row of an array is not an integer
+        one = _integer(one, "fill", "None, an integer or several")
+        if not -2**63 <= one < 2**64:
+            raise ValueError(
+                f"fill: expected integers of the quantized type, got {_shown(one)}"
+            )
+        codes.append(one)
+    if not codes:
+        raise ValueError("fill: expected None, an integer or several, got none")
+    return tuple(codes)
+
+
+cdef bytes _bits_of_all(tuple codes):
+    cdef bytes bits = PyBytes_FromStringAndSize(NULL, len(codes) * sizeof(int64_t))
+    cdef char *to = PyBytes_AS_STRING(bits)
+    for one in codes:
+        _put_integer(_bits_of(one), sizeof(int64_t), to)
+        to += sizeof(int64_t)
+    return bits
+
+
+cdef tuple _range_given(object quant_range):
+    if quant_range is None:
+        return None
+    try:
+        first, last = quant_range
+    except (TypeError, ValueError):
+        # Containers are not printed, because they may be nested too deeply.
+        plain = isinstance(quant_range, (int, float))
+        got = _shown(quant_range) if plain else type(quant_range).__name__
+        raise TypeError(f"quant_range: expected two integers, got {got}") from None
+    return tuple([
+        _integer(one, "quant_range", "two integers") for one in (first, last)
+    ])
+
+
+cdef int _choice_of(dict choices, object value, str name) except -1:
+    if not isinstance(value, str):
+        raise TypeError(f"{name}: expected a string, got {type(value).__name__}")
+    if type(value) is str and value in choices:
+        return choices[value]
+    for one, number in choices.items():
+        if value == one:
+            return number
+    raise ValueError(
+        f"{name}: expected one of {', '.join(choices)}, got {str(value)!r}"
+        f"{_hint(str(value), choices)}"
+    )
+
+
+cdef inline object _affine(object offset, object inverse, object fill,
+                           object quant_range, object out_of_range, object nan):
+    """Return `None` if all options have their defaults."""
+    if (
+        offset is not None or inverse is not False or fill is not None
+        or quant_range is not None
+    ):
+        return _made_affine(offset, inverse, fill, quant_range, out_of_range, nan)
+    if out_of_range is _SATURATE and nan is _LOWEST:
+        return None
+    return _policy(out_of_range, nan)
+
+
+cdef object _policy(object out_of_range, object nan):
+    """Shared options for policies without other options."""
+    cdef int beyond = PQ_REFUSE
+    if out_of_range is not _RAISE:
+        beyond = _choice_of(_BEYOND, out_of_range, "out_of_range")
+    return <object>_policies[beyond][
+        False if nan is _LOWEST else _choice_of(_NANS, nan, "nan")
+    ]
+
+
+cdef object _biased(object bias, object offset, object inverse, object fill):
+    """Return the options of dequantize."""
+    if bias is None:
+        return _affine(offset, inverse, fill, None, _SATURATE, _LOWEST)
+    if offset is not None:
+        raise ValueError(f"bias: expected None beside offset, got {type(bias).__name__}")
+    return _made_affine(bias, inverse, fill, None, _SATURATE, _LOWEST, True)
+
+
+cdef object _made_affine(object offset, object inverse, object fill, object quant_range,
+                         object out_of_range, object nan, bint as_bias=False):
+    cdef _Affine made = _Affine()
+    made.as_bias = as_bias
+    made.offset = _offset_given(offset, _offset_name(as_bias))
+    made.inverse = _flag(inverse, "inverse")
+    made.fill = _fills_given(fill)
+    made.fill_bits = _bits_of_all(made.fill)
+    made.quant_range = _range_given(quant_range)
+    made.beyond = <pq_beyond>_choice_of(_BEYOND, out_of_range, "out_of_range")
+    made.refuse_nan = _choice_of(_NANS, nan, "nan")
+    return made
+
+
+cdef PyObject *_policies[<int>PQ_BEYOND_COUNT][2]
+
+
+cdef object _make_policies():
+    """Return each policy; they live as long as the module."""
+    cdef _Affine made
+    cdef list kept = []
+    for out_of_range, beyond in _BEYOND.items():
+        for nan, refuse in _NANS.items():
+            made = _made_affine(None, False, None, None, out_of_range, nan)
+            made.is_policy = True
+            _policies[<int>beyond][<int>refuse] = <PyObject *>made
+            kept.append(made)
+    return kept
+
+
+cdef list _kept_policies = _make_policies()
+
+
+cdef object _with_policies(_Affine parameters, object out_of_range, object nan):
+    """Return the options of QParams with the policies of a call."""
+    cdef _Affine made
+    if out_of_range is _SATURATE and nan is _LOWEST:
+        return parameters
+    if parameters is None:
+        return _policy(out_of_range, nan)
+    made = _made_affine(None, False, None, None, out_of_range, nan)
+    made.offset = parameters.offset
+    made.fill, made.fill_bits = parameters.fill, parameters.fill_bits
+    made.quant_range = parameters.quant_range
+    return made
+
+
+cdef object _checked_numbers(object array, Array *held, str name):
+    if not _hold(array, held):
+        raise TypeError(f"{name}: expected real numbers, got {_describe(array)}")
+    return array
+
+
+cdef object _number_alone(object values):
+    """Return one number as a Python float, and any other array unchanged."""
+    if PyFloat_CheckExact(values) or values.size != 1:
+        return values
+    return cast(values, "float64").item()
+
+
+cdef object _in_order(object array):
+    """Return float64 numbers in C order."""
+    made = _doubles(array)
+    return _np.ascontiguousarray(cast(array, "float64")) if made is None else made
+
+
+cdef object _doubles(object array):
+    """Return ordered float32 or float64 numbers without a copy, or `None`."""
+    cdef Array held
+    cdef pq_fpenv found
+    cdef float value = 0
+    cdef double *to
+    cdef Py_ssize_t i
+    if not (
+        Py_TYPE(array) is &PyArray_Type and _hold(array, &held)
+        and PyArray_IS_C_CONTIGUOUS(<const PyArrayObject *>array)
+        and held.type in (PQ_F32, PQ_F64) and not held.swapped
+    ):
+        return None
+    if held.type == PQ_F64:
+        return array
+    made = _new_like(&held, PQ_F64)
+    to = <double *>PyArray_DATA(<const PyArrayObject *>made)
+    found = pq_fpenv_enter()
+    for i in range(_size(&held)):
+        memcpy(&value, held.data + i * <Py_ssize_t>sizeof(value), sizeof(value))
+        to[i] = value
+    pq_fpenv_leave(found)
+    return made
+
+
+cdef object _repeated(double value, object like):
+    """Return an array of a shape, filled with one number: of equal type and strides, if a
+    float32 array can hold the number."""
+    cdef Array held
+    if like.dtype == _np.float32 and (<double><float>value == value or value != value):
+        return _copied_like(value, like)
+    cdef double *to
+    cdef Py_ssize_t i
+    if not _hold(like, &held):
+        return _np.full(like.shape, value)
+    made = _new_like(&held, PQ_F64)
+    to = <double *>PyArray_DATA(<const PyArrayObject *>made)
+    for i in range(_size(&held)):
+        to[i] = value
+    return made
+
+
+cdef object _copied_like(object values, object like):
+    """Return a copy of values with the type and, unless elements overlap, the strides of an
+    array."""
+    made = _np.empty_like(like, subok=False)
+    made[...] = values
+    return made
+
+
+cdef tuple _alike(object scale, object offset, bint as_bias=False):
+    """Return scales and offsets as two floats, or as arrays of equal type and strides."""
+    scale, offset = _number_alone(scale), _number_alone(offset)
+    if PyFloat_CheckExact(scale) and PyFloat_CheckExact(offset):
+        return scale, offset
+    if PyFloat_CheckExact(scale):
+        scale = _repeated(scale, offset)
+    elif PyFloat_CheckExact(offset):
+        offset = _repeated(offset, scale)
+    elif offset.shape != scale.shape:
+        raise ValueError(
+            f"{_offset_name(as_bias)}: expected shape {scale.shape}, got {offset.shape}"
+        )
+    if scale.dtype == offset.dtype and scale.strides != offset.strides:
+        # Only the array that broadcasts is copied.
+        if 0 in scale.strides:
+            scale = _copied_like(scale, offset)
+        else:
+            offset = _copied_like(offset, scale)
+    if scale.dtype != offset.dtype or scale.strides != offset.strides:
+        scale, offset = _in_order(scale), _in_order(offset)
+    return scale, offset
+
+
+# Arrays of this number of parameters are always copied.
+cdef enum:
+    _FEW_PAIRS = 4096
+
+
+cdef bint _are_too_many(Array *given, tuple extents) except -1:
+    """Return True if no granularity of the array has this number of parameters."""
+    if not given.held or _size(given) <= _FEW_PAIRS:
+        return False
+    return _size(given) > _prod([max(one, 1) for one in extents])
+
+
+cdef tuple _paired(Call *call, object scale, _Affine affine, tuple extents):
+    """Return scale and offset as arrays of equal type and strides, or `None` for numbers,
+    which the call stores. Return only the longer one if its placement will fail, because
+    a broadcast array may exceed the memory."""
+    offset = affine.offset
+    call.as_bias = affine.as_bias
+    if not PyFloat_CheckExact(offset):
+        _checked_numbers(offset, &call.offset, _offset_name(call.as_bias))
+    if scale is None:
+        scale = call.scale_value
+    else:
+        _checked_numbers(scale, &call.scale, "scale")
+    call.as_offset = PyFloat_CheckExact(scale) or scale.size == 1
+    if _are_too_many(&call.offset if call.as_offset else &call.scale, extents):
+        return (offset if call.as_offset else scale), None
+    scale, offset = _alike(scale, offset, call.as_bias)
+    if not PyFloat_CheckExact(scale):
+        return scale, offset
+    call.scale_value = PyFloat_AS_DOUBLE(scale)
+    call.offset_value = PyFloat_AS_DOUBLE(offset)
+    call.args.scale.data = &call.scale_value
+    call.args.scale.type = PQ_F64
+    call.args.scale.swapped = False
+    call.args.offset = &call.offset_value
+    call.scale.held = call.offset.held = False
+    return None, None
+
+
+cdef int _hold_offset(Call *call, object array) except -1:
+    """Place the offset with the strides of the scale, unless another thread changed them.
+    """
+    cdef int d
+    cdef bint alike
+    if array is None:
+        return 0
+    alike = (
+        _hold(array, &call.offset)
+        and call.offset.type == call.scale.type
+        and call.offset.swapped == call.scale.swapped
+        and _same_shape(&call.offset, &call.scale)
+    )
+    for d in range(call.offset.ndim if alike else 0):
+        if call.scale.shape[d] > 1 and call.offset.strides[d] != call.scale.strides[d]:
+            alike = False
+    if not alike:
+        raise ValueError(
+            f"{_offset_name(call.as_bias)}: expected an array that stays as it is, "
+            "got a changed one"
+        )
+    call.args.offset = call.offset.data
+    return 0
+
+
+cdef object _error_at(str text, size_t first, tuple shape, str end=""):
+    """Return an error about elements that carries the index of the first element."""
+    place = tuple([int(one) for one in _np.unravel_index(first, shape)])
+    error = ValueError(f"{text}, the first at index {place}{end}")
+    error.index = place
+    return error
+
+
+cdef tuple _ends_of(Call *call, pq_type code):
+    """Return the requested range of codes."""
+    lo, hi = <object>call.args.lowest_code, <object>call.args.highest_code
+    return (lo % 2**64, hi % 2**64) if code == PQ_U64 else (lo, hi)
+
+
+cdef object _beyond_error(Call *call):
+    """Raise the error with the number of elements out of range and the first index."""
+    cdef size_t count = 0, first = 0
+    with nogil:
+        pq_count_beyond(_active, &call.args, &count, &first)
+    expected = []
+    if call.args.beyond == PQ_REFUSE:
+        name = _NAMES[<int>call.args.out.type]
+        if call.args.out_layout != NULL and call.args.out.type == PQ_U8:
+            name = _in_bits(name, call.args.out_layout.bits)
+        within = f"numbers within the range of {name}"
+        if call.args.lowest_code or call.args.highest_code:
+            ends = _ends_of(call, call.args.out.type)
+            within = f"numbers whose codes are from {ends[0]} to {ends[1]}"
+        expected.append(within)
+    if call.args.refuse_nan:
+        expected.append("no NaN")
+    # Beyond the last element if the data changed meanwhile.
+    first = min(first, <size_t>_size(&call.x) - 1)
+    written = "; out has all codes, as without 'raise'" if call.has_out else ""
+    raise _error_at(
+        f"x: expected {' and '.join(expected)}, got {count} others", first,
+        _shape(&call.x), written
+    )
+
+
+cdef int _check_precision(Call *call, str beside) except -1:
+    """Return True if `precision` does not narrow the quotient."""
+    cdef pq_type precision = call.args.precision
+    if not (
+        precision == PQ_NO_TYPE or precision == PQ_F64
+        or (precision == PQ_F32 and call.x.type != PQ_F64)
+    ):
+        least = "float64" if call.x.type == PQ_F64 else "float32 or float64"
+        raise ValueError(
+            f"precision: expected None or {least} beside {beside}, "
+            f"got {_NAMES[<int>precision]}"
+        )
+    return 0
+
+
+cdef int _check_beside_affine(Call *call, _Affine affine) except -1:
+    """Raise an error for options that narrow the arithmetic or change saturation."""
+    _check_precision(
+        call, "offset, inverse, fill, quant_range, out_of_range and nan"
+    )
+    if call.args.overflow and affine.beyond == PQ_REFUSE:
+        raise ValueError("saturate: expected True beside out_of_range='raise', got False")
+    return 0

@@ -1,0 +1,842 @@
+# QParams, and the formulas of scales and zero points.
+
+
+# ---- immutable parameters ----
+
+cdef object _number_at(const void *memory, int type):
+    """Return the number at an address, or `None` for an unsupported type."""
+    cdef pq_fpenv found
+    cdef double real
+    if type == PQ_F64:
+        return (<const double *>memory)[0]
+    if type == PQ_F32:  # includes subnormal numbers
+        found = pq_fpenv_enter()
+        real = (<const float *>memory)[0]
+        pq_fpenv_leave(found)
+        return real
+    if type == PQ_I8:
+        return (<const int8_t *>memory)[0]
+    if type == PQ_U8:
+        return (<const uint8_t *>memory)[0]
+    if type == PQ_I16:
+        return (<const int16_t *>memory)[0]
+    if type == PQ_U16:
+        return (<const uint16_t *>memory)[0]
+    if type == PQ_I32:
+        return (<const int32_t *>memory)[0]
+    if type == PQ_U32:
+        return (<const uint32_t *>memory)[0]
+    if type == PQ_I64:
+        return (<const int64_t *>memory)[0]
+    return (<const uint64_t *>memory)[0] if type == PQ_U64 else None
+
+
+cdef tuple _frozen(object array, str name):
+    """Return shape, dtype and immutable bytes of an array, in native byte order, like a
+    pickle."""
+    try:
+        if not array.dtype.isnative:
+            array = array.byteswap().view(array.dtype.newbyteorder("="))
+        return array.shape, array.dtype, array.tobytes()
+    except MemoryError:
+        raise MemoryError(
+            f"{name}: expected an array that memory holds, got shape {array.shape}"
+        ) from None
+
+
+cdef tuple _frozen_zero(object value, str dtype):
+    """Return shape, dtype and bytes of one zero point."""
+    memory = PyBytes_FromStringAndSize(NULL, pq_type_size(<pq_type><int>_CODES[dtype]))
+    _put_integer(_bits_of(value), len(memory), PyBytes_AS_STRING(memory))
+    return (), _DTYPES[dtype], memory
+
+
+cdef object _given_scale(tuple frozen, bint single):
+    """Return a single number as a Python float, unless its type affects `precision`."""
+    shape, dtype, memory = frozen
+    name = _SPELLED.get(dtype) if single else None
+    if name == "float32" or name == "float64":
+        return _number_at(PyBytes_AS_STRING(memory), <int>_REALS[name])
+    array = _ndarray(shape, dtype, memory)
+    if single and dtype.kind == "f" and dtype.itemsize >= 4:
+        return cast(array, "float64").item()
+    return array
+
+
+cdef object _given_zero(tuple frozen, bint single):
+    """Return `None` for zeros, or a Python integer for a single zero point."""
+    shape, dtype, memory = frozen
+    if single:
+        return _number_at(PyBytes_AS_STRING(memory), <int>_CODES[_SPELLED[dtype]]) or None
+    array = _ndarray(shape, dtype, memory)
+    return array if array.any() else None
+
+
+cdef object _zeros_of(Call *call, object zero_point):
+    """Return zero points as an ndarray, unless a single one fits."""
+    if isinstance(zero_point, Packed):
+        numbers = _dequantize(zero_point, 1.0, None, None, None, None, None, 1, None, False)
+        if _is_narrow_float(_TYPES[zero_point._name]) and numbers.any():
+            zero_point = zero_point.unpack()  # raises the error of unpacked zero points
+        else:
+            zero_point = _np.asarray(numbers, _np.int16)
+    elif PyLong_CheckExact(zero_point):
+        zero_point = [zero_point]
+    return _zero_array(call, zero_point)
+
+
+cdef int _check_zeros_alone(Call *call, object zeros, tuple shape, str dtype) except -1:
+    """Check everything that needs no data, for scales of a shape."""
+    if zeros.size != 1 and zeros.shape != shape:
+        raise ValueError(f"zero_point: expected shape {shape}, got {zeros.shape}")
+    call.args.ndim = call.zero.ndim
+    call.args.shape = call.zero.shape
+    call.args.zero.strides = call.zero.strides
+    call.args.block = NULL
+    _check_zero(call, <pq_type><int>_CODES[dtype])
+    return 0
+
+
+cdef tuple _keeping_scale(Call *call, object scale):
+    """Return immutable scales, and their fastest form for calls; from `call` if `scale` is
+    `None`."""
+    if scale is None:
+        memory = PyBytes_FromStringAndSize(<const char *>&call.scale_value, 8)
+        return ((), _DTYPES["float64"], memory), call.scale_value
+    scales = _frozen(scale, "scale")
+    return scales, _given_scale(scales, _size(&call.scale) == 1)
+
+
+cdef tuple _keeping_zero(Call *call, object zeros, str dtype):
+    """Return immutable zero points in a type, and their fastest form for calls."""
+    if zeros.dtype is not _DTYPES[dtype]:
+        zeros = cast(zeros, dtype)
+    frozen = _frozen(zeros, "zero_point")
+    return frozen, _given_zero(frozen, _size(&call.zero) == 1)
+
+
+cdef tuple _parameter_shape_of(Call *call, object scale, object offset):
+    """Return the shape of scales, or of offsets beside a single scale."""
+    shape = () if scale is None else _shape(&call.scale)
+    if offset is None or PyFloat_CheckExact(offset) or offset.size == 1:
+        return shape
+    if _prod(shape) != 1 and offset.shape != shape:
+        raise ValueError(f"offset: expected shape {shape}, got {offset.shape}")
+    return offset.shape
+
+
+cdef tuple _frozen_parameters(object scale, object zero_point, str dtype, object axis,
+                              object block_size, _Affine affine):
+    """Return scale and zero point, immutable and in the fastest form for calls; `dtype`;
+    axis and block size as Python integers. All checks without data come first. `affine`
+    gets its offset in the form for calls."""
+    cdef Call call
+    cdef bint simple
+    _forget(&call)
+    if PyFloat_Check(scale) and not PyFloat_CheckExact(scale):
+        scale = _np.asarray(scale)
+    scale = _scale_array(&call, scale)
+    zero_type = zero_name(dtype)
+    lo, hi = _LIMITS.get(dtype, (0, 0))
+    offset = None
+    if affine is not None:
+        offset = affine.offset
+        if affine.quant_range is not None:
+            lo, hi = affine.quant_range
+            call.args.lowest_code, call.args.highest_code = _bits_of(lo), _bits_of(hi)
+    simple = zero_point is None or (
+        PyLong_CheckExact(zero_point) and (lo <= zero_point <= hi or zero_point == 0)
+    )
+    if not simple:
+        zero_point = _zeros_of(&call, zero_point)
+    axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")
+    _hold_scale(&call, scale)
+    if offset is not None or not simple:
+        shape = _parameter_shape_of(&call, scale, offset)
+    if not simple:
+        _hold_zero(&call, zero_point, scale)
+        _check_zeros_alone(&call, zero_point, shape, dtype)
+    if block_size is not None:
+        _blocks(block_size)
+        _check_blocked_axis(axis, block_size)
+    scales, given_scale = _keeping_scale(&call, scale)
+    if offset is not None:
+        given_scale, affine.offset = _alike(given_scale, offset)
+    if simple:
+        zeros, given_zero = _frozen_zero(zero_point or 0, zero_type), zero_point or None
+    else:
+        zeros, given_zero = _keeping_zero(&call, zero_point, zero_type)
+    return scales, zeros, given_scale, given_zero, dtype, axis, block_size
+
+
+cdef tuple _frozen_offset(_Affine affine):
+    """Return immutable offsets, which `affine` uses from now on."""
+    cdef Call call
+    cdef double value
+    offset = affine.offset
+    if offset is None:
+        return None
+    if PyFloat_CheckExact(offset):
+        value = PyFloat_AS_DOUBLE(offset)
+        memory = PyBytes_FromStringAndSize(<const char *>&value, sizeof(value))
+        return (), _DTYPES["float64"], memory
+    _checked_numbers(offset, &call.offset, "offset")
+    frozen = _frozen(_np.asarray(offset), "offset")
+    affine.offset = _ndarray(*frozen)
+    return frozen
+
+
+def typed_zeros(zeros, str name not None, /):
+    """Return read-only zero points in the quantized type, or in the stored NumPy type
+    without ml_dtypes."""
+    if name not in _DTYPES:
+        try:
+            _dtype_of(name)
+        except ImportError:
+            return zeros.view()
+    dtype = _DTYPES[name]
+    if dtype == zeros.dtype:
+        return zeros.view()
+    # ml_dtypes stores integers in the low bits; zeros of floats have equal bytes.
+    codes = _np.array(zeros.view(_np.uint8))
+    codes &= (1 << pq_type_bits(<pq_type><int>_CODES[name])) - 1
+    codes.flags.writeable = False
+    return codes.view(dtype)
+
+
+# ---- method="mse" ----
+
+
+cdef class _Search:
+    """Options of `method="mse"`."""
+    cdef pq_search what
+    cdef Array held
+    cdef object weights     # user's weights, later broadcast
+    cdef object candidates
+
+    cdef int place(self, Call *call) except -1:
+        """Set the weights of each element of x."""
+        if self.weights is None:
+            return 0
+        shape = _shape(&call.x)
+        try:
+            self.weights = _np.broadcast_to(self.weights, shape)
+        except ValueError:
+            raise ValueError(
+                f"weights: expected a shape that broadcasts to {shape}, "
+                f"got {self.weights.shape}"
+            ) from None
+        _hold_real(self.weights, &self.held, "weights")
+        _set_array(&self.what.weights, &self.held)
+        return 0
+
+
+cdef int _check_weights(object weights) except -1:
+    """Return True if all weights are finite and at least 0."""
+    cdef Call call
+    cdef double ends[2]
+    cdef ptrdiff_t none[PQ_MAX_NDIM]
+    cdef int finite = 1, status
+    _forget(&call)
+    ends[0], ends[1] = 0, 0
+    memset(none, 0, sizeof(none))
+    _hold_real(weights, &call.x, "weights")
+    _set_input(&call)
+    call.args.block = NULL
+    call.args.lowest.data = &ends[0]
+    call.args.lowest.type = PQ_F64
+    call.args.lowest.strides = none
+    call.args.lowest.swapped = False
+    call.args.lowest.bit_strides = NULL
+    call.args.highest = call.args.lowest
+    call.args.highest.data = &ends[1]
+    with nogil:
+        status = pq_minmax(_active, &call.args, &finite)
+    if status != PQ_OK or not finite or ends[0] < 0:
+        got = "others" if not finite else ends[0]
+        raise ValueError(f"weights: expected finite numbers from 0, got {got}")
+    return 0
+
+
+cdef object _candidates_of(object given):
+    """Return candidates as float64, at most 1; subnormal candidates are not 0."""
+    cdef pq_fpenv found = pq_fpenv_enter()
+    try:
+        return _checked_candidates(given)
+    finally:
+        pq_fpenv_leave(found)
+
+
+cdef object _checked_candidates(object given):
+    array = _real_array(given, "candidates")
+    if array.dtype.kind not in "iuf" and _dtypes.name_of(array.dtype) not in _REALS:
+        raise TypeError(f"candidates: expected numbers, got {_describe(array)}")
+    candidates = _np.array(array, _np.float64, ndmin=1)
+    if candidates.ndim != 1 or candidates.size == 0:
+        raise ValueError(
+            f"candidates: expected one dimension of numbers, got shape {candidates.shape}"
+        )
+    for value in candidates:
+        if not 0 < value <= 1:
+            raise ValueError(
+                f"candidates: expected numbers above 0, at most 1, got {value}"
+            )
+    return candidates
+
+
+cdef _Search _search_of(object method, object weights, object candidates):
+    """Return the options, or `None` for "minmax"."""
+    cdef _Search search
+    if not isinstance(method, str):
+        raise TypeError(
+            f"method: expected 'minmax' or 'mse', got {type(method).__name__}"
+        )
+    if method == "minmax":
+        for name, value in (("weights", weights), ("candidates", candidates)):
+            if value is not None:
+                raise ValueError(
+                    f"{name}: expected None with method='minmax', "
+                    f"got {type(value).__name__}"
+                )
+        return None
+    if method != "mse":
+        other = str(method) in ("entropy", "percentile")
+        raise ValueError(
+            f"method: expected 'minmax' or 'mse', got {_shown(method)}"
+            f"{'; entropy and percentile need Observer or calibrate' if other else ''}"
+        )
+    search = _Search()
+    memset(&search.what, 0, sizeof(search.what))
+    search.what.size = sizeof(pq_search)
+    if weights is not None:
+        search.weights = _real_array(weights, "weights")
+        _check_weights(search.weights)
+    if candidates is not None:
+        search.candidates = _candidates_of(candidates)
+        search.what.candidates = <const double *>PyArray_DATA(
+            <const PyArrayObject *>search.candidates
+        )
+        search.what.count = <size_t>search.candidates.size
+    return search
+
+
+cdef struct Searching:
+    const pq_choice *choice
+    const pq_search *search
+
+
+cdef int _search_part(const Job *job, int part) noexcept nogil:
+    cdef const Searching *by = <const Searching *>job.more
+    return pq_search_params(_active, job.args, by.choice, by.search, part, job.parts)
+
+
+cdef int _run_search(Call *call, const pq_choice *choice, _Search search,
+                     int threads) except -1:
+    """Run the search and return a pq_status."""
+    cdef Searching by = Searching(choice, &search.what)
+    cdef Job job = Job(&call.args, &by, 1)
+    if threads != 1:
+        job.parts = _parts(_size(&call.x) * call.x.itemsize, threads)
+    return _execute(_search_part, &job, _size(&call.x))
+
+
+# ---- choose_qparams ----
+
+# Formulas of `like=`, by number.
+cdef dict _LIKE = {
+    pq_preset_of(<pq_like>like).name.decode(): like
+    for like in range(<int>PQ_LIKE_PYQUANT + 1, <int>PQ_LIKE_COUNT)
+}
+# Types of chosen scales.
+cdef dict _SCALES = {
+    name: _TYPES[name] for name in (
+        "float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e8m0fnu"
+    )
+}
+cdef str _SCALE_NAMES = "None, " + " or ".join(", ".join(_SCALES).rsplit(", ", 1))
+
+
+cdef int _check_like(const pq_choice *choice, str name, str like) except -1:
+    """Return True if the formula supports the type of codes and symmetry."""
+    cdef const pq_preset *preset = pq_preset_of(choice.like)
+    codes = [
+        one for one, code in _CHOSEN.items()
+        if pq_preset_has_code(preset, <pq_type><int>code)
+    ]
+    if name not in codes:
+        raise ValueError(
+            f"dtype: expected {' or '.join(', '.join(codes).rsplit(', ', 1))} for "
+            f"like={like!r}, got {name}"
+        )
+    if not pq_preset_has_rule(preset, choice.rule):
+        given = choice.rule == PQ_RULE_SYMMETRIC
+        raise ValueError(
+            f"symmetric: expected None or {not given} for like={like!r}, got {given}"
+        )
+    if (
+        (choice.lowest_code != 0 or choice.highest_code != 0)
+        and not choice.lowest_code < 0 < choice.highest_code and like == "torchao_no_clip"
+    ):
+        raise ValueError(
+            f"quant_range: expected codes of both signs for like={like!r}, "
+            f"got {(choice.lowest_code, choice.highest_code)}"
+        )
+    return 0
+
+
+cdef str _set_choice(pq_choice *choice, object dtype, object symmetric,
+                     object scale_dtype, object like, _Affine affine):
+    """Read the options of the choice, with the range of codes in `affine`, and return the
+    name of the quantized type."""
+    cdef bint flag
+    name = _name_in(_CHOSEN, dtype, "dtype", _CHOSEN_NAMES)
+    memset(choice, 0, sizeof(pq_choice))
+    choice.size = sizeof(pq_choice)
+    choice.code = <pq_type><int>_CHOSEN[name]
+    if like is not None:
+        choice.like = <pq_like>_choice_of(_LIKE, like, "like")
+    if symmetric is None:
+        choice.rule = pq_usual_rule(choice.like, choice.code)
+    else:
+        flag = _flag(symmetric, "symmetric", "None, True or False")
+        choice.rule = PQ_RULE_SYMMETRIC if flag else PQ_RULE_ASYMMETRIC
+    if choice.rule == PQ_RULE_ASYMMETRIC and _is_narrow_float(choice.code):
+        raise ValueError(f"symmetric: expected True for {name}, got False")
+    if affine is not None:
+        affine.check(name, True)
+        choice.lowest_code, choice.highest_code = affine.quant_range
+    if scale_dtype is not None:
+        choice.scale = _type_in(_SCALES, scale_dtype, "scale_dtype", _SCALE_NAMES)
+    if like is not None:
+        _check_like(choice, name, str(like))
+    return name
+
+
+cdef void _set_data(pq_choice *choice, pq_type real) noexcept:
+    """Set the type of the data, and the default type of scales."""
+    choice.real = real
+    if choice.scale == PQ_NO_TYPE:
+        choice.scale = PQ_F64 if real == PQ_F64 else PQ_F32
+
+
+cdef bint _has_no_zero(const pq_choice *choice) noexcept:
+    """Return True if every zero point is 0 by the formula."""
+    cdef bint signed = (
+        _is_narrow_float(choice.code) or row_of_type(choice.code).lowest < 0
+    )
+    return (
+        choice.rule == PQ_RULE_SYMMETRIC and choice.like == PQ_LIKE_PYQUANT and signed
+        and choice.lowest_code == 0 and choice.highest_code == 0
+    )
+
+
+cdef tuple _without_repeats(Array *x, tuple selecting, ptrdiff_t *shape,
+                            ptrdiff_t *block):
+    """Reduce repeated elements of a broadcast array to one element each, because it may
+    have too many elements to visit. Return the numbers of elements before and after."""
+    cdef int d
+    cdef bint empty = _size(x) == 0
+    before, after = 1, 1
+    for d in range(x.ndim):
+        shape[d] = x.shape[d]
+        if shape[d] > 1 and (empty or x.strides[d] == 0):
+            if d in selecting:
+                shape[d] = (shape[d] + block[d] - 1) // block[d]
+                block[d] = 1
+            else:
+                shape[d] = 1
+            before, after = before * x.shape[d], after * shape[d]
+    return before, after
+
+
+cdef object _nonfinite_error(Call *call, tuple repeats):
+    cdef size_t count = 0, first = 0
+    with nogil:
+        pq_count_nonfinite(&call.args, &count, &first)
+    walked = tuple([call.args.shape[d] for d in range(call.args.ndim)])
+    return _error_at(
+        f"x: expected finite values, got {count * repeats[0] // repeats[1]} not finite",
+        first, walked
+    )
+
+
+# With fewer parameters for each thread, threads share the elements instead.
+cdef enum:
+    _FEW_PARAMETERS = 64
+
+
+cdef struct Choosing:
+    const pq_choice *choice
+    ptrdiff_t count
+    ptrdiff_t strides[PQ_MAX_NDIM]  # strides of extrema
+    double *cells                   # for each part: `count` lowest, then highest numbers
+
+
+cdef int _choose_part(const Job *job, int part) noexcept nogil:
+    """Compute a share of the parameters."""
+    cdef const Choosing *by = <const Choosing *>job.more
+    return pq_choose_params(_active, job.args, by.choice, part, job.parts)
+
+
+cdef int _extrema_part(const Job *job, int part) noexcept nogil:
+    """Find the extrema of a share of the longest dimension, in complete blocks."""
+    cdef const Choosing *by = <const Choosing *>job.more
+    cdef pq_args args = job.args[0]
+    cdef ptrdiff_t shape[PQ_MAX_NDIM]
+    cdef ptrdiff_t block = 1, share, first
+    cdef int d, longest = 0, finite = 1, status
+    for d in range(args.ndim):
+        shape[d] = args.shape[d]
+        if shape[d] > shape[longest]:
+            longest = d
+    if by.strides[longest] != 0:
+        block = args.block[longest]
+    share = ((shape[longest] - 1) // block // job.parts + 1) * block
+    first = share * part
+    if first >= shape[longest]:
+        return PQ_OK
+    shape[longest] = min(share, shape[longest] - first)
+    args.shape = shape
+    args.inp.data = <char *>args.inp.data + first * args.inp.strides[longest]
+    args.lowest.data = (
+        <char *>(by.cells + 2 * by.count * part) + first // block * by.strides[longest]
+    )
+    args.lowest.strides = by.strides
+    args.lowest.type = PQ_F64
+    args.lowest.swapped = False
+    args.lowest.bit_strides = NULL
+    args.highest = args.lowest
+    args.highest.data = <double *>args.lowest.data + by.count
+    status = pq_minmax(_active, &args, &finite)
+    return status if status != PQ_OK or finite else PQ_ERR_NONFINITE
+
+
+cdef int _choose_by_extrema(Job *job, Choosing *by, Py_ssize_t size) except -1:
+    """Find the extrema of parts, combine them, and compute the parameters."""
+    cdef const pq_array *scale = &job.args.scale
+    cdef ptrdiff_t width = pq_type_size(scale.type), i
+    cdef pq_fpenv found
+    cdef double *cells
+    cdef int d, part, status
+    for d in range(job.args.ndim):
+        by.strides[d] = scale.strides[d] // width * <ptrdiff_t>sizeof(double)
+    memory = PyBytes_FromStringAndSize(
+        NULL, 2 * by.count * job.parts * <ptrdiff_t>sizeof(double)
+    )
+    by.cells = <double *>PyBytes_AS_STRING(memory)
+    for i in range(2 * by.count * job.parts):
+        by.cells[i] = INFINITY if i // by.count % 2 == 0 else -INFINITY
+    status = _execute(_extrema_part, job, size)
+    if status != PQ_OK:
+        return status
+    found = pq_fpenv_enter()
+    for part in range(1, job.parts):
+        cells = by.cells + 2 * by.count * part
+        for i in range(by.count):
+            by.cells[i] = min(by.cells[i], cells[i])
+            by.cells[by.count + i] = max(by.cells[by.count + i], cells[by.count + i])
+    pq_fpenv_leave(found)
+    return pq_choose(by.choice, by.count, by.cells, by.cells + by.count, scale.data,
+                     job.args.zero.data)
+
+
+cdef int _run_choice(Call *call, const pq_choice *choice, ptrdiff_t count,
+                     int threads) except -1:
+    """Compute scales and zero points of `count` groups, and return a pq_status. Each thread
+    has a share of the parameters; if these are few, a share of the elements."""
+    cdef Choosing by
+    cdef Job job = Job(&call.args, &by, 1)
+    cdef ptrdiff_t size = 1
+    cdef int d
+    by.choice, by.count = choice, count
+    for d in range(call.args.ndim):
+        size *= call.args.shape[d]
+    if threads != 1 and call.args.ndim > 0:
+        job.parts = _parts(size * call.x.itemsize, threads)
+    if job.parts > 1 and count <= _FEW_PARAMETERS * job.parts:
+        return _choose_by_extrema(&job, &by, size)
+    return _execute(_choose_part, &job, size)
+
+
+cdef ptrdiff_t _place_results(Call *call, tuple selecting, tuple groups, bytes scales,
+                              bytes zeros) except -1:
+    """Set C-contiguous strides, and return the number of elements."""
+    cdef ptrdiff_t count = 1
+    cdef int d, i
+    for d in range(call.args.ndim):
+        call.scale_strides[d] = call.zero_strides[d] = 0
+    for i in range(len(selecting) - 1, -1, -1):
+        d = <int>selecting[i]
+        call.scale_strides[d] = count * <ptrdiff_t>pq_type_size(call.args.scale.type)
+        call.zero_strides[d] = count * <ptrdiff_t>pq_type_size(call.args.zero.type)
+        count *= <ptrdiff_t>groups[i]
+    call.args.scale.data = PyBytes_AS_STRING(scales)
+    call.args.zero.data = PyBytes_AS_STRING(zeros)
+    call.args.scale.strides = call.scale_strides
+    call.args.zero.strides = call.zero_strides
+    call.args.scale.swapped = call.args.zero.swapped = False
+    return count
+
+
+cdef int _check_shape(tuple shape, object dtype) except -1:
+    """Raise an error if NumPy does not support the array, even if it is empty."""
+    try:
+        _np.empty(shape, dtype)
+    except ValueError:  # this error names no argument
+        raise ValueError(
+            f"x: expected a shape that NumPy can make of {dtype}, got {shape}"
+        ) from None
+    return 0
+
+
+cdef bytes _new_memory(tuple shape, object dtype, Py_ssize_t size):
+    """Return immutable memory for an array, to be filled immediately."""
+    try:
+        count = _prod(shape)
+        if count == 0:  # NumPy may reject the shape
+            _check_shape(shape, dtype)
+        return PyBytes_FromStringAndSize(NULL, count * size)
+    except (MemoryError, OverflowError):
+        _check_shape(shape, dtype)  # raises the message
+        raise MemoryError from None
+
+
+cdef tuple _choose(object x, object dtype, object axis, object block_size, object symmetric,
+                   object scale_dtype, object like, _Search search, _Affine affine,
+                   object threads):
+    """Return immutable scales and zero points, in a tuple like `_frozen_parameters`."""
+    cdef Call call
+    cdef pq_choice choice
+    cdef ptrdiff_t shape[PQ_MAX_NDIM]
+    cdef ptrdiff_t count
+    cdef int status
+    cdef bint only
+    cdef str name
+    cdef bytes scale_memory, zero_memory
+    _forget(&call)
+    array = _real_array(x, "x")
+    name = _set_choice(&choice, dtype, symmetric, scale_dtype, like, affine)
+    axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")
+    if threads is not _ONE:
+        threads = _threads_of(threads)
+    _hold_real(array, &call.x, "x")
+    _set_input(&call)
+    selecting = _granularity(&call, axis, block_size)
+    groups = _parameter_shape(&call, selecting)
+    if search is not None:
+        search.place(&call)
+    _set_data(&choice, call.x.type)
+    call.args.scale.type = choice.scale
+    zero_dtype = _DTYPES[zero_name(name)]
+    call.args.zero.type = <pq_type><int>_TYPES[zero_name(name)]
+    scale_dtype = _dtype_of(_NAMES[<int>choice.scale])
+    scale_memory = _new_memory(groups, scale_dtype, pq_type_size(call.args.scale.type))
+    zero_memory = _new_memory(groups, zero_dtype, pq_type_size(call.args.zero.type))
+    if len(zero_memory) > 0:
+        count = _place_results(&call, selecting, groups, scale_memory, zero_memory)
+        call.args.block = call.block
+        if search is None or _size(&call.x) == 0:
+            repeats = _without_repeats(&call.x, selecting, shape, call.block)
+            call.args.shape = shape
+            status = _run_choice(&call, &choice, count, threads)
+        else:
+            repeats = 1, 1
+            status = _run_search(&call, &choice, search, threads)
+        if status == PQ_ERR_NONFINITE:
+            raise _nonfinite_error(&call, repeats)
+        if status != PQ_OK:
+            _raise(status, NULL, &call.x, "x")
+    scales = groups, scale_dtype, scale_memory
+    zeros = groups, zero_dtype, zero_memory
+    only = len(zero_memory) == <Py_ssize_t>pq_type_size(call.args.zero.type)
+    return (scales, zeros, _given_scale(scales, only),
+            None if _has_no_zero(&choice) else _given_zero(zeros, only), name, axis,
+            block_size)
+
+
+def dynamic_range(x, /):
+    """Compute scale and zero point of ONNX DynamicQuantizeLinear."""
+    cdef Call call
+    cdef pq_choice choice
+    cdef ptrdiff_t shape[PQ_MAX_NDIM]
+    cdef int status
+    _forget(&call)
+    _hold_real(x, &call.x, "x")
+    _set_input(&call)
+    scale, zero = _np.empty((), _np.float32), _np.empty((), _np.uint8)
+    _hold(scale, &call.scale)
+    _hold(zero, &call.zero)
+    _set_array(&call.args.scale, &call.scale)
+    _set_array(&call.args.zero, &call.zero)
+    _without_repeats(&call.x, (), shape, NULL)
+    memset(call.scale_strides, 0, sizeof(call.scale_strides))
+    call.args.shape = shape
+    call.args.block = NULL
+    call.args.scale.strides = call.args.zero.strides = call.scale_strides
+    memset(&choice, 0, sizeof(choice))
+    choice.size = sizeof(choice)
+    choice.rule = PQ_RULE_ONNX_DYNAMIC
+    with nogil:
+        status = pq_choose_params(_active, &call.args, &choice, 0, 1)
+    if status != PQ_OK:
+        _raise(status, NULL, &call.x, "x")
+    return scale, zero
+
+
+def extrema(x, tuple block_size, bint as_magnitudes=False, /):
+    """Return the extrema of each block including 0, as float64, or the larger magnitude as
+    float32. Return `None` if a value is not finite."""
+    cdef Call call
+    cdef ptrdiff_t shape[PQ_MAX_NDIM]
+    cdef int finite = 1, status
+    _forget(&call)
+    array = _real_array(x, "x")
+    _hold_real(array, &call.x, "x")
+    _set_input(&call)
+    selecting = _granularity(&call, None, block_size)
+    groups = _parameter_shape(&call, selecting)
+    found = _np.zeros((2 - as_magnitudes, *groups), "f4" if as_magnitudes else "f8")
+    lowest, highest = found[0, ...], found[-1, ...]  # arrays, also for one block
+    _hold(lowest, &call.scale)
+    _hold(highest, &call.zero)
+    _set_array(&call.args.lowest, &call.scale)
+    _set_array(&call.args.highest, &call.zero)
+    repeats = _without_repeats(&call.x, selecting, shape, call.block)
+    call.args.shape = shape
+    call.args.block = call.block
+    with nogil:
+        status = pq_minmax(_active, &call.args, &finite)
+    if status != PQ_OK:
+        _raise(status, NULL, &call.x, "x")
+    if as_magnitudes:
+        return lowest if finite else None
+    if not finite:
+        raise _nonfinite_error(&call, repeats)
+    return found
+
+
+# ---- qparams_from_range ----
+
+# Ranges at a time, so that only the results are allocated.
+cdef enum:
+    _RANGES = 4096
+
+
+cdef object _ends_array(object ends, str name, bint *typed):
+    """Return an ndarray; Python numbers and lists of them have no type."""
+    typed[0] = type(ends) not in (float, int, list, tuple)
+    array = _real_array(ends, name)
+    if typed[0]:
+        return array
+    single = cast(array, "float32")
+    return array if _np.isinf(single).any() else single
+
+
+cdef tuple _ends_arrays(object lo, object hi):
+    """Return both ends as arrays of the type of the data, by default float32."""
+    cdef Array first, second
+    cdef bint low_typed = False, high_typed = False
+    lo = _ends_array(lo, "lo", &low_typed)
+    hi = _ends_array(hi, "hi", &high_typed)
+    _hold_real(lo, &first, "lo")
+    _hold_real(hi, &second, "hi")
+    if lo.shape != hi.shape:
+        raise ValueError(f"hi: expected shape {lo.shape}, as lo, got {hi.shape}")
+    if high_typed and not low_typed:
+        type = second.type
+    elif first.type == second.type or (low_typed and not high_typed):
+        type = first.type
+    else:
+        type = PQ_F64 if PQ_F64 in (first.type, second.type) else PQ_F32
+    name = _NAMES[<int>type]
+    if first.type != type:
+        lo = cast(lo, name)
+    if second.type != type:
+        hi = cast(hi, name)
+    return lo, hi, <int>type
+
+
+cdef ptrdiff_t _first_misfit(const double *lo, const double *hi, ptrdiff_t n) noexcept:
+    """Return the first range that is not finite or is inverted, else -1."""
+    cdef pq_fpenv found = pq_fpenv_enter()
+    cdef ptrdiff_t i, first = -1
+    for i in range(n):
+        if not -INFINITY < lo[i] <= hi[i] < INFINITY:
+            first = i
+            break
+    pq_fpenv_leave(found)
+    return first
+
+
+cdef object _misfit_error(object lo, object hi, size_t first, tuple shape):
+    """Convert Python floats."""
+    for name, end in ("lo", lo), ("hi", hi):
+        if not -INFINITY < end < INFINITY:
+            return _error_at(f"{name}: expected finite numbers, got {end}", first, shape)
+    return _error_at(
+        f"lo: expected numbers that are not above hi, got {lo} above {hi}", first, shape
+    )
+
+
+cdef int _choose_ranges(const pq_choice *choice, object lo, object hi, char *scales,
+                        char *zeros) except -1:
+    """Write the parameters of all ranges in C order to contiguous arrays."""
+    cdef Array low, high
+    cdef ptrdiff_t bad, n
+    cdef pq_status status
+    cdef ptrdiff_t scale_size = pq_type_size(choice.scale)
+    cdef ptrdiff_t zero_size = pq_type_size(choice.code)
+    lows, highs = lo.reshape(-1), hi.reshape(-1)
+    for i in range(0, lo.size, _RANGES):
+        some = cast(lows[i:i + _RANGES], "float64"), cast(highs[i:i + _RANGES], "float64")
+        _hold(some[0], &low)
+        _hold(some[1], &high)
+        n = low.shape[0]
+        bad = _first_misfit(<const double *>low.data, <const double *>high.data, n)
+        if bad >= 0:
+            raise _misfit_error(
+                (<double *>low.data)[bad], (<double *>high.data)[bad], i + bad, lo.shape
+            )
+        with nogil:
+            status = pq_choose(choice, n, <const double *>low.data,
+                               <const double *>high.data, scales, zeros)
+        if status != PQ_OK:
+            _raise(status, NULL, &low, "lo")
+        scales += n * scale_size
+        zeros += n * zero_size
+    return 0
+
+
+cdef tuple _from_range(object lo, object hi, object dtype, object axis, object block_size,
+                       object symmetric, object scale_dtype, object like, _Affine affine):
+    """Return parameters like `_choose`, from given extrema."""
+    cdef pq_choice choice
+    cdef bytes scale_memory, zero_memory
+    cdef bint only
+    lo, hi, type = _ends_arrays(lo, hi)
+    name = _set_choice(&choice, dtype, symmetric, scale_dtype, like, affine)
+    axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")
+    if block_size is not None:
+        _blocks(block_size)
+        _check_blocked_axis(axis, block_size)
+    _set_data(&choice, <pq_type><int>type)
+    scale_dtype = _dtype_of(_NAMES[<int>choice.scale])
+    zero_dtype = _DTYPES[zero_name(name)]
+    scale_memory = _new_memory(lo.shape, scale_dtype, pq_type_size(choice.scale))
+    zero_memory = _new_memory(lo.shape, zero_dtype, pq_type_size(choice.code))
+    _choose_ranges(&choice, lo, hi, PyBytes_AS_STRING(scale_memory),
+                   PyBytes_AS_STRING(zero_memory))
+    scales = lo.shape, scale_dtype, scale_memory
+    zeros = lo.shape, zero_dtype, zero_memory
+    only = lo.size == 1
+    return (scales, zeros, _given_scale(scales, only),
+            None if _has_no_zero(&choice) else _given_zero(zeros, only), name, axis,
+            block_size)
+
+
+def presets():
+    """Return the switches of each formula, in words."""
+    return {
+        name: tuple(pq_preset_of(<pq_like><int>like).words.decode().lower().split())
+        for name, like in _LIKE.items()
+    }
