@@ -55,6 +55,7 @@ LOAD_STORE(vb, load_bytes, store_bytes)
 SPLAT(vf, splat, float)
 SPLAT(vi, splat_i32, int32_t)
 SPLAT(vd, splat_f64, double)
+SPLAT(vh, splat_i16, int16_t)
 LOAD_AS(vf, load_f16, uint16_t, pq_f32_from_f16)
 LOAD_AS(vf, load_bf16, uint16_t, pq_f32_from_bf16)
 STORE_AS(vf, store_f16, uint16_t, pq_f16_from_f32)
@@ -107,8 +108,10 @@ WORD2(vi, add_i32, (int32_t)((uint32_t)x.v[i] + (uint32_t)y.v[i]))
 WORD2(vi, subtract_i32, (int32_t)((uint32_t)x.v[i] - (uint32_t)y.v[i]))
 WORD2(vi, smaller_i32, x.v[i] < y.v[i] ? x.v[i] : y.v[i])
 WORD2(vi, larger_i32, x.v[i] > y.v[i] ? x.v[i] : y.v[i])
+WORD2(vi, larger_u32, (uint32_t)x.v[i] > (uint32_t)y.v[i] ? x.v[i] : y.v[i])
 WORD2(vh, smaller_i16, x.v[i] < y.v[i] ? x.v[i] : y.v[i])
 WORD2(vh, larger_i16, x.v[i] > y.v[i] ? x.v[i] : y.v[i])
+WORD2(vh, larger_u16, (uint16_t)x.v[i] > (uint16_t)y.v[i] ? x.v[i] : y.v[i])
 
 /* Return the smaller number, or NaN if x is NaN; the larger number, or y if x is NaN. */
 WORD2(vf, cap_keep_nan, y.v[i] < x.v[i] ? y.v[i] : x.v[i])
@@ -117,6 +120,17 @@ WORD2(vf, floor_drop_nan, x.v[i] > y.v[i] ? x.v[i] : y.v[i])
 /* Collect values that are not finite: return x where x is NaN, which smaller() and larger()
  * may drop, else y. */
 WORD2(vf, gather_nans, x.v[i] == x.v[i] ? y.v[i] : x.v[i])
+
+/* Return NaN where x is one of two integers, else v. Compilers keep the vectors of two
+ * loops in registers. */
+PQ_INLINE vf nan_where_equal(vf v, vi x, int32_t a, int32_t b)
+{
+    EACH(i, v) v.v[i] = x.v[i] == a ? PQ_NAN_F32 : v.v[i];
+    if (b != a) {
+        EACH(i, v) v.v[i] = x.v[i] == b ? PQ_NAN_F32 : v.v[i];
+    }
+    return v;
+}
 
 /* Return 1 where x < y, else 0. */
 WORD2(vf, one_where_less, x.v[i] < y.v[i] ? 1.0f : 0.0f)
@@ -381,6 +395,22 @@ STORE_CODES(store_u8, uint8_t, 0, UINT8_MAX)
 STORE_CODES(store_i16, int16_t, INT16_MIN, INT16_MAX)
 STORE_CODES(store_u16, uint16_t, 0, UINT16_MAX)
 #undef STORE_CODES
+
+/* Return sums, which int16 holds: see saturating_quotient(). */
+WORD_OF(vh, narrow_sums, (vi x, vi y), (int16_t)(x.v[i] + y.v[i]))
+
+/* Store `least` plus the numbers of x, saturated to the range of the type; modulo the
+ * number of codes. */
+#define STORE_ABOVE(word, vector, type, highest)                                           \
+    PQ_INLINE void word(void *p, vector x, int least)                                      \
+    {                                                                                      \
+        type c[PQ_CHUNK];                                                                  \
+        EACH(i, x) c[i] = (type)(saturate(x.v[i], 0, highest) + least);                    \
+        memcpy(p, c, sizeof c);                                                            \
+    }
+STORE_ABOVE(store_above_8, vh, uint8_t, UINT8_MAX)
+STORE_ABOVE(store_above_16, vi, uint16_t, UINT16_MAX)
+#undef STORE_ABOVE
 
 /* Store bytes: 1 where x and y are equal, else 0. */
 PQ_INLINE void store_equal(void *p, vi x, vi y)
