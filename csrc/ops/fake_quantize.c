@@ -6,11 +6,14 @@
 #include "ops/fused.h"
 
 enum {
-    TILE_BYTES = PQ_SIZE(1 << 14, 1 << 10),   /* buffer for the codes of a tile */
-    TILE_ELEMENTS = PQ_SIZE(1 << 13, 1 << 8), /* most elements of a tile */
-    FLOAT_TILE_ELEMENTS = PQ_SIZE(512, 64),   /* of narrow floats with float64 parameters */
+    TILE_BYTES = PQ_SIZE(1 << 14, 1 << 13),    /* buffer for the codes of a tile */
+    TILE_ELEMENTS = PQ_SIZE(1 << 13, 1 << 10), /* most elements of a tile */
+    FLOAT_TILE_ELEMENTS = PQ_SIZE(512, 64), /* of narrow floats with float64 parameters */
     COUNTED_ELEMENTS = 64 /* parts of a tile to count in after a count of the tile */
 };
+_Static_assert((int)TILE_ELEMENTS >= (int)PQ_MAX_GAPPED_GROUP &&
+                   (int)TILE_BYTES >= 8 * (int)PQ_MAX_GAPPED_GROUP,
+               "a tile holds a group with gaps");
 
 /* ---- tiles ---- */
 
