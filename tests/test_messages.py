@@ -188,10 +188,6 @@ REMEDIES = {
         "self: expected QParams, got int",
     ),
     "self of dequantize": (lambda: pq.QParams.dequantize(Q), "got ndarray"),
-    "no scale": (
-        lambda: pq.quantize(X),
-        "scale: expected an array of real numbers, got None",
-    ),
     "place of an object": (lambda: pq.Observer(0), "; did you mean axis=?"),
     "no place and no name": (
         lambda: pq.fixedpoint.fixed_point(0.5, "rndnu", 3),
