@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.exceptions import AxisError
 
-__all__ = ["axis_error", "shown"]
+__all__ = ["axis_error", "faulty", "shown"]
 
 _FLAT = (str, bytes, int, float, complex, type(None), np.generic)
 _MOST_BITS = 1024  # of printed integers; Python raises an error above 4300 digits
@@ -36,6 +36,11 @@ def shown(value: object) -> str:
         return f"a {type(value).__name__}"
     text = " ".join(text.split())
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
+
+
+def faulty(count: int) -> str:
+    """Return the number of elements that an error is about."""
+    return "1 faulty element" if count == 1 else f"{count} faulty elements"
 
 
 def axis_error(axis: int, ndim: int, name: str | None = None) -> AxisError:

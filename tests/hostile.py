@@ -1233,8 +1233,8 @@ def draw(rng):
     return function, args, kwargs
 
 
-# What is out of range is known when all has been written.
-OUT_HOLDS_ALL = "others, the first at index"
+# The error about elements out of range is raised after all codes are written.
+OUT_HOLDS_ALL = "faulty element"
 OUT_HOLDS_SOME = "out has codes of some"
 
 

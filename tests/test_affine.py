@@ -51,7 +51,8 @@ NARROW_FLOATS = tuple(name for name in AVAILABLE_CODES if name not in INTEGERS)
 PACKED_CODES = tuple(name for name in AVAILABLE_CODES if TYPES[name].bits in (2, 4))
 REFUSED = re.compile(
     r"x: expected (?:numbers within the range of \w+|numbers whose codes are from -?\d+ to "
-    r"-?\d+|no NaN|numbers .* and no NaN), got (\d+) others, the first at index (\(.*?\))"
+    r"-?\d+|no NaN|numbers .* and no NaN), got (\d+) faulty elements?, "
+    r"the first at index (\(.*?\))"
     r"(?:; out has all codes, as without 'raise')?"
 )
 
@@ -1047,7 +1048,7 @@ def test_words_of_bits_that_no_type_has(bits, isa):
     modulo = np.where(np.isfinite(x), np.rint(wide) % (hi + 1), 0)
     same(codes_of(out_of_range="wrap"), modulo.astype(np.uint8))
     beyond = 5 * np.count_nonzero((np.rint(x[0]) < 0) | (np.rint(x[0]) > hi))
-    with pytest.raises(ValueError, match=f"uint8 in {bits} bits, got {beyond} others"):
+    with pytest.raises(ValueError, match=f"uint8 in {bits} bits, got {beyond} faulty"):
         codes_of(out_of_range="raise")
     for wrong in ({"fill": hi + 1}, {"quant_range": (0, hi + 1)}):
         with pytest.raises(ValueError, match=f"from 0 to {hi} for uint8 in {bits} bits"):
@@ -1504,19 +1505,19 @@ def test_texts_of_policy_errors():
     for options, text in (
         (
             {"out_of_range": "raise"},
-            "numbers within the range of int8, got 2 others, the "
+            "numbers within the range of int8, got 2 faulty elements, the "
             r"first at index \(1, 0\)",
         ),
-        ({"nan": "raise"}, r"no NaN, got 1 others, the first at index \(0, 1\)"),
+        ({"nan": "raise"}, r"no NaN, got 1 faulty element, the first at index \(0, 1\)"),
         (
             {"out_of_range": "raise", "nan": "raise"},
             "numbers within the range of int8 and no "
-            r"NaN, got 3 others, the first at index \(0, 1\)",
+            r"NaN, got 3 faulty elements, the first at index \(0, 1\)",
         ),
         (
             {"out_of_range": "raise", "quant_range": (-7, 7)},
             "numbers whose codes are from -7 "
-            r"to 7, got 2 others, the first at index \(1, 0\)",
+            r"to 7, got 2 faulty elements, the first at index \(1, 0\)",
         ),
     ):
         out = poisoned("int8", (2, 2))
@@ -1531,5 +1532,5 @@ def test_texts_of_policy_errors():
     refuses(
         lambda: pq.quantize(np.float32(300), 1.0, out_of_range="raise"),
         ValueError,
-        r"x: .*, got 1 others, the first at index \(\)$",
+        r"x: .*, got 1 faulty element, the first at index \(\)$",
     )

@@ -459,7 +459,7 @@ REFUSED = {
     "no array": (read(absmax="x"), "tensors: expected an array for w.absmax, got str"),
     "no JSON": (
         read(**{"quant_state.bitsandbytes__nf4": np.zeros(3, "u1")}),
-        f"tensors: expected a JSON object in {STATE}, as bytes, got 3 others",
+        f"tensors: expected a JSON object in {STATE}, as uint8, got 3 elements of uint8",
     ),
     "deep JSON": (
         read(**{"quant_state.bitsandbytes__nf4": np.full(60000, ord("["), "u1")}),

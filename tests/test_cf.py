@@ -312,7 +312,7 @@ def test_integers_without_scale_are_exact(out_of_range):
     same(cf.encode(x.tolist(), {}, "int64", out_of_range=out_of_range), x)
     big = np.uint64([2**64 - 1, 7])
     if out_of_range == "raise":
-        with pytest.raises(ValueError, match=r" 9223372036854775807, got 1 others, the fi"):
+        with pytest.raises(ValueError, match=r" 9223372036854775807, got 1 faulty"):
             cf.encode(big, {}, "int64", out_of_range="raise")
     else:
         wraps = out_of_range == "wrap"
@@ -323,10 +323,10 @@ def test_integers_without_scale_are_exact(out_of_range):
 def test_float64_beyond_int64_is_out_of_range():
     x = np.float32([2.0**63, -(2.0**63)])  # slices, because of the type of the scale
     attrs = {"scale_factor": np.float64(0.1)}
-    with pytest.raises(ValueError, match=r"got 2 others, the first at index \(0,\)$"):
+    with pytest.raises(ValueError, match=r"got 2 faulty elements, .* index \(0,\)$"):
         cf.encode(x, attrs, "int64", out_of_range="raise")
     attrs = {"scale_factor": np.float64(1), "add_offset": np.float64(0.1)}
-    with pytest.raises(ValueError, match=r"got 1 others, the first at index \(0,\)$"):
+    with pytest.raises(ValueError, match=r"got 1 faulty element, .* index \(0,\)$"):
         cf.encode(x, attrs, "int64", out_of_range="raise")
 
 
@@ -385,13 +385,13 @@ def test_what_is_out_of_range(offset):
     wrapped = cf.encode(x, attrs, "int8", out_of_range="wrap").view("u1")
     assert wrapped.tolist() == [[251, 0, 255], [44, 7, 255]]
     out = np.zeros((2, 3), np.int8)
-    said = r"^x: .* 2 others, the first at index \(0, 0\); out has all codes, .* 'raise'$"
+    said = r"^x: .* 2 faulty elements, the .* \(0, 0\); out has all codes, .* 'raise'$"
     with pytest.raises(ValueError, match=said):
         cf.encode(x, attrs, "int8", out_of_range="raise", out=out)
     assert out.view("u1").tolist() == [[0, 0, 255], [255, 7, 255]]
     attrs |= {"valid_min": 5, "valid_max": np.int16(100)}
     assert cf.encode(x, attrs, "int8").view("u1").tolist() == [[5, 5, 100], [100, 7, 255]]
-    with pytest.raises(ValueError, match=r"are from 5 to 100, got 4 others, the first at"):
+    with pytest.raises(ValueError, match=r"are from 5 to 100, got 4 faulty elements"):
         cf.encode(x, attrs, "int8", out_of_range="raise")
     with pytest.raises(ValueError, match=r"^out_of_range: expected"):
         cf.encode(x, attrs, "int8", out_of_range="wrap")
@@ -412,7 +412,7 @@ def test_slices_take_little_memory():
 def test_the_first_one_may_be_in_a_later_slice():
     x = np.zeros((300, 700), np.float32)
     x[123, [45, 46]] = x[299, 699] = 1e9
-    message = r"3 others, the first at index \(123, 45\)$"
+    message = r"3 faulty elements, the first at index \(123, 45\)$"
     for attrs in (SCALE, {"scale_factor": np.float32(0.5)}):  # slices, one pass
         with pytest.raises(ValueError, match=message):
             cf.encode(x, attrs, "int16", out_of_range="raise")

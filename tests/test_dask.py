@@ -188,10 +188,12 @@ def test_indices_are_those_of_the_whole_array(chunks):
             lazy = da.from_array(x, chunks=chunks)
             end = f" in a chunk, the first at index {place}"
             if value == 1e9:
-                assert refusal(lazy, out_of_range="raise").endswith("got 1 others" + end)
+                assert refusal(lazy, out_of_range="raise").endswith(
+                    "got 1 faulty element" + end
+                )
                 continue
             if value != value:
-                assert refusal(lazy, nan="raise").endswith("got 1 others" + end)
+                assert refusal(lazy, nan="raise").endswith("got 1 faulty element" + end)
             with pytest.raises(ValueError, match=r"^x: expected finite values") as caught:
                 pqd.choose_qparams(lazy, axis=1)
             assert str(caught.value).endswith("got 1 not finite" + end)
@@ -203,7 +205,7 @@ def test_indices_beside_parameters_that_are_cut():
     lazy = da.from_array(x, chunks=4)
     scale = np.array([1, 1, 1, 2, 1, 1], np.float32)
     codes = pqd.quantize(lazy, scale, axis=1, out_of_range="raise")
-    end = r"got 3 others in a chunk, the first at index \(5, 3\)$"
+    end = r"got 3 faulty elements in a chunk, the first at index \(5, 3\)$"
     for scheduler in ("synchronous", "threads"):
         with pytest.raises(ValueError, match=end):
             codes.compute(scheduler=scheduler)
@@ -211,11 +213,11 @@ def test_indices_beside_parameters_that_are_cut():
 
 def test_indices_of_few_dimensions_and_unknown_sizes():
     text = refusal(da.from_array(np.float32(1e9)), out_of_range="raise")
-    assert text.endswith("got 1 others, the first at index ()")
+    assert text.endswith("got 1 faulty element, the first at index ()")
     unknown = da.from_array(np.array([0, 0, 0, 1e9]), chunks=2)
     unknown = unknown[unknown >= 0]
     text = refusal(unknown, out_of_range="raise")
-    assert text.endswith("got 1 others, the first at index (1,)")
+    assert text.endswith("got 1 faulty element, the first at index (1,)")
 
 
 def test_extremes_are_found_once():

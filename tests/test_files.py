@@ -974,7 +974,7 @@ GGUFS = {
     ),
     "deep": (
         stored_gguf([("k", 9, struct.pack("<IQ", 9, 1) * 5000)]),
-        "expected arrays in 8 others at most, got more",
+        "expected at most 8 nested arrays, got more",
     ),
     "alignment": (
         stored_gguf([("general.alignment", 4, struct.pack("<I", 3))]),

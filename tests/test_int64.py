@@ -72,7 +72,7 @@ def test_quantize_at_the_ends(name, policy, isa):
         out = np.empty(x.size, name)
         call = {"dtype": name, "out": out, **options}
         if refused.any():
-            text = f"{np.count_nonzero(refused)} others, .* index .{np.argmax(refused)},"
+            text = f"{np.count_nonzero(refused)} faulty .* index .{np.argmax(refused)},"
             with pytest.raises(ValueError, match=text):
                 quantize_at(isa, x, scale, zero, **call)
         else:
@@ -126,7 +126,8 @@ def test_fills_and_ranges_beyond_int64(isa):
     assert got.tolist() == [TOP, 2**63 + 1, 2**63 + 1, TOP - 1, TOP - 1, 2**63 + 1]
     back = dequantize_at(isa, got, 1.0, fill=[TOP, 0], dtype="float64")
     assert np.isnan(back).tolist() == [True] + [False] * 5
-    text = f"codes are from {2**63 + 1} to {TOP - 1}, got 5 others, the first at index (1,)"
+    text = f"codes are from {2**63 + 1} to {TOP - 1}, got 5 faulty elements, "
+    text += "the first at index (1,)"
     with pytest.raises(ValueError, match=re.escape(text)):
         quantize_at(isa, x, 1.0, out_of_range="raise", **rest)
 

@@ -379,7 +379,7 @@ def test_numbers_rounded_beyond_the_range_are_errors(isa, shape):
     beyond = np.array([b < 2**23 for b in noises(x.size, 1)]).reshape(shape)
     first = tuple(int(i) for i in np.argwhere(beyond)[0])
     for given in (x, np.asfortranarray(x)):
-        with pytest.raises(ValueError, match=f"got {beyond.sum()} others") as error:
+        with pytest.raises(ValueError, match=f"got {beyond.sum()} faulty") as error:
             quantize_at(isa, given, 1.0, **options)
         assert error.value.index == first
     x[beyond] = 127.0
@@ -392,7 +392,7 @@ def test_numbers_rounded_beyond_the_range_are_errors(isa, shape):
 def test_nan_is_refused(isa):
     x = np.full(100, 0.5, np.float32)
     x[[40, 60]] = np.nan
-    with pytest.raises(ValueError, match="expected no NaN, got 2 others") as error:
+    with pytest.raises(ValueError, match="expected no NaN, got 2 faulty elements") as error:
         quantize_at(isa, x, 1.0, rounding="stochastic", nan="raise")
     assert error.value.index == (40,)
 

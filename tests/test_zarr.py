@@ -555,7 +555,9 @@ def test_without_the_other_backend():
         "except ImportError as error: print('cast-value-rs' in str(error))\n"
     )
     assert run.returncode == 0, run.stderr
-    message = "x: expected numbers within the range of int8 and no NaN, got 1 others, the"
+    message = (
+        "x: expected numbers within the range of int8 and no NaN, got 1 faulty element"
+    )
     assert run.stdout.splitlines() == [f"{message} first at index (3,)", "True"]
 
 

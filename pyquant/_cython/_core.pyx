@@ -71,7 +71,7 @@ include "types.pxi"
 from pyquant import _channels, _convert, _threads
 from pyquant import dtypes as _dtypes
 from pyquant._convert import is_masked
-from pyquant._shown import axis_error as _axis_error, shown as _shown
+from pyquant._shown import axis_error as _axis_error, faulty as _faulty, shown as _shown
 from pyquant._version import __version__
 
 include "arrays.pxi"

@@ -1210,7 +1210,7 @@ cdef object _beyond_error(Call *call):
     first = min(first, <size_t>_size(&call.x) - 1)
     written = "; out has all codes, as without 'raise'" if call.has_out else ""
     raise _error_at(
-        f"x: expected {' and '.join(expected)}, got {count} others", first,
+        f"x: expected {' and '.join(expected)}, got {_faulty(count)}", first,
         _shape(&call.x), written
     )
 

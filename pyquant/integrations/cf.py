@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from pyquant import _core, dtypes
+from pyquant._shown import faulty
 from pyquant._standard import shown, slices
 from pyquant.qparams import QParams
 
@@ -369,8 +370,8 @@ def _encode_slices(
     lo, hi = _ends(how, out.dtype)
     place = tuple(map(int, np.unravel_index(first, x.shape)))
     return (
-        f"x: expected numbers whose codes are from {lo} to {hi}, got {count} others, "
-        f"the first at index {place}"
+        f"x: expected numbers whose codes are from {lo} to {hi}, got "
+        f"{faulty(count)}, the first at index {place}"
     )
 
 

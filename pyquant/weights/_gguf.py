@@ -159,7 +159,7 @@ class _Reader:
             return self._after_strings(at, 1)
         if kind == _ARRAY:
             if depth == MAX_DEPTH:
-                raise fault(self.file.path, at, f"arrays in {depth} others at most", "more")
+                raise fault(self.file.path, at, f"at most {depth} nested arrays", "more")
             inner = self._word("I", at)
             each = self._size(inner, at) or 8
             count = self._count(at + 4, self.file.size, each, "elements")

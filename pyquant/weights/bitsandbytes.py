@@ -707,7 +707,8 @@ def _state_of(text: npt.NDArray[Any], key: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         state = None
     if not isinstance(state, dict):
-        msg = f"tensors: expected a JSON object in {key}, as bytes, got {text.size} others"
+        got = f"{text.size} elements of {text.dtype}"
+        msg = f"tensors: expected a JSON object in {key}, as uint8, got {got}"
         raise ValueError(msg)
     return state
 
