@@ -10,6 +10,7 @@
 #include "math/scalar_math.h"
 #include "scalar/each.h"
 #include "types.h"
+#include <math.h>
 
 #define PQ_CHUNK 32
 #define PQ_LANES 8
