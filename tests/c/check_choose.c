@@ -190,7 +190,7 @@ static void check_choice(const struct pq_choice *choice, size_t n)
     CHECK(status == status_of(choice), "status %d, expected %d", (int)status,
           (int)status_of(choice));
     for (size_t i = 0; i < MARGIN; i++) {
-        CHECK(stored[i - MARGIN] == 0x5a && zeros[i - MARGIN] == 0x5a, "wrote before");
+        CHECK((stored - MARGIN)[i] == 0x5a && (zeros - MARGIN)[i] == 0x5a, "wrote before");
     }
     for (size_t i = 0; i < n * size && status != PQ_OK; i++) {
         CHECK(stored[i] == 0x5a, "an invalid call wrote");
