@@ -277,7 +277,7 @@ def test_what_the_semantics_cite_exists():
 
 def test_names_in_the_internals_exist():
     """Each file, and each identifier with an underscore, exists in the tree."""
-    if not (ROOT / "csrc").is_dir():
+    if not all(other.is_file() for other in OTHERS):
         pytest.skip("only the tests are here")
     tops = ("csrc", "pyquant", "tests", "benchmarks", ".ci", ".github")
     paths = [path for top in tops for path in (ROOT / top).rglob("*")]

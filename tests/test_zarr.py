@@ -558,7 +558,7 @@ def test_without_the_other_backend():
     message = (
         "x: expected numbers within the range of int8 and no NaN, got 1 faulty element"
     )
-    assert run.stdout.splitlines() == [f"{message} first at index (3,)", "True"]
+    assert run.stdout.splitlines() == [f"{message}, the first at index (3,)", "True"]
 
 
 def test_docstrings():
