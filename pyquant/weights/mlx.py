@@ -4,8 +4,8 @@
 ``weight`` contains codes along the last axis, the first in the low bits of a 32-bit word.
 ``scales`` and ``biases`` have a number for each group. For K inputs the shapes end in K *
 bits / 32 and K / group_size. Values are ``code * scale + bias``, each step rounded to
-float32. If ``Weight.dequantize`` returns the 16-bit type of the scales, each step is rounded
-to that type, like MLX on CPUs.
+float32. If ``Weight.dequantize`` returns the 16-bit type of the scales, each step is
+rounded to that type, like MLX on CPUs.
 """
 
 from __future__ import annotations
