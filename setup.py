@@ -26,8 +26,12 @@ if "CFLAGS" not in os.environ:
     FLAGS.append("-g0")  # Python's own flags include -g: a module 7 times as large
     LINK_FLAGS.append("-Wl,-x")  # no names of static functions: 5 % of the module
 FILE_FLAGS = {
-    # GCC's default makes the kernels up to 1.3 times slower. clang ignores the option.
-    "kernels_scalar.c": ["--param=max-completely-peeled-insns=50"],
+    # GCC's default for the first makes the kernels up to 1.3 times slower, and its default
+    # for the second doubles the time of compilation. clang ignores the options.
+    "kernels_scalar.c": [
+        "--param=max-completely-peeled-insns=50",
+        "--param=sccvn-max-alias-queries-per-access=200",
+    ],
     "_core.c": ["-O2"],  # has no hot loops; -O3 adds 6 % to the module
 }
 if sys.platform == "win32":
