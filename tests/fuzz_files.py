@@ -39,7 +39,7 @@ NAMES = ("", "a", "b", "\0", "\n", "..", "é", "\ud800", "x" * 300, "__metadata_
 
 
 class Liar:
-    """What is so, or now and then something else."""
+    """Draw correct values, and sometimes wrong values."""
 
     def __init__(self, rng, order="<"):
         self.rng, self.order = rng, order

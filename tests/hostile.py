@@ -479,7 +479,7 @@ VALID = {
 
 
 def detail_of(rng):
-    """What an interpreter says of a tensor."""
+    """Return the description of a tensor by an interpreter."""
     scales = rng.choice([[0.5], [0.5] * 4, [], [0.0]])
     zeros = rng.choice([[3] * len(scales), [0], [1 << 40]])
     parameters = {
@@ -585,7 +585,7 @@ def use_observer(rng, o, x, **kwargs):
             o.__eq__(x)
             return repr(o), o.count, o.nan, o.inf, o.min, o.max, pickle.loads(state)
     except BaseException:
-        # The same but for threads, which may have met elsewhere.
+        # An exception must leave the Observer unchanged.
         if o != before or pickle.dumps(o) != state:
             raise AssertionError("an Observer was changed before the exception") from None
         raise
@@ -1239,7 +1239,7 @@ OUT_HOLDS_SOME = "out has codes of some"
 
 
 def contents(out):
-    """What is in an array, if it is one that can tell."""
+    """Return the bytes of a small array without objects, or None."""
     if type(out) is np.ndarray and not out.dtype.hasobject and out.size < 1000:
         return out.tobytes()
     return None

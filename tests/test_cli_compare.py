@@ -155,6 +155,7 @@ def test_all_commands_measure_equal_errors(dtype, granularity, capsys):
         assert rows[number].split()[-4:-2] == shown
     assert main(["inspect", "--json", "--stats", "a.safetensors"]) == 0
     stats = json.loads(capsys.readouterr().out.splitlines()[0])["stats"]
+    # The sums are float64 in different orders, so the last bits differ.
     assert stats["rms"] == pytest.approx(np.sqrt(np.mean(np.square(x, dtype="f8"))))
     x[3, 4:6] = 1e3, -1e3  # out of the range of the codes
     saved("a.safetensors", w=x)

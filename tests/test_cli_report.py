@@ -238,7 +238,7 @@ def test_shapes_of_a_histogram():
 
 
 def test_blocks_of_gguf_have_no_steps(tmp_path):
-    pytest.importorskip("jinja2")
+    pytest.importorskip("jinja2")  # optional; it fills in the page
     from pyquant.cli._models import logical, open_model
     from pyquant.cli._report import Report
 
@@ -364,7 +364,7 @@ class Page(HTMLParser):
 
 
 def written(folder, tensors, title="a → b"):
-    pytest.importorskip("jinja2")
+    pytest.importorskip("jinja2")  # optional; it fills in the page
     from pyquant.cli._report import Report
 
     path = folder / "report.html"
@@ -429,7 +429,7 @@ def test_page_asks_for_nothing_and_runs_nothing_else(tmp_path):
 
 
 def test_totals(tmp_path):
-    pytest.importorskip("jinja2")
+    pytest.importorskip("jinja2")  # optional; it fills in the page
     from pyquant.cli._report import Report, _totals
 
     report, tensors = Report("t", str(tmp_path / "r.html"), [], force=False), several()
@@ -470,7 +470,7 @@ def test_of_many_the_worst_are_plotted(count, tmp_path):
 
 
 def test_nothing_is_left_of_a_page_that_cannot_be_written(tmp_path, monkeypatch):
-    pytest.importorskip("jinja2")
+    pytest.importorskip("jinja2")  # optional; it fills in the page
     from pyquant.cli import _report
 
     path = tmp_path / "report.html"

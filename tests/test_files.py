@@ -796,7 +796,7 @@ def test_errors_of_decode(example, made):
 
 
 def test_places_that_lie(made):
-    """What a subclass says of its type does not matter."""
+    """The type that a subclass reports has no effect."""
 
     class Other(np.ndarray):
         dtype = property(lambda _: np.dtype(np.float32))

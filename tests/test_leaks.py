@@ -163,7 +163,7 @@ def test_nothing_is_kept(name):
 
 
 def test_memory_over_many_calls():
-    """What is kept to be used again grows in the first calls only; a leak goes on."""
+    """Caches grow in the first calls only. A leak grows in every call."""
 
     def everything(count):
         for call in {**GOOD, **FAILING}.values():

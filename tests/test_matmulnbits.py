@@ -392,7 +392,7 @@ REFUSED = {
     "weight": (
         lambda: convert(X, "matmulnbits"),
         TypeError,
-        "weight: expected a Weight of a module, or a tuple of a block format and blocks, "
+        "weight: expected a weights.Weight, or a tuple of a block format and blocks, "
         "got ndarray",
     ),
 }

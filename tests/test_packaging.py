@@ -36,7 +36,7 @@ DISTRIBUTION = "pyquant-simd"  # on PyPI `pyquant` is another project
 
 def skip_without(name):
     """Skip a module for an optional package that is absent."""
-    if name in OF_OTHERS:
+    if name in OF_OTHERS:  # the module imports its package
         pytest.importorskip(name.rpartition(".")[2], minversion=OF_OTHERS[name])
 
 

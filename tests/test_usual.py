@@ -1,4 +1,4 @@
-"""What most calls are given is recognised at once: the same bits and errors as any call."""
+"""Compare the short path of common calls with the general path: equal bits and errors."""
 
 import copy
 import pickle
@@ -105,7 +105,7 @@ def apart(array):
 @pytest.mark.parametrize("code", CODE_NAMES)
 @pytest.mark.parametrize("real", REALS, ids=str)
 def test_a_run_as_what_is_walked(real, code):
-    """What lies in one run has no plan; the numbers are the same."""
+    """An array in one contiguous run needs no plan. The numbers are equal."""
     with np.errstate(all="ignore"):
         x = np.tile(TINY, 3).astype(real)
     q = np.arange(200, dtype=np.uint8)
@@ -529,7 +529,7 @@ DRAWS = {
 
 
 def replaced(module, monkeypatch, make):
-    """What the module knows as usual, made something else."""
+    """Replace each `Usual` of a module by the result of `make`."""
     for name, value in vars(module).items():
         if isinstance(value, Usual):
             monkeypatch.setattr(module, name, make(value))

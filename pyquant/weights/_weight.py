@@ -811,7 +811,7 @@ def planar_of(weight: Weight | tuple[BlockFormat, npt.NDArray[np.uint8]]) -> Pla
         if isinstance(block, BlockFormat):
             return _of_blocks(block, b)
     msg = (
-        "weight: expected a Weight of a module, or a tuple of a block format and blocks, "
+        "weight: expected a weights.Weight, or a tuple of a block format and blocks, "
         f"got {type(weight).__name__}"
     )
     raise TypeError(msg)
