@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -367,21 +366,6 @@ def _operator(case: Case) -> Callable[[], Any]:
     return partial(getattr(onnx, name), case.given, scale, zero, **case.where)
 
 
-def _tensor(case: Case) -> Callable[[], Any]:
-    form = case.form
-    detail = {
-        "dtype": np.dtype(form.code),
-        "quantization_parameters": {
-            "scales": np.array([case.scale], np.float32),
-            "zero_points": np.array([case.zero], np.int32),
-            "quantized_dimension": 0,
-        },
-    }
-    tflite = import_module("pyquant.integrations.tflite")
-    call = tflite.quantize_input if form.quantizes else tflite.dequantize_output
-    return partial(call, detail, case.given, out=case.out)
-
-
 def _choice(case: Case) -> Callable[[], Any]:
     return partial(pq.choose_qparams, case.given, dtype=case.form.target, **case.where)
 
@@ -390,7 +374,6 @@ def _choice(case: Case) -> Callable[[], Any]:
 CALLS: dict[str, Callable[[Case], Callable[[], Any]]] = {
     "qparams": _method,
     "onnx": _operator,
-    "tflite": _tensor,
     "choose": _choice,
 }
 

@@ -175,8 +175,6 @@ _HAND_MADE = [
     _form("affine", "f32-i8-cast", "unit"),
     _form("affine", "f32-i8-cast-raise", "unit", out_of_range="raise"),
     _form("affine", "f32-i16-cast-raise", "unit", out_of_range="raise"),
-    _form("affine", "f32-i8-tflite", rounding="half_away", through="tflite"),
-    _form("affine", "i8-f32-tflite", through="tflite"),
     _form("affine", "f32-i8-embeddings", "features", through="qparams"),
     _form("tiny compact", "f32-i8-tiny", tiny=1),
     _form("tiny", "f32-i8-tiny1", tiny=0.01),

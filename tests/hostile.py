@@ -1115,16 +1115,7 @@ CALLS = [
         3,
         {"x": "q", "x_scale": "scale", "x_zero_point": "zero", "axis": "axis"},
     ),
-    (
-        pyquant.integrations.tflite.quantize_input,
-        2,
-        {"detail": "detail", "x": "x", "optimized": "flag", "out": "out"},
-    ),
-    (
-        pyquant.integrations.tflite.dequantize_output,
-        2,
-        {"detail": "detail", "q": "q", "dtype": "real", "optimized": "flag", "out": "out"},
-    ),
+    (pyquant.integrations.tflite.qparams, 1, {"detail": "detail"}),
     (
         pyquant.weights.mx.quantize,
         2,

@@ -418,17 +418,7 @@ CALLS = {
         onnx.dynamic_quantize_linear(x) for x in (WEIGHT, TINY, VALUES)
     ],
     "openvino.fake_quantize": lambda: [openvino.fake_quantize(*one) for one in LEVELS],
-    "tflite.quantize_input": lambda: [
-        tflite.quantize_input(detail, x, optimized=optimized)
-        for detail in DETAILS
-        for x in (WEIGHT, TINY)
-        for optimized in (True, False)
-    ],
-    "tflite.dequantize_output": lambda: [
-        tflite.dequantize_output(detail, CODES.view(np.int8), optimized=optimized)
-        for detail in DETAILS
-        for optimized in (True, False)
-    ],
+    "tflite.qparams": lambda: [tflite.qparams(detail) for detail in DETAILS],
     "cli.main": lambda: list(_commands()),
     "cli.run_as_program": None,  # calls `main` with the arguments of the process
 }

@@ -90,10 +90,7 @@ CALLS = {
     "calibrate": (pq.calibrate, dict(
         batches=[x, x], axis=0, method="percentile", percentile=99, **CHOICE,
         mantissa_bits=7, momentum=None, nonfinite="raise", threads=1)),
-    "tflite.quantize_input": (tflite.quantize_input, dict(
-        detail=DETAIL, x=x, optimized=False, out=None, threads=1)),
-    "tflite.dequantize_output": (tflite.dequantize_output, dict(
-        detail=DETAIL, q=q, dtype=None, optimized=False, out=None, threads=1)),
+    "tflite.qparams": (tflite.qparams, dict(detail=DETAIL)),
     "cf.params": (cf.params, dict(attrs=ATTRS, dtype="int8")),
     "cf.decode": (cf.decode, dict(q=q, attrs=ATTRS, out=None, threads=1)),
     "cf.encode": (cf.encode, dict(

@@ -1,12 +1,12 @@
-"""`tflite` beside exact arithmetic and the operators of an interpreter."""
+"""`tflite.qparams` beside exact arithmetic and the operators of an interpreter."""
 
-import tracemalloc
 from fractions import Fraction
 
 import numpy as np
 import oracle
 import pytest
 
+import pyquant as pq
 from pyquant.integrations import tflite
 
 
@@ -41,16 +41,18 @@ CASES = [(np.int8, 1 / 128, -1), (np.uint8, 0.0235, 128), (np.int16, 3e-4, 0)]
 @pytest.mark.parametrize(("dtype", "scale", "zero"), CASES)
 def test_by_definition(dtype, scale, zero):
     x = dense(scale, zero, dtype)
-    q = tflite.quantize_input(detail(dtype, [scale], [zero]), x)
+    p = tflite.qparams(detail(dtype, [scale], [zero]))
+    q = p.quantize(x, rounding="half_away")
     due = oracle.quantize(x, np.float32(scale), zero, dtype=dtype, rounding="half_away")
     np.testing.assert_array_equal(q, due)
-    y = tflite.dequantize_output(detail(dtype, [scale], [zero]), q)
-    np.testing.assert_array_equal(y, oracle.dequantize(q, np.float32(scale), zero))
+    np.testing.assert_array_equal(
+        p.dequantize(q), oracle.dequantize(q, np.float32(scale), zero)
+    )
 
 
 @pytest.mark.parametrize("kernels", ["BUILTIN_REF", "BUILTIN_WITHOUT_DEFAULT_DELEGATES"])
 @pytest.mark.parametrize(("dtype", "scale", "zero"), CASES)
-def test_as_the_interpreter_does(dtype, scale, zero, kernels):
+def test_interpreter(dtype, scale, zero, kernels):
     # Optional; it computes the expected results. Some platforms have no wheels.
     interpreter = pytest.importorskip("ai_edge_litert.interpreter")
     x = dense(scale, zero, dtype)
@@ -66,14 +68,22 @@ def test_as_the_interpreter_does(dtype, scale, zero, kernels):
     outputs = {np.dtype(one["dtype"]): one for one in run.get_output_details()}
     codes, numbers = outputs[np.dtype(dtype)], outputs[np.dtype(np.float32)]
     q, y = run.get_tensor(codes["index"]), run.get_tensor(numbers["index"])
-    optimized = kernels != "BUILTIN_REF"
-    np.testing.assert_array_equal(tflite.quantize_input(codes, x, optimized=optimized), q)
-    np.testing.assert_array_equal(
-        tflite.dequantize_output(codes, q, optimized=optimized).view(np.uint32),
-        y.view(np.uint32),
-    )
-    assert np.any(tflite.quantize_input(codes, x, optimized=not optimized) != q)
-    assert tflite.quantize_input(given, x) is x
+    p = tflite.qparams(codes)
+    made = {
+        True: (
+            p.quantize(x, rounding="half_away"),
+            p.dequantize(q),
+        ),
+        False: (
+            pq.quantize(x, 1 / p.scale, p.zero_point, inverse=True),
+            pq.dequantize(q, p.scale, offset=p.zero_point * -p.scale),
+        ),
+    }
+    reference = kernels == "BUILTIN_REF"
+    np.testing.assert_array_equal(made[reference][0], q)
+    np.testing.assert_array_equal(made[reference][1].view(np.uint32), y.view(np.uint32))
+    assert np.any(made[not reference][0] != q)
+    assert tflite.qparams(given) is None
 
 
 def _quantize_dequantize(size, dtype, scale, zero):
@@ -129,30 +139,20 @@ def _quantize_dequantize(size, dtype, scale, zero):
 
 
 def test_channels():
-    x = np.float32([[0.5, 1.5], [2.5, -3.5]])
-    channels = detail(np.int8, [1, 0.5], [0, 0], axis=1)
-    q = tflite.quantize_input(channels, x)
-    assert q.tolist() == [[1, 3], [3, -7]]
-    assert tflite.dequantize_output(channels, q).tolist() == [[1, 1.5], [3, -3.5]]
+    p = tflite.qparams(detail(np.int8, [1, 0.5], [0, 2], axis=1))
+    assert p == pq.QParams(np.float32([1, 0.5]), np.int8([0, 2]), "int8", axis=1)
+    assert p.quantize(np.float32([[0.5, 1.5], [2.5, -3.5]])).tolist() == [[0, 5], [2, -5]]
 
 
-def test_what_is_not_quantized():
-    plain = detail(np.float32, [], [])
-    x = np.float32([1, 2])
-    assert tflite.quantize_input(plain, x) is x
-    assert tflite.quantize_input(plain, np.float64([1, 2])).dtype == np.float32
-    assert tflite.dequantize_output(plain, x) is x
-    assert tflite.dequantize_output(plain, x, dtype="float64").dtype == np.float64
-    out = np.empty(2, np.float32)
-    assert tflite.quantize_input(plain, x, out=out) is out
-    assert out.tolist() == [1, 2]
+def test_tensor_without_scales():
+    assert tflite.qparams(detail(np.float32, [], [])) is None
 
 
-def test_the_common_snippet_is_wrong():
-    """`(x / scale + zero).astype(dtype)` truncates, and wraps what is out of range."""
+def test_common_snippet_is_wrong():
+    """`(x / scale + zero).astype(dtype)` truncates, and wraps values out of range."""
     scale, zero = 1 / 128, -1
     x = np.arange(256, dtype=np.float32) / 255
-    q = tflite.quantize_input(detail(np.int8, [scale], [zero]), x)
+    q = tflite.qparams(detail(np.int8, [scale], [zero])).quantize(x, rounding="half_away")
     with np.errstate(invalid="ignore"):
         snippet = (x / np.float32(scale) + zero).astype(np.int32).astype(np.int8)
     assert 0.2 < np.mean(snippet != q) <= 1
@@ -161,151 +161,46 @@ def test_the_common_snippet_is_wrong():
     assert all(abs(int(q[i]) - exact[i]) <= half for i in range(255))
 
 
-WRONG_PARAMETERS = [
-    ("zero_points", [0.7], "zero_points: expected integers, got float64"),
-    ("zero_points", np.float32([3]), "zero_points: expected integers, got float32"),
-    ("zero_points", [1 << 70], "zero_points: expected integers, got object"),
-    ("zero_points", [np.ma.masked], "zero_points: expected an array without a mask"),
-    ("zero_points", "x", "zero_points: expected an array, got str"),
-    ("scales", ["0.5"], "scales: expected real numbers, got <U3"),
-    ("scales", [1j], "scales: expected real numbers, got complex128"),
-    ("scales", None, "scales: expected an array, got NoneType"),
-    ("quantized_dimension", 0.7, "expected one of an interpreter"),
-    ("quantized_dimension", "0", "expected one of an interpreter"),
-]
-
-
-@pytest.mark.parametrize(("name", "value", "text"), WRONG_PARAMETERS, ids=str)
-def test_parameters_of_a_detail_are_checked(name, value, text):
+def with_parameter(name, value):
+    """Return a detail with one other parameter."""
     given = detail(np.int8, [1], [0])
     given["quantization_parameters"][name] = value
-    for call in (tflite.quantize_input, tflite.dequantize_output):
-        with pytest.raises(TypeError, match=f"^detail: {text}") as caught:
-            call(given, [1.0])
-        assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("optimized", [False, True])
-@pytest.mark.parametrize("pixel", ["uint8", "uint16"])
-def test_pixels_are_numbers(pixel, optimized):
-    info = np.iinfo(pixel)
-    x = np.arange(info.max + 1).astype(pixel).reshape(-1, 64)
-    given = detail(np.int8, [info.max / 250.5], [-128])
-    due = tflite.quantize_input(given, x.astype(np.float32), optimized=optimized)
-    q = tflite.quantize_input(given, x, optimized=optimized)
-    assert (q.dtype, q.shape) == (np.int8, x.shape)
-    np.testing.assert_array_equal(q, due)
-    out = np.zeros((64, len(x) * 2), np.int8)[:, ::2].T
-    swapped = x.astype(x.dtype.newbyteorder())
-    assert tflite.quantize_input(given, swapped, optimized=optimized, out=out) is out
-    np.testing.assert_array_equal(out, due)
-    assert tflite.quantize_input(given, x[:0]).shape == (0, 64)
-    memory = np.arange(256, dtype=np.uint8)
-    tflite.quantize_input(given, memory, out=memory.view(np.int8))
-    np.testing.assert_array_equal(
-        memory.view(np.int8), tflite.quantize_input(given, np.arange(256, dtype=np.uint8))
-    )
-
-
-def test_pixels_need_no_large_memory():
-    x, out = np.ones(4_000_000, np.uint8), np.empty(4_000_000, np.int8)
-    given = detail(np.int8, [1], [-128])
-    tflite.quantize_input(given, x[:9])
-    tracemalloc.start()
-    try:
-        tflite.quantize_input(given, x, out=out)
-        assert tracemalloc.get_traced_memory()[1] < 1_000_000
-    finally:
-        tracemalloc.stop()
+    return given
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "text"),
+    ("given", "error", "text"),
     [
-        (lambda: tflite.quantize_input({}, [1.0]), TypeError, "detail: expected"),
-        (lambda: tflite.quantize_input(None, [1.0]), TypeError, "detail: expected one"),
-        (
-            lambda: tflite.quantize_input(detail(np.int8, [1, 2], [0]), [1.0]),
-            ValueError,
-            "detail: expected as many zero points as scales",
-        ),
-        (
-            lambda: tflite.quantize_input(detail(np.int32, [], []), [1.5]),
-            TypeError,
-            "x: expected int32, got float64",
-        ),
-        (
-            lambda: tflite.dequantize_output(detail(np.int8, [1], [0]), np.uint8([1])),
-            TypeError,
-            "q: expected int8, got uint8",
-        ),
-        (
-            lambda: tflite.dequantize_output(detail(np.float32, [], []), ["a"]),
-            TypeError,
-            "q: expected float32, got <U1",
-        ),
-        (
-            lambda: tflite.dequantize_output(
-                detail(np.float32, [], []), np.float32([1]), dtype="int8"
-            ),
-            TypeError,
-            "dtype: expected float32, float64, float16 or bfloat16, got 'int8'",
-        ),
-        (
-            lambda: tflite.dequantize_output(
-                detail(np.int8, [1], [0]), np.int8([1]), optimized="no"
-            ),
-            TypeError,
-            "optimized: expected True or False, got str",
-        ),
-        (
-            lambda: tflite.quantize_input(np.ones((9, 9)), [1.0]),
-            TypeError,
-            "detail: expected one of an interpreter",
-        ),
-        (
-            lambda: tflite.quantize_input(
-                detail(np.float32, [], []), np.float32([1]), out=np.zeros(2, np.float32)
-            ),
-            TypeError,
-            "out: expected float32 of shape",
-        ),
-        (
-            lambda: tflite.quantize_input(detail(np.uint8, [1], [0]), np.uint8([1])),
-            TypeError,
-            "x: expected real numbers, got uint8, the type of the codes; convert pixels to",
-        ),
-        (
-            lambda: tflite.quantize_input(detail(np.int8, [1, 2], [0, 0]), np.uint8([1])),
-            TypeError,
-            "x: expected real numbers, got uint8, and several scales; convert pixels to fl",
-        ),
-        (
-            lambda: tflite.quantize_input(detail(np.int8, [1], [0]), np.int8([1])),
-            TypeError,
-            "x: expected float32, float64, float16 or bfloat16, got int8",
-        ),
-        (
-            lambda: tflite.quantize_input(detail(np.int8, [1], [500]), np.uint8([1])),
-            ValueError,
-            "zero_point: expected integers from -128 to 127 ",
-        ),
-        (
-            lambda: tflite.quantize_input(detail(np.int8, [1], [500]), [1.0]),
-            ValueError,
-            "zero_point: expected integers from -128 to 127",
-        ),
+        ({}, TypeError, "expected one of an interpreter's get_input_details() or"),
+        (None, TypeError, "expected one of an interpreter"),
+        (np.ones((9, 9)), TypeError, "expected one of an interpreter"),
+        (with_parameter("quantized_dimension", 0.7), TypeError, "expected one of an int"),
+        (with_parameter("quantized_dimension", "0"), TypeError, "expected one of an int"),
+        (with_parameter("zero_points", [0.7]), TypeError,
+         "zero_points: expected integers, got float64"),
+        (with_parameter("zero_points", [1 << 70]), TypeError,
+         "zero_points: expected integers, got object"),
+        (with_parameter("zero_points", [np.ma.masked]), TypeError,
+         "zero_points: expected an array without a mask"),
+        (with_parameter("zero_points", "x"), TypeError,
+         "zero_points: expected an array, got str"),
+        (with_parameter("scales", ["0.5"]), TypeError,
+         "scales: expected real numbers, got <U3"),
+        (with_parameter("scales", [1j]), TypeError,
+         "scales: expected real numbers, got complex128"),
+        (with_parameter("scales", None), TypeError, "scales: expected an array, got NoneT"),
+        (detail(np.int8, [1, 2], [0]), ValueError,
+         "expected as many zero points as scales, got shapes (1,) and (2,)"),
     ],
-)
-def test_errors(call, error, text):
-    with pytest.raises(error, match=f"^{text}") as caught:
-        call()
-    assert "\n" not in str(caught.value)
+)  # fmt: skip
+def test_errors(given, error, text):
+    with pytest.raises(error) as caught:
+        tflite.qparams(given)
+    message = str(caught.value)
+    assert message.startswith(f"detail: {text}")
+    assert "\n" not in message
 
 
-def test_outputs_that_are_real_become_bfloat16_too():
-    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; it defines bfloat16
-    y = tflite.dequantize_output(
-        detail(np.float32, [], []), np.float32([1]), dtype="bfloat16"
-    )
-    assert y.dtype == ml_dtypes.bfloat16
+def test_zero_point_outside_of_the_type():
+    with pytest.raises(ValueError, match="^zero_point: expected integers"):
+        tflite.qparams(detail(np.int8, [1], [500]))
