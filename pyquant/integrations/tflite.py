@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the quantization parameters of TFLite (LiteRT) interpreters.
 
-The module reads the mappings that describe tensors. It does not import TFLite.
+The module reads the mappings by which an interpreter describes the tensors of a model.
+It does not import TFLite.
 """
 
 from __future__ import annotations
