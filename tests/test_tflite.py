@@ -202,5 +202,5 @@ def test_errors(given, error, text):
 
 
 def test_zero_point_outside_of_the_type():
-    with pytest.raises(ValueError, match="^zero_point: expected integers"):
+    with pytest.raises(ValueError, match=r"^zero_point: expected integers"):
         tflite.qparams(detail(np.int8, [1], [500]))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the quantization parameters of TFLite (LiteRT) interpreters.
 
-The module reads the mappings by which an interpreter describes the tensors of a model.
-It does not import TFLite.
+An interpreter describes each tensor of a model by a mapping. The module reads this mapping,
+and it does not import the package of TFLite.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run zarr's codec `cast_value` with the kernels of pyquant.
 
-Results equal zarr's own codec, bit for bit. zarr's codec casts all types that pyquant lacks,
+Results equal the codec of zarr, bit for bit. It casts all types that pyquant lacks,
 and raises all errors.
 """
 
