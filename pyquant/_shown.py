@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.exceptions import AxisError
 
-__all__ = ["axis_error", "faulty", "shown"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["axis_error", "faulty", "listed", "shown"]
 
 _FLAT = (str, bytes, int, float, complex, type(None), np.generic)
 _MOST_BITS = 1024  # of printed integers; Python raises an error above 4300 digits
@@ -36,6 +41,12 @@ def shown(value: object) -> str:
         return f"a {type(value).__name__}"
     text = " ".join(text.split())
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
+
+
+def listed(names: Iterable[str]) -> str:
+    """Join names for a sentence: a, b or c."""
+    *most, last = names
+    return f"{', '.join(most)} or {last}" if most else last
 
 
 def faulty(count: int) -> str:

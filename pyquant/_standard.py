@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from pyquant import _convert, _core, dtypes
-from pyquant._shown import axis_error, shown
+from pyquant._shown import axis_error, listed, shown
 from pyquant.packed import PackedArray
 
 if TYPE_CHECKING:
@@ -60,12 +60,6 @@ _known = _core.known
 # Python types that match immediately, for any value.
 REAL = frozenset(("float32", "float64", "float16", "bfloat16"))
 _SLICE = 1 << 15  # elements
-
-
-def listed(names: Iterable[str]) -> str:
-    """Join names for a sentence: a, b or c."""
-    *most, last = names
-    return f"{', '.join(most)} or {last}" if most else last
 
 
 def refuse(

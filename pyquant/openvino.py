@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from pyquant import _core
+from pyquant._check import fail, integer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +102,7 @@ def fake_quantize(
     >>> openvino.fake_quantize(np.float32([-1, -0.7, 0.2, 3]), -1, 1, 0, 8, 5)
     array([0., 2., 4., 8.], dtype=float32)
     """
-    count = _core.integer(levels, "levels", 2, _MOST)
+    count = integer(levels, "levels", 2, _MOST)
     array = _reals_of(x)
     ranges = _ranges_of(
         {
@@ -167,8 +168,8 @@ def _ranges_of(
             one in (1, extent) for one, extent in zip(dims, shape, strict=True)
         )
         if not fits:
-            msg = f"{name}: expected a shape that broadcasts to {shape}, got {array.shape}"
-            raise ValueError(msg)
+            expected = f"a shape that broadcasts to {shape}"
+            raise fail(ValueError, name, expected, array.shape)
         _refuse(~np.isfinite(array), f"{name}: expected finite numbers", array)
         arrays.append(array)
     return list(np.broadcast_arrays(*arrays))

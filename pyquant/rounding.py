@@ -49,8 +49,7 @@ class RoundMode(StrEnum):
     @classmethod
     def _missing_(cls, value: object) -> RoundMode:
         # Python's own message contains repr(value), which fails for deeply nested values.
-        from pyquant._refused import hint
+        from pyquant._check import fail
 
-        got = repr(value) if isinstance(value, str) else type(value).__name__
-        msg = f"rounding: expected one of {', '.join(cls)}, got {got}{hint(value, cls)}"
-        raise ValueError(msg)
+        got = value if isinstance(value, str) else type(value)
+        raise fail(ValueError, "rounding", f"one of {', '.join(cls)}", got, cls)

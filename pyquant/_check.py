@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check arguments, and write the messages of errors: ``name: expected ..., got ...``."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pyquant import _core, dtypes
+from pyquant._shown import listed, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import numpy.typing as npt
+
+__all__ = ["array", "choice", "fail", "flag", "integer", "number", "out", "real_dtype"]
+
+REALS = ("float32", "float64", "float16", "bfloat16")
+
+
+def fail(
+    kind: type[Exception], name: str, expected: str, got: object, known: Iterable[str] = ()
+) -> Exception:
+    """Return the error about an argument.
+
+    `got` is text, the type of a wrong object, or an object to show. With `known`, text is a
+    name, and the error proposes similar names.
+    """
+    if known and isinstance(got, str):
+        from pyquant._refused import hint
+
+        got = f"{shown(str.__str__(got))}{hint(got, known)}"
+    elif isinstance(got, type):
+        got = got.__name__
+    text = got if isinstance(got, str) else shown(got)
+    return kind(f"{name}: expected {expected}, got {text}")
+
+
+def integer(
+    value: object, name: str, least: int | None = None, most: int | None = None
+) -> int:
+    """Return an integer within limits; bool raises an error."""
+    try:
+        found = _core.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise fail(TypeError, name, "an integer", type(value)) from None
+    if (least is None or least <= found) and (most is None or found <= most):
+        return found
+    expected = (
+        "a positive integer" if most is None else f"an integer from {least} to {most}"
+    )
+    raise fail(ValueError, name, expected, found)
+
+
+def number(
+    value: Any, name: str, least: float | None = None, most: float | None = None
+) -> float:
+    """Return a float within limits; an integer beyond float64 becomes infinite."""
+    try:
+        if isinstance(value, (str, bytes, bool, np.bool)):
+            raise TypeError
+        found = float(value)
+    except OverflowError:
+        found = np.inf if value > 0 else -np.inf
+    except TypeError:  # raised by float() for most objects
+        raise fail(TypeError, name, "a number", type(value)) from None
+    if least is not None and most is not None and not least <= found <= most:
+        raise fail(ValueError, name, f"{least} to {most}", found)
+    return found
+
+
+def flag(value: object, name: str) -> bool:
+    """Return True or False; only bool and NumPy's bool are flags."""
+    if not isinstance(value, (bool, np.bool)):
+        raise fail(TypeError, name, "True or False", type(value))
+    return bool(value)
+
+
+def choice(value: object, name: str, known: Iterable[Any], expected: str = "") -> Any:
+    """Return the name or integer that equals a value; `expected` describes all of them."""
+    known = tuple(known)
+    kind = int if isinstance(known[0], int) else str
+    if kind is int:
+        with suppress(TypeError):
+            value = _core.index(value)  # type: ignore[arg-type]
+    fits = isinstance(value, kind) and not isinstance(value, bool)
+    for one in known if fits else ():
+        if value == one:
+            return one
+    expected = expected or f"one of {', '.join(map(str, known))}"
+    if not fits:
+        raise fail(TypeError, name, expected, type(value))
+    raise fail(ValueError, name, expected, value, known if kind is str else ())
+
+
+def real_dtype(dtype: Any, name: str = "dtype") -> np.dtype[Any]:
+    """Return the dtype of real numbers that an argument selects."""
+    found = dtypes.requested(dtype)
+    if found not in REALS:
+        from pyquant._refused import hint_of_type
+
+        got = f"{dtypes.shown(dtype):.60}{hint_of_type(dtype, REALS)}"
+        raise fail(TypeError, name, listed(REALS), got)
+    made: np.dtype[Any] = _core.dtype_named(found)
+    return made
+
+
+def array(
+    value: Any, name: str, types: Sequence[str], shape: tuple[int, ...] | None = None
+) -> npt.NDArray[Any]:
+    """Return an array of one of the types, perhaps of a given shape."""
+    made: npt.NDArray[Any] = _core.plain(value, name)
+    is_masked = _core.is_masked(made)
+    if is_masked or dtypes.name_of(made.dtype) not in types:
+        got = "a masked array" if is_masked else dtypes.described(made)
+        raise fail(TypeError, name, listed(types), got)
+    if shape is not None and made.shape != shape:
+        raise fail(ValueError, name, f"shape {shape}", made.shape)
+    return made
+
+
+def out(
+    out: Any, dtype: np.dtype[Any], shape: tuple[int, ...], *apart: npt.NDArray[Any]
+) -> npt.NDArray[Any]:
+    """Return an array for results as a plain array; it shares no memory with `apart`."""
+    if not isinstance(out, np.ndarray) or _core.is_masked(out):
+        kind = "a masked array" if isinstance(out, np.ndarray) else type(out)
+        raise fail(TypeError, "out", "a NumPy array", kind)
+    plain: npt.NDArray[Any] = np.ndarray.view(out, np.ndarray)
+    if plain.dtype != dtype:
+        raise fail(TypeError, "out", str(dtype), dtypes.described(plain))
+    if plain.shape != shape:
+        raise fail(ValueError, "out", f"shape {shape}", plain.shape)
+    if not plain.flags.writeable:
+        raise fail(ValueError, "out", "a writeable array", "a read-only one")
+    span = plain.itemsize
+    for stride, extent in sorted(zip(map(abs, plain.strides), shape, strict=True)):
+        if extent > 1 and stride < span and plain.size:
+            said = "dimensions that neither overlap nor interleave"
+            raise fail(ValueError, "out", said, f"strides {plain.strides}")
+        span += (extent - 1) * stride
+    if any(np.may_share_memory(plain, one) for one in apart):
+        raise fail(
+            ValueError, "out", "memory of its own", "an array that overlaps an input"
+        )
+    return plain
