@@ -28,7 +28,7 @@ def __dir__() -> list[str]:
 
 
 @_core.default_fpenv
-def qparams(detail: Mapping[str, Any]) -> QParams | None:
+def qparams(detail: Mapping[str, Any]) -> QParams:
     """
     Return the quantization parameters of a tensor of an interpreter.
 
@@ -39,14 +39,13 @@ def qparams(detail: Mapping[str, Any]) -> QParams | None:
 
     Returns
     -------
-    QParams or None
-        Float32 scales, and zero points of the type of the tensor. A tensor without
-        scales has no parameters.
+    QParams
+        Float32 scales, and zero points of the type of the tensor.
 
     Raises
     ------
     TypeError, ValueError
-        If `detail` is invalid.
+        If `detail` is invalid, or describes a tensor that is not quantized.
 
     Notes
     -----
@@ -88,7 +87,8 @@ def qparams(detail: Mapping[str, Any]) -> QParams | None:
     scales = _numbers(scales, "scales", "fiu", "real numbers")
     zeros = _numbers(zeros, "zero_points", "iu", "integers")
     if scales.size == 0:
-        return None
+        msg = "detail: expected a quantized tensor, got one without scales"
+        raise ValueError(msg)
     if zeros.shape != scales.shape or scales.ndim != 1:
         msg = (
             "detail: expected as many zero points as scales, got shapes "
