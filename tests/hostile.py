@@ -1161,7 +1161,7 @@ CALLS = [
         {"x": "sixty-four", "quant_type": "four", "block_size": "size", "nested": "flag"},
     ),
     (read_bitsandbytes, 0, {"given": "sixty-four"}),
-    (pyquant.integrations.cf.params, 2, {"attrs": "attrs", "dtype": "dtype"}),
+    (pyquant.integrations.cf.qparams, 2, {"attrs": "attrs", "dtype": "dtype"}),
     (
         pyquant.integrations.cf.decode,
         2,

@@ -382,7 +382,7 @@ CALLS = {
         _error(mlx.to_tensors, SMALL_WEIGHT),
     ],
     # Standards and other packages.
-    "cf.params": lambda: [cf.params(attrs, "int16") for attrs in CFS],
+    "cf.qparams": lambda: [cf.qparams(attrs, "int16") for attrs in CFS],
     "cf.encode": lambda: [
         cf.encode(x, attrs, dtype, out_of_range=beyond)
         for x in (WEIGHT, TINY)

@@ -91,7 +91,7 @@ CALLS = {
         batches=[x, x], axis=0, method="percentile", percentile=99, **CHOICE,
         mantissa_bits=7, momentum=None, nonfinite="raise", threads=1)),
     "tflite.qparams": (tflite.qparams, dict(detail=DETAIL)),
-    "cf.params": (cf.params, dict(attrs=ATTRS, dtype="int8")),
+    "cf.qparams": (cf.qparams, dict(attrs=ATTRS, dtype="int8")),
     "cf.decode": (cf.decode, dict(q=q, attrs=ATTRS, out=None, threads=1)),
     "cf.encode": (cf.encode, dict(
         x=x, attrs=ATTRS, dtype="int8", out_of_range="saturate", out=None, threads=1)),

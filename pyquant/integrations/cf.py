@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyquant._typing import ArrayLike
 
-__all__ = ["decode", "encode", "params"]
+__all__ = ["decode", "encode", "qparams"]
 
 _CODES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 _REALS = ("float32", "float64", "float16", "bfloat16")
@@ -37,7 +37,7 @@ def __dir__() -> list[str]:
 
 
 @_core.default_fpenv
-def params(attrs: Mapping[str, Any], dtype: npt.DTypeLike) -> tuple[QParams, np.dtype[Any]]:
+def qparams(attrs: Mapping[str, Any], dtype: npt.DTypeLike) -> QParams:
     """
     Read quantization parameters from the attributes of a variable.
 
@@ -54,9 +54,8 @@ def params(attrs: Mapping[str, Any], dtype: npt.DTypeLike) -> tuple[QParams, np.
     -------
     QParams
         Parameters for codes viewed by ``_Unsigned``. `fill` has the codes for NaN, and
-        `quant_range` the valid codes. Fill values that no code equals are omitted.
-    numpy.dtype
-        The type of `decode`: float32, float64 or an integer type.
+        `quant_range` the valid codes. Fill values that no code equals are omitted. The
+        scale has the type of the result of `decode`, or float64 where that is an integer.
 
     Raises
     ------
@@ -68,9 +67,9 @@ def params(attrs: Mapping[str, Any], dtype: npt.DTypeLike) -> tuple[QParams, np.
     >>> import numpy as np
     >>> from pyquant.integrations import cf
     >>> attrs = {"scale_factor": np.float32(0.5), "_FillValue": np.int16(-999)}
-    >>> cf.params(attrs, "int16")
-    (QParams(scale=array(0.5, dtype=float32), zero_point=array(0, dtype=int16), \
-dtype='int16', axis=None, block_size=None, fill=(-999,)), dtype('float32'))
+    >>> p = cf.qparams(attrs, "int16")
+    >>> p.dequantize(np.int16([3, -999]), dtype=p.scale.dtype)
+    array([1.5, nan], dtype=float32)
     """
     stored = _stored(dtype, "dtype", _CODES)
     codes = _viewed(attrs, stored)
@@ -79,7 +78,7 @@ dtype='int16', axis=None, block_size=None, fill=(-999,)), dtype('float32'))
     real = made if made.kind == "f" else _FLOAT64
     fills, valid = _fills(attrs, stored, codes), _valid_range(attrs, stored, codes)
     _check_apart(attrs, fills, valid)
-    found = QParams(
+    return QParams(
         _typed(1 if scale is None else scale, real),
         None,
         codes,
@@ -87,7 +86,6 @@ dtype='int16', axis=None, block_size=None, fill=(-999,)), dtype('float32'))
         fill=tuple(fills) or None,
         quant_range=valid,
     )
-    return found, made
 
 
 @_core.default_fpenv
@@ -106,7 +104,7 @@ def decode(
     q : array_like
         Codes of an integer type of 8 to 64 bits, or packed float32, float64 or float16.
     attrs : mapping
-        Attributes of the variable; see `params`. The valid range is ignored.
+        Attributes of the variable; see `qparams`. The valid range is ignored.
     out : ndarray, optional
         Array for the result.
     threads : int, optional
@@ -222,7 +220,7 @@ def encode(
         and NaN become ``_FillValue``, else the first ``missing_value``, else the lowest
         code, or NaN of a float type.
     attrs : mapping
-        Attributes of the variable; see `params`. Codes are clipped to the valid range.
+        Attributes of the variable; see `qparams`. Codes are clipped to the valid range.
     dtype : dtype_like
         The stored type: an integer type of 8 to 64 bits, float32, float64 or float16.
     out_of_range : {"saturate", "wrap", "raise"}, optional
