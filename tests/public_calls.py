@@ -316,9 +316,7 @@ CALLS = {
         _error(SMALL_WEIGHT.blocks, "Q4_0"),
     ],
     # Formats of weights.
-    "compressed_tensors.find": lambda: list(
-        compressed_tensors.find(WEIGHTS["compressed_tensors"].tensors("a"))
-    ),
+    "_published.find": lambda: list(pq.weights.find(WEIGHTS["awq"].tensors("a"))),
     "compressed_tensors.from_tensors": lambda: compressed_tensors.from_tensors(
         WEIGHTS["compressed_tensors"].tensors()
     ),
@@ -326,7 +324,6 @@ CALLS = {
         compressed_tensors.to_tensors((Q4_0, BLOCKS)),
         compressed_tensors.to_tensors(WEIGHTS["compressed_tensors"]),
     ],
-    "awq.find": lambda: list(awq.find(WEIGHTS["awq"].tensors("a"))),
     "awq.from_tensors": lambda: awq.from_tensors(WEIGHTS["awq"].tensors()),
     "awq.pack": lambda: awq.pack(MIDDLES.T, GROUPED, ZEROS),
     "awq.to_tensors": lambda: awq.to_tensors(WEIGHTS["compressed_tensors"]),
@@ -352,7 +349,6 @@ CALLS = {
     "compressed_tensors.dequantize": lambda: compressed_tensors.dequantize(
         CODES.view(np.int8), SCALES.reshape(64, 1)
     ),
-    "gptq.find": lambda: list(gptq.find(WEIGHTS["gptq"].tensors("a"))),
     "gptq.from_tensors": lambda: gptq.from_tensors(
         WEIGHTS["gptq"].tensors(), format="gptq"
     ),
@@ -375,7 +371,6 @@ CALLS = {
     "matmulnbits.to_tensors": lambda: nbits.to_tensors((Q4_0, BLOCKS)),
     "matmulnbits.pack": lambda: nbits.pack(CODES.T & 15, GROUPED.T, block_size=32),
     "mlx.quantize": lambda: [mlx.quantize(x) for x in (WEIGHT, TINY, HALF, HALF * 0)],
-    "mlx.find": lambda: list(mlx.find(WEIGHTS["mlx"].tensors("a"))),
     "mlx.from_tensors": lambda: mlx.from_tensors(WEIGHTS["mlx"].tensors(), bits=4),
     "mlx.to_tensors": lambda: [
         mlx.to_tensors((Q4_0, BLOCKS)),

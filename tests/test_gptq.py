@@ -433,12 +433,23 @@ REFUSED = {
             {"qweight": W4, "scales": ONES, "weight": W4.astype(np.uint32)}
         ),
         ValueError,
-        "format: expected 'gptq' or 'mlx', which all fit, got None",
+        "format: expected 'mlx', 'gptq', 'gptq_v2' or 'gptq_p', which all fit, got None",
     ),
     "name": (
         lambda: from_tensors({"a.qweight": W4, "a.scales": ONES}, "a.qweight"),
         ValueError,
-        "name: expected 'a', got 'a.qweight'",
+        "name: expected 'a.weight', got 'a.qweight'",
+    ),
+    "a format without a reader": (
+        lambda: from_tensors({"a.B": W4, "a.s": ONES}, "a.weight"),
+        ValueError,
+        "name: expected a weight that pyquant reads; a.B is quantized already (Marlin); ",
+    ),
+    "a spelling of the format": (
+        lambda: from_tensors({}, "a", "gptq-v2"),
+        ValueError,
+        "format: expected 'awq', 'compressed_tensors', 'gptq', 'gptq_v2', 'gptq_p', "
+        "'matmulnbits' or 'mlx', got 'gptq-v2'; did you mean gptq_v2?",
     ),
     "format": (
         lambda: read(W4, Z4, ONES, format="v2"),

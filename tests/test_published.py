@@ -146,41 +146,41 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
     [
         (
             {"a.qweight": WORDS, "a.scales": HALF},
-            "a.qweight is {} (GPTQ); use pyquant.weights.gptq",
+            "a.qweight is {} (gptq); use pyquant.weights.from_tensors",
         ),
         (
             {"a.qweight": WORDS[:, :32], "a.scales": HALF, "a.qzeros": WORDS},
-            "a.qweight is {} (AWQ); use pyquant.weights.awq",
+            "a.qweight is {} (awq); use pyquant.weights.from_tensors",
         ),
-        (NVFP4, "a.weight is {} (NVFP4); use pyquant.weights.nvfp4"),
+        (NVFP4, "a.weight is {} (nvfp4); use pyquant.weights.from_tensors"),
         (
             {"a.weight_packed": BYTES, "a.weight_scale": NVFP4["a.weight_scale"]},
-            "a.weight_packed is {} (NVFP4); use pyquant.weights.nvfp4",
+            "a.weight_packed is {} (nvfp4); use pyquant.weights.from_tensors",
         ),
         (
             {"a_blocks": BYTES, "a_scales": BYTES},
-            "a_blocks is {} (MXFP4); use pyquant.weights.mx",
+            "a_blocks is {} (mx); use pyquant.weights.from_tensors",
         ),
-        ({"a": BYTES, "a_scale": E8}, "a is {} (MXFP4); use pyquant.weights.mx"),
+        ({"a": BYTES, "a_scale": E8}, "a is {} (mx); use pyquant.weights.from_tensors"),
         (
             {"a.weight": WORDS.view("u4"), "a.scales": HALF, "a.biases": HALF},
-            "a.weight is {} (MLX); use pyquant.weights.mlx",
+            "a.weight is {} (mlx); use pyquant.weights.from_tensors",
         ),
         (
             {"w": HALF.astype(BF16), "w.quant_state.bitsandbytes__nf4": BYTES[0]},
-            "w is {} (bitsandbytes); use pyquant.weights.bitsandbytes",
+            "w is {} (bitsandbytes); use pyquant.weights.from_tensors",
         ),
         (
             {"a.weight": BYTES.view("i1"), "a.SCB": np.ones(64, "f4")},
-            "a.weight is {} (bitsandbytes); use pyquant.weights.bitsandbytes",
+            "a.weight is {} (bitsandbytes); use pyquant.weights.from_tensors",
         ),
         (
             {"a.weight": BYTES.view("i1"), "a.scale": E8},
-            "a.weight is {} (MXFP4); use pyquant.weights.mx",
+            "a.weight is {} (mx); use pyquant.weights.from_tensors",
         ),
         (
             {"u4.qweight": WORDS.view("u4"), "u4.scales": HALF},
-            "u4.qweight is {} (GPTQ); use pyquant.weights.gptq",
+            "u4.qweight is {} (gptq); use pyquant.weights.from_tensors",
         ),
         (
             {"a.B": WORDS, "a.s": HALF, "a.workspace": WORDS[0]},
@@ -209,13 +209,11 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
         ),
         (
             {"a.weight_packed": WORDS, "a.weight_scale": np.ones((64, 16), "f4")},
-            "a.weight_packed is {} (compressed-tensors without a shape); "
-            "use pyquant.weights.compressed_tensors",
+            "a.weight_packed is {} (compressed_tensors); use pyquant.weights.from_tensors",
         ),
         (
             {"u4.weight_packed": WORDS.view("u4"), "u4.weight_scale": HALF},
-            "u4.weight_packed is {} (compressed-tensors without a shape); "
-            "use pyquant.weights.compressed_tensors",
+            "u4.weight_packed is {} (compressed_tensors); use pyquant.weights.from_tensors",
         ),
         *(
             (

@@ -408,8 +408,8 @@ def test_arrays_of_the_other_byte_order():
 
 def test_modules_are_alike():
     for module in (awq, gptq):
-        assert module.__all__ == ["find", "from_tensors", "pack", "to_tensors"]
-    assert mlx.__all__ == ["find", "from_tensors", "quantize", "to_tensors"]
+        assert module.__all__ == ["from_tensors", "pack", "to_tensors"]
+    assert mlx.__all__ == ["from_tensors", "quantize", "to_tensors"]
 
 
 def test_arrays_of_other_packages():

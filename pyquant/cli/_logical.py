@@ -25,7 +25,7 @@ from pyquant.cli._forms import (
 from pyquant.cli._show import counted
 from pyquant.packed import PackedArray
 from pyquant.weights._elements import Tensor
-from pyquant.weights._published import block_shape, found_in, sizes_in, type_of
+from pyquant.weights._published import block_shape, find, sizes_in, type_of
 from pyquant.weights.blocks import block_formats
 from pyquant.weights.files import Weight
 
@@ -499,15 +499,28 @@ def _join_by_names(model: Model, joined: dict[str, Logical]) -> dict[str, str]:
     faults: dict[str, str] = {}
     sizes = sizes_in(model.path, model.metadata.get("quantization_config"))
     known = {part for made in joined.values() for part in made.parts}
-    for one in found_in(model, known):
+    for one in find(model, known):
+        codes, fault = one.parts["codes"], one.fault or _fault_of(model, one)
         try:
-            if one.fault is not None:
-                raise ValueError(one.fault)
+            if fault is not None:
+                raise ValueError(fault)
             joined.setdefault(one.name, _by_name(model, one, sizes))
         except ValueError as error:
-            text = one.fault or f"{one.parts['codes']}: {error}"
-            faults |= dict.fromkeys(one.parts.values(), text)
+            faults |= dict.fromkeys(one.parts.values(), fault or f"{codes}: {error}")
     return faults if model.kind != "onnx" else {}
+
+
+def _fault_of(model: Model, found: Found) -> str | None:
+    """Return the reason why the commands do not read a weight, or `None`."""
+    codes = found.parts["codes"]
+    if found.formats and "shape" not in found.parts:
+        use = "use pyquant.weights.from_tensors"
+        return f"{codes} is quantized already ({found.formats[0]}); {use}"
+    order = found.parts.get("g_idx")
+    if order is None or (model[order].decode(dtype=model[order].dtype) == -1).all():
+        return None
+    use = "use pyquant.weights.compressed_tensors"
+    return f"{codes} has reordered groups ({order}); {use}"
 
 
 def _by_record(model: Model, name: str, record: dict[str, Any]) -> Logical:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         mx,
         nvfp4,
     )
+    from pyquant.weights._published import find
     from pyquant.weights._weight import Weight, convert, from_tensors
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "compressed_tensors",
     "convert",
     "files",
+    "find",
     "from_tensors",
     "gptq",
     "matmulnbits",
@@ -38,6 +40,7 @@ __all__ = [
 
 if not TYPE_CHECKING:  # type checkers would accept every name
     _made = dict.fromkeys(("Weight", "convert", "from_tensors"), f"{__name__}._weight")
+    _made["find"] = f"{__name__}._published"
     __getattr__, __dir__ = lazy(
         __name__, __all__, {**dict.fromkeys(__all__, __name__), **_made}
     )

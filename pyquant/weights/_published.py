@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recognise weights in published formats by the names and types of their tensors."""
+"""Recognise weights in published formats by the names, types and shapes of tensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyquant import dtypes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     _Finder = Callable[[Mapping[str, Any], Collection[str]], Iterator["Found"]]
 
@@ -21,12 +21,12 @@ __all__ = [
     "MARKER",
     "Found",
     "block_shape",
+    "find",
+    "find_one",
     "fitting_sizes",
-    "found_in",
     "group_size",
     "likely_sizes",
     "listed",
-    "named",
     "sizes_in",
     "type_of",
 ]
@@ -50,16 +50,16 @@ MAX_CONFIG = 1 << 24  # bytes of a config.json
 
 class _Format(NamedTuple):
     """
-    Names of a format that only a module of pyquant decodes.
+    Names of a format.
 
     A tensor has the format if its name ends with `codes`, its type is one of `types`, and
     a tensor with one of the suffixes `needs` exists with one of the types `scales`. No
     types means all types. No tensor may have a suffix of `without`, and `fits` must
-    return true for the codes and their scales.
+    return true for the codes and their scales. `formats` are the possible formats of
+    `pyquant.weights.from_tensors`, or the title of a format that pyquant does not read.
     """
 
-    name: str
-    module: str
+    formats: tuple[str, ...] | str
     codes: str
     types: tuple[str, ...]
     needs: tuple[str, ...]
@@ -92,39 +92,37 @@ _HALF = ("float16", "bfloat16")
 _INTEGERS = ("int8", "uint8", "int32")
 _WORDS = ("int32", "uint32")
 _ZEROS = (".qzeros", ".g_idx")
-_POINTS = ("_zero_point", "_g_idx")
+_POINTS = ("_zero_point", "_g_idx", "_shape")
 _VPTQ = (
     *(".res_centroids.weight", ".outlier_indices", ".outlier_centroids.weight"),
     *(".weight_scale", ".weight_bias", ".perm"),
 )
+_GPTQ = ("gptq", "gptq_v2", "gptq_p")
 FORMATS = (
-    _Format("bitsandbytes", "bitsandbytes", "", (), (".absmax", _NF4, _FP4), _NESTED),
-    _Format("bitsandbytes", "bitsandbytes", ".weight", ("int8",), (".SCB",)),
-    _Format("NVFP4", "nvfp4", "_packed", ("uint8",), ("_scale",), _GLOBAL, _E4M3),
-    _Format("NVFP4", "nvfp4", "", ("uint8",), ("_scale",), _GLOBAL, _E4M3),
-    _Format("MXFP4", "mx", "_packed", ("uint8",), ("_scale",), (), _POWERS),
-    _Format("MXFP4", "mx", "_blocks", ("uint8",), ("_scales",), (), _POWERS),
-    _Format("MXFP4", "mx", "", ("uint8",), ("_scale",), (), _POWERS),
-    _Format("MXFP4", "mx", ".weight", _INTEGERS, (".scale",), (), _POWERS),
-    _Format("AWQ", "awq", ".qweight", _WORDS, (".scales",), _ZEROS, fits=_packs_outputs),
-    _Format("GPTQ", "gptq", ".qweight", _WORDS, (".scales",), _ZEROS, fits=_packs_inputs),
-    _Format("MLX", "mlx", ".weight", ("uint32",), (".scales",), (".biases",)),
-    _Format("AQLM", "", ".codes", (), (".codebooks",), (".scales",)),
-    _Format("Marlin", "", ".B", ("int32",), (".s",), (".workspace",), ("float16",)),
-    _Format("Marlin 2:4", "", ".B_24", ("int32",), (".s",), (".B_meta",), ("float16",)),
-    _Format("QQQ", "", ".B", ("int32",), (".s_channel",), (".s_group",)),
-    _Format("QQQ", "", ".qweight", ("int32",), (".s_channel",), (".s_group",)),
-    _Format("SqueezeLLM", "", ".qweight", ("int32",), (".lookup_table",)),
-    _Format("SVDQuant", "", ".qweight", ("int8",), (".wscales",), (".smooth_factor",)),
-    _Format("VPTQ", "", ".indices", (), (".centroids.weight",), _VPTQ),
+    _Format(("bitsandbytes",), "", (), (".absmax", _NF4, _FP4), _NESTED),
+    _Format(("bitsandbytes",), ".weight", ("int8",), (".SCB",)),
+    _Format(("nvfp4",), "_packed", ("uint8",), ("_scale",), _GLOBAL, _E4M3),
+    _Format(("nvfp4",), "", ("uint8",), ("_scale",), _GLOBAL, _E4M3),
+    _Format(("mx",), "_packed", ("uint8",), ("_scale",), (), _POWERS),
+    _Format(("mx",), "_blocks", ("uint8",), ("_scales",), (), _POWERS),
+    _Format(("mx",), "", ("uint8",), ("_scale",), (), _POWERS),
+    _Format(("mx",), ".weight", _INTEGERS, (".scale",), (), _POWERS),
+    _Format(("awq",), ".qweight", _WORDS, (".scales",), _ZEROS, fits=_packs_outputs),
+    _Format(_GPTQ, ".qweight", _WORDS, (".scales",), _ZEROS, fits=_packs_inputs),
+    _Format(("mlx",), ".weight", ("uint32",), (".scales",), (".biases",)),
+    _Format("AQLM", ".codes", (), (".codebooks",), (".scales",)),
+    _Format("Marlin", ".B", ("int32",), (".s",), (".workspace",), ("float16",)),
+    _Format("Marlin 2:4", ".B_24", ("int32",), (".s",), (".B_meta",), ("float16",)),
+    _Format("QQQ", ".B", ("int32",), (".s_channel",), (".s_group",)),
+    _Format("QQQ", ".qweight", ("int32",), (".s_channel",), (".s_group",)),
+    _Format("SqueezeLLM", ".qweight", ("int32",), (".lookup_table",)),
+    _Format("SVDQuant", ".qweight", ("int8",), (".wscales",), (".smooth_factor",)),
+    _Format("VPTQ", ".indices", (), (".centroids.weight",), _VPTQ),
     _Format(
-        *("BitNet", "", ".weight", ("uint8",), (".weight_scale",), (), _HALF),
+        *("BitNet", ".weight", ("uint8",), (".weight_scale",), (), _HALF),
         *((".weight_zero_point",), _has_one_scale),
     ),
-    _Format(
-        *("compressed-tensors without a shape", "compressed_tensors", "_packed"),
-        *(_WORDS, ("_scale",), _POINTS, (), ("_shape",)),
-    ),
+    _Format(("compressed_tensors",), "_packed", _WORDS, ("_scale",), _POINTS),
 )
 
 
@@ -143,15 +141,23 @@ _ROLES = _words(*_SCALE, *_ZERO, *_CODES, "factor", "inv", "per", "tensor", "met
 
 class Found(NamedTuple):
     """
-    A weight in a published format.
+    A quantized weight of a checkpoint.
 
-    `name` is the name of the original tensor. `parts` maps "codes", "scale", "zero_point",
-    "shape" and other keys to names of tensors. `fault` is the reason why scales and codes
-    alone do not determine the values, or `None`.
+    Attributes
+    ----------
+    name : str
+        Name of the original tensor, such as "layers.0.up_proj.weight".
+    parts : dict
+        Names of the tensors of the weight. The key of the codes is "codes".
+    formats : tuple of str
+        Formats of `from_tensors` that have tensors of these names, types and shapes.
+    fault : str or None
+        Reason why pyquant does not read the weight.
     """
 
     name: str
     parts: dict[str, str]
+    formats: tuple[str, ...] = ()
     fault: str | None = None
 
 
@@ -166,112 +172,102 @@ def type_of(tensor: Any) -> str:
     return str(name or dtype or tensor.format)
 
 
-def found_in(tensors: Mapping[str, Any], known: Collection[str] = ()) -> Iterator[Found]:
+def find(tensors: Mapping[str, Any], known: Collection[str] = ()) -> Iterator[Found]:
     """
-    Find the weights of published formats.
+    Find the quantized weights of a checkpoint.
+
+    Names, types and shapes of the tensors decide; their elements are not read.
 
     Parameters
     ----------
     tensors : mapping
-        Names to tensors with the attributes of `pyquant.Weight`.
-    known : collection of str
-        Names of tensors that belong to a weight already.
+        Names to arrays, or to tensors of `pyquant.open_weights`.
+    known : collection of str, optional
+        Names of tensors to ignore.
 
     Yields
     ------
     Found
-        A weight. Narrow floats without a scale have a fault, too.
+        A weight: its `name` for `from_tensors`, the names of its tensors, and its possible
+        formats. A weight that pyquant does not read has a `fault`. Narrow floats without a
+        scale have a fault, too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> w = pq.weights.mlx.quantize(np.ones((2, 64), np.float32))
+    >>> for found in pq.weights.find(w.tensors("layer")):
+    ...     print(found.name, *found.formats, *found.parts.values())
+    layer.weight mlx layer.weight layer.scales layer.biases
     """
     taken = {*known}
-    finders = (*map(_each, (_undecoded, _packed, _scaled)), _related, _each(_unscaled))
-    for find in finders:
-        for made in find(tensors, taken):
+    finders = (*map(_each, (_named, _scaled)), _related, _each(_unscaled))
+    for one in finders:
+        for made in one(tensors, taken):
             taken.update(made.parts.values())
             yield made
 
 
-def _each(find: Callable[[Mapping[str, Any], str], Found | None]) -> _Finder:
+def find_one(tensors: Mapping[str, Any], name: str) -> list[Found]:
+    """Return the readings of the weight with a name, or with the name of its layer."""
+    weight = f"{name}.weight" if name else "weight"
+    bases = (name, name.removesuffix("weight").removesuffix("."), weight)
+    found: list[Found] = []
+    names = (f"{base}{row.codes}".removeprefix(".") for base in bases for row in FORMATS)
+    for codes in dict.fromkeys(names):
+        found += _named(tensors, codes) if codes in tensors else []
+    return [one for one in found if one.name in (name, weight)]
+
+
+def _each(find: Callable[[Mapping[str, Any], str], Iterable[Found]]) -> _Finder:
     """Make a finder of a function that looks for the weight of one name."""
 
     def found(tensors: Mapping[str, Any], taken: Collection[str]) -> Iterator[Found]:
         for name in tensors:
-            made = find(tensors, name) if name not in taken else None
+            made = None if name in taken else next(iter(find(tensors, name)), None)
             if made is not None:
                 yield made
 
     return found
 
 
-def named(tensors: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the names of the weights, and the modules that may read them.
-
-    The name is empty if the tensors have the names of a format.
-    """
-    dotted = {f".{name}": tensor for name, tensor in tensors.items()}
-    found: dict[str, list[str]] = {}
-    for name in dotted:
-        for row, base, _ in _rows_of(dotted, name):
-            if row.module != "compressed_tensors":
-                found.setdefault(base[1:], []).append(row.module)
-        base = name.removesuffix(".weight_packed")
-        has_scale = base != name and f"{base}.weight_scale" in dotted
-        if has_scale and _has_type(dotted[name], _WORDS):
-            found.setdefault(base[1:], []).append("compressed_tensors")
-    return found
-
-
-def _rows_of(
-    tensors: Mapping[str, Any], name: str
-) -> Iterator[tuple[_Format, str, list[str]]]:
-    """Yield the formats of codes with a name, the name of the weight, and its tensors."""
+def _named(tensors: Mapping[str, Any], name: str) -> Iterator[Found]:
+    """Yield the readings of codes with a name."""
     for row in FORMATS:
-        base = name.removesuffix(row.codes)
-        if (row.codes and base == name) or not _has_type(tensors[name], row.types):
+        dotted = f".{name}"  # the codes of a weight without a name have no dot
+        base = dotted.removesuffix(row.codes)
+        if (row.codes and base == dotted) or not _has_type(tensors[name], row.types):
             continue
-        needed = [f"{base}{one}" for one in row.needs if f"{base}{one}" in tensors]
-        if not needed or not _has_type(tensors[needed[0]], row.scales):
-            continue
-        if any(f"{base}{one}" in tensors for one in row.without):
-            continue
-        if not row.fits(tensors[name], tensors[needed[0]]):
-            continue
-        rest = [f"{base}{one}" for one in row.rest if f"{base}{one}" in tensors]
-        yield row, base, [name, *needed, *rest]
 
+        def named(keys: tuple[str, ...], base: str = base) -> dict[str, str]:
+            found = {key[1:]: f"{base}{key}"[1:] for key in keys}
+            return {key: full for key, full in found.items() if full in tensors}
 
-def _undecoded(tensors: Mapping[str, Any], name: str) -> Found | None:
-    """Find a weight that only a module of pyquant decodes."""
-    for row, base, names in _rows_of(tensors, name):
-        read = f"use pyquant.weights.{row.module}"
-        use = read if row.module else "pyquant does not read this format"
-        fault = f"{name} is quantized already ({row.name}); {use}"
-        return Found(base, {one: one for one in names}, fault)
-    return None
+        needed = named(row.needs)
+        scales = tensors[next(iter(needed.values()))] if needed else None
+        if scales is None or not _has_type(scales, row.scales) or named(row.without):
+            continue
+        if not row.fits(tensors[name], scales):
+            continue
+        parts = {"codes": name, **needed, **named(row.rest)}
+        original = f"{base}.weight" if row.codes.startswith(".") else base
+        formats, fault = row.formats, None
+        if isinstance(formats, str):
+            use = "pyquant does not read this format"
+            formats, fault = (), f"{name} is quantized already ({row.formats}); {use}"
+        yield Found(original[1:], parts, formats, fault)
 
 
 def _has_type(tensor: Any, types: tuple[str, ...]) -> bool:
     return not types or type_of(tensor) in types
 
 
-def _packed(tensors: Mapping[str, Any], name: str) -> Found | None:
-    """Find words of compressed-tensors with their shape and scales."""
-    base = name.removesuffix("_packed")
-    shape = tensors.get(f"{base}_shape")
-    if base == name or shape is None or f"{base}_scale" not in tensors:
-        return None
-    if type_of(tensors[name]) != "int32" or type_of(shape) not in ("int32", "int64"):
-        return None
-    if shape.ndim != 1 or not 0 < shape.size <= 8:
-        return None
-    return _with_scale(tensors, base, name, f"{base}_scale", f"{base}_shape")
-
-
-def _scaled(tensors: Mapping[str, Any], name: str) -> Found | None:
+def _scaled(tensors: Mapping[str, Any], name: str) -> Iterator[Found]:
     """Find codes with a scale."""
     for scale, original in _scale_names(tensors[name], name).items():
         if scale in tensors:
-            return _with_scale(tensors, original, name, scale, None)
-    return None
+            yield _with_scale(tensors, original, name, scale)
 
 
 def _scale_names(tensor: Any, name: str) -> dict[str, str]:
@@ -305,18 +301,20 @@ def _related(tensors: Mapping[str, Any], taken: Collection[str]) -> Iterator[Fou
             if coded and not _HAS_PARAMETER.search(name):
                 fault = f"{name} is quantized already (its scale is {scales[base]}); "
                 fault += "pyquant does not read this format"
-                yield Found(name, {one: one for one in names}, fault)
+                parts = {one: one for one in names if one != name}
+                yield Found(name, {"codes": name, **parts}, (), fault)
                 break
 
 
-def _unscaled(tensors: Mapping[str, Any], name: str) -> Found | None:
+def _unscaled(tensors: Mapping[str, Any], name: str) -> Iterator[Found]:
     """Find narrow floats without a scale."""
     if _kind_of(tensors[name]) != "float" or not _scale_names(tensors[name], name):
-        return None
+        return
     expected = " or ".join([*_scale_names(tensors[name], name)][:2])
     type = type_of(tensors[name]).split("_")[0]
     fault = f"{name}: {type} codes without a scale; expected {expected}; "
-    return Found(name, {"codes": name}, f"{fault}use --raw to treat codes as values")
+    fault += "use --raw to treat codes as values"
+    yield Found(name, {"codes": name}, (), fault)
 
 
 def _kind_of(tensor: Any) -> str | None:
@@ -329,31 +327,21 @@ def _has_axes(tensor: Any) -> bool:
     return len(tensor.shape) > 0 and 0 not in tensor.shape
 
 
-def _with_scale(
-    tensors: Mapping[str, Any], name: str, codes: str, scale: str, shape: str | None
-) -> Found:
+def _with_scale(tensors: Mapping[str, Any], name: str, codes: str, scale: str) -> Found:
     parts: dict[str, str] = {"codes": codes, "scale": scale}
     if f"{name}_zero_point" in tensors:
         parts["zero_point"] = f"{name}_zero_point"
-    if shape is not None:
-        parts["shape"] = shape
     marker = f"{name.removesuffix('.weight')}.comfy_quant"  # a description of the codes
     if marker in tensors:
         parts["marker"] = marker
-    order, fault = f"{name}_g_idx", None
-    if order in tensors:
-        parts["g_idx"] = order
-        groups = tensors[order].decode(dtype=tensors[order].dtype)
-        if not (groups == -1).all():
-            fault = f"{codes} has reordered groups ({order}); "
-            fault += "use pyquant.weights.compressed_tensors"
+    if f"{name}_g_idx" in tensors:
+        parts["g_idx"] = f"{name}_g_idx"
+    fault = None
     for part in (f"{name}{one}" for one in _GLOBAL):
         if part in tensors:
-            parts[part], fault = (
-                part,
-                f"{codes} has two scales ({part}); use pyquant.weights.nvfp4",
-            )
-    return Found(name, parts, fault)
+            parts[part] = part
+            fault = f"{codes} has two scales ({part}); use pyquant.weights.nvfp4"
+    return Found(name, parts, (), fault)
 
 
 # ---- sizes of blocks ----

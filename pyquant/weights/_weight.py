@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, SupportsIndex
 import numpy as np
 
 from pyquant import _core, dtypes
+from pyquant._refused import hint, hint_of_type
 from pyquant._standard import REAL, listed, requested, shown
 from pyquant.packed import LAYOUTS, PackedArray, pack
 from pyquant.weights import _published
@@ -24,7 +25,7 @@ from pyquant.weights._elements import check_apart, plain_out
 from pyquant.weights.blocks import BlockFormat, block_format
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     import numpy.typing as npt
 
@@ -373,8 +374,6 @@ def real_of(dtype: npt.DTypeLike | None, out: object) -> np.dtype[Any]:
     else:
         which, name, got = "out", "float32", ""
     if name not in REAL:
-        from pyquant._refused import hint_of_type
-
         end = hint_of_type(dtype, REAL)
         msg = f"{which}: expected float32, float64, float16 or bfloat16, got {got:.60}{end}"
         raise TypeError(msg)
@@ -571,21 +570,18 @@ def _taken(made: Planar, index: Any) -> Planar:
 # ---- formats ----
 
 
-def joined(name: str, key: str) -> str:
-    """Return the name of a tensor of a weight."""
-    return f"{name}.{key}" if name else key
+def joined(name: str, key: str, tensors: Collection[str] = ()) -> str:
+    """Return the name of a tensor of a weight, from the name of the weight or its layer."""
+    layer = "" if name == "weight" else name.removesuffix(".weight")
+    full = f"{layer}.{key}" if layer else key
+    short = f"{name}{key.removeprefix('weight')}"  # of a tensor that is no layer's "weight"
+    return short if full not in tensors and short in tensors else full
 
 
 def by_name(names: tuple[str, ...], *arrays: Any) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays by their names, without None."""
     named = zip(names, arrays, strict=True)
     return {name: array for name, array in named if array is not None}
-
-
-def find(tensors: Mapping[str, Any], module: str) -> Iterator[str]:
-    """Yield the names of the weights that a module reads."""
-    found = _published.named(tensors)
-    return (name for name, modules in found.items() if module in modules)
 
 
 def from_tensors(
@@ -599,8 +595,8 @@ def from_tensors(
     tensors : mapping
         Names to arrays, or to tensors of `pyquant.open_weights`.
     name : str, optional
-        Name of the weight: the names of its tensors without their last part. Default: the
-        tensors have the names of the format, such as "qweight".
+        Name of the weight, such as "layer.weight", or of its layer. `find` lists the names.
+        Default: the tensors have the names of the format, such as "qweight".
     format : str, optional
         Name of a format, see `convert`. Default: the only format with tensors of these
         names, types and shapes.
@@ -634,21 +630,31 @@ def from_tensors(
     if format is not None:
         module, how = _module_of(format)
     else:
-        found = {
-            one: [module for module in modules if module in FORMATS.values()]
-            for one, modules in _published.named(tensors).items()
-        }
-        fit = found.get(name, [])
-        if not fit:
-            names = [repr(one) for one, modules in found.items() if modules][:4]
-            some = listed(names or ["the name of a weight in a known format"])
-            raise ValueError(f"name: expected {some}, got {name!r:.100}")
-        if len(fit) > 1:
-            some = listed(map(repr, fit))
-            raise ValueError(f"format: expected {some}, which all fit, got None")
-        module = import_module(f"pyquant.weights.{fit[0]}")
+        module = import_module(f"pyquant.weights.{_module_in(tensors, name)}")
     made: Weight = module.from_tensors(tensors, name, **how, **options)
     return made
+
+
+def _module_in(tensors: Mapping[str, Any], name: str) -> str:
+    """Return the module that reads a weight."""
+    found = _published.find_one(tensors, name)
+    formats = [one for each in found for one in each.formats]
+    modules = [*dict.fromkeys(FORMATS.get(one, one) for one in formats)]
+    if len(modules) == 1 and modules[0] in FORMATS.values():
+        return modules[0]
+    if len(modules) == 1:
+        raise ValueError(
+            f"name: expected a weight to read, use pyquant.weights.{modules[0]}"
+        )
+    if modules:
+        some = listed(map(repr, formats))
+        raise ValueError(f"format: expected {some}, which all fit, got None")
+    if found:
+        raise ValueError(f"name: expected a weight that pyquant reads; {found[0].fault}")
+    known = [one.name for one in _published.find(tensors) if one.formats]
+    some = listed([*map(repr, known[:4])] or ["the name of a weight in a known format"])
+    end = hint(name, known[4:], show=repr)
+    raise ValueError(f"name: expected {some}, got {name!r:.100}{end}")
 
 
 def convert(
@@ -725,12 +731,14 @@ def make(
         raise TypeError(f"tensors: expected a mapping of names to arrays, got {got}")
     if not isinstance(name, str):
         raise TypeError(f"name: expected a string, got {type(name).__name__}")
-    missing = [key for key in needed if joined(name, key) not in tensors]
+    names = {key: joined(name, key, tensors) for key in (*needed, *rest)}
+    missing = [names[key] for key in needed if names[key] not in tensors]
     if missing:
         got = listed([*map(str, tensors)][:4]) if tensors else "none"
-        raise ValueError(f"tensors: expected {joined(name, missing[0])}, got {got:.200}")
-    keys = [key for key in (*needed, *rest) if joined(name, key) in tensors]
-    given = {key: _core.plain(tensors[joined(name, key)], key) for key in keys}
+        raise ValueError(f"tensors: expected {missing[0]}, got {got:.200}")
+    given = {
+        key: _core.plain(tensors[one], key) for key, one in names.items() if one in tensors
+    }
     first, words = next(iter(given.items()))
     if words.ndim != 3 or not stacks:
         format, found, made = read(**given)
@@ -890,8 +898,8 @@ def one_of(value: object, name: str, choices: tuple[Any, ...]) -> Any:
     kind: type[Exception] = ValueError
     if not isinstance(value, type(choices[0])) or isinstance(value, bool):
         kind = TypeError
-    msg = f"{name}: expected {some}, got {shown(value):.60}"
-    raise kind(msg)
+    end = hint(value, [one for one in choices if isinstance(one, str)])
+    raise kind(f"{name}: expected {some}, got {shown(value):.60}{end}")
 
 
 def flag_of(value: object, name: str) -> bool:

@@ -19,13 +19,13 @@ from pyquant.weights import _weight
 from pyquant.weights._weight import Planar, Weight
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     import numpy.typing as npt
 
     from pyquant._typing import ArrayLike
 
-__all__ = ["find", "from_tensors", "pack", "to_tensors"]
+__all__ = ["from_tensors", "pack", "to_tensors"]
 
 _TENSORS = ("qweight", "qzeros", "scales")
 _BITS = 4
@@ -34,32 +34,6 @@ _PER_WORD = 8
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-def find(tensors: Mapping[str, Any]) -> Iterator[str]:
-    """
-    Find the AWQ weights of a checkpoint.
-
-    Parameters
-    ----------
-    tensors : mapping
-        Names to arrays, or to tensors of `pyquant.open_weights`.
-
-    Yields
-    ------
-    str
-        Name of a weight, for `from_tensors`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pyquant.weights import awq
-    >>> scales = np.ones((1, 8), np.float16)
-    >>> w = awq.pack(np.zeros((8, 16)), scales, np.zeros((1, 8), int))
-    >>> list(awq.find(w.tensors("layer")))
-    ['layer']
-    """
-    return _weight.find(tensors, "awq")
 
 
 @_core.hinted

@@ -32,15 +32,13 @@ from pyquant.weights import _weight
 from pyquant.weights._weight import Planar, Weight
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy.typing as npt
 
     from pyquant._typing import ArrayLike
 
     _Packing = Literal["dense", "padded"]
 
-__all__ = ["dequantize", "find", "from_tensors", "quantize", "to_tensors"]
+__all__ = ["dequantize", "from_tensors", "quantize", "to_tensors"]
 
 _TENSORS = tuple(
     f"weight_{part}" for part in ("packed", "scale", "zero_point", "g_idx", "shape")
@@ -53,31 +51,6 @@ _TILE = 1 << 15  # number of elements quantized at a time
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-def find(tensors: Mapping[str, Any]) -> Iterator[str]:
-    """
-    Find the packed weights of a checkpoint.
-
-    Parameters
-    ----------
-    tensors : mapping
-        Names to arrays, or to tensors of `pyquant.open_weights`.
-
-    Yields
-    ------
-    str
-        Name of a weight, for `from_tensors`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pyquant.weights import compressed_tensors
-    >>> w = compressed_tensors.quantize(np.ones((2, 128), np.float32))
-    >>> list(compressed_tensors.find(w.tensors("layer")))
-    ['layer']
-    """
-    return _weight.find(tensors, "compressed_tensors")
 
 
 @_core.hinted

@@ -31,7 +31,7 @@ from pyquant.weights import _weight
 from pyquant.weights._weight import Planar, Weight
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     import numpy.typing as npt
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     _Format = Literal["gptq", "gptq_v2", "gptq_p"]
 
-__all__ = ["find", "from_tensors", "pack", "to_tensors"]
+__all__ = ["from_tensors", "pack", "to_tensors"]
 
 _TENSORS = ("qweight", "qzeros", "scales", "g_idx")
 _BITS = (2, 3, 4, 8)
@@ -50,32 +50,6 @@ _PLANES = {2: (2,), 3: (2, 1), 4: (4,), 5: (4, 1), 6: (4, 2), 7: (4, 2, 1), 8: (
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-def find(tensors: Mapping[str, Any]) -> Iterator[str]:
-    """
-    Find the GPTQ weights of a checkpoint.
-
-    Parameters
-    ----------
-    tensors : mapping
-        Names to arrays, or to tensors of `pyquant.open_weights`.
-
-    Yields
-    ------
-    str
-        Name of a weight, for `from_tensors`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pyquant.weights import gptq
-    >>> x, scales = np.zeros((32, 64)), np.ones((1, 32), np.float16)
-    >>> w = gptq.pack(x, scales, np.full((1, 32), 4), bits=3, format="gptq")
-    >>> list(gptq.find(w.tensors("layer")))
-    ['layer']
-    """
-    return _weight.find(tensors, "gptq")
 
 
 @_core.hinted

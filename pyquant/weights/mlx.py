@@ -23,13 +23,13 @@ from pyquant.weights._magnitudes import slabs
 from pyquant.weights._weight import Planar, Weight
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     import numpy.typing as npt
 
     from pyquant._typing import ArrayLike
 
-__all__ = ["find", "from_tensors", "quantize", "to_tensors"]
+__all__ = ["from_tensors", "quantize", "to_tensors"]
 
 _TENSORS = ("weight", "scales", "biases")
 _BITS = (2, 3, 4, 5, 6, 8)
@@ -39,31 +39,6 @@ _TILE = 1 << 15  # number of elements quantized at a time
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-def find(tensors: Mapping[str, Any]) -> Iterator[str]:
-    """
-    Find the MLX weights of a checkpoint.
-
-    Parameters
-    ----------
-    tensors : mapping
-        Names to arrays, or to tensors of `pyquant.open_weights`.
-
-    Yields
-    ------
-    str
-        Name of a weight, for `from_tensors`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pyquant.weights import mlx
-    >>> w = mlx.quantize(np.ones((2, 64), np.float32))
-    >>> list(mlx.find(w.tensors("layer")))
-    ['layer']
-    """
-    return _weight.find(tensors, "mlx")
 
 
 @_core.hinted
