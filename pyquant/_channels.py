@@ -67,24 +67,9 @@ def observed(
         found = [count(channels[at], None, True, *options)[2:] for at in places_of]
     except ValueError:
         return None
-    *numbers, pages, tables, places, wraps = zip(*found, strict=True)
+    *numbers, pages, tables = zip(*found, strict=True)
     rows = np.unique(np.concatenate(pages))
-    size = tables[0].shape[-1]
-    table = np.zeros((len(rows), len(found), size), np.uint16)
+    table = np.zeros((len(rows), len(found), tables[0].shape[-1]), np.result_type(*tables))
     for c in range(len(found)):
         table[np.searchsorted(rows, pages[c]), c] = tables[c][:, 0]
-    # Positions are (page, counter) for one channel, else (page, channel, counter).
-    place = np.concatenate(
-        [
-            (at // size * len(found) + c) * size + at % size
-            for c, at in enumerate(map(np.int64, places))
-        ]
-    ).astype(np.uint64)
-    order = place.argsort()
-    return (
-        *map(np.concatenate, numbers),
-        rows,
-        table,
-        place[order],
-        np.concatenate(wraps)[order],
-    )
+    return (*map(np.concatenate, numbers), rows, table)

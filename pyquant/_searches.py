@@ -54,33 +54,20 @@ class Bins:
         real: str,
         bits: int,
         pages: npt.NDArray[np.uint16],
-        table: npt.NDArray[np.uint16],
-        places: _Counts,
-        wraps: _Counts,
+        table: npt.NDArray[np.unsignedinteger],
     ) -> None:
-        self._table, self._wraps = table, wraps
+        self._table = table
         self._edges = _Edges(real, bits, pages)
         self._coarse = _Edges(real, min(bits, _COARSE), pages)
-        page, rest = np.divmod(places, np.uint64(max(1, table[:1].size)))
-        self._channels, self._counters = np.divmod(rest, np.uint64(1 << bits))
-        self._rows = np.searchsorted(pages, page)
         self.channels = table.shape[1]
-
-    def _counts(self, c: int) -> _Counts:
-        """Return the counts by page and counter."""
-        counts = self._table[:, c].astype(np.uint64)
-        of_channel = self._channels == c
-        at = self._rows[of_channel], self._counters[of_channel]
-        counts[at] += self._wraps[of_channel] << np.uint64(16)
-        return counts
 
     def channel(self, c: int) -> Channel:
         """Return the bins of one channel."""
-        return self._edges.channel(self._counts(c))
+        return self._edges.channel(self._table[:, c].astype(np.uint64))
 
     def coarse(self, c: int) -> Channel:
         """Return a copy with fewer and wider bins."""
-        counts = self._counts(c)
+        counts = self._table[:, c].astype(np.uint64)
         width = self._coarse.of_page
         return self._coarse.channel(counts.reshape(len(counts), width, -1).sum(-1))
 

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from contextlib import contextmanager
+from operator import index
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
 
     _Axis: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...] | None
     _Method: TypeAlias = Literal["minmax", "percentile", "mse", "entropy"]
+    _Counts: TypeAlias = npt.NDArray[np.uint64]
+    _Table: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
+    _Floats: TypeAlias = npt.NDArray[np.float64]
 
 __all__ = ["Observer", "calibrate"]
 
@@ -37,6 +43,56 @@ _METHODS = ("minmax", "percentile", "mse", "entropy")
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+_COUNTERS = (np.uint16, np.uint32, np.uint64)
+
+
+class _Options(NamedTuple):
+    axis: int | tuple[int, ...] | None
+    histogram: bool
+    mantissa_bits: int
+    nonfinite: str
+    momentum: float | None
+
+
+class _State(NamedTuple):
+    """
+    Statistics of an observer, with an element for each channel.
+
+    `real` is the type that holds all data. `pages` has the numbers of the pages of counters
+    in ascending order, see pq.h. `table` has the counters of each page, channel and key, in
+    the smallest of `_COUNTERS` that holds them.
+    """
+
+    real: str | None
+    shape: tuple[int, ...] | None
+    finite: _Counts
+    nan: _Counts
+    inf: _Counts
+    min: _Floats
+    max: _Floats
+    pages: npt.NDArray[np.uint16]
+    table: _Table
+
+    def is_seen(self) -> bool:
+        """Return True if any element was counted."""
+        return any(counts.any() for counts in (self.finite, self.nan, self.inf))
+
+    def spread(self, pages: npt.NDArray[np.uint16]) -> _Table:
+        """Return the table with a row for each of these pages."""
+        if len(pages) == len(self.pages):
+            return self.table
+        table = np.zeros((len(pages), *self.table.shape[1:]), self.table.dtype)
+        table[np.searchsorted(pages, self.pages)] = self.table
+        return table
+
+
+_NO_COUNTS, _NO_ENDS = np.zeros(0, np.uint64), np.zeros(0)
+_EMPTY = _State(
+    *(None, None, _NO_COUNTS, _NO_COUNTS, _NO_COUNTS, _NO_ENDS, _NO_ENDS),
+    *(np.zeros(0, np.uint16), np.zeros((0, 0, 0), np.uint16)),
+)
 
 
 @_core.default_fpenv
@@ -79,11 +135,11 @@ class Observer:
 
     Notes
     -----
-    An observer needs 0.25 KiB for each sign and exponent in the data: 5 to 15
-    KiB for usual data, at most 129 KiB. float16 needs up to eight times as much for each
-    exponent, and the maximum is equal. A counter has two bytes. Each counter that reaches
-    2**16 needs 16 more bytes; there are at most ``count / 2**16`` of them. With `axis`,
-    each channel needs this memory. ``sys.getsizeof`` returns the present size.
+    An observer needs 128 counters for each sign and exponent in the data. A counter has 2
+    bytes, 4 if a count reaches 2**16, and 8 if it reaches 2**32. Usual data needs 10 to 60
+    KiB, and no data more than 513 KiB. float16 needs up to eight times as many counters for
+    each exponent, and the maximum is equal. With `axis`, each channel needs this memory.
+    ``sys.getsizeof`` returns the present size.
 
     float64 values are truncated toward zero to float32 before they are counted. float16 has
     3 more bits of mantissa, which are counted exactly, and excludes all other types.
@@ -103,24 +159,10 @@ class Observer:
     >>> p = o.qparams("uint8", method="percentile", percentile=99)
     """
 
-    __slots__ = (
-        "_axis",
-        "_bits",
-        "_count",
-        "_histogram",
-        "_inf",
-        "_max",
-        "_min",
-        "_momentum",
-        "_nan",
-        "_nonfinite",
-        "_pages",
-        "_places",
-        "_real",
-        "_shape",
-        "_table",
-        "_wraps",
-    )
+    __slots__ = ("_options", "_state")
+
+    _options: _Options
+    _state: _State
 
     def __init__(
         self,
@@ -131,23 +173,15 @@ class Observer:
         momentum: SupportsFloat | None = None,
         nonfinite: Literal["raise", "ignore"] = "raise",
     ) -> None:
-        self._axis = _axes(axis)
-        self._histogram = _flag(histogram, "histogram")
-        self._bits = _core.integer(mantissa_bits, "mantissa_bits", 0, 7)
-        self._momentum = None if momentum is None else _momentum(momentum, self._histogram)
-        self._nonfinite = _one_of(
-            nonfinite, ("raise", "ignore"), "nonfinite", "'raise' or 'ignore'"
+        counted = _flag(histogram, "histogram")
+        self._options = _Options(
+            _axes(axis),
+            counted,
+            _core.integer(mantissa_bits, "mantissa_bits", 0, 7),
+            _one_of(nonfinite, ("raise", "ignore"), "nonfinite", "'raise' or 'ignore'"),
+            None if momentum is None else _momentum(momentum, counted),
         )
-        self._real: str | None = None  # type that holds all data
-        self._shape: tuple[int, ...] | None = None  # shape along axis
-        self._count = np.zeros(0, np.uint64)
-        self._nan, self._inf = self._count, self._count
-        self._min = np.zeros(0)
-        self._max = self._min
-        self._pages = np.zeros(0, np.uint16)  # pages of counters, see pq.h
-        self._table = np.zeros((0, 0, 1 << self._bits), np.uint16)  # modulo 2**16
-        self._places = np.zeros(0, np.uint64)  # counters that overflowed
-        self._wraps = self._places  # number of overflows
+        self._state = _EMPTY
 
     # ---- add data ----
 
@@ -169,32 +203,31 @@ class Observer:
         ValueError
             If values are not finite, or the extents along `axis` differ. Nothing is
             counted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pyquant as pq
+        >>> o = pq.Observer(axis=0)
+        >>> o.update(np.float32([[1, 2], [-3, 5]]))
+        >>> o.max
+        array([2., 5.], dtype=float32)
         """
-        found = Observer.__new__(Observer)
-        found._take_options(self)
-        (
-            found._real,
-            found._shape,
-            found._count,
-            found._nan,
-            found._inf,
-            found._min,
-            found._max,
-            found._pages,
-            found._table,
-            found._places,
-            found._wraps,
-        ) = _core.observed(
-            x,
-            self._axis,
-            self._histogram,
-            self._bits,
-            self._nonfinite == "ignore",
-            threads,
+        by = self._options
+        found = _State(
+            *_core.observed(
+                x,
+                by.axis,
+                by.histogram,
+                by.mantissa_bits,
+                by.nonfinite == "ignore",
+                threads,
+            )
         )
-        if self._momentum is not None:
-            found._average(self)
-        self._add(found, "x")
+        found = found._replace(table=_smallest(found.table))
+        if by.momentum is not None:
+            found = _averaged(self._state, found, by.momentum)
+        self._state = self._sum(found, "x")
 
     def merge(self, other: Observer) -> None:
         """
@@ -212,30 +245,49 @@ class Observer:
             on the order of the batches.
         ValueError
             If an option or the shape differs. Nothing is added.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pyquant as pq
+        >>> a, b = pq.Observer(), pq.Observer()
+        >>> a.update(np.float32([1, 2]))
+        >>> b.update(np.float32([-5]))
+        >>> a.merge(b)
+        >>> float(a.min), a.count
+        (-5.0, 3)
         """
         if not isinstance(other, Observer):
             msg = f"other: expected an Observer, got {type(other).__name__}"
             raise TypeError(msg)
-        if self._momentum is not None or other._momentum is not None:
+        if self._options.momentum is not None or other._options.momentum is not None:
             msg = "other: expected extremes to merge, got moving averages (momentum)"
             raise TypeError(msg)
         for name, mine, its in zip(
-            ("axis", "histogram", "mantissa_bits", "nonfinite"),
-            self._options(),
-            other._options(),
-            strict=False,
+            _Options._fields, self._options, other._options, strict=True
         ):
             if mine != its:
                 msg = f"other: expected {name}={mine!r}, got {its!r}"
                 raise ValueError(msg)
-        self._add(other, "other")
+        self._state = self._sum(other._state, "other")
 
     def copy(self) -> Observer:
-        """Return an independent observer with equal state."""
-        new = Observer.__new__(Observer)
-        new._take_options(self)
-        new._set_state(self._state())
-        return new
+        """
+        Return an independent observer with equal state.
+
+        Returns
+        -------
+        Observer
+            The copy.
+
+        Examples
+        --------
+        >>> import pyquant as pq
+        >>> o = pq.Observer()
+        >>> o.copy() == o
+        True
+        """
+        return _made(self._options, self._state)
 
     __copy__ = copy
 
@@ -251,35 +303,106 @@ class Observer:
         """Support `sum`, which starts with 0."""
         return self.copy() if type(other) is int and other == 0 else NotImplemented
 
+    def to_dict(self) -> dict[str, Any]:
+        """
+        Return options and statistics as JSON types.
+
+        Returns
+        -------
+        dict
+            A mapping for `json.dumps` and `from_dict`. Its key "schema" is 1.
+
+        Examples
+        --------
+        >>> import json
+        >>> import numpy as np
+        >>> import pyquant as pq
+        >>> o = pq.Observer(histogram=True)
+        >>> o.update(np.float32([1, 2, -3]))
+        >>> text = json.dumps(o.to_dict())
+        >>> pq.Observer.from_dict(json.loads(text)) == o
+        True
+        """
+        state = self._state
+        made: dict[str, Any] = {"schema": 1, **self._options._asdict()}
+        for name, value in state._asdict().items():
+            made[name] = value.tolist() if isinstance(value, np.ndarray) else value
+        for name in ("min", "max"):  # JSON has no infinities
+            made[name] = [
+                x if n else None for x, n in zip(made[name], state.finite, strict=True)
+            ]
+        return made
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Observer:
+        """
+        Return an observer from the result of `to_dict`.
+
+        Parameters
+        ----------
+        data : mapping
+            The result of `to_dict`.
+
+        Returns
+        -------
+        Observer
+            An observer that equals the original.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `data` is not a result of `to_dict`, or has another schema.
+
+        Examples
+        --------
+        >>> import pyquant as pq
+        >>> o = pq.Observer(axis=0)
+        >>> pq.Observer.from_dict(o.to_dict()) == o
+        True
+        """
+        if not isinstance(data, Mapping) or data.get("schema") != 1:
+            got = data.get("schema") if isinstance(data, Mapping) else type(data).__name__
+            msg = f"data: expected a result of to_dict() with schema 1, got {got!r:.60}"
+            raise ValueError(msg)
+        try:
+            axis = data["axis"]
+            options = {name: data[name] for name in _Options._fields}
+            options["axis"] = tuple(axis) if isinstance(axis, list) else axis
+            made = cls(**options)
+            made._state = _state_of(data, made._options.mantissa_bits)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            msg = f"data: expected a result of to_dict(), got a wrong item: {error}"
+            raise ValueError(msg) from None
+        return made
+
     def __eq__(self, other: object) -> bool:
         """Compare options and all statistics."""
         if not isinstance(other, Observer):
             return NotImplemented
-        if self._options() != other._options():
-            return False
-        return all(
-            np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b
-            for a, b in zip(self._state(), other._state(), strict=True)
+        return self._options == other._options and all(
+            np.array_equal(a, b)  # type: ignore[arg-type]
+            for a, b in zip(self._state, other._state, strict=True)
         )
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle options and state."""
-        return (_unpickled, (self._options(), self._state()))
+        return _made, (self._options, self._state)
 
     def __sizeof__(self) -> int:
         """Return the size in bytes, including the arrays."""
-        arrays = (v for v in self._state() if isinstance(v, np.ndarray))
+        arrays = (v for v in self._state if isinstance(v, np.ndarray))
         return object.__sizeof__(self) + sum(array.nbytes for array in arrays)
 
     def __repr__(self) -> str:
         """Show options, extremes and count in one line."""
-        seen = int(self._count.sum())
-        more = "" if self._momentum is None else f", momentum={self._momentum}"
+        by, state = self._options, self._state
+        seen = int(state.finite.sum())
+        more = "" if by.momentum is None else f", momentum={by.momentum}"
         if seen:
-            more += f", min={self._min.min():.9g}, max={self._max.max():.9g}"
+            more += f", min={state.min.min():.9g}, max={state.max.max():.9g}"
         return (
-            f"Observer(axis={self._axis}, histogram={self._histogram}, "
-            f"mantissa_bits={self._bits}{more}, count={seen})"
+            f"Observer(axis={by.axis}, histogram={by.histogram}, "
+            f"mantissa_bits={by.mantissa_bits}{more}, count={seen})"
         )
 
     # ---- statistics ----
@@ -287,34 +410,34 @@ class Observer:
     @property
     def axis(self) -> int | tuple[int, ...] | None:
         """Axes that have statistics of their own, or None."""
-        return self._axis
+        return self._options.axis
 
     @property
     def count(self) -> Any:
         """Number of finite values."""
-        return self._numbers(self._count)
+        return self._numbers(self._state.finite)
 
     @property
     def nan(self) -> Any:
         """Number of NaN values."""
-        return self._numbers(self._nan)
+        return self._numbers(self._state.nan)
 
     @property
     def inf(self) -> Any:
         """Number of infinite values."""
-        return self._numbers(self._inf)
+        return self._numbers(self._state.inf)
 
     @property
     def min(self) -> Any:
         """Smallest finite value."""
         self._need_data()
-        return self._reals(self._min)
+        return self._reals(self._state.min)
 
     @property
     def max(self) -> Any:
         """Largest finite value."""
         self._need_data()
-        return self._reals(self._max)
+        return self._reals(self._state.max)
 
     def quantile(self, q: SupportsFloat) -> tuple[Any, Any]:
         """
@@ -337,6 +460,15 @@ class Observer:
         ------
         ValueError
             If `q` is out of range, or there is no histogram, or no data.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pyquant as pq
+        >>> o = pq.Observer(histogram=True)
+        >>> o.update(np.arange(9, dtype=np.float32))
+        >>> [float(x) for x in o.quantile(0.5)]
+        [4.0, 4.03125]
         """
         from pyquant import _searches
 
@@ -344,8 +476,8 @@ class Observer:
         self._need_histogram("quantile")
         bins = self._bins()
         bounds = [_searches.quantile(bins.channel(c), at) for c in range(bins.channels)]
-        low = np.maximum([low for low, _ in bounds], self._min)
-        high = np.minimum([high for _, high in bounds], self._max)
+        low = np.maximum([low for low, _ in bounds], self._state.min)
+        high = np.minimum([high for _, high in bounds], self._state.max)
         return self._reals(low), self._reals(high)
 
     def range(
@@ -386,6 +518,15 @@ class Observer:
         ValueError
             If there is no data, the method is unknown, the method needs a histogram, or
             `percentile` is out of range or given for another method.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pyquant as pq
+        >>> o = pq.Observer()
+        >>> o.update(np.float32([-1, 3]))
+        >>> [float(x) for x in o.range(dtype="uint8")]
+        [-1.0, 3.0]
         """
         lo, hi = self._range(method, percentile, dtype, symmetric)
         return self._reals(lo), self._reals(hi)
@@ -406,25 +547,37 @@ class Observer:
 
         Parameters
         ----------
-        dtype, symmetric, quant_range, scale_dtype, like
+        dtype : dtype_like, optional
             See `choose_qparams`.
         method, percentile
             See `range`.
+        symmetric, quant_range, scale_dtype, like
+            See `choose_qparams`.
 
         Returns
         -------
         QParams
             With "minmax" the result equals `choose_qparams` on all data.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pyquant as pq
+        >>> x = np.float32([-1, 3])
+        >>> o = pq.Observer()
+        >>> o.update(x)
+        >>> o.qparams("uint8") == pq.choose_qparams(x, dtype="uint8")
+        True
         """
         ends = self._range(method, percentile, dtype, symmetric)
         if method == "minmax":  # some formulas need both extremes
-            ends = self._min, self._max
-        lo, hi = (self._reals(end, self._real) for end in ends)
+            ends = self._state.min, self._state.max
+        lo, hi = (self._reals(end, self._state.real) for end in ends)
         return qparams_from_range(
             lo,
             hi,
             dtype=dtype,
-            axis=self._axis,
+            axis=self._options.axis,
             symmetric=symmetric,
             quant_range=quant_range,
             scale_dtype=scale_dtype,
@@ -433,127 +586,69 @@ class Observer:
 
     # ---- state ----
 
-    def _options(self) -> tuple[Any, ...]:
-        return (self._axis, self._histogram, self._bits, self._nonfinite, self._momentum)
-
-    def _take_options(self, other: Observer) -> None:
-        (self._axis, self._histogram, self._bits, self._nonfinite, self._momentum) = (
-            other._options()
-        )
-
-    def _state(self) -> tuple[Any, ...]:
-        return (
-            self._real,
-            self._shape,
-            self._count,
-            self._nan,
-            self._inf,
-            self._min,
-            self._max,
-            self._pages,
-            self._table,
-            self._places,
-            self._wraps,
-        )
-
-    def _set_state(self, state: tuple[Any, ...]) -> None:
-        (
-            self._real,
-            self._shape,
-            self._count,
-            self._nan,
-            self._inf,
-            self._min,
-            self._max,
-            self._pages,
-            self._table,
-            self._places,
-            self._wraps,
-        ) = state
-
-    def _add(self, found: Observer, name: str) -> None:
-        """
-        Add the statistics of `found`; never write to arrays that other observers may share.
-        """
-        if found._shape is None:
-            return
-        if self._shape is None:
-            self._set_state(found._state())
-            if not found._seen():
-                self._real = None
-            return
-        if self._shape != found._shape:
-            msg = f"{name}: expected channels {self._shape}, got {found._shape}"
+    def _sum(self, found: _State, name: str) -> _State:
+        """Return the sum of both states. It never writes to arrays, which may be shared."""
+        mine = self._state
+        if found.shape is None:
+            return mine
+        if mine.shape is None:
+            return found if found.is_seen() else found._replace(real=None)
+        if mine.shape != found.shape:
+            msg = f"{name}: expected channels {mine.shape}, got {found.shape}"
             raise ValueError(msg)
-        real = self._real
-        if found._seen():
-            real = _common(real, found._real, name, self._histogram)
-        counters = self._counters()
-        if self._histogram:
-            counters = _sum_counters(counters, found._counters())
-        lowest, highest = found._min, found._max
-        if self._momentum is None:
-            lowest = np.minimum(lowest, self._min)
-            highest = np.maximum(highest, self._max)
-        self._set_state(
-            (
-                real,
-                self._shape,
-                self._count + found._count,
-                self._nan + found._nan,
-                self._inf + found._inf,
-                lowest,
-                highest,
-                *counters,
-            )
+        real = mine.real
+        if found.is_seen():
+            real = _common(real, found.real, name, self._options.histogram)
+        lowest, highest = found.min, found.max
+        if self._options.momentum is None:
+            lowest, highest = np.minimum(lowest, mine.min), np.maximum(highest, mine.max)
+        pages = mine.pages
+        if not np.array_equal(pages, found.pages):
+            pages = np.union1d(pages, found.pages)
+        return _State(
+            real,
+            mine.shape,
+            mine.finite + found.finite,
+            mine.nan + found.nan,
+            mine.inf + found.inf,
+            lowest,
+            highest,
+            pages,
+            _add_tables(mine.spread(pages), found.spread(pages)),
         )
-
-    def _counters(self) -> _Counters:
-        return _Counters(self._pages, self._table, self._places, self._wraps)
-
-    def _seen(self) -> bool:
-        return any(counts.any() for counts in (self._count, self._nan, self._inf))
-
-    def _average(self, before: Observer) -> None:
-        """
-        Replace the extremes by moving averages, with PyTorch's float32 rounding steps.
-        """
-        self._real = "float32"
-        if before._shape is None or before._shape != self._shape:
-            with np.errstate(all="ignore"):
-                ends = [end.astype(np.float32) for end in (self._min, self._max)]
-            self._min, self._max = (end.astype(np.float64) for end in ends)
-            return
-        self._min = _averaged(before, before._min, self._min, self._count)
-        self._max = _averaged(before, before._max, self._max, self._count)
 
     def _need_data(self) -> None:
-        if self._shape is None or not self._count.all() or not self._count.size:
+        count, axis = self._state.finite, self._options.axis
+        if self._state.shape is None or not count.all() or not count.size:
             msg = "x: expected at least one finite number, got none"
-            if self._axis is not None and self._count.any():
-                msg = f"x: expected finite numbers of each index of axis {self._axis}"
+            if axis is not None and count.any():
+                msg = f"x: expected finite numbers of each index of axis {axis}"
             raise ValueError(msg)
 
     def _need_histogram(self, what: str) -> None:
-        if not self._histogram:
+        if not self._options.histogram:
             msg = f"histogram: expected Observer(histogram=True) for {what}, got False"
             raise ValueError(msg)
         self._need_data()
 
     def _numbers(self, counts: npt.NDArray[np.uint64]) -> Any:
-        if self._axis is None or self._axis == ():
+        if self._options.axis in (None, ()):
             return int(counts.sum())
-        return counts.reshape((0,) if self._shape is None else self._shape).copy()
+        shape = self._state.shape
+        return counts.reshape((0,) if shape is None else shape).copy()
 
     def _reals(self, ends: npt.ArrayLike, real: str | None = None) -> Any:
-        real = real or ("float64" if self._real == "float64" else "float32")
+        real = real or ("float64" if self._state.real == "float64" else "float32")
         ends = _core.cast(np.asarray(ends, np.float64), real)
-        return ends.reshape(self._shape or ())[()]
+        return ends.reshape(self._state.shape or ())[()]
 
     def _bins(self) -> Any:
         from pyquant import _searches
 
-        return _searches.Bins(self._real or "float32", self._bits, *self._counters())
+        state = self._state
+        return _searches.Bins(
+            state.real or "float32", self._options.mantissa_bits, state.pages, state.table
+        )
 
     def _range(
         self,
@@ -566,8 +661,9 @@ class Observer:
         name, even = _core.chosen(dtype, symmetric)
         if method == "minmax":
             self._need_data()
-            largest = np.maximum(self._max, -self._min)
-            return (-largest, largest) if even else (self._min, self._max)
+            lowest, highest = self._state.min, self._state.max
+            largest = np.maximum(highest, -lowest)
+            return (-largest, largest) if even else (lowest, highest)
         self._need_histogram(repr(method))
         from pyquant import _searches
 
@@ -576,7 +672,7 @@ class Observer:
             _searches.find(
                 method,
                 (bins, c),
-                (float(self._min[c]), float(self._max[c])),
+                (float(self._state.min[c]), float(self._state.max[c])),
                 part=part,
                 name=name,
                 symmetric=even,
@@ -613,14 +709,18 @@ def calibrate(
     batches : iterable of array_like
         Arrays of float32, float64, float16 or bfloat16. The iterable is read once, so a
         generator works.
-    dtype, symmetric, quant_range, scale_dtype
+    dtype : dtype_like, optional
         See `choose_qparams`.
+    axis : int or tuple of int, optional
+        See `Observer`.
     method, percentile
         See `Observer.range`.
+    symmetric, quant_range, scale_dtype
+        See `choose_qparams`.
     like : str, optional
         The formula for scale and zero point, see `choose_qparams`. The range does not
         depend on it.
-    axis, mantissa_bits, momentum, nonfinite
+    mantissa_bits, momentum, nonfinite
         See `Observer`.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
@@ -720,17 +820,37 @@ def _check_method(method: object, percentile: SupportsFloat | None) -> tuple[str
 # ---- helpers ----
 
 
-def _unpickled(options: tuple[Any, ...], state: tuple[Any, ...]) -> Observer:
-    axis, histogram, bits, nonfinite, momentum = options
-    new = Observer(
-        axis=axis,
-        histogram=histogram,
-        mantissa_bits=bits,
-        momentum=momentum,
-        nonfinite=nonfinite,
-    )
-    new._set_state(state)
+def _made(options: _Options, state: _State) -> Observer:
+    new = Observer.__new__(Observer)
+    new._options, new._state = options, state
     return new
+
+
+def _state_of(data: Mapping[str, Any], mantissa_bits: int) -> _State:
+    """Return the statistics of a result of `to_dict`."""
+    if data["shape"] is None:
+        return _EMPTY
+    shape = tuple(map(index, data["shape"]))
+    n, rows = math.prod(shape), len(data["pages"])
+    sizes = {"pages": (rows,), "table": (rows, n, 1 << mantissa_bits)}
+    state = {"real": data["real"], "shape": shape}
+    for name in ("finite", "nan", "inf", "pages", "table"):
+        found = np.array(data[name] or np.zeros(0, np.uint64))
+        if found.dtype.kind not in "iu" or found.min(initial=0) < 0:
+            msg = f"{name}: expected integers of at least 0"
+            raise ValueError(msg)
+        state[name] = found.astype(np.uint64).reshape(sizes.get(name, (n,)))
+    for name, empty in (("min", np.inf), ("max", -np.inf)):
+        ends = [empty if x is None else _real(x, name) for x in data[name]]
+        state[name] = np.array(ends, np.float64).reshape(n)
+    state["pages"] = state["pages"].astype(np.uint16)
+    state["table"] = _smallest(state["table"])
+    if state["real"] is not None:
+        _one_of(state["real"], ("float32", "float64", "float16", "bfloat16"), "real")
+    if (np.diff(state["pages"].astype(int), prepend=-1, append=512) <= 0).any():
+        msg = "pages: expected ascending numbers from 0 to 511"
+        raise ValueError(msg)
+    return _State(**state)
 
 
 def _axes(axis: object) -> int | tuple[int, ...] | None:
@@ -804,69 +924,42 @@ def _common(a: str | None, b: str | None, name: str, counted: bool) -> str | Non
     return "float64" if "float64" in (a, b) else "float32"
 
 
-class _Counters(NamedTuple):
+def _type_of(most: int) -> type[np.unsignedinteger[Any]]:
+    return next(kind for kind in _COUNTERS if most <= np.iinfo(kind).max)
+
+
+def _smallest(table: _Table) -> _Table:
+    """Return the counters in the smallest type that holds them."""
+    if table.dtype == _COUNTERS[0]:
+        return table
+    return table.astype(_type_of(int(table.max(initial=0))), copy=False)
+
+
+def _add_tables(a: _Table, b: _Table) -> _Table:
+    most = int(a.max(initial=0)) + int(b.max(initial=0))
+    return _smallest(np.add(a, b, dtype=_type_of(most)))
+
+
+def _averaged(before: _State, found: _State, momentum: float) -> _State:
     """
-    Counters of an observer, modulo 2**16, and their overflows.
-
-    `pages` is ascending, and `table` has the counters of each channel in a page. `places`
-    are the positions of counters that reached 2**16, ascending, and `wraps` the number of
-    times.
-    """
-
-    pages: npt.NDArray[np.uint16]
-    table: npt.NDArray[np.uint16]
-    places: npt.NDArray[np.uint64]
-    wraps: npt.NDArray[np.uint64]
-
-
-def _sum_counters(a: _Counters, b: _Counters) -> _Counters:
-    """Return the sum of both in new arrays."""
-    pages = a.pages
-    if not np.array_equal(pages, b.pages):
-        pages = np.union1d(pages, b.pages)
-    more = _spread(b, pages)
-    table = _spread(a, pages) + more
-    anew = np.flatnonzero(table < more)
-    if not (len(anew) or len(a.places) or len(b.places)):
-        return _Counters(pages, table, a.places, a.wraps)
-    places, wraps = np.concatenate([a.places, b.places]), np.concatenate([a.wraps, b.wraps])
-    if len(anew):
-        each = table[0].size  # counters of a page
-        row, rest = np.divmod(anew, each)
-        more_places = pages[row].astype(np.uint64) * np.uint64(each) + rest.astype(
-            np.uint64
-        )
-        places = np.concatenate([places, more_places])
-        wraps = np.concatenate([wraps, np.ones(len(anew), np.uint64)])
-    places, at = np.unique(places, return_inverse=True)
-    times, wraps = wraps, np.zeros(len(places), np.uint64)
-    np.add.at(wraps, at, times)
-    return _Counters(pages, table, places, wraps)
-
-
-def _spread(counters: _Counters, pages: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint16]:
-    """Return the table with a row for each of these pages."""
-    if len(pages) == len(counters.pages):
-        return counters.table
-    table = np.zeros((len(pages), *counters.table.shape[1:]), np.uint16)
-    table[np.searchsorted(pages, counters.pages)] = counters.table
-    return table
-
-
-def _averaged(
-    observer: Observer,
-    mean: npt.NDArray[np.float64],
-    new: npt.NDArray[np.float64],
-    count: npt.NDArray[np.uint64],
-) -> npt.NDArray[np.float64]:
-    """
-    Return moving averages, rounded like PyTorch.
+    Replace the extremes of `found` by moving averages, rounded like PyTorch.
 
     A channel without earlier data gets the new extreme. A channel without new data keeps
     the old one.
     """
-    with np.errstate(all="ignore"):
-        old, now = mean.astype(np.float32), new.astype(np.float32)
-        step = np.float32(observer._momentum) * (now - old)
-        averaged = np.where(observer._count == 0, now, old + step)
-    return np.where(count == 0, old, averaged).astype(np.float64)
+
+    def average(mean: _Floats, new: _Floats) -> _Floats:
+        with np.errstate(all="ignore"):
+            now = new.astype(np.float32)
+            if before.shape != found.shape:
+                return now.astype(np.float64)
+            old = mean.astype(np.float32)
+            step = np.float32(momentum) * (now - old)
+            averaged = np.where(before.finite == 0, now, old + step)
+        return np.where(found.finite == 0, old, averaged).astype(np.float64)
+
+    return found._replace(
+        real="float32",
+        min=average(before.min, found.min),
+        max=average(before.max, found.max),
+    )

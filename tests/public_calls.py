@@ -547,7 +547,7 @@ def bits(value):
     if isinstance(value, dict):
         return [(key, bits(one)) for key, one in value.items()]
     if isinstance(value, pq.Observer):
-        return bits(value._state())
+        return bits(tuple(value._state))
     if isinstance(value, pq.ErrorReport):
         return bits(value._sums)
     if isinstance(value, pq.QParams):

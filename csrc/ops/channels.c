@@ -14,7 +14,7 @@
 #include "types.h"
 
 enum {
-    TILE_ELEMENTS = PQ_CHANNEL_TILE,
+    TILE_ELEMENTS = PQ_SIZE(2048, 512),
     ADJACENT_COLUMNS = 64,        /* columns of a tile that are adjacent in memory */
     SEPARATE_COLUMNS = 16,        /* columns of a tile that are not adjacent in memory */
     COLUMNS = PQ_COUNT_COLUMNS,   /* most columns of a tile with few rows */
@@ -145,7 +145,6 @@ PQ_RARE bool add_page(struct counting *counting, size_t page)
 {
     struct pq_channel_counts *to = counting->to;
     if (to->rows == to->room) {
-        to->wanted = to->rows + 1;
         return false;
     }
     to->pages[to->rows] = (uint16_t)page;
@@ -155,21 +154,15 @@ PQ_RARE bool add_page(struct counting *counting, size_t page)
 
 /* ---- counting ---- */
 
-/* Store the place of a counter that overflowed. */
-PQ_RARE void record_overflow(struct counting *counting, size_t key, size_t channel)
-{
-    struct pq_channel_counts *to = counting->to;
-    const int bits = to->mantissa_bits;
-    const uint64_t place = (uint64_t)(key >> bits) * to->channels + channel;
-    to->wraps[to->wrapped++] = (place << bits) + (key & (((size_t)1 << bits) - 1));
-}
-
 /* Increment a counter. */
-PQ_INLINE void increment(struct counting *counting, const struct columns *columns, size_t c,
-                         size_t key, size_t at)
+PQ_INLINE void increment(const struct counting *counting, const struct columns *columns,
+                         size_t c, size_t key, size_t at, bool wide)
 {
-    if (++counting->to->table[at + key + columns->base[c]] == 0) {
-        record_overflow(counting, key, channel_of(columns, c % columns->n));
+    const size_t place = at + key + columns->base[c];
+    if (wide) {
+        ((uint32_t *)counting->to->table)[place]++;
+    } else {
+        ((uint16_t *)counting->to->table)[place]++;
     }
 }
 
@@ -185,22 +178,24 @@ static bool count_key(struct counting *counting, const struct columns *columns, 
     if (counting->at[page] == ABSENT && !add_page(counting, page)) {
         return false;
     }
-    increment(counting, columns, c, key, counting->at[page]);
+    increment(counting, columns, c, key, counting->at[page], counting->to->wide);
     return true;
 }
 
-/* Count the keys of a tile. Return their number, which is less if the table is full. */
-static size_t count_keys(struct counting *counting, const struct columns *columns)
+/* Count the keys of a tile, from key `counted` on. Return false if the table is full. */
+PQ_INLINE bool count_keys(struct counting *counting, const struct columns *columns,
+                          bool wide)
 {
     enum { UNROLLED = 4, LINE = 64 };
+    struct pq_channel_counts *to = counting->to;
     uintptr_t ahead = columns->ahead;
     const size_t n = columns->rows * columns->n, width = columns->width;
-    const int bits = counting->to->mantissa_bits;
+    const int bits = to->mantissa_bits;
     const size_t *at = counting->at;
-    for (size_t i = 0; i < n; i += width) {
+    size_t c = to->counted % width;
+    for (size_t i = to->counted - c; i < n; i += width, c = 0) {
         const size_t many = n - i < width ? n - i : width;
         const uint16_t *keys = columns->keys + i;
-        size_t c = 0;
         for (size_t k = 0; ahead != 0 && k < width * counting->input.size; k += LINE) {
             PQ_WILL_READ((const void *)(ahead + k));
         }
@@ -213,53 +208,23 @@ static size_t count_keys(struct counting *counting, const struct columns *column
                 const size_t a0 = at[k0 >> bits], a1 = at[k1 >> bits];
                 const size_t a2 = at[k2 >> bits], a3 = at[k3 >> bits];
                 if (((a0 | a1 | a2 | a3) & ABSENT) == 0) {
-                    increment(counting, columns, c, k0, a0);
-                    increment(counting, columns, c + 1, k1, a1);
-                    increment(counting, columns, c + 2, k2, a2);
-                    increment(counting, columns, c + 3, k3, a3);
+                    increment(counting, columns, c, k0, a0, wide);
+                    increment(counting, columns, c + 1, k1, a1, wide);
+                    increment(counting, columns, c + 2, k2, a2, wide);
+                    increment(counting, columns, c + 3, k3, a3, wide);
                     c = next;
                     continue;
                 }
             }
             for (; c < next && c < many; c++) {
                 if (!count_key(counting, columns, c, keys[c])) {
-                    return i + c;
+                    to->counted = i + c;
+                    return false;
                 }
             }
         }
     }
-    return n;
-}
-
-/* Subtract the first `n` keys of a tile. */
-static void uncount_keys(struct counting *counting, const struct columns *columns, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        const size_t key = columns->keys[i];
-        if (key != nonfinite_key(counting)) {
-            const size_t at = counting->at[key >> counting->to->mantissa_bits];
-            counting->to->table[at + key + columns->base[i % columns->width]]--;
-        }
-    }
-}
-
-/* Count the keys of a tile. Return false, with unchanged counters, if memory is full. */
-static bool count_keys_or_undo(struct counting *counting, const struct columns *columns)
-{
-    struct pq_channel_counts *to = counting->to;
-    const size_t wrapped = to->wrapped;
-    if (to->table == NULL) {
-        return true;
-    }
-    if (to->wraps_room - wrapped < TILE_ELEMENTS) {
-        return false;
-    }
-    const size_t counted = count_keys(counting, columns);
-    if (counted < columns->rows * columns->n) {
-        uncount_keys(counting, columns, counted);
-        to->wrapped = wrapped;
-        return false;
-    }
+    to->counted = 0;
     return true;
 }
 
@@ -293,7 +258,9 @@ static void count_tile(struct counting *counting, struct columns *columns)
     if (!columns->finite) {
         merge_finite(counting, columns);
     }
-    if (count_keys_or_undo(counting, columns)) {
+    if (counting->to->table == NULL ||
+        (counting->to->wide ? count_keys(counting, columns, true)
+                            : count_keys(counting, columns, false))) {
         count_numbers(counting, columns);
         counting->to->done++;
     } else {

@@ -11,9 +11,8 @@
 /*
  * Counts and extrema of each channel, and a table of counters. A page has one row of the
  * table. A row has `lanes` sections, and the result is their sum. A section has
- * 2^mantissa_bits counters for each channel, channel by channel. Counters are modulo 2^16.
- * `wraps` has an entry for each overflow: ((page * channels + channel) << mantissa_bits) +
- * counter. The caller sets all members to 0, except extrema, options and memory.
+ * 2^mantissa_bits counters for each channel, channel by channel. No counter may overflow.
+ * The caller sets all members to 0, except extrema, options and memory.
  */
 struct pq_channel_counts {
     int ignore_nonfinite; /* nonzero: skip NaN and infinities; 0: PQ_ERR_NONFINITE */
@@ -21,22 +20,19 @@ struct pq_channel_counts {
     size_t channels, lanes;
     uint64_t *count, *nan, *inf; /* of each channel */
     double *lowest, *highest;    /* the caller starts with INFINITY and -INFINITY */
-    uint16_t *table;             /* zeros; NULL: find only counts and extrema */
+    void *table;                 /* zeros; NULL: find only counts and extrema */
+    bool wide;                   /* counters have 32 bits; else 16 bits */
     size_t stride;               /* counters between the starts of two rows */
     int rows, room;              /* rows in use; allocated rows */
     uint16_t pages[PQ_PAGES];    /* the page of each row in use */
-    uint64_t *wraps;             /* places of overflows */
-    size_t wrapped, wraps_room;  /* entries in use; allocated entries */
-    bool full;                   /* memory is missing: PQ_CHANNEL_TILE entries, or rows */
-    int wanted;                  /* required number of rows */
+    bool full;                   /* the table needs one more row */
     size_t done;                 /* number of counted tiles, which the next call skips */
+    size_t counted;              /* number of counted elements of the next tile */
 };
-
-enum { PQ_CHANNEL_TILE = PQ_SIZE(2048, 512) };
 
 /*
  * Count the real array `in`. The strides of `lowest`, in bytes of an array of uint64,
- * select the channel of each element. If the call sets `full`, add memory and call again to
+ * select the channel of each element. If the call sets `full`, add rows and call again to
  * count the remaining elements. After PQ_ERR_NONFINITE the results are undefined.
  */
 enum pq_status pq_count_channels(const struct pq_kernels *kernels,

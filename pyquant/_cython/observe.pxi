@@ -1,6 +1,8 @@
 # Observe the extrema of an array, and count the upper 16 bits of its elements.
 
+from cpython.buffer cimport PyBUF_READ
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawRealloc
+from cpython.memoryview cimport PyMemoryView_FromMemory
 
 
 cdef class _Counters:
@@ -89,7 +91,6 @@ cdef class _Observed:
     cdef Py_ssize_t channels
     cdef int mantissa_bits
     cdef object pages, table  # nonempty pages, ascending, and their counters
-    cdef dict wraps           # number of overflows at 2^16, by position of the counter
 
     cdef int start(self, Py_ssize_t channels, int mantissa_bits, int parts) except -1:
         """Combine the counts of each channel over the parts."""
@@ -99,15 +100,8 @@ cdef class _Observed:
         self.mantissa_bits = mantissa_bits
         self.counts, self.nans, self.infs = [zeros(shape, uint64) for _ in range(3)]
         self.lowest, self.highest = [full(shape, one) for one in (INFINITY, -INFINITY)]
-        self.pages, self.table = [
-            zeros(extents, _DTYPES["uint16"])
-            for extents in (0, (0, channels, 1 << mantissa_bits))
-        ]
-        self.wraps = {}
-        return 0
-
-    cdef int wrap(self, uint64_t place, uint64_t times) except -1:
-        self.wraps[place] = self.wraps.get(place, 0) + times
+        self.pages = zeros(0, _DTYPES["uint16"])
+        self.table = zeros((0, channels, 1 << mantissa_bits), uint64)
         return 0
 
     cdef tuple found(self):
@@ -121,10 +115,7 @@ cdef class _Observed:
                 *[found.sum(0) for found in all_parts[:3]],
                 self.lowest.min(0), self.highest.max(0),
             )
-        places = sorted(self.wraps)
-        times = [self.wraps[place] for place in places]
-        return (*numbers, self.pages, self.table,
-                _np.array(places, _np.uint64), _np.array(times, _np.uint64))
+        return (*numbers, self.pages, self.table)
 
 
 # ---- one channel ----
@@ -183,26 +174,10 @@ cdef class _Pages:
 
     cdef int close(self) except -1:
         """Store the counts in the result."""
-        cdef Py_ssize_t i, k
-        cdef int bits = self.to.mantissa_bits
-        cdef uint64_t *counters = <uint64_t *>_data(self.table)
-        cdef bint many = (<uint64_t *>_data(self.to.counts))[0] >= 1 << 16
-        for i in range(len(self.pages) if many else 0):
-            for k in range(i << bits, (i + 1) << bits):
-                if counters[k] >> 16:
-                    self.to.wrap(
-                        (<uint64_t>self.pages[i] << bits) + k - (i << bits),
-                        counters[k] >> 16
-                    )
-        if not self.pages:
-            return 0
         pages = _np.array(self.pages, _np.uint16)
-        table = self.table.astype(_np.uint16)
-        if self.pages != sorted(self.pages):
-            order = pages.argsort()
-            pages, table = pages[order], table[order]
-        self.to.pages = pages
-        self.to.table = table.reshape(-1, 1, 1 << bits)
+        order = pages.argsort()
+        self.to.pages = pages[order]
+        self.to.table = self.table[order][:, None]
         return 0
 
 
@@ -245,17 +220,17 @@ cdef enum:
 
 
 cdef int _more_rows(pq_channel_counts *to) noexcept nogil:
-    """Return a larger capacity: twice, or the required number; less for large counters."""
-    cdef size_t row = to.stride * sizeof(uint16_t)
+    """Add rows: as many as the table has, but at most _FIRST_BYTES, and at least one."""
+    cdef size_t row = to.stride * (sizeof(uint32_t) if to.wide else sizeof(uint16_t))
     cdef size_t more = max(to.room, <int>_FIRST_ROWS)
     cdef int room
+    cdef void *table
     more = max(<size_t>1, min(more, _FIRST_BYTES // max(row, <size_t>1)))
-    room = min(<int>PQ_PAGES, max(to.wanted, to.room + <int>more))
-    cdef uint16_t *table
+    room = min(<int>PQ_PAGES, to.room + <int>more)
     if to.table == NULL:
-        table = <uint16_t *>PyMem_RawCalloc(room, row)
+        table = PyMem_RawCalloc(room, row)
     else:  # the system moves large memory without a copy
-        table = <uint16_t *>PyMem_RawRealloc(to.table, room * row)
+        table = PyMem_RawRealloc(to.table, room * row)
         if table != NULL:
             memset(<char *>table + to.room * row, 0, (room - to.room) * row)
     if table == NULL:
@@ -265,31 +240,15 @@ cdef int _more_rows(pq_channel_counts *to) noexcept nogil:
     return PQ_OK
 
 
-cdef int _more_wraps(pq_channel_counts *to) noexcept nogil:
-    cdef size_t room = 2 * to.wraps_room + PQ_CHANNEL_TILE
-    cdef void *wraps = PyMem_RawRealloc(to.wraps, room * sizeof(uint64_t))
-    if wraps == NULL:
-        return _NO_MEMORY
-    to.wraps = <uint64_t *>wraps
-    to.wraps_room = room
-    return PQ_OK
-
-
 cdef int _channels_part(const Job *job, int part) noexcept nogil:
     """Count a part of an array in its own memory."""
     cdef pq_channel_counts *to = &(<pq_channel_counts *>job.more)[part]
-    cdef int status = PQ_OK
-    to.full = True
-    while to.full:
-        if to.table != NULL and to.wraps_room - to.wrapped < PQ_CHANNEL_TILE:
-            status = _more_wraps(to)
-        if to.table != NULL and to.wanted > to.room and status == PQ_OK:
-            status = _more_rows(to)
+    cdef int status = pq_count_channels(_active, job.args, to, part, job.parts)
+    while status == PQ_OK and to.full:
+        status = _more_rows(to)
         if status == PQ_OK:
             status = pq_count_channels(_active, job.args, to, part, job.parts)
-        if status != PQ_OK:
-            return status
-    return PQ_OK
+    return status
 
 
 cdef class _ChannelCounts:
@@ -301,10 +260,11 @@ cdef class _ChannelCounts:
         cdef int i
         for i in range(self.parts if self.counts != NULL else 0):
             PyMem_RawFree(self.counts[i].table)
-            PyMem_RawFree(self.counts[i].wraps)
         PyMem_RawFree(self.counts)
 
-    cdef int start(self, _Observed found, bint histogram, bint ignore) except -1:
+    cdef int start(self, _Observed found, Py_ssize_t size, bint histogram,
+                   bint ignore) except -1:
+        """Allocate counters for channels of `size` elements."""
         cdef int i
         cdef Py_ssize_t n = found.channels, row = n << found.mantissa_bits
         cdef pq_channel_counts *to
@@ -317,6 +277,7 @@ cdef class _ChannelCounts:
             to = &self.counts[i]
             to.ignore_nonfinite = ignore
             to.mantissa_bits = found.mantissa_bits
+            to.wide = size > UINT16_MAX
             to.channels = n
             to.lanes = _LANES if n < _LANES else 1
             to.count = (<uint64_t *>_data(found.counts)) + i * n
@@ -325,57 +286,41 @@ cdef class _ChannelCounts:
             to.lowest = (<double *>_data(found.lowest)) + i * n
             to.highest = (<double *>_data(found.highest)) + i * n
             # Rows at distances of pages would share a few cache lines.
-            to.stride = to.lanes * row + (PQ_PAGE if to.lanes * row % 2048 == 0 else 0)
+            to.stride = to.lanes * row + (PQ_PAGE if to.lanes * row % 1024 == 0 else 0)
             if histogram and _more_rows(to) != PQ_OK:
                 raise MemoryError
         return 0
 
-    cdef int give(self, _Observed found) except -1:
+    cdef int give(self, _Observed found, Py_ssize_t size) except -1:
         """Store all counts in the result, without empty counters."""
+        cdef int i
         cdef Py_ssize_t row = found.channels << found.mantissa_bits
-        cdef int[512] places
-        cdef int i, r, page
-        cdef size_t k
-        cdef uint16_t *to
-        cdef const uint16_t *lane
         cdef pq_channel_counts *part
-        cdef set pages = set()
+        cdef list parts = []
+        kind = _np.uint16 if size <= UINT16_MAX else _np.uint32
         for i in range(self.parts):
             part = &self.counts[i]
-            for k in range(part.wrapped):
-                found.wrap(part.wraps[k], 1)
-            for r in range(part.rows):
-                pages.add(part.pages[r])
-        found.pages = _np.array(sorted(pages), _np.uint16)
-        found.table = _np.empty(
-            (len(pages), found.channels, 1 << found.mantissa_bits), _np.uint16
+            memory = PyMemoryView_FromMemory(
+                <char *>part.table, part.rows * part.stride * kind().itemsize, PyBUF_READ
+            )
+            lanes = _np.frombuffer(memory, kind).reshape(part.rows, part.stride)
+            lanes = lanes[:, :<Py_ssize_t>part.lanes * row].reshape(
+                part.rows, part.lanes, found.channels, 1 << found.mantissa_bits
+            )
+            parts.append(([part.pages[r] for r in range(part.rows)], lanes))
+        found.pages = _np.unique(_np.concatenate([pages for pages, _ in parts]))
+        found.pages = found.pages.astype(_np.uint16)
+        if len(parts) == 1:
+            [(pages, lanes)] = parts
+            lanes = lanes[_np.argsort(pages)]
+            found.table = lanes.sum(1, kind) if lanes.shape[1] > 1 else lanes[:, 0]
+            return 0
+        found.table = _np.zeros(
+            (len(found.pages), found.channels, 1 << found.mantissa_bits),
+            kind if size <= UINT32_MAX else _np.uint64,
         )
-        for page in range(PQ_PAGES):
-            places[page] = -1
-        for i, page in enumerate(sorted(pages)):
-            places[page] = i
-        pages.clear()
-        for i in range(self.parts):
-            part = &self.counts[i]
-            for r in range(part.rows):
-                page = part.pages[r]
-                to = (<uint16_t *>_data(found.table)) + places[page] * row
-                for k in range(part.lanes):
-                    lane = &part.table[r * part.stride + k * row]
-                    if page in pages:
-                        self.add(found, to, lane, page)
-                    else:
-                        memcpy(to, lane, row * sizeof(uint16_t))
-                        pages.add(page)
-        return 0
-
-    cdef int add(self, _Observed found, uint16_t *to, const uint16_t *row,
-                 int page) except -1:
-        cdef Py_ssize_t k, n = found.channels << found.mantissa_bits
-        for k in range(n):
-            to[k] += row[k]
-            if to[k] < row[k]:
-                found.wrap(<uint64_t>page * n + k, 1)
+        for pages, lanes in parts:
+            found.table[found.pages.searchsorted(pages)] += lanes.sum(1, kind)
         return 0
 
 
@@ -400,15 +345,16 @@ cdef int _count_channels(Call *call, _Observed found, int parts, bint histogram,
     """Count all channels in memory order, and return a pq_status."""
     cdef _ChannelCounts to = _ChannelCounts()
     cdef Job job = Job(&call.args, NULL, parts)
+    cdef Py_ssize_t size = _size(&call.x) // found.channels
     cdef int status
     to.parts = parts
-    to.start(found, histogram, ignore)
+    to.start(found, size, histogram, ignore)
     job.more = to.counts
     status = _execute(_channels_part, &job, _size(&call.x))
     if status == _NO_MEMORY:
         raise MemoryError
     if status == PQ_OK and histogram:
-        to.give(found)
+        to.give(found, size)
     return status
 
 
@@ -436,8 +382,8 @@ def observed(x, axis, bint histogram, int mantissa_bits, bint ignore, threads, /
 
     The result has the name of the type, the shape of the channels, and arrays with an
     element for each channel: number of finite elements, NaN, infinities, lowest, highest.
-    Then follow the numbers of nonempty pages (see pq.h), their counters for each channel
-    modulo 2^16, the positions of overflowed counters, and the number of overflows of each.
+    Then follow the numbers of nonempty pages (see pq.h), and their counters for each
+    channel.
     """
     cdef Call call
     cdef ptrdiff_t strides[PQ_MAX_NDIM]
@@ -453,6 +399,8 @@ def observed(x, axis, bint histogram, int mantissa_bits, bint ignore, threads, /
     call.args.block = call.block
     channels = _parameter_shape(&call, selecting)
     parts = 1 if threads == 1 else _parts(_size(&call.x) * call.x.itemsize, threads)
+    if axis is not None:  # counters have 32 bits, so that each part has fewer elements
+        parts = max(parts, <int>(_size(&call.x) // max(1, _prod(channels)) >> 31) + 1)
     try:
         found.start(_prod(channels), mantissa_bits, 1 if axis is None else parts)
     except (MemoryError, ValueError, OverflowError):

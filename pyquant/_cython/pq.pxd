@@ -110,9 +110,6 @@ cdef extern from "ops/levels.h" nogil:
 
 
 cdef extern from "ops/channels.h" nogil:
-    enum:
-        PQ_CHANNEL_TILE
-
     struct pq_channel_counts:
         bint ignore_nonfinite
         int mantissa_bits
@@ -123,16 +120,13 @@ cdef extern from "ops/channels.h" nogil:
         uint64_t *inf
         double *lowest
         double *highest
-        uint16_t *table
+        void *table
+        bint wide
         size_t stride
         int rows
         int room
         uint16_t *pages
-        uint64_t *wraps
-        size_t wrapped
-        size_t wraps_room
         bint full
-        int wanted
 
     pq_status pq_count_channels(
         const pq_kernels *, const pq_args *, pq_channel_counts *, int, int
