@@ -317,9 +317,12 @@ CALLS = {
     ],
     # Formats of weights.
     "_published.find": lambda: list(pq.weights.find(WEIGHTS["awq"].tensors("a"))),
-    "compressed_tensors.from_tensors": lambda: compressed_tensors.from_tensors(
-        WEIGHTS["compressed_tensors"].tensors()
-    ),
+    "compressed_tensors.from_tensors": lambda: [
+        compressed_tensors.from_tensors(WEIGHTS["compressed_tensors"].tensors()),
+        compressed_tensors.from_tensors(
+            {"weight": CODES.view(np.int8), "weight_scale": SCALES.reshape(64, 1)}
+        ),
+    ],
     "compressed_tensors.to_tensors": lambda: [
         compressed_tensors.to_tensors((Q4_0, BLOCKS)),
         compressed_tensors.to_tensors(WEIGHTS["compressed_tensors"]),
@@ -346,9 +349,6 @@ CALLS = {
         for x in (WEIGHT, HALF)
         for symmetric in (True, False)
     ],
-    "compressed_tensors.dequantize": lambda: compressed_tensors.dequantize(
-        CODES.view(np.int8), SCALES.reshape(64, 1)
-    ),
     "gptq.from_tensors": lambda: gptq.from_tensors(
         WEIGHTS["gptq"].tensors(), format="gptq"
     ),

@@ -33,6 +33,13 @@ def dequantized(*arrays, out=None, threads=1, dtype=None, **options):
     return w.dequantize(out=out, threads=threads, dtype=dtype)
 
 
+def plain(*arrays, dtype=None, **options):
+    """Return the numbers of codes that are not packed."""
+    names = ("weight", "weight_scale", "weight_zero_point")
+    given = dict(zip(names, arrays, strict=False))
+    return compressed_tensors.from_tensors(given, **options).dequantize(dtype=dtype)
+
+
 def arrays_of(w):
     return [w.tensors().get(f"weight_{one}") for one in ("packed", "scale", "zero_point")]
 
@@ -115,7 +122,7 @@ def test_no_inputs():
     for w in (weight(W[:2, :0], none, bits=4), compressed_tensors.quantize(none)):
         assert w.shape == w.dequantize().shape == (2, 0)
     codes = np.zeros((2, 0), np.int8)
-    assert compressed_tensors.dequantize(codes, none).shape == (2, 0)
+    assert plain(codes, none).shape == (2, 0)
     w = compressed_tensors.quantize(none, group_size=None)
     assert w.shape == w.dequantize().shape == (2, 0)
 
@@ -238,25 +245,25 @@ def test_codes_that_are_not_packed():
     q = rng.integers(-128, 128, (6, 32), dtype=np.int8)
     s, z = rng.random((6, 4)).astype(np.float32), rng.integers(-9, 9, (6, 4), dtype=np.int8)
     each = np.repeat(s, 8, 1)
-    got = compressed_tensors.dequantize(q, s, z)
+    got = plain(q, s, z)
     same(got, (q.astype(np.int32) - np.repeat(z, 8, 1)).astype(np.float32) * each)
-    same(compressed_tensors.dequantize(q, s[:, :1]), q.astype(np.float32) * s[:, :1])
-    same(compressed_tensors.dequantize(q, s[:1, 0]), q.astype(np.float32) * s[0, 0])
+    same(plain(q, s[:, :1]), q.astype(np.float32) * s[:, :1])
+    same(plain(q, s[:1, 0]), q.astype(np.float32) * s[0, 0])
     wide, each = np.tile(q, (1, 5))[:, :159], np.repeat(s[:, :2], 128, 1)[:, :159]
-    same(compressed_tensors.dequantize(wide, s[:, :2]), wide.astype(np.float32) * each)
+    same(plain(wide, s[:, :2]), wide.astype(np.float32) * each)
     two = [np.stack([one, one]) for one in (q, s, z)]
-    assert (compressed_tensors.dequantize(*two) == got).all()
-    got = compressed_tensors.dequantize(two[0], two[1][:, :1, :1])
+    assert (plain(*two) == got).all()
+    got = plain(two[0], two[1][:, :1, :1])
     assert (got == q.astype(np.float32) * s[0, 0]).all()
     ml_dtypes = pytest.importorskip("ml_dtypes", reason="float8 is its")
     f = rng.standard_normal((6, 32)).astype(ml_dtypes.float8_e4m3fn)
     block = rng.random((2, 3)).astype(ml_dtypes.bfloat16)
     spread = np.repeat(np.repeat(block, 4, 0), 16, 1)[:6, :32].astype(np.float32)
-    got = compressed_tensors.dequantize(f, block[:, :2], block_structure=(4, 16))
+    got = plain(f, block[:, :2], block_structure=(4, 16))
     same(got, f.astype(np.float32) * spread)
     two = [np.stack([one, one]) for one in (f, block[:, :2])]
-    assert (compressed_tensors.dequantize(*two, block_structure=(4, 16)) == got).all()
-    got = compressed_tensors.dequantize(f, s[:, :1], dtype="bfloat16")
+    assert (plain(*two, block_structure=(4, 16)) == got).all()
+    got = plain(f, s[:, :1], dtype="bfloat16")
     same(got, (f.astype(np.float32) * s[:, :1]).astype(ml_dtypes.bfloat16))
 
 
@@ -382,22 +389,22 @@ REFUSED = {
         "weight_shape: expected extents of words of shape (3, 4), got (3, 4)",
     ),
     "packed codes": (
-        lambda: compressed_tensors.dequantize(W, S),
+        lambda: plain(W, S),
         TypeError,
-        "weight: expected int8 or float8_e4m3fn, got int32",
+        "weight: expected int8, uint8, int16, uint16 or narrow floats with an axis, got ",
     ),
     "blocks": (
-        lambda: compressed_tensors.dequantize(W.astype(np.int8), S, block_structure=(2, 2)),
+        lambda: plain(W.astype(np.int8), S, block_structure=(2, 2)),
         ValueError,
         "weight_scale: expected shape (2, 2), got (3, 1)",
     ),
     "kind of blocks": (
-        lambda: compressed_tensors.dequantize(W.astype(np.int8), S, block_structure=2),
+        lambda: plain(W.astype(np.int8), S, block_structure=2),
         TypeError,
         "block_structure: expected two integers, got int",
     ),
     "size of blocks": (
-        lambda: compressed_tensors.dequantize(W.astype(np.int8), S, block_structure=(2, 0)),
+        lambda: plain(W.astype(np.int8), S, block_structure=(2, 0)),
         ValueError,
         "block_structure: expected an integer from 1 to 2147483647, got 0",
     ),
@@ -407,16 +414,15 @@ REFUSED = {
         "weight: expected float32, float16 or bfloat16, got float64",
     ),
     "groups of nothing": (
-        lambda: compressed_tensors.dequantize(np.zeros((3, 0), np.int8), S),
+        lambda: plain(np.zeros((3, 0), np.int8), S),
         ValueError,
-        "weight_scale: expected groups of one size for 0 inputs, got 1 groups",
+        "weight_scale: expected scales for shape (3, 0), got shape (3, 1)",
     ),
     "groups of two possible sizes": (
-        lambda: compressed_tensors.dequantize(
-            np.zeros((2, 48), "i1"), np.ones((2, 2), "f4")
-        ),
+        lambda: plain(np.zeros((2, 48), "i1"), np.ones((2, 2), "f4")),
         ValueError,
-        "group_size: expected 24 or 32, which all make 2 groups of 48 inputs, got None",
+        "weight_scale: expected one block size for 2 scales along axis 1 of shape (2, 48), "
+        "got 24 or 32; use group_size or block_structure",
     ),
     "groups of no words": (
         lambda: weight(W[:, :0], S, bits=4),

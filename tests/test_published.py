@@ -82,6 +82,11 @@ def test_float8_codes_are_decoded_with_their_scale(spelling, blocks, dtype, caps
     facts = json.loads(capsys.readouterr().out.splitlines()[0])
     assert (facts["tensor"], facts["granularity"]) == ("a.weight", blocks)
     assert facts["parts"] == [*tensors]
+    given = pq.open_weights("m.safetensors")
+    for name in ("a", "a.weight"):
+        np.testing.assert_array_equal(
+            pq.weights.from_tensors(given, name).dequantize(), values
+        )
     run("dequantize", "m.safetensors", "y.safetensors")
     assert [*pq.open_weights("y.safetensors")] == ["a.weight"]
     np.testing.assert_array_equal(pq.open_weights("y.safetensors")["a.weight"], values)

@@ -49,6 +49,16 @@ X = rng.standard_normal((N, K)).astype(np.float32)
 TURNED = np.asfortranarray(X)
 MLX = mlx.quantize(X)
 SHORT = matmulnbits.quantize(X[:, :-8])
+INT8 = compressed_tensors.from_tensors(
+    {"weight": words(N, K // 4).view(np.int8), "weight_scale": SCALES.T}
+)
+SQUARES = compressed_tensors.from_tensors(
+    {
+        "weight": words(N, K // 4).view(np.int8),
+        "weight_scale": rng.random((N // 128, K // 128)),
+        "weight_zero_point": words(N // 128, K // 512).view(np.int8),
+    }
+)
 READ = {
     "awq": AWQ,
     "gptq": GPTQ[4],
@@ -59,6 +69,8 @@ READ = {
     "short": SHORT,
     "padded": PADDED,
     "mlx": MLX,
+    "int8": INT8,
+    "squares": SQUARES,
 }
 
 
@@ -206,7 +218,11 @@ def read_packed(*, rows=None, dtype=None, out=None, **given):
     return w.dequantize(rows, dtype=dtype, out=out)
 
 
-PACKING = ("bits", "packing", "group_size")
+def read_plain(**given):
+    return read_packed(**given)
+
+
+PACKING = ("bits", "packing", "group_size", "block_structure")
 ATTRIBUTES = ("K", "N", "bits", "block_size")
 READING = ("format", "group_size", "wrap")
 CALLS = {
@@ -245,9 +261,9 @@ CALLS = {
         "bits": 4,
         **dict.fromkeys(("packing", "group_size", "rows", "dtype", "out"), 0),
     },
-    compressed_tensors.dequantize: {
+    read_plain: {
         **dict.fromkeys(("weight", "weight_scale", "weight_zero_point", "group_size"), 0),
-        **dict.fromkeys(("block_structure", "dtype", "out"), 0),
+        **dict.fromkeys(("block_structure", "rows", "dtype", "out"), 0),
     },
     compressed_tensors.quantize: {
         **dict.fromkeys(("weight", "weight_scale", "weight_zero_point", "group_size"), 0),
@@ -283,8 +299,8 @@ GOOD = {
     matmulnbits.to_tensors: lambda: {"weight": AWQ},
     read_packed: lambda: {"weight_packed": words(2, 4), "bits": 4,
                           "weight_scale": np.ones((2, 1), "f4")},
-    compressed_tensors.dequantize: lambda: {"weight": np.ones((2, 8), "i1"),
-                                            "weight_scale": np.ones((2, 1), "f4")},
+    read_plain: lambda: {"weight": np.ones((2, 8), "i1"),
+                         "weight_scale": np.ones((2, 1), "f4")},
     compressed_tensors.quantize: lambda: {"weight": np.ones((2, 128), "f4")},
     compressed_tensors.to_tensors: lambda: {"weight": AWQ},
     read_mlx: lambda: {"weight": words(2, 8), "scales": np.ones((2, 1), "f4"),
@@ -330,7 +346,7 @@ TAKEN = {
 def good_of(call):
     """Yield valid arguments of a function."""
     yield GOOD[call]()
-    if call is compressed_tensors.dequantize:
+    if call is read_plain:
         yield {
             "weight": np.ones((2, 8), np.int8),
             "weight_scale": np.ones((1, 1), np.float32),

@@ -513,7 +513,8 @@ def _join_by_names(model: Model, joined: dict[str, Logical]) -> dict[str, str]:
 def _fault_of(model: Model, found: Found) -> str | None:
     """Return the reason why the commands do not read a weight, or `None`."""
     codes = found.parts["codes"]
-    if found.formats and "shape" not in found.parts:
+    words = codes.endswith("_packed") and "shape" not in found.parts
+    if found.formats and (words or found.formats != ("compressed_tensors",)):
         use = "use pyquant.weights.from_tensors"
         return f"{codes} is quantized already ({found.formats[0]}); {use}"
     order = found.parts.get("g_idx")

@@ -167,9 +167,9 @@ def type_of(tensor: Any) -> str:
     A tensor of a weight file has the name of its type even without ml_dtypes.
     """
     stored = getattr(tensor, "_tensor", None)
-    dtype = tensor.dtype if stored is None else stored.dtype
+    dtype = getattr(tensor, "dtype", None) if stored is None else stored.dtype
     name = dtype if stored is not None or dtype is None else dtypes.name_of(dtype)
-    return str(name or dtype or tensor.format)
+    return str(name or dtype or getattr(tensor, "format", ""))
 
 
 def find(tensors: Mapping[str, Any], known: Collection[str] = ()) -> Iterator[Found]:
@@ -214,9 +214,14 @@ def find_one(tensors: Mapping[str, Any], name: str) -> list[Found]:
     weight = f"{name}.weight" if name else "weight"
     bases = (name, name.removesuffix("weight").removesuffix("."), weight)
     found: list[Found] = []
-    names = (f"{base}{row.codes}".removeprefix(".") for base in bases for row in FORMATS)
+    names = [f"{base}{row.codes}".removeprefix(".") for base in bases for row in FORMATS]
     for codes in dict.fromkeys(names):
         found += _named(tensors, codes) if codes in tensors else []
+    for one in (name, weight):
+        for spelling, _, original in SCALES:
+            codes = one.removesuffix(original) + spelling
+            if not found and one.endswith(original) and codes in tensors:
+                found += _scaled(tensors, codes)
     return [one for one in found if one.name in (name, weight)]
 
 
@@ -336,12 +341,11 @@ def _with_scale(tensors: Mapping[str, Any], name: str, codes: str, scale: str) -
         parts["marker"] = marker
     if f"{name}_g_idx" in tensors:
         parts["g_idx"] = f"{name}_g_idx"
-    fault = None
     for part in (f"{name}{one}" for one in _GLOBAL):
         if part in tensors:
             parts[part] = part
-            fault = f"{codes} has two scales ({part}); use pyquant.weights.nvfp4"
-    return Found(name, parts, (), fault)
+            return Found(name, parts, (), f"{codes} has two scales ({part})")
+    return Found(name, parts, ("compressed_tensors",))
 
 
 # ---- sizes of blocks ----
@@ -381,6 +385,7 @@ def block_shape(
     shape: tuple[int, ...],
     scales: tuple[int, ...],
     stated: Collection[tuple[int, ...]] = (),
+    remedy: str = "config.json can state it as group_size or weight_block_size",
 ) -> tuple[int, ...]:
     """
     Return the extents of the block that shares a scale.
@@ -393,6 +398,8 @@ def block_shape(
         Shape of the scales: one scale, one for each index of axis 0, or a grid.
     stated : collection of tuple of int
         Sizes along the last axes that the configuration of the model states.
+    remedy : str, optional
+        End of the error if several sizes fit.
 
     Returns
     -------
@@ -437,8 +444,7 @@ def block_shape(
         if len(sizes) > 1:
             raise ValueError(
                 f"expected one block size for {scales[axis]} scales along axis {axis} of "
-                f"shape {shape}, got {listed(sizes)}; config.json can state it as "
-                "group_size or weight_block_size"
+                f"shape {shape}, got {listed(sizes)}; {remedy}"
             )
     return tuple(sizes[0] for sizes in likely)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
-from math import gcd
+from math import gcd, prod
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, SupportsIndex
 
 import numpy as np
@@ -100,6 +100,135 @@ class Planar(NamedTuple):
             and self.codes.shape == self.shape
         )
 
+    def write(self, out: npt.NDArray[Any], threads: SupportsIndex) -> None:
+        """Write the values, with a row for each output."""
+        target, bias = out.T if self.axis == 0 else out, self.bias
+        kinds = [one.dtype.newbyteorder("=") for one in (self.scale, out)]
+        if bias is None or not self.by_steps or kinds[0] != kinds[1]:
+            _decode(self, target, threads)
+        else:
+            _decode(self._replace(bias=None), target, threads)
+            _add(bias, target.reshape(*bias.shape, self.block_size))  # a view
+
+    def taken(self, index: Any) -> Planar:
+        """Return some outputs."""
+        return _taken(self, index)
+
+
+class Scaled(NamedTuple):
+    """
+    Codes with the scales of blocks: ``(code - zero_point) * scale``.
+
+    Scales and zero points have the dimensions of the codes, with blocks in place of codes.
+    Codes may have one dimension: the elements of the weight in C order.
+    """
+
+    codes: PackedArray | npt.NDArray[Any]
+    shape: tuple[int, ...]
+    scale: npt.NDArray[Any]
+    blocks: tuple[int, ...]  # extents of a block
+    zero_point: npt.NDArray[Any] | None = None
+    codebook: npt.NDArray[np.float32] | None = None
+    # A scale of all scales, and true if it is a divisor.
+    tensor_scale: tuple[np.float32, bool] | None = None
+    factor: np.float32 | None = None  # of rounded products
+    rows: npt.NDArray[np.intp] | None = None  # if codes have one dimension
+
+    @property
+    def axis(self) -> int:
+        """Axis of the inputs."""
+        return len(self.shape) - 1
+
+    @property
+    def bits(self) -> int:
+        """Number of bits of a code."""
+        if isinstance(self.codes, PackedArray):
+            return self.codes.bits
+        return dtypes.TYPES[str(dtypes.name_of(self.codes.dtype))].bits
+
+    @property
+    def block_size(self) -> int:
+        """Number of inputs in a block."""
+        return self.blocks[-1]
+
+    def write(self, out: npt.NDArray[Any], threads: SupportsIndex) -> None:
+        """Write the values."""
+        if self.tensor_scale is not None:
+            scale, divides = self.tensor_scale
+            scales = _core.dequantize(self.scale, scale, inverse=divides, threads=threads)
+            self._replace(scale=scales, tensor_scale=None).write(out, threads)
+        elif self.factor is not None:
+            step = max(1, _TILE // max(1, prod(self.shape[1:])))
+            for first in range(0, self.shape[0], step):
+                part = slice(first, min(first + step, self.shape[0]))
+                room = np.empty((part.stop - first, *self.shape[1:]), np.float32)
+                self.taken(part)._replace(factor=None).write(room, threads)
+                with np.errstate(all="ignore"):
+                    out[part] = np.multiply(room, self.factor, out=room)
+        elif self.rows is None and (self.codes.ndim == out.ndim or out.flags.c_contiguous):
+            _core.dequantize(
+                self.codes,
+                self.scale,
+                self.zero_point,
+                block_size=self.blocks,
+                codebook=self.codebook,
+                out=out.reshape(self.codes.shape),
+                threads=threads,
+            )
+        else:
+            self._write_elements(out)
+
+    def _write_elements(self, out: npt.NDArray[Any]) -> None:
+        """Write the values of codes with one dimension to some rows, or to any strides."""
+        size, inner = self.block_size, prod(self.shape[1:])
+        step = max(size, _TILE // size * size)
+        places = [(out, 0)]
+        if self.rows is not None:
+            places = [(to, int(n) * inner) for to, n in zip(out, self.rows, strict=True)]
+        for to, start in places:
+            for begin in range(0, to.size, step):
+                end = min(begin + step, to.size)
+                first, last = (start + begin) // size, -(-(start + end) // size)
+                made = _core.dequantize(
+                    self.codes[first * size : min(last * size, self.codes.shape[0])],
+                    self.scale[first:last],
+                    block_size=self.blocks,
+                    codebook=self.codebook,
+                    dtype=out.dtype,
+                )
+                to.flat[begin:end] = made[start + begin - first * size :][: end - begin]
+
+    def taken(self, index: Any) -> Scaled:
+        """Return some rows."""
+        codes, (across, *_) = self.codes, self.blocks
+        if codes.ndim < len(self.shape):
+            return self._replace(rows=np.arange(self.shape[0])[index])
+        if isinstance(codes, PackedArray):
+            codes = _taken_codes(codes, index)
+        else:
+            codes = codes[index]
+        given, blocks = (self.scale, self.zero_point), self.blocks
+        if len(self.scale) > 1 or across == 1:
+            numbers = np.arange(self.shape[0])[index] // across
+            given = _each(given, index if across == 1 else numbers)
+            blocks = (1, *blocks[1:])
+        scale, zero = given
+        shape = (len(codes), *self.shape[1:])
+        return self._replace(
+            codes=codes, shape=shape, scale=scale, blocks=blocks, zero_point=zero
+        )
+
+
+def _taken_codes(codes: PackedArray, index: Any) -> PackedArray:
+    """Return some rows of codes that are packed along the last axis."""
+    shape = codes.shape
+    flat = codes.layout == "onnx"
+    data = codes.data.reshape(shape[0], -1) if flat else codes.data
+    data = np.ascontiguousarray(data[index])
+    how: dict[str, Any] = {} if flat else {"layout": codes.layout, "bits": codes.bits}
+    form = (len(data), *shape[1:])
+    return PackedArray(data.reshape(-1) if flat else data, codes._name, form, **how)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Weight:
@@ -131,7 +260,7 @@ class Weight:
 
     format: str
     _tensors: dict[str, npt.NDArray[Any]]
-    _each: tuple[Planar, ...]  # a planar form for each expert
+    _each: tuple[Planar | Scaled, ...]  # a form for each expert
     _stacked: bool = False  # True if the first axis counts experts
 
     def __repr__(self) -> str:
@@ -164,10 +293,14 @@ class Weight:
 
     @property
     def _planar(self) -> Planar:
-        if self._stacked:
+        if len(self.shape) != 2:
             msg = f"weight: expected two dimensions, got shape {self.shape}"
             raise ValueError(msg)
-        return self._each[0]
+        (made,) = self._each
+        if isinstance(made, Scaled):
+            msg = f"weight: expected codes with zero points or biases, got {self.format}"
+            raise ValueError(msg)
+        return made
 
     def tensors(self, name: str = "") -> dict[str, npt.NDArray[Any]]:
         """
@@ -222,31 +355,27 @@ class Weight:
         Values are ``(code - zero_point) * scale``, rounded to float32 (to float64 for
         float64 results), then to `dtype`.
         """
-        kind, each, turned = real_of(dtype, out), self._each, self.inputs_axis == 0
-        memory = self._tensors.values()
+        kind, each, shape = real_of(dtype, out), self._each, self.shape
+        count = _core.integer(threads, "threads", 1)
         if rows is not None:
-            index = _index_of(rows, self.shape)
+            index = _index_of(rows, shape)
+            numbers = np.arange(shape[0])[index]
+            shape = (len(numbers), *shape[1:])
             if self._stacked:
-                numbers = np.arange(len(each))[index]
-                each = tuple(each[one] for one in numbers)
+                each = tuple(each[number] for number in numbers)
             else:
-                each = (_taken(each[0], index),)
-        if not self._stacked:
-            if out is not None and rows is not None:
-                check_out(out, each[0].shape[::-1] if turned else each[0].shape, kind)
-                check_apart(out, *memory)
-            return decoded(each[0], kind, out, threads, turned=turned)
-        shape = (len(each), *self.shape[1:])
+                each = (each[0].taken(index),)
         if out is not None:
             check_out(out, shape, kind)
-            check_apart(out, *memory)
-        elif turned:
-            out = np.empty((shape[0], *shape[:0:-1]), kind).swapaxes(1, 2)
+            check_apart(out, *self._tensors.values())
+            made = plain_out(out)
+        elif self.inputs_axis == 0 and len(shape) > 1:
+            made = np.empty((*shape[:-2], *shape[:-3:-1]), kind).swapaxes(-1, -2)
         else:
-            out = np.empty(shape, kind)
-        for made, place in zip(each, out, strict=True):
-            decoded(made, kind, place, threads, turned=turned)
-        return out
+            made = np.empty(shape, kind)
+        for one, place in zip(each, made if self._stacked else [made], strict=True):
+            one.write(place, count)
+        return made if out is None else out
 
     def linear(self) -> dict[str, Any]:
         """
@@ -397,39 +526,6 @@ def check_out(out: object, shape: tuple[int, ...], kind: np.dtype[Any]) -> None:
     plain_out(out)
 
 
-def decoded(
-    made: Planar,
-    kind: np.dtype[Any],
-    out: npt.NDArray[Any] | None,
-    threads: SupportsIndex,
-    *,
-    turned: bool,
-) -> npt.NDArray[Any]:
-    """Return the values in a type, optionally transposed."""
-    bias = made.bias
-    if (
-        made.by_steps
-        and bias is not None
-        and kind.itemsize == 2
-        and bias.dtype.newbyteorder("=") == kind
-    ):
-        if out is not None:
-            check_out(out, made.shape, kind)
-            check_apart(out, bias)
-        out = decoded(made._replace(bias=None), kind, out, threads, turned=turned)
-        _add(bias, out.reshape(*bias.shape, made.block_size))  # a view, for any strides
-        return out
-    if out is None:
-        target = np.empty(made.shape, kind)
-    else:
-        check_out(out, made.shape[::-1] if turned else made.shape, kind)
-        target = out.T if turned else out
-    _decode(made, target, threads)
-    if out is None:
-        return target.T if turned else target
-    return out
-
-
 @_core.default_fpenv
 def _add(bias: npt.NDArray[Any], groups: npt.NDArray[Any]) -> None:
     with np.errstate(all="ignore"):
@@ -578,6 +674,13 @@ def joined(name: str, key: str, tensors: Collection[str] = ()) -> str:
     return short if full not in tensors and short in tensors else full
 
 
+def tensor_of(tensors: object, name: object, key: str) -> Any:
+    """Return a tensor of a weight; `None` if it is missing or an argument is wrong."""
+    if not isinstance(tensors, Mapping) or not isinstance(name, str):
+        return None
+    return tensors.get(joined(name, key, tensors))
+
+
 def by_name(names: tuple[str, ...], *arrays: Any) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays by their names, without None."""
     named = zip(names, arrays, strict=True)
@@ -713,32 +816,33 @@ def _module_of(format: object) -> tuple[Any, dict[str, str]]:
 
 
 def make(
-    read: Callable[..., tuple[str, dict[str, npt.NDArray[Any]], Planar]],
+    read: Callable[..., tuple[str, dict[str, npt.NDArray[Any]], Planar | Scaled]],
     tensors: Mapping[str, Any],
     name: str,
     needed: tuple[str, ...],
     rest: tuple[str, ...] = (),
+    names: Mapping[str, str] | None = None,
     *,
     stacks: bool = True,
 ) -> Weight:
     """Return a weight from tensors, or from tensors of experts along a first axis of three.
 
-    `read` returns the format, the checked tensors and the planar form of a weight. If
-    `stacks` is false, it reads arrays of any dimensions.
+    `read` returns the format, the checked tensors and the form of a weight. If `stacks` is
+    false, it reads arrays of any dimensions. `names` are unusual names of tensors by key.
     """
     if not isinstance(tensors, Mapping):
         got = type(tensors).__name__
         raise TypeError(f"tensors: expected a mapping of names to arrays, got {got}")
     if not isinstance(name, str):
         raise TypeError(f"name: expected a string, got {type(name).__name__}")
-    names = {key: joined(name, key, tensors) for key in (*needed, *rest)}
+    usual = {key: joined(name, key, tensors) for key in (*needed, *rest)}
+    names = {**usual, **(names or {})}
     missing = [names[key] for key in needed if names[key] not in tensors]
     if missing:
         got = listed([*map(str, tensors)][:4]) if tensors else "none"
         raise ValueError(f"tensors: expected {missing[0]}, got {got:.200}")
-    given = {
-        key: _core.plain(tensors[one], key) for key, one in names.items() if one in tensors
-    }
+    keys = [key for key in (*needed, *rest) if names[key] in tensors]
+    given = {key: _core.plain(tensors[names[key]], key) for key in keys}
     first, words = next(iter(given.items()))
     if words.ndim != 3 or not stacks:
         format, found, made = read(**given)

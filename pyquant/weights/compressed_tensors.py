@@ -12,8 +12,9 @@ Format "pack-quantized" stores a weight of N outputs and K inputs in these tenso
   for all inputs, inputs are in the order of their groups.
 - ``weight_shape``, optional: N and K.
 
-Values are ``(code - zero_point) * scale``. `dequantize` reads the formats "int-quantized",
-"float-quantized" and "naive-quantized" with unpacked codes. The package is not imported.
+Values are ``(code - zero_point) * scale``. `from_tensors` also reads the formats
+"int-quantized", "float-quantized" and "naive-quantized" with unpacked codes. The package is
+not imported.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
-from pyquant import _core
+from pyquant import _core, dtypes
 from pyquant._standard import listed
 from pyquant.packed import PackedArray
 from pyquant.qparams import choose_qparams
 from pyquant.weights import _weight
-from pyquant.weights._weight import Planar, Weight
+from pyquant.weights._published import block_shape, find_one
+from pyquant.weights._weight import Planar, Scaled, Weight
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -38,14 +40,16 @@ if TYPE_CHECKING:
 
     _Packing = Literal["dense", "padded"]
 
-__all__ = ["dequantize", "from_tensors", "quantize", "to_tensors"]
+__all__ = ["from_tensors", "quantize", "to_tensors"]
 
 _TENSORS = tuple(
     f"weight_{part}" for part in ("packed", "scale", "zero_point", "g_idx", "shape")
 )
 _BITS = (1, 2, 3, 4, 5, 6, 7, 8)
 _PACKINGS = ("dense", "padded")
-_PLAIN = ("int8", "float8_e4m3fn")
+_PLAIN, _REST = ("weight", "weight_scale"), ("weight_zero_point", "weight_g_idx")
+_CODES = ("int8", "uint8", "int16", "uint16", *dtypes.NARROW_FLOATS)
+_SCALES = (*_weight.REALS, "float64", "float8_e8m0fnu")
 _TILE = 1 << 15  # number of elements quantized at a time
 
 
@@ -61,18 +65,21 @@ def from_tensors(
     bits: SupportsIndex | None = None,
     packing: _Packing = "dense",
     group_size: SupportsIndex | None = None,
+    block_structure: tuple[SupportsIndex, SupportsIndex] | None = None,
 ) -> Weight:
     """
-    Return a weight from the tensors of format "pack-quantized".
+    Return a weight from packed codes, or from codes with a scale beside them.
 
     Parameters
     ----------
     tensors : mapping
         Names to arrays: ``weight_packed`` of int32 or uint32, ``weight_scale`` of float32,
         float16 or bfloat16, and the optional tensors; or arrays of several experts along a
-        first axis.
+        first axis. Or ``weight`` of int8, int16 or a narrow float type, ``weight_scale``
+        and perhaps ``weight_zero_point``; `pyquant.weights.find` lists the names of other
+        packages.
     name : str, optional
-        Name of the layer, without the last part of the names. Default: no name.
+        Name of the weight, such as "layer.weight", or of its layer. Default: no name.
     bits : int, optional
         1 to 8. Default: the only number of bits that fits ``weight_shape``.
     packing : {"dense", "padded"}, optional
@@ -82,6 +89,8 @@ def from_tensors(
         Number of inputs in a group. Default: the only size that makes as many groups, or
         else the only power of two, unless K / groups is another integer. The package
         compressed-tensors assumes K / groups.
+    block_structure : (int, int), optional
+        Outputs and inputs of a block that shares a scale, for codes that are not packed.
 
     Returns
     -------
@@ -106,18 +115,87 @@ def from_tensors(
     >>> w.dequantize().astype(int).tolist()
     [[-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7]]
     """
-    if isinstance(tensors, Mapping):
-        words, shape = (
-            tensors.get(_weight.joined(name, key))
-            for key in ("weight_packed", "weight_shape")
-        )
-        if shape is not None and words is not None:
-            array = _core.plain(words, "weight_packed")
-            if array.ndim == 3:
-                shape = _shapes_of(shape, array.shape[0])
-                tensors = {**tensors, _weight.joined(name, "weight_shape"): shape}
+    stated: tuple[int, ...] | None = None
+    if group_size is not None:
+        stated = (_core.integer(group_size, "group_size", 1, _weight.LARGEST),)
+    if block_structure is not None:
+        if stated is not None:
+            msg = f"group_size: expected None beside blocks, got {group_size}"
+            raise ValueError(msg)
+        stated = _sizes_of(block_structure)
+    words, plain = (
+        _weight.tensor_of(tensors, name, key) for key in ("weight_packed", "weight")
+    )
+    names = _plain_names(tensors, name) if words is None else {}
+    if names or (words is None and plain is not None):
+        read_plain = partial(_read_plain, stated=stated)
+        return _weight.make(read_plain, tensors, name, _PLAIN, _REST, names, stacks=False)
+    shape = _weight.tensor_of(tensors, name, "weight_shape")
+    if shape is not None and words is not None:
+        array = _core.plain(words, "weight_packed")
+        if array.ndim == 3:
+            shape = _shapes_of(shape, array.shape[0])
+            tensors = {**tensors, _weight.joined(name, "weight_shape", tensors): shape}
     read = partial(_read, bits=bits, packing=packing, group_size=group_size)
     return _weight.make(read, tensors, name, _TENSORS[:2], _TENSORS[2:])
+
+
+def _plain_names(tensors: Mapping[str, Any], name: str) -> dict[str, str]:
+    """Return the names of codes that are not packed, in the spelling of any package."""
+    known = isinstance(tensors, Mapping) and isinstance(name, str)
+    for one in find_one(tensors, name) if known else ():
+        if one.formats == ("compressed_tensors",):
+            keys = {"codes": "weight"}
+            return {keys.get(k, f"weight_{k}"): full for k, full in one.parts.items()}
+    return {}
+
+
+def _read_plain(
+    weight: Any,
+    weight_scale: Any,
+    weight_zero_point: Any = None,
+    weight_g_idx: Any = None,
+    *,
+    stated: tuple[int, ...] | None,
+) -> tuple[str, dict[str, npt.NDArray[Any]], Scaled]:
+    """Check that codes, which are not packed, match their scales."""
+    codes = _core.plain(weight, "weight")
+    if dtypes.name_of(codes.dtype) not in _CODES or codes.ndim == 0:
+        some = "int8, uint8, int16, uint16 or narrow floats with an axis"
+        raise TypeError(f"weight: expected {some}, got {dtypes.described(codes)}")
+    scale = _weight.array_of(weight_scale, "weight_scale", (*_SCALES, "uint8"))
+    if scale.dtype == np.uint8:
+        scale = scale.view(_core.dtype_named("float8_e8m0fnu"))
+    shape, kept = codes.shape, [codes, scale]
+    if scale.size == 1:
+        scale = scale.reshape((1,) * len(shape))
+    elif scale.shape == shape[:1]:
+        scale = scale.reshape(-1, *(1,) * (len(shape) - 1))
+    if stated is not None:
+        blocks = (*(1,) * (len(shape) - len(stated)), *stated)
+        grid = tuple(-(-n // size) for n, size in zip(shape, blocks, strict=True))
+        _weight.check_shape(scale, "weight_scale", grid)
+    elif scale.shape == shape:
+        blocks = (1,) * len(shape)
+    else:
+        remedy = "use group_size or block_structure"
+        try:
+            blocks = block_shape(shape, scale.shape, remedy=remedy)
+        except ValueError as error:
+            raise ValueError(f"weight_scale: {error}") from None
+    zero = None
+    if weight_zero_point is not None:
+        types = (str(dtypes.name_of(codes.dtype)),)
+        zero = _weight.array_of(weight_zero_point, "weight_zero_point", types)
+        _weight.check_shape(zero, "weight_zero_point", kept[1].shape)
+        zero = zero.reshape(scale.shape)
+    if weight_g_idx is not None:
+        given = _weight.order_of(weight_g_idx, "weight_g_idx", shape[-1], scale.shape[-1])
+        if _weight.groups_of(given, scale.shape[-1], blocks[-1]) is not None:
+            msg = "weight_g_idx: expected inputs in the order of their groups for codes "
+            raise ValueError(f"{msg}that are not packed, got another order")
+    tensors = _weight.by_name((*_PLAIN, _REST[0]), *kept, weight_zero_point)
+    return "compressed_tensors", tensors, Scaled(codes, shape, scale, blocks, zero)
 
 
 def _read(
@@ -169,93 +247,6 @@ def _bits_of(shape: Any, columns: int, packing: str) -> int | None:
         some = listed(map(str, fit))
         raise ValueError(f"bits: expected {some}, which all fit, got None")
     return fit[0] if fit else _BITS[-1]
-
-
-@_core.hinted
-def dequantize(
-    weight: ArrayLike,
-    weight_scale: ArrayLike,
-    weight_zero_point: ArrayLike | None = None,
-    *,
-    group_size: SupportsIndex | None = None,
-    block_structure: tuple[SupportsIndex, SupportsIndex] | None = None,
-    dtype: npt.DTypeLike | None = None,
-    out: npt.NDArray[Any] | None = None,
-    threads: SupportsIndex = 1,
-) -> npt.NDArray[Any]:
-    """
-    Convert the tensors of a layer with unpacked codes to real numbers.
-
-    Parameters
-    ----------
-    weight : array_like
-        int8 or float8_e4m3fn of shape (N, K), or (experts, N, K).
-    weight_scale : array_like
-        float32, float16 or bfloat16 of shape (N, groups) or (N, 1), or one element.
-    weight_zero_point : array_like, optional
-        int8 with the shape of the scales. Default 0.
-    group_size : int, optional
-        Number of inputs in a group. Default: see `from_tensors`.
-    block_structure : (int, int), optional
-        Outputs and inputs of a block that shares a scale.
-    dtype : dtype_like, optional
-        float32 (the default), float64, float16 or bfloat16.
-    out : ndarray, optional
-        Array for the result, of that shape and type. Any strides are allowed.
-    threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
-
-    Returns
-    -------
-    ndarray
-        Array of shape (N, K) or (experts, N, K), with a row for each output, or `out`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is wrong; `out` is unchanged.
-
-    Notes
-    -----
-    ``(code - zero_point) * scale``, rounded to float32 (to float64 for float64 results),
-    then to `dtype`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pyquant.weights import compressed_tensors
-    >>> compressed_tensors.dequantize(np.int8([[3, -4]]), np.float32([0.5]))
-    array([[ 1.5, -2. ]], dtype=float32)
-    """
-    array = _weight.array_of(weight, "weight", _PLAIN)
-    if group_size is not None:
-        group_size = _core.integer(group_size, "group_size", 1, _weight.LARGEST)
-        if block_structure is not None:
-            msg = f"group_size: expected None beside blocks, got {group_size}"
-            raise ValueError(msg)
-    if array.ndim != 3:
-        _weight.matrix_of(array, "weight")
-    *lead, inputs = array.shape
-    scale = _weight.numbers_of(weight_scale, "weight_scale")
-    how: dict[str, Any] = {}
-    if block_structure is not None:
-        sizes = (*(1,) * (len(lead) - 1), *_sizes_of(block_structure))
-        form = tuple(-(-n // b) for n, b in zip(array.shape, sizes, strict=True))
-        _weight.check_shape(scale, "weight_scale", form)
-        how["block_size"] = sizes
-    elif scale.size != 1 and scale.shape != (*lead[:-1], 1, 1):
-        groups = scale.shape[-1] if scale.ndim else 1
-        _weight.check_shape(scale, "weight_scale", (*lead, groups))
-        how["axis"] = len(lead)
-        how["block_size"] = _weight.blocks_of(
-            inputs, groups, group_size, "weight_scale", even=True
-        )
-    zero = None
-    if weight_zero_point is not None:
-        zero = _weight.array_of(weight_zero_point, "weight_zero_point", ("int8",))
-        _weight.check_shape(zero, "weight_zero_point", scale.shape)
-    kind = _weight.real_of(dtype, out)
-    return _core.dequantize(array, scale, zero, dtype=kind, out=out, threads=threads, **how)
 
 
 @_core.default_fpenv

@@ -114,7 +114,8 @@ def _read(
         raise TypeError(msg)
     codes = PackedArray(words, "uint8", shape, layout="words", bits=width)
     last = len(shape) - 1
-    made = Planar(codes, width, last, shape[-1], scale, 0, size, None, bias, True)
+    by_steps = scale.dtype.itemsize == 2
+    made = Planar(codes, width, last, shape[-1], scale, 0, size, None, bias, by_steps)
     return "mlx", _weight.by_name(_TENSORS, words.view("<u4"), scale, bias), made
 
 
