@@ -92,7 +92,7 @@ OBSERVERS = [
 OBSERVERS[0].update(np.array([1e-310]))  # float64
 OBSERVERS.append(pq.Observer(histogram=True))  # 1000 values: exact ranks
 OBSERVERS[-1].update(_normal.ravel()[:1000])
-COUNTING = [one for one in OBSERVERS if one._histogram]
+COUNTING = [one for one in OBSERVERS if one._options.histogram]
 REPORTS = [
     *(pq.measure_error(WEIGHT, HALF.astype(np.float32), axis=axis) for axis in (None, 0)),
     pq.measure_error(np.zeros(3), np.float64([0, 1e-310, 1e300])),
