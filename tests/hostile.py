@@ -547,7 +547,8 @@ def observe(x, axis=None, histogram=False, threads=1):
     o.update(x, threads=threads)
     if o.nan is None or not np.all(o.count):
         return o
-    return (o + o).qparams(method="percentile" if o._options.histogram else "minmax"), repr(o)
+    method = "percentile" if o._options.histogram else "minmax"
+    return (o + o).qparams(method=method), repr(o)
 
 
 def observer_of(rng):

@@ -266,6 +266,10 @@ CALLS = {
     ][1:],
     "observe.Observer.merge": lambda: [_merged(one, one) for one in COUNTING],
     "observe.Observer.copy": lambda: OBSERVERS[0].copy(),
+    "observe.Observer.to_dict": lambda: [one.to_dict() for one in OBSERVERS],
+    "observe.Observer.from_dict": lambda: [
+        pq.Observer.from_dict(one.to_dict()) for one in OBSERVERS
+    ],
     "observe.Observer.quantile": lambda: [
         one.quantile(q) for one in COUNTING for q in (0.1, 0.3, 0.999, 0.7, 1)
     ],
@@ -498,9 +502,10 @@ def _members(value):
     for owner in value.__mro__ if isinstance(value, type) else ():
         if owner.__module__.startswith("pyquant."):
             for name, member in vars(owner).items():
-                routine = inspect.isroutine(member)
-                if not name.startswith("_") and (routine or isinstance(member, property)):
-                    yield f"{_name_of(owner)}.{name}", member
+                is_property = isinstance(member, property)
+                found = member if is_property else getattr(owner, name)
+                if not name.startswith("_") and (is_property or inspect.isroutine(found)):
+                    yield f"{_name_of(owner)}.{name}", found
 
 
 def _name_of(value):

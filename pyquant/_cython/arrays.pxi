@@ -35,6 +35,8 @@ def default_fpenv(function, /):
 cdef int _decorate(object owner, str name, object member) except -1:
     if isinstance(member, property):
         setattr(owner, name, property(default_fpenv(member.fget), doc=member.__doc__))
+    elif isinstance(member, classmethod):
+        setattr(owner, name, classmethod(default_fpenv(member.__func__)))
     elif isinstance(member, _Function):
         setattr(owner, name, default_fpenv(member))
     return 0
