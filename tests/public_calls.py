@@ -102,13 +102,14 @@ PARAMS = [pq.QParams(SCALES, None, "int8", axis=1), pq.QParams(1e-40, 3, "uint8"
 PACKED = pq.pack(CODES & 7, "words", axis=1, bits=3)  # of uint8
 Q4_0, Q4_K = block_format("Q4_0"), block_format("Q4_K")
 BLOCKS = Q4_0.encode(WEIGHT)
-FOUR_BIT = bnb.quantize(WEIGHT, nested=True)
 WEIGHTS = {
     "awq": awq.pack(WEIGHT.T, GROUPED, ZEROS),
     "gptq": gptq.pack(WEIGHT.T, GROUPED, ZEROS, bits=4, format="gptq"),
     "compressed_tensors": compressed_tensors.quantize(WEIGHT, group_size=32),
     "matmulnbits": nbits.quantize(WEIGHT.T),
     "mlx": mlx.quantize(WEIGHT),
+    "nested": bnb.quantize(WEIGHT, nested=True),
+    "rows": bnb.quantize_int8(WEIGHT),
 }
 SMALL_SCALES = np.full((64, 2), SMALL)
 SMALL_WEIGHT = nbits.pack(CODES.T & 15, SMALL_SCALES, block_size=32)
@@ -120,8 +121,6 @@ GGUF_FILE = pq.open_weights(PATH / "m.gguf")
 
 OBJECTS = {
     "blocks.BlockFormat": [Q4_0],
-    "bitsandbytes.FourBit": [FOUR_BIT],
-    "bitsandbytes.Nested": [FOUR_BIT.nested],
     "dtypes.ElementType": [],
     "files.Weight": [WEIGHT_FILE["w"], WEIGHT_FILE["b"], GGUF_FILE["w"]],
     "files.WeightFile": [WEIGHT_FILE],
@@ -310,7 +309,7 @@ CALLS = {
             ],
             "tensors": lambda weight: weight.tensors(),
             "linear": lambda weight: (
-                None if weight._planar.bias is not None else weight.linear()
+                None if weight.format in ("mlx", "bitsandbytes") else weight.linear()
             ),
         }.items()
     },
@@ -339,15 +338,8 @@ CALLS = {
         for x in (WEIGHT, TINY, VALUES[np.isfinite(VALUES)])
         for more in ({}, {"nested": True}, {"nested": True, "offset": 0.3})
     ],
-    "bitsandbytes.dequantize": lambda: bnb.dequantize(FOUR_BIT),
     "bitsandbytes.quantize_int8": lambda: [bnb.quantize_int8(x) for x in (WEIGHT, TINY)],
-    "bitsandbytes.dequantize_int8": lambda: bnb.dequantize_int8(
-        CODES.view(np.int8), SCALES
-    ),
-    "bitsandbytes.from_tensors": lambda: bnb.from_tensors(
-        bnb.to_tensors(FOUR_BIT, "w"), "w"
-    ),
-    "bitsandbytes.to_tensors": lambda: bnb.to_tensors(FOUR_BIT, "w"),
+    "bitsandbytes.from_tensors": lambda: bnb.from_tensors(WEIGHTS["nested"].tensors()),
     "compressed_tensors.quantize": lambda: [
         compressed_tensors.quantize(x, group_size=32, symmetric=symmetric)
         for x in (WEIGHT, HALF)

@@ -11,7 +11,15 @@ from planar_oracle import tensors
 from support import amount, loop, same
 
 import pyquant as pq
-from pyquant.weights import awq, compressed_tensors, convert, gptq, matmulnbits, mlx
+from pyquant.weights import (
+    awq,
+    bitsandbytes,
+    compressed_tensors,
+    convert,
+    gptq,
+    matmulnbits,
+    mlx,
+)
 
 K, N, G = amount(1024, 4096), 512, 64
 SMALL = 1 << 20
@@ -71,6 +79,9 @@ READ = {
     "mlx": MLX,
     "int8": INT8,
     "squares": SQUARES,
+    "nf4": bitsandbytes.quantize(X),
+    "flat": bitsandbytes.quantize(X[:, :-8], nested=True, quant_type="fp4"),
+    "rows": bitsandbytes.quantize_int8(X),
 }
 
 

@@ -103,7 +103,7 @@ def _to_bitsandbytes(n: int, quant_type: str) -> Made:
         x,
         4,
         lambda: pq.weights.bitsandbytes.quantize(x, quant_type=quant_type),
-        lambda made: np.asarray(made.data),
+        lambda made: np.asarray(made.tensors()["weight"]).reshape(-1),
         bitsandbytes=rival,
     )
 
@@ -112,9 +112,7 @@ def _of_bitsandbytes(n: int, quant_type: str) -> Made:
     x = _matrix(n)
     q, y = pq.weights.bitsandbytes.quantize(x, quant_type=quant_type), np.empty_like(x)
     rival = partial(bitsandbytes.dequantized, x, quant_type)
-    return _made(
-        x, 4, lambda: pq.weights.bitsandbytes.dequantize(q, out=y), bitsandbytes=rival
-    )
+    return _made(x, 4, lambda: q.dequantize(out=y), bitsandbytes=rival)
 
 
 # ---- integers in words ----

@@ -25,7 +25,7 @@ from pyquant.weights._elements import check_apart, plain_out
 from pyquant.weights.blocks import BlockFormat, block_format
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     import numpy.typing as npt
 
@@ -39,11 +39,14 @@ _BLOCKS = {"Q4_0": (4, 8), "Q4_1": (4, 0), "Q8_0": (8, 128)}
 # The module of each format.
 FORMATS = {
     "awq": "awq",
+    "bitsandbytes": "bitsandbytes",
     "compressed_tensors": "compressed_tensors",
     **dict.fromkeys(("gptq", "gptq_v2", "gptq_p"), "gptq"),
     "matmulnbits": "matmulnbits",
     "mlx": "mlx",
 }
+# Formats that store zero points or biases, which `convert` writes.
+WRITTEN = [name for name, module in FORMATS.items() if module != "bitsandbytes"]
 REALS = ("float32", "float16", "bfloat16")
 LARGEST = (1 << 31) - 1  # of extents and group sizes
 # Number of elements at a time, if the core cannot process all at once.
@@ -163,8 +166,7 @@ class Scaled(NamedTuple):
                 part = slice(first, min(first + step, self.shape[0]))
                 room = np.empty((part.stop - first, *self.shape[1:]), np.float32)
                 self.taken(part)._replace(factor=None).write(room, threads)
-                with np.errstate(all="ignore"):
-                    out[part] = np.multiply(room, self.factor, out=room)
+                _multiply(room, self.factor, out[part])
         elif self.rows is None and (self.codes.ndim == out.ndim or out.flags.c_contiguous):
             _core.dequantize(
                 self.codes,
@@ -527,6 +529,14 @@ def check_out(out: object, shape: tuple[int, ...], kind: np.dtype[Any]) -> None:
 
 
 @_core.default_fpenv
+def _multiply(
+    room: npt.NDArray[np.float32], factor: np.float32, out: npt.NDArray[Any]
+) -> None:
+    with np.errstate(all="ignore"):
+        out[...] = np.multiply(room, factor, out=room)
+
+
+@_core.default_fpenv
 def _add(bias: npt.NDArray[Any], groups: npt.NDArray[Any]) -> None:
     with np.errstate(all="ignore"):
         np.add(groups, bias[..., np.newaxis], out=groups)
@@ -731,7 +741,7 @@ def from_tensors(
     """
     how: dict[str, str] = {}
     if format is not None:
-        module, how = _module_of(format)
+        module, how = _module_of(format, FORMATS)
     else:
         module = import_module(f"pyquant.weights.{_module_in(tensors, name)}")
     made: Weight = module.from_tensors(tensors, name, **how, **options)
@@ -802,14 +812,14 @@ def convert(
     >>> pq.weights.convert(w, "gptq_v2")
     Weight(format='gptq_v2', shape=(8, 8), bits=4, block_size=8)
     """
-    module, how = _module_of(format)
+    module, how = _module_of(format, WRITTEN)
     made: Weight = module._converted(planar_of(weight), **how, **options)
     return made
 
 
-def _module_of(format: object) -> tuple[Any, dict[str, str]]:
+def _module_of(format: object, known: Iterable[str]) -> tuple[Any, dict[str, str]]:
     """Return the module of a format, and its argument `format` if it has one."""
-    name = one_of(format, "format", tuple(FORMATS))
+    name = one_of(format, "format", tuple(known))
     module = import_module(f"pyquant.weights.{FORMATS[name]}")
     several = list(FORMATS.values()).count(FORMATS[name]) > 1
     return module, {"format": name} if several else {}
