@@ -129,26 +129,28 @@ def quantize(
         "dtype": dtypes.name_of(array.dtype),
         "shape": list(array.shape),
     }
-    tensors = _weight.by_name(_CODED, codes, absmax, TABLES[_BOOKS[kind]])
+    book = TABLES[_BOOKS[kind]]
+    tensors = _weight.by_name(_CODED, codes.reshape(-1, 1), absmax, book)
     if is_nested:
         base = np.float32(_offset_of(offset, absmax))
         with np.errstate(all="ignore"):
             left = absmax - base
-        scales = _absmax_of(left, _NESTED_BLOCK)
-        tensors[_CODED[1]] = _core.quantize(
-            left,
-            _inverse_of(scales),
-            axis=0,
-            block_size=_NESTED_BLOCK,
-            inverse=True,
-            codebook="dynamic8",
-        )
-        tensors |= zip(_NESTED, (scales, TABLES["dynamic8"]), strict=True)
+        scales, how = _absmax_of(left, _NESTED_BLOCK), _nested_how(_NESTED_BLOCK)
+        inverse, dynamic = _inverse_of(scales), TABLES["dynamic8"]
+        small = _core.quantize(left, inverse, inverse=True, codebook="dynamic8", **how)
+        absmax = _scales(small, scales, dynamic, float(base), how)
+        tensors |= {_CODED[1]: small, **_weight.by_name(_NESTED, scales, dynamic)}
         state["nested_blocksize"] = _NESTED_BLOCK
         state["nested_dtype"] = "float32"
         state["nested_offset"] = float(base)
     text = np.frombuffer(json.dumps(state).encode(), np.uint8)
-    return from_tensors(tensors | {_STATES[tuple(_BOOKS).index(kind)]: text})
+    tensors[_STATES[tuple(_BOOKS).index(kind)]] = text
+    made = _form(codes, absmax, array.shape, size, book)
+    return Weight("bitsandbytes", tensors, (made,))
+
+
+def _nested_how(size: int) -> dict[str, Any]:
+    return {"axis": 0, "block_size": size}
 
 
 def _blocks_of(
@@ -306,7 +308,8 @@ def quantize_int8(x: ArrayLike, *, threads: SupportsIndex = 1) -> Weight:
     ratio = np.minimum(ratio, np.finfo(np.float32).max)
     how: dict[str, Any] = {"axis": 0, "inverse": True, "threads": threads}
     codes = _core.quantize(array, ratio, dtype="int8", **how)
-    return from_tensors({"weight": codes, "SCB": scb})
+    format, tensors, made = _read_rows(codes, scb)
+    return Weight(format, tensors, (made,))
 
 
 # ---- files ----
@@ -405,19 +408,30 @@ def _read(**given: Any) -> tuple[str, dict[str, npt.NDArray[Any]], Scaled]:
     found = {key: _part(array, key, kind, n) for key, array, kind, n in parts}
     scale = found[_CODED[1]]
     if nested:
-        how: dict[str, Any] = {"axis": 0, "block_size": inner}
+        how = _nested_how(inner)
         scale = _scales(scale, found[_NESTED[0]], found[_NESTED[1]], offset, how)
-    form: tuple[int, ...] = (count,)
-    each: tuple[int, ...] = (size,)
-    codes = found["weight"]
-    if shape and shape[-1] and shape[-1] % size == 0:  # blocks within rows
-        form, each = shape, (*(1 for _ in shape[1:]), size)
-        codes = codes.reshape(*shape[:-1], shape[-1] // 2)
-    scale = scale.reshape([-(-n // m) for n, m in zip(form, each, strict=True)])
-    packed = PackedArray(codes, "uint4", form, layout="high-first")
-    made = Scaled(packed, shape, scale, each, None, found[_CODED[2]])
+    made = _form(found["weight"], scale, shape, size, found[_CODED[2]])
     stored = {**found, "weight": found["weight"].reshape(-1, 1), keys[0]: given[keys[0]]}
     return "bitsandbytes", stored, made
+
+
+def _form(
+    codes: npt.NDArray[np.uint8],
+    scale: npt.NDArray[np.float32],
+    shape: tuple[int, ...],
+    size: int,
+    book: npt.NDArray[np.float32],
+) -> Scaled:
+    """Return the form of a weight with blocks within rows, or else in C order."""
+    count = prod(shape)
+    form: tuple[int, ...] = (count,)
+    blocks: tuple[int, ...] = (size,)
+    if shape and shape[-1] and shape[-1] % size == 0:
+        *lead, last = shape
+        form, blocks = shape, (*(1 for _ in lead), size)
+        codes, scale = codes.reshape(*lead, last // 2), scale.reshape(*lead, last // size)
+    packed = PackedArray(codes, "uint4", form, layout="high-first")
+    return Scaled(packed, shape, scale, blocks, None, book)
 
 
 @_core.default_fpenv
