@@ -384,7 +384,10 @@ REFUSED = {
         f"{STATE}nf4: expected a JSON object",
     ),
     "shape": (with_state(shape=[3, -64]), f"{STATE}nf4: expected a list of integers"),
-    "huge": (with_state(shape=[1 << 62, 64]), "weight: expected size 147573952589676412928,"),
+    "huge": (
+        with_state(shape=[1 << 62, 64]),
+        "weight: expected size 147573952589676412928,",
+    ),
     "blocksize": (with_state(blocksize=0), f"{STATE}nf4: expected one of (32, 64, "),
     "dtype": (with_state(dtype="int8"), f"{STATE}nf4: expected float32, float16 or"),
     "kind": (with_state(quant_type=[]), f"{STATE}nf4: expected 'nf4' or 'fp4' as"),

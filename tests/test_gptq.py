@@ -448,8 +448,8 @@ REFUSED = {
     "a spelling of the format": (
         lambda: from_tensors({}, "a", "gptq-v2"),
         ValueError,
-        "format: expected 'awq', 'compressed_tensors', 'gptq', 'gptq_v2', 'gptq_p', "
-        "'matmulnbits' or 'mlx', got 'gptq-v2'; did you mean gptq_v2?",
+        "format: expected 'awq', 'bitsandbytes', 'compressed_tensors', 'gptq', 'gptq_v2', "
+        "'gptq_p', 'matmulnbits' or 'mlx', got 'gptq-v2'; did you mean gptq_v2?",
     ),
     "format": (
         lambda: read(W4, Z4, ONES, format="v2"),
