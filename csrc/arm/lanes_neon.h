@@ -16,12 +16,6 @@ typedef struct {
     f64v a, b;
 } d4;
 
-#define FILL1 BOTH1
-#define FILL2 BOTH2
-#define FILL3 BOTH3
-#define FILL_LOAD(f, p, lanes) {f(p), f((p) + (lanes))}
-#define FILL_SPLAT(f, s) {f(s), f(s)}
-#define FILL_STORE(f, p, lanes, x) (f(p, (x).a), f((p) + (lanes), (x).b))
 #include "kernels/lanes.inc"
 
 PQ_INLINE f8 f8_load_f16(const void *p)

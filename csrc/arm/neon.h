@@ -18,6 +18,17 @@ typedef float64x2_t f64v;
 typedef int32x4_t i32v;
 typedef uint8x16_t vb;
 
+/* Apply f to the vectors of an f8, d4 or c32, which have two. */
+#define FILL1 BOTH1
+#define FILL2 BOTH2
+#define FILL3 BOTH3
+#define FILL_BY(f, x, y) {f((x).a, y), f((x).b, y)}
+#define FILL_LOAD(f, p, lanes) {f(p), f((p) + (lanes))}
+#define FILL_SPLAT(f, s) {f(s), f(s)}
+#define FILL_STORE(f, p, lanes, x) (f(p, (x).a), f((p) + (lanes), (x).b))
+
+#define PQ_KEEP_ORDER() ((void)0)
+
 /* ---- load, store and splat; byte loads need no alignment ---- */
 
 PQ_INLINE uint8x16_t load128(const void *p)
@@ -77,6 +88,7 @@ PQ_INLINE void store128(void *p, uint8x16_t v)
 #define add_u8v vaddq_u8
 #define subtract_u8v vsubq_u8
 #define and_u8v vandq_u8
+#define or_u8v vorrq_u8
 #define flip_u8v veorq_u8
 #define smaller_u8v vminq_u8
 
@@ -98,34 +110,19 @@ PQ_INLINE void store128(void *p, uint8x16_t v)
 #define cap_keep_nan_f64v vminq_f64
 #define floor_drop_nan_f32v vmaxnmq_f32
 
-PQ_INLINE f32v one_where_less_f32v(f32v x, f32v y)
-{
-    const uint32x4_t one = vreinterpretq_u32_f32(vdupq_n_f32(1));
-    return vreinterpretq_f32_u32(vandq_u32(vcltq_f32(x, y), one));
-}
-
-PQ_INLINE f32v or_f32v(f32v x, f32v y)
-{
-    return vreinterpretq_f32_u32(
-        vorrq_u32(vreinterpretq_u32_f32(x), vreinterpretq_u32_f32(y)));
-}
-
-PQ_INLINE f64v or_f64v(f64v x, f64v y)
-{
-    return vreinterpretq_f64_u64(
-        vorrq_u64(vreinterpretq_u64_f64(x), vreinterpretq_u64_f64(y)));
-}
-
+/* Float vectors as bits, and back. */
+#define BITS32 vreinterpretq_u32_f32
+#define BITS64 vreinterpretq_u64_f64
+#define OF_BITS32 vreinterpretq_f32_u32
+#define OF_BITS64 vreinterpretq_f64_u64
+#define and_f32v(x, y) OF_BITS32(vandq_u32(BITS32(x), BITS32(y)))
+#define or_f32v(x, y) OF_BITS32(vorrq_u32(BITS32(x), BITS32(y)))
+#define or_f64v(x, y) OF_BITS64(vorrq_u64(BITS64(x), BITS64(y)))
+#define one_where_less_f32v(x, y)                                                          \
+    OF_BITS32(vandq_u32(vcltq_f32(x, y), BITS32(vdupq_n_f32(1))))
 /* Return v where x and y are equal, else 0. */
-PQ_INLINE f32v if_equal_f32v(f32v x, f32v y, f32v v)
-{
-    return vreinterpretq_f32_u32(vandq_u32(vceqq_f32(x, y), vreinterpretq_u32_f32(v)));
-}
-
-PQ_INLINE f64v if_equal_f64v(f64v x, f64v y, f64v v)
-{
-    return vreinterpretq_f64_u64(vandq_u64(vceqq_f64(x, y), vreinterpretq_u64_f64(v)));
-}
+#define if_equal_f32v(x, y, v) OF_BITS32(vandq_u32(vceqq_f32(x, y), BITS32(v)))
+#define if_equal_f64v(x, y, v) OF_BITS64(vandq_u64(vceqq_f64(x, y), BITS64(v)))
 
 /* ---- round ---- */
 
@@ -139,23 +136,9 @@ PQ_INLINE f64v if_equal_f64v(f64v x, f64v y, f64v v)
 #define nearest_f32v vrndnq_f32
 #define nearest_f64v vrndnq_f64
 
-PQ_INLINE f32v sign_f32v(f32v q)
-{
-    return vreinterpretq_f32_u32(
-        vandq_u32(vreinterpretq_u32_f32(q), vdupq_n_u32(0x80000000)));
-}
-
-PQ_INLINE f64v sign_f64v(f64v q)
-{
-    return vreinterpretq_f64_u64(
-        vandq_u64(vreinterpretq_u64_f64(q), vdupq_n_u64(UINT64_C(1) << 63)));
-}
-
-/* Return q: truncate_f32v truncates. */
-PQ_INLINE f32v toward_zero_f32v(f32v q)
-{
-    return q;
-}
+#define sign_f32v(q) OF_BITS32(vandq_u32(BITS32(q), vdupq_n_u32(0x80000000)))
+#define sign_f64v(q) OF_BITS64(vandq_u64(BITS64(q), vdupq_n_u64(UINT64_C(1) << 63)))
+#define toward_zero_f32v(q) (q) /* truncate_f32v truncates */
 
 /* ---- conversions ---- */
 
@@ -200,17 +183,9 @@ PQ_INLINE f64v canonical_nan_f64v(f64v x)
     return vbslq_f64(vceqq_f64(x, x), x, nan);
 }
 
-PQ_INLINE i32v magnitude_bits_f32v(f32v x)
-{
-    return vandq_s32(vreinterpretq_s32_f32(x), vdupq_n_s32(0x7fffffff));
-}
-
+#define magnitude_bits_f32v(x) vandq_s32(vreinterpretq_s32_f32(x), vdupq_n_s32(0x7fffffff))
 /* Return the power of two below a positive number. */
-PQ_INLINE f64v power_f64v(f64v x)
-{
-    const uint64x2_t exponent = vdupq_n_u64(0x7ff0000000000000);
-    return vreinterpretq_f64_u64(vandq_u64(vreinterpretq_u64_f64(x), exponent));
-}
+#define power_f64v(x) OF_BITS64(vandq_u64(BITS64(x), vdupq_n_u64(0x7ff0000000000000)))
 
 /* Convert 16-bit floats to integers of equal order, and back: sign and magnitude become a
  * number. */
@@ -231,10 +206,7 @@ PQ_INLINE i32v i32_of_f32v(f32v x)
     return vbslq_s32(vceqq_f32(x, x), vcvtnq_s32_f32(x), vdupq_n_s32(INT32_MIN));
 }
 
-PQ_INLINE f32v round_to_f16_f32v(f32v x)
-{
-    return vcvt_f32_f16(vcvt_f16_f32(x));
-}
+#define round_to_f16_f32v(x) vcvt_f32_f16(vcvt_f16_f32(x))
 
 /* Round to the nearest even bfloat16 by integer addition. NaN must be canonical. */
 PQ_INLINE uint32x4_t round_bf16(float32x4_t x)

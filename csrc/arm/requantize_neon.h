@@ -14,10 +14,7 @@ PQ_INLINE int32x4_t upper_product(int32x4_t x, int32x4_t y)
                             vmull_high_s32(x, y), 32);
 }
 
-PQ_INLINE vi upper_products(vi x, vi y)
-{
-    return (vi)EACH2(upper_product, x, y);
-}
+LIFT2(vi, upper_products, upper_product)
 
 /* Return (x * y + 2^31) >> 32 of each element. */
 PQ_INLINE int32x4_t upper_product_rounded(int32x4_t x, int32x4_t y)
@@ -26,10 +23,7 @@ PQ_INLINE int32x4_t upper_product_rounded(int32x4_t x, int32x4_t y)
                              vmull_high_s32(x, y), 32);
 }
 
-PQ_INLINE vi upper_products_rounded(vi x, vi y)
-{
-    return (vi)EACH2(upper_product_rounded, x, y);
-}
+LIFT2(vi, upper_products_rounded, upper_product_rounded)
 
 /* Return the lower half of (x * y + 2^(n - 1)) >> n, clipped to [lo, hi], for n from 1 to
  * 62. */
@@ -59,30 +53,11 @@ PQ_INLINE vi shifted_products(vi x, vi y, vi n, int64_t lowest, int64_t highest)
 }
 
 /* Return -1 if x is negative and all bits of y are 1, else 0. */
-PQ_INLINE int32x4_t sign_within(int32x4_t x, int32x4_t y)
-{
-    return vandq_s32(vshrq_n_s32(x, 31), y);
-}
-
-PQ_INLINE vi signs_within(vi x, vi y)
-{
-    return (vi)EACH2(sign_within, x, y);
-}
-
-PQ_INLINE int32x4_t shifted_right(int32x4_t x, int32x4_t n)
-{
-    return vshlq_s32(x, vnegq_s32(n));
-}
-
-PQ_INLINE vi shift_right_each(vi x, vi n)
-{
-    return (vi)EACH2(shifted_right, x, n);
-}
-
-PQ_INLINE vi shift_left_each(vi x, vi n)
-{
-    return (vi)EACH2(vshlq_s32, x, n);
-}
+#define sign_within(x, y) vandq_s32(vshrq_n_s32(x, 31), y)
+#define shift_right_i32v(x, n) vshlq_s32(x, vnegq_s32(n))
+LIFT2(vi, signs_within, sign_within)
+LIFT2(vi, shift_right_each, shift_right_i32v)
+LIFT2(vi, shift_left_each, vshlq_s32)
 
 /* Return true if an unsigned element exceeds a limit. */
 PQ_INLINE int any_exceeds(int32x4_t x, uint32_t limit)

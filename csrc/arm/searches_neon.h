@@ -14,12 +14,6 @@ typedef struct {
     uint32x4_t a, b;
 } ml;
 
-PQ_INLINE f32v and_f32v(f32v x, f32v y)
-{
-    return vreinterpretq_f32_u32(
-        vandq_u32(vreinterpretq_u32_f32(x), vreinterpretq_u32_f32(y)));
-}
-
 #define root_f32v vsqrtq_f32
 #define less_f32v vcltq_f32
 #define differ_f32v(x, y) vmvnq_u32(vceqq_f32(x, y))

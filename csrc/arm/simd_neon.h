@@ -21,7 +21,6 @@
 #define PQ_SPECIALISED 1
 #define PQ_FAST_QUOTIENT 1
 #define PQ_CONVERT_IS_LOW 0 /* the conversion returns 0 for NaN */
-#define PQ_KEEP_ORDER() ((void)0)
 
 typedef struct {
     f32v a, b, c, d;
@@ -201,15 +200,8 @@ PQ_INLINE vf gather_nans(vf x, vf seen)
     return seen;
 }
 
-PQ_INLINE double smallest_f64(vd x)
-{
-    return vminvq_f64(vminq_f64(vminq_f64(x.a, x.b), vminq_f64(x.c, x.d)));
-}
-
-PQ_INLINE double largest_f64(vd x)
-{
-    return vmaxvq_f64(vmaxq_f64(vmaxq_f64(x.a, x.b), vmaxq_f64(x.c, x.d)));
-}
+LIFT_AS(double, smallest_f64, (vd x), vminvq_f64(FOLD(vminq_f64, x)))
+LIFT_AS(double, largest_f64, (vd x), vmaxvq_f64(FOLD(vmaxq_f64, x)))
 
 /* Limit x to the range from lo to hi. NaN becomes lo. See cap_keep_nan_f32v. */
 PQ_INLINE vd bound_f64(vd x, vd lo, vd hi)
@@ -219,18 +211,15 @@ PQ_INLINE vd bound_f64(vd x, vd lo, vd hi)
 }
 
 #define ROW(p, k) vld1q_f32((p) + (k) * PQ_LANES)
-#define OF_ROWS(f, p) f(f(ROW(p, 0), ROW(p, 1)), f(ROW(p, 2), ROW(p, 3)))
 
 /* Store the smallest or the largest number of each of PQ_LANES rows of PQ_LANES numbers. */
-PQ_INLINE void smallest_of_rows(float *to, const float *rows)
-{
-    vst1q_f32(to, OF_ROWS(vpminq_f32, rows));
-}
-
-PQ_INLINE void largest_of_rows(float *to, const float *rows)
-{
-    vst1q_f32(to, OF_ROWS(vpmaxq_f32, rows));
-}
+#define OF_ROWS(word, f)                                                                   \
+    PQ_INLINE void word(float *to, const float *rows)                                      \
+    {                                                                                      \
+        vst1q_f32(to, f(f(ROW(rows, 0), ROW(rows, 1)), f(ROW(rows, 2), ROW(rows, 3))));    \
+    }
+OF_ROWS(smallest_of_rows, vpminq_f32)
+OF_ROWS(largest_of_rows, vpmaxq_f32)
 #undef ROW
 #undef OF_ROWS
 
@@ -239,17 +228,16 @@ PQ_INLINE void largest_of_rows(float *to, const float *rows)
     f(f(LINE(p, k), LINE(p, (k) + 1)), f(LINE(p, (k) + 2), LINE(p, (k) + 3)))
 
 /* Store the smallest or the largest number of each of 8 lines of PQ_LANES16 numbers. */
-PQ_INLINE void smallest_of_lines(int16_t *to, const int16_t *lines)
-{
-    store_i16v(to, vpminq_s16(QUAD(vpminq_s16, lines, 0), QUAD(vpminq_s16, lines, 4)));
-}
-
-PQ_INLINE void largest_of_lines(int16_t *to, const int16_t *lines)
-{
-    store_i16v(to, vpmaxq_s16(QUAD(vpmaxq_s16, lines, 0), QUAD(vpmaxq_s16, lines, 4)));
-}
+#define OF_LINES(word, f)                                                                  \
+    PQ_INLINE void word(int16_t *to, const int16_t *lines)                                 \
+    {                                                                                      \
+        store_i16v(to, f(QUAD(f, lines, 0), QUAD(f, lines, 4)));                           \
+    }
+OF_LINES(smallest_of_lines, vpminq_s16)
+OF_LINES(largest_of_lines, vpmaxq_s16)
 #undef LINE
 #undef QUAD
+#undef OF_LINES
 
 /* ---- store ---- */
 

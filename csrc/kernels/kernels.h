@@ -333,9 +333,8 @@ struct pq_sums {
  */
 typedef void pq_decode_fn(const uint8_t *x, void *y, size_t blocks);
 
-/* Convert `n` aligned results of a decoder to another type. n is a multiple of 32. */
+/* Convert `n` aligned float32 values with canonical NaN. n is a multiple of 32. */
 typedef void pq_narrow_fn(const float *x, void *y, size_t n);
-enum { PQ_LONG_CALL = PQ_SIZE(1 << 16, 1 << 10) };
 
 /* Encode finite, aligned float32 values to `blocks` GGUF blocks. Write every byte. */
 typedef void pq_encode_fn(const float *x, uint8_t *y, size_t blocks);
@@ -359,19 +358,8 @@ typedef void pq_block_search_fn(const struct pq_gguf_search *how, const float *x
 struct pq_gguf_kernels {
     pq_decode_fn *decode[PQ_GGUF_FORMATS];
     pq_encode_fn *encode[PQ_GGUF_FORMATS]; /* null: no encoder */
-    pq_narrow_fn *to_f16, *to_bf16, *to_f64;
     pq_block_search_fn *search;
 };
-
-/* Return the kernel that converts float32 to a real type, or NULL for float32. */
-static inline pq_narrow_fn *pq_narrow_to(const struct pq_gguf_kernels *records,
-                                         enum pq_type type)
-{
-    return type == PQ_F16    ? records->to_f16
-           : type == PQ_BF16 ? records->to_bf16
-           : type == PQ_F64  ? records->to_f64
-                             : NULL;
-}
 
 /* Kernels of codebook.h. Codes are bytes, and parameters are float64. */
 struct pq_books {
@@ -385,6 +373,16 @@ struct pq_kernels {
 #define TABLE(member, type, ...) const type *member;
 #include "kernels/list.h"
 };
+
+/* Return the kernel that converts float32 to a real type, or NULL for float32. */
+static inline pq_narrow_fn *pq_narrow_to(const struct pq_kernels *kernels,
+                                         enum pq_type type)
+{
+    return type == PQ_F16    ? kernels->to_f16
+           : type == PQ_BF16 ? kernels->to_bf16
+           : type == PQ_F64  ? kernels->to_f64
+                             : NULL;
+}
 
 extern const struct pq_kernels pq_kernels_scalar, pq_kernels_avx2, pq_kernels_avx512,
     pq_kernels_neon;

@@ -52,8 +52,10 @@ KERNEL(narrow, pq_bytes_fn, [PQ_NARROWS], TYPES, KERNELS(check_bytes))
 KERNEL(pack, pq_bytes_fn, [8], TYPES, KERNELS(check_bits))
 KERNEL(unpack_bits, pq_bytes_fn, [8], TYPES, KERNELS(check_bits))
 KERNEL(unpack_words, pq_unpack_words_fn, , LOCAL, KERNELS(check_unpack_words))
-/* Like records->to_bf16, for calls of at least PQ_LONG_CALL elements. */
-KERNEL(long_to_bf16, pq_narrow_fn, , WIDE, RECORDS(check_narrowing))
+/* float32 to another type. Call pq_narrow_to(). */
+KERNEL(to_f16, pq_narrow_fn, , LOCAL, RECORDS(check_narrowing))
+KERNEL(to_bf16, pq_narrow_fn, , LOCAL, RECORDS(check_narrowing))
+KERNEL(to_f64, pq_narrow_fn, , LOCAL, RECORDS(check_narrowing))
 KERNEL(transpose, pq_transpose_fn, [4], TYPES, KERNELS(check_transpose)) /* by log2(size) */
 KERNEL(split_pixels, pq_pixels_fn, , VECTOR, KERNELS(check_pixels))
 KERNEL(join_pixels, pq_pixels_fn, , VECTOR, KERNELS(check_pixels))

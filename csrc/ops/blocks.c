@@ -436,11 +436,6 @@ static bool run_part(struct block_job *job, int part, int parts)
 {
     const struct walk walk = choose_walk(job);
     const ptrdiff_t all = walk.rows * walk.row;
-    pq_narrow_fn *const narrow = job->kernels->long_to_bf16;
-    if (job->numbers.array->type == PQ_BF16 && narrow != NULL &&
-        all >= PQ_LONG_CALL / job->format->elements) {
-        job->narrow = narrow;
-    }
     const ptrdiff_t share = parts == 1 ? all : all / parts + (all % parts != 0);
     const pq_fpenv found = pq_fpenv_enter();
     bool is_running = true;
@@ -510,7 +505,7 @@ static enum pq_status run_blocks(const struct pq_kernels *kernels,
         .encode = weighted || args->search ? NULL : kernels->records->encode[place],
         .search = {.place = place, .bytes = format->bytes, .asked = args->search != 0},
         .needs_means = weighted && format->encodes == 1,
-        .narrow = pq_narrow_to(kernels->records, numbers->type),
+        .narrow = pq_narrow_to(kernels, numbers->type),
         .row_blocks = args->shape[last] / format->elements,
         .ndim = last,
         .shape = args->shape,

@@ -111,7 +111,7 @@ static void store_tile(const struct walking *walking, char *y, ptrdiff_t n, floa
     const size_t size = pq_bytes_of(walking->type);
     const struct pq_tile tile = {1, n, 0, job->plan.dim[0].out, size, job->out_swapped};
     _Alignas(64) double narrow[TILE];
-    pq_narrow_fn *const convert = pq_narrow_to(walking->kernels->records, walking->type);
+    pq_narrow_fn *const convert = pq_narrow_to(walking->kernels, walking->type);
     if (convert != NULL) {
         memset(from + n, 0, NARROW * sizeof *from);
         convert(from, narrow, ((size_t)n + NARROW - 1) / NARROW * NARROW);

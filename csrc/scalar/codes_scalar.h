@@ -42,19 +42,6 @@ PQ_NOINLINE c32 c32_nibbles(const uint8_t *p)
     return r;
 }
 
-/* Like c32_nibbles(), for 8 bytes, and then for the next 8 bytes. */
-PQ_INLINE c32 c32_nibbles_of_8(const uint8_t *p)
-{
-    c32 r;
-    for (int i = 0; i < 8; i++) {
-        r.v[i] = p[i] & 15;
-        r.v[i + 8] = p[i] >> 4;
-        r.v[i + 16] = p[i + 8] & 15;
-        r.v[i + 24] = p[i + 8] >> 4;
-    }
-    return r;
-}
-
 /* Return 32 fields of 2 bits, the lowest first. c32_triples() returns 2 x 16 fields of 3
  * bits; the lower 12 bits of each 16 bits have four fields. */
 WORD_AS(PQ_NOINLINE, c32, c32_pairs, (uint64_t x), x >> (2 * i) & 3)
@@ -148,54 +135,18 @@ PQ_INLINE float half_value(uint16_t bits)
 
 /* Store signed codes as float32, the first half times `a` and the second half times `b`.
  * store_shifted() adds `c` and `d`; there, the products must be exact. */
-PQ_NOINLINE void store_scaled(char *to, c32 x, float a, float b)
-{
-    float y[32];
-    for (int i = 0; i < 16; i++) {
-        y[i] = (float)(int8_t)x.v[i] * a;
-        y[i + 16] = (float)(int8_t)x.v[i + 16] * b;
+#define STORE_FLOATS(word, parameters, expression)                                         \
+    PQ_NOINLINE void word parameters                                                       \
+    {                                                                                      \
+        float y[32];                                                                       \
+        EACH_CODE(i) y[i] = expression;                                                    \
+        memcpy(to, y, sizeof y);                                                           \
     }
-    memcpy(to, y, sizeof y);
-}
-
-PQ_NOINLINE void store_shifted(char *to, c32 x, float a, float b, float c, float d)
-{
-    float y[32];
-    for (int i = 0; i < 16; i++) {
-        y[i] = (float)(int8_t)x.v[i] * a + c;
-        y[i + 16] = (float)(int8_t)x.v[i + 16] * b + d;
-    }
-    memcpy(to, y, sizeof y);
-}
-
-PQ_NOINLINE void eight_to_f16(uint16_t *to, const float *from)
-{
-    for (int i = 0; i < 8; i++) {
-        to[i] = pq_f16_from_f32(from[i]);
-    }
-}
-
-PQ_NOINLINE void eight_to_bf16(uint16_t *to, const float *from)
-{
-    for (int i = 0; i < 8; i++) {
-        to[i] = pq_bf16_from_f32(from[i]);
-    }
-}
-
-/* Convert 32 float32 numbers to float16 or bfloat16. NaN must be canonical. */
-PQ_INLINE void narrow_to_f16(uint16_t *to, const float *from)
-{
-    for (int i = 0; i < 32; i += 8) {
-        eight_to_f16(to + i, from + i);
-    }
-}
-
-PQ_INLINE void narrow_to_bf16(uint16_t *to, const float *from)
-{
-    for (int i = 0; i < 32; i += 8) {
-        eight_to_bf16(to + i, from + i);
-    }
-}
+STORE_FLOATS(store_scaled, (char *to, c32 x, float a, float b),
+             (float)(int8_t)x.v[i] * (i < 16 ? a : b))
+STORE_FLOATS(store_shifted, (char *to, c32 x, float a, float b, float c, float d),
+             (float)(int8_t)x.v[i] * (i < 16 ? a : b) + (i < 16 ? c : d))
+#undef STORE_FLOATS
 
 /* ---- words on finite numbers ---- */
 
@@ -247,12 +198,8 @@ PQ_NOINLINE c32 c32_rounded(const float *x, float i)
     return r;
 }
 
-PQ_NOINLINE c32 c32_nearest(const float *x, float i)
-{
-    c32 r;
-    EACH_CODE(k) r.v[k] = (uint8_t)pq_bits_f32(x[k] * i + 12582912.0f);
-    return r;
-}
+WORD_AS(PQ_NOINLINE, c32, c32_nearest, (const float *x, float by),
+        (uint8_t)pq_bits_f32(x[i] * by + 0x1.8p23f))
 
 /* Divide magnitudes by `a`, or in the second half by `b`. Round up to integers of at most
  * 32. */

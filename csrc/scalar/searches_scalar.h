@@ -15,68 +15,35 @@ enum { LANES = 1 };
 typedef float fl;
 typedef int ml;
 
-PQ_INLINE fl fl_splat(float s)
-{
-    return s;
-}
-
-PQ_INLINE fl fl_load(const float *p)
-{
-    return *p;
-}
+#define WORD(type, word, parameters, expression)                                           \
+    PQ_INLINE type word parameters                                                         \
+    {                                                                                      \
+        return expression;                                                                 \
+    }
+WORD(fl, fl_splat, (float s), s)
+WORD(fl, fl_load, (const float *p), *p)
+WORD(fl, fl_add, (fl x, fl y), x + y)
+WORD(fl, fl_subtract, (fl x, fl y), x - y)
+WORD(fl, fl_multiply, (fl x, fl y), x *y)
+WORD(fl, fl_divide, (fl x, fl y), x / y)
+WORD(fl, fl_smaller, (fl x, fl y), x < y ? x : y)
+WORD(fl, fl_larger, (fl x, fl y), x > y ? x : y)
+WORD(ml, fl_less, (fl x, fl y), x < y)
+WORD(ml, fl_differ, (fl x, fl y), x != y)
+WORD(fl, fl_root, (fl x), sqrtf(x))
+/* Round half to even, for magnitudes below 2^22. The sign of a zero is not specified. */
+WORD(fl, fl_rounded, (fl x), x + 0x1.8p23f - 0x1.8p23f)
+/* Keep the bits of `kept` and set the bits of `set`. */
+WORD(fl, fl_masked, (fl x, uint32_t kept, uint32_t set),
+     pq_f32_bits((pq_bits_f32(x) & kept) | set))
+WORD(ml, ml_and, (ml x, ml y), x &y)
+WORD(int, ml_any, (ml x), x)                       /* true if it holds for any lane */
+WORD(fl, fl_select, (ml m, fl x, fl y), m ? x : y) /* x if the condition holds, else y */
+#undef WORD
 
 PQ_INLINE void fl_store(float *p, fl x)
 {
     *p = x;
-}
-
-#define BINARY(name, type, expression)                                                     \
-    PQ_INLINE type name(fl x, fl y)                                                        \
-    {                                                                                      \
-        return expression;                                                                 \
-    }
-BINARY(fl_add, fl, x + y)
-BINARY(fl_subtract, fl, x - y)
-BINARY(fl_multiply, fl, x *y)
-BINARY(fl_divide, fl, x / y)
-BINARY(fl_smaller, fl, x < y ? x : y)
-BINARY(fl_larger, fl, x > y ? x : y)
-BINARY(fl_less, ml, x < y)
-BINARY(fl_differ, ml, x != y)
-#undef BINARY
-
-PQ_INLINE fl fl_root(fl x)
-{
-    return sqrtf(x);
-}
-
-/* Round half to even, for magnitudes below 2^22. The sign of a zero is not specified. */
-PQ_INLINE fl fl_rounded(fl x)
-{
-    return x + 0x1.8p23f - 0x1.8p23f;
-}
-
-/* Keep the bits of `kept` and set the bits of `set`. */
-PQ_INLINE fl fl_masked(fl x, uint32_t kept, uint32_t set)
-{
-    return pq_f32_bits((pq_bits_f32(x) & kept) | set);
-}
-
-PQ_INLINE ml ml_and(ml x, ml y)
-{
-    return x & y;
-}
-
-/* Return true if the condition holds for any lane. */
-PQ_INLINE int ml_any(ml x)
-{
-    return x;
-}
-
-/* Return x if the condition holds, else y. */
-PQ_INLINE fl fl_select(ml m, fl x, fl y)
-{
-    return m ? x : y;
 }
 
 /* Store integers as bytes. */

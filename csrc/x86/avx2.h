@@ -18,6 +18,18 @@ typedef __m256d f64v;
 typedef __m256i i32v;
 typedef __m256i vb;
 
+/* Apply f to the vectors of an f8, d4 or c32, which have one. */
+#define FILL1(f, x) {f((x).a)}
+#define FILL2(f, x, y) {f((x).a, (y).a)}
+#define FILL3(f, x, y, z) {f((x).a, (y).a, (z).a)}
+#define FILL_BY(f, x, y) {f((x).a, y)}
+#define FILL_LOAD(f, p, lanes) {f(p)}
+#define FILL_SPLAT(f, s) {f(s)}
+#define FILL_STORE(f, p, lanes, x) f(p, (x).a)
+
+/* Four stores in any other order take up to twice as long if results are not in L1. */
+#define PQ_KEEP_ORDER PQ_IN_ORDER
+
 /* ---- load, store and splat ---- */
 
 PQ_INLINE __m128i load128(const void *p)
@@ -101,6 +113,7 @@ PQ_INLINE void store_high64(void *p, __m128i v)
 #define add_u8v _mm256_add_epi8
 #define subtract_u8v _mm256_sub_epi8
 #define and_u8v _mm256_and_si256
+#define or_u8v _mm256_or_si256
 #define flip_u8v _mm256_xor_si256
 #define smaller_u8v _mm256_min_epu8
 #define smaller_i8v _mm256_min_epi8
@@ -111,84 +124,28 @@ PQ_INLINE void store_high64(void *p, __m128i v)
 #define cap_keep_nan_f64v(x, hi) _mm256_min_pd(hi, x)
 #define floor_drop_nan_f32v _mm256_max_ps
 
-PQ_INLINE f32v one_where_less_f32v(f32v x, f32v y)
-{
-    return _mm256_and_ps(_mm256_cmp_ps(x, y, _CMP_LT_OQ), _mm256_set1_ps(1));
-}
-
+#define one_where_less_f32v(x, y)                                                          \
+    _mm256_and_ps(_mm256_cmp_ps(x, y, _CMP_LT_OQ), _mm256_set1_ps(1))
 /* Return v where x and y are equal, else 0. */
-PQ_INLINE f32v if_equal_f32v(f32v x, f32v y, f32v v)
-{
-    return _mm256_and_ps(_mm256_cmp_ps(x, y, _CMP_EQ_OQ), v);
-}
-
-PQ_INLINE f64v if_equal_f64v(f64v x, f64v y, f64v v)
-{
-    return _mm256_and_pd(_mm256_cmp_pd(x, y, _CMP_EQ_OQ), v);
-}
+#define if_equal_f32v(x, y, v) _mm256_and_ps(_mm256_cmp_ps(x, y, _CMP_EQ_OQ), v)
+#define if_equal_f64v(x, y, v) _mm256_and_pd(_mm256_cmp_pd(x, y, _CMP_EQ_OQ), v)
 
 /* ---- round ---- */
 
-PQ_INLINE f32v sign_f32v(f32v q)
-{
-    return _mm256_and_ps(q, _mm256_set1_ps(-0.0f));
-}
-
-PQ_INLINE f64v sign_f64v(f64v q)
-{
-    return _mm256_and_pd(q, _mm256_set1_pd(-0.0));
-}
-
-PQ_INLINE f32v magnitude_f32v(f32v q)
-{
-    return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), q);
-}
-
-PQ_INLINE __m256d magnitude_f64v(__m256d q)
-{
-    return _mm256_andnot_pd(_mm256_set1_pd(-0.0), q);
-}
-
-PQ_INLINE f32v up_f32v(f32v q)
-{
-    return _mm256_round_ps(q, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
-}
-
-PQ_INLINE f64v up_f64v(f64v q)
-{
-    return _mm256_round_pd(q, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
-}
-
-PQ_INLINE f32v down_f32v(f32v q)
-{
-    return _mm256_round_ps(q, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-}
-
-PQ_INLINE f64v down_f64v(f64v q)
-{
-    return _mm256_round_pd(q, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-}
-
-PQ_INLINE f32v nearest_f32v(f32v q)
-{
-    return _mm256_round_ps(q, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
-
-PQ_INLINE f64v nearest_f64v(f64v q)
-{
-    return _mm256_round_pd(q, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
-
-PQ_INLINE f64v toward_zero_f64v(f64v q)
-{
-    return _mm256_round_pd(q, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
-}
-
-/* Return q: truncate_f32v truncates. */
-PQ_INLINE f32v toward_zero_f32v(f32v q)
-{
-    return q;
-}
+#define sign_f32v(q) _mm256_and_ps(q, _mm256_set1_ps(-0.0f))
+#define sign_f64v(q) _mm256_and_pd(q, _mm256_set1_pd(-0.0))
+#define magnitude_f32v(q) _mm256_andnot_ps(_mm256_set1_ps(-0.0f), q)
+#define magnitude_f64v(q) _mm256_andnot_pd(_mm256_set1_pd(-0.0), q)
+#define ROUNDED_PS(q, to) _mm256_round_ps(q, _MM_FROUND_TO_##to | _MM_FROUND_NO_EXC)
+#define ROUNDED_PD(q, to) _mm256_round_pd(q, _MM_FROUND_TO_##to | _MM_FROUND_NO_EXC)
+#define up_f32v(q) ROUNDED_PS(q, POS_INF)
+#define up_f64v(q) ROUNDED_PD(q, POS_INF)
+#define down_f32v(q) ROUNDED_PS(q, NEG_INF)
+#define down_f64v(q) ROUNDED_PD(q, NEG_INF)
+#define nearest_f32v(q) ROUNDED_PS(q, NEAREST_INT)
+#define nearest_f64v(q) ROUNDED_PD(q, NEAREST_INT)
+#define toward_zero_f64v(q) ROUNDED_PD(q, ZERO)
+#define toward_zero_f32v(q) (q) /* truncate_f32v truncates */
 
 /* ---- conversions ---- */
 
@@ -236,16 +193,11 @@ PQ_INLINE f64v canonical_nan_f64v(f64v x)
     return _mm256_blendv_pd(x, nan, _mm256_cmp_pd(x, x, _CMP_UNORD_Q));
 }
 
-PQ_INLINE i32v magnitude_bits_f32v(f32v x)
-{
-    return _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff));
-}
-
+#define magnitude_bits_f32v(x)                                                             \
+    _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff))
 /* Return the power of two below a positive number. */
-PQ_INLINE f64v power_f64v(f64v x)
-{
-    return _mm256_and_pd(x, _mm256_castsi256_pd(_mm256_set1_epi64x(0x7ff0000000000000)));
-}
+#define power_f64v(x)                                                                      \
+    _mm256_and_pd(x, _mm256_castsi256_pd(_mm256_set1_epi64x(0x7ff0000000000000)))
 
 /* Convert 16-bit floats to integers of equal order, and back: sign and magnitude become a
  * number. */
@@ -285,10 +237,7 @@ PQ_INLINE f32v f32_of_u32v(i32v x)
     return _mm256_fmadd_ps(hi, _mm256_set1_ps(0x1p16f), lo);
 }
 
-PQ_INLINE f32v round_to_f16_f32v(f32v x)
-{
-    return _mm256_cvtph_ps(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
-}
+#define round_to_f16_f32v(x) _mm256_cvtph_ps(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT))
 
 /* Round to the nearest even bfloat16 by integer addition. NaN must be canonical. */
 PQ_INLINE __m256i narrow_bf16(__m256 x)

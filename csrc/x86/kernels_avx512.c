@@ -36,7 +36,6 @@ PQ_INLINE void look_up_packed(const struct pq_run *run, const void *px, void *py
                               enum pq_type code, enum pq_type real);
 static pq_kernel_fn add_packed_I4, add_packed_U4;
 static pq_kernel_fn book_packed;
-static pq_narrow_fn long_to_bf16;
 #  define PQ_HAS_WIDE 1
 #  include "kernels/kernels.inc"
 
@@ -45,7 +44,7 @@ static pq_narrow_fn long_to_bf16;
  * for some microseconds, and then lower their clock. The gain exceeds this cost from
  * LONG_ELEMENTS on. A table of results pays from TABLE_ELEMENTS on.
  */
-enum { LONG_ELEMENTS = PQ_LONG_CALL, TABLE_ELEMENTS = 1 << 12 };
+enum { LONG_ELEMENTS = PQ_SIZE(1 << 16, 1 << 10), TABLE_ELEMENTS = 1 << 12 };
 
 /* The constants of a run with one scale. */
 struct wide {
@@ -556,14 +555,6 @@ static void PQ_LONG(PQ_NAME(quantize_general))(const struct pq_run *run, const v
 {
     if (!is_long_f64(run, n) || !quantize_long_f64(run, x, y, n)) {
         PQ_NAME(quantize_general)(run, x, y, n);
-    }
-}
-
-static void long_to_bf16(const float *x, void *py, size_t n)
-{
-    uint16_t *const y = py;
-    for (size_t i = 0; i < n; i += 32) {
-        narrow_wide_bf16(y + i, x + i);
     }
 }
 

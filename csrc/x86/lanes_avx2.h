@@ -16,12 +16,6 @@ typedef struct {
     f64v a;
 } d4;
 
-#define FILL1(f, x) {f((x).a)}
-#define FILL2(f, x, y) {f((x).a, (y).a)}
-#define FILL3(f, x, y, z) {f((x).a, (y).a, (z).a)}
-#define FILL_LOAD(f, p, lanes) {f(p)}
-#define FILL_SPLAT(f, s) {f(s)}
-#define FILL_STORE(f, p, lanes, x) f(p, (x).a)
 #include "kernels/lanes.inc"
 
 PQ_INLINE f8 f8_load_f16(const void *p)

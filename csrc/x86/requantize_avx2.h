@@ -25,10 +25,7 @@ PQ_INLINE __m256i upper_product(__m256i x, __m256i y)
                        _mm256_mul_epi32(odd_epi32(x), odd_epi32(y)));
 }
 
-PQ_INLINE vi upper_products(vi x, vi y)
-{
-    return (vi)EACH2(upper_product, x, y);
-}
+LIFT2(vi, upper_products, upper_product)
 
 /* Return (x * y + 2^31) >> 32 of each element. */
 PQ_INLINE __m256i upper_product_rounded(__m256i x, __m256i y)
@@ -39,10 +36,7 @@ PQ_INLINE __m256i upper_product_rounded(__m256i x, __m256i y)
                        _mm256_add_epi64(odd, half));
 }
 
-PQ_INLINE vi upper_products_rounded(vi x, vi y)
-{
-    return (vi)EACH2(upper_product_rounded, x, y);
-}
+LIFT2(vi, upper_products_rounded, upper_product_rounded)
 
 /* Return (x * y + 2^(n - 1)) >> n of even elements, clipped to [lo, hi], for n from 1 to
  * 62. AVX2 has no arithmetic shift of 64 bits: add 2^63 before the shift, and subtract 2^63
@@ -80,25 +74,10 @@ PQ_INLINE vi shifted_products(vi x, vi y, vi n, int64_t lowest, int64_t highest)
 }
 
 /* Return -1 if x is negative and all bits of y are 1, else 0. */
-PQ_INLINE __m256i sign_within(__m256i x, __m256i y)
-{
-    return _mm256_and_si256(_mm256_srai_epi32(x, 31), y);
-}
-
-PQ_INLINE vi signs_within(vi x, vi y)
-{
-    return (vi)EACH2(sign_within, x, y);
-}
-
-PQ_INLINE vi shift_right_each(vi x, vi n)
-{
-    return (vi)EACH2(_mm256_srav_epi32, x, n);
-}
-
-PQ_INLINE vi shift_left_each(vi x, vi n)
-{
-    return (vi)EACH2(_mm256_sllv_epi32, x, n);
-}
+#define sign_within(x, y) _mm256_and_si256(_mm256_srai_epi32(x, 31), y)
+LIFT2(vi, signs_within, sign_within)
+LIFT2(vi, shift_right_each, _mm256_srav_epi32)
+LIFT2(vi, shift_left_each, _mm256_sllv_epi32)
 
 /* Saturate to 16 bits, add z, saturate, and halve. z is twice the zero point plus 1. */
 PQ_INLINE __m256i halved_16(__m256i x, __m256i y, __m256i z)

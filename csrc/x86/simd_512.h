@@ -331,21 +331,6 @@ PQ_INLINE __m256i halves_bf16(__m256 lo, __m256 hi, int special)
     return bits;
 }
 
-/* Convert 32 numbers. The instruction would turn subnormals into zeros. */
-PQ_INLINE void narrow_wide_bf16(uint16_t *to, const float *from)
-{
-    enum { SUBNORMAL = 0x20 };
-    const __m512 lo = _mm512_loadu_ps(from), hi = _mm512_loadu_ps(from + 16);
-    if (_kortestz_mask16_u8(_mm512_fpclass_ps_mask(lo, SUBNORMAL),
-                            _mm512_fpclass_ps_mask(hi, SUBNORMAL))) {
-        const __m512bh both = _mm512_cvtne2ps_pbh(hi, lo);
-        memcpy(to, &both, sizeof both);
-    } else {
-        const vf x = load_f32(from);
-        store_bf16_subnormal(to, &x);
-    }
-}
-
 /* Return a table of the 16 results of a group. The table of 16-bit results is repeated, so
  * that the bit above a code has no effect. */
 PQ_INLINE __m512i wide_results(__m256 lo, __m256 hi, enum pq_type real, int special)

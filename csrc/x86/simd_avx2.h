@@ -23,8 +23,6 @@
 /* The conversion turns NaN and everything below INT32_MIN into INT32_MIN. The packs
  * saturate INT32_MIN to the lowest code, so 8-bit codes need no lower bound. */
 #define PQ_CONVERT_IS_LOW 1
-/* Four stores in any other order take up to twice as long if results are not in L1. */
-#define PQ_KEEP_ORDER PQ_IN_ORDER
 
 typedef struct {
     f32v a, b, c, d;
@@ -150,9 +148,8 @@ PQ_INLINE vf load_float_codes(const void *p, enum pq_type type)
 /* Shift numbers that are not negative. A count for each lane is faster than one count. */
 PQ_INLINE vi shift_right(vi x, int n)
 {
-    const __m256i by = _mm256_set1_epi32(n);
-    return (vi){_mm256_srlv_epi32(x.a, by), _mm256_srlv_epi32(x.b, by),
-                _mm256_srlv_epi32(x.c, by), _mm256_srlv_epi32(x.d, by)};
+    const vi by = splat_i32(n);
+    return (vi)EACH2(_mm256_srlv_epi32, x, by);
 }
 
 /* Return true for a NaN. One comparison finds a NaN in either operand. */
@@ -188,19 +185,17 @@ PQ_INLINE f32v raise_f32v(f32v x, f32v least)
 
 LIFT2(vf, raise_magnitudes, raise_f32v)
 
-PQ_INLINE double smallest_f64(vd x)
-{
-    const __m256d m = _mm256_min_pd(_mm256_min_pd(x.a, x.b), _mm256_min_pd(x.c, x.d));
-    const __m128d h = _mm_min_pd(_mm256_castpd256_pd128(m), _mm256_extractf128_pd(m, 1));
-    return _mm_cvtsd_f64(_mm_min_sd(h, _mm_unpackhi_pd(h, h)));
-}
-
-PQ_INLINE double largest_f64(vd x)
-{
-    const __m256d m = _mm256_max_pd(_mm256_max_pd(x.a, x.b), _mm256_max_pd(x.c, x.d));
-    const __m128d h = _mm_max_pd(_mm256_castpd256_pd128(m), _mm256_extractf128_pd(m, 1));
-    return _mm_cvtsd_f64(_mm_max_sd(h, _mm_unpackhi_pd(h, h)));
-}
+#define EXTREME_F64(word, which)                                                           \
+    PQ_INLINE double word(vd x)                                                            \
+    {                                                                                      \
+        const f64v m = FOLD(_mm256_##which##_pd, x);                                       \
+        const __m128d lo = _mm256_castpd256_pd128(m), hi = _mm256_extractf128_pd(m, 1);    \
+        const __m128d two = _mm_##which##_pd(lo, hi);                                      \
+        return _mm_cvtsd_f64(_mm_##which##_sd(two, _mm_unpackhi_pd(two, two)));            \
+    }
+EXTREME_F64(smallest_f64, min)
+EXTREME_F64(largest_f64, max)
+#undef EXTREME_F64
 
 /* Limit x to the range from lo to hi. NaN becomes lo. */
 PQ_INLINE vd bound_f64(vd x, vd lo, vd hi)
@@ -214,21 +209,17 @@ PQ_INLINE vd bound_f64(vd x, vd lo, vd hi)
 #define ROW(p, k) _mm256_loadu_ps((p) + (k) * PQ_LANES)
 #define QUAD(f, p, k)                                                                      \
     PAIR(f, PAIR(f, ROW(p, k), ROW(p, (k) + 2)), PAIR(f, ROW(p, (k) + 1), ROW(p, (k) + 3)))
-#define OF_ROWS(f, to, p)                                                                  \
-    const __m256 lo = QUAD(f, p, 0), hi = QUAD(f, p, 4);                                   \
-    _mm256_storeu_ps(                                                                      \
-        to, f(_mm256_permute2f128_ps(lo, hi, 0x20), _mm256_permute2f128_ps(lo, hi, 0x31)))
 
 /* Store the smallest or the largest number of each of PQ_LANES rows of PQ_LANES numbers. */
-PQ_INLINE void smallest_of_rows(float *to, const float *rows)
-{
-    OF_ROWS(_mm256_min_ps, to, rows);
-}
-
-PQ_INLINE void largest_of_rows(float *to, const float *rows)
-{
-    OF_ROWS(_mm256_max_ps, to, rows);
-}
+#define OF_ROWS(word, f)                                                                   \
+    PQ_INLINE void word(float *to, const float *rows)                                      \
+    {                                                                                      \
+        const __m256 lo = QUAD(f, rows, 0), hi = QUAD(f, rows, 4);                         \
+        _mm256_storeu_ps(to, f(_mm256_permute2f128_ps(lo, hi, 0x20),                       \
+                               _mm256_permute2f128_ps(lo, hi, 0x31)));                     \
+    }
+OF_ROWS(smallest_of_rows, _mm256_min_ps)
+OF_ROWS(largest_of_rows, _mm256_max_ps)
 #undef PAIR
 #undef ROW
 #undef QUAD
@@ -240,20 +231,16 @@ PQ_INLINE void largest_of_rows(float *to, const float *rows)
 #define QUAD(f, p, k)                                                                      \
     PAIR(f, PAIR(f, LINE(p, k), LINE(p, (k) + 4)),                                         \
          PAIR(f, LINE(p, (k) + 2), LINE(p, (k) + 6)))
-#define OF_LINES(f, f128, to, p)                                                           \
-    const __m256i all = PAIR(f, QUAD(f, p, 0), QUAD(f, p, 1));                             \
-    store128(to, f128(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1)))
 
 /* Store the smallest or the largest number of each of 8 lines of PQ_LANES16 numbers. */
-PQ_INLINE void smallest_of_lines(int16_t *to, const int16_t *lines)
-{
-    OF_LINES(_mm256_min_epi16, _mm_min_epi16, to, lines);
-}
-
-PQ_INLINE void largest_of_lines(int16_t *to, const int16_t *lines)
-{
-    OF_LINES(_mm256_max_epi16, _mm_max_epi16, to, lines);
-}
+#define OF_LINES(word, f, f128)                                                            \
+    PQ_INLINE void word(int16_t *to, const int16_t *lines)                                 \
+    {                                                                                      \
+        const __m256i all = PAIR(f, QUAD(f, lines, 0), QUAD(f, lines, 1));                 \
+        store128(to, f128(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1))); \
+    }
+OF_LINES(smallest_of_lines, _mm256_min_epi16, _mm_min_epi16)
+OF_LINES(largest_of_lines, _mm256_max_epi16, _mm_max_epi16)
 #undef PAIR
 #undef LINE
 #undef QUAD
