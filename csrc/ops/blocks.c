@@ -42,21 +42,25 @@ union block_buffer {
 
 struct block_job;
 
-/* Addresses of the first block of a tile, and of its numbers and weights. */
+/* The arrays of a call. WEIGHTS are optional. */
+enum { BLOCKS, NUMBERS, WEIGHTS, OPERANDS };
+
+/* Addresses of the first block of a tile in the arrays. NULL: no weights. */
 struct position {
-    char *blocks, *numbers;
-    const char *weights; /* NULL: no weights */
+    char *at[OPERANDS];
 };
 /* Process `n` blocks. Return false to end the call. */
 typedef bool tile_fn(const struct block_job *job, const struct position *at, ptrdiff_t n);
 
-/* An array of numbers or weights. Strides are in bytes. */
+/* An array of blocks, numbers or weights. Strides are in bytes. */
 struct operand {
-    const struct pq_array *array; /* NULL: no weights */
-    ptrdiff_t step;               /* from an element to the next */
-    ptrdiff_t block_stride;       /* from a block of a tile to the next */
-    size_t size;                  /* bytes of an element */
-    bool is_direct; /* elements of a row are contiguous, in native byte order */
+    const struct pq_array *array;
+    ptrdiff_t elements;     /* elements of a block: numbers, or bytes */
+    ptrdiff_t step;         /* from an element to the next */
+    ptrdiff_t block_stride; /* from a block of a tile to the next */
+    ptrdiff_t column;       /* from a column of blocks to the next */
+    size_t size;            /* bytes of an element */
+    bool is_direct;         /* elements of a row are contiguous, in native byte order */
 };
 
 /* The parameters of a call. A row is a number of blocks with constant strides, in the array
@@ -74,46 +78,21 @@ struct block_job {
     ptrdiff_t row_blocks;         /* blocks of a row */
     int ndim;                     /* dimensions of the array of rows */
     const ptrdiff_t *shape;       /* its extents */
-    const struct pq_array *blocks;
-    ptrdiff_t byte_step, block_stride; /* from a byte and from a block to the next */
-    struct operand numbers, weights;
+    int operands;                 /* arrays: with weights 3, else 2 */
+    struct operand operand[OPERANDS];
 };
 
-/* Return true if the bytes of a tile of blocks are not contiguous. */
-static bool has_gaps(const struct block_job *job)
-{
-    return job->byte_step != 1 || job->block_stride != job->format->bytes;
-}
-
-/* Return the address of contiguous blocks: `from`, or a copy in `room` if there are gaps.
- */
-static const uint8_t *load_blocks(const struct block_job *job, const char *from,
-                                  ptrdiff_t n, union block_buffer *room)
-{
-    char *bytes = (char *)room;
-    if (!has_gaps(job)) {
-        return (const uint8_t *)from;
-    }
-    for (ptrdiff_t k = 0; k < n; k++, from += job->block_stride) {
-        for (ptrdiff_t i = 0; i < job->format->bytes; i++) {
-            *bytes++ = from[i * job->byte_step];
-        }
-    }
-    return (const uint8_t *)room;
-}
-
 /* Return the elements of a tile as a rectangle: one row, or a row for each block. */
-static struct pq_tile tile_of(const struct block_job *job, const struct operand *numbers,
-                              ptrdiff_t n)
+static struct pq_tile tile_of(const struct operand *operand, ptrdiff_t n)
 {
-    const ptrdiff_t elements = job->format->elements;
-    const bool flat = numbers->block_stride == elements * numbers->step;
+    const ptrdiff_t elements = operand->elements;
+    const bool flat = operand->block_stride == elements * operand->step;
     return (struct pq_tile){.rows = flat ? 1 : n,
                             .columns = flat ? n * elements : elements,
-                            .row_stride = numbers->block_stride,
-                            .column_stride = numbers->step,
-                            .size = numbers->size,
-                            .swapped = numbers->array->swapped != 0};
+                            .row_stride = operand->block_stride,
+                            .column_stride = operand->step,
+                            .size = operand->size,
+                            .swapped = operand->array->swapped != 0};
 }
 
 /* Decode `n` blocks: to float32, then to the type of the result, then to their addresses.
@@ -123,40 +102,45 @@ static bool decode_tile(const struct block_job *job, const struct position *at, 
     _Alignas(64) float numbers[TILE_ELEMENTS];
     _Alignas(64) double narrowed[TILE_ELEMENTS];
     union block_buffer room;
-    const uint8_t *const blocks = load_blocks(job, at->blocks, n, &room);
-    const ptrdiff_t count = n * job->format->elements;
-    char *const to = at->numbers;
+    const struct operand *const operand = &job->operand[NUMBERS];
+    const struct pq_tile bytes = tile_of(&job->operand[BLOCKS], n);
+    const struct pq_tile tile = tile_of(operand, n);
+    const void *blocks = at->at[BLOCKS];
+    if (!pq_tile_direct(&bytes)) {
+        pq_gather(job->kernels, (char *)&room, at->at[BLOCKS], &bytes);
+        blocks = &room;
+    }
+    char *const to = at->at[NUMBERS];
     /* The kernel `narrow` requires aligned results. */
-    const bool direct = job->numbers.is_direct &&
-                        (job->narrow == NULL || (uintptr_t)to % job->numbers.size == 0);
+    const bool direct =
+        operand->is_direct && (job->narrow == NULL || (uintptr_t)to % operand->size == 0);
+    void *const last = direct                ? (void *)to
+                       : job->narrow == NULL ? (void *)numbers
+                                             : (void *)narrowed;
     if (job->narrow == NULL) {
-        job->decode(blocks, direct ? (void *)to : (void *)numbers, (size_t)n);
+        job->decode(blocks, last, (size_t)n);
     } else {
         job->decode(blocks, numbers, (size_t)n);
-        job->narrow(numbers, direct ? (void *)to : (void *)narrowed, (size_t)count);
+        job->narrow(numbers, last, (size_t)(n * operand->elements));
     }
-    if (direct) {
-        return true;
+    if (!direct) {
+        pq_scatter(job->kernels, to, last, &tile);
     }
-    const char *const made =
-        job->narrow == NULL ? (const char *)numbers : (const char *)narrowed;
-    const struct pq_tile tile = tile_of(job, &job->numbers, n);
-    pq_scatter(job->kernels, to, made, &tile);
     return true;
 }
 
 /* Return the address of contiguous, aligned float32 elements of `n` blocks: `from`, or `to`
  * after a conversion. A float64 is rounded once. */
-PQ_NOINLINE const float *load_numbers(const struct block_job *job,
-                                      const struct operand *numbers, const char *from,
-                                      float *to, ptrdiff_t n)
+PQ_NOINLINE const float *load_numbers(const struct block_job *job, int operand,
+                                      const char *from, float *to, ptrdiff_t n)
 {
     _Alignas(64) double room[TILE_ELEMENTS];
+    const struct operand *const numbers = &job->operand[operand];
     const enum pq_type type = numbers->array->type;
     const ptrdiff_t count = n * job->format->elements;
     pq_widen_fn *const widen = job->kernels->sums->widen;
     if (!numbers->is_direct || (uintptr_t)from % numbers->size != 0) {
-        const struct pq_tile tile = tile_of(job, numbers, n);
+        const struct pq_tile tile = tile_of(numbers, n);
         char *const gathered = type == PQ_F32 ? (char *)to : (char *)room;
         pq_gather(job->kernels, gathered, from, &tile);
         from = gathered;
@@ -178,23 +162,21 @@ static bool encode_tile(const struct block_job *job, const struct position *at, 
 {
     _Alignas(64) float numbers[TILE_ELEMENTS], weights[TILE_ELEMENTS];
     union block_buffer room;
-    const float *const x = load_numbers(job, &job->numbers, at->numbers, numbers, n);
-    const bool gaps = has_gaps(job);
-    char *to = at->blocks;
-    uint8_t *const blocks = gaps ? (uint8_t *)&room : (uint8_t *)to;
-    const uint8_t *made = blocks;
+    const float *const x = load_numbers(job, NUMBERS, at->at[NUMBERS], numbers, n);
+    const struct pq_tile bytes = tile_of(&job->operand[BLOCKS], n);
+    const bool direct = pq_tile_direct(&bytes);
+    uint8_t *const blocks = direct ? (uint8_t *)at->at[BLOCKS] : (uint8_t *)&room;
     if (job->encode != NULL) {
         job->encode(x, blocks, (size_t)n);
     } else {
         const float *const w =
-            at->weights == NULL ? NULL
-                                : load_numbers(job, &job->weights, at->weights, weights, n);
+            at->at[WEIGHTS] == NULL
+                ? NULL
+                : load_numbers(job, WEIGHTS, at->at[WEIGHTS], weights, n);
         job->kernels->records->search(&job->search, x, w, blocks, (size_t)n);
     }
-    for (ptrdiff_t k = 0; gaps && k < n; k++, to += job->block_stride) {
-        for (ptrdiff_t i = 0; i < job->format->bytes; i++) {
-            to[i * job->byte_step] = (char)*made++;
-        }
+    if (!direct) {
+        pq_scatter(job->kernels, at->at[BLOCKS], (char *)&room, &bytes);
     }
     return true;
 }
@@ -205,7 +187,7 @@ static bool check_tile(const struct block_job *job, const struct position *at, p
 {
     _Alignas(64) float numbers[TILE_ELEMENTS];
     const ptrdiff_t count = n * job->format->elements;
-    const float *const x = load_numbers(job, &job->numbers, at->numbers, numbers, n);
+    const float *const x = load_numbers(job, NUMBERS, at->at[NUMBERS], numbers, n);
     if (count >= PQ_MAGNITUDES) {
         return job->kernels->magnitude(x, (size_t)count) < F32_INFINITY;
     }
@@ -214,24 +196,18 @@ static bool check_tile(const struct block_job *job, const struct position *at, p
     return job->kernels->magnitude(numbers, 2 * (size_t)count) < F32_INFINITY;
 }
 
-/* Return true if each row of `elements` elements continues in the next row of dimension
- * `d`. */
-static bool continues_in_next_row(const struct operand *operand, int d, ptrdiff_t elements)
-{
-    return operand->array == NULL || operand->array->strides[d] == operand->step * elements;
-}
-
 /* Merge rows that continue in the next row. Return the number of rows. */
 static ptrdiff_t merge_rows(struct block_job *job)
 {
-    const ptrdiff_t bytes = job->byte_step * job->format->bytes;
     ptrdiff_t rows = 1;
     for (; job->ndim > 0 && !job->needs_means; job->ndim--) {
         const int d = job->ndim - 1;
-        const ptrdiff_t elements = job->format->elements * job->row_blocks;
-        const bool joined = job->blocks->strides[d] == bytes * job->row_blocks &&
-                            continues_in_next_row(&job->numbers, d, elements) &&
-                            continues_in_next_row(&job->weights, d, elements);
+        bool joined = true;
+        for (int i = 0; i < job->operands; i++) {
+            const struct operand *const operand = &job->operand[i];
+            joined &= operand->array->strides[d] ==
+                      operand->step * operand->elements * job->row_blocks;
+        }
         if (!joined && job->shape[d] != 1) {
             break;
         }
@@ -294,42 +270,32 @@ static enum pq_status check_arrays(const struct pq_blocks *args,
  * columns of rows.
  */
 struct walk {
-    ptrdiff_t row, rows;     /* blocks of a row of tiles, and the number of rows */
-    ptrdiff_t columns;       /* columns of blocks beside each other; else 1 */
-    ptrdiff_t tile_blocks;   /* blocks of a tile */
-    ptrdiff_t block_column;  /* bytes from a column of blocks to the next */
-    ptrdiff_t number_column; /* the distance of their elements */
-    ptrdiff_t weight_column; /* the distance of their weights */
+    ptrdiff_t row, rows;   /* blocks of a row of tiles, and the number of rows */
+    ptrdiff_t columns;     /* columns of blocks beside each other; else 1 */
+    ptrdiff_t tile_blocks; /* blocks of a tile */
 };
 
 static struct walk choose_walk(struct block_job *job)
 {
-    const ptrdiff_t block = job->format->bytes * job->byte_step;
-    const ptrdiff_t number = job->format->elements * job->numbers.step;
-    const ptrdiff_t weight = job->format->elements * job->weights.step;
+    const struct operand *const numbers = &job->operand[NUMBERS];
     const ptrdiff_t rows = merge_rows(job);
-    const ptrdiff_t tile_blocks = TILE_ELEMENTS / job->format->elements;
-    struct walk walk = {
-        .rows = rows, .row = job->row_blocks, .columns = 1, .tile_blocks = tile_blocks};
+    struct walk walk = {.rows = rows,
+                        .row = job->row_blocks,
+                        .columns = 1,
+                        .tile_blocks = TILE_ELEMENTS / job->format->elements};
     const int d = job->ndim - 1;
-    job->block_stride = block;
-    job->numbers.block_stride = number;
-    job->weights.block_stride = weight;
-    if (d >= 0 && !job->numbers.is_direct && !job->needs_means &&
-        job->numbers.array->strides[d] == (ptrdiff_t)job->numbers.size) {
-        walk = (struct walk){.row = job->shape[d],
-                             .rows = rows / job->shape[d] * job->row_blocks,
-                             .columns = job->row_blocks,
-                             .tile_blocks = tile_blocks,
-                             .block_column = block,
-                             .number_column = number,
-                             .weight_column = weight};
-        job->block_stride = job->blocks->strides[d];
-        job->numbers.block_stride = job->numbers.array->strides[d];
-        if (job->weights.array != NULL) {
-            job->weights.block_stride = job->weights.array->strides[d];
-            job->weights.is_direct = false;
-        }
+    const bool crosses_rows = d >= 0 && !numbers->is_direct && !job->needs_means &&
+                              numbers->array->strides[d] == (ptrdiff_t)numbers->size;
+    for (int i = 0; i < job->operands; i++) {
+        struct operand *const operand = &job->operand[i];
+        operand->column = operand->elements * operand->step;
+        operand->block_stride = crosses_rows ? operand->array->strides[d] : operand->column;
+    }
+    if (crosses_rows) {
+        walk.row = job->shape[d];
+        walk.rows = rows / job->shape[d] * job->row_blocks;
+        walk.columns = job->row_blocks;
+        job->operand[WEIGHTS].is_direct = false;
         job->ndim = d;
     }
     return walk;
@@ -339,24 +305,21 @@ static struct walk choose_walk(struct block_job *job)
 static struct position row_position(const struct block_job *job, const struct walk *walk,
                                     ptrdiff_t r)
 {
-    const struct pq_array *const weights = job->weights.array;
-    struct position row = {(char *)job->blocks->data, (char *)job->numbers.array->data,
-                           weights == NULL ? NULL : (char *)weights->data};
+    struct position row = {{NULL}};
+    ptrdiff_t column = 0;
     if (walk->columns != 1) {
-        row.blocks += r % walk->columns * walk->block_column;
-        row.numbers += r % walk->columns * walk->number_column;
-        if (weights != NULL) {
-            row.weights += r % walk->columns * walk->weight_column;
-        }
+        column = r % walk->columns;
         r /= walk->columns;
     }
+    for (int i = 0; i < job->operands; i++) {
+        const struct operand *const operand = &job->operand[i];
+        row.at[i] = (char *)operand->array->data + column * operand->column;
+    }
     for (int d = job->ndim - 1; d >= 0; d--) {
-        const ptrdiff_t i = r % job->shape[d];
+        const ptrdiff_t index = r % job->shape[d];
         r /= job->shape[d];
-        row.blocks += i * job->blocks->strides[d];
-        row.numbers += i * job->numbers.array->strides[d];
-        if (weights != NULL) {
-            row.weights += i * weights->strides[d];
+        for (int i = 0; i < job->operands; i++) {
+            row.at[i] += index * job->operand[i].array->strides[d];
         }
     }
     return row;
@@ -380,14 +343,14 @@ PQ_NOINLINE void compute_means(const struct block_job *job, const struct walk *w
     const float *x[MEAN_ROWS] = {NULL};
     float sums[MEAN_ROWS] = {0};
     for (int j = 0; j < MEAN_ROWS; j++) {
-        from[j] = row_position(job, walk, r + (j < rows ? j : 0)).numbers;
+        from[j] = row_position(job, walk, r + (j < rows ? j : 0)).at[NUMBERS];
     }
     for (ptrdiff_t i = 0, n; i < job->row_blocks; i += n) {
         n = job->row_blocks - i < walk->tile_blocks ? job->row_blocks - i
                                                     : walk->tile_blocks;
         for (int j = 0; j < MEAN_ROWS; j++) {
-            const char *const at = from[j] + i * job->numbers.block_stride;
-            x[j] = j < rows ? load_numbers(job, &job->numbers, at, room[j], n) : x[0];
+            const char *const at = from[j] + i * job->operand[NUMBERS].block_stride;
+            x[j] = j < rows ? load_numbers(job, NUMBERS, at, room[j], n) : x[0];
         }
         for (ptrdiff_t k = 0; k < n * elements; k++) {
             for (int j = 0; j < MEAN_ROWS; j++) {
@@ -420,9 +383,10 @@ static bool run_row(const struct block_job *job, const struct walk *walk, ptrdif
     const ptrdiff_t most = walk->tile_blocks;
     const struct position row = row_position(job, walk, r);
     for (ptrdiff_t i = begin; i < end; i += most) {
-        const struct position at = {
-            row.blocks + i * job->block_stride, row.numbers + i * job->numbers.block_stride,
-            row.weights == NULL ? NULL : row.weights + i * job->weights.block_stride};
+        struct position at = {{NULL}};
+        for (int k = 0; k < job->operands; k++) {
+            at.at[k] = row.at[k] + i * job->operand[k].block_stride;
+        }
         if (!job->run_tile(job, &at, end - i < most ? end - i : most)) {
             return false;
         }
@@ -457,11 +421,12 @@ static bool run_part(struct block_job *job, int part, int parts)
     return is_running;
 }
 
-static struct operand operand_of(const struct pq_array *array, int last)
+static struct operand operand_of(const struct pq_array *array, int last, ptrdiff_t elements)
 {
     const size_t size = pq_bytes_of(array->type);
     const ptrdiff_t step = array->strides[last];
     return (struct operand){.array = array,
+                            .elements = elements,
                             .step = step,
                             .size = size,
                             .is_direct = step == (ptrdiff_t)size && !array->swapped};
@@ -509,12 +474,12 @@ static enum pq_status run_blocks(const struct pq_kernels *kernels,
         .row_blocks = args->shape[last] / format->elements,
         .ndim = last,
         .shape = args->shape,
-        .blocks = blocks,
-        .byte_step = blocks->strides[last],
-        .numbers = operand_of(numbers, last),
+        .operands = weighted ? OPERANDS : WEIGHTS,
+        .operand = {[BLOCKS] = operand_of(blocks, last, format->bytes),
+                    [NUMBERS] = operand_of(numbers, last, format->elements)},
     };
     if (weighted) {
-        job.weights = operand_of(&args->weights, last);
+        job.operand[WEIGHTS] = operand_of(&args->weights, last, format->elements);
     }
     return run_part(&job, part, parts) ? PQ_OK : PQ_ERR_NONFINITE;
 }

@@ -59,19 +59,33 @@ struct wide_f64 {
 
 /* ---- chunk bodies: quantize.inc, encode.inc and general.inc have the proofs ---- */
 
-/* Quantize a wide chunk. 8-bit codes need no lower bound, as with PQ_CONVERT_IS_LOW. */
-PQ_INLINE void quantize_wide(const char *x, char *y, const struct wide *f,
-                             struct instance k)
+/* Quantize a wide chunk. 8-bit codes need no lower bound, as with PQ_CONVERT_IS_LOW.
+ *
+ * With `most`, codes are unsigned and relative to the lowest code, as in affine_chunk.inc.
+ * Raise `most` to the largest relative codes. NaN and elements out of range make them
+ * exceed the range, without a bound: the conversion turns large values into INT32_MIN. */
+PQ_INLINE void quantize_wide(const char *x, char *y, const struct wide *f, int least,
+                             __m512i *most, struct instance k)
 {
-    wf v = wide_cap_keep_nan(load_wide(x, k.real), f->hi), q;
-    if (pq_bytes_of(k.code) == 1) {
+    const int is_byte = pq_bytes_of(k.code) == 1;
+    wf v = load_wide(x, k.real), q;
+    if (most == NULL) {
+        v = wide_cap_keep_nan(v, f->hi);
+        v = is_byte ? v : wide_floor_drop_nan(v, f->lo);
+    }
+    if (is_byte) {
         q = wide_fused_add(v, f->r, wide_multiply(v, f->rest));
     } else {
-        v = wide_floor_drop_nan(v, f->lo);
         q = wide_multiply(v, f->r);
         q = wide_fused_add(wide_fused_subtract(q, f->s, v), f->r, q);
     }
-    store_wide_code(y, wide_nearest(q), f->z, k.code);
+    if (most == NULL) {
+        store_wide_code(y, wide_nearest(q), f->z, k.code);
+    } else if (is_byte) {
+        *most = store_wide_above_8(y, wide_nearest(q), f->z, least, *most);
+    } else {
+        *most = store_wide_above_16(y, wide_nearest(q), f->z, least, *most);
+    }
 }
 
 /* Quantize a chunk to a narrow float. The codes exceed the result by (floor >> shift) until
@@ -161,28 +175,21 @@ PQ_INLINE void prefetch_wide_chunk(const char *x, size_t in, const char *y, size
  * often come in clusters. */
 enum { AFTER_NAN_ELEMENTS = PQ_SIZE(4096, 256) };
 
-/* Quantize a wide chunk. Return 0 if the caller must repeat it with the 256-bit kernel. */
-PQ_INLINE int map_wide(const char *x, char *y, const struct wide *f, struct instance k)
+/* Broadcast the parameters of a group. */
+PQ_INLINE struct wide wide_params(struct group_params f)
 {
-    if (pq_is_narrow_float(k.code)) {
-        return encode_wide(x, y, f, k);
-    }
-    quantize_wide(x, y, f, k);
-    return 1;
+    return (struct wide){widen(f.s),  widen(f.r),  widen(f.rest),
+                         widen(f.lo), widen(f.hi), widen_i32(f.z)};
 }
 
 /* Quantize with one scale in the reciprocal range. All chunks except the first start at a
- * cache line. */
+ * cache line. `most`: see quantize_wide(). The kernel `usual` processes chunks with NaN
+ * that become narrow floats. */
 PQ_INLINE void map_long(pq_kernel_fn *usual, const struct pq_run *run, const char *x,
-                        char *y, size_t n, struct instance k)
+                        char *y, size_t n, const struct wide *f, int least, __m512i *most,
+                        struct instance k)
 {
-    const float s = *run->scale.f32;
-    const struct group_params fast = pq_is_narrow_float(k.code)
-                                         ? encode_params(s, *run->zero.i32, k)
-                                         : quantize_params(s, *run->zero.i32, k);
-    const struct wide f = {widen(fast.s),  widen(fast.r),  widen(fast.rest),
-                           widen(fast.lo), widen(fast.hi), widen_i32(fast.z)};
-    const int far = run->exceeds_cache;
+    const int far = run->exceeds_cache, is_float = pq_is_narrow_float(k.code);
     const size_t second = PQ_WIDE - (uintptr_t)x % LINE / in_size(k);
     for (size_t i = 0, next = second; i < n; i = next, next += PQ_WIDE) {
         const size_t at = wide_at(i, n);
@@ -191,7 +198,9 @@ PQ_INLINE void map_long(pq_kernel_fn *usual, const struct pq_run *run, const cha
         if (far) {
             prefetch_wide_chunk(from, in_size(k), to, out_size(k));
         }
-        if (!map_wide(from, to, &f, k)) {
+        if (!is_float) {
+            quantize_wide(from, to, f, least, most, k);
+        } else if (!encode_wide(from, to, f, k)) {
             const size_t m = n - at < AFTER_NAN_ELEMENTS ? n - at : AFTER_NAN_ELEMENTS;
             usual(run, from, to, m);
             next = at + m;
@@ -220,7 +229,11 @@ PQ_INLINE void map_long_groups(pq_kernel_fn *usual, const struct pq_run *run,
         m = n < run->group ? n : run->group;
         if (m >= LONG_ELEMENTS &&
             can_use_reciprocal(*group.scale.f32, *group.zero.i32, range)) {
-            map_long(usual, &group, x, y, m, k);
+            const float s = *group.scale.f32;
+            const struct wide f =
+                wide_params(is_float ? encode_params(s, *group.zero.i32, k)
+                                     : quantize_params(s, *group.zero.i32, k));
+            map_long(usual, &group, x, y, m, &f, 0, NULL, k);
         } else {
             usual(&group, x, y, m);
         }
@@ -236,49 +249,20 @@ PQ_INLINE void map_long_groups(pq_kernel_fn *usual, const struct pq_run *run,
 /* Elements of a tile, the unit of one check for elements out of range. */
 enum { CHECKED_TILE_ELEMENTS = PQ_SIZE(4096, 256) };
 
-/* Quantize a wide chunk with unsigned codes relative to the lowest code, as in direct.inc.
- * Return the largest relative code so far. NaN and elements out of range make it exceed the
- * range. No bound is necessary, because the conversion turns large values into INT32_MIN.
- */
-PQ_INLINE __m512i quantize_wide_checked(const char *x, char *y, const struct wide *f,
-                                        int least, __m512i most, struct instance k)
-{
-    const wf v = load_wide(x, k.real);
-    if (pq_bytes_of(k.code) == 1) {
-        const wf q = wide_fused_add(v, f->r, wide_multiply(v, f->rest));
-        return store_wide_above_8(y, wide_nearest(q), f->z, least, most);
-    }
-    const wf q0 = wide_multiply(v, f->r);
-    const wf q = wide_fused_add(wide_fused_subtract(q0, f->s, v), f->r, q0);
-    return store_wide_above_16(y, wide_nearest(q), f->z, least, most);
-}
-
 /* Quantize with one scale in the reciprocal range. Repeat each tile that has elements out
  * of range with the 256-bit kernel, which counts them. */
 PQ_INLINE void quantize_long_checked(const struct pq_run *run, const char *x, char *y,
                                      size_t n, struct instance k)
 {
     const struct pq_range range = run->affine->range;
-    const int least = (int)range.lo, far = run->exceeds_cache;
-    const uint32_t span = (uint32_t)(range.hi - range.lo);
-    const struct group_params fast =
-        quantize_params(*run->scale.f32, *run->zero.i32 - least, k);
-    const struct wide f = {widen(fast.s),  widen(fast.r),  widen(fast.rest),
-                           widen(fast.lo), widen(fast.hi), widen_i32(fast.z)};
-    const size_t second = PQ_WIDE - (uintptr_t)x % LINE / in_size(k);
+    const int least = (int)range.lo, bits = pq_bytes_of(k.code) == 1 ? 16 : 32;
+    const struct wide f =
+        wide_params(quantize_params(*run->scale.f32, *run->zero.i32 - least, k));
     for (size_t m; n > 0; n -= m, x += m * in_size(k), y += m * out_size(k)) {
         __m512i most = _mm512_setzero_si512();
         m = n < 2 * CHECKED_TILE_ELEMENTS ? n : CHECKED_TILE_ELEMENTS;
-        for (size_t i = 0, next = second; i < m; i = next, next += PQ_WIDE) {
-            const size_t at = wide_at(i, m);
-            const char *const from = x + at * in_size(k);
-            char *const to = y + at * out_size(k);
-            if (far) {
-                prefetch_wide_chunk(from, in_size(k), to, out_size(k));
-            }
-            most = quantize_wide_checked(from, to, &f, least, most, k);
-        }
-        if (wide_any_above(most, span, pq_bytes_of(k.code) == 1 ? 16 : 32)) {
+        map_long(NULL, run, x, y, m, &f, least, &most, k);
+        if (wide_any_above(most, (uint32_t)(range.hi - range.lo), bits)) {
             PQ_NAME(quantize_affine)(run, x, y, m);
         }
     }
@@ -295,7 +279,7 @@ static int can_quantize_long_checked(const struct pq_run *run, size_t n)
            pq_bytes_of(affine->code) <= 2;
 }
 
-#  define TELL(from, type)                                                                 \
+#  define CHECKED(from, type)                                                              \
       if (real == from && bytes == pq_bytes_of(type)) {                                    \
           const struct instance k = instance_of(run, QUANTIZE, from, type);                \
           if (can_use_reciprocal(*run->scale.f32, *run->zero.i32, quantize_range(k))) {    \
@@ -303,14 +287,14 @@ static int can_quantize_long_checked(const struct pq_run *run, size_t n)
               return;                                                                      \
           }                                                                                \
       }
-#  define TELL_BOTH(from, ...) TELL(PQ_##from, PQ_U8) TELL(PQ_##from, PQ_U16)
+#  define CHECKED_PAIRS(from, ...) CHECKED(PQ_##from, PQ_U8) CHECKED(PQ_##from, PQ_U16)
 static void PQ_LONG(PQ_NAME(quantize_affine))(const struct pq_run *run, const void *x,
                                               void *y, size_t n)
 {
     const enum pq_type real = run->affine->real;
     const size_t bytes = pq_bytes_of(run->affine->code);
     if (can_quantize_long_checked(run, n)) {
-        PQ_FOR_REAL(TELL_BOTH)
+        PQ_FOR_REAL(CHECKED_PAIRS)
     }
     PQ_NAME(quantize_affine)(run, x, y, n);
 }
@@ -340,8 +324,8 @@ PQ_INLINE struct results results_of(pq_kernel_fn *usual, const struct pq_run *ru
     usual(run, codes, values, CODES);
     for (int i = 0; i < 4; i++) {
         const uint16_t *const from = values + i * QUARTER;
-        all.lower[i] = wide_lower_bytes(from);
-        all.upper[i] = wide_upper_bytes(from);
+        all.lower[i] = wide_bytes_of(from, 0);
+        all.upper[i] = wide_bytes_of(from, 8);
     }
     return all;
 }
@@ -483,26 +467,20 @@ static void book_packed(const struct pq_run *run, const void *px, void *py, size
 PQ_INLINE void map_long_f64(const struct pq_run *run, const double *x, char *y, size_t n,
                             enum pq_type code)
 {
-    const double s = *run->scale.f64, most = s * (double)saturating_quotient(code);
+    const int is_float = pq_is_narrow_float(code);
+    const struct encoding to =
+        is_float ? encoding_of(run->out, run->overflow) : (struct encoding){.type = code};
+    const float limit =
+        is_float ? pq_f32_bits((uint32_t)to.cap) : saturating_quotient(code);
+    const double s = *run->scale.f64, most = s * (double)limit;
     const struct wide_f64 f = {wide_splat_f64(s), wide_splat_f64(1 / s),
                                wide_splat_f64(-most), wide_splat_f64(most),
                                wide_splat_i32((int32_t)*run->zero.f64)};
-    for (size_t i = 0; i < n; i += PQ_WIDE) {
-        const size_t at = wide_at(i, n);
-        quantize_wide_f64(x + at, y + at * pq_bytes_of(code), &f, code);
-    }
-}
-
-static void encode_long_f64(const struct pq_run *run, const double *x, char *y, size_t n)
-{
-    const struct encoding to = encoding_of(run->out, run->overflow);
-    const double s = *run->scale.f64;
-    const wd most = wide_splat_f64(s * (double)pq_f32_bits((uint32_t)to.cap));
-    const struct wide_f64 f = {wide_splat_f64(s), wide_splat_f64(1 / s), most, most,
-                               wide_splat_i32(0)};
     for (size_t i = 0, next = PQ_WIDE; i < n; i = next, next += PQ_WIDE) {
         const size_t at = wide_at(i, n);
-        if (!encode_wide_f64(x + at, y + at, &f, to)) {
+        if (!is_float) {
+            quantize_wide_f64(x + at, y + at * pq_bytes_of(code), &f, code);
+        } else if (!encode_wide_f64(x + at, y + at, &f, to)) {
             const size_t m = n - at < AFTER_NAN_ELEMENTS ? n - at : AFTER_NAN_ELEMENTS;
             PQ_NAME(quantize_general)(run, x + at, y + at, m);
             next = at + m;
@@ -532,7 +510,7 @@ PQ_NOINLINE int quantize_long_f64(const struct pq_run *run, const void *x, void 
         if (pq_bits_f64(*run->zero.f64) != UINT64_C(1) << 63) {
             return 0;
         }
-        encode_long_f64(run, x, y, n);
+        map_long_f64(run, x, y, n, PQ_F8E4M3FN);
         return 1;
     }
     if (run->round != PQ_HALF_EVEN || run->zero_first) {

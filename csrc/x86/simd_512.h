@@ -26,37 +26,24 @@ typedef struct {
 
 /* ---- load and splat ---- */
 
-PQ_INLINE __m512 widen_f16(const uint16_t *h)
-{
-    return _mm512_cvtph_ps(load256(h));
-}
-
-PQ_INLINE __m512 wide_of_bf16(const uint16_t *h)
-{
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load256(h)), 16));
-}
-
-PQ_INLINE wf load_wide(const void *p, enum pq_type type)
-{
-    const float *f = p;
-    const uint16_t *h = p;
-    switch (type) {
-    case PQ_F16:
-        return (wf){widen_f16(h), widen_f16(h + 16), widen_f16(h + 32), widen_f16(h + 48)};
-    case PQ_BF16:
-        return (wf){wide_of_bf16(h), wide_of_bf16(h + 16), wide_of_bf16(h + 32),
-                    wide_of_bf16(h + 48)};
-    default:
-        return (wf){_mm512_loadu_ps(f), _mm512_loadu_ps(f + 16), _mm512_loadu_ps(f + 32),
-                    _mm512_loadu_ps(f + 48)};
-    }
-}
-
+#define load_wide_f16v(p) _mm512_cvtph_ps(load256(p))
+#define load_wide_bf16v(p)                                                                 \
+    _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load256(p)), 16))
+LIFT_LOAD(wf, float, 16, load_wide_f32, _mm512_loadu_ps)
+LIFT_LOAD(wf, uint16_t, 16, load_wide_f16, load_wide_f16v)
+LIFT_LOAD(wf, uint16_t, 16, load_wide_bf16, load_wide_bf16v)
 LIFT_LOAD(wd, double, 8, load_wide_f64, _mm512_loadu_pd)
 LIFT_SPLAT(wf, float, __m512, wide_splat, _mm512_set1_ps)
 LIFT_SPLAT(wd, double, __m512d, wide_splat_f64, _mm512_set1_pd)
 LIFT_SPLAT(wi, int32_t, __m512i, wide_splat_i32, _mm512_set1_epi32)
 LIFT_SPLAT(wi, int64_t, __m512i, wide_splat_i64, _mm512_set1_epi64)
+
+PQ_INLINE wf load_wide(const void *p, enum pq_type type)
+{
+    return type == PQ_F16    ? load_wide_f16(p)
+           : type == PQ_BF16 ? load_wide_bf16(p)
+                             : load_wide_f32(p);
+}
 
 /* Widen a chunk of equal elements. */
 PQ_INLINE wf widen(vf x)
@@ -246,20 +233,14 @@ PQ_INLINE void store_wide_floats(void *p, wi magnitudes, int above, wi signs, in
 
 /* ---- bytes ---- */
 
-/* Return the lower or the upper bytes of 64 numbers of 16 bits. */
-PQ_INLINE __m512i wide_lower_bytes(const uint16_t *p)
+/* Return bits 0 to 7 of 64 numbers of 16 bits, after a shift to the right. */
+PQ_INLINE __m512i wide_bytes_of(const uint16_t *p, int shift)
 {
-    return _mm512_inserti64x4(
-        _mm512_castsi256_si512(_mm512_cvtepi16_epi8(_mm512_loadu_si512(p))),
-        _mm512_cvtepi16_epi8(_mm512_loadu_si512(p + 32)), 1);
-}
-
-PQ_INLINE __m512i wide_upper_bytes(const uint16_t *p)
-{
-    return _mm512_inserti64x4(
-        _mm512_castsi256_si512(
-            _mm512_cvtepi16_epi8(_mm512_srli_epi16(_mm512_loadu_si512(p), 8))),
-        _mm512_cvtepi16_epi8(_mm512_srli_epi16(_mm512_loadu_si512(p + 32), 8)), 1);
+    const __m128i by = _mm_cvtsi32_si128(shift);
+    const __m512i lo = _mm512_srl_epi16(_mm512_loadu_si512(p), by);
+    const __m512i hi = _mm512_srl_epi16(_mm512_loadu_si512(p + 32), by);
+    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi16_epi8(lo)),
+                              _mm512_cvtepi16_epi8(hi), 1);
 }
 
 /* Load 64 codes in an order that store_wide_pairs() reverses. */
