@@ -13,8 +13,8 @@ import numpy as np
 from pyquant import _core, dtypes
 from pyquant.cli._errors import Refused
 from pyquant.cli._forms import BLOCKS, Granularity, encoded
-from pyquant.cli._logical import records_of
-from pyquant.cli._measure import Steps, decoded, has_numbers, pairs, wide
+from pyquant.cli._logical import Joined, records_of
+from pyquant.cli._measure import decoded, has_numbers, pairs, wide
 from pyquant.cli._plan import Spec, bytes_of, parameters
 from pyquant.cli._show import counted
 from pyquant.rounding import RoundMode
@@ -51,16 +51,17 @@ def faults(tensor: Logical) -> Iterator[str]:
     fill the range of their type."""
     if not tensor.is_quantized or not has_numbers(tensor):
         return
-    if tensor.stored_shape not in (None, tensor.shape):
-        yield f"the stored shape is {tensor.stored_shape}, not {tensor.shape}"
-    if tensor.scale is not None:
-        scale = np.asarray(tensor.scale).astype(np.float64)
+    if isinstance(tensor, Joined):
+        if tensor.stored_shape not in (None, tensor.shape):
+            yield f"the stored shape is {tensor.stored_shape}, not {tensor.shape}"
+        scale = tensor.scale.astype(np.float64)
         good = np.isfinite(scale) & (scale > 0)
         yield from _bad(scale, good, "scales are not finite and positive")
-    if tensor.zero_point is not None and tensor.type in dtypes.TYPES:
+    zero = tensor.zero_point if isinstance(tensor, Joined) else None
+    if zero is not None and tensor.type in dtypes.TYPES:
         row = dtypes.TYPES[tensor.type]
         low, high = row.lowest or 0, row.highest or 0
-        zero = np.asarray(tensor.zero_point).astype(np.int64)
+        zero = zero.astype(np.int64)
         good = (zero >= low) & (zero <= high)
         yield from _bad(zero, good, f"zero points are outside {low} to {high}")
         if not good.all():
@@ -127,7 +128,7 @@ def differences(
     try:
         if tensor.type in BLOCKS and original.type != tensor.type:
             return {"blocks": _other_blocks(model, original, tensor)}
-        if tensor.scale is not None and original.scale is None:
+        if isinstance(tensor, Joined) and not isinstance(original, Joined):
             counts = _other_parameters(original, tensor, record)
             if tensor.stored_shape is not None:
                 counts["shapes"] = int(tensor.stored_shape != tensor.shape)
@@ -163,14 +164,14 @@ def _other_blocks(model: Model, original: Logical, tensor: Logical) -> int:
 
 
 def _other_parameters(
-    original: Logical, tensor: Logical, record: Mapping[str, Any]
+    original: Logical, tensor: Joined, record: Mapping[str, Any]
 ) -> dict[str, int]:
     if not {"method", "symmetric"} <= record.keys() or not tensor.shape:
         return {}
     granularity = Granularity(str(tensor.granularity))
     spec = Spec(tensor.type, granularity, record["symmetric"], record["method"])
-    scales: _Array = np.ravel(np.asarray(tensor.scale))
-    zeros = np.zeros(1) if tensor.zero_point is None else np.ravel(tensor.zero_point)
+    scales, zero = tensor.scale.ravel(), tensor.zero_point
+    zeros = np.zeros(1) if zero is None else zero.ravel()
     zeros = np.broadcast_to(zeros, scales.shape)
     counts, at = {"scales": 0, "zero points": 0}, 0
     for p in parameters(original, spec):
@@ -184,11 +185,11 @@ def _other_parameters(
     return counts
 
 
-def _other_codes(original: Logical, tensor: Logical, record: Mapping[str, Any]) -> int:
-    count, steps = 0, Steps(tensor)
+def _other_codes(original: Logical, tensor: Joined, record: Mapping[str, Any]) -> int:
+    count = 0
     rounding = record.get("rounding", "half_even")
     for rows, x in decoded(original, wide({original.type})):
-        scale, zero, how = steps.params(rows)
+        scale, zero, how = tensor.params(rows)
         made = _core.quantize(x, scale, zero, dtype=tensor.type, rounding=rounding, **how)
         found = tensor.codes(rows)
         if found is not None:

@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 import json
-from collections import deque
 from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 import numpy as np
 
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from pyquant.cli._models import Model, ModelTensor
+    from pyquant.cli._models import Model
     from pyquant.weights._published import Found
 
 __all__ = ["Logical", "check_values", "loads", "logical", "records_of"]
@@ -51,8 +49,6 @@ _SCALES = (*_REALS, "float8_e8m0fnu")
 _BLOCK_SIZES = {one.name: one.block_size for one in block_formats()}
 SMALL = 16  # members of an object that equal objects may share
 _BAND = 1 << 20  # elements that are decoded at once
-# Tensors with parameters in memory.
-_KEPT: deque[ref[_Joined]] = deque(maxlen=4)
 
 
 class Shaped:
@@ -98,7 +94,7 @@ class Logical(Shaped):
     # A model may have many tensors, so that an object must be small.
     __slots__ = (*("_tensor", "fault", "granularity", "name", "nbytes", "shape", "type"),)
 
-    def __init__(self, name: str, tensor: ModelTensor) -> None:
+    def __init__(self, name: str, tensor: Weight) -> None:
         self.name: str = name
         self.shape: tuple[int, ...] = tensor.shape
         self.type: str = type_of(tensor)
@@ -122,38 +118,6 @@ class Logical(Shaped):
         """True if the values are real numbers: blocks, or floats of any width."""
         row = dtypes.TYPES.get(self.type)
         return self.is_quantized or (row is not None and row.kind in ("real", "float"))
-
-    @property
-    def scale(self) -> npt.NDArray[Any] | None:
-        """Scales, with the number of dimensions of the tensor."""
-        return None
-
-    @property
-    def zero_point(self) -> npt.NDArray[Any] | None:
-        """Zero points, in the shape of the scales and the type of codes; `None` for 0."""
-        return None
-
-    @property
-    def stored_shape(self) -> tuple[int, ...] | None:
-        """The shape that a tensor of the file states; `None` without that tensor."""
-        return None
-
-    def codes(self, rows: slice | None = None) -> npt.NDArray[Any] | None:
-        """
-        Return the codes of some rows as integers.
-
-        Parameters
-        ----------
-        rows : slice, optional
-            Rows along the first axis. Default all.
-
-        Returns
-        -------
-        ndarray or `None`
-            int8, uint8, int16 or uint16; `None` for narrow floats, blocks, and tensors
-            without codes.
-        """
-        return None
 
     def decode(
         self,
@@ -197,14 +161,14 @@ def _shared(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
-class _Joined(Logical):
+class Joined(Logical):
     """Codes with scales and zero points. `parts` maps roles to names of tensors."""
 
-    __slots__ = ("__weakref__", "_how", "_model", "_names", "_roles", "_scale", "_zero")
+    __slots__ = ("_how", "_model", "_names", "_roles")
 
     def __init__(
         self, name: str, shape: tuple[int, ...], how: Stored, granularity: Granularity,
-        model: Mapping[str, ModelTensor], parts: dict[str, str],
+        model: Mapping[str, Weight], parts: dict[str, str],
     ) -> None:  # fmt: skip
         self.name, self.shape, self.type = name, _shared(shape), how.codes
         self.granularity = granularity.text
@@ -214,8 +178,6 @@ class _Joined(Logical):
         usual = parts.items() <= named_parts(name, how).items()
         self._names = None if usual else tuple(parts.values())
         self._how, self._model, self._roles = how, model, _shared(tuple(parts))
-        self._scale: npt.NDArray[Any] | None = None
-        self._zero: npt.NDArray[Any] | None = None
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -226,33 +188,25 @@ class _Joined(Logical):
         return tuple(names[role] for role in self._roles)
 
     @property
-    def _found(self) -> dict[str, ModelTensor]:
+    def _found(self) -> dict[str, Weight]:
         """The tensors of the file by their roles."""
         tensors = map(self._model.__getitem__, self.parts)
         return _readable(dict(zip(self._roles, tensors, strict=True)))
 
     @property
-    def _blocks(self) -> tuple[int, ...]:
+    def blocks(self) -> tuple[int, ...]:
+        """The shape of the block of elements that share a scale."""
         return named(str(self.granularity)).blocks(self.shape)
 
     @property
     def scale(self) -> npt.NDArray[Any]:
         """Scales, with the number of dimensions of the tensor."""
-        if self._scale is None:
-            found = self._found["scale"].decode()
-            self._scale = found.reshape(self._shape_of_scales())
-            self._keep()
-        return self._scale
+        return _parameters(self)[0]
 
     @property
     def zero_point(self) -> npt.NDArray[Any] | None:
         """Zero points, in the shape of the scales and the type of codes; `None` for 0."""
-        if "zero_point" not in self._found:
-            return None
-        if self._zero is None:
-            self._zero = self._zeros(None)
-            self._keep()
-        return self._zero
+        return _parameters(self)[1]
 
     @property
     def stored_shape(self) -> tuple[int, ...] | None:
@@ -260,76 +214,44 @@ class _Joined(Logical):
         tensor = self._found.get("shape")
         return None if tensor is None else extents_of(tensor)
 
-    def _keep(self) -> None:
-        """Keep the parameters until four other tensors need memory."""
-        if not any(one() is self for one in _KEPT):
-            oldest = _KEPT[0]() if len(_KEPT) == _KEPT.maxlen else None
-            if oldest is not None:
-                oldest._scale = oldest._zero = None
-            _KEPT.append(ref(self))
-
-    def _shape_of_scales(self) -> tuple[int, ...]:
-        return tuple(-(-n // b) for n, b in zip(self.shape, self._blocks, strict=True))
-
-    def _zeros(self, part: slice | None) -> npt.NDArray[Any]:
-        """Return the zero points of some rows of scales. For words, the file stores them
-        with an offset, or packed along the outputs."""
-        tensor, bits = self._found["zero_point"], self._how.bits
-        codes: npt.NDArray[Any]
-        form = self._shape_of_scales()
-        first, last = (
-            (0, form[0] if form else 1) if part is None else (part.start, part.stop)
-        )
-        form = (last - first, *form[1:]) if form else form
-        if self._how.how == "words" and type_of(tensor) == "int32":
-            words = slice(first * bits // 32, -(-last * bits // 32))
-            stored = tensor.decode(words, dtype="int32")
-            before = first - words.start * 32 // bits
-            codes = _from_words(np.moveaxis(stored, 0, -1), bits)[..., before:]
-            codes = np.moveaxis(codes[..., : last - first], -1, 0).astype(np.int16)
-        else:
-            stored = tensor.decode(part, dtype=tensor.dtype).reshape(form)
-            if self._how.how != "words":
-                return stored
-            codes = stored.astype(np.int16) + (1 << (bits - 1))
-        return (codes - self._how.middle).astype(np.int8 if self._how.middle else np.uint8)
+    def params(
+        self, rows: slice | None
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None, dict[str, Any]]:
+        """Return scales, zero points and further arguments of `quantize` for some rows.
+        Each row gets its own, because rows may begin within a block."""
+        scale, zero = _parameters(self)
+        sizes = self.blocks
+        if rows is not None and len(scale) > 1:
+            index = np.arange(rows.start, rows.stop) // sizes[0]
+            scale, zero = scale[index], None if zero is None else zero[index]
+            sizes = (1, *sizes[1:])
+        return scale, zero, {"block_size": sizes} if scale.size > 1 else {}
 
     def codes(self, rows: slice | None = None) -> npt.NDArray[Any] | None:
         """Return the codes of some rows as integers."""
         if dtypes.TYPES[self.type].kind != "integer":
             return None
-        if self._how.how != "words":
-            return np.asarray(self._stored(rows))
-        return self._unpacked(slice(None) if rows is None else rows)
-
-    def _unpacked(self, rows: slice) -> npt.NDArray[Any]:
-        """Unpack the codes of some rows. A row of one axis may begin within a word."""
-        first, stop, _ = rows.indices(self.shape[0])
-        part, before, bits = slice(first, max(stop, first)), 0, self._how.bits
-        count = self.shape[-1]
-        if self.ndim == 1:
-            before, count = first * bits % 32 // bits, part.stop - first
-            part = slice(first * bits // 32, -(-part.stop * bits // 32))
-        words = self._found["codes"].decode(part, dtype="int32")
-        codes = _from_words(words, bits)[..., before : before + count]
-        if not self._how.middle:
-            return codes
-        return (codes.astype(np.int16) - self._how.middle).astype(np.int8)
+        stored = self._stored(rows)
+        packed = isinstance(stored, PackedArray)
+        found: npt.NDArray[Any] = stored.unpack() if packed else np.asarray(stored)
+        if self._how.middle:
+            return (found.astype(np.int16) - self._how.middle).astype(np.int8)
+        return found
 
     def _stored(self, rows: slice | None) -> Any:
-        """Return the codes of some rows in a form that `dequantize` accepts."""
-        tensor = self._found["codes"]
+        """Return the codes of some rows. Codes in words are unsigned."""
+        tensor, bits = self._found["codes"], self._how.bits
         if self._how.how != "words":
-            return tensor.decode(rows, dtype=_code_dtype(self._how, tensor))
-        if self.ndim == 1:
-            return self._unpacked(slice(None) if rows is None else rows)
-        words = tensor.decode(rows, dtype="int32")
-        shape = (words.shape[0], *self.shape[1:])
-        if self._how.middle:
-            # Inverting the highest bit of each code subtracts the offset.
-            pattern = sum(self._how.middle << at for at in range(0, 32, self._how.bits))
-            words = (words.view(np.uint32) ^ np.uint32(pattern)).view(np.int32)
-        return PackedArray(words, self.type, shape, layout="words")
+            return tensor.decode(rows, dtype=tensor.dtype)
+        if self.ndim > 1:
+            words = tensor.decode(rows, dtype="int32")
+            return _from_words(words, (len(words), *self.shape[1:]), bits, -1)
+        # The rows of a vector are elements, which may begin within a word.
+        first, stop, _ = (slice(None) if rows is None else rows).indices(self.shape[0])
+        start, end = first * bits // 32, -(-max(first, stop) * bits // 32)
+        words, before = tensor.decode(slice(start, end), dtype="int32"), start * 32 // bits
+        codes = _from_words(words, ((end - start) * 32 // bits,), bits, 0).unpack()
+        return codes[first - before : max(first, stop) - before]
 
     def decode(
         self,
@@ -341,10 +263,10 @@ class _Joined(Logical):
     ) -> npt.NDArray[Any]:
         """Return the real numbers of some rows."""
         if not self.shape:
+            dtype = dtype if out is None else None
             return _core.dequantize(
-                self._stored(None), self.scale, self.zero_point,
-                dtype=dtype if out is None else None, out=out,
-            )  # fmt: skip
+                self._stored(None), *_parameters(self), dtype=dtype, out=out
+            )
         first, stop, _ = (slice(None) if rows is None else rows).indices(self.shape[0])
         shape = (max(stop - first, 0), *self.shape[1:])
         if out is None:
@@ -357,64 +279,46 @@ class _Joined(Logical):
             raise ValueError(f"out: expected shape {shape}, got {to.shape}")
         step = max(1, _BAND * threads // max(1, prod(shape[1:])))
         for a in range(first, stop, step):
-            b = min(a + step, stop)
-            self._decode_band(a, b, to[a - first : b - first], threads)
+            part = slice(a, min(a + step, stop))
+            scale, zero, how = self.params(part)
+            if self._how.middle:
+                zero = np.add(self._how.middle, 0 if zero is None else zero, dtype=np.int16)
+            place = to[part.start - first : part.stop - first]
+            how |= {"out": place, "threads": threads}
+            _core.dequantize(self._stored(part), scale, zero, **how)
         return to
 
-    def _decode_band(self, a: int, b: int, out: npt.NDArray[Any], threads: int) -> None:
-        scale, zeros = self._parameters(a, b)
-        blocks = (b - a if len(scale) == 1 else 1, *self._blocks[1:])
-        stored = self._stored(slice(a, b))
-        _core.dequantize(stored, scale, zeros, block_size=blocks, out=out, threads=threads)
 
-    def _parameters(self, a: int, b: int) -> tuple[npt.NDArray[Any], Any]:
-        """Return scales and zero points for all rows together or for each row. Read no more
-        than these rows need."""
-        form, size = self._shape_of_scales(), self._blocks[0]
-        if form[0] == 1 or self._found["scale"].shape != form:
-            scale, zero = self.scale, self.zero_point
-            if form[0] == 1:
-                return scale, zero
-            rows = np.arange(a, b) // size
-            return scale[rows], None if zero is None else zero[rows]
-        part = slice(a // size, -(-b // size))
-        rows = np.arange(a, b) // size - part.start
-        scale, zero = self._found["scale"].decode(part), None
-        if self._has_rows_of_zeros(form):
-            zero = self._zeros(part)
-        elif self.zero_point is not None:
-            zero = self.zero_point[part]
-        if size == 1:
-            return scale, zero
-        return scale[rows], None if zero is None else zero[rows]
-
-    def _has_rows_of_zeros(self, form: tuple[int, ...]) -> bool:
-        """Return true if zero points can be read a few rows at a time."""
-        tensor = self._found.get("zero_point")
-        if tensor is None:
-            return False
-        return type_of(tensor) == "int32" or tensor.shape == form
+@lru_cache(maxsize=4)  # for the bands of a tensor, and of another beside it
+def _parameters(tensor: Joined) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
+    """Return scales, with the dimensions of the tensor, and zero points like them."""
+    found, how, zero = tensor._found, tensor._how, None
+    form = tuple(-(-n // b) for n, b in zip(tensor.shape, tensor.blocks, strict=True))
+    if "zero_point" in found:
+        stored = found["zero_point"]
+        zero = stored.decode(dtype=stored.dtype)
+        if how.how == "words" and zero.dtype == np.int32:
+            codes = _from_words(zero, form, how.bits, 0).unpack()
+            zero = codes.astype(np.int16) - how.middle
+        elif how.how == "words":  # the middle of the codes is added to int8, too
+            zero = zero.astype(np.int16) + (1 << (how.bits - 1)) - how.middle
+        if how.how == "words":
+            zero = zero.astype(np.int8 if how.middle else np.uint8)
+        zero = zero.reshape(form)
+    return found["scale"].decode().reshape(form), zero
 
 
-def extents_of(tensor: ModelTensor) -> tuple[int, ...]:
+def _from_words(words: Any, shape: tuple[int, ...], bits: int, axis: int) -> PackedArray:
+    """Return the codes of words along an axis, without a sign."""
+    return PackedArray(words, "uint8", shape, layout="words", axis=axis, bits=bits)
+
+
+def extents_of(tensor: Weight) -> tuple[int, ...]:
     """Return the elements of a tensor of extents."""
     return tuple(tensor.decode(dtype=tensor.dtype).reshape(-1).tolist())
 
 
-def _from_words(words: npt.NDArray[Any], bits: int) -> npt.NDArray[np.uint8]:
-    """Unpack all codes of words along the last axis."""
-    shifts = np.arange(0, 32, bits, dtype=np.uint32)
-    lanes = np.ascontiguousarray(words).view(np.uint32)[..., np.newaxis] >> shifts
-    codes = (lanes & np.uint32((1 << bits) - 1)).astype(np.uint8)
-    return codes.reshape(*words.shape[:-1], -1)
-
-
-def _code_dtype(how: Stored, tensor: ModelTensor) -> Any:
-    """Return the type of the codes; some files store it as bytes."""
-    return _core.dtype_named(how.codes) if tensor.dtype is None else tensor.dtype
-
-
-def _granularity_of(tensor: ModelTensor) -> str | None:
+def _granularity_of(tensor: Weight) -> str | None:
     """Return the granularity of a GGUF block type."""
     size = _BLOCK_SIZES.get(tensor.format)
     return None if size is None or type_of(tensor) != tensor.format else f"block:{size}"
@@ -551,14 +455,14 @@ def _by_record(model: Model, name: str, record: dict[str, Any]) -> Logical:
     if fault:
         raise Refused(f"{where}: {fault}")
     names = {role: part.name for role, part in parts.items()}
-    return _Joined(name, extents, how, granularity, model, names)
+    return Joined(name, extents, how, granularity, model, names)
 
 
 def _misfit(
     shape: tuple[int, ...],
     how: Stored,
     granularity: Granularity,
-    parts: dict[str, ModelTensor],
+    parts: dict[str, Weight],
 ) -> str | None:
     """Say which parts do not fit; `None` if all do."""
     codes, form = parts["codes"].shape, how.shape_of(shape)
@@ -613,13 +517,13 @@ def _by_name(model: Model, found: Found, sizes: set[tuple[int, ...]]) -> Logical
     fault = _misfit(shape, fitting[0], granularity, parts)
     if fault:
         raise ValueError(fault)
-    return _Joined(found.name, shape, fitting[0], granularity, model, found.parts)
+    return Joined(found.name, shape, fitting[0], granularity, model, found.parts)
 
 
-def _readable(parts: dict[str, ModelTensor]) -> dict[str, ModelTensor]:
+def _readable(parts: dict[str, Weight]) -> dict[str, Weight]:
     """Replace scales of bytes by float8_e8m0fnu, which some files store as bytes."""
     scale = parts.get("scale")
-    if isinstance(scale, Weight) and type_of(scale) == "uint8":
+    if scale is not None and type_of(scale) == "uint8":
         of, names = scale._tensor, ("F8_E8M0", "float8_e8m0fnu")
         tensor = Tensor(of.file, *names, of.shape, of.start, of.nbytes)
         parts["scale"] = Weight(scale.name, tensor)

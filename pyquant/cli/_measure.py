@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pyquant import _core
-from pyquant.cli._forms import Granularity
+from pyquant.cli._logical import Joined
 from pyquant.dtypes import TYPES
 from pyquant.packed import PackedArray
 from pyquant.qparams import QParams, choose_qparams, qparams_from_range
@@ -144,60 +144,37 @@ def has_codes(name: str) -> bool:
 
 
 class Steps:
-    """Hold the scales and zero points of a tensor, and select them for rows."""
+    """Measure the errors of a tensor in steps of its codes."""
 
-    def __init__(self, tensor: Logical) -> None:
-        self.shape, self.type = tensor.shape, tensor.type
+    def __init__(self, tensor: Joined) -> None:
+        self.tensor, self.type = tensor, tensor.type
         narrow = self.type in TYPES and TYPES[self.type].kind == "float"
         self.gap = Codes(self.type).gap if narrow else 1.0
-        self.sizes = Granularity(tensor.granularity or "tensor").blocks(self.shape)
-        self.grid = tuple(-(-n // b) for n, b in zip(self.shape, self.sizes, strict=True))
-        scale = np.asarray(tensor.scale)
-        exact = np.float64 if scale.dtype == np.float64 else np.float32
-        self.scale = self._shaped(scale.astype(exact, copy=False))
-        zero = tensor.zero_point
-        self.has_zero = zero is not None
-        self.zero = self._shaped(np.asarray(0 if zero is None else zero))
+        self.scale, zero = tensor.scale, tensor.zero_point
+        self.zero = np.zeros((1,) * tensor.ndim, np.int8) if zero is None else zero
 
-    def _shaped(self, given: Array) -> Array:
-        return given.reshape((1,) * len(self.shape) if given.size == 1 else self.grid)
-
-    def _of(self, given: Array, rows: slice | None) -> Array:
-        """Select rows of scales or zero points. Each row gets its own, because rows may
-        begin within a block."""
-        if rows is None or len(given) == 1:
-            return given
-        index = np.arange(rows.start, rows.stop) // self.sizes[0]
-        return np.take(given, index, axis=0)
-
-    def params(self, rows: slice | None) -> tuple[Array, Array | None, dict[str, Any]]:
-        """Return scales, zero points and further arguments of `QParams` for some rows."""
-        scale, zero = self._of(self.scale, rows), self._of(self.zero, rows)
-        one = rows is None or self.grid[0] == 1
-        sizes = self.sizes if one else (1, *self.sizes[1:])
-        how = {"block_size": sizes} if scale.size > 1 else {}
-        return scale, zero if self.has_zero else None, how
-
-    def spread(self, given: Array, rows: slice | None) -> Array:
-        """Return scales or zero points in a shape that broadcasts to some rows."""
-        given = self._of(given, rows)
-        for axis in range(1, given.ndim):
-            if given.shape[axis] > 1:
-                index = np.arange(self.shape[axis]) // self.sizes[axis]
-                given = np.take(given, index, axis=axis)
-        return given
+    def spread(self, rows: slice | None) -> tuple[Array, Array | None]:
+        """Return scales and zero points in shapes that broadcast to some rows."""
+        shape, sizes = self.tensor.shape, self.tensor.blocks
+        scale, zero, _ = self.tensor.params(rows)
+        for axis in range(1, len(shape)):
+            if scale.shape[axis] > 1:
+                index = np.arange(shape[axis]) // sizes[axis]
+                scale = scale.take(index, axis)
+                zero = None if zero is None else zero.take(index, axis)
+        return scale, zero
 
     def most(self, rows: slice | None, x: Array, y: Array) -> float:
         """Return the largest error in steps. Values that are not finite are skipped."""
         with np.errstate(all="ignore"):
             error = np.subtract(x, y, dtype=np.float64)
-            error /= self.spread(self.scale, rows).astype(np.float64) * self.gap
+            error /= self.spread(rows)[0].astype(np.float64) * self.gap
         np.abs(error, out=error)
         return float(np.max(error, where=np.isfinite(error), initial=0.0))
 
     def saturated(self, rows: slice | None, x: Array) -> int:
         """Count the elements out of the range of the codes by more than half a step."""
-        scale, zero, how = self.params(rows)
+        scale, zero, how = self.tensor.params(rows)
         report = QParams(scale, zero, self.type, **how).measure_error(x)
         return int(report.saturated_low + report.saturated_high)
 
@@ -321,9 +298,9 @@ def measured(
     """
     dtype = wide({a.type, b.type})
     errors, values, most, saturated, odd = Errors(), _Values(), 0.0, 0, 0
-    stepped = b if b.scale is not None else a
-    steps = None if stepped.scale is None else Steps(stepped)
-    coded = b.scale is not None and has_codes(b.type)
+    stepped = next((one for one in (b, a) if isinstance(one, Joined)), None)
+    steps = None if stepped is None else Steps(stepped)
+    coded = stepped is b and has_codes(b.type)
     for rows, x, y in pairs(a, b, dtype):
         more = errors.add(x, y)
         if more.nan or more.inf:
@@ -392,10 +369,10 @@ class _Plots:
     def _codes_of(self, rows: slice | None, y: Array) -> Array:
         assert self.steps is not None
         steps = self.steps
-        scale = np.abs(steps.spread(steps.scale, rows)).astype(y.dtype)
-        zero = steps.spread(steps.zero, rows).astype(y.dtype)
+        scale, zero = steps.spread(rows)
         with np.errstate(all="ignore"):
-            found: Array = y / scale + zero
+            found: Array = y / np.abs(scale).astype(y.dtype)
+            found += np.asarray(0 if zero is None else zero).astype(y.dtype)
         # Values of integer codes are rounded, so that quotients are not exact.
         return found if TYPES[steps.type].kind == "float" else np.rint(found)
 

@@ -8,33 +8,29 @@ import os
 import struct
 import sys
 import zipfile
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from io import BytesIO, TextIOWrapper
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 import numpy as np
 
-from pyquant import _core, dtypes
+from pyquant import dtypes
 from pyquant.cli._errors import Refused
-from pyquant.cli._logical import Logical, Shaped, logical
-from pyquant.weights._elements import Mapped, Tensor, open_file, plain_out, sized
+from pyquant.cli._logical import Logical, logical
+from pyquant.weights._elements import Mapped, Tensor, open_file, sized
 from pyquant.weights.files import Weight, open_weights
 
 if TYPE_CHECKING:
     from types import TracebackType
-
-    import numpy.typing as npt
 
 __all__ = [
     "EXTENSIONS",
     "RECORDS",
     "Logical",
     "Model",
-    "ModelTensor",
     "Other",
     "kind_of",
     "logical",
@@ -57,34 +53,7 @@ PIECE = 1 << 16  # characters of metadata that are read at once
 MAX_HEADER = 1 << 16  # bytes of the header of a .npy file; NumPy writes a few hundred
 
 
-class ModelTensor(Protocol):
-    """A tensor of a file, not yet read, with the attributes of `pyquant.Weight`."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-    @property
-    def format(self) -> str: ...
-    @property
-    def dtype(self) -> np.dtype[Any] | None: ...
-    @property
-    def nbytes(self) -> int: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def ndim(self) -> int: ...
-    def decode(
-        self,
-        rows: slice | None = None,
-        *,
-        dtype: Any = None,
-        out: Any = None,
-        threads: int = 1,
-    ) -> npt.NDArray[Any]: ...
-
-
-class Model(Mapping[str, ModelTensor]):
+class Model(Mapping[str, Weight]):
     """
     Map names to the tensors of a file or a folder; a context manager.
 
@@ -106,7 +75,7 @@ class Model(Mapping[str, ModelTensor]):
         self,
         path: str,
         kind: str,
-        tensors: Mapping[str, ModelTensor],
+        tensors: Mapping[str, Weight],
         metadata: Mapping[str, Any],
         close: Callable[[], None],
         *,
@@ -120,7 +89,7 @@ class Model(Mapping[str, ModelTensor]):
         self.shards: Mapping[str, str] = shards or {}
         self._tensors, self._close = tensors, close
 
-    def __getitem__(self, name: str) -> ModelTensor:
+    def __getitem__(self, name: str) -> Weight:
         """Return a tensor."""
         return self._tensors[name]
 
@@ -299,6 +268,46 @@ def _json_object(text: Any) -> dict[str, Any]:
 # ---- arrays of NumPy ----
 
 
+class Bytes:
+    """Bytes in memory with the interface of a mapped file."""
+
+    def __init__(self, path: str, data: bytes) -> None:
+        self.path, self.data, self.size = path, data, len(data)
+
+    def opened(self) -> bytes:
+        """Return all bytes."""
+        return self.data
+
+    def has_read(self, start: int, stop: int) -> None:
+        """Do nothing, because the bytes stay in memory."""
+
+
+class Loaded(Bytes):
+    """The bytes of an array that is read completely. The last two arrays stay in memory."""
+
+    def __init__(self, path: str, load: Callable[[], bytes]) -> None:
+        self.path, self._load = path, load
+
+    def opened(self) -> bytes:
+        """Read the array, unless it is in memory."""
+        return _loaded(self._load)
+
+
+@lru_cache(maxsize=2)
+def _loaded(load: Callable[[], bytes]) -> bytes:
+    return load()
+
+
+class Other(Weight):
+    """A member of a .npz file without known numbers, which is copied byte by byte."""
+
+    __slots__ = ("suffix",)
+
+    def __init__(self, name: str, suffix: str, tensor: Tensor) -> None:
+        super().__init__(name, tensor)
+        self.suffix: str = suffix  # extension of the member
+
+
 def _open_npy(path: str, shown: str | None = None) -> Model:
     file = Mapped(path)
     file.path = shown or path
@@ -306,11 +315,26 @@ def _open_npy(path: str, shown: str | None = None) -> Model:
     if name.lower().endswith(".npy") and len(name) > 4:
         name = name[:-4]
     try:
-        tensor = _npy_tensor(name, file, 0, file.size)
+        head = _mapped_header(file, 0, file.size)
+        shape, fortran, dtype, length = _npy_header(file.path, name, head)
+        if not _is_number(dtype):
+            raise _fault(file.path, name, "an array of numbers", str(dtype or "bytes"))
+        tensor = _array(name, file, (length, file.size), shape, dtype, fortran)
     except BaseException:
         file.close()
         raise
     return Model(file.path, "npy", {name: tensor}, {}, file.close)
+
+
+def _mapped_header(file: Mapped, start: int, stop: int) -> bytes:
+    """Return the header of an array in a part of a file."""
+    memory = file.opened()
+    wide = memory[start + 6 : start + 7] != b"\1"  # 4 bytes for the size of the header
+    sizes = memory[start + 8 : start + 10 + 2 * wide]
+    length = min(8 + len(sizes) + int.from_bytes(sizes, "little"), MAX_HEADER)
+    header = bytes(memory[start : min(stop, start + length)])
+    file.has_read(start, start + length)
+    return header
 
 
 def _read_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -330,59 +354,58 @@ def _parsed(data: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
 
 def _npy_header(
     path: str, name: str, data: bytes
-) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Return shape, order, type and the number of bytes before the data."""
+) -> tuple[tuple[int, ...], bool, np.dtype[Any] | None, int]:
+    """Return shape, order, type and the number of bytes before the data. The type is `None`
+    for bytes that are no array."""
     if not data.startswith(NPY):
-        raise _NoNumbers(path, name, (), "bytes")
+        return (), False, None, 0
     try:
-        shape, fortran, dtype, length = _parsed(data)
+        found = _parsed(data)
     except Exception as error:  # a broken header raises anything, even errors of tokenize
         got = " ".join(str(error).split())[:100] or type(error).__name__
         raise _fault(path, name, "a .npy file that NumPy can read", got) from None
+    shape = found[0]
     if not sized(shape) or any(n < 0 for n in shape):
         raise _fault(path, name, "a shape that 64 bits count", str(shape)[:100])
-    if dtype.names is not None or dtype.subdtype is not None or dtype.kind in "OSUmM":
-        raise _NoNumbers(path, name, shape, str(dtype))
-    return shape, fortran, dtype, length
+    return found
 
 
 def _fault(path: str, name: str, expected: str, got: str) -> Refused:
     return Refused(f"{path}: tensor {name[:100]!r}: expected {expected}, got {got}")
 
 
-class _NoNumbers(Refused):
-    """An array of other elements, or bytes that are no array."""
-
-    def __init__(self, path: str, name: str, shape: tuple[int, ...], format: str) -> None:
-        super().__init__(str(_fault(path, name, "an array of numbers", format)))
-        self.shape, self.format = shape, format
+def _is_number(dtype: np.dtype[Any] | None) -> TypeGuard[np.dtype[Any]]:
+    if dtype is None or dtype.names is not None or dtype.subdtype is not None:
+        return False
+    return dtype.kind not in "OSUmM"
 
 
-def _npy_tensor(name: str, file: Mapped, start: int, stop: int) -> ModelTensor:
-    """Return the array in a part of a file that begins with a header."""
-    memory = file.opened()
-    wide = memory[start + 6 : start + 7] != b"\1"  # 4 bytes for the size of the header
-    sizes = memory[start + 8 : start + 10 + 2 * wide]
-    length = min(8 + len(sizes) + int.from_bytes(sizes, "little"), MAX_HEADER)
-    header = bytes(memory[start : min(stop, start + length)])
-    shape, fortran, dtype, length = _npy_header(file.path, name, header)
-    file.has_read(start, start + length)
-    begin, nbytes = start + length, prod(shape) * dtype.itemsize
-    if begin + nbytes > stop:
-        got = f"{max(stop - begin, 0)}"
-        raise _fault(file.path, name, f"{nbytes} bytes of data", got)
-    stored = _stored(file, shape[::-1] if fortran else shape, dtype, begin)
-    if fortran and len(shape) > 1:
-        return Turned(name, Weight(name, stored), shape)
-    return Weight(name, stored)
-
-
-def _stored(file: Any, shape: tuple[int, ...], dtype: np.dtype[Any], start: int) -> Tensor:
-    """Describe the stored elements."""
-    known, format = _name_of(dtype), _format_of(dtype)
+def _array(
+    name: str,
+    file: Any,
+    place: tuple[int, int],
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    fortran: bool,
+) -> Weight:
+    """Describe an array of a file between two bytes."""
+    start, stop = place
     nbytes = prod(shape) * dtype.itemsize
+    if start + nbytes > stop:
+        raise _fault(file.path, name, f"{nbytes} bytes of data", f"{max(stop - start, 0)}")
+    if fortran and len(shape) > 1 and nbytes:
+        file, start = Loaded(file.path, partial(_turned, file, start, shape, dtype)), 0
     order: Literal["<", ">"] = ">" if dtype.byteorder == ">" else "<"
-    return Tensor(file, format, known, shape, start, nbytes, order)
+    format = _format_of(dtype)
+    return Weight(name, Tensor(file, format, _name_of(dtype), shape, start, nbytes, order))
+
+
+def _turned(file: Any, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
+    """Return the elements of an array in Fortran order, in C order."""
+    array = np.frombuffer(file.opened(), dtype, prod(shape), start)
+    made = array.reshape(shape[::-1]).T.tobytes()
+    file.has_read(start, start + len(made))
+    return made
 
 
 @lru_cache(maxsize=256)
@@ -399,200 +422,7 @@ def _format_of(dtype: np.dtype[Any]) -> str:
     return f"V{dtype.itemsize}" if unnamed else dtype.newbyteorder("=").name
 
 
-class Turned(Shaped):
-    """An array in Fortran order, which is read completely for each band."""
-
-    def __init__(self, name: str, weight: Weight, shape: tuple[int, ...]) -> None:
-        self.name: str = name
-        self.shape: tuple[int, ...] = shape
-        self._weight = weight
-
-    @property
-    def format(self) -> str:
-        """Type name in the file."""
-        return self._weight.format
-
-    @property
-    def dtype(self) -> np.dtype[Any] | None:
-        """Type of the elements."""
-        return self._weight.dtype
-
-    @property
-    def nbytes(self) -> int:
-        """Number of bytes."""
-        return self._weight.nbytes
-
-    def decode(
-        self,
-        rows: slice | None = None,
-        *,
-        dtype: Any = None,
-        out: Any = None,
-        threads: int = 1,
-    ) -> npt.NDArray[Any]:
-        """Return the values of some rows, like `Weight.decode`."""
-        view = np.asarray(self._weight.view()).T[slice(None) if rows is None else rows]
-        name = dtypes.requested(dtype if dtype is not None else getattr(out, "dtype", None))
-        if name is None:
-            small = view.dtype.kind == "f" and view.dtype.itemsize <= 4
-            name = "float32" if small else view.dtype.newbyteorder("=").name
-        made: npt.NDArray[Any] = _core.cast(np.ascontiguousarray(view), name)
-        tensor = self._weight._tensor
-        tensor.file.has_read(tensor.start, tensor.start + tensor.nbytes)
-        if out is None:
-            return made
-        to: npt.NDArray[Any] = out
-        plain_out(to)[...] = made
-        return to
-
-
 # ---- .npz ----
-
-
-class Bytes:
-    """Bytes in memory with the interface of a mapped file."""
-
-    def __init__(self, path: str, data: bytes) -> None:
-        self.path, self.data, self.size = path, data, len(data)
-
-    def opened(self) -> bytes:
-        """Return all bytes."""
-        return self.data
-
-    def has_read(self, start: int, stop: int) -> None:
-        """Do nothing, because the bytes stay in memory."""
-
-
-class Deflated(Shaped):
-    """A compressed member of a .npz file, which is unpacked in order."""
-
-    def __init__(
-        self,
-        name: str,
-        archive: zipfile.ZipFile,
-        member: zipfile.ZipInfo,
-        path: str,
-    ) -> None:
-        self.name: str = name
-        self._archive, self._member, self._path = archive, member, path
-        self._stream: Any = None
-        with _unpacking(path), self._opened() as stream:
-            start = stream.read(MAX_HEADER)
-        self.shape, self._fortran, self._dtype, self._start = _npy_header(path, name, start)
-        if _name_of(self._dtype) is None:
-            raise _NoNumbers(path, name, self.shape, _format_of(self._dtype))
-        if self._start + self.nbytes > member.file_size:
-            got = f"{member.file_size - self._start}"
-            raise _fault(path, name, f"{self.nbytes} bytes of data", got)
-
-    def _opened(self) -> Any:
-        return self._archive.open(self._member)
-
-    @property
-    def format(self) -> str:
-        """Type name in the file."""
-        return self.dtype.name
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the elements."""
-        return self._dtype.newbyteorder("=")
-
-    @property
-    def nbytes(self) -> int:
-        """Number of bytes."""
-        return prod(self.shape) * self._dtype.itemsize
-
-    def decode(
-        self,
-        rows: slice | None = None,
-        *,
-        dtype: Any = None,
-        out: Any = None,
-        threads: int = 1,
-    ) -> npt.NDArray[Any]:
-        """Return the values of some rows, like `Weight.decode`."""
-        if self._fortran and self.ndim > 1:
-            data = Bytes(self._path, self._read(0, self.nbytes))
-            whole = Weight(self.name, _stored(data, self.shape[::-1], self._dtype, 0))
-            turned = Turned(self.name, whole, self.shape)
-            return turned.decode(rows, dtype=dtype, out=out, threads=threads)
-        shape, first = self.shape, 0
-        if rows is not None:
-            first, stop, _ = rows.indices(shape[0])
-            shape = (max(stop - first, 0), *shape[1:])
-        each = prod(self.shape[1:]) * self._dtype.itemsize
-        data = Bytes(
-            self._path, self._read(first * each, prod(shape) * self._dtype.itemsize)
-        )
-        weight = Weight(self.name, _stored(data, shape, self._dtype, 0))
-        return weight.decode(dtype=dtype, out=out, threads=threads)
-
-    def _read(self, start: int, nbytes: int) -> bytes:
-        """Return bytes; consecutive calls unpack every byte once."""
-        if self._stream is None:
-            self._stream = self._opened()
-        with _unpacking(self._path):
-            self._stream.seek(self._start + start)
-            data: bytes = self._stream.read(nbytes)
-        if len(data) != nbytes:
-            raise _fault(self._path, self.name, f"{nbytes} bytes", f"{len(data)}")
-        return data
-
-
-class Other(Shaped):
-    """A member of a .npz file without known numbers, which is copied byte by byte."""
-
-    dtype = None
-
-    def __init__(
-        self,
-        archive: zipfile.ZipFile,
-        member: zipfile.ZipInfo,
-        path: str,
-        shape: tuple[int, ...],
-        format: str,
-    ) -> None:
-        self.name, self.suffix = _split(member.filename)
-        self.shape, self.format, self.nbytes = shape, format, member.file_size
-        self._archive, self._member, self._path = archive, member, path
-
-    def pieces(self) -> Iterator[npt.NDArray[np.uint8]]:
-        """Yield the bytes of the member in pieces."""
-        with _unpacking(self._path):
-            yield from _pieces(self._archive, self._member)
-
-    def decode(self, *rows: Any, **how: Any) -> npt.NDArray[Any]:
-        """Raise ValueError, because the elements are no numbers."""
-        raise ValueError(f"{self.name[:100]!r}: expected numbers, got {self.format}")
-
-
-def _split(filename: str) -> tuple[str, str]:
-    """Split the name of a member into the name of the array and the extension."""
-    name = filename.removesuffix(".npy")
-    return name, filename[len(name) :]
-
-
-def _pieces(
-    archive: zipfile.ZipFile, member: zipfile.ZipInfo
-) -> Iterator[npt.NDArray[np.uint8]]:
-    """Yield the bytes of a member; the end checks their checksum."""
-    with archive.open(member) as stream:
-        while data := stream.read(1 << 20):
-            yield np.frombuffer(data, np.uint8)
-
-
-@contextmanager
-def _unpacking(path: str) -> Iterator[None]:
-    """Convert the errors of a broken archive to `Refused`."""
-    try:
-        yield
-    except Refused:
-        raise
-    except Exception as error:  # of zipfile, zlib, lzma and bz2, and struct's
-        got = " ".join(str(error).split())[:100] or type(error).__name__
-        expected = "a .npz file that NumPy can read"
-        raise Refused(f"{path}: expected {expected}, got {got}") from None
 
 
 def _open_npz(path: str, shown: str | None = None) -> Model:
@@ -616,7 +446,7 @@ class _Npz(Model):
         self,
         archive: zipfile.ZipFile,
         file: Mapped,
-        tensors: Mapping[str, ModelTensor],
+        tensors: Mapping[str, Weight],
         metadata: Mapping[str, Any],
     ) -> None:
         close = partial(_close, file, archive)
@@ -628,15 +458,30 @@ class _Npz(Model):
         archive = zipfile.ZipFile(self._archive.fp)  # type: ignore[arg-type]
         for member in archive.infolist():
             try:
-                deque(_pieces(archive, member), 0)
+                with archive.open(member) as stream:
+                    while stream.read(1 << 20):
+                        pass
             except Exception as error:  # of zipfile and its decoders
                 yield f"{member.filename[:100]!r}: {' '.join(str(error).split())[:100]}"
 
 
+@contextmanager
+def _unpacking(path: str) -> Iterator[None]:
+    """Convert the errors of a broken archive to `Refused`."""
+    try:
+        yield
+    except Refused:
+        raise
+    except Exception as error:  # of zipfile, zlib, lzma and bz2, and struct's
+        got = " ".join(str(error).split())[:100] or type(error).__name__
+        expected = "a .npz file that NumPy can read"
+        raise Refused(f"{path}: expected {expected}, got {got}") from None
+
+
 def _members(
     file: Mapped, archive: zipfile.ZipFile
-) -> tuple[dict[str, ModelTensor], dict[str, Any]]:
-    tensors: dict[str, ModelTensor] = {}
+) -> tuple[dict[str, Weight], dict[str, Any]]:
+    tensors: dict[str, Weight] = {}
     metadata: dict[str, Any] = {}
     # Objects of zipfile are large. Free each after its use.
     archive.NameToInfo.clear()
@@ -644,7 +489,7 @@ def _members(
     members.reverse()
     while members:
         member = members.pop()
-        name, _ = _split(member.filename)
+        name = member.filename.removesuffix(".npy")
         if name == RECORDS:
             metadata = _json_object(_text_of(archive, member))
         elif name in tensors:
@@ -674,33 +519,48 @@ def _text_of(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> str | None:
 
 def _member(
     name: str, file: Mapped, archive: zipfile.ZipFile, member: zipfile.ZipInfo
-) -> ModelTensor:
-    try:
-        if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
-            return Deflated(name, archive, member, file.path)
-        made = _stored_member(name, file, member)
-        if made.dtype is not None:
-            return made
-        shape, format = made.shape, made.format
-    except _NoNumbers as error:
-        if error.format == "bytes" and name != member.filename:
-            raise
-        shape, format = error.shape, error.format
-    return Other(archive, member, file.path, shape, format)
+) -> Weight:
+    path, stop = file.path, member.file_size
+    source: Any
+    loaded: Any = Loaded(path, partial(_unpacked, path, archive, member))
+    if member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & 1:
+        source, start = file, _first_byte(name, file, member)
+        stop += start
+        head = _mapped_header(file, start, stop)
+    else:
+        source, start = loaded, 0
+        with archive.open(member) as stream:
+            head = stream.read(MAX_HEADER)
+    shape, fortran, dtype, length = _npy_header(path, name, head)
+    if dtype is None and name != member.filename:
+        raise _fault(path, name, "an array of numbers", "bytes")
+    if _is_number(dtype) and _name_of(dtype) is not None:
+        return _array(name, source, (start + length, stop), shape, dtype, fortran)
+    format = _format_of(dtype) if _is_number(dtype) else str(dtype or "bytes")
+    suffix = member.filename[len(name) :]
+    return Other(name, suffix, Tensor(loaded, format, None, shape, 0, member.file_size))
 
 
-def _stored_member(name: str, file: Mapped, member: zipfile.ZipInfo) -> ModelTensor:
+def _unpacked(path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """Return the bytes of a member, whose checksum is right."""
+    with _unpacking(path):
+        data = archive.read(member)
+        if len(data) != member.file_size:
+            raise ValueError(f"{len(data)} of {member.file_size} bytes")
+    return data
+
+
+def _first_byte(name: str, file: Mapped, member: zipfile.ZipInfo) -> int:
+    """Return the first byte of a member without compression."""
     # The extra fields before the data may differ from the fields at the end of the archive.
     memory, at = file.opened(), member.header_offset
     if memory[at : at + 4] != ZIP or at + 30 > file.size:
         raise _fault(file.path, name, "an entry of a zip file", "other bytes")
-    lengths = struct.unpack_from("<HH", memory, at + 26)
-    start = at + 30 + sum(lengths)
-    stop = start + member.file_size
-    if stop > file.size:
-        expected = f"data within {file.size} bytes"
-        raise _fault(file.path, name, expected, f"data up to {stop}")
-    return _npy_tensor(name, file, start, stop)
+    start = at + 30 + sum(struct.unpack_from("<HH", memory, at + 26))
+    if start + member.file_size > file.size:
+        got = f"data up to {start + member.file_size}"
+        raise _fault(file.path, name, f"data within {file.size} bytes", got)
+    return int(start)
 
 
 def _open_onnx(path: str) -> Model:

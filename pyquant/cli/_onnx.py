@@ -19,7 +19,7 @@ import numpy as np
 from pyquant import _core, dtypes
 from pyquant.cli._errors import Refused, fault
 from pyquant.cli._forms import Granularity, Stored, named
-from pyquant.cli._logical import _Joined
+from pyquant.cli._logical import Joined
 from pyquant.cli._models import Bytes, Model
 from pyquant.cli._write import File
 from pyquant.weights import _elements
@@ -150,7 +150,7 @@ def _opset(proto: Any) -> int:
 # ---- reading ----
 
 
-class Linear(_Joined):
+class Linear(Joined):
     """The result of a DequantizeLinear node."""
 
     @property

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pyquant.cli._logical import Logical
-    from pyquant.cli._models import Model, ModelTensor
+    from pyquant.cli._models import Model
     from pyquant.qparams import QParams
     from pyquant.weights.blocks import BlockFormat
 
@@ -640,7 +640,7 @@ class Copied(Job):
                 advance(piece.nbytes * tensor.nbytes // max(1, part.nbytes))
 
 
-def _part_of(tensor: ModelTensor, kind: str) -> Part:
+def _part_of(tensor: Weight, kind: str) -> Part:
     """Describe a copied tensor, if the kind of file has its type.
 
     Files of NumPy store bfloat16 as float32, which has all its values.
@@ -651,25 +651,20 @@ def _part_of(tensor: ModelTensor, kind: str) -> Part:
     if type == "bfloat16" and TYPES.get(kind) is NUMPY:
         return Part.of(tensor.name, "float32", tensor.shape)
     known = kind == "onnx" or type in TYPES[kind]  # ONNX tensors come from ONNX models
-    swapped = isinstance(tensor, Weight) and tensor._tensor.order == ">"
+    swapped = tensor._tensor.order == ">"
     if not known or (swapped and tensor.dtype is None):
         expected = f"a type that .{kind} files have"
         raise fault(None, expected, tensor.format, tensor.name)
     return Part(tensor.name, type, tensor.shape, tensor.nbytes)
 
 
-def bytes_of(
-    tensor: ModelTensor, type: str | None = None
-) -> Iterator[npt.NDArray[np.uint8]]:
+def bytes_of(tensor: Weight, type: str | None = None) -> Iterator[npt.NDArray[np.uint8]]:
     """Yield the bytes of a tensor in pieces, little-endian and in C order.
 
     `type` is the type of the elements, by default the type of the tensor.
     """
-    if isinstance(tensor, Other):
-        yield from tensor.pieces()
-        return
-    kept = type in (None, type_of(tensor))
-    if isinstance(tensor, Weight) and tensor._tensor.order == "<" and kept:
+    kept = type in (None, type_of(tensor)) or isinstance(tensor, Other)
+    if tensor._tensor.order == "<" and kept:
         raw = tensor.raw
         for at in range(0, raw.size, PIECE):
             piece = raw[at : at + PIECE]
