@@ -11,6 +11,7 @@ import pytest
 from support import ROOT
 
 import pyquant as pq
+from pyquant import weights
 from pyquant.cli import COMMANDS, main
 
 PAGE = ROOT / "docs" / "cli.md"
@@ -104,41 +105,47 @@ def of_help():
         yield from found
 
 
-@pytest.fixture
-def files(tmp_path, monkeypatch, capsysbinary):
-    """Make the files that the examples of --help name."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Make a folder with the files that the examples of --help name."""
+    folder = tmp_path_factory.mktemp("files")
     x = np.linspace(-1, 1, 64 * 256, dtype=np.float32).reshape(64, 256)
     names = ("layers.0.weight", "layers.0.norm.weight", "lm_head.weight")
-    pq.write_weights("model.safetensors", dict.fromkeys(names, x))
+    model = folder / "model.safetensors"
+    pq.write_weights(model, dict.fromkeys(names, x))
     for name in ("a", "b", "weights"):
-        np.save(f"{name}.npy", x)
+        np.save(folder / f"{name}.npy", x)
     for name in ("a", "b"):
-        np.savez(f"{name}.npz", x=x)
-    for made, type in (
-        ("model-int8.safetensors", "int8"),
-        ("model.gguf", "Q4_K"),
-        ("model.Q4_K.gguf", "Q4_K"),
+        np.savez(folder / f"{name}.npz", x=x)
+    layer = weights.awq.pack(x, np.full((8, 64), 0.125, "f2"), np.full((8, 64), 8))
+    for made in (layer, weights.convert(layer, "gptq")):
+        name = folder / f"model-{made.format}.safetensors"
+        pq.write_weights(name, made.tensors("layers.0"))
+    for source, made, type in (
+        (model, "model-int8.safetensors", "int8"),
+        *((model, f"model{one}.gguf", "Q4_K") for one in ("", ".Q4_K")),
+        (model, "model.Q4_0.gguf", "Q4_0"),
+        (folder / "weights.npy", "weights.npz", "int8"),
     ):
-        assert main(["quantize", "-q", "model.safetensors", made, "--type", type]) == 0
-    assert main(["quantize", "-q", "weights.npy", "weights.npz", "--type", "int8"]) == 0
-    capsysbinary.readouterr()
+        assert (
+            main(["quantize", "-q", str(source), str(folder / made), "--type", type]) == 0
+        )
+    return folder
 
 
 @pytest.mark.parametrize("command", dict.fromkeys(of_help()))
-def test_examples_of_help(command, files, capsysbinary):
+def test_examples_of_help(command, files, capsysbinary, monkeypatch):
     if is_optional(command):
         pytest.importorskip("ml_dtypes")  # optional; has these types
     if ".html" in command:
         pytest.importorskip("jinja2")  # optional; fills in the page
     if ".onnx" in command:
         pytest.skip("test_cli_onnx.py has these")
+    monkeypatch.chdir(files)
     command, _, _ = command.partition(" > ")
     _, *arguments = shlex.split(command)
-    if arguments[0] in ("quantize", "dequantize"):
+    if arguments[0] in ("quantize", "convert", "dequantize") or "--report" in arguments:
         arguments.append("--force")  # the output file exists
-    if arguments[0] == "dequantize" and arguments[1] == "weights.npz":
-        arguments.remove("--force")
     status = main(arguments)
     out, err = capsysbinary.readouterr()
     assert (status, err) == (0, b""), command

@@ -17,6 +17,7 @@ import pyquant as pq
 from pyquant.cli import _measure
 from pyquant.cli._charts import histogram
 from pyquant.cli._errors import Refused
+from pyquant.cli._logical import Joined, Logical
 from pyquant.cli._measure import Codes, measured
 from pyquant.dtypes import TYPES
 
@@ -25,14 +26,12 @@ HOSTILE = "</td><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u2
 REQUIRED = os.environ.get("PYQUANT_REQUIRE_BROWSER") == "1"
 
 
-class Plain:
+class Plain(Logical):
     """An array with the interface of a stored tensor."""
-
-    scale = zero_point = granularity = None
 
     def __init__(self, x):
         self.x, self.shape, self.nbytes, self.type = x, x.shape, x.nbytes, str(x.dtype)
-        self.size = x.size
+        self.granularity = None
 
     def decode(self, rows=None, *, dtype=None, out=None, threads=1):
         found = self.x if rows is None else self.x[rows]
@@ -42,8 +41,10 @@ class Plain:
         return out
 
 
-class Quantized(Plain):
+class Quantized(Plain, Joined):
     """An array after quantizing and dequantizing."""
+
+    scale = zero_point = None
 
     def __init__(self, x, dtype="int8", granularity="tensor", **how):
         kind, _, number = granularity.partition(":")
@@ -59,7 +60,12 @@ class Quantized(Plain):
         params = pq.QParams(**{**known(params), **how})
         super().__init__(params.dequantize(params.quantize(x)))
         self.type, self.granularity = dtype, granularity
-        self.scale, self.zero_point = params.scale, params.zero_point
+        form = [max(1, -(-n // b)) for n, b in zip(x.shape, self.blocks, strict=True)]
+        self.scale = np.broadcast_to(params.scale, params.scale.shape or 1).reshape(form)
+        self.zero_point = None
+        if params.zero_point is not None:
+            zero = np.asarray(params.zero_point)
+            self.zero_point = np.resize(zero, self.scale.shape)
         self.nbytes = x.size * TYPES[dtype].bits // 8 + params.scale.nbytes
 
 
@@ -308,9 +314,12 @@ def test_memory_is_that_of_a_band(granularity):
             if out is not None:
                 out[...] = self.change(np.resize(self.part, out.shape))
 
+    class Codes(Endless, Joined):
+        scale = zero_point = None
+
     part = normal(64, 256)
     one = Endless(part, 1 << 15, lambda x: x)  # 32 MiB
-    other = Endless(part, 1 << 15, lambda x: np.round(x, 1))
+    other = Codes(part, 1 << 15, lambda x: np.round(x, 1))
     other.type, other.granularity = "int8", granularity
     shape = (1 << 15, 1 if granularity == "axis:0" else 64)
     other.scale = np.full(shape, 0.1, "f4")

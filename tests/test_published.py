@@ -8,7 +8,8 @@ import pytest
 from support import dtype_of
 
 import pyquant as pq
-from pyquant.cli import main
+from pyquant import weights
+from pyquant.cli import _measure, main
 
 E4M3, E8M0, BF16 = map(dtype_of, ("float8_e4m3fn", "float8_e8m0fnu", "bfloat16"))
 ROWS, COLUMNS = 256, 320
@@ -151,11 +152,11 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
     [
         (
             {"a.qweight": WORDS, "a.scales": HALF},
-            "a.qweight is {} (gptq); use pyquant.weights.from_tensors",
+            "a.qweight: tensors: expected a.qzeros, got a.qweight or a.scales",
         ),
         (
             {"a.qweight": WORDS[:, :32], "a.scales": HALF, "a.qzeros": WORDS},
-            "a.qweight is {} (awq); use pyquant.weights.from_tensors",
+            "a.qweight: qzeros: expected shape (64, 32), got (64, 256)",
         ),
         (NVFP4, "a.weight is {} (nvfp4); use pyquant.weights.from_tensors"),
         (
@@ -169,7 +170,8 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
         ({"a": BYTES, "a_scale": E8}, "a is {} (mx); use pyquant.weights.from_tensors"),
         (
             {"a.weight": WORDS.view("u4"), "a.scales": HALF, "a.biases": HALF},
-            "a.weight is {} (mlx); use pyquant.weights.from_tensors",
+            "a.weight: scales: expected a scale for each group, got (64, 256) for words "
+            "of (64, 256)",
         ),
         (
             {"w": HALF.astype(BF16), "w.quant_state.bitsandbytes__nf4": BYTES[0]},
@@ -185,7 +187,7 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
         ),
         (
             {"u4.qweight": WORDS.view("u4"), "u4.scales": HALF},
-            "u4.qweight is {} (gptq); use pyquant.weights.from_tensors",
+            "u4.qweight: tensors: expected u4.qzeros, got u4.qweight or u4.scales",
         ),
         (
             {"a.B": WORDS, "a.s": HALF, "a.workspace": WORDS[0]},
@@ -214,11 +216,11 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
         ),
         (
             {"a.weight_packed": WORDS, "a.weight_scale": np.ones((64, 16), "f4")},
-            "a.weight_packed is {} (compressed_tensors); use pyquant.weights.from_tensors",
+            "a.weight_packed: bits: expected 1, 2, 3, 4, 5, 6, 7 or 8, got None",
         ),
         (
             {"u4.weight_packed": WORDS.view("u4"), "u4.weight_scale": HALF},
-            "u4.weight_packed is {} (compressed_tensors); use pyquant.weights.from_tensors",
+            "u4.weight_packed: bits: expected 1, 2, 3, 4, 5, 6, 7 or 8, got None",
         ),
         *(
             (
@@ -237,24 +239,13 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
             "i1: expected scales for shape (64, 256), got shape (256,)",
         ),
         (
-            {
-                "a.weight_packed": WORDS,
-                "a.weight_shape": np.array([64, 2048]),
-                "a.weight_scale": HALF[:, :16],
-                "a.weight_g_idx": np.arange(2048, dtype="i4") % 16,
-            },
-            "a.weight_packed has reordered groups (a.weight_g_idx); "
-            "use pyquant.weights.compressed_tensors",
-        ),
-        (
             {"w_packed": WORDS[:, :0], "w_shape": np.array([64, -1]), "w_scale": HALF},
             "w_packed: expected extents of 0 or more, got shape (64, -1)",
         ),
         (
             {"w_packed": WORDS, "w_shape": np.array([64, 99]), "w_scale": HALF},
-            "w_packed: expected one of int4, int2, int8 codes of shape (64, 99), got int32 "
-            "elements of shape (64, 256), which fit none; use "
-            "pyquant.weights.compressed_tensors",
+            "w_packed: weight_shape: expected extents of words of shape (64, 256), got "
+            "(64, 99)",
         ),
         (
             {"w": BYTES.view("i1"), "w_scale": WORDS[0, :1]},
@@ -293,6 +284,114 @@ def test_quantized_weights_are_not_quantized_again(tensors, said, capsys):
     run("inspect", "--check", "m.safetensors", status=1)
     assert capsys.readouterr().out.count(said) == 1
     run("compare", "--raw", *files[:1] * 2)
+
+
+def in_formats():
+    """Return one weight in each format that stores it, and the facts of config.json."""
+    x = np.random.default_rng(2).integers(-7, 8, (64, 96)).astype("f4") / 8
+    scales, mixed = np.full((3, 64), 0.125, "f2"), np.arange(96, dtype="i4") * 7 % 3
+    gptq, points = weights.gptq, np.random.default_rng(3).integers(5, 11, (3, 64))
+    words = weights.compressed_tensors
+    yield "gptq", gptq.pack(x, scales, np.full((3, 64), 8), bits=4, format="gptq"), None
+    how = {"bits": 8, "format": "gptq_v2"}
+    config = {"checkpoint_format": "gptq_v2"}
+    yield "gptq", gptq.pack(x, scales, points + 90, mixed, **how), config
+    yield "awq", weights.awq.pack(x, scales, points), None
+    yield "mlx", weights.mlx.quantize(x, group_size=32), {"group_size": 32, "bits": 4}
+    yield "compressed_tensors", words.quantize(x, bits=3, group_size=32), None
+    made = words.quantize(x, bits=5, group_size=24, symmetric=False)
+    yield "compressed_tensors", made, {"group_size": 24}
+    mixed = {"weight_g_idx": mixed, **words.quantize(x, group_size=32).tensors()}
+    yield "compressed_tensors", weights.from_tensors(mixed), None
+
+
+@pytest.mark.parametrize(("format", "made", "config"), [*in_formats()])
+def test_weights_of_every_format_are_read(format, made, config, capsys, monkeypatch):
+    """Values are these of `pyquant.weights`, with a few rows in a band."""
+    monkeypatch.setattr(_measure, "BAND", 1000)
+    tensors, values = made.tensors("a"), made.dequantize()
+    pq.write_weights("m.safetensors", {**tensors, "b": X})
+    pq.write_weights("x.safetensors", {"a.weight": values, "b": X})
+    if config is not None:
+        assert error(capsys, "dequantize", "m.safetensors", "y.npz").startswith("a.")
+        with open("config.json", "w") as file:
+            json.dump({"quantization_config": config}, file)
+    run("inspect", "--json", "m.safetensors")
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    (facts,) = (row for row in rows if row.get("tensor") == "a.weight")
+    assert (facts["type"], facts["shape"]) == (made.format, [64, 96])
+    assert facts["granularity"] == f"block:{made.block_size}"
+    assert facts["bytes"] == sum(one.nbytes for one in tensors.values())
+    assert {*facts["parts"]} == {*tensors}
+    run("inspect", "--check", "m.safetensors")
+    run("compare", "--exact", "m.safetensors", "x.safetensors")
+    options = ["--max-memory", "8K", "--type", "float16"]
+    run("dequantize", "m.safetensors", "y.safetensors", *options)
+    found = pq.open_weights("y.safetensors")
+    assert {*found} == {"a.weight", "b"}
+    np.testing.assert_array_equal(found["a.weight"], made.dequantize(dtype="f2"))
+    for name in "mx":
+        run("quantize", "-q", f"{name}.safetensors", f"{name}.gguf", "--type", "Q8_0")
+    run("compare", "--exact", "m.gguf", "x.gguf")
+
+
+@pytest.mark.parametrize("format", ["awq", "gptq_v2", "gptq_p", "compressed_tensors"])
+@pytest.mark.parametrize("source", ["gptq", "awq", "int4", "Q4_0"])
+def test_convert_keeps_every_value(source, format, capsys):
+    """A file becomes another format and Q4_0 again; other tensors are copied."""
+    x = np.random.default_rng(2).standard_normal((64, 96)).astype("f4")
+    scales, zeros = np.full((3, 64), 0.25, "f2"), np.full((3, 64), 8)
+    layers = {
+        "gptq": lambda: weights.gptq.pack(x, scales, zeros, bits=4, format="gptq"),
+        "awq": lambda: weights.awq.pack(x, scales, zeros),
+    }
+    layers["Q4_0"] = layers["gptq"]
+    plain = {"b": X, "v": X[0]}
+    if source == "int4":
+        pq.write_weights("x.safetensors", {"a.weight": x.astype("f2"), **plain})
+        how = ("--type=int4", "--granularity=group:32", "--keep=b", "--max-memory=9K")
+        run("quantize", "x.safetensors", "m.safetensors", *how)
+    else:
+        pq.write_weights("m.safetensors", {**layers[source]().tensors("a"), **plain})
+    if source == "Q4_0":
+        run("convert", "m.safetensors", "m.gguf", "--format=q4_0")
+    name = "m.gguf" if source == "Q4_0" else "m.safetensors"
+    same = (source, format) in (("awq", "awq"), ("int4", "compressed_tensors"))
+    run("convert", name, "y.safetensors", "--format", format, status=2 * same)
+    if same:
+        assert capsys.readouterr().err.endswith(f"no weights to convert in {name}\n")
+        return
+    assert "1 of 3 tensors are" in capsys.readouterr().out
+    run("compare", "--exact", name, "y.safetensors")
+    found = pq.open_weights("y.safetensors")
+    made = weights.from_tensors(found, "a.weight", format)
+    assert made.format == format
+    assert {*found} == {*made.tensors("a"), *plain}
+    if source != "int4":  # its scales exceed float16
+        run("convert", "y.safetensors", "z.gguf", "--format", "Q4_0", "--tensor", "a.*")
+        values = pq.open_weights("z.gguf")["a.weight"].decode()
+        np.testing.assert_array_equal(values, made.dequantize())
+
+
+@pytest.mark.parametrize(
+    ("out", "options", "said"),
+    [
+        ("y.safetensors", ["--format=gpq"], "--format: 'gpq' is no format of .safetensors "
+         "files; did you mean gptq?"),
+        ("y.gguf", ["--format=awq"], "--format: 'awq' is no format of .gguf files; use one "
+         "of Q4_0, Q4_1, Q8_0"),
+        ("y.npz", ["--format=awq"], "OUT: expected .safetensors or .gguf, got 'y.npz'"),
+        ("y.safetensors", ["--format=awq"], "tensor 'a.weight': expected codes of 4 bits "
+         "for AWQ, got 3"),
+        ("y.safetensors", ["--format=gptq", "--tensor=b"], "no weights to convert in "
+         "m.safetensors"),
+    ],
+)  # fmt: skip
+def test_convert_refuses(out, options, said, capsys):
+    made = weights.compressed_tensors.quantize(X, bits=3, group_size=32)
+    pq.write_weights("m.safetensors", {**made.tensors("a"), "b": X})
+    said = said if said.startswith("tensor") else f"pyquant convert: {said}"
+    assert error(capsys, "convert", "m.safetensors", out, *options) == said
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ COMMANDS = {
     "inspect": ("_inspect", "list and check the tensors of files"),
     "quantize": ("_quantize", "quantize the weights of a model file"),
     "compare": ("_compare", "measure what a quantized file lost"),
+    "convert": ("_convert", "change the format of quantized weights"),
     "dequantize": ("_dequantize", "restore real numbers from a quantized file"),
     "demo": ("_demo", "show error, size and speed on sample data or on your arrays"),
     "info": ("_info", "print versions and instruction sets"),

@@ -142,8 +142,10 @@ def _seconds(call: Callable[..., object], *given: _Array, **out: _Array) -> floa
     """Return the median time of a call."""
     call(*given, **out)
     durations: list[float] = []
-    while len(durations) < MIN_RUNS or sum(durations) < MIN_SECONDS:
+    total = 0.0
+    while len(durations) < MIN_RUNS or total < MIN_SECONDS:
         start = perf_counter()
         call(*given, **out)
         durations.append(perf_counter() - start)
+        total += durations[-1]
     return median(durations)

@@ -10,17 +10,21 @@ from pyquant.cli._errors import Refused
 from pyquant.cli._logical import check_values, loads
 from pyquant.cli._models import logical
 from pyquant.cli._plan import Copied, Decoded
+from pyquant.cli._select import STATUS
 from pyquant.cli._work import add_files, output_kind, perform
 from pyquant.weights._published import MARKER
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from pyquant.cli._logical import Logical
     from pyquant.cli._models import Model
-    from pyquant.cli._work import Metadata
+    from pyquant.cli._plan import Job
+    from pyquant.cli._select import STATUS
+from pyquant.cli._work import Metadata
 
-__all__ = ["add", "run"]
+__all__ = ["add", "metadata_of", "run"]
 
 DESCRIPTION = """\
 Restore real numbers from a quantized file: from blocks of GGUF, and from codes
@@ -32,12 +36,6 @@ examples:
   pyquant dequantize model-int8.safetensors model.safetensors --type bfloat16
   pyquant dequantize model.Q4_K.gguf model.safetensors
   pyquant dequantize weights.npz - --to npy > weights.npy
-
-exit status:
-  0    done
-  2    a file or an argument cannot be used
-  3    no space on the disk
-  129  SIGHUP; 130: Ctrl-C; 143: SIGTERM
 """
 
 
@@ -48,7 +46,7 @@ UNDONE = ("quantization_config", "general.file_type", "general.quantization_vers
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.description = DESCRIPTION
-    parser.epilog = EXAMPLES
+    parser.epilog = EXAMPLES + STATUS
     add_files(parser)
     types = ("float32", "float16", "bfloat16")
     use = "default: float32; for .onnx the type in the graph"
@@ -78,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         ]
         if all(job.changed is None for job in jobs):
             raise Refused(f"no quantized tensors in {model.path}")
-        return jobs, _metadata_of(model, jobs, kind)
+        return jobs, metadata_of(model, jobs, kind)
 
     return perform(arguments, kind, plan)
 
@@ -92,9 +90,10 @@ def _type_of(arguments: argparse.Namespace, tensor: Logical, kind: str) -> str:
     return arguments.type or "float32"
 
 
-def _metadata_of(model: Model, jobs: list[Copied | Decoded], kind: str) -> Metadata:
+def metadata_of(model: Model, jobs: Sequence[Job], kind: str) -> Metadata:
     """Return a function to the metadata of a file, without undone records."""
-    kept = {part.name for job in jobs if job.changed is None for part in job.parts}
+    same = [job for job in jobs if job.changed is None]
+    kept = {name for job in same for name in (job.source.name, *job.source.parts)}
 
     def metadata(names: set[str] | None) -> dict[str, Any]:
         if (kind == "gguf") != (model.kind == "gguf"):

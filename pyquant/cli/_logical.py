@@ -4,7 +4,11 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+import os
+import re
+from functools import lru_cache, partial
+from importlib import import_module
+from inspect import signature
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -23,17 +27,19 @@ from pyquant.cli._forms import (
 from pyquant.cli._show import counted
 from pyquant.packed import PackedArray
 from pyquant.weights._elements import Tensor
-from pyquant.weights._published import block_shape, find, sizes_in, type_of
+from pyquant.weights._published import MAX_CONFIG, block_shape, find, sizes_in, type_of
+from pyquant.weights._weight import FORMATS, from_tensors
 from pyquant.weights.blocks import block_formats
 from pyquant.weights.files import Weight
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import numpy.typing as npt
 
     from pyquant.cli._models import Model
     from pyquant.weights._published import Found
+    from pyquant.weights._weight import Weight as PublishedWeight
 
 __all__ = ["Logical", "check_values", "loads", "logical", "records_of"]
 
@@ -47,6 +53,11 @@ _PACKED = (
 _REALS = ("float32", "float64", "float16", "bfloat16")
 _SCALES = (*_REALS, "float8_e8m0fnu")
 _BLOCK_SIZES = {one.name: one.block_size for one in block_formats()}
+# Arguments of `from_tensors`, and how config.json states them.
+_STATED = {
+    "format": r'"checkpoint_format"\s*:\s*"(gptq(?:_v2)?)"',
+    "bits": r'"(?:num_)?bits"\s*:\s*(\d)\b',
+}
 SMALL = 16  # members of an object that equal objects may share
 _BAND = 1 << 20  # elements that are decoded at once
 
@@ -219,8 +230,7 @@ class Joined(Logical):
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None, dict[str, Any]]:
         """Return scales, zero points and further arguments of `quantize` for some rows.
         Each row gets its own, because rows may begin within a block."""
-        scale, zero = _parameters(self)
-        sizes = self.blocks
+        scale, zero, sizes = self.scale, self.zero_point, self.blocks
         if rows is not None and len(scale) > 1:
             index = np.arange(rows.start, rows.stop) // sizes[0]
             scale, zero = scale[index], None if zero is None else zero[index]
@@ -287,6 +297,56 @@ class Joined(Logical):
             how |= {"out": place, "threads": threads}
             _core.dequantize(self._stored(part), scale, zero, **how)
         return to
+
+
+class Published(Logical):
+    """A weight that `pyquant.weights` reads; `type` is its format."""
+
+    __slots__ = ("_model", "_names", "_read")
+
+    def __init__(
+        self,
+        name: str,
+        model: Mapping[str, Weight],
+        names: tuple[str, ...],
+        read: Callable[[], PublishedWeight],
+    ) -> None:
+        made = read()
+        self.name, self.shape, self.type = name, _shared(made.shape), made.format
+        self.granularity = f"block:{made.block_size}"
+        self.nbytes = sum(model[part].nbytes for part in names)
+        self.fault = None
+        self._model, self._names, self._read = model, names, read
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of the tensors of the file."""
+        return self._names
+
+    @property
+    def weight(self) -> PublishedWeight:
+        """The weight, which refers to the file."""
+        return _weight_of(self._read)
+
+    def decode(
+        self,
+        rows: slice | None = None,
+        *,
+        dtype: Any = None,
+        out: Any = None,
+        threads: int = 1,
+    ) -> npt.NDArray[Any]:
+        """Return the real numbers of some rows."""
+        made = self.weight.dequantize(rows, dtype=dtype, out=out, threads=threads)
+        if rows is None or rows.stop == self.shape[0]:  # free the pages of the file
+            for tensor in (self._model[name]._tensor for name in self._names):
+                tensor.file.has_read(tensor.start, tensor.start + tensor.nbytes)
+        return made
+
+
+@lru_cache(maxsize=2)
+def _weight_of(read: Callable[[], PublishedWeight]) -> PublishedWeight:
+    return read()
 
 
 @lru_cache(maxsize=4)  # for the bands of a tensor, and of another beside it
@@ -402,30 +462,20 @@ def _join_by_names(model: Model, joined: dict[str, Logical]) -> dict[str, str]:
     """Add the weights of published formats; return the faults of the other tensors."""
     faults: dict[str, str] = {}
     sizes = sizes_in(model.path, model.metadata.get("quantization_config"))
+    facts = _facts(model.path, sizes)
     known = {part for made in joined.values() for part in made.parts}
     for one in find(model, known):
-        codes, fault = one.parts["codes"], one.fault or _fault_of(model, one)
+        codes, fault = one.parts["codes"], one.fault
+        if one.formats and not FORMATS.keys() & one.formats:
+            use = "use pyquant.weights.from_tensors"
+            fault = f"{codes} is quantized already ({one.formats[0]}); {use}"
         try:
             if fault is not None:
                 raise ValueError(fault)
-            joined.setdefault(one.name, _by_name(model, one, sizes))
-        except ValueError as error:
+            joined.setdefault(one.name, _by_name(model, one, sizes, facts))
+        except (TypeError, ValueError) as error:
             faults |= dict.fromkeys(one.parts.values(), fault or f"{codes}: {error}")
     return faults if model.kind != "onnx" else {}
-
-
-def _fault_of(model: Model, found: Found) -> str | None:
-    """Return the reason why the commands do not read a weight, or `None`."""
-    codes = found.parts["codes"]
-    words = codes.endswith("_packed") and "shape" not in found.parts
-    if found.formats and (words or found.formats != ("compressed_tensors",)):
-        use = "use pyquant.weights.from_tensors"
-        return f"{codes} is quantized already ({found.formats[0]}); {use}"
-    order = found.parts.get("g_idx")
-    if order is None or (model[order].decode(dtype=model[order].dtype) == -1).all():
-        return None
-    use = "use pyquant.weights.compressed_tensors"
-    return f"{codes} has reordered groups ({order}); {use}"
 
 
 def _by_record(model: Model, name: str, record: dict[str, Any]) -> Logical:
@@ -491,25 +541,28 @@ def _misfit(
     return None
 
 
-def _by_name(model: Model, found: Found, sizes: set[tuple[int, ...]]) -> Logical:
+def _by_name(
+    model: Model, found: Found, sizes: set[tuple[int, ...]], facts: dict[str, Any]
+) -> Logical:
     """Join the parts of a published format. Raise ValueError if they do not fit."""
+    if found.formats not in ((), ("compressed_tensors",)):
+        return _published(model, found, facts)
     parts = _readable({part: model[full] for part, full in found.parts.items()})
     codes, scale = parts["codes"], parts["scale"]
-    shape = codes.shape if "shape" not in parts else extents_of(parts["shape"])
+    shape, known, order = codes.shape, [*STORED.values()], parts.get("g_idx")
+    if "shape" in parts:
+        shape, known = extents_of(parts["shape"]), [*_PACKED]
     if min(shape, default=0) < 0:
         raise ValueError(f"expected extents of 0 or more, got shape {shape}")
-    known = [*(_PACKED if "shape" in parts else STORED.values())]
-    fitting = [
-        how
-        for how in known
-        if (how.format, how.shape_of(shape)) == (type_of(codes), codes.shape)
-    ]
+    stored = type_of(codes), codes.shape
+    fitting = [how for how in known if (how.format, how.shape_of(shape)) == stored]
+    if order is not None and set(extents_of(order)) != {-1}:  # inputs in any order
+        fitting = []
+    if len(fitting) != 1 and found.formats:
+        return _published(model, found, facts)
     if len(fitting) != 1:
-        expected = f"{', '.join(how.codes for how in known)} codes of shape {shape}"
-        stored = f"{type_of(codes)} elements of shape {codes.shape}"
-        got = f"{stored}, which fit {', '.join(how.codes for how in fitting) or 'none'}"
-        use = "use pyquant.weights.compressed_tensors"
-        raise ValueError(f"expected one of {expected}, got {got}; {use}")
+        some = ", ".join(how.codes for how in known)
+        raise ValueError(f"expected one of {some} codes, got {stored[0]} elements")
     blocks = block_shape(shape, scale.shape, sizes)
     granularity = granularity_of(shape, blocks)
     if granularity is None:
@@ -518,6 +571,36 @@ def _by_name(model: Model, found: Found, sizes: set[tuple[int, ...]]) -> Logical
     if fault:
         raise ValueError(fault)
     return Joined(found.name, shape, fitting[0], granularity, model, found.parts)
+
+
+def _facts(path: str, sizes: set[tuple[int, ...]]) -> dict[str, Any]:
+    """Return arguments of `from_tensors` that config.json states once."""
+    groups = [size[0] for size in sizes if len(size) == 1]
+    facts: dict[str, Any] = {"group_size": groups[0]} if len(groups) == 1 else {}
+    file = os.path.join(os.path.dirname(path), "config.json")
+    if path != "-" and os.path.isfile(file):
+        with open(file, encoding="utf-8", errors="replace") as stream:
+            text = stream.read(MAX_CONFIG)
+        for key, pattern in _STATED.items():
+            found = {*re.findall(pattern, text)}
+            if len(found) == 1:
+                (value,) = found
+                facts[key] = int(value) if value.isdecimal() else value
+    return facts
+
+
+def _published(model: Model, found: Found, facts: dict[str, Any]) -> Published:
+    """Read a weight that `pyquant.weights` knows, with facts if they are necessary."""
+    module = import_module(f"pyquant.weights.{FORMATS[found.formats[0]]}")
+    known, names = signature(module.from_tensors).parameters, (*found.parts.values(),)
+    read = partial(from_tensors, model, found.name)
+    try:
+        return Published(found.name, model, names, read)
+    except ValueError:
+        how = {key: fact for key, fact in facts.items() if key in known}
+        if not how:
+            raise
+        return Published(found.name, model, names, partial(read, **how))
 
 
 def _readable(parts: dict[str, Weight]) -> dict[str, Weight]:

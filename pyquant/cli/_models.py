@@ -542,7 +542,7 @@ def _member(
 
 
 def _unpacked(path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """Return the bytes of a member, whose checksum is right."""
+    """Read a member, and check its size and its checksum."""
     with _unpacking(path):
         data = archive.read(member)
         if len(data) != member.file_size:

@@ -13,7 +13,7 @@ from pyquant.cli._forms import BLOCKS, STORED, Granularity, known_type
 from pyquant.cli._logical import KIND, check_values, loads
 from pyquant.cli._models import logical
 from pyquant.cli._plan import NUMPY, Copied, Job, Spec, already, objection, quantized
-from pyquant.cli._select import REPORT, add_options, chosen
+from pyquant.cli._select import REPORT, STATUS, add_options, chosen
 from pyquant.cli._work import add_files, output_kind, perform
 
 if TYPE_CHECKING:
@@ -65,12 +65,6 @@ examples:
       --granularity group:32 --keep '*lm_head*' --dry-run
   pyquant quantize weights.npy weights.npz --type uint8 --granularity tensor
   pyquant quantize model.onnx model-int8.onnx --type int8
-
-exit status:
-  0    done
-  2    a file or an argument cannot be used
-  3    no space on the disk
-  129  SIGHUP; 130: Ctrl-C; 143: SIGTERM
 """
 
 
@@ -90,9 +84,8 @@ class _Rule(argparse.Action):
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.description = DESCRIPTION
-    parser.epilog = EXAMPLES.format(
-        stored=_wrapped(" ".join(STORED)), blocks=_wrapped(" ".join(BLOCKS))
-    )
+    names = {"stored": _wrapped(" ".join(STORED)), "blocks": _wrapped(" ".join(BLOCKS))}
+    parser.epilog = EXAMPLES.format(**names) + STATUS
     rule = {"action": _Rule, "dest": "rules", "default": []}
     by_name = "type by glob or re:REGEX (default: --type for all)"
     smaller = f"copy tensors below N elements (default: {MIN_SIZE})"

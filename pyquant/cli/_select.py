@@ -13,11 +13,21 @@ from pyquant.cli._errors import Refused
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["FORCE", "JSON", "RAW", "REPORT", "TENSOR", "add_options", "chosen", "selected"]
+__all__ = [
+    *("FORCE", "JSON", "RAW", "REPORT", "STATUS", "TENSOR"),
+    *("add_options", "chosen", "selected"),
+]
 
 _Value = TypeVar("_Value")
 
 
+# The end of the help of a command.
+STATUS = """
+exit status:
+  0    done
+  2    a file or an argument cannot be used
+  3    no space on the disk
+  129  SIGHUP; 130: Ctrl-C; 143: SIGTERM"""
 # Options of several commands. A row has the names, the placeholder of the value, the help,
 # and further arguments of argparse. Without a placeholder, the option is a flag; argparse
 # makes the placeholder "".

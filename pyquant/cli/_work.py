@@ -100,7 +100,7 @@ def _where(path: str) -> Iterator[None]:
         raise
 
 
-# Metadata of a file from the names of its tensors; `None` stands for all tensors.
+# A function from the names of the tensors of a file, or from no names, to its metadata.
 Metadata = Callable[[set[str] | None], Mapping[str, Any]]
 
 

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `pyquant convert`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyquant._refused import hint
+from pyquant.cli._dequantize import metadata_of
+from pyquant.cli._errors import Refused
+from pyquant.cli._logical import Joined, Published, check_values
+from pyquant.cli._models import logical
+from pyquant.cli._plan import Copied, Job
+from pyquant.cli._select import STATUS, TENSOR, add_options, selected
+from pyquant.cli._work import add_files, output_kind, perform
+from pyquant.cli._write import Output, Part
+from pyquant.weights._published import type_of
+from pyquant.weights._weight import _BLOCKS, FORMATS, convert, from_tensors
+from pyquant.weights.blocks import block_format
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from pyquant.cli._logical import Logical
+    from pyquant.cli._models import Model
+    from pyquant.cli._work import Metadata
+
+__all__ = ["add", "run"]
+
+# Formats by the kind of file that stores them. MatMulNBits belongs to nodes of ONNX.
+KNOWN: dict[str, list[str]] = {
+    "safetensors": [name for name in FORMATS if name != "matmulnbits"],
+    "gguf": [*_BLOCKS],
+}
+
+DESCRIPTION = """\
+Convert the quantized weights of a file to another format without loss: codes,
+scales and zero points are stored anew, and no value changes. An error names the
+weight that the format cannot hold. All other tensors are copied.
+"""
+EXAMPLES = f"""\
+formats:
+  for .safetensors:
+    {" ".join(KNOWN["safetensors"])}
+  for .gguf:
+    {" ".join(KNOWN["gguf"])}
+
+examples:
+  pyquant convert model-awq.safetensors model-gptq.safetensors --format gptq
+  pyquant convert model.Q4_0.gguf model.safetensors --format compressed_tensors
+  pyquant convert model-gptq.safetensors model.gguf --format Q4_0
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.description, parser.epilog = DESCRIPTION, EXAMPLES + STATUS
+    add_options(
+        parser,
+        ("--format", "FORMAT", "format of OUT (required)", {"required": True}),
+        TENSOR,
+    )
+    add_files(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Convert a file."""
+    kind = output_kind(arguments, "npz")
+    if kind not in KNOWN:
+        raise Refused(f"OUT: expected .safetensors or .gguf, got {arguments.output!r}")
+    known = KNOWN[kind]
+    format = {name.lower(): name for name in known}.get(arguments.format.lower())
+    if format is None:
+        end = hint(arguments.format, known) or f"; use one of {', '.join(known)}"
+        raise Refused(f"--format: {arguments.format!r} is no format of .{kind} files{end}")
+
+    def plan(model: Model) -> tuple[list[Job], Metadata]:
+        tensors = logical(model, raw=arguments.raw)
+        names = {*selected(arguments.tensor, tensors)}
+        jobs = [
+            _job(model, tensor, kind, format if name in names else None)
+            for name, tensor in tensors.items()
+        ]
+        if all(job.changed is None for job in jobs):
+            raise Refused(f"no weights to convert in {model.path}")
+        return jobs, metadata_of(model, jobs, kind)
+
+    return perform(arguments, kind, plan)
+
+
+def _job(model: Model, tensor: Logical, kind: str, format: str | None) -> Job:
+    read = None
+    if format is not None:
+        check_values(model, tensor)
+        read = _reader_of(model, tensor, format)
+    if format is None or read is None:
+        return Copied(tensor, model, kind, "no weight of another format")
+    return Converted(tensor, format, read)
+
+
+def _reader_of(model: Model, tensor: Logical, format: str) -> Callable[[], Any] | None:
+    """Return a function to read the weight, or nothing for other tensors and formats."""
+    name, type = tensor.name, tensor.type
+    if isinstance(tensor, Published) and type != format:
+        return lambda: tensor.weight
+    words = isinstance(tensor, Joined) and tensor.stored_shape is not None
+    if words and format != "compressed_tensors":
+        return lambda: from_tensors(model, name, "compressed_tensors")
+    if type in _BLOCKS and tensor.ndim == 2 and format not in _BLOCKS:
+        return lambda: (block_format(type), model[name].raw.reshape(tensor.shape[0], -1))
+    return None
+
+
+class Converted(Job):
+    """A weight in another format, which is made for the header and again for the file."""
+
+    __slots__ = ("_parts", "_read", "changed")
+
+    def __init__(self, source: Logical, format: str, read: Callable[[], Any]) -> None:
+        super().__init__(source)
+        self.changed, self._read = format, read
+        self._parts = [
+            Part.of(name, type_of(one), one.shape) for name, one in self._made().items()
+        ]
+        if format in _BLOCKS:
+            self._parts = [Part(source.name, format, source.shape, self._parts[0].nbytes)]
+
+    @property
+    def parts(self) -> list[Part]:
+        """The tensors of the output file."""
+        return self._parts
+
+    def _made(self) -> dict[str, npt.NDArray[Any]]:
+        name, format = self.source.name, self.changed
+        try:
+            if format in _BLOCKS:
+                return {name: self._read().blocks(format)}
+            return convert(self._read(), format).tensors(name)
+        except ValueError as error:
+            text = str(error).removeprefix("weight: ")
+            raise Refused(f"tensor {name[:100]!r}: {text}") from None
+
+    def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
+        """Write the parts; tell `advance` the number of bytes that were read."""
+        for name, array in self._made().items():
+            output.write(name, array)
+        advance(self.source.nbytes)
