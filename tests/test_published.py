@@ -175,11 +175,8 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
         ),
         (
             {"w": HALF.astype(BF16), "w.quant_state.bitsandbytes__nf4": BYTES[0]},
-            "w is {} (bitsandbytes); use pyquant.weights.from_tensors",
-        ),
-        (
-            {"a.weight": BYTES.view("i1"), "a.SCB": np.ones(64, "f4")},
-            "a.weight is {} (bitsandbytes); use pyquant.weights.from_tensors",
+            "w: tensors: expected w.weight.absmax, got w or w.quant_state.bitsandbytes_"
+            "_nf4",
         ),
         (
             {"a.weight": BYTES.view("i1"), "a.scale": E8},
@@ -303,6 +300,11 @@ def in_formats():
     yield "compressed_tensors", made, {"group_size": 24}
     mixed = {"weight_g_idx": mixed, **words.quantize(x, group_size=32).tensors()}
     yield "compressed_tensors", weights.from_tensors(mixed), None
+    bitsandbytes = weights.bitsandbytes
+    yield "bitsandbytes", bitsandbytes.quantize(x, nested=True), None
+    rows = {"weight": np.arange(64 * 96).reshape(64, 96).astype("i1")}
+    rows["SCB"] = np.arange(64, dtype="f4")
+    yield "bitsandbytes", bitsandbytes.from_tensors(rows), None
 
 
 @pytest.mark.parametrize(("format", "made", "config"), [*in_formats()])

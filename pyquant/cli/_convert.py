@@ -15,7 +15,7 @@ from pyquant.cli._select import STATUS, TENSOR, add_options, selected
 from pyquant.cli._work import add_files, output_kind, perform
 from pyquant.cli._write import Output, Part
 from pyquant.weights._published import type_of
-from pyquant.weights._weight import _BLOCKS, FORMATS, convert, from_tensors
+from pyquant.weights._weight import _BLOCKS, WRITTEN, convert, from_tensors
 from pyquant.weights.blocks import block_format
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ __all__ = ["add", "run"]
 
 # Formats by the kind of file that stores them. MatMulNBits belongs to nodes of ONNX.
 KNOWN: dict[str, list[str]] = {
-    "safetensors": [name for name in FORMATS if name != "matmulnbits"],
+    "safetensors": [name for name in WRITTEN if name != "matmulnbits"],
     "gguf": [*_BLOCKS],
 }
 

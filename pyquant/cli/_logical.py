@@ -244,8 +244,9 @@ class Joined(Logical):
         stored = self._stored(rows)
         packed = isinstance(stored, PackedArray)
         found: npt.NDArray[Any] = stored.unpack() if packed else np.asarray(stored)
-        if self._how.middle:
-            return (found.astype(np.int16) - self._how.middle).astype(np.int8)
+        if self._how.middle or self._how.bits < 8:  # also ONNX types that NumPy lacks
+            kind = np.uint8 if self.type.startswith("u") else np.int8
+            return (found.astype(np.int16) - self._how.middle).astype(kind)
         return found
 
     def _stored(self, rows: slice | None) -> Any:

@@ -14,8 +14,6 @@ from contextlib import contextmanager, suppress
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pyquant import _core, dtypes
 from pyquant.cli._errors import Refused, fault
 from pyquant.cli._forms import Granularity, Stored, named
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from io import BufferedWriter
 
-    import numpy.typing as npt
-
     from pyquant.cli._plan import Job
     from pyquant.cli._write import Part
 
@@ -42,7 +38,6 @@ ROLES = ("codes", "scale", "zero_point")
 DATA = tuple(
     f"{kind}_data" for kind in ("raw", "float", "int32", "int64", "double", "uint64")
 )
-NARROW = ("int4", "uint4", "int2", "uint2")
 ALIGNMENT = 4096  # of external data, so that runtimes can map it
 SMALL = 1024  # bytes; a larger initializer is data, not an argument like a shape
 # Operators of ONNX and of ONNX Runtime with codes as weights.
@@ -157,13 +152,6 @@ class Linear(Joined):
     def real(self) -> str:
         """The type of its numbers, which is the type of the scales."""
         return dtypes.name_of(self._found["scale"].dtype) or "float32"
-
-    def codes(self, rows: slice | None = None) -> npt.NDArray[Any] | None:
-        """Return the codes of some rows as integers; codes of 2 and 4 bits as bytes."""
-        found = super().codes(rows)
-        if found is None or self.type not in NARROW:
-            return found
-        return found.astype(np.uint8 if self.type.startswith("u") else np.int8)
 
 
 class OnnxModel(Model):

@@ -90,11 +90,10 @@ class File:
 
 class Archive(File):
     """
-    A .npz file without compression. zipfile writes it, one member after the other.
+    A .npz file without compression, which zipfile writes, one member after the other.
 
-    A tensor waits in memory until its member is open. Codes come first and do not wait;
-    their scales do. The member ``__pyquant__`` has the metadata as JSON, unless
-    they are empty.
+    A tensor waits in memory until it is complete. The member ``__pyquant__`` has the
+    metadata as JSON, unless they are empty.
     """
 
     def __init__(self, path: str, parts: list[Part], metadata: Mapping[str, Any]) -> None:
@@ -108,52 +107,39 @@ class Archive(File):
     def writing(self, stream: BufferedWriter) -> Iterator[None]:
         """Open the archive; the block of the caller writes tensors."""
         _reserve(stream, self.size)
-        with ZipFile(stream, "w") as self._archive, ExitStack() as stack:
-            stack.callback(lambda: self._member is None or self._member.close())
-            self._name, self._left = "", 0
-            self._member: Any = None
+        with ZipFile(stream, "w") as self._archive:
             self._waiting: dict[str, bytearray] = {}
-            self._advance()
             yield
+            self._write_complete()  # empty tensors
             if self._metadata:
                 text = json.dumps(self._metadata, separators=(",", ":"))
+                pieces = (text[at : at + PIECE] for at in range(0, len(text), PIECE))
                 head = _head_of(f"U{len(text)}", ())
-                member = self._open_member(f"{RECORDS}.npy", head)
-                for at in range(0, len(text), PIECE):
-                    piece = text[at : at + PIECE]
-                    member.write(piece.encode("utf-32-le"))
+                self._add(RECORDS, ".npy", head, (p.encode("utf-32-le") for p in pieces))
         stream.truncate()
 
-    def _open_member(self, name: str, head: bytes) -> Any:
-        info = ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-        self._archive.NameToInfo.clear()  # free memory
-        self._member = self._archive.open(info, "w", force_zip64=True)
-        self._member.write(head)
-        return self._member
-
     def write(self, name: str, data: memoryview) -> None:
-        """Append bytes to the member of a tensor, or to the bytes that wait for it."""
-        if name == self._name:
-            self._member.write(data)
-            self._left -= len(data)
-            self._advance()
-        else:
-            self._waiting.setdefault(name, bytearray()).extend(data)
+        """Append bytes to a tensor."""
+        self._waiting.setdefault(name, bytearray()).extend(data)
+        self._write_complete()
 
-    def _advance(self) -> None:
-        """Open the next members until one lacks bytes."""
-        while self._left == 0:
-            if self._member is not None:
-                self._member.close()
-            if not self._parts:
+    def _write_complete(self) -> None:
+        """Write the next tensors that are complete."""
+        while self._parts:
+            part = self._parts[0]
+            if len(self._waiting.get(part.name, b"")) < part.nbytes:
                 return
-            part = self._parts.popleft()
-            self._name, self._left = part.name, part.nbytes
+            self._parts.popleft()
             suffix = part.type[len(MEMBER) :] if part.type.startswith(MEMBER) else ".npy"
-            member = self._open_member(f"{part.name}{suffix}", _npy_head(part))
-            waiting = self._waiting.pop(part.name, b"")
-            member.write(waiting)
-            self._left -= len(waiting)
+            data = self._waiting.pop(part.name, b"")
+            self._add(part.name, suffix, _npy_head(part), (data,))
+
+    def _add(self, name: str, suffix: str, head: bytes, pieces: Iterable[Any]) -> None:
+        self._archive.NameToInfo.clear()  # free memory
+        info = ZipInfo(f"{name}{suffix}", (1980, 1, 1, 0, 0, 0))
+        with self._archive.open(info, "w", force_zip64=True) as member:
+            for piece in (head, *pieces):
+                member.write(piece)
 
 
 def _safetensors_file(path: str, parts: list[Part], metadata: Mapping[str, Any]) -> File:
