@@ -78,3 +78,10 @@ def isa(request):
 def simd(request):
     """Return each available instruction set that must agree with scalar."""
     return request.param
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """Work in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

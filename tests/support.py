@@ -65,6 +65,13 @@ def amount(default, everything):
     return everything if EVERYTHING else default
 
 
+def program(*arguments, module=("-P", "-m", "pyquant"), env=None, **how):
+    """Run the commands as a user does, with additional variables of the environment."""
+    given = {"capture_output": True, "text": True, "timeout": 300, **how}
+    command = [sys.executable, *module, *map(str, arguments)]
+    return subprocess.run(command, env={**os.environ, **(env or {})}, **given)
+
+
 # The last seed that the running test has drawn. conftest.py resets it before each test.
 SEED = None
 

@@ -15,11 +15,7 @@ import pyquant as pq
 from pyquant.cli import main
 from pyquant.weights.blocks import block_format
 
-
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def compare(capsys, *arguments):

@@ -14,23 +14,10 @@ import zipfile
 import fuzz_files
 import numpy as np
 import pytest
+from support import program
 
 import pyquant as pq
 from pyquant.cli import main
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def program(*arguments, **options):
-    """Run the program as a user does."""
-    given = {"capture_output": True, "text": True, "timeout": 120, **options}
-    command = [sys.executable, "-P", "-m", "pyquant", *map(str, arguments)]
-    return subprocess.run(command, **given)
-
 
 # Names and usage
 
@@ -70,7 +57,7 @@ def test_closed_streams(command, status, said, here):
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
 def test_names_outside_the_encoding_of_stdout_are_escaped(encoding, here):
     np.savez("n.npz", **{"größe 名": np.float32([1])})
-    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    environment = {"PYTHONIOENCODING": encoding}
     run = program("inspect", "n.npz", env=environment, encoding=encoding)
     expected = "größe 名".encode(encoding, "backslashreplace").decode(encoding)
     assert (run.returncode, run.stderr) == (0, "")
@@ -98,13 +85,26 @@ def test_errors_are_one_line(arguments, said, here, capsys):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="not a BrokenPipeError on Windows")
-@pytest.mark.parametrize("command", ["inspect", "compare"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "inspect {0}",
+        "compare {0} {0}",
+        "quantize {0} o.npz --type int8 --min-size 1",
+        "info",
+    ],
+)
 def test_closed_pipe_ends_a_command_silently(command, here):
-    pq.write_weights("m.safetensors", {f"t{i}": np.zeros(3, "f4") for i in range(2000)})
-    files = ["m.safetensors"] * (2 if command == "compare" else 1)
-    given = [sys.executable, "-P", "-m", "pyquant", command, "--json", *files]
-    with subprocess.Popen(given, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout.readline().startswith(b'{"')
+    """The output exceeds the buffer of a pipe, except that of `info`."""
+    pq.write_weights(
+        "m.safetensors", {f"t{i}": np.zeros((1, 3), "f4") for i in range(1000)}
+    )
+    arguments = f"-P -m pyquant {command.format('m.safetensors')} --json".split()
+    with subprocess.Popen(
+        [sys.executable, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        if command != "info":
+            assert process.stdout.readline().startswith(b'{"')
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 1
@@ -114,7 +114,7 @@ def test_closed_pipe_ends_a_command_silently(command, here):
 def test_a_terminal_gets_no_control_characters_of_names(here):
     np.savez("n.npz", **{"a\x1b]0;x\a": np.float32([1])})
     ours, theirs = os.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
+    environment = {"TERM": "xterm", "COLUMNS": "200"}
     run = program("inspect", "n.npz", stdout=theirs, capture_output=False,
                   stderr=subprocess.PIPE, env=environment)  # fmt: skip
     os.close(theirs)

@@ -12,12 +12,6 @@ from pyquant.weights.blocks import block_format
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
 def model(here):
     """Write a model of four tensors with exact sums."""
     w = np.zeros((600, 1024), np.float32)

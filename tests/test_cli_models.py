@@ -6,8 +6,10 @@ import zipfile
 
 import numpy as np
 import pytest
+from support import amount, case
 
 import pyquant as pq
+from pyquant.cli import main
 from pyquant.cli._errors import Refused, shown
 from pyquant.cli._models import logical, open_model
 from pyquant.cli._select import chosen
@@ -91,51 +93,57 @@ def test_arrays_without_numbers_are_refused(array, tmp_path):
         open_model(path)
 
 
-def test_broken_arrays(x, tmp_path):
-    good = io.BytesIO()
-    np.save(good, x)
-    data = good.getvalue()
+@pytest.mark.parametrize("kind", ["npy", "npz", "deflated"])
+def test_broken_files(x, kind, tmp_path):
+    """A damaged file is read or refused, with one line that names the file."""
+    path, good = tmp_path / f"a.{kind[:3].replace('def', 'npz')}", io.BytesIO()
+    if kind == "npy":
+        np.save(good, x)
+    else:
+        (np.savez if kind == "npz" else np.savez_compressed)(good, x=x, y=x[:2])
+    data, first = good.getvalue(), 140 if kind == "npy" else None
     rng = np.random.default_rng(5)
-    for number in range(300):
+    for number in range(amount(150, 1000)):
         broken = bytearray(data)
         if number % 3 == 0:
             broken = broken[: rng.integers(1, len(data))]
         for _ in range(rng.integers(1, 4)):
-            broken[rng.integers(0, min(140, len(broken)))] = rng.integers(0, 256)
-        path = tmp_path / "a.npy"
+            broken[rng.integers(0, min(first or len(data), len(broken)))] = rng.integers(
+                256
+            )
         path.write_bytes(bytes(broken))
-        try:
-            with open_model(str(path)) as model:
-                model["a"].decode()
-        except (Refused, ValueError) as error:
-            lines = str(error).splitlines()
-        else:
-            lines = ["none"]
-        assert len(lines) == 1
+        with case(number=number):
+            try:
+                with open_model(str(path)) as model:
+                    for tensor in model.values():
+                        tensor.decode()
+                said = str(path)
+            except (Refused, ValueError) as error:
+                said = str(error)
+            assert said.startswith(str(path))
+            assert "\n" not in said
 
 
-@pytest.mark.parametrize("compressed", [False, True])
-def test_broken_archives(x, compressed, tmp_path):
-    path = tmp_path / "a.npz"
-    (np.savez_compressed if compressed else np.savez)(path, x=x, y=x[:2])
-    data = path.read_bytes()
-    rng = np.random.default_rng(6)
-    for number in range(300):
-        broken = bytearray(data)
-        if number % 3 == 0:
-            broken = broken[: rng.integers(1, len(data))]
-        for _ in range(rng.integers(1, 4)):
-            broken[rng.integers(0, len(broken))] = rng.integers(0, 256)
-        path.write_bytes(bytes(broken))
-        try:
-            with open_model(str(path)) as model:
-                for tensor in model.values():
-                    tensor.decode()
-        except (Refused, ValueError) as error:
-            lines = str(error).splitlines()
-        else:
-            lines = ["none"]
-        assert len(lines) == 1
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda data: b"", "expected a header, got an empty file"),
+        (lambda data: b"not an array", "expected an array of numbers, got bytes"),
+        (lambda data: data[:4], "expected an array of numbers, got bytes"),
+        (lambda data: data[:30], "expected a .npy file that NumPy can read, got EOF"),
+        (lambda data: data[:-1], "expected 1344 bytes of data, got 1343"),
+        (lambda data: data.replace(b"(7, 48), }", b"(7, 48, (("), "expected a .npy file"),
+    ],
+    ids=["empty", "text", "half a magic", "half a header", "data cut", "unfinished header"],
+)
+def test_broken_headers(change, said, x, tmp_path, capsys):
+    path = saved(tmp_path / "x.npy", x)
+    (tmp_path / "x.npy").write_bytes(change((tmp_path / "x.npy").read_bytes()))
+    assert main(["demo", path]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"pyquant demo: {path}: ")
+    assert said in err
+    assert err.count("\n") == 1
 
 
 def test_a_name_twice(x, tmp_path):

@@ -18,7 +18,7 @@ import blocks_encoders
 import fuzz_files
 import numpy as np
 import pytest
-from support import HAVE_BFLOAT16, amount, case, seeds
+from support import HAVE_BFLOAT16, amount, case, program, seeds
 
 import pyquant as pq
 from pyquant.cli import main
@@ -41,12 +41,6 @@ GRANULARITIES = {
 
 
 @pytest.fixture
-def inside(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
 def weights():
     rng = np.random.default_rng(0)
     return {
@@ -63,19 +57,13 @@ REAL = ("l.0.weight", "l.1.weight", "wide", "cube")
 
 
 @pytest.fixture
-def model(inside, weights):
+def model(here, weights):
     pq.write_weights("in.safetensors", weights, metadata={"format": "pt"})
     return "in.safetensors"
 
 
 def quantize(*arguments, code=0):
     assert main(["quantize", *map(str, arguments)]) == code
-
-
-def program(*arguments, **how):
-    """Run the command as a user does."""
-    command = [sys.executable, "-P", "-m", "pyquant", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, timeout=300, **how)
 
 
 def whole(x):
@@ -129,53 +117,42 @@ def test_codes_are_those_of_the_whole_array(type, granularity, model, weights):
                 assert not found[name].is_quantized
 
 
-@pytest.mark.parametrize("granularity", ["tensor", "axis:1", "axis:-1", "block:5", "4x32"])
-@pytest.mark.parametrize("type", ["int8", "uint4"])
-def test_three_axes(type, granularity, model, weights):
-    options = ("--type", type, "--granularity", granularity, "--keep", "re:^[^c]")
-    quantize(model, "out.safetensors", *options)
-    how = {
-        "tensor": {},
-        "axis:1": {"axis": 1},
-        "axis:-1": {"axis": 2},
-        "block:5": {"axis": 2, "block_size": 5},
-        "4x32": {"block_size": (1, 4, 32)},
-    }[granularity]
-    p = pq.choose_qparams(weights["cube"], dtype=type, **how)
-    with open_model("out.safetensors") as made:
-        cube = logical(made)["cube"]
-        codes = p.quantize(weights["cube"])
-        np.testing.assert_array_equal(cube.codes(), codes.astype(np.int16))
-        np.testing.assert_array_equal(cube.decode(slice(2, 7)), p.dequantize(codes)[2:7])
+ONE, THREE = (1003,), (9, 16, 32)
+FORMS = [
+    *product(
+        [ONE], ["int8", "uint4", "int2"], ["tensor", "axis:0", "block:32"], ["minmax"]
+    ),
+    *product(
+        [THREE],
+        ["int8", "uint4"],
+        ["tensor", "axis:1", "axis:-1", "block:5", "4x32"],
+        ["minmax"],
+    ),
+    *product([(33, 96)], ["int4"], ["tensor", "axis:1", "axis:0", "block:32"], ["mse"]),
+]
 
 
-@pytest.mark.parametrize("granularity", ["tensor", "axis:0", "block:32"])
-@pytest.mark.parametrize("type", ["int8", "uint4", "int2"])
-def test_one_axis(type, granularity, inside):
-    x = np.random.default_rng(2).standard_normal(1003).astype(np.float32)
+@pytest.mark.parametrize(("shape", "type", "granularity", "method"), FORMS, ids=str)
+def test_codes_of_other_shapes_and_methods(shape, type, granularity, method, here):
+    x = np.random.default_rng(2).standard_normal(shape)
+    x = x if method == "mse" else x.astype(np.float32)
     np.save("x.npy", x)
-    options = ("--type", type, "--granularity", granularity, "--max-memory", "2K")
-    if granularity == "axis:0" and type == "int8":
-        options = ("--type", type, "--granularity", granularity)
-    quantize("x.npy", "x.npz", *options)
-    how = {"tensor": {}, "axis:0": {"axis": 0}, "block:32": {"axis": 0, "block_size": 32}}
-    p = pq.choose_qparams(x, dtype=type, **how[granularity])
+    vector = len(shape) == 1 and (type, granularity) != ("int8", "axis:0")
+    memory = "2K" if vector else "1M"
+    options = ("--type", type, "--granularity", granularity, "--method", method)
+    quantize("x.npy", "x.npz", *options, "--max-memory", memory)
+    kind, _, number = granularity.partition(":")
+    how = {"tensor": {}, "axis": {"axis": int(number or 0)}}.get(kind)
+    if how is None:
+        sizes = [int(n) for n in (number or kind).split("x")]
+        how = {"block_size": (*[1] * (len(shape) - len(sizes)), *sizes)}
+    p = pq.choose_qparams(x, dtype=type, method=method, **how)
+    codes = p.quantize(x)
     with open_model("x.npz") as made:
         (found,) = logical(made).values()
-        np.testing.assert_array_equal(found.codes(), p.quantize(x).astype(np.int16))
-        np.testing.assert_array_equal(found.decode(), p.dequantize(p.quantize(x)))
-
-
-@pytest.mark.parametrize("granularity", ["tensor", "axis:1", "axis:0", "block:32"])
-def test_mse(granularity, model, weights):
-    options = ("--granularity", granularity, "--method", "mse", "--tensor", "wide=int4")
-    quantize(model, "out.safetensors", "--type", "int8", *options)
-    how = {**GRANULARITIES, "axis:1": {"axis": 1}}[granularity]
-    x = weights["wide"]
-    p = pq.choose_qparams(x, dtype="int4", method="mse", **how)
-    with open_model("out.safetensors") as made:
-        found = logical(made)["wide"]
-        np.testing.assert_array_equal(found.codes(), p.quantize(x).astype(np.int8))
+        np.testing.assert_array_equal(found.codes(), codes.astype(np.int16))
+        np.testing.assert_array_equal(found.decode(), p.dequantize(codes))
+        np.testing.assert_array_equal(found.decode(slice(2, 7)), p.dequantize(codes)[2:7])
 
 
 @pytest.mark.parametrize("type", ["Q4_K", "Q8_0", "Q4_0", "Q6_K", "MXFP4", "IQ4_NL"])
@@ -218,7 +195,7 @@ def test_the_gguf_package_reads_blocks(model, weights):
     np.testing.assert_array_equal(tensors["wide"].data, weights["wide"])
 
 
-def test_metadata_of_gguf_is_kept(inside, weights):
+def test_metadata_of_gguf_is_kept(here, weights):
     said = {"general.architecture": "llama", "general.file_type": 1, "a.list": ["x", "y"]}
     pq.write_weights("in.gguf", {"w": weights["l.1.weight"]}, metadata=said)
     quantize("in.gguf", "out.gguf", "--type", "Q8_0")
@@ -250,7 +227,7 @@ HOLD = {
 
 
 @pytest.mark.parametrize("type", ENCODED)
-def test_values_beyond_the_range_of_a_type_are_an_error(type, inside, capsys):
+def test_values_beyond_the_range_of_a_type_are_an_error(type, here, capsys):
     """The file keeps 7/8 of the energy, and 3/4 of the largest value, that values near 1
     keep; otherwise the command writes no file and names the tensor."""
     block = block_format(type)
@@ -295,7 +272,7 @@ def test_values_beyond_the_range_of_a_type_are_an_error(type, inside, capsys):
 
 
 @pytest.mark.parametrize("type", sorted({*ENCODED} - {*HOLD[1e15]}))
-def test_one_value_beyond_the_range_is_an_error(type, inside, capsys):
+def test_one_value_beyond_the_range_is_an_error(type, here, capsys):
     """The search of Q3_K, Q6_K and IQ4_XS returns the scale 0 for the largest values."""
     x = np.random.default_rng(1).standard_normal((4, 512)).astype("f4")
     for value in (3e38, -1e20, 1e12):
@@ -306,7 +283,7 @@ def test_one_value_beyond_the_range_is_an_error(type, inside, capsys):
         assert os.listdir() == ["in.safetensors"]
 
 
-def test_all_values_beyond_the_range_are_one_error(inside, capsys):
+def test_all_values_beyond_the_range_are_one_error(here, capsys):
     """The printed options complete the command. Each row is a band."""
     x = np.linspace(-1, 1, 2048, dtype="f4").reshape(4, 512)
     rows = np.float32([[1], [0], [1e-9], [1e-9]])  # small rows beside others are no error
@@ -324,7 +301,7 @@ def test_all_values_beyond_the_range_are_one_error(inside, capsys):
 
 
 @pytest.mark.parametrize("value", [7e4, 1e-9])
-def test_float16_results_keep_their_values(value, inside, capsys):
+def test_float16_results_keep_their_values(value, here, capsys):
     x = np.float32([[1, 2], [7e4, 3]]) if value > 1 else np.full((2, 2), value, "f4")
     np.save("in.npy", x)
     quantize("in.npy", "q.npz", "--type", "int8")
@@ -340,7 +317,7 @@ def test_float16_results_keep_their_values(value, inside, capsys):
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_members_without_known_numbers_are_copied(save, inside, capsys):
+def test_members_without_known_numbers_are_copied(save, here, capsys):
     x = np.linspace(-1, 1, 128, dtype="f4").reshape(2, 64)
     others = {
         "date": np.array(["2020-01-01"], "M8[s]"),
@@ -429,7 +406,7 @@ def test_packed_as_compressed_tensors(type, granularity, asymmetric, model, weig
         *(("int4", "block:32", True), ("uint4", "block:32", False)),
     ],
 )
-def test_the_compressed_tensors_package_reads_it(type, granularity, asymmetric, inside):
+def test_the_compressed_tensors_package_reads_it(type, granularity, asymmetric, here):
     pytest.importorskip("compressed_tensors", reason="the judge of this test")
     torch_file = pytest.importorskip("safetensors.torch")
     from compressed_tensors.compressors import BaseCompressor
@@ -465,7 +442,7 @@ def test_load_knows_codes_and_packed_codes(model, weights):
         np.testing.assert_array_equal(file.load("ids"), weights["ids"])
 
 
-def test_arrays_of_numpy(inside, weights):
+def test_arrays_of_numpy(here, weights):
     np.savez("in.npz", **weights)
     options = ("--min-size", "1000", "--max-memory", "64K")
     quantize("in.npz", "out.npz", "--type", "int8", *options)
@@ -483,7 +460,7 @@ def test_arrays_of_numpy(inside, weights):
 
 
 @pytest.mark.parametrize("change", [np.asfortranarray, lambda x: x.astype(">f4")])
-def test_other_orders(change, inside, weights):
+def test_other_orders(change, here, weights):
     x = weights["l.0.weight"]
     np.savez("in.npz", a=change(x), b=change(x[:3]))
     quantize("in.npz", "out.npz", "--type", "int8", "--keep", "b")
@@ -492,7 +469,7 @@ def test_other_orders(change, inside, weights):
     np.testing.assert_array_equal(found["b"], x[:3])
 
 
-def test_shards_stay_shards(inside, weights):
+def test_shards_stay_shards(here, weights):
     os.makedirs("in/sub")
     files = ("m-0.safetensors", "sub/m-1.safetensors")
     places = {name: files[number % 2] for number, name in enumerate(weights)}
@@ -552,7 +529,7 @@ def test_back(type, way, model, weights):
 @pytest.mark.parametrize(
     ("type", "out"), [("int8", "safetensors"), ("int8", "npz"), ("Q8_0", "gguf")]
 )
-def test_bfloat16_needs_no_ml_dtypes(kind, type, out, inside, monkeypatch, capsys):
+def test_bfloat16_needs_no_ml_dtypes(kind, type, out, here, monkeypatch, capsys):
     """Quantize it, and copy a vector of it: to .npz as float32, otherwise unchanged."""
     x = np.random.default_rng(1).standard_normal((64, 256)).astype("f4")
     words = (x.view(np.uint32) >> 16).astype("<u2")  # truncate to bfloat16
@@ -574,13 +551,13 @@ def test_bfloat16_needs_no_ml_dtypes(kind, type, out, inside, monkeypatch, capsy
     assert main(["compare", "--exact", f"z.{kind}", f"y.{kind}"]) == 0
 
 
-def test_through_pipes(inside, weights):
+def test_through_pipes(here, weights):
     x = weights["l.0.weight"]
     np.save("x.npy", x)
     with open("x.npy", "rb") as file:
-        run = program("quantize", "-", "-", "--type", "int8", input=file.read())
+        run = program("quantize", "-", "-", "--type", "int8", input=file.read(), text=False)
     assert (run.returncode, run.stderr) == (0, b"")
-    back = program("dequantize", "-", "-", input=run.stdout)
+    back = program("dequantize", "-", "-", input=run.stdout, text=False)
     assert (back.returncode, back.stderr) == (0, b"")
     with open("back.npy", "wb") as file:
         file.write(back.stdout)
@@ -657,7 +634,7 @@ def test_only_the_complete_name_selects_a_vector(pattern, to, model, capsys):
     assert rows["l.0.bias"]["to"] == to
 
 
-def test_small_tensors_are_kept(inside, capsys):
+def test_small_tensors_are_kept(here, capsys):
     arrays = {"a": np.ones((4, 256), "f4"), "b": np.ones((4, 255), "f4")}
     pq.write_weights("in.safetensors", arrays)
     quantize("in.safetensors", "out.safetensors", "--type", "int8", "--json")
@@ -694,7 +671,7 @@ def test_a_summary(model, capsys):
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2"])
 @pytest.mark.parametrize("type", ["Q8_0", "Q4_K", "int8", "int4", "uint8"])
-def test_the_summary_names_the_worst_tensor(type, dtype, inside, capsys):
+def test_the_summary_names_the_worst_tensor(type, dtype, here, capsys):
     """Its error is the error that measure_error finds, with any memory."""
     x = np.random.default_rng(1).standard_normal((40, 256)).astype(dtype)
     y = x.copy()
@@ -709,7 +686,7 @@ def test_the_summary_names_the_worst_tensor(type, dtype, inside, capsys):
     assert text.endswith(f"; worst {sqnr:.1f} dB worse\n")
 
 
-def test_the_summary_names_no_tensor_without_an_error(inside, capsys):
+def test_the_summary_names_no_tensor_without_an_error(here, capsys):
     pq.write_weights("in.safetensors", {"w": np.ones((40, 256), "f4")})
     quantize("in.safetensors", "out.safetensors", "--type", "int8")
     assert capsys.readouterr().out.endswith("; 40.0 KiB to 10.2 KiB\n")
@@ -726,7 +703,7 @@ def test_the_summary_names_no_tensor_without_an_error(inside, capsys):
         (None, 0, None),
     ],
 )
-def test_granularities(text, axis, block, inside):
+def test_granularities(text, axis, block, here):
     """The default is one scale for each row; a vector has one scale."""
     x = np.random.default_rng(1).standard_normal((40, 96)).astype("f4")
     np.savez("in.npz", w=x, v=x[0])
@@ -748,21 +725,6 @@ def test_types_in_any_letter_case(model):
     for out, type, other in (("a.npz", "int8", "uint8"), ("b.npz", "INT8", "UInt8")):
         quantize(model, out, "--type", type, "--tensor", f"*b*={other}")
     assert Path("a.npz").read_bytes() == Path("b.npz").read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("type", "hint"),
-    [
-        ("Q4_K_M", "did you mean Q4_K?"),
-        ("int-8", "did you mean int8?"),
-        ("fp8_e4m3fn", "did you mean float8_e4m3fn?"),
-        ("zzz", "--help lists all types"),
-    ],
-)
-def test_unknown_types_get_a_hint(type, hint, model, capsys):
-    quantize(model, "o.npz", "--type", type, code=2)
-    expected = f"pyquant quantize: --type: {type!r} is not a type; {hint}\n"
-    assert capsys.readouterr().err == expected
 
 
 # What is refused
@@ -841,26 +803,32 @@ def test_refused(arguments, said, model, weights, capsys):
 
 
 @pytest.mark.parametrize(
-    ("options", "expected"),
+    ("out", "options", "expected"),
     [
-        (("--granularity", "channel"), "--granularity: Q8_0 has its own blocks"),
-        (("--method", "mse"), "--method: Q8_0 has its own search"),
+        ("gguf", "Q8_0 --granularity channel", "--granularity: Q8_0 has its own blocks"),
+        ("gguf", "Q8_0 --method mse", "--method: Q8_0 has its own search"),
+        ("npz", "Q4_K_M", "--type: 'Q4_K_M' is not a type; did you mean Q4_K?"),
+        ("npz", "int-8", "--type: 'int-8' is not a type; did you mean int8?"),
+        ("npz", "fp8_e4m3fn", "'fp8_e4m3fn' is not a type; did you mean float8_e4m3fn?"),
+        ("npz", "zzz", "--type: 'zzz' is not a type; --help lists all types"),
     ],
 )
-def test_gguf_types_allow_no_other_choice(options, expected, model, capsys):
-    quantize(model, "o.gguf", "--type", "Q8_0", *options, code=2)
-    assert capsys.readouterr().err == f"pyquant quantize: {expected}; omit the option\n"
+def test_types_that_do_not_fit(out, options, expected, model, capsys):
+    quantize(model, f"o.{out}", "--type", *options.split(), code=2)
+    text = capsys.readouterr().err
+    assert expected + ("; omit the option" if out == "gguf" else "") + "\n" in text
+    assert text.startswith("pyquant quantize: --")
 
 
 @pytest.mark.parametrize("name", ["__pyquant__", "a\0b", "x" * 65533])
-def test_names_that_npz_has_no_place_for(name, inside, capsys):
+def test_names_that_npz_has_no_place_for(name, here, capsys):
     pq.write_weights("in.safetensors", {name: np.ones((64, 64), np.float32)})
     quantize("in.safetensors", "o.npz", "--type", "int8", code=2)
     assert "expected a name" in capsys.readouterr().err
     assert os.listdir() == ["in.safetensors"]
 
 
-def test_types_without_a_place(inside, capsys):
+def test_types_without_a_place(here, capsys):
     pq.write_weights("in.gguf", {"w": ("Q8_0", np.zeros((64, 34 * 32), np.uint8))})
     quantize("in.gguf", "o.safetensors", "--type", "int8", "--keep", "w", code=2)
     expected = "expected a type that .safetensors files have, got Q8_0"
@@ -870,7 +838,7 @@ def test_types_without_a_place(inside, capsys):
 
 
 @pytest.mark.parametrize("name", ["a\nb", "../up", "/etc/x", "\x1b[31mred", "</td>"])
-def test_odd_names(name, inside, capsys):
+def test_odd_names(name, here, capsys):
     x = np.random.default_rng(3).standard_normal((32, 64)).astype(np.float32)
     pq.write_weights("in.safetensors", {name: x, "b": x[0]})
     quantize("in.safetensors", "out.safetensors", "--type", "int8", "--dry-run")
@@ -906,7 +874,7 @@ def test_a_report(model, capsys):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_files_that_lie(seed, inside, capsys):
+def test_files_that_lie(seed, here, capsys):
     """The command quantizes a file or prints one error line; it leaves no other file."""
     options = (
         ["quantize", "o.safetensors", "--type", "int8", "--min-size", "0"],
@@ -925,7 +893,7 @@ def test_files_that_lie(seed, inside, capsys):
             assert not [name for name in os.listdir() if name.endswith(".tmp")]
 
 
-def test_metadata_without_a_place(inside, capsys):
+def test_metadata_without_a_place(here, capsys):
     """pyquant reads nested lists of metadata, and does not write them."""
     text = b"GGUF" + struct.pack("<IQQ", 3, 1, 1)
     text += struct.pack("<Q", 1) + b"k" + struct.pack("<IIQ", 9, 9, 1)
@@ -941,7 +909,7 @@ def test_metadata_without_a_place(inside, capsys):
 # Endings
 
 
-def test_a_tensor_that_fails_leaves_nothing(inside, weights, capsys):
+def test_a_tensor_that_fails_leaves_nothing(here, weights, capsys):
     bad = weights["wide"].copy()
     bad[20, 3] = np.inf
     pq.write_weights("in.safetensors", {"a": weights["wide"], "z": bad})
@@ -950,7 +918,7 @@ def test_a_tensor_that_fails_leaves_nothing(inside, weights, capsys):
     assert os.listdir() == ["in.safetensors"]
 
 
-def test_a_full_disk(inside, weights):
+def test_a_full_disk(here, weights):
     pq.write_weights("in.safetensors", {"w": np.ones((1 << 10, 1 << 10), np.float32)})
 
     def limit():
@@ -961,12 +929,12 @@ def test_a_full_disk(inside, weights):
         "quantize", "in.safetensors", "out.safetensors", *options, preexec_fn=limit
     )
     assert run.returncode == 3
-    assert run.stderr == b"pyquant quantize: out.safetensors: File too large\n"
+    assert run.stderr == "pyquant quantize: out.safetensors: File too large\n"
     assert os.listdir() == ["in.safetensors"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="address space is limited on Linux")
-def test_memory_does_not_depend_on_the_file(inside):
+def test_memory_does_not_depend_on_the_file(here):
     """Quantize a sparse file of 2 GiB in 300 MiB: less than a third of a tensor."""
     if not amount(False, True):
         pytest.skip("a file of 2 GiB: use --everything")
@@ -1002,7 +970,7 @@ def test_memory_does_not_depend_on_the_file(inside):
         assert made["l.1.weight_packed"].shape == (1 << 14, 1 << 10)
 
 
-def test_memory_does_not_depend_on_the_number_of_tensors(inside):
+def test_memory_does_not_depend_on_the_number_of_tensors(here):
     x = np.random.default_rng(9).standard_normal((1100, 1024)).astype(np.float32)
     peaks = []
     for count in (2, 24):
@@ -1030,7 +998,7 @@ def test_memory_does_not_depend_on_the_number_of_tensors(inside):
         np.testing.assert_array_equal(codes, pq.choose_qparams(x, axis=0).quantize(x))
 
 
-def test_memory_for_each_tensor(inside):
+def test_memory_for_each_tensor(here):
     """100 000 small tensors need less than 200 MB in each command."""
     commands = (
         "quantize in.safetensors o.safetensors --type int8 --min-size 1 -qf",
@@ -1063,7 +1031,7 @@ def digest(path):
         return hashlib.sha256(file.read()).hexdigest()
 
 
-def test_the_same_bytes_with_threads(inside):
+def test_the_same_bytes_with_threads(here):
     x = np.random.default_rng(8).standard_normal((3000, 2048)).astype(np.float32)
     pq.write_weights("in.safetensors", {"w": x})
     for type, name in (("int8", "o.safetensors"), ("Q8_0", "o.gguf")):
@@ -1076,19 +1044,6 @@ def test_the_same_bytes_with_threads(inside):
 # Terminals and pipes
 
 
-def test_a_closed_pipe(model):
-    command = [sys.executable, "-P", "-m", "pyquant", "quantize", model]
-    with subprocess.Popen(
-        [*command, "out.safetensors", "--type", "int8", "--json"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
-        process.stdout.close()
-        assert process.stderr.read() == b""
-    assert process.returncode == 1
-    assert sorted(os.listdir()) == ["in.safetensors", "out.safetensors"]
-
-
 def read_terminal(end):
     """Read from a terminal. Linux raises an error after the other end is closed."""
     try:
@@ -1099,7 +1054,7 @@ def read_terminal(end):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals")
 @pytest.mark.parametrize("quiet", [True, False])
-def test_progress_on_a_terminal(quiet, inside):
+def test_progress_on_a_terminal(quiet, here):
     import pty
 
     several()
@@ -1130,7 +1085,7 @@ def test_help_names_every_type(capsys):
         assert name in text
 
 
-def test_every_pair_of_kinds(inside, weights):
+def test_every_pair_of_kinds(here, weights):
     x = weights["l.1.weight"].astype(np.float32)
     np.save("in.npy", x)
     np.savez("in.npz", **{"in": x})
