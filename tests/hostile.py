@@ -1,10 +1,10 @@
-"""Calls of everything public with objects that lie, raise, change or make no sense.
+"""Call public functions with objects that raise, change, or return wrong values.
 
     python -P tests/hostile.py [SEED [COUNT [FIRST]]]
 
-makes COUNT calls, the FIRSTth of the seed on, and prints what came of them. Ordinary
-exceptions are answers; a crash, another exception, or an `out` that was written although an
-exception came, is a fault. test_hostile.py makes some thousand calls.
+makes COUNT calls of a seed, from call FIRST on, and prints the number of each result. An
+exception of ANSWERS is a correct result. Faults are crashes, exceptions of other types, and
+exceptions after a call wrote into `out`. test_hostile.py makes some thousand calls.
 """
 
 import array
@@ -24,12 +24,9 @@ from fractions import Fraction
 import numpy as np
 
 import pyquant as pq
-import pyquant.integrations.cf
-import pyquant.integrations.tflite
 import pyquant.openvino
-import pyquant.weights.bitsandbytes
-import pyquant.weights.mx
-import pyquant.weights.nvfp4
+from pyquant.integrations import cf, tflite
+from pyquant.weights import bitsandbytes, mx, nvfp4
 from pyquant.weights.blocks import BlockFormat, block_format, block_formats
 
 try:
@@ -42,18 +39,18 @@ ENDLESS = 100  # calls of one method
 
 
 class Hostility(Exception):
-    """What hostile objects raise."""
+    """Exception of hostile objects."""
 
 
 ANSWERS = (
     TypeError,
     ValueError,
-    IndexError,  # of an object that would be endless
+    IndexError,  # of hostile objects after ENDLESS calls
     OverflowError,
     BufferError,
     MemoryError,
     RecursionError,
-    AttributeError,  # PackedArray and QParams cannot be changed
+    AttributeError,  # PackedArray and QParams are immutable
     ImportError,  # without ml_dtypes
     Hostility,
 )
@@ -71,7 +68,7 @@ METHODS = [name for name in SPECIAL if name not in ("dtype", "shape", "ndim", "s
 
 
 def lies(rng):
-    """Something that a special method has no business to return."""
+    """Return a value that special methods must not return."""
     return rng.choice(
         [
             *(None, -1, 1 << 70, 1.5, "x", b"", [], [[1, 2], [3]], np.nan, object()),
@@ -85,20 +82,20 @@ def lies(rng):
 
 
 def hostile_object(rng):
-    """An object of which some special methods raise, lie, or do either by turns."""
+    """Return an object. Its special methods raise, return wrong values, or do both."""
     space = {}
     for name in rng.sample(SPECIAL, rng.randint(1, 5)):
         lie, kind = lies(rng), rng.randrange(3)
 
         def method(self, *_, lie=lie, kind=kind, calls=[0], **__):  # noqa: B006
             calls[0] += 1
-            if calls[0] > ENDLESS:  # NumPy reads a sequence without an end for ever
+            if calls[0] > ENDLESS:  # NumPy reads a sequence until IndexError
                 raise IndexError
             if kind == 0 or (kind == 1 and calls[0] % 2 == 0):
                 raise Hostility
             return lie
 
-        # Not callable: an attribute; raised by a property, now and then.
+        # Some names are attributes. Some properties raise.
         attribute = name not in METHODS or name in SPECIAL[12:14]
         space[name] = property(method) if attribute and rng.random() < 0.5 else method
         if attribute and rng.random() < 0.3:
@@ -111,7 +108,7 @@ def hostile_object(rng):
 
 
 class Growing(collections.abc.Sequence):
-    """A sequence that is longer each time it is looked at."""
+    """A sequence that grows each time its length is read."""
 
     def __init__(self):
         self.n = 0
@@ -127,7 +124,7 @@ class Growing(collections.abc.Sequence):
 
 
 class Endless(collections.abc.Sequence):
-    """A sequence of one element, which is again such a sequence, without end."""
+    """A sequence with one element: a new sequence of this class."""
 
     def __len__(self):
         return 1
@@ -139,7 +136,7 @@ class Endless(collections.abc.Sequence):
 
 
 class Turning(list):
-    """A list that empties itself when it is read."""
+    """A list that becomes empty when it is read."""
 
     def __iter__(self):
         for i in range(len(self)):
@@ -152,7 +149,7 @@ class Turning(list):
 
 
 class Child(np.ndarray):
-    """A subclass that objects to being made."""
+    """An array without views: a view raises."""
 
     def __array_finalize__(self, other):
         if getattr(other, "angry", False):
@@ -160,7 +157,7 @@ class Child(np.ndarray):
 
 
 class Shy(np.ndarray):
-    """A subclass that says it has another shape and type."""
+    """An array with a wrong shape and type."""
 
     shape = property(lambda self: (1 << 40,))
     dtype = property(lambda self: np.dtype("V3"))
@@ -171,7 +168,7 @@ class Shy(np.ndarray):
 
 
 class Other(np.ndarray):
-    """A subclass that says it is of larger elements."""
+    """An array with a dtype of too large elements."""
 
     dtype = property(lambda self: np.dtype(ml_dtypes.bfloat16 if ml_dtypes else "f8"))
     itemsize = property(lambda self: 8)
@@ -181,7 +178,7 @@ class Other(np.ndarray):
 
 
 class Packed(pq.PackedArray):
-    """One that says each time that it is larger."""
+    """A packed array. Its shape grows each time it is read."""
 
     __slots__ = ("asked",)
     _data = property(lambda self: np.zeros(1, np.uint8).view(Other))
@@ -195,14 +192,14 @@ class Packed(pq.PackedArray):
 
 
 class Format(BlockFormat):
-    """One that says it has fewer bytes, and encodes."""
+    """A block format with too few bytes."""
 
     __slots__ = ()
     _row = property(lambda self: ("Q6_K", 14, 256, 1, True))
 
 
 def knot():
-    """A list that contains itself."""
+    """Return a list that contains itself."""
     inside = [1.0]
     inside.append(inside)
     return inside
@@ -218,7 +215,7 @@ class Lines(int):
 
 
 def deep():
-    """A list of more levels than arrays have."""
+    """Return a list with more levels than arrays have dimensions."""
     value = 1.0
     for _ in range(100):
         value = [value]
@@ -226,7 +223,7 @@ def deep():
 
 
 def deeper(kind, levels=100_000):
-    """A list or tuple of more levels than the stack; made once, as that takes long."""
+    """Return a list or tuple with more levels than the stack. Keep it: it is slow."""
     if (kind, levels) not in DEEPER:
         value = kind((1.0,))
         for _ in range(levels):
@@ -239,21 +236,21 @@ DEEPER = {}
 
 
 def released():
-    """A memoryview that is no more."""
+    """Return a released memoryview."""
     view = memoryview(bytearray(16))
     view.release()
     return view
 
 
 def angry():
-    """An array that cannot be viewed."""
+    """Return an array without views."""
     child = np.ones(4, np.float32).view(Child)
     child.angry = True
     return child
 
 
 def strange_array(rng):
-    """An array of any type, shape and strides."""
+    """Return an array with a random type, shape and strides."""
     names = ["f4", "f8", "f2", ">f4", ">f8", "i1", "u1", "i2", ">i4", "u8", "i8", "?"]
     names += ["c8", "O", "S3", "U2", "V4", "M8[s]", "m8", "f4,i1", "V2", "g"]
     types = [np.dtype(n) for n in names]
@@ -322,7 +319,7 @@ STRANGE = [
 
 
 def strange(rng):
-    """Anything at all."""
+    """Return a hostile object, a strange array or a value of STRANGE."""
     kind = rng.randrange(3)
     if kind == 0:
         return hostile_object(rng)
@@ -335,10 +332,12 @@ TYPES = pq.dtypes.TYPES.values()
 INTEGERS = [t.name for t in TYPES if t.kind == "integer" and t.bits <= 32]
 CODES = [*INTEGERS, *(pq.dtypes.NARROW_FLOATS if ml_dtypes else [])]
 REALS = ["float32", "float64", "float16", *(["bfloat16"] if ml_dtypes else [])]
+BOOK = np.linspace(-1, 1, 16, dtype=np.float32)
+ONES = np.ones((3, 4))
 
 
 def packing(rng):
-    """What `packed` may be."""
+    """Return a valid value of `packed`."""
     axis = rng.choice([None, 0, 1, -1])
     return rng.choice(
         [True, "words", ("words", axis), ("awq", axis), ("halves", axis, 4), "high-first"]
@@ -355,18 +354,6 @@ def packed_of(rng):
     return pq.quantize(np.ones((3, 4)), 1.0, dtype=kind, packed=packed)
 
 
-def words_of(rng):
-    """Words, and what they are of."""
-    return rng.choice(
-        [
-            (np.zeros((1, 4), np.int32), "uint4", "words", 0, None),
-            (np.zeros((3, 1), np.uint32), "int4", "awq", 1, 4),
-            (np.zeros((3, 16), np.uint8), "uint4", "halves", -1, None),
-            (np.zeros((3, 1), np.int32), "uint8", "words", 1, 3),
-        ]
-    )
-
-
 def wrap(given):
     if type(given) is not tuple:
         return pq.PackedArray(given, given, 1)
@@ -375,106 +362,113 @@ def wrap(given):
 
 
 def forge(rng, words, name, extents, how):
-    """One that is told anything."""
+    """Use a packed array with unchecked arguments."""
     packed = pq.PackedArray.__new__(pq.PackedArray)
     packed._keep(words, name, extents, how)
     return packed.unpack() if rng.random() < 0.3 else pq.dequantize(packed, 1.0)
 
 
+# Valid arguments by kind: a list of values, or a function that makes a new value. A value
+# that a call may write is new in each call.
 VALID = {
     "x": lambda r: np.ones((3, 4), r.choice(["f4", "f8", "f2"])),
     "q": lambda r: (
         packed_of(r) if r.random() < 0.2 else np.ones((3, 4), r.choice("bBhHiI"))
     ),
-    "scale": lambda r: r.choice(
-        [1.0, 0.5, np.float32(2), [0.5] * 4, [0.5] * 3, np.ones((3, 2)), np.ones((3, 4))]
-    ),
-    "scales": lambda r: r.choice([[1.0], [0.5] * 4, [0.5] * 3]),
-    "zero": lambda r: r.choice(
-        [None, 0, [1] * 4, [1] * 3, np.int8(1), np.uint8([1, 2, 3])]
-    ),
-    "dtype": lambda r: r.choice([None, *CODES, np.int8, np.dtype("u1")]),
-    "real": lambda r: r.choice([*REALS, np.float32]),
-    "axis": lambda r: r.choice([0, 1, 1, -1, (1,), None]),
-    "block": lambda r: r.choice([None, 1, 2, 3, (1, 2), (3, 4), 0]),
-    "rounding": lambda r: r.choice(
-        ["half_even", "ceil", "stochastic", "stochastic", pq.RoundMode.AWAY]
-    ),
-    "place": lambda r: r.choice([None, None, 0, 7, 2**64 - 1, np.uint8(9)]),
-    "precision": lambda r: r.choice([None, 0, "float16", "float64"]),
-    "flag": lambda r: r.choice([True, False, 0, 1]),
+    "scale": [1.0, 0.5, np.float32(2), [0.5] * 4, [0.5] * 3, np.ones((3, 2)), ONES],
+    "scales": [[1.0], [0.5] * 4, [0.5] * 3],
+    "zero": [None, 0, [1] * 4, [1] * 3, np.int8(1), np.uint8([1, 2, 3])],
+    "dtype": [None, *CODES, np.int8, np.dtype("u1")],
+    "real": [*REALS, np.float32],
+    "axis": [0, 1, 1, -1, (1,), None],
+    "block_size": [None, 1, 2, 3, (1, 2), (3, 4), 0],
+    "rounding": ["half_even", "ceil", "stochastic", "stochastic", pq.RoundMode.AWAY],
+    "place": [None, None, 0, 7, 2**64 - 1, np.uint8(9)],
+    "precision": [None, 0, "float16", "float64"],
+    "flag": [True, False, 0, 1],
     "out": lambda r: r.choice([None, out_of(r)]),
-    "threads": lambda r: r.choice([1, 1, 2, 3]),
-    "qtype": lambda r: r.choice(["per_tensor", "per_channel", "per_group"]),
-    "shape": lambda r: r.choice([4, (2, 2), (3,), ()]),
+    "threads": [1, 1, 2, 3],
+    "qtype": ["per_tensor", "per_channel", "per_group"],
+    "shape": [4, (2, 2), (3,), ()],
     "bytes": lambda r: np.zeros(2, np.uint8),
     "buffer": lambda r: r.choice([b"ab", bytearray(2), memoryview(b"ab")]),
     "packed": lambda r: r.choice([False, packing(r)]),
-    "layout": lambda r: r.choice(["onnx", "words", "awq", "halves", "packbits"]),
-    "stream": lambda r: r.choice([None, 0, -1]),
-    "bits": lambda r: r.choice([None, 4, 3, 8]),
-    "bytes codes": lambda r: np.ones((2, 3), r.choice(["u1", "i1"])),
+    "layout": ["onnx", "words", "awq", "halves", "packbits"],
+    "stream": [None, 0, -1],
+    "bits": [None, 4, 3, 8],
+    "bytes_codes": lambda r: np.ones((2, 3), r.choice(["u1", "i1"])),
     "words": lambda r: np.zeros((2, 4), "i4") if r.random() < 0.5 else np.zeros(6, "u1"),
-    "name": lambda r: r.choice(["int4", "uint4", "uint8", "float4_e2m1fn", "int2"]),
-    "extents": lambda r: r.choice([(3, 4), (12,), (9, 4), (16, 4), (2, 32), (0, 9)]),
-    "how": lambda r: (
-        r.choice(["onnx", "words", "awq", "high-first"]),
-        r.choice([None, 0, 1]),
-        4,
-    ),
-    "axes": lambda r: r.choice([(), (0,), (1,), [0, 1]]),
-    "mode": lambda r: r.choice(["ROUND_HALF_TO_EVEN", "ROUND_DOWN", pq.RoundMode.CEIL]),
+    "name": ["int4", "uint4", "uint8", "float4_e2m1fn", "int2"],
+    "extents": [(3, 4), (12,), (9, 4), (16, 4), (2, 32), (0, 9)],
+    "how": [
+        (layout, axis, 4)
+        for layout in ("onnx", "words", "awq", "high-first")
+        for axis in (None, 0, 1)
+    ],
+    "axes": [(), (0,), (1,), [0, 1]],
+    "mode": ["ROUND_HALF_TO_EVEN", "ROUND_DOWN", pq.RoundMode.CEIL],
     "packable": lambda r: np.zeros((2, 3), ml_dtypes.int4 if ml_dtypes else "i1"),
-    "output_dtype": lambda r: r.choice([0, 2, 3, 1, 10, "int8", "float32"]),
-    "group": lambda r: r.choice([None, (1, 2), (3, 4), [1, 1]]),
-    "offset": lambda r: r.choice(
-        [None, 0.5, np.float32(2), np.float64([3]), [0.5] * 4, [0.5] * 3, np.ones((3, 2))]
-    ),
-    "fill": lambda r: r.choice([None, 0, 3, [0, 1, 1], np.int16(-9), np.uint8([7, 8])]),
-    "range": lambda r: r.choice([None, (0, 7), (-5, 5), [1, 1 << 20], np.int8([-2, 1])]),
-    "beyond": lambda r: r.choice(["saturate", "wrap", "raise"]),
-    "nan": lambda r: r.choice(["lowest", "raise"]),
+    "output_dtype": [0, 2, 3, 1, 10, "int8", "float32"],
+    "group": [None, (1, 2), (3, 4), [1, 1]],
+    "offset": [
+        *(None, 0.5, np.float32(2), np.float64([3]), [0.5] * 4, [0.5] * 3),
+        np.ones((3, 2)),
+    ],
+    "fill": [None, 0, 3, [0, 1, 1], np.int16(-9), np.uint8([7, 8])],
+    "quant_range": [None, (0, 7), (-5, 5), [1, 1 << 20], np.int8([-2, 1])],
+    "beyond": ["saturate", "wrap", "raise"],
+    "nan": ["lowest", "raise"],
     "detail": lambda r: detail_of(r),
-    "element": lambda r: r.choice(["float4_e2m1fn", "float8_e4m3fn", "float6_e3m2fn"]),
-    "rule": lambda r: r.choice(["floor", "ceil", "even", "rceil"]),
-    "style": lambda r: r.choice(["torchao", "compressed-tensors"]),
-    "codebook": lambda r: r.choice(
-        [None] * 6 + ["nf4", "dynamic8", BOOK, BOOK[::-1], BOOK[:3]]
-    ),
-    "four": lambda r: r.choice(["nf4", "fp4"]),
-    "size": lambda r: r.choice([64, 64, 32, 4096]),
-    "sixty-four": lambda r: np.ones((3, 64), r.choice(["f4", "f2", "f8"])),
+    "element": ["float4_e2m1fn", "float8_e4m3fn", "float6_e3m2fn"],
+    "rule": ["floor", "ceil", "even", "rceil"],
+    "style": ["torchao", "compressed-tensors"],
+    "codebook": [None] * 6 + ["nf4", "dynamic8", BOOK, BOOK[::-1], BOOK[:3]],
+    "four": ["nf4", "fp4"],
+    "size": [64, 64, 32, 4096],
+    "sixty_four": lambda r: np.ones((3, 64), r.choice(["f4", "f2", "f8"])),
     "attrs": lambda r: attrs_of(r),
-    "method": lambda r: r.choice(["minmax", "mse", "mse", "percentile", "entropy"]),
-    "search": lambda r: r.choice(["minmax", "mse", "mse"]),
-    "weights": lambda r: r.choice([None, 1.0, np.ones(4, "f4"), np.ones((3, 1))]),
-    "candidates": lambda r: r.choice([None, 1.0, [1, 0.5], np.float32([0.9])]),
-    "scale type": lambda r: r.choice([None, *REALS, "float32", "float8_e8m0fnu"]),
-    "like": lambda r: r.choice([None, None, "pytorch", "tflite", "quark_po2", "fbgemm"]),
-    "lows": lambda r: r.choice([-1.0, [-1.0] * 3, np.full((3, 4), -2, "f4")]),
-    "highs": lambda r: r.choice([1.0, [1.0] * 3, np.full((3, 4), 2, "f4")]),
+    "method": ["minmax", "mse", "mse", "percentile", "entropy"],
+    "search": ["minmax", "mse", "mse"],
+    "weights": [None, 1.0, np.ones(4, "f4"), np.ones((3, 1))],
+    "candidates": [None, 1.0, [1, 0.5], np.float32([0.9])],
+    "scale_dtype": [None, *REALS, "float32", "float8_e8m0fnu"],
+    "like": [None, None, "pytorch", "tflite", "quark_po2", "fbgemm"],
+    "lows": [-1.0, [-1.0] * 3, np.full((3, 4), -2, "f4")],
+    "highs": [1.0, [1.0] * 3, np.full((3, 4), 2, "f4")],
     "mask": lambda r: r.choice([None, np.zeros((3, 4), bool), np.zeros((4, 3), bool).T]),
-    "real out": lambda r: r.choice([None, np.full((3, 4), 7, r.choice(["f4", "f8"]))]),
+    "real_out": lambda r: r.choice([None, np.full((3, 4), 7, r.choice(["f4", "f8"]))]),
     "sums": lambda r: np.full((3, 4), 9, r.choice(["i1", "i4", ">i4", "i8", "u2", "u4"])),
-    "multiplier": lambda r: r.choice([0.5, 1e-3, [0.5] * 4, np.float32([0.1, 0.2, 0.3])]),
-    "bias": lambda r: r.choice([None, 5, [1] * 4, np.int64([1, 2, 3])]),
-    "arithmetic": lambda r: r.choice(["float32", "tflite", "rndnu", "fbgemm"]),
-    "shift": lambda r: r.choice([None, None, 3, [1] * 4]),
-    "int": lambda r: r.choice([0, 1, -3, np.int8(5)]),
-    "percent": lambda r: r.choice([0, 99.9, np.float32(100), 50]),
-    "momentum": lambda r: r.choice([None, 0.1, 1]),
-    "nonfinite": lambda r: r.choice(["raise", "ignore"]),
+    "multiplier": [0.5, 1e-3, [0.5] * 4, np.float32([0.1, 0.2, 0.3])],
+    "bias": [None, 5, [1] * 4, np.int64([1, 2, 3])],
+    "arithmetic": ["float32", "tflite", "rndnu", "fbgemm"],
+    "shift": [None, None, 3, [1] * 4],
+    "int": [0, 1, -3, np.int8(5)],
+    "percentile": [0, 99.9, np.float32(100), 50],
+    "momentum": [None, 0.1, 1],
+    "nonfinite": ["raise", "ignore"],
     "batches": lambda r: [np.ones((3, 4), "f4"), np.arange(r.choice([0, 5]), dtype="f4")],
-    "levels": lambda r: r.choice([2, 16, 255, 256]),
+    "levels": [2, 16, 255, 256],
     "format": lambda r: getattr(format_of(r), r.choice(["name", "ggml_id"])),
     "blocks": lambda r: r.choice([BYTES, BYTES, BYTES[::-1], BYTES.view(">i2")]),
     "numbers": lambda r: np.ones((3, 512), r.choice(["f4", "f8", "f2"])),
-    "block out": lambda r: r.choice([None, np.full((3, 512), 7, r.choice(["f4", "f8"]))]),
-    "byte out": lambda r: r.choice([None, np.full((3, r.choice([288, 544])), 7, "u1")]),
-    "rows": lambda r: r.choice([None, slice(0, 2), slice(None), slice(-1, None)]),
-    "weight out": lambda r: r.choice(
+    "block_out": lambda r: r.choice([None, np.full((3, 512), 7, r.choice(["f4", "f8"]))]),
+    "byte_out": lambda r: r.choice([None, np.full((3, r.choice([288, 544])), 7, "u1")]),
+    "rows": [None, slice(0, 2), slice(None), slice(-1, None)],
+    "weight_out": lambda r: r.choice(
         [None, np.full((3, 256), 7, r.choice(["f4", "f8", "u1"])), BYTES[:3].copy()]
     ),
+    # Objects of pyquant, from functions below.
+    "params": lambda r: qparams(r),
+    "report": lambda r: report_of(r),
+    "observer": lambda r: observer_of(r),
+    "packed_array": lambda r: packed_of(r),
+    "block_format": lambda r: format_of(r),
+    "data_of_words": [
+        (np.zeros((1, 4), np.int32), "uint4", "words", 0, None),
+        (np.zeros((3, 1), np.uint32), "int4", "awq", 1, 4),
+        (np.zeros((3, 16), np.uint8), "uint4", "halves", -1, None),
+        (np.zeros((3, 1), np.int32), "uint8", "words", 1, 3),
+    ],
 }
 
 
@@ -515,7 +509,7 @@ ATTRIBUTES = {
 
 
 def attrs_of(rng):
-    """Attributes of a variable, some of them no such."""
+    """Return attributes of a variable. Some are invalid."""
     names = rng.sample(list(ATTRIBUTES), rng.randint(0, 4))
     return {
         name: strange(rng) if rng.random() < 0.2 else rng.choice(ATTRIBUTES[name])
@@ -524,7 +518,7 @@ def attrs_of(rng):
 
 
 def out_of(rng):
-    """A place for the result, full of canaries."""
+    """Return an output array that contains canaries."""
     types = [*(t for t in INTEGERS if hasattr(np, t)), *REALS[:3]]
     size = np.dtype(rng.choice(types))
     raw = np.full(12 * size.itemsize * 2, 0xA5, np.uint8).view(size)
@@ -542,7 +536,7 @@ def qparams(rng):
 
 
 def observe(x, axis=None, histogram=False, threads=1):
-    """All that an Observer says of the numbers."""
+    """Return parameters from an Observer of an array."""
     o = pq.Observer(axis=axis, histogram=histogram, nonfinite="ignore")
     o.update(x, threads=threads)
     if o.nan is None or not np.all(o.count):
@@ -552,7 +546,7 @@ def observe(x, axis=None, histogram=False, threads=1):
 
 
 def observer_of(rng):
-    """One that may have seen something."""
+    """Return an Observer, with or without a batch."""
     o = pq.Observer(
         axis=rng.choice([None, None, 0, 1, (0, 1)]),
         histogram=rng.random() < 0.5,
@@ -564,7 +558,7 @@ def observer_of(rng):
 
 
 def use_observer(rng, o, x, **kwargs):
-    """Everything that an Observer can do. What fails leaves it as it was."""
+    """Call a method of an Observer. If it raises, the Observer must be unchanged."""
     o = o if type(o) is pq.Observer else observer_of(rng)
     before, state = o.copy(), pickle.dumps(o)
     step = rng.randrange(7)
@@ -586,7 +580,6 @@ def use_observer(rng, o, x, **kwargs):
             o.__eq__(x)
             return repr(o), o.count, o.nan, o.inf, o.min, o.max, pickle.loads(state)
     except BaseException:
-        # An exception must leave the Observer unchanged.
         if o != before or pickle.dumps(o) != state:
             raise AssertionError("an Observer was changed before the exception") from None
         raise
@@ -594,13 +587,13 @@ def use_observer(rng, o, x, **kwargs):
 
 
 def report_of(rng):
-    """Of some errors."""
+    """Return an error report."""
     x = np.ones((3, 4), "f4")
     return pq.measure_error(x, x / 3, axis=rng.choice([None, 0, 1, (0, 1)]))
 
 
 def use_report(rng, report, other):
-    """Everything that an ErrorReport can do."""
+    """Read the properties of an ErrorReport, and call a method."""
     report = report if type(report) is pq.ErrorReport else report_of(rng)
     found = [getattr(report, name) for name in dir(report) if name[0] != "_"]
     found += [repr(report), str(report), hash(report), report.__eq__(other)]
@@ -618,7 +611,7 @@ def use_report(rng, report, other):
 
 
 def use_packed(rng, packed, other):
-    """Everything that a PackedArray can do."""
+    """Read the properties of a PackedArray, and call a method."""
     found = (packed.data, packed.dtype, packed.shape, packed.layout, packed.nbytes)
     found += (
         packed.size,
@@ -677,7 +670,7 @@ def encode_blocks(rng, f, x, **kwargs):
 
 
 def use_format(rng, f, other):
-    """Everything else that a BlockFormat can do."""
+    """Read the properties of a BlockFormat, and call a method besides its codecs."""
     f = f if isinstance(f, BlockFormat) else format_of(rng)
     if other is BYTES and rng.random() < 0.5:
         other = rng.choice(
@@ -702,7 +695,7 @@ def use_format(rng, f, other):
 
 @functools.cache
 def weight_file():
-    """Tensors of every kind, in one file that is open."""
+    """Return an open file with a tensor of each type."""
     folder = tempfile.TemporaryDirectory()
     atexit.register(folder.cleanup)
     x = np.arange(3 * 256).reshape(3, 256)
@@ -720,7 +713,7 @@ def decode_weight(rng, rows, **kwargs):
 
 
 def use_params(rng, params, other):
-    """Everything that a QParams can do besides its two methods."""
+    """Read the properties of a QParams."""
     found = (params.scale, params.zero_point, params.dtype, params.axis, params.block_size)
     found += (params.offset, params.fill, params.quant_range)
     found += (repr(params), hash(params), pq.QParams.__eq__(params, other))
@@ -730,17 +723,9 @@ def use_params(rng, params, other):
     return found
 
 
-AFFINE = {"offset": "offset", "inverse": "flag", "fill": "fill"}
-POLICIES = {"out_of_range": "beyond", "nan": "nan"}
-NOISE = {"seed": "place", "start": "place"}
-BOOK = np.linspace(-1, 1, 16, dtype=np.float32)
-
-
 def read_bitsandbytes(rng, given):
-    """Tensors of a file of which one is another, or lacks something."""
-    four = pyquant.weights.bitsandbytes.quantize(
-        np.ones((3, 64), "f4"), nested=rng.random() < 0.5
-    )
+    """Read a bitsandbytes weight with one changed or missing tensor."""
+    four = bitsandbytes.quantize(np.ones((3, 64), "f4"), nested=rng.random() < 0.5)
     tensors = four.tensors()
     name = rng.choice(sorted(tensors))
     what = rng.random()
@@ -752,470 +737,120 @@ def read_bitsandbytes(rng, given):
         changed = np.array(tensors[name]).reshape(-1).view(np.uint8)
         changed[rng.randrange(changed.size)] = rng.randrange(256)
         tensors[name] = changed.view(tensors[name].dtype).reshape(tensors[name].shape)
-    return pyquant.weights.bitsandbytes.from_tensors(tensors).dequantize()
+    return bitsandbytes.from_tensors(tensors).dequantize()
 
 
-QUANTIZE = {
-    "x": "x",
-    "scale": "scale",
-    "zero_point": "zero",
-    "dtype": "dtype",
-    "axis": "axis",
-    "block_size": "block",
-    "rounding": "rounding",
-    "precision": "precision",
-    "saturate": "flag",
-    "packed": "packed",
-    "out": "out",
-    "threads": "threads",
-    **AFFINE,
-    "codebook": "codebook",
-    "quant_range": "range",
-    **POLICIES,
-    **NOISE,
-}
-DEQUANTIZE = {
-    "q": "q",
-    "scale": "scale",
-    "zero_point": "zero",
-    "dtype": "real",
-    "axis": "axis",
-    "block_size": "block",
-    "out": "out",
-    "threads": "threads",
-    **AFFINE,
-    "bias": "offset",
-    "codebook": "codebook",
-}
-OF_PARAMS = {
-    "rounding": "rounding",
-    "out": "out",
-    "threads": "threads",
-    **POLICIES,
-    **NOISE,
-}
-CHOICE = {"quant_range": "range", "scale_dtype": "scale type", "like": "like"}
-ONEDNN = {"scales": "scales", "zps": "zero", "qtype": "qtype", "axis": "axis"}
+CHOICE = "quant_range scale_dtype like"
+GROUPS = "dtype axis block_size symmetric=flag"
+NOISE = "seed=place start=place"
+STREAM = "layout axis=stream bits"
+AFFINE = "threads offset inverse=flag fill"
+VALUES = "rounding precision saturate=flag"
+OBSERVER = f"dtype method percentile symmetric=flag {CHOICE} threads"
 
+# Functions, the kinds of their positional arguments, and their keywords. A keyword has the
+# kind of its name, unless `keyword=kind` names another one.
 CALLS = [
-    *[(pq.quantize, 2, QUANTIZE), (pq.dequantize, 2, DEQUANTIZE)] * 4,
-    (
-        pq.choose_qparams,
-        1,
-        {
-            "x": "x",
-            "dtype": "dtype",
-            "axis": "axis",
-            "block_size": "block",
-            "symmetric": "flag",
-            "method": "search",
-            "weights": "weights",
-            "candidates": "candidates",
-            **CHOICE,
-            "threads": "threads",
-        },
-    ),
-    (
-        pq.qparams_from_range,
-        2,
-        {
-            "lo": "lows",
-            "hi": "highs",
-            "dtype": "dtype",
-            "axis": "axis",
-            "block_size": "block",
-            "symmetric": "flag",
-            **CHOICE,
-        },
-    ),
-    (
-        pq.dynamic_quantize,
-        1,
-        {
-            "x": "x",
-            "dtype": "dtype",
-            "axis": "axis",
-            "block_size": "block",
-            "symmetric": "flag",
-            **CHOICE,
-            "packed": "packed",
-            "out": "out",
-            "threads": "threads",
-            **{k: v for k, v in QUANTIZE.items() if k == "rounding" or k in NOISE},
-        },
-    ),
-    (
-        pq.fake_quantize,
-        2,
-        {
-            **{k: v for k, v in QUANTIZE.items() if k not in (*POLICIES, "packed")},
-            "out": "real out",
-            "mask": "mask",
-        },
-    ),
-    (
-        pyquant.openvino.fake_quantize,
-        6,
-        {
-            "x": "x",
-            "input_low": "lows",
-            "input_high": "highs",
-            "output_low": "lows",
-            "output_high": "highs",
-            "levels": "levels",
-            "out": "real out",
-            "threads": "threads",
-        },
-    ),
-    (
-        pq.requantize,
-        2,
-        {
-            "q": "sums",
-            "multiplier": "multiplier",
-            "zero_point": "int",
-            "dtype": "dtype",
-            "input_zero_point": "int",
-            "bias": "bias",
-            "axis": "axis",
-            "arithmetic": "arithmetic",
-            "clip": "range",
-            "shift": "shift",
-            "out": "out",
-            "threads": "threads",
-        },
-    ),
-    (
-        pq.fixedpoint.fixed_point,
-        1,
-        {"multiplier": "multiplier", "arithmetic": "arithmetic"},
-    ),
-    (pq.measure_error, 2, {"x": "x", "y": "x", "axis": "axis", "threads": "threads"}),
-    (
-        lambda p, x, **k: p.measure_error(x, **k),
-        2,
-        {"p": qparams, "x": "x", "axis": "axis"},
-    ),
-    (use_report, 2, {"report": report_of, "other": report_of}),
-    (
-        pq.Observer,
-        0,
-        {
-            "axis": "axis",
-            "histogram": "flag",
-            "mantissa_bits": "int",
-            "momentum": "momentum",
-            "nonfinite": "nonfinite",
-        },
-    ),
     *[
-        (
-            use_observer,
-            2,
-            {
-                "o": observer_of,
-                "x": seen,
-                "dtype": "dtype",
-                "method": "method",
-                "percentile": "percent",
-                "symmetric": "flag",
-                **CHOICE,
-                "threads": "threads",
-            },
-        )
-        for seen in ("x", observer_of)
-    ],
-    (
-        pq.calibrate,
-        1,
-        {
-            "batches": "batches",
-            "dtype": "dtype",
-            "axis": "axis",
-            "method": "method",
-            "percentile": "percent",
-            "symmetric": "flag",
-            **CHOICE,
-            "momentum": "momentum",
-            "nonfinite": "nonfinite",
-            "threads": "threads",
-        },
-    ),
-    (
-        observe,
-        1,
-        {"x": "x", "axis": "axis", "histogram": "flag", "threads": "threads"},
-    ),
-    (
-        pq.QParams,
-        2,
-        {
-            "scale": "scale",
-            "zero_point": "zero",
-            "dtype": "dtype",
-            "axis": "axis",
-            "block_size": "block",
-            "offset": "offset",
-            "fill": "fill",
-            "quant_range": "range",
-        },
-    ),
-    (lambda p, x, **k: p.quantize(x, **k), 2, {"p": qparams, "x": "x", **OF_PARAMS}),
-    (
-        lambda p, q, **k: p.dequantize(q, **k),
-        2,
-        {"p": qparams, "q": "q", "dtype": "real", "out": "out", "threads": "threads"},
-    ),
-    (use_params, 2, {"params": qparams, "other": "x"}),
-    (pq.pack, 1, {"q": "packable"}),
-    (
-        pq.pack,
-        1,
-        {"q": "bytes codes", "layout": "layout", "axis": "stream", "bits": "bits"},
-    ),
-    (
-        pq.PackedArray,
-        3,
-        {
-            "data": "bytes",
-            "dtype": "dtype",
-            "shape": "shape",
-            "layout": "layout",
-            "axis": "stream",
-            "bits": "bits",
-        },
-    ),
-    (wrap, 1, {"given": words_of}),
-    (
-        lambda p, to, at: p.repack(to, axis=at),
-        3,
-        {"p": packed_of, "to": "layout", "at": "stream"},
-    ),
-    (forge, 4, {"words": "words", "name": "name", "extents": "extents", "how": "how"}),
-    (
-        pq.PackedArray.from_buffer,
-        3,
-        {
-            "buffer": "buffer",
-            "dtype": "dtype",
-            "shape": "shape",
-            "layout": "layout",
-            "axis": "stream",
-            "bits": "bits",
-        },
-    ),
-    (use_packed, 2, {"packed": packed_of, "other": "real"}),
-    (
-        decode_blocks,
-        2,
-        {
-            "f": format_of,
-            "b": "blocks",
-            "dtype": "real",
-            "out": "block out",
-            "threads": "threads",
-        },
-    ),
-    (
-        encode_blocks,
-        2,
-        {"f": format_of, "x": "numbers", "out": "byte out", "threads": "threads"},
-    ),
-    (use_format, 2, {"f": format_of, "other": "blocks"}),
-    (find_format, 1, {"name": "format"}),
-    (
-        decode_weight,
-        1,
-        {"rows": "rows", "dtype": "real", "out": "weight out", "threads": "threads"},
-    ),
-    (
-        pq.ngraph.quantize,
-        6,
-        {
-            "input": "x",
-            "scale": "scale",
-            "zero_point": "zero",
-            "type": "dtype",
-            "axes": "axes",
-            "round_mode": "mode",
-        },
-    ),
-    (
-        pq.ngraph.dequantize,
-        5,
-        {
-            "input": "q",
-            "scale": "scale",
-            "zero_point": "zero",
-            "type": "real",
-            "axes": "axes",
-        },
-    ),
-    (pq.onednn.quantize, 1, {"src": "x", **ONEDNN, "dtype": "dtype"}),
-    (pq.onednn.dequantize, 1, {"src": "q", **ONEDNN}),
-    (
-        pq.onednn.dynamic_quantize,
-        3,
-        {
-            "src": "x",
-            "scales": "scale",
-            "zps": "zero",
-            "qtype": "qtype",
-            "axis": "axis",
-            "dtype": "dtype",
-        },
-    ),
-    (
-        pq.onednn.dynamic_dequantize,
-        3,
-        {
-            "src": "q",
-            "scales": "scale",
-            "zps": "zero",
-            "qtype": "qtype",
-            "axis": "axis",
-            "group_shape": "group",
-        },
-    ),
-    (
-        pq.onnx.quantize_linear,
-        3,
-        {
-            "x": "x",
-            "y_scale": "scale",
-            "y_zero_point": "zero",
-            "axis": "axis",
-            "block_size": "block",
-            "saturate": "flag",
-            "output_dtype": "output_dtype",
-            "precision": "precision",
-        },
-    ),
-    (
-        pq.onnx.dequantize_linear,
-        3,
-        {
-            "x": "q",
-            "x_scale": "scale",
-            "x_zero_point": "zero",
-            "axis": "axis",
-            "block_size": "block",
-            "output_dtype": "output_dtype",
-        },
-    ),
-    (pq.onnx.dynamic_quantize_linear, 1, {"x": "x"}),
-    (
-        pq.com_microsoft.quantize_linear,
-        3,
-        {"x": "x", "y_scale": "scale", "y_zero_point": "zero", "axis": "axis"},
-    ),
-    (
-        pq.com_microsoft.dequantize_linear,
-        3,
-        {"x": "q", "x_scale": "scale", "x_zero_point": "zero", "axis": "axis"},
-    ),
-    (pyquant.integrations.tflite.qparams, 1, {"detail": "detail"}),
-    (
-        pyquant.weights.mx.quantize,
-        2,
-        {
-            "x": "x",
-            "dtype": "element",
-            "rule": "rule",
-            "axis": "axis",
-            "block_size": "block",
-            "packed": "flag",
-            "out": "out",
-            "threads": "threads",
-        },
-    ),
-    (
-        pyquant.weights.mx.dequantize,
-        2,
-        {"q": "q", "scale": "scale", "dtype": "real", "axis": "axis", "out": "out"},
-    ),
-    (pyquant.weights.mx.unswizzle, 2, {"scales": "q", "shape": "group"}),
-    (
-        pyquant.weights.nvfp4.quantize,
-        1,
-        {
-            "x": "x",
-            "tensor_scale": "scale",
-            "style": "style",
-            "axis": "axis",
-            "packed": "flag",
-            "out": "out",
-            "threads": "threads",
-        },
-    ),
-    (
-        pyquant.weights.nvfp4.dequantize,
-        3,
-        {"q": "q", "scale": "zero", "tensor_scale": "scale", "style": "style"},
-    ),
-    (pyquant.weights.nvfp4.choose_tensor_scale, 1, {"x": "x", "style": "style"}),
-    (
-        pyquant.weights.bitsandbytes.quantize,
-        1,
-        {"x": "sixty-four", "quant_type": "four", "block_size": "size", "nested": "flag"},
-    ),
-    (read_bitsandbytes, 0, {"given": "sixty-four"}),
-    (pyquant.integrations.cf.qparams, 2, {"attrs": "attrs", "dtype": "dtype"}),
-    (
-        pyquant.integrations.cf.decode,
-        2,
-        {"q": "q", "attrs": "attrs", "out": "out", "threads": "threads"},
-    ),
-    (
-        pyquant.integrations.cf.encode,
-        3,
-        {
-            "x": "x",
-            "attrs": "attrs",
-            "dtype": "dtype",
-            "out": "out",
-            "out_of_range": "beyond",
-        },
-    ),
-]
+        (pq.quantize, "x scale", f"zero_point=zero dtype axis block_size {VALUES} packed "
+         f"out {AFFINE} codebook quant_range out_of_range=beyond nan {NOISE}"),
+        (pq.dequantize, "q scale", "zero_point=zero dtype=real axis block_size out "
+         f"bias=offset {AFFINE} codebook"),
+    ] * 4,
+    (pq.choose_qparams, "x", f"{GROUPS} method=search weights candidates {CHOICE} threads"),
+    (pq.qparams_from_range, "lows highs", f"{GROUPS} {CHOICE}"),
+    (pq.dynamic_quantize, "x", f"{GROUPS} {CHOICE} packed out threads rounding {NOISE}"),
+    (pq.fake_quantize, "x scale", f"zero_point=zero dtype axis block_size {VALUES} "
+     f"out=real_out {AFFINE} codebook quant_range {NOISE} mask"),
+    (pyquant.openvino.fake_quantize, "x lows highs lows highs levels",
+     "out=real_out threads"),
+    (pq.requantize, "sums multiplier", "zero_point=int dtype input_zero_point=int bias "
+     "axis arithmetic clip=quant_range shift out threads"),
+    (pq.fixedpoint.fixed_point, "multiplier", "arithmetic"),
+    (pq.measure_error, "x x", "axis threads"),
+    (lambda p, x, **k: p.measure_error(x, **k), "params x", "axis"),
+    (use_report, "report report", ""),
+    (pq.Observer, "", "axis histogram=flag mantissa_bits=int momentum nonfinite"),
+    (use_observer, "observer x", OBSERVER),
+    (use_observer, "observer observer", OBSERVER),
+    (pq.calibrate, "batches", f"axis {OBSERVER} momentum nonfinite"),
+    (observe, "x", "axis histogram=flag threads"),
+    (pq.QParams, "scale zero", "dtype axis block_size offset fill quant_range"),
+    (lambda p, x, **k: p.quantize(x, **k), "params x",
+     f"rounding out threads out_of_range=beyond nan {NOISE}"),
+    (lambda p, q, **k: p.dequantize(q, **k), "params q", "dtype=real out threads"),
+    (use_params, "params x", ""),
+    (pq.pack, "packable", ""),
+    (pq.pack, "bytes_codes", STREAM),
+    (pq.PackedArray, "bytes dtype shape", STREAM),
+    (wrap, "data_of_words", ""),
+    (lambda p, to, at: p.repack(to, axis=at), "packed_array layout stream", ""),
+    (forge, "words name extents how", ""),
+    (pq.PackedArray.from_buffer, "buffer dtype shape", STREAM),
+    (use_packed, "packed_array real", ""),
+    (decode_blocks, "block_format blocks", "dtype=real out=block_out threads"),
+    (encode_blocks, "block_format numbers", "out=byte_out threads"),
+    (use_format, "block_format blocks", ""),
+    (find_format, "format", ""),
+    (decode_weight, "rows", "dtype=real out=weight_out threads"),
+    (pq.ngraph.quantize, "x scale zero dtype axes mode", ""),
+    (pq.ngraph.dequantize, "q scale zero real axes", ""),
+    (pq.onednn.quantize, "x", "scales zps=zero qtype axis dtype"),
+    (pq.onednn.dequantize, "q", "scales zps=zero qtype axis"),
+    (pq.onednn.dynamic_quantize, "x scale zero", "qtype axis dtype"),
+    (pq.onednn.dynamic_dequantize, "q scale zero", "qtype axis group_shape=group"),
+    (pq.onnx.quantize_linear, "x scale zero",
+     "axis block_size saturate=flag output_dtype precision"),
+    (pq.onnx.dequantize_linear, "q scale zero", "axis block_size output_dtype"),
+    (pq.onnx.dynamic_quantize_linear, "x", ""),
+    (pq.com_microsoft.quantize_linear, "x scale zero", "axis"),
+    (pq.com_microsoft.dequantize_linear, "q scale zero", "axis"),
+    (tflite.qparams, "detail", ""),
+    (mx.quantize, "x element", "rule axis block_size packed=flag out threads"),
+    (mx.dequantize, "q scale", "dtype=real axis out"),
+    (mx.unswizzle, "q group", ""),
+    (nvfp4.quantize, "x", "tensor_scale=scale style axis packed=flag out threads"),
+    (nvfp4.dequantize, "q zero scale", "style"),
+    (nvfp4.choose_tensor_scale, "x", "style"),
+    (bitsandbytes.quantize, "sixty_four", "quant_type=four block_size=size nested=flag"),
+    (read_bitsandbytes, "", "given=sixty_four"),
+    (cf.qparams, "attrs dtype", ""),
+    (cf.decode, "q attrs", "out threads"),
+    (cf.encode, "x attrs dtype", "out out_of_range=beyond"),
+]  # fmt: skip
 
-# They read all of their input before they refuse anything, and that may be 2^61 elements.
+# These functions read all of their input before they raise an error. Strange arrays can
+# have 2**61 elements.
 PATIENT = (
     *(pq.choose_qparams, observe, pq.onnx.dynamic_quantize_linear, pq.dynamic_quantize),
-    *(
-        use_observer,
-        pq.calibrate,
-        pq.measure_error,
-        pq.fixedpoint.fixed_point,
-        encode_blocks,
-    ),
-    *(
-        pyquant.weights.mx.quantize,
-        pyquant.weights.nvfp4.quantize,
-        pyquant.weights.nvfp4.choose_tensor_scale,
-    ),
-    pyquant.weights.bitsandbytes.quantize,
+    *(use_observer, pq.calibrate, pq.measure_error, pq.fixedpoint.fixed_point),
+    *(encode_blocks, mx.quantize, nvfp4.quantize, nvfp4.choose_tensor_scale),
+    bitsandbytes.quantize,
 )
-
-
+# The first argument of these functions is the generator.
 WITH_RNG = (use_packed, use_params, forge, use_observer, use_report, use_format)
 WITH_RNG += (decode_weight, decode_blocks, encode_blocks, read_bitsandbytes)
 
 
 def draw(rng):
-    """A function with its arguments."""
-    function, positional, parameters = rng.choice(CALLS)
+    """Return a function with its arguments."""
+    function, kinds, keywords = rng.choice(CALLS)
     hostility = rng.choice([0, 0.05, 0.1, 0.1, 0.3, 1.0])
-    args, kwargs = [], {}
-    for i, (name, kind) in enumerate(parameters.items()):
-        make = kind if callable(kind) else VALID[kind]
-        value = strange(rng) if rng.random() < hostility else make(rng)
+
+    def value_of(kind):
+        valid = VALID[kind]
+        if rng.random() < hostility:
+            value = strange(rng)
+        else:
+            value = valid(rng) if callable(valid) else rng.choice(valid)
         if function in PATIENT and type(value) is np.ndarray and value.size > 1 << 20:
-            value = 1.0
-        if i < positional:
-            args.append(value)
-        elif rng.random() < 0.5:
-            kwargs[name] = value
+            return 1.0
+        return value
+
+    args = [value_of(kind) for kind in kinds.split()]
+    named = (word.partition("=") for word in keywords.split())
+    given = [(name, kind or name) for name, _, kind in named if rng.random() < 0.5]
+    kwargs = {name: value_of(kind) for name, kind in given}
     if function in WITH_RNG:
         args.insert(0, rng)
     if rng.random() < 0.02:
@@ -1236,7 +871,7 @@ def contents(out):
 
 
 def call(rng):
-    """Make one call: "returned" or the name of the exception, or an AssertionError."""
+    """Make one call. Return "returned" or the name of its exception."""
     function, args, kwargs = draw(rng)
     places = [kwargs.get("out"), kwargs.get("mask")]
     before = [contents(place) for place in places]
@@ -1262,7 +897,7 @@ def call(rng):
 
 
 def run(seed, count, first=0):
-    """Make calls, each with a seed of its own; how many came to what."""
+    """Make calls, each with its own seed. Return the number of each result."""
     results = collections.Counter()
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

@@ -5,6 +5,7 @@ import inspect
 import itertools
 import math
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -93,6 +94,25 @@ def case(**values):
     except BaseException as error:  # pytest.fail does not raise an Exception
         error.add_note("case: " + ", ".join(f"{k}={v!r}" for k, v in values.items()))
         raise
+
+
+def check_errors(table, names, form="{}"):
+    """Check a table of errors. A call begins a line, and indented lines have its error.
+
+    An error that ends with `...` states the start of the message. `form` is the call if the
+    rows are its arguments.
+    """
+    for row in re.split(r"\n+(?=\S)", table.strip()):
+        call, *lines = row.split("\n")
+        expected = " ".join(line.strip() for line in lines)
+        with case(call=call):
+            with pytest.raises(Exception) as caught:  # noqa: PT011
+                eval(form.format(call), names)
+            got = f"{type(caught.value).__name__}: {caught.value}"
+            assert "\n" not in got
+            if expected.endswith("..."):
+                got = got[: len(expected) - 3] + "..."
+            assert got == expected
 
 
 def repeat_command(test):

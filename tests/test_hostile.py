@@ -1,4 +1,4 @@
-"""Some thousand calls with hostile objects; `python -P tests/hostile.py` makes more."""
+"""Call public functions with hostile objects. hostile.py describes a longer run."""
 
 import hostile
 from support import amount
