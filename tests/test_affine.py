@@ -1205,7 +1205,7 @@ def test_qparams_pair_scales_and_offsets_once():
 
 X = np.ones((2, 3), np.float32)
 Q = np.ones((2, 3), np.int8)
-# Arguments and their errors: of both directions and of QParams of int8.
+# quantize, dequantize and QParams check these arguments.
 BOTH = """
 offset="1"
     TypeError: offset: expected an array, got str
@@ -1244,9 +1244,8 @@ fill=1.0
 scale=np.ones((2, 1)), offset=np.ones((3, 1))
     ValueError: offset: expected shape (2, 1), got (3, 1)
 fill=2 ** 70
-    ValueError: fill: expected integers of the quantized type, got 1180591620717411303424
-"""
-# Of both directions. These errors depend on the shape of the data.
+    ValueError: fill: expected integers of the quantized type, got 1180591620717411303424"""
+# quantize and dequantize check these arguments with the shape of the data.
 CALLS = """
 offset=[1.0, 2.0]
     ValueError: offset: expected one element, or all dimensions of x, without axis or
@@ -1261,9 +1260,8 @@ offset=np.ones((2, 3)), axis=1, block_size=2
 offset=[1.0], zero_point=[1, 2], axis=0
     ValueError: zero_point: expected one element beside a single scale, got shape (2,)
 offset=[1.0, 2.0], zero_point=[1, 2, 3], axis=0
-    ValueError: zero_point: expected shape (2,), got (3,)
-"""
-# Of quantize and of QParams.
+    ValueError: zero_point: expected shape (2,), got (3,)"""
+# quantize and QParams check these arguments.
 RANGES = """
 quant_range=(-7, 7), zero_point=8
     ValueError: zero_point: expected integers within quant_range=(-7, 7), or zeros alone,
@@ -1303,9 +1301,8 @@ quant_range=(0, 9), fill=9
 dtype="float8_e5m2", fill=1
     ValueError: fill: expected None for float8_e5m2, got [1]
 dtype="float8_e5m2", quant_range=(0, 1)
-    ValueError: quant_range: expected None for float8_e5m2, got (0, 1)
-"""
-# Of quantize.
+    ValueError: quant_range: expected None for float8_e5m2, got (0, 1)"""
+# Only quantize has these arguments.
 QUANTIZE = """
 inverse=1
     TypeError: inverse: expected True or False, got int
@@ -1328,8 +1325,7 @@ offset=1.0, precision="float16"
     quant_range, out_of_range and nan, got float16
 x=X.astype("f8"), fill=1, precision="float32"
     ValueError: precision: expected None or float64 beside offset, inverse, fill,
-    quant_range, out_of_range and nan, got float32
-"""
+    quant_range, out_of_range and nan, got float32"""
 
 
 def check_out(call, out, **options):
@@ -1356,9 +1352,9 @@ def qparams_of_int8(**options):
 
 @pytest.mark.skipif(not HAVE_BFLOAT16, reason="ml_dtypes has the types of some rows")
 def test_errors():
-    check_errors(BOTH + CALLS + RANGES + QUANTIZE, globals(), "quantize_x({})")
-    check_errors(BOTH + CALLS, globals(), "dequantize_q({})")
-    check_errors(BOTH + RANGES, globals(), "qparams_of_int8({})")
+    check_errors("\n".join([BOTH, CALLS, RANGES, QUANTIZE]), globals(), "quantize_x({})")
+    check_errors(f"{BOTH}\n{CALLS}", globals(), "dequantize_q({})")
+    check_errors(f"{BOTH}\n{RANGES}", globals(), "qparams_of_int8({})")
 
 
 MANY = np.broadcast_to(np.float32(1), (1 << 50,))  # as float64 more than memory holds

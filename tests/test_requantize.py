@@ -588,8 +588,7 @@ pq.requantize(Q, 0.5, threads=0)
 pq.requantize(Q, 0.5, out=np.zeros(3, np.uint8))
     TypeError: out: expected int8, got uint8
 pq.requantize(Q, 0.5, out=np.zeros(2, np.int8))
-    ValueError: out: expected shape (3,), got (2,)
-"""
+    ValueError: out: expected shape (3,), got (2,)"""
 
 
 def test_errors():
