@@ -50,8 +50,25 @@ DOUBLE = np.append(_normal.ravel(), [1e-310, -3e-310, 5e-324, 0, 1 / 3])
 THIRDS = DOUBLE / 3
 ONE_TENTH, SMALL = np.float32([0.1]), np.float32(1e-40)
 VALUES = adversarial("float32", 0.3, 333)
+HARD = {name: adversarial(name, 0.3, 64 * 64).reshape(64, 64) for name in ("f4", "f2")}
+HARD["f8"] = adversarial("f8", 0.3, 64 * 64).reshape(64, 64)
+SHORT = np.arange(64, dtype=np.int8) - 30
 CODES = np.arange(64 * 64, dtype=np.uint8).reshape(64, 64) % 251
 SCALES = np.float32([0.1, 1e-39, 0.3, 1e-40] * 16)
+USUAL = np.float32([0.1, 2, 0.3, 7.5] * 16)
+BLOCK_SCALES = np.resize(USUAL, (64, 4))
+# Options of quantize and dequantize beside scales, and forms of scales.
+WIDE = {"out_of_range": "wrap", "fill": 99, "dtype": "int16"}
+OPTIONS = (
+    *({}, {"offset": USUAL[::-1]}, {"offset": 0.5, **WIDE}, {"rounding": "half_up"}),
+    *({"zero_point": SHORT}, {"zero_point": SHORT, "inverse": True, "dtype": "int32"}),
+    *({"quant_range": (-99, 100), "fill": [-128]}, {"rounding": "stochastic", "seed": 1}),
+    *({"dtype": "int4", "packed": True}, {"dtype": "uint16", "precision": "float64"}),
+)[: None if HAVE_BFLOAT16 else -2]
+REVERSED = ({}, {"offset": USUAL[::-1]}, {"zero_point": SHORT, "inverse": True})
+REVERSED += ({"fill": [3, 7], "offset": 0.5}, {"dtype": "float16"}, {"bias": SHORT})
+BLOCKS_OF_16 = {"axis": 1, "block_size": 16}
+GROUPS = ({"axis": 0}, {"axis": 1}, BLOCKS_OF_16, {"block_size": (8, 64)}, {"axis": ()})
 BATCHES = [WEIGHT, TINY, SCALES[None] * -3, WEIGHT * np.float32(1.7)]
 GROUPED = np.abs(WEIGHT[:2]) + np.float32(0.01)  # scales of two groups
 ZEROS = np.full((2, 64), 7, np.uint8)
@@ -204,30 +221,68 @@ CALLS = {
             for symmetric in (True, False)
         ]
         + [pq.choose_qparams(WEIGHT, method="mse", candidates=[1e-310, 1])]
+        + [pq.choose_qparams(x, **how) for x in (WEIGHT, HALF) for how in GROUPS]
+        + [pq.choose_qparams(WEIGHT, weights=np.abs(HALF), method="mse", axis=1)]
     ),
     "qparams.qparams_from_range": lambda: [
         pq.qparams_from_range(-0.1, high, symmetric=False) for high in (1e-40, 0.3, 1e-310)
     ],
-    "_core.quantize": lambda: [
-        pq.quantize(x, scale, **more)
-        for x in (VALUES, HALF, DOUBLE, 1e-40)
-        for scale in (0.3, 1e-40)
-        for more in ({}, {"dtype": "int32"}, {"offset": 0.1}, {"codebook": "nf4"})
-    ],
-    "_core.dequantize": lambda: [
-        pq.dequantize(CODES, SCALES, axis=1, **more)
-        for more in ({}, {"offset": SCALES}, {"dtype": "float16"}, {"dtype": "float64"})
-    ],
-    "_core.requantize": lambda: [
-        pq.requantize(CODES.astype(np.int32), multiplier, 3, bias=5)
-        for multiplier in (0.1, 1e-40, ONE_TENTH)
-    ],
+    "_core.quantize": lambda: (
+        [
+            pq.quantize(x, scale, **more)
+            for x in (VALUES, HALF, DOUBLE, 1e-40)
+            for scale in (0.3, 1e-40)
+            for more in ({}, {"dtype": "int32"}, {"offset": 0.1}, {"codebook": "nf4"})
+        ]
+        + [
+            pq.quantize(x, USUAL, axis=axis, **options)
+            for x in HARD.values()
+            for axis in (0, 1)
+            for options in OPTIONS
+        ]
+        + [pq.quantize(x, BLOCK_SCALES, **BLOCKS_OF_16) for x in HARD.values()]
+    ),
+    "_core.dequantize": lambda: (
+        [
+            pq.dequantize(CODES, SCALES, axis=1, **more)
+            for more in ({}, {"offset": SCALES}, {"dtype": "float16"}, {"dtype": "float64"})
+        ]
+        + [
+            pq.dequantize(q, USUAL, axis=axis, **options)
+            for q in (CODES.view(np.int8), CODES.astype(np.int32))
+            for axis in (0, 1)
+            for options in REVERSED
+        ]
+        + [pq.dequantize(CODES, BLOCK_SCALES, **BLOCKS_OF_16)]
+    ),
+    "_core.requantize": lambda: (
+        [
+            pq.requantize(CODES.astype(np.int32), multiplier, 3, bias=5)
+            for multiplier in (0.1, 1e-40, ONE_TENTH)
+        ]
+        + [
+            pq.requantize(
+                CODES.astype(q), USUAL, axis=axis, bias=SHORT, arithmetic=arithmetic
+            )
+            for q in (np.int8, np.int64)
+            for axis in (0, 1)
+            for arithmetic in ("float32", "rndnu", "tflite", "tflite_single", "fbgemm")
+        ]
+    ),
     "_core.fixed_point": lambda: [
-        pq.fixedpoint.fixed_point(multiplier) for multiplier in (0.1, 1e-310, SCALES)
+        pq.fixedpoint.fixed_point(multiplier, arithmetic)
+        for arithmetic in ("tflite", "rndnu", "fbgemm")
+        for multiplier in (0.1, USUAL, *((1e-310, SCALES) * (arithmetic == "tflite")))
     ],
-    "fused.dynamic_quantize": lambda: [pq.dynamic_quantize(x) for x in (WEIGHT, TINY)],
-    "fused.fake_quantize": lambda: pq.fake_quantize(WEIGHT, SCALES, axis=1),
+    "fused.dynamic_quantize": lambda: [
+        pq.dynamic_quantize(x, **how) for x in (WEIGHT, TINY, HALF) for how in ({}, *GROUPS)
+    ],
+    "fused.fake_quantize": lambda: [
+        *(pq.fake_quantize(x, SCALES, axis=a) for x in (WEIGHT, HALF) for a in (0, 1)),
+        pq.fake_quantize(HARD["f4"], USUAL, SHORT, axis=1, dtype="int16"),
+    ],
     "report.measure_error": lambda: [
+        *(pq.measure_error(WEIGHT, HALF.astype("f4"), axis=a) for a in (None, 0, 1)),
         pq.measure_error(WEIGHT, TINY),
         pq.measure_error(DOUBLE, THIRDS),
     ],
@@ -258,11 +313,17 @@ CALLS = {
         Q4_0.join(**Q4_0.split(BLOCKS)),
         _error(Q4_0.join, **Q4_0.split(BLOCKS) | {"d": SMALL_SCALES}),
     ],
-    "observe.Observer.update": lambda: [
-        _updated(*BATCHES, HALF.astype(np.float64), axis=axis, **options)
-        for axis in (None, 1)
-        for options in ({}, {"histogram": True}, {"momentum": 0.3})
-    ][1:],
+    "observe.Observer.update": lambda: (
+        [
+            _updated(*BATCHES, HALF.astype(np.float64), axis=axis, **options)
+            for axis in (None, 1)
+            for options in ({}, {"histogram": True}, {"momentum": 0.3})
+        ][1:]
+        + [
+            _updated(WEIGHT, TINY, axis=0, histogram=histogram)
+            for histogram in (True, False)
+        ]
+    ),
     "observe.Observer.merge": lambda: [_merged(one, one) for one in COUNTING],
     "observe.Observer.copy": lambda: OBSERVERS[0].copy(),
     "observe.Observer.to_dict": lambda: [one.to_dict() for one in OBSERVERS],

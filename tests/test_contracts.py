@@ -1,0 +1,168 @@
+"""Contracts of all public functions: memory layouts, `out`, `threads`, unchanged arguments.
+
+The calls of public_calls.py run again, with a wrapper around each public function. The
+wrapper changes the arguments. The result must keep its bits.
+"""
+
+import functools
+import inspect
+import sys
+
+import numpy as np
+import public_calls
+import pytest
+from support import case, misaligned, poisoned, split_small_arrays, untouched
+
+import pyquant as pq
+
+
+def swapped(a):
+    """Return the array in the other byte order if NumPy defines its type."""
+    own = a.dtype.isbuiltin == 1 and a.dtype.kind in "iuf"
+    return a.astype(a.dtype.newbyteorder()) if own else a
+
+
+def read_only(a):
+    a = a.copy()
+    a.flags.writeable = False
+    return a
+
+
+def reversed_memory(a):
+    index = (slice(None, None, -1),) * a.ndim
+    return a[index].copy()[index]
+
+
+LAYOUTS = {
+    "columns": lambda a: a.copy("F"),
+    "gaps": lambda a: np.repeat(a, 3, axis=-1)[..., 1::3] if a.ndim else a,
+    "reversed": reversed_memory,
+    "misaligned": lambda a: misaligned(a, 1),
+    "byte order": swapped,
+    "read-only": read_only,
+}
+# These functions return the type of an argument.
+TYPE_OF_ARGUMENT = ("dtypes.described", "awq.pack", "gptq.pack", "matmulnbits.pack")
+
+
+@pytest.fixture(scope="module")
+def calls():
+    """Return each call with the bits of its result."""
+    rows = {k: call for k, call in public_calls.rows().items() if k != "cli.main"}
+    return {name: (call, public_calls.bits(call())) for name, call in rows.items()}
+
+
+def owners():
+    """Yield the modules and classes of the package."""
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] == "pyquant":
+            yield module
+            yield from {v for v in vars(module).values() if isinstance(v, type)}
+
+
+def check(calls, monkeypatch, change, needs=None):
+    """Compare the bits of all calls while `change` makes the calls of public functions.
+
+    `needs` is a parameter that these functions have. Calls inside a call do not change.
+    """
+    wrappers, missing, inside = {}, set(), []
+    for _, function in public_calls.public():
+        if not inspect.isroutine(function) or isinstance(function, classmethod):
+            continue
+        if needs is None or needs in inspect.signature(function).parameters:
+
+            @functools.wraps(function)
+            def wrapper(*args, function=function, **kwargs):
+                missing.discard(function)
+                if inside:
+                    return function(*args, **kwargs)
+                inside.append(function)
+                try:
+                    return change(function, args, kwargs)
+                finally:
+                    inside.pop()
+
+            wrappers[function] = wrapper
+    missing.update(wrappers if needs else ())
+    for owner in owners():
+        for name, value in list(vars(owner).items()):
+            if inspect.isroutine(value) and value in wrappers:
+                final = owner is pq.QParams.__base__  # an extension type
+                monkeypatch.setattr(pq.QParams if final else owner, name, wrappers[value])
+    for name, (call, expected) in calls.items():
+        with case(call=name):
+            assert public_calls.bits(call()) == expected
+    assert not missing  # each function was called
+
+
+def moved(value, layout):
+    if type(value) is np.ndarray:
+        return LAYOUTS[layout](value)
+    return [moved(one, layout) for one in value] if type(value) is list else value
+
+
+def own_bytes(values):
+    return [one.tobytes() for one in values if type(one) is np.ndarray]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layout_of_arguments(layout, calls, monkeypatch):
+    """Arrays have any memory layout, and calls leave them unchanged."""
+
+    def change(function, args, kwargs):
+        args = [moved(one, layout) for one in args]
+        kwargs = {
+            k: one if k in ("out", "mask") else moved(one, layout)
+            for k, one in kwargs.items()
+        }
+        inputs = [*args, *(one for k, one in kwargs.items() if k not in ("out", "mask"))]
+        before = own_bytes(inputs)
+        result = function(*args, **kwargs)
+        assert own_bytes(inputs) == before
+        return result
+
+    if layout == "byte order":
+        calls = {name: calls[name] for name in calls.keys() - {*TYPE_OF_ARGUMENT}}
+    check(calls, monkeypatch, change)
+
+
+def test_threads(calls, monkeypatch):
+    def change(function, args, kwargs):
+        with pytest.raises(
+            ValueError, match=r"^threads: expected a positive integer, got 0$"
+        ):
+            function(*args, **{**kwargs, "threads": 0})
+        return function(*args, **{**kwargs, "threads": 3})
+
+    with split_small_arrays(monkeypatch):
+        check(calls, monkeypatch, change, "threads")
+
+
+def array_of(result):
+    """Return the array of a result that `out` receives, or None."""
+    first = result[0] if isinstance(result, tuple) else result
+    return first if type(first) is np.ndarray else None
+
+
+def test_out(calls, monkeypatch):
+    """`out` has any layout. A call writes its elements, and no bytes between them."""
+
+    def change(function, args, kwargs):
+        made = None if "out" in kwargs else array_of(function(*args, **kwargs))
+        if made is None:
+            return function(*args, **kwargs)
+        wrong = poisoned(made.dtype, (*made.shape, 2))
+        with pytest.raises(ValueError, match=r"^out: expected "):
+            function(*args, **kwargs, out=wrong)
+        wrong = poisoned(f"S{made.itemsize}", made.shape)
+        with pytest.raises(TypeError, match=r"^(out|dtype): expected "):
+            function(*args, **kwargs, out=wrong)
+        assert untouched(wrong)
+        memory = poisoned(made.dtype, (*made.shape[::-1], 3))
+        result = function(*args, **kwargs, out=memory[..., 1].T)
+        assert np.shares_memory(array_of(result), memory)
+        assert untouched(memory[..., 0])
+        assert untouched(memory[..., 2])
+        return result
+
+    check(calls, monkeypatch, change, "out")
