@@ -27,7 +27,7 @@ from pyquant.integrations import cf, tflite
 from pyquant.weights import awq, compressed_tensors, gptq, mlx, mx, nvfp4
 from pyquant.weights import bitsandbytes as bnb
 from pyquant.weights import matmulnbits as nbits
-from pyquant.weights.blocks import block_format
+from pyquant.weights.blocks import block_format, block_formats
 
 OPTIONAL = {}  # modules of optional packages
 for _name in ("dask", "zarr"):
@@ -119,6 +119,7 @@ PARAMS = [pq.QParams(SCALES, None, "int8", axis=1), pq.QParams(1e-40, 3, "uint8"
 PACKED = pq.pack(CODES & 7, "words", axis=1, bits=3)  # of uint8
 Q4_0, Q4_K = block_format("Q4_0"), block_format("Q4_K")
 BLOCKS = Q4_0.encode(WEIGHT)
+BYTES = np.random.default_rng(8).integers(0, 256, (5, 600), np.uint8)
 WEIGHTS = {
     "awq": awq.pack(WEIGHT.T, GROUPED, ZEROS),
     "gptq": gptq.pack(WEIGHT.T, GROUPED, ZEROS, bits=4, format="gptq"),
@@ -302,12 +303,19 @@ CALLS = {
     # Methods.
     "blocks.BlockFormat.encoded_shape": lambda: Q4_0.encoded_shape((3, 64)),
     "blocks.BlockFormat.decoded_shape": lambda: Q4_0.decoded_shape((3, 36)),
-    "blocks.BlockFormat.decode": lambda: Q4_0.decode(BLOCKS),
-    "blocks.BlockFormat.encode": lambda: [
-        Q4_K.encode(np.tile(x, 4), **more)
-        for x in (WEIGHT, TINY, HALF)
-        for more in ({}, {"search": True}, {"weights": np.abs(_normal[0].repeat(4))})
+    "blocks.BlockFormat.decode": lambda: [
+        fmt.decode(BYTES[:, : 2 * fmt.block_bytes], **how)
+        for fmt in block_formats()
+        for how in ({}, {"dtype": "float16"}, {"dtype": "float64"})
     ],
+    "blocks.BlockFormat.encode": lambda: (
+        [
+            Q4_K.encode(np.tile(x, 4), **more)
+            for x in (WEIGHT, TINY, HALF)
+            for more in ({}, {"search": True}, {"weights": np.abs(_normal[0].repeat(4))})
+        ]
+        + [fmt.encode(np.tile(HALF[:5], 8)) for fmt in block_formats() if fmt.encodes]
+    ),
     "blocks.BlockFormat.split": lambda: Q4_0.split(BLOCKS),
     "blocks.BlockFormat.join": lambda: [
         Q4_0.join(**Q4_0.split(BLOCKS)),

@@ -36,7 +36,6 @@ from support import (
     quantize_at,
     same,
     specials,
-    split_small_arrays,
     ulps,
     uniform_bits,
     untouched,
@@ -414,74 +413,6 @@ def test_every_granularity_dequantizes(form, isa):
         same(
             got, dequantize_at("scalar", q, scale, zero, offset=offset, **where, **options)
         )
-
-
-def rearranged(array):
-    """Yield the array in other layouts, byte orders and alignments."""
-    yield array.copy("F")
-    reverse = (slice(None, None, -1),) * array.ndim
-    yield array[reverse].copy()[reverse]
-    for axis in range(array.ndim):
-        yield np.repeat(array, 3, axis=axis)[(slice(None),) * axis + (slice(1, None, 3),)]
-    yield misaligned(array, 13)
-    if array.dtype.type.__module__ == "numpy":
-        yield array.astype(array.dtype.newbyteorder())
-
-
-LAID = [form for form in FORMS if form[0] and 0 not in form[0] and np.prod(form[0]) < 3000]
-
-
-@loop("form", LAID)
-def test_every_layout(form, isa):
-    shape, axis, block = form
-    for seed, (source, name) in enumerate(PAIRS[len(shape) :: amount(61, 23)]):
-        (scale, offset, zero), spread = beside(form, compute_dtype(source), name, seed)
-        x = numbers(source, spread[0], spread[1], seed, spread[2])
-        cases = list(quantize_cases(name, seed))
-        options = cases[(seed + x.size) % len(cases)]
-        options |= {"dtype": name, "axis": axis, "block_size": block}
-        want = quantized(isa, x, scale, zero, offset=offset, **options)
-        for view in rearranged(x):
-            same_results(quantized(isa, view, scale, zero, offset=offset, **options), want)
-        for s, o in zip(rearranged(scale), rearranged(offset), strict=True):
-            same_results(quantized(isa, x, s, zero, offset=o, **options), want)
-            same_results(quantized(isa, x, scale, zero, offset=o, **options), want)
-        for out in rearranged(poisoned(dtype_of(name), shape)):
-            got = quantized(isa, x, scale, zero, out=out, offset=offset, **options)
-            same_results((out.astype(want[0].dtype, order="C"), got[1]), want)
-
-        q = every_code(name, x.size, seed).reshape(shape)
-        cases = list(dequantize_cases(name))
-        options = {"axis": axis, "block_size": block, **cases[(seed + x.size) % len(cases)]}
-        want = dequantize_at(isa, q, scale, zero, dtype=source, offset=offset, **options)
-        for view in rearranged(q):
-            got = dequantize_at(
-                isa, view, scale, zero, dtype=source, offset=offset, **options
-            )
-            same(got, want)
-        for out in rearranged(poisoned(source, shape)):
-            dequantize_at(isa, q, scale, zero, out=out, offset=offset, **options)
-            same(out.astype(source, order="C"), want)
-
-
-@loop("form", LAID)
-def test_threads(form, monkeypatch):
-    shape, axis, block = form
-    for seed, (source, name) in enumerate(PAIRS[len(shape) :: amount(61, 23)]):
-        (scale, offset, zero), spread = beside(form, compute_dtype(source), name, seed)
-        x = numbers(source, spread[0], spread[1], seed, spread[2])
-        q = every_code(name, x.size, seed).reshape(shape)
-        where = {"axis": axis, "block_size": block, "offset": offset}
-        for options in quantize_cases(name, seed):
-            rest = {"dtype": name, **where, **options}
-            want = quantized("scalar", x, scale, zero, **rest)
-            with split_small_arrays(monkeypatch):
-                same_results(quantized("scalar", x, scale, zero, threads=3, **rest), want)
-        for options in dequantize_cases(name):
-            rest = {"dtype": source, **where, **options}
-            want = dequantize_at("scalar", q, scale, zero, **rest)
-            with split_small_arrays(monkeypatch):
-                same(dequantize_at("scalar", q, scale, zero, threads=2, **rest), want)
 
 
 # Quotients beyond the range

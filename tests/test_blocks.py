@@ -21,7 +21,6 @@ from support import (
     dtype_of,
     is_nan,
     loop,
-    misaligned,
     poisoned,
     split_small_arrays,
     untouched,
@@ -226,36 +225,6 @@ def test_long_calls_to_bfloat16(name, rng):
 
 @some
 @loop("dtype", REALS)
-def test_strides(fmt, dtype, rng):
-    b = random_blocks(rng, fmt, 4, 3, 7)
-    wide = random_blocks(rng, fmt, 4, 3, 9)
-    n = b.shape[-1]
-    wide[..., :n] = b
-    apart = np.repeat(b, 2, axis=-1)[..., ::2]
-    wanted = fmt.decode(b, dtype=dtype)
-    for given in (
-        wide[..., :n],
-        apart,
-        np.asfortranarray(b),
-        b[::-1][::-1],
-        np.stack([b, b], axis=1)[:, 1],
-        misaligned(b, 1),
-    ):
-        same_bits(fmt.decode(given, dtype=dtype), wanted)
-    same_bits(fmt.decode(b[::-1, ::2], dtype=dtype), wanted[::-1, ::2].copy())
-    one = np.broadcast_to(b[:1], b.shape)
-    same_bits(
-        fmt.decode(one, dtype=dtype), np.broadcast_to(wanted[:1], wanted.shape).copy()
-    )
-    for flat in (b.ravel(), b.reshape(1, -1), b.reshape(2, 2, 1, 3, -1)):
-        assert np.array_equal(
-            fmt.decode(flat, dtype=dtype).ravel().view(np.uint8),
-            wanted.ravel().view(np.uint8),
-        )
-
-
-@some
-@loop("dtype", REALS)
 def test_rows_side_by_side(fmt, dtype, rng, monkeypatch):
     """A transposed result takes a block of several rows at a time, in several pieces."""
     b = random_blocks(rng, fmt, 2, 70, 3)
@@ -274,30 +243,6 @@ def test_rows_side_by_side(fmt, dtype, rng, monkeypatch):
             assert untouched(out[-1:])
 
 
-@some
-@loop("dtype", REALS)
-def test_out(fmt, dtype, rng):
-    b = random_blocks(rng, fmt, 4, 3, 7)
-    wanted = fmt.decode(b, dtype=dtype)
-    shape = wanted.shape
-    big, gaps = (poisoned(dtype, (4, 3, shape[2] * 2)) for _ in range(2))
-    outs = [
-        np.empty(shape, dtype, order="F"),
-        big[..., : shape[2]],
-        gaps[..., ::2],
-        np.empty((4, 6, shape[2]), dtype)[:, ::-2],
-        np.empty(shape, dtype)[..., ::-1],
-        misaligned(np.empty(shape, dtype), 1),
-    ]
-    if dtype.kind == "f":
-        outs.append(np.empty(shape, dtype.newbyteorder()))
-    for out in outs:
-        assert fmt.decode(b, out=out) is out
-        same_bits(out.astype(dtype), wanted)
-    assert untouched(big[..., shape[2] :])
-    assert untouched(gaps[..., 1::2])
-
-
 @by_name
 @loop("isa", LEVELS)
 def test_decode_writes_only_its_result(fmt, isa, rng):
@@ -310,20 +255,6 @@ def test_decode_writes_only_its_result(fmt, isa, rng):
         same_bits(result.array.copy(), expected(fmt, memory.array))
         result.check()
         memory.check()
-
-
-@some
-@loop("dtype", REALS)
-def test_threads(fmt, dtype, rng, monkeypatch):
-    for shape in [(1000,), (7, 30), (500, 1), (3, 0), (1, 2)]:
-        b = random_blocks(rng, fmt, *shape)
-        wide = random_blocks(rng, fmt, *shape[:-1], shape[-1] + 1)[..., : b.shape[-1]]
-        wide[...] = b
-        wanted = fmt.decode(b, dtype=dtype)
-        with split_small_arrays(monkeypatch):
-            for threads in (2, 3, 8):
-                same_bits(fmt.decode(b, dtype=dtype, threads=threads), wanted)
-                same_bits(fmt.decode(wide, dtype=dtype, threads=threads), wanted)
 
 
 def test_empty():

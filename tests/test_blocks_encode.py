@@ -18,7 +18,6 @@ from support import (
     case,
     cast,
     loop,
-    misaligned,
     poisoned,
     split_small_arrays,
     untouched,
@@ -129,34 +128,6 @@ def test_worked_by_hand():
 
 @some
 @loop("dtype", REALS)
-def test_strides(fmt, dtype, rng):
-    x = cast(numbers(rng, fmt, 4, 3, 7), dtype)
-    wanted = fmt.encode(np.ascontiguousarray(x))
-    wide = np.concatenate([x, x[..., : fmt.block_size + 1]], axis=-1)
-    given = [
-        wide[..., : x.shape[-1]],
-        np.repeat(x, 2, axis=-1)[..., ::2],
-        np.asfortranarray(x),
-        x[::-1, :, ::-1].copy()[::-1, :, ::-1],
-        np.stack([x, x], axis=1)[:, 1],
-        misaligned(x, 1),
-    ]
-    if dtype.kind == "f":
-        given.append(x.astype(dtype.newbyteorder()))
-    for one in given:
-        same(fmt.encode(one), wanted)
-    same(fmt.encode(x[::-1, ::2]), wanted[::-1, ::2])
-    one = np.broadcast_to(x[:1], x.shape)
-    same(fmt.encode(one), np.broadcast_to(wanted[:1], wanted.shape))
-    zeros = np.broadcast_to(np.zeros((), dtype), x.shape)
-    same(fmt.encode(zeros), fmt.encode(np.zeros(x.shape, dtype)))
-    for shape in [(-1,), (1, 84 * fmt.block_size), (2, 2, 1, 3, -1)]:
-        flat = fmt.encode(x.reshape(shape))
-        assert np.array_equal(flat.ravel(), wanted.ravel())
-
-
-@some
-@loop("dtype", REALS)
 def test_rows_side_by_side(fmt, dtype, rng, monkeypatch):
     """A transposed input gives a block of several rows at a time, in several pieces."""
     x = cast(numbers(rng, fmt, 2, 70, 3), dtype)
@@ -182,25 +153,6 @@ def test_rows_side_by_side(fmt, dtype, rng, monkeypatch):
     same(fmt.encode(turned(x)[:, 3:5]), wanted[:, 3:5])
 
 
-@some
-def test_out(fmt, rng):
-    x = numbers(rng, fmt, 4, 3, 40)
-    wanted = expected(fmt, x)
-    shape = wanted.shape
-    big, gaps = (poisoned(np.uint8, (4, 3, shape[2] * 2)) for _ in range(2))
-    for out in (
-        np.empty(shape, np.uint8, order="F"),
-        big[..., : shape[2]],
-        gaps[..., ::2],
-        np.empty((4, 6, shape[2]), np.uint8)[:, ::-2],
-        np.empty(shape, np.uint8)[..., ::-1],
-    ):
-        assert fmt.encode(x, out=out) is out
-        same(out, wanted)
-    assert untouched(big[..., shape[2] :])
-    assert untouched(gaps[..., 1::2])
-
-
 @by_name
 def test_encode_writes_only_its_result(fmt, rng):
     for offset in (0, 1):
@@ -211,19 +163,6 @@ def test_encode_writes_only_its_result(fmt, rng):
         same(result.array, expected(fmt, memory.array))
         result.check()
         memory.check()
-
-
-@some
-@loop("dtype", REALS)
-def test_threads(fmt, dtype, rng, monkeypatch):
-    for shape in [(200,), (7, 30), (100, 1), (3, 0), (1, 2)]:
-        x = cast(numbers(rng, fmt, *shape), dtype)
-        wanted = fmt.encode(x)
-        wide = np.concatenate([x, x[..., :3]], axis=-1)[..., : x.shape[-1]]
-        with split_small_arrays(monkeypatch):
-            for threads in (2, 3, 8):
-                same(fmt.encode(x, threads=threads), wanted)
-                same(fmt.encode(wide, threads=threads), wanted)
 
 
 def test_empty():

@@ -18,7 +18,6 @@ from support import (
     loop,
     misaligned,
     poisoned,
-    split_small_arrays,
     untouched,
 )
 
@@ -255,18 +254,6 @@ def test_float64_weights_are_rounded_once(rng):
     wanted = expected(fmt, x, weights=weights.astype(np.float32))
     same(fmt.encode(x, weights=weights), wanted)
     same(fmt.encode(x, weights=weights.tolist()), wanted)
-
-
-@some
-def test_threads(fmt, rng, monkeypatch):
-    """The mean of a row does not depend on the threads that encode its blocks."""
-    for shape in [(1,), (5,), (2, 3)]:
-        x, weights = normal(rng, *shape), importance(rng, *shape)
-        for each in (weights, importance(rng)):
-            wanted = fmt.encode(x, weights=each)
-            with split_small_arrays(monkeypatch):
-                for threads in (2, 3, 7):
-                    same(fmt.encode(x, weights=each, threads=threads), wanted)
 
 
 def test_empty():

@@ -216,19 +216,6 @@ def test_one_element_arrays_are_numbers():
     same(cf.decode(q, one), np.float64([0.5, 1, 1.5]))
 
 
-def test_byte_orders_strides_and_out():
-    q = np.arange(-60, 60, dtype=">i2").reshape(10, 12)
-    attrs = {"scale_factor": np.float32(0.1), "_FillValue": np.int16(-7)}
-    due = decoded(q.ravel(), attrs).reshape(q.shape)
-    same(cf.decode(q, attrs), due)
-    same(np.ascontiguousarray(cf.decode(q.T[::2], attrs)), np.ascontiguousarray(due.T[::2]))
-    out = np.empty((12, 10), np.float32).T
-    assert cf.decode(q, attrs, out=out) is out
-    same(np.ascontiguousarray(out), due)
-    seen = {"scale_factor": np.float32(0.1), "_Unsigned": "true"}
-    same(cf.decode(q, seen).ravel(), decoded(q.ravel(), seen))
-
-
 @pytest.mark.parametrize("affine", AFFINE[:-1], ids=str)
 def test_byte_orders_of_numbers(affine):
     attrs = attributes(affine, FILLS[1], "int16")

@@ -223,28 +223,6 @@ def test_types_of_ml_dtypes(isa):
         )
 
 
-def test_strides_out_and_threads(isa, monkeypatch):
-    rng = np.random.default_rng(8)
-    x = rng.standard_normal((130, 64)).astype(np.float32).T[:, ::-1]
-    scale = rng.uniform(0.5, 2, 64).astype(np.float32)
-    q = places(x / scale[:, None], TABLES["nf4"])
-    how = {"codebook": "nf4", "axis": 0}
-    room = np.full((64, 260), 9, np.uint8)
-    out = room[:, ::2]
-    assert quantize_at(isa, x, scale, out=out, **how) is out
-    same(np.ascontiguousarray(out), q)
-    assert (room[:, 1::2] == 9).all()
-    back = values(q, expand(scale, q.shape, 0), TABLES["nf4"])
-    into = np.zeros((130, 64), np.float16).T
-    dequantize_at(isa, out, scale, out=into, **how)
-    same(np.ascontiguousarray(into), back.astype(np.float16))
-    swapped = x.astype(">f4")
-    same(quantize_at(isa, swapped, scale, **how), q)
-    with split_small_arrays(monkeypatch):
-        same(quantize_at(isa, x, scale, threads=4, **how), q)
-        same(dequantize_at(isa, out, scale, threads=4, **how), back)
-
-
 def test_scalars_lists_and_nothing():
     same(pq.quantize(0.3, 1, codebook="nf4"), np.array(11, np.uint8))
     same(pq.dequantize([0, 15], 2, codebook="nf4"), np.array([-2, 2], np.float32))

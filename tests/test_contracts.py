@@ -139,7 +139,7 @@ def test_threads(calls, monkeypatch):
 
 
 def array_of(result):
-    """Return the array of a result that `out` receives, or None."""
+    """Return the array of a result for `out`, if it has one."""
     first = result[0] if isinstance(result, tuple) else result
     return first if type(first) is np.ndarray else None
 

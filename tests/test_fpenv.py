@@ -22,7 +22,6 @@ from support import (
     adversarial,
     by_family,
     case,
-    choose_qparams_at,
     codes,
     compute_dtype,
     dequantize_at,
@@ -144,16 +143,6 @@ def test_quantize(name, source, target, isa):
             same(got, expected)
 
 
-@loop("name, precision", STATES, ["float16", "float64"])
-def test_precision(name, precision, isa):
-    for source in REALS:
-        for x, scale, kwargs in inputs(source, "int16"):
-            expected = quantize_at(isa, x, scale, precision=precision, **kwargs)
-            with state(STATES[name]):
-                got = quantize_at(isa, x, scale, precision=precision, **kwargs)
-            same(got, expected)
-
-
 @by_family("source", AVAILABLE_CODES)
 @loop("name, target", STATES, REALS)
 def test_dequantize(name, source, target, isa):
@@ -169,21 +158,6 @@ def test_dequantize(name, source, target, isa):
         with state(STATES[name]):
             got = dequantize_at(isa, q, scale, axis=axis, dtype=target)
         same(got, expected)
-
-
-@loop("name, source", STATES, REALS)
-def test_choose_qparams(name, source, isa):
-    x = np.random.default_rng(3).normal(size=(5, 67)).astype(source)
-    tiny = np.ldexp(x.astype(np.float64), -126).astype(source)
-    for values in (x, tiny):
-        for axis in (None, 0, 1):
-            for symmetric in (False, True):
-                kwargs = {"axis": axis, "symmetric": symmetric, "dtype": "int16"}
-                expected = choose_qparams_at(isa, values, **kwargs)
-                with state(STATES[name]):
-                    got = choose_qparams_at(isa, values, **kwargs)
-                for a, b in zip(got, expected, strict=True):
-                    same(a, b)
 
 
 @loop("name", STATES)

@@ -19,7 +19,6 @@ from support import (
     mixed_scales,
     parameter_shape,
     same,
-    split_small_arrays,
     usual_scales,
     zeros_for,
 )
@@ -143,21 +142,6 @@ def test_dequantize(form, types):
     same(got, pq.dequantize(q, *spread, axis=of_each, dtype=target))
     if q.size < 500:
         same(got, oracle.dequantize(q, *spread, dtype=target))
-
-
-@loop("form, types", FORMS, TYPES_OF_CALLS, draws=63)
-def test_threads(form, types, monkeypatch):
-    (shape, axis, block), (source, code) = form, types
-    x = adversarial(source, 0.3, int(np.prod(shape))).reshape(shape)
-    parameters = arguments(shape, axis, block, compute_dtype(source), code)
-    where = {"axis": axis, "block_size": block}
-    q = pq.quantize(x, *parameters, dtype=code, **where)
-    y = pq.dequantize(q, *parameters, dtype=source, **where)
-    with split_small_arrays(monkeypatch):
-        for threads in (2, 5):
-            where["threads"] = threads
-            same(pq.quantize(x, *parameters, dtype=code, **where), q)
-            same(pq.dequantize(q, *parameters, dtype=source, **where), y)
 
 
 def rearranged(array):

@@ -193,22 +193,6 @@ def test_no_elements(dtype, shape):
     assert pq.quantize(np.empty(shape, dtype), 1.0, out=out) is out
 
 
-@loop("dtype", [d for d in REALS if d.name != "bfloat16"])
-def test_big_endian(dtype):
-    x = adversarial(dtype, 0.3, 333).reshape(9, 37)
-    swapped = x.astype(dtype.newbyteorder(">"))
-    views = {"whole": np.s_[:, :], "reversed": np.s_[:, ::-1], "apart": np.s_[::2, 1::3]}
-    for index in views.values():
-        for view, plain in ((swapped[index], x[index]), (swapped[index].T, x[index].T)):
-            same(pq.quantize(view, 0.3, 1), pq.quantize(plain, 0.3, 1))
-            for axis in (0, 1):
-                scale = mixed_scales("float32", view.shape[axis])
-                same(
-                    pq.quantize(view, scale, axis=axis),
-                    pq.quantize(plain, scale, axis=axis),
-                )
-
-
 @loop("dtype", CODES)
 def test_big_endian_codes(dtype):
     q = codes(dtype, 333).reshape(9, 37)

@@ -1,43 +1,27 @@
-"""Reference counts and memory stay as they are over many calls, failing ones among them."""
+"""References and memory are constant over many calls, failing calls among them."""
 
-import contextlib
 import gc
 import sys
 import tracemalloc
 from itertools import pairwise
 
 import numpy as np
+import public_calls
 import pytest
-from support import amount
+from support import amount, case
 
 import pyquant as pq
-
-CALLS = amount(5_000, 100_000)
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 Q = np.arange(12, dtype=np.int8).reshape(3, 4)
 SCALE, ZERO = np.float32([0.1, 0.2, 0.3]), np.int8([1, 2, 3])
 LIST = [1.5, 2.5]
-BIG_ENDIAN = X.astype(">f4")
 OUT, REAL_OUT = np.empty((3, 4), np.int8), np.empty((3, 4), np.float32)
 READ_ONLY = np.empty((3, 4), np.int8)
 READ_ONLY.flags.writeable = False
-INT8, FLOAT16 = np.dtype("int8"), np.dtype("float16")
-AXES = (0,)
-BLOCKS = (3, 2)
-BLOCK_SCALE = np.float32([[0.1, 0.2]])
-BLOCK_ROWS = np.float32([[0.1, 0.2]] * 3)
-DOUBLES = np.float64([0.1, 0.2, 0.3])
+INT8 = np.dtype("int8")
 BAD = np.float32([np.nan])
-PARAMS = pq.choose_qparams(X, axis=0)
 PACKED = pq.quantize(X, 0.5, dtype="int4", packed=True)
-WORDS = pq.quantize(X, 0.5, dtype="int4", packed="words")
-MODE = pq.RoundMode.CEIL
-
-ARGUMENTS = [
-    *(X, Q, SCALE, ZERO, LIST, BIG_ENDIAN, OUT, REAL_OUT, READ_ONLY, INT8, FLOAT16),
-    *(AXES, BLOCKS, BLOCK_SCALE, BAD, PARAMS, MODE, PACKED, np.int8, None, "int8", "ceil"),
-]
 
 
 def observed(x, axis=None):
@@ -46,59 +30,6 @@ def observed(x, axis=None):
     return o
 
 
-GOOD = {
-    "quantize": lambda: pq.quantize(X, 0.1),
-    "quantize with out": lambda: pq.quantize(X, 0.1, out=OUT),
-    "quantize along an axis": lambda: pq.quantize(X, SCALE, ZERO, axis=0, out=OUT),
-    "quantize in blocks": lambda: pq.quantize(X, BLOCK_SCALE, block_size=BLOCKS),
-    "quantize with every option": lambda: pq.quantize(
-        X,
-        SCALE,
-        ZERO,
-        dtype=INT8,
-        axis=AXES,
-        rounding=MODE,
-        precision=FLOAT16,
-        threads=1,
-    ),
-    "quantize a list": lambda: pq.quantize(LIST, 0.1, dtype="int8"),
-    "quantize big-endian": lambda: pq.quantize(BIG_ENDIAN.T, 0.1, dtype=np.int8),
-    "dequantize": lambda: pq.dequantize(Q, 0.1),
-    "dequantize with out": lambda: pq.dequantize(Q, 0.1, out=REAL_OUT),
-    "dequantize along an axis": lambda: pq.dequantize(
-        Q, SCALE, ZERO, axis=0, dtype=FLOAT16
-    ),
-    "choose_qparams": lambda: pq.choose_qparams(X, axis=0),
-    "Observer": lambda: observed(X) + observed(SCALE),
-    "Observer of channels": lambda: observed(X, axis=0).quantile(0.5),
-    "QParams.quantize": lambda: PARAMS.quantize(X),
-    "dynamic_quantize": lambda: pq.dynamic_quantize(X, axis=0, out=OUT),
-    "fake_quantize": lambda: pq.fake_quantize(X, SCALE, axis=0, quant_range=(-5, 5)),
-    "requantize": lambda: pq.requantize(Q, SCALE, axis=0, out=OUT),
-    "fixed_point": lambda: pq.fixedpoint.fixed_point(SCALE),
-    "measure_error": lambda: (
-        pq.measure_error(X, X, axis=0) + PARAMS.measure_error(X, axis=0)
-    ),
-    "qparams_from_range": lambda: pq.qparams_from_range(-SCALE, SCALE, axis=0),
-    "choose_qparams by errors": lambda: pq.choose_qparams(X, method="mse", weights=X * X),
-    "oneDNN lists": lambda: pq.onednn.quantize(X, scales=LIST[:1], zps=[3], dtype="u8"),
-    "oneDNN arrays": lambda: pq.onednn.dequantize(
-        Q, scales=DOUBLES, zps=ZERO, qtype="per_channel", axis=0
-    ),
-    "oneDNN groups": lambda: pq.onednn.dynamic_dequantize(
-        Q, SCALE.reshape(3, 1), qtype="per_group", group_shape=(1, 4)
-    ),
-    "ONNX blocks": lambda: pq.onnx.dequantize_linear(PACKED, BLOCK_ROWS, block_size=2),
-    "codes in words": lambda: pq.quantize(X, 0.5, dtype="int4", packed=("words", 0)),
-    "words back": lambda: pq.dequantize(WORDS, 0.5),
-    "pack": lambda: pq.pack(X.astype(np.uint8), "awq", bits=4),
-    "unpack and repack": lambda: [WORDS.unpack(), WORDS.repack("awq"), PACKED.unpack()],
-    "a packed array of words": lambda: pq.PackedArray(
-        WORDS.data, "int4", (3, 4), layout="words"
-    ),
-    "rows of a packed array": lambda: [PACKED[0], PACKED[1:], PACKED[::-1], *PACKED],
-    "a copy of a packed array": lambda: PACKED.copy() == PACKED,
-}
 FAILING = {
     "scale of a wrong shape": lambda: pq.quantize(X, SCALE, axis=1, out=OUT),
     "scale without axis": lambda: pq.quantize(X, SCALE, ZERO),
@@ -135,50 +66,74 @@ FAILING = {
 }
 
 
-def repeat(call, count):
-    for _ in range(count):
-        with contextlib.suppress(TypeError, ValueError):
-            call()
+# The objects that calls could keep.
+KEPT = (np.ndarray, np.dtype, list, tuple, pq.QParams, pq.PackedArray, pq.Observer)
+ARGUMENTS = [
+    value
+    for names in (globals(), vars(public_calls))
+    for value in names.values()
+    if isinstance(value, KEPT)
+]
 
 
-@pytest.mark.parametrize("name", [*GOOD, *FAILING])
-def test_nothing_is_kept(name):
-    call = {**GOOD, **FAILING}[name]
-    if name in FAILING and name != "overlap":  # which may also succeed
+@pytest.fixture(scope="module")
+def calls():
+    """Return all calls: of public functions, and with errors."""
+    rows = {name: call for name, call in public_calls.rows().items() if name != "cli.main"}
+    return rows | {name: failing(call) for name, call in FAILING.items()}
+
+
+def failing(call):
+    """Return a call that expects an error of `call`."""
+
+    def run():
         with pytest.raises((TypeError, ValueError)):
             call()
-    repeat(call, 10)
-    count = CALLS // 10
-    blocks = sys.getallocatedblocks()
-    references = [sys.getrefcount(a) for a in ARGUMENTS]
-    repeat(call, count)
-    grown = [
-        (sys.getrefcount(a) - r, type(a))
-        for a, r in zip(ARGUMENTS, references, strict=True)
-    ]
-    assert all(abs(g) < count // 2 for g, _ in grown), grown
-    if sys.getallocatedblocks() - blocks >= count // 2:
-        gc.collect()  # tuples that are kept to be used again
-    assert sys.getallocatedblocks() - blocks < count // 2
+
+    return run
 
 
-def test_memory_over_many_calls():
-    """Caches grow in the first calls only. A leak grows in every call."""
+def repeat(call, count):
+    for _ in range(count):
+        call()
 
-    def everything(count):
-        for call in {**GOOD, **FAILING}.values():
+
+def test_references_and_memory_blocks(calls):
+    """A leak in each call grows more than caches do."""
+    count = amount(16, 100)
+
+    def counts():
+        return np.array([sys.getallocatedblocks(), *map(sys.getrefcount, ARGUMENTS)])
+
+    for name, call in calls.items():
+        with case(call=name):
+            repeat(call, 3)
+            before = counts()
             repeat(call, count)
+            if (counts() - before).max() >= count // 2:
+                gc.collect()  # of cycles
+            changed = counts() - before
+            assert changed[0] < count // 2
+            assert max(abs(changed[1:])) < count // 2, changed
+
+
+def test_memory_over_many_calls(calls):
+    """Caches grow in the first calls only. A leak grows in each call."""
+
+    def everything():
+        for call in calls.values():
+            repeat(call, amount(1, 10))
         gc.collect()
         return tracemalloc.get_traced_memory()[0]
 
-    everything(3)
+    everything()
     tracemalloc.start()
     try:
-        sizes = [everything(amount(200, 700)) for _ in range(4)]
+        sizes = [everything() for _ in range(3)]
     finally:
         tracemalloc.stop()
     # Another thread, for example of pytest-xdist, may allocate once.
-    assert min(after - before for before, after in pairwise(sizes[1:])) < 20_000
+    assert min(after - before for before, after in pairwise(sizes)) < 20_000
 
 
 def resident():
@@ -189,19 +144,17 @@ def resident():
         pytest.skip("there is no /proc/self/statm")
 
 
-def test_resident_memory():
-    """What neither Python nor NumPy accounts for: memory that C code would have kept."""
+def test_resident_memory(calls):
+    """C code keeps no memory that neither Python nor NumPy counts."""
     large = np.ones(50_000, np.float32)
-    calls = [
+    all_calls = [
         lambda: pq.quantize(large, 0.1),
         lambda: pq.choose_qparams(large),
-        *GOOD.values(),
+        *calls.values(),
     ]
-    for call in [*calls, *FAILING.values()]:
-        repeat(call, 100)
-    gc.collect()
+    for call in all_calls:
+        repeat(call, 5)
     before = resident()
-    for call in [*calls, *FAILING.values()]:
-        repeat(call, CALLS // 50)
-    gc.collect()
+    for call in all_calls:
+        repeat(call, amount(5, 50))
     assert resident() - before < 8 << 20

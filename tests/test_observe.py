@@ -122,14 +122,6 @@ def test_many_numbers():
     assert keys_of(constant) == {0x4040: 300_000}
 
 
-def test_strides_byte_order_and_broadcasts():
-    x = np.random.default_rng(1).standard_normal((30, 5, 70)).astype(np.float32)
-    for view in (x.T, x[::-2, 1:, ::3], x[:, :, :2], x.astype(">f4"), x[:, 2], x[0, 0, 0]):
-        assert observed(view) == observed(np.array(view, np.float32, order="C"))
-    repeated = observed(np.broadcast_to(x[0], x.shape))
-    assert repeated == observed(np.concatenate([x[0]] * 30))
-
-
 @loop("bits", range(8))
 def test_fewer_bits_join_bins(bits):
     x = hard_numbers(np.dtype(np.float32), np.random.default_rng(2))

@@ -201,13 +201,6 @@ def test_far_float64(unit, rng):
     assert report.cosine == pytest.approx(1, rel=1e-2)
 
 
-def test_threads(rng):
-    x, y = pair(rng, (5, 500_001))
-    for axis in (None, 0):
-        alone = pq.measure_error(x, y, axis=axis)
-        assert all(pq.measure_error(x, y, axis=axis, threads=n) == alone for n in (2, 3, 8))
-
-
 # ---- adding ----
 
 

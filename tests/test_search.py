@@ -186,20 +186,6 @@ def test_groups_are_independent(rng):
     assert (without[::2] == 1).all()
 
 
-def test_strides_and_threads(rng):
-    x = rng.standard_t(3, (2000, 600)).astype(np.float32)
-    w = rng.random((2000, 600))
-    alone = pq.choose_qparams(x, dtype="int4", axis=1, method="mse", weights=w)
-    turned = pq.choose_qparams(
-        np.asfortranarray(x), dtype="int4", axis=1, method="mse", weights=w[::1], threads=3
-    )
-    assert alone == turned
-    backward = pq.choose_qparams(
-        x[:, ::-1], dtype="int4", axis=1, method="mse", weights=w[:, ::-1]
-    )
-    assert np.array_equal(backward.scale, alone.scale[::-1])
-
-
 # ---- against simpler searches ----
 
 

@@ -458,21 +458,6 @@ def test_chunks_along_the_first_axis():
         same(got, want[i : i + 3])
 
 
-@loop("name, axis", ["int8", "float8_e4m3fn", "int32"], [None, 0, 2])
-def test_threads(name, axis, monkeypatch):
-    dtype = dtype_of(name)
-    scale = (
-        0.7 if axis is None else np.linspace(0.3, 2, WHOLE.shape[axis], dtype=np.float32)
-    )
-    options = {"dtype": dtype, "axis": axis, **NOISY}
-    want = pq.quantize(WHOLE, scale, **options)
-    with split_small_arrays(monkeypatch):
-        for threads in (2, 3, 8):
-            for x in (WHOLE, np.asfortranarray(WHOLE)):
-                got = pq.quantize(x, scale, threads=threads, **options)
-                assert np.array_equal(got.view(np.int8), want.view(np.int8))
-
-
 PACKINGS = [
     *[(name, True) for name in ("int4", "uint4", "int2", "uint2")],
     *[
