@@ -100,7 +100,7 @@ def repeat(call, count):
 
 def test_references_and_memory_blocks(calls):
     """A leak in each call grows more than caches do."""
-    count = amount(16, 100)
+    count = amount(16, 40)
 
     def counts():
         return np.array([sys.getallocatedblocks(), *map(sys.getrefcount, ARGUMENTS)])
@@ -122,7 +122,7 @@ def test_memory_over_many_calls(calls):
 
     def everything():
         for call in calls.values():
-            repeat(call, amount(1, 10))
+            repeat(call, amount(1, 3))
         gc.collect()
         return tracemalloc.get_traced_memory()[0]
 
@@ -156,5 +156,5 @@ def test_resident_memory(calls):
         repeat(call, 5)
     before = resident()
     for call in all_calls:
-        repeat(call, amount(5, 50))
+        repeat(call, amount(5, 20))
     assert resident() - before < 8 << 20
