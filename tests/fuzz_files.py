@@ -1,11 +1,13 @@
-"""Files of weights that lie: each opens, and all that is in it is decoded, or is refused.
+"""Open weight files with wrong headers and wrong bytes, and decode their tensors.
 
     python -P tests/fuzz_files.py [SEED [COUNT [FIRST]]]
 
-makes COUNT files, the FIRSTth of the seed on, and prints what came of them. Headers say
-what is so but for some fields, and then some bytes are changed. An answer is a ValueError
-of one line that begins with the path of a file, at once, without memory; or an OSError
-where an index or the first of several files names others. test_files.py makes some of them.
+makes COUNT files of a seed, from file FIRST on, and prints the number of each result. Each
+header is correct except for some fields. Then some bytes of the file change.
+
+A file must open and decode, or raise a ValueError. The error is one line and begins with
+the path. It comes within a second and needs no memory. An index, or the first of several
+files, may raise an OSError about missing files. test_files.py makes some of these files.
 """
 
 import collections
@@ -27,8 +29,8 @@ try:
 except ImportError:  # Windows
     resource = None
 
-SECONDS = 1  # of the processor, for a file
-GROWTH = 64 << 20  # of what is resident, for all
+SECONDS = 1  # processor time of a file
+GROWTH = 64 << 20  # bytes of resident memory for all files
 
 WORDS = (0, 1, 2, 7, 8, 9, 31, 255, 2**31, 2**32 - 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
 TOKENS = (
@@ -69,7 +71,7 @@ class Liar:
         return self.long(len(made)) + made
 
     def some(self, items):
-        """With one of them twice, or gone."""
+        """Return the items. Sometimes one occurs twice, and sometimes one is missing."""
         items = list(items)
         if items and self.lies():
             items.insert(self.rng.randrange(len(items)), self.rng.choice(items))
@@ -82,7 +84,7 @@ class Liar:
 
 
 def value_of(liar, kind, depth=0):
-    """The bytes of a value of metadata."""
+    """Return the bytes of a metadata value."""
     rng = liar.rng
     if kind == _gguf._STRING:
         return liar.text(rng.choice(NAMES[:7]))
@@ -96,7 +98,7 @@ def value_of(liar, kind, depth=0):
 
 
 def gguf(rng, said=(), mark="t"):
-    """A file by its definition, of such metadata among other."""
+    """Return a GGUF file with the given metadata and random metadata."""
     liar = Liar(rng, rng.choice("<<<>"))
     align = rng.choice((32, 32, 16, 1, 64))
     keys = [("general.alignment", 4, liar.word(align))]
@@ -126,7 +128,7 @@ def gguf(rng, said=(), mark="t"):
 
 
 def split_gguf(rng, folder):
-    """The first of several files, of which others are there or not."""
+    """Write a split GGUF file, perhaps with wrong counts, and return the first path."""
     count = rng.choice((1, 2, 2, 3))
     for i in range(count):
         said = (("split.no", i), ("split.count", count))
@@ -139,7 +141,7 @@ def split_gguf(rng, folder):
 
 
 def any_json(liar, value):
-    """Something else of JSON, or the text of a value."""
+    """Return the JSON text of a value, and sometimes another JSON text."""
     if not liar.lies():
         return json.dumps(value)
     others = (None, True, -1, 1.5, [], {}, [value], {"a": value}, "x", 2**64, [2**63] * 2)
@@ -148,7 +150,7 @@ def any_json(liar, value):
 
 
 def safetensors(rng, mark="t", count=None):
-    """A file by its definition."""
+    """Return a safetensors file."""
     liar = Liar(rng)
     entries, data = [], b""
     for i in range(rng.randrange(5) if count is None else count):
@@ -183,7 +185,7 @@ RECORDS = (
 
 
 def index(rng, folder):
-    """An index with some files beside it."""
+    """Write an index with files beside it, and return its path."""
     liar = Liar(rng)
     places = {}
     for i in range(rng.randrange(1, 3)):
@@ -202,23 +204,15 @@ def index(rng, folder):
 
 
 FILES = (
-    "",
-    ".",
-    "..",
-    "../m0.safetensors",
-    "s/m0.safetensors",
-    "/m0.safetensors",
-    "m9.safetensors",
-    "\0",
-    "\ud800",
-    "x" * 999,
+    *("", ".", "..", "../m0.safetensors", "s/m0.safetensors", "/m0.safetensors"),
+    *("m9.safetensors", "\0", "\ud800", "x" * 999),
 )
 
 # ---- files ----
 
 
 def damaged(rng, data):
-    """Most of them with a few faults in their bytes."""
+    """Return the data. Half of the files get changes."""
     data = bytearray(data)
     for _ in range(rng.choice((0, 0, 0, 1, 1, 2, 8))):
         at = rng.randrange(len(data) + 1)
@@ -245,7 +239,7 @@ def write(path, data):
 
 
 def make(rng, folder):
-    """A file; its path."""
+    """Write a file and return its path."""
     kind = rng.randrange(8)
     if kind == 0:
         return index(rng, folder)
@@ -258,7 +252,7 @@ def make(rng, folder):
 
 @contextlib.contextmanager
 def said(*beginnings):
-    """Errors of one tensor: they say what it is about, or that something is not there."""
+    """Accept errors about one tensor with one of these beginnings."""
     try:
         yield
     except (KeyError, ImportError):
@@ -269,7 +263,7 @@ def said(*beginnings):
 
 
 def use(rng, path):
-    """Look at everything that a file has."""
+    """Read the metadata and all tensors of a file."""
     with pq.open_weights(path) as f:
         for key in f.metadata:
             repr(f.metadata[key])
@@ -288,7 +282,7 @@ def use(rng, path):
 
 
 def one_file(rng, folder):
-    """Make a file and use it: "opened", "refused" or "missing", or an AssertionError."""
+    """Make a file and use it. Return "opened", "refused" or "missing" with its suffix."""
     path = make(rng, folder)
     began = time.process_time()
     try:
@@ -312,7 +306,7 @@ def one_file(rng, folder):
 
 
 def resident():
-    """The most that was resident, in bytes."""
+    """Return the largest resident memory of the process in bytes."""
     if resource is None:
         return 0
     unit = 1 if sys.platform == "darwin" else 1024
@@ -320,13 +314,13 @@ def resident():
 
 
 def run(seed, count, folder, first=0):
-    """Make files, each with a seed of its own; how many came to what."""
+    """Make files, each with its own seed. Return the number of each result."""
     results = collections.Counter()
     before = None
     for i in range(first, first + count):
         try:
             results[one_file(random.Random(f"{seed}:{i}"), folder)] += 1
-            if i == first + 50:  # all modules are there
+            if i == first + 50:  # all modules are loaded
                 before = resident()
             if before is not None and resident() - before > GROWTH:
                 raise AssertionError(f"{(resident() - before) >> 20} MiB more are resident")

@@ -120,7 +120,7 @@ def infinite(negative: bool) -> Real:
 
 @lru_cache(maxsize=1 << 16)
 def decode(bits: int, fmt: Format) -> Real:
-    """The number that a bit pattern stands for."""
+    """Return the number of a bit pattern."""
     negative = bool(bits & fmt.sign_bit)
     bits &= fmt.sign_bit - 1
     if bits > fmt.infinity:
@@ -193,7 +193,7 @@ def decode_narrow(code: int, fmt: NarrowFormat) -> Real:
 
 
 def narrow_magnitude(value: Real, fmt: NarrowFormat) -> int:
-    """The code of a magnitude, rounded half to even, were there codes without end."""
+    """Return the code of a magnitude, rounded half to even, without an upper limit."""
     if value.kind == "inf":
         return fmt.largest + 1
     if not value.magnitude:
@@ -206,7 +206,7 @@ def narrow_magnitude(value: Real, fmt: NarrowFormat) -> int:
 def encode_narrow(
     value: Real, fmt: NarrowFormat, saturate: bool, nan_negative: bool
 ) -> int:
-    """The code of a number, rounded half to even; a NaN has no sign of its own here."""
+    """Return the code of a number, rounded half to even. `nan_negative` selects -NaN."""
     if value.kind == "nan":
         return fmt.nan[nan_negative]
     sign = fmt.sign_bit if value.negative else 0
@@ -316,34 +316,6 @@ def compute_format(fmt: Format) -> Format:
     return FLOAT64 if fmt is FLOAT64 else FLOAT32
 
 
-def quantize_value(
-    x: Real,
-    scale: Real,
-    zero_point: int,
-    limits: tuple[int, int],
-    mode: str,
-    fmt: Format,
-) -> int:
-    """One code: divide, round to `fmt`, round to integer, add the zero point, saturate."""
-    lowest, highest = limits
-    quotient = round_to_format(divide(x, scale), fmt)
-    if quotient.kind == "nan":
-        return lowest
-    if quotient.kind == "inf":
-        return lowest if quotient.negative else highest
-    code = round_to_integer(quotient.signed(), mode) + zero_point
-    return min(max(code, lowest), highest)
-
-
-def dequantize_value(
-    code: int, scale: Real, zero_point: int, compute: Format, out: Format
-) -> int:
-    """The bits of one number: exact difference, conversion, one product, conversion."""
-    difference = round_to_format(finite(code - zero_point), compute)
-    product = round_to_format(multiply(difference, scale), compute)
-    return encode(product, out)
-
-
 def bits_of(array: np.ndarray) -> list[int]:
     """The bit patterns of a float array, flat and in C order."""
     array = np.ascontiguousarray(array)
@@ -389,14 +361,8 @@ def quantize(
         to = NARROW_FORMATS[dtype.name]
         codes = _narrow_codes(x, np.asarray(scale), compute, quotient, to, saturate)
         return np.array(codes, np.uint8).view(dtype).reshape(x.shape)
-    scales = decode_scales(np.asarray(scale), compute, x.size)
-    zero_points = _spread(np.asarray(zero_point).reshape(-1).tolist(), x.size)
-    limits = code_range(dtype)
-    codes = [
-        quantize_value(decode(b, source), s, z, limits, rounding, quotient)
-        for b, s, z in zip(bits_of(x), scales, zero_points, strict=True)
-    ]
-    return np.array(codes, dtype=dtype).reshape(x.shape)
+    options = {"dtype": dtype, "rounding": rounding, "precision": precision}
+    return quantize_affine(x, scale, zero_point, **options)[0]
 
 
 def _narrow_codes(x, scale, compute, quotient, to, saturate):
@@ -415,27 +381,6 @@ def _narrow_code(x, source, scale, of_scale, compute, quotient, to, saturate):
     divisor = round_to_format(decode(scale, of_scale), compute)
     exact = divide(decode(x, source), divisor)
     return encode_narrow(round_to_format(exact, quotient), to, saturate, negative)
-
-
-def dequantize(q, scale, zero_point=0, *, dtype="float32"):
-    """`pyquant.dequantize` where each parameter has one element or as many as `q`."""
-    dtype = np.dtype(dtype)
-    out = FORMATS[dtype.name]
-    compute = compute_format(out)
-    scales = decode_scales(np.asarray(scale), compute, q.size)
-    if q.dtype.name in NARROW_FORMATS:
-        source = NARROW_FORMATS[q.dtype.name]
-        numbers = [decode_narrow(c, source) for c in q.view(np.uint8).reshape(-1).tolist()]
-        products = [multiply(n, s) for n, s in zip(numbers, scales, strict=True)]
-        bits = [encode(round_to_format(p, compute), out) for p in products]
-    else:
-        codes = integers_of(q)
-        zero_points = _spread(np.asarray(zero_point).reshape(-1).tolist(), q.size)
-        bits = [
-            dequantize_value(c, s, z, compute, out)
-            for c, s, z in zip(codes, scales, zero_points, strict=True)
-        ]
-    return np.array(bits, dtype=f"u{dtype.itemsize}").view(dtype).reshape(q.shape)
 
 
 def _numbers(parameter, compute, size):
@@ -467,7 +412,7 @@ class Policy(NamedTuple):
 def affine_code(
     quotient: Real, is_nan: bool, zero_point: int, name: str, mode: str, policy: Policy
 ) -> tuple[int, bool]:
-    """A code, and whether it is refused; `is_nan`: the element itself is no number."""
+    """Return a code, and true if a policy raises. `is_nan`: the element is NaN."""
     lowest, highest = policy.quant_range or code_range(name)
     if quotient.kind == "nan":
         if is_nan and policy.fill:
@@ -513,8 +458,10 @@ def quantize_affine(
     out_of_range="saturate",
     nan="lowest",
 ):
-    """`pyquant.quantize` with every option, parameters as above: the codes, and for each
-    whether it is refused."""
+    """`pyquant.quantize` with every option, parameters as in `quantize`.
+
+    Return the codes, and an array that is true where a policy raises.
+    """
     dtype = np.dtype(dtype)
     name, source, scale = dtype.name, format_of(x), np.asarray(scale)
     given = compute_format(source)
@@ -549,10 +496,10 @@ def quantize_affine(
     return codes, np.array([refused for _, refused in results], bool).reshape(x.shape)
 
 
-def dequantize_affine(
+def dequantize(
     q, scale, zero_point=0, *, dtype="float32", offset=None, inverse=False, fill=()
 ):
-    """`pyquant.dequantize` with every option, parameters as above."""
+    """`pyquant.dequantize` with every option, parameters as in `quantize`."""
     name, dtype = q.dtype.name, np.dtype(dtype)
     out = FORMATS[dtype.name]
     compute = compute_format(out)
@@ -694,7 +641,7 @@ def _returned(end, scale, zero_point, to):
 
 
 def _comes_back(scale, low, high, to):
-    """Whether both ends are finite after a round trip, and not both 0."""
+    """Return true if both ends are finite after a round trip, and not both 0."""
     used = _rounded(scale, compute_format(to.source))
     zero_point = _zero_point(scale, low, to)
     ends = [_returned(end, used, zero_point, to) for end in (low, high)]
@@ -702,7 +649,7 @@ def _comes_back(scale, low, high, to):
 
 
 def _suits(scale, low, high, to):
-    """Whether data saturates by at most half a step, and comes back."""
+    """Return true if data saturates by at most half a step, and comes back."""
     zero_point = _zero_point(scale, low, to)
     if scale < Fraction(1, 2**126):  # the scale of quantize can differ by much
         scale = _rounded(scale, compute_format(to.source))
@@ -717,7 +664,7 @@ def _suits(scale, low, high, to):
 
 
 def _nearest_scale(wanted, low, high, to):
-    """The first that suits of a scale and its neighbours by turns, upwards first."""
+    """Return the first suitable scale of a scale and its neighbours, upwards first."""
     first = place_of(wanted, to.scale)
     for k in range(64):
         for place in (first + k, first - k):

@@ -11,7 +11,7 @@ LANES, RUN, CHUNK, PIECE = 16, 4096, 65536, 1024
 
 
 def lane_sum(values):
-    """Element i goes to lane i % 16; then halves of the lanes are added to each other."""
+    """Add element i to lane i % 16. Then add halves of the lanes to each other."""
     rows = -(-len(values) // LANES)
     padded = np.zeros(rows * LANES)
     padded[: len(values)] = values
@@ -24,7 +24,7 @@ def lane_sum(values):
 
 
 def in_order(values, size):
-    """The sums of so many, added in order."""
+    """Add the sums of parts of a size in order."""
     total = 0.0
     for i in range(0, len(values), size):
         total += lane_sum(values[i : i + size])
@@ -32,7 +32,7 @@ def in_order(values, size):
 
 
 def error_sums(x, y):
-    """The sums of a group, and its extremes."""
+    """Return the sums and extremes of a group."""
     x, y = (np.asarray(a).astype(np.float64).ravel() for a in (x, y))
     known = np.isfinite(x) & np.isfinite(y)
     with np.errstate(invalid="ignore"):
@@ -56,37 +56,29 @@ def error_sums(x, y):
 # ---- searching ----
 
 
-def limits_of(dtype):
-    """The lowest and the highest code of an integer type, by its name."""
-    bits = int(dtype.lstrip("uint"))
-    return (
-        (0, 2**bits - 1) if dtype[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    )
-
-
 @functools.cache
 def scale_and_zero(lo, hi, dtype, symmetric, real):
-    """What choose_qparams makes of a range."""
+    """Return the parameters that choose_qparams chooses for a range."""
     ends = np.array([lo, hi], real)
     scale, zero = oracle.choose_qparams(ends, dtype=dtype, symmetric=symmetric)
     return real(scale), int(zero)
 
 
 def codes_less_zero(x, scale, zero, dtype):
-    """Codes of `x`, less the zero point, in the type of `x`."""
-    qmin, qmax = limits_of(dtype)
+    """Return codes minus the zero point, in the type of `x`."""
+    qmin, qmax = oracle.code_range(dtype)
     return np.clip(np.rint(x / scale), qmin - zero, qmax - zero).astype(x.dtype)
 
 
 def squared_error(x, w, scale, zero, dtype, unit):
-    """The sum that a search compares."""
+    """Return the sum that a search compares."""
     e = codes_less_zero(x, scale, zero, dtype) * scale - x
     e = e.astype(np.float64) * unit
     return in_order(w * (e * e), PIECE)
 
 
 def search_group(x, dtype, *, symmetric, weights=None, candidates=None):
-    """Scale and zero point of one group."""
+    """Return scale and zero point of one group."""
     real = np.float64 if x.dtype == np.float64 else np.float32
     x = x.astype(real).ravel()
     w = np.ones(x.size) if weights is None else weights.astype(np.float64).ravel()

@@ -51,7 +51,7 @@ WIDE = [dtype for dtype in CODES if dtype.itemsize == 8]
 CHOSEN = [dtype for dtype in CODES if dtype not in WIDE]  # which parameters are chosen for
 NARROW = (*NARROW_INTEGERS, *NARROW_FLOATS)
 EVERY_CODE = (*(dtype.name for dtype in CODES), *NARROW)
-# The code types whose arrays exist here. ml_dtypes defines all types except those of NumPy.
+# The code types of NumPy, and of ml_dtypes if it is installed.
 AVAILABLE_CODES = EVERY_CODE if HAVE_BFLOAT16 else tuple(dtype.name for dtype in CODES)
 PACKED = tuple(name for name in NARROW if TYPES[name].bits in (2, 4))
 # The lists of types in messages.
@@ -516,7 +516,7 @@ def misaligned(values, offset):
 
 
 def poisoned(dtype, shape):
-    """Return an array in which every byte is a canary."""
+    """Return an array of canary bytes."""
     count = int(np.prod(shape)) * np.dtype(dtype).itemsize
     return np.full(count, CANARY, dtype=np.uint8).view(np.dtype(dtype)).reshape(shape)
 
