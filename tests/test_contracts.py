@@ -160,7 +160,7 @@ def test_out(calls, monkeypatch):
         assert untouched(wrong)
         memory = poisoned(made.dtype, (*made.shape[::-1], 3))
         result = function(*args, **kwargs, out=memory[..., 1].T)
-        assert np.shares_memory(array_of(result), memory)
+        assert np.shares_memory(array_of(result), memory) or made.size == 0
         assert untouched(memory[..., 0])
         assert untouched(memory[..., 2])
         return result
