@@ -1077,3 +1077,48 @@ def test_the_classifier_gives_the_same_answers(tmp_path, capsys):
     assert command("compare", "--exact", path, out) == 0
     feed = {"bytes": inputs}
     assert_equal(run(out, feed), fed(onnx.load(path), decoded(out), feed))
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_weights_of_matmulnbits_are_read(bits, symmetric, tmp_path, monkeypatch, capsys):
+    """They become real numbers and other formats. An ONNX model keeps them."""
+    monkeypatch.chdir(tmp_path)
+    x = np.random.default_rng(1).standard_normal((32, 32)).astype(np.float32)
+    how = {"bits": bits, "block_size": 16, "symmetric": symmetric}
+    made = pq.weights.matmulnbits.quantize(x, **how)
+    given = {
+        f"w.weight_Q{bits}" if key == "B" else key: one
+        for key, one in made.tensors().items()
+    }
+    proto = model_of(*(numpy_helper.from_array(one, name) for name, one in given.items()))
+    sizes = {"K": 32, "N": 32, "bits": bits, "block_size": 16}
+    node = helper.make_node(
+        "MatMulNBits", ["x", *given], ["t"], domain="com.microsoft", **sizes
+    )
+    proto.graph.node.insert(0, node)
+    proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    saved(tmp_path / "m.onnx", proto)
+    with open_model("m.onnx") as model:
+        (found,) = logical(model).values()
+        assert (found.name, found.type, found.shape) == (
+            "w.weight",
+            "matmulnbits",
+            (32, 32),
+        )
+        assert (found.granularity, found.parts) == ("block:16", (*given,))
+        np.testing.assert_array_equal(found.decode(), made.dequantize())
+        np.testing.assert_array_equal(found.decode(slice(2, 5)), made.dequantize()[2:5])
+    assert main(["dequantize", "-q", "m.onnx", "y.safetensors"]) == 0
+    np.testing.assert_array_equal(
+        pq.open_weights("y.safetensors")["w.weight"], made.dequantize()
+    )
+    assert (
+        main(["convert", "-q", "m.onnx", "g.safetensors", "--format=compressed_tensors"])
+        == 0
+    )
+    assert main(["compare", "--exact", "y.safetensors", "g.safetensors"]) == 0
+    capsys.readouterr()
+    for command in (["dequantize"], ["quantize", "--type=int8"]):
+        assert main([command[0], "m.onnx", "o.onnx", *command[1:]]) == 2
+        assert "quantized" in capsys.readouterr().err

@@ -999,7 +999,7 @@ def test_memory_does_not_depend_on_the_number_of_tensors(here):
 
 
 def test_memory_for_each_tensor(here):
-    """100 000 small tensors need less than 200 MB in each command."""
+    """100 000 small tensors need less than 210 MB in each command."""
     commands = (
         "quantize in.safetensors o.safetensors --type int8 --min-size 1 -qf",
         "dequantize o.safetensors d.safetensors -qf",
@@ -1018,7 +1018,7 @@ def test_memory_for_each_tensor(here):
             peaks[command, count] = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
     grown = {c: (peaks[c, 600] - peaks[c, 280]) // 320 for c in commands}
-    assert max(grown.values()) < 2000, grown
+    assert max(grown.values()) < 2100, grown
 
 
 def several():

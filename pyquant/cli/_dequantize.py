@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pyquant.cli._errors import Refused
-from pyquant.cli._logical import check_values, loads
+from pyquant.cli._logical import Joined, check_values, loads
 from pyquant.cli._models import logical
 from pyquant.cli._plan import Copied, Decoded
 from pyquant.cli._select import STATUS
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         memory, threads = arguments.max_memory, arguments.threads
         jobs = [
             Decoded(tensor, _type_of(arguments, tensor, kind), memory, threads)
-            if tensor.is_quantized
+            if tensor.is_quantized and (kind != "onnx" or isinstance(tensor, Joined))
             else Copied(tensor, model, kind, "not quantized")
             for tensor in tensors
         ]

@@ -441,7 +441,7 @@ def logical(model: Model, *, raw: bool = False) -> dict[str, Logical]:
     joined: dict[str, Logical] = {}
     for name in list(records):
         joined[name] = _by_record(model, name, records.pop(name))  # frees the record
-    joined |= getattr(model, "linear", {})  # of an ONNX model
+    joined |= model.joined
     faults = {} if raw else _join_by_names(model, joined)
     owners = {part: made for made in joined.values() for part in made.parts}
     found: dict[str, Logical] = {}

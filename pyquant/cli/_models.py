@@ -69,6 +69,8 @@ class Model(Mapping[str, Weight]):
         All files of the model.
     shards : mapping
         The name that the file of each tensor gets in a folder; empty for one file.
+    joined : mapping
+        The tensors that the nodes of a graph quantize, by name.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Model(Mapping[str, Weight]):
         self.metadata: Mapping[str, Any] = metadata
         self.paths: tuple[str, ...] = paths or (path,)
         self.shards: Mapping[str, str] = shards or {}
+        self.joined: Mapping[str, Logical] = {}
         self._tensors, self._close = tensors, close
 
     def __getitem__(self, name: str) -> Weight:

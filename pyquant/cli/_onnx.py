@@ -11,16 +11,18 @@ import os
 import warnings
 from collections import Counter
 from contextlib import contextmanager, suppress
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from pyquant import _core, dtypes
 from pyquant.cli._errors import Refused, fault
 from pyquant.cli._forms import Granularity, Stored, named
-from pyquant.cli._logical import Joined
+from pyquant.cli._logical import Joined, Published
 from pyquant.cli._models import Bytes, Model
 from pyquant.cli._write import File
 from pyquant.weights import _elements
+from pyquant.weights._weight import from_tensors
 from pyquant.weights.files import RECORDS, Weight
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ __all__ = ["Linear", "OnnxModel", "objection", "onnx_files"]
 MAX_PROTOBUF = 2**31 - 1  # bytes of the largest message that protobuf reads and writes
 OPERATOR = "DequantizeLinear"
 ROLES = ("codes", "scale", "zero_point")
+# Inputs of MatMulNBits after the first, and attributes.
+PACKED, SIZES = ("B", "scales", "zero_points", "g_idx"), ("K", "N", "bits", "block_size")
 DATA = tuple(
     f"{kind}_data" for kind in ("raw", "float", "int32", "int64", "double", "uint64")
 )
@@ -170,6 +174,8 @@ class OnnxModel(Model):
         Their data.
     linear : dict of str to Linear
         Results of DequantizeLinear nodes of initializers, by name.
+    joined : dict of str to Logical
+        These results, and weights of MatMulNBits nodes.
     """
 
     def __init__(self, path: str) -> None:
@@ -195,6 +201,7 @@ class OnnxModel(Model):
                     proto.ClearField(field)
             by_codes = {one.parts[0]: one for one in self._find_linear()}
             self.linear: dict[str, Linear] = {one.name: one for one in by_codes.values()}
+            self.joined = {**self.linear, **{one.name: one for one in self._find_packed()}}
         except BaseException:
             self.close()
             raise
@@ -225,7 +232,7 @@ class OnnxModel(Model):
             for node in reversed([*_messages(self.proto.graph, "NodeProto")]):
                 for place, one in enumerate(node.input):
                     self._uses.setdefault(one, []).append((node, place))
-        ndim = (self.linear.get(name) or self.weights[name]).ndim
+        ndim = (self.joined.get(name) or self.weights[name]).ndim
         # Equal or transposed tensors, and the axes of the weight in their order.
         waiting: list[tuple[str, list[int]]] = [(name, [*range(ndim)])]
         seen = {name}
@@ -330,6 +337,22 @@ class OnnxModel(Model):
                     how = Stored(codes.dtype.name, "plain", codes.dtype.name)
                     shared = named(granularity)
                     yield Linear(node.output[0], codes.shape, how, shared, self, parts)
+
+    def _find_packed(self) -> Iterator[Published]:
+        """Find the weights of MatMulNBits nodes."""
+        inputs = {one.name for one in self.proto.graph.input}
+        for node in self.proto.graph.node:
+            roles = zip(PACKED, node.input[1:], strict=False)
+            parts = {role: name for role, name in roles if name}
+            ours = node.op_type == "MatMulNBits" and {*PACKED[:2]} <= parts.keys()
+            if ours and {*parts.values()} <= self.protos.keys() - inputs:
+                given = {one.name: one.i for one in node.attribute}
+                how = {key: given[key] for key in SIZES if key in given}
+                tensors = {role: self[name] for role, name in parts.items()}
+                read = partial(from_tensors, tensors, format="matmulnbits", **how)
+                name = parts["B"].removesuffix(f"_Q{how.get('bits', 4)}")
+                with suppress(TypeError, ValueError):
+                    yield Published(name, self, (*parts.values(),), read)
 
 
 def _outputs_axis(operator: str, place: int, given: dict[str, Any]) -> int | None:

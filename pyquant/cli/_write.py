@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
 from io import BytesIO
+from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zipfile import ZipFile, ZipInfo
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LAYOUTS", "MEMBER", "File", "Output", "Part", "check_paths", "sharded_files"]
 
-PIECE = 1 << 16  # characters of metadata that are written at once
+PIECE = 1 << 13  # characters of metadata that are written at once
 MEMBER = "member"  # the type of a complete member of a .npz file, before its extension
 
 
@@ -138,7 +139,7 @@ class Archive(File):
         self._archive.NameToInfo.clear()  # free memory
         info = ZipInfo(f"{name}{suffix}", (1980, 1, 1, 0, 0, 0))
         with self._archive.open(info, "w", force_zip64=True) as member:
-            for piece in (head, *pieces):
+            for piece in chain((head,), pieces):
                 member.write(piece)
 
 
