@@ -115,6 +115,14 @@ def check_errors(table, names, form="{}"):
             assert got == expected
 
 
+def check_out(call, out=None, **options):
+    """Make a call that raises, and check that `out` is unchanged."""
+    try:
+        call(**options, out=out)
+    finally:
+        assert out is None or untouched(out)
+
+
 def repeat_command(test):
     """Return the command that repeats a test with its last seed."""
     variables = {"PYQUANT_ISA": os.environ.get("PYQUANT_ISA"), "PYQUANT_TEST_SEED": SEED}

@@ -22,6 +22,7 @@ from support import (
     by_family,
     cast,
     check_errors,
+    check_out,
     codes,
     compute_dtype,
     dequantize_at,
@@ -1260,14 +1261,6 @@ offset=1.0, precision="float16"
 x=X.astype("f8"), fill=1, precision="float32"
     ValueError: precision: expected None or float64 beside offset, inverse, fill,
     quant_range, out_of_range and nan, got float32"""
-
-
-def check_out(call, out, **options):
-    """Call with `out`, and check that an error leaves it unchanged."""
-    try:
-        call(out=out, **options)
-    finally:
-        assert untouched(out)
 
 
 def quantize_x(**options):
