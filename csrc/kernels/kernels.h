@@ -54,10 +54,11 @@ struct pq_affine {
     const int64_t *fill;
 };
 
-/* The largest number of a code in a tile, counted from the lowest code, and a function that
- * ends the tile. */
+/* The largest number of a code in a tile, counted from the lowest code, the kernel that
+ * computes the tile, and a function that ends the tile. */
 struct pq_watch {
     uint32_t largest;
+    void (*loop)(const struct pq_run *run, const void *x, void *y, size_t n);
     void (*finish)(const struct pq_run *run, const void *x, void *y, size_t n);
 };
 
@@ -394,14 +395,6 @@ typedef void pq_round_stochastic_fn(const struct pq_run *run, double *q, size_t 
 typedef void pq_quotients_fn(const struct pq_run *run, double *q, const char *x,
                              const double *scale, const double *zero, size_t n);
 
-/* Write the fill code of each NaN, see struct pq_affine. */
-typedef void pq_fill_fn(const struct pq_run *run, uint64_t *codes, const uint8_t *is_nan,
-                        size_t n);
-
-/* Replace the numbers of the codes `fill` by NaN. */
-typedef void pq_write_nan_fn(const struct pq_affine *affine, void *numbers,
-                             const uint64_t *codes, size_t n, uint64_t fill);
-
 /*
  * PQ_NAME(name) is the name of a function of the instruction set PQ_ISA. Each file of an
  * instruction set defines PQ_ISA before it includes this header.
@@ -423,8 +416,6 @@ typedef void pq_write_nan_fn(const struct pq_affine *affine, void *numbers,
 #  define TABLE(member, type, ...) extern const type PQ_NAME(member);
 #  include "kernels/list.h"
 extern pq_quotients_fn PQ_NAME(divide_f64);
-extern pq_fill_fn PQ_NAME(fill_int64);
-extern pq_write_nan_fn PQ_NAME(write_nan_int64);
 extern pq_round_stochastic_fn PQ_NAME(round_stochastic);
 extern pq_block_search_fn PQ_NAME(block_search);
 extern pq_transpose_fn PQ_NAME(transpose_1), PQ_NAME(transpose_2), PQ_NAME(transpose_4),

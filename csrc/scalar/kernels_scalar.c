@@ -9,5 +9,4 @@
 
 /* setup.py has flags for this file, which would slow down the kernels of ops.inc. */
 #include "kernels/affine.inc"
-#include "kernels/int64.inc"
 #include "kernels/kernels.inc"
