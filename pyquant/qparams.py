@@ -332,7 +332,7 @@ def choose_qparams(
         float64.
     scale_rule : {"floor", "ceil", "even", "rceil"}, optional
         For float8_e8m0fnu scales and ``method="minmax"``: the rule of
-        `pyquant.weights.mx.choose_scale`, see Notes. It excludes `like`.
+        `pyquant.weights.mx.quantize`, see Notes. It excludes `like`.
     like : str, optional
         Use the formula of ``"onnxruntime"``, ``"pytorch"``, ``"aten"``, ``"fbgemm"``,
         ``"torchao"``, ``"torchao_no_clip"``, ``"compressed_tensors"``, ``"tflite"``,
@@ -387,11 +387,11 @@ def choose_qparams(
     are float64 in a fixed order, so the result is equal on every CPU. Scales do not affect
     each other.
 
-    ``scale_rule=`` applies a rule of `pyquant.weights.mx.choose_scale` to the numerator a
+    ``scale_rule=`` applies a rule of `pyquant.weights.mx.quantize` to the numerator a
     and the denominator L of the formula. The exponent of L replaces the exponent e of the
     element type, and integers have as many mantissa bits as that exponent. "floor" and
     "even" can saturate data. A range without other values than 0 has scale 2**-127. For
-    MX element types, the scales equal the result of `pyquant.weights.mx.choose_scale`.
+    MX element types, `pyquant.weights.mx.quantize` chooses equal scales.
 
     Examples
     --------

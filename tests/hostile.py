@@ -372,6 +372,11 @@ def forge(rng, words, name, extents, how):
 # that a call may write is new in each call.
 VALID = {
     "x": lambda r: np.ones((3, 4), r.choice(["f4", "f8", "f2"])),
+    "elements": lambda r: {
+        "weight": np.ones((3, 8), r.choice(["u1", "i1", "<i4", "f4"])),
+        "weight_scale": np.ones((3, r.choice([1, 2])), "u1"),
+        **({"weight_scale_2": np.float32(0.5)} if r.random() < 0.8 else {}),
+    },
     "q": lambda r: (
         packed_of(r) if r.random() < 0.2 else np.ones((3, 4), r.choice("bBhHiI"))
     ),
@@ -806,12 +811,11 @@ CALLS = [
     (pq.com_microsoft.quantize_linear, "x scale zero", "axis"),
     (pq.com_microsoft.dequantize_linear, "q scale zero", "axis"),
     (tflite.qparams, "detail", ""),
-    (mx.quantize, "x element", "rule axis block_size packed=flag out threads"),
-    (mx.dequantize, "q scale", "dtype=real axis out"),
+    (mx.quantize, "x element", "rule block_size threads"),
+    (mx.from_tensors, "elements", "block_size"),
     (mx.unswizzle, "q group", ""),
-    (nvfp4.quantize, "x", "tensor_scale=scale style axis packed=flag out threads"),
-    (nvfp4.dequantize, "q zero scale", "style"),
-    (nvfp4.choose_tensor_scale, "x", "style"),
+    (nvfp4.quantize, "x", "tensor_scale=scale style threads"),
+    (nvfp4.from_tensors, "elements", ""),
     (bitsandbytes.quantize, "sixty_four", "quant_type=four block_size=size nested=flag"),
     (read_bitsandbytes, "", "given=sixty_four"),
     (cf.qparams, "attrs dtype", ""),
@@ -824,7 +828,7 @@ CALLS = [
 PATIENT = (
     *(pq.choose_qparams, observe, pq.onnx.dynamic_quantize_linear, pq.dynamic_quantize),
     *(use_observer, pq.calibrate, pq.measure_error, pq.fixedpoint.fixed_point),
-    *(encode_blocks, mx.quantize, nvfp4.quantize, nvfp4.choose_tensor_scale),
+    *(encode_blocks, mx.quantize, nvfp4.quantize),
     bitsandbytes.quantize,
 )
 # The first argument of these functions is the generator.

@@ -120,6 +120,7 @@ PACKED = pq.pack(CODES & 7, "words", axis=1, bits=3)  # of uint8
 Q4_0, Q4_K = block_format("Q4_0"), block_format("Q4_K")
 BLOCKS = Q4_0.encode(WEIGHT)
 BYTES = np.random.default_rng(8).integers(0, 256, (5, 600), np.uint8)
+LINEAR = ("awq", "gptq", "compressed_tensors", "matmulnbits")
 WEIGHTS = {
     "awq": awq.pack(WEIGHT.T, GROUPED, ZEROS),
     "gptq": gptq.pack(WEIGHT.T, GROUPED, ZEROS, bits=4, format="gptq"),
@@ -377,9 +378,7 @@ CALLS = {
                 weight.dequantize(dtype=dtype) for dtype in ("float32", "float16")
             ],
             "tensors": lambda weight: weight.tensors(),
-            "linear": lambda weight: (
-                None if weight.format in ("mlx", "bitsandbytes") else weight.linear()
-            ),
+            "linear": lambda weight: weight.linear() if weight.format in LINEAR else None,
         }.items()
     },
     "_weight.Weight.blocks": lambda: [
@@ -486,32 +485,21 @@ CALLS = {
 
 if HAVE_BFLOAT16:  # ml_dtypes defines the types of the scales
     OPTIONAL |= {"mx": mx, "nvfp4": nvfp4}
-    MX = mx.quantize(WEIGHT, "float4_e2m1fn")
-    NVFP4 = nvfp4.quantize(WEIGHT)
-    OBJECTS["nvfp4.Blocks"] = [NVFP4]
+    WEIGHTS |= {"mx": mx.quantize(WEIGHT, "float4_e2m1fn"), "nvfp4": nvfp4.quantize(WEIGHT)}
     CALLS |= {
-        "mx.choose_scale": lambda: [
-            mx.choose_scale(x, "float8_e4m3fn", rule=rule)
+        "mx.quantize": lambda: [
+            mx.quantize(x, "float8_e4m3fn", rule=rule)
             for x in (WEIGHT, TINY, HALF, VALUES)
             for rule in ("floor", "ceil", "even", "rceil")
         ],
-        "mx.quantize": lambda: [mx.quantize(x, "float4_e2m1fn") for x in (WEIGHT, TINY)],
-        "mx.dequantize": lambda: mx.dequantize(*MX),
+        "mx.from_tensors": lambda: mx.from_tensors(WEIGHTS["mx"].tensors()),
         "mx.unswizzle": lambda: mx.unswizzle(np.arange(512).astype(np.uint8), (128, 4)),
-        "nvfp4.choose_tensor_scale": lambda: [
-            nvfp4.choose_tensor_scale(x, style=style)
-            for x in (WEIGHT, TINY, np.zeros(3, np.float32))
-            for style in ("torchao", "compressed-tensors")
-        ],
         "nvfp4.quantize": lambda: [
             nvfp4.quantize(x, style=style)
-            for x in (WEIGHT, TINY, HALF)
+            for x in (WEIGHT, TINY, HALF, np.zeros((3, 2), np.float32))
             for style in ("torchao", "compressed-tensors")
         ],
-        "nvfp4.Blocks.dequantize": lambda: NVFP4.dequantize(),
-        "nvfp4.dequantize": lambda: nvfp4.dequantize(
-            NVFP4.codes, NVFP4.scales, NVFP4.tensor_scale, style=NVFP4.style
-        ),
+        "nvfp4.from_tensors": lambda: nvfp4.from_tensors(WEIGHTS["nvfp4"].tensors()),
     }
 if "dask" in OPTIONAL:
     import dask

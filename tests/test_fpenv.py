@@ -207,7 +207,7 @@ def test_on_workers_which_inherit_it(name, monkeypatch):
     def magnitudes(threads):
         if HAVE_BFLOAT16:  # ml_dtypes has the type of the scales
             how = {"rule": "rceil", "block_size": 2, "threads": threads}
-            yield pq.weights.mx.choose_scale(x, "float8_e4m3fn", **how)
+            yield from pq.weights.mx.quantize(x, "float8_e4m3fn", **how).tensors().values()
 
     expected = results(1)
     _threads._forget()
@@ -244,7 +244,7 @@ def test_every_public_name(name, public):
 
 
 def test_a_decorated_function_is_like_the_function():
-    function = pq.weights.mx.choose_scale
+    function = pq.weights.mx.quantize
     assert function.__module__ == "pyquant.weights.mx"
     assert pickle.loads(pickle.dumps(function)) is function
     assert list(inspect.signature(function).parameters)[:2] == ["x", "dtype"]

@@ -8,9 +8,24 @@ import numpy as np
 import pytest
 from support import loop, split_small_arrays
 
+import pyquant as pq
+
 ml_dtypes = pytest.importorskip("ml_dtypes")  # the types of elements and scales
 
 from pyquant.weights import _magnitudes, nvfp4  # noqa: E402
+
+
+def parts(w):
+    """Return elements, unpacked, scales of blocks and the scale of the tensor."""
+    codes, scales, single = w.tensors().values()
+    codes = pq.PackedArray(codes.reshape(-1), E2M1, w.shape).unpack()
+    return codes, scales, single.reshape(())[()]
+
+
+def read(codes, scales, single, style="torchao"):
+    names = nvfp4._TENSORS[style]
+    return nvfp4.from_tensors(dict(zip(names, (codes, scales, single), strict=True)))
+
 
 STYLES = ("torchao", "compressed-tensors")
 E4M3, E2M1 = "float8_e4m3fn", "float4_e2m1fn"
@@ -88,8 +103,7 @@ def test_by_definition(style, spread):
     a = max(abs(exact(v)) for v in x.flat)
     for given in (None, 1, float(2.0**-spread) * 1.7):
         w = nvfp4.quantize(x, given, style=style)
-        codes, scales, t = w.codes, w.scales, w.tensor_scale
-        assert type(t) is np.float32
+        codes, scales, t = parts(w)
         due = tensor_scale(a, style) if given is None else exact(np.float32(given))
         assert exact(t) == due
         y = w.dequantize()
@@ -120,26 +134,35 @@ def test_numbers_next_to_ties(style):
         x[1:15] = ties / float(factor)
         x[1:15:2] = np.nextafter(x[1:15:2], np.float32(9 * (k % 3 - 1)))
         w = nvfp4.quantize(x, t, style=style)
-        assert w.scales.view(np.uint8) == byte
-        assert w.codes.view(np.uint8).tolist() == codes_of(x, exact(t), byte, style)
+        codes, scales, _ = parts(w)
+        assert scales.view(np.uint8) == byte
+        assert codes.view(np.uint8).tolist() == codes_of(x, exact(t), byte, style)
 
 
 def test_worked_blocks():
     x = (np.arange(32, dtype=np.float32) - 16) / 8
-    w = nvfp4.quantize(x, packed=True)
-    codes, scales, t = w.codes, w.scales, w.tensor_scale
+    w = nvfp4.quantize(x)
+    codes, scales, t = w.tensors().values()
     assert t.view(np.uint32) == 0x3A430C31
     assert scales.tobytes().hex() == "7e7d"
-    assert bytes(codes.data).hex() == "ffefeededdccab9a1022435465667677"
-    how = {"style": "torchao", "dtype": "float64"}
-    y = nvfp4.dequantize(codes, scales.view(np.uint8), [t], **how)
+    assert codes.tobytes().hex() == "ffefeededdccab9a1022435465667677"
     factors = np.float64(np.float32(t) * scales.astype(np.float32)).repeat(16)
-    assert y.tolist() == (codes.unpack().astype(np.float64) * factors).tolist()
+    y = parts(w)[0].astype(np.float64) * factors
+    for given in (codes, parts(w)[0]):
+        for one in (scales, scales.view(np.uint8)):
+            assert read(given, one, [t]).dequantize(dtype="float64").tolist() == y.tolist()
     assert w.dequantize().tolist() == y.astype(np.float32).tolist()
-    for given in (codes.data, codes.unpack(), codes.unpack().view(np.uint8)):
-        assert nvfp4.dequantize(given, scales, t, **how).tolist() == y.tolist()
-    with pytest.raises(TypeError, match="missing 1 required positional"):
-        nvfp4.dequantize(codes, scales)
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_files(style):
+    w = nvfp4.quantize(wild((6, 64), 3), style=style)
+    tensors = w.tensors("a.b")
+    (found,) = pq.weights.find(tensors)
+    assert (found.name, found.formats) == ("a.b.weight", ("nvfp4",))
+    assert set(found.parts.values()) == set(tensors)
+    again = pq.weights.from_tensors(tensors, "a.b.weight")
+    np.testing.assert_array_equal(again.dequantize(), w.dequantize())
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -147,9 +170,8 @@ def test_ends_of_tensor_scales(style):
     for a in (0, 1e-45, 1e-38, 3e-36, 1e-33, 1e-4, 3e38):
         x = np.zeros((2, 20), np.float32)
         x[1, 18] = -a
-        t = nvfp4.choose_tensor_scale(x, style=style)
         w = nvfp4.quantize(x, style=style)
-        assert w.tensor_scale == t
+        t = parts(w)[2]
         y = w.dequantize()
         assert np.isfinite(y).all()
         assert np.count_nonzero(y) == (t != 1)
@@ -162,45 +184,35 @@ def test_ends_of_tensor_scales(style):
 @pytest.mark.parametrize("style", STYLES)
 def test_types_axes_and_threads(style, monkeypatch, small_parts):
     monkeypatch.setattr(_magnitudes, "SLAB", 64)
-    x = wild((5, 3, 37), 2).astype(np.float16).astype(np.float32)
+    x = wild((5, 3, 38), 2).astype(np.float16).astype(np.float32)
     w = nvfp4.quantize(x, style=style)
-    bits = [one.tobytes() for one in (w.codes, w.scales, w.tensor_scale)]
+    bits = [one.tobytes() for one in parts(w)]
     for dtype in ("float16", "float32"):
-        for axis in range(3):
-            view = np.moveaxis(x.astype(dtype), -1, axis)
-            out = np.zeros((*view.shape, 2), w.codes.dtype)[..., 0]
-            got = nvfp4.quantize(view, style=style, axis=axis, out=out, threads=3)
-            assert got.codes is out
-            back = [np.moveaxis(v, axis, -1).tobytes() for v in (got.codes, got.scales)]
-            assert [*back, got.tensor_scale.tobytes()] == bits
-            y = got.dequantize(threads=2)
-            np.testing.assert_array_equal(np.moveaxis(y, axis, -1), w.dequantize())
-            for each in (got.codes, out.view(np.uint8)):
-                y = nvfp4.dequantize(
-                    each, got.scales, got.tensor_scale, style=style, axis=axis
-                )
-                np.testing.assert_array_equal(np.moveaxis(y, axis, -1), w.dequantize())
-    for one in (x[0, 0, 3], x[::2, 0].T, x.reshape(-1, 1)):
-        t = nvfp4.choose_tensor_scale(one, style=style, threads=2)
+        for view in (x, np.asfortranarray(x), np.repeat(x, 2, -1)[..., ::2]):
+            got = nvfp4.quantize(view.astype(dtype, copy=False), style=style, threads=3)
+            assert [one.tobytes() for one in parts(got)] == bits
+            np.testing.assert_array_equal(got.dequantize(threads=2), w.dequantize())
+    for one in (x[::2, 0].T[:, [0, 1]], x.reshape(-1, 2)):
+        t = parts(nvfp4.quantize(one, style=style, threads=2))[2]
         assert exact(t) == tensor_scale(max(abs(exact(v)) for v in one.flat), style)
 
 
 def test_no_elements():
     w = nvfp4.quantize(np.zeros((0, 64), np.float32))
-    assert (w.codes.shape, w.scales.shape, w.tensor_scale) == ((0, 64), (0, 4), 1)
+    codes, scales, t = parts(w)
+    assert (codes.shape, scales.shape, t) == ((0, 64), (0, 4), 1)
     none = np.zeros((2, 0), np.uint8)
-    assert nvfp4.dequantize(none, none, **GIVEN).shape == (2, 0)
+    assert read(none, none, 1.0).dequantize().shape == (2, 0)
 
 
 X = np.ones((2, 64), np.float32)
 CODES, FLOAT8 = X.astype(ml_dtypes.float4_e2m1fn), X.astype(ml_dtypes.float8_e4m3fn)
-GIVEN = {"tensor_scale": 1, "style": "torchao"}
 NAN = X.copy()
 NAN[1, 3] = np.nan
 WRONG = [
     (
         ValueError,
-        "style: expected torchao or compressed-tensors, got 'x'",
+        "style: expected 'torchao' or 'compressed-tensors', got 'x'",
         lambda: nvfp4.quantize(X, style="x"),
     ),
     (
@@ -217,13 +229,13 @@ WRONG = [
         "x: expected finite values, got 1 not finite, the first at index (1, 3)",
         lambda: nvfp4.quantize(NAN),
     ),
-    (ValueError, "x: expected finite values", lambda: nvfp4.choose_tensor_scale(NAN)),
     (
         ValueError,
         "x: expected numbers that float32 holds, got 1e+300",
         lambda: nvfp4.quantize(np.float64([1, -1e300])),
     ),
-    (np.exceptions.AxisError, "axis 2 is", lambda: nvfp4.quantize(X, axis=2)),
+    (ValueError, "x: expected an even last", lambda: nvfp4.quantize(X[:, 1:])),
+    (ValueError, "x: expected at least one", lambda: nvfp4.quantize(np.float32(1))),
     (ValueError, "threads: ", lambda: nvfp4.quantize(X, threads=0)),
     (
         TypeError,
@@ -232,40 +244,35 @@ WRONG = [
     ),
     (
         TypeError,
-        "scale: expected float8_e4m3fn, or its bytes, got float32",
-        lambda: nvfp4.dequantize(CODES, X, **GIVEN),
-    ),
-    (
-        ValueError,
-        "scale: expected shape",
-        lambda: nvfp4.dequantize(CODES, np.ones((2, 3), np.uint8), **GIVEN),
-    ),
-    (
-        ValueError,
-        "q: expected bytes from 0 to 15 for float4_e2m1fn, got 33",
-        lambda: nvfp4.dequantize(
-            np.full((1, 64), 33, np.uint8), np.ones((1, 4), np.uint8), **GIVEN
-        ),
-    ),
-    (
-        ValueError,
-        "scale: expected shape (2, 4), got (1, 1)",
-        lambda: nvfp4.dequantize(CODES, np.ones((1, 1), np.uint8), **GIVEN),
-    ),
-    (
-        TypeError,
-        "axis: ",
-        lambda: nvfp4.dequantize(CODES, np.ones(1, np.uint8), axis=None, **GIVEN),
+        "weight_scale: expected float8_e4m3fn, or its bytes, got float32",
+        lambda: read(CODES, X, 1.0),
     ),
     *(
         (
-            TypeError,
-            f"q: expected float4_e2m1fn, got {q.dtype}; give the type of bytes with "
-            "q.view(dtype) or PackedArray(q, dtype, shape)",
-            lambda q=q: nvfp4.dequantize(q, np.ones((2, 1), np.uint8), **GIVEN),
+            ValueError,
+            f"weight_scale: expected shape (2, 4), got {shape}",
+            lambda shape=shape: read(CODES, np.ones(shape, np.uint8), 1.0),
         )
-        # 8 bytes are 8 or 16 elements, and both are one block.
-        for q in (X, np.ones((2, 16), np.int8), np.ones((2, 8), np.uint8), FLOAT8)
+        for shape in ((2, 3), (1, 1), ())
+    ),
+    (
+        ValueError,
+        "weight_scale_2: expected one number, got shape (2,)",
+        lambda: read(CODES, np.ones((2, 4), np.uint8), [1.0, 2.0]),
+    ),
+    (
+        ValueError,
+        "tensors: expected weight_scale_2 or weight_global_scale, the scale of",
+        lambda: nvfp4.from_tensors({"weight": CODES, "weight_scale": X}),
+    ),
+    (ValueError, "tensors: expected weight, got none", lambda: nvfp4.from_tensors({})),
+    *(
+        (
+            TypeError,
+            f"weight: expected float4_e2m1fn, uint8, int8 or int32, got {q.dtype}",
+            lambda q=q: read(q, np.ones((2, 1), np.uint8), 1.0),
+        )
+        for q in (X, FLOAT8)
     ),
 ]
 
@@ -279,14 +286,6 @@ def test_errors(example):
     assert "\n" not in str(caught.value)
 
 
-def test_nothing_is_written_before_checks():
-    out = np.full((2, 64), 9, np.uint8).view(ml_dtypes.float4_e2m1fn)
-    for x, wrong in ((NAN, {}), (X, {"axis": 5}), (X, {"tensor_scale": 0})):
-        with pytest.raises(ValueError, match=r"^(x:|axis 5|tensor_scale:) "):
-            nvfp4.quantize(x, out=out, **wrong)
-        assert (out.view(np.uint8) == 9).all()
-
-
 @loop("spread", [3, 20, 60])
 def test_equals_torchao(spread):
     torch = pytest.importorskip("torch")  # optional
@@ -296,13 +295,12 @@ def test_equals_torchao(spread):
     t = theirs.per_tensor_amax_to_scale(torch.tensor(abs(x).max()))
     for given in (t, None):
         scales, codes = theirs.nvfp4_quantize(torch.from_numpy(x), 16, given)
-        w = nvfp4.quantize(x, None if given is not None else 1, packed=True)
-        assert w.tensor_scale == (1 if given is None else t.numpy())
+        w = nvfp4.quantize(x, None if given is not None else 1)
+        packed, made, single = w.tensors().values()
+        assert single == (1 if given is None else t.numpy())
         due = scales.view(torch.uint8).numpy()
-        np.testing.assert_array_equal(w.scales.view(np.uint8), due)
-        np.testing.assert_array_equal(
-            np.frombuffer(w.codes.data, np.uint8), codes.numpy().ravel()
-        )
+        np.testing.assert_array_equal(made.view(np.uint8), due)
+        np.testing.assert_array_equal(packed.ravel(), codes.numpy().ravel())
     made = theirs.NVFP4Tensor.to_nvfp4(torch.from_numpy(x), 16, t)
     y = nvfp4.quantize(x).dequantize()
     due = made.dequantize(torch.float32).numpy()
@@ -326,8 +324,9 @@ def test_equals_compressed_tensors(spread):
     zero = torch.zeros_like(scales)
     codes = lifecycle.quantize(given, scales, zero, args, global_scale=t)
     w = nvfp4.quantize(x, style="compressed-tensors")
-    assert w.tensor_scale == t.numpy()
-    np.testing.assert_array_equal(w.scales.astype(np.float32), scales.float().numpy())
-    np.testing.assert_array_equal(w.codes.astype(np.float32), codes.float().numpy())
+    made, stored, single = parts(w)
+    assert single == t.numpy()
+    np.testing.assert_array_equal(stored.astype(np.float32), scales.float().numpy())
+    np.testing.assert_array_equal(made.astype(np.float32), codes.float().numpy())
     y = lifecycle.dequantize(codes, scales, zero, args, global_scale=t, dtype=torch.float32)
     np.testing.assert_array_equal(w.dequantize().view(np.uint32), y.numpy().view(np.uint32))

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from planar_oracle import tensors
-from support import amount, loop, same
+from support import HAVE_BFLOAT16, amount, loop, same
 
 import pyquant as pq
 from pyquant.weights import (
@@ -19,6 +19,8 @@ from pyquant.weights import (
     gptq,
     matmulnbits,
     mlx,
+    mx,
+    nvfp4,
 )
 
 K, N, G = amount(1024, 4096), 512, 64
@@ -83,6 +85,9 @@ READ = {
     "flat": bitsandbytes.quantize(X[:, :-8], nested=True, quant_type="fp4"),
     "rows": bitsandbytes.quantize_int8(X),
 }
+if HAVE_BFLOAT16:  # the types of the scales are in ml_dtypes
+    READ |= {name: mx.quantize(X, name) for name in ("float4_e2m1fn", "float8_e5m2")}
+    READ |= {style: nvfp4.quantize(X, style=style) for style in nvfp4._TENSORS}
 
 
 def peak(call):

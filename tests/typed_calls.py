@@ -324,11 +324,10 @@ def blocks() -> None:
 
 
 def microscaling() -> None:
-    codes, scales = mx.quantize(X, "float8_e5m2", rule="even", threads=2)
-    check(assert_type(scales, "npt.NDArray[Any]"), "float8_e8m0fnu")
-    check(assert_type(mx.dequantize(codes, scales), "npt.NDArray[Any]"), "float32")
-    b = assert_type(nvfp4.quantize(X, style="compressed-tensors"), nvfp4.Blocks)
-    check(assert_type(b.dequantize(), "npt.NDArray[Any]"), "float32")
+    w = assert_type(mx.quantize(X, "float8_e5m2", rule="even", threads=2), Weight)
+    assert_type(w.tensors(), "dict[str, npt.NDArray[Any]]")
+    assert_type(nvfp4.quantize(X, style="compressed-tensors"), Weight)
+    check(assert_type(w.dequantize(), "npt.NDArray[Any]"), "float32")
 
 
 def type_errors() -> None:

@@ -13,7 +13,6 @@ from benchmarks.arrays import Array
 from benchmarks.rivals import Candidate
 from benchmarks.rivals.torch import torch_on_one_thread
 from benchmarks.tasks._task import Made, Task, rows
-from pyquant import PackedArray
 from pyquant.weights import mx, nvfp4
 
 MX = {"mxfp4": "float4_e2m1fn", "mxfp8": "float8_e4m3fn"}
@@ -22,9 +21,7 @@ TORCHAO = "torchao.prototype.mx_formats"
 
 def _bytes(result: Any) -> Array:
     """Return the bytes of the elements, packed or not."""
-    codes = result.codes if isinstance(result, nvfp4.Blocks) else result[0]
-    if isinstance(codes, PackedArray):
-        return np.frombuffer(codes.data, np.uint8)
+    codes = next(iter(result.tensors().values()))
     return np.asarray(codes.view(np.uint8).ravel())
 
 
@@ -56,7 +53,7 @@ def _mx(n: int, name: str) -> Made:
     return Made(
         x.size,
         x.nbytes + x.size // (2 if packed else 1),
-        lambda: mx.quantize(x, dtype, packed=packed),
+        lambda: mx.quantize(x, dtype),
         _bytes,
         {"torch": partial(_mx_by_torchao, x, dtype)},
     )
@@ -64,12 +61,13 @@ def _mx(n: int, name: str) -> Made:
 
 def _nvfp4(n: int, style: Literal["torchao", "compressed-tensors"]) -> Made:
     x = rows(n)
-    scale = nvfp4.choose_tensor_scale(x, style=style)
+    *_, single = nvfp4.quantize(x, style=style).tensors().values()
+    scale = np.float32(single.reshape(()))
     rivals = {"torch": partial(_nvfp4_by_torchao, x, scale)} if style == "torchao" else {}
     return Made(
         x.size,
         x.nbytes + x.size // 2,
-        lambda: nvfp4.quantize(x, scale, style=style, packed=True),
+        lambda: nvfp4.quantize(x, scale, style=style),
         _bytes,
         rivals,
     )
@@ -78,7 +76,7 @@ def _nvfp4(n: int, style: Literal["torchao", "compressed-tensors"]) -> Made:
 def _to_numbers(n: int) -> Made:
     x = rows(n)
     y = np.empty_like(x)
-    b = nvfp4.quantize(x, packed=True)
+    b = nvfp4.quantize(x)
     return Made(
         x.size,
         x.nbytes + x.size // 2,

@@ -44,9 +44,11 @@ FORMATS = {
     **dict.fromkeys(("gptq", "gptq_v2", "gptq_p"), "gptq"),
     "matmulnbits": "matmulnbits",
     "mlx": "mlx",
+    "mx": "mx",
+    "nvfp4": "nvfp4",
 }
 # Formats that store zero points or biases, which `convert` writes.
-WRITTEN = [name for name, module in FORMATS.items() if module != "bitsandbytes"]
+WRITTEN = [name for name in FORMATS if name not in ("bitsandbytes", "mx", "nvfp4")]
 REALS = ("float32", "float16", "bfloat16")
 LARGEST = (1 << 31) - 1  # of extents and group sizes
 # Number of elements at a time, if the core cannot process all at once.
@@ -1055,6 +1057,28 @@ def refuse_nonfinite(array: npt.NDArray[Any], name: str) -> None:
 def bytes_of(value: Any, name: str) -> npt.NDArray[np.uint8]:
     """Return bytes in C order."""
     return np.ascontiguousarray(array_of(value, name, ("uint8",)))
+
+
+def scales_of(value: Any, name: str, dtype: str) -> npt.NDArray[Any]:
+    """Return scales of a type, or of its bytes."""
+    array: npt.NDArray[Any] = _core.plain(value, name)
+    kind: np.dtype[Any] = _core.dtype_named(dtype)
+    if array.dtype not in (kind, np.uint8):
+        got = dtypes.described(array)
+        raise TypeError(f"{name}: expected {dtype}, or its bytes, got {got}")
+    return array.view(kind)
+
+
+def elements_of(value: Any, name: str, types: tuple[str, ...]) -> Any:
+    """Return elements of one of the types. Integers hold two float4_e2m1fn in a byte."""
+    array = array_of(value, name, (*types, "uint8", "int8", "int32"))
+    if array.ndim == 0:
+        raise ValueError(f"{name}: expected at least one dimension, got shape ()")
+    if array.dtype.kind not in "iu":
+        return array
+    data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).view(np.uint8)
+    shape = (*data.shape[:-1], data.shape[-1] * 2)
+    return PackedArray(data.reshape(-1), "float4_e2m1fn", shape)
 
 
 def word_array(value: Any, name: str) -> npt.NDArray[np.int32]:

@@ -213,7 +213,7 @@ def quantize(
     scales = np.empty((*lead, inputs // size), kind)
     biases = np.empty_like(scales)
     last = array.ndim - 1
-    for part, groups in slabs(array.shape, last, size, _TILE):
+    for part, groups in slabs(array.shape, size, _TILE):
         some = array[part]
         if some.dtype.newbyteorder("=") != np.float32:
             some = _core.cast(some, "float32")

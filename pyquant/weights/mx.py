@@ -1,32 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantize to OCP MX blocks with power-of-two scales, and back."""
+"""Read and write weights in OCP MX blocks, which have power-of-two scales.
+
+Blocks are along the last axis. ``weight_scale`` has a float8_e8m0fnu scale for each block.
+The elements are ``weight_packed``, two float4_e2m1fn elements in a byte, the first in the
+low bits; or ``weight`` of another type. Values are ``element * scale``.
+"""
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 import numpy as np
 
 from pyquant import _core
 from pyquant._standard import requested, shown
-from pyquant.weights._magnitudes import (
-    block_scales,
-    blocks_along,
-    each_slab,
-    one_of,
-    real_array,
-)
+from pyquant.packed import PackedArray
+from pyquant.weights import _weight
+from pyquant.weights._magnitudes import each_slab, grid_of, real_array
+from pyquant.weights._weight import Scaled, Weight
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy.typing as npt
 
     from pyquant._typing import ArrayLike, ScaleRule
-    from pyquant.packed import PackedArray
 
     _Places = tuple[slice, ...]
 
-__all__ = ["choose_scale", "dequantize", "quantize", "unswizzle"]
+__all__ = ["from_tensors", "quantize", "unswizzle"]
+
+_PACKED, _PLAIN = ("weight_packed", "weight_scale"), ("weight", "weight_scale")
+_BLOCKS = ("weight_blocks", "weight_scales")  # gpt-oss: an axis for the bytes of a block
+_SHORT = ("weight", "scale")  # DeepSeek
 
 
 class _Element(NamedTuple):
@@ -54,41 +62,106 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
+@_core.hinted
+def from_tensors(
+    tensors: Mapping[str, Any], name: str = "", *, block_size: SupportsIndex = 32
+) -> Weight:
+    """
+    Return a weight from elements and scales.
+
+    Parameters
+    ----------
+    tensors : mapping
+        Names to arrays: ``weight_packed``, or ``weight`` of a type of `quantize` or of
+        bytes with two float4_e2m1fn elements each; and ``weight_scale`` or ``scale`` of
+        float8_e8m0fnu or uint8. Or ``weight_blocks`` and ``weight_scales``, with an axis
+        for the bytes of a block.
+    name : str, optional
+        Name of the weight, such as "layer.weight", or of its layer. Default: no name.
+    block_size : int, optional
+        Number of elements in a block. Default 32.
+
+    Returns
+    -------
+    Weight
+        The weight. It refers to the arrays.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument or a tensor is wrong.
+    ImportError
+        If ml_dtypes, which defines the type of the scales, is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant.weights import mx
+    >>> q, scale = np.full((1, 16), 0x21, np.uint8), np.uint8([[128]])
+    >>> w = mx.from_tensors({"up_blocks": q.reshape(1, 1, 16), "up_scales": scale}, "up")
+    >>> w.dequantize()[0, :4]
+    array([1., 2., 1., 2.], dtype=float32)
+    """
+    size = _core.integer(block_size, "block_size", 1)
+    needed = _PACKED
+    for keys in (_BLOCKS, _SHORT, _PLAIN, _PACKED):
+        if all(_weight.tensor_of(tensors, name, key) is not None for key in keys):
+            needed = keys
+    read = partial(_read, size=size)
+    return _weight.make(read, tensors, name, needed, stacks=False)
+
+
+def _read(*, size: int, **given: Any) -> tuple[str, dict[str, Any], Scaled]:
+    """Check that elements and scales match."""
+    (key, elements), (scale_key, stored) = given.items()
+    scale = _weight.scales_of(stored, scale_key, "float8_e8m0fnu")
+    if key == _BLOCKS[0]:
+        elements = _weight.bytes_of(elements, key)
+        if elements.ndim < 2 or elements.shape[-1] * 2 != size:
+            msg = f"{key}: expected a last extent of {size // 2}, got {elements.shape}"
+            raise ValueError(msg)
+        elements = elements.reshape(*elements.shape[:-2], -1)
+    codes = _weight.elements_of(elements, key, tuple(_ELEMENTS))
+    return "mx", given, _form(codes, scale, size, scale_key)
+
+
+def _form(codes: Any, scale: npt.NDArray[Any], size: int, key: str) -> Scaled:
+    _weight.check_shape(scale, key, grid_of(codes.shape, size))
+    return Scaled(codes, codes.shape, scale, (*(1 for _ in codes.shape[1:]), size))
+
+
 @_core.default_fpenv
-def choose_scale(
+def quantize(
     x: ArrayLike,
     dtype: npt.DTypeLike,
     *,
     rule: ScaleRule = "floor",
-    axis: SupportsIndex = -1,
     block_size: SupportsIndex = 32,
     threads: SupportsIndex = 1,
-) -> npt.NDArray[Any]:
+) -> Weight:
     """
-    Choose the scale of each MX block from its largest magnitude.
+    Convert real numbers to MX blocks.
 
     Parameters
     ----------
     x : array_like
-        float32, float64, float16 or bfloat16 array of at least one dimension, with any
-        strides.
+        float32, float64, float16 or bfloat16 array of shape (..., K), with any strides. K
+        must be even for float4_e2m1fn.
     dtype : dtype_like
         Type of the elements: float8_e4m3fn, float8_e5m2, float6_e2m3fn, float6_e3m2fn or
         float4_e2m1fn.
     rule : {"floor", "ceil", "even", "rceil"}, optional
-        See Notes. Default "floor", the rule of the standard.
-    axis : int, optional
-        The axis of the blocks. Default: the last.
+        Rule of the scales, see Notes. Default "floor", the rule of the standard.
     block_size : int, optional
-        Number of elements in a block; the last block may be short. Default 32, like the
-        standard.
+        Number of elements in a block along the last axis; the last block may be short.
+        Default 32, like the standard.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
-    ndarray
-        float8_e8m0fnu, with the shape of `x`, and the number of blocks at `axis`.
+    Weight
+        Elements, and float8_e8m0fnu scales of shape (..., blocks).
 
     Raises
     ------
@@ -96,8 +169,6 @@ def choose_scale(
         If an argument has the wrong type.
     ValueError
         If a value is wrong.
-    numpy.exceptions.AxisError
-        If `axis` is out of bounds.
     ImportError
         If ml_dtypes, which defines float8_e8m0fnu, is not installed.
 
@@ -114,186 +185,46 @@ def choose_scale(
       to a power of two, so that no value saturates. cuBLAS uses this rule.
 
     A negative b becomes 0, so a block of zeros has b = 0. A block with NaN or an infinity,
-    or with "even" a value that rounds to infinity, has b = 255, which is NaN.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pyquant.weights import mx
-    >>> x = np.float32([[0.5, 7, -1], [0, 0, 0]])
-    >>> for rule in "floor", "ceil", "even", "rceil":
-    ...     print(mx.choose_scale(x, "float4_e2m1fn", rule=rule).astype(float).ravel())
-    [1.00000000e+00 5.87747175e-39]
-    [2.00000000e+00 5.87747175e-39]
-    [2.00000000e+00 5.87747175e-39]
-    [2.00000000e+00 5.87747175e-39]
-    """
-    element = _element_of(dtype)
-    one_of(rule, "rule", _RULES)
-    scale_dtype = _core.dtype_named("float8_e8m0fnu")
-    array = real_array(x)
-    size = _core.integer(block_size, "block_size", 1)
-    count = _core.integer(threads, "threads", 1)
-    at, shape = blocks_along(array.shape, axis, size)
-    scales = np.empty(shape, np.uint8)
-
-    def take(places: _Places, magnitudes: npt.NDArray[np.float32]) -> None:
-        scales[places] = _bytes_of(magnitudes, element, rule)
-
-    each_slab(take, array, at, size, count)
-    made: npt.NDArray[Any] = scales.view(scale_dtype)
-    return made
-
-
-@_core.hinted
-def quantize(
-    x: ArrayLike,
-    dtype: npt.DTypeLike,
-    *,
-    rule: ScaleRule = "floor",
-    axis: SupportsIndex = -1,
-    block_size: SupportsIndex = 32,
-    packed: bool = False,
-    out: npt.NDArray[Any] | None = None,
-    threads: SupportsIndex = 1,
-) -> tuple[Any, npt.NDArray[Any]]:
-    """
-    Convert real numbers to MX blocks.
-
-    Parameters
-    ----------
-    x, dtype, rule, axis, block_size
-        See `choose_scale`.
-    packed : bool, optional
-        For float4_e2m1fn: return a `PackedArray` with two elements to a byte, the first in
-        the low bits.
-    out : ndarray, optional
-        Array for the elements, of the exact shape and dtype. Any strides are allowed.
-    threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
-
-    Returns
-    -------
-    codes : ndarray or PackedArray
-        The elements, with the shape of `x`, or `out`.
-    scales : ndarray
-        float8_e8m0fnu scales, the result of `choose_scale`.
-
-    Raises
-    ------
-    TypeError
-        If an argument has the wrong type.
-    ValueError
-        If a value or a shape is wrong; `out` is unchanged.
-    numpy.exceptions.AxisError
-        If `axis` is out of bounds.
-    ImportError
-        If ml_dtypes is not installed, which has the type of the scales.
-
-    Notes
-    -----
-    The elements are ``quantize(x, scales, dtype=dtype, axis=axis, block_size=block_size)``:
-    exact quotients, rounded once half to even and saturated. If the scale of a block is
-    NaN, its float8 elements are NaN, and elements of other types have no meaning.
+    or with "even" a value that rounds to infinity, has b = 255, which is NaN. Its float8
+    elements are NaN, and elements of other types have no meaning. Elements are exact
+    quotients of values and scales, rounded once half to even and saturated.
 
     The result equals torchao's `to_mx` in its modes FLOOR, CEIL, EVEN and RCEIL, except for
-    b = 0 or 1 and infinities in release 0.18.
+    b = 0 or 1 and infinities in release 0.18. For finite values and other axes,
+    ``pq.choose_qparams(..., scale_dtype="float8_e8m0fnu", scale_rule=rule)`` chooses equal
+    scales.
 
     Examples
     --------
     >>> import numpy as np
     >>> from pyquant.weights import mx
     >>> x = (np.arange(32, dtype=np.float32) - 16) / 8
-    >>> q, scales = mx.quantize(x, "float4_e2m1fn", packed=True)
-    >>> scales.view(np.uint8)
+    >>> w = mx.quantize(x, "float4_e2m1fn")
+    >>> w.tensors()["weight_scale"].view(np.uint8)
     array([126], dtype=uint8)
-    >>> q.data.tobytes().hex()
+    >>> w.tensors()["weight_packed"].tobytes().hex()
     'eededdccccabaa890021224344545566'
     """
-    array = real_array(x)
-    scales = choose_scale(
-        array, dtype, rule=rule, axis=axis, block_size=block_size, threads=threads
-    )
-    where: Any = out  # `None` beside packed=True, else an error
-    codes = _core.quantize(
-        array,
-        scales,
-        dtype=dtype,
-        axis=_core.integer(axis, "axis"),
-        block_size=_core.integer(block_size, "block_size"),
-        packed=packed,
-        out=where,
-        threads=threads,
-    )
-    return codes, scales
-
-
-@_core.hinted
-def dequantize(
-    q: ArrayLike | PackedArray,
-    scale: ArrayLike,
-    *,
-    dtype: npt.DTypeLike | None = None,
-    axis: SupportsIndex = -1,
-    block_size: SupportsIndex = 32,
-    out: npt.NDArray[Any] | None = None,
-    threads: SupportsIndex = 1,
-) -> npt.NDArray[Any]:
-    """
-    Convert MX blocks to real numbers.
-
-    Parameters
-    ----------
-    q : array_like or PackedArray
-        Elements of a type of `choose_scale`. A uint8 array contains two float4_e2m1fn
-        elements in a byte, if the shape of `scale` fits no other type.
-    scale : array_like
-        float8_e8m0fnu, or its bytes as uint8, with the shape of `q`, and the number of
-        blocks at `axis`.
-    dtype : dtype_like, optional
-        float32 (the default), float64, float16 or bfloat16.
-    axis, block_size : int, optional
-        See `choose_scale`.
-    out : ndarray, optional
-        Array for the result.
-    threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
-
-    Returns
-    -------
-    ndarray
-        Products of elements and scales, rounded once, or `out`.
-
-    Raises
-    ------
-    TypeError
-        If an argument has the wrong type.
-    ValueError
-        If a value or a shape is wrong; `out` is unchanged.
-    numpy.exceptions.AxisError
-        If `axis` is out of bounds.
-    ImportError
-        If a type needs ml_dtypes and the package is not installed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pyquant.weights import mx
-    >>> q, scale = np.full((1, 32), 0x21, np.uint8), np.uint8([[128, 127]])
-    >>> mx.dequantize(q, scale)[0, :4]
-    array([1., 2., 1., 2.], dtype=float32)
-    """
+    element, name = _element_of(dtype), str(requested(dtype))
+    _weight.one_of(rule, "rule", _RULES)
+    array, packed = real_array(x), name == "float4_e2m1fn"
+    if packed and array.shape[-1] % 2:
+        raise ValueError(f"x: expected an even last extent, got shape {array.shape}")
     size = _core.integer(block_size, "block_size", 1)
-    codes, scales = block_scales(q, scale, tuple(_ELEMENTS), "float8_e8m0fnu", axis, size)
-    return _core.dequantize(
-        codes,
-        scales,
-        dtype=dtype,
-        axis=_core.integer(axis, "axis"),
-        block_size=size,
-        out=out,
-        threads=threads,
-    )
+    stored = np.empty(grid_of(array.shape, size), np.uint8)
+
+    def take(places: _Places, magnitudes: npt.NDArray[np.float32]) -> None:
+        stored[places] = _bytes_of(magnitudes, element, rule)
+
+    each_slab(take, array, size, threads)
+    scale = stored.view(_core.dtype_named("float8_e8m0fnu"))
+    how: dict[str, Any] = {"axis": array.ndim - 1, "block_size": size, "threads": threads}
+    codes = _core.quantize(array, scale, dtype=name, packed=packed, **how)
+    data = codes
+    if isinstance(codes, PackedArray):
+        data = codes.data.reshape(*array.shape[:-1], array.shape[-1] // 2)
+    tensors = _weight.by_name(_PACKED if packed else _PLAIN, data, scale)
+    return Weight("mx", tensors, (_form(codes, scale, size, "weight_scale"),))
 
 
 @_core.hinted
@@ -401,7 +332,7 @@ def rounded_scales(
 
 def check_rule(dtype: npt.DTypeLike | None, rule: object) -> None:
     """Raise an error unless a rule can round scales to the type."""
-    one_of(rule, "scale_rule", _RULES)
+    _weight.one_of(rule, "scale_rule", _RULES)
     if dtype is None or requested(dtype) != "float8_e8m0fnu":
         expected = f"float8_e8m0fnu with scale_rule={rule!r}"
         raise ValueError(f"scale_dtype: expected {expected}, got {shown(dtype):.60}")

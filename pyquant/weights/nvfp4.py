@@ -1,34 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantize to NVFP4: float4_e2m1fn in blocks of 16 with float8 scales."""
+"""Read and write weights in NVFP4: float4_e2m1fn in blocks of 16 with float8 scales.
+
+Two elements share a byte, the first in the low bits. Blocks are along the last axis.
+
+- torchao and ModelOpt: ``weight``, ``weight_scale`` and ``weight_scale_2``. Values are
+  ``element * (weight_scale_2 * weight_scale)``.
+- compressed-tensors: ``weight_packed``, ``weight_scale`` and ``weight_global_scale``.
+  Values are ``element * (weight_scale / weight_global_scale)``.
+
+The products and quotients in parentheses are rounded to float32.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
 from pyquant import _core
-from pyquant.weights._magnitudes import (
-    block_scales,
-    blocks_along,
-    each_slab,
-    one_of,
-    real_array,
-)
+from pyquant.weights import _weight
+from pyquant.weights._magnitudes import each_slab, grid_of, real_array
+from pyquant.weights._weight import Scaled, Weight
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy.typing as npt
 
     from pyquant._typing import ArrayLike
-    from pyquant.packed import PackedArray
 
     _Places = tuple[slice, ...]
     _Style = Literal["torchao", "compressed-tensors"]
 
-__all__ = ["Blocks", "choose_tensor_scale", "dequantize", "quantize"]
+__all__ = ["from_tensors", "quantize"]
 
-BLOCK, ELEMENTS = 16, ("float4_e2m1fn",)
+_TENSORS = {
+    "torchao": ("weight", "weight_scale", "weight_scale_2"),
+    "compressed-tensors": ("weight_packed", "weight_scale", "weight_global_scale"),
+}
+_BLOCK, _ELEMENTS = 16, ("float4_e2m1fn",)
 _MOST = np.float32(448 * 6)  # the largest scale of a block times the largest element
 _SMALLEST, _LARGEST = np.float32(2**-6), np.float32(448)  # limits of torchao's scales
 _FOR_ZERO = np.uint8(0x20)  # 0.125
@@ -43,107 +53,69 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-@dataclass(frozen=True, eq=False)
-class Blocks:
+@_core.hinted
+def from_tensors(tensors: Mapping[str, Any], name: str = "") -> Weight:
     """
-    NVFP4 elements, with the scales of their blocks and of the tensor.
-
-    Attributes
-    ----------
-    codes : ndarray or PackedArray
-        float4_e2m1fn elements.
-    scales : ndarray
-        float8_e4m3fn, with the shape of `codes`, and the number of blocks at `axis`.
-    tensor_scale : float32
-        Scale of the tensor.
-    style : str
-        "torchao": `tensor_scale` is a multiplier. "compressed-tensors": it is a divisor.
-    axis : int
-        The axis of the blocks of 16.
-    """
-
-    codes: Any
-    scales: npt.NDArray[Any]
-    tensor_scale: np.float32
-    style: _Style
-    axis: int
-
-    def dequantize(
-        self,
-        *,
-        dtype: npt.DTypeLike | None = None,
-        out: npt.NDArray[Any] | None = None,
-        threads: SupportsIndex = 1,
-    ) -> npt.NDArray[Any]:
-        """
-        Convert the blocks to real numbers.
-
-        Parameters
-        ----------
-        dtype, out, threads
-            See the function `dequantize`.
-
-        Returns
-        -------
-        ndarray
-            Array with the shape of `codes`, or `out`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument is wrong; `out` is unchanged.
-        """
-        given = {"style": self.style, "axis": self.axis}
-        how: Any = {**given, "dtype": dtype, "out": out, "threads": threads}
-        return dequantize(self.codes, self.scales, self.tensor_scale, **how)
-
-
-@_core.default_fpenv
-def choose_tensor_scale(
-    x: ArrayLike, *, style: _Style = "torchao", threads: SupportsIndex = 1
-) -> np.float32:
-    """
-    Choose the scale of a tensor from its largest magnitude.
+    Return a weight from elements, scales of blocks and the scale of the tensor.
 
     Parameters
     ----------
-    x : array_like
-        Finite values of float32, float64, float16 or bfloat16, of any shape and strides.
-    style : {"torchao", "compressed-tensors"}, optional
-        The formula, see `quantize`.
-    threads : int, optional
-        Largest number of threads. Default 1.
+    tensors : mapping
+        Names to arrays: ``weight`` or ``weight_packed``, float4_e2m1fn elements or bytes
+        with two elements each; ``weight_scale`` of float8_e4m3fn, or its bytes as uint8;
+        and ``weight_scale_2``, a multiplier, or ``weight_global_scale``, a divisor.
+    name : str, optional
+        Name of the weight, such as "layer.weight", or of its layer. Default: no name.
 
     Returns
     -------
-    float32
-        "torchao": a multiplier, the magnitude divided by 2688 (448 times 6).
-        "compressed-tensors": a divisor, 2688 times the reciprocal of the magnitude, rounded
-        twice. 1 if the result is out of the range of `quantize`, for example for zeros.
+    Weight
+        The weight. It refers to the arrays.
 
     Raises
     ------
-    TypeError
-        If an argument has the wrong type.
-    ValueError
-        If a value does not fit, or `x` contains a value that is not finite.
+    TypeError, ValueError
+        If an argument or a tensor is wrong, or if the scale of the tensor is missing.
+    ImportError
+        If ml_dtypes, which defines the type of the scales, is not installed.
 
     Examples
     --------
     >>> import numpy as np
     >>> from pyquant.weights import nvfp4
-    >>> x = np.float32([-2, 1])
-    >>> print(nvfp4.choose_tensor_scale(x, style="compressed-tensors"))
-    1344.0
+    >>> q, scale = np.full((2, 8), 0x21, np.uint8), np.full((2, 1), 0x38, np.uint8)
+    >>> given = {"weight": q, "weight_scale": scale, "weight_scale_2": np.float32(0.5)}
+    >>> nvfp4.from_tensors(given).dequantize()[0, :4]
+    array([0.25, 0.5 , 0.25, 0.5 ], dtype=float32)
     """
-    one_of(style, "style", tuple(_RANGES))
-    array, count = real_array(x), _core.integer(threads, "threads", 1)
-    if array.ndim == 0:
-        array = array.reshape(1)
-    elif array.ndim > 1 and array.flags.c_contiguous:
-        array = array.reshape(-1)
-    axis = int(np.argmax(array.shape))
-    return _tensor_scale(_amax_of(array, axis, 1 << 12, count), style)
+    (codes, scale, factor), (packed, _, divisor) = _TENSORS.values()
+    found = [
+        key
+        for key in (packed, codes, divisor, factor)
+        if _weight.tensor_of(tensors, name, key) is not None
+    ]
+    needed = [packed if packed in found else codes, scale]
+    if divisor not in found and factor not in found and found:
+        msg = "tensors: expected weight_scale_2 or weight_global_scale, the scale of the "
+        raise ValueError(f"{msg}tensor, got none; without any, add weight_scale_2 = 1")
+    needed.append(divisor if divisor in found else factor)
+    return _weight.make(_read, tensors, name, tuple(needed), stacks=False)
+
+
+def _read(**given: Any) -> tuple[str, dict[str, Any], Scaled]:
+    """Check that elements and scales match."""
+    (key, elements), (scale_key, stored), (single_key, single) = given.items()
+    codes = _weight.elements_of(elements, key, _ELEMENTS)
+    scale = _weight.scales_of(stored, scale_key, "float8_e4m3fn")
+    divides = single_key == _TENSORS["compressed-tensors"][2]
+    factor = (_single(single, single_key), divides)
+    return "nvfp4", given, _form(codes, scale, factor)
+
+
+def _form(codes: Any, scale: npt.NDArray[Any], factor: tuple[np.float32, bool]) -> Scaled:
+    _weight.check_shape(scale, "weight_scale", grid_of(codes.shape, _BLOCK))
+    blocks = (*(1 for _ in codes.shape[1:]), _BLOCK)
+    return Scaled(codes, codes.shape, scale, blocks, tensor_scale=factor)
 
 
 @_core.default_fpenv
@@ -152,48 +124,37 @@ def quantize(
     tensor_scale: ArrayLike | None = None,
     *,
     style: _Style = "torchao",
-    axis: SupportsIndex = -1,
-    packed: bool = False,
-    out: npt.NDArray[Any] | None = None,
     threads: SupportsIndex = 1,
-) -> Blocks:
+) -> Weight:
     """
     Convert real numbers to NVFP4 blocks.
 
     Parameters
     ----------
     x : array_like
-        Finite values of float32, float64, float16 or bfloat16, with at least one dimension
-        and any strides. float64 values must be within float32.
+        Finite values of float32, float64, float16 or bfloat16, of shape (..., K) and any
+        strides. K must be even. float64 values must be within float32.
     tensor_scale : float, optional
-        Scale of the tensor, rounded to float32. Default: the result of
-        `choose_tensor_scale`. With 1, only blocks have scales.
+        Scale of the tensor, rounded to float32. Default: see Notes. With 1, only blocks
+        have scales.
     style : {"torchao", "compressed-tensors"}, optional
         The formulas, see Notes. "torchao": `tensor_scale` is a multiplier, like in
         ModelOpt's files. "compressed-tensors": it is a divisor.
-    axis : int, optional
-        The axis of the blocks of 16; the last block may be short. Default: the last axis.
-    packed : bool, optional
-        Return a `PackedArray` with two elements to a byte, the first in the low bits.
-    out : ndarray, optional
-        Array for the elements, of the exact shape and dtype. Any strides are allowed.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
-    Blocks
-        Elements with the shape of `x`, in `out` if given, with all scales, style and axis.
+    Weight
+        Elements, scales of blocks of 16, of which the last may be short, and the scale of
+        the tensor.
 
     Raises
     ------
     TypeError
         If an argument has the wrong type.
     ValueError
-        If a value or a shape is wrong, or `x` contains a value that is not finite; `out` is
-        unchanged.
-    numpy.exceptions.AxisError
-        If `axis` is out of bounds.
+        If a value or a shape is wrong, or `x` contains a value that is not finite.
     ImportError
         If ml_dtypes, which defines the type of the scales, is not installed.
 
@@ -207,6 +168,10 @@ def quantize(
         compressed-tensors:  scale = e4m3(t * (a / 6)), 0.125 for 0
                              code = e2m1(x / (scale / t))
 
+    The default of t, with A the largest magnitude of all: torchao: A / 2688 (448 times 6);
+    compressed-tensors: 2688 * (1 / A). It is 1 if a result is out of range, for example
+    for zeros.
+
     The result equals torchao's `nvfp4_quantize`, with and without a tensor scale, and
     `calculate_qparams` and `quantize` of compressed-tensors, except that `quantize` of
     compressed-tensors converts -0 to 0. If `x` is float64, magnitudes are rounded to
@@ -218,120 +183,46 @@ def quantize(
     >>> import numpy as np
     >>> from pyquant.weights import nvfp4
     >>> x = (np.arange(32, dtype=np.float32) - 16) / 8
-    >>> b = nvfp4.quantize(x, packed=True)
-    >>> b.scales.astype(int), b.tensor_scale.view(np.uint32) == 0x3a430c31
+    >>> w = nvfp4.quantize(x)
+    >>> codes, scale, single = w.tensors().values()
+    >>> scale.astype(int), single.view(np.uint32) == 0x3a430c31
     (array([448, 416]), np.True_)
-    >>> b.codes.data.tobytes().hex()
+    >>> codes.tobytes().hex()
     'ffefeededdccab9a1022435465667677'
-    >>> b.dequantize()[16:20]
+    >>> w.dequantize()[16:20]
     array([0.        , 0.15476191, 0.30952382, 0.30952382], dtype=float32)
     """
-    one_of(style, "style", tuple(_RANGES))
+    _weight.one_of(style, "style", tuple(_TENSORS))
     given = None if tensor_scale is None else _given(tensor_scale, style)
     _core.dtype_named("float8_e4m3fn")  # else an error
     array, count = real_array(x), _core.integer(threads, "threads", 1)
-    at = blocks_along(array.shape, axis, BLOCK)[0]
-    amax = _amax_of(array, at, BLOCK, count)
+    if array.shape[-1] % 2:
+        raise ValueError(f"x: expected an even last extent, got shape {array.shape}")
+    amax = _amax_of(array, count)
     chosen = _tensor_scale(amax, style) if given is None else given
     scales, factors = _scales_of(amax, chosen, style, count)
-    where: Any = out  # `None` beside packed=True, else an error
-    codes = _core.quantize(
+    codes: Any = _core.quantize(
         array,
         factors,
         dtype="float4_e2m1fn",
-        axis=at,
-        block_size=BLOCK,
+        axis=array.ndim - 1,
+        block_size=_BLOCK,
         inverse=style == "torchao",
-        packed=packed,
-        out=where,
+        packed=True,
         threads=count,
     )
-    return Blocks(codes, scales, chosen, style, at)
+    data = codes.data.reshape(*array.shape[:-1], array.shape[-1] // 2)
+    single = np.full(() if style == "torchao" else 1, chosen, np.float32)
+    tensors = _weight.by_name(_TENSORS[style], data, scales, single)
+    made = _form(codes, scales, (chosen, style != "torchao"))
+    return Weight("nvfp4", tensors, (made,))
 
 
-@_core.hinted
-def dequantize(
-    q: ArrayLike | PackedArray,
-    scale: ArrayLike,
-    tensor_scale: ArrayLike,
-    *,
-    style: _Style,
-    dtype: npt.DTypeLike | None = None,
-    axis: SupportsIndex = -1,
-    out: npt.NDArray[Any] | None = None,
-    threads: SupportsIndex = 1,
-) -> npt.NDArray[Any]:
-    """
-    Convert NVFP4 blocks to real numbers.
-
-    Parameters
-    ----------
-    q : array_like or PackedArray
-        float4_e2m1fn elements; or uint8 with one or two elements to a byte, if the shape of
-        `scale` fits only one of them.
-    scale : array_like
-        float8_e4m3fn, or its bytes as uint8, with the shape of `q`, and the number of
-        blocks at `axis`.
-    tensor_scale : float
-        Scale of the tensor, rounded to float32. 1 if only blocks have scales.
-    style : {"torchao", "compressed-tensors"}
-        "torchao": `tensor_scale` is a multiplier, like in the files of torchao and
-        ModelOpt. "compressed-tensors": it is a divisor.
-    dtype : dtype_like, optional
-        float32 (the default), float64, float16 or bfloat16.
-    axis : int, optional
-        The axis of the blocks of 16. Default: the last.
-    out : ndarray, optional
-        Array for the result.
-    threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
-
-    Returns
-    -------
-    ndarray
-        ``q * (tensor_scale * scale)`` or ``q * (scale / tensor_scale)``, with the
-        parentheses rounded to float32, or `out`.
-
-    Raises
-    ------
-    TypeError
-        If an argument has the wrong type.
-    ValueError
-        If a value or a shape is wrong; `out` is unchanged.
-    numpy.exceptions.AxisError
-        If `axis` is out of bounds.
-    ImportError
-        If a type needs ml_dtypes and the package is not installed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pyquant.weights import nvfp4
-    >>> q, scale = np.full((2, 16), 0x21, np.uint8), np.full((2, 2), 0x38, np.uint8)
-    >>> nvfp4.dequantize(q, scale, 0.5, style="torchao")[0, :4]
-    array([0.25, 0.5 , 0.25, 0.5 ], dtype=float32)
-    """
-    one_of(style, "style", tuple(_RANGES))
-    codes, stored = block_scales(q, scale, ELEMENTS, "float8_e4m3fn", axis, BLOCK)
-    factors = _core.dequantize(
-        stored, _single(tensor_scale), inverse=style != "torchao", threads=threads
-    )
-    return _core.dequantize(
-        codes,
-        factors,
-        dtype=dtype,
-        axis=_core.integer(axis, "axis"),
-        block_size=BLOCK,
-        out=out,
-        threads=threads,
-    )
-
-
-def _single(tensor_scale: ArrayLike) -> np.float32:
+def _single(value: ArrayLike, name: str = "tensor_scale") -> np.float32:
     """Return one number as float32."""
-    array = _core.as_reals(tensor_scale, "tensor_scale")
+    array = _core.as_reals(value, name)
     if array.size != 1:
-        msg = f"tensor_scale: expected one number, got shape {array.shape}"
+        msg = f"{name}: expected one number, got shape {array.shape}"
         raise ValueError(msg)
     made: np.float32 = _core.cast(array, "float32").reshape(-1)[0]
     return made
@@ -381,11 +272,9 @@ def _scales_of(
     return scales, _core.dequantize(scales, chosen, inverse=True, out=amax)
 
 
-def _amax_of(
-    x: npt.NDArray[Any], axis: int, block_size: int, threads: int
-) -> npt.NDArray[np.float32]:
+def _amax_of(x: npt.NDArray[Any], threads: int) -> npt.NDArray[np.float32]:
     """Return the largest magnitude of each block; raise if a value is not finite."""
-    amax = np.empty(blocks_along(x.shape, axis, block_size)[1], np.float32)
+    amax = np.empty(grid_of(x.shape, _BLOCK), np.float32)
     infinite = []
 
     def take(places: _Places, magnitudes: npt.NDArray[np.float32]) -> None:
@@ -393,7 +282,7 @@ def _amax_of(
         if not np.isfinite(magnitudes).all():
             infinite.append(places)
 
-    each_slab(take, x, axis, block_size, threads)
+    each_slab(take, x, _BLOCK, threads)
     if infinite:
         found = _core.extrema(x, x.shape)  # else an error with the index
         msg = f"x: expected numbers that float32 holds, got {abs(found).max()}"
