@@ -142,6 +142,10 @@ UNREAD = (
     ("_weight_qdata", "int8", "_weight_scale"),
     ("experts.0.weight", "uint8", "experts.0.absmax"),
 )
+SCALE_OF_TENSOR = (
+    "tensors: expected weight_scale_2 or weight_global_scale, the scale of the tensor, "
+    "got none; without any, add weight_scale_2 = 1"
+)
 NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
 
 
@@ -156,16 +160,19 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
             {"a.qweight": WORDS[:, :32], "a.scales": HALF, "a.qzeros": WORDS},
             "a.qweight: qzeros: expected shape (64, 32), got (64, 256)",
         ),
-        (NVFP4, "a.weight is {} (nvfp4); use pyquant.weights.from_tensors"),
+        (NVFP4, f"a.weight: {SCALE_OF_TENSOR}"),
         (
             {"a.weight_packed": BYTES, "a.weight_scale": NVFP4["a.weight_scale"]},
-            "a.weight_packed is {} (nvfp4); use pyquant.weights.from_tensors",
+            f"a.weight_packed: {SCALE_OF_TENSOR}",
         ),
         (
             {"a_blocks": BYTES, "a_scales": BYTES},
-            "a_blocks is {} (mx); use pyquant.weights.from_tensors",
+            "a_blocks: weight_blocks: expected a last extent of 16, got (64, 256)",
         ),
-        ({"a": BYTES, "a_scale": E8}, "a is {} (mx); use pyquant.weights.from_tensors"),
+        (
+            {"a": BYTES, "a_scale": E8},
+            "a: weight_scale: expected shape (64, 16), got (64, 256)",
+        ),
         (
             {"a.weight": WORDS.view("u4"), "a.scales": HALF, "a.biases": HALF},
             "a.weight: scales: expected a scale for each group, got (64, 256) for words "
@@ -178,7 +185,7 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
         ),
         (
             {"a.weight": BYTES.view("i1"), "a.scale": E8},
-            "a.weight is {} (mx); use pyquant.weights.from_tensors",
+            "a.weight: scale: expected shape (64, 16), got (64, 256)",
         ),
         (
             {"u4.qweight": WORDS.view("u4"), "u4.scales": HALF},
@@ -303,6 +310,9 @@ def in_formats():
     rows = {"weight": np.arange(64 * 96).reshape(64, 96).astype("i1")}
     rows["SCB"] = np.arange(64, dtype="f4")
     yield "bitsandbytes", bitsandbytes.from_tensors(rows), None
+    yield "mx", weights.mx.quantize(x, "float4_e2m1fn"), None
+    for style in ("torchao", "compressed-tensors"):
+        yield "nvfp4", weights.nvfp4.quantize(x, style=style), None
 
 
 @pytest.mark.parametrize(("format", "made", "config"), [*in_formats()])
