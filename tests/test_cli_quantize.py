@@ -695,11 +695,8 @@ def test_the_summary_names_no_tensor_without_an_error(here, capsys):
 @pytest.mark.parametrize(
     ("text", "axis", "block"),
     [
-        ("tensor", None, None),
         ("channel", 0, None),
-        ("axis:1", 1, None),
         ("group:32", -1, 32),
-        ("block:32", -1, 32),
         (None, 0, None),
     ],
 )

@@ -128,7 +128,7 @@ def temporary():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="os.fork starts the killed processes")
 def test_a_killed_process_leaves_old_or_new_files(form):
     command, names = form
-    task = json.dumps([SEED, amount(12, 60), names, OLD.hex(), command])
+    task = json.dumps([SEED, amount(8, 60), names, OLD.hex(), command])
     run = subprocess.run(
         [sys.executable, "-P", "-c", COUNTER + KILLER],
         input=task.encode(),

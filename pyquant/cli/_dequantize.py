@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from pyquant.cli._logical import Logical
     from pyquant.cli._models import Model
     from pyquant.cli._plan import Job
     from pyquant.cli._select import STATUS
@@ -68,9 +67,10 @@ def run(arguments: argparse.Namespace) -> int:
         for tensor in tensors:
             check_values(model, tensor)
         memory, threads = arguments.max_memory, arguments.threads
+        type, graph = arguments.type, kind == "onnx"
         jobs = [
-            Decoded(tensor, _type_of(arguments, tensor, kind), memory, threads)
-            if tensor.is_quantized and (kind != "onnx" or isinstance(tensor, Joined))
+            Decoded(tensor, type or (tensor.real if graph else "float32"), memory, threads)
+            if tensor.is_quantized and (not graph or isinstance(tensor, Joined))
             else Copied(tensor, model, kind, "not quantized")
             for tensor in tensors
         ]
@@ -79,15 +79,6 @@ def run(arguments: argparse.Namespace) -> int:
         return jobs, metadata_of(model, jobs, kind)
 
     return perform(arguments, kind, plan)
-
-
-def _type_of(arguments: argparse.Namespace, tensor: Logical, kind: str) -> str:
-    """Return the type of a tensor's numbers."""
-    if arguments.type is None and kind == "onnx":
-        from pyquant.cli._onnx import Linear
-
-        return tensor.real if isinstance(tensor, Linear) else tensor.type
-    return arguments.type or "float32"
 
 
 def metadata_of(model: Model, jobs: Sequence[Job], kind: str) -> Metadata:

@@ -130,6 +130,11 @@ class Logical(Shaped):
         row = dtypes.TYPES.get(self.type)
         return self.is_quantized or (row is not None and row.kind in ("real", "float"))
 
+    @property
+    def real(self) -> str:
+        """The type of the numbers that a graph computes from codes."""
+        return "float32"
+
     def decode(
         self,
         rows: slice | None = None,
@@ -203,6 +208,11 @@ class Joined(Logical):
         """The tensors of the file by their roles."""
         tensors = map(self._model.__getitem__, self.parts)
         return _readable(dict(zip(self._roles, tensors, strict=True)))
+
+    @property
+    def real(self) -> str:
+        """The type of the scales in the file."""
+        return type_of(self._found["scale"])
 
     @property
     def blocks(self) -> tuple[int, ...]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyquant.cli._plan import Job
     from pyquant.cli._write import Part
 
-__all__ = ["Linear", "OnnxModel", "objection", "onnx_files"]
+__all__ = ["OnnxModel", "objection", "onnx_files"]
 
 MAX_PROTOBUF = 2**31 - 1  # bytes of the largest message that protobuf reads and writes
 OPERATOR = "DequantizeLinear"
@@ -149,15 +149,6 @@ def _opset(proto: Any) -> int:
 # ---- reading ----
 
 
-class Linear(Joined):
-    """The result of a DequantizeLinear node."""
-
-    @property
-    def real(self) -> str:
-        """The type of its numbers, which is the type of the scales."""
-        return dtypes.name_of(self._found["scale"].dtype) or "float32"
-
-
 class OnnxModel(Model):
     """
     The numeric initializers of a model's graph, by name.
@@ -172,7 +163,7 @@ class OnnxModel(Model):
         The initializers in `proto`.
     weights : dict of str to Weight
         Their data.
-    linear : dict of str to Linear
+    linear : dict of str to Joined
         Results of DequantizeLinear nodes of initializers, by name.
     joined : dict of str to Logical
         These results, and weights of MatMulNBits nodes.
@@ -200,7 +191,7 @@ class OnnxModel(Model):
                 for field in DATA:
                     proto.ClearField(field)
             by_codes = {one.parts[0]: one for one in self._find_linear()}
-            self.linear: dict[str, Linear] = {one.name: one for one in by_codes.values()}
+            self.linear: dict[str, Joined] = {one.name: one for one in by_codes.values()}
             self.joined = {**self.linear, **{one.name: one for one in self._find_packed()}}
         except BaseException:
             self.close()
@@ -322,7 +313,7 @@ class OnnxModel(Model):
             self._files[path] = Bytes(path, b"") if empty else _elements.Mapped(path)
         return self._files[path]
 
-    def _find_linear(self) -> Iterator[Linear]:
+    def _find_linear(self) -> Iterator[Joined]:
         """Find nodes that dequantize initializers which are no inputs of the graph."""
         inputs = {one.name for one in self.proto.graph.input}
         for node in self.proto.graph.node:
@@ -336,7 +327,7 @@ class OnnxModel(Model):
                     codes = tensors["codes"]
                     how = Stored(codes.dtype.name, "plain", codes.dtype.name)
                     shared = named(granularity)
-                    yield Linear(node.output[0], codes.shape, how, shared, self, parts)
+                    yield Joined(node.output[0], codes.shape, how, shared, self, parts)
 
     def _find_packed(self) -> Iterator[Published]:
         """Find the weights of MatMulNBits nodes."""
