@@ -843,7 +843,7 @@ def test_what_is_kept_and_why(tmp_path, capsys):
 
 def test_what_goes_with_codes_is_kept(tmp_path, capsys):
     """Scales of blocks have as many dimensions as weights."""
-    text = """t = com.microsoft.MatMulNBits<K = 64, N = 40, bits = 4, block_size = 32>(
+    text = """t = com.microsoft.MatMulBnb4<K = 64, N = 40, quant_type = 1, block_size = 32>(
         x, codes, scales, zeros)
     y = MatMul(t, w)"""
     rng = np.random.default_rng(8)

@@ -62,25 +62,7 @@ SMALL = 16  # members of an object that equal objects may share
 _BAND = 1 << 20  # elements that are decoded at once
 
 
-class Shaped:
-    """Derive size and ndim from the shape."""
-
-    __slots__ = ()
-
-    shape: tuple[int, ...]
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return prod(self.shape)
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
-
-
-class Logical(Shaped):
+class Logical:
     """
     A tensor with its parts: values, or codes with scales and zero points.
 
@@ -103,21 +85,37 @@ class Logical(Shaped):
     """
 
     # A model may have many tensors, so that an object must be small.
-    __slots__ = (*("_tensor", "fault", "granularity", "name", "nbytes", "shape", "type"),)
+    __slots__ = (
+        *("_model", "fault", "granularity", "name", "nbytes", "parts", "shape", "type"),
+    )
 
-    def __init__(self, name: str, tensor: Weight) -> None:
+    def __init__(
+        self,
+        name: str,
+        model: Mapping[str, Weight],
+        parts: tuple[str, ...],
+        shape: tuple[int, ...],
+        type: str,
+        granularity: str | None,
+    ) -> None:
         self.name: str = name
-        self.shape: tuple[int, ...] = tensor.shape
-        self.type: str = type_of(tensor)
-        self.granularity: str | None = _granularity_of(tensor)
-        self.nbytes: int = tensor.nbytes
+        self.shape: tuple[int, ...] = _shared(shape)
+        self.type: str = type
+        self.granularity: str | None = granularity
+        self.parts: tuple[str, ...] = parts
+        self.nbytes: int = sum(model[part].nbytes for part in parts)
         self.fault: str | None = None
-        self._tensor = tensor
+        self._model = model
 
     @property
-    def parts(self) -> tuple[str, ...]:
-        """The names of the tensors of the file."""
-        return (self._tensor.name,)
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
 
     @property
     def is_quantized(self) -> bool:
@@ -163,7 +161,8 @@ class Logical(Shaped):
         ndarray
             `out`, or a new array.
         """
-        return self._tensor.decode(rows, dtype=dtype, out=out, threads=threads)
+        tensor = self._model[self.name]
+        return tensor.decode(rows, dtype=dtype, out=out, threads=threads)
 
     def __repr__(self) -> str:
         """Return name, type, shape and granularity."""
@@ -180,28 +179,15 @@ def _shared(values: tuple[Any, ...]) -> tuple[Any, ...]:
 class Joined(Logical):
     """Codes with scales and zero points. `parts` maps roles to names of tensors."""
 
-    __slots__ = ("_how", "_model", "_names", "_roles")
+    __slots__ = ("_how", "_roles")
 
     def __init__(
         self, name: str, shape: tuple[int, ...], how: Stored, granularity: Granularity,
         model: Mapping[str, Weight], parts: dict[str, str],
     ) -> None:  # fmt: skip
-        self.name, self.shape, self.type = name, _shared(shape), how.codes
-        self.granularity = granularity.text
-        self.nbytes = sum(model[part].nbytes for part in parts.values())
-        self.fault = None
-        # Usual names are derived again, to save memory.
-        usual = parts.items() <= named_parts(name, how).items()
-        self._names = None if usual else tuple(parts.values())
-        self._how, self._model, self._roles = how, model, _shared(tuple(parts))
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The names of the tensors of the file."""
-        if self._names is not None:
-            return self._names
-        names = named_parts(self.name, self._how)
-        return tuple(names[role] for role in self._roles)
+        names = tuple(parts.values())
+        super().__init__(name, model, names, shape, how.codes, granularity.text)
+        self._how, self._roles = how, _shared(tuple(parts))
 
     @property
     def _found(self) -> dict[str, Weight]:
@@ -313,26 +299,19 @@ class Joined(Logical):
 class Published(Logical):
     """A weight that `pyquant.weights` reads; `type` is its format."""
 
-    __slots__ = ("_model", "_names", "_read")
+    __slots__ = ("_read",)
 
     def __init__(
         self,
         name: str,
         model: Mapping[str, Weight],
-        names: tuple[str, ...],
+        parts: tuple[str, ...],
         read: Callable[[], PublishedWeight],
     ) -> None:
         made = read()
-        self.name, self.shape, self.type = name, _shared(made.shape), made.format
-        self.granularity = f"block:{made.block_size}"
-        self.nbytes = sum(model[part].nbytes for part in names)
-        self.fault = None
-        self._model, self._names, self._read = model, names, read
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The names of the tensors of the file."""
-        return self._names
+        blocks = f"block:{made.block_size}"
+        super().__init__(name, model, parts, made.shape, made.format, blocks)
+        self._read = read
 
     @property
     def weight(self) -> PublishedWeight:
@@ -350,7 +329,7 @@ class Published(Logical):
         """Return the real numbers of some rows."""
         made = self.weight.dequantize(rows, dtype=dtype, out=out, threads=threads)
         if rows is None or rows.stop == self.shape[0]:  # free the pages of the file
-            for tensor in (self._model[name]._tensor for name in self._names):
+            for tensor in (self._model[name]._tensor for name in self.parts):
                 tensor.file.has_read(tensor.start, tensor.start + tensor.nbytes)
         return made
 
@@ -389,10 +368,12 @@ def extents_of(tensor: Weight) -> tuple[int, ...]:
     return tuple(tensor.decode(dtype=tensor.dtype).reshape(-1).tolist())
 
 
-def _granularity_of(tensor: Weight) -> str | None:
-    """Return the granularity of a GGUF block type."""
-    size = _BLOCK_SIZES.get(tensor.format)
-    return None if size is None or type_of(tensor) != tensor.format else f"block:{size}"
+def _plain(model: Model, name: str) -> Logical:
+    """Return a tensor without separate parameters: values or GGUF blocks."""
+    tensor, size = model[name], _BLOCK_SIZES.get(model[name].format)
+    type = type_of(tensor)
+    blocks = None if size is None or type != tensor.format else f"block:{size}"
+    return Logical(name, model, (name,), tensor.shape, type, blocks)
 
 
 def loads(text: str) -> Any:
@@ -456,7 +437,7 @@ def logical(model: Model, *, raw: bool = False) -> dict[str, Logical]:
     owners = {part: made for made in joined.values() for part in made.parts}
     found: dict[str, Logical] = {}
     for name in model:
-        made = owners.get(name) or Logical(name, model[name])
+        made = owners.get(name) or _plain(model, name)
         made.fault = faults.get(name)
         found.setdefault(made.name, made)
     return found
