@@ -9,8 +9,6 @@ import sysconfig
 import pytest
 from support import amount, run_python
 
-import pyquant as pq
-
 resource = pytest.importorskip("resource", reason="no limits on this system")
 
 HERE = "import numpy as np, pyquant as pq\n"
@@ -206,31 +204,6 @@ def test_interrupt(threads):
         finally:
             process.kill()
     assert (process.returncode, stdout) == (0, "True True\n" + EXPECTED), stderr
-
-
-LEVELS = (
-    "scalar",
-    "avx2",
-    "avx512",
-    "neon",
-    "sse9",
-    "SCALAR",
-    "\x7f",
-    "a" * 5000,
-    "scalar ",
-)
-
-
-@pytest.mark.parametrize("name", LEVELS, ids=lambda name: ascii(name[:10]))
-def test_import_at_every_level(name):
-    """It works, or is an ImportError that says what is there."""
-    run = run_python(HERE + "print(pq.isa.active())\n" + SIMPLE, PYQUANT_ISA=name)
-    if name in pq.isa.available():
-        assert (run.returncode, run.stdout) == (0, f"{name}\n{EXPECTED}"), run.stderr
-    else:
-        assert (run.returncode, run.stdout) == (1, ""), run.stderr
-        last = run.stderr.strip().splitlines()[-1]
-        assert last.startswith("ImportError: PYQUANT_ISA: expected "), last
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["after", "instead"])

@@ -105,13 +105,16 @@ def test_the_selected_set_computes(isa):
 UNAVAILABLE = sorted({"avx512", "avx2", "neon"} - set(LEVELS))
 
 
-@loop("name", ["sse9", "AVX2", " scalar", "scalar,avx2", *UNAVAILABLE])
+WRONG = ["sse9", "AVX2", " scalar", "scalar,avx2", "\x7f", "a" * 5000]
+
+
+@loop("name", [*WRONG, *UNAVAILABLE])
 def test_another_name_is_an_import_error(name):
     run = run_python("import pyquant", PYQUANT_ISA=name)
     assert run.returncode == 1
     last = run.stderr.strip().splitlines()[-1]
     assert last.startswith("ImportError: PYQUANT_ISA: expected ")
-    assert f"got {name!r}" in last
+    assert f"got {name!r}"[:40] in last
 
 
 def test_the_variable_is_read_once():
