@@ -1,4 +1,4 @@
-"""Without memory, interrupted, within limits, and in other interpreters."""
+"""Calls without memory, interrupted calls, small stacks and other interpreters."""
 
 import os
 import signal
@@ -46,18 +46,18 @@ def fails(call):
 
 @pytest.fixture
 def limits():
-    """Skip where a limit does not hold, or would be one of the emulator too."""
+    """Skip the test where a limit does not hold, or limits the emulator, too."""
     if not os.path.exists("/proc/self/statm"):
         pytest.skip("there is no /proc/self/statm")
     if os.environ.get("PYQUANT_EMULATED") or os.environ.get("PYQUANT_TEST_RUNNER"):
-        pytest.skip("the limit is the emulator's too")
+        pytest.skip("the limit applies to the emulator, too")
     if "libasan" in os.environ.get("LD_PRELOAD", ""):
         pytest.skip("the sanitizer needs more address space than any limit")
 
 
 def run_limited(code):
     run = run_python(code)
-    # Of interpreters only free-threaded ones allocate so much address space in advance.
+    # Free-threaded interpreters reserve gigabytes of address space.
     if run.stderr == "memory in reserve\n" and sysconfig.get_config_var("Py_GIL_DISABLED"):
         pytest.skip("this interpreter has gigabytes of address space in reserve")
     return run
@@ -78,7 +78,7 @@ ALLOCATIONS = {
 @pytest.mark.usefixtures("limits")
 @pytest.mark.parametrize("name", ALLOCATIONS)
 def test_no_memory(name):
-    """A MemoryError, and the call is right once there is memory again."""
+    """The call raises MemoryError. It is correct again when memory is available."""
     code = (
         LIMITED
         + (
@@ -87,7 +87,7 @@ def test_no_memory(name):
             "many = [1.0] * (1 << 19)\n"
             "small = x[:1000], q[:1000]\n"
             f"call = lambda x=x, q=q, many=many: {ALLOCATIONS[name]}\n"
-            "call(*small, many[:1000])\n"  # whatever is made once is there
+            "call(*small, many[:1000])\n"  # fill the caches
             "limit(1 << 20)\n"
             "fails(call)\n"
             "fails(call)\n" + SIMPLE + "\n"
@@ -101,7 +101,7 @@ def test_no_memory(name):
 
 @pytest.mark.usefixtures("limits")
 def test_no_memory_leaves_out_alone():
-    """A list of many scales becomes an array; `out` is as it was when that fails."""
+    """A list of many scales becomes an array. If that fails, `out` is unchanged."""
     code = LIMITED + (
         "x = np.ones(1 << 22, np.float32)\n"
         "out = np.full(1 << 22, 77, np.int8)\n"
@@ -116,7 +116,7 @@ def test_no_memory_leaves_out_alone():
 
 @pytest.mark.usefixtures("limits")
 def test_no_memory_for_threads():
-    """No room for the stack of a thread: the parts are done without."""
+    """Without memory for the stack of a thread, the caller computes all parts."""
     code = LIMITED + (
         "import threading\n"
         "threading.stack_size(1 << 28)\n"
@@ -131,7 +131,7 @@ def test_no_memory_for_threads():
 
 
 def test_small_stacks():
-    """Calls in threads of the smallest stacks that Python gives."""
+    """Calls work in threads with the smallest stacks of Python."""
     code = HERE + (
         "import threading, resource\n"
         "soft, hard = resource.getrlimit(resource.RLIMIT_STACK)\n"
@@ -157,7 +157,7 @@ def test_small_stacks():
     assert (run.returncode, run.stdout) == (0, "60 True\n"), run.stderr
 
 
-# Says so before the first call, and after it goes on until told otherwise.
+# The program prints "ready" and calls until it is interrupted.
 INTERRUPTED = (
     HERE
     + """
@@ -186,9 +186,9 @@ print(interrupted, bool((out == 2).all()))
 @pytest.mark.skipif(not hasattr(os, "kill"), reason="no signals")
 @pytest.mark.parametrize("threads", [1, 4])
 def test_interrupt(threads):
-    """Ctrl-C during long calls: the process works afterwards and ends by itself."""
+    """After Ctrl-C in a long call, the process works and ends normally."""
     if os.environ.get("PYQUANT_TEST_RUNNER"):
-        pytest.skip("the signal would be the emulator's")
+        pytest.skip("the emulator would get the signal")
     code = INTERRUPTED.replace("SIZE", str(amount(1 << 23, 1 << 25)))
     code = code.replace("THREADS", str(threads))
     with subprocess.Popen(
@@ -208,7 +208,7 @@ def test_interrupt(threads):
 
 @pytest.mark.parametrize("first", [True, False], ids=["after", "instead"])
 def test_subinterpreter(first):
-    """NumPy refuses these, or does not; either way nothing crashes."""
+    """NumPy accepts a subinterpreter or raises ImportError, and nothing crashes."""
     here = HERE + SIMPLE + "\n" if first else ""
     code = here + (
         "try:\n"
@@ -230,10 +230,10 @@ def test_subinterpreter(first):
         "assert failure is None, failure\n"
         "interpreters.destroy(other)\n" + here
     )
-    run = run_python(code, PYTHONUNBUFFERED="1")  # two buffers would lose the order
+    run = run_python(code, PYTHONUNBUFFERED="1")  # keep the order of the lines
     assert run.returncode == 0, run.stderr
     lines = run.stdout.splitlines(keepends=True)
-    if first:  # NumPy itself is only once in a process
+    if first:  # the main interpreter prints the first and the last line
         assert [lines.pop(0), lines.pop()] == [EXPECTED, EXPECTED]
     (answer,) = lines
     assert answer == EXPECTED or answer.startswith("refused: "), answer
