@@ -187,7 +187,10 @@ struct pq_layout {
  * (i, j, ...), `scale` and `zero` are indexed by i / block[0], j / block[1], ... A stride
  * of 0 means that the dimension does not select a parameter. A member of `block` is 1 for
  * one parameter per index and larger for blocks; the last block of a dimension may be
- * short. If an extent is 0, no element is accessed and strides do not matter, but required
+ * short. A dimension has extent / block groups, rounded up, if a stride of its parameters
+ * is not 0, and one group otherwise. An extent of 0 therefore has no groups, or one.
+ *
+ * If an extent is 0, no element is accessed and strides do not matter, but required
  * pointers must not be null.
  *
  * The memory of `out` must not overlap `in`, `scale` or `zero`. If it does, the elements of

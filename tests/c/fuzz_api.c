@@ -1101,9 +1101,8 @@ static void check_params(enum pq_status extrema, int finite)
                                  : finite         ? PQ_OK
                                                   : PQ_ERR_NONFINITE;
     if (use.args == NULL || use.args->lowest.type != PQ_F64 ||
-        use.args->highest.type != PQ_F64 ||
-        (call.n == 0 && (!use.known || call.scale.bytes == 0))) {
-        return; /* empty arrays: only minmax accepts any strides, and no cells */
+        use.args->highest.type != PQ_F64 || (call.n == 0 && !use.known)) {
+        return; /* only minmax accepts any strides of empty arrays */
     }
     struct pq_args args = *use.args;
     const enum pq_type code = random_chance(70) ? pick(integers, 6) : PICK(narrow);
