@@ -49,8 +49,8 @@ static void unpack_one_by_one(const struct pq_codes *codes, char *to, ptrdiff_t 
     }
 }
 
-static void give_each(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step,
-                      ptrdiff_t code, ptrdiff_t code_step, const char *from, size_t n)
+static void pack_one_by_one(const struct pq_codes *codes, const char *from, ptrdiff_t at,
+                            ptrdiff_t step, ptrdiff_t code, ptrdiff_t code_step, size_t n)
 {
     for (size_t c = 0; c < n; c++, at += step, code += code_step) {
         const struct place place = place_of(codes, at, code);
@@ -108,8 +108,8 @@ static void pack_words(char *PQ_RESTRICT word, const char *PQ_RESTRICT from, int
     }
 }
 
-static void take_column(const struct pq_codes *codes, char *to, struct column from,
-                        size_t n)
+static void unpack_column(const struct pq_codes *codes, char *to, struct column from,
+                          size_t n)
 {
     const int mask = (1 << from.bits) - 1, shift = from.shift % 8;
     const unsigned char *byte = (unsigned char *)from.word + from.shift / 8;
@@ -123,7 +123,7 @@ static void take_column(const struct pq_codes *codes, char *to, struct column fr
     }
 }
 
-static void give_column(const struct pq_codes *codes, struct column to, const char *from,
+static void pack_column(const struct pq_codes *codes, const char *from, struct column to,
                         size_t n)
 {
     if (is_beside(codes, to.stride)) {
@@ -157,7 +157,7 @@ static void unpack_split(const struct pq_codes *codes, char *to, struct place pl
     }
 }
 
-static void pack_split(const struct pq_codes *codes, struct place place, const char *from,
+static void pack_split(const struct pq_codes *codes, const char *from, struct place place,
                        size_t n)
 {
     const int low_bits = place.low_bits, high_bits = codes->bits - low_bits;
@@ -222,7 +222,7 @@ static int is_halved(const struct pq_codes *codes)
            stream->group == HALVED && memcmp(stream->order, order, HALVED) == 0;
 }
 
-static void take_grouped(const struct pq_codes *codes, char *to, ptrdiff_t bit, size_t n)
+static void unpack_grouped(const struct pq_codes *codes, char *to, ptrdiff_t bit, size_t n)
 {
     const size_t group = (size_t)codes->stream->group;
     const unsigned char *const order = codes->stream->order;
@@ -241,7 +241,7 @@ static void take_grouped(const struct pq_codes *codes, char *to, ptrdiff_t bit, 
     }
 }
 
-static void give_grouped(const struct pq_codes *codes, ptrdiff_t bit, const char *from,
+static void pack_grouped(const struct pq_codes *codes, const char *from, ptrdiff_t bit,
                          size_t n)
 {
     const size_t group = (size_t)codes->stream->group;
@@ -314,27 +314,41 @@ static size_t count_each(const struct pq_codes *codes, ptrdiff_t code, ptrdiff_t
     return left < n ? left : n;
 }
 
+/* Copy `n` codes of a stream to bytes, or from bytes. */
+PQ_INLINE void copy_stream(const struct pq_codes *codes, char *bytes, ptrdiff_t at,
+                           ptrdiff_t step, ptrdiff_t code, ptrdiff_t code_step, size_t n,
+                           bool packs)
+{
+    struct column column;
+    if (is_column(codes, at, step, code, code_step, &column)) {
+        packs ? pack_column(codes, bytes, column, n)
+              : unpack_column(codes, bytes, column, n);
+        return;
+    }
+    if (is_split(codes, step, code_step)) {
+        const struct place place = place_of(codes, at, code);
+        packs ? pack_split(codes, bytes, place, n) : unpack_split(codes, bytes, place, n);
+        return;
+    }
+    for (size_t m; n > 0; n -= m, bytes += m, code += (ptrdiff_t)m * code_step) {
+        m = count_grouped(codes, at, step, code, code_step, n);
+        if (m > 0) {
+            const ptrdiff_t bit = at + code * codes->bits;
+            packs ? pack_grouped(codes, bytes, bit, m)
+                  : unpack_grouped(codes, bytes, bit, m);
+            continue;
+        }
+        m = count_each(codes, code, code_step, n);
+        packs ? pack_one_by_one(codes, bytes, at, step, code, code_step, m)
+              : unpack_one_by_one(codes, bytes, at, step, code, code_step, m);
+        at += (ptrdiff_t)m * step;
+    }
+}
+
 void pq_unpack_stream(const struct pq_codes *codes, char *to, const char *from,
                       ptrdiff_t step, ptrdiff_t code, ptrdiff_t code_step, size_t n)
 {
-    const ptrdiff_t at = from - codes->base;
-    struct column column;
-    if (is_column(codes, at, step, code, code_step, &column)) {
-        take_column(codes, to, column, n);
-    } else if (is_split(codes, step, code_step)) {
-        unpack_split(codes, to, place_of(codes, at, code), n);
-    } else {
-        for (size_t done = 0, m; done < n; done += m, code += (ptrdiff_t)m * code_step) {
-            m = count_grouped(codes, at, step, code, code_step, n - done);
-            if (m > 0) {
-                take_grouped(codes, to + done, at + code * codes->bits, m);
-                continue;
-            }
-            m = count_each(codes, code, code_step, n - done);
-            unpack_one_by_one(codes, to + done, at + (ptrdiff_t)done * step, step, code,
-                              code_step, m);
-        }
-    }
+    copy_stream(codes, to, from - codes->base, step, code, code_step, n, false);
     if (codes->convert != NULL) {
         codes->convert(to, to, n);
     }
@@ -343,24 +357,6 @@ void pq_unpack_stream(const struct pq_codes *codes, char *to, const char *from,
 void pq_pack_stream(const struct pq_codes *codes, char *to, ptrdiff_t step, ptrdiff_t code,
                     ptrdiff_t code_step, const char *from, size_t n)
 {
-    const ptrdiff_t at = to - codes->base;
-    struct column column;
-    if (is_column(codes, at, step, code, code_step, &column)) {
-        give_column(codes, column, from, n);
-        return;
-    }
-    if (is_split(codes, step, code_step)) {
-        pack_split(codes, place_of(codes, at, code), from, n);
-        return;
-    }
-    for (size_t done = 0, m; done < n; done += m, code += (ptrdiff_t)m * code_step) {
-        m = count_grouped(codes, at, step, code, code_step, n - done);
-        if (m > 0) {
-            give_grouped(codes, at + code * codes->bits, from + done, m);
-            continue;
-        }
-        m = count_each(codes, code, code_step, n - done);
-        give_each(codes, at + (ptrdiff_t)done * step, step, code, code_step, from + done,
-                  m);
-    }
+    copy_stream(codes, (char *)(uintptr_t)from, to - codes->base, step, code, code_step, n,
+                true);
 }
