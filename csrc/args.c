@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/params.h"
+#include "engine/sweep.h"
 #include "pq_compiler.h"
 #include "types.h"
 
@@ -251,9 +252,7 @@ enum pq_status pq_check_call(const struct pq_args **given, struct pq_args *room,
     const struct pq_args *const args = *given;
     PQ_TRY(kernels != NULL ? pq_check_shape(args) : PQ_ERR_NULL);
     PQ_TRY(check_arrays(args, scaled));
-    if (part < 0 || part >= parts) {
-        return PQ_ERR_PART;
-    }
+    PQ_TRY(pq_check_part(part, parts));
     const bool types = may_have_bits(&args->in, args->in_layout) &&
                        may_have_bits(&args->out, args->out_layout) &&
                        (!scaled || has_valid_param_types(args));
@@ -266,104 +265,66 @@ bool pq_zeros_suit(const struct pq_args *args, enum pq_type code)
            (pq_is_narrow_float(code) && args->zero.type == code);
 }
 
+enum pq_status pq_check_reals(const struct pq_args *args, const struct pq_array *array)
+{
+    PQ_TRY(pq_check_shape(args));
+    PQ_TRY(pq_check_array(args, array, false));
+    return pq_is_real(array->type) && array->bit_strides == NULL ? PQ_OK : PQ_ERR_TYPE;
+}
+
 enum pq_status pq_check_reduction(const struct pq_kernels *kernels,
                                   const struct pq_args *args, const struct pq_array *lowest,
                                   const struct pq_array *highest, int part, int parts)
 {
-    if (kernels == NULL) {
-        return PQ_ERR_NULL;
-    }
-    PQ_TRY(pq_check_shape(args));
-    PQ_TRY(pq_check_array(args, &args->in, false));
+    PQ_TRY(kernels != NULL ? PQ_OK : PQ_ERR_NULL);
+    PQ_TRY(pq_check_reals(args, &args->in));
     PQ_TRY(pq_check_array(args, lowest, true));
     PQ_TRY(pq_check_array(args, highest, true));
-    if (part < 0 || part >= parts) {
-        return PQ_ERR_PART;
-    }
-    if (!pq_is_real(args->in.type) || args->in.bit_strides != NULL ||
-        lowest->bit_strides != NULL || highest->bit_strides != NULL) {
-        return PQ_ERR_TYPE;
-    }
-    return PQ_OK;
+    PQ_TRY(pq_check_part(part, parts));
+    return lowest->bit_strides == NULL && highest->bit_strides == NULL ? PQ_OK
+                                                                       : PQ_ERR_TYPE;
 }
 
 /* ---- zero points ---- */
 
-/* The array of zero points. Dimension 0 is the innermost; contiguous dimensions are joined.
- */
-struct grid {
-    int ndim;
-    ptrdiff_t count[PQ_MAX_NDIM], stride[PQ_MAX_NDIM];
-};
+/* Call `look` for each row of zero points, in C order, until it returns false. */
+typedef bool look_fn(void *what, struct pq_params row, size_t n);
 
-/* Describe the zero points. Return false if the array has no elements. */
-static bool init_grid(struct grid *grid, const struct pq_args *args)
+static bool for_each_zero_row(const struct pq_args *args, look_fn *look, void *what)
 {
-    int n = 0;
-    for (int d = args->ndim - 1; d >= 0; d--) {
+    const struct pq_array *const zero = &args->zero;
+    struct pq_sweep sweep;
+    ptrdiff_t count[PQ_MAX_NDIM];
+    for (int d = 0; d < args->ndim; d++) {
         const ptrdiff_t block = args->block != NULL ? args->block[d] : 1;
-        const ptrdiff_t stride = args->zero.strides[d];
-        if (args->shape[d] == 0) {
+        count[d] = zero->strides[d] != 0 ? (args->shape[d] - 1) / block + 1 : 1;
+    }
+    pq_sweep_init(&sweep, NULL, zero, zero->data, args->ndim, count, zero->strides);
+    do {
+        const struct pq_params row = {sweep.row, sweep.stride[0], zero->type,
+                                      zero->swapped};
+        if (!look(what, row, (size_t)sweep.extent[0])) {
             return false;
         }
-        const ptrdiff_t count = stride != 0 ? (args->shape[d] - 1) / block + 1 : 1;
-        if (count == 1) {
-            continue;
-        }
-        if (n > 0 && stride == grid->count[n - 1] * grid->stride[n - 1]) {
-            grid->count[n - 1] *= count; /* the dimensions are contiguous */
-        } else {
-            grid->count[n] = count;
-            grid->stride[n++] = stride;
-        }
-    }
-    if (n == 0) {
-        grid->count[0] = 1;
-        grid->stride[0] = 0;
-        n = 1;
-    }
-    grid->ndim = n;
+    } while (pq_sweep_next_row(&sweep));
     return true;
 }
 
-/* Call `look` for each row of dimension 0, until it returns false. */
-typedef bool look_fn(void *what, struct pq_params row, size_t n);
-
-static bool for_each_zero_row(const struct grid *grid, const struct pq_array *zero,
-                              look_fn *look, void *what)
-{
-    ptrdiff_t index[PQ_MAX_NDIM];
-    memset(index, 0, (size_t)grid->ndim * sizeof *index);
-    struct pq_params at = {zero->data, grid->stride[0], zero->type, zero->swapped};
-    for (;;) {
-        if (!look(what, at, (size_t)grid->count[0])) {
-            return false;
-        }
-        int d = 1;
-        for (; d < grid->ndim; d++) {
-            if (++index[d] < grid->count[d]) {
-                at.data += grid->stride[d];
-                break;
-            }
-            at.data -= (grid->count[d] - 1) * grid->stride[d];
-            index[d] = 0;
-        }
-        if (d >= grid->ndim) {
-            return true;
-        }
-    }
-}
-
+/* Bounds, of uint64 in two's complement if `is_unsigned`. */
 struct bounds {
     int64_t lo, hi;
+    bool is_unsigned;
     int64_t outside; /* the last zero point that was checked */
 };
 
-/* Check one zero point after the other. A uint64 beyond int64 is out of range, and so is a
- * narrow float other than 0. */
+/* Check one zero point after the other. A uint64 beyond int64 is out of range, unless the
+ * bounds are unsigned. A narrow float other than 0 is out of range, too. */
 static bool check_each_zero(void *what, struct pq_params row, size_t n)
 {
     struct bounds *const bounds = what;
+    const bool is_signed = row.type == PQ_U64 && !bounds->is_unsigned;
+    const uint64_t sign = bounds->is_unsigned ? 0 : UINT64_C(1) << 63; /* orders values */
+    const uint64_t lo = (uint64_t)bounds->lo ^ sign, hi = (uint64_t)bounds->hi ^ sign;
     for (size_t i = 0; i < n; i++, row.data += row.stride) {
         int64_t value;
         if (pq_is_integer(row.type)) {
@@ -374,7 +335,8 @@ static bool check_each_zero(void *what, struct pq_params row, size_t n)
             value = v == 0 ? 0 : INT64_MAX;
         }
         bounds->outside = value;
-        if (value < bounds->lo || value > bounds->hi || (row.type == PQ_U64 && value < 0)) {
+        const uint64_t v = (uint64_t)value ^ sign;
+        if (v < lo || v > hi || (is_signed && value < 0)) {
             return false;
         }
     }
@@ -457,65 +419,44 @@ static uint64_t power_of_two(uint64_t v)
 /* Return true if all zero points are within the bounds, else set `outside`. */
 static bool zeros_are_within(const struct pq_args *args, struct bounds *bounds)
 {
-    struct grid grid;
-    if (!init_grid(&grid, args)) {
-        return true;
-    }
-    if (grid.ndim == 1 && grid.count[0] == 1) { /* the usual case */
-        const struct pq_params one = {args->zero.data, 0, args->zero.type,
-                                      args->zero.swapped};
-        return check_each_zero(bounds, one, 1);
-    }
-    const enum pq_type type = args->zero.type;
+    const struct pq_array *const zero = &args->zero;
+    const bool is_integer = pq_is_integer(zero->type);
     struct bounds part = *bounds;
-    if (pq_is_integer(type) && range_contains_type(pq_type_info(type), &part)) {
+    ptrdiff_t all = 1;
+    for (int d = 0; d < args->ndim; d++) {
+        all *= zero->strides[d] != 0 || args->shape[d] == 0 ? args->shape[d] : 1;
+    }
+    if (all <= 1) { /* the usual case */
+        const struct pq_params one = {zero->data, 0, zero->type, zero->swapped};
+        return all == 0 || check_each_zero(bounds, one, 1);
+    }
+    if (is_integer && range_contains_type(pq_type_info(zero->type), &part)) {
         return true;
     }
-    if (pq_is_integer(type) && pq_bits_of(type) >= 8 && !args->zero.swapped &&
-        part.lo <= part.hi) {
+    if (is_integer && pq_bits_of(zero->type) >= 8 && !zero->swapped && part.lo <= part.hi) {
         /* The loop over single elements checks the rest of other ranges. */
         const uint64_t count = (uint64_t)part.hi - (uint64_t)part.lo + 1;
         part.hi = (int64_t)((uint64_t)part.lo + power_of_two(count) - 1);
-        if (for_each_zero_row(&grid, &args->zero, or_zero_bits, &part)) {
+        if (for_each_zero_row(args, or_zero_bits, &part)) {
             return true;
         }
     }
-    return for_each_zero_row(&grid, &args->zero, check_each_zero, bounds);
-}
-
-/* Bounds for values of uint64. The result for negative zero points is undefined. */
-struct unsigned_bounds {
-    uint64_t lo, hi, outside;
-};
-
-static bool check_unsigned_zeros(void *what, struct pq_params row, size_t n)
-{
-    struct unsigned_bounds *const bounds = what;
-    for (size_t i = 0; i < n; i++, row.data += row.stride) {
-        const uint64_t value = (uint64_t)pq_load_integer(&row);
-        bounds->outside = value;
-        if (value < bounds->lo || value > bounds->hi) {
-            return false;
-        }
-    }
-    return true;
+    return for_each_zero_row(args, check_each_zero, bounds);
 }
 
 bool pq_unsigned_zeros_fit(const struct pq_args *args, uint64_t lo, uint64_t hi,
                            uint64_t *outside)
 {
-    struct unsigned_bounds bounds = {lo, hi, 0};
-    struct grid grid;
-    const bool within =
-        args->zero.data == NULL || !init_grid(&grid, args) ||
-        for_each_zero_row(&grid, &args->zero, check_unsigned_zeros, &bounds);
-    *outside = bounds.outside;
+    struct bounds bounds = {(int64_t)lo, (int64_t)hi, .is_unsigned = true};
+    const bool within = args->zero.data == NULL || pq_is_empty(args) ||
+                        for_each_zero_row(args, check_each_zero, &bounds);
+    *outside = (uint64_t)bounds.outside;
     return within;
 }
 
 bool pq_zeros_fit(const struct pq_args *args, int64_t lo, int64_t hi)
 {
-    struct bounds bounds = {lo, hi, 0};
+    struct bounds bounds = {.lo = lo, .hi = hi};
     return args->zero.data == NULL || zeros_are_within(args, &bounds);
 }
 
@@ -532,7 +473,7 @@ int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t 
         !(pq_is_integer(args->zero.type) || pq_is_narrow_float(args->zero.type))) {
         return 0;
     }
-    struct bounds bounds = {lo, hi, 0};
+    struct bounds bounds = {.lo = lo, .hi = hi};
     const bool within = zeros_are_within(args, &bounds);
     *outside = bounds.outside;
     return within;

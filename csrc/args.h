@@ -51,6 +51,14 @@ enum pq_status pq_check_call(const struct pq_args **args, struct pq_args *room,
                              const struct pq_kernels *kernels, bool scaled, int part,
                              int parts);
 
+/* Check the shape, and that an array of real numbers has byte strides. */
+enum pq_status pq_check_reals(const struct pq_args *args, const struct pq_array *array);
+
+static inline enum pq_status pq_check_part(int part, int parts)
+{
+    return part >= 0 && part < parts ? PQ_OK : PQ_ERR_PART;
+}
+
 /* Check a reduction of a real `in` to two arrays that have the shape of parameters. */
 enum pq_status pq_check_reduction(const struct pq_kernels *kernels,
                                   const struct pq_args *args, const struct pq_array *lowest,
@@ -98,7 +106,7 @@ PQ_INLINE int pq_options_of(const struct pq_args *args)
 }
 
 /* Return PQ_ERR_OPTION if a call sets an option that the operation does not accept. So no
- * operation ignores an option that it does not know. */
+ * operation ignores an unknown option. */
 PQ_INLINE enum pq_status pq_check_options(const struct pq_args *args, int options,
                                           int accepted)
 {
@@ -106,12 +114,12 @@ PQ_INLINE enum pq_status pq_check_options(const struct pq_args *args, int option
     return is_null ? PQ_ERR_NULL : (options & ~accepted) != 0 ? PQ_ERR_OPTION : PQ_OK;
 }
 
-/* Return true if every zero point is within [lo, hi], or if there are no zero points.
+/* Return true if every zero point is within [lo, hi], or if the call has no zero points.
  * `args` has passed the checks. */
 bool pq_zeros_fit(const struct pq_args *args, int64_t lo, int64_t hi);
 
-/* Like pq_zeros_fit(), for zero points that uint64 can hold. Set *outside to one that is
- * out of range. */
+/* Like pq_zeros_fit(), for zero points of at most uint64. Set *outside to a zero point out
+ * of range. */
 bool pq_unsigned_zeros_fit(const struct pq_args *args, uint64_t lo, uint64_t hi,
                            uint64_t *outside);
 

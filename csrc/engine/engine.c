@@ -87,43 +87,6 @@ static void run_tile_kernel(struct pq_job *job, const char *x, char *y, size_t n
     job->how.kernel(&job->how.run, x, y, n);
 }
 
-/* Return the input of a tile for a kernel: the array itself, or a copy in `buffer`. */
-static const char *load_tile(const struct pq_job *job, char *buffer, const char *x,
-                             const struct pq_tile *tile)
-{
-    const size_t n = (size_t)(tile->rows * tile->columns);
-    const bool direct = pq_tile_direct(tile);
-    if (job->unpack.bits != 0 && !direct) {
-        for (ptrdiff_t r = 0; r < tile->rows; r++) {
-            pq_unpack_codes(&job->unpack, buffer + r * tile->columns,
-                            x + r * tile->row_stride, tile->column_stride,
-                            (size_t)tile->columns);
-        }
-        return buffer;
-    }
-    if (!direct) {
-        pq_gather(job->kernels, buffer, x, tile);
-        x = buffer;
-    }
-    if (pq_job_unpacks(job)) {
-        pq_unpack_codes(&job->unpack, buffer, x, job->in_step, n);
-        x = buffer;
-    }
-    return x;
-}
-
-static void store_tile(const struct pq_job *job, char *y, const char *result,
-                       const struct pq_tile *tile)
-{
-    for (ptrdiff_t r = 0; job->pack.bits != 0 && r < tile->rows; r++) {
-        pq_pack_codes(&job->pack, y + r * tile->row_stride, tile->column_stride,
-                      result + r * tile->columns, (size_t)tile->columns);
-    }
-    if (job->pack.bits == 0 && result != y) {
-        pq_scatter(job->kernels, y, result, tile);
-    }
-}
-
 /* Return true if kernels can write the rows of a tile to the output. */
 static bool can_write_rows(const struct pq_job *job, const struct pq_tile *out)
 {
@@ -167,30 +130,72 @@ static char *output_at(const struct pq_job *job, struct pq_position at, struct a
     return at.out + area.row * job->plan.dim[1].out + area.column * job->plan.dim[0].out;
 }
 
-/* Copy the codes of a tile from or to streams, row by row. Inlined, these functions would
- * slow down tiles without streams. */
-PQ_NOINLINE const char *unpack_streams(const struct pq_job *job, char *buffer,
-                                       struct pq_position at, struct area area)
+/* Unpack the codes of a tile, row by row. */
+PQ_NOINLINE const char *unpack_rows(const struct pq_job *job, char *buffer,
+                                    struct pq_position at, struct area area)
 {
     const struct pq_dim *dim = job->plan.dim;
     at = pq_position_at(at, &dim[0], area.column);
     for (ptrdiff_t r = 0; r < area.rows; r++) {
         const struct pq_position row = pq_position_at(at, &dim[1], area.row + r);
-        pq_unpack_stream(&job->unpack, buffer + r * area.columns, row.in, dim[0].in,
-                         row.in_code, dim[0].in_code, (size_t)area.columns);
+        char *const to = buffer + r * area.columns;
+        if (job->unpack.stream != NULL) {
+            pq_unpack_stream(&job->unpack, to, row.in, dim[0].in, row.in_code,
+                             dim[0].in_code, (size_t)area.columns);
+        } else {
+            pq_unpack_codes(&job->unpack, to, row.in, dim[0].in, (size_t)area.columns);
+        }
     }
     return buffer;
 }
 
-PQ_NOINLINE void pack_streams(const struct pq_job *job, struct pq_position at,
-                              struct area area, const char *result)
+/* Pack the results of a tile, row by row. */
+PQ_NOINLINE void pack_rows(const struct pq_job *job, struct pq_position at,
+                           struct area area, const char *result)
 {
     const struct pq_dim *dim = job->plan.dim;
     at = pq_position_at(at, &dim[0], area.column);
     for (ptrdiff_t r = 0; r < area.rows; r++) {
         const struct pq_position row = pq_position_at(at, &dim[1], area.row + r);
-        pq_pack_stream(&job->pack, row.out, dim[0].out, row.out_code, dim[0].out_code,
-                       result + r * area.columns, (size_t)area.columns);
+        const char *const from = result + r * area.columns;
+        if (job->pack.stream != NULL) {
+            pq_pack_stream(&job->pack, row.out, dim[0].out, row.out_code, dim[0].out_code,
+                           from, (size_t)area.columns);
+        } else {
+            pq_pack_codes(&job->pack, row.out, dim[0].out, from, (size_t)area.columns);
+        }
+    }
+}
+
+/* Return the input of a tile for a kernel: the array itself, or a copy in `buffer`. */
+static const char *load_tile(const struct pq_job *job, char *buffer, struct pq_position at,
+                             struct area area, const struct pq_tile *tile)
+{
+    const char *x = input_at(job, at, area);
+    const bool direct = pq_tile_direct(tile);
+    if (job->unpack.stream != NULL || (job->unpack.bits != 0 && !direct)) {
+        return unpack_rows(job, buffer, at, area);
+    }
+    if (!direct) {
+        pq_gather(job->kernels, buffer, x, tile);
+        x = buffer;
+    }
+    if (pq_job_unpacks(job)) {
+        pq_unpack_codes(&job->unpack, buffer, x, job->in_step,
+                        (size_t)(tile->rows * tile->columns));
+        x = buffer;
+    }
+    return x;
+}
+
+static void store_tile(const struct pq_job *job, struct pq_position at, struct area area,
+                       const char *result, const struct pq_tile *tile)
+{
+    char *const y = output_at(job, at, area);
+    if (job->pack.bits != 0) {
+        pack_rows(job, at, area, result);
+    } else if (result != y) {
+        pq_scatter(job->kernels, y, result, tile);
     }
 }
 
@@ -239,10 +244,8 @@ static void run_tile(struct pq_job *job, struct pq_position at, struct area area
     }
     if (from_rows) {
         x = input_at(job, at, area);
-    } else if (ready == NULL && job->unpack.stream != NULL) {
-        x = unpack_streams(job, in_tile, at, area);
     } else if (ready == NULL) {
-        x = load_tile(job, in_tile, input_at(job, at, area), &in);
+        x = load_tile(job, in_tile, at, area, &in);
     }
     char *const y = result_at != NULL ? result_at : output_at(job, at, area);
     if (result_at == NULL && !gapped && can_write_rows(job, &out)) {
@@ -269,10 +272,8 @@ static void run_tile(struct pq_job *job, struct pq_position at, struct area area
         run_tile_kernel(job, x, result, n, (size_t)share, 0);
     }
     pq_make_codes(&job->pack, result, n);
-    if (job->pack.stream != NULL) {
-        pack_streams(job, at, area, result);
-    } else {
-        store_tile(job, y, result, &out);
+    if (result_at == NULL) {
+        store_tile(job, at, area, result, &out);
     }
 }
 
@@ -426,22 +427,16 @@ static bool is_transposed(const struct pq_job *job)
             (pq_tile_has_contiguous_rows(&in) && pq_tile_has_contiguous_columns(&out)));
 }
 
-static void prefetch_read(const char *from, ptrdiff_t stride, ptrdiff_t rows,
-                          ptrdiff_t bytes)
+PQ_INLINE void prefetch_rows(const char *at, ptrdiff_t stride, ptrdiff_t rows,
+                             ptrdiff_t bytes, bool writes)
 {
     for (ptrdiff_t r = 0; r < rows; r++) {
         for (ptrdiff_t i = 0; i < bytes; i += CACHE_LINE_BYTES) {
-            PQ_WILL_READ(from + r * stride + i);
-        }
-    }
-}
-
-static void prefetch_write(const char *to, ptrdiff_t stride, ptrdiff_t rows,
-                           ptrdiff_t bytes)
-{
-    for (ptrdiff_t r = 0; r < rows; r++) {
-        for (ptrdiff_t i = 0; i < bytes; i += CACHE_LINE_BYTES) {
-            PQ_WILL_WRITE(to + r * stride + i);
+            if (writes) {
+                PQ_WILL_WRITE(at + r * stride + i);
+            } else {
+                PQ_WILL_READ(at + r * stride + i);
+            }
         }
     }
 }
@@ -463,12 +458,14 @@ static void prefetch_next(const struct pq_job *job, struct pq_position at, struc
     if (gathers) {
         across.column += all.columns;
         along.row += part.rows;
-        prefetch_read(input_at(job, at, across), dim[0].in, lines, all.rows * in);
-        prefetch_write(output_at(job, at, along), dim[1].out, part.rows, all.columns * out);
+        prefetch_rows(input_at(job, at, across), dim[0].in, lines, all.rows * in, false);
+        prefetch_rows(output_at(job, at, along), dim[1].out, part.rows, all.columns * out,
+                      true);
     } else {
         along.column += all.columns;
-        prefetch_read(input_at(job, at, along), dim[1].in, part.rows, all.columns * in);
-        prefetch_write(output_at(job, at, across), dim[0].out, lines, all.rows * out);
+        prefetch_rows(input_at(job, at, along), dim[1].in, part.rows, all.columns * in,
+                      false);
+        prefetch_rows(output_at(job, at, across), dim[0].out, lines, all.rows * out, true);
     }
 }
 
@@ -736,36 +733,20 @@ static void run_rows(void *p, struct pq_position at)
     job->loaded.scale = NULL;
 }
 
-/* Return true if several rows share their scales. */
-static bool rows_share_scales(const struct pq_job *job)
-{
-    const struct pq_dim *rows = &job->plan.dim[1];
-    return rows->scale == 0 && rows->end - rows->begin > 1;
-}
-
-/* Run contiguous rows that have a float32 scale for each element and one zero point.
+/* Run a contiguous row that has a float32 scale for each element and one zero point.
  * Kernels read scales and offsets in place. */
-static void run_scaled(struct pq_job *job, struct pq_position at, size_t rows)
+static void run_row_per_element(void *p, struct pq_position at)
 {
+    struct pq_job *job = p;
     const struct pq_dim *dim = &job->plan.dim[0];
     if (job->loaded.zero != at.zero) {
         pq_load_params(job, 0, at.scale, 0, at.zero, 0, 1);
         pq_repeat_param(job, 0, 0, PQ_TILE);
         job->loaded.zero = at.zero;
     }
-    /* Look for small scales only if several rows share the scales. */
-    if (job->loaded.scale != at.scale && rows_share_scales(job)) {
-        job->has_small_scale = pq_has_small_scale(job, at.scale + dim->begin * dim->scale,
-                                                  (size_t)(dim->end - dim->begin));
-        pq_set_flush(job);
-        job->loaded.scale = at.scale;
-    }
     job->how.run.group = 1;
     job->how.run.zero.i32 = job->zero.i32;
     job->how.run.offset.f32 = job->offset.f32; /* unused without offsets */
-    job->how.run.rows = rows;
-    job->how.run.in_stride = job->plan.dim[1].in;
-    job->how.run.out_stride = job->plan.dim[1].out;
     for (ptrdiff_t i = dim->begin; i < dim->end; i += PQ_TILE) {
         const ptrdiff_t n = dim->end - i < PQ_TILE ? dim->end - i : PQ_TILE;
         const char *const x = at.in + i * dim->in;
@@ -781,19 +762,6 @@ static void run_scaled(struct pq_job *job, struct pq_position at, size_t rows)
             job->how.kernel(&job->how.run, x, y, (size_t)n);
         }
     }
-}
-
-static void run_row_per_element(void *p, struct pq_position at)
-{
-    run_scaled(p, at, 1);
-}
-
-static void run_scaled_rows(void *p, struct pq_position at)
-{
-    struct pq_job *job = p;
-    const struct pq_dim *rows = &job->plan.dim[1];
-    run_scaled(job, pq_position_at(at, rows, rows->begin),
-               (size_t)(rows->end - rows->begin));
 }
 
 /* ---- columns ---- */
@@ -832,43 +800,6 @@ static bool can_run_columns(const struct pq_job *job)
            share >= MIN_SHARED_ROWS;
 }
 
-/* Copy the codes of an area to bytes, row by row. Return null if kernels can read the
- * array.
- */
-static const char *load_rows(const struct pq_job *job, char *buffer, struct pq_position at,
-                             struct area area)
-{
-    const char *const from = input_at(job, at, area);
-    if (job->unpack.stream != NULL) {
-        return unpack_streams(job, buffer, at, area);
-    }
-    for (ptrdiff_t r = 0; pq_job_unpacks(job) && r < area.rows; r++) {
-        pq_unpack_codes(&job->unpack, buffer + r * area.columns,
-                        from + r * job->plan.dim[1].in, job->in_step, (size_t)area.columns);
-    }
-    return pq_job_unpacks(job) ? buffer : NULL;
-}
-
-static void store_rows(const struct pq_job *job, struct pq_position at, struct area area,
-                       char *result)
-{
-    char *const to = output_at(job, at, area);
-    pq_make_codes(&job->pack, result, (size_t)(area.rows * area.columns));
-    if (job->pack.stream != NULL) {
-        pack_streams(job, at, area, result);
-        return;
-    }
-    for (ptrdiff_t r = 0; r < area.rows; r++) {
-        const char *const from = result + r * area.columns;
-        char *const row = to + r * job->plan.dim[1].out;
-        if (job->pack.bits != 0) {
-            pq_pack_codes(&job->pack, row, job->out_step, from, (size_t)area.columns);
-        } else {
-            memcpy(row, from, (size_t)area.columns);
-        }
-    }
-}
-
 /* Run the rows of an area with the loaded parameters, `joined` rows as one row. */
 static void run_area(struct pq_job *job, struct pq_position at, struct area area,
                      ptrdiff_t joined)
@@ -876,15 +807,17 @@ static void run_area(struct pq_job *job, struct pq_position at, struct area area
     char in_rows[STAGED_BYTES], out_rows[STAGED_BYTES];
     struct pq_run *const run = &job->how.run;
     const bool packs = job->pack.bits != 0 || job->pack.convert != NULL;
-    const char *const ready = load_rows(job, in_rows, at, area);
-    const char *const x = ready != NULL ? ready : input_at(job, at, area);
+    const bool unpacks = pq_job_unpacks(job);
+    const struct pq_tile out = tile_out(job, area);
+    const char *const x =
+        unpacks ? unpack_rows(job, in_rows, at, area) : input_at(job, at, area);
     char *const y = packs ? out_rows : output_at(job, at, area);
     const bool single = pq_dim_uniform(&job->plan.dim[0]);
     set_params(job, single ? (size_t)area.columns : 1, 0);
     const ptrdiff_t count = joined > 1 ? area.rows / joined : area.rows;
     const ptrdiff_t before = count * joined, last = area.rows - before;
     run->rows = single ? 0 : (size_t)count;
-    run->in_stride = joined * (ready != NULL ? area.columns : job->plan.dim[1].in);
+    run->in_stride = joined * (unpacks ? area.columns : job->plan.dim[1].in);
     run->out_stride = joined * (packs ? area.columns : job->plan.dim[1].out);
     if (!single) {
         job->how.kernel(run, x, y, (size_t)(joined * area.columns));
@@ -900,7 +833,8 @@ static void run_area(struct pq_job *job, struct pq_position at, struct area area
     }
     run->rows = 0; /* other loops expect one row */
     if (packs) {
-        store_rows(job, at, area, out_rows);
+        pq_make_codes(&job->pack, out_rows, (size_t)(area.rows * area.columns));
+        store_tile(job, at, area, out_rows, &out);
     }
 }
 
@@ -968,10 +902,6 @@ static pq_row_fn *choose_walk(const struct pq_job *job, int *first)
     if (direct && !job->how.general && (n >= PQ_TILE / 2 || single_row) &&
         dim->group_size == 1 && dim->zero == 0 && dim->scale == (ptrdiff_t)sizeof(float) &&
         job->scale_type == PQ_F32 && !job->scale_swapped) {
-        if (rows_share_scales(job) && dim[1].zero == 0 && !converts_codes(job)) {
-            *first = 2;
-            return run_scaled_rows;
-        }
         return run_row_per_element;
     }
     *first = 2;
@@ -1090,7 +1020,7 @@ void pq_job_run(struct pq_job *job, int part, int parts)
         job->plan.empty = job->plan.empty || part != 0;
         parts = 1;
     }
-    pq_plan_part(&job->plan, part, parts, job->alignment_elements);
+    pq_plan_part(&job->plan, part, parts, pq_alignment_elements(job));
     init_run(job);
     const pq_fpenv found = pq_fpenv_enter();
     job->flushes_subnormals = false;

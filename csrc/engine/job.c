@@ -4,19 +4,6 @@
 
 const struct pq_method pq_no_method = {0};
 
-/* Return true if the bit-packed elements are in C order and have no gaps. */
-static bool is_dense(const struct pq_args *args, const struct pq_array *array)
-{
-    ptrdiff_t stride = pq_bits_of(array->type);
-    for (int d = args->ndim - 1; d >= 0; d--) {
-        if (args->shape[d] > 1 && array->bit_strides[d] != stride) {
-            return false;
-        }
-        stride *= args->shape[d];
-    }
-    return true;
-}
-
 /* "Unpack" 8-bit codes. A layout may give bit strides to codes of 8 bits, too. */
 static void copy_bytes(const void *x, void *y, size_t n)
 {
@@ -47,13 +34,8 @@ static struct pq_codes codes_at_bits(const struct pq_kernels *kernels,
                            : kernels->unpack_bits[bits];
         codes.pack = kernels->pack[bits];
     }
-    if (layout == NULL && is_dense(args, array)) {
-        codes.last = -bits;
-        ptrdiff_t count = 1;
-        for (int d = 0; d < args->ndim; d++) {
-            count *= args->shape[d];
-        }
-        codes.last += count * bits;
+    if (layout == NULL && pq_dense_bits(args, array) >= 0) {
+        codes.last = pq_dense_bits(args, array) - bits;
     }
     return codes;
 }
@@ -95,8 +77,6 @@ enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
         job->unpack.convert = NULL; /* unpacked unsigned codes have zeros above them */
     }
     set_codes(&job->pack, kernels, args, &args->out, args->out_layout, kernels->narrow);
-    job->alignment_elements =
-        job->pack.bits != 0 ? 8 : 1; /* 8 packed codes end with a byte, at any stride */
     job->in_size = pq_bytes_of(args->in.type);
     job->out_size = pq_bytes_of(args->out.type);
     job->in_step = job->unpack.bits != 0 ? job->unpack.bits : (ptrdiff_t)job->in_size;

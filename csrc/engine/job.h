@@ -85,7 +85,6 @@ struct pq_job {
     struct pq_method how;
 
     ptrdiff_t in_start, out_start; /* offsets of the plan in its arrays, in bytes */
-    int alignment_elements;        /* see pq_plan_part */
     struct pq_plan plan;           /* unused dimensions at its end */
 
     /* Parameters, one for each element of a tile or for each group. `loaded` states which
@@ -161,10 +160,6 @@ enum pq_status pq_prepare(pq_set_method_fn *set, struct pq_prepared *prepared,
 enum pq_status pq_check_affine(const struct pq_args *args, enum pq_type code,
                                bool quantizes);
 
-/* Like pq_quantize(). Set *outside to the number of elements out of range. */
-enum pq_status pq_quantize_counting(const struct pq_kernels *kernels,
-                                    const struct pq_args *args, size_t *outside);
-
 /* Wrap the kernel of a method for numbers of type `carrier` in an affine kernel. */
 void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernels,
                           const struct pq_args *args, enum pq_type carrier, bool quantizes);
@@ -193,6 +188,12 @@ static inline bool pq_needs_random_words(const struct pq_method *how)
     return how->run.round == PQ_STOCHASTIC;
 }
 
+/* Return the number of output codes that end with a full byte, at any stride. */
+static inline int pq_alignment_elements(const struct pq_job *job)
+{
+    return job->pack.bits != 0 ? 8 : 1;
+}
+
 /* Return true if the engine converts input codes to bytes for the kernel. */
 static inline bool pq_job_unpacks(const struct pq_job *job)
 {
@@ -200,9 +201,6 @@ static inline bool pq_job_unpacks(const struct pq_job *job)
 }
 
 /* ---- parameters, for the engine (job_params.c) ---- */
-
-/* Return true if a float32 scale is too small to flush subnormals. */
-bool pq_has_small_scale(const struct pq_job *job, const void *scales, size_t n);
 
 /* Flush subnormals, unless a scale that was loaded since the last call is too small. */
 void pq_set_flush(struct pq_job *job);

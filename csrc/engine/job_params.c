@@ -8,49 +8,23 @@
 
 /* ---- subnormal numbers ---- */
 
-bool pq_has_small_scale(const struct pq_job *job, const void *scales, size_t n)
-{
-    enum { LANES = 16 };
-    const uint32_t least = job->how.flush_min_scale;
-    const char *from = scales;
-    uint32_t bits[LANES], below = 0; /* the top bit is 1 after a small scale */
-    if (least == 0) {
-        return false;
+/* Define a function that returns true if a scale is too small to flush subnormals. */
+#define HAS_SMALL(name, number, bits_of)                                                   \
+    static bool name(const struct pq_job *job, const number *scales, size_t n)             \
+    {                                                                                      \
+        const int width = (int)sizeof(number) * 8;                                         \
+        const bits_of least = (bits_of)job->how.flush_min_scale << (width - 32);           \
+        bits_of below = 0; /* the top bit is 1 after a small scale */                      \
+        for (size_t i = 0; least != 0 && i < n; i++) {                                     \
+            bits_of bits;                                                                  \
+            memcpy(&bits, scales + i, sizeof bits);                                        \
+            below |= (bits << 1 >> 1) - least;                                             \
+        }                                                                                  \
+        return below >> (width - 1) != 0;                                                  \
     }
-    if (n >= LANES) {
-        uint32_t lanes[LANES] = {0};
-        for (; n >= LANES; n -= LANES, from += sizeof bits) {
-            memcpy(bits, from, sizeof bits);
-            for (int k = 0; k < LANES; k++) {
-                lanes[k] |= (bits[k] & 0x7fffffff) - least;
-            }
-        }
-        for (int k = 0; k < LANES; k++) {
-            below |= lanes[k];
-        }
-    }
-    for (size_t i = 0; i < n; i++) {
-        memcpy(bits, from + i * sizeof *bits, sizeof *bits);
-        below |= (*bits & 0x7fffffff) - least;
-    }
-    return below >> 31 != 0;
-}
-
-/* Return true if a float64 scale is too small to flush subnormals. */
-static bool has_small_f64(const struct pq_job *job, const double *scales, size_t n)
-{
-    const uint64_t least = (uint64_t)job->how.flush_min_scale << 32;
-    uint64_t below = 0;
-    if (least == 0) {
-        return false;
-    }
-    for (size_t i = 0; i < n; i++) {
-        uint64_t bits;
-        memcpy(&bits, scales + i, sizeof bits);
-        below |= (bits & INT64_MAX) - least;
-    }
-    return below >> 63 != 0;
-}
+HAS_SMALL(has_small_f32, float, uint32_t)
+HAS_SMALL(has_small_f64, double, uint64_t)
+#undef HAS_SMALL
 
 static void switch_flush(struct pq_job *job, bool flushes_subnormals)
 {
@@ -232,7 +206,7 @@ static bool load_scales(struct pq_job *job, ptrdiff_t to, const struct pq_params
         return has_small_f64(job, job->scale.f64 + to, n);
     }
     pq_load_scales_f32(job->scale.f32 + to, from, n);
-    return pq_has_small_scale(job, job->scale.f32 + to, n);
+    return has_small_f32(job, job->scale.f32 + to, n);
 }
 
 /* Load the offsets of the scales `from`. */

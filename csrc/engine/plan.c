@@ -6,7 +6,6 @@
 /* The zero point of a call without zero points, an int8. Calls without scales point to it,
  * too; nothing reads their scale. */
 static const int8_t nothing = 0;
-static const struct pq_dim single = {.end = 1, .group_size = 1};
 
 /* Return the stride that orders the dimensions: of the output, so that stores are
  * sequential, or of the input in a reduction. */
@@ -121,7 +120,7 @@ static bool merge_dims(struct pq_dim *inner, const struct pq_dim *outer)
     return true;
 }
 
-static void merge_all_dims(struct pq_plan *plan)
+void pq_merge_dims(struct pq_plan *plan)
 {
     int kept = 0;
     for (int d = 1; d < plan->ndim; d++) {
@@ -130,6 +129,13 @@ static void merge_all_dims(struct pq_plan *plan)
         }
     }
     plan->ndim = plan->ndim > 0 ? kept + 1 : 0;
+}
+
+void pq_pad_dims(struct pq_plan *plan)
+{
+    while (plan->ndim < 2) {
+        plan->dim[plan->ndim++] = (struct pq_dim){.end = 1, .group_size = 1};
+    }
 }
 
 static const ptrdiff_t *strides_of(const struct pq_array *array)
@@ -143,6 +149,18 @@ int pq_code_bits(const struct pq_array *array, const struct pq_layout *layout)
         return 0;
     }
     return layout != NULL && layout->bits != 0 ? layout->bits : pq_type_bits(array->type);
+}
+
+ptrdiff_t pq_dense_bits(const struct pq_args *args, const struct pq_array *array)
+{
+    ptrdiff_t stride = pq_type_bits(array->type);
+    for (int d = args->ndim - 1; d >= 0; d--) {
+        if (args->shape[d] > 1 && array->bit_strides[d] != stride) {
+            return -1;
+        }
+        stride *= args->shape[d];
+    }
+    return stride;
 }
 
 /* The functions for layouts are not inlined, because calls without layouts would become
@@ -250,10 +268,8 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
     if (has_layout) {
         hide_words(plan, args->out_layout);
     }
-    merge_all_dims(plan);
-    while (plan->ndim < 2) {
-        plan->dim[plan->ndim++] = single;
-    }
+    pq_merge_dims(plan);
+    pq_pad_dims(plan);
     return PQ_OK;
 }
 

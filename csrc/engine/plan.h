@@ -45,6 +45,34 @@ static inline ptrdiff_t pq_magnitude(ptrdiff_t v)
     return v < 0 ? -v : v;
 }
 
+/* Units from `begin` to before `end`. */
+struct pq_share {
+    ptrdiff_t begin, end;
+};
+
+/* Return the share of a part in `n` units. The shares of all parts are nearly equal. */
+static inline struct pq_share pq_share_of(ptrdiff_t n, int part, int parts)
+{
+    const ptrdiff_t each = n / parts, rest = n % parts;
+    const ptrdiff_t begin = each * part + (part < rest ? part : rest);
+    return (struct pq_share){begin, begin + each + (part < rest ? 1 : 0)};
+}
+
+/* Return the distance in bytes of the parameters of index `i` of dimension `d` from the
+ * first parameters; 0 for an array without data. */
+static inline ptrdiff_t pq_param_offset(const struct pq_args *args,
+                                        const struct pq_array *params, int d, ptrdiff_t i)
+{
+    if (params->data == NULL || i == 0) {
+        return 0;
+    }
+    return (args->block != NULL ? i / args->block[d] : i) * params->strides[d];
+}
+
+/* Return the bits of a packed array if its elements are in C order without gaps, else -1.
+ */
+ptrdiff_t pq_dense_bits(const struct pq_args *args, const struct pq_array *array);
+
 /* Return true if each byte holds two codes, the first code in the upper half. */
 static inline bool pq_is_high_first(const struct pq_layout *layout)
 {
@@ -68,6 +96,11 @@ int pq_code_bits(const struct pq_array *array, const struct pq_layout *layout);
  * size of an element of `out` in the unit of its strides, for the test of overlap. */
 enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
                             size_t out_size);
+
+/* Merge dimensions if their memory and their parameters continue without a gap. Add dimensions of
+ * one index to a plan with fewer than two. */
+void pq_merge_dims(struct pq_plan *plan);
+void pq_pad_dims(struct pq_plan *plan);
 
 /* Narrow the plan to one of `parts` nearly equal parts. A part can be empty. If `out` is
  * packed, a part begins at a multiple of `alignment_elements` elements, and no two parts

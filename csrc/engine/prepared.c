@@ -100,11 +100,7 @@ enum pq_status pq_call_run(pq_set_method_fn *set, const struct pq_kernels *kerne
 {
     struct pq_job job;
     PQ_TRY(set(&job.how, kernels, args));
-    if (!are_plain(&job, args)) {
-        return run_planned(&job, kernels, args, 0, 1);
-    }
-    pq_job_run_row(&job, args, (size_t)args->shape[0]);
-    return status_of(&job);
+    return pq_job_run_args(&job, kernels, args, 0, 1);
 }
 
 /* Return the bytes of a job up to the last dimension in use. */
@@ -150,9 +146,7 @@ enum pq_status pq_run(const struct pq_prepared *prepared, const void *in, void *
     if (job.kernels == NULL) {
         return PQ_ERR_NULL;
     }
-    if (part < 0 || part >= parts) {
-        return PQ_ERR_PART;
-    }
+    PQ_TRY(pq_check_part(part, parts));
     memcpy(&job, prepared->opaque, head_size(&job.plan));
     job.plan.in = (const char *)in + job.in_start;
     job.plan.out = (char *)out + job.out_start;

@@ -58,20 +58,14 @@ struct reduction {
 static void *extremum_at(const struct reduction *reduction, union cells *cells, int which,
                          size_t k)
 {
-    return reduction->is_f64 ? (void *)(cells->f64[which] + k) : cells->f32[which] + k;
+    void *const extrema = reduction->is_f64 ? (void *)cells->f64[which] : cells->f32[which];
+    return pq_extremum(extrema, reduction->is_f64, k);
 }
 
 static void clear_cells(const struct reduction *reduction, union cells *cells, size_t n)
 {
-    for (size_t k = 0; k < n; k++) {
-        if (reduction->is_f64) {
-            cells->f64[0][k] = HUGE_VAL;
-            cells->f64[1][k] = -HUGE_VAL;
-        } else {
-            cells->f32[0][k] = INFINITY;
-            cells->f32[1][k] = -INFINITY;
-        }
-    }
+    pq_clear_extrema(extremum_at(reduction, cells, 0, 0),
+                     extremum_at(reduction, cells, 1, 0), reduction->is_f64, n);
 }
 
 /* Merge `repeat` times `n` found cells into the cells from `to`. */
@@ -385,9 +379,9 @@ static bool make_cut(struct cut *cut, const struct pq_plan *plan, int part, int 
     for (int d = 0; d < plan->ndim; d++) {
         ptrdiff_t groups = pq_dim_groups(&plan->dim[d]), begin = 0;
         if (d == split) {
-            const ptrdiff_t share = groups / parts, rest = groups % parts;
-            begin = share * part + (part < rest ? part : rest);
-            groups = share + (part < rest ? 1 : 0);
+            const struct pq_share share = pq_share_of(groups, part, parts);
+            begin = share.begin;
+            groups = share.end - begin;
         }
         if (groups == 0) {
             return false;
@@ -410,30 +404,6 @@ static bool next_box(struct cut *cut, int ndim)
         cut->at[d] = cut->begin[d];
     }
     return false;
-}
-
-static void pad_to_two_dims(struct pq_plan *plan)
-{
-    while (plan->ndim < 2) {
-        plan->dim[plan->ndim++] = (struct pq_dim){.end = 1, .group_size = 1};
-    }
-}
-
-/* Join contiguous rows. */
-static void merge_rows(struct pq_plan *rows)
-{
-    int d = 0;
-    for (int next = 1; next < rows->ndim; next++) {
-        struct pq_dim *dim = &rows->dim[d];
-        const struct pq_dim *outer = &rows->dim[next];
-        if (outer->in == dim->end * dim->in && outer->scale == dim->end * dim->scale &&
-            outer->zero == dim->end * dim->zero) {
-            dim->end *= outer->end;
-        } else {
-            rows->dim[++d] = *outer;
-        }
-    }
-    rows->ndim = rows->ndim == 0 ? 0 : d + 1;
 }
 
 /* Make the current box, and return the number of its cells. */
@@ -473,9 +443,9 @@ static size_t enter_box(struct reduction *reduction, const struct cut *cut)
             box->dim[box->ndim++] = dim;
         }
     }
-    merge_rows(rows);
-    pad_to_two_dims(box);
-    pad_to_two_dims(rows);
+    pq_merge_dims(rows);
+    pq_pad_dims(box);
+    pq_pad_dims(rows);
     box->in = at.in;
     rows->scale = at.scale;
     rows->zero = at.zero;
@@ -576,10 +546,11 @@ static bool has_parameters(const struct pq_args *args, ptrdiff_t *shape, bool *e
     return true;
 }
 
-enum pq_status pq_find_extrema(const struct pq_kernels *kernels, const struct pq_args *args,
-                               bool all_numbers, pq_cells_fn *take, void *what, int part,
-                               int parts)
+enum pq_status pq_find_extrema(void *context, const struct pq_kernels *kernels,
+                               const struct pq_args *args, bool all_numbers,
+                               pq_cells_fn *take, void *what, int part, int parts)
 {
+    (void)context;
     ptrdiff_t shape[PQ_MAX_NDIM];
     struct pq_args planned = *args;
     struct pq_job job;
@@ -605,7 +576,7 @@ enum pq_status pq_find_extrema(const struct pq_kernels *kernels, const struct pq
     if (status != PQ_OK || !make_cut(&cut, &job.plan, part, parts)) {
         return status;
     }
-    const int row = reduction.is_f64 ? PQ_F64_ROW : pq_row_of(args->in.type);
+    const int row = pq_extrema_row(args->in.type);
     reduction.few = few_of[row];
     reduction.run = kernels->minmax[row];
     reduction.groups = kernels->minmax_groups[row];

@@ -20,12 +20,6 @@ struct pq_cells {
     ptrdiff_t scale_stride, zero_stride;
 };
 
-/* Return extremum `k` of an array of float64 or float32 values. */
-static inline double pq_cell_at(const void *extrema, bool is_f64, size_t k)
-{
-    return is_f64 ? ((const double *)extrema)[k] : (double)((const float *)extrema)[k];
-}
-
 /* Turn the extrema of a row of parameters into results. */
 typedef void pq_cells_fn(void *what, const struct pq_cells *cells);
 
@@ -35,21 +29,27 @@ typedef void pq_cells_fn(void *what, const struct pq_cells *cells);
  * arrays receive the results. If an element is NaN or infinite, the function returns
  * PQ_ERR_NONFINITE and does not pass the extrema of the box with that element. With
  * `all_numbers`, infinities are accepted, and NaN makes both extrema of its parameter NaN.
+ * pq_find_extrema() ignores `context`.
  */
-enum pq_status pq_find_extrema(const struct pq_kernels *kernels, const struct pq_args *args,
-                               bool all_numbers, pq_cells_fn *take, void *what, int part,
-                               int parts);
-
-/* The type of functions that work like pq_find_extrema(). `context` is their argument. */
 typedef enum pq_status pq_extrema_fn(void *context, const struct pq_kernels *kernels,
                                      const struct pq_args *args, bool all_numbers,
                                      pq_cells_fn *take, void *what, int part, int parts);
+extern pq_extrema_fn pq_find_extrema;
 
 /* pq_choose() with the kernels of a given instruction set. */
 enum pq_status pq_choose_by(const struct pq_kernels *kernels,
                             const struct pq_choice *choice, size_t n,
                             const double *smallest, const double *largest, void *scale,
                             void *zero);
+
+/* The size of struct pq_choice in its first version. */
+enum { PQ_LEAST_CHOICE = offsetof(struct pq_choice, rule) + sizeof(enum pq_rule) };
+
+/* Check a call that chooses parameters, and complete `choice` (ops/choose.c). Replace
+ * `*args` as pq_known_args() does. */
+enum pq_status pq_check_choosing(const struct pq_args **args, struct pq_args *room,
+                                 struct pq_choice *choice, const struct pq_choice *given,
+                                 const struct pq_kernels *kernels, int part, int parts);
 
 /* pq_choose_params() from the extrema that `reduction` finds (ops/choose.c). */
 enum pq_status pq_choose_params_by(pq_extrema_fn *reduction, void *context,

@@ -22,29 +22,15 @@ static ptrdiff_t group_along(const struct pq_args *args, int d)
     return selects && block < args->shape[d] ? block : args->shape[d];
 }
 
-static ptrdiff_t least_common_multiple(ptrdiff_t a, ptrdiff_t b)
-{
-    ptrdiff_t x = a, y = b;
-    while (y != 0) {
-        const ptrdiff_t rest = x % y;
-        x = y;
-        y = rest;
-    }
-    return a / x * b; /* cannot overflow: `a` is at most an extent, and `b` at most 8 */
-}
-
 /* Return the number of indices of a dimension that must stay in one slab. */
 static ptrdiff_t unit_along(const struct pq_args *args, int d, bool keep_groups)
 {
     const ptrdiff_t extent = args->shape[d], group = group_along(args, d);
     ptrdiff_t unit = keep_groups || group < extent ? group : 1;
     if (args->out.bit_strides != NULL && unit < extent) {
-        ptrdiff_t bytes = 8, stride = pq_magnitude(args->out.bit_strides[d]) % 8;
-        while (stride % 2 == 0 && bytes > 1) {
-            stride /= 2;
-            bytes /= 2;
+        while (unit % 8 * (args->out.bit_strides[d] % 8) % 8 != 0) { /* full bytes */
+            unit *= 2;
         }
-        unit = least_common_multiple(unit, bytes);
     }
     return unit < extent ? unit : extent;
 }
@@ -56,14 +42,7 @@ static bool has_own_bytes(const struct pq_args *args, int first)
     if (args->out_layout != NULL) {
         return args->out_layout->axis != first;
     }
-    ptrdiff_t stride = pq_type_bits(args->out.type);
-    for (int d = args->ndim - 1; d >= 0; d--) {
-        if (args->shape[d] > 1 && args->out.bit_strides[d] != stride) {
-            return false;
-        }
-        stride *= args->shape[d];
-    }
-    return true;
+    return pq_dense_bits(args, &args->out) >= 0;
 }
 
 /* Return true if each slab must be contiguous in C order, because the position of an
@@ -147,7 +126,6 @@ static void set_slab_arrays(struct pq_args *slab, const struct pq_args *args,
 {
     ptrdiff_t in = 0, out = 0, scale = 0, zero = 0, place = 0;
     for (int d = 0; d < args->ndim; d++) {
-        const ptrdiff_t block = args->block != NULL ? args->block[d] : 1;
         const ptrdiff_t i = first[d];
         place = place * args->shape[d] + i;
         if (i == 0) {
@@ -159,10 +137,8 @@ static void set_slab_arrays(struct pq_args *slab, const struct pq_args *args,
         } else {
             out += i * args->out.strides[d];
         }
-        scale += i / block * args->scale.strides[d];
-        if (args->zero.data != NULL) {
-            zero += i / block * args->zero.strides[d];
-        }
+        scale += pq_param_offset(args, &args->scale, d, i);
+        zero += pq_param_offset(args, &args->zero, d, i);
     }
     slab->in.data = offset_or_null(args->in.data, in);
     slab->out.data = offset_or_null(args->out.data, out);
@@ -184,12 +160,9 @@ enum pq_status pq_for_slabs(const struct pq_args *args, bool keep_groups, ptrdif
     }
     const ptrdiff_t share = size / parts + 1, most = bytes / each;
     make_cut(&cut, args, keep_groups, share < most ? share : most);
-    /* The numbers of slabs of two parts differ by at most 1. */
-    const ptrdiff_t least = cut.all / parts, more = cut.all % parts;
-    const ptrdiff_t begin = least * part + (part < more ? part : more);
-    const ptrdiff_t end = begin + least + (part < more ? 1 : 0);
+    const struct pq_share slabs = pq_share_of(cut.all, part, parts);
     slab.shape = shape;
-    for (ptrdiff_t k = begin; k < end; k++) {
+    for (ptrdiff_t k = slabs.begin; k < slabs.end; k++) {
         ptrdiff_t rest = k;
         for (int d = args->ndim - 1; d >= 0; d--) {
             first[d] = rest % cut.count[d] * cut.step[d];

@@ -46,19 +46,26 @@ void pq_sweep_seek(struct pq_sweep *sweep, ptrdiff_t position)
     }
 }
 
-/* Go to the start of the next row, or skip `rows` rows within dimension 1. */
-static void skip_rows(struct pq_sweep *sweep, ptrdiff_t rows)
+/* Go to the start of the next row, or skip `rows` rows within dimension 1. Return false at
+ * the end. */
+static bool skip_rows(struct pq_sweep *sweep, ptrdiff_t rows)
 {
     sweep->at = 0;
     for (int d = 1; d < sweep->ndim; d++, rows = 1) {
         sweep->index[d] += rows;
         sweep->row += rows * sweep->stride[d];
         if (sweep->index[d] < sweep->extent[d]) {
-            return;
+            return true;
         }
         sweep->row -= sweep->index[d] * sweep->stride[d];
         sweep->index[d] = 0;
     }
+    return false;
+}
+
+bool pq_sweep_next_row(struct pq_sweep *sweep)
+{
+    return skip_rows(sweep, 1);
 }
 
 /* Go on by `n` elements within a row. */

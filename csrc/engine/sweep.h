@@ -27,6 +27,9 @@ void pq_sweep_init(struct pq_sweep *sweep, const struct pq_kernels *kernels,
 /* Continue with the element of this number, counted in C order. */
 void pq_sweep_seek(struct pq_sweep *sweep, ptrdiff_t position);
 
+/* Go to the start of the next row. Return false after the last row. */
+bool pq_sweep_next_row(struct pq_sweep *sweep);
+
 /* Return the address of the next `n` elements if they are contiguous, else NULL. */
 const char *pq_sweep_direct(struct pq_sweep *sweep, size_t n);
 
@@ -35,18 +38,5 @@ const char *pq_sweep_direct(struct pq_sweep *sweep, size_t n);
  * memory for elements before conversion. Each result is contiguous. */
 const char *pq_sweep_load(struct pq_sweep *sweep, enum pq_type type, size_t rows,
                           ptrdiff_t stride, size_t n, void *room, void *raw);
-
-/* Units from `begin` to before `end`. */
-struct pq_share {
-    ptrdiff_t begin, end;
-};
-
-/* Return the share of a part, where all parts have nearly equal shares of `n` units. */
-static inline struct pq_share pq_share_of(ptrdiff_t n, int part, int parts)
-{
-    const ptrdiff_t each = n / parts, rest = n % parts;
-    const ptrdiff_t begin = each * part + (part < rest ? part : rest);
-    return (struct pq_share){begin, begin + each + (part < rest ? 1 : 0)};
-}
 
 #endif

@@ -7,6 +7,8 @@
 #ifndef PQ_KERNELS_H
 #define PQ_KERNELS_H
 
+#include <math.h>
+
 #include "blocks/formats.h"
 #include "pq.h"
 #include "types.h"
@@ -30,7 +32,7 @@ enum { PQ_PACKED_GROUP = 32, PQ_MIN_GAPPED_GROUP = 32, PQ_MAX_GAPPED_GROUP = 102
 
 struct pq_run;
 struct pq_fused;              /* ops/fake_quantize.c */
-struct pq_requantization_job; /* ops/requantize.h */
+struct pq_requantization_job; /* ops/requantize.c */
 
 /*
  * The stages that affine kernels add before and after the kernel `inner`. `inner` quantizes
@@ -97,7 +99,7 @@ struct pq_run {
         const struct pq_fake_quantize *fake_quantize; /* the kernel fake_quantize */
         const struct pq_codebook *book;               /* kernels of codebooks */
         struct pq_watch *watch;                   /* affine kernels: set by themselves */
-        struct pq_requantization_job *requantize; /* the kernel pq_requantize_lines() */
+        struct pq_requantization_job *requantize; /* run_lines() of requantize.c */
     };
     size_t *outside; /* affine kernels add the count of values out of range */
     size_t rows;     /* 0: one row */
@@ -259,6 +261,34 @@ typedef uint32_t pq_magnitude_fn(const void *x, size_t n);
 /* The types with kernels of extrema, and their places in tables. */
 #define PQ_FOR_EXTREMA(X) PQ_FOR_REAL(X) X(F64, )
 enum { PQ_F64_ROW = PQ_REALS, PQ_EXTREMA };
+PQ_INLINE int pq_extrema_row(enum pq_type real)
+{
+    return real == PQ_F64 ? (int)PQ_F64_ROW : pq_row_of(real);
+}
+
+/* Return extremum `k`, or its address. */
+PQ_INLINE double pq_extremum_at(const void *extrema, bool is_f64, size_t k)
+{
+    return is_f64 ? ((const double *)extrema)[k] : (double)((const float *)extrema)[k];
+}
+PQ_INLINE void *pq_extremum(void *extrema, bool is_f64, size_t k)
+{
+    return (char *)extrema + k * (is_f64 ? sizeof(double) : sizeof(float));
+}
+
+/* Set `n` pairs of extrema to empty intervals. */
+PQ_INLINE void pq_clear_extrema(void *lowest, void *highest, bool is_f64, size_t n)
+{
+    for (size_t k = 0; k < n; k++) {
+        if (is_f64) {
+            ((double *)lowest)[k] = HUGE_VAL;
+            ((double *)highest)[k] = -HUGE_VAL;
+        } else {
+            ((float *)lowest)[k] = INFINITY;
+            ((float *)highest)[k] = -INFINITY;
+        }
+    }
+}
 
 /*
  * Sums in float64, equal on every instruction set. Element i of a run belongs to lane i %

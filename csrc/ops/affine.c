@@ -243,7 +243,8 @@ enum pq_status pq_count_beyond(const struct pq_kernels *kernels, const struct pq
     }
     *count = *first = 0;
     PQ_TRY(pq_known_args(&args, &room));
-    const enum pq_status status = pq_quantize_counting(kernels, args, count);
+    const enum pq_status status =
+        pq_call_counting(pq_quantize_method, kernels, args, 0, 1, count);
     if (status != PQ_ERR_BEYOND) {
         return status;
     }

@@ -68,7 +68,8 @@ static void merge_extrema(struct counting *counting, struct columns *columns)
     const ptrdiff_t stride = (ptrdiff_t)(width * input->size);
     pq_minmax_columns_fn *minmax = input->kernels->minmax_columns[input->row];
     struct pq_extrema found;
-    pq_clear_extrema(input, &found, width);
+    found.bits = 0;
+    pq_clear_extrema(&found.lo, &found.hi, input->is_f64, width);
     minmax(columns->x, stride, many, width, &found.lo, &found.hi, &found.bits);
     minmax(columns->x + (ptrdiff_t)many * stride, stride, 1,
            columns->rows % together * columns->n, &found.lo, &found.hi, &found.bits);

@@ -11,24 +11,6 @@
 #include "ops/presets.h"
 #include "ops/scales.h"
 
-/* Round half to even. The number is so small that its sum with 1.5 * 2^52 has an ulp of 1.
- */
-static double nearest(double v)
-{
-    return v + 0x1.8p52 - 0x1.8p52;
-}
-
-/* Clamp. NaN, from an infinite range, becomes the lowest: its conversion is undefined. */
-static double clamp(double v, double lo, double hi)
-{
-    return v > lo ? (v < hi ? v : hi) : lo;
-}
-
-static bool is_range_given(const struct pq_choice *choice)
-{
-    return choice->lowest_code != 0 || choice->highest_code != 0;
-}
-
 /* The codes, and the conditions for a scale. */
 struct target {
     const struct pq_kernels *kernels;
@@ -42,6 +24,7 @@ struct target {
     double steps;  /* from the zero point to the nearer end */
     double end;    /* the limit of finite results */
     enum pq_type scale;
+    size_t zero_size;        /* bytes of a zero point */
     bool usual_scale;        /* float64 of float64 data, else float32 */
     struct pq_wanted wanted; /* the formula of `like`, if given */
 };
@@ -66,10 +49,7 @@ static double overflow_limit(enum pq_type real)
  * zero point is 0 for codes of both signs, and the middle code otherwise. */
 static void set_range(struct target *to, const struct pq_choice *choice)
 {
-    struct pq_range range = pq_range_of(choice->code);
-    if (is_range_given(choice)) {
-        range = (struct pq_range){choice->lowest_code, choice->highest_code};
-    }
+    const struct pq_range range = pq_code_range(choice);
     const bool both_signs = range.lo < 0 && range.hi > 0;
     to->lowest = (double)range.lo;
     to->highest = (double)range.hi;
@@ -89,6 +69,7 @@ static struct target target_of(const struct pq_choice *choice,
                         .symmetric = choice->rule == PQ_RULE_SYMMETRIC,
                         .dynamic = choice->rule == PQ_RULE_ONNX_DYNAMIC,
                         .end = overflow_limit(choice->real),
+                        .zero_size = pq_bytes_of(choice->code),
                         .scale = choice->scale};
     to.usual_scale = choice->scale == (choice->real == PQ_F64 ? PQ_F64 : PQ_F32);
     if (choice->like != PQ_LIKE_PYQUANT) {
@@ -128,8 +109,9 @@ static double scale_in_use(const struct target *to, double scale)
 
 static double zero_of(const struct target *to, double scale, double lo)
 {
-    return to->symmetric ? to->middle
-                         : nearest(clamp(to->lowest - lo / scale, to->lowest, to->highest));
+    return to->symmetric
+               ? to->middle
+               : pq_nearest(pq_clamp(to->lowest - lo / scale, to->lowest, to->highest));
 }
 
 /* Return true if v is at most `steps` scales from 0, exactly. */
@@ -156,7 +138,7 @@ static double quantized_distance(const struct target *to, struct pq_pair pair, d
         const uint8_t code = pq_encode(pq_float_to_odd(steps), to->code, 1);
         return (double)pq_decode(code, to->code);
     }
-    return clamp(nearest(steps) + pair.zero, to->lowest, to->highest) - pair.zero;
+    return pq_clamp(pq_nearest(steps) + pair.zero, to->lowest, to->highest) - pair.zero;
 }
 
 /* Return true if both ends of the data are finite after a round trip, and not both 0. */
@@ -277,7 +259,8 @@ static struct pq_pair choose_dynamic(const struct target *to, double least, doub
     if (lo == hi) {
         return (struct pq_pair){1, 0};
     }
-    return (struct pq_pair){(double)scale, nearest(clamp((double)steps, 0, to->highest))};
+    return (struct pq_pair){(double)scale,
+                            pq_nearest(pq_clamp((double)steps, 0, to->highest))};
 }
 
 /* ---- many at a time ---- */
@@ -307,50 +290,42 @@ static double largest_of(const struct target *to)
     return to->end / 4 < 0x1p120 ? to->end / 4 : 0x1p120;
 }
 
-/* Compute the symmetric scales of many groups. Return false if a magnitude is too small or
- * too large for the formula. Rounding changes a scale by 2^-24, and half a step is 2^-17 of
- * the largest code. */
-static bool guess_symmetric(const struct target *to, size_t n, const void *lowest,
+/* Define a function that computes the symmetric scales of many groups. It returns false if
+ * a magnitude is too small or too large for the formula. Rounding changes a float32 scale
+ * by 2^-24, and half a step is 2^-17 of the largest code. */
+#define GUESS_SYMMETRIC(name, number, member, bits_of, sign)                               \
+    static bool name(const struct target *to, size_t n, const void *lowest,                \
+                     const void *highest, struct chosen *chosen)                           \
+    {                                                                                      \
+        const number *los = lowest, *his = highest;                                        \
+        const number steps = (number)to->steps;                                            \
+        const number top = (number)largest_of(to), bottom = (number)SMALLEST;              \
+        number *PQ_RESTRICT scale = chosen->scale.member;                                  \
+        sign others = 0;                                                                   \
+        for (size_t i = 0; i < n; i++) {                                                   \
+            const number hi = his[i], lo = -los[i], far = hi > lo ? hi : lo;               \
+            others |= bits_of(far - bottom) | bits_of(top - far);                          \
+            scale[i] = far / steps;                                                        \
+        }                                                                                  \
+        memset(chosen->zero, 0, n * sizeof *chosen->zero);                                 \
+        return others >> (sizeof others * 8 - 1) == 0;                                     \
+    }
+GUESS_SYMMETRIC(guess_symmetric, float, f32, pq_bits_f32, uint32_t)
+GUESS_SYMMETRIC(guess_symmetric_f64, double, f64, pq_bits_f64, uint64_t)
+#undef GUESS_SYMMETRIC
+
+/* Choose scales of integer codes by a kernel. */
+static bool guess_by_kernel(const struct target *to, size_t n, const void *lowest,
                             const void *highest, struct chosen *chosen)
 {
-    const float *los = lowest, *his = highest;
-    const float steps = (float)to->steps;
-    const float top = (float)largest_of(to), bottom = (float)SMALLEST;
-    float *PQ_RESTRICT scale = chosen->scale.f32;
-    uint32_t others = 0;
-    for (size_t i = 0; i < n; i++) {
-        const float hi = his[i], lo = -los[i], far = hi > lo ? hi : lo;
-        others |= pq_bits_f32(far - bottom) | pq_bits_f32(top - far);
-        scale[i] = far / steps;
-    }
-    memset(chosen->zero, 0, n * sizeof *chosen->zero);
-    return others >> 31 == 0;
-}
-
-/* Return the limits for kernels of integer codes. */
-static struct pq_reach code_limits(const struct target *to)
-{
-    return (struct pq_reach){.lowest = to->lowest,
-                             .highest = to->highest,
-                             .middle = to->middle,
-                             .least = SMALLEST,
-                             .most = largest_of(to)};
-}
-
-static bool guess_middle(const struct target *to, size_t n, const void *lowest,
-                         const void *highest, struct chosen *chosen)
-{
-    const struct pq_reach reach = code_limits(to);
-    return to->kernels->choose_middle(&reach, lowest, highest, chosen->scale.f32,
-                                      chosen->zero, n);
-}
-
-static bool guess_asymmetric(const struct target *to, size_t n, const void *lowest,
-                             const void *highest, struct chosen *chosen)
-{
-    const struct pq_reach reach = code_limits(to);
-    return to->kernels->choose_asymmetric(&reach, lowest, highest, chosen->scale.f32,
-                                          chosen->zero, n);
+    const struct pq_reach reach = {.lowest = to->lowest,
+                                   .highest = to->highest,
+                                   .middle = to->middle,
+                                   .least = SMALLEST,
+                                   .most = largest_of(to)};
+    pq_choose_fn *const choose =
+        to->symmetric ? to->kernels->choose_middle : to->kernels->choose_asymmetric;
+    return choose(&reach, lowest, highest, chosen->scale.f32, chosen->zero, n) != 0;
 }
 
 /* Like guess_symmetric, for scales of 8 or 16 bits. */
@@ -368,23 +343,6 @@ static bool guess_narrow(const struct target *to, size_t n, const void *lowest,
         chosen->scale.f64[i] = scale;
         others |= pq_bits_f64(far - SMALLEST) | pq_bits_f64(top - far) |
                   pq_bits_f64(reach * scale - far) | pq_bits_f64(last - scale);
-    }
-    memset(chosen->zero, 0, n * sizeof *chosen->zero);
-    return others >> 63 == 0;
-}
-
-/* Like guess_symmetric, for float64 data. */
-static bool guess_wide(const struct target *to, size_t n, const void *lowest,
-                       const void *highest, struct chosen *chosen)
-{
-    const double *los = lowest, *his = highest;
-    const double top = largest_of(to), steps = to->steps;
-    double *PQ_RESTRICT scale = chosen->scale.f64;
-    uint64_t others = 0;
-    for (size_t i = 0; i < n; i++) {
-        const double hi = his[i], lo = -los[i], far = hi > lo ? hi : lo;
-        others |= pq_bits_f64(far - SMALLEST) | pq_bits_f64(top - far);
-        scale[i] = far / steps;
     }
     memset(chosen->zero, 0, n * sizeof *chosen->zero);
     return others >> 63 == 0;
@@ -411,25 +369,18 @@ static guess_fn *fast_guess(const struct target *to)
         return NULL;
     }
     if (has_f64_scale(to)) {
-        return suits_formula(to) ? guess_wide : NULL;
+        return suits_formula(to) ? guess_symmetric_f64 : NULL;
     }
-    return !to->symmetric      ? guess_asymmetric
-           : suits_formula(to) ? guess_symmetric
-                               : guess_middle;
+    return suits_formula(to) ? guess_symmetric : guess_by_kernel;
 }
 
-/* Extrema: float64 if `is_f64`, otherwise float32. */
-struct extrema {
-    const void *lowest, *highest;
-    bool is_f64;
-};
-
-static void choose_each(const struct target *to, size_t n, struct extrema of,
+/* Choose each pair by itself. The extrema are float64 if `is_f64`, else float32. */
+static void choose_each(const struct target *to, const struct pq_cells *of, bool is_f64,
                         struct chosen *chosen)
 {
-    for (size_t i = 0; i < n; i++) {
-        const double lo = pq_cell_at(of.lowest, of.is_f64, i);
-        const double hi = pq_cell_at(of.highest, of.is_f64, i);
+    for (size_t i = 0; i < of->n; i++) {
+        const double lo = pq_extremum_at(of->lowest, is_f64, i);
+        const double hi = pq_extremum_at(of->highest, is_f64, i);
         const struct pq_pair pair =
             to->dynamic ? choose_dynamic(to, lo, hi) : choose_pair(to, lo, hi);
         if (to->scale != PQ_F32) {
@@ -442,12 +393,6 @@ static void choose_each(const struct target *to, size_t n, struct extrema of,
 }
 
 /* ---- results ---- */
-
-struct places {
-    char *scale, *zero;
-    ptrdiff_t scale_stride, zero_stride;
-    size_t zero_size;
-};
 
 /* The compiler vectorizes the first loop, for contiguous results. */
 #define STORE(type, to, stride, from)                                                      \
@@ -473,22 +418,16 @@ static void store_narrow(enum pq_type type, size_t n, const double *scales, char
                          ptrdiff_t stride)
 {
     for (size_t i = 0; i < n; i++) {
-        const uint16_t bits = bits_of_scale(type, scales[i]);
-        const uint8_t byte = (uint8_t)bits;
-        if (pq_bytes_of(type) == 1) {
-            memcpy(to + (ptrdiff_t)i * stride, &byte, sizeof byte);
-        } else {
-            memcpy(to + (ptrdiff_t)i * stride, &bits, sizeof bits);
-        }
+        pq_store_scale(type, bits_of_scale(type, scales[i]), to + (ptrdiff_t)i * stride);
     }
 }
 
-static void store_chosen(const struct target *to, size_t n,
-                         const struct chosen *PQ_RESTRICT chosen,
-                         const struct places *places)
+static void store_chosen(const struct target *to, const struct chosen *PQ_RESTRICT chosen,
+                         const struct pq_cells *cells)
 {
-    char *const scale = places->scale, *const zero = places->zero;
-    const ptrdiff_t scale_stride = places->scale_stride, stride = places->zero_stride;
+    const size_t n = cells->n;
+    char *const scale = cells->scale, *const zero = cells->zero;
+    const ptrdiff_t scale_stride = cells->scale_stride, stride = cells->zero_stride;
     if (to->scale == PQ_F64) {
         STORE(double, scale, scale_stride, chosen->scale.f64)
     } else if (to->scale == PQ_F32) {
@@ -496,9 +435,9 @@ static void store_chosen(const struct target *to, size_t n,
     } else {
         store_narrow(to->scale, n, chosen->scale.f64, scale, scale_stride);
     }
-    if (places->zero_size == 1) {
+    if (to->zero_size == 1) {
         STORE(uint8_t, zero, stride, chosen->zero)
-    } else if (places->zero_size == 2) {
+    } else if (to->zero_size == 2) {
         STORE(uint16_t, zero, stride, chosen->zero)
     } else {
         STORE(uint32_t, zero, stride, chosen->zero)
@@ -506,18 +445,15 @@ static void store_chosen(const struct target *to, size_t n,
 }
 #undef STORE
 
-/* Choose at most CHOSEN parameters, and move `places` on. */
-static void choose_some(const struct target *to, size_t n, struct extrema of,
-                        struct places *places)
+/* Choose at most CHOSEN parameters. */
+static void choose_some(const struct target *to, const struct pq_cells *of, bool is_f64)
 {
     struct chosen chosen;
-    guess_fn *const guess = of.is_f64 == has_f64_scale(to) ? fast_guess(to) : NULL;
-    if (guess == NULL || !guess(to, n, of.lowest, of.highest, &chosen)) {
-        choose_each(to, n, of, &chosen);
+    guess_fn *const guess = is_f64 == has_f64_scale(to) ? fast_guess(to) : NULL;
+    if (guess == NULL || !guess(to, of->n, of->lowest, of->highest, &chosen)) {
+        choose_each(to, of, is_f64, &chosen);
     }
-    store_chosen(to, n, &chosen, places);
-    places->scale += (ptrdiff_t)n * places->scale_stride;
-    places->zero += (ptrdiff_t)n * places->zero_stride;
+    store_chosen(to, &chosen, of);
 }
 
 /* Convert to float32. Return false if a number changes. */
@@ -565,7 +501,7 @@ static enum pq_status check_like(const struct pq_choice *choice)
     }
     const bool both_signs = choice->lowest_code < 0 && choice->highest_code > 0;
     const bool suits =
-        both_signs || preset->span != PQ_SPAN_ENDS || !is_range_given(choice);
+        both_signs || preset->span != PQ_SPAN_ENDS || !pq_is_range_given(choice);
     return suits ? PQ_OK : PQ_ERR_OPTION;
 }
 
@@ -573,7 +509,7 @@ static enum pq_status check_like(const struct pq_choice *choice)
 static bool is_range(const struct pq_choice *choice)
 {
     const struct pq_range all = pq_range_of(choice->code);
-    return !is_range_given(choice) ||
+    return !pq_is_range_given(choice) ||
            (pq_is_integer(choice->code) && all.lo <= choice->lowest_code &&
             choice->lowest_code < choice->highest_code && choice->highest_code <= all.hi);
 }
@@ -583,8 +519,7 @@ static enum pq_status check_choice(struct pq_choice *choice, const struct pq_cho
                                    enum pq_type real)
 {
     const void *known = given;
-    PQ_TRY(pq_known_struct(&known, choice, sizeof *choice,
-                           offsetof(struct pq_choice, rule) + sizeof(enum pq_rule)));
+    PQ_TRY(pq_known_struct(&known, choice, sizeof *choice, PQ_LEAST_CHOICE));
     memmove(choice, known, sizeof *choice);
     fill_defaults(choice, real);
     const bool dynamic = choice->rule == PQ_RULE_ONNX_DYNAMIC;
@@ -598,7 +533,7 @@ static enum pq_status check_choice(struct pq_choice *choice, const struct pq_cho
         return PQ_ERR_TYPE;
     }
     const bool plain = choice->like == PQ_LIKE_PYQUANT && choice->scale == PQ_F32 &&
-                       !is_range_given(choice);
+                       !pq_is_range_given(choice);
     if (!is_range(choice) || (dynamic && !plain)) {
         return PQ_ERR_OPTION;
     }
@@ -618,20 +553,27 @@ enum pq_status pq_choose_by(const struct pq_kernels *kernels, const struct pq_ch
     if (n > PTRDIFF_MAX / sizeof(double)) {
         return PQ_ERR_SHAPE;
     }
-    const size_t code_size = pq_bytes_of(choice.code);
-    struct places places = {scale, zero, (ptrdiff_t)pq_bytes_of(choice.scale),
-                            (ptrdiff_t)code_size, code_size};
     const pq_fpenv found = pq_fpenv_enter();
     const struct target to = target_of(&choice, kernels);
-    for (size_t i = 0; i < n; i += CHOSEN) {
-        const size_t some = n - i < CHOSEN ? n - i : CHOSEN;
+    struct pq_cells of = {.scale = scale,
+                          .zero = zero,
+                          .scale_stride = (ptrdiff_t)pq_bytes_of(choice.scale),
+                          .zero_stride = (ptrdiff_t)to.zero_size};
+    for (size_t i = 0; i < n; i += of.n) {
         float lo[CHOSEN], hi[CHOSEN];
-        struct extrema of = {smallest + i, largest + i, true};
-        if (!has_f64_scale(&to) && convert_to_f32(lo, smallest + i, some) &&
-            convert_to_f32(hi, largest + i, some)) {
-            of = (struct extrema){lo, hi, false};
+        of.n = n - i < CHOSEN ? n - i : CHOSEN;
+        of.lowest = smallest + i;
+        of.highest = largest + i;
+        const bool narrows = !has_f64_scale(&to) &&
+                             convert_to_f32(lo, smallest + i, of.n) &&
+                             convert_to_f32(hi, largest + i, of.n);
+        if (narrows) {
+            of.lowest = lo;
+            of.highest = hi;
         }
-        choose_some(&to, some, of, &places);
+        choose_some(&to, &of, !narrows);
+        of.scale += (ptrdiff_t)of.n * of.scale_stride;
+        of.zero += (ptrdiff_t)of.n * of.zero_stride;
     }
     pq_fpenv_leave(found);
     return PQ_OK;
@@ -643,23 +585,20 @@ enum pq_status pq_choose(const struct pq_choice *given, size_t n, const double *
     return pq_choose_by(&pq_kernels_scalar, given, n, smallest, largest, scale, zero);
 }
 
-struct choosing {
-    struct target to;
-    size_t zero_size;
-};
-
 static void choose_cells(void *what, const struct pq_cells *cells)
 {
-    const struct choosing *choosing = what;
-    const struct target *to = &choosing->to;
+    const struct target *const to = what;
     const size_t size = has_f64_scale(to) ? sizeof(double) : sizeof(float);
-    struct places places = {cells->scale, cells->zero, cells->scale_stride,
-                            cells->zero_stride, choosing->zero_size};
     for (size_t i = 0; i < cells->n; i += CHOSEN) {
-        const struct extrema of = {(const char *)cells->lowest + i * size,
-                                   (const char *)cells->highest + i * size,
-                                   has_f64_scale(to)};
-        choose_some(to, cells->n - i < CHOSEN ? cells->n - i : CHOSEN, of, &places);
+        const struct pq_cells some = {
+            .n = cells->n - i < CHOSEN ? cells->n - i : CHOSEN,
+            .lowest = (const char *)cells->lowest + i * size,
+            .highest = (const char *)cells->highest + i * size,
+            .scale = cells->scale + (ptrdiff_t)i * cells->scale_stride,
+            .zero = cells->zero + (ptrdiff_t)i * cells->zero_stride,
+            .scale_stride = cells->scale_stride,
+            .zero_stride = cells->zero_stride};
+        choose_some(to, &some, has_f64_scale(to));
     }
 }
 
@@ -669,6 +608,23 @@ static bool is_zero_type(enum pq_type type, enum pq_type code)
     return type == code || type == (pq_is_integer(code) ? pq_carrier_of(code) : PQ_I8);
 }
 
+enum pq_status pq_check_choosing(const struct pq_args **given, struct pq_args *room,
+                                 struct pq_choice *choice,
+                                 const struct pq_choice *given_choice,
+                                 const struct pq_kernels *kernels, int part, int parts)
+{
+    PQ_TRY(given_choice != NULL ? pq_known_args(given, room) : PQ_ERR_NULL);
+    const struct pq_args *const args = *given;
+    const struct pq_array *const scale = &args->scale, *const zero = &args->zero;
+    PQ_TRY(pq_check_reduction(kernels, args, scale, zero, part, parts));
+    PQ_TRY(check_choice(choice, given_choice, args->in.type));
+    return choice->real == args->in.type && scale->type == choice->scale &&
+                   is_zero_type(zero->type, choice->code) && !scale->swapped &&
+                   !zero->swapped
+               ? PQ_OK
+               : PQ_ERR_TYPE;
+}
+
 enum pq_status pq_choose_params_by(pq_extrema_fn *find_extrema, void *context,
                                    const struct pq_kernels *kernels,
                                    const struct pq_args *args,
@@ -676,35 +632,17 @@ enum pq_status pq_choose_params_by(pq_extrema_fn *find_extrema, void *context,
 {
     struct pq_args room;
     struct pq_choice choice;
-    if (given == NULL) {
-        return PQ_ERR_NULL;
-    }
-    PQ_TRY(pq_known_args(&args, &room));
-    PQ_TRY(pq_check_reduction(kernels, args, &args->scale, &args->zero, part, parts));
-    PQ_TRY(check_choice(&choice, given, args->in.type));
-    if (choice.real != args->in.type || args->scale.type != choice.scale ||
-        !is_zero_type(args->zero.type, choice.code) || args->scale.swapped ||
-        args->zero.swapped) {
-        return PQ_ERR_TYPE;
-    }
+    PQ_TRY(pq_check_choosing(&args, &room, &choice, given, kernels, part, parts));
     const pq_fpenv found = pq_fpenv_enter();
-    struct choosing choosing = {target_of(&choice, kernels), pq_bytes_of(choice.code)};
+    struct target to = target_of(&choice, kernels);
     pq_fpenv_leave(found);
     return find_extrema(context, kernels, args, choice.rule == PQ_RULE_ONNX_DYNAMIC,
-                        choose_cells, &choosing, part, parts);
-}
-
-static enum pq_status find_all_extrema(void *context, const struct pq_kernels *kernels,
-                                       const struct pq_args *args, bool all_numbers,
-                                       pq_cells_fn *take, void *what, int part, int parts)
-{
-    (void)context;
-    return pq_find_extrema(kernels, args, all_numbers, take, what, part, parts);
+                        choose_cells, &to, part, parts);
 }
 
 enum pq_status pq_choose_params(const struct pq_kernels *kernels,
                                 const struct pq_args *args, const struct pq_choice *given,
                                 int part, int parts)
 {
-    return pq_choose_params_by(find_all_extrema, NULL, kernels, args, given, part, parts);
+    return pq_choose_params_by(pq_find_extrema, NULL, kernels, args, given, part, parts);
 }

@@ -50,10 +50,6 @@ struct pq_extrema {
     uint32_t bits; /* the largest magnitude of the high bits, as the kernels return it */
 };
 
-/* Reset the extrema of `n` columns to an empty interval. */
-void pq_clear_extrema(const struct pq_counting *counting, struct pq_extrema *found,
-                      size_t n);
-
 /* Widen an interval to the extrema of a column. Zeros become +0, because some kernels
  * find -0. */
 void pq_merge_extrema(const struct pq_counting *counting, const struct pq_extrema *found,
@@ -62,7 +58,7 @@ void pq_merge_extrema(const struct pq_counting *counting, const struct pq_extrem
 /* Return true if the kernels found finite values only. */
 static inline bool pq_found_finite(const struct pq_extrema *found)
 {
-    return found->bits < 0x7f800000;
+    return found->bits < PQ_INFINITY_BITS;
 }
 
 /* Return the value of an element, in native byte order. */
@@ -77,7 +73,7 @@ static inline double pq_counted_value(const struct pq_counting *counting, const 
 /* Return true if a value is finite; else add it to the counts of NaN or infinities. */
 static inline bool pq_is_counted(double v, uint64_t *nan, uint64_t *inf)
 {
-    if ((pq_bits_f64(v) >> 52 & 0x7ff) != 0x7ff) {
+    if (pq_is_finite_f64(v)) {
         return true;
     }
     ++*(v != v ? nan : inf);

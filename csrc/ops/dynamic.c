@@ -8,6 +8,7 @@
 #include "engine/slabs.h"
 #include "math/fpenv.h"
 #include "math/scalar_math.h"
+#include "ops/presets.h"
 
 enum {
     TILE_BYTES =
@@ -37,17 +38,6 @@ static enum pq_status run_slab(void *what, const struct pq_args *slab,
     return pq_quantize(slabs->kernels, &args, 0, 1);
 }
 
-/* Search no elements, so that pq_choose_params_by() only checks the arguments. Each part of
- * a call reports errors in arguments, even a part without slabs. */
-static enum pq_status skip_search(void *context, const struct pq_kernels *kernels,
-                                  const struct pq_args *args, bool all_numbers,
-                                  pq_cells_fn *take, void *what, int part, int parts)
-{
-    (void)context, (void)kernels, (void)args, (void)all_numbers;
-    (void)take, (void)what, (void)part, (void)parts;
-    return PQ_OK;
-}
-
 /* ---- contiguous groups ---- */
 
 /* The extrema of a tile: the lowest in [0], the highest in [1]. */
@@ -68,22 +58,9 @@ struct finder {
 /* Return the address of the lowest (0) or highest (1) value of group `k` of the tile. */
 static void *extremum_at(struct finder *finder, int which, size_t k)
 {
-    return finder->is_f64 ? (void *)(finder->extrema.f64[which] + k)
-                          : finder->extrema.f32[which] + k;
-}
-
-/* Find the extrema of one group. Raise `bits` to the largest magnitude's float32 bits. */
-static void find_extrema_of_group(struct finder *finder, size_t k, const char *x, size_t n,
-                                  uint32_t *bits)
-{
-    if (finder->is_f64) {
-        finder->extrema.f64[0][k] = HUGE_VAL;
-        finder->extrema.f64[1][k] = -HUGE_VAL;
-    } else {
-        finder->extrema.f32[0][k] = INFINITY;
-        finder->extrema.f32[1][k] = -INFINITY;
-    }
-    finder->run(x, n, extremum_at(finder, 0, k), extremum_at(finder, 1, k), bits);
+    union extrema *const extrema = &finder->extrema;
+    return pq_extremum(finder->is_f64 ? (void *)extrema->f64[which] : extrema->f32[which],
+                       finder->is_f64, k);
 }
 
 /*
@@ -129,8 +106,10 @@ static bool find_extrema(struct finder *finder, const char *x, size_t n, size_t 
     }
     for (; k * g < n; k++) {
         const size_t left = n - k * g;
-        find_extrema_of_group(finder, k, x + k * g * finder->size, left < g ? left : g,
-                              &bits);
+        void *const lowest = extremum_at(finder, 0, k),
+                    *highest = extremum_at(finder, 1, k);
+        pq_clear_extrema(lowest, highest, finder->is_f64, 1);
+        finder->run(x + k * g * finder->size, left < g ? left : g, lowest, highest, &bits);
     }
     return bits < PQ_INFINITY_BITS;
 }
@@ -148,8 +127,7 @@ static bool depends_on_magnitude(const struct pq_args *args, const struct pq_cho
         pq_is_narrow_float(code) || (pq_is_integer(code) && pq_range_of(code).lo < 0);
     return args->in.type == PQ_F32 && args->scale.type == PQ_F32 && is_signed &&
            (choice->rule == PQ_RULE_SYMMETRIC || choice->rule == PQ_RULE_USUAL) &&
-           choice->like == PQ_LIKE_PYQUANT && choice->lowest_code == 0 &&
-           choice->highest_code == 0;
+           choice->like == PQ_LIKE_PYQUANT && !pq_is_range_given(choice);
 }
 
 /* Find the extrema of a tile of groups, choose their parameters, and quantize the groups.
@@ -161,7 +139,7 @@ static enum pq_status run_groups(void *context, const struct pq_kernels *kernels
     struct grouped *const grouped = context;
     struct pq_job *const job = &grouped->job;
     const struct pq_dim *const dim = &job->plan.dim[0];
-    const int row = args->in.type == PQ_F64 ? PQ_F64_ROW : pq_row_of(args->in.type);
+    const int row = pq_extrema_row(args->in.type);
     struct finder finder = {.run = kernels->minmax[row],
                             .groups = kernels->minmax_groups[row],
                             .magnitude = grouped->by_magnitude ? kernels->magnitude : NULL,
@@ -169,11 +147,10 @@ static enum pq_status run_groups(void *context, const struct pq_kernels *kernels
                             .size = job->in_size};
     const ptrdiff_t g = dim->group_size, all = (dim->end - 1) / g + 1;
     /* No two parts write to one byte: parts begin at multiples of `unit` groups. */
-    const ptrdiff_t unit = job->pack.bits != 0 ? 8 : 1, units = (all - 1) / unit + 1;
-    const ptrdiff_t share = units / parts, more = units % parts;
-    const ptrdiff_t begin = (share * part + (part < more ? part : more)) * unit;
-    const ptrdiff_t due = begin + (share + (part < more ? 1 : 0)) * unit;
-    const ptrdiff_t end = due < all ? due : all;
+    const ptrdiff_t unit = pq_alignment_elements(job), units = (all - 1) / unit + 1;
+    const struct pq_share share = pq_share_of(units, part, parts);
+    const ptrdiff_t begin = share.begin * unit;
+    const ptrdiff_t end = share.end * unit < all ? share.end * unit : all;
     const ptrdiff_t near = TILE_BYTES / (g * dim->in);
     const ptrdiff_t some = near < TILE_GROUPS ? near : TILE_GROUPS;
     const ptrdiff_t step = some > 0 ? some : 1;
@@ -244,7 +221,6 @@ enum pq_status pq_dynamic_quantize(const struct pq_kernels *kernels,
                                    const struct pq_args *args,
                                    const struct pq_choice *given, int part, int parts)
 {
-    enum { LEAST = offsetof(struct pq_choice, rule) + sizeof(enum pq_rule) };
     struct pq_args room, ranged;
     struct pq_choice choice_room;
     struct grouped grouped;
@@ -252,14 +228,14 @@ enum pq_status pq_dynamic_quantize(const struct pq_kernels *kernels,
     if (given == NULL) {
         return PQ_ERR_NULL;
     }
-    PQ_TRY(pq_known_struct(&known, &choice_room, sizeof choice_room, LEAST));
+    PQ_TRY(pq_known_struct(&known, &choice_room, sizeof choice_room, PQ_LEAST_CHOICE));
     PQ_TRY(pq_check_call(&args, &room, kernels, true, part, parts));
     if (args->zero.data == NULL) {
         return PQ_ERR_NULL;
     }
     const struct pq_choice *const choice = known;
     ranged = *args; /* quantize to the range that the parameters are chosen for */
-    if (choice->lowest_code != 0 || choice->highest_code != 0) {
+    if (pq_is_range_given(choice)) {
         ranged.lowest_code = choice->lowest_code;
         ranged.highest_code = choice->highest_code;
     }
@@ -276,6 +252,6 @@ enum pq_status pq_dynamic_quantize(const struct pq_kernels *kernels,
                                    parts);
     }
     struct slabs slabs = {kernels, choice, no_zeros};
-    PQ_TRY(pq_choose_params_by(skip_search, NULL, kernels, args, choice, part, parts));
+    PQ_TRY(pq_check_choosing(&args, &room, &choice_room, choice, kernels, part, parts));
     return pq_for_slabs(args, true, PQ_SLAB_BYTES, run_slab, &slabs, part, parts);
 }

@@ -36,26 +36,11 @@ struct counting {
 
 /* ---- extrema ---- */
 
-void pq_clear_extrema(const struct pq_counting *counting, struct pq_extrema *found,
-                      size_t n)
-{
-    found->bits = 0;
-    for (size_t c = 0; c < n; c++) {
-        if (counting->is_f64) {
-            found->lo.f64[c] = HUGE_VAL;
-            found->hi.f64[c] = -HUGE_VAL;
-        } else {
-            found->lo.f32[c] = INFINITY;
-            found->hi.f32[c] = -INFINITY;
-        }
-    }
-}
-
 void pq_merge_extrema(const struct pq_counting *counting, const struct pq_extrema *found,
                       size_t c, double *lowest, double *highest)
 {
-    const double lo = counting->is_f64 ? found->lo.f64[c] : (double)found->lo.f32[c];
-    const double hi = counting->is_f64 ? found->hi.f64[c] : (double)found->hi.f32[c];
+    const double lo = pq_extremum_at(&found->lo, counting->is_f64, c);
+    const double hi = pq_extremum_at(&found->hi, counting->is_f64, c);
     *lowest = lo < *lowest ? lo + 0.0 : *lowest;
     *highest = hi > *highest ? hi + 0.0 : *highest;
 }
@@ -207,7 +192,8 @@ static size_t copy_finite(const struct counting *counting, char *to, const char 
 static bool find_extrema(const struct counting *counting, const char *x, size_t n,
                          struct pq_extrema *found)
 {
-    pq_clear_extrema(&counting->input, found, 1);
+    found->bits = 0;
+    pq_clear_extrema(&found->lo, &found->hi, counting->input.is_f64, 1);
     counting->input.kernels->minmax[counting->input.row](x, n, &found->lo, &found->hi,
                                                          &found->bits);
     return pq_found_finite(found);
@@ -343,20 +329,8 @@ enum pq_status pq_begin_counting(struct pq_counting *counting,
                                  const struct pq_args *args,
                                  const struct pq_array *channels, int part, int parts)
 {
-    enum pq_status status = pq_check_shape(args);
-    if (status == PQ_OK) {
-        status = pq_check_array(args, &args->in, false);
-    }
-    if (status == PQ_OK && (part < 0 || part >= parts)) {
-        status = PQ_ERR_PART;
-    }
-    if (status == PQ_OK && (!pq_is_real(args->in.type) || args->in.bit_strides != NULL)) {
-        status = PQ_ERR_TYPE;
-    }
-    if (status != PQ_OK) {
-        return status;
-    }
-    const bool is_f64 = args->in.type == PQ_F64;
+    PQ_TRY(pq_check_reals(args, &args->in));
+    PQ_TRY(pq_check_part(part, parts));
     struct pq_args plain = *args;
     plain.block = NULL;
     plain.in_layout = plain.out_layout = NULL;
@@ -366,14 +340,12 @@ enum pq_status pq_begin_counting(struct pq_counting *counting,
     counting->type = args->in.type;
     counting->size = pq_type_size(args->in.type);
     counting->swapped = args->in.swapped != 0;
-    counting->is_f64 = is_f64;
-    counting->row = is_f64 ? (int)PQ_F64_ROW : pq_row_of(args->in.type);
-    status = pq_plan_init(&counting->plan, &plain, 0);
-    if (status == PQ_OK) {
-        split_blocks(&counting->plan);
-        pq_plan_part(&counting->plan, part, parts, 1);
-    }
-    return status;
+    counting->is_f64 = args->in.type == PQ_F64;
+    counting->row = pq_extrema_row(args->in.type);
+    PQ_TRY(pq_plan_init(&counting->plan, &plain, 0));
+    split_blocks(&counting->plan);
+    pq_plan_part(&counting->plan, part, parts, 1);
+    return PQ_OK;
 }
 
 /* Return the number of elements of a plan, at most UINT32_MAX. */
@@ -439,17 +411,12 @@ enum pq_status pq_histogram(const struct pq_kernels *kernels, const struct pq_ar
     struct pq_counts known;
     const void *given = counts;
     struct counting counting = {.counts = counts};
-    enum pq_status status = pq_known_args(&args, &room);
-    if (status == PQ_OK) {
-        status = kernels == NULL || counts == NULL
-                     ? PQ_ERR_NULL
-                     : pq_known_struct(&given, &known, sizeof known, sizeof known);
-    }
-    if (status == PQ_OK) {
-        status = pq_begin_counting(&counting.input, kernels, args, NULL, part, parts);
-    }
-    if (status != PQ_OK || counting.input.plan.empty) {
-        return status;
+    PQ_TRY(pq_known_args(&args, &room));
+    PQ_TRY(kernels != NULL && counts != NULL ? PQ_OK : PQ_ERR_NULL);
+    PQ_TRY(pq_known_struct(&given, &known, sizeof known, sizeof known));
+    PQ_TRY(pq_begin_counting(&counting.input, kernels, args, NULL, part, parts));
+    if (counting.input.plan.empty) {
+        return PQ_OK;
     }
     const size_t n = count_plan(&counting.input.plan);
     if (counts->counters != NULL && n > UINT32_MAX - 1 - counts->pending) {

@@ -9,6 +9,7 @@
 
 #include "args.h"
 #include "engine/params.h"
+#include "engine/plan.h"
 #include "engine/sweep.h"
 #include "math/fpenv.h"
 #include "math/scalar_math.h"
@@ -23,16 +24,6 @@ enum {
     FINITE_TILE_ELEMENTS = 256  /* buffer for a tile without NaN and infinities */
 };
 
-/* Dimensions: first the dimensions that select the group, then the dimensions within it. */
-struct dims {
-    int outer, inner;
-    int beside; /* the dimension of the groups of a turn; -1: none */
-    ptrdiff_t extent[PQ_MAX_NDIM];
-    ptrdiff_t x[PQ_MAX_NDIM], y[PQ_MAX_NDIM]; /* strides */
-    /* block sizes, and strides of parameters */
-    ptrdiff_t block[PQ_MAX_NDIM], scale[PQ_MAX_NDIM], zero[PQ_MAX_NDIM];
-};
-
 /* Input of the kernel: contiguous elements of each group. */
 struct piece {
     const char *x, *y;
@@ -43,7 +34,7 @@ struct piece {
 struct found {
     struct pq_lanes lanes;
     struct pq_total total;
-    struct pq_error error; /* without sums; `most` includes earlier runs */
+    struct pq_error error; /* without sums until the end; `most` includes earlier runs */
     bool has_most;
 };
 
@@ -61,18 +52,20 @@ struct round_trip {
 struct measuring {
     const struct pq_kernels *kernels;
     const struct pq_args *args;
-    struct dims dims;
-    ptrdiff_t groups, size; /* number of groups, and of elements of a group */
-    bool is_f64;            /* float64, else float32 */
-    int exponent;           /* elements are multiplied by 2^-exponent */
-    ptrdiff_t next;         /* step of `errors` from a group to its neighbour */
-    size_t rows;            /* number of groups that are measured together */
-    ptrdiff_t x_beside, y_beside;
-    bool clean;               /* replace nonfinite values by 0 */
-    struct round_trip *trip;  /* not NULL: computes `y` */
-    const char *scale, *zero; /* parameters at index 0 of the dimension `beside` */
-    ptrdiff_t index;          /* index of the first group in the dimension `beside` */
-    ptrdiff_t position;       /* of the next element in its group */
+    ptrdiff_t outer[PQ_MAX_NDIM]; /* groups along each dimension */
+    ptrdiff_t inner[PQ_MAX_NDIM]; /* elements of a group along each dimension */
+    ptrdiff_t groups, size;       /* number of groups, and of elements of a group */
+    int beside; /* the dimension of the groups that are measured together; -1: none */
+    ptrdiff_t x_beside, y_beside; /* strides of this dimension */
+    ptrdiff_t next;               /* step of `errors` from a group to its neighbour */
+    size_t rows;                  /* number of groups that are measured together */
+    bool is_f64;                  /* float64, else float32 */
+    int exponent;                 /* elements are multiplied by 2^-exponent */
+    bool clean;                   /* replace nonfinite values by 0 */
+    struct round_trip *trip;      /* not NULL: computes `y` */
+    const char *scale, *zero;     /* parameters at index 0 of the dimension `beside` */
+    ptrdiff_t index;              /* index of the first group in the dimension `beside` */
+    ptrdiff_t position;           /* of the next element in its group */
     struct pq_sweep x, y;
     size_t most_rows, room;
     struct found *found;         /* most_rows */
@@ -92,14 +85,14 @@ static void set_buffers(struct measuring *m, struct found *found, size_t rows, c
 
 static const struct pq_error nothing = {.index = -1};
 
-static bool is_finite(double v)
+/* Add the sums, the counts and the largest error of the elements that follow. */
+static void add_error(struct pq_error *to, const struct pq_error *added)
 {
-    return v - v == 0;
-}
-
-/* Add counts and the largest error of the elements that follow. */
-static void add_extremes(struct pq_error *to, const struct pq_error *added)
-{
+    to->xx += added->xx;
+    to->yy += added->yy;
+    to->xy += added->xy;
+    to->e += added->e;
+    to->ee += added->ee;
     if (added->index >= 0 && (to->index < 0 || added->most > to->most)) {
         to->most = added->most;
         to->index = to->count + added->index;
@@ -114,30 +107,29 @@ static void add_extremes(struct pq_error *to, const struct pq_error *added)
 
 /* ---- round trips ---- */
 
-/* Prepare round trips with the dimensions of `group`. The method depends on all parameters,
- * in `whole`. The arguments are checked and not empty. */
+/* Prepare round trips of groups with extents `inner`. The method depends on the parameters
+ * of all groups. The arguments are checked and not empty. */
 static enum pq_status init_round_trip(struct round_trip *trip,
                                       const struct pq_kernels *kernels,
-                                      const struct pq_args *whole,
-                                      const struct pq_args *group, enum pq_type code)
+                                      const struct pq_args *all, const ptrdiff_t *inner,
+                                      enum pq_type code)
 {
     struct pq_job *const job = &trip->job;
-    ptrdiff_t strides[PQ_MAX_NDIM], stride = (ptrdiff_t)pq_bytes_of(group->in.type);
-    struct pq_args args = *group;
+    struct pq_args args = *all;
+    args.in.type = args.out.type = all->in.type == PQ_F64 ? PQ_F64 : PQ_F32;
+    ptrdiff_t strides[PQ_MAX_NDIM], stride = (ptrdiff_t)pq_bytes_of(args.in.type);
+    PQ_TRY(pq_fake_method(&job->how, &trip->fused, kernels, &args, code));
     for (int d = args.ndim - 1; d >= 0; d--) {
         strides[d] = stride;
-        stride *= args.shape[d];
+        stride *= inner[d];
     }
+    args.shape = inner;
     args.in.strides = args.out.strides = strides;
-    enum pq_status status = pq_fake_method(&job->how, &trip->fused, kernels, whole, code);
-    if (status == PQ_OK) {
-        status = pq_job_init(job, kernels, &args);
-    }
-    if (status != PQ_OK) {
-        return status;
-    }
+    args.in.swapped = args.out.swapped = 0;
+    PQ_TRY(pq_job_init(job, kernels, &args));
     trip->saturation = pq_saturation_of(kernels, &args, &job->how, code);
     trip->fused.saturation = &trip->saturation;
+    trip->zero = job->plan.zero;
     trip->ndim = job->plan.ndim;
     memcpy(trip->dim, job->plan.dim, (size_t)trip->ndim * sizeof *trip->dim);
     return PQ_OK;
@@ -199,15 +191,6 @@ static void round_trip_range(struct round_trip *trip, struct pq_position at, int
     }
 }
 
-/* Write `n` results, from element `first` of the group on. */
-static void run_round_trip(struct round_trip *trip, const char *x, char *y, ptrdiff_t first,
-                           ptrdiff_t n)
-{
-    const struct pq_position at = {
-        .in = x, .out = y, .scale = trip->scale, .zero = trip->zero};
-    round_trip_range(trip, at, trip->ndim - 1, first, n);
-}
-
 /* ---- tiles ---- */
 
 /* Return an element. */
@@ -221,11 +204,6 @@ PQ_INLINE double number_of(const char *p, size_t i, bool is_f64)
     float v;
     memcpy(&v, p + i * sizeof v, sizeof v);
     return (double)v;
-}
-
-static double number_at(const struct measuring *m, const char *p, size_t i)
-{
-    return number_of(p, i, m->is_f64);
 }
 
 static void store_number(const struct measuring *m, char *p, size_t i, double v)
@@ -267,19 +245,20 @@ static const char *load_side(struct measuring *m, struct pq_sweep *sweep, ptrdif
 static const char *make_rows(struct measuring *m, const char *x, ptrdiff_t next, size_t n)
 {
     struct round_trip *const trip = m->trip;
+    const struct pq_args *const args = m->args;
     char *const y = (size_t)next * m->rows > m->room ? m->x_room : m->y_room;
-    const struct dims *const dims = &m->dims;
-    const int d = dims->beside;
-    for (size_t r = 0; r < m->rows; r++) {
+    const int d = m->beside < 0 ? 0 : m->beside;
+    for (ptrdiff_t r = 0; r < (ptrdiff_t)m->rows; r++) {
         struct pq_error *const to = &m->found[r].error;
-        const ptrdiff_t block = d < 0 ? 0 : (m->index + (ptrdiff_t)r) / dims->block[d];
-        trip->scale = m->scale + (d < 0 ? 0 : block * dims->scale[d]);
-        trip->zero = m->zero + (d < 0 ? 0 : block * dims->zero[d]);
+        const struct pq_position at = {
+            .in = x + r * next,
+            .out = y + r * next,
+            .scale = m->scale + pq_param_offset(args, &args->scale, d, m->index + r),
+            .zero = m->zero + pq_param_offset(args, &args->zero, d, m->index + r)};
         trip->saturation.low = &to->low;
         trip->saturation.high = &to->high;
         trip->saturation.bad = &to->bad_scales;
-        run_round_trip(trip, x + (ptrdiff_t)r * next, y + (ptrdiff_t)r * next, m->position,
-                       (ptrdiff_t)n);
+        round_trip_range(trip, at, trip->ndim - 1, m->position, (ptrdiff_t)n);
     }
     return y;
 }
@@ -330,8 +309,9 @@ PQ_RARE void add_finite_errors(const struct measuring *m, struct found *to, cons
     for (size_t i = 0, some; i < n; i += some) {
         some = n - i < FINITE_TILE_ELEMENTS ? n - i : FINITE_TILE_ELEMENTS;
         for (size_t k = 0; k < some; k++) {
-            const double a = number_at(m, x, i + k), b = number_at(m, y, i + k);
-            const bool finite = is_finite(a) && is_finite(b);
+            const double a = number_of(x, i + k, m->is_f64),
+                         b = number_of(y, i + k, m->is_f64);
+            const bool finite = pq_is_finite_f64(a) && pq_is_finite_f64(b);
             to->error.nan += a != a || b != b;
             to->error.inf += !finite && a == a && b == b;
             store_number(m, bx, k, finite ? a : 0);
@@ -393,6 +373,9 @@ static void add_tile(const struct measuring *m, struct found *to, const char *x,
 
 /* ---- chunks ---- */
 
+_Static_assert(offsetof(struct pq_total, most) == offsetof(struct pq_error, most),
+               "the sums of both structs have an equal order");
+
 /* Sum a run of each group. Return false if a sum is not finite. */
 static bool sum_run(struct measuring *m, const struct pq_error *before, size_t n)
 {
@@ -409,20 +392,10 @@ static bool sum_run(struct measuring *m, const struct pq_error *before, size_t n
         for (size_t r = 0; r < m->rows; r++) {
             add_tile(m, &m->found[r], piece.x + (ptrdiff_t)r * piece.next,
                      piece.y + (ptrdiff_t)r * piece.next, some);
-            finite = finite && is_finite(m->found[r].total.ee);
+            finite = finite && pq_is_finite_f64(m->found[r].total.ee);
         }
     }
     return finite;
-}
-
-static void add_sums(struct pq_error *to, const struct found *run)
-{
-    to->xx += run->total.xx;
-    to->yy += run->total.yy;
-    to->xy += run->total.xy;
-    to->e += run->total.e;
-    to->ee += run->total.ee;
-    add_extremes(to, &run->error);
 }
 
 static void seek_element(struct measuring *m, ptrdiff_t first)
@@ -450,7 +423,9 @@ static void add_runs(struct measuring *m, struct pq_error *to, ptrdiff_t first, 
             m->clean = false;
         }
         for (size_t r = 0; r < m->rows; r++) {
-            add_sums(to + (ptrdiff_t)r * m->next, &m->found[r]);
+            struct found *const run = &m->found[r];
+            memcpy(&run->error, &run->total, offsetof(struct pq_total, most));
+            add_error(to + (ptrdiff_t)r * m->next, &run->error);
         }
     }
 }
@@ -465,9 +440,9 @@ PQ_RARE int chunk_exponent(struct measuring *m, ptrdiff_t first, ptrdiff_t n)
         some = tile_size(m, left);
         const struct piece piece = load_tile(m, some);
         for (size_t k = 0; k < some; k++) {
-            const double a = fabs(number_at(m, piece.x, k));
-            const double b = fabs(number_at(m, piece.y, k));
-            if (is_finite(a) && is_finite(b)) {
+            const double a = fabs(number_of(piece.x, k, m->is_f64));
+            const double b = fabs(number_of(piece.y, k, m->is_f64));
+            if (pq_is_finite_f64(a) && pq_is_finite_f64(b)) {
                 most = a > most ? a : most;
                 most = b > most ? b : most;
             }
@@ -499,108 +474,91 @@ PQ_RARE void measure_scaled(struct measuring *m, struct pq_error *to, ptrdiff_t 
 
 /* ---- groups ---- */
 
-static ptrdiff_t magnitude(ptrdiff_t v)
-{
-    return v < 0 ? -v : v;
-}
-
 /* Return the dimension of the smallest stride if it selects the group, else -1. */
-static int adjacent_group_dim(const struct dims *dims, const ptrdiff_t *stride)
+static int adjacent_group_dim(const struct measuring *m, const ptrdiff_t *stride)
 {
     int nearest = -1;
-    for (int d = dims->outer + dims->inner - 1; d >= 0; d--) {
-        if (dims->extent[d] > 1 &&
-            (nearest < 0 || magnitude(stride[d]) < magnitude(stride[nearest]))) {
+    for (int d = m->args->ndim - 1; d >= 0; d--) {
+        if (m->args->shape[d] > 1 &&
+            (nearest < 0 || pq_magnitude(stride[d]) < pq_magnitude(stride[nearest]))) {
             nearest = d;
         }
     }
-    return nearest < dims->outer ? nearest : -1;
-}
-
-static void set_param_strides(struct measuring *m, int to, int d)
-{
-    const struct pq_args *const args = m->args;
-    const bool has_zero = args->zero.data != NULL;
-    if (m->trip != NULL) {
-        m->dims.block[to] = args->block != NULL ? args->block[d] : 1;
-        m->dims.scale[to] = args->scale.strides[d];
-        m->dims.zero[to] = has_zero ? args->zero.strides[d] : 0;
-    }
+    return nearest >= 0 && m->outer[nearest] > 1 ? nearest : -1;
 }
 
 static void set_dims(struct measuring *m, const unsigned char *kept)
 {
     const struct pq_args *const args = m->args;
-    struct dims *const dims = &m->dims;
-    int n = 0;
-    m->groups = m->size = 1;
-    for (int pass = 0; pass < 2; pass++) {
-        for (int d = 0; d < args->ndim; d++) {
-            if ((kept != NULL && kept[d] != 0) == (pass == 0)) {
-                dims->extent[n] = args->shape[d];
-                dims->x[n] = args->in.strides[d];
-                dims->y[n] = args->out.strides[d];
-                set_param_strides(m, n++, d);
-                *(pass == 0 ? &m->groups : &m->size) *= args->shape[d];
-            }
-        }
-        dims->outer = pass == 0 ? n : dims->outer;
+    const ptrdiff_t *const x = args->in.strides, *const y = args->out.strides;
+    m->groups = m->size = m->next = 1;
+    for (int d = 0; d < args->ndim; d++) {
+        const bool keeps = kept != NULL && kept[d] != 0;
+        m->outer[d] = keeps ? args->shape[d] : 1;
+        m->inner[d] = keeps ? 1 : args->shape[d];
+        m->groups *= m->outer[d];
+        m->size *= m->inner[d];
     }
-    dims->inner = n - dims->outer;
-    dims->beside = adjacent_group_dim(dims, dims->x);
-    if (dims->beside < 0) {
-        dims->beside = adjacent_group_dim(dims, dims->y);
+    m->beside = adjacent_group_dim(m, x);
+    if (m->beside < 0) {
+        m->beside = adjacent_group_dim(m, y);
+    }
+    if (m->beside >= 0) {
+        m->x_beside = x[m->beside];
+        m->y_beside = y[m->beside];
+        m->next = pq_measure_chunks(m->size);
+        for (int d = m->beside + 1; d < args->ndim; d++) {
+            m->next *= m->outer[d];
+        }
     }
 }
 
 /* Return the number of turns. A turn measures up to `most_rows` groups together. */
 static ptrdiff_t count_turns(const struct measuring *m)
 {
-    if (m->dims.beside < 0 || m->size == 0) {
+    if (m->beside < 0 || m->size == 0) {
         return m->groups;
     }
-    const ptrdiff_t extent = m->dims.extent[m->dims.beside];
+    const ptrdiff_t extent = m->outer[m->beside];
     return m->groups / extent * ((extent - 1) / (ptrdiff_t)m->most_rows + 1);
 }
 
 /* Enter the groups of a turn. Return the number of the first group. */
 static ptrdiff_t enter_groups(struct measuring *m, ptrdiff_t turn)
 {
-    const struct dims *const dims = &m->dims;
-    const int outer = dims->outer;
-    const char *x = m->args->in.data, *y = m->args->out.data;
+    const struct pq_args *const args = m->args;
+    const char *x = args->in.data, *y = args->out.data;
     ptrdiff_t group = 0, step = 1;
     m->rows = 1;
+    m->index = 0;
     if (m->trip != NULL) {
-        m->scale = m->args->scale.data;
-        m->zero = m->trip->job.zero_given ? m->args->zero.data : m->trip->zero;
+        m->scale = args->scale.data;
+        m->zero = m->trip->job.zero_given ? args->zero.data : m->trip->zero;
     }
-    for (int d = outer - 1; d >= 0; d--) {
-        const bool beside = d == dims->beside;
-        const ptrdiff_t extent = dims->extent[d];
+    for (int d = args->ndim - 1; d >= 0; d--) {
+        const bool beside = d == m->beside;
+        const ptrdiff_t extent = m->outer[d];
+        if (extent == 1) {
+            continue;
+        }
         const ptrdiff_t each = beside ? (ptrdiff_t)m->most_rows : 1;
         const ptrdiff_t turns = (extent - 1) / each + 1, i = turn % turns * each;
         turn /= turns;
-        x += i * dims->x[d];
-        y += i * dims->y[d];
+        x += i * args->in.strides[d];
+        y += i * args->out.strides[d];
         group += i * step;
-        if (m->trip != NULL && !beside) {
-            m->scale += i / dims->block[d] * dims->scale[d];
-            m->zero += i / dims->block[d] * dims->zero[d];
-        }
         if (beside) {
             m->rows = (size_t)(extent - i < each ? extent - i : each);
             m->index = i;
-            m->next = step * pq_measure_chunks(m->size);
-            m->x_beside = dims->x[d];
-            m->y_beside = dims->y[d];
+        } else if (m->trip != NULL) {
+            m->scale += pq_param_offset(args, &args->scale, d, i);
+            m->zero += pq_param_offset(args, &args->zero, d, i);
         }
         step *= extent;
     }
-    pq_sweep_init(&m->x, m->kernels, &m->args->in, x, dims->inner, dims->extent + outer,
-                  dims->x + outer);
-    pq_sweep_init(&m->y, m->kernels, &m->args->out, y, dims->inner, dims->extent + outer,
-                  dims->y + outer);
+    pq_sweep_init(&m->x, m->kernels, &args->in, x, args->ndim, m->inner, args->in.strides);
+    pq_sweep_init(&m->y, m->kernels, &args->out, y, args->ndim, m->inner,
+                  args->out.strides);
     return group;
 }
 
@@ -627,7 +585,7 @@ static void measure_chunk(struct measuring *m, struct pq_error *errors, ptrdiff_
                           ptrdiff_t turn, ptrdiff_t end)
 {
     const ptrdiff_t chunks = pq_measure_chunks(m->size), first = chunk * PQ_MEASURE_CHUNK;
-    const ptrdiff_t step = m->dims.beside >= 0 ? RUN_ELEMENTS : PQ_MEASURE_CHUNK;
+    const ptrdiff_t step = m->beside >= 0 ? RUN_ELEMENTS : PQ_MEASURE_CHUNK;
     const ptrdiff_t left = m->size - first;
     const ptrdiff_t n = left < PQ_MEASURE_CHUNK ? left : PQ_MEASURE_CHUNK;
     for (ptrdiff_t i = 0; i < n; i += step) {
@@ -647,6 +605,7 @@ static void measure_part(struct measuring *m, struct pq_error *errors, int part,
 {
     const ptrdiff_t turns = count_turns(m), units = turns * pq_measure_chunks(m->size);
     const struct pq_share share = pq_share_of(units, part, parts);
+    const pq_fpenv found = pq_fpenv_enter();
     for (ptrdiff_t u = share.begin, next; u < share.end; u = next) {
         next = u - u % turns + turns < share.end ? u - u % turns + turns : share.end;
         if (m->size == 0) {
@@ -656,6 +615,7 @@ static void measure_part(struct measuring *m, struct pq_error *errors, int part,
         }
         measure_chunk(m, errors, u / turns, u % turns, (next - 1) % turns + 1);
     }
+    pq_fpenv_leave(found);
 }
 
 /* ---- calls ---- */
@@ -665,91 +625,28 @@ ptrdiff_t pq_measure_chunks(ptrdiff_t size)
     return size > 0 ? (size - 1) / PQ_MEASURE_CHUNK + 1 : 1;
 }
 
-static enum pq_status check_side(const struct pq_args *args, const struct pq_array *array)
-{
-    const enum pq_status status = pq_check_array(args, array, false);
-    if (status != PQ_OK) {
-        return status;
-    }
-    return pq_is_real(array->type) && array->bit_strides == NULL ? PQ_OK : PQ_ERR_TYPE;
-}
-
-static void measure(struct measuring *m, const struct pq_kernels *kernels,
-                    const unsigned char *kept, struct pq_error *errors, int part, int parts)
-{
-    m->kernels = kernels;
-    m->rows = 1;
-    set_dims(m, kept);
-    const pq_fpenv found = pq_fpenv_enter();
-    measure_part(m, errors, part, parts);
-    pq_fpenv_leave(found);
-}
-
 enum pq_status pq_measure(const struct pq_kernels *kernels, const struct pq_args *args,
                           const unsigned char *kept, struct pq_error *errors, int part,
                           int parts)
 {
     struct pq_args room;
-    struct measuring m = {0};
+    struct measuring m = {.kernels = kernels};
     struct found found[MAX_GROUPS];
     _Alignas(64) char rooms[BUFFER_BYTES * 2 + BUFFER_BYTES / 2];
-    if (kernels == NULL || errors == NULL) {
-        return PQ_ERR_NULL;
-    }
-    enum pq_status status = pq_known_args(&args, &room);
-    if (status == PQ_OK) {
-        status = pq_check_shape(args);
-    }
-    if (status == PQ_OK) {
-        status = check_side(args, &args->in);
-    }
-    if (status == PQ_OK) {
-        status = check_side(args, &args->out);
-    }
-    if (status == PQ_OK && (part < 0 || part >= parts)) {
-        status = PQ_ERR_PART;
-    }
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(kernels != NULL && errors != NULL ? PQ_OK : PQ_ERR_NULL);
+    PQ_TRY(pq_known_args(&args, &room));
+    PQ_TRY(pq_check_reals(args, &args->in));
+    PQ_TRY(pq_check_reals(args, &args->out));
+    PQ_TRY(pq_check_part(part, parts));
     m.args = args;
     set_buffers(&m, found, MAX_GROUPS, rooms, BUFFER_BYTES);
+    set_dims(&m, kept);
     m.is_f64 = args->in.type == PQ_F64 || args->out.type == PQ_F64;
-    measure(&m, kernels, kept, errors, part, parts);
+    measure_part(&m, errors, part, parts);
     return PQ_OK;
 }
 
 /* ---- of parameters ---- */
-
-/* Arguments for the dimensions of a group. The data is set later. */
-struct group {
-    struct pq_args args;
-    ptrdiff_t shape[PQ_MAX_NDIM], block[PQ_MAX_NDIM];
-    ptrdiff_t scale[PQ_MAX_NDIM], zero[PQ_MAX_NDIM];
-};
-
-static void set_group(struct group *to, const struct pq_args *args,
-                      const unsigned char *kept)
-{
-    const enum pq_type type = args->in.type == PQ_F64 ? PQ_F64 : PQ_F32;
-    int n = 0;
-    to->args = *args;
-    for (int d = 0; d < args->ndim; d++) {
-        if (kept == NULL || kept[d] == 0) {
-            to->shape[n] = args->shape[d];
-            to->block[n] = args->block != NULL ? args->block[d] : 1;
-            to->scale[n] = args->scale.strides[d];
-            to->zero[n++] = args->zero.data != NULL ? args->zero.strides[d] : 0;
-        }
-    }
-    to->args.ndim = n;
-    to->args.shape = to->shape;
-    to->args.block = to->block;
-    to->args.scale.strides = to->scale;
-    to->args.zero.strides = to->zero;
-    to->args.in.type = to->args.out.type = type;
-    to->args.in.swapped = to->args.out.swapped = 0;
-}
 
 static enum pq_status check_params(const struct pq_kernels *kernels, struct pq_args *args,
                                    enum pq_type code, int part, int parts)
@@ -757,13 +654,11 @@ static enum pq_status check_params(const struct pq_kernels *kernels, struct pq_a
     const struct pq_args *checked = args;
     struct pq_args room;
     args->out = args->in;
-    enum pq_status status = pq_check_call(&checked, &room, kernels, true, part, parts);
-    if (status == PQ_OK) {
-        status = pq_check_fake(args, code);
-    }
+    PQ_TRY(pq_check_call(&checked, &room, kernels, true, part, parts));
+    PQ_TRY(pq_check_fake(args, code));
     const bool other =
         args->precision != PQ_NO_TYPE || args->inverse != 0 || args->round == PQ_STOCHASTIC;
-    return status == PQ_OK && other ? PQ_ERR_OPTION : status;
+    return other ? PQ_ERR_OPTION : PQ_OK;
 }
 
 enum pq_status pq_measure_params(const struct pq_kernels *kernels,
@@ -772,41 +667,27 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
                                  int part, int parts)
 {
     struct pq_args room, own;
-    struct measuring m = {.args = &own};
+    struct measuring m = {.kernels = kernels, .args = &own};
     struct round_trip trip;
-    struct group group;
     struct found found[MAX_JOB_GROUPS];
     _Alignas(64) char rooms[JOB_BUFFER_BYTES * 2];
-    if (kernels == NULL || errors == NULL) {
-        return PQ_ERR_NULL;
-    }
-    enum pq_status status = pq_known_args(&args, &room);
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(kernels != NULL && errors != NULL ? PQ_OK : PQ_ERR_NULL);
+    PQ_TRY(pq_known_args(&args, &room));
     own = *args;
-    status = check_params(kernels, &own, code, part, parts);
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(check_params(kernels, &own, code, part, parts));
     if (pq_is_narrow_float(code)) { /* the zero points are all 0 */
         own.zero.data = NULL;
     }
     set_buffers(&m, found, MAX_JOB_GROUPS, rooms, JOB_BUFFER_BYTES);
     m.raw = m.y_room; /* of `x`, before there is a `y` */
     m.is_f64 = own.in.type == PQ_F64;
+    set_dims(&m, kept);
     if (!pq_is_empty(&own)) {
-        struct pq_args whole = own;
-        set_group(&group, &own, kept);
-        whole.in.type = whole.out.type = group.args.in.type;
-        status = init_round_trip(&trip, kernels, &whole, &group.args, code);
-        trip.zero = trip.job.plan.zero;
+        PQ_TRY(init_round_trip(&trip, kernels, &own, m.inner, code));
         m.trip = &trip;
     }
-    if (status == PQ_OK) {
-        measure(&m, kernels, kept, errors, part, parts);
-    }
-    return status;
+    measure_part(&m, errors, part, parts);
+    return PQ_OK;
 }
 
 /* ---- sums of reports ---- */
@@ -842,11 +723,6 @@ void pq_add_error(struct pq_error *sum, const struct pq_error *given)
     } else if (sum->exponent > added.exponent) {
         raise_exponent(&added, sum->exponent);
     }
-    sum->xx += added.xx;
-    sum->yy += added.yy;
-    sum->xy += added.xy;
-    sum->e += added.e;
-    sum->ee += added.ee;
-    add_extremes(sum, &added);
+    add_error(sum, &added);
     pq_fpenv_leave(found);
 }

@@ -2,6 +2,7 @@
 /* minmax: merges the extrema of arrays. Also counts elements that are NaN or infinite. */
 #include "args.h"
 #include "engine/reduce.h"
+#include "engine/sweep.h"
 #include "math/fpenv.h"
 #include "math/scalar_math.h"
 
@@ -14,8 +15,8 @@ static void merge_cells(void *what, const struct pq_cells *cells)
     for (size_t k = 0; k < cells->n; k++) {
         double *lo = (double *)(void *)(cells->scale + (ptrdiff_t)k * cells->scale_stride);
         double *hi = (double *)(void *)(cells->zero + (ptrdiff_t)k * cells->zero_stride);
-        const double least = pq_cell_at(cells->lowest, is_f64, k);
-        const double most = pq_cell_at(cells->highest, is_f64, k);
+        const double least = pq_extremum_at(cells->lowest, is_f64, k);
+        const double most = pq_extremum_at(cells->highest, is_f64, k);
         *lo = least < *lo ? least : *lo;
         *hi = most > *hi ? most : *hi;
     }
@@ -39,8 +40,8 @@ static void merge_magnitudes(void *what, const struct pq_cells *cells)
         return;
     }
     for (size_t k = 0; k < cells->n; k++) {
-        const float least = (float)pq_cell_at(cells->lowest, is_f64, k);
-        const float most = (float)pq_cell_at(cells->highest, is_f64, k);
+        const float least = (float)pq_extremum_at(cells->lowest, is_f64, k);
+        const float most = (float)pq_extremum_at(cells->highest, is_f64, k);
         merge_magnitudes_f32((void *)(cells->scale + (ptrdiff_t)k * cells->scale_stride),
                              &least, &most, 1);
     }
@@ -69,7 +70,7 @@ enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args 
     placed.zero = args->highest;
     bool is_f64 = args->in.type == PQ_F64;
     const enum pq_status status =
-        pq_find_extrema(kernels, &placed, false,
+        pq_find_extrema(NULL, kernels, &placed, false,
                         magnitudes ? merge_magnitudes : merge_cells, &is_f64, 0, 1);
     *finite = status == PQ_OK;
     return status == PQ_ERR_NONFINITE ? PQ_OK : status;
@@ -80,30 +81,20 @@ enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args 
 /* Count the elements that are NaN or infinite, and find the position of the first. */
 static void count_nonfinite(const struct pq_args *args, size_t *count, size_t *first)
 {
-    ptrdiff_t index[PQ_MAX_NDIM] = {0};
-    struct pq_params at = {args->in.data, 0, args->in.type, args->in.swapped};
-    if (pq_is_empty(args)) {
-        return;
-    }
-    for (size_t position = 0;; position++) {
-        double v;
-        pq_load_scales_f64(&v, &at, 1, 0);
-        if ((pq_bits_f64(v) >> 52 & 0x7ff) == 0x7ff && (*count)++ == 0) {
-            *first = position;
-        }
-        int d = args->ndim - 1;
-        for (; d >= 0; d--) { /* the next index in C order */
-            if (++index[d] < args->shape[d]) {
-                at.data += args->in.strides[d];
-                break;
+    const struct pq_array *const in = &args->in;
+    struct pq_sweep sweep;
+    size_t position = 0;
+    pq_sweep_init(&sweep, NULL, in, in->data, args->ndim, args->shape, in->strides);
+    do {
+        struct pq_params at = {sweep.row, sweep.stride[0], in->type, in->swapped};
+        for (ptrdiff_t i = 0; i < sweep.extent[0]; i++, position++, at.data += at.stride) {
+            double v;
+            pq_load_scales_f64(&v, &at, 1, 0);
+            if (!pq_is_finite_f64(v) && (*count)++ == 0) {
+                *first = position;
             }
-            at.data -= (args->shape[d] - 1) * args->in.strides[d];
-            index[d] = 0;
         }
-        if (d < 0) {
-            return;
-        }
-    }
+    } while (pq_sweep_next_row(&sweep));
 }
 
 enum pq_status pq_count_nonfinite(const struct pq_args *args, size_t *count, size_t *first)
@@ -113,15 +104,13 @@ enum pq_status pq_count_nonfinite(const struct pq_args *args, size_t *count, siz
         return PQ_ERR_NULL;
     }
     PQ_TRY(pq_known_args(&args, &room));
-    PQ_TRY(pq_check_shape(args));
-    PQ_TRY(pq_check_array(args, &args->in, false));
-    if (!pq_is_real(args->in.type) || args->in.bit_strides != NULL) {
-        return PQ_ERR_TYPE;
-    }
+    PQ_TRY(pq_check_reals(args, &args->in));
     *count = 0;
     *first = 0;
-    const pq_fpenv found = pq_fpenv_enter();
-    count_nonfinite(args, count, first);
-    pq_fpenv_leave(found);
+    if (!pq_is_empty(args)) {
+        const pq_fpenv found = pq_fpenv_enter();
+        count_nonfinite(args, count, first);
+        pq_fpenv_leave(found);
+    }
     return PQ_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * presets: scales and zero points by the formulas of other packages. `preset_pair` has all
- * rules, for one range, with a rounding after each step. The loops at the end compute many
+ * rules, for one range, with a rounding after each step. pq_preset_pairs() computes many
  * ranges of float32 data, 12 to 30 times faster, if no scale needs a special rule.
  */
 #include "ops/presets.h"
@@ -72,7 +72,8 @@ struct pq_wanted pq_wanted_of(const struct pq_choice *choice)
 {
     const struct pq_preset *const preset = pq_preset_of(choice->like);
     const struct pq_range all = pq_range_of(choice->code);
-    const bool given = choice->lowest_code != 0 || choice->highest_code != 0;
+    const struct pq_range codes = pq_code_range(choice);
+    const bool given = pq_is_range_given(choice);
     const bool symmetric = choice->rule == PQ_RULE_SYMMETRIC;
     const bool has_bytes = pq_carrier_of(choice->code) == choice->code;
     const bool narrow =
@@ -80,26 +81,12 @@ struct pq_wanted pq_wanted_of(const struct pq_choice *choice)
     return (struct pq_wanted){.preset = preset,
                               .real = choice->real,
                               .scale = choice->scale,
-                              .lowest = (double)(given    ? choice->lowest_code
-                                                 : narrow ? -all.hi
-                                                          : all.lo),
-                              .highest = (double)(given ? choice->highest_code : all.hi),
+                              .lowest = (double)(narrow ? -all.hi : codes.lo),
+                              .highest = (double)codes.hi,
                               .symmetric = symmetric,
                               .unsigned_byte = choice->code == PQ_U8,
                               .is_signed = all.lo < 0,
                               .spans_type = has_bytes && !given};
-}
-
-/* Round half to even. The magnitude must be below 2^51. */
-static double nearest(double v)
-{
-    return v + 0x1.8p52 - 0x1.8p52;
-}
-
-/* Limit a value. NaN becomes the lowest. */
-static double clamp(double v, double lo, double hi)
-{
-    return v > lo ? (v < hi ? v : hi) : lo;
 }
 
 /* Return the type of an arithmetic for data of type `real`. */
@@ -187,47 +174,111 @@ static void widen_to_sparse(const struct pq_wanted *wanted, struct range *of)
     of->hi = round_to_f32(far * most);
 }
 
-/* Return the scale of a range: width / levels. */
-static double scale_of_width(const struct pq_wanted *wanted, const struct range *of)
-{
-    const double levels = wanted->highest - wanted->lowest, width = of->hi - of->lo;
-    if (wanted->preset->span == PQ_SPAN_POWER) { /* the division is float64 */
-        return round_to(of->kept, width) / levels;
+/*
+ * The formulas of scales and zero points for ranges from `lo` to `hi` that include 0.
+ * PQ_FROM_SIGN uses the reciprocals of scales. R
+ * rounds the result of an operation to the type `in`, if `number` is another type.
+ * Adding and subtracting MAGIC rounds to an integer. Compilers vectorize the loops of
+ * float32 and float64.
+ */
+#define FORMULAS(name, number, end, MAGIC, R)                                              \
+    static void scales_##name(const struct pq_wanted *wanted, enum pq_type in, size_t n,   \
+                              const end *lo, const end *hi, number *PQ_RESTRICT scale)     \
+    {                                                                                      \
+        const number lowest = (number)wanted->lowest, highest = (number)wanted->highest;   \
+        const number levels = highest - lowest, half = levels / 2;                         \
+        (void)in;                                                                          \
+        if (wanted->preset->from == PQ_FROM_SIGN) { /* the reciprocals of scales */        \
+            for (size_t i = 0; i < n; i++) {                                               \
+                const number width = R((number)hi[i] - (number)lo[i]);                     \
+                scale[i] = width > 0 ? R(levels / width) : 1;                              \
+            }                                                                              \
+        } else if (!wanted->symmetric || wanted->preset->span == PQ_SPAN_SPARSE) {         \
+            for (size_t i = 0; i < n; i++) {                                               \
+                scale[i] = R(R((number)hi[i] - (number)lo[i]) / levels);                   \
+            }                                                                              \
+        } else if (wanted->preset->span == PQ_SPAN_ENDS) {                                 \
+            for (size_t i = 0; i < n; i++) {                                               \
+                const number down = R((number)lo[i] / lowest);                             \
+                const number up = R((number)hi[i] / highest);                              \
+                scale[i] = down > up ? down : up;                                          \
+            }                                                                              \
+        } else {                                                                           \
+            for (size_t i = 0; i < n; i++) {                                               \
+                const number down = -(number)lo[i], up = (number)hi[i];                    \
+                scale[i] = R((down > up ? down : up) / half);                              \
+            }                                                                              \
+        }                                                                                  \
+    }                                                                                      \
+                                                                                           \
+    static void zeros_##name(const struct pq_wanted *wanted, enum pq_type in, size_t n,    \
+                             const end *lo, const end *hi, const number *scale,            \
+                             number *PQ_RESTRICT zero)                                     \
+    {                                                                                      \
+        const number lowest = (number)wanted->lowest, highest = (number)wanted->highest;   \
+        (void)in;                                                                          \
+        if (wanted->preset->from ==                                                        \
+            PQ_FROM_SIGN) { /* the sign of a sum selects the end */                        \
+            for (size_t i = 0; i < n; i++) {                                               \
+                const number down = R((number)lo[i] * scale[i]);                           \
+                const number up = R((number)hi[i] * scale[i]);                             \
+                const number sum = R(R(lowest + down) + R(highest + up));                  \
+                zero[i] = sum > 0 ? R(lowest - down) : R(highest - up);                    \
+            }                                                                              \
+        } else if (wanted->preset->from == PQ_FROM_LOW) {                                  \
+            for (size_t i = 0; i < n; i++) {                                               \
+                zero[i] = R(lowest - R((number)lo[i] / scale[i]));                         \
+            }                                                                              \
+        } else if (wanted->preset->from == PQ_FROM_STEPS) {                                \
+            for (size_t i = 0; i < n; i++) {                                               \
+                zero[i] = R(lowest - (R((number)lo[i] / scale[i]) + MAGIC - MAGIC));       \
+            }                                                                              \
+        } else { /* the end with the smaller sum, or difference, of magnitudes */          \
+            const number sign = wanted->preset->from == PQ_FROM_SUM ? 1 : -1;              \
+            const number least = lowest < 0 ? -lowest : lowest;                            \
+            const number most = highest < 0 ? -highest : highest;                          \
+            for (size_t i = 0; i < n; i++) {                                               \
+                const number down = R((number)lo[i] / scale[i]);                           \
+                const number up = R((number)hi[i] / scale[i]);                             \
+                zero[i] =                                                                  \
+                    least - sign * down < most + sign * up ? lowest - down : highest - up; \
+            }                                                                              \
+        }                                                                                  \
     }
-    if (of->numbers == PQ_F64 && !(width < HUGE_VAL)) {
-        return (of->hi / 2 - of->lo / 2) / (levels / 2);
-    }
-    return round_to(of->numbers, round_to(of->numbers, width) / levels);
-}
+
+#define EXACT(v) (v)
+#define ROUNDED(v) round_to(in, v)
+FORMULAS(f32, float, float, 0x1.8p23f, EXACT)
+FORMULAS(f64, double, float, 0x1.8p52, EXACT)
+FORMULAS(any, double, double, 0x1.8p52, ROUNDED)
+#undef FORMULAS
+#undef EXACT
+#undef ROUNDED
 
 /* Return the scale of a range. Make the range symmetric if the formula does. */
 PQ_NOINLINE double scale_of(const struct pq_wanted *wanted, struct range *of)
 {
-    const enum pq_type in = of->numbers;
+    const struct pq_preset *const preset = wanted->preset;
     const double levels = wanted->highest - wanted->lowest;
-    if (wanted->preset->from == PQ_FROM_SIGN) { /* the reciprocal of its reciprocal */
-        const double width = round_to(in, of->hi - of->lo);
-        return width > 0 ? round_to(in, 1 / round_to(in, levels / width)) : 1;
+    double scale;
+    if (wanted->symmetric && preset->span == PQ_SPAN_SPARSE && of->lo < 0 && of->hi > 0) {
+        widen_to_sparse(wanted, of);
     }
-    if (!wanted->symmetric) {
-        return scale_of_width(wanted, of);
+    const double width = of->hi - of->lo;
+    if (!wanted->symmetric && preset->span == PQ_SPAN_POWER) { /* a float64 division */
+        return round_to(of->kept, width) / levels;
     }
-    switch (wanted->preset->span) {
-    case PQ_SPAN_SPARSE:
-        if (of->lo < 0 && of->hi > 0) {
-            widen_to_sparse(wanted, of);
-        }
-        return scale_of_width(wanted, of);
-    case PQ_SPAN_ENDS: {
-        const double down = round_to(in, of->lo / wanted->lowest);
-        const double up = round_to(in, of->hi / wanted->highest);
-        return down > up ? down : up;
+    if (of->numbers == PQ_F64 && !(width < HUGE_VAL) && preset->from != PQ_FROM_SIGN &&
+        (!wanted->symmetric || preset->span == PQ_SPAN_SPARSE)) {
+        return (of->hi / 2 - of->lo / 2) / (levels / 2);
     }
-    default:
+    scales_any(wanted, of->numbers, 1, &of->lo, &of->hi, &scale);
+    if (wanted->symmetric &&
+        (preset->span == PQ_SPAN_HALF || preset->span == PQ_SPAN_POWER)) {
         of->hi = of->hi > -of->lo ? of->hi : -of->lo;
         of->lo = -of->hi;
-        return round_to(in, of->hi / (levels / 2));
     }
+    return preset->from == PQ_FROM_SIGN ? round_to(of->numbers, 1 / scale) : scale;
 }
 
 /* Return 2^-rint(-log2 s) for a float32 or a normal float64 number. The constant is the
@@ -309,54 +360,21 @@ static double middle_of(const struct pq_wanted *wanted)
     case PQ_MIDDLE_UP:
         return trunc((sum + 1) / 2);
     default:
-        return nearest(sum / 2);
+        return pq_nearest(sum / 2);
     }
-}
-
-/* Return the zero point from the end with the smaller sum, or difference, of magnitudes. */
-static double zero_from_nearer_end(const struct pq_wanted *wanted, double lo, double hi)
-{
-    const double sign = wanted->preset->from == PQ_FROM_SUM ? 1 : -1;
-    const double down = fabs(wanted->lowest) + sign * fabs(lo);
-    const double up = fabs(wanted->highest) + sign * fabs(hi);
-    return down < up ? wanted->lowest - lo : wanted->highest - hi;
-}
-
-/* Return the zero point from the end that the sign of a sum selects. */
-static double zero_from_sum_sign(const struct pq_wanted *wanted, const struct range *of)
-{
-    const enum pq_type in = of->numbers;
-    const double width = round_to(in, of->hi - of->lo);
-    const double inverse =
-        width > 0 ? round_to(in, (wanted->highest - wanted->lowest) / width) : 1;
-    const double lo = round_to(in, of->lo * inverse), hi = round_to(in, of->hi * inverse);
-    const double sum = round_to(in, round_to(in, wanted->lowest + lo) +
-                                        round_to(in, wanted->highest + hi));
-    return sum > 0 ? round_to(in, wanted->lowest - lo) : round_to(in, wanted->highest - hi);
 }
 
 /* Return the zero point of asymmetric parameters. */
 PQ_NOINLINE double zero_of(const struct pq_wanted *wanted, const struct range *of,
                            double scale)
 {
-    const enum pq_type in = of->numbers;
-    const double lo = round_to(in, of->lo / scale);
     double zero;
-    switch (wanted->preset->from) {
-    case PQ_FROM_SIGN:
-        zero = zero_from_sum_sign(wanted, of);
-        break;
-    case PQ_FROM_STEPS:
-        zero = round_to(in, wanted->lowest - nearest(lo));
-        break;
-    case PQ_FROM_LOW:
-        zero = round_to(in, wanted->lowest - lo);
-        break;
-    default:
-        zero = zero_from_nearer_end(wanted, lo, round_to(in, of->hi / scale));
+    if (wanted->preset->from == PQ_FROM_SIGN) {
+        scales_any(wanted, of->numbers, 1, &of->lo, &of->hi, &scale);
     }
-    zero = clamp(zero, wanted->lowest, wanted->highest);
-    return wanted->preset->tie == PQ_TIE_AWAY ? round(zero) : nearest(zero);
+    zeros_any(wanted, of->numbers, 1, &of->lo, &of->hi, &scale, &zero);
+    zero = pq_clamp(zero, wanted->lowest, wanted->highest);
+    return wanted->preset->tie == PQ_TIE_AWAY ? round(zero) : pq_nearest(zero);
 }
 
 /* Return true if the zero point does not depend on the data. */
@@ -386,8 +404,8 @@ PQ_NOINLINE struct pq_pair preset_pair(const struct pq_wanted *wanted, double lo
     const enum pq_type ends = preset->small == PQ_SMALL_TENTH && !is_f64 ? PQ_F32 : numbers;
     struct range of = {round_to(ends, lo), round_to(ends, hi), 0, numbers, kept, false};
     if (preset->span == PQ_SPAN_POWER) {
-        of.lo = clamp(of.lo, -(double)FLT_MAX / 2, 0);
-        of.hi = clamp(of.hi, 0, (double)FLT_MAX / 2);
+        of.lo = pq_clamp(of.lo, -(double)FLT_MAX / 2, 0);
+        of.hi = pq_clamp(of.hi, 0, (double)FLT_MAX / 2);
     }
     of.scale = scale_of(wanted, &of);
     if (preset->before == PQ_BEFORE_STORED) {
@@ -414,7 +432,7 @@ PQ_NOINLINE struct pq_pair preset_pair(const struct pq_wanted *wanted, double lo
         zero == 127) {
         zero = 128; /* the hardware of the package needs 128 */
     }
-    return (struct pq_pair){of.scale, clamp(zero, wanted->lowest, wanted->highest)};
+    return (struct pq_pair){of.scale, pq_clamp(zero, wanted->lowest, wanted->highest)};
 }
 
 struct pq_pair pq_preset_pair(const struct pq_wanted *wanted, double lo, double hi)
@@ -450,59 +468,8 @@ struct ranges {
     } scale, zero;
 };
 
-/* Loops that compilers vectorize. Adding and subtracting MAGIC rounds to an integer. */
-#define LOOPS(number, member, MAGIC)                                                       \
-    static void scale_##member(const struct pq_wanted *wanted, size_t n,                   \
-                               struct ranges *PQ_RESTRICT of)                              \
-    {                                                                                      \
-        const number lowest = (number)wanted->lowest, highest = (number)wanted->highest;   \
-        const number levels = highest - lowest, half = levels / 2;                         \
-        number *const scale = of->scale.member;                                            \
-        if (!wanted->symmetric) {                                                          \
-            for (size_t i = 0; i < n; i++) {                                               \
-                scale[i] = ((number)of->hi[i] - (number)of->lo[i]) / levels;               \
-            }                                                                              \
-        } else if (wanted->preset->span == PQ_SPAN_ENDS) {                                 \
-            for (size_t i = 0; i < n; i++) {                                               \
-                const number down = (number)of->lo[i] / lowest;                            \
-                const number up = (number)of->hi[i] / highest;                             \
-                scale[i] = down > up ? down : up;                                          \
-            }                                                                              \
-        } else {                                                                           \
-            for (size_t i = 0; i < n; i++) {                                               \
-                const number down = -(number)of->lo[i], up = (number)of->hi[i];            \
-                scale[i] = (down > up ? down : up) / half;                                 \
-            }                                                                              \
-        }                                                                                  \
-    }                                                                                      \
-                                                                                           \
-    static void zero_##member(const struct pq_wanted *wanted, size_t n,                    \
-                              struct ranges *PQ_RESTRICT of)                               \
-    {                                                                                      \
-        const number lowest = (number)wanted->lowest, highest = (number)wanted->highest;   \
-        const number *const scale = of->scale.member;                                      \
-        number *const zero = of->zero.member;                                              \
-        if (wanted->preset->from == PQ_FROM_LOW) {                                         \
-            for (size_t i = 0; i < n; i++) {                                               \
-                zero[i] = lowest - (number)of->lo[i] / scale[i];                           \
-            }                                                                              \
-        } else if (wanted->preset->from == PQ_FROM_STEPS) {                                \
-            for (size_t i = 0; i < n; i++) {                                               \
-                zero[i] = lowest - ((number)of->lo[i] / scale[i] + MAGIC - MAGIC);         \
-            }                                                                              \
-        } else {                                                                           \
-            const number sign = wanted->preset->from == PQ_FROM_SUM ? 1 : -1;              \
-            const number least = lowest < 0 ? -lowest : lowest;                            \
-            const number most = highest < 0 ? -highest : highest;                          \
-            for (size_t i = 0; i < n; i++) {                                               \
-                const number down = (number)of->lo[i] / scale[i];                          \
-                const number up = (number)of->hi[i] / scale[i];                            \
-                zero[i] =                                                                  \
-                    least - sign * down < most + sign * up ? lowest - down : highest - up; \
-            }                                                                              \
-        }                                                                                  \
-    }                                                                                      \
-                                                                                           \
+/* Store the rounded zero points. Compilers vectorize the loop. */
+#define ROUND(number, member, MAGIC)                                                       \
     static void round_##member(const struct pq_wanted *wanted, size_t n,                   \
                                const struct ranges *of, uint32_t *PQ_RESTRICT to)          \
     {                                                                                      \
@@ -517,23 +484,9 @@ struct ranges {
             to[i] = (uint32_t)(int32_t)(even + (tie ? away * rest : 0));                   \
         }                                                                                  \
     }
-LOOPS(float, f32, 0x1.8p23f)
-LOOPS(double, f64, 0x1.8p52)
-#undef LOOPS
-
-/* Compute scales and zero points by reciprocals, for PQ_FROM_SIGN. */
-static void pairs_from_reciprocals(const struct pq_wanted *wanted, size_t n,
-                                   struct ranges *PQ_RESTRICT of)
-{
-    const float lowest = (float)wanted->lowest, highest = (float)wanted->highest;
-    const float levels = highest - lowest;
-    for (size_t i = 0; i < n; i++) {
-        const float inverse = levels / (of->hi[i] - of->lo[i]);
-        const float lo = of->lo[i] * inverse, hi = of->hi[i] * inverse;
-        of->scale.f32[i] = 1 / inverse;
-        of->zero.f32[i] = (lowest + lo) + (highest + hi) > 0 ? lowest - lo : highest - hi;
-    }
-}
+ROUND(float, f32, 0x1.8p23f)
+ROUND(double, f64, 0x1.8p52)
+#undef ROUND
 
 /* Return the least scale without a special rule. */
 static float least_scale(const struct pq_wanted *wanted)
@@ -573,11 +526,14 @@ static void make_scales(const struct pq_wanted *wanted, size_t n, struct ranges 
                         float *PQ_RESTRICT scale)
 {
     if (wanted->preset->numbers != PQ_NUMBERS_F64) {
-        scale_f32(wanted, n, of);
+        scales_f32(wanted, PQ_F32, n, of->lo, of->hi, of->scale.f32);
         memcpy(scale, of->scale.f32, n * sizeof *scale);
+        for (size_t i = 0; wanted->preset->from == PQ_FROM_SIGN && i < n; i++) {
+            scale[i] = 1 / of->scale.f32[i];
+        }
         return;
     }
-    scale_f64(wanted, n, of);
+    scales_f64(wanted, PQ_F64, n, of->lo, of->hi, of->scale.f64);
     for (size_t i = 0; i < n; i++) {
         scale[i] = (float)of->scale.f64[i];
     }
@@ -599,27 +555,20 @@ bool pq_preset_pairs(const struct pq_wanted *wanted, size_t n, const float *los,
     }
     load_ranges(n, los, his, &of);
     n = (n + 7) / 8 * 8;
-    if (preset->from == PQ_FROM_SIGN) {
-        pairs_from_reciprocals(wanted, n, &of);
-        memcpy(scale, of.scale.f32, n * sizeof *scale);
-    } else {
-        make_scales(wanted, n, &of, scale);
-    }
+    make_scales(wanted, n, &of, scale);
     if (!no_rule_applies(wanted, n, scale)) {
         return false;
     }
     if (wanted->symmetric) {
-        const double middle = clamp(middle_of(wanted), wanted->lowest, wanted->highest);
+        const double middle = pq_clamp(middle_of(wanted), wanted->lowest, wanted->highest);
         for (size_t i = 0; i < n; i++) {
             zero[i] = (uint32_t)(int32_t)middle;
         }
     } else if (preset->numbers == PQ_NUMBERS_F64) {
-        zero_f64(wanted, n, &of);
+        zeros_f64(wanted, PQ_F64, n, of.lo, of.hi, of.scale.f64, of.zero.f64);
         round_f64(wanted, n, &of, zero);
     } else {
-        if (preset->from != PQ_FROM_SIGN) {
-            zero_f32(wanted, n, &of);
-        }
+        zeros_f32(wanted, PQ_F32, n, of.lo, of.hi, of.scale.f32, of.zero.f32);
         round_f32(wanted, n, &of, zero);
     }
     return true;

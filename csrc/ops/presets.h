@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "pq.h"
+#include "types.h"
 
 /*
  * X(like, name, most bits of a code, forms, codes, span, numbers, kept, before, from, tie,
@@ -78,6 +78,20 @@ struct pq_preset {
     enum pq_middle middle;
     enum pq_small small;
 };
+
+/* Return true if a choice limits the codes. */
+static inline bool pq_is_range_given(const struct pq_choice *choice)
+{
+    return choice->lowest_code != 0 || choice->highest_code != 0;
+}
+
+/* Return the range of integer codes. */
+static inline struct pq_range pq_code_range(const struct pq_choice *choice)
+{
+    return pq_is_range_given(choice)
+               ? (struct pq_range){choice->lowest_code, choice->highest_code}
+               : pq_range_of(choice->code);
+}
 
 /* Return a preset, or NULL for PQ_LIKE_PYQUANT and unknown values. */
 const struct pq_preset *pq_preset_of(enum pq_like like);

@@ -6,8 +6,8 @@
 #include "math/fpenv.h"
 
 /*
- * Return the bits of the smallest scale for which codes do not change if subnormal operands
- * and results become 0. Return 0 if codes can change for every scale.
+ * Return the bits of the smallest scale with equal codes if subnormal operands and results
+ * become 0. Return 0 if codes can change for every scale.
  *
  * A subnormal x is below 2^-126. If |s| >= 2^-124, its quotient is below 1/4, and so is
  * every result that underflows. The rounding modes to nearest and toward zero map it to 0,
@@ -130,8 +130,8 @@ static void set_rounded_method(struct pq_method *how, const struct pq_kernels *k
     }
 }
 
-/* Choose the stochastic kernel, which rounds quotients and passes them to a second kernel,
- * as float32 if that kernel accepts float32. It never flushes subnormal values, because
+/* Choose the stochastic kernel. It rounds quotients and passes them to a second kernel, as
+ * float32 if the second kernel accepts float32. It never flushes subnormal values, because
  * each of them has a chance to round up. */
 PQ_RARE void set_stochastic_method(struct pq_method *how, const struct pq_kernels *kernels,
                                    const struct pq_args *args)
@@ -276,12 +276,6 @@ enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_arg
 enum pq_status pq_quantize_run(const struct pq_kernels *kernels, const struct pq_args *args)
 {
     return pq_call_run(pq_quantize_method, kernels, args);
-}
-
-enum pq_status pq_quantize_counting(const struct pq_kernels *kernels,
-                                    const struct pq_args *args, size_t *outside)
-{
-    return pq_call_counting(pq_quantize_method, kernels, args, 0, 1, outside);
 }
 
 enum pq_status pq_prepare_quantize(struct pq_prepared *prepared,

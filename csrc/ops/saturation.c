@@ -137,16 +137,16 @@ static bool may_saturate(const struct pq_saturation *to, const struct limits *by
     } else {
         memcpy(&singles[0], x, sizeof *singles);
         singles[1] = singles[0];
-        to->kernels->minmax[pq_row_of(PQ_F32)](x, n, &singles[0], &singles[1], &bits);
+        to->kernels->minmax[PQ_F32_ROW](x, n, &singles[0], &singles[1], &bits);
         count_f32(by, singles, back, 2, &low, &high);
     }
-    return bits >= 0x7f800000 || low + high != 0;
+    return bits >= PQ_INFINITY_BITS || low + high != 0;
 }
 
 /* Return true if a scale is 0, infinite or NaN. */
 static bool is_invalid_scale(double scale)
 {
-    return !(scale - scale == 0) || scale == 0;
+    return !pq_is_finite_f64(scale) || scale == 0;
 }
 
 /* Count the elements of a group. */

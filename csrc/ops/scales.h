@@ -8,6 +8,18 @@
 #include "math/narrow_float.h"
 #include "types.h"
 
+/* Round half to even. The magnitude must be below 2^51. */
+PQ_INLINE double pq_nearest(double v)
+{
+    return v + 0x1.8p52 - 0x1.8p52;
+}
+
+/* Limit a value. NaN, for example from an infinite range, becomes the lowest. */
+PQ_INLINE double pq_clamp(double v, double lo, double hi)
+{
+    return v > lo ? (v < hi ? v : hi) : lo;
+}
+
 /* Return the bits of the largest number, or 0 for other types. Bits of positive numbers
  * have the order of the numbers. */
 PQ_INLINE uint64_t pq_last_scale(enum pq_type type)
@@ -81,6 +93,21 @@ PQ_INLINE double pq_scale_of_bits(enum pq_type type, uint64_t bits)
     default:
         return (double)pq_f32_bits((uint32_t)bits);
     }
+}
+
+/* Store the bits of a scale. */
+PQ_INLINE void pq_store_scale(enum pq_type type, uint64_t bits, char *to)
+{
+    const size_t size = pq_bytes_of(type);
+    const uint32_t word = (uint32_t)bits;
+    const uint16_t half = (uint16_t)bits;
+    const uint8_t byte = (uint8_t)bits;
+    memcpy(to,
+           size == 8   ? (const void *)&bits
+           : size == 4 ? (const void *)&word
+           : size == 2 ? (const void *)&half
+                       : &byte,
+           size);
 }
 
 /* Round v >= 0 to the type of scales, but neither to 0 nor to infinity. Data that is not

@@ -13,6 +13,8 @@
 #include "math/fpenv.h"
 #include "math/narrow_float.h"
 #include "math/scalar_math.h"
+#include "ops/presets.h"
+#include "ops/scales.h"
 
 enum {
     TILE_ELEMENTS = PQ_SUM_PIECE,
@@ -45,7 +47,8 @@ struct best {
 };
 
 struct group {
-    const char *x, *w; /* all elements and weights, if the group fits a tile */
+    const char *x;   /* all elements, if the group fits a tile */
+    const double *w; /* and their weights */
     char *scale, *zero;
     double range[2];
     double unit; /* factor of float64 errors */
@@ -64,7 +67,8 @@ struct scale_search {
     enum pq_type zero_type;
     ptrdiff_t groups[PQ_MAX_NDIM], extent[PQ_MAX_NDIM];
     const struct group *group; /* the current group */
-    const char *x, *w;         /* its current tile */
+    const char *x;             /* its current tile */
+    const double *w;
     struct pq_sweep data, weights;
     double x_room[TILE_ELEMENTS], w_room[TILE_ELEMENTS], y_room[TILE_ELEMENTS];
     char raw[TILE_ELEMENTS * sizeof(double)]; /* elements, or codes */
@@ -92,10 +96,11 @@ PQ_NOINLINE void load_elements(struct scale_search *s, size_t n, size_t at)
     double *const w_room = s->w_room + at;
     s->x = pq_sweep_load(&s->data, arithmetic_type(s), 1, 0, n, s->x_room + at, s->raw);
     if (is_weighted(s)) {
-        s->w = pq_sweep_load(&s->weights, PQ_F64, 1, 0, n, w_room, s->raw);
-        if ((uintptr_t)s->w % sizeof(double) != 0) {
-            s->w = memmove(w_room, s->w, n * sizeof(double));
+        const char *w = pq_sweep_load(&s->weights, PQ_F64, 1, 0, n, w_room, s->raw);
+        if ((uintptr_t)w % sizeof(double) != 0) {
+            w = memmove(w_room, w, n * sizeof(double));
         }
+        s->w = (const void *)w;
     }
 }
 
@@ -138,30 +143,20 @@ struct ends {
 static void merge_extrema(struct scale_search *s, void *what, size_t n)
 {
     struct ends *const ends = what;
-    if (s->is_f64) {
-        s->kernels->minmax[PQ_F64_ROW](s->x, n, ends->of.f64, ends->of.f64 + 1,
-                                       &ends->bits);
-    } else {
-        s->kernels->minmax[PQ_F32_ROW](s->x, n, ends->of.f32, ends->of.f32 + 1,
-                                       &ends->bits);
-    }
+    s->kernels->minmax[pq_extrema_row(arithmetic_type(s))](
+        s->x, n, &ends->of, pq_extremum(&ends->of, s->is_f64, 1), &ends->bits);
 }
 
 /* Find the range of a group. Return true if all elements are finite. */
 static bool find_extrema(struct scale_search *s, struct group *group)
 {
-    struct ends ends = {.bits = 0};
-    for (int k = 0; k < 2; k++) {
-        const double none = k == 0 ? HUGE_VAL : -HUGE_VAL;
-        if (s->is_f64) {
-            ends.of.f64[k] = none;
-        } else {
-            ends.of.f32[k] = (float)none;
-        }
+    struct ends ends = {.of.f64 = {HUGE_VAL, -HUGE_VAL}};
+    if (!s->is_f64) {
+        ends = (struct ends){.of.f32 = {INFINITY, -INFINITY}};
     }
     for_each_tile(s, group, merge_extrema, &ends);
     for (int k = 0; k < 2; k++) {
-        group->range[k] = s->is_f64 ? ends.of.f64[k] : (double)ends.of.f32[k];
+        group->range[k] = pq_extremum_at(&ends.of, s->is_f64, (size_t)k);
     }
     return ends.bits < PQ_INFINITY_BITS;
 }
@@ -217,21 +212,11 @@ static struct pq_grid grid_of(const struct scale_search *s, const struct trial *
                             .narrow = pq_bits_of(s->choice.code) <= 8};
 }
 
-static const double *weights_of(const struct scale_search *s)
-{
-    return (const double *)(const void *)s->w;
-}
-
-static const double *weights_or_null(const struct scale_search *s)
-{
-    return is_weighted(s) ? weights_of(s) : NULL;
-}
-
 static void sum_grid_errors(struct scale_search *s, void *what, size_t n)
 {
     const struct trial *const trial = what;
     const struct pq_grid grid = grid_of(s, trial);
-    s->kernels->sums->grid(&grid, s->x, weights_or_null(s), n,
+    s->kernels->sums->grid(&grid, s->x, is_weighted(s) ? s->w : NULL, n,
                            trial->batch->sum + trial->first);
 }
 
@@ -268,8 +253,8 @@ static void try_each(struct scale_search *s, void *what, size_t n)
     const struct trial *const trial = what;
     for (size_t j = trial->first; j < trial->first + trial->count; j++) {
         round_trip(s, trial->batch, j, n, NULL);
-        trial->batch->sum[j] += s->kernels->sums->squares[s->is_f64](
-            s->x, s->y_room, weights_of(s), n, s->group->unit);
+        trial->batch->sum[j] +=
+            s->kernels->sums->squares[s->is_f64](s->x, s->y_room, s->w, n, s->group->unit);
     }
 }
 
@@ -285,7 +270,7 @@ static void fit_grid(struct scale_search *s, void *what, size_t n)
 {
     const struct trial *const trial = what;
     const struct pq_grid grid = grid_of(s, trial);
-    s->kernels->sums->fit_codes(&grid, s->x, weights_of(s), n, trial->batch->sum);
+    s->kernels->sums->fit_codes(&grid, s->x, s->w, n, trial->batch->sum);
 }
 
 static void fit_each(struct scale_search *s, void *what, size_t n)
@@ -293,38 +278,21 @@ static void fit_each(struct scale_search *s, void *what, size_t n)
     const struct trial *const trial = what;
     const double one = 1;
     round_trip(s, trial->batch, 0, n, &one);
-    s->kernels->sums->fit[s->is_f64](s->x, s->y_room, weights_of(s), n, trial->batch->sum);
+    s->kernels->sums->fit[s->is_f64](s->x, s->y_room, s->w, n, trial->batch->sum);
 }
 
 /* Store the nearest scale, half to even. Return false if the type has no positive scale
  * near it, and for powers of two. */
 PQ_RARE bool store_scale(const struct scale_search *s, struct batch *batch, double scale)
 {
-    const float single = (float)scale;
-    uint16_t half;
-    uint8_t byte;
-    switch (s->choice.scale) {
-    case PQ_F64:
-        memcpy(batch->scale, &scale, sizeof scale);
-        break;
-    case PQ_F32:
-        memcpy(batch->scale, &single, sizeof single);
-        break;
-    case PQ_F16:
-        half = pq_f16_from_f32(single);
-        memcpy(batch->scale, &half, sizeof half);
-        break;
-    case PQ_BF16:
-        half = pq_bf16_from_f32(single);
-        memcpy(batch->scale, &half, sizeof half);
-        break;
-    case PQ_F8E4M3FN:
-        byte = pq_encode(single, PQ_F8E4M3FN, false);
-        memcpy(batch->scale, &byte, sizeof byte);
-        break;
-    default:
+    const enum pq_type type = s->choice.scale;
+    if (!(scale > 0 && scale < HUGE_VAL) || type == PQ_F8E8M0FNU) {
         return false;
     }
+    scale = type == PQ_F64 ? scale : (double)(float)scale;
+    const uint64_t bits = type == PQ_F8E4M3FN ? pq_encode((float)scale, type, false)
+                                              : pq_scale_bits(type, scale);
+    pq_store_scale(type, bits, (char *)batch->scale);
     const double stored = scale_at(s, batch, 0);
     return stored > 0 && stored < HUGE_VAL;
 }
@@ -422,17 +390,6 @@ static void search_groups(struct scale_search *s, struct group *groups, size_t m
     }
 }
 
-static void init_sweep(struct scale_search *s, struct pq_sweep *sweep,
-                       const struct pq_array *array, const ptrdiff_t *first)
-{
-    const int ndim = s->args->ndim;
-    const char *at = array->data;
-    for (int d = 0; d < ndim; d++) {
-        at += first[d] * array->strides[d];
-    }
-    pq_sweep_init(sweep, s->kernels, array, at, ndim, s->extent, array->strides);
-}
-
 /* Return the extent of a full group along a dimension. */
 static ptrdiff_t block_of(const struct scale_search *s, int d)
 {
@@ -446,24 +403,29 @@ static bool enter_group(struct scale_search *s, struct group *group, ptrdiff_t n
                         size_t at)
 {
     const struct pq_args *const args = s->args;
-    ptrdiff_t first[PQ_MAX_NDIM], scale = 0, zero = 0;
+    const struct pq_array *const in = &args->in, *const weights = &s->search->weights;
+    const char *x = in->data, *w = weights->data;
     group->size = 1;
+    group->scale = args->scale.data;
+    group->zero = args->zero.data;
+    group->best.any = false;
     for (int d = args->ndim - 1; d >= 0; d--) {
         const ptrdiff_t i = number % s->groups[d], block = block_of(s, d);
+        const ptrdiff_t first = i * block, left = args->shape[d] - first;
         number /= s->groups[d];
-        first[d] = i * block;
-        s->extent[d] =
-            args->shape[d] - first[d] < block ? args->shape[d] - first[d] : block;
+        s->extent[d] = left < block ? left : block;
         group->size *= s->extent[d];
-        scale += i * args->scale.strides[d];
-        zero += i * args->zero.strides[d];
+        group->scale += i * args->scale.strides[d];
+        group->zero += i * args->zero.strides[d];
+        x += first * in->strides[d];
+        if (is_weighted(s)) {
+            w += first * weights->strides[d];
+        }
     }
-    group->scale = (char *)args->scale.data + scale;
-    group->zero = (char *)args->zero.data + zero;
-    group->best.any = false;
-    init_sweep(s, &s->data, &args->in, first);
+    pq_sweep_init(&s->data, s->kernels, in, x, args->ndim, s->extent, in->strides);
     if (is_weighted(s)) {
-        init_sweep(s, &s->weights, &s->search->weights, first);
+        pq_sweep_init(&s->weights, s->kernels, weights, w, args->ndim, s->extent,
+                      weights->strides);
     }
     if (group->size <= TILE_ELEMENTS) {
         load_elements(s, (size_t)group->size, at);
@@ -495,9 +457,7 @@ PQ_RARE void init_search(struct scale_search *s)
 {
     const enum pq_type code = s->choice.code;
     const struct pq_choice *const choice = &s->choice;
-    s->range = choice->lowest_code != 0 || choice->highest_code != 0
-                   ? (struct pq_range){choice->lowest_code, choice->highest_code}
-                   : pq_range_of(code);
+    s->range = pq_code_range(choice);
     s->zero_type = pq_is_integer(code) ? pq_carrier_of(code) : PQ_I8;
     s->integers = pq_is_integer(code) && pq_bits_of(code) <= 16 && !s->is_f64;
     for (int j = 0; j < DEFAULT_CANDIDATES; j++) {
@@ -506,76 +466,21 @@ PQ_RARE void init_search(struct scale_search *s)
     const double *const given = s->search->candidates;
     s->factors = given != NULL ? given : s->factor;
     s->count = given != NULL ? s->search->count : DEFAULT_CANDIDATES;
-    s->w = (const char *)s->w_room;
+    s->w = s->w_room;
     for (int i = 0; i < TILE_ELEMENTS && !is_weighted(s); i++) {
         s->w_room[i] = 1;
     }
 }
 
-/* Check the choice with pq_choose(), and complete it. */
-PQ_RARE enum pq_status check_choice(struct scale_search *s, const struct pq_choice *given)
-{
-    const struct pq_args *const args = s->args;
-    const void *known = given;
-    const double none = 0;
-    uint64_t result;
-    enum pq_status status =
-        pq_known_struct(&known, &s->choice, sizeof s->choice,
-                        offsetof(struct pq_choice, rule) + sizeof(enum pq_rule));
-    if (status != PQ_OK) {
-        return status;
-    }
-    memmove(&s->choice, known, sizeof s->choice);
-    if (s->choice.rule == PQ_RULE_ONNX_DYNAMIC) {
-        return PQ_ERR_OPTION;
-    }
-    if (s->choice.real == PQ_NO_TYPE) {
-        s->choice.real = args->in.type;
-    }
-    if (s->choice.code == PQ_NO_TYPE) {
-        s->choice.code = PQ_I8;
-    }
-    if (s->choice.scale == PQ_NO_TYPE) {
-        s->choice.scale = s->is_f64 ? PQ_F64 : PQ_F32;
-    }
-    status = pq_choose(&s->choice, 0, &none, &none, &result, &result);
-    if (status != PQ_OK) {
-        return status;
-    }
-    init_search(s);
-    const bool fits =
-        s->choice.real == args->in.type && args->scale.type == s->choice.scale &&
-        !args->scale.swapped &&
-        (args->zero.type == s->choice.code || args->zero.type == s->zero_type) &&
-        !args->zero.swapped;
-    return fits ? PQ_OK : PQ_ERR_TYPE;
-}
-
-PQ_RARE enum pq_status check_weights(const struct pq_args *args,
-                                     const struct pq_array *weights)
-{
-    if (weights->data == NULL) {
-        return PQ_OK;
-    }
-    const enum pq_status status = pq_check_array(args, weights, false);
-    if (status != PQ_OK) {
-        return status;
-    }
-    return pq_is_real(weights->type) && weights->bit_strides == NULL ? PQ_OK : PQ_ERR_TYPE;
-}
-
 PQ_RARE enum pq_status check_candidates(const struct pq_search *search)
 {
-    const size_t count = search->candidates != NULL ? search->count : 0;
-    if (search->candidates != NULL && count == 0) {
-        return PQ_ERR_OPTION;
+    const double *const candidates = search->candidates;
+    const size_t count = candidates != NULL ? search->count : 1;
+    bool valid = count != 0;
+    for (size_t j = 0; candidates != NULL && j < count; j++) {
+        valid = valid && candidates[j] > 0 && candidates[j] <= 1;
     }
-    for (size_t j = 0; j < count; j++) {
-        if (!(search->candidates[j] > 0 && search->candidates[j] <= 1)) {
-            return PQ_ERR_OPTION;
-        }
-    }
-    return PQ_OK;
+    return valid ? PQ_OK : PQ_ERR_OPTION;
 }
 
 /* Return the number of groups of a batch: a tile holds their elements, and a batch their
@@ -617,37 +522,28 @@ enum pq_status pq_search_params(const struct pq_kernels *kernels,
     struct pq_args room;
     struct pq_search search_room;
     struct scale_search s;
-    const void *known = search;
-    if (choice == NULL || search == NULL) {
-        return PQ_ERR_NULL;
+    const void *known = search, *chosen = choice;
+    PQ_TRY(search != NULL && choice != NULL ? PQ_OK : PQ_ERR_NULL);
+    PQ_TRY(pq_known_struct(&chosen, &s.choice, sizeof s.choice, PQ_LEAST_CHOICE));
+    choice = chosen;
+    if (choice->rule == PQ_RULE_ONNX_DYNAMIC) {
+        return PQ_ERR_OPTION;
     }
-    enum pq_status status = pq_known_args(&args, &room);
-    if (status == PQ_OK) {
-        status = pq_check_reduction(kernels, args, &args->scale, &args->zero, part, parts);
-    }
-    if (status == PQ_OK) {
-        status = pq_known_struct(&known, &search_room, sizeof search_room,
-                                 offsetof(struct pq_search, count) + sizeof(size_t));
-    }
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(pq_check_choosing(&args, &room, &s.choice, choice, kernels, part, parts));
+    PQ_TRY(pq_known_struct(&known, &search_room, sizeof search_room,
+                           offsetof(struct pq_search, count) + sizeof(size_t)));
     s.kernels = kernels;
     s.args = args;
     s.search = known;
     s.is_f64 = args->in.type == PQ_F64;
+    PQ_TRY(is_weighted(&s) ? pq_check_reals(args, &s.search->weights) : PQ_OK);
+    PQ_TRY(check_candidates(s.search));
+    if (pq_is_empty(args)) {
+        return pq_choose_params(kernels, args, choice, part, parts);
+    }
     const pq_fpenv found = pq_fpenv_enter();
-    status = check_weights(args, &s.search->weights);
-    if (status == PQ_OK) {
-        status = check_candidates(s.search);
-    }
-    if (status == PQ_OK) {
-        status = check_choice(&s, choice);
-    }
-    if (status == PQ_OK) {
-        status = pq_is_empty(args) ? pq_choose_params(kernels, args, choice, part, parts)
-                                   : search_part(&s, part, parts);
-    }
+    init_search(&s);
+    const enum pq_status status = search_part(&s, part, parts);
     pq_fpenv_leave(found);
     return status;
 }
