@@ -3,8 +3,357 @@
 #include <string.h>
 
 #include "args.h"
+#include "engine/job.h"
 #include "math/fpenv.h"
 #include "ops/requantize.h"
+
+/* ---- parameters of kernels ---- */
+
+/* The range of loaded parameters. */
+struct param_range {
+    int32_t lowest_down, highest_down;
+    int32_t least_bias, most_bias; /* at most 0; at least 0 */
+    bool grows;                    /* an `r` is 1 or more */
+    bool is_uneven;                /* a doubled multiplier is neither 0 nor at least 2^31 */
+};
+
+#define NO_RANGE                                                                           \
+    (struct param_range)                                                                   \
+    {                                                                                      \
+        INT32_MAX, INT32_MIN, 0, 0, false, false                                           \
+    }
+
+struct pq_requantization_job {
+    const struct pq_kernels *kernels;
+    const struct pq_requantization *args;
+    const struct pq_channels *lead; /* its addresses identify channels; null: one channel */
+    struct pq_requantize_run how;   /* options of kernels */
+    struct param_range range;
+};
+
+/* Return the channel of an address of the plan. */
+static inline ptrdiff_t channel_of(const struct pq_requantization_job *call, const char *at)
+{
+    const struct pq_channels *const lead = call->lead;
+    return lead == NULL ? 0 : (at - (const char *)lead->data) / lead->stride;
+}
+
+enum {
+    SINGLE = -33,         /* `down` minus the shift to the right */
+    DOUBLED = -32,        /* `down` minus the shift, for kernels that double m */
+    LOWEST_SINGLE = -30,  /* `left` is at most 30; then every code saturates */
+    LOWEST_DOUBLED = -29, /* one more, because single rounding of 2 * m uses it, too */
+    NOTHING = 31          /* with m = 0, two roundings result in 0 */
+};
+
+#define TWO_30 (INT32_C(1) << 30)
+
+/* Double a multiplier, and convert its shift to a value of pq_requantize_run.down. */
+static void set_doubled(struct pq_multiplier *by, bool to_int32)
+{
+    by->shift += DOUBLED;
+    if (by->m == 0) {
+        by->shift = NOTHING;
+    } else if (!to_int32 && by->m >= TWO_30 && by->shift < LOWEST_DOUBLED) {
+        by->shift = LOWEST_DOUBLED;
+    }
+    by->m = (int32_t)(2 * (uint32_t)by->m);
+}
+
+/* Convert the shift of a multiplier to a value of pq_requantize_run.down. For codes of 8
+ * and 16 bits, make the multiplier at least 2^30, unless it is 0. */
+static void set_single(struct pq_multiplier *by, bool to_int32)
+{
+    by->shift += SINGLE;
+    for (; !to_int32 && by->m != 0 && by->m < TWO_30; by->m *= 2) {
+        by->shift++;
+    }
+    if (!to_int32 && by->shift < LOWEST_SINGLE) {
+        by->shift = LOWEST_SINGLE;
+    }
+}
+
+/* Return the multiplier of a place. */
+static struct pq_multiplier multiplier_at(const struct pq_requantize_run *how, size_t place)
+{
+    if (how->kind == PQ_REQUANTIZE_F32) {
+        return (struct pq_multiplier){.r = how->r[place]};
+    }
+    const int32_t m = how->m[place], down = how->down[place];
+    return how->doubled
+               ? (struct pq_multiplier){0, (int32_t)((uint32_t)m >> 1), down - DOUBLED}
+               : (struct pq_multiplier){0, m, down - SINGLE};
+}
+
+/* Add parameters to a range. */
+static void note_params(struct param_range *range, int32_t m, int32_t down, int32_t bias)
+{
+    range->lowest_down = down < range->lowest_down ? down : range->lowest_down;
+    range->highest_down = down > range->highest_down ? down : range->highest_down;
+    range->least_bias = bias < range->least_bias ? bias : range->least_bias;
+    range->most_bias = bias > range->most_bias ? bias : range->most_bias;
+    range->is_uneven |= m > 0;
+}
+
+/* Choose the kind of kernel for the parameters of a range. */
+static void set_kind(struct pq_requantize_run *how, const struct param_range *range)
+{
+    const bool is_int32 = how->out == PQ_I32;
+    const bool fits = !is_int32 || (range->lowest_down >= -1 && how->lowest <= INT32_MAX &&
+                                    how->highest >= INT32_MIN);
+    how->shifts = range->lowest_down < 0;
+    how->shrinks = !range->grows;
+    how->least = INT32_MIN - range->least_bias;
+    how->most = INT32_MAX - range->most_bias;
+    if (how->kind == PQ_REQUANTIZE_F32) {
+        return;
+    }
+    how->kind = !how->doubled             ? PQ_REQUANTIZE_ONCE
+                : range->is_uneven        ? PQ_REQUANTIZE_NONE
+                : range->highest_down < 0 ? PQ_REQUANTIZE_ONCE
+                : fits                    ? PQ_REQUANTIZE_TWICE
+                                          : PQ_REQUANTIZE_NONE;
+}
+
+/* Load at most PQ_CHANNELS places. */
+static void load_places(struct pq_job *job, ptrdiff_t to, ptrdiff_t first, ptrdiff_t step,
+                        size_t n)
+{
+    struct pq_requantization_job *const call = job->how.run.requantize;
+    const struct pq_requantization *const args = call->args;
+    struct pq_multiplier by[PQ_CHANNELS];
+    int64_t bias[PQ_CHANNELS];
+    pq_load_multipliers(by, args, first, step, n);
+    pq_load_biases(bias, &args->bias, first, step, n);
+    for (size_t i = 0; i < n; i++, to++) {
+        job->zero.i32[to] = (int32_t)pq_sum_of(bias[i], args->input_zero, 0);
+        if (call->how.kind == PQ_REQUANTIZE_F32) {
+            job->scale.f32[to] = by[i].r;
+            call->range.grows |= by[i].r >= 1;
+        } else {
+            (call->how.doubled ? set_doubled : set_single)(&by[i], call->how.out == PQ_I32);
+            job->scale.i32[to] = by[i].m;
+            job->offset.i32[to] = by[i].shift;
+        }
+        note_params(&call->range, by[i].m, by[i].shift, job->zero.i32[to]);
+    }
+}
+
+/* Load parameters to the tiles of scales (`r` or `m`), zero points (`bias`) and offsets
+ * (`down`). */
+static void load_params(struct pq_job *job, ptrdiff_t to, const char *at, ptrdiff_t stride,
+                        size_t n)
+{
+    struct pq_requantization_job *const call = job->how.run.requantize;
+    const ptrdiff_t first = channel_of(call, at);
+    const ptrdiff_t step = call->lead == NULL ? 0 : stride / call->lead->stride;
+    if (to == 0) { /* a new tile */
+        call->range = NO_RANGE;
+    }
+    for (size_t done = 0, m; done < n; done += m) {
+        m = n - done < PQ_CHANNELS ? n - done : PQ_CHANNELS;
+        load_places(job, to + (ptrdiff_t)done, first + (ptrdiff_t)done * step, step, m);
+    }
+    set_kind(&call->how, &call->range);
+}
+
+/* ---- kernel calls ---- */
+
+/* If a sum exceeds int32, the definition computes a piece of this size. A piece holds a
+ * tile, because parameters of single elements are not divided. */
+enum { PIECE_ELEMENTS = PQ_SIZE(16384, PQ_TILE) };
+_Static_assert((int)PIECE_ELEMENTS >= (int)PQ_TILE, "a tile does not fit a piece");
+
+/* ---- the definition ---- */
+
+#define LOAD(bits, type)                                                                   \
+    case bits: {                                                                           \
+        type v;                                                                            \
+        memcpy(&v, x, sizeof v);                                                           \
+        return (int64_t)v;                                                                 \
+    }
+
+PQ_INLINE int64_t load_element(const char *x, enum pq_type in)
+{
+    switch (in) {
+        LOAD(PQ_I8, int8_t)
+        LOAD(PQ_U8, uint8_t)
+        LOAD(PQ_I16, int16_t)
+        LOAD(PQ_U16, uint16_t)
+        LOAD(PQ_I32, int32_t)
+        LOAD(PQ_U32, uint32_t)
+        LOAD(PQ_I64, int64_t)
+    default:
+        return 0;
+    }
+}
+#undef LOAD
+
+PQ_INLINE void store_code(char *y, size_t size, int64_t v)
+{
+    const uint8_t v8 = (uint8_t)v;
+    const uint16_t v16 = (uint16_t)v;
+    const uint32_t v32 = (uint32_t)v;
+    memcpy(y, size == 1 ? (const void *)&v8 : size == 2 ? (const void *)&v16 : &v32, size);
+}
+
+/* Return the code of a sum. */
+static int64_t code_of(const struct pq_requantization_job *call, int64_t sum,
+                       const struct pq_multiplier *by)
+{
+    const int64_t lowest = call->how.lowest, highest = call->how.highest;
+    int64_t r = pq_rounded_product(sum, call->args->arithmetic, by, lowest, highest);
+    r = r > lowest ? r : lowest;
+    r = r < highest ? r : highest;
+    return r + call->args->zero;
+}
+
+/* Requantize one element by the definition, also with a bias beyond int32. */
+static void run_element(void *p, struct pq_position at)
+{
+    struct pq_job *const job = p;
+    const struct pq_requantization_job *const call = job->how.run.requantize;
+    const struct pq_requantization *const args = call->args;
+    const ptrdiff_t channel = channel_of(call, at.scale);
+    struct pq_multiplier by;
+    int64_t bias;
+    char x[sizeof(int64_t)] = {0}, y[sizeof(int64_t)] = {0};
+    pq_load_multipliers(&by, args, channel, 0, 1);
+    pq_load_biases(&bias, &args->bias, channel, 0, 1);
+    pq_copy_element(x, at.in, job->in_size, job->in_swapped);
+    const int64_t v = load_element(x, args->in.type);
+    store_code(y, job->out_size, code_of(call, pq_sum_of(v, args->input_zero, bias), &by));
+    pq_copy_element(at.out, y, job->out_size, job->out_swapped);
+}
+
+/* Requantize lines by the definition. */
+PQ_NOINLINE void run_definition(const struct pq_requantization_job *call,
+                                const struct pq_requantize_run *how, const char *x, char *y,
+                                size_t n)
+{
+    const enum pq_type type = call->args->in.type;
+    const size_t in = pq_bytes_of(type), out = pq_bytes_of(how->out);
+    for (size_t line = 0; line < how->lines; line++) {
+        for (size_t i = 0; i < n; i++) {
+            const size_t place = how->each ? i : line;
+            const struct pq_multiplier by = multiplier_at(how, place);
+            const int64_t v = load_element(x + i * in, type);
+            store_code(y + i * out, out,
+                       code_of(call, pq_sum_of(v, 0, how->bias[place]), &by));
+        }
+        x += how->in_stride;
+        y += how->out_stride;
+    }
+}
+
+/* Convert to int32. Return false if int32 cannot represent an element. */
+#define WIDEN(bits, type)                                                                  \
+    case bits: {                                                                           \
+        int64_t beyond = 0;                                                                \
+        for (size_t i = 0; i < n; i++) {                                                   \
+            type v;                                                                        \
+            memcpy(&v, x + i * sizeof v, sizeof v);                                        \
+            to[i] = (int32_t)(uint32_t)v;                                                  \
+            beyond |= (int64_t)v ^ to[i];                                                  \
+        }                                                                                  \
+        return beyond == 0;                                                                \
+    }
+
+PQ_NOINLINE bool widen(int32_t *PQ_RESTRICT to, const char *PQ_RESTRICT x,
+                       enum pq_type type, size_t n)
+{
+    switch (type) {
+        WIDEN(PQ_I8, int8_t)
+        WIDEN(PQ_U8, uint8_t)
+        WIDEN(PQ_I16, int16_t)
+        WIDEN(PQ_U16, uint16_t)
+        WIDEN(PQ_U32, uint32_t)
+        WIDEN(PQ_I64, int64_t)
+    default:
+        return false;
+    }
+}
+#undef WIDEN
+
+/* Run the kernel on int32 copies of lines: at most PQ_TILE elements. */
+PQ_NOINLINE bool run_widened(const struct pq_requantization_job *call,
+                             struct pq_requantize_run how, const char *x, char *y, size_t n)
+{
+    int32_t wide[PQ_TILE];
+    bool fits = true;
+    for (size_t line = 0; line < how.lines && fits; line++, x += how.in_stride) {
+        fits = widen(wide + line * n, x, call->args->in.type, n);
+    }
+    how.in_stride = (ptrdiff_t)(n * sizeof *wide);
+    return fits && call->kernels->requantize(&how, wide, y, n) != 0;
+}
+
+/* Requantize lines, a piece at a time. */
+static void run_pieces(const struct pq_requantization_job *call,
+                       struct pq_requantize_run how, size_t lines, const char *x, char *y,
+                       size_t n)
+{
+    const enum pq_type in = call->args->in.type;
+    const bool wide = in == PQ_I32, single = !how.each && how.kind == PQ_REQUANTIZE_NONE;
+    const size_t most = wide ? PIECE_ELEMENTS : PQ_TILE;
+    const size_t at_once = n < most && !single ? most / n : 1;
+    for (size_t line = 0; line < lines; line += how.lines) {
+        how.lines = lines - line < at_once ? lines - line : at_once;
+        if (single) { /* a kernel may compute some lines */
+            struct param_range range = NO_RANGE;
+            note_params(&range, *how.m, *how.down, *how.bias);
+            set_kind(&how, &range);
+        }
+        for (size_t done = 0, m; done < n; done += m) {
+            const char *const from = x + done * pq_bytes_of(in);
+            char *const to = y + done * pq_bytes_of(how.out);
+            m = n - done < most ? n - done : most;
+            if (how.kind == PQ_REQUANTIZE_NONE ||
+                !(wide ? call->kernels->requantize(&how, from, to, m) != 0
+                       : run_widened(call, how, from, to, m))) {
+                run_definition(call, &how, from, to, m);
+            }
+        }
+        const size_t places = how.each ? 0 : how.lines;
+        how.m += places;
+        how.down += places;
+        how.bias += places;
+        x += (ptrdiff_t)how.lines * how.in_stride;
+        y += (ptrdiff_t)how.lines * how.out_stride;
+    }
+}
+
+/* Requantize a run. If no kernel can compute a part of it, apply the definition. */
+static void run_lines(const struct pq_run *run, const void *px, void *py, size_t n)
+{
+    const struct pq_requantization_job *const call = run->requantize;
+    const struct pq_requantization *const args = call->args;
+    struct pq_requantize_run how = call->how;
+    const char *x = px;
+    char *y = py;
+    const size_t g = run->group;
+    how.each = g == 1;
+    how.m = run->scale.i32;
+    how.down = run->offset.i32;
+    how.bias = run->zero.i32;
+    how.in_stride = (ptrdiff_t)(g * pq_bytes_of(args->in.type)) + run->in_gap;
+    how.out_stride = (ptrdiff_t)(g * pq_bytes_of(args->out.type)) + run->out_gap;
+    if (how.each) {
+        how.in_stride = run->in_stride;
+        how.out_stride = run->out_stride;
+        run_pieces(call, how, run->rows > 1 ? run->rows : 1, x, y, n);
+        return;
+    }
+    const size_t full = n / g;
+    run_pieces(call, how, full, x, y, g);
+    if (n % g != 0) {
+        how.m += full;
+        how.down += full;
+        how.bias += full;
+        run_pieces(call, how, 1, x + (ptrdiff_t)full * how.in_stride,
+                   y + (ptrdiff_t)full * how.out_stride, n % g);
+    }
+}
 
 /* ---- checks ---- */
 
@@ -132,9 +481,7 @@ static enum pq_status check(const struct pq_kernels *kernels,
     }
     PQ_TRY(pq_check_array(arrays, &arrays->in, false));
     PQ_TRY(pq_check_array(arrays, &arrays->out, false));
-    if (part < 0 || part >= parts) {
-        return PQ_ERR_PART;
-    }
+    PQ_TRY(pq_check_part(part, parts));
     if (!are_types(args)) {
         return PQ_ERR_TYPE;
     }
@@ -163,9 +510,9 @@ static void set_method(struct pq_method *how, struct pq_requantization_job *call
         .highest = highest - args->zero,
     };
     *how = pq_no_method;
-    how->kernel = pq_requantize_lines;
-    how->load = pq_load_requantize_params;
-    how->element = have_small_biases(args) ? NULL : pq_requantize_element;
+    how->kernel = run_lines;
+    how->load = load_params;
+    how->element = have_small_biases(args) ? NULL : run_element;
     how->by_groups = true;
     how->affine.has_offset = fixed; /* the place of shifts */
     how->run.requantize = call;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Declarations for the files of requantize: arithmetic, parameters and kernel calls. */
+/* Exact multipliers and products of requantize (ops/fixed_point.c). */
 #ifndef PQ_REQUANTIZE_H
 #define PQ_REQUANTIZE_H
 
-#include "engine/job.h"
-
-/* ---- exact multipliers and products (ops/fixed_point.c) ---- */
+#include "types.h"
 
 enum { PQ_CHANNELS = PQ_SIZE(64, 8) }; /* channels to load together */
 
@@ -55,60 +53,5 @@ static inline int64_t pq_sum_of(int64_t v, int64_t zero, int64_t bias)
  * products near the limits of int64. */
 int64_t pq_rounded_product(int64_t v, enum pq_arithmetic arithmetic,
                            const struct pq_multiplier *by, int64_t lowest, int64_t highest);
-
-/* ---- parameters of kernels (ops/requantize_params.c) ---- */
-
-/* The range of loaded parameters. */
-struct pq_requantize_range {
-    int32_t lowest_down, highest_down;
-    int32_t least_bias, most_bias; /* at most 0; at least 0 */
-    bool grows;                    /* an `r` is 1 or more */
-    bool is_uneven;                /* a doubled multiplier is neither 0 nor at least 2^31 */
-};
-
-#define PQ_NO_REQUANTIZE_RANGE                                                             \
-    (struct pq_requantize_range)                                                           \
-    {                                                                                      \
-        INT32_MAX, INT32_MIN, 0, 0, false, false                                           \
-    }
-
-struct pq_requantization_job {
-    const struct pq_kernels *kernels;
-    const struct pq_requantization *args;
-    const struct pq_channels *lead; /* its addresses identify channels; null: one channel */
-    struct pq_requantize_run how;   /* options of kernels */
-    struct pq_requantize_range range;
-};
-
-/* Return the channel of an address of the plan. */
-static inline ptrdiff_t pq_channel_of(const struct pq_requantization_job *call,
-                                      const char *at)
-{
-    const struct pq_channels *const lead = call->lead;
-    return lead == NULL ? 0 : (at - (const char *)lead->data) / lead->stride;
-}
-
-/* Load parameters to the tiles of scales (`r` or `m`), zero points (`bias`) and offsets
- * (`down`). */
-extern pq_load_fn pq_load_requantize_params;
-
-/* Add parameters to a range. */
-void pq_note_requantize_params(struct pq_requantize_range *range, int32_t m, int32_t down,
-                               int32_t bias);
-
-/* Choose the kind of kernel for the parameters of a range. */
-void pq_set_requantize_kind(struct pq_requantize_run *how,
-                            const struct pq_requantize_range *range);
-
-/* Return the multiplier of a place. */
-struct pq_multiplier pq_multiplier_at(const struct pq_requantize_run *how, size_t place);
-
-/* ---- kernel calls (ops/requantize_job.c) ---- */
-
-/* Requantize a run. If no kernel can compute a part of it, apply the definition. */
-extern pq_kernel_fn pq_requantize_lines;
-
-/* Requantize one element by the definition, also with a bias beyond int32. */
-extern pq_row_fn pq_requantize_element;
 
 #endif
