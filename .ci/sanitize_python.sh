@@ -68,7 +68,7 @@ if [ $# = 0 ]; then
     set -- -q tests/test_quantize.py tests/test_dequantize.py tests/test_layout.py \
         tests/test_packed.py tests/test_packed_calls.py tests/test_out.py \
         tests/test_errors.py tests/test_granularity.py \
-        tests/test_threads.py tests/test_qparams.py tests/test_standards_errors.py \
+        tests/test_threads.py tests/test_qparams.py tests/test_standards.py \
         tests/test_conformance.py tests/test_properties.py tests/test_hostile.py \
         tests/test_affine.py tests/test_usual.py \
         tests/test_fused.py tests/test_requantize.py tests/test_observe.py \

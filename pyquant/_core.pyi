@@ -105,8 +105,6 @@ def use_isa(isa: str, /) -> str: ...
 c_api: object
 
 # Public functions in Python declare the arguments of these functions.
-quantize_standard: Callable[..., npt.NDArray[Any]]
-dequantize_standard: Callable[..., npt.NDArray[Any]]
 observed: Callable[..., tuple[Any, ...]]
 dynamic_quantize: Callable[..., tuple[Any, QParams]]
 fake_quantize: Callable[..., npt.NDArray[Any]]
@@ -667,40 +665,19 @@ def spelled(dtype: object, /) -> str | None: ...
 def type_rows() -> list[tuple[str, str, int, int, int | None, int | None]]: ...
 
 @final
-class Usual:
+class Operator:
     def __init__(
         self,
-        inputs: tuple[str, ...],
-        scales: tuple[str, ...],
-        zeros: tuple[str, ...],
-        places: tuple[str, ...],
+        standard: str,
         *,
-        names: dict[str, str] | None = ...,
-        precision: str | None = ...,
-        alike: bool = ...,
-        attributes: bool = ...,
-        mixed: bool = ...,
-        zero_first: bool = ...,
-        narrow_first: bool = ...,
+        quotient: str | None = None,
+        zero_first: bool = False,
+        narrow_first: bool = False,
+        overflows: bool = False,
+        **row: Any,
     ) -> None: ...
-    quantize: Callable[..., npt.NDArray[Any] | None]
-    dequantize: Callable[..., npt.NDArray[Any] | None]
+    run: Callable[..., npt.NDArray[Any]]
 
-def array_of(
-    foreign: Callable[[Any, str, str, tuple[str, ...]], tuple[Any, str]],
-    values: _CodesLike,
-    name: str,
-    standard: str,
-    types: tuple[str, ...],
-    /,
-) -> tuple[Any, str]: ...
-def axes_within(
-    foreign: Callable[[Any, int, str], tuple[int, ...]],
-    axes: Iterable[SupportsIndex],
-    ndim: int,
-    standard: str,
-    /,
-) -> tuple[int, ...]: ...
 def dynamic_range(
     x: npt.NDArray[Any], /
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]: ...
@@ -714,7 +691,6 @@ def extrema(
 ) -> npt.NDArray[np.float64]: ...
 def chosen(dtype: npt.DTypeLike, symmetric: object, /) -> tuple[str, bool]: ...
 def limits_of(name: str, /) -> tuple[int, int] | None: ...
-def first_zero(scales: npt.NDArray[np.float32], /) -> int: ...
 def pack(q: ArrayLike, layout: object, axis: object, bits: object, /) -> PackedArray: ...
 def repack(packed: PackedArray, layout: object, axis: object, /) -> PackedArray: ...
 def unpack(packed: PackedArray, /) -> npt.NDArray[Any]: ...

@@ -1,123 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that the standards share: element types, axes and errors.
+"""Parts of the standards that `Operator` uses for uncommon arguments and errors.
 
-The modules of the standards contain names, defaults and validation. This module calls the
-core.
+The modules of the standards contain names, defaults and rows of `Operator`, see
+`_cython/standard.pxi`.
 """
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pyquant import _convert, _core, dtypes
-from pyquant._shown import axis_error, listed, shown
+from pyquant._shown import listed, shown
 from pyquant.packed import PackedArray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
 
     import numpy.typing as npt
 
-    from pyquant._typing import ArrayLike
-
 __all__ = [
-    "Usual",
+    "REAL",
+    "Operator",
     "all_zero",
-    "array_of",
-    "axes_within",
-    "axis_of",
-    "both_single",
-    "cast",
-    "dequantize",
-    "dynamic_range",
-    "first_zero",
-    "integer",
-    "integers",
-    "is_untyped",
+    "converted",
+    "flag_of",
     "listed",
-    "quantize",
+    "mode_of",
     "refuse",
     "requested",
     "shown",
     "slices",
-    "wrong_shape",
+    "type_of",
 ]
 
-quantize = _core.quantize_standard
-dequantize = _core.dequantize_standard
-dynamic_range = _core.dynamic_range
-cast = _core.cast
-is_untyped = _core.is_untyped
-first_zero = _core.first_zero
-axes_within = _core.axes_within
-Usual = _core.Usual
+Operator = _core.Operator
 
-
-_known = _core.known
 # Python types that match immediately, for any value.
 REAL = frozenset(("float32", "float64", "float16", "bfloat16"))
 _SLICE = 1 << 15  # elements
 
 
 def refuse(
-    kind: type[Exception], name: str, standard: str, expected: object, got: object
+    kind: type[Exception], name: str, standard: str, expected: str, got: object
 ) -> Exception:
     """Return the error for a parameter that the standard does not allow."""
-    text = shown(got) if type(got) is int else " ".join(f"{got}".split())
-    return kind(f"{name}: {standard} expects {expected}, got {text}")
+    return kind(f"{name}: {standard} expects {expected}, got {got}")
 
 
-def integer(value: object, name: str, standard: str) -> int:
-    """Return an integer; bool raises an error."""
-    try:
-        return _core.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        pass
-    raise refuse(TypeError, name, standard, "an integer", type(value).__name__)
+def converted(
+    values: Any, name: str, standard: str, types: tuple[str, ...]
+) -> tuple[npt.NDArray[Any], str]:
+    """Return an array of one of the types, and the type.
 
-
-def integers(
-    values: Iterable[SupportsIndex], name: str, standard: str, what: str = "integers"
-) -> tuple[int, ...]:
-    """Return integers; bool raises an error."""
-    try:
-        return tuple([_core.index(n) for n in values])
-    except TypeError:
-        pass
-    raise refuse(TypeError, name, standard, what, shown(values))
-
-
-def _converted(
-    values: ArrayLike | PackedArray, name: str, standard: str, types: tuple[str, ...]
-) -> tuple[Any, str]:
-    """Convert an object that is not obviously an array of one of the types."""
+    Python numbers have no element type and get the first type that fits.
+    """
     if isinstance(values, PackedArray):  # its dtype needs ml_dtypes
         got = values._name
         raise refuse(TypeError, name, standard, f"elements of {listed(types)}", got)
     python = False
     if not isinstance(values, np.ndarray):
         whose = f"{name}: {standard}"
-        python = is_untyped(values)
+        python = _core.is_untyped(values)
         values = _typed(values, whose, types) if python else _core.plain(values, whose)
-    found = _known(values) or dtypes.name_of(values.dtype)
+    found = _core.known(values) or dtypes.name_of(values.dtype)
     if found is not None and found in types and not _core.is_masked(values):
-        return values, found
+        return np.ndarray.view(values, np.ndarray), found
     if python and found in {
         _core.zero_name(one) for one in types if one in dtypes.NARROW_INTEGERS
     }:
         return values, str(found)  # integers of a narrow type that NumPy lacks
     got = "a masked array" if _core.is_masked(values) else dtypes.described(values)
     raise refuse(TypeError, name, standard, f"elements of {listed(types)}", got)
-
-
-# Return an array of an allowed element type, and the type.
-#
-# NumPy scalars have the attributes of arrays and are accepted, and so are packed arrays.
-# Python numbers have no element type and get the first allowed type that fits.
-array_of = partial(_core.array_of, _converted)
 
 
 def _typed(values: Any, name: str, types: tuple[str, ...]) -> npt.NDArray[Any]:
@@ -146,7 +101,7 @@ def _as_type(array: npt.NDArray[Any], name: str, *, only: bool) -> npt.NDArray[A
     """
     kind = array.dtype.kind
     if array.size == 0 or (name in REAL and kind in "fiu"):
-        return cast(array, name)
+        return _core.cast(array, name)
     lo, hi = _range_of(name)
     if kind in "iu" and lo <= array.min() and array.max() <= hi:
         return array.astype(name if name == "int64" else _core.zero_name(name))
@@ -164,11 +119,9 @@ def _range_of(name: str) -> tuple[int, int]:
     return _core.limits(name) or (0, -1)
 
 
-def all_zero(array: Any) -> bool:
+def all_zero(array: npt.NDArray[Any]) -> bool:
     """Return True if all narrow floats are 0 or -0."""
-    if isinstance(array, np.ndarray):
-        return not array.astype(np.float32).any()
-    return not _core.dequantize(array, 1.0).any()
+    return not np.asarray(array).astype(np.float32).any()
 
 
 def requested(dtype: Any) -> str | None:
@@ -176,24 +129,37 @@ def requested(dtype: Any) -> str | None:
     return _core.spelled(dtype) or dtypes.requested(dtype)
 
 
-def axis_of(axis: object, ndim: int, standard: str) -> int:
-    """Return a nonnegative axis."""
-    at = axis if type(axis) is int else integer(axis, "axis", standard)
-    if not -ndim <= at < ndim:
-        raise axis_error(at, ndim, f"axis: {standard}")
-    return at % ndim
+def type_of(
+    given: Any, types: tuple[str, ...], spelled: Mapping[Any, str | None]
+) -> str | None:
+    """Return the type that an argument selects, or a description of a wrong argument."""
+    is_number = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
+    if is_number or isinstance(given, str):
+        key = int(given) if is_number else given
+        if key in spelled:
+            return spelled[key]
+    return requested(given) or dtypes.shown(given)
 
 
-def both_single(zero_point: npt.NDArray[Any], scale: npt.NDArray[Any]) -> bool:
-    """Return True if both are single elements, with rank 0 or 1."""
-    return bool(zero_point.size == scale.size == 1 and zero_point.ndim <= 1)
+def flag_of(value: Any, name: str, standard: str) -> bool:
+    """Return a flag, which standards write as 0 or 1."""
+    if not isinstance(value, (int, np.integer, np.bool)):
+        raise refuse(TypeError, name, standard, "0 or 1", type(value).__name__)
+    if value not in (0, 1):
+        raise refuse(ValueError, name, standard, "0 or 1", shown(value))
+    return bool(value)
 
 
-def wrong_shape(
-    name: str, standard: str, expected: tuple[int, ...], got: tuple[int, ...]
-) -> Exception:
-    """Return the error for a wrong shape."""
-    return refuse(ValueError, name, standard, f"shape {expected}", got)
+def mode_of(given: Any, modes: Mapping[str, int], name: str, standard: str) -> int:
+    """Return the number of a rounding mode; names are equal in any letter case."""
+    if not isinstance(given, str):
+        got = type(given).__name__
+        raise refuse(TypeError, name, standard, "a RoundMode or its name", got)
+    for one, number in modes.items():
+        if one.lower() == given.lower():
+            return number
+    expected = f"one of {', '.join(filter(str.isupper, modes))}"
+    raise refuse(ValueError, name, standard, expected, shown(str.__str__(given)))
 
 
 def slices(arrays: list[npt.NDArray[Any]], types: list[np.dtype[Any]]) -> np.nditer:

@@ -24,11 +24,21 @@ REAL = ("float32", "float16")
 QUANTIZED = ("uint8", "int8", "uint16", "int16", "int4", "uint4")
 QUANTIZED_OR_INT32 = (*QUANTIZED, "int32")
 
-_PLACES = ("scalar", "axis")
-_USUAL_REALS = _standard.Usual(
-    REAL, REAL, QUANTIZED, _PLACES, alike=True, precision="float32"
+QUANTIZE = _standard.Operator(
+    "com.microsoft QuantizeLinear",
+    input=("x", REAL),
+    scale=("y_scale",),
+    zero=("y_zero_point", QUANTIZED, "typing"),
+    places="scalar",
+    quotient="float32",
 )
-_USUAL_CODES = _standard.Usual(QUANTIZED_OR_INT32, REAL, QUANTIZED_OR_INT32, _PLACES)
+DEQUANTIZE = _standard.Operator(
+    "com.microsoft DequantizeLinear",
+    input=("x", QUANTIZED_OR_INT32),
+    scale=("x_scale", REAL),
+    zero=("x_zero_point",),
+    places="scalar",
+)
 
 
 def quantize_linear(
@@ -37,6 +47,8 @@ def quantize_linear(
     y_zero_point: ArrayLike | None = None,
     *,
     axis: SupportsIndex | None = None,
+    out: npt.NDArray[Any] | None = None,
+    threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
     Quantize: ``saturate(round(x / y_scale) + y_zero_point)``.
@@ -53,11 +65,15 @@ def quantize_linear(
         the type of the result, uint8 for Python integers. Default: uint8 0.
     axis : int, optional
         The axis of the scales. Default `None`: one scale for all of `x`.
+    out : ndarray, optional
+        Array for the result, of the exact shape and dtype, with any strides.
+    threads : int, optional
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        Codes, with the shape of `x`.
+        Codes, with the shape of `x`, or `out`.
 
     Raises
     ------
@@ -81,18 +97,7 @@ def quantize_linear(
     >>> pq.com_microsoft.quantize_linear(np.float32([1, 2.5, 400]), np.float32(1))
     array([  1,   2, 255], dtype=uint8)
     """
-    y = _USUAL_REALS.quantize(x, y_scale, y_zero_point, axis)
-    if y is not None:
-        return y
-    op = "com.microsoft QuantizeLinear"
-    source, real = _standard.array_of(x, "x", op, REAL)
-    s, _ = _standard.array_of(y_scale, "y_scale", op, (real,))
-    z, code = None, "uint8"
-    if y_zero_point is not None:
-        types = ("uint8",) if _standard.is_untyped(y_zero_point) else QUANTIZED
-        z, code = _standard.array_of(y_zero_point, "y_zero_point", op, types)
-    where = _where(source, s, z, axis, "y", op)
-    return _standard.quantize(source, s, z, dtype=code, axis=where, precision="float32")
+    return QUANTIZE.run(x, y_scale, y_zero_point, axis, out, threads)
 
 
 def dequantize_linear(
@@ -101,6 +106,8 @@ def dequantize_linear(
     x_zero_point: ArrayLike | None = None,
     *,
     axis: SupportsIndex | None = None,
+    out: npt.NDArray[Any] | None = None,
+    threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
     Dequantize: ``(x - x_zero_point) * x_scale``.
@@ -116,11 +123,15 @@ def dequantize_linear(
         Zero points with the type of `x` and the shape of `x_scale`. Default 0.
     axis : int, optional
         The axis of the scales. Default `None`: one scale for all of `x`.
+    out : ndarray, optional
+        Array for the result, of the exact shape and dtype, with any strides.
+    threads : int, optional
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        Array with the type of `x_scale` and the shape of `x`.
+        Array with the type of `x_scale` and the shape of `x`, or `out`.
 
     Raises
     ------
@@ -139,41 +150,4 @@ def dequantize_linear(
     >>> pq.com_microsoft.dequantize_linear(q, np.float32(2), np.uint8(128))
     array([-256., -250.,    0.,  254.], dtype=float32)
     """
-    y = _USUAL_CODES.dequantize(x, x_scale, x_zero_point, axis)
-    if y is not None:
-        return y
-    op = "com.microsoft DequantizeLinear"
-    q, code = _standard.array_of(x, "x", op, QUANTIZED_OR_INT32)
-    s, real = _standard.array_of(x_scale, "x_scale", op, REAL)
-    z = None
-    if x_zero_point is not None:
-        z, _ = _standard.array_of(x_zero_point, "x_zero_point", op, (code,))
-    where = _where(q, s, z, axis, "x", op)
-    return _standard.dequantize(q, s, z, dtype=real, axis=where)
-
-
-def _where(
-    x: npt.NDArray[Any],
-    scale: npt.NDArray[Any],
-    zero_point: npt.NDArray[Any] | None,
-    axis: SupportsIndex | None,
-    prefix: str,
-    op: str,
-) -> int | None:
-    """Return the axis, after the shape checks."""
-    shape = scale.shape
-    if zero_point is not None and zero_point.shape != shape:
-        expected = f"the shape of {prefix}_scale, {shape}"
-        raise _standard.refuse(
-            ValueError, f"{prefix}_zero_point", op, expected, zero_point.shape
-        )
-    name = f"{prefix}_scale"
-    if axis is None:
-        if shape:
-            expected = "a scalar without axis"
-            raise _standard.refuse(ValueError, name, op, expected, f"shape {shape}")
-        return None
-    at = _standard.axis_of(axis, x.ndim, op)
-    if shape != (x.shape[at],):
-        raise _standard.wrong_shape(name, op, (x.shape[at],), shape)
-    return at
+    return DEQUANTIZE.run(x, x_scale, x_zero_point, axis, out, threads)

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-import numpy as np
-
-from pyquant import _standard, dtypes
+from pyquant import _standard
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    import numpy as np
     import numpy.typing as npt
 
     from pyquant._typing import ArrayLike
@@ -42,31 +41,48 @@ SHORT_NAMES = {
 }
 QTYPES = ("per_tensor", "per_channel")
 DYNAMIC_QTYPES = (*QTYPES, "per_group")
-FLOAT32 = np.dtype(np.float32)
-# Accepted spellings of a type, and its name.
-_NAMES = {**SHORT_NAMES, **dict(zip(QUANTIZED, QUANTIZED, strict=True))}
-
-
-_PLACES = {"per_tensor": "single", "per_channel": "axis", "per_group": "blocks"}
-
-
-def _usual(
-    src: tuple[str, ...], scales: tuple[str, ...], zps: tuple[str, ...], **options: Any
-) -> dict[str, _standard.Usual]:
-    """Return the short path for common calls, by qtype."""
-    options = {"mixed": True, "zero_first": True, **options}
-    return {
-        qtype: _standard.Usual(src, scales, zps, (place,), **options)
-        for qtype, place in _PLACES.items()
-    }
-
-
 SINGLE = ("float32",)
-_QUANTIZE = _usual(SINGLE, SINGLE, LISTED_INTEGER, attributes=True, names=_NAMES)
-_DEQUANTIZE = _usual(QUANTIZED, SINGLE, LISTED_INTEGER, attributes=True)
-_DYNAMIC_QUANTIZE = _usual(SINGLE, SINGLE, ZERO_POINT[:3], names=_NAMES)
-_DYNAMIC_DEQUANTIZE = _usual(DYNAMIC, REAL, ZERO_POINT)
-_GROUPS = _DYNAMIC_DEQUANTIZE["per_group"]
+_LISTS = {
+    "scale": ("scales", LISTED_REAL, "list"),
+    "zero": ("zps", LISTED_INTEGER, "list"),
+}
+_DTYPE = ("dtype", QUANTIZED, SHORT_NAMES)
+_SUM: dict[str, Any] = {"zero_first": True, "overflows": True, "quotient": "float32"}
+QUANTIZE = _standard.Operator(
+    "oneDNN Quantize",
+    **_LISTS,
+    nonzero=True,
+    input=("src", SINGLE),
+    dtype=_DTYPE,
+    float8="refuse",
+    places=QTYPES,
+    **_SUM,
+)
+DEQUANTIZE = _standard.Operator(
+    "oneDNN Dequantize",
+    **_LISTS,
+    input=("src", QUANTIZED),
+    places=QTYPES,
+    float8="refuse",
+)
+DYNAMIC_QUANTIZE = _standard.Operator(
+    "oneAPI DynamicQuantize",
+    scale=("scales", SINGLE),
+    zero=("zps", ZERO_POINT[:3]),
+    input=("src", SINGLE),
+    dtype=_DTYPE,
+    float8="refuse",
+    places=QTYPES,
+    **_SUM,
+)
+DYNAMIC_DEQUANTIZE = _standard.Operator(
+    "oneAPI DynamicDequantize",
+    input=("src", DYNAMIC),
+    scale=("scales", REAL),
+    zero=("zps", ZERO_POINT),
+    places=DYNAMIC_QTYPES,
+    float8="refuse",
+)
 
 
 def quantize(
@@ -77,6 +93,8 @@ def quantize(
     qtype: str = "per_tensor",
     axis: SupportsIndex = 1,
     dtype: npt.DTypeLike,
+    out: npt.NDArray[Any] | None = None,
+    threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
     Quantize with constant parameters: ``saturate(round(src / scale + zp))``.
@@ -97,11 +115,15 @@ def quantize(
     dtype : dtype_like
         uint8, int8, float8_e4m3fn or float8_e5m2; or oneDNN's "u8", "s8", "f8_e4m3",
         "f8_e5m2".
+    out : ndarray, optional
+        Array for the result, of the exact shape and dtype, with any strides.
+    threads : int, optional
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        Codes of `dtype`, with the shape of `src`.
+        Codes of `dtype`, with the shape of `src`, or `out`.
 
     Raises
     ------
@@ -125,19 +147,7 @@ def quantize(
     >>> pq.onednn.quantize([0.5, 1.5, -9.0], scales=[1.0], zps=[1], dtype="u8")
     array([2, 2, 0], dtype=uint8)
     """
-    if type(qtype) is str and qtype in QTYPES:
-        y = _QUANTIZE[qtype].quantize(src, scales, zps, axis, dtype=dtype)
-        if y is not None:
-            return y
-    op = "oneDNN Quantize"
-    s = _list_of(scales, "scales", op, LISTED_REAL)
-    if s.dtype is not FLOAT32:  # includes the opposite byte order
-        s = _standard.cast(s, "float32")
-    z = None if zps is None else _list_of(zps, "zps", op, LISTED_INTEGER)
-    at = _standard.first_zero(s)
-    if at >= 0:
-        raise _standard.refuse(ValueError, "scales", op, "no zero", f"one at index {at}")
-    return _quantize(src, s, z, qtype, axis, dtype, op)
+    return QUANTIZE.run(src, scales, zps, axis, out, threads, dtype, None, qtype)
 
 
 def dequantize(
@@ -147,6 +157,8 @@ def dequantize(
     zps: ArrayLike | None = None,
     qtype: str = "per_tensor",
     axis: SupportsIndex = 1,
+    out: npt.NDArray[Any] | None = None,
+    threads: SupportsIndex = 1,
 ) -> npt.NDArray[np.float32]:
     """
     Dequantize with constant parameters: ``(src - zp) * scale``.
@@ -159,13 +171,13 @@ def dequantize(
         One number, or with ``per_channel`` one for each index along `axis`.
     zps : sequence of int, optional
         As many as `scales`, of any value. Default 0. Float8 excludes them.
-    qtype, axis : optional
+    qtype, axis, out, threads : optional
         See `quantize`.
 
     Returns
     -------
     ndarray
-        float32 array with the shape of `src`.
+        float32 array with the shape of `src`, or `out`.
 
     Raises
     ------
@@ -189,20 +201,7 @@ def dequantize(
     >>> pq.onednn.dequantize(np.uint8([0, 255]), scales=[0.5], zps=[300])
     array([-150. ,  -22.5], dtype=float32)
     """
-    if type(qtype) is str and qtype in QTYPES:
-        y = _DEQUANTIZE[qtype].dequantize(src, scales, zps, axis)
-        if y is not None:
-            return y
-    op = "oneDNN Dequantize"
-    s = _list_of(scales, "scales", op, LISTED_REAL)
-    if s.dtype is not FLOAT32:  # includes the opposite byte order
-        s = _standard.cast(s, "float32")
-    z = None if zps is None else _list_of(zps, "zps", op, LISTED_INTEGER)
-    q, code = _standard.array_of(src, "src", op, QUANTIZED)
-    channel = _where(q, s, z, qtype, axis, op)
-    if z is not None and code in FLOAT8:
-        raise _no_zps(code, op)
-    return _standard.dequantize(q, s, z, dtype="float32", axis=channel)
+    return DEQUANTIZE.run(src, scales, zps, axis, out, threads, None, None, qtype)
 
 
 def dynamic_quantize(
@@ -213,6 +212,8 @@ def dynamic_quantize(
     qtype: str = "per_tensor",
     axis: SupportsIndex = 1,
     dtype: npt.DTypeLike,
+    out: npt.NDArray[Any] | None = None,
+    threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
     Quantize with parameters in tensors: ``saturate(round(src / scales + zps))``.
@@ -225,13 +226,13 @@ def dynamic_quantize(
         float32: one element, or one dimension with ``per_channel``.
     zps : array_like, optional
         int32, uint8 or int8, as many as `scales`. Default 0. Float8 excludes them.
-    qtype, axis, dtype
+    qtype, axis, dtype, out, threads
         See `quantize`.
 
     Returns
     -------
     ndarray
-        Codes of `dtype`, with the shape of `src`.
+        Codes of `dtype`, with the shape of `src`, or `out`.
 
     Raises
     ------
@@ -255,14 +256,7 @@ def dynamic_quantize(
     array([[1, 1],
            [3, 2]], dtype=int8)
     """
-    if type(qtype) is str and qtype in QTYPES:
-        y = _DYNAMIC_QUANTIZE[qtype].quantize(src, scales, zps, axis, dtype=dtype)
-        if y is not None:
-            return y
-    op = "oneAPI DynamicQuantize"
-    s, _ = _standard.array_of(scales, "scales", op, ("float32",))
-    z = None if zps is None else _standard.array_of(zps, "zps", op, ZERO_POINT[:3])[0]
-    return _quantize(src, s, z, qtype, axis, dtype, op)
+    return DYNAMIC_QUANTIZE.run(src, scales, zps, axis, out, threads, dtype, None, qtype)
 
 
 def dynamic_dequantize(
@@ -273,6 +267,8 @@ def dynamic_dequantize(
     qtype: str = "per_tensor",
     axis: SupportsIndex = 1,
     group_shape: Iterable[SupportsIndex] | None = None,
+    out: npt.NDArray[Any] | None = None,
+    threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
     Dequantize with parameters in tensors: ``(src - zps) * scales``.
@@ -293,11 +289,13 @@ def dynamic_dequantize(
         See `quantize`.
     group_shape : sequence of int, optional
         For ``per_group``: the extents of a group. They must divide the extents of `src`.
+    out, threads : optional
+        See `quantize`.
 
     Returns
     -------
     ndarray
-        Array with the type of `scales` and the shape of `src`.
+        Array with the type of `scales` and the shape of `src`, or `out`.
 
     Raises
     ------
@@ -322,135 +320,6 @@ def dynamic_dequantize(
     array([[1.e+00, 2.e+00, 3.e+01, 4.e+01],
            [5.e+02, 6.e+02, 7.e+03, 8.e+03]], dtype=float32)
     """
-    y = None
-    if type(qtype) is str and qtype in QTYPES and group_shape is None:
-        y = _DYNAMIC_DEQUANTIZE[qtype].dequantize(src, scales, zps, axis)
-    elif type(qtype) is str and qtype == "per_group" and type(group_shape) is tuple:
-        y = _GROUPS.dequantize(src, scales, zps, None, block_size=group_shape)
-    if y is not None:
-        return y
-    op = "oneAPI DynamicDequantize"
-    q, code = _standard.array_of(src, "src", op, DYNAMIC)
-    s, real = _standard.array_of(scales, "scales", op, REAL)
-    z = None if zps is None else _standard.array_of(zps, "zps", op, ZERO_POINT)[0]
-    channel = groups = None
-    if isinstance(qtype, str) and qtype == "per_group":
-        groups = _groups(q, s, z, group_shape, op)
-    else:
-        if group_shape is not None:
-            expected = f"None with qtype {_standard.shown(qtype)}"
-            raise _standard.refuse(
-                ValueError, "group_shape", op, expected, _standard.shown(group_shape)
-            )
-        channel = _where(q, s, z, qtype, axis, op, DYNAMIC_QTYPES)
-    if z is not None and code in FLOAT8:
-        raise _no_zps(code, op)
-    return _standard.dequantize(q, s, z, dtype=real, axis=channel, block_size=groups)
-
-
-def _list_of(
-    values: ArrayLike, name: str, op: str, types: tuple[str, ...]
-) -> npt.NDArray[Any]:
-    """Return the list that an attribute contains."""
-    array: npt.NDArray[Any]
-    array, _ = _standard.array_of(values, name, op, types)
-    if array.ndim == 1:
-        return array
-    if array.ndim > 1:
-        raise _standard.refuse(ValueError, name, op, "a list", f"shape {array.shape}")
-    return array.reshape(-1)
-
-
-def _quantize(
-    src: ArrayLike,
-    scales: npt.NDArray[Any],
-    zps: npt.NDArray[Any] | None,
-    qtype: str,
-    axis: SupportsIndex,
-    dtype: npt.DTypeLike,
-    op: str,
-) -> npt.NDArray[Any]:
-    x, _ = _standard.array_of(src, "src", op, ("float32",))
-    target = _type(dtype, op)
-    if zps is not None and target in FLOAT8:
-        raise _no_zps(target, op)
-    return _standard.quantize(
-        x,
-        scales,
-        zps,
-        dtype=target,
-        axis=_where(x, scales, zps, qtype, axis, op),
-        saturate=target in INTEGER,
-        zero_first=True,
+    return DYNAMIC_DEQUANTIZE.run(
+        src, scales, zps, axis, out, threads, None, group_shape, qtype
     )
-
-
-def _type(dtype: npt.DTypeLike, op: str) -> str:
-    spelled = SHORT_NAMES.get(dtype) if isinstance(dtype, str) else None
-    name = spelled or _standard.requested(dtype)
-    if name not in QUANTIZED:
-        expected = _standard.listed(QUANTIZED)
-        got = name or dtypes.shown(dtype)
-        raise _standard.refuse(TypeError, "dtype", op, expected, got)
-    return name
-
-
-def _no_zps(code: str, op: str) -> Exception:
-    return _standard.refuse(ValueError, "zps", op, f"None for {code}", "zero points")
-
-
-def _where(
-    x: npt.NDArray[Any],
-    scales: npt.NDArray[Any],
-    zps: npt.NDArray[Any] | None,
-    qtype: str,
-    axis: SupportsIndex,
-    op: str,
-    qtypes: tuple[str, ...] = QTYPES,
-) -> int | None:
-    """Return the axis, after the checks of lengths."""
-    if not isinstance(qtype, str) or qtype not in qtypes:
-        expected = f"one of {', '.join(qtypes)}"
-        kind = ValueError if isinstance(qtype, str) else TypeError
-        raise _standard.refuse(kind, "qtype", op, expected, _standard.shown(qtype))
-    shape = scales.shape
-    channel = None
-    if qtype == "per_channel":
-        channel = _standard.axis_of(axis, x.ndim, op)
-        if shape != (x.shape[channel],):
-            raise _standard.wrong_shape("scales", op, (x.shape[channel],), shape)
-    elif shape and shape != (1,):
-        raise _standard.refuse(ValueError, "scales", op, "one element", shape)
-    if zps is not None and zps.shape != shape and not zps.size == scales.size == 1:
-        expected = f"as many as scales, shape {shape}"
-        raise _standard.refuse(ValueError, "zps", op, expected, zps.shape)
-    return channel
-
-
-def _groups(
-    q: npt.NDArray[Any],
-    scales: npt.NDArray[Any],
-    zps: npt.NDArray[Any] | None,
-    group_shape: Iterable[SupportsIndex] | None,
-    op: str,
-) -> tuple[int, ...]:
-    if group_shape is None:
-        raise _standard.refuse(
-            ValueError, "group_shape", op, "an integer for each dimension", group_shape
-        )
-    groups = _standard.integers(group_shape, "group_shape", op)
-    extents = q.shape
-    shape = []
-    for group, extent in zip(groups, extents, strict=False):
-        if group > 0 and extent % group == 0:
-            shape.append(extent // group)
-    if len(groups) != len(extents) or len(shape) != len(extents):
-        expected = f"divisors of shape {extents}"
-        raise _standard.refuse(
-            ValueError, "group_shape", op, expected, _standard.shown(group_shape)
-        )
-    if scales.shape != tuple(shape):
-        raise _standard.wrong_shape("scales", op, tuple(shape), scales.shape)
-    if zps is not None and zps.shape != tuple(shape):
-        raise _standard.wrong_shape("zps", op, tuple(shape), zps.shape)
-    return groups

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from pyquant import _standard, dtypes
-from pyquant._shown import shown
+from pyquant import _core, _standard
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -43,9 +42,6 @@ REAL_OR_INT32 = (*REAL, "int32")
 QUANTIZED_OR_INT32 = (*QUANTIZED, "int32")
 QUANTIZE_SCALE = (*REAL, "int32", "float8_e8m0fnu")
 DEQUANTIZE_SCALE = (*REAL, "float8_e8m0fnu")
-# Default attributes, compared by identity for the short path.
-NOT_GIVEN = 0  # of types
-CLIPS = 1
 # The integers of TensorProto.DataType.
 TENSOR_PROTO = {
     1: "float32",
@@ -71,9 +67,28 @@ TENSOR_PROTO = {
     28: "float6_e3m2fn",
 }
 
-_PLACES = ("single", "axis", "blocks")
-_USUAL_REALS = _standard.Usual(REAL_OR_INT32, REAL, QUANTIZED, _PLACES, narrow_first=True)
-_USUAL_CODES = _standard.Usual(QUANTIZED_OR_INT32, REAL, QUANTIZED_OR_INT32, _PLACES)
+_TYPES: dict[int, str | None] = {0: None, **TENSOR_PROTO}
+QUANTIZE = _standard.Operator(
+    "ONNX QuantizeLinear",
+    input=("x", REAL_OR_INT32),
+    scale=("y_scale", QUANTIZE_SCALE),
+    dtype=("output_dtype", QUANTIZED, _TYPES, "0, "),
+    zero=("y_zero_point", QUANTIZED, "typing"),
+    places="blocks",
+    precision=("precision", REAL, _TYPES, "0, "),
+    saturate=True,
+    float8="drop",
+    narrow_first=True,
+)
+DEQUANTIZE = _standard.Operator(
+    "ONNX DequantizeLinear",
+    input=("x", QUANTIZED_OR_INT32),
+    scale=("x_scale", DEQUANTIZE_SCALE),
+    zero=("x_zero_point",),
+    float8="zeros",
+    places="blocks",
+    dtype=("output_dtype", REAL, _TYPES, "0, "),
+)
 
 
 def quantize_linear(
@@ -86,6 +101,8 @@ def quantize_linear(
     saturate: int | np.integer[Any] | np.bool = 1,
     output_dtype: Any = 0,
     precision: Any = 0,
+    out: npt.NDArray[Any] | None = None,
+    threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
     Quantize: ``saturate(round(x / y_scale) + y_zero_point)``.
@@ -117,11 +134,15 @@ def quantize_linear(
         Type of the division: float32, float16 or bfloat16. `x`, `y_scale` and the quotient
         are rounded to it. Default: the type of `y_scale`, or float32 for int32 and
         float8_e8m0fnu.
+    out : ndarray, optional
+        Array for the result, of the exact shape and dtype, with any strides.
+    threads : int, optional
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        Codes, with the shape of `x`.
+        Codes, with the shape of `x`, or `out`.
 
     Raises
     ------
@@ -144,47 +165,18 @@ def quantize_linear(
     >>> pq.onnx.quantize_linear(np.float32([0.5, 1.5, 300]), np.float32(1), np.uint8(1))
     array([  1,   3, 255], dtype=uint8)
     """
-    op = "ONNX QuantizeLinear"
-    if output_dtype is NOT_GIVEN and precision is NOT_GIVEN and saturate is CLIPS:
-        y = _USUAL_REALS.quantize(x, y_scale, y_zero_point, axis, block_size=block_size)
-        if y is not None:
-            return y
-    source, _ = _standard.array_of(x, "x", op, REAL_OR_INT32)
-    s, scale_type = _standard.array_of(y_scale, "y_scale", op, QUANTIZE_SCALE)
-    code = None
-    if output_dtype is not NOT_GIVEN:
-        code = _dtype(output_dtype, "output_dtype", op, QUANTIZED)
-    z = None
-    if y_zero_point is not None:
-        untyped = _standard.is_untyped(y_zero_point)
-        types = (code or "uint8",) if untyped else QUANTIZED
-        z, own = _standard.array_of(y_zero_point, "y_zero_point", op, types)
-        if untyped:
-            own = types[0]
-        if code not in (None, own):
-            expected = f"the type of y_zero_point, {own}"
-            raise _standard.refuse(ValueError, "output_dtype", op, expected, code)
-        code = own
-    at, block = _where(source, s, z, axis, block_size, "y", op)
-    quotient = None
-    if precision is not NOT_GIVEN:
-        quotient = _dtype(precision, "precision", op, REAL)
-    clips = saturate is CLIPS or _flag(saturate, op)
-    if code in FLOAT8:
-        if z is not None and _standard.all_zero(z):
-            z = None
-    else:
-        clips = True
-    return _standard.quantize(
-        source,
-        s,
-        z,
-        dtype=code or "uint8",
-        axis=at,
-        block_size=block,
-        precision=quotient or (scale_type if scale_type in REAL else "float32"),
-        saturate=clips,
-        narrow_first=True,
+    return QUANTIZE.run(
+        x,
+        y_scale,
+        y_zero_point,
+        axis,
+        out,
+        threads,
+        output_dtype,
+        block_size,
+        None,
+        saturate,
+        precision,
     )
 
 
@@ -196,6 +188,8 @@ def dequantize_linear(
     axis: SupportsIndex = 1,
     block_size: SupportsIndex = 0,
     output_dtype: Any = 0,
+    out: npt.NDArray[Any] | None = None,
+    threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
     Dequantize: ``(x - x_zero_point) * x_scale``.
@@ -215,11 +209,15 @@ def dequantize_linear(
     output_dtype : int or dtype_like, optional
         float32, float16 or bfloat16: TensorProto's integer, a dtype or its name. Default:
         the type of `x_scale`. A float8_e8m0fnu `x_scale` requires it.
+    out : ndarray, optional
+        Array for the result, of the exact shape and dtype, with any strides.
+    threads : int, optional
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        Real numbers, with the shape of `x`.
+        Real numbers, with the shape of `x`, or `out`.
 
     Raises
     ------
@@ -244,32 +242,16 @@ def dequantize_linear(
     array([[-256. , -250. ],
            [  64. ,  127.5]], dtype=float32)
     """
-    op = "ONNX DequantizeLinear"
-    if output_dtype is NOT_GIVEN:
-        y = _USUAL_CODES.dequantize(x, x_scale, x_zero_point, axis, block_size=block_size)
-        if y is not None:
-            return y
-    q, code = _standard.array_of(x, "x", op, QUANTIZED_OR_INT32)
-    s, scale_type = _standard.array_of(x_scale, "x_scale", op, DEQUANTIZE_SCALE)
-    z = None
-    if x_zero_point is not None:
-        z, _ = _standard.array_of(x_zero_point, "x_zero_point", op, (code,))
-        if code in FLOAT8 and not _standard.all_zero(z):
-            raise _standard.refuse(
-                ValueError, "x_zero_point", op, f"zeros for {code}", "another number"
-            )
-    at, block = _where(q, s, z, axis, block_size, "x", op)
-    real: str | None = scale_type
-    if output_dtype is not NOT_GIVEN:
-        real = _dtype(output_dtype, "output_dtype", op, REAL) or scale_type
-    if real not in REAL:
-        expected = f"a type where x_scale is {scale_type}"
-        raise _standard.refuse(ValueError, "output_dtype", op, expected, output_dtype)
-    return _standard.dequantize(q, s, z, dtype=real, axis=at, block_size=block)
+    return DEQUANTIZE.run(
+        x, x_scale, x_zero_point, axis, out, threads, output_dtype, block_size
+    )
 
 
 def dynamic_quantize_linear(
     x: ArrayLike,
+    *,
+    out: npt.NDArray[Any] | None = None,
+    threads: SupportsIndex = 1,
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32], npt.NDArray[np.uint8]]:
     """
     Quantize to uint8 with parameters that cover the range of the data.
@@ -278,11 +260,15 @@ def dynamic_quantize_linear(
     ----------
     x : array_like
         float32.
+    out : ndarray, optional
+        uint8 array for the codes, with the shape of `x` and any strides.
+    threads : int, optional
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     y : ndarray
-        uint8 codes, with the shape of `x`.
+        uint8 codes, with the shape of `x`, or `out`.
     y_scale : ndarray
         float32 scale with rank 0.
     y_zero_point : ndarray
@@ -311,9 +297,13 @@ def dynamic_quantize_linear(
     >>> y, float(scale), int(zero_point)
     (array([  0, 127, 255], dtype=uint8), 0.0117647061124444, 85)
     """
-    source, _ = _standard.array_of(x, "x", "ONNX DynamicQuantizeLinear", ("float32",))
-    scale, zero_point = _standard.dynamic_range(source)
-    return _standard.quantize(source, scale, zero_point, dtype="uint8"), scale, zero_point
+    op, types = "ONNX DynamicQuantizeLinear", ("float32",)
+    array: Any = x
+    if _core.known(x) not in types:
+        array, _ = _standard.converted(x, "x", op, types)
+    scale, zero = _core.dynamic_range(array)
+    codes = _core.quantize(array, scale, zero, dtype=np.uint8, out=out, threads=threads)
+    return codes, scale, zero
 
 
 def reference_ops() -> list[type]:
@@ -348,70 +338,3 @@ def reference_ops() -> list[type]:
         msg = "reference_ops: the package onnx is needed: pip install onnx"
         raise ImportError(msg) from None
     return list(OPS)
-
-
-def _dtype(given: Any, name: str, op: str, allowed: tuple[str, ...]) -> str | None:
-    """Return the name of a type, or `None`."""
-    is_number = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
-    if is_number and given == 0:
-        return None
-    found = TENSOR_PROTO.get(int(given)) if is_number else _standard.requested(given)
-    if found not in allowed:
-        expected = f"0, {_standard.listed(allowed)}"
-        got = found or (shown(given) if isinstance(given, int) else dtypes.shown(given))
-        raise _standard.refuse(TypeError, name, op, expected, got)
-    return found
-
-
-def _flag(saturate: Any, op: str) -> bool:
-    if not isinstance(saturate, (int, np.integer, np.bool)):
-        got = type(saturate).__name__
-        raise _standard.refuse(TypeError, "saturate", op, "0 or 1", got)
-    if saturate not in (0, 1):
-        raise _standard.refuse(ValueError, "saturate", op, "0 or 1", repr(saturate))
-    return bool(saturate)
-
-
-def _where(
-    x: npt.NDArray[Any],
-    scale: npt.NDArray[Any],
-    zero_point: npt.NDArray[Any] | None,
-    axis: SupportsIndex,
-    block_size: SupportsIndex,
-    prefix: str,
-    op: str,
-) -> tuple[int | None, int | None]:
-    """Return axis and block size by the shape of the scale, after the shape checks."""
-    block = block_size
-    if type(block) is not int:
-        block = _standard.integer(block_size, "block_size", op)
-    if type(axis) is not int:
-        _standard.integer(axis, "axis", op)
-    if block < 0:
-        raise _standard.refuse(ValueError, "block_size", op, "0 or more", block)
-    shape = scale.shape
-    if (
-        zero_point is not None
-        and zero_point.shape != shape
-        and not _standard.both_single(zero_point, scale)
-    ):
-        expected = f"the shape of {prefix}_scale, {shape}"
-        raise _standard.refuse(
-            ValueError, f"{prefix}_zero_point", op, expected, zero_point.shape
-        )
-    if not shape or shape == (1,):
-        return None, None
-    name = f"{prefix}_scale"
-    if len(shape) > 1 and block == 0:
-        expected = "a scalar or one dimension without block_size"
-        raise _standard.refuse(ValueError, name, op, expected, f"shape {shape}")
-    at = _standard.axis_of(axis, x.ndim, op)
-    if block == 0:
-        if shape != (x.shape[at],):
-            raise _standard.wrong_shape(name, op, (x.shape[at],), shape)
-        return at, None
-    blocks = list(x.shape)
-    blocks[at] = -(-blocks[at] // block)
-    if shape != tuple(blocks):
-        raise _standard.wrong_shape(name, op, tuple(blocks), shape)
-    return at, block

@@ -19,8 +19,14 @@ class RoundMode(StrEnum):
     Notes
     -----
     The ``HALF_*`` modes round to the nearest integer and differ in ties.
-    Parentheses contain the mode of nGraph Quantize; ``STOCHASTIC`` and ``HALF_ODD`` have
-    no counterpart.
+    Parentheses contain the mode of nGraph Quantize, which is another name of the member;
+    ``STOCHASTIC`` and ``HALF_ODD`` have no counterpart. Names may have any letter case.
+
+    Examples
+    --------
+    >>> import pyquant as pq
+    >>> pq.RoundMode("ROUND_NEAREST_UPWARD")
+    <RoundMode.HALF_UP: 'half_up'>
     """
 
     HALF_EVEN = "half_even"
@@ -48,8 +54,28 @@ class RoundMode(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> RoundMode:
+        """Accept names in any letter case, and nGraph's names."""
+        if isinstance(value, str):
+            text = value.lower()
+            for name, mode in (*cls._value2member_map_.items(), *NGRAPH.items()):
+                if text == name.lower():
+                    return cls(mode)
         # Python's own message contains repr(value), which fails for deeply nested values.
         from pyquant._check import fail
 
         got = value if isinstance(value, str) else type(value)
         raise fail(ValueError, "rounding", f"one of {', '.join(cls)}", got, cls)
+
+
+# The modes of nGraph Quantize.
+NGRAPH = {
+    "ROUND_NEAREST_TOWARD_INFINITY": RoundMode.HALF_AWAY,
+    "ROUND_NEAREST_TOWARD_ZERO": RoundMode.HALF_TOWARD_ZERO,
+    "ROUND_NEAREST_UPWARD": RoundMode.HALF_UP,
+    "ROUND_NEAREST_DOWNWARD": RoundMode.HALF_DOWN,
+    "ROUND_NEAREST_TOWARD_EVEN": RoundMode.HALF_EVEN,
+    "ROUND_TOWARD_INFINITY": RoundMode.AWAY,
+    "ROUND_TOWARD_ZERO": RoundMode.TRUNC,
+    "ROUND_UP": RoundMode.CEIL,
+    "ROUND_DOWN": RoundMode.FLOOR,
+}

@@ -49,6 +49,16 @@ REALS = [
 CODES = [np.dtype(t.name) for t in TYPES.values() if t.kind == "integer" and t.bits >= 8]
 WIDE = [dtype for dtype in CODES if dtype.itemsize == 8]
 CHOSEN = [dtype for dtype in CODES if dtype not in WIDE]  # which parameters are chosen for
+# A standard with zero points of any value, which exceed the types of the core functions.
+_NAMES = tuple(dtype.name for dtype in CODES)
+ANY_ZEROS = _core.Operator(
+    "a standard",
+    input=("q", (*_NAMES, "uint4")),
+    scale=("scale", ("float32", "float64")),
+    zero=("zero_point", _NAMES),
+    places="blocks",
+    dtype=("dtype", ("float32", "float64", "float16", "bfloat16"), {}),
+)
 NARROW = (*NARROW_INTEGERS, *NARROW_FLOATS)
 EVERY_CODE = (*(dtype.name for dtype in CODES), *NARROW)
 # The code types of NumPy, and of ml_dtypes if it is installed.

@@ -3,6 +3,7 @@
 import numpy as np
 import oracle
 from support import (
+    ANY_ZEROS,
     AVAILABLE_CODES,
     CODES,
     REALS,
@@ -23,7 +24,6 @@ from support import (
 )
 
 import pyquant as pq
-from pyquant import _core
 
 INF, NAN = np.inf, np.nan
 I32_MIN, I32_MAX, U32_MAX = -(2**31), 2**31 - 1, 2**32 - 1
@@ -207,13 +207,13 @@ def test_zero_points_of_64_bits(zero, dtype):
         q = codes(code, 300)
         for scale in (1.0, 0.1, -3.0, np.inf, 0.0):
             s = np.array([scale], compute_dtype(dtype))
-            got = _core.dequantize_standard(q, s, zeros, dtype=dtype)
+            got = ANY_ZEROS.run(q, s, zeros, 0, dtype=dtype, block_size=0)
             same(got, oracle.dequantize(q, s, zeros, dtype=dtype))
     each = np.resize(np.array([zero, 3, -zero // 2]), 300)
-    got = _core.dequantize_standard(q[::-1], s, 5, dtype=dtype)
+    got = ANY_ZEROS.run(q[::-1], s, 5, 0, dtype=dtype, block_size=0)
     same(got, oracle.dequantize(q[::-1], s, 5, dtype=dtype))
     s = np.full(300, 0.1, compute_dtype(dtype))
-    got = _core.dequantize_standard(q, s, each, dtype=dtype, axis=0)
+    got = ANY_ZEROS.run(q, s, each, 0, dtype=dtype, block_size=0)
     same(got, oracle.dequantize(q, s, each, dtype=dtype))
 
 

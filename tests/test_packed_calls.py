@@ -8,6 +8,7 @@ import numpy as np
 import packed_oracle
 import pytest
 from support import (
+    ANY_ZEROS,
     EVERY_CODE,
     LEVELS,
     MODES,
@@ -31,7 +32,6 @@ from support import (
 )
 
 import pyquant as pq
-from pyquant._core import dequantize_standard
 from pyquant.dtypes import TYPES
 
 ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; most packed types are its types
@@ -437,13 +437,13 @@ def test_packed_and_large_zero_points():
     scale = usual_scales("float32", 48).reshape(2, 24)
     expected = pq.dequantize(codes, scale, zeros, axis=0, block_size=8)
     large = np.int64([2**62, -(2**62)] * 8)
-    of_rows = {"dtype": "float32", "axis": (0,)}
+    scales, of_rows = np.ones(16, np.float32), {"axis": 0, "block_size": 0}
     for layout in ("words", *FOUR_BITS):
         q = pq.pack(codes, layout, axis=0, bits=4)
         z = pq.pack(zeros, layout, bits=4)
         same(pq.dequantize(q, scale, z, axis=0, block_size=8), expected)
-        numbers = dequantize_standard(q.unpack(), np.ones(16), large, **of_rows)
-        same(dequantize_standard(q, np.ones(16), large, **of_rows), numbers)
+        numbers = ANY_ZEROS.run(q.unpack(), scales, large, dtype="float32", **of_rows)
+        same(ANY_ZEROS.run(q, scales, large, dtype="float32", **of_rows), numbers)
 
 
 # Threads

@@ -146,7 +146,10 @@ def test_the_modes_are_an_enum_of_strings():
 def test_an_enum_member_is_its_string(mode):
     x = np.float32(VALUES)
     member = pq.RoundMode(mode)
-    same(pq.quantize(x, 1.0, rounding=member), pq.quantize(x, 1.0, rounding=mode))
+    expected = pq.quantize(x, 1.0, rounding=mode)
+    for given in (member, member.name, mode.title()):
+        assert pq.RoundMode(given) is member
+        same(pq.quantize(x, 1.0, rounding=given), expected)
 
 
 def test_the_default_is_half_even():

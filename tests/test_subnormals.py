@@ -21,7 +21,7 @@ from support import (
 )
 
 import pyquant as pq
-from pyquant._core import quantize_standard
+from pyquant._core import Operator
 from pyquant.dtypes import NARROW_FLOATS
 
 TARGETS = [*CODES, *(NARROW_FLOATS if HAVE_BFLOAT16 else ())]
@@ -135,12 +135,19 @@ def test_quotients_of_another_type(real, dtype, precision, isa):
 def test_sums_with_a_zero_point_that_are_truncated():
     """If the zero point is added first, a quotient slightly below 0 gives one code less."""
     x = np.full(70, -(2.0**-130), np.float32)
-    rest = {"dtype": "uint8", "zero_first": True}
-    for given in (x, x.astype(np.float64)):
-        for mode, code in {"trunc": 0, "half_even": 1, "half_away": 1, "floor": 0}.items():
-            scale = np.float32(2.0**-124)
-            got = quantize_standard(given, scale, 1, rounding=mode, **rest)
-            assert (got == code).all(), mode
+    codes = {"trunc": 0, "half_even": 1, "half_away": 1, "floor": 0}
+    operator = Operator(
+        "a standard",
+        rounding=("mode", dict(zip(codes, codes, strict=True))),
+        input=("x", ("float32",)),
+        scale=("scale",),
+        zero=("zero_point", ("uint8",), "typing"),
+        places="scalar",
+        zero_first=True,
+    )
+    for mode, code in codes.items():
+        got = operator.run(x, np.float32(2.0**-124), 1, rounding=mode)
+        assert (got == code).all(), mode
 
 
 def test_a_float64_scale_is_rounded_to_a_subnormal_one():

@@ -504,10 +504,9 @@ cdef int _rounding(object rounding) except -1:
         return _ROUNDS[rounding]
     except KeyError:
         pass
-    raise ValueError(
-        f"rounding: expected one of {', '.join(_ROUNDS)}, got {str(rounding)!r}"
-        f"{_hint(str(rounding), _ROUNDS)}"
-    )
+    from pyquant.rounding import RoundMode
+
+    return _ROUNDS[RoundMode(rounding)]  # another letter case, or nGraph's name
 
 
 cdef inline bint _flag(object value, str name, str expected="True or False") except -1:
@@ -554,7 +553,7 @@ cdef pq_type _type_of_zero(object zero_point) except *:
 cdef int _check_options(str name, object rounding, bint saturate, bint packed) except -1:
     """Raise an error for options that the quantized type does not support."""
     if name in _dtypes.NARROW_FLOATS:
-        if rounding not in ("half_even", "stochastic"):
+        if _rounding(rounding) not in (PQ_HALF_EVEN, PQ_STOCHASTIC):
             raise ValueError(
                 f"rounding: expected 'half_even' or 'stochastic' for {name}, "
                 f"got {str(rounding)!r}"
@@ -705,7 +704,7 @@ cdef object _quantize_by_book(object x, object scale, object dtype, object axis,
     elif isinstance(packed, tuple) and len(packed) in (1, 2):
         packed = (*packed, None)[:2] + (bits,)
     return _quantize_any(x, scale, None, dtype, axis, block_size, _HALF_EVEN, None, True,
-                         packed, out, threads, affine, False, False, False, False)
+                         packed, out, threads, affine, False)
 
 
 cdef object _dequantize_by_book(object q, object scale, object dtype, object axis,

@@ -409,11 +409,15 @@ cdef int _check_overlap(Call *call, object out, Array *a, object array, str name
 cdef object _as_array = _np.asarray
 
 
-def is_untyped(values, /):
-    """Return True for Python numbers, alone or in sequences, which have no type."""
-    if known(values) is not None or not isinstance(values, (int, float, list, tuple)):
+cdef bint _is_untyped(object values):
+    if not isinstance(values, (int, float, list, tuple)):
         return False
     return not isinstance(values, _np.generic)
+
+
+def is_untyped(values, /):
+    """Return True for Python numbers, alone or in sequences, which have no type."""
+    return _is_untyped(values)
 
 
 cdef object _converted(object convert, tuple arguments):
@@ -517,13 +521,10 @@ cdef object _real_array(object x, str name):
     return _converted(_convert.reals, (x, name)) if array is None else array
 
 
-cdef int _hold_real(object array, Array *held, str name, bint int32=False,
-                    str remedy="") except -1:
-    """Hold an array of real numbers; some calls allow int32. The error about integers names
-    the conversion, and then `remedy`."""
-    if not _hold(array, held) or not (
-        _is_real(held.type) or (int32 and held.type == PQ_I32)
-    ):
+cdef int _hold_real(object array, Array *held, str name, str remedy="") except -1:
+    """Hold an array of real numbers. The error about integers names the conversion, and
+    then `remedy`."""
+    if not _hold(array, held) or not _is_real(held.type):
         # No one-byte type is allowed, so the hint of the message would be wrong.
         got = _describe(array) if array.dtype.itemsize > 1 else array.dtype
         end = ""

@@ -361,7 +361,7 @@ cdef object _apply(Call *call, object array, object scale, object zero_point, pq
     _hold_scale(call, scale)
     _hold_offset(call, offset)
     _hold_zero(call, zero_point, scale)
-    if any_zero:  # QParams; standards check shapes before the call
+    if any_zero:  # QParams
         call.whose = b"x" if quantizes else b"q"
     _place_parameters(call, axis, block_size)
     call.args.any_zeros = any_zero
@@ -408,17 +408,13 @@ cdef object _quantize(object x, object scale, object zero_point, object dtype, o
         if made is not None:
             return made
     return _quantize_any(x, scale, zero_point, dtype, axis, block_size, rounding, precision,
-                         saturate, packed, out, threads, affine, any_zero, False, False,
-                         False)
+                         saturate, packed, out, threads, affine, any_zero)
 
 
 cdef object _quantize_any(object x, object scale, object zero_point, object dtype,
                           object axis, object block_size, object rounding, object precision,
                           object saturate, object packed, object out, object threads,
-                          _Affine affine, bint any_zero, bint int32, bint zero_first,
-                          bint narrow_first):
-    """Quantize any arguments. Standards allow any zero points; `int32` allows int32 input.
-    """
+                          _Affine affine, bint any_zero):
     cdef Call call
     cdef int packs
     cdef tuple how = None
@@ -436,8 +432,6 @@ cdef object _quantize_any(object x, object scale, object zero_point, object dtyp
     if precision is not None:
         call.args.precision = _type_in(_REALS, precision, "precision", _PRECISIONS)
     call.args.overflow = not _flag(saturate, "saturate")
-    call.args.zero_first = zero_first
-    call.args.narrow_first = narrow_first
     packs = _packs(packed)
     if packs == _BY_LAYOUT:
         how = _requested(packed, name, any_zero)
@@ -455,7 +449,7 @@ cdef object _quantize_any(object x, object scale, object zero_point, object dtyp
         if affine.offset is not None:
             scale, offset = _paired(&call, scale, affine, array.shape)
         affine.set(&call, name, True, <int>how[3] if packs == _BY_LAYOUT else 0)
-    _hold_real(array, &call.x, "x", int32, ", or change the scale of codes with requantize")
+    _hold_real(array, &call.x, "x", ", or change the scale of codes with requantize")
     if affine is not None:
         _check_beside_affine(&call, affine)
     if packs:

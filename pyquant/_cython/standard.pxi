@@ -1,366 +1,614 @@
-# Calls for the modules of the standards.
+# Operators of the standards: rows that validate calls and run them.
+
+
+cdef object _standard = None  # the module; Operator imports it
+
+# Arguments are checked in the order of a row. Each step reads one argument.
+cdef enum:
+    _INPUT, _SCALE, _ZERO, _DTYPE, _ROUNDING, _NONZERO, _PLACES, _FLOAT8, _PRECISION, _CLIPS
+    _MOST_STEPS = 16
+
+
+cdef dict _STEPS = {
+    "input": _INPUT, "scale": _SCALE, "zero": _ZERO, "dtype": _DTYPE,
+    "rounding": _ROUNDING, "nonzero": _NONZERO, "places": _PLACES, "float8": _FLOAT8,
+    "precision": _PRECISION, "saturate": _CLIPS,
+}
+
+cdef object _NOTHING = 0  # for comparison with ONNX's defaults
+
+# Which elements share a scale.
+cdef enum:
+    _BY_SCALAR    # a scale of rank 0, or one for each index of an axis
+    _BY_AXES      # one for each index of a set of axes
+    _BY_BLOCKS    # one element, one for each index, or one for each block along an axis
+    _BY_ELEMENT   # one element
+    _BY_AXIS      # one for each index of an axis
+    _BY_GROUPS    # one for each block; the extents of blocks divide the input
+
+
+cdef dict _RULES = {"scalar": _BY_SCALAR, "axes": _BY_AXES, "blocks": _BY_BLOCKS}
+cdef dict _QTYPES = {
+    "per_tensor": _BY_ELEMENT, "per_channel": _BY_AXIS, "per_group": _BY_GROUPS
+}
+
+# Results of the steps of a call.
+cdef struct Steps:
+    bint foreign    # true if a step may have run code of the caller
+    pq_type real    # of the input of quantize
+    pq_type code    # of the input of dequantize or the result of quantize
+    pq_type scale
+    pq_type dtype   # the requested type
+    pq_type precision
+    bint clips
+    int n                 # dimensions of the scales
+    signed char at[PQ_MAX_NDIM]  # their dimensions of the input
 
 
 @final
-cdef class Usual:
-    """The common calls of a standard: NumPy arrays and scalars of matching types.
+cdef class _Argument:
+    """An argument with an array: its name and its element types."""
 
-    `places` lists the granularities. "scalar": one scale of rank 0, without an axis.
-    "single": one scale of rank 0 or 1, with any axis. "axis": a scale for each index.
-    "blocks": a scale for each block. `names` maps spellings of result types to names;
-    without it, codes have the type of the zero points. `precision` is the type of
-    quotients, by default the type of the scale. With `alike`, real numbers have the type of
-    the scale. With `attributes`, parameters may also be lists of Python numbers, scales are
-    rounded to float32, and quantize allows no zero scale. With `mixed`, zero points may
-    differ from the type of the codes.
+    cdef str name
+    cdef tuple types  # names; Python numbers get the first type that fits
+    cdef bint[<int>PQ_TYPE_COUNT] allowed
+    cdef bint follows      # the type is the type of another argument
+    cdef bint is_list      # an attribute of rank 0 or 1
+    cdef bint is_required  # `None` is an error
+    cdef bint is_typing    # the type of zero points is the type of the result
+
+    def __init__(self, str name not None, tuple types=None, str kind=""):
+        self.name, self.types, self.follows = name, types, types is None
+        self.is_list, self.is_typing = kind == "list", kind == "typing"
+        self.is_required = kind == "required"
+        for one in types or ():
+            self.allowed[<int>_TYPES[one]] = True
+
+
+@final
+cdef class _Type:
+    """An argument that selects a type: its name, the types, and names for the types."""
+
+    cdef str name
+    cdef tuple types
+    cdef dict spelled
+    cdef str words  # before the types in errors
+    cdef dict known  # a pq_type for each valid spelling
+    cdef bint optional  # 0 selects the default
+
+    def __init__(self, str name not None, tuple types not None, dict spelled not None,
+                 str words=""):
+        self.name, self.types, self.spelled, self.words = name, types, spelled, words
+        self.known = {one: _TYPES[one] for one in types}
+        for text, one in spelled.items():
+            if one is None or one in types:
+                self.known[text] = <int>PQ_NO_TYPE if one is None else _TYPES[one]
+        self.optional = 0 in spelled
+
+
+@final
+cdef class Operator:
+    """An operator of a standard. A row has a keyword for each check, in their order.
+
+    input, scale, zero: name and types of an array; without types, those of the input or the
+    result. "list" accepts an attribute, "required" no `None`, and zero points of kind
+    "typing" select the type of the result.
+    dtype, precision: name, types, names for types, and words for errors.
+    rounding: name and modes of nGraph. nonzero: scales of 0 are errors.
+    places: the rule for the shape of scales, or the names of rules that a call selects.
+    float8: "refuse" zero points, require "zeros", or "drop" zeros. saturate: a flag.
+
+    `quotient` is the type of the division, by default the type of the scale.
     """
 
-    cdef bint[<int>PQ_TYPE_COUNT] inputs
-    cdef bint[<int>PQ_TYPE_COUNT] scales
-    cdef bint[<int>PQ_TYPE_COUNT] zeros
-    cdef dict names
-    cdef pq_type precision
-    cdef bint scalar
-    cdef bint single
-    cdef bint axis
-    cdef bint blocks
-    cdef bint alike
-    cdef bint attributes
-    cdef bint mixed
-    cdef bint zero_first
-    cdef bint narrow_first
+    cdef str standard
+    cdef int count
+    cdef int[_MOST_STEPS] steps
+    cdef _Argument input, scale, zero
+    cdef _Type dtype, precision
+    cdef str float8, mode
+    cdef dict modes
+    cdef int rule
+    cdef dict rules
+    cdef bint quantizes, zero_first, narrow_first, overflows
+    cdef pq_type quotient
 
-    def __init__(self, tuple inputs not None, tuple scales not None, tuple zeros not None,
-                 tuple places not None, *, dict names=None, str precision=None,
-                 bint alike=False, bint attributes=False, bint mixed=False,
-                 bint zero_first=False, bint narrow_first=False):
-        for name in inputs:
-            self.inputs[<int>_TYPES[name]] = True
-        for name in scales:
-            self.scales[<int>_TYPES[name]] = _is_real(<pq_type><int>_TYPES[name])
-        for name in zeros:
-            self.zeros[<int>_TYPES[name]] = _is_integer(<pq_type><int>_TYPES[name])
-        self.scalar = "scalar" in places
-        self.single = "single" in places
-        self.axis = "axis" in places
-        self.blocks = "blocks" in places
-        if names is not None:
-            self.names = {spelled: _TYPES[name] for spelled, name in names.items()}
-        self.precision = <pq_type><int>_REALS.get(precision, <int>PQ_NO_TYPE)
-        self.alike = alike
-        self.attributes = attributes
-        self.mixed = mixed
-        self.zero_first = zero_first
-        self.narrow_first = narrow_first
+    def __init__(self, str standard not None, *, str quotient=None, bint zero_first=False,
+                 bint narrow_first=False, bint overflows=False, **row):
+        global _standard
+        from pyquant import _standard as module
 
-    cdef pq_type _asked(self, object dtype) except *:
-        """Return the requested type, or PQ_NO_TYPE if it is not known to be allowed."""
-        if type(dtype) is not str:
-            dtype = _spelled(dtype)
-        found = self.names.get(dtype)
-        return PQ_NO_TYPE if found is None else <pq_type><int>found
+        _standard = module
+        self.standard, self.overflows = standard, overflows
+        self.zero_first, self.narrow_first = zero_first, narrow_first
+        self.quotient = <pq_type><int>_REALS.get(quotient, <int>PQ_NO_TYPE)
+        self.modes = {}
+        for name in row:
+            self.steps[self.count] = _STEPS[name]
+            self.count += 1
+        self.input, self.scale = _Argument(*row["input"]), _Argument(*row["scale"])
+        self.zero = _Argument(*row["zero"])
+        self.quantizes = self.input.allowed[<int>PQ_F32]
+        self.dtype = _Type(*row["dtype"]) if "dtype" in row else None
+        self.precision = _Type(*row["precision"]) if "precision" in row else None
+        self.float8 = row.get("float8")
+        self.mode, modes = row.get("rounding", ("", {}))
+        for name, one in modes.items():
+            self.modes[name] = self.modes[one] = _ROUNDS[one]
+        if isinstance(row["places"], tuple):
+            self.rules = {name: _QTYPES[name] for name in row["places"]}
+        else:
+            self.rule = _RULES[row["places"]]
 
-    cdef bint _hold(self, Call *call, object x, object scale, object zero) except -1:
-        """Hold the parameters and return True, or return False."""
-        if not (
-            _hold_parameters(scale, &call.scale, PQ_F32, &call.scale_value)
-            and self.scales[<int>call.scale.type]
-        ):
-            return False
-        _set_array(&call.args.scale, &call.scale)
+    def run(self, x, scale, zero_point, axis=None, out=None, threads=1, dtype=None,
+            block_size=None, qtype=None, saturate=1, precision=0, rounding=None):
+        """Check the arguments in the order of the row, and return the result."""
+        cdef Call call
+        cdef Steps found
+        cdef pq_type type
+        cdef int i, step
+        _forget(&call)
+        memset(&found, 0, sizeof(found))
+        found.clips = True
         call.args.zero.data = NULL
-        if zero is not None:
-            if not (
-                _hold_parameters(zero, &call.zero, PQ_I64, &call.zero_value)
-                and self.zeros[<int>call.zero.type]
-                and _same_shape(&call.scale, &call.zero)
-            ):
-                return False
-            _set_array(&call.args.zero, &call.zero)
-        if not (_hold_input(call, x) and self.inputs[<int>call.x.type]):
-            return False
-        _set_input(call)
-        return True
+        call.zero.ndim = 0
+        for i in range(self.count):
+            step = self.steps[i]
+            if step == _INPUT:
+                x = self._take_input(&call, x, &found)
+            elif step == _SCALE:
+                scale = self._take_scale(&call, scale, &found)
+            elif step == _ZERO:
+                if zero_point is not None or self.zero.is_required:
+                    zero_point = self._take_zero(&call, zero_point, &found)
+            elif step == _DTYPE:
+                self._take_dtype(dtype, &found)
+            elif step == _ROUNDING:
+                call.args.round = self._mode_of(rounding, &found)
+            elif step == _NONZERO:
+                self._check_nonzero(&call.scale)
+            elif step == _PLACES:
+                self._place(&call, axis, block_size, qtype, &found)
+            elif step == _FLOAT8:
+                if call.zero.held and _is_float8(found.code):
+                    self._check_float8(&call, zero_point, found.code)
+            elif step == _PRECISION:
+                found.precision = self._type_of(self.precision, precision, &found)
+            elif saturate is not _ONE:  # _CLIPS
+                found.foreign = True
+                found.clips = _standard.flag_of(saturate, "saturate", self.standard)
+        if threads is not _ONE:
+            found.foreign |= not PyLong_CheckExact(threads)
+            threads = _threads_of(threads)
+        if found.foreign:
+            self._again(&call, x, scale, zero_point)
+        type = self._finish(&call, &found)
+        exact = _hold_out(&call, _exact_out(out), <str>_NAMES[<int>type], type)
+        if out is not None:
+            call.has_out = True
+            if isinstance(x, Packed):
+                x = (<Packed>x)._words
+            _check_overlap(&call, exact, &call.x, x, "the input")
+            _check_overlap(&call, exact, &call.scale, scale, self.scale.name)
+            _check_overlap(&call, exact, &call.zero, zero_point, self.zero.name)
+        _set_output(&call)
+        _run(&call, self.quantizes, threads)
+        return exact if out is None else out
 
-    cdef bint _place(self, Call *call, object axis, object block_size) except -1:
-        cdef int ndim = call.x.ndim
-        memset(call.scale_strides, 0, ndim * sizeof(ptrdiff_t))
-        memset(call.zero_strides, 0, ndim * sizeof(ptrdiff_t))
+    cdef object _wrong(self, object kind, str name, str expected, object got):
+        """Return the error about an argument; `got` is text or an object to show."""
+        text = got if type(got) is str else _shown(got)
+        return kind(f"{name}: {self.standard} expects {expected}, got {text}")
+
+    cdef int _again(self, Call *call, object x, object scale, object zero) except -1:
+        """Read the arrays again, because the caller's code may have changed them."""
+        if isinstance(x, Packed):
+            _hold_packed(call, x)
+        else:
+            _hold_again(x, &call.x, self.input.name)
+        _hold_again(scale, &call.scale, self.scale.name)
+        if call.zero.held:
+            _hold_again(zero, &call.zero, self.zero.name)
+        return 0
+
+    cdef pq_type _finish(self, Call *call, Steps *found) except *:
+        """Set the arguments of the core, and return the type of the result."""
+        cdef int i
+        _set_input(call)
+        _set_array(&call.args.scale, &call.scale)
+        if call.zero.held:
+            _set_array(&call.args.zero, &call.zero)
+        memset(call.scale_strides, 0, call.x.ndim * sizeof(ptrdiff_t))
+        memset(call.zero_strides, 0, call.x.ndim * sizeof(ptrdiff_t))
+        for i in range(found.n):
+            call.scale_strides[found.at[i]] = call.scale.strides[i]
+            if call.zero.ndim == found.n:
+                call.zero_strides[found.at[i]] = call.zero.strides[i]
         call.args.scale.strides = call.scale_strides
         call.args.zero.strides = call.zero_strides
-        call.args.block = NULL
-        if self.single and _is_single(&call.scale):
-            return PyLong_CheckExact(axis) and _is_count(block_size)
-        if self.scalar and axis is None:
-            return call.scale.ndim == 0
-        if block_size is not _NO_BLOCKS:
-            return self.blocks and _place_usual_blocks(call, axis, block_size)
-        return self.axis and _place_along(call, axis)
-
-    def quantize(self, x, scale, zero_point, axis, *, dtype=None, rounding="half_even",
-                 block_size=0):
-        """Return codes, or `None` for an uncommon call."""
-        cdef Call call
-        cdef pq_type code = PQ_U8
-        _forget(&call)
-        if self.names is not None:
-            code = self._asked(dtype)
-        call.args.round = <pq_round>_rounding(rounding)
-        if self.attributes:
-            scale, zero_point = _listed(scale, PQ_F32), _listed(zero_point, PQ_I64)
-        if code == PQ_NO_TYPE or not self._hold(&call, x, scale, zero_point):
-            return None
-        if self.alike and call.x.type != call.scale.type:
-            return None
-        if _has_zero(&call):
-            if self.names is None:
-                code = call.zero.type
-            if not self._go_together(&call, code):
-                return None
-        if self.attributes and not _are_normal(&call.scale):
-            return None
-        if not self._place(&call, axis, block_size):
-            return None
-        call.args.precision = self.precision
-        if self.precision == PQ_NO_TYPE:
-            call.args.precision = call.scale.type
-        call.args.overflow = not _is_integer(code)
-        call.args.zero_first = self.zero_first
-        call.args.narrow_first = self.narrow_first
-        return self._run(&call, code, True)
-
-    def dequantize(self, q, scale, zero_point, axis, *, dtype=None, block_size=0):
-        """Return real numbers, or `None` for an uncommon call."""
-        cdef Call call
-        cdef pq_type real = PQ_NO_TYPE
-        _forget(&call)
-        if self.names is not None:
-            real = self._asked(dtype)
-        if self.attributes:
-            scale, zero_point = _listed(scale, PQ_F32), _listed(zero_point, PQ_I64)
-        if not self._hold(&call, q, scale, zero_point):
-            return None
-        if _has_zero(&call) and not self._go_together(&call, call.x.type):
-            return None
-        if self.names is not None and call.scale.type != real:
-            return None
-        if not self._place(&call, axis, block_size):
-            return None
-        call.args.round = PQ_HALF_EVEN
-        return self._run(&call, call.scale.type, False)
-
-    cdef bint _go_together(self, Call *call, pq_type code) noexcept:
-        """Return True if the type of zero points matches the codes."""
-        return call.zero.type == code or (self.mixed and _is_integer(code))
-
-    cdef object _run(self, Call *call, pq_type type, bint quantizes):
         call.args.any_zeros = True
-        made = _hold_out(call, None, <str>_NAMES[<int>type], type)
-        _set_output(call)
-        _run(call, quantizes, 1)
-        return made
+        if not self.quantizes:
+            if found.dtype != PQ_NO_TYPE:
+                return found.dtype
+            return PQ_F32 if self.scale.is_list else found.scale
+        call.args.zero_first, call.args.narrow_first = self.zero_first, self.narrow_first
+        call.args.overflow = _is_float8(found.code) and (
+            self.overflows or not found.clips
+        )
+        call.args.precision = found.precision
+        if call.args.precision == PQ_NO_TYPE:
+            call.args.precision = self.quotient
+        if call.args.precision == PQ_NO_TYPE:
+            call.args.precision = found.scale if _is_real(found.scale) else PQ_F32
+        return PQ_U8 if found.code == PQ_NO_TYPE else found.code
 
+    # ---- arrays ----
 
-cdef object _NO_BLOCKS = 0
+    cdef object _take(self, _Argument of, object values, pq_type only, Array *held,
+                      void *room, pq_type *type, Steps *found):
+        """Hold an array of an allowed type, and return it. Arrays and scalars of NumPy are
+        unchanged. A Python number is written to `room`, if any, and the result is `None`.
+        `only` is the one allowed type, or PQ_NO_TYPE."""
+        cdef bint any_type = only == PQ_NO_TYPE
+        if _hold(values, held):
+            type[0] = held.type
+            if of.allowed[<int>held.type] if any_type else held.type == only:
+                return values
+        type[0] = <pq_type><int>_TYPES[of.types[0]] if any_type else only
+        if room != NULL and _hold_number(values, held, type[0], room):
+            return None
+        if isinstance(values, Packed):
+            type[0] = <pq_type><int>_CODES[(<Packed>values)._dtype]
+            if of.allowed[<int>type[0]] if any_type else type[0] == only:
+                array = _unpacked(values, type)
+                _hold(array, held)
+                held.type = type[0]
+                return array
+        array = _numbers(values, type[0])
+        if array is None:
+            found.foreign = True
+            array, name = _standard.converted(
+                values, of.name, self.standard,
+                of.types if any_type else (_NAMES[<int>only],)
+            )
+            type[0] = <pq_type><int>_TYPES[name] if any_type else only
+        if not _hold(array, held):
+            raise _changed(of.name)
+        return array
+
+    cdef object _take_input(self, Call *call, object x, Steps *found):
+        cdef pq_type type = PQ_NO_TYPE
+        if isinstance(x, Packed) and self.input.allowed[<int>_CODES[(<Packed>x)._name]]:
+            _hold_packed(call, x)
+            type = call.x.type
+        else:
+            x = self._take(self.input, x, PQ_NO_TYPE, &call.x, NULL, &type, found)
+        if self.quantizes:
+            found.real = type
+        else:
+            found.code = type
+        return x
+
+    cdef object _take_scale(self, Call *call, object scale, Steps *found):
+        cdef pq_type only = PQ_NO_TYPE
+        if self.scale.follows:
+            only = found.real if self.quantizes else found.dtype
+        scale = self._take(self.scale, scale, only, &call.scale, &call.scale_value,
+                           &found.scale, found)
+        if self.scale.is_list:
+            scale = self._as_list(self.scale, scale, &call.scale)
+            if call.scale.swapped or call.scale.type not in (PQ_F32, PQ_F64):
+                scale = cast(scale, "float32")
+                _hold(scale, &call.scale)
+        return scale
+
+    cdef object _take_zero(self, Call *call, object zero, Steps *found):
+        cdef pq_type only = PQ_NO_TYPE, type = PQ_NO_TYPE
+        if self.zero.follows:
+            only = found.code
+        elif self.zero.is_typing and _is_untyped(zero):
+            only = PQ_U8 if found.dtype == PQ_NO_TYPE else found.dtype
+        zero = self._take(self.zero, zero, only, &call.zero, &call.zero_value, &type, found)
+        if self.zero.is_list:
+            zero = self._as_list(self.zero, zero, &call.zero)
+        if self.zero.is_typing:
+            if found.dtype != PQ_NO_TYPE and type != found.dtype:
+                raise self._wrong(
+                    ValueError, self.dtype.name,
+                    f"the type of {self.zero.name}, {_NAMES[<int>type]}",
+                    _NAMES[<int>found.dtype]
+                )
+            found.code = type
+        return zero
+
+    cdef object _as_list(self, _Argument of, object values, Array *held):
+        """Return an attribute with one dimension."""
+        if held.ndim > 1:
+            raise self._wrong(ValueError, of.name, "a list", f"shape {_shape(held)}")
+        if held.ndim == 0:
+            held.ndim = held.shape[0] = 1
+            held.strides[0] = held.itemsize
+            return None if values is None else _np.reshape(values, -1)
+        return values
+
+    cdef int _check_nonzero(self, Array *scales) except -1:
+        """Refuse scales that are 0 in float32. The check compares bits, because subnormal
+        numbers equal 0 in some control states."""
+        cdef pq_fpenv env = pq_fpenv_enter()
+        cdef Py_ssize_t i = 0
+        cdef double value = 0
+        cdef float single = 0
+        cdef uint32_t bits = 1
+        for i in range(scales.shape[0]):
+            memcpy(&value, scales.data + i * scales.strides[0], scales.itemsize)
+            memcpy(&single, &value, sizeof(single))
+            if scales.type == PQ_F64:
+                single = <float>value
+            memcpy(&bits, &single, sizeof(bits))
+            if bits << 1 == 0:
+                break
+        pq_fpenv_leave(env)
+        if bits << 1 == 0:
+            raise self._wrong(ValueError, self.scale.name, "no zero", f"one at index {i}")
+        return 0
+
+    cdef int _check_float8(self, Call *call, object zero, pq_type code) except -1:
+        cdef str name = _NAMES[<int>code]
+        if self.float8 == "refuse":
+            raise self._wrong(ValueError, self.zero.name, f"None for {name}", "zero points")
+        if _standard.all_zero(zero):
+            call.zero.held = self.float8 != "drop"
+        elif self.float8 == "zeros":
+            got = "another number"
+            raise self._wrong(ValueError, self.zero.name, f"zeros for {name}", got)
+        return 0
+
+    # ---- types and modes ----
+
+    cdef pq_type _type_of(self, _Type of, object given, Steps *found) except *:
+        """Return the type that an argument selects, or PQ_NO_TYPE for the default."""
+        if given is _NOTHING and of.optional:
+            return PQ_NO_TYPE
+        kind, number = type(given), None
+        if kind is str or kind is int:
+            number = of.known.get(given)
+        elif _may_spell(given):
+            number = of.known.get(_SPELLED.get(given))
+        if number is not None:
+            return <pq_type><int>number
+        found.foreign = True
+        name = _standard.type_of(given, of.types, of.spelled)
+        if name is None or name in of.types:
+            return <pq_type><int>(PQ_NO_TYPE if name is None else _TYPES[name])
+        some = " or ".join(", ".join(of.types).rsplit(", ", 1))
+        kind = ValueError if name == "dynamic" else TypeError
+        raise self._wrong(kind, of.name, f"{of.words}{some}", name)
+
+    cdef int _take_dtype(self, object dtype, Steps *found) except -1:
+        found.dtype = self._type_of(self.dtype, dtype, found)
+        if self.quantizes:
+            found.code = found.dtype
+        elif found.dtype == PQ_NO_TYPE and not _is_real(found.scale):
+            name = _NAMES[<int>found.scale]
+            expected = f"a type where {self.scale.name} is {name}"
+            raise self._wrong(ValueError, self.dtype.name, expected, dtype)
+        return 0
+
+    cdef pq_round _mode_of(self, object rounding, Steps *found) except *:
+        found.foreign |= type(rounding) is not str
+        number = self.modes.get(rounding) if isinstance(rounding, str) else None
+        if number is None:
+            number = _standard.mode_of(rounding, self.modes, self.mode, self.standard)
+        return <pq_round><int>number
+
+    # ---- places ----
+
+    cdef int _place(self, Call *call, object axis, object block, object qtype,
+                    Steps *found) except -1:
+        """Find the dimensions of the scales, and check all shapes."""
+        cdef int ndim = call.x.ndim, rule = self.rule, d
+        cdef int64_t size = 0, at = 0
+        cdef bint single = _is_single(&call.scale)
+        call.args.block = NULL
+        if self.rules is not None:
+            rule = self._rule_of(qtype, block)
+        elif rule == _BY_AXES:
+            self._take_axes(axis, ndim, found)
+        elif rule == _BY_BLOCKS:
+            size = self._integer(block, "block_size", found)
+            at = self._integer(axis, "axis", found)
+            if size < 0:
+                raise self._wrong(ValueError, "block_size", "0 or more", block)
+        if self.rules is None:
+            self._match_zero(call, rule == _BY_BLOCKS and call.zero.ndim < 2)
+        if rule == _BY_BLOCKS and single:
+            return 0
+        if rule == _BY_SCALAR:
+            if axis is not None:
+                rule = _BY_AXIS
+            elif call.scale.ndim != 0:
+                self._misplaced(call, "a scalar without axis")
+        elif rule == _BY_BLOCKS and size == 0:
+            if call.scale.ndim > 1:
+                self._misplaced(call, "a scalar or one dimension without block_size")
+            rule = _BY_AXIS
+        elif rule == _BY_AXES and call.scale.ndim != found.n:
+            expected = f"as many dimensions as axes, {found.n}"
+            raise self._wrong(ValueError, self.scale.name, expected, call.scale.ndim)
+        elif rule == _BY_ELEMENT and not single:
+            raise self._wrong(ValueError, self.scale.name, "one element", _shape(&call.scale))
+        if rule == _BY_AXIS or rule == _BY_BLOCKS:
+            at = self._integer(axis, "axis", found)
+            if not -ndim <= at < ndim:
+                raise _axis_error(_index(axis), ndim, f"axis: {self.standard}")
+            found.n = 1
+            found.at[0] = <signed char>(at + ndim if at < 0 else at)
+        if rule == _BY_BLOCKS or rule == _BY_GROUPS:
+            call.args.block = call.block
+            found.n = ndim
+            for d in range(ndim):
+                call.block[d] = 1
+                if rule == _BY_BLOCKS and d == found.at[0]:
+                    call.block[d] = max(1, min(size, call.x.shape[d]))
+            for d in range(ndim):
+                found.at[d] = <signed char>d
+        if rule == _BY_GROUPS:
+            self._take_groups(call, block, found)
+        if found.n or rule == _BY_GROUPS:
+            self._match_scale(call, found)
+        if self.rules is not None:
+            self._match_zero(call, rule != _BY_GROUPS)
+        return 0
+
+    cdef int _misplaced(self, Call *call, str expected) except -1:
+        got = f"shape {_shape(&call.scale)}"
+        raise self._wrong(ValueError, self.scale.name, expected, got)
+
+    cdef int _match_scale(self, Call *call, Steps *found) except -1:
+        cdef bint fits = call.scale.ndim == found.n
+        cdef Py_ssize_t[PQ_MAX_NDIM] extents
+        cdef int i
+        call.args.shape = call.x.shape
+        for i in range(found.n):
+            extents[i] = call.x.shape[found.at[i]]
+            if call.args.block != NULL:
+                extents[i] = _blocks_along(call, i)
+            fits = fits and call.scale.shape[i] == extents[i]
+        if not fits:
+            due = _extents(found.n, extents)
+            got = _shape(&call.scale)
+            raise self._wrong(ValueError, self.scale.name, f"shape {due}", got)
+        return 0
+
+    cdef int _match_zero(self, Call *call, bint any_rank) except -1:
+        """Check that zero points have the shape of the scales. With `any_rank`, a single
+        zero point fits a single scale."""
+        if not call.zero.held or _same_shape(&call.zero, &call.scale):
+            return 0
+        if any_rank and _size(&call.zero) == _size(&call.scale) == 1:
+            return 0
+        due = f"the shape of {self.scale.name}, {_shape(&call.scale)}"
+        raise self._wrong(ValueError, self.zero.name, due, _shape(&call.zero))
+
+    cdef int _rule_of(self, object qtype, object groups) except -1:
+        text = qtype
+        if type(qtype) is not str:
+            text = str.__str__(qtype) if isinstance(qtype, str) else None
+        rule = self.rules.get(text)
+        if rule is None:
+            kind = TypeError if text is None else ValueError
+            expected = f"one of {', '.join(self.rules)}"
+            raise self._wrong(kind, "qtype", expected, _shown(qtype))
+        if groups is not None and rule != _BY_GROUPS:
+            expected = f"None with qtype {_shown(qtype)}"
+            raise self._wrong(ValueError, "group_shape", expected, _shown(groups))
+        return rule
+
+    cdef int64_t _integer(self, object value, str name, Steps *found) except? -1:
+        """Return an integer; the nearest int64 if it is too large."""
+        cdef int beyond = 0
+        cdef int64_t nearest
+        cdef object number = value
+        if not PyLong_CheckExact(value):
+            found.foreign = True
+            try:
+                number = _index(value)
+            except TypeError:
+                number = None
+            if number is None:
+                raise self._wrong(TypeError, name, "an integer", type(value).__name__)
+        nearest = PyLong_AsLongLongAndOverflow(number, &beyond)
+        return beyond * INT64_MAX if beyond else nearest
+
+    cdef tuple _integers(self, object values, str name, str expected, Steps *found):
+        found.foreign |= type(values) is not tuple
+        try:
+            numbers = tuple(values)
+            for one in numbers:
+                found.foreign |= not PyLong_CheckExact(one)
+            return tuple([_index(one) for one in numbers])
+        except TypeError:
+            pass
+        raise self._wrong(TypeError, name, expected, _shown(values))
+
+    cdef int _take_axes(self, object axes, int ndim, Steps *found) except -1:
+        """Read a set of nonnegative axes."""
+        if type(axes) is tuple and not axes:
+            return 0
+        numbers = self._integers(axes, "axes", "a set of integers", found)
+        for axis in sorted(set(numbers)):
+            if not 0 <= axis < ndim:
+                raise _axis_error(axis, ndim, f"axes: {self.standard}")
+            found.at[found.n] = axis
+            found.n += 1
+        return 0
+
+    cdef int _take_groups(self, Call *call, object groups, Steps *found) except -1:
+        """Read the extents of groups, which divide the extents of the input."""
+        cdef int d = 0
+        if groups is None:
+            expected = "an integer for each dimension"
+            raise self._wrong(ValueError, "group_shape", expected, "None")
+        numbers = self._integers(groups, "group_shape", "integers", found)
+        fits = len(numbers) == call.x.ndim
+        for one in numbers if fits else ():
+            if one < 1 or call.x.shape[d] % one:
+                fits = False
+            else:
+                call.block[d] = _within(one, call.x.shape[d])
+            d += 1
+        if not fits:
+            due = f"divisors of shape {_shape(&call.x)}"
+            raise self._wrong(ValueError, "group_shape", due, _shown(groups))
+        return 0
 
 
 cdef inline bint _is_single(Array *a) noexcept:
     return a.ndim == 0 or (a.ndim == 1 and a.shape[0] == 1)
 
 
-cdef inline bint _is_count(object number) except -1:
-    return PyLong_CheckExact(number) and number >= 0
+cdef inline bint _is_float8(pq_type type) noexcept:
+    return _is_narrow_float(type) and pq_type_bits(type) == 8
 
 
-cdef inline bint _has_zero(Call *call) noexcept:
-    return call.args.zero.data != NULL
+cdef object _changed(str name):
+    return ValueError(
+        f"{name}: expected an array that stays as it is, got a changed one"
+    )
 
 
-cdef inline bint _hold_parameters(object given, Array *held, pq_type type,
-                                  void *room) except -1:
-    """Hold an exact array or scalar, or one number of a list in memory of the call."""
-    if not (PyList_CheckExact(given) or PyTuple_CheckExact(given)):
-        return _hold(given, held)
-    one = tuple(given)
+cdef int _hold_again(object array, Array *held, str name) except -1:
+    """Update the memory of an array; its shape and size of elements must be unchanged."""
+    cdef Array now
+    cdef int d
+    if array is None:  # a number
+        return 0
+    if not (
+        _hold(array, &now) and now.itemsize == held.itemsize and _same_shape(&now, held)
+    ):
+        raise _changed(name)
+    held.data = now.data
+    for d in range(now.ndim):
+        held.strides[d] = now.strides[d]
+    return 0
+
+
+cdef bint _hold_number(object given, Array *held, pq_type type, void *room) except -1:
+    """Write a number, or the only number of a list, in a type that it fits."""
+    cdef tuple one
+    cdef bint is_list = PyList_CheckExact(given) or PyTuple_CheckExact(given)
+    if not (
+        type == PQ_F32 or type == PQ_F64 or (_is_integer(type) and type != PQ_U64)
+    ) or not (is_list or PyFloat_CheckExact(given) or PyLong_CheckExact(given)):
+        return False
+    one = tuple(given) if is_list else (given,)
     if len(one) != 1 or not _put(one, type, room):
         return False
     held.data = <char *>room
-    held.ndim = 1
+    held.ndim = is_list
     held.shape[0] = 1
-    held.strides[0] = held.itemsize = pq_type_size(type)
+    held.type = row_of_type(type).carrier
+    held.strides[0] = held.itemsize = pq_type_size(held.type)
     held.held = held.readonly = True
-    held.type = type
     held.swapped = False
     return True
-
-
-cdef inline bint _hold_input(Call *call, object x) except -1:
-    """Hold an exact array or scalar, or a packed array."""
-    if Py_TYPE(x) is not &PyArray_Type and isinstance(x, Packed):
-        return (<Packed>x)._words is not None and _hold_packed(call, x) == 0
-    return _hold(x, &call.x)
-
-
-cdef inline bint _is_axis(object axis, int ndim) except -1:
-    return PyLong_CheckExact(axis) and -ndim <= axis < ndim
-
-
-cdef bint _place_along(Call *call, object axis) except -1:
-    """Place one scale for each index of an axis."""
-    cdef int ndim = call.x.ndim
-    cdef Py_ssize_t at
-    if call.scale.ndim != 1 or not _is_axis(axis, ndim):
-        return False
-    at = <Py_ssize_t>axis % ndim
-    if call.scale.shape[0] != call.x.shape[at]:
-        return False
-    call.scale_strides[at] = call.scale.strides[0]
-    call.zero_strides[at] = call.zero.strides[0] if _has_zero(call) else 0
-    return True
-
-
-cdef bint _set_blocks(Call *call, object axis, object block_size) except -1:
-    """Read blocks along an axis with a short last block, or extents of blocks that divide
-    the input."""
-    cdef int ndim = call.x.ndim, d
-    if PyLong_CheckExact(block_size):
-        if not _is_axis(axis, ndim) or block_size < 1:
-            return False
-        for d in range(ndim):
-            call.block[d] = 1
-        d = <int>(<Py_ssize_t>axis % ndim)
-        call.block[d] = _within(block_size, call.x.shape[d])
-        return True
-    if not PyTuple_CheckExact(block_size) or len(<tuple>block_size) != ndim:
-        return False
-    for d in range(ndim):
-        block = (<tuple>block_size)[d]
-        if not PyLong_CheckExact(block) or block < 1 or call.x.shape[d] % block:
-            return False
-        call.block[d] = _within(block, call.x.shape[d])
-    return True
-
-
-cdef bint _place_usual_blocks(Call *call, object axis, object block_size) except -1:
-    """Place one scale for each block."""
-    cdef int d
-    if call.scale.ndim != call.x.ndim or not _set_blocks(call, axis, block_size):
-        return False
-    for d in range(call.x.ndim):
-        if call.scale.shape[d] != _blocks_along(call, d):
-            return False
-        call.scale_strides[d] = call.scale.strides[d]
-        call.zero_strides[d] = call.zero.strides[d] if _has_zero(call) else 0
-    call.args.block = call.block
-    return True
-
-
-cdef object _listed(object values, pq_type type):
-    """Convert Python numbers to an array, and float64 arrays to float32. Return all other
-    objects, and lists of one number, unchanged."""
-    if type == PQ_F32 and Py_TYPE(values) is &PyArray_Type:
-        return _singles(values)
-    if values is None or (
-        (PyList_CheckExact(values) or PyTuple_CheckExact(values)) and len(values) == 1
-    ):
-        return values
-    array = _numbers(values, type)
-    return values if array is None else array
-
-
-cdef object _singles(object array):
-    cdef Array held
-    cdef pq_fpenv found
-    cdef double value = 0
-    cdef float *to
-    cdef Py_ssize_t i
-    if not _hold(array, &held) or held.type != PQ_F64 or held.swapped or held.ndim != 1:
-        return array
-    made = _new_like(&held, PQ_F32)
-    to = <float *>PyArray_DATA(<const PyArrayObject *>made)
-    found = pq_fpenv_enter()
-    for i in range(held.shape[0]):
-        memcpy(&value, held.data + i * held.strides[0], sizeof(value))
-        to[i] = <float>value
-    pq_fpenv_leave(found)
-    return made
-
-
-cdef bint _are_normal(Array *scales) noexcept:
-    """Return True if no scale is zero or subnormal. The function compares bits, because
-    subnormal numbers may equal zero in some control states."""
-    cdef uint32_t bits = 0
-    cdef Py_ssize_t i
-    if scales.swapped or scales.ndim > 1:
-        return False
-    for i in range(_size(scales)):
-        memcpy(&bits, scales.data + (i * scales.strides[0] if scales.ndim else 0),
-               sizeof(bits))
-        if bits << 1 < 1 << 24:
-            return False
-    return True
-
-
-def quantize_standard(x, scale, zero_point, *, dtype, axis=None, block_size=None,
-                      rounding="half_even", precision=None, saturate=True,
-                      zero_first=False, narrow_first=False):
-    """Quantize for a standard. Input may be int32, and zero points may be any integers or
-    narrow floats. Options add the zero point before rounding, and round `x` and `scale`
-    to `precision` before the division."""
-    return _quantize_any(x, scale, zero_point, dtype, axis, block_size, rounding, precision,
-                         saturate, False, None, 1, None, True, True, zero_first,
-                         narrow_first)
-
-
-def dequantize_standard(q, scale, zero_point, *, dtype, axis=None, block_size=None):
-    """Dequantize with any zero points, including narrow floats."""
-    return _dequantize(q, scale, zero_point, dtype, axis, block_size, None, 1, None, True)
-
-
-def array_of(foreign, values, name, standard, tuple types not None, /):
-    """Return an array of one of `types`, and the type. NumPy arrays, NumPy scalars and
-    packed arrays are unchanged; Python numbers get the first type. `foreign` processes
-    all other objects and raises errors."""
-    if not types:
-        raise TypeError("types: expected names of types, got none")
-    array = _numbers(values, <pq_type><int>_TYPES[types[0]])
-    if array is not None:
-        return array, types[0]
-    found = known(values)
-    if found is None and isinstance(values, Packed):
-        found = (<Packed>values)._name
-    if found is not None and found in types:
-        return values, found
-    return foreign(values, name, standard, types)
-
-
-def axes_within(foreign, axes, Py_ssize_t ndim, standard, /):
-    """Return a set of nonnegative axes in ascending order. `foreign` processes all other
-    objects and raises errors."""
-    cdef tuple found
-    kind = type(axes)
-    if not (kind is tuple or kind is list or kind is set or kind is frozenset):
-        return foreign(axes, ndim, standard)
-    found = tuple(axes)
-    for axis in found:
-        if not PyLong_CheckExact(axis) or not 0 <= axis < ndim:
-            return foreign(axes, ndim, standard)
-    return found if len(found) < 2 else tuple(sorted(set(found)))
-
-
-def first_zero(scales, /):
-    """Return the index of the first zero in one-dimensional float32 scales, else -1. The
-    function compares bits, because subnormal numbers may equal zero in some control
-    states."""
-    cdef Array held
-    cdef Py_ssize_t i
-    cdef uint32_t bits = 0
-    if not _hold(scales, &held) or held.type != PQ_F32 or held.swapped or held.ndim != 1:
-        raise TypeError(
-            f"scales: expected float32 of one dimension, got {_describe(scales)}"
-        )
-    for i in range(held.shape[0]):
-        memcpy(&bits, held.data + i * held.strides[0], sizeof(bits))
-        if bits << 1 == 0:
-            return i
-    return -1
