@@ -74,20 +74,20 @@ def quantize(
     Parameters
     ----------
     input : array_like
-        float32, float64, float16 or bfloat16.
+        Real numbers. The type is float32, float64, float16 or bfloat16.
     scale : array_like
-        The type of `input`, and its shape at `axes`.
+        Scales. The type is the type of `input`. The shape is the shape of `input` at `axes`.
     zero_point : array_like
-        The output type, and the shape of `scale`.
+        Zero points of the output type. The shape is the shape of `scale`.
     type : dtype_like
-        int8, uint8 or int32; or nGraph's names "i8", "u8", "i32".
+        The output type. It is int8, uint8 or int32. nGraph's names are "i8", "u8", "i32".
     axes : iterable of int
-        The set of axes along which the scale varies, in any order.
+        The axes of separate scales. The order of the axes has no meaning.
     round_mode : RoundMode or str
-        A member of `pyquant.RoundMode`, or nGraph's name of one in any letter case, for
-        example ``"ROUND_NEAREST_TOWARD_EVEN"``.
+        A member of `pyquant.RoundMode`. nGraph's names are valid, too, for example
+        ``"ROUND_NEAREST_TOWARD_EVEN"``. The letter case has no meaning.
     out : ndarray, optional
-        Array for the result, of the exact shape and dtype, with any strides.
+        Array for the result. It has the exact shape and dtype. Its strides are free.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
@@ -109,7 +109,7 @@ def quantize(
     -----
     Quotients are rounded once to the type of `input`, and then by the exact definition of
     the mode. The old reference kernel misrounds values next to one half and large odd
-    values; its own tests agree with the definitions.
+    values. Its own tests agree with the definitions.
 
     Examples
     --------
@@ -139,18 +139,18 @@ def dequantize(
     Parameters
     ----------
     input : array_like
-        int8, uint8 or int32.
+        Codes. The type is int8, uint8 or int32.
     scale : array_like
-        The output type, and the shape of `input` at `axes`.
+        Scales of the output type. The shape is the shape of `input` at `axes`.
     zero_point : array_like
-        The type of `input`, and the shape of `scale`.
+        Zero points. The type is the type of `input`. The shape is the shape of `scale`.
     type : dtype_like
-        float32, float64, float16 or bfloat16; or nGraph's names "f32", "f64", "f16",
-        "bf16".
+        The output type. It is float32, float64, float16 or bfloat16. nGraph's names are
+        "f32", "f64", "f16", "bf16".
     axes : iterable of int
-        The set of axes along which the scale varies, in any order.
+        The axes of separate scales. The order of the axes has no meaning.
     out : ndarray, optional
-        Array for the result, of the exact shape and dtype, with any strides.
+        Array for the result. It has the exact shape and dtype. Its strides are free.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 

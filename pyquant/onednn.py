@@ -42,7 +42,7 @@ SHORT_NAMES = {
 QTYPES = ("per_tensor", "per_channel")
 DYNAMIC_QTYPES = (*QTYPES, "per_group")
 SINGLE = ("float32",)
-_LISTS = {
+_LISTS: dict[str, Any] = {
     "scale": ("scales", LISTED_REAL, "list"),
     "zero": ("zps", LISTED_INTEGER, "list"),
 }

@@ -59,7 +59,7 @@ class RoundMode(StrEnum):
             text = value.lower()
             for name, mode in (*cls._value2member_map_.items(), *NGRAPH.items()):
                 if text == name.lower():
-                    return cls(mode)
+                    return cls(str(mode))
         # Python's own message contains repr(value), which fails for deeply nested values.
         from pyquant._check import fail
 

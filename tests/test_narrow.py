@@ -611,8 +611,8 @@ dtype="float8_e4m3fn", precision="float8_e5m2"
     TypeError: precision: expected None, float32, float64, float16 or bfloat16, got
     float8_e5m2
 dtype="float8_e4m3fn", rounding="nearest"
-    ValueError: rounding: expected one of half_away, half_toward_zero, half_up, half_down,
-    half_even, half_odd, away, trunc, ...
+    ValueError: rounding: expected one of half_even, half_away, half_toward_zero, half_up,
+    half_down, away, trunc, ...
 dtype="float8_e4m3fn", saturate=0
     TypeError: saturate: expected True or False, got int
 dtype="int4", zero_point=F8[:1]

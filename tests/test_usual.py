@@ -96,7 +96,7 @@ TINY_SCALES = (0.3, -1.0, 2.0**-124, -(2.0**-125), 2.0**-126, 1e-40, 5e-324, 0.0
 
 
 def apart(array):
-    """The same elements, which do not follow each other."""
+    """Return equal elements with gaps between them."""
     return np.repeat(array, 2)[::2]
 
 
@@ -228,7 +228,7 @@ def test_memory_that_is_shared_is_refused():
         pq.dequantize(q, 0.5, out=real)
 
 
-# Others may give an array another type while code of Python runs for the first array of a
+# Other programs may give an array another type while code of Python runs for the first array of a
 # type of ml_dtypes.
 CHANGES = {
     "import": """
@@ -303,7 +303,7 @@ AXES = [0, 1, -1, 1, None, 5, -7, np.int64(0), True]
 
 
 def view_of(rng, array):
-    """The same elements, in one of several ways."""
+    """Return equal elements in another memory layout."""
     how = rng.choice(["", "", "", "F", "stride", "list"])
     if how == "F":
         return np.asfortranarray(array)

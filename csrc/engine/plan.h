@@ -97,8 +97,8 @@ int pq_code_bits(const struct pq_array *array, const struct pq_layout *layout);
 enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
                             size_t out_size);
 
-/* Merge dimensions if their memory and their parameters continue without a gap. Add dimensions of
- * one index to a plan with fewer than two. */
+/* Merge dimensions if their memory and their parameters continue without a gap. Add
+ * dimensions of one index to a plan with fewer than two. */
 void pq_merge_dims(struct pq_plan *plan);
 void pq_pad_dims(struct pq_plan *plan);
 

@@ -477,9 +477,11 @@ PQ_RARE enum pq_status check_candidates(const struct pq_search *search)
     const double *const candidates = search->candidates;
     const size_t count = candidates != NULL ? search->count : 1;
     bool valid = count != 0;
+    const pq_fpenv found = pq_fpenv_enter(); /* subnormal candidates are positive */
     for (size_t j = 0; candidates != NULL && j < count; j++) {
         valid = valid && candidates[j] > 0 && candidates[j] <= 1;
     }
+    pq_fpenv_leave(found);
     return valid ? PQ_OK : PQ_ERR_OPTION;
 }
 

@@ -17,7 +17,7 @@ cdef dict _STEPS = {
 
 cdef object _NOTHING = 0  # for comparison with ONNX's defaults
 
-# Which elements share a scale.
+# The elements that share a scale:
 cdef enum:
     _BY_SCALAR    # a scale of rank 0, or one for each index of an axis
     _BY_AXES      # one for each index of a set of axes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write weights in NVFP4: float4_e2m1fn in blocks of 16 with float8 scales.
+"""Read and write NVFP4 weights: float4_e2m1fn in blocks of 16 with float8 scales.
 
 Two elements share a byte, the first in the low bits. Blocks are along the last axis.
 
