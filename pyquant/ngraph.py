@@ -76,7 +76,7 @@ def quantize(
     input : array_like
         Real numbers. The type is float32, float64, float16 or bfloat16.
     scale : array_like
-        Scales. The type is the type of `input`. The shape is the shape of `input` at `axes`.
+        Scales. The type is the type of `input`. The shape is its shape at `axes`.
     zero_point : array_like
         Zero points of the output type. The shape is the shape of `scale`.
     type : dtype_like

@@ -449,7 +449,8 @@ REFUSED = {
         lambda: from_tensors({}, "a", "gptq-v2"),
         ValueError,
         "format: expected 'awq', 'bitsandbytes', 'compressed_tensors', 'gptq', 'gptq_v2', "
-        "'gptq_p', 'matmulnbits', 'mlx', 'mx' or 'nvfp4', got 'gptq-v2'; did you mean gptq_v2?",
+        "'gptq_p', 'matmulnbits', 'mlx', 'mx' or 'nvfp4', got 'gptq-v2'; did you mean "
+        "gptq_v2?",
     ),
     "format": (
         lambda: read(W4, Z4, ONES, format="v2"),

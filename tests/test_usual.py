@@ -228,8 +228,8 @@ def test_memory_that_is_shared_is_refused():
         pq.dequantize(q, 0.5, out=real)
 
 
-# Other programs may give an array another type while code of Python runs for the first array of a
-# type of ml_dtypes.
+# Other programs may give an array another type while code of Python runs for the first
+# array of a type of ml_dtypes.
 CHANGES = {
     "import": """
 class Finder:

@@ -436,7 +436,8 @@ cdef class Operator:
             expected = f"as many dimensions as axes, {found.n}"
             raise self._wrong(ValueError, self.scale.name, expected, call.scale.ndim)
         elif rule == _BY_ELEMENT and not single:
-            raise self._wrong(ValueError, self.scale.name, "one element", _shape(&call.scale))
+            got = _shape(&call.scale)
+            raise self._wrong(ValueError, self.scale.name, "one element", got)
         if rule == _BY_AXIS or rule == _BY_BLOCKS:
             at = self._integer(axis, "axis", found)
             if not -ndim <= at < ndim:
