@@ -345,6 +345,15 @@ def test_weights_of_every_format_are_read(format, made, config, capsys, monkeypa
     run("compare", "--exact", "m.gguf", "x.gguf")
 
 
+def test_a_vector_of_a_format_is_read(capsys):
+    made = weights.bitsandbytes.quantize(X[0])
+    pq.write_weights("m.safetensors", made.tensors("a"))
+    pq.write_weights("x.safetensors", {"a.weight": made.dequantize()})
+    run("compare", "--exact", "m.safetensors", "x.safetensors")
+    run("dequantize", "-q", "m.safetensors", "y.npy")
+    np.testing.assert_array_equal(np.load("y.npy"), made.dequantize())
+
+
 @pytest.mark.parametrize("format", ["awq", "gptq_v2", "gptq_p", "compressed_tensors"])
 @pytest.mark.parametrize("source", ["gptq", "awq", "int4", "Q4_0"])
 def test_convert_keeps_every_value(source, format, capsys):

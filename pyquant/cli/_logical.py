@@ -327,6 +327,13 @@ class Published(Logical):
         threads: int = 1,
     ) -> npt.NDArray[Any]:
         """Return the real numbers of some rows."""
+        if rows is not None and self.ndim < 2:  # `dequantize` has rows of matrices only
+            dtype = getattr(out, "dtype", dtype)
+            found = self.weight.dequantize(dtype=dtype, threads=threads)[rows]
+            if out is None:
+                return found
+            out[...] = found
+            return np.asarray(out)
         made = self.weight.dequantize(rows, dtype=dtype, out=out, threads=threads)
         if rows is None or rows.stop == self.shape[0]:  # free the pages of the file
             for tensor in (self._model[name]._tensor for name in self.parts):
@@ -457,16 +464,13 @@ def _join_by_names(model: Model, joined: dict[str, Logical]) -> dict[str, str]:
     facts = _facts(model.path, sizes)
     known = {part for made in joined.values() for part in made.parts}
     for one in find(model, known):
-        codes, fault = one.parts["codes"], one.fault
-        if one.formats and not FORMATS.keys() & one.formats:
-            use = "use pyquant.weights.from_tensors"
-            fault = f"{codes} is quantized already ({one.formats[0]}); {use}"
         try:
-            if fault is not None:
-                raise ValueError(fault)
+            if one.fault is not None:
+                raise ValueError(one.fault)
             joined.setdefault(one.name, _by_name(model, one, sizes, facts))
         except (TypeError, ValueError) as error:
-            faults |= dict.fromkeys(one.parts.values(), fault or f"{codes}: {error}")
+            fault = one.fault or f"{one.parts['codes']}: {error}"
+            faults |= dict.fromkeys(one.parts.values(), fault)
     return faults if model.kind != "onnx" else {}
 
 
