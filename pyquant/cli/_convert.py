@@ -39,8 +39,7 @@ KNOWN: dict[str, list[str]] = {
 DESCRIPTION = """\
 Convert the quantized weights of a file to another format without loss: codes,
 scales and zero points are stored anew, and no value changes. An error names the
-weight that the format cannot hold. All other tensors are copied.
-"""
+weight that the format cannot hold. All other tensors are copied."""
 EXAMPLES = f"""\
 formats:
   for .safetensors:
@@ -51,18 +50,14 @@ formats:
 examples:
   pyquant convert model-awq.safetensors model-gptq.safetensors --format gptq
   pyquant convert model.Q4_0.gguf model.safetensors --format compressed_tensors
-  pyquant convert model-gptq.safetensors model.gguf --format Q4_0
-"""
+  pyquant convert model-gptq.safetensors model.gguf --format Q4_0"""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    parser.description, parser.epilog = DESCRIPTION, EXAMPLES + STATUS
-    add_options(
-        parser,
-        ("--format", "FORMAT", "format of OUT (required)", {"required": True}),
-        TENSOR,
-    )
+    parser.description, parser.epilog = DESCRIPTION, f"{EXAMPLES}\n{STATUS}"
+    format = ("--format", "FORMAT", "format of OUT (required)", {"required": True})
+    add_options(parser, format, TENSOR)
     add_files(parser)
 
 
@@ -72,18 +67,20 @@ def run(arguments: argparse.Namespace) -> int:
     if kind not in KNOWN:
         raise Refused(f"OUT: expected .safetensors or .gguf, got {arguments.output!r}")
     known = KNOWN[kind]
-    format = {name.lower(): name for name in known}.get(arguments.format.lower())
-    if format is None:
+    format = {name.lower(): name for name in known}.get(arguments.format.lower(), "")
+    if not format:
         end = hint(arguments.format, known) or f"; use one of {', '.join(known)}"
         raise Refused(f"--format: {arguments.format!r} is no format of .{kind} files{end}")
 
     def plan(model: Model) -> tuple[list[Job], Metadata]:
-        tensors = logical(model, raw=arguments.raw)
+        tensors, jobs = logical(model, raw=arguments.raw), list[Job]()
         names = {*selected(arguments.tensor, tensors)}
-        jobs = [
-            _job(model, tensor, kind, format if name in names else None)
-            for name, tensor in tensors.items()
-        ]
+        for name, tensor in tensors.items():
+            read = _reader_of(model, tensor, format) if name in names else None
+            if read is not None:
+                jobs.append(Converted(tensor, format, read))
+            else:
+                jobs.append(Copied(tensor, model, kind, "no weight of another format"))
         if all(job.changed is None for job in jobs):
             raise Refused(f"no weights to convert in {model.path}")
         return jobs, metadata_of(model, jobs, kind)
@@ -91,18 +88,9 @@ def run(arguments: argparse.Namespace) -> int:
     return perform(arguments, kind, plan)
 
 
-def _job(model: Model, tensor: Logical, kind: str, format: str | None) -> Job:
-    read = None
-    if format is not None:
-        check_values(model, tensor)
-        read = _reader_of(model, tensor, format)
-    if format is None or read is None:
-        return Copied(tensor, model, kind, "no weight of another format")
-    return Converted(tensor, format, read)
-
-
 def _reader_of(model: Model, tensor: Logical, format: str) -> Callable[[], Any] | None:
     """Return a function to read the weight, or nothing for other tensors and formats."""
+    check_values(model, tensor)
     name, type = tensor.name, tensor.type
     if isinstance(tensor, Published) and type != format:
         return lambda: tensor.weight
@@ -122,9 +110,8 @@ class Converted(Job):
     def __init__(self, source: Logical, format: str, read: Callable[[], Any]) -> None:
         super().__init__(source)
         self.changed, self._read = format, read
-        self._parts = [
-            Part.of(name, type_of(one), one.shape) for name, one in self._made().items()
-        ]
+        arrays = self._made()
+        self._parts = [Part.of(key, type_of(one), one.shape) for key, one in arrays.items()]
         if format in _BLOCKS:
             self._parts = [Part(source.name, format, source.shape, self._parts[0].nbytes)]
 

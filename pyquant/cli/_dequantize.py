@@ -28,14 +28,12 @@ __all__ = ["add", "metadata_of", "run"]
 DESCRIPTION = """\
 Restore real numbers from a quantized file: from blocks of GGUF, and from codes
 with scales, as `pyquant quantize`, compressed-tensors and float8 checkpoints
-store them. All other tensors are copied.
-"""
+store them. All other tensors are copied."""
 EXAMPLES = """\
 examples:
   pyquant dequantize model-int8.safetensors model.safetensors --type bfloat16
   pyquant dequantize model.Q4_K.gguf model.safetensors
-  pyquant dequantize weights.npz - --to npy > weights.npy
-"""
+  pyquant dequantize weights.npz - --to npy > weights.npy"""
 
 
 # Metadata of quantized files.
@@ -45,7 +43,7 @@ UNDONE = ("quantization_config", "general.file_type", "general.quantization_vers
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.description = DESCRIPTION
-    parser.epilog = EXAMPLES + STATUS
+    parser.epilog = f"{EXAMPLES}\n{STATUS}"
     add_files(parser)
     types = ("float32", "float16", "bfloat16")
     use = "default: float32; for .onnx the type in the graph"
