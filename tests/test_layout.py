@@ -19,10 +19,8 @@ from support import (
     loop,
     misaligned,
     mixed_scales,
-    poisoned,
     quantize_at,
     same,
-    usual_scales,
 )
 
 import pyquant as pq
@@ -87,7 +85,6 @@ def equal_bits(a, b):
     return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
-WRITEABLE = [name for name in LAYOUTS if name != "read-only"]
 SHAPES = [
     (3, 5),
     (5, 131),
@@ -132,44 +129,6 @@ def test_dequantize_input(layout, dtype, isa):
             got = dequantize_at(isa, view, **kwargs)
             same(got, expected)
             assert got.flags.c_contiguous
-
-
-@by_family("dtype", CODES)
-@loop("layout", WRITEABLE)
-def test_quantize_out(layout, dtype):
-    for shape in SHAPES:
-        x = adversarial("float32", 0.3, int(np.prod(shape))).reshape(shape)
-        out = LAYOUTS[layout](poisoned(dtype, shape))
-        for kwargs in (
-            {"scale": 0.3},
-            {"scale": usual_scales("float32", shape[1]), "axis": 1},
-        ):
-            assert pq.quantize(x, **kwargs, dtype=dtype, out=out) is out
-            same(out, pq.quantize(x, **kwargs, dtype=dtype))
-            pq.quantize(x.copy("F"), **kwargs, dtype=dtype, out=out)
-            same(out, pq.quantize(x, **kwargs, dtype=dtype))
-
-
-@loop("layout, dtype", WRITEABLE, REALS)
-def test_dequantize_out(layout, dtype):
-    for shape in SHAPES:
-        q = codes("int8", int(np.prod(shape))).reshape(shape)
-        out = LAYOUTS[layout](poisoned(dtype, shape))
-        for kwargs in (
-            {"scale": 0.3},
-            {"scale": usual_scales("float32", shape[1]), "axis": 1},
-        ):
-            assert pq.dequantize(q, **kwargs, dtype=dtype, out=out) is out
-            same(out, pq.dequantize(q, **kwargs, dtype=dtype))
-
-
-def test_memory_between_the_elements_of_out_is_unchanged():
-    large = np.full((9, 200), 77, dtype=np.int8)
-    x = adversarial("float32", 0.3, 3 * 66).reshape(3, 66)
-    pq.quantize(x, 0.3, out=large[1:8:3, 1:-1:3])
-    expected = np.full((9, 200), 77, dtype=np.int8)
-    expected[1:8:3, 1:-1:3] = pq.quantize(x, 0.3)
-    same(large, expected)
 
 
 @loop("dtype", REALS)
