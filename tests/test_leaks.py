@@ -78,8 +78,12 @@ ARGUMENTS = [
 
 @pytest.fixture(scope="module")
 def calls():
-    """Return all calls: of public functions, and with errors."""
-    rows = {name: call for name, call in public_calls.rows().items() if name != "cli.main"}
+    """Return all calls: of public functions, and with errors. dask itself keeps memory."""
+    rows = {
+        name: call
+        for name, call in public_calls.rows().items()
+        if name != "cli.main" and not name.startswith("dask.")
+    }
     return rows | {name: failing(call) for name, call in FAILING.items()}
 
 
