@@ -12,7 +12,7 @@ from pyquant._lazy import lazy
 from pyquant._version import __version__
 from pyquant.fused import dynamic_quantize, fake_quantize
 from pyquant.observe import Observer, calibrate
-from pyquant.packed import PackedArray, pack
+from pyquant.packed import Layout, PackedArray, pack, pack_signs, unpack
 from pyquant.qparams import QParams, choose_qparams, qparams_from_range
 from pyquant.report import ErrorReport, measure_error
 from pyquant.rounding import RoundMode
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ErrorReport",
+    "Layout",
     "Observer",
     "PackedArray",
     "QParams",
@@ -44,9 +45,11 @@ __all__ = [
     "open_weights",
     "openvino",
     "pack",
+    "pack_signs",
     "qparams_from_range",
     "quantize",
     "requantize",
+    "unpack",
     "weights",
     "write_weights",
 ]

@@ -295,6 +295,6 @@ def unfit(codes: npt.NDArray[Any], lo: int, hi: int, bits: int) -> Exception:
     at = codes.argmin() if codes.min() < lo else codes.argmax()
     where = tuple([int(i) for i in np.unravel_index(at, codes.shape)])
     return ValueError(
-        f"q: expected integers from {lo} to {hi} for {bits} bits, "
+        f"codes: expected integers from {lo} to {hi} for {bits} bits, "
         f"got {codes[where]} at {where}"
     )

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from typing_extensions import disjoint_base
 
 from pyquant._typing import ArrayLike
-from pyquant.packed import PackedArray
+from pyquant.packed import Layout, PackedArray
 from pyquant.qparams import QParams
 from pyquant.rounding import RoundMode
 
@@ -40,8 +40,7 @@ _NaN: TypeAlias = Literal["lowest", "raise"]
 _CodesLike: TypeAlias = ArrayLike | PackedArray
 _Codes: TypeAlias = SupportsIndex | Iterable[SupportsIndex] | None
 
-# A layout, or a tuple of layout, axis and bits.
-_Packing: TypeAlias = str | tuple[str] | tuple[str, _Index] | tuple[str, _Index, _Index]
+_Layout: TypeAlias = str | Layout
 _FixedPoint: TypeAlias = Literal["tflite", "tflite_single", "rndnu", "fbgemm"]
 _Arithmetic: TypeAlias = Literal["float32"] | _FixedPoint
 
@@ -70,14 +69,14 @@ class _CheckOptions(_RoundingOptions, total=False):
 class _QuantizeOptions(_AffineOptions, _CheckOptions, total=False):
     quant_range: _Range
 
-class _QuantizeToArray(_QuantizeOptions, total=False):
+class _Unpacked(TypedDict, total=False):
+    layout: None
     packed: Literal[False]
+
+class _QuantizeToArray(_QuantizeOptions, _Unpacked, total=False):
     out: None
 
-class _DequantizeOptions(_AffineOptions, total=False):
-    bias: ArrayLike | None
-
-class _DequantizeToArray(_DequantizeOptions, total=False):
+class _DequantizeToArray(_AffineOptions, total=False):
     out: None
 
 class _RequantizeOptions(TypedDict, total=False):
@@ -85,7 +84,7 @@ class _RequantizeOptions(TypedDict, total=False):
     bias: ArrayLike | None
     axis: _Index
     arithmetic: _Arithmetic
-    clip: _Range
+    quant_range: _Range
     shift: ArrayLike | None
     threads: SupportsIndex
 
@@ -126,6 +125,7 @@ def quantize(
     zero_point: ArrayLike | None = None,
     *,
     dtype: npt.DTypeLike | None = None,
+    layout: None = None,
     packed: Literal[False] = False,
     out: _Array,
     **options: Unpack[_QuantizeOptions],
@@ -137,7 +137,20 @@ def quantize(
     zero_point: ArrayLike | None = None,
     *,
     dtype: npt.DTypeLike | None = None,
-    packed: Literal[True] | _Packing,
+    layout: _Layout,
+    packed: Literal[False] = False,
+    out: None = None,
+    **options: Unpack[_QuantizeOptions],
+) -> PackedArray: ...
+@overload
+def quantize(
+    x: ArrayLike,
+    scale: ArrayLike,
+    zero_point: ArrayLike | None = None,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    packed: Literal[True],
+    layout: None = None,
     out: None = None,
     **options: Unpack[_QuantizeOptions],
 ) -> PackedArray: ...
@@ -247,6 +260,7 @@ def quantize(
     zero_point: ArrayLike | None = None,
     *,
     dtype: npt.DTypeLike | None = None,
+    layout: None = None,
     packed: Literal[False] = False,
     out: npt.NDArray[Any] | None = None,
     **options: Unpack[_QuantizeOptions],
@@ -260,21 +274,22 @@ def quantize(
     dtype: npt.DTypeLike | None = None,
     axis: _Integers = None,
     block_size: _Integers = None,
+    out: None = None,
     rounding: _Rounding = "half_even",
+    seed: _Index = None,
+    start: _Index = None,
     precision: npt.DTypeLike | None = None,
     saturate: bool | np.bool = True,
-    packed: bool | np.bool | _Packing = False,
-    out: None = None,
-    threads: SupportsIndex = 1,
     offset: ArrayLike | None = None,
     inverse: bool | np.bool = False,
     fill: _Codes = None,
     quant_range: _Range = None,
     out_of_range: _Beyond = "saturate",
     nan: _NaN = "lowest",
-    seed: _Index = None,
-    start: _Index = None,
+    layout: _Layout | None = None,
+    packed: bool | np.bool = False,
     codebook: ArrayLike | None = None,
+    threads: SupportsIndex = 1,
 ) -> Any:
     """
     Quantize real numbers: ``saturate(round(x / scale) + zero_point)``.
@@ -309,10 +324,19 @@ def quantize(
         that share a scale. `scale` has the shape of `x`, except ``ceil(n / block_size)`` at
         `axis`. A tuple, without `axis`: the extents of a block, one for each dimension. The
         last block of an axis may be short.
+    out : ndarray, optional
+        Array for the result, of the exact shape and dtype. Dimensions may have any
+        strides, but must not interleave.
     rounding : str or RoundMode, optional
         How to round the quotient to an integer. Default: half to even. Narrow floats allow
         only half to even and "stochastic". Stochastic rounding picks one of the two
         neighbours at random, the nearer one with the higher probability.
+    seed : int, optional
+        Seed of stochastic rounding, from 0 (the default) to 2**64 - 1.
+    start : int, optional
+        Position of the first element of `x` in a larger array in C order, from 0 (the
+        default) to 2**64 - 1, for stochastic rounding. Chunks along the first axis, each
+        with its own `start`, get the codes of one call on the complete array.
     precision : dtype_like, optional
         Type to round the exact quotient to, before it is rounded to an integer: float16,
         bfloat16, float32 or float64. Default: float32, or float64 if `x` is float64.
@@ -320,16 +344,6 @@ def quantize(
         For narrow floats. True (the default): values that are too large become the largest
         finite number. False: they become infinity, or NaN if the type has no infinity.
         Integer types require True.
-    packed : bool, str or tuple, optional
-        Return a `PackedArray` instead of one byte for each element. True: the layout of
-        ONNX, for types of 2 or 4 bits. A layout, or a tuple of layout, axis and bits: see
-        `pack`. With `bits`, uint8 codes saturate to that width. `packed` does not need
-        ml_dtypes and excludes `out`.
-    out : ndarray, optional
-        Array for the result, of the exact shape and dtype. Dimensions may have any
-        strides, but must not interleave.
-    threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
     offset : array_like, optional
         Real numbers: one element, or the shape of `scale`. The quotient is
         ``(x - offset) / scale``. Each step is rounded once, to float32 (float64 if `x` or
@@ -349,20 +363,22 @@ def quantize(
     nan : {"lowest", "raise"}, optional
         Treatment of NaN if `fill` is not given. "lowest" (the default): the code under
         Returns. "raise": an error.
-    seed : int, optional
-        Seed of stochastic rounding, from 0 (the default) to 2**64 - 1.
-    start : int, optional
-        Position of the first element of `x` in a larger array in C order, from 0 (the
-        default) to 2**64 - 1, for stochastic rounding. Chunks along the first axis, each
-        with its own `start`, get the codes of one call on the complete array.
+    layout : str or Layout, optional
+        Return a `PackedArray` in this layout instead of one byte for each element. With
+        bits in the `Layout`, uint8 codes saturate to that width. `layout` does not need
+        ml_dtypes and excludes `out`.
+    packed : bool, optional
+        True: short for ``layout="onnx"``. Default False.
     codebook : str or array_like, optional
         Table of 4, 8, 16, 32, 64, 128 or 256 numbers, rounded once to float32, or a name:
         "nf4", "fp4_bnb", "dynamic8" or "dynamic8_unsigned". Each code is the index of the
         number nearest to ``x / scale`` (``x * scale`` with `inverse`). Midpoints are
         rounded to float32. A value at a midpoint becomes the lower number, and NaN the
         lowest. `dtype` is uint8 (the default) or the width of the table, uint4 or uint2,
-        which `packed` selects. `codebook` allows only `inverse`, `axis`, `block_size`,
-        `packed`, `out` and `threads` beside it.
+        which `layout` selects. `codebook` allows only `inverse`, `axis`, `block_size`,
+        `layout`, `packed`, `out` and `threads` beside it.
+    threads : int, optional
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
@@ -404,7 +420,7 @@ def dequantize(
     *,
     dtype: npt.DTypeLike | None = None,
     out: _Array,
-    **options: Unpack[_DequantizeOptions],
+    **options: Unpack[_AffineOptions],
 ) -> _Array: ...
 @overload
 def dequantize(
@@ -452,12 +468,11 @@ def dequantize(
     axis: _Integers = None,
     block_size: _Integers = None,
     out: npt.NDArray[Any] | None = None,
-    threads: SupportsIndex = 1,
     offset: ArrayLike | None = None,
     inverse: bool | np.bool = False,
     fill: _Codes = None,
-    bias: ArrayLike | None = None,
     codebook: ArrayLike | None = None,
+    threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
     Convert codes to real numbers: ``(q - zero_point) * scale``.
@@ -480,8 +495,6 @@ def dequantize(
     out : ndarray, optional
         Array for the result, of the exact shape and dtype. Dimensions may have any
         strides, but must not interleave.
-    threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
     offset : array_like, optional
         Real numbers: one element, or the shape of `scale`. They are added to the products.
         Products and sums are rounded to float32 (float64 if `dtype` is float64).
@@ -489,13 +502,12 @@ def dequantize(
         True: divide by `scale`. Default False.
     fill : int or sequence of int, optional
         Codes that become NaN. Integer types only.
-    bias : array_like, optional
-        Another name of `offset`, used by weight formats: ``q * scale + bias`` of MLX.
-        `bias` and `offset` exclude each other.
     codebook : str or array_like, optional
         A table, see `quantize`. `q` holds uint8, uint4 or uint2 indices into the table. The
         result is ``codebook[q] * scale`` (``codebook[q] / scale`` with `inverse`), rounded
         to float32 and then to `dtype`.
+    threads : int, optional
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
@@ -544,7 +556,7 @@ class Packed:
     ) -> None: ...
 
 @final
-class Layout:
+class LayoutRow:
     name: Final[str]
     widths: Final[tuple[int, ...]]
     words: Final[tuple[np.dtype[Any], ...]]
@@ -574,6 +586,7 @@ class Calls:
         self,
         x: ArrayLike,
         *,
+        layout: None = None,
         packed: Literal[False] = False,
         out: _Array,
         threads: SupportsIndex = 1,
@@ -584,7 +597,8 @@ class Calls:
         self,
         x: ArrayLike,
         *,
-        packed: Literal[True] | _Packing,
+        layout: _Layout,
+        packed: Literal[False] = False,
         out: None = None,
         threads: SupportsIndex = 1,
         **options: Unpack[_CheckOptions],
@@ -594,6 +608,18 @@ class Calls:
         self,
         x: ArrayLike,
         *,
+        packed: Literal[True],
+        layout: None = None,
+        out: None = None,
+        threads: SupportsIndex = 1,
+        **options: Unpack[_CheckOptions],
+    ) -> PackedArray: ...
+    @overload
+    def quantize(
+        self,
+        x: ArrayLike,
+        *,
+        layout: None = None,
         packed: Literal[False] = False,
         out: npt.NDArray[Any] | None = None,
         threads: SupportsIndex = 1,
@@ -604,16 +630,17 @@ class Calls:
         self,
         x: ArrayLike,
         *,
-        rounding: _Rounding = "half_even",
-        precision: npt.DTypeLike | None = None,
-        saturate: bool | np.bool = True,
-        packed: bool | np.bool | _Packing = False,
         out: None = None,
-        threads: SupportsIndex = 1,
-        out_of_range: _Beyond = "saturate",
-        nan: _NaN = "lowest",
+        rounding: _Rounding = "half_even",
         seed: _Index = None,
         start: _Index = None,
+        precision: npt.DTypeLike | None = None,
+        saturate: bool | np.bool = True,
+        out_of_range: _Beyond = "saturate",
+        nan: _NaN = "lowest",
+        layout: _Layout | None = None,
+        packed: bool | np.bool = False,
+        threads: SupportsIndex = 1,
     ) -> Any:
         """Quantize an array with these parameters."""
 
@@ -691,22 +718,25 @@ def extrema(
 ) -> npt.NDArray[np.float64]: ...
 def chosen(dtype: npt.DTypeLike, symmetric: object, /) -> tuple[str, bool]: ...
 def limits_of(name: str, /) -> tuple[int, int] | None: ...
-def pack(q: ArrayLike, layout: object, axis: object, bits: object, /) -> PackedArray: ...
-def repack(packed: PackedArray, layout: object, axis: object, /) -> PackedArray: ...
-def unpack(packed: PackedArray, /) -> npt.NDArray[Any]: ...
+def pack(codes: ArrayLike, layout: object, /) -> PackedArray: ...
+def repack(packed: PackedArray, layout: object, /) -> PackedArray: ...
+def unpack(p: PackedArray, /) -> npt.NDArray[Any]: ...
+def layout_of(
+    name: object, axis: object, bits: object, /
+) -> tuple[str, int | None, int | None]: ...
 def same_words(one: PackedArray, other: PackedArray, /) -> bool: ...
 def copied(
     packed: PackedArray, data: npt.NDArray[Any], shape: tuple[int, ...], /
 ) -> PackedArray: ...
-def layouts() -> dict[str, Layout]: ...
+def layouts() -> dict[str, LayoutRow]: ...
 def words_of(
     dtype: npt.DTypeLike,
     shape: SupportsIndex | Sequence[SupportsIndex],
     layout: object,
-    axis: _Index,
-    bits: _Index,
     /,
-) -> tuple[str, tuple[int, ...], tuple[str, int | None, int], tuple[int, ...], Layout]: ...
+) -> tuple[
+    str, tuple[int, ...], tuple[str, int | None, int], tuple[int, ...], LayoutRow
+]: ...
 def zero_name(name: str, /) -> str: ...
 def typed_zeros(zeros: npt.NDArray[Any], name: str, /) -> npt.NDArray[Any]: ...
 def limits(name: str, /) -> tuple[int, int] | None: ...
@@ -795,7 +825,7 @@ def requantize(
     bias: ArrayLike | None = None,
     axis: _Index = None,
     arithmetic: _Arithmetic = "float32",
-    clip: _Range = None,
+    quant_range: _Range = None,
     shift: ArrayLike | None = None,
     out: npt.NDArray[Any] | None = None,
     threads: SupportsIndex = 1,

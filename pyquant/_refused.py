@@ -27,14 +27,9 @@ _MEANT = {
     **dict.fromkeys(("qmin", "qmax", "quant_min", "quant_max", "clip"), "quant_range"),
     **dict.fromkeys(("num_threads", "n_threads", "n_jobs", "workers"), "threads"),
     **dict.fromkeys(("round", "round_mode", "rounding_mode"), "rounding"),
-    **dict.fromkeys(("fp8", "e4m3", "fp8_e4m3", "float8"), "float8_e4m3fn"),
-    **dict.fromkeys(("e5m2", "fp8_e5m2"), "float8_e5m2"),
-    **dict.fromkeys(("fp4", "e2m1", "float4", "mxfp4", "nvfp4"), "float4_e2m1fn"),
+    **dict.fromkeys(("fp8", "float8"), "float8_e4m3fn"),
+    **dict.fromkeys(("fp4", "float4", "mxfp4", "nvfp4"), "float4_e2m1fn"),
     **dict.fromkeys(("nearest", "round_half_even", "banker"), "half_even"),
-    "bf16": "bfloat16",
-    "fp16": "float16",
-    "fp32": "float32",
-    "fp64": "float64",
 }
 _SHORTEST = 3  # characters; too many names contain a shorter text
 _MANY = 100

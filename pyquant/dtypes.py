@@ -14,18 +14,7 @@ import numpy as np
 from pyquant._core import type_rows
 from pyquant._shown import shown as _value_shown
 
-__all__ = [
-    "NARROW_FLOATS",
-    "NARROW_INTEGERS",
-    "TYPES",
-    "ElementType",
-    "described",
-    "ml_dtype",
-    "ml_name",
-    "name_of",
-    "requested",
-    "shown",
-]
+__all__ = ["NARROW_FLOATS", "NARROW_INTEGERS", "TYPES", "ElementType"]
 
 
 def __dir__() -> list[str]:
@@ -104,29 +93,20 @@ _ABSTRACT = (
     *(np.inexact, np.floating, np.complexfloating, np.flexible, np.character),
 )
 ML_NAMES = TYPES.keys() - set(_PLAIN.values())
+_SHORT = {
+    **dict.fromkeys(("e4m3", "e4m3fn", "fp8_e4m3", "fp8_e4m3fn"), "float8_e4m3fn"),
+    **dict.fromkeys(("e5m2", "fp8_e5m2"), "float8_e5m2"),
+    **dict.fromkeys(("e2m1", "fp4_e2m1"), "float4_e2m1fn"),
+    **dict.fromkeys(("e8m0", "e8m0fnu"), "float8_e8m0fnu"),
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "fp32": "float32",
+    "fp64": "float64",
+}
 
 
 def ml_name(dtype: Any) -> str | None:
-    """
-    Return the name of a type of ml_dtypes without importing the package.
-
-    Parameters
-    ----------
-    dtype : object
-        Any object.
-
-    Returns
-    -------
-    str or `None`
-        Name of a dtype or class of ml_dtypes that pyquant supports, or `None`.
-
-    Examples
-    --------
-    >>> import ml_dtypes
-    >>> import pyquant.dtypes
-    >>> pyquant.dtypes.ml_name(ml_dtypes.float8_e5m2)
-    'float8_e5m2'
-    """
+    """Return the name of a type of ml_dtypes without importing it, or `None`."""
     scalar = dtype.type if isinstance(dtype, np.dtype) else dtype
     name = getattr(scalar, "__name__", "")
     known = name in ML_NAMES and getattr(scalar, "__module__", "") == "ml_dtypes"
@@ -134,31 +114,7 @@ def ml_name(dtype: Any) -> str | None:
 
 
 def ml_dtype(name: str) -> np.dtype[Any]:
-    """
-    Return the dtype of ml_dtypes with a given name.
-
-    Parameters
-    ----------
-    name : str
-        Name in ml_dtypes.
-
-    Returns
-    -------
-    numpy.dtype
-        The dtype.
-
-    Raises
-    ------
-    ImportError
-        If ml_dtypes is not installed, or is too old.
-
-    Examples
-    --------
-    >>> import ml_dtypes
-    >>> import pyquant.dtypes
-    >>> pyquant.dtypes.ml_dtype("int4") == ml_dtypes.int4
-    True
-    """
+    """Return the dtype of ml_dtypes with a name; raise ImportError if it is missing."""
     from pyquant._core import default_fpenv
 
     try:
@@ -184,25 +140,9 @@ def torch_name(dtype: Any) -> str | None:
 
 
 def name_of(dtype: Any) -> str | None:
-    """
-    Return the name of an element type, as NumPy or ml_dtypes spells it.
+    """Return the name of a dtype, class or string in NumPy or ml_dtypes.
 
-    Parameters
-    ----------
-    dtype : object
-        A dtype, class or string.
-
-    Returns
-    -------
-    str or `None`
-        Name without byte order; `None` for structured dtypes and other objects.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pyquant.dtypes
-    >>> pyquant.dtypes.name_of(np.dtype(">f4")), pyquant.dtypes.name_of("int4")
-    ('float32', 'int4')
+    The name has no byte order. Structured dtypes and other objects give `None`.
     """
     if isinstance(dtype, np.dtype) and dtype in _PLAIN:
         return _PLAIN[dtype]
@@ -226,31 +166,16 @@ def name_of(dtype: Any) -> str | None:
 
 
 def requested(dtype: Any) -> str | None:
-    """
-    Return the name of the type that an argument selects.
+    """Return the name of the type that an argument selects, or `None`.
 
-    Parameters
-    ----------
-    dtype : object
-        A dtype, a class, a dtype of PyTorch, or a string in any letter case.
-
-    Returns
-    -------
-    str or `None`
-        Name; `None` for other objects, and for a dtype with the opposite byte order,
-        because results have the byte order of the machine.
-
-    Examples
-    --------
-    >>> import pyquant.dtypes
-    >>> pyquant.dtypes.requested("i2"), pyquant.dtypes.requested(">i2")
-    ('int16', None)
-    >>> pyquant.dtypes.requested("Float8_E4M3FN")
-    'float8_e4m3fn'
+    Strings may have any letter case. A dtype with the opposite byte order gives `None`,
+    because results have the byte order of the machine.
     """
     text = dtype if isinstance(dtype, str) else torch_name(dtype)
-    if text is not None and text.lower() in TYPES:
-        return text.lower()
+    if text is not None:
+        text = _SHORT.get(text.lower(), text.lower())
+        if text in TYPES:
+            return text
     if not isinstance(dtype, (str, type, np.dtype)):
         inner = getattr(dtype, "dtype", None)  # like NumPy
         if not isinstance(inner, np.dtype):
@@ -264,25 +189,7 @@ def requested(dtype: Any) -> str | None:
 
 
 def shown(dtype: Any) -> str:
-    """
-    Describe the value of a dtype argument for an error message.
-
-    Parameters
-    ----------
-    dtype : object
-        Any object.
-
-    Returns
-    -------
-    str
-        One line.
-
-    Examples
-    --------
-    >>> import pyquant.dtypes
-    >>> pyquant.dtypes.shown("fp8"), pyquant.dtypes.shown([1])
-    ("'fp8'", 'list')
-    """
+    """Describe the value of a dtype argument for an error message, in one line."""
     found = name_of(dtype)
     if found is not None and requested(dtype) is None:
         return f"the foreign byte order of {dtype}"
@@ -293,25 +200,9 @@ def shown(dtype: Any) -> str:
 
 
 def described(array: np.ndarray[Any, Any]) -> str:
-    """
-    Describe the element type of an array for an error message.
+    """Describe the element type of an array for an error message.
 
-    Parameters
-    ----------
-    array : ndarray
-        Any array.
-
-    Returns
-    -------
-    str
-        The dtype, with a hint for types of ml_dtypes that ``numpy.load`` has read.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pyquant.dtypes
-    >>> pyquant.dtypes.described(np.zeros(3, "V1"))
-    '|V1, as numpy.load reads narrow types: use .view(ml_dtypes.int4) or another'
+    Types of ml_dtypes that ``numpy.load`` has read get a hint.
     """
     dtype = array.dtype
     plain = dtype.type is np.void and not dtype.names and not dtype.subdtype

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         _Index,
         _Integers,
         _Known,
-        _Packing,
+        _Layout,
         _Range,
         _Rounding,
         _RoundingOptions,
@@ -59,6 +59,7 @@ def dynamic_quantize(
     x: ArrayLike,
     *,
     dtype: npt.DTypeLike = "int8",
+    layout: None = None,
     packed: Literal[False] = False,
     out: _Array,
     **options: Unpack[_DynamicQuantizeOptions],
@@ -68,6 +69,7 @@ def dynamic_quantize(
     x: ArrayLike,
     *,
     dtype: _Known[_Scalar],
+    layout: None = None,
     packed: Literal[False] = False,
     out: None = None,
     **options: Unpack[_DynamicQuantizeOptions],
@@ -77,7 +79,8 @@ def dynamic_quantize(
     x: ArrayLike,
     *,
     dtype: npt.DTypeLike = "int8",
-    packed: Literal[True] | _Packing,
+    layout: _Layout,
+    packed: Literal[False] = False,
     out: None = None,
     **options: Unpack[_DynamicQuantizeOptions],
 ) -> tuple[PackedArray, QParams]: ...
@@ -86,6 +89,17 @@ def dynamic_quantize(
     x: ArrayLike,
     *,
     dtype: npt.DTypeLike = "int8",
+    layout: None = None,
+    packed: Literal[True],
+    out: None = None,
+    **options: Unpack[_DynamicQuantizeOptions],
+) -> tuple[PackedArray, QParams]: ...
+@overload
+def dynamic_quantize(
+    x: ArrayLike,
+    *,
+    dtype: npt.DTypeLike = "int8",
+    layout: None = None,
     packed: Literal[False] = False,
     out: npt.NDArray[Any] | None = None,
     **options: Unpack[_DynamicQuantizeOptions],
@@ -95,7 +109,8 @@ def dynamic_quantize(
     x: ArrayLike,
     *,
     dtype: npt.DTypeLike = "int8",
-    packed: bool | np.bool | _Packing = False,
+    layout: _Layout | None = None,
+    packed: bool | np.bool = False,
     out: npt.NDArray[Any] | None = None,
     **options: Unpack[_DynamicQuantizeOptions],
 ) -> tuple[Any, QParams]: ...
@@ -110,12 +125,13 @@ def dynamic_quantize(
     quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
     scale_dtype: npt.DTypeLike | None = None,
     like: Like | None = None,
-    packed: bool | np.bool | _Packing = False,
+    layout: _Layout | None = None,
+    packed: bool | np.bool = False,
     out: npt.NDArray[Any] | None = None,
-    threads: SupportsIndex = 1,
     rounding: _Rounding = "half_even",
     seed: SupportsIndex | None = None,
     start: SupportsIndex | None = None,
+    threads: SupportsIndex = 1,
 ) -> tuple[Any, QParams]:
     """
     Choose parameters from the data and quantize in one pass.
@@ -131,17 +147,17 @@ def dynamic_quantize(
         activation, this is one scale for each token. Default: one scale for all of `x`.
     symmetric, quant_range, scale_dtype, like
         See `choose_qparams`.
-    packed : bool, str or tuple, optional
+    layout, packed
         Return a `PackedArray`. See `quantize`.
     out : ndarray, optional
         Array for the codes, of the exact shape and dtype. Any strides are allowed.
-    threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
     rounding : str or RoundMode, optional
         See `quantize`.
     seed, start : int, optional
         Options of stochastic rounding, see `quantize`. `start` is the position of the first
         element of `x` in a larger array, so that its rows can be quantized in chunks.
+    threads : int, optional
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
@@ -191,6 +207,7 @@ def dynamic_quantize(
         quant_range,
         scale_dtype,
         like,
+        layout,
         packed,
         out,
         threads,

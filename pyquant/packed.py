@@ -3,23 +3,22 @@
 
 from __future__ import annotations
 
-import operator
 from math import gcd, lcm, prod
-from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, final
 
 import numpy as np
 
 from pyquant import _core
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
     from _typeshed import ReadableBuffer
 
     from pyquant._typing import ArrayLike
 
-__all__ = ["PackedArray", "pack"]
+__all__ = ["Layout", "PackedArray", "pack", "pack_signs", "unpack"]
 
 
 def __dir__() -> list[str]:
@@ -29,58 +28,32 @@ def __dir__() -> list[str]:
 LAYOUTS = _core.layouts()
 
 
-class PackedArray(_core.Packed):
+@final
+class Layout(tuple[str, "int | None", "int | None"]):
     """
-    Immutable view of packed codes, two or more to a byte or word.
+    Layout of packed codes: its name, the packed axis and the bits of a code.
 
     Parameters
     ----------
-    data : ndarray
-        Bytes or words in the layout `layout`. The array is not copied, so changes of `data`
-        change the codes.
-    dtype : dtype_like
-        The element type, with a width that `layout` supports: int4, uint4, int2, uint2,
-        float4_e2m1fn, and for layouts of other widths int8, uint8 and all other narrow
-        floats.
-    shape : int or tuple of int
-        Shape of the unpacked array.
-    layout : str, optional
-        "onnx" (the default), "words", "awq", "halves", "high-first" or "packbits"; see
-        Notes.
+    name : str
+        "onnx", "words", "awq", "halves", "high-first" or "packbits"; see Notes.
     axis : int, optional
         The axis along which codes are packed. Default: the last. "onnx" has no axis.
     bits : int, optional
-        Width of uint8 codes, 1 to 8. Widths 4 and 2 select uint4 and uint2, or int4 and
-        int2 if `dtype` is int8. Default: the width of `dtype`.
+        Bits of a code. For uint8 codes 1 to 8; 4 and 2 select uint4 and uint2, or int4 and
+        int2 for int8 codes. Default: the width of the element type.
 
     Attributes
     ----------
-    data : ndarray
-        Packed bytes or words, read-only.
-    dtype : numpy.dtype
-        Element type. If NumPy lacks the type, this attribute needs ml_dtypes, and so does
-        unpacking. Everything else works without it.
-    shape : tuple of int
-        Shape of the unpacked array.
-    layout : str
-        Name of the layout.
-    axis : int or None
-        The axis along which codes are packed; `None` for "onnx".
-    bits : int
-        Number of bits of an element.
-    nbytes, size, ndim : int
-        Number of packed bytes, of elements, of dimensions. ``itemsize`` does not exist,
-        because an element is a part of a byte.
+    name, axis, bits
+        The arguments.
 
     Raises
     ------
     TypeError
         If an argument has the wrong type.
     ValueError
-        If the size or shape of `data` does not match `shape`, or `layout` does not support
-        the width.
-    numpy.exceptions.AxisError
-        If the axis is out of bounds.
+        If the layout is unknown, or does not support `axis` or `bits`.
 
     Notes
     -----
@@ -105,11 +78,106 @@ class PackedArray(_core.Packed):
     elements along `axis`. Words are little-endian. Unused bits are written as zeros and
     ignored when read.
 
-    ``len(p)``, ``p[i]``, ``p[a:b]`` and iteration use the first axis, like NumPy. Rows and
-    slices are packed arrays that share the bytes. A slice must therefore begin at a byte or
-    word, and end at one or at the end of the array; else it raises ValueError. A step other
-    than 1 copies rows of complete bytes. For one dimension, ``p[i]`` is a scalar, and
-    iteration returns all elements.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> x = np.float32([[0, 1], [2, 3], [4, 9]])
+    >>> layout = pq.Layout("words", axis=0, bits=3)
+    >>> pq.quantize(x, 1.0, dtype="uint8", layout=layout).data
+    array([[272, 473]], dtype=int32)
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        name: str,
+        *,
+        axis: SupportsIndex | None = None,
+        bits: SupportsIndex | None = None,
+    ) -> Layout:
+        """Check all arguments."""
+        return tuple.__new__(cls, _core.layout_of(name, axis, bits))
+
+    @property
+    def name(self) -> str:
+        """Name of the layout."""
+        return self[0]
+
+    @property
+    def axis(self) -> int | None:
+        """Axis along which codes are packed, or `None`."""
+        return self[1]
+
+    @property
+    def bits(self) -> int | None:
+        """Bits of a code, or `None`."""
+        return self[2]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle as a call that builds an equal object."""
+        return (_layout, tuple(self))
+
+    def __repr__(self) -> str:
+        """Show the arguments that are not `None`."""
+        axis = "" if self.axis is None else f", axis={self.axis}"
+        bits = "" if self.bits is None else f", bits={self.bits}"
+        return f"Layout({self.name!r}{axis}{bits})"
+
+
+def _layout(name: str, axis: int | None, bits: int | None) -> Layout:
+    return Layout(name, axis=axis, bits=bits)
+
+
+class PackedArray(_core.Packed):
+    """
+    Immutable view of packed codes, two or more to a byte or word.
+
+    Parameters
+    ----------
+    data : ndarray
+        Bytes or words in the layout `layout`. The array is not copied, so changes of `data`
+        change the codes.
+    dtype : dtype_like
+        The element type, with a width that `layout` supports: int4, uint4, int2, uint2,
+        float4_e2m1fn, and for layouts of other widths int8, uint8 and all other narrow
+        floats.
+    shape : int or tuple of int
+        Shape of the unpacked array.
+    layout : str or Layout, optional
+        How the codes are stored. Default "onnx".
+
+    Attributes
+    ----------
+    data : ndarray
+        Packed bytes or words, read-only.
+    dtype : numpy.dtype
+        Element type. If NumPy lacks the type, this attribute needs ml_dtypes, and so does
+        unpacking. Everything else works without it.
+    shape : tuple of int
+        Shape of the unpacked array.
+    layout : Layout
+        Name of the layout, packed axis, and bits of an element.
+    nbytes, size, ndim : int
+        Number of packed bytes, of elements, of dimensions. ``itemsize`` does not exist,
+        because an element is a part of a byte.
+
+    Raises
+    ------
+    TypeError
+        If an argument has the wrong type.
+    ValueError
+        If the size or shape of `data` does not match `shape`, or `layout` does not support
+        the width.
+    numpy.exceptions.AxisError
+        If the axis is out of bounds.
+
+    Notes
+    -----
+    ``p[a:b]`` is a part of the first axis that shares the bytes. A part must begin at a
+    byte or word, and end at one or at the end of the array; else it raises ValueError.
+    `unpack` returns single elements.
 
     ``==`` compares type, shape, layout and bytes, and returns True or False. A packed array
     has no truth value and does not support ``in``. NumPy functions unpack it.
@@ -124,18 +192,19 @@ class PackedArray(_core.Packed):
     >>> pq.dequantize(p, 1.0)
     array([ 1., -2.,  3.], dtype=float32)
 
-    Dequantize one row of weights without a copy:
+    Dequantize a part of weights without a copy:
 
     >>> w = np.arange(-8, 8, dtype=np.float32).reshape(2, 8)
     >>> p = pq.quantize(w, 1.0, dtype="int4", packed=True)
-    >>> pq.dequantize(p[1], 1.0)
-    array([0., 1., 2., 3., 4., 5., 6., 7.], dtype=float32)
+    >>> pq.dequantize(p[1:], 1.0)
+    array([[0., 1., 2., 3., 4., 5., 6., 7.]], dtype=float32)
     """
 
     __slots__ = ()
 
-    # Python compares with each row, and NumPy with each element, so support neither.
+    # Python would compare and iterate by element access.
     __contains__ = None
+    __iter__ = None
 
     def __init__(
         self,
@@ -143,12 +212,10 @@ class PackedArray(_core.Packed):
         dtype: npt.DTypeLike,
         shape: SupportsIndex | Sequence[SupportsIndex],
         *,
-        layout: str = "onnx",
-        axis: SupportsIndex | None = None,
-        bits: SupportsIndex | None = None,
+        layout: str | Layout = "onnx",
     ) -> None:
         """Check that data, type, shape and layout match."""
-        name, extents, how, words, row = _core.words_of(dtype, shape, layout, axis, bits)
+        name, extents, how, words, row = _core.words_of(dtype, shape, layout)
         view = _constant_view(data, row)
         if view.shape != words:
             of = f"for {name} of shape {extents}"
@@ -167,9 +234,7 @@ class PackedArray(_core.Packed):
         dtype: npt.DTypeLike,
         shape: SupportsIndex | Sequence[SupportsIndex],
         *,
-        layout: str = "onnx",
-        axis: SupportsIndex | None = None,
-        bits: SupportsIndex | None = None,
+        layout: str | Layout = "onnx",
     ) -> PackedArray:
         """
         Wrap packed bytes without a copy.
@@ -182,12 +247,8 @@ class PackedArray(_core.Packed):
             The element type.
         shape : int or tuple of int
             Shape of the unpacked array.
-        layout : str, optional
-            "onnx" (the default), "words", "awq", "halves", "high-first" or "packbits".
-        axis : int, optional
-            The axis along which codes are packed. Default: the last. "onnx" has no axis.
-        bits : int, optional
-            Width of codes, see `PackedArray`.
+        layout : str or Layout, optional
+            How the codes are stored. Default "onnx".
 
         Returns
         -------
@@ -226,7 +287,7 @@ class PackedArray(_core.Packed):
             msg = f"buffer: expected contiguous bytes, got strides {memory.strides}"
             raise ValueError(msg)
         data = np.frombuffer(memory if memory.nbytes else b"", np.uint8)
-        *_, words, row = _core.words_of(dtype, shape, layout, axis, bits)
+        *_, words, row = _core.words_of(dtype, shape, layout)
         if not row.flat:
             kind = row.words[0]
             if data.size != prod(words) * kind.itemsize:
@@ -234,7 +295,7 @@ class PackedArray(_core.Packed):
                 msg += f"of shape {words}, got {data.size}"
                 raise ValueError(msg)
             data = data.view(kind).reshape(words)
-        return cls(data, dtype, shape, layout=layout, axis=axis, bits=bits)
+        return cls(data, dtype, shape, layout=layout)
 
     @property
     def data(self) -> npt.NDArray[Any]:
@@ -252,19 +313,10 @@ class PackedArray(_core.Packed):
         return self._shape
 
     @property
-    def layout(self) -> str:
-        """Name of the layout of the codes in the bytes or words."""
-        return self._how[0]
-
-    @property
-    def axis(self) -> int | None:
-        """Axis along which codes are packed, or `None` for layout "onnx"."""
-        return self._how[1]
-
-    @property
-    def bits(self) -> int:
-        """Number of bits of an element."""
-        return self._how[2]
+    def layout(self) -> Layout:
+        """Name of the layout, packed axis, and bits of an element."""
+        name, axis, bits = self._how
+        return Layout(name, axis=axis, bits=bits)
 
     @property
     def nbytes(self) -> int:
@@ -281,42 +333,14 @@ class PackedArray(_core.Packed):
         """Number of dimensions."""
         return len(self._shape)
 
-    def unpack(self) -> npt.NDArray[Any]:
-        """
-        Return an array with one byte for each element.
-
-        Returns
-        -------
-        ndarray
-            Array of the type `dtype`.
-
-        Raises
-        ------
-        ImportError
-            If the type needs ml_dtypes and the package is not installed.
-
-        Examples
-        --------
-        >>> import ml_dtypes
-        >>> import pyquant as pq
-        >>> q = pq.PackedArray.from_buffer(bytes([0xE1, 0x03]), "int4", 3).unpack()
-        >>> q
-        array([1, -2, 3], dtype=int4)
-        >>> q.dtype == ml_dtypes.int4
-        True
-        """
-        return _core.unpack(self)
-
-    def repack(self, layout: str, *, axis: SupportsIndex | None = None) -> PackedArray:
+    def repack(self, layout: str | Layout) -> PackedArray:
         """
         Pack the elements in another layout.
 
         Parameters
         ----------
-        layout : str
-            "onnx", "words", "awq", "halves", "high-first" or "packbits".
-        axis : int, optional
-            The axis along which codes are packed. Default: the last. "onnx" has no axis.
+        layout : str or Layout
+            The new layout.
 
         Returns
         -------
@@ -326,7 +350,7 @@ class PackedArray(_core.Packed):
         Raises
         ------
         TypeError
-            If an argument has the wrong type.
+            If `layout` has the wrong type.
         ValueError
             If the layout is unknown or does not support the width.
         numpy.exceptions.AxisError
@@ -336,11 +360,11 @@ class PackedArray(_core.Packed):
         --------
         >>> import numpy as np
         >>> import pyquant as pq
-        >>> p = pq.pack(np.arange(8, dtype=np.uint8), "words", bits=4)
+        >>> p = pq.pack(np.arange(8, dtype=np.uint8), pq.Layout("words", bits=4))
         >>> [f"{p.repack(layout).data[0]:08x}" for layout in ("words", "awq")]
         ['76543210', '75316420']
         """
-        return _core.repack(self, layout, axis)
+        return _core.repack(self, layout)
 
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
@@ -349,7 +373,7 @@ class PackedArray(_core.Packed):
         if copy is False:
             msg = "copy: expected True or None for a packed array, got False"
             raise ValueError(msg)
-        array = self.unpack()
+        array = _core.unpack(self)
         return array if dtype is None else array.astype(dtype, copy=False)
 
     def copy(self) -> PackedArray:
@@ -359,7 +383,7 @@ class PackedArray(_core.Packed):
         Returns
         -------
         PackedArray
-            An equal array. It does not keep the original memory alive, and it has a hash.
+            An equal array, which does not keep the original memory alive.
 
         Examples
         --------
@@ -376,7 +400,7 @@ class PackedArray(_core.Packed):
     def __len__(self) -> int:
         """Return the extent of the first axis."""
         if not self._shape:
-            msg = "len: expected a packed array with a first axis, got shape ()"
+            msg = "p: expected a packed array with a first axis, got shape ()"
             raise TypeError(msg)
         return self._shape[0]
 
@@ -387,93 +411,27 @@ class PackedArray(_core.Packed):
         msg = f"bool: expected a number, got a packed array of shape {self._shape}"
         raise ValueError(msg)
 
-    def __iter__(self) -> Iterator[Any]:
-        """
-        Iterate over the rows of the first axis, or over the elements of one dimension.
-        """
-        if not self._shape:
-            msg = "iter: expected a packed array with a first axis, got shape ()"
-            raise TypeError(msg)
-        if len(self._shape) == 1:
-            return iter(self.unpack())
-        return map(self.__getitem__, range(self._shape[0]))
-
-    @overload
-    def __getitem__(self, index: slice) -> PackedArray: ...
-    @overload
-    def __getitem__(self, index: SupportsIndex) -> Any: ...
-    def __getitem__(self, index: SupportsIndex | slice) -> Any:
-        """Return an element, a row or a slice of the first axis; see Notes."""
-        chosen = _chosen(index, self._shape)
-        if isinstance(chosen, range):
-            if chosen.step != 1:
-                return self._spaced(chosen)
-            return self._part(chosen.start, chosen.stop)
-        if len(self._shape) == 1:
-            return self._element(chosen)
-        return self._row(chosen)
-
-    def _element(self, at: int) -> Any:
-        whole = _whole(LAYOUTS[self.layout], self.bits)
-        first = at // whole * whole
-        return self._part(first, min(first + whole, self._shape[0])).unpack()[at - first]
-
-    def _row(self, at: int) -> PackedArray:
-        """Return a row of the first axis that shares the words."""
+    def __getitem__(self, index: slice) -> PackedArray:
+        """Return a part of the first axis that shares the words."""
         layout, axis, bits = self._how
-        if axis is None:
-            return self._part(at, at + 1, self._shape[1:])
-        if axis == 0:
-            msg = f"index: expected a slice along axis 0, which is packed in {layout!r}, "
-            msg += f"got {at} (unpack takes it apart)"
-            raise ValueError(msg)
-        made = PackedArray.__new__(PackedArray)
-        made._keep(self._data[at], self._name, self._shape[1:], (layout, axis - 1, bits))
-        return made
-
-    def _part(
-        self, start: int, stop: int, shape: tuple[int, ...] | None = None
-    ) -> PackedArray:
-        """Return rows from start to stop that share the words."""
-        layout, axis, bits = self._how
-        row = LAYOUTS[layout]
-        first, last = start, stop  # in codes; converted to words below
-        whole = _whole(row, bits) if not axis else 1
-        if axis is None:
-            first, last = start * prod(self._shape[1:]), stop * prod(self._shape[1:])
-        ends = last % whole == 0 or stop == self._shape[0]
-        if first < last and (first % whole or not ends):
-            part = "byte" if row.flat else "word" if not row.order else "group"
-            msg = f"index: expected whole {part}s, got the elements {first} to {last - 1} "
-            msg += f"of {self._name}, {whole} to a {part} (unpack takes them apart)"
-            raise ValueError(msg)
-        if not axis:
+        row, extent = LAYOUTS[layout], len(self)
+        start, stop = first, last = _ends(index, extent)
+        if not axis:  # the first axis is packed
+            each = 1 if axis == 0 or not extent else self.size // extent
+            first, last = start * each, stop * each
+            words = row.word_bits // gcd(row.word_bits, bits)
+            whole = lcm(len(row.order) or 1, words)
+            if first < last and (first % whole or (last % whole and stop < extent)):
+                part = "byte" if row.flat else "word" if not row.order else "group"
+                msg = f"index: expected whole {part}s, got the elements {first} to "
+                msg += f"{last - 1} of {self._name}, {whole} to a {part}; unpack returns "
+                msg += "single elements"
+                raise ValueError(msg)
             first, last = row.length(first, bits), row.length(last, bits)
         made = PackedArray.__new__(PackedArray)
-        extents = (stop - start, *self._shape[1:]) if shape is None else shape
-        made._keep(self._data[first:last], self._name, extents, self._how)
+        shape = (stop - start, *self._shape[1:])
+        made._keep(self._data[first:last], self._name, shape, self._how)
         return made
-
-    def _spaced(self, chosen: range) -> PackedArray:
-        """Return a copy of rows with a step."""
-        layout, axis, bits = self._how
-        rows = self._data
-        if axis == 0:
-            msg = "index: expected a step of 1 along axis 0, which is packed in "
-            msg += f"{layout!r}, got {chosen.step}"
-            raise ValueError(msg)
-        if axis is None:
-            row, per_byte = prod(self._shape[1:]), 8 // bits
-            if row % per_byte:
-                msg = f"index: expected rows of whole bytes for a step of {chosen.step}, "
-                msg += f"got {row} elements of {self._name} in each, {per_byte} to a byte"
-                raise ValueError(msg)
-            rows = rows.reshape(self._shape[0], row // per_byte)
-        stop = chosen.stop if chosen.stop >= 0 else None
-        rows = rows[chosen.start : stop : chosen.step]
-        if axis is None:
-            rows = rows.reshape(-1)
-        return _core.copied(self, rows, (len(chosen), *self._shape[1:]))
 
     def __setattr__(self, name: str, value: object) -> None:
         """Raise AttributeError: packed arrays are immutable."""
@@ -491,61 +449,38 @@ class PackedArray(_core.Packed):
             return NotImplemented
         return self._head() == other._head() and _core.same_words(self, other)
 
-    def __hash__(self) -> int:
-        """Hash the values that `__eq__` compares; raise TypeError for writeable memory."""
-        data = self._data
-        if _is_writeable(data):
-            msg = "unhashable: the memory of this PackedArray is writeable"
-            raise TypeError(msg)
-        return hash((*self._head(), data.tobytes()))
-
     def _head(self) -> tuple[object, ...]:
         """Return type, shape and layout."""
         return (self._name, self._shape, *self._how)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle as a call that builds an equal array."""
-        layout, axis, bits = self._how
-        parts: tuple[object, ...] = (self._data.tobytes(), self._name, self._shape)
-        if axis is not None:
-            parts = (*parts, layout, axis, bits, self._data.dtype.str)
-        return (_unpickled, parts)
+        how = (self._name, self._shape, self._how, self._data.dtype.str)
+        return (_unpickled, (self._data.tobytes(), *how))
 
     def __repr__(self) -> str:
         """Show type, shape and layout, not the elements."""
-        layout, axis, bits = self._how
-        along = "" if axis is None else f"axis={axis}, bits={bits}, "
+        layout = self.layout
+        how = repr(layout.name if layout.axis is None else layout)
         return (
-            f"PackedArray(dtype={self._name!r}, shape={self._shape}, "
-            f"layout={layout!r}, {along}nbytes={self.nbytes})"
+            f"PackedArray(dtype={self._name!r}, shape={self._shape}, layout={how}, "
+            f"nbytes={self.nbytes})"
         )
 
 
 @_core.hinted
-def pack(
-    q: ArrayLike,
-    layout: str = "onnx",
-    *,
-    axis: SupportsIndex | None = None,
-    bits: SupportsIndex | None = None,
-) -> PackedArray:
+def pack(codes: ArrayLike, layout: str | Layout = "onnx") -> PackedArray:
     """
     Pack codes that are stored one to a byte.
 
     Parameters
     ----------
-    q : array_like
+    codes : array_like
         Codes of any shape and strides, with a width that `layout` supports: an array of
         int4, uint4, int2, uint2 or float4_e2m1fn, for "words" also of int8, uint8 or any
-        other narrow float. With `bits`: uint8 or int8 codes of that width.
-    layout : str, optional
-        "onnx" (the default), "words", "awq", "halves", "high-first" or "packbits"; see
-        `PackedArray`.
-    axis : int, optional
-        The axis along which codes are packed. Default: the last. "onnx" has no axis.
-    bits : int, optional
-        Width of uint8 codes, 1 to 8. Widths 4 and 2 convert uint8 codes to uint4 and uint2,
-        and int8 codes to int4 and int2. Default: the width of the type of `q`.
+        other narrow float. With bits in the `Layout`: uint8 or int8 codes of that width.
+    layout : str or Layout, optional
+        How the codes are stored. Default "onnx".
 
     Returns
     -------
@@ -555,10 +490,9 @@ def pack(
     Raises
     ------
     TypeError
-        If `q` has another type, or an argument has the wrong type.
+        If `codes` has another type, or `layout` has the wrong type.
     ValueError
-        If a code needs more than `bits`, or the layout is unknown or does not support the
-        width.
+        If a code needs more bits, or the layout is unknown or does not support the width.
     numpy.exceptions.AxisError
         If the axis is out of bounds.
 
@@ -566,7 +500,7 @@ def pack(
     --------
     >>> import numpy as np
     >>> import pyquant as pq
-    >>> packed = pq.pack(np.array([1, -2, 3], np.int8), bits=4)
+    >>> packed = pq.pack(np.array([1, -2, 3], np.int8), pq.Layout("onnx", bits=4))
     >>> packed
     PackedArray(dtype='int4', shape=(3,), layout='onnx', nbytes=2)
     >>> [hex(byte) for byte in packed.data]
@@ -575,32 +509,113 @@ def pack(
     Pack codes of 3 bits like GPTQ, along the first axis of a matrix:
 
     >>> codes = np.arange(32, dtype=np.uint8).reshape(32, 1) % 8
-    >>> p = pq.pack(codes, "words", axis=0, bits=3)
+    >>> p = pq.pack(codes, pq.Layout("words", axis=0, bits=3))
     >>> [f"{word:08x}" for word in p.data[:, 0].view(np.uint32)]
     ['88fac688', 'c688fac6', 'fac688fa']
     """
-    return _core.pack(q, layout, axis, bits)
+    return _core.pack(codes, layout)
+
+
+@_core.hinted
+def unpack(p: PackedArray) -> npt.NDArray[Any]:
+    """
+    Return an array with one byte for each code.
+
+    Parameters
+    ----------
+    p : PackedArray
+        Packed codes.
+
+    Returns
+    -------
+    ndarray
+        The codes, of the type ``p.dtype``.
+
+    Raises
+    ------
+    TypeError
+        If `p` is no packed array.
+    ImportError
+        If the type needs ml_dtypes and the package is not installed.
+
+    Examples
+    --------
+    >>> import pyquant as pq
+    >>> p = pq.quantize([1.0, -2.0, 3.0], 1.0, dtype="int4", packed=True)
+    >>> pq.unpack(p)
+    array([1, -2, 3], dtype=int4)
+    """
+    return _core.unpack(p)
+
+
+@_core.hinted
+def pack_signs(
+    x: ArrayLike, *, bitorder: Literal["big", "little"] = "big"
+) -> npt.NDArray[np.uint8]:
+    """
+    Pack one bit for each number along the last axis: 1 if it is above 0.
+
+    Parameters
+    ----------
+    x : array_like
+        float32, float64, float16 or bfloat16 array with at least one dimension, such as
+        embeddings. NaN gives 0.
+    bitorder : {"big", "little"}, optional
+        "big" (the default): the first number is the highest bit of a byte, like
+        ``numpy.packbits``. "little": the lowest.
+
+    Returns
+    -------
+    ndarray of uint8
+        Eight numbers to a byte along the last axis. Unused bits are 0.
+
+    Raises
+    ------
+    TypeError
+        If `x` has another type.
+    ValueError
+        If `bitorder` is unknown, or `x` has no dimension.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> x = np.float32([[0.3, -0.1, 0.2, 0, -1, 2, 3, 4, 5], [-1] * 9])
+    >>> pq.pack_signs(x)
+    array([[167, 128],
+           [  0,   0]], dtype=uint8)
+    >>> np.array_equal(pq.pack_signs(x), np.packbits(x > 0, axis=-1))
+    True
+    """
+    if bitorder not in ("big", "little"):
+        msg = f"bitorder: expected 'big' or 'little', got {bitorder!r}"
+        raise ValueError(msg)
+    array = _core.as_reals(x, "x")
+    if array.ndim == 0:
+        msg = "x: expected at least one dimension, got a number"
+        raise ValueError(msg)
+    layout = Layout("packbits" if bitorder == "big" else "words", axis=-1, bits=1)
+    p = _core.quantize(array, 1.0, dtype="uint8", rounding="ceil", layout=layout)
+    count = -(-p.shape[-1] // 8)
+    return np.array(p.data.view(np.uint8)[..., :count])
 
 
 def _unpickled(
     data: bytes,
     dtype: str,
     shape: tuple[int, ...],
-    layout: str = "onnx",
-    axis: int | None = None,
-    bits: int | None = None,
-    words: str = "<u1",
+    how: tuple[str, int | None, int],
+    words: str,
 ) -> PackedArray:
-    """Return an array on immutable bytes, so that it has a hash."""
-    if layout == "onnx":
-        return PackedArray(np.frombuffer(data, np.uint8), dtype, shape)
-    *_, extents, _ = _core.words_of(dtype, shape, layout, axis, bits)
+    name, axis, bits = how
+    layout = Layout(name, axis=axis, bits=bits)
+    *_, extents, _ = _core.words_of(dtype, shape, layout)
     array = np.frombuffer(data, words).reshape(extents)
-    return PackedArray(array, dtype, shape, layout=layout, axis=axis, bits=bits)
+    return PackedArray(array, dtype, shape, layout=layout)
 
 
 def _constant_view(
-    data: npt.NDArray[Any], layout: _core.Layout
+    data: npt.NDArray[Any], layout: _core.LayoutRow
 ) -> npt.NDArray[np.integer[Any]]:
     """Return a read-only view of words, which NumPy cannot make writeable again."""
     if _core.is_masked(data):
@@ -623,65 +638,22 @@ def _constant_view(
     return view.reshape(data.shape)
 
 
-def _whole(layout: _core.Layout, bits: int) -> int:
-    """Return the least number of codes that fill complete words and groups."""
-    words = layout.word_bits // gcd(layout.word_bits, bits)
-    return lcm(len(layout.order) or 1, words)
-
-
-def _chosen(index: SupportsIndex | slice, shape: tuple[int, ...]) -> int | range:
-    """Return the position along the first axis, or the positions of a slice."""
-    if not shape:
-        msg = "index: expected a packed array with a first axis, got shape ()"
-        raise IndexError(msg)
-    if isinstance(index, slice):
-        return _places(index, shape[0])
+def _ends(index: slice, extent: int) -> tuple[int, int]:
+    """Return first and last position of a slice."""
+    if not isinstance(index, slice):
+        msg = f"index: expected a slice, got {_kind(index)}; "
+        msg += "unpack returns single elements"
+        raise TypeError(msg)
     try:
-        at = _core.index(index)
+        first, last, step = index.indices(extent)
     except TypeError:
-        msg = f"index: expected an integer or a slice, got {_kind(index)}"
-        raise TypeError(msg) from None
-    if not -shape[0] <= at < shape[0]:
-        msg = f"index: expected an integer within the {shape[0]} rows, got {at}"
-        raise IndexError(msg)
-    return at + shape[0] if at < 0 else at
-
-
-def _places(part: slice, extent: int) -> range:
-    """Return the positions of a slice; fewer than two have step 1, zero are range(0)."""
-    try:
-        if part.step is not None and operator.index(part.step) == 0:
-            msg = "index: expected a step other than 0, got 0"
-            raise ValueError(msg)
-        found = range(*part.indices(extent))
-    except TypeError:
-        kinds = ", ".join(_kind(one) for one in (part.start, part.stop, part.step))
+        kinds = ", ".join(_kind(one) for one in (index.start, index.stop, index.step))
         msg = f"index: expected a slice of integers, got one of {kinds}"
         raise TypeError(msg) from None
-    if not found:
-        return range(0)
-    return range(found[0], found[0] + 1) if len(found) == 1 else found
-
-
-def _is_writeable(array: npt.NDArray[Any]) -> bool:
-    """Return True if the memory of an array, or of any view in between, may change."""
-    owner: Any = array
-    while True:
-        if isinstance(owner, np.ndarray):
-            if owner.flags.writeable:
-                return True
-            owner = owner.base
-        elif isinstance(owner, memoryview):
-            if not owner.readonly:
-                return True
-            owner = owner.obj
-        elif owner is None or isinstance(owner, bytes):
-            return False
-        else:
-            try:
-                return not memoryview(owner).readonly
-            except (TypeError, ValueError, BufferError):
-                return True  # unknown
+    if step != 1:
+        msg = f"index: expected a slice with step 1, got {step}"
+        raise ValueError(msg)
+    return (first, last) if first < last else (0, 0)
 
 
 def _kind(value: object) -> str:

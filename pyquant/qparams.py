@@ -33,11 +33,11 @@ class QParams(_core.Calls):
     ----------
     scale : array_like
         Scales. `axis` and `block_size` determine the shape, see `quantize`.
-    zero_point : array_like or None
-        Zero points of any integer type: one element, or the shape of `scale`. `None` is 0.
+    zero_point : array_like, optional
+        Zero points of any integer type: one element, or the shape of `scale`. Default 0.
         They are stored as `dtype`.
-    dtype : dtype_like
-        The quantized type.
+    dtype : dtype_like, optional
+        The quantized type. Default int8.
     axis, block_size : int or tuple of int, optional
         The granularity, see `quantize`.
     offset : array_like, optional
@@ -85,8 +85,8 @@ class QParams(_core.Calls):
     def __init__(
         self,
         scale: ArrayLike,
-        zero_point: ArrayLike | None,
-        dtype: npt.DTypeLike,
+        zero_point: ArrayLike | None = None,
+        dtype: npt.DTypeLike = "int8",
         *,
         axis: SupportsIndex | tuple[SupportsIndex, ...] | None = None,
         block_size: SupportsIndex | tuple[SupportsIndex, ...] | None = None,

@@ -303,8 +303,8 @@ STRANGE = [
     *(lambda: pq.RoundMode.CEIL, lambda: pq.RoundMode, lambda: pq, lambda: 64, lambda: -65),
     *(lambda: sys.maxsize, lambda: -sys.maxsize - 1, lambda: [sys.maxsize] * 3),
     *(lambda: pq.quantize([1.0, 2.0, 3.0], 1.0, dtype="int4", packed=True),),
-    *(lambda: pq.pack(np.uint8([[1, 2, 3]]), "words", axis=1, bits=3),),
-    *(lambda: ("words", 0), lambda: ("awq", 1, 4), lambda: ("halves", 0, 4, 4)),
+    *(lambda: pq.pack(np.uint8([[1, 2, 3]]), pq.Layout("words", axis=1, bits=3)),),
+    *(lambda: ("words", 0), lambda: pq.Layout("awq", axis=1, bits=4)),
     *(lambda: pq.choose_qparams([1.0, 2.0]), lambda: [float("nan")] * 4, lambda: [1e300]),
     *(lambda: np.broadcast_to(np.float32(1), (1 << 31, 1 << 29)),),
     *(lambda: np.broadcast_to(np.int8(1), (1 << 31, 1 << 29)),),
@@ -337,35 +337,36 @@ ONES = np.ones((3, 4))
 
 
 def packing(rng):
-    """Return a valid value of `packed`."""
-    axis = rng.choice([None, 0, 1, -1])
-    return rng.choice(
-        [True, "words", ("words", axis), ("awq", axis), ("halves", axis, 4), "high-first"]
-    )
+    """Return a valid value of `layout`, or a forged one."""
+    how = {"axis": rng.choice([None, 0, 1, -1]), "bits": rng.choice([None, 4])}
+    some = [pq.Layout(name, **how) for name in ("words", "awq", "halves")]
+    forged = tuple.__new__(pq.Layout, rng.choice([("words", 9, Lines(7)), ("awq", 4)]))
+    return rng.choice(["onnx", "words", "high-first", "packbits", *some, forged])
 
 
 def packed_of(rng):
     if rng.random() < 0.3:
         layout, bits = rng.choice([("words", 3), ("words", 8), ("awq", 4), ("halves", 4)])
-        return pq.pack(
-            np.ones((3, 4), np.uint8), layout, axis=rng.choice([0, 1]), bits=bits
-        )
-    kind, packed = rng.choice(["int4", "uint4"]), packing(rng)
-    return pq.quantize(np.ones((3, 4)), 1.0, dtype=kind, packed=packed)
+        layout = pq.Layout(layout, axis=rng.choice([0, 1]), bits=bits)
+        return pq.pack(np.ones((3, 4), np.uint8), layout)
+    layout = rng.choice(["onnx", "words", pq.Layout("awq", axis=0), "halves", "high-first"])
+    kind = rng.choice(["int4", "uint4"])
+    return pq.quantize(np.ones((3, 4)), 1.0, dtype=kind, layout=layout)
 
 
 def wrap(given):
     if type(given) is not tuple:
         return pq.PackedArray(given, given, 1)
     data, dtype, layout, axis, bits = given
-    return pq.PackedArray(data, dtype, (3, 4), layout=layout, axis=axis, bits=bits)
+    layout = pq.Layout(layout, axis=axis, bits=bits)
+    return pq.PackedArray(data, dtype, (3, 4), layout=layout)
 
 
 def forge(rng, words, name, extents, how):
     """Use a packed array with unchecked arguments."""
     packed = pq.PackedArray.__new__(pq.PackedArray)
     packed._keep(words, name, extents, how)
-    return packed.unpack() if rng.random() < 0.3 else pq.dequantize(packed, 1.0)
+    return pq.unpack(packed) if rng.random() < 0.3 else pq.dequantize(packed, 1.0)
 
 
 # Valid arguments by kind: a list of values, or a function that makes a new value. A value
@@ -397,8 +398,10 @@ VALID = {
     "shape": [4, (2, 2), (3,), ()],
     "bytes": lambda r: np.zeros(2, np.uint8),
     "buffer": lambda r: r.choice([b"ab", bytearray(2), memoryview(b"ab")]),
-    "packed": lambda r: r.choice([False, packing(r)]),
-    "layout": ["onnx", "words", "awq", "halves", "packbits"],
+    "packed": [False, False, True],
+    "layouts": lambda r: r.choice([None, None, packing(r)]),
+    "layout": packing,
+    "layout_name": ["onnx", "words", "awq", "halves"],
     "stream": [None, 0, -1],
     "bits": [None, 4, 3, 8],
     "bytes_codes": lambda r: np.ones((2, 3), r.choice(["u1", "i1"])),
@@ -623,13 +626,12 @@ def use_packed(rng, packed, other):
         packed.ndim,
         repr(packed),
         packed.copy(),
-        hash(packed),
         pq.PackedArray.__eq__(packed, other),
     )
     pickle.loads(pickle.dumps(packed))
     step = rng.randrange(10)
     if step == 0:
-        packed.unpack()
+        pq.unpack(packed)
     elif step == 1:
         np.asarray(packed, other)
     elif step == 2:
@@ -640,12 +642,12 @@ def use_packed(rng, packed, other):
         parts = [rng.choice([None, other, -1, 0, 1, 2, 9]) for _ in range(3)]
         packed[slice(*parts)].copy()
     elif step == 5:
-        list(packed)
+        np.asarray(packed)
     elif step == 6:
         bool(packed)
     elif step == 7:
         len(packed)
-        return [hash(row) for row in packed[rng.choice([0, -1]) :]]
+        return [packed[rng.choice([0, -1]) :], *packed[:1].data]
     return found
 
 
@@ -748,7 +750,6 @@ def read_bitsandbytes(rng, given):
 CHOICE = "quant_range scale_dtype like"
 GROUPS = "dtype axis block_size symmetric=flag"
 NOISE = "seed=place start=place"
-STREAM = "layout axis=stream bits"
 AFFINE = "threads offset inverse=flag fill"
 VALUES = "rounding precision saturate=flag"
 OBSERVER = f"dtype method percentile symmetric=flag {CHOICE} threads"
@@ -757,20 +758,22 @@ OBSERVER = f"dtype method percentile symmetric=flag {CHOICE} threads"
 # kind of its name, unless `keyword=kind` names another one.
 CALLS = [
     *[
-        (pq.quantize, "x scale", f"zero_point=zero dtype axis block_size {VALUES} packed "
-         f"out {AFFINE} codebook quant_range out_of_range=beyond nan {NOISE}"),
+        (pq.quantize, "x scale", f"zero_point=zero dtype axis block_size {VALUES} "
+         f"layout=layouts packed out {AFFINE} codebook quant_range out_of_range=beyond "
+         f"nan {NOISE}"),
         (pq.dequantize, "q scale", "zero_point=zero dtype=real axis block_size out "
-         f"bias=offset {AFFINE} codebook"),
+         f"{AFFINE} codebook"),
     ] * 4,
     (pq.choose_qparams, "x", f"{GROUPS} method=search weights candidates {CHOICE} threads"),
     (pq.qparams_from_range, "lows highs", f"{GROUPS} {CHOICE}"),
-    (pq.dynamic_quantize, "x", f"{GROUPS} {CHOICE} packed out threads rounding {NOISE}"),
+    (pq.dynamic_quantize, "x", f"{GROUPS} {CHOICE} layout=layouts packed "
+     f"out threads rounding {NOISE}"),
     (pq.fake_quantize, "x scale", f"zero_point=zero dtype axis block_size {VALUES} "
      f"out=real_out {AFFINE} codebook quant_range {NOISE} mask"),
     (pyquant.openvino.fake_quantize, "x lows highs lows highs levels",
      "out=real_out threads"),
     (pq.requantize, "sums multiplier", "zero_point=int dtype input_zero_point=int bias "
-     "axis arithmetic clip=quant_range shift out threads"),
+     "axis arithmetic quant_range shift out threads"),
     (pq.fixedpoint.fixed_point, "multiplier", "arithmetic"),
     (pq.measure_error, "x x", "axis threads"),
     (lambda p, x, **k: p.measure_error(x, **k), "params x", "axis"),
@@ -786,12 +789,15 @@ CALLS = [
     (lambda p, q, **k: p.dequantize(q, **k), "params q", "dtype=real out threads"),
     (use_params, "params x", ""),
     (pq.pack, "packable", ""),
-    (pq.pack, "bytes_codes", STREAM),
-    (pq.PackedArray, "bytes dtype shape", STREAM),
+    (pq.pack, "bytes_codes", "layout"),
+    (pq.unpack, "packed_array", ""),
+    (pq.pack_signs, "x", "bitorder=layout_name"),
+    (pq.Layout, "layout_name", "axis=stream bits"),
+    (pq.PackedArray, "bytes dtype shape", "layout"),
     (wrap, "data_of_words", ""),
-    (lambda p, to, at: p.repack(to, axis=at), "packed_array layout stream", ""),
+    (lambda p, to: p.repack(to), "packed_array layout", ""),
     (forge, "words name extents how", ""),
-    (pq.PackedArray.from_buffer, "buffer dtype shape", STREAM),
+    (pq.PackedArray.from_buffer, "buffer dtype shape", "layout"),
     (use_packed, "packed_array real", ""),
     (decode_blocks, "block_format blocks", "dtype=real out=block_out threads"),
     (encode_blocks, "block_format numbers", "out=byte_out threads"),

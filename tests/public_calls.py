@@ -66,7 +66,7 @@ OPTIONS = (
     *({"dtype": "int4", "packed": True}, {"dtype": "uint16", "precision": "float64"}),
 )[: None if HAVE_BFLOAT16 else -2]
 REVERSED = ({}, {"offset": USUAL[::-1]}, {"zero_point": SHORT, "inverse": True})
-REVERSED += ({"fill": [3, 7], "offset": 0.5}, {"dtype": "float16"}, {"bias": SHORT})
+REVERSED += ({"fill": [3, 7], "offset": 0.5}, {"dtype": "float16"}, {"offset": SHORT})
 BLOCKS_OF_16 = {"axis": 1, "block_size": 16}
 GROUPS = ({"axis": 0}, {"axis": 1}, BLOCKS_OF_16, {"block_size": (8, 64)}, {"axis": ()})
 BATCHES = [WEIGHT, TINY, SCALES[None] * -3, WEIGHT * np.float32(1.7)]
@@ -116,7 +116,7 @@ REPORTS = [
     *(pq.measure_error(WEIGHT, WEIGHT), pq.measure_error(np.zeros(0), np.zeros(0))),
 ]
 PARAMS = [pq.QParams(SCALES, None, "int8", axis=1), pq.QParams(1e-40, 3, "uint8")]
-PACKED = pq.pack(CODES & 7, "words", axis=1, bits=3)  # of uint8
+PACKED = pq.pack(CODES & 7, pq.Layout("words", axis=1, bits=3))  # of uint8
 Q4_0, Q4_K = block_format("Q4_0"), block_format("Q4_K")
 BLOCKS = Q4_0.encode(WEIGHT)
 BYTES = np.random.default_rng(8).integers(0, 256, (5, 600), np.uint8)
@@ -144,6 +144,7 @@ OBJECTS = {
     "files.Weight": [WEIGHT_FILE["w"], WEIGHT_FILE["b"], GGUF_FILE["w"]],
     "files.WeightFile": [WEIGHT_FILE],
     "observe.Observer": OBSERVERS,
+    "packed.Layout": [PACKED.layout],
     "packed.PackedArray": [PACKED],
     "qparams.QParams": PARAMS,
     "report.ErrorReport": REPORTS,
@@ -293,14 +294,13 @@ CALLS = {
         _written("a.safetensors", {"w": WEIGHT, "p": PARAMS[0]}),
         _written("a.gguf", {"w": (Q4_0, BLOCKS), "h": HALF}, {"x": 1e-40, "y": 0.1}),
     ],
-    **{
-        f"dtypes.{name}": lambda name=name: getattr(pq.dtypes, name)("int8")
-        for name in ("name_of", "requested", "shown")
-    },
-    "dtypes.described": lambda: pq.dtypes.described(WEIGHT),
-    "dtypes.ml_dtype": None,
-    "dtypes.ml_name": None,
-    "packed.pack": lambda: pq.pack(CODES & 15, "words", axis=1, bits=4),
+    "packed.pack": lambda: pq.pack(CODES & 15, pq.Layout("words", axis=1, bits=4)),
+    "packed.unpack": lambda: pq.unpack(PACKED),
+    "packed.pack_signs": lambda: [
+        pq.pack_signs(x, bitorder=order)
+        for x in (WEIGHT, HALF)
+        for order in ("big", "little")
+    ],
     # Methods.
     "blocks.BlockFormat.encoded_shape": lambda: Q4_0.encoded_shape((3, 64)),
     "blocks.BlockFormat.decoded_shape": lambda: Q4_0.decoded_shape((3, 36)),
@@ -357,8 +357,7 @@ CALLS = {
     "packed.PackedArray.from_buffer": lambda: pq.PackedArray.from_buffer(
         b"abcd", "int4", 8
     ),
-    "packed.PackedArray.unpack": lambda: PACKED.unpack(),
-    "packed.PackedArray.repack": lambda: PACKED.repack("words", axis=0),
+    "packed.PackedArray.repack": lambda: PACKED.repack(pq.Layout("words", axis=0)),
     "packed.PackedArray.copy": lambda: PACKED.copy(),
     "_core.Calls.quantize": lambda: [p.quantize(TINY) for p in PARAMS],
     "_core.Calls.dequantize": lambda: [p.dequantize(p.quantize(TINY)) for p in PARAMS],

@@ -949,8 +949,8 @@ def test_packed_results_and_input(name, isa):
         for options in quantize_cases(name, 1):
             zero = kept(zero, **options)
             codes_of, said = quantized(isa, x, scale, zero, dtype=name, **where, **options)
-            for packed in (True, ("words", 0)):
-                rest = {"dtype": name, "packed": packed, **where, **options}
+            for layout in ("onnx", pq.Layout("words", axis=0)):
+                rest = {"dtype": name, "layout": layout, **where, **options}
                 if said[0]:
                     with pytest.raises(ValueError, match=REFUSED) as error:
                         quantize_at(isa, x, scale, zero, **rest)
@@ -959,11 +959,11 @@ def test_packed_results_and_input(name, isa):
                         said[1],
                     )
                 else:
-                    same(quantize_at(isa, x, scale, zero, **rest).unpack(), codes_of)
+                    same(pq.unpack(quantize_at(isa, x, scale, zero, **rest)), codes_of)
         for options in dequantize_cases(name):
             q = every_code(name, x.size).reshape(shape)
             want = dequantize_at(isa, q, scale, zero, **where, **options)
-            for packed in (pq.pack(q), pq.pack(q, "words", axis=0)):
+            for packed in (pq.pack(q), pq.pack(q, pq.Layout("words", axis=0))):
                 same(dequantize_at(isa, packed, scale, zero, **where, **options), want)
 
 
@@ -972,11 +972,11 @@ def test_words_of_bits_that_no_type_has(bits, isa):
     hi = (1 << bits) - 1
     x = np.float32([[-1, -0.5, 0, 0.5, 1, hi, hi + 0.5, hi + 1, NAN, 300, INF, 3e9]])
     x = np.repeat(x, 5, axis=0)
-    packed = ("words", 1, bits)
+    layout = pq.Layout("words", axis=1, bits=bits)
     want = np.where(np.isnan(x), 0, np.clip(np.rint(np.nan_to_num(x, nan=0)), 0, hi))
 
     def codes_of(**options):
-        return quantize_at(isa, x, 1.0, dtype="uint8", packed=packed, **options).unpack()
+        return pq.unpack(quantize_at(isa, x, 1.0, dtype="uint8", layout=layout, **options))
 
     same(codes_of(offset=0.0), want.astype(np.uint8))
     same(codes_of(fill=hi), np.where(np.isnan(x), hi, want).astype(np.uint8))
@@ -993,7 +993,7 @@ def test_words_of_bits_that_no_type_has(bits, isa):
         got = codes_of(quant_range=(1, hi - 1), fill=[hi])
         expected = np.where(np.isnan(x), hi, np.clip(want, 1, hi - 1))
         same(got, expected.astype(np.uint8))
-        q = pq.pack(got, "words", axis=1, bits=bits)
+        q = pq.pack(got, pq.Layout("words", axis=1, bits=bits))
         plain = dequantize_at(isa, got, 0.1, offset=0.3, fill=hi)
         same(dequantize_at(isa, q, 0.1, offset=0.3, fill=hi), plain)
         with pytest.raises(ValueError, match=f"from 0 to {hi} for uint8 in {bits} bits"):

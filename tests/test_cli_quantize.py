@@ -438,7 +438,7 @@ def test_load_knows_codes_and_packed_codes(model, weights):
         assert not (packed.data[:, -1] & -256).any()  # two codes, and nothing behind them
         p = pq.choose_qparams(weights["l.0.weight"], dtype="int4", axis=0)
         codes = p.quantize(weights["l.0.weight"]).astype(np.int8)
-        np.testing.assert_array_equal(packed.unpack().astype(np.int8) - 8, codes)
+        np.testing.assert_array_equal(pq.unpack(packed).astype(np.int8) - 8, codes)
         np.testing.assert_array_equal(file.load("ids"), weights["ids"])
 
 

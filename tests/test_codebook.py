@@ -157,34 +157,34 @@ def test_unusual_scales(isa):
 
 
 LAYOUTS = [
-    ("nf4", True, "uint4"),
-    ("of 4", True, "uint2"),
-    ("nf4", ("high-first",), "uint4"),
-    ("nf4", ("words", 0), "uint4"),
-    ("nf4", ("halves", -1), "uint4"),
+    ("nf4", "onnx", "uint4"),
+    ("of 4", "onnx", "uint2"),
+    ("nf4", "high-first", "uint4"),
+    ("nf4", pq.Layout("words", axis=0), "uint4"),
+    ("nf4", pq.Layout("halves", axis=-1), "uint4"),
     *[(f"of {n}", "words", "uint8") for n in (8, 32, 64, 128)],
-    ("of 8", ("words", -1, 3), "uint8"),
-    ("of 32", ("words", 0, 5), "uint8"),
-    ("of 128", ("words", 1, 7), "uint8"),
-    ("dynamic8", ("words", 1), "uint8"),
+    ("of 8", pq.Layout("words", axis=-1, bits=3), "uint8"),
+    ("of 32", pq.Layout("words", axis=0, bits=5), "uint8"),
+    ("of 128", pq.Layout("words", axis=1, bits=7), "uint8"),
+    ("dynamic8", pq.Layout("words", axis=1), "uint8"),
 ]
 
 
 @loop("layout", LAYOUTS)
 def test_packed_codes(layout, isa, monkeypatch):
-    name, packed, dtype = layout
+    name, layout, dtype = layout
     table = BOOKS[name]
     rng = np.random.default_rng(7)
     for shape in ((4, 64), (3, 7), (64, 33), (1, 1), (0, 4)):
         x = rng.standard_normal(shape).astype(np.float32)
         scale = rng.uniform(0.5, 2, shape[:1]).astype(np.float32)
-        kept = "uint8" if packed is not True and len(packed) == 3 else None
+        kept = "uint8" if getattr(layout, "bits", None) else None
         how = {"axis": 0, "codebook": table}
-        p = quantize_at(isa, x, scale, packed=packed, dtype=kept, **how)
+        p = quantize_at(isa, x, scale, layout=layout, dtype=kept, **how)
         q = places(x / expand(scale, shape, 0), table)
         if HAVE_BFLOAT16 or dtype == "uint8":
             assert p.dtype == dtype
-            same(p.unpack().astype(np.uint8), q)
+            same(pq.unpack(p).astype(np.uint8), q)
         expected = values(q, expand(scale, shape, 0), table)
         same(dequantize_at(isa, p, scale, **how), expected)
         with split_small_arrays(monkeypatch):
@@ -199,7 +199,7 @@ def test_packed_groups_of_unusual_scales(layout, isa):
         codes = rng.integers(0, 16, n, np.uint8)
         scale = rng.standard_normal(-(-n // block)).astype(np.float32)
         scale[::3] = rng.choice(odd, scale[::3].size)
-        p = pq.pack(codes, layout, bits=4)
+        p = pq.pack(codes, pq.Layout(layout, bits=4))
         whole = expand(scale, (n,), 0, block)
         for name in ("nf4", "fp4_bnb"):
             expected = values(codes, whole, TABLES[name])
@@ -324,18 +324,16 @@ nan="raise"
     ValueError: nan: expected 'lowest' beside codebook, got 'raise'
 dtype="int8"
     TypeError: dtype: expected uint8, uint4 or uint2 beside codebook, got int8
-packed=True, dtype="uint4", codebook="dynamic8", out=None
-    ValueError: codebook: expected 16 numbers for codes of 4 bits, got 256
-packed=("words", 0, 3), dtype="uint8", out=None
+layout="halves", dtype="uint4", codebook="dynamic8", out=None
+    ValueError: bits: expected 4 for layout 'halves', got 8
+layout=pq.Layout("words", axis=0, bits=3), dtype="uint8", out=None
     ValueError: codebook: expected 8 numbers for codes of 3 bits, got 16"""
 WRONG_CODES = """
-bias=1
-    ValueError: bias: expected None beside codebook, got 1
 q=np.full((2, 4), 16, np.uint8)
     ValueError: q: expected codes from 0 to 15, got 16
 q=np.zeros((2, 4), np.int8)
     TypeError: q: expected uint8, uint4 or uint2 beside codebook, got int8
-q=pq.pack(Q, "words", bits=5)
+q=pq.pack(Q, pq.Layout("words", bits=5))
     ValueError: codebook: expected 32 numbers for codes of 5 bits, got 16"""
 
 

@@ -80,14 +80,13 @@ CALLS = {
     "rounding": "pq.quantize(x, 1.0, rounding=Yes('ceil'))",
     "precision": "pq.quantize(x, 1.0, precision=Type())",
     "packed": "pq.quantize(x, 1.0, packed=Flag())",
-    "packed, axis": (
-        "pq.quantize(x, 1.0, dtype='uint4', packed=('words', Number(0, x), None))"
+    "layout": (
+        "pq.quantize(x, 1.0, dtype='uint8',"
+        " layout=tuple.__new__(pq.Layout, ('words', Number(0, x), Number(3, x))))"
     ),
-    "packed, bits": (
-        "pq.quantize(x, 1.0, dtype='uint8', packed=('words', 0, Number(3, x)))"
+    "pack, layout": (
+        "pq.pack(u, tuple.__new__(pq.Layout, ('words', Number(0, u), Number(3, u))))"
     ),
-    "pack, axis": "pq.pack(u, 'words', axis=Number(0, u))",
-    "pack, bits": "pq.pack(u, 'words', axis=0, bits=Number(3, u))",
     "pack, shape": "pq.PackedArray(u, 'int4', (Number(4, u), N))",
     "saturate": "pq.quantize(x, 1.0, saturate=Flag())",
     "back, axis": "pq.dequantize(q, scales, axis=Number(0, q, scales))",

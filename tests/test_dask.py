@@ -353,6 +353,11 @@ LAZY = da.ones((8, 6), chunks=3)
             TypeError,
             "packed: expec",
         ),
+        (
+            lambda: pqd.quantize(LAZY, 1.0, layout="words"),
+            TypeError,
+            "layout: expec",
+        ),
         (lambda: pqd.dequantize(LAZY, 1.0), TypeError, "q: expected"),
         (
             lambda: pqd.quantize(LAZY, 1.0, rounding="up"),

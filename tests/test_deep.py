@@ -36,7 +36,7 @@ params = pq.QParams(1.0, 0, "int8")
 packed = pq.quantize(x, 1.0, dtype="int4", packed=True)
 QUANTIZE = dict(x=x, scale=one, zero_point=zero, dtype="int8", axis=None, block_size=None,
                 rounding="half_even", precision=None, saturate=True, packed=False,
-                out=None, threads=1)
+                layout=None, out=None, threads=1)
 DEQUANTIZE = dict(q=q, scale=one, zero_point=zero, dtype="float32", axis=None,
                   block_size=None, out=None, threads=1)
 CHOICE = dict(dtype="int8", symmetric=None, quant_range=(-5, 5), scale_dtype="float16",
@@ -72,7 +72,7 @@ CALLS = {
         threads=1)),
     "requantize": (pq.requantize, dict(
         q=q, multiplier=0.5, zero_point=zero, dtype="int8", input_zero_point=0, bias=None,
-        axis=None, arithmetic="float32", clip=(-5, 5), out=None, threads=1)),
+        axis=None, arithmetic="float32", quant_range=(-5, 5), out=None, threads=1)),
     "requantize by shifts": (pq.requantize, dict(
         q=q, multiplier=np.int32(1 << 30), arithmetic="tflite", shift=1)),
     "fixed_point": (pq.fixedpoint.fixed_point, dict(multiplier=0.5, arithmetic="tflite")),
@@ -104,10 +104,10 @@ CALLS = {
     "QParams.dequantize": (params.dequantize, {
         k: v for k, v in DEQUANTIZE.items()
         if k not in ("scale", "zero_point", "axis", "block_size")}),
-    "pack": (pq.pack, dict(q=q)),
+    "pack": (pq.pack, dict(codes=q)),
     "PackedArray": (pq.PackedArray, dict(
         data=np.zeros(1, "u1"), dtype="int4", shape=2, layout="onnx")),
-    "PackedArray[]": (packed.__getitem__, dict(index=0)),
+    "PackedArray[]": (packed.__getitem__, dict(index=slice(2))),
     "from_buffer": (pq.PackedArray.from_buffer, dict(buffer=b"a", dtype="int4", shape=2)),
     "onnx.quantize_linear": (pq.onnx.quantize_linear, dict(
         x=x, y_scale=one, y_zero_point=zero, axis=1, block_size=0, saturate=1,

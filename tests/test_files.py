@@ -113,7 +113,7 @@ def test_every_type_of_safetensors_there_and_back(name, tmp_path):
         assert bits(w.decode(dtype=name)) == bits(x)
         view = w.view()
         if isinstance(view, pq.PackedArray):
-            view = view.unpack()
+            view = pq.unpack(view)
         assert bits(view) == bits(x)
         assert bits(f.load("x")) == bits(x)
         assert "pyquant" not in f.metadata
@@ -567,14 +567,16 @@ def test_parameters_come_back_equal(params, tmp_path):
 
 @loop(
     "packing",
-    ["onnx", "words", ("words", 0), "awq", ("words", 1, 3), "halves", ("packbits", 1, 1)],
+    [
+        *(pq.Layout(name, bits=4) for name in ("onnx", "words", "awq", "halves")),
+        pq.Layout("words", axis=0, bits=4),
+        pq.Layout("words", axis=1, bits=3),
+        pq.Layout("packbits", axis=1, bits=1),
+    ],
 )
 def test_packed_arrays_come_back_equal(packing, tmp_path):
-    name, *rest = (packing,) if isinstance(packing, str) else packing
-    axis, width = (*rest, None, None)[:2]
-    codes = RNG.integers(0, min(8, 1 << (width or 4)), (32, 64)).astype(np.uint8)
-    given = {} if name == "onnx" else {"axis": axis}
-    p = pq.pack(codes, name, bits=width or 4, **given)
+    codes = RNG.integers(0, min(8, 1 << packing.bits), (32, 64)).astype(np.uint8)
+    p = pq.pack(codes, packing)
     pq.write_weights(tmp_path / "a.safetensors", {"p": p})
     assert pq.open_weights(tmp_path / "a.safetensors").load("p") == p
 

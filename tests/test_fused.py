@@ -23,9 +23,8 @@ from support import (
 )
 
 import pyquant as pq
-from pyquant import _core, _threads
+from pyquant import _threads
 from pyquant.dtypes import NARROW_FLOATS
-from pyquant.qparams import QParams
 
 CHOSEN = [
     name
@@ -38,26 +37,12 @@ X = np.array([[-1, 0.5, 2], [0, 0, 0], [0.1, 0.2, 0.3]], np.float32)
 DOUBLES, MASK, FLOAT16 = X.astype(float), np.zeros(X.shape, bool), np.dtype("f2")
 
 
-def dynamic(isa, x, dtype="int8", *, axis=None, block_size=None, symmetric=None,
-            quant_range=None, scale_dtype=None, like=None, packed=False, out=None,
-            threads=1, rounding="half_even", seed=None, start=None):  # fmt: skip
-    """Call the core with an instruction set."""
-    return at_level(
-        isa, _core.dynamic_quantize, QParams, x, dtype, axis, block_size, symmetric,
-        quant_range, scale_dtype, like, packed, out, threads, rounding, seed, start,
-    )  # fmt: skip
+def dynamic(isa, x, dtype="int8", **options):
+    return at_level(isa, pq.dynamic_quantize, x, dtype=dtype, **options)
 
 
-def fake(isa, x, scale, zero=None, dtype=None, *, axis=None, block_size=None,
-         rounding="half_even", precision=None, saturate=True, offset=None, inverse=False,
-         fill=None, quant_range=None, mask=None, out=None, threads=1, seed=None,
-         start=None):  # fmt: skip
-    """Call the core with an instruction set."""
-    return at_level(
-        isa, _core.fake_quantize, x, scale, zero, dtype, axis, block_size, rounding,
-        precision, saturate, offset, inverse, fill, quant_range, mask, out, threads,
-        seed, start,
-    )  # fmt: skip
+def fake(isa, x, scale, zero=None, dtype=None, **options):
+    return at_level(isa, pq.fake_quantize, x, scale, zero, dtype=dtype, **options)
 
 
 def same(a, b):
@@ -331,9 +316,9 @@ DYNAMIC_ERRORS = [
      lambda: pq.dynamic_quantize(X, dtype="float8_e4m3fn", symmetric=False)),
     (TypeError, "symmetric: expected None, True or False, got str",
      lambda: pq.dynamic_quantize(X, symmetric="yes")),
-    (ValueError, "packed: expected False for int8, got True",
+    (TypeError, f"dtype: expected {', '.join(PACKED)}, got int8",
      lambda: pq.dynamic_quantize(X, packed=True)),
-    (ValueError, "out: expected None with packed=True, got ndarray",
+    (ValueError, "out: expected None with packed codes, got ndarray",
      lambda: pq.dynamic_quantize(X, dtype="int4", packed=True, out=X)),
     (TypeError, "out: expected int8, got float32", lambda: pq.dynamic_quantize(X, out=X)),
     (ValueError, "out: expected shape (3, 3), got (9,)",

@@ -57,11 +57,15 @@ FAILING = {
     "channels of others": lambda: observed(X, axis=0) + observed(X, axis=1),
     "overlap": lambda: pq.quantize(X, 0.1, out=X.view(np.int8)[:, ::4]),
     "missing argument": lambda: pq.quantize(X),
-    "no such layout": lambda: pq.quantize(X, 0.5, dtype="int4", packed="rows"),
-    "no such axis": lambda: pq.quantize(X, 0.5, dtype="int4", packed=("words", 2)),
-    "codes that do not fit": lambda: pq.pack(READ_ONLY.view("u1") + 9, bits=2),
+    "no such layout": lambda: pq.quantize(X, 0.5, dtype="int4", layout="rows"),
+    "no such axis": lambda: pq.quantize(
+        X, 0.5, dtype="int4", layout=pq.Layout("words", axis=2)
+    ),
+    "codes that do not fit": lambda: pq.pack(
+        READ_ONLY.view("u1") + 9, pq.Layout("onnx", bits=2)
+    ),
     "a shape that words do not have": lambda: pq.PackedArray(Q.ravel(), "int4", 3),
-    "row that is not there": lambda: PACKED[[3]],
+    "row": lambda: PACKED[0],
     "unknown argument": lambda: pq.quantize(X, 0.1, mode="ceil"),
 }
 

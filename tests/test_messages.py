@@ -81,9 +81,9 @@ REMEDIES = {
         lambda: pq.quantize(X, P),
         "scale: expected an array, got QParams; call its method quantize or dequantize",
     ),
-    "dtype e4m3fn": (
-        lambda: pq.quantize(X, 1.0, dtype="e4m3fn"),
-        ", got 'e4m3fn'; did you mean float8_e4m3fn?",
+    "dtype e4m3f": (
+        lambda: pq.quantize(X, 1.0, dtype="e4m3f"),
+        ", got 'e4m3f'; did you mean float8_e4m3fn?",
     ),
     "dtype fp8": (lambda: pq.choose_qparams(X, dtype="fp8"), "mean float8_e4m3fn?"),
     "dtype nf4": (
@@ -94,13 +94,12 @@ REMEDIES = {
         lambda: pq.quantize(X, 1.0, dtype="Q4_K_M"),
         'did you mean block_format("Q4_K")?',
     ),
-    "dtype bf16": (lambda: pq.dequantize(Q, 1.0, dtype="bf16"), "did you mean bfloat16?"),
     "dtype int-8": (lambda: pq.quantize(X, 1.0, dtype="int-8"), "did you mean int8?"),
     "codebook": (lambda: pq.quantize(X, 1.0, codebook="nf5"), "did you mean nf4?"),
     "format": (lambda: block_format("Q4_K_M"), 'did you mean Q4_K?"'),
     "rounding": (lambda: pq.RoundMode("half_evne"), "did you mean half_even?"),
     "dtype of mx": (
-        lambda: pq.weights.mx.quantize(X, "e4m3"),
+        lambda: pq.weights.mx.quantize(X, "e4m3f"),
         "did you mean float8_e4m3fn?",
     ),
     "like": (lambda: pq.choose_qparams(X, like="torch"), "did you mean pytorch?"),
@@ -336,6 +335,20 @@ def test_names_in_any_letter_case(name):
     same = pq.quantize(X, 1.0, codebook="NF4") == pq.quantize(X, 1.0, codebook="nf4")
     assert same.all()
     assert block_format("iq4_nl") is block_format("IQ4_NL")
+
+
+def test_short_names_of_types():
+    for name, short in (
+        ("float8_e4m3fn", ("e4m3", "E4M3FN", "fp8_e4m3", "FP8_E4M3")),
+        ("float8_e5m2", ("e5m2", "fp8_e5m2")),
+        ("float4_e2m1fn", ("e2m1", "fp4_e2m1")),
+    ):
+        for one in short:
+            assert pq.QParams(1.0, dtype=one) == pq.QParams(1.0, dtype=name)
+    for name, short in (("float16", "fp16"), ("float32", "FP32"), ("float64", "fp64")):
+        assert pq.dequantize(Q, 1.0, dtype=short).dtype == name
+    same = pq.choose_qparams(X, dtype="E5M2", scale_dtype="fp16")
+    assert same == pq.choose_qparams(X, dtype="float8_e5m2", scale_dtype="float16")
 
 
 @pytest.mark.parametrize("name", ["fp8", "float8", "qint8", "", "ints"])

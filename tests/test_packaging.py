@@ -130,7 +130,8 @@ def test_files():
 
 def test_public_names():
     names = (
-        *("ErrorReport", "Observer", "PackedArray", "QParams", "RoundMode", "__version__"),
+        *("ErrorReport", "Layout", "Observer", "PackedArray", "QParams", "RoundMode"),
+        *("__version__", "pack_signs", "unpack"),
         *("calibrate", "choose_qparams", "com_microsoft", "dequantize", "dtypes"),
         *("dynamic_quantize", "fake_quantize", "integrations", "isa", "measure_error"),
         *("ngraph", "onednn", "onnx", "open_weights", "openvino", "pack"),
@@ -200,16 +201,15 @@ def test_the_functions_say_what_they_do():
             "dtype",
             "axis",
             "block_size",
-            "rounding",
-            "precision",
+            "out",
         ),
-        *("saturate", "packed", "out", "threads"),
+        *("rounding", "seed", "start", "precision", "saturate"),
         *("offset", "inverse", "fill", "quant_range", "out_of_range", "nan"),
-        *("seed", "start", "codebook"),
+        *("layout", "packed", "codebook", "threads"),
     ]
     assert list(inspect.signature(pq.dequantize).parameters) == [
-        *("q", "scale", "zero_point", "dtype", "axis", "block_size", "out", "threads"),
-        *("offset", "inverse", "fill", "bias", "codebook"),
+        *("q", "scale", "zero_point", "dtype", "axis", "block_size", "out"),
+        *("offset", "inverse", "fill", "codebook", "threads"),
     ]
     assert list(inspect.signature(pq.choose_qparams).parameters) == [
         *("x", "dtype", "axis", "block_size", "symmetric", "method", "weights"),

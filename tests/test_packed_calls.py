@@ -173,20 +173,16 @@ def low_bits(codes, bits):
     return np.ascontiguousarray(codes).view(np.uint8) & np.uint8((1 << bits) - 1)
 
 
-def pack(codes, packing, axis):
-    """Pack codes with a packing of the table."""
+def layout_of(packing, axis):
+    """Return the layout of a packing of the table."""
     layout, name, bits = packing
     along = None if layout == "onnx" else axis
-    width = None if bits == BITS[name] else bits
-    return pq.pack(codes, layout, axis=along, bits=width)
+    return pq.Layout(layout, axis=along, bits=None if bits == BITS[name] else bits)
 
 
-def packed_option(packing, axis):
-    """Return the value of `packed=` for a packing of the table."""
-    layout, name, bits = packing
-    if layout == "onnx":
-        return True
-    return (layout, axis) if bits == BITS[name] else (layout, axis, bits)
+def pack(codes, packing, axis):
+    """Pack codes with a packing of the table."""
+    return pq.pack(codes, layout_of(packing, axis))
 
 
 def usable(form, packing):
@@ -201,7 +197,7 @@ def check_packed(got, codes, packing, axis):
     along = None if layout == "onnx" else axis % codes.ndim
     words = packed_oracle.packed(low_bits(codes, bits), layout, along, bits)
     assert type(got) is pq.PackedArray
-    assert (got.layout, got.axis, got.bits) == (layout, along, bits)
+    assert got.layout == (layout, along, bits)
     assert (got.shape, got.dtype) == (codes.shape, dtype_of(name))
     assert (got.nbytes, got.ndim, got.size) == (words.nbytes, codes.ndim, codes.size)
     assert got.data.dtype == (np.uint8 if layout in BYTES else np.int32)
@@ -222,8 +218,8 @@ def test_pack(packing):
                 with case(shape=shape, axis=axis, copy=copy):
                     got = pack(COPIES[copy](codes), packing, axis)
                     check_packed(got, codes, packing, axis)
-            assert got.unpack().dtype == dtype_of(name)
-            same(got.unpack().view(np.uint8), low_bits(codes, bits))
+            assert pq.unpack(got).dtype == dtype_of(name)
+            same(pq.unpack(got).view(np.uint8), low_bits(codes, bits))
         assert pack(codes, packing, None) == pack(codes, packing, len(shape) - 1)
 
 
@@ -235,7 +231,7 @@ def test_pack_of_every_length(packing):
         with case(count=count):
             got = pack(codes, packing, 0)
             check_packed(got, codes, packing, 0)
-            same(got.unpack().view(np.uint8), low_bits(codes, bits))
+            same(pq.unpack(got).view(np.uint8), low_bits(codes, bits))
 
 
 @pytest.mark.parametrize("packing", PACKINGS, ids=str)
@@ -249,10 +245,8 @@ def test_unused_bits_of_words_are_ignored(packing):
                 words = rng.integers(0, 256, p.nbytes, np.uint8).view(p.data.dtype)
                 words = words.reshape(p.data.shape)
                 codes = packed_oracle.unpacked(words, layout, axis, bits, shape)
-                p = pq.PackedArray(
-                    words, p.dtype, shape, layout=layout, axis=p.axis, bits=bits
-                )
-                same(p.unpack().view(np.uint8), codes)
+                p = pq.PackedArray(words, p.dtype, shape, layout=p.layout)
+                same(pq.unpack(p).view(np.uint8), codes)
                 clean = codes.view(dtype_of(name)) if bits == BITS[name] else codes
                 check_packed(pack(clean, packing, axis), codes, packing, axis)
 
@@ -266,32 +260,33 @@ def test_random_packings():
         view = codes.transpose(rng.permutation(codes.ndim))[::-1]
         axis = None if layout == "onnx" else int(rng.integers(view.ndim))
         with case(seed=seed, layout=layout, bits=bits, shape=shape, axis=axis):
-            got = pq.pack(view, layout, axis=axis, bits=bits)
+            got = pq.pack(view, pq.Layout(layout, axis=axis, bits=bits))
             words = packed_oracle.packed(view, layout, axis, bits)
             same(got.data.view(words.dtype), words)
-            same(low_bits(got.unpack(), 8), np.ascontiguousarray(view))
+            same(low_bits(pq.unpack(got), 8), np.ascontiguousarray(view))
 
 
 def test_unused_bits_of_codes_are_ignored():
     codes = np.full(40, 0xFF, np.uint8).view(ml_dtypes.uint4)
     for layout in ("onnx", "words", *FOUR_BITS):
-        used = pq.pack(np.full(40, 15, np.uint8), layout, bits=4)
+        used = pq.pack(np.full(40, 15, np.uint8), pq.Layout(layout, bits=4))
         assert pq.pack(codes, layout) == used
 
 
 def test_pack_of_int8_codes():
     codes = np.arange(-8, 8, dtype=np.int8)
     for layout in ("onnx", "words", *FOUR_BITS):
-        got = pq.pack(codes, layout, bits=4)
+        got = pq.pack(codes, pq.Layout(layout, bits=4))
         assert got.dtype == ml_dtypes.int4
-        assert got.unpack().astype(np.int8).tolist() == codes.tolist()
+        assert pq.unpack(got).astype(np.int8).tolist() == codes.tolist()
 
 
 def test_pack_of_scalars_and_repeated_elements():
     for name in (name for layout, name, _ in PACKINGS if layout == "onnx"):
         one = random_codes((1,), name, BITS[name]).reshape(())
         for scalar in (one, one[()]):
-            same(pq.pack(scalar).unpack().view("u1"), low_bits(one, BITS[name]).reshape(()))
+            got = pq.unpack(pq.pack(scalar)).view("u1")
+            same(got, low_bits(one, BITS[name]).reshape(()))
         row = random_codes((7,), name, BITS[name])
         for view in (
             np.broadcast_to(row, (5, 7)),
@@ -309,13 +304,15 @@ def test_repack(first):
         codes = random_codes(shape, "uint8", bits)
         for axis in range(len(shape)):
             axis = None if layout == "onnx" else axis
-            p = pq.pack(codes, layout, axis=axis, bits=bits)
+            how = pq.Layout(layout, axis=axis, bits=bits)
+            p = pq.pack(codes, how)
             for second in (name for name, width in STREAMS if width == bits):
                 for other in [None] if second == "onnx" else range(len(shape)):
                     with case(shape=shape, axis=axis, second=second, other=other):
-                        got = p.repack(second, axis=other)
-                        assert got == pq.pack(codes, second, axis=other, bits=bits)
-                        assert got.repack(layout, axis=axis) == p
+                        got = p.repack(pq.Layout(second, axis=other))
+                        to = pq.Layout(second, axis=other, bits=bits)
+                        assert got == pq.pack(codes, to)
+                        assert got.repack(how) == p
 
 
 # Quantizing and dequantizing
@@ -350,8 +347,8 @@ def test_quantize(packing, isa):
         with case(seed=seed, form=form, axis=axis, source=source, copy=copy):
             x = adversarial(source, 0.3, int(np.prod(form[0])), seed).reshape(form[0])
             codes = limit(quantize_at("scalar", x, **options), packing)
-            packed = packed_option(packing, axis)
-            got = quantize_at(isa, COPIES[copy](x), packed=packed, **options)
+            layout = layout_of(packing, axis)
+            got = quantize_at(isa, COPIES[copy](x), layout=layout, **options)
             check_packed(got, codes, packing, axis)
 
 
@@ -378,9 +375,8 @@ def test_dequantize(packing, isa):
         with case(seed=seed, form=form, axis=axis, target=target, copy=copy, at=offset):
             codes = random_codes(form[0], name, bits, seed)
             p = pack(codes, packing, axis)
-            layout = {"layout": p.layout, "axis": p.axis, "bits": p.bits}
             data = misaligned(p.data, offset - offset % p.data.itemsize)
-            moved = pq.PackedArray(data, name, p.shape, **layout)
+            moved = pq.PackedArray(data, name, p.shape, layout=p.layout)
             expected = dequantize_at("scalar", codes, **options)
             same(dequantize_at(isa, moved, **options), expected)
             out = COPIES[copy](poisoned(target, form[0]))
@@ -417,8 +413,8 @@ def test_rows_with_common_parameters(packing, isa):
                 p = pack(codes, packing, axis)
                 for target, expected in numbers.items():
                     same(dequantize_at(isa, p, dtype=target, **how), expected)
-                packed = packed_option(packing, axis)
-                got = quantize_at(isa, x, dtype=name, packed=packed, **how)
+                layout = layout_of(packing, axis)
+                got = quantize_at(isa, x, dtype=name, layout=layout, **how)
                 check_packed(got, made, packing, axis)
 
 
@@ -439,10 +435,10 @@ def test_packed_and_large_zero_points():
     large = np.int64([2**62, -(2**62)] * 8)
     scales, of_rows = np.ones(16, np.float32), {"axis": 0, "block_size": 0}
     for layout in ("words", *FOUR_BITS):
-        q = pq.pack(codes, layout, axis=0, bits=4)
-        z = pq.pack(zeros, layout, bits=4)
+        q = pq.pack(codes, pq.Layout(layout, axis=0, bits=4))
+        z = pq.pack(zeros, pq.Layout(layout, bits=4))
         same(pq.dequantize(q, scale, z, axis=0, block_size=8), expected)
-        numbers = ANY_ZEROS.run(q.unpack(), scales, large, dtype="float32", **of_rows)
+        numbers = ANY_ZEROS.run(pq.unpack(q), scales, large, dtype="float32", **of_rows)
         same(ANY_ZEROS.run(q, scales, large, dtype="float32", **of_rows), numbers)
 
 
@@ -463,7 +459,7 @@ def test_threads(packing, monkeypatch):
         ):
             x = adversarial("float32", 0.3, int(np.prod(form[0])), seed).reshape(form[0])
             how = parameters_of(form, name, seed=seed)
-            to = {"dtype": name, "packed": packed_option(packing, axis)}
+            to = {"dtype": name, "layout": layout_of(packing, axis)}
             expected = pq.quantize(x, **how, **to)
             got = pq.quantize(COPIES[copy](x), **how, **to, threads=threads)
             assert got == expected
@@ -486,7 +482,7 @@ def test_threads_share_no_word(packing, monkeypatch):
     with split_small_arrays(monkeypatch):
         for shape, axis in (((2049,), 0), ((301, 3), 0), ((3, 1003), 1), ((7, 33), 1)):
             x = np.full(shape, code, np.float32)
-            kwargs = {"dtype": name, "packed": packed_option(packing, axis)}
+            kwargs = {"dtype": name, "layout": layout_of(packing, axis)}
             codes = np.full(shape, code, np.uint8).view(dtype_of(name))
             expected = pack(codes, packing, axis)
             for _ in range(amount(10, 100)):
@@ -506,9 +502,9 @@ def test_quantize_and_dequantize_of_parameters():
         for axis in (0, 1):
             with case(packing=packing, axis=axis):
                 p = pq.choose_qparams(x, dtype=name, axis=0, block_size=16)
-                q = p.quantize(x, packed=packed_option(packing, axis))
+                q = p.quantize(x, layout=layout_of(packing, axis))
                 assert q == pack(p.quantize(x), packing, axis)
-                same(p.dequantize(q), p.dequantize(q.unpack()))
+                same(p.dequantize(q), p.dequantize(pq.unpack(q)))
     p = pq.choose_qparams(x, dtype="float4_e2m1fn", axis=0)
     with pytest.raises(TypeError, match=r"^q: expected float4_e2m1fn, got int4$"):
         p.dequantize(pq.quantize(x, 1.0, dtype="int4", packed=True))
@@ -518,19 +514,19 @@ def test_quantize_and_dequantize_of_parameters():
 def test_parameters_accept_their_own_packed_codes(name):
     x = adversarial("float32", 0.3, 40)
     for layout, bits in STREAMS:
-        packed = (layout, None, bits)
+        how = {"layout": pq.Layout(layout, bits=bits)}
         fits = bits == BITS[name] if layout == "onnx" else (layout, name, bits) in PACKINGS
         for zero in sorted({0, TYPES[name].highest or 0}):
             p = pq.QParams(0.5, zero, name)
-            with case(packed=packed, zero=zero):
+            with case(zero=zero, **how):
                 if fits:
-                    q = p.quantize(x, packed=packed)
-                    assert q == pq.quantize(x, 0.5, zero, dtype=name, packed=packed)
+                    q = p.quantize(x, **how)
+                    assert q == pq.quantize(x, 0.5, zero, dtype=name, **how)
                     same(p.dequantize(q), pq.dequantize(q, 0.5, zero))
                 else:
-                    text = r"^packed\[2\]: expected [^\n]+, got \d"
+                    text = r"^layout\.bits: expected [^\n]+, got \d"
                     with pytest.raises(ValueError, match=text):
-                        p.quantize(x, packed=packed)
+                        p.quantize(x, **how)
 
 
 # Memory of the result
@@ -553,7 +549,8 @@ def test_out_must_not_overlap_the_bytes():
 
 def test_out_must_not_overlap_the_words():
     memory = np.zeros(64, np.int32)
-    p = pq.PackedArray(memory[:8].reshape(1, 8), "uint4", (8, 8), layout="words", axis=0)
+    layout = pq.Layout("words", axis=0)
+    p = pq.PackedArray(memory[:8].reshape(1, 8), "uint4", (8, 8), layout=layout)
     out = memory.view(np.float32)
     with pytest.raises(ValueError, match=r"^out: expected memory of its own, got "):
         pq.dequantize(p, 1.0, out=out[:64].reshape(8, 8))

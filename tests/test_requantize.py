@@ -249,7 +249,7 @@ def test_by_definition(seed, arithmetic):
         "dtype": target,
         "input_zero_point": input_zero,
         "bias": bias,
-        "clip": clip,
+        "quant_range": clip,
         "axis": 0,
         "arithmetic": arithmetic,
     }
@@ -428,8 +428,8 @@ def test_kinds_of_arguments():
     assert pq.requantize([100, -100], 0.5).tolist() == expected
     assert pq.requantize(q, 1).tolist() == [100, -100]
     assert pq.requantize(q, 0.5, np.int64(3), bias=[2]).tolist() == [54, -46]
-    assert pq.requantize(q, 0.5, clip=(0, 6)).tolist() == [6, 0]
-    assert pq.requantize(q, 0.5, clip=(0, 0)).tolist() == [0, 0]
+    assert pq.requantize(q, 0.5, quant_range=(0, 6)).tolist() == [6, 0]
+    assert pq.requantize(q, 0.5, quant_range=(0, 0)).tolist() == [0, 0]
     zero_d = pq.requantize(np.int32(100), 0.5)
     assert zero_d.shape == ()
     assert int(zero_d) == 50
@@ -511,14 +511,14 @@ pq.requantize(Q, 0.5, 1.5)
     TypeError: zero_point: expected an integer, got float
 pq.requantize(np.uint8([1]), 0.5, input_zero_point=-1)
     ValueError: input_zero_point: expected an integer from 0 to 255 for uint8, got -1
-pq.requantize(Q, 0.5, clip=(0, 128))
-    ValueError: clip: expected two integers from -128 to 127 for int8, the first not above
-    the second, got (0, 128)
-pq.requantize(Q, 0.5, clip=(1, 0))
-    ValueError: clip: expected two integers from -128 to 127 for int8, the first not above
-    the second, got (1, 0)
-pq.requantize(Q, 0.5, clip=5)
-    TypeError: clip: expected None or a tuple of two integers, got int
+pq.requantize(Q, 0.5, quant_range=(0, 128))
+    ValueError: quant_range: expected two integers from -128 to 127 for int8, the first
+    not above the second, got (0, 128)
+pq.requantize(Q, 0.5, quant_range=(1, 0))
+    ValueError: quant_range: expected two integers from -128 to 127 for int8, the first
+    not above the second, got (1, 0)
+pq.requantize(Q, 0.5, quant_range=5)
+    TypeError: quant_range: expected two integers, got 5
 pq.requantize(Q, 0.5, dtype="int64")
     TypeError: dtype: expected int8, uint8, int16, uint16 or int32, got int64
 pq.requantize(Q, 0.5, arithmetic="gemmlowp")
@@ -570,7 +570,7 @@ def test_arguments_are_checked_before_writing():
     for wrong in (
         {"multiplier": [0.5, 0.0, 1.0]},
         {"arithmetic": "rndnu", "multiplier": [0.5, 1.0, 300.0]},
-        {"clip": (5, 200)},
+        {"quant_range": (5, 200)},
         {"bias": [1, 2]},
         {"threads": 0},
         {"zero_point": 200},
@@ -687,7 +687,7 @@ def test_tflite_reference():
     reals = 100 / 2.0 ** rng.uniform(5, 22, 64)
     m, shift = pq.fixedpoint.fixed_point(reals)
     got = pq.requantize(
-        sums, reals, -5, bias=bias, axis=1, arithmetic="tflite", clip=(-100, 110)
+        sums, reals, -5, bias=bias, axis=1, arithmetic="tflite", quant_range=(-100, 110)
     )
     expected = [
         [

@@ -459,29 +459,29 @@ def test_chunks_along_the_first_axis():
 
 
 PACKINGS = [
-    *[(name, True) for name in ("int4", "uint4", "int2", "uint2")],
+    *[(name, "onnx") for name in ("int4", "uint4", "int2", "uint2")],
     *[
-        ("uint4", (row, axis))
+        ("uint4", pq.Layout(row, axis=axis))
         for row in ("words", "awq", "halves", "high-first")
         for axis in (0, 2)
     ],
-    ("uint2", ("words", 1)),
+    ("uint2", pq.Layout("words", axis=1)),
 ]
 
 
 @loop("packing", PACKINGS)
 def test_packed_codes(packing, monkeypatch):
     pytest.importorskip("ml_dtypes")  # optional
-    name, packed = packing
+    name, layout = packing
     x = WHOLE[:8, :8, :32] * 0.1
     want = pq.quantize(x, 0.7, 1, dtype=name, **NOISY)
     with split_small_arrays(monkeypatch):
         for threads in (1, 3):
             for given in (x, np.asfortranarray(x)):
                 got = pq.quantize(
-                    given, 0.7, 1, dtype=name, packed=packed, threads=threads, **NOISY
+                    given, 0.7, 1, dtype=name, layout=layout, threads=threads, **NOISY
                 )
-                assert got.unpack().tobytes() == want.tobytes()
+                assert pq.unpack(got).tobytes() == want.tobytes()
 
 
 def test_seeds_and_places_differ():

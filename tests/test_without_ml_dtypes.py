@@ -86,13 +86,11 @@ def test_bfloat16_needs_it():
 def test_unpacking_needs_it():
     calls = {
         **{
-            f"pq.PackedArray.from_buffer(b'ab', {name!r}, 3 + ('2' in {name!r}[:5]) * 4)"
-            ".unpack()": name
+            "pq.unpack(pq.PackedArray.from_buffer("
+            f"b'ab', {name!r}, 3 + ('2' in {name!r}[:5]) * 4))": name
             for name in PACKED
         },
         "np.asarray(pq.quantize(x, 1.0, dtype='int4', packed=True))": "int4",
-        "pq.quantize(x, 1.0, dtype='int4', packed=True)[0]": "int4",
-        "iter(pq.quantize(x, 1.0, dtype='uint2', packed=True))": "uint2",
         **{f"pq.quantize(x, 1.0, dtype={n!r}, packed=True).dtype": n for n in PACKED},
     }
     assert errors(calls) == [needs(name) for name in calls.values()]
@@ -122,7 +120,7 @@ print(pq.dequantize(p, [1, 10, 100, 1000, 10000], 1, axis=1, dtype="float16").to
 print(pq.dequantize(p, 0.5, 2, dtype="float64", threads=2).tolist(), p)
 import copy, pickle
 for same in (pickle.loads(pickle.dumps(p)), copy.copy(p), copy.deepcopy(p), p.copy()):
-    assert same == p and hash(same) == hash(p.copy())
+    assert same == p
 """
     assert lines(f"PACKED = {PACKED}\n{code}") == [
         "int4 [226, 115, 8] [1.0, -1.0, 1.5, 3.5, -4.0]",
@@ -140,13 +138,12 @@ def test_parts_of_packed_arrays():
     code = """
 for name in PACKED:
     p = pq.quantize(np.tile(x[:4], (3, 4)), 1.0, dtype=name, packed=True)
-    rows = [pq.dequantize(row, 1.0) for row in p]
-    assert (np.array(rows) == pq.dequantize(p, 1.0)).all()
-    assert (np.array(rows[::-2]) == pq.dequantize(p[::-2], 1.0)).all()
-    print(len(p), p[1], p[1:] == p.copy()[-2:], p.ndim, p.size, p.nbytes)
+    rows = [pq.dequantize(p[i : i + 1], 1.0) for i in range(3)]
+    assert (np.concatenate(rows) == pq.dequantize(p, 1.0)).all()
+    print(len(p), p[1:2], p[1:] == p.copy()[-2:], p.ndim, p.size, p.nbytes)
 """
     assert lines(f"PACKED = {PACKED}\n{code}") == [
-        f"3 PackedArray(dtype={name!r}, shape=(16,), layout='onnx', nbytes={size}) "
+        f"3 PackedArray(dtype={name!r}, shape=(1, 16), layout='onnx', nbytes={size}) "
         f"True 2 48 {3 * size}"
         for name, size in zip(PACKED, (8, 8, 4, 4, 8), strict=True)
     ]
@@ -199,10 +196,11 @@ for call in (
         print(error)
 """
     assert lines(code) == [
-        "q: expected int4, uint4, int2, uint2, float4_e2m1fn, got int8",
-        "out: expected None with packed=True, got ndarray",
+        "codes: expected int4, uint4, int2, uint2, float4_e2m1fn, got int8; "
+        'Layout("onnx", bits=4) converts int8',
+        "out: expected None with packed codes, got ndarray",
         "zero_point: expected integers from -8 to 7 for int4, got 8",
-        "packed: expected False for float8_e4m3fn, got True",
+        "dtype: expected int4, uint4, int2, uint2, float4_e2m1fn, got float8_e4m3fn",
         "zero_point: expected integers from -8 to 7 for int4, got 8",
         "data: expected 1 bytes for int4 of shape (2,), got 3",
     ]

@@ -293,7 +293,7 @@ def _unpacked_words(words: Array, bits: int) -> Array:
 def _words(n: int, bits: int) -> tuple[Array, pq.PackedArray]:
     shape = _matrix(n).shape
     codes = np.random.default_rng(0).integers(0, 1 << bits, shape, np.uint8)
-    return codes, pq.pack(codes, "words", axis=1, bits=bits)
+    return codes, pq.pack(codes, pq.Layout("words", axis=1, bits=bits))
 
 
 def _to_words(n: int, bits: int) -> Made:
@@ -301,7 +301,7 @@ def _to_words(n: int, bits: int) -> Made:
     return Made(
         n,
         n + n * bits // 8,
-        lambda: pq.pack(codes, "words", axis=1, bits=bits),
+        lambda: pq.pack(codes, pq.Layout("words", axis=1, bits=bits)),
         lambda packed: np.asarray(packed.data).view(np.uint32),
         {"numpy": lambda: Candidate(lambda: _packed_words(codes, bits))},
     )
@@ -313,7 +313,7 @@ def _of_words(n: int, bits: int) -> Made:
     return Made(
         n,
         n + n * bits // 8,
-        packed.unpack,
+        lambda: pq.unpack(packed),
         rivals={"numpy": lambda: Candidate(lambda: _unpacked_words(words, bits))},
     )
 

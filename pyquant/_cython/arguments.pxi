@@ -401,7 +401,7 @@ cdef int _place(Call *call, str name, Array *a, tuple selecting, bint blocks,
 
 cdef str _of_scales(Call *call):
     """Describe the source of the shape of scales, for messages."""
-    return _offset_name(call.as_bias) if call.as_offset else "scale"
+    return "offset" if call.as_offset else "scale"
 
 
 cdef object _fitting(Call *call, str name, Array *a):
@@ -550,7 +550,7 @@ cdef pq_type _type_of_zero(object zero_point) except *:
     return PQ_I8
 
 
-cdef int _check_options(str name, object rounding, bint saturate, bint packed) except -1:
+cdef int _check_options(str name, object rounding, bint saturate) except -1:
     """Raise an error for options that the quantized type does not support."""
     if name in _dtypes.NARROW_FLOATS:
         if _rounding(rounding) not in (PQ_HALF_EVEN, PQ_STOCHASTIC):
@@ -560,8 +560,6 @@ cdef int _check_options(str name, object rounding, bint saturate, bint packed) e
             )
     elif not saturate:
         raise ValueError(f"saturate: expected True for {name}, got False")
-    if packed and name not in _PACKED:
-        raise ValueError(f"packed: expected False for {name}, got True")
     return 0
 
 
@@ -672,8 +670,8 @@ cdef _Codebook _made_book(object array):
 
 
 cdef tuple _BESIDE_BOOK = (
-    ("zero_point", None), ("offset", None), ("fill", None), ("bias", None),
-    ("rounding", "half_even"), ("precision", None), ("saturate", True),
+    ("zero_point", None), ("offset", None), ("fill", None), ("rounding", "half_even"),
+    ("precision", None), ("saturate", True),
     ("quant_range", None), ("out_of_range", "saturate"), ("nan", "lowest"), ("seed", None),
     ("start", None),
 )
@@ -694,17 +692,16 @@ cdef _Affine _with_book(object codebook, object inverse, tuple others):
 
 
 cdef object _quantize_by_book(object x, object scale, object dtype, object axis,
-                              object block_size, object packed, object out, object threads,
+                              object block_size, object layout, object out, object threads,
                               _Affine affine):
     cdef int bits = affine.book.table.bits
     if dtype is None:
-        dtype = f"uint{bits}" if bits in (2, 4) and packed is not False else "uint8"
-    if isinstance(packed, str):
-        packed = (packed, None, bits)
-    elif isinstance(packed, tuple) and len(packed) in (1, 2):
-        packed = (*packed, None)[:2] + (bits,)
+        dtype = f"uint{bits}" if bits in (2, 4) and layout is not None else "uint8"
+    if layout is not None:
+        row, along, width = _layout_given(layout)
+        layout = _layout_class()(row.name, axis=along, bits=width or bits)
     return _quantize_any(x, scale, None, dtype, axis, block_size, _HALF_EVEN, None, True,
-                         packed, out, threads, affine, False)
+                         layout, out, threads, affine, False)
 
 
 cdef object _dequantize_by_book(object q, object scale, object dtype, object axis,
@@ -762,7 +759,6 @@ cdef int _book_dequantize_part(const Job *job, int part) noexcept nogil:
 
 cdef object _SATURATE = "saturate"
 cdef object _LOWEST = "lowest"
-cdef object _RAISE = "raise"
 cdef dict _BEYOND = {
     "saturate": <int>PQ_SATURATE, "wrap": <int>PQ_WRAP, "raise": <int>PQ_REFUSE
 }
@@ -780,7 +776,6 @@ cdef class _Affine:
     cdef pq_beyond beyond
     cdef bint refuse_nan
     cdef bint is_policy     # only out_of_range and nan are set
-    cdef bint as_bias       # true if the offset was passed as bias
     cdef _Codebook book     # the only option beside `inverse`, or `None`
 
     cdef int set(self, Call *call, str code, bint quantizes, int bits=0) except -1:
@@ -863,18 +858,13 @@ cdef str _in_bits(str code, int bits):
     return code if bits == 8 else f"{code} in {bits} bits"
 
 
-cdef inline str _offset_name(bint as_bias):
-    """Return the argument name of the offset, for messages."""
-    return "bias" if as_bias else "offset"
-
-
-cdef object _offset_given(object offset, str name):
+cdef object _offset_given(object offset):
     """Return `None`, a Python float or an ndarray of a type of scales."""
     if offset is None or PyFloat_CheckExact(offset):
         return offset
     array = offset if type(offset) is _ndarray else _numbers(offset, PQ_F64)
     if array is None:
-        array = _converted(_convert.reals, (offset, name))
+        array = _converted(_convert.reals, (offset, "offset"))
     return array
 
 
@@ -950,56 +940,34 @@ cdef inline object _affine(object offset, object inverse, object fill,
     return _policy(out_of_range, nan)
 
 
+cdef dict _policies = {}  # filled on first use
+
+
 cdef object _policy(object out_of_range, object nan):
-    """Shared options for policies without other options."""
-    cdef int beyond = PQ_REFUSE
-    if out_of_range is not _RAISE:
-        beyond = _choice_of(_BEYOND, out_of_range, "out_of_range")
-    return <object>_policies[beyond][
-        False if nan is _LOWEST else _choice_of(_NANS, nan, "nan")
-    ]
-
-
-cdef object _biased(object bias, object offset, object inverse, object fill):
-    """Return the options of dequantize."""
-    if bias is None:
-        return _affine(offset, inverse, fill, None, _SATURATE, _LOWEST)
-    if offset is not None:
-        raise ValueError(f"bias: expected None beside offset, got {type(bias).__name__}")
-    return _made_affine(bias, inverse, fill, None, _SATURATE, _LOWEST, True)
+    """Return shared options for policies without other options."""
+    if type(out_of_range) is not str or type(nan) is not str:
+        return _made_affine(None, False, None, None, out_of_range, nan)
+    made = _policies.get((out_of_range, nan))
+    if made is None:
+        made = _made_affine(None, False, None, None, out_of_range, nan)
+        _policies[out_of_range, nan] = made
+    return made
 
 
 cdef object _made_affine(object offset, object inverse, object fill, object quant_range,
-                         object out_of_range, object nan, bint as_bias=False):
+                         object out_of_range, object nan):
     cdef _Affine made = _Affine()
-    made.as_bias = as_bias
-    made.offset = _offset_given(offset, _offset_name(as_bias))
+    made.offset = _offset_given(offset)
     made.inverse = _flag(inverse, "inverse")
     made.fill = _fills_given(fill)
     made.fill_bits = _bits_of_all(made.fill)
     made.quant_range = _range_given(quant_range)
     made.beyond = <pq_beyond>_choice_of(_BEYOND, out_of_range, "out_of_range")
     made.refuse_nan = _choice_of(_NANS, nan, "nan")
+    made.is_policy = (
+        offset is None and not made.inverse and not made.fill and quant_range is None
+    )
     return made
-
-
-cdef PyObject *_policies[<int>PQ_BEYOND_COUNT][2]
-
-
-cdef object _make_policies():
-    """Return each policy; they live as long as the module."""
-    cdef _Affine made
-    cdef list kept = []
-    for out_of_range, beyond in _BEYOND.items():
-        for nan, refuse in _NANS.items():
-            made = _made_affine(None, False, None, None, out_of_range, nan)
-            made.is_policy = True
-            _policies[<int>beyond][<int>refuse] = <PyObject *>made
-            kept.append(made)
-    return kept
-
-
-cdef list _kept_policies = _make_policies()
 
 
 cdef object _with_policies(_Affine parameters, object out_of_range, object nan):
@@ -1013,6 +981,7 @@ cdef object _with_policies(_Affine parameters, object out_of_range, object nan):
     made.offset = parameters.offset
     made.fill, made.fill_bits = parameters.fill, parameters.fill_bits
     made.quant_range = parameters.quant_range
+    made.is_policy = False
     return made
 
 
@@ -1029,14 +998,27 @@ cdef object _number_alone(object values):
     return cast(values, "float64").item()
 
 
+cdef object _filled_like(object array, double value):
+    """Return a number for each element of an array: as float32 if the array has float32
+    numbers that can represent the number, else as float64."""
+    cdef Array held
+    cdef void *to
+    cdef Py_ssize_t i
+    cdef bint single = <double><float>value == value or value != value
+    _checked_numbers(array, &held, "scale")
+    single = single and held.type == PQ_F32 and not held.swapped
+    made = _new_like(&held, PQ_F32 if single else PQ_F64)
+    to = PyArray_DATA(<const PyArrayObject *>made)
+    for i in range(_size(&held)):
+        if single:
+            (<float *>to)[i] = <float>value
+        else:
+            (<double *>to)[i] = value
+    return made
+
+
 cdef object _in_order(object array):
     """Return float64 numbers in C order."""
-    made = _doubles(array)
-    return _np.ascontiguousarray(cast(array, "float64")) if made is None else made
-
-
-cdef object _doubles(object array):
-    """Return ordered float32 or float64 numbers without a copy, or `None`."""
     cdef Array held
     cdef pq_fpenv found
     cdef float value = 0
@@ -1047,7 +1029,7 @@ cdef object _doubles(object array):
         and PyArray_IS_C_CONTIGUOUS(<const PyArrayObject *>array)
         and held.type in (PQ_F32, PQ_F64) and not held.swapped
     ):
-        return None
+        return _np.ascontiguousarray(cast(array, "float64"))
     if held.type == PQ_F64:
         return array
     made = _new_like(&held, PQ_F64)
@@ -1060,52 +1042,19 @@ cdef object _doubles(object array):
     return made
 
 
-cdef object _repeated(double value, object like):
-    """Return an array of a shape, filled with one number: of equal type and strides, if a
-    float32 array can hold the number."""
-    cdef Array held
-    if like.dtype == _np.float32 and (<double><float>value == value or value != value):
-        return _copied_like(value, like)
-    cdef double *to
-    cdef Py_ssize_t i
-    if not _hold(like, &held):
-        return _np.full(like.shape, value)
-    made = _new_like(&held, PQ_F64)
-    to = <double *>PyArray_DATA(<const PyArrayObject *>made)
-    for i in range(_size(&held)):
-        to[i] = value
-    return made
-
-
-cdef object _copied_like(object values, object like):
-    """Return a copy of values with the type and, unless elements overlap, the strides of an
-    array."""
-    made = _np.empty_like(like, subok=False)
-    made[...] = values
-    return made
-
-
-cdef tuple _alike(object scale, object offset, bint as_bias=False):
+cdef tuple _alike(object scale, object offset):
     """Return scales and offsets as two floats, or as arrays of equal type and strides."""
     scale, offset = _number_alone(scale), _number_alone(offset)
-    if PyFloat_CheckExact(scale) and PyFloat_CheckExact(offset):
-        return scale, offset
     if PyFloat_CheckExact(scale):
-        scale = _repeated(scale, offset)
+        if PyFloat_CheckExact(offset):
+            return scale, offset
+        scale = _filled_like(offset, scale)
     elif PyFloat_CheckExact(offset):
-        offset = _repeated(offset, scale)
-    elif offset.shape != scale.shape:
-        raise ValueError(
-            f"{_offset_name(as_bias)}: expected shape {scale.shape}, got {offset.shape}"
-        )
-    if scale.dtype == offset.dtype and scale.strides != offset.strides:
-        # Only the array that broadcasts is copied.
-        if 0 in scale.strides:
-            scale = _copied_like(scale, offset)
-        else:
-            offset = _copied_like(offset, scale)
+        offset = _filled_like(scale, offset)
+    if offset.shape != scale.shape:
+        raise ValueError(f"offset: expected shape {scale.shape}, got {offset.shape}")
     if scale.dtype != offset.dtype or scale.strides != offset.strides:
-        scale, offset = _in_order(scale), _in_order(offset)
+        return _in_order(scale), _in_order(offset)
     return scale, offset
 
 
@@ -1126,9 +1075,8 @@ cdef tuple _paired(Call *call, object scale, _Affine affine, tuple extents):
     which the call stores. Return only the longer one if its placement will fail, because
     a broadcast array may exceed the memory."""
     offset = affine.offset
-    call.as_bias = affine.as_bias
     if not PyFloat_CheckExact(offset):
-        _checked_numbers(offset, &call.offset, _offset_name(call.as_bias))
+        _checked_numbers(offset, &call.offset, "offset")
     if scale is None:
         scale = call.scale_value
     else:
@@ -1136,7 +1084,7 @@ cdef tuple _paired(Call *call, object scale, _Affine affine, tuple extents):
     call.as_offset = PyFloat_CheckExact(scale) or scale.size == 1
     if _are_too_many(&call.offset if call.as_offset else &call.scale, extents):
         return (offset if call.as_offset else scale), None
-    scale, offset = _alike(scale, offset, call.as_bias)
+    scale, offset = _alike(scale, offset)
     if not PyFloat_CheckExact(scale):
         return scale, offset
     call.scale_value = PyFloat_AS_DOUBLE(scale)
@@ -1167,8 +1115,7 @@ cdef int _hold_offset(Call *call, object array) except -1:
             alike = False
     if not alike:
         raise ValueError(
-            f"{_offset_name(call.as_bias)}: expected an array that stays as it is, "
-            "got a changed one"
+            "offset: expected an array that no thread changes, got a changed one"
         )
     call.args.offset = call.offset.data
     return 0

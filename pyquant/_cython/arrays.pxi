@@ -69,7 +69,6 @@ cdef struct Call:
     double scale_value, offset_value
     bint has_out    # true if the caller passed out
     bint as_offset  # a single scale, repeated for each offset
-    bint as_bias    # true if the offset was passed as bias
     const char *whose  # the argument to blame if parameters of QParams do not fit, or NULL
     const pq_codebook *book
     int64_t zero_value
@@ -104,7 +103,7 @@ cdef inline void _forget_options(pq_args *args) noexcept:
 
 cdef inline void _forget(Call *call) noexcept:
     call.x.held = call.out.held = call.scale.held = call.zero.held = False
-    call.offset.held = call.has_out = call.as_offset = call.as_bias = False
+    call.offset.held = call.has_out = call.as_offset = False
     call.book = NULL
     call.whose = NULL
     call.x.packed = call.out.packed = call.scale.packed = call.zero.packed = 0

@@ -59,24 +59,25 @@ cdef object _dynamic_error(Call *call, tuple repeats):
 
 cdef tuple _by_two_calls(type cls, object x, object name, object axis, object block_size,
                          object symmetric, object scale_dtype, object like, _Affine affine,
-                         object rounding, object packed, object out, object threads):
+                         object rounding, object layout, object out, object threads):
     cdef Calls made = cls.__new__(cls)
     made._keep(_choose(x, name, axis, block_size, symmetric, scale_dtype, like,
                        None, affine, threads))
     made._affine = affine
     codes = _quantize(x, made._given_scale, made._given_zero, made._name, made._axis,
-                      made._block_size, rounding, None, True, packed, out, threads, affine,
+                      made._block_size, rounding, None, True, layout, out, threads, affine,
                       True)
     return codes, made
 
 
 def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, quant_range,
-                     scale_dtype, like, packed, out, threads, rounding, seed, start, /):
+                     scale_dtype, like, layout, packed, out, threads, rounding, seed,
+                     start, /):
     """See fused.dynamic_quantize; `cls` is QParams."""
     cdef Call call
     cdef pq_choice choice
     cdef ptrdiff_t shape[PQ_MAX_NDIM]
-    cdef int status, packs, parts
+    cdef int status, parts
     cdef bint only
     cdef tuple how = None
     cdef str name
@@ -88,26 +89,26 @@ def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, q
     _forget(&call)
     array = _real_array(x, "x")
     name = _set_choice(&choice, dtype, symmetric, scale_dtype, like, affine)
-    packs = _packs(packed)
-    if packs == _BY_LAYOUT:
-        how = _requested(packed, name, True)
-    _check_options(name, _set_rounding(&call.args, rounding), True, packs == _BY_FLAG)
+    layout = _packing(layout, packed)
+    if layout is not None:
+        how = _requested(layout, name, True)
+    _check_options(name, _set_rounding(&call.args, rounding), True)
     axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")
     if threads is not _ONE:
         threads = _threads_of(threads)
     if affine is not None:
-        affine.set(&call, name, True, <int>how[3] if packs == _BY_LAYOUT else 0)
+        affine.set(&call, name, True, 0 if how is None else <int>how[3])
     _hold_real(array, &call.x, "x")
     _set_input(&call)
     selecting = _granularity(&call, axis, block_size)
     groups = _parameter_shape(&call, selecting)
-    if packs:
-        how = _how(how, name, call.x.ndim)
+    if how is not None:
+        how = _how(how, call.x.ndim)
     repeats = _without_repeats(&call.x, selecting, shape, call.block)
     parts = _dynamic_parts(&call, selecting, call.x.itemsize + 1, threads)
     if _size(&call.x) == 0 or repeats[0] != repeats[1] or parts == 0:
         return _by_two_calls(cls, array, name, axis, block_size, symmetric, scale_dtype,
-                             like, affine, rounding, packed, out, threads)
+                             like, affine, rounding, layout, out, threads)
     _set_data(&choice, call.x.type)
     call.args.scale.type = choice.scale
     zero_dtype = _DTYPES[zero_name(name)]
@@ -120,7 +121,7 @@ def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, q
     if how is not None:
         extents = _shape(&call.x)
         _check_product(extents, "x")
-        codes = _hold_packed_out(&call, out, choice.code, how, "packed")
+        codes = _hold_packed_out(&call, out, choice.code, how)
     else:
         codes = _hold_out(&call, _exact_out(out), name, choice.code)
         call.has_out = out is not None
@@ -206,7 +207,7 @@ def fake_quantize(x, scale, zero_point, dtype, axis, block_size, rounding, preci
     if precision is not None:
         call.args.precision = _type_in(_REALS, precision, "precision", _PRECISIONS)
     call.args.overflow = not _flag(saturate, "saturate")
-    _check_options(name, rounding, not call.args.overflow, False)
+    _check_options(name, rounding, not call.args.overflow)
     scale = _scale_array(&call, scale)
     zero_point = _zero_array(&call, zero_point)
     axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")

@@ -5,9 +5,9 @@
 
 
 @final
-cdef class Layout:
+cdef class LayoutRow:
     """
-    The layout of codes in words.
+    A row of the table of layouts.
 
     Codes along one axis are a stream of bits, from the lowest bit of the first word. Code i
     of a group has position ``order[i]``; an empty ``order`` means ascending positions.
@@ -69,18 +69,14 @@ cdef class Layout:
 
 # Each layout is one row, with parameters for the C core.
 cdef dict _LAYOUTS = {row.name: row for row in (
-    Layout("onnx", (2, 4), ("<u1",), flat=True),
-    Layout("words", (1, 2, 3, 4, 5, 6, 7, 8), ("<i4", "<u4")),
-    Layout("awq", (4,), ("<i4", "<u4"), bytes((0, 4, 1, 5, 2, 6, 3, 7))),
-    Layout("halves", (4,), ("<u1",), bytes([i % 16 * 2 + i // 16 for i in range(32)])),
-    Layout("high-first", (4,), ("<u1",), bytes((1, 0))),
-    Layout("packbits", (1,), ("<u1",), bytes(range(7, -1, -1))),
+    LayoutRow("onnx", (2, 4), ("<u1",), flat=True),
+    LayoutRow("words", (1, 2, 3, 4, 5, 6, 7, 8), ("<i4", "<u4")),
+    LayoutRow("awq", (4,), ("<i4", "<u4"), bytes((0, 4, 1, 5, 2, 6, 3, 7))),
+    LayoutRow("halves", (4,), ("<u1",), bytes([i % 16 * 2 + i // 16 for i in range(32)])),
+    LayoutRow("high-first", (4,), ("<u1",), bytes((1, 0))),
+    LayoutRow("packbits", (1,), ("<u1",), bytes(range(7, -1, -1))),
 )}
-cdef Layout _ALL_WIDTHS = _LAYOUTS["words"]
-
-# Names of layout, axis and bits in messages: parameters, or elements of `packed`.
-cdef tuple _OWN = ("layout", "axis", "bits")
-cdef tuple _IN_PACKED = ("packed", "packed[1]", "packed[2]")
+cdef LayoutRow _ALL_WIDTHS = _LAYOUTS["words"]
 
 # Types of sub-byte codes by width.
 cdef dict _NARROWER = {
@@ -96,18 +92,18 @@ def layouts():
     return _LAYOUTS.copy()
 
 
-cdef Layout _layout_named(object layout, tuple names):
-    given = layout if type(layout) is str else None
-    if given is None and isinstance(layout, str):
-        given = str.__str__(layout)
-    found = _LAYOUTS.get(given)
+cdef LayoutRow _layout_named(object layout):
+    given = str.__str__(layout) if isinstance(layout, str) else None
+    found = _LAYOUTS.get(given) or _LAYOUTS.get(given and given.lower())
     if found is not None:
         return found
-    some = " or ".join(", ".join(map(repr, _LAYOUTS)).rsplit(", ", 1))
+    some = ", ".join(map(repr, _LAYOUTS))
     if given is None:
-        raise TypeError(f"{names[0]}: expected {some}, got {type(layout).__name__}")
+        raise TypeError(
+            f"layout: expected {some} or a Layout, got {type(layout).__name__}"
+        )
     raise ValueError(
-        f"{names[0]}: expected {some}, got {given!r}{_hint(given, _LAYOUTS)}"
+        f"layout: expected {some} or a Layout, got {given!r}{_hint(given, _LAYOUTS)}"
     )
 
 
@@ -120,51 +116,79 @@ cdef object _whole(object value, str name):
     raise TypeError(f"{name}: expected an integer, got {type(value).__name__}")
 
 
-cdef object _settled_along(Layout row, object axis, tuple names):
-    """Return the packed axis of a layout as a Python integer, or `None` without an axis."""
-    if not row.flat:
-        return -1 if axis is None else _whole(axis, names[1])
-    if axis is not None:
-        got = _shown(axis) if isinstance(axis, int) else type(axis).__name__
-        raise ValueError(f"{names[1]}: expected None for layout {row.name!r}, got {got}")
-    return None
+cdef tuple _checked_layout(object name, object axis, object bits, str of):
+    """Return row, axis and bits, as Python integers, after all checks without an array.
+    Messages add `of` before the names of arguments."""
+    cdef LayoutRow row = _layout_named(name)
+    axis = None if axis is None else _whole(axis, f"{of}axis")
+    bits = None if bits is None else _whole(bits, f"{of}bits")
+    if row.flat and axis is not None:
+        raise ValueError(
+            f"{of}axis: expected None for layout {row.name!r}, got {_shown(axis)}"
+        )
+    if bits is not None and bits not in row.widths:
+        some = " or ".join(map(str, row.widths))
+        raise ValueError(
+            f"{of}bits: expected {some} for layout {row.name!r}, got {_shown(bits)}"
+        )
+    return row, axis, bits
 
 
-cdef object _along(Layout row, object settled, int ndim, tuple names):
-    """Return the packed axis as a nonnegative integer."""
-    if settled is None:
+def layout_of(name, axis, bits, /):
+    """Return name, axis and bits of a Layout, after all checks without an array."""
+    row, axis, bits = _checked_layout(name, axis, bits, "")
+    return row.name, axis, bits
+
+
+cdef object _Layout = None
+cdef object _PackedArray = None
+
+
+cdef object _layout_class():
+    """Return the class Layout; its module imports this one."""
+    global _Layout, _PackedArray
+    if _Layout is None:
+        from pyquant.packed import Layout, PackedArray
+
+        _Layout, _PackedArray = Layout, PackedArray
+    return _Layout
+
+
+cdef tuple _layout_given(object layout):
+    """Return row, axis and bits of an argument."""
+    if type(layout) is str or type(layout) is not _layout_class():
+        return _layout_named(layout), None, None
+    if len(layout) != 3:  # other code may build the tuple
+        raise TypeError("layout: expected a Layout, got one that was never made")
+    return _checked_layout(layout[0], layout[1], layout[2], "layout.")
+
+
+cdef object _along(LayoutRow row, object axis, int ndim):
+    """Return the packed axis as a nonnegative integer; `None` for a layout without one."""
+    if row.flat:
         return None
     if ndim == 0:
-        raise ValueError(
-            f"{names[0]}: expected 'onnx' for what has no axis, got {row.name!r}"
-        )
-    if not -ndim <= settled < ndim:
-        raise _axis_error(settled, ndim, None if names is _OWN else names[1])
-    return settled + ndim if settled < 0 else settled
+        raise ValueError(f"layout: expected 'onnx' for shape (), got {row.name!r}")
+    if axis is None:
+        return ndim - 1
+    if not -ndim <= axis < ndim:
+        raise _axis_error(axis, ndim, "layout.axis")
+    return axis + ndim if axis < 0 else axis
 
 
-cdef str _element_of(object dtype, object bits, Layout row, tuple names, int *width):
+cdef str _element_of(object dtype, object bits, LayoutRow row, int *width):
     """Return type and width of the codes of an array in a layout."""
     cdef str name
-    cdef int own
     if bits is None and row.types:
         name = _name_in(row.types, dtype, "dtype", row.some)
         width[0] = pq_type_bits(<pq_type><int>_CODES[name])
         return name
-    bits = None if bits is None else _whole(bits, names[2])
+    width[0] = row.widths[0] if bits is None else bits
     name = _name_in(_ALL_WIDTHS.types, dtype, "dtype", _ALL_WIDTHS.some)
-    name = _NARROWER.get((name, bits), name)
+    name = _NARROWER.get((name, width[0]), name)
     own = pq_type_bits(<pq_type><int>_CODES[name])
-    if bits is not None and name == "uint8" and not 1 <= bits <= 8:
-        raise ValueError(f"{names[2]}: expected 1 to 8 for uint8, got {_shown(bits)}")
-    if bits is not None and name != "uint8" and bits != own:
-        raise ValueError(f"{names[2]}: expected {own} for {name}, got {_shown(bits)}")
-    if bits not in row.widths:
-        some = " or ".join(map(str, row.widths))
-        raise ValueError(
-            f"{names[2]}: expected {some} for layout {row.name!r}, got {_shown(bits)}"
-        )
-    width[0] = bits
+    if name != "uint8" and width[0] != own:
+        raise ValueError(f"layout.bits: expected {own} for {name}, got {width[0]}")
     return name
 
 
@@ -211,40 +235,62 @@ cdef tuple _extents_of(object shape):
     return extents
 
 
-def words_of(dtype, shape, layout, axis, bits, /):
+def words_of(dtype, shape, layout, /):
     """Return type and shape of the codes; layout, axis and bits; shape of the words;
     layout."""
+    return _words_of(dtype, shape, _layout_given(layout))
+
+
+cdef tuple _words_of(object dtype, object shape, tuple layout):
     cdef int width = 0
-    cdef Layout row = _layout_named(layout, _OWN)
-    cdef str name = _element_of(dtype, bits, row, _OWN, &width)
+    cdef LayoutRow row
+    row, axis, bits = layout
+    cdef str name = _element_of(dtype, bits, row, &width)
     cdef tuple extents = _extents_of(shape)
-    along = _along(row, _settled_along(row, axis, _OWN), len(extents), _OWN)
-    words = row.shape(extents, along, width)
-    return name, extents, (row.name, along, width), words, row
+    along = _along(row, axis, len(extents))
+    return name, extents, (row.name, along, width), row.shape(extents, along, width), row
 
 
-cdef tuple _requested(object packed, str dtype, bint fixed):
-    """Return type of codes, layout, axis and bits from the argument `packed`, independent
-    of user objects. If `fixed`, the type must be `dtype`."""
-    cdef int width = 0
-    cdef Layout row
-    given = packed if isinstance(packed, tuple) else (packed,)
-    if not 1 <= len(given) <= 3 or not isinstance(given[0], str):
-        kind = type(packed).__name__
-        got = f"a tuple of {len(given)}" if isinstance(packed, tuple) else kind
+cdef str _ONNX_LAYOUT = "onnx"
+
+
+cdef inline object _packing(object layout, object packed):
+    """Return the layout of a result; `None` if it is not packed."""
+    return layout if packed is False else _packing_by_flag(layout, packed)
+
+
+cdef object _packing_by_flag(object layout, object packed):
+    if type(packed) is str or type(packed) is tuple:
         raise TypeError(
-            "packed: expected True, False, a layout or a tuple of layout, axis and bits, "
-            f"got {got}"
+            f"packed: expected True or False, got {type(packed).__name__}; "
+            "layout= names a layout"
         )
-    layout, axis, bits = (*given, None, None)[:3]
-    row = _layout_named(layout, _IN_PACKED)
-    name = _element_of(dtype, bits, row, _IN_PACKED, &width)
+    if not _flag(packed, "packed"):
+        return layout
+    if layout is not None:
+        raise ValueError("packed: expected False beside layout, got True")
+    return _ONNX_LAYOUT
+
+
+cdef tuple _requested(object layout, str dtype, bint fixed):
+    """Return type of codes, layout, axis and bits of a result, independent of user objects.
+    If `fixed`, the type must be `dtype`."""
+    cdef int width = 0
+    cdef LayoutRow row
+    row, axis, bits = _layout_given(layout)
+    name = _element_of(dtype, bits, row, &width)
     if fixed and name != dtype:
         raise ValueError(
-            f"packed[2]: expected bits of {dtype}, which the parameters are for, "
+            f"layout.bits: expected bits of {dtype}, which the parameters are for, "
             f"got {width}, those of {name}"
         )
-    return name, row, _settled_along(row, axis, _IN_PACKED), width
+    return name, row, axis, width
+
+
+cdef tuple _how(tuple asked, int ndim):
+    """Return name, axis and bits of the layout of a result."""
+    _, row, axis, width = asked
+    return row.name, _along(row, axis, ndim), width
 
 
 # ---- packed arrays ----
@@ -275,7 +321,7 @@ cdef class Packed:
     @property
     def _data(self):
         """Return the words in a new array object."""
-        cdef Layout row
+        cdef LayoutRow row
         _check_made(self)
         if type(self._words) is not bytes:
             return self._words.view()
@@ -321,29 +367,23 @@ cdef inline int _check_made(Packed packed) except -1:
     return 0
 
 
-cdef object _PackedArray = None
-
-
 cdef object _class_of_packed():
-    """Return the class PackedArray; its module imports this one."""
-    global _PackedArray
-    if _PackedArray is None:
-        from pyquant.packed import PackedArray
-
-        _PackedArray = PackedArray
+    _layout_class()
     return _PackedArray
 
 
 cdef int _check_words(object data, str name, tuple shape, tuple how) except -1:
     """Raise an error if the description exceeds the memory, because any caller can set it.
     """
-    cdef Layout row
+    cdef LayoutRow row
     if type(data) is not _ndarray:
         raise TypeError(f"data: expected an array of bytes, got {type(data).__name__}")
     if not data.flags.c_contiguous:
         raise ValueError("data: expected contiguous words, got a strided array")
     layout, axis, bits = how
-    found, extents, due, words, row = words_of(name, shape, layout, axis, bits)
+    found, extents, due, words, row = _words_of(
+        name, shape, _checked_layout(layout, axis, bits, "layout.")
+    )
     if found != name or due != how or type(bits) is not int or extents != shape:
         raise ValueError(f"layout: expected {due} for {found}, got {how} for {name}")
     if not all([type(n) is int for n in shape]):
@@ -374,19 +414,18 @@ cdef enum:
     _LARGE = 1 << 22
 
 
-cdef object _hold_packed_out(Call *call, object out, pq_type code, tuple how, str whose):
+cdef object _hold_packed_out(Call *call, object out, pq_type code, tuple how):
     """Hold new memory for packed codes, and return its only owner."""
-    cdef Layout row = _LAYOUTS[how[0]]
+    cdef LayoutRow row = _LAYOUTS[how[0]]
     cdef Py_ssize_t size = 0
     if out is not None:
-        given = "packed=True" if row.flat else "packed codes"
-        raise ValueError(f"out: expected None with {given}, got {type(out).__name__}")
+        raise ValueError(f"out: expected None with packed codes, got {type(out).__name__}")
     if row.flat:
         size = _packed_bytes(call, code)
     else:
         call.out_words = _set_layout(&call.out_layout, row, how, call.x.shape)
         call.args.out_layout = &call.out_layout
-        size = _bytes_of_words(row, &call.x, call.out_layout.axis, call.out_words, whose)
+        size = _bytes_of_words(row, &call.x, call.out_layout.axis, call.out_words)
     # Words start as zeros, because unused bits are never written.
     if size >= _LARGE:
         data = (_np.empty if row.flat else _np.zeros)(size, _DTYPES["uint8"])
@@ -411,7 +450,7 @@ cdef object _hold_packed_out(Call *call, object out, pq_type code, tuple how, st
 cdef object _packed(tuple shape, object data, str dtype, tuple how):
     """Return the packed array of owned bytes, which are read-only from now on."""
     cdef Packed made = <Packed>Packed.__new__(_class_of_packed())
-    cdef Layout row
+    cdef LayoutRow row
     if type(data) is not bytes:
         data.flags.writeable = False
         row = _LAYOUTS[how[0]]
@@ -424,7 +463,7 @@ cdef object _packed(tuple shape, object data, str dtype, tuple how):
     return made
 
 
-cdef Py_ssize_t _set_layout(pq_layout *layout, Layout row, tuple how,
+cdef Py_ssize_t _set_layout(pq_layout *layout, LayoutRow row, tuple how,
                             const ptrdiff_t *shape) except -1:
     """Set the layout of an array packed along an axis, and return the words along it."""
     layout.size = sizeof(pq_layout)
@@ -436,8 +475,8 @@ cdef Py_ssize_t _set_layout(pq_layout *layout, Layout row, tuple how,
     return row.length(shape[layout.axis], layout.bits)
 
 
-cdef Py_ssize_t _bytes_of_words(Layout row, Array *a, int axis, Py_ssize_t words,
-                                str whose) except -1:
+cdef Py_ssize_t _bytes_of_words(LayoutRow row, Array *a, int axis,
+                                Py_ssize_t words) except -1:
     """Return the bytes of words in place of the elements along an axis."""
     cdef Py_ssize_t size = row.word_bits // 8, extent
     cdef bint any_words = True
@@ -448,7 +487,7 @@ cdef Py_ssize_t _bytes_of_words(Layout row, Array *a, int axis, Py_ssize_t words
             any_words = False
         elif size > _LARGEST // extent:  # NumPy has this limit for empty arrays too
             raise ValueError(
-                f"{whose}: expected a layout that has at most {_LARGEST} bytes for "
+                f"layout: expected one that has at most {_LARGEST} bytes for "
                 f"shape {_shape(a)}, got {row.name!r}"
             )
         else:
@@ -470,7 +509,7 @@ cdef char *_words_at(Packed packed, Py_ssize_t *size) except? NULL:
 cdef int _hold_packed(Call *call, Packed packed) except -1:
     """Read a packed array as input; `_set_input` sets the positions of the elements."""
     cdef tuple shape = packed._extents
-    cdef Layout row
+    cdef LayoutRow row
     cdef Py_ssize_t size = 0
     cdef int d
     call.x.data = _words_at(packed, &size)
@@ -507,38 +546,11 @@ cdef int _run_repack(Call *call) except -1:
     with nogil:
         status = pq_repack(_active, &call.args, 0, 1)
     if status != PQ_OK:
-        _raise(status, &call.out, &call.x, "q")
+        _raise(status, &call.out, &call.x, "codes")
     return 0
 
 
-cdef dict _ONNX = {bits: ("onnx", None, bits) for bits in (2, 4)}
-
-
-cdef enum:
-    _BY_FLAG = 1
-    _BY_LAYOUT = 2
-
-
-cdef inline int _packs(object packed) except -1:
-    """Return True if quantize packs its result."""
-    if packed is False:
-        return 0
-    return _BY_FLAG if packed is True else _packs_otherwise(packed)
-
-
-cdef int _packs_otherwise(object packed) except -1:
-    if type(packed) is not _np.bool_:
-        return _BY_LAYOUT
-    return _BY_FLAG if packed else 0
-
-
-cdef tuple _how(tuple asked, str name, int ndim):
-    """Return layout, axis and bits from arguments of `pack`, or from a flag."""
-    cdef Layout row
-    if asked is None:
-        return _ONNX[pq_type_bits(<pq_type><int>_CODES[name])]
-    _, row, axis, width = asked
-    return row.name, _along(row, axis, ndim, _IN_PACKED), width
+cdef dict _ONNX = {bits: (_ONNX_LAYOUT, None, bits) for bits in (2, 4)}
 
 
 cdef int _check_fit(Array *q, object array, str name, int bits) except -1:
@@ -562,53 +574,57 @@ cdef int _check_fit(Array *q, object array, str name, int bits) except -1:
     raise _convert.unfit(array, lo, hi, bits)
 
 
-def pack(q, layout, axis, bits, /):
+def pack(codes, layout, /):
     """See packed.pack."""
     cdef Call call
     cdef str name
     cdef int width = 0
-    cdef Layout row = _layout_named(layout, _OWN)
-    cdef Layout wide = row if bits is None and row.types else _ALL_WIDTHS
+    cdef LayoutRow row, wide
+    row, axis, bits = _layout_given(layout)
+    wide = row if bits is None and row.types else _ALL_WIDTHS
     _forget(&call)
-    array = q if type(q) is _ndarray else _plain(q, "q")
+    array = codes if type(codes) is _ndarray else _plain(codes, "codes")
     found = known(array) or _dtypes.name_of(array.dtype)
     if found not in wide.types:
-        raise TypeError(f"q: expected {wide.some}, got {_describe(array)}")
-    name = _element_of(found, bits, row, _OWN, &width)
-    axis = _settled_along(row, axis, _OWN)
+        end = ""
+        if found in ("int8", "uint8"):
+            end = f'; Layout("{row.name}", bits=4) converts {found}'
+        raise TypeError(f"codes: expected {wide.some}, got {_describe(array)}{end}")
+    name = _element_of(found, bits, row, &width)
     # The conversion of integers may have changed the type of the array.
     if not _hold(array, &call.x) or _NAMES[<int>call.x.type] != found:
-        raise TypeError(f"q: expected {found}, got {_describe(array)}")
+        raise TypeError(f"codes: expected {found}, got {_describe(array)}")
     shape = _shape(&call.x)
-    _check_product(shape, "q")
+    _check_product(shape, "codes")
     if width < pq_type_bits(call.x.type):
         _check_fit(&call.x, array, name, width)
     call.x.type = <pq_type><int>_CODES[name]
     return _repacked(&call, row, axis, shape, name, width)
 
 
-def repack(Packed packed not None, layout, axis, /):
+def repack(Packed packed not None, layout, /):
     """See PackedArray.repack."""
     cdef Call call
     cdef int width
-    cdef Layout row = _layout_named(layout, _OWN)
+    cdef LayoutRow row
+    row, axis, bits = _layout_given(layout)
     _forget(&call)
-    axis = _settled_along(row, axis, _OWN)
     _hold_packed(&call, packed)
     width = packed._lies[2]
-    if width not in row.widths:
+    if width not in row.widths or bits not in (None, width):
         raise ValueError(
-            f"layout: expected one that has elements of {width} bits, got {row.name!r}"
+            f"layout: expected one that has elements of {width} bits, got "
+            f"{row.name!r}{'' if bits is None else f' of {bits}'}"
         )
     return _repacked(&call, row, axis, packed._extents, packed._dtype, width)
 
 
-cdef object _repacked(Call *call, Layout row, object axis, tuple shape, str name,
+cdef object _repacked(Call *call, LayoutRow row, object axis, tuple shape, str name,
                       int width):
     """Return the codes of the call, packed."""
-    cdef tuple how = (row.name, _along(row, axis, call.x.ndim, _OWN), width)
+    cdef tuple how = (row.name, _along(row, axis, call.x.ndim), width)
     _set_input(call)
-    data = _hold_packed_out(call, None, call.x.type, how, "layout")
+    data = _hold_packed_out(call, None, call.x.type, how)
     _set_output(call)
     _run_repack(call)
     return _packed(shape, data, name, how)
@@ -628,11 +644,13 @@ cdef object _unpacked(Packed packed, pq_type *type):
     return out
 
 
-def unpack(Packed packed not None, /):
-    """See PackedArray.unpack."""
-    cdef pq_type type
-    found = _unpacked(packed, &type)
-    return found.view(_dtype_of(packed._dtype))
+def unpack(p, /):
+    """See packed.unpack."""
+    cdef pq_type code
+    if not isinstance(p, Packed):
+        raise TypeError(f"p: expected a PackedArray, got {type(p).__name__}")
+    found = _unpacked(p, &code)
+    return found.view(_dtype_of((<Packed>p)._dtype))
 
 
 def same_words(Packed one not None, Packed other not None, /):

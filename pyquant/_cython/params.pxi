@@ -77,7 +77,7 @@ cdef object _zeros_of(Call *call, object zero_point):
     if isinstance(zero_point, Packed):
         numbers = _dequantize(zero_point, 1.0, None, None, None, None, None, 1, None, False)
         if _is_narrow_float(_TYPES[zero_point._name]) and numbers.any():
-            zero_point = zero_point.unpack()  # raises the error of unpacked zero points
+            zero_point = unpack(zero_point)  # raises the error of unpacked zero points
         else:
             zero_point = _np.asarray(numbers, _np.int16)
     elif PyLong_CheckExact(zero_point):

@@ -17,6 +17,8 @@ cdef extern from "Python.h":
     PyObject *PyObject_Vectorcall(PyObject *, PyObject *const *, size_t, PyObject *)
     vectorcallfunc PyVectorcall_Function(object)
     Py_ssize_t PyVectorcall_NARGS(size_t)
+    PyObject *PyTuple_GET_ITEM(PyObject *, Py_ssize_t)
+    Py_ssize_t PyTuple_GET_SIZE(PyObject *)
     PyObject *PyModule_GetDict(PyObject *)
     PyObject *PyDict_GetItem(PyObject *, object)
 
@@ -25,6 +27,8 @@ cdef extern from "Python.h":
 
 # The vectorcall of functions of this module, which Cython defines.
 cdef vectorcallfunc _call_cython = NULL
+cdef PyObject *_quantize_function = NULL
+cdef PyObject *_quantize_method = NULL
 
 
 cdef int _raise_hint(object error, object function, tuple args, object names) except -1:
@@ -60,12 +64,85 @@ cdef PyObject *_call_hinted(PyObject *function, PyObject *const *args, size_t n,
     return made if made != NULL else _refuse(function, args, PyVectorcall_NARGS(n), names)
 
 
+# The arguments of most calls. Cython's parser of keywords takes a third of a small call.
+cdef struct Common:
+    PyObject *dtype
+    PyObject *out
+
+
+cdef bint _has_common_keywords(PyObject *const *args, size_t n, PyObject *names,
+                               Common *common) noexcept:
+    """Read `dtype` and `out`; return False if there are other keywords."""
+    cdef Py_ssize_t i, first = PyVectorcall_NARGS(n)
+    common.dtype = common.out = <PyObject *>None
+    for i in range(0 if names == NULL else PyTuple_GET_SIZE(names)):
+        if PyTuple_GET_ITEM(names, i) == <PyObject *>_DTYPE:
+            common.dtype = args[first + i]
+        elif PyTuple_GET_ITEM(names, i) == <PyObject *>_OUT:
+            common.out = args[first + i]
+        else:
+            return False
+    return True
+
+
+cdef str _DTYPE = "dtype"
+cdef str _OUT = "out"
+
+
+cdef PyObject *_call_function(PyObject *function, PyObject *const *args, size_t n,
+                              PyObject *names) except NULL:
+    """Call quantize or dequantize."""
+    cdef Common common
+    cdef Py_ssize_t count = PyVectorcall_NARGS(n)
+    cdef object made = None
+    if 2 <= count <= 3 and _has_common_keywords(args, n, names, &common):
+        zero = <object>args[2] if count == 3 else None
+        if function == _quantize_function:
+            made = _quantize_usual(
+                <object>args[0], <object>args[1], zero, <object>common.dtype, _HALF_EVEN,
+                None, <object>common.out, None
+            )
+        else:
+            made = _dequantize_usual(
+                <object>args[0], <object>args[1], zero, <object>common.dtype,
+                <object>common.out
+            )
+        if made is not None:
+            Py_INCREF(made)
+            return <PyObject *>made
+    return _call_hinted(function, args, n, names)
+
+
 cdef PyObject *_call_method(PyObject *function, PyObject *const *args, size_t n,
                             PyObject *names) except NULL:
     """Call a method of Calls; Cython does not check the type of `self`."""
-    if PyVectorcall_NARGS(n) > 0 and not isinstance(<object>args[0], Calls):
+    cdef Common common
+    cdef Py_ssize_t count = PyVectorcall_NARGS(n)
+    cdef object made = None
+    cdef Calls params
+    if count > 0 and not isinstance(<object>args[0], Calls):
         raise TypeError(f"self: expected QParams, got {type(<object>args[0]).__name__}")
+    if count == 2 and _has_common_keywords(args, n, names, &common):
+        params = <Calls>args[0]
+        if params._axis is None and params._block_size is None and params._affine is None:
+            made = _called_usual(params, function, <object>args[1], &common)
+        if made is not None:
+            Py_INCREF(made)
+            return <PyObject *>made
     return _call_hinted(function, args, n, names)
+
+
+cdef object _called_usual(Calls params, PyObject *function, object array, Common *common):
+    """Return the result of a method for one scale, or `None`."""
+    if function == _quantize_method:
+        if common.dtype != <PyObject *>None:
+            return None
+        return _quantize_usual(array, params._given_scale, params._given_zero, params._name,
+                               _HALF_EVEN, None, <object>common.out, None)
+    if type(array) is not _ndarray or array.dtype is not params._dtype:
+        return None
+    return _dequantize_usual(array, params._given_scale, params._given_zero,
+                             <object>common.dtype, <object>common.out)
 
 
 @final
@@ -107,7 +184,7 @@ def hinted(function, /):
     because a decorator in Python would double the time of a small call. C functions belong
     to a module. Here it is a module object that holds the Python function.
     """
-    global _call_cython
+    global _call_cython, _quantize_function, _quantize_method
     cdef _Definition made
     cdef vectorcallfunc called = PyVectorcall_Function(function)
     cdef Py_ssize_t offset = (<CalledType *>Py_TYPE(function)).tp_vectorcall_offset
@@ -115,10 +192,17 @@ def hinted(function, /):
         if _call_cython == NULL:
             _call_cython = called
         if called == _call_cython and called != NULL:
-            (<vectorcallfunc *>(<char *><PyObject *>function + offset))[0] = (
-                <vectorcallfunc><void *>_call_method if "." in function.__qualname__
-                else <vectorcallfunc><void *>_call_hinted
-            )
+            name = function.__qualname__
+            called = <vectorcallfunc><void *>_call_hinted
+            if "." in name:
+                called = <vectorcallfunc><void *>_call_method
+                if name == "Calls.quantize":
+                    _quantize_method = <PyObject *>function
+            elif name in ("quantize", "dequantize"):
+                called = <vectorcallfunc><void *>_call_function
+                if name == "quantize":
+                    _quantize_function = <PyObject *>function
+            (<vectorcallfunc *>(<char *><PyObject *>function + offset))[0] = called
         return function
     made = _Definition()
     made.name = function.__name__.encode()
@@ -296,7 +380,7 @@ cdef object _packed_usual(object array, Run *given, pq_type type, How *how):
 
 
 cdef object _quantize_usual(object x, object scale, object zero_point, object dtype,
-                            object rounding, object packed, object out, _Affine policy):
+                            object rounding, object layout, object out, _Affine policy):
     """Quantize with default options, except a ready-made policy. Names are checked first,
     without user-defined hashes, because user code could change an array after its check."""
     cdef Run given
@@ -321,7 +405,7 @@ cdef object _quantize_usual(object x, object scale, object zero_point, object dt
     if policy is not None:
         how.beyond, how.refuse_nan = policy.beyond, policy.refuse_nan
     how.quantizes = True
-    if packed is False:
+    if layout is None:
         return _made_usual(x, &given, code, &how, out)
     return _packed_usual(x, &given, code, &how) if out is None else None
 
@@ -377,7 +461,7 @@ cdef object _apply(Call *call, object array, object scale, object zero_point, pq
     if how is not None:
         shape = _shape(&call.x)
         _check_product(shape, "x")
-        data = _hold_packed_out(call, out, type, how, "packed")
+        data = _hold_packed_out(call, out, type, how)
         _set_output(call)
         _run(call, quantizes, threads)
         return _packed(shape, data, dtype, how)
@@ -387,7 +471,7 @@ cdef object _apply(Call *call, object array, object scale, object zero_point, pq
         _check_overlap(call, exact, &call.x, array, "the input")
         _check_overlap(call, exact, &call.scale, scale, "scale")
         _check_overlap(call, exact, &call.zero, zero_point, "zero_point")
-        _check_overlap(call, exact, &call.offset, offset, _offset_name(call.as_bias))
+        _check_overlap(call, exact, &call.offset, offset, "offset")
     _set_output(call)
     _run(call, quantizes, threads)
     return exact if out is None else out
@@ -395,28 +479,27 @@ cdef object _apply(Call *call, object array, object scale, object zero_point, pq
 
 cdef object _quantize(object x, object scale, object zero_point, object dtype, object axis,
                       object block_size, object rounding, object precision, object saturate,
-                      object packed, object out, object threads, _Affine affine,
+                      object layout, object out, object threads, _Affine affine,
                       bint any_zero):
     """Quantize; with `any_zero`, zero points are unchecked, because QParams checked them.
     """
     if (
         axis is None and block_size is None and precision is None and saturate is True
-        and threads is _ONE and (packed is False or packed is True)
+        and threads is _ONE and (layout is None or layout is _ONNX_LAYOUT)
         and (affine is None or affine.is_policy)
     ):
-        made = _quantize_usual(x, scale, zero_point, dtype, rounding, packed, out, affine)
+        made = _quantize_usual(x, scale, zero_point, dtype, rounding, layout, out, affine)
         if made is not None:
             return made
     return _quantize_any(x, scale, zero_point, dtype, axis, block_size, rounding, precision,
-                         saturate, packed, out, threads, affine, any_zero)
+                         saturate, layout, out, threads, affine, any_zero)
 
 
 cdef object _quantize_any(object x, object scale, object zero_point, object dtype,
                           object axis, object block_size, object rounding, object precision,
-                          object saturate, object packed, object out, object threads,
+                          object saturate, object layout, object out, object threads,
                           _Affine affine, bint any_zero):
     cdef Call call
-    cdef int packs
     cdef tuple how = None
     cdef str name
     cdef object offset = None
@@ -432,13 +515,12 @@ cdef object _quantize_any(object x, object scale, object zero_point, object dtyp
     if precision is not None:
         call.args.precision = _type_in(_REALS, precision, "precision", _PRECISIONS)
     call.args.overflow = not _flag(saturate, "saturate")
-    packs = _packs(packed)
-    if packs == _BY_LAYOUT:
-        how = _requested(packed, name, any_zero)
+    if layout is not None:
+        how = _requested(layout, name, any_zero)
         name = <str>how[0]
         code = <pq_type><int>_CODES[name]
-    if packs == _BY_FLAG or call.args.overflow or _is_narrow_float(code):
-        _check_options(name, rounding, not call.args.overflow, packs == _BY_FLAG)
+    if call.args.overflow or _is_narrow_float(code):
+        _check_options(name, rounding, not call.args.overflow)
     scale = _scale_array(&call, scale)
     zero_point = _zero_array(&call, zero_point)
     axis = _settled(axis, "axis")
@@ -448,12 +530,12 @@ cdef object _quantize_any(object x, object scale, object zero_point, object dtyp
     if affine is not None:
         if affine.offset is not None:
             scale, offset = _paired(&call, scale, affine, array.shape)
-        affine.set(&call, name, True, <int>how[3] if packs == _BY_LAYOUT else 0)
+        affine.set(&call, name, True, 0 if how is None else <int>how[3])
     _hold_real(array, &call.x, "x", ", or change the scale of codes with requantize")
     if affine is not None:
         _check_beside_affine(&call, affine)
-    if packs:
-        how = _how(how, name, call.x.ndim)
+    if how is not None:
+        how = _how(how, call.x.ndim)
     return _apply(&call, array, scale, zero_point, code, name, code, axis, block_size, out,
                   threads, True, how, any_zero, offset)
 
@@ -501,10 +583,11 @@ cdef object _dequantize(object q, object scale, object zero_point, object dtype,
 
 
 @hinted
-def quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=None,
-             rounding="half_even", precision=None, saturate=True, packed=False, out=None,
-             threads=1, offset=None, inverse=False, fill=None, quant_range=None,
-             out_of_range="saturate", nan="lowest", seed=None, start=None, codebook=None):
+def quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=None, out=None,
+             rounding="half_even", seed=None, start=None, precision=None, saturate=True,
+             offset=None, inverse=False, fill=None, quant_range=None,
+             out_of_range="saturate", nan="lowest", layout=None, packed=False,
+             codebook=None, threads=1):
     """
     Quantize real numbers: ``saturate(round(x / scale) + zero_point)``.
 
@@ -538,10 +621,19 @@ def quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=Non
         that share a scale. `scale` has the shape of `x`, except ``ceil(n / block_size)`` at
         `axis`. A tuple, without `axis`: the extents of a block, one for each dimension. The
         last block of an axis may be short.
+    out : ndarray, optional
+        Array for the result, of the exact shape and dtype. Dimensions may have any
+        strides, but must not interleave.
     rounding : str or RoundMode, optional
         How to round the quotient to an integer. Default: half to even. Narrow floats allow
         only half to even and "stochastic". Stochastic rounding picks one of the two
         neighbours at random, the nearer one with the higher probability.
+    seed : int, optional
+        Seed of stochastic rounding, from 0 (the default) to 2**64 - 1.
+    start : int, optional
+        Position of the first element of `x` in a larger array in C order, from 0 (the
+        default) to 2**64 - 1, for stochastic rounding. Chunks along the first axis, each
+        with its own `start`, get the codes of one call on the complete array.
     precision : dtype_like, optional
         Type to round the exact quotient to, before it is rounded to an integer: float16,
         bfloat16, float32 or float64. Default: float32, or float64 if `x` is float64.
@@ -549,16 +641,6 @@ def quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=Non
         For narrow floats. True (the default): values that are too large become the largest
         finite number. False: they become infinity, or NaN if the type has no infinity.
         Integer types require True.
-    packed : bool, str or tuple, optional
-        Return a `PackedArray` instead of one byte for each element. True: the layout of
-        ONNX, for types of 2 or 4 bits. A layout, or a tuple of layout, axis and bits: see
-        `pack`. With `bits`, uint8 codes saturate to that width. `packed` does not need
-        ml_dtypes and excludes `out`.
-    out : ndarray, optional
-        Array for the result, of the exact shape and dtype. Dimensions may have any
-        strides, but must not interleave.
-    threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
     offset : array_like, optional
         Real numbers: one element, or the shape of `scale`. The quotient is
         ``(x - offset) / scale``. Each step is rounded once, to float32 (float64 if `x` or
@@ -578,20 +660,22 @@ def quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=Non
     nan : {"lowest", "raise"}, optional
         Treatment of NaN if `fill` is not given. "lowest" (the default): the code under
         Returns. "raise": an error.
-    seed : int, optional
-        Seed of stochastic rounding, from 0 (the default) to 2**64 - 1.
-    start : int, optional
-        Position of the first element of `x` in a larger array in C order, from 0 (the
-        default) to 2**64 - 1, for stochastic rounding. Chunks along the first axis, each
-        with its own `start`, get the codes of one call on the complete array.
+    layout : str or Layout, optional
+        Return a `PackedArray` in this layout instead of one byte for each element. With
+        bits in the `Layout`, uint8 codes saturate to that width. `layout` does not need
+        ml_dtypes and excludes `out`.
+    packed : bool, optional
+        True: short for ``layout="onnx"``. Default False.
     codebook : str or array_like, optional
         Table of 4, 8, 16, 32, 64, 128 or 256 numbers, rounded once to float32, or a name:
         "nf4", "fp4_bnb", "dynamic8" or "dynamic8_unsigned". Each code is the index of the
         number nearest to ``x / scale`` (``x * scale`` with `inverse`). Midpoints are
         rounded to float32. A value at a midpoint becomes the lower number, and NaN the
         lowest. `dtype` is uint8 (the default) or the width of the table, uint4 or uint2,
-        which `packed` selects. `codebook` allows only `inverse`, `axis`, `block_size`,
-        `packed`, `out` and `threads` beside it.
+        which `layout` selects. `codebook` allows only `inverse`, `axis`, `block_size`,
+        `layout`, `packed`, `out` and `threads` beside it.
+    threads : int, optional
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
@@ -626,22 +710,21 @@ def quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=Non
     """
     if codebook is not None:
         return _quantize_by_book(
-            x, scale, dtype, axis, block_size, packed, out, threads,
+            x, scale, dtype, axis, block_size, _packing(layout, packed), out, threads,
             _with_book(codebook, inverse, (
-                zero_point, offset, fill, None, rounding, precision, saturate, quant_range,
+                zero_point, offset, fill, rounding, precision, saturate, quant_range,
                 out_of_range, nan, seed, start,
             ))
         )
     return _quantize(x, scale, zero_point, dtype, axis, block_size,
-                     _with_noise(rounding, seed, start), precision, saturate, packed, out,
-                     threads,
+                     _with_noise(rounding, seed, start), precision, saturate,
+                     _packing(layout, packed), out, threads,
                      _affine(offset, inverse, fill, quant_range, out_of_range, nan), False)
 
 
 @hinted
 def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=None,
-               out=None, threads=1, offset=None, inverse=False, fill=None, bias=None,
-               codebook=None):
+               out=None, offset=None, inverse=False, fill=None, codebook=None, threads=1):
     """
     Convert codes to real numbers: ``(q - zero_point) * scale``.
 
@@ -663,8 +746,6 @@ def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=N
     out : ndarray, optional
         Array for the result, of the exact shape and dtype. Dimensions may have any
         strides, but must not interleave.
-    threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
     offset : array_like, optional
         Real numbers: one element, or the shape of `scale`. They are added to the products.
         Products and sums are rounded to float32 (float64 if `dtype` is float64).
@@ -672,13 +753,12 @@ def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=N
         True: divide by `scale`. Default False.
     fill : int or sequence of int, optional
         Codes that become NaN. Integer types only.
-    bias : array_like, optional
-        Another name of `offset`, used by weight formats: ``q * scale + bias`` of MLX.
-        `bias` and `offset` exclude each other.
     codebook : str or array_like, optional
         A table, see `quantize`. `q` holds uint8, uint4 or uint2 indices into the table. The
         result is ``codebook[q] * scale`` (``codebook[q] / scale`` with `inverse`), rounded
         to float32 and then to `dtype`.
+    threads : int, optional
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
@@ -713,10 +793,10 @@ def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=N
     if codebook is not None:
         return _dequantize_by_book(
             q, scale, dtype, axis, block_size, out, threads,
-            _with_book(codebook, inverse, (zero_point, offset, fill, bias))
+            _with_book(codebook, inverse, (zero_point, offset, fill))
         )
     return _dequantize(q, scale, zero_point, dtype, axis, block_size, out, threads,
-                       _biased(bias, offset, inverse, fill), False)
+                       _affine(offset, inverse, fill, None, _SATURATE, _LOWEST), False)
 
 
 cdef class Calls:
@@ -808,9 +888,9 @@ cdef class Calls:
     def _quant_range(self):
         return None if self._affine is None else self._affine.quant_range
 
-    def quantize(self, x, *, rounding="half_even", precision=None, saturate=True,
-                 packed=False, out=None, threads=1, out_of_range="saturate",
-                 nan="lowest", seed=None, start=None):
+    def quantize(self, x, *, out=None, rounding="half_even", seed=None, start=None,
+                 precision=None, saturate=True, out_of_range="saturate", nan="lowest",
+                 layout=None, packed=False, threads=1):
         """
         Quantize an array with these parameters.
 
@@ -818,7 +898,9 @@ cdef class Calls:
         ----------
         x : array_like
             Real numbers.
-        rounding, precision, saturate, packed, out, threads, out_of_range, nan, seed, start
+        out, rounding, seed, start, precision, saturate, out_of_range, nan, layout, packed
+            See `pyquant.quantize`.
+        threads : int, optional
             See `pyquant.quantize`.
 
         Returns
@@ -841,7 +923,7 @@ cdef class Calls:
             rounding = _made_noise(rounding, seed, start)
         return _quantize(x, self._given_scale, self._given_zero, self._name,
                          self._axis, self._block_size, rounding, precision, saturate,
-                         packed, out, threads,
+                         _packing(layout, packed), out, threads,
                          _with_policies(self._affine, out_of_range, nan), True)
 
     def dequantize(self, q, *, dtype=None, out=None, threads=1):

@@ -97,18 +97,6 @@ cdef int64_t _code_of(object value, str name, pq_type type) except? -1:
     return one
 
 
-cdef tuple _clip(object clip):
-    """Return None or two Python integers."""
-    if clip is None:
-        return None
-    if not isinstance(clip, tuple) or len(clip) != 2:
-        got = f"{len(clip)} of them" if isinstance(clip, tuple) else type(clip).__name__
-        raise TypeError(f"clip: expected None or a tuple of two integers, got {got}")
-    return tuple([
-        _integer(one, "clip", "None or a tuple of two integers") for one in clip
-    ])
-
-
 def has_fixed_point(str arithmetic not None, double multiplier, /):
     """Return True if a fixed-point arithmetic can represent a real multiplier."""
     cdef int32_t m
@@ -126,7 +114,8 @@ cdef object _refused_multiplier(pq_requantization *args, object multiplier, obje
 
 @hinted
 def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0, bias=None,
-               axis=None, arithmetic="float32", clip=None, shift=None, out=None, threads=1):
+               axis=None, arithmetic="float32", quant_range=None, shift=None, out=None,
+               threads=1):
     """
     Convert integers to codes of another scale, in fixed point or float32.
 
@@ -155,7 +144,7 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
     arithmetic : str, optional
         The arithmetic of R: "float32" (the default), "rndnu", "tflite", "tflite_single" or
         "fbgemm"; see Notes.
-    clip : (int, int), optional
+    quant_range : (int, int), optional
         Lowest and highest code of the result, within the range of `dtype`. A fused ReLU
         has the lowest code `zero_point`.
     shift : array_like, optional
@@ -239,7 +228,7 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
         raise TypeError("axis: expected None or an integer, got tuple")
     args.zero = _code_of(zero_point, "zero_point", code)
     input_zero_point = _integer(input_zero_point, "input_zero_point", "an integer")
-    ends = _clip(clip)
+    ends = _range_given(quant_range)
     if threads is not _ONE:
         threads = _threads_of(threads)
     # Hold the memory.
@@ -263,7 +252,7 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
         lo, hi = _LIMITS[<str>_NAMES[<int>code]]
         if not lo <= ends[0] <= ends[1] <= hi:
             raise ValueError(
-                f"clip: expected two integers from {lo} to {hi} for "
+                f"quant_range: expected two integers from {lo} to {hi} for "
                 f"{_NAMES[<int>code]}, the first not above the second, got {ends}"
             )
         args.clips = True

@@ -25,7 +25,7 @@ from pyquant.cli._forms import (
     named_parts,
 )
 from pyquant.cli._show import counted
-from pyquant.packed import PackedArray
+from pyquant.packed import Layout, PackedArray, unpack
 from pyquant.weights._elements import Tensor
 from pyquant.weights._published import MAX_CONFIG, block_shape, find, sizes_in, type_of
 from pyquant.weights._weight import FORMATS, from_tensors
@@ -239,7 +239,7 @@ class Joined(Logical):
             return None
         stored = self._stored(rows)
         packed = isinstance(stored, PackedArray)
-        found: npt.NDArray[Any] = stored.unpack() if packed else np.asarray(stored)
+        found: npt.NDArray[Any] = unpack(stored) if packed else np.asarray(stored)
         if self._how.middle or self._how.bits < 8:  # also ONNX types that NumPy lacks
             kind = np.uint8 if self.type.startswith("u") else np.int8
             return (found.astype(np.int16) - self._how.middle).astype(kind)
@@ -257,7 +257,7 @@ class Joined(Logical):
         first, stop, _ = (slice(None) if rows is None else rows).indices(self.shape[0])
         start, end = first * bits // 32, -(-max(first, stop) * bits // 32)
         words, before = tensor.decode(slice(start, end), dtype="int32"), start * 32 // bits
-        codes = _from_words(words, ((end - start) * 32 // bits,), bits, 0).unpack()
+        codes = unpack(_from_words(words, ((end - start) * 32 // bits,), bits, 0))
         return codes[first - before : max(first, stop) - before]
 
     def decode(
@@ -355,7 +355,7 @@ def _parameters(tensor: Joined) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | No
         stored = found["zero_point"]
         zero = stored.decode(dtype=stored.dtype)
         if how.how == "words" and zero.dtype == np.int32:
-            codes = _from_words(zero, form, how.bits, 0).unpack()
+            codes = unpack(_from_words(zero, form, how.bits, 0))
             zero = codes.astype(np.int16) - how.middle
         elif how.how == "words":  # the middle of the codes is added to int8, too
             zero = zero.astype(np.int16) + (1 << (how.bits - 1)) - how.middle
@@ -367,7 +367,8 @@ def _parameters(tensor: Joined) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | No
 
 def _from_words(words: Any, shape: tuple[int, ...], bits: int, axis: int) -> PackedArray:
     """Return the codes of words along an axis, without a sign."""
-    return PackedArray(words, "uint8", shape, layout="words", axis=axis, bits=bits)
+    layout = Layout("words", axis=axis, bits=bits)
+    return PackedArray(words, "uint8", shape, layout=layout)
 
 
 def extents_of(tensor: Weight) -> tuple[int, ...]:

@@ -334,7 +334,7 @@ class Quantized(_Banded):
         real = parts["scale"].type
         if "shape" in parts:
             output.write(parts["shape"].name, np.array(self.source.shape, np.int64))
-        packed: Any = {"bytes": "onnx", "words": "words"}.get(stored.how, False)
+        layout = {"bytes": "onnx", "words": "words"}.get(stored.how)
         common = self.chosen(real, threads)
         if common is not None:
             _write_parameters(output, self.spec, parts, common)
@@ -342,9 +342,9 @@ class Quantized(_Banded):
             chosen = self.chosen_for(numbers, real, threads) if common is None else common
             if common is None:
                 _write_parameters(output, self.spec, parts, chosen)
-            codes = chosen.quantize(numbers, packed=packed, threads=threads)
+            codes: Any = chosen.quantize(numbers, layout=layout, threads=threads)
             self._add(errors, numbers, codes, chosen.dequantize, threads)
-            codes = _shifted(codes.data, stored, numbers.shape[-1]) if packed else codes
+            codes = _shifted(codes.data, stored, numbers.shape[-1]) if layout else codes
             output.write(parts["codes"].name, codes)
         self.sqnr = errors.sqnr if errors.max_error > 0 else None
 
@@ -405,7 +405,7 @@ def _write_parameters(
         zero = dense(zero.reshape(-1, columns).astype(np.uint8), bits, "words", 0)
     elif how == "bytes":
         codes = zero.astype(_core.dtype_named(part.type)).reshape(-1)
-        zero = _core.pack(codes, "onnx", None, None).data
+        zero = _core.pack(codes, "onnx").data
     else:
         zero = zero - (1 << (bits - 1) if how == "words" else 0)
         zero = zero.astype(part.type)

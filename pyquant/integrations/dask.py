@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["choose_qparams", "dequantize", "quantize"]
 
-_NO_OPTIONS = ("out", "packed", "threads", "bias", "codebook")
+_NO_OPTIONS = ("out", "layout", "packed", "threads", "codebook")
 
 
 def __dir__() -> list[str]:
@@ -57,7 +57,8 @@ def quantize(
     axis, block_size : int or tuple of int, optional
         The granularity.
     **options
-        All options of `pyquant.quantize` except `out`, `packed`, `threads` and `codebook`.
+        All options of `pyquant.quantize` except `out`, `layout`, `packed`, `threads` and
+        `codebook`.
         Stochastic rounding raises an error, because chunks do not know their positions.
 
     Returns
@@ -120,7 +121,7 @@ def dequantize(
     axis, block_size : int or tuple of int, optional
         The granularity.
     **options
-        All options of `pyquant.dequantize` except `out`, `threads`, `codebook` and `bias`
+        All options of `pyquant.dequantize` except `out`, `threads` and `codebook`
         (use `offset`).
 
     Returns

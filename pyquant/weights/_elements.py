@@ -14,7 +14,7 @@ import numpy as np
 
 from pyquant import _core, _threads
 from pyquant.dtypes import TYPES
-from pyquant.packed import PackedArray
+from pyquant.packed import PackedArray, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -367,7 +367,7 @@ def _narrow(
     first = a - a % 4
     packed = _packed(raw[first * bits // 8 :], source, b - first)
     if dtype == source:
-        return packed.unpack()[a - first :]
+        return unpack(packed)[a - first :]
     return _core.dequantize(packed, 1.0, dtype=dtype)[a - first :]
 
 
@@ -428,7 +428,7 @@ def copied_bytes(array: Array, bits: int) -> Iterator[Array]:
         if bits == 16 and size == 4:
             yield bfloat16_bits(piece).astype("<u2", copy=False).view(np.uint8)
         elif bits % 8:
-            packed = _core.pack(piece, "words", None, None).data
+            packed = _core.pack(piece, "words").data
             yield packed.view(np.uint8)[: piece.size * bits // 8]
         else:
             words = piece.view(f"{order}u{size}")

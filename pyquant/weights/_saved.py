@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyquant import _core, dtypes
-from pyquant.packed import PackedArray
+from pyquant.packed import Layout, PackedArray
 from pyquant.qparams import QParams
 from pyquant.weights._elements import Item, bits_of, copied_bytes, special_kind
 from pyquant.weights.files import RECORDS, Weight, WeightFile
@@ -194,8 +194,8 @@ def _recorded(weights: Mapping[str, Any], metadata: dict[str, Any]) -> list[Item
         if isinstance(value, QParams):
             records[name] = _record_params(name, value, items)
         elif isinstance(value, PackedArray):
-            axis = [value.layout, value.axis, value.bits]
-            records[name] = {"packed": [value._name, list(value.shape), *axis]}
+            record = [value._name, list(value.shape), *value.layout]
+            records[name] = {"packed": record}
             items.append(_plain(name, value.data))
         elif isinstance(value, Weight):
             items.append(_as_it_is(name, value))
@@ -279,10 +279,8 @@ def _typed(weight: Weight, dtype: str) -> npt.NDArray[Any]:
 def _packed(
     weight: Weight, dtype: str, shape: list[int], layout: str, axis: int, bits: int
 ) -> PackedArray:
-    words = _whole(weight)
-    if layout == "onnx":
-        return PackedArray(words, dtype, tuple(shape))
-    return PackedArray(words, dtype, tuple(shape), layout=layout, axis=axis, bits=bits)
+    how = Layout(layout, axis=axis, bits=bits)
+    return PackedArray(_whole(weight), dtype, tuple(shape), layout=how)
 
 
 def _params(

@@ -19,7 +19,7 @@ import numpy as np
 from pyquant import _core, dtypes
 from pyquant._refused import hint, hint_of_type
 from pyquant._standard import REAL, listed, requested, shown
-from pyquant.packed import LAYOUTS, PackedArray, pack
+from pyquant.packed import LAYOUTS, Layout, PackedArray, pack, unpack
 from pyquant.weights import _published
 from pyquant.weights._elements import check_apart, plain_out
 from pyquant.weights.blocks import BlockFormat, block_format
@@ -148,7 +148,7 @@ class Scaled(NamedTuple):
     def bits(self) -> int:
         """Number of bits of a code."""
         if isinstance(self.codes, PackedArray):
-            return self.codes.bits
+            return self.codes._how[2]
         return dtypes.TYPES[str(dtypes.name_of(self.codes.dtype))].bits
 
     @property
@@ -226,12 +226,12 @@ class Scaled(NamedTuple):
 def _taken_codes(codes: PackedArray, index: Any) -> PackedArray:
     """Return some rows of codes that are packed along the last axis."""
     shape = codes.shape
-    flat = codes.layout == "onnx"
+    flat = codes.layout.axis is None
     data = codes.data.reshape(shape[0], -1) if flat else codes.data
     data = np.ascontiguousarray(data[index])
-    how: dict[str, Any] = {} if flat else {"layout": codes.layout, "bits": codes.bits}
     form = (len(data), *shape[1:])
-    return PackedArray(data.reshape(-1) if flat else data, codes._name, form, **how)
+    data = data.reshape(-1) if flat else data
+    return PackedArray(data, codes._name, form, layout=codes.layout)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -407,14 +407,17 @@ class Weight:
         codes: Any = made.codes
         if not isinstance(codes, (PackedArray, np.ndarray)) or codes.shape != made.shape:
             words = repacked(made, axis=made.axis, along=1)
-            codes = PackedArray(words, "uint8", made.shape, layout="words", bits=made.bits)
+            layout = Layout("words", bits=made.bits)
+            codes = PackedArray(words, "uint8", made.shape, layout=layout)
         if isinstance(codes, PackedArray):
-            codes = codes.unpack() if single else codes.repack("onnx")
-        zeros = zero_codes(made)
+            codes = unpack(codes) if single else codes.repack("onnx")
+        zeros: Any = zero_codes(made)
+        if not single:
+            zeros = pack(zeros, Layout("onnx", bits=made.bits))
         return {
             "x": codes,
             "x_scale": made.scale,
-            "x_zero_point": zeros if single else pack(zeros, bits=made.bits),
+            "x_zero_point": zeros,
             "axis": made.axis,
             "block_size": made.block_size,
         }
@@ -657,7 +660,7 @@ def _taken(made: Planar, index: Any) -> Planar:
     else:
         numbers = np.arange(made.shape[across])[index]
         each = 1
-        if codes.axis == across:  # words of several outputs
+        if codes.layout.axis == across:  # words of several outputs
             each = _WORD // made.bits
             words, where = np.unique(numbers // each, return_inverse=True)
             place = words if across == 0 else (slice(None), words)
@@ -665,10 +668,9 @@ def _taken(made: Planar, index: Any) -> Planar:
         data = np.ascontiguousarray(codes.data[place])
         shape = list(codes.shape)
         shape[across] = data.shape[across] * each
-        how: Any = {"layout": codes.layout, "axis": codes.axis, "bits": made.bits}
-        codes = PackedArray(data, "uint8", tuple(shape), **how)
+        codes = PackedArray(data, "uint8", tuple(shape), layout=codes.layout)
         if each > 1:
-            codes = codes.unpack()[numbers if across == 0 else (slice(None), numbers)]
+            codes = unpack(codes)[numbers if across == 0 else (slice(None), numbers)]
     place = index if across == 0 else (slice(None), index)
     given = (made.scale, _settled(made), made.bias)
     scale, zero, bias = _each(given, place)
@@ -896,12 +898,13 @@ def repacked(
     words = np.zeros((rows, columns or needed), row.words[0])
     target = words.T if turned else words  # in the order of the source codes
     here = 1 - along if turned else along
+    to = Layout(layout, axis=here, bits=made.bits)
     for part in _parts(made):
         piece = made.codes[part]
         if isinstance(piece, PackedArray):
-            some = piece.repack(layout, axis=here).data
+            some = piece.repack(to).data
         else:
-            some = pack(piece, layout, axis=here, bits=made.bits).data
+            some = pack(piece, to).data
         first = row.length(part.start, made.bits) if here == 0 else part.start
         place = target[first : first + some.shape[0], : some.shape[1]]
         place[...] = some[:, : place.shape[1]]
@@ -1222,8 +1225,8 @@ def words_by(
     with np.errstate(all="ignore"):
         offset = -np.multiply(zero, scale, dtype=np.float32)
     given = (scale, offset)
-    how: dict[str, Any] = {"dtype": "uint8", "packed": (layout, along, bits)}
-    how["threads"] = threads
+    how: dict[str, Any] = {"dtype": "uint8", "threads": threads}
+    how["layout"] = Layout(layout, axis=along, bits=bits)
     if groups is None:
         codes: PackedArray = _core.quantize(
             x, scale, offset=offset, axis=0, block_size=size, **how
@@ -1243,7 +1246,7 @@ def words_by(
 def dense(codes: Any, bits: int, layout: str, along: int) -> npt.NDArray[np.int32]:
     """Pack a few codes to words."""
     made: npt.NDArray[np.int32] = pack(
-        np.ascontiguousarray(codes), layout, axis=along, bits=bits
+        np.ascontiguousarray(codes), Layout(layout, axis=along, bits=bits)
     ).data
     return made
 

@@ -200,7 +200,7 @@ def _encode(
 ) -> npt.NDArray[np.uint8]:
     """Multiply complete blocks by the reciprocals of their scales; divide a short block."""
     whole = flat.size // size
-    how: dict[str, Any] = {"packed": "high-first", "codebook": book, "threads": threads}
+    how: dict[str, Any] = {"layout": "high-first", "codebook": book, "threads": threads}
     how |= {"axis": 0, "block_size": size, "inverse": True}
     inverse = _inverse_of(absmax[:whole])
     if whole == absmax.size:
@@ -213,7 +213,7 @@ def _encode(
         made = _core.quantize(flat[first * size : last * size], inverse[first:last], **how)
         data[first * size // 2 : last * size // 2] = made.data
     rest: Any = _core.quantize(
-        flat[whole * size :], max(absmax[-1], _LEAST), packed="high-first", codebook=book
+        flat[whole * size :], max(absmax[-1], _LEAST), layout="high-first", codebook=book
     )
     data[whole * size // 2 :] = rest.data
     if flat.size % 2:  # as if the block contained 0

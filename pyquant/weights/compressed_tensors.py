@@ -27,7 +27,7 @@ import numpy as np
 
 from pyquant import _core, dtypes
 from pyquant._standard import listed
-from pyquant.packed import PackedArray
+from pyquant.packed import Layout, PackedArray
 from pyquant.qparams import choose_qparams
 from pyquant.weights import _weight
 from pyquant.weights._published import block_shape, find_one
@@ -448,7 +448,8 @@ def _codes_of(
 ) -> Any:
     """Return the codes of a matrix that is packed along an axis."""
     if packing == "dense" or 32 % bits == 0:
-        return PackedArray(words, "uint8", shape, layout="words", axis=axis, bits=bits)
+        layout = Layout("words", axis=axis, bits=bits)
+        return PackedArray(words, "uint8", shape, layout=layout)
     if axis == 1:
         return _Padded(words, shape, bits)
     return _Padded(np.ascontiguousarray(words.T), (shape[1], shape[0]), bits)[:].T
@@ -547,8 +548,8 @@ def _quantized(
     threads: SupportsIndex,
 ) -> npt.NDArray[Any]:
     """Return words of codes; zero points are added to the quotients before rounding."""
-    how: dict[str, Any] = {"dtype": "uint8", "packed": ("words", 1, bits)}
-    how["threads"] = threads
+    how: dict[str, Any] = {"dtype": "uint8", "threads": threads}
+    how["layout"] = Layout("words", axis=1, bits=bits)
     middle = 1 << (bits - 1)
     codes: PackedArray
     if zero is None:

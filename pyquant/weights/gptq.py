@@ -26,7 +26,7 @@ import numpy as np
 
 from pyquant import _core
 from pyquant._standard import listed
-from pyquant.packed import PackedArray
+from pyquant.packed import Layout, PackedArray, unpack
 from pyquant.weights import _weight
 from pyquant.weights._weight import Planar, Weight
 
@@ -156,8 +156,10 @@ def _read(
         zero = _Planes(np.ascontiguousarray(zeros.T), bits)[:].T
     else:
         form = (inputs, outputs)
-        codes = PackedArray(words, "uint8", form, layout="words", axis=0, bits=bits)
-        zero = PackedArray(zeros, "uint8", scale.shape, layout="words", bits=bits)
+        layout = Layout("words", axis=0, bits=bits)
+        codes = PackedArray(words, "uint8", form, layout=layout)
+        layout = Layout("words", bits=bits)
+        zero = PackedArray(zeros, "uint8", scale.shape, layout=layout)
     if kind == "gptq":
         zero = _one_more(_weight.small_codes(zero), bits, wrap)
     tensors = _weight.by_name(_TENSORS, words, zeros, scale, given)
@@ -304,7 +306,7 @@ def _detected(zeros: npt.NDArray[np.int32], bits: int) -> str:
         return "gptq_p"
     words = zeros.reshape(-1)
     count = words.size * 32 // bits
-    codes = PackedArray(words, "uint8", count, layout="words", bits=bits)
+    codes = PackedArray(words, "uint8", count, layout=Layout("words", bits=bits))
     stored = _weight.small_codes(codes)
     middle = 1 << (bits - 1)
     if count and (stored == middle - 1).all():
@@ -353,13 +355,12 @@ def _in_planes(words: npt.NDArray[Any], bits: int) -> npt.NDArray[np.int32]:
     """Convert words of a stream along the first axis to planes of 32 codes."""
     rows, outputs = words.shape
     inputs = rows * 32 // bits
-    stream = PackedArray(
-        words, "uint8", (inputs, outputs), layout="words", axis=0, bits=bits
-    )
+    layout = Layout("words", axis=0, bits=bits)
+    stream = PackedArray(words, "uint8", (inputs, outputs), layout=layout)
     made = np.empty((inputs // 32, bits, outputs), "<u4")
     step = 64
     for first in range(0, inputs // 32, step):
-        codes = stream[first * 32 : (first + step) * 32].unpack()
+        codes = unpack(stream[first * 32 : (first + step) * 32])
         low = 0
         for width in _PLANES[bits]:
             each = (codes >> low & ((1 << width) - 1)).astype("<u4")

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from pyquant import _core
-from pyquant.packed import PackedArray
+from pyquant.packed import Layout, PackedArray
 from pyquant.weights import _weight
 from pyquant.weights._weight import Planar, Weight
 
@@ -123,7 +123,7 @@ def _read(
     else:
         words = data.reshape(outputs, blocks * size * bits // 8).view("<i4")
         form = (outputs, blocks * size)
-        codes = PackedArray(words, "uint8", form, layout="words", bits=bits)
+        codes = PackedArray(words, "uint8", form, layout=Layout("words", bits=bits))
     scale = _flat_or(_weight.numbers_of(scales, "scales"), "scales", outputs, blocks)
     zero, bias, zeros = _zeros_of(zero_points, scale, bits)
     order = _weight.order_of(g_idx, "g_idx", inputs, blocks)
@@ -249,7 +249,7 @@ def quantize(
             block_size=size,
             rounding="half_away",
             dtype="uint8",
-            packed=("words", axis, width),
+            layout=Layout("words", axis=axis, bits=width),
             threads=threads,
         ).data
         to_words[: codes.shape[0], : codes.shape[1]] = codes

@@ -17,7 +17,7 @@ import numpy as np
 
 from pyquant import _core
 from pyquant._standard import listed
-from pyquant.packed import PackedArray
+from pyquant.packed import Layout, PackedArray
 from pyquant.weights import _weight
 from pyquant.weights._magnitudes import slabs
 from pyquant.weights._weight import Planar, Weight
@@ -112,7 +112,7 @@ def _read(
     if scale.dtype != bias.dtype:
         msg = f"biases: expected {scale.dtype}, as scales are, got {bias.dtype}"
         raise TypeError(msg)
-    codes = PackedArray(words, "uint8", shape, layout="words", bits=width)
+    codes = PackedArray(words, "uint8", shape, layout=Layout("words", bits=width))
     last = len(shape) - 1
     by_steps = scale.dtype.itemsize == 2
     made = Planar(codes, width, last, shape[-1], scale, 0, size, None, bias, by_steps)
@@ -231,7 +231,7 @@ def quantize(
             axis=last,
             block_size=size,
             dtype="uint8",
-            packed=("words", last, width),
+            layout=Layout("words", axis=last, bits=width),
             threads=threads,
         )
         begin, end = (n * size * width // 32 for n in (groups[-1].start, groups[-1].stop))
