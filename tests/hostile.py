@@ -668,12 +668,12 @@ def decode_blocks(rng, f, b, **kwargs):
     f = f if isinstance(f, BlockFormat) else format_of(rng)
     if type(b) is np.ndarray:
         b = b[..., : 512 // f.block_size * f.block_bytes]
-    return f.decode(b, **kwargs)
+    return f.dequantize(b, **kwargs)
 
 
 def encode_blocks(rng, f, x, **kwargs):
     f = f if isinstance(f, BlockFormat) else format_of(rng)
-    return f.encode(x, **kwargs)
+    return f.quantize(x, **kwargs)
 
 
 def use_format(rng, f, other):
@@ -716,7 +716,7 @@ def weight_file():
 
 def decode_weight(rng, rows, **kwargs):
     file = weight_file()
-    return file[rng.choice(list(file))].decode(rows, **kwargs)
+    return file[rng.choice(list(file))].dequantize(rows, **kwargs)
 
 
 def use_params(rng, params, other):

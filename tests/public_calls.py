@@ -118,7 +118,7 @@ REPORTS = [
 PARAMS = [pq.QParams(SCALES, None, "int8", axis=1), pq.QParams(1e-40, 3, "uint8")]
 PACKED = pq.pack(CODES & 7, pq.Layout("words", axis=1, bits=3))  # of uint8
 Q4_0, Q4_K = block_format("Q4_0"), block_format("Q4_K")
-BLOCKS = Q4_0.encode(WEIGHT)
+BLOCKS = Q4_0.quantize(WEIGHT)
 BYTES = np.random.default_rng(8).integers(0, 256, (5, 600), np.uint8)
 LINEAR = ("awq", "gptq", "compressed_tensors", "matmulnbits")
 WEIGHTS = {
@@ -141,7 +141,7 @@ GGUF_FILE = pq.open_weights(PATH / "m.gguf")
 OBJECTS = {
     "blocks.BlockFormat": [Q4_0],
     "dtypes.ElementType": [],
-    "files.Weight": [WEIGHT_FILE["w"], WEIGHT_FILE["b"], GGUF_FILE["w"]],
+    "files.StoredTensor": [WEIGHT_FILE["w"], WEIGHT_FILE["b"], GGUF_FILE["w"]],
     "files.WeightFile": [WEIGHT_FILE],
     "observe.Observer": OBSERVERS,
     "packed.Layout": [PACKED.layout],
@@ -304,18 +304,18 @@ CALLS = {
     # Methods.
     "blocks.BlockFormat.encoded_shape": lambda: Q4_0.encoded_shape((3, 64)),
     "blocks.BlockFormat.decoded_shape": lambda: Q4_0.decoded_shape((3, 36)),
-    "blocks.BlockFormat.decode": lambda: [
-        fmt.decode(BYTES[:, : 2 * fmt.block_bytes], **how)
+    "blocks.BlockFormat.dequantize": lambda: [
+        fmt.dequantize(BYTES[:, : 2 * fmt.block_bytes], **how)
         for fmt in block_formats()
         for how in ({}, {"dtype": "float16"}, {"dtype": "float64"})
     ],
-    "blocks.BlockFormat.encode": lambda: (
+    "blocks.BlockFormat.quantize": lambda: (
         [
-            Q4_K.encode(np.tile(x, 4), **more)
+            Q4_K.quantize(np.tile(x, 4), **more)
             for x in (WEIGHT, TINY, HALF)
             for more in ({}, {"search": True}, {"weights": np.abs(_normal[0].repeat(4))})
         ]
-        + [fmt.encode(np.tile(HALF[:5], 8)) for fmt in block_formats() if fmt.encodes]
+        + [fmt.quantize(np.tile(HALF[:5], 8)) for fmt in block_formats() if fmt.quantizes]
     ),
     "blocks.BlockFormat.split": lambda: Q4_0.split(BLOCKS),
     "blocks.BlockFormat.join": lambda: [
@@ -362,13 +362,12 @@ CALLS = {
     "_core.Calls.quantize": lambda: [p.quantize(TINY) for p in PARAMS],
     "_core.Calls.dequantize": lambda: [p.dequantize(p.quantize(TINY)) for p in PARAMS],
     "qparams.QParams.measure_error": lambda: [p.measure_error(TINY) for p in PARAMS],
-    "files.Weight.view": lambda: WEIGHT_FILE["w"].view(),
-    "files.Weight.decode": lambda: [
-        WEIGHT_FILE["w"].decode(dtype="float16"),
-        GGUF_FILE["w"].decode(),
+    "files.StoredTensor.dequantize": lambda: [
+        WEIGHT_FILE["w"].dequantize(dtype="float16"),
+        GGUF_FILE["w"].dequantize(),
     ],
-    "files.WeightFile.get": lambda: WEIGHT_FILE.get("w").decode(),
-    "files.WeightFile.load": lambda: WEIGHT_FILE.load("p"),
+    "files.WeightFile.get": lambda: WEIGHT_FILE.get("w").dequantize(),
+    "files.WeightFile.read": lambda: WEIGHT_FILE.read("p"),
     "files.WeightFile.close": lambda: pq.open_weights(PATH / "m.safetensors").close(),
     **{
         f"_weight.Weight.{name}": _linear(call)

@@ -96,7 +96,8 @@ def test_a_format_is_one_object():
 def test_forged_formats():
     """A forged format with another size decodes by its name."""
     nothing = object.__new__(BlockFormat)
-    for use in (repr, copy.copy, pickle.dumps, lambda f: f.decode(b""), lambda f: f.name):
+    named = lambda f: f.name  # noqa: E731
+    for use in (repr, copy.copy, pickle.dumps, lambda f: f.dequantize(b""), named):
         with pytest.raises(AttributeError, match="_row"):
             use(nothing)
 
@@ -106,8 +107,8 @@ def test_forged_formats():
 
     small = object.__new__(Small)
     with pytest.raises(ValueError, match=r"^b: expected rows of a multiple of 144 bytes"):
-        small.decode(np.zeros(1, np.uint8))
-    assert small.encode(np.zeros(256, np.float32)).shape == (144,)
+        small.dequantize(np.zeros(1, np.uint8))
+    assert small.quantize(np.zeros(256, np.float32)).shape == (144,)
     assert copy.copy(small) is block_format("Q4_K")
 
 
@@ -229,16 +230,16 @@ def test_long_calls_to_bfloat16(name, rng):
 def test_rows_side_by_side(fmt, dtype, rng, monkeypatch):
     """A transposed result takes a block of several rows at a time, in several pieces."""
     b = random_blocks(rng, fmt, 2, 70, 3)
-    wanted = fmt.decode(b, dtype=dtype)
+    wanted = fmt.dequantize(b, dtype=dtype)
     planes, rows, columns = wanted.shape
     apart = np.repeat(b, 2, axis=-1)[..., ::2]
     with split_small_arrays(monkeypatch):
         for given, threads in ((b, 1), (b, 2), (apart, 5)):
             out = poisoned(dtype, (planes, columns, rows)).transpose(0, 2, 1)
-            fmt.decode(given, out=out, threads=threads)
+            fmt.dequantize(given, out=out, threads=threads)
             same_bits(out.copy(), wanted)
             out = poisoned(dtype, (columns, rows + 2)).T
-            fmt.decode(given[1], out=out[1:-1], threads=threads)
+            fmt.dequantize(given[1], out=out[1:-1], threads=threads)
             same_bits(out[1:-1].copy(), wanted[1])
             assert untouched(out[:1])
             assert untouched(out[-1:])
@@ -261,16 +262,16 @@ def test_decode_writes_only_its_result(fmt, isa, rng):
 def test_empty():
     fmt = block_format("Q8_0")
     for shape in [(0,), (0, 34), (3, 0), (2, 0, 68)]:
-        found = fmt.decode(np.empty(shape, np.uint8))
+        found = fmt.dequantize(np.empty(shape, np.uint8))
         assert (found.shape, found.dtype) == (fmt.decoded_shape(shape), np.float32)
 
 
 def test_other_memory(rng):
     fmt = block_format("Q8_0")
     b = random_blocks(rng, fmt, 2, 3)
-    wanted = fmt.decode(b)
-    same_bits(fmt.decode(memoryview(b)), wanted)
-    same_bits(fmt.decode(bytearray(b.tobytes())), wanted.ravel())
+    wanted = fmt.dequantize(b)
+    same_bits(fmt.dequantize(memoryview(b)), wanted)
+    same_bits(fmt.dequantize(bytearray(b.tobytes())), wanted.ravel())
 
 
 def test_nothing_is_allocated(rng):
@@ -278,8 +279,8 @@ def test_nothing_is_allocated(rng):
     b = random_blocks(rng, fmt, 256, 16)
     for out in (np.empty((256, 4096), np.float32), np.empty((256, 4096), "f2", order="F")):
         tracemalloc.start()
-        fmt.decode(b, out=out)
-        fmt.decode(b[::-1], out=out)
+        fmt.dequantize(b, out=out)
+        fmt.dequantize(b[::-1], out=out)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 4096
@@ -323,18 +324,18 @@ np.broadcast_to(ROWS[0, :1], ((2 ** 63 - 1) // 144 * 144,))
 
 
 def test_errors_of_decode():
-    check_errors(DECODE, globals(), "Q4_K.decode({})")
+    check_errors(DECODE, globals(), "Q4_K.dequantize({})")
 
 
 def test_overlaps():
     memory = np.zeros(4096, np.uint8)
     out = memory.view(np.float32)[:256]
     with pytest.raises(ValueError, match=r"^out: expected memory of its own"):
-        Q4_K.decode(memory[100:244], out=out)
-    Q4_K.decode(memory[1024:1168], out=out)
+        Q4_K.dequantize(memory[100:244], out=out)
+    Q4_K.dequantize(memory[1024:1168], out=out)
     once = np.lib.stride_tricks.as_strided(np.zeros(300, np.float32), (2, 256), (4, 4))
     with pytest.raises(ValueError, match=r"^out: expected dimensions that neither overlap"):
-        Q4_K.decode(np.ones((2, 144), np.uint8), out=once)
+        Q4_K.dequantize(np.ones((2, 144), np.uint8), out=once)
     assert not once.any()
 
 
@@ -365,7 +366,7 @@ def test_fields_by_hand():
     assert parts["m"].tolist() == [-2.0]
     assert parts["qh"].tolist() == [0xFFFF0000]
     assert parts["qs"][0, :3].tolist() == [0, 0x11, 0x22]
-    assert block_format("Q5_1").decode(b).tolist() == [
+    assert block_format("Q5_1").dequantize(b).tolist() == [
         *(np.arange(16) * 0.5 - 2),
         *(np.arange(16, 32) * 0.5 - 2),
     ]
@@ -375,7 +376,7 @@ def test_fields_that_are_written_change_the_bytes(rng):
     fmt = block_format("Q8_0")
     b = random_blocks(rng, fmt, 2)
     fmt.split(b)["d"][1] = 0
-    assert not fmt.decode(b)[32:].any()
+    assert not fmt.dequantize(b)[32:].any()
 
 
 # Arguments of join for Q8_0, which has scales and codes.
@@ -452,31 +453,32 @@ def test_files(fmt, rng, tmp_path):
     path = tmp_path / "a.gguf"
     b = random_blocks(rng, fmt, 3, 5, 2)
     pq.write_weights(path, {"w": (fmt.name, b), "v": (fmt.name, b[0, 0])})
-    wanted = fmt.decode(b)
+    wanted = fmt.dequantize(b)
     with pq.open_weights(path) as f:
         assert f["w"].shape == wanted.shape
-        same_bits(f["w"].decode(), wanted)
+        same_bits(f["w"].dequantize(), wanted)
         same_bits(
-            f["w"].decode(slice(1, 3), dtype="float64"), fmt.decode(b[1:], dtype="float64")
+            f["w"].dequantize(slice(1, 3), dtype="float64"),
+            fmt.dequantize(b[1:], dtype="float64"),
         )
-        same_bits(f["w"].decode(slice(-1, None)), wanted[2:])
-        assert f["w"].decode(slice(2, 2)).shape == (0, *wanted.shape[1:])
+        same_bits(f["w"].dequantize(slice(-1, None)), wanted[2:])
+        assert f["w"].dequantize(slice(2, 2)).shape == (0, *wanted.shape[1:])
         out = np.empty(wanted.shape, np.float16, order="F")
-        assert f["w"].decode(out=out, threads=2) is out
-        same_bits(out.copy(order="C"), fmt.decode(b, dtype="float16"))
+        assert f["w"].dequantize(out=out, threads=2) is out
+        same_bits(out.copy(order="C"), fmt.dequantize(b, dtype="float16"))
         size = fmt.block_size
-        same_bits(f["v"].decode(), wanted[0, 0])
-        same_bits(f["v"].decode(slice(size, None)), wanted[0, 0, size:])
+        same_bits(f["v"].dequantize(), wanted[0, 0])
+        same_bits(f["v"].dequantize(slice(size, None)), wanted[0, 0, size:])
         message = rf"^rows: expected whole blocks of {size} for {fmt.name}, got "
         for rows in (slice(1, None), slice(0, size - 1), slice(1, size + 1)):
             with pytest.raises(ValueError, match=message):
-                f["v"].decode(rows)
+                f["v"].dequantize(rows)
         with pytest.raises(TypeError, match=rf"^dtype: .* for {fmt.name}, got int8"):
-            f["w"].decode(dtype="int8")
-        with pytest.raises(
-            ValueError, match=r"^format: expected a type of single elements"
-        ):
-            f["w"].view()
+            f["w"].dequantize(dtype="int8")
+        assert f["w"].raw.tobytes() == b.tobytes()
+        with pytest.raises(ValueError, match=r"^format: expected a type of single element"):
+            np.asarray(f["w"])
+        same_bits(f["w"][[2, 0, 1]], wanted[[2, 0, 1]])
 
 
 def test_files_in_pieces(rng, tmp_path, monkeypatch):
@@ -485,25 +487,25 @@ def test_files_in_pieces(rng, tmp_path, monkeypatch):
     fmt = block_format("Q6_K")
     b = random_blocks(rng, fmt, 30, 3)
     pq.write_weights(tmp_path / "a.gguf", {"w": ("Q6_K", b)})
-    wanted = fmt.decode(b)
+    wanted = fmt.dequantize(b)
     with pq.open_weights(tmp_path / "a.gguf") as f:
-        same_bits(f["w"].decode(), wanted)
-        same_bits(f["w"].decode(slice(4, 29), threads=3), wanted[4:29])
+        same_bits(f["w"].dequantize(), wanted)
+        same_bits(f["w"].dequantize(slice(4, 29), threads=3), wanted[4:29])
         out = np.empty(wanted.shape, np.float32, order="F")
-        same_bits(f["w"].decode(out=out).copy(order="C"), wanted)
+        same_bits(f["w"].dequantize(out=out).copy(order="C"), wanted)
 
 
 def test_files_into_gaps_in_pieces(rng, tmp_path, monkeypatch):
     """A call decodes a bounded number of elements, even of a tensor with one row."""
     monkeypatch.setattr(pq.weights._elements, "SPAN", 1 << 10)
     fmt, sizes = block_format("Q4_K"), []
-    decode = BlockFormat.decode
+    decode = BlockFormat.dequantize
 
     def counted(self, b, *, out, threads):
         sizes.append(out.size)
         return decode(self, b, out=out, threads=threads)
 
-    monkeypatch.setattr(BlockFormat, "decode", counted)
+    monkeypatch.setattr(BlockFormat, "dequantize", counted)
     for shape in ((1, 1, 41), (1, 7, 3), (2, 1, 9), (3, 40, 1), (11,)):
         b = random_blocks(rng, fmt, *shape)
         pq.write_weights(tmp_path / "a.gguf", {"w": ("Q4_K", b)})
@@ -511,7 +513,7 @@ def test_files_into_gaps_in_pieces(rng, tmp_path, monkeypatch):
         memory = np.zeros((*wanted.shape[:-1], 2 * wanted.shape[-1]), np.float32)
         for out in (memory[..., ::-2], np.zeros(wanted.shape[::-1], np.float32).T):
             with pq.open_weights(tmp_path / "a.gguf") as f:
-                f["w"].decode(out=out)
+                f["w"].dequantize(out=out)
                 same_bits(out.copy(), wanted)
     assert max(sizes) <= 1 << 10
 
@@ -528,10 +530,10 @@ def test_files_into_memory_that_is_shared(name, tmp_path, monkeypatch):
         for strides in ((512 * 4 - 4, 4), (0, 4), (4, 0), (-4, 4)):
             out = np.lib.stride_tricks.as_strided(memory[1024:], (4, 512), strides)
             with pytest.raises(ValueError, match=r"^out: expected dimensions that neither"):
-                f["w"].decode(out=out)
+                f["w"].dequantize(out=out)
             assert not memory.any()
-        f["w"].decode(out=memory[:2048].reshape(4, 512)[::-1].view(np.matrix))
-        same_bits(memory[:2048].reshape(4, 512)[::-1].copy(), f["w"].decode())
+        f["w"].dequantize(out=memory[:2048].reshape(4, 512)[::-1].view(np.matrix))
+        same_bits(memory[:2048].reshape(4, 512)[::-1].copy(), f["w"].dequantize())
 
 
 def test_no_rows(rng, tmp_path):
@@ -540,7 +542,7 @@ def test_no_rows(rng, tmp_path):
     pq.write_weights(tmp_path / "a.gguf", {"w": ("Q4_K", random_blocks(rng, fmt, 2))})
     with pq.open_weights(tmp_path / "a.gguf") as f:
         for rows in (slice(3, 3), slice(0, 0), slice(512, None), slice(300, 200)):
-            assert f["w"].decode(rows, dtype="float16").shape == (0,)
+            assert f["w"].dequantize(rows, dtype="float16").shape == (0,)
 
 
 @by_name
@@ -558,11 +560,12 @@ def test_big_endian_files(fmt, rng, tmp_path):
         if any(field.split(":")[1] in ("u2", "u4", "i2") for field in fields):
             message = rf"^format: expected little-endian blocks, or .*, got {fmt.name} "
             with pytest.raises(ValueError, match=message):
-                f["w"].decode()
+                f["w"].dequantize()
             return
-        same_bits(f["w"].decode(), fmt.decode(b))
+        same_bits(f["w"].dequantize(), fmt.dequantize(b))
         same_bits(
-            f["w"].decode(slice(1, 2), dtype="float64"), fmt.decode(b[1:2], dtype="float64")
+            f["w"].dequantize(slice(1, 2), dtype="float64"),
+            fmt.dequantize(b[1:2], dtype="float64"),
         )
         assert f["w"].raw.tobytes() == file.tobytes()
 
@@ -573,5 +576,5 @@ def test_control_state_does_not_matter(rng):
     b = fmt.join(e=np.arange(3), qs=rng.integers(0, 256, (3, 16)))
     wanted = expected(fmt, b)
     with test_fpenv.state(test_fpenv.STATES["flush to zero"]):
-        found = fmt.decode(b)
+        found = fmt.dequantize(b)
     same_bits(found, wanted)

@@ -180,7 +180,7 @@ def test_few_numbers(fmt, form, numbers, seed):
     options = options_of(form, rng)
     if form == "weights":
         options["weights"] = options["weights"][:256]
-    same(fmt.encode(x, **options), expected(fmt, x, **options))
+    same(fmt.quantize(x, **options), expected(fmt, x, **options))
 
 
 @by_weighted
@@ -193,8 +193,8 @@ def test_weights_of_all_numbers(fmt, rng):
             for i in range(2)
         ]
     )
-    same(fmt.encode(x, weights=weights), wanted)
-    one = fmt.encode(x[0, 0], weights=weights[0, 0])
+    same(fmt.quantize(x, weights=weights), wanted)
+    one = fmt.quantize(x[0, 0], weights=weights[0, 0])
     same(one, wanted[0, 0])
 
 
@@ -210,10 +210,10 @@ def test_equal_weights(fmt, value, rng):
 
 def test_formats_that_use_weights(rng):
     x, weights = normal(rng, 2), importance(rng)
-    encoding = [fmt for fmt in block_formats() if fmt.encodes]
+    encoding = [fmt for fmt in block_formats() if fmt.quantizes]
     assert len(encoding) == 20
     for fmt in encoding:
-        used = not np.array_equal(fmt.encode(x, weights=weights), fmt.encode(x))
+        used = not np.array_equal(fmt.quantize(x, weights=weights), fmt.quantize(x))
         assert fmt.weighted == used == (fmt in WEIGHTED)
 
 
@@ -226,7 +226,7 @@ def test_types_and_strides(fmt, dtype, rng):
     x = cast(np.round(normal(rng, 4, 3) * 16) / 16, dtype)
     weights = cast(importance(rng, 4, 3), dtype)
     exact = weights.astype(np.float32)
-    wanted = fmt.encode(np.ascontiguousarray(x, np.float32), weights=exact)
+    wanted = fmt.quantize(np.ascontiguousarray(x, np.float32), weights=exact)
 
     def forms(array):
         wide = np.concatenate([array, array[..., :3]], axis=-1)
@@ -238,13 +238,13 @@ def test_types_and_strides(fmt, dtype, rng):
             yield array.astype(array.dtype.newbyteorder())
 
     for one, other in zip(forms(x), reversed([*forms(weights)]), strict=True):
-        same(fmt.encode(one, weights=other), wanted)
-    wanted = fmt.encode(x, weights=exact[:1, :1].repeat(4, 0).repeat(3, 1))
+        same(fmt.quantize(one, weights=other), wanted)
+    wanted = fmt.quantize(x, weights=exact[:1, :1].repeat(4, 0).repeat(3, 1))
     for other in forms(weights):
-        same(fmt.encode(x, weights=other[0, 0]), wanted)
-        same(fmt.encode(x, weights=np.broadcast_to(other[0, 0], x.shape)), wanted)
+        same(fmt.quantize(x, weights=other[0, 0]), wanted)
+        same(fmt.quantize(x, weights=np.broadcast_to(other[0, 0], x.shape)), wanted)
     out = np.empty((*wanted.shape[:-1], 2 * wanted.shape[-1]), np.uint8)[..., ::2]
-    assert fmt.encode(x, weights=other[0, 0], out=out) is out
+    assert fmt.quantize(x, weights=other[0, 0], out=out) is out
     same(out, wanted)
 
 
@@ -252,14 +252,14 @@ def test_float64_weights_are_rounded_once(rng):
     fmt = block_format("Q6_K")
     x, weights = normal(rng, 2), rng.random(COLUMNS) + 1
     wanted = expected(fmt, x, weights=weights.astype(np.float32))
-    same(fmt.encode(x, weights=weights), wanted)
-    same(fmt.encode(x, weights=weights.tolist()), wanted)
+    same(fmt.quantize(x, weights=weights), wanted)
+    same(fmt.quantize(x, weights=weights.tolist()), wanted)
 
 
 def test_empty():
     fmt = block_format("Q4_K")
     for shape in [(0,), (0, 256), (3, 0)]:
-        found = fmt.encode(np.zeros(shape), weights=np.zeros(shape[-1]))
+        found = fmt.quantize(np.zeros(shape), weights=np.zeros(shape[-1]))
         assert (found.shape, found.dtype) == (fmt.encoded_shape(shape), np.uint8)
 
 
@@ -269,26 +269,28 @@ def test_empty():
 def test_search(rng):
     x, weights = normal(rng, 2), importance(rng)
     iq4 = block_format("IQ4_NL")
-    same(iq4.encode(x, search=False), iq4.encode(x))
-    assert not np.array_equal(iq4.encode(x, search=True), iq4.encode(x))
+    same(iq4.quantize(x, search=False), iq4.quantize(x))
+    assert not np.array_equal(iq4.quantize(x, search=True), iq4.quantize(x))
     error, other = (
-        ((iq4.decode(iq4.encode(x, search=search)) - x) ** 2).sum()
+        ((iq4.dequantize(iq4.quantize(x, search=search)) - x) ** 2).sum()
         for search in (True, False)
     )
     assert error < other
-    same(iq4.encode(x, weights=weights, search=np.True_), iq4.encode(x, weights=weights))
+    same(
+        iq4.quantize(x, weights=weights, search=np.True_), iq4.quantize(x, weights=weights)
+    )
     for name, always in {"Q4_K": True, "Q8_0": False, "Q4_0": False}.items():
         fmt = block_format(name)
-        same(fmt.encode(x, search=always), fmt.encode(x))
+        same(fmt.quantize(x, search=always), fmt.quantize(x))
         message = f"search: expected {always} or None for {name}, got {not always}"
         with pytest.raises(ValueError, match=f"^{message}$"):
-            fmt.encode(x, search=not always)
+            fmt.quantize(x, search=not always)
     for fmt in (iq4, block_format("Q4_0")):
         message = f"search: expected True or None for {fmt.name} with weights, got False"
         with pytest.raises(ValueError, match=f"^{message}$"):
-            fmt.encode(x, weights=weights, search=False)
+            fmt.quantize(x, weights=weights, search=False)
     with pytest.raises(TypeError, match=r"^search: expected a bool or None, got str$"):
-        iq4.encode(x, search="yes")
+        iq4.quantize(x, search="yes")
 
 
 X = np.zeros((2, 3, 256), np.float32)
@@ -333,17 +335,17 @@ def test_weights_that_are_errors(name, example):
     fmt, (weights, error, message) = block_format(name), example
     out = poisoned(np.uint8, fmt.encoded_shape(X.shape))
     with pytest.raises(error, match="^" + re.escape(message)):
-        fmt.encode(X, weights=weights, out=out)
+        fmt.quantize(X, weights=weights, out=out)
     assert untouched(out)
 
 
 def test_weights_of_one_row():
     fmt = block_format("Q4_K")
     with pytest.raises(ValueError, match=r"^weights: expected shape \(256,\), got \(3,\)$"):
-        fmt.encode(np.zeros(256), weights=np.ones(3))
+        fmt.quantize(np.zeros(256), weights=np.ones(3))
     assert np.array_equal(
-        fmt.encode(np.ones(256), weights=ONES * -0.0),
-        fmt.encode(np.ones(256), weights=ONES * 0),
+        fmt.quantize(np.ones(256), weights=ONES * -0.0),
+        fmt.quantize(np.ones(256), weights=ONES * 0),
     )
 
 
@@ -351,5 +353,5 @@ def test_weights_overlap():
     memory = np.zeros(4096, np.uint8)
     weights = memory.view(np.float32)[:256]
     with pytest.raises(ValueError, match=r"^out: expected .* overlaps weights$"):
-        block_format("Q4_K").encode(ONES, weights=weights, out=memory[1000:1144])
-    block_format("Q4_K").encode(ONES, weights=weights, out=memory[1024:1168])
+        block_format("Q4_K").quantize(ONES, weights=weights, out=memory[1000:1144])
+    block_format("Q4_K").quantize(ONES, weights=weights, out=memory[1024:1168])

@@ -160,9 +160,9 @@ def test_compare_measures_gguf_blocks(capsys):
     x = np.random.default_rng(1).standard_normal((6, 512)).astype(np.float32)
     block = block_format("Q4_K")
     pq.write_weights("a.gguf", {"w": x})
-    pq.write_weights("b.gguf", {"w": (block, block.encode(x))})
+    pq.write_weights("b.gguf", {"w": (block, block.quantize(x))})
     status, (said,), _ = compare(capsys, "a.gguf", "b.gguf")
-    y = block.decode(block.encode(x)).astype(np.float64)
+    y = block.dequantize(block.quantize(x)).astype(np.float64)
     assert status == 0
     assert said["max_error"] == np.abs(x - y).max()
     # Sums over bands differ from one sum in the last bits.
@@ -433,7 +433,7 @@ def test_every_bit_of_the_stored_shape_counts(capsys):
 @pytest.mark.parametrize("name", ["Q8_0", "Q4_K"])
 def test_exact_finds_changed_blocks(name, original, capsys):
     block = block_format(name)
-    data = block.encode(X)
+    data = block.quantize(X)
     pq.write_weights("q.gguf", {"w": (block, data)})
     assert exact(capsys, original, "q.gguf")[0] == 0
     data[299, -1] ^= 1

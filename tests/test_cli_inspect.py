@@ -183,14 +183,14 @@ def test_check_finds_impossible_scales(value, here, capsys):
 
 def test_check_accepts_negative_scales_of_blocks(here, capsys):
     block = block_format("Q4_0")
-    pq.write_weights("q.gguf", {"w": (block, block.encode(X))})
+    pq.write_weights("q.gguf", {"w": (block, block.quantize(X))})
     assert check(capsys, "q.gguf")[0] == 0
 
 
 @pytest.mark.parametrize("name", ["Q4_0", "Q8_0", "Q4_K"])
 def test_check_finds_blocks_with_nan(name, here, capsys):
     block = block_format(name)
-    data = block.encode(X)
+    data = block.quantize(X)
     data[3, : 2 * block.block_bytes : block.block_bytes] = 0xFF
     data[3, 1 : 2 * block.block_bytes : block.block_bytes] = 0x7F
     pq.write_weights("q.gguf", {"w": (block, data), "x": np.float32([np.nan])})

@@ -65,12 +65,12 @@ def test_rows_of_arrays(x, change, kind, tmp_path):
         assert tensor.dtype == array.dtype.newbyteorder("=")
         own = array.dtype.newbyteorder("=")
         for rows in (None, slice(2, 5), slice(0, 1), slice(5, None), slice(3, 3)):
-            got = tensor.decode(rows, dtype=own)
+            got = tensor.dequantize(rows, dtype=own)
             np.testing.assert_array_equal(got, array[slice(None) if rows is None else rows])
             assert got.dtype == own
         if array.dtype.kind == "f":
             out = np.empty(array[1:4].shape, np.float64)
-            assert tensor.decode(slice(1, 4), out=out) is out
+            assert tensor.dequantize(slice(1, 4), out=out) is out
             np.testing.assert_array_equal(out, array[1:4])
         assert logical(model)["model"].granularity is None
 
@@ -115,7 +115,7 @@ def test_broken_files(x, kind, tmp_path):
             try:
                 with open_model(str(path)) as model:
                     for tensor in model.values():
-                        tensor.decode()
+                        tensor.dequantize()
                 said = str(path)
             except (Refused, ValueError) as error:
                 said = str(error)
@@ -213,8 +213,8 @@ def test_packed_weights_by_their_names(x, symmetric, bits, tmp_path):
         assert set(weight.parts) == set(parts) - {"l.bias"}
         assert weight.nbytes == sum(parts[name].nbytes for name in weight.parts)
         whole = made.dequantize()
-        np.testing.assert_array_equal(weight.decode(), whole)
-        np.testing.assert_array_equal(weight.decode(slice(2, 5)), whole[2:5])
+        np.testing.assert_array_equal(weight.dequantize(), whole)
+        np.testing.assert_array_equal(weight.dequantize(slice(2, 5)), whole[2:5])
         codes = weight.codes()
         assert codes.dtype == np.int8
         zeros = np.zeros((7, 3), np.int8) if symmetric else weight.zero_point
@@ -243,8 +243,10 @@ def test_plain_codes_by_their_names(x, blocks, tmp_path):
         texts = {None: "tensor", (1, 48): "axis:0", (1, 16): "block:16", (7, 16): "7x16"}
         assert weight.granularity == texts[blocks]
         np.testing.assert_array_equal(weight.codes(), codes)
-        np.testing.assert_array_equal(weight.decode(), p.dequantize(codes))
-        np.testing.assert_array_equal(weight.decode(slice(3, 6)), p.dequantize(codes)[3:6])
+        np.testing.assert_array_equal(weight.dequantize(), p.dequantize(codes))
+        np.testing.assert_array_equal(
+            weight.dequantize(slice(3, 6)), p.dequantize(codes)[3:6]
+        )
 
 
 RECORD = '{"w": {"quantized": {"type": "%s", "shape": %s, "granularity": "%s"}}}'

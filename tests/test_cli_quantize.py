@@ -67,7 +67,7 @@ def quantize(*arguments, code=0):
 
 
 def whole(x):
-    """Convert an array to the type that `Weight.decode` returns by default."""
+    """Convert an array to the type that `StoredTensor.dequantize` returns by default."""
     return x if x.dtype == np.float64 else x.astype(np.float32)
 
 
@@ -99,7 +99,7 @@ def test_codes_are_those_of_the_whole_array(type, granularity, model, weights):
                 tensor = found[name]
                 assert tensor.type == type
                 np.testing.assert_array_equal(
-                    tensor.decode(dtype=x.dtype), p.dequantize(codes, dtype=x.dtype)
+                    tensor.dequantize(dtype=x.dtype), p.dequantize(codes, dtype=x.dtype)
                 )
                 if type in INTEGERS:
                     np.testing.assert_array_equal(tensor.codes(), codes.astype(np.int32))
@@ -107,12 +107,12 @@ def test_codes_are_those_of_the_whole_array(type, granularity, model, weights):
                         tensor.codes(slice(3, 9)), codes.astype(np.int32)[3:9]
                     )
                     np.testing.assert_array_equal(tensor.scale.ravel(), p.scale.ravel())
-                rows = tensor.decode(slice(5, 20), dtype=x.dtype)
+                rows = tensor.dequantize(slice(5, 20), dtype=x.dtype)
                 np.testing.assert_array_equal(
                     rows, p.dequantize(codes, dtype=x.dtype)[5:20]
                 )
             for name in ("l.0.bias", "ids", "cube"):
-                kept = found[name].decode(dtype=weights[name].dtype)
+                kept = found[name].dequantize(dtype=weights[name].dtype)
                 np.testing.assert_array_equal(kept, weights[name])
                 assert not found[name].is_quantized
 
@@ -151,8 +151,10 @@ def test_codes_of_other_shapes_and_methods(shape, type, granularity, method, her
     with open_model("x.npz") as made:
         (found,) = logical(made).values()
         np.testing.assert_array_equal(found.codes(), codes.astype(np.int16))
-        np.testing.assert_array_equal(found.decode(), p.dequantize(codes))
-        np.testing.assert_array_equal(found.decode(slice(2, 7)), p.dequantize(codes)[2:7])
+        np.testing.assert_array_equal(found.dequantize(), p.dequantize(codes))
+        np.testing.assert_array_equal(
+            found.dequantize(slice(2, 7)), p.dequantize(codes)[2:7]
+        )
 
 
 @pytest.mark.parametrize("type", ["Q4_K", "Q8_0", "Q4_0", "Q6_K", "MXFP4", "IQ4_NL"])
@@ -174,7 +176,7 @@ def test_blocks(type, model, weights):
             )
         for name in set(weights) - fitting:
             assert found[name].granularity is None
-            kept = found[name].decode(dtype=weights[name].dtype)
+            kept = found[name].dequantize(dtype=weights[name].dtype)
             np.testing.assert_array_equal(kept, weights[name])
         assert made.metadata["general.quantization_version"] == 2
     patterns = [f"--tensor={name}" for name in fitting]
@@ -190,8 +192,8 @@ def test_the_gguf_package_reads_blocks(model, weights):
     made = tensors["l.1.weight"]
     assert made.tensor_type.name == "Q8_0"
     numbers = gguf.quants.dequantize(made.data, made.tensor_type)
-    wanted = block_format("Q8_0").encode(whole(weights["l.1.weight"]))
-    np.testing.assert_array_equal(numbers, block_format("Q8_0").decode(wanted))
+    wanted = block_format("Q8_0").quantize(whole(weights["l.1.weight"]))
+    np.testing.assert_array_equal(numbers, block_format("Q8_0").dequantize(wanted))
     np.testing.assert_array_equal(tensors["wide"].data, weights["wide"])
 
 
@@ -210,7 +212,7 @@ def test_metadata_of_gguf_is_kept(here, weights):
         assert made["w"].format == "Q4_K"
 
 
-ENCODED = [one.name for one in block_formats() if one.encodes]
+ENCODED = [one.name for one in block_formats() if one.quantizes]
 MAGNITUDES = (3e38, 1e15, 2e7, 7e5, 6e3, 5e3, 4e3, 1, 2e-2, 1e-4, 2e-7, 8e-9, 1e-30, 1e-44)
 TINY_SCALES = ("TQ1_0", "TQ2_0", "Q1_0", "Q2_0")
 SMALL_SCALES = ("Q4_0", "Q4_1", "Q5_1", "Q8_1", "NVFP4", *TINY_SCALES)
@@ -234,10 +236,10 @@ def test_values_beyond_the_range_of_a_type_are_an_error(type, here, capsys):
 
     def kept(x):
         """Return the energy and the largest value that blocks with finite scales keep."""
-        blocks = block.encode(x, search=True if type == "IQ4_NL" else None)
+        blocks = block.quantize(x, search=True if type == "IQ4_NL" else None)
         fields = (one for one in block.split(blocks).values() if one.dtype.kind == "f")
         finite = all(np.isfinite(field).all() for field in fields)
-        y = block.decode(blocks).astype("f8") if finite else np.nan
+        y = block.dequantize(blocks).astype("f8") if finite else np.nan
         return np.array([(x.astype("f8") ** 2 - (x - y) ** 2).sum(), np.max(abs(y))])
 
     def check(base, magnitude):
@@ -418,7 +420,7 @@ def test_the_compressed_tensors_package_reads_it(type, granularity, asymmetric, 
     options += ["--type", type, "--granularity", granularity]
     quantize("in.safetensors", "out.safetensors", *options)
     with open_model("out.safetensors") as made:
-        wanted = logical(made)["a.weight"].decode()
+        wanted = logical(made)["a.weight"].dequantize()
         config = json.loads(made.metadata["quantization_config"])
     scheme = QuantizationConfig.model_validate(config).config_groups["group_0"]
     package = BaseCompressor.get_value_from_registry(config["format"])
@@ -433,13 +435,13 @@ def test_load_knows_codes_and_packed_codes(model, weights):
     with pq.open_weights("out.safetensors") as file:
         x = weights["wide"]
         p = pq.choose_qparams(x, axis=0)
-        np.testing.assert_array_equal(file.load("wide"), p.quantize(x))
-        packed = file.load("l.0.weight_packed")
+        np.testing.assert_array_equal(file.read("wide"), p.quantize(x))
+        packed = file.read("l.0.weight_packed")
         assert not (packed.data[:, -1] & -256).any()  # two codes, and nothing behind them
         p = pq.choose_qparams(weights["l.0.weight"], dtype="int4", axis=0)
         codes = p.quantize(weights["l.0.weight"]).astype(np.int8)
         np.testing.assert_array_equal(pq.unpack(packed).astype(np.int8) - 8, codes)
-        np.testing.assert_array_equal(file.load("ids"), weights["ids"])
+        np.testing.assert_array_equal(file.read("ids"), weights["ids"])
 
 
 def test_arrays_of_numpy(here, weights):
@@ -518,8 +520,8 @@ def test_back(type, way, model, weights):
         for name, tensor in changed.items():
             dtype = after[name].dtype
             assert dtype.name == type
-            wanted = tensor.decode(dtype=dtype)
-            found = after[name].decode(dtype=dtype)
+            wanted = tensor.dequantize(dtype=dtype)
+            found = after[name].dequantize(dtype=dtype)
             np.testing.assert_array_equal(found.view(np.uint8), wanted.view(np.uint8))
         for key in ("pyquant", "quantization_config"):
             assert key not in after.metadata
@@ -541,7 +543,7 @@ def test_bfloat16_needs_no_ml_dtypes(kind, type, out, here, monkeypatch, capsys)
         found = logical(made)
         copied = "float32" if out == "npz" else "bfloat16"
         assert (found["w"].type, found["v"].type) == (type, copied)
-        np.testing.assert_array_equal(found["v"].decode(dtype="float32"), x[0])
+        np.testing.assert_array_equal(found["v"].dequantize(dtype="float32"), x[0])
         if type == "int8":
             codes = pq.choose_qparams(x, axis=0).quantize(x)
             np.testing.assert_array_equal(found["w"].codes(), codes)
@@ -680,7 +682,7 @@ def test_the_summary_names_the_worst_tensor(type, dtype, here, capsys):
     out = "out.gguf" if "Q" in type else "out.safetensors"
     quantize("in.safetensors", out, "--type", type, "--max-memory", "100K")
     with open_model(out) as made:
-        found = logical(made)["worse"].decode()
+        found = logical(made)["worse"].dequantize()
     sqnr = pq.measure_error(y.astype(found.dtype), found).sqnr
     text = capsys.readouterr().out
     assert text.endswith(f"; worst {sqnr:.1f} dB worse\n")
@@ -990,7 +992,7 @@ def test_memory_does_not_depend_on_the_number_of_tensors(here):
     tracemalloc.stop()
     assert most < 3 * x.nbytes
     with open_model("out.safetensors") as made:  # of several pieces, or bands
-        np.testing.assert_array_equal(made["1"].decode(), x)
+        np.testing.assert_array_equal(made["1"].dequantize(), x)
         codes = logical(made)["0"].codes()
         np.testing.assert_array_equal(codes, pq.choose_qparams(x, axis=0).quantize(x))
 

@@ -141,7 +141,7 @@ def test_decoded_by_ggml():
     decoded = [call for call in BLOCK_CALLS if call.op == "ggml.decode"]
     for call in decoded:
         with case(id=call.id):
-            got = block_format(call.args["type"]).decode(array(call.args["blocks"]))
+            got = block_format(call.args["type"]).dequantize(array(call.args["blocks"]))
             same(got, array(call.expect))
     assert len(decoded) == 27
 
@@ -154,6 +154,6 @@ def test_encoded_by_ggml():
             options["weights"] = array(call.args["weights"])
         with case(id=call.id):
             fmt = block_format(call.args["type"])
-            got = fmt.encode(array(call.args["x"]), **options)
+            got = fmt.quantize(array(call.args["x"]), **options)
             same(got, array(call.expect))
     assert len(encoded) == 32

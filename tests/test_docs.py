@@ -56,7 +56,7 @@ def documented():
         for name in dir(one):
             if not name.startswith("_") and callable(getattr(one, name)):
                 yield f"{one.__name__}.{name}"
-    for one in ("Weight.decode", "Weight.view", "WeightFile.load"):
+    for one in ("StoredTensor.dequantize", "StoredTensor.raw", "WeightFile.read"):
         yield f"weights.files.{one}"
 
 
@@ -161,7 +161,7 @@ def test_readme_counts_formats_formulas_and_cases():
     cases = sum(len(json.loads(path.read_text("utf-8"))["cases"]) for path in vectors)
     assert len(vectors) == 4
     assert f"decodes {len(formats)} block types" in text
-    assert f"encodes {sum(one.encodes for one in formats)}." in text
+    assert f"encodes {sum(one.quantizes for one in formats)}." in text
     assert f"{len(get_args(Like))} formulas for scales" in text
     assert f"[{cases} conformance cases]" in text
 

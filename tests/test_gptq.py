@@ -360,17 +360,17 @@ def test_blocks_of_gguf():
     rng = np.random.default_rng(0)
     for name, bits in (("Q4_0", 4), ("Q8_0", 8)):
         fmt = block_format(name)
-        b = fmt.encode(rng.standard_normal((24, 96)).astype(np.float32))
-        want = fmt.decode(b)
+        b = fmt.quantize(rng.standard_normal((24, 96)).astype(np.float32))
+        want = fmt.dequantize(b)
         w = convert((fmt, b), "matmulnbits")
         assert (w.bits, w.block_size, len(w.tensors())) == (bits, 32, 2)
         assert (w.dequantize() == want).all()
         assert (convert((fmt, b), "gptq").dequantize() == want).all()
         same(w.blocks(name), b)
     fmt = block_format("Q4_0")
-    b = fmt.encode(rng.standard_normal((24, 96)).astype(np.float32))
+    b = fmt.quantize(rng.standard_normal((24, 96)).astype(np.float32))
     w = convert((fmt, b), "awq")
-    assert (w.dequantize() == fmt.decode(b)).all()
+    assert (w.dequantize() == fmt.dequantize(b)).all()
     same(w.blocks("Q4_0"), b)
 
 
@@ -378,14 +378,14 @@ def test_blocks_of_larger_groups():
     codes, _, scales = layer(4, 128, 16, 64)
     zeros = np.full(scales.shape, 8, np.uint8)
     w = awq.from_tensors(tensors(*awq_words(codes, zeros), scales))
-    got = block_format("Q4_0").decode(w.blocks("Q4_0"))
+    got = block_format("Q4_0").dequantize(w.blocks("Q4_0"))
     assert (got == w.dequantize()).all()
 
 
 def test_blocks_of_short_groups():
     x = np.random.default_rng(0).standard_normal((3, 96)).astype(np.float16)
     w = matmulnbits.quantize(x, block_size=64)
-    got = block_format("Q4_0").decode(w.blocks("Q4_0"))
+    got = block_format("Q4_0").dequantize(w.blocks("Q4_0"))
     assert (got == w.dequantize()).all()
 
 

@@ -232,10 +232,10 @@ PLACES = {
     "repack": (pq.PackedArray.repack, ["self", "layout"]),
     "open_weights": (pq.open_weights, ["path"]),
     "write_weights": (pq.write_weights, ["path", "weights"]),
-    "decode": (pq.weights.files.Weight.decode, ["self", "rows"]),
+    "StoredTensor.dequantize": (pq.weights.files.StoredTensor.dequantize, ["self", "rows"]),
     "block_format": (block_format, ["format"]),
-    "BlockFormat.decode": (BlockFormat.decode, ["self", "b"]),
-    "BlockFormat.encode": (BlockFormat.encode, ["self", "x"]),
+    "BlockFormat.dequantize": (BlockFormat.dequantize, ["self", "b"]),
+    "BlockFormat.quantize": (BlockFormat.quantize, ["self", "x"]),
 }
 
 

@@ -334,7 +334,7 @@ def test_bfloat16_rounds_like_ml_dtypes(tmp_path):
     x = bits.astype(np.uint32).view(np.float32).reshape(2, -1)
     for given in (x, x.astype(">f4"), x[:, ::-3]):
         pq.write_weights(tmp_path / "a.safetensors", {"a": ("bfloat16", given)})
-        found = pq.open_weights(tmp_path / "a.safetensors")["a"].view()
+        found = pq.open_weights(tmp_path / "a.safetensors")["a"].raw
         with np.errstate(all="ignore"):
             expected = given.astype(np.float32).astype(bfloat16)
         np.testing.assert_array_equal(found.view(np.uint16), expected.view(np.uint16))

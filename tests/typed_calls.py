@@ -294,9 +294,10 @@ def files() -> None:
         with pq.open_weights(path) as f:
             out = np.empty((2, 8), np.float32)
             assert_type(
-                f["x"].decode(out=out), np.ndarray[tuple[int, int], np.dtype[np.float32]]
+                f["x"].dequantize(out=out),
+                np.ndarray[tuple[int, int], np.dtype[np.float32]],
             )
-            y: npt.NDArray[Any] = f["x"].decode(slice(0, 2), threads=2)
+            y: npt.NDArray[Any] = f["x"].dequantize(slice(0, 2), threads=2)
             assert_type(f["x"].shape, tuple[int, ...])
         check(y, "float32")
 
@@ -305,19 +306,19 @@ def blocks() -> None:
     fmt = assert_type(block_format("Q8_0"), BlockFormat)
     b = fmt.join(d=[0.5], qs=np.zeros((1, 32), np.int8))
     check(assert_type(b, "npt.NDArray[np.uint8]"), "uint8")
-    y = fmt.decode(b, dtype="float16", threads=2)
+    y = fmt.dequantize(b, dtype="float16", threads=2)
     check(assert_type(y, "npt.NDArray[Any]"), "float16")
     out: npt.NDArray[np.float32] = np.empty(32, np.float32)
-    assert assert_type(fmt.decode(b, out=out), "npt.NDArray[np.float32]") is out
-    made = fmt.encode(np.zeros((1, 32)), threads=2)
+    assert assert_type(fmt.dequantize(b, out=out), "npt.NDArray[np.float32]") is out
+    made = fmt.quantize(np.zeros((1, 32)), threads=2)
     assert_type(
-        fmt.encode(np.zeros((1, 32)), weights=[1.0] * 32, search=None),
+        fmt.quantize(np.zeros((1, 32)), weights=[1.0] * 32, search=None),
         "npt.NDArray[np.uint8]",
     )
     assert_type(fmt.weighted, bool)
     check(assert_type(made, "npt.NDArray[np.uint8]"), "uint8")
     row: npt.NDArray[np.uint8] = made[0]
-    assert assert_type(fmt.encode(y, out=row), "npt.NDArray[np.uint8]") is row
+    assert assert_type(fmt.quantize(y, out=row), "npt.NDArray[np.uint8]") is row
     assert_type(fmt.split(b), "dict[str, npt.NDArray[Any]]")
     assert_type(fmt.encoded_shape((2, 64)), tuple[int, ...])
     assert_type(block_formats(), tuple[BlockFormat, ...])

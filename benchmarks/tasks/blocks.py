@@ -38,8 +38,8 @@ def _rivals(
 
 def _blocks(fmt: BlockFormat, n: int) -> Array:
     """Encode normal numbers. Without an encoder, return bytes with finite scales."""
-    if fmt.encodes:
-        return fmt.encode(normal(n))
+    if fmt.quantizes:
+        return fmt.quantize(normal(n))
     shape = fmt.encoded_shape((n,))
     return np.random.default_rng(0).integers(0, 256, shape, np.uint8) & np.uint8(0xBB)
 
@@ -47,12 +47,12 @@ def _blocks(fmt: BlockFormat, n: int) -> Array:
 def _decode(name: str, dtype: str, n: int) -> Made:
     fmt = block_format(name)
     b = _blocks(fmt, n)
-    out = fmt.decode(b, dtype=dtype)
+    out = fmt.dequantize(b, dtype=dtype)
     known = dtype == "float32" and name not in NOT_DECODED
     return Made(
         n,
         b.nbytes + out.nbytes,
-        lambda: fmt.decode(b, out=out),
+        lambda: fmt.dequantize(b, out=out),
         lambda result: np.asarray(result, np.float32),
         _rivals(known, name, "dequantize", b),
     )
@@ -61,11 +61,11 @@ def _decode(name: str, dtype: str, n: int) -> Made:
 def _encode(name: str, n: int) -> Made:
     fmt = block_format(name)
     x = normal(n)
-    out = fmt.encode(x)
+    out = fmt.quantize(x)
     return Made(
         n,
         x.nbytes + out.nbytes,
-        lambda: fmt.encode(x, out=out),
+        lambda: fmt.quantize(x, out=out),
         rivals=_rivals(name in ENCODED, name, "quantize", x),
     )
 
@@ -77,7 +77,7 @@ def _tasks(fmt: BlockFormat) -> list[Task]:
         Task(f"decode-{name}{SHORT[dtype]}", partial(_decode, name, dtype), SIZES, GROUPS)
         for dtype in dtypes
     ]
-    if fmt.encodes:
+    if fmt.quantizes:
         made.append(Task(f"encode-{name}", partial(_encode, name), SIZES, GROUPS))
     return made
 

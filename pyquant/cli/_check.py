@@ -197,7 +197,7 @@ def _other_codes(original: Logical, tensor: Joined, record: Mapping[str, Any]) -
             continue
         # Compare narrow floats by their values, which identify every code except NaN.
         y = _core.dequantize(made, scale, zero, **how)
-        same = y.view(np.uint32) == tensor.decode(rows, dtype="float32").view(np.uint32)
+        same = y.view(np.uint32) == tensor.dequantize(rows, dtype="float32").view(np.uint32)
         count += same.size - int(np.count_nonzero(same))
     return count
 

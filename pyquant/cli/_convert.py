@@ -98,7 +98,10 @@ def _reader_of(model: Model, tensor: Logical, format: str) -> Callable[[], Any] 
     if words and format != "compressed_tensors":
         return lambda: from_tensors(model, name, "compressed_tensors")
     if type in _BLOCKS and tensor.ndim == 2 and format not in _BLOCKS:
-        return lambda: (block_format(type), model[name].raw.reshape(tensor.shape[0], -1))
+        return lambda: (
+            block_format(type),
+            model[name]._tensor.raw().reshape(tensor.shape[0], -1),
+        )
     return None
 
 

@@ -97,7 +97,7 @@ def _stored(path: str) -> Iterator[tuple[str, _Array]]:
             plain = not tensor.is_quantized and tensor.fault is None
             if tensor.is_real and plain and tensor.size and tensor.shape:
                 known = tensor.type in ("float16", "float64")
-                yield name, tensor.decode(dtype=tensor.type if known else "float32")
+                yield name, tensor.dequantize(dtype=tensor.type if known else "float32")
 
 
 def measured(x: _Array) -> Iterator[tuple[str, int, int, Any, float, float]]:

@@ -91,12 +91,12 @@ def stored_as(type: str, kind: str) -> Stored:
 
 
 # GGUF blocks hold scales and codes.
-BLOCKS = {one.name: one for one in block_formats() if one.encodes}
+BLOCKS = {one.name: one for one in block_formats() if one.quantizes}
 
 
 def encoded(block: BlockFormat, x: Any, **how: Any) -> Any:
     """Return the blocks of llama.cpp's quantizer, which searches for IQ4_NL scales."""
-    return block.encode(x, search=True if block.name == "IQ4_NL" else None, **how)
+    return block.quantize(x, search=True if block.name == "IQ4_NL" else None, **how)
 
 
 def named_parts(name: str, stored: Stored) -> dict[str, str]:

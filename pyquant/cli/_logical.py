@@ -30,7 +30,7 @@ from pyquant.weights._elements import Tensor
 from pyquant.weights._published import MAX_CONFIG, block_shape, find, sizes_in, type_of
 from pyquant.weights._weight import FORMATS, from_tensors
 from pyquant.weights.blocks import block_formats
-from pyquant.weights.files import Weight
+from pyquant.weights.files import StoredTensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -92,7 +92,7 @@ class Logical:
     def __init__(
         self,
         name: str,
-        model: Mapping[str, Weight],
+        model: Mapping[str, StoredTensor],
         parts: tuple[str, ...],
         shape: tuple[int, ...],
         type: str,
@@ -133,7 +133,7 @@ class Logical:
         """The type of the numbers that a graph computes from codes."""
         return "float32"
 
-    def decode(
+    def dequantize(
         self,
         rows: slice | None = None,
         *,
@@ -150,7 +150,7 @@ class Logical:
             Rows along the first axis. Default all.
         dtype : dtype_like, optional
             float32, float64, float16 or bfloat16. Default float32; without codes the
-            default of `pyquant.Weight.decode`.
+            default of `StoredTensor.dequantize`.
         out : ndarray, optional
             Array for the result.
         threads : int, optional
@@ -162,7 +162,7 @@ class Logical:
             `out`, or a new array.
         """
         tensor = self._model[self.name]
-        return tensor.decode(rows, dtype=dtype, out=out, threads=threads)
+        return tensor.dequantize(rows, dtype=dtype, out=out, threads=threads)
 
     def __repr__(self) -> str:
         """Return name, type, shape and granularity."""
@@ -183,14 +183,14 @@ class Joined(Logical):
 
     def __init__(
         self, name: str, shape: tuple[int, ...], how: Stored, granularity: Granularity,
-        model: Mapping[str, Weight], parts: dict[str, str],
+        model: Mapping[str, StoredTensor], parts: dict[str, str],
     ) -> None:  # fmt: skip
         names = tuple(parts.values())
         super().__init__(name, model, names, shape, how.codes, granularity.text)
         self._how, self._roles = how, _shared(tuple(parts))
 
     @property
-    def _found(self) -> dict[str, Weight]:
+    def _found(self) -> dict[str, StoredTensor]:
         """The tensors of the file by their roles."""
         tensors = map(self._model.__getitem__, self.parts)
         return _readable(dict(zip(self._roles, tensors, strict=True)))
@@ -249,18 +249,19 @@ class Joined(Logical):
         """Return the codes of some rows. Codes in words are unsigned."""
         tensor, bits = self._found["codes"], self._how.bits
         if self._how.how != "words":
-            return tensor.decode(rows, dtype=tensor.dtype)
+            return tensor.dequantize(rows, dtype=tensor.dtype)
         if self.ndim > 1:
-            words = tensor.decode(rows, dtype="int32")
+            words = tensor.dequantize(rows, dtype="int32")
             return _from_words(words, (len(words), *self.shape[1:]), bits, -1)
         # The rows of a vector are elements, which may begin within a word.
         first, stop, _ = (slice(None) if rows is None else rows).indices(self.shape[0])
         start, end = first * bits // 32, -(-max(first, stop) * bits // 32)
-        words, before = tensor.decode(slice(start, end), dtype="int32"), start * 32 // bits
+        words = tensor.dequantize(slice(start, end), dtype="int32")
+        before = start * 32 // bits
         codes = unpack(_from_words(words, ((end - start) * 32 // bits,), bits, 0))
         return codes[first - before : max(first, stop) - before]
 
-    def decode(
+    def dequantize(
         self,
         rows: slice | None = None,
         *,
@@ -304,7 +305,7 @@ class Published(Logical):
     def __init__(
         self,
         name: str,
-        model: Mapping[str, Weight],
+        model: Mapping[str, StoredTensor],
         parts: tuple[str, ...],
         read: Callable[[], PublishedWeight],
     ) -> None:
@@ -318,7 +319,7 @@ class Published(Logical):
         """The weight, which refers to the file."""
         return _weight_of(self._read)
 
-    def decode(
+    def dequantize(
         self,
         rows: slice | None = None,
         *,
@@ -353,7 +354,7 @@ def _parameters(tensor: Joined) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | No
     form = tuple(-(-n // b) for n, b in zip(tensor.shape, tensor.blocks, strict=True))
     if "zero_point" in found:
         stored = found["zero_point"]
-        zero = stored.decode(dtype=stored.dtype)
+        zero = stored.dequantize(dtype=stored.dtype)
         if how.how == "words" and zero.dtype == np.int32:
             codes = unpack(_from_words(zero, form, how.bits, 0))
             zero = codes.astype(np.int16) - how.middle
@@ -362,7 +363,7 @@ def _parameters(tensor: Joined) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | No
         if how.how == "words":
             zero = zero.astype(np.int8 if how.middle else np.uint8)
         zero = zero.reshape(form)
-    return found["scale"].decode().reshape(form), zero
+    return found["scale"].dequantize().reshape(form), zero
 
 
 def _from_words(words: Any, shape: tuple[int, ...], bits: int, axis: int) -> PackedArray:
@@ -371,9 +372,9 @@ def _from_words(words: Any, shape: tuple[int, ...], bits: int, axis: int) -> Pac
     return PackedArray(words, "uint8", shape, layout=layout)
 
 
-def extents_of(tensor: Weight) -> tuple[int, ...]:
+def extents_of(tensor: StoredTensor) -> tuple[int, ...]:
     """Return the elements of a tensor of extents."""
-    return tuple(tensor.decode(dtype=tensor.dtype).reshape(-1).tolist())
+    return tuple(tensor.dequantize(dtype=tensor.dtype).reshape(-1).tolist())
 
 
 def _plain(model: Model, name: str) -> Logical:
@@ -509,7 +510,7 @@ def _misfit(
     shape: tuple[int, ...],
     how: Stored,
     granularity: Granularity,
-    parts: dict[str, Weight],
+    parts: dict[str, StoredTensor],
 ) -> str | None:
     """Say which parts do not fit; `None` if all do."""
     codes, form = parts["codes"].shape, how.shape_of(shape)
@@ -600,11 +601,11 @@ def _published(model: Model, found: Found, facts: dict[str, Any]) -> Published:
         return Published(found.name, model, names, partial(read, **how))
 
 
-def _readable(parts: dict[str, Weight]) -> dict[str, Weight]:
+def _readable(parts: dict[str, StoredTensor]) -> dict[str, StoredTensor]:
     """Replace scales of bytes by float8_e8m0fnu, which some files store as bytes."""
     scale = parts.get("scale")
     if scale is not None and type_of(scale) == "uint8":
         of, names = scale._tensor, ("F8_E8M0", "float8_e8m0fnu")
         tensor = Tensor(of.file, *names, of.shape, of.start, of.nbytes)
-        parts["scale"] = Weight(scale.name, tensor)
+        parts["scale"] = StoredTensor(scale.name, tensor)
     return parts

@@ -69,7 +69,7 @@ def decoded(
     of rows in a band, by default the rows that fit into the cache.
     """
     if not tensor.shape:
-        yield None, tensor.decode(dtype=dtype).reshape(1)
+        yield None, tensor.dequantize(dtype=dtype).reshape(1)
         return
     if 0 in tensor.shape:
         return
@@ -79,7 +79,7 @@ def decoded(
     for first in range(0, total, count):
         rows = slice(first, min(first + count, total))
         band = room[: rows.stop - first]
-        tensor.decode(rows, out=band, threads=threads)
+        tensor.dequantize(rows, out=band, threads=threads)
         yield rows, band
 
 
@@ -94,7 +94,7 @@ def pairs(
 def has_numbers(tensor: Logical) -> bool:
     """Return true if the elements are real numbers of a known type."""
     try:
-        tensor.decode(slice(0, 0) if tensor.shape else None, dtype="float64")
+        tensor.dequantize(slice(0, 0) if tensor.shape else None, dtype="float64")
     except (TypeError, ValueError):
         return False
     return True

@@ -21,7 +21,7 @@ from pyquant import dtypes
 from pyquant.cli._errors import Refused
 from pyquant.cli._logical import Logical, logical
 from pyquant.weights._elements import Mapped, Tensor, open_file, sized
-from pyquant.weights.files import Weight, open_weights
+from pyquant.weights.files import StoredTensor, open_weights
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -53,7 +53,7 @@ PIECE = 1 << 16  # characters of metadata that are read at once
 MAX_HEADER = 1 << 16  # bytes of the header of a .npy file; NumPy writes a few hundred
 
 
-class Model(Mapping[str, Weight]):
+class Model(Mapping[str, StoredTensor]):
     """
     Map names to the tensors of a file or a folder; a context manager.
 
@@ -77,7 +77,7 @@ class Model(Mapping[str, Weight]):
         self,
         path: str,
         kind: str,
-        tensors: Mapping[str, Weight],
+        tensors: Mapping[str, StoredTensor],
         metadata: Mapping[str, Any],
         close: Callable[[], None],
         *,
@@ -92,7 +92,7 @@ class Model(Mapping[str, Weight]):
         self.joined: Mapping[str, Logical] = {}
         self._tensors, self._close = tensors, close
 
-    def __getitem__(self, name: str) -> Weight:
+    def __getitem__(self, name: str) -> StoredTensor:
         """Return a tensor."""
         return self._tensors[name]
 
@@ -301,7 +301,7 @@ def _loaded(load: Callable[[], bytes]) -> bytes:
     return load()
 
 
-class Other(Weight):
+class Other(StoredTensor):
     """A member of a .npz file without known numbers, which is copied byte by byte."""
 
     __slots__ = ("suffix",)
@@ -390,7 +390,7 @@ def _array(
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
     fortran: bool,
-) -> Weight:
+) -> StoredTensor:
     """Describe an array of a file between two bytes."""
     start, stop = place
     nbytes = prod(shape) * dtype.itemsize
@@ -400,7 +400,9 @@ def _array(
         file, start = Loaded(file.path, partial(_turned, file, start, shape, dtype)), 0
     order: Literal["<", ">"] = ">" if dtype.byteorder == ">" else "<"
     format = _format_of(dtype)
-    return Weight(name, Tensor(file, format, _name_of(dtype), shape, start, nbytes, order))
+    return StoredTensor(
+        name, Tensor(file, format, _name_of(dtype), shape, start, nbytes, order)
+    )
 
 
 def _turned(file: Any, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
@@ -449,7 +451,7 @@ class _Npz(Model):
         self,
         archive: zipfile.ZipFile,
         file: Mapped,
-        tensors: Mapping[str, Weight],
+        tensors: Mapping[str, StoredTensor],
         metadata: Mapping[str, Any],
     ) -> None:
         close = partial(_close, file, archive)
@@ -483,8 +485,8 @@ def _unpacking(path: str) -> Iterator[None]:
 
 def _members(
     file: Mapped, archive: zipfile.ZipFile
-) -> tuple[dict[str, Weight], dict[str, Any]]:
-    tensors: dict[str, Weight] = {}
+) -> tuple[dict[str, StoredTensor], dict[str, Any]]:
+    tensors: dict[str, StoredTensor] = {}
     metadata: dict[str, Any] = {}
     # Objects of zipfile are large. Free each after its use.
     archive.NameToInfo.clear()
@@ -522,7 +524,7 @@ def _text_of(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> str | None:
 
 def _member(
     name: str, file: Mapped, archive: zipfile.ZipFile, member: zipfile.ZipInfo
-) -> Weight:
+) -> StoredTensor:
     path, stop = file.path, member.file_size
     source: Any
     loaded: Any = Loaded(path, partial(_unpacked, path, archive, member))

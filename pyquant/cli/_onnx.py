@@ -23,7 +23,7 @@ from pyquant.cli._models import Bytes, Model
 from pyquant.cli._write import File
 from pyquant.weights import _elements
 from pyquant.weights._weight import from_tensors
-from pyquant.weights.files import RECORDS, Weight
+from pyquant.weights.files import RECORDS, StoredTensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -161,7 +161,7 @@ class OnnxModel(Model):
         The model, without the data of these initializers.
     protos : dict of str to onnx.TensorProto
         The initializers in `proto`.
-    weights : dict of str to Weight
+    weights : dict of str to StoredTensor
         Their data.
     linear : dict of str to Joined
         Results of DequantizeLinear nodes of initializers, by name.
@@ -174,7 +174,7 @@ class OnnxModel(Model):
         self.proto: Any = _load(path)
         self.opset = _opset(self.proto)
         self.protos: dict[str, Any] = {}
-        self.weights: dict[str, Weight] = {}
+        self.weights: dict[str, StoredTensor] = {}
         self._parameters: set[str] | None = None
         self._uses: dict[str, list[tuple[Any, int]]] | None = None
         _lift_weights(self.proto.graph)
@@ -249,7 +249,7 @@ class OnnxModel(Model):
             if isinstance(file, _elements.Mapped):
                 file.close()
 
-    def _tensor(self, proto: Any) -> Weight:
+    def _tensor(self, proto: Any) -> StoredTensor:
         name, format = proto.name, _format_name(proto.data_type)
         shape = tuple(proto.dims)
         if any(n < 0 for n in shape) or not _elements.sized(shape):
@@ -267,7 +267,7 @@ class OnnxModel(Model):
             need = f"{expected} bytes for {format}{[*shape]}"
             raise fault(self.path, need, nbytes, name)
         tensor = _elements.Tensor(file, format, dtype, shape, start, nbytes)
-        return Weight(name, tensor)
+        return StoredTensor(name, tensor)
 
     def _data(self, proto: Any, expected: int | None) -> tuple[Any, int, int]:
         """Return a file or memory, the first byte, and the number of bytes."""
@@ -655,7 +655,7 @@ def _with_data(model: OnnxModel, tensor: Any) -> Any:
     """Copy an initializer with its data; strings have their data already."""
     copy = _without_data(tensor)
     if tensor.name in model.weights:
-        copy.raw_data = bytes(model.weights[tensor.name].raw)
+        copy.raw_data = bytes(model.weights[tensor.name]._tensor.raw())
     return copy
 
 

@@ -30,7 +30,7 @@ from pyquant.weights import _gguf, _safetensors
 from pyquant.weights._elements import bfloat16_bits, copied_bytes, readable
 from pyquant.weights._published import type_of
 from pyquant.weights._weight import dense
-from pyquant.weights.files import Weight
+from pyquant.weights.files import StoredTensor
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -458,7 +458,7 @@ class InBlocks(Quantized):
                 buffer = np.empty(form, np.uint8)
             encoded(block, numbers, out=buffer, threads=threads)
             output.write(source.name, buffer)
-            self._add(errors, numbers, buffer, block.decode, threads)
+            self._add(errors, numbers, buffer, block.dequantize, threads)
             scales.check(numbers, buffer)
         scales.finish()
         self.sqnr = errors.sqnr if errors.max_error > 0 else None
@@ -542,7 +542,7 @@ class _Scales:
         shift: int,
     ) -> None:
         """Add the energy that the blocks keep, multiplied by a power of two."""
-        y = self._block.decode(blocks, out=np.empty_like(x), threads=self._threads)
+        y = self._block.dequantize(blocks, out=np.empty_like(x), threads=self._threads)
         found = measure_error(x, y, threads=self._threads)._sums
         sums[0] += np.ldexp(float(found["xx"] - found["ee"]), 2 * shift)
         sums[1] = max(sums[1], np.ldexp(_largest(y), shift))
@@ -603,7 +603,7 @@ def _changed(
     stored = float(np.uint16(bits).view(np.float16))
     if 16 <= bits < 0x7C00:
         return stored, stored
-    exact = np.abs(source.decode(rows, dtype=np.float64)).reshape(numbers.shape)
+    exact = np.abs(source.dequantize(rows, dtype=np.float64)).reshape(numbers.shape)
     finite = np.isfinite(exact)
     largest = float(exact[finite].max(initial=0))
     kept = np.abs(numbers[finite]).max(initial=0)
@@ -640,7 +640,7 @@ class Copied(Job):
                 advance(piece.nbytes * tensor.nbytes // max(1, part.nbytes))
 
 
-def _part_of(tensor: Weight, kind: str) -> Part:
+def _part_of(tensor: StoredTensor, kind: str) -> Part:
     """Describe a copied tensor, if the kind of file has its type.
 
     Files of NumPy store bfloat16 as float32, which has all its values.
@@ -658,14 +658,16 @@ def _part_of(tensor: Weight, kind: str) -> Part:
     return Part(tensor.name, type, tensor.shape, tensor.nbytes)
 
 
-def bytes_of(tensor: Weight, type: str | None = None) -> Iterator[npt.NDArray[np.uint8]]:
+def bytes_of(
+    tensor: StoredTensor, type: str | None = None
+) -> Iterator[npt.NDArray[np.uint8]]:
     """Yield the bytes of a tensor in pieces, little-endian and in C order.
 
     `type` is the type of the elements, by default the type of the tensor.
     """
     kept = type in (None, type_of(tensor)) or isinstance(tensor, Other)
     if tensor._tensor.order == "<" and kept:
-        raw = tensor.raw
+        raw = tensor._tensor.raw()
         for at in range(0, raw.size, PIECE):
             piece = raw[at : at + PIECE]
             yield piece
@@ -678,5 +680,5 @@ def bytes_of(tensor: Weight, type: str | None = None) -> Iterator[npt.NDArray[np
         step = max(1, PIECE // each)
         rows = [slice(a, a + step) for a in range(0, tensor.shape[0], step)]
     for part in rows:
-        numbers = tensor.decode(part, dtype=tensor.dtype if kept else type)
+        numbers = tensor.dequantize(part, dtype=tensor.dtype if kept else type)
         yield from copied_bytes(numbers, 8 * numbers.dtype.itemsize)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from pyquant import _core, _threads
+from pyquant import _core, _threads, dtypes
 from pyquant.dtypes import TYPES
 from pyquant.packed import PackedArray, unpack
 
@@ -272,7 +272,7 @@ def decode_blocks(
         data = raw[at:end].reshape(*place.shape[:-1], -1)
         if tensor.order == ">":
             data = swapped(data, block.name)
-        block.decode(data, out=place, threads=threads)
+        block.dequantize(data, out=place, threads=threads)
         tensor.file.has_read(tensor.start + at, tensor.start + end)
         at = end
 
@@ -295,6 +295,35 @@ def _places(out: Array, step: int, unit: int) -> Iterator[Array]:
     for index in np.ndindex(out.shape[:axis]):
         for at in range(0, out.shape[axis], count):
             yield out[index][at : at + count]
+
+
+def index_of(
+    rows: object, shape: tuple[int, ...], what: str = "tensor", least: int = 1
+) -> Any:
+    """Return a slice with step 1, or an array of row numbers."""
+    if len(shape) < least:
+        got = type(rows).__name__
+        raise ValueError(f"rows: expected None for a {what} of shape {shape}, got {got}")
+    extent = shape[0]
+    if isinstance(rows, slice):
+        try:
+            chosen = range(*rows.indices(extent))
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"rows: expected a slice of integers, got {error}") from None
+        if chosen.step == 1:
+            return slice(chosen.start, max(chosen.start, chosen.stop))
+        return np.array(chosen, np.int64)
+    array: Array = _core.plain(rows, "rows")
+    if array.size == 0:
+        array = array.astype(np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        got = f"{dtypes.described(array)} of shape {array.shape}"
+        raise TypeError(f"rows: expected a slice or a list of integers, got {got}")
+    wrong = (array < 0) | (array >= extent)
+    if wrong.any():
+        got = array[wrong][0]
+        raise ValueError(f"rows: expected numbers from 0 to {extent - 1}, got {got}")
+    return array
 
 
 def check_apart(out: Array, *inputs: Array) -> None:

@@ -15,7 +15,7 @@ from pyquant import _core, dtypes
 from pyquant.packed import Layout, PackedArray
 from pyquant.qparams import QParams
 from pyquant.weights._elements import Item, bits_of, copied_bytes, special_kind
-from pyquant.weights.files import RECORDS, Weight, WeightFile
+from pyquant.weights.files import RECORDS, StoredTensor, WeightFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["load", "naming", "replacing", "write"]
+__all__ = ["naming", "read", "replacing", "write"]
 
 PARTS = ("scale", "zero_point", "offset")
 
@@ -106,13 +106,13 @@ def _write_item(file: BufferedWriter, one: Item, alignment: int) -> None:
 
 def _blocks(name: str, value: Any) -> Item:
     """Return a tensor of a GGUF file from a format and bytes."""
-    if not isinstance(value, (tuple, Weight)):
+    if not isinstance(value, (tuple, StoredTensor)):
         return _plain(name, value)
     if isinstance(value, tuple) and _is_pair(value) and value[0] == "bfloat16":
         return _rounded(name, value[1])
     from pyquant.weights._gguf import FORMATS
 
-    if isinstance(value, Weight):
+    if isinstance(value, StoredTensor):
         of_blocks = value.format in FORMATS and value._tensor.dtype is None
         if of_blocks and not value._tensor.blocks:
             expected = "bytes of a format with that format beside them"
@@ -155,11 +155,11 @@ def is_bytes(data: Any) -> bool:
     return isinstance(data, np.ndarray) and data.dtype == np.uint8
 
 
-def _as_it_is(name: str, value: Weight) -> Item:
+def _as_it_is(name: str, value: StoredTensor) -> Item:
     if value._tensor.order == ">":
         raise ValueError(f"weights: expected little-endian weights, got {value!r}")
     bits = 8 if value._tensor.dtype is None else bits_of(value._tensor.dtype)
-    return Item(name, value.format, value.shape, value.nbytes, bits, value.raw)
+    return Item(name, value.format, value.shape, value.nbytes, bits, value._tensor.raw())
 
 
 def _rounded(name: str, value: Any) -> Item:
@@ -197,7 +197,7 @@ def _recorded(weights: Mapping[str, Any], metadata: dict[str, Any]) -> list[Item
             record = [value._name, list(value.shape), *value.layout]
             records[name] = {"packed": record}
             items.append(_plain(name, value.data))
-        elif isinstance(value, Weight):
+        elif isinstance(value, StoredTensor):
             items.append(_as_it_is(name, value))
         elif _is_pair(value) and value[0] == "bfloat16":
             items.append(_rounded(name, value[1]))
@@ -239,7 +239,7 @@ def _record_params(name: str, params: QParams, items: list[Item]) -> dict[str, A
     return {"qparams": [params._name, *rest]}
 
 
-def load(file: WeightFile, name: str) -> npt.NDArray[Any] | PackedArray | QParams:
+def read(file: WeightFile, name: str) -> npt.NDArray[Any] | PackedArray | QParams:
     """Return the object that was written under a name."""
     text = file.metadata.get(RECORDS, "{}")
     try:
@@ -259,14 +259,14 @@ def load(file: WeightFile, name: str) -> npt.NDArray[Any] | PackedArray | QParam
         msg = f"{file.path}: expected metadata of pyquant for {name[:100]!r}, got {said}"
         raise ValueError(msg) from None
     weight = file[name]
-    return weight.decode(dtype=weight.dtype)
+    return weight.dequantize(dtype=weight.dtype)
 
 
-def _whole(weight: Weight) -> npt.NDArray[Any]:
-    return weight.decode(dtype=weight.dtype)
+def _whole(weight: StoredTensor) -> npt.NDArray[Any]:
+    return weight.dequantize(dtype=weight.dtype)
 
 
-def _typed(weight: Weight, dtype: str) -> npt.NDArray[Any]:
+def _typed(weight: StoredTensor, dtype: str) -> npt.NDArray[Any]:
     if (
         weight.format != "U8"
         or dtype not in dtypes.TYPES
@@ -277,7 +277,7 @@ def _typed(weight: Weight, dtype: str) -> npt.NDArray[Any]:
 
 
 def _packed(
-    weight: Weight, dtype: str, shape: list[int], layout: str, axis: int, bits: int
+    weight: StoredTensor, dtype: str, shape: list[int], layout: str, axis: int, bits: int
 ) -> PackedArray:
     how = Layout(layout, axis=axis, bits=bits)
     return PackedArray(_whole(weight), dtype, tuple(shape), layout=how)

@@ -21,7 +21,7 @@ from pyquant._refused import hint, hint_of_type
 from pyquant._standard import REAL, listed, requested, shown
 from pyquant.packed import LAYOUTS, Layout, PackedArray, pack, unpack
 from pyquant.weights import _published
-from pyquant.weights._elements import check_apart, plain_out
+from pyquant.weights._elements import check_apart, index_of, plain_out
 from pyquant.weights.blocks import BlockFormat, block_format
 
 if TYPE_CHECKING:
@@ -362,7 +362,7 @@ class Weight:
         kind, each, shape = real_of(dtype, out), self._each, self.shape
         count = _core.integer(threads, "threads", 1)
         if rows is not None:
-            index = _index_of(rows, shape)
+            index = index_of(rows, shape, "weight", 2)
             numbers = np.arange(shape[0])[index]
             shape = (len(numbers), *shape[1:])
             if self._stacked:
@@ -436,7 +436,7 @@ class Weight:
         -------
         ndarray
             uint8 blocks along the inputs, with a row for each output, for
-            ``pq.weights.blocks.block_format(name).decode`` and `pyquant.write_weights`.
+            ``pq.weights.blocks.block_format(name).dequantize`` and `pyquant.write_weights`.
 
         Raises
         ------
@@ -619,35 +619,6 @@ def _each(given: Any, place: Any) -> Any:
 def _filled(groups: npt.NDArray[np.int64], inputs: int) -> npt.NDArray[np.int64]:
     """Assign any group to codes without an input."""
     return np.concatenate([groups, np.zeros(inputs - groups.size, np.int64)])
-
-
-def _index_of(rows: object, shape: tuple[int, ...]) -> Any:
-    """Return a slice with step 1, or an array of row numbers."""
-    if len(shape) < 2:
-        msg = (
-            f"rows: expected None for a weight of shape {shape}, got {type(rows).__name__}"
-        )
-        raise ValueError(msg)
-    extent = shape[0]
-    if isinstance(rows, slice):
-        try:
-            chosen = range(*rows.indices(extent))
-        except (TypeError, ValueError) as error:
-            raise TypeError(f"rows: expected a slice of integers, got {error}") from None
-        if chosen.step == 1:
-            return slice(chosen.start, max(chosen.start, chosen.stop))
-        return np.array(chosen, np.int64)
-    array: npt.NDArray[Any] = _core.plain(rows, "rows")
-    if array.size == 0:
-        array = array.astype(np.int64)
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        got = f"{dtypes.described(array)} of shape {array.shape}"
-        raise TypeError(f"rows: expected a slice or a list of integers, got {got}")
-    wrong = (array < 0) | (array >= extent)
-    if wrong.any():
-        got = array[wrong][0]
-        raise ValueError(f"rows: expected numbers from 0 to {extent - 1}, got {got}")
-    return array
 
 
 def _taken(made: Planar, index: Any) -> Planar:

@@ -77,10 +77,10 @@ class BlockFormat:
         Number of elements and of bytes in a block.
     bits_per_element : float
         Bits per element, including the scales.
-    encodes : bool
-        True if `encode` supports the format.
+    quantizes : bool
+        True if `quantize` supports the format.
     weighted : bool
-        True if `encode` uses weights.
+        True if `quantize` uses weights.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class BlockFormat:
     >>> b = fmt.join(d=np.float16([[0.5]]), qs=np.arange(32).reshape(1, 1, 32))
     >>> b.shape
     (1, 34)
-    >>> fmt.decode(b)[0, :5]
+    >>> fmt.dequantize(b)[0, :5]
     array([0. , 0.5, 1. , 1.5, 2. ], dtype=float32)
     """
 
@@ -139,13 +139,13 @@ class BlockFormat:
         return self.block_bytes * 8 / self.block_size
 
     @property
-    def encodes(self) -> bool:
-        """True if `encode` supports this format."""
+    def quantizes(self) -> bool:
+        """True if `quantize` supports this format."""
         return self._row[4] > 0
 
     @property
     def weighted(self) -> bool:
-        """True if `encode` uses weights."""
+        """True if `quantize` uses weights."""
         return self._row[5]
 
     def encoded_shape(self, shape: Sequence[SupportsIndex]) -> tuple[int, ...]:
@@ -223,7 +223,7 @@ class BlockFormat:
         return (*extents[:-1], extents[-1] // unit * other)
 
     @overload
-    def decode(
+    def dequantize(
         self,
         b: ArrayLike,
         *,
@@ -232,7 +232,7 @@ class BlockFormat:
         threads: SupportsIndex = 1,
     ) -> _Out: ...
     @overload
-    def decode(
+    def dequantize(
         self,
         b: ArrayLike,
         *,
@@ -240,7 +240,7 @@ class BlockFormat:
         out: None = None,
         threads: SupportsIndex = 1,
     ) -> npt.NDArray[Any]: ...
-    def decode(
+    def dequantize(
         self,
         b: ArrayLike,
         *,
@@ -291,13 +291,13 @@ class BlockFormat:
         >>> import numpy as np
         >>> import pyquant as pq
         >>> b = np.full((2, 18), 0x3C, np.uint8)
-        >>> pq.weights.blocks.block_format("Q4_0").decode(b, dtype="float16").shape
+        >>> pq.weights.blocks.block_format("Q4_0").dequantize(b, dtype="float16").shape
         (2, 32)
         """
         return _core.decode_blocks(_ROWS[self.name], b, dtype, out, threads)
 
     @overload
-    def encode(
+    def quantize(
         self,
         x: ArrayLike,
         *,
@@ -307,7 +307,7 @@ class BlockFormat:
         threads: SupportsIndex = 1,
     ) -> _Out: ...
     @overload
-    def encode(
+    def quantize(
         self,
         x: ArrayLike,
         *,
@@ -316,7 +316,7 @@ class BlockFormat:
         out: None = None,
         threads: SupportsIndex = 1,
     ) -> npt.NDArray[np.uint8]: ...
-    def encode(
+    def quantize(
         self,
         x: ArrayLike,
         *,
@@ -356,8 +356,8 @@ class BlockFormat:
         TypeError
             If an argument has the wrong type.
         ValueError
-            If the format has no encoder, see `encodes`. If rows are not complete blocks, a
-            value is not finite or exceeds float32, a weight is negative or not finite,
+            If the format has no encoder, see `quantizes`. If rows are not complete blocks,
+            a value is not finite or exceeds float32, a weight is negative or not finite,
             `weights` has another shape, the format does not support `search`, or `out` has
             another shape, is read-only, or shares memory with `x` or `weights`. `out` is
             then unchanged.
@@ -375,22 +375,23 @@ class BlockFormat:
         >>> import numpy as np
         >>> import pyquant as pq
         >>> fmt = pq.weights.blocks.block_format("Q8_0")
-        >>> b = fmt.encode(np.linspace(-1, 1, 64, dtype=np.float32))
-        >>> b.shape, float(abs(fmt.decode(b) - np.linspace(-1, 1, 64)).max()) < 0.005
+        >>> b = fmt.quantize(np.linspace(-1, 1, 64, dtype=np.float32))
+        >>> b.shape, float(abs(fmt.dequantize(b) - np.linspace(-1, 1, 64)).max()) < 0.005
         ((68,), True)
 
         Columns with larger weights get smaller errors:
 
         >>> x = np.sin(np.arange(2048, dtype=np.float32)).reshape(8, 256)
         >>> fmt = pq.weights.blocks.block_format("Q2_K")
-        >>> plain = fmt.decode(fmt.encode(x))
-        >>> y = fmt.decode(fmt.encode(x, weights=np.where(np.arange(256) < 32, 9.0, 1.0)))
+        >>> plain = fmt.dequantize(fmt.quantize(x))
+        >>> weights = np.where(np.arange(256) < 32, 9.0, 1.0)
+        >>> y = fmt.dequantize(fmt.quantize(x, weights=weights))
         >>> bool(abs(y - x)[:, :32].mean() < abs(plain - x)[:, :32].mean())
         True
         """
         row = _ROWS[self.name]
         if not row[4]:
-            names = ", ".join(one.name for one in _BY_NAME.values() if one.encodes)
+            names = ", ".join(one.name for one in _BY_NAME.values() if one.quantizes)
             raise ValueError(f"format: expected {names} to encode, got {self.name}")
         asked = search is not None and self._is_asked(search, weights is not None)
         return _core.encode_blocks(row, x, weights, asked, out, threads)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
 
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from pyquant._typing import ArrayLike
     from pyquant.weights._elements import Mapped, Tensor
+    from pyquant.weights.blocks import BlockFormat
 
     _Out = TypeVar("_Out", bound=npt.NDArray[Any])
     _Default = TypeVar("_Default")
 
-__all__ = ["Weight", "WeightFile", "open_weights", "write_weights"]
+__all__ = ["StoredTensor", "WeightFile", "open_weights", "write_weights"]
 
 # Key of the safetensors metadata that describes types the format lacks.
 RECORDS = "pyquant"
@@ -36,7 +39,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-class Weight:
+class StoredTensor:
     """
     A tensor in a file that is read on demand.
 
@@ -53,8 +56,8 @@ class Weight:
     dtype : numpy.dtype or None
         Type of the elements, from ml_dtypes if NumPy lacks it. `None` for blocks, such as
         Q4_K, and for unknown types.
-    raw : ndarray
-        Bytes of the tensor in the file, read-only.
+    raw : ndarray or PackedArray
+        Elements as the file stores them, read-only and without a copy.
     nbytes, size, ndim : int
         Number of bytes, of elements, of dimensions.
     """
@@ -97,97 +100,78 @@ class Weight:
         return len(self._tensor.shape)
 
     @property
-    def raw(self) -> npt.NDArray[np.uint8]:
-        """Bytes of the tensor in the file, read-only."""
-        return self._tensor.raw()
-
-    def view(self) -> npt.NDArray[Any] | PackedArray:
+    def raw(self) -> npt.NDArray[Any] | PackedArray:
         """
-        Return the elements as stored in the file, without a copy.
+        Elements as the file stores them, read-only and without a copy.
 
-        Returns
-        -------
-        ndarray or PackedArray
-            Read-only view of the file. It is a PackedArray if an element is a part of a
-            byte. `dequantize` accepts both. bfloat16 without the package ml_dtypes: the
-            bits, as uint16.
+        It is a `PackedArray` if an element is a part of a byte. It is the bytes of blocks
+        and unknown types, and of elements that no array represents: types of a missing
+        ml_dtypes, and rows of 6-bit elements that do not fill words. bfloat16 without
+        ml_dtypes: the bits, as uint16.
 
-        Raises
-        ------
-        ValueError
-            If the type is unknown or a block format, if rows of 6-bit elements do not fill
-            complete words, or if the file is closed.
-        ImportError
-            If another type needs ml_dtypes and the package is not installed.
-
-        Notes
-        -----
         If another program shortens the file, access to the missing bytes ends this program.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import pyquant as pq
-        >>> import tempfile
-        >>> path = tempfile.mkdtemp() + "/model.safetensors"
-        >>> pq.write_weights(path, {"w": np.arange(6, dtype=np.int16).reshape(2, 3)})
-        >>> pq.open_weights(path)["w"].view()
-        array([[0, 1, 2],
-               [3, 4, 5]], dtype=int16)
         """
-        tensor, name = self._tensor, self._known()
-        if name in dtypes.TYPES and dtypes.TYPES[name].bits < 8:
-            return self._packed(name)
-        dtype = _stored_dtype(name)
-        if tensor.order == ">" and name == "bfloat16":
-            msg = f"view: expected little-endian bfloat16, got {self!r} (decode swaps it)"
-            raise ValueError(msg)
-        if name not in dtypes.TYPES or dtypes.TYPES[name].kind in ("real", "integer"):
+        tensor, name = self._tensor, self._tensor.dtype
+        if name is None or (name == "bfloat16" and tensor.order == ">"):
+            return tensor.raw()
+        row = dtypes.TYPES.get(name)
+        if row is not None and row.bits < 8:
+            return self._packed(name, row.bits)
+        try:
+            dtype = _dtype_of(name)
+        except ImportError:
+            if name != "bfloat16":
+                return tensor.raw()
+            dtype = np.dtype("<u2")
+        if row is None or row.kind in ("real", "integer"):
             dtype = dtype.newbyteorder(tensor.order) if name != "bfloat16" else dtype
         return tensor.raw().view(dtype).reshape(tensor.shape)
+
+    def _packed(self, name: str, bits: int) -> npt.NDArray[np.uint8] | PackedArray:
+        data, shape = self._tensor.raw(), self._tensor.shape
+        if bits != 6:
+            return PackedArray(data, name, shape)
+        if not shape or shape[-1] % 16:
+            return data
+        words = data.view("<i4").reshape(*shape[:-1], shape[-1] * 6 // 32)
+        return PackedArray(words, name, shape, layout="words")
 
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
     ) -> npt.NDArray[Any]:
-        """Return the result of `view` to NumPy and to functions that accept arrays."""
-        _dtype_of(self._known())  # bits of bfloat16 are not its values
-        seen = np.asarray(self.view())
+        """Return the elements to NumPy and to functions that accept arrays."""
+        kind, raw = _dtype_of(self._known()), self.raw
+        seen = raw if isinstance(raw, np.ndarray) else np.asarray(raw)
+        if seen.dtype.newbyteorder("=") != kind:
+            seen = self.dequantize(dtype=kind)
         made = seen if dtype is None else seen.astype(dtype, copy=False)
         return made.copy() if copy and made is seen else made
 
-    def _packed(self, name: str) -> PackedArray:
-        tensor = self._tensor
-        if dtypes.TYPES[name].bits in (2, 4):
-            return PackedArray(tensor.raw(), name, tensor.shape)
-        if not tensor.shape or tensor.shape[-1] % 16:
-            msg = f"view: expected a last extent that is a multiple of 16, got {self!r} "
-            msg += f"(decode with dtype={name!r} makes an array)"
-            raise ValueError(msg)
-        words = (*tensor.shape[:-1], tensor.shape[-1] * 6 // 32)
-        data = tensor.raw().view("<i4").reshape(words)
-        return PackedArray(data, name, tensor.shape, layout="words")
+    def __getitem__(self, rows: slice | ArrayLike) -> npt.NDArray[Any]:
+        """Return some rows as real numbers, see `dequantize`."""
+        return self.dequantize(rows)
 
     @overload
-    def decode(
+    def dequantize(
         self,
-        rows: slice | None = None,
+        rows: slice | ArrayLike | None = None,
         *,
         dtype: npt.DTypeLike | None = None,
         out: _Out,
         threads: SupportsIndex = 1,
     ) -> _Out: ...
     @overload
-    def decode(
+    def dequantize(
         self,
-        rows: slice | None = None,
+        rows: slice | ArrayLike | None = None,
         *,
         dtype: npt.DTypeLike | None = None,
         out: None = None,
         threads: SupportsIndex = 1,
     ) -> npt.NDArray[Any]: ...
-    def decode(
+    def dequantize(
         self,
-        rows: slice | None = None,
+        rows: slice | ArrayLike | None = None,
         *,
         dtype: npt.DTypeLike | None = None,
         out: npt.NDArray[Any] | None = None,
@@ -198,8 +182,8 @@ class Weight:
 
         Parameters
         ----------
-        rows : slice, optional
-            Consecutive rows along the first axis. Default: all rows.
+        rows : slice or array_like of int, optional
+            Indices along the first axis. Default: all.
         dtype : dtype_like, optional
             float32, float64, float16, bfloat16, or the type of the elements (not for
             blocks). Default: the dtype of `out`; else float32 for blocks and for floats of
@@ -221,9 +205,8 @@ class Weight:
             If an argument has the wrong type.
         ValueError
             If the format is unknown (`raw` has the bytes), or consists of big-endian blocks
-            with integers of several bytes. If rows are not consecutive or do not consist of
-            complete blocks, if `out` has another shape or elements that share memory, or if
-            the file is closed.
+            with integers of several bytes. If rows do not consist of complete blocks, if
+            `out` has another shape or elements that share memory, or if the file is closed.
         ImportError
             If a type needs ml_dtypes and the package is not installed.
 
@@ -244,35 +227,41 @@ class Weight:
         >>> path = tempfile.mkdtemp() + "/model.safetensors"
         >>> pq.write_weights(path, {"w": np.float16([[1, 2], [3, 4], [5, 6]])})
         >>> with pq.open_weights(path) as f:
-        ...     f["w"].decode(slice(1, 3))
-        array([[3., 4.],
-               [5., 6.]], dtype=float32)
+        ...     f["w"].dequantize([2, 0])
+        array([[5., 6.],
+               [1., 2.]], dtype=float32)
         """
         from pyquant.weights import _elements
 
-        if self._tensor.dtype is None:
-            return self._decode_blocks(rows, dtype, out, threads)
-        source, name = self._known(), _result_type(dtype, out)
-        shape, first = self._rows(rows)
+        tensor, name = self._tensor, _result_type(dtype, out)
+        block = self._block() if tensor.dtype is None else None
+        source = str(tensor.dtype)
         if name is None:
-            name = source if _is_exact(source) else "float32"
-        if name not in (source, *REALS) or (name != source and source == "complex64"):
-            expected = f"{', '.join(REALS)} or {source}"
-            msg = f"dtype: expected {expected} for {self.format}, got {name}"
-            raise TypeError(msg)
-        count = _core.integer(threads, "threads", 1)
+            name = source if block is None and _is_exact(source) else "float32"
+        known = REALS if block is not None else (*REALS, source)
+        if name not in known or (name != source == "complex64"):
+            expected = f"{', '.join(REALS)}{'' if block else f' or {source}'}"
+            raise TypeError(f"dtype: expected {expected} for {self.format}, got {name}")
+        shape, runs = self._runs(rows)
+        size = 1 if block is None else block.block_size
+        for first, part in runs if shape else ():
+            count = prod(shape[1:]) * len(range(*part.indices(shape[0])))
+            if count and (first % size or count % size):
+                expected = f"whole blocks of {size} for {self.format}"
+                got = f"{count} elements from {first} on"
+                raise ValueError(f"rows: expected {expected}, got {got}")
+        workers = _core.integer(threads, "threads", 1)
         to = _place(shape, name, out)
-        _elements.decode(self._tensor, first, to, name, count)
+        for first, part in runs:
+            place = to[part] if shape else to
+            if block is None:
+                _elements.decode(tensor, first, place, name, workers)
+            else:
+                _elements.decode_blocks(tensor, block, first, place, workers)
         return to if out is None else out
 
-    def _decode_blocks(
-        self,
-        rows: slice | None,
-        dtype: npt.DTypeLike | None,
-        out: npt.NDArray[Any] | None,
-        threads: SupportsIndex,
-    ) -> npt.NDArray[Any]:
-        from pyquant.weights import _elements
+    def _block(self) -> BlockFormat:
+        """Return the format of the blocks, or raise an error if they have no decoder."""
         from pyquant.weights.blocks import block_format, swaps
 
         if not self._tensor.blocks:
@@ -280,19 +269,7 @@ class Weight:
         block = block_format(self.format)
         if self._tensor.order == ">" and not swaps(block.name):
             raise self._unknown("little-endian blocks, or scales alone of several bytes")
-        name = _result_type(dtype, out) or "float32"
-        if name not in REALS:
-            expected = f"{', '.join(REALS)} for {self.format}"
-            raise TypeError(f"dtype: expected {expected}, got {name}")
-        shape, first = self._rows(rows)
-        if prod(shape) and (first % block.block_size or prod(shape) % block.block_size):
-            expected = f"whole blocks of {block.block_size} for {self.format}"
-            got = f"{prod(shape)} elements from {first} on"
-            raise ValueError(f"rows: expected {expected}, got {got}")
-        count = _core.integer(threads, "threads", 1)
-        to = _place(shape, name, out)
-        _elements.decode_blocks(self._tensor, block, first, to, count)
-        return to if out is None else out
+        return block
 
     def _known(self) -> str:
         """Return pyquant's name of the element type."""
@@ -306,30 +283,32 @@ class Weight:
         msg += f"(raw has the {self.nbytes} bytes of {self.name[:100]!r})"
         return ValueError(msg)
 
-    def _rows(self, rows: slice | None) -> tuple[tuple[int, ...], int]:
-        """Return the shape of some rows, and the position of their first element."""
+    def _runs(
+        self, rows: slice | ArrayLike | None
+    ) -> tuple[tuple[int, ...], list[tuple[int, slice]]]:
+        """Return the shape of some rows, and their runs of consecutive rows.
+
+        A run is the position of its first element in the tensor, and rows of the result.
+        """
+        from pyquant.weights._elements import index_of
+
         shape = self._tensor.shape
         if rows is None:
-            return shape, 0
-        if not isinstance(rows, slice):
-            raise TypeError(f"rows: expected a slice, got {type(rows).__name__}")
-        if not shape:
-            raise ValueError("rows: expected None for a tensor without axes, got a slice")
-        try:
-            chosen = range(*rows.indices(shape[0]))
-        except (TypeError, ValueError) as error:
-            raise TypeError(f"rows: expected a slice of integers, got {error}") from None
-        if chosen.step != 1:
-            raise ValueError(f"rows: expected a step of 1, got {chosen.step}")
-        inner = shape[1:]
-        return (len(chosen), *inner), chosen.start * prod(inner)
+            return shape, [(0, slice(None))]
+        index, inner = index_of(rows, shape), prod(shape[1:])
+        if isinstance(index, slice):
+            count = index.stop - index.start
+            return (count, *shape[1:]), [(index.start * inner, slice(0, count))]
+        starts = [0, *(np.flatnonzero(np.diff(index) != 1) + 1).tolist(), len(index)]
+        runs = [(int(index[a]) * inner, slice(a, b)) for a, b in pairwise(starts) if a < b]
+        return (len(index), *shape[1:]), runs
 
     def __repr__(self) -> str:
         """Show name, format and shape, not the elements."""
-        return f"Weight({self.name!r}, format={self.format!r}, shape={self.shape})"
+        return f"StoredTensor({self.name!r}, format={self.format!r}, shape={self.shape})"
 
 
-class WeightFile(Mapping[str, Weight]):
+class WeightFile(Mapping[str, StoredTensor]):
     """
     Read-only mapping from names to the tensors of a file or a set of files.
 
@@ -359,14 +338,14 @@ class WeightFile(Mapping[str, Weight]):
         self.metadata: Mapping[str, Any] = metadata
         self._files, self._tensors = files, tensors
 
-    def __getitem__(self, name: str) -> Weight:
+    def __getitem__(self, name: str) -> StoredTensor:
         """Return a tensor."""
         if name not in self._tensors:
             from pyquant._refused import hint
 
             end = hint(name, self._tensors, most=3, show=repr)
             raise KeyError(f"name: expected the name of a tensor, got {name!r:.100}{end}")
-        return Weight(name, self._tensors[name])
+        return StoredTensor(name, self._tensors[name])
 
     # Without these methods, a missing name would cost the search for similar names.
 
@@ -375,15 +354,15 @@ class WeightFile(Mapping[str, Weight]):
         return name in self._tensors
 
     @overload
-    def get(self, name: str, default: None = None, /) -> Weight | None: ...
+    def get(self, name: str, default: None = None, /) -> StoredTensor | None: ...
     @overload
-    def get(self, name: str, default: Weight, /) -> Weight: ...
+    def get(self, name: str, default: StoredTensor, /) -> StoredTensor: ...
     @overload
-    def get(self, name: str, default: _Default, /) -> Weight | _Default: ...
+    def get(self, name: str, default: _Default, /) -> StoredTensor | _Default: ...
     def get(self, name: str, default: object = None, /) -> object:
         """Return a tensor, or `default` if no tensor has this name."""
         tensor = self._tensors.get(name)
-        return default if tensor is None else Weight(name, tensor)
+        return default if tensor is None else StoredTensor(name, tensor)
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names, in the order of the file."""
@@ -393,7 +372,7 @@ class WeightFile(Mapping[str, Weight]):
         """Return the number of tensors."""
         return len(self._tensors)
 
-    def load(self, name: str) -> npt.NDArray[Any] | PackedArray | QParams:
+    def read(self, name: str) -> npt.NDArray[Any] | PackedArray | QParams:
         """
         Read an object that `pyquant.write_weights` wrote.
 
@@ -428,12 +407,12 @@ class WeightFile(Mapping[str, Weight]):
         >>> q = p.quantize(x, packed=True)
         >>> pq.write_weights(path, {"w": q, "w.params": p})
         >>> with pq.open_weights(path) as f:
-        ...     f.load("w") == q, f.load("w.params") == p
+        ...     f.read("w") == q, f.read("w.params") == p
         (True, True)
         """
         from pyquant.weights import _saved
 
-        return _saved.load(self, name)
+        return _saved.read(self, name)
 
     def close(self) -> None:
         """Close the file."""
@@ -473,7 +452,7 @@ def open_weights(path: str | os.PathLike[str]) -> WeightFile:
     Returns
     -------
     WeightFile
-        A mapping from names to `Weight`.
+        A mapping from names to `StoredTensor`.
 
     Raises
     ------
@@ -492,7 +471,7 @@ def open_weights(path: str | os.PathLike[str]) -> WeightFile:
     >>> pq.write_weights(path, {"w": x}, metadata={"general.name": "small"})
     >>> with pq.open_weights(path) as f:
     ...     f["w"], f.metadata["general.name"]
-    (Weight('w', format='F32', shape=(2, 3)), 'small')
+    (StoredTensor('w', format='F32', shape=(2, 3)), 'small')
     """
     name = _path_of(path)
     if name.endswith(".json"):
@@ -579,9 +558,9 @@ def write_weights(
         without a warning: the bytes are first written to another file in that folder,
         which then replaces `path` atomically.
     weights : mapping
-        Names to arrays of any strides, or to `Weight` objects of a file of equal kind.
+        Names to arrays of any strides, or to a `StoredTensor` of a file of equal kind.
         Also to pairs of the name ``"bfloat16"`` and a float32 array, which is rounded half
-        to even. safetensors: also to `PackedArray` and `QParams`, which `WeightFile.load`
+        to even. safetensors: also to `PackedArray` and `QParams`, which `WeightFile.read`
         reads.
         GGUF: also to pairs of a format (a `BlockFormat` or its name) and the uint8 bytes of
         its blocks, with blocks along the last axis.
@@ -617,7 +596,7 @@ def write_weights(
     >>> blocks = np.zeros((2, 3 * 144), np.uint8)
     >>> pq.write_weights(path, {"w": ("Q4_K", blocks)})
     >>> pq.open_weights(path)["w"]
-    Weight('w', format='Q4_K', shape=(2, 768))
+    StoredTensor('w', format='Q4_K', shape=(2, 768))
     """
     from pyquant.weights import _saved
 
@@ -644,16 +623,6 @@ def _path_of(path: str | os.PathLike[str]) -> str:
 
 def _dtype_of(name: str) -> np.dtype[Any]:
     return _core.dtype_named(name) if name in dtypes.TYPES else np.dtype(name)
-
-
-def _stored_dtype(name: str) -> np.dtype[Any]:
-    """Return the dtype of stored elements; bfloat16 without ml_dtypes is uint16."""
-    try:
-        return _dtype_of(name)
-    except ImportError:
-        if name != "bfloat16":
-            raise
-        return np.dtype("<u2")
 
 
 def _is_exact(name: str) -> bool:

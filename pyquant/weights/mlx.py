@@ -272,9 +272,9 @@ def to_tensors(
     >>> import pyquant as pq
     >>> from pyquant.weights import mlx
     >>> fmt = pq.weights.blocks.block_format("Q4_1")
-    >>> b = fmt.encode(np.linspace(0, 1, 64, dtype=np.float32).reshape(2, 32))
+    >>> b = fmt.quantize(np.linspace(0, 1, 64, dtype=np.float32).reshape(2, 32))
     >>> w = mlx.from_tensors(mlx.to_tensors((fmt, b)), group_size=32)
-    >>> bool((w.dequantize() == fmt.decode(b)).all() and (w.blocks("Q4_1") == b).all())
+    >>> bool((w.dequantize() == fmt.dequantize(b)).all() and (w.blocks("Q4_1") == b).all())
     True
     """
     return _weight.convert(weight, "mlx", group_size=group_size).tensors(name)
