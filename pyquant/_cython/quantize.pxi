@@ -76,7 +76,7 @@ cdef bint _has_common_keywords(PyObject *const *args, size_t n, PyObject *names,
     cdef Py_ssize_t i, first = PyVectorcall_NARGS(n)
     common.dtype = common.out = <PyObject *>None
     for i in range(0 if names == NULL else PyTuple_GET_SIZE(names)):
-        if PyTuple_GET_ITEM(names, i) == <PyObject *>_DTYPE:
+        if PyTuple_GET_ITEM(names, i) == <PyObject *>_DTYPE_NAME:
             common.dtype = args[first + i]
         elif PyTuple_GET_ITEM(names, i) == <PyObject *>_OUT:
             common.out = args[first + i]
@@ -85,7 +85,7 @@ cdef bint _has_common_keywords(PyObject *const *args, size_t n, PyObject *names,
     return True
 
 
-cdef str _DTYPE = "dtype"
+cdef str _DTYPE_NAME = "dtype"
 cdef str _OUT = "out"
 
 
