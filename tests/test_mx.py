@@ -21,7 +21,7 @@ def parts(w):
     """Return elements, unpacked, and scales."""
     codes, scales = w.tensors().values()
     if "weight_packed" in w.tensors():
-        codes = pq.PackedArray(codes.reshape(-1), "float4_e2m1fn", w.shape).unpack()
+        codes = pq.unpack(pq.PackedArray(codes.reshape(-1), "float4_e2m1fn", w.shape))
     return codes, scales
 
 

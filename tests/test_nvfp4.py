@@ -18,7 +18,7 @@ from pyquant.weights import _magnitudes, nvfp4  # noqa: E402
 def parts(w):
     """Return elements, unpacked, scales of blocks and the scale of the tensor."""
     codes, scales, single = w.tensors().values()
-    codes = pq.PackedArray(codes.reshape(-1), E2M1, w.shape).unpack()
+    codes = pq.unpack(pq.PackedArray(codes.reshape(-1), E2M1, w.shape))
     return codes, scales, single.reshape(())[()]
 
 

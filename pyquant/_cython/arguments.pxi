@@ -1110,7 +1110,7 @@ cdef int _hold_offset(Call *call, object array) except -1:
         and call.offset.swapped == call.scale.swapped
         and _same_shape(&call.offset, &call.scale)
     )
-    for d in range(call.offset.ndim if alike else 0):
+    for d in range(call.offset.ndim if alike and _size(&call.offset) else 0):
         if call.scale.shape[d] > 1 and call.offset.strides[d] != call.scale.strides[d]:
             alike = False
     if not alike:
