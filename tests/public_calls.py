@@ -392,13 +392,8 @@ CALLS = {
             {"weight": CODES.view(np.int8), "weight_scale": SCALES.reshape(64, 1)}
         ),
     ],
-    "compressed_tensors.to_tensors": lambda: [
-        compressed_tensors.to_tensors((Q4_0, BLOCKS)),
-        compressed_tensors.to_tensors(WEIGHTS["compressed_tensors"]),
-    ],
     "awq.from_tensors": lambda: awq.from_tensors(WEIGHTS["awq"].tensors()),
     "awq.pack": lambda: awq.pack(MIDDLES.T, GROUPED, ZEROS),
-    "awq.to_tensors": lambda: awq.to_tensors(WEIGHTS["compressed_tensors"]),
     "bitsandbytes.quantize": lambda: [
         bnb.quantize(x, **more)
         for x in (WEIGHT, TINY, VALUES[np.isfinite(VALUES)])
@@ -415,7 +410,6 @@ CALLS = {
         WEIGHTS["gptq"].tensors(), format="gptq"
     ),
     "gptq.pack": lambda: gptq.pack(MIDDLES.T, GROUPED, ZEROS, bits=4, format="gptq"),
-    "gptq.to_tensors": lambda: gptq.to_tensors((Q4_0, BLOCKS), format="gptq"),
     "_weight.from_tensors": lambda: pq.weights.from_tensors(WEIGHTS["awq"].tensors()),
     "_weight.convert": lambda: [
         pq.weights.convert(w, format)
@@ -430,14 +424,9 @@ CALLS = {
     "matmulnbits.from_tensors": lambda: nbits.from_tensors(
         WEIGHTS["matmulnbits"].tensors(), K=64, N=64, block_size=32
     ),
-    "matmulnbits.to_tensors": lambda: nbits.to_tensors((Q4_0, BLOCKS)),
     "matmulnbits.pack": lambda: nbits.pack(CODES.T & 15, GROUPED.T, block_size=32),
     "mlx.quantize": lambda: [mlx.quantize(x) for x in (WEIGHT, TINY, HALF, HALF * 0)],
     "mlx.from_tensors": lambda: mlx.from_tensors(WEIGHTS["mlx"].tensors(), bits=4),
-    "mlx.to_tensors": lambda: [
-        mlx.to_tensors((Q4_0, BLOCKS)),
-        _error(mlx.to_tensors, SMALL_WEIGHT),
-    ],
     # Standards and other packages.
     "cf.qparams": lambda: [cf.qparams(attrs, "int16") for attrs in CFS],
     "cf.encode": lambda: [

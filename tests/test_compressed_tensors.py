@@ -305,7 +305,7 @@ def test_convert_symmetric_and_mixed():
     w = weight(words, scales, bits=4)
     node = convert(w, "matmulnbits")
     assert "zero_points" not in node.tensors()
-    assert "weight_zero_point" not in compressed_tensors.to_tensors(node)
+    assert "weight_zero_point" not in convert(node, "compressed_tensors").tensors()
     g_idx = np.random.default_rng(0).permutation(np.arange(64) // 32).astype(np.int32)
     w = weight(words, scales, None, g_idx, bits=4)
     got = convert(convert(w, "gptq"), "compressed_tensors")

@@ -172,7 +172,7 @@ def test_zero_points_of_the_first_format():
         convert(w, "gptq")
     first = convert(w, "gptq", wrap=True)
     same(first.tensors()["qzeros"], given["qzeros"])
-    back = gptq.to_tensors(first, "a", format="gptq_v2")
+    back = convert(first, "gptq_v2").tensors("a")
     same(back["a.qzeros"], second["qzeros"])
     same(back["a.qweight"], second["qweight"])
 
@@ -274,7 +274,7 @@ def test_mixed_inputs():
     assert (convert(got, "gptq_v2").dequantize() == want).all()
     smaller = convert(w, "matmulnbits", block_size=16)
     assert (smaller.dequantize() == want).all()
-    for refusing in (awq.to_tensors, Weight.linear):
+    for refusing in (lambda w: convert(w, "awq"), Weight.linear):
         with pytest.raises(ValueError, match=r"^weight: expected inputs in the order"):
             refusing(w)
 

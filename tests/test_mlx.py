@@ -219,9 +219,9 @@ def test_convert_blocks():
         assert (w.dequantize() == fmt.dequantize(b)).all()
         if name == "Q4_1":
             same(w.blocks(name), b)
-        for convert_to in (awq.to_tensors, matmulnbits.to_tensors):
+        for target in ("awq", "matmulnbits"):
             with pytest.raises(ValueError, match=r"^weight: expected "):
-                convert_to(w)
+                convert(w, target)
 
 
 W = np.zeros((2, 8), np.uint32)

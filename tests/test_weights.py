@@ -238,13 +238,33 @@ def read_plain(**given):
     return read_packed(**given)
 
 
+def to_awq(weight):
+    return convert(weight, "awq")
+
+
+def to_gptq(weight, format, **options):
+    return convert(weight, format, **options)
+
+
+def to_matmulnbits(weight, **options):
+    return convert(weight, "matmulnbits", **options)
+
+
+def to_compressed_tensors(weight):
+    return convert(weight, "compressed_tensors")
+
+
+def to_mlx(weight, **options):
+    return convert(weight, "mlx", **options)
+
+
 PACKING = ("bits", "packing", "group_size", "block_structure")
 ATTRIBUTES = ("K", "N", "bits", "block_size")
 READING = ("format", "group_size", "wrap")
 CALLS = {
     read_awq: dict.fromkeys(("qweight", "qzeros", "scales", "rows", "dtype", "out"), 0),
     awq.pack: {"x": 0, "scales": 0, "zeros": 0},
-    awq.to_tensors: {"weight": 0},
+    to_awq: {"weight": 0},
     read_gptq: {
         **dict.fromkeys(("qweight", "qzeros", "scales", "g_idx", "group_size", "dtype"), 0),
         "format": "gptq",
@@ -257,7 +277,7 @@ CALLS = {
         "format": "gptq",
         "wrap": False,
     },
-    gptq.to_tensors: {"weight": 0, "format": "gptq", "wrap": False},
+    to_gptq: {"weight": 0, "format": "gptq", "wrap": False},
     read_nbits: {
         **dict.fromkeys(("B", "scales", "zero_points", "g_idx", "rows", "dtype", "out"), 0),
         "K": 32,
@@ -271,7 +291,7 @@ CALLS = {
         "bits": 4,
         "block_size": 32,
     },
-    matmulnbits.to_tensors: {"weight": 0, "block_size": 0},
+    to_matmulnbits: {"weight": 0, "block_size": 0},
     read_packed: {
         **dict.fromkeys(compressed_tensors._TENSORS, 0),
         "bits": 4,
@@ -286,43 +306,43 @@ CALLS = {
         "bits": 4,
         "symmetric": True,
     },
-    compressed_tensors.to_tensors: {"weight": 0},
+    to_compressed_tensors: {"weight": 0},
     read_mlx: {
         **dict.fromkeys(("weight", "scales", "biases", "rows", "dtype", "out"), 0),
         "group_size": 32,
         "bits": 4,
     },
     mlx.quantize: {"w": 0, "group_size": 32, "bits": 4},
-    mlx.to_tensors: {"weight": 0, "group_size": 0},
+    to_mlx: {"weight": 0, "group_size": 0},
 }
 GOOD = {
     read_awq: lambda: {"qweight": words(32, 1), "qzeros": words(1, 1),
                              "scales": np.ones((1, 8), "f2")},
     awq.pack: lambda: {"x": np.ones((8, 32)), "scales": np.ones((1, 8), "f2"),
                            "zeros": np.ones((1, 8), int)},
-    awq.to_tensors: lambda: {"weight": AWQ},
+    to_awq: lambda: {"weight": AWQ},
     read_gptq: lambda: {"qweight": words(4, 8), "qzeros": words(1, 1) * 0,
                               "scales": np.ones((1, 8), "f2"), "format": "gptq"},
     gptq.pack: lambda: {"x": np.ones((8, 32)), "scales": np.ones((1, 8), "f2"),
                             "zeros": np.ones((1, 8), int), "bits": 4, "format": "gptq"},
-    gptq.to_tensors: lambda: {"weight": AWQ, "format": "gptq_v2"},
+    to_gptq: lambda: {"weight": AWQ, "format": "gptq_v2"},
     read_nbits: lambda: {"B": np.ones((1, 1, 16), "u1"),
                                      "scales": np.ones((1, 1), "f4"), "K": 32, "N": 1,
                                      "block_size": 32},
     matmulnbits.quantize: lambda: {"x": np.ones((1, 32), "f4")},
     matmulnbits.pack: lambda: {"q": np.ones((1, 32), "u1"), "scales": np.ones((1, 1), "f4"),
                                "block_size": 32},
-    matmulnbits.to_tensors: lambda: {"weight": AWQ},
+    to_matmulnbits: lambda: {"weight": AWQ},
     read_packed: lambda: {"weight_packed": words(2, 4), "bits": 4,
                           "weight_scale": np.ones((2, 1), "f4")},
     read_plain: lambda: {"weight": np.ones((2, 8), "i1"),
                          "weight_scale": np.ones((2, 1), "f4")},
     compressed_tensors.quantize: lambda: {"weight": np.ones((2, 128), "f4")},
-    compressed_tensors.to_tensors: lambda: {"weight": AWQ},
+    to_compressed_tensors: lambda: {"weight": AWQ},
     read_mlx: lambda: {"weight": words(2, 8), "scales": np.ones((2, 1), "f4"),
                              "biases": np.ones((2, 1), "f4")},
     mlx.quantize: lambda: {"w": np.ones((2, 64), "f4")},
-    mlx.to_tensors: lambda: {"weight": CONVERT["to mlx"]()},
+    to_mlx: lambda: {"weight": CONVERT["to mlx"]()},
 }  # fmt: skip
 
 
@@ -440,8 +460,8 @@ def test_arrays_of_the_other_byte_order():
 
 def test_modules_are_alike():
     for module in (awq, gptq):
-        assert module.__all__ == ["from_tensors", "pack", "to_tensors"]
-    assert mlx.__all__ == ["from_tensors", "quantize", "to_tensors"]
+        assert module.__all__ == ["from_tensors", "pack"]
+    assert mlx.__all__ == ["from_tensors", "quantize"]
 
 
 def test_arrays_of_other_packages():

@@ -762,7 +762,9 @@ def convert(
         Format of the result: "awq", "compressed_tensors", "gptq", "gptq_v2", "gptq_p",
         "matmulnbits" or "mlx".
     **options
-        Arguments of ``to_tensors`` in the module of the format.
+        "gptq": ``wrap=True`` stores a zero point of 0 as ``2**bits - 1``, else an error.
+        "mlx": `group_size`, 32, 64 or 128. "matmulnbits": `block_size`, a power of two from
+        16. Both must divide the groups of `weight`; the default is the largest.
 
     Returns
     -------

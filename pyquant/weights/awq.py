@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyquant._typing import ArrayLike
 
-__all__ = ["from_tensors", "pack", "to_tensors"]
+__all__ = ["from_tensors", "pack"]
 
 _TENSORS = ("qweight", "qzeros", "scales")
 _BITS = 4
@@ -145,39 +145,6 @@ def pack(
     _weight.check_shape(zero, "zeros", (groups, outputs))
     words = _weight.words_by(array.T, scale, zero, _BITS, size, None, "awq", 1, threads)
     return _made(words, zero, scale)
-
-
-@_core.hinted
-def to_tensors(weight: Any, name: str = "") -> dict[str, npt.NDArray[Any]]:
-    """
-    Return the AWQ tensors of a weight of any format, without loss.
-
-    Parameters
-    ----------
-    weight : Weight or tuple
-        A weight, see `pyquant.weights.convert`.
-    name : str, optional
-        Name of the layer, see `from_tensors`.
-
-    Returns
-    -------
-    dict
-        ``qweight``, ``qzeros`` and ``scales``.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If AWQ cannot store the weight, see `pyquant.weights.convert`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pyquant.weights import awq, matmulnbits
-    >>> w = matmulnbits.quantize(np.ones((8, 32), np.float32))
-    >>> sorted(awq.to_tensors(w, "layer"))
-    ['layer.qweight', 'layer.qzeros', 'layer.scales']
-    """
-    return _weight.convert(weight, "awq").tensors(name)
 
 
 def _converted(made: Planar) -> Weight:

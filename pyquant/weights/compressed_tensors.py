@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     _Packing = Literal["dense", "padded"]
 
-__all__ = ["from_tensors", "quantize", "to_tensors"]
+__all__ = ["from_tensors", "quantize"]
 
 _TENSORS = tuple(
     f"weight_{part}" for part in ("packed", "scale", "zero_point", "g_idx", "shape")
@@ -356,42 +356,6 @@ def quantize(
         moved = (zero.astype(np.int16) + middle).astype(np.uint8)
         stored = _weight.dense(moved, width, "words", 0)
     return _made(words, scale, stored, None, inputs, width, size)
-
-
-@_core.hinted
-def to_tensors(weight: Any, name: str = "") -> dict[str, npt.NDArray[Any]]:
-    """
-    Return the packed tensors of a weight of any format, without loss.
-
-    Parameters
-    ----------
-    weight : Weight or tuple
-        A weight, see `pyquant.weights.convert`.
-    name : str, optional
-        Name of the layer, see `from_tensors`.
-
-    Returns
-    -------
-    dict
-        ``weight_packed`` with dense packing, ``weight_scale`` and ``weight_shape``;
-        ``weight_zero_point``, unless all are 0; ``weight_g_idx``, if inputs are out of the
-        order of their groups.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `weight` has biases.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pyquant.weights import awq, compressed_tensors
-    >>> x, scales = np.tile(np.arange(8.0), (32, 1)).T, np.ones((1, 8), np.float16)
-    >>> w = awq.pack(x, scales, np.full((1, 8), 8))
-    >>> sorted(compressed_tensors.to_tensors(w))
-    ['weight_packed', 'weight_scale', 'weight_shape']
-    """
-    return _weight.convert(weight, "compressed_tensors").tensors(name)
 
 
 def _converted(made: Planar) -> Weight:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     _Format = Literal["gptq", "gptq_v2", "gptq_p"]
 
-__all__ = ["from_tensors", "pack", "to_tensors"]
+__all__ = ["from_tensors", "pack"]
 
 _TENSORS = ("qweight", "qzeros", "scales", "g_idx")
 _BITS = (2, 3, 4, 8)
@@ -246,47 +246,6 @@ def pack(
     stored = _stored(zero, kind, width, _weight.flag_of(wrap, "wrap"), "zeros")
     words = _weight.words_by(array.T, scale, zero, width, size, order, "words", 0, threads)
     return _made(words, stored, scale, order, width, kind, size, wrap)
-
-
-@_core.hinted
-def to_tensors(
-    weight: Any, name: str = "", *, format: _Format, wrap: bool = False
-) -> dict[str, npt.NDArray[Any]]:
-    """
-    Return the GPTQ tensors of a weight of any format, without loss.
-
-    Parameters
-    ----------
-    weight : Weight or tuple
-        A weight, see `pyquant.weights.convert`.
-    name : str, optional
-        Name of the layer, see `from_tensors`.
-    format : {"gptq", "gptq_v2", "gptq_p"}
-        Format of the zero points, see `from_tensors`.
-    wrap : bool, optional
-        For format "gptq". True: store a zero point of 0 as ``2**bits - 1``. Default: it
-        raises an error.
-
-    Returns
-    -------
-    dict
-        ``qweight``, ``qzeros``, ``scales`` and ``g_idx``.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If GPTQ cannot store the weight, see `pyquant.weights.convert`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pyquant.weights import gptq, matmulnbits
-    >>> w = matmulnbits.quantize(np.ones((8, 32), np.float32))
-    >>> sorted(gptq.to_tensors(w, format="gptq"))
-    ['g_idx', 'qweight', 'qzeros', 'scales']
-    """
-    kind = _weight.one_of(format, "format", _FORMATS)
-    return _weight.convert(weight, kind, wrap=wrap).tensors(name)
 
 
 def _converted(made: Planar, *, format: str, wrap: bool = False) -> Weight:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from pyquant._typing import ArrayLike
 
-__all__ = ["from_tensors", "pack", "quantize", "to_tensors"]
+__all__ = ["from_tensors", "pack", "quantize"]
 
 _TENSORS = ("B", "scales", "zero_points", "g_idx")
 _BITS = (2, 4, 8)
@@ -324,46 +324,6 @@ def pack(
         codes, width, 1, inputs, scale, middle if zeros is None else zeros, size, groups
     )
     return _written(made, size, keep=zeros is not None)
-
-
-@_core.hinted
-def to_tensors(
-    weight: Any, name: str = "", *, block_size: SupportsIndex | None = None
-) -> dict[str, npt.NDArray[Any]]:
-    """
-    Return the initializers of a node for a weight of any format, without loss.
-
-    Parameters
-    ----------
-    weight : Weight or tuple
-        A weight, see `pyquant.weights.convert`.
-    name : str, optional
-        Start of the names, see `from_tensors`.
-    block_size : int, optional
-        Number of inputs in a block: a power of two, at least 16, that divides the block
-        size of `weight`. Scales are repeated. Default: the largest.
-
-    Returns
-    -------
-    dict
-        ``B`` and ``scales``; ``zero_points``, unless all are ``2**(bits - 1)``; ``g_idx``,
-        if inputs are out of the order of their groups.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If MatMulNBits cannot store the weight, see `pyquant.weights.convert`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pyquant.weights import awq, matmulnbits
-    >>> x, scales = np.tile(np.arange(8.0), (32, 1)).T, np.ones((1, 8), np.float16)
-    >>> w = awq.pack(x, scales, np.zeros((1, 8), int))
-    >>> {name: array.shape for name, array in matmulnbits.to_tensors(w).items()}
-    {'B': (8, 1, 16), 'scales': (8, 1), 'zero_points': (8, 1)}
-    """
-    return _weight.convert(weight, "matmulnbits", block_size=block_size).tensors(name)
 
 
 def _converted(made: Planar, *, block_size: SupportsIndex | None = None) -> Weight:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyquant._typing import ArrayLike
 
-__all__ = ["from_tensors", "quantize", "to_tensors"]
+__all__ = ["from_tensors", "quantize"]
 
 _TENSORS = ("weight", "scales", "biases")
 _BITS = (2, 3, 4, 5, 6, 8)
@@ -237,47 +237,6 @@ def quantize(
         begin, end = (n * size * width // 32 for n in (groups[-1].start, groups[-1].stop))
         words[(*groups[:-1], slice(begin, end))] = codes.data.view("<u4")
     return _made(words, scales, biases, size, width)
-
-
-@_core.hinted
-def to_tensors(
-    weight: Any, name: str = "", *, group_size: SupportsIndex | None = None
-) -> dict[str, npt.NDArray[Any]]:
-    """
-    Return the MLX tensors of a weight of any format, without loss.
-
-    Parameters
-    ----------
-    weight : Weight or tuple
-        A weight, see `pyquant.weights.convert`.
-    name : str, optional
-        Name of the layer, see `from_tensors`.
-    group_size : int, optional
-        32, 64 or 128. It must divide the groups of `weight`; scales are repeated. Default:
-        the largest.
-
-    Returns
-    -------
-    dict
-        ``weight``, ``scales`` and ``biases``, which are ``-zero_point * scale``.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If MLX cannot store the weight, see `pyquant.weights.convert`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pyquant as pq
-    >>> from pyquant.weights import mlx
-    >>> fmt = pq.weights.blocks.block_format("Q4_1")
-    >>> b = fmt.quantize(np.linspace(0, 1, 64, dtype=np.float32).reshape(2, 32))
-    >>> w = mlx.from_tensors(mlx.to_tensors((fmt, b)), group_size=32)
-    >>> bool((w.dequantize() == fmt.dequantize(b)).all() and (w.blocks("Q4_1") == b).all())
-    True
-    """
-    return _weight.convert(weight, "mlx", group_size=group_size).tensors(name)
 
 
 @_core.default_fpenv
