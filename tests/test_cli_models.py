@@ -145,6 +145,21 @@ def test_broken_headers(change, said, x, tmp_path, capsys):
     assert err.count("\n") == 1
 
 
+def test_a_member_shorter_than_stated(x, tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, x=x)
+    data = bytearray(path.read_bytes())
+    at = data.index(b"PK\1\2") + 24  # the size in the directory of the archive
+    size = int.from_bytes(data[at : at + 4], "little")
+    data[at : at + 4] = (size + 1).to_bytes(4, "little")
+    path.write_bytes(data)
+    with (
+        open_model(str(path)) as model,
+        pytest.raises(Refused, match=f"{size} of {size + 1}"),
+    ):
+        model["x"].decode()
+
+
 def test_a_name_twice(x, tmp_path):
     path = tmp_path / "a.npz"
     np.savez(path, x=x)

@@ -445,7 +445,7 @@ def test_load_knows_codes_and_packed_codes(model, weights):
 
 
 def test_arrays_of_numpy(here, weights):
-    np.savez("in.npz", **weights)
+    np.savez("in.npz", **weights, empty=np.zeros((0, 3), "f4"))
     options = ("--min-size", "1000", "--max-memory", "64K")
     quantize("in.npz", "out.npz", "--type", "int8", *options)
     with zipfile.ZipFile("out.npz") as archive:
@@ -456,6 +456,7 @@ def test_arrays_of_numpy(here, weights):
     np.testing.assert_array_equal(found["wide_scale"][:, 0], p.scale)
     np.testing.assert_array_equal(found["ids"], weights["ids"])
     np.testing.assert_array_equal(found["l.0.bias"], weights["l.0.bias"])
+    assert found["empty"].shape == (0, 3)
     record = json.loads(json.loads(str(found["__pyquant__"]))["pyquant"])
     assert record["wide"]["quantized"]["granularity"] == "axis:0"
     assert record["wide"]["quantized"]["version"] == pq.__version__

@@ -374,6 +374,7 @@ def test_convert_keeps_every_value(source, format, capsys):
         pq.write_weights("m.safetensors", {**layers[source]().tensors("a"), **plain})
     if source == "Q4_0":
         run("convert", "m.safetensors", "m.gguf", "--format=q4_0")
+        run("convert", "m.gguf", "z.gguf", "--format=Q8_0", status=2)
     name = "m.gguf" if source == "Q4_0" else "m.safetensors"
     same = (source, format) in (("awq", "awq"), ("int4", "compressed_tensors"))
     run("convert", name, "y.safetensors", "--format", format, status=2 * same)
@@ -390,6 +391,18 @@ def test_convert_keeps_every_value(source, format, capsys):
         run("convert", "y.safetensors", "z.gguf", "--format", "Q4_0", "--tensor", "a.*")
         values = pq.open_weights("z.gguf")["a.weight"].dequantize()
         np.testing.assert_array_equal(values, made.dequantize())
+
+
+def test_convert_keeps_the_records_of_other_tensors():
+    x = X[:64, :96].astype("f2")
+    pq.write_weights("x.safetensors", {"a.weight": x, "c.weight": x[::-1]})
+    options = ("--type", "int4", "--granularity", "group:32")
+    run("quantize", "-q", "x.safetensors", "q.safetensors", *options)
+    run("convert", "q.safetensors", "y.safetensors", "--format=awq", "--tensor=a.weight")
+    records = json.loads(pq.open_weights("y.safetensors").metadata["pyquant"])
+    assert [*records] == ["c.weight", "c.weight_packed"]
+    run("compare", "--exact", "--tensor=c.*", "x.safetensors", "y.safetensors")
+    run("compare", "--exact", "q.safetensors", "y.safetensors")
 
 
 @pytest.mark.parametrize(

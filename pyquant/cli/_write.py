@@ -111,7 +111,6 @@ class Archive(File):
         with ZipFile(stream, "w") as self._archive:
             self._waiting: dict[str, bytearray] = {}
             yield
-            self._write_complete()  # empty tensors
             if self._metadata:
                 text = json.dumps(self._metadata, separators=(",", ":"))
                 pieces = (text[at : at + PIECE] for at in range(0, len(text), PIECE))
