@@ -422,6 +422,7 @@ def test_scales_may_be_any_numbers_that_fields_hold():
     for dtype in ("int64", "float64", dtype_of("bfloat16")):
         same_bits(fmt.join(d=np.array([1, -2, 2048], dtype), qs=qs), wanted)
     same_bits(fmt.join(d=[1, -2, 2048], qs=qs), wanted)
+    assert np.isnan(fmt.split(fmt.join(d=np.float32([1, np.nan, 2]), qs=qs))["d"][1])
     wide, rest = block_format("Q8_K"), {"qs": np.zeros((1, 256), int)}
     rest["bsums"] = np.zeros((1, 16), int)
     assert wide.split(wide.join(d=[2**60], **rest))["d"] == 2.0**60
