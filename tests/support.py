@@ -110,25 +110,25 @@ def check_errors(table, names, form="{}"):
     """Check a table of errors. A call begins a line, and indented lines have its error.
 
     An error that ends with `...` states the start of the message. `form` is the call if the
-    rows are its arguments.
+    rows are its arguments. Calls may use `check_out`.
     """
     for row in re.split(r"\n+(?=\S)", table.strip()):
         call, *lines = row.split("\n")
         expected = " ".join(line.strip() for line in lines)
         with case(call=call):
             with pytest.raises(Exception) as caught:  # noqa: PT011
-                eval(form.format(call), names)
+                eval(form.format(call), {"check_out": check_out, **names})
             got = f"{type(caught.value).__name__}: {caught.value}"
             assert "\n" not in got
             if expected.endswith("..."):
                 got = got[: len(expected) - 3] + "..."
-            assert got == expected
+            assert got == expected, got
 
 
-def check_out(call, out=None, **options):
+def check_out(call, out=None, *args, **options):
     """Make a call that raises, and check that `out` is unchanged."""
     try:
-        call(**options, out=out)
+        call(*args, out=out, **options)
     finally:
         assert out is None or untouched(out)
 
