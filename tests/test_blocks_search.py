@@ -320,7 +320,7 @@ def test_errors_of_weights(name):
     fmt = block_format(name)
     out = poisoned(np.uint8, fmt.encoded_shape(X.shape))
     names = {**globals(), "fmt": fmt, "out": out}
-    check_errors(WEIGHTS, names, "check_out(fmt.encode, out, X, weights={})")
+    check_errors(WEIGHTS, names, "check_out(fmt.quantize, out, X, weights={})")
 
 
 def test_weights_of_one_row():

@@ -118,7 +118,7 @@ def test_a_terminal_gets_no_control_characters_of_names(here):
     run = program("inspect", "n.npz", stdout=theirs, capture_output=False,
                   stderr=subprocess.PIPE, env=environment)  # fmt: skip
     os.close(theirs)
-    shown = os.read(ours, 1 << 16).dequantize()
+    shown = os.read(ours, 1 << 16).decode()
     os.close(ours)
     assert (run.returncode, run.stderr) == (0, "")
     assert "a\\x1b]0;x\\x07" in shown

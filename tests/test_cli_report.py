@@ -33,7 +33,7 @@ class Plain(Logical):
         self.x, self.shape, self.nbytes, self.type = x, x.shape, x.nbytes, str(x.dtype)
         self.granularity = None
 
-    def decode(self, rows=None, *, dtype=None, out=None, threads=1):
+    def dequantize(self, rows=None, *, dtype=None, out=None, threads=1):
         found = self.x if rows is None else self.x[rows]
         if out is None:
             return found.astype(dtype)
@@ -310,7 +310,7 @@ def test_memory_is_that_of_a_band(granularity):
             self.shape = (count, part.shape[1])
             self.nbytes, self.type = 4 * prod(self.shape), "float32"
 
-        def decode(self, rows=None, *, dtype=None, out=None, threads=1):
+        def dequantize(self, rows=None, *, dtype=None, out=None, threads=1):
             if out is not None:
                 out[...] = self.change(np.resize(self.part, out.shape))
 

@@ -180,7 +180,7 @@ REMEDIES = {
         lambda: pq.quantize(X, 0.1, 0, 0, axis=0),
         "; did you mean dtype=?",
     ),
-    "place of a method": (lambda: P.quantize(X, "floor"), "; did you mean rounding=?"),
+    "place of a method": (lambda: P.quantize(X, "floor"), "; did you mean out=?"),
     "place of dequantize": (lambda: P.dequantize(Q, "f4"), "; did you mean dtype=?"),
     "self of quantize": (
         lambda: pq.QParams.quantize(1, X),
@@ -383,7 +383,7 @@ OF_VOIDS = {
     "dequantize q": lambda v: pq.dequantize(v, 1.0),
     "quantize scale": lambda v: pq.quantize(np.ones(3), v, axis=0),
     "choose_qparams x": lambda v: pq.choose_qparams(v),
-    "pack q": pq.pack,
+    "pack codes": pq.pack,
     "onnx x": lambda v: pq.onnx.quantize_linear(v, np.float32(1)),
     "onnx dequantize x": lambda v: pq.onnx.dequantize_linear(v, np.float32(1)),
     "onnx y_scale": lambda v: pq.onnx.quantize_linear(np.ones(3, "f4"), v, axis=0),

@@ -226,7 +226,7 @@ PLACES = {
     "QParams": (pq.QParams, ["scale", "zero_point", "dtype"]),
     "QParams.quantize": (pq.QParams.quantize, ["self", "x"]),
     "QParams.dequantize": (pq.QParams.dequantize, ["self", "q"]),
-    "pack": (pq.pack, ["q", "layout"]),
+    "pack": (pq.pack, ["codes", "layout"]),
     "PackedArray": (pq.PackedArray, ["data", "dtype", "shape"]),
     "from_buffer": (pq.PackedArray.from_buffer, ["buffer", "dtype", "shape"]),
     "repack": (pq.PackedArray.repack, ["self", "layout"]),

@@ -110,6 +110,17 @@ class StoredTensor:
         ml_dtypes: the bits, as uint16.
 
         If another program shortens the file, access to the missing bytes ends this program.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pyquant as pq
+        >>> import tempfile
+        >>> path = tempfile.mkdtemp() + "/model.safetensors"
+        >>> pq.write_weights(path, {"w": np.int8([1, 2, 3])})
+        >>> with pq.open_weights(path) as f:
+        ...     f["w"].raw
+        array([1, 2, 3], dtype=int8)
         """
         tensor, name = self._tensor, self._tensor.dtype
         if name is None or (name == "bfloat16" and tensor.order == ">"):
