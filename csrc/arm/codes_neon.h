@@ -201,11 +201,8 @@ PQ_INLINE vb fraction_u8v(vb x)
 
 /* ---- float32 ---- */
 
-PQ_INLINE void reduce_ends(f32v lo, f32v hi, float *least, float *most)
-{
-    *least = vminvq_f32(lo);
-    *most = vmaxvq_f32(hi);
-}
+#define reduce_ends(lo, hi, least, most)                                                   \
+    (*(least) = vminvq_f32(lo), *(most) = vmaxvq_f32(hi))
 
 /* Pack int32 that fit bytes. */
 PQ_INLINE vb pack_16_codes(const i32v v[4])

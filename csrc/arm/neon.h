@@ -76,7 +76,6 @@ PQ_INLINE void store128(void *p, uint8x16_t v)
 #define smaller_f64v vminq_f64
 #define larger_f64v vmaxq_f64
 #define fused_add_f64v(x, y, z) vfmaq_f64(z, x, y)
-#define fused_subtract_f64v(x, y, z) vfmsq_f64(z, x, y)
 #define add_i32v vaddq_s32
 #define subtract_i32v vsubq_s32
 #define smaller_i32v vminq_s32

@@ -46,10 +46,9 @@ PQ_INLINE int32x4_t shifted_products_of(int32x4_t x, int32x4_t y, int32x4_t n, i
 PQ_INLINE vi shifted_products(vi x, vi y, vi n, int64_t lowest, int64_t highest)
 {
     const int64x2_t lo = vdupq_n_s64(lowest), hi = vdupq_n_s64(highest);
-    return (vi){shifted_products_of(x.a, y.a, n.a, lo, hi),
-                shifted_products_of(x.b, y.b, n.b, lo, hi),
-                shifted_products_of(x.c, y.c, n.c, lo, hi),
-                shifted_products_of(x.d, y.d, n.d, lo, hi)};
+#define PRODUCTS(x, y, n) shifted_products_of(x, y, n, lo, hi)
+    return (vi)EACH3(PRODUCTS, x, y, n);
+#undef PRODUCTS
 }
 
 /* Return -1 if x is negative and all bits of y are 1, else 0. */

@@ -18,10 +18,10 @@
 #define BOTH3(f, x, y, z) {f((x).a, (y).a, (z).a), f((x).b, (y).b, (z).b)}
 
 /* Define the function `word`, which applies f to chunks (LIFT) or to pairs (PAIR). */
-#define LIFT_AS(type, word, parameters, value)                                             \
+#define LIFT_AS(type, word, parameters, ...)                                               \
     PQ_INLINE type word parameters                                                         \
     {                                                                                      \
-        return (type)value;                                                                \
+        return (type)__VA_ARGS__;                                                          \
     }
 #define LIFT1(type, from, word, f) LIFT_AS(type, word, (from x), EACH1(f, x))
 #define LIFT2(type, word, f) LIFT_AS(type, word, (type x, type y), EACH2(f, x, y))

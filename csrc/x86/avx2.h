@@ -98,7 +98,6 @@ PQ_INLINE void store_high64(void *p, __m128i v)
 #define smaller_f64v _mm256_min_pd
 #define larger_f64v _mm256_max_pd
 #define fused_add_f64v _mm256_fmadd_pd
-#define fused_subtract_f64v _mm256_fnmadd_pd
 #define or_f64v _mm256_or_pd
 #define add_i32v _mm256_add_epi32
 #define subtract_i32v _mm256_sub_epi32

@@ -67,10 +67,9 @@ PQ_INLINE __m256i shifted_products_of(__m256i x, __m256i y, __m256i n, __m256i l
 PQ_INLINE vi shifted_products(vi x, vi y, vi n, int64_t lowest, int64_t highest)
 {
     const __m256i lo = _mm256_set1_epi64x(lowest), hi = _mm256_set1_epi64x(highest);
-    return (vi){shifted_products_of(x.a, y.a, n.a, lo, hi),
-                shifted_products_of(x.b, y.b, n.b, lo, hi),
-                shifted_products_of(x.c, y.c, n.c, lo, hi),
-                shifted_products_of(x.d, y.d, n.d, lo, hi)};
+#define PRODUCTS(x, y, n) shifted_products_of(x, y, n, lo, hi)
+    return (vi)EACH3(PRODUCTS, x, y, n);
+#undef PRODUCTS
 }
 
 /* Return -1 if x is negative and all bits of y are 1, else 0. */

@@ -142,8 +142,8 @@ PQ_INLINE void store512(void *p, __m512i v)
     _mm512_storeu_si512(p, v);
 }
 
-/* Restore the order of bytes, or of words, after pack instructions, which work within lanes
- * of 128 bits. */
+/* Restore the order of bytes after pack instructions, which work within lanes of 128 bits.
+ */
 PQ_INLINE __m512i wide_bytes_in_order(__m512i v)
 {
     const __m512i order =
@@ -151,34 +151,25 @@ PQ_INLINE __m512i wide_bytes_in_order(__m512i v)
     return _mm512_permutexvar_epi32(order, v);
 }
 
-PQ_INLINE __m512i wide_words_in_order(__m512i v)
-{
-    return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), v);
-}
-
 PQ_INLINE __m512i wide_add_narrow(__m512i r0, __m512i r1, __m512i z0, __m512i z1)
 {
     return _mm512_adds_epi16(_mm512_packs_epi32(r0, r1), _mm512_packs_epi32(z0, z1));
 }
 
-PQ_INLINE void store_wide_8(void *p, wi r, wi z, enum pq_type type)
-{
-    const __m512i lo = wide_add_narrow(r.a, r.b, z.a, z.b);
-    const __m512i hi = wide_add_narrow(r.c, r.d, z.c, z.d);
-    store512(p, wide_bytes_in_order(type == PQ_I8 ? _mm512_packs_epi16(lo, hi)
-                                                  : _mm512_packus_epi16(lo, hi)));
-}
-
 PQ_INLINE __m512i wide_pack(__m512i x, __m512i y, enum pq_type type)
 {
-    return wide_words_in_order(type == PQ_I16 ? _mm512_packs_epi32(x, y)
-                                              : _mm512_packus_epi32(x, y));
+    const __m512i words =
+        type == PQ_I16 ? _mm512_packs_epi32(x, y) : _mm512_packus_epi32(x, y);
+    return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), words);
 }
 
 PQ_INLINE void store_wide_code(void *p, wi r, wi z, enum pq_type type)
 {
     if (type == PQ_I8 || type == PQ_U8) {
-        store_wide_8(p, r, z, type);
+        const __m512i lo = wide_add_narrow(r.a, r.b, z.a, z.b);
+        const __m512i hi = wide_add_narrow(r.c, r.d, z.c, z.d);
+        store512(p, wide_bytes_in_order(type == PQ_I8 ? _mm512_packs_epi16(lo, hi)
+                                                      : _mm512_packus_epi16(lo, hi)));
     } else {
         const wi v = wide_add_i32(r, z);
         store512(p, wide_pack(v.a, v.b, type));
