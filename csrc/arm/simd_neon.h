@@ -331,6 +331,24 @@ PQ_INLINE vi widen_bytes(vb x)
     return widen_i16(vmovl_s8(vget_low_s8(c)), vmovl_high_s8(c));
 }
 
+/* The lower and the upper bytes of the 16-bit results of 16 codes. */
+struct result_bytes {
+    vb lower, upper;
+};
+
+PQ_INLINE struct result_bytes load_results(const uint16_t *p)
+{
+    const uint8x16x2_t bytes = vld2q_u8((const uint8_t *)p);
+    return (struct result_bytes){bytes.val[0], bytes.val[1]};
+}
+
+/* Store the results of a chunk of codes. */
+PQ_INLINE void store_results(void *p, struct result_bytes of, vb codes)
+{
+    const vb lower = vqtbl1q_u8(of.lower, codes), upper = vqtbl1q_u8(of.upper, codes);
+    vst2q_u8(p, ((uint8x16x2_t){{lower, upper}}));
+}
+
 /* Unpack codes of 4 or 2 bits. The upper bits of each byte are undefined. */
 PQ_INLINE vb unpack4(const void *p)
 {

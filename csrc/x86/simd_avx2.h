@@ -302,18 +302,11 @@ PAIR2(vu, product_u32, _mm256_mul_epu32)
 PAIR2(vu, flip_u64, _mm256_xor_si256)
 PAIR1(vu, upper_u64, upper_u64v)
 
-PQ_INLINE vu splat_u64(uint64_t s)
-{
-    const __m256i v = _mm256_set1_epi64x((long long)s);
-    return (vu){v, v};
-}
-
+LIFT_AS(vu, splat_u64, (uint64_t s),
+        {_mm256_set1_epi64x((long long)s), _mm256_set1_epi64x((long long)s)})
 /* Load numbers in an order that unpacking undoes. */
-PQ_INLINE vu load_streams(const uint64_t *p)
-{
-    return (vu){_mm256_permute4x64_epi64(load256(p), 0xd8),
-                _mm256_permute4x64_epi64(load256(p + 4), 0xd8)};
-}
+LIFT_AS(vu, load_streams, (const uint64_t *p),
+        {IN_ORDER16(load256(p)), IN_ORDER16(load256(p + 4))})
 
 PQ_INLINE void store_4_streams(uint32_t *to, __m256i a, __m256i b, __m256i c, __m256i d)
 {
@@ -337,6 +330,30 @@ PQ_INLINE vi widen_bytes(vb x)
     const __m128i lo = _mm256_castsi256_si128(x), hi = _mm256_extracti128_si256(x, 1);
     return (vi){_mm256_cvtepi8_epi32(lo), _mm256_cvtepi8_epi32(_mm_unpackhi_epi64(lo, lo)),
                 _mm256_cvtepi8_epi32(hi), _mm256_cvtepi8_epi32(_mm_unpackhi_epi64(hi, hi))};
+}
+
+/* The lower and the upper bytes of the 16-bit results of 16 codes. */
+struct result_bytes {
+    vb lower, upper;
+};
+
+PQ_INLINE struct result_bytes load_results(const uint16_t *p)
+{
+    const __m128i a = load128(p), b = load128(p + 8), low = _mm_set1_epi16(0xff);
+    const __m128i lower = _mm_packus_epi16(_mm_and_si128(a, low), _mm_and_si128(b, low));
+    const __m128i upper = _mm_packus_epi16(_mm_srli_epi16(a, 8), _mm_srli_epi16(b, 8));
+    return (struct result_bytes){_mm256_broadcastsi128_si256(lower),
+                                 _mm256_broadcastsi128_si256(upper)};
+}
+
+/* Store the results of a chunk of codes. */
+PQ_INLINE void store_results(void *p, struct result_bytes of, vb codes)
+{
+    const vb at = IN_ORDER16(codes);
+    const vb lower = _mm256_shuffle_epi8(of.lower, at);
+    const vb upper = _mm256_shuffle_epi8(of.upper, at);
+    store256(p, _mm256_unpacklo_epi8(lower, upper));
+    store256((char *)p + sizeof lower, _mm256_unpackhi_epi8(lower, upper));
 }
 
 /* Unpack codes of 4 or 2 bits. The upper bits of each byte are undefined. */
