@@ -1,6 +1,7 @@
 """Weight files: safetensors and GGUF, reading and writing, and hostile files.
 
-Judges: the definitions of the formats, and the packages safetensors and gguf.
+The definitions of the formats give the expected bytes. The packages safetensors and gguf
+read the files, too. Each test writes its files to a temporary folder.
 """
 
 import json
@@ -289,7 +290,7 @@ def test_what_safetensors_writes_is_read(tmp_path):
 
 @loop("order", ["LITTLE", "BIG"])
 def test_what_gguf_writes_is_read(order, tmp_path):
-    gguf = pytest.importorskip("gguf")  # the test compares its bytes
+    gguf = pytest.importorskip("gguf")  # The test compares its bytes.
     path = tmp_path / "a.gguf"
     writer = gguf.GGUFWriter(path, "llama", endianess=gguf.GGUFEndian[order])
     writer.add_token_list(["a", "\u00e9", b"\xff\xfe"])
@@ -333,7 +334,7 @@ def test_what_gguf_writes_is_read(order, tmp_path):
 
 
 def test_gguf_reads_what_is_written(tmp_path):
-    gguf = pytest.importorskip("gguf")  # the test compares its bytes
+    gguf = pytest.importorskip("gguf")  # The test compares its bytes.
     path = tmp_path / "a.gguf"
     said = {
         "general.architecture": "llama",
@@ -369,7 +370,7 @@ def test_gguf_reads_what_is_written(tmp_path):
 
 
 def test_the_types_of_ggml():
-    gguf = pytest.importorskip("gguf")  # the test compares its bytes
+    gguf = pytest.importorskip("gguf")  # The test compares its bytes.
     for kind, sizes in gguf.GGML_QUANT_SIZES.items():
         if kind.name != "Q8_1":  # which that package has wrong
             assert _gguf._BY_ID[kind.value][:3] == (kind.name, *sizes)

@@ -120,6 +120,12 @@ struct pq_run {
     const uint32_t *random_words; /* PQ_STOCHASTIC: one word for each element */
 };
 
+/* Return true if each element of a row has its own parameters. */
+PQ_INLINE bool pq_has_element_groups(const struct pq_run *run)
+{
+    return run->group == 1;
+}
+
 /*
  * Process `n` elements from `x` to `y`. Kernels that quantize a pair of types support
  * float32 quotients and all rounding modes. For half to even they also support quotients of
