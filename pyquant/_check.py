@@ -59,9 +59,9 @@ def number(
     value: Any, name: str, least: float | None = None, most: float | None = None
 ) -> float:
     """Return a float within limits; an integer beyond float64 becomes infinite."""
+    if isinstance(value, (str, bytes, bool, np.bool)):
+        raise fail(TypeError, name, "a number", type(value))
     try:
-        if isinstance(value, (str, bytes, bool, np.bool)):
-            raise TypeError
         found = float(value)
     except OverflowError:
         found = np.inf if value > 0 else -np.inf

@@ -45,7 +45,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-_COUNTERS = (np.uint16, np.uint32, np.uint64)
+_COUNTERS: tuple[Any, ...] = (np.uint16, np.uint32, np.uint64)
 
 
 class _Options(NamedTuple):
@@ -310,7 +310,7 @@ class Observer:
         Returns
         -------
         dict
-            A mapping for `json.dumps` and `from_dict`. Its key "schema" is 1.
+            A mapping for ``json.dumps`` and `from_dict`. Its key "schema" is 1.
 
         Examples
         --------

@@ -14,8 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 __all__ = [
-    *("FORCE", "JSON", "RAW", "REPORT", "STATUS", "TENSOR"),
-    *("add_options", "chosen", "selected"),
+    "FORCE",
+    "JSON",
+    "RAW",
+    "REPORT",
+    "STATUS",
+    "TENSOR",
+    "add_options",
+    "chosen",
+    "selected",
 ]
 
 _Value = TypeVar("_Value")

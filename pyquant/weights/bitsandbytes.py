@@ -394,6 +394,7 @@ def _read(**given: Any) -> tuple[str, dict[str, npt.NDArray[Any]], Scaled]:
     if data.dtype != np.uint8:
         data = np.ascontiguousarray(data, data.dtype.newbyteorder("<")).view(np.uint8)
     nested = _NESTED[0] in given or _NESTED[1] in given
+    inner, offset = 0, 0.0
     parts = [
         ("weight", data, "uint8", (count + 1) // 2),
         (_CODED[1], given[_CODED[1]], "uint8" if nested else "float32", blocks),
@@ -466,12 +467,13 @@ class _State:
         try:
             if text.dtype != np.uint8 or text.size > _PIECE:
                 raise ValueError
-            self.items = json.loads(text.tobytes())
+            items = json.loads(text.tobytes())
         except (ValueError, RecursionError):
-            self.items = None
-        if not isinstance(self.items, dict):
+            items = None
+        if not isinstance(items, dict):
             got = f"{text.size} elements of {text.dtype}"
             raise ValueError(f"{key}: expected a JSON object, as uint8, got {got}")
+        self.items: dict[str, Any] = items
 
     def get(self, item: str, expected: str, fits: Callable[[Any], bool]) -> Any:
         """Return an item that fits."""

@@ -104,10 +104,10 @@ class StoredTensor:
         """
         Elements as the file stores them, read-only and without a copy.
 
-        It is a `PackedArray` if an element is a part of a byte. It is the bytes of blocks
-        and unknown types, and of elements that no array represents: types of a missing
-        ml_dtypes, and rows of 6-bit elements that do not fill words. bfloat16 without
-        ml_dtypes: the bits, as uint16.
+        The array is a `pyquant.PackedArray` if an element is a part of a byte. It has the
+        bytes of blocks and unknown types, and of elements that no array represents: types
+        of a missing ml_dtypes, and rows of 6-bit elements that do not fill words. bfloat16
+        without ml_dtypes has the bits, as uint16.
 
         If another program shortens the file, access to the missing bytes ends this program.
 
