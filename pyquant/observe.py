@@ -924,7 +924,7 @@ def _common(a: str | None, b: str | None, name: str, counted: bool) -> str | Non
     return "float64" if "float64" in (a, b) else "float32"
 
 
-def _type_of(most: int) -> type[np.unsignedinteger[Any]]:
+def _type_of(most: int) -> Any:
     return next(kind for kind in _COUNTERS if most <= np.iinfo(kind).max)
 
 
