@@ -402,7 +402,7 @@ def original():
 @pytest.mark.parametrize("how", STORED)
 def test_exact_finds_changed_codes(how, dtype, original, capsys):
     if "float" in dtype:
-        pytest.importorskip("ml_dtypes")  # optional; the type is its
+        pytest.importorskip("ml_dtypes")  # optional; it defines the type
     made = named_parts(X, dtype, **STORED[how])[2]
     assert exact(capsys, original, saved("q.safetensors", **made)) == (0, {"w": {}}, {})
     made["w"].view(np.uint8)[[5, 299], [1000, 1]] ^= 1

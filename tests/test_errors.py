@@ -114,7 +114,7 @@ def test_errors(function):
     """Expect each error with `out`, which stays unchanged, and without it."""
     operator, given, rows = SECTIONS[function]
     if operator and not HAVE_BFLOAT16:
-        pytest.skip("test_without_ml_dtypes.py has these errors")  # rows use its types
+        pytest.skip("test_without_ml_dtypes.py has these errors")  # ml_dtypes has the types
     right = arguments(given)
     codes = function(**right)
     for row in rows:

@@ -290,7 +290,7 @@ def test_what_safetensors_writes_is_read(tmp_path):
 
 @loop("order", ["LITTLE", "BIG"])
 def test_what_gguf_writes_is_read(order, tmp_path):
-    gguf = pytest.importorskip("gguf")  # The test compares its bytes.
+    gguf = pytest.importorskip("gguf")  # Optional. The test compares its bytes.
     path = tmp_path / "a.gguf"
     writer = gguf.GGUFWriter(path, "llama", endianess=gguf.GGUFEndian[order])
     writer.add_token_list(["a", "\u00e9", b"\xff\xfe"])
@@ -334,7 +334,7 @@ def test_what_gguf_writes_is_read(order, tmp_path):
 
 
 def test_gguf_reads_what_is_written(tmp_path):
-    gguf = pytest.importorskip("gguf")  # The test compares its bytes.
+    gguf = pytest.importorskip("gguf")  # Optional. The test compares its bytes.
     path = tmp_path / "a.gguf"
     said = {
         "general.architecture": "llama",
@@ -370,7 +370,7 @@ def test_gguf_reads_what_is_written(tmp_path):
 
 
 def test_the_types_of_ggml():
-    gguf = pytest.importorskip("gguf")  # The test compares its bytes.
+    gguf = pytest.importorskip("gguf")  # Optional. The test compares its bytes.
     for kind, sizes in gguf.GGML_QUANT_SIZES.items():
         if kind.name != "Q8_1":  # which that package has wrong
             assert _gguf._BY_ID[kind.value][:3] == (kind.name, *sizes)
