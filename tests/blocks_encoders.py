@@ -520,7 +520,7 @@ def iq4_codes(values):
 
 
 def iq4_scale(x, w, search):
-    """Return the first codes and scale. Both are 0 for zeros."""
+    """Return the first codes and scale. For zeros, the function returns 0 and 0."""
     peak = largest(x)
     full = np.abs(peak) >= TINY
 

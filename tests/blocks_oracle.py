@@ -262,7 +262,7 @@ def mxfp4(data):
 
 
 def ue4m3(code):
-    """Return half of a scale of NVFP4. As in ggml, 0x7F gives 0 and 0xFF gives 240."""
+    """Return half of a scale of NVFP4. 0x7F gives 0 and 0xFF gives 240, as in ggml."""
     exponent, mantissa = code >> 3 & 15, code & 7
     value = np.where(
         exponent == 0, np.ldexp(mantissa, -9), np.ldexp(mantissa + 8.0, exponent - 10)

@@ -185,7 +185,7 @@ def test_every_scale_of_a_byte(name):
 
 
 def test_every_byte_of_digits():
-    """Some of these bytes come from no encoder."""
+    """Test all byte values. Encoders write only a part of them."""
     fmt = block_format("TQ1_0")
     for shift in range(4):
         qs = (np.arange(256)[:, None] + shift * np.arange(48)) % 256

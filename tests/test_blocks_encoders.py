@@ -1,4 +1,4 @@
-"""The port of ggml's reference encoders, against what these and the gguf package gave."""
+"""Compare the port of ggml's reference encoders with results of ggml and gguf."""
 
 import math
 from hashlib import sha256
@@ -36,9 +36,9 @@ DIGESTS = {
     "TQ2_0": ("0edff79d7d26b9cb", "54545454545454545454", "a9a9a9a9a9a9d840"),
     "IQ4_XS": ("bd585d2f6bb0ad94", "b1106b01e4a7d4071010", "0101010100000000"),
 }
-# What ggml 0.25.3 makes of weighted_data: 8 bytes of the sha256. Its quantize_row_*_ref,
-# quantize_* with an importance matrix, and quantize_iq4_nl without one; compiled for x86-64
-# without contraction.
+# The first 8 bytes of the sha256 of ggml 0.25.3's blocks of weighted_data. The functions are
+# quantize_row_*_ref, quantize_* with an importance matrix, and quantize_iq4_nl without one.
+# ggml was compiled for x86-64 without contraction.
 GGML = {
     "Q4_0": "3acc79ad53168b2e",
     "Q4_1": "328719c77224e49f",

@@ -1,7 +1,7 @@
-"""A trained model: every weight to int8 and back, and the answers before and after.
+"""Compare the answers of a trained model before and after int8 weights.
 
-The model is the one that the package magika ships: it tells file types apart by their first
-and last 1024 bytes. As a program, this file saves the matrices of the model for the demo:
+The package magika ships the model, which recognises file types by their first and last
+1024 bytes. Run this file as a program to save the matrices of the model for the demo:
 
     python tests/test_model.py weights.npz && python -m pyquant demo weights.npz
 """
@@ -15,20 +15,20 @@ import pytest
 
 import pyquant as pq
 
-onnx = pytest.importorskip("onnx")  # whose models and operators these are
-onnxruntime = pytest.importorskip("onnxruntime")  # whose results are compared
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
 
 ENDS = 1024  # bytes that the model sees of each end of a file
 PADDING = 256  # its token for "no byte here"
 
 # The axis of output channels of a weight, by the operator that multiplies with it. Gemm
-# depends on its transB. The operands of Add and Mul hold one number per channel: all of
-# such an array shares one scale.
+# depends on its transB. An operand of Add or Mul has one number per channel, and one
+# scale for the array.
 OUTPUT_AXIS = {"Conv": 0, "MatMul": -1}
 
 
 def find_model():
-    """The .onnx file of magika, found without importing it; None if it is absent."""
+    """Return the path of magika's .onnx file, or None, without importing magika."""
     spec = importlib.util.find_spec("magika")
     folders = (spec and spec.submodule_search_locations) or []
     return next((p for f in folders for p in sorted(Path(f).rglob("*.onnx"))), None)
@@ -83,7 +83,7 @@ def run(model, inputs):
 
 
 def documents():
-    """Small files of several kinds, the same on every call."""
+    """Return small files of several kinds. Every call returns equal files."""
     rng = np.random.default_rng(7)
     numbers = rng.integers(10, 99, (60, 3)).tolist()
     return [
@@ -120,7 +120,7 @@ def documents():
 
 
 def tokens(document):
-    """What the model is fed for one file."""
+    """Return the input of the model for one file."""
     data = document.encode() if isinstance(document, str) else document
     data = np.frombuffer(data.strip(), np.uint8).astype(np.int32)
     head, tail = data[:ENDS], data[-ENDS:]

@@ -1,4 +1,4 @@
-"""Worker processes, however they start, and arrays larger than the memory of each."""
+"""Test worker processes by every start method, and arrays larger than their memory."""
 
 import multiprocessing
 import os
@@ -29,7 +29,7 @@ def inputs():
 
 
 def both_ways(threads):
-    """Codes and reals of small arrays, which are split all the same."""
+    """Return codes and reals of small arrays. The limits are changed to split them."""
     saved = _threads.MIN_PART_BYTES, _threads.cpu_count
     _threads.MIN_PART_BYTES, _threads.cpu_count = 1, lambda: 4
     try:
@@ -46,7 +46,7 @@ def worker(threads):
 
 @pytest.fixture
 def expected():
-    """What one thread computes; the threads of this process have been used before."""
+    """Return the results of one thread, after the threads of this process have run."""
     result = both_ways(1)
     for got, one in zip(both_ways(2), result, strict=True):
         same(got, one)
@@ -145,7 +145,7 @@ def test_parameters_travel():
 
 
 def test_joblib(expected):
-    joblib = pytest.importorskip("joblib")  # whose workers these are
+    joblib = pytest.importorskip("joblib")
     with joblib.parallel_config(backend="loky", n_jobs=2):
         results = joblib.Parallel(timeout=120)(
             joblib.delayed(worker)(threads) for threads in (1, 2, 3, 4)
@@ -155,7 +155,7 @@ def test_joblib(expected):
 
 def test_memory_that_joblib_maps(tmp_path):
     """Large arguments arrive as read-only maps of a file."""
-    joblib = pytest.importorskip("joblib")  # whose workers these are
+    joblib = pytest.importorskip("joblib")
     x, scale, zero = inputs()
     p = pq.QParams(scale, zero, "int8", axis=1)
     parallel = joblib.Parallel(
@@ -200,9 +200,9 @@ class File:
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two processes, neither of which may hold half of the array."""
-    pytest.importorskip("dask")  # which pyquant needs for its own module only
-    distributed = pytest.importorskip("distributed")  # whose processes these are
+    """Start two processes. Neither may hold half of the array."""
+    pytest.importorskip("dask")
+    distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
             n_workers=2,
@@ -218,7 +218,7 @@ def cluster():
 
 
 def test_an_array_larger_than_the_memory_of_a_worker(cluster, tmp_path):
-    da = pytest.importorskip("dask.array")  # whose chunks become tasks
+    da = pytest.importorskip("dask.array")
     pids = set(cluster.run(os.getpid).values())
     chunks = ((CHUNK,) * (ROWS // CHUNK), (COLUMNS,))
     x = da.map_blocks(make_chunk, chunks=chunks, dtype=np.float32)
@@ -234,12 +234,12 @@ def test_an_array_larger_than_the_memory_of_a_worker(cluster, tmp_path):
     expected = pq.quantize(whole, scale, axis=0)
     del whole
     same(np.load(tmp_path / "q.npy"), expected)
-    assert set(cluster.run(os.getpid).values()) == pids  # none was killed on the way
+    assert set(cluster.run(os.getpid).values()) == pids  # no process was killed
     assert os.getpid() not in pids
 
 
 def test_methods_of_parameters_as_tasks(cluster):
-    da = pytest.importorskip("dask.array")  # whose chunks become tasks
+    da = pytest.importorskip("dask.array")
     x, scale, zero = inputs()
     p = pq.QParams(scale, zero, "int8", axis=1)
     chunked = da.from_array(x, chunks=(70, SHAPE[1]))
@@ -250,8 +250,7 @@ def test_methods_of_parameters_as_tasks(cluster):
 
 
 class Lazy:
-    """What dask's arrays, and those of xarray, have; and NumPy's protocol, which would
-    compute it all."""
+    """An array with the members of dask arrays. NumPy's protocol would compute it."""
 
     def __init__(self, graph):
         self.graph = graph
@@ -283,6 +282,6 @@ def test_lazy_arrays_are_not_computed_by_accident(name, call):
 
 
 def test_arrays_of_dask_are_refused():
-    da = pytest.importorskip("dask.array")  # whose arrays these are
+    da = pytest.importorskip("dask.array")
     with pytest.raises(TypeError, match=r"^x: expected .* got a lazily chunked Array"):
         pq.quantize(da.ones((4, 4), chunks=2), 0.5)

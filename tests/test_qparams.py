@@ -173,7 +173,7 @@ def test_no_elements():
 
 
 def test_zero_points_without_elements_are_not_read():
-    # There are no zero points, so their memory must not be read.
+    # The array of zero points is empty: pyquant must not read its memory.
     none = np.lib.stride_tricks.as_strided(np.array([300]), (0,), (0,))
     p = pq.QParams(np.ones(0, np.float32), none, "int8", axis=0)
     assert p.zero_point.shape == (0,)

@@ -57,8 +57,8 @@ def check(x, code, symmetric):
     for value, one in zip(numbers(x), q.reshape(-1), strict=True):
         steps, exact = int(one) - zero, value / scale
         quotient = oracle.round_to_format(oracle.finite(exact), compute).signed()
-        # The rounded quotient can be a tie although the exact quotient is not. It can lie
-        # beyond the codes of 32 bits.
+        # The rounded quotient can be a tie although the exact quotient is not. It can
+        # exceed the 32-bit codes.
         assert abs(steps - exact) <= half + abs(quotient - exact)
         if code not in WIDE or lowest < int(one) < highest:
             assert abs(steps - quotient) <= half

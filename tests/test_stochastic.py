@@ -343,7 +343,7 @@ def test_parameters_round_at_random():
 
 @loop("name", ["int8", "uint16", "int32", "int64", "float8_e4m3fn"])
 def test_offsets_and_multipliers(isa, name):
-    """Both apply to float32 numbers before rounding."""
+    """Offsets and multipliers apply to float32 numbers before rounding."""
     dtype = dtype_of(name)
     rng = np.random.default_rng(7)
     x = (rng.normal(size=777) * 9).astype(np.float32)

@@ -1,4 +1,4 @@
-"""`threads`: the same bits for any number, from many threads at once, and after a fork."""
+"""Test `threads`: equal bits for any number, in concurrent calls, and after a fork."""
 
 import os
 import sys
@@ -98,7 +98,7 @@ CHOICES = [
 
 
 def choice_views(x):
-    """The same numbers as they may lie in memory, and a broadcast array of some."""
+    """Yield equal numbers in several memory layouts, then a broadcast array."""
     yield x
     yield x.copy("F")
     yield x[tuple([slice(None, None, -1)] * x.ndim)]
@@ -226,7 +226,7 @@ def test_errors_on_many_threads_at_once():
 
 @pytest.fixture
 def fresh():
-    """No workers yet, and others for the tests to come."""
+    """Stop all workers before and after the test."""
     _threads._forget()
     yield
     _threads._forget()
@@ -476,7 +476,7 @@ def test_the_interpreter_is_released(monkeypatch):
     seen = []
 
     def run(work, parts):
-        """Each part, too, lets others run."""
+        """Check that other Python threads run during each part."""
         seen.append(any(looks(partial(work, part)) > 1 for part in [0, 1] * 100))
         return 0
 

@@ -137,8 +137,8 @@ def test_rounding(rounding):
     same(pq.quantize(x, SCALE, 3, rounding=str(rounding)), due)
 
 
-# quantize and dequantize take arguments where they lie; names that are not the very objects
-# that signatures have go another way.
+# A short path reads the arguments of quantize and dequantize in place. Keywords that are not
+# identical to the interned names of the signature use the general path.
 ARGUMENTS = {
     "a scale by its name": (["x"], {"scale": 0.3}),
     "all by place": (["x", 0.3, 5], {}),
@@ -228,8 +228,8 @@ def test_memory_that_is_shared_is_refused():
         pq.dequantize(q, 0.5, out=real)
 
 
-# Other programs may give an array another type while code of Python runs for the first
-# array of a type of ml_dtypes.
+# Python code runs for the first array of an ml_dtypes type. Another thread may change the
+# type of the array during this code.
 CHANGES = {
     "import": """
 class Finder:

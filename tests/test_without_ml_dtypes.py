@@ -1,4 +1,4 @@
-"""NumPy is all that pyquant needs: what works without ml_dtypes, and what says so."""
+"""Test pyquant without ml_dtypes: calls work or raise an error that names the package."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ INTEGERS = tuple(dtype.name for dtype in CODES)
 
 
 def lines(code):
-    """What code prints after SETUP, in an interpreter that turns warnings into errors."""
+    """Return the lines that `code` prints after SETUP. Warnings are errors."""
     run = run_python(SETUP + code)
     assert run.returncode == 0, run.stderr
     assert not run.stderr

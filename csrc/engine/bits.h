@@ -98,7 +98,7 @@ void pq_pack_high_first(const struct pq_codes *codes, ptrdiff_t at, const char *
 
 /* ---- equally spaced codes ---- */
 
-/* Return true if codes that are `step` bits apart are adjacent, and some code begins at a
+/* Return true if codes at distances of `step` bits are adjacent, and some code begins at a
  * byte. */
 static inline bool pq_is_dense(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step)
 {
@@ -106,7 +106,7 @@ static inline bool pq_is_dense(const struct pq_codes *codes, ptrdiff_t at, ptrdi
     return codes->unpack != NULL && step == codes->bits && at % lowest == 0;
 }
 
-/* Unpack `n` codes from the address `from`, `step` bits apart, to bytes. */
+/* Unpack `n` codes from the address `from`, at distances of `step` bits, to bytes. */
 static inline void pq_unpack_codes(const struct pq_codes *codes, char *to, const char *from,
                                    ptrdiff_t step, size_t n)
 {
@@ -130,7 +130,7 @@ static inline void pq_unpack_codes(const struct pq_codes *codes, char *to, const
     }
 }
 
-/* Pack `n` bytes to the address `to`, `step` bits apart. Keep the bits between codes. */
+/* Pack `n` bytes to the address `to`, at distances of `step` bits. Keep the bits between codes. */
 static inline void pq_pack_codes(const struct pq_codes *codes, char *to, ptrdiff_t step,
                                  const char *from, size_t n)
 {
@@ -142,7 +142,7 @@ static inline void pq_pack_codes(const struct pq_codes *codes, char *to, ptrdiff
     if (n == 0) {
         return;
     }
-    /* As few codes as fill complete bytes: 2 of 4 bits, 8 of 3 bits. */
+    /* The smallest number of codes that fills complete bytes: 2 of 4 bits, 8 of 3 bits. */
     const size_t together = (size_t)(8 / (codes->bits & -codes->bits));
     const bool last = at + (ptrdiff_t)(n - 1) * step == codes->last;
     const size_t full = last ? n : n / together * together;

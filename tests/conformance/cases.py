@@ -34,7 +34,7 @@ class Call(NamedTuple):
 
     @property
     def acceptable(self):
-        """What may come: arrays, or lists of arrays; pyquant gives the first."""
+        """Return the permitted results: arrays or lists. pyquant returns the first."""
         if self.refused:
             return []
         is_open = isinstance(self.expect, dict) and "any_of" in self.expect
@@ -42,7 +42,7 @@ class Call(NamedTuple):
 
 
 def calls(path):
-    """Every call of a file; what a call does not say, its case says."""
+    """Yield every call of a file. Missing members of a call are members of its case."""
     for case in json.loads(path.read_text(encoding="utf-8"))["cases"]:
         for call in case["calls"]:
             op = call.get("op") or case["op"]
@@ -97,7 +97,7 @@ def array(spec):
 
 
 def argument(value):
-    """An argument of a call: an array, a list of numbers, or what the file says."""
+    """Return an argument of a call: an array, a list of numbers, or the given value."""
     if isinstance(value, dict):
         return tuple(value["tuple"]) if "tuple" in value else array(value)
     if isinstance(value, list):

@@ -1,5 +1,5 @@
 """
-The vectors in forms that others read without a line of Python.
+Export the vectors as files that programs in any language can read.
 
 python tests/conformance/export.py onnx FOLDER     a folder for each call, as ONNX's tests
 python tests/conformance/export.py text            elements, one on a line, as bits
@@ -28,10 +28,10 @@ def settled(name):
             yield call
 
 
-# As ONNX's backend tests.
+# Write tests for ONNX backends.
 
-OPSETS = (13, 19, 21, 23, 25)  # and the newest: the first that has all that a call needs
-PRECISE = 23  # the first that says in which type of several the quotient is
+OPSETS = (13, 19, 21, 23, 25)  # a model has the first, or newest, version that accepts it
+PRECISE = 23  # the first version that defines the type of the quotient
 
 
 def checked_model(call, results):
@@ -83,7 +83,7 @@ def write_onnx(folder):
     return count
 
 
-# As text: quantize f32 i8 half_even x=3f000000 s=3f800000 z=00 -> 00
+# Write lines of text, for example: quantize f32 i8 half_even x=3f000000 s=3f800000 z=00 -> 00
 
 MODES = {
     "ROUND_NEAREST_TOWARD_INFINITY": "half_away",
@@ -155,7 +155,7 @@ def text():
     return list(dict.fromkeys(line for call in calls for line in lines_of(call)))
 
 
-# As tables: a byte for each of the 65536 patterns of the wider type, in their order.
+# Write tables: a byte for each of the 65536 patterns of the wider type, in ascending order.
 
 # Bits of the mantissa, the bias, and the codes of the largest number, infinity and NaN.
 FLOAT8 = {
@@ -167,7 +167,7 @@ FLOAT8 = {
 
 
 def wide_values(source):
-    """What each pattern of float16 or bfloat16 stands for."""
+    """Return the value of each pattern of float16 or bfloat16."""
     patterns = np.arange(1 << 16, dtype=np.uint32)
     if source == "float16":
         return patterns.astype(np.uint16).view(np.float16).astype(np.float64)

@@ -13,8 +13,7 @@ from blocks_oracle import DECODERS, FORMATS
 VERSION = "0.25.3"
 DATE = "2026.11.23"  # of the vectors; a new one where a call changes
 
-# What some blocks begin with: scales at the ends of their types, and those that are no
-# number elsewhere.
+# First bytes of some blocks: extreme scales, infinities and NaN.
 CORNERS = {
     "Q4_0": ["0100", "0180", "ff7b"],
     "MXFP4": ["00", "01", "fd", "ff"],
@@ -41,7 +40,7 @@ def scrambled(count, seed):
 
 
 def blocks_of(name):
-    """Blocks that decode to numbers, then those that begin with corners."""
+    """Return blocks that decode to finite numbers, then blocks that begin with CORNERS."""
     number, elements, size = FORMATS[name]
     blocks = (scrambled(64 * size, 1000 * number) & 255).astype(np.uint8).reshape(64, size)
     values = DECODERS[name](blocks)

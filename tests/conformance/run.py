@@ -1,10 +1,10 @@
 """
-Runs implementations against the vectors and prints where they leave them.
+Compare the results of implementations with the vectors and print the differences.
 
-python tests/conformance/run.py                    the matrix, from deviations/
-python tests/conformance/run.py --impl torch       what torch gives here, beside the vectors
-python tests/conformance/run.py --impl torch --write    and keeps it in deviations/
-python tests/conformance/run.py --page             writes the tables of docs/conformance.md
+python tests/conformance/run.py                    print the table of deviations/
+python tests/conformance/run.py --impl torch       compare torch with the vectors
+python tests/conformance/run.py --impl torch --write    write its deviations
+python tests/conformance/run.py --page             write the tables of docs/conformance.md
 """
 
 import argparse
@@ -75,7 +75,7 @@ def agrees(results, expected):
 
 
 def judged(adapter, call):
-    """None where an implementation does what a call says, else what it does."""
+    """Return the results of an implementation where they differ from the call."""
     try:
         results = adapter.results(call)
     except Unsupported:
@@ -88,7 +88,7 @@ def judged(adapter, call):
 
 
 def record(name):
-    """What deviations/ has of an implementation."""
+    """Return the deviations of an implementation, as `deviations/` stores them."""
     adapter = import_module(f"conformance.adapters.{name}")
     found = {key: judged(adapter, call) for key, call in calls_of(adapter.OPS)}
     return {
