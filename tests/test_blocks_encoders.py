@@ -36,7 +36,7 @@ DIGESTS = {
     "TQ2_0": ("0edff79d7d26b9cb", "54545454545454545454", "a9a9a9a9a9a9d840"),
     "IQ4_XS": ("bd585d2f6bb0ad94", "b1106b01e4a7d4071010", "0101010100000000"),
 }
-# The first 8 bytes of the sha256 of ggml 0.25.3's blocks of weighted_data. The functions are
+# First 8 bytes of the sha256 of ggml 0.25.3's blocks of weighted_data. The functions are
 # quantize_row_*_ref, quantize_* with an importance matrix, and quantize_iq4_nl without one.
 # ggml was compiled for x86-64 without contraction.
 GGML = {

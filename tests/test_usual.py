@@ -137,8 +137,8 @@ def test_rounding(rounding):
     same(pq.quantize(x, SCALE, 3, rounding=str(rounding)), due)
 
 
-# A short path reads the arguments of quantize and dequantize in place. Keywords that are not
-# identical to the interned names of the signature use the general path.
+# A short path reads the arguments of quantize and dequantize in place. Keywords that are
+# not identical to the interned names of the signature use the general path.
 ARGUMENTS = {
     "a scale by its name": (["x"], {"scale": 0.3}),
     "all by place": (["x", 0.3, 5], {}),

@@ -130,7 +130,8 @@ static inline void pq_unpack_codes(const struct pq_codes *codes, char *to, const
     }
 }
 
-/* Pack `n` bytes to the address `to`, at distances of `step` bits. Keep the bits between codes. */
+/* Pack `n` bytes to the address `to`, at distances of `step` bits. Keep the bits between
+ * codes. */
 static inline void pq_pack_codes(const struct pq_codes *codes, char *to, ptrdiff_t step,
                                  const char *from, size_t n)
 {

@@ -83,7 +83,7 @@ def write_onnx(folder):
     return count
 
 
-# Write lines of text, for example: quantize f32 i8 half_even x=3f000000 s=3f800000 z=00 -> 00
+# Write text lines, for example: quantize f32 i8 half_even x=3f000000 s=3f800000 z=00 -> 00
 
 MODES = {
     "ROUND_NEAREST_TOWARD_INFINITY": "half_away",
@@ -155,7 +155,7 @@ def text():
     return list(dict.fromkeys(line for call in calls for line in lines_of(call)))
 
 
-# Write tables: a byte for each of the 65536 patterns of the wider type, in ascending order.
+# Write tables: a byte for each of the 65536 patterns of the wider type.
 
 # Bits of the mantissa, the bias, and the codes of the largest number, infinity and NaN.
 FLOAT8 = {
