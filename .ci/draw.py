@@ -37,4 +37,6 @@ def main(kind, count, seed):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
     main(*sys.argv[1:])

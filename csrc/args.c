@@ -481,9 +481,9 @@ int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t 
 
 /* ---- options ---- */
 
-_Static_assert(sizeof(struct pq_args) - offsetof(struct pq_args, seed) ==
-                   2 * sizeof(uint64_t),
-               "struct pq_args has a member without a bit in pq_option_bits()");
+_Static_assert(
+    sizeof(struct pq_args) - offsetof(struct pq_args, seed) == 2 * sizeof(uint64_t),
+    "pq_option_bits() and pq_options_of() need a bit for each member of pq_args");
 
 int pq_option_bits(const struct pq_args *args)
 {

@@ -26,7 +26,7 @@ PQ_INLINE int ml_any(ml x)
     return vmaxvq_u32(vorrq_u32(x.a, x.b)) != 0;
 }
 
-/* Store integers as bytes. */
+/* Store float32 numbers that are integers from 0 to 255 as bytes. */
 PQ_INLINE void fl_store_bytes(uint8_t *p, fl x)
 {
     const uint16x4_t a = vmovn_u32(vcvtq_u32_f32(x.a)), b = vmovn_u32(vcvtq_u32_f32(x.b));

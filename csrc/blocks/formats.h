@@ -7,9 +7,10 @@
 
 /*
  * X(name, id, elements, bytes, encodes, weighted): the members of struct pq_block_format.
- * The function encode_<name> of encoders.inc is the encoder of formats with `encodes` 1.
- * The search of search_blocks.inc is the encoder of formats with 2 and 3; it uses the
- * formula of a format with 3 unless the caller requests the search. `elements` is a
+ *
+ * `encodes` is the encoder of the format. 1: the function encode_<name> of encoders.inc.
+ * 2: the search of search_blocks.inc. 3: a formula, or the search if the caller requests
+ * the search. `weighted` is 1 if the encoder reads the weights of elements. `elements` is a
  * multiple of 32 and divides TILE_ELEMENTS of ops/blocks.c.
  */
 #define PQ_FOR_BLOCK_FORMAT(X)                                                             \

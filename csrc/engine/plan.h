@@ -69,8 +69,8 @@ static inline ptrdiff_t pq_param_offset(const struct pq_args *args,
     return (args->block != NULL ? i / args->block[d] : i) * params->strides[d];
 }
 
-/* Return the bits of a packed array if its elements are in C order without gaps, else -1.
- */
+/* Return the number of bits of all elements of a packed array if the elements are in C
+ * order without gaps, else -1. */
 ptrdiff_t pq_dense_bits(const struct pq_args *args, const struct pq_array *array);
 
 /* Return true if each byte holds two codes, the first code in the upper half. */

@@ -68,7 +68,7 @@ static void clear_cells(const struct reduction *reduction, union cells *cells, s
                      extremum_at(reduction, cells, 1, 0), reduction->is_f64, n);
 }
 
-/* Merge `repeat` times `n` found cells into the cells from `to`. */
+/* Merge `repeat` rows of `n` found cells into the `n` cells from `to`. */
 #define MERGE(type, width)                                                                 \
     for (size_t r = 0; r < repeat; r++) {                                                  \
         type *PQ_RESTRICT lo = reduction->cells.width[0] + to;                             \

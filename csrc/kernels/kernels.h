@@ -127,10 +127,10 @@ PQ_INLINE bool pq_has_element_groups(const struct pq_run *run)
 }
 
 /*
- * Process `n` elements from `x` to `y`. Kernels that quantize a pair of types support
- * float32 quotients and all rounding modes. For half to even they also support quotients of
- * float16 and bfloat16 input in its own type, and `zero_first` from float32 to 8 bits.
- * 32-bit integers support half to even only.
+ * Process `n` elements from `x` to `y`. A kernel that quantizes to 32-bit integers supports
+ * half to even only. All other kernels that quantize a pair of types support all rounding
+ * modes of float32 quotients. For half to even they also support float16 and bfloat16
+ * quotients of input of this type, and `zero_first` from float32 to 8 bits.
  */
 typedef void pq_kernel_fn(const struct pq_run *run, const void *x, void *y, size_t n);
 

@@ -24,7 +24,8 @@ struct place {
     int left, right;
 };
 
-/* The kinds of kernels. Int32 results of single rounding have their own kind. */
+/* How a kernel multiplies: by a float32 number, in fixed point with one rounding or two,
+ * or in fixed point with one rounding and int32 results. */
 enum product { F32 = PQ_REQUANTIZE_F32, ONCE, TWICE, INT32 };
 
 PQ_INLINE struct place load_place(const struct pq_requantize_run *how, size_t at,

@@ -61,9 +61,10 @@ struct wide_f64 {
 
 /* Quantize a wide chunk. 8-bit codes need no lower bound, as with PQ_CONVERT_IS_LOW.
  *
- * With `most`, codes are unsigned and relative to the lowest code, as in affine_chunk.inc.
- * Raise `most` to the largest relative codes. NaN and elements out of range make them
- * exceed the range, without a bound: the conversion turns large values into INT32_MIN. */
+ * If `most` is not null, the kernel counts elements out of range, as affine_chunk.inc does:
+ * store unsigned codes relative to the lowest code, without bounds, and raise *most to the
+ * largest code. NaN and elements out of range give codes above the range, because the
+ * conversion turns large values into INT32_MIN. */
 PQ_INLINE void quantize_wide(const char *x, char *y, const struct wide *f, int least,
                              __m512i *most, struct instance k)
 {
