@@ -262,9 +262,9 @@ def fake_quantize(
     quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
     mask: npt.NDArray[np.bool] | None = None,
     out: npt.NDArray[Any] | None = None,
-    threads: SupportsIndex = 1,
     seed: SupportsIndex | None = None,
     start: SupportsIndex | None = None,
+    threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
     Quantize and dequantize in one pass.
@@ -285,10 +285,10 @@ def fake_quantize(
         the type of `x`.
     out : ndarray, optional
         Array for the result, with the shape and dtype of `x`. Any strides are allowed.
-    threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
     seed, start : int, optional
         Options of stochastic rounding, see `quantize`.
+    threads : int, optional
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
@@ -338,7 +338,7 @@ def fake_quantize(
         quant_range,
         mask,
         out,
-        threads,
         seed,
         start,
+        threads,
     )

@@ -184,8 +184,8 @@ cdef int _check_mask_apart(object flags, object array, str name) except -1:
 
 
 def fake_quantize(x, scale, zero_point, dtype, axis, block_size, rounding, precision,
-                  saturate, offset, inverse, fill, quant_range, mask, out, threads, seed,
-                  start, /):
+                  saturate, offset, inverse, fill, quant_range, mask, out, seed, start,
+                  threads, /):
     """See fused.fake_quantize."""
     cdef Call call
     cdef Array flags

@@ -50,12 +50,14 @@ def quantize(
     ----------
     x : dask.array.Array
         Real numbers; see `pyquant.quantize`. Chunks end where blocks end.
-    scale, zero_point, offset : array_like
+    scale, zero_point : array_like
         Arrays in memory, with the shapes for the complete array. Each chunk gets its part.
     dtype : dtype_like, optional
         The quantized type.
     axis, block_size : int or tuple of int, optional
         The granularity.
+    offset : array_like, optional
+        An array in memory, like `scale`.
     **options
         All options of `pyquant.quantize` except `out`, `layout`, `packed`, `threads` and
         `codebook`.
@@ -114,12 +116,14 @@ def dequantize(
     ----------
     q : dask.array.Array
         Codes; see `pyquant.dequantize`. Chunks end where blocks end.
-    scale, zero_point, offset : array_like
+    scale, zero_point : array_like
         See `quantize`.
     dtype : dtype_like, optional
         The real type. Default float32.
     axis, block_size : int or tuple of int, optional
         The granularity.
+    offset : array_like, optional
+        See `quantize`.
     **options
         All options of `pyquant.dequantize` except `out`, `threads` and `codebook`
         (use `offset`).

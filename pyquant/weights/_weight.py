@@ -319,6 +319,14 @@ class Weight:
         -------
         dict
             Arrays by the names of the format, which begin with `name` and a dot.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pyquant as pq
+        >>> w = pq.weights.mlx.quantize(np.zeros((2, 64), np.float32))
+        >>> {name: a.shape for name, a in w.tensors("layer").items()}
+        {'layer.weight': (2, 8), 'layer.scales': (2, 1), 'layer.biases': (2, 1)}
         """
         return {joined(name, key): array for key, array in self._tensors.items()}
 
@@ -358,6 +366,15 @@ class Weight:
         -----
         Values are ``(code - zero_point) * scale``, rounded to float32 (to float64 for
         float64 results), then to `dtype`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pyquant as pq
+        >>> x = np.arange(64, dtype=np.float32).reshape(2, 32) % 16
+        >>> w = pq.weights.mlx.quantize(x, group_size=32)
+        >>> w.dequantize([1])[:, :5]
+        array([[0., 1., 2., 3., 4.]], dtype=float32)
         """
         kind, each, shape = real_of(dtype, out), self._each, self.shape
         count = _core.integer(threads, "threads", 1)
@@ -398,6 +415,16 @@ class Weight:
         ValueError
             If the operator does not support the weight: codes of other widths, inputs out
             of the order of their groups, or biases.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pyquant as pq
+        >>> x = np.arange(32, dtype=np.float32).reshape(1, 32) % 16 - 8
+        >>> w = pq.weights.compressed_tensors.quantize(x, group_size=32)
+        >>> y = pq.onnx.dequantize_linear(**w.linear())
+        >>> bool((y == w.dequantize(dtype=y.dtype)).all())
+        True
         """
         made = self._planar
         check_width(made, (2, 4, 8), "DequantizeLinear")
@@ -446,6 +473,16 @@ class Weight:
             If the format cannot store the weight: codes of other widths, groups that do not
             fill blocks, zero points other than 8 (Q8_0: 128; Q4_1: 0), or scales beyond
             float16.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pyquant as pq
+        >>> x = np.arange(32, dtype=np.float32).reshape(1, 32) % 16 - 8
+        >>> w = pq.weights.compressed_tensors.quantize(x, group_size=32)
+        >>> q4_0 = pq.weights.blocks.block_format("Q4_0")
+        >>> q4_0.dequantize(w.blocks("Q4_0"))[:, :4] - w.dequantize()[:, :4]
+        array([[0., 0., 0., 0.]], dtype=float32)
         """
         name = one_of(name, "name", tuple(_BLOCKS))
         bits, zero = _BLOCKS[name]

@@ -60,6 +60,17 @@ class StoredTensor:
         Elements as the file stores them, read-only and without a copy.
     nbytes, size, ndim : int
         Number of bytes, of elements, of dimensions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> import tempfile
+    >>> path = tempfile.mkdtemp() + "/model.safetensors"
+    >>> pq.write_weights(path, {"w": np.float32([[1, 2], [3, 4]])})
+    >>> w = pq.open_weights(path)["w"]
+    >>> w, w[1:].tolist()
+    (StoredTensor('w', 'F32', (2, 2)), [[3.0, 4.0]])
     """
 
     __slots__ = ("_tensor", "name")
@@ -336,6 +347,17 @@ class WeightFile(Mapping[str, StoredTensor]):
     -----
     A WeightFile is a context manager. Arrays that were read from it stay valid after it is
     closed, and keep it mapped.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> import tempfile
+    >>> path = tempfile.mkdtemp() + "/model.safetensors"
+    >>> pq.write_weights(path, {"a": np.float32([1, 2]), "b": np.int8([3])})
+    >>> with pq.open_weights(path) as f:
+    ...     {name: f[name].format for name in f}
+    {'a': 'F32', 'b': 'I8'}
     """
 
     def __init__(
@@ -371,7 +393,32 @@ class WeightFile(Mapping[str, StoredTensor]):
     @overload
     def get(self, name: str, default: _Default, /) -> StoredTensor | _Default: ...
     def get(self, name: str, default: object = None, /) -> object:
-        """Return a tensor, or `default` if no tensor has this name."""
+        """
+        Return a tensor, or a default if no tensor has this name.
+
+        Parameters
+        ----------
+        name : str
+            Name of a tensor.
+        default : object, optional
+            The result if no tensor has this name. Default `None`.
+
+        Returns
+        -------
+        StoredTensor
+            The tensor, or `default`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pyquant as pq
+        >>> import tempfile
+        >>> path = tempfile.mkdtemp() + "/model.safetensors"
+        >>> pq.write_weights(path, {"w": np.float32([1, 2])})
+        >>> with pq.open_weights(path) as f:
+        ...     f.get("w").shape, f.get("bias")
+        ((2,), None)
+        """
         tensor = self._tensors.get(name)
         return default if tensor is None else StoredTensor(name, tensor)
 
@@ -426,7 +473,22 @@ class WeightFile(Mapping[str, StoredTensor]):
         return _saved.read(self, name)
 
     def close(self) -> None:
-        """Close the file."""
+        """
+        Close the file.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pyquant as pq
+        >>> import tempfile
+        >>> path = tempfile.mkdtemp() + "/model.safetensors"
+        >>> pq.write_weights(path, {"w": np.float32([1, 2])})
+        >>> f = pq.open_weights(path)
+        >>> w = f["w"].raw
+        >>> f.close()
+        >>> w
+        array([1., 2.], dtype=float32)
+        """
         for file in self._files:
             file.close()
 
