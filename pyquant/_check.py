@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,11 +13,14 @@ from pyquant import _core, dtypes
 from pyquant._shown import listed, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
-__all__ = ["array", "choice", "fail", "flag", "integer", "number", "out", "real_dtype"]
+__all__ = [
+    *("array", "choice", "fail", "flag", "integer", "number", "out", "real_dtype"),
+    "restoring",
+]
 
 REALS = ("float32", "float64", "float16", "bfloat16")
 
@@ -94,6 +98,22 @@ def choice(value: object, name: str, known: Iterable[Any], expected: str = "") -
     if not fits:
         raise fail(TypeError, name, expected, type(value))
     raise fail(ValueError, name, expected, value, known if kind is str else ())
+
+
+@contextmanager
+def restoring(data: object) -> Iterator[None]:
+    """Describe errors of a `from_dict` with the argument `data`, and check its schema."""
+    expected = "a result of to_dict()"
+    if not isinstance(data, Mapping):
+        raise fail(ValueError, "data", expected, type(data))
+    if data.get("schema") != 1:
+        got = shown(data["schema"]) if "schema" in data else "no schema"
+        raise fail(ValueError, "data", f"{expected} with schema 1", got)
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        got = f"a wrong item: {error}"
+        raise fail(ValueError, "data", expected, got) from None
 
 
 def real_dtype(dtype: Any, name: str = "dtype") -> np.dtype[Any]:

@@ -24,6 +24,7 @@ _MEANT = {
     **dict.fromkeys(("group_size", "groupsize", "block", "blocksize"), "block_size"),
     **dict.fromkeys(("bits", "num_bits", "qtype", "type", "quant_type"), "dtype"),
     **dict.fromkeys(("dim", "axes", "ch_axis", "channel_axis"), "axis"),
+    "bias": "offset",
     **dict.fromkeys(("qmin", "qmax", "quant_min", "quant_max", "clip"), "quant_range"),
     **dict.fromkeys(("num_threads", "n_threads", "n_jobs", "workers"), "threads"),
     **dict.fromkeys(("round", "round_mode", "rounding_mode"), "rounding"),

@@ -19,7 +19,7 @@ from typing import (
 
 import numpy as np
 
-from pyquant import _core
+from pyquant import _check, _core
 from pyquant.qparams import qparams_from_range
 
 if TYPE_CHECKING:
@@ -173,12 +173,14 @@ class Observer:
         momentum: SupportsFloat | None = None,
         nonfinite: Literal["raise", "ignore"] = "raise",
     ) -> None:
-        counted = _flag(histogram, "histogram")
+        counted = _check.flag(histogram, "histogram")
         self._options = _Options(
             _axes(axis),
             counted,
-            _core.integer(mantissa_bits, "mantissa_bits", 0, 7),
-            _one_of(nonfinite, ("raise", "ignore"), "nonfinite", "'raise' or 'ignore'"),
+            _check.integer(mantissa_bits, "mantissa_bits", 0, 7),
+            _check.choice(
+                nonfinite, "nonfinite", ("raise", "ignore"), "'raise' or 'ignore'"
+            ),
             None if momentum is None else _momentum(momentum, counted),
         )
         self._state = _EMPTY
@@ -360,19 +362,12 @@ class Observer:
         >>> pq.Observer.from_dict(o.to_dict()) == o
         True
         """
-        if not isinstance(data, Mapping) or data.get("schema") != 1:
-            got = data.get("schema") if isinstance(data, Mapping) else type(data).__name__
-            msg = f"data: expected a result of to_dict() with schema 1, got {got!r:.60}"
-            raise ValueError(msg)
-        try:
+        with _check.restoring(data):
             axis = data["axis"]
             options = {name: data[name] for name in _Options._fields}
             options["axis"] = tuple(axis) if isinstance(axis, list) else axis
             made = cls(**options)
             made._state = _state_of(data, made._options.mantissa_bits)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            msg = f"data: expected a result of to_dict(), got a wrong item: {error}"
-            raise ValueError(msg) from None
         return made
 
     def __eq__(self, other: object) -> bool:
@@ -472,7 +467,7 @@ class Observer:
         """
         from pyquant import _searches
 
-        at = _number(q, "q", 0, 1)
+        at = _check.number(q, "q", 0, 1)
         self._need_histogram("quantile")
         bins = self._bins()
         bounds = [_searches.quantile(bins.channel(c), at) for c in range(bins.channels)]
@@ -802,8 +797,8 @@ def _errors_about_batches(place: str) -> Iterator[None]:
 
 def _check_method(method: object, percentile: SupportsFloat | None) -> tuple[str, float]:
     """Return the method of `Observer.range` and the percentile as a fraction."""
-    found = _one_of(method, _METHODS, "method")
-    number = 99.99 if percentile is None else _real(percentile, "percentile")
+    found: str = _check.choice(method, "method", _METHODS)
+    number = 99.99 if percentile is None else _check.number(percentile, "percentile")
     if percentile is not None and found != "percentile":
         msg = (
             f"percentile: expected None for method={found!r}, got {number!r}; "
@@ -841,12 +836,12 @@ def _state_of(data: Mapping[str, Any], mantissa_bits: int) -> _State:
             raise ValueError(msg)
         state[name] = found.astype(np.uint64).reshape(sizes.get(name, (n,)))
     for name, empty in (("min", np.inf), ("max", -np.inf)):
-        ends = [empty if x is None else _real(x, name) for x in data[name]]
+        ends = [empty if x is None else _check.number(x, name) for x in data[name]]
         state[name] = np.array(ends, np.float64).reshape(n)
     state["pages"] = state["pages"].astype(np.uint16)
     state["table"] = _smallest(state["table"])
     if state["real"] is not None:
-        _one_of(state["real"], ("float32", "float64", "float16", "bfloat16"), "real")
+        _check.choice(state["real"], "real", _check.REALS)
     if (np.diff(state["pages"].astype(int), prepend=-1, append=512) <= 0).any():
         msg = "pages: expected ascending numbers from 0 to 511"
         raise ValueError(msg)
@@ -861,53 +856,8 @@ def _axes(axis: object) -> int | tuple[int, ...] | None:
     return axes
 
 
-def _flag(value: object, name: str) -> bool:
-    if not isinstance(value, bool | np.bool):
-        msg = f"{name}: expected True or False, got {type(value).__name__}"
-        raise TypeError(msg)
-    return bool(value)
-
-
-def _one_of(value: object, names: Iterable[str], name: str, expected: str = "") -> str:
-    """Return `value` if it is one of these strings; `expected` describes them in errors."""
-    expected = expected or f"one of {', '.join(names)}"
-    if not isinstance(value, str):
-        msg = f"{name}: expected {expected}, got {type(value).__name__}"
-        raise TypeError(msg)
-    for one in names:
-        if value == one:
-            return one
-    from pyquant._refused import hint
-
-    msg = f"{name}: expected {expected}, got {str(value)!r}{hint(value, names)}"
-    raise ValueError(msg)
-
-
-def _number(value: SupportsFloat, name: str, least: int, most: int) -> float:
-    """Return a float within limits."""
-    number = _real(value, name)
-    if not least <= number <= most:
-        msg = f"{name}: expected {least} to {most}, got {number}"
-        raise ValueError(msg)
-    return number
-
-
-def _real(value: SupportsFloat, name: str) -> float:
-    """Return a float; an integer beyond float64 becomes infinite."""
-    if isinstance(value, str | bytes | bool | np.bool) or not hasattr(value, "__float__"):
-        msg = f"{name}: expected a number, got {type(value).__name__}"
-        raise TypeError(msg)
-    try:
-        return float(value)
-    except TypeError:  # raised for arrays and types
-        msg = f"{name}: expected a number, got {type(value).__name__}"
-        raise TypeError(msg) from None
-    except OverflowError:
-        return np.inf
-
-
 def _momentum(value: SupportsFloat, histogram: bool) -> float:
-    number = _number(value, "momentum", 0, 1)
+    number = _check.number(value, "momentum", 0, 1)
     if histogram:
         msg = "momentum: expected None beside a histogram, which has all data"
         raise ValueError(msg)

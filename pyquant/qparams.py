@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
-from pyquant import _core
+from pyquant import _check, _core, dtypes
 from pyquant.dtypes import TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import numpy.typing as npt
 
@@ -218,22 +219,83 @@ class QParams(_core.Calls):
         return hash(self._key())
 
     def _key(self) -> tuple[object, ...]:
-        arrays = [
-            None if a is None else (a.dtype, a.shape, a.tobytes())
-            for a in (self._scale, self._zero_point, self._offset)
-        ]
-        rest = (self._name, self._axis, self._block_size, self._fill, self._quant_range)
-        return (*arrays, *rest)
+        return tuple(
+            (v.dtype, v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v
+            for v in self._parts().values()
+        )
+
+    def _parts(self) -> dict[str, Any]:
+        """Return the arguments of an equal object."""
+        return {
+            "scale": self._scale,
+            "zero_point": self._zero_point,
+            "dtype": self._name,
+            "axis": self._axis,
+            "block_size": self._block_size,
+            "offset": self._offset,
+            "fill": self._fill,
+            "quant_range": self._quant_range,
+        }
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle as a call that builds an equal object."""
-        parts = (self._scale, self._zero_point, self._name, self._axis, self._block_size)
-        return (_unpickled, (*parts, *self._affine_parts()))
+        return _made, ({k: v for k, v in self._parts().items() if v is not None},)
 
-    def _affine_parts(self) -> tuple[Any, ...]:
-        """Return `offset`, `fill` and `quant_range`, or () if all are `None`."""
-        parts = (self._offset, self._fill, self._quant_range)
-        return parts if any(part is not None for part in parts) else ()
+    @_core.default_fpenv
+    def to_dict(self) -> dict[str, Any]:
+        """
+        Return all parameters as JSON types.
+
+        Returns
+        -------
+        dict
+            A mapping for ``json.dumps`` and `from_dict`. Its key "schema" is 1. Arrays have
+            a type, a shape and a list of numbers. NaN and infinities, which JSON lacks, are
+            strings with their bits.
+
+        Examples
+        --------
+        >>> import json
+        >>> import pyquant as pq
+        >>> p = pq.QParams([0.5, 0.25], 3, "uint8", axis=0)
+        >>> text = json.dumps(p.to_dict())
+        >>> pq.QParams.from_dict(json.loads(text)) == p
+        True
+        """
+        return {"schema": 1} | {k: _plain(v) for k, v in self._parts().items()}
+
+    @classmethod
+    @_core.default_fpenv
+    def from_dict(cls, data: Mapping[str, Any]) -> QParams:
+        """
+        Return parameters from the result of `to_dict`.
+
+        Parameters
+        ----------
+        data : mapping
+            The result of `to_dict`.
+
+        Returns
+        -------
+        QParams
+            Parameters that equal the original, bit for bit.
+
+        Raises
+        ------
+        ValueError
+            If `data` is not a result of `to_dict`, or has another schema.
+        ImportError
+            If a type needs ml_dtypes and the package is not installed.
+
+        Examples
+        --------
+        >>> import pyquant as pq
+        >>> p = pq.choose_qparams([1.0, -0.3], dtype="uint8")
+        >>> pq.QParams.from_dict(p.to_dict()) == p
+        True
+        """
+        with _check.restoring(data):
+            return cls(**{k: _restored(v) for k, v in data.items() if k != "schema"})
 
     @_core.default_fpenv
     def __repr__(self) -> str:
@@ -251,26 +313,37 @@ class QParams(_core.Calls):
         )
 
 
-def _unpickled(
-    scale: npt.NDArray[Any],
-    zero_point: npt.NDArray[Any],
-    dtype: str,
-    axis: int | tuple[int, ...] | None,
-    block_size: int | tuple[int, ...] | None,
-    offset: npt.NDArray[Any] | None = None,
-    fill: tuple[int, ...] | None = None,
-    quant_range: tuple[int, int] | None = None,
-) -> QParams:
-    return QParams(
-        scale,
-        zero_point,
-        dtype,
-        axis=axis,
-        block_size=block_size,
-        offset=offset,
-        fill=fill,
-        quant_range=quant_range,
-    )
+def _made(parts: dict[str, Any]) -> QParams:
+    return QParams(**parts)
+
+
+def _plain(value: Any) -> Any:
+    """Return a part of a QParams as JSON types."""
+    if not isinstance(value, np.ndarray):
+        return list(value) if isinstance(value, tuple) else value
+    numbers: list[Any] = value.ravel().tolist()
+    if value.dtype.kind not in "iu":
+        numbers = _core.cast(value.ravel(), "float64").tolist()
+        bits = value.view(f"u{value.itemsize}").ravel().tolist()
+        numbers = [x if isfinite(x) else hex(b) for x, b in zip(numbers, bits, strict=True)]
+    kind = dtypes.name_of(value.dtype)
+    return {"dtype": kind, "shape": list(value.shape), "values": numbers}
+
+
+def _restored(value: Any) -> Any:
+    """Return a part of a QParams from the result of `_plain`."""
+    if not isinstance(value, dict):
+        return tuple(value) if isinstance(value, list) else value
+    name, numbers = _check.choice(value["dtype"], "dtype", TYPES), value["values"]
+    kind = _core.dtype_named(name)
+    if kind.kind in "iu":
+        return np.array(numbers, kind).reshape(value["shape"])
+    bits = {i: int(x, 16) for i, x in enumerate(numbers) if isinstance(x, str)}
+    finite = np.array([0 if i in bits else x for i, x in enumerate(numbers)], np.float64)
+    made = _core.cast(finite, name)
+    for i, pattern in bits.items():
+        made.view(f"u{made.itemsize}")[i] = pattern
+    return made.reshape(value["shape"])
 
 
 def _shown(array: npt.NDArray[Any]) -> str:

@@ -361,6 +361,10 @@ CALLS = {
     "packed.PackedArray.copy": lambda: PACKED.copy(),
     "_core.Calls.quantize": lambda: [p.quantize(TINY) for p in PARAMS],
     "_core.Calls.dequantize": lambda: [p.dequantize(p.quantize(TINY)) for p in PARAMS],
+    "qparams.QParams.to_dict": lambda: [p.to_dict() for p in PARAMS],
+    "qparams.QParams.from_dict": lambda: [
+        pq.QParams.from_dict(p.to_dict()) for p in PARAMS
+    ],
     "qparams.QParams.measure_error": lambda: [p.measure_error(TINY) for p in PARAMS],
     "files.StoredTensor.dequantize": lambda: [
         WEIGHT_FILE["w"].dequantize(dtype="float16"),

@@ -1,10 +1,13 @@
 """Dtypes, adversarial data, guarded buffers and exact comparison for the tests."""
 
+import copy
 import functools
 import inspect
 import itertools
+import json
 import math
 import os
+import pickle
 import re
 import shlex
 import subprocess
@@ -728,3 +731,15 @@ def named_parts(x, dtype="int8", name="w", **how):
     if how.get("axis") == 1 and p.block_size is None:  # the shape names the axis
         parts = {key: part if key == name else part[None] for key, part in parts.items()}
     return p, q, parts
+
+
+def copies(value):
+    """Return copies by copy, deepcopy, every protocol of pickle, and JSON."""
+    text = json.dumps(value.to_dict(), allow_nan=False)
+    protocols = range(pickle.HIGHEST_PROTOCOL + 1)
+    return [
+        copy.copy(value),
+        copy.deepcopy(value),
+        *(pickle.loads(pickle.dumps(value, protocol)) for protocol in protocols),
+        type(value).from_dict(json.loads(text)),
+    ]

@@ -4,9 +4,7 @@ Exact arithmetic judges codes, zero points and quotients at the ends of both typ
 the limits of float32 and float64.
 """
 
-import copy
 import itertools
-import pickle
 import re
 
 import numpy as np
@@ -17,6 +15,7 @@ from support import (
     WIDE,
     amount,
     cast,
+    copies,
     dequantize_at,
     expected_reals,
     loop,
@@ -205,7 +204,7 @@ def test_qparams(dtype):
         assert p.zero_point.dtype == dtype
         assert p.zero_point.item() == (zero or 0)
         assert (p.fill, p.quant_range) == ((lo,), (lo + 1, hi))
-        for other in (copy.deepcopy(p), pickle.loads(pickle.dumps(p))):
+        for other in copies(p):
             assert (other, hash(other)) == (p, hash(p))
         q = p.quantize(x)
         same(q, pq.quantize(x, 0.5, zero, dtype=dtype, **rest))

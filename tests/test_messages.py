@@ -131,6 +131,10 @@ REMEDIES = {
     ),
     "bits": (lambda: pq.quantize(X, 0.1, bits=4), "'bits'; did you mean dtype?"),
     "qtype": (lambda: pq.quantize(X, 0.1, qtype="i8"), "'qtype'; did you mean dtype?"),
+    "bias": (
+        lambda: pq.dequantize(Q, 1.0, bias=1.0),
+        f"dequantize{UNKNOWN_KEYWORD}'bias'; did you mean offset?",
+    ),
     "keyword of QParams": (lambda: P.quantize(X, thread=2), "did you mean threads?"),
     "unlike all keywords": (
         lambda: pq.quantize(X, 0.1, xyz=3),

@@ -1,6 +1,5 @@
 """Observer: the result depends on the numbers only, not on order, cuts or machine."""
 
-import copy
 import json
 import math
 import os
@@ -19,6 +18,7 @@ from support import (
     amount,
     case,
     check_errors,
+    copies,
     float_of_bits,
     loop,
     run_python,
@@ -416,7 +416,7 @@ def test_merges_of_types():
 
 def test_copies():
     o = observed(np.float32([1, -5, np.nan]), axis=None)
-    for other in (o.copy(), copy.copy(o), copy.deepcopy(o), pickle.loads(pickle.dumps(o))):
+    for other in (o.copy(), *copies(o)):
         assert other == o
         assert repr(other) == repr(o)
         other.update(np.float32([7]))
@@ -477,8 +477,8 @@ def test_json_errors(item, value, text):
     ) as error:
         pq.Observer.from_dict(data)
     assert text in str(error.value)
-    for wrong in (None, [], {}):
-        with pytest.raises(ValueError, match=r"^data: expected a result of to_dict"):
+    for wrong, got in ((None, "NoneType"), ([], "list"), ({}, "no schema")):
+        with pytest.raises(ValueError, match=rf"^data: .* got {got}$"):
             pq.Observer.from_dict(wrong)
 
 

@@ -1,6 +1,5 @@
 """`choose_qparams` against exact arithmetic, and the `QParams` that it returns."""
 
-import copy
 import pickle
 
 import numpy as np
@@ -21,6 +20,7 @@ from support import (
     by_family,
     codes,
     compute_dtype,
+    copies,
     dtype_of,
     float_of_bits,
     is_finite,
@@ -195,7 +195,7 @@ def test_byte_orders_of_parameters_do_not_matter(order):
         given = scale.astype(f"{order}f8")
         p = pq.QParams(given, np.array(3, f"{order}i2"), "int16", axis=axis, offset=given)
         assert (p, hash(p), repr(p)) == (native, hash(native), repr(native))
-        assert pickle.loads(pickle.dumps(p)) == p
+        assert all(other == p for other in copies(p))
         assert p.scale.dtype.isnative
         assert p.offset.dtype.isnative
 
@@ -318,19 +318,36 @@ def test_comparison():
     assert p != None  # noqa: E711
 
 
-COPIES = {"pickle": pickle.loads, "copy": copy.copy, "deepcopy": copy.deepcopy}
+@loop("zero", [None, 0, 3])
+def test_copies(zero):
+    x = np.ones((4, 6), np.float32)
+    for p in (some(), pq.QParams(0.5, zero, "int8"), pq.QParams(0.5, zero, "uint32")):
+        for other in copies(p):
+            assert (other, hash(other), repr(other)) == (p, hash(p), repr(p))
+            assert not other.scale.flags.writeable
+            assert not other.zero_point.flags.writeable
+            same(other.quantize(x), p.quantize(x))
 
 
-@pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
-def test_copies(copied):
-    p = some()
-    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
-        other = copied(pickle.dumps(p, protocol)) if copied is pickle.loads else copied(p)
-        assert other == p
-        assert not other.scale.flags.writeable
-        assert not other.zero_point.flags.writeable
-        x = np.ones((4, 6), np.float32)
-        same(other.quantize(x), p.quantize(x))
+ONE = {"dtype": "int8", "shape": []}
+
+
+@pytest.mark.parametrize(("change", "text"), [
+    ({"schema": 2}, " with schema 1, got 2"),
+    ({"schema": [[1]]}, " with schema 1, got a list of sequences"),
+    ({"bits": 8}, ", got a wrong item: QParams.__init__() got an unexpected keyword"),
+    ({"axis": "x"}, ", got a wrong item: axis: expected None, an integer or a"),
+    ({"scale": {}}, ", got a wrong item: 'dtype'"),
+    ({"scale": {"dtype": "int3"}}, ", got a wrong item: dtype: expected one of"),
+    ({"scale": {**ONE, "values": [1, 2]}}, ", got a wrong item: cannot reshape"),
+    ({"scale": {**ONE, "dtype": "float32", "values": ["x"]}}, ", got a wrong item: inv"),
+    ({"zero_point": {**ONE, "values": [300]}}, ", got a wrong item: "),
+])  # fmt: skip
+def test_json_errors(change, text):
+    said = r"^data: expected a result of to_dict\(\)"
+    with pytest.raises(ValueError, match=said) as error:
+        pq.QParams.from_dict(some().to_dict() | change)
+    assert text in str(error.value)
 
 
 def test_a_readable_repr():
@@ -600,15 +617,7 @@ def test_a_repr_of_few_makes_an_equal_one(name):
         zero = np.asarray(p.zero_point, dtype) + dtype.type(dtype in WIDE)
         p = pq.QParams(p.scale * 0 + np.float32(0.5), zero, name, axis=axis)
         assert eval(repr(p), names) == p
-
-
-@loop("zero", [None, 0, 3])
-def test_pickles_are_equal_by_every_protocol(zero):
-    for name in ("int8", "uint32"):
-        p = pq.QParams(0.5, zero, name)
-        for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-            other = pickle.loads(pickle.dumps(p, protocol))
-            assert (other, hash(other), repr(other)) == (p, hash(p), repr(p))
+        assert all(other == p for other in copies(p))
 
 
 @loop("shape, bad", [(0,), (3, 0), (0, 3)], [300, -129, np.int16(300), 2**63, -(2**70)])
