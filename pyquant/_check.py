@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = [
-    *("array", "choice", "fail", "flag", "integer", "number", "out", "real_dtype"),
-    "restoring",
-]
+__all__ = ["array", "choice", "fail", "flag", "integer", "number", "out", "real_dtype"]
+__all__ += ["restoring"]
 
 REALS = ("float32", "float64", "float16", "bfloat16")
 
