@@ -31,15 +31,30 @@
 /* ---- tests ---- */
 
 enum { FEW = 5 };
+#define NO_CASE SIZE_MAX
+#define FNV_PRIME UINT64_C(0x100000001b3)
 
 static struct {
-    const char *program;
+    const char *path, *program;
+    const char *only;    /* a part of the names of the tests that run */
+    size_t first, cases; /* the cases that run, unless `cases` is 0 */
     char test[160];
-    uint64_t seed;
+    uint64_t hash;      /* of the name of the test */
+    size_t at, failing; /* the running case, and the first case that failed, or NO_CASE */
     int passed, failed;
     int failures; /* failures of the running test */
     size_t light;
 } state;
+
+/* Write the command that runs a case of the running test. */
+static void write_command(char *to, size_t size, size_t at)
+{
+    char number[24] = "";
+    if (at != NO_CASE) {
+        snprintf(number, sizeof number, " %zu", at);
+    }
+    snprintf(to, size, "%s \"%s\"%s", state.path, state.test, number);
+}
 
 #if defined(CHECK_POSIX)
 enum { CRASH_SIGNALS = 4 };
@@ -49,9 +64,10 @@ static struct sigaction before[CRASH_SIGNALS];
 
 static void say_where(void)
 {
-    char line[256];
-    const int n = snprintf(line, sizeof line, "%s: died in \"%s\", case seed %llu\n",
-                           state.program, state.test, (unsigned long long)state.seed);
+    char command[512], line[600];
+    write_command(command, sizeof command, state.at);
+    const int n =
+        snprintf(line, sizeof line, "%s: died. Run again:\n  %s\n", state.program, command);
     const ssize_t written = write(STDOUT_FILENO, line, (size_t)n);
     (void)written;
 }
@@ -85,16 +101,19 @@ void __sanitizer_set_death_callback(void (*callback)(void));
 
 const struct pq_kernels *tables[8];
 
-void check_start(const char *program)
+void check_start(int argc, char **argv)
 {
     for (int i = 0; i < 7 && pq_isa_name(i) != NULL; i++) {
         tables[i] = pq_isa_find(pq_isa_name(i));
     }
     const char *light = getenv("CHECK_LIGHT");
-    state.program = program;
-    for (const char *c = program; *c != '\0'; c++) {
+    state.path = state.program = argv[0];
+    for (const char *c = argv[0]; *c != '\0'; c++) {
         state.program = *c == '/' || *c == '\\' ? c + 1 : state.program;
     }
+    state.only = argc > 1 ? argv[1] : "";
+    state.first = argc > 2 ? (size_t)strtoull(argv[2], NULL, 0) : 0;
+    state.cases = argc > 3 ? (size_t)strtoull(argv[3], NULL, 0) : argc > 2;
     state.light = light != NULL ? (size_t)strtoull(light, NULL, 10) : 1;
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     watch_crashes();
@@ -112,20 +131,30 @@ void check_begin(const char *format, ...)
     va_end(arguments);
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (const char *c = state.test; *c != '\0'; c++) {
-        hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+        hash = (hash ^ (unsigned char)*c) * FNV_PRIME;
     }
     random_seed(hash);
-    state.seed = 0;
+    state.hash = hash;
+    state.at = state.failing = NO_CASE;
     state.failures = 0;
+}
+
+/* Return 1 if the arguments include the running test. */
+static int is_selected(void)
+{
+    return strstr(state.test, state.only) != NULL;
 }
 
 void check_end(void)
 {
-    if (state.failures == 0) {
-        state.passed++;
-    } else {
+    char command[512];
+    if (state.failures != 0) {
         state.failed++;
-        printf("FAILED %s: %d failures\n", state.test, state.failures);
+        write_command(command, sizeof command, state.failing);
+        printf("FAILED %s: %d failures. Run again:\n  %s\n", state.test, state.failures,
+               command);
+    } else {
+        state.passed += is_selected();
     }
     state.test[0] = '\0';
 }
@@ -133,24 +162,38 @@ void check_end(void)
 int check_finish(void)
 {
     printf("%s: %d passed, %d failed\n", state.program, state.passed, state.failed);
-    return state.failed != 0;
+    return state.failed != 0 || state.passed == 0;
 }
 
-void check_case(uint64_t seed)
+size_t check_first(void)
 {
-    state.seed = seed;
+    return state.first;
+}
+
+int check_case(size_t i, size_t n)
+{
+    const size_t end = state.cases != 0 ? state.first + state.cases : n;
+    const int runs = i < end && !check_tired();
+    state.at = runs ? i : NO_CASE;
+    random_seed((state.hash ^ i) * FNV_PRIME);
+    random_from(NULL, 0);
+    return runs;
 }
 
 void check_fail(const char *file, int line, const char *format, ...)
 {
+    if (!is_selected()) {
+        return;
+    }
+    state.failing = state.failures == 0 ? state.at : state.failing;
     if (state.failures++ < FEW) {
         printf("%s:%d: %s: ", file, line, state.test);
         va_list arguments;
         va_start(arguments, format);
         vprintf(format, arguments);
         va_end(arguments);
-        if (state.seed != 0) {
-            printf(" (case seed %llu)", (unsigned long long)state.seed);
+        if (state.at != NO_CASE) {
+            printf(" (case %zu)", state.at);
         }
         putchar('\n');
     }
@@ -163,7 +206,7 @@ int check_failed(void)
 
 int check_tired(void)
 {
-    return state.failures >= FEW;
+    return state.failures >= FEW || !is_selected();
 }
 
 size_t check_count(size_t n)

@@ -12,26 +12,37 @@
 
 /* ---- tests ---- */
 
-/* Set the name of the program, find the tables, and report a crash with its test. Call this
- * first. */
-void check_start(const char *program);
+/*
+ * Read the arguments of a program, and find the tables. Call this first.
+ *
+ *     PROGRAM                        run all tests
+ *     PROGRAM TEST                   run the tests with TEST in their names
+ *     PROGRAM TEST CASE [COUNT]      run one case of them, or COUNT cases from CASE
+ *
+ * A test that fails or crashes prints the command that runs its first failure again.
+ */
+void check_start(int argc, char **argv);
 
 /* The tables of this machine, the scalar one last, then NULL. On virtual machines CPU
  * detection takes longer than most calls. */
 extern const struct pq_kernels *tables[8];
 
-/* Start and end a test. The name of a test sets its seed, so that tests are independent. */
+/* Start and end a test. The name of a test sets its seed, so that tests are independent. In
+ * a test that the arguments exclude, CASES runs no case, and CHECK ignores failures. */
 void check_begin(const char *format, ...) CHECK_PRINTF(1, 2);
 void check_end(void);
 
 /* Print the last line and return the exit status. */
 int check_finish(void);
 
-/* Set the seed to print if the program crashes; 0 prints nothing. */
-void check_case(uint64_t seed);
+/* Run the body for `n` cases, up to the first failures. The name of the test and the number
+ * of the case set the seed. So each case runs alone with equal data. */
+#define CASES(i, n) for (size_t i = check_first(); check_case(i, n); i++)
+size_t check_first(void);
+int check_case(size_t i, size_t n);
 
 void check_fail(const char *file, int line, const char *format, ...) CHECK_PRINTF(3, 4);
-/* Return 0 after the first failures of a test, which need no more output. */
+/* Return 1 after the first failures of a test, which need no more output. */
 int check_tired(void);
 /* Return 1 if the running test has failed. */
 int check_failed(void);

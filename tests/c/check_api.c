@@ -199,9 +199,9 @@ static driver_fn *const drivers[] = {
 #include "kernels/list.h"
     NULL};
 
-int main(void)
+int main(int argc, char **argv)
 {
-    check_start("check_api");
+    check_start(argc, argv);
     run_drivers(drivers);
     check_many_rows();
     check_runs(&pq_kernels_scalar);

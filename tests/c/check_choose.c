@@ -220,8 +220,7 @@ static void check_choice(const struct pq_choice *choice, size_t n)
 static void check_choices(void)
 {
     check_begin("choose, all formulas");
-    const size_t count = check_count(16000);
-    for (size_t i = 0; i < count && !check_tired(); i++) {
+    CASES(i, check_count(16000)) {
         const struct pq_choice choice = random_choice();
         check_choice(&choice, 1 + random_below(random_chance(5) ? MOST : 20));
     }
@@ -263,7 +262,7 @@ static void check_wide_ends(void)
     int8_t zero[N];
     const struct pq_choice choice = {.size = sizeof choice, .real = PQ_F32};
     check_begin("choose, ends that are not float32");
-    for (int round = 0; round < 200; round++) {
+    CASES(round, 200) {
         const int wide = (int)random_below(3); /* low ends, high ends, or both */
         for (int i = 0; i < N; i++) {
             lo[i] =
@@ -297,9 +296,9 @@ static void check_nan_ends(void)
     check_end();
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    check_start("check_choose");
+    check_start(argc, argv);
     scale_memory = guarded_make(MOST * sizeof(double));
     zero_memory = guarded_make(MOST * sizeof(int32_t));
     check_wide_ends();

@@ -88,7 +88,7 @@ static void check_quantize(const struct pq_kernels *kernels)
 {
     static double scales[MOST];
     check_begin("quantize of %s", kernels->name);
-    for (size_t round = 0; round < check_count(4000); round++) {
+    CASES(round, check_count(4000)) {
         const size_t n = random_below(MOST);
         size_t g;
         draw_table();
@@ -118,7 +118,7 @@ static void check_dequantize(const struct pq_kernels *kernels)
 {
     static double scales[MOST];
     check_begin("dequantize of %s", kernels->name);
-    for (size_t round = 0; round < check_count(4000); round++) {
+    CASES(round, check_count(4000)) {
         const size_t n = random_below(MOST);
         size_t g;
         draw_table();
@@ -201,7 +201,7 @@ static void check_book_packed(const struct pq_kernels *kernels)
     static float y[N], due[N];
     double scales[GROUPS];
     check_begin("book_packed of %s", kernels->name);
-    for (size_t round = 0; kernels->book_packed && round < check_count(1000); round++) {
+    CASES(round, kernels->book_packed ? check_count(1000) : 0) {
         const size_t g = PQ_PACKED_GROUP * (1 + random_below(3));
         const size_t n =
             g * (1 + random_below(GROUPS)); /* the engine passes no empty run */
@@ -235,9 +235,9 @@ static driver_fn *const drivers[] = {
 #include "kernels/list.h"
     NULL};
 
-int main(void)
+int main(int argc, char **argv)
 {
-    check_start("check_codebook");
+    check_start(argc, argv);
     in = guarded_make(MOST * sizeof(double));
     out = guarded_make(MOST * sizeof(double));
     run_drivers(drivers);

@@ -140,7 +140,7 @@ static float level_of(float x, const struct pq_level_params *p)
 static void check_levels(const struct pq_kernels *kernels)
 {
     check_begin("levels: %s", kernels->name);
-    for (size_t i = 0; i < check_count(600) && !check_tired(); i++) {
+    CASES(i, check_count(600)) {
         static struct call call;
         ptrdiff_t index[PQ_MAX_NDIM] = {0}, strides[PQ_MAX_NDIM], next = 0;
         struct pq_level_params *const params = (void *)memory.scale.base;
@@ -205,9 +205,9 @@ static driver_fn *const drivers[] = {
 #include "kernels/list.h"
     NULL};
 
-int main(void)
+int main(int argc, char **argv)
 {
-    check_start("check_dynamic");
+    check_start(argc, argv);
     make_arenas();
     run_drivers(drivers);
     check_dynamic_errors(tables[0]);

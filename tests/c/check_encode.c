@@ -154,7 +154,7 @@ static void check_levels(const struct pq_kernels *kernels, int place)
     static uint8_t ours[BLOCKS * 300], theirs[BLOCKS * 300];
     const size_t elements = BLOCKS * (size_t)format->elements;
     check_begin("%s of %s beside scalar", format->name, kernels->name);
-    for (size_t round = 0; round < check_count(400); round++) {
+    CASES(round, check_count(400)) {
         const uint32_t top = (uint32_t)random_below(0x7f80);
         const uint32_t few = random_chance(30) ? 0x7fff0000 : 0x7fffffff;
         const uint32_t signs = random_chance(20) ? 0 : 0x80000000;
@@ -175,9 +175,9 @@ static void check_levels(const struct pq_kernels *kernels, int place)
     check_end();
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    check_start("check_encode");
+    check_start(argc, argv);
     in = guarded_make(sizeof numbers);
     out = guarded_make(COUNT_ALL * 2);
     fill_numbers();

@@ -781,8 +781,7 @@ static void check_beyond_errors(void)
 
 int main(int argc, char **argv)
 {
-    (void)argc;
-    check_start(argv[0]);
+    check_start(argc, argv);
     check_names();
     check_table();
     check_errors();

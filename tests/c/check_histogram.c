@@ -163,7 +163,7 @@ static void check_call(const struct pq_kernels *k, const struct truth *truth, in
 static void check_calls(enum pq_type type)
 {
     check_begin("histogram of %s", type_name(type));
-    for (size_t i = check_count(200); i > 0 && !check_failed(); i--) {
+    CASES(i, check_count(200)) {
         draw_array(type);
         const struct truth truth = count_all();
         const int parts = random_chance(60) ? 1 : (int)random_between(2, 5);
@@ -234,9 +234,9 @@ static void check_refusals(void)
     check_end();
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    check_start("check_histogram");
+    check_start(argc, argv);
     make_arenas();
     counters = calloc(PQ_COUNTERS, sizeof *counters);
     for (size_t r = 0; r < REALS; r++) {

@@ -142,7 +142,7 @@ static void check_extrema(const struct pq_kernels *k)
     for (int r = 0; k == tables[0] && r < PQ_EXTREMA; r++) {
         const enum pq_type real = reals[r];
         check_begin("extrema of %s", type_name(real));
-        for (size_t i = 0; i < 300 + check_count(3000); i++) {
+        CASES(i, 300 + check_count(3000)) {
             const size_t single = i % 3 == 0; /* one row of each length */
             const size_t n = single ? i / 3 % (SHORT_N + 1) + 1
                                     : 1 + random_below(random_chance(90) ? SHORT_N : 600);
@@ -221,7 +221,7 @@ static void check_choose(const struct pq_kernels *k)
 {
     static const enum pq_type types[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_U4, PQ_U2};
     check_begin("%s choose_middle and choose_asymmetric", k->name);
-    for (size_t i = 0; i < check_count(2000); i++) {
+    CASES(i, check_count(2000)) {
         const enum pq_type code = types[i % (sizeof types / sizeof *types)];
         verify_choose(pq_kernels_scalar.choose_middle, k->choose_middle, k->name, code);
         verify_choose(pq_kernels_scalar.choose_asymmetric, k->choose_asymmetric, k->name,
@@ -259,13 +259,9 @@ static void verify_transpose(const struct pq_kernels *k, int which, size_t rows,
 static void check_transpose(const struct pq_kernels *k)
 {
     check_begin("%s transpose", k->name);
-    for (int which = 0; which < 4; which++) {
-        for (size_t rows = 1; rows <= 33; rows++) {
-            for (size_t i = 0; i < check_count(8); i++) {
-                const size_t columns = 1 + random_below(40);
-                verify_transpose(k, which, rows, columns, i % 2 * random_below(70));
-            }
-        }
+    CASES(i, 4 * 33 * check_count(8)) {
+        const size_t rows = 1 + i / 4 % 33, columns = 1 + random_below(40);
+        verify_transpose(k, (int)(i % 4), rows, columns, i / 132 % 2 * random_below(70));
     }
     check_end();
 }
@@ -275,7 +271,7 @@ static void check_transpose(const struct pq_kernels *k)
 static void check_pixels(const struct pq_kernels *k)
 {
     check_begin("%s split_pixels and join_pixels", k->name);
-    for (size_t i = 0; k->split_pixels != NULL && i < check_count(2000); i++) {
+    CASES(i, k->split_pixels != NULL ? check_count(2000) : 0) {
         const size_t stride = 1 + random_below(8), n = random_below(100);
         const size_t channels = 1 + random_below(stride), row = n + random_below(9);
         unsigned char *x = guarded_end(&memory.x, n * stride);
@@ -312,7 +308,7 @@ static void check_pixels(const struct pq_kernels *k)
 static void check_magnitude(const struct pq_kernels *k)
 {
     check_begin("%s magnitude", k->name);
-    for (size_t i = 0; i < check_count(4000); i++) {
+    CASES(i, check_count(4000)) {
         const size_t n = PQ_MAGNITUDES + random_below(200);
         unsigned char *const x = random_chance(50)
                                      ? guarded_end(&memory.x, n * sizeof(float))
@@ -344,7 +340,7 @@ static void check_words(const struct pq_kernels *k)
     for (size_t i = 0; i < COUNT(known); i++) {
         CHECK(random_word(0, i) == known[i], "word %zu of Random123", i);
     }
-    for (size_t i = 0; i < check_count(4000); i++) {
+    CASES(i, check_count(4000)) {
         const size_t n = random_below(random_chance(80) ? 100 : 1100);
         const uint64_t step = steps[random_below(COUNT(steps))];
         const uint64_t seed = random_bits(), near = random_below(300);
@@ -416,7 +412,7 @@ static void check_bytes_of(const struct pq_kernels *k, enum pq_type type)
 static void check_unpack_words(const struct pq_kernels *k)
 {
     check_begin("%s take_words", k->name);
-    for (size_t i = 0; i < check_count(400); i++) {
+    CASES(i, check_count(400)) {
         const size_t n = i % 100;
         const int bits = 1 + (int)random_below(8), shift = (int)random_below(32);
         unsigned char *const x = guarded_end(&memory.x, n * sizeof(uint32_t));
@@ -546,7 +542,7 @@ static void check_packed(const struct pq_kernels *k)
     for (int c = 0; c < 2 * PQ_REALS; c++) {
         const enum pq_type type = c % 2 ? PQ_I4 : PQ_U4, real = reals[c / 2];
         check_begin("%s packed %s and %s", k->name, type_name(type), type_name(real));
-        for (size_t i = 0; i < 60 + check_count(400); i++) {
+        CASES(i, 60 + check_count(400)) {
             const size_t groups = 1 + random_below(random_chance(80) ? 12 : GROUPS);
             check_packed_run(k, type, real, i % 2 == 0, PQ_PACKED_GROUP * (1 + i / 2 % 4),
                              groups);
@@ -563,8 +559,7 @@ static driver_fn *const drivers[] = {
 
 int main(int argc, char **argv)
 {
-    (void)argc;
-    check_start(argv[0]);
+    check_start(argc, argv);
     struct guarded *const all[] = {&memory.x, &memory.y, &memory.scale, &memory.zero};
     for (size_t i = 0; i < COUNT(all); i++) {
         *all[i] = guarded_make(MOST * sizeof(double));

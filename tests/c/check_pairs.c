@@ -4,8 +4,6 @@
  * numbers for each pair of types. All instruction sets get equal runs. A share of the runs
  * is compared with the definition, and the remaining runs with the scalar kernels, byte for
  * byte. Buffers are between inaccessible pages, at any alignment.
- *
- *     CHECK_SAMPLES=1000 build/check_pairs    number of long runs for each pair of types
  */
 #include <math.h>
 #include <stdlib.h>
@@ -489,12 +487,6 @@ static void try_batch(int by_definition)
 
 /* ---- the functions that list.h names ---- */
 
-static size_t long_runs(void)
-{
-    const char *const samples = getenv("CHECK_SAMPLES");
-    return samples != NULL ? (size_t)strtoull(samples, NULL, 10) : check_count(16);
-}
-
 /* Check all tables at once. */
 static void check_pairs(const struct pq_kernels *k)
 {
@@ -508,14 +500,16 @@ static void check_pairs(const struct pq_kernels *k)
         const enum pq_type code = codes[pair / 2 % COUNT(codes)];
         const enum pq_type real = reals[pair / 2 / COUNT(codes)];
         const int quantizes = pair % 2 == 0;
-        check_begin("%s %s and %s", quantizes ? "quantize" : "dequantize", type_name(real),
-                    type_name(code));
-        for (size_t i = 0; i < count && !check_tired(); i++) {
+        const char *const verb = quantizes ? "quantize" : "dequantize";
+        check_begin("%s %s and %s", verb, type_name(real), type_name(code));
+        CASES(i, count) {
             draw_options(real, code, quantizes);
             draw_shape(i + 31 * pair); /* the pairs together have all lengths */
             try_batch(i < defined);
         }
-        for (size_t i = 0; has_vectors && i < long_runs() && !check_tired(); i++) {
+        check_end();
+        check_begin("long runs: %s %s and %s", verb, type_name(real), type_name(code));
+        CASES(i, has_vectors ? check_count(16) : 0) {
             draw_options(real, code, quantizes);
             draw_long_shape();
             try_batch(0);
@@ -532,8 +526,7 @@ static driver_fn *const drivers[] = {
 
 int main(int argc, char **argv)
 {
-    (void)argc;
-    check_start(argv[0]);
+    check_start(argc, argv);
     has_control = getenv("CHECK_NO_CONTROL") == NULL;
     struct guarded *const all[] = {&memory.x, &memory.y, &memory.scale, &memory.zero,
                                    &memory.random_words};

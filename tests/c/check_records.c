@@ -28,7 +28,7 @@ static void check_kernel(const struct pq_kernels *kernels, int place)
     struct guarded out = guarded_make(MOST * elements * sizeof(float));
     static float theirs[MOST * 256];
     check_begin("%s of %s", format->name, kernels->name);
-    for (int round = 0; round < 60; round++) {
+    CASES(round, 60) {
         const size_t n = random_below(MOST + 1);
         uint8_t *const x = guarded_end(&in, n * bytes);
         unsigned char *const y = guarded_end(&out, n * elements * sizeof(float));
@@ -49,7 +49,7 @@ static void check_narrowing(const struct pq_kernels *kernels)
     _Alignas(64) uint16_t half[N], brain[N];
     _Alignas(64) double wide[N];
     check_begin("narrowing of %s", kernels->name);
-    for (int round = 0; round < 300; round++) {
+    CASES(round, 300) {
         for (int i = 0; i < N;
              i++) { /* numbers near the limits of float16, and any numbers */
             const uint32_t bits =
@@ -147,9 +147,9 @@ static driver_fn *const drivers[] = {
 #include "kernels/list.h"
     NULL};
 
-int main(void)
+int main(int argc, char **argv)
 {
-    check_start("check_records");
+    check_start(argc, argv);
     check_refusals();
     run_drivers(drivers);
     return check_finish();

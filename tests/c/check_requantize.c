@@ -2,8 +2,6 @@
 /*
  * Check requantize: random calls of all tables against the definition, in the 64 bits
  * that sums of int32 need, between inaccessible pages; invalid calls.
- *
- *     CHECK_SAMPLES=1000000 build/check_requantize    number of calls
  */
 #include <math.h>
 #include <stdlib.h>
@@ -220,10 +218,8 @@ static void check_call(void)
 /* Check all tables at once. */
 static void check_calls(const struct pq_kernels *kernels)
 {
-    const char *const samples = getenv("CHECK_SAMPLES");
-    const size_t count = samples != NULL ? (size_t)atoll(samples) : check_count(4000);
     check_begin("random calls");
-    for (size_t k = 0; kernels == tables[0] && k < count && !check_tired(); k++) {
+    CASES(i, kernels == tables[0] ? check_count(4000) : 0) {
         draw_call();
         check_call();
     }
@@ -309,9 +305,9 @@ static driver_fn *const drivers[] = {
 #include "kernels/list.h"
     NULL};
 
-int main(void)
+int main(int argc, char **argv)
 {
-    check_start("check_requantize");
+    check_start(argc, argv);
     make_arenas();
     run_drivers(drivers);
     check_refusals();

@@ -280,8 +280,7 @@ static void check_encoding(enum pq_type real)
 
 int main(int argc, char **argv)
 {
-    (void)argc;
-    check_start(argv[0]);
+    check_start(argc, argv);
     check_regressions();
     check_wide_numbers();
     check_encoding(PQ_F16);

@@ -165,7 +165,7 @@ static void check_kernels(const struct pq_kernels *kernels)
     const struct memory memory = {guarded_make(MOST * 8), guarded_make(MOST * 8),
                                   guarded_make(MOST * 8)};
     check_begin("sums of %s", kernels->name);
-    for (size_t i = check_count(2000); i > 0 && !check_tired(); i--) {
+    CASES(i, check_count(2000)) {
         for (int wide = 0; wide < 2; wide++) {
             check_errors(kernels->sums, &memory, wide);
             check_pairs(kernels->sums, &memory, wide);
@@ -269,9 +269,9 @@ static driver_fn *const drivers[] = {
 #include "kernels/list.h"
     NULL};
 
-int main(void)
+int main(int argc, char **argv)
 {
-    check_start("check_sums");
+    check_start(argc, argv);
     check_refusals();
     run_drivers(drivers);
     return check_finish();

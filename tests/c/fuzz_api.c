@@ -7,10 +7,7 @@
  * returns an error.
  *
  * With clang's fuzzer this file is the target (make fuzz). It also is a program:
- *
- *     fuzz_api               run some thousand inputs
- *     fuzz_api SEED COUNT    run COUNT inputs, from SEED
- *     fuzz_api FILE...       run the inputs in these files
+ * `fuzz_api "random inputs" CASE COUNT` runs further inputs.
  */
 #include <fenv.h>
 #include <limits.h>
@@ -1835,7 +1832,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!started) {
         started = 1;
         make_arenas();
-        check_start("fuzz_api");
+        check_start(1, (char *[]){"fuzz_api"});
         check_begin("one input");
         has_control = 1;
     }
@@ -1850,20 +1847,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 #if !defined(FUZZER)
 
-static void run_random(uint64_t seed, size_t count)
+static void check_inputs(const char *name, size_t count)
 {
     unsigned char data[64];
-    check_begin("%zu random inputs from %llu", count, (unsigned long long)seed);
-    for (size_t i = 0; i < count && !check_tired(); i++) {
-        random_seed(seed + i);
-        check_case(seed + i);
+    check_begin("%s", name);
+    CASES(i, count) {
         const size_t n = 8 + random_below(sizeof data - 8);
         for (size_t b = 0; b < n; b++) {
             data[b] = (unsigned char)(random_bits() >> 32);
         }
         one_input(data, n);
     }
-    check_case(0);
     check_end();
 }
 
@@ -1901,14 +1895,13 @@ static void check_chosen_shapes(void)
         {9, 65, 64, 1},
     };
     check_begin("chosen shapes");
-    for (size_t i = 0; i < check_count(960); i++) {
+    CASES(i, check_count(960)) {
         const size_t s = i / 2 * 7 % COUNT(shapes);
         const int quantize = i % 2 == 0;
         const enum pq_type real = pick(reals, 3), code = pick(whole, 4);
         const enum layout layout = i / 2 % 3 != 0      ? PLAIN
                                    : random_chance(50) ? GAPPED
                                                        : BROADCAST;
-        check_case(i + 1);
         memset(&use, 0, sizeof use);
         memset(&call, 0, sizeof call);
         call.args.size = sizeof call.args;
@@ -1946,40 +1939,18 @@ static void check_chosen_shapes(void)
         use.args = &call.args;
         check_result(quantize ? QUANTIZE : DEQUANTIZE);
     }
-    check_case(0);
-    check_end();
-}
-
-static void run_file(const char *path)
-{
-    unsigned char data[4096];
-    FILE *const file = fopen(path, "rb");
-    check_begin("%s", path);
-    CHECK(file != NULL, "not there");
-    if (file != NULL) {
-        one_input(data, fread(data, 1, sizeof data, file));
-        fclose(file);
-    }
     check_end();
 }
 
 int main(int argc, char **argv)
 {
-    check_start(argv[0]);
+    check_start(argc, argv);
     make_arenas();
     has_control = getenv("CHECK_NO_CONTROL") == NULL;
-    if (argc == 3 && strtoull(argv[1], NULL, 0) > 0) {
-        run_random(strtoull(argv[1], NULL, 0), strtoul(argv[2], NULL, 0));
-    } else if (argc > 1) {
-        for (int i = 1; i < argc; i++) {
-            run_file(argv[i]);
-        }
-    } else {
-        run_random(1, check_count(100000));
-        check_chosen_shapes();
-        is_large = 1;
-        run_random(100001, check_count(8000));
-    }
+    check_inputs("random inputs", check_count(100000));
+    check_chosen_shapes();
+    is_large = 1;
+    check_inputs("large inputs", check_count(8000));
     free_arenas();
     return check_finish();
 }

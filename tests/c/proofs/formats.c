@@ -124,8 +124,7 @@ static void prove_subnormals(void)
 
 int main(int argc, char **argv)
 {
-    (void)argc;
-    check_start(argv[0]);
+    check_start(argc, argv);
     prove_subnormals();
     prove_all_numbers(PQ_F16, 0);
     prove_all_numbers(PQ_BF16, 0);

@@ -168,8 +168,7 @@ static void prove_small_numbers(void)
 
 int main(int argc, char **argv)
 {
-    (void)argc;
-    check_start(argv[0]);
+    check_start(argc, argv);
     prove_two_operations();
     prove_three_operations();
     prove_small_numbers();
