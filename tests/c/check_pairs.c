@@ -491,8 +491,8 @@ static void try_batch(int by_definition)
 static void check_pairs(const struct pq_kernels *k)
 {
     const int has_vectors = tables[0] != &pq_kernels_scalar;
-    const size_t defined = 30 + check_count(800);
-    const size_t count = has_vectors ? 70 + check_count(3000) : defined;
+    const size_t defined = 55 + check_count(400);
+    const size_t count = has_vectors ? 160 + check_count(1500) : defined;
     if (k != tables[0]) {
         return;
     }
