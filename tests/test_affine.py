@@ -12,15 +12,12 @@ import oracle
 import pytest
 from support import (
     AVAILABLE_CODES,
-    HAVE_BFLOAT16,
     REALS,
     Guarded,
     adversarial,
     amount,
     by_family,
     cast,
-    check_errors,
-    check_out,
     codes,
     compute_dtype,
     copies,
@@ -1130,152 +1127,6 @@ def test_qparams_pair_scales_and_offsets_once():
 
 
 # Errors
-
-
-X = np.ones((2, 3), np.float32)
-Q = np.ones((2, 3), np.int8)
-# quantize, dequantize and QParams check these arguments.
-BOTH = """
-offset="1"
-    TypeError: offset: expected an array, got str
-offset=1j
-    TypeError: offset: expected real numbers, got complex128
-offset=True
-    TypeError: offset: expected real numbers, got bool
-offset=10 ** 400
-    ValueError: offset: expected numbers that float64 holds
-offset=np.ma.array([1.0])
-    TypeError: offset: expected an array without a mask, got a masked array
-scale=np.ones(2), axis=0, offset=np.ones((2, 1))
-    ValueError: offset: expected shape (2,), got (2, 1)
-scale=np.ones(2), axis=0, offset=np.ones(3)
-    ValueError: offset: expected shape (2,), got (3,)
-fill=1.0
-    TypeError: fill: expected None, an integer or several, got float
-fill=np.ones(2)
-    TypeError: fill: expected None, an integer or several, got float64
-fill=True
-    TypeError: fill: expected None, an integer or several, got bool
-fill="1"
-    TypeError: fill: expected None, an integer or several, got str
-fill=()
-    ValueError: fill: expected None, an integer or several, got none
-fill=[[1]]
-    TypeError: fill: expected None, an integer or several, got list
-fill=np.broadcast_to(np.int8(1), (2 ** 31 - 1, 2))
-    TypeError: fill: expected None, an integer or several, got ndarray
-fill=128
-    ValueError: fill: expected integers from -128 to 127 for int8, got 128
-fill=(1, -129)
-    ValueError: fill: expected integers from -128 to 127 for int8, got -129
-fill=1.0
-    TypeError: fill: expected None, an integer or several, got float
-scale=np.ones((2, 1)), offset=np.ones((3, 1))
-    ValueError: offset: expected shape (2, 1), got (3, 1)
-fill=2 ** 70
-    ValueError: fill: expected integers of the quantized type, got 1180591620717411303424"""
-# quantize and dequantize check these arguments with the shape of the data.
-CALLS = """
-offset=[1.0, 2.0]
-    ValueError: offset: expected one element, or all dimensions of x, without axis or
-    block_size, got shape (2,), which fits axis=0
-offset=[]
-    ValueError: offset: expected one element, or all dimensions of x, without axis or
-    block_size, got shape (0,)
-offset=[1.0, 2.0], axis=1
-    ValueError: offset: expected shape (3,), got (2,)
-offset=np.ones((2, 3)), axis=1, block_size=2
-    ValueError: offset: expected shape (2, 2), got (2, 3)
-offset=[1.0], zero_point=[1, 2], axis=0
-    ValueError: zero_point: expected one element beside a single scale, got shape (2,)
-offset=[1.0, 2.0], zero_point=[1, 2, 3], axis=0
-    ValueError: zero_point: expected shape (2,), got (3,)"""
-# quantize and QParams check these arguments.
-RANGES = """
-quant_range=(-7, 7), zero_point=8
-    ValueError: zero_point: expected integers within quant_range=(-7, 7), or zeros alone,
-    got 8
-quant_range=(1, 7), zero_point=-1
-    ValueError: zero_point: expected integers within quant_range=(1, 7), or zeros alone, got
-    -1
-quant_range=(1, 7), zero_point=np.uint64([3, 0]), scale=[1.0, 1.0], axis=0
-    ValueError: zero_point: expected integers within quant_range=(1, 7), or zeros alone, got
-    0
-quant_range=(-7, 7), zero_point=128
-    ValueError: zero_point: expected integers from -128 to 127 for int8, got 128
-quant_range=(3, 3)
-    ValueError: quant_range: expected two integers from -128 to 127 for int8, the first
-    below the second, got (3, 3)
-quant_range=(3, 0)
-    ValueError: quant_range: expected two integers from -128 to 127 for int8, the first
-    below the second, got (3, 0)
-quant_range=(-129, 0)
-    ValueError: quant_range: expected two integers from -128 to 127 for int8, the first
-    below the second, got (-129, 0)
-quant_range=(0, 2 ** 80)
-    ValueError: quant_range: expected two integers from -128 to 127 for int8, the first
-    below the second, got (0, 1208925819614629174706176)
-quant_range=5
-    TypeError: quant_range: expected two integers, got 5
-quant_range=(1, 2, 3)
-    TypeError: quant_range: expected two integers, got tuple
-quant_range=np.arange(300).reshape(3, 100)
-    TypeError: quant_range: expected two integers, got ndarray
-quant_range="ab"
-    TypeError: quant_range: expected two integers, got str
-quant_range=(0.0, 1.0)
-    TypeError: quant_range: expected two integers, got float
-quant_range=(0, 9), fill=9
-    ValueError: fill: expected codes outside of quant_range=(0, 9), got 9
-dtype="float8_e5m2", fill=1
-    ValueError: fill: expected None for float8_e5m2, got [1]
-dtype="float8_e5m2", quant_range=(0, 1)
-    ValueError: quant_range: expected None for float8_e5m2, got (0, 1)"""
-# Only quantize has these arguments.
-QUANTIZE = """
-inverse=1
-    TypeError: inverse: expected True or False, got int
-out_of_range="clip"
-    ValueError: out_of_range: expected one of saturate, wrap, raise, got 'clip'
-out_of_range=None
-    TypeError: out_of_range: expected a string, got NoneType
-nan="zero"
-    ValueError: nan: expected one of lowest, raise, got 'zero'
-nan=NAN
-    TypeError: nan: expected a string, got float
-quant_range=(0, 9), out_of_range="wrap"
-    ValueError: out_of_range: expected 'saturate' or 'raise' beside quant_range, got 'wrap'
-dtype="float8_e5m2", out_of_range="wrap"
-    ValueError: out_of_range: expected 'saturate' or 'raise' for float8_e5m2, got 'wrap'
-dtype="float8_e5m2", saturate=False, out_of_range="raise"
-    ValueError: saturate: expected True beside out_of_range='raise', got False
-offset=1.0, precision="float16"
-    ValueError: precision: expected None or float32 or float64 beside offset, inverse, fill,
-    quant_range, out_of_range and nan, got float16
-x=X.astype("f8"), fill=1, precision="float32"
-    ValueError: precision: expected None or float64 beside offset, inverse, fill,
-    quant_range, out_of_range and nan, got float32"""
-
-
-def quantize_x(**options):
-    options = {"x": X, "scale": 1.0, "dtype": "int8", **options}
-    check_out(pq.quantize, poisoned(dtype_of(options["dtype"]), X.shape), **options)
-
-
-def dequantize_q(**options):
-    out = poisoned("float32", Q.shape)
-    check_out(pq.dequantize, out, **{"q": Q, "scale": 1.0, **options})
-
-
-def qparams_of_int8(**options):
-    pq.QParams(**{"scale": 1.0, "zero_point": 0, "dtype": "int8", **options})
-
-
-@pytest.mark.skipif(not HAVE_BFLOAT16, reason="ml_dtypes has the types of some rows")
-def test_errors():
-    check_errors("\n".join([BOTH, CALLS, RANGES, QUANTIZE]), globals(), "quantize_x({})")
-    check_errors(f"{BOTH}\n{CALLS}", globals(), "dequantize_q({})")
-    check_errors(f"{BOTH}\n{RANGES}", globals(), "qparams_of_int8({})")
 
 
 MANY = np.broadcast_to(np.float32(1), (1 << 50,))  # as float64 more than memory holds

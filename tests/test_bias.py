@@ -184,32 +184,6 @@ def test_one_bias_for_all_scales_and_many_beside_one():
     )
 
 
-WRONG = {
-    "shape": (ValueError, {"offset": [1, 2]}, r"offset: expected shape \(3,\), got \(2,\)"),
-    "kind": (TypeError, {"offset": "a"}, "offset: expected .*, got str"),
-    "complex": (
-        TypeError,
-        {"offset": np.ones(3, "c8")},
-        "offset: expected real numbers, got",
-    ),
-    "alone": (
-        ValueError,
-        {"scale": 1, "offset": [1, 2]},
-        r"offset: expected shape \(3,\), got \(2,\)",
-    ),
-}
-
-
-@loop("name", WRONG)
-def test_refusals(name):
-    error, given, text = WRONG[name]
-    out = np.full((3, 4), 7, "f4")
-    how = {"scale": np.ones(3, "f4"), "axis": 0, "out": out} | given
-    with pytest.raises(error, match=f"^{text}"):
-        pq.dequantize(np.zeros((3, 4), np.int8), **how)
-    assert (out == 7).all()
-
-
 def test_out_that_overlaps():
     memory = np.ones(8, "f4")
     with pytest.raises(ValueError, match=r"^out: .*offset"):

@@ -13,12 +13,9 @@ from support import (
     HAVE_BFLOAT16,
     REALS,
     cast,
-    check_errors,
-    check_out,
     dequantize_at,
     expand,
     loop,
-    poisoned,
     quantize_at,
     same,
     split_small_arrays,
@@ -277,79 +274,6 @@ def test_dynamic_maps_of_bitsandbytes(name):
     assert hashlib.sha256(memory).hexdigest().startswith(DIGESTS[name])
     assert len(TABLES[name]) == 256
     assert not TABLES[name].flags.writeable
-
-
-X = np.ones((2, 4), np.float32)
-Q = np.zeros((2, 4), np.uint8)
-# Options that both directions reject.
-WRONG = """
-codebook="nf5"
-    ValueError: codebook: expected nf4, fp4_bnb, dynamic8, dynamic8_unsigned or a table of
-    numbers, got 'nf5'; did you mean nf4?
-codebook=np.ones(5)
-    ValueError: codebook: expected one dimension of 4, 8, 16, 32, 64, 128 or 256 numbers,
-    got shape (5,)
-codebook=np.ones(2)
-    ValueError: codebook: expected one dimension of 4, 8, 16, 32, 64, 128 or 256 numbers,
-    got shape (2,)
-codebook=np.ones((4, 4))
-    ValueError: codebook: expected one dimension of 4, 8, 16, 32, 64, 128 or 256 numbers,
-    got shape (4, 4)
-codebook=np.ones(4, "c8")
-    TypeError: codebook: expected real numbers, got complex64
-codebook=object()
-    TypeError: codebook: expected real numbers, got object
-codebook=[0, 1, 2, np.nan]
-    ValueError: codebook: expected finite numbers, as float32, got others
-codebook=[0, 1, 2, 1e+39]
-    ValueError: codebook: expected finite numbers, as float32, got others
-offset=1
-    ValueError: offset: expected None beside codebook, got 1
-fill=1
-    ValueError: fill: expected None beside codebook, got 1
-zero_point=X
-    ValueError: zero_point: expected None beside codebook, got ndarray
-scale=np.ones(3)
-    ValueError: scale: expected shape (2,), got (3,)"""
-WRONG_NUMBERS = """
-rounding="floor"
-    ValueError: rounding: expected 'half_even' beside codebook, got 'floor'
-seed=1
-    ValueError: seed: expected None beside codebook, got 1
-precision="float64"
-    ValueError: precision: expected None beside codebook, got 'float64'
-saturate=False
-    ValueError: saturate: expected True beside codebook, got False
-nan="raise"
-    ValueError: nan: expected 'lowest' beside codebook, got 'raise'
-dtype="int8"
-    TypeError: dtype: expected uint8, uint4 or uint2 beside codebook, got int8
-layout="halves", dtype="uint4", codebook="dynamic8", out=None
-    ValueError: bits: expected 4 for layout 'halves', got 8
-layout=pq.Layout("words", axis=0, bits=3), dtype="uint8", out=None
-    ValueError: codebook: expected 8 numbers for codes of 3 bits, got 16"""
-WRONG_CODES = """
-q=np.full((2, 4), 16, np.uint8)
-    ValueError: q: expected codes from 0 to 15, got 16
-q=np.zeros((2, 4), np.int8)
-    TypeError: q: expected uint8, uint4 or uint2 beside codebook, got int8
-q=pq.pack(Q, pq.Layout("words", bits=5))
-    ValueError: codebook: expected 32 numbers for codes of 5 bits, got 16"""
-
-
-def quantize_x(**options):
-    given = {"x": X, "scale": np.ones(2), "axis": 0, "codebook": "nf4"}
-    check_out(pq.quantize, **{**given, "out": poisoned("u1", X.shape), **options})
-
-
-def dequantize_q(**options):
-    given = {"q": Q, "scale": np.ones(2), "axis": 0, "codebook": "nf4"}
-    check_out(pq.dequantize, poisoned("f4", Q.shape), **{**given, **options})
-
-
-def test_errors():
-    check_errors(f"{WRONG}\n{WRONG_NUMBERS}", globals(), "quantize_x({})")
-    check_errors(f"{WRONG}\n{WRONG_CODES}", globals(), "dequantize_q({})")
 
 
 def test_out_that_overlaps():

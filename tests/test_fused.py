@@ -308,48 +308,6 @@ def test_dynamic_numbers_and_lists():
     assert q.tolist() == [[64, 127], [95, 127]]
 
 
-DYNAMIC_ERRORS = [
-    (TypeError, 'x: expected float32, float64, float16 or bfloat16, got int32; '
-     'convert it with .astype("float32")',
-     lambda: pq.dynamic_quantize(np.ones(3, np.int32))),
-    (ValueError, "symmetric: expected True for float8_e4m3fn, got False",
-     lambda: pq.dynamic_quantize(X, dtype="float8_e4m3fn", symmetric=False)),
-    (TypeError, "symmetric: expected None, True or False, got str",
-     lambda: pq.dynamic_quantize(X, symmetric="yes")),
-    (TypeError, f"dtype: expected {', '.join(PACKED)}, got int8",
-     lambda: pq.dynamic_quantize(X, packed=True)),
-    (ValueError, "out: expected None with packed codes, got ndarray",
-     lambda: pq.dynamic_quantize(X, dtype="int4", packed=True, out=X)),
-    (TypeError, "out: expected int8, got float32", lambda: pq.dynamic_quantize(X, out=X)),
-    (ValueError, "out: expected shape (3, 3), got (9,)",
-     lambda: pq.dynamic_quantize(X, out=np.empty(9, np.int8))),
-    (ValueError, "out: expected memory of its own, got an array that overlaps the input",
-     lambda: pq.dynamic_quantize(X, out=X.view(np.int8)[:, ::4])),
-    (ValueError, "threads: expected a positive integer, got 0",
-     lambda: pq.dynamic_quantize(X, threads=0)),
-    (ValueError, "axis: expected one integer beside block_size=2, got None; "
-     "blocks along the last axis need axis=-1",
-     lambda: pq.dynamic_quantize(X, block_size=2)),
-    (ValueError,
-     "rounding: expected 'half_even' or 'stochastic' for float8_e5m2, got 'ceil'",
-     lambda: pq.dynamic_quantize(X, dtype="float8_e5m2", rounding="ceil")),
-    (TypeError, "rounding: expected a string or a RoundMode, got int",
-     lambda: pq.dynamic_quantize(X, rounding=1)),
-    (ValueError, "seed: expected None beside rounding='half_even', got 1",
-     lambda: pq.dynamic_quantize(X, seed=1)),
-    (ValueError, "start: expected an integer from 0 to 2**64 - 1, got -1",
-     lambda: pq.dynamic_quantize(X, rounding="stochastic", start=-1)),
-]  # fmt: skip
-
-
-@loop("example", DYNAMIC_ERRORS)
-def test_dynamic_errors(example):
-    kind, text, call = example
-    with pytest.raises(kind) as caught:
-        call()
-    assert str(caught.value) == text
-
-
 def test_dynamic_out_that_overlaps_itself():
     out = np.lib.stride_tricks.as_strided(np.zeros(9, np.int8), (3, 3), (1, 1))
     with pytest.raises(ValueError, match=r"^out: expected dimensions that neither overlap"):
@@ -571,52 +529,6 @@ def test_fake_threads(monkeypatch, with_mask):
         assert same(pq.fake_quantize(x, 0.5, mask=mask, threads=n), want)
         if with_mask:
             assert (mask == ((x / 0.5 >= -128.5) & (x / 0.5 < 127.5))).all()
-
-
-FAKE_ERRORS = [
-    (TypeError, "mask: expected a NumPy array of bool, got bool",
-     lambda: pq.fake_quantize(X, 0.5, mask=True)),
-    (TypeError, "mask: expected bool, got uint8",
-     lambda: pq.fake_quantize(X, 0.5, mask=np.zeros((3, 3), np.uint8))),
-    (ValueError, "mask: expected shape (3, 3), got (9,)",
-     lambda: pq.fake_quantize(X, 0.5, mask=np.zeros(9, bool))),
-    (ValueError, "mask: expected a writeable array, got a read-only one",
-     lambda: pq.fake_quantize(X, 0.5, mask=np.broadcast_to(np.zeros(1, bool), (3, 3)))),
-    (ValueError, "mask: expected memory of its own, got an array that overlaps the input",
-     lambda: pq.fake_quantize(X, 0.5, mask=X.view(bool)[:, ::4])),
-    (TypeError, "out: expected float32, got float64",
-     lambda: pq.fake_quantize(X, 0.5, out=np.empty((3, 3)))),
-    (ValueError, "out: expected memory of its own, got an array that overlaps the input",
-     lambda: pq.fake_quantize(X, 0.5, out=X)),
-    (ValueError, "scale: expected shape (3,), got (2,)",
-     lambda: pq.fake_quantize(X, [0.5, 1.0], axis=0)),
-    (ValueError, "zero_point: expected integers from -128 to 127 for int8, got 200",
-     lambda: pq.fake_quantize(X, 0.5, 200)),
-    (ValueError, "zero_point: expected None or zeros for float8_e5m2",
-     lambda: pq.fake_quantize(X, 0.5, 1, dtype="float8_e5m2")),
-    (ValueError, "saturate: expected True for int8, got False",
-     lambda: pq.fake_quantize(X, 0.5, saturate=False)),
-    (ValueError, "seed: expected None beside rounding='half_even', got 1",
-     lambda: pq.fake_quantize(X, 0.5, seed=1)),
-    (TypeError, "start: expected an integer from 0 to 2**64 - 1, got str",
-     lambda: pq.fake_quantize(X, 0.5, rounding="stochastic", start="1")),
-    (ValueError, "quant_range: expected None for float8_e5m2, got (0, 1)",
-     lambda: pq.fake_quantize(X, 0.5, dtype="float8_e5m2", quant_range=(0, 1))),
-    (ValueError, "precision: expected None or float64 beside mask for int64, got float32",
-     lambda: pq.fake_quantize(DOUBLES, 0.5, dtype="int64", precision="float32", mask=MASK)),
-    (ValueError,
-     "precision: expected None or float32 or float64 beside mask for float8_e5m2, "
-     "got float16",
-     lambda: pq.fake_quantize(X, 0.5, dtype="float8_e5m2", precision=FLOAT16, mask=MASK)),
-]  # fmt: skip
-
-
-@loop("example", FAKE_ERRORS)
-def test_fake_errors(example):
-    kind, text, call = example
-    with pytest.raises(kind) as caught:
-        call()
-    assert str(caught.value) == text
 
 
 def test_fake_checks_arguments_before_it_writes():

@@ -19,8 +19,6 @@ from support import (
     bit_view,
     by_family,
     cast,
-    check_errors,
-    check_out,
     compute_dtype,
     dequantize_at,
     dtype_of,
@@ -598,66 +596,6 @@ def test_qparams_of_python_integers():
 
 
 X = np.ones(3, np.float32)
-F8, I4 = np.zeros(3, ml_dtypes.float8_e4m3fn), np.zeros(3, ml_dtypes.int4)
-QUANTIZE = """
-x=I4
-    TypeError: x: expected float32, float64, float16 or bfloat16, got int4
-x=F8
-    TypeError: x: expected float32, float64, float16 or bfloat16, got float8_e4m3fn
-dtype="float8_e8m0fnu"
-    TypeError: dtype: expected int8, uint8, int16, uint16, int32, uint32, int64, uint64,
-    int4, uint4, int2, uint2, ...
-dtype="float8_e4m3fn", precision="float8_e5m2"
-    TypeError: precision: expected None, float32, float64, float16 or bfloat16, got
-    float8_e5m2
-dtype="float8_e4m3fn", rounding="nearest"
-    ValueError: rounding: expected one of half_even, half_away, half_toward_zero, half_up,
-    half_down, away, trunc, ...
-dtype="float8_e4m3fn", saturate=0
-    TypeError: saturate: expected True or False, got int
-dtype="int4", zero_point=F8[:1]
-    TypeError: zero_point: expected integers, got float8_e4m3fn
-dtype="float8_e4m3fn", zero_point=0.0
-    TypeError: zero_point: expected integers, got float64
-dtype="int4", out=poisoned("int8", 3)
-    TypeError: out: expected int4, got int8
-dtype="float8_e4m3fn", out=poisoned(ml_dtypes.float8_e5m2, 3)
-    TypeError: out: expected float8_e4m3fn, got float8_e5m2
-dtype="float8_e4m3fn", out=poisoned("uint8", 3)
-    TypeError: out: expected float8_e4m3fn, got uint8
-dtype="float8_e4m3fn", out=poisoned(ml_dtypes.float8_e4m3fn, 4)
-    ValueError: out: expected shape (3,), got (4,)
-dtype="int4", zero_point=8
-    ValueError: zero_point: expected integers from -8 to 7 for int4, got 8
-dtype="uint2", scale=[1.0] * 3, axis=0, zero_point=[3, 0, 4]
-    ValueError: zero_point: expected integers from 0 to 3 for uint2, got 4
-dtype="float4_e2m1fn", rounding="floor"
-    ValueError: rounding: expected 'half_even' or 'stochastic' for float4_e2m1fn, got
-    'floor'
-dtype="int4", threads=0
-    ValueError: threads: expected a positive integer, got 0"""
-DEQUANTIZE = """
-q=np.zeros(3, ml_dtypes.float8_e8m0fnu)
-    TypeError: q: expected an integer type or a narrow float, got float8_e8m0fnu
-q=I4, dtype="float8_e4m3fn"
-    TypeError: dtype: expected float32, float64, float16 or bfloat16, got float8_e4m3fn
-q=I4, zero_point=-9
-    ValueError: zero_point: expected integers from -8 to 7 for int4, got -9
-q=F8, zero_point=1
-    ValueError: zero_point: expected None or zeros for float8_e4m3fn
-q=I4, zero_point=F8[:1]
-    TypeError: zero_point: expected integers, got float8_e4m3fn"""
-
-
-def quantize_x(dtype="int8", **options):
-    given = {"x": X, "scale": 1.0, "dtype": dtype, "out": poisoned(dtype_of(dtype), 3)}
-    check_out(pq.quantize, **given | options)
-
-
-def test_errors():
-    check_errors(QUANTIZE, globals(), "quantize_x({})")
-    form = 'check_out(pq.dequantize, poisoned("float32", 3), scale=1.0, {})'
-    check_errors(DEQUANTIZE, globals(), form)
 
 
 @loop("name, mode", NARROW_FLOATS, MODES)

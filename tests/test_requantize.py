@@ -11,7 +11,6 @@ from oracle import FLOAT32, finite, round_to_format
 from support import (
     LEVELS,
     amount,
-    check_errors,
     loop,
     poisoned,
     requantize_at,
@@ -445,109 +444,6 @@ def test_kinds_of_arguments():
 
 
 Q, Q2 = np.int32([1, 2, 3]), np.int32([[1, 2, 3], [4, 5, 6]])
-ERRORS = """
-pq.requantize(np.float32([1]), 0.5)
-    TypeError: q: expected int8 to int64 or uint8 to uint32, got float32
-pq.requantize(np.uint64([1]), 0.5)
-    TypeError: q: expected int8 to int64 or uint8 to uint32, got uint64
-pq.requantize(pq.quantize([1.0], 1.0, dtype="uint4", packed=True), 0.5)
-    TypeError: q: expected int8 to int64 or uint8 to uint32, got a PackedArray
-pq.requantize(Q, np.int32(5))
-    TypeError: multiplier: expected float32 or float64, or integers beside shift, got int32
-pq.requantize(Q, np.float32(5), shift=1, arithmetic="tflite")
-    TypeError: multiplier: expected int8 to int64 or uint8 to uint32, got float32
-pq.requantize(Q, 5, shift=1)
-    ValueError: shift: expected None for arithmetic='float32'
-pq.requantize(Q, 0.0)
-    ValueError: multiplier: expected positive finite numbers of float32 for
-    arithmetic='float32', got 0.0
-pq.requantize(Q, [0.5, float("nan"), 1], axis=0, arithmetic="tflite")
-    ValueError: multiplier: expected positive numbers less than 2**30 for
-    arithmetic='tflite', got nan
-pq.requantize(Q, -1.0, arithmetic="tflite_single")
-    ValueError: multiplier: expected positive finite numbers for arithmetic='tflite_single',
-    got -1.0
-pq.requantize(Q, np.inf, arithmetic="tflite_single")
-    ValueError: multiplier: expected positive finite numbers for arithmetic='tflite_single',
-    got inf
-pq.requantize(Q, 1e+39)
-    ValueError: multiplier: expected positive finite numbers of float32 for
-    arithmetic='float32', got 1e+39
-pq.requantize(Q, 1e-46)
-    ValueError: multiplier: expected positive finite numbers of float32 for
-    arithmetic='float32', got 1e-46
-pq.requantize(Q, 256.0, arithmetic="rndnu")
-    ValueError: multiplier: expected numbers from 2**-32 to less than 2**8 for
-    arithmetic='rndnu', got 256.0
-pq.requantize(Q, 2.0 ** (-33), arithmetic="rndnu")
-    ValueError: multiplier: expected numbers from 2**-32 to less than 2**8 for
-    arithmetic='rndnu', got 1.1641532182693481e-10
-pq.requantize(Q, 2.0 ** 30, arithmetic="tflite")
-    ValueError: multiplier: expected positive numbers less than 2**30 for
-    arithmetic='tflite', got 1073741824.0
-pq.requantize(Q, 2.0 ** 30, arithmetic="fbgemm")
-    ValueError: multiplier: expected numbers from 2**-32 to less than 2**30 for
-    arithmetic='fbgemm', got 1073741824.0
-pq.requantize(Q, -1, shift=0, arithmetic="tflite")
-    ValueError: multiplier: expected integers from 0 to 2**31 - 1, got -1
-pq.requantize(Q, 2 ** 31, shift=1, arithmetic="rndnu")
-    ValueError: multiplier: expected integers from 0 to 2**31 - 1, got 2147483648
-pq.requantize(Q, [5] * 3, shift=[1, 31, 2], arithmetic="tflite", axis=0)
-    ValueError: shift: expected integers from -31 to 30 for arithmetic='tflite', got 31
-pq.requantize(Q, 5, shift=0, arithmetic="fbgemm")
-    ValueError: shift: expected integers from 1 to 62 for arithmetic='fbgemm', got 0
-pq.requantize(Q, [0.5, 1, 2])
-    ValueError: multiplier: expected one element without axis, got shape (3,), which fits
-    axis=0
-pq.requantize(Q2, [0.5, 1, 2], axis=0)
-    ValueError: multiplier: expected shape (2,), got (3,)
-pq.requantize(Q2, 0.5, bias=[1, 2], axis=1)
-    ValueError: bias: expected shape (3,), got (2,)
-pq.requantize(Q2, 0.5, bias=np.float32(1))
-    TypeError: bias: expected int8 to int64 or uint8 to uint32, got float32
-pq.requantize(Q, 0.5, 128)
-    ValueError: zero_point: expected an integer from -128 to 127 for int8, got 128
-pq.requantize(Q, 0.5, 1.5)
-    TypeError: zero_point: expected an integer, got float
-pq.requantize(np.uint8([1]), 0.5, input_zero_point=-1)
-    ValueError: input_zero_point: expected an integer from 0 to 255 for uint8, got -1
-pq.requantize(Q, 0.5, quant_range=(0, 128))
-    ValueError: quant_range: expected two integers from -128 to 127 for int8, the first
-    not above the second, got (0, 128)
-pq.requantize(Q, 0.5, quant_range=(1, 0))
-    ValueError: quant_range: expected two integers from -128 to 127 for int8, the first
-    not above the second, got (1, 0)
-pq.requantize(Q, 0.5, quant_range=5)
-    TypeError: quant_range: expected two integers, got 5
-pq.requantize(Q, 0.5, dtype="int64")
-    TypeError: dtype: expected int8, uint8, int16, uint16 or int32, got int64
-pq.requantize(Q, 0.5, arithmetic="gemmlowp")
-    ValueError: arithmetic: expected one of float32, rndnu, tflite, tflite_single, fbgemm,
-    got 'gemmlowp'
-pq.requantize(Q, 0.5, arithmetic=1)
-    TypeError: arithmetic: expected a string, got int
-pq.fixedpoint.fixed_point(0.5, "float32")
-    ValueError: arithmetic: expected one of rndnu, tflite, tflite_single, fbgemm, got
-    'float32'
-pq.fixedpoint.fixed_point([0.5, 0.0])
-    ValueError: multiplier: expected positive numbers less than 2**30 for
-    arithmetic='tflite', got 0.0
-pq.fixedpoint.fixed_point(np.int32(1))
-    TypeError: multiplier: expected float32 or float64, got int32
-pq.requantize(Q, 0.5, axis=(0,))
-    TypeError: axis: expected None or an integer, got tuple
-pq.requantize(Q, 0.5, axis=1)
-    AxisError: axis 1 is out of bounds for array of dimension 1
-pq.requantize(Q, 0.5, threads=0)
-    ValueError: threads: expected a positive integer, got 0
-pq.requantize(Q, 0.5, out=np.zeros(3, np.uint8))
-    TypeError: out: expected int8, got uint8
-pq.requantize(Q, 0.5, out=np.zeros(2, np.int8))
-    ValueError: out: expected shape (3,), got (2,)"""
-
-
-def test_errors():
-    check_errors(ERRORS, globals())
 
 
 def test_overlapping_memory():

@@ -6,7 +6,7 @@ Oracles: Philox4x32-10 in Python integers here, and `oracle` for quotients and c
 import math
 from bisect import bisect_right
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 import oracle
@@ -18,10 +18,8 @@ from support import (
     REALS,
     amount,
     case,
-    check_errors,
     dtype_of,
     loop,
-    poisoned,
     quantize_at,
     same,
     split_small_arrays,
@@ -570,31 +568,6 @@ def test_sums_have_no_bias(name):
 # ---- errors ----
 
 X = np.float32([0.5, 1.5])
-
-
-WRONG = """
-seed=1
-    ValueError: seed: expected None beside rounding='half_even', got 1
-start=0, rounding="ceil"
-    ValueError: start: expected None beside rounding='ceil', got 0
-seed=-1, rounding="stochastic"
-    ValueError: seed: expected an integer from 0 to 2**64 - 1, got -1
-seed=2 ** 64, rounding="stochastic"
-    ValueError: seed: expected an integer from 0 to 2**64 - 1, got 18446744073709551616
-seed=1.0, rounding="stochastic"
-    TypeError: seed: expected an integer from 0 to 2**64 - 1, got float
-seed=True, rounding="stochastic"
-    TypeError: seed: expected an integer from 0 to 2**64 - 1, got bool
-start=-3, rounding="stochastic"
-    ValueError: start: expected an integer from 0 to 2**64 - 1, got -3
-start="0", rounding="stochastic"
-    TypeError: start: expected an integer from 0 to 2**64 - 1, got str"""
-
-
-@loop("call", [partial(pq.quantize, scale=1.0), pq.QParams(1.0, 0, "int8").quantize])
-def test_errors_of_seeds_and_starts(call):
-    names = {**globals(), "call": call, "out": poisoned("int8", 2)}
-    check_errors(WRONG, names, "check_out(call, out, X, {})")
 
 
 def test_chunks_of_dask_have_no_places():
