@@ -538,17 +538,17 @@ def _members(value):
         return
     if value.__module__.startswith("pyquant.integrations.zarr"):  # zarr calls the methods
         return
-    yield _name_of(value), value
+    yield name_of(value), value
     for owner in value.__mro__ if isinstance(value, type) else ():
         if owner.__module__.startswith("pyquant."):
             for name, member in vars(owner).items():
                 is_property = isinstance(member, property)
                 found = member if is_property else getattr(owner, name)
                 if not name.startswith("_") and (is_property or inspect.isroutine(found)):
-                    yield f"{_name_of(owner)}.{name}", found
+                    yield f"{name_of(owner)}.{name}", found
 
 
-def _name_of(value):
+def name_of(value):
     module = re.sub(r"^pyquant\.(weights\.|integrations\.)?", "", value.__module__)
     return f"{module}.{value.__qualname__}"
 

@@ -1,9 +1,12 @@
 """Compare the short path of common calls with the general path: equal bits and errors."""
 
 import copy
+import inspect
 import pickle
+import re
 
 import numpy as np
+import public_calls
 import pytest
 from support import (
     CODES,
@@ -13,6 +16,7 @@ from support import (
     REALS,
     adversarial,
     amount,
+    loop,
     run_python,
     same,
 )
@@ -38,43 +42,22 @@ def zeros_of(code):
 
 
 @pytest.mark.parametrize("code", CODE_NAMES)
-@pytest.mark.parametrize("real", REALS, ids=str)
-def test_quantize_as_any_call(real, code):
-    for n in SIZES:
-        x = data(real, n)
-        for zero in zeros_of(code):
-            # An array of scales is not usual.
-            due = pq.quantize(x, np.array(SCALE), zero, dtype=code)
-            same(pq.quantize(x, SCALE, zero, dtype=code), due)
+@loop("real, n", REALS, SIZES)
+def test_one_scale(real, n, code):
+    """A Python scale takes the short path. An array of one scale takes the general path."""
+    x, q = data(real, n), pq.quantize(data("float32", n), SCALE, dtype=code)
+    for zero in zeros_of(code):
+        for function, given, dtype in ((pq.dequantize, q, real), (pq.quantize, x, code)):
+            due = function(given, np.array(SCALE), zero, dtype=dtype)
+            same(function(given, SCALE, zero, dtype=dtype), due)
             out = np.empty_like(due)
-            assert pq.quantize(x, SCALE, zero, dtype=code, out=out) is out
+            assert function(given, SCALE, zero, dtype=dtype, out=out) is out
             same(out, due)
-            p = pq.QParams(SCALE, zero, code)
-            same(p.quantize(x), due)
-
-
-@pytest.mark.parametrize("real", REALS, ids=str)
-@pytest.mark.parametrize("code", CODE_NAMES)
-def test_dequantize_as_any_call(code, real):
-    for n in SIZES:
-        q = pq.quantize(data("float32", n), SCALE, dtype=code)
-        for zero in zeros_of(code):
-            due = pq.dequantize(q, np.array(SCALE), zero, dtype=real)
-            same(pq.dequantize(q, SCALE, zero, dtype=real), due)
-            out = np.empty_like(due)
-            assert pq.dequantize(q, SCALE, zero, out=out) is out
-            same(out, due)
-
-
-@pytest.mark.parametrize("code", PACKED)
-def test_packed_as_any_call(code):
-    for n in SIZES:
-        x = data("float32", n)
-        for zero in zeros_of(code):
+        same(pq.QParams(SCALE, zero, code).quantize(x), due)
+        if code in PACKED:
             due = pq.quantize(x, np.array(SCALE), zero, dtype=code, packed=True)
             got = pq.quantize(x, SCALE, zero, dtype=code, packed=True)
             assert got == due
-            assert got.shape == due.shape == (n,)
             same(pq.dequantize(got, SCALE, zero), pq.dequantize(due, np.array(SCALE), zero))
 
 
@@ -89,52 +72,43 @@ def test_shapes(shape):
     same(pq.dequantize(packed, 0.25), x)
 
 
-# Where it would show that subnormal numbers are taken for zeros.
+# Numbers and scales whose codes change if subnormal numbers count as zeros.
 TINY = np.array([1, -1, 3, 2**22, -(2**22), 2**23 - 1, 2**23, -(2**24), 0], np.float64)
 TINY = np.concatenate([TINY * 2.0**-149, [-0.0, 1.0, -77.5, np.inf, -np.inf, np.nan]])
 TINY_SCALES = (0.3, -1.0, 2.0**-124, -(2.0**-125), 2.0**-126, 1e-40, 5e-324, 0.0, np.nan)
 
 
-def apart(array):
+def with_gaps(array):
     """Return equal elements with gaps between them."""
     return np.repeat(array, 2)[::2]
 
 
 @pytest.mark.parametrize("code", CODE_NAMES)
-@pytest.mark.parametrize("real", REALS, ids=str)
-def test_a_run_as_what_is_walked(real, code):
+@loop("real", REALS)
+def test_contiguous_path_equals_general_loop(real, code):
     """An array in one contiguous run needs no plan. The numbers are equal."""
     with np.errstate(all="ignore"):
         x = np.tile(TINY, 3).astype(real)
-    q = np.arange(200, dtype=np.uint8)
-    q = pq.quantize(q.astype(np.float32), 1.0, dtype=code)
+    q = pq.quantize(np.arange(200, dtype=np.float32), 1.0, dtype=code)
     integer = TYPES[code].kind == "integer"
     for rounding in ("half_even", "floor", "away") if integer else ("half_even",):
         for zero in (None, 1) if integer else (None,):
             for scale in TINY_SCALES:
                 how = {"dtype": code, "rounding": rounding}
-                due = pq.quantize(apart(x), scale, zero, **how)
-                same(pq.quantize(x, scale, zero, **how), due)
-                same(pq.quantize(x, np.array(scale), zero, **how), due)
-                due = pq.dequantize(apart(q), scale, zero, dtype=real)
-                same(pq.dequantize(q, scale, zero, dtype=real), due)
-                same(pq.dequantize(q, np.array(scale), zero, dtype=real), due)
+                due = pq.quantize(with_gaps(x), scale, zero, **how)
+                back = pq.dequantize(with_gaps(q), scale, zero, dtype=real)
+                for one in (scale, np.array(scale)):
+                    same(pq.quantize(x, one, zero, **how), due)
+                    same(pq.dequantize(q, one, zero, dtype=real), back)
 
 
-@pytest.mark.parametrize("n", [5000, 20000, 300000])
-def test_long_runs(n):
-    """Without the GIL, and beyond the caches."""
+@loop("n, rounding", [333, 5000, 20_000, 300_000], pq.RoundMode)
+def test_long_runs(n, rounding):
+    """The runs are with and without the GIL, within and beyond the caches."""
     x = np.linspace(-300, 300, n, dtype=np.float32)
-    due = pq.quantize(apart(x), SCALE, 3)
-    same(pq.quantize(x, SCALE, 3), due)
-    same(pq.dequantize(due, SCALE, 3), pq.dequantize(apart(due), SCALE, 3))
-
-
-@pytest.mark.parametrize("rounding", [r.value for r in pq.RoundMode])
-def test_rounding(rounding):
-    x = data("float32", 333)
-    due = pq.quantize(x, np.array(SCALE), 3, rounding=rounding)
+    due = pq.quantize(with_gaps(x), SCALE, 3, rounding=rounding)
     same(pq.quantize(x, SCALE, 3, rounding=str(rounding)), due)
+    same(pq.dequantize(due, SCALE, 3), pq.dequantize(with_gaps(due), SCALE, 3))
 
 
 # A short path reads the arguments of quantize and dequantize in place. Keywords that are
@@ -199,20 +173,6 @@ def test_functions_are_known_by_their_names(function):
     assert copy.deepcopy(function) is function
     assert function.__qualname__ == function.__name__
     assert function.__module__ == "pyquant._core"
-
-
-def test_what_is_not_usual():
-    x = data("float32", 24).reshape(4, 6)
-    due = pq.quantize(x, np.array(SCALE))
-    for given in (np.asfortranarray(x), x[::-1][::-1], x.astype(">f4")):
-        same(pq.quantize(given, SCALE), due)
-    same(pq.quantize(x.tolist(), SCALE), pq.quantize(x.astype("f8"), SCALE))
-    for out in (np.empty((6, 4), np.int8).T, np.empty((4, 12), np.int8)[:, ::2]):
-        assert pq.quantize(x, SCALE, out=out) is out
-        same(np.ascontiguousarray(out), due)
-    unaligned = np.zeros(x.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(x.shape)
-    unaligned[...] = x
-    same(pq.quantize(unaligned, SCALE), due)
 
 
 def test_memory_that_is_shared_is_refused():
@@ -328,7 +288,7 @@ def codes_of(rng, shape):
 
 
 def like(rng, shape, axis):
-    """The shape of parameters: most are right."""
+    """Return a shape of parameters. Most fit."""
     fitting = [(), (1,), (6,), (4,)]
     if shape and type(axis) is int and -len(shape) <= axis < len(shape):
         fitting += [(shape[axis],)] * 6
@@ -361,138 +321,84 @@ def zeros_like(rng, shape):
     return zeros.astype(form)[()]
 
 
-def draw_onednn(rng, dynamic):
-    shape = SHAPES[rng.integers(len(SHAPES))]
-    qtype = rng.choice(["per_tensor", "per_channel", "per_row"], p=[0.45, 0.5, 0.05])
-    axis = AXES[rng.integers(len(AXES))]
-    form = like(rng, shape, axis if qtype == "per_channel" else None)
-    zeros = zeros_like(rng, form if rng.random() < 0.9 else (1,))
-    scales = scales_of(rng, form)
-    options = {"qtype": str(qtype), "axis": axis}
-    return (
-        shape,
-        (scales, zeros) if dynamic else (),
-        (options if dynamic else {"scales": scales, "zps": zeros, **options}),
-    )
-
-
 TARGETS = ["u8", "s8", "uint8", np.int8, np.dtype("uint8"), "f8_e5m2", "int16", None, 3]
+TYPES_OF_NGRAPH = ["i8", "u8", "uint8", "i32", "f32"], [*["f32"] * 3, "f16", "f64", "i8"]
+QTYPES = ["per_tensor"] * 4 + ["per_channel"] * 5 + ["per_row"]
+ODD = [0, -1, 2**70, "1", np.int64(2), True]
 
 
-def onednn_quantize(rng, dynamic=False):
-    shape, args, kwargs = draw_onednn(rng, dynamic)
-    target = TARGETS[rng.integers(len(TARGETS))]
-    function = onednn.dynamic_quantize if dynamic else onednn.quantize
-    return function, (reals_of(rng, shape), *args), {**kwargs, "dtype": target}
+def choose(rng, values):
+    return values[rng.integers(len(values))]
 
 
-def onednn_dequantize(rng, dynamic=False):
-    shape, args, kwargs = draw_onednn(rng, dynamic)
-    function = onednn.dynamic_dequantize if dynamic else onednn.dequantize
-    if dynamic and rng.random() < 0.1:
-        kwargs["group_shape"] = (1,) * len(shape)
-    return function, (codes_of(rng, shape), *args), kwargs
-
-
-def onednn_groups(rng):
-    shape = SHAPES[rng.integers(len(SHAPES))]
-    groups = tuple(int(rng.choice([1, 1, 2, 3, n or 1])) for n in shape)
-    form = tuple(n // g for n, g in zip(shape, groups, strict=True))
-    if rng.random() < 0.2:
-        form = form[::-1]
-    odd = [0, -1, 2**70, "1", np.int64(1), True]
-    if groups and rng.random() < 0.2:
-        groups = (*groups[:-1], odd[rng.integers(len(odd))])
-    others = [[*groups], None, 0, groups[:1]]
-    if rng.random() < 0.3:
-        groups = others[rng.integers(len(others))]
-    args = codes_of(rng, shape), scales_of(rng, form), zeros_like(rng, form)
-    return onednn.dynamic_dequantize, args, {"qtype": "per_group", "group_shape": groups}
-
-
-def draw_linear(rng, blocks):
-    shape = SHAPES[rng.integers(len(SHAPES))]
-    axis = AXES[rng.integers(len(AXES))]
-    form, kwargs = like(rng, shape, axis), {"axis": axis}
-    if blocks and shape and rng.random() < 0.5:
-        odd = [0, -1, 2**70, "1", np.int64(2), True]
-        block = int(rng.choice([1, 2, 3, 4, 9]))
+def draw_blocks(rng, names, shape, axis):
+    """Return the options of a granularity, and the shape of the parameters that fits."""
+    if "group_shape" in names and rng.random() < 0.4:
+        groups = tuple(int(rng.choice([1, 1, 2, 3, n or 1])) for n in shape)
+        form = tuple(n // g for n, g in zip(shape, groups, strict=True))
+        odd = [[*groups], None, 0, groups[:1], (*groups[:-1], choose(rng, ODD))]
+        given = choose(rng, odd) if rng.random() < 0.4 else groups
+        form = form[::-1] if rng.random() < 0.2 else form
+        return {"qtype": "per_group", "group_shape": given}, form
+    if "block_size" in names and shape and rng.random() < 0.5:
+        block, form = int(rng.choice([1, 2, 3, 4, 9])), [*shape]
         if type(axis) is int and -len(shape) <= axis < len(shape):
-            extents = [*shape]
-            extents[axis] = -(-shape[axis] // block)
-            form = tuple(extents)
-        kwargs["block_size"] = block if rng.random() < 0.8 else odd[rng.integers(len(odd))]
-    zeros = zeros_like(rng, form if rng.random() < 0.9 else (1,))
-    return shape, (scales_of(rng, form), zeros), kwargs
-
-
-def linear_quantize(rng, module):
-    shape, args, kwargs = draw_linear(rng, module is onnx)
-    return module.quantize_linear, (reals_of(rng, shape), *args), kwargs
-
-
-def linear_dequantize(rng, module):
-    shape, args, kwargs = draw_linear(rng, module is onnx)
-    return module.dequantize_linear, (codes_of(rng, shape), *args), kwargs
-
-
-def ngraph_axes(rng, shape):
-    axis = AXES[rng.integers(len(AXES))]
+            form[axis] = -(-shape[axis] // block)
+        return {"block_size": block if rng.random() < 0.8 else choose(rng, ODD)}, form
+    qtype = choose(rng, QTYPES)
     axes = () if rng.random() < 0.4 else (axis,)
-    form = like(rng, shape, axis) if axes else ()
-    return axes, scales_of(rng, form), zeros_like(rng, form)
+    whole = ("qtype" in names and qtype != "per_channel") or ("axes" in names and not axes)
+    return {"qtype": qtype, "axes": axes}, like(rng, shape, None if whole else axis)
 
 
-def ngraph_quantize(rng):
-    shape = SHAPES[rng.integers(len(SHAPES))]
-    axes, scale, zero = ngraph_axes(rng, shape)
-    target = str(rng.choice(["i8", "u8", "uint8", "i32", "f32"]))
-    args = reals_of(rng, shape), scale, zero, target, axes, "ROUND_DOWN"
-    return ngraph.quantize, args, {}
+def draw(rng, function):
+    """Draw arguments of an operator. Most arguments fit together."""
+    names = inspect.signature(function).parameters
+    shape, axis = choose(rng, SHAPES), choose(rng, AXES)
+    options, form = draw_blocks(rng, names, shape, axis)
+    backwards = "dequantize" in function.__name__
+    kinds = {"src": "x", "input": "x", "scales": "scale", "zps": "zero_point"}
+    values = options | {
+        "x": (codes_of if backwards else reals_of)(rng, shape),
+        "scale": scales_of(rng, form),
+        "zero_point": zeros_like(
+            rng, form if "axes" in names or rng.random() < 0.9 else (1,)
+        ),
+        "axis": axis,
+        "dtype": choose(rng, TARGETS),
+        "type": choose(rng, TYPES_OF_NGRAPH[backwards]),
+        "round_mode": "ROUND_DOWN",
+    }
+    found = {name: kinds.get(name, re.sub("^[xy]_", "", name)) for name in names}
+    drawn = {name: values[kind] for name, kind in found.items() if kind in values}
+    places = [n for n in drawn if names[n].kind is names[n].POSITIONAL_OR_KEYWORD]
+    return [drawn.pop(name) for name in places], drawn
 
 
-def ngraph_dequantize(rng):
-    shape = SHAPES[rng.integers(len(SHAPES))]
-    axes, scale, zero = ngraph_axes(rng, shape)
-    target = str(rng.choice(["f32", "f32", "float32", "f16", "f64", "i8"]))
-    return ngraph.dequantize, (codes_of(rng, shape), scale, zero, target, axes), {}
-
-
-def outcome(call):
-    function, args, kwargs = call
+def outcome(function, args, kwargs):
     try:
         return function(*args, **kwargs), None
     except Exception as error:
         return None, (type(error), str(error))
 
 
-DRAWS = {
-    "oneDNN quantize": (onednn_quantize, {}),
-    "oneDNN dequantize": (onednn_dequantize, {}),
-    "oneDNN dynamic quantize": (onednn_quantize, {"dynamic": True}),
-    "oneDNN dynamic dequantize": (onednn_dequantize, {"dynamic": True}),
-    "oneDNN groups": (onednn_groups, {}),
-    "ONNX quantize": (linear_quantize, {"module": onnx}),
-    "ONNX dequantize": (linear_dequantize, {"module": onnx}),
-    "ms quantize": (linear_quantize, {"module": com_microsoft}),
-    "ms dequantize": (linear_dequantize, {"module": com_microsoft}),
-    "nGraph quantize": (ngraph_quantize, {}),
-    "nGraph dequantize": (ngraph_dequantize, {}),
-}
-ARRAYS = ("scales", "zps")
+FUNCTIONS = [
+    *(onednn.quantize, onednn.dequantize, onednn.dynamic_quantize),
+    *(onednn.dynamic_dequantize, ngraph.quantize, ngraph.dequantize),
+    *(m.quantize_linear for m in (onnx, com_microsoft)),
+    *(m.dequantize_linear for m in (onnx, com_microsoft)),
+]
 
 
-@pytest.mark.parametrize("name", DRAWS)
-def test_standards_accept_lent_arrays(name):
-    draw, options = DRAWS[name]
+@pytest.mark.parametrize("function", FUNCTIONS, ids=public_calls.name_of)
+def test_standards_accept_lent_arrays(function):
     results = 0
-    for seed in range(amount(800, 2500)):
-        function, args, kwargs = draw(np.random.default_rng(seed), **options)
-        result, error = outcome((function, args, kwargs))
-        args = [*map(lent, args[:3]), *args[3:]]
-        changed = {k: lent(v) if k in ARRAYS else v for k, v in kwargs.items()}
-        again, refused = outcome((function, args, changed))
-        assert error == refused, (function, args, kwargs)
+    for seed in range(amount(1200, 2500)):
+        args, kwargs = draw(np.random.default_rng(seed), function)
+        result, error = outcome(function, args, kwargs)
+        changed = {n: lent(v) if n in ("scales", "zps") else v for n, v in kwargs.items()}
+        again, refused = outcome(function, [*map(lent, args[:3]), *args[3:]], changed)
+        assert error == refused, (args, kwargs)
         if error is None:
             results += 1
             same(again, result)
