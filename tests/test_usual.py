@@ -72,7 +72,7 @@ def test_shapes(shape):
     same(pq.dequantize(packed, 0.25), x)
 
 
-# Numbers and scales whose codes change if subnormal numbers count as zeros.
+# The codes of these numbers and scales change if subnormal numbers count as zeros.
 TINY = np.array([1, -1, 3, 2**22, -(2**22), 2**23 - 1, 2**23, -(2**24), 0], np.float64)
 TINY = np.concatenate([TINY * 2.0**-149, [-0.0, 1.0, -77.5, np.inf, -np.inf, np.nan]])
 TINY_SCALES = (0.3, -1.0, 2.0**-124, -(2.0**-125), 2.0**-126, 1e-40, 5e-324, 0.0, np.nan)
@@ -237,7 +237,7 @@ print("right")
 
 
 class Lender:
-    """An object with an array that only NumPy's protocol finds."""
+    """An object with an array. Only NumPy's protocol finds the array."""
 
     def __init__(self, array):
         self.array = array
