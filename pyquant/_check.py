@@ -130,7 +130,9 @@ def array(
     value: Any, name: str, types: Sequence[str], shape: tuple[int, ...] | None = None
 ) -> npt.NDArray[Any]:
     """Return an array of one of the types, perhaps of a given shape."""
-    made: npt.NDArray[Any] = _core.plain(value, name)
+    made: npt.NDArray[Any] = value
+    if type(value) is not np.ndarray:
+        made = _core.plain(value, name)
     is_masked = _core.is_masked(made)
     if is_masked or dtypes.name_of(made.dtype) not in types:
         got = "a masked array" if is_masked else dtypes.described(made)
@@ -148,7 +150,7 @@ def out(
         kind = "a masked array" if isinstance(out, np.ndarray) else type(out)
         raise fail(TypeError, "out", "a NumPy array", kind)
     plain: npt.NDArray[Any] = np.ndarray.view(out, np.ndarray)
-    if plain.dtype != dtype:
+    if plain.dtype.newbyteorder("=") != dtype:
         raise fail(TypeError, "out", str(dtype), dtypes.described(plain))
     if plain.shape != shape:
         raise fail(ValueError, "out", f"shape {shape}", plain.shape)

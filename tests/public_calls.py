@@ -486,9 +486,13 @@ if HAVE_BFLOAT16:  # ml_dtypes defines the types of the scales
         "mx.from_tensors": lambda: mx.from_tensors(WEIGHTS["mx"].tensors()),
         "mx.unswizzle": lambda: mx.unswizzle(np.arange(512).astype(np.uint8), (128, 4)),
         "nvfp4.quantize": lambda: [
-            nvfp4.quantize(x, style=style)
+            nvfp4.quantize(x, like=like)
             for x in (WEIGHT, TINY, HALF, np.zeros((3, 2), np.float32))
-            for style in ("torchao", "compressed-tensors")
+            for like in ("torchao", "compressed_tensors")
+        ],
+        "nvfp4.pack": lambda: [
+            nvfp4.pack(x, np.full((*x.shape[:-1], -(-x.shape[-1] // 16)), 56, "u1"), 2)
+            for x in (WEIGHT, TINY, HALF)
         ],
         "nvfp4.from_tensors": lambda: nvfp4.from_tensors(WEIGHTS["nvfp4"].tensors()),
     }

@@ -322,7 +322,7 @@ REFUSED = {
     "bool": (lambda: bitsandbytes.quantize(ONES, block_size=True), "block_size: expected"),
     "type": (
         lambda: bitsandbytes.quantize(ONES, quant_type="int4"),
-        "quant_type: expected 'nf4' or 'fp4', got 'int4'",
+        "quant_type: expected one of nf4, fp4, got 'int4'",
     ),
     "nested": (lambda: bitsandbytes.quantize(ONES, nested=1), "nested: expected True or"),
     "offset": (lambda: bitsandbytes.quantize(ONES, offset=1), "offset: expected None"),

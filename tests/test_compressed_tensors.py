@@ -324,12 +324,12 @@ REFUSED = {
     "no bits": (
         lambda: weight(W, S),
         TypeError,
-        "bits: expected 1, 2, 3, 4, 5, 6, 7 or 8, got None",
+        "bits: expected one of 1, 2, 3, 4, 5, 6, 7, 8, got NoneType",
     ),
     "packing": (
         lambda: weight(W, S, bits=4, packing="old"),
         ValueError,
-        "packing: expected 'dense' or 'padded', got 'old'",
+        "packing: expected one of dense, padded, got 'old'",
     ),
     "kind of weight": (
         lambda: weight(W.astype(np.int64), S, bits=4),

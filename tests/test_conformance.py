@@ -32,10 +32,10 @@ def parts(weight):
     return (codes, *(one.reshape(()) if one.size == 1 else one for one in scales))
 
 
-def dequantize_nvfp4(q, scale, tensor_scale, style):
-    """Dequantize the tensors of a style."""
+def dequantize_nvfp4(q, scale, tensor_scale, like):
+    """Dequantize the tensors with the names of a package."""
     prefix = {"torchao": ("weight", "weight_scale_2")}
-    codes, single = prefix.get(style, ("weight_packed", "weight_global_scale"))
+    codes, single = prefix.get(like, ("weight_packed", "weight_global_scale"))
     given = {codes: q, "weight_scale": scale, single: tensor_scale}
     return pq.weights.nvfp4.from_tensors(given).dequantize()
 

@@ -399,7 +399,7 @@ def test_invalid_blocks():
         halves.blocks("Q4_0")
     with pytest.raises(ValueError, match=r"^weight: expected codes of 8 bits for Q8_0"):
         halves.blocks("Q8_0")
-    with pytest.raises(ValueError, match=r"^name: expected 'Q4_0', 'Q4_1' or 'Q8_0', got"):
+    with pytest.raises(ValueError, match=r"^name: expected one of Q4_0, Q4_1, Q8_0, got"):
         halves.blocks("Q4_K")
     small = matmulnbits.quantize(x.astype(np.float16), block_size=16)
     with pytest.raises(ValueError, match=r"^weight: expected groups of a multiple of 32"):
@@ -448,14 +448,13 @@ REFUSED = {
     "a spelling of the format": (
         lambda: from_tensors({}, "a", "gptq-v2"),
         ValueError,
-        "format: expected 'awq', 'bitsandbytes', 'compressed_tensors', 'gptq', 'gptq_v2', "
-        "'gptq_p', 'matmulnbits', 'mlx', 'mx' or 'nvfp4', got 'gptq-v2'; did you mean "
-        "gptq_v2?",
+        "format: expected one of awq, bitsandbytes, compressed_tensors, gptq, gptq_v2, "
+        "gptq_p, matmulnbits, mlx, mx, nvfp4, got 'gptq-v2'; did you mean gptq_v2?",
     ),
     "format": (
         lambda: read(W4, Z4, ONES, format="v2"),
         ValueError,
-        "format: expected 'gptq', 'gptq_v2' or 'gptq_p', got 'v2'",
+        "format: expected one of gptq, gptq_v2, gptq_p, got 'v2'",
     ),
     "no tensor": (
         lambda: gptq.from_tensors({"a.qweight": W4, "a.scales": ONES}, "a"),
@@ -480,7 +479,7 @@ REFUSED = {
     "bits": (
         lambda: gptq.pack(np.ones((32, 32)), ONES, ONES, bits=5, format="gptq"),
         ValueError,
-        "bits: expected 2, 3, 4 or 8, got 5",
+        "bits: expected one of 2, 3, 4, 8, got 5",
     ),
     "qweight": (
         lambda: read(W4[0], Z4, ONES),
@@ -575,7 +574,7 @@ REFUSED = {
         "x: expected inputs that 8 divides for 4 bits, got 31",
     ),
     "outputs": (
-        lambda: awq.pack(np.ones((31, 31)), ONES, np.ones((1, 32), int)),
+        lambda: awq.pack(np.ones((31, 31)), ONES[:, 1:], np.ones((1, 31), int)),
         ValueError,
         "x: expected outputs that 8 divides for AWQ, got 31",
     ),

@@ -330,12 +330,12 @@ REFUSED = {
     "bits": (
         lambda: node(B, S, **HOW, bits=3),
         ValueError,
-        "bits: expected 2, 4 or 8, got 3",
+        "bits: expected one of 2, 4, 8, got 3",
     ),
     "kind of bits": (
         lambda: matmulnbits.quantize(X, bits="4"),
         TypeError,
-        "bits: expected 2, 4 or 8, got '4'",
+        "bits: expected one of 2, 4, 8, got str",
     ),
     "block": (
         lambda: matmulnbits.quantize(X, block_size=48),
@@ -387,7 +387,7 @@ REFUSED = {
     "dtype": (
         lambda: node(B, S, **HOW).dequantize(dtype="int8"),
         TypeError,
-        "dtype: expected float32, float64, float16 or bfloat16, got 'int8'",
+        "dtype: expected float32, float64, float16 or bfloat16, got int8",
     ),
     "weight": (
         lambda: convert(X, "matmulnbits"),

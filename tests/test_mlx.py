@@ -246,12 +246,12 @@ REFUSED = {
     "bits": (
         lambda: read(W, S, S, bits=7),
         ValueError,
-        "bits: expected 2, 3, 4, 5, 6 or 8, got 7",
+        "bits: expected one of 2, 3, 4, 5, 6, 8, got 7",
     ),
     "group_size": (
         lambda: mlx.quantize(np.ones((1, 64), np.float32), group_size=16),
         ValueError,
-        "group_size: expected 32, 64 or 128, got 16",
+        "group_size: expected one of 32, 64, 128, got 16",
     ),
     "extent": (
         lambda: mlx.quantize(np.ones((64, 1), np.float32)),

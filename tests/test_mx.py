@@ -186,7 +186,7 @@ def test_chosen_scales_by_a_rule(rule, codes, symmetric):
 @pytest.mark.parametrize(
     ("options", "start"),
     [
-        ({"scale_rule": "up"}, "scale_rule: expected 'floor', 'ceil', 'even' or 'rceil'"),
+        ({"scale_rule": "up"}, "scale_rule: expected one of floor, ceil, even, rceil"),
         ({"scale_dtype": None}, "scale_dtype: expected float8_e8m0fnu with scale_rule"),
         ({"like": "pytorch"}, "like: expected the default with scale_rule='ceil'"),
         ({"method": "mse"}, "method: expected the default with scale_rule='ceil'"),
@@ -440,12 +440,12 @@ WRONG = [
     (TypeError, "dtype: ", lambda: mx.quantize(X, None)),
     (
         ValueError,
-        "rule: expected 'floor', 'ceil', 'even' or 'rceil', got 'round'",
+        "rule: expected one of floor, ceil, even, rceil, got 'round'",
         lambda: mx.quantize(X, "float4_e2m1fn", rule="round"),
     ),
     (
         ValueError,
-        f"rule: expected 'floor', 'ceil', 'even' or 'rceil', got '{'x' * 59}",
+        f"rule: expected one of floor, ceil, even, rceil, got '{'x' * 59}",
         lambda: mx.quantize(X, "float4_e2m1fn", rule="x" * 1000),
     ),
     (TypeError, "rule: ", lambda: mx.quantize(X, "float4_e2m1fn", rule=1)),

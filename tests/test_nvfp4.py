@@ -1,4 +1,4 @@
-"""nvfp4: scales of blocks and of tensors in both styles, codes and numbers."""
+"""nvfp4: scales of blocks and of tensors like both packages, codes and numbers."""
 
 import doctest
 from fractions import Fraction
@@ -6,7 +6,7 @@ from fractions import Fraction
 import mx_oracle
 import numpy as np
 import pytest
-from support import loop, split_small_arrays
+from support import loop, same, split_small_arrays
 
 import pyquant as pq
 
@@ -22,12 +22,12 @@ def parts(w):
     return codes, scales, single.reshape(())[()]
 
 
-def read(codes, scales, single, style="torchao"):
-    names = nvfp4._TENSORS[style]
+def read(codes, scales, single, like="torchao"):
+    names = nvfp4._TENSORS[like]
     return nvfp4.from_tensors(dict(zip(names, (codes, scales, single), strict=True)))
 
 
-STYLES = ("torchao", "compressed-tensors")
+PACKAGES = ("torchao", "compressed_tensors")
 E4M3, E2M1 = "float8_e4m3fn", "float4_e2m1fn"
 
 
@@ -42,23 +42,23 @@ def exact(v):
     return Fraction(float(v))
 
 
-def tensor_scale(a, style):
-    if style == "torchao":
+def tensor_scale(a, like):
+    if like == "torchao":
         return single(a / 2688)
     return single(2688 * single(1 / a))
 
 
-def block_scale(a, t, style):
+def block_scale(a, t, like):
     """Return the byte of the scale of a block."""
     sixth = single(a / 6)
-    if style == "torchao":
+    if like == "torchao":
         return max(mx_oracle.code_of(min(single(sixth / t), Fraction(448)), E4M3), 8)
     return mx_oracle.code_of(single(t * sixth), E4M3) or 0x20
 
 
-def codes_of(block, t, byte, style):
+def codes_of(block, t, byte, like):
     s = mx_oracle.decode(byte, E4M3)
-    if style == "torchao":
+    if like == "torchao":
         factor = single(single(1 / t) / s)
         quotients = [single(exact(v) * factor) for v in block]
     else:
@@ -70,9 +70,9 @@ def codes_of(block, t, byte, style):
     ]
 
 
-def factor_of(byte, t, style):
+def factor_of(byte, t, like):
     s = mx_oracle.decode(byte, E4M3)
-    return single(t * s) if style == "torchao" else single(s / t)
+    return single(t * s) if like == "torchao" else single(s / t)
 
 
 def wild(shape, seed, spread=6):
@@ -93,50 +93,69 @@ def test_examples():
     assert results.failed == 0
 
 
-@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("like", PACKAGES)
 @loop("spread", [3, 30])
-def test_by_definition(style, spread):
+def test_by_definition(like, spread):
     x = wild((24, 52), 1, spread)
     x[0, :16], x[1, :16] = 0, -0.0
     x[2, :16] = np.arange(16) / 4 - 2  # ties, where the scale is 1
     x[3, 3] = 1e-42
     a = max(abs(exact(v)) for v in x.flat)
     for given in (None, 1, float(2.0**-spread) * 1.7):
-        w = nvfp4.quantize(x, given, style=style)
+        w = nvfp4.quantize(x, given, like=like)
         codes, scales, t = parts(w)
-        due = tensor_scale(a, style) if given is None else exact(np.float32(given))
+        due = tensor_scale(a, like) if given is None else exact(np.float32(given))
         assert exact(t) == due
+        again = nvfp4.pack(x, scales, t, like=like).tensors()
+        for key, array in w.tensors().items():
+            same(again[key].reshape(-1).view("u1"), array.reshape(-1).view("u1"))
         y = w.dequantize()
         for row, blocks in enumerate(mx_oracle.blocks_of(x, 16)):
             for k, block in enumerate(blocks):
-                byte = block_scale(max(abs(exact(v)) for v in block), due, style)
+                byte = block_scale(max(abs(exact(v)) for v in block), due, like)
                 assert scales.view(np.uint8)[row, k] == byte
-                want = codes_of(block, due, byte, style)
+                want = codes_of(block, due, byte, like)
                 at = slice(16 * k, 16 * k + len(block))
                 assert codes.view(np.uint8)[row, at].tolist() == want
-                factor = factor_of(byte, due, style)
+                factor = factor_of(byte, due, like)
                 numbers = [float(single(mx_oracle.decode(c, E2M1) * factor)) for c in want]
                 assert y[row, at].tolist() == numbers
 
 
-@pytest.mark.parametrize("style", STYLES)
-def test_numbers_next_to_ties(style):
+@pytest.mark.parametrize("like", PACKAGES)
+def test_given_scales(like):
+    x, t = wild((12, 52), 4), np.float32(0.37)
+    given = np.random.default_rng(5).integers(1, 0x7F, (12, 4)).astype(np.uint8)
+    for scales in (given, given.view(ml_dtypes.float8_e4m3fn)):
+        codes, stored, single = parts(nvfp4.pack(x, scales, t, like=like, threads=2))
+        assert (stored.view(np.uint8).tolist(), single) == (given.tolist(), t)
+        for row, blocks in enumerate(mx_oracle.blocks_of(x, 16)):
+            want = [
+                code
+                for block, byte in zip(blocks, given[row].tolist(), strict=True)
+                for code in codes_of(block, exact(t), byte, like)
+            ]
+            assert codes.view(np.uint8)[row].tolist() == want
+
+
+@pytest.mark.parametrize("like", PACKAGES)
+def test_numbers_next_to_ties(like):
     """Another order of the operations rounds these numbers to other codes."""
     ties = np.repeat([0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5], 2)[:14]
     t = np.float32(0.0123)
     for k in range(60):
         x = np.zeros(16, np.float32)
         x[0] = 2 + k / 7
-        byte = block_scale(exact(x[0]), exact(t), style)
+        byte = block_scale(exact(x[0]), exact(t), like)
         s = mx_oracle.decode(byte, E4M3)
-        factor = single(1 / exact(t)) if style == "torchao" else 1 / single(s / exact(t))
-        factor = single(factor / s) if style == "torchao" else factor
+        factor = single(1 / exact(t)) if like == "torchao" else 1 / single(s / exact(t))
+        factor = single(factor / s) if like == "torchao" else factor
         x[1:15] = ties / float(factor)
         x[1:15:2] = np.nextafter(x[1:15:2], np.float32(9 * (k % 3 - 1)))
-        w = nvfp4.quantize(x, t, style=style)
+        w = nvfp4.quantize(x, t, like=like)
         codes, scales, _ = parts(w)
         assert scales.view(np.uint8) == byte
-        assert codes.view(np.uint8).tolist() == codes_of(x, exact(t), byte, style)
+        assert codes.view(np.uint8).tolist() == codes_of(x, exact(t), byte, like)
 
 
 def test_worked_blocks():
@@ -154,9 +173,9 @@ def test_worked_blocks():
     assert w.dequantize().tolist() == y.astype(np.float32).tolist()
 
 
-@pytest.mark.parametrize("style", STYLES)
-def test_files(style):
-    w = nvfp4.quantize(wild((6, 64), 3), style=style)
+@pytest.mark.parametrize("like", PACKAGES)
+def test_files(like):
+    w = nvfp4.quantize(wild((6, 64), 3), like=like)
     tensors = w.tensors("a.b")
     (found,) = pq.weights.find(tensors)
     assert (found.name, found.formats) == ("a.b.weight", ("nvfp4",))
@@ -165,36 +184,36 @@ def test_files(style):
     np.testing.assert_array_equal(again.dequantize(), w.dequantize())
 
 
-@pytest.mark.parametrize("style", STYLES)
-def test_ends_of_tensor_scales(style):
+@pytest.mark.parametrize("like", PACKAGES)
+def test_ends_of_tensor_scales(like):
     for a in (0, 1e-45, 1e-38, 3e-36, 1e-33, 1e-4, 3e38):
         x = np.zeros((2, 20), np.float32)
         x[1, 18] = -a
-        w = nvfp4.quantize(x, style=style)
+        w = nvfp4.quantize(x, like=like)
         t = parts(w)[2]
         y = w.dequantize()
         assert np.isfinite(y).all()
         assert np.count_nonzero(y) == (t != 1)
-    low, high = nvfp4._RANGES[style]
+    low, high = nvfp4._RANGES[like]
     for given in (low, high):
-        w = nvfp4.quantize(wild((4, 32), 9), given, style=style)
+        w = nvfp4.quantize(wild((4, 32), 9), given, like=like)
         assert np.isfinite(w.dequantize()).all()
 
 
-@pytest.mark.parametrize("style", STYLES)
-def test_types_axes_and_threads(style, monkeypatch, small_parts):
+@pytest.mark.parametrize("like", PACKAGES)
+def test_types_axes_and_threads(like, monkeypatch, small_parts):
     monkeypatch.setattr(_magnitudes, "SLAB", 64)
     x = wild((5, 3, 38), 2).astype(np.float16).astype(np.float32)
-    w = nvfp4.quantize(x, style=style)
+    w = nvfp4.quantize(x, like=like)
     bits = [one.tobytes() for one in parts(w)]
     for dtype in ("float16", "float32"):
         for view in (x, np.asfortranarray(x), np.repeat(x, 2, -1)[..., ::2]):
-            got = nvfp4.quantize(view.astype(dtype, copy=False), style=style, threads=3)
+            got = nvfp4.quantize(view.astype(dtype, copy=False), like=like, threads=3)
             assert [one.tobytes() for one in parts(got)] == bits
             np.testing.assert_array_equal(got.dequantize(threads=2), w.dequantize())
     for one in (x[::2, 0].T[:, [0, 1]], x.reshape(-1, 2)):
-        t = parts(nvfp4.quantize(one, style=style, threads=2))[2]
-        assert exact(t) == tensor_scale(max(abs(exact(v)) for v in one.flat), style)
+        t = parts(nvfp4.quantize(one, like=like, threads=2))[2]
+        assert exact(t) == tensor_scale(max(abs(exact(v)) for v in one.flat), like)
 
 
 def test_no_elements():
@@ -207,13 +226,14 @@ def test_no_elements():
 
 X = np.ones((2, 64), np.float32)
 CODES, FLOAT8 = X.astype(ml_dtypes.float4_e2m1fn), X.astype(ml_dtypes.float8_e4m3fn)
+BYTES = np.full((2, 4), 0x38, np.uint8)
 NAN = X.copy()
 NAN[1, 3] = np.nan
 WRONG = [
     (
         ValueError,
-        "style: expected 'torchao' or 'compressed-tensors', got 'x'",
-        lambda: nvfp4.quantize(X, style="x"),
+        "like: expected one of torchao, compressed_tensors, got 'x'",
+        lambda: nvfp4.quantize(X, like="x"),
     ),
     (
         ValueError,
@@ -235,6 +255,10 @@ WRONG = [
         lambda: nvfp4.quantize(np.float64([1, -1e300])),
     ),
     (ValueError, "x: expected an even last", lambda: nvfp4.quantize(X[:, 1:])),
+    (ValueError, "scales: expected shape (2, 4)", lambda: nvfp4.pack(X, BYTES[:1], 1)),
+    (TypeError, "scales: expected float8_e4m3fn", lambda: nvfp4.pack(X, X[:, :4], 1)),
+    (ValueError, "tensor_scale: expected a number", lambda: nvfp4.pack(X, BYTES, 0)),
+    (ValueError, "x: expected finite values", lambda: nvfp4.pack(NAN, BYTES, 1)),
     (ValueError, "x: expected at least one", lambda: nvfp4.quantize(np.float32(1))),
     (ValueError, "threads: ", lambda: nvfp4.quantize(X, threads=0)),
     (
@@ -323,7 +347,7 @@ def test_equals_compressed_tensors(spread):
     scales, _ = utils.calculate_qparams(blocks.amin(-1), blocks.amax(-1), args, t)
     zero = torch.zeros_like(scales)
     codes = lifecycle.quantize(given, scales, zero, args, global_scale=t)
-    w = nvfp4.quantize(x, style="compressed-tensors")
+    w = nvfp4.quantize(x, like="compressed_tensors")
     made, stored, single = parts(w)
     assert single == t.numpy()
     np.testing.assert_array_equal(stored.astype(np.float32), scales.float().numpy())

@@ -218,11 +218,11 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
         ),
         (
             {"a.weight_packed": WORDS, "a.weight_scale": np.ones((64, 16), "f4")},
-            "a.weight_packed: bits: expected 1, 2, 3, 4, 5, 6, 7 or 8, got None",
+            "a.weight_packed: bits: expected one of 1, 2, 3, 4, 5, 6, 7, 8, got NoneType",
         ),
         (
             {"u4.weight_packed": WORDS.view("u4"), "u4.weight_scale": HALF},
-            "u4.weight_packed: bits: expected 1, 2, 3, 4, 5, 6, 7 or 8, got None",
+            "u4.weight_packed: bits: expected one of 1, 2, 3, 4, 5, 6, 7, 8, got NoneType",
         ),
         *(
             (
@@ -311,8 +311,8 @@ def in_formats():
     rows["SCB"] = np.arange(64, dtype="f4")
     yield "bitsandbytes", bitsandbytes.from_tensors(rows), None
     yield "mx", weights.mx.quantize(x, "float4_e2m1fn"), None
-    for style in ("torchao", "compressed-tensors"):
-        yield "nvfp4", weights.nvfp4.quantize(x, style=style), None
+    for like in ("torchao", "compressed_tensors"):
+        yield "nvfp4", weights.nvfp4.quantize(x, like=like), None
 
 
 @pytest.mark.parametrize(("format", "made", "config"), [*in_formats()])

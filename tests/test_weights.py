@@ -87,7 +87,7 @@ READ = {
 }
 if HAVE_BFLOAT16:  # the types of the scales are in ml_dtypes
     READ |= {name: mx.quantize(X, name) for name in ("float4_e2m1fn", "float8_e5m2")}
-    READ |= {style: nvfp4.quantize(X, style=style) for style in nvfp4._TENSORS}
+    READ |= {like: nvfp4.quantize(X, like=like) for like in nvfp4._TENSORS}
 
 
 def peak(call):

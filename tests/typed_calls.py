@@ -327,7 +327,7 @@ def blocks() -> None:
 def microscaling() -> None:
     w = assert_type(mx.quantize(X, "float8_e5m2", rule="even", threads=2), Weight)
     assert_type(w.tensors(), "dict[str, npt.NDArray[Any]]")
-    assert_type(nvfp4.quantize(X, style="compressed-tensors"), Weight)
+    assert_type(nvfp4.quantize(X, like="compressed_tensors"), Weight)
     check(assert_type(w.dequantize(), "npt.NDArray[Any]"), "float32")
 
 

@@ -59,15 +59,15 @@ def _mx(n: int, name: str) -> Made:
     )
 
 
-def _nvfp4(n: int, style: Literal["torchao", "compressed-tensors"]) -> Made:
+def _nvfp4(n: int, like: Literal["torchao", "compressed_tensors"]) -> Made:
     x = rows(n)
-    *_, single = nvfp4.quantize(x, style=style).tensors().values()
+    *_, single = nvfp4.quantize(x, like=like).tensors().values()
     scale = np.float32(single.reshape(()))
-    rivals = {"torch": partial(_nvfp4_by_torchao, x, scale)} if style == "torchao" else {}
+    rivals = {"torch": partial(_nvfp4_by_torchao, x, scale)} if like == "torchao" else {}
     return Made(
         x.size,
         x.nbytes + x.size // 2,
-        lambda: nvfp4.quantize(x, scale, style=style),
+        lambda: nvfp4.quantize(x, scale, like=like),
         _bytes,
         rivals,
     )
@@ -86,7 +86,7 @@ def _to_numbers(n: int) -> Made:
 
 TASKS = [
     *(Task(name, partial(_mx, name=name)) for name in MX),
-    Task("nvfp4", partial(_nvfp4, style="torchao")),
-    Task("nvfp4-divisor", partial(_nvfp4, style="compressed-tensors")),
+    Task("nvfp4", partial(_nvfp4, like="torchao")),
+    Task("nvfp4-divisor", partial(_nvfp4, like="compressed_tensors")),
     Task("nvfp4-f32", _to_numbers),
 ]

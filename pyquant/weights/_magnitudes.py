@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from pyquant import _core, _threads
+from pyquant._check import fail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,11 +28,13 @@ __all__ = ["each_slab", "grid_of", "real_array", "slabs"]
 SLAB, COPIED = 1 << 20, 1 << 16
 
 
-def real_array(x: ArrayLike) -> npt.NDArray[Any]:
-    """Return an array of a real type that has a last axis."""
+def real_array(x: ArrayLike, *, even: bool) -> npt.NDArray[Any]:
+    """Return an array of a real type that has a last axis, perhaps of an even extent."""
     array: npt.NDArray[Any] = _core.as_reals(x, "x")
     if array.ndim == 0:
-        raise ValueError("x: expected at least one dimension, got shape ()")
+        raise fail(ValueError, "x", "at least one dimension", "shape ()")
+    if even and array.shape[-1] % 2:
+        raise fail(ValueError, "x", "an even last extent", f"shape {array.shape}")
     return array
 
 

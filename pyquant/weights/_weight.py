@@ -8,20 +8,20 @@ shapes and errors; this module contains the computation.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from math import gcd, prod
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, SupportsIndex
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 import numpy as np
 
-from pyquant import _core, dtypes
-from pyquant._refused import hint, hint_of_type
-from pyquant._standard import REAL, listed, requested, shown
+from pyquant import _check, _core, dtypes
+from pyquant._check import array, fail
+from pyquant._refused import hint
+from pyquant._shown import listed
 from pyquant.packed import LAYOUTS, Layout, PackedArray, pack, unpack
 from pyquant.weights import _published
-from pyquant.weights._elements import check_apart, index_of, plain_out
+from pyquant.weights._elements import index_of
 from pyquant.weights.blocks import BlockFormat, block_format
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pyquant._typing import ArrayLike
+
+    _Read = Callable[..., tuple[str, dict[str, npt.NDArray[Any]], "Planar | Scaled"]]
 
 __all__ = ["Weight", "convert", "from_tensors"]
 
@@ -55,16 +57,6 @@ LARGEST = (1 << 31) - 1  # of extents and group sizes
 _TILE = 1 << 15
 
 
-class Rows(Protocol):
-    """Codes in a layout that the core lacks; slices return uint8 arrays of rows."""
-
-    shape: tuple[int, ...]
-    words: npt.NDArray[np.int32]
-
-    def taken(self, outputs: Any, /) -> Rows: ...
-    def __getitem__(self, part: slice, /) -> npt.NDArray[np.uint8]: ...
-
-
 class Planar(NamedTuple):
     """
     The common form of all formats: ``(code - zero_point) * scale + bias``.
@@ -73,10 +65,9 @@ class Planar(NamedTuple):
     with groups in place of inputs. Zero points may be one number.
     """
 
-    codes: PackedArray | npt.NDArray[np.uint8] | Rows
+    codes: PackedArray | npt.NDArray[np.uint8]
     bits: int
     axis: int  # axis of the inputs
-    inputs: int  # codes along the axis may exceed this number
     scale: npt.NDArray[Any]
     zero_point: npt.NDArray[np.uint8] | PackedArray | int
     block_size: int  # inputs in a group
@@ -86,24 +77,18 @@ class Planar(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the weight."""
-        extents = list(self.codes.shape)
-        extents[self.axis] = self.inputs
-        return tuple(extents)
+        """Shape of the codes."""
+        return self.codes.shape
+
+    @property
+    def inputs(self) -> int:
+        """Extent of the axis of the inputs."""
+        return self.codes.shape[self.axis]
 
     @property
     def outputs(self) -> int:
         """Extent of the other axis."""
-        return self.shape[1 - self.axis]
-
-    @property
-    def is_plain(self) -> bool:
-        """True if the core can process the complete weight."""
-        return (
-            isinstance(self.codes, (PackedArray, np.ndarray))
-            and self.groups is None
-            and self.codes.shape == self.shape
-        )
+        return self.codes.shape[1 - self.axis]
 
     def write(self, out: npt.NDArray[Any], threads: SupportsIndex) -> None:
         """Write the values, with a row for each output."""
@@ -264,8 +249,17 @@ class Weight:
 
     format: str
     _tensors: dict[str, npt.NDArray[Any]]
-    _each: tuple[Planar | Scaled, ...]  # a form for each expert
+    # A form for each expert, or a function that returns it for new tensors.
+    _forms: tuple[Planar | Scaled, ...] | _Read
     _stacked: bool = False  # True if the first axis counts experts
+
+    @property
+    def _each(self) -> tuple[Planar | Scaled, ...]:
+        forms = self._forms
+        if not isinstance(forms, tuple):
+            forms = (forms(**self._tensors)[-1],)
+            object.__setattr__(self, "_forms", forms)
+        return forms
 
     def __repr__(self) -> str:
         return (
@@ -297,13 +291,11 @@ class Weight:
 
     @property
     def _planar(self) -> Planar:
-        if len(self.shape) != 2:
-            msg = f"weight: expected two dimensions, got shape {self.shape}"
-            raise ValueError(msg)
+        _two_dimensions(self.shape)
         (made,) = self._each
         if isinstance(made, Scaled):
-            msg = f"weight: expected codes with zero points or biases, got {self.format}"
-            raise ValueError(msg)
+            expected = "codes with zero points or biases"
+            raise fail(ValueError, "weight", expected, self.format)
         return made
 
     def tensors(self, name: str = "") -> dict[str, npt.NDArray[Any]]:
@@ -376,7 +368,11 @@ class Weight:
         >>> w.dequantize([1])[:, :5]
         array([[0., 1., 2., 3., 4.]], dtype=float32)
         """
-        kind, each, shape = real_of(dtype, out), self._each, self.shape
+        if dtype is None and isinstance(out, np.ndarray):  # of any byte order
+            kind = _check.real_dtype(dtypes.name_of(out.dtype) or out.dtype, "out")
+        else:
+            kind = _check.real_dtype("float32" if dtype is None else dtype)
+        each, shape = self._each, self.shape
         count = _core.integer(threads, "threads", 1)
         if rows is not None:
             index = index_of(rows, shape, "weight", 2)
@@ -387,9 +383,7 @@ class Weight:
             else:
                 each = (each[0].taken(index),)
         if out is not None:
-            check_out(out, shape, kind)
-            check_apart(out, *self._tensors.values())
-            made = plain_out(out)
+            made = _check.out(out, kind, shape, *self._tensors.values())
         elif self.inputs_axis == 0 and len(shape) > 1:
             made = np.empty((*shape[:-2], *shape[:-3:-1]), kind).swapaxes(-1, -2)
         else:
@@ -427,15 +421,9 @@ class Weight:
         True
         """
         made = self._planar
-        check_width(made, (2, 4, 8), "DequantizeLinear")
-        refuse_bias(made, "DequantizeLinear")
-        refuse_groups(made, "DequantizeLinear")
+        require(made, "DequantizeLinear", (2, 4, 8), mixed=False)
         single = made.bits == 8
         codes: Any = made.codes
-        if not isinstance(codes, (PackedArray, np.ndarray)) or codes.shape != made.shape:
-            words = repacked(made, axis=made.axis, along=1)
-            layout = Layout("words", bits=made.bits)
-            codes = PackedArray(words, "uint8", made.shape, layout=layout)
         if isinstance(codes, PackedArray):
             codes = unpack(codes) if single else codes.repack("onnx")
         zeros: Any = zero_codes(made)
@@ -484,27 +472,21 @@ class Weight:
         >>> q4_0.dequantize(w.blocks("Q4_0"))[:, :4] - w.dequantize()[:, :4]
         array([[0., 0., 0., 0.]], dtype=float32)
         """
-        name = one_of(name, "name", tuple(_BLOCKS))
+        name = _check.choice(name, "name", _BLOCKS)
         bits, zero = _BLOCKS[name]
         made = self._planar
-        if len(made.shape) != 2:
-            msg = f"weight: expected two dimensions, got shape {made.shape}"
-            raise ValueError(msg)
-        check_width(made, (bits,), name)
-        refuse_groups(made, name)
+        _two_dimensions(made.shape)
+        require(made, name, (bits,), biases=name == "Q4_1", mixed=False)
         fmt = block_format(name)
         size = fmt.block_size
         if made.inputs % size or made.block_size % size:
-            msg = (
-                f"weight: expected groups of a multiple of {size} inputs for {name}, got "
-                f"{made.block_size} of {made.inputs}"
-            )
-            raise ValueError(msg)
+            expected = f"groups of a multiple of {size} inputs for {name}"
+            got = f"{made.block_size} of {made.inputs}"
+            raise fail(ValueError, "weight", expected, got)
         scale, zeros = along(made, 1)
         if (zeros != zero).any():
-            got = zeros[zeros != zero][0]
-            msg = f"weight: expected zero points {zero} for {name}, got {got}"
-            raise ValueError(msg)
+            expected, got = f"zero points {zero} for {name}", zeros[zeros != zero][0]
+            raise fail(ValueError, "weight", expected, f"{got}")
         times = made.block_size // size
         rows, blocks = made.outputs, made.inputs // size
         parts: dict[str, Any] = {"d": _halves(scale, name, times)[:, :blocks]}
@@ -512,8 +494,6 @@ class Weight:
             bias = made.scale * 0 if made.bias is None else made.bias
             bias = bias.T if made.axis == 0 else bias
             parts["m"] = _halves(bias, name, times)[:, :blocks]
-        else:
-            refuse_bias(made, name)
         if bits == 8:
             codes = repacked(made, axis=1, along=1).view(np.uint8) ^ np.uint8(0x80)
             parts["qs"] = codes.reshape(rows, blocks, size).view(np.int8)
@@ -532,42 +512,9 @@ def _halves(numbers: npt.NDArray[Any], name: str, times: int) -> npt.NDArray[np.
         made = numbers.astype(np.float16)
     wrong = made.astype(numbers.dtype) != numbers
     if wrong.any():
-        got = numbers[wrong][0]
-        msg = f"weight: expected scales that float16 holds for {name}, got {got}"
-        raise ValueError(msg)
+        expected = f"scales that float16 holds for {name}"
+        raise fail(ValueError, "weight", expected, f"{numbers[wrong][0]}")
     return np.repeat(made, times, 1)
-
-
-def real_of(dtype: npt.DTypeLike | None, out: object) -> np.dtype[Any]:
-    """Return a type of real numbers, perhaps from ml_dtypes."""
-    if dtype is not None:
-        which, name, got = "dtype", requested(dtype), shown(dtype)
-    elif isinstance(out, np.ndarray):
-        which, name, got = "out", dtypes.name_of(out.dtype), str(out.dtype)
-    else:
-        which, name, got = "out", "float32", ""
-    if name not in REAL:
-        end = hint_of_type(dtype, REAL)
-        msg = f"{which}: expected float32, float64, float16 or bfloat16, got {got:.60}{end}"
-        raise TypeError(msg)
-    made: np.dtype[Any] = _core.dtype_named(name)
-    return made
-
-
-def check_out(out: object, shape: tuple[int, ...], kind: np.dtype[Any]) -> None:
-    if not isinstance(out, np.ndarray):
-        msg = f"out: expected an array, got {type(out).__name__}"
-        raise TypeError(msg)
-    if dtypes.name_of(out.dtype) != kind.name:
-        msg = f"out: expected {kind}, got {out.dtype}"
-        raise TypeError(msg)
-    if out.shape != shape:
-        msg = f"out: expected shape {shape}, got {out.shape}"
-        raise ValueError(msg)
-    if not out.flags.writeable:
-        msg = "out: expected a writeable array, got a read-only one"
-        raise ValueError(msg)
-    plain_out(out)
 
 
 @_core.default_fpenv
@@ -586,36 +533,17 @@ def _add(bias: npt.NDArray[Any], groups: npt.NDArray[Any]) -> None:
 
 def _decode(made: Planar, target: npt.NDArray[Any], threads: SupportsIndex) -> None:
     """Write the values in the order of the codes."""
-    codes: Any = made.codes
-    if made.is_plain:
-        _core.dequantize(
-            codes,
-            made.scale,
-            made.zero_point,
-            axis=made.axis,
-            block_size=made.block_size,
-            offset=made.bias,
-            out=target,
-            threads=threads,
-        )
+    how: dict[str, Any] = {"out": target, "threads": threads}
+    if made.groups is None:
+        how |= {"axis": made.axis, "block_size": made.block_size, "offset": made.bias}
+        _core.dequantize(made.codes, made.scale, made.zero_point, **how)
         return
-    for one in made:
-        memory = one.data if isinstance(one, PackedArray) else getattr(one, "words", one)
-        if isinstance(memory, np.ndarray):
-            check_apart(target, memory)
-    made = made._replace(zero_point=_settled(made))
-    room: npt.NDArray[Any] | None = None
+    given = (made.scale, _settled(made), made.bias)
     for part in _parts(made):
-        piece = made.codes[part]
-        to = target[part]
-        if piece.shape != to.shape:
-            if room is None:
-                room = np.empty(piece.shape, target.dtype)
-            to = room[: piece.shape[0]]
-        scale, zero, bias, how = _parameters_of(made, part, piece.shape[made.axis])
-        _core.dequantize(piece, scale, zero, offset=bias, out=to, threads=threads, **how)
-        if room is not None:
-            target[part] = to[:, : made.inputs]
+        place = made.groups[part] if made.axis == 0 else (part, made.groups)
+        scale, zero, bias = _each(given, place)
+        how |= {"axis": (0, 1), "offset": bias, "out": target[part]}
+        _core.dequantize(made.codes[part], scale, zero, **how)
 
 
 def _settled(made: Planar) -> npt.NDArray[np.uint8] | int:
@@ -625,37 +553,14 @@ def _settled(made: Planar) -> npt.NDArray[np.uint8] | int:
 
 def _parts(made: Planar) -> Iterator[slice]:
     """Return ranges of rows that begin at words."""
-    rows, extent = made.codes.shape
+    rows, extent = made.shape
     step = max(_WORD, _TILE // max(extent, 1) // _WORD * _WORD)
     for first in range(0, rows, step):
         yield slice(first, min(first + step, rows))
 
 
-def _parameters_of(
-    made: Planar, part: slice, inputs: int
-) -> tuple[npt.NDArray[Any], Any, Any, dict[str, Any]]:
-    """Return scales, zero points, biases and granularity of some rows of codes."""
-    given = (made.scale, made.zero_point, made.bias)
-    groups = made.groups
-    if made.axis == 1:
-        given = _each(given, part)
-        if groups is None:
-            return (*given, {"axis": 1, "block_size": made.block_size})
-        return (*_each(given, (slice(None), _filled(groups, inputs))), {"axis": (0, 1)})
-    if groups is None:
-        chosen = np.arange(part.start, part.stop) // made.block_size
-    else:
-        chosen = groups[part]
-    return (*_each(given, chosen), {"axis": (0, 1)})
-
-
 def _each(given: Any, place: Any) -> Any:
     return tuple(one[place] if isinstance(one, np.ndarray) else one for one in given)
-
-
-def _filled(groups: npt.NDArray[np.int64], inputs: int) -> npt.NDArray[np.int64]:
-    """Assign any group to codes without an input."""
-    return np.concatenate([groups, np.zeros(inputs - groups.size, np.int64)])
 
 
 def _taken(made: Planar, index: Any) -> Planar:
@@ -663,25 +568,23 @@ def _taken(made: Planar, index: Any) -> Planar:
     across = 0 if made.axis else 1
     place = index if across == 0 else (slice(None), index)
     codes: Any = made.codes
-    if not isinstance(codes, PackedArray):
-        codes = codes[place] if isinstance(codes, np.ndarray) else codes.taken(index)
+    if isinstance(codes, np.ndarray):
+        codes = codes[place]
     else:
         numbers = np.arange(made.shape[across])[index]
-        each = 1
+        each, some = 1, place
         if codes.layout.axis == across:  # words of several outputs
             each = _WORD // made.bits
             words, where = np.unique(numbers // each, return_inverse=True)
-            place = words if across == 0 else (slice(None), words)
+            some = words if across == 0 else (slice(None), words)
             numbers = where * each + numbers % each
-        data = np.ascontiguousarray(codes.data[place])
+        data = np.ascontiguousarray(codes.data[some])
         shape = list(codes.shape)
         shape[across] = data.shape[across] * each
         codes = PackedArray(data, "uint8", tuple(shape), layout=codes.layout)
         if each > 1:
             codes = unpack(codes)[numbers if across == 0 else (slice(None), numbers)]
-    place = index if across == 0 else (slice(None), index)
-    given = (made.scale, _settled(made), made.bias)
-    scale, zero, bias = _each(given, place)
+    scale, zero, bias = _each((made.scale, _settled(made), made.bias), place)
     return made._replace(codes=codes, scale=scale, zero_point=zero, bias=bias)
 
 
@@ -768,18 +671,17 @@ def _module_in(tensors: Mapping[str, Any], name: str) -> str:
     if len(modules) == 1 and modules[0] in FORMATS.values():
         return modules[0]
     if len(modules) == 1:
-        raise ValueError(
-            f"name: expected a weight to read, use pyquant.weights.{modules[0]}"
-        )
+        expected = "a weight to read"
+        raise ValueError(f"name: expected {expected}, use pyquant.weights.{modules[0]}")
     if modules:
-        some = listed(map(repr, formats))
-        raise ValueError(f"format: expected {some}, which all fit, got None")
+        expected = f"{listed(map(repr, formats))}, which all fit"
+        raise fail(ValueError, "format", expected, None)
     if found:
         raise ValueError(f"name: expected a weight that pyquant reads; {found[0].fault}")
     known = [one.name for one in _published.find(tensors) if one.formats]
     some = listed([*map(repr, known[:4])] or ["the name of a weight in a known format"])
-    end = hint(name, known[4:], show=repr)
-    raise ValueError(f"name: expected {some}, got {name!r:.100}{end}")
+    got = f"{name!r:.100}{hint(name, known[4:], show=repr)}"
+    raise fail(ValueError, "name", some, got)
 
 
 def convert(
@@ -833,14 +735,14 @@ def convert(
 
 def _module_of(format: object, known: Iterable[str]) -> tuple[Any, dict[str, str]]:
     """Return the module of a format, and its argument `format` if it has one."""
-    name = one_of(format, "format", tuple(known))
+    name = _check.choice(format, "format", known)
     module = import_module(f"pyquant.weights.{FORMATS[name]}")
     several = list(FORMATS.values()).count(FORMATS[name]) > 1
     return module, {"format": name} if several else {}
 
 
 def make(
-    read: Callable[..., tuple[str, dict[str, npt.NDArray[Any]], Planar | Scaled]],
+    read: _Read,
     tensors: Mapping[str, Any],
     name: str,
     needed: tuple[str, ...],
@@ -855,16 +757,15 @@ def make(
     false, it reads arrays of any dimensions. `names` are unusual names of tensors by key.
     """
     if not isinstance(tensors, Mapping):
-        got = type(tensors).__name__
-        raise TypeError(f"tensors: expected a mapping of names to arrays, got {got}")
+        raise fail(TypeError, "tensors", "a mapping of names to arrays", type(tensors))
     if not isinstance(name, str):
-        raise TypeError(f"name: expected a string, got {type(name).__name__}")
+        raise fail(TypeError, "name", "a string", type(name))
     usual = {key: joined(name, key, tensors) for key in (*needed, *rest)}
     names = {**usual, **(names or {})}
     missing = [names[key] for key in needed if names[key] not in tensors]
     if missing:
         got = listed([*map(str, tensors)][:4]) if tensors else "none"
-        raise ValueError(f"tensors: expected {missing[0]}, got {got:.200}")
+        raise fail(ValueError, "tensors", missing[0], f"{got:.200}")
     keys = [key for key in (*needed, *rest) if names[key] in tensors]
     given = {key: _core.plain(tensors[names[key]], key) for key in keys}
     first, words = next(iter(given.items()))
@@ -875,7 +776,7 @@ def make(
     for key, one in given.items():
         if one.shape[:1] != (experts,) or not experts:
             some = f"{experts} experts, as in {first}" if experts else "an expert or more"
-            raise ValueError(f"{key}: expected {some}, got shape {one.shape}")
+            raise fail(ValueError, key, some, f"shape {one.shape}")
     each = [
         read(**{key: one[expert] for key, one in given.items()})
         for expert in range(experts)
@@ -898,9 +799,7 @@ def repacked(
 
     `columns` may exceed the number that the codes need.
     """
-    if len(made.shape) != 2:
-        msg = f"weight: expected two dimensions, got shape {made.shape}"
-        raise ValueError(msg)
+    _two_dimensions(made.shape)
     turned = axis != made.axis
     row = LAYOUTS[layout]
     shape = made.shape[::-1] if turned else made.shape
@@ -911,18 +810,11 @@ def repacked(
     to = Layout(layout, axis=here, bits=made.bits)
     for part in _parts(made):
         piece = made.codes[part]
-        if isinstance(piece, PackedArray):
-            some = piece.repack(to).data
-        else:
-            some = pack(piece, to).data
+        some = (
+            piece.repack(to) if isinstance(piece, PackedArray) else pack(piece, to)
+        ).data
         first = row.length(part.start, made.bits) if here == 0 else part.start
-        place = target[first : first + some.shape[0], : some.shape[1]]
-        place[...] = some[:, : place.shape[1]]
-    if made.codes.shape[made.axis] != made.inputs and axis == along == 1:
-        words[:, needed:] = 0
-        rest = made.inputs * made.bits % _WORD
-        if rest:
-            words[:, needed - 1] &= np.int32((1 << rest) - 1)
+        target[first : first + some.shape[0], : some.shape[1]] = some
     return words
 
 
@@ -933,289 +825,26 @@ def small_codes(packed: PackedArray) -> npt.NDArray[np.uint8]:
 
 def zero_codes(made: Planar) -> npt.NDArray[np.uint8]:
     """Return zero points with the shape of the scales."""
-    zero = made.zero_point
-    if isinstance(zero, PackedArray):
-        return small_codes(zero)
-    return np.broadcast_to(np.asarray(zero, np.uint8), made.scale.shape)
+    return np.broadcast_to(np.asarray(_settled(made), np.uint8), made.scale.shape)
 
 
-def planar_of(weight: Weight | tuple[BlockFormat, npt.NDArray[np.uint8]]) -> Planar:
-    """Return the common form of a weight of a module or of GGUF blocks."""
-    if isinstance(weight, Weight):
-        return weight._planar
-    if isinstance(weight, tuple) and len(weight) == 2:
-        block, b = weight
-        if isinstance(block, BlockFormat):
-            return _of_blocks(block, b)
-    msg = (
-        "weight: expected a weights.Weight, or a tuple of a block format and blocks, "
-        f"got {type(weight).__name__}"
-    )
-    raise TypeError(msg)
+def along(made: Planar, axis: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
+    """Return scales and zero points with groups along an axis."""
+    turned = made.axis != axis
+    each = (made.scale, zero_codes(made))
+    scale, zeros = (np.ascontiguousarray(one.T if turned else one) for one in each)
+    return scale, zeros
 
 
-def _of_blocks(made: BlockFormat, b: Any) -> Planar:
-    if made.name not in _BLOCKS:
-        msg = f"weight: expected blocks of {listed(_BLOCKS)}, got {made.name}"
-        raise ValueError(msg)
-    given = array_of(b, "weight", ("uint8",))
-    matrix_of(given, "weight")
-    parts = made.split(given)
-    rows, blocks = parts["d"].shape
-    inputs = blocks * made.block_size
-    codes: Any
-    bits, zero = _BLOCKS[made.name]
-    if bits == 8:
-        codes = parts["qs"].reshape(rows, inputs).view(np.uint8) ^ np.uint8(0x80)
-    else:
-        words = np.ascontiguousarray(parts["qs"]).reshape(rows, inputs // 2)
-        codes = PackedArray(words, "uint4", (rows, inputs), layout="halves")
-    size, m = made.block_size, parts.get("m")
-    return Planar(codes, bits, 1, inputs, parts["d"], zero, size, None, m)
+def dense(codes: Any, bits: int, layout: str, along: int) -> npt.NDArray[np.int32]:
+    """Pack a few codes to words."""
+    made: npt.NDArray[np.int32] = pack(
+        np.ascontiguousarray(codes), Layout(layout, axis=along, bits=bits)
+    ).data
+    return made
 
 
-def check_width(made: Planar, widths: tuple[int, ...], target: str) -> None:
-    if made.bits not in widths:
-        some = listed(map(str, widths))
-        msg = f"weight: expected codes of {some} bits for {target}, got {made.bits}"
-        raise ValueError(msg)
-
-
-def check_codes(array: npt.NDArray[np.uint8], name: str, bits: int) -> None:
-    """Raise an error for codes with more bits."""
-    most = (1 << bits) - 1
-    if array.size and array.max() > most:
-        place = np.unravel_index(int(array.argmax()), array.shape)
-        got = array[place]
-        msg = f"{name}: expected integers from 0 to {most}, got {got} at {_shown(place)}"
-        raise ValueError(msg)
-
-
-def _shown(place: Any) -> tuple[int, ...]:
-    return tuple(map(int, place))
-
-
-def refuse_bias(made: Planar, target: str) -> None:
-    if made.bias is not None:
-        msg = f"weight: expected no biases or float zero points for {target}, got some"
-        raise ValueError(msg)
-
-
-def refuse_groups(made: Planar, target: str) -> None:
-    if made.groups is None:
-        return
-    place = int(np.argmax(made.groups != np.arange(made.inputs) // made.block_size))
-    msg = (
-        f"weight: expected inputs in the order of their groups for {target}, "
-        f"got group {made.groups[place]} for input {place}"
-    )
-    raise ValueError(msg)
-
-
-# ---- arguments of formats ----
-
-
-def one_of(value: object, name: str, choices: tuple[Any, ...]) -> Any:
-    """Return the choice that equals a value."""
-    if isinstance(choices[0], int):
-        with suppress(TypeError):
-            value = _core.index(value)  # type: ignore[arg-type]
-    for one in choices:
-        if type(value) is not bool and isinstance(value, type(one)) and value == one:
-            return one
-    some = listed(map(repr, choices))
-    kind: type[Exception] = ValueError
-    if not isinstance(value, type(choices[0])) or isinstance(value, bool):
-        kind = TypeError
-    end = hint(value, [one for one in choices if isinstance(one, str)])
-    raise kind(f"{name}: expected {some}, got {shown(value):.60}{end}")
-
-
-def flag_of(value: object, name: str) -> bool:
-    if not isinstance(value, (bool, np.bool)):
-        msg = f"{name}: expected True or False, got {type(value).__name__}"
-        raise TypeError(msg)
-    return bool(value)
-
-
-def array_of(value: Any, name: str, types: tuple[str, ...]) -> npt.NDArray[Any]:
-    """Return an array with one of the named types."""
-    array: npt.NDArray[Any] = _core.plain(value, name)
-    if dtypes.name_of(array.dtype) not in types or _core.is_masked(array):
-        got = "a masked array" if _core.is_masked(array) else dtypes.described(array)
-        msg = f"{name}: expected {listed(types)}, got {got}"
-        raise TypeError(msg)
-    return array
-
-
-def numbers_of(value: Any, name: str) -> npt.NDArray[Any]:
-    """Return scales or biases."""
-    return array_of(value, name, REALS)
-
-
-def reals_of(value: Any, name: str) -> npt.NDArray[Any]:
-    """Return real numbers to quantize."""
-    return array_of(_core.as_reals(value, name), name, ("float64", *REALS))
-
-
-def refuse_nonfinite(array: npt.NDArray[Any], name: str) -> None:
-    """Raise an error about the first value that is not finite, if any."""
-    try:
-        _core.extrema(array, tuple(max(1, n) for n in array.shape))
-    except ValueError as error:
-        msg = f"{name}: {str(error).partition(': ')[2]}"
-        raise ValueError(msg) from None
-
-
-def bytes_of(value: Any, name: str) -> npt.NDArray[np.uint8]:
-    """Return bytes in C order."""
-    return np.ascontiguousarray(array_of(value, name, ("uint8",)))
-
-
-def scales_of(value: Any, name: str, dtype: str) -> npt.NDArray[Any]:
-    """Return scales of a type, or of its bytes."""
-    array: npt.NDArray[Any] = _core.plain(value, name)
-    kind: np.dtype[Any] = _core.dtype_named(dtype)
-    if array.dtype not in (kind, np.uint8):
-        got = dtypes.described(array)
-        raise TypeError(f"{name}: expected {dtype}, or its bytes, got {got}")
-    return array.view(kind)
-
-
-def elements_of(value: Any, name: str, types: tuple[str, ...]) -> Any:
-    """Return elements of one of the types. Integers hold two float4_e2m1fn in a byte."""
-    array = array_of(value, name, (*types, "uint8", "int8", "int32"))
-    if array.ndim == 0:
-        raise ValueError(f"{name}: expected at least one dimension, got shape ()")
-    if array.dtype.kind not in "iu":
-        return array
-    data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).view(np.uint8)
-    shape = (*data.shape[:-1], data.shape[-1] * 2)
-    return PackedArray(data.reshape(-1), "float4_e2m1fn", shape)
-
-
-def word_array(value: Any, name: str) -> npt.NDArray[np.int32]:
-    """Return little-endian 32-bit words in C order, for `PackedArray`."""
-    array = array_of(value, name, ("int32", "uint32"))
-    array = array.astype(array.dtype.newbyteorder("<"), copy=False)
-    return np.ascontiguousarray(array).view("<i4")
-
-
-def check_shape(
-    array: npt.NDArray[Any], name: str, wanted: tuple[int, ...], what: str = ""
-) -> None:
-    if array.shape != wanted:
-        msg = f"{name}: expected shape {wanted}{what}, got {array.shape}"
-        raise ValueError(msg)
-
-
-def matrix_of(array: npt.NDArray[Any], name: str) -> tuple[int, int]:
-    """Return the extents of a matrix."""
-    if array.ndim != 2:
-        msg = f"{name}: expected two dimensions, got shape {array.shape}"
-        raise ValueError(msg)
-    rows, columns = array.shape
-    return rows, columns
-
-
-def blocks_of(
-    inputs: int,
-    groups: int,
-    group_size: SupportsIndex | None,
-    name: str,
-    order: npt.NDArray[np.int32] | None = None,
-    *,
-    even: bool = False,
-) -> int:
-    """Return the number of inputs in a group, if all arguments together determine it.
-
-    If `order` mixes groups, the result does not affect values. If `even` is true, a power
-    of two is not certain beside another size that makes equal groups.
-    """
-    if group_size is not None:
-        size = _core.integer(group_size, "group_size", 1, LARGEST)
-        if order is None and -(-inputs // size) != groups:
-            msg = (
-                f"{name}: expected {-(-inputs // size)} groups of {size} for {inputs} "
-                f"inputs, got {groups}"
-            )
-            raise ValueError(msg)
-        return size
-    certain = _published.group_size(inputs, groups, even=even)
-    if order is not None:
-        most = max(1, int(np.bincount(order, minlength=1).max()))
-        if groups_of(order, groups, most) is None:
-            return most
-        return certain or max(1, -(-inputs // max(1, groups)))
-    if certain or inputs == groups == 0:
-        return certain or 1
-    sizes = _published.likely_sizes(inputs, groups, even=even)
-    if not sizes:
-        msg = (
-            f"{name}: expected groups of one size for {inputs} inputs, got {groups} groups"
-        )
-        raise ValueError(msg)
-    msg = (
-        f"group_size: expected {_published.listed(sizes)}, which all make {groups} groups "
-        f"of {inputs} inputs, got None"
-    )
-    raise ValueError(msg)
-
-
-def order_of(
-    g_idx: ArrayLike | None, name: str, inputs: int, groups: int
-) -> npt.NDArray[np.int32] | None:
-    """Return the given group of each input, or `None` for ordered groups.
-
-    -1 for all inputs means ordered groups.
-    """
-    if g_idx is None:
-        return None
-    array = array_of(g_idx, name, ("int32", "int64"))
-    check_shape(array, name, (inputs,))
-    if inputs and (array == -1).all():
-        return None
-    wrong = np.flatnonzero((array < 0) | (array >= groups))
-    if wrong.size:
-        place = int(wrong[0])
-        msg = (
-            f"{name}: expected groups from 0 to {groups - 1}, or -1 for all inputs, got "
-            f"{array[place]} at ({place},)"
-        )
-        raise ValueError(msg)
-    return array.astype(np.int32)
-
-
-def groups_of(
-    order: npt.NDArray[np.int32] | None, groups: int, size: int
-) -> npt.NDArray[np.int64] | None:
-    """Return the group of each input, or `None` for ordered groups of one size."""
-    if order is None or (
-        -(-order.size // size) == groups
-        and np.array_equal(order, np.arange(order.size) // size)
-    ):
-        return None
-    return order.astype(np.int64)
-
-
-# ---- parts of formats ----
-
-
-def integers_of(value: Any, name: str, bits: int) -> npt.NDArray[np.uint8]:
-    """Return zero points of any integer type within a width."""
-    array: npt.NDArray[Any] = _core.plain(value, name)
-    if array.dtype.kind not in "iu" or _core.is_masked(array):
-        got = "a masked array" if _core.is_masked(array) else dtypes.described(array)
-        msg = f"{name}: expected integers, got {got}"
-        raise TypeError(msg)
-    for one in (array.min(initial=0), array.max(initial=0)):
-        if not 0 <= one < 1 << bits:
-            msg = f"{name}: expected integers from 0 to {(1 << bits) - 1}, got {one}"
-            raise ValueError(msg)
-    return array.astype(np.uint8)
-
-
-def words_by(
+def quantized_words(
     x: Any,
     scale: npt.NDArray[Any],
     zero: npt.NDArray[np.uint8],
@@ -1238,14 +867,12 @@ def words_by(
     how: dict[str, Any] = {"dtype": "uint8", "threads": threads}
     how["layout"] = Layout(layout, axis=along, bits=bits)
     if groups is None:
-        codes: PackedArray = _core.quantize(
-            x, scale, offset=offset, axis=0, block_size=size, **how
-        )
+        how |= {"axis": 0, "block_size": size}
+        codes: PackedArray = _core.quantize(x, scale, offset=offset, **how)
         return codes.data
     row = LAYOUTS[layout]
     words = np.empty(row.shape(x.shape, along, bits), row.words[0])
-    made = Planar(x, bits, 0, x.shape[0], scale, 0, size)
-    for part in _parts(made):
+    for part in _parts(Planar(x, bits, 0, scale, 0, size)):
         some, shift = _each(given, groups[part])
         codes = _core.quantize(x[part], some, offset=shift, axis=(0, 1), **how)
         first = row.length(part.start, bits) if along == 0 else part.start
@@ -1253,45 +880,258 @@ def words_by(
     return words
 
 
-def dense(codes: Any, bits: int, layout: str, along: int) -> npt.NDArray[np.int32]:
-    """Pack a few codes to words."""
-    made: npt.NDArray[np.int32] = pack(
-        np.ascontiguousarray(codes), Layout(layout, axis=along, bits=bits)
-    ).data
-    return made
+# ---- conversions ----
 
 
-def along(made: Planar, axis: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
-    """Return scales and zero points with groups along an axis."""
-    each = (made.scale, zero_codes(made))
-    turned = made.axis != axis
-    scale, zeros = (np.ascontiguousarray(one.T if turned else one) for one in each)
-    return scale, zeros
+def planar_of(weight: Weight | tuple[BlockFormat, npt.NDArray[np.uint8]]) -> Planar:
+    """Return the common form of a weight of a module or of GGUF blocks."""
+    if isinstance(weight, Weight):
+        return weight._planar
+    if isinstance(weight, tuple) and len(weight) == 2:
+        block, b = weight
+        if isinstance(block, BlockFormat):
+            return _of_blocks(block, b)
+    expected = "a weights.Weight, or a tuple of a block format and blocks"
+    raise fail(TypeError, "weight", expected, type(weight))
 
 
-def refuse_uneven(made: Planar, target: str) -> None:
-    """Raise an error for groups of different sizes."""
-    groups = made.scale.shape[made.axis]
-    if -(-made.inputs // made.block_size) != groups:
-        msg = (
-            f"weight: expected as many groups as {made.block_size} inputs each make of "
-            f"{made.inputs} for {target}, got {groups}"
-        )
-        raise ValueError(msg)
+def _of_blocks(made: BlockFormat, b: Any) -> Planar:
+    if made.name not in _BLOCKS:
+        raise fail(ValueError, "weight", f"blocks of {listed(_BLOCKS)}", made.name)
+    given = array(b, "weight", ("uint8",))
+    matrix_of(given, "weight")
+    parts = made.split(given)
+    rows, blocks = parts["d"].shape
+    inputs = blocks * made.block_size
+    codes: Any
+    bits, zero = _BLOCKS[made.name]
+    if bits == 8:
+        codes = parts["qs"].reshape(rows, inputs).view(np.uint8) ^ np.uint8(0x80)
+    else:
+        words = np.ascontiguousarray(parts["qs"]).reshape(rows, inputs // 2)
+        codes = PackedArray(words, "uint4", (rows, inputs), layout="halves")
+    return Planar(codes, bits, 1, parts["d"], zero, made.block_size, None, parts.get("m"))
 
 
-def refuse_short(made: Planar, target: str) -> None:
-    if made.inputs % made.block_size:
-        msg = (
-            f"weight: expected inputs that groups of {made.block_size} divide for "
-            f"{target}, got {made.inputs}"
-        )
-        raise ValueError(msg)
+def require(
+    made: Planar,
+    target: str,
+    widths: Iterable[int] = range(1, 9),
+    *,
+    biases: bool = False,
+    mixed: bool = True,
+    short: bool = True,
+    uneven: bool = True,
+) -> None:
+    """Raise an error if a target does not support a property of a weight.
+
+    The properties are widths of codes, biases, inputs out of the order of their groups, a
+    short last group, and another number of groups than the size makes.
+    """
+    groups, size = made.scale.shape[made.axis], made.block_size
+    got: object
+    if made.bits not in widths:
+        expected, got = f"codes of {listed(map(str, widths))} bits", made.bits
+    elif made.bias is not None and not biases:
+        expected, got = "no biases or float zero points", "some"
+    elif made.groups is not None and not mixed:
+        place = int(np.argmax(made.groups != np.arange(made.inputs) // size))
+        expected = "inputs in the order of their groups"
+        got = f"group {made.groups[place]} for input {place}"
+    elif made.inputs % size and not short:
+        expected, got = f"inputs that groups of {size} divide", made.inputs
+    elif -(-made.inputs // size) != groups and not uneven:
+        expected = f"as many groups as {size} inputs each make of {made.inputs}"
+        got = groups
+    else:
+        return
+    raise fail(ValueError, "weight", f"{expected} for {target}", got)
 
 
-def check_whole(extent: int, bits: int, name: str, what: str, target: str) -> None:
+def require_whole(extent: int, bits: int, name: str, what: str, target: str) -> None:
     """Raise an error if codes do not fill their words."""
     least = _WORD // gcd(_WORD, bits)
     if extent % least:
-        msg = f"{name}: expected {what} that {least} divides for {target}, got {extent}"
-        raise ValueError(msg)
+        raise fail(ValueError, name, f"{what} that {least} divides for {target}", extent)
+
+
+def _two_dimensions(shape: tuple[int, ...]) -> None:
+    if len(shape) != 2:
+        raise fail(ValueError, "weight", "two dimensions", f"shape {shape}")
+
+
+# ---- arguments of formats ----
+
+
+def values_of(value: Any, name: str) -> npt.NDArray[Any]:
+    """Return real numbers to quantize; Python numbers become float32."""
+    made: npt.NDArray[Any] = _core.as_reals(value, name)
+    if not isinstance(value, (np.ndarray, np.generic)) and made.dtype == np.float64:
+        made = _core.cast(made, "float32")
+    return array(made, name, REALS)
+
+
+def extrema_of(
+    x: npt.NDArray[Any], block: tuple[int, ...], whole: npt.NDArray[Any], name: str
+) -> npt.NDArray[np.float64]:
+    """Return the extremes of blocks, or raise an error about an index of the whole."""
+    try:
+        return _core.extrema(x, block)
+    except ValueError:
+        refuse_nonfinite(whole, name)
+        raise
+
+
+def refuse_nonfinite(x: npt.NDArray[Any], name: str) -> None:
+    """Raise an error about the first value that is not finite, if any."""
+    try:
+        _core.extrema(x, tuple(max(1, n) for n in x.shape))
+    except ValueError as error:
+        raise ValueError(f"{name}: {str(error).partition(': ')[2]}") from None
+
+
+def scales_of(value: Any, name: str, dtype: str) -> npt.NDArray[Any]:
+    """Return scales of a type, or of its bytes."""
+    made: npt.NDArray[Any] = _core.plain(value, name)
+    kind: np.dtype[Any] = _core.dtype_named(dtype)
+    if made.dtype not in (kind, np.uint8):
+        got = dtypes.described(made)
+        raise fail(TypeError, name, f"{dtype}, or its bytes", got)
+    return made.view(kind)
+
+
+def elements_of(value: Any, name: str, types: tuple[str, ...]) -> Any:
+    """Return elements of one of the types. Integers hold two float4_e2m1fn in a byte."""
+    made = array(value, name, (*types, "uint8", "int8", "int32"))
+    if made.ndim == 0:
+        raise fail(ValueError, name, "at least one dimension", "shape ()")
+    if made.dtype.kind not in "iu":
+        return made
+    data = np.ascontiguousarray(made, made.dtype.newbyteorder("<")).view(np.uint8)
+    shape = (*data.shape[:-1], data.shape[-1] * 2)
+    return PackedArray(data.reshape(-1), "float4_e2m1fn", shape)
+
+
+def word_array(value: Any, name: str) -> npt.NDArray[np.int32]:
+    """Return little-endian 32-bit words in C order, for `PackedArray`."""
+    made = array(value, name, ("int32", "uint32"))
+    made = made.astype(made.dtype.newbyteorder("<"), copy=False)
+    return np.ascontiguousarray(made).view("<i4")
+
+
+def check_shape(one: npt.NDArray[Any], name: str, wanted: tuple[int, ...]) -> None:
+    """Raise an error for an array of another shape."""
+    if one.shape != wanted:
+        raise fail(ValueError, name, f"shape {wanted}", one.shape)
+
+
+def check_range(codes: npt.NDArray[Any], name: str, least: int, most: int) -> None:
+    """Raise an error for codes out of range."""
+    low, high = codes.min(initial=least), codes.max(initial=least)
+    if low < least or high > most:
+        at = codes.argmin() if low < least else codes.argmax()
+        place = tuple(map(int, np.unravel_index(at, codes.shape)))
+        got = f"{codes[place]} at {place}"
+        raise fail(ValueError, name, f"integers from {least} to {most}", got)
+
+
+def matrix_of(one: npt.NDArray[Any], name: str) -> tuple[int, int]:
+    """Return the extents of a matrix."""
+    if one.ndim != 2:
+        raise fail(ValueError, name, "two dimensions", f"shape {one.shape}")
+    rows, columns = one.shape
+    return rows, columns
+
+
+def integers_of(
+    value: Any, name: str, bits: int, shape: tuple[int, ...]
+) -> npt.NDArray[np.uint8]:
+    """Return zero points of any integer type within a width."""
+    made: npt.NDArray[Any] = _core.plain(value, name)
+    if made.dtype.kind not in "iu" or _core.is_masked(made):
+        got = "a masked array" if _core.is_masked(made) else dtypes.described(made)
+        raise fail(TypeError, name, "integers", got)
+    check_range(made, name, 0, (1 << bits) - 1)
+    check_shape(made, name, shape)
+    return made.astype(np.uint8)
+
+
+def given(
+    x: Any, scales: Any, zeros: Any, bits: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.uint8]]:
+    """Return a weight to pack, and its scales and zero points with rows of groups."""
+    values = array(_core.as_reals(x, "x"), "x", ("float64", *REALS))
+    outputs, _ = matrix_of(values, "x")
+    scale = array(scales, "scales", REALS)
+    groups, _ = matrix_of(scale, "scales")
+    check_shape(scale, "scales", (groups, outputs))
+    return values, scale, integers_of(zeros, "zeros", bits, (groups, outputs))
+
+
+def blocks_of(
+    inputs: int,
+    groups: int,
+    group_size: SupportsIndex | None,
+    name: str,
+    order: npt.NDArray[np.int32] | None = None,
+    *,
+    even: bool = False,
+) -> int:
+    """Return the number of inputs in a group, if all arguments together determine it.
+
+    If `order` mixes groups, the result does not affect values. If `even` is true, a power
+    of two is not certain beside another size that makes equal groups.
+    """
+    if group_size is not None:
+        size = _core.integer(group_size, "group_size", 1, LARGEST)
+        made = -(-inputs // size)
+        if order is None and made != groups:
+            expected = f"{made} groups of {size} for {inputs} inputs"
+            raise fail(ValueError, name, expected, groups)
+        return size
+    certain = _published.group_size(inputs, groups, even=even)
+    if order is not None:
+        most = max(1, int(np.bincount(order, minlength=1).max()))
+        if groups_of(order, groups, most) is None:
+            return most
+        return certain or max(1, -(-inputs // max(1, groups)))
+    if certain or inputs == groups == 0:
+        return certain or 1
+    sizes = _published.likely_sizes(inputs, groups, even=even)
+    if not sizes:
+        expected = f"groups of one size for {inputs} inputs"
+        raise fail(ValueError, name, expected, f"{groups} groups")
+    some = f"{_published.listed(sizes)}, which all make {groups} groups of {inputs} inputs"
+    raise fail(ValueError, "group_size", some, None)
+
+
+def order_of(
+    g_idx: ArrayLike | None, name: str, inputs: int, groups: int
+) -> npt.NDArray[np.int32] | None:
+    """Return the given group of each input, or `None` for ordered groups.
+
+    -1 for all inputs means ordered groups.
+    """
+    if g_idx is None:
+        return None
+    made = array(g_idx, name, ("int32", "int64"), (inputs,))
+    if inputs and (made == -1).all():
+        return None
+    wrong = np.flatnonzero((made < 0) | (made >= groups))
+    if wrong.size:
+        place = int(wrong[0])
+        expected = f"groups from 0 to {groups - 1}, or -1 for all inputs"
+        raise fail(ValueError, name, expected, f"{made[place]} at ({place},)")
+    return made.astype(np.int32)
+
+
+def groups_of(
+    order: npt.NDArray[np.int32] | None, groups: int, size: int
+) -> npt.NDArray[np.int64] | None:
+    """Return the group of each input, or `None` for ordered groups of one size."""
+    if order is None or (
+        -(-order.size // size) == groups
+        and np.array_equal(order, np.arange(order.size) // size)
+    ):
+        return None
+    return order.astype(np.int64)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from pyquant import _core
+from pyquant._check import array, fail
 from pyquant.packed import PackedArray
 from pyquant.weights import _weight
-from pyquant.weights._weight import Planar, Weight
+from pyquant.weights._weight import REALS, Planar, Weight
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,7 +79,7 @@ def _read(
     """Check that all tensors match."""
     words = _weight.word_array(qweight, "qweight")
     zeros = _weight.word_array(qzeros, "qzeros")
-    scale = _weight.numbers_of(scales, "scales")
+    scale = array(scales, "scales", REALS)
     inputs, columns = _weight.matrix_of(words, "qweight")
     groups, _ = _weight.matrix_of(scale, "scales")
     outputs = columns * _PER_WORD
@@ -88,7 +89,7 @@ def _read(
     codes = PackedArray(words, "uint4", (inputs, outputs), layout="awq")
     zero = PackedArray(zeros, "uint4", (groups, outputs), layout="awq")
     given = _weight.by_name(_TENSORS, words, zeros, scale)
-    return "awq", given, Planar(codes, _BITS, 0, inputs, scale, zero, size)
+    return "awq", given, Planar(codes, _BITS, 0, scale, zero, size)
 
 
 @_core.default_fpenv
@@ -134,25 +135,19 @@ def pack(
     >>> hex(w.tensors()["qweight"][0, 0])
     '0x75316420'
     """
-    array = _weight.reals_of(x, "x")
-    outputs, inputs = _weight.matrix_of(array, "x")
-    _weight.check_whole(outputs, _BITS, "x", "outputs", "AWQ")
-    scale = _weight.numbers_of(scales, "scales")
-    groups, _ = _weight.matrix_of(scale, "scales")
-    size = _size_of(inputs, groups)
-    _weight.check_shape(scale, "scales", (groups, outputs))
-    zero = _weight.integers_of(zeros, "zeros", _BITS)
-    _weight.check_shape(zero, "zeros", (groups, outputs))
-    words = _weight.words_by(array.T, scale, zero, _BITS, size, None, "awq", 1, threads)
-    return _made(words, zero, scale)
+    values, scale, zero = _weight.given(x, scales, zeros, _BITS)
+    outputs, inputs = values.shape
+    _weight.require_whole(outputs, _BITS, "x", "outputs", "AWQ")
+    size = _size_of(inputs, len(scale))
+    how = (None, "awq", 1, threads)
+    return _made(
+        _weight.quantized_words(values.T, scale, zero, _BITS, size, *how), zero, scale
+    )
 
 
 def _converted(made: Planar) -> Weight:
-    _weight.check_width(made, (_BITS,), "AWQ")
-    _weight.refuse_bias(made, "AWQ")
-    _weight.refuse_groups(made, "AWQ")
-    _weight.refuse_short(made, "AWQ")
-    _weight.check_whole(made.outputs, made.bits, "weight", "outputs", "AWQ")
+    _weight.require(made, "AWQ", (_BITS,), mixed=False, short=False)
+    _weight.require_whole(made.outputs, made.bits, "weight", "outputs", "AWQ")
     scale, zeros = _weight.along(made, 0)
     return _made(_weight.repacked(made, axis=0, along=1, layout="awq"), zeros, scale)
 
@@ -161,13 +156,13 @@ def _made(
     words: npt.NDArray[Any], zeros: npt.NDArray[np.uint8], scale: npt.NDArray[Any]
 ) -> Weight:
     stored = _weight.dense(zeros, _BITS, "awq", 1)
-    return from_tensors(_weight.by_name(_TENSORS, words, stored, scale))
+    return Weight("awq", _weight.by_name(_TENSORS, words, stored, scale), _read)
 
 
 def _size_of(inputs: int, groups: int) -> int:
     """Return the number of inputs in a group. AWQ has no short groups."""
     size = max(1, inputs // max(1, groups))
     if size * groups != inputs:
-        msg = f"scales: expected groups that divide {inputs} inputs, got {groups} groups"
-        raise ValueError(msg)
+        expected = f"groups that divide {inputs} inputs"
+        raise fail(ValueError, "scales", expected, f"{groups} groups")
     return size

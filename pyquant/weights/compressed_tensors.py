@@ -25,13 +25,14 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
-from pyquant import _core, dtypes
-from pyquant._standard import listed
+from pyquant import _check, _core, dtypes
+from pyquant._check import array, fail
+from pyquant._shown import listed
 from pyquant.packed import Layout, PackedArray
 from pyquant.qparams import choose_qparams
 from pyquant.weights import _weight
 from pyquant.weights._published import block_shape, find_one
-from pyquant.weights._weight import Planar, Scaled, Weight
+from pyquant.weights._weight import REALS, Planar, Scaled, Weight
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -49,7 +50,7 @@ _BITS = (1, 2, 3, 4, 5, 6, 7, 8)
 _PACKINGS = ("dense", "padded")
 _PLAIN, _REST = ("weight", "weight_scale"), ("weight_zero_point", "weight_g_idx")
 _CODES = ("int8", "uint8", "int16", "uint16", *dtypes.NARROW_FLOATS)
-_SCALES = (*_weight.REALS, "float64", "float8_e8m0fnu")
+_SCALES = (*REALS, "float64", "float8_e8m0fnu")
 _TILE = 1 << 15  # number of elements quantized at a time
 
 
@@ -120,8 +121,7 @@ def from_tensors(
         stated = (_core.integer(group_size, "group_size", 1, _weight.LARGEST),)
     if block_structure is not None:
         if stated is not None:
-            msg = f"group_size: expected None beside blocks, got {group_size}"
-            raise ValueError(msg)
+            raise fail(ValueError, "group_size", "None beside blocks", group_size)
         stated = _sizes_of(block_structure)
     words, plain = (
         _weight.tensor_of(tensors, name, key) for key in ("weight_packed", "weight")
@@ -132,9 +132,9 @@ def from_tensors(
         return _weight.make(read_plain, tensors, name, _PLAIN, _REST, names, stacks=False)
     shape = _weight.tensor_of(tensors, name, "weight_shape")
     if shape is not None and words is not None:
-        array = _core.plain(words, "weight_packed")
-        if array.ndim == 3:
-            shape = _shapes_of(shape, array.shape[0])
+        experts = _core.plain(words, "weight_packed")
+        if experts.ndim == 3:
+            shape = _shapes_of(shape, len(experts))
             tensors = {**tensors, _weight.joined(name, "weight_shape", tensors): shape}
     read = partial(_read, bits=bits, packing=packing, group_size=group_size)
     return _weight.make(read, tensors, name, _TENSORS[:2], _TENSORS[2:])
@@ -162,8 +162,8 @@ def _read_plain(
     codes = _core.plain(weight, "weight")
     if dtypes.name_of(codes.dtype) not in _CODES or codes.ndim == 0:
         some = "int8, uint8, int16, uint16 or narrow floats with an axis"
-        raise TypeError(f"weight: expected {some}, got {dtypes.described(codes)}")
-    scale = _weight.array_of(weight_scale, "weight_scale", (*_SCALES, "uint8"))
+        raise fail(TypeError, "weight", some, dtypes.described(codes))
+    scale = array(weight_scale, "weight_scale", (*_SCALES, "uint8"))
     if scale.dtype == np.uint8:
         scale = scale.view(_core.dtype_named("float8_e8m0fnu"))
     shape, kept = codes.shape, [codes, scale]
@@ -186,14 +186,13 @@ def _read_plain(
     zero = None
     if weight_zero_point is not None:
         types = (str(dtypes.name_of(codes.dtype)),)
-        zero = _weight.array_of(weight_zero_point, "weight_zero_point", types)
-        _weight.check_shape(zero, "weight_zero_point", kept[1].shape)
+        zero = array(weight_zero_point, "weight_zero_point", types, kept[1].shape)
         zero = zero.reshape(scale.shape)
     if weight_g_idx is not None:
         given = _weight.order_of(weight_g_idx, "weight_g_idx", shape[-1], scale.shape[-1])
         if _weight.groups_of(given, scale.shape[-1], blocks[-1]) is not None:
-            msg = "weight_g_idx: expected inputs in the order of their groups for codes "
-            raise ValueError(f"{msg}that are not packed, got another order")
+            expected = "inputs in the order of their groups for codes that are not packed"
+            raise fail(ValueError, "weight_g_idx", expected, "another order")
     tensors = _weight.by_name((*_PLAIN, _REST[0]), *kept, weight_zero_point)
     return "compressed_tensors", tensors, Scaled(codes, shape, scale, blocks, zero)
 
@@ -210,15 +209,14 @@ def _read(
     group_size: Any,
 ) -> tuple[str, dict[str, npt.NDArray[Any]], Planar]:
     """Check that all arguments match."""
-    packing = _weight.one_of(packing, "packing", _PACKINGS)
+    packing = _check.choice(packing, "packing", _PACKINGS)
     words = _weight.word_array(weight_packed, "weight_packed")
     rows, columns = _weight.matrix_of(words, "weight_packed")
     if bits is None and weight_shape is not None:
         bits = _bits_of(weight_shape, columns, packing)
-    width: int = _weight.one_of(bits, "bits", _BITS)
+    width: int = _check.choice(bits, "bits", _BITS)
     inputs = _inputs_of(weight_shape, rows, columns, width, packing)
-    scale = _weight.numbers_of(weight_scale, "weight_scale")
-    kept = scale
+    kept = scale = array(weight_scale, "weight_scale", REALS)
     if scale.size == 1:
         scale = np.broadcast_to(scale.reshape(1, 1), (rows, 1))
     outputs, groups = _weight.matrix_of(scale, "weight_scale")
@@ -228,24 +226,21 @@ def _read(
     order = _weight.groups_of(given, groups, size)
     zero, zeros = _zeros_of(weight_zero_point, (outputs, groups), width, packing)
     codes = _codes_of(words, (rows, inputs), 1, width, packing)
-    made = Planar(codes, width, 1, inputs, scale, zero, size, order)
+    made = Planar(codes, width, 1, scale, zero, size, order)
     shape = np.array([rows, inputs], np.int64)
-    return (
-        "compressed_tensors",
-        _weight.by_name(_TENSORS, words, kept, zeros, given, shape),
-        made,
-    )
+    tensors = _weight.by_name(_TENSORS, words, kept, zeros, given, shape)
+    return "compressed_tensors", tensors, made
 
 
 def _bits_of(shape: Any, columns: int, packing: str) -> int | None:
     """Return the number of bits that fits the words of a row, or None if none fits."""
-    array: npt.NDArray[Any] = _core.plain(shape, "weight_shape")
-    if array.dtype.kind not in "iu" or array.shape != (2,):
+    given: npt.NDArray[Any] = _core.plain(shape, "weight_shape")
+    if given.dtype.kind not in "iu" or given.shape != (2,):
         return _BITS[-1]  # the check of the shape raises
-    fit = [one for one in _BITS if _count(int(array[1]), one, packing) == columns]
+    fit = [one for one in _BITS if _count(int(given[1]), one, packing) == columns]
     if len(fit) > 1:
-        some = listed(map(str, fit))
-        raise ValueError(f"bits: expected {some}, which all fit, got None")
+        some = f"{listed(map(str, fit))}, which all fit"
+        raise fail(ValueError, "bits", some, None)
     return fit[0] if fit else _BITS[-1]
 
 
@@ -307,11 +302,11 @@ def quantize(
     >>> [f"{word:x}" for word in w.tensors()["weight_packed"].view(np.uint32)[0]]
     ['76543210', 'fedcba98']
     """
-    width: int = _weight.one_of(bits, "bits", _BITS[1:])
-    symmetric = _weight.flag_of(symmetric, "symmetric")
-    array = _weight_of(weight)
-    kind = array.dtype.newbyteorder("=")
-    rows, inputs = _weight.matrix_of(array, "weight")
+    width: int = _check.choice(bits, "bits", _BITS[1:])
+    symmetric = _check.flag(symmetric, "symmetric")
+    values = _weight.values_of(weight, "weight")
+    kind = values.dtype.newbyteorder("=")
+    rows, inputs = _weight.matrix_of(values, "weight")
     if group_size is None:
         size = max(1, inputs)
     else:
@@ -319,26 +314,17 @@ def quantize(
     form = (rows, -(-inputs // size))
     middle = 1 << (width - 1)
     zero: npt.NDArray[Any] | None = None
-    _weight.refuse_nonfinite(array, "weight")
+    _weight.refuse_nonfinite(values, "weight")
     if weight_scale is not None:
-        scale = _weight.array_of(weight_scale, "weight_scale", (kind.name,))
-        _weight.check_shape(scale, "weight_scale", form)
+        scale = array(weight_scale, "weight_scale", (kind.name,), form)
         if weight_zero_point is not None:
-            zero = _weight.array_of(weight_zero_point, "weight_zero_point", ("int8",))
-            _weight.check_shape(zero, "weight_zero_point", form)
-            if zero.size and not -middle <= zero.min() <= zero.max() < middle:
-                got = zero.min() if zero.min() < -middle else zero.max()
-                msg = (
-                    f"weight_zero_point: expected integers from {-middle} to {middle - 1}, "
-                    f"got {got}"
-                )
-                raise ValueError(msg)
+            zero = array(weight_zero_point, "weight_zero_point", ("int8",), form)
+            _weight.check_range(zero, "weight_zero_point", -middle, middle - 1)
     elif weight_zero_point is not None:
-        msg = "weight_zero_point: expected None without scales, got some"
-        raise ValueError(msg)
+        raise fail(ValueError, "weight_zero_point", "None without scales", "some")
     else:
         chosen = choose_qparams(
-            array,
+            values,
             dtype="int8",
             axis=1,
             block_size=size,
@@ -350,7 +336,7 @@ def quantize(
         scale = np.broadcast_to(np.asarray(chosen.scale).astype(kind), form)
         if not symmetric:
             zero = np.broadcast_to(np.asarray(chosen.zero_point, np.int8), form)
-    words = _quantized(array, scale, zero, width, size, threads)
+    words = _quantized(values, scale, zero, width, size, threads)
     stored = None
     if zero is not None:
         moved = (zero.astype(np.int16) + middle).astype(np.uint8)
@@ -359,8 +345,7 @@ def quantize(
 
 
 def _converted(made: Planar) -> Weight:
-    _weight.refuse_bias(made, "compressed-tensors")
-    _weight.refuse_uneven(made, "compressed-tensors")
+    _weight.require(made, "compressed-tensors", uneven=False)
     scale, zeros = _weight.along(made, 1)
     words = _weight.repacked(made, axis=1, along=1)
     stored = None
@@ -382,41 +367,33 @@ def _made(
 ) -> Weight:
     shape = np.array([words.shape[0], inputs])
     tensors = _weight.by_name(_TENSORS, words, scale, zeros, order, shape)
-    return from_tensors(tensors, bits=bits, group_size=size)
-
-
-class _Padded:
-    """Codes along the last axis; each word contains complete codes only."""
-
-    def __init__(
-        self, words: npt.NDArray[np.int32], shape: tuple[int, int], bits: int
-    ) -> None:
-        self.words = words
-        self.shape: tuple[int, ...] = shape
-        self.bits = bits
-
-    def taken(self, outputs: Any) -> _Padded:
-        words = self.words[outputs]
-        return _Padded(words, (words.shape[0], self.shape[1]), self.bits)
-
-    def __getitem__(self, part: slice) -> npt.NDArray[np.uint8]:
-        words = self.words[part].view("<u4")[..., np.newaxis]
-        shifts = np.arange(0, 32 - self.bits + 1, self.bits, dtype=np.uint32)
-        codes = (words >> shifts & np.uint32((1 << self.bits) - 1)).astype(np.uint8)
-        rows, columns, each = codes.shape
-        return codes.reshape(rows, columns * each)[:, : self.shape[1]]
+    how = {"bits": bits, "packing": "dense", "group_size": size}
+    return Weight("compressed_tensors", tensors, partial(_read, **how))
 
 
 def _codes_of(
     words: npt.NDArray[np.int32], shape: tuple[int, int], axis: int, bits: int, packing: str
-) -> Any:
+) -> PackedArray:
     """Return the codes of a matrix that is packed along an axis."""
-    if packing == "dense" or 32 % bits == 0:
-        layout = Layout("words", axis=axis, bits=bits)
-        return PackedArray(words, "uint8", shape, layout=layout)
-    if axis == 1:
-        return _Padded(words, shape, bits)
-    return _Padded(np.ascontiguousarray(words.T), (shape[1], shape[0]), bits)[:].T
+    if packing == "padded" and 32 % bits:
+        rows = _dense_rows(words if axis == 1 else words.T, shape[axis], bits)
+        words = rows if axis == 1 else np.ascontiguousarray(rows.T)
+    return PackedArray(words, "uint8", shape, layout=Layout("words", axis=axis, bits=bits))
+
+
+def _dense_rows(
+    words: npt.NDArray[np.int32], count: int, bits: int
+) -> npt.NDArray[np.int32]:
+    """Convert rows of words with complete codes only to streams of codes."""
+    shifts = np.arange(0, 32 - bits + 1, bits, dtype=np.uint32)
+    made = np.empty((len(words), _count(count, bits, "dense")), "<i4")
+    step = max(1, _TILE // max(1, count))
+    for first in range(0, len(words), step):
+        some = np.ascontiguousarray(words[first : first + step]).view("<u4")
+        each = some[..., np.newaxis] >> shifts & np.uint32((1 << bits) - 1)
+        codes = each.astype(np.uint8).reshape(len(some), -1)[:, :count]
+        made[first : first + step] = _weight.dense(codes, bits, "words", 1)
+    return made
 
 
 def _count(codes: int, bits: int, packing: str) -> int:
@@ -429,8 +406,7 @@ def _count(codes: int, bits: int, packing: str) -> int:
 def _sizes_of(given: Any) -> tuple[int, int]:
     """Return outputs and inputs of a block."""
     if not isinstance(given, (tuple, list)) or len(given) != 2:
-        msg = f"block_structure: expected two integers, got {type(given).__name__}"
-        raise TypeError(msg)
+        raise fail(TypeError, "block_structure", "two integers", type(given))
     rows, columns = (
         _core.integer(one, "block_structure", 1, _weight.LARGEST) for one in given
     )
@@ -439,10 +415,10 @@ def _sizes_of(given: Any) -> tuple[int, int]:
 
 def _shapes_of(given: ArrayLike, experts: int) -> npt.NDArray[Any]:
     """Return outputs and inputs of each expert from the shape of all."""
-    array: npt.NDArray[Any] = _core.plain(given, "weight_shape")
-    if array.shape == (3,) and array[0] == experts:
-        return np.broadcast_to(array[1:], (experts, 2))
-    return array
+    shape: npt.NDArray[Any] = _core.plain(given, "weight_shape")
+    if shape.shape == (3,) and shape[0] == experts:
+        return np.broadcast_to(shape[1:], (experts, 2))
+    return shape
 
 
 def _inputs_of(given: Any, rows: int, columns: int, bits: int, packing: str) -> int:
@@ -450,11 +426,11 @@ def _inputs_of(given: Any, rows: int, columns: int, bits: int, packing: str) -> 
     if given is None:
         each = 32 // bits
         return columns * 32 // bits if packing == "dense" else columns * each
-    array: npt.NDArray[Any] = _core.plain(given, "weight_shape")
-    if array.dtype.kind not in "iu" or array.shape != (2,):
-        msg = f"weight_shape: expected two integers, got {array.dtype} {array.shape}"
-        raise TypeError(msg)
-    outputs, inputs = map(int, array)
+    shape: npt.NDArray[Any] = _core.plain(given, "weight_shape")
+    if shape.dtype.kind not in "iu" or shape.shape != (2,):
+        got = f"{shape.dtype} {shape.shape}"
+        raise fail(TypeError, "weight_shape", "two integers", got)
+    outputs, inputs = map(int, shape)
     fitting = [
         one
         for one in _PACKINGS
@@ -462,11 +438,8 @@ def _inputs_of(given: Any, rows: int, columns: int, bits: int, packing: str) -> 
     ]
     if packing not in fitting:
         hint = f"; packing={fitting[0]!r} fits" if fitting else ""
-        msg = (
-            f"weight_shape: expected extents of words of shape {(rows, columns)}, got "
-            f"{(outputs, inputs)}{hint}"
-        )
-        raise ValueError(msg)
+        expected = f"extents of words of shape {(rows, columns)}"
+        raise fail(ValueError, "weight_shape", expected, f"{(outputs, inputs)}{hint}")
     return inputs
 
 
@@ -477,34 +450,19 @@ def _zeros_of(
     middle = 1 << (bits - 1)
     if given is None:
         return middle, None
-    array = _weight.array_of(given, "weight_zero_point", ("int32", "int8"))
-    if array.dtype == np.int8:
-        _weight.check_shape(array, "weight_zero_point", shape)
-        wide = array.astype(np.int16) + middle
-        if wide.size and not 0 <= wide.min() <= wide.max() < 1 << bits:
-            got = (wide.min() if wide.min() < 0 else wide.max()) - middle
-            msg = (
-                f"weight_zero_point: expected integers from {-middle} to {middle - 1}, got "
-                f"{got}"
-            )
-            raise ValueError(msg)
-        return wide.astype(np.uint8), array
-    words = _weight.word_array(array, "weight_zero_point")
+    zeros = array(given, "weight_zero_point", ("int32", "int8"))
+    if zeros.dtype == np.int8:
+        _weight.check_shape(zeros, "weight_zero_point", shape)
+        _weight.check_range(zeros, "weight_zero_point", -middle, middle - 1)
+        return (zeros.astype(np.int16) + middle).astype(np.uint8), zeros
+    words = _weight.word_array(zeros, "weight_zero_point")
     wanted = (_count(shape[0], bits, packing), shape[1])
     _weight.check_shape(words, "weight_zero_point", wanted)
     return _codes_of(words, shape, 0, bits, packing), words
 
 
-def _weight_of(weight: ArrayLike) -> npt.NDArray[Any]:
-    """Return the weight to quantize, with its type."""
-    array: npt.NDArray[Any] = _core.as_reals(weight, "weight")
-    if not isinstance(weight, (np.ndarray, np.generic)) and array.dtype == np.float64:
-        array = _core.cast(array, "float32")
-    return _weight.numbers_of(array, "weight")
-
-
 def _quantized(
-    array: npt.NDArray[Any],
+    x: npt.NDArray[Any],
     scale: npt.NDArray[Any],
     zero: npt.NDArray[Any] | None,
     bits: int,
@@ -517,18 +475,18 @@ def _quantized(
     middle = 1 << (bits - 1)
     codes: PackedArray
     if zero is None:
-        precision = None if array.dtype.itemsize == 4 else array.dtype.name
+        precision = None if x.dtype.itemsize == 4 else x.dtype.name
         how |= {"axis": 1, "block_size": size, "precision": precision}
-        codes = _core.quantize(array, scale, middle, **how)
+        codes = _core.quantize(x, scale, middle, **how)
         return codes.data
-    rows, inputs = array.shape
+    rows, inputs = x.shape
     words = np.empty((rows, -(-inputs * bits // 32)), "<i4")
     step = max(1, _TILE // max(1, inputs))
     for first in range(0, rows, step):
         part = slice(first, first + step)
         each, added = (np.repeat(one[part], size, 1)[:, :inputs] for one in (scale, zero))
         with np.errstate(all="ignore"):
-            numbers = np.divide(array[part], each)
+            numbers = np.divide(x[part], each)
             numbers += added.astype(numbers.dtype)
         codes = _core.quantize(numbers, 1.0, middle, **how)
         words[part] = codes.data

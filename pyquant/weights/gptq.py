@@ -20,18 +20,20 @@ also 5, 6 or 7.
 from __future__ import annotations
 
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
-from pyquant import _core
-from pyquant._standard import listed
+from pyquant import _check, _core
+from pyquant._check import array, fail
+from pyquant._shown import listed
 from pyquant.packed import Layout, PackedArray, unpack
 from pyquant.weights import _weight
-from pyquant.weights._weight import Planar, Weight
+from pyquant.weights._weight import REALS, Planar, Weight
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import numpy.typing as npt
 
@@ -44,6 +46,7 @@ __all__ = ["from_tensors", "pack"]
 _TENSORS = ("qweight", "qzeros", "scales", "g_idx")
 _BITS = (2, 3, 4, 8)
 _FORMATS = ("gptq", "gptq_v2", "gptq_p")
+_STEP = 64  # groups of 32 codes at a time
 # The bits of each plane by width of the codes, the lowest first.
 _PLANES = {2: (2,), 3: (2, 1), 4: (4,), 5: (4, 1), 6: (4, 2), 7: (4, 2, 1), 8: (8,)}
 
@@ -108,8 +111,8 @@ def from_tensors(
     >>> w.dequantize()[0, :8].tolist()
     [-8.0, -7.0, -6.0, -5.0, -4.0, -3.0, -2.0, -1.0]
     """
-    kind = None if format is None else _weight.one_of(format, "format", _FORMATS)
-    wrap = _weight.flag_of(wrap, "wrap")
+    kind = None if format is None else _check.choice(format, "format", _FORMATS)
+    wrap = _check.flag(wrap, "wrap")
     read = partial(_read, kind=kind, group_size=group_size, wrap=wrap)
     return _weight.make(read, tensors, name, _TENSORS[:3], _TENSORS[3:])
 
@@ -127,7 +130,7 @@ def _read(
     """Check that all tensors match."""
     words = _weight.word_array(qweight, "qweight")
     zeros = _weight.word_array(qzeros, "qzeros")
-    scale = _weight.numbers_of(scales, "scales")
+    scale = array(scales, "scales", REALS)
     rows, outputs = _weight.matrix_of(words, "qweight")
     groups, _ = _weight.matrix_of(scale, "scales")
     _weight.check_shape(scale, "scales", (groups, outputs))
@@ -135,35 +138,25 @@ def _read(
     bits = columns * 32 // max(1, outputs)
     if zeros.shape != (groups, outputs * bits // 32) or bits not in _widths(kind):
         some = listed(map(str, _widths(kind)))
-        msg = (
-            f"qzeros: expected shape ({groups}, {outputs} * bits / 32) for {some} bits, "
-            f"got {zeros.shape}"
-        )
-        raise ValueError(msg)
+        expected = f"shape ({groups}, {outputs} * bits / 32) for {some} bits"
+        raise fail(ValueError, "qzeros", expected, zeros.shape)
     if rows * 32 % bits:
-        msg = f"qweight: expected rows of whole codes of {bits} bits, got {rows}"
-        raise ValueError(msg)
+        raise fail(ValueError, "qweight", f"rows of whole codes of {bits} bits", rows)
     inputs = rows * 32 // bits
     kind = kind or _detected(zeros, bits)
     _check_extents(inputs, outputs, bits, kind, "qweight")
     given = _weight.order_of(g_idx, "g_idx", inputs, groups)
     size = _weight.blocks_of(inputs, groups, group_size, "scales", given)
     order = _weight.groups_of(given, groups, size)
-    codes: Any
-    zero: Any
-    if kind == "gptq_p" and len(_PLANES[bits]) > 1:
-        codes = _Planes(words, bits)
-        zero = _Planes(np.ascontiguousarray(zeros.T), bits)[:].T
-    else:
-        form = (inputs, outputs)
-        layout = Layout("words", axis=0, bits=bits)
-        codes = PackedArray(words, "uint8", form, layout=layout)
-        layout = Layout("words", bits=bits)
-        zero = PackedArray(zeros, "uint8", scale.shape, layout=layout)
+    tensors = _weight.by_name(_TENSORS, words, zeros, scale, given)
+    if _has_planes(kind, bits):
+        words, zeros = _to_stream(words, bits), _to_stream(zeros.T, bits).T
+    codes = PackedArray(words, "uint8", (inputs, outputs), layout=_along(0, bits))
+    zeros = np.ascontiguousarray(zeros)
+    zero: Any = PackedArray(zeros, "uint8", scale.shape, layout=_along(1, bits))
     if kind == "gptq":
         zero = _one_more(_weight.small_codes(zero), bits, wrap)
-    tensors = _weight.by_name(_TENSORS, words, zeros, scale, given)
-    return kind, tensors, Planar(codes, bits, 0, inputs, scale, zero, size, order)
+    return kind, tensors, Planar(codes, bits, 0, scale, zero, size, order)
 
 
 @_core.default_fpenv
@@ -230,30 +223,26 @@ def pack(
     >>> [f"{word:x}" for word in w.tensors()["qweight"][:, 0].view(np.uint32)]
     ['88fac688', 'c688fac6', 'fac688fa']
     """
-    kind = _weight.one_of(format, "format", _FORMATS)
-    width: int = _weight.one_of(bits, "bits", _widths(kind))
-    array = _weight.reals_of(x, "x")
-    outputs, inputs = _weight.matrix_of(array, "x")
+    kind = _check.choice(format, "format", _FORMATS)
+    width: int = _check.choice(bits, "bits", _widths(kind))
+    values, scale, zero = _weight.given(x, scales, zeros, width)
+    outputs, inputs = values.shape
     _check_extents(inputs, outputs, width, kind, "x")
-    scale = _weight.numbers_of(scales, "scales")
-    groups, _ = _weight.matrix_of(scale, "scales")
-    _weight.check_shape(scale, "scales", (groups, outputs))
-    zero = _weight.integers_of(zeros, "zeros", width)
-    _weight.check_shape(zero, "zeros", (groups, outputs))
+    groups = len(scale)
     given = _weight.order_of(g_idx, "g_idx", inputs, groups)
     size = _weight.blocks_of(inputs, groups, group_size, "scales", given)
     order = _weight.groups_of(given, groups, size)
-    stored = _stored(zero, kind, width, _weight.flag_of(wrap, "wrap"), "zeros")
-    words = _weight.words_by(array.T, scale, zero, width, size, order, "words", 0, threads)
+    stored = _stored(zero, kind, width, _check.flag(wrap, "wrap"), "zeros")
+    how = ("words", 0, threads)
+    words = _weight.quantized_words(values.T, scale, zero, width, size, order, *how)
     return _made(words, stored, scale, order, width, kind, size, wrap)
 
 
 def _converted(made: Planar, *, format: str, wrap: bool = False) -> Weight:
-    _weight.check_width(made, _widths(format), format)
-    _weight.refuse_bias(made, format)
+    _weight.require(made, format, _widths(format))
     _check_extents(made.inputs, made.outputs, made.bits, format, "weight")
     scale, zeros = _weight.along(made, 0)
-    stored = _stored(zeros, format, made.bits, _weight.flag_of(wrap, "wrap"), "weight")
+    stored = _stored(zeros, format, made.bits, _check.flag(wrap, "wrap"), "weight")
     words = _weight.repacked(made, axis=0, along=0)
     order, size = made.groups, made.block_size
     return _made(words, stored, scale, order, made.bits, format, size, wrap)
@@ -265,69 +254,68 @@ def _detected(zeros: npt.NDArray[np.int32], bits: int) -> str:
         return "gptq_p"
     words = zeros.reshape(-1)
     count = words.size * 32 // bits
-    codes = PackedArray(words, "uint8", count, layout=Layout("words", bits=bits))
+    codes = PackedArray(words, "uint8", count, layout=_along(0, bits))
     stored = _weight.small_codes(codes)
     middle = 1 << (bits - 1)
     if count and (stored == middle - 1).all():
         return "gptq"
     if count and (stored == middle).all():
         return "gptq_v2"
-    got = f"{int(stored.min())} to {int(stored.max())}" if count else "none"
-    msg = (
-        f"qzeros: expected {middle - 1} or {middle} for all zero points to tell the "
-        f"format, got {got}; use format='gptq', 'gptq_v2' or 'gptq_p'"
+    expected = f"{middle - 1} or {middle} for all zero points to tell the format"
+    got = f"{stored.min()} to {stored.max()}" if count else "none"
+    got += "; use format='gptq', 'gptq_v2' or 'gptq_p'"
+    raise fail(ValueError, "qzeros", expected, got)
+
+
+def _to_stream(planes: npt.NDArray[Any], bits: int) -> npt.NDArray[np.int32]:
+    """Convert planes of 32 codes along the first axis to words of a stream."""
+    rows, outputs = planes.shape
+    words = np.ascontiguousarray(planes).view("<u4")
+    words = words.reshape(rows // bits, bits, 1, outputs)
+    made = np.empty((rows, outputs), "<i4")
+    for first in range(0, len(words), _STEP):
+        some = words[first : first + _STEP]
+        codes = np.zeros((len(some) * 32, outputs), np.uint8)
+        for low, width in _planes_of(bits):
+            each = some[:, low : low + width] >> _shifts(width) & ((1 << width) - 1)
+            codes |= each.astype(np.uint8).reshape(codes.shape) << low
+        made[first * bits : (first + _STEP) * bits] = _weight.dense(codes, bits, "words", 0)
+    return made
+
+
+def _to_planes(words: npt.NDArray[Any], bits: int) -> npt.NDArray[np.int32]:
+    """Convert words of a stream along the first axis to planes of 32 codes."""
+    rows, outputs = words.shape
+    inputs = rows * 32 // bits
+    stream = PackedArray(
+        np.ascontiguousarray(words), "uint8", (inputs, outputs), layout=_along(0, bits)
     )
-    raise ValueError(msg)
+    made = np.empty((inputs // 32, bits, outputs), "<u4")
+    for first in range(0, inputs // 32, _STEP):
+        codes = unpack(stream[first * 32 : (first + _STEP) * 32])
+        for low, width in _planes_of(bits):
+            each = (codes >> low & ((1 << width) - 1)).astype("<u4")
+            each = each.reshape(-1, width, 32 // width, outputs) << _shifts(width)
+            plane = np.bitwise_or.reduce(each, axis=2)
+            made[first : first + _STEP, low : low + width] = plane
+    return made.reshape(rows, outputs).view("<i4")
 
 
-class _Planes:
-    """Codes along the first axis, in bit planes of 32 codes."""
+def _planes_of(bits: int) -> Iterator[tuple[int, int]]:
+    """Yield the lowest bit and the width of each plane."""
+    return zip(accumulate(_PLANES[bits], initial=0), _PLANES[bits], strict=False)
 
-    def __init__(self, words: npt.NDArray[np.int32], bits: int) -> None:
-        self.words = words
-        self.bits = bits
-        self.shape: tuple[int, ...] = (words.shape[0] // bits * 32, words.shape[1])
 
-    def taken(self, outputs: Any) -> _Planes:
-        return _Planes(self.words[:, outputs], self.bits)
-
-    def __getitem__(self, part: slice) -> npt.NDArray[np.uint8]:
-        """Return codes of complete groups of 32."""
-        first, last, _ = part.indices(self.shape[0])
-        count, outputs = (last - first) // 32, self.shape[1]
-        words = self.words[first // 32 * self.bits : last // 32 * self.bits]
-        words = words.view("<u4").reshape(count, self.bits, 1, outputs)
-        codes = np.zeros((count * 32, outputs), np.uint8)
-        low = 0
-        for width in _PLANES[self.bits]:
-            each = words[:, low : low + width] >> _shifts(width) & ((1 << width) - 1)
-            codes |= each.astype(np.uint8).reshape(count * 32, outputs) << low
-            low += width
-        return codes
+def _along(axis: int, bits: int) -> Layout:
+    return Layout("words", axis=axis, bits=bits)
 
 
 def _shifts(width: int) -> npt.NDArray[np.uint32]:
     return np.arange(0, 32, width, dtype=np.uint32)[:, np.newaxis]
 
 
-def _in_planes(words: npt.NDArray[Any], bits: int) -> npt.NDArray[np.int32]:
-    """Convert words of a stream along the first axis to planes of 32 codes."""
-    rows, outputs = words.shape
-    inputs = rows * 32 // bits
-    layout = Layout("words", axis=0, bits=bits)
-    stream = PackedArray(words, "uint8", (inputs, outputs), layout=layout)
-    made = np.empty((inputs // 32, bits, outputs), "<u4")
-    step = 64
-    for first in range(0, inputs // 32, step):
-        codes = unpack(stream[first * 32 : (first + step) * 32])
-        low = 0
-        for width in _PLANES[bits]:
-            each = (codes >> low & ((1 << width) - 1)).astype("<u4")
-            each = each.reshape(-1, width, 32 // width, outputs) << _shifts(width)
-            plane = np.bitwise_or.reduce(each, axis=2)
-            made[first : first + step, low : low + width] = plane
-            low += width
-    return made.reshape(rows, outputs).view("<i4")
+def _has_planes(kind: str, bits: int) -> bool:
+    return kind == "gptq_p" and len(_PLANES[bits]) > 1
 
 
 def _widths(kind: str | None) -> tuple[int, ...]:
@@ -336,9 +324,9 @@ def _widths(kind: str | None) -> tuple[int, ...]:
 
 def _check_extents(inputs: int, outputs: int, bits: int, kind: str, name: str) -> None:
     """Check that codes fill words, and planes of 32 codes."""
-    least = 1 if kind == "gptq_p" and len(_PLANES[bits]) > 1 else bits
-    _weight.check_whole(inputs, least, name, "inputs", f"{bits} bits")
-    _weight.check_whole(outputs, least, name, "outputs", f"{bits} bits")
+    least = 1 if _has_planes(kind, bits) else bits
+    _weight.require_whole(inputs, least, name, "inputs", f"{bits} bits")
+    _weight.require_whole(outputs, least, name, "outputs", f"{bits} bits")
 
 
 def _one_more(
@@ -348,11 +336,8 @@ def _one_more(
     most = np.uint8((1 << bits) - 1)
     if not wrap and (stored == most).any():
         place = tuple(np.argwhere(stored == most)[0].tolist())
-        msg = (
-            f"qzeros: expected at most {most - 1} in format 'gptq' without wrap=True, got "
-            f"{most} at {place}"
-        )
-        raise ValueError(msg)
+        expected = f"at most {most - 1} in format 'gptq' without wrap=True"
+        raise fail(ValueError, "qzeros", expected, f"{most} at {place}")
     return stored + np.uint8(1) & most
 
 
@@ -364,8 +349,9 @@ def _stored(
         return zeros
     if not wrap and not zeros.all():
         place = tuple(np.argwhere(zeros == 0)[0].tolist())
-        msg = f"{name}: expected zero points from 1 for format 'gptq', got 0 at {place}"
-        raise ValueError(msg)
+        raise fail(
+            ValueError, name, "zero points from 1 for format 'gptq'", f"0 at {place}"
+        )
     return zeros - np.uint8(1) & np.uint8((1 << bits) - 1)
 
 
@@ -375,19 +361,18 @@ def _made(
     scale: npt.NDArray[Any],
     order: npt.NDArray[np.int64] | None,
     bits: int,
-    kind: Any,
+    kind: str,
     size: int,
     wrap: bool,
 ) -> Weight:
     """Build the weight from words of streams."""
-    inputs = len(words) * 32 // bits
     if order is None:
-        order = np.arange(inputs) // size
-    if kind == "gptq_p" and len(_PLANES[bits]) > 1:
-        words = _in_planes(words, bits)
-        turned = np.ascontiguousarray(_weight.dense(stored.T, bits, "words", 0))
-        zeros = np.ascontiguousarray(_in_planes(turned, bits).T)
+        order = np.arange(len(words) * 32 // bits) // size
+    if _has_planes(kind, bits):
+        words = _to_planes(words, bits)
+        turned = _weight.dense(stored.T, bits, "words", 0)
+        zeros = np.ascontiguousarray(_to_planes(turned, bits).T)
     else:
         zeros = _weight.dense(stored, bits, "words", 1)
     tensors = _weight.by_name(_TENSORS, words, zeros, scale, order.astype(np.int32))
-    return from_tensors(tensors, format=kind, group_size=size, wrap=wrap)
+    return Weight(kind, tensors, partial(_read, kind=kind, group_size=size, wrap=wrap))

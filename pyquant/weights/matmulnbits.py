@@ -24,10 +24,11 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from pyquant import _core
+from pyquant import _check, _core
+from pyquant._check import array, fail
 from pyquant.packed import Layout, PackedArray
 from pyquant.weights import _weight
-from pyquant.weights._weight import Planar, Weight
+from pyquant.weights._weight import REALS, Planar, Weight
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,26 +111,37 @@ def _read(
     block_size: Any,
 ) -> tuple[str, dict[str, npt.NDArray[Any]], Planar]:
     """Check that all arguments match."""
-    bits = _weight.one_of(bits, "bits", _BITS)
+    bits = _check.choice(bits, "bits", _BITS)
     size = _block(block_size)
     inputs = _core.integer(K, "K", 0, _weight.LARGEST)
     outputs = _core.integer(N, "N", 0, _weight.LARGEST)
     blocks = -(-inputs // size)
-    data = _weight.bytes_of(B, "B")
-    _weight.check_shape(data, "B", (outputs, blocks, size * bits // 8))
+    data = np.ascontiguousarray(
+        array(B, "B", ("uint8",), (outputs, blocks, size * bits // 8))
+    )
     codes: Any
     if bits == 8:
         codes = data.reshape(outputs, blocks * size)[:, :inputs]
     else:
         words = data.reshape(outputs, blocks * size * bits // 8).view("<i4")
-        form = (outputs, blocks * size)
-        codes = PackedArray(words, "uint8", form, layout=Layout("words", bits=bits))
-    scale = _flat_or(_weight.numbers_of(scales, "scales"), "scales", outputs, blocks)
+        if words.shape[1] * 32 > inputs * bits:
+            words = _without_rest(words, inputs * bits)
+        layout = Layout("words", bits=bits)
+        codes = PackedArray(words, "uint8", (outputs, inputs), layout=layout)
+    scale = _flat_or(array(scales, "scales", REALS), "scales", outputs, blocks)
     zero, bias, zeros = _zeros_of(zero_points, scale, bits)
     order = _weight.order_of(g_idx, "g_idx", inputs, blocks)
     groups = _weight.groups_of(order, blocks, size)
-    made = Planar(codes, bits, 1, inputs, scale, zero, size, groups, bias)
+    made = Planar(codes, bits, 1, scale, zero, size, groups, bias)
     return "matmulnbits", _weight.by_name(_TENSORS, data, scale, zeros, order), made
+
+
+def _without_rest(words: npt.NDArray[np.int32], bits: int) -> npt.NDArray[np.int32]:
+    """Copy rows of words without the codes after a number of bits."""
+    made = words[:, : -(-bits // 32)].copy()
+    if bits % 32:
+        made[:, -1] &= np.int32((1 << bits % 32) - 1)
+    return made
 
 
 @_core.default_fpenv
@@ -203,26 +215,23 @@ def quantize(
     >>> float(abs(w.dequantize() - x).max()) < 1e-6
     True
     """
-    width: int = _weight.one_of(bits, "bits", _BITS)
+    width: int = _check.choice(bits, "bits", _BITS)
     size = _block(block_size)
-    symmetric = _weight.flag_of(symmetric, "symmetric")
-    array: npt.NDArray[Any] = _core.as_reals(x, "x")
-    if not isinstance(x, (np.ndarray, np.generic)) and array.dtype == np.float64:
-        array = _core.cast(array, "float32")
-    array = _weight.numbers_of(array, "x")
-    outputs, inputs = _weight.matrix_of(array, "x")
+    symmetric = _check.flag(symmetric, "symmetric")
+    values = _weight.values_of(x, "x")
+    outputs, inputs = _weight.matrix_of(values, "x")
     blocks = -(-inputs // size)
     words = np.zeros((outputs, blocks * size * width // 32), "<i4")
-    scales = np.empty((outputs, blocks), array.dtype.newbyteorder("="))
+    scales = np.empty((outputs, blocks), values.dtype.newbyteorder("="))
     zeros = np.full((outputs, blocks), 1 << (width - 1), np.uint8)
     # Process rows of memory: complete blocks of inputs, or outputs.
-    axis = 0 if abs(array.strides[0]) <= abs(array.strides[1]) else 1
-    given, ways = array.T, (words, scales, zeros)
+    axis = 0 if abs(values.strides[0]) <= abs(values.strides[1]) else 1
+    given, ways = values.T, (words, scales, zeros)
     block, least, per_block = (size, 1), size, (size * width // 32, 1, 1)
     if axis == 0:
         ways = (words.T, scales.T, zeros.T)
     else:
-        given, block, least, per_block = array, (1, size), 1, (1, 1, 1)
+        given, block, least, per_block = values, (1, size), 1, (1, 1, 1)
     step = max(1, _TILE // max(1, given.shape[1] * least))
     room = np.empty((min(step * least, given.shape[0]), given.shape[1]), np.float32)
     for first in range(0, -(-given.shape[0] // least), step):
@@ -231,11 +240,7 @@ def quantize(
             one[first * n : (first + step) * n]
             for one, n in zip(ways, per_block, strict=True)
         )
-        try:
-            extremes = _core.extrema(rows, block)
-        except ValueError:
-            _weight.refuse_nonfinite(array, "x")  # raises with the full index
-            raise
+        extremes = _weight.extrema_of(rows, block, values, "x")
         firsts = rows[:: block[0], :: block[1]]
         inverse = _parameters(extremes, firsts, width, symmetric, to_scales, to_zeros)
         each = np.repeat(inverse, size, axis)[: rows.shape[0], : rows.shape[1]]
@@ -304,43 +309,36 @@ def pack(
     >>> w.tensors()["B"].tobytes().hex(" ")
     '10 32 54 76 98 ba dc fe'
     """
-    width: int = _weight.one_of(bits, "bits", _BITS)
-    size = _block(block_size)
-    codes = _weight.array_of(q, "q", ("uint8",))
+    width: int = _check.choice(bits, "bits", _BITS)
+    size, middle, most = _block(block_size), 1 << (width - 1), (1 << width) - 1
+    codes = array(q, "q", ("uint8",))
     outputs, inputs = _weight.matrix_of(codes, "q")
     form = (outputs, -(-inputs // size))
-    scale = _weight.numbers_of(scales, "scales")
-    _weight.check_shape(scale, "scales", form)
+    scale = array(scales, "scales", REALS, form)
     zeros: Any = None
     if zero_points is not None:
-        zeros = _weight.array_of(zero_points, "zero_points", ("uint8",))
-        _weight.check_shape(zeros, "zero_points", form)
-        _weight.check_codes(zeros, "zero_points", width)
-    _weight.check_codes(codes, "q", width)
+        zeros = array(zero_points, "zero_points", ("uint8",), form)
+        _weight.check_range(zeros, "zero_points", 0, most)
+    _weight.check_range(codes, "q", 0, most)
     order = _weight.order_of(g_idx, "g_idx", inputs, form[1])
     groups = _weight.groups_of(order, form[1], size)
-    middle = 1 << (width - 1)
-    made = Planar(
-        codes, width, 1, inputs, scale, middle if zeros is None else zeros, size, groups
-    )
+    zero = middle if zeros is None else zeros
+    made = Planar(codes, width, 1, scale, zero, size, groups)
     return _written(made, size, keep=zeros is not None)
 
 
 def _converted(made: Planar, *, block_size: SupportsIndex | None = None) -> Weight:
-    _weight.check_width(made, _BITS, "MatMulNBits")
-    _weight.refuse_bias(made, "MatMulNBits")
-    _weight.refuse_uneven(made, "MatMulNBits")
+    _weight.require(made, "MatMulNBits", _BITS, uneven=False)
     size = made.block_size
     largest = size & -size
     if block_size is None:
         if largest < _LEAST:
-            msg = f"weight: expected groups of a multiple of {_LEAST} inputs, got {size}"
-            raise ValueError(msg)
+            expected = f"groups of a multiple of {_LEAST} inputs"
+            raise fail(ValueError, "weight", expected, size)
         return _written(made, min(largest, _MOST))
     chosen = _block(block_size)
     if size % chosen:
-        msg = f"block_size: expected one that divides groups of {size}, got {chosen}"
-        raise ValueError(msg)
+        raise fail(ValueError, "block_size", f"one that divides groups of {size}", chosen)
     return _written(made, chosen)
 
 
@@ -350,10 +348,7 @@ def _written(made: Planar, size: int, *, keep: bool = False) -> Weight:
     blocks = -(-inputs // size)
     columns = blocks * size * bits // 32
     words = _weight.repacked(made, axis=1, along=1, columns=columns)
-    zeros = _weight.zero_codes(made)
-    scale = made.scale
-    if made.axis == 0:
-        zeros, scale = zeros.T, scale.T
+    scale, zeros = _weight.along(made, 1)
     times = made.block_size // size
     zeros, scale = (np.repeat(one, times, 1)[:, :blocks] for one in (zeros, scale))
     middle = 1 << (bits - 1)
@@ -374,25 +369,24 @@ def _made(
     rows, blocks = scale.shape
     data = words.view(np.uint8).reshape(rows, blocks, size * bits // 8)
     tensors = _weight.by_name(_TENSORS, data, scale, zeros, order)
-    return from_tensors(tensors, K=inputs, N=rows, bits=bits, block_size=size)
+    how = {"K": inputs, "N": rows, "bits": bits, "block_size": size}
+    return Weight("matmulnbits", tensors, partial(_read, **how))
 
 
 def _block(block_size: object) -> int:
     size = _core.integer(block_size, "block_size", _LEAST, _MOST)
     if size & (size - 1):
-        msg = f"block_size: expected a power of two from {_LEAST} to {_MOST}, got {size}"
-        raise ValueError(msg)
+        expected = f"a power of two from {_LEAST} to {_MOST}"
+        raise fail(ValueError, "block_size", expected, size)
     return size
 
 
-def _flat_or(
-    array: npt.NDArray[Any], name: str, rows: int, columns: int
-) -> npt.NDArray[Any]:
+def _flat_or(one: npt.NDArray[Any], name: str, rows: int, columns: int) -> npt.NDArray[Any]:
     """Return parameters by rows; older models store them flattened."""
-    if array.shape == (rows * columns,):
-        return array.reshape(rows, columns)
-    _weight.check_shape(array, name, (rows, columns))
-    return array
+    if one.shape == (rows * columns,):
+        return one.reshape(rows, columns)
+    _weight.check_shape(one, name, (rows, columns))
+    return one
 
 
 def _zeros_of(
@@ -402,23 +396,19 @@ def _zeros_of(
     rows, blocks = scale.shape
     if given is None:
         return 1 << (bits - 1), None, None
-    array = _weight.array_of(given, "zero_points", ("uint8", *_weight.REALS))
-    if array.dtype != np.uint8:
-        array = _flat_or(array, "zero_points", rows, blocks)
+    zeros = array(given, "zero_points", ("uint8", *REALS))
+    if zeros.dtype != np.uint8:
+        zeros = _flat_or(zeros, "zero_points", rows, blocks)
         with np.errstate(all="ignore"):
-            product = np.multiply(array, scale, dtype=np.float32)
-        return 0, -product, array
-    array = _flat_or(array, "zero_points", rows, -(-blocks * bits // 8))
-    return _unpacked_zeros(array, bits)[:, :blocks], None, array
+            product = np.multiply(zeros, scale, dtype=np.float32)
+        return 0, -product, zeros
+    zeros = _flat_or(zeros, "zero_points", rows, -(-blocks * bits // 8))
+    each = zeros[..., np.newaxis] >> _shifts(bits) & np.uint8((1 << bits) - 1)
+    return each.reshape(rows, zeros.shape[1] * (8 // bits))[:, :blocks], None, zeros
 
 
 def _shifts(bits: int) -> npt.NDArray[np.uint8]:
     return np.arange(0, 8, bits, dtype=np.uint8)
-
-
-def _unpacked_zeros(array: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.uint8]:
-    each = array[..., np.newaxis] >> _shifts(bits) & np.uint8((1 << bits) - 1)
-    return each.reshape(array.shape[0], array.shape[1] * (8 // bits))
 
 
 def _packed_zeros(zeros: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.uint8]:

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from pyquant import _core
-from pyquant._standard import listed
+from pyquant import _check, _core
+from pyquant._check import array, fail
+from pyquant._shown import listed
 from pyquant.packed import Layout, PackedArray
 from pyquant.weights import _weight
 from pyquant.weights._magnitudes import slabs
-from pyquant.weights._weight import Planar, Weight
+from pyquant.weights._weight import REALS, Planar, Weight
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,30 +93,27 @@ def _read(
 ) -> tuple[str, dict[str, npt.NDArray[Any]], Planar]:
     """Check that all arguments match."""
     if bits is not None:
-        bits = _weight.one_of(bits, "bits", _BITS)
+        bits = _check.choice(bits, "bits", _BITS)
     if group_size is not None:
-        group_size = _weight.one_of(group_size, "group_size", _SIZES)
+        group_size = _check.choice(group_size, "group_size", _SIZES)
     words = _weight.word_array(weight, "weight")
-    scale = _weight.numbers_of(scales, "scales")
-    bias = _weight.numbers_of(biases, "biases")
+    scale = array(scales, "scales", REALS)
+    bias = array(biases, "biases", REALS)
     width, size = _sizes_of(words.shape, scale.shape, bits, group_size)
     if words.ndim == 0 or words.shape[-1] * 32 % (size * width):
-        msg = (
-            f"weight: expected words of whole groups of {size} codes of {width} bits along "
-            f"the last axis, got shape {words.shape}"
-        )
-        raise ValueError(msg)
+        expected = f"words of whole groups of {size} codes of {width} bits along the last"
+        raise fail(ValueError, "weight", f"{expected} axis", f"shape {words.shape}")
     shape = (*words.shape[:-1], words.shape[-1] * 32 // width)
     groups = (*shape[:-1], shape[-1] // size)
     _weight.check_shape(scale, "scales", groups)
     _weight.check_shape(bias, "biases", groups)
     if scale.dtype != bias.dtype:
-        msg = f"biases: expected {scale.dtype}, as scales are, got {bias.dtype}"
-        raise TypeError(msg)
+        expected = f"{scale.dtype}, as scales are"
+        raise fail(TypeError, "biases", expected, f"{bias.dtype}")
     codes = PackedArray(words, "uint8", shape, layout=Layout("words", bits=width))
     last = len(shape) - 1
     by_steps = scale.dtype.itemsize == 2
-    made = Planar(codes, width, last, shape[-1], scale, 0, size, None, bias, by_steps)
+    made = Planar(codes, width, last, scale, 0, size, None, bias, by_steps)
     return "mlx", _weight.by_name(_TENSORS, words.view("<u4"), scale, bias), made
 
 
@@ -132,11 +130,11 @@ def _sizes_of(
         if words and groups and words[-1] * 32 == groups[-1] * each * one
     ]
     if not pairs:
-        msg = f"scales: expected a scale for each group, got {groups} for words of {words}"
-        raise ValueError(msg)
+        got = f"{groups} for words of {words}"
+        raise fail(ValueError, "scales", "a scale for each group", got)
     if len(pairs) > 1:
         some = listed(f"{one} for groups of {each}" for one, each in pairs)
-        raise ValueError(f"bits: expected {some}, which all fit, got {bits}")
+        raise fail(ValueError, "bits", f"{some}, which all fit", bits)
     return pairs[0]
 
 
@@ -198,30 +196,24 @@ def quantize(
     >>> [f"{word:x}" for word in w.tensors()["weight"]]
     ['92489200', 'db2491b6', 'ffffb6da']
     """
-    size: int = _weight.one_of(group_size, "group_size", _SIZES)
-    width: int = _weight.one_of(bits, "bits", _BITS)
-    array: npt.NDArray[Any] = _core.as_reals(w, "w")
-    if not isinstance(w, (np.ndarray, np.generic)) and array.dtype == np.float64:
-        array = _core.cast(array, "float32")
-    array = _weight.numbers_of(array, "w")
-    if array.ndim == 0 or array.shape[-1] % size:
-        msg = f"w: expected a last extent that {size} divides, got shape {array.shape}"
-        raise ValueError(msg)
-    lead, inputs = array.shape[:-1], array.shape[-1]
+    size: int = _check.choice(group_size, "group_size", _SIZES)
+    width: int = _check.choice(bits, "bits", _BITS)
+    values = _weight.values_of(w, "w")
+    if values.ndim == 0 or values.shape[-1] % size:
+        expected, got = f"a last extent that {size} divides", f"shape {values.shape}"
+        raise fail(ValueError, "w", expected, got)
+    lead, inputs = values.shape[:-1], values.shape[-1]
     words = np.empty((*lead, inputs * width // 32), "<u4")
-    kind = array.dtype.newbyteorder("=")
+    kind = values.dtype.newbyteorder("=")
     scales = np.empty((*lead, inputs // size), kind)
     biases = np.empty_like(scales)
-    last = array.ndim - 1
-    for part, groups in slabs(array.shape, size, _TILE):
-        some = array[part]
+    last = values.ndim - 1
+    for part, groups in slabs(values.shape, size, _TILE):
+        some = values[part]
         if some.dtype.newbyteorder("=") != np.float32:
             some = _core.cast(some, "float32")
-        try:
-            extremes = _core.extrema(some, (*(1 for _ in lead), size))
-        except ValueError:
-            _weight.refuse_nonfinite(array, "w")  # raises with the full index
-            raise
+        block = (*(1 for _ in lead), size)
+        extremes = _weight.extrema_of(some, block, values, "w")
         scale, bias = _parameters(some, extremes, size, width)
         scales[groups], biases[groups] = scale, bias
         codes: PackedArray = _core.quantize(
@@ -241,28 +233,21 @@ def quantize(
 
 @_core.default_fpenv
 def _converted(made: Planar, *, group_size: SupportsIndex | None = None) -> Weight:
-    _weight.check_width(made, _BITS, "MLX")
-    _weight.refuse_groups(made, "MLX")
+    _weight.require(made, "MLX", _BITS, biases=True, mixed=False)
     if len(made.shape) != 2 or made.inputs % made.block_size:
-        msg = (
-            "weight: expected two dimensions and whole groups for MLX, got shape "
-            f"{made.shape} and groups of {made.block_size}"
-        )
-        raise ValueError(msg)
+        got = f"shape {made.shape} and groups of {made.block_size}"
+        raise fail(ValueError, "weight", "two dimensions and whole groups for MLX", got)
     if group_size is None:
         fit = [one for one in _SIZES if made.block_size % one == 0]
         if not fit:
-            msg = f"weight: expected groups of a multiple of 32, got {made.block_size}"
-            raise ValueError(msg)
+            expected = "groups of a multiple of 32"
+            raise fail(ValueError, "weight", expected, made.block_size)
         size = fit[-1]
     else:
-        size = _weight.one_of(group_size, "group_size", _SIZES)
+        size = _check.choice(group_size, "group_size", _SIZES)
         if made.block_size % size:
-            msg = (
-                f"group_size: expected one that divides groups of {made.block_size}, got "
-                f"{size}"
-            )
-            raise ValueError(msg)
+            expected = f"one that divides groups of {made.block_size}"
+            raise fail(ValueError, "group_size", expected, size)
     scale, zeros = _weight.along(made, 1)
     bias = made.bias
     if bias is None:
@@ -282,8 +267,8 @@ def _made(
     size: int,
     bits: int,
 ) -> Weight:
-    tensors = _weight.by_name(_TENSORS, words, scale, bias)
-    return from_tensors(tensors, group_size=size, bits=bits)
+    tensors = _weight.by_name(_TENSORS, words.view("<u4"), scale, bias)
+    return Weight("mlx", tensors, partial(_read, group_size=size, bits=bits))
 
 
 def _parameters(
@@ -324,9 +309,7 @@ def _biases(
         place = tuple(np.argwhere(wrong)[0].tolist())
         narrow = scale.dtype.itemsize < 4
         hint = "; convert the scales to float32 first" if narrow else ""
-        msg = (
-            f"weight: expected zero points and scales whose products are {scale.dtype} for "
-            f"MLX, got {zeros[place]} and {scale[place]} at {place}{hint}"
-        )
-        raise ValueError(msg)
+        expected = f"zero points and scales whose products are {scale.dtype} for MLX"
+        got = f"{zeros[place]} and {scale[place]} at {place}{hint}"
+        raise fail(ValueError, "weight", expected, got)
     return bias

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 import numpy as np
 
-from pyquant import _core
-from pyquant._standard import requested, shown
+from pyquant import _check, _core, dtypes
+from pyquant._check import array, fail
+from pyquant._shown import listed, shown
+from pyquant.dtypes import requested
 from pyquant.packed import PackedArray
 from pyquant.weights import _weight
 from pyquant.weights._magnitudes import each_slab, grid_of, real_array
@@ -116,18 +118,14 @@ def _read(*, size: int, **given: Any) -> tuple[str, dict[str, Any], Scaled]:
     (key, elements), (scale_key, stored) = given.items()
     scale = _weight.scales_of(stored, scale_key, "float8_e8m0fnu")
     if key == _BLOCKS[0]:
-        elements = _weight.bytes_of(elements, key)
+        elements = np.ascontiguousarray(array(elements, key, ("uint8",)))
         if elements.ndim < 2 or elements.shape[-1] * 2 != size:
-            msg = f"{key}: expected a last extent of {size // 2}, got {elements.shape}"
-            raise ValueError(msg)
+            raise fail(ValueError, key, f"a last extent of {size // 2}", elements.shape)
         elements = elements.reshape(*elements.shape[:-2], -1)
     codes = _weight.elements_of(elements, key, tuple(_ELEMENTS))
-    return "mx", given, _form(codes, scale, size, scale_key)
-
-
-def _form(codes: Any, scale: npt.NDArray[Any], size: int, key: str) -> Scaled:
-    _weight.check_shape(scale, key, grid_of(codes.shape, size))
-    return Scaled(codes, codes.shape, scale, (*(1 for _ in codes.shape[1:]), size))
+    _weight.check_shape(scale, scale_key, grid_of(codes.shape, size))
+    blocks = (*(1 for _ in codes.shape[1:]), size)
+    return "mx", given, Scaled(codes, codes.shape, scale, blocks)
 
 
 @_core.default_fpenv
@@ -206,25 +204,24 @@ def quantize(
     'eededdccccabaa890021224344545566'
     """
     element, name = _element_of(dtype), str(requested(dtype))
-    _weight.one_of(rule, "rule", _RULES)
-    array, packed = real_array(x), name == "float4_e2m1fn"
-    if packed and array.shape[-1] % 2:
-        raise ValueError(f"x: expected an even last extent, got shape {array.shape}")
+    _check.choice(rule, "rule", _RULES)
+    packed = name == "float4_e2m1fn"
+    values = real_array(x, even=packed)
     size = _core.integer(block_size, "block_size", 1)
-    stored = np.empty(grid_of(array.shape, size), np.uint8)
+    stored = np.empty(grid_of(values.shape, size), np.uint8)
 
     def take(places: _Places, magnitudes: npt.NDArray[np.float32]) -> None:
         stored[places] = _bytes_of(magnitudes, element, rule)
 
-    each_slab(take, array, size, threads)
+    each_slab(take, values, size, threads)
     scale = stored.view(_core.dtype_named("float8_e8m0fnu"))
-    how: dict[str, Any] = {"axis": array.ndim - 1, "block_size": size, "threads": threads}
-    codes = _core.quantize(array, scale, dtype=name, packed=packed, **how)
+    how: dict[str, Any] = {"axis": values.ndim - 1, "block_size": size, "threads": threads}
+    codes = _core.quantize(values, scale, dtype=name, packed=packed, **how)
     data = codes
     if isinstance(codes, PackedArray):
-        data = codes.data.reshape(*array.shape[:-1], array.shape[-1] // 2)
+        data = codes.data.reshape(*values.shape[:-1], values.shape[-1] // 2)
     tensors = _weight.by_name(_PACKED if packed else _PLAIN, data, scale)
-    return Weight("mx", tensors, (_form(codes, scale, size, "weight_scale"),))
+    return Weight("mx", tensors, partial(_read, size=size))
 
 
 @_core.hinted
@@ -268,22 +265,20 @@ def unswizzle(
     array([[ 0,  1,  2],
            [16, 17, 18]], dtype=uint8)
     """
-    array = _core.plain(scales, "scales")
-    if array.dtype.itemsize != 1:
-        msg = f"scales: expected elements of one byte, got {array.dtype}"
-        raise TypeError(msg)
+    given = _core.plain(scales, "scales")
+    if given.dtype.itemsize != 1:
+        raise fail(TypeError, "scales", "elements of one byte", f"{given.dtype}")
     extents = _core.integers(shape, "shape")
     if not isinstance(extents, tuple) or len(extents) != 2 or min(extents) < 0:
-        msg = f"shape: expected two integers of at least 0, got {shown(shape):.60}"
-        raise ValueError(msg)
+        got = f"{shown(shape):.60}"
+        raise fail(ValueError, "shape", "two integers of at least 0", got)
     rows, columns = extents
     high, wide = -(-rows // 128), -(-columns // 4)
-    if math.prod(array.shape) != high * wide * 512:
+    if math.prod(given.shape) != high * wide * 512:
         count = shown(high * wide * 512)
         expected = f"{count} elements, in tiles of 512, for shape {shown(extents)}"
-        msg = f"scales: expected {expected}, got {array.size}"
-        raise ValueError(msg)
-    tiles = array.reshape(high, wide, 32, 4, 4).transpose(0, 3, 2, 1, 4)
+        raise fail(ValueError, "scales", expected, given.size)
+    tiles = given.reshape(high, wide, 32, 4, 4).transpose(0, 3, 2, 1, 4)
     made: npt.NDArray[Any] = tiles.reshape(high * 128, wide * 4)[:rows, :columns]
     return made.copy()
 
@@ -291,13 +286,10 @@ def unswizzle(
 def _element_of(dtype: npt.DTypeLike) -> _Element:
     name = requested(dtype)
     if name not in _ELEMENTS:
-        *most, last = _ELEMENTS
-        expected = f"{', '.join(most)} or {last}"
         from pyquant._refused import hint_of_type
 
-        end = hint_of_type(dtype, _ELEMENTS)
-        msg = f"dtype: expected {expected}, got {shown(dtype):.60}{end}"
-        raise TypeError(msg)
+        got = f"{dtypes.shown(dtype):.60}{hint_of_type(dtype, _ELEMENTS)}"
+        raise fail(TypeError, "dtype", listed(_ELEMENTS), got)
     return _ELEMENTS[name]
 
 
@@ -322,7 +314,7 @@ def rounded_scales(
     bad = ~((given >= 0) & (given < np.inf))
     if bad.any():
         expected = f"finite numbers of at least 0 with scale_rule={rule!r}"
-        raise ValueError(f"scale: expected {expected}, got {given[bad][0]}")
+        raise fail(ValueError, "scale", expected, f"{given[bad][0]}")
     small = given < 2.0**-64  # float32 would be subnormal
     values = _core.cast(given * np.where(small, 2.0**64, 1), "float32")
     element = _Element(np.where(small, np.int32(64), np.int32(0)), 1, 0)
@@ -332,10 +324,10 @@ def rounded_scales(
 
 def check_rule(dtype: npt.DTypeLike | None, rule: object) -> None:
     """Raise an error unless a rule can round scales to the type."""
-    _weight.one_of(rule, "scale_rule", _RULES)
+    _check.choice(rule, "scale_rule", _RULES)
     if dtype is None or requested(dtype) != "float8_e8m0fnu":
         expected = f"float8_e8m0fnu with scale_rule={rule!r}"
-        raise ValueError(f"scale_dtype: expected {expected}, got {shown(dtype):.60}")
+        raise fail(ValueError, "scale_dtype", expected, f"{shown(dtype):.60}")
 
 
 def _finite_scales(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
-from pyquant import _core
+from pyquant import _check, _core
 from pyquant.weights import _weight
 from pyquant.weights._magnitudes import each_slab, grid_of, real_array
 from pyquant.weights._weight import Scaled, Weight
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from pyquant._typing import ArrayLike
 
     _Places = tuple[slice, ...]
-    _Style = Literal["torchao", "compressed-tensors"]
+    _Like = Literal["torchao", "compressed_tensors"]
 
-__all__ = ["from_tensors", "quantize"]
+__all__ = ["from_tensors", "pack", "quantize"]
 
 _TENSORS = {
     "torchao": ("weight", "weight_scale", "weight_scale_2"),
-    "compressed-tensors": ("weight_packed", "weight_scale", "weight_global_scale"),
+    "compressed_tensors": ("weight_packed", "weight_scale", "weight_global_scale"),
 }
 _BLOCK, _ELEMENTS = 16, ("float4_e2m1fn",)
 _MOST = np.float32(448 * 6)  # the largest scale of a block times the largest element
@@ -45,7 +45,7 @@ _FOR_ZERO = np.uint8(0x20)  # 0.125
 # Range of tensor scales that never overflow.
 _RANGES = {
     "torchao": (2.0**-121, 2.0**119),
-    "compressed-tensors": (2.0**-118, float(np.finfo(np.float32).max)),
+    "compressed_tensors": (2.0**-118, float(np.finfo(np.float32).max)),
 }
 
 
@@ -107,15 +107,12 @@ def _read(**given: Any) -> tuple[str, dict[str, Any], Scaled]:
     (key, elements), (scale_key, stored), (single_key, single) = given.items()
     codes = _weight.elements_of(elements, key, _ELEMENTS)
     scale = _weight.scales_of(stored, scale_key, "float8_e4m3fn")
-    divides = single_key == _TENSORS["compressed-tensors"][2]
+    divides = single_key == _TENSORS["compressed_tensors"][2]
     factor = (_single(single, single_key), divides)
-    return "nvfp4", given, _form(codes, scale, factor)
-
-
-def _form(codes: Any, scale: npt.NDArray[Any], factor: tuple[np.float32, bool]) -> Scaled:
     _weight.check_shape(scale, "weight_scale", grid_of(codes.shape, _BLOCK))
     blocks = (*(1 for _ in codes.shape[1:]), _BLOCK)
-    return Scaled(codes, codes.shape, scale, blocks, tensor_scale=factor)
+    made = Scaled(codes, codes.shape, scale, blocks, tensor_scale=factor)
+    return "nvfp4", given, made
 
 
 @_core.default_fpenv
@@ -123,7 +120,7 @@ def quantize(
     x: ArrayLike,
     tensor_scale: ArrayLike | None = None,
     *,
-    style: _Style = "torchao",
+    like: _Like = "torchao",
     threads: SupportsIndex = 1,
 ) -> Weight:
     """
@@ -137,9 +134,9 @@ def quantize(
     tensor_scale : float, optional
         Scale of the tensor, rounded to float32. Default: see Notes. With 1, only blocks
         have scales.
-    style : {"torchao", "compressed-tensors"}, optional
-        The formulas, see Notes. "torchao": `tensor_scale` is a multiplier, like in
-        ModelOpt's files. "compressed-tensors": it is a divisor.
+    like : {"torchao", "compressed_tensors"}, optional
+        The package with the formulas, see Notes. "torchao": `tensor_scale` is a multiplier,
+        like in ModelOpt's files. "compressed_tensors": it is a divisor.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
@@ -165,11 +162,11 @@ def quantize(
 
         torchao:             scale = e4m3(max((a / 6) / t, 2**-6))
                              code = e2m1(x * ((1 / t) / scale))
-        compressed-tensors:  scale = e4m3(t * (a / 6)), 0.125 for 0
+        compressed_tensors:  scale = e4m3(t * (a / 6)), 0.125 for 0
                              code = e2m1(x / (scale / t))
 
     The default of t, with A the largest magnitude of all: torchao: A / 2688 (448 times 6);
-    compressed-tensors: 2688 * (1 / A). It is 1 if a result is out of range, for example
+    compressed_tensors: 2688 * (1 / A). It is 1 if a result is out of range, for example
     for zeros.
 
     The result equals torchao's `nvfp4_quantize`, with and without a tensor scale, and
@@ -192,84 +189,143 @@ def quantize(
     >>> w.dequantize()[16:20]
     array([0.        , 0.15476191, 0.30952382, 0.30952382], dtype=float32)
     """
-    _weight.one_of(style, "style", tuple(_TENSORS))
-    given = None if tensor_scale is None else _given(tensor_scale, style)
+    like = _check.choice(like, "like", _TENSORS)
+    given = None if tensor_scale is None else _given(tensor_scale, like)
     _core.dtype_named("float8_e4m3fn")  # else an error
-    array, count = real_array(x), _core.integer(threads, "threads", 1)
-    if array.shape[-1] % 2:
-        raise ValueError(f"x: expected an even last extent, got shape {array.shape}")
+    array, count = real_array(x, even=True), _core.integer(threads, "threads", 1)
     amax = _amax_of(array, count)
-    chosen = _tensor_scale(amax, style) if given is None else given
-    scales, factors = _scales_of(amax, chosen, style, count)
+    chosen = _tensor_scale(amax, like) if given is None else given
+    with np.errstate(all="ignore"):
+        amax /= np.float32(6)
+        if like == "torchao":
+            amax /= chosen
+            np.clip(amax, _SMALLEST, _LARGEST, out=amax)
+        else:
+            amax *= chosen
+    scales = _core.quantize(amax, 1.0, dtype="float8_e4m3fn", threads=count)
+    if like != "torchao":
+        stored = scales.view(np.uint8)
+        stored[stored == 0] = _FOR_ZERO
+    return _packed(array, scales, chosen, like, amax, count)
+
+
+@_core.default_fpenv
+def pack(
+    x: ArrayLike,
+    scales: ArrayLike,
+    tensor_scale: ArrayLike,
+    *,
+    like: _Like = "torchao",
+    threads: SupportsIndex = 1,
+) -> Weight:
+    """
+    Convert real numbers to NVFP4 blocks with given scales.
+
+    Parameters
+    ----------
+    x : array_like
+        See `quantize`.
+    scales : array_like
+        float8_e4m3fn scales of shape (..., blocks), or their bytes as uint8.
+    tensor_scale : float
+        Scale of the tensor, rounded to float32.
+    like : {"torchao", "compressed_tensors"}, optional
+        See `quantize`.
+    threads : int, optional
+        Largest number of threads. Default 1. The result does not depend on it.
+
+    Returns
+    -------
+    Weight
+        Elements and the given scales.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is wrong, or a value is not finite.
+    ImportError
+        If ml_dtypes, which defines the type of the scales, is not installed.
+
+    Notes
+    -----
+    Elements have the formula of `quantize`, with IEEE arithmetic for a scale of 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant.weights import nvfp4
+    >>> x = (np.arange(16, dtype=np.float32) - 8) / 4
+    >>> nvfp4.pack(x, np.uint8([0x38]), 0.5).dequantize()[:4]
+    array([-2. , -2. , -1.5, -1. ], dtype=float32)
+    """
+    like = _check.choice(like, "like", _TENSORS)
+    chosen = _given(tensor_scale, like)
+    array, count = real_array(x, even=True), _core.integer(threads, "threads", 1)
+    stored = _weight.scales_of(scales, "scales", "float8_e4m3fn")
+    _weight.check_shape(stored, "scales", grid_of(array.shape, _BLOCK))
+    _weight.refuse_nonfinite(array, "x")
+    room = np.empty(stored.shape, np.float32)
+    return _packed(array, stored, chosen, like, room, count)
+
+
+def _packed(
+    x: npt.NDArray[Any],
+    scales: npt.NDArray[Any],
+    chosen: np.float32,
+    like: _Like,
+    factors: npt.NDArray[np.float32],
+    threads: int,
+) -> Weight:
+    """Return the weight of elements with given scales; `factors` is memory to use."""
+    multiplies = like == "torchao"
+    if multiplies:
+        _core.dequantize(scales, 1.0, out=factors)
+        with np.errstate(all="ignore"):
+            np.divide(np.float32(1) / chosen, factors, out=factors)
+    else:
+        _core.dequantize(scales, chosen, inverse=True, out=factors)
     codes: Any = _core.quantize(
-        array,
+        x,
         factors,
         dtype="float4_e2m1fn",
-        axis=array.ndim - 1,
+        axis=x.ndim - 1,
         block_size=_BLOCK,
-        inverse=style == "torchao",
+        inverse=multiplies,
         packed=True,
-        threads=count,
+        threads=threads,
     )
-    data = codes.data.reshape(*array.shape[:-1], array.shape[-1] // 2)
-    single = np.full(() if style == "torchao" else 1, chosen, np.float32)
-    tensors = _weight.by_name(_TENSORS[style], data, scales, single)
-    made = _form(codes, scales, (chosen, style != "torchao"))
-    return Weight("nvfp4", tensors, (made,))
+    data = codes.data.reshape(*x.shape[:-1], x.shape[-1] // 2)
+    single = np.full(() if multiplies else 1, chosen, np.float32)
+    tensors = _weight.by_name(_TENSORS[like], data, scales, single)
+    return Weight("nvfp4", tensors, _read)
 
 
 def _single(value: ArrayLike, name: str = "tensor_scale") -> np.float32:
     """Return one number as float32."""
     array = _core.as_reals(value, name)
     if array.size != 1:
-        msg = f"{name}: expected one number, got shape {array.shape}"
-        raise ValueError(msg)
+        raise _check.fail(ValueError, name, "one number", f"shape {array.shape}")
     made: np.float32 = _core.cast(array, "float32").reshape(-1)[0]
     return made
 
 
-def _given(tensor_scale: ArrayLike, style: str) -> np.float32:
+def _given(tensor_scale: ArrayLike, like: _Like) -> np.float32:
     """Return a given number, or raise an error if a step could overflow."""
-    scale, (least, most) = _single(tensor_scale), _RANGES[style]
+    scale, (least, most) = _single(tensor_scale), _RANGES[like]
     if not least <= scale <= most:
-        expected = f"a number from {least:.3g} to {most:.3g} for style={style!r}"
-        msg = f"tensor_scale: expected {expected}, got {scale}"
-        raise ValueError(msg)
+        expected = f"a number from {least:.3g} to {most:.3g} for like={like!r}"
+        raise _check.fail(ValueError, "tensor_scale", expected, f"{scale}")
     return scale
 
 
-def _tensor_scale(amax: npt.NDArray[np.float32], style: str) -> np.float32:
+def _tensor_scale(amax: npt.NDArray[np.float32], like: _Like) -> np.float32:
     largest = amax.max(initial=np.float32(0))
-    least, most = _RANGES[style]
+    least, most = _RANGES[like]
     with np.errstate(all="ignore"):
-        scales = {
-            "torchao": largest / _MOST,
-            "compressed-tensors": _MOST * (np.float32(1) / largest),
-        }
-    scale = scales[style]
+        scale = largest / _MOST
+        if like != "torchao":
+            scale = _MOST * (np.float32(1) / largest)
     return scale if least <= scale <= most else np.float32(1)
-
-
-def _scales_of(
-    amax: npt.NDArray[np.float32], chosen: np.float32, style: str, threads: int
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.float32]]:
-    """Return scales of blocks, and replace magnitudes by the factors of the elements."""
-    one = np.float32(1)
-    with np.errstate(all="ignore"):
-        amax /= np.float32(6)
-        if style == "torchao":
-            amax /= chosen
-            np.clip(amax, _SMALLEST, _LARGEST, out=amax)
-        else:
-            amax *= chosen
-        scales = _core.quantize(amax, one, dtype="float8_e4m3fn", threads=threads)
-        if style == "torchao":
-            _core.dequantize(scales, one, out=amax)
-            np.divide(one / chosen, amax, out=amax)
-            return scales, amax
-    stored = scales.view(np.uint8)
-    stored[stored == 0] = _FOR_ZERO
-    return scales, _core.dequantize(scales, chosen, inverse=True, out=amax)
 
 
 def _amax_of(x: npt.NDArray[Any], threads: int) -> npt.NDArray[np.float32]:
@@ -285,6 +341,6 @@ def _amax_of(x: npt.NDArray[Any], threads: int) -> npt.NDArray[np.float32]:
     each_slab(take, x, _BLOCK, threads)
     if infinite:
         found = _core.extrema(x, x.shape)  # else an error with the index
-        msg = f"x: expected numbers that float32 holds, got {abs(found).max()}"
-        raise ValueError(msg)
+        expected = "numbers that float32 holds"
+        raise _check.fail(ValueError, "x", expected, f"{abs(found).max()}")
     return amax

@@ -89,7 +89,7 @@ def by_nvfp4(source):
     calls.append({"args": {"x": array_of(x)}, "expect": calls[0]["expect"]})
     y = nvfp4_tensor.NVFP4Tensor.to_nvfp4(torch.from_numpy(x), 16, t).dequantize()
     args = dict(zip(("q", "scale", "tensor_scale"), calls[0]["expect"], strict=True))
-    args["style"] = "torchao"
+    args["like"] = "torchao"
     back = [{"args": args, "expect": array_of(y.numpy())}]
     source = {"source": f"{source}, prototype.mx_formats.nvfp4_tensor"}
     return [
@@ -117,10 +117,10 @@ def by_compressed_tensors(source):
         typed(bytes_of(scales.to(torch.float8_e4m3fn)), "float8_e4m3fn"),
         single,
     ]
-    style = {"style": "compressed-tensors"}
-    there = [{"args": {"x": array_of(x), **style}, "expect": made}]
+    like = {"like": "compressed_tensors"}
+    there = [{"args": {"x": array_of(x), **like}, "expect": made}]
     args = dict(zip(("q", "scale", "tensor_scale"), made, strict=True))
-    back = [{"args": {**args, **style}, "expect": array_of(y.numpy())}]
+    back = [{"args": {**args, **like}, "expect": array_of(y.numpy())}]
     return [
         {"id": "to-nvfp4", "source": source, "op": "nvfp4.quantize", "calls": there},
         {"id": "from-nvfp4", "source": source, "op": "nvfp4.dequantize", "calls": back},
