@@ -17,9 +17,11 @@ import pyquant as pq
 from pyquant.cli import _measure
 from pyquant.cli._charts import histogram
 from pyquant.cli._errors import Refused
+from pyquant.cli._forms import STORED, Granularity
 from pyquant.cli._logical import Joined, Logical
 from pyquant.cli._measure import Codes, measured
 from pyquant.dtypes import TYPES
+from pyquant.weights._weight import Scaled, Weight
 
 HOSTILE = "</td><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u202e&amp;"
 # Where a test may not be skipped for want of a browser.
@@ -44,8 +46,6 @@ class Plain(Logical):
 class Quantized(Plain, Joined):
     """An array after quantizing and dequantizing."""
 
-    scale = zero_point = None
-
     def __init__(self, x, dtype="int8", granularity="tensor", **how):
         kind, _, number = granularity.partition(":")
         arguments = {
@@ -59,14 +59,19 @@ class Quantized(Plain, Joined):
         params = pq.choose_qparams(finite, dtype=dtype, **arguments)
         params = pq.QParams(**{**known(params), **how})
         super().__init__(params.dequantize(params.quantize(x)))
-        self.type, self.granularity = dtype, granularity
-        form = [max(1, -(-n // b)) for n, b in zip(x.shape, self.blocks, strict=True)]
-        self.scale = np.broadcast_to(params.scale, params.scale.shape or 1).reshape(form)
-        self.zero_point = None
-        if params.zero_point is not None:
-            zero = np.asarray(params.zero_point)
-            self.zero_point = np.resize(zero, self.scale.shape)
+        self.type, self.granularity, self._how = dtype, granularity, STORED[dtype]
+        blocks = Granularity(granularity).blocks(x.shape)
+        form = [max(1, -(-n // b)) for n, b in zip(x.shape, blocks, strict=True)]
+        scale = np.broadcast_to(params.scale, params.scale.shape or 1).reshape(form)
+        zero, self._roles = params.zero_point, ()
+        if zero is not None:
+            zero, self._roles = np.resize(np.asarray(zero), form), ("zero_point",)
+            zero = zero.astype(np.int16) + self._how.middle
+        self.form = Scaled(self.x, x.shape, scale, blocks, zero)
         self.nbytes = x.size * TYPES[dtype].bits // 8 + params.scale.nbytes
+
+    def read(self):
+        return Weight("pyquant", {}, (self.form,))
 
 
 def known(params):
@@ -99,7 +104,7 @@ def test_counts_of_values():
     assert found["counts"] == [10] * 127 + [11]  # the last bin has both its ends
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int4", "uint4", "int16"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int4", "uint4", "int16", "int2"])
 def test_errors_in_steps(dtype, monkeypatch):
     granularities = ("tensor", "axis:0", "axis:1", "block:8", "4x8")
     for granularity, band in itertools.product(granularities, (1, 100, 1 << 18)):
@@ -314,15 +319,19 @@ def test_memory_is_that_of_a_band(granularity):
             if out is not None:
                 out[...] = self.change(np.resize(self.part, out.shape))
 
-    class Codes(Endless, Joined):
-        scale = zero_point = None
+    class Codes(Endless, Quantized):
+        pass
 
     part = normal(64, 256)
     one = Endless(part, 1 << 15, lambda x: x)  # 32 MiB
     other = Codes(part, 1 << 15, lambda x: np.round(x, 1))
     other.type, other.granularity = "int8", granularity
     shape = (1 << 15, 1 if granularity == "axis:0" else 64)
-    other.scale = np.full(shape, 0.1, "f4")
+    scale, blocks = np.full(shape, 0.1, "f4"), (1, 256 // shape[1])
+    other.form, other._roles = (
+        Scaled(np.broadcast_to(0, one.shape), one.shape, scale, blocks),
+        (),
+    )
     tracemalloc.start()
     try:
         found = measure(one, other)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyquant import _core, dtypes
+from pyquant import dtypes
 from pyquant.cli._errors import Refused
 from pyquant.cli._forms import (
     STORED,
@@ -28,7 +28,7 @@ from pyquant.cli._show import counted
 from pyquant.packed import Layout, PackedArray, unpack
 from pyquant.weights._elements import Tensor
 from pyquant.weights._published import MAX_CONFIG, block_shape, find, sizes_in, type_of
-from pyquant.weights._weight import FORMATS, from_tensors
+from pyquant.weights._weight import FORMATS, Scaled, Weight, from_tensors
 from pyquant.weights.blocks import block_formats
 from pyquant.weights.files import StoredTensor
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from pyquant.cli._models import Model
     from pyquant.weights._published import Found
-    from pyquant.weights._weight import Weight as PublishedWeight
 
 __all__ = ["Logical", "check_values", "loads", "logical", "records_of"]
 
@@ -50,8 +49,7 @@ _PACKED = (
     *(STORED["int4"], STORED["int2"]),
     Stored("int8", "words", "int32", "_packed"),  # other programs write it
 )
-_REALS = ("float32", "float64", "float16", "bfloat16")
-_SCALES = (*_REALS, "float8_e8m0fnu")
+_SCALES = ("float32", "float64", "float16", "bfloat16", "float8_e8m0fnu")
 _BLOCK_SIZES = {one.name: one.block_size for one in block_formats()}
 # Arguments of `from_tensors`, and how config.json states them.
 _STATED = {
@@ -59,7 +57,6 @@ _STATED = {
     "bits": r'"(?:num_)?bits"\s*:\s*(\d)\b',
 }
 SMALL = 16  # members of an object that equal objects may share
-_BAND = 1 << 20  # elements that are decoded at once
 
 
 class Logical:
@@ -176,8 +173,55 @@ def _shared(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
-class Joined(Logical):
-    """Codes with scales and zero points. `parts` maps roles to names of tensors."""
+class _Coded(Logical):
+    """A tensor with codes. `weight` is read on demand, by the method or function `read`."""
+
+    __slots__ = ()
+    read: Callable[[], Weight]
+
+    @property
+    def weight(self) -> Weight:
+        """The weight, which refers to the file."""
+        return _weight_of(self)
+
+    def dequantize(
+        self,
+        rows: slice | None = None,
+        *,
+        dtype: Any = None,
+        out: Any = None,
+        threads: int = 1,
+    ) -> npt.NDArray[Any]:
+        """Return the real numbers of some rows."""
+        made = self.weight.dequantize(rows, dtype=dtype, out=out, threads=threads)
+        first, stop, extent = 0, 1, 1
+        if rows is not None and rows.stop < self.shape[0]:
+            first, stop, extent = rows.start, rows.stop, self.shape[0]
+        for tensor in (self._model[name]._tensor for name in self.parts):
+            ends = (tensor.start + tensor.nbytes * at // extent for at in (first, stop))
+            tensor.file.has_read(*ends)  # frees the pages of the file
+        return made
+
+
+class Published(_Coded):
+    """A weight that `pyquant.weights` reads; `type` is its format."""
+
+    __slots__ = ("read",)
+
+    def __init__(
+        self,
+        name: str,
+        model: Mapping[str, StoredTensor],
+        parts: tuple[str, ...],
+        read: Callable[[], Weight],
+    ) -> None:
+        made, self.read = read(), read
+        blocks = f"block:{made.block_size}"
+        super().__init__(name, model, parts, made.shape, made.format, blocks)
+
+
+class Joined(_Coded):
+    """Codes with the scales of blocks. `parts` maps roles to names of tensors."""
 
     __slots__ = ("_how", "_roles")
 
@@ -195,25 +239,59 @@ class Joined(Logical):
         tensors = map(self._model.__getitem__, self.parts)
         return _readable(dict(zip(self._roles, tensors, strict=True)))
 
+    def read(self) -> Weight:
+        """Return the weight, which refers to the file."""
+        found, how = self._found, self._how
+        zero: Any = None
+        blocks = named(str(self.granularity)).blocks(self.shape)
+        grid = tuple(-(-n // b) for n, b in zip(self.shape, blocks, strict=True))
+        if "zero_point" in found:
+            zero = found["zero_point"].dequantize(dtype=found["zero_point"].dtype)
+            if how.how == "words" and zero.dtype == np.int32:
+                zero = unpack(_from_words(zero, grid, how.bits, 0)).astype(np.int16)
+            elif how.how == "words":  # int8 zero points are less by the middle
+                zero = zero.astype(np.int16) + (1 << (how.bits - 1))
+            zero = zero.reshape(grid)
+        elif how.middle:
+            zero = np.int16(how.middle)
+        kind = found["codes"].dtype  # raises without the package of the type
+        codes: Any = found["codes"].raw
+        if how.how == "words":
+            words = codes.astype(np.int32, copy=False)
+            codes = _from_words(words, self.shape, how.bits, self.ndim - 1)
+        elif not isinstance(codes, PackedArray):
+            codes = codes.astype(kind, copy=False)  # the byte order of the machine
+        elif not self.shape or self.shape[-1] * how.bits % 8:
+            codes = unpack(codes)
+        scale = found["scale"].dequantize().reshape(grid)
+        made = Scaled(codes, self.shape, scale, blocks, zero)
+        return Weight("pyquant", {}, (made,))
+
     @property
     def real(self) -> str:
         """The type of the scales in the file."""
         return type_of(self._found["scale"])
 
     @property
+    def _form(self) -> Scaled:
+        (made,) = self.weight._each
+        assert isinstance(made, Scaled)
+        return made
+
+    @property
     def blocks(self) -> tuple[int, ...]:
         """The shape of the block of elements that share a scale."""
-        return named(str(self.granularity)).blocks(self.shape)
+        return self._form.blocks
 
     @property
     def scale(self) -> npt.NDArray[Any]:
         """Scales, with the number of dimensions of the tensor."""
-        return _parameters(self)[0]
+        return self._form.scale
 
     @property
     def zero_point(self) -> npt.NDArray[Any] | None:
         """Zero points, in the shape of the scales and the type of codes; `None` for 0."""
-        return _parameters(self)[1]
+        return self._without_middle(self._form.zero_point)
 
     @property
     def stored_shape(self) -> tuple[int, ...] | None:
@@ -221,149 +299,41 @@ class Joined(Logical):
         tensor = self._found.get("shape")
         return None if tensor is None else extents_of(tensor)
 
+    def _without_middle(self, zero: Any) -> npt.NDArray[Any] | None:
+        if "zero_point" not in self._roles:
+            return None
+        if self._how.how == "words":
+            kind = np.int8 if self._how.middle else np.uint8
+            zero = (zero - self._how.middle).astype(kind)
+        return np.asarray(zero)
+
     def params(
         self, rows: slice | None
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None, dict[str, Any]]:
-        """Return scales, zero points and further arguments of `quantize` for some rows.
-        Each row gets its own, because rows may begin within a block."""
-        scale, zero, sizes = self.scale, self.zero_point, self.blocks
-        if rows is not None and len(scale) > 1:
-            index = np.arange(rows.start, rows.stop) // sizes[0]
-            scale, zero = scale[index], None if zero is None else zero[index]
-            sizes = (1, *sizes[1:])
-        return scale, zero, {"block_size": sizes} if scale.size > 1 else {}
+        """Return scales, zero points and further arguments of `quantize` for some rows."""
+        form = self._form
+        scale, zero, blocks = form.scale, form.zero_point, form.blocks
+        if rows is not None:
+            scale, zero, blocks = form.parameters(rows)
+        how = {"block_size": blocks} if scale.size > 1 else {}
+        return scale, self._without_middle(zero), how
 
     def codes(self, rows: slice | None = None) -> npt.NDArray[Any] | None:
         """Return the codes of some rows as integers."""
         if dtypes.TYPES[self.type].kind != "integer":
             return None
-        stored = self._stored(rows)
-        packed = isinstance(stored, PackedArray)
-        found: npt.NDArray[Any] = unpack(stored) if packed else np.asarray(stored)
+        form = self._form
+        stored = (form if rows is None else form.taken(rows)).codes
+        found = unpack(stored) if isinstance(stored, PackedArray) else stored
         if self._how.middle or self._how.bits < 8:  # also ONNX types that NumPy lacks
             kind = np.uint8 if self.type.startswith("u") else np.int8
             return (found.astype(np.int16) - self._how.middle).astype(kind)
         return found
 
-    def _stored(self, rows: slice | None) -> Any:
-        """Return the codes of some rows. Codes in words are unsigned."""
-        tensor, bits = self._found["codes"], self._how.bits
-        if self._how.how != "words":
-            return tensor.dequantize(rows, dtype=tensor.dtype)
-        if self.ndim > 1:
-            words = tensor.dequantize(rows, dtype="int32")
-            return _from_words(words, (len(words), *self.shape[1:]), bits, -1)
-        # The rows of a vector are elements, which may begin within a word.
-        first, stop, _ = (slice(None) if rows is None else rows).indices(self.shape[0])
-        start, end = first * bits // 32, -(-max(first, stop) * bits // 32)
-        words = tensor.dequantize(slice(start, end), dtype="int32")
-        before = start * 32 // bits
-        codes = unpack(_from_words(words, ((end - start) * 32 // bits,), bits, 0))
-        return codes[first - before : max(first, stop) - before]
-
-    def dequantize(
-        self,
-        rows: slice | None = None,
-        *,
-        dtype: Any = None,
-        out: Any = None,
-        threads: int = 1,
-    ) -> npt.NDArray[Any]:
-        """Return the real numbers of some rows."""
-        if not self.shape:
-            dtype = dtype if out is None else None
-            return _core.dequantize(
-                self._stored(None), *_parameters(self), dtype=dtype, out=out
-            )
-        first, stop, _ = (slice(None) if rows is None else rows).indices(self.shape[0])
-        shape = (max(stop - first, 0), *self.shape[1:])
-        if out is None:
-            name = dtypes.requested(dtype) if dtype is not None else "float32"
-            if name not in _REALS:
-                raise ValueError(f"dtype: expected {', '.join(_REALS)}, got {dtype!r}")
-            out = np.empty(shape, _core.dtype_named(name))
-        to: npt.NDArray[Any] = out
-        if to.shape != shape:
-            raise ValueError(f"out: expected shape {shape}, got {to.shape}")
-        step = max(1, _BAND * threads // max(1, prod(shape[1:])))
-        for a in range(first, stop, step):
-            part = slice(a, min(a + step, stop))
-            scale, zero, how = self.params(part)
-            if self._how.middle:
-                zero = np.add(self._how.middle, 0 if zero is None else zero, dtype=np.int16)
-            place = to[part.start - first : part.stop - first]
-            how |= {"out": place, "threads": threads}
-            _core.dequantize(self._stored(part), scale, zero, **how)
-        return to
-
-
-class Published(Logical):
-    """A weight that `pyquant.weights` reads; `type` is its format."""
-
-    __slots__ = ("_read",)
-
-    def __init__(
-        self,
-        name: str,
-        model: Mapping[str, StoredTensor],
-        parts: tuple[str, ...],
-        read: Callable[[], PublishedWeight],
-    ) -> None:
-        made = read()
-        blocks = f"block:{made.block_size}"
-        super().__init__(name, model, parts, made.shape, made.format, blocks)
-        self._read = read
-
-    @property
-    def weight(self) -> PublishedWeight:
-        """The weight, which refers to the file."""
-        return _weight_of(self._read)
-
-    def dequantize(
-        self,
-        rows: slice | None = None,
-        *,
-        dtype: Any = None,
-        out: Any = None,
-        threads: int = 1,
-    ) -> npt.NDArray[Any]:
-        """Return the real numbers of some rows."""
-        if rows is not None and self.ndim < 2:  # `dequantize` has rows of matrices only
-            dtype = getattr(out, "dtype", dtype)
-            found = self.weight.dequantize(dtype=dtype, threads=threads)[rows]
-            if out is None:
-                return found
-            out[...] = found
-            return np.asarray(out)
-        made = self.weight.dequantize(rows, dtype=dtype, out=out, threads=threads)
-        if rows is None or rows.stop == self.shape[0]:  # free the pages of the file
-            for tensor in (self._model[name]._tensor for name in self.parts):
-                tensor.file.has_read(tensor.start, tensor.start + tensor.nbytes)
-        return made
-
-
-@lru_cache(maxsize=2)
-def _weight_of(read: Callable[[], PublishedWeight]) -> PublishedWeight:
-    return read()
-
 
 @lru_cache(maxsize=4)  # for the bands of a tensor, and of another beside it
-def _parameters(tensor: Joined) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
-    """Return scales, with the dimensions of the tensor, and zero points like them."""
-    found, how, zero = tensor._found, tensor._how, None
-    form = tuple(-(-n // b) for n, b in zip(tensor.shape, tensor.blocks, strict=True))
-    if "zero_point" in found:
-        stored = found["zero_point"]
-        zero = stored.dequantize(dtype=stored.dtype)
-        if how.how == "words" and zero.dtype == np.int32:
-            codes = unpack(_from_words(zero, form, how.bits, 0))
-            zero = codes.astype(np.int16) - how.middle
-        elif how.how == "words":  # the middle of the codes is added to int8, too
-            zero = zero.astype(np.int16) + (1 << (how.bits - 1)) - how.middle
-        if how.how == "words":
-            zero = zero.astype(np.int8 if how.middle else np.uint8)
-        zero = zero.reshape(form)
-    return found["scale"].dequantize().reshape(form), zero
+def _weight_of(tensor: _Coded) -> Weight:
+    return tensor.read()
 
 
 def _from_words(words: Any, shape: tuple[int, ...], bits: int, axis: int) -> PackedArray:

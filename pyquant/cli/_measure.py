@@ -130,10 +130,10 @@ class Codes:
 def _levels(name: str) -> Array:
     """Return the finite values of all codes of at most 8 bits, ascending."""
     bits = TYPES[name].bits
-    codes = np.arange(1 << bits, dtype=np.uint8)
+    codes = np.arange(max(1 << bits, 16), dtype=np.uint8)  # of whole words
     spread = np.unpackbits(codes[:, None], axis=1, count=bits, bitorder="little")
     words = np.packbits(spread, bitorder="little").view("<i4")
-    values = _core.dequantize(PackedArray(words, name, 1 << bits, layout="words"), 1.0)
+    values = _core.dequantize(PackedArray(words, name, codes.size, layout="words"), 1.0)
     return np.unique(values[np.isfinite(values)].astype(np.float64) + 0.0)
 
 

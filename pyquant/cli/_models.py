@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from io import BytesIO, TextIOWrapper
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 
@@ -21,10 +21,7 @@ from pyquant import dtypes
 from pyquant.cli._errors import Refused
 from pyquant.cli._logical import Logical, logical
 from pyquant.weights._elements import Mapped, Tensor, open_file, sized
-from pyquant.weights.files import StoredTensor, open_weights
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from pyquant.weights.files import WeightFile, open_weights
 
 __all__ = [
     "EXTENSIONS",
@@ -53,7 +50,7 @@ PIECE = 1 << 16  # characters of metadata that are read at once
 MAX_HEADER = 1 << 16  # bytes of the header of a .npy file; NumPy writes a few hundred
 
 
-class Model(Mapping[str, StoredTensor]):
+class Model(WeightFile):
     """
     Map names to the tensors of a file or a folder; a context manager.
 
@@ -61,7 +58,7 @@ class Model(Mapping[str, StoredTensor]):
     ----------
     path : str
         The opened file.
-    kind : {"npy", "npz", "safetensors", "gguf"}
+    kind : {"npy", "npz", "safetensors", "gguf", "onnx"}
         Kind of the file.
     metadata : mapping
         Metadata of the file.
@@ -77,40 +74,18 @@ class Model(Mapping[str, StoredTensor]):
         self,
         path: str,
         kind: str,
-        tensors: Mapping[str, StoredTensor],
+        files: list[Any],
+        tensors: dict[str, Tensor],
         metadata: Mapping[str, Any],
-        close: Callable[[], None],
         *,
         paths: tuple[str, ...] = (),
         shards: Mapping[str, str] | None = None,
     ) -> None:
-        self.path: str = path
+        super().__init__(path, files, tensors, metadata)
         self.kind: str = kind
-        self.metadata: Mapping[str, Any] = metadata
         self.paths: tuple[str, ...] = paths or (path,)
         self.shards: Mapping[str, str] = shards or {}
         self.joined: Mapping[str, Logical] = {}
-        self._tensors, self._close = tensors, close
-
-    def __getitem__(self, name: str) -> StoredTensor:
-        """Return a tensor."""
-        return self._tensors[name]
-
-    def __contains__(self, name: object) -> bool:
-        """Return true if a tensor has this name, without the search for similar names."""
-        return name in self._tensors
-
-    def get(self, name: str, default: Any = None, /) -> Any:
-        """Return a tensor, or `default`."""
-        return self._tensors.get(name, default)
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the names, in the order of the file."""
-        return iter(self._tensors)
-
-    def __len__(self) -> int:
-        """Count the tensors."""
-        return len(self._tensors)
 
     @property
     def absences(self) -> tuple[str, ...]:
@@ -124,23 +99,6 @@ class Model(Mapping[str, StoredTensor]):
     def channels(self, name: str) -> int:
         """Return the axis of a tensor whose indices are the outputs of its operator."""
         return 0
-
-    def close(self) -> None:
-        """Close the file."""
-        self._close()
-
-    def __enter__(self) -> Model:
-        """Return the model; the end of the block closes it."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the file."""
-        self.close()
 
 
 def open_model(path: str, kind: str | None = None) -> Model:
@@ -239,7 +197,8 @@ def _open_weights(path: str) -> Model:
         names = {p: name.replace(os.sep, "-") for p, name in names.items()}
         shards = {n: names[t.file.path] for n, t in file._tensors.items()}
     metadata = _own_metadata(file) if path.endswith(".json") else file.metadata
-    return Model(path, kind, file, metadata, file.close, paths=paths, shards=shards)
+    files, tensors = file._files, file._tensors
+    return Model(path, kind, files, tensors, metadata, paths=paths, shards=shards)
 
 
 def _own_metadata(file: Any) -> Mapping[str, Any]:
@@ -284,6 +243,9 @@ class Bytes:
     def has_read(self, start: int, stop: int) -> None:
         """Do nothing, because the bytes stay in memory."""
 
+    def close(self) -> None:
+        """Do nothing, because no file is open."""
+
 
 class Loaded(Bytes):
     """The bytes of an array that is read completely. The last two arrays stay in memory."""
@@ -301,13 +263,13 @@ def _loaded(load: Callable[[], bytes]) -> bytes:
     return load()
 
 
-class Other(StoredTensor):
+class Other(Tensor):
     """A member of a .npz file without known numbers, which is copied byte by byte."""
 
     __slots__ = ("suffix",)
 
-    def __init__(self, name: str, suffix: str, tensor: Tensor) -> None:
-        super().__init__(name, tensor)
+    def __init__(self, suffix: str, *given: Any) -> None:
+        super().__init__(*given)
         self.suffix: str = suffix  # extension of the member
 
 
@@ -326,7 +288,7 @@ def _open_npy(path: str, shown: str | None = None) -> Model:
     except BaseException:
         file.close()
         raise
-    return Model(file.path, "npy", {name: tensor}, {}, file.close)
+    return Model(file.path, "npy", [file], {name: tensor}, {})
 
 
 def _mapped_header(file: Mapped, start: int, stop: int) -> bytes:
@@ -390,7 +352,7 @@ def _array(
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
     fortran: bool,
-) -> StoredTensor:
+) -> Tensor:
     """Describe an array of a file between two bytes."""
     start, stop = place
     nbytes = prod(shape) * dtype.itemsize
@@ -400,9 +362,7 @@ def _array(
         file, start = Loaded(file.path, partial(_turned, file, start, shape, dtype)), 0
     order: Literal["<", ">"] = ">" if dtype.byteorder == ">" else "<"
     format = _format_of(dtype)
-    return StoredTensor(
-        name, Tensor(file, format, _name_of(dtype), shape, start, nbytes, order)
-    )
+    return Tensor(file, format, _name_of(dtype), shape, start, nbytes, order)
 
 
 def _turned(file: Any, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
@@ -430,33 +390,22 @@ def _format_of(dtype: np.dtype[Any]) -> str:
 # ---- .npz ----
 
 
-def _open_npz(path: str, shown: str | None = None) -> Model:
-    file = Mapped(path)
-    file.path = shown or path
-    archive = None
-    try:
-        with _unpacking(file.path):
-            archive = zipfile.ZipFile(path)
-            tensors, metadata = _members(file, archive)
-    except BaseException:
-        _close(file, archive)
-        raise
-    return _Npz(archive, file, tensors, metadata)
-
-
 class _Npz(Model):
     """The members of a .npz file."""
 
-    def __init__(
-        self,
-        archive: zipfile.ZipFile,
-        file: Mapped,
-        tensors: Mapping[str, StoredTensor],
-        metadata: Mapping[str, Any],
-    ) -> None:
-        close = partial(_close, file, archive)
-        super().__init__(file.path, "npz", tensors, metadata, close)
-        self._archive = archive
+    def __init__(self, path: str, shown: str | None = None) -> None:
+        file = Mapped(path)
+        file.path, files = shown or path, list[Any]([file])
+        try:
+            with _unpacking(file.path):
+                self._archive = zipfile.ZipFile(path)
+                files.insert(0, self._archive)
+                tensors, metadata = _members(file, self._archive)
+        except BaseException:
+            for one in files:
+                one.close()
+            raise
+        super().__init__(file.path, "npz", files, tensors, metadata)
 
     def faults(self) -> Iterator[str]:
         """Yield the wrong checksums. Tensors read mapped members without this check."""
@@ -485,8 +434,8 @@ def _unpacking(path: str) -> Iterator[None]:
 
 def _members(
     file: Mapped, archive: zipfile.ZipFile
-) -> tuple[dict[str, StoredTensor], dict[str, Any]]:
-    tensors: dict[str, StoredTensor] = {}
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    tensors: dict[str, Tensor] = {}
     metadata: dict[str, Any] = {}
     # Objects of zipfile are large. Free each after its use.
     archive.NameToInfo.clear()
@@ -504,12 +453,6 @@ def _members(
     return tensors, metadata
 
 
-def _close(file: Mapped, archive: zipfile.ZipFile | None) -> None:
-    if archive is not None:
-        archive.close()
-    file.close()
-
-
 def _text_of(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> str | None:
     """Return the text of an array with one string."""
     with archive.open(member) as stream:
@@ -524,7 +467,7 @@ def _text_of(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> str | None:
 
 def _member(
     name: str, file: Mapped, archive: zipfile.ZipFile, member: zipfile.ZipInfo
-) -> StoredTensor:
+) -> Tensor:
     path, stop = file.path, member.file_size
     source: Any
     loaded: Any = Loaded(path, partial(_unpacked, path, archive, member))
@@ -543,7 +486,7 @@ def _member(
         return _array(name, source, (start + length, stop), shape, dtype, fortran)
     format = _format_of(dtype) if _is_number(dtype) else str(dtype or "bytes")
     suffix = member.filename[len(name) :]
-    return Other(name, suffix, Tensor(loaded, format, None, shape, 0, member.file_size))
+    return Other(suffix, loaded, format, None, shape, 0, member.file_size)
 
 
 def _unpacked(path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
@@ -576,7 +519,7 @@ def _open_onnx(path: str) -> Model:
 
 _OPENERS: dict[str, Callable[..., Model]] = {
     "npy": _open_npy,
-    "npz": _open_npz,
+    "npz": _Npz,
     "safetensors": _open_weights,
     "gguf": _open_weights,
     "onnx": _open_onnx,

@@ -23,7 +23,7 @@ from pyquant.cli._models import Bytes, Model
 from pyquant.cli._write import File
 from pyquant.weights import _elements
 from pyquant.weights._weight import from_tensors
-from pyquant.weights.files import RECORDS, StoredTensor
+from pyquant.weights.files import RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -161,8 +161,6 @@ class OnnxModel(Model):
         The model, without the data of these initializers.
     protos : dict of str to onnx.TensorProto
         The initializers in `proto`.
-    weights : dict of str to StoredTensor
-        Their data.
     linear : dict of str to Joined
         Results of DequantizeLinear nodes of initializers, by name.
     joined : dict of str to Logical
@@ -170,16 +168,15 @@ class OnnxModel(Model):
     """
 
     def __init__(self, path: str) -> None:
-        self._files: dict[str, Any] = {}
+        self._external: dict[str, Any] = {}  # files of data, by their paths
         self.proto: Any = _load(path)
         self.opset = _opset(self.proto)
         self.protos: dict[str, Any] = {}
-        self.weights: dict[str, StoredTensor] = {}
         self._parameters: set[str] | None = None
         self._uses: dict[str, list[tuple[Any, int]]] | None = None
         _lift_weights(self.proto.graph)
         metadata = _metadata(self.proto)
-        super().__init__(path, "onnx", self.weights, metadata, self._close_files)
+        super().__init__(path, "onnx", [], {}, metadata)
         try:
             for proto in self.proto.graph.initializer:
                 if proto.data_type == proto.STRING:
@@ -187,7 +184,7 @@ class OnnxModel(Model):
                 if proto.name in self.protos:
                     raise fault(path, "different names", "it twice", proto.name)
                 self.protos[proto.name] = proto
-                self.weights[proto.name] = self._tensor(proto)
+                self._tensors[proto.name] = self._tensor(proto)
                 for field in DATA:
                     proto.ClearField(field)
             by_codes = {one.parts[0]: one for one in self._find_linear()}
@@ -196,7 +193,7 @@ class OnnxModel(Model):
         except BaseException:
             self.close()
             raise
-        self.paths = (path, *self._files)
+        self.paths = (path, *self._external)
 
     @property
     def absences(self) -> tuple[str, ...]:
@@ -223,7 +220,7 @@ class OnnxModel(Model):
             for node in reversed([*_messages(self.proto.graph, "NodeProto")]):
                 for place, one in enumerate(node.input):
                     self._uses.setdefault(one, []).append((node, place))
-        ndim = (self.joined.get(name) or self.weights[name]).ndim
+        ndim = (self.joined.get(name) or self[name]).ndim
         # Equal or transposed tensors, and the axes of the weight in their order.
         waiting: list[tuple[str, list[int]]] = [(name, [*range(ndim)])]
         seen = {name}
@@ -244,12 +241,7 @@ class OnnxModel(Model):
                     waiting += [(o, [axes[k] for k in order]) for o in node.output]
         return 0
 
-    def _close_files(self) -> None:
-        for file in self._files.values():
-            if isinstance(file, _elements.Mapped):
-                file.close()
-
-    def _tensor(self, proto: Any) -> StoredTensor:
+    def _tensor(self, proto: Any) -> _elements.Tensor:
         name, format = proto.name, _format_name(proto.data_type)
         shape = tuple(proto.dims)
         if any(n < 0 for n in shape) or not _elements.sized(shape):
@@ -266,8 +258,7 @@ class OnnxModel(Model):
         if expected not in (None, nbytes):
             need = f"{expected} bytes for {format}{[*shape]}"
             raise fault(self.path, need, nbytes, name)
-        tensor = _elements.Tensor(file, format, dtype, shape, start, nbytes)
-        return StoredTensor(name, tensor)
+        return _elements.Tensor(file, format, dtype, shape, start, nbytes)
 
     def _data(self, proto: Any, expected: int | None) -> tuple[Any, int, int]:
         """Return a file or memory, the first byte, and the number of bytes."""
@@ -308,10 +299,11 @@ class OnnxModel(Model):
         if os.path.isabs(location) or not path.startswith(os.path.join(folder, "")):
             need = "external data in the folder of the model"
             raise fault(self.path, need, repr(location[:100]), name)
-        if path not in self._files:
+        if path not in self._external:
             empty = os.path.getsize(path) == 0
-            self._files[path] = Bytes(path, b"") if empty else _elements.Mapped(path)
-        return self._files[path]
+            self._external[path] = Bytes(path, b"") if empty else _elements.Mapped(path)
+            self._files.append(self._external[path])
+        return self._external[path]
 
     def _find_linear(self) -> Iterator[Joined]:
         """Find nodes that dequantize initializers which are no inputs of the graph."""
@@ -654,8 +646,8 @@ def _without_data(tensor: Any) -> Any:
 def _with_data(model: OnnxModel, tensor: Any) -> Any:
     """Copy an initializer with its data; strings have their data already."""
     copy = _without_data(tensor)
-    if tensor.name in model.weights:
-        copy.raw_data = bytes(model.weights[tensor.name]._tensor.raw())
+    if tensor.name in model:
+        copy.raw_data = bytes(model[tensor.name]._tensor.raw())
     return copy
 
 
@@ -677,7 +669,7 @@ def _convert(proto: Any, model: OnnxModel, version: int) -> None:
     given = {one.name for one in graph.input}
     initializers = {one.name: one for one in model.proto.graph.initializer}
     for name, one in initializers.items():
-        if name not in model.weights or model[name].nbytes <= SMALL:
+        if name not in model or model[name].nbytes <= SMALL:
             stub.graph.initializer.append(_with_data(model, one))
         elif name not in given:
             stub.graph.input.append(_value_info(one))

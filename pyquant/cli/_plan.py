@@ -646,8 +646,8 @@ def _part_of(tensor: StoredTensor, kind: str) -> Part:
     Files of NumPy store bfloat16 as float32, which has all its values.
     """
     type = type_of(tensor)
-    if isinstance(tensor, Other) and kind == "npz":
-        return Part(tensor.name, f"{MEMBER}{tensor.suffix}", (), tensor.nbytes)
+    if isinstance(tensor._tensor, Other) and kind == "npz":
+        return Part(tensor.name, f"{MEMBER}{tensor._tensor.suffix}", (), tensor.nbytes)
     if type == "bfloat16" and TYPES.get(kind) is NUMPY:
         return Part.of(tensor.name, "float32", tensor.shape)
     known = kind == "onnx" or type in TYPES[kind]  # ONNX tensors come from ONNX models
@@ -665,7 +665,7 @@ def bytes_of(
 
     `type` is the type of the elements, by default the type of the tensor.
     """
-    kept = type in (None, type_of(tensor)) or isinstance(tensor, Other)
+    kept = type in (None, type_of(tensor)) or isinstance(tensor._tensor, Other)
     if tensor._tensor.order == "<" and kept:
         raw = tensor._tensor.raw()
         for at in range(0, raw.size, PIECE):

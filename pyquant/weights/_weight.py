@@ -117,7 +117,7 @@ class Scaled(NamedTuple):
     shape: tuple[int, ...]
     scale: npt.NDArray[Any]
     blocks: tuple[int, ...]  # extents of a block
-    zero_point: npt.NDArray[Any] | None = None
+    zero_point: npt.NDArray[Any] | np.int16 | None = None
     codebook: npt.NDArray[np.float32] | None = None
     # A scale of all scales, and true if it is a divisor.
     tensor_scale: tuple[np.float32, bool] | None = None
@@ -159,7 +159,7 @@ class Scaled(NamedTuple):
                 self.codes,
                 self.scale,
                 self.zero_point,
-                block_size=self.blocks,
+                block_size=self.blocks or None,
                 codebook=self.codebook,
                 out=out.reshape(self.codes.shape),
                 threads=threads,
@@ -189,28 +189,45 @@ class Scaled(NamedTuple):
 
     def taken(self, index: Any) -> Scaled:
         """Return some rows."""
-        codes, (across, *_) = self.codes, self.blocks
+        codes = self.codes
         if codes.ndim < len(self.shape):
             return self._replace(rows=np.arange(self.shape[0])[index])
-        if isinstance(codes, PackedArray):
-            codes = _taken_codes(codes, index)
-        else:
-            codes = codes[index]
-        given, blocks = (self.scale, self.zero_point), self.blocks
-        if len(self.scale) > 1 or across == 1:
-            numbers = np.arange(self.shape[0])[index] // across
-            given = _each(given, index if across == 1 else numbers)
-            blocks = (1, *blocks[1:])
-        scale, zero = given
+        codes = (
+            _taken_codes(codes, index) if isinstance(codes, PackedArray) else codes[index]
+        )
+        scale, zero, blocks = self.parameters(index)
         shape = (len(codes), *self.shape[1:])
         return self._replace(
             codes=codes, shape=shape, scale=scale, blocks=blocks, zero_point=zero
         )
 
+    def parameters(self, index: Any) -> tuple[Any, Any, tuple[int, ...]]:
+        """Return scales, zero points and blocks of some rows. Each row gets its own scales,
+        because rows may begin within a block."""
+        given, (across, *inner) = (self.scale, self.zero_point), self.blocks
+        if len(self.scale) == 1 and across > 1:
+            return (*given, self.blocks)
+        numbers = _numbers(index, self.shape[0]) // across
+        return (*_each(given, index if across == 1 else numbers), (1, *inner))
 
-def _taken_codes(codes: PackedArray, index: Any) -> PackedArray:
+
+def _numbers(index: Any, extent: int) -> npt.NDArray[np.intp]:
+    """Return the numbers of some rows."""
+    if isinstance(index, slice):
+        return np.arange(*index.indices(extent))
+    numbers: npt.NDArray[np.intp] = np.arange(extent)[index]
+    return numbers
+
+
+def _taken_codes(codes: PackedArray, index: Any) -> Any:
     """Return some rows of codes that are packed along the last axis."""
     shape = codes.shape
+    if len(shape) == 1:  # rows are elements, and may begin within a word
+        if not isinstance(index, slice):
+            return unpack(codes)[index]
+        start, stop, _ = index.indices(shape[0])
+        first, last = start // _WORD * _WORD, min(-(-stop // _WORD) * _WORD, shape[0])
+        return unpack(codes[first:last])[start - first : stop - first]
     flat = codes.layout.axis is None
     data = codes.data.reshape(shape[0], -1) if flat else codes.data
     data = np.ascontiguousarray(data[index])
@@ -375,8 +392,15 @@ class Weight:
         each, shape = self._each, self.shape
         count = _core.integer(threads, "threads", 1)
         if rows is not None:
-            index = index_of(rows, shape, "weight", 2)
-            numbers = np.arange(shape[0])[index]
+            index = index_of(rows, shape, "weight")
+            if len(shape) == 1 and isinstance(each[0], Planar):  # groups stay whole
+                some: npt.NDArray[Any] = self.dequantize(dtype=kind, threads=count)[index]
+                if out is None:
+                    return some
+                check_out(out, some.shape, kind)
+                out[...] = some
+                return out
+            numbers = _numbers(index, shape[0])
             shape = (len(numbers), *shape[1:])
             if self._stacked:
                 each = tuple(each[number] for number in numbers)
@@ -389,7 +413,8 @@ class Weight:
         else:
             made = np.empty(shape, kind)
         for one, place in zip(each, made if self._stacked else [made], strict=True):
-            one.write(place, count)
+            if place.size:
+                one.write(place, count)
         return made if out is None else out
 
     def linear(self) -> dict[str, Any]:
@@ -571,7 +596,7 @@ def _taken(made: Planar, index: Any) -> Planar:
     if isinstance(codes, np.ndarray):
         codes = codes[place]
     else:
-        numbers = np.arange(made.shape[across])[index]
+        numbers = _numbers(index, made.shape[across])
         each, some = 1, place
         if codes.layout.axis == across:  # words of several outputs
             each = _WORD // made.bits

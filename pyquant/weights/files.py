@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeVar, overload
 
 import numpy as np
 
@@ -363,7 +363,7 @@ class WeightFile(Mapping[str, StoredTensor]):
     def __init__(
         self,
         path: str,
-        files: list[Mapped],
+        files: list[Any],
         tensors: dict[str, Tensor],
         metadata: Mapping[str, Any],
     ) -> None:
@@ -492,7 +492,7 @@ class WeightFile(Mapping[str, StoredTensor]):
         for file in self._files:
             file.close()
 
-    def __enter__(self) -> WeightFile:
+    def __enter__(self) -> Self:
         """Return the file, which is closed at the end of the `with` block."""
         return self
 
