@@ -26,6 +26,11 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
+def _sum(name: str, text: str) -> Any:
+    """Return a property of reports: a sum or an index that the core counts."""
+    return property(lambda self: self._given(self._sums[name]), doc=text)
+
+
 @_core.default_fpenv
 class ErrorReport:
     """
@@ -120,46 +125,19 @@ class ErrorReport:
         return self._given(np.where(found, self._sums["most"], np.nan))
 
     @property
-    def max_index(self) -> Any:
-        """Index of the first element that has the largest error."""
-        return self._given(self._sums["index"])
-
-    @property
     def cosine(self) -> Any:
         """Cosine of the angle between `x` and `y`."""
         sums = self._sums
         with np.errstate(all="ignore"):
             return self._given(sums["xy"] / (np.sqrt(sums["xx"]) * np.sqrt(sums["yy"])))
 
-    @property
-    def nan(self) -> Any:
-        """Number of elements where `x` or `y` is NaN."""
-        return self._given(self._sums["nan"])
-
-    @property
-    def inf(self) -> Any:
-        """Number of elements where `x` or `y` is infinite and neither is NaN."""
-        return self._given(self._sums["inf"])
-
-    @property
-    def saturated_low(self) -> Any:
-        """Number of elements below the range of the codes."""
-        return self._given(self._sums["low"])
-
-    @property
-    def saturated_high(self) -> Any:
-        """Number of elements above the range of the codes."""
-        return self._given(self._sums["high"])
-
-    @property
-    def zero_scales(self) -> Any:
-        """Number of elements with scale 0, infinity or NaN."""
-        return self._given(self._sums["bad_scales"])
-
-    @property
-    def count(self) -> Any:
-        """Number of elements, including NaN and infinities."""
-        return self._given(self._sums["count"])
+    max_index = _sum("index", "Index of the first element that has the largest error.")
+    nan = _sum("nan", "Number of elements where `x` or `y` is NaN.")
+    inf = _sum("inf", "Number of elements with an infinity in `x` or `y`, and no NaN.")
+    saturated_low = _sum("low", "Number of elements below the range of the codes.")
+    saturated_high = _sum("high", "Number of elements above the range of the codes.")
+    zero_scales = _sum("bad_scales", "Number of elements with scale 0, infinity or NaN.")
+    count = _sum("count", "Number of elements, including NaN and infinities.")
 
     def _given(self, values: npt.NDArray[Any]) -> Any:
         """Return a number, or a new array for measured axes."""

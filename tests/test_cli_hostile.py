@@ -126,7 +126,7 @@ def test_a_terminal_gets_no_control_characters_of_names(here):
 
 
 def test_a_large_file_stays_on_the_disk(here):
-    """A file of 256 MiB occupies little memory."""
+    """A tensor of 256 MiB, and its codes, occupy little memory."""
     resource = pytest.importorskip("resource")  # not on Windows
     del resource
     rows = 1 << 16
@@ -141,9 +141,14 @@ def test_a_large_file_stays_on_the_disk(here):
         "status = main(sys.argv[1:]); print((r() - before) >> 10, file=sys.stderr); "
         "sys.exit(status)"
     )
-    for command in (["inspect", "--stats"], ["inspect", "--check"], ["compare", "--exact"]):
-        files = ["m.safetensors"] * (2 if command[0] == "compare" else 1)
-        given = [sys.executable, "-P", "-c", code, *command, *files]
+    for command in (
+        "inspect --stats m.safetensors",
+        "inspect --check m.safetensors",
+        "compare --exact m.safetensors m.safetensors",
+        "quantize -q m.safetensors q.safetensors --type int2 --granularity tensor",
+        "dequantize -q q.safetensors d.safetensors --type float16",
+    ):
+        given = [sys.executable, "-P", "-c", code, *command.split()]
         run = subprocess.run(given, capture_output=True, text=True, timeout=120)
         assert run.returncode == 0, run.stderr
         assert int(run.stderr) < 120, command
@@ -214,6 +219,13 @@ COMMANDS = (
     ["inspect", "--check"],
     ["compare", "--exact", "real.npz"],
 )
+WRITING = (
+    ["dequantize", "--to=safetensors"],
+    ["dequantize", "--to=gguf"],
+    ["quantize", "--to=safetensors", "--type=int8", "--min-size=0"],
+    ["quantize", "--to=npz", "--type=uint4", "--max-memory=64K"],
+    ["quantize", "--to=gguf", "--type=Q8_0"],
+)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -226,9 +238,12 @@ def test_damaged_files_are_read_or_refused_in_one_line(make, seed, here, capsys)
         path = make(rng, str(here))
         np.savez("real.npz", w=np.ones((4, 64), "f4"))
         beside = (["compare", path], ["compare", "real.npz"], ["compare", "--exact", path])
-        for command in (*COMMANDS, *beside):
+        reading = [[*command, path] for command in (*COMMANDS, *beside)]
+        writing = [[*command, path, "o", "-qf"] for command in rng.sample(WRITING, 2)]
+        for command in (*reading, *writing):
             began = time.process_time()
-            status = main([*command, path])
+            status = main(command)
+            assert not [name for name in os.listdir() if name.endswith(".tmp")]
             assert time.process_time() - began < 5 * fuzz_files.SECONDS, (command, number)
             out, err = capsys.readouterr()
             assert status in (0, 1, 2), (command, number)

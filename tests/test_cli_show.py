@@ -87,6 +87,14 @@ def test_short_names_stay_beside_their_numbers(monkeypatch):
     ]
 
 
+@pytest.mark.parametrize("quiet", [True, False])
+def test_a_terminal_shows_the_progress(quiet, terminal, monkeypatch):
+    monkeypatch.setattr("sys.stderr", screen := Terminal())
+    terminal("quantize", "model.safetensors", "x.gguf", "--type=Q8_0", *["-q"] * quiet)
+    assert (screen.getvalue() == "") == quiet
+    assert quiet or "model.layers." in screen.getvalue()
+
+
 @pytest.mark.parametrize("term", ["xterm", "dumb"])
 def test_progress_fits_one_line_and_leaves_none(term, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")

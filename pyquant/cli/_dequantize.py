@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from pyquant.cli._models import Model
     from pyquant.cli._plan import Job
-    from pyquant.cli._select import STATUS
-from pyquant.cli._work import Metadata
+    from pyquant.cli._work import Metadata
 
 __all__ = ["add", "metadata_of", "run"]
 
