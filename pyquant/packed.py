@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, final
 
 import numpy as np
 
-from pyquant import _core
+from pyquant import _check, _core
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -587,14 +587,12 @@ def pack_signs(
     >>> np.array_equal(pq.pack_signs(x), np.packbits(x > 0, axis=-1))
     True
     """
-    if bitorder not in ("big", "little"):
-        msg = f"bitorder: expected 'big' or 'little', got {bitorder!r}"
-        raise ValueError(msg)
+    order = _check.choice(bitorder, "bitorder", ("big", "little"), "'big' or 'little'")
     array = _core.as_reals(x, "x")
     if array.ndim == 0:
         msg = "x: expected at least one dimension, got a number"
         raise ValueError(msg)
-    layout = Layout("packbits" if bitorder == "big" else "words", axis=-1, bits=1)
+    layout = Layout("packbits" if order == "big" else "words", axis=-1, bits=1)
     p = _core.quantize(array, 1.0, dtype="uint8", rounding="ceil", layout=layout)
     count = -(-p.shape[-1] // 8)
     return np.array(p.data.view(np.uint8)[..., :count])

@@ -8,25 +8,25 @@ exceptions after a call wrote into `out`. test_hostile.py makes some thousand ca
 """
 
 import array
-import atexit
 import collections
 import contextlib
 import copy
 import faulthandler
 import functools
+import inspect
 import pickle
 import random
 import sys
-import tempfile
 import warnings
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 
+sys.path.append(str(Path(__file__).parent))  # `python -P` leaves it out
+import public_calls
+
 import pyquant as pq
-import pyquant.openvino
-from pyquant.integrations import cf, tflite
-from pyquant.weights import bitsandbytes, mx, nvfp4
 from pyquant.weights.blocks import BlockFormat, block_format, block_formats
 
 try:
@@ -332,16 +332,16 @@ TYPES = pq.dtypes.TYPES.values()
 INTEGERS = [t.name for t in TYPES if t.kind == "integer" and t.bits <= 32]
 CODES = [*INTEGERS, *(pq.dtypes.NARROW_FLOATS if ml_dtypes else [])]
 REALS = ["float32", "float64", "float16", *(["bfloat16"] if ml_dtypes else [])]
-BOOK = np.linspace(-1, 1, 16, dtype=np.float32)
-ONES = np.ones((3, 4))
+ONES = np.ones((3, 4), np.float32)
+BYTES = np.arange(3 * 1024, dtype=np.uint8).reshape(3, 1024)
 
 
-def packing(rng):
-    """Return a valid value of `layout`, or a forged one."""
+def layout_of(rng):
+    """Return a value of `layout`. One of the layouts is forged."""
     how = {"axis": rng.choice([None, 0, 1, -1]), "bits": rng.choice([None, 4])}
     some = [pq.Layout(name, **how) for name in ("words", "awq", "halves")]
     forged = tuple.__new__(pq.Layout, rng.choice([("words", 9, Lines(7)), ("awq", 4)]))
-    return rng.choice(["onnx", "words", "high-first", "packbits", *some, forged])
+    return rng.choice([None, "onnx", "words", "high-first", "packbits", *some, forged])
 
 
 def packed_of(rng):
@@ -354,153 +354,13 @@ def packed_of(rng):
     return pq.quantize(np.ones((3, 4)), 1.0, dtype=kind, layout=layout)
 
 
-def wrap(given):
-    if type(given) is not tuple:
-        return pq.PackedArray(given, given, 1)
-    data, dtype, layout, axis, bits = given
-    layout = pq.Layout(layout, axis=axis, bits=bits)
-    return pq.PackedArray(data, dtype, (3, 4), layout=layout)
-
-
-def forge(rng, words, name, extents, how):
-    """Use a packed array with unchecked arguments."""
-    packed = pq.PackedArray.__new__(pq.PackedArray)
-    packed._keep(words, name, extents, how)
-    return pq.unpack(packed) if rng.random() < 0.3 else pq.dequantize(packed, 1.0)
-
-
-# Valid arguments by kind: a list of values, or a function that makes a new value. A value
-# that a call may write is new in each call.
-VALID = {
-    "x": lambda r: np.ones((3, 4), r.choice(["f4", "f8", "f2"])),
-    "elements": lambda r: {
-        "weight": np.ones((3, 8), r.choice(["u1", "i1", "<i4", "f4"])),
-        "weight_scale": np.ones((3, r.choice([1, 2])), "u1"),
-        **({"weight_scale_2": np.float32(0.5)} if r.random() < 0.8 else {}),
-    },
-    "q": lambda r: (
-        packed_of(r) if r.random() < 0.2 else np.ones((3, 4), r.choice("bBhHiI"))
-    ),
-    "scale": [1.0, 0.5, np.float32(2), [0.5] * 4, [0.5] * 3, np.ones((3, 2)), ONES],
-    "scales": [[1.0], [0.5] * 4, [0.5] * 3],
-    "zero": [None, 0, [1] * 4, [1] * 3, np.int8(1), np.uint8([1, 2, 3])],
-    "dtype": [None, *CODES, np.int8, np.dtype("u1")],
-    "real": [*REALS, np.float32],
-    "axis": [0, 1, 1, -1, (1,), None],
-    "block_size": [None, 1, 2, 3, (1, 2), (3, 4), 0],
-    "rounding": ["half_even", "ceil", "stochastic", "stochastic", pq.RoundMode.AWAY],
-    "place": [None, None, 0, 7, 2**64 - 1, np.uint8(9)],
-    "precision": [None, 0, "float16", "float64"],
-    "flag": [True, False, 0, 1],
-    "out": lambda r: r.choice([None, out_of(r)]),
-    "threads": [1, 1, 2, 3],
-    "qtype": ["per_tensor", "per_channel", "per_group"],
-    "shape": [4, (2, 2), (3,), ()],
-    "bytes": lambda r: np.zeros(2, np.uint8),
-    "buffer": lambda r: r.choice([b"ab", bytearray(2), memoryview(b"ab")]),
-    "packed": [False, False, True],
-    "layouts": lambda r: r.choice([None, None, packing(r)]),
-    "layout": packing,
-    "layout_name": ["onnx", "words", "awq", "halves"],
-    "stream": [None, 0, -1],
-    "bits": [None, 4, 3, 8],
-    "bytes_codes": lambda r: np.ones((2, 3), r.choice(["u1", "i1"])),
-    "words": lambda r: np.zeros((2, 4), "i4") if r.random() < 0.5 else np.zeros(6, "u1"),
-    "name": ["int4", "uint4", "uint8", "float4_e2m1fn", "int2"],
-    "extents": [(3, 4), (12,), (9, 4), (16, 4), (2, 32), (0, 9)],
-    "how": [
-        (layout, axis, 4)
-        for layout in ("onnx", "words", "awq", "high-first")
-        for axis in (None, 0, 1)
-    ],
-    "axes": [(), (0,), (1,), [0, 1]],
-    "mode": ["ROUND_HALF_TO_EVEN", "ROUND_DOWN", pq.RoundMode.CEIL],
-    "packable": lambda r: np.zeros((2, 3), ml_dtypes.int4 if ml_dtypes else "i1"),
-    "output_dtype": [0, 2, 3, 1, 10, "int8", "float32"],
-    "group": [None, (1, 2), (3, 4), [1, 1]],
-    "offset": [
-        *(None, 0.5, np.float32(2), np.float64([3]), [0.5] * 4, [0.5] * 3),
-        np.ones((3, 2)),
-    ],
-    "fill": [None, 0, 3, [0, 1, 1], np.int16(-9), np.uint8([7, 8])],
-    "quant_range": [None, (0, 7), (-5, 5), [1, 1 << 20], np.int8([-2, 1])],
-    "beyond": ["saturate", "wrap", "raise"],
-    "nan": ["lowest", "raise"],
-    "detail": lambda r: detail_of(r),
-    "element": ["float4_e2m1fn", "float8_e4m3fn", "float6_e3m2fn"],
-    "rule": ["floor", "ceil", "even", "rceil"],
-    "style": ["torchao", "compressed-tensors"],
-    "codebook": [None] * 6 + ["nf4", "dynamic8", BOOK, BOOK[::-1], BOOK[:3]],
-    "four": ["nf4", "fp4"],
-    "size": [64, 64, 32, 4096],
-    "sixty_four": lambda r: np.ones((3, 64), r.choice(["f4", "f2", "f8"])),
-    "attrs": lambda r: attrs_of(r),
-    "method": ["minmax", "mse", "mse", "percentile", "entropy"],
-    "search": ["minmax", "mse", "mse"],
-    "weights": [None, 1.0, np.ones(4, "f4"), np.ones((3, 1))],
-    "candidates": [None, 1.0, [1, 0.5], np.float32([0.9])],
-    "scale_dtype": [None, *REALS, "float32", "float8_e8m0fnu"],
-    "like": [None, None, "pytorch", "tflite", "quark_po2", "fbgemm"],
-    "lows": [-1.0, [-1.0] * 3, np.full((3, 4), -2, "f4")],
-    "highs": [1.0, [1.0] * 3, np.full((3, 4), 2, "f4")],
-    "mask": lambda r: r.choice([None, np.zeros((3, 4), bool), np.zeros((4, 3), bool).T]),
-    "real_out": lambda r: r.choice([None, np.full((3, 4), 7, r.choice(["f4", "f8"]))]),
-    "sums": lambda r: np.full((3, 4), 9, r.choice(["i1", "i4", ">i4", "i8", "u2", "u4"])),
-    "multiplier": [0.5, 1e-3, [0.5] * 4, np.float32([0.1, 0.2, 0.3])],
-    "bias": [None, 5, [1] * 4, np.int64([1, 2, 3])],
-    "arithmetic": ["float32", "tflite", "rndnu", "fbgemm"],
-    "shift": [None, None, 3, [1] * 4],
-    "int": [0, 1, -3, np.int8(5)],
-    "percentile": [0, 99.9, np.float32(100), 50],
-    "momentum": [None, 0.1, 1],
-    "nonfinite": ["raise", "ignore"],
-    "batches": lambda r: [np.ones((3, 4), "f4"), np.arange(r.choice([0, 5]), dtype="f4")],
-    "levels": [2, 16, 255, 256],
-    "format": lambda r: getattr(format_of(r), r.choice(["name", "ggml_id"])),
-    "blocks": lambda r: r.choice([BYTES, BYTES, BYTES[::-1], BYTES.view(">i2")]),
-    "numbers": lambda r: np.ones((3, 512), r.choice(["f4", "f8", "f2"])),
-    "block_out": lambda r: r.choice([None, np.full((3, 512), 7, r.choice(["f4", "f8"]))]),
-    "byte_out": lambda r: r.choice([None, np.full((3, r.choice([288, 544])), 7, "u1")]),
-    "rows": [None, slice(0, 2), slice(None), slice(-1, None)],
-    "weight_out": lambda r: r.choice(
-        [None, np.full((3, 256), 7, r.choice(["f4", "f8", "u1"])), BYTES[:3].copy()]
-    ),
-    # Objects of pyquant, from functions below.
-    "params": lambda r: qparams(r),
-    "report": lambda r: report_of(r),
-    "observer": lambda r: observer_of(r),
-    "packed_array": lambda r: packed_of(r),
-    "block_format": lambda r: format_of(r),
-    "data_of_words": [
-        (np.zeros((1, 4), np.int32), "uint4", "words", 0, None),
-        (np.zeros((3, 1), np.uint32), "int4", "awq", 1, 4),
-        (np.zeros((3, 16), np.uint8), "uint4", "halves", -1, None),
-        (np.zeros((3, 1), np.int32), "uint8", "words", 1, 3),
-    ],
-}
-
-
-def detail_of(rng):
-    """Return the description of a tensor by an interpreter."""
-    scales = rng.choice([[0.5], [0.5] * 4, [], [0.0]])
-    zeros = rng.choice([[3] * len(scales), [0], [1 << 40]])
-    parameters = {
-        "scales": np.array(scales, "f4"),
-        "zero_points": np.array(zeros, "i8"),
-        "quantized_dimension": rng.choice([0, 1, -1, 9]),
+def attrs_of(rng):
+    """Return attributes of a variable. Some are invalid."""
+    names = rng.sample(list(ATTRIBUTES), rng.randint(0, 4))
+    return {
+        name: strange(rng) if rng.random() < 0.2 else rng.choice(ATTRIBUTES[name])
+        for name in names
     }
-    if rng.random() < 0.3:
-        parameters[rng.choice(list(parameters))] = strange(rng)
-    detail = {
-        "dtype": rng.choice([np.int8, np.uint8, np.int16, np.float32]),
-        "shape": rng.choice([[3, 4], [4], []]),
-        "name": "x",
-        "quantization_parameters": parameters,
-        "quantization": (0.5, 3),
-    }
-    if rng.random() < 0.3:
-        detail[rng.choice(list(detail))] = strange(rng)
-    return detail
 
 
 ATTRIBUTES = {
@@ -516,357 +376,189 @@ ATTRIBUTES = {
 }
 
 
-def attrs_of(rng):
-    """Return attributes of a variable. Some are invalid."""
-    names = rng.sample(list(ATTRIBUTES), rng.randint(0, 4))
-    return {
-        name: strange(rng) if rng.random() < 0.2 else rng.choice(ATTRIBUTES[name])
-        for name in names
-    }
+def changed(given, rng):
+    """Return a mapping with one strange or missing value, also inside of it."""
+    made = dict(given)
+    name = rng.choice([*made])
+    if type(made[name]) is dict and made[name]:
+        made[name] = changed(made[name], rng)
+    elif rng.random() < 0.3:
+        del made[name]
+    else:
+        made[name] = strange(rng)
+    return made
 
 
-def out_of(rng):
+# Values of parameters by name, beside the values of public_calls.py: a list, or a function
+# that makes a new value.
+VALUES = {
+    "x": lambda r: np.ones((3, 4), r.choice(["f4", "f8", "f2"])),
+    "q": lambda r: r.choice([packed_of(r), *(np.ones((3, 4), kind) for kind in "bBhHiI")]),
+    "scale": [1.0, 0.5, np.float32(2), [0.5] * 4, [0.5] * 3, np.ones((3, 2)), ONES],
+    "zero_point": [None, 0, [1] * 4, [1] * 3, np.int8(1), np.uint8([1, 2, 3])],
+    "dtype": [None, *CODES, *REALS, np.int8, np.dtype("u1")],
+    "axis": [0, 1, 1, -1, (1,), None],
+    "block_size": [None, 1, 2, 3, (1, 2), (3, 4), 0, 32],
+    "rounding": ["half_even", "ceil", "stochastic", "stochastic", pq.RoundMode.AWAY],
+    **dict.fromkeys(("seed", "start"), (None, None, 0, 7, 2**64 - 1, np.uint8(9))),
+    "precision": [None, 0, "float16", "float64"],
+    **dict.fromkeys(("saturate", "inverse", "symmetric", "nested"), (True, False, 0, 1)),
+    "histogram": [True, False],
+    "threads": [1, 1, 2, 3],
+    "packed": [False, False, True],
+    "layout": layout_of,
+    "bits": [None, 4, 3, 8],
+    "shape": [4, (2, 2), (3,), ()],
+    "codes": lambda r: np.ones((2, 3), r.choice(["u1", "i1"])),
+    "group_shape": [None, (1, 2), (3, 4), [1, 1]],
+    "offset": [None, 0.5, np.float32(2), np.float64([3]), [0.5] * 4, [0.5] * 3],
+    "fill": [None, 0, 3, [0, 1, 1], np.int16(-9), np.uint8([7, 8])],
+    "quant_range": [None, (0, 7), (-5, 5), [1, 1 << 20], np.int8([-2, 1])],
+    "out_of_range": ["saturate", "wrap", "raise"],
+    "nan": ["lowest", "raise"],
+    "codebook": [None] * 6 + ["nf4", "dynamic8", np.linspace(-1, 1, 16), [0, 1, 2]],
+    "attrs": attrs_of,
+    "method": ["minmax", "mse", "mse", "percentile", "entropy"],
+    "weights": [None, 1.0, np.ones(4, "f4"), np.ones((3, 1))],
+    "candidates": [None, 1.0, [1, 0.5], np.float32([0.9])],
+    "scale_dtype": [None, *REALS, "float32", "float8_e8m0fnu"],
+    "like": [None, None, "pytorch", "tflite", "quark_po2", "fbgemm"],
+    "mask": lambda r: r.choice([None, np.zeros((3, 4), bool), np.zeros((4, 3), bool).T]),
+    "bias": [None, 5, [1] * 4, np.int64([1, 2, 3])],
+    "shift": [None, None, 3, [1] * 4],
+    "percentile": [None, 99.9, np.float32(100), 50],
+    "momentum": [None, 0.1, 1],
+    "nonfinite": ["raise", "ignore"],
+    "levels": [2, 16, 255, 256],
+    "rows": [None, slice(0, 2), slice(None), slice(-1, None)],
+    "b": lambda r: r.choice([BYTES, BYTES[::-1], BYTES.view(">i2")]),
+}
+
+
+def out_of(rng, shape, dtype):
     """Return an output array that contains canaries."""
-    types = [*(t for t in INTEGERS if hasattr(np, t)), *REALS[:3]]
-    size = np.dtype(rng.choice(types))
-    raw = np.full(12 * size.itemsize * 2, 0xA5, np.uint8).view(size)
+    if rng.random() < 0.5 or dtype.itemsize == 0:
+        shape = (3, 4)
+        dtype = np.dtype(rng.choice([*(t for t in INTEGERS if hasattr(np, t)), *REALS[:3]]))
+    size = int(np.prod(shape))
+    raw = np.full(size * dtype.itemsize * 2, 0xA5, np.uint8).view(dtype)
     raw = np.ndarray.view(raw, Other) if rng.random() < 0.1 else raw
+    row = raw[:size]
     return rng.choice(
-        [raw[:12].reshape(3, 4), raw[::2].reshape(3, 4), raw[:12].reshape(4, 3).T]
+        [row.reshape(shape), raw[::2].reshape(shape), row.reshape(shape[::-1]).T]
     )
-
-
-def qparams(rng):
-    if rng.random() < 0.3:
-        kept = rng.choice([{"fill": -128}, {"quant_range": (-127, 100)}, {}])
-        return pq.QParams([0.5] * 3, [1, 2, 3], "int8", axis=0, offset=[1.0] * 3, **kept)
-    return pq.choose_qparams(np.ones((3, 4)), axis=rng.choice([None, 0, 1]), dtype="int8")
-
-
-def observe(x, axis=None, histogram=False, threads=1):
-    """Return parameters from an Observer of an array."""
-    o = pq.Observer(axis=axis, histogram=histogram, nonfinite="ignore")
-    o.update(x, threads=threads)
-    if o.nan is None or not np.all(o.count):
-        return o
-    method = "percentile" if o._options.histogram else "minmax"
-    return (o + o).qparams(method=method), repr(o)
-
-
-def observer_of(rng):
-    """Return an Observer, with or without a batch."""
-    o = pq.Observer(
-        axis=rng.choice([None, None, 0, 1, (0, 1)]),
-        histogram=rng.random() < 0.5,
-        nonfinite=rng.choice(["raise", "ignore"]),
-    )
-    if rng.random() < 0.6:
-        o.update(np.arange(12, dtype="f4").reshape(3, 4) - 4)
-    return o
-
-
-def use_observer(rng, o, x, **kwargs):
-    """Call a method of an Observer. If it raises, the Observer must be unchanged."""
-    o = o if type(o) is pq.Observer else observer_of(rng)
-    before, state = o.copy(), pickle.dumps(o)
-    step = rng.randrange(7)
-    try:
-        if step == 0:
-            o.update(x, threads=kwargs.get("threads", 1))
-        elif step == 1:
-            o.merge(x)
-        elif step == 2:
-            return [o + x, sum([o, x])]
-        elif step == 3:
-            o.quantile(x)
-        elif step == 4:
-            o.range(x if rng.random() < 0.3 else kwargs.get("method", "minmax"))
-        elif step == 5:
-            kwargs.pop("threads", 1)
-            o.qparams(**kwargs)
-        else:
-            o.__eq__(x)
-            return repr(o), o.count, o.nan, o.inf, o.min, o.max, pickle.loads(state)
-    except BaseException:
-        if o != before or pickle.dumps(o) != state:
-            raise AssertionError("an Observer was changed before the exception") from None
-        raise
-    return None
-
-
-def report_of(rng):
-    """Return an error report."""
-    x = np.ones((3, 4), "f4")
-    return pq.measure_error(x, x / 3, axis=rng.choice([None, 0, 1, (0, 1)]))
-
-
-def use_report(rng, report, other):
-    """Read the properties of an ErrorReport, and call a method."""
-    report = report if type(report) is pq.ErrorReport else report_of(rng)
-    found = [getattr(report, name) for name in dir(report) if name[0] != "_"]
-    found += [repr(report), str(report), hash(report), report.__eq__(other)]
-    assert pickle.loads(pickle.dumps(report)) == report
-    step = rng.randrange(4)
-    if step == 0:
-        found.append(report + other)
-    elif step == 1:
-        found.append(sum([report, other]))
-    elif step == 2:
-        report.mse = other
-    else:
-        pq.ErrorReport(other)
-    return found
-
-
-def use_packed(rng, packed, other):
-    """Read the properties of a PackedArray, and call a method."""
-    found = (packed.data, packed.dtype, packed.shape, packed.layout, packed.nbytes)
-    found += (
-        packed.size,
-        packed.ndim,
-        repr(packed),
-        packed.copy(),
-        pq.PackedArray.__eq__(packed, other),
-    )
-    pickle.loads(pickle.dumps(packed))
-    step = rng.randrange(10)
-    if step == 0:
-        pq.unpack(packed)
-    elif step == 1:
-        np.asarray(packed, other)
-    elif step == 2:
-        packed._shape = other
-    elif step == 3:
-        packed[other]
-    elif step == 4:
-        parts = [rng.choice([None, other, -1, 0, 1, 2, 9]) for _ in range(3)]
-        packed[slice(*parts)].copy()
-    elif step == 5:
-        np.asarray(packed)
-    elif step == 6:
-        bool(packed)
-    elif step == 7:
-        len(packed)
-        return [packed[rng.choice([0, -1]) :], *packed[:1].data]
-    return found
-
-
-BYTES = np.arange(3 * 1024, dtype=np.uint8).reshape(3, 1024)
-
-
-def format_of(rng):
-    return object.__new__(Format) if rng.random() < 0.1 else rng.choice(block_formats())
-
-
-def find_format(name):
-    with contextlib.suppress(KeyError):
-        return block_format(name)
-    return None
-
-
-def decode_blocks(rng, f, b, **kwargs):
-    f = f if isinstance(f, BlockFormat) else format_of(rng)
-    if type(b) is np.ndarray:
-        b = b[..., : 512 // f.block_size * f.block_bytes]
-    return f.dequantize(b, **kwargs)
-
-
-def encode_blocks(rng, f, x, **kwargs):
-    f = f if isinstance(f, BlockFormat) else format_of(rng)
-    return f.quantize(x, **kwargs)
-
-
-def use_format(rng, f, other):
-    """Read the properties of a BlockFormat, and call a method besides its codecs."""
-    f = f if isinstance(f, BlockFormat) else format_of(rng)
-    if other is BYTES and rng.random() < 0.5:
-        other = rng.choice(
-            [(4, 3 * f.block_size * f.block_bytes), BYTES[:, : f.block_bytes]]
-        )
-    found = [repr(f), f.name, f.bits_per_element, f == other, hash(f), copy.copy(f)]
-    step = rng.randrange(5)
-    if step == 0:
-        f.split(other)
-    elif step == 1:
-        f.encoded_shape(other)
-    elif step == 2:
-        f.decoded_shape(other)
-    elif step == 3:
-        f._row = other
-    else:
-        parts = f.split(BYTES[:, : 2 * f.block_bytes])
-        parts[rng.choice(list(parts))] = other
-        f.join(**parts)
-    return found
 
 
 @functools.cache
-def weight_file():
-    """Return an open file with a tensor of each type."""
-    folder = tempfile.TemporaryDirectory()
-    atexit.register(folder.cleanup)
-    x = np.arange(3 * 256).reshape(3, 256)
-    tensors = {n: x.astype(n) for n in ("f4", "f8", "f2", "i1", "i8")}
-    for fmt in block_formats():
-        blocks = BYTES[:, : 256 // fmt.block_size * fmt.block_bytes]
-        tensors[fmt.name] = (fmt, blocks)
-    pq.write_weights(f"{folder.name}/a.gguf", tensors)
-    return pq.open_weights(f"{folder.name}/a.gguf")
+def calls():
+    """Return (name, function, arguments, result) of public calls, without files."""
+    found = [
+        row
+        for row in public_calls.recorded()
+        if not row[0].startswith(("files.open", "files.write", "files.WeightFile", "dask."))
+    ]
+    for made in (pq.Observer, pq.QParams, pq.PackedArray, pq.Layout):
+        given = {
+            pq.QParams: {"scale": [0.5] * 3, "zero_point": [1, 2, 3], "axis": 0},
+            pq.PackedArray: {"data": np.zeros(2, np.uint8), "dtype": "int4", "shape": 4},
+            pq.Layout: {"name": "words"},
+        }.get(made, {})
+        found += [(made.__name__, made, inspect.signature(made).bind(**given), None)] * 3
+    for row in found:
+        for name, value in row[2].arguments.items():
+            POOL[name].append(value)
+    by_name = collections.defaultdict(list)
+    for row in found:
+        by_name[row[0]].append(row)
+    common = ["_core.quantize", "_core.dequantize"] * 4
+    return [*by_name.values(), *(by_name[name] for name in common)]
 
 
-def decode_weight(rng, rows, **kwargs):
-    file = weight_file()
-    return file[rng.choice(list(file))].dequantize(rows, **kwargs)
-
-
-def use_params(rng, params, other):
-    """Read the properties of a QParams."""
-    found = (params.scale, params.zero_point, params.dtype, params.axis, params.block_size)
-    found += (params.offset, params.fill, params.quant_range)
-    found += (repr(params), hash(params), pq.QParams.__eq__(params, other))
-    pickle.loads(pickle.dumps(params))
-    if rng.random() < 0.3:
-        params.scale = other
-    return found
-
-
-def read_bitsandbytes(rng, given):
-    """Read a bitsandbytes weight with one changed or missing tensor."""
-    four = bitsandbytes.quantize(np.ones((3, 64), "f4"), nested=rng.random() < 0.5)
-    tensors = four.tensors()
-    name = rng.choice(sorted(tensors))
-    what = rng.random()
-    if what < 0.3:
-        tensors[name] = given
-    elif what < 0.5:
-        del tensors[name]
-    elif what < 0.9 and tensors[name].size:
-        changed = np.array(tensors[name]).reshape(-1).view(np.uint8)
-        changed[rng.randrange(changed.size)] = rng.randrange(256)
-        tensors[name] = changed.view(tensors[name].dtype).reshape(tensors[name].shape)
-    return bitsandbytes.from_tensors(tensors).dequantize()
-
-
-CHOICE = "quant_range scale_dtype like"
-GROUPS = "dtype axis block_size symmetric=flag"
-NOISE = "seed=place start=place"
-AFFINE = "threads offset inverse=flag fill"
-VALUES = "rounding precision saturate=flag"
-OBSERVER = f"dtype method percentile symmetric=flag {CHOICE} threads"
-
-# Functions, the kinds of their positional arguments, and their keywords. A keyword has the
-# kind of its name, unless `keyword=kind` names another one.
-CALLS = [
-    *[
-        (pq.quantize, "x scale", f"zero_point=zero dtype axis block_size {VALUES} "
-         f"layout=layouts packed out {AFFINE} codebook quant_range out_of_range=beyond "
-         f"nan {NOISE}"),
-        (pq.dequantize, "q scale", "zero_point=zero dtype=real axis block_size out "
-         f"{AFFINE} codebook"),
-    ] * 4,
-    (pq.choose_qparams, "x", f"{GROUPS} method=search weights candidates {CHOICE} threads"),
-    (pq.qparams_from_range, "lows highs", f"{GROUPS} {CHOICE}"),
-    (pq.dynamic_quantize, "x", f"{GROUPS} {CHOICE} layout=layouts packed "
-     f"out threads rounding {NOISE}"),
-    (pq.fake_quantize, "x scale", f"zero_point=zero dtype axis block_size {VALUES} "
-     f"out=real_out {AFFINE} codebook quant_range {NOISE} mask"),
-    (pyquant.openvino.fake_quantize, "x lows highs lows highs levels",
-     "out=real_out threads"),
-    (pq.requantize, "sums multiplier", "zero_point=int dtype input_zero_point=int bias "
-     "axis arithmetic quant_range shift out threads"),
-    (pq.fixedpoint.fixed_point, "multiplier", "arithmetic"),
-    (pq.measure_error, "x x", "axis threads"),
-    (lambda p, x, **k: p.measure_error(x, **k), "params x", "axis"),
-    (use_report, "report report", ""),
-    (pq.Observer, "", "axis histogram=flag mantissa_bits=int momentum nonfinite"),
-    (use_observer, "observer x", OBSERVER),
-    (use_observer, "observer observer", OBSERVER),
-    (pq.calibrate, "batches", f"axis {OBSERVER} momentum nonfinite"),
-    (observe, "x", "axis histogram=flag threads"),
-    (pq.QParams, "scale zero", "dtype axis block_size offset fill quant_range"),
-    (lambda p, x, **k: p.quantize(x, **k), "params x",
-     f"rounding out threads out_of_range=beyond nan {NOISE}"),
-    (lambda p, q, **k: p.dequantize(q, **k), "params q", "dtype=real out threads"),
-    (use_params, "params x", ""),
-    (pq.pack, "packable", ""),
-    (pq.pack, "bytes_codes", "layout"),
-    (pq.unpack, "packed_array", ""),
-    (pq.pack_signs, "x", "bitorder=layout_name"),
-    (pq.Layout, "layout_name", "axis=stream bits"),
-    (pq.PackedArray, "bytes dtype shape", "layout"),
-    (wrap, "data_of_words", ""),
-    (lambda p, to: p.repack(to), "packed_array layout", ""),
-    (forge, "words name extents how", ""),
-    (pq.PackedArray.from_buffer, "buffer dtype shape", "layout"),
-    (use_packed, "packed_array real", ""),
-    (decode_blocks, "block_format blocks", "dtype=real out=block_out threads"),
-    (encode_blocks, "block_format numbers", "out=byte_out threads"),
-    (use_format, "block_format blocks", ""),
-    (find_format, "format", ""),
-    (decode_weight, "rows", "dtype=real out=weight_out threads"),
-    (pq.ngraph.quantize, "x scale zero dtype axes mode", ""),
-    (pq.ngraph.dequantize, "q scale zero real axes", ""),
-    (pq.onednn.quantize, "x", "scales zps=zero qtype axis dtype"),
-    (pq.onednn.dequantize, "q", "scales zps=zero qtype axis"),
-    (pq.onednn.dynamic_quantize, "x scale zero", "qtype axis dtype"),
-    (pq.onednn.dynamic_dequantize, "q scale zero", "qtype axis group_shape=group"),
-    (pq.onnx.quantize_linear, "x scale zero",
-     "axis block_size saturate=flag output_dtype precision"),
-    (pq.onnx.dequantize_linear, "q scale zero", "axis block_size output_dtype"),
-    (pq.onnx.dynamic_quantize_linear, "x", ""),
-    (pq.com_microsoft.quantize_linear, "x scale zero", "axis"),
-    (pq.com_microsoft.dequantize_linear, "q scale zero", "axis"),
-    (tflite.qparams, "detail", ""),
-    (mx.quantize, "x element", "rule block_size threads"),
-    (mx.from_tensors, "elements", "block_size"),
-    (mx.unswizzle, "q group", ""),
-    (nvfp4.quantize, "x", "tensor_scale=scale like threads"),
-    (nvfp4.pack, "x scale scale", "like threads"),
-    (nvfp4.from_tensors, "elements", ""),
-    (bitsandbytes.quantize, "sixty_four", "quant_type=four block_size=size nested=flag"),
-    (read_bitsandbytes, "", "given=sixty_four"),
-    (cf.qparams, "attrs dtype", ""),
-    (cf.decode, "q attrs", "out threads"),
-    (cf.encode, "x attrs dtype", "out out_of_range=beyond"),
-]  # fmt: skip
-
-# These functions read all of their input before they raise an error. Strange arrays can
-# have 2**61 elements.
-PATIENT = (
-    *(pq.choose_qparams, observe, pq.onnx.dynamic_quantize_linear, pq.dynamic_quantize),
-    *(use_observer, pq.calibrate, pq.measure_error, pq.fixedpoint.fixed_point),
-    *(encode_blocks, mx.quantize, nvfp4.quantize),
-    bitsandbytes.quantize,
-)
-# The first argument of these functions is the generator.
-WITH_RNG = (use_packed, use_params, forge, use_observer, use_report, use_format)
-WITH_RNG += (decode_weight, decode_blocks, encode_blocks, read_bitsandbytes)
+POOL = collections.defaultdict(list)
+# These functions do not read all of their input before they raise an error. Strange arrays
+# can have 2**61 elements.
+QUICK = ("_core.quantize", "_core.dequantize", "_core.requantize", "fused.fake_quantize")
+QUICK += ("packed.pack", "QParams", "ngraph.quantize", "onednn.quantize", "cf.encode")
 
 
 def draw(rng):
-    """Return a function with its arguments."""
-    function, kinds, keywords = rng.choice(CALLS)
+    """Return a function with arguments: of a public call, other values, hostile objects."""
+    name, function, bound, result = rng.choice(rng.choice(calls()))
     hostility = rng.choice([0, 0.05, 0.1, 0.1, 0.3, 1.0])
-
-    def value_of(kind):
-        valid = VALID[kind]
-        if rng.random() < hostility:
+    parameters = bound.signature.parameters
+    args, kwargs = [], {}
+    for key, parameter in parameters.items():
+        kind = parameter.kind
+        if kind is kind.VAR_KEYWORD:
+            given = bound.arguments.get(key, {})
+            kwargs |= changed(given, rng) if given and rng.random() < 0.7 else given
+            continue
+        needed, known = parameter.default is parameter.empty, key in bound.arguments
+        if not needed and rng.random() < (0.3 if known else 0.7):
+            continue
+        value = bound.arguments.get(key, parameter.default)
+        if key == "self":
+            some = [one for one in objects() if isinstance(one, type(value))]
+            value = rng.choice([value, *some])
+        elif rng.random() < hostility:
             value = strange(rng)
+        elif key == "out":
+            shape, dtype = getattr(result, "shape", ()), getattr(result, "dtype", None)
+            value = out_of(rng, shape, dtype if type(dtype) is np.dtype else np.dtype("V0"))
+        elif rng.random() < 0.5 or not known:
+            some = VALUES.get(key, ())
+            value = some(rng) if callable(some) else rng.choice([*some, *POOL[key], value])
+        if type(value) is dict and value and rng.random() < 0.5:
+            value = changed(value, rng)
+        if type(value) is pq.Observer:
+            value = value.copy()
+        if name not in QUICK and type(value) is np.ndarray and value.size > 1 << 20:
+            value = 1.0
+        if kind is kind.KEYWORD_ONLY or len(args) < list(parameters).index(key):
+            kwargs[key] = value
         else:
-            value = valid(rng) if callable(valid) else rng.choice(valid)
-        if function in PATIENT and type(value) is np.ndarray and value.size > 1 << 20:
-            return 1.0
-        return value
-
-    args = [value_of(kind) for kind in kinds.split()]
-    named = (word.partition("=") for word in keywords.split())
-    given = [(name, kind or name) for name, _, kind in named if rng.random() < 0.5]
-    kwargs = {name: value_of(kind) for name, kind in given}
-    if function in WITH_RNG:
-        args.insert(0, rng)
+            args.append(value)
     if rng.random() < 0.02:
         kwargs[rng.choice(["", "X", "out", "dtype"])] = strange(rng)
     return function, args, kwargs
+
+
+@functools.cache
+def objects():
+    """Return objects of all public classes, and objects that were not initialized."""
+    found = [one for many in public_calls.OBJECTS.values() for one in many]
+    forged = [object.__new__(Format), pq.PackedArray.__new__(pq.PackedArray)]
+    found = [one for one in found if type(one).__name__ != "WeightFile"]
+    return [*found, *block_formats(), *forged, Packed.__new__(Packed)]
+
+
+def use(rng, value, other):
+    """Read all properties of an object, and use one of its operators."""
+    if type(value) is pq.Observer:
+        value = value.copy()
+    found = [getattr(value, name) for name in dir(value) if name[0] != "_"]
+    found += [repr(value), str(value), type(value).__eq__(value, other)]
+    parts = [rng.choice([None, other, -1, 0, 1, 2, 9]) for _ in range(3)]
+    uses = [
+        *(lambda: hash(value), lambda: len(value), lambda: bool(value)),
+        *(lambda: copy.copy(value), lambda: copy.deepcopy(value)),
+        lambda: pickle.loads(pickle.dumps(value)),
+        *(lambda: value[other], lambda: value[slice(*parts)]),
+        *(lambda: np.asarray(value), lambda: np.asarray(value, "V4")),
+        *(lambda: type(value).__add__(value, other), lambda: type(value)(other)),
+        lambda: setattr(value, rng.choice(dir(value)), other),
+    ]
+    return rng.choice(uses)()
+
+
+def forge(rng, name, other):
+    """Use a packed array with unchecked arguments."""
+    words = np.zeros((2, 4), "i4") if rng.random() < 0.5 else np.zeros(6, "u1")
+    extents = rng.choice([(3, 4), (12,), (9, 4), (16, 4), (2, 32), (0, 9), other])
+    how = rng.choice(["onnx", "words", "awq", "high-first"]), rng.choice([None, 0, 1]), 4
+    packed = pq.PackedArray.__new__(pq.PackedArray)
+    packed._keep(words, name, extents, how)
+    return pq.unpack(packed) if rng.random() < 0.3 else pq.dequantize(packed, 1.0)
 
 
 # The error about elements out of range is raised after all codes are written.
@@ -883,13 +575,23 @@ def contents(out):
 
 def call(rng):
     """Make one call. Return "returned" or the name of its exception."""
+    step = rng.random()
     function, args, kwargs = draw(rng)
+    if step < 0.15:
+        function, kwargs = use, {}
+        args = [rng, rng.choice(objects()), strange(rng)]
+    elif step < 0.18:
+        function, args, kwargs = forge, [rng, rng.choice(CODES), strange(rng)], {}
+    observer = args[0] if args and type(args[0]) is pq.Observer else None
+    state = pickle.dumps(observer)
     places = [kwargs.get("out"), kwargs.get("mask")]
     before = [contents(place) for place in places]
     try:
         function(*args, **kwargs)
     except ANSWERS as error:
         answer = error
+        if pickle.dumps(observer) != state:
+            raise AssertionError("an Observer was changed before the exception") from error
     except BaseException as error:
         name = getattr(function, "__qualname__", "a method")
         raise AssertionError(f"{name}: {type(error).__name__}: {error}") from error

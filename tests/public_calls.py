@@ -6,18 +6,21 @@ properties of the instances, and functions without required arguments, need no r
 
 import atexit
 import contextlib
+import functools
 import importlib
 import inspect
 import io
 import pickle
 import pkgutil
 import re
+import sys
 import tempfile
 from enum import EnumType
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import pytest
 from support import HAVE_BFLOAT16, adversarial
 
 import pyquant
@@ -457,10 +460,14 @@ CALLS = {
     "onednn.dequantize": lambda: onednn.dequantize(
         CODES, scales=SCALES, qtype="per_channel"
     ),
-    "onednn.dynamic_quantize": lambda: onednn.dynamic_quantize(
-        WEIGHT, ONE_TENTH, dtype="u8"
-    ),
-    "onednn.dynamic_dequantize": lambda: onednn.dynamic_dequantize(CODES, ONE_TENTH),
+    "onednn.dynamic_quantize": lambda: [
+        onednn.dynamic_quantize(WEIGHT, scales, qtype=qtype, dtype="u8")
+        for scales, qtype in ((ONE_TENTH, "per_tensor"), (SCALES, "per_channel"))
+    ],
+    "onednn.dynamic_dequantize": lambda: [
+        onednn.dynamic_dequantize(CODES, scales, qtype=qtype)
+        for scales, qtype in ((ONE_TENTH, "per_tensor"), (SCALES, "per_channel"))
+    ],
     "onnx.quantize_linear": lambda: onnx.quantize_linear(*ONNX),
     "onnx.dequantize_linear": lambda: onnx.dequantize_linear(CODES, SMALL),
     "onnx.reference_ops": None,  # needs the package onnx, and computes nothing
@@ -585,6 +592,66 @@ def rows():
 def _required(function):
     parameters = inspect.signature(function).parameters.values()
     return [one for one in parameters if one.default is one.empty]
+
+
+@contextlib.contextmanager
+def replaced(change, needs=None):
+    """Let `change(function, args, kwargs)` make the calls of public functions.
+
+    `needs` is a parameter that these functions have. Calls inside a call do not change.
+    Yield the functions without a call.
+    """
+    wrappers, missing, inside = {}, set(), []
+    for _, function in public():
+        if not inspect.isroutine(function) or isinstance(function, classmethod):
+            continue
+        if needs is None or needs in inspect.signature(function).parameters:
+
+            @functools.wraps(function)
+            def wrapper(*args, function=function, **kwargs):
+                missing.discard(function)
+                if inside:
+                    return function(*args, **kwargs)
+                inside.append(function)
+                try:
+                    return change(function, args, kwargs)
+                finally:
+                    inside.pop()
+
+            wrappers[function] = wrapper
+    missing.update(wrappers)
+    with pytest.MonkeyPatch.context() as patch:
+        for owner in _owners():
+            for name, value in list(vars(owner).items()):
+                if inspect.isroutine(value) and value in wrappers:
+                    final = owner is pq.QParams.__base__  # an extension type
+                    patch.setattr(pq.QParams if final else owner, name, wrappers[value])
+        yield missing
+
+
+def _owners():
+    """Yield the modules and classes of the package."""
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] == "pyquant":
+            yield module
+            yield from {v for v in vars(module).values() if isinstance(v, type)}
+
+
+def recorded():
+    """Return name, function, bound arguments and result of each call of all rows."""
+    names = {value: name for name, value in public() if inspect.isroutine(value)}
+    found, calls = [], rows()
+
+    def record(function, args, kwargs):
+        bound = inspect.signature(function).bind(*args, **kwargs)
+        result = function(*args, **kwargs)
+        found.append((names[function], function, bound, result))
+        return result
+
+    with replaced(record):
+        for name in [one for one in calls if one != "cli.main"]:
+            calls[name]()
+    return found
 
 
 def bits(value):

@@ -4,16 +4,10 @@ The calls of public_calls.py run again, with a wrapper around each public functi
 wrapper changes the arguments. The result must keep its bits.
 """
 
-import functools
-import inspect
-import sys
-
 import numpy as np
 import public_calls
 import pytest
 from support import case, misaligned, poisoned, split_small_arrays, untouched
-
-import pyquant as pq
 
 
 def swapped(a):
@@ -51,47 +45,13 @@ def calls():
     return {name: (call, public_calls.bits(call())) for name, call in rows.items()}
 
 
-def owners():
-    """Yield the modules and classes of the package."""
-    for name, module in list(sys.modules.items()):
-        if name.split(".")[0] == "pyquant":
-            yield module
-            yield from {v for v in vars(module).values() if isinstance(v, type)}
-
-
-def check(calls, monkeypatch, change, needs=None):
-    """Compare the bits of all calls while `change` makes the calls of public functions.
-
-    `needs` is a parameter that these functions have. Calls inside a call do not change.
-    """
-    wrappers, missing, inside = {}, set(), []
-    for _, function in public_calls.public():
-        if not inspect.isroutine(function) or isinstance(function, classmethod):
-            continue
-        if needs is None or needs in inspect.signature(function).parameters:
-
-            @functools.wraps(function)
-            def wrapper(*args, function=function, **kwargs):
-                missing.discard(function)
-                if inside:
-                    return function(*args, **kwargs)
-                inside.append(function)
-                try:
-                    return change(function, args, kwargs)
-                finally:
-                    inside.pop()
-
-            wrappers[function] = wrapper
-    missing.update(wrappers if needs else ())
-    for owner in owners():
-        for name, value in list(vars(owner).items()):
-            if inspect.isroutine(value) and value in wrappers:
-                final = owner is pq.QParams.__base__  # an extension type
-                monkeypatch.setattr(pq.QParams if final else owner, name, wrappers[value])
-    for name, (call, expected) in calls.items():
-        with case(call=name):
-            assert public_calls.bits(call()) == expected
-    assert not missing  # each function was called
+def check(calls, change, needs=None):
+    """Compare the bits of all calls while `change` makes the calls of public functions."""
+    with public_calls.replaced(change, needs) as missing:
+        for name, (call, expected) in calls.items():
+            with case(call=name):
+                assert public_calls.bits(call()) == expected
+    assert not (needs and missing)  # each function was called
 
 
 def moved(value, layout):
@@ -105,7 +65,7 @@ def own_bytes(values):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_layout_of_arguments(layout, calls, monkeypatch):
+def test_layout_of_arguments(layout, calls):
     """Arrays have any memory layout, and calls leave them unchanged."""
 
     def change(function, args, kwargs):
@@ -122,7 +82,7 @@ def test_layout_of_arguments(layout, calls, monkeypatch):
 
     if layout == "byte order":
         calls = {name: calls[name] for name in calls.keys() - {*TYPE_OF_ARGUMENT}}
-    check(calls, monkeypatch, change)
+    check(calls, change)
 
 
 def test_threads(calls, monkeypatch):
@@ -134,7 +94,7 @@ def test_threads(calls, monkeypatch):
         return function(*args, **{**kwargs, "threads": 3})
 
     with split_small_arrays(monkeypatch):
-        check(calls, monkeypatch, change, "threads")
+        check(calls, change, "threads")
 
 
 def array_of(result):
@@ -144,7 +104,7 @@ def array_of(result):
 
 
 @pytest.mark.parametrize("layout", ["columns", "gaps", "reversed", "misaligned"])
-def test_out(layout, calls, monkeypatch):
+def test_out(layout, calls):
     """A call writes the elements of `out` and no bytes between them, and returns `out`."""
 
     def change(function, args, kwargs):
@@ -166,4 +126,4 @@ def test_out(layout, calls, monkeypatch):
             assert untouched(out.base[..., 2::3])
         return result
 
-    check(calls, monkeypatch, change, "out")
+    check(calls, change, "out")

@@ -265,56 +265,28 @@ WRONG = {
 }
 
 
-def recorded(name, monkeypatch):
-    """Return a function, and the arguments that public_calls.py passes to it."""
-    module, _, function = name.rpartition(".")
-    calls = []
-    owner = getattr(pq, module.rpartition(".")[2], None)
-    for holder in (pq, getattr(public_calls, module, None), owner):
-        whole = getattr(holder, function, None)
-        if callable(whole):
-
-            @functools.wraps(whole)
-            def record(*args, whole=whole, **kwargs):
-                calls.append((whole, args, kwargs))
-                return whole(*args, **kwargs)
-
-            monkeypatch.setattr(holder, function, record)
-    (public_calls.CALLS.get(name) or pq.Observer)()
-    monkeypatch.undo()
-    return calls[-1:]
-
-
-RECORDED = [
-    "Observer",
-    *(
-        name
-        for name, call in public_calls.CALLS.items()
-        if call is not None and not name.startswith(("cli.", "dtypes."))
-    ),
-]
-
-
-@pytest.mark.parametrize("name", RECORDED)
-def test_each_constrained_parameter_refuses_wrong_values(name, monkeypatch):
-    for function, args, kwargs in recorded(name, monkeypatch):
-        if function in OPERATORS:
+def test_each_constrained_parameter_refuses_wrong_values():
+    observer = inspect.signature(pq.Observer).bind()
+    calls = {name: (function, call) for name, function, call, _ in public_calls.recorded()}
+    for name, (function, call) in {**calls, "Observer": (pq.Observer, observer)}.items():
+        if function in OPERATORS or name.startswith("dtypes."):
             continue
-        signature = inspect.signature(function)
-        for parameter in signature.parameters.keys() & WRONG.keys():
+        given = dict(call.arguments)
+        for parameter in call.signature.parameters.keys() & WRONG.keys():
             if parameter == "q" and function.__name__ != "quantile":
                 continue  # an array of codes
-            call = signature.bind(*args, **kwargs)
-            if parameter == "percentile":
-                call.arguments["method"] = "percentile"
             for value in WRONG[parameter]:
-                call.arguments[parameter] = value
-                with case(parameter=parameter, value=value):
+                call.arguments |= {**given, parameter: value}
+                if parameter == "percentile":
+                    call.arguments["method"] = "percentile"
+                with case(name=name, parameter=parameter, value=value):
                     with pytest.raises((TypeError, ValueError)) as caught:
                         function(*call.args, **call.kwargs)
                     said = str(caught.value)
                     assert said.startswith(parameter), said
                     assert "\n" not in said
+            call.arguments.clear()
+            call.arguments |= given
 
 
 def test_overlap_names_the_other_array():

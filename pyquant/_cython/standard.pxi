@@ -258,6 +258,7 @@ cdef class Operator:
         if room != NULL and _hold_number(values, held, type[0], room):
             return None
         if isinstance(values, Packed):
+            _check_made(<Packed>values)
             type[0] = <pq_type><int>_CODES[(<Packed>values)._dtype]
             if of.allowed[<int>type[0]] if any_type else type[0] == only:
                 array = _unpacked(values, type)

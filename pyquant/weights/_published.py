@@ -230,7 +230,8 @@ def _each(find: Callable[[Mapping[str, Any], str], Iterable[Found]]) -> _Finder:
 
     def found(tensors: Mapping[str, Any], taken: Collection[str]) -> Iterator[Found]:
         for name in tensors:
-            made = None if name in taken else next(iter(find(tensors, name)), None)
+            unknown = isinstance(name, str) and name not in taken
+            made = next(iter(find(tensors, name)), None) if unknown else None
             if made is not None:
                 yield made
 
