@@ -397,8 +397,7 @@ class Weight:
                 some: npt.NDArray[Any] = self.dequantize(dtype=kind, threads=count)[index]
                 if out is None:
                     return some
-                check_out(out, some.shape, kind)
-                out[...] = some
+                _check.out(out, kind, some.shape, *self._tensors.values())[...] = some
                 return out
             numbers = _numbers(index, shape[0])
             shape = (len(numbers), *shape[1:])
@@ -491,7 +490,7 @@ class Weight:
         --------
         >>> import numpy as np
         >>> import pyquant as pq
-        >>> x = np.arange(32, dtype=np.float32).reshape(1, 32) % 16 - 8
+        >>> x = np.arange(32, dtype=np.float16).reshape(1, 32) % 16 - 8
         >>> w = pq.weights.compressed_tensors.quantize(x, group_size=32)
         >>> q4_0 = pq.weights.blocks.block_format("Q4_0")
         >>> q4_0.dequantize(w.blocks("Q4_0"))[:, :4] - w.dequantize()[:, :4]
