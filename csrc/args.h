@@ -31,7 +31,7 @@ static inline enum pq_status pq_known_args(const struct pq_args **args,
 }
 
 /* Like pq_known_args(), for a struct of at least `least` bytes that begins with its size.
- */
+ * NULL is an error. */
 enum pq_status pq_known_struct(const void **given, void *room, size_t size, size_t least);
 
 /* Return true if the arrays have no elements. */

@@ -614,36 +614,22 @@ static void run_groups(struct pq_job *job, const char *x, char *y, size_t n, siz
     }
 }
 
-/* Run a contiguous row with one pair of parameters. */
-static void run_uniform_row(void *p, struct pq_position at)
-{
-    struct pq_job *job = p;
-    const struct pq_dim *dim = &job->plan.dim[0];
-    const size_t n = (size_t)(dim->end - dim->begin);
-    if (job->loaded.scale != at.scale || job->loaded.zero != at.zero) {
-        pq_load_params(job, 0, at.scale, 0, at.zero, 0, 1);
-        pq_set_flush(job);
-        job->loaded.scale = at.scale;
-        job->loaded.zero = at.zero;
-    }
-    run_groups(job, at.in + dim->begin * dim->in, at.out + dim->begin * dim->out, n, n, 0);
-}
-
-/* Run a contiguous row of groups. Load the parameters of many groups together. */
+/* Run a contiguous row of groups, or of one group. Load the parameters of many groups
+ * together. */
 static void run_grouped_row(void *p, struct pq_position at)
 {
     struct pq_job *job = p;
     const struct pq_dim *dim = &job->plan.dim[0];
-    for (ptrdiff_t i = dim->begin; i < dim->end;) {
-        const ptrdiff_t into = i % dim->group_size; /* not 0 only at the begin of a part */
-        const ptrdiff_t first = i / dim->group_size;
-        const ptrdiff_t groups = into != 0 ? 1 : PQ_TILE;
-        const ptrdiff_t last = (dim->end - 1) / dim->group_size;
+    const ptrdiff_t g = pq_dim_uniform(dim) ? dim->end : dim->group_size;
+    const ptrdiff_t last = (dim->end - 1) / g;
+    for (ptrdiff_t i = dim->begin, n; i < dim->end; i += n) {
+        const ptrdiff_t first = i / g; /* a part may begin within a group */
+        const ptrdiff_t groups = i != first * g ? 1 : PQ_TILE;
         const ptrdiff_t m = last - first + 1 < groups ? last - first + 1 : groups;
-        const ptrdiff_t stop = (first + m) * dim->group_size;
-        const ptrdiff_t n = (stop < dim->end ? stop : dim->end) - i;
+        const ptrdiff_t stop = (first + m) * g;
         const char *const scale = at.scale + first * dim->scale;
         const char *const zero = at.zero + first * dim->zero;
+        n = (stop < dim->end ? stop : dim->end) - i;
         if (job->loaded.scale != scale || job->loaded.zero != zero ||
             job->loaded.columns < m) { /* rows can share parameters */
             pq_load_params(job, 0, scale, dim->scale, zero, dim->zero, (size_t)m);
@@ -653,8 +639,7 @@ static void run_grouped_row(void *p, struct pq_position at)
             job->loaded.columns = m;
         }
         run_groups(job, at.in + i * dim->in, at.out + i * dim->out, (size_t)n,
-                   (size_t)dim->group_size, 0);
-        i += n;
+                   (size_t)(pq_dim_uniform(dim) ? n : g), 0);
     }
 }
 
@@ -897,7 +882,7 @@ static pq_row_fn *choose_walk(const struct pq_job *job, int *first)
             *first = 2;
             return run_rows;
         }
-        return pq_dim_uniform(dim) ? run_uniform_row : run_grouped_row;
+        return run_grouped_row;
     }
     if (direct && !job->how.general && (n >= PQ_TILE / 2 || single_row) &&
         dim->group_size == 1 && dim->zero == 0 && dim->scale == (ptrdiff_t)sizeof(float) &&
@@ -987,10 +972,11 @@ static bool has_complete_bytes(const struct pq_job *job)
     return complete;
 }
 
-/* Set the addresses of the affine stages and of the count of elements out of range. */
+/* Set the members of the run that do not depend on the parameters. */
 static void init_run(struct pq_job *job)
 {
     job->how.run.affine = &job->how.affine;
+    job->how.run.general = job->how.general;
     job->how.run.outside = &job->outside;
     job->outside = 0;
 }
@@ -1036,7 +1022,7 @@ bool pq_job_is_direct(const struct pq_job *job)
         return false;
     }
     pq_row_fn *const visit =
-        is_uniform_row(job) ? run_uniform_row : choose_walk(job, &first);
+        is_uniform_row(job) ? run_grouped_row : choose_walk(job, &first);
     return visit != run_tiles && visit != run_transposed;
 }
 

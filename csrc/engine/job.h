@@ -144,13 +144,11 @@ typedef enum pq_status pq_set_method_fn(struct pq_method *how,
 /* The methods of quantize and dequantize (ops/). */
 extern pq_set_method_fn pq_quantize_method, pq_dequantize_method;
 
-/* Check a call, initialize its job, and run one part; count elements out of range; run a
- * call of run.h without checks; or keep the job for pq_run() (prepared.c). */
+/* Check a call, initialize its job, and run one part; run a call of run.h without checks;
+ * or keep the job for pq_run() (prepared.c). pq_call() stores the number of elements out of
+ * range, unless `outside` is null. */
 enum pq_status pq_call(pq_set_method_fn *set, const struct pq_kernels *kernels,
-                       const struct pq_args *args, int part, int parts);
-enum pq_status pq_call_counting(pq_set_method_fn *set, const struct pq_kernels *kernels,
-                                const struct pq_args *args, int part, int parts,
-                                size_t *outside);
+                       const struct pq_args *args, int part, int parts, size_t *outside);
 enum pq_status pq_call_run(pq_set_method_fn *set, const struct pq_kernels *kernels,
                            const struct pq_args *args);
 enum pq_status pq_prepare(pq_set_method_fn *set, struct pq_prepared *prepared,

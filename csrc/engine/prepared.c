@@ -5,29 +5,10 @@
 #include "args.h"
 #include "engine/job.h"
 
-/* Check a call and set its method. Complete `*args` with zeros for the members that an
- * older caller lacks. */
-static enum pq_status set_checked(pq_set_method_fn *set, struct pq_method *how,
-                                  const struct pq_kernels *kernels,
-                                  const struct pq_args **args, struct pq_args *room,
-                                  int part, int parts)
-{
-    PQ_TRY(pq_check_call(args, room, kernels, true, part, parts));
-    return set(how, kernels, *args);
-}
-
 /* Return the status of a job that has run. */
 static enum pq_status status_of(const struct pq_job *job)
 {
     return job->outside != 0 ? PQ_ERR_BEYOND : PQ_OK;
-}
-
-static enum pq_status run_planned(struct pq_job *job, const struct pq_kernels *kernels,
-                                  const struct pq_args *args, int part, int parts)
-{
-    PQ_TRY(pq_job_init(job, kernels, args));
-    pq_job_run(job, part, parts);
-    return status_of(job);
 }
 
 /* Return true if kernels can use the elements unchanged. */
@@ -69,30 +50,27 @@ enum pq_status pq_job_run_args(struct pq_job *job, const struct pq_kernels *kern
 {
     const ptrdiff_t n = parts == 1 && are_plain(job, args) ? run_of(args) : -1;
     job->outside = 0;
-    if (n < 0) {
-        return run_planned(job, kernels, args, part, parts);
+    if (n >= 0) {
+        pq_job_run_row(job, args, (size_t)n);
+    } else {
+        PQ_TRY(pq_job_init(job, kernels, args));
+        pq_job_run(job, part, parts);
     }
-    pq_job_run_row(job, args, (size_t)n);
     return status_of(job);
 }
 
-enum pq_status pq_call_counting(pq_set_method_fn *set, const struct pq_kernels *kernels,
-                                const struct pq_args *args, int part, int parts,
-                                size_t *outside)
+enum pq_status pq_call(pq_set_method_fn *set, const struct pq_kernels *kernels,
+                       const struct pq_args *args, int part, int parts, size_t *outside)
 {
     struct pq_job job;
     struct pq_args room;
-    PQ_TRY(set_checked(set, &job.how, kernels, &args, &room, part, parts));
+    PQ_TRY(pq_check_call(&args, &room, kernels, true, part, parts));
+    PQ_TRY(set(&job.how, kernels, args));
     const enum pq_status status = pq_job_run_args(&job, kernels, args, part, parts);
-    *outside = job.outside;
+    if (outside != NULL) {
+        *outside = job.outside;
+    }
     return status;
-}
-
-enum pq_status pq_call(pq_set_method_fn *set, const struct pq_kernels *kernels,
-                       const struct pq_args *args, int part, int parts)
-{
-    size_t outside;
-    return pq_call_counting(set, kernels, args, part, parts, &outside);
 }
 
 enum pq_status pq_call_run(pq_set_method_fn *set, const struct pq_kernels *kernels,
@@ -126,7 +104,8 @@ enum pq_status pq_prepare(pq_set_method_fn *set, struct pq_prepared *prepared,
         return PQ_ERR_SIZE;
     }
     memset(prepared->opaque, 0, offsetof(struct pq_job, plan.dim));
-    PQ_TRY(set_checked(set, &job.how, kernels, &args, &room, 0, 1));
+    PQ_TRY(pq_check_call(&args, &room, kernels, true, 0, 1));
+    PQ_TRY(set(&job.how, kernels, args));
     PQ_TRY(pq_job_init(&job, kernels, args));
     if (prepared->size < HEAD + head_size(&job.plan)) {
         return PQ_ERR_SIZE;

@@ -44,7 +44,6 @@ struct pq_affine {
     void (*plain_kernel)(const struct pq_run *run, const void *x, void *y, size_t n);
     enum pq_type real, carrier, code;
     int bits;        /* bits of a code, at most those of its type */
-    bool general;    /* `inner` takes float64 parameters: offsets are float64 */
     bool has_offset; /* subtract the offset before quantizing, add it after dequantizing */
     bool inverse;    /* multiply by the scale to quantize, divide by it to dequantize */
     bool clips;      /* clip integers to `range` */
@@ -114,7 +113,7 @@ struct pq_run {
     bool multiplies;    /* quantize to narrow floats, not general: multiply by the scale */
     bool narrow_first;  /* quantize, general kernels: as in struct pq_args */
     bool unsigned_zero; /* dequantize 64-bit codes: zero points are uint64 */
-    bool general;       /* stochastic kernels: parameters are float64 */
+    bool general;       /* parameters are float64 */
     bool inverse;       /* codebooks: as in struct pq_args */
     bool high_first;    /* packed codebooks: see pq_is_high_first() */
     const uint32_t *random_words; /* PQ_STOCHASTIC: one word for each element */
@@ -133,6 +132,22 @@ PQ_INLINE bool pq_has_element_groups(const struct pq_run *run)
  * quotients of input of this type, and `zero_first` from float32 to 8 bits.
  */
 typedef void pq_kernel_fn(const struct pq_run *run, const void *x, void *y, size_t n);
+
+/* Make the parameters of `to` start at group `k` of `from`. */
+PQ_INLINE void pq_set_first_group(struct pq_run *to, const struct pq_run *from, size_t k)
+{
+    const size_t words = from->general ? 2 * k : k;
+    to->scale.f32 = from->scale.f32 + words;
+    to->zero.i32 = from->zero.i32 + words;
+    to->offset.f32 = from->offset.f32 + words;
+}
+
+/* Call `kernel` with tiles of at most `room` elements: complete groups, or a part of one
+ * group. A tile is one row. It has gaps only with `has_gaps`. `in` and `out` are the bytes
+ * of an element (kernels/tiles.c). */
+void pq_run_tiles(pq_kernel_fn *kernel, size_t room, bool has_gaps,
+                  const struct pq_run *run, const char *x, size_t in, char *y, size_t out,
+                  size_t n);
 
 /* Write the random words of `n` positions: see `seed` of struct pq_args. Successive
  * positions differ by `step`, modulo 2^64. */

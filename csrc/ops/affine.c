@@ -112,7 +112,6 @@ void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernel
         .carrier = carrier,
         .code = code,
         .bits = part != 0 ? part : pq_bits_of(code),
-        .general = how->general,
         .has_offset = args->offset != NULL,
         .inverse = args->inverse != 0,
         .clips = quantizes && has_range(args),
@@ -243,8 +242,7 @@ enum pq_status pq_count_beyond(const struct pq_kernels *kernels, const struct pq
     }
     *count = *first = 0;
     PQ_TRY(pq_known_args(&args, &room));
-    const enum pq_status status =
-        pq_call_counting(pq_quantize_method, kernels, args, 0, 1, count);
+    const enum pq_status status = pq_call(pq_quantize_method, kernels, args, 0, 1, count);
     if (status != PQ_ERR_BEYOND) {
         return status;
     }

@@ -163,7 +163,7 @@ enum pq_status pq_dequantize_method(struct pq_method *how, const struct pq_kerne
 enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_args *args,
                              int part, int parts)
 {
-    return pq_call(pq_dequantize_method, kernels, args, part, parts);
+    return pq_call(pq_dequantize_method, kernels, args, part, parts, NULL);
 }
 
 enum pq_status pq_dequantize_run(const struct pq_kernels *kernels,

@@ -225,9 +225,6 @@ enum pq_status pq_dynamic_quantize(const struct pq_kernels *kernels,
     struct pq_choice choice_room;
     struct grouped grouped;
     const void *known = given;
-    if (given == NULL) {
-        return PQ_ERR_NULL;
-    }
     PQ_TRY(pq_known_struct(&known, &choice_room, sizeof choice_room, PQ_LEAST_CHOICE));
     PQ_TRY(pq_check_call(&args, &room, kernels, true, part, parts));
     if (args->zero.data == NULL) {

@@ -17,27 +17,6 @@ _Static_assert((int)TILE_ELEMENTS >= (int)PQ_MAX_GAPPED_GROUP &&
 
 /* ---- tiles ---- */
 
-/* Make the parameters of `to` start at group `k` of `from`. */
-static void set_params_from_group(struct pq_run *to, const struct pq_run *from, size_t k,
-                                  bool general)
-{
-    if (general) {
-        to->scale.f64 = from->scale.f64 + k;
-        to->zero.f64 = from->zero.f64 + k;
-        to->offset.f64 = from->offset.f64 + k;
-    } else {
-        to->scale.f32 = from->scale.f32 + k;
-        to->zero.i32 = from->zero.i32 + k;
-        to->offset.f32 = from->offset.f32 + k;
-    }
-}
-
-/* Return the random words from element `i` on, or null in calls without them. */
-static const uint32_t *random_words_at(const struct pq_run *run, size_t i)
-{
-    return run->random_words != NULL ? run->random_words + i : NULL;
-}
-
 #define WITHIN(type, bits)                                                                 \
     case PQ_##bits: {                                                                      \
         const type lo = (type)range.lo, hi = (type)range.hi;                               \
@@ -72,7 +51,7 @@ static void find_in_range_by_count(const struct pq_run *part, char *codes, const
     struct pq_run one = *part;
     size_t outside = 0;
     one.outside = &outside;
-    one.exceeds_cache = 0;
+    one.exceeds_cache = false;
     fused->quantize(&one, x, codes, n);
     if (outside == 0 || n == 1) {
         memset(y, outside == 0, n);
@@ -80,9 +59,10 @@ static void find_in_range_by_count(const struct pq_run *part, char *codes, const
     }
     const size_t half = n > COUNTED_ELEMENTS ? COUNTED_ELEMENTS : n / 2;
     for (size_t i = 0; i < n; i += half) {
-        set_params_from_group(&one, part, part->group == 1 ? i : 0, fused->general);
-        one.fused = fused;
-        one.random_words = random_words_at(part, i);
+        pq_set_first_group(&one, part, part->group == 1 ? i : 0);
+        if (part->random_words != NULL) {
+            one.random_words = part->random_words + i;
+        }
         find_in_range_by_count(&one, codes, x + i * fused->real, y + i,
                                n - i < half ? n - i : half);
     }
@@ -94,6 +74,7 @@ static void dequantize_tile(const struct pq_run *part, const char *codes, char *
     double zeros[FLOAT_TILE_ELEMENTS];
     struct pq_run back = fused->back;
     back.group = part->group;
+    back.general = part->general;
     back.scale = part->scale;
     back.zero = part->zero;
     back.offset = part->offset;
@@ -111,7 +92,7 @@ static void dequantize_tile(const struct pq_run *part, const char *codes, char *
 }
 
 /* Process a tile: `n` elements, or rows of `n` elements with equal parameters. */
-static void fake_quantize_tile(const struct pq_run *part, const char *x, char *y, size_t n)
+static void fake_quantize_tile(const struct pq_run *part, const void *x, void *y, size_t n)
 {
     const struct pq_fused *const fused = part->fused;
     const size_t all = n * (part->rows > 1 ? part->rows : 1);
@@ -153,53 +134,18 @@ static void run_rows(const struct pq_run *run, const char *x, char *y, size_t n)
     }
 }
 
-/* Return the number of elements of the next tile: complete groups, or a part of one group.
- */
-static size_t next_tile(const struct pq_run *run, size_t done, size_t n, size_t most)
-{
-    const size_t g = run->group, left = n - done;
-    size_t count = most / g * g;
-    if (count == 0) {
-        count = (done / g + 1) * g - done;
-        count = count < most ? count : most;
-    }
-    return left < count ? left : count;
-}
-
-/* The kernel: divide a run into tiles. A mask has no gaps, unless the run has gaps. */
-static void run_fused(const struct pq_run *run, const void *px, void *py, size_t n)
+/* The kernel: divide a run into tiles. A tile of a mask has no gaps. A tile with a count of
+ * the elements out of range has one group. */
+static void run_fused(const struct pq_run *run, const void *x, void *y, size_t n)
 {
     const struct pq_fused *const fused = run->fused;
-    const char *x = px;
-    char *y = py;
-    const bool apart = fused->dequantize == NULL && (run->rows > 1 || run->out_gap != 0 ||
-                                                     run->in_gap != 0 || fused->counts);
-    struct pq_run part = *run;
-    if (run->rows > 1 && !apart && n <= fused->most) {
+    const size_t g = run->group, most = fused->most;
+    const bool is_mask = fused->dequantize == NULL;
+    if (run->rows > 1 && !is_mask && n <= most) {
         run_rows(run, x, y, n);
-        return;
-    }
-    part.rows = 0;
-    if (apart) { /* each tile has one group, so that no tile has gaps */
-        part.in_gap = part.out_gap = 0;
-    }
-    for (size_t row = 0; row < (run->rows > 1 ? run->rows : 1); row++) {
-        const char *from = x + (ptrdiff_t)row * run->in_stride;
-        char *to = y + (ptrdiff_t)row * run->out_stride;
-        for (size_t done = 0, m; done < n; done += m) {
-            const size_t most = apart && run->group > 1 && run->group < fused->most
-                                    ? run->group
-                                    : fused->most;
-            m = next_tile(run, done, n, most);
-            part.group =
-                run->group < m || part.in_gap != 0 || part.out_gap != 0 ? run->group : m;
-            set_params_from_group(&part, run, done / run->group, fused->general);
-            part.random_words = random_words_at(run, row * n + done);
-            fake_quantize_tile(&part, from, to, m);
-            const ptrdiff_t groups = (ptrdiff_t)(m / run->group);
-            from += (ptrdiff_t)(m * fused->real) + groups * run->in_gap;
-            to += (ptrdiff_t)(m * fused->result) + groups * run->out_gap;
-        }
+    } else {
+        pq_run_tiles(fake_quantize_tile, fused->counts && g > 1 && g < most ? g : most,
+                     !is_mask, run, x, fused->real, y, fused->result, n);
     }
 }
 
@@ -211,7 +157,6 @@ static void use_general_kernel(struct pq_method *how, pq_kernel_fn *kernel)
 {
     if (how->affine.inner != NULL) {
         how->affine.inner = kernel;
-        how->affine.general = true;
     } else {
         how->kernel = kernel;
     }
@@ -224,7 +169,6 @@ static void set_sizes(struct pq_fused *fused, const struct pq_method *how,
     fused->real = real;
     fused->code = pq_bytes_of(carrier);
     fused->result = result;
-    fused->general = how->general;
     const size_t most = TILE_BYTES / fused->code;
     fused->most = most < TILE_ELEMENTS ? most : TILE_ELEMENTS;
     if (how->general && pq_is_narrow_float(carrier)) {
@@ -512,9 +456,6 @@ enum pq_status pq_fake_quantize(const struct pq_kernels *kernels,
     struct pq_args room;
     struct pq_fake fake_room;
     const void *known = fake;
-    if (fake == NULL) {
-        return PQ_ERR_NULL;
-    }
     PQ_TRY(pq_known_struct(&known, &fake_room, sizeof fake_room, LEAST));
     PQ_TRY(pq_check_call(&args, &room, kernels, true, part, parts));
     fake = known;

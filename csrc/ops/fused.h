@@ -25,7 +25,6 @@ struct pq_fused {
     pq_bytes_fn *narrow, *extend; /* saturate codes to a narrow integer; null: no step */
     size_t real, code, result;    /* bytes of an element */
     size_t most;                  /* elements of a tile */
-    bool general;                 /* parameters are float64 */
     bool no_zeros;                /* dequantize with zero points of +0 */
     /* How to compute the mask: */
     bool counts;           /* true: count out-of-range elements; false: compare codes */
@@ -54,6 +53,6 @@ struct pq_saturation pq_saturation_of(const struct pq_kernels *kernels,
 
 /* Count the saturated elements of the `n` elements at `x`. `y` has their dequantized
  * values, and the run has their parameters. */
-void pq_count_saturated(const struct pq_run *run, const char *x, const char *y, size_t n);
+void pq_count_saturated(const struct pq_run *run, const void *x, const void *y, size_t n);
 
 #endif

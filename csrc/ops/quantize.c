@@ -149,7 +149,6 @@ PQ_RARE void set_stochastic_method(struct pq_method *how, const struct pq_kernel
         set_rounded_method(how, kernels, &between);
     }
     const bool narrow = args->narrow_first && (precision != PQ_F32 || in == PQ_F64);
-    how->run.general = how->general;
     how->run.in = in;
     how->run.compute = precision;
     how->run.round = PQ_STOCHASTIC;
@@ -270,7 +269,7 @@ enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels
 enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_args *args,
                            int part, int parts)
 {
-    return pq_call(pq_quantize_method, kernels, args, part, parts);
+    return pq_call(pq_quantize_method, kernels, args, part, parts, NULL);
 }
 
 enum pq_status pq_quantize_run(const struct pq_kernels *kernels, const struct pq_args *args)

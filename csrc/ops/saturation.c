@@ -67,14 +67,14 @@ static double zero_at(const struct pq_run *run, size_t k)
         const uint64_t zero = run->zero.u64[k];
         return to->is_zero_unsigned ? (double)zero : (double)(int64_t)zero;
     }
-    return run->fused->general ? run->zero.f64[k] : (double)run->zero.i32[k];
+    return run->general ? run->zero.f64[k] : (double)run->zero.i32[k];
 }
 
 /* Return the limits of a group. */
 static struct limits limits_at(const struct pq_run *run, size_t k)
 {
     const struct pq_saturation *const to = run->fused->saturation;
-    const bool general = run->fused->general;
+    const bool general = run->general;
     const double zero = zero_at(run, k);
     struct limits limits = {
         .scale = general ? run->scale.f64[k] : (double)run->scale.f32[k],
@@ -197,7 +197,7 @@ static void count_columns(const struct pq_run *run, const char *x, const char *y
     }
 }
 
-void pq_count_saturated(const struct pq_run *run, const char *x, const char *y, size_t n)
+void pq_count_saturated(const struct pq_run *run, const void *x, const void *y, size_t n)
 {
     const struct pq_saturation *const to = run->fused->saturation;
     const size_t size = to->is_f64 ? sizeof(double) : sizeof(float);
@@ -207,8 +207,8 @@ void pq_count_saturated(const struct pq_run *run, const char *x, const char *y, 
         return;
     }
     for (size_t row = 0; row < (run->rows > 1 ? run->rows : 1); row++) {
-        const char *px = x + (ptrdiff_t)row * run->in_stride;
-        const char *py = y + (ptrdiff_t)row * run->out_stride;
+        const char *px = (const char *)x + (ptrdiff_t)row * run->in_stride;
+        const char *py = (const char *)y + (ptrdiff_t)row * run->out_stride;
         for (size_t i = 0; i < n; i += g) {
             const size_t some = n - i < g ? n - i : g;
             const struct limits limits = limits_at(run, i / g);

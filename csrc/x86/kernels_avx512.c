@@ -275,7 +275,7 @@ static int can_quantize_long_checked(const struct pq_run *run, size_t n)
 {
     const struct pq_affine *const affine = run->affine;
     return n >= LONG_ELEMENTS && run->group >= n && affine->counts &&
-           affine->carrier == PQ_F32 && !affine->general && !affine->has_offset &&
+           affine->carrier == PQ_F32 && !run->general && !affine->has_offset &&
            !affine->inverse && run->round == PQ_HALF_EVEN && pq_is_integer(affine->code) &&
            pq_bytes_of(affine->code) <= 2;
 }
