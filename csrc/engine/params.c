@@ -11,27 +11,12 @@
 /* Loaders first copy elements with gaps, or in the other byte order, to a buffer. */
 enum { BUFFER_ELEMENTS = PQ_SIZE(256, 32) };
 
-#define COPY(size)                                                                         \
-    for (size_t i = 0; i < n; i++) {                                                       \
-        pq_copy_element(to + i * (size), data + (ptrdiff_t)i * stride, size, swapped);     \
-    }                                                                                      \
-    break
-
-static void copy_elements(char *to, const char *data, ptrdiff_t stride, size_t n,
-                          size_t size, bool swapped)
+static void copy_params(char *to, const struct pq_params *from, const char *data, size_t n)
 {
-    switch (size) {
-    case 1:
-        COPY(1);
-    case 2:
-        COPY(2);
-    case 4:
-        COPY(4);
-    default:
-        COPY(8);
-    }
+    const struct pq_tile tile = {
+        1, (ptrdiff_t)n, 0, from->stride, pq_bytes_of(from->type), from->swapped != 0};
+    pq_gather(NULL, to, data, &tile);
 }
-#undef COPY
 
 /* Return the address of `n` contiguous elements from index `first` on, in native byte
  * order. Copy them to `room` if necessary. */
@@ -43,7 +28,7 @@ PQ_INLINE const char *contiguous_params(char *room, const struct pq_params *from
     if ((from->stride == (ptrdiff_t)size || n == 1) && !from->swapped) {
         return data;
     }
-    copy_elements(room, data, from->stride, n, size, from->swapped != 0);
+    copy_params(room, from, data, n);
     return room;
 }
 
@@ -57,40 +42,17 @@ PQ_INLINE const char *contiguous_params(char *room, const struct pq_params *from
     }                                                                                      \
     break
 
-/* Return the code in the low bits of a byte. */
-PQ_INLINE int as_i4(uint8_t c)
-{
-    return ((c & 15) ^ 8) - 8;
-}
-
-PQ_INLINE int as_u4(uint8_t c)
-{
-    return c & 15;
-}
-
-PQ_INLINE int as_i2(uint8_t c)
-{
-    return ((c & 3) ^ 2) - 2;
-}
-
-PQ_INLINE int as_u2(uint8_t c)
-{
-    return c & 3;
-}
-
 /* Return the value of a code. If the format has signed NaN, NaN keeps its sign, because the
  * sign of a NaN scale becomes a part of the NaN code. */
-static float decode_signed(uint8_t code, enum pq_type type)
+static float decode_param(uint8_t code, enum pq_type type)
 {
+    if (type == PQ_F8E8M0FNU) {
+        return pq_f32_from_e8m0(code);
+    }
     const struct pq_format format = pq_format_of(type);
     const float v = pq_decode(code, type);
     const bool negative = v != v && format.signed_nan && (code & format.sign) != 0;
     return negative ? pq_f32_bits(pq_bits_f32(v) | 0x80000000) : v;
-}
-
-static float decode_param(uint8_t code, enum pq_type type)
-{
-    return type == PQ_F8E8M0FNU ? pq_f32_from_e8m0(code) : decode_signed(code, type);
 }
 
 /* Narrow floats are rare as parameters, so their loop is not vectorized. */
@@ -128,13 +90,13 @@ static float decode_param(uint8_t code, enum pq_type type)
     case PQ_I64:                                                                           \
         LOAD(int64_t, as_number(v));                                                       \
     case PQ_I4:                                                                            \
-        LOAD(uint8_t, as_number(as_i4(v)));                                                \
+        LOAD(uint8_t, as_number(((v & 15) ^ 8) - 8));                                      \
     case PQ_U4:                                                                            \
-        LOAD(uint8_t, as_number(as_u4(v)));                                                \
+        LOAD(uint8_t, as_number(v & 15));                                                  \
     case PQ_I2:                                                                            \
-        LOAD(uint8_t, as_number(as_i2(v)));                                                \
+        LOAD(uint8_t, as_number(((v & 3) ^ 2) - 2));                                       \
     case PQ_U2:                                                                            \
-        LOAD(uint8_t, as_number(as_u2(v)));                                                \
+        LOAD(uint8_t, as_number(v & 3));                                                   \
     default:                                                                               \
         LOAD(uint64_t, as_number(v));                                                      \
     }
@@ -176,13 +138,23 @@ void pq_load_scales_f64(double *to, const struct pq_params *from, size_t n, int 
     }
 }
 
+void pq_load_reals_f32(const struct pq_kernels *kernels, float *to, const void *from,
+                       enum pq_type type, size_t n)
+{
+    const struct pq_params in_order = {from, (ptrdiff_t)pq_bytes_of(type), type, 0};
+    if (type == PQ_F16 && kernels->sums->widen != NULL) {
+        kernels->sums->widen(to, from, n);
+    } else {
+        pq_load_scales_f32(to, &in_order, n);
+    }
+}
+
 /* Copy 64-bit zero points. Convert all other types one element at a time. */
 void pq_load_zeros_u64(uint64_t *to, const struct pq_params *from, size_t n)
 {
     struct pq_params one = *from;
     if (pq_is_64_bit(from->type)) {
-        copy_elements((char *)to, from->data, from->stride, n, sizeof *to,
-                      from->swapped != 0);
+        copy_params((char *)to, from, from->data, n);
         return;
     }
     for (size_t i = 0; i < n; i++, one.data += one.stride) {

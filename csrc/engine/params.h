@@ -29,6 +29,11 @@ void pq_load_zeros_f64(double *to, const struct pq_params *from, size_t n);
 /* Load zero points in two's complement, for kernels of 64-bit codes. */
 void pq_load_zeros_u64(uint64_t *to, const struct pq_params *from, size_t n);
 
+/* Load contiguous elements of a real type as float32, in native byte order. */
+struct pq_kernels;
+void pq_load_reals_f32(const struct pq_kernels *kernels, float *to, const void *from,
+                       enum pq_type type, size_t n);
+
 /* Load one integer. The value must fit int64. */
 int64_t pq_load_integer(const struct pq_params *from);
 

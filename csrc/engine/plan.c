@@ -53,7 +53,7 @@ static void make_ascending(struct pq_plan *plan, struct pq_dim *dim)
 
 /* Return the number of words that `n` codes of a stream need: complete groups of words, or
  * the words of a single code. */
-static ptrdiff_t words_of(const struct pq_layout *layout, int bits, ptrdiff_t n)
+PQ_NOINLINE ptrdiff_t words_of(const struct pq_layout *layout, int bits, ptrdiff_t n)
 {
     const ptrdiff_t group = layout->order != NULL ? layout->group : 1;
     if (n == 1) {
@@ -64,29 +64,16 @@ static ptrdiff_t words_of(const struct pq_layout *layout, int bits, ptrdiff_t n)
 }
 
 /* Return true if a stride of `out` is shorter than the bytes that the inner dimensions
- * span. The test also rejects rare interleaved strides that do not overlap. */
-static bool overlaps_itself(const struct pq_plan *plan, size_t out_size)
+ * span. An output in words along an axis has a `layout`. The test also rejects rare
+ * interleaved strides that do not overlap. */
+static bool overlaps_itself(const struct pq_plan *plan, ptrdiff_t out_size,
+                            const struct pq_layout *layout)
 {
-    ptrdiff_t span = (ptrdiff_t)out_size;
-    for (int d = 0; d < plan->ndim; d++) {
-        const struct pq_dim *dim = &plan->dim[d];
-        if (pq_magnitude(dim->out) < span) {
-            return true;
-        }
-        span += (dim->end - 1) * pq_magnitude(dim->out);
-    }
-    return false;
-}
-
-/* Like overlaps_itself(), for an output in words along an axis. */
-PQ_NOINLINE bool words_overlap(const struct pq_plan *plan, const struct pq_layout *layout,
-                               int bits)
-{
-    ptrdiff_t span = layout->word_bits;
+    ptrdiff_t span = layout != NULL ? layout->word_bits : out_size;
     for (int d = 0; d < plan->ndim; d++) {
         const struct pq_dim *dim = &plan->dim[d];
         const ptrdiff_t n =
-            dim->out_code != 0 ? words_of(layout, bits, dim->end) : dim->end;
+            dim->out_code != 0 ? words_of(layout, (int)out_size, dim->end) : dim->end;
         if (n > 1 && pq_magnitude(dim->out) < span) {
             return true;
         }
@@ -259,10 +246,9 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
     if (plan->empty) {
         return PQ_OK;
     }
-    const bool overlaps = has_layout && pq_is_stream(args->out_layout)
-                              ? words_overlap(plan, args->out_layout, (int)out_size)
-                              : writes && overlaps_itself(plan, out_size);
-    if (overlaps) {
+    const bool streams = has_layout && pq_is_stream(args->out_layout);
+    if (writes &&
+        overlaps_itself(plan, (ptrdiff_t)out_size, streams ? args->out_layout : NULL)) {
         return PQ_ERR_OVERLAP;
     }
     if (has_layout) {

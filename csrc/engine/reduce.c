@@ -11,9 +11,10 @@
 #include "math/scalar_math.h"
 
 enum {
-    TILE_ELEMENTS = PQ_SIZE(1024, 64),    /* elements gathered at a time */
-    BOX_CELLS = PQ_SIZE(512, 32),         /* parameters of a box */
-    SHORT_ROW_ELEMENTS = PQ_SIZE(256, 16) /* shorter rows are joined */
+    TILE_ELEMENTS = PQ_SIZE(1024, 64),     /* elements gathered at a time */
+    BOX_CELLS = PQ_SIZE(512, 32),          /* parameters of a box */
+    SHORT_ROW_ELEMENTS = PQ_SIZE(256, 16), /* shorter rows are joined */
+    FEW_ELEMENTS = 32                      /* fewer float32 elements need no kernel */
 };
 
 /* Extrema: [0] the lowest, [1] the highest; float64 if the data is. */
@@ -22,22 +23,12 @@ union cells {
     double f64[2][BOX_CELLS];
 };
 
-/* Loops for fewer than `most` elements, which take less time than the call of a kernel: for
- * a run of one cell, and for rows of adjacent cells. */
-struct reduction;
-struct few {
-    size_t most;
-    void (*run)(struct reduction *reduction, size_t cell, const char *x, size_t n);
-    void (*columns)(struct reduction *reduction, size_t cell, const char *x,
-                    ptrdiff_t stride, size_t rows, size_t n);
-};
-
 /* A reduction. It cuts the parameters into boxes of at most BOX_CELLS, each with all of its
  * elements, so that the buffers do not depend on the number of parameters. */
 struct reduction {
     const struct pq_job *job; /* its plan has the parameters in memory order */
     bool is_f64;              /* the data is float64 */
-    struct few few;
+    size_t few;               /* fewer elements need no kernel */
     pq_minmax_fn *run;
     pq_minmax_groups_fn *groups;
     pq_minmax_columns_fn *columns;
@@ -100,35 +91,36 @@ static size_t cell_at(const struct reduction *reduction, struct pq_position at, 
 
 /* ---- one row after the other ---- */
 
-/* v - v is 0 for finite values only. */
-
-#define FEW_RUN(name, number, width)                                                       \
-    static void run_##name(struct reduction *reduction, size_t cell, const char *x,        \
+/*
+ * Loops for fewer than `few` elements, which take less time than the call of a kernel: for
+ * a run of one cell, and for rows of adjacent cells. v - v is 0 for finite values only.
+ */
+#define FEW(name, number)                                                                  \
+    static void run_##name(struct reduction *reduction, size_t cell, const void *x,        \
                            size_t n)                                                       \
     {                                                                                      \
-        number lo = reduction->cells.width[0][cell], hi = reduction->cells.width[1][cell]; \
-        number beyond = 0;                                                                 \
+        number lo = reduction->cells.name[0][cell], hi = reduction->cells.name[1][cell];   \
+        number v, beyond = 0;                                                              \
         for (size_t i = 0; i < n; i++) {                                                   \
-            const number v = name##_at(x, i);                                              \
+            memcpy(&v, (const char *)x + i * sizeof v, sizeof v);                          \
             lo = v < lo ? v : lo;                                                          \
             hi = v > hi ? v : hi;                                                          \
             beyond += v - v;                                                               \
         }                                                                                  \
-        reduction->cells.width[0][cell] = lo;                                              \
-        reduction->cells.width[1][cell] = hi;                                              \
+        reduction->cells.name[0][cell] = lo;                                               \
+        reduction->cells.name[1][cell] = hi;                                               \
         reduction->bits = beyond == 0 ? reduction->bits : PQ_INFINITY_BITS;                \
-    }
-
-#define FEW_COLUMNS(name, number, width)                                                   \
+    }                                                                                      \
+                                                                                           \
     static void columns_##name(struct reduction *reduction, size_t cell, const char *x,    \
                                ptrdiff_t stride, size_t rows, size_t n)                    \
     {                                                                                      \
-        number *lo = reduction->cells.width[0] + cell,                                     \
-               *hi = reduction->cells.width[1] + cell;                                     \
-        number beyond = 0;                                                                 \
+        number *lo = reduction->cells.name[0] + cell,                                      \
+               *hi = reduction->cells.name[1] + cell;                                      \
+        number v, beyond = 0;                                                              \
         for (size_t r = 0; r < rows; r++, x += stride) {                                   \
             for (size_t i = 0; i < n; i++) {                                               \
-                const number v = name##_at(x, i);                                          \
+                memcpy(&v, x + i * sizeof v, sizeof v);                                    \
                 lo[i] = v < lo[i] ? v : lo[i];                                             \
                 hi[i] = v > hi[i] ? v : hi[i];                                             \
                 beyond += v - v;                                                           \
@@ -136,36 +128,12 @@ static size_t cell_at(const struct reduction *reduction, struct pq_position at, 
         }                                                                                  \
         reduction->bits = beyond == 0 ? reduction->bits : PQ_INFINITY_BITS;                \
     }
+FEW(f32, float)
+FEW(f64, double)
+#undef FEW
 
-#define ELEMENT_AT(name, number, type, convert)                                            \
-    PQ_INLINE number name##_at(const char *x, size_t i)                                    \
-    {                                                                                      \
-        type v;                                                                            \
-        memcpy(&v, x + i * sizeof v, sizeof v);                                            \
-        return convert(v);                                                                 \
-    }
-ELEMENT_AT(f32, float, float, )
-ELEMENT_AT(f64, double, double, )
-ELEMENT_AT(f16, float, uint16_t, pq_f32_from_f16)
-ELEMENT_AT(bf16, float, uint16_t, pq_f32_from_bf16)
-FEW_RUN(f32, float, f32)
-FEW_RUN(f64, double, f64)
-FEW_RUN(bf16, float, f32)
-FEW_RUN(f16, float, f32)
-FEW_COLUMNS(f32, float, f32)
-FEW_COLUMNS(f64, double, f64)
-FEW_COLUMNS(f16, float, f32)
-FEW_COLUMNS(bf16, float, f32)
-#undef ELEMENT_AT
-#undef FEW_RUN
-#undef FEW_COLUMNS
-
-/* Compare the bits of 16-bit reals, like the kernels, and convert only the extrema. */
-struct ends {
-    int16_t of[2];
-};
-
-static struct ends extrema_of_few_16_bit(const char *x, size_t n)
+/* Find the extrema of 16-bit reals by their bits, like the kernels. */
+static void find_few_ends(int16_t ends[2], const char *x, size_t n)
 {
     int16_t v, least = INT16_MAX, most = -INT16_MAX;
     for (size_t i = 0; i < n; i++) {
@@ -174,39 +142,59 @@ static struct ends extrema_of_few_16_bit(const char *x, size_t n)
         least = v < least ? v : least;
         most = v > most ? v : most;
     }
-    return (struct ends){{(int16_t)(least < 0 ? -least | INT16_MIN : least),
-                          (int16_t)(most < 0 ? -most | INT16_MIN : most)}};
+    ends[0] = (int16_t)(least < 0 ? -least | INT16_MIN : least);
+    ends[1] = (int16_t)(most < 0 ? -most | INT16_MIN : most);
 }
 
-#define ENDS_RUN(name)                                                                     \
-    static void run_ends_##name(struct reduction *reduction, size_t cell, const char *x,   \
-                                size_t n)                                                  \
-    {                                                                                      \
-        enum { WORTH = 5 };                                                                \
-        if (n < WORTH) {                                                                   \
-            run_##name(reduction, cell, x, n);                                             \
-        } else {                                                                           \
-            const struct ends ends = extrema_of_few_16_bit(x, n);                          \
-            run_##name(reduction, cell, (const char *)ends.of, 2);                         \
-        }                                                                                  \
+/* Reduce a run of fewer than `few` elements. */
+static void reduce_few(struct reduction *reduction, size_t cell, const char *x, size_t n)
+{
+    int16_t ends[2];
+    float room[2];
+    if (reduction->is_f64) {
+        run_f64(reduction, cell, x, n);
+    } else if (reduction->job->in_size == sizeof(float)) {
+        run_f32(reduction, cell, x, n);
+    } else {
+        find_few_ends(ends, x, n);
+        for (int k = 0; k < 2; k++) {
+            room[k] = reduction->job->how.run.in == PQ_F16
+                          ? pq_f32_from_f16((uint16_t)ends[k])
+                          : pq_f32_from_bf16((uint16_t)ends[k]);
+        }
+        run_f32(reduction, cell, room, 2);
     }
-ENDS_RUN(f16)
-ENDS_RUN(bf16)
-#undef ENDS_RUN
+}
 
-static const struct few few_of[PQ_EXTREMA] = {
-    [PQ_F32_ROW] = {32, run_f32, columns_f32},
-    [PQ_F16_ROW] = {32, run_ends_f16, columns_f16},
-    [PQ_BF16_ROW] = {32, run_ends_bf16, columns_bf16},
-    [PQ_F64_ROW] = {16, run_f64, columns_f64},
-};
+/* Reduce the columns of rows with fewer than `few` elements in all. */
+static void reduce_few_columns(struct reduction *reduction, size_t cell, const char *x,
+                               ptrdiff_t stride, size_t rows, size_t n)
+{
+    const struct pq_job *const job = reduction->job;
+    const size_t size = job->in_size;
+    float room[FEW_ELEMENTS];
+    if (reduction->is_f64) {
+        columns_f64(reduction, cell, x, stride, rows, n);
+        return;
+    }
+    if (size != sizeof(float)) {
+        const size_t step = stride == (ptrdiff_t)(n * size) ? rows : 1;
+        for (size_t r = 0; r < rows; r += step) {
+            pq_load_reals_f32(job->kernels, room + r * n, x + (ptrdiff_t)r * stride,
+                              job->how.run.in, step * n);
+        }
+        x = (const char *)room;
+        stride = (ptrdiff_t)(n * sizeof *room);
+    }
+    columns_f32(reduction, cell, x, stride, rows, n);
+}
 
 /* Reduce contiguous elements of one cell. */
 static void reduce_run(struct reduction *reduction, size_t cell, const char *x, size_t n)
 {
     union cells *cells = &reduction->cells;
-    if (n < reduction->few.most) {
-        reduction->few.run(reduction, cell, x, n);
+    if (n < reduction->few) {
+        reduce_few(reduction, cell, x, n);
         return;
     }
     reduction->run(x, n, extremum_at(reduction, cells, 0, cell),
@@ -345,9 +333,9 @@ static void reduce_rows(void *p, struct pq_position at)
         const ptrdiff_t rows = outer->end - r < block ? outer->end - r : block;
         const struct pq_position first = pq_position_at(at, outer, r);
         const size_t cell = cell_at(reduction, first, 0);
-        if (contiguous && (size_t)(rows * dim->end) < reduction->few.most) {
-            reduction->few.columns(reduction, cell, first.in, outer->in, (size_t)rows,
-                                   (size_t)dim->end);
+        if (contiguous && (size_t)(rows * dim->end) < reduction->few) {
+            reduce_few_columns(reduction, cell, first.in, outer->in, (size_t)rows,
+                               (size_t)dim->end);
         } else if (narrow) {
             reduce_short_rows(reduction, cell, first.in, (size_t)rows, (size_t)dim->end);
         } else {
@@ -577,7 +565,7 @@ enum pq_status pq_find_extrema(void *context, const struct pq_kernels *kernels,
         return status;
     }
     const int row = pq_extrema_row(args->in.type);
-    reduction.few = few_of[row];
+    reduction.few = reduction.is_f64 ? FEW_ELEMENTS / 2 : FEW_ELEMENTS;
     reduction.run = kernels->minmax[row];
     reduction.groups = kernels->minmax_groups[row];
     reduction.columns = kernels->minmax_columns[row];

@@ -35,30 +35,26 @@ static inline struct place place_of(const struct pq_codes *codes, ptrdiff_t at, 
 
 /* ---- one at a time ---- */
 
-static void unpack_one_by_one(const struct pq_codes *codes, char *to, ptrdiff_t at,
-                              ptrdiff_t step, ptrdiff_t code, ptrdiff_t code_step, size_t n)
+PQ_INLINE void copy_one_by_one(const struct pq_codes *codes, char *bytes, ptrdiff_t at,
+                               ptrdiff_t step, ptrdiff_t code, ptrdiff_t code_step,
+                               size_t n, bool packs)
 {
     for (size_t c = 0; c < n; c++, at += step, code += code_step) {
         const struct place place = place_of(codes, at, code);
-        int found = pq_read_bits(codes->base, place.word + place.shift, place.low_bits);
-        if (place.low_bits < codes->bits) {
-            found |= pq_read_bits(codes->base, place.high, codes->bits - place.low_bits)
-                     << place.low_bits;
-        }
-        to[c] = (char)found;
-    }
-}
-
-static void pack_one_by_one(const struct pq_codes *codes, const char *from, ptrdiff_t at,
-                            ptrdiff_t step, ptrdiff_t code, ptrdiff_t code_step, size_t n)
-{
-    for (size_t c = 0; c < n; c++, at += step, code += code_step) {
-        const struct place place = place_of(codes, at, code);
-        const int given = (unsigned char)from[c];
-        pq_write_bits(codes->base, place.word + place.shift, place.low_bits, given, 0);
-        if (place.low_bits < codes->bits) {
-            pq_write_bits(codes->base, place.high, codes->bits - place.low_bits,
-                          given >> place.low_bits, 0);
+        const ptrdiff_t low = place.word + place.shift;
+        const int low_bits = place.low_bits, high_bits = codes->bits - low_bits;
+        if (packs) {
+            const int byte = (unsigned char)bytes[c];
+            pq_write_bits(codes->base, low, low_bits, byte, 0);
+            if (high_bits > 0) {
+                pq_write_bits(codes->base, place.high, high_bits, byte >> low_bits, 0);
+            }
+        } else {
+            int byte = pq_read_bits(codes->base, low, low_bits);
+            if (high_bits > 0) {
+                byte |= pq_read_bits(codes->base, place.high, high_bits) << low_bits;
+            }
+            bytes[c] = (char)byte;
         }
     }
 }
@@ -184,9 +180,7 @@ static size_t count_grouped(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_
 }
 
 /* The codes of a word at even positions are in its lower half, and the codes at odd
- * positions in its upper half. order_halves() restores the order of the codes and
- * halve_order() undoes it, because each swap is its own inverse. Compilers vectorize both
- * loops. */
+ * positions in its upper half. */
 enum { HALVED = 8 };
 
 /* Swap the bits of `mask` with the bits that are `by` bits above them. */
@@ -196,20 +190,17 @@ static uint32_t swapped(uint32_t word, int by, uint32_t mask)
     return word ^ differ ^ differ << by;
 }
 
-static void order_halves(uint32_t *PQ_RESTRICT to, const char *PQ_RESTRICT from, size_t n)
+/* Change the order of the codes from halves of words to the order of the stream, or back.
+ * Each swap is its own inverse. Compilers vectorize the loop. */
+PQ_INLINE void swap_halves(char *PQ_RESTRICT to, const char *PQ_RESTRICT from, size_t n,
+                           bool packs)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i += HALVED / 2) {
         uint32_t word;
-        memcpy(&word, from + i * sizeof word, sizeof word);
-        to[i] = swapped(swapped(word, 8, 0xff00), 4, 0x00f000f0);
-    }
-}
-
-static void halve_order(char *PQ_RESTRICT to, const uint32_t *PQ_RESTRICT from, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t word = swapped(swapped(from[i], 4, 0x00f000f0), 8, 0xff00);
-        memcpy(to + i * sizeof word, &word, sizeof word);
+        memcpy(&word, from + i, sizeof word);
+        word = packs ? swapped(word, 4, 0x00f000f0) : swapped(word, 8, 0xff00);
+        word = packs ? swapped(word, 8, 0xff00) : swapped(word, 4, 0x00f000f0);
+        memcpy(to + i, &word, sizeof word);
     }
 }
 
@@ -222,43 +213,31 @@ static int is_halved(const struct pq_codes *codes)
            stream->group == HALVED && memcmp(stream->order, order, HALVED) == 0;
 }
 
-static void unpack_grouped(const struct pq_codes *codes, char *to, ptrdiff_t bit, size_t n)
+PQ_INLINE void copy_grouped(const struct pq_codes *codes, char *bytes, ptrdiff_t bit,
+                            size_t n, bool packs)
 {
     const size_t group = (size_t)codes->stream->group;
     const unsigned char *const order = codes->stream->order;
-    char dense[SOME];
-    if (is_halved(codes)) {
-        uint32_t words[SOME / HALVED];
-        order_halves(words, codes->base + bit / 8, n / HALVED);
-        codes->unpack(words, to, n);
-        return;
+    char *const base = codes->base + bit / 8, dense[SOME];
+    const bool halved = is_halved(codes);
+    if (halved && !packs) {
+        swap_halves(dense, base, n / 2, false);
     }
-    codes->unpack(codes->base + bit / 8, dense, n);
-    for (size_t g = 0; g < n; g += group) {
+    if (!packs) {
+        codes->unpack(halved ? dense : base, halved ? bytes : dense, n);
+    }
+    for (size_t g = 0; g < n && !halved; g += group) {
         for (size_t i = 0; i < group; i++) {
-            to[g + i] = dense[g + order[i]];
+            char *const byte = bytes + g + i, *const code = dense + g + order[i];
+            *(packs ? code : byte) = *(packs ? byte : code);
         }
     }
-}
-
-static void pack_grouped(const struct pq_codes *codes, const char *from, ptrdiff_t bit,
-                         size_t n)
-{
-    const size_t group = (size_t)codes->stream->group;
-    const unsigned char *const order = codes->stream->order;
-    char dense[SOME];
-    if (is_halved(codes)) {
-        uint32_t words[SOME / HALVED];
-        codes->pack(from, words, n);
-        halve_order(codes->base + bit / 8, words, n / HALVED);
-        return;
+    if (packs) {
+        codes->pack(halved ? bytes : dense, halved ? dense : base, n);
     }
-    for (size_t g = 0; g < n; g += group) {
-        for (size_t i = 0; i < group; i++) {
-            dense[g + order[i]] = from[g + i];
-        }
+    if (halved && packs) {
+        swap_halves(base, dense, n / 2, true);
     }
-    codes->pack(dense, codes->base + bit / 8, n);
 }
 
 /* ---- the first of two codes in the upper half of a byte ---- */
@@ -334,13 +313,11 @@ PQ_INLINE void copy_stream(const struct pq_codes *codes, char *bytes, ptrdiff_t 
         m = count_grouped(codes, at, step, code, code_step, n);
         if (m > 0) {
             const ptrdiff_t bit = at + code * codes->bits;
-            packs ? pack_grouped(codes, bytes, bit, m)
-                  : unpack_grouped(codes, bytes, bit, m);
+            copy_grouped(codes, bytes, bit, m, packs);
             continue;
         }
         m = count_each(codes, code, code_step, n);
-        packs ? pack_one_by_one(codes, bytes, at, step, code, code_step, m)
-              : unpack_one_by_one(codes, bytes, at, step, code, code_step, m);
+        copy_one_by_one(codes, bytes, at, step, code, code_step, m, packs);
         at += (ptrdiff_t)m * step;
     }
 }

@@ -193,13 +193,11 @@ const char *pq_sweep_load(struct pq_sweep *sweep, enum pq_type type, size_t rows
     if (!converts) {
         return p;
     }
-    const struct pq_params from = {p, (ptrdiff_t)sweep->size, sweep->type, false};
     if (type == PQ_F64) {
+        const struct pq_params from = {p, (ptrdiff_t)sweep->size, sweep->type, false};
         pq_load_scales_f64(room, &from, n * rows, 0);
-    } else if (sweep->type == PQ_F16 && sweep->kernels->sums->widen != NULL) {
-        sweep->kernels->sums->widen(room, p, n * rows);
     } else {
-        pq_load_scales_f32(room, &from, n * rows);
+        pq_load_reals_f32(sweep->kernels, room, p, sweep->type, n * rows);
     }
     return room;
 }

@@ -1,50 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/tile.h"
 
-/* ---- rows of common strides, in loops that compilers vectorize ---- */
-
-typedef void copy_row_fn(char *PQ_RESTRICT to, const char *PQ_RESTRICT from, ptrdiff_t n);
-
-#define COPY_ROW(name, size, step)                                                         \
-    PQ_NOINLINE void name##size(char *PQ_RESTRICT to, const char *PQ_RESTRICT from,        \
-                                ptrdiff_t n)                                               \
-    {                                                                                      \
-        for (ptrdiff_t i = 0; i < n; i++) {                                                \
-            memcpy(to + i * (size), from + i * (size) * (step), size);                     \
-        }                                                                                  \
-    }
-#define COPY_ROWS(size)                                                                    \
-    COPY_ROW(take_second_, size, 2)                                                        \
-    COPY_ROW(take_backward_, size, -1)
-
-COPY_ROWS(1)
-COPY_ROWS(2)
-COPY_ROWS(4)
-COPY_ROWS(8)
-
 /* Return the table index of an element size of 1, 2, 4 or 8 bytes. */
 static int index_of_size(size_t size)
 {
     return size == 8 ? 3 : (int)size / 2;
 }
 
-/* Return the function that copies a row of a tile, or null for other column strides. */
-static copy_row_fn *row_copy_of(const struct pq_tile *tile)
+/* Copy every `step`th element of a row. Compilers vectorize the loop if `size` and `step`
+ * are constants. */
+PQ_INLINE void copy_row(char *PQ_RESTRICT to, const char *PQ_RESTRICT from, ptrdiff_t n,
+                        size_t size, ptrdiff_t step)
 {
-    static copy_row_fn *const second[] = {take_second_1, take_second_2, take_second_4,
-                                          take_second_8};
-    static copy_row_fn *const backward[] = {take_backward_1, take_backward_2,
-                                            take_backward_4, take_backward_8};
-    const ptrdiff_t size = (ptrdiff_t)tile->size;
-    if (tile->swapped) {
-        return NULL;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        memcpy(to + i * (ptrdiff_t)size, from + i * (ptrdiff_t)size * step, size);
     }
-    return tile->column_stride == 2 * size ? second[index_of_size(tile->size)]
-           : tile->column_stride == -size  ? backward[index_of_size(tile->size)]
-                                           : NULL;
 }
-
-/* ---- elements by any strides ---- */
 
 /* Copy a tile element by element, four in each iteration: with one element, the loop
  * overhead would take as long as the copy. */
@@ -78,6 +49,14 @@ static void copy_tile(char *to, ptrdiff_t to_row, ptrdiff_t to_column, const cha
 #define COPY(size)                                                                         \
     if (tile->swapped) {                                                                   \
         copy_sized(to, to_row, to_column, from, from_row, from_column, tile, size, true);  \
+    } else if (to_column == (size) && from_column == 2 * (size)) {                         \
+        for (ptrdiff_t r = 0; r < tile->rows; r++) {                                       \
+            copy_row(to + r * to_row, from + r * from_row, tile->columns, size, 2);        \
+        }                                                                                  \
+    } else if (to_column == (size) && from_column == -(size)) {                            \
+        for (ptrdiff_t r = 0; r < tile->rows; r++) {                                       \
+            copy_row(to + r * to_row, from + r * from_row, tile->columns, size, -1);       \
+        }                                                                                  \
     } else if (to_column == (size)) {                                                      \
         copy_sized(to, to_row, size, from, from_row, from_column, tile, size, false);      \
     } else if (from_column == (size)) {                                                    \
@@ -118,7 +97,6 @@ void pq_gather(const struct pq_kernels *kernels, char *to, const char *from,
                const struct pq_tile *tile)
 {
     const ptrdiff_t size = (ptrdiff_t)tile->size, row = tile->columns * size;
-    copy_row_fn *const copy_row = row_copy_of(tile);
     if (pq_tile_has_contiguous_rows(tile)) {
         for (ptrdiff_t r = 0; r < tile->rows; r++) {
             memcpy(to + r * row, from + r * tile->row_stride, (size_t)row);
@@ -139,10 +117,6 @@ void pq_gather(const struct pq_kernels *kernels, char *to, const char *from,
         const struct pq_tile turned = {tile->columns,    tile->rows, tile->column_stride,
                                        tile->row_stride, tile->size, tile->swapped};
         copy_tile(to, size, row, from, turned.row_stride, turned.column_stride, &turned);
-    } else if (copy_row != NULL) {
-        for (ptrdiff_t r = 0; r < tile->rows; r++) {
-            copy_row(to + r * row, from + r * tile->row_stride, tile->columns);
-        }
     } else {
         copy_tile(to, row, size, from, tile->row_stride, tile->column_stride, tile);
     }

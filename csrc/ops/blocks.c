@@ -137,8 +137,6 @@ PQ_NOINLINE const float *load_numbers(const struct block_job *job, int operand,
     _Alignas(64) double room[TILE_ELEMENTS];
     const struct operand *const numbers = &job->operand[operand];
     const enum pq_type type = numbers->array->type;
-    const ptrdiff_t count = n * job->format->elements;
-    pq_widen_fn *const widen = job->kernels->sums->widen;
     if (!numbers->is_direct || (uintptr_t)from % numbers->size != 0) {
         const struct pq_tile tile = tile_of(numbers, n);
         char *const gathered = type == PQ_F32 ? (char *)to : (char *)room;
@@ -148,12 +146,7 @@ PQ_NOINLINE const float *load_numbers(const struct block_job *job, int operand,
     if (type == PQ_F32) {
         return (const float *)(const void *)from;
     }
-    if (type == PQ_F16 && widen != NULL) {
-        widen(to, from, (size_t)count);
-    } else {
-        const struct pq_params in_order = {from, (ptrdiff_t)numbers->size, type, 0};
-        pq_load_scales_f32(to, &in_order, (size_t)count);
-    }
+    pq_load_reals_f32(job->kernels, to, from, type, (size_t)(n * job->format->elements));
     return to;
 }
 
@@ -439,9 +432,7 @@ static enum pq_status run_blocks(const struct pq_kernels *kernels,
     const bool encodes = run_tile != decode_tile;
     struct pq_blocks room;
     const void *given = args;
-    if (kernels == NULL || args == NULL) {
-        return PQ_ERR_NULL;
-    }
+    PQ_TRY(kernels != NULL ? PQ_OK : PQ_ERR_NULL);
     PQ_TRY(
         pq_known_struct(&given, &room, sizeof room, offsetof(struct pq_blocks, weights)));
     args = given;
@@ -450,9 +441,7 @@ static enum pq_status run_blocks(const struct pq_kernels *kernels,
     if (format == NULL || (encodes && format->encodes < (args->search ? 2 : 1))) {
         return PQ_ERR_OPTION;
     }
-    if (part < 0 || part >= parts) {
-        return PQ_ERR_PART;
-    }
+    PQ_TRY(pq_check_part(part, parts));
     PQ_TRY(check_arrays(args, format, encodes));
     if (pq_is_empty(&(struct pq_args){.ndim = args->ndim, .shape = args->shape})) {
         return PQ_OK;

@@ -418,7 +418,7 @@ static void store_narrow(enum pq_type type, size_t n, const double *scales, char
                          ptrdiff_t stride)
 {
     for (size_t i = 0; i < n; i++) {
-        pq_store_scale(type, bits_of_scale(type, scales[i]), to + (ptrdiff_t)i * stride);
+        pq_store_bits(type, bits_of_scale(type, scales[i]), to + (ptrdiff_t)i * stride);
     }
 }
 

@@ -14,16 +14,17 @@ enum {
     NARROW = 32  /* kernels of `struct pq_gguf_kernels` write multiples of 32 elements */
 };
 
+/* The members of struct pq_level_params, in order, for each element. */
+enum { MEMBERS = sizeof(struct pq_level_params) / sizeof(float) };
 struct fields {
-    float low[TILE + BEYOND], high[TILE + BEYOND], slope[TILE + BEYOND];
-    float shift[TILE + BEYOND], step[TILE + BEYOND], first[TILE + BEYOND];
+    float of[MEMBERS][TILE + BEYOND];
 };
 
 struct walking {
     const struct pq_kernels *kernels;
     const struct pq_job *job;
     enum pq_type type; /* of inputs and outputs */
-    struct fields of;
+    struct fields fields;
 };
 
 /* Return true if the low end of the input range is not below the high end. */
@@ -34,20 +35,18 @@ static bool is_inverted(const struct pq_level_params *p)
 
 /* Copy the parameters of one element, or zeros for an inverted range, because kernels
  * require an ascending range. Return true for an inverted range. */
-static bool put_params(struct fields *of, size_t i, const char *from)
+static bool put_params(struct fields *fields, size_t i, const char *from)
 {
     struct pq_level_params one;
+    float members[MEMBERS] = {0};
     memcpy(&one, from, sizeof one);
     const bool inverted = is_inverted(&one);
-    if (inverted) {
-        memset(&one, 0, sizeof one);
+    if (!inverted) {
+        memcpy(members, &one, sizeof one);
     }
-    of->low[i] = one.low;
-    of->high[i] = one.high;
-    of->slope[i] = one.slope;
-    of->shift[i] = one.shift;
-    of->step[i] = one.step;
-    of->first[i] = one.first;
+    for (int k = 0; k < MEMBERS; k++) {
+        fields->of[k][i] = members[k];
+    }
     return inverted;
 }
 
@@ -85,22 +84,18 @@ static const char *load_tile(const struct walking *walking, const char *x, ptrdi
                              float *room)
 {
     const struct pq_job *const job = walking->job;
-    const ptrdiff_t stride = job->plan.dim[0].in;
-    if (walking->type != PQ_F32) {
-        const struct pq_params from = {x, stride, walking->type, job->in_swapped};
-        pq_widen_fn *const widen = walking->kernels->sums->widen;
-        if (walking->type == PQ_F16 && widen != NULL && stride == 2 && !job->in_swapped) {
-            widen(room, x, (size_t)n);
-            return (const char *)room;
-        }
-        pq_load_scales_f32(room, &from, (size_t)n);
-        return (const char *)room;
+    const struct pq_tile tile = {
+        1, n, 0, job->plan.dim[0].in, job->in_size, job->in_swapped};
+    char gathered[TILE * sizeof(double)];
+    char *const to = walking->type == PQ_F32 ? (char *)room : gathered;
+    if (!pq_tile_direct(&tile)) {
+        pq_gather(walking->kernels, to, x, &tile);
+        x = to;
     }
-    const struct pq_tile tile = {1, n, 0, stride, sizeof(float), job->in_swapped};
-    if (pq_tile_direct(&tile)) {
+    if (walking->type == PQ_F32) {
         return x;
     }
-    pq_gather(walking->kernels, (char *)room, x, &tile);
+    pq_load_reals_f32(walking->kernels, room, x, walking->type, (size_t)n);
     return (const char *)room;
 }
 
@@ -126,15 +121,16 @@ static void run_some(struct walking *walking, struct pq_position at, ptrdiff_t i
                      ptrdiff_t n, bool each, bool direct)
 {
     const struct pq_dim *const dim = &walking->job->plan.dim[0];
-    struct fields *const of = &walking->of;
-    const struct pq_levels levels = {of->low,  of->high,  of->slope, of->shift,
-                                     of->step, of->first, each};
+    struct fields *const fields = &walking->fields;
+    const struct pq_levels levels = {fields->of[0], fields->of[1], fields->of[2],
+                                     fields->of[3], fields->of[4], fields->of[5],
+                                     each};
     _Alignas(64) float from[TILE + NARROW], to[TILE + NARROW];
     const size_t params = each ? (size_t)n : BEYOND;
     bool inverted = false;
     for (size_t k = 0; k < params; k++) {
         const ptrdiff_t place = each ? i + (ptrdiff_t)k : i;
-        inverted = put_params(of, k, at.scale + pq_dim_scale(dim, place)) || inverted;
+        inverted = put_params(fields, k, at.scale + pq_dim_scale(dim, place)) || inverted;
     }
     const char *const x = load_tile(walking, at.in + i * dim->in, n, from);
     char *const y = at.out + i * dim->out, *const made = direct ? y : (char *)to;
@@ -188,7 +184,7 @@ enum pq_status pq_fake_levels(const struct pq_kernels *kernels, const struct pq_
     pq_plan_part(&job.plan, part, parts, 1);
     if (!job.plan.empty) {
         const pq_fpenv found = pq_fpenv_enter();
-        memset(&walking.of, 0, sizeof walking.of);
+        memset(&walking.fields, 0, sizeof walking.fields);
         pq_for_each_row(&job.plan, 1, run_row, &walking);
         pq_fpenv_leave(found);
     }

@@ -18,10 +18,9 @@
 enum {
     RUN_ELEMENTS = 4096, /* elements of one check for finite sums */
     BUFFER_BYTES = 1 << 14,
-    JOB_BUFFER_BYTES = 1 << 13, /* a job needs stack, too */
-    MAX_GROUPS = 16,            /* groups that are measured together */
-    MAX_JOB_GROUPS = 8,         /* groups that are measured together by a job */
-    FINITE_TILE_ELEMENTS = 256  /* buffer for a tile without NaN and infinities */
+    MAX_GROUPS = 16,           /* groups that are measured together */
+    MAX_JOB_GROUPS = 8,        /* groups that are measured together by a job */
+    FINITE_TILE_ELEMENTS = 256 /* buffer for a tile without NaN and infinities */
 };
 
 /* Input of the kernel: contiguous elements of each group. */
@@ -67,20 +66,18 @@ struct measuring {
     ptrdiff_t index;              /* index of the first group in the dimension `beside` */
     ptrdiff_t position;           /* of the next element in its group */
     struct pq_sweep x, y;
-    size_t most_rows, room;
+    size_t most_rows;
     struct found *found;         /* most_rows */
-    char *x_room, *y_room, *raw; /* `room` bytes, `raw` half of it */
+    char *x_room, *y_room, *raw; /* BUFFER_BYTES; `raw` half of it */
 };
 
-static void set_buffers(struct measuring *m, struct found *found, size_t rows, char *rooms,
-                        size_t room)
+static void set_buffers(struct measuring *m, struct found *found, size_t rows, char *rooms)
 {
     m->found = found;
     m->most_rows = rows;
-    m->room = room;
     m->x_room = rooms;
-    m->y_room = rooms + room;
-    m->raw = rooms + 2 * room;
+    m->y_room = rooms + BUFFER_BYTES;
+    m->raw = rooms + 2 * BUFFER_BYTES;
 }
 
 static const struct pq_error nothing = {.index = -1};
@@ -240,19 +237,17 @@ static const char *load_side(struct measuring *m, struct pq_sweep *sweep, ptrdif
     return pq_sweep_load(sweep, type_of(m), m->rows, beside, n, room, m->raw);
 }
 
-/* Quantize and dequantize the elements `x` of each group. If they exceed a buffer, `x` is
- * in the array, and the buffer of `x` is free. */
+/* Quantize and dequantize the elements `x` of each group. */
 static const char *make_rows(struct measuring *m, const char *x, ptrdiff_t next, size_t n)
 {
     struct round_trip *const trip = m->trip;
     const struct pq_args *const args = m->args;
-    char *const y = (size_t)next * m->rows > m->room ? m->x_room : m->y_room;
     const int d = m->beside < 0 ? 0 : m->beside;
     for (ptrdiff_t r = 0; r < (ptrdiff_t)m->rows; r++) {
         struct pq_error *const to = &m->found[r].error;
         const struct pq_position at = {
             .in = x + r * next,
-            .out = y + r * next,
+            .out = m->y_room + r * next,
             .scale = m->scale + pq_param_offset(args, &args->scale, d, m->index + r),
             .zero = m->zero + pq_param_offset(args, &args->zero, d, m->index + r)};
         trip->saturation.low = &to->low;
@@ -260,7 +255,7 @@ static const char *make_rows(struct measuring *m, const char *x, ptrdiff_t next,
         trip->saturation.bad = &to->bad_scales;
         round_trip_range(trip, at, trip->ndim - 1, m->position, (ptrdiff_t)n);
     }
-    return y;
+    return m->y_room;
 }
 
 static struct piece load_tile(struct measuring *m, size_t n)
@@ -280,23 +275,12 @@ static struct piece load_tile(struct measuring *m, size_t n)
     return piece;
 }
 
-/* Return true if the next elements of `x` need no buffer, so that `y` can use both. */
-static bool has_two_buffers(struct measuring *m, size_t n)
-{
-    return m->trip != NULL && m->rows == 1 && m->exponent == 0 &&
-           m->args->in.type == type_of(m) && pq_sweep_direct(&m->x, n) != NULL;
-}
-
 /* Return the size of the next tile of each group: a multiple of the lanes, except the last.
  */
-static size_t tile_size(struct measuring *m, size_t left)
+static size_t tile_size(const struct measuring *m, size_t left)
 {
     const size_t size = pq_bytes_of(type_of(m));
-    const size_t most = m->room / size / m->rows / PQ_SUM_LANES * PQ_SUM_LANES;
-    const size_t twice = left < 2 * most ? left : 2 * most;
-    if (twice > most && has_two_buffers(m, twice)) {
-        return twice;
-    }
+    const size_t most = BUFFER_BYTES / size / m->rows / PQ_SUM_LANES * PQ_SUM_LANES;
     return left < most ? left : most;
 }
 
@@ -639,7 +623,7 @@ enum pq_status pq_measure(const struct pq_kernels *kernels, const struct pq_args
     PQ_TRY(pq_check_reals(args, &args->out));
     PQ_TRY(pq_check_part(part, parts));
     m.args = args;
-    set_buffers(&m, found, MAX_GROUPS, rooms, BUFFER_BYTES);
+    set_buffers(&m, found, MAX_GROUPS, rooms);
     set_dims(&m, kept);
     m.is_f64 = args->in.type == PQ_F64 || args->out.type == PQ_F64;
     measure_part(&m, errors, part, parts);
@@ -670,7 +654,7 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
     struct measuring m = {.kernels = kernels, .args = &own};
     struct round_trip trip;
     struct found found[MAX_JOB_GROUPS];
-    _Alignas(64) char rooms[JOB_BUFFER_BYTES * 2];
+    _Alignas(64) char rooms[BUFFER_BYTES * 2];
     PQ_TRY(kernels != NULL && errors != NULL ? PQ_OK : PQ_ERR_NULL);
     PQ_TRY(pq_known_args(&args, &room));
     own = *args;
@@ -678,7 +662,7 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
     if (pq_is_narrow_float(code)) { /* the zero points are all 0 */
         own.zero.data = NULL;
     }
-    set_buffers(&m, found, MAX_JOB_GROUPS, rooms, JOB_BUFFER_BYTES);
+    set_buffers(&m, found, MAX_JOB_GROUPS, rooms);
     m.raw = m.y_room; /* of `x`, before there is a `y` */
     m.is_f64 = own.in.type == PQ_F64;
     set_dims(&m, kept);

@@ -176,10 +176,10 @@ static void widen_to_sparse(const struct pq_wanted *wanted, struct range *of)
 
 /*
  * The formulas of scales and zero points for ranges from `lo` to `hi` that include 0.
- * PQ_FROM_SIGN uses the reciprocals of scales. R
- * rounds the result of an operation to the type `in`, if `number` is another type.
- * Adding and subtracting MAGIC rounds to an integer. Compilers vectorize the loops of
- * float32 and float64.
+ * PQ_FROM_SIGN uses the reciprocals of scales. Zero points are rounded, and stored in
+ * `codes`, or in `zero` if `codes` is null. R rounds the result of an operation to the type
+ * `in`, if `number` is another type. Adding and subtracting MAGIC rounds to an integer.
+ * Compilers vectorize the loops of float32 and float64.
  */
 #define FORMULAS(name, number, end, MAGIC, R)                                              \
     static void scales_##name(const struct pq_wanted *wanted, enum pq_type in, size_t n,   \
@@ -213,7 +213,7 @@ static void widen_to_sparse(const struct pq_wanted *wanted, struct range *of)
                                                                                            \
     static void zeros_##name(const struct pq_wanted *wanted, enum pq_type in, size_t n,    \
                              const end *lo, const end *hi, const number *scale,            \
-                             number *PQ_RESTRICT zero)                                     \
+                             number *PQ_RESTRICT zero, uint32_t *PQ_RESTRICT codes)        \
     {                                                                                      \
         const number lowest = (number)wanted->lowest, highest = (number)wanted->highest;   \
         (void)in;                                                                          \
@@ -242,6 +242,20 @@ static void widen_to_sparse(const struct pq_wanted *wanted, struct range *of)
                 const number up = R((number)hi[i] / scale[i]);                             \
                 zero[i] =                                                                  \
                     least - sign * down < most + sign * up ? lowest - down : highest - up; \
+            }                                                                              \
+        }                                                                                  \
+        const number away = wanted->preset->tie == PQ_TIE_AWAY ? 2 : 0;                    \
+        for (size_t i = 0; i < n; i++) { /* round within the codes */                      \
+            const number up = zero[i] > lowest ? zero[i] : lowest;                         \
+            const number code = up < highest ? up : highest;                               \
+            const number even = code + MAGIC - MAGIC, rest = code - even;                  \
+            const bool tie =                                                               \
+                (rest == (number)0.5 && code > 0) || (rest == -(number)0.5 && code < 0);   \
+            const number rounded = even + (tie ? away * rest : 0);                         \
+            if (codes != NULL) {                                                           \
+                codes[i] = (uint32_t)(int32_t)rounded;                                     \
+            } else {                                                                       \
+                zero[i] = rounded;                                                         \
             }                                                                              \
         }                                                                                  \
     }
@@ -372,9 +386,8 @@ PQ_NOINLINE double zero_of(const struct pq_wanted *wanted, const struct range *o
     if (wanted->preset->from == PQ_FROM_SIGN) {
         scales_any(wanted, of->numbers, 1, &of->lo, &of->hi, &scale);
     }
-    zeros_any(wanted, of->numbers, 1, &of->lo, &of->hi, &scale, &zero);
-    zero = pq_clamp(zero, wanted->lowest, wanted->highest);
-    return wanted->preset->tie == PQ_TIE_AWAY ? round(zero) : pq_nearest(zero);
+    zeros_any(wanted, of->numbers, 1, &of->lo, &of->hi, &scale, &zero, NULL);
+    return zero;
 }
 
 /* Return true if the zero point does not depend on the data. */
@@ -468,26 +481,6 @@ struct ranges {
     } scale, zero;
 };
 
-/* Store the rounded zero points. Compilers vectorize the loop. */
-#define ROUND(number, member, MAGIC)                                                       \
-    static void round_##member(const struct pq_wanted *wanted, size_t n,                   \
-                               const struct ranges *of, uint32_t *PQ_RESTRICT to)          \
-    {                                                                                      \
-        const number lowest = (number)wanted->lowest, highest = (number)wanted->highest;   \
-        const number away = wanted->preset->tie == PQ_TIE_AWAY ? 2 : 0;                    \
-        for (size_t i = 0; i < n; i++) {                                                   \
-            const number v = of->zero.member[i], up = v > lowest ? v : lowest;             \
-            const number code = up < highest ? up : highest;                               \
-            const number even = code + MAGIC - MAGIC, rest = code - even;                  \
-            const bool tie =                                                               \
-                (rest == (number)0.5 && code > 0) || (rest == -(number)0.5 && code < 0);   \
-            to[i] = (uint32_t)(int32_t)(even + (tie ? away * rest : 0));                   \
-        }                                                                                  \
-    }
-ROUND(float, f32, 0x1.8p23f)
-ROUND(double, f64, 0x1.8p52)
-#undef ROUND
-
 /* Return the least scale without a special rule. */
 static float least_scale(const struct pq_wanted *wanted)
 {
@@ -564,12 +557,12 @@ bool pq_preset_pairs(const struct pq_wanted *wanted, size_t n, const float *los,
         for (size_t i = 0; i < n; i++) {
             zero[i] = (uint32_t)(int32_t)middle;
         }
-    } else if (preset->numbers == PQ_NUMBERS_F64) {
-        zeros_f64(wanted, PQ_F64, n, of.lo, of.hi, of.scale.f64, of.zero.f64);
-        round_f64(wanted, n, &of, zero);
+        return true;
+    }
+    if (preset->numbers == PQ_NUMBERS_F64) {
+        zeros_f64(wanted, PQ_F64, n, of.lo, of.hi, of.scale.f64, of.zero.f64, zero);
     } else {
-        zeros_f32(wanted, PQ_F32, n, of.lo, of.hi, of.scale.f32, of.zero.f32);
-        round_f32(wanted, n, &of, zero);
+        zeros_f32(wanted, PQ_F32, n, of.lo, of.hi, of.scale.f32, of.zero.f32, zero);
     }
     return true;
 }

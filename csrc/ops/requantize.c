@@ -6,6 +6,7 @@
 #include "engine/job.h"
 #include "math/fpenv.h"
 #include "ops/requantize.h"
+#include "ops/scales.h"
 
 /* ---- parameters of kernels ---- */
 
@@ -166,35 +167,11 @@ _Static_assert((int)PIECE_ELEMENTS >= (int)PQ_TILE, "a tile does not fit a piece
 
 /* ---- the definition ---- */
 
-#define LOAD(bits, type)                                                                   \
-    case bits: {                                                                           \
-        type v;                                                                            \
-        memcpy(&v, x, sizeof v);                                                           \
-        return (int64_t)v;                                                                 \
-    }
-
-PQ_INLINE int64_t load_element(const char *x, enum pq_type in)
+/* Return an element in native byte order. */
+static int64_t load_element(const char *x, enum pq_type type)
 {
-    switch (in) {
-        LOAD(PQ_I8, int8_t)
-        LOAD(PQ_U8, uint8_t)
-        LOAD(PQ_I16, int16_t)
-        LOAD(PQ_U16, uint16_t)
-        LOAD(PQ_I32, int32_t)
-        LOAD(PQ_U32, uint32_t)
-        LOAD(PQ_I64, int64_t)
-    default:
-        return 0;
-    }
-}
-#undef LOAD
-
-PQ_INLINE void store_code(char *y, size_t size, int64_t v)
-{
-    const uint8_t v8 = (uint8_t)v;
-    const uint16_t v16 = (uint16_t)v;
-    const uint32_t v32 = (uint32_t)v;
-    memcpy(y, size == 1 ? (const void *)&v8 : size == 2 ? (const void *)&v16 : &v32, size);
+    const struct pq_params at = {x, 0, type, 0};
+    return pq_load_integer(&at);
 }
 
 /* Return the code of a sum. */
@@ -222,7 +199,8 @@ static void run_element(void *p, struct pq_position at)
     pq_load_biases(&bias, &args->bias, channel, 0, 1);
     pq_copy_element(x, at.in, job->in_size, job->in_swapped);
     const int64_t v = load_element(x, args->in.type);
-    store_code(y, job->out_size, code_of(call, pq_sum_of(v, args->input_zero, bias), &by));
+    const int64_t code = code_of(call, pq_sum_of(v, args->input_zero, bias), &by);
+    pq_store_bits(args->out.type, (uint64_t)code, y);
     pq_copy_element(at.out, y, job->out_size, job->out_swapped);
 }
 
@@ -238,8 +216,8 @@ PQ_NOINLINE void run_definition(const struct pq_requantization_job *call,
             const size_t place = how->each ? i : line;
             const struct pq_multiplier by = multiplier_at(how, place);
             const int64_t v = load_element(x + i * in, type);
-            store_code(y + i * out, out,
-                       code_of(call, pq_sum_of(v, 0, how->bias[place]), &by));
+            const int64_t code = code_of(call, pq_sum_of(v, 0, how->bias[place]), &by);
+            pq_store_bits(how->out, (uint64_t)code, y + i * out);
         }
         x += how->in_stride;
         y += how->out_stride;
@@ -542,9 +520,6 @@ enum pq_status pq_requantize(const struct pq_kernels *kernels,
 {
     struct pq_requantization room;
     const void *given = args;
-    if (args == NULL) {
-        return PQ_ERR_NULL;
-    }
     PQ_TRY(pq_known_struct(&given, &room, sizeof room, sizeof room));
     args = given;
     struct pq_args arrays = {.size = sizeof arrays,

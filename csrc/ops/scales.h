@@ -95,8 +95,8 @@ PQ_INLINE double pq_scale_of_bits(enum pq_type type, uint64_t bits)
     }
 }
 
-/* Store the bits of a scale. */
-PQ_INLINE void pq_store_scale(enum pq_type type, uint64_t bits, char *to)
+/* Store the low bits of a scale or a code, as many as the type has. */
+PQ_INLINE void pq_store_bits(enum pq_type type, uint64_t bits, char *to)
 {
     const size_t size = pq_bytes_of(type);
     const uint32_t word = (uint32_t)bits;

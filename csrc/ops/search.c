@@ -292,7 +292,7 @@ PQ_RARE bool store_scale(const struct scale_search *s, struct batch *batch, doub
     scale = type == PQ_F64 ? scale : (double)(float)scale;
     const uint64_t bits = type == PQ_F8E4M3FN ? pq_encode((float)scale, type, false)
                                               : pq_scale_bits(type, scale);
-    pq_store_scale(type, bits, (char *)batch->scale);
+    pq_store_bits(type, bits, (char *)batch->scale);
     const double stored = scale_at(s, batch, 0);
     return stored > 0 && stored < HUGE_VAL;
 }
