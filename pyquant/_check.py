@@ -17,10 +17,26 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["array", "choice", "fail", "flag", "integer", "number", "out", "real_dtype"]
-__all__ += ["restoring"]
+__all__ = ["Immutable", "array", "choice", "fail", "flag", "integer", "number", "out"]
+__all__ += ["real_dtype", "restoring"]
 
 REALS = ("float32", "float64", "float16", "bfloat16")
+
+
+class Immutable:
+    """Refuse to assign and delete attributes; ``object.__setattr__`` sets them."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Raise AttributeError: the object is immutable."""
+        kind = type(self).__name__
+        raise AttributeError(f"{name}: expected no assignment, {kind} is immutable")
+
+    def __delattr__(self, name: str) -> None:
+        """Raise AttributeError: the object is immutable."""
+        kind = type(self).__name__
+        raise AttributeError(f"{name}: expected no deletion, {kind} is immutable")
 
 
 def fail(

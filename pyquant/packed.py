@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, final
 import numpy as np
 
 from pyquant import _check, _core
+from pyquant._check import Immutable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,7 +131,7 @@ def _layout(name: str, axis: int | None, bits: int | None) -> Layout:
     return Layout(name, axis=axis, bits=bits)
 
 
-class PackedArray(_core.Packed):
+class PackedArray(Immutable, _core.Packed):
     """
     Immutable view of packed codes, two or more to a byte or word.
 
@@ -432,16 +433,6 @@ class PackedArray(_core.Packed):
         shape = (stop - start, *self._shape[1:])
         made._keep(self._data[first:last], self._name, shape, self._how)
         return made
-
-    def __setattr__(self, name: str, value: object) -> None:
-        """Raise AttributeError: packed arrays are immutable."""
-        msg = f"{name}: expected no assignment, PackedArray is immutable"
-        raise AttributeError(msg)
-
-    def __delattr__(self, name: str) -> None:
-        """Raise AttributeError: packed arrays are immutable."""
-        msg = f"{name}: expected no deletion, PackedArray is immutable"
-        raise AttributeError(msg)
 
     def __eq__(self, other: object) -> bool:
         """Compare type, shape, layout and bytes."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 import numpy as np
 
 from pyquant import _check, _core, dtypes
+from pyquant._check import Immutable
 from pyquant.dtypes import TYPES
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-class QParams(_core.Calls):
+class QParams(Immutable, _core.Calls):
     """
     Immutable quantization parameters: scale, zero point, dtype, granularity.
 
@@ -196,16 +197,6 @@ class QParams(_core.Calls):
         from pyquant.report import measure_params
 
         return measure_params(self, x, axis, threads)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        """Raise AttributeError: the parameters are immutable."""
-        msg = f"{name}: expected no assignment, QParams is immutable"
-        raise AttributeError(msg)
-
-    def __delattr__(self, name: str) -> None:
-        """Raise AttributeError: the parameters are immutable."""
-        msg = f"{name}: expected no deletion, QParams is immutable"
-        raise AttributeError(msg)
 
     @_core.default_fpenv
     def __eq__(self, other: object) -> bool:

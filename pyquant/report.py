@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from pyquant import _core
+from pyquant._check import Immutable, fail
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -32,7 +33,7 @@ def _sum(name: str, text: str) -> Any:
 
 
 @_core.default_fpenv
-class ErrorReport:
+class ErrorReport(Immutable):
     """
     Error statistics of ``x - y``: SQNR in dB, MSE, maximum error, saturation.
 
@@ -156,27 +157,14 @@ class ErrorReport:
             return NotImplemented
         mine, others = (self._axis, self._sums.shape), (other._axis, other._sums.shape)
         if mine != others:
-            msg = (
-                f"other: expected axis={mine[0]} and shape {mine[1]}, "
-                f"got axis={others[0]} and shape {others[1]}"
-            )
-            raise ValueError(msg)
+            due, got = (f"axis={axis} and shape {shape}" for axis, shape in (mine, others))
+            raise fail(ValueError, "other", due, got)
         sums = _core.add_errors(self._sums, other._sums)
         return _made(self._axis, sums)
 
     def __radd__(self, other: object) -> ErrorReport:
         """Support `sum`, which starts with 0."""
         return self if isinstance(other, int) and other == 0 else NotImplemented
-
-    def __setattr__(self, name: str, value: object) -> None:
-        """Raise AttributeError: reports are immutable."""
-        msg = f"{name}: expected no assignment, ErrorReport is immutable"
-        raise AttributeError(msg)
-
-    def __delattr__(self, name: str) -> None:
-        """Raise AttributeError: reports are immutable."""
-        msg = f"{name}: expected no deletion, ErrorReport is immutable"
-        raise AttributeError(msg)
 
     def __eq__(self, other: object) -> bool:
         """Compare axes, shapes and the bits of all statistics."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import numpy as np
 
 from pyquant import _core, _threads, dtypes
+from pyquant._check import fail
 from pyquant.dtypes import TYPES
 from pyquant.packed import PackedArray, unpack
 
@@ -31,14 +32,12 @@ __all__ = [
     "Mapped",
     "Tensor",
     "bfloat16_bits",
-    "check_apart",
     "check_count",
     "copied_bytes",
     "decode",
     "decode_blocks",
     "fault",
     "open_file",
-    "plain_out",
     "readable",
     "sized",
     "special_kind",
@@ -210,7 +209,7 @@ def check_count(count: int) -> None:
     """Refuse to write more tensors than the readers accept."""
     if count > MAX_TENSORS:
         expected = f"at most {MAX_TENSORS} tensors in a file"
-        raise ValueError(f"weights: expected {expected}, got {count}")
+        raise fail(ValueError, "weights", expected, count)
 
 
 def fault(path: str, at: int, expected: str, got: object, tensor: str = "") -> ValueError:
@@ -302,14 +301,13 @@ def index_of(
 ) -> Any:
     """Return a slice with step 1, or an array of row numbers."""
     if len(shape) < least:
-        got = type(rows).__name__
-        raise ValueError(f"rows: expected None for a {what} of shape {shape}, got {got}")
+        raise fail(ValueError, "rows", f"None for a {what} of shape {shape}", type(rows))
     extent = shape[0]
     if isinstance(rows, slice):
         try:
             chosen = range(*rows.indices(extent))
         except (TypeError, ValueError) as error:
-            raise TypeError(f"rows: expected a slice of integers, got {error}") from None
+            raise fail(TypeError, "rows", "a slice of integers", f"{error}") from None
         if chosen.step == 1:
             return slice(chosen.start, max(chosen.start, chosen.stop))
         return np.array(chosen, np.int64)
@@ -318,31 +316,12 @@ def index_of(
         array = array.astype(np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         got = f"{dtypes.described(array)} of shape {array.shape}"
-        raise TypeError(f"rows: expected a slice or a list of integers, got {got}")
+        raise fail(TypeError, "rows", "a slice or a list of integers", got)
     wrong = (array < 0) | (array >= extent)
     if wrong.any():
-        got = array[wrong][0]
-        raise ValueError(f"rows: expected numbers from 0 to {extent - 1}, got {got}")
+        got = f"{array[wrong][0]}"
+        raise fail(ValueError, "rows", f"numbers from 0 to {extent - 1}", got)
     return array
-
-
-def check_apart(out: Array, *inputs: Array) -> None:
-    """Raise an error if the output overlaps an input that is still needed."""
-    if any(np.may_share_memory(out, one) for one in inputs):
-        msg = "out: expected memory of its own, got an array that overlaps an input"
-        raise ValueError(msg)
-
-
-def plain_out(out: Array) -> Array:
-    """Return `out` as a plain array, after the check that its elements share no memory."""
-    plain: Array = np.ndarray.view(out, np.ndarray)
-    span = plain.itemsize
-    for stride, extent in sorted(zip(map(abs, plain.strides), plain.shape, strict=True)):
-        if extent > 1 and stride < span and plain.size:
-            expected = "dimensions that neither overlap nor interleave"
-            raise ValueError(f"out: expected {expected}, got strides {plain.strides}")
-        span += (extent - 1) * stride
-    return plain
 
 
 def _piece(

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from pyquant import _core
+from pyquant._check import fail
 from pyquant.weights._elements import (
     MAX_KEYS,
     MAX_TENSORS,
@@ -366,15 +367,11 @@ def header(
         or not 0 < alignment < 1 << 32
         or alignment & (alignment - 1)
     ):
-        raise ValueError(
-            f"metadata: expected a power of two to align to, got {alignment!r}"
-        )
+        raise fail(ValueError, "metadata", "a power of two to align to", f"{alignment!r}")
     text = [b"GGUF", struct.pack("<IQQ", 3, len(items), len(metadata))]
     for key, value in metadata.items():
         if type(key) is not str:
-            raise TypeError(
-                f"metadata: expected strings for keys, got {type(key).__name__}"
-            )
+            raise fail(TypeError, "metadata", "strings for keys", type(key))
         kind, made = _written(value, key)
         text += [_text(key), struct.pack("<I", kind), made]
     at = 0
@@ -382,7 +379,7 @@ def header(
         format = _NAMES.get(one.format, one.format)
         if format not in FORMATS or len(one.shape) > MAX_DIMS:
             expected = f"a type of GGUF and at most {MAX_DIMS} dimensions"
-            raise ValueError(f"weights: expected {expected}, got {one.shown()}")
+            raise fail(ValueError, "weights", expected, one.shown())
         dims = struct.pack(f"<I{len(one.shape)}Q", len(one.shape), *one.shape[::-1])
         text += [_text(one.name), dims, struct.pack("<IQ", _IDS[format], at)]
         at += -(-one.nbytes // alignment) * alignment
@@ -412,7 +409,7 @@ def _written(value: Any, key: str) -> tuple[int, bytes]:
     kind = _NUMBERS.get(array.dtype.newbyteorder("="))
     if kind is None or array.ndim > 1:
         got = f"{type(value).__name__} for {key[:100]!r}"
-        raise TypeError(f"metadata: expected strings, numbers or lists of them, got {got}")
+        raise fail(TypeError, "metadata", "strings, numbers or lists of them", got)
     made = array.astype(array.dtype.newbyteorder("<")).tobytes()
     if array.ndim == 0:
         return kind, made

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyquant import _core, dtypes
+from pyquant._check import fail
 from pyquant.packed import Layout, PackedArray
 from pyquant.qparams import QParams
 from pyquant.weights._elements import Item, bits_of, copied_bytes, special_kind
@@ -26,15 +27,15 @@ if TYPE_CHECKING:
 __all__ = ["naming", "read", "replacing", "write"]
 
 PARTS = ("scale", "zero_point", "offset")
+# Narrow types that files store packed.
+WHOLE = ("float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn")
 
 
 def write(path: str, weights: Mapping[str, Any], metadata: dict[str, Any]) -> None:
     """Write a temporary file in the target folder, and rename it."""
     for name in weights:
         if type(name) is not str:
-            raise TypeError(
-                f"weights: expected strings for names, got {type(name).__name__}"
-            )
+            raise fail(TypeError, "weights", "strings for names", type(name))
     head: bytes | bytearray
     if path.endswith(".gguf"):
         from pyquant.weights import _gguf
@@ -116,19 +117,19 @@ def _blocks(name: str, value: Any) -> Item:
         of_blocks = value.format in FORMATS and value._tensor.dtype is None
         if of_blocks and not value._tensor.blocks:
             expected = "bytes of a format with that format beside them"
-            raise ValueError(f"weights: expected {expected}, got {value!r}")
+            raise fail(ValueError, "weights", expected, f"{value!r}")
         return _as_it_is(name, value)
     format, data = value if len(value) == 2 else (None, None)
     format = getattr(format, "name", format)
     if not isinstance(format, str) or format not in FORMATS or not is_bytes(data):
         expected = "a format of GGUF and an array of uint8"
         got = f"{_shown(value)} for {name[:100]!r}"
-        raise TypeError(f"weights: expected {expected}, got {got}")
+        raise fail(TypeError, "weights", expected, got)
     data = _core.plain(data, "weights")
     block, each = FORMATS[format]
     if not data.ndim or data.shape[-1] % each:
         expected = f"rows of a multiple of {each} bytes for {format}"
-        raise ValueError(f"weights: expected {expected}, got shape {data.shape}")
+        raise fail(ValueError, "weights", expected, f"shape {data.shape}")
     shape = (*data.shape[:-1], data.shape[-1] // each * block)
     return Item(name, format, shape, data.nbytes, 8, data)
 
@@ -157,7 +158,7 @@ def is_bytes(data: Any) -> bool:
 
 def _as_it_is(name: str, value: StoredTensor) -> Item:
     if value._tensor.order == ">":
-        raise ValueError(f"weights: expected little-endian weights, got {value!r}")
+        raise fail(ValueError, "weights", "little-endian weights", f"{value!r}")
     bits = 8 if value._tensor.dtype is None else bits_of(value._tensor.dtype)
     return Item(name, value.format, value.shape, value.nbytes, bits, value._tensor.raw())
 
@@ -167,7 +168,7 @@ def _rounded(name: str, value: Any) -> Item:
     array = _core.plain(value, "weights")
     if array.dtype.newbyteorder("=") != np.float32:
         got = f"{dtypes.described(array)} for {name[:100]!r}"
-        raise TypeError(f"weights: expected float32 beside 'bfloat16', got {got}")
+        raise fail(TypeError, "weights", "float32 beside 'bfloat16'", got)
     return Item(name, "bfloat16", array.shape, array.size * 2, 16, array)
 
 
@@ -177,13 +178,9 @@ def _plain(name: str, value: Any) -> Item:
     dtype = dtypes.name_of(array.dtype)
     if dtype is None or array.dtype.kind in "OSUMm" or array.dtype.names:
         got = f"{dtypes.described(array)} for {name[:100]!r}"
-        raise TypeError(f"weights: expected an array of numbers, got {got}")
+        raise fail(TypeError, "weights", "an array of numbers", got)
     bits = bits_of(dtype) if dtype in WHOLE else array.dtype.itemsize * 8
     return Item(name, dtype, array.shape, array.size * bits // 8, bits, array)
-
-
-# Narrow types that files store packed.
-WHOLE = ("float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn")
 
 
 def _recorded(weights: Mapping[str, Any], metadata: dict[str, Any]) -> list[Item]:
@@ -204,15 +201,16 @@ def _recorded(weights: Mapping[str, Any], metadata: dict[str, Any]) -> list[Item
         elif _is_pair(value):
             expected = "an array, PackedArray or QParams for a safetensors file"
             got = f"{_shown(value)} for {name[:100]!r}"
-            raise TypeError(f"weights: expected {expected}, got {got}")
+            raise fail(TypeError, "weights", expected, got)
         else:
             items.append(_known(_plain(name, value), records))
     names = [one.name for one in items]
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"weights: expected different names, got {twice[:100]!r} twice")
+        got = f"{twice[:100]!r} twice"
+        raise fail(ValueError, "weights", "different names", got)
     if RECORDS in metadata:
-        raise ValueError(f"metadata: expected other keys than {RECORDS!r}, got it")
+        raise fail(ValueError, "metadata", f"other keys than {RECORDS!r}", "it")
     if records:
         metadata[RECORDS] = json.dumps(records, separators=(",", ":"))
     return items
@@ -258,8 +256,7 @@ def read(file: WeightFile, name: str) -> npt.NDArray[Any] | PackedArray | QParam
         said = " ".join(str(error).split())[:200]
         msg = f"{file.path}: expected metadata of pyquant for {name[:100]!r}, got {said}"
         raise ValueError(msg) from None
-    weight = file[name]
-    return weight.dequantize(dtype=weight.dtype)
+    return _whole(file[name])
 
 
 def _whole(weight: StoredTensor) -> npt.NDArray[Any]:
@@ -267,11 +264,8 @@ def _whole(weight: StoredTensor) -> npt.NDArray[Any]:
 
 
 def _typed(weight: StoredTensor, dtype: str) -> npt.NDArray[Any]:
-    if (
-        weight.format != "U8"
-        or dtype not in dtypes.TYPES
-        or dtypes.TYPES[dtype].nbytes != 1
-    ):
+    row = dtypes.TYPES.get(dtype)
+    if weight.format != "U8" or row is None or row.nbytes != 1:
         raise ValueError(f"{weight!r} of type {dtype!r}")
     return _whole(weight).view(_core.dtype_named(dtype))
 
@@ -286,20 +280,10 @@ def _packed(
 def _params(
     file: WeightFile, name: str, dtype: str, axis: Any, block: Any, fill: Any, limits: Any
 ) -> QParams:
-    found = {
-        part: _whole(file[f"{name}.{part}"]) for part in PARTS if f"{name}.{part}" in file
-    }
-    return QParams(
-        found["scale"],
-        found.get("zero_point"),
-        dtype,
-        axis=_tuple(axis),
-        block_size=_tuple(block),
-        offset=found.get("offset"),
-        fill=_tuple(fill),
-        quant_range=_tuple(limits),
-    )
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    how: dict[str, Any] = {"axis": axis, "block_size": block, "fill": fill}
+    how["quant_range"] = limits
+    how = {key: tuple(one) if isinstance(one, list) else one for key, one in how.items()}
+    for part in PARTS:
+        if f"{name}.{part}" in file:
+            how[part] = _whole(file[f"{name}.{part}"])
+    return QParams(dtype=dtype, **how)

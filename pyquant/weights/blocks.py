@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
 import numpy as np
 
 from pyquant import _core, dtypes
-from pyquant._shown import shown
+from pyquant._check import Immutable, fail, flag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-class BlockFormat:
+class BlockFormat(Immutable):
     """
     A block format of GGUF: sizes, fields, decoder and encoder. Immutable.
 
@@ -102,16 +102,7 @@ class BlockFormat:
 
     def __new__(cls) -> BlockFormat:
         """Raise TypeError: `block_format` returns all formats."""
-        msg = "BlockFormat: expected block_format() to make it, got a call"
-        raise TypeError(msg)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        """Raise AttributeError: formats are immutable."""
-        raise AttributeError(f"{name}: expected no assignment, BlockFormat is immutable")
-
-    def __delattr__(self, name: str) -> None:
-        """Raise AttributeError: formats are immutable."""
-        raise AttributeError(f"{name}: expected no deletion, BlockFormat is immutable")
+        raise fail(TypeError, "BlockFormat", "block_format() to make it", "a call")
 
     @property
     def name(self) -> str:
@@ -212,14 +203,12 @@ class BlockFormat:
         try:
             extents = tuple(_core.index(n) for n in shape)
         except TypeError:
-            got = type(shape).__name__
-            raise TypeError(f"shape: expected a tuple of integers, got {got}") from None
+            raise fail(TypeError, "shape", "a tuple of integers", type(shape)) from None
         if not extents or min(extents) < 0:
-            got = shown(extents)
-            raise ValueError(f"shape: expected extents of at least 0, got {got}")
+            raise fail(ValueError, "shape", "extents of at least 0", extents)
         if extents[-1] % unit:
             expected = f"a last extent that is a multiple of {unit} for {self.name}"
-            raise ValueError(f"shape: expected {expected}, got {shown(extents[-1])}")
+            raise fail(ValueError, "shape", expected, extents[-1])
         return (*extents[:-1], extents[-1] // unit * other)
 
     @overload
@@ -392,23 +381,21 @@ class BlockFormat:
         row = _ROWS[self.name]
         if not row[4]:
             names = ", ".join(one.name for one in _BY_NAME.values() if one.quantizes)
-            raise ValueError(f"format: expected {names} to encode, got {self.name}")
+            raise fail(ValueError, "format", f"{names} to encode", self.name)
         asked = search is not None and self._is_asked(search, weights is not None)
         return _core.encode_blocks(row, x, weights, asked, out, threads)
 
     def _is_asked(self, search: bool, weights: bool) -> bool:
         """Return True if an optional search is requested."""
-        if not isinstance(search, (bool, np.bool)):
-            got = type(search).__name__
-            raise TypeError(f"search: expected a bool or None, got {got}")
+        search = flag(search, "search")
         how = _ROWS[self.name][4]
         weighted = weights and self.weighted
         if how == _EITHER and not weighted:
-            return bool(search)
+            return search
         always = how == _SEARCHED or weighted
         if search != always:
             which = f"{self.name} with weights" if weighted else self.name
-            raise ValueError(f"search: expected {always} or None for {which}, got {search}")
+            raise fail(ValueError, "search", f"{always} or None for {which}", search)
         return False
 
     def split(self, b: ArrayLike) -> dict[str, npt.NDArray[Any]]:
@@ -445,12 +432,12 @@ class BlockFormat:
         """
         array = _core.plain(b, "b")
         if array.dtype != np.uint8:
-            raise TypeError(f"b: expected uint8, got {array.dtype}")
+            raise fail(TypeError, "b", "uint8", f"{array.dtype}")
         if array.ndim == 0:
-            raise ValueError("b: expected rows of bytes, got an array without dimensions")
+            raise fail(ValueError, "b", "rows of bytes", "an array without dimensions")
         if array.shape[-1] % self.block_bytes:
             expected = f"rows of a multiple of {self.block_bytes} bytes for {self.name}"
-            raise ValueError(f"b: expected {expected}, got {array.shape[-1]}")
+            raise fail(ValueError, "b", expected, array.shape[-1])
         count = array.shape[-1] // self.block_bytes
         blocks = array.reshape(*array.shape[:-1], count, self.block_bytes)
         if blocks.strides[-1] != 1:
@@ -492,7 +479,7 @@ class BlockFormat:
         fields = _fields(self.name)
         if parts.keys() != fields.keys():
             got = ", ".join(parts) or "none"
-            raise TypeError(f"join: expected {', '.join(fields)}, got {got}")
+            raise fail(TypeError, "join", ", ".join(fields), got)
         made = {
             name: _stored(_core.plain(parts[name], name), name, where[1])
             for name, where in fields.items()
@@ -558,13 +545,10 @@ def block_format(format: str | SupportsIndex) -> BlockFormat:
         try:
             found = _BY_ID.get(_core.index(format))
         except TypeError:
-            msg = f"format: expected a string or an integer, got {type(format).__name__}"
-            raise TypeError(msg) from None
+            got = type(format)
+            raise fail(TypeError, "format", "a string or an integer", got) from None
     if found is None:
-        from pyquant._refused import hint
-
-        end = hint(format, _BY_NAME)
-        raise KeyError(f"format: expected a block format of GGUF, got {shown(format)}{end}")
+        raise fail(KeyError, "format", "a block format of GGUF", format, _BY_NAME)
     return found
 
 
@@ -632,7 +616,7 @@ def _stored(array: npt.NDArray[Any], name: str, dtype: np.dtype[Any]) -> npt.NDA
     kinds = "fiu" if dtype.kind == "f" else "iu"
     if array.dtype.kind not in kinds:
         expected = "real numbers" if dtype.kind == "f" else "integers"
-        raise TypeError(f"{name}: expected {expected}, got {dtypes.described(array)}")
+        raise fail(TypeError, name, expected, dtypes.described(array))
     made = _core.cast(array, dtype.name)
     if dtype.kind == "f" != array.dtype.kind:  # Python compares integers exactly
         same = np.equal(made, array, signature="OO->?")
@@ -640,7 +624,7 @@ def _stored(array: npt.NDArray[Any], name: str, dtype: np.dtype[Any]) -> npt.NDA
         same = (made == array) | ((made != made) & (array != array))
     if not same.all():
         wrong = array[~same].flat[0]
-        raise ValueError(f"{name}: expected numbers that {dtype.name} holds, got {wrong}")
+        raise fail(ValueError, name, f"numbers that {dtype.name} holds", f"{wrong}")
     return made
 
 
@@ -654,9 +638,9 @@ def _leading(
         ends = (count,) if count > 1 else ()
         if shape[len(shape) - len(ends) :] != ends or len(shape) == len(ends):
             expected = ", ".join(("…, blocks", *map(str, ends)))
-            raise ValueError(f"{name}: expected shape ({expected}), got {shape}")
+            raise fail(ValueError, name, f"shape ({expected})", shape)
         shapes.append(shape[: len(shape) - len(ends)])
         if shapes[-1] != shapes[0]:
             expected = f"{shapes[0]} blocks, as {next(iter(fields))} has"
-            raise ValueError(f"{name}: expected {expected}, got {shapes[-1]}")
+            raise fail(ValueError, name, expected, shapes[-1])
     return shapes[0]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeVar, overload
 
 import numpy as np
 
-from pyquant import _core, dtypes
+from pyquant import _check, _core, dtypes
+from pyquant._check import fail
 from pyquant.packed import PackedArray
 from pyquant.qparams import QParams
 
@@ -263,7 +264,7 @@ class StoredTensor:
         known = REALS if block is not None else (*REALS, source)
         if name not in known or (name != source == "complex64"):
             expected = f"{', '.join(REALS)}{'' if block else f' or {source}'}"
-            raise TypeError(f"dtype: expected {expected} for {self.format}, got {name}")
+            raise fail(TypeError, "dtype", f"{expected} for {self.format}", name)
         shape, runs = self._runs(rows)
         size = 1 if block is None else block.block_size
         for first, part in runs if shape else ():
@@ -271,9 +272,10 @@ class StoredTensor:
             if count and (first % size or count % size):
                 expected = f"whole blocks of {size} for {self.format}"
                 got = f"{count} elements from {first} on"
-                raise ValueError(f"rows: expected {expected}, got {got}")
+                raise fail(ValueError, "rows", expected, got)
         workers = _core.integer(threads, "threads", 1)
-        to = _place(shape, name, out)
+        kind = _dtype_of(name)
+        to = np.empty(shape, kind) if out is None else _check.out(out, kind, shape)
         for first, part in runs:
             place = to[part] if shape else to
             if block is None:
@@ -300,10 +302,9 @@ class StoredTensor:
             raise self._unknown("a type of single elements")
         return name
 
-    def _unknown(self, expected: str) -> ValueError:
-        msg = f"format: expected {expected}, got {self.format} "
-        msg += f"(raw has the {self.nbytes} bytes of {self.name[:100]!r})"
-        return ValueError(msg)
+    def _unknown(self, expected: str) -> Exception:
+        raw = f"(raw has the {self.nbytes} bytes of {self.name[:100]!r})"
+        return fail(ValueError, "format", expected, f"{self.format} {raw}")
 
     def _runs(
         self, rows: slice | ArrayLike | None
@@ -675,22 +676,20 @@ def write_weights(
 
     name = _path_of(path)
     if not name.endswith(EXTENSIONS):
-        msg = (
-            f"path: expected a name that ends with {' or '.join(EXTENSIONS)}, got {name!r}"
-        )
-        raise ValueError(msg)
+        expected = f"a name that ends with {' or '.join(EXTENSIONS)}"
+        raise fail(ValueError, "path", expected, f"{name!r}")
     for what, given in (("weights", weights), ("metadata", metadata)):
         if given is not None and not isinstance(given, Mapping):
-            raise TypeError(f"{what}: expected a mapping, got {type(given).__name__}")
+            raise fail(TypeError, what, "a mapping", type(given))
     _saved.write(name, weights, dict(metadata or {}))
 
 
 def _path_of(path: str | os.PathLike[str]) -> str:
     name = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
     if not isinstance(name, str):
-        raise TypeError(f"path: expected a path, got {type(path).__name__}")
+        raise fail(TypeError, "path", "a path", type(path))
     if "\0" in name:
-        raise ValueError("path: expected a path without null characters, got one")
+        raise fail(ValueError, "path", "a path without null characters", "one")
     return name
 
 
@@ -706,38 +705,17 @@ def _is_exact(name: str) -> bool:
 
 def _result_type(dtype: npt.DTypeLike | None, out: npt.NDArray[Any] | None) -> str | None:
     """Return the name of the type that `dtype` or `out` selects, if any."""
-    name = None
-    if dtype is not None:
-        name = dtypes.requested(dtype)
-        if name is None:
-            from pyquant._refused import hint_of_type
+    name = None if dtype is None else dtypes.requested(dtype)
+    if name is None and dtype is not None:
+        from pyquant._refused import hint_of_type
 
-            got = f"{dtypes.shown(dtype)}{hint_of_type(dtype, REALS)}"
-            raise TypeError(f"dtype: expected a type of numbers, got {got}")
-    if out is None:
-        return name
-    if not isinstance(out, np.ndarray) or _core.is_masked(out):
-        got = "a masked one" if isinstance(out, np.ndarray) else type(out).__name__
-        raise TypeError(f"out: expected a NumPy array, got {got}")
-    out = np.ndarray.view(out, np.ndarray)  # a subclass may report another dtype
-    found = dtypes.requested(out.dtype)
-    if found is None or name not in (None, found):
-        expected = name or "a type of numbers in the byte order of the machine"
-        raise TypeError(f"out: expected {expected}, got {dtypes.described(out)}")
-    if not out.flags.writeable:
-        raise ValueError("out: expected a writeable array, got a read-only one")
-    return found
-
-
-def _place(
-    shape: tuple[int, ...], name: str, out: npt.NDArray[Any] | None
-) -> npt.NDArray[Any]:
-    """Return the array for the result, after all checks and before any write."""
-    from pyquant.weights import _elements
-
-    if out is None:
-        return np.empty(shape, _dtype_of(name))
-    to = _elements.plain_out(out)
-    if to.shape != shape:
-        raise ValueError(f"out: expected shape {shape}, got {to.shape}")
-    return to
+        got = f"{dtypes.shown(dtype)}{hint_of_type(dtype, REALS)}"
+        raise fail(TypeError, "dtype", "a type of numbers", got)
+    if isinstance(out, np.ndarray):
+        plain = np.ndarray.view(out, np.ndarray)  # a subclass may report another dtype
+        found = dtypes.requested(plain.dtype)
+        if found is None:
+            expected = "a type of numbers in the byte order of the machine"
+            raise fail(TypeError, "out", name or expected, dtypes.described(plain))
+        return name or found
+    return name
