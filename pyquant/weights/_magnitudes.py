@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -101,6 +102,10 @@ def slabs(
     Parts are in C order and have at most this number of elements, or one block.
     """
     units = [*(1 for _ in shape[1:]), block_size]
+    if 0 < prod(shape) <= most:  # the usual case of a small array
+        counts = [-(-n // u) for n, u in zip(shape, units, strict=True)]
+        yield tuple([slice(0, n) for n in shape]), tuple([slice(0, n) for n in counts])
+        return
     size, step = 1, list(shape)
     for d in reversed(range(len(shape))):  # extent of a part along each dimension
         step[d] = min(shape[d], max(1, most // size // units[d]) * units[d])

@@ -295,7 +295,7 @@ def _packed(
         threads=threads,
     )
     data = codes.data.reshape(*x.shape[:-1], x.shape[-1] // 2)
-    single = np.full(() if multiplies else 1, chosen, np.float32)
+    single = np.array(chosen if multiplies else [chosen])
     tensors = _weight.by_name(_TENSORS[like], data, scales, single)
     return Weight("nvfp4", tensors, _read)
 
