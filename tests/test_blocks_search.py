@@ -287,7 +287,7 @@ def test_search(rng):
         message = f"search: expected True or None for {fmt.name} with weights, got False"
         with pytest.raises(ValueError, match=f"^{message}$"):
             fmt.quantize(x, weights=weights, search=False)
-    with pytest.raises(TypeError, match=r"^search: expected a bool or None, got str$"):
+    with pytest.raises(TypeError, match=r"^search: expected True or False, got str$"):
         iq4.quantize(x, search="yes")
 
 
