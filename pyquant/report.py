@@ -132,13 +132,15 @@ class ErrorReport(Immutable):
         with np.errstate(all="ignore"):
             return self._given(sums["xy"] / (np.sqrt(sums["xx"]) * np.sqrt(sums["yy"])))
 
-    max_index = _sum("index", "Index of the first element that has the largest error.")
-    nan = _sum("nan", "Number of elements where `x` or `y` is NaN.")
-    inf = _sum("inf", "Number of elements with an infinity in `x` or `y`, and no NaN.")
-    saturated_low = _sum("low", "Number of elements below the range of the codes.")
-    saturated_high = _sum("high", "Number of elements above the range of the codes.")
-    zero_scales = _sum("bad_scales", "Number of elements with scale 0, infinity or NaN.")
-    count = _sum("count", "Number of elements, including NaN and infinities.")
+    max_index: Any = _sum("index", "Index of the first element that has the largest error.")
+    nan: Any = _sum("nan", "Number of elements where `x` or `y` is NaN.")
+    inf: Any = _sum("inf", "Number of elements with an infinity in `x` or `y`, and no NaN.")
+    saturated_low: Any = _sum("low", "Number of elements below the range of the codes.")
+    saturated_high: Any = _sum("high", "Number of elements above the range of the codes.")
+    zero_scales: Any = _sum(
+        "bad_scales", "Number of elements with scale 0, infinity or NaN."
+    )
+    count: Any = _sum("count", "Number of elements, including NaN and infinities.")
 
     def _given(self, values: npt.NDArray[Any]) -> Any:
         """Return a number, or a new array for measured axes."""
