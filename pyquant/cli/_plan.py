@@ -25,7 +25,6 @@ from pyquant.cli._logical import _BLOCK_SIZES
 from pyquant.cli._measure import Errors, decoded
 from pyquant.cli._models import Other
 from pyquant.cli._write import MEMBER, Output, Part
-from pyquant.report import measure_error
 from pyquant.weights import _gguf, _safetensors
 from pyquant.weights._elements import bfloat16_bits, copied_bytes, readable
 from pyquant.weights._published import type_of
@@ -56,6 +55,7 @@ __all__ = [
 
 BAND = 1 << 20  # elements of a band, unless memory is short: caches hold so many
 PIECE = 1 << 22  # bytes of a tensor that are copied at once
+LEAST = np.array([7 / 8, 3 / 4])  # shares of energy and largest value that blocks keep
 # Element types by the kind of file that stores them.
 NUMPY = {
     *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
@@ -343,18 +343,12 @@ class Quantized(_Banded):
             if common is None:
                 _write_parameters(output, self.spec, parts, chosen)
             codes: Any = chosen.quantize(numbers, layout=layout, threads=threads)
-            self._add(errors, numbers, codes, chosen.dequantize, threads)
+            if self._measure:
+                y = chosen.dequantize(codes, out=np.empty_like(numbers), threads=threads)
+                errors.add(numbers, y, threads)
             codes = _shifted(codes.data, stored, numbers.shape[-1]) if layout else codes
             output.write(parts["codes"].name, codes)
         self.sqnr = errors.sqnr if errors.max_error > 0 else None
-
-    def _add(
-        self, errors: Errors, x: npt.NDArray[Any], codes: Any, decode: Any, threads: int
-    ) -> None:
-        """Add the errors of a band, if they are of interest."""
-        if self._measure:
-            y = decode(codes, out=np.empty_like(x), threads=threads)
-            errors.add(x, y, threads)
 
 
 def quantized(
@@ -450,17 +444,12 @@ class InBlocks(Quantized):
     def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
         """Write the blocks; tell `advance` the number of bytes that were read."""
         block, source = BLOCKS[self.spec.type], self.source
-        errors = Errors()
-        buffer, scales = None, _Scales(block, threads)
+        errors, kept = Errors(), _Kept(block, threads)
         for _, numbers in self._bands(threads, advance):
-            form = block.encoded_shape(numbers.shape)
-            if buffer is None or buffer.shape != form:
-                buffer = np.empty(form, np.uint8)
-            encoded(block, numbers, out=buffer, threads=threads)
-            output.write(source.name, buffer)
-            self._add(errors, numbers, buffer, block.dequantize, threads)
-            scales.check(numbers, buffer)
-        scales.finish()
+            blocks = encoded(block, numbers, threads=threads)
+            output.write(source.name, blocks)
+            kept.add(errors, numbers, blocks)
+        kept.check()
         self.sqnr = errors.sqnr if errors.max_error > 0 else None
 
 
@@ -471,88 +460,60 @@ class OutOfRange(Refused):
         super().__init__(f"{type}: largest value {largest:g}")
 
 
-# Ends of scales, by their bits without the sign. From the first number, rounding changes a
-# scale by at most 1/7. From the second number, scales are infinite or cannot be larger.
-_ENDS = {
-    "float16": (8, 0x7C00),
-    "float32": (1 << 25, 0x7F800000),  # reciprocals of smaller values are infinite
-    "NVFP4 d": (4, 126),
-    "MXFP4 e": (4, 254),
-}
-# Types whose scales have the range of float32. All other blocks hold less than 2**30. Their
-# search for scales overflows for much larger values, and can return the scale 0.
-_WIDE_SCALES, _MOST = ("Q8_K", "MXFP4"), 2.0**30
-
-
-class _Scales:
+class _Kept:
     """
     Find tensors with values that the scales of a block type cannot hold.
 
-    If the scales of a band are near the ends of their type, the band is multiplied by a
-    power of two, so that its largest value is about 1, and encoded again. The tensor is out
-    of range if it keeps less than 7/8 of the energy, or 3/4 of the largest value, that the
-    second blocks keep. Exact scales would make both equal.
+    If the blocks of a band keep little of its energy or of its largest value, the band is
+    multiplied by a power of two, so that its largest value is about 1, and encoded again.
+    The tensor is out of range if its blocks keep less than 7/8 of the energy, or 3/4 of the
+    largest value, that the second blocks keep. Exact scales would make both equal.
     """
 
     def __init__(self, block: BlockFormat, threads: int) -> None:
-        self._block, self._threads = block, threads
-        self._largest = 0.0
-        self._ends: set[str] = set()  # of all bands
+        self._block, self._threads, self._largest = block, threads, 0.0
         self._stored, self._ideal = np.zeros(2), np.zeros(2)  # energy, largest value
 
-    def check(self, x: npt.NDArray[Any], blocks: npt.NDArray[np.uint8]) -> None:
-        """Add a band and its blocks. The method may overwrite the arrays."""
-        largest, end = _largest(x), self._end(blocks)
-        if largest > _MOST and self._block.name not in _WIDE_SCALES:
-            end = "infinite"
-        self._ends.add(end)
-        if end == "within":
-            return
+    def add(self, errors: Errors, x: npt.NDArray[Any], blocks: npt.NDArray[Any]) -> None:
+        """Add a band and its blocks. The method may overwrite the band."""
+        largest = _largest(x)
+        energy, stored = self._kept(errors, x, blocks, largest)
+        ideal = stored
         self._largest = max(self._largest, largest)
-        if end == "infinite" or largest == 0:
-            return
-        shift = -int(np.frexp(largest)[1])
-        self._add(self._stored, x, blocks, 0)
-        np.ldexp(x, shift, out=x)
-        encoded(self._block, x, out=blocks, threads=self._threads)
-        self._add(self._ideal, x, blocks, -shift)
+        if not (stored >= LEAST * (energy, largest)).all():
+            shift = -int(np.frexp(largest)[1])
+            np.ldexp(x, shift, out=x)
+            blocks = encoded(self._block, x, threads=self._threads)
+            ideal = self._kept(Errors(), x, blocks, np.ldexp(largest, shift))[1]
+            ideal = np.ldexp(ideal, (-2 * shift, -shift))
+        for sums, (energy, value) in ((self._stored, stored), (self._ideal, ideal)):
+            sums[:] = sums[0] + energy, np.maximum(sums[1], value)
 
-    def _end(self, blocks: npt.NDArray[np.uint8]) -> str:
-        """Return the end of the range that the scales are near: a scale or half of them."""
-        end = "within"
-        for name, field in self._block.split(blocks).items():
-            real = field.dtype.kind == "f"
-            key = field.dtype.name if real else f"{self._block.name} {name}"
-            if key not in _ENDS:
-                continue
-            lowest, highest = _ENDS[key]
-            bits = np.abs(field).view(f"u{field.itemsize}")
-            if bits.max() >= highest:
-                return "infinite" if real else "high"
-            few = 2 * np.count_nonzero(bits < lowest) >= bits.size
-            if few and name in ("d", "e"):
-                end = "low"
-        return end
-
-    def _add(
+    def _kept(
         self,
-        sums: npt.NDArray[Any],
+        errors: Errors,
         x: npt.NDArray[Any],
-        blocks: npt.NDArray[np.uint8],
-        shift: int,
-    ) -> None:
-        """Add the energy that the blocks keep, multiplied by a power of two."""
+        blocks: npt.NDArray[Any],
+        largest: float,
+    ) -> tuple[float, npt.NDArray[Any]]:
+        """Return the energy of a band, and energy and largest value of its blocks; NaN for
+        infinite scales."""
         y = self._block.dequantize(blocks, out=np.empty_like(x), threads=self._threads)
-        found = measure_error(x, y, threads=self._threads)._sums
-        sums[0] += np.ldexp(float(found["xx"] - found["ee"]), 2 * shift)
-        sums[1] = max(sums[1], np.ldexp(_largest(y), shift))
+        report, fields = errors.add(x, y, self._threads), self._block.split(blocks)
+        if report.nan or report.inf or not all(map(_is_finite, fields.values())):
+            return np.nan, np.array([np.nan, np.nan])
+        energy, lost = report._sums["xx"].item(), report._sums["ee"].item()
+        value = largest if report.max_error <= largest / 4 else _largest(y)
+        return energy, np.array([energy - lost, value])
 
-    def finish(self) -> None:
+    def check(self) -> None:
         """Raise OutOfRange for the tensor of all bands."""
-        limited = "high" in self._ends or self._ends == {"low"}
-        less = (self._stored < self._ideal * (7 / 8, 3 / 4)).any()
-        if "infinite" in self._ends or (limited and less):
+        if not (self._stored >= LEAST * self._ideal).all():
             raise OutOfRange(self._block.name, self._largest)
+
+
+def _is_finite(field: npt.NDArray[Any]) -> bool:
+    return field.dtype.kind != "f" or bool(np.isfinite(field).all())
 
 
 def _largest(x: npt.NDArray[Any]) -> float:
