@@ -20,15 +20,6 @@ void make_arenas(void)
     memory.offset = guarded_make(PARAM_ARENA);
 }
 
-void free_arenas(void)
-{
-    guarded_free(&memory.in);
-    guarded_free(&memory.out);
-    guarded_free(&memory.scale);
-    guarded_free(&memory.zero);
-    guarded_free(&memory.offset);
-}
-
 /* ---- random views ---- */
 
 /* Draw strides. Elements overlap only for BROADCAST. */

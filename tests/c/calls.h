@@ -17,13 +17,12 @@ enum {
     MOST_NDIM = 8 /* dimensions of a view */
 };
 
-/* The memory of views. Its owner frees it. */
+/* The memory of views. */
 struct arenas {
     struct guarded in, out, scale, zero, offset;
 };
 extern struct arenas memory;
 void make_arenas(void);
-void free_arenas(void);
 
 /* ---- views ---- */
 

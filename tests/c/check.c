@@ -696,12 +696,6 @@ static void *map_between(size_t inside, size_t page)
                : NULL;
 }
 
-static void unmap_between(void *inside, size_t size, size_t page)
-{
-    (void)size;
-    VirtualFree((char *)inside - page, 0, MEM_RELEASE);
-}
-
 #elif defined(CHECK_POSIX)
 
 static size_t page_size(void)
@@ -719,11 +713,6 @@ static void *map_between(size_t inside, size_t page)
                : NULL;
 }
 
-static void unmap_between(void *inside, size_t size, size_t page)
-{
-    munmap((char *)inside - page, size + 2 * page);
-}
-
 #else /* WebAssembly has no pages that cannot be touched */
 
 static size_t page_size(void)
@@ -734,13 +723,6 @@ static size_t page_size(void)
 static void *map_between(size_t inside, size_t page)
 {
     return aligned_alloc(page, inside);
-}
-
-static void unmap_between(void *inside, size_t size, size_t page)
-{
-    (void)size;
-    (void)page;
-    free(inside);
 }
 
 #endif
@@ -755,13 +737,6 @@ struct guarded guarded_make(size_t size)
         exit(2);
     }
     return (struct guarded){base, inside};
-}
-
-void guarded_free(struct guarded *memory)
-{
-    unmap_between(memory->base, memory->size, page_size());
-    memory->base = NULL;
-    memory->size = 0;
 }
 
 unsigned char *guarded_end(const struct guarded *memory, size_t n)

@@ -129,7 +129,7 @@ double draw_scale_f64(void);
 /* An integer in [lo, hi], often at the ends or in the middle. */
 int64_t draw_integer(int64_t lo, int64_t hi);
 
-/* ---- memory between two inaccessible pages ---- */
+/* ---- memory between two inaccessible pages, until the program ends ---- */
 
 struct guarded {
     unsigned char *base;
@@ -137,7 +137,6 @@ struct guarded {
 };
 
 struct guarded guarded_make(size_t size);
-void guarded_free(struct guarded *memory);
 /* Return the last `n` bytes before the inaccessible page at the end. */
 unsigned char *guarded_end(const struct guarded *memory, size_t n);
 

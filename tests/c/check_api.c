@@ -101,41 +101,7 @@ static void check_affine(const struct pq_kernels *k)
     check_end();
 }
 
-/* ---- calls larger than random calls ---- */
-
-/* Many rows with gaps and one scale. The engine repeats the parameters for a limited
- * number of rows at a time. */
-static void check_many_rows(void)
-{
-    enum { ROWS = 2500, COLUMNS = 33, STRIDE = 40 };
-    static const ptrdiff_t shape[] = {ROWS, COLUMNS}, same[] = {0, 0};
-    static const ptrdiff_t floats[] = {STRIDE * sizeof(float), sizeof(float)};
-    static const ptrdiff_t bytes[] = {STRIDE, 1};
-    static float x[ROWS * STRIDE];
-    static signed char y[ROWS * STRIDE];
-    const float scale = 0.5f;
-    const struct pq_args args = {
-        .size = sizeof args,
-        .ndim = 2,
-        .shape = shape,
-        .in = {x, floats, PQ_F32, 0, NULL},
-        .out = {y, bytes, PQ_I8, 0, NULL},
-        .scale = {(void *)(uintptr_t)&scale, same, PQ_F32, 0, NULL}};
-    check_begin("many rows with gaps");
-    for (size_t i = 0; i < ROWS * STRIDE; i++) {
-        x[i] = (float)(i % 100) / 2;
-    }
-    for (int level = 0; tables[level] != NULL; level++) {
-        size_t wrong = 0;
-        memset(y, 101, sizeof y);
-        EXPECT(PQ_OK, pq_quantize(tables[level], &args, 0, 1));
-        for (size_t i = 0; i < ROWS * STRIDE; i++) {
-            wrong += y[i] != (i % STRIDE < COLUMNS ? (int)(i % 100) : 101);
-        }
-        CHECK(wrong == 0, "%s: %zu codes", tables[level]->name, wrong);
-    }
-    check_end();
-}
+/* ---- calls that random calls seldom equal ---- */
 
 /* Contiguous elements need no plan, unless a call has parts or zero points so large that
  * no kernel accepts them. */
@@ -203,7 +169,6 @@ int main(int argc, char **argv)
 {
     check_start(argc, argv);
     run_drivers(drivers);
-    check_many_rows();
     check_runs(&pq_kernels_scalar);
     check_first_beyond(&pq_kernels_scalar);
     return check_finish();

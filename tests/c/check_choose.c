@@ -305,7 +305,5 @@ int main(int argc, char **argv)
     check_nan_ends();
     check_choices();
     check_options();
-    guarded_free(&scale_memory);
-    guarded_free(&zero_memory);
     return check_finish();
 }

@@ -212,6 +212,5 @@ int main(int argc, char **argv)
     run_drivers(drivers);
     check_dynamic_errors(tables[0]);
     check_fake_errors(tables[0]);
-    free_arenas();
     return check_finish();
 }

@@ -191,7 +191,5 @@ int main(int argc, char **argv)
         }
         check_powers(kernels);
     }
-    guarded_free(&in);
-    guarded_free(&out);
     return check_finish();
 }

@@ -399,7 +399,6 @@ static void check_dimensions(void)
     CHECK(pq_zeros_within(&args, 3, 3, &outside) == 1 && outside == 0, "within");
     EXPECT(PQ_OK, pq_quantize(scalar, &args, 0, 1));
     check_end();
-    guarded_free(&arena);
 }
 
 /* ---- extrema ---- */

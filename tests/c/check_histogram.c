@@ -246,7 +246,5 @@ int main(int argc, char **argv)
         check_together(tables[t]);
     }
     check_refusals();
-    free(counters);
-    free_arenas();
     return check_finish();
 }

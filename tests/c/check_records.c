@@ -38,8 +38,6 @@ static void check_kernel(const struct pq_kernels *kernels, int place)
         CHECK(memcmp(y, theirs, n * elements * sizeof(float)) == 0, "%zu blocks", n);
     }
     check_end();
-    guarded_free(&in);
-    guarded_free(&out);
 }
 
 static void check_narrowing(const struct pq_kernels *kernels)

@@ -311,6 +311,5 @@ int main(int argc, char **argv)
     make_arenas();
     run_drivers(drivers);
     check_refusals();
-    free_arenas();
     return check_finish();
 }

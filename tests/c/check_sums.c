@@ -173,9 +173,6 @@ static void check_kernels(const struct pq_kernels *kernels)
         check_grid(kernels->sums, &memory);
     }
     check_end();
-    guarded_free((struct guarded *)&memory.x);
-    guarded_free((struct guarded *)&memory.y);
-    guarded_free((struct guarded *)&memory.w);
 }
 
 /* ---- refusals ---- */

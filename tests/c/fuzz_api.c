@@ -1893,6 +1893,7 @@ static void check_chosen_shapes(void)
         {40, 50, 16, 1},
         {6, 1000, 300, 1},
         {9, 65, 64, 1},
+        {2500, 33, 0, 0},
     };
     check_begin("chosen shapes");
     CASES(i, check_count(960)) {
@@ -1931,9 +1932,12 @@ static void check_chosen_shapes(void)
             call.zero.strides[0] = complete * call.zero.strides[1];
         }
         collect_args();
-        fill(quantize ? QUANTIZE : DEQUANTIZE);
         call.args.round = random_chance(75) ? PQ_HALF_EVEN : PQ_FLOOR;
         call.args.precision = PQ_F32;
+        if (random_chance(30)) {
+            draw_affine(&call, quantize);
+        }
+        fill(quantize ? QUANTIZE : DEQUANTIZE);
         call.parts = random_chance(50) ? 1 : (int)random_between(2, 7);
         use.known = 1;
         use.args = &call.args;
@@ -1951,7 +1955,6 @@ int main(int argc, char **argv)
     check_chosen_shapes();
     is_large = 1;
     check_inputs("large inputs", check_count(8000));
-    free_arenas();
     return check_finish();
 }
 
