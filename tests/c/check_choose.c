@@ -230,13 +230,31 @@ static void check_choices(void)
 static void check_options(void)
 {
     check_begin("choose, options");
+    static const double ends[] = {-INFINITY, INFINITY};
     const double lo = -1, hi = 2;
-    double scale;
-    int32_t zero;
+    double scale = 9;
+    int8_t zero = 9;
     const struct pq_choice good = {.size = sizeof good};
-    struct pq_choice args;
+    struct pq_choice args = good;
+    EXPECT(PQ_ERR_NULL, pq_choose(NULL, 1, &lo, &hi, &scale, &zero));
+    EXPECT(PQ_ERR_NULL, pq_choose(&good, 1, NULL, &hi, &scale, &zero));
+    EXPECT(PQ_ERR_NULL, pq_choose(&good, 1, &lo, NULL, &scale, &zero));
+    EXPECT(PQ_ERR_NULL, pq_choose(&good, 1, &lo, &hi, NULL, &zero));
+    EXPECT(PQ_ERR_NULL, pq_choose(&good, 1, &lo, &hi, &scale, NULL));
+    EXPECT(PQ_ERR_SHAPE, pq_choose(&good, SIZE_MAX, &lo, &hi, &scale, &zero));
+    EXPECT(PQ_ERR_SHAPE, pq_choose(&good, SIZE_MAX / 16 + 1, &lo, &hi, &scale, &zero));
 #define CHOOSE(due, change) AFTER(due, change, pq_choose(&args, 1, &lo, &hi, &scale, &zero))
 #define RANGE(low, high) (args.lowest_code = low, args.highest_code = high)
+    CHOOSE(PQ_ERR_SIZE, args.size = 0);
+    CHOOSE(PQ_ERR_SIZE, args.size = SIZE_MAX);
+    CHOOSE(PQ_ERR_TYPE, args.real = PQ_I8);
+    CHOOSE(PQ_ERR_TYPE, args.code = PQ_I64);
+    CHOOSE(PQ_ERR_TYPE, args.code = PQ_F32);
+    CHOOSE(PQ_ERR_TYPE, args.code = (enum pq_type) - 1);
+    CHECK(scale == 9 && zero == 9, "memory was written");
+    AFTER(PQ_OK, args.rule = PQ_RULE_ASYMMETRIC,
+          pq_choose(&args, 1, ends, ends + 1, &scale, &zero));
+    CHECK(zero == -128, "zero %d", zero);
     CHOOSE(PQ_ERR_OPTION, args.like = PQ_LIKE_COUNT);
     CHOOSE(PQ_ERR_OPTION, args.like = (enum pq_like) - 1);
     CHOOSE(PQ_ERR_TYPE, args.scale = PQ_I8);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Check that invalid calls return the right status and write nothing. Also check the list
- * of instruction sets, and calls under a rounding mode of the caller.
+ * of instruction sets. fuzz_api.c checks the control state of the caller.
  */
-#include <fenv.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -468,47 +467,6 @@ static void check_extrema_errors(void)
     check_end();
 }
 
-static void check_choose_errors(void)
-{
-    static const double ends[] = {-INFINITY, INFINITY, NAN, 0, -1};
-    double lo = -1, hi = 1;
-    double scale = 9;
-    int8_t zero = 9;
-    struct pq_choice c;
-    check_begin("choose, errors");
-#define CHOOSE(due, change, ...)                                                           \
-    do {                                                                                   \
-        c = (struct pq_choice){sizeof c, PQ_F32, PQ_I8, PQ_RULE_SYMMETRIC};                \
-        change;                                                                            \
-        EXPECT(due, pq_choose(__VA_ARGS__));                                               \
-    } while (0)
-    CHOOSE(PQ_ERR_NULL, , NULL, 1, &lo, &hi, &scale, &zero);
-    CHOOSE(PQ_ERR_NULL, , &c, 1, NULL, &hi, &scale, &zero);
-    CHOOSE(PQ_ERR_NULL, , &c, 1, &lo, NULL, &scale, &zero);
-    CHOOSE(PQ_ERR_NULL, , &c, 1, &lo, &hi, NULL, &zero);
-    CHOOSE(PQ_ERR_NULL, , &c, 1, &lo, &hi, &scale, NULL);
-    CHOOSE(PQ_ERR_SHAPE, , &c, SIZE_MAX, &lo, &hi, &scale, &zero);
-    CHOOSE(PQ_ERR_SHAPE, , &c, SIZE_MAX / 16 + 1, &lo, &hi, &scale, &zero);
-    CHOOSE(PQ_ERR_SIZE, c.size = 0, &c, 1, &lo, &hi, &scale, &zero);
-    CHOOSE(PQ_ERR_SIZE, c.size = SIZE_MAX, &c, 1, &lo, &hi, &scale, &zero);
-    CHOOSE(PQ_ERR_TYPE, c.real = PQ_I8, &c, 1, &lo, &hi, &scale, &zero);
-    CHOOSE(PQ_ERR_TYPE, c.code = PQ_I64, &c, 1, &lo, &hi, &scale, &zero);
-    CHOOSE(PQ_ERR_TYPE, c.code = PQ_F32, &c, 1, &lo, &hi, &scale, &zero);
-    CHOOSE(PQ_ERR_TYPE, c.code = bad_type(-1), &c, 1, &lo, &hi, &scale, &zero);
-    CHECK(bits_of_f64(scale) == bits_of_f64(9) && zero == 9, "memory was written");
-    /* Extrema that are not finite cause no undefined behavior. */
-    for (int i = 0; i < 50; i++) {
-        lo = ends[i / 5 % 5];
-        hi = ends[i % 5];
-        zero = 99;
-        CHOOSE(PQ_OK, c.real = i < 25 ? PQ_F32 : PQ_F64;
-               c.rule = PQ_RULE_ASYMMETRIC, &c, 1, &lo, &hi, &scale, &zero);
-        CHECK(i % 25 != 1 || zero == -128, "zero %d", zero);
-    }
-#undef CHOOSE
-    check_end();
-}
-
 /* ---- zero points within a range ---- */
 
 static void check_zeros_errors(void)
@@ -714,34 +672,6 @@ static void check_names(void)
     check_end();
 }
 
-/* ---- control state ---- */
-
-/* Check rounding modes set by fenv.h, with data that depends on them. */
-static void check_fenv(void)
-{
-#if defined(FE_UPWARD) /* WebAssembly always rounds to nearest */
-    static const int modes[] = {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
-    static const unsigned char due[] = {0, 1, 1, 2, 2, 3};
-    check_begin("rounding set by fesetround");
-    for (int isa = 0; pq_isa_name(isa) != NULL; isa++) {
-        const struct pq_kernels *k = pq_isa_find(pq_isa_name(isa));
-        for (int m = 0; m < 3; m++) {
-            struct pq_args args = valid_args(1, PQ_I8);
-            for (int i = 0; i < ROWS * COLUMNS; i++) {
-                small.reals[i] = (float)i * 0.3f;
-            }
-            fesetround(modes[m]);
-            pq_quantize(k, &args, 0, 1);
-            const int kept = fegetround();
-            fesetround(FE_TONEAREST);
-            CHECK(kept == modes[m], "%s: the mode changed", k->name);
-            CHECK(memcmp(small.codes, due, sizeof due) == 0, "%s: mode %d", k->name, m);
-        }
-    }
-    check_end();
-#endif
-}
-
 /* ---- elements out of range ---- */
 
 static void check_beyond_errors(void)
@@ -786,11 +716,9 @@ int main(int argc, char **argv)
     check_errors();
     check_dimensions();
     check_extrema_errors();
-    check_choose_errors();
     check_zeros_errors();
     check_one_outside();
     check_layouts();
     check_beyond_errors();
-    check_fenv();
     return check_finish();
 }

@@ -369,7 +369,7 @@ static int low_bits(unsigned char c, int bits, int has_sign)
 
 static void check_bytes_of(const struct pq_kernels *k, enum pq_type type)
 {
-    static unsigned char x[SHORT_N], packed[SHORT_N], kept[SHORT_N];
+    static unsigned char x[SHORT_N], kept[SHORT_N];
     const struct limits range = limits_of(type);
     const int bits = pq_type_bits(type), has_sign = range.lo < 0;
     const size_t per_byte = (size_t)(8 / bits);
@@ -390,18 +390,13 @@ static void check_bytes_of(const struct pq_kernels *k, enum pq_type type)
             const int64_t v2 = v < range.lo ? range.lo : v > range.hi ? range.hi : v;
             CHECK(y[i] == (v2 & ((1 << bits) - 1)), "narrow %zu", n);
         }
-        memset(packed, 0, sizeof packed);
-        for (size_t i = 0; i < n; i++) {
-            packed[i / per_byte] =
-                (unsigned char)(packed[i / per_byte] | low_bits(x[i], bits, 0)
-                                                           << ((int)(i % per_byte) * bits));
-        }
-        k->pack[bits](x, z, n);
-        CHECK(memcmp(z, packed, bytes) == 0, "pack %zu", n);
+        fill_random(z, bytes);
         memcpy(kept, z, bytes);
         k->unpack[pq_row_of(type)](z, y, n);
         for (size_t i = 0; i < n; i++) {
-            CHECK(y[i] == (unsigned char)low_bits(x[i], bits, has_sign), "unpack %zu", n);
+            const int above = z[i / per_byte] >> (int)(i % per_byte) * bits;
+            CHECK(y[i] == (unsigned char)low_bits((unsigned char)above, bits, has_sign),
+                  "unpack %zu", n);
         }
         CHECK(memcmp(z, kept, bytes) == 0, "wrote to its input");
     }

@@ -77,6 +77,7 @@ static void check_refusals(void)
     uint8_t x[36] = {0};
     const ptrdiff_t shape[2] = {2, 32}, odd[2] = {2, 31}, large[2] = {PTRDIFF_MAX / 8, 32};
     const ptrdiff_t in_strides[2] = {18, 1}, out_strides[2] = {128, 4}, none[2] = {0, 4};
+    const ptrdiff_t negative[2] = {-1, 32}, far[2] = {PTRDIFF_MAX / 2, PTRDIFF_MIN / 2};
     struct pq_blocks good = {
         .size = sizeof good,
         .format = 2,
@@ -92,19 +93,29 @@ static void check_refusals(void)
 #define DECODE(due, change) AFTER(due, change, pq_block_decode(k, &args, 0, 1))
     DECODE(PQ_OK, (void)0);
     DECODE(PQ_ERR_OPTION, args.format = 4);
+    DECODE(PQ_ERR_OPTION, args.format = 43);
+    DECODE(PQ_ERR_OPTION, args.format = -1);
+    DECODE(PQ_ERR_OPTION, args.format = INT32_MIN);
     DECODE(PQ_ERR_SIZE, args.size = 8);
     DECODE(PQ_ERR_SHAPE, args.ndim = 0);
     DECODE(PQ_ERR_NDIM, args.ndim = -1);
+    DECODE(PQ_ERR_NDIM, args.ndim = PQ_MAX_NDIM + 1);
+    DECODE(PQ_ERR_SHAPE, args.shape = negative);
+    DECODE(PQ_ERR_SHAPE, args.in.strides = far);
+    DECODE(PQ_ERR_SHAPE, args.out.strides = far);
     DECODE(PQ_ERR_SHAPE, args.shape = odd);
     DECODE(PQ_ERR_SHAPE, args.shape = large);
     DECODE(PQ_ERR_NULL, args.shape = NULL);
     DECODE(PQ_ERR_NULL, args.in.data = NULL);
     DECODE(PQ_ERR_NULL, args.out.data = NULL);
+    DECODE(PQ_ERR_NULL, args.out.strides = NULL);
+    DECODE(PQ_ERR_TYPE, args.in.type = (enum pq_type) - 1);
     DECODE(PQ_ERR_TYPE, args.in.type = PQ_I8);
     DECODE(PQ_ERR_TYPE, args.out.type = PQ_I32);
     DECODE(PQ_ERR_OVERLAP, args.out.strides = none);
 #undef DECODE
     EXPECT(PQ_ERR_PART, pq_block_decode(k, &good, 2, 2));
+    EXPECT(PQ_ERR_PART, pq_block_decode(k, &good, -1, 2));
     EXPECT(PQ_ERR_NULL, pq_block_decode(NULL, &good, 0, 1));
     EXPECT(PQ_ERR_NULL, pq_block_decode(k, NULL, 0, 1));
     const struct pq_array numbers = good.out;

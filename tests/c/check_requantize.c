@@ -232,7 +232,7 @@ static void check_refusals(void)
 {
     const struct pq_kernels *const k = tables[0];
     int32_t x[6] = {0};
-    int8_t y[6] = {0};
+    int8_t y[6] = {9, 9, 9, 9, 9, 9};
     float r[3] = {1, 1, 1};
     const ptrdiff_t in[] = {12, 4}, out[] = {3, 1}, shape[] = {2, 3}, none[] = {-1, 3},
                     over[] = {1, 1};
@@ -257,13 +257,15 @@ static void check_refusals(void)
     EXPECT(PQ_ERR_NULL, pq_requantize(k, NULL, 0, 1));
     EXPECT(PQ_ERR_NULL, pq_requantize(NULL, &good, 0, 1));
     EXPECT(PQ_ERR_PART, pq_requantize(k, &good, 1, 1));
+    EXPECT(PQ_ERR_PART, pq_requantize(k, &good, -1, 1));
     EXPECT(PQ_ERR_NULL, pq_fixed_point(PQ_ARITHMETIC_TFLITE, 1, NULL, &shift));
     EXPECT(PQ_ERR_NULL, pq_fixed_point(PQ_ARITHMETIC_TFLITE, 1, &integer, NULL));
     EXPECT(PQ_ERR_OPTION, pq_fixed_point(PQ_ARITHMETIC_FLOAT32, 1, &integer, &shift));
     EXPECT(PQ_ERR_OPTION, pq_fixed_point(PQ_ARITHMETIC_FBGEMM, NAN, &integer, &shift));
-    REFUSES(PQ_OK, (void)0);
     REFUSES(PQ_ERR_SIZE, args.size = 8);
-    REFUSES(PQ_ERR_NDIM, args.ndim = 65);
+    REFUSES(PQ_ERR_SIZE, args.size--);
+    REFUSES(PQ_ERR_NDIM, args.ndim = PQ_MAX_NDIM + 1);
+    REFUSES(PQ_ERR_NDIM, args.ndim = -1);
     REFUSES(PQ_ERR_SHAPE, args.shape = none);
     REFUSES(PQ_ERR_NULL, args.shape = NULL);
     REFUSES(PQ_ERR_NULL, args.in.data = NULL);
@@ -271,6 +273,7 @@ static void check_refusals(void)
     REFUSES(PQ_ERR_NULL, args.multiplier.data = NULL);
     REFUSES(PQ_ERR_SHAPE, args.axis = 2);
     REFUSES(PQ_ERR_SHAPE, args.axis = -1);
+    REFUSES(PQ_ERR_SHAPE, args.axis = INT32_MIN);
     REFUSES(PQ_ERR_SHAPE, args.bias = large);
     REFUSES(PQ_ERR_OVERLAP, args.out.strides = over);
     REFUSES(PQ_ERR_TYPE, args.in.type = PQ_F32);
@@ -281,18 +284,27 @@ static void check_refusals(void)
     REFUSES(PQ_ERR_TYPE, args.out.type = PQ_I64);
     REFUSES(PQ_ERR_TYPE, args.multiplier.type = PQ_F16);
     REFUSES(PQ_ERR_TYPE, args.multiplier = ints);
+    REFUSES(PQ_ERR_TYPE, args.multiplier.type = (enum pq_type) - 1);
     REFUSES(PQ_ERR_TYPE, args.bias = good.multiplier);
+    REFUSES(PQ_ERR_TYPE, args.bias = ints; args.bias.type = PQ_TYPE_COUNT);
     REFUSES(PQ_ERR_OPTION, args.shift = ints; args.multiplier = ints);
     REFUSES(PQ_ERR_OPTION, args.arithmetic = PQ_ARITHMETIC_COUNT);
+    REFUSES(PQ_ERR_OPTION, args.arithmetic = (enum pq_arithmetic) - 1);
     REFUSES(PQ_ERR_ZERO, args.zero = 128);
+    REFUSES(PQ_ERR_ZERO, args.zero = INT64_MIN);
+    REFUSES(PQ_ERR_ZERO, args.input_zero = INT64_MIN);
     REFUSES(PQ_ERR_ZERO, args.input_zero = INT64_C(1) << 31);
     REFUSES(PQ_ERR_OPTION, args.clips = 1; args.lowest_code = 1);
     REFUSES(PQ_ERR_OPTION, args.clips = 1; args.highest_code = 128);
+    REFUSES(PQ_ERR_OPTION, args.clips = 1; args.lowest_code = INT64_MIN);
     r[2] = -1;
     REFUSES(PQ_ERR_OPTION, (void)0);
     r[2] = INFINITY;
     REFUSES(PQ_ERR_OPTION, (void)0);
     r[2] = 1;
+    for (int i = 0; i < 6; i++) {
+        CHECK(y[i] == 9, "code %d was written", i);
+    }
     REFUSES(PQ_OK, args.multiplier.data = &real; args.multiplier.type = PQ_F64;
             args.multiplier.stride = 0; args.axis = 99);
 #undef REFUSES
