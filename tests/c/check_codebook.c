@@ -84,61 +84,52 @@ static struct pq_run draw_run(double *scales, size_t n, size_t *group)
                            .inverse = random_chance(30) != 0};
 }
 
-static void check_quantize(const struct pq_kernels *kernels)
+/* Return the code or the number of element `i`, by the definition. */
+static uint64_t due_of(const struct pq_run *run, const void *x, size_t i, double scale)
 {
-    static double scales[MOST];
-    check_begin("quantize of %s", kernels->name);
-    CASES(round, check_count(4000)) {
-        const size_t n = random_below(MOST);
-        size_t g;
-        draw_table();
-        struct pq_run run = draw_run(scales, n, &g);
-        run.in = reals[random_below(REALS)];
-        run.out = PQ_U8;
-        unsigned char *const x = guarded_end(&in, n * pq_bytes_of(run.in));
-        uint8_t *const y = guarded_end(&out, n);
-        for (size_t i = 0; i < n; i++) {
-            const float v = draw_number((float)scales[i / g]);
-            put_bits(x, run.in, i, encode(run.in, (double)v, 1, 0));
-        }
-        kernels->books->quantize(&run, x, y, n);
-        for (size_t i = 0; i < n; i++) {
-            const double v = get_real(x, run.in, i), s = scales[i / g];
-            const float single = run.inverse ? (float)v * (float)s : (float)v / (float)s;
-            const double q = run.inverse ? v * s : v / s;
-            const uint8_t due = place_of(run.in == PQ_F64 ? q : (double)single);
-            CHECK(y[i] == due, "%d of %d instead of %d for %a, scale %a", y[i], count, due,
-                  v, s);
-        }
+    const float s = (float)scale;
+    if (run->in == PQ_U8) {
+        const float value = table[get_bits(x, PQ_U8, i) % (uint64_t)count];
+        return encode(run->out, (double)(run->inverse ? value / s : value * s), 1, 0);
     }
-    check_end();
+    const double v = get_real(x, run->in, i), q = run->inverse ? v * scale : v / scale;
+    const float single = run->inverse ? (float)v * s : (float)v / s;
+    return place_of(run->in == PQ_F64 ? q : (double)single);
 }
 
-static void check_dequantize(const struct pq_kernels *kernels)
+static void check_books(const struct pq_kernels *kernels)
 {
     static double scales[MOST];
-    check_begin("dequantize of %s", kernels->name);
-    CASES(round, check_count(4000)) {
-        const size_t n = random_below(MOST);
-        size_t g;
-        draw_table();
-        struct pq_run run = draw_run(scales, n, &g);
-        run.in = PQ_U8;
-        run.out = reals[random_below(REALS)];
-        uint8_t *const x = guarded_end(&in, n);
-        unsigned char *const y = guarded_end(&out, n * pq_bytes_of(run.out));
-        for (size_t i = 0; i < n; i++) {
-            x[i] = (uint8_t)random_below(256);
+    for (int quantizes = 0; quantizes <= 1; quantizes++) {
+        check_begin("%s of %s", quantizes ? "quantize" : "dequantize", kernels->name);
+        CASES(round, check_count(4000)) {
+            const size_t n = random_below(MOST);
+            const enum pq_type real = reals[random_below(REALS)];
+            size_t g;
+            draw_table();
+            struct pq_run run = draw_run(scales, n, &g);
+            run.in = quantizes ? real : PQ_U8;
+            run.out = quantizes ? PQ_U8 : real;
+            unsigned char *const x = guarded_end(&in, n * pq_bytes_of(run.in));
+            unsigned char *const y = guarded_end(&out, n * pq_bytes_of(run.out));
+            for (size_t i = 0; i < n; i++) {
+                const double v = (double)draw_number((float)scales[i / g]);
+                put_bits(x, run.in, i,
+                         quantizes ? encode(real, v, 1, 0) : random_below(256));
+            }
+            (quantizes ? kernels->books->quantize : kernels->books->dequantize)(&run, x, y,
+                                                                                n);
+            for (size_t i = 0; i < n; i++) {
+                const uint64_t got = get_bits(y, run.out, i);
+                const uint64_t due = due_of(&run, x, i, scales[i / g]);
+                CHECK(got == due,
+                      "element %zu of %zu, %d values, scale %a: %#llx, not %#llx", i, n,
+                      count, scales[i / g], (unsigned long long)got,
+                      (unsigned long long)due);
+            }
         }
-        kernels->books->dequantize(&run, x, y, n);
-        for (size_t i = 0; i < n; i++) {
-            const float value = table[x[i] % count], s = (float)scales[i / g];
-            const float v = run.inverse ? value / s : value * s;
-            CHECK(get_bits(y, run.out, i) == encode(run.out, (double)v, 1, 0),
-                  "code %d of %d, scale %a", x[i], count, (double)s);
-        }
+        check_end();
     }
-    check_end();
 }
 
 static void check_refusals(void)
@@ -185,12 +176,6 @@ static void check_refusals(void)
           args.out = ((struct pq_array){codes, NULL, PQ_U2, 0, bits}),
           pq_codebook_quantize(k, &args, &eight, 0, 1));
     check_end();
-}
-
-static void check_books(const struct pq_kernels *kernels)
-{
-    check_quantize(kernels);
-    check_dequantize(kernels);
 }
 
 /* Compare packed codes with books->dequantize on one byte for each code. */
