@@ -399,87 +399,20 @@ PQ_INLINE void pick_bytes(char *to, const char *from, ptrdiff_t step, const uint
 
 /* ---- transpose squares: 8 x 8 elements of 1 and 2 bytes, 4 x 4, 2 x 2 ---- */
 
-PQ_INLINE void transpose_bytes(const char *from, ptrdiff_t from_stride, char *to,
-                               ptrdiff_t to_stride)
-{
-    uint8x8_t line[8];
-    uint16x4_t pair[8];
-    uint32x2_t quad[8];
-    for (int i = 0; i < 8; i++) {
-        line[i] = vld1_u8((const uint8_t *)(from + i * from_stride));
-    }
-    for (int i = 0; i < 8; i += 2) {
-        pair[i] = vreinterpret_u16_u8(vtrn1_u8(line[i], line[i + 1]));
-        pair[i + 1] = vreinterpret_u16_u8(vtrn2_u8(line[i], line[i + 1]));
-    }
-    for (int i = 0; i < 8; i += 4) {
-        for (int j = i; j < i + 2; j++) {
-            quad[j] = vreinterpret_u32_u16(vtrn1_u16(pair[j], pair[j + 2]));
-            quad[j + 2] = vreinterpret_u32_u16(vtrn2_u16(pair[j], pair[j + 2]));
-        }
-    }
-    for (int i = 0; i < 4; i++) {
-        vst1_u8((uint8_t *)(to + i * to_stride),
-                vreinterpret_u8_u32(vtrn1_u32(quad[i], quad[i + 4])));
-        vst1_u8((uint8_t *)(to + (i + 4) * to_stride),
-                vreinterpret_u8_u32(vtrn2_u32(quad[i], quad[i + 4])));
-    }
-}
-
-PQ_INLINE void transpose_halves(const char *from, ptrdiff_t from_stride, char *to,
-                                ptrdiff_t to_stride)
-{
-    uint16x8_t line[8];
-    uint32x4_t pair[8];
-    uint64x2_t quad[8];
-    for (int i = 0; i < 8; i++) {
-        line[i] = vreinterpretq_u16_u8(load128(from + i * from_stride));
-    }
-    for (int i = 0; i < 8; i += 2) {
-        pair[i] = vreinterpretq_u32_u16(vtrn1q_u16(line[i], line[i + 1]));
-        pair[i + 1] = vreinterpretq_u32_u16(vtrn2q_u16(line[i], line[i + 1]));
-    }
-    for (int i = 0; i < 8; i += 4) {
-        for (int j = i; j < i + 2; j++) {
-            quad[j] = vreinterpretq_u64_u32(vtrn1q_u32(pair[j], pair[j + 2]));
-            quad[j + 2] = vreinterpretq_u64_u32(vtrn2q_u32(pair[j], pair[j + 2]));
-        }
-    }
-    for (int i = 0; i < 4; i++) {
-        store128(to + i * to_stride,
-                 vreinterpretq_u8_u64(vtrn1q_u64(quad[i], quad[i + 4])));
-        store128(to + (i + 4) * to_stride,
-                 vreinterpretq_u8_u64(vtrn2q_u64(quad[i], quad[i + 4])));
-    }
-}
-
-PQ_INLINE void transpose_words(const char *from, ptrdiff_t from_stride, char *to,
-                               ptrdiff_t to_stride)
-{
-    uint32x4_t line[4];
-    uint64x2_t pair[4];
-    for (int i = 0; i < 4; i++) {
-        line[i] = vreinterpretq_u32_u8(load128(from + i * from_stride));
-    }
-    for (int i = 0; i < 4; i += 2) {
-        pair[i] = vreinterpretq_u64_u32(vtrn1q_u32(line[i], line[i + 1]));
-        pair[i + 1] = vreinterpretq_u64_u32(vtrn2q_u32(line[i], line[i + 1]));
-    }
-    for (int i = 0; i < 2; i++) {
-        store128(to + i * to_stride,
-                 vreinterpretq_u8_u64(vtrn1q_u64(pair[i], pair[i + 2])));
-        store128(to + (i + 2) * to_stride,
-                 vreinterpretq_u8_u64(vtrn2q_u64(pair[i], pair[i + 2])));
-    }
-}
-
-PQ_INLINE void transpose_doubles(const char *from, ptrdiff_t from_stride, char *to,
-                                 ptrdiff_t to_stride)
-{
-    const uint64x2_t a = vreinterpretq_u64_u8(load128(from));
-    const uint64x2_t b = vreinterpretq_u64_u8(load128(from + from_stride));
-    store128(to, vreinterpretq_u8_u64(vtrn1q_u64(a, b)));
-    store128(to + to_stride, vreinterpretq_u8_u64(vtrn2q_u64(a, b)));
-}
+#define LOAD_BYTES(p, stride) vld1_u8((const uint8_t *)(p))
+#define LOAD_HALVES(p, stride) vreinterpretq_u16_u8(load128(p))
+#define LOAD_WORDS(p, stride) vreinterpretq_u32_u8(load128(p))
+#define LOAD_DOUBLES(p, stride) vreinterpretq_u64_u8(load128(p))
+#define STORE_BYTES(p, stride, v) vst1_u8((uint8_t *)(p), v)
+#define STORE_HALVES(p, stride, v) store128(p, vreinterpretq_u8_u16(v))
+#define STORE_WORDS(p, stride, v) store128(p, vreinterpretq_u8_u32(v))
+#define STORE_DOUBLES(p, stride, v) store128(p, vreinterpretq_u8_u64(v))
+SQUARE(transpose_bytes, 8, 3, 1, uint8x8_t, LOAD_BYTES, vzip1_u8, vzip2_u8, STORE_BYTES)
+SQUARE(transpose_halves, 8, 3, 1, uint16x8_t, LOAD_HALVES, vzip1q_u16, vzip2q_u16,
+       STORE_HALVES)
+SQUARE(transpose_words, 4, 2, 1, uint32x4_t, LOAD_WORDS, vzip1q_u32, vzip2q_u32,
+       STORE_WORDS)
+SQUARE(transpose_doubles, 2, 1, 1, uint64x2_t, LOAD_DOUBLES, vzip1q_u64, vzip2q_u64,
+       STORE_DOUBLES)
 
 #endif

@@ -24,7 +24,9 @@
     PQ_FOR_CODE(PQ_WITH_F32) PQ_FOR_CODE(PQ_WITH_F16) PQ_FOR_CODE(PQ_WITH_BF16)
 #define PQ_FOR_32_BIT_PAIR                                                                 \
     PQ_FOR_32_BIT(PQ_WITH_F32) PQ_FOR_32_BIT(PQ_WITH_F16) PQ_FOR_32_BIT(PQ_WITH_BF16)
-#define PQ_FOR_INTEGER_PAIR PQ_FOR_CODE_PAIR PQ_FOR_32_BIT_PAIR
+/* AVX-512 does not improve the first list of dequantize kernels. */
+#define PQ_FOR_SHARED_PAIR PQ_FOR_CODE(PQ_WITH_F32) PQ_FOR_CODE(PQ_WITH_F16)
+#define PQ_FOR_OWN_PAIR PQ_FOR_CODE(PQ_WITH_BF16) PQ_FOR_32_BIT_PAIR PQ_FOR_FLOAT_PAIR
 #define PQ_FOR_FLOAT_PAIR                                                                  \
     PQ_FOR_FLOAT(PQ_WITH_F32) PQ_FOR_FLOAT(PQ_WITH_F16) PQ_FOR_FLOAT(PQ_WITH_BF16)
 

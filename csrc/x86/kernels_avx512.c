@@ -15,8 +15,8 @@ PQ_TARGET_BEGIN(
 #  include "ops/codebook.h"
 #  include "x86/simd_512.h"
 
-/* The table takes these kernels from AVX2: integers from real numbers, float64, extrema and
- * transposes. */
+/* The table takes these kernels from AVX2: integers from real numbers and back, float64,
+ * extrema and transposes. */
 #  define PQ_TAKES_SHARED
 /* The loops of 512 bits below process long runs. */
 #  define PQ_LONG(name) LONG_NAME(name)
@@ -25,9 +25,12 @@ PQ_TARGET_BEGIN(
       static pq_kernel_fn PQ_LONG(PQ_NAME(quantize_##real##_##code));
 PQ_FOR_CODE_PAIR
 #  undef PQ_PAIR
+#  define PQ_PAIR(real, code)                                                              \
+      static pq_kernel_fn PQ_LONG(PQ_NAME(dequantize_##code##_##real));
+PQ_FOR_SHARED_PAIR
+#  undef PQ_PAIR
 #  define PQ_PAIR(real, code) static pq_kernel_fn PQ_LONG(dequantize_##code##_##real);
-PQ_FOR_INTEGER_PAIR
-PQ_FOR_FLOAT_PAIR
+PQ_FOR_OWN_PAIR
 #  undef PQ_PAIR
 static pq_kernel_fn long_encode_F32, long_encode_F16, long_encode_BF16,
     PQ_LONG(PQ_NAME(quantize_general)), PQ_LONG(PQ_NAME(quantize_affine));
@@ -568,18 +571,22 @@ PQ_FOR_REAL(REAL)
 #  undef REAL
 #  undef INSTANCE
 
-#  define PQ_PAIR(real, code)                                                              \
-      LONG_KERNEL(dequantize_##code##_##real)                                              \
+#  define INSTANCE(kernel, real, code)                                                     \
+      LONG_KERNEL(kernel)                                                                  \
       {                                                                                    \
           if (is_looked_up(PQ_##code, PQ_##real) && n >= TABLE_ELEMENTS) {                 \
-              look_up_groups(dequantize_##code##_##real, run, x, y, n);                    \
+              look_up_groups(kernel, run, x, y, n);                                        \
           } else {                                                                         \
-              dequantize_##code##_##real(run, x, y, n);                                    \
+              kernel(run, x, y, n);                                                        \
           }                                                                                \
       }
-PQ_FOR_INTEGER_PAIR
-PQ_FOR_FLOAT_PAIR
+#  define PQ_PAIR(real, code) INSTANCE(PQ_NAME(dequantize_##code##_##real), real, code)
+PQ_FOR_SHARED_PAIR
 #  undef PQ_PAIR
+#  define PQ_PAIR(real, code) INSTANCE(dequantize_##code##_##real, real, code)
+PQ_FOR_OWN_PAIR
+#  undef PQ_PAIR
+#  undef INSTANCE
 
 PQ_TARGET_END
 

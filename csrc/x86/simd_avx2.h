@@ -405,89 +405,46 @@ PQ_INLINE void pick_bytes(char *to, const char *from, ptrdiff_t step, const uint
 
 /* ---- transpose squares: 8 x 8 elements; 4 x 4 elements of 8 bytes ---- */
 
-PQ_INLINE void transpose_bytes(const char *from, ptrdiff_t from_stride, char *to,
-                               ptrdiff_t to_stride)
+/* Load 16 bytes, and 16 bytes that are `distance` bytes further on. */
+PQ_INLINE __m256i load_two(const char *p, ptrdiff_t distance)
 {
-    __m128i pair[4], quad[4];
-    for (int i = 0; i < 4; i++) {
-        pair[i] = _mm_unpacklo_epi8(load64(from + 2 * i * from_stride),
-                                    load64(from + (2 * i + 1) * from_stride));
-    }
-    for (int i = 0; i < 2; i++) {
-        quad[2 * i] = _mm_unpacklo_epi16(pair[2 * i], pair[2 * i + 1]);
-        quad[2 * i + 1] = _mm_unpackhi_epi16(pair[2 * i], pair[2 * i + 1]);
-    }
-    for (int i = 0; i < 2; i++) {
-        const __m128i lo = _mm_unpacklo_epi32(quad[i], quad[i + 2]);
-        const __m128i hi = _mm_unpackhi_epi32(quad[i], quad[i + 2]);
-        char *const rows = to + 4 * i * to_stride;
-        _mm_storel_epi64((__m128i *)rows, lo);
-        store_high64(rows + to_stride, lo);
-        _mm_storel_epi64((__m128i *)(rows + 2 * to_stride), hi);
-        store_high64(rows + 3 * to_stride, hi);
-    }
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(load128(p)),
+                                   load128(p + distance), 1);
 }
 
-PQ_INLINE void transpose_halves(const char *from, ptrdiff_t from_stride, char *to,
-                                ptrdiff_t to_stride)
+PQ_INLINE void store_two_lines(char *to, ptrdiff_t stride, __m128i lines)
 {
-    __m128i pair[8], quad[8];
-    for (int i = 0; i < 4; i++) {
-        const __m128i even = load128(from + 2 * i * from_stride);
-        const __m128i odd = load128(from + (2 * i + 1) * from_stride);
-        pair[i] = _mm_unpacklo_epi16(even, odd);
-        pair[i + 4] = _mm_unpackhi_epi16(even, odd);
-    }
-    for (int i = 0; i < 4; i++) {
-        quad[2 * i] = _mm_unpacklo_epi32(pair[2 * i], pair[2 * i + 1]);
-        quad[2 * i + 1] = _mm_unpackhi_epi32(pair[2 * i], pair[2 * i + 1]);
-    }
-    for (int i = 0; i < 4; i++) { /* quads 0 1 4 5 with 2 3 6 7 */
-        const int q = i / 2 * 4 + i % 2;
-        char *const rows = to + 2 * i * to_stride;
-        store128(rows, _mm_unpacklo_epi64(quad[q], quad[q + 2]));
-        store128(rows + to_stride, _mm_unpackhi_epi64(quad[q], quad[q + 2]));
-    }
+    _mm_storel_epi64((__m128i *)to, lines);
+    store_high64(to + stride, lines);
 }
 
-/* Load four floats of a line, and four floats of the line four further on. */
-PQ_INLINE __m256 load_two(const char *from, ptrdiff_t from_stride)
-{
-    const __m256 first = _mm256_castps128_ps256(_mm_loadu_ps((const float *)from));
-    const float *const second = (const float *)(from + 4 * from_stride);
-    return _mm256_insertf128_ps(first, _mm_loadu_ps(second), 1);
-}
+#define LOAD_BYTES(p, stride) _mm_unpacklo_epi8(load64(p), load64((p) + 4 * (stride)))
+#define LOAD_LINE(p, stride) load128(p)
+#define LOAD_WORDS(p, stride) load_two(p, 4 * (stride))
+#define LOAD_DOUBLES(p, stride) load_two(p, 2 * (stride))
+#define STORE_LINE(p, stride, v) store128(p, v)
+#define STORE_LONG_LINE(p, stride, v) store256(p, v)
+SQUARE(transpose_bytes, 4, 2, 2, __m128i, LOAD_BYTES, _mm_unpacklo_epi8, _mm_unpackhi_epi8,
+       store_two_lines)
+SQUARE(transpose_halves, 8, 3, 1, __m128i, LOAD_LINE, _mm_unpacklo_epi16,
+       _mm_unpackhi_epi16, STORE_LINE)
+SQUARE(transpose_4_words, 4, 2, 1, __m256i, LOAD_WORDS, _mm256_unpacklo_epi32,
+       _mm256_unpackhi_epi32, STORE_LONG_LINE)
+SQUARE(transpose_2_doubles, 2, 1, 1, __m256i, LOAD_DOUBLES, _mm256_unpacklo_epi64,
+       _mm256_unpackhi_epi64, STORE_LONG_LINE)
 
 PQ_INLINE void transpose_words(const char *from, ptrdiff_t from_stride, char *to,
                                ptrdiff_t to_stride)
 {
-    for (int i = 0; i < 8; i += 4, from += 16, to += 4 * to_stride) {
-        const __m256 a = load_two(from, from_stride);
-        const __m256 b = load_two(from + from_stride, from_stride);
-        const __m256 c = load_two(from + 2 * from_stride, from_stride);
-        const __m256 d = load_two(from + 3 * from_stride, from_stride);
-        const __m256 ab = _mm256_unpacklo_ps(a, b), ba = _mm256_unpackhi_ps(a, b);
-        const __m256 cd = _mm256_unpacklo_ps(c, d), dc = _mm256_unpackhi_ps(c, d);
-        _mm256_storeu_ps((float *)to, _mm256_shuffle_ps(ab, cd, 0x44));
-        _mm256_storeu_ps((float *)(to + to_stride), _mm256_shuffle_ps(ab, cd, 0xee));
-        _mm256_storeu_ps((float *)(to + 2 * to_stride), _mm256_shuffle_ps(ba, dc, 0x44));
-        _mm256_storeu_ps((float *)(to + 3 * to_stride), _mm256_shuffle_ps(ba, dc, 0xee));
-    }
+    transpose_4_words(from, from_stride, to, to_stride);
+    transpose_4_words(from + 16, from_stride, to + 4 * to_stride, to_stride);
 }
 
 PQ_INLINE void transpose_doubles(const char *from, ptrdiff_t from_stride, char *to,
                                  ptrdiff_t to_stride)
 {
-    const __m256d a = _mm256_loadu_pd((const double *)from);
-    const __m256d b = _mm256_loadu_pd((const double *)(from + from_stride));
-    const __m256d c = _mm256_loadu_pd((const double *)(from + 2 * from_stride));
-    const __m256d d = _mm256_loadu_pd((const double *)(from + 3 * from_stride));
-    const __m256d ab = _mm256_unpacklo_pd(a, b), ba = _mm256_unpackhi_pd(a, b);
-    const __m256d cd = _mm256_unpacklo_pd(c, d), dc = _mm256_unpackhi_pd(c, d);
-    _mm256_storeu_pd((double *)to, _mm256_permute2f128_pd(ab, cd, 0x20));
-    _mm256_storeu_pd((double *)(to + to_stride), _mm256_permute2f128_pd(ba, dc, 0x20));
-    _mm256_storeu_pd((double *)(to + 2 * to_stride), _mm256_permute2f128_pd(ab, cd, 0x31));
-    _mm256_storeu_pd((double *)(to + 3 * to_stride), _mm256_permute2f128_pd(ba, dc, 0x31));
+    transpose_2_doubles(from, from_stride, to, to_stride);
+    transpose_2_doubles(from + 16, from_stride, to + 2 * to_stride, to_stride);
 }
 
 #endif
