@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyquant import com_microsoft, dtypes, isa, ngraph, onednn, onnx
 from pyquant._core import dequantize, quantize, requantize
-from pyquant._lazy import lazy
+from pyquant._installed import lazy
 from pyquant._version import __version__
 from pyquant.fused import dynamic_quantize, fake_quantize
 from pyquant.observe import Observer, calibrate

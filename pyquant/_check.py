@@ -8,9 +8,9 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.exceptions import AxisError
 
 from pyquant import _core, dtypes
-from pyquant._shown import listed, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +19,59 @@ if TYPE_CHECKING:
 
 __all__ = ["Immutable", "array", "choice", "fail", "flag", "integer", "number", "out"]
 __all__ += ["real_dtype", "restoring"]
+
+# ---- texts of messages ----
+
+_FLAT = (str, bytes, int, float, complex, type(None), np.generic)
+_MOST_BITS = 1024  # of printed integers; Python raises an error above 4300 digits
+_MOST_CHARACTERS = 200
+
+
+def shown(value: object) -> str:
+    """Describe a value.
+
+    A container of containers is not printed, because Python cannot print deep nesting.
+    """
+    if isinstance(value, int) and int.bit_length(value) > _MOST_BITS:
+        return f"an integer of {int.bit_length(value)} bits"
+    if isinstance(value, (tuple, list)):
+        if not all(isinstance(one, _FLAT) for one in value):
+            return f"a {type(value).__name__} of sequences"
+        text = ", ".join(map(shown, value))
+        if isinstance(value, tuple):
+            text = f"({text},)" if len(value) == 1 else f"({text})"
+        else:
+            text = f"[{text}]"
+    elif isinstance(value, np.ndarray):
+        text = f"an array of {value.dtype}" if value.dtype.hasobject else repr(value)
+    elif isinstance(value, _FLAT):
+        text = repr(value)
+    else:
+        return f"a {type(value).__name__}"
+    text = " ".join(text.split())
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
+
+
+def listed(names: Iterable[str]) -> str:
+    """Join names for a sentence: a, b or c."""
+    *most, last = names
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def faulty(count: int) -> str:
+    """Return the number of elements that an error is about."""
+    return "1 faulty element" if count == 1 else f"{count} faulty elements"
+
+
+def axis_error(axis: int, ndim: int, name: str | None = None) -> AxisError:
+    """Return NumPy's error about an axis. Its own message fails for long integers."""
+    if int.bit_length(axis) <= _MOST_BITS:
+        return AxisError(axis, ndim, name)
+    said = f"axis {shown(axis)} is out of bounds for array of dimension {ndim}"
+    return AxisError(said if name is None else f"{name}: {said}")
+
+
+# ---- checks ----
 
 REALS = ("float32", "float64", "float16", "bfloat16")
 
@@ -159,27 +212,38 @@ def array(
 
 
 def out(
-    out: Any, dtype: np.dtype[Any], shape: tuple[int, ...], *apart: npt.NDArray[Any]
+    out: Any,
+    dtype: np.dtype[Any],
+    shape: tuple[int, ...],
+    *apart: npt.NDArray[Any],
+    name: str = "out",
 ) -> npt.NDArray[Any]:
     """Return an array for results as a plain array; it shares no memory with `apart`."""
     if not isinstance(out, np.ndarray) or _core.is_masked(out):
         kind = "a masked array" if isinstance(out, np.ndarray) else type(out)
-        raise fail(TypeError, "out", "a NumPy array", kind)
+        raise fail(TypeError, name, "a NumPy array", kind)
     plain: npt.NDArray[Any] = np.ndarray.view(out, np.ndarray)
     if plain.dtype.newbyteorder("=") != dtype:
-        raise fail(TypeError, "out", str(dtype), dtypes.described(plain))
+        raise fail(TypeError, name, str(dtype), dtypes.described(plain))
     if plain.shape != shape:
-        raise fail(ValueError, "out", f"shape {shape}", plain.shape)
+        raise fail(ValueError, name, f"shape {shape}", plain.shape)
     if not plain.flags.writeable:
-        raise fail(ValueError, "out", "a writeable array", "a read-only one")
+        raise fail(ValueError, name, "a writeable array", "a read-only one")
     span = plain.itemsize
     for stride, extent in sorted(zip(map(abs, plain.strides), shape, strict=True)):
         if extent > 1 and stride < span and plain.size:
             said = "dimensions that neither overlap nor interleave"
-            raise fail(ValueError, "out", said, f"strides {plain.strides}")
+            raise fail(ValueError, name, said, f"strides {plain.strides}")
         span += (extent - 1) * stride
-    if any(np.may_share_memory(plain, one) for one in apart):
-        raise fail(
-            ValueError, "out", "memory of its own", "an array that overlaps an input"
-        )
+    if any(_shares(plain, one) for one in apart):
+        other = "an input" if name == "out" else "another argument"
+        got = f"an array that overlaps {other}"
+        raise fail(ValueError, name, "memory of its own", got)
     return plain
+
+
+def _shares(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
+    try:
+        return np.shares_memory(a, b, max_work=10_000)  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True

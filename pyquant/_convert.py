@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyquant import _core, dtypes
-from pyquant._shown import shown
+from pyquant._check import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

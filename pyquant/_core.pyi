@@ -108,6 +108,8 @@ observed: Callable[..., tuple[Any, ...]]
 dynamic_quantize: Callable[..., tuple[Any, QParams]]
 fake_quantize: Callable[..., npt.NDArray[Any]]
 fake_levels: Callable[..., npt.NDArray[Any]]
+extrema: Callable[..., npt.NDArray[Any]]
+range_ends: Callable[..., tuple[npt.NDArray[Any], npt.NDArray[Any], str]]
 measure: Callable[..., tuple[npt.NDArray[Any], tuple[int, ...]]]
 measure_params: Callable[..., tuple[npt.NDArray[Any], tuple[int, ...]]]
 encode_blocks: Callable[..., npt.NDArray[Any]]
@@ -708,14 +710,6 @@ class Operator:
 def dynamic_range(
     x: npt.NDArray[Any], /
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]: ...
-@overload
-def extrema(
-    x: ArrayLike, block_size: tuple[int, ...], as_magnitudes: Literal[True], /
-) -> npt.NDArray[np.float32] | None: ...
-@overload
-def extrema(
-    x: ArrayLike, block_size: tuple[int, ...], as_magnitudes: Literal[False] = False, /
-) -> npt.NDArray[np.float64]: ...
 def chosen(dtype: npt.DTypeLike, symmetric: object, /) -> tuple[str, bool]: ...
 def limits_of(name: str, /) -> tuple[int, int] | None: ...
 def pack(codes: ArrayLike, layout: object, /) -> PackedArray: ...

@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Import the compiled module first, and report its errors to users of the command."""
+"""Import the compiled module first, and other modules on first access.
+
+Errors of the compiled module are reported to users of the command.
+"""
 
 import sys
+
+TYPE_CHECKING = False  # type checkers read True; the import of a module takes time
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 
 def _program() -> str | None:
@@ -44,6 +51,28 @@ def _start() -> None:
             raise
         print(f"{program}: {error}", file=sys.stderr)
         sys.exit(2)
+
+
+def lazy(
+    package: str, public: list[str], owners: "Mapping[str, str]"
+) -> "tuple[Callable[[str], object], Callable[[], list[str]]]":
+    """
+    Return `__getattr__` and `__dir__` for a package.
+
+    A name in `owners` is an attribute of the module `owners[name]`, or a module of the
+    package if `owners[name]` is the package.
+    """
+
+    from importlib import import_module
+
+    def find(name: str) -> object:
+        if name not in owners:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if owners[name] == package:
+            return import_module(f"{package}.{name}")
+        return getattr(import_module(owners[name]), name)
+
+    return find, lambda: sorted(public)
 
 
 _start()

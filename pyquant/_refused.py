@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyquant import _core, dtypes
+from pyquant._check import fail, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -126,6 +127,13 @@ def hint_of_swap(scale: npt.NDArray[Any] | None, zero: npt.NDArray[Any]) -> str:
 def _is_integral(array: npt.NDArray[Any]) -> bool:
     with np.errstate(all="ignore"):
         return bool((array.astype(np.float64) % 1 == 0).all())
+
+
+def check_beside_book(name: str, value: object, usual: object) -> None:
+    """Raise an error unless an option beside `codebook` equals its default."""
+    if not (isinstance(value, str) and value == usual):
+        got = shown(value) if isinstance(value, (str, int)) else type(value)
+        raise fail(ValueError, name, f"{usual!r} beside codebook", got)
 
 
 _MULTIPLIERS = {

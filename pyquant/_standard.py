@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyquant import _convert, _core, dtypes
-from pyquant._shown import listed, shown
+from pyquant._check import listed, shown
 from pyquant.packed import PackedArray
 
 if TYPE_CHECKING:

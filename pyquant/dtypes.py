@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from pyquant._check import shown as _value_shown
 from pyquant._core import type_rows
-from pyquant._shown import shown as _value_shown
 
 __all__ = ["NARROW_FLOATS", "NARROW_INTEGERS", "TYPES", "ElementType"]
 

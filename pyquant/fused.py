@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar, overload
 
-from pyquant import _core
-from pyquant.qparams import QParams
+import numpy as np
+
+from pyquant import _check, _core
+from pyquant.qparams import QParams, choose_qparams
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Unpack
 
-    import numpy as np
     import numpy.typing as npt
 
     from pyquant._core import (
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 
     class _DynamicQuantizeOptions(_GranularityOptions, total=False):
         symmetric: bool | np.bool | None
+        include_zero: bool | np.bool
+        scale_out: npt.NDArray[Any] | None
+        zero_point_out: npt.NDArray[Any] | None
         quant_range: _Range
         scale_dtype: npt.DTypeLike | None
         like: Like | None
@@ -122,12 +127,15 @@ def dynamic_quantize(
     axis: _Integers = None,
     block_size: _Integers = None,
     symmetric: bool | np.bool | None = None,
+    include_zero: bool | np.bool = True,
     quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
     scale_dtype: npt.DTypeLike | None = None,
     like: Like | None = None,
     layout: _Layout | None = None,
     packed: bool | np.bool = False,
     out: npt.NDArray[Any] | None = None,
+    scale_out: npt.NDArray[Any] | None = None,
+    zero_point_out: npt.NDArray[Any] | None = None,
     rounding: _Rounding = "half_even",
     seed: SupportsIndex | None = None,
     start: SupportsIndex | None = None,
@@ -145,12 +153,15 @@ def dynamic_quantize(
     axis, block_size : int or tuple of int, optional
         The granularity, see `quantize`. ``axis=0`` is one scale for each row. For an
         activation, this is one scale for each token. Default: one scale for all of `x`.
-    symmetric, quant_range, scale_dtype, like
+    symmetric, include_zero, quant_range, scale_dtype, like
         See `choose_qparams`.
     layout, packed
         Return a `PackedArray`. See `quantize`.
     out : ndarray, optional
         Array for the codes, of the exact shape and dtype. Any strides are allowed.
+    scale_out, zero_point_out : ndarray, optional
+        Arrays for copies of the scales and zero points, of the exact shape and dtype. Any
+        strides are allowed.
     rounding : str or RoundMode, optional
         See `quantize`.
     seed, start : int, optional
@@ -171,7 +182,7 @@ def dynamic_quantize(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If a value or a shape is wrong; `out` is unchanged. If `x` contains NaN or an
+        If a value or a shape is wrong; all outputs are unchanged. If `x` contains NaN or an
         infinity; `out` may then contain codes of some rows or blocks.
     numpy.exceptions.AxisError
         If an axis is out of bounds.
@@ -196,7 +207,32 @@ def dynamic_quantize(
            [ 42,  85, 127]], dtype=int8)
     >>> p.scale
     array([0.01574803, 1.        , 0.0023622 ], dtype=float32)
+    >>> cache, scales = np.zeros((9, 3), np.int8), np.zeros(9, np.float32)
+    >>> _ = pq.dynamic_quantize(x, axis=0, out=cache[2:5], scale_out=scales[2:5])
+    >>> scales[:4]
+    array([0.        , 0.        , 0.01574803, 1.        ], dtype=float32)
     """
+    if include_zero is not True and not _check.flag(include_zero, "include_zero"):
+        x = _core.as_reals(x, "x")
+        p = choose_qparams(
+            x,
+            dtype=dtype,
+            axis=axis,
+            block_size=block_size,
+            symmetric=symmetric,
+            include_zero=False,
+            quant_range=quant_range,
+            scale_dtype=scale_dtype,
+            like=like,
+            threads=threads,
+        )
+        types = str(p.scale.dtype), p._name
+        outs = scale_out, zero_point_out
+        write = write_parameters(outs, types, p.scale.shape, (x, out))
+        how: Any = {"layout": layout, "packed": packed, "out": out, "rounding": rounding}
+        codes = p.quantize(x, seed=seed, start=start, threads=threads, **how)
+        write(p)
+        return codes, p
     return _core.dynamic_quantize(
         QParams,
         x,
@@ -210,11 +246,34 @@ def dynamic_quantize(
         layout,
         packed,
         out,
-        threads,
+        scale_out,
+        zero_point_out,
         rounding,
         seed,
         start,
+        threads,
     )
+
+
+def write_parameters(
+    outs: tuple[Any, Any], names: tuple[str, str], shape: tuple[int, ...], apart: Any
+) -> Callable[[QParams], None]:
+    """Check arrays for scales and zero points, and return a function that writes them."""
+    targets: list[Any] = []
+    zeros = _core.typed_zeros(np.zeros(0, _core.zero_name(names[1])), names[1])
+    kinds = _core.dtype_named(names[0]), zeros.dtype
+    for name, out, kind in zip(("scale_out", "zero_point_out"), outs, kinds, strict=True):
+        if out is not None:
+            taken = [one for one in (*apart, *targets) if isinstance(one, np.ndarray)]
+            out = _check.out(out, kind, shape, *taken, name=name)
+        targets.append(out)
+
+    def write(p: QParams) -> None:
+        for target, values in zip(targets, (p.scale, p.zero_point), strict=True):
+            if target is not None:
+                target[...] = values
+
+    return write
 
 
 @overload

@@ -19,11 +19,11 @@ from typing import (
 
 import numpy as np
 
-from pyquant import _check, _core
+from pyquant import _check, _core, _threads
 from pyquant.qparams import qparams_from_range
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import numpy.typing as npt
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     _Counts: TypeAlias = npt.NDArray[np.uint64]
     _Table: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
     _Floats: TypeAlias = npt.NDArray[np.float64]
+    _Reals: TypeAlias = npt.NDArray[Any]
 
 __all__ = ["Observer", "calibrate"]
 
@@ -533,6 +534,7 @@ class Observer:
         method: _Method = "minmax",
         percentile: SupportsFloat | None = None,
         symmetric: bool | np.bool | None = None,
+        include_zero: bool | np.bool = True,
         quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
         scale_dtype: npt.DTypeLike | None = None,
         like: Like | None = None,
@@ -546,7 +548,7 @@ class Observer:
             See `choose_qparams`.
         method, percentile
             See `range`.
-        symmetric, quant_range, scale_dtype, like
+        symmetric, include_zero, quant_range, scale_dtype, like
             See `choose_qparams`.
 
         Returns
@@ -564,7 +566,8 @@ class Observer:
         >>> o.qparams("uint8") == pq.choose_qparams(x, dtype="uint8")
         True
         """
-        ends = self._range(method, percentile, dtype, symmetric)
+        keeps = _check.flag(include_zero, "include_zero")
+        ends = self._range(method, percentile, dtype, symmetric if keeps else False)
         if method == "minmax":  # some formulas need both extremes
             ends = self._state.min, self._state.max
         lo, hi = (self._reals(end, self._state.real) for end in ends)
@@ -574,6 +577,7 @@ class Observer:
             dtype=dtype,
             axis=self._options.axis,
             symmetric=symmetric,
+            include_zero=keeps,
             quant_range=quant_range,
             scale_dtype=scale_dtype,
             like=like,
@@ -686,6 +690,7 @@ def calibrate(
     method: _Method = "minmax",
     percentile: SupportsFloat | None = None,
     symmetric: bool | np.bool | None = None,
+    include_zero: bool | np.bool = True,
     quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
     scale_dtype: npt.DTypeLike | None = None,
     like: Like | None = None,
@@ -710,7 +715,7 @@ def calibrate(
         See `Observer`.
     method, percentile
         See `Observer.range`.
-    symmetric, quant_range, scale_dtype
+    symmetric, include_zero, quant_range, scale_dtype
         See `choose_qparams`.
     like : str, optional
         The formula for scale and zero point, see `choose_qparams`. The range does not
@@ -746,6 +751,7 @@ def calibrate(
     formula: dict[str, Any] = {
         "dtype": dtype,
         "symmetric": symmetric,
+        "include_zero": include_zero,
         "quant_range": quant_range,
         "scale_dtype": scale_dtype,
         "like": like,
@@ -913,3 +919,92 @@ def _averaged(before: _State, found: _State, momentum: float) -> _State:
         min=average(before.min, found.min),
         max=average(before.max, found.max),
     )
+
+
+# ---- channels ----
+
+# Contiguous elements that csrc/ops/histogram.c counts in place.
+_RUN = 256
+# Least elements of a channel that repay the search of its counters. float16 uses eight
+# times as many counters, because it has more mantissa bits.
+_LONG, _LONG_OF_F16 = 1 << 15, 1 << 17
+
+
+def _run(x: _Reals, axes: tuple[int, ...]) -> int:
+    """Return the number of contiguous elements of a channel."""
+    rest = [(x.strides[d], x.shape[d]) for d in range(x.ndim) if d not in axes]
+    run = 1
+    for stride, n in sorted(rest):
+        if n > 1 and stride != run * x.itemsize:
+            break
+        run *= n
+    return run
+
+
+def _is_worth(x: _Reals, axes: tuple[int, ...], parts: int) -> bool:
+    """Return True if separate counting is faster; it must suffice for all threads."""
+    size = x.size // math.prod(x.shape[d] for d in axes)
+    return (
+        size >= (_LONG_OF_F16 if x.dtype.char == "e" else _LONG)
+        and (parts == 1 or size * x.itemsize >= parts * _threads.MIN_PART_BYTES)
+        and _run(x, axes) >= _RUN
+    )
+
+
+def observed_apart(
+    count: Callable[..., tuple[Any, ...]],
+    x: _Reals,
+    axes: tuple[int, ...],
+    parts: int,
+    *options: Any,
+) -> tuple[_Reals, ...] | None:
+    """
+    Count few long channels of `x`, each like a separate array; see `_core.observed`.
+
+    Return `None` if counting all channels together is faster, or if some numbers are not
+    finite, because the common count reports their index.
+    """
+    if not _is_worth(x, axes, parts):
+        return None
+    channels = np.moveaxis(x, axes, range(len(axes)))
+    places_of = np.ndindex(channels.shape[: len(axes)])
+    try:
+        found = [count(channels[at], None, True, *options)[2:] for at in places_of]
+    except ValueError:
+        return None
+    *numbers, pages, tables = zip(*found, strict=True)
+    rows = np.unique(np.concatenate(pages))
+    table = np.zeros((len(rows), len(found), tables[0].shape[-1]), np.result_type(*tables))
+    for c in range(len(found)):
+        table[np.searchsorted(rows, pages[c]), c] = tables[c][:, 0]
+    return (*map(np.concatenate, numbers), rows, table)
+
+
+def joined(
+    parts: list[tuple[memoryview, list[int], int, int]],
+    size: int,
+    channels: int,
+    width: int,
+) -> tuple[npt.NDArray[np.uint16], _Table]:
+    """
+    Add the counters of the parts of an array, and return their pages and the table.
+
+    A channel has `size` elements. A part has counters, the page of each row, the length of
+    a row, and the number of lanes in it. Rows may be longer than their lanes.
+    """
+    sums = _type_of(size)
+    kind = sums if sums != np.uint64 else np.uint32  # of the counters of a part
+    found = []
+    for memory, pages, length, lanes in parts:
+        rows = np.frombuffer(memory, kind).reshape(len(pages), length)
+        counts = rows[:, : lanes * channels * width]
+        found.append((pages, counts.reshape(len(pages), lanes, channels, width)))
+    all_pages = np.unique(np.concatenate([pages for pages, _ in found])).astype(np.uint16)
+    if len(found) == 1:
+        [(pages, counts)] = found
+        counts = counts[np.argsort(pages)]
+        return all_pages, counts.sum(1, kind) if counts.shape[1] > 1 else counts[:, 0]
+    table = np.zeros((len(all_pages), channels, width), sums)
+    for pages, counts in found:
+        table[np.searchsorted(all_pages, pages)] += counts.sum(1, kind)
+    return all_pages, table

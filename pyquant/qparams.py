@@ -352,6 +352,7 @@ def choose_qparams(
     axis: SupportsIndex | tuple[SupportsIndex, ...] | None = None,
     block_size: SupportsIndex | tuple[SupportsIndex, ...] | None = None,
     symmetric: bool | np.bool | None = None,
+    include_zero: bool | np.bool = True,
     method: Literal["minmax", "mse"] = "minmax",
     weights: ArrayLike | None = None,
     candidates: ArrayLike | None = None,
@@ -376,6 +377,11 @@ def choose_qparams(
     symmetric : bool, optional
         True: fix the zero point at 0 (128 for uint8). False: fit the zero point to the
         data. Default: True for signed types and narrow floats, False for unsigned types.
+    include_zero : bool, optional
+        True (the default): extend the range of the data to contain 0. False: keep the
+        range, and return parameters with an `offset` instead of zero points, see Notes.
+        Integer types only. It excludes `symmetric`, ``method="mse"``, `scale_rule` and
+        `like`.
     method : {"minmax", "mse"}, optional
         "minmax" (the default) covers the range of the data. "mse" minimizes the sum of
         squared errors, see Notes.
@@ -443,6 +449,14 @@ def choose_qparams(
     data is finite in the type of `x`, and within half a step of the data, except for the
     rounding of quotient and product.
 
+    With ``include_zero=False``, `lo` and `hi` are the extremes of the data. The arithmetic
+    is float64, and both results are rounded once to the type of the scale::
+
+        scale = (hi - lo) / (qmax - qmin)
+        offset = lo - qmin * scale
+
+    Equal numbers have scale 0, and dequantize to themselves.
+
     ``method="mse"`` computes these parameters for ``c * lo`` and ``c * hi`` with each
     candidate c, rounded to float32 (float64 if `x` is float64). It keeps the first
     candidate with the least ``sum(w * (dequantize(quantize(x)) - x)**2)``. For its codes
@@ -473,7 +487,24 @@ def choose_qparams(
     >>> p = pq.choose_qparams(x, scale_dtype="float8_e8m0fnu", scale_rule="ceil")
     >>> float(p.scale)  # 2**2 / 2**6
     0.0625
+    >>> p = pq.choose_qparams(np.float32([100, 110, 151]), include_zero=False)
+    >>> float(p.scale), float(p.offset)  # 51 / 255, 100 + 128 * 0.2
+    (0.20000000298023224, 125.5999984741211)
     """
+    if include_zero is not True and not _check.flag(include_zero, "include_zero"):
+        _check.choice(method, "method", ("minmax", "mse"), "'minmax' or 'mse'")
+        others = {"method": method != "minmax", "scale_rule": scale_rule is not None}
+        others |= {"weights": weights is not None, "candidates": candidates is not None}
+        _refuse_beside_zero([name for name, given in others.items() if given])
+        _check.integer(threads, "threads", 1)
+        x = _core.as_reals(x, "x")
+        found = _core.extrema(x, block_size, False, axis, False)
+        found[:, found[0] > found[1]] = 0  # no elements
+        low, high = _core.cast(found, str(dtypes.name_of(x.dtype)))
+        return _without_zero(
+            *(low, high, dtype, axis, block_size, symmetric, quant_range),
+            *(scale_dtype, like),
+        )
     if scale_rule is not None:
         from pyquant.weights.mx import check_rule
 
@@ -511,19 +542,7 @@ def _by_rule(
     """Return parameters of the granularity and codes of `p`, with scales by a rule."""
     from pyquant.weights.mx import scales_by_rule
 
-    x = x.reshape(x.shape or 1)
-    axes = p.axis if isinstance(p.axis, tuple) else () if p.axis is None else (p.axis,)
-    size = p.block_size
-    if not isinstance(size, tuple):  # the axes have blocks of one index or of `size`
-        own = [d in {a % x.ndim for a in axes} for d in range(x.ndim)]
-        blocks = tuple(
-            1 if at == (size is None) else size or max(n, 1)
-            for at, n in zip(own, x.shape, strict=True)
-        )
-    else:
-        blocks = size
-    found = _core.extrema(x, blocks) if x.size else np.zeros((2, p.scale.size))
-    low, high = found.reshape(2, *p.scale.shape)
+    low, high = _core.extrema(x, p.block_size, False, p.axis)
     scale: npt.NDArray[Any]
     zero: Any = p.zero_point
     kind = TYPES[p._name]
@@ -559,6 +578,7 @@ def qparams_from_range(
     axis: SupportsIndex | tuple[SupportsIndex, ...] | None = None,
     block_size: SupportsIndex | tuple[SupportsIndex, ...] | None = None,
     symmetric: bool | np.bool | None = None,
+    include_zero: bool | np.bool = True,
     quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
     scale_dtype: npt.DTypeLike | None = None,
     like: Like | None = None,
@@ -571,12 +591,13 @@ def qparams_from_range(
     lo, hi : array_like
         Finite ends of the ranges, with the shape of the scales: float32, float64, float16
         or bfloat16, like the data. Python numbers and lists of numbers become float32 if
-        that type can hold them. A range is extended to contain 0.
+        that type can hold them. A range is extended to contain 0, unless `include_zero` is
+        False.
     dtype : dtype_like, optional
         The quantized type, see `quantize`. Default int8.
     axis, block_size : int or tuple of int, optional
         The granularity of the ranges, which the result keeps.
-    symmetric, quant_range, scale_dtype, like
+    symmetric, include_zero, quant_range, scale_dtype, like
         See `choose_qparams`.
 
     Returns
@@ -606,15 +627,62 @@ def qparams_from_range(
     >>> float(pq.qparams_from_range(-1.0, 2.0, like="pytorch").scale)  # 2 / 127.5
     0.01568627543747425
     """
-    return QParams._from_range(
-        QParams,
-        lo,
-        hi,
-        dtype,
-        axis,
-        block_size,
-        symmetric,
-        quant_range,
-        scale_dtype,
-        like,
+    options = (dtype, axis, block_size, symmetric, quant_range, scale_dtype, like)
+    if include_zero is not True and not _check.flag(include_zero, "include_zero"):
+        return _without_zero(lo, hi, *options)
+    return QParams._from_range(QParams, lo, hi, *options)
+
+
+def _refuse_beside_zero(names: list[str]) -> None:
+    if names:
+        expected = "the default beside include_zero=False"
+        raise _check.fail(ValueError, names[0], expected, "another value")
+
+
+@_core.default_fpenv
+def _without_zero(
+    lo: Any,
+    hi: Any,
+    dtype: npt.DTypeLike,
+    axis: Any,
+    block_size: Any,
+    symmetric: Any,
+    quant_range: Any,
+    scale_dtype: npt.DTypeLike | None,
+    like: Any,
+) -> QParams:
+    """Return scales and offsets of ranges that need not contain 0."""
+    given = symmetric is not None and _check.flag(symmetric, "symmetric")
+    _refuse_beside_zero(["symmetric"] * given + ["like"] * (like is not None))
+    name = _core.chosen(dtype, None)[0]
+    limits = _core.limits_of(name)
+    if limits is None:
+        expected = "an integer type beside include_zero=False"
+        raise _check.fail(TypeError, "dtype", expected, name)
+    lo, hi, _ = _core.range_ends(lo, hi)
+    p = QParams._from_range(  # checks all arguments
+        *(QParams, lo, hi, dtype, axis, block_size, False, quant_range, scale_dtype, None)
+    )
+    kind = p.scale.dtype
+    if dtypes.name_of(kind) not in _check.REALS:
+        expected = f"{_check.listed(_check.REALS)} beside include_zero=False"
+        raise _check.fail(ValueError, "scale_dtype", expected, str(kind))
+    least, most = p.quant_range or limits
+    low, high = (_core.cast(end, "float64") for end in (lo, hi))
+    with np.errstate(all="ignore"):
+        spans = high - low
+        scale = np.asarray(spans / (most - least))
+        wide = np.isinf(spans)
+        scale[wide] = high[wide] / (most - least) - low[wide] / (most - least)
+        offset = low - least * scale
+    scales, offsets = (_core.cast(np.asarray(v), str(kind)) for v in (scale, offset))
+    bits = scales.view(f"u{kind.itemsize}")
+    bits[(bits == 0) & (spans != 0)] = 1  # the smallest positive number
+    bits[np.isinf(scales)] -= 1  # the largest number
+    return QParams(
+        *(scales, np.zeros(scales.shape, np.int8), name),
+        axis=p.axis,
+        block_size=p.block_size,
+        offset=offsets,
+        quant_range=p.quant_range,
     )

@@ -229,9 +229,13 @@ CALLS = {
         + [pq.choose_qparams(WEIGHT, method="mse", candidates=[1e-310, 1])]
         + [pq.choose_qparams(x, **how) for x in (WEIGHT, HALF) for how in GROUPS]
         + [pq.choose_qparams(WEIGHT, weights=np.abs(HALF), method="mse", axis=1)]
+        + [pq.choose_qparams(x, include_zero=False) for x in (WEIGHT, TINY, DOUBLE)]
+        + [pq.choose_qparams(WEIGHT, include_zero=False, **how) for how in GROUPS]
     ),
     "qparams.qparams_from_range": lambda: [
-        pq.qparams_from_range(-0.1, high, symmetric=False) for high in (1e-40, 0.3, 1e-310)
+        pq.qparams_from_range(-0.1, high, symmetric=False, include_zero=includes)
+        for high in (1e-40, 0.3, 1e-310)
+        for includes in (True, False)
     ],
     "_core.quantize": lambda: (
         [
@@ -281,7 +285,10 @@ CALLS = {
         for multiplier in (0.1, USUAL, *((1e-310, SCALES) * (arithmetic == "tflite")))
     ],
     "fused.dynamic_quantize": lambda: [
-        pq.dynamic_quantize(x, **how) for x in (WEIGHT, TINY, HALF) for how in ({}, *GROUPS)
+        pq.dynamic_quantize(x, **how, include_zero=includes)
+        for x in (WEIGHT, TINY, HALF)
+        for how in ({}, *GROUPS)
+        for includes in (True, False)
     ],
     "fused.fake_quantize": lambda: [
         *(pq.fake_quantize(x, SCALES, axis=a) for x in (WEIGHT, HALF) for a in (0, 1)),
@@ -353,9 +360,10 @@ CALLS = {
         for symmetric in (True, False)
     ],
     "observe.Observer.qparams": lambda: [
-        one.qparams("uint8", method=method)
+        one.qparams("uint8", method=method, include_zero=includes)
         for one in COUNTING
         for method in ("minmax", "percentile", "mse", "entropy")
+        for includes in (True, False)
     ],
     "packed.PackedArray.from_buffer": lambda: pq.PackedArray.from_buffer(
         b"abcd", "int4", 8

@@ -250,14 +250,18 @@ WRONG = {
     "threads": (0, -1, 2.5, True, "1", None),
     "axis": ("a", 1.5, [0.5]),
     "block_size": ("a", 1.5),
-    "out": ([0.0], bytearray(8), np.zeros((7, 7, 7), np.float32)),
+    **dict.fromkeys(
+        ("out", "scale_out", "zero_point_out"),
+        ([0.0], bytearray(8), np.zeros((7, 7, 7), np.float32)),
+    ),
     "dtype": ("nothing", 5.5, complex),
     "mantissa_bits": (*NO_NUMBERS, 8, -1, 1.5, None),
     "momentum": (*NO_NUMBERS, 2, np.nan, np.True_, 10**400),
     "percentile": (*NO_NUMBERS, 101, 49, 0.5, np.True_, 10**400),
     "q": (*NO_NUMBERS, 1.5, -1, np.nan, np.True_, 10**400),
     **dict.fromkeys(
-        ("symmetric", "inverse", "saturate", "packed", "histogram"), (3, "yes", [True])
+        ("symmetric", "inverse", "saturate", "packed", "histogram", "include_zero"),
+        (3, "yes", [True]),
     ),
     **dict.fromkeys(("method", "nonfinite"), NO_NAMES),
     **dict.fromkeys(("like", "rounding", "nan", "out_of_range"), (3, "nothing")),

@@ -276,6 +276,23 @@ def test_dynamic_out():
     assert (wide[:, 1::2] == 99).all()
 
 
+@loop("how", [{}, {"threads": 2}, {"include_zero": False}, {"packed": True}])
+def test_dynamic_scale_out(how):
+    for x in (X, X[:, :0], np.broadcast_to(X[:, :1], X.shape)):
+        for dtype in ("uint4", "int4"):
+            want, p = pq.dynamic_quantize(x, axis=0, dtype=dtype, **how)
+            scales = np.full((3, 2), 7, np.float32)
+            zeros = np.full(6, 7, p.zero_point.dtype)
+            outs = {"scale_out": scales[:, 0], "zero_point_out": zeros[::2]}
+            got, made = pq.dynamic_quantize(x, axis=0, dtype=dtype, **how, **outs)
+            assert made == p
+            assert np.array_equal(np.asarray(got), np.asarray(want))
+            assert np.array_equal(scales[:, 0], p.scale)
+            assert np.array_equal(zeros[::2], p.zero_point)
+            assert (scales[:, 1] == 7).all()
+            assert (zeros[1::2] == 7).all()
+
+
 NOT_FINITE = (np.nan, np.inf, -np.inf)
 
 

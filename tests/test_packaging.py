@@ -212,8 +212,16 @@ def test_the_functions_say_what_they_do():
         *("offset", "inverse", "fill", "codebook", "threads"),
     ]
     assert list(inspect.signature(pq.choose_qparams).parameters) == [
-        *("x", "dtype", "axis", "block_size", "symmetric", "method", "weights"),
-        *("candidates", "quant_range", "scale_dtype", "scale_rule", "like", "threads"),
+        *("x", "dtype", "axis", "block_size", "symmetric", "include_zero", "method"),
+        *(
+            "weights",
+            "candidates",
+            "quant_range",
+            "scale_dtype",
+            "scale_rule",
+            "like",
+            "threads",
+        ),
     ]
 
 

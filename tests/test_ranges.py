@@ -232,3 +232,63 @@ def test_subnormal_data_of_narrow_floats_is_not_clipped(code):
         x = np.array([-n * 2.0**-1074])
         (scale,) = numbers(pq.choose_qparams(x, dtype=code).scale)
         assert Fraction(n, 2**1074) / scale <= highest + half
+
+
+def ends_of(x, how):
+    """Return the extremes of each group, as float64."""
+    x, size = x.astype(np.float64), how.get("block_size")
+    if size is None:
+        axis = None if how.get("axis") is None else 1 - how["axis"]
+        return x.min(axis), x.max(axis)
+    low = high = x
+    for d, n in enumerate(size if isinstance(size, tuple) else (1, size)):
+        cuts = range(0, x.shape[d], n)
+        low = np.minimum.reduceat(low, cuts, axis=d)
+        high = np.maximum.reduceat(high, cuts, axis=d)
+    return low, high
+
+
+WITHOUT_ZERO = ({}, {"axis": 0}, {"axis": 1, "block_size": 3}, {"block_size": (4, 3)})
+
+
+@loop("code, how", ["int8", "uint4", "uint16", "int32"], WITHOUT_ZERO)
+def test_ranges_without_zero(code, how):
+    """Scale and offset equal the definition, and all functions agree."""
+    low, high = oracle.code_range(code)
+    for source in REALS:
+        x = np.random.default_rng(1).normal(50, 9, (6, 8)).astype(source)
+        for scale_dtype, limits in ((None, (low, high)), ("float16", (1, 9))):
+            more = {"dtype": code, "include_zero": False, "scale_dtype": scale_dtype}
+            more["quant_range"] = None if scale_dtype is None else limits
+            p = pq.choose_qparams(x, **how, **more)
+            lo, hi = ends_of(x, how)
+            scale = (hi - lo) / (limits[1] - limits[0])
+            kind = scale_dtype or ("float64" if x.dtype == np.float64 else "float32")
+            assert p.scale.tobytes() == scale.astype(kind).tobytes()
+            assert p.offset.tobytes() == (lo - limits[0] * scale).astype(kind).tobytes()
+            q, made = pq.dynamic_quantize(x, **how, **more)
+            assert made == p
+            assert q.tobytes() == p.quantize(x).tobytes()
+            given = lo.astype(x.dtype), hi.astype(x.dtype)
+            assert pq.qparams_from_range(*given, **how, **more) == p
+            if "block_size" not in how:
+                assert pq.calibrate([x], **how, **more) == p
+
+
+def test_equal_numbers_without_zero():
+    for x in (np.full(5, 0.1, np.float32), np.float64(-3), np.zeros(2), np.zeros((0, 3))):
+        for quant_range in (None, (3, 9)):
+            p = pq.choose_qparams(x, include_zero=False, quant_range=quant_range)
+            q = p.quantize(x)
+            assert (p.scale == 0).all()
+            assert (q == (-128 if quant_range is None else 3)).all()
+            assert (p.dequantize(q, dtype=x.dtype) == x).all()
+
+
+def test_extreme_ranges_without_zero():
+    """The difference of the ends overflows, or the scale leaves its type."""
+    most = np.finfo(np.float64).max
+    p = pq.choose_qparams(np.array([-most, most]), include_zero=False)
+    assert p.scale == most / 255 - -most / 255
+    for x, scale in ((np.float32([0, 1e-45]), 2.0**-24), (np.float32([0, 3e38]), 65504)):
+        assert pq.choose_qparams(x, include_zero=False, scale_dtype="f2").scale == scale

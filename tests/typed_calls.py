@@ -43,7 +43,8 @@ def dynamic_quantize() -> None:
     packed, _ = pq.dynamic_quantize(X, dtype="int4", packed=True)
     assert type(assert_type(packed, pq.PackedArray)) is pq.PackedArray
     out: npt.NDArray[np.int8] = np.empty((2, 8), np.int8)
-    same, _ = pq.dynamic_quantize(X, out=out, rounding="floor")
+    scales: npt.NDArray[np.float32] = np.empty((), np.float32)
+    same, _ = pq.dynamic_quantize(X, out=out, rounding="floor", scale_out=scales)
     assert assert_type(same, "npt.NDArray[np.int8]") is out
 
 
@@ -170,6 +171,7 @@ def parameters() -> None:
     codes = p.quantize(X)
     check(assert_type(codes, "npt.NDArray[Any]"), "uint8")
     assert_type(pq.choose_qparams(X, like="pytorch", scale_dtype="float16"), pq.QParams)
+    assert_type(pq.choose_qparams(X, include_zero=False, quant_range=(0, 9)), pq.QParams)
     given = pq.qparams_from_range(-1.0, [2.0][0], quant_range=(-64, 63), like="aten")
     assert_type(given, pq.QParams)
     f32 = p.dequantize(Q)

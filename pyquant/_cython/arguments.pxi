@@ -669,11 +669,13 @@ cdef _Codebook _made_book(object array):
     return made
 
 
+# Defaults of the options that `codebook` excludes, and the names of these options.
 cdef tuple _BESIDE_BOOK = (
-    ("zero_point", None), ("offset", None), ("fill", None), ("rounding", "half_even"),
-    ("precision", None), ("saturate", True),
-    ("quant_range", None), ("out_of_range", "saturate"), ("nan", "lowest"), ("seed", None),
-    ("start", None),
+    None, None, None, _HALF_EVEN, None, True, None, "saturate", "lowest", None, None
+)
+cdef tuple _NAMES_BESIDE_BOOK = (
+    "zero_point", "offset", "fill", "rounding", "precision", "saturate", "quant_range",
+    "out_of_range", "nan", "seed", "start",
 )
 
 
@@ -681,11 +683,12 @@ cdef _Affine _with_book(object codebook, object inverse, tuple others):
     """Return the options of a call with a codebook; all options in `others` must be
     defaults."""
     cdef _Affine made = _Affine()
-    for (name, usual), value in zip(_BESIDE_BOOK, others):
-        if value is not usual and not (isinstance(value, str) and value == usual):
-            shows = isinstance(value, (str, int))
-            got = _shown(value) if shows else type(value).__name__
-            raise ValueError(f"{name}: expected {usual!r} beside codebook, got {got}")
+    cdef Py_ssize_t i
+    for i in range(len(others)):
+        if others[i] is not _BESIDE_BOOK[i]:
+            from pyquant._refused import check_beside_book
+
+            check_beside_book(_NAMES_BESIDE_BOOK[i], others[i], _BESIDE_BOOK[i])
     made.book = _book_of(codebook)
     made.inverse = _flag(inverse, "inverse")
     return made

@@ -71,19 +71,18 @@ cdef tuple _by_two_calls(type cls, object x, object name, object axis, object bl
 
 
 def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, quant_range,
-                     scale_dtype, like, layout, packed, out, threads, rounding, seed,
-                     start, /):
+                     scale_dtype, like, layout, packed, out, scale_out, zero_point_out,
+                     rounding, seed, start, threads, /):
     """See fused.dynamic_quantize; `cls` is QParams."""
     cdef Call call
     cdef pq_choice choice
     cdef ptrdiff_t shape[PQ_MAX_NDIM]
     cdef int status, parts
-    cdef bint only
-    cdef tuple how = None
+    cdef tuple how = None, results
+    cdef object write = None
     cdef str name
     cdef Job job
     cdef Calls made
-    cdef bytes scale_memory, zero_memory
     cdef _Affine affine = _affine(None, False, None, quant_range, _SATURATE, _LOWEST)
     rounding = _with_noise(rounding, seed, start)
     _forget(&call)
@@ -106,17 +105,21 @@ def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, q
         how = _how(how, call.x.ndim)
     repeats = _without_repeats(&call.x, selecting, shape, call.block)
     parts = _dynamic_parts(&call, selecting, call.x.itemsize + 1, threads)
-    if _size(&call.x) == 0 or repeats[0] != repeats[1] or parts == 0:
-        return _by_two_calls(cls, array, name, axis, block_size, symmetric, scale_dtype,
-                             like, affine, rounding, layout, out, threads)
     _set_data(&choice, call.x.type)
-    call.args.scale.type = choice.scale
-    zero_dtype = _DTYPES[zero_name(name)]
-    call.args.zero.type = <pq_type><int>_TYPES[zero_name(name)]
-    scale_dtype = _dtype_of(_NAMES[<int>choice.scale])
-    scale_memory = _new_memory(groups, scale_dtype, pq_type_size(call.args.scale.type))
-    zero_memory = _new_memory(groups, zero_dtype, pq_type_size(call.args.zero.type))
-    _place_results(&call, selecting, groups, scale_memory, zero_memory)
+    if scale_out is not None or zero_point_out is not None:
+        from pyquant.fused import write_parameters
+
+        parts_out = scale_out, zero_point_out
+        types = _NAMES[<int>choice.scale], name
+        write = write_parameters(parts_out, types, groups, (array, out))
+    if _size(&call.x) == 0 or repeats[0] != repeats[1] or parts == 0:
+        out, made = _by_two_calls(cls, array, name, axis, block_size, symmetric,
+                                  scale_dtype, like, affine, rounding, layout, out, threads)
+        if write is not None:
+            write(made)
+        return out, made
+    results = _new_results(&choice, groups, name)
+    _place_results(&call, &choice, selecting, groups, name, results)
     call.args.block = call.block
     if how is not None:
         extents = _shape(&call.x)
@@ -138,14 +141,11 @@ def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, q
         out = _packed(extents, codes, name, how)
     elif out is None:
         out = codes
-    scales = groups, scale_dtype, scale_memory
-    zeros = groups, zero_dtype, zero_memory
-    only = len(zero_memory) == <Py_ssize_t>pq_type_size(call.args.zero.type)
     made = cls.__new__(cls)
-    made._keep((scales, zeros, _given_scale(scales, only),
-                None if _has_no_zero(&choice) else _given_zero(zeros, only), name, axis,
-                block_size))
+    made._keep(_finished(&choice, results, name, axis, block_size))
     made._affine = affine
+    if write is not None:
+        write(made)
     return out, made
 
 
@@ -183,72 +183,40 @@ cdef int _check_mask_apart(object flags, object array, str name) except -1:
     return 0
 
 
-def fake_quantize(x, scale, zero_point, dtype, axis, block_size, rounding, precision,
-                  saturate, offset, inverse, fill, quant_range, mask, out, seed, start,
-                  threads, /):
-    """See fused.fake_quantize."""
-    cdef Call call
+cdef object _fake(Call *call, object array, object scale, object zero_point, pq_type code,
+                  object axis, object block_size, object offset, object mask, object out,
+                  int threads):
+    """Quantize and dequantize, after the conversion of all arguments."""
     cdef Array flags
     cdef pq_fake fake
     cdef Job job
     cdef Py_ssize_t size
     cdef int status
-    cdef pq_type code = PQ_I8
-    cdef _Affine affine = _affine(offset, inverse, fill, quant_range, _SATURATE, _LOWEST)
-    cdef str name
-    _forget(&call)
-    array = _real_array(x, "x")
-    if dtype is not None:
-        code = _type_in(_CODES, dtype, "dtype", _CODE_NAMES)
-    elif zero_point is not None:
-        code = _type_of_zero(zero_point)
-    name = <str>_NAMES[<int>code]
-    rounding = _set_rounding(&call.args, _with_noise(rounding, seed, start))
-    if precision is not None:
-        call.args.precision = _type_in(_REALS, precision, "precision", _PRECISIONS)
-    call.args.overflow = not _flag(saturate, "saturate")
-    _check_options(name, rounding, not call.args.overflow)
-    scale = _scale_array(&call, scale)
-    zero_point = _zero_array(&call, zero_point)
-    axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")
-    if threads is not _ONE:
-        threads = _threads_of(threads)
-    offset = None
-    if affine is not None:
-        if affine.offset is not None:
-            scale, offset = _paired(&call, scale, affine, array.shape)
-        affine.set(&call, name, True, 0)
-    _hold_real(array, &call.x, "x")
-    if affine is not None:
-        _check_beside_affine(&call, affine)
     if mask is not None and (row_of_type(code).bytes == 8 or _is_narrow_float(code)):
-        _check_precision(&call, f"mask for {name}")
-    _set_input(&call)
-    _hold_scale(&call, scale)
-    _hold_offset(&call, offset)
-    _hold_zero(&call, zero_point, scale)
-    _place_parameters(&call, axis, block_size)
-    _check_zero(&call, code)
+        _check_precision(call, f"mask for {_NAMES[<int>code]}")
+    _set_input(call)
+    _hold_scale(call, scale)
+    _hold_offset(call, offset)
+    _hold_zero(call, zero_point, scale)
+    _place_parameters(call, axis, block_size)
+    _check_zero(call, code)
     fake.size = sizeof(pq_fake)
     fake.code = code
     fake.mask.data = NULL
-    exact = _hold_out(&call, _exact_out(out), <str>_NAMES[<int>call.x.type], call.x.type)
-    given = [(array, "the input"), (scale, "scale"), (zero_point, "zero_point"),
-             (offset, "offset")]
+    exact = _hold_out(call, _exact_out(out), <str>_NAMES[<int>call.x.type], call.x.type)
     if out is not None:
-        call.has_out = True
         if call.out.swapped == 0 and _size(&call.out) != 0 and _overlaps_itself(&call.out):
             raise _overlapping("out", &call.out)
-        _check_overlap(&call, exact, &call.x, array, "the input")
-        _check_overlap(&call, exact, &call.scale, scale, "scale")
-        _check_overlap(&call, exact, &call.zero, zero_point, "zero_point")
-        _check_overlap(&call, exact, &call.offset, offset, "offset")
+        _check_apart(call, exact, array, scale, zero_point, offset)
     if mask is not None:
-        held = _hold_mask(&flags, &call, mask)
-        for other, whose in (*given, (exact, "out")):
+        held = _hold_mask(&flags, call, mask)
+        for other, whose in (
+            (array, "the input"), (scale, "scale"), (zero_point, "zero_point"),
+            (offset, "offset"), (exact, "out"),
+        ):
             _check_mask_apart(held, other, whose)
         _set_array(&fake.mask, &flags)
-    _set_output(&call)
+    _set_output(call)
     size = _size(&call.x)
     if size != 0:
         job = Job(&call.args, &fake, 1)
@@ -258,6 +226,17 @@ def fake_quantize(x, scale, zero_point, dtype, axis, block_size, rounding, preci
         if status != PQ_OK:
             _raise(status, &call.out, &call.x, "x")
     return exact if out is None else out
+
+
+def fake_quantize(x, scale, zero_point, dtype, axis, block_size, rounding, precision,
+                  saturate, offset, inverse, fill, quant_range, mask, out, seed, start,
+                  threads, /):
+    """See fused.fake_quantize."""
+    return _quantize_any(
+        x, scale, zero_point, dtype, axis, block_size, _with_noise(rounding, seed, start),
+        precision, saturate, None, out, threads,
+        _affine(offset, inverse, fill, quant_range, _SATURATE, _LOWEST), False, True, mask
+    )
 
 
 # ---- OpenVINO's FakeQuantize ----

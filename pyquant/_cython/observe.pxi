@@ -293,34 +293,22 @@ cdef class _ChannelCounts:
 
     cdef int give(self, _Observed found, Py_ssize_t size) except -1:
         """Store all counts in the result, without empty counters."""
-        cdef int i
-        cdef Py_ssize_t row = found.channels << found.mantissa_bits
+        cdef int i, r
         cdef pq_channel_counts *part
         cdef list parts = []
-        kind = _np.uint16 if size <= UINT16_MAX else _np.uint32
+        from pyquant.observe import joined
+
         for i in range(self.parts):
             part = &self.counts[i]
             memory = PyMemoryView_FromMemory(
-                <char *>part.table, part.rows * part.stride * kind().itemsize, PyBUF_READ
+                <char *>part.table, part.rows * part.stride * (4 if part.wide else 2),
+                PyBUF_READ
             )
-            lanes = _np.frombuffer(memory, kind).reshape(part.rows, part.stride)
-            lanes = lanes[:, :<Py_ssize_t>part.lanes * row].reshape(
-                part.rows, part.lanes, found.channels, 1 << found.mantissa_bits
-            )
-            parts.append(([part.pages[r] for r in range(part.rows)], lanes))
-        found.pages = _np.unique(_np.concatenate([pages for pages, _ in parts]))
-        found.pages = found.pages.astype(_np.uint16)
-        if len(parts) == 1:
-            [(pages, lanes)] = parts
-            lanes = lanes[_np.argsort(pages)]
-            found.table = lanes.sum(1, kind) if lanes.shape[1] > 1 else lanes[:, 0]
-            return 0
-        found.table = _np.zeros(
-            (len(found.pages), found.channels, 1 << found.mantissa_bits),
-            kind if size <= UINT32_MAX else _np.uint64,
+            pages = [part.pages[r] for r in range(part.rows)]
+            parts.append((memory, pages, part.stride, part.lanes))
+        found.pages, found.table = joined(
+            parts, size, found.channels, 1 << found.mantissa_bits
         )
-        for pages, lanes in parts:
-            found.table[found.pages.searchsorted(pages)] += lanes.sum(1, kind)
         return 0
 
 
@@ -410,7 +398,9 @@ def observed(x, axis, bint histogram, int mantissa_bits, bint ignore, threads, /
         status = _count_tensor(&call.args, found, _size(&call.x), histogram, ignore, parts)
     elif found.channels != 0 and _size(&call.x) != 0:
         if histogram:
-            each = _channels.observed(
+            from pyquant.observe import observed_apart
+
+            each = observed_apart(
                 observed, array, selecting, parts, mantissa_bits, ignore, threads
             )
             if each is not None:

@@ -136,7 +136,7 @@ cdef tuple _frozen_parameters(object scale, object zero_point, str dtype, object
     if PyFloat_Check(scale) and not PyFloat_CheckExact(scale):
         scale = _np.asarray(scale)
     scale = _scale_array(&call, scale)
-    zero_type = zero_name(dtype)
+    zero_type = _zero_name(dtype)
     lo, hi = _LIMITS.get(dtype, (0, 0))
     offset = None
     if affine is not None:
@@ -558,11 +558,34 @@ cdef int _run_choice(Call *call, const pq_choice *choice, ptrdiff_t count,
     return _execute(_choose_part, &job, size)
 
 
-cdef ptrdiff_t _place_results(Call *call, tuple selecting, tuple groups, bytes scales,
-                              bytes zeros) except -1:
+cdef tuple _new_results(const pq_choice *choice, tuple groups, str name):
+    """Return shape, dtype and new memory of scales and of zero points."""
+    scale_dtype = _dtype_of(_NAMES[<int>choice.scale])
+    zero_dtype = _DTYPES[_zero_name(name)]
+    return (
+        (groups, scale_dtype, _new_memory(groups, scale_dtype, pq_type_size(choice.scale))),
+        (groups, zero_dtype, _new_memory(groups, zero_dtype, pq_type_size(choice.code))),
+    )
+
+
+cdef tuple _finished(const pq_choice *choice, tuple results, str name, object axis,
+                     object block_size):
+    """Return chosen parameters in a tuple like `_frozen_parameters`."""
+    cdef tuple scales = results[0], zeros = results[1]
+    cdef bint only = len(<bytes>zeros[2]) == <Py_ssize_t>pq_type_size(choice.code)
+    return (scales, zeros, _given_scale(scales, only),
+            None if _has_no_zero(choice) else _given_zero(zeros, only), name, axis,
+            block_size)
+
+
+cdef ptrdiff_t _place_results(Call *call, const pq_choice *choice, tuple selecting,
+                              tuple groups, str name, tuple results) except -1:
     """Set C-contiguous strides, and return the number of elements."""
     cdef ptrdiff_t count = 1
     cdef int d, i
+    cdef bytes scales = results[0][2], zeros = results[1][2]
+    call.args.scale.type = choice.scale
+    call.args.zero.type = <pq_type><int>_TYPES[_zero_name(name)]
     for d in range(call.args.ndim):
         call.scale_strides[d] = call.zero_strides[d] = 0
     for i in range(len(selecting) - 1, -1, -1):
@@ -610,9 +633,8 @@ cdef tuple _choose(object x, object dtype, object axis, object block_size, objec
     cdef ptrdiff_t shape[PQ_MAX_NDIM]
     cdef ptrdiff_t count
     cdef int status
-    cdef bint only
     cdef str name
-    cdef bytes scale_memory, zero_memory
+    cdef tuple results
     _forget(&call)
     array = _real_array(x, "x")
     name = _set_choice(&choice, dtype, symmetric, scale_dtype, like, affine)
@@ -626,14 +648,9 @@ cdef tuple _choose(object x, object dtype, object axis, object block_size, objec
     if search is not None:
         search.place(&call)
     _set_data(&choice, call.x.type)
-    call.args.scale.type = choice.scale
-    zero_dtype = _DTYPES[zero_name(name)]
-    call.args.zero.type = <pq_type><int>_TYPES[zero_name(name)]
-    scale_dtype = _dtype_of(_NAMES[<int>choice.scale])
-    scale_memory = _new_memory(groups, scale_dtype, pq_type_size(call.args.scale.type))
-    zero_memory = _new_memory(groups, zero_dtype, pq_type_size(call.args.zero.type))
-    if len(zero_memory) > 0:
-        count = _place_results(&call, selecting, groups, scale_memory, zero_memory)
+    results = _new_results(&choice, groups, name)
+    if len(<bytes>results[1][2]) > 0:
+        count = _place_results(&call, &choice, selecting, groups, name, results)
         call.args.block = call.block
         if search is None or _size(&call.x) == 0:
             repeats = _without_repeats(&call.x, selecting, shape, call.block)
@@ -646,12 +663,7 @@ cdef tuple _choose(object x, object dtype, object axis, object block_size, objec
             raise _nonfinite_error(&call, repeats)
         if status != PQ_OK:
             _raise(status, NULL, &call.x, "x")
-    scales = groups, scale_dtype, scale_memory
-    zeros = groups, zero_dtype, zero_memory
-    only = len(zero_memory) == <Py_ssize_t>pq_type_size(call.args.zero.type)
-    return (scales, zeros, _given_scale(scales, only),
-            None if _has_no_zero(&choice) else _given_zero(zeros, only), name, axis,
-            block_size)
+    return _finished(&choice, results, name, axis, block_size)
 
 
 def dynamic_range(x, /):
@@ -683,24 +695,34 @@ def dynamic_range(x, /):
     return scale, zero
 
 
-def extrema(x, tuple block_size, bint as_magnitudes=False, /):
-    """Return the extrema of each block including 0, as float64, or the larger magnitude as
-    float32. Return `None` if a value is not finite."""
+def extrema(x, block_size, bint as_magnitudes=False, axis=None, bint from_zero=True, /):
+    """Return the extrema of each group as float64, or the larger magnitude as float32.
+    Return `None` for magnitudes that are not finite. `from_zero` adds 0 to all groups;
+    without it, an empty group has the extrema +infinity and -infinity."""
     cdef Call call
     cdef ptrdiff_t shape[PQ_MAX_NDIM]
-    cdef int finite = 1, status
+    cdef int finite = 1, status, d, i = 0
     _forget(&call)
     array = _real_array(x, "x")
+    axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")
     _hold_real(array, &call.x, "x")
     _set_input(&call)
-    selecting = _granularity(&call, None, block_size)
+    selecting = _granularity(&call, axis, block_size)
     groups = _parameter_shape(&call, selecting)
     found = _np.zeros((2 - as_magnitudes, *groups), "f4" if as_magnitudes else "f8")
-    lowest, highest = found[0, ...], found[-1, ...]  # arrays, also for one block
+    lowest, highest = found[0, ...], found[-1, ...]  # arrays, also for one group
+    if not from_zero:
+        lowest.fill(INFINITY)
+        highest.fill(-INFINITY)
     _hold(lowest, &call.scale)
     _hold(highest, &call.zero)
     _set_array(&call.args.lowest, &call.scale)
     _set_array(&call.args.highest, &call.zero)
+    memset(call.scale_strides, 0, sizeof(call.scale_strides))
+    for d in selecting:
+        call.scale_strides[d] = call.scale.strides[i]
+        i += 1
+    call.args.lowest.strides = call.args.highest.strides = call.scale_strides
     repeats = _without_repeats(&call.x, selecting, shape, call.block)
     call.args.shape = shape
     call.args.block = call.block
@@ -732,7 +754,7 @@ cdef object _ends_array(object ends, str name, bint *typed):
     return array if _np.isinf(single).any() else single
 
 
-cdef tuple _ends_arrays(object lo, object hi):
+def range_ends(lo, hi, /):
     """Return both ends as arrays of the type of the data, by default float32."""
     cdef Array first, second
     cdef bint low_typed = False, high_typed = False
@@ -753,7 +775,7 @@ cdef tuple _ends_arrays(object lo, object hi):
         lo = cast(lo, name)
     if second.type != type:
         hi = cast(hi, name)
-    return lo, hi, <int>type
+    return lo, hi, name
 
 
 cdef ptrdiff_t _first_misfit(const double *lo, const double *hi, ptrdiff_t n) noexcept:
@@ -811,27 +833,18 @@ cdef tuple _from_range(object lo, object hi, object dtype, object axis, object b
                        object symmetric, object scale_dtype, object like, _Affine affine):
     """Return parameters like `_choose`, from given extrema."""
     cdef pq_choice choice
-    cdef bytes scale_memory, zero_memory
-    cdef bint only
-    lo, hi, type = _ends_arrays(lo, hi)
+    cdef tuple results
+    lo, hi, real = range_ends(lo, hi)
     name = _set_choice(&choice, dtype, symmetric, scale_dtype, like, affine)
     axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")
     if block_size is not None:
         _blocks(block_size)
         _check_blocked_axis(axis, block_size)
-    _set_data(&choice, <pq_type><int>type)
-    scale_dtype = _dtype_of(_NAMES[<int>choice.scale])
-    zero_dtype = _DTYPES[zero_name(name)]
-    scale_memory = _new_memory(lo.shape, scale_dtype, pq_type_size(choice.scale))
-    zero_memory = _new_memory(lo.shape, zero_dtype, pq_type_size(choice.code))
-    _choose_ranges(&choice, lo, hi, PyBytes_AS_STRING(scale_memory),
-                   PyBytes_AS_STRING(zero_memory))
-    scales = lo.shape, scale_dtype, scale_memory
-    zeros = lo.shape, zero_dtype, zero_memory
-    only = lo.size == 1
-    return (scales, zeros, _given_scale(scales, only),
-            None if _has_no_zero(&choice) else _given_zero(zeros, only), name, axis,
-            block_size)
+    _set_data(&choice, <pq_type><int>_REALS[real])
+    results = _new_results(&choice, lo.shape, name)
+    _choose_ranges(&choice, lo, hi, PyBytes_AS_STRING(<bytes>results[0][2]),
+                   PyBytes_AS_STRING(<bytes>results[1][2]))
+    return _finished(&choice, results, name, axis, block_size)
 
 
 def presets():

@@ -436,6 +436,17 @@ cdef object _dequantize_usual(object q, object scale, object zero_point, object 
 
 # ---- all calls ----
 
+cdef int _check_apart(Call *call, object exact, object array, object scale,
+                      object zero_point, object offset) except -1:
+    """Raise an error if `out` shares memory with another argument."""
+    call.has_out = True
+    _check_overlap(call, exact, &call.x, array, "the input")
+    _check_overlap(call, exact, &call.scale, scale, "scale")
+    _check_overlap(call, exact, &call.zero, zero_point, "zero_point")
+    _check_overlap(call, exact, &call.offset, offset, "offset")
+    return 0
+
+
 cdef object _apply(Call *call, object array, object scale, object zero_point, pq_type code,
                    str dtype, pq_type type, object axis, object block_size, object out,
                    object threads, bint quantizes, tuple how, bint any_zero, object offset):
@@ -467,11 +478,7 @@ cdef object _apply(Call *call, object array, object scale, object zero_point, pq
         return _packed(shape, data, dtype, how)
     exact = _hold_out(call, _exact_out(out), dtype, type)
     if out is not None:
-        call.has_out = True
-        _check_overlap(call, exact, &call.x, array, "the input")
-        _check_overlap(call, exact, &call.scale, scale, "scale")
-        _check_overlap(call, exact, &call.zero, zero_point, "zero_point")
-        _check_overlap(call, exact, &call.offset, offset, "offset")
+        _check_apart(call, exact, array, scale, zero_point, offset)
     _set_output(call)
     _run(call, quantizes, threads)
     return exact if out is None else out
@@ -498,7 +505,8 @@ cdef object _quantize(object x, object scale, object zero_point, object dtype, o
 cdef object _quantize_any(object x, object scale, object zero_point, object dtype,
                           object axis, object block_size, object rounding, object precision,
                           object saturate, object layout, object out, object threads,
-                          _Affine affine, bint any_zero):
+                          _Affine affine, bint any_zero, bint fakes=False,
+                          object mask=None):
     cdef Call call
     cdef tuple how = None
     cdef str name
@@ -531,9 +539,13 @@ cdef object _quantize_any(object x, object scale, object zero_point, object dtyp
         if affine.offset is not None:
             scale, offset = _paired(&call, scale, affine, array.shape)
         affine.set(&call, name, True, 0 if how is None else <int>how[3])
-    _hold_real(array, &call.x, "x", ", or change the scale of codes with requantize")
+    _hold_real(array, &call.x, "x",
+               "" if fakes else ", or change the scale of codes with requantize")
     if affine is not None:
         _check_beside_affine(&call, affine)
+    if fakes:
+        return _fake(&call, array, scale, zero_point, code, axis, block_size, offset, mask,
+                     out, threads)
     if how is not None:
         how = _how(how, call.x.ndim)
     return _apply(&call, array, scale, zero_point, code, name, code, axis, block_size, out,

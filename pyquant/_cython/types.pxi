@@ -174,8 +174,12 @@ def dtype_named(str name not None, /):
     return _dtype_of(name)
 
 
-def zero_name(str name not None, /):
-    """Return the stored type of zero points: a NumPy type, without ml_dtypes."""
+cdef str _zero_name(str name):
     if name in _LIMITS and name not in _PACKED:
         return name
     return "uint8" if name.startswith("u") else "int8"
+
+
+def zero_name(str name not None, /):
+    """Return the stored type of zero points: a NumPy type, without ml_dtypes."""
+    return _zero_name(name)

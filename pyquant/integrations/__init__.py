@@ -3,7 +3,7 @@
 
 from typing import TYPE_CHECKING
 
-from pyquant._lazy import lazy
+from pyquant._installed import lazy
 
 if TYPE_CHECKING:
     from pyquant.integrations import cf, dask, tflite, zarr  # noqa: F401

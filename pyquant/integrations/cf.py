@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from pyquant import _core, dtypes
-from pyquant._shown import faulty
+from pyquant._check import faulty
 from pyquant._standard import shown, slices
 from pyquant.qparams import QParams
 

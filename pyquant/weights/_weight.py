@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 import numpy as np
 
 from pyquant import _check, _core, dtypes
-from pyquant._check import array, fail
+from pyquant._check import array, fail, listed
 from pyquant._refused import hint
-from pyquant._shown import listed
 from pyquant.packed import LAYOUTS, Layout, PackedArray, pack, unpack
 from pyquant.weights import _published
 from pyquant.weights._elements import index_of

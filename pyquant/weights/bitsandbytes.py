@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 import numpy as np
 
 from pyquant import _check, _core, dtypes
-from pyquant._check import array, fail
+from pyquant._check import array, fail, shown
 from pyquant._codebooks import TABLES
-from pyquant._shown import shown
 from pyquant.packed import PackedArray
 from pyquant.weights import _weight
 from pyquant.weights._weight import REALS, Scaled, Weight

@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 import numpy as np
 
 from pyquant import _check, _core, dtypes
-from pyquant._check import array, fail
-from pyquant._shown import listed
+from pyquant._check import array, fail, listed
 from pyquant.packed import Layout, PackedArray
 from pyquant.qparams import choose_qparams
 from pyquant.weights import _weight

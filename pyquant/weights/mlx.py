@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from pyquant import _check, _core
-from pyquant._check import array, fail
-from pyquant._shown import listed
+from pyquant._check import array, fail, listed
 from pyquant.packed import Layout, PackedArray
 from pyquant.weights import _weight
 from pyquant.weights._magnitudes import slabs

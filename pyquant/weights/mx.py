@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 import numpy as np
 
 from pyquant import _check, _core, dtypes
-from pyquant._check import array, fail
-from pyquant._shown import listed, shown
+from pyquant._check import array, fail, listed, shown
 from pyquant.dtypes import requested
 from pyquant.packed import PackedArray
 from pyquant.weights import _weight
