@@ -220,8 +220,7 @@ for call in (lambda: np.asarray(f["f8"]), lambda: np.asarray(f["b"])):
     try:
         call()
     except ImportError as error:
-        print(error)
-"""
+        print(error)"""
     run = run_python(code)
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines() == [
@@ -860,8 +859,7 @@ with tempfile.TemporaryDirectory() as folder:
     with pq.open_weights(folder + "/a.safetensors") as f:
         for row in range(0, 1024, 32):
             f["x"].dequantize(slice(row, row + 32), out=out)
-    print(peak() - before, out.any())
-"""
+    print(peak() - before, out.any())"""
     run = run_python(code.replace("SHIFT", str(amount(28, 29))))
     assert run.returncode == 0, run.stderr
     grown, values = run.stdout.split()
@@ -879,31 +877,46 @@ HEADERS = {
         "expected a header of at most 2 bytes",
     ),
     "no object": (framed("[]"), "expected a JSON object, got other text at byte 8"),
-    "truncated": (framed('{"a":{"dtype":"U8"'), "tensor 'a': expected dtype, shape and"),
+    "truncated": (framed('{"a":{"dtype":"U8"'), "expected a JSON object, got Expecting"),
     "deep": (framed("[" * 100_000), "expected a JSON object"),
-    "deep shape": (framed('{"a":{"shape":' + "[" * 100_000), "expected dtype, shape"),
-    "long name": (framed('{"' + "a" * 10**6), "expected a name and a colon"),
-    "escapes": (framed('{"' + "\\n" * 10**6), "expected a name and a colon"),
-    "name twice": (framed(f'{{"a":{E},"a":{E}}}', b"1"), "'a': expected a name once"),
+    "deep shape": (framed('{"a":{"shape":' + "[" * 100_000), "expected a JSON object"),
+    "many arrays": (framed('{"a":[' + "[]," * 4_000_000), "expected a header of at most"),
+    "many numbers": (framed('{"a":[' + "0," * 11_000_000), "expected a header of at most"),
+    "long name": (framed('{"' + "a" * 10**6), "expected a JSON object, got Unterminated"),
+    "escapes": (framed('{"' + "\\n" * 10**6), "expected a JSON object, got Unterminated"),
+    "name twice": (framed(f'{{"a":{E},"a":{E}}}', b"1"), "got a key twice"),
+    "infinity": (framed('{"a":{"dtype":Infinity}}'), "got Infinity, which JSON lacks"),
+    "string": (framed('{"a":"b"}'), "'a': expected the fields dtype, shape, data_off"),
+    "fields": (framed('{"a":{"dtype":"U8"}}'), "'a': expected the fields dtype, shape"),
+    "other type": (framed('{"a":' + E.replace('"U8"', '"a b"') + "}"), "'a': expected the"),
+    "fraction": (
+        framed('{"a":' + E.replace("[1]", "[1.0]") + "}"),
+        "'a': expected a shape",
+    ),
     "field twice": (
         framed('{"a":{"dtype":"U8","dtype":"U8","shape":[1]}}'),
-        "'a': expected dtype, shape and data_offsets, got one of them twice",
+        "got a key twice",
     ),
     "metadata twice": (
         framed('{"__metadata__":{},"__metadata__":{}}'),
-        "__metadata__ once",
+        "got a key twice",
     ),
     "key twice": (
         framed('{"__metadata__":{"a":"b","a":"c"}}'),
-        "a key once, got 'a' again",
+        "got a key twice",
     ),
     "metadata number": (
         framed('{"__metadata__":{"a":1}}'),
-        "expected a string for a string",
+        "expected metadata of strings to strings",
     ),
-    "name no UTF-8": (framed(b'{"\xff":' + E.encode() + b"}", b"1"), "a string of UTF-8"),
-    "name half a pair": (framed('{"\\ud800":' + E + "}", b"1"), "a string of UTF-8"),
-    "tail": (framed("{} {}"), "expected spaces up to the end of the header"),
+    "name no UTF-8": (framed(b'{"\xff":' + E.encode() + b"}", b"1"), "got 'utf-8' codec"),
+    "name half a pair": (framed('{"\\ud800":' + E + "}", b"1"), "strings of UTF-8"),
+    "value half a pair": (
+        framed('{"__metadata__":{"a":"\\ud800"}}'),
+        "expected strings of UTF-8",
+    ),
+    "space": (framed(" {}"), "expected a JSON object, got other text at byte 8"),
+    "tail": (framed("{} {}"), "expected a JSON object, got Extra data"),
     "after": (framed("{}", b"1"), "expected the end of the file, got 1 bytes at byte 10"),
     "hole": (stored({"a": ("U8", (1,), b"1")})[:-1], "'a': expected data within"),
     "product": (
@@ -911,13 +924,13 @@ HEADERS = {
             '{"a":{"dtype":"U8","shape":[4294967296,4294967297],"data_offsets":[0,1]}}',
             b"1",
         ),
-        "tensor 'a': expected at most 64 extents that 64 bits count, got more at byte 9",
+        "tensor 'a': expected at most 64 extents that 64 bits count, got more at byte 8",
     ),
     "zero and huge": (
         framed(
             '{"a":{"dtype":"U8","shape":[0,99999999999999999999],"data_offsets":[0,0]}}'
         ),
-        "expected at most 64 extents",
+        "'a': expected a shape and two offsets of integers",
     ),
     "many extents": (
         framed(
@@ -927,16 +940,16 @@ HEADERS = {
     ),
     "no numbers": (
         framed('{"a":{"dtype":"U8","shape":[1,],"data_offsets":[0,1]}}', b"1"),
-        "'a': expected a shape of integers",
+        "expected a JSON object, got",
     ),
-    "comma": (framed(f'{{"a":{E[:-1]},}}}}', b"1"), "'a': expected dtype, shape and"),
+    "comma": (framed(f'{{"a":{E[:-1]},}}}}', b"1"), "expected a JSON object, got"),
     "octal": (
         framed('{"a":{"dtype":"U8","shape":[01],"data_offsets":[0,1]}}', b"1"),
-        "'a': expected a shape of integers",
+        "expected a JSON object, got",
     ),
     "digits": (
         framed('{"a":{"dtype":"U8","shape":[' + "9" * 10**5 + '],"data_offsets":[0,1]}}'),
-        "expected dtype, shape and",
+        "expected a JSON object, got Exceeds the limit",
     ),
     "negative": (
         framed('{"a":{"dtype":"X9","shape":[1],"data_offsets":[9,1]}}', b"1"),
@@ -948,7 +961,7 @@ HEADERS = {
     ),
     "bytes": (
         framed('{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,1]}}', b"1"),
-        r"'a': expected 8 bytes for F32 of shape \[2\], got 1 at byte 9",
+        r"'a': expected 8 bytes for F32 of shape \[2\], got 1 at byte 8",
     ),
     "half a byte": (
         framed('{"a":{"dtype":"F4","shape":[3],"data_offsets":[0,1]}}', b"1"),
@@ -1095,9 +1108,7 @@ def test_safetensors_with_too_many_tensors_or_keys(made, monkeypatch):
     monkeypatch.setattr(_safetensors, "MAX_TENSORS", 1)
     monkeypatch.setattr(_safetensors, "MAX_KEYS", 1)
     two = {"a": ("U8", (1,), b"1"), "b": ("U8", (1,), b"2")}
-    with pytest.raises(
-        ValueError, match="tensor 'b': expected at most 1 tensors, got more"
-    ):
+    with pytest.raises(ValueError, match="expected at most 1 tensors, got more at byte 8"):
         pq.open_weights(made(stored(two)))
     with pytest.raises(ValueError, match="expected at most 1 keys, got more at byte"):
         pq.open_weights(made(stored({}, {"a": "1", "b": "2"})))

@@ -6,10 +6,12 @@ from __future__ import annotations
 import json
 import os
 import re
+from itertools import chain
 from math import prod
 from posixpath import normpath
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from pyquant._check import fail
 from pyquant.weights._elements import (
     MAX_DIMS,
     MAX_KEYS,
@@ -27,6 +29,7 @@ from pyquant.weights._elements import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import TypeGuard
 
 _Item = TypeVar("_Item", bound=Described)
 
@@ -57,162 +60,112 @@ FORMATS = {
     "U64": "uint64",
 }
 MAX_HEADER = 100_000_000
-FIELDS = "dtype, shape and data_offsets"
-
-# Format, type, shape and number of bits of a tensor.
-_Kind: TypeAlias = tuple[str, str | None, tuple[int, ...], int]
-
-
-def _pattern(text: str) -> re.Pattern[bytes]:
-    """Compile a pattern; a space in it matches any JSON white space.
-
-    Groups are atomic, so time and memory do not depend on the text.
-    """
-    string = r'"([^"\\\x00-\x1f]*+(?:\\["\\/bfnrtu][^"\\\x00-\x1f]*+)*+)"'
-    for name, part in (("STRING", string), ("INTEGER", r"(?:0|[1-9]\d{0,19}+)")):
-        text = text.replace(name, part)
-    text = text.replace(" ", r"[ \t\n\r]*+")
-    return re.compile(text.encode())
-
-
-# One match reads a tensor: its name, its three fields in any order, and the delimiter.
-_FIELD = (
-    r'(?:"dtype" : "(\w{1,40}+)"|"shape" : \[ ([0-9, ]{0,2000}+) \]'
-    r'|"data_offsets" : \[ (INTEGER) , (INTEGER) \])'
-).replace("[0-9, ]", r"[0-9,\x20\t\n\r]")
-_NAME = _pattern(" STRING : ")
-_TENSOR = _pattern(rf" STRING : \{{ (?:{_FIELD} (?:, (?!\}})|(?=\}}))){{3}}\}} ([,}}])")
-_EXTENTS = _pattern(r" (?:INTEGER (?:, INTEGER )*+)?+")
-_OPEN = _pattern(r"\{ (\}?+) ")
-_PAIR = _pattern(r" STRING : STRING ([,}])")
-_NEXT = _pattern(r" ([,}]) ")
-_BLANK = _pattern(" ")
+FIELDS = ("dtype", "shape", "data_offsets")
+# Objects and arrays of a header, and their elements: more need too much memory.
+MAX_NESTED, MAX_ELEMENTS = 3 * MAX_TENSORS, 10 * MAX_TENSORS
+_FORMAT = re.compile(r"\w{1,40}", re.ASCII)
 
 
 def read(file: Mapped) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Return the tensors and the metadata of a file."""
-    memory = file.opened()
+    memory, path = file.opened(), file.path
     length = int.from_bytes(memory[:8], "little")
     end = 8 + length
     if file.size < 8 or length > MAX_HEADER or end > file.size:
         if memory[8:9] != b"{":
-            raise ValueError(f"{file.path} is not a safetensors or GGUF file")
+            raise ValueError(f"{path} is not a safetensors or GGUF file")
         limit = min(MAX_HEADER, max(file.size - 8, 0))
-        raise fault(file.path, 0, f"a header of at most {limit} bytes", length)
-    return _Header(file, end).read()
+        raise fault(path, 0, f"a header of at most {limit} bytes", length)
+    text = memory[8:end]
+    file.has_read(8, end)
+    nested = max(text.count(b"["), text.count(b"{"))
+    if nested > MAX_NESTED or text.count(b",") > MAX_ELEMENTS:
+        raise fault(path, 8, f"a header of at most {MAX_TENSORS} tensors", "more")
+    how: dict[str, Any] = {"object_pairs_hook": _object, "parse_constant": _no_constant}
+    try:
+        found = json.loads(text.decode(), **how)
+    except (ValueError, RecursionError) as error:
+        said = " ".join(f"{error}".split())[:200]
+        at = 8 + getattr(error, "pos", 0)
+        raise fault(path, at, "a JSON object", said) from None
+    del text
+    if type(found) is not dict or memory[8:9] != b"{":
+        raise fault(path, 8, "a JSON object", "other text")
+    metadata = _metadata(found.pop("__metadata__", {}), path)
+    if len(found) > MAX_TENSORS:
+        raise fault(path, 8, f"at most {MAX_TENSORS} tensors", "more")
+    try:
+        for one in chain(found, metadata, metadata.values()):
+            one.encode()
+    except UnicodeEncodeError:
+        raise fault(path, 8, "strings of UTF-8", "half of a pair") from None
+    tensors = {name: _tensor(file, end, name, one) for name, one in found.items()}
+    _check_places(file, end, tensors)
+    return tensors, metadata
 
 
-class _Header:
-    """A header and the position of the reader."""
+def _object(pairs: list[tuple[str, object]]) -> object:
+    """Return an object of JSON: the fields of a tensor as a tuple, to save memory."""
+    found = _once(pairs)
+    return tuple(map(found.get, FIELDS)) if found.keys() == {*FIELDS} else found
 
-    def __init__(self, file: Mapped, end: int) -> None:
-        self.file, self.end, self.at = file, end, 8
-        self.memory = file.opened()
-        self.tensors: dict[str, Tensor] = {}
-        self.kinds: dict[tuple[bytes, bytes], _Kind] = {}
-        self.metadata: dict[str, str] | None = None
 
-    def read(self) -> tuple[dict[str, Tensor], dict[str, str]]:
-        more = not self._take(_OPEN, "a JSON object")[1]
-        while more:
-            found = _TENSOR.match(self.memory, self.at, self.end)
-            more = self._read_tensor(found) if found else self._read_other()
-        self._take(_BLANK, "spaces")
-        if self.at != self.end:
-            raise self._fault("spaces up to the end of the header", "other text")
-        self._check_places()
-        return self.tensors, self.metadata or {}
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key twice")
+    return found
 
-    def _read_tensor(self, found: re.Match[bytes]) -> bool:
-        name, dtype, shape, begin, end, then = found.groups()
-        at, self.at = self.at, found.end()
-        self.file.has_read(at, self.at)
-        name = self._string(name)
-        if dtype is None or shape is None or begin is None:
-            raise fault(self.file.path, at, FIELDS, "one of them twice", name)
-        if name in self.tensors:
-            raise fault(self.file.path, at, "a name once", "it again", name)
-        if len(self.tensors) == MAX_TENSORS:
-            raise fault(self.file.path, at, f"at most {MAX_TENSORS} tensors", "more", name)
-        kind = self.kinds.get((dtype, shape))
-        if kind is None:  # most tensors have a type and shape seen before
-            kind = self.kinds[dtype, shape] = self._kind(dtype, shape, at, name)
-        format, known, extents, bits = kind
-        start = int(begin)
-        nbytes = int(end) - start
-        if bits != 8 * nbytes and known is not None:
-            expected = f"{bits / 8:g} bytes for {format} of shape {list(extents)}"
-            raise fault(self.file.path, at, expected, f"{nbytes}", name)
-        place = self.end + start
-        self.tensors[name] = Tensor(self.file, format, known, extents, place, nbytes)
-        return bool(then == b",")
 
-    def _kind(self, dtype: bytes, text: bytes, at: int, name: str) -> _Kind:
-        """Return type, shape and number of bits of a tensor."""
-        if _EXTENTS.fullmatch(text) is None:
-            raise fault(self.file.path, at, "a shape of integers", "others", name)
-        shape = tuple(map(int, text.split(b","))) if text.strip() else ()
-        if not sized(shape):
-            expected = f"at most {MAX_DIMS} extents that 64 bits count"
-            raise fault(self.file.path, at, expected, "more", name)
-        format = dtype.decode()
-        known = FORMATS.get(format)
-        return format, known, shape, prod(shape) * bits_of(known) if known else 0
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name}, which JSON lacks")
 
-    def _read_other(self) -> bool:
-        """Read the metadata, or raise an error."""
-        name = self._string(self._take(_NAME, "a name and a colon")[1])
-        if name != "__metadata__":
-            raise self._fault(FIELDS, "other text", name)
-        if self.metadata is not None:
-            raise self._fault("__metadata__ once", "it again")
-        self.metadata = {}
-        more = not self._take(_OPEN, "an object of strings")[1]
-        while more:
-            key, value, then = self._take(_PAIR, "a string for a string").groups()
-            key = self._string(key)
-            if key in self.metadata:
-                raise self._fault("a key once", f"{key[:100]!r} again")
-            if len(self.metadata) == MAX_KEYS:
-                raise self._fault(f"at most {MAX_KEYS} keys", "more")
-            self.metadata[key] = self._string(value)
-            more = then == b","
-        return bool(self._take(_NEXT, "a comma or a brace")[1] == b",")
 
-    def _check_places(self) -> None:
-        """Check that the tensors are contiguous and fill the file."""
-        due, path = self.end, self.file.path
-        for tensor, name in sorted(
-            ((t, n) for n, t in self.tensors.items()),
-            key=lambda one: (one[0].start, one[0].nbytes),
-        ):
-            if tensor.start != due or tensor.nbytes < 0:
-                expected = f"data from byte {due} on"
-                got = f"from {tensor.start} to {tensor.start + tensor.nbytes}"
-                raise fault(path, due, expected, got, name)
-            due += tensor.nbytes
-            if due > self.file.size:
-                raise fault(path, due, f"data within {self.file.size} bytes", due, name)
-        if due != self.file.size:
-            raise fault(path, due, "the end of the file", f"{self.file.size - due} bytes")
+def _metadata(said: object, path: str) -> dict[str, str]:
+    if type(said) is not dict or not all(type(one) is str for one in said.values()):
+        raise fault(path, 8, "metadata of strings to strings", "others")
+    if len(said) > MAX_KEYS:
+        raise fault(path, 8, f"at most {MAX_KEYS} keys", "more")
+    return said
 
-    def _take(self, pattern: re.Pattern[bytes], expected: str) -> re.Match[bytes]:
-        found = pattern.match(self.memory, self.at, self.end)
-        if found is None:
-            raise self._fault(expected, "other text")
-        self.at = found.end()
-        return found
 
-    def _string(self, text: bytes) -> str:
-        try:
-            found = str(json.loads(b'"%b"' % text)) if b"\\" in text else text.decode()
-            found.encode()
-        except ValueError:
-            raise self._fault("a string of UTF-8", "another before it") from None
-        return found
+def _tensor(file: Mapped, end: int, name: str, fields: object) -> Tensor:
+    """Check the fields of a tensor."""
+    path = file.path
+    format, shape, offsets = fields if type(fields) is tuple else (None, None, None)
+    if type(format) is not str or not _FORMAT.fullmatch(format):
+        raise fault(path, 8, f"the fields {', '.join(FIELDS)}", "others", name)
+    if not _are_sizes(shape) or not _are_sizes(offsets) or len(offsets) != 2:
+        raise fault(path, 8, "a shape and two offsets of integers", "others", name)
+    if not sized(shape := tuple(shape)):
+        expected = f"at most {MAX_DIMS} extents that 64 bits count"
+        raise fault(path, 8, expected, "more", name)
+    known, (start, stop) = FORMATS.get(format), offsets
+    bits, nbytes = prod(shape) * bits_of(known) if known else 0, stop - start
+    if known is not None and bits != 8 * nbytes:
+        expected = f"{bits / 8:g} bytes for {format} of shape {list(shape)}"
+        raise fault(path, 8, expected, nbytes, name)
+    return Tensor(file, format, known, shape, end + start, nbytes)
 
-    def _fault(self, expected: str, got: str, name: str = "") -> ValueError:
-        return fault(self.file.path, self.at, expected, got, name)
+
+def _are_sizes(values: Any) -> TypeGuard[list[int]]:
+    """Return True for a list of integers that 64 bits hold."""
+    return type(values) is list and all(type(n) is int and 0 <= n < 1 << 64 for n in values)
+
+
+def _check_places(file: Mapped, due: int, tensors: dict[str, Tensor]) -> None:
+    """Check that the tensors are contiguous and fill the file."""
+    path, size = file.path, file.size
+    placed = [(one.start, one.nbytes, name) for name, one in tensors.items()]
+    for start, nbytes, name in sorted(placed):
+        if start != due or nbytes < 0:
+            got = f"from {start} to {start + nbytes}"
+            raise fault(path, due, f"data from byte {due} on", got, name)
+        due += nbytes
+        if due > size:
+            raise fault(path, due, f"data within {size} bytes", due, name)
+    if due != size:
+        raise fault(path, due, "the end of the file", f"{size - due} bytes")
 
 
 def read_index(path: str) -> tuple[dict[str, str], dict[str, object]]:
@@ -248,13 +201,6 @@ def _is_text(name: str) -> bool:
     return True
 
 
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key twice")
-    return found
-
-
 def header(
     items: Sequence[_Item], metadata: Mapping[str, object]
 ) -> tuple[bytearray, list[_Item]]:
@@ -267,7 +213,7 @@ def header(
     for key, value in metadata.items():
         if type(key) is not str or type(value) is not str:
             got = f"{type(key).__name__} to {type(value).__name__}"
-            raise TypeError(f"metadata: expected strings to strings, got {got}")
+            raise fail(TypeError, "metadata", "strings to strings", got)
     formats = {dtype: format for format, dtype in FORMATS.items()}
     ordered = sorted(items, key=lambda one: (-one.bits, one.name))
     text, at = bytearray(8), 0
@@ -279,9 +225,9 @@ def header(
     for one in ordered:
         format = formats.get(one.format, one.format)
         if format not in FORMATS or one.name == "__metadata__":
-            raise ValueError(f"weights: expected a type of safetensors, got {one.shown()}")
+            raise fail(ValueError, "weights", "a type of safetensors", one.shown())
         if one.nbytes * 8 != prod(one.shape) * one.bits:
-            raise ValueError(f"weights: expected whole bytes, got {one.shown()}")
+            raise fail(ValueError, "weights", "whole bytes", one.shown())
         text += b"" if text.endswith(b"{") else b","
         shape = ",".join(map(str, one.shape))
         fields = f':{{"dtype":"{format}","shape":[{shape}],"data_offsets":'
@@ -291,7 +237,7 @@ def header(
     text += b" " * (-len(text) % 8)
     if len(text) > MAX_HEADER + 8:
         expected = f"a header of {MAX_HEADER} bytes"
-        raise ValueError(f"metadata: expected {expected}, got {len(text) - 8}")
+        raise fail(ValueError, "metadata", expected, len(text) - 8)
     text[:8] = (len(text) - 8).to_bytes(8, "little")
     return text, ordered
 
