@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 from functools import lru_cache, partial
 from importlib import import_module
 from inspect import signature
@@ -27,7 +25,7 @@ from pyquant.cli._forms import (
 from pyquant.cli._show import counted
 from pyquant.packed import Layout, PackedArray, unpack
 from pyquant.weights._elements import Tensor
-from pyquant.weights._published import MAX_CONFIG, block_shape, find, sizes_in, type_of
+from pyquant.weights._published import block_shape, find, stated_in, type_of
 from pyquant.weights._weight import FORMATS, Scaled, Weight, from_tensors
 from pyquant.weights.blocks import block_formats
 from pyquant.weights.files import StoredTensor
@@ -51,11 +49,6 @@ _PACKED = (
 )
 _SCALES = ("float32", "float64", "float16", "bfloat16", "float8_e8m0fnu")
 _BLOCK_SIZES = {one.name: one.block_size for one in block_formats()}
-# Arguments of `from_tensors`, and how config.json states them.
-_STATED = {
-    "format": r'"checkpoint_format"\s*:\s*"(gptq(?:_v2)?)"',
-    "bits": r'"(?:num_)?bits"\s*:\s*(\d)\b',
-}
 SMALL = 16  # members of an object that equal objects may share
 
 
@@ -138,26 +131,7 @@ class Logical:
         out: Any = None,
         threads: int = 1,
     ) -> npt.NDArray[Any]:
-        """
-        Return the real numbers of some rows.
-
-        Parameters
-        ----------
-        rows : slice, optional
-            Rows along the first axis. Default all.
-        dtype : dtype_like, optional
-            float32, float64, float16 or bfloat16. Default float32; without codes the
-            default of `StoredTensor.dequantize`.
-        out : ndarray, optional
-            Array for the result.
-        threads : int, optional
-            Threads that share the work. Default 1.
-
-        Returns
-        -------
-        ndarray
-            `out`, or a new array.
-        """
+        """Return the real numbers of some rows, see `StoredTensor.dequantize`."""
         tensor = self._model[self.name]
         return tensor.dequantize(rows, dtype=dtype, out=out, threads=threads)
 
@@ -432,8 +406,10 @@ def check_values(model: Model, *tensors: Logical) -> None:
 def _join_by_names(model: Model, joined: dict[str, Logical]) -> dict[str, str]:
     """Add the weights of published formats; return the faults of the other tensors."""
     faults: dict[str, str] = {}
-    sizes = sizes_in(model.path, model.metadata.get("quantization_config"))
-    facts = _facts(model.path, sizes)
+    stated = stated_in(model.path, model.metadata.get("quantization_config"))
+    sizes = stated.pop("sizes", set())
+    stated["group_size"] = {size[0] for size in sizes if len(size) == 1}
+    facts = {key: one for key, ones in stated.items() if len(ones) == 1 for one in ones}
     known = {part for made in joined.values() for part in made.parts}
     for one in find(model, known):
         try:
@@ -539,22 +515,6 @@ def _by_name(
     if fault:
         raise ValueError(fault)
     return Joined(found.name, shape, fitting[0], granularity, model, found.parts)
-
-
-def _facts(path: str, sizes: set[tuple[int, ...]]) -> dict[str, Any]:
-    """Return arguments of `from_tensors` that config.json states once."""
-    groups = [size[0] for size in sizes if len(size) == 1]
-    facts: dict[str, Any] = {"group_size": groups[0]} if len(groups) == 1 else {}
-    file = os.path.join(os.path.dirname(path), "config.json")
-    if path != "-" and os.path.isfile(file):
-        with open(file, encoding="utf-8", errors="replace") as stream:
-            text = stream.read(MAX_CONFIG)
-        for key, pattern in _STATED.items():
-            found = {*re.findall(pattern, text)}
-            if len(found) == 1:
-                (value,) = found
-                facts[key] = int(value) if value.isdecimal() else value
-    return facts
 
 
 def _published(model: Model, found: Found, facts: dict[str, Any]) -> Published:

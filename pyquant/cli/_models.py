@@ -105,25 +105,10 @@ def open_model(path: str, kind: str | None = None) -> Model:
     """
     Open a file without reading its tensors.
 
-    Parameters
-    ----------
-    path : str
-        A file with an extension of `EXTENSIONS`, a folder with one ``.index.json`` or one
-        ``.safetensors`` file, or ``-`` for a .npy or .npz file on stdin.
-    kind : str, optional
-        Kind of the file. Default: by its name, or by its first bytes.
-
-    Returns
-    -------
-    Model
-        The tensors by name.
-
-    Raises
-    ------
-    Refused, ValueError
-        If the file is malformed; the message is one line and names the file.
-    OSError
-        If the file cannot be read.
+    `path` is a file with an extension of `EXTENSIONS`, a folder with one ``.index.json`` or
+    one ``.safetensors`` file, or ``-`` for a .npy or .npz file on stdin. By default, the
+    name of the file, or else its first bytes, decide the kind. For a malformed file, the
+    function raises Refused or ValueError with one line that names the file.
     """
     if path == "-":
         return _open_stdin(kind)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pyquant import Observer, __version__, _core, choose_qparams
+from pyquant import Observer, QParams, __version__, _core, choose_qparams
 from pyquant.cli._errors import Refused, fault
 from pyquant.cli._forms import (
     BLOCKS,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from pyquant.cli._logical import Logical
     from pyquant.cli._models import Model
-    from pyquant.qparams import QParams
     from pyquant.weights.blocks import BlockFormat
 
 __all__ = [
@@ -337,17 +336,18 @@ class Quantized(_Banded):
         layout = {"bytes": "onnx", "words": "words"}.get(stored.how)
         common = self.chosen(real, threads)
         if common is not None:
+            common = _stored(common, stored)
             _write_parameters(output, self.spec, parts, common)
         for _, numbers in self._bands(threads, advance):
-            chosen = self.chosen_for(numbers, real, threads) if common is None else common
-            if common is None:
+            chosen = common
+            if chosen is None:
+                chosen = _stored(self.chosen_for(numbers, real, threads), stored)
                 _write_parameters(output, self.spec, parts, chosen)
             codes: Any = chosen.quantize(numbers, layout=layout, threads=threads)
             if self._measure:
                 y = chosen.dequantize(codes, out=np.empty_like(numbers), threads=threads)
                 errors.add(numbers, y, threads)
-            codes = _shifted(codes.data, stored, numbers.shape[-1]) if layout else codes
-            output.write(parts["codes"].name, codes)
+            output.write(parts["codes"].name, codes.data if layout else codes)
         self.sqnr = errors.sqnr if errors.max_error > 0 else None
 
 
@@ -393,7 +393,6 @@ def _write_parameters(
     bits, how = spec.stored.bits, spec.stored.how
     zero: npt.NDArray[Any] = np.asarray(chosen._zero_point).astype(np.int16)
     zero = np.broadcast_to(zero.reshape(zero.shape or 1), scale.shape or 1)
-    zero = zero + spec.stored.middle
     if part.type == "int32":
         columns = part.shape[1]
         zero = dense(zero.reshape(-1, columns).astype(np.uint8), bits, "words", 0)
@@ -406,17 +405,13 @@ def _write_parameters(
     output.write(part.name, zero)
 
 
-def _shifted(words: npt.NDArray[Any], stored: Stored, extent: int) -> npt.NDArray[Any]:
-    """Add the middle to the signed codes of words; `extent` codes are in a row."""
+def _stored(chosen: QParams, stored: Stored) -> QParams:
+    """Return parameters of the stored codes; codes in words have no sign."""
     if not stored.middle:
-        return words
-    # Flip the highest bit of each code, which adds the middle.
-    pattern = sum(stored.middle << at for at in range(0, 32, stored.bits))
-    words = words.view(np.uint32) ^ np.uint32(pattern)
-    used = extent * stored.bits % 32
-    if used:  # clear the bits after the last code of a row
-        words[..., -1] &= np.uint32((1 << used) - 1)
-    return words
+        return chosen
+    zero = np.add(stored.middle, 0 if chosen.zero_point is None else chosen.zero_point)
+    axis, size = chosen.axis, chosen.block_size
+    return QParams(chosen.scale, zero, f"u{stored.codes}", axis=axis, block_size=size)
 
 
 class InBlocks(Quantized):

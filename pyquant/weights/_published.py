@@ -27,7 +27,7 @@ __all__ = [
     "group_size",
     "likely_sizes",
     "listed",
-    "sizes_in",
+    "stated_in",
     "type_of",
 ]
 
@@ -463,31 +463,37 @@ def listed(sizes: Sequence[int]) -> str:
     return " or ".join(map(str, sizes))
 
 
-def sizes_in(path: str, text: object = None) -> set[tuple[int, ...]]:
-    """Return the block sizes that a configuration states: a JSON text, and the file
-    config.json in the folder of a path."""
+def stated_in(path: str, text: object = None) -> dict[str, set[Any]]:
+    """Return facts that a configuration states: a JSON text, and the file config.json in
+    the folder of a path. The facts are "sizes" of blocks, and the arguments "format" and
+    "bits" of `from_tensors`."""
     texts: list[Any] = [text]
     file = os.path.join(os.path.dirname(path), "config.json")
     if path != "-" and os.path.isfile(file) and os.path.getsize(file) <= MAX_CONFIG:
         with open(file, "rb") as stream:
             texts.append(stream.read())
-    found: set[tuple[int, ...]] = set()
+    found: dict[str, set[Any]] = {}
     for one in texts:
         try:
-            found |= {*_sizes(json.loads(one))} if one is not None else set()
+            for key, fact in _stated(json.loads(one)) if one is not None else ():
+                found.setdefault(key, set()).add(fact)
         except (TypeError, ValueError, RecursionError):
-            continue  # a configuration that is no JSON states no size
+            continue  # a configuration that is no JSON states no fact
     return found
 
 
-def _sizes(value: Any) -> Iterator[tuple[int, ...]]:
-    """Find the sizes in a JSON value."""
+def _stated(value: Any) -> Iterator[tuple[str, Any]]:
+    """Find the facts in a JSON value."""
     if isinstance(value, list):
-        yield from chain.from_iterable(map(_sizes, value))
+        yield from chain.from_iterable(map(_stated, value))
     for key, one in value.items() if isinstance(value, dict) else ():
         sizes = [one] if key == "group_size" else one
         named = key in ("group_size", "weight_block_size", "block_structure")
         if named and type(sizes) is list and all(type(n) is int and n > 0 for n in sizes):
-            yield tuple(sizes)
+            yield "sizes", tuple(sizes)
+        elif key == "checkpoint_format" and one in ("gptq", "gptq_v2"):
+            yield "format", one
+        elif key in ("bits", "num_bits") and type(one) is int:
+            yield "bits", one
         elif isinstance(one, (dict, list)):
-            yield from _sizes(one)
+            yield from _stated(one)
