@@ -13,9 +13,12 @@ static const enum pq_type codes[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I4,
 static const enum pq_type scales[] = {PQ_F32,      PQ_F64,       PQ_F16,    PQ_BF16,
                                       PQ_F8E4M3FN, PQ_F8E8M0FNU, PQ_NO_TYPE};
 
-/* Wild limits have random bits. */
+/* Wild limits have random bits, or are infinite. */
 static double random_end(enum pq_type real, int wild)
 {
+    if (wild && random_chance(5)) {
+        return random_chance(50) ? HUGE_VAL : -HUGE_VAL;
+    }
     const double v = real == PQ_F64 ? f64_of_bits(random_bits())
                                     : (double)f32_of_bits((uint32_t)random_bits());
     const double tame = (double)(float)(random_unit() * 100 - 50);
