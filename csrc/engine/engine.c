@@ -87,13 +87,6 @@ static void run_tile_kernel(struct pq_job *job, const char *x, char *y, size_t n
     job->how.kernel(&job->how.run, x, y, n);
 }
 
-/* Return true if kernels can write the rows of a tile to the output. */
-static bool can_write_rows(const struct pq_job *job, const struct pq_tile *out)
-{
-    return pq_tile_has_contiguous_rows(out) && !pq_tile_direct(out) &&
-           out->columns >= PQ_GROUP && job->pack.bits == 0 && job->pack.convert == NULL;
-}
-
 /* Return true if rows are contiguous and have gaps between them. */
 static bool has_gaps(const struct pq_tile *tile)
 {
@@ -248,18 +241,6 @@ static void run_tile(struct pq_job *job, struct pq_position at, struct area area
         x = load_tile(job, in_tile, at, area, &in);
     }
     char *const y = result_at != NULL ? result_at : output_at(job, at, area);
-    if (result_at == NULL && !gapped && can_write_rows(job, &out)) {
-        for (ptrdiff_t r = 0; r < rows; r++) {
-            const size_t g = share > columns ? (size_t)columns : (size_t)share;
-            run_tile_kernel(job, x + r * columns * (ptrdiff_t)job->in_size,
-                            y + r * out.row_stride, (size_t)columns, g,
-                            share > columns ? 0 : r * columns / share);
-            if (pq_needs_random_words(&job->how)) {
-                job->how.run.random_words += columns;
-            }
-        }
-        return;
-    }
     const bool direct = pq_tile_direct(&out) && job->pack.bits == 0;
     char *const result = result_at != NULL || to_rows || direct ? y : out_tile;
     if (from_rows || to_rows) {
@@ -294,7 +275,7 @@ static void tile_shape(const struct pq_job *job, ptrdiff_t *rows, ptrdiff_t *col
                    has_shorter_stride(dim[0].out, dim[1].out))) {
         most = PQ_TILE / TRANSPOSED_ROWS;
     }
-    *columns = n0 < most || job->planes.rows != 0 ? n0 : most;
+    *columns = n0 < most || job->equal_spacing ? n0 : most;
     *rows = n1 < PQ_TILE / *columns ? n1 : PQ_TILE / *columns;
     if (*rows > dim[1].group_size) { /* complete groups of rows */
         *rows -= *rows % dim[1].group_size;
@@ -318,77 +299,27 @@ static void run_tiles(void *p, struct pq_position at)
     }
 }
 
-/* ---- planes ---- */
-
-/* Return the stride between parameters if they are equally spaced over dimensions 0 to
- * `inner`, else a negative number. */
-static ptrdiff_t equal_spacing(const ptrdiff_t *stride, const ptrdiff_t *groups, int inner)
+/* Return true if the parameters of a row continue the parameters of the row before it. */
+static bool rows_continue(const struct pq_dim *dim)
 {
-    ptrdiff_t count = 1, step = 0;
-    for (int d = 0; d <= inner; d++) {
-        if (groups[d] == 1) {
-            continue;
-        }
-        step = count == 1 ? stride[d] : step;
-        if (stride[d] != count * step) {
-            return -1;
-        }
-        count *= groups[d];
-    }
-    return step;
+    const ptrdiff_t groups = pq_dim_groups(dim);
+    return groups == 1 ||
+           (dim[1].scale == groups * dim[0].scale && dim[1].zero == groups * dim[0].zero);
 }
 
-/* Describe dimension 0, or 0 and 1, as planes along the next dimension. Return false if
- * rows have one pair of parameters each, or if planes cannot describe the parameters. */
-static bool find_planes(struct pq_job *job, int inner)
+/* Return true if the engine loads the parameters of many rows together, and copies them to
+ * the elements. Rows are complete and short, and kernels need more than one pair for each
+ * row. */
+static bool has_equal_spacing(const struct pq_job *job)
 {
-    const struct pq_dim *dim = job->plan.dim, *const along = &dim[inner];
-    const ptrdiff_t columns = dim[0].end, rows = inner > 1 ? dim[1].end : 1;
-    const ptrdiff_t groups[] = {pq_dim_groups(&dim[0]),
-                                inner > 1 ? pq_dim_groups(&dim[1]) : along->end,
-                                along->end};
-    const ptrdiff_t scales[] = {dim[0].scale, dim[1].scale, along->scale};
-    const ptrdiff_t zeros[] = {dim[0].zero, dim[1].zero, along->zero};
-    const ptrdiff_t scale = equal_spacing(scales, groups, inner),
-                    zero = equal_spacing(zeros, groups, inner);
-    const bool complete = dim[0].begin == 0 && (inner == 1 || dim[1].begin == 0);
-    const bool joined = inner == 1 || (dim[1].in == columns * dim[0].in &&
-                                       dim[1].out == columns * dim[0].out);
-    const bool shared =
-        groups[0] == 1 && rows == 1 && columns >= PQ_GROUP && job->how.by_groups;
-    if (pq_dim_uniform(along) || along->group_size != 1 || scale < 0 || zero < 0 ||
-        !complete || !joined || shared || rows > PQ_TILE / columns) {
-        return false;
-    }
-    job->planes = (struct pq_planes){
-        .rows = rows,
-        .columns = columns,
-        .row_group_size = inner > 1 && groups[1] > 1 ? dim[1].group_size : rows,
-        .group_size = groups[0] == 1 ? columns : dim[0].group_size,
-        .row_groups = inner > 1 ? groups[1] : 1,
-        .groups = groups[0],
-        .scale = scale,
-        .zero = zero,
-    };
-    return true;
-}
-
-/* Join short rows to planes, so that the parameters of many rows are loaded together. */
-static void join_planes(struct pq_job *job)
-{
-    struct pq_plan *const plan = &job->plan;
-    if (job->unpack.stream != NULL || job->pack.stream != NULL ||
-        pq_needs_random_words(&job->how)) {
-        return;
-    }
-    if (plan->ndim > 2 && find_planes(job, 2)) {
-        plan->dim[0].end *= plan->dim[1].end;
-        plan->ndim--;
-        memmove(&plan->dim[1], &plan->dim[2],
-                (size_t)(plan->ndim - 1) * sizeof plan->dim[0]);
-    } else {
-        find_planes(job, 1);
-    }
+    const struct pq_dim *dim = job->plan.dim;
+    const ptrdiff_t columns = dim[0].end;
+    const bool one_pair =
+        pq_dim_groups(dim) == 1 && columns >= PQ_GROUP && job->how.by_groups;
+    return dim[0].begin == 0 && columns <= PQ_TILE && !one_pair &&
+           !pq_dim_uniform(&dim[1]) && dim[1].group_size == 1 && rows_continue(dim) &&
+           dim[1].scale >= 0 && dim[1].zero >= 0 && job->unpack.stream == NULL &&
+           job->pack.stream == NULL && !pq_needs_random_words(&job->how);
 }
 
 /* Return the bytes of input and output. */
@@ -650,10 +581,9 @@ static bool can_run_rows(const struct pq_job *job)
     const struct pq_dim *dim = job->plan.dim;
     const ptrdiff_t groups = pq_dim_groups(dim), rows = dim[1].end - dim[1].begin;
     const bool complete = pq_dim_uniform(dim) || dim[0].begin % dim[0].group_size == 0;
-    const bool follow = groups == 1 || (dim[1].scale == groups * dim[0].scale &&
-                                        dim[1].zero == groups * dim[0].zero);
     return rows > 1 && dim[0].end - dim[0].begin <= PQ_TILE && groups <= PQ_TILE / 4 &&
-           complete && (pq_dim_uniform(&dim[1]) || (dim[1].group_size == 1 && follow));
+           complete &&
+           (pq_dim_uniform(&dim[1]) || (dim[1].group_size == 1 && rows_continue(dim)));
 }
 
 /* Run rows of `n` elements, one group of every row at a time. The last groups are first: if
@@ -940,7 +870,6 @@ static void run_plan(struct pq_job *job)
     order_by_input(job);
     job->loaded.scale = NULL;
     job->loaded.zero = NULL;
-    job->planes.rows = 0;
     job->exceeds_cache = total_bytes(job) > CACHE_BYTES;
     job->one_zero = true;
     for (int d = 0; d < job->plan.ndim; d++) {
@@ -949,9 +878,7 @@ static void run_plan(struct pq_job *job)
     int first = 0;
     pq_row_fn *visit =
         job->how.element != NULL ? job->how.element : choose_walk(job, &first);
-    if (visit == run_tiles) {
-        join_planes(job);
-    }
+    job->equal_spacing = visit == run_tiles && has_equal_spacing(job);
     job->how.run.exceeds_cache =
         visit != run_tiles && visit != run_transposed && needs_prefetch(job);
     if (visit == run_columns && converts_codes(job)) {

@@ -47,15 +47,6 @@ struct pq_method {
     uint32_t flush_min_scale;
 };
 
-/* Planes: dimension 0 as `rows` rows of `columns` elements, in groups of `row_group_size`
- * rows and `group_size` elements. The parameters of all planes are equally spaced. If
- * `rows` is 0, the job has no planes. */
-struct pq_planes {
-    ptrdiff_t rows, columns, row_group_size, group_size;
-    ptrdiff_t row_groups, groups; /* groups of rows in a plane; of elements in a row */
-    ptrdiff_t scale, zero;        /* strides of the parameters of groups, in bytes */
-};
-
 /* A parameter of each element of a tile, or of each group. Parameters of one size are
  * copied by one integer member. */
 union pq_param_tile {
@@ -93,7 +84,7 @@ struct pq_job {
         const char *scale, *zero;
         ptrdiff_t first, rows, columns;
     } loaded;
-    struct pq_planes planes;
+    bool equal_spacing; /* the parameters of rows are equally spaced */
     _Alignas(64) union pq_param_tile scale;
     _Alignas(64) union pq_param_tile zero;
     _Alignas(64) union pq_param_tile offset;

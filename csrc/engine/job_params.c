@@ -284,24 +284,21 @@ static void load_row(struct pq_job *job, struct pq_position at, ptrdiff_t first,
     }
 }
 
-/* Load the parameters of `count` planes, and copy them to the elements. */
-static void load_planes(struct pq_job *job, struct pq_position at, ptrdiff_t count)
+/* Load the parameters of `rows` complete rows with equally spaced parameters, and copy them
+ * to the elements. */
+static void load_spaced_rows(struct pq_job *job, struct pq_position at, ptrdiff_t rows)
 {
-    const struct pq_planes *const p = &job->planes;
-    const ptrdiff_t step = p->row_groups * p->groups;
-    const struct groups groups = {0, p->columns, p->group_size};
+    const struct pq_dim *dim = job->plan.dim;
+    const ptrdiff_t count = pq_dim_groups(dim), columns = dim->end;
+    const struct pq_dim *const along = count == 1 ? &dim[1] : dim;
+    const struct groups groups = {0, columns, count == 1 ? columns : dim->group_size};
     union pq_param_tile *tiles[3], source;
-    pq_load_params(job, 0, at.scale, p->scale, at.zero, p->zero, (size_t)(count * step));
+    pq_load_params(job, 0, at.scale, along->scale, at.zero, along->zero,
+                   (size_t)(rows * count));
     for (int k = find_tiles(job, tiles); k-- > 0;) {
-        copy_places(job, &source, tiles[k], 0, count * step);
-        ptrdiff_t to = 0;
-        for (ptrdiff_t plane = 0; plane < count * step; plane += step) {
-            for (ptrdiff_t from = plane, r = 0; r < p->rows; from += p->groups) {
-                for (ptrdiff_t i = 0; i < p->row_group_size && r < p->rows; i++, r++) {
-                    broadcast(job, tiles[k], to, &source, from, groups);
-                    to += p->columns;
-                }
-            }
+        copy_places(job, &source, tiles[k], 0, rows * count);
+        for (ptrdiff_t r = 0; r < rows; r++) {
+            broadcast(job, tiles[k], r * columns, &source, r * count, groups);
         }
     }
     job->loaded.scale = NULL;
@@ -329,9 +326,9 @@ ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_position row_start,
     const bool single = same_rows && pq_dim_uniform(&dim[0]);
     const struct pq_position at = pq_position_at(row_start, &dim[1], row);
     const ptrdiff_t share = single ? rows * columns : 1;
-    if (job->planes.rows != 0) {
+    if (job->equal_spacing) {
         place_zeros(job, at.zero, rows * columns);
-        load_planes(job, at, rows);
+        load_spaced_rows(job, at, rows);
         return 1;
     }
     if (same_rows && job->loaded.scale == at.scale && job->loaded.zero == at.zero &&
