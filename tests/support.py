@@ -110,14 +110,14 @@ def case(**values):
 
 
 def check_errors(table, names, form="{}"):
-    """Check a table of errors. A call begins a line, and indented lines have its error.
+    """Check a table of errors: a call, and its error on indented lines.
 
     An error that ends with `...` states the start of the message. `form` is the call if the
     rows are its arguments. Calls may use `check_out`.
     """
     for row in re.split(r"\n+(?=\S)", table.strip()):
-        call, *lines = row.split("\n")
-        expected = " ".join(line.strip() for line in lines)
+        call, *error = re.split(r"\n +(?=\w+Error: )", row, maxsplit=1)
+        expected = " ".join("".join(error).split())
         with case(call=call):
             with pytest.raises(Exception) as caught:  # noqa: PT011
                 eval(form.format(call), {"check_out": check_out, **names})

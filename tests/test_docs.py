@@ -28,7 +28,7 @@ OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 # The packages that an example needs, with patterns of its text.
 NEEDS = {
     "onnx": r"import onnx|reference_ops",
-    "ml_dtypes": r"ml_dtypes|float[468]_",
+    "ml_dtypes": r"ml_dtypes|float[468]_|nvfp4|mx\.",
     "torch": r"import torch",
     "dask": r"import dask|integrations\.dask",
     "sklearn": "from sklearn",
@@ -39,7 +39,9 @@ NEEDS = {
 
 MODULES = (
     *("pyquant", "dtypes", "embed", "fixedpoint", "isa", "ngraph", "onednn", "onnx"),
-    *("com_microsoft", "weights.blocks"),
+    *("com_microsoft", "weights", "weights.awq", "weights.bitsandbytes"),
+    *("weights.blocks", "weights.compressed_tensors", "weights.gptq", "weights.mlx"),
+    *("weights.matmulnbits", "weights.mx", "weights.nvfp4"),
 )
 
 
@@ -52,10 +54,11 @@ def documented():
             prefix = "" if owner is pyquant else f"{module}."
             if callable(made) and not isinstance(made, EnumType):
                 yield prefix + name
-    for one in (pyquant.QParams, pyquant.PackedArray):
+    for path in ("QParams", "PackedArray", "weights.Weight"):
+        one = attrgetter(path)(pyquant)
         for name in dir(one):
             if not name.startswith("_") and callable(getattr(one, name)):
-                yield f"{one.__name__}.{name}"
+                yield f"{path}.{name}"
     for one in ("StoredTensor.dequantize", "StoredTensor.raw", "WeightFile.read"):
         yield f"weights.files.{one}"
 

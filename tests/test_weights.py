@@ -6,9 +6,10 @@ import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import public_calls
 import pytest
 from planar_oracle import tensors
-from support import HAVE_BFLOAT16, amount, loop, same
+from support import HAVE_BFLOAT16, amount, case, loop, same
 
 import pyquant as pq
 from pyquant.weights import (
@@ -207,145 +208,6 @@ def test_weights_are_immutable_and_pickle(name):
     assert (again.dequantize() == w.dequantize()).all()
 
 
-def read_awq(*, rows=None, dtype=None, out=None, **given):
-    return awq.from_tensors(given).dequantize(rows, dtype=dtype, out=out)
-
-
-def read_gptq(*, rows=None, dtype=None, out=None, threads=1, **given):
-    options = {name: given.pop(name) for name in READING if name in given}
-    w = gptq.from_tensors(given, **options)
-    return w.dequantize(rows, dtype=dtype, out=out, threads=threads)
-
-
-def read_mlx(*, rows=None, dtype=None, out=None, group_size=64, bits=4, **given):
-    w = mlx.from_tensors(given, group_size=group_size, bits=bits)
-    return w.dequantize(rows, dtype=dtype, out=out)
-
-
-def read_nbits(*, rows=None, dtype=None, out=None, **given):
-    options = {name: given.pop(name) for name in ATTRIBUTES if name in given}
-    w = matmulnbits.from_tensors(given, **options)
-    return w.dequantize(rows, dtype=dtype, out=out)
-
-
-def read_packed(*, rows=None, dtype=None, out=None, **given):
-    options = {name: given.pop(name) for name in PACKING if name in given}
-    w = compressed_tensors.from_tensors(given, **options)
-    return w.dequantize(rows, dtype=dtype, out=out)
-
-
-def read_plain(**given):
-    return read_packed(**given)
-
-
-def to_awq(weight):
-    return convert(weight, "awq")
-
-
-def to_gptq(weight, format, **options):
-    return convert(weight, format, **options)
-
-
-def to_matmulnbits(weight, **options):
-    return convert(weight, "matmulnbits", **options)
-
-
-def to_compressed_tensors(weight):
-    return convert(weight, "compressed_tensors")
-
-
-def to_mlx(weight, **options):
-    return convert(weight, "mlx", **options)
-
-
-PACKING = ("bits", "packing", "group_size", "block_structure")
-ATTRIBUTES = ("K", "N", "bits", "block_size")
-READING = ("format", "group_size", "wrap")
-CALLS = {
-    read_awq: dict.fromkeys(("qweight", "qzeros", "scales", "rows", "dtype", "out"), 0),
-    awq.pack: {"x": 0, "scales": 0, "zeros": 0},
-    to_awq: {"weight": 0},
-    read_gptq: {
-        **dict.fromkeys(("qweight", "qzeros", "scales", "g_idx", "group_size", "dtype"), 0),
-        "format": "gptq",
-        "wrap": False,
-        **dict.fromkeys(("rows", "out"), 0),
-    },
-    gptq.pack: {
-        **dict.fromkeys(("x", "scales", "zeros", "g_idx", "group_size"), 0),
-        "bits": 4,
-        "format": "gptq",
-        "wrap": False,
-    },
-    to_gptq: {"weight": 0, "format": "gptq", "wrap": False},
-    read_nbits: {
-        **dict.fromkeys(("B", "scales", "zero_points", "g_idx", "rows", "dtype", "out"), 0),
-        "K": 32,
-        "N": 1,
-        "bits": 4,
-        "block_size": 32,
-    },
-    matmulnbits.quantize: {"x": 0, "bits": 4, "block_size": 32, "symmetric": True},
-    matmulnbits.pack: {
-        **dict.fromkeys(("q", "scales", "zero_points", "g_idx"), 0),
-        "bits": 4,
-        "block_size": 32,
-    },
-    to_matmulnbits: {"weight": 0, "block_size": 0},
-    read_packed: {
-        **dict.fromkeys(compressed_tensors._TENSORS, 0),
-        "bits": 4,
-        **dict.fromkeys(("packing", "group_size", "rows", "dtype", "out"), 0),
-    },
-    read_plain: {
-        **dict.fromkeys(("weight", "weight_scale", "weight_zero_point", "group_size"), 0),
-        **dict.fromkeys(("block_structure", "rows", "dtype", "out"), 0),
-    },
-    compressed_tensors.quantize: {
-        **dict.fromkeys(("weight", "weight_scale", "weight_zero_point", "group_size"), 0),
-        "bits": 4,
-        "symmetric": True,
-    },
-    to_compressed_tensors: {"weight": 0},
-    read_mlx: {
-        **dict.fromkeys(("weight", "scales", "biases", "rows", "dtype", "out"), 0),
-        "group_size": 32,
-        "bits": 4,
-    },
-    mlx.quantize: {"w": 0, "group_size": 32, "bits": 4},
-    to_mlx: {"weight": 0, "group_size": 0},
-}
-GOOD = {
-    read_awq: lambda: {"qweight": words(32, 1), "qzeros": words(1, 1),
-                             "scales": np.ones((1, 8), "f2")},
-    awq.pack: lambda: {"x": np.ones((8, 32)), "scales": np.ones((1, 8), "f2"),
-                           "zeros": np.ones((1, 8), int)},
-    to_awq: lambda: {"weight": AWQ},
-    read_gptq: lambda: {"qweight": words(4, 8), "qzeros": words(1, 1) * 0,
-                              "scales": np.ones((1, 8), "f2"), "format": "gptq"},
-    gptq.pack: lambda: {"x": np.ones((8, 32)), "scales": np.ones((1, 8), "f2"),
-                            "zeros": np.ones((1, 8), int), "bits": 4, "format": "gptq"},
-    to_gptq: lambda: {"weight": AWQ, "format": "gptq_v2"},
-    read_nbits: lambda: {"B": np.ones((1, 1, 16), "u1"),
-                                     "scales": np.ones((1, 1), "f4"), "K": 32, "N": 1,
-                                     "block_size": 32},
-    matmulnbits.quantize: lambda: {"x": np.ones((1, 32), "f4")},
-    matmulnbits.pack: lambda: {"q": np.ones((1, 32), "u1"), "scales": np.ones((1, 1), "f4"),
-                               "block_size": 32},
-    to_matmulnbits: lambda: {"weight": AWQ},
-    read_packed: lambda: {"weight_packed": words(2, 4), "bits": 4,
-                          "weight_scale": np.ones((2, 1), "f4")},
-    read_plain: lambda: {"weight": np.ones((2, 8), "i1"),
-                         "weight_scale": np.ones((2, 1), "f4")},
-    compressed_tensors.quantize: lambda: {"weight": np.ones((2, 128), "f4")},
-    to_compressed_tensors: lambda: {"weight": AWQ},
-    read_mlx: lambda: {"weight": words(2, 8), "scales": np.ones((2, 1), "f4"),
-                             "biases": np.ones((2, 1), "f4")},
-    mlx.quantize: lambda: {"w": np.ones((2, 64), "f4")},
-    to_mlx: lambda: {"weight": CONVERT["to mlx"]()},
-}  # fmt: skip
-
-
 def nested(depth):
     deep = []
     for _ in range(depth):
@@ -370,58 +232,66 @@ WRONG = {
     "bool": True,
 }
 
-# Arguments that accept one of the wrong values.
-TAKEN = {
+# Arguments that accept some of the wrong values.
+ACCEPTED = {
     "dtype": ("masked", "five dimensions"),
-    "weight_scale": ("five dimensions",),
-    "wrap": ("bool",),
-    "symmetric": ("bool",),
+    "threads": ("huge",),
+    "weights": ("dictionary",),
+    "offset": ("negative", "huge"),
+    "block_size": ("huge",),
+    "tensor_scale": ("huge", "five dimensions"),
+    **dict.fromkeys(("wrap", "nested", "symmetric", "search"), ("bool",)),
+    **dict.fromkeys(("x", "weight_scale", "weight_scale_2"), ("five dimensions",)),
+    "weight.nested_absmax": ("five dimensions",),
 }
+FREE = ("self", "name", "path", "out", "default", "metadata", "options", "known", "parts")
 
 
-def good_of(call):
-    """Yield valid arguments of a function."""
-    yield GOOD[call]()
-    if call is read_plain:
-        yield {
-            "weight": np.ones((2, 8), np.int8),
-            "weight_scale": np.ones((1, 1), np.float32),
-            "block_structure": (2, 8),
-        }
-
-
-@pytest.mark.parametrize("call", CALLS, ids=lambda c: f"{c.__module__}.{c.__name__}"[8:])
-def test_errors_of_arguments(call):
+def test_errors_of_arguments():
     """Each wrong argument raises one line that begins with a name of an argument."""
-    for good in good_of(call):
-        call(**good)
-        for name, (kind, wrong) in itertools.product(CALLS[call], WRONG.items()):
-            try:
-                call(**{**good, name: wrong})
-            except (TypeError, ValueError) as error:
-                text = str(error)
-                assert "\n" not in text, (name, kind)
-                assert len(text) < 400, (name, kind)
-                found = text.partition(":")[0]
-                assert found in CALLS[call], (name, kind, text)
-            else:
-                assert kind in TAKEN.get(name, ()), (name, kind)
+    first = {}
+    for name, function, call, _ in public_calls.recorded():
+        if function.__module__.startswith("pyquant.weights") and "find" not in name:
+            first.setdefault(name, (function, call))
+    for name, (function, call) in first.items():
+        given = dict(call.arguments)
+        tensors = given.get("tensors", {})
+        wrong = [(key, None) for key in call.signature.parameters if key not in FREE]
+        names = {*call.signature.parameters, *tensors}
+        for (key, _), kind in itertools.product([*wrong, *tensors.items()], WRONG):
+            some = {key: WRONG[kind]}
+            call.arguments |= {"tensors": {**tensors, **some}} if key in tensors else some
+            with case(name=name, argument=key, kind=kind):
+                try:
+                    function(*call.args, **call.kwargs)
+                except (TypeError, ValueError) as error:
+                    text = str(error)
+                    assert "\n" not in text
+                    assert len(text) < 400
+                    assert text.partition(":")[0] in names, text
+                else:
+                    assert kind in ACCEPTED.get(key, ())
+            call.arguments.clear()
+            call.arguments |= given
 
 
 def test_errors_do_not_change_out():
     out = np.full((8, 32), 7, np.float32)
-    good = GOOD[read_gptq]()
-    for wrong in (
-        {"g_idx": np.full(32, 9, np.int32)},
-        {"scales": np.ones((2, 8), np.float16)},
-        {"qzeros": np.full((1, 1), -1, np.int32)},
-        {"threads": 0},
-        {"rows": [8]},
+    good = {"qweight": words(4, 8), "qzeros": words(1, 1) * 0}
+    good["scales"] = np.ones((1, 8), np.float16)
+
+    def read(given, **how):
+        gptq.from_tensors({**good, **given}, format="gptq").dequantize(out=out, **how)
+
+    for given, how in (
+        ({"g_idx": np.full(32, 9, np.int32)}, {}),
+        ({"scales": np.ones((2, 8), np.float16)}, {}),
+        ({"qzeros": np.full((1, 1), -1, np.int32)}, {}),
+        ({}, {"threads": 0}),
+        ({}, {"rows": [8]}),
     ):
-        with pytest.raises(
-            ValueError, match=r"^(g_idx|group_size|qzeros|rows|scales|threads): "
-        ):
-            read_gptq(**{**good, **wrong}, out=out)
+        with pytest.raises(ValueError, match=r"^(g_idx|group_size|qzeros|rows|threads): "):
+            read(given, **how)
     assert (out == 7).all()
 
 
@@ -453,15 +323,24 @@ def test_arrays_of_the_other_byte_order():
     given = {name: turned(one) for name, one in ORDERED.tensors().items()}
     same(gptq.from_tensors(given, format="gptq_v2").dequantize(), ORDERED.dequantize())
     given = {name: turned(one) for name, one in MLX.tensors().items()}
-    same(read_mlx(**given), MLX.dequantize())
+    same(mlx.from_tensors(given, group_size=64, bits=4).dequantize(), MLX.dequantize())
     for module in (mlx, matmulnbits, compressed_tensors):
         same(module.quantize(turned(X)).dequantize(), module.quantize(X).dequantize())
 
 
 def test_modules_are_alike():
-    for module in (awq, gptq):
-        assert module.__all__ == ["from_tensors", "pack"]
-    assert mlx.__all__ == ["from_tensors", "quantize"]
+    for module in (
+        awq,
+        gptq,
+        nvfp4,
+        mlx,
+        mx,
+        matmulnbits,
+        compressed_tensors,
+        bitsandbytes,
+    ):
+        assert dir(module) == module.__all__ == sorted(module.__all__)
+        assert {"from_tensors", "pack", "quantize"}.intersection(dir(module))
 
 
 def test_arrays_of_other_packages():

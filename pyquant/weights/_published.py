@@ -71,7 +71,8 @@ class _Format(NamedTuple):
 
 def _packs_outputs(codes: Any, scales: Any) -> bool:
     """Return true if 32-bit words hold eight outputs, as AWQ stores them."""
-    return bool(scales.shape and codes.shape[-1:] == (scales.shape[-1] // 8,))
+    shape = getattr(scales, "shape", ())  # the module of the format checks the tensors
+    return bool(shape and codes.shape[-1:] == (shape[-1] // 8,))
 
 
 def _packs_inputs(codes: Any, scales: Any) -> bool:

@@ -677,6 +677,7 @@ def from_tensors(
     >>> pq.weights.from_tensors(tensors, "layer")
     Weight(format='gptq', shape=(8, 16), bits=4, block_size=16)
     """
+    _check_names(tensors, name)
     how: dict[str, str] = {}
     if format is not None:
         module, how = _module_of(format, FORMATS)
@@ -779,10 +780,7 @@ def make(
     `read` returns the format, the checked tensors and the form of a weight. If `stacks` is
     false, it reads arrays of any dimensions. `names` are unusual names of tensors by key.
     """
-    if not isinstance(tensors, Mapping):
-        raise fail(TypeError, "tensors", "a mapping of names to arrays", type(tensors))
-    if not isinstance(name, str):
-        raise fail(TypeError, "name", "a string", type(name))
+    _check_names(tensors, name)
     usual = {key: joined(name, key, tensors) for key in (*needed, *rest)}
     names = {**usual, **(names or {})}
     missing = [names[key] for key in needed if names[key] not in tensors]
@@ -805,6 +803,13 @@ def make(
         for expert in range(experts)
     ]
     return Weight(each[0][0], given, tuple(made for *_, made in each), True)
+
+
+def _check_names(tensors: object, name: object) -> None:
+    if not isinstance(tensors, Mapping):
+        raise fail(TypeError, "tensors", "a mapping of names to arrays", type(tensors))
+    if not isinstance(name, str):
+        raise fail(TypeError, "name", "a string", type(name))
 
 
 # ---- words ----
