@@ -133,26 +133,28 @@ def reals():
 
 
 @pytest.mark.parametrize("holder", HOLDERS)
-def test_quantize(holder):
-    x = reals()
+def test_data(holder):
+    x, q = reals(), codes("int8", N).reshape(-1, 100)
+    held, held_codes = HOLDERS[holder](x), HOLDERS[holder](q)
+    out, back = np.empty(x.shape, np.int8), np.empty(q.shape, np.float32)
+    p = pq.QParams(0.3, 1, "int8")
+    for quantize, dequantize in (
+        (
+            lambda x, **out: pq.quantize(x, 0.3, 1, **out),
+            lambda q, **out: pq.dequantize(q, 0.3, 1, **out),
+        ),
+        (p.quantize, p.dequantize),
+    ):
+        same(quantize(held), quantize(x))
+        same(dequantize(held_codes), dequantize(q))
+        assert most(lambda call=quantize: call(held, out=out)) < SMALL
+        assert most(lambda call=dequantize: call(held_codes, out=back)) < SMALL
+        same(out, quantize(x))
+        same(back, dequantize(q))
+    x = np.random.default_rng(1).normal(size=(N // 100, 100)).astype(np.float32)
     held = HOLDERS[holder](x)
-    expected = pq.quantize(x, 0.3, 1)
-    same(pq.quantize(held, 0.3, 1), expected)
-    out = np.empty(x.shape, np.int8)
-    assert most(lambda: pq.quantize(held, 0.3, 1, out=out)) < SMALL
-    same(out, expected)
-
-
-@pytest.mark.parametrize("holder", HOLDERS)
-def test_dequantize(holder):
-    q = codes("int8", N).reshape(-1, 100)
-    held = HOLDERS[holder](q)
-    expected = pq.dequantize(q, 0.3, 1)
-    same(pq.dequantize(held, 0.3, 1), expected)
-    out = np.empty(q.shape, np.float32)
-    assert most(lambda: pq.dequantize(held, 0.3, 1, out=out)) < SMALL
-    assert most(lambda: pq.QParams(0.3, 1, "int8").dequantize(held, out=out)) < SMALL
-    same(out, expected)
+    assert pq.choose_qparams(held, axis=1) == pq.choose_qparams(x, axis=1)
+    assert most(lambda: pq.choose_qparams(held)) < SMALL
 
 
 @pytest.mark.parametrize("holder", HOLDERS)
@@ -171,14 +173,6 @@ def test_parameters(holder):
     same(q, pq.onnx.quantize_linear(x, scale, zero, **kwargs))
 
 
-@pytest.mark.parametrize("holder", HOLDERS)
-def test_choose_qparams(holder):
-    x = np.random.default_rng(1).normal(size=(N // 100, 100)).astype(np.float32)
-    held = HOLDERS[holder](x)
-    assert pq.choose_qparams(held, axis=1) == pq.choose_qparams(x, axis=1)
-    assert most(lambda: pq.choose_qparams(held)) < SMALL
-
-
 @each("code, dtype", ["f", "d"], ["int8", "uint16"])
 def test_python_arrays_of_reals(code, dtype):
     x = adversarial(np.dtype(code), 0.3, N)
@@ -192,16 +186,6 @@ def test_python_arrays_of_reals(code, dtype):
 def test_python_arrays_of_codes(code):
     q = codes(np.dtype(code), N)
     held = array.array(code, q.tobytes())
-    out = np.empty(N, np.float32)
-    assert most(lambda: pq.dequantize(held, 0.3, 1, out=out)) < SMALL
-    same(out, pq.dequantize(q, 0.3, 1))
-
-
-@pytest.mark.parametrize("make", [bytearray, mmap.mmap])
-def test_bytes_that_can_change_are_uint8(make):
-    q = codes("uint8", N)
-    held = bytearray(q) if make is bytearray else mmap.mmap(-1, N)
-    held[:] = q.tobytes()
     out = np.empty(N, np.float32)
     assert most(lambda: pq.dequantize(held, 0.3, 1, out=out)) < SMALL
     same(out, pq.dequantize(q, 0.3, 1))
@@ -423,16 +407,6 @@ def test_tensors_of_codes(torch, dtype):
         p.dequantize(other)
 
 
-def test_a_result_into_a_tensor(torch):
-    x = reals()
-    tensor = torch.zeros(x.shape, dtype=torch.int8)
-    out = tensor.numpy()
-    assert pq.quantize(x, 0.3, out=out) is out
-    same(tensor.numpy(), pq.quantize(x, 0.3))
-    with pytest.raises(TypeError, match=r"^out: expected a NumPy array, got Tensor$"):
-        pq.quantize(x, 0.3, out=tensor)
-
-
 ML_TYPES = {
     "bfloat16": "bfloat16",
     "float8_e4m3fn": "float8_e4m3fn",
@@ -469,24 +443,6 @@ def test_tensors_of_types_that_numpy_lacks(torch, name):
     back = torch.from_numpy(values.view(bit_view(dtype))).view(getattr(torch, name))
     assert back.data_ptr() == tensor.data_ptr()
     assert back.dtype == tensor.dtype
-
-
-@pytest.mark.parametrize("name", ML_TYPES)
-def test_results_as_tensors_of_types_that_numpy_lacks(torch, name):
-    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; it defines the types
-    dtype = np.dtype(getattr(ml_dtypes, name))
-    x = np.random.default_rng(1).normal(size=999).astype(np.float32)
-    if name == "bfloat16":
-        q = pq.quantize(x, 0.01)
-        ours = pq.dequantize(q, 1.0, dtype=name)
-        expected = torch.from_numpy(q).to(torch.bfloat16)
-    else:
-        ours = pq.quantize(x, 1.0, dtype=name)
-        expected = torch.from_numpy(x).to(getattr(torch, name))
-    tensor = torch.from_numpy(ours.view(bit_view(dtype))).view(getattr(torch, name))
-    assert tensor.dtype == expected.dtype
-    bits = torch.uint16 if name == "bfloat16" else torch.uint8
-    same(tensor.view(bits).numpy(), expected.view(bits).numpy())
 
 
 def test_tensors_that_numpy_does_not_take(torch):

@@ -33,6 +33,7 @@ from pyquant.weights.blocks import block_format
 
 X = np.ones((2, 3), np.float32)
 Q = np.ones((2, 3), np.int8)
+FOREIGN = np.dtype("i4").newbyteorder("S")
 READ_ONLY = np.zeros((2, 3), np.int8)
 READ_ONLY.flags.writeable = False
 
@@ -60,6 +61,7 @@ TEXTS = {
     "CHOSEN_NAMES": CHOSEN_NAMES,
     "COMPLETE": "pass the complete array, then index the result",
     "KEYWORD": "() got an unexpected keyword argument ",
+    "FOREIGN": f"the foreign byte order of {FOREIGN.str}",
     "LAYOUTS": "'onnx', 'words', 'awq', 'halves', 'high-first', 'packbits' or a Layout",
     "MOST": sys.maxsize,
     "EXTENT": sys.maxsize // 8,
@@ -84,6 +86,7 @@ ARGUMENTS = {
     "X": X,
     "Q": Q,
     "READ_ONLY": READ_ONLY,
+    "FOREIGN": FOREIGN,
     "ONE": np.float32(1),
     "ZERO": np.int8(0),
     "MASKED": np.ma.masked_array(X, X > 2),

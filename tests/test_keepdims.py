@@ -148,16 +148,3 @@ def test_out_of_bfloat16():
     swapped = np.empty(3, np.dtype(bfloat16).newbyteorder())
     pq.dequantize(q, 0.1, out=swapped)
     assert swapped.tobytes() == out.view("u2").byteswap().tobytes()
-
-
-@loop("dtype", ["int8", "uint8", "complex64", "bool"])
-def test_out_of_another_kind_is_an_error(dtype):
-    out = np.full(3, 1, dtype)
-    with pytest.raises(TypeError, match=r"^out: "):
-        pq.dequantize(np.int8([1, 2, 3]), 0.1, out=out)
-    assert (out == 1).all()
-
-
-def test_a_dtype_that_contradicts_out_is_an_error():
-    with pytest.raises(TypeError, match=r"^out: expected float32, got float16$"):
-        pq.dequantize(np.int8([1]), 0.1, dtype="float32", out=np.empty(1, "f2"))
