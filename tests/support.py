@@ -454,6 +454,86 @@ def expected_reals(isa, q, scale, zero_point=0, **options):
 
 # Granularity, by its definition
 
+# Shapes with their granularities: (axis, block size). FORMS has one row for each pair.
+GRANULARITIES = {
+    (): [(None, None)],
+    (9,): [(None, None)],
+    (0, 3): [(1, None)],
+    (3, 0): [(0, None)],
+    (100, 14, 5): [(1, 7)],
+    (5, 77): [(1, 7)],
+    (5,): [(0, None), (-1, None)],
+    (3, 4): [(0, None), (1, None), (-1, None), (-2, None)],
+    (2, 3, 7, 7): [
+        (0, None),
+        (1, None),
+        (2, None),
+        (3, None),
+        ((1,), None),
+        ((0, 1), None),
+        ((1, 0), None),
+        ((-1, 0), None),
+        ((1, 3), None),
+        ((0, 2), None),
+        ((0, 1, 2, 3), None),
+        ((3, 2, 1, 0), None),
+    ],
+    (2, 1, 7, 1): [((0, 1), None), ((0, 3), None)],
+    (1, 6, 1): [(1, None)],
+    (64,): [(0, 32), (None, None)],
+    (65,): [(0, 32)],
+    (63,): [(0, 32)],
+    (10,): [(0, 3), (-1, 3), (0, 9)],
+    (4, 70): [(1, 32), (0, 3)],
+    (70, 4): [(0, 32), (-2, 32), (1, 3)],
+    (3, 50, 5): [(1, 16), (1, 50), (1, 1000), (2, 1)],
+    (7, 9): [
+        (None, (2, 4)),
+        (None, (7, 4)),
+        (None, (1, 9)),
+        (None, (9, 1)),
+        (None, (1, 1)),
+    ],
+    (9, 40): [(None, (4, 32))],
+    (5, 6, 7): [(None, (2, 3, 4)), (None, (5, 1, 4))],
+    (2, 3, 4, 5): [(None, (2, 2, 2, 2))],
+    (6,): [(None, (4,))],
+    (2, 3000): [(1, None), (1, 128)],
+    (3000, 2): [(0, None)],
+    (3, 3000): [(0, None), ((0, 1), None)],
+    (3000, 3): [(1, None), (0, 128)],
+    (2, 3, 700): [((0, 1, 2), None)],
+    (40, 1000): [(None, (16, 300))],
+    (90, 4, 3, 3): [(2, 2), (3, 2), ((0, 3), None)],
+    (60, 5, 7): [(None, (1, 2, 3))],
+    (60, 56): [(1, 30), (1, 16)],
+    (2500, 1): [(0, 2)],
+    (3, 1100): [(1, 5)],
+    (700,): [(None, None)],
+    (1100,): [(0, None)],
+    (3, 40): [(0, None), (1, None)],
+    (40, 3): [(-1, None)],
+    (1030,): [(0, 513), (0, 512)],
+    (1200,): [(0, 100)],
+    (70,): [(0, 33)],
+    (4, 96): [(1, 32), (1, 16), (1, 8)],
+    (60, 9): [(1, 2)],
+    (1000, 3): [(1, None)],
+    (3, 1000): [(0, None), (1, None)],
+    (2, 2100): [(1, 1050)],
+    (4099,): [(None, None), (0, 32), (0, 3)],
+    (1027,): [(0, None), (0, 32)],
+    (3, 65): [(0, None), (-1, None), (1, 32), (0, 2)],
+    (33, 5): [(None, None)],
+    (33, 65): [(0, 10), (1, 33), (None, (4, 16)), ((0, 1), None)],
+    (96, 40): [(0, 32), (1, 8)],
+    (5, 1003): [(0, None), (1, None), (1, 33)],
+    (1003, 5): [(0, None), (0, 33)],
+    (3, 34, 37): [(1, None), (1, 16), (2, 5)],
+    (9, 41): [(None, (4, 32))],
+}
+FORMS = [(shape, *how) for shape, some in GRANULARITIES.items() for how in some]
+
 
 def expand(parameter, shape, axis=None, block_size=None):
     """Return a parameter for each element of `shape`."""
@@ -534,6 +614,33 @@ def misaligned(values, offset):
     copy = Guarded(values.dtype, values.shape, offset).array
     copy[...] = values
     return copy
+
+
+def _swapped(a):
+    """Return the array in the other byte order if NumPy defines its type."""
+    own = a.dtype.isbuiltin == 1 and a.dtype.kind in "iuf"
+    return a.astype(a.dtype.newbyteorder()) if own else a
+
+
+def _read_only(a):
+    a = a.copy()
+    a.flags.writeable = False
+    return a
+
+
+# Copies of an array with other strides, another alignment or another byte order.
+LAYOUTS = {
+    "contiguous": np.copy,
+    "columns": lambda a: a.copy("F"),
+    "gaps": lambda a: np.repeat(a, 3, axis=-1)[..., 1::3] if a.ndim else a,
+    "rows apart": lambda a: np.repeat(a, 3, axis=0)[1::3] if a.ndim else a,
+    "reversed": lambda a: np.flip(np.flip(a).copy()) if a.ndim else a,
+    "reversed columns": lambda a: np.flip(np.flip(a).copy("F")) if a.ndim else a,
+    "misaligned": lambda a: misaligned(a, 13),
+    "byte order": _swapped,
+    "read-only": _read_only,
+}
+FOR_OUT = [name for name in LAYOUTS if name != "read-only"]
 
 
 def poisoned(dtype, shape):

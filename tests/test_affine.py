@@ -12,6 +12,7 @@ import oracle
 import pytest
 from support import (
     AVAILABLE_CODES,
+    FORMS,
     REALS,
     Guarded,
     adversarial,
@@ -308,45 +309,6 @@ def test_every_size(count, isa):
         same(x.array, kept)
 
 
-# (shape, axis, block_size)
-FORMS = [
-    ((), None, None),
-    ((700,), None, None),
-    ((5,), 0, None),
-    ((1100,), 0, None),
-    ((3, 40), 0, None),
-    ((3, 40), 1, None),
-    ((40, 3), -1, None),
-    ((2, 3, 7, 7), 1, None),
-    ((2, 3, 7, 7), (0, 2), None),
-    ((2, 3, 7, 7), (3, 1), None),
-    ((2, 3, 7, 7), (0, 1, 2, 3), None),
-    ((1030,), 0, 513),
-    ((1030,), 0, 512),
-    ((1200,), 0, 100),
-    ((70,), 0, 33),
-    ((4, 96), 1, 32),
-    ((4, 70), 1, 32),
-    ((70, 4), 0, 32),
-    ((4, 96), 1, 16),
-    ((4, 96), 1, 8),
-    ((60, 9), 1, 2),
-    ((3, 50, 5), 1, 16),
-    ((3, 50, 5), 2, 1),
-    ((7, 9), None, (2, 4)),
-    ((9, 40), None, (4, 32)),
-    ((5, 6, 7), None, (2, 3, 4)),
-    ((40, 1000), None, (16, 300)),
-    ((1000, 3), 1, None),
-    ((3, 1000), 0, None),
-    ((3, 1000), 1, None),
-    ((2, 2100), 1, 1050),
-    ((0, 3), 1, None),
-    ((3, 0), 0, None),
-    ((90, 4, 3, 3), 2, 2),
-]
-
-
 def beside(form, compute, name, seed=0):
     """Return the parameters of a form, and the parameters of each element."""
     shape, axis, block = form
@@ -359,23 +321,25 @@ def beside(form, compute, name, seed=0):
     return given, [expand(part, shape, axis, block) for part in given]
 
 
-@loop("form", FORMS)
-def test_every_granularity_quantizes(form, isa):
+@loop("form", FORMS, draws=40)
+def test_every_granularity(form, isa):
     shape, axis, block = form
-    everything = tuple(range(len(shape)))
-    for seed, (source, name) in enumerate(PAIRS[len(shape) :: amount(31, 7)]):
-        (scale, offset, zero), spread = beside(form, compute_dtype(source), name, seed)
-        x = numbers(source, spread[0], spread[1], seed, spread[2])
+    given = {"axis": axis, "block_size": block}
+    of_each = {"axis": tuple(range(len(shape))) or None}
+    for seed, (real, name) in enumerate(PAIRS[len(shape) :: amount(31, 7)]):
+        (scale, offset, zero), spread = beside(form, compute_dtype(real), name, seed)
+        x = numbers(real, spread[0], spread[1], seed, spread[2])
         cases = list(quantize_cases(name, seed))
-        options = cases[(seed + x.size) % len(cases)]
-        where = {"axis": axis, "block_size": block}
-        got = quantized(isa, x, scale, zero, dtype=name, offset=offset, **where, **options)
-        where = {"axis": everything or None}
-        scale, offset, zero = spread
-        want = quantized(
-            "scalar", x, scale, zero, dtype=name, offset=offset, **where, **options
-        )
-        same_results(got, want)
+        rest = {"dtype": name, **cases[(seed + x.size) % len(cases)]}
+        got = quantized(isa, x, scale, zero, offset=offset, **given, **rest)
+        scales, offsets, zeros = spread
+        of_all = of_each | {"offset": offsets}
+        same_results(got, quantized("scalar", x, scales, zeros, **of_all, **rest))
+        q = every_code(name, int(np.prod(shape)), seed).reshape(shape)
+        cases = list(dequantize_cases(name))
+        rest = {"dtype": real, **cases[(seed + q.size) % len(cases)]}
+        got = dequantize_at(isa, q, scale, zero, offset=offset, **given, **rest)
+        same(got, dequantize_at("scalar", q, scales, zeros, **of_all, **rest))
 
 
 @loop("name, width", ["int8", "uint16"], [17, 40])
@@ -392,24 +356,6 @@ def test_columns_that_end_inside_a_chunk(name, width, isa):
         want = quantized("scalar", x, every, offset=every_offset, axis=(0, 1), **options)
         same_results(got, want)
         out.check()
-
-
-@loop("form", FORMS)
-def test_every_granularity_dequantizes(form, isa):
-    shape, axis, block = form
-    everything = tuple(range(len(shape)))
-    for seed, (target, name) in enumerate(PAIRS[len(shape) :: amount(31, 7)]):
-        (scale, offset, zero), spread = beside(form, compute_dtype(target), name, seed)
-        q = every_code(name, int(np.prod(shape)), seed).reshape(shape)
-        cases = list(dequantize_cases(name))
-        options = {**cases[(seed + q.size) % len(cases)], "dtype": target}
-        where = {"axis": axis, "block_size": block}
-        got = dequantize_at(isa, q, scale, zero, offset=offset, **where, **options)
-        where = {"axis": everything or None}
-        scale, offset, zero = spread
-        same(
-            got, dequantize_at("scalar", q, scale, zero, offset=offset, **where, **options)
-        )
 
 
 # Quotients beyond the range
@@ -600,7 +546,7 @@ def test_error_index_in_long_runs(source, name, isa):
 WITHIN = [form for form in FORMS if 0 not in form[0]]
 
 
-@loop("form", WITHIN)
+@loop("form", WITHIN, draws=40)
 def test_one_step_beyond_the_end(form, isa):
     """Codes at both ends are accepted. The next code is refused at any place."""
     for seed, name in enumerate(("int8", "uint8", "int16", "uint16")):
@@ -778,14 +724,6 @@ def test_example(name, isa):
         same(quantize_at(isa, numbers_in, axis=0, **options_of_each), expected)
 
 
-def test_two_roundings_and_no_fused_addition():
-    q = np.int8([3])
-    scale, offset = np.float32(0.1), np.float32(-0.3)
-    product = np.float32(3) * scale
-    same(pq.dequantize(q, scale, offset=offset), np.float32([product + offset]))
-    assert pq.dequantize(q, scale, offset=offset)[0] != np.float32(3 * 0.1 - 0.3)
-
-
 def test_fills_become_the_canonical_nan(isa):
     q = np.resize(np.int16([-9, 5, -32768, 7]), 70)
     for kind in REALS:
@@ -797,41 +735,6 @@ def test_fills_become_the_canonical_nan(isa):
 
 
 # Types of offsets
-
-
-OFFSETS = {
-    "int": 2,
-    "float": 2.0,
-    "float32": np.float32(2),
-    "float16": np.float16(2),
-    "float64": np.float64(2),
-    "list": [2.0],
-    "array": np.array(2.0),
-    "array of one": np.float32([2]),
-    "nested": [[2]],
-    "integers": np.int16([2]),
-    "big-endian": np.array([2.0], ">f4"),
-    "uint64": np.uint64(2),
-}
-
-
-@loop("kind", OFFSETS)
-def test_one_offset_of_any_kind(kind):
-    x = adversarial("float32", 0.3, 70).reshape(7, 10)
-    q = codes("int8", 70).reshape(7, 10)
-    scale = usual_scales("float32", 7)
-    one = OFFSETS[kind]
-    every = np.full(7, 2, np.float32)
-    same(pq.quantize(x, 0.3, offset=one), pq.quantize(x, 0.3, offset=np.float64(2)))
-    same(
-        pq.quantize(x, scale, axis=0, offset=one),
-        pq.quantize(x, scale, axis=0, offset=every),
-    )
-    same(pq.dequantize(q, 0.3, offset=one), pq.dequantize(q, 0.3, offset=np.float64(2)))
-    same(
-        pq.dequantize(q, scale, axis=0, offset=one),
-        pq.dequantize(q, scale, axis=0, offset=every),
-    )
 
 
 @loop(
@@ -914,6 +817,16 @@ def test_offsets_that_keep_the_dimensions_beside_one_scale():
     )
 
 
+def test_one_offset_of_any_kind():
+    x = adversarial("float32", 0.3, 70).reshape(7, 10)
+    q, scale = codes("int8", 70).reshape(7, 10), usual_scales("float32", 7)
+    for one in (2, [2.0], [[2]], np.float16(2), np.array([2.0], ">f4"), np.uint64(2)):
+        for function, given in ((pq.quantize, x), (pq.dequantize, q)):
+            same(function(given, 0.3, offset=one), function(given, 0.3, offset=2.0))
+            expected = function(given, scale, axis=0, offset=np.full(7, 2.0))
+            same(function(given, scale, axis=0, offset=one), expected)
+
+
 def test_an_offset_is_rounded_once_to_the_type_of_the_arithmetic():
     x = np.float32([0.1])
     for precision in (None, "float64"):
@@ -923,13 +836,6 @@ def test_an_offset_is_rounded_once_to_the_type_of_the_arithmetic():
     assert pq.quantize(wide, 1e-9, offset=0.1, dtype="int32").tolist() == [1]
     assert pq.dequantize(np.int8([0]), 1.0, offset=1e300).tolist() == [INF]
     assert pq.dequantize(np.int8([0]), 1.0, offset=1e300, dtype="f8").tolist() == [1e300]
-
-
-def test_many_offsets_of_equal_value_repeat_in_memory():
-    x = adversarial("float32", 0.3, 70).reshape(7, 10)
-    scale = np.broadcast_to(np.float32(0.3), 7)
-    offset = np.broadcast_to(np.float32(2), 7)
-    same(pq.quantize(x, scale, axis=0, offset=offset), pq.quantize(x, 0.3, offset=2.0))
 
 
 # Packed
@@ -1083,25 +989,14 @@ def test_qparams_show_what_they_have():
     assert "offset" not in repr(p)
 
 
-def test_qparams_never_change():
+def test_qparams_copy_their_options():
     offset, fill = np.float32([1, 2]), [1, 2]
     p = of_options([0.1, 0.2], offset=offset, fill=fill, axis=0)
-    before = hash(p)
     offset[:] = 9
     fill[:] = [3, 4]
-    assert p.offset.tolist() == [1, 2]
-    assert p.fill == (1, 2)
-    assert hash(p) == before
-    for name in ("offset", "fill", "quant_range"):
-        with pytest.raises(AttributeError, match=f"^{name}: "):
-            setattr(p, name, None)
-    with pytest.raises(ValueError, match="read-only"):
-        p.offset[0] = 9
+    assert (p.offset.tolist(), p.fill) == ([1, 2], (1, 2))
     with pytest.raises(ValueError, match="WRITEABLE"):
         p.offset.flags.writeable = True
-    with pytest.raises(AttributeError, match="immutable"):
-        p.__init__(0.1, 0, "int8", offset=3.0)
-    assert p.offset.tolist() == [1, 2]
 
 
 def test_qparams_of_an_offset_that_is_no_other():
@@ -1129,38 +1024,6 @@ def test_qparams_pair_scales_and_offsets_once():
 # Errors
 
 
-MANY = np.broadcast_to(np.float32(1), (1 << 50,))  # as float64 more than memory holds
-TOO_MANY = {
-    "offsets": ({"scale": 0.5, "offset": MANY, "axis": 0}, "offset: expected shape"),
-    "scales": ({"scale": MANY, "offset": 0.5, "axis": 0}, "scale: expected shape"),
-    "of two types": (
-        {"scale": MANY, "offset": np.broadcast_to(0.5, MANY.shape), "axis": 0},
-        "scale: expected shape",
-    ),
-    "beside an array": (
-        {"scale": np.float32([0.5]), "offset": MANY},
-        "offset: expected one element, or all dimensions of x",
-    ),
-}
-
-
-@loop("name", TOO_MANY)
-def test_huge_parameters_of_a_wrong_shape(name):
-    """The shape is checked before a parameter is converted or copied."""
-    options, text = TOO_MANY[name]
-    for shape in ((3,), (0,), ()):
-        codes = np.ones(shape, np.uint8)
-        for call, x in (
-            (pq.quantize, codes.astype("f4")),
-            (pq.dequantize, codes),
-            (pq.dequantize, pq.PackedArray(np.ones(2, "u1"), "uint4", (3,))),
-        ):
-            given = options if x.shape else {**options, "axis": None}
-            due = text if x.shape else text.split(":")[0] + ": expected one element"
-            with pytest.raises(ValueError, match=f"^{due}"):
-                call(x, **given)
-
-
 def test_many_zero_points_outside_of_a_range():
     zero = np.full(70_000, 5, np.int16)
     x, out = np.ones((70_000, 1), np.float32), poisoned("int8", (70_000, 1))
@@ -1186,14 +1049,6 @@ def test_zeros_go_with_any_range():
         p = pq.QParams(scale, zero, **options)
         assert p.quantize(x).tolist() == [[2, 2], [3, 7]]
         assert all(other == p for other in copies(p))
-
-
-def test_out_that_overlaps_the_offset():
-    offset = np.ones(6, np.float32)
-    out = offset.view(np.int8)[:6]
-    with pytest.raises(ValueError, match=r"^out: .*, got an array that overlaps offset"):
-        pq.quantize(np.ones(6), np.ones(6, "f4"), axis=0, offset=offset, out=out)
-    assert (offset == 1).all()
 
 
 def test_errors_of_policies():

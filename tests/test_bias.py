@@ -12,23 +12,10 @@ from support import (
     dequantize_at,
     expand,
     loop,
-    parameter_shape,
     same,
-    split_small_arrays,
 )
 
 import pyquant as pq
-
-INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
-FORMS = [
-    ((40,), None, None),
-    ((3, 70), 0, None),
-    ((5, 33), 1, None),
-    ((4, 96), 1, 32),
-    ((4, 100), -1, 64),
-    ((6, 7, 8), (0, 2), None),
-    ((9, 10), None, (4, 3)),
-]
 
 
 def definition(q, scale, bias, zero_point=0, dtype="float32"):
@@ -45,35 +32,6 @@ def definition(q, scale, bias, zero_point=0, dtype="float32"):
 def reals(rng, shape, kind):
     exponents = rng.integers(-12, 4, shape)
     return cast(np.ldexp(rng.standard_normal(shape), exponents), kind)
-
-
-@loop("form", FORMS)
-def test_two_roundings_at_any_granularity(form, isa):
-    shape, axis, block = form
-    rng = np.random.default_rng(1)
-    params = parameter_shape(shape, axis, block)
-    for name in INTEGERS:
-        limits = np.iinfo(name)
-        q = rng.integers(limits.min, limits.max, shape, name, endpoint=True)
-        zero = int(rng.integers(0, 100))
-        scale, bias = reals(rng, params, "float32"), reals(rng, params, "float32")
-        whole = expand(scale, shape, axis, block), expand(bias, shape, axis, block)
-        for dtype in REALS:
-            how = {"axis": axis, "block_size": block, "dtype": dtype}
-            got = dequantize_at(isa, q, scale, zero, offset=bias, **how)
-            same(got, definition(q, *whole, zero, str(np.dtype(dtype))))
-
-
-@loop("kind", REALS)
-def test_scale_and_bias_of_any_real_type(kind, isa):
-    rng = np.random.default_rng(2)
-    q = rng.integers(0, 16, (6, 64), np.uint8)
-    scale = reals(rng, (6, 2), kind)
-    for other in REALS:
-        bias = reals(rng, (6, 2), other)
-        whole = expand(scale, q.shape, 1, 32), expand(bias, q.shape, 1, 32)
-        got = dequantize_at(isa, q, scale, offset=bias, axis=1, block_size=32)
-        same(got, definition(q, *whole))
 
 
 @loop("bits", range(1, 9))
@@ -145,48 +103,3 @@ def test_the_product_is_rounded_before(isa):
     got = dequantize_at(isa, q, scale, offset=-np.float32(0xFFFFFF))
     assert set(got.tolist()) == {1.0}  # fused: 1.9999998807907104
     same(got, definition(q, np.full(100, scale), np.full(100, -np.float32(0xFFFFFF))))
-
-
-def test_strides_threads_and_out(isa, monkeypatch):
-    rng = np.random.default_rng(3)
-    q = rng.integers(-128, 128, (64, 66), np.int8)
-    scale, bias = reals(rng, (64, 2), "float32"), reals(rng, (64, 2), "float32")
-    whole = expand(scale, q.shape, 1, 33), expand(bias, q.shape, 1, 33)
-    expected = definition(q, *whole)
-    how = {"axis": 1, "block_size": 33}
-    room = np.zeros((66, 130), "f4")
-    out = room[:, 1:129:2].T
-    got = dequantize_at(isa, q, scale, offset=bias, out=out, **how)
-    assert got is out
-    same(got, expected)
-    assert not room[:, ::2].any()
-    turned = np.asfortranarray(q)[:, ::-1]
-    same(
-        dequantize_at(
-            isa, turned[:, ::-1], scale[::-1][::-1], offset=bias.T.copy().T, **how
-        ),
-        expected,
-    )
-    with split_small_arrays(monkeypatch):
-        same(dequantize_at(isa, q, scale, offset=bias, threads=3, **how), expected)
-
-
-def test_one_bias_for_all_scales_and_many_beside_one():
-    q = np.arange(12, dtype=np.uint8).reshape(3, 4)
-    scale = np.array([0.5, 1, 2], "f4")
-    same(
-        pq.dequantize(q, scale, offset=1, axis=0),
-        q.astype("f4") * scale[:, None] + np.float32(1),
-    )
-    same(
-        pq.dequantize(q, 0.5, offset=scale, axis=0),
-        q.astype("f4") * np.float32(0.5) + scale[:, None],
-    )
-
-
-def test_out_that_overlaps():
-    memory = np.ones(8, "f4")
-    with pytest.raises(ValueError, match=r"^out: .*offset"):
-        pq.dequantize(
-            np.ones(4, "i1"), memory[:4], offset=memory[4:], axis=0, out=memory[4:]
-        )

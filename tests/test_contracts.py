@@ -4,36 +4,13 @@ The calls of public_calls.py run again, with a wrapper around each public functi
 wrapper changes the arguments. The result must keep its bits.
 """
 
+import inspect
+
 import numpy as np
 import public_calls
 import pytest
-from support import case, misaligned, poisoned, split_small_arrays, untouched
+from support import FOR_OUT, LAYOUTS, case, poisoned, split_small_arrays, untouched
 
-
-def swapped(a):
-    """Return the array in the other byte order if NumPy defines its type."""
-    own = a.dtype.isbuiltin == 1 and a.dtype.kind in "iuf"
-    return a.astype(a.dtype.newbyteorder()) if own else a
-
-
-def read_only(a):
-    a = a.copy()
-    a.flags.writeable = False
-    return a
-
-
-def reversed_memory(a):
-    return np.flip(np.flip(a).copy()) if a.ndim else a
-
-
-LAYOUTS = {
-    "columns": lambda a: a.copy("F"),
-    "gaps": lambda a: np.repeat(a, 3, axis=-1)[..., 1::3] if a.ndim else a,
-    "reversed": reversed_memory,
-    "misaligned": lambda a: misaligned(a, 1),
-    "byte order": swapped,
-    "read-only": read_only,
-}
 # These functions return the type of an argument.
 TYPE_OF_ARGUMENT = ("dtypes.described", "awq.pack", "gptq.pack", "matmulnbits.pack")
 # These modules accept `out` in the byte order of the machine only.
@@ -105,7 +82,7 @@ def array_of(result):
     return first if type(first) is np.ndarray else None
 
 
-@pytest.mark.parametrize("layout", [one for one in LAYOUTS if one != "read-only"])
+@pytest.mark.parametrize("layout", FOR_OUT)
 def test_out(layout, calls):
     """A call writes the elements of `out` and no bytes between them, and returns `out`."""
 
@@ -130,5 +107,38 @@ def test_out(layout, calls):
             assert untouched(out.base[..., 2::3])
         native = out.astype(made.dtype, order="A")
         return (native, *result[1:]) if isinstance(result, tuple) else native
+
+    check(calls, change, "out")
+
+
+def test_out_over_an_argument(calls):
+    """If `out` overlaps an argument, the result is correct, or nothing is written."""
+
+    def change(function, args, kwargs):
+        result = function(*args, **kwargs)
+        made = None if "out" in kwargs else array_of(result)
+        if made is None or not made.size:
+            return result
+        call = inspect.signature(function).bind(*args, **kwargs)
+        for name, value in list(call.arguments.items()):
+            if type(value) is not np.ndarray or name == "mask":
+                continue
+            memory = np.zeros(value.nbytes + made.nbytes, np.uint8)
+            held = memory[: value.nbytes].view(value.dtype).reshape(value.shape)
+            held[...] = value
+            out = memory[: made.nbytes].view(made.dtype).reshape(made.shape)
+            before, error = memory.copy(), None
+            call.arguments[name] = held
+            try:
+                function(*call.args, **call.kwargs, out=out)
+            except ValueError as caught:
+                error = str(caught)
+            if error is None:
+                assert public_calls.bits(out) == public_calls.bits(made)
+            else:
+                assert error.startswith("out: expected memory of its own")
+                assert (memory == before).all()
+            call.arguments[name] = value
+        return result
 
     check(calls, change, "out")

@@ -99,6 +99,7 @@ ARGUMENTS = {
     "SUMS": np.int32([1, 2, 3]),
     "SUMS2": np.int32([[1, 2, 3], [4, 5, 6]]),
     "HALF": {"scale_factor": 0.5},
+    "MANY": np.broadcast_to(np.float32(1), 1 << 50),  # memory holds no copy
     "PARAMS": pq.QParams(1.0, 0, "int8"),
     "ROWS": pq.choose_qparams(np.float32([[1, 2, 3], [4, 5, 6]]), axis=0),
     "BYTES": np.zeros(2, np.uint8),

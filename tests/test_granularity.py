@@ -6,6 +6,7 @@ import numpy as np
 import oracle
 from support import (
     AVAILABLE_CODES,
+    FORMS,
     REALS,
     TYPES,
     adversarial,
@@ -26,79 +27,6 @@ from support import (
 import pyquant as pq
 
 TYPES_OF_CALLS = list(itertools.product(REALS, AVAILABLE_CODES))
-# (shape, axis, block_size)
-FORMS = [
-    ((), None, None),
-    ((9,), None, None),
-    ((0, 3), 1, None),
-    ((3, 0), 0, None),
-    ((100, 14, 5), 1, 7),
-    ((5, 77), 1, 7),
-    ((5,), 0, None),
-    ((5,), -1, None),
-    ((3, 4), 0, None),
-    ((3, 4), 1, None),
-    ((3, 4), -1, None),
-    ((3, 4), -2, None),
-    ((2, 3, 7, 7), 0, None),
-    ((2, 3, 7, 7), 1, None),
-    ((2, 3, 7, 7), 2, None),
-    ((2, 3, 7, 7), 3, None),
-    ((2, 3, 7, 7), (1,), None),
-    ((2, 3, 7, 7), (0, 1), None),
-    ((2, 3, 7, 7), (1, 0), None),
-    ((2, 3, 7, 7), (-1, 0), None),
-    ((2, 3, 7, 7), (1, 3), None),
-    ((2, 3, 7, 7), (0, 2), None),
-    ((2, 3, 7, 7), (0, 1, 2, 3), None),
-    ((2, 3, 7, 7), (3, 2, 1, 0), None),
-    ((2, 1, 7, 1), (0, 1), None),
-    ((2, 1, 7, 1), (0, 3), None),
-    ((1, 6, 1), 1, None),
-    ((64,), 0, 32),
-    ((65,), 0, 32),
-    ((63,), 0, 32),
-    ((10,), 0, 3),
-    ((10,), -1, 3),
-    ((10,), 0, 9),
-    ((4, 70), 1, 32),
-    ((4, 70), 0, 3),
-    ((70, 4), 0, 32),
-    ((70, 4), -2, 32),
-    ((70, 4), 1, 3),
-    ((3, 50, 5), 1, 16),
-    ((3, 50, 5), 1, 50),
-    ((3, 50, 5), 1, 1000),
-    ((3, 50, 5), 2, 1),
-    ((7, 9), None, (2, 4)),
-    ((7, 9), None, (7, 4)),
-    ((7, 9), None, (1, 9)),
-    ((7, 9), None, (9, 1)),
-    ((7, 9), None, (1, 1)),
-    ((9, 40), None, (4, 32)),
-    ((5, 6, 7), None, (2, 3, 4)),
-    ((5, 6, 7), None, (5, 1, 4)),
-    ((2, 3, 4, 5), None, (2, 2, 2, 2)),
-    ((6,), None, (4,)),
-    ((2, 3000), 1, None),
-    ((3000, 2), 0, None),
-    ((3, 3000), 0, None),
-    ((3000, 3), 1, None),
-    ((3, 3000), (0, 1), None),
-    ((2, 3, 700), (0, 1, 2), None),
-    ((2, 3000), 1, 128),
-    ((3000, 3), 0, 128),
-    ((40, 1000), None, (16, 300)),
-    ((90, 4, 3, 3), 2, 2),
-    ((90, 4, 3, 3), 3, 2),
-    ((90, 4, 3, 3), (0, 3), None),
-    ((60, 5, 7), None, (1, 2, 3)),
-    ((60, 56), 1, 30),
-    ((60, 56), 1, 16),
-    ((2500, 1), 0, 2),
-    ((3, 1100), 1, 5),
-]
-
 FULL = [form for form in FORMS if np.prod(form[0]) and form[0]]
 
 
@@ -191,7 +119,7 @@ def repeated(parameter):
     yield np.broadcast_to(parameter.reshape(-1)[1 % parameter.size], parameter.shape)
 
 
-@loop("form", FULL)
+@loop("form", FULL, draws=64)
 def test_parameters_that_repeat_in_memory(form):
     shape, axis, block = form
     x = adversarial("float32", 0.3, int(np.prod(shape))).reshape(shape)

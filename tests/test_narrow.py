@@ -5,8 +5,6 @@ test_dequantize.py test scales of these types, test_granularity.py granularities
 test_isa.py lengths.
 """
 
-import re
-
 import numpy as np
 import oracle
 import pytest
@@ -28,13 +26,10 @@ from support import (
     is_nan,
     loop,
     parameter_shape,
-    poisoned,
     quantize_at,
     same,
     ulps,
-    untouched,
     usual_scales,
-    zero_points,
 )
 
 import pyquant as pq
@@ -217,20 +212,6 @@ def test_bits_above_a_float_code_are_ignored(name, isa):
     for target in REALS:
         got = dequantize_at(isa, q.view(dtype_of(name)), 0.3, dtype=target)
         same(got, dequantize_at(isa, plain.view(dtype_of(name)), 0.3, dtype=target))
-
-
-def test_zero_points_outside_the_type_are_errors():
-    for name, (lo, hi) in LIMITS.items():
-        wide = "int8" if lo else "uint8"
-        for zero in (z for z in zero_points(wide) if not lo <= z <= hi):
-            text = f"zero_point: expected integers from {lo} to {hi} for {name}, got {zero}"
-            for given in (zero, np.array(zero, wide), [zero], np.int64([zero])):
-                for call in (
-                    lambda z, n=name: pq.quantize(np.float32([1]), 1.0, z, dtype=n),
-                    lambda z, n=name: pq.dequantize(np.zeros(1, dtype_of(n)), 1.0, z),
-                ):
-                    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
-                        call(given)
 
 
 @loop("name, source", NARROW_INTEGERS, SIXTEEN_BITS)
@@ -454,9 +435,8 @@ def test_saturation_with_other_options(name, saturate, isa):
 
 @loop("name", NARROW_FLOATS)
 def test_zeros_are_the_only_zero_points(name):
-    x = np.float32([-0.0, 1, -2])
+    x, q = np.float32([-0.0, 1, -2]), dtype_of(name)
     expected = pq.quantize(x, 0.5, dtype=name)
-    q = dtype_of(name)
     back = pq.dequantize(expected, 0.5)
     for zero in (
         0,
@@ -468,12 +448,14 @@ def test_zeros_are_the_only_zero_points(name):
     ):
         same(pq.quantize(x, 0.5, zero, dtype=name), expected)
         same(pq.dequantize(expected, 0.5, zero), back)
-    text = f"zero_point: expected None or zeros for {name}"
-    for zero in (1, -1, [1], np.int8(5), np.uint64([2**63]), np.ones(1, q)):
-        with pytest.raises(ValueError, match=f"^{text}$"):
-            pq.quantize(x, 0.5, zero, dtype=name)
-        with pytest.raises(ValueError, match=f"^{text}$"):
-            pq.dequantize(expected, 0.5, zero)
+    text = f"^zero_point: expected None or zeros for {name}$"
+    for zero in (1, [1], np.int8(5), np.uint64([2**63]), np.ones(1, q)):
+        for call in (
+            lambda zero: pq.quantize(x, 0.5, zero, dtype=name),
+            lambda zero: pq.dequantize(expected, 0.5, zero),
+        ):
+            with pytest.raises(ValueError, match=text):
+                call(zero)
 
 
 @loop("name", ["float8_e8m0fnu", *NARROW_FLOATS])
@@ -521,31 +503,6 @@ def test_scales_of_narrow_integers():
         )
 
 
-# The dtype argument
-
-
-@loop("name", NARROW)
-def test_spellings_of_a_type(name):
-    x = inputs((99,))
-    expected = pq.quantize(x, 0.3, dtype=name)
-    assert expected.dtype == dtype_of(name)
-    same(pq.quantize(x, 0.3, dtype=dtype_of(name)), expected)
-    same(pq.quantize(x, 0.3, dtype=dtype_of(name).type), expected)
-    out = poisoned(dtype_of(name), 99)
-    assert pq.quantize(x, 0.3, dtype=name, out=out) is out
-    same(out, expected)
-
-
-@loop("name", NARROW)
-def test_the_default_is_the_type_of_the_zero_point(name):
-    x = inputs((99,))
-    expected = pq.quantize(x, 0.3, dtype=name)
-    zero = np.zeros(1, dtype_of(name))
-    for given in (zero, zero[0], zero.reshape(())):
-        same(pq.quantize(x, 0.3, given), expected)
-    assert pq.quantize(x, 0.3, 0).dtype == pq.quantize(x, 0.3, [0]).dtype == np.int8
-
-
 # QParams
 
 
@@ -590,43 +547,3 @@ def test_qparams_of_python_integers():
             text = f"zero_point: expected integers from {lo} to {hi} for {name}, got {bad}"
             with pytest.raises(ValueError, match=f"^{text}$"):
                 pq.QParams(0.5, bad, name)
-
-
-# Errors
-
-
-X = np.ones(3, np.float32)
-
-
-@loop("name, mode", NARROW_FLOATS, MODES)
-def test_floats_have_one_rounding(name, mode):
-    if mode == "half_even":
-        expected = pq.quantize(X, 0.3, dtype=name)
-        for given in (mode, pq.RoundMode.HALF_EVEN):
-            same(pq.quantize(X, 0.3, dtype=name, rounding=given), expected)
-        return
-    text = f"rounding: expected 'half_even' or 'stochastic' for {name}, got '{mode}'"
-    for given in (mode, pq.RoundMode(mode)):
-        with pytest.raises(ValueError, match=f"^{text}$"):
-            pq.quantize(X, 0.3, dtype=name, rounding=given)
-
-
-@loop("name", ["int8", "uint32", *NARROW_INTEGERS])
-def test_integers_always_saturate(name):
-    same(pq.quantize(X, 1.0, dtype=name), pq.quantize(X, 1.0, dtype=name, saturate=True))
-    with pytest.raises(
-        ValueError, match=f"^saturate: expected True for {name}, got False$"
-    ):
-        pq.quantize(X, 1.0, dtype=name, saturate=False)
-
-
-@loop("name", NARROW)
-def test_out_must_not_overlap(name):
-    memory = poisoned(np.uint8, 64)
-    x = memory[:16].view(np.float32)
-    text = "out: expected memory of its own, got an array that overlaps the input"
-    with pytest.raises(ValueError, match=f"^{text}$"):
-        pq.quantize(x, 1.0, dtype=name, out=memory[12:16].view(dtype_of(name)))
-    with pytest.raises(ValueError, match=f"^{text}$"):
-        pq.dequantize(memory[12:16].view(dtype_of(name)), 1.0, out=x)
-    assert untouched(memory)

@@ -9,7 +9,6 @@ import mmap
 import operator
 import pickle
 import sys
-import tracemalloc
 
 import numpy as np
 import packed_oracle
@@ -262,41 +261,6 @@ def test_memory_of_results_is_read_only():
                 else:
                     assert not behind.flags.writeable
                     behind = behind.base
-
-
-N = amount(1_000_001, 4_000_000)
-PEAKS = {
-    "contiguous": lambda: np.ones((N,), "f4"),
-    "float16": lambda: np.ones((N,), "f2"),
-    "float64": lambda: np.ones((N,), "f8"),
-    "columns apart": lambda: np.ones((N // 101, 202), "f4")[:, ::2],
-    "transposed": lambda: np.ones((N // 101, 101), "f4").T,
-    "big-endian": lambda: np.ones((N,), ">f4"),
-    "reversed": lambda: np.ones((N,), "f4")[::-1],
-}
-
-
-def peak(call):
-    call()
-    tracemalloc.start()
-    try:
-        result = call()
-        return result.nbytes, tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
-@loop("name, form", ["int4", "uint2"], PEAKS)
-def test_memory(name, form):
-    x = PEAKS[form]()
-    size, most = peak(lambda: pq.quantize(x, 0.5, dtype=name, packed=True))
-    assert size == -(-x.size * BITS[name] // 8)
-    assert most < size + (1 << 20)
-    p = pq.quantize(x, 0.5, dtype=name, packed=True)
-    out = np.empty(x.shape[::-1], np.float16).T
-    for how in ({}, {"dtype": "float16", "out": out}, {"threads": 2}):
-        size, most = peak(lambda how=how: pq.dequantize(p, 0.5, **how))
-        assert most < (0 if "out" in how else size) + (1 << 20) or x.ndim > 1
 
 
 # Slices of the first axis

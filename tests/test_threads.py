@@ -8,11 +8,14 @@ from functools import partial
 import numpy as np
 import pytest
 from support import (
+    FORMS,
+    LAYOUTS,
     REALS,
     adversarial,
     amount,
     at_once,
     codes,
+    loop,
     mixed_scales,
     parameter_shape,
     run_python,
@@ -22,25 +25,6 @@ from support import (
 
 import pyquant as pq
 from pyquant import _threads
-
-FORMS = [
-    ((1000,), None, None),
-    ((1000,), 0, None),
-    ((1001,), 0, 32),
-    ((7, 143), 0, None),
-    ((7, 143), 1, None),
-    ((143, 7), 0, None),
-    ((3, 5, 67), 1, None),
-    ((3, 5, 67), (0, 2), None),
-    ((3, 400), 1, 33),
-    ((400, 3), 0, 33),
-    ((37, 29), None, (4, 8)),
-    ((1, 1, 900), 1, None),
-    ((2, 3), 0, None),
-    ((1,), None, None),
-    ((0,), None, None),
-    ((), None, None),
-]
 
 
 @pytest.fixture
@@ -58,9 +42,10 @@ def started(monkeypatch):
         yield parts
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@loop("form", FORMS, draws=20)
 def test_any_number_gives_the_same_bits(form, started):
     shape, axis, block = form
+    started.clear()
     count = int(np.prod(shape))
     params = parameter_shape(shape, axis, block)
     scale = mixed_scales("float32", int(np.prod(params))).reshape(params)
@@ -85,36 +70,15 @@ def test_any_number_gives_the_same_bits(form, started):
     assert bool(started) == (count > 0)
 
 
-CHOICES = [
-    *FORMS,
-    ((5, 1001), 1, 32),  # blocks that do not divide the axis
-    ((31, 40), (0, 1), None),
-    ((700, 1, 3), 0, None),
-    ((6, 5, 4, 3), (1, 3), None),
-    ((64, 70), None, (64, 7)),
-    ((0, 300), 1, None),
-    ((300, 0), 1, None),
-]
-
-
-def choice_views(x):
-    """Yield equal numbers in several memory layouts, then a broadcast array."""
-    yield x
-    yield x.copy("F")
-    yield x[tuple([slice(None, None, -1)] * x.ndim)]
-    yield x.astype(x.dtype.newbyteorder(">" if sys.byteorder == "little" else "<"))
-    if x.ndim and x.dtype.kind == "f":
-        yield np.repeat(x, 2, axis=-1)[..., ::2]
-        yield np.broadcast_to(x[:1], x.shape)
-
-
-@pytest.mark.parametrize("form", CHOICES, ids=str)
+@loop("form", FORMS, draws=28)
 def test_any_number_chooses_the_same_parameters(form, started):
     shape, axis, block = form
+    started.clear()
     for i, source in enumerate(REALS):
         x = np.clip(adversarial(source, 0.3, int(np.prod(shape)), seed=i), -30000, 30000)
         x = np.nan_to_num(x).astype(source).reshape(shape)
-        for view in choice_views(x):
+        views = [change(x) for change in LAYOUTS.values()]
+        for view in [*views, np.broadcast_to(x[:1], shape) if x.ndim else x]:
             for code in ("int8", "uint8", "int32"):
                 kwargs = {"dtype": code, "axis": axis, "block_size": block}
                 one = pq.choose_qparams(view, **kwargs)
@@ -132,14 +96,6 @@ def test_what_is_not_finite_is_found_by_any_number(axis, started):
         with pytest.raises(ValueError, match=r"got 2 not finite, .* at index \(7, 100\)$"):
             pq.choose_qparams(x, axis=axis, threads=n)
     assert started
-
-
-def test_parameters_of_a_large_array():
-    x = np.random.default_rng(1).normal(size=amount((600, 500), (3000, 3000)))
-    x = x.astype(np.float32)
-    for kwargs in ({}, {"axis": 0}, {"axis": 1}, {"axis": 1, "block_size": 32}):
-        one = pq.choose_qparams(x, **kwargs)
-        assert pq.choose_qparams(x, **kwargs, threads=2) == one
 
 
 def test_one_thread_starts_no_other(started):
