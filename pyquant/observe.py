@@ -1004,7 +1004,7 @@ def joined(
         [(pages, counts)] = found
         counts = counts[np.argsort(pages)]
         return all_pages, counts.sum(1, kind) if counts.shape[1] > 1 else counts[:, 0]
-    table = np.zeros((len(all_pages), channels, width), sums)
+    table: _Table = np.zeros((len(all_pages), channels, width), sums)
     for pages, counts in found:
         table[np.searchsorted(all_pages, pages)] += counts.sum(1, kind)
     return all_pages, table

@@ -46,7 +46,6 @@ from libc.stddef cimport ptrdiff_t, size_t
 from libc.stdint cimport (
     INT64_MAX,
     UINT16_MAX,
-    UINT32_MAX,
     int8_t,
     int16_t,
     int32_t,
