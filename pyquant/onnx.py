@@ -6,13 +6,18 @@ Opsets 10 to 28.
 
 from __future__ import annotations
 
+import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from pyquant import _core, _standard
+from pyquant import _check, _core, _standard
+from pyquant.qparams import QParams
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy.typing as npt
 
     from pyquant._typing import ArrayLike
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "dequantize_linear",
     "dynamic_quantize_linear",
+    "qparams",
     "quantize_linear",
     "reference_ops",
 ]
@@ -330,11 +336,115 @@ def reference_ops() -> list[type]:
     >>> sorted({op.__name__ for op in pq.onnx.reference_ops()})
     ['DequantizeLinear', 'DynamicQuantizeLinear', 'QuantizeLinear']
     """
-    try:
+    with _needing_onnx("reference_ops"):
         from pyquant._onnx_ops import OPS
+    return list(OPS)
+
+
+def qparams(model: Any, tensor: str) -> QParams:
+    """
+    Return the quantization parameters of a tensor of a model.
+
+    Parameters
+    ----------
+    model : str, os.PathLike or onnx.ModelProto
+        The model, or the path of its file.
+    tensor : str
+        Name of the data input or the output of a QuantizeLinear or DequantizeLinear node.
+        Subgraphs are not searched.
+
+    Returns
+    -------
+    QParams
+        Scales, zero points, type and granularity of the node.
+
+    Raises
+    ------
+    TypeError
+        If an argument has the wrong type.
+    ValueError
+        If the tensor has no such node, or nodes with different parameters, or parameters
+        that are not constant.
+    ImportError
+        If onnx is not installed.
+
+    Examples
+    --------
+    >>> import onnx.parser
+    >>> import pyquant as pq
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["" : 21]>
+    ...     g (float[N] image) => (uint8[N] codes)
+    ...     <float s = {0.5}, uint8 z = {3}> {codes = QuantizeLinear(image, s, z)}''')
+    >>> pq.onnx.qparams(model, "image").quantize([0.5, 1.5, -9.0])
+    array([4, 6, 0], dtype=uint8)
+    """
+    with _needing_onnx("qparams"):
+        import onnx
+        import onnx.numpy_helper
+    folder = ""
+    if isinstance(model, (str, os.PathLike)):
+        folder = os.path.dirname(os.fspath(model))
+        model = onnx.load(model, load_external_data=False)
+    if not hasattr(model, "graph"):
+        raise _check.fail(TypeError, "model", "a path or an onnx.ModelProto", type(model))
+    nodes = model.graph.node
+    constants = {one.name: one for one in model.graph.initializer}
+    for node in nodes:
+        if node.op_type == "Constant" and node.attribute[0].name == "value":
+            constants[node.output[0]] = node.attribute[0].t
+    made, names = [], []
+    for node in nodes:
+        if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+            names += [node.input[0], node.output[0]]
+            if tensor in names[-2:]:
+                given = [one for one in node.input[1:] if one]
+                for one in given:
+                    if one not in constants:
+                        expected = "a tensor with constant parameters"
+                        raise _check.fail(ValueError, "tensor", expected, f"{one!r}")
+                arrays = [onnx.numpy_helper.to_array(constants[k], folder) for k in given]
+                made.append(_params_of(model.graph, node, *arrays))
+    if not made:
+        expected = "the data or result of QuantizeLinear or DequantizeLinear"
+        kind = ValueError if isinstance(tensor, str) else TypeError
+        got = tensor if kind is ValueError else type(tensor)
+        raise _check.fail(kind, "tensor", expected, got, names or [""])
+    if any(one != made[0] for one in made):
+        raise _check.fail(ValueError, "tensor", "one set of parameters", "different ones")
+    return made[0]
+
+
+def _params_of(graph: Any, node: Any, scale: Any, zero: Any = None) -> QParams:
+    """Return the parameters of a node."""
+    attributes = {one.name: one.i for one in node.attribute}
+    dtype: Any = "uint8"
+    if zero is not None:
+        dtype = zero.dtype
+    elif node.op_type == "QuantizeLinear":
+        dtype = TENSOR_PROTO.get(attributes.get("output_dtype", 0), "uint8")
+    else:
+        infos = (*graph.input, *graph.value_info)
+        types = {one.name: one.type.tensor_type.elem_type for one in infos}
+        types |= {one.name: one.data_type for one in graph.initializer}
+        if node.input[0] not in types:
+            expected = f"a known type of {node.input[0]!r}"
+            raise _check.fail(ValueError, "tensor", expected, "a model without it")
+        dtype = TENSOR_PROTO[types[node.input[0]]]
+    if scale.size == 1:
+        scale, zero = scale.reshape(()), None if zero is None else zero.reshape(())
+        return QParams(scale, zero, dtype)
+    size = attributes.get("block_size", 0) or None
+    return QParams(scale, zero, dtype, axis=attributes.get("axis", 1), block_size=size)
+
+
+@contextmanager
+def _needing_onnx(function: str) -> Iterator[None]:
+    """Explain an error about the missing package."""
+    try:
+        yield
     except ImportError as error:
         if error.name is None or error.name.partition(".")[0] != "onnx":
             raise  # onnx is installed but incomplete
-        msg = "reference_ops: the package onnx is needed: pip install onnx"
+        msg = f"{function}: the package onnx is needed: pip install onnx"
         raise ImportError(msg) from None
-    return list(OPS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FakeQuantize of OpenVINO."""
+"""FakeQuantize of OpenVINO, and its parameters in models."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from pyquant import _core
 from pyquant._check import fail, integer
+from pyquant.qparams import QParams
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyquant._typing import ArrayLike
 
-__all__ = ["fake_quantize"]
+__all__ = ["fake_quantize", "qparams"]
 
 _MOST = 1 << 16  # largest number of levels
 
@@ -145,6 +146,81 @@ def params_of(
             for field, values in ((2, steps), (3, last), (4, height)):
                 params[..., field] = np.where(inverted, values, params[..., field])
     return params
+
+
+@_core.default_fpenv
+def qparams(model: Any, tensor: str) -> QParams:
+    """
+    Return the quantization parameters of a tensor of a model.
+
+    Parameters
+    ----------
+    model : openvino.Model
+        A model with FakeQuantize operations, as ``openvino.Core().read_model`` returns it.
+    tensor : str
+        Name of the data input or the output of a FakeQuantize, or of the operation.
+
+    Returns
+    -------
+    QParams
+        Codes from 0 to ``levels - 1`` of uint8, or uint16 above 256 levels. The scale is
+        ``(high - low) / (levels - 1)``, rounded once to float32, and the offset is `low`.
+
+    Raises
+    ------
+    TypeError
+        If an argument has the wrong type.
+    ValueError
+        If the tensor has no FakeQuantize, or its ends are not constant, or the input and
+        the output of the operation have different ends.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import openvino as ov
+    >>> import pyquant as pq
+    >>> x = ov.opset13.parameter([4], np.float32, name="x")
+    >>> ends = [np.float32(-1), np.float32(1)] * 2
+    >>> model = ov.Model([ov.opset13.fake_quantize(x, *ends, 256)], [x])
+    >>> pq.openvino.qparams(model, "x").quantize([-1.0, 0.1, 1.0])
+    array([  0, 140, 255], dtype=uint8)
+    """
+    if not hasattr(model, "get_ops"):
+        raise fail(TypeError, "model", "an openvino.Model", type(model))
+    names = []
+    for one in model.get_ops():
+        if one.get_type_name() == "FakeQuantize":
+            data = one.input_value(0)
+            own = [one.get_friendly_name(), data.get_node().get_friendly_name()]
+            names += [*own, *data.get_names(), *one.output(0).get_names()]
+            if tensor in names:
+                return _params_of(one)
+    kind = ValueError if isinstance(tensor, str) else TypeError
+    got = tensor if kind is ValueError else type(tensor)
+    raise fail(kind, "tensor", "the data or result of FakeQuantize", got, names or [""])
+
+
+def _params_of(operation: Any) -> QParams:
+    """Return the parameters of a FakeQuantize."""
+    ends = [operation.input_value(i).get_node() for i in range(1, 5)]
+    if any(one.get_type_name() != "Constant" for one in ends):
+        raise fail(ValueError, "tensor", "constant ends", "computed ones")
+    low, high, *others = (_core.cast(one.get_data(), "float64") for one in ends)
+    if not all(map(np.array_equal, others, (low, high))):
+        expected = "equal ends of input and output"
+        raise fail(ValueError, "tensor", expected, "different ones")
+    levels = operation.get_attributes()["levels"]
+    low, high = np.broadcast_arrays(low, high)
+    if low.size == 1:
+        low, high = low.reshape(()), high.reshape(())
+    return QParams(
+        _core.cast((high - low) / (levels - 1), "float32"),
+        None,
+        "uint8" if levels <= 1 << 8 else "uint16",
+        axis=-1 if low.ndim == 1 else None,
+        offset=_core.cast(low, "float32"),
+        quant_range=(0, levels - 1),
+    )
 
 
 def _reals_of(x: ArrayLike) -> npt.NDArray[Any]:

@@ -479,9 +479,11 @@ CALLS = {
     "onnx.quantize_linear": lambda: onnx.quantize_linear(*ONNX),
     "onnx.dequantize_linear": lambda: onnx.dequantize_linear(CODES, SMALL),
     "onnx.reference_ops": None,  # needs the package onnx, and computes nothing
+    "onnx.qparams": None,  # needs the package onnx
     "onnx.dynamic_quantize_linear": lambda: [
         onnx.dynamic_quantize_linear(x) for x in (WEIGHT, TINY, VALUES)
     ],
+    "openvino.qparams": None,  # needs a model of the package openvino
     "openvino.fake_quantize": lambda: [openvino.fake_quantize(*one) for one in LEVELS],
     "tflite.qparams": lambda: [tflite.qparams(detail) for detail in DETAILS],
     "cli.main": lambda: list(_commands()),

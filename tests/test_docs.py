@@ -28,6 +28,7 @@ OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 # The packages that an example needs, with patterns of its text.
 NEEDS = {
     "onnx": r"import onnx|reference_ops",
+    "openvino": r"import openvino",
     "ml_dtypes": r"ml_dtypes|float[468]_|nvfp4|mx\.",
     "torch": r"import torch",
     "dask": r"import dask|integrations\.dask",

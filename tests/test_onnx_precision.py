@@ -1,4 +1,4 @@
-"""Types of ONNX: of the division, and of zero points that are Python integers.
+"""Types of ONNX: of the division, and of zero points that are Python integers; models.
 
 Oracle: `oracle`, in exact arithmetic.
 """
@@ -244,3 +244,72 @@ def test_an_axis_of_one_element_has_one_scale():
     same(got, pq.com_microsoft.quantize_linear(X[:1], scale[0]))
     with pytest.raises(ValueError, match=r"^y_scale: "):
         pq.com_microsoft.quantize_linear(X[:1], scale[0], axis=0)
+
+
+# Parameters in models
+
+NODES = {
+    "s = {0.5}, uint8 z = {3}> {c = QuantizeLinear(x, s, z)}": (0.5, 3, "uint8"),
+    "s = {0.5}> {c = QuantizeLinear <output_dtype = 5> (x, s)}": (0.5, 0, "int16"),
+    "s = {0.5}> {c = QuantizeLinear(x, s)}": (0.5, 0, "uint8"),
+    "s = {0.5}, int8[1] z = {-3}> {x = DequantizeLinear(c, s, z)}": (0.5, -3, "int8"),
+    "s = {0.5}, uint8 c = {1}> {x = DequantizeLinear(c, s)}": (0.5, 0, "uint8"),
+    "s = {0.5}> {z = Constant <value = uint8 {3}> () c = QuantizeLinear(x, s, z)}": (
+        *(0.5, 3, "uint8"),
+    ),
+}
+PARTS = {
+    "[2] s = {1, 2}> {c = QuantizeLinear(x, s)}": {"axis": 1},
+    "[2] s = {1, 2}> {c = QuantizeLinear <axis = -1> (x, s)}": {"axis": -1},
+    "[1, 2] s = {1, 2}> {c = QuantizeLinear <block_size = 3> (x, s)}": {
+        "axis": 1,
+        "block_size": 3,
+    },
+}
+
+
+def model_of(text):
+    """Return a model with parameters, and one node from `x` to `c` or back."""
+    parser = pytest.importorskip("onnx.parser")  # optional; reads the models
+    head = '<ir_version: 10, opset_import: ["" : 21]> g (float[N, 2] x) => () <float'
+    return parser.parse_model(f"{head} {text}")
+
+
+def test_qparams_of_models(tmp_path):
+    for text, (scale, zero, dtype) in NODES.items():
+        model = model_of(text)
+        for name in ("x", "c"):
+            expected = pq.QParams(np.float32(scale), zero, dtype)
+            with case(text=text):
+                assert pq.onnx.qparams(model, name) == expected
+    for text, how in PARTS.items():
+        scale = np.float32([1, 2]).reshape((1, 2) if "block_size" in how else 2)
+        expected = pq.QParams(scale, None, "uint8", **how)
+        with case(text=text):
+            assert pq.onnx.qparams(model_of(text), "x") == expected
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    assert pq.onnx.qparams(path, "x") == pq.onnx.qparams(str(path), "c")
+
+
+@pytest.mark.parametrize(("text", "tensor", "said"), [
+    ("s = {1}> {c = QuantizeLinear(x, s)}", "xx",
+     "the data or result of QuantizeLinear or DequantizeLinear, got 'xx'; did you mean x?"),
+    ("s = {1}> {c = QuantizeLinear(x, s)}", 3,
+     "the data or result of QuantizeLinear or DequantizeLinear, got int"),
+    ("s = {1}> {c = Neg(x)}", "x",
+     "the data or result of QuantizeLinear or DequantizeLinear, got 'x'"),
+    ("a = {1}> {s = Neg(a) c = QuantizeLinear(x, s)}", "x",
+     "a tensor with constant parameters, got 's'"),
+    ("s = {1}, float t = {2}> {c = QuantizeLinear(x, s) d = QuantizeLinear(x, t)}", "x",
+     "one set of parameters, got different ones"),
+    ("s = {1}> {x = DequantizeLinear(c, s)}", "x",
+     "a known type of 'c', got a model without it"),
+])  # fmt: skip
+def test_errors_of_qparams_of_models(text, tensor, said):
+    model = model_of(text)
+    with pytest.raises((TypeError, ValueError)) as error:
+        pq.onnx.qparams(model, tensor)
+    assert str(error.value) == f"tensor: expected {said}"
+    with pytest.raises(TypeError, match=r"^model: expected a path or an onnx.ModelProto"):
+        pq.onnx.qparams(3, "x")

@@ -272,3 +272,35 @@ def test_docstring():
     test = doctest.DocTestFinder(recurse=False).find(openvino.fake_quantize, globs={})[0]
     assert test.examples
     assert doctest.DocTestRunner().run(test).failed == 0
+
+
+def test_qparams_of_models():
+    ov = pytest.importorskip("openvino")  # optional; it makes the models
+    ops = ov.opset13
+    x = ops.parameter([2, 3], np.float32, name="x")
+    low, high = np.float32([[-1], [0.5]]), np.float32([[1], [3]])
+
+    def model(*ends, levels=256):
+        return ov.Model([ops.fake_quantize(x, *ends, levels, name="fq")], [x])
+
+    for name in ("x", "fq"):
+        p = openvino.qparams(model(low, high, low, high), name)
+        scale = ((high - low).astype(float) / 255).astype(np.float32)
+        expected = pq.QParams(scale, None, "uint8", offset=low, quant_range=(0, 255))
+        assert p == expected
+    one = np.float32(0), np.float32(3)
+    p = openvino.qparams(model(*one, *one, levels=1024), "x")
+    assert (p.scale, p.dtype, p.quant_range) == (np.float32(3 / 1023), "uint16", (0, 1023))
+    p = openvino.qparams(model(*[np.float32([0]), np.float32([1, 2, 3])] * 2), "x")
+    assert (p.axis, p.scale.shape, p.offset.tolist()) == (-1, (3,), [0, 0, 0])
+    computed = model(*one, ops.negative(x), np.float32(3))
+    for bad, tensor, said in (
+        (computed, "x", "tensor: expected constant ends, got computed ones"),
+        (model(*one, one[0], np.float32(4)), "x", "tensor: expected equal ends of input"),
+        (computed, "y", "tensor: expected the data or result of FakeQuantize, got 'y'"),
+        (computed, 3, "tensor: expected the data or result of FakeQuantize, got int"),
+        (3, "x", "model: expected an openvino.Model, got int"),
+    ):
+        with pytest.raises((TypeError, ValueError)) as error:
+            openvino.qparams(bad, tensor)
+        assert str(error.value).startswith(said)
