@@ -938,6 +938,7 @@ def test_every_pair_of_kinds(here, weights):
         with open_model(f"out.{after}") as made:
             (found,) = logical(made).values()
             assert (found.name, found.type) == ("in", type)
+            assert main(["compare", "--exact", f"in.{before}", f"out.{after}"]) == 0
             if type == "int8":
                 codes = pq.choose_qparams(x, axis=0).quantize(x)
                 np.testing.assert_array_equal(found.codes(), codes)

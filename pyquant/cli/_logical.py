@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyquant.cli._models import Model
     from pyquant.weights._published import Found
 
-__all__ = ["Logical", "check_values", "loads", "logical", "records_of"]
+__all__ = ["Logical", "check_values", "loads", "logical", "records_of", "weight_of"]
 
 # The key of pyquant's record of a quantized tensor, in the metadata of the file.
 KIND = "quantized"
@@ -156,7 +156,7 @@ class _Coded(Logical):
     @property
     def weight(self) -> Weight:
         """The weight, which refers to the file."""
-        return _weight_of(self)
+        return weight_of(self)
 
     def dequantize(
         self,
@@ -306,7 +306,8 @@ class Joined(_Coded):
 
 
 @lru_cache(maxsize=4)  # for the bands of a tensor, and of another beside it
-def _weight_of(tensor: _Coded) -> Weight:
+def weight_of(tensor: _Coded) -> Weight:
+    """Return the weight of a tensor, which is read once."""
     return tensor.read()
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from pyquant import dtypes
 from pyquant.cli._errors import Refused
-from pyquant.cli._logical import Logical, logical
+from pyquant.cli._logical import Logical, logical, weight_of
 from pyquant.weights._elements import Mapped, Tensor, open_file, sized
 from pyquant.weights.files import WeightFile, open_weights
 
@@ -99,6 +99,11 @@ class Model(WeightFile):
     def channels(self, name: str) -> int:
         """Return the axis of a tensor whose indices are the outputs of its operator."""
         return 0
+
+    def close(self) -> None:
+        """Close the file, and free the weights that refer to it."""
+        weight_of.cache_clear()
+        super().close()
 
 
 def open_model(path: str, kind: str | None = None) -> Model:
