@@ -25,28 +25,29 @@ static const struct {
 
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
-const char *pq_isa_name(int i)
+/* Return table `i` of the CPU, or NULL. */
+static const struct pq_kernels *table_at(int i)
 {
     const unsigned isas = pq_cpu_isas();
     for (int t = 0; t < TABLES && i >= 0; t++) {
         if ((isas & tables[t].required) == tables[t].required && i-- == 0) {
-            return tables[t].kernels->name;
+            return tables[t].kernels;
         }
     }
     return NULL;
 }
 
+const char *pq_isa_name(int i)
+{
+    const struct pq_kernels *const kernels = table_at(i);
+    return kernels != NULL ? kernels->name : NULL;
+}
+
 const struct pq_kernels *pq_isa_find(const char *name)
 {
-    if (name == NULL) {
-        return NULL;
+    const struct pq_kernels *kernels = name != NULL ? table_at(0) : NULL;
+    for (int i = 1; kernels != NULL && strcmp(kernels->name, name) != 0; i++) {
+        kernels = table_at(i);
     }
-    const unsigned isas = pq_cpu_isas();
-    for (int t = 0; t < TABLES; t++) {
-        if ((isas & tables[t].required) == tables[t].required &&
-            strcmp(tables[t].kernels->name, name) == 0) {
-            return tables[t].kernels;
-        }
-    }
-    return NULL;
+    return kernels;
 }

@@ -17,12 +17,6 @@ enum {
     FEW_ELEMENTS = 32                      /* fewer float32 elements need no kernel */
 };
 
-/* Extrema: [0] the lowest, [1] the highest; float64 if the data is. */
-union cells {
-    float f32[2][BOX_CELLS];
-    double f64[2][BOX_CELLS];
-};
-
 /* A reduction. It cuts the parameters into boxes of at most BOX_CELLS, each with all of its
  * elements, so that the buffers do not depend on the number of parameters. */
 struct reduction {
@@ -37,26 +31,20 @@ struct reduction {
     uint32_t bits; /* at least PQ_INFINITY_BITS if an element is not finite */
     pq_cells_fn *take;
     void *what;
-    struct pq_plan box;  /* `scale` counts cells from the first cell of the box */
-    struct pq_plan rows; /* rows of cells, with addresses of parameters */
-    union cells cells;   /* of the box */
-    union cells found;   /* merged into `cells` later */
+    struct pq_plan box;          /* `scale` counts cells from the first cell of the box */
+    struct pq_plan rows;         /* rows of cells, with addresses of parameters */
+    union pq_cell_extrema cells; /* of the box */
+    union pq_cell_extrema found; /* merged into `cells` later */
 };
 
 /* ---- cells ---- */
 
-/* Return the address of extremum `which` of cell `k`. */
-static void *extremum_at(const struct reduction *reduction, union cells *cells, int which,
-                         size_t k)
+static void clear_cells(const struct reduction *reduction, union pq_cell_extrema *cells,
+                        size_t n)
 {
-    void *const extrema = reduction->is_f64 ? (void *)cells->f64[which] : cells->f32[which];
-    return pq_extremum(extrema, reduction->is_f64, k);
-}
-
-static void clear_cells(const struct reduction *reduction, union cells *cells, size_t n)
-{
-    pq_clear_extrema(extremum_at(reduction, cells, 0, 0),
-                     extremum_at(reduction, cells, 1, 0), reduction->is_f64, n);
+    pq_clear_extrema(pq_cell_extremum(cells, reduction->is_f64, 0, 0),
+                     pq_cell_extremum(cells, reduction->is_f64, 1, 0), reduction->is_f64,
+                     n);
 }
 
 /* Merge `repeat` rows of `n` found cells into the `n` cells from `to`. */
@@ -192,13 +180,13 @@ static void reduce_few_columns(struct reduction *reduction, size_t cell, const c
 /* Reduce contiguous elements of one cell. */
 static void reduce_run(struct reduction *reduction, size_t cell, const char *x, size_t n)
 {
-    union cells *cells = &reduction->cells;
+    union pq_cell_extrema *cells = &reduction->cells;
     if (n < reduction->few) {
         reduce_few(reduction, cell, x, n);
         return;
     }
-    reduction->run(x, n, extremum_at(reduction, cells, 0, cell),
-                   extremum_at(reduction, cells, 1, cell), &reduction->bits);
+    reduction->run(x, n, pq_cell_extremum(cells, reduction->is_f64, 0, cell),
+                   pq_cell_extremum(cells, reduction->is_f64, 1, cell), &reduction->bits);
 }
 
 /* Reduce contiguous groups of `g` elements. */
@@ -214,10 +202,10 @@ static void reduce_groups(struct reduction *reduction, size_t cell, const char *
         }
         return;
     }
-    union cells *to = reduction->once ? &reduction->cells : &reduction->found;
+    union pq_cell_extrema *to = reduction->once ? &reduction->cells : &reduction->found;
     const size_t first = reduction->once ? cell : 0;
-    reduction->groups(x, groups, g, extremum_at(reduction, to, 0, first),
-                      extremum_at(reduction, to, 1, first), &reduction->bits);
+    reduction->groups(x, groups, g, pq_cell_extremum(to, reduction->is_f64, 0, first),
+                      pq_cell_extremum(to, reduction->is_f64, 1, first), &reduction->bits);
     if (!reduction->once) {
         merge_found(reduction, cell, groups, 1);
     }
@@ -270,11 +258,12 @@ static void reduce_row(void *p, struct pq_position at)
 
 /* ---- one element of each row for a cell ---- */
 
-static void find_column_extrema(struct reduction *reduction, union cells *to, size_t cell,
-                                const char *x, ptrdiff_t stride, size_t rows, size_t n)
+static void find_column_extrema(struct reduction *reduction, union pq_cell_extrema *to,
+                                size_t cell, const char *x, ptrdiff_t stride, size_t rows,
+                                size_t n)
 {
-    reduction->columns(x, stride, rows, n, extremum_at(reduction, to, 0, cell),
-                       extremum_at(reduction, to, 1, cell), &reduction->bits);
+    reduction->columns(x, stride, rows, n, pq_cell_extremum(to, reduction->is_f64, 0, cell),
+                       pq_cell_extremum(to, reduction->is_f64, 1, cell), &reduction->bits);
 }
 
 /* Reduce `rows` short contiguous rows, joined to longer rows. */
@@ -284,7 +273,7 @@ static void reduce_short_rows(struct reduction *reduction, size_t cell, const ch
     const size_t together = SHORT_ROW_ELEMENTS / n < rows ? SHORT_ROW_ELEMENTS / n : rows;
     const size_t many = rows / together, size = reduction->job->in_size;
     const ptrdiff_t stride = (ptrdiff_t)(together * n * size);
-    union cells *found = &reduction->found;
+    union pq_cell_extrema *found = &reduction->found;
     clear_cells(reduction, found, together * n);
     find_column_extrema(reduction, found, 0, x, stride, many, together * n);
     find_column_extrema(reduction, found, 0, x + (ptrdiff_t)many * stride, stride, 1,
@@ -480,8 +469,8 @@ static void pass_row(void *p, struct pq_position at)
     const size_t first = (size_t)(at.in - reduction->rows.in);
     const struct pq_cells row = {
         .n = (size_t)dim->end,
-        .lowest = extremum_at(reduction, &reduction->cells, 0, first),
-        .highest = extremum_at(reduction, &reduction->cells, 1, first),
+        .lowest = pq_cell_extremum(&reduction->cells, reduction->is_f64, 0, first),
+        .highest = pq_cell_extremum(&reduction->cells, reduction->is_f64, 1, first),
         /* The caller's own arrays, reached through the plan's const pointers. */
         .scale = (char *)(uintptr_t)at.scale,
         .zero = (char *)(uintptr_t)at.zero,

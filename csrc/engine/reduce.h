@@ -11,6 +11,20 @@
 /* Fewer groups use the kernel of one group. */
 enum { PQ_FEW_GROUPS = 8 };
 
+/* Memory for extrema: [0] the lowest, [1] the highest; float64 if the data is. */
+enum { PQ_MOST_CELLS = 512 };
+union pq_cell_extrema {
+    float f32[2][PQ_MOST_CELLS];
+    double f64[2][PQ_MOST_CELLS];
+};
+
+/* Return the address of extremum `which` of cell `k`. */
+static inline void *pq_cell_extremum(union pq_cell_extrema *of, bool is_f64, int which,
+                                     size_t k)
+{
+    return pq_extremum(is_f64 ? (void *)of->f64[which] : of->f32[which], is_f64, k);
+}
+
 /* Extrema of `n` parameters. The arrays are contiguous, float64 if the data is float64, and
  * float32 otherwise. Without elements, the lowest is +inf and the highest is -inf. */
 struct pq_cells {

@@ -120,9 +120,8 @@ static void *offset_or_null(void *data, ptrdiff_t bytes)
     return data != NULL ? (char *)data + bytes : NULL;
 }
 
-/* Make the arrays of `slab` start at the element with index `first` of `args`. */
-static void set_slab_arrays(struct pq_args *slab, const struct pq_args *args,
-                            const ptrdiff_t *first)
+void pq_set_first_element(struct pq_args *slab, const struct pq_args *args,
+                          const ptrdiff_t *first)
 {
     ptrdiff_t in = 0, out = 0, scale = 0, zero = 0, place = 0;
     for (int d = 0; d < args->ndim; d++) {
@@ -170,7 +169,7 @@ enum pq_status pq_for_slabs(const struct pq_args *args, bool keep_groups, ptrdif
             shape[d] = args->shape[d] - first[d];
             shape[d] = shape[d] < cut.step[d] ? shape[d] : cut.step[d];
         }
-        set_slab_arrays(&slab, args, first);
+        pq_set_first_element(&slab, args, first);
         PQ_TRY(run(what, &slab, first));
     }
     return PQ_OK;

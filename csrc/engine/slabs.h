@@ -14,6 +14,10 @@
 /* The usual size of a slab, in bytes of input: the outer caches hold it. */
 enum { PQ_SLAB_BYTES = PQ_SIZE(1 << 17, 1 << 11) };
 
+/* Make the arrays of `slab` start at the element with index `first` of `args`. */
+void pq_set_first_element(struct pq_args *slab, const struct pq_args *args,
+                          const ptrdiff_t *first);
+
 /* Process one slab. `first` is the index of its first element in the complete arrays. */
 typedef enum pq_status pq_slab_fn(void *what, const struct pq_args *slab,
                                   const ptrdiff_t *first);

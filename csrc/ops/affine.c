@@ -2,6 +2,7 @@
 /* Offsets, fill codes, ranges and policies of pq_quantize() and pq_dequantize(). */
 #include "args.h"
 #include "engine/job.h"
+#include "engine/slabs.h"
 #include "math/narrow_float.h"
 
 static bool has_range(const struct pq_args *args)
@@ -147,35 +148,6 @@ static ptrdiff_t block_size_along(const struct pq_args *args, int d)
     return args->block != NULL ? args->block[d] : 1;
 }
 
-/* Return a call with one dimension that begins at element `index`. The caller sets its
- * shape and strides. */
-static struct pq_args call_at(const struct pq_args *args, const ptrdiff_t *index)
-{
-    struct pq_args part = *args;
-    const char *in = args->in.data, *scale = args->scale.data, *zero = args->zero.data;
-    const char *offset = args->offset;
-    uint64_t place = 0;
-    for (int d = 0; d < args->ndim; d++) {
-        const ptrdiff_t group = index[d] / block_size_along(args, d);
-        place = place * (uint64_t)args->shape[d] + (uint64_t)index[d];
-        in += index[d] * args->in.strides[d];
-        scale += group * args->scale.strides[d];
-        if (zero != NULL) {
-            zero += group * args->zero.strides[d];
-        }
-        if (offset != NULL) {
-            offset += group * args->scale.strides[d];
-        }
-    }
-    part.ndim = 1;
-    part.in.data = (void *)(uintptr_t)in;
-    part.scale.data = (void *)(uintptr_t)scale;
-    part.zero.data = (void *)(uintptr_t)zero;
-    part.offset = offset;
-    part.start += place;
-    return part;
-}
-
 enum { CHECKED_ELEMENTS = PQ_SIZE(1024, 64) };
 
 /* Return true if one of `n` elements along the last dimension is out of range. The elements
@@ -190,7 +162,11 @@ static bool is_out_of_range(const struct pq_kernels *kernels, const struct pq_ar
         .size = sizeof dense, .bits = bits, .word_bits = 8, .word_stride = 8};
     const ptrdiff_t block = last >= 0 ? block_size_along(args, last) : 1;
     const bool alone = last < 0 || n == 1 || index[last] % block != 0;
-    struct pq_args part = call_at(args, index);
+    struct pq_args all = *args, part;
+    all.out = all.in; /* the strides of a layout can be invalid */
+    part = all;
+    pq_set_first_element(&part, &all, index);
+    part.ndim = 1;
     part.shape = &n;
     part.block = &block;
     part.in.strides = n > 1 ? args->in.strides + last : &none;

@@ -13,7 +13,8 @@
 enum {
     TILE_BYTES =
         PQ_SIZE(1 << 16, 1 << 10), /* input of contiguous groups, in a near cache */
-    TILE_GROUPS = PQ_SIZE(512, 16) /* most groups of a tile: their extrema use the stack */
+    TILE_GROUPS =
+        PQ_SIZE(PQ_MOST_CELLS, 16) /* most groups of a tile: their extrema use the stack */
 };
 
 /* ---- slabs ---- */
@@ -40,28 +41,14 @@ static enum pq_status run_slab(void *what, const struct pq_args *slab,
 
 /* ---- contiguous groups ---- */
 
-/* The extrema of a tile: the lowest in [0], the highest in [1]. */
-union extrema {
-    float f32[2][TILE_GROUPS];
-    double f64[2][TILE_GROUPS];
-};
-
 struct finder {
     pq_minmax_fn *run;
     pq_minmax_groups_fn *groups;
     pq_magnitude_fn *magnitude; /* null: magnitudes cannot replace extrema */
     bool is_f64;
     size_t size; /* bytes of an element */
-    union extrema extrema;
+    union pq_cell_extrema extrema;
 };
-
-/* Return the address of the lowest (0) or highest (1) value of group `k` of the tile. */
-static void *extremum_at(struct finder *finder, int which, size_t k)
-{
-    union extrema *const extrema = &finder->extrema;
-    return pq_extremum(finder->is_f64 ? (void *)extrema->f64[which] : extrema->f32[which],
-                       finder->is_f64, k);
-}
 
 /*
  * Find the largest magnitude of each of the groups of `g` elements, in place of extrema.
@@ -101,13 +88,13 @@ static bool find_extrema(struct finder *finder, const char *x, size_t n, size_t 
     }
     if (n / g >= PQ_FEW_GROUPS) {
         k = n / g;
-        finder->groups(x, k, g, extremum_at(finder, 0, 0), extremum_at(finder, 1, 0),
-                       &bits);
+        finder->groups(x, k, g, pq_cell_extremum(&finder->extrema, finder->is_f64, 0, 0),
+                       pq_cell_extremum(&finder->extrema, finder->is_f64, 1, 0), &bits);
     }
     for (; k * g < n; k++) {
         const size_t left = n - k * g;
-        void *const lowest = extremum_at(finder, 0, k),
-                    *highest = extremum_at(finder, 1, k);
+        void *const lowest = pq_cell_extremum(&finder->extrema, finder->is_f64, 0, k),
+                    *highest = pq_cell_extremum(&finder->extrema, finder->is_f64, 1, k);
         pq_clear_extrema(lowest, highest, finder->is_f64, 1);
         finder->run(x + k * g * finder->size, left < g ? left : g, lowest, highest, &bits);
     }
@@ -168,8 +155,8 @@ static enum pq_status run_groups(void *context, const struct pq_kernels *kernels
         }
         const struct pq_cells cells = {
             .n = (n - 1) / (size_t)g + 1,
-            .lowest = extremum_at(&finder, 0, 0),
-            .highest = extremum_at(&finder, 1, 0),
+            .lowest = pq_cell_extremum(&finder.extrema, finder.is_f64, 0, 0),
+            .highest = pq_cell_extremum(&finder.extrema, finder.is_f64, 1, 0),
             /* The plan has const pointers to the caller's arrays, which are outputs here.
              */
             .scale = (char *)(uintptr_t)at.scale,

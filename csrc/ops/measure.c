@@ -217,9 +217,7 @@ PQ_RARE const char *scale_down(char *to, const char *from, size_t n, int exponen
 {
     const double by = ldexp(1, -(exponent / 2)), rest = ldexp(1, exponent / 2 - exponent);
     for (size_t i = 0; i < n; i++) {
-        double v;
-        memcpy(&v, from + i * sizeof v, sizeof v);
-        v = v * by * rest;
+        const double v = number_of(from, i, true) * by * rest;
         memcpy(to + i * sizeof v, &v, sizeof v);
     }
     return to;

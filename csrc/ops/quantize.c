@@ -92,34 +92,43 @@ static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq
     return suits ? kernels->quantize[pq_row_of(in)][pq_row_of(out)] : NULL;
 }
 
+/* Copy the options of a call to its method. */
+static void set_options(struct pq_method *how, const struct pq_args *args)
+{
+    const enum pq_type in = args->in.type, precision = precision_of(args);
+    const bool zero_first = args->zero_first != 0;
+    /* Kernels round every type except float64 to float32 in any case. */
+    const bool narrow = args->narrow_first && (precision != PQ_F32 || in == PQ_F64);
+    how->run.in = in;
+    how->run.compute = precision;
+    how->run.round = args->round;
+    how->run.zero_first = zero_first;
+    how->run.overflow = args->overflow;
+    how->run.narrow_first = narrow;
+    how->single_scale = in != PQ_F64 && !narrow;
+    how->wide_zero = pq_is_64_bit(args->out.type) && !zero_first;
+    how->float_zero =
+        pq_is_narrow_float(args->out.type) || (zero_first && args->zero.data != NULL);
+}
+
 static void set_rounded_method(struct pq_method *how, const struct pq_kernels *kernels,
                                const struct pq_args *args)
 {
     const enum pq_type precision = precision_of(args), in = args->in.type,
                        out = pq_carrier_of(args->out.type);
     const bool is_float = pq_is_narrow_float(out), has_zero = args->zero.data != NULL;
-    /* Kernels round every type except float64 to float32 in any case. */
-    const bool narrow = args->narrow_first && (precision != PQ_F32 || in == PQ_F64);
     pq_kernel_fn *const kernel = kernel_of(kernels, args, precision);
     const bool wide = pq_is_64_bit(out);
     *how = pq_no_method;
+    set_options(how, args);
     how->kernel = kernel != NULL ? kernel
                   : wide         ? kernels->quantize_int64
                                  : kernels->quantize_general;
     how->general = kernel == NULL;
-    how->wide_zero = wide && !args->zero_first;
     how->by_groups = kernel != NULL || wide ||
                      (in == PQ_F64 && precision == PQ_F64 &&
                       (is_float ? !has_zero : adds_zero_last(args)));
-    how->run.in = in;
     how->run.out = out;
-    how->run.compute = precision;
-    how->run.round = args->round;
-    how->run.zero_first = args->zero_first;
-    how->run.overflow = args->overflow;
-    how->run.narrow_first = narrow;
-    how->single_scale = in != PQ_F64 && !narrow;
-    how->float_zero = is_float || (args->zero_first && has_zero);
     if (args->out.bit_strides != NULL && pq_bits_of(args->out.type) == 4 && !is_float &&
         kernel != NULL && precision == PQ_F32 && adds_zero_last(args)) {
         how->packed = kernels->quantize_packed[pq_row_of(in)];
@@ -136,9 +145,9 @@ static void set_rounded_method(struct pq_method *how, const struct pq_kernels *k
 PQ_RARE void set_stochastic_method(struct pq_method *how, const struct pq_kernels *kernels,
                                    const struct pq_args *args)
 {
-    const enum pq_type in = args->in.type, precision = precision_of(args);
-    const bool single = precision == PQ_F32 && pq_is_real(in) && pq_row_of(in) >= 0;
-    const bool is_float = pq_is_narrow_float(args->out.type);
+    const enum pq_type in = args->in.type;
+    const bool single =
+        precision_of(args) == PQ_F32 && pq_is_real(in) && pq_row_of(in) >= 0;
     struct pq_args between = *args;
     between.round = PQ_HALF_EVEN;
     between.narrow_first = between.zero_first = 0;
@@ -148,18 +157,10 @@ PQ_RARE void set_stochastic_method(struct pq_method *how, const struct pq_kernel
         between.in.type = between.precision = PQ_F64;
         set_rounded_method(how, kernels, &between);
     }
-    const bool narrow = args->narrow_first && (precision != PQ_F32 || in == PQ_F64);
-    how->run.in = in;
-    how->run.compute = precision;
-    how->run.round = PQ_STOCHASTIC;
-    how->run.narrow_first = narrow;
-    how->run.zero_first = args->zero_first;
-    how->float_zero = is_float || (args->zero_first && args->zero.data != NULL);
-    how->wide_zero = how->wide_zero && !args->zero_first;
+    set_options(how, args);
     how->kernel = kernels->quantize_stochastic;
     how->packed = NULL;
     how->by_groups = false;
-    how->single_scale = in != PQ_F64 && !narrow;
     how->flush_min_scale = 0;
 }
 

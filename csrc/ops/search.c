@@ -150,10 +150,8 @@ static void merge_extrema(struct scale_search *s, void *what, size_t n)
 /* Find the range of a group. Return true if all elements are finite. */
 static bool find_extrema(struct scale_search *s, struct group *group)
 {
-    struct ends ends = {.of.f64 = {HUGE_VAL, -HUGE_VAL}};
-    if (!s->is_f64) {
-        ends = (struct ends){.of.f32 = {INFINITY, -INFINITY}};
-    }
+    struct ends ends = {.bits = 0};
+    pq_clear_extrema(&ends.of, pq_extremum(&ends.of, s->is_f64, 1), s->is_f64, 1);
     for_each_tile(s, group, merge_extrema, &ends);
     for (int k = 0; k < 2; k++) {
         group->range[k] = pq_extremum_at(&ends.of, s->is_f64, (size_t)k);
