@@ -9,7 +9,6 @@ import pytest
 from conformance.cases import WEIGHTS, argument, array, calls
 from support import check_errors, loop, same
 
-import pyquant as pq
 from pyquant import _core
 from pyquant.weights import compressed_tensors, convert
 
@@ -266,38 +265,6 @@ def test_codes_that_are_not_packed():
     same(got, (f.astype(np.float32) * s[:, :1]).astype(ml_dtypes.bfloat16))
 
 
-@loop("bits", BITS)
-def test_convert(bits):
-    codes, zeros, scales = layer(bits, 32, 96, 32)
-    zeros |= zeros == 0  # Format "gptq" excludes 0.
-    zeros[0, 0] = bits > 1
-    scales = scales.astype(np.float16)
-    want = numbers(codes, zeros, scales, np.arange(96) // 32)
-    dense, old = (
-        [oracle.along(one, axis, bits, pack) for axis, one in ((1, codes), (0, zeros))]
-        for pack in (oracle.stream, oracle.padded)
-    )
-    how = {"bits": bits, "weight_shape": (32, 96)}
-    w = weight(dense[0], scales, dense[1], **how)
-    older = weight(old[0], scales, old[1], packing="padded", **how)
-    sources = [w, older]
-    if bits in (2, 3, 4, 8):
-        sources.append(convert(w, "gptq"))
-        sources.append(convert(older, "gptq_v2"))
-    if bits > 1:
-        sources.append(convert(older, "gptq_p"))
-    if bits in (2, 4, 8):
-        sources.append(convert(older, "matmulnbits"))
-    if bits == 4:
-        sources.append(convert(older, "awq"))
-    for source in sources:
-        got = convert(source, "compressed_tensors")
-        assert (got.dequantize() == want).all()
-        for one, made in zip(arrays_of(got), (dense[0], scales, dense[1]), strict=True):
-            same(one, made)
-        assert got.tensors()["weight_shape"].tolist() == [32, 96]
-
-
 def test_convert_symmetric_and_mixed():
     codes, _, scales = layer(4, 8, 64, 32)
     words = oracle.along(codes, 1, 4)
@@ -310,11 +277,6 @@ def test_convert_symmetric_and_mixed():
     got = convert(convert(w, "gptq"), "compressed_tensors")
     same(got.tensors()["weight_g_idx"], g_idx)
     same(got.dequantize(), w.dequantize())
-    fmt = pq.weights.blocks.block_format("Q8_0")
-    b = fmt.quantize(np.random.default_rng(0).standard_normal((3, 64)).astype(np.float32))
-    w = convert((fmt, b), "compressed_tensors")
-    same(w.dequantize(), fmt.dequantize(b))
-    same(w.blocks("Q8_0"), b)
 
 
 W, S = np.zeros((3, 4), np.int32), np.ones((3, 1), np.float32)

@@ -1,5 +1,7 @@
 """`gptq` and `awq`: tensors, and conversions between weight formats."""
 
+import itertools
+
 import numpy as np
 import planar_oracle as oracle
 import pytest
@@ -7,7 +9,15 @@ from planar_oracle import tensors
 from support import amount, check_errors, loop, same
 
 import pyquant as pq
-from pyquant.weights import Weight, awq, convert, from_tensors, gptq, matmulnbits
+from pyquant.weights import (
+    Weight,
+    awq,
+    compressed_tensors,
+    convert,
+    from_tensors,
+    gptq,
+    matmulnbits,
+)
 from pyquant.weights.blocks import block_format
 
 WIDTHS = {"gptq": (2, 3, 4, 8), "gptq_v2": (2, 3, 4, 8), "gptq_p": (2, 3, 4, 5, 6, 7, 8)}
@@ -231,7 +241,21 @@ def weights(bits, inputs, outputs, size, lowest=1):
         made["matmulnbits"] = matmulnbits.pack(
             codes.T, scales.T, zeros.T, bits=bits, block_size=size
         )
+    made["compressed_tensors"] = packed(codes.T, zeros.T, scales.T, bits, "dense")
+    made["padded"] = packed(codes.T, zeros.T, scales.T, bits, "padded")
     return made, want
+
+
+def packed(codes, zeros, scales, bits, packing):
+    """Return a weight of compressed-tensors, with words in either packing."""
+    pack = {"dense": oracle.stream, "padded": oracle.padded}[packing]
+    given = {
+        "weight_packed": oracle.along(codes, 1, bits, pack),
+        "weight_zero_point": oracle.along(zeros, 0, bits, pack),
+        "weight_scale": scales,
+        "weight_shape": codes.shape,
+    }
+    return compressed_tensors.from_tensors(given, bits=bits, packing=packing)
 
 
 def arrays(w):
@@ -239,14 +263,17 @@ def arrays(w):
     return {name: array for name, array in w.tensors().items() if name != "g_idx"}
 
 
-@pytest.mark.parametrize("bits", [2, 3, 4, 8])
+@pytest.mark.parametrize("bits", range(1, 9))
 def test_convert(bits):
+    """Each pair of formats keeps the values, and the tensors of the second are exact."""
     shapes = ((64, 32, 32), (2176, 96, 128))
     for inputs, outputs, size in shapes[: amount(1, None)]:
-        made, want = weights(bits, inputs, outputs, size)
+        made, want = weights(bits, inputs, outputs, size, lowest=int(bits > 1))
         for source in made.values():
             assert (source.dequantize() == want).all()
             for name, target in made.items():
+                if name == "padded":
+                    continue
                 got = convert(source, name)
                 assert (got.dequantize() == want).all()
                 found = arrays(got)
@@ -347,29 +374,30 @@ def test_onnx():
     pytest.importorskip("ml_dtypes", reason="the types of 4 bits are its")
     for bits in (2, 4, 8):
         made, want = weights(bits, 64, 32, 32)
-        for name, w in made.items():
+        for w in made.values():
             given = w.linear()
             got = pq.onnx.dequantize_linear(**given)
-            want_here = want if name == "matmulnbits" else want.T
+            want_here = want if w.inputs_axis else want.T
             assert (got.astype(np.float32) == want_here.astype(np.float16)).all()
 
 
 def test_blocks_of_gguf():
+    """A format stores the codes of blocks without loss, and gives the blocks back."""
     rng = np.random.default_rng(0)
-    for name, bits in (("Q4_0", 4), ("Q8_0", 8)):
+    fits = {"Q4_0": {"awq", "gptq", "matmulnbits", "compressed_tensors", "mlx"}}
+    fits |= {"Q8_0": fits["Q4_0"] - {"awq"}, "Q4_1": {"mlx"}}
+    for (name, formats), format in itertools.product(fits.items(), fits["Q4_0"]):
         fmt = block_format(name)
         b = fmt.quantize(rng.standard_normal((24, 96)).astype(np.float32))
-        want = fmt.dequantize(b)
-        w = convert((fmt, b), "matmulnbits")
-        assert (w.bits, w.block_size, len(w.tensors())) == (bits, 32, 2)
-        assert (w.dequantize() == want).all()
-        assert (convert((fmt, b), "gptq").dequantize() == want).all()
-        same(w.blocks(name), b)
-    fmt = block_format("Q4_0")
-    b = fmt.quantize(rng.standard_normal((24, 96)).astype(np.float32))
-    w = convert((fmt, b), "awq")
-    assert (w.dequantize() == fmt.dequantize(b)).all()
-    same(w.blocks("Q4_0"), b)
+        if format not in formats:
+            with pytest.raises(ValueError, match=r"^weight: expected "):
+                convert((fmt, b), format)
+            continue
+        w = convert((fmt, b), format)
+        assert (w.bits, w.block_size) == (8 if name == "Q8_0" else 4, 32)
+        assert (w.dequantize() == fmt.dequantize(b)).all()
+        if (format == "mlx") == (name == "Q4_1"):
+            same(w.blocks(name), b)
 
 
 def test_blocks_of_larger_groups():

@@ -7,7 +7,6 @@ from conformance.cases import WEIGHTS, argument, array, calls
 from planar_oracle import tensors
 from support import check_errors, loop, same
 
-import pyquant as pq
 from pyquant.weights import awq, convert, matmulnbits, mlx
 
 VECTORS = [call for path in WEIGHTS for call in calls(path) if call.op.startswith("mlx.")]
@@ -207,21 +206,6 @@ def test_convert():
     )
     with pytest.raises(ValueError, match=r"^weight: expected zero points .*\)$"):
         convert(fine, "mlx")
-
-
-def test_convert_blocks():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((5, 96)).astype(np.float32)
-    for name in ("Q4_0", "Q4_1", "Q8_0"):
-        fmt = pq.weights.blocks.block_format(name)
-        b = fmt.quantize(x)
-        w = convert((fmt, b), "mlx")
-        assert (w.dequantize() == fmt.dequantize(b)).all()
-        if name == "Q4_1":
-            same(w.blocks(name), b)
-        for target in ("awq", "matmulnbits"):
-            with pytest.raises(ValueError, match=r"^weight: expected "):
-                convert(w, target)
 
 
 W = np.zeros((2, 8), np.uint32)

@@ -153,24 +153,6 @@ def test_memory_of_convert(name):
     assert most < size + SCALES.nbytes * 2 + SMALL
 
 
-def test_every_pair_keeps_the_numbers():
-    targets = {
-        "awq": lambda w: convert(w, "awq"),
-        "gptq": lambda w: convert(w, "gptq_v2"),
-        "planes": lambda w: convert(w, "gptq_p"),
-        "matmulnbits": lambda w: convert(w, "matmulnbits"),
-        "compressed_tensors": lambda w: convert(w, "compressed_tensors"),
-    }
-    want = {"awq": AWQ.dequantize()}
-    made = {"awq": AWQ}
-    for first, second in itertools.permutations(targets, 2):
-        w = targets[second](targets[first](AWQ))
-        same(w.dequantize(), want["awq"])
-        made[second] = w
-    small = CONVERT["to mlx"]()
-    assert (small.dequantize() == -np.float32(8) * np.repeat(SCALES, G, 0).T).all()
-
-
 @loop("name", READ)
 def test_threads(name):
     """Concurrent calls run with several threads each."""
