@@ -556,6 +556,7 @@ void fill_params(struct call *call, int quantize)
             bits = bits_of_f32((float)s);
         } else if (!is_real_type(scale->type)) {
             bits = plain ? random_below(100) : random_bits();
+            bits |= !plain && random_chance(15) ? 0x7f : 0; /* NaN of float8 types */
         } else {
             bits = plain ? draw_real(scale->type, 1.0, 2) : random_bits();
         }

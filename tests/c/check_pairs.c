@@ -317,7 +317,7 @@ static void draw_shape(size_t i)
     } else if (kind == 7) { /* groups long enough for aligned chunks */
         g = 480 + random_below(600);
         n = g * (1 + random_below(4));
-    } else if (kind == 8) { /* many short groups, or groups of complete chunks */
+    } else if (kind == 8 || kind == 4) { /* many short groups, or full chunks */
         g = sizes[random_below(COUNT(sizes))];
         n = g * (1 + random_below(g < 32 ? 200 : 20)) - (i % 2) * random_below(g);
     } else if (kind >= 9 && kind < 13) {

@@ -283,8 +283,10 @@ static void draw_quantization(int quantize)
     call.args.precision = random_chance(30)   ? PQ_NO_TYPE
                           : random_chance(60) ? PQ_F32
                                               : pick(reals, REALS);
-    const enum pq_type scale =
-        random_chance(60) ? PQ_F32 : (enum pq_type)(1 + random_below(PQ_TYPE_COUNT - 1));
+    const enum pq_type scale = random_chance(60) ? PQ_F32
+                               : random_chance(25)
+                                   ? code
+                                   : (enum pq_type)(1 + random_below(PQ_TYPE_COUNT - 1));
     const enum pq_type zero = random_chance(50) ? code : PICK(integers);
     draw_params(&call, draw_layout(), scale, zero, random_chance(75));
     if (call.in.array.type != PQ_I32 && random_chance(50)) {
