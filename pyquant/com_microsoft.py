@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""QuantizeLinear and DequantizeLinear of ONNX Runtime's domain com.microsoft."""
+"""QuantizeLinear and DequantizeLinear of ONNX Runtime's domain com.microsoft.
+
+`pyquant.onnx` has the operators of the same names in the standard domain.
+"""
 
 from __future__ import annotations
 

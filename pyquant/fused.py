@@ -161,7 +161,7 @@ def dynamic_quantize(
         Array for the codes, of the exact shape and dtype. Any strides are allowed.
     scale_out, zero_point_out : ndarray, optional
         Arrays for copies of the scales and zero points, of the exact shape and dtype. Any
-        strides are allowed.
+        strides are allowed. For one row, pass ``x[i : i + 1]`` and ``axis=0``.
     rounding : str or RoundMode, optional
         See `quantize`.
     seed, start : int, optional

@@ -82,7 +82,7 @@ def quantize(
     type : dtype_like
         The output type. It is int8, uint8 or int32. nGraph's names are "i8", "u8", "i32".
     axes : iterable of int
-        The axes of separate scales. The order of the axes has no meaning.
+        The axes of separate scales, in any order. ``()`` is one scale.
     round_mode : RoundMode or str
         A member of `pyquant.RoundMode`. nGraph's names are valid, too, for example
         ``"ROUND_NEAREST_TOWARD_EVEN"``. The letter case has no meaning.
@@ -148,7 +148,7 @@ def dequantize(
         The output type. It is float32, float64, float16 or bfloat16. nGraph's names are
         "f32", "f64", "f16", "bf16".
     axes : iterable of int
-        The axes of separate scales. The order of the axes has no meaning.
+        The axes of separate scales, in any order. ``()`` is one scale.
     out : ndarray, optional
         Array for the result. It has the exact shape and dtype. Its strides are free.
     threads : int, optional

@@ -714,7 +714,8 @@ def calibrate(
     axis : int or tuple of int, optional
         See `Observer`.
     method, percentile
-        See `Observer.range`.
+        See `Observer.range`. Percentiles are in percent, such as 99.9, and accurate to the
+        resolution of the counts, which `mantissa_bits` sets.
     symmetric, include_zero, quant_range, scale_dtype
         See `choose_qparams`.
     like : str, optional

@@ -162,7 +162,8 @@ def quantize_linear(
     Notes
     -----
     Float8 zero points select the type, and are added only if one of them is not 0. Float6
-    and float4 zero points are added before the conversion.
+    and float4 zero points are added before the conversion. Codes equal ONNX Runtime's where
+    ONNX Runtime follows the standard.
 
     Examples
     --------

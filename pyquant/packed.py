@@ -520,7 +520,8 @@ def unpack(p: PackedArray) -> npt.NDArray[Any]:
     Returns
     -------
     ndarray
-        The codes, of the type ``p.dtype``.
+        The codes, of the type ``p.dtype``: int8 codes that `pack` stored in 4 bits have
+        the type int4, and ``.astype("int8")`` converts them.
 
     Raises
     ------

@@ -183,8 +183,8 @@ class QParams(Immutable, _core.Calls):
         Notes
         -----
         Codes are dequantized to float32, or to float64 if `x` is float64. The
-        sums equal the sums of `measure_error`, bit for bit. `zero_scales` counts a scale
-        that the arithmetic treats as zero.
+        sums equal the sums of `measure_error`, bit for bit. `zero_scales` counts
+        the elements whose scale the arithmetic treats as zero.
 
         Examples
         --------
@@ -368,12 +368,14 @@ def choose_qparams(
     Parameters
     ----------
     x : array_like
-        Finite values of float32, float64, float16 or bfloat16.
+        Finite values of float32, float64, float16 or bfloat16. `calibrate` with
+        ``nonfinite="ignore"`` skips NaN and infinities.
     dtype : dtype_like, optional
         The quantized type, see `quantize`. Default int8. For a narrow float, the largest
         magnitude becomes its largest number.
     axis, block_size : int or tuple of int, optional
-        The granularity, see `quantize`. Default: one scale for all of `x`.
+        The axes along which the scale varies, and the elements of a block. ``axis=0`` is
+        one scale for each row. Default: one scale for all of `x`.
     symmetric : bool, optional
         True: fix the zero point at 0 (128 for uint8). False: fit the zero point to the
         data. Default: True for signed types and narrow floats, False for unsigned types.
@@ -635,8 +637,8 @@ def qparams_from_range(
 
 def _refuse_beside_zero(names: list[str]) -> None:
     if names:
-        expected = "the default beside include_zero=False"
-        raise _check.fail(ValueError, names[0], expected, "another value")
+        expected = "no value beside include_zero=False, which fits scale and offset"
+        raise _check.fail(ValueError, names[0], expected, "a value")
 
 
 @_core.default_fpenv

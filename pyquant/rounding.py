@@ -18,9 +18,20 @@ class RoundMode(StrEnum):
 
     Notes
     -----
-    The ``HALF_*`` modes round to the nearest integer and differ in ties.
-    Parentheses contain the mode of nGraph Quantize, which is another name of the member;
-    ``STOCHASTIC`` and ``HALF_ODD`` have no counterpart. Names may have any letter case.
+    The ``HALF_*`` modes round to the nearest integer and differ in ties. Names may have any
+    letter case. The modes of nGraph Quantize are names, too:
+
+    ==================== =============================
+    half_even            ROUND_NEAREST_TOWARD_EVEN
+    half_away            ROUND_NEAREST_TOWARD_INFINITY
+    half_toward_zero     ROUND_NEAREST_TOWARD_ZERO
+    half_up              ROUND_NEAREST_UPWARD
+    half_down            ROUND_NEAREST_DOWNWARD
+    away                 ROUND_TOWARD_INFINITY
+    trunc                ROUND_TOWARD_ZERO
+    ceil                 ROUND_UP
+    floor                ROUND_DOWN
+    ==================== =============================
 
     Examples
     --------
@@ -30,23 +41,23 @@ class RoundMode(StrEnum):
     """
 
     HALF_EVEN = "half_even"
-    """To the nearest, ties to the even one (ROUND_NEAREST_TOWARD_EVEN)."""
+    """To the nearest, ties to the even one."""
     HALF_AWAY = "half_away"
-    """To the nearest, ties away from zero (ROUND_NEAREST_TOWARD_INFINITY)."""
+    """To the nearest, ties away from zero."""
     HALF_TOWARD_ZERO = "half_toward_zero"
-    """To the nearest, ties toward zero (ROUND_NEAREST_TOWARD_ZERO)."""
+    """To the nearest, ties toward zero."""
     HALF_UP = "half_up"
-    """To the nearest, ties toward positive infinity (ROUND_NEAREST_UPWARD)."""
+    """To the nearest, ties toward positive infinity."""
     HALF_DOWN = "half_down"
-    """To the nearest, ties toward negative infinity (ROUND_NEAREST_DOWNWARD)."""
+    """To the nearest, ties toward negative infinity."""
     AWAY = "away"
-    """Away from zero (ROUND_TOWARD_INFINITY)."""
+    """Away from zero."""
     TRUNC = "trunc"
-    """Toward zero (ROUND_TOWARD_ZERO)."""
+    """Toward zero."""
     CEIL = "ceil"
-    """Toward positive infinity (ROUND_UP)."""
+    """Toward positive infinity."""
     FLOOR = "floor"
-    """Toward negative infinity (ROUND_DOWN)."""
+    """Toward negative infinity."""
     HALF_ODD = "half_odd"
     """To the nearest, ties to the odd one."""
     STOCHASTIC = "stochastic"

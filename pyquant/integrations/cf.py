@@ -102,13 +102,13 @@ def decode(
     Parameters
     ----------
     q : array_like
-        Codes of an integer type of 8 to 64 bits, or packed float32, float64 or float16.
+        Codes of an integer type of 8 to 64 bits, or scaled float32, float64 or float16.
     attrs : mapping
         Attributes of the variable; see `qparams`. The valid range is ignored.
     out : ndarray, optional
         Array for the result.
     threads : int, optional
-        Largest number of threads. Default 1. Packed floats use one thread.
+        Largest number of threads. Default 1. Scaled floats use one thread.
 
     Returns
     -------
@@ -125,11 +125,12 @@ def decode(
     Notes
     -----
     With ``scale_factor`` only, the result has its type. With ``add_offset`` it is float64,
-    unless both are NumPy float32 and codes do not have 32 bits. With neither, it is
-    float32 for codes of at most 16 bits, else float64. Python floats are float64. Packed
-    floats keep their type if there is neither, or if the only fill value is NaN. An integer
-    ``scale_factor`` without ``add_offset`` gives integers of its type, which wrap around.
-    With fill values it gives float64, where xarray raises an error.
+    unless both attributes are float32 numbers, not arrays, and codes do not have 32 bits.
+    With neither, it is float32 for codes of at most 16 bits, else float64. These are
+    xarray's rules. Python floats are float64. Scaled floats keep their type if there is
+    neither, or if the only fill value is NaN. An integer ``scale_factor`` without
+    ``add_offset`` gives integers of its type, which wrap around. With fill values it gives
+    float64, where xarray raises an error.
 
     Fill values are compared with codes; a value that no code equals has no effect. xarray
     compares fill values with codes converted to floats. It may miss a fill value, or match
@@ -257,6 +258,19 @@ def encode(
     >>> attrs = {"scale_factor": 0.01, "add_offset": 273.15, "_FillValue": -32768}
     >>> cf.encode([273.15, 288.15, np.nan], attrs, "int16")
     array([     0,   1500, -32768], dtype=int16)
+
+    Choose attributes from data. Limit the range of codes, because otherwise the lowest
+    value has the code of ``_FillValue`` and becomes NaN:
+
+    >>> import pyquant as pq
+    >>> x = np.float32([273.15, 288.15])
+    >>> p = pq.choose_qparams(
+    ...     x, dtype="int16", include_zero=False, quant_range=(-32767, 32767)
+    ... )
+    >>> attrs = {"scale_factor": p.scale[()], "add_offset": p.offset[()]}
+    >>> attrs["_FillValue"] = np.int16(-32768)
+    >>> cf.decode(cf.encode(x, attrs, "int16"), attrs)
+    array([273.15, 288.15], dtype=float32)
     """
     stored = _stored(dtype, "dtype", _STORED)
     codes = _viewed(attrs, stored)

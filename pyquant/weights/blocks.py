@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decode, encode and inspect weights in the block formats of GGUF."""
+"""Quantize and dequantize weights in the block formats of GGUF.
+
+`block_format` returns a format by its name, such as "Q4_K".
+"""
 
 from __future__ import annotations
 
