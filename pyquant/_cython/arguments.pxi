@@ -208,17 +208,6 @@ cdef object _integer(object value, str name,
     raise TypeError(f"{name}: expected {expected}, got {type(value).__name__}")
 
 
-def integer(value, str name not None, least=None, most=None, /):
-    """Return a Python integer from `least` to `most`. `bool` raises TypeError."""
-    number = _integer(value, name, "an integer")
-    if least is None or (least <= number and (most is None or number <= most)):
-        return number
-    expected = "a positive integer"
-    if most is not None:
-        expected = f"an integer from {least} to {most}"
-    raise ValueError(f"{name}: expected {expected}, got {_shown(number)}")
-
-
 cdef inline object _settled(object value, str name):
     """Return `None`, an integer or a tuple of Python integers, independent of user objects.
     """

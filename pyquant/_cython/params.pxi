@@ -292,13 +292,11 @@ cdef _Search _search_of(object method, object weights, object candidates):
             f"method: expected 'minmax' or 'mse', got {type(method).__name__}"
         )
     if method == "minmax":
-        for name, value in (("weights", weights), ("candidates", candidates)):
-            if value is not None:
-                raise ValueError(
-                    f"{name}: expected None with method='minmax', "
-                    f"got {type(value).__name__}"
-                )
-        return None
+        if weights is None and candidates is None:
+            return None
+        name = "candidates" if weights is None else "weights"
+        got = type(candidates if weights is None else weights).__name__
+        raise ValueError(f"{name}: expected None with method='minmax', got {got}")
     if method != "mse":
         other = str(method) in ("entropy", "percentile")
         raise ValueError(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from pyquant import _core, _threads
-from pyquant._check import fail
+from pyquant._check import fail, integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,7 +53,7 @@ def each_slab(
     Magnitudes are rounded to float32. A block with an infinity or NaN has this value.
     Several threads may call `take` at a time, with disjoint positions.
     """
-    count = _core.integer(threads, "threads", 1)
+    count = integer(threads, "threads", 1)
     if x.size == 0:
         return
     size = min(block_size, x.shape[-1])

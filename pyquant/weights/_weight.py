@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 import numpy as np
 
 from pyquant import _check, _core, dtypes
-from pyquant._check import array, fail, listed
+from pyquant._check import array, fail, integer, listed
 from pyquant._refused import hint
 from pyquant.packed import LAYOUTS, Layout, PackedArray, pack, unpack
 from pyquant.weights import _published
@@ -389,7 +389,7 @@ class Weight:
         else:
             kind = _check.real_dtype("float32" if dtype is None else dtype)
         each, shape = self._each, self.shape
-        count = _core.integer(threads, "threads", 1)
+        count = integer(threads, "threads", 1)
         if rows is not None:
             index = index_of(rows, shape, "weight")
             if len(shape) == 1 and isinstance(each[0], Planar):  # groups stay whole
@@ -1111,7 +1111,7 @@ def blocks_of(
     of two is not certain beside another size that makes equal groups.
     """
     if group_size is not None:
-        size = _core.integer(group_size, "group_size", 1, LARGEST)
+        size = integer(group_size, "group_size", 1, LARGEST)
         made = -(-inputs // size)
         if order is None and made != groups:
             expected = f"{made} groups of {size} for {inputs} inputs"

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 import numpy as np
 
 from pyquant import _check, _core, dtypes
-from pyquant._check import array, fail, listed
+from pyquant._check import array, fail, integer, listed
 from pyquant.packed import Layout, PackedArray
 from pyquant.qparams import choose_qparams
 from pyquant.weights import _weight
@@ -117,7 +117,7 @@ def from_tensors(
     """
     stated: tuple[int, ...] | None = None
     if group_size is not None:
-        stated = (_core.integer(group_size, "group_size", 1, _weight.LARGEST),)
+        stated = (integer(group_size, "group_size", 1, _weight.LARGEST),)
     if block_structure is not None:
         if stated is not None:
             raise fail(ValueError, "group_size", "None beside blocks", group_size)
@@ -309,7 +309,7 @@ def quantize(
     if group_size is None:
         size = max(1, inputs)
     else:
-        size = _core.integer(group_size, "group_size", 1, _weight.LARGEST)
+        size = integer(group_size, "group_size", 1, _weight.LARGEST)
     form = (rows, -(-inputs // size))
     middle = 1 << (width - 1)
     zero: npt.NDArray[Any] | None = None
@@ -406,9 +406,7 @@ def _sizes_of(given: Any) -> tuple[int, int]:
     """Return outputs and inputs of a block."""
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         raise fail(TypeError, "block_structure", "two integers", type(given))
-    rows, columns = (
-        _core.integer(one, "block_structure", 1, _weight.LARGEST) for one in given
-    )
+    rows, columns = (integer(one, "block_structure", 1, _weight.LARGEST) for one in given)
     return rows, columns
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeVar, overload
 import numpy as np
 
 from pyquant import _check, _core, dtypes
-from pyquant._check import fail
+from pyquant._check import fail, integer
 from pyquant.packed import PackedArray
 from pyquant.qparams import QParams
 
@@ -273,7 +273,7 @@ class StoredTensor:
                 expected = f"whole blocks of {size} for {self.format}"
                 got = f"{count} elements from {first} on"
                 raise fail(ValueError, "rows", expected, got)
-        workers = _core.integer(threads, "threads", 1)
+        workers = integer(threads, "threads", 1)
         kind = _dtype_of(name)
         to = np.empty(shape, kind) if out is None else _check.out(out, kind, shape)
         for first, part in runs:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from pyquant import _check, _core
-from pyquant._check import array, fail
+from pyquant._check import array, fail, integer
 from pyquant.packed import Layout, PackedArray
 from pyquant.weights import _weight
 from pyquant.weights._weight import REALS, Planar, Weight
@@ -113,8 +113,8 @@ def _read(
     """Check that all arguments match."""
     bits = _check.choice(bits, "bits", _BITS)
     size = _block(block_size)
-    inputs = _core.integer(K, "K", 0, _weight.LARGEST)
-    outputs = _core.integer(N, "N", 0, _weight.LARGEST)
+    inputs = integer(K, "K", 0, _weight.LARGEST)
+    outputs = integer(N, "N", 0, _weight.LARGEST)
     blocks = -(-inputs // size)
     data = np.ascontiguousarray(
         array(B, "B", ("uint8",), (outputs, blocks, size * bits // 8))
@@ -374,7 +374,7 @@ def _made(
 
 
 def _block(block_size: object) -> int:
-    size = _core.integer(block_size, "block_size", _LEAST, _MOST)
+    size = integer(block_size, "block_size", _LEAST, _MOST)
     if size & (size - 1):
         expected = f"a power of two from {_LEAST} to {_MOST}"
         raise fail(ValueError, "block_size", expected, size)

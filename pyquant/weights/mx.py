@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 import numpy as np
 
 from pyquant import _check, _core, dtypes
-from pyquant._check import array, fail, listed, shown
+from pyquant._check import array, fail, integer, listed, shown
 from pyquant.dtypes import requested
 from pyquant.packed import PackedArray
 from pyquant.weights import _weight
@@ -103,7 +103,7 @@ def from_tensors(
     >>> w.dequantize()[0, :4]
     array([1., 2., 1., 2.], dtype=float32)
     """
-    size = _core.integer(block_size, "block_size", 1)
+    size = integer(block_size, "block_size", 1)
     needed = _PACKED
     for keys in (_BLOCKS, _SHORT, _PLAIN, _PACKED):
         if all(_weight.tensor_of(tensors, name, key) is not None for key in keys):
@@ -206,7 +206,7 @@ def quantize(
     _check.choice(rule, "rule", _RULES)
     packed = name == "float4_e2m1fn"
     values = real_array(x, even=packed)
-    size = _core.integer(block_size, "block_size", 1)
+    size = integer(block_size, "block_size", 1)
     stored = np.empty(grid_of(values.shape, size), np.uint8)
 
     def take(places: _Places, magnitudes: npt.NDArray[np.float32]) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 import numpy as np
 
 from pyquant import _check, _core
+from pyquant._check import integer
 from pyquant.weights import _weight
 from pyquant.weights._magnitudes import each_slab, grid_of, real_array
 from pyquant.weights._weight import Scaled, Weight
@@ -192,7 +193,7 @@ def quantize(
     like = _check.choice(like, "like", _TENSORS)
     given = None if tensor_scale is None else _given(tensor_scale, like)
     _core.dtype_named("float8_e4m3fn")  # else an error
-    array, count = real_array(x, even=True), _core.integer(threads, "threads", 1)
+    array, count = real_array(x, even=True), integer(threads, "threads", 1)
     amax = _amax_of(array, count)
     chosen = _tensor_scale(amax, like) if given is None else given
     with np.errstate(all="ignore"):
@@ -260,7 +261,7 @@ def pack(
     """
     like = _check.choice(like, "like", _TENSORS)
     chosen = _given(tensor_scale, like)
-    array, count = real_array(x, even=True), _core.integer(threads, "threads", 1)
+    array, count = real_array(x, even=True), integer(threads, "threads", 1)
     stored = _weight.scales_of(scales, "scales", "float8_e4m3fn")
     _weight.check_shape(stored, "scales", grid_of(array.shape, _BLOCK))
     _weight.refuse_nonfinite(array, "x")
