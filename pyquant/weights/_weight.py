@@ -398,7 +398,7 @@ class Weight:
                     return some
                 _check.out(out, kind, some.shape, *self._tensors.values())[...] = some
                 return out
-            numbers = _numbers(index, shape[0])
+            numbers = range(shape[0])[index] if isinstance(index, slice) else index
             shape = (len(numbers), *shape[1:])
             if self._stacked:
                 each = tuple(each[number] for number in numbers)
