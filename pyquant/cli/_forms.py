@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyquant._refused import hint
@@ -25,6 +24,7 @@ __all__ = [
     "Stored",
     "encoded",
     "granularity_of",
+    "grid_of",
     "known_type",
     "named",
     "named_parts",
@@ -186,10 +186,9 @@ class Granularity:
         return {} if self._axis is None else {"axis": self._axis % ndim}
 
 
-def scale_shape(shape: tuple[int, ...], blocks: Sequence[int]) -> tuple[int, ...]:
-    """Count the scales along each axis; a single scale has shape (1,)."""
-    found = tuple(-(-n // b) for n, b in zip(shape, blocks, strict=True))
-    return found if prod(found) != 1 else (1,)
+def grid_of(shape: tuple[int, ...], blocks: Sequence[int]) -> tuple[int, ...]:
+    """Count the scales along each axis."""
+    return tuple(-(-n // b) for n, b in zip(shape, blocks, strict=True))
 
 
 named = lru_cache(maxsize=256)(Granularity)  # one object for all tensors

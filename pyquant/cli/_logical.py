@@ -19,6 +19,7 @@ from pyquant.cli._forms import (
     Granularity,
     Stored,
     granularity_of,
+    grid_of,
     named,
     named_parts,
 )
@@ -218,7 +219,7 @@ class Joined(_Coded):
         found, how = self._found, self._how
         zero: Any = None
         blocks = named(str(self.granularity)).blocks(self.shape)
-        grid = tuple(-(-n // b) for n, b in zip(self.shape, blocks, strict=True))
+        grid = grid_of(self.shape, blocks)
         if "zero_point" in found:
             zero = found["zero_point"].dequantize(dtype=found["zero_point"].dtype)
             if how.how == "words" and zero.dtype == np.int32:
@@ -467,8 +468,7 @@ def _misfit(
     if stored in dtypes.TYPES and stored != how.format:
         return f"expected codes of type {how.format}, got {stored}"
     blocks = granularity.blocks(shape)
-    form = tuple(-(-n // b) for n, b in zip(shape, blocks, strict=True))
-    scale = parts["scale"]
+    form, scale = grid_of(shape, blocks), parts["scale"]
     if scale.size != prod(form) or type_of(scale) not in _SCALES:
         expected = f"{counted(prod(form), 'scale')} of type {' or '.join(_SCALES)}"
         return f"expected {expected}, got {scale.size} of type {type_of(scale)}"

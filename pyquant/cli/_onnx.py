@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyquant import _core, dtypes
 from pyquant.cli._errors import Refused, fault
-from pyquant.cli._forms import Granularity, Stored, named
+from pyquant.cli._forms import Granularity, Stored, grid_of, named
 from pyquant.cli._logical import Joined, Published
 from pyquant.cli._models import Bytes, Model
 from pyquant.cli._write import File
@@ -570,7 +570,7 @@ class _Edited:
         name, shape, attributes = job.source.name, job.source.shape, _attributes_of(job)
         assert job.spec is not None
         blocks = job.spec.granularity.blocks(shape)
-        scales = tuple(-(-n // b) for n, b in zip(shape, blocks, strict=True))
+        scales = grid_of(shape, blocks)
         if "block_size" not in attributes:
             scales = (prod(scales),) if attributes else ()
         shapes = {"quantized": shape, "scale": scales, "zero_point": scales}

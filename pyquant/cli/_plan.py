@@ -17,8 +17,8 @@ from pyquant.cli._forms import (
     Granularity,
     Stored,
     encoded,
+    grid_of,
     named_parts,
-    scale_shape,
     stored_as,
 )
 from pyquant.cli._logical import _BLOCK_SIZES
@@ -274,7 +274,8 @@ class Quantized(_Banded):
         source, spec, stored = self.source, self.spec, self.spec.stored
         shape, blocks = source.shape, self._blocks
         names = named_parts(source.name, stored)
-        scales = scale_shape(shape, blocks)
+        scales = grid_of(shape, blocks)
+        scales = scales if prod(scales) != 1 else (1,)
         # The result of DequantizeLinear has the type of the scales.
         real = source.type if spec.kind == "onnx" else self._real
         parts = {
