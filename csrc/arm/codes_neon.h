@@ -10,6 +10,10 @@ typedef struct {
     vb a, b;
 } c32;
 
+/* One bit of each byte, the lowest first. */
+static const uint8_t single_bits[16] = {1, 2, 4, 8, 16, 32, 64, 128,
+                                        1, 2, 4, 8, 16, 32, 64, 128};
+
 #define shift_left_u8v(x, n) vshlq_u8(x, vdupq_n_s8((int8_t)(n)))
 #define shift_right_u8v(x, n) vshlq_u8(x, vdupq_n_s8((int8_t)-(n)))
 #define load_table load128
@@ -34,15 +38,9 @@ PQ_INLINE c32 c32_nibbles(const uint8_t *p)
 
 PQ_INLINE c32 c32_pairs(uint64_t x)
 {
-    static const int8_t shifts[16] = {0, -2, -4, -6, 0, -2, -4, -6,
-                                      0, -2, -4, -6, 0, -2, -4, -6};
-    static const uint8_t places[16] = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3};
-    const uint8x16_t bytes = vcombine_u8(vcreate_u8(x), vdup_n_u8(0));
-    const uint8x16_t at = vld1q_u8(places), three = vdupq_n_u8(3);
-    const int8x16_t by = vld1q_s8(shifts);
-    const uint8x16_t lo = vqtbl1q_u8(bytes, at);
-    const uint8x16_t hi = vqtbl1q_u8(bytes, vaddq_u8(at, vdupq_n_u8(4)));
-    return (c32){vandq_u8(vshlq_u8(lo, by), three), vandq_u8(vshlq_u8(hi, by), three)};
+    const uint8x16_t three = vdupq_n_u8(3);
+    return (c32){vandq_u8(fields_of_2_bits((uint32_t)x), three),
+                 vandq_u8(fields_of_2_bits((uint32_t)(x >> 32)), three)};
 }
 
 /* Turn each 12 bits into two 16-bit fields of 6 bits, and each field into two bytes of 3.
@@ -63,9 +61,7 @@ PQ_INLINE c32 c32_triples(uint64_t x, uint64_t y)
 
 PQ_INLINE c32 c32_where(uint32_t bits, uint8_t value)
 {
-    static const uint8_t each[16] = {1, 2, 4, 8, 16, 32, 64, 128,
-                                     1, 2, 4, 8, 16, 32, 64, 128};
-    const uint8x16_t mask = vld1q_u8(each), set = vdupq_n_u8(value);
+    const uint8x16_t mask = vld1q_u8(single_bits), set = vdupq_n_u8(value);
     const uint8x16_t lo =
         vcombine_u8(vdup_n_u8((uint8_t)bits), vdup_n_u8((uint8_t)(bits >> 8)));
     const uint8x16_t hi =
@@ -167,9 +163,7 @@ PQ_INLINE c32 c32_exchange(c32 x)
 /* Return one bit for each of 16 bytes. Each byte is 0 or 255. */
 PQ_INLINE uint32_t mask_bits(uint8x16_t is_set)
 {
-    static const uint8_t each[16] = {1, 2, 4, 8, 16, 32, 64, 128,
-                                     1, 2, 4, 8, 16, 32, 64, 128};
-    const uint8x16_t bits = vandq_u8(is_set, vld1q_u8(each));
+    const uint8x16_t bits = vandq_u8(is_set, vld1q_u8(single_bits));
     return vaddv_u8(vget_low_u8(bits)) | (uint32_t)vaddv_u8(vget_high_u8(bits)) << 8;
 }
 

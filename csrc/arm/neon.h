@@ -221,4 +221,15 @@ PQ_INLINE f32v round_to_bf16_f32v(f32v x)
     return vbslq_f32(vceqq_f32(x, x), vreinterpretq_f32_u32(r), x);
 }
 
+/* Return the 16 fields of 2 bits of a word, the lowest first. The upper bits of each byte
+ * are undefined. */
+PQ_INLINE uint8x16_t fields_of_2_bits(uint32_t word)
+{
+    static const uint8_t places[16] = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3};
+    static const int8_t shifts[16] = {0, -2, -4, -6, 0, -2, -4, -6,
+                                      0, -2, -4, -6, 0, -2, -4, -6};
+    const uint8x16_t bytes = vreinterpretq_u8_u32(vdupq_n_u32(word));
+    return vshlq_u8(vqtbl1q_u8(bytes, vld1q_u8(places)), vld1q_s8(shifts));
+}
+
 #endif

@@ -358,13 +358,9 @@ PQ_INLINE vb unpack4(const void *p)
 
 PQ_INLINE vb unpack2(const void *p)
 {
-    static const uint8_t places[16] = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3};
-    static const int8_t shifts[16] = {0, -2, -4, -6, 0, -2, -4, -6,
-                                      0, -2, -4, -6, 0, -2, -4, -6};
     uint32_t word;
     memcpy(&word, p, sizeof word);
-    const uint8x16_t bytes = vreinterpretq_u8_u32(vdupq_n_u32(word));
-    return vshlq_u8(vqtbl1q_u8(bytes, vld1q_u8(places)), vld1q_s8(shifts));
+    return fields_of_2_bits(word);
 }
 
 /* Pack bytes of 4 or 2 bits. */

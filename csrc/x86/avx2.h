@@ -272,6 +272,23 @@ PQ_INLINE __m128 narrow_to_odd_pd(__m256d x)
 #define lower_words_f64v(x, y) WORDS_F64V(x, y, 0x88)
 #define upper_words_f64v(x, y) WORDS_F64V(x, y, 0xdd)
 
+/* Return the 32 fields of 2 bits of 8 bytes, the lowest first. The upper bits of each byte
+ * are undefined. */
+PQ_INLINE __m256i fields_of_2_bits(__m128i x)
+{
+    const __m256i w = _mm256_cvtepu8_epi32(x);
+    const __m256i pairs = _mm256_and_si256(_mm256_or_si256(w, _mm256_slli_epi32(w, 12)),
+                                           _mm256_set1_epi32(0x000f000f));
+    return _mm256_or_si256(pairs, _mm256_slli_epi32(pairs, 6));
+}
+
+/* Join two adjacent codes of 2 bits to 4 bits, and two of these to a byte of an int32. */
+PQ_INLINE __m256i join_fields_of_2_bits(__m256i x)
+{
+    const __m256i pairs = _mm256_maddubs_epi16(x, _mm256_set1_epi16(0x0401));
+    return _mm256_madd_epi16(pairs, _mm256_set1_epi32(0x00100001));
+}
+
 /* Add rounded quotients and zero points in saturating 16-bit arithmetic. In 32 bits,
  * INT32_MIN plus a negative zero point would wrap. A saturated sum is outside 8 bits. */
 PQ_INLINE __m256i add_narrow(__m256i r0, __m256i r1, __m256i z0, __m256i z1)

@@ -31,14 +31,10 @@ PQ_INLINE c32 c32_nibbles(const uint8_t *p)
     return (c32){_mm256_and_si256(both, _mm256_set1_epi8(15))};
 }
 
-/* Turn each byte into two 16-bit fields of 4 bits, and each field into two bytes of 2. */
 PQ_INLINE c32 c32_pairs(uint64_t x)
 {
-    const __m256i w = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)x));
-    const __m256i two = _mm256_and_si256(_mm256_or_si256(w, _mm256_slli_epi32(w, 12)),
-                                         _mm256_set1_epi32(0x000f000f));
-    const __m256i four = _mm256_or_si256(two, _mm256_slli_epi32(two, 6));
-    return (c32){_mm256_and_si256(four, _mm256_set1_epi8(3))};
+    const __m256i fields = fields_of_2_bits(_mm_cvtsi64_si128((long long)x));
+    return (c32){_mm256_and_si256(fields, _mm256_set1_epi8(3))};
 }
 
 /* Turn each 12 bits into two 16-bit fields of 6 bits, and each field into two bytes of 3.
@@ -129,11 +125,9 @@ PQ_INLINE void c32_put_nibbles(uint8_t *p, c32 x)
     store128(p, _mm_or_si128(_mm256_castsi256_si128(x.a), hi));
 }
 
-/* Join two adjacent codes to 4 bits, and two of these to a byte. */
 PQ_INLINE uint64_t c32_joined_pairs(c32 x)
 {
-    const __m256i two = _mm256_maddubs_epi16(x.a, _mm256_set1_epi16(0x0401));
-    const __m256i four = _mm256_madd_epi16(two, _mm256_set1_epi32(0x00100001));
+    const __m256i four = join_fields_of_2_bits(x.a);
     const __m128i lo = _mm256_castsi256_si128(four), hi = _mm256_extracti128_si256(four, 1);
     const __m128i words = _mm_packs_epi32(lo, hi);
     return (uint64_t)_mm_cvtsi128_si64(_mm_packus_epi16(words, words));

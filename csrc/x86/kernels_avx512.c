@@ -492,17 +492,11 @@ PQ_INLINE void map_long_f64(const struct pq_run *run, const double *x, char *y, 
     }
 }
 
-/* Return true if no step of the reciprocal form can underflow or overflow. */
-static int is_moderate_f64(double s)
-{
-    return s >= 0x1p-500 && s <= 0x1p500;
-}
-
 /* Return true for long runs of float64 with one moderate scale. */
 static int is_long_f64(const struct pq_run *run, size_t n)
 {
     return n >= LONG_ELEMENTS && run->group >= n && run->in == PQ_F64 &&
-           run->compute == PQ_F64 && is_moderate_f64(*run->scale.f64);
+           run->compute == PQ_F64 && is_moderate(*run->scale.f64);
 }
 
 /* Quantize float64, half to even. Return 0, and write nothing, for other calls. Narrow

@@ -365,10 +365,7 @@ PQ_INLINE vb unpack4(const void *p)
 
 PQ_INLINE vb unpack2(const void *p)
 {
-    const __m256i w = _mm256_cvtepu8_epi32(load64(p));
-    const __m256i pairs = _mm256_and_si256(_mm256_or_si256(w, _mm256_slli_epi32(w, 12)),
-                                           _mm256_set1_epi32(0x000f000f));
-    return _mm256_or_si256(pairs, _mm256_slli_epi32(pairs, 6));
+    return fields_of_2_bits(load64(p));
 }
 
 /* Pack bytes of 4 or 2 bits. */
@@ -381,8 +378,7 @@ PQ_INLINE void pack4(void *p, vb x)
 
 PQ_INLINE void pack2(void *p, vb x)
 {
-    const __m256i pairs = _mm256_maddubs_epi16(x, _mm256_set1_epi16(0x0401));
-    const __m256i w = _mm256_madd_epi16(pairs, _mm256_set1_epi32(0x00100001));
+    const __m256i w = join_fields_of_2_bits(x);
     const __m256i h = _mm256_packus_epi32(w, w);
     const __m256i b = _mm256_packus_epi16(h, h);
     _mm_storel_epi64((__m128i *)p, _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(

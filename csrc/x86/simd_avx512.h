@@ -166,8 +166,7 @@ PQ_INLINE void pack4(void *p, vb x)
 PQ_INLINE void pack2(void *p, vb x)
 {
     const __m256i fourth = _mm256_setr_epi64x(0x1c1814100c080400, 0, 0, 0);
-    const __m256i pairs = _mm256_maddubs_epi16(x, _mm256_set1_epi16(0x0401));
-    const __m256i w = _mm256_madd_epi16(pairs, _mm256_set1_epi32(0x00100001));
+    const __m256i w = join_fields_of_2_bits(x);
     _mm_storel_epi64((__m128i *)p,
                      _mm256_castsi256_si128(_mm256_permutexvar_epi8(fourth, w)));
 }
