@@ -176,7 +176,7 @@ def test_unused_bits_of_words_are_ignored(packing):
 
 
 def test_random_packings():
-    for seed in seeds(amount(60, 400)):
+    for seed in seeds(amount(60, 200)):
         rng = np.random.default_rng(seed)
         layout, bits = choose(rng, STREAMS)
         shape = rng.permutation([*rng.integers(1, [90, 12, 9])][: rng.integers(1, 4)])
@@ -257,7 +257,7 @@ def limit(codes, packing):
 @pytest.mark.parametrize("packing", PACKINGS, ids=str)
 def test_quantize(packing):
     _, name, _ = packing
-    for seed, rng in random_draws(packing, 40, 300):
+    for seed, rng in random_draws(packing, 40, 120):
         form, axis = choose_form(rng)
         source = choose(rng, REALS)
         copy = choose_copy(rng, form[0])
@@ -291,7 +291,7 @@ def test_quantize_rounds_complete_groups_in_each_mode(mode, isa):
 @pytest.mark.parametrize("packing", PACKINGS, ids=str)
 def test_dequantize(packing):
     _, name, bits = packing
-    for seed, rng in random_draws(packing, 40, 300):
+    for seed, rng in random_draws(packing, 40, 120):
         form, axis = choose_form(rng)
         target = choose(rng, REALS)
         copy, offset = choose_copy(rng, form[0]), int(rng.integers(32))
@@ -377,7 +377,7 @@ def test_packed_and_large_zero_points():
 @pytest.mark.parametrize("packing", PACKINGS, ids=str)
 def test_threads(packing, monkeypatch):
     _, name, _ = packing
-    for seed, rng in random_draws(packing, 40, 300):
+    for seed, rng in random_draws(packing, 40, 120):
         form, axis = choose_form(rng)
         copy, threads = choose_copy(rng, form[0]), int(rng.integers(2, 6))
         if not usable(form, packing):
