@@ -8,8 +8,8 @@
 #include "pq_compiler.h"
 #include "types.h"
 
-/* Limit of elements and of byte offsets. Products of both with the size of an element do
- * not overflow. */
+/* Limit of the number of elements, and of byte offsets. Their products with the size of
+ * an element do not overflow. */
 #define MOST (PTRDIFF_MAX / 16)
 /* Limit of bit offsets. */
 #define MOST_BITS (PTRDIFF_MAX / 8)
@@ -18,10 +18,11 @@
 
 enum {
     FIRST_ARGS = offsetof(struct pq_args, highest) + sizeof(struct pq_array),
-    LARGEST = 1 << 16 /* bytes; a larger size is not the size of a struct */
+    LARGEST = 1 << 16 /* bytes; a larger `size` is an error */
 };
 
-enum pq_status pq_known_struct(const void **given, void *room, size_t size, size_t least)
+enum pq_status pq_adapt_struct_version(const void **given, void *room, size_t size,
+                                       size_t least)
 {
     size_t has;
     if (*given == NULL) {
@@ -41,23 +42,24 @@ enum pq_status pq_known_struct(const void **given, void *room, size_t size, size
     }
     memset(room, 0, size);
     memcpy(room, *given, has < size ? has : size);
-    memcpy(room, &size, sizeof size); /* functions can check the copy again */
+    memcpy(room, &size, sizeof size); /* so that a second check accepts the copy */
     *given = room;
     return PQ_OK;
 }
 
-enum pq_status pq_other_args(const struct pq_args **args, struct pq_args *room)
+enum pq_status pq_adapt_other_version(const struct pq_args **args, struct pq_args *room)
 {
     const void *given = *args;
-    const enum pq_status status = pq_known_struct(&given, room, sizeof *room, FIRST_ARGS);
+    const enum pq_status status =
+        pq_adapt_struct_version(&given, room, sizeof *room, FIRST_ARGS);
     *args = given;
     return status;
 }
 
 /* ---- shapes and strides ---- */
 
-/* Return true if a * b <= most, for a, b >= 0. Small factors avoid the division, which
- * takes as long as the other checks of a call. */
+/* Return true if a * b <= most, for a, b >= 0. Small factors need no division. The
+ * division takes as long as all other checks of a call. */
 static bool is_product_within(ptrdiff_t a, ptrdiff_t b, ptrdiff_t most)
 {
     const int half = (int)sizeof(ptrdiff_t) * 4 - 1;
@@ -66,7 +68,7 @@ static bool is_product_within(ptrdiff_t a, ptrdiff_t b, ptrdiff_t most)
 
 enum pq_status pq_check_shape(const struct pq_args *args)
 {
-    ptrdiff_t count = 1; /* elements of an array without its extents of 0 */
+    ptrdiff_t count = 1; /* the product of the extents that are not 0 */
     if (args->ndim < 0 || args->ndim > PQ_MAX_NDIM) {
         return PQ_ERR_NDIM;
     }
@@ -94,7 +96,8 @@ bool pq_is_empty(const struct pq_args *args)
     return false;
 }
 
-/* Return true if the first and the last element are less than `most` apart. */
+/* Return true if the distance of the lowest and the highest element in memory is less
+ * than `most`, in the unit of the strides. */
 static bool fits_span(const struct pq_args *args, const ptrdiff_t *strides, bool blocks,
                       ptrdiff_t most)
 {
@@ -158,7 +161,7 @@ static bool is_valid_layout(const struct pq_args *args, const struct pq_layout *
            layout->word_stride % 8 == 0;
 }
 
-/* Return true if streams begin at a byte and offsets of their words do not overflow. */
+/* Return true if each stream begins at a full byte, and no offset of a word overflows. */
 static bool streams_fit(const struct pq_args *args, const struct pq_array *array,
                         const struct pq_layout *layout)
 {
@@ -168,7 +171,8 @@ static bool streams_fit(const struct pq_args *args, const struct pq_array *array
         shape[d] = args->shape[d];
         strides[d] = array->bit_strides[d];
         if (d == layout->axis) {
-            /* An upper bound of the words: codes of 8 bits and a complete last group. */
+            /* An upper bound of the number of words: it assumes 8 bits for each code, and
+             * 256 codes for an incomplete last group. */
             const ptrdiff_t most = (shape[d] + 256) / layout->word_bits * 8 + 8;
             shape[d] = shape[d] > 0 ? most : 0;
             strides[d] = layout->word_stride;
@@ -191,7 +195,7 @@ PQ_NOINLINE enum pq_status check_layout(const struct pq_args *args,
     if (array->bit_strides == NULL) {
         return PQ_ERR_NULL;
     }
-    if (pq_known_struct(&given, &room, sizeof room, sizeof room) != PQ_OK) {
+    if (pq_adapt_struct_version(&given, &room, sizeof room, sizeof room) != PQ_OK) {
         return PQ_ERR_SIZE;
     }
     if (!pq_is_code(array->type) || all > 8 ||
@@ -202,8 +206,9 @@ PQ_NOINLINE enum pq_status check_layout(const struct pq_args *args,
                                                                              : PQ_ERR_SHAPE;
 }
 
-static enum pq_status check_side(const struct pq_args *args, const struct pq_array *array,
-                                 const struct pq_layout *layout)
+static enum pq_status check_array_and_layout(const struct pq_args *args,
+                                             const struct pq_array *array,
+                                             const struct pq_layout *layout)
 {
     return layout == NULL        ? pq_check_array(args, array, false)
            : array->data == NULL ? PQ_ERR_NULL
@@ -212,8 +217,10 @@ static enum pq_status check_side(const struct pq_args *args, const struct pq_arr
 
 /* ---- calls ---- */
 
-/* Return true if the array has bytes, or codes of fewer than 8 bits, or a layout. */
-static bool may_have_bits(const struct pq_array *array, const struct pq_layout *layout)
+/* Return true if the array has byte strides, or if its elements can have bit strides:
+ * they have a layout or fewer than 8 bits. */
+static bool has_valid_bit_strides(const struct pq_array *array,
+                                  const struct pq_layout *layout)
 {
     return array->bit_strides == NULL || layout != NULL || pq_bits_of(array->type) < 8;
 }
@@ -233,8 +240,9 @@ static enum pq_status more_important(enum pq_status status, enum pq_status other
 
 static enum pq_status check_arrays(const struct pq_args *args, bool scaled)
 {
-    enum pq_status status = check_side(args, &args->in, args->in_layout);
-    status = more_important(status, check_side(args, &args->out, args->out_layout));
+    enum pq_status status = check_array_and_layout(args, &args->in, args->in_layout);
+    status =
+        more_important(status, check_array_and_layout(args, &args->out, args->out_layout));
     if (scaled) {
         status = more_important(status, pq_check_array(args, &args->scale, true));
     }
@@ -248,18 +256,18 @@ enum pq_status pq_check_call(const struct pq_args **given, struct pq_args *room,
                              const struct pq_kernels *kernels, bool scaled, int part,
                              int parts)
 {
-    PQ_TRY(pq_known_args(given, room));
+    PQ_TRY(pq_adapt_args_version(given, room));
     const struct pq_args *const args = *given;
     PQ_TRY(kernels != NULL ? pq_check_shape(args) : PQ_ERR_NULL);
     PQ_TRY(check_arrays(args, scaled));
     PQ_TRY(pq_check_part(part, parts));
-    const bool types = may_have_bits(&args->in, args->in_layout) &&
-                       may_have_bits(&args->out, args->out_layout) &&
+    const bool types = has_valid_bit_strides(&args->in, args->in_layout) &&
+                       has_valid_bit_strides(&args->out, args->out_layout) &&
                        (!scaled || has_valid_param_types(args));
     return types ? PQ_OK : PQ_ERR_TYPE;
 }
 
-bool pq_zeros_suit(const struct pq_args *args, enum pq_type code)
+bool pq_has_valid_zero_type(const struct pq_args *args, enum pq_type code)
 {
     return args->zero.data == NULL || pq_is_integer(args->zero.type) ||
            (pq_is_narrow_float(code) && args->zero.type == code);
@@ -287,7 +295,8 @@ enum pq_status pq_check_reduction(const struct pq_kernels *kernels,
 
 /* ---- zero points ---- */
 
-/* Call `look` for each row of zero points, in C order, until it returns false. */
+/* Check a row of `n` zero points. for_each_zero_row() calls the function for one row
+ * after the other, in C order, until a call returns false. */
 typedef bool look_fn(void *what, struct pq_params row, size_t n);
 
 static bool for_each_zero_row(const struct pq_args *args, look_fn *look, void *what)
@@ -310,7 +319,8 @@ static bool for_each_zero_row(const struct pq_args *args, look_fn *look, void *w
     return true;
 }
 
-/* Bounds, of uint64 in two's complement if `is_unsigned`. */
+/* The limits of valid zero points. If `is_unsigned`, they are uint64 in two's complement.
+ */
 struct bounds {
     int64_t lo, hi;
     bool is_unsigned;
@@ -318,12 +328,13 @@ struct bounds {
 };
 
 /* Check one zero point after the other. A uint64 beyond int64 is out of range, unless the
- * bounds are unsigned. A narrow float other than 0 is out of range, too. */
+ * bounds are unsigned. A narrow float other than 0 is out of range, too. Signed values
+ * are compared as unsigned values with a flipped sign bit. */
 static bool check_each_zero(void *what, struct pq_params row, size_t n)
 {
     struct bounds *const bounds = what;
     const bool is_signed = row.type == PQ_U64 && !bounds->is_unsigned;
-    const uint64_t sign = bounds->is_unsigned ? 0 : UINT64_C(1) << 63; /* orders values */
+    const uint64_t sign = bounds->is_unsigned ? 0 : UINT64_C(1) << 63;
     const uint64_t lo = (uint64_t)bounds->lo ^ sign, hi = (uint64_t)bounds->hi ^ sign;
     for (size_t i = 0; i < n; i++, row.data += row.stride) {
         int64_t value;
@@ -365,7 +376,7 @@ static bool check_each_zero(void *what, struct pq_params row, size_t n)
         return found <= (uint64_t)bounds->hi - (uint64_t)bounds->lo;                       \
     }
 
-static bool or_zero_bits(void *what, struct pq_params row, size_t n)
+static bool check_zeros_by_or(void *what, struct pq_params row, size_t n)
 {
     const struct bounds *const bounds = what;
     switch (pq_bits_of(row.type)) {
@@ -381,7 +392,8 @@ static bool or_zero_bits(void *what, struct pq_params row, size_t n)
 }
 #undef OR_ROW
 
-/* Return true if [lo, hi] contains every value of the type, else clip the bounds to it. */
+/* Return true if [lo, hi] contains every value of the type. Otherwise limit the bounds to
+ * the values of the type. */
 static bool range_contains_type(const struct pq_type_info *info, struct bounds *bounds)
 {
     const bool low = info->lowest >= bounds->lo;
@@ -396,7 +408,7 @@ static bool range_contains_type(const struct pq_type_info *info, struct bounds *
 }
 
 /* Return the largest power of two up to `v`, for v >= 1. */
-static uint64_t power_of_two(uint64_t v)
+static uint64_t floor_power_of_two(uint64_t v)
 {
     uint64_t power = 1;
     while (power <= v / 2) {
@@ -405,7 +417,8 @@ static uint64_t power_of_two(uint64_t v)
     return power;
 }
 
-/* Return true if all zero points are within the bounds, else set `outside`. */
+/* Return true if all zero points are within the bounds. Otherwise `outside` of the bounds
+ * is the first zero point that was found out of range. */
 static bool zeros_are_within(const struct pq_args *args, struct bounds *bounds)
 {
     const struct pq_array *const zero = &args->zero;
@@ -415,7 +428,7 @@ static bool zeros_are_within(const struct pq_args *args, struct bounds *bounds)
     for (int d = 0; d < args->ndim; d++) {
         all *= zero->strides[d] != 0 || args->shape[d] == 0 ? args->shape[d] : 1;
     }
-    if (all <= 1) { /* the usual case */
+    if (all <= 1) { /* most calls have at most one zero point */
         const struct pq_params one = {zero->data, 0, zero->type, zero->swapped};
         return all == 0 || check_each_zero(bounds, one, 1);
     }
@@ -423,10 +436,12 @@ static bool zeros_are_within(const struct pq_args *args, struct bounds *bounds)
         return true;
     }
     if (is_integer && pq_bits_of(zero->type) >= 8 && !zero->swapped && part.lo <= part.hi) {
-        /* The loop over single elements checks the rest of other ranges. */
+        /* check_zeros_by_or() needs a range of 2^k values, so first check the largest range
+         * of this kind that begins at `lo`. If a zero point is outside, check_each_zero()
+         * checks the complete range. */
         const uint64_t count = (uint64_t)part.hi - (uint64_t)part.lo + 1;
-        part.hi = (int64_t)((uint64_t)part.lo + power_of_two(count) - 1);
-        if (for_each_zero_row(args, or_zero_bits, &part)) {
+        part.hi = (int64_t)((uint64_t)part.lo + floor_power_of_two(count) - 1);
+        if (for_each_zero_row(args, check_zeros_by_or, &part)) {
             return true;
         }
     }
@@ -456,7 +471,7 @@ int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t 
         return 0;
     }
     *outside = 0;
-    if (pq_known_args(&args, &room) != PQ_OK || pq_check_shape(args) != PQ_OK ||
+    if (pq_adapt_args_version(&args, &room) != PQ_OK || pq_check_shape(args) != PQ_OK ||
         pq_check_array(args, &args->zero, true) != PQ_OK ||
         args->zero.bit_strides != NULL ||
         !(pq_is_integer(args->zero.type) || pq_is_narrow_float(args->zero.type))) {

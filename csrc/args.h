@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of arguments, and facts about zero points and options. */
+/* Checks of arguments, and queries about zero points and options. */
 #ifndef PQ_ARGS_H
 #define PQ_ARGS_H
 
@@ -8,8 +8,8 @@
 #include "pq.h"
 #include "pq_compiler.h"
 
-/* Return the status of `call` from the function that contains the macro, if it is an error.
- */
+/* Evaluate `call`. If its status is an error, return that status from the enclosing
+ * function. */
 #define PQ_TRY(call)                                                                       \
     do {                                                                                   \
         const enum pq_status pq_status_of_call = (call);                                   \
@@ -19,20 +19,22 @@
     } while (0)
 
 /*
- * Replace `*args` by a struct of this version. If the caller's struct has another size, the
- * struct is a copy in `room`. Missing members become 0; unknown members must be 0.
+ * Compare the size of the caller's struct with the size in this version. If the sizes
+ * differ, copy the struct to `room`, and set `*args` to the copy. Members that an older
+ * caller lacks become 0. Members that this version does not know must be 0.
  */
-enum pq_status pq_other_args(const struct pq_args **args, struct pq_args *room);
-static inline enum pq_status pq_known_args(const struct pq_args **args,
-                                           struct pq_args *room)
+enum pq_status pq_adapt_other_version(const struct pq_args **args, struct pq_args *room);
+static inline enum pq_status pq_adapt_args_version(const struct pq_args **args,
+                                                   struct pq_args *room)
 {
     const bool usual = *args != NULL && (*args)->size == sizeof **args;
-    return usual ? PQ_OK : pq_other_args(args, room);
+    return usual ? PQ_OK : pq_adapt_other_version(args, room);
 }
 
-/* Like pq_known_args(), for a struct of at least `least` bytes that begins with its size.
- * NULL is an error. */
-enum pq_status pq_known_struct(const void **given, void *room, size_t size, size_t least);
+/* Like pq_adapt_args_version(), for a struct of at least `least` bytes that begins with its
+ * size. NULL is an error. */
+enum pq_status pq_adapt_struct_version(const void **given, void *room, size_t size,
+                                       size_t least);
 
 /* Return true if the arrays have no elements. */
 bool pq_is_empty(const struct pq_args *args);
@@ -41,17 +43,20 @@ bool pq_is_empty(const struct pq_args *args);
 enum pq_status pq_check_shape(const struct pq_args *args);
 
 /* Check that a required array is not null and that byte offsets into it do not overflow.
- * With `blocks`, the array has one element for each block. */
+ * If `blocks` is true, the array has one element for each block, like an array of scales.
+ */
 enum pq_status pq_check_array(const struct pq_args *args, const struct pq_array *array,
                               bool blocks);
 
-/* Check arrays, layouts and parts of quantize, dequantize and, without scales, repack.
- * Replace `*args` as pq_known_args() does. */
+/* Check the arrays, layouts and parts of a call of quantize, dequantize or repack.
+ * `scaled` is false if the call has no scales. Replace `*args` as pq_adapt_args_version()
+ * does.
+ */
 enum pq_status pq_check_call(const struct pq_args **args, struct pq_args *room,
                              const struct pq_kernels *kernels, bool scaled, int part,
                              int parts);
 
-/* Check the shape, and that an array of real numbers has byte strides. */
+/* Check the shape, and check that `array` contains real numbers and has byte strides. */
 enum pq_status pq_check_reals(const struct pq_args *args, const struct pq_array *array);
 
 static inline enum pq_status pq_check_part(int part, int parts)
@@ -59,13 +64,15 @@ static inline enum pq_status pq_check_part(int part, int parts)
     return part >= 0 && part < parts ? PQ_OK : PQ_ERR_PART;
 }
 
-/* Check a reduction of a real `in` to two arrays that have the shape of parameters. */
+/* Check a call that reduces the elements of each group of the real array `in`. `lowest`
+ * and `highest` are the arrays of the results, indexed like scales. */
 enum pq_status pq_check_reduction(const struct pq_kernels *kernels,
                                   const struct pq_args *args, const struct pq_array *lowest,
                                   const struct pq_array *highest, int part, int parts);
 
-/* Return true if zero points have an integer type or the narrow float type `code`. */
-bool pq_zeros_suit(const struct pq_args *args, enum pq_type code);
+/* Return true if the call has no zero points, or if they have an integer type or the
+ * narrow float type `code`. */
+bool pq_has_valid_zero_type(const struct pq_args *args, enum pq_type code);
 
 /* The options of struct pq_args, as bits. */
 enum {
@@ -81,7 +88,8 @@ enum {
     PQ_OPTION_RANGE = 1 << 9, /* lowest_code, highest_code */
     PQ_OPTION_BEYOND = 1 << 10,
     PQ_OPTION_REFUSE_NAN = 1 << 11,
-    /* Options that quantize and dequantize by affine kernels. */
+    /* Options that need an affine kernel. Exception: quantize to narrow floats with
+     * `inverse` only. */
     PQ_OPTIONS_AFFINE_DEQUANTIZE = PQ_OPTION_OFFSET | PQ_OPTION_INVERSE | PQ_OPTION_FILL,
     PQ_OPTIONS_AFFINE_QUANTIZE = PQ_OPTIONS_AFFINE_DEQUANTIZE | PQ_OPTION_RANGE |
         PQ_OPTION_BEYOND | PQ_OPTION_REFUSE_NAN,
@@ -94,7 +102,8 @@ enum {
 /* Return the bits of the options that a call sets. */
 int pq_option_bits(const struct pq_args *args);
 
-/* Like pq_option_bits(). Most calls set no option, and one test finds that. */
+/* Return pq_option_bits(), faster for most calls: one test finds that a call sets no
+ * option. */
 PQ_INLINE int pq_options_of(const struct pq_args *args)
 {
     const int64_t any = (int64_t)args->round | (int64_t)args->precision | args->overflow |
@@ -105,8 +114,9 @@ PQ_INLINE int pq_options_of(const struct pq_args *args)
     return any == 0 ? 0 : pq_option_bits(args);
 }
 
-/* Return PQ_ERR_OPTION if a call sets an option that the operation does not accept. So no
- * operation ignores an unknown option. */
+/* Return PQ_ERR_OPTION if a bit of `options`, the options of the call, is not in
+ * `accepted`. Each operation lists its options, so that no option is ignored by mistake.
+ */
 PQ_INLINE enum pq_status pq_check_options(const struct pq_args *args, int options,
                                           int accepted)
 {
@@ -115,11 +125,11 @@ PQ_INLINE enum pq_status pq_check_options(const struct pq_args *args, int option
 }
 
 /* Return true if every zero point is within [lo, hi], or if the call has no zero points.
- * `args` has passed the checks. */
+ * The caller has checked `args`. */
 bool pq_zeros_fit(const struct pq_args *args, int64_t lo, int64_t hi);
 
-/* Like pq_zeros_fit(), for zero points of at most uint64. Set *outside to a zero point out
- * of range. */
+/* Like pq_zeros_fit(), with uint64 limits. If the result is false, *outside is the first
+ * zero point that was found outside the limits. */
 bool pq_unsigned_zeros_fit(const struct pq_args *args, uint64_t lo, uint64_t hi,
                            uint64_t *outside);
 

@@ -3,8 +3,8 @@
 #ifndef PQ_CPU_H
 #define PQ_CPU_H
 
-/* Bits of the mask that pq_cpu_isas() returns. An instruction set counts only if the
- * operating system saves its registers. */
+/* Bits of the mask that pq_cpu_isas() returns. A bit is set only if the operating system
+ * saves the registers of the instruction set. */
 enum pq_cpu_isa {
     PQ_CPU_BASE = 0,       /* portable C */
     PQ_CPU_AVX2 = 1 << 0,  /* AVX2, FMA and F16C */

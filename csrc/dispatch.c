@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Find the kernels of an instruction set. Only this file joins CPU detection and kernels.
- */
+/* Find the kernels of an instruction set. No other file uses both CPU detection and
+ * kernels. */
 #include <string.h>
 
 #include "cpu.h"
@@ -11,7 +11,7 @@ static const struct {
     unsigned required;
     const struct pq_kernels *kernels;
 } tables[] = {
-/* fastest first */
+/* the fastest instruction set first */
 #if PQ_KNOWS_AVX512
     {PQ_CPU_AVX512, &pq_kernels_avx512},
 #endif

@@ -110,7 +110,8 @@ enum pq_status {
     PQ_ERR_TYPE,  /* an argument has a type that the function does not accept there */
     PQ_ERR_ROUND, /* the rounding mode is unknown */
     PQ_ERR_PART,  /* `part` is less than 0, or not less than `parts` */
-    PQ_ERR_ZERO, /* a zero point is outside the range of codes or cannot be computed with */
+    PQ_ERR_ZERO,  /* a zero point is outside the range of codes, or too large for the
+                     computation */
     PQ_ERR_OVERLAP, /* two elements of `out` share memory; overlap of `out` with other
                        arrays is forbidden too, but not checked */
     PQ_ERR_SIZE,    /* a struct is smaller than in its first version, or sets a member that
@@ -264,7 +265,7 @@ struct pq_kernels;
 const struct pq_kernels *pq_isa_find(const char *name);
 
 /* Return the name of instruction set number `i` of this machine; number 0 is the fastest.
- * Return null if `i` is negative or there are not so many. */
+ * Return null if `i` is negative, or not less than the number of instruction sets. */
 const char *pq_isa_name(int i);
 
 /*
@@ -283,11 +284,11 @@ enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_arg
                            int part, int parts);
 
 /*
- * Dequantize `in` to `out`: out = (in - zero) * scale + offset. `in` has any integer or
- *  narrow float type, `out` is real. Zero points of integer codes must be within the range
- * of the codes. With `any_zeros` they can be any int64, or up to 2^52 in magnitude together
- * with `offset`, `inverse` or `fill`. Zero points of narrow floats can be up to 2^52 in
- * magnitude.
+ * Dequantize `in` to `out`: out = (in - zero) * scale + offset. `in` has an integer or
+ * narrow float type, and `out` is real. Zero points of integer codes must be within the
+ * range of the codes. With `any_zeros` they can be any int64, or up to 2^52 in magnitude
+ * together with `offset`, `inverse` or `fill`. Zero points of narrow floats can be up to
+ * 2^52 in magnitude.
  *
  * Errors: PQ_ERR_ZERO; PQ_ERR_OPTION for a fill outside the range of the codes.
  */
@@ -564,8 +565,8 @@ struct pq_counts {
 
 /*
  * Add the elements of the real array `in` to a histogram. Any number of calls may add to
- * one `counts`. Parts that run simultaneously need separate
- * `counts`. Zeros among the extrema are +0.
+ * one histogram `counts`. Parts that run simultaneously need separate histograms. Zeros
+ * among the extrema are +0.
  *
  * Errors: PQ_ERR_SHAPE if the counters would contain more than 2^32 - 2 elements: call
  * pq_histogram_take() first; PQ_ERR_NONFINITE, after which `counts` is undefined, but the
@@ -620,8 +621,9 @@ struct pq_error {
     double most;              /* the largest magnitude of x - y */
     int64_t index;            /* position of that element in the group, in C order, or -1 */
     int64_t count;            /* number of elements, including the following two */
-    int64_t nan, inf; /* elements without a sum: x or y is NaN; else one is infinite */
-    int64_t exponent; /* binary exponent of the sums */
+    int64_t nan, inf;         /* elements that the sums exclude: x or y is NaN; x or y is
+                                 infinite, neither is NaN */
+    int64_t exponent;         /* binary exponent of the sums */
     /* pq_measure_params() only: elements below and above the range of the codes by more
      * than half a step; elements with a scale of 0, infinity or NaN. */
     int64_t low, high, bad_scales;
@@ -729,7 +731,7 @@ struct pq_block_format {
     int elements;     /* elements of a block */
     int bytes;        /* bytes of a block */
     int encodes;  /* encoders: 0 no encoder, 1 formula, 2 search, 3 formula and search */
-    int weighted; /* nonzero: the encoder uses weights, by a search */
+    int weighted; /* nonzero: a call with weights encodes by a search that uses them */
 };
 
 /* Return block format number `i`, from 0; null if `i` is negative or too large. */
@@ -742,7 +744,8 @@ struct pq_blocks {
     int format;  /* `id` of the block format */
     int ndim;    /* number of dimensions, 1 to PQ_MAX_NDIM */
     /* Extents of the numbers in elements; the last is a multiple of the elements of a
-     * block. The array of blocks has these extents too, except the last: its bytes. */
+     * block. The array of blocks has these extents, too, except that its last extent is
+     * in bytes. */
     const ptrdiff_t *shape;
     struct pq_array in, out; /* blocks (PQ_U8) and real numbers, or the reverse to encode */
     /* Encode only. `data` null: no weights. Else one real number of at least 0 for each
@@ -781,7 +784,8 @@ struct pq_type_info {
     enum pq_kind kind;    /* family */
     int bits;             /* bits of a number; codes of fewer than 8 bits can be packed */
     size_t bytes;         /* bytes of a number that is not packed */
-    enum pq_type carrier; /* type of complete bytes that kernels compute it as */
+    enum pq_type carrier; /* type that kernels process: int8 or uint8 for narrow
+                             integers, else the type itself */
     int64_t lowest;       /* integers: the smallest value, else 0 */
     uint64_t highest;     /* integers: the largest value, else 0 */
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Macros that hide differences between architectures and compilers. Includes nothing. */
+/* Macros that hide differences between architectures and compilers. This file includes no
+ * other file. */
 #ifndef PQ_COMPILER_H
 #define PQ_COMPILER_H
 
@@ -16,7 +17,7 @@
 #  define PQ_LITTLE_ENDIAN 0
 #endif
 
-/* 1 if the compiler supports all instructions of the kernels `avx512`. */
+/* 1 if the compiler supports all instructions of the AVX-512 kernels. */
 #if !defined(PQ_ARCH_X86_64)
 #  define PQ_KNOWS_AVX512 0
 #elif defined(__clang__)
@@ -39,7 +40,7 @@
  * PQ_INLINE    a function that must be inlined to be fast. Under the address sanitizer the
  *              compiler decides, because callers with hundreds of guarded variables take
  *              minutes to compile.
- * PQ_NOINLINE  a function that is not inlined. A file that includes it need not use it.
+ * PQ_NOINLINE  a function that is not inlined. A file can leave the function unused.
  * PQ_RARE      a function that runs rarely: compiled for size, not for speed
  */
 #if defined(_MSC_VER) && !defined(__clang__)
@@ -69,8 +70,9 @@
 #  define PQ_WILL_WRITE(p) __builtin_prefetch((p), 1)
 #endif
 
-/* Forbid the compiler to move memory accesses across this point. CPUs detect streams of
- * stores only in ascending order; and a loop with this barrier is not vectorized. */
+/* Forbid the compiler to move memory accesses across this point. Some stores need it:
+ * CPUs detect only ascending streams of stores. Some loops need it, because compilers do
+ * not vectorize a loop with this barrier. */
 #if defined(_MSC_VER) && !defined(__clang__)
 #  define PQ_IN_ORDER() ((void)0)
 #else

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of element types, one row each, and functions that return properties of a type.
- * No other file compares values of the enum by order; files call these functions. The
- * constants of a narrow float are in a second row, in narrow_float.h.
+ * The table of element types, one row each, and functions that return properties of a
+ * type. Only requantize.c also compares values of the enum by order; all other files call
+ * these functions. The constants of a narrow float are in a second row, in
+ * narrow_float.h.
  */
 #ifndef PQ_TYPES_H
 #define PQ_TYPES_H
@@ -13,9 +14,10 @@
 #include "pq_compiler.h"
 
 /*
- * X(type, name, kind, bits, carrier, lowest, highest), one list for each family. Kernels
- * compute a type as its `carrier`, a type of complete bytes. The types of PQ_FOR_OTHER have
- * no kernels for type pairs; general kernels process them.
+ * X(type, name, kind, bits, carrier, lowest, highest), one list for each family.
+ * `carrier` is the type that kernels process: int8 for int4 and int2, uint8 for uint4 and
+ * uint2, else the type itself. The types of PQ_FOR_OTHER have no kernels for pairs of
+ * types.
  */
 #define PQ_FOR_REAL(X)                                                                     \
     X(F32, "float32", REAL, 32, F32, 0, 0)                                                 \
@@ -60,7 +62,8 @@ enum { PQ_FOR_CARRIER(PQ_ROW) PQ_CARRIERS };
 enum { PQ_FOR_NARROW(PQ_ROW) PQ_NARROWS };
 #undef PQ_ROW
 
-/* Define a function for each column. Compilers fold calls with a constant type. */
+/* Define a function that returns one column of a type's row. If the type is a constant,
+ * compilers compute the result. */
 #define PQ_TYPE_COLUMN(name, type_of_column, none, CASE)                                   \
     PQ_INLINE type_of_column name(enum pq_type type)                                       \
     {                                                                                      \
@@ -152,7 +155,8 @@ PQ_INLINE size_t pq_bytes_of(enum pq_type type)
     return (size_t)(pq_bits_of(type) + 7) / 8;
 }
 
-/* Lowest and highest value of an integer type. uint64 has the highest value of int64. */
+/* Lowest and highest value of an integer type. For uint64, `hi` is INT64_MAX, because
+ * int64_t cannot hold a larger value. */
 struct pq_range {
     int64_t lo, hi;
 };

@@ -198,7 +198,7 @@ PQ_INLINE vb fraction_u8v(vb x)
 #define reduce_ends(lo, hi, least, most)                                                   \
     (*(least) = vminvq_f32(lo), *(most) = vmaxvq_f32(hi))
 
-/* Pack int32 that fit bytes. */
+/* Pack int32 to bytes, without saturation: the numbers fit. */
 PQ_INLINE vb pack_16_codes(const i32v v[4])
 {
     const int16x8_t lo = vcombine_s16(vmovn_s32(v[0]), vmovn_s32(v[1]));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Primitives of AArch64 NEON: each knows one vector. Include <arm_neon.h> before this
- * header.
+ * Primitives of AArch64 NEON, which are functions of single vectors. Include <arm_neon.h>
+ * before this header.
  */
 #ifndef PQ_NEON_H
 #define PQ_NEON_H
@@ -18,7 +18,8 @@ typedef float64x2_t f64v;
 typedef int32x4_t i32v;
 typedef uint8x16_t vb;
 
-/* Apply f to the vectors of an f8, d4 or c32, which have two. */
+/* Apply f to the vectors of an f8, d4 or c32. Each of these types has two vectors
+ * here. */
 #define FILL1 BOTH1
 #define FILL2 BOTH2
 #define FILL3 BOTH3
@@ -148,7 +149,7 @@ PQ_INLINE void store128(void *p, uint8x16_t v)
 #define u32_of_f32v(x) vreinterpretq_s32_u32(vcvtnq_u32_f32(x))
 #define bits_f32v vreinterpretq_s32_f32
 #define float_i32v vreinterpretq_f32_s32
-/* Two vectors become one, in order. */
+/* Convert two vectors, and join the results in one vector, in order. */
 #define narrow_f64v(x, y) vcvt_high_f32_f64(vcvt_f32_f64(x), y)
 #define narrow_to_odd_f64v(x, y) vcvtx_high_f32_f64(vcvtx_f32_f64(x), y)
 #define i32_of_f64v(x, y) vmovn_high_s64(vmovn_s64(vcvtq_s64_f64(x)), vcvtq_s64_f64(y))
@@ -186,8 +187,8 @@ PQ_INLINE f64v canonical_nan_f64v(f64v x)
 /* Return the power of two below a positive number. */
 #define power_f64v(x) OF_BITS64(vandq_u64(BITS64(x), vdupq_n_u64(0x7ff0000000000000)))
 
-/* Convert 16-bit floats to integers of equal order, and back: sign and magnitude become a
- * number. */
+/* Convert 16-bit floats to integers of equal order: the magnitude bits, negated for
+ * negative floats. from_order_i16v() converts them back. */
 PQ_INLINE int16x8_t to_order_i16v(int16x8_t x)
 {
     const int16x8_t sign = vshrq_n_s16(x, 15);
@@ -199,7 +200,8 @@ PQ_INLINE int16x8_t from_order_i16v(int16x8_t x)
     return vorrq_s16(vabsq_s16(x), vandq_s16(x, vdupq_n_s16(INT16_MIN)));
 }
 
-/* The conversion returns 0 for NaN. */
+/* Convert to the nearest int32. NaN becomes INT32_MIN, because the conversion would
+ * return 0. */
 PQ_INLINE i32v i32_of_f32v(f32v x)
 {
     return vbslq_s32(vceqq_f32(x, x), vcvtnq_s32_f32(x), vdupq_n_s32(INT32_MIN));

@@ -25,8 +25,8 @@ PQ_INLINE int32x4_t upper_product_rounded(int32x4_t x, int32x4_t y)
 
 LIFT2(vi, upper_products_rounded, upper_product_rounded)
 
-/* Return the lower half of (x * y + 2^(n - 1)) >> n, clipped to [lo, hi], for n from 1 to
- * 62. */
+/* Return the lower 32 bits of (x * y + 2^(n - 1)) >> n, clipped to [lo, hi], for n from 1
+ * to 62. */
 PQ_INLINE int32x2_t shifted_product(int64x2_t product, int64x2_t n, int64x2_t lo,
                                     int64x2_t hi)
 {

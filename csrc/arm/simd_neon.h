@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Vector words in AArch64 NEON. kernels/words.inc lifts the primitives of arm/neon.h to
- * chunks of 4 x 4 elements, in order. Later words need all vectors of a chunk. A word
- * applies a step to all four vectors before the next step, so four dependency chains run at
- * once.
+ * chunks of 4 x 4 elements, in order. The words after this inclusion need all vectors of
+ * a chunk. A word applies a step to all four vectors before the next step, so four
+ * dependency chains run at once.
  */
 #ifndef PQ_SIMD_NEON_H
 #define PQ_SIMD_NEON_H
@@ -193,7 +193,7 @@ PQ_INLINE int any_nan_f64(vd x)
     return vminvq_u32(vreinterpretq_u32_u64(vandq_u64(ab, cd))) == 0;
 }
 
-/* FMIN and FMAX keep a NaN, so an extreme shows it. */
+/* Return `seen` unchanged. FMIN and FMAX keep a NaN, so that the extrema contain it. */
 PQ_INLINE vf gather_nans(vf x, vf seen)
 {
     (void)x;
@@ -276,8 +276,8 @@ PQ_INLINE uint8x16_t bytes_of(vi x)
     return narrow_u8v(narrow_i16v(x.a, x.b), narrow_i16v(x.c, x.d));
 }
 
-/* Store the magnitudes of a narrow float with the signs of `signs`. The code `bare` has no
- * sign. */
+/* Store magnitude codes of a narrow float, with the sign bit `sign` where `signs` is
+ * negative. The magnitude `bare` gets no sign bit. */
 PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign, int bare)
 {
     const uint8x16_t code = bytes_of(magnitudes);
@@ -305,7 +305,7 @@ LIFT2(vu, product_u32, product_u32v)
 LIFT2(vu, flip_u64, veorq_u64)
 LIFT1(vu, vu, upper_u64, upper_u64v)
 
-/* Store the words of two blocks. */
+/* Store the words of two counters, four words for each. */
 PQ_INLINE void store_2_streams(uint32_t *to, uint64x2_t a, uint64x2_t b, uint64x2_t c,
                                uint64x2_t d)
 {
@@ -380,8 +380,8 @@ PQ_INLINE void pack2(void *p, vb x)
     memcpy(p, &word, sizeof word);
 }
 
-/* Store 16 bytes. Line k of the `lines` lines, which are `step` apart, supplies the byte
- * `places[16 * k + i]` as byte i, unless the index is 255. */
+/* Store 16 bytes. Lines begin at a distance of `step` bytes. Line k supplies the byte
+ * `places[16 * k + i]` as byte i, unless that index is 255. */
 PQ_INLINE void pick_bytes(char *to, const char *from, ptrdiff_t step, const uint8_t *places,
                           size_t lines)
 {
@@ -393,7 +393,7 @@ PQ_INLINE void pick_bytes(char *to, const char *from, ptrdiff_t step, const uint
     store128(to, all);
 }
 
-/* ---- transpose squares: 8 x 8 elements of 1 and 2 bytes, 4 x 4, 2 x 2 ---- */
+/* ---- transpose squares: 8 x 8 elements of 1 or 2 bytes, 4 x 4 of 4, 2 x 2 of 8 ---- */
 
 #define LOAD_BYTES(p, stride) vld1_u8((const uint8_t *)(p))
 #define LOAD_HALVES(p, stride) vreinterpretq_u16_u8(load128(p))

@@ -8,10 +8,10 @@
 /*
  * X(name, id, elements, bytes, encodes, weighted): the members of struct pq_block_format.
  *
- * `encodes` is the encoder of the format. 1: the function encode_<name> of encoders.inc.
- * 2: the search of search_blocks.inc. 3: a formula, or the search if the caller requests
- * the search. `weighted` is 1 if the encoder reads the weights of elements. `elements` is a
- * multiple of 32 and divides TILE_ELEMENTS of ops/blocks.c.
+ * `encodes` is the encoder of the format. 0: no encoder. 1: the function encode_<name> of
+ * encoders.inc. 2: the search of search_blocks.inc. 3: a formula, or the search if the
+ * caller requests the search. `weighted` is 1 if the encoder accepts weights of elements.
+ * `elements` is a multiple of 32 and divides TILE_ELEMENTS of ops/blocks.c.
  */
 #define PQ_FOR_BLOCK_FORMAT(X)                                                             \
     X(Q4_0, 2, 32, 18, 1, 1)                                                               \
@@ -47,8 +47,8 @@
 enum { PQ_FOR_BLOCK_FORMAT(PQ_BLOCK_INDEX) PQ_GGUF_FORMATS };
 #undef PQ_BLOCK_INDEX
 
-/* Return PQ_ERR_NONFINITE if a number is NaN or infinite in the part that pq_block_encode()
- * reads for equal arguments, after rounding to float32. Nothing is written. */
+/* Return PQ_ERR_NONFINITE if a number that pq_block_encode() reads for equal arguments is
+ * NaN or infinite after rounding to float32. Write nothing. */
 enum pq_status pq_block_finite(const struct pq_kernels *kernels,
                                const struct pq_blocks *args, int part, int parts);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copy codes of at most 8 bits between memory and bytes. Kernels compute with bytes. The
- * engine addresses an array of codes as if each bit had a byte: the distance of an address
- * from the array is a position in bits. A code of a stream has the address of the stream
- * and an index, which give its position.
+ * Copy packed codes of at most 8 bits to bytes, which kernels process, and from bytes.
+ *
+ * The engine addresses an array of packed codes as if each bit occupied a byte. The
+ * distance of a code's address from `base` is therefore a position in bits. A code of a
+ * stream has the address of the stream, and an index in the stream.
  */
 #ifndef PQ_BITS_H
 #define PQ_BITS_H
@@ -15,11 +16,11 @@
 
 struct pq_codes {
     int bits;             /* bits of a code; 0: elements are bytes */
-    int most;             /* results saturate to this code; 0: keep their low bits */
-    char *base;           /* the byte of bit 0 */
-    ptrdiff_t last;       /* position of the last code of a dense array; else -1 */
-    pq_bytes_fn *convert; /* input: extend; output: narrow; null: nothing to do */
-    pq_bytes_fn *unpack;  /* of dense codes from a full byte on; null: one code at a time */
+    int most;             /* larger results become this code; 0: no limit */
+    char *base;           /* the byte that contains bit 0 */
+    ptrdiff_t last;       /* bit position of the last code of a dense array; else -1 */
+    pq_bytes_fn *convert; /* input: `extend`; output: `narrow`; null: unnecessary */
+    pq_bytes_fn *unpack;  /* for dense codes from a full byte on; null: copy each code */
     pq_bytes_fn *pack;    /* null if `unpack` is null */
     pq_unpack_words_fn *unpack_words;
     int flip; /* 4: the first code of a byte is in the upper half; else 0 */
@@ -27,7 +28,7 @@ struct pq_codes {
     int word_shift;                 /* log2 of the bits of a word of the stream */
 };
 
-/* Return the `bits` bits at a position. */
+/* Return `bits` bits, from bit position `at` on. */
 static inline int pq_read_bits(const char *base, ptrdiff_t at, int bits)
 {
     const unsigned char *const byte = (const unsigned char *)base + (at >> 3);
@@ -39,7 +40,8 @@ static inline int pq_read_bits(const char *base, ptrdiff_t at, int bits)
     return code & mask;
 }
 
-/* Write `bits` bits at a position. With `fills`, clear the rest of the byte. */
+/* Write `bits` bits, from bit position `at` on. With `fills`, clear the higher bits of
+ * the last byte. */
 static inline void pq_write_bits(char *base, ptrdiff_t at, int bits, int code, int fills)
 {
     unsigned char *const byte = (unsigned char *)base + (at >> 3);
@@ -54,21 +56,22 @@ static inline void pq_write_bits(char *base, ptrdiff_t at, int bits, int code, i
 }
 
 /* Return the code at a position. */
-static inline char pq_get_bits(const struct pq_codes *codes, ptrdiff_t at)
+static inline char pq_read_code(const struct pq_codes *codes, ptrdiff_t at)
 {
     return (char)pq_read_bits(codes->base, at ^ codes->flip, codes->bits);
 }
 
-/* Write a code. After the last code of a dense array, clear the rest of the byte. */
-static inline void pq_put_bits(const struct pq_codes *codes, ptrdiff_t at, char code)
+/* Write a code. If it is the last code of a dense array, clear the unused bits of its
+ * byte. */
+static inline void pq_write_code(const struct pq_codes *codes, ptrdiff_t at, char code)
 {
     pq_write_bits(codes->base, at ^ codes->flip, codes->bits, (unsigned char)code,
                   at == codes->last);
 }
 
-/* Convert the results of a kernel to codes, in place. Codes can have fewer bits than their
- * type. Compilers vectorize the loop that saturates them. */
-static inline void pq_make_codes(const struct pq_codes *codes, char *made, size_t n)
+/* Convert the bytes that a kernel wrote to codes, in place. Saturate narrow integers, and
+ * limit codes of layouts with fewer bits to `most`. Compilers vectorize the loop. */
+static inline void pq_saturate_codes(const struct pq_codes *codes, char *made, size_t n)
 {
     if (codes->convert != NULL) {
         codes->convert(made, made, n);
@@ -83,23 +86,23 @@ static inline void pq_make_codes(const struct pq_codes *codes, char *made, size_
     }
 }
 
-/* Copy `n` codes of a stream to or from bytes. From code to code, the address increases by
- * `step` and the index by `code_step`. */
+/* Copy `n` codes of a stream to or from bytes. The first code has index `code`. From code
+ * to code, the address increases by `step` and the index by `code_step`. */
 void pq_unpack_stream(const struct pq_codes *codes, char *to, const char *from,
                       ptrdiff_t step, ptrdiff_t code, ptrdiff_t code_step, size_t n);
 void pq_pack_stream(const struct pq_codes *codes, char *to, ptrdiff_t step, ptrdiff_t code,
                     ptrdiff_t code_step, const char *from, size_t n);
 
-/* Copy dense codes of 4 bits to or from bytes, from a full byte on. The first code of a
- * byte is in the upper half. */
+/* Copy dense 4-bit codes to or from bytes. `at` is the position of a full byte. The first
+ * code of each byte is in its upper half. */
 void pq_unpack_high_first(const struct pq_codes *codes, char *to, ptrdiff_t at, size_t n);
 void pq_pack_high_first(const struct pq_codes *codes, ptrdiff_t at, const char *from,
                         size_t n);
 
 /* ---- equally spaced codes ---- */
 
-/* Return true if codes at distances of `step` bits are adjacent, and some code begins at a
- * byte. */
+/* Return true if codes at distances of `step` bits are adjacent, and one of
+ * the next codes begins at a full byte. */
 static inline bool pq_is_dense(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step)
 {
     const int lowest = codes->bits & -codes->bits; /* the lowest bit that is set */
@@ -118,7 +121,7 @@ static inline void pq_unpack_codes(const struct pq_codes *codes, char *to, const
     ptrdiff_t at = from - codes->base;
     const bool dense = pq_is_dense(codes, at, step);
     for (; n > 0 && (!dense || (at & 7) != 0); n--, at += step) {
-        *to++ = pq_get_bits(codes, at);
+        *to++ = pq_read_code(codes, at);
     }
     if (codes->convert != NULL && to != first) {
         codes->convert(first, first, (size_t)(to - first));
@@ -138,12 +141,13 @@ static inline void pq_pack_codes(const struct pq_codes *codes, char *to, ptrdiff
     ptrdiff_t at = to - codes->base;
     const bool dense = pq_is_dense(codes, at, step);
     for (; n > 0 && (!dense || (at & 7) != 0); n--, at += step) {
-        pq_put_bits(codes, at, *from++);
+        pq_write_code(codes, at, *from++);
     }
     if (n == 0) {
         return;
     }
-    /* The smallest number of codes that fills complete bytes: 2 of 4 bits, 8 of 3 bits. */
+    /* The smallest number of codes that fill complete bytes: 2 codes of 4 bits, 8 codes
+     * of 3 bits. */
     const size_t together = (size_t)(8 / (codes->bits & -codes->bits));
     const bool last = at + (ptrdiff_t)(n - 1) * step == codes->last;
     const size_t full = last ? n : n / together * together;
@@ -153,7 +157,7 @@ static inline void pq_pack_codes(const struct pq_codes *codes, char *to, ptrdiff
         codes->pack(from, codes->base + (at >> 3), full);
     }
     for (size_t i = full; i < n; i++) {
-        pq_put_bits(codes, at + (ptrdiff_t)i * step, from[i]);
+        pq_write_code(codes, at + (ptrdiff_t)i * step, from[i]);
     }
 }
 

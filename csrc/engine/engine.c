@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine runs the kernels of a job over its plan. It knows no operation. Kernels read
- * and write long contiguous rows directly. All other data passes through tiles of at most
- * PQ_TILE elements: the engine gathers strided data, and stores one parameter for each
- * element. One kernel call processes many rows that share the parameters of each column.
- * Codes of fewer than 8 bits become bytes before a kernel, and the results become codes,
- * one tile or a few rows at a time.
+ * The engine runs the kernels of a job over its plan. It knows no operation.
+ *
+ * Kernels read and write long contiguous rows directly. All other data passes through
+ * tiles of at most PQ_TILE elements. The engine gathers the elements, and copies the
+ * parameters of short groups to each element. If many rows have equal parameters in each
+ * column, one kernel call processes many rows. Codes of fewer than 8 bits become bytes
+ * before a kernel, and the results become codes, one tile or a few rows at a time.
  */
 #include "engine/job.h"
 #include "math/fpenv.h"
 
 enum {
     CACHE_LINE_BYTES = 64,
-    SQUARE_BYTES = 64 * 256,     /* largest square to transpose */
-    MAX_FEW_ROWS = 8,            /* a square contains all rows up to this number */
-    MAX_GROUPS_OF_ROW = 4,       /* rows of more groups do not gain from one call */
+    SQUARE_BYTES = 64 * 256,     /* largest rectangle to transpose in one step */
+    MAX_FEW_ROWS = 8,            /* a rectangle contains all rows, up to this number */
+    MAX_GROUPS_OF_ROW = 4,       /* with more groups, run_rows_by_groups() does not pay */
     MIN_SHARED_ROWS = 8,         /* fewer rows do not gain from shared parameters */
-    JOINED_ELEMENTS = 256,       /* rows of fewer columns are joined */
-    MIN_JOINED_ROWS = 64,        /* least number of rows after joining */
-    STAGED_BYTES = 16 * PQ_TILE, /* buffer of codes of rows that share parameters */
-    TRANSPOSED_ROWS = 16, /* columns of a tile with a transposed side: PQ_TILE / 16 */
+    JOINED_ELEMENTS = 256,       /* most elements of a row that is made of short rows */
+    MIN_JOINED_ROWS = 64,        /* least number of rows that remain */
+    STAGED_BYTES = 16 * PQ_TILE, /* buffer for codes as bytes, see run_columns() */
+    TRANSPOSED_ROWS = 16,        /* a tile with a transposed side has room for these rows */
     CACHE_BYTES = PQ_SIZE(1 << 20, 1 << 12), /* larger data exceeds the near caches */
     /* Below these sizes prefetch hints cost more than they save. */
     PREFETCH_RUN_BYTES = PQ_SIZE(1 << 23, 1 << 12),
-    /* Groups need more time for each byte. */
+    /* Kernels need more time for each byte of groups than of single runs, so hints pay
+     * only for more bytes. */
     PREFETCH_GROUP_BYTES = PQ_SIZE(1 << 25, 1 << 12)
 };
 
@@ -35,7 +37,8 @@ static bool converts_codes(const struct pq_job *job)
     return pq_job_unpacks(job) || job->pack.convert != NULL || job->pack.bits != 0;
 }
 
-/* Point the run at the parameters from place `from`, one for each `group` elements. */
+/* Make the run use the loaded parameters from index `from` on. Each pair belongs to
+ * `group` elements. */
 static void set_params(struct pq_job *job, size_t group, ptrdiff_t from)
 {
     struct pq_run *const run = &job->how.run;
@@ -59,7 +62,8 @@ static bool accepts_gaps(const struct pq_job *job, ptrdiff_t columns)
            !pq_needs_random_words(&job->how) && !converts_codes(job);
 }
 
-/* Run rows of `columns` elements with the parameters from place 0. */
+/* Process rows of `columns` elements in one kernel call. Each row is a group with its own
+ * loaded parameters, and the bytes between rows are gaps. */
 static void run_gapped(struct pq_job *job, const char *x, ptrdiff_t in_stride, char *y,
                        ptrdiff_t out_stride, ptrdiff_t rows, ptrdiff_t columns)
 {
@@ -74,8 +78,8 @@ static void run_gapped(struct pq_job *job, const char *x, ptrdiff_t in_stride, c
 
 /* ---- tiles ---- */
 
-/* Run a tile. `share` elements have one pair of parameters, and `from` is the place of the
- * first pair. */
+/* Call the kernel for a tile. Each `share` successive elements have one pair of
+ * parameters. `from` is the index of the first pair. */
 static void run_tile_kernel(struct pq_job *job, const char *x, char *y, size_t n,
                             size_t share, ptrdiff_t from)
 {
@@ -87,13 +91,13 @@ static void run_tile_kernel(struct pq_job *job, const char *x, char *y, size_t n
     job->how.kernel(&job->how.run, x, y, n);
 }
 
-/* Return true if rows are contiguous and have gaps between them. */
+/* Return true if each row is contiguous, but adjacent rows are not. */
 static bool has_gaps(const struct pq_tile *tile)
 {
     return pq_tile_has_contiguous_rows(tile) && !pq_tile_direct(tile);
 }
 
-/* A rectangle of dimensions 0 and 1. */
+/* A rectangle of elements: rows are indices of dimension 1, columns of dimension 0. */
 struct area {
     ptrdiff_t row, rows, column, columns;
 };
@@ -213,9 +217,9 @@ PQ_NOINLINE void load_random_words(struct pq_job *job, struct pq_position at,
     }
 }
 
-/* Run at most PQ_TILE elements. The contiguous buffers `ready` and `result_at` replace the
- * input and the output, if they are not null. Copy rows larger than the caches, because a
- * copy waits for several cache lines at a time. */
+/* Run at most PQ_TILE elements. The contiguous buffers `ready` and `result_at` replace
+ * the input and the output, if they are not null. Rows with gaps are copied if the data
+ * exceeds the near caches, because a copy waits for several cache lines at a time. */
 static void run_tile(struct pq_job *job, struct pq_position at, struct area area,
                      const char *ready, char *result_at)
 {
@@ -252,7 +256,7 @@ static void run_tile(struct pq_job *job, struct pq_position at, struct area area
     } else {
         run_tile_kernel(job, x, result, n, (size_t)share, 0);
     }
-    pq_make_codes(&job->pack, result, n);
+    pq_saturate_codes(&job->pack, result, n);
     if (result_at == NULL) {
         store_tile(job, at, area, result, &out);
     }
@@ -264,8 +268,8 @@ static bool has_shorter_stride(ptrdiff_t stride0, ptrdiff_t stride1)
     return pq_magnitude(stride1) < pq_magnitude(stride0);
 }
 
-/* Set the rows and columns of a tile: short rows are complete, and a transposed side has
- * few columns. */
+/* Choose the number of rows and columns of a tile. A tile has complete rows if they are
+ * short, and few columns if one side is transposed. */
 static void tile_shape(const struct pq_job *job, ptrdiff_t *rows, ptrdiff_t *columns)
 {
     const struct pq_dim *dim = job->plan.dim;
@@ -277,13 +281,13 @@ static void tile_shape(const struct pq_job *job, ptrdiff_t *rows, ptrdiff_t *col
     }
     *columns = n0 < most || job->equal_spacing ? n0 : most;
     *rows = n1 < PQ_TILE / *columns ? n1 : PQ_TILE / *columns;
-    if (*rows > dim[1].group_size) { /* complete groups of rows */
+    if (*rows > dim[1].group_size) { /* do not divide groups of rows */
         *rows -= *rows % dim[1].group_size;
     }
 }
 
-/* Run dimensions 0 and 1 by tiles. The outer loop is over columns, because the tiles of a
- * column can share their parameters. */
+/* Run dimensions 0 and 1 by tiles. The outer loop is over columns, because tiles with
+ * equal columns can share loaded parameters. */
 static void run_tiles(void *p, struct pq_position at)
 {
     struct pq_job *job = p;
@@ -332,8 +336,8 @@ static size_t total_bytes(const struct pq_job *job)
     return bytes;
 }
 
-/* Return true if kernels must prefetch: they use the arrays directly, and the data exceeds
- * the near caches. */
+/* Return true if kernels should prefetch: they read and write the arrays directly, and
+ * the data exceeds the near caches. */
 static bool needs_prefetch(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim;
@@ -373,10 +377,12 @@ PQ_INLINE void prefetch_rows(const char *at, ptrdiff_t stride, ptrdiff_t rows,
 }
 
 /*
- * Prefetch the data of the next part or square while a part of a square is computed.
- * Hardware does not prefetch short rows and strides of a page. The transposed side needs a
- * share of the cache lines of the square: of its results, or of the next input. The other
- * side needs the next square's input rows, or the next part's result rows.
+ * Prefetch data for the next steps while the kernel computes `part` of the square `all`.
+ * Hardware does not prefetch short rows and strides of a page.
+ *
+ * If the input is transposed (`gathers`), a part prefetches output rows for the next
+ * part, and its share of the next square's input columns. Otherwise a part prefetches
+ * input rows for the next square, and its share of this square's output columns.
  */
 static void prefetch_next(const struct pq_job *job, struct pq_position at, struct area all,
                           struct area part, bool gathers)
@@ -401,12 +407,14 @@ static void prefetch_next(const struct pq_job *job, struct pq_position at, struc
 }
 
 /*
- * Transpose a square in one step and compute it in parts, so that both sides use complete
- * cache lines. If strides are powers of two, caches evict a line before its next use.
+ * Transpose a rectangle (a square) in one step, and compute it in parts. The copy uses
+ * complete cache lines on both sides. Smaller steps would load a line several times if
+ * the strides are powers of two, because caches then evict a line before its next use.
  */
-static void run_square(struct pq_job *job, struct pq_position at, struct area all)
+static void run_transposed_square(struct pq_job *job, struct pq_position at,
+                                  struct area all)
 {
-    char square[SQUARE_BYTES / 16 * 25]; /* a quarter more of rows and of columns */
+    char square[SQUARE_BYTES / 16 * 25]; /* both sides may be a quarter longer */
     const struct pq_tile in = tile_in(job, all), out = tile_out(job, all);
     const bool gathers = pq_tile_has_adjacent_columns(&in);
     const size_t size = gathers ? job->in_size : job->out_size;
@@ -428,8 +436,8 @@ static void run_square(struct pq_job *job, struct pq_position at, struct area al
     }
 }
 
-/* Return a number of elements up to the end of a cache line: about `most`, or all `left`
- * elements if few would remain. */
+/* Return a number of elements near `most`, so that the next element begins a cache line.
+ * Return all `left` elements if few would remain. */
 static ptrdiff_t elements_up_to_line(const char *from, size_t size, ptrdiff_t most,
                                      ptrdiff_t left)
 {
@@ -438,19 +446,25 @@ static ptrdiff_t elements_up_to_line(const char *from, size_t size, ptrdiff_t mo
     return left - n < most / 4 ? left : n;
 }
 
-/* Return the columns of a square that contains all of a few rows (such as the channels of a
- * pixel). A tile can be a quarter longer. */
+/* Return the number of columns of a rectangle that contains all rows, for example the
+ * channels of pixels. A row must fit in a tile, even if elements_up_to_line() adds a
+ * quarter. */
 static ptrdiff_t columns_for_few_rows(ptrdiff_t rows, size_t size)
 {
     const ptrdiff_t columns = SQUARE_BYTES / rows / (ptrdiff_t)size, most = PQ_TILE / 4 * 3;
     return columns < most ? columns : most;
 }
 
-/* Transpose in rectangles that are longer along the contiguous side, so that prefetched
+/*
+ * Transpose in rectangles that are longer along the contiguous side, so that prefetched
  * lines are used. Cut rectangles at cache-line boundaries, because a line shared by two
- * rectangles would be loaded twice. Rectangles are tall if 1- or 2-byte codes are written,
- * or if the data exceeds the caches. Otherwise tall rectangles of results whose rows are a
- * page apart would exceed the nearest cache. */
+ * rectangles would be loaded twice.
+ *
+ * Rectangles are tall only if the elements of the transposed side have 1 or 2 bytes. If
+ * the input is the transposed side, the data must also be large. With less data, the
+ * output rows of a tall rectangle would exceed the nearest cache if they are a page from
+ * each other.
+ */
 static void run_transposed(void *p, struct pq_position at)
 {
     struct pq_job *job = p;
@@ -475,15 +489,16 @@ static void run_transposed(void *p, struct pq_position at)
             const char *const row =
                 gathers ? output_at(job, at, area) : input_at(job, at, area);
             area.columns = elements_up_to_line(row, along, most, dim[0].end - area.column);
-            run_square(job, at, area);
+            run_transposed_square(job, at, area);
         }
     }
 }
 
 /* ---- rows ---- */
 
-/* Run at most PQ_TILE contiguous elements with codes of fewer than 8 bits, or with a sign
- * to extend, by copies with one byte for each code. The run has the parameters. */
+/* Process at most PQ_TILE contiguous elements with codes that kernels cannot read or
+ * write. The codes become bytes in a buffer before the kernel, and the results become
+ * codes after it. The run already has its parameters. */
 static void run_converted(const struct pq_job *job, const char *x, char *y, size_t n)
 {
     char from[PQ_TILE], to[PQ_TILE];
@@ -493,14 +508,15 @@ static void run_converted(const struct pq_job *job, const char *x, char *y, size
     }
     char *const result = job->pack.bits != 0 ? to : y;
     job->how.kernel(&job->how.run, x, result, n);
-    pq_make_codes(&job->pack, result, n);
+    pq_saturate_codes(&job->pack, result, n);
     if (job->pack.bits != 0) {
         pq_pack_codes(&job->pack, y, job->out_step, to, n);
     }
 }
 
-/* Run complete groups by a kernel for packed codes. Return false if the job lacks the
- * kernel or the codes do not begin at a byte. */
+/* Process complete groups by a kernel for packed codes. Return false if the job has no
+ * kernel of this kind, or the kernel does not support the groups or the position of the
+ * codes. */
 static bool run_packed(const struct pq_job *job, const char *x, char *y, size_t n, size_t g)
 {
     const bool unpacks = job->unpack.bits != 0;
@@ -517,7 +533,7 @@ static bool run_packed(const struct pq_job *job, const char *x, char *y, size_t 
     return at % 8 == 0;
 }
 
-/* Run groups of `g` elements with the parameters from place `from`. */
+/* Process groups of `g` elements with the loaded parameters from index `from` on. */
 static void run_groups(struct pq_job *job, const char *x, char *y, size_t n, size_t g,
                        ptrdiff_t from)
 {
@@ -530,7 +546,8 @@ static void run_groups(struct pq_job *job, const char *x, char *y, size_t n, siz
     if (run_packed(job, x, y, n, g)) {
         return;
     }
-    /* A step has as many groups as fit, or a part of a group. */
+    /* A step processes as many complete groups as fit a tile, or a part of a larger
+     * group. */
     const size_t step = g < PQ_TILE ? PQ_TILE / g * g : PQ_TILE;
     for (size_t done = 0; done < n;) {
         const size_t group = done / g;
@@ -562,7 +579,7 @@ static void run_grouped_row(void *p, struct pq_position at)
         const char *const zero = at.zero + first * dim->zero;
         n = (stop < dim->end ? stop : dim->end) - i;
         if (job->loaded.scale != scale || job->loaded.zero != zero ||
-            job->loaded.columns < m) { /* rows can share parameters */
+            job->loaded.columns < m) { /* else loaded for an earlier row */
             pq_load_params(job, 0, scale, dim->scale, zero, dim->zero, (size_t)m);
             pq_set_flush(job);
             job->loaded.scale = scale;
@@ -574,8 +591,9 @@ static void run_grouped_row(void *p, struct pq_position at)
     }
 }
 
-/* Return true if rows are many and short, and their parameters are contiguous or equal.
- * Then the engine loads the parameters of many rows together. */
+/* Return true if the plan has several rows of at most PQ_TILE elements, and their
+ * parameters are contiguous or equal. Then the engine loads the parameters of many rows
+ * together. */
 static bool can_run_rows(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim;
@@ -586,9 +604,10 @@ static bool can_run_rows(const struct pq_job *job)
            (pq_dim_uniform(&dim[1]) || (dim[1].group_size == 1 && rows_continue(dim)));
 }
 
-/* Run rows of `n` elements, one group of every row at a time. The last groups are first: if
- * they are short, they include elements of the groups before, which then are written again.
- */
+/* Process one group of every row at a time, from the last group of a row to the first. If
+ * the last group has fewer than PQ_MIN_GAPPED_GROUP elements, the kernel also processes
+ * elements before it. The next step writes these elements again, with their own
+ * parameters. */
 static void run_rows_by_groups(struct pq_job *job, struct pq_position at, ptrdiff_t rows,
                                ptrdiff_t n, ptrdiff_t g)
 {
@@ -618,8 +637,9 @@ static void run_rows(void *p, struct pq_position at)
     const bool same = pq_dim_uniform(&dim[1]);
     const ptrdiff_t groups = pq_dim_groups(dim), first = dim[0].begin;
     const ptrdiff_t n = dim[0].end - first, g = groups == 1 ? n : dim[0].group_size;
-    /* Rows with a short last group gain from calls by groups. An affine kernel counts
-     * elements, so that no element may be in two groups. */
+    /* Calls by groups are faster for rows with a short last group, but can process an
+     * element twice. An affine kernel must process each element once, because it counts
+     * elements. */
     const bool by_groups =
         groups <= MAX_GROUPS_OF_ROW && n % g != 0 && job->how.affine.inner == NULL;
     const bool gapped = accepts_gaps(job, g) && (groups == 1 || by_groups);
@@ -682,8 +702,8 @@ static void run_row_per_element(void *p, struct pq_position at)
 /* ---- columns ---- */
 
 /* Return the number of short rows to join to one row. `rows` rows share the parameters of
- * each column. Few rows do not gain, because joined rows need copies of their parameters.
- */
+ * each column. Few rows are not joined, because each joined row needs a copy of the
+ * parameters. */
 static ptrdiff_t joined_rows(const struct pq_job *job, ptrdiff_t rows)
 {
     const struct pq_dim *dim = job->plan.dim;
@@ -696,9 +716,10 @@ static ptrdiff_t joined_rows(const struct pq_job *job, ptrdiff_t rows)
     return JOINED_ELEMENTS / columns < most ? JOINED_ELEMENTS / columns : most;
 }
 
-/* Return true if several rows share a pair of parameters for each column. Then the engine
- * loads the parameters once, and one kernel call runs many rows. Codes of fewer than 8 bits
- * are copied as bytes. Rows of streams can also have one pair. */
+/* Return true if several rows have equal parameters in each column. Then the engine loads
+ * the parameters once, and one kernel call processes many rows. Codes of fewer than 8
+ * bits are copied to and from bytes. Rows with codes in streams may also have a single
+ * pair of parameters. */
 static bool can_run_columns(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim, *const rows = &dim[1];
@@ -715,7 +736,8 @@ static bool can_run_columns(const struct pq_job *job)
            share >= MIN_SHARED_ROWS;
 }
 
-/* Run the rows of an area with the loaded parameters, `joined` rows as one row. */
+/* Process the rows of an area with the loaded parameters. Each `joined` rows are one row
+ * for the kernel. */
 static void run_area(struct pq_job *job, struct pq_position at, struct area area,
                      ptrdiff_t joined)
 {
@@ -746,9 +768,9 @@ static void run_area(struct pq_job *job, struct pq_position at, struct area area
         job->how.kernel(run, x + r * run->in_stride, y + r * run->out_stride,
                         (size_t)area.columns);
     }
-    run->rows = 0; /* other loops expect one row */
+    run->rows = 0; /* 0 means one row, as all other loops expect */
     if (packs) {
-        pq_make_codes(&job->pack, out_rows, (size_t)(area.rows * area.columns));
+        pq_saturate_codes(&job->pack, out_rows, (size_t)(area.rows * area.columns));
         store_tile(job, at, area, out_rows, &out);
     }
 }
@@ -827,8 +849,8 @@ static pq_row_fn *choose_walk(const struct pq_job *job, int *first)
 }
 
 /* Swap the dimensions if the input is transposed and its elements are larger than the
- * results. The engine then transposes the smaller results. A few rows take longer that way.
- */
+ * results. The engine then transposes the smaller results. With few rows, swapped
+ * dimensions would take longer. */
 static void order_by_input(struct pq_job *job)
 {
     struct pq_dim *dim = job->plan.dim;
@@ -887,8 +909,9 @@ static void run_plan(struct pq_job *job)
     pq_for_each_row(&job->plan, first, visit, job);
 }
 
-/* Return true if parts that begin at every eighth element share no byte. The first element
- * must begin at a byte, and strides must not be negative fractions of a byte. */
+/* Return true if parts of the output share no byte, provided that they begin at multiples
+ * of 8 elements. For this, the first element must begin at a full byte, and a negative
+ * stride must be a multiple of a byte. */
 static bool has_complete_bytes(const struct pq_job *job)
 {
     bool complete = (job->plan.out - job->pack.base) % 8 == 0;
@@ -916,7 +939,7 @@ void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n)
     }
     pq_job_set_params(job, args);
     job->flushes_subnormals =
-        job->how.flush_min_scale != 0; /* unless the scale is too small */
+        job->how.flush_min_scale != 0; /* pq_load_params() checks the scale */
     job->zeros_there = 0;
     const size_t both = pq_bytes_of(args->in.type) + pq_bytes_of(args->out.type);
     job->how.run.exceeds_cache = n * both > PREFETCH_RUN_BYTES;
@@ -929,7 +952,7 @@ void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n)
 
 void pq_job_run(struct pq_job *job, int part, int parts)
 {
-    if (job->pack.bits != 0 && !has_complete_bytes(job)) { /* part 0 runs the job */
+    if (job->pack.bits != 0 && !has_complete_bytes(job)) { /* part 0 processes everything */
         job->plan.empty = job->plan.empty || part != 0;
         parts = 1;
     }
@@ -953,7 +976,7 @@ bool pq_job_is_direct(const struct pq_job *job)
     return visit != run_tiles && visit != run_transposed;
 }
 
-bool pq_job_is_groups(const struct pq_job *job)
+bool pq_job_can_run_groups(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim;
     return !job->plan.empty && job->plan.ndim == 2 && dim[1].end == 1 &&

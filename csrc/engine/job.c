@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fill in a job: the layout of its elements and parameters, and its plan. */
+/* Initialize a job: its plan, and the types and addresses of its elements and parameters.
+ */
 #include "engine/job.h"
 
 const struct pq_method pq_no_method = {0};
 
-/* "Unpack" 8-bit codes. A layout may give bit strides to codes of 8 bits, too. */
+/* Copy 8-bit codes. They need no unpacking, but a layout can store them in words. */
 static void copy_bytes(const void *x, void *y, size_t n)
 {
     memcpy(y, x, n);
 }
 
 /* Return the functions and constants that unpack and pack the codes of `array`. */
-static struct pq_codes codes_at_bits(const struct pq_kernels *kernels,
-                                     const struct pq_args *args,
-                                     const struct pq_array *array,
-                                     const struct pq_layout *layout)
+static struct pq_codes describe_packed_codes(const struct pq_kernels *kernels,
+                                             const struct pq_args *args,
+                                             const struct pq_array *array,
+                                             const struct pq_layout *layout)
 {
     const int bits = pq_code_bits(array, layout);
     struct pq_codes codes = {.bits = bits, .base = array->data, .last = -1};
@@ -28,7 +29,7 @@ static struct pq_codes codes_at_bits(const struct pq_kernels *kernels,
     if (bits == 8) {
         codes.unpack = copy_bytes;
         codes.pack = copy_bytes;
-    } else { /* only narrow integers can have a sign */
+    } else { /* `unpack` extends signs, `unpack_bits` does not */
         codes.unpack = pq_is_narrow_integer(array->type)
                            ? kernels->unpack[pq_row_of(array->type)]
                            : kernels->unpack_bits[bits];
@@ -40,15 +41,15 @@ static struct pq_codes codes_at_bits(const struct pq_kernels *kernels,
     return codes;
 }
 
-/* Set `codes` for one array. Elements of complete bytes need no function, except that
- * narrow integers need the entry of `convert` for their type. */
+/* Set `codes` for one array. `convert` has the function for each narrow integer type. All
+ * other types need a function only if they are packed. */
 static void set_codes(struct pq_codes *codes, const struct pq_kernels *kernels,
                       const struct pq_args *args, const struct pq_array *array,
                       const struct pq_layout *layout, pq_bytes_fn *const convert[])
 {
     *codes = (struct pq_codes){0};
     if (array->bit_strides != NULL) {
-        *codes = codes_at_bits(kernels, args, array, layout);
+        *codes = describe_packed_codes(kernels, args, array, layout);
     }
     if (pq_is_narrow_integer(array->type)) {
         codes->convert = convert[pq_row_of(array->type)];
@@ -74,7 +75,7 @@ enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
     job->seed = args->seed;
     set_codes(&job->unpack, kernels, args, &args->in, args->in_layout, kernels->extend);
     if (job->unpack.bits != 0 && args->in.type != PQ_I4 && args->in.type != PQ_I2) {
-        job->unpack.convert = NULL; /* unpacked unsigned codes have zeros above them */
+        job->unpack.convert = NULL; /* unpacking has cleared the bits above */
     }
     set_codes(&job->pack, kernels, args, &args->out, args->out_layout, kernels->narrow);
     job->in_size = pq_bytes_of(args->in.type);
@@ -85,7 +86,7 @@ enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
     job->out_swapped = args->out.swapped && job->out_size > 1;
     pq_job_set_params(job, args);
     const enum pq_status status = pq_plan_init(&job->plan, args, (size_t)job->out_step);
-    if (!job->plan.empty && job->plan.dim[0].end == 1) { /* one element: a row of one */
+    if (!job->plan.empty && job->plan.dim[0].end == 1) { /* one element is contiguous */
         job->plan.dim[0].in = job->in_step;
         job->plan.dim[0].out = job->out_step;
     }

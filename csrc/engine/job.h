@@ -16,14 +16,15 @@
 
 enum {
     PQ_TILE = PQ_SIZE(1024, 384), /* elements of a tile, so that all buffers fit in L1 */
-    PQ_BROADCAST = 8,             /* copies of a parameter in one step */
-    PQ_GROUP = 32                 /* shorter groups get one parameter for each element */
+    PQ_BROADCAST = 8,             /* number of copies of a parameter that one step stores */
+    PQ_GROUP = 32                 /* shorter groups copy parameters to each element */
 };
 
 struct pq_job;
 
-/* Load the parameters of `n` groups to place `to` of the job's tiles. `at` is the address
- * of the first scale, and `stride` is the distance of the scales in bytes. */
+/* Load the parameters of `n` groups to the parameter tiles of the job, from index `to`
+ * on. `at` is the address of the first scale, and `stride` is the distance of the scales
+ * in bytes. */
 typedef void pq_load_fn(struct pq_job *job, ptrdiff_t to, const char *at, ptrdiff_t stride,
                         size_t n);
 
@@ -35,11 +36,11 @@ struct pq_method {
     struct pq_affine affine; /* the stages of an affine kernel, if `inner` is not null */
     pq_bytes_fn *copy;       /* not null: the job copies codes and has no parameters */
     pq_row_fn *element;      /* not null: run this function for each element */
-    pq_load_fn *load;        /* null: load scales, zero points and offsets by their types */
+    pq_load_fn *load;        /* null: pq_load_params() converts all types of parameters */
     bool general;            /* kernels have float64 parameters */
-    bool by_groups;          /* kernels are faster for groups of PQ_GROUP or more */
+    bool by_groups;          /* one pair for each group of PQ_GROUP or more is faster */
     bool single_scale;       /* round scales to float32 */
-    bool float_zero;         /* zero points are bits of float32 numbers */
+    bool float_zero;         /* zero points are float32 numbers, stored as bits */
     bool negate_zero;        /* with `float_zero`: change their sign */
     bool wide_zero;          /* zero points are 64-bit integers, not float64 */
     /* Upper 32 bits of the smallest scale, in the kernel's type, for which the engine can
@@ -47,8 +48,8 @@ struct pq_method {
     uint32_t flush_min_scale;
 };
 
-/* A parameter of each element of a tile, or of each group. Parameters of one size are
- * copied by one integer member. */
+/* A parameter of each element of a tile, or of each group. Code that only copies
+ * parameters uses the integer member of their size. */
 union pq_param_tile {
     float f32[PQ_TILE + 2 * PQ_BROADCAST];
     int32_t i32[PQ_TILE + 2 * PQ_BROADCAST];
@@ -59,13 +60,13 @@ union pq_param_tile {
 struct pq_job {
     const struct pq_kernels *kernels; /* null: the job is empty */
     size_t in_size, out_size;
-    ptrdiff_t in_step, out_step; /* size of an element in bytes, or in bits */
+    ptrdiff_t in_step, out_step; /* step to the next element: bytes, or bits if packed */
     bool in_swapped, out_swapped;
     enum pq_type scale_type, zero_type;
     int scale_swapped, zero_swapped;
     bool zero_given;
     bool one_zero;           /* all elements share a zero point */
-    ptrdiff_t zeros_there;   /* places of `zero` that contain it */
+    ptrdiff_t zeros_there;   /* elements of the tile `zero` that already contain it */
     bool has_small_scale;    /* a loaded scale is too small to flush subnormals */
     bool flushes_subnormals; /* the control state flushes subnormals now */
     bool exceeds_cache;      /* the data exceeds the near caches */
@@ -75,8 +76,8 @@ struct pq_job {
     struct pq_codes unpack, pack;
     struct pq_method how;
 
-    ptrdiff_t in_start, out_start; /* offsets of the plan in its arrays, in bytes */
-    struct pq_plan plan;           /* unused dimensions at its end */
+    ptrdiff_t in_start, out_start; /* plan.in - in.data and plan.out - out.data */
+    struct pq_plan plan;           /* copies of a job end at the last used dimension */
 
     /* Parameters, one for each element of a tile or for each group. `loaded` states which
      * parameters the arrays contain. */
@@ -88,13 +89,13 @@ struct pq_job {
     _Alignas(64) union pq_param_tile scale;
     _Alignas(64) union pq_param_tile zero;
     _Alignas(64) union pq_param_tile offset;
-    uint32_t random_words[PQ_TILE]; /* for the elements of a tile, in rows */
+    uint32_t random_words[PQ_TILE]; /* of the elements of a tile, row by row */
 };
 
 /* ---- for operations (job.c) ---- */
 
-/* An empty method. To copy it takes less time than the code that compilers generate to
- * clear a struct. */
+/* An empty method. Copying this constant takes less time than the code that compilers
+ * generate to clear a struct. */
 extern const struct pq_method pq_no_method;
 
 /* Initialize a job from checked arguments. The caller has set `how`. */
@@ -107,11 +108,12 @@ void pq_job_set_params(struct pq_job *job, const struct pq_args *args);
 /* Run part number `part` of `parts` (engine.c). */
 void pq_job_run(struct pq_job *job, int part, int parts);
 
-/* Return true if one kernel call per run reads `in` and writes `out` directly. */
+/* Return true if kernels read `in` and write `out` directly, without copies of elements.
+ */
 bool pq_job_is_direct(const struct pq_job *job);
 
 /* Return true if pq_job_run_groups() can run the job: one contiguous row of groups. */
-bool pq_job_is_groups(const struct pq_job *job);
+bool pq_job_can_run_groups(const struct pq_job *job);
 
 /* Run `n` elements of a row of groups, from position `at`: at most PQ_TILE groups of `g`
  * elements with contiguous parameters. The last group may be short. Before and after the
@@ -149,7 +151,8 @@ enum pq_status pq_prepare(pq_set_method_fn *set, struct pq_prepared *prepared,
 enum pq_status pq_check_affine(const struct pq_args *args, enum pq_type code,
                                bool quantizes);
 
-/* Wrap the kernel of a method for numbers of type `carrier` in an affine kernel. */
+/* Replace the kernel of a method by an affine kernel, which calls the replaced kernel
+ * with numbers of type `carrier`. */
 void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernels,
                           const struct pq_args *args, enum pq_type carrier, bool quantizes);
 
@@ -177,7 +180,8 @@ static inline bool pq_needs_random_words(const struct pq_method *how)
     return how->run.round == PQ_STOCHASTIC;
 }
 
-/* Return the number of output codes that end with a full byte, at any stride. */
+/* Return a number of output elements that occupies complete bytes, for codes of any size:
+ * parts begin at its multiples. */
 static inline int pq_alignment_elements(const struct pq_job *job)
 {
     return job->pack.bits != 0 ? 8 : 1;
@@ -194,19 +198,20 @@ static inline bool pq_job_unpacks(const struct pq_job *job)
 /* Flush subnormals, unless a scale that was loaded since the last call is too small. */
 void pq_set_flush(struct pq_job *job);
 
-/* Load `n` parameters to place `to` of the job's arrays. */
+/* Load `n` scales, zero points and offsets to the parameter tiles, from index `to` on. */
 void pq_load_params(struct pq_job *job, ptrdiff_t to, const char *scale,
                     ptrdiff_t scale_stride, const char *zero, ptrdiff_t zero_stride,
                     size_t n);
 
-/* Copy the parameters at place `from` to [to, to + n) and up to PQ_BROADCAST - 1 places
- * after it. */
+/* Copy the parameters at index `from` to the indices [to, to + n). The copy may write up
+ * to PQ_BROADCAST - 1 further parameters. */
 void pq_repeat_param(struct pq_job *job, ptrdiff_t from, ptrdiff_t to, ptrdiff_t n);
 
 /*
- * Load the parameters of the tile of rows [row, row + rows) and columns
- * [column, column + columns), unless the last tile had equal parameters. Return the number
- * of elements that share a pair: all (the pair is at place 0), a row, or 1.
+ * Load the parameters of the tile of rows [row, row + rows) and columns [column, column +
+ * columns), unless the last tile had equal parameters. Return the number of successive
+ * elements that share a pair of parameters: all elements (the pair has index 0), a row,
+ * or 1.
  */
 ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_position row_start,
                               ptrdiff_t row, ptrdiff_t rows, ptrdiff_t column,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parameters of a job. Load them to tiles with one place for each group, or repeat them
- * until each element has a place. Flush subnormals where the scales permit it.
+ * Load the parameters of a job to its parameter tiles: one for each group, or a copy for
+ * each element. Flush subnormal numbers only if no scale is too small.
  */
 #include "engine/job.h"
 #include "math/fpenv.h"
@@ -44,8 +44,8 @@ void pq_set_flush(struct pq_job *job)
 
 /* ---- places of a tile ---- */
 
-/* Copy the parameter at place `from` to [to, to + n) and up to PQ_BROADCAST - 1 places
- * after it. */
+/* Copy the parameter at index `from` to the indices [to, to + n), and to up to
+ * PQ_BROADCAST - 1 further indices. */
 #define REPEAT(member, type)                                                               \
     {                                                                                      \
         const type v = tile->member[from];                                                 \
@@ -77,8 +77,9 @@ void pq_repeat_param(struct pq_job *job, ptrdiff_t from, ptrdiff_t to, ptrdiff_t
     }
 }
 
-/* Find the tiles with different places. Return their number. */
-static int find_tiles(struct pq_job *job, union pq_param_tile *tiles[3])
+/* Store the parameter tiles of the job in `tiles`, and return their number. Omit the zero
+ * points if all elements share one, and the offsets of a call without offsets. */
+static int list_varying_tiles(struct pq_job *job, union pq_param_tile *tiles[3])
 {
     int count = 0;
     tiles[count++] = &job->scale;
@@ -91,14 +92,15 @@ static int find_tiles(struct pq_job *job, union pq_param_tile *tiles[3])
     return count;
 }
 
-/* Groups of elements along a row: `n` elements in groups of `size`. The first group begins
- * at element `first`, which is not positive. */
+/* Groups along a row: `n` elements in groups of `size`. `first` is the position of the
+ * first group, which is negative if the group begins before the row. */
 struct groups {
     ptrdiff_t first, n, size;
 };
 
-/* Copy the parameter of each group to its elements, from place `to` of a tile. This writes
- * complete vectors, so up to PQ_BROADCAST - 1 places after the last element. */
+/* Copy the parameter of each group to its elements, from index `to` of a tile on.
+ * Complete vectors are written: up to PQ_BROADCAST - 1 parameters after the last element.
+ */
 #define BROADCAST(name, member, type)                                                      \
     PQ_INLINE void name(union pq_param_tile *PQ_RESTRICT tile, ptrdiff_t to,               \
                         const union pq_param_tile *PQ_RESTRICT source, ptrdiff_t from,     \
@@ -136,7 +138,7 @@ static size_t size_of_place(const struct pq_job *job)
     return job->how.general ? sizeof(uint64_t) : sizeof(int32_t);
 }
 
-/* Copy `n` places from place `from` to the begin of another tile. */
+/* Copy `n` parameters from index `from` on to the begin of another tile. */
 static void copy_places(const struct pq_job *job, union pq_param_tile *to,
                         const union pq_param_tile *tile, ptrdiff_t from, ptrdiff_t n)
 {
@@ -144,11 +146,11 @@ static void copy_places(const struct pq_job *job, union pq_param_tile *to,
     memcpy(to, (const char *)tile + (size_t)from * size, (size_t)n * size);
 }
 
-/* Repeat the `n` places from place `from`, until there are `times` copies. */
+/* Repeat the `n` parameters from index `from` on, until there are `times` copies. */
 static void repeat_row(struct pq_job *job, ptrdiff_t from, ptrdiff_t n, ptrdiff_t times)
 {
     union pq_param_tile *tiles[3];
-    const int count = find_tiles(job, tiles);
+    const int count = list_varying_tiles(job, tiles);
     const size_t size = size_of_place(job), all = (size_t)(n * times) * size;
     for (int k = 0; k < count; k++) {
         char *const first = (char *)tiles[k] + (size_t)from * size;
@@ -161,8 +163,8 @@ static void repeat_row(struct pq_job *job, ptrdiff_t from, ptrdiff_t n, ptrdiff_
 
 /* ---- scales, zero points and offsets ---- */
 
-/* Set `n` places for a call without zero points. Float zero points are -0, because adding
- * -0 keeps the sign of zero. */
+/* Set `n` zero points of a call without zero points. Float zero points are -0, because
+ * adding -0 keeps the sign of zero. */
 static void clear_zeros(struct pq_job *job, ptrdiff_t to, size_t n)
 {
     const int32_t bits = job->how.float_zero ? INT32_MIN : 0;
@@ -220,8 +222,8 @@ static void load_offsets(struct pq_job *job, ptrdiff_t to, struct pq_params from
     }
 }
 
-/* If all elements share a zero point, store it in the first `n` places. It stays there for
- * the rest of the job. */
+/* If all elements share a zero point, store it at the first `n` indices, once for the
+ * complete job. */
 static void place_zeros(struct pq_job *job, const char *zero, ptrdiff_t n)
 {
     if (job->one_zero && job->zeros_there < n) {
@@ -242,7 +244,7 @@ void pq_load_params(struct pq_job *job, ptrdiff_t to, const char *scale,
     }
     const struct pq_params s = pq_scales_at(job, scale, scale_stride);
     if (load_scales(job, to, &s, n)) {
-        /* The flush may have changed a scale to 0. */
+        /* If subnormals are flushed now, the conversion may have changed a scale to 0. */
         switch_flush(job, false);
         load_scales(job, to, &s, n);
         job->has_small_scale = true;
@@ -260,7 +262,8 @@ void pq_load_params(struct pq_job *job, ptrdiff_t to, const char *scale,
 
 /* ---- tiles of elements ---- */
 
-/* Load the parameters of the indices [first, first + n) of dim[0] to places from `to`. */
+/* Load the parameters of the indices [first, first + n) of dim[0], one for each index, to
+ * the parameter tiles from index `to` on. */
 static void load_row(struct pq_job *job, struct pq_position at, ptrdiff_t first,
                      ptrdiff_t to, ptrdiff_t n)
 {
@@ -277,7 +280,7 @@ static void load_row(struct pq_job *job, struct pq_position at, ptrdiff_t first,
     if (dim->group_size > 1) {
         const struct groups groups = {group * dim->group_size - first, n, dim->group_size};
         union pq_param_tile *tiles[3], source;
-        for (int k = find_tiles(job, tiles); k-- > 0;) {
+        for (int k = list_varying_tiles(job, tiles); k-- > 0;) {
             copy_places(job, &source, tiles[k], to, count);
             broadcast(job, tiles[k], to, &source, 0, groups);
         }
@@ -295,7 +298,7 @@ static void load_spaced_rows(struct pq_job *job, struct pq_position at, ptrdiff_
     union pq_param_tile *tiles[3], source;
     pq_load_params(job, 0, at.scale, along->scale, at.zero, along->zero,
                    (size_t)(rows * count));
-    for (int k = find_tiles(job, tiles); k-- > 0;) {
+    for (int k = list_varying_tiles(job, tiles); k-- > 0;) {
         copy_places(job, &source, tiles[k], 0, rows * count);
         for (ptrdiff_t r = 0; r < rows; r++) {
             broadcast(job, tiles[k], r * columns, &source, r * count, groups);
@@ -305,7 +308,8 @@ static void load_spaced_rows(struct pq_job *job, struct pq_position at, ptrdiff_
     pq_set_flush(job);
 }
 
-/* Load the parameters of the indices [row, row + rows) of dim[1], one place for each. */
+/* Load the parameters of the indices [row, row + rows) of dim[1], one pair for each row.
+ */
 static void load_row_params(struct pq_job *job, struct pq_position row_start, ptrdiff_t row,
                             ptrdiff_t rows)
 {

@@ -109,7 +109,8 @@ static float decode_param(uint8_t code, enum pq_type type)
     }
 
 /* Define a function that loads `all` parameters as values of type `number`. The statement
- * `load` converts `n` elements at `data`. A stride of 0 converts one element only. */
+ * `load` converts `n` elements at `data`. With a stride of 0, it converts one element and
+ * repeats the result. */
 #define LOADER(name, number, load)                                                         \
     void name(number *PQ_RESTRICT to, const struct pq_params *from, size_t all)            \
     {                                                                                      \

@@ -3,8 +3,8 @@
 
 #include "pq_compiler.h"
 
-/* The zero point of a call without zero points, an int8. Calls without scales point to it,
- * too; nothing reads their scale. */
+/* The zero point of calls without zero points. The scale of calls without scales has this
+ * address, too, but no code reads that scale. */
 static const int8_t nothing = 0;
 
 /* Return the stride that orders the dimensions: of the output, so that stores are
@@ -26,8 +26,8 @@ static void insert_sorted(struct pq_plan *plan, struct pq_dim dim)
     plan->dim[at] = dim;
 }
 
-/* Reverse a dimension if `out` descends along it. A dimension with groups can be reversed
- * only if no group is short. */
+/* Reverse a dimension if the output (in a reduction, the input) descends along the
+ * dimension. A dimension with groups can be reversed only if no group is short. */
 static void make_ascending(struct pq_plan *plan, struct pq_dim *dim)
 {
     const ptrdiff_t last = dim->end - 1;
@@ -51,8 +51,8 @@ static void make_ascending(struct pq_plan *plan, struct pq_dim *dim)
     dim->zero = -dim->zero;
 }
 
-/* Return the number of words that `n` codes of a stream need: complete groups of words, or
- * the words of a single code. */
+/* Return the number of words that `n` codes of a stream occupy. Several codes count as
+ * complete groups, because the order of a group can put any code in its last word. */
 PQ_NOINLINE ptrdiff_t words_of(const struct pq_layout *layout, int bits, ptrdiff_t n)
 {
     const ptrdiff_t group = layout->order != NULL ? layout->group : 1;
@@ -239,7 +239,7 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
         if (dim.end > 1) {
             make_ascending(plan, &dim);
         }
-        if (dim.end > 1 || dim.out_code != 0) { /* two words may share one code */
+        if (dim.end > 1 || dim.out_code != 0) { /* one code may occupy two words */
             insert_sorted(plan, dim);
         }
     }
@@ -259,7 +259,8 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
     return PQ_OK;
 }
 
-/* Return true if parts of dimension `d` begin at multiples of `unit` elements of `out`. */
+/* Return true if parts of dimension `d` share no byte: the strides of all outer
+ * dimensions are multiples of `unit` bits. */
 static bool splits_evenly(const struct pq_plan *plan, int d, ptrdiff_t unit)
 {
     for (d++; d < plan->ndim; d++) {

@@ -35,7 +35,7 @@ struct pq_plan {
     char *out; /* null for a reduction */
     const char *scale, *zero;
     ptrdiff_t in_code;        /* index of the first code of a stream */
-    ptrdiff_t out_full_words; /* codes of a stream that fill complete words */
+    ptrdiff_t out_full_words; /* number of codes that fill complete words of `out` */
     uint64_t place;           /* position of the first element in C order */
     struct pq_dim dim[PQ_MAX_NDIM];
 };
@@ -45,7 +45,7 @@ static inline ptrdiff_t pq_magnitude(ptrdiff_t v)
     return v < 0 ? -v : v;
 }
 
-/* Units from `begin` to before `end`. */
+/* The units with the indices [begin, end). */
 struct pq_share {
     ptrdiff_t begin, end;
 };
@@ -58,8 +58,8 @@ static inline struct pq_share pq_share_of(ptrdiff_t n, int part, int parts)
     return (struct pq_share){begin, begin + each + (part < rest ? 1 : 0)};
 }
 
-/* Return the distance in bytes of the parameters of index `i` of dimension `d` from the
- * first parameters; 0 for an array without data. */
+/* Return the distance in bytes from the first parameter to the parameter of index `i` of
+ * dimension `d`. Return 0 for an array without data. */
 static inline ptrdiff_t pq_param_offset(const struct pq_args *args,
                                         const struct pq_array *params, int d, ptrdiff_t i)
 {
@@ -73,7 +73,8 @@ static inline ptrdiff_t pq_param_offset(const struct pq_args *args,
  * order without gaps, else -1. */
 ptrdiff_t pq_dense_bits(const struct pq_args *args, const struct pq_array *array);
 
-/* Return true if each byte holds two codes, the first code in the upper half. */
+/* Return true if each byte holds two 4-bit codes with the first code in the upper half.
+ */
 static inline bool pq_is_high_first(const struct pq_layout *layout)
 {
     return layout != NULL && layout->bits == 4 && layout->word_bits == 8 &&
@@ -97,8 +98,9 @@ int pq_code_bits(const struct pq_array *array, const struct pq_layout *layout);
 enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
                             size_t out_size);
 
-/* Merge dimensions if their memory and their parameters continue without a gap. Add
- * dimensions of one index to a plan with fewer than two. */
+/* Join neighbouring dimensions if their memory and their parameters continue without a
+ * gap (pq_merge_dims). Add dimensions of one index until a plan has two dimensions
+ * (pq_pad_dims). */
 void pq_merge_dims(struct pq_plan *plan);
 void pq_pad_dims(struct pq_plan *plan);
 
@@ -112,7 +114,7 @@ static inline bool pq_dim_uniform(const struct pq_dim *dim)
     return dim->scale == 0 && dim->zero == 0;
 }
 
-/* Return the number of groups with common parameters in [begin, end). */
+/* Return the number of groups along [begin, end), or 1 for a uniform dimension. */
 static inline ptrdiff_t pq_dim_groups(const struct pq_dim *dim)
 {
     return pq_dim_uniform(dim)

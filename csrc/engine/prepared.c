@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Run a call once, or prepare it and run it often. */
+/* Check and run a call, or prepare it for any number of runs. */
 #include <stddef.h>
 
 #include "args.h"
 #include "engine/job.h"
 
-/* Return the status of a job that has run. */
+/* Return PQ_ERR_BEYOND if a job that has run counted elements out of range. */
 static enum pq_status status_of(const struct pq_job *job)
 {
     return job->outside != 0 ? PQ_ERR_BEYOND : PQ_OK;
@@ -26,7 +26,7 @@ static bool are_plain(const struct pq_job *job, const struct pq_args *args)
 
 /* Return the number of elements if both sides are contiguous and all elements share a scale
  * and a zero point, like most small calls. Else return -1. */
-static ptrdiff_t run_of(const struct pq_args *args)
+static ptrdiff_t contiguous_run_length(const struct pq_args *args)
 {
     const bool has_zero = args->zero.data != NULL;
     ptrdiff_t n = 1, in = (ptrdiff_t)pq_bytes_of(args->in.type),
@@ -48,7 +48,8 @@ static ptrdiff_t run_of(const struct pq_args *args)
 enum pq_status pq_job_run_args(struct pq_job *job, const struct pq_kernels *kernels,
                                const struct pq_args *args, int part, int parts)
 {
-    const ptrdiff_t n = parts == 1 && are_plain(job, args) ? run_of(args) : -1;
+    const ptrdiff_t n =
+        parts == 1 && are_plain(job, args) ? contiguous_run_length(args) : -1;
     job->outside = 0;
     if (n >= 0) {
         pq_job_run_row(job, args, (size_t)n);
@@ -81,7 +82,8 @@ enum pq_status pq_call_run(pq_set_method_fn *set, const struct pq_kernels *kerne
     return pq_job_run_args(&job, kernels, args, 0, 1);
 }
 
-/* Return the bytes of a job up to the last dimension in use. */
+/* Return the number of bytes of a job up to the last dimension in use. Later members are
+ * not copied. */
 static size_t head_size(const struct pq_plan *plan)
 {
     const size_t unused = (size_t)(PQ_MAX_NDIM - plan->ndim) * sizeof plan->dim[0];

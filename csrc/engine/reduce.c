@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Find extrema: run the plan of a job without output. The rows of a plan have elements that
- * share a parameter, or groups, or one parameter for each element.
+ * Find the extrema of the elements of each parameter: run the plan of a job without
+ * output. In a row of the plan, all elements share a parameter, or groups have a
+ * parameter each, or each element has its own parameter.
  */
 #include "engine/reduce.h"
 
@@ -12,13 +13,13 @@
 
 enum {
     TILE_ELEMENTS = PQ_SIZE(1024, 64),     /* elements gathered at a time */
-    BOX_CELLS = PQ_SIZE(512, 32),          /* parameters of a box */
+    BOX_CELLS = PQ_SIZE(512, 32),          /* parameters of a box, a cell each */
     SHORT_ROW_ELEMENTS = PQ_SIZE(256, 16), /* shorter rows are joined */
     FEW_ELEMENTS = 32                      /* fewer float32 elements need no kernel */
 };
 
-/* A reduction. It cuts the parameters into boxes of at most BOX_CELLS, each with all of its
- * elements, so that the buffers do not depend on the number of parameters. */
+/* The state of a call. A call divides the parameters into boxes of at most BOX_CELLS, so
+ * that the buffers have a fixed size. A box contains all elements of its parameters. */
 struct reduction {
     const struct pq_job *job; /* its plan has the parameters in memory order */
     bool is_f64;              /* the data is float64 */
@@ -27,14 +28,14 @@ struct reduction {
     pq_minmax_groups_fn *groups;
     pq_minmax_columns_fn *columns;
     bool empty;    /* parameters exist, but no elements */
-    bool once;     /* each cell of the box occurs in one row */
+    bool once;     /* each cell of the box occurs in one row only */
     uint32_t bits; /* at least PQ_INFINITY_BITS if an element is not finite */
     pq_cells_fn *take;
     void *what;
-    struct pq_plan box;          /* `scale` counts cells from the first cell of the box */
-    struct pq_plan rows;         /* rows of cells, with addresses of parameters */
+    struct pq_plan box;  /* `scale` counts cells from the first cell of the box */
+    struct pq_plan rows; /* cells of the box, with the addresses of their parameters */
     union pq_cell_extrema cells; /* of the box */
-    union pq_cell_extrema found; /* merged into `cells` later */
+    union pq_cell_extrema found; /* extrema of one step, merged into `cells` later */
 };
 
 /* ---- cells ---- */
@@ -245,7 +246,7 @@ static void reduce_row(void *p, struct pq_position at)
             const ptrdiff_t left = dim->group_size - i % dim->group_size;
             n = left < n ? left : n;
             n = n < TILE_ELEMENTS ? n : TILE_ELEMENTS;
-        } else if (n > TILE_ELEMENTS) { /* complete groups */
+        } else if (n > TILE_ELEMENTS) { /* do not divide groups */
             n = TILE_ELEMENTS / dim->group_size * dim->group_size;
         }
         const struct pq_tile tile = {
@@ -256,7 +257,7 @@ static void reduce_row(void *p, struct pq_position at)
     }
 }
 
-/* ---- one element of each row for a cell ---- */
+/* ---- columns: each cell has one element of each row ---- */
 
 static void find_column_extrema(struct reduction *reduction, union pq_cell_extrema *to,
                                 size_t cell, const char *x, ptrdiff_t stride, size_t rows,
@@ -335,16 +336,16 @@ static void reduce_rows(void *p, struct pq_position at)
 
 /* ---- boxes ---- */
 
-/* Groups of each dimension of the plan: range of the part, groups of a box, and the first
- * group of the current box. */
+/* The division of a part into boxes. A dimension has the groups [begin, end) of the part,
+ * `step` groups in each box, and the first group `at` of the current box. */
 struct cut {
     ptrdiff_t begin[PQ_MAX_NDIM], end[PQ_MAX_NDIM];
     ptrdiff_t step[PQ_MAX_NDIM];
     ptrdiff_t at[PQ_MAX_NDIM];
 };
 
-/* Cut the dimension with the most groups into parts. Boxes are long in the innermost
- * dimensions. Return false for an empty part. */
+/* Divide the dimension with the most groups into parts, and the part into boxes. Boxes
+ * are long in the innermost dimensions. Return false for an empty part. */
 static bool make_cut(struct cut *cut, const struct pq_plan *plan, int part, int parts)
 {
     int split = 0;
@@ -383,7 +384,7 @@ static bool next_box(struct cut *cut, int ndim)
     return false;
 }
 
-/* Make the current box, and return the number of its cells. */
+/* Set `box` and `rows` for the current box. Return the number of its cells. */
 static size_t enter_box(struct reduction *reduction, const struct cut *cut)
 {
     const struct pq_plan *plan = &reduction->job->plan;
@@ -471,7 +472,7 @@ static void pass_row(void *p, struct pq_position at)
         .n = (size_t)dim->end,
         .lowest = pq_cell_extremum(&reduction->cells, reduction->is_f64, 0, first),
         .highest = pq_cell_extremum(&reduction->cells, reduction->is_f64, 1, first),
-        /* The caller's own arrays, reached through the plan's const pointers. */
+        /* The plan has const pointers to the caller's arrays, which are outputs here. */
         .scale = (char *)(uintptr_t)at.scale,
         .zero = (char *)(uintptr_t)at.zero,
         .scale_stride = dim->scale,
@@ -485,8 +486,9 @@ static bool is_finite(const struct reduction *reduction)
     return reduction->bits < PQ_INFINITY_BITS;
 }
 
-/* Pass all boxes to `take`. Return false at the first element that is not finite, unless
- * `all_numbers`. */
+/* Find the extrema of all boxes, and pass them to `take`. Return false at the first
+ * element that is not finite. With `all_numbers`, infinities are accepted, and NaN makes
+ * the extrema of its cell NaN. */
 static bool reduce_boxes(struct reduction *reduction, struct cut *cut, bool all_numbers)
 {
     do {
@@ -506,8 +508,8 @@ static bool reduce_boxes(struct reduction *reduction, struct cut *cut, bool all_
     return true;
 }
 
-/* Return true if there are parameters. Dimensions without elements do not select any. Set
- * the extents of the plan. */
+/* Set the extents of the plan: an extent of 0 becomes 1 and sets `empty`. Return false if
+ * there are no parameters, because a dimension that selects parameters has extent 0. */
 static bool has_parameters(const struct pq_args *args, ptrdiff_t *shape, bool *empty)
 {
     for (int d = 0; d < args->ndim; d++) {
@@ -541,7 +543,7 @@ enum pq_status pq_find_extrema(void *context, const struct pq_kernels *kernels,
     reduction.take = take;
     reduction.what = what;
     reduction.box.scale = reduction.box.zero =
-        (const char *)&reduction.cells; /* to count from */
+        (const char *)&reduction.cells; /* the address of cell number 0, never read */
     reduction.rows.in = reduction.box.scale;
     reduction.box.out = reduction.rows.out = NULL;
     planned.shape = shape;

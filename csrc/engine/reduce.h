@@ -8,7 +8,7 @@
 
 #include "engine/job.h"
 
-/* Fewer groups use the kernel of one group. */
+/* Fewer groups are reduced one by one, because kernels for several groups do not pay. */
 enum { PQ_FEW_GROUPS = 8 };
 
 /* Memory for extrema: [0] the lowest, [1] the highest; float64 if the data is. */
@@ -50,7 +50,7 @@ typedef enum pq_status pq_extrema_fn(void *context, const struct pq_kernels *ker
                                      pq_cells_fn *take, void *what, int part, int parts);
 extern pq_extrema_fn pq_find_extrema;
 
-/* pq_choose() with the kernels of a given instruction set. */
+/* Like pq_choose(), with the kernels of a given instruction set. */
 enum pq_status pq_choose_by(const struct pq_kernels *kernels,
                             const struct pq_choice *choice, size_t n,
                             const double *smallest, const double *largest, void *scale,
@@ -60,12 +60,13 @@ enum pq_status pq_choose_by(const struct pq_kernels *kernels,
 enum { PQ_LEAST_CHOICE = offsetof(struct pq_choice, rule) + sizeof(enum pq_rule) };
 
 /* Check a call that chooses parameters, and complete `choice` (ops/choose.c). Replace
- * `*args` as pq_known_args() does. */
+ * `*args` as pq_adapt_args_version() does. */
 enum pq_status pq_check_choosing(const struct pq_args **args, struct pq_args *room,
                                  struct pq_choice *choice, const struct pq_choice *given,
                                  const struct pq_kernels *kernels, int part, int parts);
 
-/* pq_choose_params() from the extrema that `reduction` finds (ops/choose.c). */
+/* Like pq_choose_params(). `reduction` finds the extrema; its first argument is `context`
+ * (ops/choose.c). */
 enum pq_status pq_choose_params_by(pq_extrema_fn *reduction, void *context,
                                    const struct pq_kernels *kernels,
                                    const struct pq_args *args,

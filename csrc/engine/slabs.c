@@ -28,7 +28,7 @@ static ptrdiff_t unit_along(const struct pq_args *args, int d, bool keep_groups)
     const ptrdiff_t extent = args->shape[d], group = group_along(args, d);
     ptrdiff_t unit = keep_groups || group < extent ? group : 1;
     if (args->out.bit_strides != NULL && unit < extent) {
-        while (unit % 8 * (args->out.bit_strides[d] % 8) % 8 != 0) { /* full bytes */
+        while (unit % 8 * (args->out.bit_strides[d] % 8) % 8 != 0) { /* align to bytes */
             unit *= 2;
         }
     }

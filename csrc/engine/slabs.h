@@ -11,7 +11,7 @@
 #include "pq.h"
 #include "pq_compiler.h"
 
-/* The usual size of a slab, in bytes of input: the outer caches hold it. */
+/* The usual size of a slab, in bytes of input: a slab stays in the outer caches. */
 enum { PQ_SLAB_BYTES = PQ_SIZE(1 << 17, 1 << 11) };
 
 /* Make the arrays of `slab` start at the element with index `first` of `args`. */

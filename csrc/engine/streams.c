@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Read and write codes of packed layouts. place_of() finds one code. Two patterns are
- * faster: codes across streams, at equal places of their words, and complete groups along a
- * stream with adjacent words, which are dense codes in another order.
+ * Read and write codes in words (struct pq_layout). place_of() computes the position of
+ * one code. Two cases have faster loops. In the first, the codes have one index in
+ * successive streams. In the second, they are complete groups of one stream with adjacent
+ * words, which are dense codes in another order.
  */
 #include "engine/bits.h"
 
-/* Codes of a buffer. */
+/* Codes that fit in a buffer. */
 enum { SOME = PQ_SIZE(1024, 128) };
 
 /* The position of a code: `low_bits` bits of a word, from bit `shift` on. The next word,
@@ -61,22 +62,23 @@ PQ_INLINE void copy_one_by_one(const struct pq_codes *codes, char *bytes, ptrdif
 
 /* ---- across streams ---- */
 
-/* Codes at one position of their words: the first word, the bytes between words, and the
- * bits below each code. */
+/* Codes at one position of different words: address of the first word, bytes from word to
+ * word, and bits of a word below the code. */
 struct column {
     char *word;
     ptrdiff_t stride;
     int shift, bits;
 };
 
-/* Return true if the words have 32 bits, and are adjacent and little-endian. */
-static int is_beside(const struct pq_codes *codes, ptrdiff_t stride)
+/* Return true if words with a distance of `stride` bytes are adjacent, and have 32 bits
+ * in little-endian order. */
+static int has_adjacent_words(const struct pq_codes *codes, ptrdiff_t stride)
 {
     return PQ_LITTLE_ENDIAN && codes->stream->word_bits == 32 && stride == 4;
 }
 
-/* Set the column of some codes. Return false if they have no column, or if a code spans two
- * words. */
+/* Set `column` if all codes have one index, so that they are at one position of the words
+ * of different streams. Return false otherwise, or if a code occupies two words. */
 static int is_column(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step,
                      ptrdiff_t code, ptrdiff_t code_step, struct column *column)
 {
@@ -109,8 +111,8 @@ static void unpack_column(const struct pq_codes *codes, char *to, struct column 
 {
     const int mask = (1 << from.bits) - 1, shift = from.shift % 8;
     const unsigned char *byte = (unsigned char *)from.word + from.shift / 8;
-    const ptrdiff_t next = shift + from.bits > 8; /* 0: all bits are in one byte */
-    if (is_beside(codes, from.stride)) {
+    const ptrdiff_t next = shift + from.bits > 8; /* 1: a code ends in the next byte */
+    if (has_adjacent_words(codes, from.stride)) {
         codes->unpack_words(from.word, from.shift, mask, to, n);
         return;
     }
@@ -122,7 +124,7 @@ static void unpack_column(const struct pq_codes *codes, char *to, struct column 
 static void pack_column(const struct pq_codes *codes, const char *from, struct column to,
                         size_t n)
 {
-    if (is_beside(codes, to.stride)) {
+    if (has_adjacent_words(codes, to.stride)) {
         pack_words(to.word, from, 0, to.shift, to.bits, n);
         return;
     }
@@ -131,10 +133,11 @@ static void pack_column(const struct pq_codes *codes, const char *from, struct c
     }
 }
 
-/* Return true if each code is in two words, and the words of all codes are adjacent. */
+/* Return true if the codes have one index and their words are adjacent. is_column() has
+ * returned false, so each code occupies two words. */
 static int is_split(const struct pq_codes *codes, ptrdiff_t step, ptrdiff_t code_step)
 {
-    return code_step == 0 && step % 8 == 0 && is_beside(codes, step / 8);
+    return code_step == 0 && step % 8 == 0 && has_adjacent_words(codes, step / 8);
 }
 
 static void unpack_split(const struct pq_codes *codes, char *to, struct place place,
@@ -204,7 +207,7 @@ PQ_INLINE void swap_halves(char *PQ_RESTRICT to, const char *PQ_RESTRICT from, s
     }
 }
 
-/* Return true if each group is one word with these halves. */
+/* Return true if each group is a 32-bit word that interleave_halves() can sort. */
 static int is_halved(const struct pq_codes *codes)
 {
     static const unsigned char order[HALVED] = {0, 4, 1, 5, 2, 6, 3, 7};
@@ -261,7 +264,7 @@ void pq_unpack_high_first(const struct pq_codes *codes, char *to, ptrdiff_t at, 
         const size_t full = m - m % 2;
         codes->unpack(codes->base + at / 8, pairs, full);
         swap_pairs(to, pairs, full);
-        if (m != full) { /* the first half of a byte */
+        if (m != full) { /* the last code begins a byte: unpack both codes, use one */
             codes->unpack(codes->base + at / 8 + full / 2, pairs, 2);
             to[full] = pairs[1];
         }
@@ -281,9 +284,10 @@ void pq_pack_high_first(const struct pq_codes *codes, ptrdiff_t at, const char *
 
 /* ---- all ---- */
 
-/* Return the number of codes up to the next group, or up to the end. */
-static size_t count_each(const struct pq_codes *codes, ptrdiff_t code, ptrdiff_t code_step,
-                         size_t n)
+/* Return the number of codes up to the end of the group, or up to the end of the `n`
+ * codes. */
+static size_t count_until_group_end(const struct pq_codes *codes, ptrdiff_t code,
+                                    ptrdiff_t code_step, size_t n)
 {
     const ptrdiff_t group = codes->stream->group;
     if (codes->stream->order == NULL || code_step != 1) {
@@ -316,7 +320,7 @@ PQ_INLINE void copy_stream(const struct pq_codes *codes, char *bytes, ptrdiff_t 
             copy_grouped(codes, bytes, bit, m, packs);
             continue;
         }
-        m = count_each(codes, code, code_step, n);
+        m = count_until_group_end(codes, code, code_step, n);
         copy_one_by_one(codes, bytes, at, step, code, code_step, m, packs);
         at += (ptrdiff_t)m * step;
     }

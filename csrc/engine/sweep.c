@@ -68,7 +68,7 @@ bool pq_sweep_next_row(struct pq_sweep *sweep)
     return skip_rows(sweep, 1);
 }
 
-/* Go on by `n` elements within a row. */
+/* Advance by `n` elements of the current row. At its end, go to the next row. */
 static void advance_in_row(struct pq_sweep *sweep, ptrdiff_t n)
 {
     sweep->at += n;

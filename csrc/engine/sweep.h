@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sweep reads a group of elements of an array in C order, a tile at a time. Sums need it,
- * because their bits depend on the order. Plans (plan.h) choose a different order.
+ * A sweep reads a group of elements of an array in C order, a tile at a time. Sums need
+ * this order, because the order of additions changes the result. Plans (plan.h) choose an
+ * order that depends on strides.
  */
 #ifndef PQ_SWEEP_H
 #define PQ_SWEEP_H
@@ -19,12 +20,13 @@ struct pq_sweep {
     ptrdiff_t extent[PQ_MAX_NDIM], stride[PQ_MAX_NDIM], index[PQ_MAX_NDIM];
 };
 
-/* Begin at the element `data`, with `ndim` extents and strides. No extent is 0. */
+/* Start a sweep at the element `data`, with `ndim` extents and strides. No extent is 0.
+ */
 void pq_sweep_init(struct pq_sweep *sweep, const struct pq_kernels *kernels,
                    const struct pq_array *array, const char *data, int ndim,
                    const ptrdiff_t *extent, const ptrdiff_t *stride);
 
-/* Continue with the element of this number, counted in C order. */
+/* Move the sweep to the element with this position in C order. */
 void pq_sweep_seek(struct pq_sweep *sweep, ptrdiff_t position);
 
 /* Go to the start of the next row. Return false after the last row. */
@@ -34,8 +36,9 @@ bool pq_sweep_next_row(struct pq_sweep *sweep);
 const char *pq_sweep_direct(struct pq_sweep *sweep, size_t n);
 
 /* Read the next `n` elements of `rows` groups as float32 or float64. `stride` is the
- * distance of two groups in bytes. Return the address in the array, or in `room`. `raw` is
- * memory for elements before conversion. Each result is contiguous. */
+ * distance of two groups in bytes. Return the address of the result: in the array, or in
+ * `room`. `raw` is memory for elements before conversion. The groups follow each other
+ * without gaps. */
 const char *pq_sweep_load(struct pq_sweep *sweep, enum pq_type type, size_t rows,
                           ptrdiff_t stride, size_t n, void *room, void *raw);
 

@@ -80,7 +80,7 @@ static void copy_tile(char *to, ptrdiff_t to_row, ptrdiff_t to_column, const cha
 
 /* ---- tiles ---- */
 
-enum { SHORT_ROW = 8 }; /* elements */
+enum { SHORT_ROW = 8 }; /* shorter rows are copied column by column */
 
 /* Copy columns of pixels; the rows are byte channels. Return the number of columns that
  * the kernel `pixels` copied, 0 without a kernel. */

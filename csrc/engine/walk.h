@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The indices of the outer dimensions of a plan, one after the other. */
+/* A loop over the indices of the outer dimensions of a plan. */
 #ifndef PQ_WALK_H
 #define PQ_WALK_H
 
 #include "engine/plan.h"
 
-/* Where one row, or one tile of rows, begins. */
+/* The begin of a row, or of a tile of rows: addresses in all arrays, and indices. */
 struct pq_position {
     const char *in;
     char *out;
     const char *scale, *zero;
-    ptrdiff_t in_code, out_code; /* of streams */
+    ptrdiff_t in_code, out_code; /* indices of the first codes, in streams */
     uint64_t place;
 };
 
@@ -36,7 +36,8 @@ static inline struct pq_position pq_position_start(const struct pq_plan *plan)
                                 plan->in_code, 0,         plan->place};
 }
 
-/* Call `visit` at every index of the dimensions from `first` outwards. */
+/* Process the inner dimensions at one position of the outer dimensions. pq_for_each_row()
+ * calls `visit` for every index of the dimensions from `first` outwards. */
 typedef void pq_row_fn(void *job, struct pq_position at);
 
 static inline void pq_for_each_row(const struct pq_plan *plan, int first, pq_row_fn *visit,
@@ -44,17 +45,17 @@ static inline void pq_for_each_row(const struct pq_plan *plan, int first, pq_row
 {
     ptrdiff_t index[PQ_MAX_NDIM];
     struct pq_position
-        start[PQ_MAX_NDIM + 1]; /* start[d]: at the indices of dims above d */
+        start[PQ_MAX_NDIM + 1]; /* start[d]: at the indices of dims d and above */
     int d = plan->ndim;
     start[d] = pq_position_start(plan);
     for (;;) {
-        while (d > first) { /* enter the dimensions within */
+        while (d > first) { /* enter the inner dimensions at their first indices */
             d--;
             index[d] = plan->dim[d].begin;
             start[d] = pq_position_at(start[d + 1], &plan->dim[d], index[d]);
         }
         visit(job, start[first]);
-        for (;; d++) { /* step the innermost one that has an index left */
+        for (;; d++) { /* advance the innermost dimension that has an index left */
             if (d == plan->ndim) {
                 return;
             }

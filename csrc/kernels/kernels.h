@@ -37,12 +37,14 @@ struct pq_fused;              /* ops/fake_quantize.c */
 struct pq_requantization_job; /* ops/requantize.c */
 
 /*
- * The stages that affine kernels add before and after the kernel `inner`. `inner` quantizes
- * from `carrier` and dequantizes to `carrier`, which is float32 or float64.
+ * The stages that affine kernels add before and after the kernel `inner`. To quantize,
+ * `inner` reads values of the type `carrier`; to dequantize, it writes them. `carrier` is
+ * float32 or float64.
  */
 struct pq_affine {
     void (*inner)(const struct pq_run *run, const void *x, void *y, size_t n);
-    /* Quantizes unchanged input of type `real`. Null: a stage changes the input first. */
+    /* Kernel that quantizes input of type `real` without any stage. Null: a stage must
+     * change the input first. */
     void (*plain_kernel)(const struct pq_run *run, const void *x, void *y, size_t n);
     enum pq_type real, carrier, code;
     int bits;        /* bits of a code, at most those of its type */
@@ -52,13 +54,14 @@ struct pq_affine {
     bool wraps;      /* reduce integers out of range modulo the number of codes */
     bool counts;     /* count integers out of range */
     bool counts_nan; /* count NaN without a fill code */
-    struct pq_range range; /* of uint64: two's complement */
+    struct pq_range range; /* for uint64 codes in two's complement */
     size_t fills;          /* number of codes for NaN; quantize writes the first code */
     const int64_t *fill;
 };
 
-/* The largest number of a code in a tile, counted from the lowest code, the kernel that
- * computes the tile, and a function that ends the tile. */
+/* Detection of codes out of range. `loop` computes a tile and raises `largest` to the
+ * largest difference of a code and the lowest code, as an unsigned integer. `finish` then
+ * counts, wraps or fills the codes of the tile. */
 struct pq_watch {
     uint32_t largest;
     void (*loop)(const struct pq_run *run, const void *x, void *y, size_t n);
@@ -99,8 +102,8 @@ struct pq_run {
         const struct pq_fused *fused; /* kernels that quantize, then dequantize */
         const struct pq_fake_quantize *fake_quantize; /* the kernel fake_quantize */
         const struct pq_codebook *book;               /* kernels of codebooks */
-        struct pq_watch *watch;                   /* affine kernels: set by themselves */
-        struct pq_requantization_job *requantize; /* run_lines() of requantize.c */
+        struct pq_watch *watch;                       /* affine kernels set and read this */
+        struct pq_requantization_job *requantize;     /* ops/requantize.c only */
     };
     size_t *outside; /* affine kernels add the count of values out of range */
     size_t rows;     /* 0: one row */
@@ -112,12 +115,12 @@ struct pq_run {
     bool exceeds_cache;   /* the data exceeds the near caches */
     bool zero_first;      /* quantize to integers: as in struct pq_args */
     bool overflow;        /* quantize to narrow floats: as in struct pq_args */
-    bool multiplies;    /* quantize to narrow floats, not general: multiply by the scale */
-    bool narrow_first;  /* quantize, general kernels: as in struct pq_args */
-    bool unsigned_zero; /* dequantize 64-bit codes: zero points are uint64 */
-    bool general;       /* parameters are float64 */
-    bool inverse;       /* codebooks: as in struct pq_args */
-    bool high_first;    /* packed codebooks: see pq_is_high_first() */
+    bool multiplies;      /* narrow floats, except general kernels: multiply by the scale */
+    bool narrow_first;    /* quantize, general kernels: as in struct pq_args */
+    bool unsigned_zero;   /* dequantize 64-bit codes: zero points are uint64 */
+    bool general;         /* parameters are float64 */
+    bool inverse;         /* codebooks: as in struct pq_args */
+    bool high_first;      /* packed codebooks: see pq_is_high_first() */
     const uint32_t *random_words; /* PQ_STOCHASTIC: one word for each element */
 };
 
@@ -128,14 +131,15 @@ PQ_INLINE bool pq_has_element_groups(const struct pq_run *run)
 }
 
 /*
- * Process `n` elements from `x` to `y`. A kernel that quantizes to 32-bit integers supports
- * half to even only. All other kernels that quantize a pair of types support all rounding
- * modes of float32 quotients. For half to even they also support float16 and bfloat16
- * quotients of input of this type, and `zero_first` from float32 to 8 bits.
+ * Process `n` elements from `x` to `y`. A kernel that quantizes to 32-bit integers
+ * supports half to even only. All other kernels that quantize a pair of types support
+ * every rounding mode for float32 quotients. For half to even they also support float16
+ * and bfloat16 quotients, if the input has the type of the quotient. From float32 to 8
+ * bits they support `zero_first` with half to even, too.
  */
 typedef void pq_kernel_fn(const struct pq_run *run, const void *x, void *y, size_t n);
 
-/* Make the parameters of `to` start at group `k` of `from`. */
+/* Set the parameters of `to` to the parameters of `from`, from group `k` on. */
 PQ_INLINE void pq_set_first_group(struct pq_run *to, const struct pq_run *from, size_t k)
 {
     const size_t words = from->general ? 2 * k : k;
@@ -145,8 +149,9 @@ PQ_INLINE void pq_set_first_group(struct pq_run *to, const struct pq_run *from, 
 }
 
 /* Call `kernel` with tiles of at most `room` elements: complete groups, or a part of one
- * group. A tile is one row. It has gaps only with `has_gaps`. `in` and `out` are the bytes
- * of an element (kernels/tiles.c). */
+ * group. A tile is one row. Only with `has_gaps`, a tile can have gaps between its
+ * groups. `in` and `out` are the bytes of an element. kernels/tiles.c defines the
+ * function. */
 void pq_run_tiles(pq_kernel_fn *kernel, size_t room, bool has_gaps,
                   const struct pq_run *run, const char *x, size_t in, char *y, size_t out,
                   size_t n);
@@ -156,11 +161,11 @@ void pq_run_tiles(pq_kernel_fn *kernel, size_t room, bool has_gaps,
 typedef void pq_random_words_fn(uint32_t *to, uint64_t seed, uint64_t first, uint64_t step,
                                 size_t n);
 
-/* Convert `n` codes of fewer than 8 bits from bytes to bytes. */
+/* Convert `n` codes of fewer than 8 bits. list.h states the formats of `x` and `y` for
+ * each kernel. */
 typedef void pq_bytes_fn(const void *x, void *y, size_t n);
 
-/* Write one byte for each of `n` 32-bit words: the word shifted right by `shift`, and
- * `mask`. */
+/* Write one byte for each of `n` 32-bit words: word >> shift & mask. */
 typedef void pq_unpack_words_fn(const void *words, int shift, int mask, void *y, size_t n);
 
 /* Transpose: copy element (r, c) of s bytes from `from + r * s + c * from_stride` to
@@ -168,14 +173,17 @@ typedef void pq_unpack_words_fn(const void *words, int shift, int mask, void *y,
 typedef void pq_transpose_fn(const char *from, ptrdiff_t from_stride, char *to,
                              ptrdiff_t to_stride, size_t rows, size_t columns);
 
-/* split_pixels: copy pixels of `channels` bytes to one row for each channel. `from_stride`
- * is the distance of pixels, `to_stride` of rows. join_pixels: copy the rows to pixels.
- * Return the number of pixels copied, at most `n`. */
+/* split_pixels: copy pixels of `channels` bytes to one row for each channel.
+ * `from_stride` is the distance of pixels, `to_stride` the distance of rows. join_pixels:
+ * copy the rows to pixels; `from_stride` is the distance of rows. Return the number of
+ * copied pixels. It can be less than `n`, or 0: the caller copies the remaining
+ * pixels. */
 typedef size_t pq_pixels_fn(const char *from, ptrdiff_t from_stride, char *to,
                             ptrdiff_t to_stride, size_t channels, size_t n);
 
-/* Merge the extrema of a run into *lo and *hi: float64 for float64 data, else float32.
- * Raise *bits to at least 0x7f800000 if the run contains a NaN or an infinity. */
+/* Merge the extrema of a run into *lo and *hi, which are float64 for float64 data, else
+ * float32. If the run contains a NaN or an infinity, raise *bits to at least 0x7f800000,
+ * the bits of the float32 infinity. */
 typedef void pq_minmax_fn(const void *x, size_t n, void *lo, void *hi, uint32_t *bits);
 
 /* Write the extrema of each of `groups` groups of `g` elements to `lo` and `hi`. */
@@ -187,9 +195,11 @@ typedef void pq_minmax_columns_fn(const void *x, ptrdiff_t stride, size_t rows, 
                                   void *lo, void *hi, uint32_t *bits);
 
 /*
- * Choose scales and zero points of `n` pairs of extrema, at most PQ_CHOSEN, for codes from
- * `lowest` to `highest`. Return 0 if a range, or a magnitude around `middle`, is not within
- * `least` and `most`, or if a pair needs more than the simple formula.
+ * Choose scales and zero points for `n` pairs of extrema, at most PQ_CHOSEN, and for
+ * codes from `lowest` to `highest`. Return 0 if the caller must use its exact method
+ * instead. This happens if the width of a range (choose_asymmetric) or its largest
+ * magnitude (choose_middle) is not between `least` and `most`. It also happens if the
+ * codes cannot represent an extremum within half a step.
  */
 enum { PQ_CHOSEN = 64 };
 struct pq_reach {
@@ -199,30 +209,30 @@ typedef int pq_choose_fn(const struct pq_reach *to, const float *los, const floa
                          float *scale, uint32_t *zero, size_t n);
 
 /*
- * Parameters to requantize int32 sums to codes of 8, 16 and 32 bits: `lines` of elements.
- * Without `each`, line i has place i of the parameters. With `each`, element i of every
- * line has place i. v is the sum of an element and its bias. The result before limits and
- * zero point is:
+ * Parameters to requantize int32 sums to codes of 8, 16 and 32 bits. The elements are in
+ * `lines`. Without `each`, all elements of line i use parameter i. With `each`, element i
+ * of every line uses parameter i. v is the sum of an element and its bias. The result
+ * before limits and zero point is:
  *
  *     PQ_REQUANTIZE_F32    v * r in float32, half to even
  *     PQ_REQUANTIZE_ONCE   ((((v << left) * m >> 32) >> right) + 1) >> 1
  *     PQ_REQUANTIZE_TWICE  (((x - (x < 0)) >> right) + 1) >> 1, or x if `down` is negative,
  *                          with x = ((v << left) * 2 * m + 2^31) >> 32
  *
- * `right` is `down`, or 0 if `down` is negative. `left` is `-down`, or 0 if that is
- * negative. Kernels saturate the left shift, and `left` is at most 30.
+ * `right` is `down`, or 0 if `down` is negative. `left` is `-down`, or 0 if `down` is
+ * positive. Kernels saturate the left shift, and `left` is at most 30.
  *
- * With `doubled`, the place of m contains the lower 32 bits of 2 * m, and m is 0 or at
- * least 2^30. `left` is then `1 - down` for PQ_REQUANTIZE_ONCE, and all `down` are
- * negative; `left` is `-1 - down` for PQ_REQUANTIZE_TWICE, which requires `doubled`.
+ * With `doubled`, the array `m` contains the lower 32 bits of 2 * m, where m is 0 or at
+ * least 2^30. For PQ_REQUANTIZE_ONCE, all `down` are then negative, and `left` is
+ * `1 - down`. PQ_REQUANTIZE_TWICE requires `doubled`, with `left` equal to `-1 - down`.
  *
  * Results of type int32 have no left shift. Their single rounding uses 64 bits, with
  * `right` from 1 to 62: `down` + 33, or `down` + 32 with `doubled`.
  *
  *     PQ_REQUANTIZE_ONCE   (v * m + 2^(right - 1)) >> right
  *
- * Limits exclude the zero point. For int32 results they may exceed int32. For two roundings
- * the range between the limits contains an int32.
+ * The limits `lowest` and `highest` exclude the zero point. For int32 results they may be
+ * outside int32. For two roundings, at least one int32 is within the limits.
  */
 enum pq_requantize_kind {
     PQ_REQUANTIZE_F32,
@@ -236,10 +246,10 @@ struct pq_requantize_run {
     enum pq_type out;
     bool each, clips, doubled;
     bool biased;             /* false: `bias` is 0 everywhere */
-    bool shifts;             /* a place of `down` is negative */
+    bool shifts;             /* an element of `down` is negative */
     bool shrinks;            /* all r are less than 1, so products fit int32 */
     int32_t zero;            /* the zero point */
-    int32_t least, most;     /* elements between them have sums that fit int32 */
+    int32_t least, most;     /* an element within these limits plus any bias fits int32 */
     int64_t lowest, highest; /* limits of the codes, minus the zero point */
     size_t lines;
     ptrdiff_t in_stride, out_stride; /* from line to line, in bytes */
@@ -255,9 +265,9 @@ struct pq_requantize_run {
 typedef int pq_requantize_fn(const struct pq_requantize_run *how, const void *x, void *y,
                              size_t n);
 
-/* Parameters of the OpenVINO levels, see levels.h. With `each`, element i has place i.
- * Otherwise each of the first 64 places has the parameters of all elements. 64 further
- * places are readable. */
+/* Parameters of the OpenVINO levels, see levels.h. With `each`, element i uses the
+ * parameters at index i. Otherwise the first 64 indices contain equal parameters for all
+ * elements. 64 further indices are readable, because kernels load complete chunks. */
 struct pq_levels {
     const float *low, *high, *slope, *shift, *step, *first;
     int each;
@@ -276,12 +286,13 @@ struct pq_fake_quantize {
     const char *out;
 };
 
-/* Return the bits of the largest magnitude of at least PQ_MAGNITUDES float32 values. The
- * bits of NaN are larger than the bits of infinity. */
+/* Return the bits of the largest magnitude of `n` float32 values. n is at least
+ * PQ_MAGNITUDES. The bits of NaN are larger than the bits of infinity. */
 enum { PQ_MAGNITUDES = 64 };
 typedef uint32_t pq_magnitude_fn(const void *x, size_t n);
 
-/* The types with kernels of extrema, and their places in tables. */
+/* The types with kernels for extrema. pq_extrema_row() returns the index of a type in the
+ * tables of these kernels. */
 #define PQ_FOR_EXTREMA(X) PQ_FOR_REAL(X) X(F64, )
 enum { PQ_F64_ROW = PQ_REALS, PQ_EXTREMA };
 PQ_INLINE int pq_extrema_row(enum pq_type real)
@@ -289,7 +300,7 @@ PQ_INLINE int pq_extrema_row(enum pq_type real)
     return real == PQ_F64 ? (int)PQ_F64_ROW : pq_row_of(real);
 }
 
-/* Return extremum `k`, or its address. */
+/* Return extremum `k`. pq_extremum() returns the address of extremum `k`. */
 PQ_INLINE double pq_extremum_at(const void *extrema, bool is_f64, size_t k)
 {
     return is_f64 ? ((const double *)extrema)[k] : (double)((const float *)extrema)[k];
@@ -314,10 +325,11 @@ PQ_INLINE void pq_clear_extrema(void *lowest, void *highest, bool is_f64, size_t
 }
 
 /*
- * Sums in float64, equal on every instruction set. Element i of a run belongs to lane i %
- * PQ_SUM_LANES. At the end of a run, the upper half of the lanes is added to the lower half
- * until one lane is left. Elements need no alignment. Index 0 of an array of two kernels is
- * for float32, index 1 for float64.
+ * Sums in float64. They are equal on every instruction set, because the order of the
+ * additions is fixed: element i of a run belongs to lane i % PQ_SUM_LANES. At the end of
+ * a run, the upper half of the remaining lanes is added to the lower half, until one lane
+ * is left. Elements need no alignment. In an array of two kernels, index 0 is for float32
+ * and index 1 for float64.
  */
 enum { PQ_SUM_LANES = 16, PQ_SUM_PIECE = 1024 };
 
@@ -330,37 +342,39 @@ struct pq_lanes {
 /* Add `n` elements to the lanes. The first element belongs to lane 0. */
 typedef void pq_errors_fn(const void *x, const void *y, size_t n, struct pq_lanes *lanes);
 
-/* Add the lanes. */
+/* Each member is the sum of its lanes; `most` is the maximum. */
 struct pq_total {
     double xx, yy, xy, e, ee, most;
 };
 typedef void pq_total_fn(const struct pq_lanes *lanes, struct pq_total *total);
 
-/* Candidate scales for float32 values from `lowest` to `highest`. `lo` and `hi` are the
- * limits of the codes minus the zero point. `narrow`: codes have at most 8 bits. */
+/* `count` candidate scales for float32 values from `lowest` to `highest`. `lo` and `hi`
+ * are the limits of the codes minus the zero point of each scale. `narrow`: codes have at
+ * most 8 bits. */
 struct pq_grid {
     size_t count;
     const float *scale, *lo, *hi;
     float lowest, highest;
     bool narrow;
-    /* The data is a full group. The kernel may then skip a scale if its sum cannot be the
-     * first of the smallest sums. */
+    /* The data is a complete group. The kernel may then skip a scale that cannot be the
+     * first scale with the smallest sum. */
     bool whole;
 };
 
-/* Add to each sum the sum of w (q s - x)^2 over at most PQ_SUM_PIECE elements. q s and its
- * difference from x are rounded to float32. Without `w`, weights are 1. Sums of skipped
- * scales become infinite. Instruction sets may skip different scales, but never the first
- * of the smallest sums. */
+/* Add to the sum of each scale s the sum of w (q s - x)^2 over at most PQ_SUM_PIECE
+ * elements. q s and its difference from x are rounded to float32. Without `w`, weights
+ * are 1. Sums of skipped scales become infinite. Instruction sets may skip different
+ * scales, but never the first scale with the smallest sum. */
 typedef void pq_grid_fn(const struct pq_grid *grid, const void *x, const double *w,
                         size_t n, double *sums);
 
-/* Add the sums of w (x q) and w (q q). q are the codes of the first scale, minus the zero
- * point. */
+/* Add the sums of w (x q) and w (q q) to `sums`. q are the codes of x with the first
+ * scale, minus the zero point. */
 typedef void pq_fit_codes_fn(const struct pq_grid *grid, const void *x, const double *w,
                              size_t n, double sums[2]);
 
-/* Add the sums of w (x q) and w (q q) for given q, of at most PQ_SUM_PIECE elements. */
+/* Add the sums of w (x q) and w (q q) to `sums`, for given q, of at most PQ_SUM_PIECE
+ * elements. */
 typedef void pq_fit_fn(const void *x, const void *q, const double *w, size_t n,
                        double sums[2]);
 /* Return the sum of w ((y - x) unit)^2 over at most PQ_SUM_PIECE elements. The kernel for
@@ -374,7 +388,7 @@ typedef void pq_widen_fn(float *to, const void *from, size_t n);
 struct pq_sums {
     pq_errors_fn *errors[2];
     pq_total_fn *total;
-    pq_widen_fn *widen; /* null: converting single elements is as fast */
+    pq_widen_fn *widen; /* null: the caller converts element by element */
     pq_fit_fn *fit[2];
     pq_squares_fn *squares[2];
     pq_grid_fn *grid;
@@ -393,9 +407,9 @@ typedef void pq_narrow_fn(const float *x, void *y, size_t n);
 /* Encode finite, aligned float32 values to `blocks` GGUF blocks. Write every byte. */
 typedef void pq_encode_fn(const float *x, uint8_t *y, size_t blocks);
 
-/* Parameters of a search for the best block. `place`: the format, PQ_BLOCK_<name>. `bytes`:
- * the size of a block. `mean`: the mean square of a row, for Q4_0 to Q5_1 with weights.
- * `asked`: search IQ4_NL blocks without weights, too. */
+/* Parameters of a search for the best block. `place`: the format, PQ_BLOCK_<name>.
+ * `bytes`: the size of a block. `mean`: the mean square of a row, for Q4_0 to Q5_1 with
+ * weights. `asked`: the caller requests the search for IQ4_NL without weights, too. */
 struct pq_gguf_search {
     int place, bytes;
     float mean;
@@ -441,10 +455,11 @@ static inline pq_narrow_fn *pq_narrow_to(const struct pq_kernels *kernels,
 extern const struct pq_kernels pq_kernels_scalar, pq_kernels_avx2, pq_kernels_avx512,
     pq_kernels_neon;
 
-/* Round quotients to the integers or narrow floats that stochastic rounding draws. */
+/* Round `n` quotients in place, by stochastic rounding, to integers or narrow floats. */
 typedef void pq_round_stochastic_fn(const struct pq_run *run, double *q, size_t n);
 
-/* Compute the quotients of at most TILE_ELEMENTS elements, as the general kernels do. */
+/* Divide at most TILE_ELEMENTS elements by their scales, in the precision of the run. Add
+ * the zero points if the run adds them before rounding. */
 typedef void pq_quotients_fn(const struct pq_run *run, double *q, const char *x,
                              const double *scale, const double *zero, size_t n);
 
@@ -457,14 +472,15 @@ typedef void pq_quotients_fn(const struct pq_run *run, double *q, const char *x,
 #define PQ_JOIN_EXPANDED(a, b) a##_##b
 
 #ifdef PQ_ISA
-/* The table of this file. The table of one instruction set may hold kernels of another. */
+/* The table that this file defines. It may contain kernels of another instruction set, so
+ * that its name can differ from PQ_ISA. */
 #  ifndef PQ_TABLE_ISA
 #    define PQ_TABLE_ISA PQ_ISA
 #  endif
 #  define PQ_TABLE PQ_JOIN(pq_kernels, PQ_TABLE_ISA)
 
-/* The functions of the instruction set that other files call. Rows of list.h with an array
- * or a static function declare a name without a function. */
+/* The functions of the instruction set that other files call. For rows of list.h with an
+ * array or a static function, these lines declare names that no file defines. */
 #  define KERNEL(member, type, ...) extern type PQ_NAME(member);
 #  define TABLE(member, type, ...) extern const type PQ_NAME(member);
 #  include "kernels/list.h"

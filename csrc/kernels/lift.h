@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Apply a primitive f, which knows one vector, to every vector of a chunk. A chunk has
- * members a to d, a pair has members a and b. The result initializes a chunk or a pair.
+ * EACH1 to EACH3 apply a primitive f, a function of single vectors, to the vectors a to d
+ * of chunks. BOTH1 to BOTH3 apply f to the vectors a and b of pairs. The result is the
+ * initializer of a chunk or of a pair.
  */
 #ifndef PQ_LIFT_H
 #define PQ_LIFT_H
@@ -30,7 +31,7 @@
 #define PAIR1(type, word, f) LIFT_AS(type, word, (type x), BOTH1(f, x))
 #define PAIR2(type, word, f) LIFT_AS(type, word, (type x, type y), BOTH2(f, x, y))
 
-/* Define the function `word`, which repeats one vector. */
+/* Define the function `word`, which returns a chunk with the number `s` in every lane. */
 #define LIFT_SPLAT(type, number, vector, word, f)                                          \
     PQ_INLINE type word(number s)                                                          \
     {                                                                                      \
@@ -46,7 +47,7 @@
         return (type){f(from), f(from + (lanes)), f(from + 2 * (lanes)),                   \
                       f(from + 3 * (lanes))};                                              \
     }
-/* `keep_order` follows each store. */
+/* `keep_order` is called after each store: see PQ_KEEP_ORDER. */
 #define LIFT_STORE(type, element, lanes, word, f, keep_order)                              \
     PQ_INLINE void word(void *p, type x)                                                   \
     {                                                                                      \

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The members of struct pq_kernels, one row each. This file has no include guard. The file
- * that includes it defines two macros:
+ * The members of struct pq_kernels, one row each. This file has no include guard. A file
+ * that includes this file defines two macros:
  *
  * KERNEL(member, type, dimensions, presence, test)   a kernel, or an array of kernels
  * TABLE(member, type, test)                          a table of further kernels
  *
- * `presence` states which tables have the kernel:
+ * `presence` states which tables have the kernel, and under which name:
  *
  *     ALWAYS   each table has PQ_NAME(member)
  *     LONG     each table has PQ_LONG(PQ_NAME(member))
- *     VECTOR   null in the scalar table
- *     LOCAL    each table has a static function of its file
- *     WIDE     as LOCAL, null without registers of 512 bits
- *     TYPES    an array by types, which table.inc fills; null: no kernel for these types
+ *     VECTOR   like ALWAYS, but null in the scalar table
+ *     LOCAL    each table has a static function `member` of its file
+ *     WIDE     like LOCAL, but null without registers of 512 bits
+ *     TYPES    an array that table.inc fills; null entries: no kernel for these types
  *
  * `test` names a test program and its function. The function compares the kernel on each
  * instruction set. See tests/c/drivers.h.
@@ -33,7 +33,7 @@ KERNEL(dequantize_general, pq_kernel_fn, , ALWAYS, PAIRS(check_pairs))
  * struct pq_affine, too. */
 KERNEL(quantize_int64, pq_kernel_fn, , ALWAYS, PAIRS(check_pairs))
 KERNEL(dequantize_int64, pq_kernel_fn, , ALWAYS, PAIRS(check_pairs))
-/* Any types and groups: see struct pq_affine. */
+/* Any types and sizes of groups: see struct pq_affine. */
 KERNEL(quantize_affine, pq_kernel_fn, , LONG, API(check_affine))
 KERNEL(dequantize_affine, pq_kernel_fn, , ALWAYS, API(check_affine))
 /* Like dequantize_packed, and adds offsets. Null: the engine unpacks to bytes first. */
@@ -42,17 +42,19 @@ KERNEL(dequantize_affine_packed, pq_kernel_fn, [2][PQ_REALS], TYPES, KERNELS(che
  */
 KERNEL(quantize_stochastic, pq_kernel_fn, , ALWAYS, PAIRS(check_pairs))
 KERNEL(random_words, pq_random_words_fn, , ALWAYS, KERNELS(check_words))
-/* Codes of 4 and 2 bits, which kernels compute as int8 and uint8. extend: from the low bits
- * of each byte; unpack: from packed bytes. narrow saturates, in place or not, to the low
- * bits of each byte. pack and unpack_bits, by the bits of a code, convert the low bits of
- * bytes to packed bytes and back. They are null for 8 bits. */
+/* Codes of 4 and 2 bits, which the kernels of pairs process as int8 and uint8. extend:
+ * sign-extend or zero-extend the low bits of each byte. unpack: extract packed codes to
+ * bytes, and extend them. narrow: saturate int8 or uint8 to the low bits of each byte;
+ * `x` and `y` may be equal. pack: join the low bits of bytes to packed bytes.
+ * unpack_bits: the inverse, without sign extension. The index of pack and unpack_bits is
+ * the number of bits of a code, less than 8. */
 KERNEL(extend, pq_bytes_fn, [PQ_NARROWS], TYPES, KERNELS(check_bytes))
 KERNEL(unpack, pq_bytes_fn, [PQ_NARROWS], TYPES, KERNELS(check_bytes))
 KERNEL(narrow, pq_bytes_fn, [PQ_NARROWS], TYPES, KERNELS(check_bytes))
 KERNEL(pack, pq_bytes_fn, [8], TYPES, KERNELS(check_bits))
 KERNEL(unpack_bits, pq_bytes_fn, [8], TYPES, KERNELS(check_bits))
 KERNEL(unpack_words, pq_unpack_words_fn, , LOCAL, KERNELS(check_unpack_words))
-/* float32 to another type. Call pq_narrow_to(). */
+/* float32 to another type. Callers use pq_narrow_to(). */
 KERNEL(to_f16, pq_narrow_fn, , LOCAL, RECORDS(check_narrowing))
 KERNEL(to_bf16, pq_narrow_fn, , LOCAL, RECORDS(check_narrowing))
 KERNEL(to_f64, pq_narrow_fn, , LOCAL, RECORDS(check_narrowing))

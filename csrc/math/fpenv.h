@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The floating-point control state: rounding mode, flush-to-zero, denormals-are-zero. Some
- * libraries change this state and do not restore it, and results must not depend on it.
- * Therefore each entry point sets the IEEE defaults. On return it restores the state of the
- * caller, flags included.
+ * The floating-point control state: rounding mode, flush-to-zero, denormals-are-zero.
+ * Some libraries change this state and do not restore it, and results must not depend on
+ * it. Therefore each entry point sets the IEEE defaults. On return it restores the state
+ * of the caller, including the exception flags.
  */
 #ifndef PQ_FPENV_H
 #define PQ_FPENV_H
@@ -103,8 +103,8 @@ static inline pq_fpenv pq_fpenv_enter(void)
     return pq_fpenv_set(0);
 }
 
-/* The state for code that also uses the x87 unit. NumPy raises the overflow of float16
- * there, and traps it if the caller trapped overflow. */
+/* The control state for code that also uses the x87 unit. NumPy signals float16 overflow
+ * by an x87 operation, which traps if the caller enabled this trap. */
 #if defined(PQ_ARCH_X86_64) && !defined(_MSC_VER)
 
 typedef struct {
@@ -138,7 +138,7 @@ static inline pq_fpenv_all pq_fpenv_enter_all(void)
 
 static inline void pq_fpenv_leave_all(pq_fpenv_all found)
 {
-    if (pq_x87_flags() != found.flags) { /* only an environment sets flags */
+    if (pq_x87_flags() != found.flags) { /* only fldenv can set flags */
         uint32_t environment[7];
         __asm__ volatile("fnstenv %0" : "=m"(environment));
         environment[1] = (environment[1] & ~(uint32_t)PQ_X87_FLAGS) | found.flags;

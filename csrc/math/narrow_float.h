@@ -19,8 +19,8 @@ struct pq_format {
     int signed_nan;
     int last;          /* largest magnitude code that does not mean NaN */
     int infinity;      /* magnitude code of infinity, or 0 */
-    int half_shift;    /* value = float16 with the bits (code << half_shift), times ... */
-    float half_factor; /* ... half_factor */
+    int half_shift;    /* the float16 bits of a magnitude code are code << half_shift */
+    float half_factor; /* value of the code = this float16 number * half_factor */
 };
 
 /* float32 bits of the largest values and of the next values. If a format has no code beyond
@@ -104,8 +104,8 @@ PQ_INLINE uint16_t pq_half_of_code(uint8_t code, enum pq_type type)
     const int mag = code & (format.sign - 1), sign = code & format.sign ? 0x8000 : 0;
     const int shifted = mag << format.half_shift;
     /* The exponent field of e5m2fnuz is larger than the field of float16 by 1, and its
-     * highest value is finite. Subtract 1 from it. Values that become subnormal shift right
-     * by one bit instead. */
+     * highest value is finite. Subtract 1 from the field. Values that become subnormal
+     * shift right by one bit instead. */
     const int halved = shifted >> 1, lowered = shifted - 0x400;
     const int moved = halved > lowered ? halved : lowered;
     const int finite = type == PQ_F8E5M2FNUZ ? moved : shifted;

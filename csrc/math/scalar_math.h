@@ -14,7 +14,8 @@
 #include "pq.h"
 #include "pq_compiler.h"
 
-/* Excess precision rounds results twice, and sums that round to an integer would not. */
+/* Excess precision rounds results twice. Sums with a large constant then do not round to
+ * integers. */
 #if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0
 #  error "excess precision: x86 wants -msse2 -mfpmath=sse, s390x -fexcess-precision=fast"
 #endif
@@ -110,7 +111,8 @@ PQ_INLINE float pq_f32_from_f16(uint16_t h)
     const uint32_t sign = (uint32_t)(h & 0x8000) << 16;
     const uint32_t mag = (uint32_t)(h & 0x7fff) << 13;
     const uint32_t special = mag >= 0x0f800000 ? 0x38000000u : 0; /* inf, NaN */
-    /* A subnormal is mag * 2^-24: put it under the exponent of 2^-14 and take that off. */
+    /* A subnormal is h * 2^-24. Its bits become the mantissa of 2^-14 + h * 2^-24; then
+     * subtract 2^-14. */
     const uint32_t small =
         pq_bits_f32(pq_f32_bits(mag + 0x38800000u) - pq_f32_bits(0x38800000u));
     const uint32_t normal = mag + 0x38000000u + special;
@@ -128,7 +130,8 @@ PQ_INLINE uint16_t pq_f16_from_f32(float v)
     const uint32_t bits = pq_bits_f32(v);
     const uint32_t sign = bits >> 16 & 0x8000, mag = bits & 0x7fffffff;
     const uint32_t normal = (mag - 0x38000000 + 0xfff + (mag >> 13 & 1)) >> 13;
-    /* Below 2^-14 count steps of 2^-24, which is the ulp of 1/2. */
+    /* Below 2^-14, count steps of 2^-24: this is the last place of 1/2, so that the sum
+     * with 1/2 rounds. */
     const uint32_t small = pq_bits_f32(pq_f32_bits(mag) + 0.5f) - pq_bits_f32(0.5f);
     const uint32_t finite = mag < 0x38800000 ? small : normal;
     const uint32_t number = mag < 0x477ff000 ? finite : 0x7c00; /* from 65520 up: inf */
@@ -136,9 +139,9 @@ PQ_INLINE uint16_t pq_f16_from_f32(float v)
 }
 
 /*
- * Convert to float32, rounded to odd: a bit that is cut off sets the last bit that remains.
- * Rounding the result to a narrow float equals one rounding. float32 has fewer bits below
- * 2^-126, but narrow floats have no numbers there.
+ * Convert to float32, rounded to odd: if the conversion cuts off a 1, the last remaining
+ * bit becomes 1. Rounding the result to a narrow float equals one rounding. float32 has
+ * fewer bits below 2^-126, but narrow floats have no numbers there.
  */
 PQ_INLINE float pq_float_to_odd(double v)
 {

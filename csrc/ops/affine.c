@@ -10,23 +10,25 @@ static bool has_range(const struct pq_args *args)
     return args->lowest_code != 0 || args->highest_code != 0;
 }
 
-/* Return the bits of uint8 codes with fewer bits than their type, else 0. */
-static int bits_in(const struct pq_array *array, const struct pq_layout *layout)
+/* Return the bits of a code that the layout of a uint8 array states. Return 0 in all
+ * other cases. */
+static int layout_code_bits(const struct pq_array *array, const struct pq_layout *layout)
 {
     return layout != NULL && array->type == PQ_U8 ? layout->bits : 0;
 }
 
-/* Return the range of all codes. */
+/* Return the range of codes that the type and the layout of an array can store. */
 static struct pq_range codes_of(const struct pq_array *array,
                                 const struct pq_layout *layout)
 {
-    const int bits = bits_in(array, layout);
+    const int bits = layout_code_bits(array, layout);
     const struct pq_range all = {pq_lowest_of(array->type),
                                  (int64_t)pq_highest_of(array->type)};
     return bits != 0 ? (struct pq_range){0, (1 << bits) - 1} : all;
 }
 
-/* Return an unsigned integer with the order of the code. */
+/* Map a code to an unsigned integer, so that an unsigned comparison orders codes of
+ * signed types, too. */
 static uint64_t in_order(int64_t code, enum pq_type type)
 {
     return (uint64_t)code ^ (type == PQ_U64 ? 0 : UINT64_C(1) << 63);
@@ -53,7 +55,8 @@ static bool are_valid_fills(const struct pq_args *args, struct pq_range range,
     return true;
 }
 
-/* Return true if the range contains a code, and every code of the range fits the type. */
+/* Return true if the call has no range, or if both limits are codes in ascending order.
+ */
 static bool is_valid_range(const struct pq_args *args, struct pq_range range,
                            enum pq_type type)
 {
@@ -62,7 +65,8 @@ static bool is_valid_range(const struct pq_args *args, struct pq_range range,
                                 is_within(args->highest_code, upwards, type));
 }
 
-/* Return true if each zero point is within the range, or every zero point is 0. */
+/* Return true if each zero point is within the range, if every zero point is 0, or if the
+ * call has no range. */
 static bool are_zeros_in_range(const struct pq_args *args, enum pq_type code)
 {
     uint64_t outside;
@@ -106,7 +110,7 @@ void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernel
                           const struct pq_args *args, enum pq_type carrier, bool quantizes)
 {
     const enum pq_type code = quantizes ? args->out.type : args->in.type;
-    const int part = quantizes ? bits_in(&args->out, args->out_layout) : 0;
+    const int part = quantizes ? layout_code_bits(&args->out, args->out_layout) : 0;
     how->affine = (struct pq_affine){
         .inner = how->kernel,
         .real = quantizes ? args->in.type : args->out.type,
@@ -141,7 +145,7 @@ void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernel
     }
 }
 
-/* ---- which elements were out of range ---- */
+/* ---- the first element out of range ---- */
 
 static ptrdiff_t block_size_along(const struct pq_args *args, int d)
 {
@@ -157,7 +161,7 @@ static bool is_out_of_range(const struct pq_kernels *kernels, const struct pq_ar
 {
     char codes[CHECKED_ELEMENTS * sizeof(int64_t)];
     const ptrdiff_t size = (ptrdiff_t)pq_bytes_of(args->out.type), none = 0;
-    const int last = args->ndim - 1, bits = bits_in(&args->out, args->out_layout);
+    const int last = args->ndim - 1, bits = layout_code_bits(&args->out, args->out_layout);
     const struct pq_layout dense = {
         .size = sizeof dense, .bits = bits, .word_bits = 8, .word_stride = 8};
     const ptrdiff_t block = last >= 0 ? block_size_along(args, last) : 1;
@@ -217,7 +221,7 @@ enum pq_status pq_count_beyond(const struct pq_kernels *kernels, const struct pq
         return PQ_ERR_NULL;
     }
     *count = *first = 0;
-    PQ_TRY(pq_known_args(&args, &room));
+    PQ_TRY(pq_adapt_args_version(&args, &room));
     const enum pq_status status = pq_call(pq_quantize_method, kernels, args, 0, 1, count);
     if (status != PQ_ERR_BEYOND) {
         return status;

@@ -95,8 +95,8 @@ static struct pq_tile tile_of(const struct operand *operand, ptrdiff_t n)
                             .swapped = operand->array->swapped != 0};
 }
 
-/* Decode `n` blocks: to float32, then to the type of the result, then to their addresses.
- */
+/* Decode `n` blocks to float32, convert the numbers to the type of the result, and copy
+ * them to the output. */
 static bool decode_tile(const struct block_job *job, const struct position *at, ptrdiff_t n)
 {
     _Alignas(64) float numbers[TILE_ELEMENTS];
@@ -174,9 +174,10 @@ static bool encode_tile(const struct block_job *job, const struct position *at, 
     return true;
 }
 
-/* Return true if all numbers of `n` blocks are finite. If the numbers are fewer than the
- * kernel accepts, double them. */
-static bool check_tile(const struct block_job *job, const struct position *at, ptrdiff_t n)
+/* Return true if all numbers of `n` blocks are finite. If the kernel needs more numbers,
+ * append a copy of the numbers. */
+static bool is_tile_finite(const struct block_job *job, const struct position *at,
+                           ptrdiff_t n)
 {
     _Alignas(64) float numbers[TILE_ELEMENTS];
     const ptrdiff_t count = n * job->format->elements;
@@ -258,9 +259,9 @@ static enum pq_status check_arrays(const struct pq_blocks *args,
 
 /*
  * The loop over rows of blocks. A tile usually is `tile_blocks` blocks of one row. If the
- * elements of a row are not contiguous and the next row is beside them, a tile has one
- * block of each of several rows. `row` and `rows` then count blocks of a column, and
- * columns of rows.
+ * numbers are contiguous across rows, and not along a row, a tile has one block of each
+ * of several rows. `row` is then the number of blocks in a column of blocks, and `rows`
+ * the number of columns.
  */
 struct walk {
     ptrdiff_t row, rows;   /* blocks of a row of tiles, and the number of rows */
@@ -349,7 +350,7 @@ PQ_NOINLINE void compute_means(const struct block_job *job, const struct walk *w
             for (int j = 0; j < MEAN_ROWS; j++) {
                 sums[j] += x[j][k] * x[j][k];
             }
-            PQ_IN_ORDER(); /* without it, vector code would be long and not faster */
+            PQ_IN_ORDER(); /* prevents long vector code that would not be faster */
         }
     }
     for (int j = 0; j < MEAN_ROWS; j++) {
@@ -358,8 +359,8 @@ PQ_NOINLINE void compute_means(const struct block_job *job, const struct walk *w
     means->end = r + MEAN_ROWS;
 }
 
-/* Return the mean square of row `r`. Calls go through the rows to `last` in ascending
- * order. */
+/* Return the mean square of row `r`. The means of several rows are computed together,
+ * because the caller asks for all rows up to `last` in ascending order. */
 static float row_mean(const struct block_job *job, const struct walk *walk, ptrdiff_t r,
                       ptrdiff_t last, struct means *means)
 {
@@ -433,8 +434,8 @@ static enum pq_status run_blocks(const struct pq_kernels *kernels,
     struct pq_blocks room;
     const void *given = args;
     PQ_TRY(kernels != NULL ? PQ_OK : PQ_ERR_NULL);
-    PQ_TRY(
-        pq_known_struct(&given, &room, sizeof room, offsetof(struct pq_blocks, weights)));
+    PQ_TRY(pq_adapt_struct_version(&given, &room, sizeof room,
+                                   offsetof(struct pq_blocks, weights)));
     args = given;
     const int place = format_index(args->format);
     const struct pq_block_format *const format = pq_block_format(place);
@@ -488,5 +489,5 @@ enum pq_status pq_block_encode(const struct pq_kernels *kernels,
 enum pq_status pq_block_finite(const struct pq_kernels *kernels,
                                const struct pq_blocks *args, int part, int parts)
 {
-    return run_blocks(kernels, args, check_tile, part, parts);
+    return run_blocks(kernels, args, is_tile_finite, part, parts);
 }

@@ -18,7 +18,8 @@ enum {
     ADJACENT_COLUMNS = 64,        /* columns of a tile that are adjacent in memory */
     SEPARATE_COLUMNS = 16,        /* columns of a tile that are not adjacent in memory */
     COLUMNS = PQ_COUNT_COLUMNS,   /* most columns of a tile with few rows */
-    NONFINITE_PAGE = PQ_PAGES - 1 /* the page of values that are not finite, for any type */
+    NONFINITE_PAGE = PQ_PAGES - 1 /* stands for values that are not finite; no finite
+                                     value has it */
 };
 
 /* The state of a call. Columns are dim[0] of the plan, rows are dim[1]. */
@@ -29,14 +30,16 @@ struct counting {
     enum pq_status status;
     ptrdiff_t most_columns;
     size_t tile;         /* the number of the next tile */
-    size_t at[PQ_PAGES]; /* position of the counter of key 0 of a page, or ABSENT */
+    size_t at[PQ_PAGES]; /* offset of the row of each page in the table, see
+                            set_page_offset(); ABSENT: no row */
 };
 
 #define ABSENT (SIZE_MAX / 2 + 1)
 
 /*
- * A tile of `n` columns, one channel each. The distance of two channels is `step`. A loop
- * counts `width` elements in each iteration: one row, or several rows if `n` is small.
+ * A tile of `n` columns, one channel each. Column c has channel `first` + c * `step`. A
+ * loop counts `width` elements in each iteration: one row, or several rows if `n` is
+ * small.
  */
 struct columns {
     const char *x; /* contiguous */
@@ -46,7 +49,8 @@ struct columns {
     uintptr_t ahead, ahead_step;
     size_t first, step;
     bool finite;
-    size_t base[COLUMNS];         /* the counters of each column in a row of the table */
+    size_t base[COLUMNS];         /* offset of each column in a row of the table, see
+                                     set_column_offsets() */
     uint16_t keys[TILE_ELEMENTS]; /* without the low bits that `mantissa_bits` excludes */
 };
 
@@ -111,8 +115,8 @@ static size_t nonfinite_key(const struct counting *counting)
     return (size_t)NONFINITE_PAGE << counting->to->mantissa_bits;
 }
 
-/* Merge the extrema of a tile that has values that are not finite, and change the keys of
- * these values. */
+/* Merge the finite values of a tile into the extrema of their channels, and replace the
+ * keys of all other values. */
 static void merge_finite(struct counting *counting, struct columns *columns)
 {
     uint64_t unused = 0;
@@ -121,7 +125,7 @@ static void merge_finite(struct counting *counting, struct columns *columns)
             pq_counted_value(&counting->input, columns->x + i * counting->input.size);
         double *lo = counting->to->lowest + channel_of(columns, i % columns->n);
         double *hi = counting->to->highest + channel_of(columns, i % columns->n);
-        if (pq_is_counted(v, &unused, &unused)) {
+        if (pq_is_finite_or_count(v, &unused, &unused)) {
             *lo = v < *lo ? v + 0.0 : *lo;
             *hi = v > *hi ? v + 0.0 : *hi;
         } else {
@@ -132,8 +136,10 @@ static void merge_finite(struct counting *counting, struct columns *columns)
 
 /* ---- rows of the table ---- */
 
-/* Store the position of a page of the table. It includes PQ_PAGES - page, so that no sum is
- * negative; `base` of the columns subtracts PQ_PAGES. */
+/* Store the offset of the row of a page in the table. Later, a key is added to the
+ * offset. Because a key contains the number of its page, the offset subtracts that
+ * number. It adds PQ_PAGES, so that it is not negative, and `base` of the columns
+ * subtracts PQ_PAGES. */
 static void set_page_offset(struct counting *counting, int row)
 {
     const size_t page = counting->to->pages[row];
@@ -155,7 +161,7 @@ PQ_RARE bool add_page(struct counting *counting, size_t page)
 
 /* ---- counting ---- */
 
-/* Increment a counter. */
+/* Increment the counter of a key in column `c`. `at` is the offset of the key's page. */
 PQ_INLINE void increment(const struct counting *counting, const struct columns *columns,
                          size_t c, size_t key, size_t at, bool wide)
 {
@@ -240,11 +246,12 @@ static void count_numbers(struct counting *counting, const struct columns *colum
         const size_t channel = channel_of(columns, i % columns->n);
         const double v =
             pq_counted_value(&counting->input, columns->x + i * counting->input.size);
-        to->count[channel] -= !pq_is_counted(v, &to->nan[channel], &to->inf[channel]);
+        to->count[channel] -=
+            !pq_is_finite_or_count(v, &to->nan[channel], &to->inf[channel]);
     }
 }
 
-/* Count a tile, or set `stopped`. */
+/* Count a tile. Set `stopped` if an element is not finite, or if the table is full. */
 static void count_tile(struct counting *counting, struct columns *columns)
 {
     merge_extrema(counting, columns);
@@ -271,8 +278,8 @@ static void count_tile(struct counting *counting, struct columns *columns)
 
 /* ---- tiles ---- */
 
-/* Choose the width, and the counters of each column. If several rows share an iteration,
- * the columns of a channel use different lanes of the table. */
+/* Set the width, and the offset of each column in a row of the table. If several rows
+ * share an iteration, they count in different lanes of the table. */
 static void set_column_offsets(const struct counting *counting, struct columns *columns)
 {
     const struct pq_channel_counts *to = counting->to;
@@ -326,12 +333,12 @@ static void count_plane(void *p, struct pq_position at)
             columns.n = (size_t)tile.columns;
             columns.first =
                 (size_t)((first.scale - (const char *)counting->to->count) / step);
-            columns.step = (size_t)(dim->scale / step); /* may be negative */
+            columns.step = (size_t)(dim->scale / step); /* a negative step wraps around */
             set_column_offsets(counting, &columns);
             columns.ahead = 0;
             if (direct ||
                 (pq_tile_has_contiguous_rows(&tile) && columns.width == columns.n)) {
-                const uintptr_t row = (uintptr_t)tile.row_stride; /* modulo all addresses */
+                const uintptr_t row = (uintptr_t)tile.row_stride; /* wraps if negative */
                 columns.ahead_step = direct ? columns.width * counting->input.size : row;
                 columns.ahead =
                     (uintptr_t)first.in +
@@ -345,7 +352,8 @@ static void count_plane(void *p, struct pq_position at)
 /* ---- the plan ---- */
 
 /* Return the innermost dimension from `first` on that has more than one index and selects
- * channels, or selects none. */
+ * channels (or, if `of_channels` is false, does not select channels). Return `first`
+ * without a dimension of this kind. */
 static int find_dim(const struct pq_plan *plan, int first, bool of_channels)
 {
     for (int d = first; d < plan->ndim; d++) {
@@ -357,7 +365,7 @@ static int find_dim(const struct pq_plan *plan, int first, bool of_channels)
     return first;
 }
 
-/* Move a dimension inward. */
+/* Move dimension `from` inward to index `to`. */
 static void move_dim(struct pq_plan *plan, int from, int to)
 {
     const struct pq_dim dim = plan->dim[from];
@@ -365,8 +373,9 @@ static void move_dim(struct pq_plan *plan, int from, int to)
     plan->dim[to] = dim;
 }
 
-/* Move the innermost dimension of channels to dim[0], and the innermost other dimension to
- * dim[1]. Return the most columns of a tile: 1 if a channel is contiguous and has lanes. */
+/* Move the innermost dimension of channels to dim[0], and the innermost other dimension
+ * to dim[1]. Return the largest number of columns of a tile: 1 if a channel is contiguous
+ * and has lanes. */
 static ptrdiff_t choose_dims(struct pq_plan *plan, size_t lanes)
 {
     const bool beside = plan->dim[0].scale != 0;

@@ -9,10 +9,11 @@
 #include "pq_compiler.h"
 
 /*
- * Counts and extrema of each channel, and a table of counters. A page has one row of the
- * table. A row has `lanes` sections, and the result is their sum. A section has
- * 2^mantissa_bits counters for each channel, channel by channel. No counter may overflow.
- * The caller sets all members to 0, except extrema, options and memory.
+ * Counts and extrema of each channel, and a table of counters. Each page that occurs has
+ * one row of the table. A row has `lanes` sections, and the sum of the sections is the
+ * result. A section has 2^mantissa_bits counters for each channel, channel by channel. No
+ * counter may overflow. The caller sets all members to 0, except extrema, options and
+ * memory.
  */
 struct pq_channel_counts {
     int ignore_nonfinite; /* nonzero: skip NaN and infinities; 0: PQ_ERR_NONFINITE */

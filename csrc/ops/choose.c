@@ -11,26 +11,26 @@
 #include "ops/presets.h"
 #include "ops/scales.h"
 
-/* The codes, and the conditions for a scale. */
+/* The range of the codes, and the limits that a scale must satisfy. */
 struct target {
     const struct pq_kernels *kernels;
-    enum pq_type real, code; /* of the data and of its codes */
-    double lowest, highest;  /* codes, or numbers of a narrow float */
-    double margin;           /* half a step at both ends, also accepted */
-    bool small; /* codes of at most 17 bits, exact in float32 with half steps */
+    enum pq_type real, code; /* types of the data and of its codes */
+    double lowest, highest;  /* the range of codes, or of narrow float values */
+    double margin;           /* half a step: data may exceed the range by it */
+    bool small; /* codes of at most 17 bits: float32 is exact, also for half steps */
     bool symmetric;
-    bool dynamic;  /* ONNX */
+    bool dynamic;  /* PQ_RULE_ONNX_DYNAMIC */
     double middle; /* the zero point of symmetric codes */
     double steps;  /* from the zero point to the nearer end */
-    double end;    /* the limit of finite results */
+    double end;    /* results below this limit are finite */
     enum pq_type scale;
     size_t zero_size;        /* bytes of a zero point */
-    bool usual_scale;        /* float64 of float64 data, else float32 */
+    bool usual_scale;        /* scales are float64 for float64 data, else float32 */
     struct pq_wanted wanted; /* the formula of `like`, if given */
 };
 
-/* Return the least product that is infinite in the type of the data. Products become
- * float32 before float16 and bfloat16. */
+/* Return the least product that is infinite in the type of the data. A product is rounded
+ * to float32 before it is rounded to float16 or bfloat16. */
 static double overflow_limit(enum pq_type real)
 {
     switch (real) {
@@ -80,7 +80,7 @@ static struct target target_of(const struct pq_choice *choice,
         int exponent;
         to.highest = (double)pq_f32_bits(format.highest);
         to.lowest = -to.highest;
-        frexp(to.highest, &exponent); /* of a significand below 1 */
+        frexp(to.highest, &exponent); /* for a significand from 0.5 to 1 */
         to.margin = ldexp(0.5, exponent - 1 - format.mantissa);
         to.steps = to.highest;
     } else {
@@ -101,7 +101,7 @@ PQ_NOINLINE double stored_scale(const struct target *to, double scale)
     return pq_stored_scale(to->scale, to->real, scale);
 }
 
-/* Round a scale as quantizing does. */
+/* Return the scale that quantize uses: float32, unless the data is float64. */
 static double scale_in_use(const struct target *to, double scale)
 {
     return has_f64_scale(to) ? scale : (double)(float)scale;
@@ -109,20 +109,21 @@ static double scale_in_use(const struct target *to, double scale)
 
 static double zero_of(const struct target *to, double scale, double lo)
 {
-    return to->symmetric
-               ? to->middle
-               : pq_nearest(pq_clamp(to->lowest - lo / scale, to->lowest, to->highest));
+    return to->symmetric ? to->middle
+                         : pq_round_half_even(
+                               pq_clamp(to->lowest - lo / scale, to->lowest, to->highest));
 }
 
-/* Return true if v is at most `steps` scales from 0, exactly. */
+/* Return true if v <= steps * scale, without rounding of the product. */
 static bool is_within(double v, double steps, double scale)
 {
     const double product = steps * scale;
-    if (product != v) { /* rounding does not reverse the order */
+    if (product != v) { /* rounding cannot reverse an order */
         return v < product;
     }
-    /* Products with fractions of steps can be subnormal. The fractions are quarters or
-     * more. */
+    /* For small v, multiply by 4, so that `steps`, a multiple of 1/4, becomes an integer.
+     * The difference is then a multiple of the smallest subnormal number, and does not
+     * underflow to 0. */
     const double unit = v < 1 ? 4 : 1;
     return fma(steps * unit, scale, -v * unit) >= 0;
 }
@@ -132,13 +133,14 @@ static double quantized_distance(const struct target *to, struct pq_pair pair, d
 {
     double steps = end / pair.scale;
     if (!has_f64_scale(to)) {
-        steps = (double)(float)steps; /* float32 operands: as good as their quotient */
+        steps = (double)(float)steps; /* equals the float32 quotient of the operands */
     }
     if (pq_is_narrow_float(to->code)) {
         const uint8_t code = pq_encode(pq_float_to_odd(steps), to->code, 1);
         return (double)pq_decode(code, to->code);
     }
-    return pq_clamp(pq_nearest(steps) + pair.zero, to->lowest, to->highest) - pair.zero;
+    return pq_clamp(pq_round_half_even(steps) + pair.zero, to->lowest, to->highest) -
+           pair.zero;
 }
 
 /* Return true if both ends of the data are finite after a round trip, and not both 0. */
@@ -157,21 +159,23 @@ PQ_NOINLINE bool survives_round_trip(const struct target *to, struct pq_pair pai
     return largest > 0 && largest < to->end;
 }
 
-/* Return true if data from lo to hi saturates by at most half a step and comes back. */
+/* Return true if data from lo to hi exceeds the codes by at most half a step, and its
+ * ends survive a round trip. */
 PQ_NOINLINE bool fits_data(const struct target *to, struct pq_pair pair, double lo,
                            double hi)
 {
-    /* Below FLT_MIN, float32 can be far from a float64 scale. */
+    /* Below FLT_MIN, rounding a scale to float32 can change it by a large factor. */
     const bool tiny = pair.scale < (double)FLT_MIN;
     const double scale = tiny ? scale_in_use(to, pair.scale) : pair.scale;
-    /* Results cannot be infinite: half a step is less than the data. */
+    /* Data below this limit has finite results, because half a step is less than the
+     * data. */
     const double safe = (has_f64_scale(to) ? DBL_MAX : to->end) / 4;
     return is_within(hi, to->highest - pair.zero + to->margin, scale) &&
            is_within(-lo, pair.zero - to->lowest + to->margin, scale) &&
            ((hi < safe && -lo < safe) || survives_round_trip(to, pair, lo, hi));
 }
 
-enum { MAX_NEIGHBOURS = 64 }; /* some data at the end of float16 takes the last one */
+enum { MAX_NEIGHBOURS = 64 }; /* some data near the largest float16 needs the last one */
 
 /* Find the nearest scale that fits the data, among a scale and its neighbours. */
 PQ_NOINLINE bool find_near(const struct target *to, struct pq_pair *pair, double scale,
@@ -191,21 +195,24 @@ PQ_NOINLINE bool find_near(const struct target *to, struct pq_pair *pair, double
     return false;
 }
 
-/* Return true if the formula suits nearly all data, see guess_symmetric. */
+/* Return true if the symmetric formula suits nearly all data: see GUESS_SYMMETRIC. */
 static bool suits_formula(const struct target *to)
 {
     return to->symmetric && to->middle == 0 && to->small;
 }
 
 /*
- * Return the rounded formula if it suits, else a neighbour that does. If both ends are
- * close to the largest number of their type, return the next larger scale that makes the
- * larger magnitude a little less than a number of steps and a half: both are rounded
- * towards 0. If no scale suits, return the next smaller one with finite results.
+ * Return the scale of the formula, rounded to the type of scales, if it fits the data.
+ * Otherwise return the nearest neighbour that fits.
+ *
+ * If both ends are close to the largest number of their type, no neighbour may fit. Then
+ * return the next larger scale for which both ends are rounded towards 0: the larger
+ * magnitude is just below k + 1/2 steps. If no scale fits, return the next smaller one
+ * with finite results.
  */
 static struct pq_pair choose_pair(const struct target *to, double lo, double hi)
 {
-    lo = lo < 0 ? lo : 0; /* also if a group is empty: +inf and -inf */
+    lo = lo < 0 ? lo : 0; /* an empty group has the ends +inf and -inf */
     hi = hi > 0 ? hi : 0;
     if (to->wanted.preset != NULL && hi < HUGE_VAL && lo > -HUGE_VAL) {
         return pq_preset_pair(&to->wanted, lo, hi);
@@ -233,7 +240,7 @@ static struct pq_pair choose_pair(const struct target *to, double lo, double hi)
     if (find_near(to, &pair, scale, lo, hi)) {
         return pair;
     }
-    const double steps = ceil(far / scale - 0.5) - 0.5; /* fewer than the present ones */
+    const double steps = ceil(far / scale - 0.5) - 0.5; /* fewer steps, so a larger scale */
     if (steps >= 1 && find_near(to, &pair, stored_scale(to, far / steps), lo, hi)) {
         return pair;
     }
@@ -260,7 +267,7 @@ static struct pq_pair choose_dynamic(const struct target *to, double least, doub
         return (struct pq_pair){1, 0};
     }
     return (struct pq_pair){(double)scale,
-                            pq_nearest(pq_clamp((double)steps, 0, to->highest))};
+                            pq_round_half_even(pq_clamp((double)steps, 0, to->highest))};
 }
 
 /* ---- many at a time ---- */
@@ -272,27 +279,29 @@ struct chosen {
         float f32[CHOSEN];
         double f64[CHOSEN];
     } scale;
-    uint32_t zero[CHOSEN]; /* low bits */
+    uint32_t zero[CHOSEN]; /* modulo 2^32 */
 };
 
 /*
- * Choose many parameters for usual data: the first scale that `choose_pair` tries must suit
- * all of them, else return false. Quotients of float32 extrema equal float64 quotients
- * rounded to float32. Sign bits of differences are cheaper than comparisons.
+ * Choose the parameters of `n` groups of usual data by fast formulas. Return false if
+ * choose_pair() may choose another scale for a group than the first scale it tries.
+ * Float32 quotients of float32 extrema equal float64 quotients rounded to float32. The
+ * loops combine sign bits of differences, which are cheaper than comparisons.
  */
 typedef bool guess_fn(const struct target *to, size_t n, const void *lowest,
                       const void *highest, struct chosen *chosen);
 
-#define SMALLEST 0x1p-80 /* least magnitude or range, far from all ends */
+#define SMALLEST 0x1p-80 /* least usual magnitude or range, far above subnormals */
 
 static double largest_of(const struct target *to)
 {
     return to->end / 4 < 0x1p120 ? to->end / 4 : 0x1p120;
 }
 
-/* Define a function that computes the symmetric scales of many groups. It returns false if
- * a magnitude is too small or too large for the formula. Rounding changes a float32 scale
- * by 2^-24, and half a step is 2^-17 of the largest code. */
+/* Define a function that computes the symmetric scales of many groups. It returns false
+ * if a magnitude is too small or too large for the formula. All other data fits its
+ * rounded scale. Rounding changes a scale by at most 2^-24 of its value, and half a step
+ * is at least 2^-17 of the largest code. */
 #define GUESS_SYMMETRIC(name, number, member, bits_of, sign)                               \
     static bool name(const struct target *to, size_t n, const void *lowest,                \
                      const void *highest, struct chosen *chosen)                           \
@@ -334,7 +343,7 @@ static bool guess_narrow(const struct target *to, size_t n, const void *lowest,
 {
     const float *los = lowest, *his = highest;
     const double top = largest_of(to), reach = to->steps + to->margin;
-    const double last = pq_scale_of_bits(to->scale, pq_last_scale(to->scale));
+    const double last = pq_scale_of_bits(to->scale, pq_largest_scale_bits(to->scale));
     uint64_t others = 0;
     for (size_t i = 0; i < n; i++) {
         const double hi = (double)his[i], lo = (double)-los[i], far = hi > lo ? hi : lo;
@@ -348,7 +357,7 @@ static bool guess_narrow(const struct target *to, size_t n, const void *lowest,
     return others >> 63 == 0;
 }
 
-/* Apply the formula of `like`. */
+/* Choose parameters by the formula of `like`. */
 static bool guess_like(const struct target *to, size_t n, const void *lowest,
                        const void *highest, struct chosen *chosen)
 {
@@ -356,7 +365,7 @@ static bool guess_like(const struct target *to, size_t n, const void *lowest,
                            chosen->zero);
 }
 
-/* Return NULL if no fast path exists. */
+/* Return the fast formula for the choice, or NULL. */
 static guess_fn *fast_guess(const struct target *to)
 {
     if (to->wanted.preset != NULL) {
@@ -456,7 +465,7 @@ static void choose_some(const struct target *to, const struct pq_cells *of, bool
     store_chosen(to, &chosen, of);
 }
 
-/* Convert to float32. Return false if a number changes. */
+/* Convert extrema to float32. Return false if float32 cannot represent an extremum. */
 static bool convert_to_f32(float *PQ_RESTRICT to, const double *from, size_t n)
 {
     int others = 0;
@@ -469,7 +478,7 @@ static bool convert_to_f32(float *PQ_RESTRICT to, const double *from, size_t n)
 
 /* ---- calls ---- */
 
-/* Fill in the defaults. */
+/* Replace members of a choice that request a default. */
 static void fill_defaults(struct pq_choice *choice, enum pq_type real)
 {
     if (choice->real == PQ_NO_TYPE) {
@@ -505,7 +514,8 @@ static enum pq_status check_like(const struct pq_choice *choice)
     return suits ? PQ_OK : PQ_ERR_OPTION;
 }
 
-/* Return true if the codes are in order and within the type. */
+/* Return true if the range of codes is valid: limits in ascending order within the
+ * integer type, or no limits. */
 static bool is_range(const struct pq_choice *choice)
 {
     const struct pq_range all = pq_range_of(choice->code);
@@ -519,7 +529,7 @@ static enum pq_status check_choice(struct pq_choice *choice, const struct pq_cho
                                    enum pq_type real)
 {
     const void *known = given;
-    PQ_TRY(pq_known_struct(&known, choice, sizeof *choice, PQ_LEAST_CHOICE));
+    PQ_TRY(pq_adapt_struct_version(&known, choice, sizeof *choice, PQ_LEAST_CHOICE));
     memmove(choice, known, sizeof *choice);
     fill_defaults(choice, real);
     const bool dynamic = choice->rule == PQ_RULE_ONNX_DYNAMIC;
@@ -529,7 +539,7 @@ static enum pq_status check_choice(struct pq_choice *choice, const struct pq_cho
         (!dynamic || (choice->real != PQ_F64 && choice->code == PQ_U8)) &&
         (!pq_is_narrow_float(choice->code) || choice->rule == PQ_RULE_SYMMETRIC);
     const bool known_rule = (unsigned)choice->rule <= PQ_RULE_ONNX_DYNAMIC;
-    if (!types || !known_rule || pq_last_scale(choice->scale) == 0) {
+    if (!types || !known_rule || pq_largest_scale_bits(choice->scale) == 0) {
         return PQ_ERR_TYPE;
     }
     const bool plain = choice->like == PQ_LIKE_PYQUANT && choice->scale == PQ_F32 &&
@@ -602,7 +612,8 @@ static void choose_cells(void *what, const struct pq_cells *cells)
     }
 }
 
-/* Return true for the type of codes and for the type of unpacked zero points. */
+/* Return true if zero points can have the type: the type of the codes, or the type of
+ * unpacked zero points. */
 static bool is_zero_type(enum pq_type type, enum pq_type code)
 {
     return type == code || type == (pq_is_integer(code) ? pq_carrier_of(code) : PQ_I8);
@@ -613,7 +624,7 @@ enum pq_status pq_check_choosing(const struct pq_args **given, struct pq_args *r
                                  const struct pq_choice *given_choice,
                                  const struct pq_kernels *kernels, int part, int parts)
 {
-    PQ_TRY(given_choice != NULL ? pq_known_args(given, room) : PQ_ERR_NULL);
+    PQ_TRY(given_choice != NULL ? pq_adapt_args_version(given, room) : PQ_ERR_NULL);
     const struct pq_args *const args = *given;
     const struct pq_array *const scale = &args->scale, *const zero = &args->zero;
     PQ_TRY(pq_check_reduction(kernels, args, scale, zero, part, parts));

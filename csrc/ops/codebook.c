@@ -7,8 +7,8 @@
 #include "math/fpenv.h"
 #include "math/scalar_math.h"
 
-/* Sort the codes by their values. The sort is stable, and fast for the usual sorted tables.
- */
+/* Sort the codes by their values. The sort is stable, and fast for sorted tables, which
+ * are usual. */
 static void sort_codes(uint8_t *code, const float *values, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -26,8 +26,9 @@ static float midpoint(float a, float b)
     return (float)(((double)a + (double)b) / 2);
 }
 
-/* Fill in the search tree. A level of the tree has the bounds in the middle of the parts of
- * the sorted table; the next level halves each part. */
+/* Fill in the search tree. The root divides the sorted table into two parts of equal
+ * length. Its bound is the midpoint of the two values beside the cut. Each next level
+ * divides the parts again. */
 static void build_tree(struct pq_codebook *book, int count)
 {
     const int all = 1 << book->levels;

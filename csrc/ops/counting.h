@@ -30,7 +30,7 @@ struct pq_counting {
     enum pq_type type;
     size_t size; /* bytes of an element */
     bool swapped, is_f64;
-    int row; /* the row of the extrema kernels */
+    int row; /* index of the type in the tables of extrema kernels */
     struct pq_plan plan;
 };
 
@@ -47,7 +47,7 @@ struct pq_extrema {
         float f32[PQ_COUNT_COLUMNS];
         double f64[PQ_COUNT_COLUMNS];
     } lo, hi;
-    uint32_t bits; /* the largest magnitude of the high bits, as the kernels return it */
+    uint32_t bits; /* at least PQ_INFINITY_BITS if a value is NaN or infinite */
 };
 
 /* Widen an interval to the extrema of a column. Zeros become +0, because some kernels
@@ -71,7 +71,7 @@ static inline double pq_counted_value(const struct pq_counting *counting, const 
 }
 
 /* Return true if a value is finite; else add it to the counts of NaN or infinities. */
-static inline bool pq_is_counted(double v, uint64_t *nan, uint64_t *inf)
+static inline bool pq_is_finite_or_count(double v, uint64_t *nan, uint64_t *inf)
 {
     if (pq_is_finite_f64(v)) {
         return true;
@@ -94,8 +94,9 @@ static inline uint16_t pq_key_of_f64(uint64_t bits)
     return (uint16_t)(sign | (shift < 8 ? mantissa >> shift : 0));
 }
 
-/* Write the keys of `n` float64 elements. The first loop has no branch and is right unless
- * a value other than 0 becomes subnormal. */
+/* Write the keys of `n` float64 elements. The first loop has no branch, but its keys of
+ * subnormal float32 values are wrong. If a value becomes subnormal, the second loop
+ * replaces all keys. */
 static inline void pq_keys_of_f64(uint16_t *PQ_RESTRICT keys, const char *x, size_t n)
 {
     uint32_t small = 0;

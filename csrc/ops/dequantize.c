@@ -5,8 +5,8 @@
 #include "engine/run.h"
 #include "math/scalar_math.h"
 
-/* Dequantize one element. The difference is a sign and a 64-bit magnitude, converted once.
- */
+/* Dequantize one element with exact integers. The difference of code and zero point is a
+ * sign and a 64-bit magnitude, which is converted to float once. */
 static void run_large_difference(void *p, struct pq_position at)
 {
     const struct pq_job *job = p;
@@ -44,9 +44,10 @@ static void run_large_difference(void *p, struct pq_position at)
     pq_copy_element(at.out, result, job->out_size, job->out_swapped);
 }
 
-/* The code that can compute the differences of codes and zero points: kernels of pairs of
- * types (32 bits), general kernels (float64), run_large_difference() (65 bits). TOO_FAR is
- * an error. Kernels for int64 and uint64 accept int64 zero points and their own type. */
+/* The size of the differences of codes and zero points. It selects the code that computes
+ * them. NEAR: kernels of pairs of types, in int32. WIDE: general kernels, in float64.
+ * FAR: run_large_difference(), in 65 bits. TOO_FAR: PQ_ERR_ZERO. For int64 and uint64
+ * codes, zero points of the code type or within int64 are NEAR. */
 enum distance { NEAR, WIDE, FAR, TOO_FAR };
 
 static enum distance distance_of(const struct pq_args *args)
@@ -132,7 +133,7 @@ enum pq_status pq_dequantize_method(struct pq_method *how, const struct pq_kerne
 {
     const enum pq_type in = args->in.type, out = args->out.type;
     if (!pq_is_code(in) || !pq_is_real(out) || args->out.bit_strides != NULL ||
-        !pq_zeros_suit(args, in)) {
+        !pq_has_valid_zero_type(args, in)) {
         return PQ_ERR_TYPE;
     }
     const enum distance distance = zeros_fit(args) ? distance_of(args) : TOO_FAR;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dynamic_quantize: chooses parameters and quantizes while the caches hold the data. */
+/* dynamic_quantize: choose parameters of some groups, and quantize these groups while the
+ * caches hold them. */
 #include <math.h>
 
 #include "args.h"
@@ -12,7 +13,7 @@
 
 enum {
     TILE_BYTES =
-        PQ_SIZE(1 << 16, 1 << 10), /* input of contiguous groups, in a near cache */
+        PQ_SIZE(1 << 16, 1 << 10), /* input of a tile, which stays in a near cache */
     TILE_GROUPS =
         PQ_SIZE(PQ_MOST_CELLS, 16) /* most groups of a tile: their extrema use the stack */
 };
@@ -176,7 +177,7 @@ static enum pq_status run_groups(void *context, const struct pq_kernels *kernels
 static bool can_run_groups(const struct pq_job *job, const struct pq_choice *choice)
 {
     const struct pq_dim *const dim = &job->plan.dim[0];
-    return pq_job_is_groups(job) && !pq_dim_uniform(dim) && dim->scale != 0 &&
+    return pq_job_can_run_groups(job) && !pq_dim_uniform(dim) && dim->scale != 0 &&
            dim->zero != 0 && !pq_is_32_bit(job->how.run.out) && !job->in_swapped &&
            choice->rule != PQ_RULE_ONNX_DYNAMIC;
 }
@@ -212,13 +213,14 @@ enum pq_status pq_dynamic_quantize(const struct pq_kernels *kernels,
     struct pq_choice choice_room;
     struct grouped grouped;
     const void *known = given;
-    PQ_TRY(pq_known_struct(&known, &choice_room, sizeof choice_room, PQ_LEAST_CHOICE));
+    PQ_TRY(
+        pq_adapt_struct_version(&known, &choice_room, sizeof choice_room, PQ_LEAST_CHOICE));
     PQ_TRY(pq_check_call(&args, &room, kernels, true, part, parts));
     if (args->zero.data == NULL) {
         return PQ_ERR_NULL;
     }
     const struct pq_choice *const choice = known;
-    ranged = *args; /* quantize to the range that the parameters are chosen for */
+    ranged = *args; /* the parameters are chosen for the range of the codes */
     if (pq_is_range_given(choice)) {
         ranged.lowest_code = choice->lowest_code;
         ranged.highest_code = choice->highest_code;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_quantize: dequantize(quantize(in)), by one kernel, or by two kernels on one tile of
- * codes at a time, which L1 holds. */
+/* fake_quantize: dequantize(quantize(in)). One kernel computes both steps, or two kernels
+ * process one tile after the other. The codes of a tile stay in L1. */
 #include "args.h"
 #include "engine/slabs.h"
 #include "ops/fused.h"
@@ -9,7 +9,7 @@ enum {
     TILE_BYTES = PQ_SIZE(1 << 14, 1 << 13),    /* buffer for the codes of a tile */
     TILE_ELEMENTS = PQ_SIZE(1 << 13, 1 << 10), /* most elements of a tile */
     FLOAT_TILE_ELEMENTS = PQ_SIZE(512, 64), /* of narrow floats with float64 parameters */
-    COUNTED_ELEMENTS = 64 /* parts of a tile to count in after a count of the tile */
+    COUNTED_ELEMENTS = 64 /* size of the parts if a tile has elements out of range */
 };
 _Static_assert((int)TILE_ELEMENTS >= (int)PQ_MAX_GAPPED_GROUP &&
                    (int)TILE_BYTES >= 8 * (int)PQ_MAX_GAPPED_GROUP,
@@ -41,9 +41,10 @@ static void find_in_range(char *PQ_RESTRICT y, const char *PQ_RESTRICT codes, si
 }
 #undef WITHIN
 
-/* Write 1 for each element in range, and 0 for all other elements. The kernel counts
- * elements out of range: if the count is not 0, divide the elements and repeat. All
- * elements belong to one group, or each element has its own parameters. */
+/* Write 1 for each element in range, and 0 for all other elements. The kernel only
+ * returns the number of elements out of range. If that number is not 0, divide the
+ * elements into smaller parts and repeat. All elements belong to one group, or each
+ * element has its own parameters. */
 static void find_in_range_by_count(const struct pq_run *part, char *codes, const char *x,
                                    char *y, size_t n)
 {
@@ -121,8 +122,8 @@ static void fake_quantize_tile(const struct pq_run *part, const void *x, void *y
 
 /* ---- the kernel ---- */
 
-/* Quantize and dequantize rows with equal parameters, as many at a time as a tile holds.
- * Stochastic calls have one row. */
+/* Quantize and dequantize rows with equal parameters, and in each step as many rows as
+ * fit in a tile. Stochastic calls have one row. */
 static void run_rows(const struct pq_run *run, const char *x, char *y, size_t n)
 {
     const size_t step = run->fused->most / n;
@@ -151,8 +152,8 @@ static void run_fused(const struct pq_run *run, const void *x, void *y, size_t n
 
 /* ---- methods ---- */
 
-/* Use a general kernel with float64 parameters in one direction, because the other
- * direction does. */
+/* Replace the kernel of one direction by a general kernel, because the other direction
+ * has a general kernel and both share float64 parameters. */
 static void use_general_kernel(struct pq_method *how, pq_kernel_fn *kernel)
 {
     if (how->affine.inner != NULL) {
@@ -177,7 +178,7 @@ static void set_sizes(struct pq_fused *fused, const struct pq_method *how,
     }
 }
 
-/* Return the arguments of one direction. */
+/* Return the arguments of quantize or dequantize, with the types `in` and `out`. */
 static struct pq_args direction_args(const struct pq_args *args, enum pq_type in,
                                      enum pq_type out)
 {
@@ -270,8 +271,8 @@ static enum pq_type wider_code_type(enum pq_type code)
                                                       : PQ_I64;
 }
 
-/* Compute the mask of elements in range: the sum of the rounded quotient and the zero point
- * is a code. */
+/* Fill in the method that computes a mask. An element of the mask is 1 if the rounded
+ * quotient plus the zero point is in the range of codes, else 0. */
 static enum pq_status set_mask(struct pq_method *how, struct pq_fused *fused,
                                const struct pq_kernels *kernels, const struct pq_args *args,
                                enum pq_type code)
@@ -298,9 +299,9 @@ static enum pq_status set_mask(struct pq_method *how, struct pq_fused *fused,
     return PQ_OK;
 }
 
-enum pq_status pq_fake_method(struct pq_method *how, struct pq_fused *fused,
-                              const struct pq_kernels *kernels, const struct pq_args *args,
-                              enum pq_type code)
+enum pq_status pq_set_fused_method(struct pq_method *how, struct pq_fused *fused,
+                                   const struct pq_kernels *kernels,
+                                   const struct pq_args *args, enum pq_type code)
 {
     const enum pq_status status = set_fused(how, fused, kernels, args, code);
     how->kernel = run_fused;
@@ -456,7 +457,7 @@ enum pq_status pq_fake_quantize(const struct pq_kernels *kernels,
     struct pq_args room;
     struct pq_fake fake_room;
     const void *known = fake;
-    PQ_TRY(pq_known_struct(&known, &fake_room, sizeof fake_room, LEAST));
+    PQ_TRY(pq_adapt_struct_version(&known, &fake_room, sizeof fake_room, LEAST));
     PQ_TRY(pq_check_call(&args, &room, kernels, true, part, parts));
     fake = known;
     struct faking faking = {kernels, fake->code, fake->mask};

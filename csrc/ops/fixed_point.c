@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The multipliers of requantize and their products. This file defines all rounding, one
- * element at a time. A product saturates int64 only if its code saturates.
+ * element at a time. If int64 cannot represent a product, the product saturates, and so
+ * does its code.
  */
 #include <float.h>
 #include <string.h>
@@ -14,8 +15,8 @@
 /* With a larger shift, v * m + 2^(shift - 1) can exceed 64 bits. */
 enum { LARGEST_SHIFT = 62 };
 
-/* Return true for TFLite. Its published shifts go left, from 2^-31. The published shifts of
- * XNNPACK and FBGEMM go right. */
+/* Return true for both arithmetics of TFLite. TFLite publishes shifts to the left,
+ * counted from a factor of 2^-31. XNNPACK and FBGEMM publish shifts to the right. */
 static bool is_tflite(enum pq_arithmetic arithmetic)
 {
     return arithmetic == PQ_ARITHMETIC_TFLITE || arithmetic == PQ_ARITHMETIC_TFLITE_SINGLE;
@@ -30,7 +31,8 @@ static int published_shift(enum pq_arithmetic arithmetic, int shift)
 /* ---- multipliers ---- */
 
 /* Compute TFLite's QuantizeMultiplier: 31 bits, half away from zero. A multiplier below
- * 2^-32 is 0. With `single`, a multiplier of 2^30 or more is the largest one. */
+ * 2^-32 becomes 0. With `single`, a multiplier of 2^30 or more becomes the largest
+ * multiplier, otherwise the function returns false. */
 static bool fix_tflite(struct pq_multiplier *to, double real, bool single)
 {
     const uint64_t bits = pq_bits_f64(real);
@@ -73,7 +75,8 @@ static bool fix_fbgemm(struct pq_multiplier *to, float real)
     return real >= 0x1p-32f && real < 0x1p30f;
 }
 
-PQ_NOINLINE bool fix(struct pq_multiplier *to, enum pq_arithmetic arithmetic, double real)
+PQ_NOINLINE bool convert_to_fixed_point(struct pq_multiplier *to,
+                                        enum pq_arithmetic arithmetic, double real)
 {
     if (!(real > 0 && real <= DBL_MAX)) {
         return false;
@@ -100,7 +103,7 @@ enum pq_status pq_fixed_point(enum pq_arithmetic arithmetic, double multiplier,
         return PQ_ERR_NULL;
     }
     const pq_fpenv found = pq_fpenv_enter();
-    const bool fits = fix(&fixed, arithmetic, multiplier);
+    const bool fits = convert_to_fixed_point(&fixed, arithmetic, multiplier);
     pq_fpenv_leave(found);
     if (fits) {
         *integer = fixed.m;
@@ -154,7 +157,7 @@ bool pq_load_multipliers(struct pq_multiplier *to, const struct pq_requantizatio
         if (args->shift.data != NULL) {
             fit = load_stored(&to[i], args, first + (ptrdiff_t)i * step) && fit;
         } else if (fixed) {
-            fit = fix(&to[i], args->arithmetic, real[i]) && fit;
+            fit = convert_to_fixed_point(&to[i], args->arithmetic, real[i]) && fit;
         } else {
             to[i].r = (float)real[i];
             fit = to[i].r > 0 && to[i].r <= FLT_MAX && fit;
@@ -202,7 +205,7 @@ static int64_t shifted_product(int64_t v, int32_t m, int shift)
 }
 
 /* Compute gemmlowp's RoundingDivideByPOT: half away from zero. */
-static int64_t divided(int64_t v, int exponent)
+static int64_t divide_by_power_of_two(int64_t v, int exponent)
 {
     const int64_t mask = (INT64_C(1) << exponent) - 1;
     return (v >> exponent) + ((v & mask) > (mask >> 1) + (v < 0));
@@ -218,7 +221,7 @@ int64_t pq_rounded_product(int64_t v, enum pq_arithmetic arithmetic,
         return (int64_t)(bounded + 0x1.8p52 - 0x1.8p52);
     }
     if (arithmetic == PQ_ARITHMETIC_TFLITE && by->shift > 31) {
-        return divided(shifted_product(v, by->m, 31), by->shift - 31);
+        return divide_by_power_of_two(shifted_product(v, by->m, 31), by->shift - 31);
     }
     return shifted_product(v, by->m, by->shift);
 }

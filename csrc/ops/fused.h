@@ -39,14 +39,15 @@ struct pq_fused {
 
 /* Fill in the method that quantizes to codes of type `code` and dequantizes them. The
  * method refers to `fused`. */
-enum pq_status pq_fake_method(struct pq_method *how, struct pq_fused *fused,
-                              const struct pq_kernels *kernels, const struct pq_args *args,
-                              enum pq_type code);
+enum pq_status pq_set_fused_method(struct pq_method *how, struct pq_fused *fused,
+                                   const struct pq_kernels *kernels,
+                                   const struct pq_args *args, enum pq_type code);
 
 /* Check the arguments of fake_quantize, except shapes and strides. */
 enum pq_status pq_check_fake(const struct pq_args *args, enum pq_type code);
 
-/* Return the range, without counters, for elements quantized to the type `code`. */
+/* Return the range that defines saturation for the code type `code`. The caller sets the
+ * counters. */
 struct pq_saturation pq_saturation_of(const struct pq_kernels *kernels,
                                       const struct pq_args *args,
                                       const struct pq_method *how, enum pq_type code);

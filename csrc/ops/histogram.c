@@ -15,10 +15,11 @@
 
 enum {
     TABLES = 4,
-    /* Counters of a table. CPUs confuse addresses at distances of 4 KiB. */
+    /* Counters of a table. Its size is no multiple of 4 KiB, because CPUs confuse
+     * addresses whose distance is a multiple of 4 KiB. */
     TABLE_COUNTERS = PQ_COUNTERS / TABLES,
     TILE_ELEMENTS = PQ_SIZE(1024, 64),
-    PART_ELEMENTS = PQ_SIZE(1 << 16, 1 << 9), /* of a row without counters */
+    PART_ELEMENTS = PQ_SIZE(1 << 16, 1 << 9), /* a part of a row, see count_row() */
     PREFETCH_BYTES = 4096,                    /* distance of the prefetched bytes */
     /* A call of fewer elements marks the page of each element. */
     MARK_EACH_ELEMENTS = PQ_SIZE(1 << 14, 1 << 8),
@@ -31,7 +32,7 @@ struct counting {
     struct pq_counts *counts;
     bool marks_each; /* mark the page of each element; else find the pages afterwards */
     bool failed;     /* a value is not finite */
-    uint8_t marked[PQ_PAGES]; /* 1: the page of an element */
+    uint8_t marked[PQ_PAGES]; /* 1: an element has this page */
 };
 
 /* ---- extrema ---- */
@@ -47,7 +48,8 @@ void pq_merge_extrema(const struct pq_counting *counting, const struct pq_extrem
 
 /* ---- counting ---- */
 
-/* Count float32 elements, 16 in an iteration, two keys in a load. Return their number. */
+/* Count float32 elements, 16 in an iteration, two keys in a load. Return the number of
+ * counted elements. */
 static size_t count_f32(uint32_t *PQ_RESTRICT to, const char *x, size_t n)
 {
     size_t i = 0;
@@ -66,9 +68,10 @@ static size_t count_f32(uint32_t *PQ_RESTRICT to, const char *x, size_t n)
     return i;
 }
 
-/* Count 16-bit keys, 32 in an iteration. Return their number. `second` is the distance of
- * the third table: 0 for float16: four tables with its many adjacent keys would exceed
- * the near caches. */
+/* Count 16-bit keys, 32 in an iteration. Return the number of counted keys. `second` is
+ * the distance of the third table from the first. It is 0 for float16, which then uses
+ * two tables: float16 has many adjacent keys, and four tables would exceed the near
+ * caches. */
 static size_t count_keys(uint32_t *to, size_t second, const char *x, size_t n)
 {
     uint32_t *const tables[TABLES] = {to, to + TABLE_COUNTERS, to + second,
@@ -116,7 +119,8 @@ static void set_page(struct pq_counts *counts, size_t page)
     counts->pages[page / 64] |= (uint64_t)1 << page % 64;
 }
 
-/* Mark the page of each element, in bytes: no store depends on an earlier load. */
+/* Mark the page of each element. A mark is a byte, because setting a bit would need an
+ * earlier load. */
 static void mark_pages(struct counting *counting, const char *x, size_t n)
 {
     for (size_t i = 0; i < n; i++, x += counting->input.size) {
@@ -145,8 +149,9 @@ static uint32_t sum_page(const uint32_t *counters, size_t page)
     return sum;
 }
 
-/* Mark the pages of both signs with this magnitude, and return their elements. */
-static uint64_t find_page(struct pq_counts *counts, size_t page)
+/* Mark the pages of both signs with this magnitude, unless they are empty. Return the
+ * number of their elements. */
+static uint64_t mark_nonempty_pages(struct pq_counts *counts, size_t page)
 {
     uint64_t both = 0;
     for (size_t sign = 0; sign < PQ_PAGES; sign += PQ_KEY_SIGN / PQ_PAGE) {
@@ -163,9 +168,9 @@ static uint64_t find_page(struct pq_counts *counts, size_t page)
  * until all elements are found. Usually few pages contain all elements. */
 static void find_pages(struct pq_counts *counts, size_t largest)
 {
-    uint64_t left = counts->pending - find_page(counts, 0);
+    uint64_t left = counts->pending - mark_nonempty_pages(counts, 0);
     for (size_t page = largest; left != 0 && page > 0; page--) {
-        left -= find_page(counts, page);
+        left -= mark_nonempty_pages(counts, page);
     }
 }
 
@@ -181,7 +186,7 @@ static size_t copy_finite(const struct counting *counting, char *to, const char 
     size_t copied = 0;
     for (size_t i = 0; i < n; i++, x += size) {
         const double v = pq_counted_value(&counting->input, x);
-        if (pq_is_counted(v, &counts->nan, &counts->inf)) {
+        if (pq_is_finite_or_count(v, &counts->nan, &counts->inf)) {
             memcpy(to + copied++ * size, x, size);
         }
     }
@@ -306,7 +311,8 @@ static void count_plane(void *p, struct pq_position at)
 
 /* ---- calls ---- */
 
-/* Split dimensions that join channels and their elements. */
+/* Split each dimension with groups in two: one for the elements of a group, and one for
+ * the groups, which are channels. */
 static void split_blocks(struct pq_plan *plan)
 {
     for (int d = 0; d < plan->ndim; d++) {
@@ -411,9 +417,9 @@ enum pq_status pq_histogram(const struct pq_kernels *kernels, const struct pq_ar
     struct pq_counts known;
     const void *given = counts;
     struct counting counting = {.counts = counts};
-    PQ_TRY(pq_known_args(&args, &room));
+    PQ_TRY(pq_adapt_args_version(&args, &room));
     PQ_TRY(kernels != NULL && counts != NULL ? PQ_OK : PQ_ERR_NULL);
-    PQ_TRY(pq_known_struct(&given, &known, sizeof known, sizeof known));
+    PQ_TRY(pq_adapt_struct_version(&given, &known, sizeof known, sizeof known));
     PQ_TRY(pq_begin_counting(&counting.input, kernels, args, NULL, part, parts));
     if (counting.input.plan.empty) {
         return PQ_OK;
@@ -434,7 +440,7 @@ static int first_page(const struct pq_counts *counts)
 {
     for (int word = 0; word < PQ_PAGES / 64; word++) {
         const uint64_t bits = counts->pages[word], lowest = bits & (0 - bits);
-        if (bits != 0) { /* the exponent of the lowest bit is its number */
+        if (bits != 0) { /* the exponent of this power of two is the number of the bit */
             return word * 64 + (int)(pq_bits_f64((double)lowest) >> 52) - 1023;
         }
     }

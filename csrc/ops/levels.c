@@ -11,7 +11,7 @@
 enum {
     TILE = PQ_SIZE(512, 64),
     BEYOND = 64, /* elements after a tile that kernels may read */
-    NARROW = 32  /* kernels of `struct pq_gguf_kernels` write multiples of 32 elements */
+    NARROW = 32  /* kernels of type pq_narrow_fn convert multiples of 32 elements */
 };
 
 /* The members of struct pq_level_params, in order, for each element. */
@@ -51,7 +51,7 @@ static bool put_params(struct fields *fields, size_t i, const char *from)
 }
 
 /* Compute one element of an inverted range by the text of the specification. */
-static float invert(float x, const struct pq_level_params *p)
+static float compute_inverted_element(float x, const struct pq_level_params *p)
 {
     if (!(x > p->high)) {
         return p->first;
@@ -64,8 +64,8 @@ static float invert(float x, const struct pq_level_params *p)
 }
 
 /* Compute the elements of inverted ranges. Arrays need no alignment. */
-static void invert_some(const struct pq_dim *dim, const char *params, ptrdiff_t i,
-                        const char *x, char *y, ptrdiff_t n)
+static void compute_inverted_elements(const struct pq_dim *dim, const char *params,
+                                      ptrdiff_t i, const char *x, char *y, ptrdiff_t n)
 {
     for (ptrdiff_t k = 0; k < n; k++) {
         struct pq_level_params one;
@@ -73,7 +73,7 @@ static void invert_some(const struct pq_dim *dim, const char *params, ptrdiff_t 
         memcpy(&one, params + pq_dim_scale(dim, i + k), sizeof one);
         if (is_inverted(&one)) {
             memcpy(&v, x + k * (ptrdiff_t)sizeof v, sizeof v);
-            v = invert(v, &one);
+            v = compute_inverted_element(v, &one);
             memcpy(y + k * (ptrdiff_t)sizeof v, &v, sizeof v);
         }
     }
@@ -99,7 +99,8 @@ static const char *load_tile(const struct walking *walking, const char *x, ptrdi
     return (const char *)room;
 }
 
-/* Convert and store a tile of float32 values. The array has NARROW more elements. */
+/* Convert a tile of float32 values to the type of the output, and store it. The array
+ * `from` has room for NARROW more elements. */
 static void store_tile(const struct walking *walking, char *y, ptrdiff_t n, float *from)
 {
     const struct pq_job *const job = walking->job;
@@ -138,7 +139,7 @@ static void run_some(struct walking *walking, struct pq_position at, ptrdiff_t i
         walking->kernels->levels(&levels, x, made, (size_t)n);
     }
     if (inverted) {
-        invert_some(dim, at.scale, i, x, made, n);
+        compute_inverted_elements(dim, at.scale, i, x, made, n);
     }
     if (!direct) {
         store_tile(walking, y, n, to);

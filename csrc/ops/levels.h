@@ -26,9 +26,9 @@ struct pq_level_params {
     float low, high, slope, shift, step, first;
 };
 
-/* Compute `out` from `in`, both of one real type. `scale` has six float32 parameters at
- * each of its places. float64, float16 and bfloat16 are converted to float32 and back.
- * Zero points and options are errors. */
+/* Compute `out` from `in`, both of one real type. Each element of `scale` is a struct
+ * pq_level_params; the type of `scale` is PQ_F32. float64, float16 and bfloat16 are
+ * converted to float32 and back. Zero points and options are errors. */
 enum pq_status pq_fake_levels(const struct pq_kernels *kernels, const struct pq_args *args,
                               int part, int parts);
 

@@ -2,8 +2,9 @@
 /*
  * Measure the errors of each group of elements. The order of additions is fixed: it does
  * not depend on strides, instruction set or parts. A group has chunks, and a chunk has
- * runs. The kernel sums a run in lanes (struct pq_lanes) and adds halves of the lanes until
- * one is left. The sum of a chunk adds its runs in order.
+ * runs. The kernel sums a run in lanes (struct pq_lanes). It then adds the upper half of
+ * the lanes to the lower half, until one lane is left. The sums of runs are added in
+ * order to the sum of their chunk.
  */
 #include <math.h>
 
@@ -16,11 +17,11 @@
 #include "ops/fused.h"
 
 enum {
-    RUN_ELEMENTS = 4096, /* elements of one check for finite sums */
+    RUN_ELEMENTS = 4096, /* elements of a run, whose sums are checked for infinity */
     BUFFER_BYTES = 1 << 14,
     MAX_GROUPS = 16,           /* groups that are measured together */
     MAX_JOB_GROUPS = 8,        /* groups that are measured together by a job */
-    FINITE_TILE_ELEMENTS = 256 /* buffer for a tile without NaN and infinities */
+    FINITE_TILE_ELEMENTS = 256 /* elements of a copy without NaN and infinities */
 };
 
 /* Input of the kernel: contiguous elements of each group. */
@@ -33,7 +34,7 @@ struct piece {
 struct found {
     struct pq_lanes lanes;
     struct pq_total total;
-    struct pq_error error; /* without sums until the end; `most` includes earlier runs */
+    struct pq_error error; /* sums are set at the end; `most` includes earlier runs */
     bool has_most;
 };
 
@@ -64,10 +65,10 @@ struct measuring {
     struct round_trip *trip;      /* not NULL: computes `y` */
     const char *scale, *zero;     /* parameters at index 0 of the dimension `beside` */
     ptrdiff_t index;              /* index of the first group in the dimension `beside` */
-    ptrdiff_t position;           /* of the next element in its group */
+    ptrdiff_t position;           /* position of the next element in its group */
     struct pq_sweep x, y;
     size_t most_rows;
-    struct found *found;         /* most_rows */
+    struct found *found;         /* one for each of `most_rows` groups */
     char *x_room, *y_room, *raw; /* BUFFER_BYTES; `raw` half of it */
 };
 
@@ -82,7 +83,8 @@ static void set_buffers(struct measuring *m, struct found *found, size_t rows, c
 
 static const struct pq_error nothing = {.index = -1};
 
-/* Add the sums, the counts and the largest error of the elements that follow. */
+/* Add the sums, the counts and the largest error of elements that follow the elements of
+ * `to`. */
 static void add_error(struct pq_error *to, const struct pq_error *added)
 {
     to->xx += added->xx;
@@ -115,7 +117,7 @@ static enum pq_status init_round_trip(struct round_trip *trip,
     struct pq_args args = *all;
     args.in.type = args.out.type = all->in.type == PQ_F64 ? PQ_F64 : PQ_F32;
     ptrdiff_t strides[PQ_MAX_NDIM], stride = (ptrdiff_t)pq_bytes_of(args.in.type);
-    PQ_TRY(pq_fake_method(&job->how, &trip->fused, kernels, &args, code));
+    PQ_TRY(pq_set_fused_method(&job->how, &trip->fused, kernels, &args, code));
     for (int d = args.ndim - 1; d >= 0; d--) {
         strides[d] = stride;
         stride *= inner[d];
@@ -190,8 +192,8 @@ static void round_trip_range(struct round_trip *trip, struct pq_position at, int
 
 /* ---- tiles ---- */
 
-/* Return an element. */
-PQ_INLINE double number_of(const char *p, size_t i, bool is_f64)
+/* Return element `i` as float64. */
+PQ_INLINE double element_as_f64(const char *p, size_t i, bool is_f64)
 {
     if (is_f64) {
         double v;
@@ -217,7 +219,7 @@ PQ_RARE const char *scale_down(char *to, const char *from, size_t n, int exponen
 {
     const double by = ldexp(1, -(exponent / 2)), rest = ldexp(1, exponent / 2 - exponent);
     for (size_t i = 0; i < n; i++) {
-        const double v = number_of(from, i, true) * by * rest;
+        const double v = element_as_f64(from, i, true) * by * rest;
         memcpy(to + i * sizeof v, &v, sizeof v);
     }
     return to;
@@ -236,7 +238,8 @@ static const char *load_side(struct measuring *m, struct pq_sweep *sweep, ptrdif
 }
 
 /* Quantize and dequantize the elements `x` of each group. */
-static const char *make_rows(struct measuring *m, const char *x, ptrdiff_t next, size_t n)
+static const char *round_trip_rows(struct measuring *m, const char *x, ptrdiff_t next,
+                                   size_t n)
 {
     struct round_trip *const trip = m->trip;
     const struct pq_args *const args = m->args;
@@ -261,7 +264,7 @@ static struct piece load_tile(struct measuring *m, size_t n)
     struct piece piece = {.next = (ptrdiff_t)(n * pq_bytes_of(type_of(m)))};
     piece.x = load_side(m, &m->x, m->x_beside, m->x_room, n);
     if (m->trip != NULL) {
-        piece.y = make_rows(m, piece.x, piece.next, n);
+        piece.y = round_trip_rows(m, piece.x, piece.next, n);
     } else {
         piece.y = load_side(m, &m->y, m->y_beside, m->y_room, n);
     }
@@ -291,8 +294,8 @@ PQ_RARE void add_finite_errors(const struct measuring *m, struct found *to, cons
     for (size_t i = 0, some; i < n; i += some) {
         some = n - i < FINITE_TILE_ELEMENTS ? n - i : FINITE_TILE_ELEMENTS;
         for (size_t k = 0; k < some; k++) {
-            const double a = number_of(x, i + k, m->is_f64),
-                         b = number_of(y, i + k, m->is_f64);
+            const double a = element_as_f64(x, i + k, m->is_f64),
+                         b = element_as_f64(y, i + k, m->is_f64);
             const bool finite = pq_is_finite_f64(a) && pq_is_finite_f64(b);
             to->error.nan += a != a || b != b;
             to->error.inf += !finite && a == a && b == b;
@@ -303,13 +306,14 @@ PQ_RARE void add_finite_errors(const struct measuring *m, struct found *to, cons
     }
 }
 
-/* Return the first element before `n` of a lane that has this error, or `n`. Comparing the
- * bits without the sign is faster than comparing values. */
+/* Return the first element of a lane, before `n`, with this error, or `n`. `error` has
+ * the bits of the magnitude without the sign, because comparing bits is faster than
+ * comparing values. */
 PQ_INLINE size_t find_in_lane(const char *x, const char *y, size_t lane, size_t n,
                               uint64_t error, bool is_f64)
 {
     for (size_t i = lane; i < n; i += PQ_SUM_LANES) {
-        const double e = number_of(x, i, is_f64) - number_of(y, i, is_f64);
+        const double e = element_as_f64(x, i, is_f64) - element_as_f64(y, i, is_f64);
         if (pq_bits_f64(e) << 1 == error) {
             return i;
         }
@@ -422,8 +426,8 @@ PQ_RARE int chunk_exponent(struct measuring *m, ptrdiff_t first, ptrdiff_t n)
         some = tile_size(m, left);
         const struct piece piece = load_tile(m, some);
         for (size_t k = 0; k < some; k++) {
-            const double a = fabs(number_of(piece.x, k, m->is_f64));
-            const double b = fabs(number_of(piece.y, k, m->is_f64));
+            const double a = fabs(element_as_f64(piece.x, k, m->is_f64));
+            const double b = fabs(element_as_f64(piece.y, k, m->is_f64));
             if (pq_is_finite_f64(a) && pq_is_finite_f64(b)) {
                 most = a > most ? a : most;
                 most = b > most ? b : most;
@@ -456,7 +460,8 @@ PQ_RARE void measure_scaled(struct measuring *m, struct pq_error *to, ptrdiff_t 
 
 /* ---- groups ---- */
 
-/* Return the dimension of the smallest stride if it selects the group, else -1. */
+/* Return the dimension with the smallest stride if its index selects the group, else -1.
+ */
 static int adjacent_group_dim(const struct measuring *m, const ptrdiff_t *stride)
 {
     int nearest = -1;
@@ -505,7 +510,8 @@ static ptrdiff_t count_turns(const struct measuring *m)
     return m->groups / extent * ((extent - 1) / (ptrdiff_t)m->most_rows + 1);
 }
 
-/* Enter the groups of a turn. Return the number of the first group. */
+/* Set the addresses and sweeps for the groups of a turn. Return the number of its first
+ * group. */
 static ptrdiff_t enter_groups(struct measuring *m, ptrdiff_t turn)
 {
     const struct pq_args *const args = m->args;
@@ -581,8 +587,8 @@ static void measure_chunk(struct measuring *m, struct pq_error *errors, ptrdiff_
     }
 }
 
-/* Measure a part: first chunk 0 of all turns, then chunk 1. Neighbours often share cache
- * lines. */
+/* Measure a part: first chunk 0 of all turns, then chunk 1 of all turns, and so on.
+ * Neighbouring groups often share cache lines. */
 static void measure_part(struct measuring *m, struct pq_error *errors, int part, int parts)
 {
     const ptrdiff_t turns = count_turns(m), units = turns * pq_measure_chunks(m->size);
@@ -616,7 +622,7 @@ enum pq_status pq_measure(const struct pq_kernels *kernels, const struct pq_args
     struct found found[MAX_GROUPS];
     _Alignas(64) char rooms[BUFFER_BYTES * 2 + BUFFER_BYTES / 2];
     PQ_TRY(kernels != NULL && errors != NULL ? PQ_OK : PQ_ERR_NULL);
-    PQ_TRY(pq_known_args(&args, &room));
+    PQ_TRY(pq_adapt_args_version(&args, &room));
     PQ_TRY(pq_check_reals(args, &args->in));
     PQ_TRY(pq_check_reals(args, &args->out));
     PQ_TRY(pq_check_part(part, parts));
@@ -654,14 +660,14 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
     struct found found[MAX_JOB_GROUPS];
     _Alignas(64) char rooms[BUFFER_BYTES * 2];
     PQ_TRY(kernels != NULL && errors != NULL ? PQ_OK : PQ_ERR_NULL);
-    PQ_TRY(pq_known_args(&args, &room));
+    PQ_TRY(pq_adapt_args_version(&args, &room));
     own = *args;
     PQ_TRY(check_params(kernels, &own, code, part, parts));
     if (pq_is_narrow_float(code)) { /* the zero points are all 0 */
         own.zero.data = NULL;
     }
     set_buffers(&m, found, MAX_JOB_GROUPS, rooms);
-    m.raw = m.y_room; /* of `x`, before there is a `y` */
+    m.raw = m.y_room; /* `raw` is free again before `y` is computed */
     m.is_f64 = own.in.type == PQ_F64;
     set_dims(&m, kept);
     if (!pq_is_empty(&own)) {
@@ -674,7 +680,7 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
 
 /* ---- sums of reports ---- */
 
-/* Scale the sums to a larger exponent. */
+/* Convert the sums to a larger binary exponent. */
 PQ_RARE void raise_exponent(struct pq_error *error, int64_t exponent)
 {
     const int64_t by = error->exponent - exponent, least = -4096;

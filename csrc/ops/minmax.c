@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* minmax: merges the extrema of arrays. Also counts elements that are NaN or infinite. */
+/* minmax: merge the extrema of arrays into results. Also count elements that are NaN or
+ * infinite. */
 #include "args.h"
 #include "engine/reduce.h"
 #include "engine/sweep.h"
@@ -54,7 +55,7 @@ enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args 
     if (finite == NULL) {
         return PQ_ERR_NULL;
     }
-    PQ_TRY(pq_known_args(&args, &room));
+    PQ_TRY(pq_adapt_args_version(&args, &room));
     PQ_TRY(pq_check_reduction(kernels, args, &args->lowest, &args->highest, 0, 1));
     const bool magnitudes = args->lowest.type == PQ_F32;
     if ((!magnitudes && args->lowest.type != PQ_F64) ||
@@ -103,7 +104,7 @@ enum pq_status pq_count_nonfinite(const struct pq_args *args, size_t *count, siz
     if (count == NULL || first == NULL) {
         return PQ_ERR_NULL;
     }
-    PQ_TRY(pq_known_args(&args, &room));
+    PQ_TRY(pq_adapt_args_version(&args, &room));
     PQ_TRY(pq_check_reals(args, &args->in));
     *count = 0;
     *first = 0;

@@ -115,8 +115,8 @@ static inline double round_to_f32(double v)
                             : round_to_f32_at_limits(v);
 }
 
-/* Round a result of float64 arithmetic to another type. For float32 operands this equals
- * float32 arithmetic. 16-bit results are rounded to float32 first. */
+/* Round a result of float64 arithmetic to another type. If the operands are float32, the
+ * result equals float32 arithmetic. Results of 16 bits are rounded to float32 first. */
 PQ_NOINLINE double round_to(enum pq_type type, double v)
 {
     switch (type) {
@@ -163,7 +163,7 @@ struct range {
     bool one;                   /* use scale 1 and zero point 0 */
 };
 
-/* Widen a range to symmetric codes from -(n + 1) to n, in float32. */
+/* Widen a range, in float32, so that its ends are -(n + 1) and n steps from 0. */
 static void widen_to_sparse(const struct pq_wanted *wanted, struct range *of)
 {
     const double half = floor((wanted->highest - wanted->lowest) / 2);
@@ -309,8 +309,8 @@ static double nearest_power_of_two(double scale)
 
 #define TENTH_LEAST ((double)6.1e-5f)
 
-/* Widen a range with a scale below TENTH_LEAST. The reciprocal of a scale must be finite.
- */
+/* If the reciprocal of a scale is infinite, replace the scale by 0.1. If a scale is below
+ * TENTH_LEAST, raise it to TENTH_LEAST and widen its range. */
 static void widen_small_range(const struct pq_wanted *wanted, struct range *of)
 {
     const double levels = wanted->highest - wanted->lowest;
@@ -374,7 +374,7 @@ static double middle_of(const struct pq_wanted *wanted)
     case PQ_MIDDLE_UP:
         return trunc((sum + 1) / 2);
     default:
-        return pq_nearest(sum / 2);
+        return pq_round_half_even(sum / 2);
     }
 }
 
@@ -413,7 +413,7 @@ PQ_NOINLINE struct pq_pair preset_pair(const struct pq_wanted *wanted, double lo
     const enum pq_type numbers =
         is_f64 ? PQ_F64 : arithmetic_type(preset->numbers, wanted->real);
     const enum pq_type kept = is_f64 ? PQ_F64 : arithmetic_type(preset->kept, wanted->real);
-    /* The arguments are float, although the arithmetic is float64. */
+    /* These packages pass the ends as float, although they compute in float64. */
     const enum pq_type ends = preset->small == PQ_SMALL_TENTH && !is_f64 ? PQ_F32 : numbers;
     struct range of = {round_to(ends, lo), round_to(ends, hi), 0, numbers, kept, false};
     if (preset->span == PQ_SPAN_POWER) {
@@ -454,7 +454,7 @@ struct pq_pair pq_preset_pair(const struct pq_wanted *wanted, double lo, double 
     const enum pq_type type = wanted->scale;
     struct pq_pair pair = {0};
     for (int is_f64 = 0; is_f64 <= 1;
-         is_f64++) { /* float64 if the scale overflows or vanishes */
+         is_f64++) { /* repeat in float64 if the scale is infinite or 0 */
         pair = preset_pair(wanted, lo, hi, is_f64);
         const bool lost = pair.scale == 0 && preset->from == PQ_FROM_SIGN;
         if (!lost && pair.scale < HUGE_VAL) {
@@ -514,7 +514,8 @@ static void load_ranges(size_t n, const float *los, const float *his, struct ran
     }
 }
 
-/* Compute scales in float32, and the scales for zero points. */
+/* Compute the float32 scales of the result, and the scales from which the formulas
+ * compute zero points. */
 static void make_scales(const struct pq_wanted *wanted, size_t n, struct ranges *of,
                         float *PQ_RESTRICT scale)
 {

@@ -115,16 +115,16 @@ struct pq_wanted {
 };
 struct pq_wanted pq_wanted_of(const struct pq_choice *choice);
 
-/* Return scale and zero point for 0 and finite values from lo to hi. The scale is positive,
- * finite, and exact in the type of scales. */
+/* Return the scale and zero point for finite values from lo to hi, a range that includes
+ * 0. The scale is positive, finite, and exact in the type of scales. */
 struct pq_pair {
     double scale, zero;
 };
 struct pq_pair pq_preset_pair(const struct pq_wanted *wanted, double lo, double hi);
 
 /* Compute at most PQ_CHOSEN pairs for float32 data and float32 scales. Zero points are
- * stored as their low bits. The function writes both arrays up to a multiple of 8. It
- * returns false, with undefined arrays, if a range needs pq_preset_pair(). */
+ * stored modulo 2^32. The function writes both arrays up to a multiple of 8. It returns
+ * false, with undefined arrays, if a range needs pq_preset_pair(). */
 bool pq_preset_pairs(const struct pq_wanted *wanted, size_t n, const float *los,
                      const float *his, float *scale, uint32_t *zero);
 

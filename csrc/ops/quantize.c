@@ -6,15 +6,15 @@
 #include "math/fpenv.h"
 
 /*
- * Return the bits of the smallest scale with equal codes if subnormal operands and results
- * become 0. Return 0 if codes can change for every scale.
+ * Return the float32 bits of the smallest scale for which no code changes if subnormal
+ * operands and results are flushed to 0. Return 0 if codes can change for every scale.
  *
  * A subnormal x is below 2^-126. If |s| >= 2^-124, its quotient is below 1/4, and so is
- * every result that underflows. The rounding modes to nearest and toward zero map it to 0,
- * except for TRUNC with a zero point of the other sign. The smallest narrow float code
- * begins at half of 2^-17, which requires |s| >= 2^-107. The sign of a zero is part of the
- * code, so narrow floats require that no zero point is added.
- * tests/c/proofs/formats.c tries every subnormal x.
+ * every result that underflows. The rounding modes to nearest and toward zero map it to
+ * 0, except for TRUNC with a zero point of the other sign. Narrow floats round magnitudes
+ * up to 2^-18 to 0, which requires |s| >= 2^-107. The sign of a zero is part of the code,
+ * so narrow floats require that no zero point is added. tests/c/proofs/formats.c tries
+ * every subnormal x.
  */
 static uint32_t least_scale(const struct pq_args *args)
 {
@@ -97,7 +97,8 @@ static void set_options(struct pq_method *how, const struct pq_args *args)
 {
     const enum pq_type in = args->in.type, precision = precision_of(args);
     const bool zero_first = args->zero_first != 0;
-    /* Kernels round every type except float64 to float32 in any case. */
+    /* Kernels compute in float32 if the precision is float32 and the input is not
+     * float64. The option then changes nothing. */
     const bool narrow = args->narrow_first && (precision != PQ_F32 || in == PQ_F64);
     how->run.in = in;
     how->run.compute = precision;
@@ -174,7 +175,8 @@ static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
     }
 }
 
-/* Return a kernel that quantizes elements without affine stages, or null. */
+/* Return a kernel that reads the unchanged input, or null if a stage must change the
+ * input first. */
 static pq_kernel_fn *kernel_without_stages(const struct pq_method *how,
                                            const struct pq_kernels *kernels,
                                            const struct pq_args *args, enum pq_type carrier)
@@ -218,7 +220,7 @@ static bool zeros_fit(const struct pq_args *args, const struct pq_method *how)
     struct pq_range range = {-(INT64_C(1) << 52), INT64_C(1) << 52};
     if (!args->zero_first && !pq_is_narrow_float(args->out.type)) {
         range = pq_range_of(args->out.type);
-    } else if (!how->general) { /* converted to float32 at once */
+    } else if (!how->general) { /* kernels convert zero points to float32 directly */
         range = (struct pq_range){INT64_MIN, INT64_MAX};
     }
     const bool all_fit = args->zero.type == args->out.type &&
@@ -226,8 +228,8 @@ static bool zeros_fit(const struct pq_args *args, const struct pq_method *how)
     return all_fit || pq_zeros_fit(args, range.lo, range.hi);
 }
 
-/* Options that each family of codes accepts. Each family has its own kernels, so the lists
- * of int64 and of narrow floats name every option. */
+/* Options that each family of codes accepts. The lists of int64 and of narrow floats name
+ * each option, because a new option needs new code in their kernels. */
 enum {
     INTEGER_OPTIONS = PQ_OPTIONS_QUANTIZE_ONLY | PQ_OPTIONS_AFFINE_QUANTIZE |
         PQ_OPTION_ANY_ZEROS,
@@ -242,7 +244,7 @@ enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels
 {
     const enum pq_type in = args->in.type, out = args->out.type;
     if (!(pq_is_real(in) || in == PQ_I32) || !pq_is_code(out) ||
-        !pq_is_real(precision_of(args)) || !pq_zeros_suit(args, out)) {
+        !pq_is_real(precision_of(args)) || !pq_has_valid_zero_type(args, out)) {
         return PQ_ERR_TYPE;
     }
     if ((unsigned)args->round >= PQ_ROUND_COUNT) {
@@ -260,7 +262,8 @@ enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels
     } else if (can_multiply(args, kernels, options)) {
         set_rounded_method(how, kernels, args);
         how->run.multiplies = true;
-        how->flush_min_scale = 0; /* a product of a subnormal number can be a code */
+        how->flush_min_scale = 0; /* the product of a subnormal number can round to a
+                                     code other than 0 */
     } else {
         set_affine_method(how, kernels, args);
     }

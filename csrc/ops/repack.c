@@ -22,7 +22,7 @@ enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args 
                          int part, int parts)
 {
     struct pq_args room;
-    PQ_TRY(pq_known_args(&args, &room));
+    PQ_TRY(pq_adapt_args_version(&args, &room));
     struct pq_args plain = *args; /* ignore scales, zero points and blocks */
     plain.size = sizeof plain;
     plain.block = NULL;

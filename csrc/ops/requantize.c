@@ -14,7 +14,7 @@
 struct param_range {
     int32_t lowest_down, highest_down;
     int32_t least_bias, most_bias; /* at most 0; at least 0 */
-    bool grows;                    /* an `r` is 1 or more */
+    bool grows;                    /* a float32 multiplier is 1 or more */
     bool is_uneven;                /* a doubled multiplier is neither 0 nor at least 2^31 */
 };
 
@@ -27,12 +27,13 @@ struct param_range {
 struct pq_requantization_job {
     const struct pq_kernels *kernels;
     const struct pq_requantization *args;
-    const struct pq_channels *lead; /* its addresses identify channels; null: one channel */
+    const struct pq_channels *lead; /* addresses of its numbers identify channels; null:
+                                       one channel */
     struct pq_requantize_run how;   /* options of kernels */
     struct param_range range;
 };
 
-/* Return the channel of an address of the plan. */
+/* Return the channel that has its number at the address `at`. */
 static inline ptrdiff_t channel_of(const struct pq_requantization_job *call, const char *at)
 {
     const struct pq_channels *const lead = call->lead;
@@ -42,9 +43,9 @@ static inline ptrdiff_t channel_of(const struct pq_requantization_job *call, con
 enum {
     SINGLE = -33,         /* `down` minus the shift to the right */
     DOUBLED = -32,        /* `down` minus the shift, for kernels that double m */
-    LOWEST_SINGLE = -30,  /* `left` is at most 30; then every code saturates */
-    LOWEST_DOUBLED = -29, /* one more, because single rounding of 2 * m uses it, too */
-    NOTHING = 31          /* with m = 0, two roundings result in 0 */
+    LOWEST_SINGLE = -30,  /* limits `left` to 30, because every code saturates there */
+    LOWEST_DOUBLED = -29, /* a single rounding with doubled m has `left` = 1 - `down` */
+    NOTHING = 31          /* `down` for m = 0, which two roundings convert to 0 */
 };
 
 #define TWO_30 (INT32_C(1) << 30)
@@ -74,7 +75,8 @@ static void set_single(struct pq_multiplier *by, bool to_int32)
     }
 }
 
-/* Return the multiplier of a place. */
+/* Return the multiplier at a place of the loaded parameters, with the shift that
+ * set_single() or set_doubled() has replaced. */
 static struct pq_multiplier multiplier_at(const struct pq_requantize_run *how, size_t place)
 {
     if (how->kind == PQ_REQUANTIZE_F32) {
@@ -86,7 +88,7 @@ static struct pq_multiplier multiplier_at(const struct pq_requantize_run *how, s
                : (struct pq_multiplier){0, m, down - SINGLE};
 }
 
-/* Add parameters to a range. */
+/* Extend the range so that it includes the parameters of one place. */
 static void note_params(struct param_range *range, int32_t m, int32_t down, int32_t bias)
 {
     range->lowest_down = down < range->lowest_down ? down : range->lowest_down;
@@ -116,7 +118,8 @@ static void set_kind(struct pq_requantize_run *how, const struct param_range *ra
                                           : PQ_REQUANTIZE_NONE;
 }
 
-/* Load at most PQ_CHANNELS places. */
+/* Load the parameters of at most PQ_CHANNELS channels: every `step`th from `first`, to
+ * the parameter tiles from index `to` on. */
 static void load_places(struct pq_job *job, ptrdiff_t to, ptrdiff_t first, ptrdiff_t step,
                         size_t n)
 {
@@ -140,8 +143,8 @@ static void load_places(struct pq_job *job, ptrdiff_t to, ptrdiff_t first, ptrdi
     }
 }
 
-/* Load parameters to the tiles of scales (`r` or `m`), zero points (`bias`) and offsets
- * (`down`). */
+/* Load parameters to the parameter tiles: `r` or `m` to scales, `bias` to zero points,
+ * and `down` to offsets. */
 static void load_params(struct pq_job *job, ptrdiff_t to, const char *at, ptrdiff_t stride,
                         size_t n)
 {
@@ -160,8 +163,9 @@ static void load_params(struct pq_job *job, ptrdiff_t to, const char *at, ptrdif
 
 /* ---- kernel calls ---- */
 
-/* If a sum exceeds int32, the definition computes a piece of this size. A piece holds a
- * tile, because parameters of single elements are not divided. */
+/* A piece is the input of one kernel call. If a sum exceeds int32, run_definition()
+ * computes the piece. A piece has room for a tile, because a tile with parameters for
+ * each element is not divided. */
 enum { PIECE_ELEMENTS = PQ_SIZE(16384, PQ_TILE) };
 _Static_assert((int)PIECE_ELEMENTS >= (int)PQ_TILE, "a tile does not fit a piece");
 
@@ -174,7 +178,7 @@ static int64_t load_element(const char *x, enum pq_type type)
     return pq_load_integer(&at);
 }
 
-/* Return the code of a sum. */
+/* Return the code of the sum of an element and its bias. */
 static int64_t code_of(const struct pq_requantization_job *call, int64_t sum,
                        const struct pq_multiplier *by)
 {
@@ -204,7 +208,7 @@ static void run_element(void *p, struct pq_position at)
     pq_copy_element(at.out, y, job->out_size, job->out_swapped);
 }
 
-/* Requantize lines by the definition. */
+/* Requantize lines, one element after the other, by the definition of requantize. */
 PQ_NOINLINE void run_definition(const struct pq_requantization_job *call,
                                 const struct pq_requantize_run *how, const char *x, char *y,
                                 size_t n)
@@ -253,7 +257,8 @@ PQ_NOINLINE bool widen(int32_t *PQ_RESTRICT to, const char *PQ_RESTRICT x,
 }
 #undef WIDEN
 
-/* Run the kernel on int32 copies of lines: at most PQ_TILE elements. */
+/* Run the kernel on int32 copies of lines, at most PQ_TILE elements. Return false if an
+ * element does not fit in int32, or if the kernel fails. */
 PQ_NOINLINE bool run_widened(const struct pq_requantization_job *call,
                              struct pq_requantize_run how, const char *x, char *y, size_t n)
 {
@@ -277,7 +282,7 @@ static void run_pieces(const struct pq_requantization_job *call,
     const size_t at_once = n < most && !single ? most / n : 1;
     for (size_t line = 0; line < lines; line += how.lines) {
         how.lines = lines - line < at_once ? lines - line : at_once;
-        if (single) { /* a kernel may compute some lines */
+        if (single) { /* a kernel may support the parameters of some lines */
             struct param_range range = NO_RANGE;
             note_params(&range, *how.m, *how.down, *how.bias);
             set_kind(&how, &range);
@@ -350,8 +355,9 @@ static ptrdiff_t channels_of(const struct pq_requantization *args)
     return lead_of(args) != NULL ? args->shape[args->axis] : 1;
 }
 
-/* Return true if the addresses of all numbers are valid. */
-PQ_RARE bool have_span(const struct pq_requantization *args, struct pq_args *arrays)
+/* Return true if no byte offset in an array of channels overflows. */
+PQ_RARE bool channel_offsets_fit(const struct pq_requantization *args,
+                                 struct pq_args *arrays)
 {
     const struct pq_channels *const all[] = {&args->multiplier, &args->shift, &args->bias};
     ptrdiff_t strides[PQ_MAX_NDIM];
@@ -371,20 +377,20 @@ static bool has_axis(const struct pq_requantization *args)
 }
 
 /* Return true for int8 to int64 and uint8 to uint32, which are consecutive in pq.h. */
-static bool is_summed(enum pq_type type)
+static bool type_fits_int64(enum pq_type type)
 {
     return type >= PQ_I8 && type <= PQ_I64;
 }
 
-PQ_RARE bool are_types(const struct pq_requantization *args)
+PQ_RARE bool has_valid_types(const struct pq_requantization *args)
 {
     const enum pq_type out = args->out.type, by = args->multiplier.type;
     const bool suits = args->shift.data != NULL
-                           ? is_summed(by) && is_summed(args->shift.type)
+                           ? type_fits_int64(by) && type_fits_int64(args->shift.type)
                            : by == PQ_F32 || by == PQ_F64;
-    return suits && is_summed(args->in.type) && out >= PQ_I8 && out <= PQ_I32 &&
+    return suits && type_fits_int64(args->in.type) && out >= PQ_I8 && out <= PQ_I32 &&
            args->in.bit_strides == NULL && args->out.bit_strides == NULL &&
-           (args->bias.data == NULL || is_summed(args->bias.type));
+           (args->bias.data == NULL || type_fits_int64(args->bias.type));
 }
 
 _Static_assert(PQ_I64 == PQ_I8 + 6 && PQ_I32 == PQ_I8 + 4, "types are in another order");
@@ -395,7 +401,7 @@ static bool is_within(int64_t v, struct pq_range range)
 }
 
 /* Return true if the arithmetic can represent the multipliers of all channels. */
-static bool have_multipliers(const struct pq_requantization *args)
+static bool can_represent_multipliers(const struct pq_requantization *args)
 {
     struct pq_multiplier by[PQ_CHANNELS];
     const bool many = args->multiplier.stride != 0 ||
@@ -410,7 +416,7 @@ static bool have_multipliers(const struct pq_requantization *args)
 }
 
 /* Return true if int32 can represent all biases minus the zero point of the input. */
-static bool have_small_biases(const struct pq_requantization *args)
+static bool biases_fit_int32(const struct pq_requantization *args)
 {
     int64_t bias[PQ_CHANNELS];
     const bool many = args->bias.data != NULL && args->bias.stride != 0;
@@ -446,7 +452,7 @@ PQ_RARE enum pq_status check_numbers(const struct pq_requantization *args)
           args->lowest_code <= args->highest_code)) {
         return PQ_ERR_OPTION;
     }
-    return have_multipliers(args) ? PQ_OK : PQ_ERR_OPTION;
+    return can_represent_multipliers(args) ? PQ_OK : PQ_ERR_OPTION;
 }
 
 static enum pq_status check(const struct pq_kernels *kernels,
@@ -460,10 +466,11 @@ static enum pq_status check(const struct pq_kernels *kernels,
     PQ_TRY(pq_check_array(arrays, &arrays->in, false));
     PQ_TRY(pq_check_array(arrays, &arrays->out, false));
     PQ_TRY(pq_check_part(part, parts));
-    if (!are_types(args)) {
+    if (!has_valid_types(args)) {
         return PQ_ERR_TYPE;
     }
-    return has_axis(args) && have_span(args, arrays) ? check_numbers(args) : PQ_ERR_SHAPE;
+    return has_axis(args) && channel_offsets_fit(args, arrays) ? check_numbers(args)
+                                                               : PQ_ERR_SHAPE;
 }
 
 /* ---- the call ---- */
@@ -490,14 +497,14 @@ static void set_method(struct pq_method *how, struct pq_requantization_job *call
     *how = pq_no_method;
     how->kernel = run_lines;
     how->load = load_params;
-    how->element = have_small_biases(args) ? NULL : run_element;
+    how->element = biases_fit_int32(args) ? NULL : run_element;
     how->by_groups = true;
-    how->affine.has_offset = fixed; /* the place of shifts */
+    how->affine.has_offset = fixed; /* the tile of offsets contains the shifts */
     how->run.requantize = call;
 }
 
-/* Run a part of a checked call. The addresses of scales and zero points are the addresses
- * of the channels. */
+/* Run a part of a checked call. The job treats the numbers of the channels as its scales
+ * and zero points. */
 static enum pq_status run_part(struct pq_requantization_job *call, struct pq_args *arrays,
                                int part, int parts)
 {
@@ -520,7 +527,7 @@ enum pq_status pq_requantize(const struct pq_kernels *kernels,
 {
     struct pq_requantization room;
     const void *given = args;
-    PQ_TRY(pq_known_struct(&given, &room, sizeof room, sizeof room));
+    PQ_TRY(pq_adapt_struct_version(&given, &room, sizeof room, sizeof room));
     args = given;
     struct pq_args arrays = {.size = sizeof arrays,
                              .ndim = args->ndim,

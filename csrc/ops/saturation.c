@@ -89,8 +89,8 @@ static struct limits limits_at(const struct pq_run *run, size_t k)
 
 /* ---- elements ---- */
 
-/* Count elements that saturate. An element that the round trip keeps unchanged does not.
- * AT selects the limits of element i. */
+/* Count elements that saturate. An element that the round trip keeps unchanged does not
+ * saturate. AT selects the limits of element i. */
 #define COUNT(name, real, tag, AT)                                                         \
     static void name(const struct tag *by, const void *px, const void *py, size_t n,       \
                      int64_t *lows, int64_t *highs)                                        \

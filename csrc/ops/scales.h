@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Types of chosen scales: round float64 numbers to them, and find neighbours. */
+/* The types of scales that are chosen: round float64 numbers to a type, and find the
+ * neighbours of a scale. */
 #ifndef PQ_SCALES_H
 #define PQ_SCALES_H
 
@@ -9,7 +10,7 @@
 #include "types.h"
 
 /* Round half to even. The magnitude must be below 2^51. */
-PQ_INLINE double pq_nearest(double v)
+PQ_INLINE double pq_round_half_even(double v)
 {
     return v + 0x1.8p52 - 0x1.8p52;
 }
@@ -20,9 +21,9 @@ PQ_INLINE double pq_clamp(double v, double lo, double hi)
     return v > lo ? (v < hi ? v : hi) : lo;
 }
 
-/* Return the bits of the largest number, or 0 for other types. Bits of positive numbers
- * have the order of the numbers. */
-PQ_INLINE uint64_t pq_last_scale(enum pq_type type)
+/* Return the bits of the largest finite number of a type, or 0 if scales cannot have the
+ * type. Larger positive numbers have larger bits. */
+PQ_INLINE uint64_t pq_largest_scale_bits(enum pq_type type)
 {
     switch (type) {
     case PQ_F64:
@@ -42,7 +43,8 @@ PQ_INLINE uint64_t pq_last_scale(enum pq_type type)
     }
 }
 
-/* Round up to a power of two, so that no data saturates. 0 becomes 2^-127. */
+/* Return the float8_e8m0fnu code of the smallest power of two >= v, so that no data
+ * saturates. 0 becomes 2^-127. */
 PQ_INLINE uint64_t pq_e8m0_above(double v)
 {
     const uint64_t bits = pq_bits_f64(v), cut = bits & 0xfffffffffffff;
@@ -50,8 +52,8 @@ PQ_INLINE uint64_t pq_e8m0_above(double v)
     return v > 0x1p127 ? 255 : v > 0x1p-127 ? code : 0;
 }
 
-/* Round half to even. Subnormal numbers are rounded directly: float32 has too few bits for
- * an intermediate result. */
+/* Return the bfloat16 bits of v >= 0, rounded half to even. Subnormal numbers are rounded
+ * directly: float32 has too few bits for an intermediate result. */
 PQ_INLINE uint64_t pq_bf16_bits(double v)
 {
     return v < 0x1p-126 ? (uint64_t)(v * 0x1p133 + 0x1p52 - 0x1p52)
@@ -116,16 +118,17 @@ PQ_INLINE double pq_stored_scale(enum pq_type type, enum pq_type real, double v)
 {
     const bool single = type == PQ_F64 && real != PQ_F64;
     const double end = single ? 0x1p-149 : 0, most = single ? 0x1.fffffep127 : HUGE_VAL;
-    const uint64_t least = type == PQ_F8E8M0FNU ? 0 : 1, last = pq_last_scale(type);
+    const uint64_t least = type == PQ_F8E8M0FNU ? 0 : 1, last = pq_largest_scale_bits(type);
     const uint64_t bits = pq_scale_bits(type, v > end ? (v < most ? v : most) : end);
     return pq_scale_of_bits(type, bits < least ? least : bits < last ? bits : last);
 }
 
-/* Return the scale a number of places above or below, or NaN beyond the ends. */
+/* Return the scale that is `places` numbers of its type above `scale`, or below for
+ * negative `places`. Return NaN if the type has no number there. */
 PQ_INLINE double pq_next_scale(enum pq_type type, double scale, int places)
 {
     const uint64_t bits = pq_scale_bits(type, scale) + (uint64_t)(int64_t)places;
-    return bits <= pq_last_scale(type) ? pq_scale_of_bits(type, bits) : (double)NAN;
+    return bits <= pq_largest_scale_bits(type) ? pq_scale_of_bits(type, bits) : (double)NAN;
 }
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Search scales by least squared error. The search tries each candidate range on all
- * elements of a group, then the scale that fits the best codes. Groups are independent.
+ * Search scales by least squared error. The search tries each candidate on all elements
+ * of a group. Then it tries the scale that fits the codes of the best candidate. Groups
+ * are independent.
  */
 #include <math.h>
 
@@ -18,7 +19,7 @@
 
 enum {
     TILE_ELEMENTS = PQ_SUM_PIECE,
-    BATCH_CANDIDATES = 256, /* candidates that are chosen together */
+    BATCH_CANDIDATES = 256, /* most candidates of a batch */
     BATCH_GROUPS = 32,      /* most groups of a batch */
     DEFAULT_CANDIDATES = 20
 };
@@ -48,7 +49,7 @@ struct best {
 
 struct group {
     const char *x;   /* all elements, if the group fits a tile */
-    const double *w; /* and their weights */
+    const double *w; /* the weights of these elements */
     char *scale, *zero;
     double range[2];
     double unit; /* factor of float64 errors */
@@ -67,13 +68,13 @@ struct scale_search {
     enum pq_type zero_type;
     ptrdiff_t groups[PQ_MAX_NDIM], extent[PQ_MAX_NDIM];
     const struct group *group; /* the current group */
-    const char *x;             /* its current tile */
+    const char *x;             /* the current tile of the group */
     const double *w;
     struct pq_sweep data, weights;
     double x_room[TILE_ELEMENTS], w_room[TILE_ELEMENTS], y_room[TILE_ELEMENTS];
-    char raw[TILE_ELEMENTS * sizeof(double)]; /* elements, or codes */
+    char raw[TILE_ELEMENTS * sizeof(double)]; /* elements before conversion, or codes */
     double factor[DEFAULT_CANDIDATES];
-    const double *factors; /* candidates, as factors of the range */
+    const double *factors; /* candidates: factors of the range of a group */
     size_t count;
 };
 
@@ -256,13 +257,14 @@ static void try_each(struct scale_search *s, void *what, size_t n)
     }
 }
 
-static void try_all(struct scale_search *s, const struct group *group, struct trial *trial)
+static void sum_trial_errors(struct scale_search *s, const struct group *group,
+                             struct trial *trial)
 {
     memset(trial->batch->sum + trial->first, 0, trial->count * sizeof(double));
     for_each_tile(s, group, s->integers ? sum_grid_errors : try_each, trial);
 }
 
-/* ---- the scale that fits ---- */
+/* ---- the scale that fits the best codes ---- */
 
 static void fit_grid(struct scale_search *s, void *what, size_t n)
 {
@@ -279,8 +281,8 @@ static void fit_each(struct scale_search *s, void *what, size_t n)
     s->kernels->sums->fit[s->is_f64](s->x, s->y_room, s->w, n, trial->batch->sum);
 }
 
-/* Store the nearest scale, half to even. Return false if the type has no positive scale
- * near it, and for powers of two. */
+/* Store the nearest scale in its type, rounded half to even. Return false if the result
+ * is not a positive finite number, or if scales are powers of two. */
 PQ_RARE bool store_scale(const struct scale_search *s, struct batch *batch, double scale)
 {
     const enum pq_type type = s->choice.scale;
@@ -328,7 +330,7 @@ static void fit_best(struct scale_search *s, struct group *group, struct batch *
     for_each_tile(s, group, s->integers ? fit_grid : fit_each, &trial);
     if (batch->sum[1] > 0 && store_scale(s, batch, batch->sum[0] / batch->sum[1])) {
         load_grid(s, batch, 1);
-        try_all(s, group, &trial);
+        sum_trial_errors(s, group, &trial);
         keep_best(s, &group->best, &trial);
     }
 }
@@ -354,7 +356,8 @@ PQ_NOINLINE void fill_batch(const struct scale_search *s, struct batch *batch,
     load_grid(s, batch, many * n);
 }
 
-/* Return a power of two as a factor of errors, so that no square overflows or vanishes. */
+/* Return the power of two that multiplies errors, so that no square overflows or
+ * vanishes. */
 static double error_unit(const struct scale_search *s, const double *range)
 {
     int exponent = 0;
@@ -375,7 +378,7 @@ static void search_groups(struct scale_search *s, struct group *groups, size_t m
         fill_batch(s, &batch, groups, many, first, n);
         for (size_t g = 0; g < many; g++) {
             struct trial trial = {&batch, g * n, n};
-            try_all(s, &groups[g], &trial);
+            sum_trial_errors(s, &groups[g], &trial);
             keep_best(s, &groups[g].best, &trial);
         }
     }
@@ -395,8 +398,8 @@ static ptrdiff_t block_of(const struct scale_search *s, int d)
     return s->groups[d] == 1 ? args->shape[d] : args->block != NULL ? args->block[d] : 1;
 }
 
-/* Enter a group by its number. Return true if all its elements are finite. `at` is the
- * first unused element of the buffers. */
+/* Set `group` and the sweeps to the group with this number. Return true if all its
+ * elements are finite. `at` is the first unused element of the buffers. */
 static bool enter_group(struct scale_search *s, struct group *group, ptrdiff_t number,
                         size_t at)
 {
@@ -483,9 +486,9 @@ PQ_RARE enum pq_status check_candidates(const struct pq_search *search)
     return valid ? PQ_OK : PQ_ERR_OPTION;
 }
 
-/* Return the number of groups of a batch: a tile holds their elements, and a batch their
- * candidates. */
-static size_t count_together(const struct scale_search *s)
+/* Return the number of groups of a batch. Their elements must fit in a tile, and their
+ * candidates in a batch. */
+static size_t count_batch_groups(const struct scale_search *s)
 {
     size_t size = 1, many = BATCH_GROUPS;
     for (int d = 0; d < s->args->ndim && size <= TILE_ELEMENTS; d++) {
@@ -500,7 +503,7 @@ static size_t count_together(const struct scale_search *s)
 static enum pq_status search_part(struct scale_search *s, int part, int parts)
 {
     const struct pq_share share = pq_share_of(count_groups(s), part, parts);
-    const ptrdiff_t together = (ptrdiff_t)count_together(s);
+    const ptrdiff_t together = (ptrdiff_t)count_batch_groups(s);
     struct group groups[BATCH_GROUPS];
     for (ptrdiff_t i = share.begin; i < share.end; i += together) {
         const ptrdiff_t left = share.end - i, many = left < together ? left : together;
@@ -524,14 +527,14 @@ enum pq_status pq_search_params(const struct pq_kernels *kernels,
     struct scale_search s;
     const void *known = search, *chosen = choice;
     PQ_TRY(search != NULL && choice != NULL ? PQ_OK : PQ_ERR_NULL);
-    PQ_TRY(pq_known_struct(&chosen, &s.choice, sizeof s.choice, PQ_LEAST_CHOICE));
+    PQ_TRY(pq_adapt_struct_version(&chosen, &s.choice, sizeof s.choice, PQ_LEAST_CHOICE));
     choice = chosen;
     if (choice->rule == PQ_RULE_ONNX_DYNAMIC) {
         return PQ_ERR_OPTION;
     }
     PQ_TRY(pq_check_choosing(&args, &room, &s.choice, choice, kernels, part, parts));
-    PQ_TRY(pq_known_struct(&known, &search_room, sizeof search_room,
-                           offsetof(struct pq_search, count) + sizeof(size_t)));
+    PQ_TRY(pq_adapt_struct_version(&known, &search_room, sizeof search_room,
+                                   offsetof(struct pq_search, count) + sizeof(size_t)));
     s.kernels = kernels;
     s.args = args;
     s.search = known;

@@ -31,7 +31,7 @@ PQ_INLINE c32 c32_join(uint64_t x, uint64_t y, uint64_t z, uint64_t w)
 
 SPLAT(c32, c32_splat, uint8_t)
 
-/* Return the lower halves of 16 bytes, and then the upper halves. */
+/* Return the lower four bits of 16 bytes, and then their upper four bits. */
 PQ_NOINLINE c32 c32_nibbles(const uint8_t *p)
 {
     c32 r;
@@ -68,7 +68,7 @@ WORD_AS(PQ_NOINLINE, c32, c32_flip, (c32 x, uint32_t bits),
 IN_PLACE(c32, c32_field, (c32 x, int shift, uint8_t mask),
          (uint8_t)(x.v[i] >> shift & mask))
 
-/* Shift codes left. No code may exceed a byte. */
+/* Shift codes left. The results must fit a byte. */
 IN_PLACE(c32, c32_shift_left, (c32 x, int shift), (uint8_t)(x.v[i] << shift))
 
 WORD2(c32, c32_or, (uint8_t)(x.v[i] | y.v[i]))
@@ -133,8 +133,9 @@ PQ_INLINE float half_value(uint16_t bits)
     return pq_f32_from_f16(bits);
 }
 
-/* Store signed codes as float32, the first half times `a` and the second half times `b`.
- * store_shifted() adds `c` and `d`; there, the products must be exact. */
+/* Store signed codes as float32: the first 16 codes times `a`, the last 16 times `b`.
+ * store_shifted() adds `c` to the first products and `d` to the last; there, the products
+ * must be exact. */
 #define STORE_FLOATS(word, parameters, expression)                                         \
     PQ_NOINLINE void word parameters                                                       \
     {                                                                                      \
@@ -201,8 +202,8 @@ PQ_NOINLINE c32 c32_rounded(const float *x, float i)
 WORD_AS(PQ_NOINLINE, c32, c32_nearest, (const float *x, float by),
         (uint8_t)pq_bits_f32(x[i] * by + 0x1.8p23f))
 
-/* Divide magnitudes by `a`, or in the second half by `b`. Round up to integers of at most
- * 32. */
+/* Divide the first 16 magnitudes by `a`, and the last 16 by `b`. Round up to integers of
+ * at most 32. */
 PQ_NOINLINE c32 c32_rounded_up(const float *x, float a, float b)
 {
     c32 r;
@@ -270,7 +271,8 @@ PQ_NOINLINE void c32_sums(c32 x, int sums[2])
     EACH_CODE(i) sums[i / 16] += (int8_t)x.v[i];
 }
 
-/* Return x / 243 as fractions of 256, rounded up. x has five digits in base 3. */
+/* Return 256 * x / 243, rounded up. x has five digits in base 3. c32_trits() extracts
+ * them from the result. */
 IN_PLACE(c32, c32_fraction, (c32 x), (uint8_t)((x.v[i] * 256 + 242) / 243))
 
 #endif

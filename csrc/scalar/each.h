@@ -14,8 +14,9 @@
 /* Iterate over the elements of the vector x. */
 #define EACH(i, x) for (int i = 0; i < (int)(sizeof(x).v / sizeof *(x).v); i++)
 
-/* Define a word, for any operands, of one operand, and of two operands of one type.
- * IN_PLACE stores the result in the operand x: with another variable, GCC may copy x. */
+/* Define a word. WORD_OF: with any operands. WORD1: with one operand. WORD2: with two
+ * operands of one type. IN_PLACE stores the result in the operand x: with another
+ * variable, GCC may copy x. */
 #define IN_PLACE(type, word, parameters, expression)                                       \
     PQ_INLINE type word parameters                                                         \
     {                                                                                      \
@@ -34,7 +35,8 @@
 #define WORD1(to, word, from, expression) WORD_OF(to, word, (from x), expression)
 #define WORD2(type, word, expression) IN_PLACE(type, word, (type x, type y), expression)
 
-/* Define words that load and store vectors of equal memory, and that repeat a number. */
+/* Define two words that load and store a vector without a conversion. SPLAT defines a
+ * word that repeats a number. */
 #define LOAD_STORE(type, load, store)                                                      \
     PQ_INLINE type load(const void *p)                                                     \
     {                                                                                      \
@@ -48,7 +50,8 @@
     }
 #define SPLAT(type, word, number) WORD_OF(type, word, (number s), s)
 
-/* Define a word that converts elements of another type in memory. */
+/* Define a word that loads elements of another type and converts them by f. STORE_AS
+ * defines a word that converts and stores. */
 #define LOAD_AS(type, word, element, f)                                                    \
     PQ_INLINE type word(const void *p)                                                     \
     {                                                                                      \

@@ -7,6 +7,7 @@
 
 #include "scalar/simd_scalar.h"
 
-/* setup.py has flags for this file, which would slow down the kernels of ops.inc. */
+/* setup.py compiles this file with its own flags. They would slow down the kernels of
+ * ops.inc, which are therefore in another file. */
 #include "kernels/affine.inc"
 #include "kernels/kernels.inc"

@@ -41,7 +41,7 @@ IN_PLACE(f8, f8_nearest, (f8 x), (x.v[i] + 0x1.8p23f) - 0x1.8p23f)
 /* Return z + x * y, where the product is exact. */
 IN_PLACE(d4, d4_add_product, (d4 x, d4 y, d4 z), z.v[i] + x.v[i] * y.v[i])
 
-/* Add halves to each other until one lane is left. */
+/* Add the upper half of the lanes to the lower half until one lane is left. */
 PQ_INLINE double d4_sum(d4 x)
 {
     return (x.v[0] + x.v[2]) + (x.v[1] + x.v[3]);

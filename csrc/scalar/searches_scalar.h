@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vector words of search_blocks.inc: LANES float32 values of neighbouring columns, and a
- * condition for each of them. In plain C one value gives the shortest code.
+ * Vector words of search_blocks.inc: an fl has LANES float32 values of neighbouring
+ * columns, and an ml has a condition for each of them. In plain C, one lane gives the
+ * shortest code.
  */
 #ifndef PQ_SEARCHES_SCALAR_H
 #define PQ_SEARCHES_SCALAR_H
@@ -37,7 +38,7 @@ WORD(fl, fl_rounded, (fl x), x + 0x1.8p23f - 0x1.8p23f)
 WORD(fl, fl_masked, (fl x, uint32_t kept, uint32_t set),
      pq_f32_bits((pq_bits_f32(x) & kept) | set))
 WORD(ml, ml_and, (ml x, ml y), x &y)
-WORD(int, ml_any, (ml x), x)                       /* true if it holds for any lane */
+WORD(int, ml_any, (ml x), x)                       /* true if any lane is true */
 WORD(fl, fl_select, (ml m, fl x, fl y), m ? x : y) /* x if the condition holds, else y */
 #undef WORD
 

@@ -18,8 +18,8 @@
 #define PQ_HALF (PQ_CHUNK / 2)
 #define PQ_SQUARE4 8
 #define PQ_SQUARE8 8
-/* Each loop exists once, and reads types and mode once for each chunk. Specialized copies
- * would gain little and take minutes to compile. */
+/* Each loop exists once. It reads types and mode at run time, once for each chunk.
+ * Specialized copies would gain little and take minutes to compile. */
 #define PQ_BODY PQ_NOINLINE
 #define PQ_SPECIALISED 0
 #define PQ_FAST_QUOTIENT 0 /* no fused multiply-add */
@@ -114,16 +114,16 @@ WORD2(vh, smaller_i16, x.v[i] < y.v[i] ? x.v[i] : y.v[i])
 WORD2(vh, larger_i16, x.v[i] > y.v[i] ? x.v[i] : y.v[i])
 WORD2(vh, larger_u16, (uint16_t)x.v[i] > (uint16_t)y.v[i] ? x.v[i] : y.v[i])
 
-/* Return the smaller number, or NaN if x is NaN; the larger number, or y if x is NaN. */
+/* Return the smaller number, or NaN if x is NaN. floor_drop_nan() returns the larger
+ * number, or y if x is NaN. */
 WORD2(vf, cap_keep_nan, y.v[i] < x.v[i] ? y.v[i] : x.v[i])
 WORD2(vf, floor_drop_nan, x.v[i] > y.v[i] ? x.v[i] : y.v[i])
 
-/* Collect values that are not finite: return x where x is NaN, which smaller() and larger()
- * may drop, else y. */
+/* Collect NaN, which smaller() and larger() may drop: return x where x is NaN, else y. */
 WORD2(vf, gather_nans, x.v[i] == x.v[i] ? y.v[i] : x.v[i])
 
-/* Return NaN where x is one of two integers, else v. Compilers keep the vectors of two
- * loops in registers. */
+/* Return NaN where x is one of two integers, else v. Two loops are faster than one,
+ * because compilers then keep the vectors in registers. */
 PQ_INLINE vf nan_where_equal(vf v, vi x, int32_t a, int32_t b)
 {
     EACH(i, v) v.v[i] = x.v[i] == a ? PQ_NAN_F32 : v.v[i];
@@ -146,7 +146,8 @@ IN_PLACE(vi, shift_right, (vi x, int n), x.v[i] >> n) /* of numbers that are not
 
 /* ---- extremes ---- */
 
-/* Reduce elements that are PQ_LANES apart. */
+/* Define a word that reduces a chunk to PQ_LANES elements. Element i of the result is the
+ * extreme of the elements i, i + PQ_LANES, i + 2 * PQ_LANES and so on. */
 #define FOLD(word, element, type, comparison)                                              \
     PQ_INLINE void word(element *p, type x)                                                \
     {                                                                                      \
@@ -202,7 +203,7 @@ REDUCE(int, any_nan_f64, vd, 0, r | !(x.v[i] == x.v[i]))
 /* ---- conversions ---- */
 
 /* Return the nearest even integer. Numbers from 2^23 on are integers. */
-PQ_INLINE float nearest_one(float v)
+PQ_INLINE float round_half_even_f32(float v)
 {
     const float magic = v < 0 ? -0x1p23f : 0x1p23f, n = v + magic - magic;
     return v > -0x1p23f && v < 0x1p23f ? n : v;
@@ -211,20 +212,20 @@ PQ_INLINE float nearest_one(float v)
 /* Return the nearest int32 or uint32, ties to even. NaN becomes the lowest integer. */
 PQ_INLINE int32_t nearest_i32(float x)
 {
-    const float v = nearest_one(x);
+    const float v = round_half_even_f32(x);
     return v >= 0x1p31f ? INT32_MAX : v >= -0x1p31f ? (int32_t)v : INT32_MIN;
 }
 
 PQ_INLINE uint32_t nearest_u32(float x)
 {
-    const float v = nearest_one(x);
+    const float v = round_half_even_f32(x);
     return v >= 0x1p32f ? UINT32_MAX : v > 0 ? (uint32_t)v : 0;
 }
 
-/* Return the largest integer up to x; NaN and infinity stay. */
-PQ_INLINE float integer_below(float x)
+/* Return the largest integer that is at most x. NaN and infinity do not change. */
+PQ_INLINE float floor_f32(float x)
 {
-    const float n = nearest_one(x);
+    const float n = round_half_even_f32(x);
     return n > x ? n - 1 : n;
 }
 
@@ -239,7 +240,7 @@ WORD1(vf, to_f32, vi, (float)x.v[i])
 WORD1(vf, u32_to_f32, vi, (float)(uint32_t)x.v[i])
 WORD1(vi, saturate_to_i32, vf, nearest_i32(x.v[i]))
 WORD1(vi, saturate_to_u32, vf, (int32_t)nearest_u32(x.v[i]))
-IN_PLACE(vf, round_down, (vf x), integer_below(x.v[i]))
+IN_PLACE(vf, round_down, (vf x), floor_f32(x.v[i]))
 IN_PLACE(vf, canonical_nan, (vf x), pq_canonical_f32(x.v[i]))
 IN_PLACE(vd, canonical_nan_f64, (vd x), pq_canonical_f64(x.v[i]))
 WORD1(vi, widen_bytes, vb, (int8_t)x.v[i])
@@ -248,8 +249,8 @@ WORD1(vi, widen_bytes, vb, (int8_t)x.v[i])
 IN_PLACE(vf, round_to_f16, (vf x), pq_f32_from_f16(pq_f16_from_f32(x.v[i])))
 IN_PLACE(vf, round_to_bf16, (vf x), pq_f32_from_bf16(pq_bf16_from_f32(x.v[i])))
 
-/* Convert 16-bit floats to integers of equal order, and back: sign and magnitude become a
- * number. */
+/* Convert 16-bit floats to integers of equal order: the magnitude bits, negated for
+ * negative floats. from_order() converts them back. */
 IN_PLACE(vh, to_order, (vh x), (int16_t)(x.v[i] < 0 ? -(x.v[i] & 0x7fff) : x.v[i]))
 IN_PLACE(vh, from_order, (vh x), (int16_t)(x.v[i] < 0 ? -x.v[i] | -0x8000 : x.v[i]))
 
@@ -273,7 +274,7 @@ NARROW(vf, narrow_to_odd, pq_float_to_odd)
 NARROW(vi, convert_f64, (int32_t)) /* integers that int32 holds */
 #undef NARROW
 
-/* Bring x within [lo, hi]; NaN becomes lo. */
+/* Limit x to the range from lo to hi. NaN becomes lo. */
 PQ_INLINE vd bound_f64(vd x, vd lo, vd hi)
 {
     EACH(i, x) x.v[i] = x.v[i] > lo.v[i] ? x.v[i] : lo.v[i];
@@ -400,8 +401,8 @@ STORE_CODES(store_u16, uint16_t, 0, UINT16_MAX)
 /* Return sums, which int16 holds: see saturating_quotient(). */
 WORD_OF(vh, narrow_sums, (vi x, vi y), (int16_t)(x.v[i] + y.v[i]))
 
-/* Store `least` plus the numbers of x, saturated to the range of the type; modulo the
- * number of codes. */
+/* Saturate the numbers of x to [0, highest], add `least` modulo the number of codes, and
+ * store them. */
 #define STORE_ABOVE(word, vector, type, highest)                                           \
     PQ_INLINE void word(void *p, vector x, int least)                                      \
     {                                                                                      \
@@ -421,8 +422,8 @@ PQ_INLINE void store_equal(void *p, vi x, vi y)
     memcpy(p, c, sizeof c);
 }
 
-/* Store the magnitudes of a narrow float with the signs of `signs`. The code `bare` has no
- * sign. */
+/* Store magnitude codes of a narrow float, with the sign bit `sign` where `signs` is
+ * negative. The magnitude `bare` gets no sign bit. */
 PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign, int bare)
 {
     uint8_t c[PQ_CHUNK];
@@ -434,7 +435,7 @@ PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign, int
     memcpy(p, c, sizeof c);
 }
 
-/* ---- random words: a 64-bit number for each of PQ_STREAMS blocks of a generator ---- */
+/* ---- random words: a 64-bit number for each of PQ_STREAMS counters ---- */
 
 #define PQ_STREAMS 8
 typedef struct {
@@ -447,9 +448,9 @@ WORD2(vu, add_u64, x.v[i] + y.v[i])
 WORD2(vu, flip_u64, x.v[i] ^ y.v[i])
 IN_PLACE(vu, upper_u64, (vu x), x.v[i] >> 32)
 WORD2(vu, product_u32,
-      (x.v[i] & UINT32_MAX) * (y.v[i] & UINT32_MAX)) /* of the lower bits */
+      (x.v[i] & UINT32_MAX) * (y.v[i] & UINT32_MAX)) /* of the lower 32 bits */
 
-/* Store the lower 32 bits of all four, block by block. */
+/* Store the lower 32 bits of element i of a, b, c and d, for each i. */
 PQ_INLINE void store_streams(uint32_t *to, vu a, vu b, vu c, vu d)
 {
     EACH(i, a)

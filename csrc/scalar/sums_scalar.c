@@ -12,15 +12,17 @@
 /*
  * ---- requantize ----
  *
- * This kernel does not use requantize.inc: compilers do not vectorize portable words on
- * chunks here, and the loops would take 20 kB. Each function computes one element.
+ * This kernel does not use requantize.inc. Compilers do not vectorize its loops over
+ * portable chunks, and the loops would take 20 kB. Here, each function computes one
+ * element.
  */
 
-/* The parameters of a place. The compiler keeps them in registers for a line. */
+/* The parameters of a line, or of one element with `each`. The compiler keeps the
+ * parameters of a line in registers. */
 struct place {
     int64_t m;
     float r;
-    int32_t bias, most; /* the largest sum to shift to the left */
+    int32_t bias, most; /* the largest sum with a left shift that fits int32 */
     int left, right;
 };
 
@@ -28,8 +30,8 @@ struct place {
  * or in fixed point with one rounding and int32 results. */
 enum product { F32 = PQ_REQUANTIZE_F32, ONCE, TWICE, INT32 };
 
-PQ_INLINE struct place load_place(const struct pq_requantize_run *how, size_t at,
-                                  enum product kind)
+PQ_INLINE struct place load_requantize_params(const struct pq_requantize_run *how,
+                                              size_t at, enum product kind)
 {
     struct place p = {.bias = how->bias[at]};
     if (kind == F32) {
@@ -45,7 +47,7 @@ PQ_INLINE struct place load_place(const struct pq_requantize_run *how, size_t at
 }
 
 /* Shift to the left, and saturate. */
-PQ_INLINE int32_t shifted(int32_t v, struct place p)
+PQ_INLINE int32_t shift_left_saturating(int32_t v, struct place p)
 {
     const int32_t capped = v < p.most ? v : p.most;
     return (int32_t)((uint32_t)(capped > ~p.most ? capped : ~p.most) << p.left);
@@ -53,8 +55,8 @@ PQ_INLINE int32_t shifted(int32_t v, struct place p)
 
 /* Return the rounded product. The sum with 1.5 * 2^52 holds an integer below 2^51 in its
  * last bits. */
-PQ_INLINE int64_t product_of(const struct pq_requantize_run *how, int32_t v, struct place p,
-                             enum product kind)
+PQ_INLINE int64_t rounded_product(const struct pq_requantize_run *how, int32_t v,
+                                  struct place p, enum product kind)
 {
     if (kind == F32) {
         const float product = (float)v * p.r;
@@ -66,7 +68,7 @@ PQ_INLINE int64_t product_of(const struct pq_requantize_run *how, int32_t v, str
     if (kind == INT32) {
         return (v * p.m + (INT64_C(1) << (p.right - 1))) >> p.right;
     }
-    const int64_t product = (how->shifts ? shifted(v, p) : v) * p.m;
+    const int64_t product = (how->shifts ? shift_left_saturating(v, p) : v) * p.m;
     if (kind == ONCE) {
         return ((product >> 32 >> (p.right > 0 ? p.right : 0)) + 1) >> 1;
     }
@@ -96,17 +98,17 @@ PQ_INLINE int requantize(const struct pq_requantize_run *given, const char *x, c
     const uint32_t span = (uint32_t)all.most - (uint32_t)all.least;
     uint32_t most = 0;
     for (size_t line = 0; line < all.lines && most <= span; line++) {
-        struct place p = load_place(how, all.each ? 0 : line, kind);
+        struct place p = load_requantize_params(how, all.each ? 0 : line, kind);
         for (size_t i = 0; i < n; i++) {
             int32_t v;
             memcpy(&v, x + i * sizeof v, sizeof v);
             const uint32_t distance = (uint32_t)v - (uint32_t)all.least;
             most = distance > most ? distance : most;
             if (all.each) {
-                p = load_place(how, i, kind);
+                p = load_requantize_params(how, i, kind);
             }
             v = (int32_t)((uint32_t)v + (uint32_t)p.bias);
-            const int64_t r = product_of(how, v, p, kind);
+            const int64_t r = rounded_product(how, v, p, kind);
             const int64_t above = r > all.lowest ? r : all.lowest;
             store_code(y + i * size, size,
                        (above < all.highest ? above : all.highest) + all.zero);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Primitives of AVX2, FMA and F16C: each knows one vector. Include <immintrin.h> before
- * this header.
+ * Primitives of AVX2, FMA and F16C, which are functions of single vectors. Include
+ * <immintrin.h> before this header.
  */
 #ifndef PQ_AVX2_H
 #define PQ_AVX2_H
@@ -18,7 +18,7 @@ typedef __m256d f64v;
 typedef __m256i i32v;
 typedef __m256i vb;
 
-/* Apply f to the vectors of an f8, d4 or c32, which have one. */
+/* Apply f to the vectors of an f8, d4 or c32. Each of these types has one vector here. */
 #define FILL1(f, x) {f((x).a)}
 #define FILL2(f, x, y) {f((x).a, (y).a)}
 #define FILL3(f, x, y, z) {f((x).a, (y).a, (z).a)}
@@ -27,7 +27,8 @@ typedef __m256i vb;
 #define FILL_SPLAT(f, s) {f(s)}
 #define FILL_STORE(f, p, lanes, x) f(p, (x).a)
 
-/* Four stores in any other order take up to twice as long if results are not in L1. */
+/* Forbid compilers to reorder the stores of a chunk. In any other order than ascending,
+ * they take up to twice as long if results are not in L1. */
 #define PQ_KEEP_ORDER PQ_IN_ORDER
 
 /* ---- load, store and splat ---- */
@@ -153,7 +154,7 @@ PQ_INLINE void store_high64(void *p, __m128i v)
 #define f32_of_i32v _mm256_cvtepi32_ps
 #define bits_f32v _mm256_castps_si256
 #define float_i32v _mm256_castsi256_ps
-/* Two vectors become one, in order. */
+/* Convert two vectors, and join the results in one vector, in order. */
 #define narrow_f64v(x, y) _mm256_set_m128(_mm256_cvtpd_ps(y), _mm256_cvtpd_ps(x))
 #define i32_of_f64v(x, y) _mm256_set_m128i(_mm256_cvttpd_epi32(y), _mm256_cvttpd_epi32(x))
 #define nearest_i32_of_f64v(x, y)                                                          \
@@ -198,8 +199,8 @@ PQ_INLINE f64v canonical_nan_f64v(f64v x)
 #define power_f64v(x)                                                                      \
     _mm256_and_pd(x, _mm256_castsi256_pd(_mm256_set1_epi64x(0x7ff0000000000000)))
 
-/* Convert 16-bit floats to integers of equal order, and back: sign and magnitude become a
- * number. */
+/* Convert 16-bit floats to integers of equal order: the magnitude bits, negated for
+ * negative floats. from_order_i16v() converts them back. */
 PQ_INLINE __m256i to_order_i16v(__m256i x)
 {
     return _mm256_sign_epi16(_mm256_and_si256(x, _mm256_set1_epi16(0x7fff)), x);
@@ -211,7 +212,8 @@ PQ_INLINE __m256i from_order_i16v(__m256i x)
     return _mm256_or_si256(_mm256_abs_epi16(x), sign);
 }
 
-/* The conversion returns INT32_MIN for a number that int32 cannot hold. */
+/* The conversion returns INT32_MIN for a number outside int32. The exclusive or turns it
+ * into INT32_MAX for large numbers. */
 PQ_INLINE i32v i32_of_f32v(f32v x)
 {
     const __m256 above = _mm256_cmp_ps(x, _mm256_set1_ps(0x1p31f), _CMP_GE_OQ);
@@ -253,7 +255,8 @@ PQ_INLINE f32v round_to_bf16_f32v(f32v x)
     return _mm256_blendv_ps(r, x, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
 }
 
-/* Round to odd: a bit that is cut off sets the last bit. See pq_float_to_odd. */
+/* Convert to float32, rounded to odd: if the conversion cuts off a 1, the last remaining
+ * bit becomes 1. See pq_float_to_odd(). */
 PQ_INLINE __m128 narrow_to_odd_pd(__m256d x)
 {
     const __m256i bits = _mm256_castpd_si256(x), cut = _mm256_set1_epi64x(0x1fffffff);

@@ -10,7 +10,8 @@ typedef struct {
     vb a;
 } c32;
 
-/* Shifts move bits into the neighbouring byte, which callers mask. */
+/* Shifts of 16-bit lanes move bits into the neighbouring byte. Callers mask these
+ * bits. */
 #define shift_left_u8v _mm256_slli_epi16
 #define shift_right_u8v _mm256_srli_epi16
 #define load_table(table) _mm256_broadcastsi128_si256(load128(table))
@@ -58,8 +59,8 @@ PQ_INLINE c32 c32_where(uint32_t bits, uint8_t value)
     return (c32){_mm256_and_si256(is_set, splat_u8v(value))};
 }
 
-/* Permutations use the lower three bits of a code. The fourth bit becomes a sign, which
- * selects the upper half of the table. */
+/* Store the table entries of 32 codes. Permutations use the lower three bits of a code.
+ * The fourth bit becomes a sign, which selects the upper half of the table. */
 PQ_INLINE void c32_values(char *to, const uint8_t *p, const float *table)
 {
     const __m256 low = _mm256_loadu_ps(table), high = _mm256_loadu_ps(table + 8);
@@ -80,8 +81,8 @@ PQ_INLINE __m256i next_level(__m256i at, __m256 bound, __m256 x)
     return _mm256_sub_epi32(_mm256_add_epi32(at, at), is_less);
 }
 
-/* Find the table indices of eight numbers. One register holds all bounds of a level in the
- * first four levels. */
+/* Find the table indices of eight numbers. In the first four levels, one register holds
+ * all bounds of a level. */
 PQ_INLINE __m256i find_eight_indices(const float *from, const float *bound, int levels)
 {
     const __m256 x = _mm256_loadu_ps(from);
@@ -143,7 +144,8 @@ PQ_INLINE uint32_t c32_top_bits(c32 x)
     return (uint32_t)_mm256_movemask_epi8(x.a);
 }
 
-/* Add 128 to signed codes. The instruction then sums 8 unsigned bytes at a time. */
+/* Sum the first 16 and the last 16 signed codes. Add 128 to each code, because the
+ * instruction sums 8 unsigned bytes at a time. */
 PQ_INLINE void c32_sums(c32 x, int sums[2])
 {
     const __m256i eights = _mm256_sad_epu8(_mm256_xor_si256(x.a, _mm256_set1_epi8(-128)),
@@ -153,8 +155,8 @@ PQ_INLINE void c32_sums(c32 x, int sums[2])
     sums[1] = _mm_cvtsi128_si32(_mm256_extracti128_si256(both, 1)) - 16 * 128;
 }
 
-/* Return floor((13 x + 242) / 243). Added to x, it is the fraction of fraction_u8v(). For
- * bytes x, the product with 270 / 2^16 has an equal integer part. */
+/* Return floor((13 x + 242) / 243), which fraction_u8v() adds to x. For bytes x, the
+ * product with 270 / 2^16 has an equal integer part. */
 PQ_INLINE __m256i fraction_excess(__m256i x)
 {
     const __m256i m = _mm256_mullo_epi16(x, _mm256_set1_epi16(13));
@@ -183,7 +185,8 @@ PQ_INLINE vb trits_u8v(vb x, vb y)
 
 /* ---- float32 ---- */
 
-/* Negate the minimum. Then one sequence of maxima reduces both extrema. */
+/* Find the smallest element of `lowest` and the largest of `hi`. After negation of the
+ * minima, one sequence of maxima reduces both. */
 PQ_INLINE void reduce_ends(f32v lowest, f32v hi, float *least, float *most)
 {
     const f32v lo = _mm256_xor_ps(lowest, _mm256_set1_ps(-0.0f));

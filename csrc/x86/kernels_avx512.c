@@ -92,8 +92,9 @@ PQ_INLINE void quantize_wide(const char *x, char *y, const struct wide *f, int l
     }
 }
 
-/* Quantize a chunk to a narrow float. The codes exceed the result by (floor >> shift) until
- * store_wide_floats() subtracts it from bytes. Return 0 if the chunk contains a NaN. */
+/* Quantize a chunk to a narrow float. The codes exceed the result by floor >> shift until
+ * store_wide_floats() subtracts this difference from bytes. Return 0 if the chunk
+ * contains a NaN. */
 PQ_INLINE int encode_wide(const char *x, char *y, const struct wide *f, struct instance k)
 {
     const wf floor = wide_float(wide_splat_i32(k.to.floor));
@@ -135,7 +136,7 @@ PQ_INLINE void quantize_wide_f64(const double *x, char *y, const struct wide_f64
 /* Like encode_capped(), for float64. */
 PQ_INLINE wi encode_capped_f64(wd q, struct encoding to)
 {
-    enum { LESS = 52 - 23 }; /* mantissa bits of float32 */
+    enum { LESS = 52 - 23 }; /* mantissa bits of float64, minus the bits of float32 */
     const int shift = to.shift + LESS;
     const wd floor = wide_splat_f64((double)pq_f32_bits((uint32_t)to.floor));
     const wd step = wide_float_f64(wide_splat_i64((int64_t)(1023 - shift) << 52));
@@ -212,8 +213,8 @@ PQ_INLINE void map_long(pq_kernel_fn *usual, const struct pq_run *run, const cha
     }
 }
 
-/* Quantize groups. Long groups with a scale in the reciprocal range use wide chunks; all
- * other groups use the kernel `usual`. */
+/* Quantize groups. Long groups with a scale in the reciprocal range use wide chunks. All
+ * other groups use the 256-bit kernel `usual`. */
 PQ_INLINE void map_long_groups(pq_kernel_fn *usual, const struct pq_run *run,
                                const void *px, void *py, size_t n, enum pq_type real,
                                enum pq_type code)
@@ -309,9 +310,9 @@ static void PQ_LONG(PQ_NAME(quantize_affine))(const struct pq_run *run, const vo
 
 enum { RESULT_BYTES = 2 };
 
-/* The lower and upper bytes of the 256 results of an 8-bit code. CPUs lower their clock for
- * 512-bit multiplications. A lookup has only permutations, so it gains in short runs, too.
- */
+/* The lower and upper bytes of the 256 values that an 8-bit code can have. CPUs lower
+ * their clock for 512-bit multiplications. A lookup has only permutations, so it gains in
+ * short runs, too. */
 struct results {
     __m512i lower[4], upper[4];
 };
@@ -334,8 +335,8 @@ PQ_INLINE struct results results_of(pq_kernel_fn *usual, const struct pq_run *ru
     return all;
 }
 
-/* Look up the results of all codes. All chunks except the first fill complete cache lines.
- */
+/* Dequantize by looking up the value of each code. All chunks except the first fill
+ * complete cache lines. */
 PQ_INLINE void look_up_long(pq_kernel_fn *usual, const struct pq_run *run, const char *x,
                             char *y, size_t n)
 {
@@ -382,14 +383,15 @@ PQ_NOINLINE void look_up_groups(pq_kernel_fn *usual, const struct pq_run *run,
 
 /* ---- results of packed codes ---- */
 
-/* Return the 16 results of a group, plus the offset unless `offset` is null. */
+/* Return the dequantized values of the 16 codes of a group, plus the offset unless
+ * `offset` is null. */
 PQ_INLINE __m512i results_of_group(float s, int32_t z, const float *offset,
                                    enum pq_type code, enum pq_type real)
 {
     const __m256 scale = _mm256_set1_ps(s);
     const __m256i zero = _mm256_set1_epi32(z);
-    const __m256 lo = results_from(0, zero, scale);
-    const __m256 hi = results_from(code == PQ_I4 ? -8 : 8, zero, scale);
+    const __m256 lo = dequantize_8_codes(0, zero, scale);
+    const __m256 hi = dequantize_8_codes(code == PQ_I4 ? -8 : 8, zero, scale);
     if (offset != NULL) {
         const __m256 v = _mm256_broadcast_ss(offset);
         return wide_results(_mm256_add_ps(lo, v), _mm256_add_ps(hi, v), real, 1);
@@ -405,7 +407,7 @@ PQ_INLINE void dequantize_by_group_tables(const struct pq_run *run, const void *
                                           void *py, size_t n, const float *offset,
                                           enum pq_type code, enum pq_type real)
 {
-    enum { STEP = 16 }; /* bytes of codes: two vectors of float32, one of other results */
+    enum { STEP = 16 }; /* bytes of codes, for two vectors of float32 or one of 16 bits */
     const float *s = run->scale.f32;
     const int32_t *z = run->zero.i32;
     const size_t bytes = run->group / 2;
@@ -433,7 +435,8 @@ PQ_INLINE void look_up_packed(const struct pq_run *run, const void *x, void *y, 
     dequantize_by_group_tables(run, x, y, n, NULL, code, real);
 }
 
-/* Dequantize to float32 with offsets. Callers narrow these results to other types. */
+/* Dequantize packed codes to float32 with offsets. For other types, callers convert the
+ * float32 results. */
 #  define PACKED(code)                                                                     \
       static void add_packed_##code(const struct pq_run *run, const void *x, void *y,      \
                                     size_t n)                                              \
@@ -540,7 +543,8 @@ static void PQ_LONG(PQ_NAME(quantize_general))(const struct pq_run *run, const v
       static void PQ_LONG(kernel)(const struct pq_run *run, const void *x, void *y,        \
                                   size_t n)
 
-/* Two functions, so that short runs do not save the registers that long runs need. */
+/* Define two functions for a kernel. The function for short runs then does not save the
+ * registers that long runs need. */
 #  define GROUPS(kernel) GROUPS_NAME(kernel)
 #  define GROUPS_NAME(name) groups_##name
 #  define INSTANCE(kernel, real, code)                                                     \

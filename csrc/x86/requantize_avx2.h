@@ -63,7 +63,7 @@ PQ_INLINE __m256i shifted_products_of(__m256i x, __m256i y, __m256i n, __m256i l
     return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
 }
 
-/* Return the lower halves of shifted_product() for all elements. */
+/* Return the lower 32 bits of shifted_product() for all elements. */
 PQ_INLINE vi shifted_products(vi x, vi y, vi n, int64_t lowest, int64_t highest)
 {
     const __m256i lo = _mm256_set1_epi64x(lowest), hi = _mm256_set1_epi64x(highest);
@@ -78,7 +78,8 @@ LIFT2(vi, signs_within, sign_within)
 LIFT2(vi, shift_right_each, _mm256_srav_epi32)
 LIFT2(vi, shift_left_each, _mm256_sllv_epi32)
 
-/* Saturate to 16 bits, add z, saturate, and halve. z is twice the zero point plus 1. */
+/* Saturate x and y to 16 bits, add z with saturation, and halve. z is twice the zero
+ * point plus 1. */
 PQ_INLINE __m256i halved_16(__m256i x, __m256i y, __m256i z)
 {
     return _mm256_srai_epi16(_mm256_adds_epi16(_mm256_packs_epi32(x, y), z), 1);

@@ -45,7 +45,7 @@ PQ_INLINE wf load_wide(const void *p, enum pq_type type)
                              : load_wide_f32(p);
 }
 
-/* Widen a chunk of equal elements. */
+/* Convert a chunk of equal elements to a wide chunk. */
 PQ_INLINE wf widen(vf x)
 {
     return wide_splat(_mm256_cvtss_f32(x.a));
@@ -58,7 +58,8 @@ PQ_INLINE wi widen_i32(vi x)
 
 /* ---- arithmetic: like the 256-bit words without the prefix wide_ ---- */
 
-/* Return the smaller magnitude, and the number if one operand is NaN. */
+/* Return the smaller magnitude, or the operand that is not NaN. In the operand of the
+ * range instruction, 2 selects the minimum of magnitudes and 8 clears the sign. */
 enum { OF_MAGNITUDES = 2 | 8 };
 #define LEAST_PS(x, y) _mm512_range_ps(x, y, OF_MAGNITUDES)
 #define LEAST_PD(x, y) _mm512_range_pd(x, y, OF_MAGNITUDES)
@@ -113,14 +114,15 @@ PQ_INLINE __m512i nearest_pair(__m512d x, __m512d y)
                               _mm512_cvtpd_epi32(y), 1);
 }
 
-/* Convert both halves to the nearest integers. */
+/* Convert the two halves of a wide chunk to the nearest int32. */
 PQ_INLINE wi wide_nearest_f64(wd x, wd y)
 {
     return (wi){nearest_pair(x.a, x.b), nearest_pair(x.c, x.d), nearest_pair(y.a, y.b),
                 nearest_pair(y.c, y.d)};
 }
 
-/* Return the lower or the upper halves of 64-bit integers. */
+/* Return the lower 32 bits of the 64-bit integers of x and y, or the upper 32 bits if
+ * `upper` is 1. */
 PQ_INLINE __m512i halves_pair(__m512i x, __m512i y, int upper)
 {
     const __m512i even =
@@ -184,8 +186,9 @@ PQ_INLINE int wide_any_above(__m512i v, uint32_t than, int bits)
                       : _mm512_cmpgt_epu32_mask(v, _mm512_set1_epi32((int)than)) != 0;
 }
 
-/* Like store_above_8() and store_above_16(). Return the largest sums so far, as unsigned
- * integers of 16 or 32 bits. A sum below the range, or of NaN, exceeds every valid sum. */
+/* Like store_above_8() and store_above_16(), for r + z. Return `most`, raised to the sums
+ * as unsigned integers of 16 or 32 bits. A sum below the range, or of NaN, exceeds every
+ * valid sum. */
 PQ_INLINE __m512i store_wide_above_8(void *p, wi r, wi z, int least, __m512i most)
 {
     const __m512i lo = wide_add_narrow(r.a, r.b, z.a, z.b);
@@ -205,8 +208,8 @@ PQ_INLINE __m512i store_wide_above_16(void *p, wi r, wi z, int least, __m512i mo
                             _mm512_max_epu32(v.c, v.d));
 }
 
-/* Store codes of a narrow float from magnitudes, which are too large by `above`, and the
- * signs of `signs`. The magnitude `bare` gets no sign. */
+/* Subtract `above` from magnitude codes of a narrow float. Store them with the sign bit
+ * `sign` where `signs` is negative. The magnitude `bare` gets no sign bit. */
 PQ_INLINE void store_wide_floats(void *p, wi magnitudes, int above, wi signs, int sign,
                                  int bare)
 {
@@ -224,7 +227,7 @@ PQ_INLINE void store_wide_floats(void *p, wi magnitudes, int above, wi signs, in
 
 /* ---- bytes ---- */
 
-/* Return bits 0 to 7 of 64 numbers of 16 bits, after a shift to the right. */
+/* Shift 64 numbers of 16 bits to the right, and return their lowest 8 bits. */
 PQ_INLINE __m512i wide_bytes_of(const uint16_t *p, int shift)
 {
     const __m128i by = _mm_cvtsi32_si128(shift);
@@ -257,7 +260,8 @@ PQ_INLINE void store_wide_pairs(void *p, __m512i lower, __m512i upper)
 
 /* ---- packed codes of 4 bits ---- */
 
-/* Return 16 codes from 8 bytes, each in the lowest bits of an int32 with garbage above. */
+/* Return 16 codes from 8 bytes, each in the lowest bits of an int32 with garbage above.
+ * `flip` is 4 if the first code of a byte is in the upper bits, else 0. */
 PQ_INLINE __m512i wide_spread4(const void *p, int flip)
 {
     const __m512i places = _mm512_setr_epi64(INT64_C(0x0400000000), INT64_C(0x0c00000008),
@@ -278,7 +282,7 @@ PQ_INLINE __m512i wide_spread4_16(const void *p)
 }
 
 /* Dequantize the 8 consecutive codes from `first` on. */
-PQ_INLINE __m256 results_from(int first, __m256i z, __m256 s)
+PQ_INLINE __m256 dequantize_8_codes(int first, __m256i z, __m256 s)
 {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     const __m256i code = _mm256_add_epi32(lane, _mm256_set1_epi32(first));
@@ -303,8 +307,8 @@ PQ_INLINE __m256i halves_bf16(__m256 lo, __m256 hi, int special)
     return bits;
 }
 
-/* Return a table of the 16 results of a group. The table of 16-bit results is repeated, so
- * that the bit above a code has no effect. */
+/* Return a table of the 16 values of a group, 16 bits or 32 bits each. A table of 16-bit
+ * values is repeated, so that the bit above a code has no effect. */
 PQ_INLINE __m512i wide_results(__m256 lo, __m256 hi, enum pq_type real, int special)
 {
     if (special) {
@@ -334,8 +338,7 @@ PQ_INLINE struct lines lines_from(char *begin)
         _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     return (struct lines){
         .before = lane,
-        .from =
-            _mm512_add_epi32(lane, _mm512_set1_epi32(16)), /* store the first unshifted */
+        .from = _mm512_add_epi32(lane, _mm512_set1_epi32(16)), /* first vector: no shift */
         .shifted = _mm512_add_epi32(lane, _mm512_set1_epi32((int)short_of)),
         .to = begin,
         .next = begin + short_of * sizeof(int32_t),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vector words in AVX2, FMA and F16C. kernels/words.inc lifts the primitives of x86/avx2.h
- * to chunks of 4 x 8 elements, in order. Later words need all vectors of a chunk. A word
- * applies a step to all four vectors before the next step, so four dependency chains run at
- * once.
+ * Vector words in AVX2, FMA and F16C. kernels/words.inc lifts the primitives of
+ * x86/avx2.h to chunks of 4 x 8 elements, in order. The words after this inclusion need
+ * all vectors of a chunk. A word applies a step to all four vectors before the next step,
+ * so four dependency chains run at once.
  */
 #ifndef PQ_SIMD_AVX2_H
 #define PQ_SIMD_AVX2_H
@@ -58,7 +58,8 @@ PQ_INLINE vd widen_i32v(i32v x, i32v y)
                 _mm256_cvtepi32_pd(_mm256_extracti128_si256(y, 1))};
 }
 
-/* Return the sums that become 8-bit codes, in the order of the packs. */
+/* Return the sums r + z as int16, in the order of the pack instructions, which
+ * narrow_i8v() restores. */
 PQ_INLINE vh narrow_sums(vi r, vi z)
 {
     return (vh){add_narrow(r.a, r.b, z.a, z.b), add_narrow(r.c, r.d, z.c, z.d)};
@@ -107,7 +108,7 @@ PQ_INLINE __m256i halves_of(__m256i code, enum pq_type type)
         half = _mm256_or_si256(_mm256_max_epi16(_mm256_srli_epi16(m, 1), lowered),
                                _mm256_and_si256(half, sign));
     }
-    if (type != PQ_F8E5M2 && format.infinity != 0) { /* e5m2 is right already */
+    if (type != PQ_F8E5M2 && format.infinity != 0) { /* e5m2 codes are correct already */
         const __m256i last = _mm256_set1_epi16((short)(format.infinity << 8));
         const __m256i m = _mm256_and_si256(code, _mm256_set1_epi16(0x7f00));
         const __m256i infinite = _mm256_or_si256(half, _mm256_set1_epi16(0x7c00));
@@ -122,7 +123,7 @@ PQ_INLINE __m256i halves_of(__m256i code, enum pq_type type)
     return half;
 }
 
-/* Replace each NaN of e5m2 by the NaN that becomes the canonical float16. */
+/* Replace each NaN of e5m2 by 0x7e, the upper byte of the canonical float16 NaN. */
 PQ_INLINE __m256i canonical_e5m2(__m256i code)
 {
     const __m256i mag = _mm256_and_si256(code, _mm256_set1_epi8(0x7f));
@@ -152,7 +153,8 @@ PQ_INLINE vi shift_right(vi x, int n)
     return (vi)EACH2(_mm256_srlv_epi32, x, by);
 }
 
-/* Return true for a NaN. One comparison finds a NaN in either operand. */
+/* Return true if an element is NaN. A comparison of two vectors finds the NaNs of
+ * both. */
 PQ_INLINE int any_nan(vf x)
 {
     const __m256 ab = _mm256_cmp_ps(x.a, x.b, _CMP_UNORD_Q);
@@ -174,7 +176,7 @@ PQ_INLINE vf gather_nans(vf x, vf seen)
     return (vf){_mm256_or_ps(seen.a, ab), _mm256_or_ps(seen.b, cd), seen.c, seen.d};
 }
 
-/* Raise a magnitude other than 0 to at least `least`. NaN remains NaN, and 0 becomes +0. */
+/* Raise magnitudes except 0 to at least `least`. NaN remains NaN, and 0 becomes +0. */
 PQ_INLINE f32v raise_f32v(f32v x, f32v least)
 {
     const __m256 sign = _mm256_and_ps(x, _mm256_set1_ps(-0.0f));
@@ -204,7 +206,7 @@ PQ_INLINE vd bound_f64(vd x, vd lo, vd hi)
     return (vd)EACH2(_mm256_min_pd, v, hi);
 }
 
-/* Reduce pairs of rows to half as many lanes each, side by side. */
+/* Combine two rows in one vector: reduce each row to half of its lanes. */
 #define PAIR(f, x, y) f(_mm256_unpacklo_ps(x, y), _mm256_unpackhi_ps(x, y))
 #define ROW(p, k) _mm256_loadu_ps((p) + (k) * PQ_LANES)
 #define QUAD(f, p, k)                                                                      \
@@ -225,7 +227,7 @@ OF_ROWS(largest_of_rows, _mm256_max_ps)
 #undef QUAD
 #undef OF_ROWS
 
-/* Reduce pairs of lines to half as many lanes each, side by side. */
+/* Combine two lines in one vector: reduce each line to half of its lanes. */
 #define PAIR(f, x, y) f(_mm256_unpacklo_epi16(x, y), _mm256_unpackhi_epi16(x, y))
 #define LINE(p, k) load256((p) + (k) * PQ_LANES16)
 #define QUAD(f, p, k)                                                                      \
@@ -273,8 +275,8 @@ PQ_INLINE void store_equal(void *p, vi x, vi y)
     store256(p, _mm256_and_si256(bytes, _mm256_set1_epi8(1)));
 }
 
-/* Store the magnitudes of a narrow float with the signs of `signs`, which the packs keep.
- * The code `bare` has no sign. */
+/* Store magnitude codes of a narrow float, with the sign bit `sign` where `signs` is
+ * negative. The packs keep signs. The magnitude `bare` gets no sign bit. */
 PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign, int bare)
 {
     const __m256i code =
@@ -304,7 +306,7 @@ PAIR1(vu, upper_u64, upper_u64v)
 
 LIFT_AS(vu, splat_u64, (uint64_t s),
         {_mm256_set1_epi64x((long long)s), _mm256_set1_epi64x((long long)s)})
-/* Load numbers in an order that unpacking undoes. */
+/* Load numbers in an order that the unpack instructions of store_4_streams() undo. */
 LIFT_AS(vu, load_streams, (const uint64_t *p),
         {IN_ORDER16(load256(p)), IN_ORDER16(load256(p + 4))})
 
@@ -385,8 +387,8 @@ PQ_INLINE void pack2(void *p, vb x)
                                        b, _mm256_setr_epi32(0, 4, 0, 0, 0, 0, 0, 0))));
 }
 
-/* Store 16 bytes. Lines begin `step` bytes apart. Line k supplies the byte
- * `places[16 * k + i]` as byte i, unless that place is 255. */
+/* Store 16 bytes. Lines begin at a distance of `step` bytes. Line k supplies the byte
+ * `places[16 * k + i]` as byte i, unless that index is 255. */
 PQ_INLINE void pick_bytes(char *to, const char *from, ptrdiff_t step, const uint8_t *places,
                           size_t lines)
 {
@@ -399,7 +401,7 @@ PQ_INLINE void pick_bytes(char *to, const char *from, ptrdiff_t step, const uint
     store128(to, all);
 }
 
-/* ---- transpose squares: 8 x 8 elements; 4 x 4 elements of 8 bytes ---- */
+/* ---- transpose squares of 8 x 8 elements, or of 4 x 4 elements of 8 bytes ---- */
 
 /* Load 16 bytes, and 16 bytes that are `distance` bytes further on. */
 PQ_INLINE __m256i load_two(const char *p, ptrdiff_t distance)

@@ -26,22 +26,24 @@ PQ_NOINLINE void store_bf16_subnormal(void *p, const vf *x)
 
 /* ---- narrow floats ---- */
 
-/* Return the matrix over GF(2) that shifts the bits of a byte left by n places. */
-PQ_INLINE uint64_t moved_up(int n)
+/* Return the matrix over GF(2) that shifts the bits of a byte left by n places, or right
+ * by -n places. */
+PQ_INLINE uint64_t bit_shift_matrix(int n)
 {
     const uint64_t one = 0x0102040810204080;
     return n < 0 ? one << -8 * n : one >> 8 * n;
 }
 
-/* Return bytes of x times the matrix where `from` has a bit, and bytes of y elsewhere. */
+/* Return, for each byte, x times the matrix where the mask `from` has a 1, and y
+ * elsewhere. */
 PQ_INLINE __m256i move_bits(__m256i y, __mmask32 from, __m256i x, uint64_t matrix)
 {
     const __m256i m = _mm256_set1_epi64x((long long)matrix);
     return _mm256_mask_gf2p8affine_epi64_epi8(y, from, x, m, 0);
 }
 
-/* Return the mask of the codes that do not mean NaN. */
-PQ_INLINE __mmask32 numbers_of(__m256i code, __m256i mag, struct pq_format format)
+/* Return a mask with a 1 for each code that does not mean NaN. */
+PQ_INLINE __mmask32 non_nan_mask(__m256i code, __m256i mag, struct pq_format format)
 {
     if (!format.signed_zero) {
         return _mm256_cmpneq_epi8_mask(code, _mm256_set1_epi8((char)format.sign));
@@ -51,7 +53,7 @@ PQ_INLINE __mmask32 numbers_of(__m256i code, __m256i mag, struct pq_format forma
                : _mm256_cmple_epi8_mask(mag, _mm256_set1_epi8((char)format.last));
 }
 
-/* Codes converted to float16 as by pq_half_of_code(), in two vectors of bytes. */
+/* The upper and lower bytes of codes converted to float16 like pq_half_of_code(). */
 struct half_bytes {
     __m256i upper, lower;
 };
@@ -61,11 +63,11 @@ PQ_INLINE struct half_bytes half_bytes_of(__m256i code, enum pq_type type)
     const struct pq_format format = pq_format_of(type);
     const __m256i mag = _mm256_and_si256(code, _mm256_set1_epi8(0x7f));
     const __m256i nan = _mm256_set1_epi8(0x7e), zero = _mm256_setzero_si256();
-    const __mmask32 numbers = numbers_of(code, mag, format);
+    const __mmask32 numbers = non_nan_mask(code, mag, format);
     const uint64_t of_mag = 0x0101010101010101u * (unsigned)(format.sign - 1);
     const uint64_t of_sign = (unsigned)format.sign;
     const int up = type == PQ_F8E5M2FNUZ ? 7 : format.half_shift;
-    const uint64_t upper = (moved_up(up - 8) & of_mag & ~0xffull) | of_sign;
+    const uint64_t upper = (bit_shift_matrix(up - 8) & of_mag & ~0xffull) | of_sign;
     struct half_bytes half = {_mm256_mask_mov_epi8(nan, numbers, code), zero};
     if (type != PQ_F8E5M2) { /* a code of e5m2 is the upper byte of its float16 number */
         half.upper = move_bits(nan, numbers, code, upper);
@@ -74,9 +76,9 @@ PQ_INLINE struct half_bytes half_bytes_of(__m256i code, enum pq_type type)
         const __mmask32 subnormal = _mm256_cmplt_epi8_mask(mag, _mm256_set1_epi8(8));
         half.upper =
             _mm256_mask_sub_epi8(half.upper, ~subnormal, code, _mm256_set1_epi8(4));
-        half.lower = move_bits(zero, subnormal, code, moved_up(up) & of_mag);
+        half.lower = move_bits(zero, subnormal, code, bit_shift_matrix(up) & of_mag);
     } else if (up < 8) {
-        half.lower = move_bits(zero, numbers, code, moved_up(up) & of_mag);
+        half.lower = move_bits(zero, numbers, code, bit_shift_matrix(up) & of_mag);
     }
     if (format.infinity != 0 && type != PQ_F8E5M2) {
         const __m256i last = _mm256_set1_epi8((char)format.infinity);
@@ -130,8 +132,9 @@ PQ_INLINE void store_bf16(void *p, vf x)
 
 /* ---- NaN ---- */
 
-/* A digit for each class of numbers, the lowest first. 0 selects the first operand, for
- * both classes of NaN; 1 selects the second operand, for all other classes. */
+/* The operand of the fixup instruction: one hexadecimal digit for each class of numbers,
+ * the lowest first. The two classes of NaN have the digit 0, which selects the first
+ * operand, a canonical NaN. All other classes have 1, which selects the number. */
 enum { NAN_BY_CLASS = 0x11111100 };
 
 PQ_INLINE __m256 fix_nan_ps(__m256 x)
