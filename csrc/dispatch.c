@@ -25,7 +25,7 @@ static const struct {
 
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
-/* Return table `i` of the CPU, or NULL. */
+/* Return the `i`-th of the tables that the CPU can run, or NULL. */
 static const struct pq_kernels *table_at(int i)
 {
     const unsigned isas = pq_cpu_isas();

@@ -154,7 +154,7 @@ PQ_INLINE uint64_t c32_joined_pairs(c32 x)
     return vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(two, two)), 0);
 }
 
-PQ_INLINE c32 c32_exchange(c32 x)
+PQ_INLINE c32 c32_swap_middle(c32 x)
 {
     return (c32){vcombine_u8(vget_low_u8(x.a), vget_low_u8(x.b)),
                  vcombine_u8(vget_high_u8(x.a), vget_high_u8(x.b))};

@@ -331,7 +331,7 @@ PQ_INLINE vi widen_bytes(vb x)
     return widen_i16(vmovl_s8(vget_low_s8(c)), vmovl_high_s8(c));
 }
 
-/* The lower and the upper bytes of the 16-bit results of 16 codes. */
+/* A table of the 16-bit results of the codes 0 to 15, as lower and upper bytes. */
 struct result_bytes {
     vb lower, upper;
 };

@@ -358,7 +358,7 @@ static bool is_transposed(const struct pq_job *job)
     const struct pq_dim *dim = job->plan.dim;
     const struct pq_tile in = tile_in(job, some), out = tile_out(job, some);
     return dim[1].end - dim[1].begin > 1 && !converts_codes(job) && job->unpack.bits == 0 &&
-           ((pq_tile_has_adjacent_columns(&in) && pq_tile_has_contiguous_rows(&out)) ||
+           ((pq_tile_is_transposed(&in) && pq_tile_has_contiguous_rows(&out)) ||
             (pq_tile_has_contiguous_rows(&in) && pq_tile_has_contiguous_columns(&out)));
 }
 
@@ -416,7 +416,7 @@ static void run_transposed_square(struct pq_job *job, struct pq_position at,
 {
     char square[SQUARE_BYTES / 16 * 25]; /* both sides may be a quarter longer */
     const struct pq_tile in = tile_in(job, all), out = tile_out(job, all);
-    const bool gathers = pq_tile_has_adjacent_columns(&in);
+    const bool gathers = pq_tile_is_transposed(&in);
     const size_t size = gathers ? job->in_size : job->out_size;
     const ptrdiff_t step = PQ_TILE / all.columns;
     if (gathers) {
@@ -939,7 +939,7 @@ void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n)
     }
     pq_job_set_params(job, args);
     job->flushes_subnormals =
-        job->how.flush_min_scale != 0; /* pq_load_params() checks the scale */
+        job->how.flush_min_scale != 0; /* until pq_load_params() loads a small scale */
     job->zeros_there = 0;
     const size_t both = pq_bytes_of(args->in.type) + pq_bytes_of(args->out.type);
     job->how.run.exceeds_cache = n * both > PREFETCH_RUN_BYTES;

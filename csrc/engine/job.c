@@ -17,7 +17,7 @@ static struct pq_codes describe_packed_codes(const struct pq_kernels *kernels,
                                              const struct pq_array *array,
                                              const struct pq_layout *layout)
 {
-    const int bits = pq_code_bits(array, layout);
+    const int bits = pq_packed_code_bits(array, layout);
     struct pq_codes codes = {.bits = bits, .base = array->data, .last = -1};
     codes.stream = pq_is_stream(layout) ? layout : NULL;
     codes.unpack_words = kernels->unpack_words;

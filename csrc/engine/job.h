@@ -120,8 +120,9 @@ bool pq_job_can_run_groups(const struct pq_job *job);
  * call, the control state has the IEEE defaults. */
 void pq_job_run_groups(struct pq_job *job, struct pq_position at, size_t n, size_t g);
 
-/* Run `n` contiguous elements with one scale and one zero point, without a plan. Only the
- * member `how` of the job is set. The function reads the memory and types of `args`. */
+/* Run `n` contiguous elements with one scale and one zero point, without a plan. The
+ * caller sets only the member `how` of the job. The function sets the other members. It
+ * reads the addresses and types of `args`. */
 void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n);
 
 /* Run a checked call without a plan if possible, else with a plan. The caller has set `how`

@@ -130,7 +130,7 @@ static const ptrdiff_t *strides_of(const struct pq_array *array)
     return array->bit_strides != NULL ? array->bit_strides : array->strides;
 }
 
-int pq_code_bits(const struct pq_array *array, const struct pq_layout *layout)
+int pq_packed_code_bits(const struct pq_array *array, const struct pq_layout *layout)
 {
     if (array->bit_strides == NULL) {
         return 0;
@@ -162,7 +162,8 @@ static void set_layout_strides(ptrdiff_t *stride, ptrdiff_t *code, int d,
         return;
     }
     const bool streams = pq_is_stream(layout);
-    *stride = streams ? pq_magnitude(layout->word_stride) : pq_code_bits(array, layout);
+    *stride =
+        streams ? pq_magnitude(layout->word_stride) : pq_packed_code_bits(array, layout);
     *code = streams;
 }
 

@@ -91,7 +91,7 @@ static inline bool pq_is_stream(const struct pq_layout *layout)
 }
 
 /* Return the bits of a packed code, or 0 if elements are complete bytes. */
-int pq_code_bits(const struct pq_array *array, const struct pq_layout *layout);
+int pq_packed_code_bits(const struct pq_array *array, const struct pq_layout *layout);
 
 /* Set the plan of checked arguments. out.data is null for a reduction. `out_size` is the
  * size of an element of `out` in the unit of its strides, for the test of overlap. */

@@ -12,7 +12,7 @@ static enum pq_status status_of(const struct pq_job *job)
 }
 
 /* Return true if kernels can use the elements unchanged. */
-static bool is_plain(const struct pq_array *array)
+static bool has_native_elements(const struct pq_array *array)
 {
     return array->bit_strides == NULL && !pq_is_narrow_integer(array->type) &&
            (array->swapped == 0 || pq_bytes_of(array->type) == 1);
@@ -20,8 +20,8 @@ static bool is_plain(const struct pq_array *array)
 
 static bool are_plain(const struct pq_job *job, const struct pq_args *args)
 {
-    return is_plain(&args->in) && is_plain(&args->out) && job->how.element == NULL &&
-           !pq_needs_random_words(&job->how);
+    return has_native_elements(&args->in) && has_native_elements(&args->out) &&
+           job->how.element == NULL && !pq_needs_random_words(&job->how);
 }
 
 /* Return the number of elements if both sides are contiguous and all elements share a scale

@@ -91,8 +91,9 @@ static int is_column(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step,
     return place.low_bits == codes->bits;
 }
 
-/* Write `bits` bits of each byte, from bit `skip` on, to adjacent little-endian words of 32
- * bits. Compilers vectorize the loop. */
+/* Copy `bits` bits of each byte, from bit `skip` on, to one word each, from bit `shift` on.
+ * Keep the other bits of the words. Words are adjacent and little-endian and have 32 bits.
+ * Compilers vectorize the loop. */
 static void pack_words(char *PQ_RESTRICT word, const char *PQ_RESTRICT from, int skip,
                        int shift, int bits, size_t n)
 {

@@ -101,7 +101,7 @@ void pq_gather(const struct pq_kernels *kernels, char *to, const char *from,
         for (ptrdiff_t r = 0; r < tile->rows; r++) {
             memcpy(to + r * row, from + r * tile->row_stride, (size_t)row);
         }
-    } else if (pq_tile_has_adjacent_columns(tile)) {
+    } else if (pq_tile_is_transposed(tile)) {
         /* Descending columns begin at the last row. */
         const bool descends = tile->row_stride < 0;
         const ptrdiff_t last = descends ? tile->rows - 1 : 0, step = descends ? -row : row;

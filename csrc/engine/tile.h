@@ -42,7 +42,7 @@ static inline bool pq_tile_has_contiguous_columns(const struct pq_tile *tile)
 
 /* Return true if pq_gather() transposes: the elements of a column are adjacent, in
  * ascending or descending order. */
-static inline bool pq_tile_has_adjacent_columns(const struct pq_tile *tile)
+static inline bool pq_tile_is_transposed(const struct pq_tile *tile)
 {
     return pq_tile_has_contiguous_columns(tile) ||
            (!tile->swapped && tile->rows > 1 && tile->row_stride == -(ptrdiff_t)tile->size);

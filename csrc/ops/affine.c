@@ -67,7 +67,7 @@ static bool is_valid_range(const struct pq_args *args, struct pq_range range,
 
 /* Return true if each zero point is within the range, if every zero point is 0, or if the
  * call has no range. */
-static bool are_zeros_in_range(const struct pq_args *args, enum pq_type code)
+static bool zeros_fit_given_range(const struct pq_args *args, enum pq_type code)
 {
     uint64_t outside;
     const int64_t lo = args->lowest_code, hi = args->highest_code;
@@ -103,7 +103,7 @@ enum pq_status pq_check_affine(const struct pq_args *args, enum pq_type code,
     if (!is_float && !is_valid_range(args, range, code)) {
         return PQ_ERR_OPTION;
     }
-    return are_zeros_in_range(args, code) ? PQ_OK : PQ_ERR_ZERO;
+    return zeros_fit_given_range(args, code) ? PQ_OK : PQ_ERR_ZERO;
 }
 
 void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernels,

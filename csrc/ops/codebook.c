@@ -81,7 +81,7 @@ enum pq_status pq_codebook_init(struct pq_codebook *book, const float *values, i
 static bool can_index(const struct pq_array *codes, const struct pq_layout *layout,
                       const struct pq_codebook *book, bool quantizes)
 {
-    const int packed = pq_code_bits(codes, layout);
+    const int packed = pq_packed_code_bits(codes, layout);
     const int bits = packed != 0 ? packed : pq_bits_of(codes->type);
     return quantizes ? bits >= book->bits : bits <= book->bits || packed == 0;
 }

@@ -184,7 +184,8 @@ static bool can_run_groups(const struct pq_job *job, const struct pq_choice *cho
 
 /* ---- calls ---- */
 
-/* Fill in the quantizing job, except its zero points, which are not known yet. */
+/* Fill in the quantizing job. Choose its method without zero points, because their values
+ * are not known yet and cannot be checked. */
 static enum pq_status make_job(struct pq_job *job, const struct pq_kernels *kernels,
                                const struct pq_args *args, enum pq_type code)
 {

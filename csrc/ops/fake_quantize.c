@@ -122,8 +122,8 @@ static void fake_quantize_tile(const struct pq_run *part, const void *x, void *y
 
 /* ---- the kernel ---- */
 
-/* Quantize and dequantize rows with equal parameters, and in each step as many rows as
- * fit in a tile. Stochastic calls have one row. */
+/* Quantize and dequantize rows. All rows use equal parameters, one pair for each column.
+ * Each step processes as many rows as fit in a tile. Stochastic calls have one row. */
 static void run_rows(const struct pq_run *run, const char *x, char *y, size_t n)
 {
     const size_t step = run->fused->most / n;

@@ -176,10 +176,10 @@ static void widen_to_sparse(const struct pq_wanted *wanted, struct range *of)
 
 /*
  * The formulas of scales and zero points for ranges from `lo` to `hi` that include 0.
- * PQ_FROM_SIGN uses the reciprocals of scales. Zero points are rounded, and stored in
- * `codes`, or in `zero` if `codes` is null. R rounds the result of an operation to the type
- * `in`, if `number` is another type. Adding and subtracting MAGIC rounds to an integer.
- * Compilers vectorize the loops of float32 and float64.
+ * For PQ_FROM_SIGN, `scale` has the reciprocals of the scales. Zero points are rounded, and
+ * stored in `codes`, or in `zero` if `codes` is null. R rounds the result of an operation
+ * to the type `in`, if `number` is another type. Adding and subtracting MAGIC rounds to an
+ * integer. Compilers vectorize the loops of float32 and float64.
  */
 #define FORMULAS(name, number, end, MAGIC, R)                                              \
     static void scales_##name(const struct pq_wanted *wanted, enum pq_type in, size_t n,   \

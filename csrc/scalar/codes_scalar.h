@@ -61,7 +61,7 @@ WORD_AS(PQ_NOINLINE, c32, c32_where, (uint32_t bits, uint8_t value),
         bits >> i & 1 ? value : 0)
 
 /* Negate codes where a bit is set. */
-WORD_AS(PQ_NOINLINE, c32, c32_flip, (c32 x, uint32_t bits),
+WORD_AS(PQ_NOINLINE, c32, c32_negate_where, (c32 x, uint32_t bits),
         (uint8_t)(bits >> i & 1 ? -x.v[i] : x.v[i]))
 
 /* Shift codes right, and mask them. */
@@ -143,7 +143,7 @@ PQ_INLINE float half_value(uint16_t bits)
         EACH_CODE(i) y[i] = expression;                                                    \
         memcpy(to, y, sizeof y);                                                           \
     }
-STORE_FLOATS(store_scaled, (char *to, c32 x, float a, float b),
+STORE_FLOATS(store_scaled_halves, (char *to, c32 x, float a, float b),
              (float)(int8_t)x.v[i] * (i < 16 ? a : b))
 STORE_FLOATS(store_shifted, (char *to, c32 x, float a, float b, float c, float d),
              (float)(int8_t)x.v[i] * (i < 16 ? a : b) + (i < 16 ? c : d))
@@ -234,7 +234,8 @@ PQ_NOINLINE void c32_put_nibbles(uint8_t *p, c32 x)
     }
 }
 
-/* Return codes below 4 in the format of c32_pairs(). */
+/* Pack 32 codes below 4 into 64 bits, the first code in the lowest bits: the inverse of
+ * c32_pairs(). */
 PQ_NOINLINE uint64_t c32_joined_pairs(c32 x)
 {
     uint64_t r = 0;
@@ -243,7 +244,7 @@ PQ_NOINLINE uint64_t c32_joined_pairs(c32 x)
 }
 
 /* Exchange the second and the third group of 8 codes. */
-PQ_INLINE c32 c32_exchange(c32 x)
+PQ_INLINE c32 c32_swap_middle(c32 x)
 {
     c32 r = x;
     memcpy(r.v + 8, x.v + 16, 8);

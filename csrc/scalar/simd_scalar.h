@@ -202,7 +202,7 @@ REDUCE(int, any_nan_f64, vd, 0, r | !(x.v[i] == x.v[i]))
 
 /* ---- conversions ---- */
 
-/* Return the nearest even integer. Numbers from 2^23 on are integers. */
+/* Round half to even. Numbers from 2^23 on are integers. */
 PQ_INLINE float round_half_even_f32(float v)
 {
     const float magic = v < 0 ? -0x1p23f : 0x1p23f, n = v + magic - magic;
@@ -284,14 +284,14 @@ PQ_INLINE vd bound_f64(vd x, vd lo, vd hi)
 
 /* ---- primitives of one number, for rounding ---- */
 
-/* Return the nearest even integer, for |q| <= 2^22: 1.5 * 2^23 has an ulp of 1. */
+/* Round half to even, for |q| <= 2^22: 1.5 * 2^23 has an ulp of 1. */
 PQ_INLINE float nearest_float(float q)
 {
     return q + 0x1.8p23f - 0x1.8p23f;
 }
 
 /* Round half to even. Numbers from 2^52 on are integers. */
-PQ_INLINE double nearest_double(double q)
+PQ_INLINE double round_half_even_f64(double q)
 {
     const double magic = q < 0 ? -0x1p52 : 0x1p52, n = q + magic - magic;
     return q > -0x1p52 && q < 0x1p52 ? n : q;

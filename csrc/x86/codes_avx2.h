@@ -134,7 +134,7 @@ PQ_INLINE uint64_t c32_joined_pairs(c32 x)
     return (uint64_t)_mm_cvtsi128_si64(_mm_packus_epi16(words, words));
 }
 
-PQ_INLINE c32 c32_exchange(c32 x)
+PQ_INLINE c32 c32_swap_middle(c32 x)
 {
     return (c32){IN_ORDER16(x.a)};
 }
