@@ -291,7 +291,7 @@ PQ_INLINE float nearest_float(float q)
 }
 
 /* Round half to even. Numbers from 2^52 on are integers. */
-PQ_INLINE double round_half_even_f64(double q)
+PQ_INLINE double nearest_double(double q)
 {
     const double magic = q < 0 ? -0x1p52 : 0x1p52, n = q + magic - magic;
     return q > -0x1p52 && q < 0x1p52 ? n : q;
