@@ -15,8 +15,8 @@ import pytest
 
 import pyquant as pq
 
-onnx = pytest.importorskip("onnx")
-onnxruntime = pytest.importorskip("onnxruntime")
+onnx = pytest.importorskip("onnx")  # optional
+onnxruntime = pytest.importorskip("onnxruntime")  # optional
 
 ENDS = 1024  # bytes that the model sees of each end of a file
 PADDING = 256  # its token for "no byte here"

@@ -124,7 +124,7 @@ def test_integers_and_floats_of_one_value_agree(scale_type, precision):
 
 @loop("source, scale_type, precision", REALS, REALS, REALS)
 def test_equals_the_reference_of_onnx(source, scale_type, precision):
-    onnx = pytest.importorskip("onnx")
+    onnx = pytest.importorskip("onnx")  # optional
     if onnx.defs.onnx_opset_version() < 25:
         pytest.skip("this onnx knows no precision")
     from onnx.reference import ReferenceEvaluator

@@ -145,7 +145,7 @@ def test_parameters_travel():
 
 
 def test_joblib(expected):
-    joblib = pytest.importorskip("joblib")
+    joblib = pytest.importorskip("joblib")  # optional
     with joblib.parallel_config(backend="loky", n_jobs=2):
         results = joblib.Parallel(timeout=120)(
             joblib.delayed(worker)(threads) for threads in (1, 2, 3, 4)
@@ -155,7 +155,7 @@ def test_joblib(expected):
 
 def test_memory_that_joblib_maps(tmp_path):
     """Large arguments arrive as read-only maps of a file."""
-    joblib = pytest.importorskip("joblib")
+    joblib = pytest.importorskip("joblib")  # optional
     x, scale, zero = inputs()
     p = pq.QParams(scale, zero, "int8", axis=1)
     parallel = joblib.Parallel(
@@ -201,8 +201,8 @@ class File:
 @pytest.fixture(scope="module")
 def cluster():
     """Start two processes. Neither may hold half of the array."""
-    pytest.importorskip("dask")
-    distributed = pytest.importorskip("distributed")
+    pytest.importorskip("dask")  # optional
+    distributed = pytest.importorskip("distributed")  # optional
     with (
         distributed.LocalCluster(
             n_workers=2,
@@ -218,7 +218,7 @@ def cluster():
 
 
 def test_an_array_larger_than_the_memory_of_a_worker(cluster, tmp_path):
-    da = pytest.importorskip("dask.array")
+    da = pytest.importorskip("dask.array")  # optional
     pids = set(cluster.run(os.getpid).values())
     chunks = ((CHUNK,) * (ROWS // CHUNK), (COLUMNS,))
     x = da.map_blocks(make_chunk, chunks=chunks, dtype=np.float32)
@@ -239,7 +239,7 @@ def test_an_array_larger_than_the_memory_of_a_worker(cluster, tmp_path):
 
 
 def test_methods_of_parameters_as_tasks(cluster):
-    da = pytest.importorskip("dask.array")
+    da = pytest.importorskip("dask.array")  # optional
     x, scale, zero = inputs()
     p = pq.QParams(scale, zero, "int8", axis=1)
     chunked = da.from_array(x, chunks=(70, SHAPE[1]))
@@ -282,6 +282,6 @@ def test_lazy_arrays_are_not_computed_by_accident(name, call):
 
 
 def test_arrays_of_dask_are_refused():
-    da = pytest.importorskip("dask.array")
+    da = pytest.importorskip("dask.array")  # optional
     with pytest.raises(TypeError, match=r"^x: expected .* got a lazily chunked Array"):
         pq.quantize(da.ones((4, 4), chunks=2), 0.5)
