@@ -48,7 +48,7 @@ def _call(name: str, size: int) -> tuple[Callable[[], Any], Callable[[Any], Any]
 class _Worker:
     """Keep the call that the last request named."""
 
-    call: Callable[[], Any]
+    call: Callable[[], Any] = int
 
     def reply(self, request: Json) -> Json:
         """Prepare a form, or time the form that is prepared, or describe pyquant."""
@@ -57,6 +57,7 @@ class _Worker:
             return {"seconds": measure.timed(self.call, request["times"])}
         if "form" not in request:
             return {"pyquant": f"{pq.__version__} in {Path(pq.__file__).parent}"}
+        self.call = int  # release the arrays of the last call
         gc.collect()
         try:
             self.call, read, threads = _call(request["form"], request["size"])
