@@ -46,7 +46,10 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-_COUNTERS: tuple[Any, ...] = (np.uint16, np.uint32, np.uint64)
+# Types of counters, and the largest count of each.
+_COUNTERS: dict[Any, int] = {
+    kind: int(np.iinfo(kind).max) for kind in (np.uint16, np.uint32, np.uint64)
+}
 
 
 class _Options(NamedTuple):
@@ -227,7 +230,8 @@ class Observer:
                 threads,
             )
         )
-        found = found._replace(table=_smallest(found.table))
+        if by.histogram:
+            found = found._replace(table=_smallest(found.table))
         if by.momentum is not None:
             found = _averaged(self._state, found, by.momentum)
         self._state = self._sum(found, "x")
@@ -601,9 +605,11 @@ class Observer:
         lowest, highest = found.min, found.max
         if self._options.momentum is None:
             lowest, highest = np.minimum(lowest, mine.min), np.maximum(highest, mine.max)
-        pages = mine.pages
-        if not np.array_equal(pages, found.pages):
-            pages = np.union1d(pages, found.pages)
+        pages, table = mine.pages, mine.table
+        if self._options.histogram:
+            if not np.array_equal(pages, found.pages):
+                pages = np.union1d(pages, found.pages)
+            table = _add_tables(mine.spread(pages), found.spread(pages))
         return _State(
             real,
             mine.shape,
@@ -613,7 +619,7 @@ class Observer:
             lowest,
             highest,
             pages,
-            _add_tables(mine.spread(pages), found.spread(pages)),
+            table,
         )
 
     def _need_data(self) -> None:
@@ -882,12 +888,12 @@ def _common(a: str | None, b: str | None, name: str, counted: bool) -> str | Non
 
 
 def _type_of(most: int) -> Any:
-    return next(kind for kind in _COUNTERS if most <= np.iinfo(kind).max)
+    return next(kind for kind, largest in _COUNTERS.items() if most <= largest)
 
 
 def _smallest(table: _Table) -> _Table:
     """Return the counters in the smallest type that holds them."""
-    if table.dtype == _COUNTERS[0]:
+    if table.dtype == np.uint16:
         return table
     return table.astype(_type_of(int(table.max(initial=0))), copy=False)
 
