@@ -836,13 +836,14 @@ static pq_row_fn *choose_walk(const struct pq_job *job, int *first)
         }
         return run_grouped_row;
     }
-    if (direct && !job->how.general && (n >= PQ_TILE / 2 || single_row) &&
+    const bool by_columns = can_run_columns(job);
+    if (!by_columns && direct && !job->how.general && (n >= PQ_TILE / 2 || single_row) &&
         dim->group_size == 1 && dim->zero == 0 && dim->scale == (ptrdiff_t)sizeof(float) &&
         job->scale_type == PQ_F32 && !job->scale_swapped) {
         return run_row_per_element;
     }
     *first = 2;
-    if (can_run_columns(job)) {
+    if (by_columns) {
         return run_columns;
     }
     return is_transposed(job) ? run_transposed : run_tiles;
