@@ -81,7 +81,7 @@ def plain(obj: Any, name: str) -> npt.NDArray[Any]:
 def reals(obj: Any, name: str) -> npt.NDArray[Any]:
     """Convert to an ndarray; objects without a type become real numbers."""
     array = plain(obj, name)
-    if array.dtype is FLOAT64 or not _is_untyped(obj):
+    if array.dtype is FLOAT64 or not _core.is_untyped(obj):
         return array
     return floats_of(obj, array, name)
 
@@ -91,7 +91,7 @@ def integers(obj: Any, name: str) -> npt.NDArray[Any]:
     array = plain(obj, name)
     if array.size:
         refuse_huge(obj, array, name, "integers that int32 or uint32 holds")
-    if not _is_untyped(obj) or (array.size and array.dtype.kind not in "iu"):
+    if not _core.is_untyped(obj) or (array.size and array.dtype.kind not in "iu"):
         return array
     lo, hi = (array.min(), array.max()) if array.size else (0, 0)
     if lo >= -(2**31) and hi < 2**31:
@@ -107,7 +107,7 @@ def zeros(obj: Any, name: str) -> npt.NDArray[Any]:
     """Convert to an ndarray of zero points; an empty object becomes int64."""
     array = _as_uint64(obj, plain(obj, name))
     refuse_huge(obj, array, name, "integers that the quantized type holds")
-    if array.size == 0 and _is_untyped(obj):
+    if array.size == 0 and _core.is_untyped(obj):
         return array.astype(np.int64)
     return array
 
@@ -152,7 +152,7 @@ def refuse_huge(obj: Any, array: npt.NDArray[Any], name: str, expected: str) -> 
 
     NumPy converts them to objects or float64, but the value is wrong, not the type.
     """
-    if _is_untyped(obj) and array.dtype.kind in "Of":
+    if _core.is_untyped(obj) and array.dtype.kind in "Of":
         values = list(np.asarray(obj, dtype=object).flat)
         if values and _all_integers(values):
             raise ValueError(
@@ -165,7 +165,7 @@ def _as_uint64(obj: Any, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
     NumPy does so if no integer type contains all of them.
     """
-    if _is_untyped(obj) and array.size and array.dtype.kind == "f":
+    if _core.is_untyped(obj) and array.size and array.dtype.kind == "f":
         values = list(np.asarray(obj, dtype=object).flat)
         if _all_integers(values) and min(values) >= 0 and max(values) < 2**64:
             return np.array(values, np.uint64).reshape(array.shape)
@@ -185,11 +185,6 @@ def _is_lazy(obj: Any) -> bool:
     """
     graph = getattr(type(obj), "__dask_graph__", None)
     return callable(graph) and graph(obj) is not None
-
-
-def _is_untyped(obj: object) -> bool:
-    """Return True for Python numbers, alone or in sequences, which have no element type."""
-    return isinstance(obj, (int, float, list, tuple))
 
 
 def _all_integers(values: Any) -> bool:

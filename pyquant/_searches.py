@@ -119,7 +119,7 @@ def _ends(real: str, keys: npt.NDArray[np.int64], width: int) -> tuple[_Floats, 
 
 def _limits(name: str) -> tuple[int, int] | float:
     """Return the lowest and highest code; for narrow floats, the largest number."""
-    limits = _core.limits_of(name)
+    limits = _core.limits(name)
     if limits is None:
         largest = np.float64(np.finfo(np.float64).max)
         return float(_core.dequantize(_core.quantize(largest, 1.0, dtype=name), 1.0))

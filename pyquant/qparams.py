@@ -657,7 +657,7 @@ def _without_zero(
     given = symmetric is not None and _check.flag(symmetric, "symmetric")
     _refuse_beside_zero(["symmetric"] * given + ["like"] * (like is not None))
     name = _core.chosen(dtype, None)[0]
-    limits = _core.limits_of(name)
+    limits = _core.limits(name)
     if limits is None:
         expected = "an integer type beside include_zero=False"
         raise _check.fail(TypeError, "dtype", expected, name)

@@ -69,10 +69,11 @@ cdef object _ndarray = _np.ndarray
 # Each included file has one subject. `dtypes` reads types.pxi while it is imported.
 include "types.pxi"
 
-from pyquant import _convert, _threads
 from pyquant import dtypes as _dtypes
+from pyquant import _check, _convert, _threads
+from pyquant._check import axis_error as _axis_error, fail as _error, faulty as _faulty
+from pyquant._check import listed as _listed, shown as _shown
 from pyquant._convert import is_masked
-from pyquant._check import axis_error as _axis_error, faulty as _faulty, shown as _shown
 from pyquant._version import __version__
 
 include "arrays.pxi"

@@ -53,10 +53,8 @@ cdef object _zero_array(Call *call, object zero):
         call.zero_value = PyLong_AsLongLongAndOverflow(zero, &beyond)
         if beyond:
             if not 0 <= zero < 2**64:
-                raise ValueError(
-                    "zero_point: expected an integer that the quantized type holds, "
-                    f"got {_shown(zero)}"
-                )
+                raise _error(ValueError, "zero_point",
+                             "an integer that the quantized type holds", zero)
             call.args.zero.type = PQ_U64
             call.zero_value = _bits_of(zero)
         call.args.zero.data = &call.zero_value
@@ -148,10 +146,9 @@ cdef int _check_zero_in_type(Call *call, pq_type code) except -1:
     if not _are_zeros_within(call, lo, hi, &outside):
         if floats:
             raise ValueError(f"zero_point: expected None or zeros for {name}")
-        raise ValueError(
-            f"zero_point: expected integers from {lo} to {row.highest} for {name}, "
-            f"got {_zero_outside(call, outside)}"
-        )
+        raise _error(ValueError, "zero_point",
+                     f"integers from {lo} to {row.highest} for {name}",
+                     _zero_outside(call, outside))
     return 0
 
 
@@ -161,10 +158,9 @@ cdef int _check_zero_in_range(Call *call, pq_type code) except -1:
     if not (
         _are_zeros_within(call, 0, 0, &outside) or _are_zeros_kept(call, code, &outside)
     ):
-        raise ValueError(
-            f"zero_point: expected integers within quant_range={_ends_of(call, code)}, or "
-            f"zeros alone, got {_zero_outside(call, outside)}"
-        )
+        raise _error(ValueError, "zero_point",
+                     f"integers within quant_range={_ends_of(call, code)}, or zeros alone",
+                     _zero_outside(call, outside))
     return 0
 
 
@@ -184,7 +180,7 @@ cdef int _check_zero(Call *call, pq_type code) except -1:
 
 # ---- axis and block_size ----
 
-cdef object _index(object value):
+cpdef object index(object value):
     """Return a Python integer. `bool` and NumPy's bool raise TypeError."""
     if PyLong_CheckExact(value):
         return value
@@ -193,36 +189,28 @@ cdef object _index(object value):
     return int(_operator_index(value))
 
 
-def index(value, /):
-    """Return a Python integer. `bool` and NumPy's bool raise TypeError."""
-    return _index(value)
-
-
 cdef object _integer(object value, str name,
                      str expected="None, an integer or a tuple of integers"):
     """Return an integer; bool raises an error."""
     try:
-        return _index(value)
+        return index(value)
     except TypeError:
         pass
-    raise TypeError(f"{name}: expected {expected}, got {type(value).__name__}")
+    raise _error(TypeError, name, expected, type(value))
 
 
-cdef inline object _settled(object value, str name):
+cpdef object integers(object value, str name):
     """Return `None`, an integer or a tuple of Python integers, independent of user objects.
     """
-    return value if value is None or PyLong_CheckExact(value) else integers(value, name)
+    if value is None or PyLong_CheckExact(value):
+        return value
+    if isinstance(value, tuple):
+        return tuple([_integer(one, name) for one in value])
+    return _integer(value, name)
 
 
 cdef inline tuple _one_or_more(object settled):
     return settled if PyTuple_CheckExact(settled) else (settled,)
-
-
-def integers(value, name, /):
-    """Return `None`, a Python integer or a tuple of Python integers."""
-    if isinstance(value, tuple):
-        return tuple([_integer(one, name) for one in value])
-    return None if value is None else _integer(value, name)
 
 
 cdef str _dimensions(Call *call, str of):
@@ -256,18 +244,14 @@ cdef tuple _blocks(object block_size):
     cdef tuple blocks = _one_or_more(block_size)
     for one in blocks:
         if one < 1:
-            raise ValueError(
-                f"block_size: expected positive integers, got {_shown(block_size)}"
-            )
+            raise _error(ValueError, "block_size", "positive integers", block_size)
     return blocks
 
 
 cdef int _check_blocked_axis(object axis, object block_size) except -1:
     if isinstance(block_size, tuple):
         if axis is not None:
-            raise ValueError(
-                f"axis: expected None beside a block_size per dimension, got {_shown(axis)}"
-            )
+            raise _error(ValueError, "axis", "None beside a block_size per dimension", axis)
     elif axis is None or isinstance(axis, tuple):
         raise ValueError(
             f"axis: expected one integer beside block_size={_shown(block_size)}, "
@@ -301,10 +285,8 @@ cdef tuple _granularity(Call *call, object axis, object block_size):
         if len(blocks) != ndim:
             if call.whose != NULL:
                 raise ValueError(_dimensions(call, f"{len(blocks)} dimensions"))
-            raise ValueError(
-                f"block_size: expected {ndim} integers, one per dimension, "
-                f"got {_shown(block_size)}"
-            )
+            raise _error(ValueError, "block_size", f"{ndim} integers, one per dimension",
+                         block_size)
         for d in range(ndim):
             call.block[d] = _within(blocks[d], call.args.shape[d])
     else:
@@ -475,20 +457,11 @@ cdef dict _ROUNDS = {
 }
 
 
-cdef str _hint(str given, object known):
-    """Return the end of a message about an unknown name."""
-    from pyquant._refused import hint
-
-    return hint(given, known)
-
-
 cdef int _rounding(object rounding) except -1:
     if rounding is _HALF_EVEN:
         return PQ_HALF_EVEN
     if not isinstance(rounding, str):
-        raise TypeError(
-            f"rounding: expected a string or a RoundMode, got {type(rounding).__name__}"
-        )
+        raise _error(TypeError, "rounding", "a string or a RoundMode", type(rounding))
     try:
         return _ROUNDS[rounding]
     except KeyError:
@@ -507,18 +480,15 @@ cdef inline bint _flag(object value, str name, str expected="True or False") exc
 cdef bint _other_flag(object value, str name, str expected) except -1:
     if type(value) is _np.bool_:
         return bool(value)
-    raise TypeError(f"{name}: expected {expected}, got {type(value).__name__}")
+    raise _error(TypeError, name, expected, type(value))
 
 
 cdef int _threads_of(object threads) except -1:
-    try:
-        threads = _index(threads)
-    except TypeError:
-        raise TypeError(
-            f"threads: expected a positive integer, got {type(threads).__name__}"
-        ) from None
+    if threads is _ONE:
+        return 1
+    threads = _integer(threads, "threads", "a positive integer")
     if threads < 1:
-        raise ValueError(f"threads: expected a positive integer, got {_shown(threads)}")
+        raise _error(ValueError, "threads", "a positive integer", threads)
     return min(threads, 1 << 20)
 
 
@@ -533,9 +503,7 @@ cdef pq_type _type_of_zero(object zero_point) except *:
     if name in _CHOSEN:
         return <pq_type><int>_CHOSEN[name]
     if name in _TYPES and name not in _REALS:
-        raise TypeError(
-            f"dtype: expected {_CODE_LIST} where zero_point is {name}, got None"
-        )
+        raise _error(TypeError, "dtype", f"{_CODE_LIST} where zero_point is {name}", None)
     return PQ_I8
 
 
@@ -543,10 +511,8 @@ cdef int _check_options(str name, object rounding, bint saturate) except -1:
     """Raise an error for options that the quantized type does not support."""
     if name in _dtypes.NARROW_FLOATS:
         if _rounding(rounding) not in (PQ_HALF_EVEN, PQ_STOCHASTIC):
-            raise ValueError(
-                f"rounding: expected 'half_even' or 'stochastic' for {name}, "
-                f"got {str(rounding)!r}"
-            )
+            raise _error(ValueError, "rounding", f"'half_even' or 'stochastic' for {name}",
+                         f"{str(rounding)!r}")
     elif not saturate:
         raise ValueError(f"saturate: expected True for {name}, got False")
     return 0
@@ -586,9 +552,7 @@ cdef object _made_noise(object rounding, object seed, object start):
     made.start = _word_given(start, "start")
     if _rounding(rounding) != PQ_STOCHASTIC:
         name, got = ("seed", made.seed) if seed is not None else ("start", made.start)
-        raise ValueError(
-            f"{name}: expected None beside rounding={str(rounding)!r}, got {got}"
-        )
+        raise _error(ValueError, name, f"None beside rounding={str(rounding)!r}", got)
     return made
 
 
@@ -627,10 +591,8 @@ cdef _Codebook _book_of(object given):
         from pyquant._codebooks import TABLES
 
         if name not in TABLES:
-            raise ValueError(
-                f"codebook: expected {', '.join(TABLES)} or a table of numbers, "
-                f"got {str.__str__(given)!r}{_hint(name, TABLES)}"
-            )
+            expected = f"{', '.join(TABLES)} or a table of numbers"
+            raise _error(ValueError, "codebook", expected, given, TABLES)
         given = TABLES[name]
     made = _made_book(_converted(_convert.reals, (given, "codebook")))
     if name is not None:
@@ -646,10 +608,9 @@ cdef _Codebook _made_book(object array):
     _checked_numbers(array, &held, "codebook")
     count = held.shape[0] if held.ndim == 1 else 0
     if count not in (4, 8, 16, 32, 64, 128, 256):
-        raise ValueError(
-            "codebook: expected one dimension of 4, 8, 16, 32, 64, 128 or 256 numbers, "
-            f"got shape {array.shape}"
-        )
+        raise _error(ValueError, "codebook",
+                     "one dimension of 4, 8, 16, 32, 64, 128 or 256 numbers",
+                     f"shape {array.shape}")
     values = _np.ascontiguousarray(cast(array, "float32"))
     numbers = <const float *>PyArray_DATA(<const PyArrayObject *>values)
     made.table.size = sizeof(pq_codebook)
@@ -709,17 +670,13 @@ cdef int _set_book(Call *call, _Codebook book, str code, bint quantizes,
     """Store the table in the call, after the checks of type and width."""
     cdef int own = book.table.bits
     if code not in ("uint8", "uint4", "uint2"):
-        raise TypeError(
-            f"{'dtype' if quantizes else 'q'}: expected uint8, uint4 or uint2 beside "
-            f"codebook, got {code}"
-        )
+        raise _error(TypeError, "dtype" if quantizes else "q",
+                     "uint8, uint4 or uint2 beside codebook", code)
     if bits == 0:  # width of the type; bytes hold any code
         bits = own if code == "uint8" else pq_type_bits(<pq_type><int>_CODES[code])
     if bits != own:
-        raise ValueError(
-            f"codebook: expected {1 << bits} numbers for codes of {bits} bits, "
-            f"got {1 << own}"
-        )
+        raise _error(ValueError, "codebook",
+                     f"{1 << bits} numbers for codes of {bits} bits", 1 << own)
     call.book = &book.table
     return 0
 
@@ -803,10 +760,8 @@ cdef class _Affine:
             code = _in_bits(code, bits)
         for one in self.fill:
             if not lo <= one <= hi:
-                raise ValueError(
-                    f"fill: expected integers from {lo} to {hi} for {code}, "
-                    f"got {_shown(one)}"
-                )
+                raise _error(ValueError, "fill", f"integers from {lo} to {hi} for {code}",
+                             one)
         if self.quant_range is not None:
             self.check_range(code, lo, hi)
         return 0
@@ -820,28 +775,21 @@ cdef class _Affine:
             )
         for one in self.fill:
             if first <= one <= last:
-                raise ValueError(
-                    f"fill: expected codes outside of quant_range={self.quant_range}, "
-                    f"got {_shown(one)}"
-                )
+                raise _error(ValueError, "fill",
+                             f"codes outside of quant_range={self.quant_range}", one)
         if self.beyond == PQ_WRAP:
-            raise ValueError(
-                "out_of_range: expected 'saturate' or 'raise' beside quant_range, "
-                "got 'wrap'"
-            )
+            raise _error(ValueError, "out_of_range",
+                         "'saturate' or 'raise' beside quant_range", "'wrap'")
         return 0
 
     cdef int check_float(self, str code) except -1:
         if self.fill:
             raise ValueError(f"fill: expected None for {code}, got {list(self.fill)}")
         if self.quant_range is not None:
-            raise ValueError(
-                f"quant_range: expected None for {code}, got {self.quant_range}"
-            )
+            raise _error(ValueError, "quant_range", f"None for {code}", self.quant_range)
         if self.beyond == PQ_WRAP:
-            raise ValueError(
-                f"out_of_range: expected 'saturate' or 'raise' for {code}, got 'wrap'"
-            )
+            raise _error(ValueError, "out_of_range", f"'saturate' or 'raise' for {code}",
+                         "'wrap'")
         return 0
 
 
@@ -872,9 +820,7 @@ cdef tuple _fills_given(object fill):
     for one in fill:  # a row of an array is not an integer
         one = _integer(one, "fill", "None, an integer or several")
         if not -2**63 <= one < 2**64:
-            raise ValueError(
-                f"fill: expected integers of the quantized type, got {_shown(one)}"
-            )
+            raise _error(ValueError, "fill", "integers of the quantized type", one)
         codes.append(one)
     if not codes:
         raise ValueError("fill: expected None, an integer or several, got none")
@@ -906,17 +852,9 @@ cdef tuple _range_given(object quant_range):
 
 
 cdef int _choice_of(dict choices, object value, str name) except -1:
-    if not isinstance(value, str):
-        raise TypeError(f"{name}: expected a string, got {type(value).__name__}")
     if type(value) is str and value in choices:
         return choices[value]
-    for one, number in choices.items():
-        if value == one:
-            return number
-    raise ValueError(
-        f"{name}: expected one of {', '.join(choices)}, got {str(value)!r}"
-        f"{_hint(str(value), choices)}"
-    )
+    return choices[_check.choice(value, name, choices)]
 
 
 cdef inline object _affine(object offset, object inverse, object fill,
@@ -1106,9 +1044,8 @@ cdef int _hold_offset(Call *call, object array) except -1:
         if call.scale.shape[d] > 1 and call.offset.strides[d] != call.scale.strides[d]:
             alike = False
     if not alike:
-        raise ValueError(
-            "offset: expected an array that no thread changes, got a changed one"
-        )
+        raise _error(ValueError, "offset", "an array that no thread changes",
+                     "a changed one")
     call.args.offset = call.offset.data
     return 0
 

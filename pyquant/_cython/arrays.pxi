@@ -315,17 +315,15 @@ cdef object _new_array(int ndim, const Py_ssize_t *shape, pq_type type):
     if _dtypes_held[<int>type] != NULL:
         dtype = <object>_dtypes_held[<int>type]
     else:
-        dtype = _dtype_of(<str>_NAMES[<int>type])
+        dtype = dtype_named(<str>_NAMES[<int>type])
     Py_INCREF(dtype)  # the array steals this reference
     try:
         return PyArray_NewFromDescr(
             &PyArray_Type, <PyArray_Descr *>dtype, ndim, shape, NULL, NULL, 0, NULL
         )
     except ValueError:  # NumPy's error names no argument
-        raise ValueError(
-            f"out: expected a shape that NumPy can make of {dtype}, "
-            f"got {_extents(ndim, shape)}"
-        ) from None
+        raise _error(ValueError, "out", f"a shape that NumPy can make of {dtype}",
+                     f"{_extents(ndim, shape)}") from None
 
 
 cdef inline object _new_like(Array *a, pq_type type):
@@ -393,9 +391,8 @@ cdef int _check_overlap(Call *call, object out, Array *a, object array, str name
     except _np.exceptions.TooHardError:
         shared = True
     if shared:
-        raise ValueError(
-            f"out: expected memory of its own, got an array that overlaps {name}"
-        )
+        raise _error(ValueError, "out", "memory of its own",
+                     f"an array that overlaps {name}")
     return 0
 
 
@@ -408,15 +405,11 @@ cdef int _check_overlap(Call *call, object out, Array *a, object array, str name
 cdef object _as_array = _np.asarray
 
 
-cdef bint _is_untyped(object values):
+cpdef bint is_untyped(object values):
+    """Return True for Python numbers, alone or in sequences, which have no type."""
     if not isinstance(values, (int, float, list, tuple)):
         return False
     return not isinstance(values, _np.generic)
-
-
-def is_untyped(values, /):
-    """Return True for Python numbers, alone or in sequences, which have no type."""
-    return _is_untyped(values)
 
 
 cdef object _converted(object convert, tuple arguments):
@@ -428,9 +421,10 @@ cdef object _converted(object convert, tuple arguments):
         pq_fpenv_leave_all(found)
 
 
-cdef object _plain(object obj, str name):
-    """Return an exact ndarray; keep masks, and leave the dtype of Python numbers open."""
-    return _converted(_convert.plain, (obj, name))
+cpdef object plain(object values, str name):
+    """Return any object as an ndarray, with its mask, or raise an error with the reason.
+    """
+    return _converted(_convert.plain, (values, name))
 
 
 cdef bint _put_reals(tuple values, pq_type type, void *to) except -1:
@@ -563,10 +557,10 @@ cdef object _codes_for(object q, str name):
     given = _dtype_said(q)
     if given is None:
         array = _converted(_convert.codes, (q, "q", name, _LIMITS.get(name)))
-        return array.astype(_dtype_of(name), copy=False)
+        return array.astype(dtype_named(name), copy=False)
     found = _dtypes.name_of(given)
     if found is None:  # a dtype of another package
-        q = _plain(q, "q")
+        q = plain(q, "q")
         given = q.dtype
         found = _dtypes.name_of(given)
     if found != name:
@@ -576,14 +570,9 @@ cdef object _codes_for(object q, str name):
     return q
 
 
-def plain(values, str name not None, /):
-    """Return any object as an ndarray, or raise an error with the reason."""
-    return _plain(values, name)
-
-
 def cast(array, str dtype not None, /):
     """Convert with the default control state, without NumPy's warnings."""
-    return _undisturbed(array.astype, (_dtype_of(dtype),))
+    return _undisturbed(array.astype, (dtype_named(dtype),))
 
 
 cdef object _undisturbed(object function, tuple args):

@@ -40,10 +40,8 @@ cdef int _hold_blocks(Call *call, object array, tuple row) except -1:
         raise ValueError("b: expected rows of bytes, got an array without dimensions")
     blocks = call.scale.shape[last] // nbytes
     if call.scale.shape[last] % nbytes:
-        raise ValueError(
-            f"b: expected rows of a multiple of {nbytes} bytes for {row[0]}, "
-            f"got {call.scale.shape[last]}"
-        )
+        raise _error(ValueError, "b", f"rows of a multiple of {nbytes} bytes for {row[0]}",
+                     call.scale.shape[last])
     if blocks > <Py_ssize_t>_maxsize // elements:  # broadcast arrays can exceed the memory
         _raise(PQ_ERR_SHAPE, NULL, &call.scale, "b")
     call.x.ndim = call.scale.ndim
@@ -62,7 +60,7 @@ cdef int _say_blocks(pq_blocks *args, Call *call, const Array *numbers, tuple ro
     args.shape = numbers.shape
     _set_array(&args.inp, &call.scale)
     _set_array(&args.out, &call.out)
-    return _parts(_size(numbers) * numbers.itemsize, threads) if threads > 1 else 1
+    return _parts(_size(numbers) * numbers.itemsize, threads)
 
 
 def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1):
@@ -73,12 +71,12 @@ def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1):
     cdef Job job
     cdef int status
     _forget(&call)
-    array = b if Py_TYPE(b) is &PyArray_Type else _plain(b, "b")
+    array = b if Py_TYPE(b) is &PyArray_Type else plain(b, "b")
     if dtype is not None:
         type = _type_in(_REALS, dtype, "dtype", _REAL_LIST)
     elif out is not None:
         type = PQ_NO_TYPE  # the type of `out`
-    threads = 1 if threads is _ONE else _threads_of(threads)
+    threads = _threads_of(threads)
     _hold_blocks(&call, array, row)
     exact = _hold_out(&call, _exact_out(out), _NAMES[<int>type], type)
     if out is not None:
@@ -103,10 +101,8 @@ cdef int _hold_numbers(Call *call, object array, tuple row) except -1:
         raise ValueError("x: expected rows of numbers, got an array without dimensions")
     extent = call.scale.shape[last]
     if extent % elements:
-        raise ValueError(
-            f"x: expected a last extent that is a multiple of {elements} for {row[0]}, "
-            f"got {extent}"
-        )
+        due = f"a last extent that is a multiple of {elements} for {row[0]}"
+        raise _error(ValueError, "x", due, extent)
     call.x.ndim = call.scale.ndim
     for d in range(last):
         call.x.shape[d] = call.scale.shape[d]
@@ -129,25 +125,6 @@ cdef object _not_encoded(Call *call, object array, int finite, const double *end
     place = tuple([int(one) for one in _np.unravel_index(first, _shape(&call.scale))])
     one = _np.float64(array[place])
     return ValueError(f"{name}: expected finite numbers, got {one} at {place}")
-
-
-cdef int _find_ends(Call *call, double *ends) noexcept:
-    """Find the extrema including 0; return True if all values are finite."""
-    cdef ptrdiff_t none[PQ_MAX_NDIM]
-    cdef int finite = 1
-    ends[0] = ends[1] = 0
-    memset(none, 0, sizeof(none))
-    call.args.block = NULL
-    call.args.lowest.data = &ends[0]
-    call.args.lowest.type = PQ_F64
-    call.args.lowest.strides = none
-    call.args.lowest.swapped = False
-    call.args.lowest.bit_strides = NULL
-    call.args.highest = call.args.lowest
-    call.args.highest.data = &ends[1]
-    with nogil:
-        pq_minmax(_active, &call.args, &finite)
-    return finite
 
 
 cdef int _refuse_numbers(Call *call, object array) except -1:
@@ -204,7 +181,7 @@ def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, t
     array = _real_array(x, "x")
     if weights is not None:
         weights = _real_array(weights, "weights")
-    threads = 1 if threads is _ONE else _threads_of(threads)
+    threads = _threads_of(threads)
     _hold_numbers(&call, array, row)
     if weights is not None:
         _hold_block_weights(&other, &call.scale, weights)

@@ -17,26 +17,13 @@ cdef int _levels_part(const Job *job, int part) noexcept nogil:
     return pq_fake_levels(_active, job.args, part, job.parts)
 
 
-cdef bint _overlaps_itself(Array *a):
-    """Return the error of C, which does not name the array."""
-    cdef ptrdiff_t span = a.itemsize
-    strides = sorted(
-        [(abs(a.strides[d]), a.shape[d]) for d in range(a.ndim) if a.shape[d] > 1]
-    )
-    for stride, extent in strides:
-        if stride < span:
-            return True
-        span += (extent - 1) * stride
-    return False
-
-
 # ---- dynamic_quantize ----
 
 
 cdef int _dynamic_parts(Call *call, tuple selecting, Py_ssize_t each,
                         int threads) except -1:
     """Return the number of threads, or 0 if sharing the work needs two calls."""
-    cdef int parts = 1 if threads == 1 else _parts(_size(&call.x) * each, threads)
+    cdef int parts = _parts(_size(&call.x) * each, threads)
     cdef int d
     if parts == 1:
         return 1
@@ -92,9 +79,8 @@ def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, q
     if layout is not None:
         how = _requested(layout, name, True)
     _check_options(name, _set_rounding(&call.args, rounding), True)
-    axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")
-    if threads is not _ONE:
-        threads = _threads_of(threads)
+    axis, block_size = integers(axis, "axis"), integers(block_size, "block_size")
+    threads = _threads_of(threads)
     if affine is not None:
         affine.set(&call, name, True, 0 if how is None else <int>how[3])
     _hold_real(array, &call.x, "x")
@@ -152,46 +138,12 @@ def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, q
 # ---- fake_quantize ----
 
 
-cdef object _hold_mask(Array *held, Call *call, object mask):
-    """Return the mask as an array of bytes, after its own checks."""
-    if not isinstance(mask, _ndarray):
-        raise TypeError(f"mask: expected a NumPy array of bool, got {type(mask).__name__}")
-    exact = mask if type(mask) is _ndarray else _ndarray.view(mask, _ndarray)
-    if exact.dtype != _np.bool_:
-        raise TypeError(f"mask: expected bool, got {_describe(exact)}")
-    flags = exact.view(_DTYPES["uint8"])
-    if not _hold(flags, held) or not _same_shape(&call.x, held):
-        raise ValueError(f"mask: expected shape {_shape(&call.x)}, got {exact.shape}")
-    if held.readonly:
-        raise ValueError("mask: expected a writeable array, got a read-only one")
-    if _size(held) != 0 and _overlaps_itself(held):
-        raise _overlapping("mask", held)
-    return flags
-
-
-cdef int _check_mask_apart(object flags, object array, str name) except -1:
-    if not isinstance(array, _ndarray):
-        return 0
-    try:
-        shared = _np.shares_memory(flags, array, max_work=10_000)
-    except _np.exceptions.TooHardError:
-        shared = True
-    if shared:
-        raise ValueError(
-            f"mask: expected memory of its own, got an array that overlaps {name}"
-        )
-    return 0
-
-
 cdef object _fake(Call *call, object array, object scale, object zero_point, pq_type code,
                   object axis, object block_size, object offset, object mask, object out,
                   int threads):
     """Quantize and dequantize, after the conversion of all arguments."""
     cdef Array flags
     cdef pq_fake fake
-    cdef Job job
-    cdef Py_ssize_t size
-    cdef int status
     if mask is not None and (row_of_type(code).bytes == 8 or _is_narrow_float(code)):
         _check_precision(call, f"mask for {_NAMES[<int>code]}")
     _set_input(call)
@@ -205,26 +157,18 @@ cdef object _fake(Call *call, object array, object scale, object zero_point, pq_
     fake.mask.data = NULL
     exact = _hold_out(call, _exact_out(out), <str>_NAMES[<int>call.x.type], call.x.type)
     if out is not None:
-        if call.out.swapped == 0 and _size(&call.out) != 0 and _overlaps_itself(&call.out):
-            raise _overlapping("out", &call.out)
         _check_apart(call, exact, array, scale, zero_point, offset)
     if mask is not None:
-        held = _hold_mask(&flags, call, mask)
-        for other, whose in (
-            (array, "the input"), (scale, "scale"), (zero_point, "zero_point"),
-            (offset, "offset"), (exact, "out"),
-        ):
-            _check_mask_apart(held, other, whose)
+        others = [
+            one for one in (array, scale, zero_point, offset, exact)
+            if isinstance(one, _ndarray)
+        ]
+        mask = _check.out(mask, _np.dtype(bool), _shape(&call.x), *others, name="mask")
+        mask = mask.view(_DTYPES["uint8"])
+        _hold(mask, &flags)
         _set_array(&fake.mask, &flags)
     _set_output(call)
-    size = _size(&call.x)
-    if size != 0:
-        job = Job(&call.args, &fake, 1)
-        if threads != 1:
-            job.parts = _parts(2 * size * call.x.itemsize, threads)
-        status = _execute(_fake_part, &job, size)
-        if status != PQ_OK:
-            _raise(status, &call.out, &call.x, "x")
+    _run_all(_fake_part, call, &fake, threads)
     return exact if out is None else out
 
 
@@ -246,9 +190,7 @@ def fake_levels(x, params, out, threads, /):
     """Quantize `x` with six float32 parameters in the last dimension of `params`; all other
     dimensions broadcast to x. See openvino.fake_quantize and levels.h."""
     cdef Call call
-    cdef Job job
-    cdef Py_ssize_t size
-    cdef int d, status, lacks
+    cdef int d, lacks
     _forget(&call)
     _hold_real(x, &call.x, "x")
     threads = _threads_of(threads)
@@ -267,14 +209,7 @@ def fake_levels(x, params, out, threads, /):
     if out is not None:
         _check_overlap(&call, exact, &call.x, x, "the input")
     _set_output(&call)
-    size = _size(&call.x)
-    if size != 0:
-        job = Job(&call.args, NULL, 1)
-        if threads != 1:
-            job.parts = _parts(2 * size * call.x.itemsize, threads)
-        status = _execute(_levels_part, &job, size)
-        if status != PQ_OK:
-            _raise(status, &call.out, &call.x, "x")
+    _run_all(_levels_part, &call, NULL, threads)
     return exact if out is None else out
 
 

@@ -312,8 +312,9 @@ cdef class _ChannelCounts:
         return 0
 
 
-cdef int _place_extrema(Call *call, tuple selecting, ptrdiff_t *strides) except -1:
-    """Return the C-order strides of channels with eight bytes each."""
+cdef int _place_extrema(Call *call, _Observed found, tuple selecting,
+                        ptrdiff_t *strides) except -1:
+    """Set the extrema of channels, with C-order strides of eight bytes each."""
     cdef ptrdiff_t step = sizeof(double)
     cdef int d
     for d in range(call.args.ndim):
@@ -321,10 +322,8 @@ cdef int _place_extrema(Call *call, tuple selecting, ptrdiff_t *strides) except 
     for d in reversed(selecting):
         strides[d] = step
         step *= call.args.shape[d]
-    call.args.lowest.strides = call.args.highest.strides = strides
-    call.args.lowest.type = call.args.highest.type = PQ_F64
-    call.args.lowest.swapped = call.args.highest.swapped = False
-    call.args.lowest.bit_strides = call.args.highest.bit_strides = NULL
+    _set_ends(&call.args, <double *>_data(found.lowest), <double *>_data(found.highest),
+              strides)
     return 0
 
 
@@ -349,8 +348,6 @@ cdef int _count_channels(Call *call, _Observed found, int parts, bint histogram,
 cdef bint _find_channels(Call *call, _Observed found) except -1:
     """Find only extrema and counts of channels; return False if a value is not finite."""
     cdef int finite = 1, status
-    call.args.lowest.data = _data(found.lowest)
-    call.args.highest.data = _data(found.highest)
     with nogil:
         status = pq_minmax(_active, &call.args, &finite)
     if status != PQ_OK:
@@ -379,14 +376,14 @@ def observed(x, axis, bint histogram, int mantissa_bits, bint ignore, threads, /
     cdef int status = PQ_OK, parts
     _forget(&call)
     array = _real_array(x, "x")
-    axis = _settled(axis, "axis")
+    axis = integers(axis, "axis")
     threads = _threads_of(threads)
     _hold_real(array, &call.x, "x")
     _set_input(&call)
     selecting = _granularity(&call, axis, None)
     call.args.block = call.block
     channels = _parameter_shape(&call, selecting)
-    parts = 1 if threads == 1 else _parts(_size(&call.x) * call.x.itemsize, threads)
+    parts = _parts(_size(&call.x) * call.x.itemsize, threads)
     if axis is not None:  # counters have 32 bits, so that each part has fewer elements
         parts = max(parts, <int>(_size(&call.x) // max(1, _prod(channels)) >> 31) + 1)
     try:
@@ -405,7 +402,7 @@ def observed(x, axis, bint histogram, int mantissa_bits, bint ignore, threads, /
             )
             if each is not None:
                 return (_NAMES[<int>call.x.type], channels, *each)
-        _place_extrema(&call, selecting, strides)
+        _place_extrema(&call, found, selecting, strides)
         if histogram or not _find_channels(&call, found):
             status = _count_channels(&call, found, parts, histogram, ignore)
     if status == PQ_ERR_NONFINITE:
@@ -422,15 +419,6 @@ def chosen(dtype, symmetric, /):
     if symmetric is None:
         return name, _is_narrow_float(code) or row_of_type(code).lowest < 0
     return name, _flag(symmetric, "symmetric", "None, True or False")
-
-
-def limits_of(str name not None, /):
-    """Return the lowest and highest code of an integer type, or `None` for narrow floats.
-    """
-    cdef pq_type code = <pq_type><int>_CHOSEN[name]
-    if _is_narrow_float(code):
-        return None
-    return row_of_type(code).lowest, <int64_t>row_of_type(code).highest
 
 
 # ---- errors between two arrays ----
@@ -466,7 +454,7 @@ cdef tuple _find_errors(Call *call, object axis, pq_type code, Calls params, int
     of a given output."""
     cdef unsigned char kept[PQ_MAX_NDIM]
     cdef ptrdiff_t count = 1, size = 1, chunks, g, c
-    cdef int d, status, parts = 1
+    cdef int d, status
     cdef pq_error *errors
     cdef pq_error *totals
     cdef Measuring by
@@ -484,14 +472,12 @@ cdef tuple _find_errors(Call *call, object axis, pq_type code, Calls params, int
         call.whose = b"x"
         _place_parameters(call, params._axis, params._block_size)
     chunks = pq_measure_chunks(size)
-    if threads > 1:
-        parts = _parts(_size(&call.x) * 2 * call.x.itemsize, threads)
     result = _np.empty(groups, _ERROR)
     found = result if chunks == 1 else _np.empty((count, chunks), _ERROR)
     errors = <pq_error *>PyArray_DATA(<const PyArrayObject *>found)
     totals = <pq_error *>PyArray_DATA(<const PyArrayObject *>result)
     by = Measuring(&kept[0], code, errors)
-    job = Job(&call.args, &by, parts)
+    job = Job(&call.args, &by, _parts(2 * count * size * call.x.itemsize, threads))
     status = _execute(_measure_part, &job, count * size)
     if status != PQ_OK:
         _raise(status, NULL, &call.x, "x")
@@ -507,8 +493,8 @@ def measure(x, y, axis=None, threads=1):
     cdef Call call
     _forget(&call)
     array, other = _real_array(x, "x"), _real_array(y, "y")
-    axis = _settled(axis, "axis")
-    threads = 1 if threads is _ONE else _threads_of(threads)
+    axis = integers(axis, "axis")
+    threads = _threads_of(threads)
     _hold_real(array, &call.x, "x")
     _hold_real(other, &call.scale, "y")
     if _shape(&call.scale) != _shape(&call.x):
@@ -531,8 +517,8 @@ def measure_params(Calls params not None, x, axis=None, threads=1, /):
     scale = _scale_array(&call, params._given_scale)  # else without parameters
     code = <pq_type><int>_CODES[params._name]
     zero_point = _zero_array(&call, params._given_zero)
-    axis = _settled(axis, "axis")
-    threads = 1 if threads is _ONE else _threads_of(threads)
+    axis = integers(axis, "axis")
+    threads = _threads_of(threads)
     if affine is not None:
         if affine.offset is not None:
             scale, offset = _paired(&call, scale, affine, array.shape)

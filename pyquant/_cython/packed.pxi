@@ -93,44 +93,24 @@ def layouts():
 
 
 cdef LayoutRow _layout_named(object layout):
-    given = str.__str__(layout) if isinstance(layout, str) else None
-    found = _LAYOUTS.get(given) or _LAYOUTS.get(given and given.lower())
-    if found is not None:
-        return found
-    some = ", ".join(map(repr, _LAYOUTS))
-    if given is None:
-        raise TypeError(
-            f"layout: expected {some} or a Layout, got {type(layout).__name__}"
-        )
-    raise ValueError(
-        f"layout: expected {some} or a Layout, got {given!r}{_hint(given, _LAYOUTS)}"
-    )
-
-
-cdef object _whole(object value, str name):
-    """Return a Python integer; bool raises an error."""
-    try:
-        return _index(value)
-    except TypeError:
-        pass
-    raise TypeError(f"{name}: expected an integer, got {type(value).__name__}")
+    found = _LAYOUTS.get(str.lower(layout) if isinstance(layout, str) else None)
+    if found is None:
+        some = ", ".join(map(repr, _LAYOUTS))
+        _check.choice(layout, "layout", _LAYOUTS, f"{some} or a Layout")
+    return found
 
 
 cdef tuple _checked_layout(object name, object axis, object bits, str of):
     """Return row, axis and bits, as Python integers, after all checks without an array.
     Messages add `of` before the names of arguments."""
     cdef LayoutRow row = _layout_named(name)
-    axis = None if axis is None else _whole(axis, f"{of}axis")
-    bits = None if bits is None else _whole(bits, f"{of}bits")
+    axis = None if axis is None else _integer(axis, f"{of}axis", "an integer")
+    bits = None if bits is None else _integer(bits, f"{of}bits", "an integer")
     if row.flat and axis is not None:
-        raise ValueError(
-            f"{of}axis: expected None for layout {row.name!r}, got {_shown(axis)}"
-        )
+        raise _error(ValueError, f"{of}axis", f"None for layout {row.name!r}", axis)
     if bits is not None and bits not in row.widths:
         some = " or ".join(map(str, row.widths))
-        raise ValueError(
-            f"{of}bits: expected {some} for layout {row.name!r}, got {_shown(bits)}"
-        )
+        raise _error(ValueError, f"{of}bits", f"{some} for layout {row.name!r}", bits)
     return row, axis, bits
 
 
@@ -202,10 +182,8 @@ cdef int _check_product(tuple extents, str name) except -1:
     for one in extents:
         extent = max(<Py_ssize_t>one, 1)
         if extent > _MOST // size:
-            raise ValueError(
-                f"{name}: expected extents of product {_MOST} or less, 0 as 1, "
-                f"got {_shown(extents)}"
-            )
+            raise _error(ValueError, name, f"extents of product {_MOST} or less, 0 as 1",
+                         extents)
         size *= extent
     return 0
 
@@ -216,17 +194,13 @@ cdef tuple _extents_of(object shape):
     given = shape if isinstance(shape, (tuple, list)) else (shape,)
     try:
         # From a list, because a generator makes Python allocate a larger tuple.
-        extents = tuple([_whole(one, "shape") for one in given])
+        extents = tuple([_integer(one, "shape", "an integer") for one in given])
     except TypeError:
-        raise TypeError(
-            "shape: expected an integer or a tuple of integers, "
-            f"got {type(shape).__name__}"
-        ) from None
+        raise _error(TypeError, "shape", "an integer or a tuple of integers",
+                     type(shape)) from None
     for one in extents:
         if not 0 <= one <= _LARGEST:
-            raise ValueError(
-                f"shape: expected extents from 0 to {_LARGEST}, got {_shown(extents)}"
-            )
+            raise _error(ValueError, "shape", f"extents from 0 to {_LARGEST}", extents)
     _check_product(extents, "shape")
     if len(extents) > PQ_MAX_NDIM:
         raise ValueError(
@@ -261,10 +235,8 @@ cdef inline object _packing(object layout, object packed):
 
 cdef object _packing_by_flag(object layout, object packed):
     if type(packed) is str or type(packed) is tuple:
-        raise TypeError(
-            f"packed: expected True or False, got {type(packed).__name__}; "
-            "layout= names a layout"
-        )
+        raise _error(TypeError, "packed", "True or False",
+                     f"{type(packed).__name__}; layout= names a layout")
     if not _flag(packed, "packed"):
         return layout
     if layout is not None:
@@ -280,10 +252,9 @@ cdef tuple _requested(object layout, str dtype, bint fixed):
     row, axis, bits = _layout_given(layout)
     name = _element_of(dtype, bits, row, &width)
     if fixed and name != dtype:
-        raise ValueError(
-            f"layout.bits: expected bits of {dtype}, which the parameters are for, "
-            f"got {width}, those of {name}"
-        )
+        raise _error(ValueError, "layout.bits",
+                     f"bits of {dtype}, which the parameters are for",
+                     f"{width}, those of {name}")
     return name, row, axis, width
 
 
@@ -389,10 +360,9 @@ cdef int _check_words(object data, str name, tuple shape, tuple how) except -1:
     if not all([type(n) is int for n in shape]):
         raise TypeError(f"shape: expected integers, got {shape}")
     if data.shape != words or data.itemsize * 8 != row.word_bits:
-        raise ValueError(
-            f"data: expected shape {words} of {row.word_bits // 8} bytes each, "
-            f"got {data.shape} of {data.itemsize}"
-        )
+        raise _error(ValueError, "data",
+                     f"shape {words} of {row.word_bits // 8} bytes each",
+                     f"{data.shape} of {data.itemsize}")
     return 0
 
 
@@ -486,10 +456,9 @@ cdef Py_ssize_t _bytes_of_words(LayoutRow row, Array *a, int axis,
         if extent == 0:
             any_words = False
         elif size > _LARGEST // extent:  # NumPy has this limit for empty arrays too
-            raise ValueError(
-                f"layout: expected one that has at most {_LARGEST} bytes for "
-                f"shape {_shape(a)}, got {row.name!r}"
-            )
+            raise _error(ValueError, "layout",
+                         f"one that has at most {_LARGEST} bytes for shape {_shape(a)}",
+                         f"{row.name!r}")
         else:
             size *= extent
     return size if any_words else 0
@@ -583,7 +552,7 @@ def pack(codes, layout, /):
     row, axis, bits = _layout_given(layout)
     wide = row if bits is None and row.types else _ALL_WIDTHS
     _forget(&call)
-    array = codes if type(codes) is _ndarray else _plain(codes, "codes")
+    array = codes if type(codes) is _ndarray else plain(codes, "codes")
     found = known(array) or _dtypes.name_of(array.dtype)
     if found not in wide.types:
         end = ""
@@ -612,10 +581,8 @@ def repack(Packed packed not None, layout, /):
     _hold_packed(&call, packed)
     width = packed._lies[2]
     if width not in row.widths or bits not in (None, width):
-        raise ValueError(
-            f"layout: expected one that has elements of {width} bits, got "
-            f"{row.name!r}{'' if bits is None else f' of {bits}'}"
-        )
+        raise _error(ValueError, "layout", f"one that has elements of {width} bits",
+                     f"{row.name!r}{'' if bits is None else f' of {bits}'}")
     return _repacked(&call, row, axis, packed._extents, packed._dtype, width)
 
 
@@ -650,7 +617,7 @@ def unpack(p, /):
     if not isinstance(p, Packed):
         raise TypeError(f"p: expected a PackedArray, got {type(p).__name__}")
     found = _unpacked(p, &code)
-    return found.view(_dtype_of((<Packed>p)._dtype))
+    return found.view(dtype_named((<Packed>p)._dtype))
 
 
 def same_words(Packed one not None, Packed other not None, /):

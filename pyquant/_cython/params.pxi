@@ -136,7 +136,7 @@ cdef tuple _frozen_parameters(object scale, object zero_point, str dtype, object
     if PyFloat_Check(scale) and not PyFloat_CheckExact(scale):
         scale = _np.asarray(scale)
     scale = _scale_array(&call, scale)
-    zero_type = _zero_name(dtype)
+    zero_type = zero_name(dtype)
     lo, hi = _LIMITS.get(dtype, (0, 0))
     offset = None
     if affine is not None:
@@ -149,7 +149,7 @@ cdef tuple _frozen_parameters(object scale, object zero_point, str dtype, object
     )
     if not simple:
         zero_point = _zeros_of(&call, zero_point)
-    axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")
+    axis, block_size = integers(axis, "axis"), integers(block_size, "block_size")
     _hold_scale(&call, scale)
     if offset is not None or not simple:
         shape = _parameter_shape_of(&call, scale, offset)
@@ -191,7 +191,7 @@ def typed_zeros(zeros, str name not None, /):
     without ml_dtypes."""
     if name not in _DTYPES:
         try:
-            _dtype_of(name)
+            dtype_named(name)
         except ImportError:
             return zeros.view()
     dtype = _DTYPES[name]
@@ -222,10 +222,8 @@ cdef class _Search:
         try:
             self.weights = _np.broadcast_to(self.weights, shape)
         except ValueError:
-            raise ValueError(
-                f"weights: expected a shape that broadcasts to {shape}, "
-                f"got {self.weights.shape}"
-            ) from None
+            raise _error(ValueError, "weights", f"a shape that broadcasts to {shape}",
+                         f"{self.weights.shape}") from None
         _hold_real(self.weights, &self.held, "weights")
         _set_array(&self.what.weights, &self.held)
         return 0
@@ -235,27 +233,40 @@ cdef int _check_weights(object weights) except -1:
     """Return True if all weights are finite and at least 0."""
     cdef Call call
     cdef double ends[2]
-    cdef ptrdiff_t none[PQ_MAX_NDIM]
-    cdef int finite = 1, status
+    cdef int finite
     _forget(&call)
-    ends[0], ends[1] = 0, 0
-    memset(none, 0, sizeof(none))
     _hold_real(weights, &call.x, "weights")
     _set_input(&call)
+    finite = _find_ends(&call, ends)
+    if not finite or ends[0] < 0:
+        got = ends[0] if finite else "others"
+        raise _error(ValueError, "weights", "finite numbers from 0", got)
+    return 0
+
+
+cdef void _set_ends(pq_args *args, double *lowest, double *highest,
+                    const ptrdiff_t *strides) noexcept nogil:
+    """Set the arrays for extrema, which have the strides."""
+    args.lowest.data = lowest
+    args.lowest.strides = strides
+    args.lowest.type = PQ_F64
+    args.lowest.swapped = False
+    args.lowest.bit_strides = NULL
+    args.highest = args.lowest
+    args.highest.data = highest
+
+
+cdef int _find_ends(Call *call, double *ends) noexcept:
+    """Find the extrema including 0; return True if all values are finite."""
+    cdef ptrdiff_t none[PQ_MAX_NDIM]
+    cdef int finite = 1, status
+    ends[0] = ends[1] = 0
+    memset(none, 0, sizeof(none))
     call.args.block = NULL
-    call.args.lowest.data = &ends[0]
-    call.args.lowest.type = PQ_F64
-    call.args.lowest.strides = none
-    call.args.lowest.swapped = False
-    call.args.lowest.bit_strides = NULL
-    call.args.highest = call.args.lowest
-    call.args.highest.data = &ends[1]
+    _set_ends(&call.args, &ends[0], &ends[1], none)
     with nogil:
         status = pq_minmax(_active, &call.args, &finite)
-    if status != PQ_OK or not finite or ends[0] < 0:
-        got = "others" if not finite else ends[0]
-        raise ValueError(f"weights: expected finite numbers from 0, got {got}")
-    return 0
+    return finite and status == PQ_OK
 
 
 cdef object _candidates_of(object given):
@@ -273,14 +284,11 @@ cdef object _checked_candidates(object given):
         raise TypeError(f"candidates: expected numbers, got {_describe(array)}")
     candidates = _np.array(array, _np.float64, ndmin=1)
     if candidates.ndim != 1 or candidates.size == 0:
-        raise ValueError(
-            f"candidates: expected one dimension of numbers, got shape {candidates.shape}"
-        )
+        raise _error(ValueError, "candidates", "one dimension of numbers",
+                     f"shape {candidates.shape}")
     for value in candidates:
         if not 0 < value <= 1:
-            raise ValueError(
-                f"candidates: expected numbers above 0, at most 1, got {value}"
-            )
+            raise _error(ValueError, "candidates", "numbers above 0, at most 1", f"{value}")
     return candidates
 
 
@@ -288,9 +296,7 @@ cdef _Search _search_of(object method, object weights, object candidates):
     """Return the options, or `None` for "minmax"."""
     cdef _Search search
     if not isinstance(method, str):
-        raise TypeError(
-            f"method: expected 'minmax' or 'mse', got {type(method).__name__}"
-        )
+        raise _error(TypeError, "method", "'minmax' or 'mse'", type(method))
     if method == "minmax":
         if weights is None and candidates is None:
             return None
@@ -333,8 +339,7 @@ cdef int _run_search(Call *call, const pq_choice *choice, _Search search,
     """Run the search and return a pq_status."""
     cdef Searching by = Searching(choice, &search.what)
     cdef Job job = Job(&call.args, &by, 1)
-    if threads != 1:
-        job.parts = _parts(_size(&call.x) * call.x.itemsize, threads)
+    job.parts = _parts(_size(&call.x) * call.x.itemsize, threads)
     return _execute(_search_part, &job, _size(&call.x))
 
 
@@ -351,7 +356,7 @@ cdef dict _SCALES = {
         "float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e8m0fnu"
     )
 }
-cdef str _SCALE_NAMES = "None, " + " or ".join(", ".join(_SCALES).rsplit(", ", 1))
+cdef str _SCALE_NAMES = f"None, {_listed(_SCALES)}"
 
 
 cdef int _check_like(const pq_choice *choice, str name, str like) except -1:
@@ -362,23 +367,18 @@ cdef int _check_like(const pq_choice *choice, str name, str like) except -1:
         if pq_preset_has_code(preset, <pq_type><int>code)
     ]
     if name not in codes:
-        raise ValueError(
-            f"dtype: expected {' or '.join(', '.join(codes).rsplit(', ', 1))} for "
-            f"like={like!r}, got {name}"
-        )
+        raise _error(ValueError, "dtype",
+                     f"{_listed(codes)} for like={like!r}", name)
     if not pq_preset_has_rule(preset, choice.rule):
         given = choice.rule == PQ_RULE_SYMMETRIC
-        raise ValueError(
-            f"symmetric: expected None or {not given} for like={like!r}, got {given}"
-        )
+        raise _error(ValueError, "symmetric", f"None or {not given} for like={like!r}",
+                     given)
     if (
         (choice.lowest_code != 0 or choice.highest_code != 0)
         and not choice.lowest_code < 0 < choice.highest_code and like == "torchao_no_clip"
     ):
-        raise ValueError(
-            f"quant_range: expected codes of both signs for like={like!r}, "
-            f"got {(choice.lowest_code, choice.highest_code)}"
-        )
+        raise _error(ValueError, "quant_range", f"codes of both signs for like={like!r}",
+                     (choice.lowest_code, choice.highest_code))
     return 0
 
 
@@ -482,6 +482,7 @@ cdef int _extrema_part(const Job *job, int part) noexcept nogil:
     cdef pq_args args = job.args[0]
     cdef ptrdiff_t shape[PQ_MAX_NDIM]
     cdef ptrdiff_t block = 1, share, first
+    cdef double *cells
     cdef int d, longest = 0, finite = 1, status
     for d in range(args.ndim):
         shape[d] = args.shape[d]
@@ -496,15 +497,9 @@ cdef int _extrema_part(const Job *job, int part) noexcept nogil:
     shape[longest] = min(share, shape[longest] - first)
     args.shape = shape
     args.inp.data = <char *>args.inp.data + first * args.inp.strides[longest]
-    args.lowest.data = (
-        <char *>(by.cells + 2 * by.count * part) + first // block * by.strides[longest]
-    )
-    args.lowest.strides = by.strides
-    args.lowest.type = PQ_F64
-    args.lowest.swapped = False
-    args.lowest.bit_strides = NULL
-    args.highest = args.lowest
-    args.highest.data = <double *>args.lowest.data + by.count
+    cells = by.cells + 2 * by.count * part
+    cells = <double *>(<char *>cells + first // block * by.strides[longest])
+    _set_ends(&args, cells, cells + by.count, by.strides)
     status = pq_minmax(_active, &args, &finite)
     return status if status != PQ_OK or finite else PQ_ERR_NONFINITE
 
@@ -549,7 +544,7 @@ cdef int _run_choice(Call *call, const pq_choice *choice, ptrdiff_t count,
     by.choice, by.count = choice, count
     for d in range(call.args.ndim):
         size *= call.args.shape[d]
-    if threads != 1 and call.args.ndim > 0:
+    if call.args.ndim > 0:
         job.parts = _parts(size * call.x.itemsize, threads)
     if job.parts > 1 and count <= _FEW_PARAMETERS * job.parts:
         return _choose_by_extrema(&job, &by, size)
@@ -558,8 +553,8 @@ cdef int _run_choice(Call *call, const pq_choice *choice, ptrdiff_t count,
 
 cdef tuple _new_results(const pq_choice *choice, tuple groups, str name):
     """Return shape, dtype and new memory of scales and of zero points."""
-    scale_dtype = _dtype_of(_NAMES[<int>choice.scale])
-    zero_dtype = _DTYPES[_zero_name(name)]
+    scale_dtype = dtype_named(_NAMES[<int>choice.scale])
+    zero_dtype = _DTYPES[zero_name(name)]
     return (
         (groups, scale_dtype, _new_memory(groups, scale_dtype, pq_type_size(choice.scale))),
         (groups, zero_dtype, _new_memory(groups, zero_dtype, pq_type_size(choice.code))),
@@ -583,7 +578,7 @@ cdef ptrdiff_t _place_results(Call *call, const pq_choice *choice, tuple selecti
     cdef int d, i
     cdef bytes scales = results[0][2], zeros = results[1][2]
     call.args.scale.type = choice.scale
-    call.args.zero.type = <pq_type><int>_TYPES[_zero_name(name)]
+    call.args.zero.type = <pq_type><int>_TYPES[zero_name(name)]
     for d in range(call.args.ndim):
         call.scale_strides[d] = call.zero_strides[d] = 0
     for i in range(len(selecting) - 1, -1, -1):
@@ -604,9 +599,8 @@ cdef int _check_shape(tuple shape, object dtype) except -1:
     try:
         _np.empty(shape, dtype)
     except ValueError:  # this error names no argument
-        raise ValueError(
-            f"x: expected a shape that NumPy can make of {dtype}, got {shape}"
-        ) from None
+        due = f"a shape that NumPy can make of {dtype}"
+        raise _error(ValueError, "x", due, shape) from None
     return 0
 
 
@@ -636,9 +630,8 @@ cdef tuple _choose(object x, object dtype, object axis, object block_size, objec
     _forget(&call)
     array = _real_array(x, "x")
     name = _set_choice(&choice, dtype, symmetric, scale_dtype, like, affine)
-    axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")
-    if threads is not _ONE:
-        threads = _threads_of(threads)
+    axis, block_size = integers(axis, "axis"), integers(block_size, "block_size")
+    threads = _threads_of(threads)
     _hold_real(array, &call.x, "x")
     _set_input(&call)
     selecting = _granularity(&call, axis, block_size)
@@ -702,7 +695,7 @@ def extrema(x, block_size, bint as_magnitudes=False, axis=None, bint from_zero=T
     cdef int finite = 1, status, d, i = 0
     _forget(&call)
     array = _real_array(x, "x")
-    axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")
+    axis, block_size = integers(axis, "axis"), integers(block_size, "block_size")
     _hold_real(array, &call.x, "x")
     _set_input(&call)
     selecting = _granularity(&call, axis, block_size)
@@ -834,7 +827,7 @@ cdef tuple _from_range(object lo, object hi, object dtype, object axis, object b
     cdef tuple results
     lo, hi, real = range_ends(lo, hi)
     name = _set_choice(&choice, dtype, symmetric, scale_dtype, like, affine)
-    axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")
+    axis, block_size = integers(axis, "axis"), integers(block_size, "block_size")
     if block_size is not None:
         _blocks(block_size)
         _check_blocked_axis(axis, block_size)

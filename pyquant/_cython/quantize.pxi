@@ -531,10 +531,9 @@ cdef object _quantize_any(object x, object scale, object zero_point, object dtyp
         _check_options(name, rounding, not call.args.overflow)
     scale = _scale_array(&call, scale)
     zero_point = _zero_array(&call, zero_point)
-    axis = _settled(axis, "axis")
-    block_size = _settled(block_size, "block_size")
-    if threads is not _ONE:
-        threads = _threads_of(threads)
+    axis = integers(axis, "axis")
+    block_size = integers(block_size, "block_size")
+    threads = _threads_of(threads)
     if affine is not None:
         if affine.offset is not None:
             scale, offset = _paired(&call, scale, affine, array.shape)
@@ -573,10 +572,9 @@ cdef object _dequantize(object q, object scale, object zero_point, object dtype,
         type = PQ_NO_TYPE  # the type of `out`
     scale = _scale_array(&call, scale)
     zero_point = _zero_array(&call, zero_point)
-    axis = _settled(axis, "axis")
-    block_size = _settled(block_size, "block_size")
-    if threads is not _ONE:
-        threads = _threads_of(threads)
+    axis = integers(axis, "axis")
+    block_size = integers(block_size, "block_size")
+    threads = _threads_of(threads)
     if affine is not None and affine.offset is not None:
         extents = array._shape if isinstance(array, Packed) else array.shape
         scale, offset = _paired(&call, scale, affine, extents)

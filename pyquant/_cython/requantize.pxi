@@ -1,12 +1,12 @@
 # Convert codes, or sums of products of codes, to codes of another scale.
 
-cdef dict _ARITHMETICS = {
-    "float32": <int>PQ_ARITHMETIC_FLOAT32,
+cdef dict _FIXED_POINT = {
     "rndnu": <int>PQ_ARITHMETIC_RNDNU,
     "tflite": <int>PQ_ARITHMETIC_TFLITE,
     "tflite_single": <int>PQ_ARITHMETIC_TFLITE_SINGLE,
     "fbgemm": <int>PQ_ARITHMETIC_FBGEMM,
 }
+cdef dict _ARITHMETICS = {"float32": <int>PQ_ARITHMETIC_FLOAT32, **_FIXED_POINT}
 cdef dict _REQUANTIZED = {
     name: _CODES[name] for name in ("int8", "uint8", "int16", "uint16", "int32")
 }
@@ -23,29 +23,6 @@ cdef int _requantize_part(const Job *job, int part) noexcept nogil:
     )
 
 
-cdef pq_arithmetic _arithmetic(object arithmetic, bint fixed) except *:
-    """Return the arithmetic; with `fixed`, require fixed point."""
-    cdef object found
-    if not isinstance(arithmetic, str):
-        raise TypeError(
-            f"arithmetic: expected a string, got {type(arithmetic).__name__}"
-        )
-    found = _ARITHMETICS.get(str(arithmetic))
-    if found is None or (fixed and <int>found == PQ_ARITHMETIC_FLOAT32):
-        names = [name for name in _ARITHMETICS if not fixed or name != "float32"]
-        raise ValueError(
-            f"arithmetic: expected one of {', '.join(names)}, got {str(arithmetic)!r}"
-            f"{_hint(str(arithmetic), names)}"
-        )
-    return <pq_arithmetic><int>found
-
-
-cdef str _name_of(pq_arithmetic arithmetic):
-    for name, one in _ARITHMETICS.items():
-        if one == <int>arithmetic:
-            return name
-
-
 cdef object _hold_whole(object array, Array *held, str name):
     """Hold integers that C accepts, one for each channel."""
     if not _hold(array, held) or <int>held.type not in _ACCUMULATED:
@@ -55,10 +32,8 @@ cdef object _hold_whole(object array, Array *held, str name):
 
 cdef int _hold_multiplier(object array, Array *held) except -1:
     if not _hold(array, held) or not (held.type == PQ_F32 or held.type == PQ_F64):
-        raise TypeError(
-            "multiplier: expected float32 or float64, or integers beside shift, "
-            f"got {_describe(array)}"
-        )
+        raise _error(TypeError, "multiplier",
+                     "float32 or float64, or integers beside shift", _describe(array))
     return 0
 
 
@@ -72,10 +47,8 @@ cdef int _place_channels(Call *call, str name, Array *a, object axis,
     if _size(a) == 1:
         return 0
     if axis is None:
-        raise ValueError(
-            f"{name}: expected one element without axis, got shape {_shape(a)}"
-            f"{_fitting(call, name, a)}"
-        )
+        raise _error(ValueError, name, "one element without axis",
+                     f"shape {_shape(a)}{_fitting(call, name, a)}")
     if a.ndim != 1 or a.shape[0] != call.args.shape[<int>axis]:
         raise ValueError(
             f"{name}: expected shape {(call.args.shape[<int>axis],)}, got {_shape(a)}"
@@ -88,28 +61,25 @@ cdef int _place_channels(Call *call, str name, Array *a, object axis,
 cdef int64_t _code_of(object value, str name, pq_type type) except? -1:
     """Return an integer within the range of a type."""
     cdef const pq_type_info *row = row_of_type(type)
+    expected = f"an integer from {row.lowest} to {row.highest} for {_NAMES[<int>type]}"
     one = _integer(value, name, "an integer")
     if not row.lowest <= one <= row.highest:
-        raise ValueError(
-            f"{name}: expected an integer from {row.lowest} to {row.highest} for "
-            f"{_NAMES[<int>type]}, got {_shown(one)}"
-        )
+        raise _error(ValueError, name, expected, one)
     return one
 
 
 def has_fixed_point(str arithmetic not None, double multiplier, /):
     """Return True if a fixed-point arithmetic can represent a real multiplier."""
     cdef int32_t m
-    cdef int s
-    cdef int number = _ARITHMETICS[arithmetic]
+    cdef int s, number = _ARITHMETICS[arithmetic]
     return pq_fixed_point(<pq_arithmetic>number, multiplier, &m, &s) == PQ_OK
 
 
-cdef object _refused_multiplier(pq_requantization *args, object multiplier, object shift):
+cdef object _refused_multiplier(object arithmetic, object multiplier, object shift):
     """Return the error for a multiplier that C rejects."""
     from pyquant._refused import of_multiplier
 
-    return of_multiplier(_name_of(args.arithmetic), multiplier, shift)
+    return of_multiplier(str(arithmetic), multiplier, shift)
 
 
 @hinted
@@ -213,7 +183,7 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
     if isinstance(array, Packed):
         raise TypeError(f"q: expected {_ACCUMULATED_NAMES}, got a PackedArray")
     code = _type_in(_REQUANTIZED, dtype, "dtype", _REQUANTIZED_NAMES)
-    args.arithmetic = _arithmetic(arithmetic, False)
+    args.arithmetic = <pq_arithmetic>_choice_of(_ARITHMETICS, arithmetic, "arithmetic")
     if shift is not None:
         if args.arithmetic == PQ_ARITHMETIC_FLOAT32:
             raise ValueError("shift: expected None for arithmetic='float32'")
@@ -223,14 +193,13 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
         multiplier = _real_array(multiplier, "multiplier")
     if bias is not None:
         bias = _code_array(bias, "bias")
-    axis = _settled(axis, "axis")
+    axis = integers(axis, "axis")
     if PyTuple_CheckExact(axis):
         raise TypeError("axis: expected None or an integer, got tuple")
     args.zero = _code_of(zero_point, "zero_point", code)
     input_zero_point = _integer(input_zero_point, "input_zero_point", "an integer")
     ends = _range_given(quant_range)
-    if threads is not _ONE:
-        threads = _threads_of(threads)
+    threads = _threads_of(threads)
     # Hold the memory.
     _hold_whole(array, &call.x, "q")
     _set_input(&call)
@@ -269,11 +238,10 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
     args.inp = call.args.inp
     args.out = call.args.out
     job = Job(NULL, &args, 1)
-    if threads != 1:
-        job.parts = _parts(_size(&call.x) * (call.x.itemsize + call.out.itemsize), threads)
+    job.parts = _parts(_size(&call.x) * (call.x.itemsize + call.out.itemsize), threads)
     status = _execute(_requantize_part, &job, _size(&call.x))
     if status == PQ_ERR_OPTION:
-        raise _refused_multiplier(&args, multiplier, shift)
+        raise _refused_multiplier(arithmetic, multiplier, shift)
     if status != PQ_OK:
         _raise(status, &call.out, &call.x, "q")
     return exact if out is None else out
@@ -322,22 +290,19 @@ def fixed_point(multiplier, arithmetic="tflite"):
     >>> int(m), int(shift)
     (1431655765, -1)
     """
-    cdef pq_requantization args
     cdef Array held
     cdef int32_t m = 0
-    cdef int s = 0
-    args.arithmetic = _arithmetic(arithmetic, True)
+    cdef int s = 0, number
+    number = _choice_of(_FIXED_POINT, arithmetic, "arithmetic")
     array = _real_array(multiplier, "multiplier")
     if not _hold(array, &held) or not (held.type == PQ_F32 or held.type == PQ_F64):
-        raise TypeError(
-            f"multiplier: expected float32 or float64, got {_describe(array)}"
-        )
+        raise _error(TypeError, "multiplier", "float32 or float64", _describe(array))
     flat = array.reshape(-1)  # NumPy's iterators have at most 32 dimensions
     integers = _np.empty(flat.shape, _np.int32)
     shifts = _np.empty(flat.shape, _np.int8)
     for i, one in enumerate(flat):
-        if pq_fixed_point(args.arithmetic, one, &m, &s) != PQ_OK:
-            raise _refused_multiplier(&args, one, None)
+        if pq_fixed_point(<pq_arithmetic>number, one, &m, &s) != PQ_OK:
+            raise _refused_multiplier(arithmetic, one, None)
         integers[i] = m
         shifts[i] = s
     return integers.reshape(array.shape)[()], shifts.reshape(array.shape)[()]

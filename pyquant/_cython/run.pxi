@@ -81,8 +81,10 @@ cdef class _Work:
 
 cdef int _parts(Py_ssize_t size, int threads) except -1:
     """Return the useful number of parts for a number of bytes."""
-    cdef Py_ssize_t least = _threads.MIN_PART_BYTES
-    cdef Py_ssize_t worth = size // max(1, least)
+    cdef Py_ssize_t worth
+    if threads == 1:
+        return 1
+    worth = size // max(1, <Py_ssize_t>_threads.MIN_PART_BYTES)
     if worth < 2:  # small calls do not count the CPUs
         return 1
     return min(threads, _threads.cpu_count(), worth)
@@ -108,10 +110,8 @@ cdef int _execute(part_fn run, const Job *job, Py_ssize_t size) except -1:
 
 cdef object _overlapping(str name, Array *a):
     strides = tuple([a.strides[d] for d in range(a.ndim)])
-    return ValueError(
-        f"{name}: expected dimensions that neither overlap nor interleave, "
-        f"got strides {strides}"
-    )
+    return _error(ValueError, name, "dimensions that neither overlap nor interleave",
+                  f"strides {strides}")
 
 
 cdef int _raise(int status, Array *out, Array *given, str name) except -1:
@@ -119,10 +119,22 @@ cdef int _raise(int status, Array *out, Array *given, str name) except -1:
     if status == PQ_ERR_OVERLAP:
         raise _overlapping("out", out)
     if status == PQ_ERR_SHAPE:  # broadcast arrays can exceed the memory
-        raise ValueError(
-            f"{name}: expected an array that memory holds, got shape {_shape(given)}"
-        )
+        raise _error(ValueError, name, "an array that memory holds",
+                     f"shape {_shape(given)}")
     raise SystemError(f"pyquant: unexpected status {status} from the C core")
+
+
+cdef int _run_all(part_fn run, Call *call, const void *more, int threads) except -1:
+    """Run an operation on all elements of `x`, and raise the error of C."""
+    cdef Py_ssize_t size = _size(&call.x)
+    cdef Job job = Job(&call.args, more, 1)
+    cdef int status = PQ_OK
+    if size != 0:
+        job.parts = _parts(size * (call.x.itemsize + call.out.itemsize), threads)
+        status = _execute(run, &job, size)
+    if status != PQ_OK:
+        _raise(status, &call.out, &call.x, "x")
+    return 0
 
 
 cdef int _quantize_part(const Job *job, int part) noexcept nogil:
@@ -144,8 +156,7 @@ cdef int _run_once(Call *call, bint quantizes, int threads) except -1:
     cdef pq_prepared plan
     cdef int status
     cdef Job job = Job(&call.args, call.book, 1)
-    if threads != 1:
-        job.parts = _parts(size * (call.x.itemsize + call.out.itemsize), threads)
+    job.parts = _parts(size * (call.x.itemsize + call.out.itemsize), threads)
     if call.book != NULL:
         run = _book_quantize_part if quantizes else _book_dequantize_part
         return _execute(run, &job, size)

@@ -307,7 +307,7 @@ cdef class Operator:
         cdef pq_type only = PQ_NO_TYPE, type = PQ_NO_TYPE
         if self.zero.follows:
             only = found.code
-        elif self.zero.is_typing and _is_untyped(zero):
+        elif self.zero.is_typing and is_untyped(zero):
             only = PQ_U8 if found.dtype == PQ_NO_TYPE else found.dtype
         zero = self._take(self.zero, zero, only, &call.zero, &call.zero_value, &type, found)
         if self.zero.is_list:
@@ -442,7 +442,7 @@ cdef class Operator:
         if rule == _BY_AXIS or rule == _BY_BLOCKS:
             at = self._integer(axis, "axis", found)
             if not -ndim <= at < ndim:
-                raise _axis_error(_index(axis), ndim, f"axis: {self.standard}")
+                raise _axis_error(index(axis), ndim, f"axis: {self.standard}")
             found.n = 1
             found.at[0] = <signed char>(at + ndim if at < 0 else at)
         if rule == _BY_BLOCKS or rule == _BY_GROUPS:
@@ -514,7 +514,7 @@ cdef class Operator:
         if not PyLong_CheckExact(value):
             found.foreign = True
             try:
-                number = _index(value)
+                number = index(value)
             except TypeError:
                 number = None
             if number is None:
@@ -528,7 +528,7 @@ cdef class Operator:
             numbers = tuple(values)
             for one in numbers:
                 found.foreign |= not PyLong_CheckExact(one)
-            return tuple([_index(one) for one in numbers])
+            return tuple([index(one) for one in numbers])
         except TypeError:
             pass
         raise self._wrong(TypeError, name, expected, _shown(values))
@@ -574,9 +574,7 @@ cdef inline bint _is_float8(pq_type type) noexcept:
 
 
 cdef object _changed(str name):
-    return ValueError(
-        f"{name}: expected an array that stays as it is, got a changed one"
-    )
+    return _error(ValueError, name, "an array that stays as it is", "a changed one")
 
 
 cdef int _hold_again(object array, Array *held, str name) except -1:

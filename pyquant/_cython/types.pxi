@@ -120,8 +120,8 @@ cdef inline bint _may_spell(object dtype) except -1:
     return type(dtype) is str or type(dtype) is type or isinstance(dtype, _dtype_class)
 
 
-cdef inline object _spelled(object dtype):
-    """Return the name of a known spelling, or `None`."""
+cpdef object spelled(object dtype):
+    """Return the name of a known dtype, class or string, else `None`."""
     return _SPELLED.get(dtype) if _may_spell(dtype) else None
 
 
@@ -131,14 +131,9 @@ cdef inline int _spelled_type(object dtype) except -1:
     return <int>PQ_NO_TYPE if found is None else <int>found
 
 
-def spelled(dtype, /):
-    """Return the name of a known dtype, class or string, else `None`."""
-    return _spelled(dtype)
-
-
 cdef pq_type _type_in(dict types, object dtype, str name, str expected) except *:
     """Return the pq_type of `dtype`, which must be a key of `types`."""
-    cdef object found = _spelled(dtype)
+    cdef object found = spelled(dtype)
     cdef object type
     if found is None:
         found = _dtypes.requested(dtype)
@@ -146,10 +141,8 @@ cdef pq_type _type_in(dict types, object dtype, str name, str expected) except *
     if type is None:
         from pyquant._refused import hint_of_type
 
-        raise TypeError(
-            f"{name}: expected {expected}, got {_dtypes.shown(dtype)}"
-            f"{hint_of_type(dtype, types)}"
-        )
+        raise _error(TypeError, name, expected,
+                     f"{_dtypes.shown(dtype)}{hint_of_type(dtype, types)}")
     return <pq_type><int>type
 
 
@@ -162,24 +155,16 @@ def limits(str name not None, /):
     return _LIMITS.get(name)
 
 
-cdef object _dtype_of(str name):
+cpdef object dtype_named(str name):
+    """Return the dtype of a name, from ml_dtypes if NumPy lacks it."""
     dtype = _DTYPES.get(name)
     if dtype is None:
         dtype = _keep_dtype(name, _dtypes.ml_dtype(name))
     return dtype
 
 
-def dtype_named(str name not None, /):
-    """Return the dtype of a name, from ml_dtypes if NumPy lacks it."""
-    return _dtype_of(name)
-
-
-cdef str _zero_name(str name):
+cpdef str zero_name(str name):
+    """Return the stored type of zero points: a NumPy type, without ml_dtypes."""
     if name in _LIMITS and name not in _PACKED:
         return name
     return "uint8" if name.startswith("u") else "int8"
-
-
-def zero_name(str name not None, /):
-    """Return the stored type of zero points: a NumPy type, without ml_dtypes."""
-    return _zero_name(name)
