@@ -8,7 +8,6 @@ import json
 import math
 import os
 import pickle
-import re
 import shlex
 import subprocess
 import sys
@@ -107,25 +106,6 @@ def case(**values):
     except BaseException as error:  # pytest.fail does not raise an Exception
         error.add_note("case: " + ", ".join(f"{k}={v!r}" for k, v in values.items()))
         raise
-
-
-def check_errors(table, names, form="{}"):
-    """Check a table of errors: a call, and its error on indented lines.
-
-    An error that ends with `...` states the start of the message. `form` is the call if the
-    rows are its arguments. Calls may use `check_out`.
-    """
-    for row in re.split(r"\n+(?=\S)", table.strip()):
-        call, *error = re.split(r"\n +(?=\w+Error: )", row, maxsplit=1)
-        expected = " ".join("".join(error).split())
-        with case(call=call):
-            with pytest.raises(Exception) as caught:  # noqa: PT011
-                eval(form.format(call), {"check_out": check_out, **names})
-            got = f"{type(caught.value).__name__}: {caught.value}"
-            assert "\n" not in got
-            if expected.endswith("..."):
-                got = got[: len(expected) - 3] + "..."
-            assert got == expected, got
 
 
 def check_out(call, out=None, *args, **options):

@@ -18,7 +18,6 @@ from support import (
     bit_view,
     case,
     cast,
-    check_errors,
     dtype_of,
     is_nan,
     loop,
@@ -292,41 +291,6 @@ Q4_K = block_format("Q4_K")
 ROWS = np.zeros((2, 288), np.uint8)
 
 
-DECODE = """
-ROWS[:, 1:]
-    ValueError: b: expected rows of a multiple of 144 bytes for Q4_K, got 287
-ROWS[0, 0]
-    ValueError: b: expected rows of bytes, got an array without dimensions
-ROWS.view(np.int8)
-    TypeError: b: expected uint8, got int8
-np.zeros((2, 288))
-    TypeError: b: expected uint8, got float64
-np.ma.array(ROWS)
-    TypeError: b: expected an array without a mask, got a masked array
-ROWS, dtype="int8"
-    TypeError: dtype: expected float32, float64, float16 or bfloat16, got int8
-ROWS, threads=0
-    ValueError: threads: expected a positive integer, got 0
-ROWS, out=np.empty((2, 511), np.float32)
-    ValueError: out: expected shape (2, 512), got (2, 511)
-ROWS, out=np.empty((2, 512), np.int32)
-    TypeError: out: expected float32, float64, float16 or bfloat16, got int32
-ROWS, out=np.empty((2, 512), np.float32), dtype="float64"
-    TypeError: out: expected float64, got float32
-ROWS, out=[0.0]
-    TypeError: out: expected a NumPy array, got list
-ROWS, out=np.broadcast_to(np.float32(0), (2, 512))
-    ValueError: out: expected a writeable array, got a read-only one
-np.broadcast_to(ROWS[0, :1], (2 ** 62 // 144 * 144,))
-    ValueError: out: expected a shape that NumPy can make ...
-np.broadcast_to(ROWS[0, :1], ((2 ** 63 - 1) // 144 * 144,))
-    ValueError: b: expected an array that memory holds..."""
-
-
-def test_errors_of_decode():
-    check_errors(DECODE, globals(), "Q4_K.dequantize({})")
-
-
 def test_overlaps():
     memory = np.zeros(4096, np.uint8)
     out = memory.view(np.float32)[:256]
@@ -380,39 +344,6 @@ def test_fields_that_are_written_change_the_bytes(rng):
 
 
 # Arguments of join for Q8_0, which has scales and codes.
-JOIN = """
-d=[0.5]
-    TypeError: join: expected d, qs, got d
-**{}
-    TypeError: join: expected d, qs, got none
-d=[0.5], qs=np.zeros((1, 32), int), m=[1]
-    TypeError: join: expected d, qs, got d, qs, m
-d=[0.5], qs=np.zeros((1, 32))
-    TypeError: qs: expected integers, got float64
-d=[1j], qs=np.zeros((1, 32), int)
-    TypeError: d: expected real numbers, got complex128
-d=[True], qs=np.zeros((1, 32), int)
-    TypeError: d: expected real numbers, got bool
-d=[1, 2049], qs=np.zeros((2, 32), int)
-    ValueError: d: expected numbers that float16 holds, got 2049
-d=[65536], qs=np.zeros((1, 32), int)
-    ValueError: d: expected numbers that float16 holds, got 65536
-d=[0.1], qs=np.zeros((1, 32), int)
-    ValueError: d: expected numbers that float16 holds, got 0.1
-d=[0.5], qs=np.full((1, 32), 128)
-    ValueError: qs: expected numbers that int8 holds, got 128
-d=[0.5], qs=np.zeros((1, 31), int)
-    ValueError: qs: expected shape (…, blocks, 32), got (1, 31)
-d=[0.5], qs=np.zeros(32, int)
-    ValueError: qs: expected shape (…, blocks, 32), got (32,)
-d=np.float64(0.5), qs=np.zeros(32, int)
-    ValueError: d: expected shape (…, blocks), got ()
-d=[0.5], qs=np.zeros((2, 32), int)
-    ValueError: qs: expected (1,) blocks, as d has, got (2,)"""
-
-
-def test_errors_of_join():
-    check_errors(JOIN, globals(), 'block_format("Q8_0").join({})')
 
 
 def test_scales_may_be_any_numbers_that_fields_hold():
@@ -431,19 +362,6 @@ def test_scales_may_be_any_numbers_that_fields_hold():
             wide.join(d=[beyond], **rest)
     with pytest.raises(ValueError, match=r"^d: expected numbers that float16 holds, got"):
         fmt.join(d=np.array([1, 2, 1e30], dtype_of("bfloat16")), qs=qs)
-
-
-SPLIT = """
-np.zeros(33, np.uint8)
-    ValueError: b: expected rows of a multiple of 34 bytes for Q8_0, got 33
-np.uint8(0)
-    ValueError: b: expected rows of bytes, got an array without dimensions
-np.zeros(34)
-    TypeError: b: expected uint8, got float64"""
-
-
-def test_errors_of_split():
-    check_errors(SPLIT, globals(), 'block_format("Q8_0").split({})')
 
 
 # ---- files ----

@@ -17,7 +17,6 @@ from support import (
     bfloat16,
     case,
     cast,
-    check_errors,
     loop,
     poisoned,
     split_small_arrays,
@@ -242,32 +241,6 @@ def test_numbers_outside_float32_are_errors():
 
 Q8_0 = block_format("Q8_0")
 ROWS = np.zeros((2, 64), np.float32)
-
-
-ENCODE = """
-ROWS[:, :33]
-    ValueError: x: expected a last extent that is a multiple of 32 for Q8_0, got 33
-np.float32(0)
-    ValueError: x: expected rows of numbers, got an array without dimensions
-ROWS.astype(np.int32)
-    TypeError: x: expected float32, float64, float16 or bfloat16, got int32; convert it with
-    .astype("float32")
-np.ma.array(ROWS)
-    TypeError: x: expected an array without a mask, got a masked array
-ROWS, threads=0
-    ValueError: threads: expected a positive integer, got 0
-ROWS, out=np.empty((2, 67), np.uint8)
-    ValueError: out: expected shape (2, 68), got (2, 67)
-ROWS, out=np.empty((2, 68), np.int8)
-    TypeError: out: expected uint8, got int8
-ROWS, out=[0]
-    TypeError: out: expected a NumPy array, got list
-ROWS, out=np.broadcast_to(np.uint8(0), (2, 68))
-    ValueError: out: expected a writeable array, got a read-only one"""
-
-
-def test_errors_of_encode():
-    check_errors(ENCODE, globals(), "Q8_0.quantize({})")
 
 
 def test_overlaps():

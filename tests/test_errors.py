@@ -4,6 +4,7 @@ errors.txt has the text of an error for each kind of constraint.
 """
 
 import functools
+import importlib
 import inspect
 import re
 import sys
@@ -21,6 +22,7 @@ from support import (
     HAVE_BFLOAT16,
     PACKED,
     case,
+    check_out,
     poisoned,
     untouched,
 )
@@ -75,7 +77,8 @@ def observed(x, **options):
     return observer
 
 
-# The names in the rows of errors.txt.
+# The names in the rows of errors.txt, and names that rows of test modules may use, too.
+HELPERS = {"check_out": check_out, "poisoned": poisoned}
 ARGUMENTS = {
     "np": np,
     "pq": pq,
@@ -142,6 +145,8 @@ def sections():
             names = [operator] if head == "calls" else head.split(", ")
             if given:
                 right |= zip(names, given.split("; "), strict=True)
+            if head.startswith("test_"):
+                names, right[head] = [head], None
             for name in names:
                 found.setdefault(name, ("" if head == "calls" else operator, []))
         elif line and not line.startswith("#"):
@@ -172,6 +177,8 @@ def refused(error, text, call, **kwargs):
     said = str(caught.value)
     if text.startswith("..."):
         said = "..." + said[3 - len(text) :]
+    elif text.endswith("..."):
+        said = said[: len(text) - 3] + "..."
     assert (caught.type.__name__, said) == (error, text)
     assert "\n" not in said
     assert caught.value.__cause__ is None
@@ -182,16 +189,20 @@ def refused(error, text, call, **kwargs):
 def test_errors(name):
     """Expect each error with `out`, which stays unchanged, and without it."""
     operator, rows = SECTIONS[name]
+    names = ARGUMENTS
+    if name.startswith("test_"):
+        names = {**HELPERS, **vars(importlib.import_module(name))}
     if operator and not HAVE_BFLOAT16:
         pytest.skip("test_without_ml_dtypes.py has these errors")  # ml_dtypes has the types
     for right, row in rows:
         wrong, _, rest = row.partition(" => ")
-        kind, _, text = rest.format_map(TEXTS).partition(": ")
+        rest = rest.format_map(TEXTS) if names is ARGUMENTS else rest
+        kind, _, text = rest.partition(": ")
         if NARROW_TYPES.search(wrong) and not HAVE_BFLOAT16:
             continue
         with case(row=row):
             if right is None:
-                refused(kind, text, lambda call=wrong: eval(call, ARGUMENTS))
+                refused(kind, text, lambda call=wrong: eval(call, names))
                 continue
             if operator:
                 argument, _, text = text.partition(": ")

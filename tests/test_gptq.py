@@ -6,7 +6,7 @@ import numpy as np
 import planar_oracle as oracle
 import pytest
 from planar_oracle import tensors
-from support import amount, check_errors, loop, same
+from support import amount, loop, same
 
 import pyquant as pq
 from pyquant.weights import (
@@ -446,76 +446,3 @@ def read(*arrays, format="gptq_v2", **options):
 
 def read_awq(*arrays):
     return awq.from_tensors(tensors(*arrays))
-
-
-REFUSED = """
-from_tensors({"a.weight": W4}, "a")
-    ValueError: name: expected the name of a weight in a known format, got 'a'
-from_tensors({"qweight": W4, "scales": ONES, "weight": W4.astype(np.uint32)})
-    ValueError: format: expected 'mlx', 'gptq', 'gptq_v2' or 'gptq_p', which all fit, got
-    None
-from_tensors({"a.qweight": W4, "a.scales": ONES}, "a.qweight")
-    ValueError: name: expected 'a.weight', got 'a.qweight'
-from_tensors({"a.B": W4, "a.s": ONES}, "a.weight")
-    ValueError: name: expected a weight that pyquant reads; a.B is quantized already
-    (Marlin); pyquant does not read this format
-from_tensors({}, "a", "gptq-v2")
-    ValueError: format: expected one of awq, bitsandbytes, compressed_tensors, gptq,
-    gptq_v2, gptq_p, matmulnbits, mlx, mx, nvfp4, got 'gptq-v2'; did you mean gptq_v2?
-read(W4, Z4, ONES, format="v2")
-    ValueError: format: expected one of gptq, gptq_v2, gptq_p, got 'v2'
-gptq.from_tensors({"a.qweight": W4, "a.scales": ONES}, "a")
-    ValueError: tensors: expected a.qzeros, got a.qweight or a.scales
-awq.from_tensors([W4])
-    TypeError: tensors: expected a mapping of names to arrays, got list
-read(W4, Z4, ONES).dequantize([0, 32])
-    ValueError: rows: expected numbers from 0 to 31, got 32
-read(W4, Z4, ONES).dequantize([0.5])
-    TypeError: rows: expected a slice or a list of integers, got float64 of shape (1,)
-gptq.pack(np.ones((32, 32)), ONES, ONES, bits=5, format="gptq")
-    ValueError: bits: expected one of 2, 3, 4, 8, got 5
-read(W4[0], Z4, ONES)
-    ValueError: qweight: expected two dimensions, got shape (32,)
-read(W4.astype(np.int64), Z4, ONES)
-    TypeError: qweight: expected int32 or uint32, got int64
-read(W4, Z4[:, :1], ONES)
-    ValueError: qzeros: expected shape (1, 32 * bits / 32) for 2, 3, 4 or 8 bits, got (1, 1)
-read(W4, Z4, ONES[:, :8])
-    ValueError: scales: expected shape (1, 32), got (1, 8)
-read(W4, Z4[:0], ONES[:0])
-    ValueError: scales: expected groups of one size for 32 inputs, got 0 groups
-read(np.zeros((72, 8), np.int32), Z6[:, :1], S6[:, :8])
-    ValueError: group_size: expected 96 to 115, which all make 6 groups of 576 inputs, got
-    None
-read(np.zeros((9, 8), np.int32), Z6[:5, :1], S6[:5, :8], group_size=32)
-    ValueError: scales: expected 3 groups of 32 for 72 inputs, got 5
-read_awq(np.zeros((32, 4), np.int32), Z6, S6)
-    ValueError: scales: expected groups that divide 32 inputs, got 6 groups
-read(W4, Z4[:, :3], ONES)
-    ValueError: qweight: expected rows of whole codes of 3 bits, got 4
-read(W4, Z4, ONES, np.zeros(31, np.int32))
-    ValueError: g_idx: expected shape (32,), got (31,)
-read(W4, Z4, ONES, -(np.arange(32, dtype=np.int32) // 31))
-    ValueError: g_idx: expected groups from 0 to 0, or -1 for all inputs, got -1 at (31,)
-read_awq(*experts(W4, Z4), ONES[np.newaxis])
-    ValueError: scales: expected 2 experts, as in qweight, got shape (1, 1, 32)
-read_awq(W4[:2, :1, None], W4[:2, :1, None], S8).dequantize(out=S8.swapaxes(1, 2))
-    ValueError: out: expected memory of its own, got an array that overlaps an input
-read_awq(*(one[:0] for one in experts(W4, Z4, ONES)))
-    ValueError: qweight: expected an expert or more, got shape (0, 4, 32)
-gptq.pack(np.ones((32, 32)), ONES, np.full((1, 32), 16), **V2)
-    ValueError: zeros: expected integers from 0 to 15, got 16 at (0, 0)
-awq.pack(np.ones((32, 32)), ONES, np.ones((1, 32)))
-    TypeError: zeros: expected integers, got float64
-gptq.pack(np.ones((32, 31)), ONES, np.ones((1, 32), int), **V2)
-    ValueError: x: expected inputs that 8 divides for 4 bits, got 31
-awq.pack(np.ones((31, 31)), ONES[:, 1:], np.ones((1, 31), int))
-    ValueError: x: expected outputs that 8 divides for AWQ, got 31
-read_awq(W4, Z4, np.ones((1, 256), np.float32))
-    ValueError: qzeros: expected shape (1, 32), got (1, 4)
-convert(matmulnbits.quantize(EIGHT, bits=8, block_size=16), "awq")
-    ValueError: weight: expected codes of 4 bits for AWQ, got 8"""
-
-
-def test_errors():
-    check_errors(REFUSED, globals())

@@ -145,50 +145,12 @@ def test_zero_points_beyond_int64(zero):
     got = pq.quantize(x, 1.0, zero, dtype="uint64")
     assert got.tolist() == [TOP - 1, TOP, 2**63 - 1, TOP]
     same(pq.dequantize(got, 1.0, zero, dtype="float64"), np.float64([-1, 0, -(2.0**63), 0]))
-    with pytest.raises(ValueError, match=f"^zero_point: .* for int64, got {TOP}$"):
-        pq.quantize(x, 1.0, zero, dtype="int64")
-    with pytest.raises(TypeError, match=r"^zero_point: .*, got object"):
-        pq.quantize(x, 1.0, np.array(zero, object), dtype="uint64")
 
 
 def test_some_zero_points_beyond_int64():
     x = np.zeros((3, 2))
     got = pq.quantize(x, np.ones(3), [0, TOP, 2**63], dtype="uint64", axis=0)
     assert got[:, 0].tolist() == [0, TOP, 2**63]
-    for zero, got in (([-1, 0, 0], -1), (-1, -1), (np.int8([-1, 0, 0]), -1)):
-        text = f"^zero_point: expected integers from 0 to {TOP} for uint64, got {got}$"
-        with pytest.raises(ValueError, match=text):
-            pq.quantize(x, np.ones(3), zero, dtype="uint64", axis=0)
-    for zero in ([-1, TOP, 0], 2**64, [2**64, 0, 0], -(2**63) - 1):
-        with pytest.raises(ValueError, match=r"^zero_point: .*got -?\d+$"):
-            pq.quantize(x, np.ones(3), zero, dtype="uint64", axis=0)
-
-
-OUTSIDE = {
-    "fill": ({"fill": 2**64}, "fill: expected integers of the quantized type, got"),
-    "fill of int64": ({"fill": 2**63, "dtype": "int64"}, "fill: .* for int64, got"),
-    "negative fill": ({"fill": -1}, f"fill: expected integers from 0 to {TOP} for uint64"),
-    "range": ({"quant_range": (0, 2**64)}, f"quant_range: .* 0 to {TOP} for uint64"),
-    "range below": ({"quant_range": (-1, 3)}, "quant_range: .*got .-1, 3."),
-    "fill within": ({"quant_range": (5, TOP), "fill": 2**63}, f"fill: .*got {2**63}$"),
-}
-
-
-@loop("name", OUTSIDE)
-def test_options_outside_the_type_are_errors(name):
-    options, text = OUTSIDE[name]
-    with pytest.raises(ValueError, match=f"^{text}"):
-        pq.quantize(np.ones(3), 1.0, **{"dtype": "uint64", **options})
-
-
-@loop("name", NAMES)
-def test_packing_rejects_them(name):
-    with pytest.raises(TypeError, match=f"^dtype: expected .*, got {name}$"):
-        pq.quantize(np.ones((2, 8)), 1.0, dtype=name, layout=pq.Layout("words", axis=1))
-    with pytest.raises(TypeError, match=f"^dtype: expected .*, got {name}$"):
-        pq.quantize(np.ones(3), 1.0, dtype=name, packed=True)
-    with pytest.raises(TypeError, match=f"got {name}$"):
-        pq.pack(np.ones(3, name))
 
 
 # QParams
@@ -213,8 +175,6 @@ def test_qparams(dtype):
     p = pq.QParams([0.5, 1.0], [lo, hi], dtype, axis=0)
     assert p.zero_point.tolist() == [lo, hi]
     assert eval(repr(p), {**vars(np), **vars(pq), dtype.name: dtype}) == p
-    with pytest.raises(ValueError, match=f"^zero_point: .*, got {hi + 1}$"):
-        pq.QParams(0.5, hi + 1, dtype)
 
 
 @loop("ends", [(10, 2**63 - 1), (10, 2**64 - 2), (2**63, 2**64 - 2)])
@@ -236,23 +196,3 @@ def test_zero_points_lie_within_quant_range(ends):
             with pytest.raises(ValueError, match=f"^zero_point: .* got {zero}$") as caught:
                 pq.quantize(x[:2], [1.0, 1.0], given, axis=0, **rest)
             assert f"quant_range={ends}" in str(caught.value)
-
-
-# The standards support neither type
-
-
-def test_standards_reject_them():
-    x, q = np.float32([1]), np.int64([1])
-    one, zero = np.float32(1), np.int64(0)
-    for call in (
-        lambda: pq.onnx.quantize_linear(x, one, zero),
-        lambda: pq.onnx.dequantize_linear(q, one),
-        lambda: pq.ngraph.quantize(x, one, zero, "int64", [], "ROUND_HALF_TO_EVEN"),
-        lambda: pq.ngraph.dequantize(q, one, zero, "float32", []),
-        lambda: pq.onednn.quantize(x, scales=[1.0], dtype="int64"),
-        lambda: pq.onednn.dequantize(q, scales=[1.0]),
-        lambda: pq.com_microsoft.quantize_linear(x, one, zero),
-        lambda: pq.com_microsoft.dequantize_linear(q, one, zero),
-    ):
-        with pytest.raises(TypeError, match="int64"):
-            call()
