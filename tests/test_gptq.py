@@ -281,12 +281,6 @@ def test_convert(bits):
                     same(found[part], value)
 
 
-def test_awq_with_zero_points_of_0_to_the_first_format():
-    made, _ = weights(4, 64, 32, 32, lowest=0)
-    with pytest.raises(ValueError, match=r"^weight: expected zero points from 1"):
-        convert(made["awq"], "gptq")
-
-
 def test_mixed_inputs():
     codes, zeros, scales = layer(4, 64, 32, 32, lowest=1)
     g_idx = mixed(64, 32)
@@ -366,8 +360,6 @@ def test_smaller_blocks():
     made, want = weights(4, 256, 32, 128)
     w = convert(made["awq"], "matmulnbits", block_size=32)
     assert (w.dequantize() == want).all()
-    with pytest.raises(ValueError, match=r"^block_size: expected one that divides"):
-        convert(made["awq"], "matmulnbits", block_size=256)
 
 
 def test_onnx():
@@ -415,23 +407,9 @@ def test_blocks_of_short_groups():
     assert (got == w.dequantize()).all()
 
 
-def test_invalid_blocks():
-    x = np.linspace(-0.7, 1, 64, dtype=np.float32).reshape(1, 64)
-    w = matmulnbits.quantize(x)
-    with pytest.raises(ValueError, match=r"^weight: expected scales that float16 holds"):
-        w.blocks("Q4_0")
-    halves = matmulnbits.quantize(x.astype(np.float16), symmetric=False)
-    with pytest.raises(ValueError, match=r"^weight: expected zero points 8 for Q4_0, got"):
-        halves.blocks("Q4_0")
-    with pytest.raises(ValueError, match=r"^weight: expected codes of 8 bits for Q8_0"):
-        halves.blocks("Q8_0")
-    with pytest.raises(ValueError, match=r"^name: expected one of Q4_0, Q4_1, Q8_0, got"):
-        halves.blocks("Q4_K")
-    small = matmulnbits.quantize(x.astype(np.float16), block_size=16)
-    with pytest.raises(ValueError, match=r"^weight: expected groups of a multiple of 32"):
-        small.blocks("Q4_0")
-
-
+LINE = np.linspace(-0.7, 1, 64, dtype=np.float32).reshape(1, 64)
+BLOCK = matmulnbits.quantize(LINE)
+HALVES = matmulnbits.quantize(LINE.astype(np.float16), symmetric=False)
 W4, Z4 = np.zeros((4, 32), np.int32), np.zeros((1, 4), np.int32)
 ONES = np.ones((1, 32), np.float16)
 S8 = np.ones((2, 1, 8), np.float32)

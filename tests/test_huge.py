@@ -49,23 +49,6 @@ def test_no_elements():
     assert pq.dequantize(rows("i1"), 1.0).shape == (HUGE, 0)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_is_counted(value):
-    with pytest.raises(ValueError, match=r"^x: ") as error:
-        pq.choose_qparams(huge(np.float32(value)))
-    assert str(error.value) == (
-        f"x: expected finite values, got {HUGE} not finite, the first at index (0,)"
-    )
-
-
-def test_some_that_are_not_finite_are_counted():
-    x = np.broadcast_to(np.float32([[1.0], [np.nan], [np.inf]]), (3, 2**58))
-    with pytest.raises(ValueError, match=rf"got {2**59} not .* index \(1, 0\)$"):
-        pq.choose_qparams(x)
-    with pytest.raises(ValueError, match=rf"got {2**59} not .* index \(0, 1\)$"):
-        pq.choose_qparams(x.T)
-
-
 CALLS = {
     "quantize": lambda: pq.quantize(huge(np.float32(3)), 1.0),
     "packed": lambda: pq.quantize(huge(np.float32(3)), 1.0, dtype="int4", packed=True),
@@ -89,38 +72,3 @@ CALLS = {
 def test_what_no_memory_holds_is_an_ordinary_exception(name):
     with pytest.raises((MemoryError, ValueError)):
         CALLS[name]()
-
-
-@pytest.mark.parametrize("value", [300, -129])
-def test_zero_points_are_looked_at(value):
-    with pytest.raises(ValueError, match=rf"^zero_point: .* got {value}$"):
-        pq.quantize(rows("f4"), 1.0, value, dtype="int8")
-    with pytest.raises(ValueError, match=rf"^zero_point: .* got {value}$"):
-        pq.dequantize(rows("i1"), 1.0, value)
-
-
-def test_out_of_a_broadcast_array():
-    x = np.broadcast_to(np.float32(3), (2**60,))
-    out = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), (2**60,), (0,))
-    for threads in (1, 2):
-        with pytest.raises(
-            ValueError, match=r"^x: expected an array that memory holds, got"
-        ):
-            pq.quantize(x, 1.0, out=out, threads=threads)
-    codes = np.broadcast_to(np.int8(3), (2**60,))
-    reals = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (2**60,), (0,))
-    with pytest.raises(ValueError, match=r"^q: expected an array that memory holds, got"):
-        pq.dequantize(codes, 1.0, out=reals)
-
-
-def test_results_of_too_many_bytes():
-    codes = np.broadcast_to(np.int8(3), (2**61,))
-    message = rf"^out: expected a shape that NumPy can make of float64, got \({2**61},\)$"
-    with pytest.raises(ValueError, match=message):
-        pq.dequantize(codes, 1.0, dtype="float64")
-
-
-def test_parameters_of_too_many_channels():
-    x = np.broadcast_to(np.float16(3), (2**61,))
-    with pytest.raises(ValueError, match=r"^x: expected a shape that NumPy can make of"):
-        pq.choose_qparams(x, axis=0)

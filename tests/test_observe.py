@@ -354,10 +354,6 @@ def test_merges_of_types():
     assert (a + b).min == np.float64(0.1)
     assert (b + a).min.dtype == np.float64
     half = observed(np.float16([3]))
-    with pytest.raises(ValueError, match="other: expected float16 again, as "):
-        half + a
-    with pytest.raises(ValueError, match="x: expected float32 again, as "):
-        a.update(np.float16([3]))
     plain = observed(np.float16([3]), histogram=False)
     plain.update(np.float32([70000]))
     assert plain.max == 70000
@@ -375,8 +371,6 @@ def test_copies():
         assert o.max == 1
     assert o != pq.Observer()
     assert o != 3
-    with pytest.raises(TypeError, match="unhashable"):
-        hash(o)
 
 
 def by_json(observer):
@@ -403,34 +397,9 @@ def test_json(options):
             assert pickle.dumps(again) == pickle.dumps(o)
 
 
-@pytest.mark.parametrize(("item", "value", "text"), [
-    ("schema", 2, "data: expected a result of to_dict() with schema 1, got 2"),
-    ("axis", "x", "a wrong item: axis: expected"),
-    ("mantissa_bits", 9, "a wrong item: mantissa_bits: expected an integer from 0 to 7"),
-    ("finite", [1.5], "a wrong item: finite: expected integers of at least 0"),
-    ("nan", [-1], "a wrong item: nan: expected integers of at least 0"),
-    ("inf", [1, 2], "a wrong item: cannot reshape"),
-    ("min", ["x"], "a wrong item: min: expected a number, got str"),
-    ("pages", [127, 512], "a wrong item: pages: expected ascending numbers from 0 to 511"),
-    ("pages", [383, 127], "a wrong item: pages: expected ascending numbers from 0 to 511"),
-    ("table", [[[1] * 128]], "a wrong item: cannot reshape"),
-    ("real", "int8", "a wrong item: real: expected one of float32, float64, float16, bflo"),
-    ("shape", None, None),
-])  # fmt: skip
-def test_json_errors(item, value, text):
-    data = observed(np.float32([1, -1])).to_dict()
-    data[item] = value
-    if text is None:
-        assert pq.Observer.from_dict(data).count == 0
-        return
-    with pytest.raises(
-        ValueError, match=r"^data: expected a result of to_dict\(\)"
-    ) as error:
-        pq.Observer.from_dict(data)
-    assert text in str(error.value)
-    for wrong, got in ((None, "NoneType"), ([], "list"), ({}, "no schema")):
-        with pytest.raises(ValueError, match=rf"^data: .* got {got}$"):
-            pq.Observer.from_dict(wrong)
+def read_json(**items):
+    """Read an observer after changes of its items."""
+    pq.Observer.from_dict(observed(np.float32([1, -1])).to_dict() | items)
 
 
 def all_exponents(rng, n):
@@ -639,8 +608,6 @@ def test_entropy_of_usual_data():
     assert observed(x).range("entropy", dtype="uint8")[0] == pytest.approx(
         max(x.min(), -observed(x).range("entropy", dtype="uint8")[1])
     )
-    with pytest.raises(ValueError, match="dtype: expected at most 8 bits for 'entropy', "):
-        observed(x).range("entropy", dtype="int16")
 
 
 @loop(
@@ -719,40 +686,7 @@ def test_calibrate_can_ignore_nonfinite_values():
     assert found == pq.choose_qparams(np.float32([1, -2]))
 
 
-REMEDY = "; wrap one array in a list, or call choose_qparams"
 ONE = np.float32([1, 2])
-
-
-@pytest.mark.parametrize(
-    ("batches", "options", "error", "text"),
-    [
-        (ONE, {}, TypeError, f"expected an iterable of arrays, got ndarray{REMEDY}"),
-        (ONE[0], {}, TypeError, "expected an iterable of arrays, got float32"),
-        (b"1", {}, TypeError, f"expected an iterable of arrays, got bytes{REMEDY}"),
-        (3, {}, TypeError, "expected an iterable of arrays, got int"),
-        ("ab", {}, TypeError, "expected an iterable of arrays, got str"),
-        ([], {}, ValueError, "expected at least one finite number, got none"),
-        ([[]], {"method": "mse"}, ValueError, "expected at least one finite number, got"),
-        (
-            [ONE, [1.0, np.inf]],
-            {},
-            ValueError,
-            "expected finite values, got 1 not finite, the first at index (1,) in batch 1",
-        ),
-        ([ONE, np.int8([1])], {}, TypeError, "expected float32, "),
-        (
-            [ONE, [1.0]],
-            {"axis": 0},
-            ValueError,
-            "expected channels (2,), got (1,) in batch 1",
-        ),
-    ],
-    ids=str,
-)
-def test_calibrate_names_the_wrong_batch(batches, options, error, text):
-    with pytest.raises(error) as caught:
-        pq.calibrate(batches, **options)
-    assert str(caught.value).startswith(f"batches: {text}")
 
 
 @pytest.mark.parametrize(

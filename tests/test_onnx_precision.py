@@ -290,26 +290,3 @@ def test_qparams_of_models(tmp_path):
     path = tmp_path / "m.onnx"
     path.write_bytes(model.SerializeToString())
     assert pq.onnx.qparams(path, "x") == pq.onnx.qparams(str(path), "c")
-
-
-@pytest.mark.parametrize(("text", "tensor", "said"), [
-    ("s = {1}> {c = QuantizeLinear(x, s)}", "xx",
-     "the data or result of QuantizeLinear or DequantizeLinear, got 'xx'; did you mean x?"),
-    ("s = {1}> {c = QuantizeLinear(x, s)}", 3,
-     "the data or result of QuantizeLinear or DequantizeLinear, got int"),
-    ("s = {1}> {c = Neg(x)}", "x",
-     "the data or result of QuantizeLinear or DequantizeLinear, got 'x'"),
-    ("a = {1}> {s = Neg(a) c = QuantizeLinear(x, s)}", "x",
-     "a tensor with constant parameters, got 's'"),
-    ("s = {1}, float t = {2}> {c = QuantizeLinear(x, s) d = QuantizeLinear(x, t)}", "x",
-     "one set of parameters, got different ones"),
-    ("s = {1}> {x = DequantizeLinear(c, s)}", "x",
-     "a known type of 'c', got a model without it"),
-])  # fmt: skip
-def test_errors_of_qparams_of_models(text, tensor, said):
-    model = model_of(text)
-    with pytest.raises((TypeError, ValueError)) as error:
-        pq.onnx.qparams(model, tensor)
-    assert str(error.value) == f"tensor: expected {said}"
-    with pytest.raises(TypeError, match=r"^model: expected a path or an onnx.ModelProto"):
-        pq.onnx.qparams(3, "x")
