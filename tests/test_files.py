@@ -372,7 +372,7 @@ def test_gguf_reads_what_is_written(tmp_path):
 def test_the_types_of_ggml():
     gguf = pytest.importorskip("gguf")  # Optional. The test compares its bytes.
     for kind, sizes in gguf.GGML_QUANT_SIZES.items():
-        if kind.name != "Q8_1":  # which that package has wrong
+        if kind.name != "Q8_1":  # the package is wrong here
             assert _gguf._BY_ID[kind.value][:3] == (kind.name, *sizes)
 
 
@@ -552,7 +552,7 @@ def test_an_index(tmp_path, made):
             pq.open_weights(made(text, "x.json"))
 
 
-# What was written
+# Parameters and packed arrays
 
 
 PARAMS = [
@@ -800,7 +800,7 @@ def dequantized(**options):
 
 
 def written(name, weights, metadata=None):
-    """Write a file. After an error there is no file."""
+    """Write a file, and no file after an error."""
     with TemporaryDirectory() as folder:
         try:
             pq.write_weights(os.path.join(folder, name), weights, metadata=metadata)
