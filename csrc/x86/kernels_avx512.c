@@ -13,12 +13,13 @@ PQ_TARGET_BEGIN(
     "avx2,fma,f16c,avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,avx512bf16,gfni")
 
 #  include "ops/codebook.h"
-#  include "x86/simd_512.h"
+#  include "x86/long_avx512.h"
+#  include "x86/lookup_512.h"
 
 /* The table takes these kernels from AVX2: integers from real numbers and back, float64,
  * extrema and transposes. */
 #  define PQ_TAKES_SHARED
-/* The loops of 512 bits below process long runs. */
+/* long_avx512.c and the lookups below process long runs. */
 #  define PQ_LONG(name) LONG_NAME(name)
 #  define LONG_NAME(name) long_##name
 #  define PQ_PAIR(real, code)                                                              \
@@ -49,262 +50,53 @@ static pq_kernel_fn book_packed;
  */
 enum { LONG_ELEMENTS = PQ_SIZE(1 << 16, 1 << 10), TABLE_ELEMENTS = 1 << 12 };
 
-/* The constants of a run with one scale. */
-struct wide {
-    wf s, r, rest, lo, hi;
-    wi z;
-};
+/* ---- quantize ---- */
 
-struct wide_f64 {
-    wd s, r, lo, hi;
-    wi z;
-};
-
-/* ---- chunk bodies: quantize.inc, encode.inc and general.inc have the proofs ---- */
-
-/* Quantize a wide chunk. 8-bit codes need no lower bound, as with PQ_CONVERT_IS_LOW.
- *
- * If `most` is not null, the kernel counts elements out of range, as affine_chunk.inc does:
- * store unsigned codes relative to the lowest code, without bounds, and raise *most to the
- * largest code. NaN and elements out of range give codes above the range, because the
- * conversion turns large values into INT32_MIN. */
-PQ_INLINE void quantize_wide(const char *x, char *y, const struct wide *f, int least,
-                             __m512i *most, struct instance k)
+/* Quantize groups. Long groups use a function of long_avx512.c if it supports them. All
+ * other groups use the 256-bit kernel `usual`. An element has `in` and `out` bytes. */
+PQ_NOINLINE void quantize_long_groups(pq_kernel_fn *usual, pq_long_fn *quantize_long,
+                                      const struct pq_run *run, const char *x, char *y,
+                                      size_t n, size_t in, size_t out)
 {
-    const int is_byte = pq_bytes_of(k.code) == 1;
-    wf v = load_wide(x, k.real), q;
-    if (most == NULL) {
-        v = wide_cap_keep_nan(v, f->hi);
-        v = is_byte ? v : wide_floor_drop_nan(v, f->lo);
-    }
-    if (is_byte) {
-        q = wide_fused_add(v, f->r, wide_multiply(v, f->rest));
-    } else {
-        q = wide_multiply(v, f->r);
-        q = wide_fused_add(wide_fused_subtract(q, f->s, v), f->r, q);
-    }
-    if (most == NULL) {
-        store_wide_code(y, wide_nearest(q), f->z, k.code);
-    } else if (is_byte) {
-        *most = store_wide_above_8(y, wide_nearest(q), f->z, least, *most);
-    } else {
-        *most = store_wide_above_16(y, wide_nearest(q), f->z, least, *most);
-    }
-}
-
-/* Quantize a chunk to a narrow float. The codes exceed the result by floor >> shift until
- * store_wide_floats() subtracts this difference from bytes. Return 0 if the chunk
- * contains a NaN. */
-PQ_INLINE int encode_wide(const char *x, char *y, const struct wide *f, struct instance k)
-{
-    const wf floor = wide_float(wide_splat_i32(k.to.floor));
-    const wf step = wide_float(wide_splat_i32((127 - k.to.shift) << 23));
-    const wi exponent = wide_splat_i32(0x7f800000), shift = wide_splat_i32(k.to.shift);
-    const wf v = load_wide(x, k.real);
-    const wf mag = wide_least_magnitude(v, f->hi), q0 = wide_multiply(mag, f->r);
-    const wf q = wide_fused_add(wide_fused_subtract(q0, f->s, mag), f->r, q0);
-    const wi power = wide_mask(wide_bits(wide_larger(q, floor)), exponent);
-    const wi sum = wide_bits(wide_fused_add(q, step, wide_float(power)));
-    const wi steps = wide_subtract_i32(sum, power);
-    store_wide_floats(y, wide_add_i32(steps, wide_shift_right(power, shift)),
-                      k.to.floor >> k.to.shift, wide_bits(v), k.to.sign, k.to.bare);
-    return !wide_any_nan(v);
-}
-
-PQ_INLINE wd wide_quotients_f64(wd v, const struct wide_f64 *f)
-{
-    const wd q = wide_multiply_f64(v, f->r);
-    return wide_fused_add_f64(wide_fused_subtract_f64(q, f->s, v), f->r, q);
-}
-
-PQ_INLINE wd bounded_f64(wd v, const struct wide_f64 *f, enum pq_type code)
-{
-    v = wide_cap_keep_nan_f64(v, f->hi);
-    return pq_bytes_of(code) == 1 ? v : wide_floor_drop_nan_f64(v, f->lo);
-}
-
-PQ_INLINE void quantize_wide_f64(const double *x, char *y, const struct wide_f64 *f,
-                                 enum pq_type code)
-{
-    const wd lo = bounded_f64(load_wide_f64(x), f, code);
-    const wd hi = bounded_f64(load_wide_f64(x + PQ_WIDE_HALF), f, code);
-    store_wide_code(y,
-                    wide_nearest_f64(wide_quotients_f64(lo, f), wide_quotients_f64(hi, f)),
-                    f->z, code);
-}
-
-/* Like encode_capped(), for float64. */
-PQ_INLINE wi encode_capped_f64(wd q, struct encoding to)
-{
-    enum { LESS = 52 - 23 }; /* mantissa bits of float64, minus the bits of float32 */
-    const int shift = to.shift + LESS;
-    const wd floor = wide_splat_f64((double)pq_f32_bits((uint32_t)to.floor));
-    const wd step = wide_float_f64(wide_splat_i64((int64_t)(1023 - shift) << 52));
-    const wi power = wide_mask(wide_bits_f64(wide_larger_f64(q, floor)),
-                               wide_splat_i64(INT64_C(0x7ff) << 52));
-    const wi sum = wide_bits_f64(wide_fused_add_f64(q, step, wide_float_f64(power)));
-    return wide_add_i64(wide_subtract_i64(sum, power),
-                        wide_shift_right_i64(power, wide_splat_i64(shift)));
-}
-
-PQ_INLINE int encode_wide_f64(const double *x, char *y, const struct wide_f64 *f,
-                              struct encoding to)
-{
-    const wd lo = load_wide_f64(x), hi = load_wide_f64(x + PQ_WIDE_HALF);
-    const wi low =
-        encode_capped_f64(wide_quotients_f64(wide_least_magnitude_f64(lo, f->hi), f), to);
-    const wi high =
-        encode_capped_f64(wide_quotients_f64(wide_least_magnitude_f64(hi, f->hi), f), to);
-    const int floor = (1023 - 127) + (to.floor >> 23);
-    store_wide_floats(y, wide_halves(low, high, 0), floor << (23 - to.shift),
-                      wide_halves(wide_bits_f64(lo), wide_bits_f64(hi), 1), to.sign,
-                      to.bare);
-    return !(wide_any_nan_f64(lo) | wide_any_nan_f64(hi));
-}
-
-/* ---- runs ---- */
-
-/* Like chunk_at(), for wide chunks. */
-PQ_INLINE size_t wide_at(size_t i, size_t n)
-{
-    return i + PQ_WIDE <= n ? i : n - PQ_WIDE;
-}
-
-PQ_INLINE void prefetch_wide_chunk(const char *x, size_t in, const char *y, size_t out)
-{
-    prefetch_chunk(x + PAGE, in, y + PAGE, out);
-    prefetch_chunk(x + PAGE + PQ_CHUNK * in, in, y + PAGE + PQ_CHUNK * out, out);
-}
-
-/* After a NaN, the 256-bit kernel processes this number of elements, because NaN elements
- * often come in clusters. */
-enum { AFTER_NAN_ELEMENTS = PQ_SIZE(4096, 256) };
-
-/* Broadcast the parameters of a group. */
-PQ_INLINE struct wide wide_params(struct group_params f)
-{
-    return (struct wide){widen(f.s),  widen(f.r),  widen(f.rest),
-                         widen(f.lo), widen(f.hi), widen_i32(f.z)};
-}
-
-/* Quantize with one scale in the reciprocal range. All chunks except the first start at a
- * cache line. `most`: see quantize_wide(). The kernel `usual` processes chunks with NaN
- * that become narrow floats. */
-PQ_INLINE void map_long(pq_kernel_fn *usual, const struct pq_run *run, const char *x,
-                        char *y, size_t n, const struct wide *f, int least, __m512i *most,
-                        struct instance k)
-{
-    const int far = run->exceeds_cache, is_float = pq_is_narrow_float(k.code);
-    const size_t second = PQ_WIDE - (uintptr_t)x % LINE / in_size(k);
-    for (size_t i = 0, next = second; i < n; i = next, next += PQ_WIDE) {
-        const size_t at = wide_at(i, n);
-        const char *const from = x + at * in_size(k);
-        char *const to = y + at * out_size(k);
-        if (far) {
-            prefetch_wide_chunk(from, in_size(k), to, out_size(k));
-        }
-        if (!is_float) {
-            quantize_wide(from, to, f, least, most, k);
-        } else if (!encode_wide(from, to, f, k)) {
-            const size_t m = n - at < AFTER_NAN_ELEMENTS ? n - at : AFTER_NAN_ELEMENTS;
-            usual(run, from, to, m);
-            next = at + m;
-        }
-    }
-}
-
-/* Quantize groups. Long groups with a scale in the reciprocal range use wide chunks. All
- * other groups use the 256-bit kernel `usual`. */
-PQ_INLINE void map_long_groups(pq_kernel_fn *usual, const struct pq_run *run,
-                               const void *px, void *py, size_t n, enum pq_type real,
-                               enum pq_type code)
-{
-    const struct instance k = instance_of(run, QUANTIZE, real, code);
-    const int is_float = pq_is_narrow_float(code);
-    const int even = is_float || rounding_of(run) == PQ_HALF_EVEN;
-    const struct reciprocal_range range = is_float ? encode_range(k) : quantize_range(k);
     struct pq_run group = *run;
-    const char *x = px;
-    char *y = py;
-    if (run->group < LONG_ELEMENTS || !even || k.multiplies) {
+    if (run->group < LONG_ELEMENTS || run->random_words != NULL) {
         usual(run, x, y, n);
         return;
     }
     for (size_t m; n > 0; n -= m) {
         m = n < run->group ? n : run->group;
-        if (m >= LONG_ELEMENTS &&
-            can_use_reciprocal(*group.scale.f32, *group.zero.i32, range)) {
-            const float s = *group.scale.f32;
-            const struct wide f =
-                wide_params(is_float ? encode_params(s, *group.zero.i32, k)
-                                     : quantize_params(s, *group.zero.i32, k));
-            map_long(usual, &group, x, y, m, &f, 0, NULL, k);
-        } else {
+        if (m < LONG_ELEMENTS || !quantize_long(&group, x, y, m)) {
             usual(&group, x, y, m);
         }
-        x += m * in_size(k);
-        y += m * out_size(k);
-        group.scale.f32++;
-        group.zero.i32++;
+        pq_set_first_group(&group, &group, 1);
+        x += (ptrdiff_t)(m * in) + run->in_gap;
+        y += (ptrdiff_t)(m * out) + run->out_gap;
     }
 }
 
-/* ---- elements out of range ---- */
-
-/* Elements of a tile, the unit of one check for elements out of range. */
-enum { CHECKED_TILE_ELEMENTS = PQ_SIZE(4096, 256) };
-
-/* Quantize with one scale in the reciprocal range. Repeat each tile that has elements out
- * of range with the 256-bit kernel, which counts them. */
-PQ_INLINE void quantize_long_checked(const struct pq_run *run, const char *x, char *y,
-                                     size_t n, struct instance k)
-{
-    const struct pq_range range = run->affine->range;
-    const int least = (int)range.lo, bits = pq_bytes_of(k.code) == 1 ? 16 : 32;
-    const struct wide f =
-        wide_params(quantize_params(*run->scale.f32, *run->zero.i32 - least, k));
-    for (size_t m; n > 0; n -= m, x += m * in_size(k), y += m * out_size(k)) {
-        __m512i most = _mm512_setzero_si512();
-        m = n < 2 * CHECKED_TILE_ELEMENTS ? n : CHECKED_TILE_ELEMENTS;
-        map_long(NULL, run, x, y, m, &f, least, &most, k);
-        if (wide_any_above(most, (uint32_t)(range.hi - range.lo), bits)) {
-            PQ_NAME(quantize_affine)(run, x, y, m);
-        }
-    }
-}
-
-/* Return true for long runs with one scale that count all elements out of range, from
- * float32, float16 or bfloat16 to integers of at most 16 bits, without other stages. */
-static int can_quantize_long_checked(const struct pq_run *run, size_t n)
-{
-    const struct pq_affine *const affine = run->affine;
-    return n >= LONG_ELEMENTS && run->group >= n && affine->counts &&
-           affine->carrier == PQ_F32 && !run->general && !affine->has_offset &&
-           !affine->inverse && run->round == PQ_HALF_EVEN && pq_is_integer(affine->code) &&
-           pq_bytes_of(affine->code) <= 2;
-}
-
-#  define CHECKED(from, type)                                                              \
-      if (real == from && bytes == pq_bytes_of(type)) {                                    \
-          const struct instance k = instance_of(run, QUANTIZE, from, type);                \
-          if (can_use_reciprocal(*run->scale.f32, *run->zero.i32, quantize_range(k))) {    \
-              quantize_long_checked(run, x, y, n, k);                                      \
-              return;                                                                      \
+#  define LONG_KERNEL(kernel, quantize_long, in, out)                                      \
+      static void PQ_LONG(kernel)(const struct pq_run *run, const void *x, void *y,        \
+                                  size_t n)                                                \
+      {                                                                                    \
+          if (n < LONG_ELEMENTS) {                                                         \
+              kernel(run, x, y, n);                                                        \
+          } else {                                                                         \
+              quantize_long_groups(kernel, quantize_long, run, x, y, n, in, out);          \
           }                                                                                \
       }
-#  define CHECKED_PAIRS(from, ...) CHECKED(PQ_##from, PQ_U8) CHECKED(PQ_##from, PQ_U16)
-static void PQ_LONG(PQ_NAME(quantize_affine))(const struct pq_run *run, const void *x,
-                                              void *y, size_t n)
-{
-    const enum pq_type real = run->affine->real;
-    const size_t bytes = pq_bytes_of(run->affine->code);
-    if (can_quantize_long_checked(run, n)) {
-        PQ_FOR_REAL(CHECKED_PAIRS)
-    }
-    PQ_NAME(quantize_affine)(run, x, y, n);
-}
-#  undef CHECKED
-#  undef CHECKED_PAIRS
+#  define PQ_PAIR(real, code)                                                              \
+      LONG_KERNEL(PQ_NAME(quantize_##real##_##code), pq_long_quantize_##real##_##code,     \
+                  pq_bytes_of(PQ_##real), pq_bytes_of(PQ_##code))
+PQ_FOR_CODE_PAIR
+#  undef PQ_PAIR
+#  define REAL(real, ...)                                                                  \
+      LONG_KERNEL(encode_##real, pq_long_encode_##real, pq_bytes_of(PQ_##real), 1)
+PQ_FOR_REAL(REAL)
+#  undef REAL
+LONG_KERNEL(PQ_NAME(quantize_general), pq_long_quantize_general, pq_bytes_of(run->in),
+            pq_bytes_of(run->out))
+LONG_KERNEL(PQ_NAME(quantize_affine), pq_long_quantize_affine,
+            pq_bytes_of(run->affine->real), pq_bytes_of(run->affine->code))
 
 /* ---- results of codes ---- */
 
@@ -342,12 +134,15 @@ PQ_INLINE void look_up_long(pq_kernel_fn *usual, const struct pq_run *run, const
 {
     const struct results all = results_of(usual, run);
     const int far = run->exceeds_cache;
-    const size_t second = PQ_WIDE - (uintptr_t)y % LINE / RESULT_BYTES;
-    for (size_t i = 0, next = second; i < n; i = next, next += PQ_WIDE) {
-        const char *const from = x + wide_at(i, n);
-        char *const to = y + RESULT_BYTES * wide_at(i, n);
+    const size_t second = WIDE_CODES - (uintptr_t)y % LINE / RESULT_BYTES;
+    for (size_t i = 0, next = second; i < n; i = next, next += WIDE_CODES) {
+        const size_t at = i + WIDE_CODES <= n ? i : n - WIDE_CODES;
+        const char *const from = x + at;
+        char *const to = y + RESULT_BYTES * at;
         if (far) {
-            prefetch_wide_chunk(from, 1, to, RESULT_BYTES);
+            prefetch_chunk(from + PAGE, 1, to + PAGE, RESULT_BYTES);
+            prefetch_chunk(from + PAGE + PQ_CHUNK, 1, to + PAGE + PQ_CHUNK * RESULT_BYTES,
+                           RESULT_BYTES);
         }
         const __m512i code = load_wide_codes(from);
         store_wide_pairs(to, wide_look_up(all.lower, code), wide_look_up(all.upper, code));
@@ -469,108 +264,11 @@ static void book_packed(const struct pq_run *run, const void *px, void *py, size
     store_last_line(&lines, (char *)py + n * sizeof(float));
 }
 
-/* ---- float64 ---- */
-
-PQ_INLINE void map_long_f64(const struct pq_run *run, const double *x, char *y, size_t n,
-                            enum pq_type code)
-{
-    const int is_float = pq_is_narrow_float(code);
-    const struct encoding to =
-        is_float ? encoding_of(run->out, run->overflow) : (struct encoding){.type = code};
-    const float limit =
-        is_float ? pq_f32_bits((uint32_t)to.cap) : saturating_quotient(code);
-    const double s = *run->scale.f64, most = s * (double)limit;
-    const struct wide_f64 f = {wide_splat_f64(s), wide_splat_f64(1 / s),
-                               wide_splat_f64(-most), wide_splat_f64(most),
-                               wide_splat_i32((int32_t)*run->zero.f64)};
-    for (size_t i = 0, next = PQ_WIDE; i < n; i = next, next += PQ_WIDE) {
-        const size_t at = wide_at(i, n);
-        if (!is_float) {
-            quantize_wide_f64(x + at, y + at * pq_bytes_of(code), &f, code);
-        } else if (!encode_wide_f64(x + at, y + at, &f, to)) {
-            const size_t m = n - at < AFTER_NAN_ELEMENTS ? n - at : AFTER_NAN_ELEMENTS;
-            PQ_NAME(quantize_general)(run, x + at, y + at, m);
-            next = at + m;
-        }
-    }
-}
-
-/* Return true for long runs of float64 with one moderate scale. */
-static int is_long_f64(const struct pq_run *run, size_t n)
-{
-    return n >= LONG_ELEMENTS && run->group >= n && run->in == PQ_F64 &&
-           run->compute == PQ_F64 && is_moderate(*run->scale.f64);
-}
-
-/* Quantize float64, half to even. Return 0, and write nothing, for other calls. Narrow
- * floats must have the zero point -0, because adding +0 changes the sign of -0. */
-PQ_NOINLINE int quantize_long_f64(const struct pq_run *run, const void *x, void *y,
-                                  size_t n)
-{
-    if (pq_is_narrow_float(run->out)) {
-        if (pq_bits_f64(*run->zero.f64) != UINT64_C(1) << 63) {
-            return 0;
-        }
-        map_long_f64(run, x, y, n, PQ_F8E4M3FN);
-        return 1;
-    }
-    if (run->round != PQ_HALF_EVEN || run->zero_first) {
-        return 0;
-    }
-    switch (run->out) {
-#  define CASE(code, ...)                                                                  \
-  case PQ_##code:                                                                          \
-      map_long_f64(run, x, y, n, PQ_##code);                                               \
-      return 1;
-        PQ_FOR_CODE(CASE)
-#  undef CASE
-    default:
-        return 0;
-    }
-}
-
-static void PQ_LONG(PQ_NAME(quantize_general))(const struct pq_run *run, const void *x,
-                                               void *y, size_t n)
-{
-    if (!is_long_f64(run, n) || !quantize_long_f64(run, x, y, n)) {
-        PQ_NAME(quantize_general)(run, x, y, n);
-    }
-}
-
 /* ---- instances ---- */
 
-#  define LONG_KERNEL(kernel)                                                              \
+#  define INSTANCE(kernel, real, code)                                                     \
       static void PQ_LONG(kernel)(const struct pq_run *run, const void *x, void *y,        \
-                                  size_t n)
-
-/* Define two functions for a kernel. The function for short runs then does not save the
- * registers that long runs need. */
-#  define GROUPS(kernel) GROUPS_NAME(kernel)
-#  define GROUPS_NAME(name) groups_##name
-#  define INSTANCE(kernel, real, code)                                                     \
-      PQ_NOINLINE void GROUPS(kernel)(const struct pq_run *run, const void *x, void *y,    \
-                                      size_t n)                                            \
-      {                                                                                    \
-          map_long_groups(kernel, run, x, y, n, PQ_##real, PQ_##code);                     \
-      }                                                                                    \
-      LONG_KERNEL(kernel)                                                                  \
-      {                                                                                    \
-          if (n < LONG_ELEMENTS) {                                                         \
-              kernel(run, x, y, n);                                                        \
-          } else {                                                                         \
-              GROUPS(kernel)(run, x, y, n);                                                \
-          }                                                                                \
-      }
-#  define PQ_PAIR(real, code) INSTANCE(PQ_NAME(quantize_##real##_##code), real, code)
-PQ_FOR_CODE_PAIR
-#  undef PQ_PAIR
-#  define REAL(real, ...) INSTANCE(encode_##real, real, F8E4M3FN)
-PQ_FOR_REAL(REAL)
-#  undef REAL
-#  undef INSTANCE
-
-#  define INSTANCE(kernel, real, code)                                                     \
-      LONG_KERNEL(kernel)                                                                  \
+                                  size_t n)                                                \
       {                                                                                    \
           if (is_looked_up(PQ_##code, PQ_##real) && n >= TABLE_ELEMENTS) {                 \
               look_up_groups(kernel, run, x, y, n);                                        \

@@ -1,89 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vector words in AVX2, FMA and F16C. kernels/words.inc lifts the primitives of
- * x86/avx2.h to chunks of 4 x 8 elements, in order. The words after this inclusion need
- * all vectors of a chunk. A word applies a step to all four vectors before the next step,
- * so four dependency chains run at once.
+ * Vector words in AVX2, FMA and F16C on chunks of 4 x 8 elements, in order.
  */
 #ifndef PQ_SIMD_AVX2_H
 #define PQ_SIMD_AVX2_H
 
-#include "kernels/lift.h"
-#include "math/narrow_float.h"
-#include "math/scalar_math.h"
 #include "x86/avx2.h"
 
-#define PQ_CHUNK 32
-#define PQ_HALF (PQ_CHUNK / 2)
+#include "x86/words.inc"
+
 #define PQ_SQUARE4 8
 #define PQ_SQUARE8 4
-#define PQ_BODY PQ_INLINE
-#define PQ_SPECIALISED 1
-#define PQ_FAST_QUOTIENT 1
-/* The conversion turns NaN and everything below INT32_MIN into INT32_MIN. The packs
- * saturate INT32_MIN to the lowest code, so 8-bit codes need no lower bound. */
-#define PQ_CONVERT_IS_LOW 1
-
-typedef struct {
-    f32v a, b, c, d;
-} vf;
-
-typedef struct {
-    i32v a, b, c, d;
-} vi;
-
-/* Half a chunk of float64. */
-typedef struct {
-    f64v a, b, c, d;
-} vd;
-
-/* A chunk of int16. */
-typedef struct {
-    __m256i a, b;
-} vh;
-
-PQ_INLINE vd widen_f32v(f32v x, f32v y)
-{
-    return (vd){_mm256_cvtps_pd(_mm256_castps256_ps128(x)),
-                _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)),
-                _mm256_cvtps_pd(_mm256_castps256_ps128(y)),
-                _mm256_cvtps_pd(_mm256_extractf128_ps(y, 1))};
-}
-
-PQ_INLINE vd widen_i32v(i32v x, i32v y)
-{
-    return (vd){_mm256_cvtepi32_pd(_mm256_castsi256_si128(x)),
-                _mm256_cvtepi32_pd(_mm256_extracti128_si256(x, 1)),
-                _mm256_cvtepi32_pd(_mm256_castsi256_si128(y)),
-                _mm256_cvtepi32_pd(_mm256_extracti128_si256(y, 1))};
-}
-
-/* Return the sums r + z as int16, in the order of the pack instructions, which
- * narrow_i8v() restores. */
-PQ_INLINE vh narrow_sums(vi r, vi z)
-{
-    return (vh){add_narrow(r.a, r.b, z.a, z.b), add_narrow(r.c, r.d, z.c, z.d)};
-}
-
-#include "kernels/words.inc"
 
 /* ---- load ---- */
-
-#define load_f16v(p) _mm256_cvtph_ps(load128(p))
-#define load_bf16v(p)                                                                      \
-    _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load128(p)), 16))
-#define load_i8_i32v(p) _mm256_cvtepi8_epi32(load64(p))
-#define load_u8_i32v(p) _mm256_cvtepu8_epi32(load64(p))
-#define load_i16_i32v(p) _mm256_cvtepi16_epi32(load128(p))
-#define load_u16_i32v(p) _mm256_cvtepu16_epi32(load128(p))
-#define load_top_24v(p) _mm256_cvtepi32_ps(_mm256_srli_epi32(load256(p), 8))
-LIFT_LOAD(vf, uint16_t, PQ_LANES, load_f16, load_f16v)
-LIFT_LOAD(vf, uint16_t, PQ_LANES, load_bf16, load_bf16v)
-LIFT_LOAD(vi, int8_t, PQ_LANES, load_i8, load_i8_i32v)
-LIFT_LOAD(vi, uint8_t, PQ_LANES, load_u8, load_u8_i32v)
-LIFT_LOAD(vi, int16_t, PQ_LANES, load_i16, load_i16_i32v)
-LIFT_LOAD(vi, uint16_t, PQ_LANES, load_u16, load_u16_i32v)
-LIFT_LOAD(vf, uint32_t, PQ_LANES, load_top_24, load_top_24v) /* the upper 24 bits */
 
 /* Convert 16 codes of a narrow float, each in the upper byte of its word, to float16. See
  * pq_half_of_code. */
@@ -146,13 +75,6 @@ PQ_INLINE vf load_float_codes(const void *p, enum pq_type type)
 
 /* ---- arithmetic ---- */
 
-/* Shift numbers that are not negative. A count for each lane is faster than one count. */
-PQ_INLINE vi shift_right(vi x, int n)
-{
-    const vi by = splat_i32(n);
-    return (vi)EACH2(_mm256_srlv_epi32, x, by);
-}
-
 /* Return true if an element is NaN. A comparison of two vectors finds the NaNs of
  * both. */
 PQ_INLINE int any_nan(vf x)
@@ -176,17 +98,6 @@ PQ_INLINE vf gather_nans(vf x, vf seen)
     return (vf){_mm256_or_ps(seen.a, ab), _mm256_or_ps(seen.b, cd), seen.c, seen.d};
 }
 
-/* Raise magnitudes except 0 to at least `least`. NaN remains NaN, and 0 becomes +0. */
-PQ_INLINE f32v raise_f32v(f32v x, f32v least)
-{
-    const __m256 sign = _mm256_and_ps(x, _mm256_set1_ps(-0.0f));
-    const __m256 raised = _mm256_max_ps(least, _mm256_xor_ps(x, sign));
-    const __m256 is_some = _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_NEQ_UQ);
-    return _mm256_and_ps(_mm256_or_ps(raised, sign), is_some);
-}
-
-LIFT2(vf, raise_magnitudes, raise_f32v)
-
 #define EXTREME_F64(word, which)                                                           \
     PQ_INLINE double word(vd x)                                                            \
     {                                                                                      \
@@ -198,13 +109,6 @@ LIFT2(vf, raise_magnitudes, raise_f32v)
 EXTREME_F64(smallest_f64, min)
 EXTREME_F64(largest_f64, max)
 #undef EXTREME_F64
-
-/* Limit x to the range from lo to hi. NaN becomes lo. */
-PQ_INLINE vd bound_f64(vd x, vd lo, vd hi)
-{
-    const vd v = EACH2(_mm256_max_pd, x, lo);
-    return (vd)EACH2(_mm256_min_pd, v, hi);
-}
 
 /* Combine two rows in one vector: reduce each row to half of its lanes. */
 #define PAIR(f, x, y) f(_mm256_unpacklo_ps(x, y), _mm256_unpackhi_ps(x, y))
@@ -249,21 +153,6 @@ OF_LINES(largest_of_lines, _mm256_max_epi16, _mm_max_epi16)
 #undef OF_LINES
 
 /* ---- store ---- */
-
-PQ_INLINE void store_f16(void *p, vf x)
-{
-    uint16_t *h = p;
-    store128(h, _mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT));
-    store128(h + 8, _mm256_cvtps_ph(x.b, _MM_FROUND_TO_NEAREST_INT));
-    store128(h + 16, _mm256_cvtps_ph(x.c, _MM_FROUND_TO_NEAREST_INT));
-    store128(h + 24, _mm256_cvtps_ph(x.d, _MM_FROUND_TO_NEAREST_INT));
-}
-
-PQ_INLINE void store_bf16(void *p, vf x)
-{
-    const vi u = EACH1(narrow_bf16, x);
-    store_16(p, (vh){narrow_u16v(u.a, u.b), narrow_u16v(u.c, u.d)});
-}
 
 /* Store bytes of 1 where x and y are equal, else of 0. */
 PQ_INLINE void store_equal(void *p, vi x, vi y)
