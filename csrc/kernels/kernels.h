@@ -425,7 +425,7 @@ typedef void pq_block_search_fn(const struct pq_gguf_search *how, const float *x
 
 struct pq_gguf_kernels {
     pq_decode_fn *decode[PQ_GGUF_FORMATS];
-    pq_encode_fn *encode[PQ_GGUF_FORMATS]; /* null: no encoder */
+    pq_encode_fn *encode[PQ_GGUF_FORMATS]; /* null: no formula */
     pq_block_search_fn *search;
 };
 

@@ -92,6 +92,18 @@ static float *copy_numbers(void)
     return memcpy(guarded_end(&in, sizeof numbers), numbers, sizeof numbers);
 }
 
+/* Encode without weights: by a formula, or by the search of a format without one. */
+static void encode_blocks(const struct pq_kernels *kernels, int place, const float *x,
+                          uint8_t *y, size_t blocks)
+{
+    const struct pq_gguf_search how = {place, pq_block_format(place)->bytes, 0, false};
+    if (kernels->records->encode[place] != NULL) {
+        kernels->records->encode[place](x, y, blocks);
+    } else {
+        kernels->records->search(&how, x, NULL, y, blocks);
+    }
+}
+
 /* The sum of the numbers in order gives the mean of their row. */
 static void check_bytes(const struct pq_kernels *kernels, int place)
 {
@@ -107,8 +119,7 @@ static void check_bytes(const struct pq_kernels *kernels, int place)
     check_begin("%s of %s is ggml's", format->name, kernels->name);
     struct pq_gguf_search how = {place, format->bytes, sum / (float)COUNT_ALL, false};
     const uint64_t due[] = {digests[place], weighted[place], asked};
-    const int has[] = {kernels->records->encode[place] != NULL, format->weighted,
-                       place == PQ_BLOCK_IQ4_NL};
+    const int has[] = {format->encodes != 0, format->weighted, place == PQ_BLOCK_IQ4_NL};
     for (int way = 0; way < 3; way++) {
         memset(y, 0xa5, n);
         how.asked = way == 2;
@@ -116,7 +127,7 @@ static void check_bytes(const struct pq_kernels *kernels, int place)
             continue;
         }
         if (way == 0) {
-            kernels->records->encode[place](x, y, blocks);
+            encode_blocks(kernels, place, x, y, blocks);
         } else {
             kernels->records->search(&how, x, way == 1 ? weights : NULL, y, blocks);
         }
@@ -166,8 +177,8 @@ static void check_levels(const struct pq_kernels *kernels, int place)
             const uint32_t sign = random_chance(50) ? signs : 0;
             x[k] = f32_of_bits((random_chance(5) ? 0 : bits) | sign);
         }
-        kernels->records->encode[place](x, ours, BLOCKS);
-        pq_kernels_scalar.records->encode[place](x, theirs, BLOCKS);
+        encode_blocks(kernels, place, x, ours, BLOCKS);
+        encode_blocks(&pq_kernels_scalar, place, x, theirs, BLOCKS);
         const size_t bytes = BLOCKS * (size_t)format->bytes;
         CHECK(memcmp(ours, theirs, bytes) == 0, "of up to %a",
               (double)f32_of_bits(top << 16));
@@ -185,7 +196,7 @@ int main(int argc, char **argv)
         const struct pq_kernels *const kernels = tables[t];
         for (int place = 0; place < PQ_GGUF_FORMATS; place++) {
             check_bytes(kernels, place);
-            if (kernels->records->encode[place] != NULL && kernels != &pq_kernels_scalar) {
+            if (pq_block_format(place)->encodes != 0 && kernels != &pq_kernels_scalar) {
                 check_levels(kernels, place);
             }
         }

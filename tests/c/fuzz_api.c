@@ -1547,7 +1547,6 @@ static void code_one(ptrdiff_t *index, unsigned char *expected)
     static unsigned char bytes[300];
     const struct pq_array *const in = &coding.args.in, *const out = &coding.args.out;
     const ptrdiff_t elements = coding.format->elements, size = coding.format->bytes;
-    const ptrdiff_t number = sizeof *numbers, byte = 1;
     const int ndim = coding.args.ndim;
     const ptrdiff_t reads = coding.encodes ? elements : size,
                     writes = size + elements - reads;
@@ -1561,19 +1560,14 @@ static void code_one(ptrdiff_t *index, unsigned char *expected)
             bytes[i] = *at;
         }
     }
-    if (coding.encodes && coding.args.search) {
-        const struct pq_blocks one = {.size = sizeof one,
-                                      .format = coding.format->id,
-                                      .ndim = 1,
-                                      .shape = &elements,
-                                      .in = {numbers, &number, PQ_F32, 0, NULL},
-                                      .out = {bytes, &byte, PQ_U8, 0, NULL},
-                                      .search = 1};
-        EXPECT(PQ_OK, pq_block_encode(&pq_kernels_scalar, &one, 0, 1));
+    const struct pq_gguf_kernels *const records = pq_kernels_scalar.records;
+    if (coding.encodes && (coding.args.search || records->encode[coding.place] == NULL)) {
+        const struct pq_gguf_search how = {coding.place, (int)size, 0, coding.args.search};
+        records->search(&how, numbers, NULL, bytes, 1);
     } else if (coding.encodes) {
-        pq_kernels_scalar.records->encode[coding.place](numbers, bytes, 1);
+        records->encode[coding.place](numbers, bytes, 1);
     } else {
-        pq_kernels_scalar.records->decode[coding.place](bytes, numbers, 1);
+        records->decode[coding.place](bytes, numbers, 1);
     }
     for (ptrdiff_t i = 0; i < writes; i++) {
         const double v = (double)numbers[coding.encodes ? 0 : i];
