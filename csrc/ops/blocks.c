@@ -55,12 +55,12 @@ typedef bool tile_fn(const struct block_job *job, const struct position *at, ptr
 /* An array of blocks, numbers or weights. Strides are in bytes. */
 struct operand {
     const struct pq_array *array;
-    ptrdiff_t elements;     /* elements of a block: numbers, or bytes */
-    ptrdiff_t step;         /* from an element to the next */
-    ptrdiff_t block_stride; /* from a block of a tile to the next */
-    ptrdiff_t column;       /* from a column of blocks to the next */
-    size_t size;            /* bytes of an element */
-    bool is_direct;         /* elements of a row are contiguous, in native byte order */
+    ptrdiff_t elements;       /* elements of a block: numbers, or bytes */
+    ptrdiff_t step;           /* from an element to the next */
+    ptrdiff_t block_stride;   /* from a block of a row to the next */
+    size_t size;              /* bytes of an element */
+    bool is_direct;           /* elements of a block are contiguous, in native byte order */
+    const ptrdiff_t *strides; /* of the array of rows */
 };
 
 /* The parameters of a call. A row is a number of blocks with constant strides, in the array
@@ -76,6 +76,8 @@ struct block_job {
     pq_narrow_fn *narrow;         /* decode: converts float32 to the type of the result;
                                      NULL: float32 */
     ptrdiff_t row_blocks;         /* blocks of a row */
+    ptrdiff_t tile_blocks;        /* blocks of a tile */
+    ptrdiff_t rows;               /* number of rows: product of `shape` */
     int ndim;                     /* dimensions of the array of rows */
     const ptrdiff_t *shape;       /* its extents */
     int operands;                 /* arrays: with weights 3, else 2 */
@@ -190,27 +192,44 @@ static bool is_tile_finite(const struct block_job *job, const struct position *a
     return job->kernels->magnitude(numbers, 2 * (size_t)count) < F32_INFINITY;
 }
 
-/* Merge rows that continue in the next row. Return the number of rows. */
-static ptrdiff_t merge_rows(struct block_job *job)
+/* Merge rows that continue in the next row. If the numbers are contiguous across rows, and
+ * not along a row, exchange rows and columns of blocks. `room` is for the exchanged extents
+ * and strides. */
+static void choose_rows(struct block_job *job, ptrdiff_t (*room)[PQ_MAX_NDIM])
 {
-    ptrdiff_t rows = 1;
     for (; job->ndim > 0 && !job->needs_means; job->ndim--) {
         const int d = job->ndim - 1;
         bool joined = true;
         for (int i = 0; i < job->operands; i++) {
             const struct operand *const operand = &job->operand[i];
-            joined &= operand->array->strides[d] ==
-                      operand->step * operand->elements * job->row_blocks;
+            joined &= operand->strides[d] == operand->block_stride * job->row_blocks;
         }
         if (!joined && job->shape[d] != 1) {
             break;
         }
         job->row_blocks *= job->shape[d];
     }
-    for (int d = 0; d < job->ndim; d++) {
-        rows *= job->shape[d];
+    const int d = job->ndim - 1;
+    const struct operand *const numbers = &job->operand[NUMBERS];
+    if (d >= 0 && !numbers->is_direct && !job->needs_means &&
+        numbers->strides[d] == (ptrdiff_t)numbers->size) {
+        for (int i = 0; i < job->operands; i++) {
+            struct operand *const operand = &job->operand[i];
+            memcpy(room[i], operand->strides, (size_t)d * sizeof **room);
+            room[i][d] = operand->block_stride;
+            operand->block_stride = operand->strides[d];
+            operand->strides = room[i];
+        }
+        memcpy(room[OPERANDS], job->shape, (size_t)d * sizeof **room);
+        room[OPERANDS][d] = job->row_blocks;
+        job->row_blocks = job->shape[d];
+        job->shape = room[OPERANDS];
+        job->operand[WEIGHTS].is_direct = false;
     }
-    return rows;
+    job->rows = 1;
+    for (int k = 0; k <= d; k++) {
+        job->rows *= job->shape[k];
+    }
 }
 
 /* Check shape and strides of an array. Elements that are written must not share memory. */
@@ -257,63 +276,18 @@ static enum pq_status check_arrays(const struct pq_blocks *args,
     return check_array(&as, blocks, encodes);
 }
 
-/*
- * The loop over rows of blocks. A tile usually is `tile_blocks` blocks of one row. If the
- * numbers are contiguous across rows, and not along a row, a tile has one block of each
- * of several rows. `row` is then the number of blocks in a column of blocks, and `rows`
- * the number of columns.
- */
-struct walk {
-    ptrdiff_t row, rows;   /* blocks of a row of tiles, and the number of rows */
-    ptrdiff_t columns;     /* columns of blocks beside each other; else 1 */
-    ptrdiff_t tile_blocks; /* blocks of a tile */
-};
-
-static struct walk choose_walk(struct block_job *job)
-{
-    const struct operand *const numbers = &job->operand[NUMBERS];
-    const ptrdiff_t rows = merge_rows(job);
-    struct walk walk = {.rows = rows,
-                        .row = job->row_blocks,
-                        .columns = 1,
-                        .tile_blocks = TILE_ELEMENTS / job->format->elements};
-    const int d = job->ndim - 1;
-    const bool crosses_rows = d >= 0 && !numbers->is_direct && !job->needs_means &&
-                              numbers->array->strides[d] == (ptrdiff_t)numbers->size;
-    for (int i = 0; i < job->operands; i++) {
-        struct operand *const operand = &job->operand[i];
-        operand->column = operand->elements * operand->step;
-        operand->block_stride = crosses_rows ? operand->array->strides[d] : operand->column;
-    }
-    if (crosses_rows) {
-        walk.row = job->shape[d];
-        walk.rows = rows / job->shape[d] * job->row_blocks;
-        walk.columns = job->row_blocks;
-        job->operand[WEIGHTS].is_direct = false;
-        job->ndim = d;
-    }
-    return walk;
-}
-
 /* Return the addresses of row `r`, with rows in C order. */
-static struct position row_position(const struct block_job *job, const struct walk *walk,
-                                    ptrdiff_t r)
+static struct position row_position(const struct block_job *job, ptrdiff_t r)
 {
     struct position row = {{NULL}};
-    ptrdiff_t column = 0;
-    if (walk->columns != 1) {
-        column = r % walk->columns;
-        r /= walk->columns;
-    }
     for (int i = 0; i < job->operands; i++) {
-        const struct operand *const operand = &job->operand[i];
-        row.at[i] = (char *)operand->array->data + column * operand->column;
+        row.at[i] = (char *)job->operand[i].array->data;
     }
     for (int d = job->ndim - 1; d >= 0; d--) {
         const ptrdiff_t index = r % job->shape[d];
         r /= job->shape[d];
         for (int i = 0; i < job->operands; i++) {
-            row.at[i] += index * job->operand[i].array->strides[d];
+            row.at[i] += index * job->operand[i].strides[d];
         }
     }
     return row;
@@ -328,8 +302,8 @@ struct means {
 /* Compute the mean squares of the rows from `r`, at most `rows` of them. Sums go from the
  * first number of a row to the last, so each addition waits for the previous addition of
  * its row. Additions of several rows run in parallel. */
-PQ_NOINLINE void compute_means(const struct block_job *job, const struct walk *walk,
-                               ptrdiff_t r, ptrdiff_t rows, struct means *means)
+PQ_NOINLINE void compute_means(const struct block_job *job, ptrdiff_t r, ptrdiff_t rows,
+                               struct means *means)
 {
     _Alignas(64) float room[MEAN_ROWS][TILE_ELEMENTS];
     const ptrdiff_t elements = job->format->elements;
@@ -337,11 +311,10 @@ PQ_NOINLINE void compute_means(const struct block_job *job, const struct walk *w
     const float *x[MEAN_ROWS] = {NULL};
     float sums[MEAN_ROWS] = {0};
     for (int j = 0; j < MEAN_ROWS; j++) {
-        from[j] = row_position(job, walk, r + (j < rows ? j : 0)).at[NUMBERS];
+        from[j] = row_position(job, r + (j < rows ? j : 0)).at[NUMBERS];
     }
     for (ptrdiff_t i = 0, n; i < job->row_blocks; i += n) {
-        n = job->row_blocks - i < walk->tile_blocks ? job->row_blocks - i
-                                                    : walk->tile_blocks;
+        n = job->row_blocks - i < job->tile_blocks ? job->row_blocks - i : job->tile_blocks;
         for (int j = 0; j < MEAN_ROWS; j++) {
             const char *const at = from[j] + i * job->operand[NUMBERS].block_stride;
             x[j] = j < rows ? load_numbers(job, NUMBERS, at, room[j], n) : x[0];
@@ -361,21 +334,21 @@ PQ_NOINLINE void compute_means(const struct block_job *job, const struct walk *w
 
 /* Return the mean square of row `r`. The means of several rows are computed together,
  * because the caller asks for all rows up to `last` in ascending order. */
-static float row_mean(const struct block_job *job, const struct walk *walk, ptrdiff_t r,
-                      ptrdiff_t last, struct means *means)
+static float row_mean(const struct block_job *job, ptrdiff_t r, ptrdiff_t last,
+                      struct means *means)
 {
     if (r >= means->end) {
-        compute_means(job, walk, r, last + 1 - r, means);
+        compute_means(job, r, last + 1 - r, means);
     }
     return means->of[MEAN_ROWS - (means->end - r)];
 }
 
 /* Process blocks [begin, end) of row `r`, tile by tile. Return false to end the call. */
-static bool run_row(const struct block_job *job, const struct walk *walk, ptrdiff_t r,
-                    ptrdiff_t begin, ptrdiff_t end)
+static bool run_row(const struct block_job *job, ptrdiff_t r, ptrdiff_t begin,
+                    ptrdiff_t end)
 {
-    const ptrdiff_t most = walk->tile_blocks;
-    const struct position row = row_position(job, walk, r);
+    const ptrdiff_t most = job->tile_blocks;
+    const struct position row = row_position(job, r);
     for (ptrdiff_t i = begin; i < end; i += most) {
         struct position at = {{NULL}};
         for (int k = 0; k < job->operands; k++) {
@@ -392,8 +365,9 @@ static bool run_row(const struct block_job *job, const struct walk *walk, ptrdif
  * parts or rows are few, because they would take much of the time of one block. */
 static bool run_part(struct block_job *job, int part, int parts)
 {
-    const struct walk walk = choose_walk(job);
-    const ptrdiff_t all = walk.rows * walk.row;
+    ptrdiff_t room[OPERANDS + 1][PQ_MAX_NDIM];
+    choose_rows(job, room);
+    const ptrdiff_t columns = job->row_blocks, all = job->rows * columns;
     const ptrdiff_t share = parts == 1 ? all : all / parts + (all % parts != 0);
     const pq_fpenv found = pq_fpenv_enter();
     bool is_running = true;
@@ -402,12 +376,12 @@ static bool run_part(struct block_job *job, int part, int parts)
         const ptrdiff_t begin = share * part;
         const ptrdiff_t end = all - begin > share ? begin + share : all;
         for (ptrdiff_t at = begin; at < end && is_running;) {
-            const ptrdiff_t r = at < walk.row ? 0 : at / walk.row, i = at - r * walk.row;
-            const ptrdiff_t left = walk.row - i, n = end - at < left ? end - at : left;
+            const ptrdiff_t r = at < columns ? 0 : at / columns, i = at - r * columns;
+            const ptrdiff_t left = columns - i, n = end - at < left ? end - at : left;
             if (job->needs_means) {
-                job->search.mean = row_mean(job, &walk, r, (end - 1) / walk.row, &means);
+                job->search.mean = row_mean(job, r, (end - 1) / columns, &means);
             }
-            is_running = run_row(job, &walk, r, i, i + n);
+            is_running = run_row(job, r, i, i + n);
             at += n;
         }
     }
@@ -422,8 +396,10 @@ static struct operand operand_of(const struct pq_array *array, int last, ptrdiff
     return (struct operand){.array = array,
                             .elements = elements,
                             .step = step,
+                            .block_stride = elements * step,
                             .size = size,
-                            .is_direct = step == (ptrdiff_t)size && !array->swapped};
+                            .is_direct = step == (ptrdiff_t)size && !array->swapped,
+                            .strides = array->strides};
 }
 
 static enum pq_status run_blocks(const struct pq_kernels *kernels,
@@ -431,10 +407,10 @@ static enum pq_status run_blocks(const struct pq_kernels *kernels,
                                  int parts)
 {
     const bool encodes = run_tile != decode_tile;
-    struct pq_blocks room;
+    struct pq_blocks known;
     const void *given = args;
     PQ_TRY(kernels != NULL ? PQ_OK : PQ_ERR_NULL);
-    PQ_TRY(pq_adapt_struct_version(&given, &room, sizeof room,
+    PQ_TRY(pq_adapt_struct_version(&given, &known, sizeof known,
                                    offsetof(struct pq_blocks, weights)));
     args = given;
     const int place = format_index(args->format);
@@ -462,6 +438,7 @@ static enum pq_status run_blocks(const struct pq_kernels *kernels,
         .needs_means = weighted && format->encodes == 1,
         .narrow = pq_narrow_to(kernels, numbers->type),
         .row_blocks = args->shape[last] / format->elements,
+        .tile_blocks = TILE_ELEMENTS / format->elements,
         .ndim = last,
         .shape = args->shape,
         .operands = weighted ? OPERANDS : WEIGHTS,
