@@ -1,6 +1,6 @@
 """Print comments or function names of the C core, drawn at random, for a reader to judge.
 
-    python .ci/draw.py comments COUNT SEED      a comment and the code line after it
+    python .ci/draw.py comments COUNT SEED      a comment, and the code around it
     python .ci/draw.py functions COUNT SEED     a name and the line of its definition
 
 A reader counts the comments that one reading explains, and the names that state the purpose
@@ -17,16 +17,20 @@ PATTERNS = {
     "comments": re.compile(r"/\*(?! SPDX| ----).*?\*/[^\n]*(\n[^\n]*)?", re.S),
     "functions": re.compile(r"^\w[\w *]*?\b\w+\([^;{}()]*\)(?=\n\{)", re.M),
 }
+# The first line of a function, struct or enum. Indented comments are inside of one.
+DEFINITION = re.compile(r"^(?!#)\w.*", re.M)
 
 
 def matches(pattern):
-    """Yield the place and the text of each match in csrc/."""
+    """Yield the place and the text of each match in csrc/, and the definition around it."""
     for path in sorted((ROOT / "csrc").rglob("*.*")):
         if path.suffix in (".c", ".h", ".inc"):
             text = path.read_text("utf-8")
             for match in pattern.finditer(text):
-                line = text.count("\n", 0, match.start()) + 1
-                yield f"{path.relative_to(ROOT)}:{line}", match[0]
+                start = text.rfind("\n", 0, match.start()) + 1
+                place = f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, start) + 1}"
+                around = DEFINITION.findall(text, 0, start) if text[start] == " " else []
+                yield place, "\n".join([*around[-1:], text[start : match.end()]])
 
 
 def main(kind, count, seed):
