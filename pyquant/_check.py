@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import contextmanager, suppress
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -217,8 +218,12 @@ def out(
     shape: tuple[int, ...],
     *apart: npt.NDArray[Any],
     name: str = "out",
+    x: tuple[int, ...] = (),
 ) -> npt.NDArray[Any]:
-    """Return an array for results as a plain array; it shares no memory with `apart`."""
+    """Return an array for results as a plain array; it shares no memory with `apart`.
+
+    `x` is the shape of the data, if the result has a number for each index of an axis.
+    """
     if not isinstance(out, np.ndarray) or _core.is_masked(out):
         kind = "a masked array" if isinstance(out, np.ndarray) else type(out)
         raise fail(TypeError, name, "a NumPy array", kind)
@@ -226,7 +231,11 @@ def out(
     if plain.dtype.newbyteorder("=") != dtype:
         raise fail(TypeError, name, str(dtype), dtypes.described(plain))
     if plain.shape != shape:
-        raise fail(ValueError, name, f"shape {shape}", plain.shape)
+        end = f"; {name}.reshape({shape}) fits"
+        if plain.size != prod(shape) or not plain.flags.c_contiguous:
+            axes = [d for d, n in enumerate(x) if plain.shape == (n,)]
+            end = f", which fits axis={listed(map(str, axes))}" if axes else ""
+        raise fail(ValueError, name, f"shape {shape}", f"{plain.shape}{end}")
     if not plain.flags.writeable:
         raise fail(ValueError, name, "a writeable array", "a read-only one")
     span = plain.itemsize

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["hint", "hint_of_call", "hint_of_swap", "hint_of_type", "of_multiplier"]
+__all__ = ["hint", "hint_of_call", "hint_of_integer", "hint_of_swap", "hint_of_type"]
+__all__ += ["of_multiplier"]
 
 # Names in other packages, and their equivalents in pyquant.
 _MEANT = {
@@ -85,6 +86,16 @@ def hint_of_type(given: object, types: Iterable[str]) -> str:
     texts = {one.name: f'block_format("{one.name}")' for one in block_formats()}
     texts |= {name: f'quantize(codebook="{name}")' for name in TABLES}
     return hint(given, (*types, *texts), 1, lambda name: texts.get(name, name))
+
+
+def hint_of_integer(value: int, argument: str, types: Iterable[str]) -> str:
+    """Name the first type that holds an integer, and the argument that sets the type."""
+    for name in types:
+        ends = _core.limits(name)
+        if ends is not None and ends[0] <= value <= ends[1]:
+            how = f'{argument}="{name}"' if argument else f"an array of {name}"
+            return f"; {how} holds it"
+    return ""
 
 
 def hint_of_call(

@@ -50,20 +50,26 @@ def refuse(
 
 
 def converted(
-    values: Any, name: str, standard: str, types: tuple[str, ...]
+    values: Any,
+    name: str,
+    standard: str,
+    types: tuple[str, ...],
+    remedy: tuple[str, tuple[str, ...]] = ("", ()),
 ) -> tuple[npt.NDArray[Any], str]:
     """Return an array of one of the types, and the type.
 
-    Python numbers have no element type and get the first type that fits.
+    Python numbers have no element type and get the first type that fits. If none fits, an
+    error names a type of `remedy`, and the argument that sets the type.
     """
     if isinstance(values, PackedArray):  # its dtype needs ml_dtypes
         got = values._name
         raise refuse(TypeError, name, standard, f"elements of {listed(types)}", got)
-    python = False
+    python, given = False, values
     if not isinstance(values, np.ndarray):
         whose = f"{name}: {standard}"
         python = _core.is_untyped(values)
-        values = _typed(values, whose, types) if python else _core.plain(values, whose)
+        values = _core.plain(values, whose)
+        values = _typed(given, values, whose, types, remedy) if python else values
     found = _core.known(values) or dtypes.name_of(values.dtype)
     if found is not None and found in types and not _core.is_masked(values):
         return np.ndarray.view(values, np.ndarray), found
@@ -75,9 +81,14 @@ def converted(
     raise refuse(TypeError, name, standard, f"elements of {listed(types)}", got)
 
 
-def _typed(values: Any, name: str, types: tuple[str, ...]) -> npt.NDArray[Any]:
+def _typed(
+    values: Any,
+    array: npt.NDArray[Any],
+    name: str,
+    types: tuple[str, ...],
+    remedy: tuple[str, tuple[str, ...]],
+) -> npt.NDArray[Any]:
     """Convert Python numbers to the first type that fits, else to NumPy's default type."""
-    array = _core.plain(values, name)
     reals = not REAL.isdisjoint(types)
     if reals and array.dtype.kind == "O":  # integers beyond all integer types
         array = _convert.floats_of(values, array, name)
@@ -90,7 +101,10 @@ def _typed(values: Any, name: str, types: tuple[str, ...]) -> npt.NDArray[Any]:
     lo, hi = _range_of(types[0])
     if array.dtype.kind in "iu" and lo < hi:
         unfit = [v for v in array.ravel().tolist() if not lo <= v <= hi]
-        raise ValueError(f"{name}: expected integers that {types[0]} holds, got {unfit[0]}")
+        from pyquant._refused import hint_of_integer
+
+        got = f"{unfit[0]}{hint_of_integer(unfit[0], *remedy)}"
+        raise ValueError(f"{name}: expected integers that {types[0]} holds, got {got}")
     return array
 
 

@@ -265,7 +265,7 @@ def write_parameters(
     for name, out, kind in zip(("scale_out", "zero_point_out"), outs, kinds, strict=True):
         if out is not None:
             taken = [one for one in (*apart, *targets) if isinstance(one, np.ndarray)]
-            out = _check.out(out, kind, shape, *taken, name=name)
+            out = _check.out(out, kind, shape, *taken, name=name, x=np.shape(apart[0]))
         targets.append(out)
 
     def write(p: QParams) -> None:

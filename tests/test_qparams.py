@@ -496,14 +496,14 @@ def test_zero_points_of_empty_arrays_are_checked(shape, bad):
         lambda zero, **k: pq.QParams(1.0, zero, "int8", **k),
     ]
     for call in calls:
-        with pytest.raises(ValueError, match=rf"^zero_point: .* got {int(bad)}$"):
+        with pytest.raises(ValueError, match=rf"^zero_point: .* got {int(bad)}(;|$)"):
             call(bad)
         call(0)
     if shape[axis]:  # There are zero points for rows without elements.
         n = shape[axis]
         for function, numbers in ((pq.quantize, x), (pq.dequantize, q)):
             typed = {"dtype": "int8"} if function is pq.quantize else {}
-            with pytest.raises(ValueError, match=rf"^zero_point: .* got {int(bad)}$"):
+            with pytest.raises(ValueError, match=rf"^zero_point: .* got {int(bad)}(;|$)"):
                 function(numbers, np.ones(n), [0, int(bad), 0], axis=axis, **typed)
             result = function(numbers, np.ones(n), [0, -128, 127], axis=axis, **typed)
             assert result.shape == shape

@@ -146,9 +146,13 @@ cdef int _check_zero_in_type(Call *call, pq_type code) except -1:
     if not _are_zeros_within(call, lo, hi, &outside):
         if floats:
             raise ValueError(f"zero_point: expected None or zeros for {name}")
-        raise _error(ValueError, "zero_point",
-                     f"integers from {lo} to {row.highest} for {name}",
-                     _zero_outside(call, outside))
+        got = _zero_outside(call, outside)
+        expected = f"integers from {lo} to {row.highest} for {name}"
+        if not (call.x.held and _is_code(call.x.type)):  # dequantize has no such argument
+            from pyquant._refused import hint_of_integer
+
+            got = f"{got}{hint_of_integer(got, 'dtype', _CODES)}"
+        raise _error(ValueError, "zero_point", expected, got)
     return 0
 
 

@@ -106,6 +106,7 @@ cdef class Operator:
     cdef int[_MOST_STEPS] steps
     cdef _Argument input, scale, zero
     cdef _Type dtype, precision
+    cdef tuple remedy  # the argument that sets the type of zero points, and its types
     cdef str float8, mode
     cdef dict modes
     cdef int rule
@@ -131,6 +132,9 @@ cdef class Operator:
         self.quantizes = self.input.allowed[<int>PQ_F32]
         self.dtype = _Type(*row["dtype"]) if "dtype" in row else None
         self.precision = _Type(*row["precision"]) if "precision" in row else None
+        self.remedy = ("", self.zero.types or ())
+        if self.dtype is not None:
+            self.remedy = (self.dtype.name, self.dtype.types)
         self.float8 = row.get("float8")
         self.mode, modes = row.get("rounding", ("", {}))
         for name, one in modes.items():
@@ -270,7 +274,8 @@ cdef class Operator:
             found.foreign = True
             array, name = _standard.converted(
                 values, of.name, self.standard,
-                of.types if any_type else (_NAMES[<int>only],)
+                of.types if any_type else (_NAMES[<int>only],),
+                self.remedy if of is self.zero and self.quantizes else ("", ())
             )
             type[0] = <pq_type><int>_TYPES[name] if any_type else only
         if not _hold(array, held):
