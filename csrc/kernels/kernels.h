@@ -104,6 +104,7 @@ struct pq_run {
         const struct pq_codebook *book;               /* kernels of codebooks */
         struct pq_watch *watch;                       /* affine kernels set and read this */
         struct pq_requantization_job *requantize;     /* ops/requantize.c only */
+        const struct pq_kernels *kernels;             /* ops/levels.c only */
     };
     size_t *outside; /* affine kernels add the count of values out of range */
     size_t rows;     /* 0: one row */

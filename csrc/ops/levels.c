@@ -5,54 +5,81 @@
 
 #include "args.h"
 #include "engine/job.h"
-#include "engine/params.h"
-#include "math/fpenv.h"
 
 enum {
-    TILE = PQ_SIZE(512, 64),
-    BEYOND = 64, /* elements after a tile that kernels may read */
-    NARROW = 32  /* kernels of type pq_narrow_fn convert multiples of 32 elements */
+    TILE_ELEMENTS = PQ_SIZE(512, 64),
+    READABLE = 64, /* elements of parameters that kernels may read: see struct pq_levels */
+    NARROW = 32    /* kernels of type pq_narrow_fn convert multiples of 32 elements */
 };
 
 /* The members of struct pq_level_params, in order, for each element. */
 enum { MEMBERS = sizeof(struct pq_level_params) / sizeof(float) };
 struct fields {
-    float of[MEMBERS][TILE + BEYOND];
+    float of[MEMBERS][TILE_ELEMENTS + READABLE];
 };
 
-struct walking {
-    const struct pq_kernels *kernels;
-    const struct pq_job *job;
-    enum pq_type type; /* of inputs and outputs */
-    struct fields fields;
-};
+/* ---- parameters ---- */
 
-/* Return true if the low end of the input range is not below the high end. */
-static bool is_inverted(const struct pq_level_params *p)
+/* Load the parameters of `n` groups to the parameter tiles: two members to each tile. */
+static void load_params(struct pq_job *job, ptrdiff_t to, const char *at, ptrdiff_t stride,
+                        size_t n)
 {
-    return !(p->low < p->high);
+    enum { PAIR = sizeof *job->scale.u64 };
+    for (size_t i = 0; i < n; i++, to++, at += stride) {
+        memcpy(job->scale.u64 + to, at, PAIR);
+        memcpy(job->zero.u64 + to, at + PAIR, PAIR);
+        memcpy(job->offset.u64 + to, at + 2 * PAIR, PAIR);
+    }
 }
 
-/* Copy the parameters of one element, or zeros for an inverted range, because kernels
- * require an ascending range. Return true for an inverted range. */
-static bool put_params(struct fields *fields, size_t i, const char *from)
+/* Return the loaded parameters of group `k`. */
+static struct pq_level_params params_at(const struct pq_run *run, size_t k)
 {
-    struct pq_level_params one;
-    float members[MEMBERS] = {0};
-    memcpy(&one, from, sizeof one);
-    const bool inverted = is_inverted(&one);
-    if (!inverted) {
-        memcpy(members, &one, sizeof one);
-    }
-    for (int k = 0; k < MEMBERS; k++) {
-        fields->of[k][i] = members[k];
+    struct pq_level_params params;
+    memcpy(&params.low, run->scale.f64 + k, 2 * sizeof params.low);
+    memcpy(&params.slope, run->zero.f64 + k, 2 * sizeof params.slope);
+    memcpy(&params.step, run->offset.f64 + k, 2 * sizeof params.step);
+    return params;
+}
+
+/* Return true if the input range of an element is inverted or empty. */
+static bool has_inverted_range(const struct pq_run *run, size_t n)
+{
+    const char *const ranges = (const char *)run->scale.f64;
+    bool inverted = false;
+    for (size_t i = 0; i < (n - 1) / run->group + 1; i++) {
+        float ends[2];
+        memcpy(ends, ranges + i * sizeof ends, sizeof ends);
+        inverted |= !(ends[0] < ends[1]);
     }
     return inverted;
 }
 
-/* Compute one element of an inverted range by the text of the specification. */
-static float compute_inverted_element(float x, const struct pq_level_params *p)
+/* Set the parameters of `n` elements, from group `k` on. `step` is 1 if each element is a
+ * group, and 0 if all belong to group k. */
+PQ_INLINE void set_fields(struct fields *PQ_RESTRICT fields, const struct pq_run *run,
+                          size_t k, size_t n, size_t step)
 {
+    const char *const pairs[] = {(const char *)(run->scale.f64 + k),
+                                 (const char *)(run->zero.f64 + k),
+                                 (const char *)(run->offset.f64 + k)};
+    for (size_t m = 0; m < MEMBERS; m++) {
+        const char *const from = pairs[m / 2] + m % 2 * sizeof(float);
+        for (size_t i = 0; i < n; i++) {
+            memcpy(&fields->of[m][i], from + i * step * sizeof(double), sizeof(float));
+        }
+    }
+}
+
+/* ---- elements ---- */
+
+/* Compute one element by the text of the specification: see struct pq_level_params. */
+static float compute_element(float x, const struct pq_level_params *p)
+{
+    if (p->low < p->high) {
+        const float v = x > p->low ? (x < p->high ? x : p->high) : p->low;
+        return fmaf(rintf(v * p->slope + p->shift) + 0.0f, p->step, p->first); /* no -0 */
+    }
     if (!(x > p->high)) {
         return p->first;
     }
@@ -63,107 +90,66 @@ static float compute_inverted_element(float x, const struct pq_level_params *p)
     return level / p->slope * p->step + p->first;
 }
 
-/* Compute the elements of inverted ranges. Arrays need no alignment. */
-static void compute_inverted_elements(const struct pq_dim *dim, const char *params,
-                                      ptrdiff_t i, const char *x, char *y, ptrdiff_t n)
+/* Compute elements one by one. Arrays need no alignment. */
+static void compute_elements(const struct pq_run *run, const char *x, char *y, size_t n)
 {
-    for (ptrdiff_t k = 0; k < n; k++) {
-        struct pq_level_params one;
+    for (size_t i = 0; i < n; i++) {
+        const struct pq_level_params one = params_at(run, i / run->group);
         float v;
-        memcpy(&one, params + pq_dim_scale(dim, i + k), sizeof one);
-        if (is_inverted(&one)) {
-            memcpy(&v, x + k * (ptrdiff_t)sizeof v, sizeof v);
-            v = compute_inverted_element(v, &one);
-            memcpy(y + k * (ptrdiff_t)sizeof v, &v, sizeof v);
+        memcpy(&v, x + i * sizeof v, sizeof v);
+        v = compute_element(v, &one);
+        memcpy(y + i * sizeof v, &v, sizeof v);
+    }
+}
+
+/* Compute a tile of float32 elements. The kernel requires ascending ranges. */
+static void run_f32(const struct pq_run *run, const char *x, char *y, size_t n)
+{
+    const bool each = pq_has_element_groups(run);
+    const size_t g = each ? n : run->group, size = sizeof(float);
+    struct fields fields;
+    const struct pq_levels levels = {fields.of[0], fields.of[1], fields.of[2], fields.of[3],
+                                     fields.of[4], fields.of[5], each};
+    if (has_inverted_range(run, n)) {
+        compute_elements(run, x, y, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i += g) {
+        if (!each) {
+            set_fields(&fields, run, i / g, READABLE, 0);
+        } else {
+            memset(&fields, 0, n < READABLE ? sizeof fields : 0);
+            set_fields(&fields, run, 0, n, 1);
         }
+        run->kernels->levels(&levels, x + i * size, y + i * size, n - i < g ? n - i : g);
     }
 }
 
-/* Return elements as contiguous float32 values, in `room` if they must be copied. */
-static const char *load_tile(const struct walking *walking, const char *x, ptrdiff_t n,
-                             float *room)
+/* Compute a tile of elements of any real type. */
+static void run_tile(const struct pq_run *run, const void *x, void *y, size_t n)
 {
-    const struct pq_job *const job = walking->job;
-    const struct pq_tile tile = {
-        1, n, 0, job->plan.dim[0].in, job->in_size, job->in_swapped};
-    char gathered[TILE * sizeof(double)];
-    char *const to = walking->type == PQ_F32 ? (char *)room : gathered;
-    if (!pq_tile_direct(&tile)) {
-        pq_gather(walking->kernels, to, x, &tile);
-        x = to;
+    _Alignas(64) float from[TILE_ELEMENTS + NARROW], to[TILE_ELEMENTS + NARROW];
+    _Alignas(64) double narrow[TILE_ELEMENTS];
+    if (run->in == PQ_F32) {
+        run_f32(run, x, y, n);
+        return;
     }
-    if (walking->type == PQ_F32) {
-        return x;
-    }
-    pq_load_reals_f32(walking->kernels, room, x, walking->type, (size_t)n);
-    return (const char *)room;
+    pq_load_reals_f32(run->kernels, from, x, run->in, n);
+    run_f32(run, (const char *)from, (char *)to, n);
+    memset(to + n, 0, NARROW * sizeof *to);
+    pq_narrow_to(run->kernels, run->in)(to, narrow, (n + NARROW - 1) / NARROW * NARROW);
+    memcpy(y, narrow, n * pq_bytes_of(run->in));
 }
 
-/* Convert a tile of float32 values to the type of the output, and store it. The array
- * `from` has room for NARROW more elements. */
-static void store_tile(const struct walking *walking, char *y, ptrdiff_t n, float *from)
+/* The kernel of the job. Groups of float32 elements need no buffer. */
+static void run_levels(const struct pq_run *run, const void *x, void *y, size_t n)
 {
-    const struct pq_job *const job = walking->job;
-    const size_t size = pq_bytes_of(walking->type);
-    const struct pq_tile tile = {1, n, 0, job->plan.dim[0].out, size, job->out_swapped};
-    _Alignas(64) double narrow[TILE];
-    pq_narrow_fn *const convert = pq_narrow_to(walking->kernels, walking->type);
-    if (convert != NULL) {
-        memset(from + n, 0, NARROW * sizeof *from);
-        convert(from, narrow, ((size_t)n + NARROW - 1) / NARROW * NARROW);
-    }
-    const void *const made = convert != NULL ? (void *)narrow : (void *)from;
-    pq_scatter(walking->kernels, y, made, &tile);
+    const bool direct = run->in == PQ_F32 && !pq_has_element_groups(run);
+    const size_t size = pq_bytes_of(run->in), room = direct ? SIZE_MAX : TILE_ELEMENTS;
+    pq_run_tiles(run_tile, room, false, run, x, size, y, size, n);
 }
 
-/* Process the elements [i, i + n) of a row with the parameters of the first element, or, if
- * `each`, with their own. If any stride or type needs a copy, n is at most TILE. */
-static void run_some(struct walking *walking, struct pq_position at, ptrdiff_t i,
-                     ptrdiff_t n, bool each, bool direct)
-{
-    const struct pq_dim *const dim = &walking->job->plan.dim[0];
-    struct fields *const fields = &walking->fields;
-    const struct pq_levels levels = {fields->of[0], fields->of[1], fields->of[2],
-                                     fields->of[3], fields->of[4], fields->of[5],
-                                     each};
-    _Alignas(64) float from[TILE + NARROW], to[TILE + NARROW];
-    const size_t params = each ? (size_t)n : BEYOND;
-    bool inverted = false;
-    for (size_t k = 0; k < params; k++) {
-        const ptrdiff_t place = each ? i + (ptrdiff_t)k : i;
-        inverted = put_params(fields, k, at.scale + pq_dim_scale(dim, place)) || inverted;
-    }
-    const char *const x = load_tile(walking, at.in + i * dim->in, n, from);
-    char *const y = at.out + i * dim->out, *const made = direct ? y : (char *)to;
-    if (each || !inverted) {
-        walking->kernels->levels(&levels, x, made, (size_t)n);
-    }
-    if (inverted) {
-        compute_inverted_elements(dim, at.scale, i, x, made, n);
-    }
-    if (!direct) {
-        store_tile(walking, y, n, to);
-    }
-}
-
-static void run_row(void *p, struct pq_position at)
-{
-    struct walking *const walking = p;
-    const struct pq_job *const job = walking->job;
-    const struct pq_dim *const dim = &job->plan.dim[0];
-    const ptrdiff_t size = (ptrdiff_t)sizeof(float);
-    const bool direct = walking->type == PQ_F32 && !job->out_swapped && dim->out == size;
-    const bool tiles = !direct || job->in_swapped || dim->in != size;
-    const bool uniform = pq_dim_uniform(dim), each = !uniform && dim->group_size < BEYOND;
-    for (ptrdiff_t i = dim->begin, n; i < dim->end; i += n) {
-        n = dim->end - i;
-        if (!uniform && !each && dim->group_size - i % dim->group_size < n) {
-            n = dim->group_size - i % dim->group_size;
-        }
-        n = (each || tiles) && n > TILE ? TILE : n;
-        run_some(walking, at, i, n, each, direct);
-    }
-}
+/* ---- calls ---- */
 
 enum pq_status pq_fake_levels(const struct pq_kernels *kernels, const struct pq_args *args,
                               int part, int parts)
@@ -176,18 +162,15 @@ enum pq_status pq_fake_levels(const struct pq_kernels *kernels, const struct pq_
         return PQ_ERR_TYPE;
     }
     PQ_TRY(pq_check_options(args, pq_options_of(args), 0));
+    struct pq_args placed = *args;
+    placed.zero = args->scale; /* the tiles of zero points change with the scales */
     job.how = pq_no_method;
-    PQ_TRY(pq_job_init(&job, kernels, args));
-    struct walking walking;
-    walking.kernels = kernels;
-    walking.job = &job;
-    walking.type = args->in.type;
-    pq_plan_part(&job.plan, part, parts, 1);
-    if (!job.plan.empty) {
-        const pq_fpenv found = pq_fpenv_enter();
-        memset(&walking.fields, 0, sizeof walking.fields);
-        pq_for_each_row(&job.plan, 1, run_row, &walking);
-        pq_fpenv_leave(found);
-    }
-    return PQ_OK;
+    job.how.kernel = run_levels;
+    job.how.load = load_params;
+    job.how.general = true; /* a parameter has the bytes of two members */
+    job.how.by_groups = true;
+    job.how.affine.has_offset = true;
+    job.how.run.in = args->in.type;
+    job.how.run.kernels = kernels;
+    return pq_job_run_args(&job, kernels, &placed, part, parts);
 }
