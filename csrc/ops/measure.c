@@ -38,6 +38,13 @@ struct found {
     bool has_most;
 };
 
+/* Memory for the groups that are measured together. `raw` has elements before their
+ * conversion. */
+struct rooms {
+    struct found found[MAX_GROUPS];
+    _Alignas(64) char x[BUFFER_BYTES], y[BUFFER_BYTES], raw[BUFFER_BYTES / 2];
+};
+
 /* Quantizes and dequantizes elements of a group in C order, from any element on. */
 struct round_trip {
     struct pq_job job;
@@ -68,18 +75,8 @@ struct measuring {
     ptrdiff_t position;           /* position of the next element in its group */
     struct pq_sweep x, y;
     size_t most_rows;
-    struct found *found;         /* one for each of `most_rows` groups */
-    char *x_room, *y_room, *raw; /* BUFFER_BYTES; `raw` half of it */
+    struct rooms *rooms;
 };
-
-static void set_buffers(struct measuring *m, struct found *found, size_t rows, char *rooms)
-{
-    m->found = found;
-    m->most_rows = rows;
-    m->x_room = rooms;
-    m->y_room = rooms + BUFFER_BYTES;
-    m->raw = rooms + 2 * BUFFER_BYTES;
-}
 
 static const struct pq_error nothing = {.index = -1};
 
@@ -225,16 +222,10 @@ PQ_RARE const char *scale_down(char *to, const char *from, size_t n, int exponen
     return to;
 }
 
+/* Return the type of the arithmetic. */
 static enum pq_type type_of(const struct measuring *m)
 {
     return m->is_f64 ? PQ_F64 : PQ_F32;
-}
-
-/* Load the next elements of each row of one side. */
-static const char *load_side(struct measuring *m, struct pq_sweep *sweep, ptrdiff_t beside,
-                             char *room, size_t n)
-{
-    return pq_sweep_load(sweep, type_of(m), m->rows, beside, n, room, m->raw);
 }
 
 /* Quantize and dequantize the elements `x` of each group. */
@@ -245,10 +236,10 @@ static const char *round_trip_rows(struct measuring *m, const char *x, ptrdiff_t
     const struct pq_args *const args = m->args;
     const int d = m->beside < 0 ? 0 : m->beside;
     for (ptrdiff_t r = 0; r < (ptrdiff_t)m->rows; r++) {
-        struct pq_error *const to = &m->found[r].error;
+        struct pq_error *const to = &m->rooms->found[r].error;
         const struct pq_position at = {
             .in = x + r * next,
-            .out = m->y_room + r * next,
+            .out = m->rooms->y + r * next,
             .scale = m->scale + pq_param_offset(args, &args->scale, d, m->index + r),
             .zero = m->zero + pq_param_offset(args, &args->zero, d, m->index + r)};
         trip->saturation.low = &to->low;
@@ -256,22 +247,23 @@ static const char *round_trip_rows(struct measuring *m, const char *x, ptrdiff_t
         trip->saturation.bad = &to->bad_scales;
         round_trip_range(trip, at, trip->ndim - 1, m->position, (ptrdiff_t)n);
     }
-    return m->y_room;
+    return m->rooms->y;
 }
 
+/* Load the next `n` elements of each group. */
 static struct piece load_tile(struct measuring *m, size_t n)
 {
-    struct piece piece = {.next = (ptrdiff_t)(n * pq_bytes_of(type_of(m)))};
-    piece.x = load_side(m, &m->x, m->x_beside, m->x_room, n);
-    if (m->trip != NULL) {
-        piece.y = round_trip_rows(m, piece.x, piece.next, n);
-    } else {
-        piece.y = load_side(m, &m->y, m->y_beside, m->y_room, n);
-    }
+    struct rooms *const rooms = m->rooms;
+    const enum pq_type type = type_of(m);
+    struct piece piece = {.next = (ptrdiff_t)(n * pq_bytes_of(type))};
+    piece.x = pq_sweep_load(&m->x, type, m->rows, m->x_beside, n, rooms->x, rooms->raw);
+    piece.y = m->trip != NULL ? round_trip_rows(m, piece.x, piece.next, n)
+                              : pq_sweep_load(&m->y, type, m->rows, m->y_beside, n,
+                                              rooms->y, rooms->raw);
     m->position += (ptrdiff_t)n;
     if (m->exponent != 0) {
-        piece.x = scale_down(m->x_room, piece.x, n * m->rows, m->exponent);
-        piece.y = scale_down(m->y_room, piece.y, n * m->rows, m->exponent);
+        piece.x = scale_down(rooms->x, piece.x, n * m->rows, m->exponent);
+        piece.y = scale_down(rooms->y, piece.y, n * m->rows, m->exponent);
     }
     return piece;
 }
@@ -365,20 +357,21 @@ _Static_assert(offsetof(struct pq_total, most) == offsetof(struct pq_error, most
 /* Sum a run of each group. Return false if a sum is not finite. */
 static bool sum_run(struct measuring *m, const struct pq_error *before, size_t n)
 {
+    struct found *const found = m->rooms->found;
     bool finite = true;
-    memset(m->found, 0, m->rows * sizeof *m->found);
+    memset(found, 0, m->rows * sizeof *found);
     for (size_t r = 0; r < m->rows; r++, before += m->next) {
-        m->found[r].error = nothing;
-        m->found[r].error.most = before->most;
-        m->found[r].has_most = before->index >= 0;
+        found[r].error = nothing;
+        found[r].error.most = before->most;
+        found[r].has_most = before->index >= 0;
     }
     for (size_t i = 0, some; i < n; i += some) {
         some = tile_size(m, n - i);
         const struct piece piece = load_tile(m, some);
         for (size_t r = 0; r < m->rows; r++) {
-            add_tile(m, &m->found[r], piece.x + (ptrdiff_t)r * piece.next,
+            add_tile(m, &found[r], piece.x + (ptrdiff_t)r * piece.next,
                      piece.y + (ptrdiff_t)r * piece.next, some);
-            finite = finite && pq_is_finite_f64(m->found[r].total.ee);
+            finite = finite && pq_is_finite_f64(found[r].total.ee);
         }
     }
     return finite;
@@ -409,7 +402,7 @@ static void add_runs(struct measuring *m, struct pq_error *to, ptrdiff_t first, 
             m->clean = false;
         }
         for (size_t r = 0; r < m->rows; r++) {
-            struct found *const run = &m->found[r];
+            struct found *const run = &m->rooms->found[r];
             memcpy(&run->error, &run->total, offsetof(struct pq_total, most));
             add_error(to + (ptrdiff_t)r * m->next, &run->error);
         }
@@ -618,18 +611,16 @@ enum pq_status pq_measure(const struct pq_kernels *kernels, const struct pq_args
                           int parts)
 {
     struct pq_args room;
-    struct measuring m = {.kernels = kernels};
-    struct found found[MAX_GROUPS];
-    _Alignas(64) char rooms[BUFFER_BYTES * 2 + BUFFER_BYTES / 2];
+    struct rooms rooms;
+    struct measuring m = {.kernels = kernels, .most_rows = MAX_GROUPS, .rooms = &rooms};
     PQ_TRY(kernels != NULL && errors != NULL ? PQ_OK : PQ_ERR_NULL);
     PQ_TRY(pq_adapt_args_version(&args, &room));
     PQ_TRY(pq_check_reals(args, &args->in));
     PQ_TRY(pq_check_reals(args, &args->out));
     PQ_TRY(pq_check_part(part, parts));
     m.args = args;
-    set_buffers(&m, found, MAX_GROUPS, rooms);
-    set_dims(&m, kept);
     m.is_f64 = args->in.type == PQ_F64 || args->out.type == PQ_F64;
+    set_dims(&m, kept);
     measure_part(&m, errors, part, parts);
     return PQ_OK;
 }
@@ -655,10 +646,10 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
                                  int part, int parts)
 {
     struct pq_args room, own;
-    struct measuring m = {.kernels = kernels, .args = &own};
+    struct rooms rooms;
     struct round_trip trip;
-    struct found found[MAX_JOB_GROUPS];
-    _Alignas(64) char rooms[BUFFER_BYTES * 2];
+    struct measuring m = {
+        .kernels = kernels, .args = &own, .most_rows = MAX_JOB_GROUPS, .rooms = &rooms};
     PQ_TRY(kernels != NULL && errors != NULL ? PQ_OK : PQ_ERR_NULL);
     PQ_TRY(pq_adapt_args_version(&args, &room));
     own = *args;
@@ -666,8 +657,6 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
     if (pq_is_narrow_float(code)) { /* the zero points are all 0 */
         own.zero.data = NULL;
     }
-    set_buffers(&m, found, MAX_JOB_GROUPS, rooms);
-    m.raw = m.y_room; /* `raw` is free again before `y` is computed */
     m.is_f64 = own.in.type == PQ_F64;
     set_dims(&m, kept);
     if (!pq_is_empty(&own)) {

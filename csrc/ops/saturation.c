@@ -8,17 +8,16 @@
 #include "math/narrow_float.h"
 #include "ops/fused.h"
 
-/* Parameters, and the quotients beyond which an element saturates. */
-struct limits {
-    double scale, offset, low, high;
+enum {
+    TILE_COLUMNS = PQ_SIZE(64, 8),
+    MIN_SEARCHED_ELEMENTS = 8 /* shorter groups are counted without their extrema */
 };
 
-enum { TILE_COLUMNS = PQ_SIZE(64, 8) };
-
-/* Limits of each element of a row. */
-struct columns {
+/* Parameters, and the quotients beyond which an element saturates. A group uses index 0.
+ * `invalid` counts the scales that are 0, infinite or NaN. */
+struct limits {
     double scale[TILE_COLUMNS], offset[TILE_COLUMNS], low[TILE_COLUMNS], high[TILE_COLUMNS];
-    int64_t bad;
+    int64_t invalid;
 };
 
 struct pq_saturation pq_saturation_of(const struct pq_kernels *kernels,
@@ -70,29 +69,33 @@ static double zero_at(const struct pq_run *run, size_t k)
     return run->general ? run->zero.f64[k] : (double)run->zero.i32[k];
 }
 
-/* Return the limits of a group. */
-static struct limits limits_at(const struct pq_run *run, size_t k)
+/* Load the limits of `n` groups of a run, from group `first` on. */
+static void load_limits(struct limits *limits, const struct pq_run *run, size_t first,
+                        size_t n)
 {
     const struct pq_saturation *const to = run->fused->saturation;
     const bool general = run->general;
-    const double zero = zero_at(run, k);
-    struct limits limits = {
-        .scale = general ? run->scale.f64[k] : (double)run->scale.f32[k],
-        .low = to->lowest - zero - to->margin,
-        .high = to->highest - zero + to->margin,
-    };
-    if (to->has_offset) {
-        limits.offset = general ? run->offset.f64[k] : (double)run->offset.f32[k];
+    limits->invalid = 0;
+    for (size_t i = 0; i < n; i++) {
+        const size_t k = first + i;
+        const double zero = zero_at(run, k);
+        const double scale = general ? run->scale.f64[k] : (double)run->scale.f32[k];
+        limits->scale[i] = scale;
+        limits->offset[i] = !to->has_offset ? 0
+                            : general       ? run->offset.f64[k]
+                                            : (double)run->offset.f32[k];
+        limits->low[i] = to->lowest - zero - to->margin;
+        limits->high[i] = to->highest - zero + to->margin;
+        limits->invalid += !pq_is_finite_f64(scale) || scale == 0;
     }
-    return limits;
 }
 
 /* ---- elements ---- */
 
-/* Count elements that saturate. An element that the round trip keeps unchanged does not
- * saturate. AT selects the limits of element i. */
-#define COUNT(name, real, tag, AT)                                                         \
-    static void name(const struct tag *by, const void *px, const void *py, size_t n,       \
+/* Count saturated elements. If the round trip keeps an element unchanged, the element is
+ * not saturated. `at` is the index of the limits of element i. */
+#define COUNT(name, real, at)                                                              \
+    static void name(const struct limits *by, const void *px, const void *py, size_t n,    \
                      int64_t *lows, int64_t *highs)                                        \
     {                                                                                      \
         const char *const x = px, *const y = py;                                           \
@@ -101,120 +104,67 @@ static struct limits limits_at(const struct pq_run *run, size_t k)
             real v, back;                                                                  \
             memcpy(&v, x + i * sizeof v, sizeof v);                                        \
             memcpy(&back, y + i * sizeof back, sizeof back);                               \
-            const real t = v - (real)AT(by->offset), q = t / (real)AT(by->scale);          \
-            low += ((double)q < AT(by->low)) & (v != back);                                \
-            high += ((double)q > AT(by->high)) & (v != back);                              \
+            const real q = (v - (real)by->offset[at]) / (real)by->scale[at];               \
+            low += ((double)q < by->low[at]) & (v != back);                                \
+            high += ((double)q > by->high[at]) & (v != back);                              \
         }                                                                                  \
         *lows += low;                                                                      \
         *highs += high;                                                                    \
     }
-#define SHARED(member) (member)
-#define OF_ELEMENT(member) (member)[i]
-COUNT(count_f32, float, limits, SHARED)
-COUNT(count_f64, double, limits, SHARED)
-COUNT(count_each_f32, float, columns, OF_ELEMENT)
-COUNT(count_each_f64, double, columns, OF_ELEMENT)
+COUNT(count_f32, float, 0)
+COUNT(count_f64, double, 0)
+COUNT(count_each_f32, float, i)
+COUNT(count_each_f64, double, i)
 #undef COUNT
+
+typedef void count_fn(const struct limits *by, const void *x, const void *y, size_t n,
+                      int64_t *lows, int64_t *highs);
 
 /* Return true if an extreme of a group is beyond the limits, if the group has a NaN, or if
  * it is short. */
-static bool may_saturate(const struct pq_saturation *to, const struct limits *by,
-                         const char *x, size_t n)
+static bool may_saturate(const struct pq_saturation *to, count_fn *count,
+                         const struct limits *by, const char *x, size_t n)
 {
-    enum { LEAST = 8 };
-    float singles[2], back[2] = {NAN, NAN};
-    double doubles[2], backs[2] = {NAN, NAN};
+    const size_t size = to->is_f64 ? sizeof(double) : sizeof(float);
+    const int row = to->is_f64 ? (int)PQ_F64_ROW : (int)PQ_F32_ROW;
+    double extrema[2], nans[2];
+    void *const highest = pq_extremum(extrema, to->is_f64, 1);
     uint32_t bits = 0;
     int64_t low = 0, high = 0;
-    if (n < LEAST) {
+    if (n < MIN_SEARCHED_ELEMENTS) {
         return true;
     }
-    if (to->is_f64) {
-        memcpy(&doubles[0], x, sizeof *doubles);
-        doubles[1] = doubles[0];
-        to->kernels->minmax[PQ_F64_ROW](x, n, &doubles[0], &doubles[1], &bits);
-        count_f64(by, doubles, backs, 2, &low, &high);
-    } else {
-        memcpy(&singles[0], x, sizeof *singles);
-        singles[1] = singles[0];
-        to->kernels->minmax[PQ_F32_ROW](x, n, &singles[0], &singles[1], &bits);
-        count_f32(by, singles, back, 2, &low, &high);
-    }
+    memcpy(extrema, x, size);
+    memcpy(highest, x, size);
+    memset(nans, 0xff, sizeof nans);
+    to->kernels->minmax[row](x, n, extrema, highest, &bits);
+    count(by, extrema, nans, 2, &low, &high);
     return bits >= PQ_INFINITY_BITS || low + high != 0;
 }
 
-/* Return true if a scale is 0, infinite or NaN. */
-static bool is_invalid_scale(double scale)
+void pq_count_saturated(const struct pq_run *run, const void *px, const void *py, size_t n)
 {
-    return !pq_is_finite_f64(scale) || scale == 0;
-}
-
-/* Count the elements of a group. */
-static void count_group(const struct pq_saturation *to, const struct limits *by,
-                        const char *x, const char *y, size_t n)
-{
-    if (is_invalid_scale(by->scale)) {
-        *to->bad += (int64_t)n;
-    }
-    if (may_saturate(to, by, x, n)) {
-        (to->is_f64 ? count_f64 : count_f32)(by, x, y, n, to->low, to->high);
-    }
-}
-
-/* ---- parameters of each element ---- */
-
-/* Load the limits of `n` elements. */
-static void load_columns(struct columns *to, const struct pq_run *run, size_t first,
-                         size_t n)
-{
-    to->bad = 0;
-    for (size_t i = 0; i < n; i++) {
-        const struct limits limits = limits_at(run, first + i);
-        to->scale[i] = limits.scale;
-        to->offset[i] = limits.offset;
-        to->low[i] = limits.low;
-        to->high[i] = limits.high;
-        to->bad += is_invalid_scale(limits.scale);
-    }
-}
-
-/* Count the elements of rows with one scale for each element of a row. */
-static void count_columns(const struct pq_run *run, const char *x, const char *y, size_t n)
-{
+    static count_fn *const counts[2][2] = {{count_f32, count_f64},
+                                           {count_each_f32, count_each_f64}};
     const struct pq_saturation *const to = run->fused->saturation;
     const size_t size = to->is_f64 ? sizeof(double) : sizeof(float);
-    const size_t rows = run->rows > 1 ? run->rows : 1;
-    struct columns columns;
-    for (size_t i = 0, some; i < n; i += some) {
-        some = n - i < TILE_COLUMNS ? n - i : TILE_COLUMNS;
-        load_columns(&columns, run, i, some);
-        *to->bad += columns.bad * (int64_t)rows;
-        for (size_t r = 0; r < rows; r++) {
-            (to->is_f64 ? count_each_f64 : count_each_f32)(
-                &columns, x + (ptrdiff_t)r * run->in_stride + i * size,
-                y + (ptrdiff_t)r * run->out_stride + i * size, some, to->low, to->high);
+    const bool each = pq_has_element_groups(run);
+    const size_t step = each ? TILE_COLUMNS : run->group;
+    count_fn *const count = counts[each][to->is_f64];
+    struct limits limits;
+    const char *x = px, *y = py;
+    for (size_t i = 0, m; i < n; i += m) {
+        m = n - i < step ? n - i : step;
+        load_limits(&limits, run, i / run->group, each ? m : 1);
+        for (size_t row = 0; row == 0 || row < run->rows; row++) {
+            const char *const from = x + (ptrdiff_t)row * run->in_stride;
+            const char *const back = y + (ptrdiff_t)row * run->out_stride;
+            *to->bad += limits.invalid * (int64_t)(each ? 1 : m);
+            if (each || may_saturate(to, count, &limits, from, m)) {
+                count(&limits, from, back, m, to->low, to->high);
+            }
         }
-    }
-}
-
-void pq_count_saturated(const struct pq_run *run, const void *x, const void *y, size_t n)
-{
-    const struct pq_saturation *const to = run->fused->saturation;
-    const size_t size = to->is_f64 ? sizeof(double) : sizeof(float);
-    const size_t g = run->group;
-    if (g == 1 && run->in_gap == 0 && run->out_gap == 0) {
-        count_columns(run, x, y, n);
-        return;
-    }
-    for (size_t row = 0; row < (run->rows > 1 ? run->rows : 1); row++) {
-        const char *px = (const char *)x + (ptrdiff_t)row * run->in_stride;
-        const char *py = (const char *)y + (ptrdiff_t)row * run->out_stride;
-        for (size_t i = 0; i < n; i += g) {
-            const size_t some = n - i < g ? n - i : g;
-            const struct limits limits = limits_at(run, i / g);
-            count_group(to, &limits, px, py, some);
-            px += (ptrdiff_t)(some * size) + run->in_gap;
-            py += (ptrdiff_t)(some * size) + run->out_gap;
-        }
+        x += (ptrdiff_t)(m * size) + run->in_gap;
+        y += (ptrdiff_t)(m * size) + run->out_gap;
     }
 }

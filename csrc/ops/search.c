@@ -40,11 +40,10 @@ struct trial {
     size_t first, count;
 };
 
-/* The best candidate, in its stored types. */
+/* The best candidate, in its stored types. `sum` is NaN before the first candidate. */
 struct best {
     double sum, scale;
     uint32_t zero;
-    bool any;
 };
 
 struct group {
@@ -66,9 +65,11 @@ struct scale_search {
     bool integers; /* the grid kernel supports the codes */
     struct pq_range range;
     enum pq_type zero_type;
-    ptrdiff_t groups[PQ_MAX_NDIM], extent[PQ_MAX_NDIM];
-    const struct group *group; /* the current group */
-    const char *x;             /* the current tile of the group */
+    /* Along each dimension: groups, elements of a full group, elements of the current one.
+     */
+    ptrdiff_t groups[PQ_MAX_NDIM], block[PQ_MAX_NDIM], extent[PQ_MAX_NDIM];
+    ptrdiff_t next; /* the element of the current group after the current tile */
+    const char *x;  /* the current tile */
     const double *w;
     struct pq_sweep data, weights;
     double x_room[TILE_ELEMENTS], w_room[TILE_ELEMENTS], y_room[TILE_ELEMENTS];
@@ -105,59 +106,52 @@ PQ_NOINLINE void load_elements(struct scale_search *s, size_t n, size_t at)
     }
 }
 
-/* A function for one tile of the current group. */
-typedef void piece_fn(struct scale_search *s, void *what, size_t n);
-
-/* Call a function for each tile of a group. */
-PQ_NOINLINE void for_each_tile(struct scale_search *s, const struct group *group,
-                               piece_fn *visit, void *what)
+/* Prepare next_tile() to read a group from its start. */
+static void begin_group(struct scale_search *s, const struct group *group)
 {
-    s->group = group;
-    if (group->size <= TILE_ELEMENTS) {
-        s->x = group->x;
-        s->w = group->w;
-        visit(s, what, (size_t)group->size);
-        return;
-    }
-    pq_sweep_seek(&s->data, 0);
-    if (is_weighted(s)) {
-        pq_sweep_seek(&s->weights, 0);
-    }
-    for (ptrdiff_t i = 0; i < group->size; i += TILE_ELEMENTS) {
-        const size_t n =
-            (size_t)(group->size - i < TILE_ELEMENTS ? group->size - i : TILE_ELEMENTS);
-        load_elements(s, n, 0);
-        visit(s, what, n);
+    s->next = 0;
+    if (group->size > TILE_ELEMENTS) {
+        pq_sweep_seek(&s->data, 0);
+        if (is_weighted(s)) {
+            pq_sweep_seek(&s->weights, 0);
+        }
     }
 }
 
-/* ---- extrema ---- */
-
-struct ends {
-    union {
-        float f32[2];
-        double f64[2];
-    } of;
-    uint32_t bits;
-};
-
-static void merge_extrema(struct scale_search *s, void *what, size_t n)
+/* Make the next elements of a group the current tile. Return their number, 0 at the end. */
+PQ_NOINLINE size_t next_tile(struct scale_search *s, const struct group *group)
 {
-    struct ends *const ends = what;
-    s->kernels->minmax[pq_extrema_row(arithmetic_type(s))](
-        s->x, n, &ends->of, pq_extremum(&ends->of, s->is_f64, 1), &ends->bits);
+    const ptrdiff_t left = group->size - s->next;
+    const size_t n = (size_t)(left < TILE_ELEMENTS ? left : TILE_ELEMENTS);
+    s->next += (ptrdiff_t)n;
+    if (group->size <= TILE_ELEMENTS) {
+        s->x = group->x;
+        s->w = group->w;
+    } else if (n != 0) {
+        load_elements(s, n, 0);
+    }
+    return n;
 }
 
 /* Find the range of a group. Return true if all elements are finite. */
 static bool find_extrema(struct scale_search *s, struct group *group)
 {
-    struct ends ends = {.bits = 0};
-    pq_clear_extrema(&ends.of, pq_extremum(&ends.of, s->is_f64, 1), s->is_f64, 1);
-    for_each_tile(s, group, merge_extrema, &ends);
-    for (int k = 0; k < 2; k++) {
-        group->range[k] = pq_extremum_at(&ends.of, s->is_f64, (size_t)k);
+    union {
+        float f32[2];
+        double f64[2];
+    } ends;
+    void *const highest = pq_extremum(&ends, s->is_f64, 1);
+    uint32_t bits = 0;
+    pq_clear_extrema(&ends, highest, s->is_f64, 1);
+    begin_group(s, group);
+    for (size_t n; (n = next_tile(s, group)) != 0;) {
+        s->kernels->minmax[pq_extrema_row(arithmetic_type(s))](s->x, n, &ends, highest,
+                                                               &bits);
     }
-    return ends.bits < PQ_INFINITY_BITS;
+    for (size_t k = 0; k < 2; k++) {
+        group->range[k] = pq_extremum_at(&ends, s->is_f64, k);
+    }
+    return bits < PQ_INFINITY_BITS;
 }
 
 /* ---- a batch of candidates ---- */
@@ -197,10 +191,10 @@ static void load_grid(const struct scale_search *s, struct batch *batch, size_t 
     }
 }
 
-static struct pq_grid grid_of(const struct scale_search *s, const struct trial *trial)
+static struct pq_grid grid_of(const struct scale_search *s, const struct group *group,
+                              const struct trial *trial)
 {
     const struct batch *const batch = trial->batch;
-    const struct group *const group = s->group;
     return (struct pq_grid){.count = trial->count,
                             .scale = batch->scale_f32 + trial->first,
                             .lo = batch->lo + trial->first,
@@ -209,14 +203,6 @@ static struct pq_grid grid_of(const struct scale_search *s, const struct trial *
                             .highest = (float)group->range[1],
                             .whole = group->size <= TILE_ELEMENTS,
                             .narrow = pq_bits_of(s->choice.code) <= 8};
-}
-
-static void sum_grid_errors(struct scale_search *s, void *what, size_t n)
-{
-    const struct trial *const trial = what;
-    const struct pq_grid grid = grid_of(s, trial);
-    s->kernels->sums->grid(&grid, s->x, is_weighted(s) ? s->w : NULL, n,
-                           trial->batch->sum + trial->first);
 }
 
 /* Quantize a tile with candidate `j`, and dequantize it with the scale `by`, if any. */
@@ -247,39 +233,28 @@ PQ_NOINLINE void round_trip(struct scale_search *s, const struct batch *batch, s
     pq_dequantize_run(s->kernels, &args);
 }
 
-static void try_each(struct scale_search *s, void *what, size_t n)
+/* Set the sums of squared errors of the candidates of a group. */
+static void sum_errors(struct scale_search *s, const struct group *group,
+                       const struct trial *trial)
 {
-    const struct trial *const trial = what;
-    for (size_t j = trial->first; j < trial->first + trial->count; j++) {
-        round_trip(s, trial->batch, j, n, NULL);
-        trial->batch->sum[j] +=
-            s->kernels->sums->squares[s->is_f64](s->x, s->y_room, s->w, n, s->group->unit);
+    const struct pq_sums *const kernels = s->kernels->sums;
+    const struct pq_grid grid = grid_of(s, group, trial);
+    double *const sums = trial->batch->sum + trial->first;
+    memset(sums, 0, trial->count * sizeof *sums);
+    begin_group(s, group);
+    for (size_t n; (n = next_tile(s, group)) != 0;) {
+        if (s->integers) {
+            kernels->grid(&grid, s->x, is_weighted(s) ? s->w : NULL, n, sums);
+            continue;
+        }
+        for (size_t j = 0; j < trial->count; j++) {
+            round_trip(s, trial->batch, trial->first + j, n, NULL);
+            sums[j] += kernels->squares[s->is_f64](s->x, s->y_room, s->w, n, group->unit);
+        }
     }
 }
 
-static void sum_trial_errors(struct scale_search *s, const struct group *group,
-                             struct trial *trial)
-{
-    memset(trial->batch->sum + trial->first, 0, trial->count * sizeof(double));
-    for_each_tile(s, group, s->integers ? sum_grid_errors : try_each, trial);
-}
-
 /* ---- the scale that fits the best codes ---- */
-
-static void fit_grid(struct scale_search *s, void *what, size_t n)
-{
-    const struct trial *const trial = what;
-    const struct pq_grid grid = grid_of(s, trial);
-    s->kernels->sums->fit_codes(&grid, s->x, s->w, n, trial->batch->sum);
-}
-
-static void fit_each(struct scale_search *s, void *what, size_t n)
-{
-    const struct trial *const trial = what;
-    const double one = 1;
-    round_trip(s, trial->batch, 0, n, &one);
-    s->kernels->sums->fit[s->is_f64](s->x, s->y_room, s->w, n, trial->batch->sum);
-}
 
 /* Store the nearest scale in its type, rounded half to even. Return false if the result
  * is not a positive finite number, or if scales are powers of two. */
@@ -311,8 +286,7 @@ static void keep_best(const struct scale_search *s, struct best *best,
             sum = batch->sum[j];
         }
     }
-    if (!best->any || sum < best->sum || best->sum != best->sum) {
-        best->any = true;
+    if (sum < best->sum || best->sum != best->sum) {
         best->sum = sum;
         memcpy(&best->scale, (const char *)batch->scale + least * scale, scale);
         memcpy(&best->zero, (const char *)batch->zero + least * zero, zero);
@@ -322,15 +296,26 @@ static void keep_best(const struct scale_search *s, struct best *best,
 /* Fit the scale to the best codes by least squares, and keep it if the sum decreases. */
 static void fit_best(struct scale_search *s, struct group *group, struct batch *batch)
 {
-    struct trial trial = {batch, 0, 1};
+    const struct trial trial = {batch, 0, 1};
+    const struct pq_sums *const kernels = s->kernels->sums;
+    const double one = 1;
+    double sums[2] = {0, 0};
     batch->scale[0] = group->best.scale;
     batch->zero[0] = group->best.zero;
-    batch->sum[0] = batch->sum[1] = 0;
     load_grid(s, batch, 1);
-    for_each_tile(s, group, s->integers ? fit_grid : fit_each, &trial);
-    if (batch->sum[1] > 0 && store_scale(s, batch, batch->sum[0] / batch->sum[1])) {
+    const struct pq_grid grid = grid_of(s, group, &trial);
+    begin_group(s, group);
+    for (size_t n; (n = next_tile(s, group)) != 0;) {
+        if (s->integers) {
+            kernels->fit_codes(&grid, s->x, s->w, n, sums);
+        } else {
+            round_trip(s, batch, 0, n, &one);
+            kernels->fit[s->is_f64](s->x, s->y_room, s->w, n, sums);
+        }
+    }
+    if (sums[1] > 0 && store_scale(s, batch, sums[0] / sums[1])) {
         load_grid(s, batch, 1);
-        sum_trial_errors(s, group, &trial);
+        sum_errors(s, group, &trial);
         keep_best(s, &group->best, &trial);
     }
 }
@@ -377,8 +362,8 @@ static void search_groups(struct scale_search *s, struct group *groups, size_t m
         const size_t n = s->count - first < most ? s->count - first : most;
         fill_batch(s, &batch, groups, many, first, n);
         for (size_t g = 0; g < many; g++) {
-            struct trial trial = {&batch, g * n, n};
-            sum_trial_errors(s, &groups[g], &trial);
+            const struct trial trial = {&batch, g * n, n};
+            sum_errors(s, &groups[g], &trial);
             keep_best(s, &groups[g].best, &trial);
         }
     }
@@ -389,13 +374,6 @@ static void search_groups(struct scale_search *s, struct group *groups, size_t m
         memcpy(groups[g].scale, &groups[g].best.scale, pq_bytes_of(s->choice.scale));
         memcpy(groups[g].zero, &groups[g].best.zero, pq_bytes_of(s->zero_type));
     }
-}
-
-/* Return the extent of a full group along a dimension. */
-static ptrdiff_t block_of(const struct scale_search *s, int d)
-{
-    const struct pq_args *const args = s->args;
-    return s->groups[d] == 1 ? args->shape[d] : args->block != NULL ? args->block[d] : 1;
 }
 
 /* Set `group` and the sweeps to the group with this number. Return true if all its
@@ -409,9 +387,9 @@ static bool enter_group(struct scale_search *s, struct group *group, ptrdiff_t n
     group->size = 1;
     group->scale = args->scale.data;
     group->zero = args->zero.data;
-    group->best.any = false;
+    group->best.sum = (double)NAN;
     for (int d = args->ndim - 1; d >= 0; d--) {
-        const ptrdiff_t i = number % s->groups[d], block = block_of(s, d);
+        const ptrdiff_t i = number % s->groups[d], block = s->block[d];
         const ptrdiff_t first = i * block, left = args->shape[d] - first;
         number /= s->groups[d];
         s->extent[d] = left < block ? left : block;
@@ -438,15 +416,16 @@ static bool enter_group(struct scale_search *s, struct group *group, ptrdiff_t n
     return finite;
 }
 
-/* Count the groups. */
-PQ_RARE ptrdiff_t count_groups(struct scale_search *s)
+/* Set the groups and their elements along each dimension. Return the number of groups. */
+PQ_RARE ptrdiff_t divide_into_groups(struct scale_search *s)
 {
     const struct pq_args *const args = s->args;
     ptrdiff_t count = 1;
     for (int d = 0; d < args->ndim; d++) {
-        const ptrdiff_t block = args->block != NULL ? args->block[d] : 1;
         const bool selects = args->scale.strides[d] != 0 || args->zero.strides[d] != 0;
-        s->groups[d] = selects ? (args->shape[d] - 1) / block + 1 : 1;
+        const ptrdiff_t block = args->block != NULL ? args->block[d] : 1;
+        s->block[d] = selects && block < args->shape[d] ? block : args->shape[d];
+        s->groups[d] = (args->shape[d] - 1) / s->block[d] + 1;
         count *= s->groups[d];
     }
     return count;
@@ -492,7 +471,7 @@ static size_t count_batch_groups(const struct scale_search *s)
 {
     size_t size = 1, many = BATCH_GROUPS;
     for (int d = 0; d < s->args->ndim && size <= TILE_ELEMENTS; d++) {
-        size *= (size_t)block_of(s, d);
+        size *= (size_t)s->block[d];
     }
     many = TILE_ELEMENTS / size < many ? TILE_ELEMENTS / size : many;
     many = BATCH_CANDIDATES / s->count < many ? BATCH_CANDIDATES / s->count : many;
@@ -502,7 +481,7 @@ static size_t count_batch_groups(const struct scale_search *s)
 /* Search the groups of a part. */
 static enum pq_status search_part(struct scale_search *s, int part, int parts)
 {
-    const struct pq_share share = pq_share_of(count_groups(s), part, parts);
+    const struct pq_share share = pq_share_of(divide_into_groups(s), part, parts);
     const ptrdiff_t together = (ptrdiff_t)count_batch_groups(s);
     struct group groups[BATCH_GROUPS];
     for (ptrdiff_t i = share.begin; i < share.end; i += together) {
