@@ -95,10 +95,13 @@ static bool has_f64_scale(const struct target *to)
     return to->real == PQ_F64;
 }
 
-/* Round a scale to its type. */
-PQ_NOINLINE double stored_scale(const struct target *to, double scale)
+double pq_stored_scale(enum pq_type type, enum pq_type real, double v)
 {
-    return pq_stored_scale(to->scale, to->real, scale);
+    const bool single = type == PQ_F64 && real != PQ_F64;
+    const double end = single ? 0x1p-149 : 0, most = single ? 0x1.fffffep127 : HUGE_VAL;
+    const uint64_t least = type == PQ_F8E8M0FNU ? 0 : 1, last = pq_largest_scale_bits(type);
+    const uint64_t bits = pq_scale_bits(type, v > end ? (v < most ? v : most) : end);
+    return pq_scale_of_bits(type, bits < least ? least : bits < last ? bits : last);
 }
 
 /* Return the scale that quantize uses: float32, unless the data is float64. */
@@ -231,7 +234,7 @@ static struct pq_pair choose_pair(const struct target *to, double lo, double hi)
     } else {
         wanted = width - width == 0 ? width / levels : (hi / 2 - lo / 2) / (levels / 2);
     }
-    const double scale = stored_scale(to, wanted);
+    const double scale = pq_stored_scale(to->scale, to->real, wanted);
     if (suits_formula(to) && to->usual_scale && far > 0x1p-80 && far < to->end / 4 &&
         far < 0x1p120) {
         return (struct pq_pair){scale, 0};
@@ -241,7 +244,8 @@ static struct pq_pair choose_pair(const struct target *to, double lo, double hi)
         return pair;
     }
     const double steps = ceil(far / scale - 0.5) - 0.5; /* fewer steps, so a larger scale */
-    if (steps >= 1 && find_near(to, &pair, stored_scale(to, far / steps), lo, hi)) {
+    if (steps >= 1 &&
+        find_near(to, &pair, pq_stored_scale(to->scale, to->real, far / steps), lo, hi)) {
         return pair;
     }
     for (int k = 0; k < MAX_NEIGHBOURS; k++) { /* saturate rather than become infinite */
@@ -403,66 +407,43 @@ static void choose_each(const struct target *to, const struct pq_cells *of, bool
 
 /* ---- results ---- */
 
-/* The compiler vectorizes the first loop, for contiguous results. */
-#define STORE(type, to, stride, from)                                                      \
-    if (stride == (ptrdiff_t)sizeof(type)) {                                               \
-        for (size_t i = 0; i < n; i++) {                                                   \
-            const type v = (type)from[i];                                                  \
-            memcpy(to + i * sizeof v, &v, sizeof v);                                       \
-        }                                                                                  \
-    } else {                                                                               \
-        for (size_t i = 0; i < n; i++) {                                                   \
-            const type v = (type)from[i];                                                  \
-            memcpy(to + (ptrdiff_t)i * stride, &v, sizeof v);                              \
-        }                                                                                  \
-    }
-
-PQ_NOINLINE uint16_t bits_of_scale(enum pq_type type, double scale)
+/* Copy contiguous results of `size` bytes to an array. */
+static void store_results(char *to, ptrdiff_t stride, const void *from, size_t n,
+                          size_t size)
 {
-    return (uint16_t)pq_scale_bits(type, scale);
-}
-
-/* Store scales of 8 and 16 bits. */
-static void store_narrow(enum pq_type type, size_t n, const double *scales, char *to,
-                         ptrdiff_t stride)
-{
-    for (size_t i = 0; i < n; i++) {
-        pq_store_bits(type, bits_of_scale(type, scales[i]), to + (ptrdiff_t)i * stride);
+    const struct pq_tile tile = {1, (ptrdiff_t)n, 0, stride, size, false};
+    if (stride == (ptrdiff_t)size) {
+        memcpy(to, from, n * size);
+    } else {
+        pq_scatter(NULL, to, from, &tile);
     }
 }
 
-static void store_chosen(const struct target *to, const struct chosen *PQ_RESTRICT chosen,
+/* Store the results in their types. */
+static void store_chosen(const struct target *to, const struct chosen *chosen,
                          const struct pq_cells *cells)
 {
-    const size_t n = cells->n;
-    char *const scale = cells->scale, *const zero = cells->zero;
-    const ptrdiff_t scale_stride = cells->scale_stride, stride = cells->zero_stride;
-    if (to->scale == PQ_F64) {
-        STORE(double, scale, scale_stride, chosen->scale.f64)
-    } else if (to->scale == PQ_F32) {
-        STORE(float, scale, scale_stride, chosen->scale.f32)
-    } else {
-        store_narrow(to->scale, n, chosen->scale.f64, scale, scale_stride);
+    const size_t n = cells->n, size = pq_bytes_of(to->scale);
+    char narrow[CHOSEN * sizeof(uint16_t)];
+    uint8_t bytes[CHOSEN];
+    uint16_t halves[CHOSEN];
+    for (size_t i = 0; size <= 2 && i < n; i++) {
+        pq_store_bits(to->scale, pq_scale_bits(to->scale, chosen->scale.f64[i]),
+                      narrow + i * size);
     }
-    if (to->zero_size == 1) {
-        STORE(uint8_t, zero, stride, chosen->zero)
-    } else if (to->zero_size == 2) {
-        STORE(uint16_t, zero, stride, chosen->zero)
-    } else {
-        STORE(uint32_t, zero, stride, chosen->zero)
+    for (size_t i = 0; to->zero_size == 1 && i < n; i++) {
+        bytes[i] = (uint8_t)chosen->zero[i];
     }
-}
-#undef STORE
-
-/* Choose at most CHOSEN parameters. */
-static void choose_some(const struct target *to, const struct pq_cells *of, bool is_f64)
-{
-    struct chosen chosen;
-    guess_fn *const guess = is_f64 == has_f64_scale(to) ? fast_guess(to) : NULL;
-    if (guess == NULL || !guess(to, of->n, of->lowest, of->highest, &chosen)) {
-        choose_each(to, of, is_f64, &chosen);
+    for (size_t i = 0; to->zero_size == 2 && i < n; i++) {
+        halves[i] = (uint16_t)chosen->zero[i];
     }
-    store_chosen(to, &chosen, of);
+    store_results(cells->scale, cells->scale_stride,
+                  size <= 2 ? (const void *)narrow : &chosen->scale, n, size);
+    store_results(cells->zero, cells->zero_stride,
+                  to->zero_size == 1   ? (const void *)bytes
+                  : to->zero_size == 2 ? (const void *)halves
+                                       : chosen->zero,
+                  n, to->zero_size);
 }
 
 /* Convert extrema to float32. Return false if float32 cannot represent an extremum. */
@@ -474,6 +455,46 @@ static bool convert_to_f32(float *PQ_RESTRICT to, const double *from, size_t n)
         others |= (double)to[i] != from[i];
     }
     return others == 0;
+}
+
+/* Choose at most CHOSEN parameters. The fast formulas need extrema in the type of the
+ * scales in use. */
+static void choose_some(const struct target *to, const struct pq_cells *cells, bool is_f64)
+{
+    struct pq_cells of = *cells;
+    struct chosen chosen;
+    float lo[CHOSEN], hi[CHOSEN];
+    if (is_f64 && !has_f64_scale(to) && convert_to_f32(lo, of.lowest, of.n) &&
+        convert_to_f32(hi, of.highest, of.n)) {
+        of.lowest = lo;
+        of.highest = hi;
+        is_f64 = false;
+    }
+    guess_fn *const guess = is_f64 == has_f64_scale(to) ? fast_guess(to) : NULL;
+    if (guess == NULL || !guess(to, of.n, of.lowest, of.highest, &chosen)) {
+        choose_each(to, &of, is_f64, &chosen);
+    }
+    store_chosen(to, &chosen, &of);
+}
+
+/* Choose the parameters of all cells. The extrema are float64 if `is_f64`, else float32. */
+static void choose_all(const struct target *to, struct pq_cells of, bool is_f64)
+{
+    const size_t size = is_f64 ? sizeof(double) : sizeof(float);
+    for (size_t left = of.n; left > 0; left -= of.n) {
+        of.n = left < CHOSEN ? left : CHOSEN;
+        choose_some(to, &of, is_f64);
+        of.lowest = (const char *)of.lowest + of.n * size;
+        of.highest = (const char *)of.highest + of.n * size;
+        of.scale += (ptrdiff_t)of.n * of.scale_stride;
+        of.zero += (ptrdiff_t)of.n * of.zero_stride;
+    }
+}
+
+static void choose_cells(void *what, const struct pq_cells *cells)
+{
+    const struct target *const to = what;
+    choose_all(to, *cells, has_f64_scale(to));
 }
 
 /* ---- calls ---- */
@@ -565,26 +586,14 @@ enum pq_status pq_choose_by(const struct pq_kernels *kernels, const struct pq_ch
     }
     const pq_fpenv found = pq_fpenv_enter();
     const struct target to = target_of(&choice, kernels);
-    struct pq_cells of = {.scale = scale,
-                          .zero = zero,
-                          .scale_stride = (ptrdiff_t)pq_bytes_of(choice.scale),
-                          .zero_stride = (ptrdiff_t)to.zero_size};
-    for (size_t i = 0; i < n; i += of.n) {
-        float lo[CHOSEN], hi[CHOSEN];
-        of.n = n - i < CHOSEN ? n - i : CHOSEN;
-        of.lowest = smallest + i;
-        of.highest = largest + i;
-        const bool narrows = !has_f64_scale(&to) &&
-                             convert_to_f32(lo, smallest + i, of.n) &&
-                             convert_to_f32(hi, largest + i, of.n);
-        if (narrows) {
-            of.lowest = lo;
-            of.highest = hi;
-        }
-        choose_some(&to, &of, !narrows);
-        of.scale += (ptrdiff_t)of.n * of.scale_stride;
-        of.zero += (ptrdiff_t)of.n * of.zero_stride;
-    }
+    const struct pq_cells of = {.n = n,
+                                .lowest = smallest,
+                                .highest = largest,
+                                .scale = scale,
+                                .zero = zero,
+                                .scale_stride = (ptrdiff_t)pq_bytes_of(choice.scale),
+                                .zero_stride = (ptrdiff_t)to.zero_size};
+    choose_all(&to, of, true);
     pq_fpenv_leave(found);
     return PQ_OK;
 }
@@ -593,23 +602,6 @@ enum pq_status pq_choose(const struct pq_choice *given, size_t n, const double *
                          const double *largest, void *scale, void *zero)
 {
     return pq_choose_by(&pq_kernels_scalar, given, n, smallest, largest, scale, zero);
-}
-
-static void choose_cells(void *what, const struct pq_cells *cells)
-{
-    const struct target *const to = what;
-    const size_t size = has_f64_scale(to) ? sizeof(double) : sizeof(float);
-    for (size_t i = 0; i < cells->n; i += CHOSEN) {
-        const struct pq_cells some = {
-            .n = cells->n - i < CHOSEN ? cells->n - i : CHOSEN,
-            .lowest = (const char *)cells->lowest + i * size,
-            .highest = (const char *)cells->highest + i * size,
-            .scale = cells->scale + (ptrdiff_t)i * cells->scale_stride,
-            .zero = cells->zero + (ptrdiff_t)i * cells->zero_stride,
-            .scale_stride = cells->scale_stride,
-            .zero_stride = cells->zero_stride};
-        choose_some(to, &some, has_f64_scale(to));
-    }
 }
 
 /* Return true if zero points can have the type: the type of the codes, or the type of

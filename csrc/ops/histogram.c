@@ -7,8 +7,7 @@
 #include <math.h>
 
 #include "args.h"
-#include "engine/tile.h"
-#include "engine/walk.h"
+#include "engine/sweep.h"
 #include "math/fpenv.h"
 #include "ops/counting.h"
 #include "types.h"
@@ -19,7 +18,7 @@ enum {
      * addresses whose distance is a multiple of 4 KiB. */
     TABLE_COUNTERS = PQ_COUNTERS / TABLES,
     TILE_ELEMENTS = PQ_SIZE(1024, 64),
-    PART_ELEMENTS = PQ_SIZE(1 << 16, 1 << 9), /* a part of a row, see count_row() */
+    PART_ELEMENTS = PQ_SIZE(1 << 16, 1 << 9), /* a part of a row, see count_part() */
     PREFETCH_BYTES = 4096,                    /* distance of the prefetched bytes */
     /* A call of fewer elements marks the page of each element. */
     MARK_EACH_ELEMENTS = PQ_SIZE(1 << 14, 1 << 8),
@@ -247,65 +246,48 @@ static void count_tile(struct counting *counting, const char *x, size_t n)
     add_finite(counting, x, n, &found);
 }
 
-/* Count a contiguous row in parts. Without counters, a part needs tiles only if an element
- * is not finite. */
-static void count_row(struct counting *counting, const char *x, ptrdiff_t n)
+/* Count contiguous elements. Without counters, tiles are necessary only if an element is
+ * not finite. */
+static void count_part(struct counting *counting, const char *x, size_t n)
 {
-    const ptrdiff_t size = (ptrdiff_t)counting->input.size;
     struct pq_counts *counts = counting->counts;
     struct pq_extrema found;
-    for (ptrdiff_t part; n > 0; n -= part, x += part * size) {
-        part = n < PART_ELEMENTS ? n : PART_ELEMENTS;
-        if (counts->counters == NULL && find_extrema(counting, x, (size_t)part, &found)) {
-            counts->count += (size_t)part;
-            pq_merge_extrema(&counting->input, &found, 0, &counts->lowest,
-                             &counts->highest);
-            continue;
-        }
-        for (ptrdiff_t i = 0; i < part && !counting->failed; i += TILE_ELEMENTS) {
-            count_tile(counting, x + i * size,
-                       (size_t)(part - i < TILE_ELEMENTS ? part - i : TILE_ELEMENTS));
-        }
+    if (counts->counters == NULL && find_extrema(counting, x, n, &found)) {
+        counts->count += n;
+        pq_merge_extrema(&counting->input, &found, 0, &counts->lowest, &counts->highest);
+        return;
+    }
+    for (size_t i = 0; i < n && !counting->failed; i += TILE_ELEMENTS) {
+        count_tile(counting, x + i * counting->input.size,
+                   n - i < TILE_ELEMENTS ? n - i : TILE_ELEMENTS);
     }
 }
 
-/* Count rows of any strides. Gather as many rows or columns at once as fit a tile. */
-static void count_rows(struct counting *counting, const char *x, ptrdiff_t rows,
-                       ptrdiff_t n)
+/* Count all elements of the plan: parts of long contiguous rows, and gathered elements of
+ * all other rows. */
+static void count_elements_of(struct counting *counting, const struct pq_array *in)
 {
-    const struct pq_counting *input = &counting->input;
-    const struct pq_dim *dim = &input->plan.dim[0], *outer = &input->plan.dim[1];
+    const struct pq_plan *const plan = &counting->input.plan;
+    ptrdiff_t extent[PQ_MAX_NDIM], stride[PQ_MAX_NDIM], left = 1, n;
     char buffer[TILE_ELEMENTS * sizeof(double)];
-    const ptrdiff_t columns = n < TILE_ELEMENTS ? n : TILE_ELEMENTS,
-                    some = TILE_ELEMENTS / columns;
-    for (ptrdiff_t r = 0; r < rows; r += some) {
-        const ptrdiff_t now = rows - r < some ? rows - r : some;
-        for (ptrdiff_t i = 0; i < n && !counting->failed; i += columns) {
-            const ptrdiff_t width = n - i < columns ? n - i : columns;
-            const struct pq_tile tile = {now,     width,       outer->in,
-                                         dim->in, input->size, input->swapped};
-            pq_gather(input->kernels, buffer, x + r * outer->in + i * dim->in, &tile);
-            count_tile(counting, buffer, (size_t)(now * width));
-        }
+    const char *x = plan->in;
+    struct pq_sweep sweep;
+    for (int d = plan->ndim - 1, k = 0; d >= 0; d--, k++) {
+        const struct pq_dim *const dim = &plan->dim[d];
+        extent[k] = dim->end - dim->begin;
+        stride[k] = dim->in;
+        x += dim->begin * dim->in;
+        left *= extent[k];
     }
-}
-
-/* Count the two innermost dimensions. */
-static void count_plane(void *p, struct pq_position at)
-{
-    struct counting *counting = p;
-    const struct pq_counting *input = &counting->input;
-    const struct pq_dim *dim = &input->plan.dim[0], *outer = &input->plan.dim[1];
-    const ptrdiff_t n = dim->end - dim->begin, rows = outer->end - outer->begin;
-    const char *x = at.in + dim->begin * dim->in + outer->begin * outer->in;
-    const bool contiguous =
-        !input->swapped && (n == 1 || dim->in == (ptrdiff_t)input->size);
-    if (contiguous && (n >= ROW_ELEMENTS || rows == 1)) {
-        for (ptrdiff_t r = 0; r < rows; r++) {
-            count_row(counting, x + r * outer->in, n);
+    pq_sweep_init(&sweep, counting->input.kernels, in, x, plan->ndim, extent, stride);
+    for (; left > 0 && !counting->failed; left -= n) {
+        const ptrdiff_t row = sweep.extent[0] - sweep.at;
+        n = row < PART_ELEMENTS ? row : PART_ELEMENTS;
+        if (row < ROW_ELEMENTS || pq_sweep_direct(&sweep, (size_t)n) == NULL) {
+            n = left < TILE_ELEMENTS ? left : TILE_ELEMENTS;
         }
-    } else {
-        count_rows(counting, x, rows, n);
+        x = pq_sweep_load(&sweep, in->type, 1, 0, (size_t)n, buffer, NULL);
+        count_part(counting, x, (size_t)n);
     }
 }
 
@@ -393,11 +375,11 @@ static void merge_negative_zero(struct pq_counts *counts)
     }
 }
 
-/* Count all elements of the plan. */
-static void count_planned(struct counting *counting)
+/* Count all elements of the plan, and mark their pages. */
+static void count_planned(struct counting *counting, const struct pq_array *in)
 {
     struct pq_counts *counts = counting->counts;
-    pq_for_each_row(&counting->input.plan, 2, count_plane, counting);
+    count_elements_of(counting, in);
     if (counts->counters == NULL) {
         return;
     }
@@ -430,7 +412,7 @@ enum pq_status pq_histogram(const struct pq_kernels *kernels, const struct pq_ar
     }
     counting.marks_each = n < MARK_EACH_ELEMENTS;
     const pq_fpenv found = pq_fpenv_enter();
-    count_planned(&counting);
+    count_planned(&counting, &args->in);
     pq_fpenv_leave(found);
     return counting.failed ? PQ_ERR_NONFINITE : PQ_OK;
 }

@@ -137,25 +137,6 @@ static double smallest_normal(enum pq_type type)
     return type == PQ_F64 ? DBL_MIN : type == PQ_F16 ? 0x1p-14 : (double)FLT_MIN;
 }
 
-/* Return the distance from 1 to the next number of a type. */
-static double epsilon_of(enum pq_type type)
-{
-    switch (type) {
-    case PQ_F64:
-        return DBL_EPSILON;
-    case PQ_F16:
-        return 0x1p-10;
-    case PQ_BF16:
-        return 0x1p-7;
-    case PQ_F8E4M3FN:
-        return 0.125;
-    case PQ_F8E8M0FNU:
-        return 1;
-    default:
-        return (double)FLT_EPSILON;
-    }
-}
-
 /* A range and its scale. */
 struct range {
     double lo, hi, scale;
@@ -398,7 +379,7 @@ static bool has_middle(const struct pq_wanted *wanted, bool both_signs)
 }
 
 /* Round a scale to the type of scales. */
-PQ_NOINLINE double stored_scale(const struct pq_wanted *wanted, double scale)
+static double stored_scale(const struct pq_wanted *wanted, double scale)
 {
     return pq_stored_scale(wanted->scale, wanted->real, scale);
 }
@@ -464,7 +445,7 @@ struct pq_pair pq_preset_pair(const struct pq_wanted *wanted, double lo, double 
     if (preset->small == PQ_SMALL_EPSILON_FOR_ZERO &&
         pq_scale_of_bits(type, pq_scale_bits(type, pair.scale)) == 0) {
         const bool same = type == PQ_F32 && wanted->real != PQ_F64;
-        pair.scale = epsilon_of(same ? wanted->real : type);
+        pair.scale = pq_next_scale(same ? wanted->real : type, 1, 1) - 1;
     }
     pair.scale = stored_scale(wanted, pair.scale);
     return pair;

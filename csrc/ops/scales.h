@@ -114,14 +114,7 @@ PQ_INLINE void pq_store_bits(enum pq_type type, uint64_t bits, char *to)
 
 /* Round v >= 0 to the type of scales, but neither to 0 nor to infinity. Data that is not
  * float64 is divided by float32 scales, so its scales stay between the ends of float32. */
-PQ_INLINE double pq_stored_scale(enum pq_type type, enum pq_type real, double v)
-{
-    const bool single = type == PQ_F64 && real != PQ_F64;
-    const double end = single ? 0x1p-149 : 0, most = single ? 0x1.fffffep127 : HUGE_VAL;
-    const uint64_t least = type == PQ_F8E8M0FNU ? 0 : 1, last = pq_largest_scale_bits(type);
-    const uint64_t bits = pq_scale_bits(type, v > end ? (v < most ? v : most) : end);
-    return pq_scale_of_bits(type, bits < least ? least : bits < last ? bits : last);
-}
+double pq_stored_scale(enum pq_type type, enum pq_type real, double v); /* choose.c */
 
 /* Return the scale that is `places` numbers of its type above `scale`, or below for
  * negative `places`. Return NaN if the type has no number there. */
