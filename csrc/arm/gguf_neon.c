@@ -12,6 +12,5 @@
 #  include "arm/searches_neon.h"
 
 #  include "kernels/records.inc"
-#  include "kernels/search_blocks.inc"
 
 #endif

@@ -487,7 +487,6 @@ typedef void pq_quotients_fn(const struct pq_run *run, double *q, const char *x,
 #  include "kernels/list.h"
 extern pq_quotients_fn PQ_NAME(divide_f64);
 extern pq_round_stochastic_fn PQ_NAME(round_stochastic);
-extern pq_block_search_fn PQ_NAME(block_search);
 extern pq_transpose_fn PQ_NAME(transpose_1), PQ_NAME(transpose_2), PQ_NAME(transpose_4),
     PQ_NAME(transpose_8);
 #endif

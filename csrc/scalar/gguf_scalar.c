@@ -9,4 +9,3 @@
 #include "scalar/searches_scalar.h"
 
 #include "kernels/records.inc"
-#include "kernels/search_blocks.inc"

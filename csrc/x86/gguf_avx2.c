@@ -14,7 +14,6 @@ PQ_TARGET_BEGIN("avx2,fma,f16c")
 #  include "x86/searches_avx2.h"
 
 #  include "kernels/records.inc"
-#  include "kernels/search_blocks.inc"
 
 PQ_TARGET_END
 
