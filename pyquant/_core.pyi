@@ -484,9 +484,10 @@ def dequantize(
     q : array_like or PackedArray
         Codes of a type that `quantize` returns, of any shape, strides and byte order.
         Python integers become int32, or uint32 if int32 is too small.
-    scale : array_like
+    scale : array_like or (ndarray, ndarray)
         Real numbers, rounded once to float32 (float64 if `dtype` is float64). `quantize`
-        describes the shapes.
+        describes the shapes. Two NumPy arrays with one dimension, such as ``(row_scale,
+        column_scale)``: scales of the indices of two axes, see Notes.
     zero_point : array_like, optional
         Integers within the range of the type of `q`: one element, or the shape of `scale`.
         Default 0.
@@ -533,6 +534,12 @@ def dequantize(
     Graph Dequantize, bit for bit: an exact integer difference, one conversion to float32
     (float64 for float64 results), one multiplication, one conversion to `dtype`. Each step
     rounds half to even. A NaN result is the positive quiet NaN on every CPU.
+
+    Two arrays in `scale` are the factors of separable scales, such as for the int32 sums of
+    a matrix product. The result equals the call with ``np.multiply.outer(*scale)``, where
+    factors and products are rounded to float32, but the products are not stored. `axis` has
+    two axes, by default the last two. `zero_point` has one element. `offset` has one number
+    for each index of the second axis.
 
     Examples
     --------

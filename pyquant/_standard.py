@@ -104,7 +104,7 @@ def _typed(
         from pyquant._refused import hint_of_integer
 
         got = f"{unfit[0]}{hint_of_integer(unfit[0], *remedy)}"
-        raise ValueError(f"{name}: expected integers that {types[0]} holds, got {got}")
+        raise ValueError(f"{name} expects integers that {types[0]} holds, got {got}")
     return array
 
 

@@ -225,3 +225,32 @@ def test_quantizing_with_zero_points_of_64_bits(zero):
         total = x + np.float32(zero)
     expected = np.clip(np.rint(np.nan_to_num(total, nan=-np.inf)), -128, 127)
     same(got, expected.astype(np.int8))
+
+
+PAIRS = [((5, 7), None), ((2, 9000), None), ((3, 5, 7), (2, 0)), ((700, 3), (0, -1))]
+PAIRS += [((0, 4), None), ((4, 0), None)]
+
+
+@loop("pair, target", PAIRS, REALS[:3])
+def test_two_scales_are_an_outer_product(pair, target, monkeypatch):
+    shape, axis = pair
+    rng = np.random.default_rng(3)
+    q = rng.integers(-1000, 1000, shape).astype(np.int32)
+    axes = sorted(d % q.ndim for d in axis or (-2, -1))
+    scale = [rng.normal(0, 1, q.shape[d]).astype(np.float32) for d in axes]
+    for one in scale:  # a subnormal product, and an infinite one
+        one[:1], one[1:2] = 1e-23, INF
+    with np.errstate(all="ignore"):
+        products = np.multiply.outer(*scale)
+    offset = rng.normal(0, 1, q.shape[axes[1]]).astype(np.float32)
+    monkeypatch.setattr("pyquant._threads.MIN_PART_BYTES", 1)
+    for more in ({}, {"offset": offset}):
+        wide = {name: np.broadcast_to(v, products.shape) for name, v in more.items()}
+        due = pq.dequantize(q, products, 3, dtype=target, axis=tuple(axes), **wide)
+        for given, zero in (scale, 3), ([v.astype(float) for v in scale], [3]):
+            for threads in 1, 3:
+                how = {"axis": axis, "dtype": target, "threads": threads, **more}
+                same(pq.dequantize(q, tuple(given), zero, **how), due)
+        out = np.full(shape[::-1], 7, due.dtype).T
+        assert pq.dequantize(q, tuple(scale), 3, axis=axis, out=out, **more) is out
+        same(np.ascontiguousarray(out), due)

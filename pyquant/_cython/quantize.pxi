@@ -743,9 +743,10 @@ def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=N
     q : array_like or PackedArray
         Codes of a type that `quantize` returns, of any shape, strides and byte order.
         Python integers become int32, or uint32 if int32 is too small.
-    scale : array_like
+    scale : array_like or (ndarray, ndarray)
         Real numbers, rounded once to float32 (float64 if `dtype` is float64). `quantize`
-        describes the shapes.
+        describes the shapes. Two NumPy arrays with one dimension, such as ``(row_scale,
+        column_scale)``: scales of the indices of two axes, see Notes.
     zero_point : array_like, optional
         Integers within the range of the type of `q`: one element, or the shape of `scale`.
         Default 0.
@@ -793,6 +794,12 @@ def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=N
     (float64 for float64 results), one multiplication, one conversion to `dtype`. Each step
     rounds half to even. A NaN result is the positive quiet NaN on every CPU.
 
+    Two arrays in `scale` are the factors of separable scales, such as for the int32 sums of
+    a matrix product. The result equals the call with ``np.multiply.outer(*scale)``, where
+    factors and products are rounded to float32, but the products are not stored. `axis` has
+    two axes, by default the last two. `zero_point` has one element. `offset` has one number
+    for each index of the second axis.
+
     Examples
     --------
     >>> import numpy as np
@@ -805,6 +812,13 @@ def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=N
             q, scale, dtype, axis, block_size, out, threads,
             _with_book(codebook, inverse, (zero_point, offset, fill))
         )
+    if _is_pair(scale):
+        for name, given, usual in (
+            ("block_size", block_size, None), ("inverse", inverse, False), ("fill", fill, None)
+        ):
+            if given is not usual:
+                raise _error(ValueError, name, f"{usual} beside two scales", given)
+        return _dequantize_by_pair(q, scale, zero_point, dtype, axis, out, offset, threads)
     return _dequantize(q, scale, zero_point, dtype, axis, block_size, out, threads,
                        _affine(offset, inverse, fill, None, _SATURATE, _LOWEST), False)
 

@@ -124,8 +124,9 @@ cdef int _raise(int status, Array *out, Array *given, str name) except -1:
     raise SystemError(f"pyquant: unexpected status {status} from the C core")
 
 
-cdef int _run_all(part_fn run, Call *call, const void *more, int threads) except -1:
-    """Run an operation on all elements of `x`, and raise the error of C."""
+cdef int _run_all(part_fn run, Call *call, const void *more, int threads,
+                  str name="x") except -1:
+    """Run an operation on all elements of `name`, and raise the error of C."""
     cdef Py_ssize_t size = _size(&call.x)
     cdef Job job = Job(&call.args, more, 1)
     cdef int status = PQ_OK
@@ -133,7 +134,7 @@ cdef int _run_all(part_fn run, Call *call, const void *more, int threads) except
         job.parts = _parts(size * (call.x.itemsize + call.out.itemsize), threads)
         status = _execute(run, &job, size)
     if status != PQ_OK:
-        _raise(status, &call.out, &call.x, "x")
+        _raise(status, &call.out, &call.x, name)
     return 0
 
 
