@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import contextmanager, suppress
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -231,10 +230,10 @@ def out(
     if plain.dtype.newbyteorder("=") != dtype:
         raise fail(TypeError, name, str(dtype), dtypes.described(plain))
     if plain.shape != shape:
-        end = f"; {name}.reshape({shape}) fits"
-        if plain.size != prod(shape) or not plain.flags.c_contiguous:
-            axes = [d for d, n in enumerate(x) if plain.shape == (n,)]
-            end = f", which fits axis={listed(map(str, axes))}" if axes else ""
+        axes = [d for d, n in enumerate(x) if plain.shape == (n,)]
+        end = f", which fits axis={listed(map(str, axes))}" if axes else ""
+        if [n for n in plain.shape if n != 1] == [n for n in shape if n != 1]:
+            end = f"; {name}.reshape({shape}) fits"
         raise fail(ValueError, name, f"shape {shape}", f"{plain.shape}{end}")
     if not plain.flags.writeable:
         raise fail(ValueError, name, "a writeable array", "a read-only one")
