@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyquant import _core, dtypes
-from pyquant._check import shown
+from pyquant._check import fail
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,9 +73,7 @@ def plain(obj: Any, name: str) -> npt.NDArray[Any]:
         said = " ".join(str(error).split())
         if said.startswith(f"{name}: "):
             raise
-        raise TypeError(
-            f"{name}: expected an array, got {type(obj).__name__}: {said}"
-        ) from None
+        raise fail(TypeError, name, "an array", f"{type(obj).__name__}: {said}") from None
 
 
 def reals(obj: Any, name: str) -> npt.NDArray[Any]:
@@ -98,9 +96,7 @@ def integers(obj: Any, name: str) -> npt.NDArray[Any]:
         return array.astype(np.int32)
     if lo >= 0 and hi < 2**32:
         return array.astype(np.uint32)
-    raise ValueError(
-        f"{name}: expected integers that int32 or uint32 holds, got {lo} to {hi}"
-    )
+    raise fail(ValueError, name, "integers that int32 or uint32 holds", f"{lo} to {hi}")
 
 
 def zeros(obj: Any, name: str) -> npt.NDArray[Any]:
@@ -155,9 +151,7 @@ def refuse_huge(obj: Any, array: npt.NDArray[Any], name: str, expected: str) -> 
     if _core.is_untyped(obj) and array.dtype.kind in "Of":
         values = list(np.asarray(obj, dtype=object).flat)
         if values and _all_integers(values):
-            raise ValueError(
-                f"{name}: expected {expected}, got {shown(max(values, key=abs))}"
-            )
+            raise fail(ValueError, name, expected, max(values, key=abs))
 
 
 def _as_uint64(obj: Any, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -203,9 +197,7 @@ def _refuse_lacking(obj: Any, name: str) -> None:
                 continue
             if isinstance(one, (np.ndarray, np.generic)):
                 if is_masked(one):
-                    raise TypeError(
-                        f"{name}: expected an array without a mask, got a masked array"
-                    )
+                    raise fail(TypeError, name, "an array without a mask", "a masked array")
             elif count := _null_count(one):
                 raise ValueError(
                     f"{name}: expected an array without nulls, got {count} in a "

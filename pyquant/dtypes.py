@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any
@@ -15,10 +16,7 @@ from pyquant._check import shown as _value_shown
 from pyquant._core import type_rows
 
 __all__ = ["NARROW_FLOATS", "NARROW_INTEGERS", "TYPES", "ElementType"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = partial(sorted, __all__)
 
 
 class ElementType:
@@ -59,12 +57,8 @@ class ElementType:
         lowest: int | None,
         highest: int | None,
     ) -> None:
-        self.name: str = name
-        self.kind: str = kind
-        self.bits: int = bits
-        self.nbytes: int = nbytes
-        self.lowest: int | None = lowest
-        self.highest: int | None = highest
+        self.name, self.kind, self.bits, self.nbytes = name, kind, bits, nbytes
+        self.lowest, self.highest = lowest, highest
 
     def __repr__(self) -> str:
         size = f"bits={self.bits}, nbytes={self.nbytes}"

@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 __all__ = ["get_include"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = partial(sorted, __all__)
 
 
 def get_include() -> str:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert real multipliers to the fixed-point form that `requantize` accepts."""
 
+from functools import partial
+
 from pyquant._core import fixed_point
 
 __all__ = ["fixed_point"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = partial(sorted, __all__)

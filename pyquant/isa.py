@@ -8,13 +8,12 @@ equal bits.
 
 from __future__ import annotations
 
+from functools import partial
+
 from pyquant import _core
 
 __all__ = ["active", "available"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = partial(sorted, __all__)
 
 
 def active() -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from pyquant import _standard
@@ -17,10 +18,7 @@ if TYPE_CHECKING:
     from pyquant.rounding import RoundMode
 
 __all__ = ["dequantize", "quantize"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = partial(sorted, __all__)
 
 
 QUANTIZED = ("int8", "uint8", "int32")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from contextlib import contextmanager
+from functools import partial
 from operator import index
 from typing import (
     TYPE_CHECKING,
@@ -40,10 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["Observer", "calibrate"]
 
 _METHODS = ("minmax", "percentile", "mse", "entropy")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = partial(sorted, __all__)
 
 
 # Types of counters, and the largest count of each.
@@ -265,8 +263,7 @@ class Observer:
         (-5.0, 3)
         """
         if not isinstance(other, Observer):
-            msg = f"other: expected an Observer, got {type(other).__name__}"
-            raise TypeError(msg)
+            raise _check.fail(TypeError, "other", "an Observer", type(other))
         if self._options.momentum is not None or other._options.momentum is not None:
             msg = "other: expected extremes to merge, got moving averages (momentum)"
             raise TypeError(msg)
@@ -274,8 +271,7 @@ class Observer:
             _Options._fields, self._options, other._options, strict=True
         ):
             if mine != its:
-                msg = f"other: expected {name}={mine!r}, got {its!r}"
-                raise ValueError(msg)
+                raise _check.fail(ValueError, "other", f"{name}={mine!r}", f"{its!r}")
         self._state = self._sum(other._state, "other")
 
     def copy(self) -> Observer:
@@ -597,8 +593,7 @@ class Observer:
         if mine.shape is None:
             return found if found.is_seen() else found._replace(real=None)
         if mine.shape != found.shape:
-            msg = f"{name}: expected channels {mine.shape}, got {found.shape}"
-            raise ValueError(msg)
+            raise _check.fail(ValueError, name, f"channels {mine.shape}", found.shape)
         real = mine.real
         if found.is_seen():
             real = _common(real, found.real, name, self._options.histogram)
@@ -791,8 +786,7 @@ def _check_batches(batches: object) -> None:
     else:
         return
     got = type(batches).__name__
-    msg = f"batches: expected an iterable of arrays, got {got}{remedy}"
-    raise TypeError(msg)
+    raise _check.fail(TypeError, "batches", "an iterable of arrays", f"{got}{remedy}")
 
 
 @contextmanager
@@ -864,8 +858,7 @@ def _state_of(data: Mapping[str, Any], mantissa_bits: int) -> _State:
 def _axes(axis: object) -> int | tuple[int, ...] | None:
     axes: int | tuple[int, ...] | None = _core.integers(axis, "axis")
     if isinstance(axes, tuple) and len(set(axes)) < len(axes):
-        msg = f"axis: expected different axes, got {axes}"
-        raise ValueError(msg)
+        raise _check.fail(ValueError, "axis", "different axes", f"{axes}")
     return axes
 
 

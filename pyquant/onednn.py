@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from pyquant import _standard
@@ -17,10 +18,7 @@ if TYPE_CHECKING:
     from pyquant.packed import PackedArray
 
 __all__ = ["dequantize", "dynamic_dequantize", "dynamic_quantize", "quantize"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = partial(sorted, __all__)
 
 
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
@@ -59,11 +57,7 @@ QUANTIZE = _standard.Operator(
     **_SUM,
 )
 DEQUANTIZE = _standard.Operator(
-    "oneDNN Dequantize",
-    **_LISTS,
-    input=("src", QUANTIZED),
-    places=QTYPES,
-    float8="refuse",
+    "oneDNN Dequantize", **_LISTS, input=("src", QUANTIZED), places=QTYPES, float8="refuse"
 )
 DYNAMIC_QUANTIZE = _standard.Operator(
     "oneAPI DynamicQuantize",

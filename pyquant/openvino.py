@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -21,10 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["fake_quantize", "qparams"]
 
 _MOST = 1 << 16  # largest number of levels
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = partial(sorted, __all__)
 
 
 @_core.default_fpenv

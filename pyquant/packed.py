@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import gcd, lcm, prod
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, final
 
@@ -20,10 +21,7 @@ if TYPE_CHECKING:
     from pyquant._typing import ArrayLike
 
 __all__ = ["Layout", "PackedArray", "pack", "pack_signs", "unpack"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = partial(sorted, __all__)
 
 
 LAYOUTS = _core.layouts()
@@ -582,8 +580,7 @@ def pack_signs(
     order = _check.choice(bitorder, "bitorder", ("big", "little"), "'big' or 'little'")
     array = _core.as_reals(x, "x")
     if array.ndim == 0:
-        msg = "x: expected at least one dimension, got a number"
-        raise ValueError(msg)
+        raise _check.fail(ValueError, "x", "at least one dimension", "a number")
     layout = Layout("packbits" if order == "big" else "words", axis=-1, bits=1)
     p = _core.quantize(array, 1.0, dtype="uint8", rounding="ceil", layout=layout)
     count = -(-p.shape[-1] // 8)
@@ -609,21 +606,17 @@ def _constant_view(
 ) -> npt.NDArray[np.integer[Any]]:
     """Return a read-only view of words, which NumPy cannot make writeable again."""
     if _core.is_masked(data):
-        msg = "data: expected an array without a mask, got a masked array"
-        raise TypeError(msg)
+        raise _check.fail(TypeError, "data", "an array without a mask", "a masked array")
     if not isinstance(data, np.ndarray) or data.dtype not in layout.words:
         got = data.dtype if isinstance(data, np.ndarray) else _kind(data)
         wanted = " or ".join(map(str, layout.words))
         article = "an" if wanted.startswith("int") else "a"
-        msg = f"data: expected {article} {wanted} array, got {got}"
-        raise TypeError(msg)
+        raise _check.fail(TypeError, "data", f"{article} {wanted} array", str(got))
     if layout.flat and data.ndim != 1:
-        msg = f"data: expected one dimension, got shape {data.shape}"
-        raise ValueError(msg)
+        raise _check.fail(ValueError, "data", "one dimension", f"shape {data.shape}")
     if not data.flags.c_contiguous:
         parts = "bytes" if layout.word_bits == 8 else "words"
-        msg = f"data: expected contiguous {parts}, got a strided array"
-        raise ValueError(msg)
+        raise _check.fail(ValueError, "data", f"contiguous {parts}", "a strided array")
     view = np.frombuffer(memoryview(data.data).toreadonly(), data.dtype)
     return view.reshape(data.shape)
 
@@ -641,8 +634,7 @@ def _ends(index: slice, extent: int) -> tuple[int, int]:
         msg = f"index: expected a slice of integers, got one of {kinds}"
         raise TypeError(msg) from None
     if step != 1:
-        msg = f"index: expected a slice with step 1, got {step}"
-        raise ValueError(msg)
+        raise _check.fail(ValueError, "index", "a slice with step 1", f"{step}")
     return (first, last) if first < last else (0, 0)
 
 

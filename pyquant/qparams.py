@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
@@ -21,10 +22,7 @@ if TYPE_CHECKING:
     from pyquant.report import ErrorReport
 
 __all__ = ["QParams", "choose_qparams", "qparams_from_range"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = partial(sorted, __all__)
 
 
 class QParams(Immutable, _core.Calls):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -21,10 +22,7 @@ __all__ = ["ErrorReport", "measure_error"]
 _ONES = ("saturated_low", "saturated_high", "zero_scales")
 _COUNTS = ("nan", "inf", *_ONES, "count")
 _FIELDS = ("sqnr", "mse", "max_error", "max_index", "mean_error", "cosine", *_COUNTS)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = partial(sorted, __all__)
 
 
 def _sum(name: str, text: str) -> Any:
@@ -94,8 +92,7 @@ class ErrorReport(Immutable):
 
     def __init__(self) -> None:
         """Raise TypeError: only `measure_error` builds reports."""
-        msg = "ErrorReport: expected measure_error() to make it, got a call"
-        raise TypeError(msg)
+        raise fail(TypeError, "ErrorReport", "measure_error() to make it", "a call")
 
     @property
     def axis(self) -> int | tuple[int, ...] | None:
@@ -293,26 +290,6 @@ def measure_error(
 def measure_params(
     p: QParams, x: ArrayLike, axis: Any, threads: SupportsIndex
 ) -> ErrorReport:
-    """
-    Measure the error of quantizing `x` with given parameters.
-
-    `QParams.measure_error` calls this function.
-
-    Parameters
-    ----------
-    p : QParams
-        The parameters.
-    x : array_like
-        Real numbers.
-    axis : int or tuple of int or None
-        See `measure_error`.
-    threads : int
-        See `measure_error`.
-
-    Returns
-    -------
-    ErrorReport
-        The error statistics, including saturation.
-    """
+    """Measure the error of quantizing `x`, for `QParams.measure_error`."""
     sums, axes = _core.measure_params(p, x, axis, threads)
     return _made(_kept(axis, axes), sums)

@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 
 __all__ = ["RoundMode"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = partial(sorted, __all__)
 
 
 class RoundMode(StrEnum):

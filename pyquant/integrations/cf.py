@@ -7,12 +7,13 @@ Float types and bits equal xarray, which is not imported.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
 from pyquant import _core, dtypes
-from pyquant._check import faulty
+from pyquant._check import fail, faulty
 from pyquant._standard import shown, slices
 from pyquant.qparams import QParams
 
@@ -30,10 +31,7 @@ _REALS = ("float32", "float64", "float16", "bfloat16")
 _STORED = (*_CODES, *_REALS[:3])
 _FILLS = ("_FillValue", "missing_value")
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = partial(sorted, __all__)
 
 
 @_core.default_fpenv
@@ -278,8 +276,7 @@ def encode(
     how: dict[str, Any] = {"out_of_range": out_of_range, "threads": threads}
     if stored.kind == "f" and out_of_range != "saturate":
         got = shown(out_of_range)
-        msg = f"out_of_range: expected 'saturate' for {stored}, got {got:.60}"
-        raise ValueError(msg)
+        raise fail(ValueError, "out_of_range", f"'saturate' for {stored}", f"{got:.60}")
     fills = _fills(attrs, stored, codes, strict=True)
     how["fill"] = tuple(fills) or None
     if stored.kind != "f":
@@ -316,8 +313,7 @@ def _given(x: Any, *, packed: bool) -> tuple[npt.NDArray[Any], npt.NDArray[np.bo
         x = np.ma.getdata(x)
     given = _core.plain(x, "x")
     if given.dtype.kind not in "iu" and given.dtype.name not in _REALS:
-        msg = f"x: expected integers or {', '.join(_REALS)}, got {given.dtype}"
-        raise TypeError(msg)
+        raise fail(TypeError, "x", f"integers or {', '.join(_REALS)}", f"{given.dtype}")
     if packed and _core.is_untyped(x) and given.dtype.kind in "iu":
         given = given.astype(np.float64)
     return given, mask
@@ -430,14 +426,12 @@ def _stored(dtype: npt.DTypeLike, name: str, allowed: tuple[str, ...]) -> np.dty
 def _viewed(attrs: Mapping[str, Any], stored: np.dtype[Any]) -> np.dtype[Any]:
     """Return the type of codes that `_Unsigned` selects for the stored type."""
     if not isinstance(attrs, Mapping):
-        msg = f"attrs: expected a mapping of attributes, got {type(attrs).__name__}"
-        raise TypeError(msg)
+        raise fail(TypeError, "attrs", "a mapping of attributes", type(attrs))
     unsigned = attrs.get("_Unsigned")
     if unsigned is None:
         return stored
     if not isinstance(unsigned, str) or unsigned not in ("true", "false"):
-        msg = f"_Unsigned: expected 'true' or 'false', got {shown(unsigned):.60}"
-        raise ValueError(msg)
+        raise fail(ValueError, "_Unsigned", "'true' or 'false'", f"{shown(unsigned):.60}")
     if stored.kind == "f":  # xarray ignores the attribute, too
         return stored
     return np.dtype(f"{'u' if unsigned == 'true' else 'i'}{stored.itemsize}")
@@ -460,8 +454,7 @@ def _array(attrs: Mapping[str, Any], name: str, kinds: str) -> npt.NDArray[Any] 
         array = np.asarray(None)
     if array.dtype.kind not in kinds or array.size == 0:
         due = "numbers" if "f" in kinds else "integers, of codes"
-        msg = f"{name}: expected {due}, got {shown(value):.60}"
-        raise TypeError(msg)
+        raise fail(TypeError, name, due, f"{shown(value):.60}")
     return array
 
 
@@ -475,11 +468,9 @@ def _number(attrs: Mapping[str, Any], name: str) -> Any:
     if array is None:
         return None
     if array.size != 1:
-        msg = f"{name}: expected one number, got {array.size}"
-        raise ValueError(msg)
+        raise fail(ValueError, name, "one number", f"{array.size}")
     if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
-        msg = f"{name}: expected float32 or float64, got {array.dtype}"
-        raise TypeError(msg)
+        raise fail(TypeError, name, "float32 or float64", f"{array.dtype}")
     value = attrs[name]
     typed = isinstance(value, (int, float, np.generic))
     return value if typed else np.float64(array.item())
@@ -617,8 +608,7 @@ def _valid_range(
     apart = (ends["valid_min"] or [lo]) + (ends["valid_max"] or [hi])
     made = ends["valid_range"] or apart
     if len(made) != 2 or made[0] >= made[1]:
-        msg = f"{name}: expected a lowest and a higher code, got {made}"
-        raise ValueError(msg)
+        raise fail(ValueError, name, "a lowest and a higher code", f"{made}")
     return made[0], made[1]
 
 
@@ -638,10 +628,8 @@ def _checked(
     """Return an array of a type with as many elements as `due`, or raise an error."""
     if not isinstance(out, np.ndarray) or out.dtype != dtype:
         got = getattr(out, "dtype", type(out).__name__)
-        msg = f"out: expected an array of {dtype}, got {got}"
-        raise TypeError(msg)
+        raise fail(TypeError, "out", f"an array of {dtype}", f"{got}")
     if out.shape != due.shape or not out.flags.writeable:
         got = out.shape if out.flags.writeable else "a read-only one"
-        msg = f"out: expected a writeable array of shape {due.shape}, got {got}"
-        raise ValueError(msg)
+        raise fail(ValueError, "out", f"a writeable array of shape {due.shape}", f"{got}")
     return out

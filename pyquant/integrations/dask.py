@@ -6,6 +6,7 @@ Every code and value equals the result of one process on the complete array.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import dask.array as da
@@ -14,6 +15,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from pyquant import _convert, _core, _standard
 from pyquant import qparams as _qparams
+from pyquant._check import fail
 from pyquant.qparams import QParams
 
 if TYPE_CHECKING:
@@ -25,11 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["choose_qparams", "dequantize", "quantize"]
 
+_da: Any = da  # dask annotates only some functions, and declares str for chunks
 _NO_OPTIONS = ("out", "layout", "packed", "threads", "codebook")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = partial(sorted, __all__)
 
 
 def quantize(
@@ -85,11 +85,8 @@ def quantize(
     (dtype('int8'), [[0, 2, 2, 3], [4, 5, 3, 4]])
     """
     if options.get("rounding") == "stochastic":
-        msg = (
-            "rounding: expected a mode without positions, which chunks do not know, "
-            "got 'stochastic'"
-        )
-        raise ValueError(msg)
+        expected = "a mode without positions, which chunks do not know"
+        raise fail(ValueError, "rounding", expected, "'stochastic'")
     if dtype is None and not isinstance(zero_point, np.ndarray | np.generic):
         dtype = "int8"
     named = {"scale": scale, "zero_point": zero_point, "offset": offset}
@@ -195,25 +192,14 @@ def choose_qparams(
     _check_chunked(x, "x")
     _qparams.choose_qparams(np.empty(0, x.dtype), dtype=dtype, symmetric=symmetric)
     extents, cuts, shape = _groups("x", x, axis, block_size)
-    shared = tuple(d for d, sizes in enumerate(cuts) if sizes == (1,))
-    spread = {d: (1,) * x.numblocks[d] if d in shared else cuts[d] for d in range(x.ndim)}
-    ends = da.blockwise(
-        _ends,
-        (x.ndim, *range(x.ndim)),
-        x,
-        range(x.ndim),
-        *_beginnings(x),
-        extents=extents,
-        token="extrema",
-        new_axes={x.ndim: 2},
-        adjust_chunks=spread,
-        align_arrays=False,
-        dtype=x.dtype,
-        meta=np.empty((0,) * (x.ndim + 1), x.dtype),
-    )
+    shared = [d for d, sizes in enumerate(cuts) if sizes == (1,)]
+    spread = [(1,) * x.numblocks[d] if d in shared else cuts[d] for d in range(x.ndim)]
+    how: Any = {"new_axis": 0, "chunks": ((2,), *spread), "dtype": x.dtype}
+    how |= {"meta": np.empty((0,) * (x.ndim + 1), x.dtype), "token": "extrema"}
+    ends = _da.map_blocks(_ends, x, extents=extents, starts=_starts(x), **how)
     if shared:
         along = [d + 1 for d in shared]
-        ends = da.reduction(
+        ends = _da.reduction(
             ends, _highest, _highest, axis=along, keepdims=True, dtype=x.dtype
         )
     found = ends.compute().reshape(2, -1)
@@ -236,9 +222,8 @@ def _mapped(
     _check_chunked(x, name)
     for option in _NO_OPTIONS:
         if option in options:
-            got = _standard.shown(options[option])
-            msg = f"{option}: expected none for chunks, got {got:.60}"
-            raise TypeError(msg)
+            got = f"{_standard.shown(options[option]):.60}"
+            raise fail(TypeError, option, "none for chunks", got)
     given = {k: v for k, v in named.items() if v is not None or k == "scale"}
     converted = {"zero_point": _convert.zeros}
     arrays = {k: converted.get(k, _core.plain)(v, k) for k, v in given.items()}
@@ -248,45 +233,27 @@ def _mapped(
     sliced = [key for key, value in arrays.items() if value.size != 1]
     for key in sliced:
         if arrays[key].shape != due:
-            msg = f"{key}: expected shape {due}, got {arrays[key].shape}"
-            raise ValueError(msg)
+            raise fail(ValueError, key, f"shape {due}", arrays[key].shape)
     # This call without elements raises the errors that every chunk would raise.
     ahead = {key: v[None] if key in sliced else v for key, v in arrays.items()}
     kind = function(np.empty((0, *due), x.dtype), **ahead, **options).dtype
     if sliced and axis is None and block_size is None:  # like NumPy's broadcasting
         if len(due) != x.ndim or x.ndim < 2:
-            msg = f"{longest}: expected one element, got shape {due}"
-            raise ValueError(msg)
+            raise fail(ValueError, longest, "one element", f"shape {due}")
         axis = tuple(d for d, n in enumerate(due) if n != 1)
     extents, parts = None, []
     if axis is not None or block_size is not None:
-        extents, found, shape = _groups(name, x, axis, block_size)
-        cuts: Any = found  # dask declares str
-        kept = tuple(sum(sizes) for sizes in found)
+        extents, cuts, shape = _groups(name, x, axis, block_size)
+        kept = tuple(map(sum, cuts))
         if sliced and due not in (shape, kept):
-            msg = f"{longest}: expected shape {shape}, got shape {due}"
-            raise ValueError(msg)
-        for key in sliced:
-            parts += [da.from_array(arrays[key].reshape(kept), chunks=cuts), range(x.ndim)]
-    if "raise" in (options.get("out_of_range"), options.get("nan")):
-        parts += _beginnings(x)
+            raise fail(ValueError, longest, f"shape {shape}", f"shape {due}")
+        parts = [_da.from_array(arrays[key].reshape(kept), chunks=cuts) for key in sliced]
     whole = {key: value for key, value in arrays.items() if key not in sliced}
-    made: da.Array = da.blockwise(
-        _chunk,
-        range(x.ndim),
-        x,
-        range(x.ndim),
-        *parts,
-        function=function,
-        sliced=sliced,
-        extents=extents,
-        options={**options, **whole},
-        kind=kind,
-        token=function.__name__,
-        align_arrays=False,
-        dtype=kind,
-        meta=np.empty((0,) * x.ndim, kind),
-    )
+    given = {"function": function, "sliced": sliced, "extents": extents, "kind": kind}
+    given |= {"options": {**options, **whole}, "starts": _starts(x)}
+    how: Any = {"token": function.__name__, "dtype": kind}
+    how["meta"] = np.empty((0,) * x.ndim, kind)
+    made: da.Array = _da.map_blocks(_chunk, x, *parts, **given, **how)
     return made
 
 
@@ -296,28 +263,33 @@ def _chunk(
     function: Callable[..., Any],
     sliced: list[str],
     extents: tuple[int, ...] | None,
-    options: dict[str, Any],
     kind: np.dtype[Any],
+    options: dict[str, Any],
+    starts: Any,
+    block_id: tuple[int, ...] = (),
 ) -> npt.NDArray[Any]:
     """Return the result of one process for a chunk."""
     if block.size == 0:
         return np.empty(block.shape, kind)
-    count = len(sliced)
-    own: dict[str, Any] = dict(zip(sliced, parts[:count], strict=True))
+    own: dict[str, Any] = dict(zip(sliced, parts, strict=True))
     if extents is not None:
         own["block_size"] = _within(block, extents)
-    return _placed(parts[count:], function, block, **own, **options)
+    return _placed(starts, block_id, function, block, **own, **options)
 
 
 @_core.default_fpenv
 def _ends(
-    block: npt.NDArray[Any], *begin: npt.NDArray[Any], extents: tuple[int, ...]
+    block: npt.NDArray[Any],
+    extents: tuple[int, ...],
+    starts: Any,
+    block_id: tuple[int, ...] = (),
 ) -> npt.NDArray[Any]:
     """Return the maxima of each group of a chunk, of its negated values, and 0."""
     if block.size == 0:
         wide = zip(block.shape, extents, strict=True)
         return np.zeros((2, *(-(-n // b) if b else 1 for n, b in wide)), block.dtype)
-    found = _placed(begin, _core.extrema, block, _within(block, extents))
+    place = starts, block_id[1:]  # the first axis has the two extremes
+    found = _placed(*place, _core.extrema, block, _within(block, extents))
     np.negative(found[:1], out=found[:1])
     return found.astype(block.dtype)
 
@@ -334,7 +306,8 @@ def _within(block: npt.NDArray[Any], extents: tuple[int, ...]) -> tuple[int, ...
 
 
 def _placed(
-    begin: tuple[npt.NDArray[Any], ...],
+    starts: Any,
+    block_id: tuple[int, ...],
     function: Callable[..., npt.NDArray[Any]],
     *given: Any,
     **options: Any,
@@ -344,23 +317,20 @@ def _placed(
         return function(*given, **options)
     except ValueError as error:
         index = getattr(error, "index", None)
-        if index is None or not begin:
+        if index is None or not starts:
             raise
-        place = tuple(i + int(at[0]) for i, at in zip(index, begin, strict=True))
+        begin = (one[i] for one, i in zip(starts, block_id, strict=True))
+        place = tuple(map(sum, zip(index, begin, strict=True)))
         what = str(error).removesuffix(f", the first at index {index}")
     msg = f"{what} in a chunk, the first at index {place}"
     raise ValueError(msg)
 
 
-def _beginnings(x: da.Array) -> list[Any]:
-    """Return the start of each chunk by dimension, or nothing if a size is unknown."""
+def _starts(x: da.Array) -> list[list[int]]:
+    """Return the starts of chunks along each axis, or nothing if a size is unknown."""
     if any(np.isnan(n) for n in x.shape):
         return []
-    parts: list[Any] = []
-    one: Any = 1  # dask declares str
-    for d, sizes in enumerate(x.chunks):
-        parts += [da.from_array(np.cumsum([0, *sizes[:-1]]), chunks=one), (d,)]
-    return parts
+    return [np.cumsum([0, *sizes[:-1]]).tolist() for sizes in x.chunks]
 
 
 def _groups(
@@ -370,8 +340,8 @@ def _groups(
     shape of scales.
     """
     if any(np.isnan(n) for n in x.shape):
-        msg = f"{name}: expected chunks of known sizes (compute_chunk_sizes), got {x.shape}"
-        raise ValueError(msg)
+        expected = "chunks of known sizes (compute_chunk_sizes)"
+        raise fail(ValueError, name, expected, f"{x.shape}")
     lengths = tuple(int(n) for n in x.shape)
     alike = np.broadcast_to(np.float32(0), lengths)
     shape = _qparams.choose_qparams(alike, axis=axis, block_size=block_size).scale.shape
@@ -387,16 +357,13 @@ def _groups(
         wrong = [n for n in sizes[:-1] if b and n % b]
         if wrong:
             near = max(round(wrong[0] / b), 1) * b
-            msg = (
-                f"{name}: expected chunks of whole blocks of {b} along axis {d}, "
-                f"got one of {wrong[0]} (rechunk({{{d}: {near}}}))"
-            )
-            raise ValueError(msg)
+            got = f"one of {wrong[0]} (rechunk({{{d}: {near}}}))"
+            expected = f"chunks of whole blocks of {b} along axis {d}"
+            raise fail(ValueError, name, expected, got)
         cuts.append(tuple(-(-n // b) for n in sizes) if b else (1,))
     return extents, tuple(cuts), shape
 
 
 def _check_chunked(x: Any, name: str) -> None:
     if not isinstance(x, da.Array):
-        msg = f"{name}: expected an array of dask, got {type(x).__name__}"
-        raise TypeError(msg)
+        raise fail(TypeError, name, "an array of dask", type(x))

@@ -7,12 +7,14 @@ and it does not import the package of TFLite.
 
 from __future__ import annotations
 
+from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pyquant import _core
+from pyquant._check import fail
 from pyquant.qparams import QParams
 
 if TYPE_CHECKING:
@@ -21,10 +23,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = ["qparams"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = partial(sorted, __all__)
 
 
 @_core.default_fpenv
@@ -87,8 +86,7 @@ def qparams(detail: Mapping[str, Any]) -> QParams:
     scales = _numbers(scales, "scales", "fiu", "real numbers")
     zeros = _numbers(zeros, "zero_points", "iu", "integers")
     if scales.size == 0:
-        msg = "detail: expected a quantized tensor, got one without scales"
-        raise ValueError(msg)
+        raise fail(ValueError, "detail", "a quantized tensor", "one without scales")
     if zeros.shape != scales.shape or scales.ndim != 1:
         msg = (
             "detail: expected as many zero points as scales, got shapes "
@@ -105,6 +103,5 @@ def _numbers(value: Any, name: str, kinds: str, expected: str) -> npt.NDArray[An
     """Return the numbers of a detail."""
     array: npt.NDArray[Any] = _core.plain(value, f"detail: {name}")
     if array.size and array.dtype.kind not in kinds:
-        msg = f"detail: {name}: expected {expected}, got {array.dtype}"
-        raise TypeError(msg)
+        raise fail(TypeError, f"detail: {name}", expected, f"{array.dtype}")
     return array

@@ -8,12 +8,14 @@ and raises all errors.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pyquant import _core
+from pyquant._check import fail
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -64,10 +66,7 @@ _CODES = {
 }
 _NAN = np.float64(np.nan).tobytes()
 _SLICE = 1 << 16  # number of elements that stay in the cache until they are checked
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = partial(sorted, __all__)
 
 
 def register() -> None:
@@ -194,8 +193,7 @@ def _quantize(x: _Array, **options: Any) -> _Array:
                 continue  # infinities and NaN become the lowest or the highest code
             wrong = np.isinf(numbers) if options["fill"] else ~np.isfinite(numbers)
             if wrong.any():
-                msg = f"x: expected finite numbers, got {numbers[wrong][0]}"
-                raise ValueError(msg)
+                raise fail(ValueError, "x", "finite numbers", f"{numbers[wrong][0]}")
     return made
 
 
