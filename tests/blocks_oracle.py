@@ -61,7 +61,9 @@ def grid_of(name):
     """Return a grid of shape (entries, elements), read from the source of the core."""
     path = Path(__file__).resolve().parent.parent / "csrc" / "blocks" / "grids.c"
     found = re.search(rf"pq_grid_{name}\[(\d+)\] = {{([^}}]*)}}", path.read_text())
-    entries = np.array([int(number, 16) for number in found[2].split(",")])
+    # A number has four entries, the first one in the highest bits.
+    numbers = "".join(re.findall("0x([0-9a-f]{16})", found[2]))
+    entries = np.array([int(number, 16) for number in re.findall("....", numbers)])
     assert len(entries) == int(found[1])
     bits, levels, elements = GRIDS[name]
     indices = entries[:, None] >> bits * np.arange(elements) & (1 << bits) - 1

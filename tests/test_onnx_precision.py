@@ -183,9 +183,9 @@ def test_python_zero_points_are_uint8(name, zero):
 
 @loop("name, zero", FUNCTIONS, [-1, 300, 256, 2**63, -(2**70)])
 def test_zero_points_outside_uint8_are_errors(name, zero):
-    with pytest.raises(ValueError, match=rf"^y_zero_point: {name}: .*uint8.*, got {zero}$"):
+    with pytest.raises(ValueError, match=rf"^y_zero_point: {name} expects .*uint8.*, got {zero}\b"):
         FUNCTIONS[name](X, np.float32(1), zero)
-    with pytest.raises(ValueError, match=rf"^y_zero_point: {name}: .*uint8.*, got {zero}$"):
+    with pytest.raises(ValueError, match=rf"^y_zero_point: {name} expects .*uint8.*, got {zero}\b"):
         FUNCTIONS[name](X, np.float32([1, 1]), [3, zero], axis=1)
 
 
@@ -198,7 +198,7 @@ def test_output_dtype_is_the_type_of_python_zero_points(code):
         got = pq.onnx.quantize_linear(X, np.float32(1), zero, output_dtype=code)
         same(got, pq.quantize(X, 1.0, zero, dtype=code))
     for zero in (low - 1, high + 1):
-        with pytest.raises(ValueError, match=rf"^y_zero_point: .*{code}.* got {zero}$"):
+        with pytest.raises(ValueError, match=rf"^y_zero_point: .*{code}.* got {zero}\b"):
             pq.onnx.quantize_linear(X, np.float32(1), zero, output_dtype=code)
 
 

@@ -199,7 +199,7 @@ for call in (
         "codes: expected int4, uint4, int2, uint2, float4_e2m1fn, got int8; "
         'Layout("onnx", bits=4) converts int8',
         "out: expected None with packed codes, got ndarray",
-        "zero_point: expected integers from -8 to 7 for int4, got 8",
+        'zero_point: expected integers from -8 to 7 for int4, got 8; dtype="int8" holds it',
         "dtype: expected int4, uint4, int2, uint2, float4_e2m1fn, got float8_e4m3fn",
         "zero_point: expected integers from -8 to 7 for int4, got 8",
         "data: expected 1 bytes for int4 of shape (2,), got 3",
