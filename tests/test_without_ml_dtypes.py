@@ -1,4 +1,4 @@
-"""Test pyquant without ml_dtypes: calls work or raise an error that names the package."""
+"""Test pyquant without ml_dtypes. A call works, or its error names the package."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def lines(code):
 
 
 def errors(calls):
-    """The message of each call; each an ImportError of one line."""
+    """Return the message of each call. Each error is an ImportError of one line."""
     code = "".join(
         f"try:\n    {call}\n    print('no error')\n"
         f"except ImportError as error:\n    print(repr(str(error)))\n"
@@ -180,7 +180,8 @@ print(pq.onednn.dynamic_dequantize(q, np.float32(1)).tolist())
     ]
 
 
-def test_what_is_wrong_is_said_the_same_way():
+def test_errors_without_ml_dtypes():
+    """The calls raise their usual errors."""
     code = """
 for call in (
     lambda: pq.pack(np.int8([1])),
