@@ -814,7 +814,9 @@ def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=N
         )
     if _is_pair(scale):
         for name, given, usual in (
-            ("block_size", block_size, None), ("inverse", inverse, False), ("fill", fill, None)
+            ("block_size", block_size, None),
+            ("inverse", inverse, False),
+            ("fill", fill, None),
         ):
             if given is not usual:
                 raise _error(ValueError, name, f"{usual} beside two scales", given)
