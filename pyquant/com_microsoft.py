@@ -122,12 +122,8 @@ def dequantize_linear(
         along it.
     x_zero_point : array_like, optional
         Zero points with the type of `x` and the shape of `x_scale`. Default 0.
-    axis : int, optional
-        The axis of the scales. Default `None`: one scale for all of `x`.
-    out : ndarray, optional
-        Array for the result, of the exact shape and dtype, with any strides.
-    threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
+    axis, out, threads : optional
+        See `quantize_linear`.
 
     Returns
     -------
@@ -136,12 +132,8 @@ def dequantize_linear(
 
     Raises
     ------
-    TypeError
-        If element types do not match.
-    ValueError
-        If shapes do not match.
-    numpy.exceptions.AxisError
-        If `axis` is out of bounds.
+    TypeError, ValueError, numpy.exceptions.AxisError
+        See `quantize_linear`.
 
     Examples
     --------

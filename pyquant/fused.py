@@ -355,14 +355,8 @@ def fake_quantize(
 
     Raises
     ------
-    TypeError
-        If an argument has the wrong type.
-    ValueError
-        If a value or a shape is wrong; `out` and `mask` are unchanged.
-    numpy.exceptions.AxisError
-        If an axis is out of bounds.
-    ImportError
-        If a type needs ml_dtypes and the package is not installed.
+    TypeError, ValueError, numpy.exceptions.AxisError, ImportError
+        See `quantize`. `out` and `mask` are unchanged.
 
     Notes
     -----

@@ -145,12 +145,8 @@ def dequantize(
     type : dtype_like
         The output type. It is float32, float64, float16 or bfloat16. nGraph's names are
         "f32", "f64", "f16", "bf16".
-    axes : iterable of int
-        The axes of separate scales, in any order. ``()`` is one scale.
-    out : ndarray, optional
-        Array for the result. It has the exact shape and dtype. Its strides are free.
-    threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
+    axes, out, threads
+        See `quantize`.
 
     Returns
     -------
@@ -159,12 +155,8 @@ def dequantize(
 
     Raises
     ------
-    TypeError
-        If element types do not match.
-    ValueError
-        If shapes do not match.
-    numpy.exceptions.AxisError
-        If an axis is out of bounds.
+    TypeError, ValueError, numpy.exceptions.AxisError
+        See `quantize`.
 
     Examples
     --------

@@ -175,12 +175,8 @@ def dequantize(
 
     Raises
     ------
-    TypeError
-        If an argument or its elements have the wrong type.
-    ValueError
-        If values or lengths violate the specification.
-    numpy.exceptions.AxisError
-        If `axis` is out of bounds.
+    TypeError, ValueError, numpy.exceptions.AxisError
+        See `quantize`.
 
     Notes
     -----
@@ -230,12 +226,8 @@ def dynamic_quantize(
 
     Raises
     ------
-    TypeError
-        If an argument or its elements have the wrong type.
-    ValueError
-        If values or shapes violate the specification.
-    numpy.exceptions.AxisError
-        If `axis` is out of bounds.
+    TypeError, ValueError, numpy.exceptions.AxisError
+        See `quantize`.
 
     Notes
     -----
@@ -293,12 +285,8 @@ def dynamic_dequantize(
 
     Raises
     ------
-    TypeError
-        If an argument or its elements have the wrong type.
-    ValueError
-        If values or shapes violate the specification.
-    numpy.exceptions.AxisError
-        If `axis` is out of bounds.
+    TypeError, ValueError, numpy.exceptions.AxisError
+        See `quantize`.
 
     Notes
     -----

@@ -214,10 +214,8 @@ def dequantize_linear(
     output_dtype : int or dtype_like, optional
         float32, float16 or bfloat16: TensorProto's integer, a dtype or its name. Default:
         the type of `x_scale`. A float8_e8m0fnu `x_scale` requires it.
-    out : ndarray, optional
-        Array for the result, of the exact shape and dtype, with any strides.
-    threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
+    out, threads : optional
+        See `quantize_linear`.
 
     Returns
     -------
@@ -226,12 +224,8 @@ def dequantize_linear(
 
     Raises
     ------
-    TypeError
-        If element types do not match.
-    ValueError
-        If values or shapes are wrong.
-    numpy.exceptions.AxisError
-        If `axis` is out of bounds and not ignored.
+    TypeError, ValueError, numpy.exceptions.AxisError
+        See `quantize_linear`.
 
     Notes
     -----

@@ -116,17 +116,13 @@ class Layout(tuple[str, "int | None", "int | None"]):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle as a call that builds an equal object."""
-        return (_layout, tuple(self))
+        return partial(Layout, axis=self.axis, bits=self.bits), (self.name,)
 
     def __repr__(self) -> str:
         """Show the arguments that are not `None`."""
         axis = "" if self.axis is None else f", axis={self.axis}"
         bits = "" if self.bits is None else f", bits={self.bits}"
         return f"Layout({self.name!r}{axis}{bits})"
-
-
-def _layout(name: str, axis: int | None, bits: int | None) -> Layout:
-    return Layout(name, axis=axis, bits=bits)
 
 
 class PackedArray(Immutable, _core.Packed):
@@ -348,12 +344,8 @@ class PackedArray(Immutable, _core.Packed):
 
         Raises
         ------
-        TypeError
-            If `layout` has the wrong type.
-        ValueError
-            If the layout is unknown or does not support the width.
-        numpy.exceptions.AxisError
-            If the axis is out of bounds.
+        TypeError, ValueError, numpy.exceptions.AxisError
+            See `pack`.
 
         Examples
         --------
@@ -444,8 +436,8 @@ class PackedArray(Immutable, _core.Packed):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle as a call that builds an equal array."""
-        how = (self._name, self._shape, self._how, self._data.dtype.str)
-        return (_unpickled, (self._data.tobytes(), *how))
+        made = partial(PackedArray, layout=self.layout)
+        return made, (self._data.copy(), self._name, self._shape)
 
     def __repr__(self) -> str:
         """Show type, shape and layout, not the elements."""
@@ -585,20 +577,6 @@ def pack_signs(
     p = _core.quantize(array, 1.0, dtype="uint8", rounding="ceil", layout=layout)
     count = -(-p.shape[-1] // 8)
     return np.array(p.data.view(np.uint8)[..., :count])
-
-
-def _unpickled(
-    data: bytes,
-    dtype: str,
-    shape: tuple[int, ...],
-    how: tuple[str, int | None, int],
-    words: str,
-) -> PackedArray:
-    name, axis, bits = how
-    layout = Layout(name, axis=axis, bits=bits)
-    *_, extents, _ = _core.words_of(dtype, shape, layout)
-    array = np.frombuffer(data, words).reshape(extents)
-    return PackedArray(array, dtype, shape, layout=layout)
 
 
 def _constant_view(

@@ -228,7 +228,8 @@ class QParams(Immutable, _core.Calls):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle as a call that builds an equal object."""
-        return _made, ({k: v for k, v in self._parts().items() if v is not None},)
+        given = {k: v for k, v in self._parts().items() if v is not None}
+        return partial(QParams, **given), ()
 
     @_core.default_fpenv
     def to_dict(self) -> dict[str, Any]:
@@ -300,10 +301,6 @@ class QParams(Immutable, _core.Calls):
             f"QParams(scale={_shown(self._scale)}, zero_point={_shown(self.zero_point)}, "
             f"dtype={self._name!r}, axis={self._axis}, block_size={self._block_size}{more})"
         )
-
-
-def _made(parts: dict[str, Any]) -> QParams:
-    return QParams(**parts)
 
 
 def _plain(value: Any) -> Any:

@@ -932,64 +932,33 @@ cdef object _number_alone(object values):
     return cast(values, "float64").item()
 
 
-cdef object _filled_like(object array, double value):
-    """Return a number for each element of an array: as float32 if the array has float32
-    numbers that can represent the number, else as float64."""
-    cdef Array held
-    cdef void *to
-    cdef Py_ssize_t i
-    cdef bint single = <double><float>value == value or value != value
-    _checked_numbers(array, &held, "scale")
-    single = single and held.type == PQ_F32 and not held.swapped
-    made = _new_like(&held, PQ_F32 if single else PQ_F64)
-    to = PyArray_DATA(<const PyArrayObject *>made)
-    for i in range(_size(&held)):
-        if single:
-            (<float *>to)[i] = <float>value
-        else:
-            (<double *>to)[i] = value
-    return made
-
-
-cdef object _in_order(object array):
-    """Return float64 numbers in C order."""
-    cdef Array held
-    cdef pq_fpenv found
-    cdef float value = 0
-    cdef double *to
-    cdef Py_ssize_t i
-    if not (
-        Py_TYPE(array) is &PyArray_Type and _hold(array, &held)
-        and PyArray_IS_C_CONTIGUOUS(<const PyArrayObject *>array)
-        and held.type in (PQ_F32, PQ_F64) and not held.swapped
-    ):
-        return _np.ascontiguousarray(cast(array, "float64"))
-    if held.type == PQ_F64:
-        return array
-    made = _new_like(&held, PQ_F64)
-    to = <double *>PyArray_DATA(<const PyArrayObject *>made)
-    found = pq_fpenv_enter()
-    for i in range(_size(&held)):
-        memcpy(&value, held.data + i * <Py_ssize_t>sizeof(value), sizeof(value))
-        to[i] = value
-    pq_fpenv_leave(found)
-    return made
-
-
 cdef tuple _alike(object scale, object offset):
     """Return scales and offsets as two floats, or as arrays of equal type and strides."""
     scale, offset = _number_alone(scale), _number_alone(offset)
-    if PyFloat_CheckExact(scale):
-        if PyFloat_CheckExact(offset):
+    if PyFloat_CheckExact(scale) and PyFloat_CheckExact(offset):
+        return scale, offset
+    if not PyFloat_CheckExact(scale) and not PyFloat_CheckExact(offset):
+        if offset.shape != scale.shape:
+            raise _error(ValueError, "offset", f"shape {scale.shape}", f"{offset.shape}")
+        if scale.dtype == offset.dtype and scale.strides == offset.strides:
             return scale, offset
-        scale = _filled_like(offset, scale)
-    elif PyFloat_CheckExact(offset):
-        offset = _filled_like(scale, offset)
-    if offset.shape != scale.shape:
-        raise ValueError(f"offset: expected shape {scale.shape}, got {offset.shape}")
-    if scale.dtype != offset.dtype or scale.strides != offset.strides:
-        return _in_order(scale), _in_order(offset)
-    return scale, offset
+    return _undisturbed(_stacked, (scale, offset))
+
+
+def _stacked(scale, offset):
+    """Return both as rows of one array, of float32 if that holds all numbers."""
+    single = _DTYPES["float32"]
+    for one in scale, offset:
+        if not (_holds_single(one) if PyFloat_CheckExact(one) else one.dtype is single):
+            single = _DTYPES["float64"]
+    shape = offset.shape if PyFloat_CheckExact(scale) else scale.shape
+    made = _np.empty((2, *shape), single)
+    made[0], made[1] = scale, offset
+    return made[0], made[1]
+
+
+cdef bint _holds_single(double value) noexcept:
+    return <double><float>value == value or value != value
 
 
 # Arrays of this number of parameters are always copied.
@@ -1034,20 +1003,16 @@ cdef tuple _paired(Call *call, object scale, _Affine affine, tuple extents):
 cdef int _hold_offset(Call *call, object array) except -1:
     """Place the offset with the strides of the scale, unless another thread changed them.
     """
-    cdef int d
-    cdef bint alike
     if array is None:
         return 0
-    alike = (
+    if not (
         _hold(array, &call.offset)
         and call.offset.type == call.scale.type
         and call.offset.swapped == call.scale.swapped
         and _same_shape(&call.offset, &call.scale)
-    )
-    for d in range(call.offset.ndim if alike and _size(&call.offset) else 0):
-        if call.scale.shape[d] > 1 and call.offset.strides[d] != call.scale.strides[d]:
-            alike = False
-    if not alike:
+        and not memcmp(call.offset.strides, call.scale.strides,
+                       call.scale.ndim * sizeof(ptrdiff_t))
+    ):
         raise _error(ValueError, "offset", "an array that no thread changes",
                      "a changed one")
     call.args.offset = call.offset.data

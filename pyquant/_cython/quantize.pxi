@@ -755,8 +755,7 @@ def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=N
     axis, block_size : int or tuple of int, optional
         The granularity, see `quantize`.
     out : ndarray, optional
-        Array for the result, of the exact shape and dtype. Dimensions may have any
-        strides, but must not interleave.
+        Array for the result, see `quantize`.
     offset : array_like, optional
         Real numbers: one element, or the shape of `scale`. They are added to the products.
         Products and sums are rounded to float32 (float64 if `dtype` is float64).
@@ -778,14 +777,8 @@ def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=N
 
     Raises
     ------
-    TypeError
-        If an argument has the wrong type.
-    ValueError
-        If a value or a shape is wrong; `out` is unchanged.
-    numpy.exceptions.AxisError
-        If an axis is out of bounds.
-    ImportError
-        If a type needs ml_dtypes and the package is not installed.
+    TypeError, ValueError, numpy.exceptions.AxisError, ImportError
+        See `quantize`. `out` is unchanged.
 
     Notes
     -----
