@@ -177,15 +177,11 @@ def dynamic_quantize(
 
     Raises
     ------
-    TypeError
-        If an argument has the wrong type.
+    TypeError, numpy.exceptions.AxisError, ImportError
+        See `quantize`.
     ValueError
         If a value or a shape is wrong; all outputs are unchanged. If `x` contains NaN or an
         infinity; `out` may then contain codes of some rows or blocks.
-    numpy.exceptions.AxisError
-        If an axis is out of bounds.
-    ImportError
-        If a type needs ml_dtypes and the package is not installed.
 
     Notes
     -----
@@ -225,32 +221,16 @@ def dynamic_quantize(
             threads=threads,
         )
         types = str(p.scale.dtype), p._name
-        outs = scale_out, zero_point_out
-        write = write_parameters(outs, types, p.scale.shape, (x, out))
-        how: Any = {"layout": layout, "packed": packed, "out": out, "rounding": rounding}
-        codes = p.quantize(x, seed=seed, start=start, threads=threads, **how)
+        both = scale_out, zero_point_out
+        write = write_parameters(both, types, p.scale.shape, (x, out))
+        given: Any = {"layout": layout, "packed": packed, "out": out, "rounding": rounding}
+        codes = p.quantize(x, seed=seed, start=start, threads=threads, **given)
         write(p)
         return codes, p
-    return _core.dynamic_quantize(
-        QParams,
-        x,
-        dtype,
-        axis,
-        block_size,
-        symmetric,
-        quant_range,
-        scale_dtype,
-        like,
-        layout,
-        packed,
-        out,
-        scale_out,
-        zero_point_out,
-        rounding,
-        seed,
-        start,
-        threads,
-    )
+    options = (dtype, axis, block_size, symmetric, quant_range, scale_dtype, like)
+    outs = (layout, packed, out, scale_out, zero_point_out)
+    how = (rounding, seed, start, threads)
+    return _core.dynamic_quantize(QParams, x, *options, *outs, *how)
 
 
 def write_parameters(

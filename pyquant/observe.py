@@ -218,16 +218,8 @@ class Observer:
         array([2., 5.], dtype=float32)
         """
         by = self._options
-        found = _State(
-            *_core.observed(
-                x,
-                by.axis,
-                by.histogram,
-                by.mantissa_bits,
-                by.nonfinite == "ignore",
-                threads,
-            )
-        )
+        how = by.axis, by.histogram, by.mantissa_bits, by.nonfinite == "ignore"
+        found = _State(*_core.observed(x, *how, threads))
         if by.histogram:
             found = found._replace(table=_smallest(found.table))
         if by.momentum is not None:
