@@ -17,6 +17,7 @@ from pyquant import __version__
 from pyquant._core import default_fpenv
 from pyquant._refused import hint
 from pyquant.cli._errors import EXPECTED, shown, told
+from pyquant.cli._select import add_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +28,9 @@ PROGRAM = "pyquant"
 # Leave 28 columns to the names of commands and options.
 FORMATTER = partial(argparse.RawDescriptionHelpFormatter, max_help_position=28)
 
-# The commands in the order of use: module and line of help. A module has add(parser) and
-# run(arguments). Only the module of the given command is imported.
+# The commands in the order of use: module and line of help. A module has run(arguments),
+# OPTIONS, and the texts of --help before and after them, DESCRIPTION and EXAMPLES. Only the
+# module of the given command is imported.
 COMMANDS = {
     "inspect": ("_inspect", "list and check the tensors of files"),
     "quantize": ("_quantize", "quantize the weights of a model file"),
@@ -76,13 +78,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.parse_args(given[:1])  # exits, with help, a version or an error
     name, *rest = given
     try:
+        module = import_module(f"{__name__}.{COMMANDS[name][0]}")
         parser = argparse.ArgumentParser(
             prog=f"{PROGRAM} {name}",
+            description=module.DESCRIPTION,
+            epilog=module.EXAMPLES,
             formatter_class=FORMATTER,
             allow_abbrev=False,
         )
-        module = import_module(f"{__name__}.{COMMANDS[name][0]}")
-        module.add(parser)
+        add_options(parser, *module.OPTIONS)
         return int(module.run(parser.parse_args(rest)))
     except BrokenPipeError:
         raise

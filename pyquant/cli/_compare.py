@@ -11,8 +11,8 @@ from pyquant.cli._errors import shown
 from pyquant.cli._logical import check_values, logical, records_of
 from pyquant.cli._measure import has_numbers, measured
 from pyquant.cli._models import open_model
-from pyquant.cli._select import FORCE, JSON, RAW, REPORT, TENSOR, add_options, selected
-from pyquant.cli._show import as_json, counted, print_table
+from pyquant.cli._select import FORCE, JSON, RAW, REPORT, TENSOR, selected
+from pyquant.cli._show import counted, print_json, print_table
 
 if TYPE_CHECKING:
     import argparse
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyquant.cli._models import Model
     from pyquant.cli._report import Report
 
-__all__ = ["add", "run"]
+__all__ = ["DESCRIPTION", "EXAMPLES", "OPTIONS", "run"]
 
 DESCRIPTION = """\
 Compare the tensors of B with their originals in A, by name and by value. The
@@ -45,21 +45,6 @@ exit status:
 COLUMNS = ("name", "types", "SQNR dB", "max error", "in steps", "cosine", "saturated %")
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
-    parser.description, parser.epilog = DESCRIPTION, EXAMPLES
-    parser.add_argument("a", metavar="A", help="the original file")
-    parser.add_argument("b", metavar="B", help="the file to measure")
-    below = "exit with 1 below this SQNR (default: no limit)"
-    add_options(
-        parser,
-        *(TENSOR, RAW),
-        ("--fail-below", "DB", below, {"type": _decibels}),
-        ("--exact", None, "exit with 1 if B is not the exact result for A"),
-        *(REPORT, FORCE, JSON),
-    )
-
-
 def _decibels(text: str) -> float:
     from argparse import ArgumentTypeError
 
@@ -70,6 +55,17 @@ def _decibels(text: str) -> float:
     if not math.isfinite(value):
         raise ArgumentTypeError(f"expected a number of dB, got {text!r}")
     return value
+
+
+_BELOW = "exit with 1 below this SQNR (default: no limit)"
+OPTIONS = (
+    ("a", "A", "the original file"),
+    ("b", "B", "the file to measure"),
+    *(TENSOR, RAW),
+    ("--fail-below", "DB", _BELOW, {"type": _decibels}),
+    ("--exact", None, "exit with 1 if B is not the exact result for A"),
+    *(REPORT, FORCE, JSON),
+)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -103,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
         if report is not None:
             report.write()
         summary = _summary(rows, arguments)
-        show = _print_json if arguments.json else _print_text
+        show = print_json if arguments.json else _print_text
         show(rows, summary)
     return 0 if summary["failed"] == 0 else 1
 
@@ -168,12 +164,6 @@ def _summary(rows: list[dict[str, Any]], asked: argparse.Namespace) -> dict[str,
         "worst": min(ratios, default=None),
         "median": median(ratios) if ratios else None,
     }
-
-
-def _print_json(rows: list[dict[str, Any]], summary: dict[str, Any]) -> None:
-    for row in rows:
-        print(as_json(row))
-    print(as_json({"summary": summary}))
 
 
 def _print_text(rows: list[dict[str, Any]], summary: dict[str, Any]) -> None:

@@ -11,9 +11,10 @@ from pyquant.cli._errors import Refused
 from pyquant.cli._logical import Joined, Published, check_values
 from pyquant.cli._models import logical
 from pyquant.cli._plan import Copied, Job
-from pyquant.cli._select import STATUS, TENSOR, add_options, selected
-from pyquant.cli._work import add_files, output_kind, perform
-from pyquant.cli._write import Output, Part
+from pyquant.cli._select import STATUS, TENSOR, selected
+from pyquant.cli._work import FILES, output_kind, perform
+from pyquant.cli._write import Output
+from pyquant.weights._elements import Part
 from pyquant.weights._published import type_of
 from pyquant.weights._weight import _BLOCKS, WRITTEN, convert, from_tensors
 from pyquant.weights.blocks import block_format
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pyquant.cli._models import Model
     from pyquant.cli._work import Metadata
 
-__all__ = ["add", "run"]
+__all__ = ["DESCRIPTION", "EXAMPLES", "OPTIONS", "run"]
 
 # Formats by the kind of file that stores them. MatMulNBits belongs to nodes of ONNX.
 KNOWN: dict[str, list[str]] = {
@@ -50,15 +51,12 @@ formats:
 examples:
   pyquant convert model-awq.safetensors model-gptq.safetensors --format gptq
   pyquant convert model.Q4_0.gguf model.safetensors --format compressed_tensors
-  pyquant convert model-gptq.safetensors model.gguf --format Q4_0"""
-
-
-def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
-    parser.description, parser.epilog = DESCRIPTION, f"{EXAMPLES}\n{STATUS}"
-    format = ("--format", "FORMAT", "format of OUT (required)", {"required": True})
-    add_options(parser, format, TENSOR)
-    add_files(parser)
+  pyquant convert model-gptq.safetensors model.gguf --format Q4_0
+{STATUS}"""
+OPTIONS = (
+    ("--format", "FORMAT", "format of OUT (required)", {"required": True}),
+    *(TENSOR, *FILES),
+)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -81,9 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
                 jobs.append(Converted(tensor, format, read))
             else:
                 jobs.append(Copied(tensor, model, kind, "no weight of another format"))
-        if all(job.changed is None for job in jobs):
-            raise Refused(f"no weights to convert in {model.path}")
-        return jobs, metadata_of(model, jobs, kind)
+        return jobs, metadata_of(model, jobs, kind, "weights to convert")
 
     return perform(arguments, kind, plan)
 
@@ -120,7 +116,6 @@ class Converted(Job):
 
     @property
     def parts(self) -> list[Part]:
-        """The tensors of the output file."""
         return self._parts
 
     def _made(self) -> dict[str, npt.NDArray[Any]]:
@@ -134,7 +129,6 @@ class Converted(Job):
             raise Refused(f"tensor {name[:100]!r}: {text}") from None
 
     def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
-        """Write the parts; tell `advance` the number of bytes that were read."""
         for name, array in self._made().items():
             output.write(name, array)
         advance(self.source.nbytes)

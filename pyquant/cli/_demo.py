@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     _Array = npt.NDArray[Any]
 
-__all__ = ["add", "measured", "run"]
+__all__ = ["DESCRIPTION", "EXAMPLES", "OPTIONS", "measured", "run"]
 
 DESCRIPTION = """\
 Quantize arrays to int8 with one scale for each tensor, for each channel (index
@@ -35,6 +35,8 @@ examples:
   pyquant demo
   pyquant demo model.safetensors"""
 
+_FILE = "file with arrays or weights (default: sample data)"
+OPTIONS = (("file", "FILE", _FILE, {"nargs": "?"}),)
 FORMS: dict[str, dict[str, Any]] = {
     "tensor": {},
     "channel": {"axis": 0},
@@ -50,13 +52,6 @@ LINES: dict[str, Callable[[_Array], _Array]] = {
     "(x / s + z).astype(np.int8)": lambda x: (x / SCALE + Z).astype(np.int8),
 }
 MIN_SECONDS, MIN_RUNS = 0.02, 5  # of the timed runs of one call
-
-
-def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
-    parser.description, parser.epilog = DESCRIPTION, EXAMPLES
-    help = "file with arrays or weights (default: sample data)"
-    parser.add_argument("file", nargs="?", metavar="FILE", help=help)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ from pyquant.cli._logical import Joined, check_values, loads
 from pyquant.cli._models import logical
 from pyquant.cli._plan import Copied, Decoded
 from pyquant.cli._select import STATUS
-from pyquant.cli._work import add_files, output_kind, perform
+from pyquant.cli._work import FILES, output_kind, perform
 from pyquant.weights._published import MARKER
 
 if TYPE_CHECKING:
@@ -22,31 +22,24 @@ if TYPE_CHECKING:
     from pyquant.cli._plan import Job
     from pyquant.cli._work import Metadata
 
-__all__ = ["add", "metadata_of", "run"]
+__all__ = ["DESCRIPTION", "EXAMPLES", "OPTIONS", "metadata_of", "run"]
 
 DESCRIPTION = """\
 Restore real numbers from a quantized file: from blocks of GGUF, and from codes
 with scales, as `pyquant quantize`, compressed-tensors and float8 checkpoints
 store them. All other tensors are copied."""
-EXAMPLES = """\
+EXAMPLES = f"""\
 examples:
   pyquant dequantize model-int8.safetensors model.safetensors --type bfloat16
   pyquant dequantize model.Q4_K.gguf model.safetensors
-  pyquant dequantize weights.npz - --to npy > weights.npy"""
-
+  pyquant dequantize weights.npz - --to npy > weights.npy
+{STATUS}"""
+_TYPE = "default: float32; for .onnx the type in the graph"
+_TYPES = {"choices": ("float32", "float16", "bfloat16")}
+OPTIONS = (*FILES, ("--type", "", _TYPE, _TYPES))
 
 # Metadata of quantized files.
 UNDONE = ("quantization_config", "general.file_type", "general.quantization_version")
-
-
-def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
-    parser.description = DESCRIPTION
-    parser.epilog = f"{EXAMPLES}\n{STATUS}"
-    add_files(parser)
-    types = ("float32", "float16", "bfloat16")
-    use = "default: float32; for .onnx the type in the graph"
-    parser.add_argument("--type", choices=types, help=use)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -71,15 +64,16 @@ def run(arguments: argparse.Namespace) -> int:
             else Copied(tensor, model, kind, "not quantized")
             for tensor in tensors
         ]
-        if all(job.changed is None for job in jobs):
-            raise Refused(f"no quantized tensors in {model.path}")
-        return jobs, metadata_of(model, jobs, kind)
+        return jobs, metadata_of(model, jobs, kind, "quantized tensors")
 
     return perform(arguments, kind, plan)
 
 
-def metadata_of(model: Model, jobs: Sequence[Job], kind: str) -> Metadata:
-    """Return a function to the metadata of a file, without undone records."""
+def metadata_of(model: Model, jobs: Sequence[Job], kind: str, what: str) -> Metadata:
+    """Return a function to the metadata of a file, without undone records. Raise Refused
+    if no job changes a tensor; `what` names the tensors that can change."""
+    if all(job.changed is None for job in jobs):
+        raise Refused(f"no {what} in {model.path}")
     same = [job for job in jobs if job.changed is None]
     kept = {name for job in same for name in (job.source.name, *job.source.parts)}
 

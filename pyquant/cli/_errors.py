@@ -31,11 +31,8 @@ def shown(text: object) -> str:
     text = str(text)
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else _escaped(c) for c in text)
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
+    escaped = (c.encode("unicode_escape").decode("ascii") for c in text)
+    return "".join(c if c.isprintable() else e for c, e in zip(text, escaped, strict=True))
 
 
 def fault(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BLOCKS",
+    "ONNX",
     "STORED",
     "Granularity",
     "Stored",
@@ -28,7 +29,6 @@ __all__ = [
     "known_type",
     "named",
     "named_parts",
-    "stored_as",
 ]
 
 
@@ -79,15 +79,10 @@ STORED = {
     "float4_e2m1fn": Stored("float4_e2m1fn", "bytes", "float4_e2m1fn"),
 }
 # Models of ONNX pack codes without padding at the end of a row.
-_ONNX = {
+ONNX = {
     name: Stored(name, "bytes" if TYPES[name].bits < 8 else "plain", name, "_quantized")
     for name in STORED
 }
-
-
-def stored_as(type: str, kind: str) -> Stored:
-    """Describe how a kind of file stores the codes of a type."""
-    return (_ONNX if kind == "onnx" else STORED)[type]
 
 
 # GGUF blocks hold scales and codes.

@@ -14,14 +14,11 @@ from pyquant import __version__, isa
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["add", "run"]
+__all__ = ["DESCRIPTION", "EXAMPLES", "OPTIONS", "run"]
 
-
-def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
-    parser.description = "Print versions and instruction sets, for a bug report."
-    parser.epilog = "examples:\n  pyquant info\n  pyquant info --json"
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+DESCRIPTION = "Print versions and instruction sets, for a bug report."
+EXAMPLES = "examples:\n  pyquant info\n  pyquant info --json"
+OPTIONS = (("--json", None, "print one JSON object"),)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -39,6 +36,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _facts() -> dict[str, str | list[str]]:
+    try:
+        import ml_dtypes
+    except ImportError:
+        version = "not installed"
+    else:
+        version = ml_dtypes.__version__
     free = ", free-threaded" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""
     build = f"{platform.python_implementation()}{free}"
     return {
@@ -47,13 +50,5 @@ def _facts() -> dict[str, str | list[str]]:
         "ISA available": list(isa.available()),
         "Python": f"{platform.python_version()} ({build})",
         "NumPy": np.__version__,
-        "ml_dtypes": _ml_dtypes(),
+        "ml_dtypes": version,
     }
-
-
-def _ml_dtypes() -> str:
-    try:
-        import ml_dtypes
-    except ImportError:
-        return "not installed"
-    return str(ml_dtypes.__version__)

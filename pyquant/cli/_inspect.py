@@ -12,8 +12,8 @@ from pyquant.cli._errors import shown
 from pyquant.cli._logical import logical
 from pyquant.cli._measure import STATISTICS, statistics
 from pyquant.cli._models import open_model
-from pyquant.cli._select import JSON, RAW, TENSOR, add_options, selected
-from pyquant.cli._show import as_json, counted, extents, print_table
+from pyquant.cli._select import JSON, RAW, TENSOR, selected
+from pyquant.cli._show import as_json, counted, extents, print_json, print_table
 
 if TYPE_CHECKING:
     import argparse
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyquant.cli._models import Model
 
 
-__all__ = ["add", "run"]
+__all__ = ["DESCRIPTION", "EXAMPLES", "OPTIONS", "run"]
 
 DESCRIPTION = """\
 List the tensors of files: names, types, shapes, bytes and granularity. Codes,
@@ -42,22 +42,18 @@ exit status:
   1  --check found a fault
   2  a file or an argument cannot be used"""
 
-MODES = (
-    ("--stats", None, "read all values: range, mean, outliers, NaN"),
-    ("--check", None, "read all values; exit with 1 if one is faulty"),
+OPTIONS = (
+    ("files", "FILE", "files or folders", {"nargs": "+"}),
+    *(TENSOR, RAW),
+    [
+        ("--stats", None, "read all values: range, mean, outliers, NaN"),
+        ("--check", None, "read all values; exit with 1 if one is faulty"),
+    ],
+    JSON,
 )
 KEYS = 8  # entries of the metadata in the output
 WIDTH = 60  # characters of an entry
 COLUMNS = ("name", "type", "shape", "scales", "bytes", "bits")
-
-
-def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
-    parser.description, parser.epilog = DESCRIPTION, EXAMPLES
-    parser.add_argument("files", nargs="+", metavar="FILE", help="files or folders")
-    add_options(parser, TENSOR, RAW)
-    add_options(parser.add_mutually_exclusive_group(), *MODES)
-    add_options(parser, JSON)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -138,11 +134,12 @@ def _bits(nbytes: int, elements: int) -> str:
 
 
 def _print_json(model: Model, tensors: dict[str, Logical], stats: bool) -> None:
-    for name, one in tensors.items():
-        facts = _facts(model, name, one)
-        print(as_json(facts | ({"stats": statistics(one)} if stats else {})))
+    rows = (
+        _facts(model, name, one) | ({"stats": statistics(one)} if stats else {})
+        for name, one in tensors.items()
+    )
     metadata = {key: _plain(value) for key, value in model.metadata.items()}
-    print(as_json({"summary": _summary(model, tensors) | {"metadata": metadata}}))
+    print_json(rows, _summary(model, tensors) | {"metadata": metadata})
 
 
 def _print_text(model: Model, tensors: dict[str, Logical], stats: bool) -> None:

@@ -124,17 +124,9 @@ class Logical:
         """The type of the numbers that a graph computes from codes."""
         return "float32"
 
-    def dequantize(
-        self,
-        rows: slice | None = None,
-        *,
-        dtype: Any = None,
-        out: Any = None,
-        threads: int = 1,
-    ) -> npt.NDArray[Any]:
+    def dequantize(self, rows: slice | None = None, **how: Any) -> npt.NDArray[Any]:
         """Return the real numbers of some rows, see `StoredTensor.dequantize`."""
-        tensor = self._model[self.name]
-        return tensor.dequantize(rows, dtype=dtype, out=out, threads=threads)
+        return self._model[self.name].dequantize(rows, **how)
 
     def __repr__(self) -> str:
         """Return name, type, shape and granularity."""
@@ -159,16 +151,9 @@ class _Coded(Logical):
         """The weight, which refers to the file."""
         return weight_of(self)
 
-    def dequantize(
-        self,
-        rows: slice | None = None,
-        *,
-        dtype: Any = None,
-        out: Any = None,
-        threads: int = 1,
-    ) -> npt.NDArray[Any]:
+    def dequantize(self, rows: slice | None = None, **how: Any) -> npt.NDArray[Any]:
         """Return the real numbers of some rows."""
-        made = self.weight.dequantize(rows, dtype=dtype, out=out, threads=threads)
+        made = self.weight.dequantize(rows, **how)
         first, stop, extent = 0, 1, 1
         if rows is not None and rows.stop < self.shape[0]:
             first, stop, extent = rows.start, rows.stop, self.shape[0]

@@ -10,6 +10,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from io import BytesIO, TextIOWrapper
 from math import prod
@@ -18,7 +19,7 @@ from typing import Any, Literal, TypeGuard
 import numpy as np
 
 from pyquant import dtypes
-from pyquant.cli._errors import Refused
+from pyquant.cli._errors import Refused, fault
 from pyquant.cli._logical import Logical, logical, weight_of
 from pyquant.weights._elements import Mapped, Tensor, open_file, sized
 from pyquant.weights.files import WeightFile, open_weights
@@ -120,6 +121,10 @@ def open_model(path: str, kind: str | None = None) -> Model:
     if os.path.isdir(path):
         path = _in_folder(path)
     kind = kind or _kind_by_content(path) or kind_of(path)
+    if kind == "onnx":
+        from pyquant.cli._onnx import OnnxModel
+
+        return OnnxModel(path)
     return _OPENERS[kind](path)
 
 
@@ -253,14 +258,11 @@ def _loaded(load: Callable[[], bytes]) -> bytes:
     return load()
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Other(Tensor):
     """A member of a .npz file without known numbers, which is copied byte by byte."""
 
-    __slots__ = ("suffix",)
-
-    def __init__(self, suffix: str, *given: Any) -> None:
-        super().__init__(*given)
-        self.suffix: str = suffix  # extension of the member
+    suffix: str = ""  # extension of the member
 
 
 def _open_npy(path: str, shown: str | None = None) -> Model:
@@ -273,7 +275,7 @@ def _open_npy(path: str, shown: str | None = None) -> Model:
         head = _mapped_header(file, 0, file.size)
         shape, fortran, dtype, length = _npy_header(file.path, name, head)
         if not _is_number(dtype):
-            raise _fault(file.path, name, "an array of numbers", str(dtype or "bytes"))
+            raise fault(file.path, "an array of numbers", str(dtype or "bytes"), name)
         tensor = _array(name, file, (length, file.size), shape, dtype, fortran)
     except BaseException:
         file.close()
@@ -318,15 +320,11 @@ def _npy_header(
         found = _parsed(data)
     except Exception as error:  # a broken header raises anything, even errors of tokenize
         got = " ".join(str(error).split())[:100] or type(error).__name__
-        raise _fault(path, name, "a .npy file that NumPy can read", got) from None
+        raise fault(path, "a .npy file that NumPy can read", got, name) from None
     shape = found[0]
     if not sized(shape) or any(n < 0 for n in shape):
-        raise _fault(path, name, "a shape that 64 bits count", str(shape)[:100])
+        raise fault(path, "a shape that 64 bits count", str(shape)[:100], name)
     return found
-
-
-def _fault(path: str, name: str, expected: str, got: str) -> Refused:
-    return Refused(f"{path}: tensor {name[:100]!r}: expected {expected}, got {got}")
 
 
 def _is_number(dtype: np.dtype[Any] | None) -> TypeGuard[np.dtype[Any]]:
@@ -347,7 +345,7 @@ def _array(
     start, stop = place
     nbytes = prod(shape) * dtype.itemsize
     if start + nbytes > stop:
-        raise _fault(file.path, name, f"{nbytes} bytes of data", f"{max(stop - start, 0)}")
+        raise fault(file.path, f"{nbytes} bytes of data", f"{max(stop - start, 0)}", name)
     if fortran and len(shape) > 1 and nbytes:
         file, start = Loaded(file.path, partial(_turned, file, start, shape, dtype)), 0
     order: Literal["<", ">"] = ">" if dtype.byteorder == ">" else "<"
@@ -437,7 +435,7 @@ def _members(
         if name == RECORDS:
             metadata = _json_object(_text_of(archive, member))
         elif name in tensors:
-            raise _fault(file.path, name, "a name once", "it again")
+            raise fault(file.path, "a name once", "it again", name)
         else:
             tensors[name] = _member(name, file, archive, member)
     return tensors, metadata
@@ -471,12 +469,12 @@ def _member(
             head = stream.read(MAX_HEADER)
     shape, fortran, dtype, length = _npy_header(path, name, head)
     if dtype is None and name != member.filename:
-        raise _fault(path, name, "an array of numbers", "bytes")
+        raise fault(path, "an array of numbers", "bytes", name)
     if _is_number(dtype) and _name_of(dtype) is not None:
         return _array(name, source, (start + length, stop), shape, dtype, fortran)
     format = _format_of(dtype) if _is_number(dtype) else str(dtype or "bytes")
     suffix = member.filename[len(name) :]
-    return Other(suffix, loaded, format, None, shape, 0, member.file_size)
+    return Other(loaded, format, None, shape, 0, member.file_size, suffix=suffix)
 
 
 def _unpacked(path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
@@ -493,18 +491,12 @@ def _first_byte(name: str, file: Mapped, member: zipfile.ZipInfo) -> int:
     # The extra fields before the data may differ from the fields at the end of the archive.
     memory, at = file.opened(), member.header_offset
     if memory[at : at + 4] != ZIP or at + 30 > file.size:
-        raise _fault(file.path, name, "an entry of a zip file", "other bytes")
+        raise fault(file.path, "an entry of a zip file", "other bytes", name)
     start = at + 30 + sum(struct.unpack_from("<HH", memory, at + 26))
     if start + member.file_size > file.size:
         got = f"data up to {start + member.file_size}"
-        raise _fault(file.path, name, f"data within {file.size} bytes", got)
+        raise fault(file.path, f"data within {file.size} bytes", got, name)
     return int(start)
-
-
-def _open_onnx(path: str) -> Model:
-    from pyquant.cli._onnx import OnnxModel
-
-    return OnnxModel(path)
 
 
 _OPENERS: dict[str, Callable[..., Model]] = {
@@ -512,5 +504,4 @@ _OPENERS: dict[str, Callable[..., Model]] = {
     "npz": _Npz,
     "safetensors": _open_weights,
     "gguf": _open_weights,
-    "onnx": _open_onnx,
 }

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from io import BufferedWriter
 
     from pyquant.cli._plan import Job
-    from pyquant.cli._write import Part
+    from pyquant.weights._elements import Part
 
 __all__ = ["OnnxModel", "objection", "onnx_files"]
 
@@ -305,15 +305,22 @@ class OnnxModel(Model):
             self._files.append(self._external[path])
         return self._external[path]
 
+    def _nodes(self, operator: str, roles: tuple[str, ...]) -> Iterator[Any]:
+        """Yield the nodes of an operator on initializers, with their names and tensors by
+        role. Inputs of the graph do not count. An input with the role "" may be any value.
+        """
+        known = self.protos.keys() - {one.name for one in self.proto.graph.input}
+        for node in self.proto.graph.node:
+            if node.op_type == operator:
+                named = zip(roles, node.input, strict=False)
+                parts = {role: name for role, name in named if role and name}
+                if known.issuperset(parts.values()):
+                    yield node, parts, {role: self[name] for role, name in parts.items()}
+
     def _find_linear(self) -> Iterator[Joined]:
         """Find nodes that dequantize initializers which are no inputs of the graph."""
-        inputs = {one.name for one in self.proto.graph.input}
-        for node in self.proto.graph.node:
-            names = [name for name in node.input if name]
-            ours = node.op_type == OPERATOR and node.domain in ("", "ai.onnx")
-            if ours and len(names) >= 2 and set(names) <= self.protos.keys() - inputs:
-                parts: dict[str, Any] = dict(zip(ROLES, names, strict=False))
-                tensors: Any = {role: self[name] for role, name in parts.items()}
+        for node, parts, tensors in self._nodes(OPERATOR, ROLES):
+            if {*ROLES[:2]} <= parts.keys() and node.domain in ("", "ai.onnx"):
                 granularity = _granularity_of(node, **tensors)
                 if granularity is not None:
                     codes = tensors["codes"]
@@ -323,15 +330,10 @@ class OnnxModel(Model):
 
     def _find_packed(self) -> Iterator[Published]:
         """Find the weights of MatMulNBits nodes."""
-        inputs = {one.name for one in self.proto.graph.input}
-        for node in self.proto.graph.node:
-            roles = zip(PACKED, node.input[1:], strict=False)
-            parts = {role: name for role, name in roles if name}
-            ours = node.op_type == "MatMulNBits" and {*PACKED[:2]} <= parts.keys()
-            if ours and {*parts.values()} <= self.protos.keys() - inputs:
+        for node, parts, tensors in self._nodes("MatMulNBits", ("", *PACKED)):
+            if {*PACKED[:2]} <= parts.keys():
                 given = {one.name: one.i for one in node.attribute}
                 how = {key: given[key] for key in SIZES if key in given}
-                tensors = {role: self[name] for role, name in parts.items()}
                 read = partial(from_tensors, tensors, format="matmulnbits", **how)
                 name = parts["B"].removesuffix(f"_Q{how.get('bits', 4)}")
                 with suppress(TypeError, ValueError):
@@ -577,7 +579,7 @@ class _Edited:
         inputs = []
         for (role, form), part in zip(shapes.items(), job.parts, strict=False):
             inputs.append(self._free(f"{name}_{role}"))
-            self.tensors[part.name] = _tensor(inputs[-1], part.type, form)
+            self.tensors[part.name] = _tensor(inputs[-1], part.format, form)
         node = self._free(f"{name}_{OPERATOR}")
         return require().helper.make_node(OPERATOR, inputs, [name], node, **attributes)
 
@@ -585,11 +587,11 @@ class _Edited:
         """Replace a node by an initializer of real numbers."""
         linear = self.model.linear.get(part.name)
         if linear is None:
-            raise fault(self.path, f"a result of {OPERATOR}", part.type, part.name)
-        if part.type != linear.real:
+            raise fault(self.path, f"a result of {OPERATOR}", part.format, part.name)
+        if part.format != linear.real:
             need = f"{linear.real}, as the graph has it"
-            raise fault(self.path, need, part.type, part.name)
-        self.tensors[part.name] = _tensor(part.name, part.type, part.shape)
+            raise fault(self.path, need, part.format, part.name)
+        self.tensors[part.name] = _tensor(part.name, part.format, part.shape)
 
     def _free(self, name: str) -> str:
         """Return the name, with a number if the graph uses it already."""

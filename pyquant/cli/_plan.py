@@ -14,19 +14,20 @@ from pyquant import Observer, QParams, __version__, _core, choose_qparams
 from pyquant.cli._errors import Refused, fault
 from pyquant.cli._forms import (
     BLOCKS,
+    ONNX,
+    STORED,
     Granularity,
     Stored,
     encoded,
     grid_of,
     named_parts,
-    stored_as,
 )
 from pyquant.cli._logical import _BLOCK_SIZES
 from pyquant.cli._measure import Errors, decoded
 from pyquant.cli._models import Other
-from pyquant.cli._write import MEMBER, Output, Part
+from pyquant.cli._write import MEMBER, Output
 from pyquant.weights import _gguf, _safetensors
-from pyquant.weights._elements import bfloat16_bits, copied_bytes, readable
+from pyquant.weights._elements import Part, bfloat16_bits, copied_bytes, readable
 from pyquant.weights._published import type_of
 from pyquant.weights._weight import dense
 from pyquant.weights.files import StoredTensor
@@ -80,7 +81,7 @@ class Spec(NamedTuple):
     @property
     def stored(self) -> Stored:
         """How the file stores the codes."""
-        return stored_as(self.type, self.kind)
+        return (ONNX if self.kind == "onnx" else STORED)[self.type]
 
     @property
     def has_zero_points(self) -> bool:
@@ -88,16 +89,10 @@ class Spec(NamedTuple):
         row = self.type.startswith("uint")
         return row if self.symmetric is None else not self.symmetric
 
-    def for_channels(self, shape: tuple[int, ...], axis: int) -> Spec:
+    @lru_cache(maxsize=64)  # noqa: B019, one object for all tensors
+    def for_axis(self, axis: int | None) -> Spec:
         """Replace the granularity ``channel`` by its meaning for a tensor."""
-        return _for_axis(self, axis if len(shape) > 1 else None)
-
-
-def _with_axis(spec: Spec, axis: int | None) -> Spec:
-    return spec._replace(granularity=spec.granularity.for_axis(axis))
-
-
-_for_axis = lru_cache(maxsize=64)(_with_axis)  # one object for all tensors
+        return self._replace(granularity=self.granularity.for_axis(axis))
 
 
 class Job:
@@ -291,12 +286,10 @@ class Quantized(_Banded):
 
     @property
     def parts(self) -> list[Part]:
-        """The tensors of the output file."""
         return [*self._by_role().values()]
 
     @property
     def record(self) -> dict[str, Any] | None:
-        """Facts about the codes for the metadata of the file."""
         return {
             "type": self.spec.type,
             "granularity": self.spec.granularity.text,
@@ -329,9 +322,8 @@ class Quantized(_Banded):
         )
 
     def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
-        """Write the parts; tell `advance` the number of bytes that were read."""
         stored, parts, errors = self.spec.stored, self._by_role(), Errors()
-        real = parts["scale"].type
+        real = parts["scale"].format
         if "shape" in parts:
             output.write(parts["shape"].name, np.array(self.source.shape, np.int64))
         layout = {"bytes": "onnx", "words": "words"}.get(stored.how)
@@ -394,15 +386,15 @@ def _write_parameters(
     bits, how = spec.stored.bits, spec.stored.how
     zero: npt.NDArray[Any] = np.asarray(chosen._zero_point).astype(np.int16)
     zero = np.broadcast_to(zero.reshape(zero.shape or 1), scale.shape or 1)
-    if part.type == "int32":
+    if part.format == "int32":
         columns = part.shape[1]
         zero = dense(zero.reshape(-1, columns).astype(np.uint8), bits, "words", 0)
     elif how == "bytes":
-        codes = zero.astype(_core.dtype_named(part.type)).reshape(-1)
+        codes = zero.astype(_core.dtype_named(part.format)).reshape(-1)
         zero = _core.pack(codes, "onnx").data
     else:
         zero = zero - (1 << (bits - 1) if how == "words" else 0)
-        zero = zero.astype(part.type)
+        zero = zero.astype(part.format)
     output.write(part.name, zero)
 
 
@@ -432,7 +424,6 @@ class InBlocks(Quantized):
 
     @property
     def parts(self) -> list[Part]:
-        """The tensor of the output file."""
         source, block = self.source, BLOCKS[self.spec.type]
         nbytes = source.size // block.block_size * block.block_bytes
         return [Part(source.name, self.spec.type, source.shape, nbytes)]
@@ -535,7 +526,6 @@ class Decoded(_Banded):
 
     @property
     def parts(self) -> list[Part]:
-        """The tensor of the output file."""
         return [Part.of(self.source.name, self.changed, self.source.shape)]
 
     def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
@@ -585,14 +575,12 @@ class Copied(Job):
 
     @property
     def parts(self) -> list[Part]:
-        """The tensors of the output file."""
         return [_part_of(self._model[name], self._kind) for name in self.source.parts]
 
     def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
-        """Write the parts; tell `advance` the number of bytes that were read."""
         for part in self.parts:
             tensor = self._model[part.name]
-            for piece in bytes_of(tensor, part.type):
+            for piece in bytes_of(tensor, part.format):
                 output.write(part.name, piece)
                 advance(piece.nbytes * tensor.nbytes // max(1, part.nbytes))
 

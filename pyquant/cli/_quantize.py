@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import textwrap
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +14,17 @@ from pyquant.cli._forms import BLOCKS, STORED, Granularity, known_type
 from pyquant.cli._logical import KIND, check_values, loads
 from pyquant.cli._models import logical
 from pyquant.cli._plan import NUMPY, Copied, Job, Spec, already, objection, quantized
-from pyquant.cli._select import REPORT, STATUS, add_options, chosen
-from pyquant.cli._work import add_files, output_kind, perform
+from pyquant.cli._select import REPORT, STATUS, chosen
+from pyquant.cli._work import FILES, output_kind, perform
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pyquant.cli._logical import Logical
     from pyquant.cli._models import Model
     from pyquant.cli._work import Metadata
 
-__all__ = ["add", "run"]
+__all__ = ["DESCRIPTION", "EXAMPLES", "OPTIONS", "run"]
 
 MIN_SIZE = 1024
 VECTOR = "fewer than 2 dimensions"  # the reason for keeping a vector
@@ -35,6 +36,11 @@ TYPES: dict[str, Any] = {
     "npz": [name for name, stored in STORED.items() if stored.format in NUMPY],
 }
 
+
+def _wrapped(names: Iterable[str]) -> str:
+    return textwrap.fill(" ".join(names), 76, subsequent_indent="    ")
+
+
 DESCRIPTION = """\
 Quantize the weights of a model file (safetensors, GGUF, ONNX, npz): all tensors
 of real numbers with two or more dimensions. All other tensors are copied. OUT
@@ -42,12 +48,12 @@ holds codes and scales with the names of compressed-tensors, nodes of ONNX, or
 blocks of GGUF. OUT appears only when it is complete. IN may be larger than the
 memory, except an ONNX model without external data.
 """
-EXAMPLES = """\
+EXAMPLES = f"""\
 types:
   for .safetensors, .onnx and, without floats, .npz:
-    {stored}
+    {_wrapped(STORED)}
   for .gguf:
-    {blocks}
+    {_wrapped(BLOCKS)}
 
 granularity G:
   tensor   one scale for all elements
@@ -65,7 +71,7 @@ examples:
       --granularity group:32 --keep '*lm_head*' --dry-run
   pyquant quantize weights.npy weights.npz --type uint8 --granularity tensor
   pyquant quantize model.onnx model-int8.onnx --type int8
-"""
+{STATUS}"""
 
 
 class _Rule(argparse.Action):
@@ -81,34 +87,21 @@ class _Rule(argparse.Action):
         namespace.rules = [*namespace.rules, (option, values)]
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
-    parser.description = DESCRIPTION
-    names = {"stored": _wrapped(" ".join(STORED)), "blocks": _wrapped(" ".join(BLOCKS))}
-    parser.epilog = EXAMPLES.format(**names) + STATUS
-    rule = {"action": _Rule, "dest": "rules", "default": []}
-    by_name = "type by glob or re:REGEX (default: --type for all)"
-    smaller = f"copy tensors below N elements (default: {MIN_SIZE})"
-    methods = {"choices": ("minmax", "mse"), "default": "minmax"}
-    add_options(
-        parser,
-        ("--type", "TYPE", "type of the codes or blocks (required)", {"required": True}),
-        ("--granularity", "G", "elements that share a scale (default: channel)"),
-        ("--asymmetric", None, "choose zero points (default: 0 for signed types)"),
-        ("--method", "", "range or least squared error (default: minmax)", methods),
-        ("--tensor", "PATTERN=TYPE[@G]", by_name, rule),
-        ("--keep", "PATTERN", "copy these tensors (default: none)", rule),
-        ("--min-size", "N", smaller, {"type": int}),
-        ("--strict", None, "fail if a type does not fit (default: copy)"),
-        REPORT,
-    )
-    add_files(parser)
-
-
-def _wrapped(text: str) -> str:
-    import textwrap
-
-    return textwrap.fill(text, 76, subsequent_indent="    ")
+_RULE = {"action": _Rule, "dest": "rules", "default": []}
+_BY_NAME = "type by glob or re:REGEX (default: --type for all)"
+_SMALLER = f"copy tensors below N elements (default: {MIN_SIZE})"
+_METHODS = {"choices": ("minmax", "mse"), "default": "minmax"}
+OPTIONS = (
+    ("--type", "TYPE", "type of the codes or blocks (required)", {"required": True}),
+    ("--granularity", "G", "elements that share a scale (default: channel)"),
+    ("--asymmetric", None, "choose zero points (default: 0 for signed types)"),
+    ("--method", "", "range or least squared error (default: minmax)", _METHODS),
+    ("--tensor", "PATTERN=TYPE[@G]", _BY_NAME, _RULE),
+    ("--keep", "PATTERN", "copy these tensors (default: none)", _RULE),
+    ("--min-size", "N", _SMALLER, {"type": int}),
+    ("--strict", None, "fail if a type does not fit (default: copy)"),
+    *(REPORT, *FILES),
+)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -180,7 +173,8 @@ class _Plan:
         options, reason = self._options, "--keep"
         if spec is not None:
             check_values(model, tensor)
-            spec = spec.for_channels(tensor.shape, model.channels(tensor.name))
+            axis = model.channels(tensor.name)
+            spec = spec.for_axis(axis if tensor.ndim > 1 else None)
             small = self._too_small(model, tensor, pattern)
             objections = small or self._objection(model, tensor, spec)
             strict = pattern is not None or tensor.is_real
@@ -272,10 +266,8 @@ def _records(
     model: Model, made: Mapping[str, Job], names: set[str] | None
 ) -> dict[str, str]:
     """Add a record of each quantized tensor to the records of the input."""
-    try:
-        records = loads(model.metadata.get("pyquant", "{}"))
-    except (TypeError, ValueError, RecursionError):
-        records = {}
+    text = model.metadata.get("pyquant")
+    records = loads(text) if isinstance(text, str) else {}  # `logical` has checked them
     made = {
         n: job for n, job in made.items() if names is None or job.parts[0].name in names
     }

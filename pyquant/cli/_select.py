@@ -37,7 +37,7 @@ exit status:
   129  SIGHUP; 130: Ctrl-C; 143: SIGTERM"""
 # Options of several commands. A row has the names, the placeholder of the value, the help,
 # and further arguments of argparse. Without a placeholder, the option is a flag; argparse
-# makes the placeholder "".
+# makes the placeholder "". A list of rows has options that exclude each other.
 REPEATED = {"action": "append", "default": []}
 TENSOR = ("--tensor", "PATTERN", "glob or re:REGEX; repeatable (default: all)", REPEATED)
 RAW = ("--raw", None, "treat codes as values; ignore names of scales")
@@ -46,9 +46,13 @@ FORCE = ("-f --force", None, "overwrite existing files")
 JSON = ("--json", None, "print JSON lines: the tensors, then a summary")
 
 
-def add_options(parser: Any, *rows: tuple[Any, ...]) -> None:
+def add_options(parser: Any, *rows: Any) -> None:
     """Add the options of some rows to a parser or to a group of options."""
-    for names, placeholder, help, *how in rows:
+    for row in rows:
+        if isinstance(row, list):
+            add_options(parser.add_mutually_exclusive_group(), *row)
+            continue
+        names, placeholder, help, *how = row
         more = {"action": "store_true"} if placeholder is None else {}
         more |= {"metavar": placeholder} if placeholder else {}
         parser.add_argument(*names.split(), help=help, **more, **(how[0] if how else {}))

@@ -17,7 +17,15 @@ from pyquant.cli._errors import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Progress", "as_json", "counted", "extents", "print_table", "sized"]
+__all__ = [
+    "Progress",
+    "as_json",
+    "counted",
+    "extents",
+    "print_json",
+    "print_table",
+    "sized",
+]
 
 INTERVAL = 0.1  # seconds between two updates of the progress line
 BAR = 20  # characters of the progress bar
@@ -112,6 +120,12 @@ def counted(number: int, what: str) -> str:
 def extents(shape: tuple[int, ...]) -> str:
     """Return a shape as text."""
     return " x ".join(map(str, shape)) if shape else "one"
+
+
+def print_json(rows: Iterable[Mapping[str, Any]], summary: Mapping[str, Any]) -> None:
+    """Print a line of JSON for each row, and a line with the summary."""
+    for row in chain(rows, [{"summary": summary}]):
+        print(as_json(row))
 
 
 def as_json(said: Mapping[str, Any]) -> str:

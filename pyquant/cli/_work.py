@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from pyquant.cli._errors import Refused, fault, shown
 from pyquant.cli._models import EXTENSIONS, kind_of, logical, open_model
 from pyquant.cli._plan import OutOfRange
-from pyquant.cli._select import FORCE, JSON, RAW, add_options
-from pyquant.cli._show import Progress, as_json, print_table, sized
+from pyquant.cli._select import FORCE, JSON, RAW
+from pyquant.cli._show import Progress, print_json, print_table, sized
 from pyquant.cli._write import LAYOUTS, File, Output, check_paths, sharded_files
 
 if TYPE_CHECKING:
@@ -31,32 +31,9 @@ if TYPE_CHECKING:
     from pyquant.cli._plan import Job
     from pyquant.cli._report import Report
 
-__all__ = ["Metadata", "add_files", "memory_of", "output_kind", "perform"]
+__all__ = ["FILES", "Metadata", "memory_of", "output_kind", "perform"]
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-
-
-def add_files(parser: argparse.ArgumentParser) -> None:
-    """Add the options that both commands share."""
-    parser.add_argument("input", metavar="IN", help="a file, a folder, or - for stdin")
-    parser.add_argument("output", metavar="OUT", help="a file, a folder, or - for stdout")
-    kinds = sorted(set(EXTENSIONS.values()))
-    of_in = {"dest": "kind_in", "choices": kinds}
-    of_out = {"dest": "kind_out", "choices": kinds}
-    size = {"type": memory_of, "default": memory_of("256M")}
-    count = {"type": _positive, "default": 1}
-    add_options(
-        parser,
-        RAW,
-        ("--from", "", "kind of IN (default: by its name)", of_in),
-        ("--to", "", "kind of OUT (default: by its name)", of_out),
-        ("--max-memory", "SIZE", "memory for buffers (default: 256M)", size),
-        ("--threads", "N", "threads that share the work (default: 1)", count),
-        ("--dry-run", None, "print the plan, write nothing"),
-        FORCE,
-        ("-q --quiet", None, "print no summary"),
-        JSON,
-    )
 
 
 def memory_of(text: str) -> int:
@@ -71,6 +48,25 @@ def _positive(text: str) -> int:
     if not re.fullmatch(r"[1-9]\d{0,3}", text):
         raise argparse.ArgumentTypeError(f"expected a positive integer, got {text!r}")
     return int(text)
+
+
+_KINDS = {"choices": sorted(set(EXTENSIONS.values()))}
+_COUNT = {"type": _positive, "default": 1}
+_SIZE = {"type": memory_of, "default": memory_of("256M")}
+# The options of the commands that write a file.
+FILES = (
+    ("input", "IN", "a file, a folder, or - for stdin"),
+    ("output", "OUT", "a file, a folder, or - for stdout"),
+    RAW,
+    ("--from", "", "kind of IN (default: by its name)", {"dest": "kind_in", **_KINDS}),
+    ("--to", "", "kind of OUT (default: by its name)", {"dest": "kind_out", **_KINDS}),
+    ("--max-memory", "SIZE", "memory for buffers (default: 256M)", _SIZE),
+    ("--threads", "N", "threads that share the work (default: 1)", _COUNT),
+    ("--dry-run", None, "print the plan, write nothing"),
+    FORCE,
+    ("-q --quiet", None, "print no summary"),
+    JSON,
+)
 
 
 def output_kind(arguments: argparse.Namespace, default: str) -> str:
@@ -266,9 +262,7 @@ def _tell(arguments: argparse.Namespace, jobs: Sequence[Job], path: str) -> None
     before = sum(job.source.nbytes for job in jobs)
     after = sum(job.nbytes for job in jobs)
     if arguments.json:
-        for job in jobs:
-            print(as_json(_row(job)))
-        summary = {
+        summary: dict[str, Any] = {
             "output": path,
             "tensors": len(jobs),
             "changed": len(changed),
@@ -279,7 +273,7 @@ def _tell(arguments: argparse.Namespace, jobs: Sequence[Job], path: str) -> None
         }
         if worst is not None:
             summary["worst"] = {"tensor": worst, "sqnr": measured[worst]}
-        print(as_json({"summary": summary}))
+        print_json(map(_row, jobs), summary)
         return
     if arguments.quiet:
         return

@@ -12,8 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
 from io import BytesIO
 from itertools import chain
-from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile, ZipInfo
 
 import numpy as np
@@ -21,7 +20,7 @@ import numpy as np
 from pyquant.cli._errors import Refused, check_free, fault
 from pyquant.cli._models import RECORDS
 from pyquant.weights import _gguf, _safetensors
-from pyquant.weights._elements import bits_of, copied_bytes
+from pyquant.weights._elements import Part, copied_bytes
 from pyquant.weights._saved import naming, replacing
 
 if TYPE_CHECKING:
@@ -29,39 +28,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["LAYOUTS", "MEMBER", "File", "Output", "Part", "check_paths", "sharded_files"]
+__all__ = ["LAYOUTS", "MEMBER", "File", "Output", "check_paths", "sharded_files"]
 
 PIECE = 1 << 13  # characters of metadata that are written at once
 MEMBER = "member"  # the type of a complete member of a .npz file, before its extension
-
-
-class Part(NamedTuple):
-    """A tensor of an output file; `type` names its elements or its GGUF blocks."""
-
-    name: str
-    type: str
-    shape: tuple[int, ...]
-    nbytes: int
-
-    @classmethod
-    def of(cls, name: str, type: str, shape: tuple[int, ...]) -> Part:
-        """Describe a tensor of single elements."""
-        return cls(name, type, shape, -(-prod(shape) * bits_of(type) // 8))
-
-    @property
-    def format(self) -> str:
-        """The name of the type for the modules that write headers."""
-        return self.type
-
-    @property
-    def bits(self) -> int:
-        """The bits of an element; 8 for blocks."""
-        blocks = self.type in _gguf.FORMATS and self.type not in _safetensors.FORMATS
-        return 8 if blocks else bits_of(_safetensors.FORMATS.get(self.type, self.type))
-
-    def shown(self) -> str:
-        """Describe the tensor for error messages."""
-        return f"{self.type} of shape {self.shape} for {self.name[:100]!r}"
 
 
 class File:
@@ -130,7 +100,9 @@ class Archive(File):
             if len(self._waiting.get(part.name, b"")) < part.nbytes:
                 return
             self._parts.popleft()
-            suffix = part.type[len(MEMBER) :] if part.type.startswith(MEMBER) else ".npy"
+            suffix = (
+                part.format[len(MEMBER) :] if part.format.startswith(MEMBER) else ".npy"
+            )
             data = self._waiting.pop(part.name, b"")
             self._add(part.name, suffix, _npy_head(part), (data,))
 
@@ -177,11 +149,11 @@ def _head_of(type: str, shape: tuple[int, ...]) -> bytes:
 
 
 def _npy_head(part: Part) -> bytes:
-    if part.type.startswith(MEMBER):
+    if part.format.startswith(MEMBER):
         return b""
     with suppress(TypeError):
-        return _head_of(part.type, part.shape)
-    raise fault(None, "a type of NumPy", part.type, part.name)
+        return _head_of(part.format, part.shape)
+    raise fault(None, "a type of NumPy", part.format, part.name)
 
 
 def _check_member(name: str) -> None:

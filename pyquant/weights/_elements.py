@@ -7,8 +7,9 @@ import errno
 import os
 import stat
 from contextlib import suppress
+from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -27,9 +28,8 @@ if TYPE_CHECKING:
     from pyquant.weights.blocks import BlockFormat
 
 __all__ = [
-    "Described",
-    "Item",
     "Mapped",
+    "Part",
     "Tensor",
     "bfloat16_bits",
     "check_count",
@@ -132,33 +132,21 @@ def open_file(path: str) -> BufferedReader:
     return open(path, "rb")
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Tensor:
     """Description of a tensor in a file.
 
     `dtype` is `None` for unknown types and for blocks.
     """
 
-    __slots__ = ("blocks", "dtype", "file", "format", "nbytes", "order", "shape", "start")
-
-    def __init__(
-        self,
-        file: Mapped,
-        format: str,
-        dtype: str | None,
-        shape: tuple[int, ...],
-        start: int,
-        nbytes: int,
-        order: Literal["<", ">"] = "<",
-        blocks: bool = False,
-    ) -> None:
-        self.blocks: bool = blocks
-        self.file: Mapped = file
-        self.format: str = format
-        self.dtype: str | None = dtype
-        self.shape: tuple[int, ...] = shape
-        self.start: int = start
-        self.nbytes: int = nbytes
-        self.order: Literal["<", ">"] = order
+    file: Mapped
+    format: str
+    dtype: str | None
+    shape: tuple[int, ...]
+    start: int
+    nbytes: int
+    order: Literal["<", ">"] = "<"
+    blocks: bool = False
 
     def raw(self) -> npt.NDArray[np.uint8]:
         """Return the bytes, a view of the file."""
@@ -167,38 +155,18 @@ class Tensor:
         return np.frombuffer(self.file.opened(), np.uint8, self.nbytes, self.start)
 
 
-class Described(Protocol):
-    """The attributes of a tensor that its header needs."""
+class Part(NamedTuple):
+    """A tensor of a file to write; `format` names its elements or its blocks."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def format(self) -> str: ...
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-    @property
-    def nbytes(self) -> int: ...
-    @property
-    def bits(self) -> int: ...
-    def shown(self) -> str: ...
+    name: str
+    format: str
+    shape: tuple[int, ...]
+    nbytes: int
 
-
-class Item:
-    """A tensor to write."""
-
-    __slots__ = ("bits", "data", "format", "name", "nbytes", "shape")
-
-    def __init__(
-        self,
-        name: str,
-        format: str,
-        shape: tuple[int, ...],
-        nbytes: int,
-        bits: int,
-        data: npt.NDArray[Any],
-    ) -> None:
-        self.name, self.format, self.shape = name, format, shape
-        self.nbytes, self.bits, self.data = nbytes, bits, data
+    @classmethod
+    def of(cls, name: str, type: str, shape: tuple[int, ...]) -> Part:
+        """Describe a tensor of single elements."""
+        return cls(name, type, shape, -(-prod(shape) * bits_of(type) // 8))
 
     def shown(self) -> str:
         """Describe the tensor for error messages."""

@@ -7,7 +7,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from math import prod
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,15 +16,13 @@ from pyquant._check import fail
 from pyquant.weights._elements import (
     MAX_KEYS,
     MAX_TENSORS,
-    Described,
     Mapped,
+    Part,
     Tensor,
     check_count,
     fault,
     sized,
 )
-
-_Item = TypeVar("_Item", bound=Described)
 
 __all__ = ["FORMATS", "Metadata", "header", "parts_of", "read", "unsplit"]
 
@@ -353,9 +351,7 @@ def unsplit(path: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in metadata.items() if key not in split}
 
 
-def header(
-    items: list[_Item], metadata: Mapping[str, Any]
-) -> tuple[bytes, list[_Item], int]:
+def header(items: list[Part], metadata: Mapping[str, Any]) -> tuple[bytes, list[Part], int]:
     """Return the bytes before the data, the tensors in order, and the alignment."""
     check_count(len(items))
     alignment = metadata.get("general.alignment", ALIGNMENT)

@@ -9,7 +9,7 @@ import re
 from itertools import chain
 from math import prod
 from posixpath import normpath
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pyquant._check import fail
 from pyquant.weights._elements import (
@@ -17,8 +17,8 @@ from pyquant.weights._elements import (
     MAX_KEYS,
     MAX_TENSORS,
     PIECE,
-    Described,
     Mapped,
+    Part,
     Tensor,
     bits_of,
     check_count,
@@ -30,8 +30,6 @@ from pyquant.weights._elements import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import TypeGuard
-
-_Item = TypeVar("_Item", bound=Described)
 
 __all__ = ["FORMATS", "header", "read", "read_index"]
 
@@ -202,8 +200,8 @@ def _is_text(name: str) -> bool:
 
 
 def header(
-    items: Sequence[_Item], metadata: Mapping[str, object]
-) -> tuple[bytearray, list[_Item]]:
+    items: Sequence[Part], metadata: Mapping[str, object]
+) -> tuple[bytearray, list[Part]]:
     """Return the bytes before the data, and the tensors by descending element size.
 
     This order aligns each tensor to its element size. The text is made in parts, because it
@@ -215,19 +213,22 @@ def header(
             got = f"{type(key).__name__} to {type(value).__name__}"
             raise fail(TypeError, "metadata", "strings to strings", got)
     formats = {dtype: format for format, dtype in FORMATS.items()}
-    ordered = sorted(items, key=lambda one: (-one.bits, one.name))
+    bits = {format: bits_of(dtype) for format, dtype in FORMATS.items()}
+    for one in items:
+        format = formats.get(one.format, one.format)
+        if format not in FORMATS or one.name == "__metadata__":
+            raise fail(ValueError, "weights", "a type of safetensors", one.shown())
+        if one.nbytes * 8 != prod(one.shape) * bits[format]:
+            raise fail(ValueError, "weights", "whole bytes", one.shown())
+    ordered = [(formats.get(one.format, one.format), one) for one in items]
+    ordered.sort(key=lambda pair: (-bits[pair[0]], pair[1].name))
     text, at = bytearray(8), 0
     for key, value in metadata.items():
         text += b'{"__metadata__":{' if len(text) == 8 else b","
         _append(text, key, ":")
         _append(text, str(value))
     text += b"}" if metadata else b"{"
-    for one in ordered:
-        format = formats.get(one.format, one.format)
-        if format not in FORMATS or one.name == "__metadata__":
-            raise fail(ValueError, "weights", "a type of safetensors", one.shown())
-        if one.nbytes * 8 != prod(one.shape) * one.bits:
-            raise fail(ValueError, "weights", "whole bytes", one.shown())
+    for format, one in ordered:
         text += b"" if text.endswith(b"{") else b","
         shape = ",".join(map(str, one.shape))
         fields = f':{{"dtype":"{format}","shape":[{shape}],"data_offsets":'
@@ -239,7 +240,7 @@ def header(
         expected = f"a header of {MAX_HEADER} bytes"
         raise fail(ValueError, "metadata", expected, len(text) - 8)
     text[:8] = (len(text) - 8).to_bytes(8, "little")
-    return text, ordered
+    return text, [one for _, one in ordered]
 
 
 def _append(text: bytearray, value: str, rest: str = "") -> None:

@@ -15,7 +15,7 @@ from pyquant import _core, dtypes
 from pyquant._check import fail
 from pyquant.packed import Layout, PackedArray
 from pyquant.qparams import QParams
-from pyquant.weights._elements import Item, bits_of, copied_bytes, special_kind
+from pyquant.weights._elements import Part, bits_of, copied_bytes, special_kind
 from pyquant.weights.files import RECORDS, StoredTensor, WeightFile
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from io import BufferedWriter
 
     import numpy.typing as npt
+
+    _Item = tuple[Part, npt.NDArray[Any]]
 
 __all__ = ["naming", "read", "replacing", "write"]
 
@@ -41,17 +43,19 @@ def write(path: str, weights: Mapping[str, Any], metadata: dict[str, Any]) -> No
         from pyquant.weights import _gguf
 
         items = [_blocks(name, value) for name, value in weights.items()]
-        head, items, alignment = _gguf.header(items, _gguf.unsplit(path, metadata))
+        data = {part.name: array for part, array in items}
+        kept = _gguf.unsplit(path, metadata)
+        head, parts, alignment = _gguf.header([part for part, _ in items], kept)
     else:
         from pyquant.weights import _safetensors
 
-        items = _recorded(weights, metadata)
-        head, items = _safetensors.header(items, metadata)
-        alignment = 1
+        items, alignment = _recorded(weights, metadata), 1
+        data = {part.name: array for part, array in items}
+        head, parts = _safetensors.header([part for part, _ in items], metadata)
     with replacing(path) as (file,):
         file.write(head)
-        for one in items:
-            _write_item(file, one, alignment)
+        for part in parts:
+            _write_item(file, part, data[part.name], alignment)
 
 
 @contextmanager
@@ -97,15 +101,15 @@ def naming(path: str) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, path) from None
 
 
-def _write_item(file: BufferedWriter, one: Item, alignment: int) -> None:
-    written = 0
-    for piece in copied_bytes(one.data, one.bits if one.data.dtype != np.uint8 else 8):
+def _write_item(file: BufferedWriter, part: Part, data: Any, alignment: int) -> None:
+    written, is_raw = 0, data.dtype == np.uint8
+    for piece in copied_bytes(data, 8 if is_raw else bits_of(part.format)):
         file.write(piece.data)
         written += piece.size
     file.write(bytes(-written % alignment))
 
 
-def _blocks(name: str, value: Any) -> Item:
+def _blocks(name: str, value: Any) -> _Item:
     """Return a tensor of a GGUF file from a format and bytes."""
     if not isinstance(value, (tuple, StoredTensor)):
         return _plain(name, value)
@@ -131,7 +135,7 @@ def _blocks(name: str, value: Any) -> Item:
         expected = f"rows of a multiple of {each} bytes for {format}"
         raise fail(ValueError, "weights", expected, f"shape {data.shape}")
     shape = (*data.shape[:-1], data.shape[-1] // each * block)
-    return Item(name, format, shape, data.nbytes, 8, data)
+    return Part(name, format, shape, data.nbytes), data
 
 
 def _shown(pair: tuple[Any, ...]) -> str:
@@ -156,23 +160,22 @@ def is_bytes(data: Any) -> bool:
     return isinstance(data, np.ndarray) and data.dtype == np.uint8
 
 
-def _as_it_is(name: str, value: StoredTensor) -> Item:
+def _as_it_is(name: str, value: StoredTensor) -> _Item:
     if value._tensor.order == ">":
         raise fail(ValueError, "weights", "little-endian weights", f"{value!r}")
-    bits = 8 if value._tensor.dtype is None else bits_of(value._tensor.dtype)
-    return Item(name, value.format, value.shape, value.nbytes, bits, value._tensor.raw())
+    return Part(name, value.format, value.shape, value.nbytes), value._tensor.raw()
 
 
-def _rounded(name: str, value: Any) -> Item:
+def _rounded(name: str, value: Any) -> _Item:
     """Return a bfloat16 tensor with the rounded elements of a float32 array."""
     array = _core.plain(value, "weights")
     if array.dtype.newbyteorder("=") != np.float32:
         got = f"{dtypes.described(array)} for {name[:100]!r}"
         raise fail(TypeError, "weights", "float32 beside 'bfloat16'", got)
-    return Item(name, "bfloat16", array.shape, array.size * 2, 16, array)
+    return Part.of(name, "bfloat16", array.shape), array
 
 
-def _plain(name: str, value: Any) -> Item:
+def _plain(name: str, value: Any) -> _Item:
     """Return a tensor with the elements of an array."""
     array = _core.plain(value, "weights")
     dtype = dtypes.name_of(array.dtype)
@@ -180,12 +183,12 @@ def _plain(name: str, value: Any) -> Item:
         got = f"{dtypes.described(array)} for {name[:100]!r}"
         raise fail(TypeError, "weights", "an array of numbers", got)
     bits = bits_of(dtype) if dtype in WHOLE else array.dtype.itemsize * 8
-    return Item(name, dtype, array.shape, array.size * bits // 8, bits, array)
+    return Part(name, dtype, array.shape, array.size * bits // 8), array
 
 
-def _recorded(weights: Mapping[str, Any], metadata: dict[str, Any]) -> list[Item]:
+def _recorded(weights: Mapping[str, Any], metadata: dict[str, Any]) -> list[_Item]:
     """Return the tensors of a file, and store types that it lacks in `metadata`."""
-    items: list[Item] = []
+    items: list[_Item] = []
     records: dict[str, Any] = {}
     for name, value in weights.items():
         if isinstance(value, QParams):
@@ -203,8 +206,8 @@ def _recorded(weights: Mapping[str, Any], metadata: dict[str, Any]) -> list[Item
             got = f"{_shown(value)} for {name[:100]!r}"
             raise fail(TypeError, "weights", expected, got)
         else:
-            items.append(_known(_plain(name, value), records))
-    names = [one.name for one in items]
+            items.append(_known(*_plain(name, value), records))
+    names = [part.name for part, _ in items]
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         got = f"{twice[:100]!r} twice"
@@ -216,19 +219,20 @@ def _recorded(weights: Mapping[str, Any], metadata: dict[str, Any]) -> list[Item
     return items
 
 
-def _known(item: Item, records: dict[str, Any]) -> Item:
+def _known(part: Part, array: npt.NDArray[Any], records: dict[str, Any]) -> _Item:
     """Return unknown types, and elements that do not fill bytes, as bytes."""
     from pyquant.weights._safetensors import FORMATS
 
-    whole = item.data.size * item.bits % 8 == 0
-    if item.format not in dtypes.TYPES or (item.format in FORMATS.values() and whole):
-        return item
-    records[item.name] = {"type": item.format}
-    data = item.data.view(np.uint8)
-    return Item(item.name, "uint8", item.shape, data.nbytes, 8, data)
+    if part.format not in dtypes.TYPES or (
+        part.format in FORMATS.values() and array.size * bits_of(part.format) % 8 == 0
+    ):
+        return part, array
+    records[part.name] = {"type": part.format}
+    data = array.view(np.uint8)
+    return Part(part.name, "uint8", part.shape, data.nbytes), data
 
 
-def _record_params(name: str, params: QParams, items: list[Item]) -> dict[str, Any]:
+def _record_params(name: str, params: QParams, items: list[_Item]) -> dict[str, Any]:
     for part in PARTS:
         array = getattr(params, f"_{part}")
         if array is not None:

@@ -101,7 +101,11 @@ class Planar(NamedTuple):
 
     def taken(self, index: Any) -> Planar:
         """Return some outputs."""
-        return _taken(self, index)
+        across = 0 if self.axis else 1
+        place = _at(index, across)
+        scale, zero, bias = _each((self.scale, _settled(self), self.bias), place)
+        codes = _taken_codes(self.codes, index, across)
+        return self._replace(codes=codes, scale=scale, zero_point=zero, bias=bias)
 
 
 class Scaled(NamedTuple):
@@ -191,9 +195,7 @@ class Scaled(NamedTuple):
         codes = self.codes
         if codes.ndim < len(self.shape):
             return self._replace(rows=np.arange(self.shape[0])[index])
-        codes = (
-            _taken_codes(codes, index) if isinstance(codes, PackedArray) else codes[index]
-        )
+        codes = _taken_codes(codes, index, 0)
         scale, zero, blocks = self.parameters(index)
         shape = (len(codes), *self.shape[1:])
         return self._replace(
@@ -218,21 +220,34 @@ def _numbers(index: Any, extent: int) -> npt.NDArray[np.intp]:
     return numbers
 
 
-def _taken_codes(codes: PackedArray, index: Any) -> Any:
-    """Return some rows of codes that are packed along the last axis."""
-    shape = codes.shape
+def _at(index: Any, axis: int) -> Any:
+    """Return the place of some indices along axis 0 or 1."""
+    return index if axis == 0 else (slice(None), index)
+
+
+def _taken_codes(codes: Any, index: Any, axis: int) -> Any:
+    """Return the codes at some indices along axis 0 or 1."""
+    if isinstance(codes, np.ndarray):
+        return codes[_at(index, axis)]
+    shape, layout, each = codes.shape, codes.layout, 1
     if len(shape) == 1:  # rows are elements, and may begin within a word
         if not isinstance(index, slice):
             return unpack(codes)[index]
         start, stop, _ = index.indices(shape[0])
         first, last = start // _WORD * _WORD, min(-(-stop // _WORD) * _WORD, shape[0])
         return unpack(codes[first:last])[start - first : stop - first]
-    flat = codes.layout.axis is None
+    if layout.axis == axis:  # words of several indices
+        each, numbers = _WORD // codes._how[2], _numbers(index, shape[axis])
+        index, where = np.unique(numbers // each, return_inverse=True)
+        numbers = where * each + numbers % each
+    flat = layout.axis is None
     data = codes.data.reshape(shape[0], -1) if flat else codes.data
-    data = np.ascontiguousarray(data[index])
-    form = (len(data), *shape[1:])
+    data = np.ascontiguousarray(data[_at(index, axis)])
+    form = (*shape[:axis], data.shape[axis] * each, *shape[axis + 1 :])
     data = data.reshape(-1) if flat else data
-    return PackedArray(data, codes._name, form, layout=codes.layout)
+    if each == 1:
+        return PackedArray(data, codes._name, form, layout=layout)
+    return unpack(PackedArray(data, "uint8", form, layout=layout))[_at(numbers, axis)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -586,31 +601,6 @@ def _each(given: Any, place: Any) -> Any:
     return tuple(one[place] if isinstance(one, np.ndarray) else one for one in given)
 
 
-def _taken(made: Planar, index: Any) -> Planar:
-    """Return some outputs of a weight."""
-    across = 0 if made.axis else 1
-    place = index if across == 0 else (slice(None), index)
-    codes: Any = made.codes
-    if isinstance(codes, np.ndarray):
-        codes = codes[place]
-    else:
-        numbers = _numbers(index, made.shape[across])
-        each, some = 1, place
-        if codes.layout.axis == across:  # words of several outputs
-            each = _WORD // made.bits
-            words, where = np.unique(numbers // each, return_inverse=True)
-            some = words if across == 0 else (slice(None), words)
-            numbers = where * each + numbers % each
-        data = np.ascontiguousarray(codes.data[some])
-        shape = list(codes.shape)
-        shape[across] = data.shape[across] * each
-        codes = PackedArray(data, "uint8", tuple(shape), layout=codes.layout)
-        if each > 1:
-            codes = unpack(codes)[numbers if across == 0 else (slice(None), numbers)]
-    scale, zero, bias = _each((made.scale, _settled(made), made.bias), place)
-    return made._replace(codes=codes, scale=scale, zero_point=zero, bias=bias)
-
-
 # ---- formats ----
 
 
@@ -627,6 +617,14 @@ def tensor_of(tensors: object, name: object, key: str) -> Any:
     if not isinstance(tensors, Mapping) or not isinstance(name, str):
         return None
     return tensors.get(joined(name, key, tensors))
+
+
+def keys_in(tensors: object, name: object, *known: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the first keys with a tensor each, or the last of the known keys."""
+    for keys in known:
+        if all(tensor_of(tensors, name, key) is not None for key in keys):
+            return keys
+    return known[-1]
 
 
 def by_name(names: tuple[str, ...], *arrays: Any) -> dict[str, npt.NDArray[Any]]:
@@ -873,34 +871,28 @@ def dense(codes: Any, bits: int, layout: str, along: int) -> npt.NDArray[np.int3
 
 
 def quantized_words(
-    x: Any,
-    scale: npt.NDArray[Any],
-    zero: npt.NDArray[np.uint8],
-    bits: int,
-    size: int,
-    groups: npt.NDArray[np.int64] | None,
-    layout: str,
-    along: int,
-    threads: SupportsIndex,
+    made: Planar, layout: str, along: int, threads: SupportsIndex
 ) -> npt.NDArray[Any]:
     """
-    Quantize values with the inputs along the first axis to words of codes.
+    Quantize values in place of codes, with the inputs along the first axis, to words.
 
     ``(x + zero * scale) / scale``, each step rounded, then half to even, like the packing
     of GPTQ and AWQ.
     """
+    x: Any = made.codes
+    scale, bits, groups = made.scale, made.bits, made.groups
     with np.errstate(all="ignore"):
-        offset = -np.multiply(zero, scale, dtype=np.float32)
+        offset = -np.multiply(zero_codes(made), scale, dtype=np.float32)
     given = (scale, offset)
     how: dict[str, Any] = {"dtype": "uint8", "threads": threads}
     how["layout"] = Layout(layout, axis=along, bits=bits)
     if groups is None:
-        how |= {"axis": 0, "block_size": size}
+        how |= {"axis": 0, "block_size": made.block_size}
         codes: PackedArray = _core.quantize(x, scale, offset=offset, **how)
         return codes.data
     row = LAYOUTS[layout]
     words = np.empty(row.shape(x.shape, along, bits), row.words[0])
-    for part in _parts(Planar(x, bits, 0, scale, 0, size)):
+    for part in _parts(made):
         some, shift = _each(given, groups[part])
         codes = _core.quantize(x[part], some, offset=shift, axis=(0, 1), **how)
         first = row.length(part.start, bits) if along == 0 else part.start
@@ -1071,19 +1063,6 @@ def matrix_of(one: npt.NDArray[Any], name: str) -> tuple[int, int]:
     return rows, columns
 
 
-def integers_of(
-    value: Any, name: str, bits: int, shape: tuple[int, ...]
-) -> npt.NDArray[np.uint8]:
-    """Return zero points of any integer type within a width."""
-    made: npt.NDArray[Any] = _core.plain(value, name)
-    if made.dtype.kind not in "iu" or _core.is_masked(made):
-        got = "a masked array" if _core.is_masked(made) else dtypes.described(made)
-        raise fail(TypeError, name, "integers", got)
-    check_range(made, name, 0, (1 << bits) - 1)
-    check_shape(made, name, shape)
-    return made.astype(np.uint8)
-
-
 def given(
     x: Any, scales: Any, zeros: Any, bits: int
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.uint8]]:
@@ -1093,7 +1072,13 @@ def given(
     scale = array(scales, "scales", REALS)
     groups, _ = matrix_of(scale, "scales")
     check_shape(scale, "scales", (groups, outputs))
-    return values, scale, integers_of(zeros, "zeros", bits, (groups, outputs))
+    points: npt.NDArray[Any] = _core.plain(zeros, "zeros")
+    if points.dtype.kind not in "iu" or _core.is_masked(points):
+        got = "a masked array" if _core.is_masked(points) else dtypes.described(points)
+        raise fail(TypeError, "zeros", "integers", got)
+    check_range(points, "zeros", 0, (1 << bits) - 1)
+    check_shape(points, "zeros", scale.shape)
+    return values, scale, points.astype(np.uint8)
 
 
 def blocks_of(

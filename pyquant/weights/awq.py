@@ -27,14 +27,11 @@ if TYPE_CHECKING:
     from pyquant._typing import ArrayLike
 
 __all__ = ["from_tensors", "pack"]
+__dir__ = __all__.copy  # for dir() of the module
 
 _TENSORS = ("qweight", "qzeros", "scales")
 _BITS = 4
 _PER_WORD = 8
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
 
 
 @_core.hinted
@@ -139,10 +136,8 @@ def pack(
     outputs, inputs = values.shape
     _weight.require_whole(outputs, _BITS, "x", "outputs", "AWQ")
     size = _size_of(inputs, len(scale))
-    how = (None, "awq", 1, threads)
-    return _made(
-        _weight.quantized_words(values.T, scale, zero, _BITS, size, *how), zero, scale
-    )
+    made = Planar(values.T, _BITS, 0, scale, zero, size)
+    return _made(_weight.quantized_words(made, "awq", 1, threads), zero, scale)
 
 
 def _converted(made: Planar) -> Weight:

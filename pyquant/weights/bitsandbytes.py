@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import ChainMap
+from contextlib import suppress
 from math import prod
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pyquant._typing import ArrayLike
 
 __all__ = ["from_tensors", "quantize", "quantize_int8"]
+__dir__ = __all__.copy  # for dir() of the module
 
 _BOOKS = {"nf4": "nf4", "fp4": "fp4_bnb"}
 _BLOCKS = (32, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -44,10 +46,6 @@ _LEAST = np.float32(1e-38)  # smallest divisor
 _MOST = float(np.finfo(np.float32).max)
 _PIECE = 1 << 16  # elements of a buffer, a multiple of any block size
 _PART = 1 << 20  # elements of a buffer for threads
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
 
 
 # ---- 4 bits ----
@@ -360,11 +358,11 @@ def _read(**given: Any) -> tuple[str, dict[str, npt.NDArray[Any]], Scaled]:
         raise fail(
             ValueError, "tensors", f"one of {', '.join(_STATES.values())}", len(keys)
         )
-    state = _State(given[keys[0]], keys[0])
-    state.get("quant_type", "'nf4' or 'fp4'", _BOOKS.__contains__)
-    state.get("dtype", "float32, float16 or bfloat16", REALS.__contains__)
-    size = state.get("blocksize", f"one of {_BLOCKS}", _is_block)
-    extents = state.get("shape", "a list of integers from 0 on", _is_shape)
+    get = _state_of(given[keys[0]], keys[0])
+    get("quant_type", "'nf4' or 'fp4'", _BOOKS.__contains__)
+    get("dtype", "float32, float16 or bfloat16", REALS.__contains__)
+    size = get("blocksize", f"one of {_BLOCKS}", _is_block)
+    extents = get("shape", "a list of integers from 0 on", _is_shape)
     shape: tuple[int, ...] = tuple(extents)
     count = prod(shape)
     scales = -(-count // size)
@@ -379,8 +377,8 @@ def _read(**given: Any) -> tuple[str, dict[str, npt.NDArray[Any]], Scaled]:
         (_CODED[2], given[_CODED[2]], "float32", 16),
     ]
     if nested:
-        inner = state.get("nested_blocksize", f"one of {_BLOCKS}", _is_block)
-        offset = state.get("nested_offset", "a finite float32", _is_finite)
+        inner = get("nested_blocksize", f"one of {_BLOCKS}", _is_block)
+        offset = get("nested_offset", "a finite float32", _is_finite)
         groups = -(-scales // inner)
         due = ((_NESTED[0], groups), (_NESTED[1], 256))
         parts += [(key, given.get(key), "float32", n) for key, n in due]
@@ -426,33 +424,24 @@ def _part(given: Any, key: str, kind: str, count: int) -> npt.NDArray[Any]:
     return np.ascontiguousarray(made).reshape(-1)
 
 
-class _State:
-    """The JSON object of a weight."""
-
-    def __init__(self, text: Any, key: str) -> None:
-        self.key = key
-        try:
-            if text.dtype != np.uint8 or text.size > _PIECE:
-                raise ValueError
+def _state_of(text: Any, key: str) -> Callable[[str, str, Callable[[Any], bool]], Any]:
+    """Return a function that returns an item of a JSON object, if it fits."""
+    items = None
+    with suppress(ValueError, RecursionError):
+        if text.dtype == np.uint8 and text.size <= _PIECE:
             items = json.loads(text.tobytes())
-        except (ValueError, RecursionError):
-            items = None
-        if not isinstance(items, dict):
-            got = f"{text.size} elements of {text.dtype}"
-            raise fail(ValueError, key, "a JSON object, as uint8", got)
-        self.items: dict[str, Any] = items
+    if not isinstance(items, dict):
+        got = f"{text.size} elements of {text.dtype}"
+        raise fail(ValueError, key, "a JSON object, as uint8", got)
 
-    def get(self, item: str, expected: str, fits: Callable[[Any], bool]) -> Any:
-        """Return an item that fits."""
-        value = self.items.get(item)
-        try:
-            fitting = fits(value)
-        except TypeError:  # raised for a list in place of a name
-            fitting = False
-        if not fitting:
-            got = f"{shown(value):.60}"
-            raise fail(ValueError, self.key, f"{expected} as {item}", got)
-        return value
+    def get(item: str, expected: str, fits: Callable[[Any], bool]) -> Any:
+        value = items.get(item)
+        with suppress(TypeError):  # raised for a list in place of a name
+            if fits(value):
+                return value
+        raise fail(ValueError, key, f"{expected} as {item}", f"{shown(value):.60}")
+
+    return get
 
 
 def _is_block(value: Any) -> bool:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
+    from typing_extensions import TypeVar  # type checkers know its argument `default`
 
     from pyquant._typing import ArrayLike
 
-    _Out = TypeVar("_Out", bound=npt.NDArray[Any])
+    _Real = TypeVar("_Real", bound=npt.NDArray[Any], default=npt.NDArray[Any])
+    _Bytes = TypeVar("_Bytes", bound=npt.NDArray[Any], default=npt.NDArray[np.uint8])
 
 __all__ = ["BlockFormat", "block_format", "block_formats"]
+__dir__ = __all__.copy  # for dir() of the module
 
 # The fields of a block, in order: name, type, and count if above one.
 _FIELDS = {
@@ -58,10 +61,6 @@ _FIELDS = {
 
 # Kinds of encoders.
 _SEARCHED, _EITHER = 2, 3
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
 
 
 class BlockFormat(Immutable):
@@ -214,32 +213,14 @@ class BlockFormat(Immutable):
             raise fail(ValueError, "shape", expected, extents[-1])
         return (*extents[:-1], extents[-1] // unit * other)
 
-    @overload
     def dequantize(
         self,
         b: ArrayLike,
         *,
         dtype: npt.DTypeLike | None = None,
-        out: _Out,
+        out: _Real | None = None,
         threads: SupportsIndex = 1,
-    ) -> _Out: ...
-    @overload
-    def dequantize(
-        self,
-        b: ArrayLike,
-        *,
-        dtype: npt.DTypeLike | None = None,
-        out: None = None,
-        threads: SupportsIndex = 1,
-    ) -> npt.NDArray[Any]: ...
-    def dequantize(
-        self,
-        b: ArrayLike,
-        *,
-        dtype: npt.DTypeLike | None = None,
-        out: npt.NDArray[Any] | None = None,
-        threads: SupportsIndex = 1,
-    ) -> npt.NDArray[Any]:
+    ) -> _Real:
         """
         Convert blocks to real numbers.
 
@@ -286,37 +267,18 @@ class BlockFormat(Immutable):
         >>> pq.weights.blocks.block_format("Q4_0").dequantize(b, dtype="float16").shape
         (2, 32)
         """
-        return _core.decode_blocks(_ROWS[self.name], b, dtype, out, threads)
+        row = _ROWS[self.name]
+        return _core.decode_blocks(row, b, dtype, out, threads)  # type: ignore[return-value]
 
-    @overload
     def quantize(
         self,
         x: ArrayLike,
         *,
         weights: ArrayLike | None = None,
         search: bool | None = None,
-        out: _Out,
+        out: _Bytes | None = None,
         threads: SupportsIndex = 1,
-    ) -> _Out: ...
-    @overload
-    def quantize(
-        self,
-        x: ArrayLike,
-        *,
-        weights: ArrayLike | None = None,
-        search: bool | None = None,
-        out: None = None,
-        threads: SupportsIndex = 1,
-    ) -> npt.NDArray[np.uint8]: ...
-    def quantize(
-        self,
-        x: ArrayLike,
-        *,
-        weights: ArrayLike | None = None,
-        search: bool | None = None,
-        out: npt.NDArray[Any] | None = None,
-        threads: SupportsIndex = 1,
-    ) -> npt.NDArray[Any]:
+    ) -> _Bytes:
         """
         Convert real numbers to blocks.
 
@@ -386,7 +348,8 @@ class BlockFormat(Immutable):
             names = ", ".join(one.name for one in _BY_NAME.values() if one.quantizes)
             raise fail(ValueError, "format", f"{names} to encode", self.name)
         asked = search is not None and self._is_asked(search, weights is not None)
-        return _core.encode_blocks(row, x, weights, asked, out, threads)
+        given = (row, x, weights, asked, out, threads)
+        return _core.encode_blocks(*given)  # type: ignore[return-value]
 
     def _is_asked(self, search: bool, weights: bool) -> bool:
         """Return True if an optional search is requested."""

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     _Packing = Literal["dense", "padded"]
 
 __all__ = ["from_tensors", "quantize"]
+__dir__ = __all__.copy  # for dir() of the module
 
 _TENSORS = tuple(
     f"weight_{part}" for part in ("packed", "scale", "zero_point", "g_idx", "shape")
@@ -51,10 +52,6 @@ _PLAIN, _REST = ("weight", "weight_scale"), ("weight_zero_point", "weight_g_idx"
 _CODES = ("int8", "uint8", "int16", "uint16", *dtypes.NARROW_FLOATS)
 _SCALES = (*REALS, "float64", "float8_e8m0fnu")
 _TILE = 1 << 15  # number of elements quantized at a time
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
 
 
 @_core.hinted
@@ -340,7 +337,7 @@ def quantize(
     if zero is not None:
         moved = (zero.astype(np.int16) + middle).astype(np.uint8)
         stored = _weight.dense(moved, width, "words", 0)
-    return _made(words, scale, stored, None, inputs, width, size)
+    return _made(inputs, width, size, words, scale, stored, None)
 
 
 def _converted(made: Planar) -> Weight:
@@ -351,21 +348,13 @@ def _converted(made: Planar) -> Weight:
     if (zeros != 1 << (made.bits - 1)).any():
         stored = _weight.dense(zeros, made.bits, "words", 0)
     order = None if made.groups is None else made.groups.astype(np.int32)
-    inputs, size = made.inputs, made.block_size
-    return _made(words, scale, stored, order, inputs, made.bits, size)
+    return _made(made.inputs, made.bits, made.block_size, words, scale, stored, order)
 
 
-def _made(
-    words: npt.NDArray[Any],
-    scale: npt.NDArray[Any],
-    zeros: npt.NDArray[Any] | None,
-    order: npt.NDArray[np.int32] | None,
-    inputs: int,
-    bits: int,
-    size: int,
-) -> Weight:
+def _made(inputs: int, bits: int, size: int, words: Any, *parameters: Any) -> Weight:
+    """Return the weight of words and of the tensors between them and their shape."""
     shape = np.array([words.shape[0], inputs])
-    tensors = _weight.by_name(_TENSORS, words, scale, zeros, order, shape)
+    tensors = _weight.by_name(_TENSORS, words, *parameters, shape)
     how = {"bits": bits, "packing": "dense", "group_size": size}
     return Weight("compressed_tensors", tensors, partial(_read, **how))
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
 
 import numpy as np
 
@@ -20,24 +20,22 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     import numpy.typing as npt
+    from typing_extensions import TypeVar  # type checkers know its argument `default`
 
     from pyquant._typing import ArrayLike
     from pyquant.weights._elements import Mapped, Tensor
     from pyquant.weights.blocks import BlockFormat
 
-    _Out = TypeVar("_Out", bound=npt.NDArray[Any])
+    _Out = TypeVar("_Out", bound=npt.NDArray[Any], default=npt.NDArray[Any])
     _Default = TypeVar("_Default")
 
 __all__ = ["StoredTensor", "WeightFile", "open_weights", "write_weights"]
+__dir__ = __all__.copy  # for dir() of the module
 
 # Key of the safetensors metadata that describes types the format lacks.
 RECORDS = "pyquant"
 REALS = ("float32", "float64", "float16", "bfloat16")
 EXTENSIONS = (".safetensors", ".gguf")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
 
 
 class StoredTensor:
@@ -174,32 +172,14 @@ class StoredTensor:
         """Return some rows as real numbers, see `dequantize`."""
         return self.dequantize(rows)
 
-    @overload
     def dequantize(
         self,
         rows: slice | ArrayLike | None = None,
         *,
         dtype: npt.DTypeLike | None = None,
-        out: _Out,
+        out: _Out | None = None,
         threads: SupportsIndex = 1,
-    ) -> _Out: ...
-    @overload
-    def dequantize(
-        self,
-        rows: slice | ArrayLike | None = None,
-        *,
-        dtype: npt.DTypeLike | None = None,
-        out: None = None,
-        threads: SupportsIndex = 1,
-    ) -> npt.NDArray[Any]: ...
-    def dequantize(
-        self,
-        rows: slice | ArrayLike | None = None,
-        *,
-        dtype: npt.DTypeLike | None = None,
-        out: npt.NDArray[Any] | None = None,
-        threads: SupportsIndex = 1,
-    ) -> npt.NDArray[Any]:
+    ) -> _Out:
         """
         Convert all elements, or some rows, to real numbers.
 
@@ -282,7 +262,7 @@ class StoredTensor:
                 _elements.decode(tensor, first, place, name, workers)
             else:
                 _elements.decode_blocks(tensor, block, first, place, workers)
-        return to if out is None else out
+        return to if out is None else out  # type: ignore[return-value]
 
     def _block(self) -> BlockFormat:
         """Return the format of the blocks, or raise an error if they have no decoder."""
@@ -548,11 +528,9 @@ def open_weights(path: str | os.PathLike[str]) -> WeightFile:
     (StoredTensor('w', format='F32', shape=(2, 3)), 'small')
     """
     name = _path_of(path)
-    if name.endswith(".json"):
-        return _open_index(name)
     files: list[Mapped] = []
     try:
-        return _open_one(name, files)
+        return (_open_index if name.endswith(".json") else _open_one)(name, files)
     except BaseException:
         for file in files:
             file.close()
@@ -584,25 +562,19 @@ def _open_one(path: str, files: list[Mapped]) -> WeightFile:
     return WeightFile(path, files, tensors, metadata)
 
 
-def _open_index(path: str) -> WeightFile:
+def _open_index(path: str, files: list[Mapped]) -> WeightFile:
     """Open the tensors that an index lists, and no other tensors of its files."""
     from pyquant.weights import _elements, _safetensors
 
     places, metadata = _safetensors.read_index(path)
     found: dict[str, dict[str, Tensor]] = {}
-    files: list[Mapped] = []
-    try:
-        for name in dict.fromkeys(places.values()):
-            files.append(_elements.Mapped(os.path.join(os.path.dirname(path), name)))
-            found[name] = _safetensors.read(files[-1])[0]
-        for tensor, name in places.items():
-            if tensor not in found[name]:
-                raise _elements.fault(path, 0, f"a tensor of {name}", "none", tensor)
-        tensors = {tensor: found[name][tensor] for tensor, name in places.items()}
-    except BaseException:
-        for file in files:
-            file.close()
-        raise
+    for name in dict.fromkeys(places.values()):
+        files.append(_elements.Mapped(os.path.join(os.path.dirname(path), name)))
+        found[name] = _safetensors.read(files[-1])[0]
+    for tensor, name in places.items():
+        if tensor not in found[name]:
+            raise _elements.fault(path, 0, f"a tensor of {name}", "none", tensor)
+    tensors = {tensor: found[name][tensor] for tensor, name in places.items()}
     return WeightFile(path, files, tensors, metadata)
 
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     _Format = Literal["gptq", "gptq_v2", "gptq_p"]
 
 __all__ = ["from_tensors", "pack"]
+__dir__ = __all__.copy  # for dir() of the module
 
 _TENSORS = ("qweight", "qzeros", "scales", "g_idx")
 _BITS = (2, 3, 4, 8)
@@ -48,10 +49,6 @@ _FORMATS = ("gptq", "gptq_v2", "gptq_p")
 _STEP = 64  # groups of 32 codes at a time
 # The bits of each plane by width of the codes, the lowest first.
 _PLANES = {2: (2,), 3: (2, 1), 4: (4,), 5: (4, 1), 6: (4, 2), 7: (4, 2, 1), 8: (8,)}
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
 
 
 @_core.hinted
@@ -232,9 +229,9 @@ def pack(
     size = _weight.blocks_of(inputs, groups, group_size, "scales", given)
     order = _weight.groups_of(given, groups, size)
     stored = _stored(zero, kind, width, _check.flag(wrap, "wrap"), "zeros")
-    how = ("words", 0, threads)
-    words = _weight.quantized_words(values.T, scale, zero, width, size, order, *how)
-    return _made(words, stored, scale, order, width, kind, size, wrap)
+    made = Planar(values.T, width, 0, scale, zero, size, order)
+    words = _weight.quantized_words(made, "words", 0, threads)
+    return _made(made, words, stored, scale, kind, wrap)
 
 
 def _converted(made: Planar, *, format: str, wrap: bool = False) -> Weight:
@@ -243,8 +240,7 @@ def _converted(made: Planar, *, format: str, wrap: bool = False) -> Weight:
     scale, zeros = _weight.along(made, 0)
     stored = _stored(zeros, format, made.bits, _check.flag(wrap, "wrap"), "weight")
     words = _weight.repacked(made, axis=0, along=0)
-    order, size = made.groups, made.block_size
-    return _made(words, stored, scale, order, made.bits, format, size, wrap)
+    return _made(made, words, stored, scale, format, wrap)
 
 
 def _detected(zeros: npt.NDArray[np.int32], bits: int) -> str:
@@ -355,16 +351,10 @@ def _stored(
 
 
 def _made(
-    words: npt.NDArray[Any],
-    stored: npt.NDArray[np.uint8],
-    scale: npt.NDArray[Any],
-    order: npt.NDArray[np.int64] | None,
-    bits: int,
-    kind: str,
-    size: int,
-    wrap: bool,
+    made: Planar, words: Any, stored: Any, scale: Any, kind: str, wrap: bool
 ) -> Weight:
-    """Build the weight from words of streams."""
+    """Build the weight from words of streams, stored zero points and scales."""
+    order, bits, size = made.groups, made.bits, made.block_size
     if order is None:
         order = np.arange(len(words) * 32 // bits) // size
     if _has_planes(kind, bits):

@@ -38,15 +38,12 @@ if TYPE_CHECKING:
     from pyquant._typing import ArrayLike
 
 __all__ = ["from_tensors", "pack", "quantize"]
+__dir__ = __all__.copy  # for dir() of the module
 
 _TENSORS = ("B", "scales", "zero_points", "g_idx")
 _BITS = (2, 4, 8)
 _LEAST, _MOST = 16, 1 << 16  # limits of the block size
 _TILE = 1 << 15  # number of elements quantized at a time
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
 
 
 @_core.hinted
@@ -259,7 +256,7 @@ def quantize(
         ).data
         to_words[: codes.shape[0], : codes.shape[1]] = codes
     stored = None if symmetric else _packed_zeros(zeros, width)
-    return _made(words, scales, stored, None, inputs, width, size)
+    return _made(inputs, width, size, words, scales, stored, None)
 
 
 @_core.hinted
@@ -354,21 +351,14 @@ def _written(made: Planar, size: int, *, keep: bool = False) -> Weight:
     middle = 1 << (bits - 1)
     stored = _packed_zeros(zeros, bits) if keep or (zeros != middle).any() else None
     order = None if made.groups is None else (made.groups * times).astype(np.int32)
-    return _made(words, scale, stored, order, inputs, bits, size)
+    return _made(inputs, bits, size, words, scale, stored, order)
 
 
-def _made(
-    words: npt.NDArray[Any],
-    scale: npt.NDArray[Any],
-    zeros: npt.NDArray[Any] | None,
-    order: npt.NDArray[np.int32] | None,
-    inputs: int,
-    bits: int,
-    size: int,
-) -> Weight:
+def _made(inputs: int, bits: int, size: int, words: Any, scale: Any, *rest: Any) -> Weight:
+    """Return the weight of words, scales and the other tensors."""
     rows, blocks = scale.shape
     data = words.view(np.uint8).reshape(rows, blocks, size * bits // 8)
-    tensors = _weight.by_name(_TENSORS, data, scale, zeros, order)
+    tensors = _weight.by_name(_TENSORS, data, scale, *rest)
     how = {"K": inputs, "N": rows, "bits": bits, "block_size": size}
     return Weight("matmulnbits", tensors, partial(_read, **how))
 
@@ -414,13 +404,11 @@ def _shifts(bits: int) -> npt.NDArray[np.uint8]:
 def _packed_zeros(zeros: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.uint8]:
     """Pack zero points in rows of complete bytes, padded with the middle code."""
     rows, blocks = zeros.shape
-    per_byte = 8 // bits
-    size = -(-blocks // per_byte)
-    filled = np.full((rows, size * per_byte), 1 << (bits - 1), np.uint8)
+    size = -(-blocks * bits // 8)
+    filled = np.full((rows, size * 8 // bits), 1 << (bits - 1), np.uint8)
     filled[:, :blocks] = zeros
-    each = filled.reshape(rows, size, per_byte) << _shifts(bits)
-    made: npt.NDArray[np.uint8] = np.bitwise_or.reduce(each, axis=2)
-    return made
+    words = _weight.dense(filled, bits, "words", 1)
+    return np.ascontiguousarray(words.view(np.uint8)[:, :size])
 
 
 def _parameters(

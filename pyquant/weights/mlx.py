@@ -30,15 +30,12 @@ if TYPE_CHECKING:
     from pyquant._typing import ArrayLike
 
 __all__ = ["from_tensors", "quantize"]
+__dir__ = __all__.copy  # for dir() of the module
 
 _TENSORS = ("weight", "scales", "biases")
 _BITS = (2, 3, 4, 5, 6, 8)
 _SIZES = (32, 64, 128)
 _TILE = 1 << 15  # number of elements quantized at a time
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
 
 
 @_core.hinted

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     _Places = tuple[slice, ...]
 
 __all__ = ["from_tensors", "quantize", "unswizzle"]
+__dir__ = __all__.copy  # for dir() of the module
 
 _PACKED, _PLAIN = ("weight_packed", "weight_scale"), ("weight", "weight_scale")
 _BLOCKS = ("weight_blocks", "weight_scales")  # gpt-oss: an axis for the bytes of a block
@@ -57,10 +58,6 @@ _RULES = ("floor", "ceil", "even", "rceil")
 _NAN = 255  # NaN as a scale
 _INFINITE = 0x7F800000  # infinity as bits of float32; NaN has larger bits
 _BITS = 23  # mantissa bits of float32
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
 
 
 @_core.hinted
@@ -103,12 +100,9 @@ def from_tensors(
     >>> w.dequantize()[0, :4]
     array([1., 2., 1., 2.], dtype=float32)
     """
-    size = integer(block_size, "block_size", 1)
-    needed = _PACKED
-    for keys in (_BLOCKS, _SHORT, _PLAIN, _PACKED):
-        if all(_weight.tensor_of(tensors, name, key) is not None for key in keys):
-            needed = keys
-    read = partial(_read, size=size)
+    read = partial(_read, size=integer(block_size, "block_size", 1))
+    known = (_PACKED, _PLAIN, _SHORT, _BLOCKS, _PACKED)
+    needed = _weight.keys_in(tensors, name, *known)
     return _weight.make(read, tensors, name, needed, stacks=False)
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     _Like = Literal["torchao", "compressed_tensors"]
 
 __all__ = ["from_tensors", "pack", "quantize"]
+__dir__ = __all__.copy  # for dir() of the module
 
 _TENSORS = {
     "torchao": ("weight", "weight_scale", "weight_scale_2"),
@@ -48,10 +49,6 @@ _RANGES = {
     "torchao": (2.0**-121, 2.0**119),
     "compressed_tensors": (2.0**-118, float(np.finfo(np.float32).max)),
 }
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
 
 
 @_core.hinted
