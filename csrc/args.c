@@ -47,23 +47,24 @@ enum pq_status pq_adapt_struct_version(const void **given, void *room, size_t si
     return PQ_OK;
 }
 
-enum pq_status pq_adapt_other_version(const struct pq_args **args, struct pq_args *room)
+enum pq_status pq_adapt_args_version(const struct pq_args **args, struct pq_args *room)
 {
     const void *given = *args;
-    const enum pq_status status =
-        pq_adapt_struct_version(&given, room, sizeof *room, FIRST_ARGS);
+    PQ_TRY(pq_adapt_struct_version(&given, room, sizeof *room, FIRST_ARGS));
     *args = given;
-    return status;
+    return PQ_OK;
 }
 
 /* ---- shapes and strides ---- */
+
+/* The product of two numbers with this many bits does not overflow. */
+enum { FACTOR_BITS = (int)sizeof(ptrdiff_t) * 4 - 1 };
 
 /* Return true if a * b <= most, for a, b >= 0. Small factors need no division. The
  * division takes as long as all other checks of a call. */
 static bool is_product_within(ptrdiff_t a, ptrdiff_t b, ptrdiff_t most)
 {
-    const int half = (int)sizeof(ptrdiff_t) * 4 - 1;
-    return (a | b) >> half == 0 ? a * b <= most : b == 0 || a <= most / b;
+    return (a | b) >> FACTOR_BITS == 0 ? a * b <= most : b == 0 || a <= most / b;
 }
 
 enum pq_status pq_check_shape(const struct pq_args *args)
@@ -238,8 +239,13 @@ static enum pq_status more_important(enum pq_status status, enum pq_status other
     return status == PQ_OK || other == PQ_ERR_NULL ? other : status;
 }
 
-static enum pq_status check_arrays(const struct pq_args *args, bool scaled)
+enum pq_status pq_check_call(const struct pq_args **given, struct pq_args *room,
+                             const struct pq_kernels *kernels, bool scaled, int part,
+                             int parts)
 {
+    PQ_TRY(pq_adapt_args_version(given, room));
+    const struct pq_args *const args = *given;
+    PQ_TRY(kernels != NULL ? pq_check_shape(args) : PQ_ERR_NULL);
     enum pq_status status = check_array_and_layout(args, &args->in, args->in_layout);
     status =
         more_important(status, check_array_and_layout(args, &args->out, args->out_layout));
@@ -249,17 +255,7 @@ static enum pq_status check_arrays(const struct pq_args *args, bool scaled)
     if (scaled && args->zero.data != NULL) {
         status = more_important(status, pq_check_array(args, &args->zero, true));
     }
-    return status;
-}
-
-enum pq_status pq_check_call(const struct pq_args **given, struct pq_args *room,
-                             const struct pq_kernels *kernels, bool scaled, int part,
-                             int parts)
-{
-    PQ_TRY(pq_adapt_args_version(given, room));
-    const struct pq_args *const args = *given;
-    PQ_TRY(kernels != NULL ? pq_check_shape(args) : PQ_ERR_NULL);
-    PQ_TRY(check_arrays(args, scaled));
+    PQ_TRY(status);
     PQ_TRY(pq_check_part(part, parts));
     const bool types = has_valid_bit_strides(&args->in, args->in_layout) &&
                        has_valid_bit_strides(&args->out, args->out_layout) &&
@@ -485,22 +481,11 @@ int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t 
 
 /* ---- options ---- */
 
-_Static_assert(
-    sizeof(struct pq_args) - offsetof(struct pq_args, seed) == 2 * sizeof(uint64_t),
-    "pq_option_bits() and pq_options_of() need a bit for each member of pq_args");
-
 int pq_option_bits(const struct pq_args *args)
 {
-    return (args->round != PQ_HALF_EVEN ? PQ_OPTION_ROUND : 0) |
-           (args->precision != PQ_NO_TYPE ? PQ_OPTION_PRECISION : 0) |
-           (args->overflow ? PQ_OPTION_OVERFLOW : 0) |
-           (args->zero_first ? PQ_OPTION_ZERO_FIRST : 0) |
-           (args->narrow_first ? PQ_OPTION_NARROW_FIRST : 0) |
-           (args->any_zeros ? PQ_OPTION_ANY_ZEROS : 0) |
-           (args->offset != NULL ? PQ_OPTION_OFFSET : 0) |
-           (args->inverse ? PQ_OPTION_INVERSE : 0) |
-           (args->fills != 0 ? PQ_OPTION_FILL : 0) |
-           (args->lowest_code != 0 || args->highest_code != 0 ? PQ_OPTION_RANGE : 0) |
-           (args->beyond != PQ_SATURATE ? PQ_OPTION_BEYOND : 0) |
-           (args->refuse_nan ? PQ_OPTION_REFUSE_NAN : 0);
+    int options = 0;
+#define OPTION(name, value) options |= (value) != 0 ? PQ_OPTION_##name : 0;
+    PQ_FOR_OPTION(OPTION)
+#undef OPTION
+    return options;
 }

@@ -23,13 +23,7 @@
  * differ, copy the struct to `room`, and set `*args` to the copy. Members that an older
  * caller lacks become 0. Members that this version does not know must be 0.
  */
-enum pq_status pq_adapt_other_version(const struct pq_args **args, struct pq_args *room);
-static inline enum pq_status pq_adapt_args_version(const struct pq_args **args,
-                                                   struct pq_args *room)
-{
-    const bool usual = *args != NULL && (*args)->size == sizeof **args;
-    return usual ? PQ_OK : pq_adapt_other_version(args, room);
-}
+enum pq_status pq_adapt_args_version(const struct pq_args **args, struct pq_args *room);
 
 /* Like pq_adapt_args_version(), for a struct of at least `least` bytes that begins with its
  * size. NULL is an error. */
@@ -74,29 +68,45 @@ enum pq_status pq_check_reduction(const struct pq_kernels *kernels,
  * narrow float type `code`. */
 bool pq_has_valid_zero_type(const struct pq_args *args, enum pq_type code);
 
-/* The options of struct pq_args, as bits. */
+/* The options of struct pq_args. Each row has a name and a value, which is 0 if the call
+ * does not set the option. */
+#define PQ_FOR_OPTION(OPTION)                                                              \
+    OPTION(ROUND, args->round)                                                             \
+    OPTION(PRECISION, args->precision)                                                     \
+    OPTION(OVERFLOW, args->overflow)                                                       \
+    OPTION(ZERO_FIRST, args->zero_first)                                                   \
+    OPTION(NARROW_FIRST, args->narrow_first)                                               \
+    OPTION(ANY_ZEROS, args->any_zeros)                                                     \
+    OPTION(OFFSET, args->offset != NULL)                                                   \
+    OPTION(INVERSE, args->inverse)                                                         \
+    OPTION(FILL, args->fills != 0)                                                         \
+    OPTION(RANGE, args->lowest_code | args->highest_code)                                  \
+    OPTION(BEYOND, args->beyond)                                                           \
+    OPTION(REFUSE_NAN, args->refuse_nan)
+_Static_assert(sizeof(struct pq_args) - offsetof(struct pq_args, seed) == 16,
+               "PQ_FOR_OPTION needs a row for each option of struct pq_args");
+
+/* A bit for each option. */
 enum {
-    PQ_OPTION_ROUND = 1 << 0,
-    PQ_OPTION_PRECISION = 1 << 1,
-    PQ_OPTION_OVERFLOW = 1 << 2,
-    PQ_OPTION_ZERO_FIRST = 1 << 3,
-    PQ_OPTION_NARROW_FIRST = 1 << 4,
-    PQ_OPTION_ANY_ZEROS = 1 << 5,
-    PQ_OPTION_OFFSET = 1 << 6,
-    PQ_OPTION_INVERSE = 1 << 7,
-    PQ_OPTION_FILL = 1 << 8,
-    PQ_OPTION_RANGE = 1 << 9, /* lowest_code, highest_code */
-    PQ_OPTION_BEYOND = 1 << 10,
-    PQ_OPTION_REFUSE_NAN = 1 << 11,
-    /* Options that need an affine kernel. Exception: quantize to narrow floats with
-     * `inverse` only. */
-    PQ_OPTIONS_AFFINE_DEQUANTIZE = PQ_OPTION_OFFSET | PQ_OPTION_INVERSE | PQ_OPTION_FILL,
+#define OPTION(name, value) PQ_OPTION_INDEX_##name,
+    PQ_FOR_OPTION(OPTION)
+#undef OPTION
+};
+enum {
+#define OPTION(name, value) PQ_OPTION_##name = 1 << PQ_OPTION_INDEX_##name,
+    PQ_FOR_OPTION(OPTION)
+#undef OPTION
+        /* Options that need an affine kernel. Exception: quantize to narrow floats with
+         * `inverse` only. */
+        PQ_OPTIONS_AFFINE_DEQUANTIZE = PQ_OPTION_OFFSET |
+        PQ_OPTION_INVERSE | PQ_OPTION_FILL,
     PQ_OPTIONS_AFFINE_QUANTIZE = PQ_OPTIONS_AFFINE_DEQUANTIZE | PQ_OPTION_RANGE |
         PQ_OPTION_BEYOND | PQ_OPTION_REFUSE_NAN,
+    /* Options that affine kernels exclude: they change the order of the operations. */
+    PQ_OPTIONS_OF_ORDER = PQ_OPTION_ZERO_FIRST | PQ_OPTION_NARROW_FIRST,
     /* Options that quantize reads and dequantize ignores. */
     PQ_OPTIONS_QUANTIZE_ONLY = PQ_OPTION_ROUND | PQ_OPTION_PRECISION | PQ_OPTION_OVERFLOW |
-        PQ_OPTION_ZERO_FIRST | PQ_OPTION_NARROW_FIRST | PQ_OPTION_RANGE | PQ_OPTION_BEYOND |
-        PQ_OPTION_REFUSE_NAN
+        PQ_OPTIONS_OF_ORDER | PQ_OPTION_RANGE | PQ_OPTION_BEYOND | PQ_OPTION_REFUSE_NAN
 };
 
 /* Return the bits of the options that a call sets. */
@@ -106,11 +116,10 @@ int pq_option_bits(const struct pq_args *args);
  * option. */
 PQ_INLINE int pq_options_of(const struct pq_args *args)
 {
-    const int64_t any = (int64_t)args->round | (int64_t)args->precision | args->overflow |
-                        args->zero_first | args->narrow_first | args->any_zeros |
-                        (args->offset != NULL) | args->inverse | (args->fills != 0) |
-                        args->lowest_code | args->highest_code | (int64_t)args->beyond |
-                        args->refuse_nan;
+    int64_t any = 0;
+#define OPTION(name, value) any |= (int64_t)(value);
+    PQ_FOR_OPTION(OPTION)
+#undef OPTION
     return any == 0 ? 0 : pq_option_bits(args);
 }
 
@@ -132,5 +141,16 @@ bool pq_zeros_fit(const struct pq_args *args, int64_t lo, int64_t hi);
  * zero point that was found outside the limits. */
 bool pq_unsigned_zeros_fit(const struct pq_args *args, uint64_t lo, uint64_t hi,
                            uint64_t *outside);
+
+/*
+ * Like pq_quantize() and pq_dequantize(), without pq_check_call(). The caller guarantees
+ * that `args` passes that check and has one dimension. The input and the output are
+ * contiguous, in bytes or in bits, and all elements share one scale and one zero point.
+ * These functions check types, options and the zero point.
+ */
+enum pq_status pq_quantize_run(const struct pq_kernels *kernels,
+                               const struct pq_args *args);
+enum pq_status pq_dequantize_run(const struct pq_kernels *kernels,
+                                 const struct pq_args *args);
 
 #endif

@@ -78,19 +78,6 @@ static void run_gapped(struct pq_job *job, const char *x, ptrdiff_t in_stride, c
 
 /* ---- tiles ---- */
 
-/* Call the kernel for a tile. Each `share` successive elements have one pair of
- * parameters. `from` is the index of the first pair. */
-static void run_tile_kernel(struct pq_job *job, const char *x, char *y, size_t n,
-                            size_t share, ptrdiff_t from)
-{
-    if (job->how.copy != NULL) {
-        job->how.copy(x, y, n);
-        return;
-    }
-    set_params(job, share, from);
-    job->how.kernel(&job->how.run, x, y, n);
-}
-
 /* Return true if each row is contiguous, but adjacent rows are not. */
 static bool has_gaps(const struct pq_tile *tile)
 {
@@ -104,16 +91,18 @@ struct area {
 
 static struct pq_tile tile_in(const struct pq_job *job, struct area area)
 {
-    const struct pq_dim *dim = job->plan.dim;
-    return (struct pq_tile){area.rows, area.columns,         dim[1].in,
-                            dim[0].in, (size_t)job->in_step, job->in_swapped};
+    return (struct pq_tile){area.rows,           area.columns,         job->plan.dim[1].in,
+                            job->plan.dim[0].in, (size_t)job->in_step, job->in_swapped};
 }
 
 static struct pq_tile tile_out(const struct pq_job *job, struct area area)
 {
-    const struct pq_dim *dim = job->plan.dim;
-    return (struct pq_tile){area.rows,  area.columns,          dim[1].out,
-                            dim[0].out, (size_t)job->out_step, job->out_swapped};
+    return (struct pq_tile){area.rows,
+                            area.columns,
+                            job->plan.dim[1].out,
+                            job->plan.dim[0].out,
+                            (size_t)job->out_step,
+                            job->out_swapped};
 }
 
 static const char *input_at(const struct pq_job *job, struct pq_position at,
@@ -127,39 +116,26 @@ static char *output_at(const struct pq_job *job, struct pq_position at, struct a
     return at.out + area.row * job->plan.dim[1].out + area.column * job->plan.dim[0].out;
 }
 
-/* Unpack the codes of a tile, row by row. */
-PQ_NOINLINE const char *unpack_rows(const struct pq_job *job, char *buffer,
-                                    struct pq_position at, struct area area)
+/* Unpack the codes of a tile to `bytes`, or pack the results at `bytes`, row by row. */
+PQ_NOINLINE void convert_rows(const struct pq_job *job, char *bytes, struct pq_position at,
+                              struct area area, bool packs)
 {
     const struct pq_dim *dim = job->plan.dim;
+    const struct pq_codes *const codes = packs ? &job->pack : &job->unpack;
+    const size_t n = (size_t)area.columns;
     at = pq_position_at(at, &dim[0], area.column);
-    for (ptrdiff_t r = 0; r < area.rows; r++) {
+    for (ptrdiff_t r = 0; r < area.rows; r++, bytes += n) {
         const struct pq_position row = pq_position_at(at, &dim[1], area.row + r);
-        char *const to = buffer + r * area.columns;
-        if (job->unpack.stream != NULL) {
-            pq_unpack_stream(&job->unpack, to, row.in, dim[0].in, row.in_code,
-                             dim[0].in_code, (size_t)area.columns);
+        if (packs && codes->stream != NULL) {
+            pq_pack_stream(codes, row.out, dim[0].out, row.out_code, dim[0].out_code, bytes,
+                           n);
+        } else if (packs) {
+            pq_pack_codes(codes, row.out, dim[0].out, bytes, n);
+        } else if (codes->stream != NULL) {
+            pq_unpack_stream(codes, bytes, row.in, dim[0].in, row.in_code, dim[0].in_code,
+                             n);
         } else {
-            pq_unpack_codes(&job->unpack, to, row.in, dim[0].in, (size_t)area.columns);
-        }
-    }
-    return buffer;
-}
-
-/* Pack the results of a tile, row by row. */
-PQ_NOINLINE void pack_rows(const struct pq_job *job, struct pq_position at,
-                           struct area area, const char *result)
-{
-    const struct pq_dim *dim = job->plan.dim;
-    at = pq_position_at(at, &dim[0], area.column);
-    for (ptrdiff_t r = 0; r < area.rows; r++) {
-        const struct pq_position row = pq_position_at(at, &dim[1], area.row + r);
-        const char *const from = result + r * area.columns;
-        if (job->pack.stream != NULL) {
-            pq_pack_stream(&job->pack, row.out, dim[0].out, row.out_code, dim[0].out_code,
-                           from, (size_t)area.columns);
-        } else {
-            pq_pack_codes(&job->pack, row.out, dim[0].out, from, (size_t)area.columns);
+            pq_unpack_codes(codes, bytes, row.in, dim[0].in, n);
         }
     }
 }
@@ -171,7 +147,8 @@ static const char *load_tile(const struct pq_job *job, char *buffer, struct pq_p
     const char *x = input_at(job, at, area);
     const bool direct = pq_tile_direct(tile);
     if (job->unpack.stream != NULL || (job->unpack.bits != 0 && !direct)) {
-        return unpack_rows(job, buffer, at, area);
+        convert_rows(job, buffer, at, area, false);
+        return buffer;
     }
     if (!direct) {
         pq_gather(job->kernels, buffer, x, tile);
@@ -186,11 +163,11 @@ static const char *load_tile(const struct pq_job *job, char *buffer, struct pq_p
 }
 
 static void store_tile(const struct pq_job *job, struct pq_position at, struct area area,
-                       const char *result, const struct pq_tile *tile)
+                       char *result, const struct pq_tile *tile)
 {
     char *const y = output_at(job, at, area);
     if (job->pack.bits != 0) {
-        pack_rows(job, at, area, result);
+        convert_rows(job, result, at, area, true);
     } else if (result != y) {
         pq_scatter(job->kernels, y, result, tile);
     }
@@ -253,8 +230,11 @@ static void run_tile(struct pq_job *job, struct pq_position at, struct area area
         }
         run_gapped(job, x, from_rows ? in.row_stride : columns * job->in_step, result,
                    to_rows ? out.row_stride : columns * job->out_step, rows, columns);
+    } else if (job->how.copy != NULL) {
+        job->how.copy(x, result, n);
     } else {
-        run_tile_kernel(job, x, result, n, (size_t)share, 0);
+        set_params(job, (size_t)share, 0);
+        job->how.kernel(&job->how.run, x, result, n);
     }
     pq_saturate_codes(&job->pack, result, n);
     if (result_at == NULL) {
@@ -746,10 +726,12 @@ static void run_area(struct pq_job *job, struct pq_position at, struct area area
     const bool packs = job->pack.bits != 0 || job->pack.convert != NULL;
     const bool unpacks = pq_job_unpacks(job);
     const struct pq_tile out = tile_out(job, area);
-    const char *const x =
-        unpacks ? unpack_rows(job, in_rows, at, area) : input_at(job, at, area);
+    const char *const x = unpacks ? in_rows : input_at(job, at, area);
     char *const y = packs ? out_rows : output_at(job, at, area);
     const bool single = pq_dim_uniform(&job->plan.dim[0]);
+    if (unpacks) {
+        convert_rows(job, in_rows, at, area, false);
+    }
     set_params(job, single ? (size_t)area.columns : 1, 0);
     const ptrdiff_t count = joined > 1 ? area.rows / joined : area.rows;
     const ptrdiff_t before = count * joined, last = area.rows - before;
@@ -876,38 +858,14 @@ static bool is_uniform_row(const struct pq_job *job)
            job->how.element == NULL && !pq_needs_random_words(&job->how);
 }
 
-static void run_plan(struct pq_job *job)
+/* Run a job that is one contiguous row with one pair of parameters. */
+static void run_uniform_row(struct pq_job *job)
 {
-    if (job->plan.empty) {
-        return;
-    }
-    job->zeros_there = 0;
-    if (is_uniform_row(job)) {
-        job->how.run.exceeds_cache = needs_prefetch(job);
-        pq_load_params(job, 0, job->plan.scale, 0, job->plan.zero, 0, 1);
-        pq_set_flush(job);
-        run_groups(job, job->plan.in, job->plan.out, (size_t)job->plan.dim[0].end,
-                   (size_t)job->plan.dim[0].end, 0);
-        return;
-    }
-    order_by_input(job);
-    job->loaded.scale = NULL;
-    job->loaded.zero = NULL;
-    job->exceeds_cache = total_bytes(job) > CACHE_BYTES;
-    job->one_zero = true;
-    for (int d = 0; d < job->plan.ndim; d++) {
-        job->one_zero = job->one_zero && job->plan.dim[d].zero == 0;
-    }
-    int first = 0;
-    pq_row_fn *visit =
-        job->how.element != NULL ? job->how.element : choose_walk(job, &first);
-    job->equal_spacing = visit == run_tiles && has_equal_spacing(job);
-    job->how.run.exceeds_cache =
-        visit != run_tiles && visit != run_transposed && needs_prefetch(job);
-    if (visit == run_columns && converts_codes(job)) {
-        job->how.run.exceeds_cache = job->exceeds_cache;
-    }
-    pq_for_each_row(&job->plan, first, visit, job);
+    const size_t n = (size_t)job->plan.dim[0].end;
+    job->how.run.exceeds_cache = needs_prefetch(job);
+    pq_load_params(job, 0, job->plan.scale, 0, job->plan.zero, 0, 1);
+    pq_set_flush(job);
+    run_groups(job, job->plan.in, job->plan.out, n, n, 0);
 }
 
 /* Return true if parts of the output share no byte, provided that they begin at multiples
@@ -921,6 +879,17 @@ static bool has_complete_bytes(const struct pq_job *job)
         complete = complete && (step >= 0 || step % 8 == 0);
     }
     return complete;
+}
+
+/* State that no parameters are loaded. Find out if all elements share a zero point. */
+static void init_tiles(struct pq_job *job)
+{
+    job->loaded.scale = NULL;
+    job->loaded.zero = NULL;
+    job->one_zero = true;
+    for (int d = 0; d < job->plan.ndim; d++) {
+        job->one_zero = job->one_zero && job->plan.dim[d].zero == 0;
+    }
 }
 
 /* Set the members of the run that do not depend on the parameters. */
@@ -959,10 +928,29 @@ void pq_job_run(struct pq_job *job, int part, int parts)
     }
     pq_plan_part(&job->plan, part, parts, pq_alignment_elements(job));
     init_run(job);
+    if (job->plan.empty) {
+        return;
+    }
     const pq_fpenv found = pq_fpenv_enter();
     job->flushes_subnormals = false;
     job->has_small_scale = false;
-    run_plan(job);
+    job->zeros_there = 0;
+    if (is_uniform_row(job)) {
+        run_uniform_row(job);
+    } else {
+        int first = 0;
+        order_by_input(job);
+        init_tiles(job);
+        job->exceeds_cache = total_bytes(job) > CACHE_BYTES;
+        pq_row_fn *const visit =
+            job->how.element != NULL ? job->how.element : choose_walk(job, &first);
+        const bool by_tiles = visit == run_tiles || visit == run_transposed;
+        job->equal_spacing = visit == run_tiles && has_equal_spacing(job);
+        job->how.run.exceeds_cache = visit == run_columns && converts_codes(job)
+                                         ? job->exceeds_cache
+                                         : !by_tiles && needs_prefetch(job);
+        pq_for_each_row(&job->plan, first, visit, job);
+    }
     pq_fpenv_leave(found);
 }
 

@@ -10,7 +10,6 @@
 #include "engine/bits.h"
 #include "engine/params.h"
 #include "engine/tile.h"
-#include "engine/walk.h"
 #include "kernels/kernels.h"
 #include "types.h"
 
@@ -92,7 +91,7 @@ struct pq_job {
     uint32_t random_words[PQ_TILE]; /* of the elements of a tile, row by row */
 };
 
-/* ---- for operations (job.c) ---- */
+/* ---- for operations (job.c, engine.c) ---- */
 
 /* An empty method. Copying this constant takes less time than the code that compilers
  * generate to clear a struct. */
@@ -125,8 +124,9 @@ void pq_job_run_groups(struct pq_job *job, struct pq_position at, size_t n, size
  * reads the addresses and types of `args`. */
 void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n);
 
-/* Run a checked call without a plan if possible, else with a plan. The caller has set `how`
- * (prepared.c). */
+/* Run a checked call without a plan if possible, else with a plan. The caller has set
+ * `how`.
+ */
 enum pq_status pq_job_run_args(struct pq_job *job, const struct pq_kernels *kernels,
                                const struct pq_args *args, int part, int parts);
 
@@ -138,9 +138,9 @@ typedef enum pq_status pq_set_method_fn(struct pq_method *how,
 /* The methods of quantize and dequantize (ops/). */
 extern pq_set_method_fn pq_quantize_method, pq_dequantize_method;
 
-/* Check a call, initialize its job, and run one part; run a call of run.h without checks;
- * or keep the job for pq_run() (prepared.c). pq_call() stores the number of elements out of
- * range, unless `outside` is null. */
+/* Check a call, initialize its job, and run one part (pq_call); run a call without
+ * pq_check_call() (pq_call_run, see args.h); or keep the job for pq_run() (pq_prepare).
+ * pq_call() stores the number of elements out of range, unless `outside` is null. */
 enum pq_status pq_call(pq_set_method_fn *set, const struct pq_kernels *kernels,
                        const struct pq_args *args, int part, int parts, size_t *outside);
 enum pq_status pq_call_run(pq_set_method_fn *set, const struct pq_kernels *kernels,
@@ -163,18 +163,6 @@ static inline bool pq_is_32_bit(enum pq_type type)
     return pq_is_integer(type) && pq_bits_of(type) == 32;
 }
 
-static inline struct pq_params pq_scales_at(const struct pq_job *job, const char *at,
-                                            ptrdiff_t stride)
-{
-    return (struct pq_params){at, stride, job->scale_type, job->scale_swapped};
-}
-
-static inline struct pq_params pq_zeros_at(const struct pq_job *job, const char *at,
-                                           ptrdiff_t stride)
-{
-    return (struct pq_params){at, stride, job->zero_type, job->zero_swapped};
-}
-
 /* Return true if kernels need a random word for each element. Only tiles provide them. */
 static inline bool pq_needs_random_words(const struct pq_method *how)
 {
@@ -194,7 +182,7 @@ static inline bool pq_job_unpacks(const struct pq_job *job)
     return job->unpack.convert != NULL || job->unpack.bits != 0;
 }
 
-/* ---- parameters, for the engine (job_params.c) ---- */
+/* ---- parameters, for the engine (params.c) ---- */
 
 /* Flush subnormals, unless a scale that was loaded since the last call is too small. */
 void pq_set_flush(struct pq_job *job);

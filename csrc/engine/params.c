@@ -1,35 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Load scales, zero points and offsets of any type and stride. The first part converts a
+ * row of parameters to the type of a kernel. The second part fills the parameter tiles of
+ * a job: one parameter for each group, or a copy for each element. Subnormal numbers are
+ * flushed only if no scale is too small.
+ */
 #include "engine/params.h"
 
 #include <stdbool.h>
 
-#include "engine/tile.h"
+#include "engine/job.h"
+#include "math/fpenv.h"
 #include "math/narrow_float.h"
 #include "math/scalar_math.h"
 #include "types.h"
 
+/* ---- rows of parameters ---- */
+
 /* Loaders first copy elements with gaps, or in the other byte order, to a buffer. */
 enum { BUFFER_ELEMENTS = PQ_SIZE(256, 32) };
 
-static void copy_params(char *to, const struct pq_params *from, const char *data, size_t n)
+/* Copy `n` elements at `data` to `to`, in native byte order, and return `to`. */
+static const char *copy_params(void *to, const struct pq_params *from, const char *data,
+                               size_t n)
 {
     const struct pq_tile tile = {
         1, (ptrdiff_t)n, 0, from->stride, pq_bytes_of(from->type), from->swapped != 0};
     pq_gather(NULL, to, data, &tile);
+    return to;
 }
 
-/* Return the address of `n` contiguous elements from index `first` on, in native byte
- * order. Copy them to `room` if necessary. */
-PQ_INLINE const char *contiguous_params(char *room, const struct pq_params *from,
-                                        size_t first, size_t n)
+/* Return true if `n` elements are contiguous and in native byte order. */
+PQ_INLINE bool are_contiguous(const struct pq_params *from, size_t n)
 {
-    const size_t size = pq_bytes_of(from->type);
-    const char *const data = from->data + (ptrdiff_t)first * from->stride;
-    if ((from->stride == (ptrdiff_t)size || n == 1) && !from->swapped) {
-        return data;
-    }
-    copy_params(room, from, data, n);
-    return room;
+    return (n == 1 || from->stride == (ptrdiff_t)pq_bytes_of(from->type)) && !from->swapped;
 }
 
 /* Convert `n` elements of one type in a loop that the compiler vectorizes. The expression
@@ -118,7 +122,8 @@ static float decode_param(uint8_t code, enum pq_type type)
         const size_t others = from->stride == 0 && all > 1 ? 1 : all;                      \
         for (size_t first = 0, n; first < others; first += n, to += n) {                   \
             n = others - first < BUFFER_ELEMENTS ? others - first : BUFFER_ELEMENTS;       \
-            const char *const data = contiguous_params(room, from, first, n);              \
+            const char *data = from->data + (ptrdiff_t)first * from->stride;               \
+            data = are_contiguous(from, n) ? data : copy_params(room, from, data, n);      \
             load                                                                           \
         }                                                                                  \
         for (size_t i = 0; i < all - others; i++) {                                        \
@@ -129,6 +134,7 @@ static float decode_param(uint8_t code, enum pq_type type)
 LOADER(pq_load_scales_f32, float, LOAD_ANY((float)(double), (float), pq_f32_from_f64))
 LOADER(pq_load_zeros_i32, int32_t, LOAD_INTEGERS((int32_t)))
 LOADER(pq_load_zeros_f32, float, LOAD_ANY((float), (float), pq_f32_from_f64))
+LOADER(pq_load_zeros_u64, uint64_t, LOAD_INTEGERS((uint64_t)))
 LOADER(pq_load_zeros_f64, double, LOAD_ANY((double), pq_f64_from_f32, (double)))
 
 void pq_load_scales_f64(double *to, const struct pq_params *from, size_t n, int single)
@@ -150,25 +156,354 @@ void pq_load_reals_f32(const struct pq_kernels *kernels, float *to, const void *
     }
 }
 
-/* Copy 64-bit zero points. Convert all other types one element at a time. */
-void pq_load_zeros_u64(uint64_t *to, const struct pq_params *from, size_t n)
+int64_t pq_load_integer(const struct pq_params *from)
 {
-    struct pq_params one = *from;
-    if (pq_is_64_bit(from->type)) {
-        copy_params((char *)to, from, from->data, n);
-        return;
+    uint64_t value;
+    pq_load_zeros_u64(&value, from, 1);
+    return (int64_t)value;
+}
+
+/* ---- subnormal numbers ---- */
+
+/* Define a function that returns true if a scale is too small to flush subnormals. */
+#define HAS_SMALL(name, number, bits_of)                                                   \
+    static bool name(const struct pq_job *job, const number *scales, size_t n)             \
+    {                                                                                      \
+        const int width = (int)sizeof(number) * 8;                                         \
+        const bits_of least = (bits_of)job->how.flush_min_scale << (width - 32);           \
+        bits_of below = 0; /* the top bit is 1 after a small scale */                      \
+        for (size_t i = 0; least != 0 && i < n; i++) {                                     \
+            bits_of bits;                                                                  \
+            memcpy(&bits, scales + i, sizeof bits);                                        \
+            below |= (bits << 1 >> 1) - least;                                             \
+        }                                                                                  \
+        return below >> (width - 1) != 0;                                                  \
     }
-    for (size_t i = 0; i < n; i++, one.data += one.stride) {
-        to[i] = (uint64_t)pq_load_integer(&one);
+HAS_SMALL(has_small_f32, float, uint32_t)
+HAS_SMALL(has_small_f64, double, uint64_t)
+#undef HAS_SMALL
+
+void pq_set_flush(struct pq_job *job)
+{
+    if (job->how.flush_min_scale != 0 && job->flushes_subnormals == job->has_small_scale) {
+        job->flushes_subnormals = !job->has_small_scale;
+        pq_fpenv_set(job->flushes_subnormals);
+    }
+    job->has_small_scale = false;
+}
+
+/* ---- places of a tile ---- */
+
+/* Copy one parameter of `size` bytes to `n` places at `to`, and to up to PQ_BROADCAST - 1
+ * further places. */
+PQ_INLINE void fill_places(char *to, const char *from, ptrdiff_t n, ptrdiff_t size)
+{
+    uint64_t v = 0;
+    memcpy(&v, from, (size_t)size);
+    for (ptrdiff_t i = 0; i < n; i += PQ_BROADCAST) {
+        for (ptrdiff_t j = i; j < i + PQ_BROADCAST; j++) {
+            memcpy(to + j * size, &v, (size_t)size);
+        }
     }
 }
 
-int64_t pq_load_integer(const struct pq_params *from)
+/* Copy the parameter at index `from` to the indices [to, to + n). */
+static void repeat(const struct pq_job *job, union pq_param_tile *tile, ptrdiff_t from,
+                   ptrdiff_t to, ptrdiff_t n)
 {
-    char room[sizeof(int64_t)];
-    const size_t n = 1;
-    int64_t value = 0, *const to = &value;
-    const char *const data = contiguous_params(room, from, 0, n);
-    LOAD_INTEGERS((int64_t))
-    return value;
+    if (job->how.general) {
+        fill_places((char *)(tile->u64 + to), (char *)(tile->u64 + from), n, 8);
+    } else {
+        fill_places((char *)(tile->i32 + to), (char *)(tile->i32 + from), n, 4);
+    }
+}
+
+void pq_repeat_param(struct pq_job *job, ptrdiff_t from, ptrdiff_t to, ptrdiff_t n)
+{
+    repeat(job, &job->scale, from, to, n);
+    repeat(job, &job->zero, from, to, n);
+    if (job->how.affine.has_offset) {
+        repeat(job, &job->offset, from, to, n);
+    }
+}
+
+/* Store the parameter tiles of the job in `tiles`, and return their number. Omit the zero
+ * points if all elements share one, and the offsets of a call without offsets. */
+static int list_varying_tiles(struct pq_job *job, union pq_param_tile *tiles[3])
+{
+    int count = 0;
+    tiles[count++] = &job->scale;
+    if (!job->one_zero) {
+        tiles[count++] = &job->zero;
+    }
+    if (job->how.affine.has_offset) {
+        tiles[count++] = &job->offset;
+    }
+    return count;
+}
+
+/* Groups along a row: `n` elements in groups of `size`. `first` is the position of the
+ * first group, which is negative if the group begins before the row. */
+struct groups {
+    ptrdiff_t first, n, size;
+};
+
+/* Copy the parameter of each group to its elements at `to`. Complete vectors are written:
+ * up to PQ_BROADCAST - 1 parameters after the last element. */
+PQ_INLINE void broadcast_places(char *PQ_RESTRICT to, const char *PQ_RESTRICT from,
+                                struct groups groups, ptrdiff_t size)
+{
+    for (ptrdiff_t i = 0; groups.size == 1 && i < groups.n; i += PQ_BROADCAST) {
+        memcpy(to + i * size, from + i * size, (size_t)(PQ_BROADCAST * size));
+    }
+    ptrdiff_t end = groups.first;
+    for (ptrdiff_t i = end; groups.size > 1 && i < groups.n; i = end, from += size) {
+        const ptrdiff_t begin = i < 0 ? 0 : i;
+        end = i + groups.size < groups.n ? i + groups.size : groups.n;
+        fill_places(to + begin * size, from, end - begin, size);
+    }
+}
+
+/* Copy the parameters of groups to the tile, from index `to` on. `source` has the
+ * parameters, from index `from` on. */
+static void broadcast(const struct pq_job *job, union pq_param_tile *tile, ptrdiff_t to,
+                      const union pq_param_tile *source, ptrdiff_t from,
+                      struct groups groups)
+{
+    if (job->how.general) {
+        broadcast_places((char *)(tile->u64 + to), (const char *)(source->u64 + from),
+                         groups, 8);
+    } else {
+        broadcast_places((char *)(tile->i32 + to), (const char *)(source->i32 + from),
+                         groups, 4);
+    }
+}
+
+static size_t size_of_place(const struct pq_job *job)
+{
+    return job->how.general ? sizeof(uint64_t) : sizeof(int32_t);
+}
+
+/* Copy `n` parameters from index `from` on to the begin of another tile. */
+static void copy_places(const struct pq_job *job, union pq_param_tile *to,
+                        const union pq_param_tile *tile, ptrdiff_t from, ptrdiff_t n)
+{
+    const size_t size = size_of_place(job);
+    memcpy(to, (const char *)tile + (size_t)from * size, (size_t)n * size);
+}
+
+/* Repeat the `n` parameters from index `from` on, until there are `times` copies. */
+static void repeat_row(struct pq_job *job, ptrdiff_t from, ptrdiff_t n, ptrdiff_t times)
+{
+    union pq_param_tile *tiles[3];
+    const int count = list_varying_tiles(job, tiles);
+    const size_t size = size_of_place(job), all = (size_t)(n * times) * size;
+    for (int k = 0; k < count; k++) {
+        char *const first = (char *)tiles[k] + (size_t)from * size;
+        for (size_t done = (size_t)n * size, more; done < all; done += more) {
+            more = done < all - done ? done : all - done;
+            memcpy(first + done, first, more);
+        }
+    }
+}
+
+/* ---- scales, zero points and offsets ---- */
+
+/* Set `n` zero points of a call without zero points. Float zero points are -0, because
+ * adding -0 keeps the sign of zero. */
+static void clear_zeros(struct pq_job *job, ptrdiff_t to, size_t n)
+{
+    const int32_t bits = job->how.float_zero ? INT32_MIN : 0;
+    const double number = job->how.float_zero ? -0.0 : 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!job->how.general) {
+            job->zero.i32[to + (ptrdiff_t)i] = bits;
+        } else {
+            job->zero.f64[to + (ptrdiff_t)i] = number;
+        }
+    }
+}
+
+static void load_zeros(struct pq_job *job, ptrdiff_t to, const struct pq_params *from,
+                       size_t n)
+{
+    if (!job->zero_given) {
+        clear_zeros(job, to, n);
+    } else if (job->how.wide_zero) {
+        pq_load_zeros_u64(job->zero.u64 + to, from, n);
+    } else if (job->how.general) {
+        pq_load_zeros_f64(job->zero.f64 + to, from, n);
+    } else if (!job->how.float_zero) {
+        pq_load_zeros_i32(job->zero.i32 + to, from, n);
+    } else {
+        float *const zeros = job->zero.f32 + to;
+        pq_load_zeros_f32(zeros, from, n);
+        for (size_t i = 0; job->how.negate_zero && i < n; i++) {
+            zeros[i] = -zeros[i];
+        }
+    }
+}
+
+/* Load scales or offsets to `tile`, from index `to` on. */
+static void load_reals(const struct pq_job *job, union pq_param_tile *tile, ptrdiff_t to,
+                       const struct pq_params *from, size_t n)
+{
+    if (job->how.general) {
+        pq_load_scales_f64(tile->f64 + to, from, n, job->how.single_scale);
+    } else {
+        pq_load_scales_f32(tile->f32 + to, from, n);
+    }
+}
+
+/* If all elements share a zero point, store it at the first `n` indices, once for the
+ * complete job. */
+static void place_zeros(struct pq_job *job, const char *zero, ptrdiff_t n)
+{
+    if (job->one_zero && job->zeros_there < n) {
+        const struct pq_params one = {zero, 0, job->zero_type, job->zero_swapped};
+        load_zeros(job, 0, &one, 1);
+        repeat(job, &job->zero, 0, 0, n);
+        job->zeros_there = n;
+    }
+}
+
+void pq_load_params(struct pq_job *job, ptrdiff_t to, const char *scale,
+                    ptrdiff_t scale_stride, const char *zero, ptrdiff_t zero_stride,
+                    size_t n)
+{
+    if (job->how.load != NULL) {
+        job->how.load(job, to, scale, scale_stride, n);
+        return;
+    }
+    struct pq_params s = {scale, scale_stride, job->scale_type, job->scale_swapped};
+    load_reals(job, &job->scale, to, &s, n);
+    if (job->how.general ? has_small_f64(job, job->scale.f64 + to, n)
+                         : has_small_f32(job, job->scale.f32 + to, n)) {
+        /* If subnormals are flushed now, the conversion may have changed a scale to 0. */
+        job->has_small_scale = true;
+        pq_set_flush(job);
+        load_reals(job, &job->scale, to, &s, n);
+        job->has_small_scale = true;
+    }
+    if (job->how.affine.has_offset) {
+        s.data = (const char *)((uintptr_t)scale + job->offset_from);
+        load_reals(job, &job->offset, to, &s, n);
+    }
+    if (n > 1 && job->one_zero) {
+        place_zeros(job, zero, to + (ptrdiff_t)n);
+    } else if (to + (ptrdiff_t)n > job->zeros_there) {
+        const struct pq_params z = {zero, zero_stride, job->zero_type, job->zero_swapped};
+        load_zeros(job, to, &z, n);
+    }
+}
+
+/* ---- tiles of elements ---- */
+
+/* Load the parameters of the indices [first, first + n) of dim[0], one for each index, to
+ * the parameter tiles from index `to` on. */
+static void load_row(struct pq_job *job, struct pq_position at, ptrdiff_t first,
+                     ptrdiff_t to, ptrdiff_t n)
+{
+    const struct pq_dim *dim = &job->plan.dim[0];
+    if (pq_dim_uniform(dim)) {
+        pq_load_params(job, to, at.scale, 0, at.zero, 0, 1);
+        pq_repeat_param(job, to, to, n);
+        return;
+    }
+    const ptrdiff_t group = first / dim->group_size;
+    const ptrdiff_t count = (first + n - 1) / dim->group_size - group + 1;
+    pq_load_params(job, to, at.scale + group * dim->scale, dim->scale,
+                   at.zero + group * dim->zero, dim->zero, (size_t)count);
+    if (dim->group_size > 1) {
+        const struct groups groups = {group * dim->group_size - first, n, dim->group_size};
+        union pq_param_tile *tiles[3], source;
+        for (int k = list_varying_tiles(job, tiles); k-- > 0;) {
+            copy_places(job, &source, tiles[k], to, count);
+            broadcast(job, tiles[k], to, &source, 0, groups);
+        }
+    }
+}
+
+/* Load the parameters of `rows` complete rows with equally spaced parameters, and copy them
+ * to the elements. */
+static void load_spaced_rows(struct pq_job *job, struct pq_position at, ptrdiff_t rows)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    const ptrdiff_t count = pq_dim_groups(dim), columns = dim->end;
+    const struct pq_dim *const along = count == 1 ? &dim[1] : dim;
+    const struct groups groups = {0, columns, count == 1 ? columns : dim->group_size};
+    union pq_param_tile *tiles[3], source;
+    pq_load_params(job, 0, at.scale, along->scale, at.zero, along->zero,
+                   (size_t)(rows * count));
+    for (int k = list_varying_tiles(job, tiles); k-- > 0;) {
+        copy_places(job, &source, tiles[k], 0, rows * count);
+        for (ptrdiff_t r = 0; r < rows; r++) {
+            broadcast(job, tiles[k], r * columns, &source, r * count, groups);
+        }
+    }
+    job->loaded.scale = NULL;
+    pq_set_flush(job);
+}
+
+/* Load the parameters of the indices [row, row + rows) of dim[1], one pair for each row.
+ */
+static void load_row_params(struct pq_job *job, struct pq_position row_start, ptrdiff_t row,
+                            ptrdiff_t rows)
+{
+    const struct pq_dim *dim = &job->plan.dim[1];
+    const ptrdiff_t step = dim->group_size == 1 ? rows : 1;
+    for (ptrdiff_t r = 0; r < rows; r += step) {
+        const struct pq_position at = pq_position_at(row_start, dim, row + r);
+        pq_load_params(job, r, at.scale, dim->scale, at.zero, dim->zero, (size_t)step);
+    }
+}
+
+ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_position row_start,
+                              ptrdiff_t row, ptrdiff_t rows, ptrdiff_t column,
+                              ptrdiff_t columns)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    const bool same_rows = pq_dim_uniform(&dim[1]) || rows == 1;
+    const bool single = same_rows && pq_dim_uniform(&dim[0]);
+    const struct pq_position at = pq_position_at(row_start, &dim[1], row);
+    const ptrdiff_t share = single ? rows * columns : 1;
+    if (job->equal_spacing) {
+        place_zeros(job, at.zero, rows * columns);
+        load_spaced_rows(job, at, rows);
+        return 1;
+    }
+    if (same_rows && job->loaded.scale == at.scale && job->loaded.zero == at.zero &&
+        (single || job->loaded.first == column) && job->loaded.rows >= rows &&
+        (single || job->loaded.columns == columns) &&
+        job->loaded.columns * job->loaded.rows >= rows * columns) {
+        return share;
+    }
+    if (!single && pq_dim_uniform(&dim[0]) && job->how.by_groups && columns >= PQ_GROUP) {
+        job->loaded.scale = NULL;
+        load_row_params(job, row_start, row, rows);
+        pq_set_flush(job);
+        return columns;
+    }
+    if (single) {
+        pq_load_params(job, 0, at.scale, 0, at.zero, 0, 1);
+    } else {
+        place_zeros(job, at.zero, rows * columns);
+    }
+    for (ptrdiff_t r = 0; !single && r < rows;) {
+        const ptrdiff_t left = dim[1].group_size - (row + r) % dim[1].group_size;
+        const ptrdiff_t same = same_rows || left > rows - r ? rows - r : left;
+        load_row(job, pq_position_at(row_start, &dim[1], row + r), column, r * columns,
+                 columns);
+        if (same > 1) {
+            repeat_row(job, r * columns, columns, same);
+        }
+        r += same;
+    }
+    job->loaded.scale = same_rows ? at.scale : NULL;
+    job->loaded.zero = at.zero;
+    job->loaded.first = column;
+    job->loaded.rows = rows;
+    job->loaded.columns = columns;
+    pq_set_flush(job);
+    return share;
 }

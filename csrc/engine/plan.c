@@ -82,38 +82,40 @@ static bool overlaps_itself(const struct pq_plan *plan, ptrdiff_t out_size,
     return false;
 }
 
-/* Join `outer` to `inner` and return true if the memory and the parameters of `outer`
- * continue `inner` without a gap. */
-static bool merge_dims(struct pq_dim *inner, const struct pq_dim *outer)
+/* Return true if the memory of `outer` continues `inner` without a gap. */
+static bool continues_memory(const struct pq_dim *inner, const struct pq_dim *outer)
 {
-    const ptrdiff_t n = inner->end;
-    if (outer->in != inner->in * n || outer->out != inner->out * n ||
-        outer->in_code != inner->in_code * n || outer->out_code != inner->out_code * n ||
-        outer->place != inner->place * (uint64_t)n) {
-        return false;
-    }
-    if (pq_dim_uniform(inner)) {
-        inner->group_size = outer->group_size * n;
-        inner->scale = outer->scale;
-        inner->zero = outer->zero;
-    } else {
-        const ptrdiff_t blocks = n / inner->group_size;
-        if (n % inner->group_size != 0 || outer->group_size != 1 ||
-            outer->scale != inner->scale * blocks || outer->zero != inner->zero * blocks) {
-            return false;
-        }
-    }
-    inner->end = n * outer->end;
-    return true;
+    return outer->in == inner->in * inner->end && outer->out == inner->out * inner->end &&
+           outer->in_code == inner->in_code * inner->end &&
+           outer->out_code == inner->out_code * inner->end &&
+           outer->place == inner->place * (uint64_t)inner->end;
+}
+
+/* Return true if the parameters of `outer` continue the groups of `inner`. */
+static bool continues_groups(const struct pq_dim *inner, const struct pq_dim *outer)
+{
+    return inner->end % inner->group_size == 0 && outer->group_size == 1 &&
+           outer->scale == inner->scale * (inner->end / inner->group_size) &&
+           outer->zero == inner->zero * (inner->end / inner->group_size);
 }
 
 void pq_merge_dims(struct pq_plan *plan)
 {
     int kept = 0;
     for (int d = 1; d < plan->ndim; d++) {
-        if (!merge_dims(&plan->dim[kept], &plan->dim[d])) {
-            plan->dim[++kept] = plan->dim[d];
+        struct pq_dim *const inner = &plan->dim[kept], *const outer = &plan->dim[d];
+        const bool uniform = pq_dim_uniform(inner);
+        if (!continues_memory(inner, outer) ||
+            !(uniform || continues_groups(inner, outer))) {
+            plan->dim[++kept] = *outer;
+            continue;
         }
+        if (uniform) {
+            inner->group_size = outer->group_size * inner->end;
+            inner->scale = outer->scale;
+            inner->zero = outer->zero;
+        }
+        inner->end *= outer->end;
     }
     plan->ndim = plan->ndim > 0 ? kept + 1 : 0;
 }
@@ -299,5 +301,31 @@ void pq_plan_part(struct pq_plan *plan, int part, int parts, int alignment_eleme
     dim->begin = share * part;
     if (dim->end - dim->begin > share) {
         dim->end = dim->begin + share;
+    }
+}
+
+void pq_for_each_row(const struct pq_plan *plan, int first, pq_row_fn *visit, void *job)
+{
+    ptrdiff_t index[PQ_MAX_NDIM];
+    struct pq_position
+        start[PQ_MAX_NDIM + 1]; /* start[d]: at the indices of dims d and above */
+    int d = plan->ndim;
+    start[d] = pq_position_start(plan);
+    for (;;) {
+        while (d > first) { /* enter the inner dimensions at their first indices */
+            d--;
+            index[d] = plan->dim[d].begin;
+            start[d] = pq_position_at(start[d + 1], &plan->dim[d], index[d]);
+        }
+        visit(job, start[first]);
+        for (;; d++) { /* advance the innermost dimension that has an index left */
+            if (d == plan->ndim) {
+                return;
+            }
+            if (++index[d] < plan->dim[d].end) {
+                start[d] = pq_position_at(start[d + 1], &plan->dim[d], index[d]);
+                break;
+            }
+        }
     }
 }

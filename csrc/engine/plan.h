@@ -133,4 +133,42 @@ static inline ptrdiff_t pq_dim_zero(const struct pq_dim *dim, ptrdiff_t i)
     return dim->zero == 0 ? 0 : i / dim->group_size * dim->zero;
 }
 
+/* ---- a loop over the outer dimensions ---- */
+
+/* The begin of a row, or of a tile of rows: addresses in all arrays, and indices. */
+struct pq_position {
+    const char *in;
+    char *out;
+    const char *scale, *zero;
+    ptrdiff_t in_code, out_code; /* indices of the first codes, in streams */
+    uint64_t place;
+};
+
+/* Return the position at index `i` of `dim`. */
+static inline struct pq_position pq_position_at(struct pq_position at,
+                                                const struct pq_dim *dim, ptrdiff_t i)
+{
+    at.in += i * dim->in;
+    if (at.out != NULL) {
+        at.out += i * dim->out;
+    }
+    at.scale += pq_dim_scale(dim, i);
+    at.zero += pq_dim_zero(dim, i);
+    at.in_code += i * dim->in_code;
+    at.out_code += i * dim->out_code;
+    at.place += (uint64_t)i * dim->place;
+    return at;
+}
+
+static inline struct pq_position pq_position_start(const struct pq_plan *plan)
+{
+    return (struct pq_position){plan->in,      plan->out, plan->scale, plan->zero,
+                                plan->in_code, 0,         plan->place};
+}
+
+/* Process the inner dimensions at one position of the outer dimensions. pq_for_each_row()
+ * calls `visit` for every index of the dimensions from `first` outwards. */
+typedef void pq_row_fn(void *job, struct pq_position at);
+void pq_for_each_row(const struct pq_plan *plan, int first, pq_row_fn *visit, void *job);
+
 #endif

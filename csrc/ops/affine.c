@@ -95,8 +95,8 @@ enum pq_status pq_check_affine(const struct pq_args *args, enum pq_type code,
     if (!suits || !pq_is_real(args->in.type)) {
         return PQ_ERR_TYPE;
     }
-    if ((unsigned)args->beyond >= PQ_BEYOND_COUNT || args->zero_first ||
-        args->narrow_first || (args->beyond == PQ_WRAP && (is_float || has_range(args))) ||
+    if ((unsigned)args->beyond >= PQ_BEYOND_COUNT ||
+        (args->beyond == PQ_WRAP && (is_float || has_range(args))) ||
         (is_float && args->overflow && args->beyond != PQ_SATURATE)) {
         return PQ_ERR_OPTION;
     }
@@ -147,15 +147,10 @@ void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernel
 
 /* ---- the first element out of range ---- */
 
-static ptrdiff_t block_size_along(const struct pq_args *args, int d)
-{
-    return args->block != NULL ? args->block[d] : 1;
-}
-
 enum { CHECKED_ELEMENTS = PQ_SIZE(1024, 64) };
 
 /* Return true if one of `n` elements along the last dimension is out of range. The elements
- * belong to one block or fill complete blocks. */
+ * belong to one block, or each element is a block. */
 static bool is_out_of_range(const struct pq_kernels *kernels, const struct pq_args *args,
                             const ptrdiff_t *index, ptrdiff_t n)
 {
@@ -164,19 +159,17 @@ static bool is_out_of_range(const struct pq_kernels *kernels, const struct pq_ar
     const int last = args->ndim - 1, bits = layout_code_bits(&args->out, args->out_layout);
     const struct pq_layout dense = {
         .size = sizeof dense, .bits = bits, .word_bits = 8, .word_stride = 8};
-    const ptrdiff_t block = last >= 0 ? block_size_along(args, last) : 1;
-    const bool alone = last < 0 || n == 1 || index[last] % block != 0;
     struct pq_args all = *args, part;
     all.out = all.in; /* the strides of a layout can be invalid */
     part = all;
     pq_set_first_element(&part, &all, index);
     part.ndim = 1;
     part.shape = &n;
-    part.block = &block;
+    part.block = NULL;
+    const bool each = n > 1 && (args->block == NULL || args->block[last] == 1);
     part.in.strides = n > 1 ? args->in.strides + last : &none;
-    part.scale.strides = alone ? &none : args->scale.strides + last;
-    part.zero.strides =
-        alone || args->zero.data == NULL ? &none : args->zero.strides + last;
+    part.scale.strides = each ? args->scale.strides + last : &none;
+    part.zero.strides = each && args->zero.data != NULL ? args->zero.strides + last : &none;
     part.out = (struct pq_array){.data = codes, .strides = &size, .type = args->out.type};
     part.out_layout = NULL;
     if (bits != 0) {
@@ -186,31 +179,23 @@ static bool is_out_of_range(const struct pq_kernels *kernels, const struct pq_ar
     return pq_quantize(kernels, &part, 0, 1) == PQ_ERR_BEYOND;
 }
 
-/* Return the position of the first element out of range in the row that begins at `index`.
- * Return `n` if each element is within the range. */
-static ptrdiff_t first_out_of_range(const struct pq_kernels *kernels,
-                                    const struct pq_args *args, const ptrdiff_t *index,
-                                    ptrdiff_t n)
+/* Store in `index` the indices of the element at a position in C order. Return the number
+ * of elements from there on, in the row and in the block. */
+static ptrdiff_t find_index(const struct pq_args *args, ptrdiff_t position,
+                            ptrdiff_t *index)
 {
     const int last = args->ndim - 1;
-    const ptrdiff_t block = last >= 0 ? block_size_along(args, last) : 1;
-    ptrdiff_t at[PQ_MAX_NDIM + 1];
-    memcpy(at, index, sizeof(ptrdiff_t) * PQ_MAX_NDIM);
-    ptrdiff_t *const i = last >= 0 ? &at[last] : &at[PQ_MAX_NDIM];
-    *i = 0;
-    for (ptrdiff_t m; *i < n; *i += m) {
-        const ptrdiff_t size = block < CHECKED_ELEMENTS ? CHECKED_ELEMENTS / block * block
-                                                        : block - *i % block;
-        m = size < CHECKED_ELEMENTS ? size : CHECKED_ELEMENTS;
-        m = m < n - *i ? m : n - *i;
-        const ptrdiff_t end = *i + m;
-        if (is_out_of_range(kernels, args, at, m)) {
-            for (; *i < end && !is_out_of_range(kernels, args, at, 1); ++*i) {
-            }
-            return *i;
-        }
+    for (int d = last; d >= 0; d--) {
+        index[d] = position % args->shape[d];
+        position /= args->shape[d];
     }
-    return n;
+    if (last < 0) {
+        return 1;
+    }
+    const ptrdiff_t block = args->block != NULL ? args->block[last] : 1;
+    const ptrdiff_t left = args->shape[last] - index[last];
+    const ptrdiff_t same = block - index[last] % block;
+    return block > 1 && same < left ? same : left;
 }
 
 enum pq_status pq_count_beyond(const struct pq_kernels *kernels, const struct pq_args *args,
@@ -226,21 +211,20 @@ enum pq_status pq_count_beyond(const struct pq_kernels *kernels, const struct pq
     if (status != PQ_ERR_BEYOND) {
         return status;
     }
-    ptrdiff_t index[PQ_MAX_NDIM] = {0};
-    const int last = args->ndim - 1;
-    const ptrdiff_t n = last >= 0 ? args->shape[last] : 1;
-    for (;;) {
-        const ptrdiff_t place = first_out_of_range(kernels, args, index, n);
-        *first += (size_t)place;
-        if (place < n) {
-            return PQ_OK;
-        }
-        int d = last - 1;
-        for (; d >= 0 && ++index[d] == args->shape[d]; d--) {
-            index[d] = 0;
-        }
-        if (d < 0) { /* the data has changed since the count */
-            return PQ_OK;
+    ptrdiff_t index[PQ_MAX_NDIM], all = 1, most = CHECKED_ELEMENTS, at = 0;
+    for (int d = 0; d < args->ndim; d++) {
+        all *= args->shape[d];
+    }
+    while (at < all) { /* at the end, the data has changed since the count */
+        const ptrdiff_t left = find_index(args, at, index), n = left < most ? left : most;
+        if (!is_out_of_range(kernels, args, index, n)) {
+            at += n;
+        } else if (n > 1) {
+            most = 1;
+        } else {
+            break;
         }
     }
+    *first = (size_t)at;
+    return PQ_OK;
 }

@@ -8,7 +8,6 @@
 
 #include "args.h"
 #include "engine/tile.h"
-#include "engine/walk.h"
 #include "math/fpenv.h"
 #include "ops/counting.h"
 #include "types.h"

@@ -2,51 +2,33 @@
 /* dequantize: out = (in - zero) * scale. */
 #include "args.h"
 #include "engine/job.h"
-#include "engine/run.h"
-#include "math/scalar_math.h"
 
-/* Dequantize one element with exact integers. The difference of code and zero point is a
- * sign and a 64-bit magnitude, which is converted to float once. */
-static void run_large_difference(void *p, struct pq_position at)
+enum { FAR_ELEMENTS = PQ_SIZE(256, 32) }; /* codes that are converted at once */
+
+/* ---- distant zero points ---- */
+
+/* Dequantize a tile by the kernel of 64-bit codes, which computes exact differences. */
+static void dequantize_tile_far(const struct pq_run *run, const void *x, void *y, size_t n)
 {
-    const struct pq_job *job = p;
-    char code[sizeof(int32_t)], result[sizeof(double)];
-    const char *from = at.in;
-    if (job->unpack.stream != NULL) {
-        pq_unpack_stream(&job->unpack, code, at.in, 0, at.in_code, 0, 1);
-        from = code;
-    } else if (pq_job_unpacks(job)) {
-        pq_unpack_codes(&job->unpack, code, at.in, job->in_step, 1);
-        from = code;
-    }
-    const struct pq_params in = {from, 0, job->how.run.in, job->in_swapped};
-    const struct pq_params scales = pq_scales_at(job, at.scale, 0),
-                           zeros = pq_zeros_at(job, at.zero, 0);
-    const int64_t q = pq_load_integer(&in), z = pq_load_integer(&zeros);
-    const uint64_t magnitude =
-        q < z ? (uint64_t)z - (uint64_t)q : (uint64_t)q - (uint64_t)z;
-    double scale;
-    pq_load_scales_f64(&scale, &scales, 1, job->how.single_scale);
-    if (job->how.run.out == PQ_F64) {
-        const double d = q < z ? -(double)magnitude : (double)magnitude;
-        const double y = pq_canonical_f64(d * scale);
-        memcpy(result, &y, sizeof y);
-    } else {
-        const float d = q < z ? -(float)magnitude : (float)magnitude;
-        const float y = pq_canonical_f32(d * (float)scale);
-        const uint16_t half = pq_half_from_f32(y, job->how.run.out);
-        if (job->how.run.out == PQ_F32) {
-            memcpy(result, &y, sizeof y);
-        } else {
-            memcpy(result, &half, sizeof half);
-        }
-    }
-    pq_copy_element(at.out, result, job->out_size, job->out_swapped);
+    uint64_t codes[FAR_ELEMENTS];
+    const struct pq_params from = {x, (ptrdiff_t)pq_bytes_of(run->in), run->in, 0};
+    struct pq_run converted = *run;
+    converted.in = PQ_I64;
+    pq_load_zeros_u64(codes, &from, n); /* codes are integers like zero points */
+    run->affine->inner(&converted, codes, y, n);
 }
+
+static void dequantize_far(const struct pq_run *run, const void *x, void *y, size_t n)
+{
+    pq_run_tiles(dequantize_tile_far, FAR_ELEMENTS, false, run, x, pq_bytes_of(run->in), y,
+                 pq_bytes_of(run->out), n);
+}
+
+/* ---- methods ---- */
 
 /* The size of the differences of codes and zero points. It selects the code that computes
  * them. NEAR: kernels of pairs of types, in int32. WIDE: general kernels, in float64.
- * FAR: run_large_difference(), in 65 bits. TOO_FAR: PQ_ERR_ZERO. For int64 and uint64
+ * FAR: dequantize_far(), in 65 bits. TOO_FAR: PQ_ERR_ZERO. For int64 and uint64
  * codes, zero points of the code type or within int64 are NEAR. */
 enum distance { NEAR, WIDE, FAR, TOO_FAR };
 
@@ -97,11 +79,13 @@ static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
 {
     const enum pq_type in = pq_carrier_of(args->in.type), out = args->out.type;
     pq_kernel_fn *const kernel = kernel_of(kernels, args, distance);
-    const bool wide = pq_is_64_bit(in);
+    const bool far = distance == FAR, wide = far || pq_is_64_bit(in);
     *how = pq_no_method;
     how->kernel = kernel != NULL ? kernel
+                  : far          ? dequantize_far
                   : wide         ? kernels->dequantize_int64
                                  : kernels->dequantize_general;
+    how->affine.inner = far ? kernels->dequantize_int64 : NULL;
     how->general = kernel == NULL;
     how->by_groups = kernel != NULL || wide || out == PQ_F64;
     how->wide_zero = wide;
@@ -109,7 +93,6 @@ static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
     how->run.in = in;
     how->run.out = out;
     how->run.compute = out == PQ_F64 ? PQ_F64 : PQ_F32;
-    how->element = distance == FAR ? run_large_difference : NULL;
     how->single_scale = out != PQ_F64;
     how->float_zero = pq_is_narrow_float(in) && kernel != NULL;
     how->negate_zero = true;

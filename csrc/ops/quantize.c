@@ -2,7 +2,6 @@
 /* quantize: out = saturate(round(in / scale) + zero). */
 #include "args.h"
 #include "engine/job.h"
-#include "engine/run.h"
 #include "math/fpenv.h"
 
 /*
@@ -47,8 +46,9 @@ static uint32_t least_scale_f64(const struct pq_args *args, enum pq_type precisi
 /* Return the type of the quotient. */
 static enum pq_type precision_of(const struct pq_args *args)
 {
-    const enum pq_type usual = args->in.type == PQ_F64 ? PQ_F64 : PQ_F32;
-    return args->precision != PQ_NO_TYPE ? args->precision : usual;
+    return args->precision != PQ_NO_TYPE ? args->precision
+           : args->in.type == PQ_F64     ? PQ_F64
+                                         : PQ_F32;
 }
 
 /* Return true if the call rounds half to even and adds the zero point after rounding. */
@@ -112,9 +112,17 @@ static void set_options(struct pq_method *how, const struct pq_args *args)
         pq_is_narrow_float(args->out.type) || (zero_first && args->zero.data != NULL);
 }
 
-static void set_rounded_method(struct pq_method *how, const struct pq_kernels *kernels,
-                               const struct pq_args *args)
+PQ_RARE void set_stochastic_method(struct pq_method *how, const struct pq_kernels *kernels,
+                                   const struct pq_args *args);
+
+/* Choose the method of a call without affine stages. */
+static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
+                       const struct pq_args *args)
 {
+    if (args->round == PQ_STOCHASTIC) {
+        set_stochastic_method(how, kernels, args);
+        return;
+    }
     const enum pq_type precision = precision_of(args), in = args->in.type,
                        out = pq_carrier_of(args->out.type);
     const bool is_float = pq_is_narrow_float(out), has_zero = args->zero.data != NULL;
@@ -153,26 +161,16 @@ PQ_RARE void set_stochastic_method(struct pq_method *how, const struct pq_kernel
     between.round = PQ_HALF_EVEN;
     between.narrow_first = between.zero_first = 0;
     between.in.type = between.precision = PQ_F32;
-    set_rounded_method(how, kernels, &between);
+    set_method(how, kernels, &between);
     if (!single || how->general || args->zero_first) {
         between.in.type = between.precision = PQ_F64;
-        set_rounded_method(how, kernels, &between);
+        set_method(how, kernels, &between);
     }
     set_options(how, args);
     how->kernel = kernels->quantize_stochastic;
     how->packed = NULL;
     how->by_groups = false;
     how->flush_min_scale = 0;
-}
-
-static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
-                       const struct pq_args *args)
-{
-    if (args->round == PQ_STOCHASTIC) {
-        set_stochastic_method(how, kernels, args);
-    } else {
-        set_rounded_method(how, kernels, args);
-    }
 }
 
 /* Return a kernel that reads the unchanged input, or null if a stage must change the
@@ -252,15 +250,16 @@ enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels
     }
     const int options = pq_options_of(args);
     const bool affine = (options & PQ_OPTIONS_AFFINE_QUANTIZE) != 0;
+    const int accepted = pq_is_narrow_float(out) ? FLOAT_OPTIONS
+                         : pq_is_64_bit(out)     ? INT64_OPTIONS
+                                                 : INTEGER_OPTIONS;
     PQ_TRY(pq_check_options(args, options,
-                            pq_is_narrow_float(out) ? FLOAT_OPTIONS
-                            : pq_is_64_bit(out)     ? INT64_OPTIONS
-                                                    : INTEGER_OPTIONS));
+                            affine ? accepted & ~PQ_OPTIONS_OF_ORDER : accepted));
     PQ_TRY(affine ? pq_check_affine(args, out, true) : PQ_OK);
     if (!affine) {
         set_method(how, kernels, args);
     } else if (can_multiply(args, kernels, options)) {
-        set_rounded_method(how, kernels, args);
+        set_method(how, kernels, args);
         how->run.multiplies = true;
         how->flush_min_scale = 0; /* the product of a subnormal number can round to a
                                      code other than 0 */

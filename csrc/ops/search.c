@@ -9,7 +9,6 @@
 #include "args.h"
 #include "engine/params.h"
 #include "engine/reduce.h"
-#include "engine/run.h"
 #include "engine/sweep.h"
 #include "math/fpenv.h"
 #include "math/narrow_float.h"

@@ -132,12 +132,11 @@ cdef object _zero_outside(Call *call, int64_t outside):
 
 
 cdef int _check_zero_in_type(Call *call, pq_type code) except -1:
+    """Check zero points of another type than `code`, or of a narrow float."""
     cdef const pq_type_info *row = row_of_type(code)
     cdef int64_t outside = 0, lo = row.lowest
     cdef int64_t hi = INT64_MAX if code == PQ_U64 else <int64_t>row.highest
     cdef bint floats = _is_narrow_float(code)
-    if call.args.zero.type == code and not floats:
-        return 0
     name = _NAMES[<int>code]
     if _is_narrow_float(call.args.zero.type) and call.args.zero.type != code:
         raise TypeError(
@@ -174,7 +173,8 @@ cdef int _check_zero(Call *call, pq_type code) except -1:
     but without their index."""
     if call.args.zero.data == NULL:
         return 0
-    _check_zero_in_type(call, code)
+    if call.args.zero.type != code or _is_narrow_float(code):
+        _check_zero_in_type(call, code)
     if call.args.lowest_code != 0 or call.args.highest_code != 0:
         _check_zero_in_range(call, code)
     if _is_narrow_float(code):
@@ -310,17 +310,6 @@ cdef tuple _parameter_shape(Call *call, tuple selecting):
     return tuple([_blocks_along(call, d) for d in selecting])
 
 
-cdef bint _has_parameter_shape(Call *call, Array *a, tuple selecting) except -1:
-    cdef int d, i = 0
-    if a.ndim != len(selecting):
-        return False
-    for d in selecting:
-        if a.shape[i] != _blocks_along(call, d):
-            return False
-        i += 1
-    return True
-
-
 cdef tuple _kept_shape(Call *call, tuple selecting):
     """Return the shape of parameters with the rank of x, for broadcasting."""
     return tuple([
@@ -350,13 +339,17 @@ cdef int _place(Call *call, str name, Array *a, tuple selecting, bint blocks,
                 ptrdiff_t *strides) except -1:
     """Return the strides of parameters over the dimensions of x."""
     cdef int d, i = 0
+    cdef bint fits = a.ndim == len(selecting)
     if not a.held or _size(a) == 1:
         return 0
-    if _has_parameter_shape(call, a, selecting):
+    if fits:
         for d in selecting:
+            fits = fits and a.shape[i] == _blocks_along(call, d)
             strides[d] = a.strides[i]
             i += 1
-    elif not blocks and _shape(a) == _kept_shape(call, selecting):
+    if fits:
+        return 0
+    if not blocks and _shape(a) == _kept_shape(call, selecting):
         _place_kept(a, strides)
     else:
         expected = _parameter_shape(call, selecting)

@@ -261,11 +261,7 @@ cdef inline tuple _shape(Array *a):
 
 
 cdef inline void _set_array(pq_array *to, Array *a) noexcept:
-    to.data = a.data
-    to.strides = a.strides
-    to.type = a.type
-    to.swapped = a.swapped
-    to.bit_strides = NULL
+    to[0] = pq_array(a.data, &a.strides[0], a.type, a.swapped, NULL)
 
 
 cdef void _lay_words(Call *call, pq_array *to, ptrdiff_t *strides, pq_layout *layout,

@@ -1,4 +1,4 @@
-# Declarations of the functions of csrc/pq.h, args.h and run.h, and of the guard in
+# Declarations of the functions of csrc/pq.h and args.h, and of the guard in
 # csrc/math/fpenv.h, for the modules that are linked with them.
 from libc.stddef cimport ptrdiff_t, size_t
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t
@@ -147,9 +147,6 @@ cdef extern from "ops/presets.h" nogil:
 
 cdef extern from "args.h" nogil:
     bint pq_unsigned_zeros_fit(const pq_args *, uint64_t, uint64_t, uint64_t *) noexcept
-
-
-cdef extern from "engine/run.h" nogil:
     pq_status pq_quantize_run(const pq_kernels *, const pq_args *) noexcept
     pq_status pq_dequantize_run(const pq_kernels *, const pq_args *) noexcept
 

@@ -151,35 +151,37 @@ cdef int _prepared_part(const Job *job, int part) noexcept nogil:
                   job.parts)
 
 
-cdef int _run_once(Call *call, bint quantizes, int threads) except -1:
-    """Run a call, and return a pq_status. Threads check and plan the call once."""
-    cdef Py_ssize_t size = _size(&call.x)
+cdef int _run_parts(Job *job, bint quantizes, Py_ssize_t size) except -1:
+    """Check and plan a call once, run its parts on threads, and return a pq_status."""
     cdef pq_prepared plan
     cdef int status
-    cdef Job job = Job(&call.args, call.book, 1)
-    job.parts = _parts(size * (call.x.itemsize + call.out.itemsize), threads)
-    if call.book != NULL:
-        run = _book_quantize_part if quantizes else _book_dequantize_part
-        return _execute(run, &job, size)
-    if job.parts == 1:
-        return _execute(_quantize_part if quantizes else _dequantize_part, &job, size)
     plan.size = sizeof(plan)
     with nogil:
         if quantizes:
-            status = pq_prepare_quantize(&plan, _active, &call.args)
+            status = pq_prepare_quantize(&plan, _active, job.args)
         else:
-            status = pq_prepare_dequantize(&plan, _active, &call.args)
+            status = pq_prepare_dequantize(&plan, _active, job.args)
     if status != PQ_OK:
         return status
     job.more = &plan
-    return _execute(_prepared_part, &job, size)
+    return _execute(_prepared_part, job, size)
 
 
 cdef int _run(Call *call, bint quantizes, int threads) except -1:
+    """Run a call, and raise the error of its pq_status."""
+    cdef Py_ssize_t size = _size(&call.x)
     cdef int status
-    if _size(&call.x) == 0:
+    cdef Job job = Job(&call.args, call.book, 1)
+    if size == 0:
         return 0
-    status = _run_once(call, quantizes, threads)
+    job.parts = _parts(size * (call.x.itemsize + call.out.itemsize), threads)
+    if call.book != NULL:
+        run = _book_quantize_part if quantizes else _book_dequantize_part
+        status = _execute(run, &job, size)
+    elif job.parts == 1:
+        status = _execute(_quantize_part if quantizes else _dequantize_part, &job, size)
+    else:
+        status = _run_parts(&job, quantizes, size)
     if status == PQ_ERR_BEYOND:
         raise _beyond_error(call)
     if status == PQ_ERR_ZERO:
