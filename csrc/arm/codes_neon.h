@@ -4,7 +4,6 @@
 #define PQ_CODES_NEON_H
 
 #include "arm/neon.h"
-#include "kernels/lift.h"
 
 typedef struct {
     vb a, b;

@@ -4,7 +4,6 @@
 #define PQ_LANES_NEON_H
 
 #include "arm/neon.h"
-#include "kernels/lift.h"
 
 #define PQ_FUSED_LANES 1
 

@@ -16,7 +16,10 @@
 typedef float32x4_t f32v;
 typedef float64x2_t f64v;
 typedef int32x4_t i32v;
+typedef int16x8_t i16v;
 typedef uint8x16_t vb;
+
+#include "kernels/lift.inc"
 
 /* Apply f to the vectors of an f8, d4 or c32. Each of these types has two vectors
  * here. */

@@ -4,7 +4,6 @@
 #define PQ_SEARCHES_NEON_H
 
 #include "arm/neon.h"
-#include "kernels/lift.h"
 
 typedef struct {
     f32v a, b;

@@ -9,36 +9,12 @@
 #define PQ_SIMD_NEON_H
 
 #include "arm/neon.h"
-#include "kernels/lift.h"
 #include "math/narrow_float.h"
 #include "math/scalar_math.h"
 
-#define PQ_CHUNK 16
-#define PQ_HALF (PQ_CHUNK / 2)
 #define PQ_SQUARE4 4
 #define PQ_SQUARE8 2
-#define PQ_BODY PQ_INLINE
-#define PQ_SPECIALISED 1
-#define PQ_FAST_QUOTIENT 1
 #define PQ_CONVERT_IS_LOW 0 /* the conversion returns 0 for NaN */
-
-typedef struct {
-    f32v a, b, c, d;
-} vf;
-
-typedef struct {
-    i32v a, b, c, d;
-} vi;
-
-/* Half a chunk of float64. */
-typedef struct {
-    f64v a, b, c, d;
-} vd;
-
-/* A chunk of int16. */
-typedef struct {
-    int16x8_t a, b;
-} vh;
 
 PQ_INLINE vd widen_f32v(f32v x, f32v y)
 {

@@ -13,8 +13,9 @@
 
 typedef __m256 f32v;
 typedef __m256d f64v;
-typedef __m256i i32v;
-typedef __m256i vb;
+typedef __m256i i32v, i16v, vb;
+
+#include "kernels/lift.inc"
 
 #define V(name) _mm256_##name
 #define VI(name) _mm256_##name##_si256

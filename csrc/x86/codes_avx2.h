@@ -3,7 +3,6 @@
 #ifndef PQ_CODES_AVX2_H
 #define PQ_CODES_AVX2_H
 
-#include "kernels/lift.h"
 #include "x86/avx2.h"
 
 typedef struct {

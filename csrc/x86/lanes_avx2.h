@@ -3,7 +3,6 @@
 #ifndef PQ_LANES_AVX2_H
 #define PQ_LANES_AVX2_H
 
-#include "kernels/lift.h"
 #include "x86/avx2.h"
 
 #define PQ_FUSED_LANES 1

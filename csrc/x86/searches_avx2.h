@@ -3,7 +3,6 @@
 #ifndef PQ_SEARCHES_AVX2_H
 #define PQ_SEARCHES_AVX2_H
 
-#include "kernels/lift.h"
 #include "x86/avx2.h"
 
 typedef struct {

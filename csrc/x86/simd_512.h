@@ -12,8 +12,9 @@
 
 typedef __m512 f32v;
 typedef __m512d f64v;
-typedef __m512i i32v;
-typedef __m512i vb;
+typedef __m512i i32v, i16v, vb;
+
+#include "kernels/lift.inc"
 
 #define V(name) _mm512_##name
 #define VI(name) _mm512_##name##_si512
