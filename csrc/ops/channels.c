@@ -108,12 +108,6 @@ static void make_keys(const struct counting *counting, struct columns *columns)
     }
 }
 
-/* Return the key of values that are not finite. */
-static size_t nonfinite_key(const struct counting *counting)
-{
-    return (size_t)NONFINITE_PAGE << counting->to->mantissa_bits;
-}
-
 /* Merge the finite values of a tile into the extrema of their channels, and replace the
  * keys of all other values. */
 static void merge_finite(struct counting *counting, struct columns *columns)
@@ -128,7 +122,7 @@ static void merge_finite(struct counting *counting, struct columns *columns)
             *lo = v < *lo ? v + 0.0 : *lo;
             *hi = v > *hi ? v + 0.0 : *hi;
         } else {
-            columns->keys[i] = (uint16_t)nonfinite_key(counting);
+            columns->keys[i] = (uint16_t)(NONFINITE_PAGE << counting->to->mantissa_bits);
         }
     }
 }
@@ -393,9 +387,7 @@ enum pq_status pq_count_channels(const struct pq_kernels *kernels,
                                  struct pq_channel_counts *channels, int part, int parts)
 {
     struct counting counting = {.to = channels, .status = PQ_OK};
-    if (kernels == NULL || channels == NULL) {
-        return PQ_ERR_NULL;
-    }
+    PQ_TRY(kernels != NULL && channels != NULL ? PQ_OK : PQ_ERR_NULL);
     struct pq_array selecting = args->lowest;
     selecting.data = channels->count;
     const enum pq_status status =

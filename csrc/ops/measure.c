@@ -202,16 +202,6 @@ PQ_INLINE double element_as_f64(const char *p, size_t i, bool is_f64)
     return (double)v;
 }
 
-static void store_number(const struct measuring *m, char *p, size_t i, double v)
-{
-    const float single = (float)v;
-    if (m->is_f64) {
-        memcpy(p + i * sizeof v, &v, sizeof v);
-    } else {
-        memcpy(p + i * sizeof single, &single, sizeof single);
-    }
-}
-
 PQ_RARE const char *scale_down(char *to, const char *from, size_t n, int exponent)
 {
     const double by = ldexp(1, -(exponent / 2)), rest = ldexp(1, exponent / 2 - exponent);
@@ -281,18 +271,21 @@ static size_t tile_size(const struct measuring *m, size_t left)
 PQ_RARE void add_finite_errors(const struct measuring *m, struct found *to, const char *x,
                                const char *y, size_t n)
 {
+    const size_t size = pq_bytes_of(type_of(m));
     char bx[FINITE_TILE_ELEMENTS * sizeof(double)],
         by[FINITE_TILE_ELEMENTS * sizeof(double)];
     for (size_t i = 0, some; i < n; i += some) {
         some = n - i < FINITE_TILE_ELEMENTS ? n - i : FINITE_TILE_ELEMENTS;
+        memcpy(bx, x + i * size, some * size);
+        memcpy(by, y + i * size, some * size);
         for (size_t k = 0; k < some; k++) {
-            const double a = element_as_f64(x, i + k, m->is_f64),
-                         b = element_as_f64(y, i + k, m->is_f64);
-            const bool finite = pq_is_finite_f64(a) && pq_is_finite_f64(b);
-            to->error.nan += a != a || b != b;
-            to->error.inf += !finite && a == a && b == b;
-            store_number(m, bx, k, finite ? a : 0);
-            store_number(m, by, k, finite ? b : 0);
+            const double a = element_as_f64(bx, k, m->is_f64),
+                         b = element_as_f64(by, k, m->is_f64);
+            if (!pq_is_finite_f64(a) || !pq_is_finite_f64(b)) {
+                ++*(a != a || b != b ? &to->error.nan : &to->error.inf);
+                memset(bx + k * size, 0, size);
+                memset(by + k * size, 0, size);
+            }
         }
         m->kernels->sums->errors[m->is_f64](bx, by, some, &to->lanes);
     }

@@ -36,16 +36,12 @@ const struct pq_preset *pq_preset_of(enum pq_like like)
     return known ? presets + like : NULL;
 }
 
-/* Return true if a preset supports signed codes only. */
-static bool supports_signed_only(const struct pq_preset *preset)
-{
-    return preset->forms == PQ_FORMS_SIGNED || preset->forms == PQ_FORMS_SIGNED_SYMMETRIC;
-}
-
 bool pq_preset_has_code(const struct pq_preset *preset, enum pq_type code)
 {
+    const bool is_signed =
+        preset->forms == PQ_FORMS_SIGNED || preset->forms == PQ_FORMS_SIGNED_SYMMETRIC;
     return pq_is_integer(code) && pq_bits_of(code) <= preset->most_bits &&
-           (!supports_signed_only(preset) || pq_range_of(code).lo < 0);
+           (!is_signed || pq_range_of(code).lo < 0);
 }
 
 bool pq_preset_has_rule(const struct pq_preset *preset, enum pq_rule rule)
@@ -462,18 +458,14 @@ struct ranges {
     } scale, zero;
 };
 
-/* Return the least scale without a special rule. */
-static float least_scale(const struct pq_wanted *wanted)
-{
-    return wanted->preset->small == PQ_SMALL_TENTH     ? 6.1e-5f
-           : wanted->preset->small == PQ_SMALL_EPSILON ? FLT_EPSILON
-                                                       : 0x1p-80f;
-}
-
 /* Return true if no scale is close enough to a limit for a special rule to apply. */
 static bool no_rule_applies(const struct pq_wanted *wanted, size_t n, const float *scale)
 {
-    const float least = least_scale(wanted), most = 0x1p80f;
+    const enum pq_small rule = wanted->preset->small;
+    const float least = rule == PQ_SMALL_TENTH     ? (float)TENTH_LEAST
+                        : rule == PQ_SMALL_EPSILON ? FLT_EPSILON
+                                                   : 0x1p-80f;
+    const float most = 0x1p80f;
     uint32_t others = 0;
     for (size_t i = 0; i < n; i++) {
         others |= pq_bits_f32(scale[i] - least) | pq_bits_f32(most - scale[i]);

@@ -229,33 +229,27 @@ PQ_NOINLINE void run_definition(const struct pq_requantization_job *call,
 }
 
 /* Convert to int32. Return false if int32 cannot represent an element. */
-#define WIDEN(bits, type)                                                                  \
-    case bits: {                                                                           \
-        int64_t beyond = 0;                                                                \
-        for (size_t i = 0; i < n; i++) {                                                   \
-            type v;                                                                        \
-            memcpy(&v, x + i * sizeof v, sizeof v);                                        \
-            to[i] = (int32_t)(uint32_t)v;                                                  \
-            beyond |= (int64_t)v ^ to[i];                                                  \
-        }                                                                                  \
-        return beyond == 0;                                                                \
-    }
-
 PQ_NOINLINE bool widen(int32_t *PQ_RESTRICT to, const char *PQ_RESTRICT x,
                        enum pq_type type, size_t n)
 {
-    switch (type) {
-        WIDEN(PQ_I8, int8_t)
-        WIDEN(PQ_U8, uint8_t)
-        WIDEN(PQ_I16, int16_t)
-        WIDEN(PQ_U16, uint16_t)
-        WIDEN(PQ_U32, uint32_t)
-        WIDEN(PQ_I64, int64_t)
-    default:
-        return false;
+    const struct pq_params from = {x, (ptrdiff_t)pq_bytes_of(type), type, 0};
+    int32_t negative = 0;
+    int64_t beyond = 0;
+    if (type != PQ_I64) {
+        pq_load_zeros_i32(to, &from, n);
+        for (size_t i = 0; type == PQ_U32 && i < n; i++) {
+            negative |= to[i];
+        }
+        return negative >= 0;
     }
+    for (size_t i = 0; i < n; i++) {
+        int64_t v;
+        memcpy(&v, x + i * sizeof v, sizeof v);
+        to[i] = (int32_t)(uint32_t)v;
+        beyond |= v ^ to[i];
+    }
+    return beyond == 0;
 }
-#undef WIDEN
 
 /* Run the kernel on int32 copies of lines, at most PQ_TILE elements. Return false if an
  * element does not fit in int32, or if the kernel fails. */
@@ -371,11 +365,6 @@ PQ_RARE bool channel_offsets_fit(const struct pq_requantization *args,
     return have;
 }
 
-static bool has_axis(const struct pq_requantization *args)
-{
-    return lead_of(args) == NULL || (args->axis >= 0 && args->axis < args->ndim);
-}
-
 /* Return true for int8 to int64 and uint8 to uint32, which are consecutive in pq.h. */
 static bool type_fits_int64(enum pq_type type)
 {
@@ -469,8 +458,10 @@ static enum pq_status check(const struct pq_kernels *kernels,
     if (!has_valid_types(args)) {
         return PQ_ERR_TYPE;
     }
-    return has_axis(args) && channel_offsets_fit(args, arrays) ? check_numbers(args)
-                                                               : PQ_ERR_SHAPE;
+    const bool has_axis =
+        lead_of(args) == NULL || (args->axis >= 0 && args->axis < args->ndim);
+    return has_axis && channel_offsets_fit(args, arrays) ? check_numbers(args)
+                                                         : PQ_ERR_SHAPE;
 }
 
 /* ---- the call ---- */

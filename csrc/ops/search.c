@@ -165,12 +165,6 @@ static double scale_at(const struct scale_search *s, const struct batch *batch, 
     return scale;
 }
 
-static const char *zero_place(const struct scale_search *s, const struct batch *batch,
-                              size_t j)
-{
-    return (const char *)batch->zero + j * pq_bytes_of(s->zero_type);
-}
-
 /* Convert `n` candidates for the grid kernel. */
 static void load_grid(const struct scale_search *s, struct batch *batch, size_t n)
 {
@@ -212,12 +206,13 @@ PQ_NOINLINE void round_trip(struct scale_search *s, const struct batch *batch, s
     const enum pq_type real = arithmetic_type(s), code = s->choice.code;
     const ptrdiff_t shape = (ptrdiff_t)n, number = (ptrdiff_t)pq_bytes_of(real);
     const ptrdiff_t byte = (ptrdiff_t)pq_bytes_of(code);
+    const size_t zero = pq_bytes_of(s->zero_type);
     double scale = scale_at(s, batch, j);
     struct pq_args args = {.size = sizeof args, .ndim = 1, .shape = &shape};
     args.in = (struct pq_array){(void *)(uintptr_t)s->x, &number, real, 0, NULL};
     args.out = (struct pq_array){s->raw, &byte, code, 0, NULL};
     args.scale = (struct pq_array){&scale, &none, PQ_F64, 0, NULL};
-    args.zero = (struct pq_array){(void *)(uintptr_t)zero_place(s, batch, j), &none,
+    args.zero = (struct pq_array){(char *)(uintptr_t)batch->zero + j * zero, &none,
                                   s->zero_type, 0, NULL};
     args.lowest_code = s->choice.lowest_code;
     args.highest_code = s->choice.highest_code;
