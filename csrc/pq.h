@@ -690,7 +690,7 @@ enum pq_kind {
 struct pq_codebook {
     size_t size; /* sizeof(struct pq_codebook) */
     int bits;    /* bits of a code */
-    int levels;  /* private, as are the following arrays: csrc/ops/codebook.h */
+    int levels;  /* private, as are the following arrays: kernels/kernels.h */
     float value[256], bound[256];
     uint8_t code[256];
 };

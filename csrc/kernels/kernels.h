@@ -430,7 +430,22 @@ struct pq_gguf_kernels {
     pq_block_search_fn *search;
 };
 
-/* Kernels of codebook.h. Codes are bytes, and parameters are float64. */
+/* The length of the arrays of struct pq_codebook; the most values of a table with 4
+ * levels. */
+enum { PQ_BOOK = 256, PQ_SMALL_BOOK = 16 };
+
+/*
+ * Kernels of struct pq_codebook. Codes are bytes, and parameters are float64. `value` has
+ * the table, repeated up to PQ_BOOK elements, so that the upper bits of a byte do not
+ * matter. `code` has the codes in ascending order of their values. The position of a number
+ * in this order is the number of midpoints less than it. A number equal to a midpoint gets
+ * the lower position, and NaN gets position 0.
+ *
+ * `bound` has the midpoints of neighbouring values, as a binary tree of depth `levels`: 4
+ * for at most PQ_SMALL_BOOK values, else 8; 0 if the struct has not been filled in. The
+ * search starts with k = 1. It goes to 2 k + 1 if bound[k] is less than the number, else to
+ * 2 k. At the end, k is 2^levels + position. Unused bounds are infinite.
+ */
 struct pq_books {
     pq_kernel_fn *quantize, *dequantize;
 };

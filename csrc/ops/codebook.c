@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Codebooks: build the search tree of a table, and run calls with a table. */
-#include "ops/codebook.h"
-
 #include "args.h"
 #include "engine/job.h"
 #include "math/fpenv.h"

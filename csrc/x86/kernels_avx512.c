@@ -12,7 +12,6 @@
 PQ_TARGET_BEGIN(
     "avx2,fma,f16c,avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,avx512bf16,gfni")
 
-#  include "ops/codebook.h"
 #  include "x86/long_avx512.h"
 #  include "x86/lookup_512.h"
 

@@ -6,7 +6,6 @@
 
 #include "check.h"
 #include "drivers.h"
-#include "ops/codebook.h"
 #include "oracle.h"
 
 enum { MOST = 200 };
