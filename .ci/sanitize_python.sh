@@ -65,7 +65,7 @@ export LD_PRELOAD=$preload
 cd "$top"
 "$python" -P -c "import pyquant; assert pyquant.__file__.startswith('$work'), pyquant"
 if [ $# = 0 ]; then
-    set -- -q tests/test_quantize.py tests/test_dequantize.py tests/test_layout.py \
+    set -- -q tests/test_quantize.py tests/test_calls.py tests/test_layout.py \
         tests/test_packed.py tests/test_packed_calls.py tests/test_out.py \
         tests/test_errors.py tests/test_granularity.py \
         tests/test_threads.py tests/test_qparams.py tests/test_standards.py \

@@ -4,7 +4,6 @@ Exact arithmetic judges scalar, and scalar judges the other instruction sets.
 """
 
 import itertools
-import re
 import tracemalloc
 
 import numpy as np
@@ -14,7 +13,6 @@ from support import (
     AVAILABLE_CODES,
     FORMS,
     REALS,
-    Guarded,
     adversarial,
     amount,
     by_family,
@@ -33,11 +31,21 @@ from support import (
     poisoned,
     quantize_at,
     same,
-    specials,
     ulps,
-    uniform_bits,
     untouched,
     usual_scales,
+    zeros_for,
+)
+from test_calls import (
+    REFUSED,
+    dequantize_options,
+    kept,
+    limits_of,
+    numbers,
+    offsets,
+    option_sets,
+    quantized,
+    same_results,
 )
 
 import pyquant as pq
@@ -47,36 +55,6 @@ INF, NAN = np.inf, np.nan
 INTEGERS = tuple(name for name in AVAILABLE_CODES if TYPES[name].kind == "integer")
 NARROW_FLOATS = tuple(name for name in AVAILABLE_CODES if name not in INTEGERS)
 PACKED_CODES = tuple(name for name in AVAILABLE_CODES if TYPES[name].bits in (2, 4))
-REFUSED = re.compile(
-    r"x: expected (?:numbers within the range of \w+|numbers whose codes are from -?\d+ to "
-    r"-?\d+|no NaN|numbers .* and no NaN), got (\d+) faulty elements?, "
-    r"the first at index (\(.*?\))"
-    r"(?:; out has all codes, as without 'raise')?"
-)
-
-
-def limits_of(name):
-    return TYPES[name].lowest, TYPES[name].highest
-
-
-def kept(zero, quant_range=None, **options):
-    """Return zero points clipped to `quant_range`, if there is one."""
-    return zero if zero is None or quant_range is None else np.clip(zero, *quant_range)
-
-
-def quantized(isa, x, scale, zero=None, *, dtype, out=None, **options):
-    """Return the codes, and the number of refused elements with the index of the first."""
-    zero = kept(zero, **options)
-    out = poisoned(dtype_of(dtype), x.shape) if out is None else out
-    try:
-        got = quantize_at(isa, x, scale, zero, dtype=dtype, out=out, **options)
-    except ValueError as error:
-        match = REFUSED.fullmatch(str(error))
-        if match is None:
-            raise
-        return out, (int(match[1]), match[2])
-    assert got is out
-    return out, (0, None)
 
 
 def expected_error(refused):
@@ -99,85 +77,6 @@ def expected_results(isa, x, scale, zero=None, *, dtype, **options):
     dtype, zero = dtype_of(dtype), 0 if zero is None else kept(zero, **options)
     codes, refused = oracle.quantize_affine(x, scale, zero, dtype=dtype, **options)
     return codes, expected_error(refused)
-
-
-def same_results(got, expected):
-    __tracebackhide__ = True
-    same(got[0], expected[0])
-    assert got[1] == expected[1]
-
-
-# Data
-
-
-def offsets(compute, scale, seed=0):
-    """Return offsets for scales: as large as the scales, huge, tiny, zeros, not finite."""
-    rng = np.random.default_rng([seed, scale.size])
-    factor = rng.choice([0.0, 1.0, -1.0, 0.5, -3.25, 1000.1, -70000.5, 1e12], scale.shape)
-    with np.errstate(all="ignore"):
-        values = cast(factor * scale.astype(np.float64), compute)
-    odd = specials(compute)
-    where = rng.integers(0, 4, scale.shape) == 0
-    return np.where(where, rng.choice(odd, scale.shape), values).astype(compute)
-
-
-def numbers(source, scale, offset, seed=0, zero=0, inverse=False):
-    """Return inputs for each scale: moved ties, edges of codes, and random bits."""
-    rng = np.random.default_rng([seed, scale.size])
-    steps = adversarial("float64", 1.0, max(scale.size, 64), seed, 0)[: scale.size]
-    steps = rng.permutation(steps).reshape(scale.shape)
-    ends = rng.choice(
-        [
-            float(end) + half
-            for b in (2, 4, 8, 16, 32, 53, 64)
-            for end in (-(1 << b - 1), (1 << b - 1) - 1, (1 << b) - 1)
-            for half in (-1, -0.5, 0, 0.5, 1)
-        ],
-        scale.shape,
-    )
-    steps = np.where(rng.integers(0, 3, scale.shape) == 0, ends, steps)
-    with np.errstate(all="ignore"):
-        wide = scale.astype(np.float64)
-        steps = steps - np.asarray(zero).astype(np.float64)
-        points = steps / wide if inverse else steps * wide
-        points = points + (0 if offset is None else offset.astype(np.float64))
-    points = cast(points, source)
-    moved = ulps(points.reshape(-1), rng.integers(-1, 2, points.size)).reshape(points.shape)
-    anything = uniform_bits(source, points.size, seed).reshape(points.shape)
-    anything.reshape(-1)[::2] = rng.choice(specials(source), anything.reshape(-1)[::2].size)
-    return np.where(rng.integers(0, 5, scale.shape) == 0, anything, moved)
-
-
-def zeros_for(name, count, seed=0):
-    if TYPES[name].kind != "integer":
-        return np.zeros(count, np.int8)
-    lo, hi = limits_of(name)
-    zeros = [0, 1, lo, hi, lo + 1, hi - 1, hi // 2]
-    kind = np.uint64 if name == "uint64" else np.int64
-    return np.resize(np.roll(np.array(zeros, kind), -seed), count)
-
-
-def option_sets(name):
-    """Yield options of quantize for a type."""
-    yield {}
-    yield {"inverse": True}
-    yield {"nan": "raise"}
-    yield {"out_of_range": "raise"}
-    yield {"out_of_range": "raise", "nan": "raise", "inverse": True}
-    if TYPES[name].kind != "integer":
-        yield {"saturate": False, "nan": "raise"}
-        yield {"saturate": False, "inverse": True}
-        return
-    lo, hi = limits_of(name)
-    yield {"out_of_range": "wrap"}
-    yield {"out_of_range": "wrap", "inverse": True, "nan": "raise"}
-    yield {"fill": hi}
-    yield {"fill": [lo, hi], "nan": "raise", "out_of_range": "raise"}
-    yield {"fill": [hi, lo], "out_of_range": "wrap"}
-    yield {"quant_range": (lo + 1, hi)}
-    yield {"quant_range": (lo, hi - 1), "out_of_range": "raise", "nan": "raise"}
-    yield {"quant_range": (lo + 1, hi - 1), "fill": lo, "inverse": True}
-    yield {"quant_range": (lo + 1, hi), "fill": (lo,), "out_of_range": "raise"}
 
 
 # Exactness
@@ -232,7 +131,7 @@ def test_dequantize_is_exact(name, target):
         scale = mixed_scales(compute_dtype(target), count, seed)
         offset = offsets(scale.dtype, scale, seed) if has_offset else None
         zero = zeros_for(name, count, seed)
-        q = every_code(name, count, seed)
+        q = codes(name, count, seed)
         options = {"offset": offset, "inverse": inverse}
         got = dequantize_at(
             "scalar", q, scale, zero, axis=0, dtype=target, fill=fill, **options
@@ -245,70 +144,6 @@ def test_dequantize_is_exact(name, target):
             raise AssertionError(f"{options} {fill}: {error}") from None
 
 
-def every_code(name, count, seed=0):
-    """Codes, the ends among them; of narrow types with garbage above their bits."""
-    if TYPES[name].bits > 8:
-        return codes(name, count, seed)
-    made = np.random.default_rng([seed, count]).integers(0, 256, count, dtype=np.uint8)
-    return made.view(dtype_of(name))
-
-
-# Instruction sets, sizes, granularities and layouts against scalar
-
-SIZES = (0, 1, 2, 7, 15, 16, 17, 31, 32, 33, 63, 65, 255, 511, 512, 513, 1023, 1025)
-PAIRS = list(itertools.product(REALS, AVAILABLE_CODES))
-
-
-def quantize_cases(name, seed):
-    """Yield options of quantize with modes and precisions in turn."""
-    for i, options in enumerate(option_sets(name)):
-        mode = (
-            oracle.MODES[(i + seed) % 9] if TYPES[name].kind == "integer" else "half_even"
-        )
-        precision = (None, None, "float64")[(i + seed) % 3]
-        yield {"rounding": mode, "precision": precision, **options}
-
-
-def dequantize_cases(name):
-    fills = (None,)
-    if TYPES[name].kind == "integer":
-        lo, hi = limits_of(name)
-        fills = (None, hi, (hi, lo, 0, 1))
-    for fill, inverse in itertools.product(fills, (False, True)):
-        yield {"fill": fill, "inverse": inverse}
-
-
-@loop("count", SIZES)
-def test_every_size(count, isa):
-    for seed, (source, name) in enumerate(PAIRS[:: amount(17, 3)]):
-        scale = usual_scales(compute_dtype(source), 1, seed)
-        offset = offsets(scale.dtype, scale, seed)
-        every = np.repeat(scale, count), np.repeat(offset, count)
-        x, q = Guarded(source, count, seed % 5), Guarded(dtype_of(name), count, seed % 3)
-        x.array[...] = numbers(source, *every, seed) if count else ()
-        codes_in = every_code(name, count, seed)
-        kept = x.array.copy()
-        cases = list(quantize_cases(name, seed))
-        options = cases[(seed + count) % len(cases)]
-        want = quantized("scalar", x.array, scale[0], dtype=name, offset=offset, **options)
-        got = quantized(
-            isa, x.array, scale, dtype=name, out=q.array, offset=offset, **options
-        )
-        same_results(got, want)
-        cases = list(dequantize_cases(name))
-        options = {"offset": offset[0], **cases[(seed + count) % len(cases)]}
-        numbers_out = Guarded(source, count, seed % 5)
-        q.array[...] = codes_in
-        dequantize_at(isa, q.array, scale, out=numbers_out.array, **options)
-        same(
-            numbers_out.array,
-            dequantize_at("scalar", codes_in, scale, dtype=source, **options),
-        )
-        for guarded in (x, q, numbers_out):
-            guarded.check()
-        same(x.array, kept)
-
-
 def beside(form, compute, name, seed=0):
     """Return the parameters of a form, and the parameters of each element."""
     shape, axis, block = form
@@ -319,43 +154,6 @@ def beside(form, compute, name, seed=0):
     zero = zeros_for(name, count, seed)
     given = [part.reshape(params) for part in (scale, offset, zero)]
     return given, [expand(part, shape, axis, block) for part in given]
-
-
-@loop("form", FORMS, draws=40)
-def test_every_granularity(form, isa):
-    shape, axis, block = form
-    given = {"axis": axis, "block_size": block}
-    of_each = {"axis": tuple(range(len(shape))) or None}
-    for seed, (real, name) in enumerate(PAIRS[len(shape) :: amount(31, 7)]):
-        (scale, offset, zero), spread = beside(form, compute_dtype(real), name, seed)
-        x = numbers(real, spread[0], spread[1], seed, spread[2])
-        cases = list(quantize_cases(name, seed))
-        rest = {"dtype": name, **cases[(seed + x.size) % len(cases)]}
-        got = quantized(isa, x, scale, zero, offset=offset, **given, **rest)
-        scales, offsets, zeros = spread
-        of_all = of_each | {"offset": offsets}
-        same_results(got, quantized("scalar", x, scales, zeros, **of_all, **rest))
-        q = every_code(name, int(np.prod(shape)), seed).reshape(shape)
-        cases = list(dequantize_cases(name))
-        rest = {"dtype": real, **cases[(seed + q.size) % len(cases)]}
-        got = dequantize_at(isa, q, scale, zero, offset=offset, **given, **rest)
-        same(got, dequantize_at("scalar", q, scales, zeros, **of_all, **rest))
-
-
-@loop("name, width", ["int8", "uint16"], [17, 40])
-def test_columns_that_end_inside_a_chunk(name, width, isa):
-    """A kernel with a scale for each column writes nothing after the last row."""
-    scale = usual_scales("float32", width)
-    offset = np.resize(np.float32([0, 1.5, -3]), width)
-    every, every_offset = (np.tile(part, (9, 1)) for part in (scale, offset))
-    x = numbers("float32", every, every_offset)
-    for options in option_sets(name):
-        out = Guarded(name, x.shape)
-        options = {"dtype": name, **options}
-        got = quantized(isa, x, scale, offset=offset, axis=1, out=out.array, **options)
-        want = quantized("scalar", x, every, offset=every_offset, axis=(0, 1), **options)
-        same_results(got, want)
-        out.check()
 
 
 # Quotients beyond the range
@@ -638,7 +436,7 @@ def test_subnormal_inputs(source, name, isa):
             of_one = {**options, "offset": offset[:1]}
             got = quantize_at(isa, x, scales[0], dtype=name, **of_one)
             same(got, expected_results(isa, x, scales[:1], dtype=name, **of_one)[0])
-        q = every_code(name, count)
+        q = codes(name, count)
         for inverse in (False, True):
             scales = np.full(count, scale, source)
             scales = cast(1 / scales.astype(np.longdouble), source) if inverse else scales
@@ -761,50 +559,6 @@ def test_offsets_of_another_type_than_scales(of_scale, of_offset, isa):
     same(quantize_at(isa, x, spread[0], offset=spread[1], inverse=True), want)
 
 
-ONE_SCALE = {
-    "number": 0.3,
-    "scalar": np.float32(0.3),
-    "array": np.array(0.3),
-    "list": [0.3],
-    "half": np.float16([[0.3]]),
-    "big-endian": np.array([0.3], ">f4"),
-}
-
-
-SPREAD = [form for form in FORMS if form[1:] != (None, None)]
-
-
-@loop("kind, form", ONE_SCALE, SPREAD, draws=64)
-def test_one_scale_beside_many_offsets(form, kind, isa):
-    """Images have one scale and a mean for each channel."""
-    shape, axis, block = form
-    scale = ONE_SCALE[kind]
-    params = parameter_shape(shape, axis, block)
-    offset = offsets("float32", np.full(int(np.prod(params)), 0.3, "f4")).reshape(params)
-    every = expand(offset, shape, axis, block)
-    where = {"axis": axis, "block_size": block, "offset": offset}
-    x = numbers("float32", np.full(shape, 0.3, "f4"), every)
-    q = every_code("int16", x.size).reshape(shape)
-    numeric = np.float32(scale if kind != "half" else np.float32(scale)).reshape(())
-    options = {"dtype": "int16", "quant_range": (-9000, 9000)}
-    got = quantize_at(isa, x, scale, 5, **where, **options)
-    if isa == "scalar" and x.size < amount(200, 2000):
-        want, _ = oracle.quantize_affine(x, numeric, 5, offset=every, **options)
-        same(got, want)
-        want = oracle.dequantize(q, numeric, 5, offset=every, dtype="float32")
-        same(dequantize_at(isa, q, scale, 5, **where), want)
-    same(got, quantize_at("scalar", x, scale, 5, **where, **options))
-    back = dequantize_at(isa, q, scale, 5, **where)
-    same(back, dequantize_at("scalar", q, scale, 5, **where))
-    spread = np.full(params, scale, getattr(scale, "dtype", "f8"))
-    zero = np.full(params, 5, np.int16)
-    same(quantize_at(isa, x, spread, zero, **where, **options), got)
-    same(quantize_at(isa, x, scale, zero, **where, **options), got)
-    p = pq.QParams(scale, zero, **where, **options)
-    same(p.quantize(x), pq.quantize(x, scale, 5, **where, **options))
-    same(p.dequantize(q), pq.dequantize(q, scale, 5, **where))
-
-
 def test_offsets_that_keep_the_dimensions_beside_one_scale():
     x = adversarial("float32", 0.3, 60).reshape(3, 4, 5)
     offset = np.float32([[[1], [2], [3], [-4]]])
@@ -848,7 +602,7 @@ def test_packed_results_and_input(name, isa):
         (scale, offset, zero), spread = beside(form, "float32", name, 2)
         x = numbers("float32", spread[0], spread[1], 3, spread[2])
         where = {"axis": axis, "block_size": block, "offset": offset}
-        for options in quantize_cases(name, 1):
+        for options in option_sets(name):
             zero = kept(zero, **options)
             codes_of, said = quantized(isa, x, scale, zero, dtype=name, **where, **options)
             for layout in ("onnx", pq.Layout("words", axis=0)):
@@ -862,8 +616,8 @@ def test_packed_results_and_input(name, isa):
                     )
                 else:
                     same(pq.unpack(quantize_at(isa, x, scale, zero, **rest)), codes_of)
-        for options in dequantize_cases(name):
-            q = every_code(name, x.size).reshape(shape)
+        for options in dequantize_options(name):
+            q = codes(name, x.size).reshape(shape)
             want = dequantize_at(isa, q, scale, zero, **where, **options)
             for packed in (pq.pack(q), pq.pack(q, pq.Layout("words", axis=0))):
                 same(dequantize_at(isa, packed, scale, zero, **where, **options), want)

@@ -13,11 +13,9 @@ from support import (
     Guarded,
     adversarial,
     amount,
-    by_family,
     codes,
     dequantize_at,
     loop,
-    misaligned,
     mixed_scales,
     quantize_at,
     same,
@@ -25,110 +23,7 @@ from support import (
 
 import pyquant as pq
 
-
-def spread(values, step, axis=0, gap=1):
-    """Return the values with gaps: every `step`-th element of a larger array."""
-    shape = list(values.shape)
-    shape[axis] = shape[axis] * abs(step) + gap
-    large = np.zeros(shape, dtype=values.dtype)
-    view = np.moveaxis(
-        np.moveaxis(large, axis, 0)[: values.shape[axis] * abs(step)], 0, axis
-    )
-    view = np.moveaxis(np.moveaxis(view, axis, 0)[:: abs(step)], 0, axis)
-    if step < 0:
-        view = np.flip(view, axis)
-    view[...] = values
-    return view
-
-
-def in_structure(values):
-    """Return the values as a misaligned field of a packed structure."""
-    record = np.zeros(
-        values.shape, dtype=np.dtype([("pad", "u1"), ("value", values.dtype)])
-    )
-    record["value"] = values
-    return record["value"]
-
-
 # Each function copies a C-contiguous matrix into another layout.
-LAYOUTS = {
-    "contiguous": lambda a: a.copy(),
-    "fortran": lambda a: a.copy("F"),
-    "transposed": lambda a: a.T.copy().T,
-    "rows apart": lambda a: spread(a, 3, axis=0),
-    "columns apart": lambda a: spread(a, 2, axis=1),
-    "columns far apart": lambda a: spread(a, 37, axis=1),
-    "both apart": lambda a: (
-        np.pad(np.kron(a, np.ones((2, 2), bool)), 1)[1:-1:2, 1:-1:2]
-        if a.dtype.kind in "iu"
-        else spread(spread(a, 2, axis=1), 2, axis=0)
-    ),
-    "padded rows": lambda a: spread(a, 1, axis=1, gap=5),
-    "reversed rows": lambda a: spread(a, -1, axis=0),
-    "reversed columns": lambda a: spread(a, -1, axis=1),
-    "reversed and apart": lambda a: np.flip(spread(np.flip(a), 3, axis=1)),
-    "misaligned": lambda a: misaligned(a, 1),
-    "misaligned by 3": lambda a: misaligned(a, 3),
-    "field of a structure": in_structure,
-    "read-only": lambda a: _read_only(a.copy()),
-    "memory map order": lambda a: a.reshape(a.shape[0], 1, a.shape[1]).copy()[:, 0],
-}
-
-
-def _read_only(values):
-    values.flags.writeable = False
-    return values
-
-
-def equal_bits(a, b):
-    """Return whether both arrays have equal shapes, dtypes and bytes in C order."""
-    return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
-
-
-SHAPES = [
-    (3, 5),
-    (5, 131),
-    (67, 40),
-    (2, amount(400, 3000)),
-    (amount(400, 3000), 2),
-    (1, 99),
-]
-
-
-@loop("layout, dtype", LAYOUTS, REALS)
-def test_quantize_input(layout, dtype, isa):
-    for shape in SHAPES:
-        x = adversarial(dtype, 0.3, int(np.prod(shape))).reshape(shape)
-        view = LAYOUTS[layout](x)
-        assert equal_bits(view, x)
-        for kwargs in (
-            {"scale": 0.3},
-            {"scale": mixed_scales("float32", shape[0]), "axis": 0},
-            {"scale": mixed_scales("float32", shape[1]), "axis": 1},
-            {"scale": 0.3, "rounding": "half_up", "dtype": "int32"},
-        ):
-            expected = quantize_at(isa, x, **kwargs)
-            got = quantize_at(isa, view, **kwargs)
-            same(got, expected)
-            assert got.flags.c_contiguous
-
-
-@by_family("dtype", CODES)
-@loop("layout", LAYOUTS)
-def test_dequantize_input(layout, dtype, isa):
-    for shape in SHAPES:
-        q = codes(dtype, int(np.prod(shape))).reshape(shape)
-        view = LAYOUTS[layout](q)
-        assert equal_bits(view, q)
-        for kwargs in (
-            {"scale": 0.3},
-            {"scale": mixed_scales("float32", shape[0]), "axis": 0},
-            {"scale": mixed_scales("float32", shape[1]), "axis": 1, "dtype": "float16"},
-        ):
-            expected = dequantize_at(isa, q, **kwargs)
-            got = dequantize_at(isa, view, **kwargs)
-            same(got, expected)
-            assert got.flags.c_contiguous
 
 
 @loop("dtype", REALS)

@@ -1,15 +1,13 @@
 """Integers below 8 bits and floats of 4, 6 and 8 bits: the rules of one type.
 
-Exact arithmetic (oracle.py) and ml_dtypes are the judges. test_quantize.py and
-test_dequantize.py test scales of these types, test_granularity.py granularities, and
-test_isa.py lengths.
+Exact arithmetic (oracle.py) and ml_dtypes are the judges. test_quantize.py tests scales of
+these types, and test_calls.py lengths, granularities and layouts.
 """
 
 import numpy as np
 import oracle
 import pytest
 from support import (
-    MODES,
     NARROW,
     REALS,
     adversarial,
@@ -17,7 +15,6 @@ from support import (
     bit_view,
     by_family,
     cast,
-    compute_dtype,
     dequantize_at,
     dtype_of,
     expand,
@@ -25,7 +22,6 @@ from support import (
     float_of_bits,
     is_nan,
     loop,
-    parameter_shape,
     quantize_at,
     same,
     ulps,
@@ -103,57 +99,7 @@ def test_beside_a_midpoint(name, target, isa):
         same(got, expected_codes(isa, x * spread, spread, dtype=name))
 
 
-@loop("name", NARROW)
-def test_double_rounding_is_avoided(name):
-    # Codes on both sides of a midpoint differ, which needs no oracle.
-    points = midpoints(name)
-    points = points[points > 0]
-    above = pq.quantize(points * (1 + 2.0**-40), 1.0, dtype=name)
-    below = pq.quantize(points * (1 - 2.0**-40), 1.0, dtype=name)
-    distance = pq.dequantize(above, 1.0) - pq.dequantize(below, 1.0)
-    inside = points < (LIMITS[name][1] if name in LIMITS else float(oracle.largest(name)))
-    assert (distance[inside] > 0).all()
-    assert (distance[~inside] == 0).all()
-    # In float32 both quotients are on the midpoint.
-    rounded = [
-        pq.quantize(points * (1 + sign * 2.0**-40), 1.0, dtype=name, precision="float32")
-        for sign in (1, -1)
-    ]
-    same(rounded[0], rounded[1])
-
-
 # Integers
-
-
-@by_family("name", NARROW_INTEGERS)
-@loop("mode, source", MODES, REALS)
-def test_rounding_modes(name, mode, source, isa):
-    lo, hi = LIMITS[name]
-    halves = np.arange(2 * lo - 5, 2 * hi + 6) / 2
-    x = np.concatenate([halves, np.nextafter(halves, 99), np.nextafter(halves, -99)])
-    values = np.concatenate([cast(x, source), inputs((99,), source)])
-    rest = {"dtype": name, "rounding": mode}
-    one = np.ones((), compute_dtype(source))
-    for zero in (lo, 0, hi):
-        got = quantize_at(isa, values, 1.0, zero, **rest)
-        same(got, expected_codes(isa, values, one, zero, **rest))
-    scale = usual_scales(compute_dtype(source), values.size)
-    zeros = np.full(values.size, hi)
-    got = quantize_at(isa, values, scale, hi, axis=0, **rest)
-    same(got, expected_codes(isa, values, scale, zeros, **rest))
-
-
-@loop("name", NARROW_INTEGERS)
-def test_integers_saturate(name, isa):
-    lo, hi = LIMITS[name]
-    x = np.float32([np.nan, -np.inf, np.inf, -3e38, 3e38, lo - 0.5, hi + 0.5, lo, hi, -0.0])
-    want = [lo, lo, hi, lo, hi, lo, hi, lo, hi, 0]
-    for source in REALS:
-        got = quantize_at(isa, cast(x, source), 1.0, dtype=name)
-        assert got.astype(np.int32).tolist() == want
-    for zero in range(lo, hi + 1):
-        got = quantize_at(isa, x, 1.0, zero, dtype=name)
-        same(got, oracle.quantize(x, np.float32(1), zero, dtype=name))
 
 
 @loop("name", NARROW_INTEGERS)
@@ -180,70 +126,26 @@ def test_zero_points_of_any_type(name, isa):
     ):
         same(quantize_at(isa, x, scale, zero, dtype=name, axis=0), expected)
         same(dequantize_at(isa, expected, scale, zero, axis=0), back)
-    for i, zero in enumerate(every.tolist()):
-        one = quantize_at(isa, x[i], scale[i], zero, dtype=name)
-        same(one, expected[i])
-        for given in (np.int64(zero), own[i], own[i : i + 1], np.array(zero), [zero]):
-            same(quantize_at(isa, x[i], scale[i], given, dtype=name), one)
-            same(dequantize_at(isa, one, scale[i], given), back[i])
 
 
-@loop("name", NARROW_INTEGERS)
+@loop("name", [n for n in NARROW if TYPES[n].bits < 8])
 def test_bits_above_a_code_are_ignored(name, isa):
-    bits = TYPES[name].bits
-    lo, _ = LIMITS[name]
-    q = np.arange(256, dtype=np.uint8).view(dtype_of(name))
-    plain = (q.view(np.uint8) & ((1 << bits) - 1)).view(q.dtype)
+    dtype, bits = dtype_of(name), np.arange(256, dtype=np.uint8)
+    q, plain = bits.view(dtype), (bits & ((1 << TYPES[name].bits) - 1)).view(dtype)
     for target in REALS:
-        got = dequantize_at(isa, q, 0.3, 1, dtype=target)
-        same(got, dequantize_at(isa, plain, 0.3, 1, dtype=target))
+        got = dequantize_at(isa, q, 0.3, int(name in LIMITS), dtype=target)
+        same(got, dequantize_at(isa, plain, 0.3, int(name in LIMITS), dtype=target))
+    if name not in LIMITS:
+        return
     x, scale = inputs((256,)), usual_scales("float32", 256)
-    for dtype in (name, "int8" if lo else "uint8"):
-        got = quantize_at(isa, x, scale, q, dtype=dtype, axis=0)
-        same(got, quantize_at(isa, x, scale, plain, dtype=dtype, axis=0))
+    for code in (name, "int8" if LIMITS[name][0] else "uint8"):
+        got = quantize_at(isa, x, scale, q, dtype=code, axis=0)
+        same(got, quantize_at(isa, x, scale, plain, dtype=code, axis=0))
     got = dequantize_at(isa, q, scale, q[::-1], axis=0)
     same(got, dequantize_at(isa, plain, scale, plain[::-1].copy(), axis=0))
 
 
-@loop("name", [n for n in NARROW_FLOATS if TYPES[n].bits < 8])
-def test_bits_above_a_float_code_are_ignored(name, isa):
-    q = np.arange(256, dtype=np.uint8)
-    plain = q & (2 * FLOATS[name].sign_bit - 1)
-    for target in REALS:
-        got = dequantize_at(isa, q.view(dtype_of(name)), 0.3, dtype=target)
-        same(got, dequantize_at(isa, plain.view(dtype_of(name)), 0.3, dtype=target))
-
-
-@loop("name, source", NARROW_INTEGERS, SIXTEEN_BITS)
-def test_sub_byte_codes_are_clipped_int32_codes(name, source, isa):
-    low, high = oracle.code_range(name)
-    x = every_pattern(source)
-    for scale, zero in ((1.0, 0), (-0.7, 1), (0.3, low)):
-        wide = quantize_at(isa, x, scale, zero, dtype="int32")
-        got = quantize_at(isa, x, scale, zero, dtype=name)
-        assert got.dtype == dtype_of(name)
-        same(got.astype(np.int32), np.clip(wide, low, high))
-
-
-@loop("name, target", NARROW_INTEGERS, REALS)
-def test_every_sub_byte_code_is_decoded(name, target, isa):
-    low, high = oracle.code_range(name)
-    wide = np.resize(np.arange(low, high + 1), 3 * 16 + 7).astype(np.int8)
-    for scale, zero in ((1.0, 0), (-0.3, high)):
-        got = dequantize_at(isa, wide.astype(dtype_of(name)), scale, zero, dtype=target)
-        same(got, dequantize_at(isa, wide, scale, zero, dtype=target))
-
-
 # Floats against ml_dtypes: every 16-bit pattern, every border, every code
-
-
-# The codes of NaN and -NaN in ml_dtypes where pyquant differs. ONNX specifies -0 for float6
-# and 6 for float4, for both signs of the NaN.
-NAN_OF_ML_DTYPES = {
-    "float6_e2m3fn": (0x20, 0x00),
-    "float6_e3m2fn": (0x20, 0x00),
-    "float4_e2m1fn": (0x08, 0x00),
-}
 
 
 def every_code(name):
@@ -316,82 +218,6 @@ def test_every_float32_border(name, saturate, isa):
             check(isa, x * scale, scale, name, saturate)
 
 
-@by_family("name", NARROW_FLOATS)
-@loop("saturate", [True, False])
-def test_every_border_with_a_scale_for_each_element_or_block(name, saturate, isa):
-    x = near_borders(name)
-    scale = np.exp2(np.arange(x.size) % 9 - 4).astype(np.float32)
-    with np.errstate(all="ignore"):
-        check(isa, x * scale, scale, name, saturate, axis=0)
-    blocks = scale[: -(-x.size // 32)]
-    got = quantize_at(isa, x, blocks, dtype=name, saturate=saturate, axis=0, block_size=32)
-    spread = np.repeat(blocks, 32)[: x.size]
-    each_own = quantize_at(isa, x, spread, dtype=name, saturate=saturate, axis=0)
-    same(got.view(np.uint8), each_own.view(np.uint8))
-
-
-@by_family("name", NARROW_FLOATS)
-@loop("saturate", [True, False])
-def test_every_float64_border(name, saturate, isa):
-    # A quotient beside a border has the code of the float32 neighbour. If a float64
-    # quotient were rounded to float32 first, it would fall on the border.
-    points = borders(name)
-    for step in (-1, 0, 1):
-        x = ulps(points, step)
-        near = ulps(points.astype(np.float32), step)
-        for sign in (1.0, -1.0):
-            got = quantize_at(isa, sign * x, 1.0, dtype=name, saturate=saturate)
-            near32 = np.float32(sign) * near
-            codes = codes_of_ml_dtypes(near32, sign_of(near32), name, saturate)
-            same(got.view(np.uint8), codes)
-
-
-@by_family("name", NARROW_FLOATS)
-@loop("source", SIXTEEN_BITS)
-def test_precision_of_the_quotient(name, source, isa):
-    # ml_dtypes and NumPy also divide 16-bit numbers in float32 and round once.
-    x = every_pattern(source)
-    scale = np.array([0.1], source)
-    with np.errstate(all="ignore"):
-        quotient = (x / scale).astype(np.float32)
-    codes = codes_of_ml_dtypes(quotient, sign_of(x), name, saturate=True)
-    got = quantize_at(isa, x, scale, dtype=name, precision=source)
-    same(got.view(np.uint8), codes)
-
-
-@by_family("name", NARROW_FLOATS)
-@loop("target", REALS)
-def test_every_code_is_decoded(name, target, isa):
-    codes = np.resize(every_code(name), 3 * 256 + 7)
-    for scale in (1.0, -0.3, 2.0**100):
-        compute = np.float64 if target == np.float64 else np.float32
-        with np.errstate(all="ignore"):
-            product = codes.astype(compute) * compute(np.float32(scale))
-        want = cast(product, target)
-        got = dequantize_at(isa, codes, np.float32(scale), dtype=target)
-        nan = is_nan(want)
-        assert (is_nan(got) == nan).all()
-        same(got[~nan], want[~nan])
-
-
-@loop("name", NARROW_FLOATS)
-def test_dequantize_and_quantize_return_every_code(name, isa):
-    codes = every_code(name)
-    back = quantize_at(isa, dequantize_at(isa, codes, 1.0), 1.0, dtype=name)
-    number = ~np.isnan(codes.astype(np.float32))
-    if oracle.NARROW_FORMATS[name].infinity:  # a saturating cast gives no infinity
-        number &= np.isfinite(codes.astype(np.float32))
-    same(back[number].view(np.uint8), codes[number].view(np.uint8))
-
-
-@loop("name", NARROW_FLOATS)
-def test_nan_of_ml_dtypes(name):
-    # If this test fails, ml_dtypes has changed, and an exception above can be removed.
-    nan = np.array([0x7FC00000, 0xFFC00000], np.uint32).view(np.float32)
-    known = NAN_OF_ML_DTYPES.get(name, oracle.NARROW_FORMATS[name].nan)
-    assert tuple(cast(nan, dtype_of(name)).view(np.uint8).tolist()) == known
-
-
 # Saturation, zero points and scales of floats
 
 
@@ -416,21 +242,6 @@ def test_overflow(name, saturate, isa):
     assert (codes[0], codes[2]) == (fmt.largest, fmt.largest)
     assert codes[3:5] == [over, over]
     assert codes[1] == (over if fmt.largest % 2 else fmt.largest)
-
-
-@by_family("name", NARROW_FLOATS)
-@loop("saturate", [True, False])
-def test_saturation_with_other_options(name, saturate, isa):
-    for shape, axis, block in (((150,), None, None), ((150,), 0, None), ((3, 50), 1, 16)):
-        for seed, source in enumerate(REALS[: amount(1, 4)]):
-            x = inputs(shape, source, 0.01, seed)
-            params = parameter_shape(shape, axis, block)
-            count = int(np.prod(params))
-            scale = usual_scales(compute_dtype(source), count, seed).reshape(params)
-            rest = {"dtype": name, "saturate": saturate}
-            got = quantize_at(isa, x, scale, axis=axis, block_size=block, **rest)
-            spread = expand(scale, shape, axis, block)
-            same(got, expected_codes(isa, x, spread, **rest))
 
 
 @loop("name", NARROW_FLOATS)

@@ -16,7 +16,6 @@ from support import (
     compute_dtype,
     inputs_of_many_scales,
     loop,
-    mixed_scales,
     quantize_at,
     same,
     ulps,
@@ -149,22 +148,3 @@ def test_underflow_of_a_narrow_quotient_is_zero_in_every_mode():
         got = pq.quantize(x, 1.0, precision="float16", rounding=mode)
         above = 1 if mode in ("ceil", "away") else 0
         assert got.tolist() == [0, 0, above]
-
-
-LEVEL_TARGETS = [n for n in AVAILABLE_CODES if TYPES[n].kind == "integer"]
-
-
-@loop("precision, mode", PRECISIONS, MODES)
-def test_levels_agree(precision, mode, simd):
-    for source in REALS:
-        x = adversarial(source, 0.3, amount(400, 2000))
-        scale = mixed_scales(compute_dtype(source), x.size)
-        for target in LEVEL_TARGETS:
-            for kwargs in ({"scale": 0.3}, {"scale": scale, "axis": 0}):
-                kwargs = {
-                    **kwargs,
-                    "dtype": target,
-                    "precision": precision,
-                    "rounding": mode,
-                }
-                same(quantize_at(simd, x, **kwargs), quantize_at("scalar", x, **kwargs))

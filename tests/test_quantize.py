@@ -1,9 +1,10 @@
-"""Quantize: scalar against exact arithmetic for every code type, and named corner cases."""
+"""Quantize and dequantize: scalar against exact arithmetic, and corner cases."""
 
 import numpy as np
 import oracle
 import pytest
 from support import (
+    ANY_ZEROS,
     AVAILABLE_CODES,
     CODES,
     REALS,
@@ -12,12 +13,16 @@ from support import (
     amount,
     by_family,
     case,
+    codes,
     compute_dtype,
+    dequantize_at,
     dtype_of,
     expected_codes,
     float_of_bits,
     inputs_of_many_scales,
+    is_nan,
     loop,
+    mixed_scales,
     quantize_at,
     same,
     scales_for,
@@ -28,28 +33,43 @@ from support import (
 import pyquant as pq
 
 INF, NAN = np.inf, np.nan
+I32_MIN, I32_MAX, U32_MAX = -(2**31), 2**31 - 1, 2**32 - 1
+DEFINITIONS = {quantize_at: oracle.quantize, dequantize_at: oracle.dequantize}
+both_directions = pytest.mark.parametrize(
+    "function", DEFINITIONS, ids=["quantize", "dequantize"]
+)
 
 
-@by_family("target", AVAILABLE_CODES)
-@loop("source", REALS)
-def test_one_scale_is_exact(source, target):
-    ends = zero_points(target)
-    for i, (name, scale) in enumerate(scales_for(compute_dtype(source)).items()):
+@both_directions
+@by_family("code", AVAILABLE_CODES)
+@loop("real", REALS)
+def test_one_scale_is_exact(function, real, code):
+    ends = zero_points(code)
+    for i, (name, scale) in enumerate(scales_for(compute_dtype(real)).items()):
         for z in [ends[i % len(ends)], ends[-1 - 3 * i % len(ends)]][: amount(1, 2)]:
-            x = adversarial(source, scale[0], amount(70, 96), seed=i, zero_point=z)
+            if function is quantize_at:
+                count, dtype = amount(70, 96), code
+                values = adversarial(real, scale[0], count, seed=i, zero_point=z)
+            else:
+                values, dtype = codes(code, amount(40, 80), seed=i), real
+                values[-1] = z
             with case(scale=name, zero_point=z):
-                got = quantize_at("scalar", x, scale, z, dtype=target)
-                same(got, oracle.quantize(x, scale, z, dtype=target))
+                got = function("scalar", values, scale, z, dtype=dtype)
+                same(got, DEFINITIONS[function](values, scale, z, dtype=dtype))
 
 
-@by_family("target", AVAILABLE_CODES)
-@loop("source", REALS)
-def test_a_scale_for_each_element_is_exact(source, target):
-    count = amount(120, 500)
-    x, scale = inputs_of_many_scales(source, count)
-    zero = zeros_for(target, count)
-    got = quantize_at("scalar", x, scale, zero, dtype=target, axis=0)
-    same(got, oracle.quantize(x, scale, zero, dtype=target))
+@both_directions
+@by_family("code", AVAILABLE_CODES)
+@loop("real", REALS)
+def test_a_scale_for_each_element_is_exact(function, real, code):
+    count, dtype = amount(120, 500), code
+    values, scale = inputs_of_many_scales(real, count)
+    if function is dequantize_at:
+        values, dtype = codes(code, count), real
+        scale = mixed_scales(compute_dtype(real), count)
+    zero = zeros_for(code, count)
+    got = function("scalar", values, scale, zero, dtype=dtype, axis=0)
+    same(got, DEFINITIONS[function](values, scale, zero, dtype=dtype))
 
 
 @loop("source, scale", [r for r in REALS if r.itemsize == 2], [0.0371, -3.0, 1e-7])
@@ -60,51 +80,55 @@ def test_every_16_bit_number_is_exact(source, scale):
     same(got, oracle.quantize(x, np.float32([scale]), 3, dtype="int16"))
 
 
-# Inputs on which common shortcuts fail: (x, scale, zero point, dtype, code).
-REGRESSIONS = {
-    "just below a half": (0.49999997, 1.0, 0, "int8", 0),
-    "just below a half, odd zero point": (0.49999997, 1.0, 1, "int8", 1),
-    "just above minus a half": (-0.49999997, 1.0, 0, "int8", 0),
-    "odd integer above 2**23": (8388609.0, 1.0, 0, "int32", 8388609),
-    "odd negative integer below -2**23": (-8388609.0, 1.0, 0, "int32", -8388609),
-    "reciprocal lands on a tie": (0.273939937, 0.00214854861, 0, "int8", 127),
-    "reciprocal lands on a tie, 16 bit": (0.273939937, 0.00214854861, 0, "int16", 127),
-    "tie at scale 7": (-45.5, 7.0, 0, "int8", -6),
-    "near tie at scale 0.3": (-2.25, 0.3, 0, "int8", -7),
-    "tie at scale 0.02": (-0.22999999, 0.02, 0, "int8", -12),
-    "near tie at scale 0.7": (-10.849999, 0.7, 0, "int8", -15),
-    "tie at scale 1/127": (-0.68897635, 0.0078740157, 0, "int8", -88),
-    "node test on a border": (-2.5, 5 / 255, 0, "int8", -127),
-    "2**31 is not a code": (2147483648.0, 1.0, 0, "int32", 2147483647),
-    "just below 2**31": (2147483520.0, 1.0, 0, "int32", 2147483520),
-    "-2**31 is a code": (-2147483648.0, 1.0, 0, "int32", -2147483648),
-    "2**32 is not a code": (4294967296.0, 1.0, 0, "uint32", 4294967295),
-    "just below 2**32": (4294967040.0, 1.0, 0, "uint32", 4294967040),
-    "huge with high zero point": (3e9, 1.0, 2147483647, "int32", 2147483647),
-    "huge with low zero point": (3e9, 1.0, -2147483648, "int32", 852516352),
-    "sum beyond 32 bits": (-3e9, 1.0, -2147483648, "int32", -2147483648),
-    "huge with zero point 255": (1e10, 1.0, 255, "uint8", 255),
-    "minus huge with zero point 255": (-1e10, 1.0, 255, "uint8", 0),
-}
+@loop("source, target", CODES[:2], REALS)
+def test_every_8_bit_code_is_exact(source, target):
+    info = np.iinfo(source)
+    q = np.arange(info.min, info.max + 1).astype(source)
+    for scale in (0.1, 1.1e-40, 2.9e38, 6.1e-5, 255.9):
+        for zero in (info.min, 1, info.max):
+            s = np.array([scale], dtype=compute_dtype(target))
+            got = dequantize_at("scalar", q, s, zero, dtype=target)
+            same(got, oracle.dequantize(q, s, zero, dtype=target))
 
 
-@loop("name, wide", REGRESSIONS, [False, True])
-def test_regression(name, wide, isa):
-    x, scale, zero, dtype, code = REGRESSIONS[name]
-    if wide and not np.array_equal([x, scale], np.float32([x, scale])):
-        return  # float32 does not hold these float64 numbers.
-    x = np.full(67, x, dtype=np.float64 if wide else np.float32)
-    scales = np.full(67, scale, dtype=np.float32)
-    for got in (
-        quantize_at(isa, x, scale, zero, dtype=dtype),
-        quantize_at(isa, x, scales, zero, axis=0, dtype=dtype),
-        quantize_at(isa, x[:1], scale, zero, dtype=dtype),
-    ):
-        assert got.tolist() == [code] * got.size
+@loop("source, target", CODES[2:4], [r for r in REALS if r.itemsize == 2])
+def test_products_at_the_midpoints_of_narrow_floats(source, target):
+    # At scale 1 the differences contain every tie of a float with 8 or 11 bits of fraction.
+    info = np.iinfo(source)
+    q = np.arange(info.min, info.max, amount(41, 3)).astype(source)
+    s = np.float32([1.0])
+    same(
+        dequantize_at("scalar", q, s, 1, dtype=target),
+        oracle.dequantize(q, s, 1, dtype=target),
+    )
 
 
-# The corner cases: (x, scale, zero point, dtype, codes).
+# Corner cases, and inputs on which common shortcuts fail:
+# (x, scale, zero point, dtype, codes)
 CORNERS = {
+    "just below a half": ([0.49999997], 1.0, 0, "int8", [0]),
+    "just below a half, odd zero point": ([0.49999997], 1.0, 1, "int8", [1]),
+    "just above minus a half": ([-0.49999997], 1.0, 0, "int8", [0]),
+    "odd integer above 2**23": ([8388609.0], 1.0, 0, "int32", [8388609]),
+    "odd negative integer below -2**23": ([-8388609.0], 1.0, 0, "int32", [-8388609]),
+    "reciprocal lands on a tie": ([0.273939937], 0.00214854861, 0, "int8", [127]),
+    "reciprocal lands on a tie, 16 bit": ([0.273939937], 0.00214854861, 0, "int16", [127]),
+    "tie at scale 7": ([-45.5], 7.0, 0, "int8", [-6]),
+    "near tie at scale 0.3": ([-2.25], 0.3, 0, "int8", [-7]),
+    "tie at scale 0.02": ([-0.22999999], 0.02, 0, "int8", [-12]),
+    "near tie at scale 0.7": ([-10.849999], 0.7, 0, "int8", [-15]),
+    "tie at scale 1/127": ([-0.68897635], 0.0078740157, 0, "int8", [-88]),
+    "node test on a border": ([-2.5], 5 / 255, 0, "int8", [-127]),
+    "2**31 is not a code": ([2147483648.0], 1.0, 0, "int32", [2147483647]),
+    "just below 2**31": ([2147483520.0], 1.0, 0, "int32", [2147483520]),
+    "-2**31 is a code": ([-2147483648.0], 1.0, 0, "int32", [-2147483648]),
+    "2**32 is not a code": ([4294967296.0], 1.0, 0, "uint32", [4294967295]),
+    "just below 2**32": ([4294967040.0], 1.0, 0, "uint32", [4294967040]),
+    "huge with high zero point": ([3e9], 1.0, 2147483647, "int32", [2147483647]),
+    "huge with low zero point": ([3e9], 1.0, -2147483648, "int32", [852516352]),
+    "sum beyond 32 bits": ([-3e9], 1.0, -2147483648, "int32", [-2147483648]),
+    "huge with zero point 255": ([1e10], 1.0, 255, "uint8", [255]),
+    "minus huge with zero point 255": ([-1e10], 1.0, 255, "uint8", [0]),
     "nan, uint8": ([NAN], 1.0, 0, "uint8", [0]),
     "nan, int8": ([NAN], 1.0, 0, "int8", [-128]),
     "nan, int8, zero point -10": ([NAN], 1.0, -10, "int8", [-128]),
@@ -141,18 +165,87 @@ CORNERS = {
 }
 
 
-@loop("name", CORNERS)
-def test_corner(name, isa):
-    x, scale, zero, dtype, codes = CORNERS[name]
-    x = np.resize(np.array(x, dtype=np.float32), 69)
-    expected = np.resize(np.array(codes, dtype=dtype), 69)
-    same(quantize_at(isa, x, np.float32(scale), zero, dtype=dtype), expected)
+@loop("name, real", CORNERS, ["float32", "float64"])
+def test_codes_of_corners(name, real, isa):
+    values, scale, zero, dtype, expected = CORNERS[name]
+    given = [*values, scale]
+    if real == "float64" and not np.array_equal(given, np.float32(given), equal_nan=True):
+        return  # float32 does not hold these numbers, and the codes are other ones.
+    scale = np.float32(scale)
+    for count in (len(values), 69):
+        x, due = np.resize(np.array(values, real), count), np.resize(expected, count)
+        due = due.astype(dtype)
+        same(quantize_at(isa, x, scale, zero, dtype=dtype), due)
+        same(quantize_at(isa, x, np.full(count, scale), zero, axis=0, dtype=dtype), due)
+
+
+# (code, scale, zero point, dtype of q, float32 result)
+NUMBERS = {
+    "difference rounded once": (16777217, 1.0, 1, "int32", 16777216.0),
+    "lowest minus one": (I32_MIN, 1.0, 1, "int32", -2147483648.0),
+    "lowest minus highest": (I32_MIN, 1.0, I32_MAX, "int32", -4294967296.0),
+    "highest minus lowest": (I32_MAX, 1.0, I32_MIN, "int32", 4294967296.0),
+    "highest": (I32_MAX, 1.0, 0, "int32", 2147483648.0),
+    "uint32, zero minus highest": (0, 1.0, U32_MAX, "uint32", -4294967296.0),
+    "uint32, highest": (U32_MAX, 1.0, 0, "uint32", 4294967296.0),
+    "uint32, highest minus 2**31": (U32_MAX, 1.0, 2**31, "uint32", 2147483648.0),
+    "uint16, zero minus highest": (0, 1.0, 65535, "uint16", -65535.0),
+    "int16, lowest minus highest": (-32768, 1.0, 32767, "int16", -65535.0),
+    "zero scale, negative difference": (1, 0.0, 5, "uint8", -0.0),
+    "zero scale, positive difference": (5, 0.0, 1, "uint8", 0.0),
+    "no difference": (5, 3.0, 5, "uint8", 0.0),
+    "no difference, negative scale": (5, -3.0, 5, "uint8", -0.0),
+    "inf scale": (5, INF, 1, "uint8", INF),
+    "inf scale, negative difference": (1, INF, 5, "uint8", -INF),
+    "inf scale, no difference": (5, INF, 5, "uint8", NAN),
+    "nan scale": (5, NAN, 1, "uint8", NAN),
+    "gradual underflow": (0, 1e-45, 5, "uint8", -7e-45),
+    "overflow": (7, 3e38, 0, "uint8", INF),
+    "not q * s - z * s": (9, 0.1, 0, "int8", 0.90000004),
+}
+
+
+@loop("name", NUMBERS)
+def test_numbers_of_corners(name, isa):
+    code, scale, zero, source, value = NUMBERS[name]
+    q = np.full(67, code, dtype=source)
+    expected = np.full(67, value, dtype=np.float32)
+    expected[np.isnan(expected)] = float_of_bits([0x7FC00000])[0]
+    zero = np.array(zero, dtype=source)
+    same(dequantize_at(isa, q, np.float32(scale), zero), expected)
     same(
-        quantize_at(
-            isa, x, np.full(69, scale, dtype=np.float32), zero, axis=0, dtype=dtype
-        ),
-        expected,
+        dequantize_at(isa, q, np.full(67, scale, dtype=np.float32), zero, axis=0), expected
     )
+
+
+QUIET_NAN = {
+    "float32": 0x7FC00000,
+    "float64": 0x7FF8 << 48,
+    "float16": 0x7E00,
+    "bfloat16": 0x7FC0,
+}
+
+
+@by_family("source", CODES)
+@loop("target", REALS)
+def test_every_nan_is_one_quiet_nan(source, target, isa):
+    q = np.arange(70).astype(source)
+    bits = {4: [0x7F800001, 0xFF800001, 0xFFC12345, 0x7FC00000], 8: [1, 2]}[4]
+    for scale in float_of_bits(bits):
+        got = dequantize_at(isa, q, scale, dtype=target)
+        assert is_nan(got).all()
+        same(got, float_of_bits([QUIET_NAN[target.name]] * 70, target))
+    inf = dequantize_at(
+        isa, q, np.full(70, -INF, dtype=np.float32), q, axis=0, dtype=target
+    )
+    same(inf, float_of_bits([QUIET_NAN[target.name]] * 70, target))
+
+
+def test_overflow_of_narrow_results():
+    q = np.int8([1, -1, 2])
+    got = pq.dequantize(q, 65519.0, dtype="float16")
+    assert got.tolist() == [65504.0, -65504.0, INF]
+    assert pq.dequantize(q, 65520.0, dtype="float16").tolist() == [INF, -INF, INF]
 
 
 def test_quotients_that_underflow_in_directed_modes():
@@ -172,6 +265,10 @@ def test_float64_is_computed_in_float64():
     assert pq.quantize(third, 1 / 3, dtype="int32").tolist() == [1000000000]
     near = np.array([2147483646.5, 2147483647.4999998])
     assert pq.quantize(near, 1.0, dtype="int32").tolist() == [2147483646, 2147483647]
+    q = np.array([I32_MAX, I32_MIN, 3], dtype=np.int32)
+    same(pq.dequantize(q, 0.1, dtype="float64"), q * 0.1)
+    z = np.array(1, dtype=np.int32)
+    same(pq.dequantize(q, 0.1, z, dtype="float64"), (q.astype(np.int64) - 1) * 0.1)
 
 
 def close_quotients(last):
@@ -226,14 +323,17 @@ def test_a_scale_is_rounded_once_to_the_type_of_the_arithmetic():
     ]  # 0 in float32
 
 
-@loop("source, kind", REALS, ["float16", "float32", "float64"])
-def test_a_scale_of_any_real_type(source, kind):
+@loop("real, kind", REALS, ["float16", "float32", "float64"])
+def test_a_scale_of_any_real_type(real, kind):
     scale = np.array([0.1, 1.7, 3.0], dtype=kind)
-    x = adversarial(source, 1.7, 99).reshape(3, 33)
-    expected = oracle.quantize(x, np.repeat(scale, 33))
+    x, q = adversarial(real, 1.7, 99).reshape(3, 33), codes("int16", 99).reshape(3, 33)
+    each = np.repeat(scale, 33)
+    expected, back = oracle.quantize(x, each), oracle.dequantize(q, each, dtype=real)
     same(pq.quantize(x, scale, axis=0), expected)
-    same(pq.quantize(x[0], scale[:1]), expected[0])
-    same(pq.quantize(x[0], scale[0]), expected[0])
+    same(pq.dequantize(q, scale, axis=0, dtype=real), back)
+    for one in (scale[:1], scale[0]):
+        same(pq.quantize(x[0], one), expected[0])
+        same(pq.dequantize(q[0], one, dtype=real), back[0])
 
 
 def test_the_default_dtype_is_int8_or_that_of_the_zero_point():
@@ -253,6 +353,12 @@ def test_the_default_dtype_is_int8_or_that_of_the_zero_point():
     assert pq.quantize(x, 1.0, np.int16(3), dtype="uint8").tolist() == [4, 203]
 
 
+def test_the_default_dtype_is_float32():
+    for code in CODES:
+        assert pq.dequantize(np.ones(3, dtype=code), 0.5).dtype == np.float32
+        assert pq.dequantize(np.ones(3, dtype=code), np.float64(0.5)).dtype == np.float32
+
+
 @loop("name", AVAILABLE_CODES)
 def test_spellings_of_a_dtype(name):
     x, dtype = np.float32([1.0, 2.0]), dtype_of(name)
@@ -267,6 +373,13 @@ def test_spellings_of_a_dtype(name):
         same(pq.quantize(x, 1.0, given), expected)
 
 
+@loop("target", REALS)
+def test_spellings_of_a_real_dtype(target):
+    q = np.int8([1, 2])
+    for dtype in (target, target.name, target.type):
+        same(pq.dequantize(q, 0.5, dtype=dtype), np.array([0.5, 1.0]).astype(target))
+
+
 @loop("kind", ["int8", "uint8", "int16", "uint16", "int32", "int64", "uint64"])
 def test_a_zero_point_of_any_integer_type_that_fits(kind):
     x = np.float32([[1.0, -1.0], [2.0, -2.0]])
@@ -276,6 +389,84 @@ def test_a_zero_point_of_any_integer_type_that_fits(kind):
     same(got, np.int8([[6, 4], [9, 5]]))
 
 
+def test_a_zero_point_of_another_integer_type():
+    q = np.int8([[1, 2], [3, 4]])
+    zero = np.array([5, -7], dtype=np.int64)
+    same(pq.dequantize(q, [1.0, 2.0], zero, axis=0), np.float32([[-4, -3], [20, 22]]))
+    same(pq.dequantize(q, 1.0, np.uint16(5)), np.float32([[-4, -3], [-2, -1]]))
+
+
 def test_zero_point_none_is_zero():
-    x = adversarial("float32", 0.1, 99)
+    x, q = adversarial("float32", 0.1, 99), codes("int8", 99)
     same(pq.quantize(x, 0.1, None), pq.quantize(x, 0.1, 0))
+    same(pq.dequantize(q, 0.1, None), pq.dequantize(q, 0.1, 0))
+
+
+def test_back_and_forth_keeps_every_code():
+    for code in CODES[:4]:
+        info = np.iinfo(code)
+        q = np.arange(info.min, info.max + 1).astype(code)
+        for scale in (0.1, 7.0, 1e-30):
+            for zero in (info.min, 3, info.max):
+                real = pq.dequantize(q, scale, zero)
+                same(pq.quantize(real, scale, zero, dtype=code), q)
+
+
+FAR = [2**52, 2**52 + 1, 2**53 + 1, 2**53 + 2**29 + 77, 2**62 + 2**38 + 1, 2**63 - 1]
+
+
+@loop("dtype, zero", REALS, [*FAR, *(-z - 1 for z in FAR)], draws=16)
+def test_zero_points_of_64_bits(zero, dtype):
+    """oneDNN allows any 64-bit zero point, and the difference is exact."""
+    zeros = np.array([zero])
+    for code in ("int8", "uint8", "int32"):
+        q = codes(code, 300)
+        for scale in (1.0, 0.1, -3.0, np.inf, 0.0):
+            s = np.array([scale], compute_dtype(dtype))
+            got = ANY_ZEROS.run(q, s, zeros, 0, dtype=dtype, block_size=0)
+            same(got, oracle.dequantize(q, s, zeros, dtype=dtype))
+    each = np.resize(np.array([zero, 3, -zero // 2]), 300)
+    got = ANY_ZEROS.run(q[::-1], s, 5, 0, dtype=dtype, block_size=0)
+    same(got, oracle.dequantize(q[::-1], s, 5, dtype=dtype))
+    s = np.full(300, 0.1, compute_dtype(dtype))
+    got = ANY_ZEROS.run(q, s, each, 0, dtype=dtype, block_size=0)
+    same(got, oracle.dequantize(q, s, each, dtype=dtype))
+
+
+@loop("zero", [2**53 + 1, -(2**63), 2**63 - 1, 2**24 + 1])
+def test_quantizing_with_zero_points_of_64_bits(zero):
+    x = np.float32([-3e38, -9.3e18, -1, 0, 1, 9.3e18, 3e38, np.nan])
+    got = pq.onednn.quantize(x, scales=[1.0], zps=[zero], dtype="s8")
+    with np.errstate(over="ignore"):
+        total = x + np.float32(zero)
+    expected = np.clip(np.rint(np.nan_to_num(total, nan=-np.inf)), -128, 127)
+    same(got, expected.astype(np.int8))
+
+
+PAIRS = [((5, 7), None), ((2, 9000), None), ((3, 5, 7), (2, 0)), ((700, 3), (0, -1))]
+PAIRS += [((0, 4), None), ((4, 0), None)]
+
+
+@loop("pair, target", PAIRS, REALS[:3])
+def test_two_scales_are_an_outer_product(pair, target, monkeypatch):
+    shape, axis = pair
+    rng = np.random.default_rng(3)
+    q = rng.integers(-1000, 1000, shape).astype(np.int32)
+    axes = sorted(d % q.ndim for d in axis or (-2, -1))
+    scale = [rng.normal(0, 1, q.shape[d]).astype(np.float32) for d in axes]
+    for one in scale:  # a subnormal product, and an infinite one
+        one[:1], one[1:2] = 1e-23, INF
+    with np.errstate(all="ignore"):
+        products = np.multiply.outer(*scale)
+    offset = rng.normal(0, 1, q.shape[axes[1]]).astype(np.float32)
+    monkeypatch.setattr("pyquant._threads.MIN_PART_BYTES", 1)
+    for more in ({}, {"offset": offset}):
+        wide = {name: np.broadcast_to(v, products.shape) for name, v in more.items()}
+        due = pq.dequantize(q, products, 3, dtype=target, axis=tuple(axes), **wide)
+        for given, zero in (scale, 3), ([v.astype(float) for v in scale], [3]):
+            for threads in 1, 3:
+                how = {"axis": axis, "dtype": target, "threads": threads, **more}
+                same(pq.dequantize(q, tuple(given), zero, **how), due)
+        out = np.full(shape[::-1], 7, due.dtype).T
+        assert pq.dequantize(q, tuple(scale), 3, axis=axis, out=out, **more) is out
+        same(np.ascontiguousarray(out), due)
