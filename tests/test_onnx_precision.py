@@ -122,47 +122,6 @@ def test_integers_and_floats_of_one_value_agree(scale_type, precision):
         same(*got)
 
 
-@loop("source, scale_type, precision", REALS, REALS, REALS)
-def test_equals_the_reference_of_onnx(source, scale_type, precision):
-    onnx = pytest.importorskip("onnx")  # optional
-    if onnx.defs.onnx_opset_version() < 25:
-        pytest.skip("this onnx knows no precision")
-    from onnx.reference import ReferenceEvaluator
-
-    def value(name, array):
-        kind = TENSOR_PROTO.get(array.dtype.name, onnx.TensorProto.INT8)
-        return onnx.helper.make_tensor_value_info(name, kind, array.shape)
-
-    for seed, scale in enumerate(scales(scale_type)):
-        x = inputs(source, float(scale), seed)
-        x = x[np.isfinite(cast(x, "f4"))]
-        if not (np.isfinite(float(scale)) and scale != 0):
-            continue  # NumPy's casts of NaN and infinities are undefined
-        with np.errstate(all="ignore"):
-            narrow = type_of(precision)
-            quotient = x.astype(narrow) / scale.astype(narrow)
-            keep = np.abs(cast(quotient, "f4")) < 1000
-        x, zero = x[keep], np.array(3, np.int8)
-        node = onnx.helper.make_node(
-            "QuantizeLinear", ["x", "s", "z"], ["y"], precision=TENSOR_PROTO[precision]
-        )
-        graph = onnx.helper.make_graph(
-            [node],
-            "g",
-            [value("x", x), value("s", scale), value("z", zero)],
-            [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.INT8, x.shape)],
-        )
-        model = onnx.helper.make_model(
-            graph, opset_imports=[onnx.helper.make_opsetid("", 25)]
-        )
-        with np.errstate(all="ignore"):
-            (expected,) = ReferenceEvaluator(model).run(
-                None, {"x": x, "s": scale, "z": zero}
-            )
-        got = pq.onnx.quantize_linear(x, scale, zero, precision=TENSOR_PROTO[precision])
-        same(got, expected)
-
-
 # Zero points that are Python integers
 
 
