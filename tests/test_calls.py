@@ -37,6 +37,7 @@ from support import (
     same,
     scales_for,
     specials,
+    split_small_arrays,
     ulps,
     uniform_bits,
     usual_scales,
@@ -49,6 +50,10 @@ REFUSED = re.compile(
     r"the first at index (\(.*?\))"
     r"(?:; out has all codes, as without 'raise')?"
 )
+
+
+# The word of an element depends on its place only.
+STOCHASTIC = {"rounding": "stochastic", "seed": 5, "start": 2**64 - 99}
 
 
 def limits_of(name):
@@ -156,10 +161,14 @@ def quantize_options(name):
     integer = TYPES[name].kind == "integer"
     modes = itertools.cycle(oracle.MODES if integer else ["half_even"])
     precisions = itertools.cycle([None, None, "float64"])
-    return [
-        {"rounding": next(modes), "precision": next(precisions), **options}
-        for options in [*option_sets(name), *[{}] * amount(5, 20)]
-    ] + [{"precision": one} for one in PRECISIONS]
+    return (
+        [
+            {"rounding": next(modes), "precision": next(precisions), **options}
+            for options in [*option_sets(name), *[{}] * amount(5, 20)]
+        ]
+        + [{"precision": one} for one in PRECISIONS]
+        + [STOCHASTIC] * 3
+    )
 
 
 def dequantize_options(name):
@@ -281,7 +290,7 @@ def out_of(rng, dtype, shape):
 
 @pytest.mark.parametrize("direction", ["quantize", "dequantize"])
 @by_family("code", AVAILABLE_CODES)
-def test_calls(direction, code, isa):
+def test_calls(direction, code, isa, monkeypatch):
     quantizes = direction == "quantize"
     step, first = amount(2, 1), AVAILABLE_CODES.index(code)
     for number in range(first % step, len(EVERY_FORM), step):
@@ -296,6 +305,8 @@ def test_calls(direction, code, isa):
             scales, options = call.arguments(each=True)
             due = call_at("scalar", call.x, *scales, dtype=dtype, **options)
             scales, options = call.arguments(each=False)
-            got = call_at(isa, x, *scales, dtype=dtype, out=out, **options)
+            options["threads"] = int(rng.choice([1, 1, 2, 3]))
+            with split_small_arrays(monkeypatch):
+                got = call_at(isa, x, *scales, dtype=dtype, out=out, **options)
             check()
             same_results((out.astype(dtype), got[1]), due)

@@ -3,7 +3,6 @@
 Oracles: Philox4x32-10 in Python integers here, and `oracle` for quotients and codes.
 """
 
-import itertools
 import math
 from bisect import bisect_right
 from fractions import Fraction
@@ -14,8 +13,6 @@ import oracle
 import pytest
 from oracle import FLOAT32, FLOAT64, FORMATS, NARROW_FORMATS
 from support import (
-    FOR_OUT,
-    LAYOUTS,
     LEVELS,
     PRECISIONS,
     REALS,
@@ -291,44 +288,6 @@ def test_subnormal_numbers():
 # ---- parameters and options ----
 
 
-def parts_of(x, scale, axis=None, block_size=None):
-    """Return a scale for each element."""
-    if block_size is not None:
-        scale = np.repeat(scale, block_size, axis=axis)
-        index = [slice(None)] * x.ndim
-        index[axis] = slice(x.shape[axis])
-        return np.broadcast_to(scale[tuple(index)], x.shape)
-    shape = [n if d == axis else 1 for d, n in enumerate(x.shape)]
-    return np.broadcast_to(np.reshape(scale, shape), x.shape)
-
-
-@pytest.mark.parametrize("name", ["int8", "uint16", "int32", "float8_e4m3fn", "int64"])
-@loop("axis, block_size", [0, 1, 2], [None, 1, 3, 32])
-def test_granularities(name, axis, block_size):
-    dtype = dtype_of(name)
-    rng = np.random.default_rng(5)
-    x = (rng.normal(size=(3, 7, amount(35, 41))) * 5).astype(np.float32)
-    shape = list(x.shape)
-    if block_size is None:
-        shape = [shape[axis]]
-    else:
-        shape[axis] = -(-shape[axis] // block_size)
-    scale = rng.uniform(0.1, 3, shape).astype(np.float32)
-    options = {"dtype": dtype, "axis": axis, "block_size": block_size}
-    each_scale = parts_of(x, scale, axis, block_size)
-    want = expected(
-        x.reshape(-1), np.ascontiguousarray(each_scale).reshape(-1), name,
-        noises(x.size, 3, 11),
-    )  # fmt: skip
-    for isa in LEVELS:
-        for order in "CF":
-            got = quantize_at(
-                isa, np.asarray(x, order=order), scale, rounding="stochastic", seed=3,
-                start=11, **options,
-            )  # fmt: skip
-            assert numbers_of(np.ascontiguousarray(got).reshape(-1)) == want, (isa, order)
-
-
 def test_parameters_round_at_random():
     rng = np.random.default_rng(6)
     x = rng.normal(size=(5, 40)).astype(np.float32)
@@ -404,17 +363,6 @@ def test_nan_is_refused(isa):
 
 WHOLE = np.random.default_rng(3).normal(size=(11, 13, 37)).astype(np.float32) * 20
 NOISY = {"rounding": "stochastic", "seed": 77, "start": 5}
-
-
-@loop("name", ["int8", "int16", "int32", "int64", "float8_e5m2", "int4"])
-def test_layouts(isa, name):
-    dtype = dtype_of(name)
-    expected = quantize_at(isa, WHOLE, 0.7, dtype=dtype, **NOISY)
-    for layout, place in itertools.product(LAYOUTS, FOR_OUT):
-        view, out = LAYOUTS[layout](WHOLE), LAYOUTS[place](np.empty_like(expected))
-        with case(layout=layout, place=place):
-            quantize_at(isa, view, 0.7, dtype=dtype, out=out, **NOISY)
-            same(out.astype(dtype, order="C"), expected)
 
 
 @loop("source", REALS)

@@ -14,10 +14,8 @@ from support import (
     adversarial,
     amount,
     at_once,
-    codes,
     loop,
     mixed_scales,
-    parameter_shape,
     run_python,
     same,
     split_small_arrays,
@@ -40,34 +38,6 @@ def started(monkeypatch):
     monkeypatch.setattr(_threads, "Part", Spy)
     with split_small_arrays(monkeypatch):
         yield parts
-
-
-@loop("form", FORMS, draws=20)
-def test_any_number_gives_the_same_bits(form, started):
-    shape, axis, block = form
-    started.clear()
-    count = int(np.prod(shape))
-    params = parameter_shape(shape, axis, block)
-    scale = mixed_scales("float32", int(np.prod(params))).reshape(params)
-    for i, source in enumerate(REALS):
-        x = adversarial(source, 0.3, count, seed=i).reshape(shape)
-        q = codes("uint16", count).reshape(shape)
-        kwargs = {"scale": scale, "axis": axis, "block_size": block}
-        views = [(x, q)]
-        if x.ndim == 2:
-            views += [(x.copy("F"), q.copy("F")), (x[::-1, ::-1], q[::-1, ::-1])]
-        for xv, qv in views:
-            codes_1 = pq.quantize(xv, **kwargs, dtype="int16")
-            up_1 = pq.quantize(xv, **kwargs, rounding="half_up")
-            reals_1 = pq.dequantize(qv, **kwargs, dtype=source)
-            for n in (2, 3, 7):
-                same(pq.quantize(xv, **kwargs, dtype="int16", threads=n), codes_1)
-                same(pq.quantize(xv, **kwargs, rounding="half_up", threads=n), up_1)
-                same(pq.dequantize(qv, **kwargs, dtype=source, threads=n), reals_1)
-                out = np.zeros(shape[::-1], np.int16).T
-                pq.quantize(xv, **kwargs, dtype="int16", threads=n, out=out)
-                same(out, codes_1)
-    assert bool(started) == (count > 0)
 
 
 @loop("form", FORMS, draws=28)
