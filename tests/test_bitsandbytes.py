@@ -11,7 +11,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from conformance import cases
-from support import HAVE_BFLOAT16, loop, same, split_small_arrays
+from support import HAVE_BFLOAT16, loop, same
 
 import pyquant as pq
 from pyquant import _core
@@ -208,17 +208,6 @@ def test_files(storage, tmp_path):
             if storage.startswith("float"):
                 tensors[name] = stored.astype(stored.dtype.newbyteorder(">"))
             same(parts(bitsandbytes.from_tensors(tensors, name))[0], parts(q)[0])
-
-
-def test_strides_and_threads(monkeypatch):
-    x = np.random.default_rng(5).standard_normal((700, 130)).astype(np.float32)
-    q = bitsandbytes.quantize(x, block_size=128)
-    turned = bitsandbytes.quantize(np.asfortranarray(x), block_size=128)
-    same(parts(turned)[0], parts(q)[0])
-    with split_small_arrays(monkeypatch):
-        again = bitsandbytes.quantize(x, block_size=128, threads=3)
-        same(parts(again)[0], parts(q)[0])
-        same(q.dequantize(threads=3), q.dequantize())
 
 
 def test_nothing_and_zeros():

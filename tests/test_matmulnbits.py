@@ -4,7 +4,7 @@ import numpy as np
 import planar_oracle as oracle
 import pytest
 from planar_oracle import tensors
-from support import amount, loop, same
+from support import amount, bfloat16, loop, same
 
 from pyquant.weights import awq, convert, matmulnbits
 
@@ -92,46 +92,22 @@ SHAPES = ((40, 3), (64, 8), (7, 2), (1, 1), (100, 5), (256, 20))
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @loop("kind, symmetric", KINDS, [True, False])
 def test_quantize_by_definition(kind, bits, symmetric):
+    """Scales of 16 bits are rounded before the division."""
+    small = {2: bfloat16 or np.float16, 4: np.float32, 8: np.float16}[bits]
     for shape in SHAPES[: amount(3, None)]:
-        x = data(kind, shape)
-        if kind != "sizes":
-            x = (
-                np.concatenate([x, x], 1).astype(np.float16)[:, : shape[1]]
-                if bits == 8
-                else x
-            )
-        for size in (16, 32, 128):
-            codes, scales, zeros = by_definition(x, bits, size, symmetric)
-            for given in (x, np.asfortranarray(x), np.repeat(x, 2, 0)[::2]):
-                w = matmulnbits.quantize(
-                    given.T, bits=bits, block_size=size, symmetric=symmetric
-                )
-                B, s, zero_points = arrays_of(w)
-                same(s, scales)
-                same(B.reshape(len(codes), -1), in_bytes(codes, bits))
-                if symmetric:
-                    assert zero_points is None
-                else:
-                    same(zero_points, zeros_in_bytes(zeros, bits))
-
-
-@loop("symmetric", [True, False])
-def test_bfloat16(symmetric):
-    """bfloat16 scales are rounded before the division, like float16 scales."""
-    name = pytest.importorskip("ml_dtypes", reason="it has the type").bfloat16
-    for kind in KINDS:
-        x = data(kind, (100, 5)).astype(name)
-        for bits, size in ((2, 16), (4, 32), (8, 128)):
-            codes, scales, zeros = by_definition(x, bits, size, symmetric)
-            for given in (x, np.asfortranarray(x)):
-                w = matmulnbits.quantize(
-                    given.T, bits=bits, block_size=size, symmetric=symmetric
-                )
-                B, s, zero_points = arrays_of(w)
-                same(s, scales)
-                same(B.reshape(len(codes), -1), in_bytes(codes, bits))
-                if not symmetric:
-                    same(zero_points, zeros_in_bytes(zeros, bits))
+        for dtype in (np.float32, small) if kind != "sizes" else (np.float32,):
+            x = data(kind, shape).astype(dtype)
+            for size in (16, 32, 128):
+                codes, scales, zeros = by_definition(x, bits, size, symmetric)
+                how = {"bits": bits, "block_size": size, "symmetric": symmetric}
+                for given in (x, np.asfortranarray(x), np.repeat(x, 2, 0)[::2]):
+                    B, s, zero_points = arrays_of(matmulnbits.quantize(given.T, **how))
+                    same(s, scales)
+                    same(B.reshape(len(codes), -1), in_bytes(codes, bits))
+                    if symmetric:
+                        assert zero_points is None
+                    else:
+                        same(zero_points, zeros_in_bytes(zeros, bits))
 
 
 def test_quantize_in_parts():

@@ -5,13 +5,13 @@ from fractions import Fraction
 import mx_oracle
 import numpy as np
 import pytest
-from support import loop, same, split_small_arrays
+from support import loop, same
 
 import pyquant as pq
 
 ml_dtypes = pytest.importorskip("ml_dtypes")  # the types of elements and scales
 
-from pyquant.weights import _magnitudes, nvfp4  # noqa: E402
+from pyquant.weights import nvfp4  # noqa: E402
 
 
 def parts(w):
@@ -78,12 +78,6 @@ def wild(shape, seed, spread=6):
     rng = np.random.default_rng(seed)
     exponents = rng.integers(-spread, spread, (*shape[:-1], 1)) + rng.integers(-5, 3, shape)
     return (rng.standard_normal(shape) * np.exp2(exponents)).astype(np.float32)
-
-
-@pytest.fixture
-def small_parts(monkeypatch):
-    with split_small_arrays(monkeypatch):
-        yield
 
 
 @pytest.mark.parametrize("like", PACKAGES)
@@ -191,22 +185,6 @@ def test_ends_of_tensor_scales(like):
     for given in (low, high):
         w = nvfp4.quantize(wild((4, 32), 9), given, like=like)
         assert np.isfinite(w.dequantize()).all()
-
-
-@pytest.mark.parametrize("like", PACKAGES)
-def test_types_axes_and_threads(like, monkeypatch, small_parts):
-    monkeypatch.setattr(_magnitudes, "SLAB", 64)
-    x = wild((5, 3, 38), 2).astype(np.float16).astype(np.float32)
-    w = nvfp4.quantize(x, like=like)
-    bits = [one.tobytes() for one in parts(w)]
-    for dtype in ("float16", "float32"):
-        for view in (x, np.asfortranarray(x), np.repeat(x, 2, -1)[..., ::2]):
-            got = nvfp4.quantize(view.astype(dtype, copy=False), like=like, threads=3)
-            assert [one.tobytes() for one in parts(got)] == bits
-            np.testing.assert_array_equal(got.dequantize(threads=2), w.dequantize())
-    for one in (x[::2, 0].T[:, [0, 1]], x.reshape(-1, 2)):
-        t = parts(nvfp4.quantize(one, like=like, threads=2))[2]
-        assert exact(t) == tensor_scale(max(abs(exact(v)) for v in one.flat), like)
 
 
 def test_no_elements():
