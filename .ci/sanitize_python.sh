@@ -66,7 +66,7 @@ cd "$top"
 "$python" -P -c "import pyquant; assert pyquant.__file__.startswith('$work'), pyquant"
 if [ $# = 0 ]; then
     set -- -q tests/test_quantize.py tests/test_calls.py tests/test_layout.py \
-        tests/test_packed.py tests/test_packed_calls.py tests/test_out.py \
+        tests/test_packed.py tests/test_packed_calls.py \
         tests/test_errors.py tests/test_granularity.py \
         tests/test_threads.py tests/test_qparams.py tests/test_standards.py \
         tests/test_conformance.py tests/test_properties.py tests/test_hostile.py \
@@ -74,7 +74,7 @@ if [ $# = 0 ]; then
         tests/test_fused.py tests/test_requantize.py tests/test_observe.py \
         tests/test_stochastic.py tests/test_search.py tests/test_report.py tests/test_like.py \
         tests/test_openvino.py tests/test_int64.py \
-        tests/test_scale_dtype.py \
+        tests/test_ranges.py \
         tests/test_blocks.py tests/test_blocks_encode.py tests/test_codebook.py \
         tests/test_bias.py tests/test_compressed_tensors.py \
         tests/test_{mx,nvfp4}.py::test_worked_blocks \
