@@ -80,7 +80,9 @@ CF = {"scale_factor": np.float32(0.1), "add_offset": 0.3, "_FillValue": -99}
 CF_TINY = {"scale_factor": 1e-40, "_FillValue": -99}
 CFS = (CF, CF_TINY, {"scale_factor": np.float32(1e-40)}, {"scale_factor": np.float64(0.1)})
 ONNX = (WEIGHT, np.float32(0.1), np.int8(3))
+LOW = -np.linspace(1, 2, 64)
 LEVELS = (WEIGHT, -1.1, 1.3, -0.9, 0.7, 16), (WEIGHT, -1e-36, 2e-36, 0.0, 1.0, 16)
+LEVELS += ((WEIGHT, LOW, 2, LOW, 2, 256),)
 
 
 def _detail(scales, zeros, dtype=np.int8):

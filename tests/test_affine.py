@@ -458,18 +458,6 @@ def test_subnormal_quotients_in_modes_away_from_zero(name, mode, isa):
             same_results(quantized(isa, x, scale, **options), want)
 
 
-@loop("source", REALS)
-def test_the_precision_of_the_arithmetic_may_be_named(source, isa):
-    scale = usual_scales(compute_dtype(source), 70)
-    offset = offsets(scale.dtype, scale)
-    x = numbers(source, scale, offset)
-    options = {"dtype": "int16", "axis": 0, "offset": offset}
-    same(
-        quantize_at(isa, x, scale, precision=scale.dtype.name, **options),
-        quantize_at(isa, x, scale, **options),
-    )
-
-
 # By example
 
 
@@ -520,16 +508,6 @@ def test_example(name, isa):
         same(quantize_at(isa, numbers_in, **options), expected)
         options_of_each = {**options, "scale": np.full(count, options["scale"])}
         same(quantize_at(isa, numbers_in, axis=0, **options_of_each), expected)
-
-
-def test_fills_become_the_canonical_nan(isa):
-    q = np.resize(np.int16([-9, 5, -32768, 7]), 70)
-    for kind in REALS:
-        got = dequantize_at(isa, q, 2.0, dtype=kind, fill=[-32768, 5], offset=1.0)
-        want = oracle.dequantize(
-            q, np.float64([2]), dtype=kind, fill=[-32768, 5], offset=np.float64([1])
-        )
-        same(got, want)
 
 
 # Types of offsets

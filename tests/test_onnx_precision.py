@@ -126,6 +126,7 @@ def test_integers_and_floats_of_one_value_agree(scale_type, precision):
 
 
 X = np.float32([[-7.0, 2.5], [300.0, 4.0]])
+ONE, Q = np.ones(2, np.float32), np.ones((2, 2), np.uint8)  # for errors.txt
 FUNCTIONS = {
     "ONNX QuantizeLinear": pq.onnx.quantize_linear,
     "com.microsoft QuantizeLinear": pq.com_microsoft.quantize_linear,
@@ -140,17 +141,6 @@ def test_python_zero_points_are_uint8(name, zero):
         same(FUNCTIONS[name](X, np.float32([1, 2]), [zero, 3], axis=1)[:, 0], got[:, 0])
 
 
-@loop("name, zero", FUNCTIONS, [-1, 300, 256, 2**63, -(2**70)])
-def test_zero_points_outside_uint8_are_errors(name, zero):
-    error = rf"^y_zero_point: {name}:? expect.* uint8.*, got {zero}\b"
-    for scale, zeros, axis in (
-        (np.float32(1), zero, {}),
-        (np.float32([1, 1]), [3, zero], {"axis": 1}),
-    ):
-        with pytest.raises(ValueError, match=error):
-            FUNCTIONS[name](X, scale, zeros, **axis)
-
-
 @pytest.mark.parametrize("code", ["int8", "uint16", "int4", "uint2"])
 def test_output_dtype_is_the_type_of_python_zero_points(code):
     if "16" not in code and "8" not in code:
@@ -159,9 +149,6 @@ def test_output_dtype_is_the_type_of_python_zero_points(code):
     for zero in (low, 0, high):
         got = pq.onnx.quantize_linear(X, np.float32(1), zero, output_dtype=code)
         same(got, pq.quantize(X, 1.0, zero, dtype=code))
-    for zero in (low - 1, high + 1):
-        with pytest.raises(ValueError, match=rf"^y_zero_point: .*{code}.* got {zero}\b"):
-            pq.onnx.quantize_linear(X, np.float32(1), zero, output_dtype=code)
 
 
 @loop("code", ["float8_e4m3fn", "float8_e5m2", "float4_e2m1fn"])
@@ -182,30 +169,10 @@ def test_typed_zero_points_keep_their_type():
 # Shapes of com.microsoft
 
 
-@loop("axis, shape", [0, 1, -1], [(), (1,)])
-def test_one_scale_for_a_longer_axis_is_an_error(axis, shape):
-    scale, zero = np.ones(shape, np.float32), np.zeros(shape, np.uint8)
-    for z in (None, zero):
-        with pytest.raises(ValueError, match=r"^y_scale: .* expects shape \(2,\), got "):
-            pq.com_microsoft.quantize_linear(X, scale, z, axis=axis)
-        with pytest.raises(ValueError, match=r"^x_scale: .* expects shape \(2,\), got "):
-            pq.com_microsoft.dequantize_linear(np.ones((2, 2), "u1"), scale, z, axis=axis)
-
-
-def test_one_dimension_without_axis_is_an_error():
-    scale = np.ones(1, np.float32)
-    with pytest.raises(ValueError, match=r"^y_scale: .* a scalar without axis, got"):
-        pq.com_microsoft.quantize_linear(X, scale)
-    with pytest.raises(ValueError, match=r"^x_scale: .* a scalar without axis, got"):
-        pq.com_microsoft.dequantize_linear(np.ones((2, 2), "u1"), scale)
-
-
 def test_an_axis_of_one_element_has_one_scale():
     scale = np.full(1, 2, np.float32)
     got = pq.com_microsoft.quantize_linear(X[:1], scale, axis=0)
     same(got, pq.com_microsoft.quantize_linear(X[:1], scale[0]))
-    with pytest.raises(ValueError, match=r"^y_scale: "):
-        pq.com_microsoft.quantize_linear(X[:1], scale[0], axis=0)
 
 
 # Parameters in models

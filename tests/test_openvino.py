@@ -10,7 +10,7 @@ import test_fpenv
 from support import LEVELS, amount, at_level, case
 
 import pyquant as pq
-from pyquant import _core, _threads, openvino
+from pyquant import _core, openvino
 
 # Levels, the four ends, inputs and results of OpenVINO 2026.4.1, as bits of float32. Most
 # of the first inputs would have another level if one operation were not rounded.
@@ -218,23 +218,6 @@ def test_broadcasting_and_strides(isa):
                 for a, b, c, d in zip(*[p.reshape(-1) for p in parts], strict=True)
             ]
             assert y.reshape(-1).tolist() == want
-
-
-def test_out_and_threads(monkeypatch):
-    monkeypatch.setattr(_threads, "MIN_PART_BYTES", 1)
-    monkeypatch.setattr(_threads, "cpu_count", lambda: 4)
-    x = np.random.default_rng(3).standard_normal((50, 60)).astype(np.float32)
-    low = -np.linspace(1, 2, 60)
-    want = openvino.fake_quantize(x, low, 2, low, 2, 256)
-    swapped = openvino.fake_quantize(x.astype(">f4"), low, 2, low, 2, 256)
-    assert swapped.dtype == np.float32
-    assert swapped.tobytes() == want.tobytes()
-    wide = np.zeros((60, 100), np.float32)
-    out = wide[:, ::2].T
-    assert openvino.fake_quantize(x, low, 2, low, 2, 256, out=out, threads=3) is out
-    assert (out == want).all()
-    assert not wide[:, 1::2].any()
-    assert openvino.fake_quantize(x[:0], -1, 1, -1, 1, 4).shape == (0, 60)
 
 
 X = np.zeros((2, 3), np.float32)

@@ -1,6 +1,5 @@
 """Compare `requantize` with definitions in Python integers. Test `fixed_point`."""
 
-import functools
 import itertools
 import math
 from fractions import Fraction
@@ -9,8 +8,6 @@ import numpy as np
 import pytest
 from oracle import FLOAT32, finite, round_to_format
 from support import (
-    FOR_OUT,
-    LAYOUTS,
     LEVELS,
     amount,
     loop,
@@ -328,58 +325,24 @@ def test_sums_beyond_int64():
             assert int(got) == expected
 
 
-# Layouts
-
-
-SHAPES = ((3, 5, 7), (2, 3, 64), (1, 1, 1), (600, 2, 1), (0, 3, 2), (2, 40, 6))
-CONVERSIONS = (("int32", "int8"), ("int16", "int16"), ("int64", "int32"))
-
-
-@functools.cache
-def codes_of_channels(shape, source, target, axis, arithmetic):
-    """Return random codes, multipliers, biases and the expected codes."""
-    rng = np.random.default_rng([*shape, np.dtype(source).itemsize])
-    q = rng.integers(-30000, 30000, shape).astype(source)
-    place = [1, 1, 1]
-    if axis is not None:
-        place[axis] = shape[axis]
-    reals, bias = rng.uniform(0.001, 0.01, place), rng.integers(-99, 99, place)
-    codes = [
-        code(*numbers[:2], arithmetic, zero=3, bias=numbers[2], ends=limits(target))
-        for numbers in np.broadcast(q, reals, bias)
-    ]
-    return q, reals.reshape(-1), bias.reshape(-1), np.reshape(codes, shape)
-
-
-@pytest.mark.parametrize("arithmetic", ["float32", "tflite"])
-@loop("shape, layout, types", SHAPES, LAYOUTS, CONVERSIONS, draws=42)
-def test_layouts(shape, layout, types, arithmetic):
-    for axis in (None, 0, 1, 2, -1):
-        channels = None if axis is None else axis % 3
-        made = codes_of_channels(shape, *types, channels, arithmetic)
-        q, reals, bias, expected = made
-        options = {"axis": axis, "arithmetic": arithmetic, "dtype": types[1]}
-        options["bias"] = bias[::-1].copy()[::-1]
-        got = pq.requantize(LAYOUTS[layout](q), reals, 3, **options)
-        assert got.flags.c_contiguous
-        assert np.array_equal(got, expected)
-        for name in FOR_OUT if layout in ("contiguous", "columns") else ():
-            out = LAYOUTS[name](np.zeros(shape, types[1]))
-            assert pq.requantize(LAYOUTS[layout](q), reals, 3, **options, out=out) is out
-            assert np.array_equal(out, expected)
-
-
 @loop("arithmetic", ARITHMETICS)
 def test_any_number_of_channels(arithmetic):
     """The core prepares 512 channels at a time. Groups have any length."""
     rng = np.random.default_rng(6)
     for channels, inner in ((1100, 1), (600, 3), (520, 40), (3, 1500)):
         q = rng.integers(-30000, 30000, (2, channels, inner), dtype=np.int32)
-        reals = rng.uniform(0.001, 0.9, channels)
-        got = pq.requantize(q, reals, axis=1, arithmetic=arithmetic)
-        for c in range(channels):
-            one = pq.requantize(q[:, c], reals[c], arithmetic=arithmetic)
-            assert np.array_equal(got[:, c], one)
+        reals, bias = rng.uniform(0.001, 0.9, channels), rng.integers(-99, 99, channels)
+        one = [
+            pq.requantize(q[:, c], reals[c], 3, bias=bias[c], arithmetic=arithmetic)
+            for c in range(channels)
+        ]
+        for axis in (0, 1, 2, -1):
+            given = np.moveaxis(q, 1, axis)
+            for part in (given, given.copy()):
+                got = pq.requantize(
+                    part, reals, 3, bias=bias, axis=axis, arithmetic=arithmetic
+                )
+                assert np.array_equal(np.moveaxis(got, axis, 0), one)
 
 
 def test_kinds_of_arguments():
