@@ -78,7 +78,7 @@ if [ $# = 0 ]; then
         tests/test_blocks.py tests/test_blocks_encode.py tests/test_codebook.py \
         tests/test_bias.py tests/test_compressed_tensors.py \
         tests/test_{mx,nvfp4}.py::test_worked_blocks \
-        tests/test_bitsandbytes.py::test_{the_oracle,strides_and_threads} \
+        tests/test_bitsandbytes.py::test_the_oracle \
         tests/test_gptq.py::test_{dequantize,convert}
 fi
 "$python" -P -m pytest -n0 -s -p no:cacheprovider "$@"

@@ -1,6 +1,6 @@
 """Random calls: the bytes of scalar with parameters for each element.
 
-Exact arithmetic judges scalar in test_quantize.py, test_dequantize.py and test_affine.py.
+Exact arithmetic judges scalar in test_quantize.py and test_affine.py.
 """
 
 import itertools
