@@ -488,7 +488,6 @@ def choose_qparams(
     >>> float(p.scale), float(p.offset)  # 51 / 255, 100 + 128 * 0.2
     (0.20000000298023224, 125.5999984741211)
     """
-    options = (dtype, axis, block_size, symmetric, quant_range, scale_dtype, like)
     if include_zero is not True and not _check.flag(include_zero, "include_zero"):
         _check.choice(method, "method", ("minmax", "mse"), "'minmax' or 'mse'")
         others = {"method": method != "minmax", "scale_rule": scale_rule is not None}
@@ -499,6 +498,7 @@ def choose_qparams(
         found = _core.extrema(x, block_size, False, axis, False)
         found[:, found[0] > found[1]] = 0  # no elements
         low, high = _core.cast(found, str(dtypes.name_of(x.dtype)))
+        options = (dtype, axis, block_size, symmetric, quant_range, scale_dtype, like)
         return _without_zero(low, high, *options)
     if scale_rule is not None:
         from pyquant.weights.mx import check_rule
@@ -510,7 +510,21 @@ def choose_qparams(
                 f"{other}: expected the default with scale_rule={scale_rule!r}"
             )
         x = _core.as_reals(x, "x")
-    made = QParams._choose(QParams, x, *options, method, weights, candidates, threads)
+    made = QParams._choose(
+        QParams,
+        x,
+        dtype,
+        axis,
+        block_size,
+        symmetric,
+        quant_range,
+        scale_dtype,
+        like,
+        method,
+        weights,
+        candidates,
+        threads,
+    )
     if scale_rule is None:
         return made
     return _by_rule(made, np.asarray(x), symmetric, scale_rule)

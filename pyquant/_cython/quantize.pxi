@@ -68,18 +68,22 @@ cdef PyObject *_call_hinted(PyObject *function, PyObject *const *args, size_t n,
 cdef struct Common:
     PyObject *dtype
     PyObject *out
+    PyObject *packed  # NULL if absent
 
 
 cdef bint _has_common_keywords(PyObject *const *args, size_t n, PyObject *names,
                                Common *common) noexcept:
-    """Read `dtype` and `out`; return False if there are other keywords."""
+    """Read `dtype`, `out` and `packed`; return False if there are other keywords."""
     cdef Py_ssize_t i, first = PyVectorcall_NARGS(n)
     common.dtype = common.out = <PyObject *>None
+    common.packed = NULL
     for i in range(0 if names == NULL else PyTuple_GET_SIZE(names)):
         if PyTuple_GET_ITEM(names, i) == <PyObject *>_DTYPE_NAME:
             common.dtype = args[first + i]
         elif PyTuple_GET_ITEM(names, i) == <PyObject *>_OUT:
             common.out = args[first + i]
+        elif PyTuple_GET_ITEM(names, i) == <PyObject *>_PACKED_NAME:
+            common.packed = args[first + i]
         else:
             return False
     return True
@@ -87,6 +91,7 @@ cdef bint _has_common_keywords(PyObject *const *args, size_t n, PyObject *names,
 
 cdef str _DTYPE_NAME = "dtype"
 cdef str _OUT = "out"
+cdef str _PACKED_NAME = "packed"
 
 
 cdef PyObject *_call_function(PyObject *function, PyObject *const *args, size_t n,
@@ -98,11 +103,13 @@ cdef PyObject *_call_function(PyObject *function, PyObject *const *args, size_t 
     if 2 <= count <= 3 and _has_common_keywords(args, n, names, &common):
         zero = <object>args[2] if count == 3 else None
         if function == _quantize_function:
-            made = _quantize_usual(
-                <object>args[0], <object>args[1], zero, <object>common.dtype, _HALF_EVEN,
-                None, <object>common.out, None
-            )
-        else:
+            if common.packed == NULL or common.packed == <PyObject *>True:
+                made = _quantize_usual(
+                    <object>args[0], <object>args[1], zero, <object>common.dtype,
+                    _HALF_EVEN, None if common.packed == NULL else _ONNX_LAYOUT,
+                    <object>common.out, None
+                )
+        elif common.packed == NULL:
             made = _dequantize_usual(
                 <object>args[0], <object>args[1], zero, <object>common.dtype,
                 <object>common.out
@@ -124,7 +131,9 @@ cdef PyObject *_call_method(PyObject *function, PyObject *const *args, size_t n,
         raise TypeError(f"self: expected QParams, got {type(<object>args[0]).__name__}")
     if count == 2 and _has_common_keywords(args, n, names, &common):
         params = <Calls>args[0]
-        if params._axis is None and params._block_size is None and params._affine is None:
+        if common.packed == NULL and params._axis is None and (
+            params._block_size is None and params._affine is None
+        ):
             made = _called_usual(params, function, <object>args[1], &common)
         if made is not None:
             Py_INCREF(made)
