@@ -50,6 +50,9 @@ enum pq_status pq_adapt_struct_version(const void **given, void *room, size_t si
 enum pq_status pq_adapt_args_version(const struct pq_args **args, struct pq_args *room)
 {
     const void *given = *args;
+    if (given != NULL && (*args)->size == sizeof *room) {
+        return PQ_OK;
+    }
     PQ_TRY(pq_adapt_struct_version(&given, room, sizeof *room, FIRST_ARGS));
     *args = given;
     return PQ_OK;

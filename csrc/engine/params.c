@@ -227,19 +227,19 @@ void pq_repeat_param(struct pq_job *job, ptrdiff_t from, ptrdiff_t to, ptrdiff_t
     }
 }
 
-/* Store the parameter tiles of the job in `tiles`, and return their number. Omit the zero
- * points if all elements share one, and the offsets of a call without offsets. */
-static int list_varying_tiles(struct pq_job *job, union pq_param_tile *tiles[3])
+/* The parameter tiles of a job: scales, zero points and offsets. */
+enum { PARAM_TILES = 3 };
+
+static union pq_param_tile *tile_at(struct pq_job *job, int k)
 {
-    int count = 0;
-    tiles[count++] = &job->scale;
-    if (!job->one_zero) {
-        tiles[count++] = &job->zero;
-    }
-    if (job->how.affine.has_offset) {
-        tiles[count++] = &job->offset;
-    }
-    return count;
+    return k == 0 ? &job->scale : k == 1 ? &job->zero : &job->offset;
+}
+
+/* Return true if the parameters of tile `k` vary: not zero points that all elements share,
+ * and not the offsets of a call without offsets. */
+static bool tile_varies(const struct pq_job *job, int k)
+{
+    return k == 0 || (k == 1 ? !job->one_zero : job->how.affine.has_offset);
 }
 
 /* Groups along a row: `n` elements in groups of `size`. `first` is the position of the
@@ -295,12 +295,11 @@ static void copy_places(const struct pq_job *job, union pq_param_tile *to,
 /* Repeat the `n` parameters from index `from` on, until there are `times` copies. */
 static void repeat_row(struct pq_job *job, ptrdiff_t from, ptrdiff_t n, ptrdiff_t times)
 {
-    union pq_param_tile *tiles[3];
-    const int count = list_varying_tiles(job, tiles);
     const size_t size = size_of_place(job), all = (size_t)(n * times) * size;
-    for (int k = 0; k < count; k++) {
-        char *const first = (char *)tiles[k] + (size_t)from * size;
-        for (size_t done = (size_t)n * size, more; done < all; done += more) {
+    for (int k = 0; k < PARAM_TILES; k++) {
+        char *const first = (char *)tile_at(job, k) + (size_t)from * size;
+        for (size_t done = (size_t)n * size, more; tile_varies(job, k) && done < all;
+             done += more) {
             more = done < all - done ? done : all - done;
             memcpy(first + done, first, more);
         }
@@ -348,11 +347,8 @@ static void load_zeros(struct pq_job *job, ptrdiff_t to, const struct pq_params 
 static void load_reals(const struct pq_job *job, union pq_param_tile *tile, ptrdiff_t to,
                        const struct pq_params *from, size_t n)
 {
-    if (job->how.general) {
-        pq_load_scales_f64(tile->f64 + to, from, n, job->how.single_scale);
-    } else {
-        pq_load_scales_f32(tile->f32 + to, from, n);
-    }
+    job->how.general ? pq_load_scales_f64(tile->f64 + to, from, n, job->how.single_scale)
+                     : pq_load_scales_f32(tile->f32 + to, from, n);
 }
 
 /* If all elements share a zero point, store it at the first `n` indices, once for the
@@ -416,10 +412,12 @@ static void load_row(struct pq_job *job, struct pq_position at, ptrdiff_t first,
                    at.zero + group * dim->zero, dim->zero, (size_t)count);
     if (dim->group_size > 1) {
         const struct groups groups = {group * dim->group_size - first, n, dim->group_size};
-        union pq_param_tile *tiles[3], source;
-        for (int k = list_varying_tiles(job, tiles); k-- > 0;) {
-            copy_places(job, &source, tiles[k], to, count);
-            broadcast(job, tiles[k], to, &source, 0, groups);
+        union pq_param_tile source;
+        for (int k = 0; k < PARAM_TILES; k++) {
+            if (tile_varies(job, k)) {
+                copy_places(job, &source, tile_at(job, k), to, count);
+                broadcast(job, tile_at(job, k), to, &source, 0, groups);
+            }
         }
     }
 }
@@ -432,13 +430,16 @@ static void load_spaced_rows(struct pq_job *job, struct pq_position at, ptrdiff_
     const ptrdiff_t count = pq_dim_groups(dim), columns = dim->end;
     const struct pq_dim *const along = count == 1 ? &dim[1] : dim;
     const struct groups groups = {0, columns, count == 1 ? columns : dim->group_size};
-    union pq_param_tile *tiles[3], source;
+    union pq_param_tile source;
     pq_load_params(job, 0, at.scale, along->scale, at.zero, along->zero,
                    (size_t)(rows * count));
-    for (int k = list_varying_tiles(job, tiles); k-- > 0;) {
-        copy_places(job, &source, tiles[k], 0, rows * count);
+    for (int k = 0; k < PARAM_TILES; k++) {
+        if (!tile_varies(job, k)) {
+            continue;
+        }
+        copy_places(job, &source, tile_at(job, k), 0, rows * count);
         for (ptrdiff_t r = 0; r < rows; r++) {
-            broadcast(job, tiles[k], r * columns, &source, r * count, groups);
+            broadcast(job, tile_at(job, k), r * columns, &source, r * count, groups);
         }
     }
     job->loaded.scale = NULL;
