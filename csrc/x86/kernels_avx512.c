@@ -34,9 +34,11 @@ PQ_FOR_OWN_PAIR
 #  undef PQ_PAIR
 static pq_kernel_fn long_encode_F32, long_encode_F16, long_encode_BF16,
     PQ_LONG(PQ_NAME(quantize_general)), PQ_LONG(PQ_NAME(quantize_affine));
-#  define PQ_DEQUANTIZE_PACKED look_up_packed
-PQ_INLINE void look_up_packed(const struct pq_run *run, const void *px, void *py, size_t n,
-                              enum pq_type code, enum pq_type real);
+#  define PQ_DEQUANTIZE_PACKED(run, x, y, n, ...)                                          \
+      dequantize_by_group_tables(run, x, y, n, NULL, __VA_ARGS__)
+PQ_INLINE void dequantize_by_group_tables(const struct pq_run *run, const void *px,
+                                          void *py, size_t n, const float *offset,
+                                          enum pq_type code, enum pq_type real);
 static pq_kernel_fn add_packed_I4, add_packed_U4;
 static pq_kernel_fn book_packed;
 #  define PQ_HAS_WIDE 1
@@ -49,22 +51,22 @@ static pq_kernel_fn book_packed;
  */
 enum { LONG_ELEMENTS = PQ_SIZE(1 << 16, 1 << 10), TABLE_ELEMENTS = 1 << 12 };
 
-/* ---- quantize ---- */
+/* ---- groups ---- */
 
-/* Quantize groups. Long groups use a function of long_avx512.c if it supports them. All
- * other groups use the 256-bit kernel `usual`. An element has `in` and `out` bytes. */
-PQ_NOINLINE void quantize_long_groups(pq_kernel_fn *usual, pq_long_fn *quantize_long,
-                                      const struct pq_run *run, const char *x, char *y,
-                                      size_t n, size_t in, size_t out)
+/* Process groups. Groups of `least` elements use `map_long` if it supports them. All other
+ * groups use the 256-bit kernel `usual`. An element has `in` and `out` bytes. */
+PQ_NOINLINE void map_long_groups(pq_kernel_fn *usual, pq_long_fn *map_long, size_t least,
+                                 const struct pq_run *run, const char *x, char *y, size_t n,
+                                 size_t in, size_t out)
 {
     struct pq_run group = *run;
-    if (run->group < LONG_ELEMENTS || run->random_words != NULL) {
+    if (run->group < least || run->random_words != NULL) {
         usual(run, x, y, n);
         return;
     }
     for (size_t m; n > 0; n -= m) {
         m = n < run->group ? n : run->group;
-        if (m < LONG_ELEMENTS || !quantize_long(&group, x, y, m)) {
+        if (m < least || !map_long(&group, x, y, m)) {
             usual(&group, x, y, m);
         }
         pq_set_first_group(&group, &group, 1);
@@ -73,28 +75,32 @@ PQ_NOINLINE void quantize_long_groups(pq_kernel_fn *usual, pq_long_fn *quantize_
     }
 }
 
-#  define LONG_KERNEL(kernel, quantize_long, in, out)                                      \
+#  define LONG_KERNEL(kernel, map_long, least, in, out)                                    \
       static void PQ_LONG(kernel)(const struct pq_run *run, const void *x, void *y,        \
                                   size_t n)                                                \
       {                                                                                    \
-          if (n < LONG_ELEMENTS) {                                                         \
+          if ((least) == SIZE_MAX || n < (least)) {                                        \
               kernel(run, x, y, n);                                                        \
           } else {                                                                         \
-              quantize_long_groups(kernel, quantize_long, run, x, y, n, in, out);          \
+              map_long_groups(kernel, map_long, least, run, x, y, n, in, out);             \
           }                                                                                \
       }
+
+/* ---- quantize: the functions of long_avx512.c ---- */
+
 #  define PQ_PAIR(real, code)                                                              \
       LONG_KERNEL(PQ_NAME(quantize_##real##_##code), pq_long_quantize_##real##_##code,     \
-                  pq_bytes_of(PQ_##real), pq_bytes_of(PQ_##code))
+                  LONG_ELEMENTS, pq_bytes_of(PQ_##real), pq_bytes_of(PQ_##code))
 PQ_FOR_CODE_PAIR
 #  undef PQ_PAIR
 #  define REAL(real, ...)                                                                  \
-      LONG_KERNEL(encode_##real, pq_long_encode_##real, pq_bytes_of(PQ_##real), 1)
+      LONG_KERNEL(encode_##real, pq_long_encode_##real, LONG_ELEMENTS,                     \
+                  pq_bytes_of(PQ_##real), 1)
 PQ_FOR_REAL(REAL)
 #  undef REAL
-LONG_KERNEL(PQ_NAME(quantize_general), pq_long_quantize_general, pq_bytes_of(run->in),
-            pq_bytes_of(run->out))
-LONG_KERNEL(PQ_NAME(quantize_affine), pq_long_quantize_affine,
+LONG_KERNEL(PQ_NAME(quantize_general), pq_long_quantize_general, LONG_ELEMENTS,
+            pq_bytes_of(run->in), pq_bytes_of(run->out))
+LONG_KERNEL(PQ_NAME(quantize_affine), pq_long_quantize_affine, LONG_ELEMENTS,
             pq_bytes_of(run->affine->real), pq_bytes_of(run->affine->code))
 
 /* ---- results of codes ---- */
@@ -126,10 +132,10 @@ PQ_INLINE struct results results_of(pq_kernel_fn *usual, const struct pq_run *ru
     return all;
 }
 
-/* Dequantize by looking up the value of each code. All chunks except the first fill
- * complete cache lines. */
-PQ_INLINE void look_up_long(pq_kernel_fn *usual, const struct pq_run *run, const char *x,
-                            char *y, size_t n)
+/* Dequantize a group by looking up the value of each code. All chunks except the first
+ * fill complete cache lines. Return 1. */
+PQ_INLINE int look_up_long(pq_kernel_fn *usual, const struct pq_run *run, const char *x,
+                           char *y, size_t n)
 {
     const struct results all = results_of(usual, run);
     const int far = run->exceeds_cache;
@@ -146,6 +152,7 @@ PQ_INLINE void look_up_long(pq_kernel_fn *usual, const struct pq_run *run, const
         const __m512i code = load_wide_codes(from);
         store_wide_pairs(to, wide_look_up(all.lower, code), wide_look_up(all.upper, code));
     }
+    return 1;
 }
 
 PQ_INLINE int is_looked_up(enum pq_type code, enum pq_type real)
@@ -153,27 +160,24 @@ PQ_INLINE int is_looked_up(enum pq_type code, enum pq_type real)
     return pq_bytes_of(code) == 1 && pq_bytes_of(real) == RESULT_BYTES;
 }
 
-PQ_NOINLINE void look_up_groups(pq_kernel_fn *usual, const struct pq_run *run,
-                                const char *x, char *y, size_t n)
-{
-    struct pq_run group = *run;
-    if (run->group < TABLE_ELEMENTS) {
-        usual(run, x, y, n);
-        return;
-    }
-    for (size_t m; n > 0; n -= m) {
-        m = n < run->group ? n : run->group;
-        if (m >= TABLE_ELEMENTS) {
-            look_up_long(usual, &group, x, y, m);
-        } else {
-            usual(&group, x, y, m);
-        }
-        x += m;
-        y += m * RESULT_BYTES;
-        group.scale.f32++;
-        group.zero.i32++;
-    }
-}
+#  define TABLE_NAME(name) table_##name
+#  define TABLE(name) TABLE_NAME(name)
+#  define INSTANCE(kernel, real, code)                                                     \
+      PQ_NOINLINE int TABLE(kernel)(const struct pq_run *run, const char *x, char *y,      \
+                                    size_t n)                                              \
+      {                                                                                    \
+          return look_up_long(kernel, run, x, y, n);                                       \
+      }                                                                                    \
+      LONG_KERNEL(kernel, TABLE(kernel),                                                   \
+                  is_looked_up(PQ_##code, PQ_##real) ? TABLE_ELEMENTS : SIZE_MAX, 1,       \
+                  RESULT_BYTES)
+#  define PQ_PAIR(real, code) INSTANCE(PQ_NAME(dequantize_##code##_##real), real, code)
+PQ_FOR_SHARED_PAIR
+#  undef PQ_PAIR
+#  define PQ_PAIR(real, code) INSTANCE(dequantize_##code##_##real, real, code)
+PQ_FOR_OWN_PAIR
+#  undef PQ_PAIR
+#  undef INSTANCE
 
 /* ---- results of packed codes ---- */
 
@@ -223,23 +227,10 @@ PQ_INLINE void dequantize_by_group_tables(const struct pq_run *run, const void *
     store_last_line(&lines, (char *)py + n * pq_bytes_of(real));
 }
 
-PQ_INLINE void look_up_packed(const struct pq_run *run, const void *x, void *y, size_t n,
-                              enum pq_type code, enum pq_type real)
-{
-    dequantize_by_group_tables(run, x, y, n, NULL, code, real);
-}
-
 /* Dequantize packed codes to float32 with offsets. For other types, callers convert the
  * float32 results. */
-#  define PACKED(code)                                                                     \
-      static void add_packed_##code(const struct pq_run *run, const void *x, void *y,      \
-                                    size_t n)                                              \
-      {                                                                                    \
-          dequantize_by_group_tables(run, x, y, n, run->offset.f32, PQ_##code, PQ_F32);    \
-      }
-PACKED(I4)
-PACKED(U4)
-#  undef PACKED
+KERNEL_OF(static, add_packed_I4, dequantize_by_group_tables, run->offset.f32, PQ_I4, PQ_F32)
+KERNEL_OF(static, add_packed_U4, dequantize_by_group_tables, run->offset.f32, PQ_U4, PQ_F32)
 
 /* Dequantize packed indices of a codebook of 16 values, with results like codebook.inc. */
 static void book_packed(const struct pq_run *run, const void *px, void *py, size_t n)
@@ -262,26 +253,6 @@ static void book_packed(const struct pq_run *run, const void *px, void *py, size
     }
     store_last_line(&lines, (char *)py + n * sizeof(float));
 }
-
-/* ---- instances ---- */
-
-#  define INSTANCE(kernel, real, code)                                                     \
-      static void PQ_LONG(kernel)(const struct pq_run *run, const void *x, void *y,        \
-                                  size_t n)                                                \
-      {                                                                                    \
-          if (is_looked_up(PQ_##code, PQ_##real) && n >= TABLE_ELEMENTS) {                 \
-              look_up_groups(kernel, run, x, y, n);                                        \
-          } else {                                                                         \
-              kernel(run, x, y, n);                                                        \
-          }                                                                                \
-      }
-#  define PQ_PAIR(real, code) INSTANCE(PQ_NAME(dequantize_##code##_##real), real, code)
-PQ_FOR_SHARED_PAIR
-#  undef PQ_PAIR
-#  define PQ_PAIR(real, code) INSTANCE(dequantize_##code##_##real, real, code)
-PQ_FOR_OWN_PAIR
-#  undef PQ_PAIR
-#  undef INSTANCE
 
 PQ_TARGET_END
 

@@ -108,11 +108,7 @@ PQ_INLINE void quantize_and_check(const struct pq_run *run, const void *x, void 
 }
 
 #  define CHECKED(real, code)                                                              \
-      static void check_##real##_##code(const struct pq_run *run, const void *x, void *y,  \
-                                        size_t n)                                          \
-      {                                                                                    \
-          quantize_and_check(run, x, y, n, PQ_##real, PQ_##code);                          \
-      }
+      KERNEL_OF(static, check_##real##_##code, quantize_and_check, PQ_##real, PQ_##code)
 #  define REAL(real, ...) CHECKED(real, U8) CHECKED(real, U16)
 PQ_FOR_REAL(REAL)
 #  undef REAL
