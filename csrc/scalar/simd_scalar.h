@@ -474,11 +474,26 @@ BYTES(smaller_i8, int8_t, (int8_t)x.v[i] < y ? (int8_t)x.v[i] : y)
 BYTES(larger_i8, int8_t, (int8_t)x.v[i] > y ? (int8_t)x.v[i] : y)
 #undef BYTES
 
-/* Unpack codes. The bits above each code are arbitrary. */
-#define BYTE(p, i) ((const uint8_t *)(p))[i]
-WORD_OF(vb, unpack4, (const void *p), (uint8_t)(BYTE(p, i / 2) >> (i % 2 * 4)))
-WORD_OF(vb, unpack2, (const void *p), (uint8_t)(BYTE(p, i / 4) >> (i % 4 * 2)))
-#undef BYTE
+/* Define a word that unpacks codes. It expands each byte c to a number whose bytes hold
+ * the codes. The bits above each code are arbitrary. Compilers vectorize this form. */
+#define UNPACK(word, number, codes, little, big)                                           \
+    PQ_INLINE vb word(const void *p)                                                       \
+    {                                                                                      \
+        uint8_t bytes[PQ_CHUNK / (codes)];                                                 \
+        number all[PQ_CHUNK / (codes)];                                                    \
+        vb r;                                                                              \
+        memcpy(bytes, p, sizeof bytes);                                                    \
+        for (int i = 0; i < PQ_CHUNK / (codes); i++) {                                     \
+            const uint32_t c = bytes[i];                                                   \
+            all[i] = (number)(PQ_LITTLE_ENDIAN ? (little) : (big));                        \
+        }                                                                                  \
+        memcpy(r.v, all, sizeof all);                                                      \
+        return r;                                                                          \
+    }
+UNPACK(unpack4, uint16_t, 2, c | c << 4, c << 8 | c >> 4)
+UNPACK(unpack2, uint32_t, 4, c | c << 6 | c << 12 | c << 18,
+       c << 24 | c >> 2 << 16 | c >> 4 << 8 | c >> 6)
+#undef UNPACK
 
 /* Pack codes of 4 or 2 bits. */
 PQ_INLINE void pack4(void *p, vb x)
