@@ -119,8 +119,9 @@ def test_compare_counts_saturation(x, dtype, zero, saturated, steps, capsys):
 @pytest.mark.parametrize("granularity", HOW)
 def test_all_commands_measure_equal_errors(dtype, granularity, capsys):
     """A step is the largest distance between two codes in the report, too."""
+    from pyquant.cli._logical import logical
     from pyquant.cli._measure import measured
-    from pyquant.cli._models import logical, open_model
+    from pyquant.cli._models import open_model
 
     def reported():
         with open_model("a.safetensors") as a, open_model("b.safetensors") as b:

@@ -13,7 +13,8 @@ from support import amount, case
 import pyquant as pq
 from pyquant.cli import main
 from pyquant.cli._errors import Refused, shown
-from pyquant.cli._models import logical, open_model
+from pyquant.cli._logical import logical
+from pyquant.cli._models import open_model
 from pyquant.cli._select import chosen
 from pyquant.weights import compressed_tensors
 

@@ -20,7 +20,8 @@ from support import HAVE_BFLOAT16, amount, case, program, seeds
 
 import pyquant as pq
 from pyquant.cli import main
-from pyquant.cli._models import logical, open_model
+from pyquant.cli._logical import logical
+from pyquant.cli._models import open_model
 from pyquant.weights import from_tensors
 from pyquant.weights.blocks import block_format, block_formats
 

@@ -250,7 +250,8 @@ def test_shapes_of_a_histogram():
 
 def test_blocks_of_gguf_have_no_steps(tmp_path):
     pytest.importorskip("jinja2")  # optional; it fills in the page
-    from pyquant.cli._models import logical, open_model
+    from pyquant.cli._logical import logical
+    from pyquant.cli._models import open_model
     from pyquant.cli._report import Report
 
     report = Report("t", str(tmp_path / "r.html"), [], force=False)

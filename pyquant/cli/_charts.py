@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["bars", "curve", "histogram"]
-
 WIDE, NARROW, HIGH = 512, 240, 100  # extents of plots, in the units of their paths
 EDGE = 1  # margin, so that wide lines stay inside the plot
 STRIP, GAP = 10, 6  # height of the codes below a histogram, and distance between them

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     _Array = npt.NDArray[Any]
 
-__all__ = ["differences", "faults", "file_faults", "has_equal_bytes", "in_words"]
-
 # The values that pyquant writes into the record of a quantized tensor.
 RECORD = {
     "rounding": tuple(mode.value for mode in RoundMode),

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pyquant.cli._models import Model
     from pyquant.cli._report import Report
 
-__all__ = ["DESCRIPTION", "EXAMPLES", "OPTIONS", "run"]
-
 DESCRIPTION = """\
 Compare the tensors of B with their originals in A, by name and by value. The
 worst tensor comes first. SQNR is the ratio of signal to error in dB. A step is

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyquant._refused import hint
 from pyquant.cli._dequantize import metadata_of
 from pyquant.cli._errors import Refused
-from pyquant.cli._logical import Joined, Published, check_values
-from pyquant.cli._models import logical
+from pyquant.cli._logical import Joined, Published, check_values, logical
 from pyquant.cli._plan import Copied, Job
 from pyquant.cli._select import STATUS, TENSOR, selected
 from pyquant.cli._work import FILES, output_kind, perform
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from pyquant.cli._logical import Logical
     from pyquant.cli._models import Model
     from pyquant.cli._work import Metadata
-
-__all__ = ["DESCRIPTION", "EXAMPLES", "OPTIONS", "run"]
 
 # Formats by the kind of file that stores them. MatMulNBits belongs to nodes of ONNX.
 KNOWN: dict[str, list[str]] = {

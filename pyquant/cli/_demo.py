@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     _Array = npt.NDArray[Any]
 
-__all__ = ["DESCRIPTION", "EXAMPLES", "OPTIONS", "measured", "run"]
-
 DESCRIPTION = """\
 Quantize arrays to int8 with one scale for each tensor, for each channel (index
 of axis 0) and for 32 elements. Show bytes, error and speed of one thread.
@@ -85,7 +83,8 @@ def _weights() -> _Array:
 
 def _stored(path: str) -> Iterator[tuple[str, _Array]]:
     """Yield the real tensors of a file as arrays."""
-    from pyquant.cli._models import logical, open_model
+    from pyquant.cli._logical import logical
+    from pyquant.cli._models import open_model
 
     with open_model(path) as model:
         for name, tensor in logical(model).items():

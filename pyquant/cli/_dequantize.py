@@ -7,8 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pyquant.cli._errors import Refused
-from pyquant.cli._logical import Joined, check_values, loads
-from pyquant.cli._models import logical
+from pyquant.cli._logical import Joined, check_values, loads, logical
 from pyquant.cli._plan import Copied, Decoded
 from pyquant.cli._select import STATUS
 from pyquant.cli._work import FILES, output_kind, perform
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from pyquant.cli._models import Model
     from pyquant.cli._plan import Job
     from pyquant.cli._work import Metadata
-
-__all__ = ["DESCRIPTION", "EXAMPLES", "OPTIONS", "metadata_of", "run"]
 
 DESCRIPTION = """\
 Restore real numbers from a quantized file: from blocks of GGUF, and from codes

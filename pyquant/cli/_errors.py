@@ -8,8 +8,6 @@ import os
 
 from pyquant.weights._elements import special_kind
 
-__all__ = ["Refused", "check_free", "fault", "shown", "told"]
-
 NO_SPACE = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 

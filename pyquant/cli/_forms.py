@@ -17,20 +17,6 @@ if TYPE_CHECKING:
 
     from pyquant.weights.blocks import BlockFormat
 
-__all__ = [
-    "BLOCKS",
-    "ONNX",
-    "STORED",
-    "Granularity",
-    "Stored",
-    "encoded",
-    "granularity_of",
-    "grid_of",
-    "known_type",
-    "named",
-    "named_parts",
-]
-
 
 class Stored(NamedTuple):
     """

@@ -14,8 +14,6 @@ from pyquant import __version__, isa
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["DESCRIPTION", "EXAMPLES", "OPTIONS", "run"]
-
 DESCRIPTION = "Print versions and instruction sets, for a bug report."
 EXAMPLES = "examples:\n  pyquant info\n  pyquant info --json"
 OPTIONS = (("--json", None, "print one JSON object"),)

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pyquant.cli._models import Model
 
 
-__all__ = ["DESCRIPTION", "EXAMPLES", "OPTIONS", "run"]
-
 DESCRIPTION = """\
 List the tensors of files: names, types, shapes, bytes and granularity. Codes,
 scales and zero points of a quantized tensor are one line, under the name of the

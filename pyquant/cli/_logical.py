@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from pyquant.cli._models import Model
     from pyquant.weights._published import Found
 
-__all__ = ["Logical", "check_values", "loads", "logical", "records_of", "weight_of"]
-
 # The key of pyquant's record of a quantized tensor, in the metadata of the file.
 KIND = "quantized"
 # Types of codes in words, by the bits of a code.

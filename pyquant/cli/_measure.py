@@ -22,20 +22,6 @@ if TYPE_CHECKING:
     from pyquant.cli._logical import Logical
     from pyquant.report import ErrorReport
 
-__all__ = [
-    "PLOTS",
-    "STATISTICS",
-    "Codes",
-    "Errors",
-    "Steps",
-    "decoded",
-    "has_numbers",
-    "measured",
-    "pairs",
-    "statistics",
-    "wide",
-]
-
 Array = npt.NDArray[Any]
 
 # Elements of a band, unless a row has more: few enough for the cache, and a multiple of the

@@ -20,20 +20,9 @@ import numpy as np
 
 from pyquant import dtypes
 from pyquant.cli._errors import Refused, fault
-from pyquant.cli._logical import Logical, logical, weight_of
+from pyquant.cli._logical import Logical, weight_of
 from pyquant.weights._elements import Mapped, Tensor, open_file, sized
 from pyquant.weights.files import WeightFile, open_weights
-
-__all__ = [
-    "EXTENSIONS",
-    "RECORDS",
-    "Logical",
-    "Model",
-    "Other",
-    "kind_of",
-    "logical",
-    "open_model",
-]
 
 # Kinds of files by their extension.
 EXTENSIONS = {

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from pyquant.cli._plan import Job
     from pyquant.weights._elements import Part
 
-__all__ = ["OnnxModel", "objection", "onnx_files"]
-
 MAX_PROTOBUF = 2**31 - 1  # bytes of the largest message that protobuf reads and writes
 OPERATOR = "DequantizeLinear"
 ROLES = ("codes", "scale", "zero_point")

@@ -39,20 +39,6 @@ if TYPE_CHECKING:
     from pyquant.cli._models import Model
     from pyquant.weights.blocks import BlockFormat
 
-__all__ = [
-    "NUMPY",
-    "Copied",
-    "Decoded",
-    "Job",
-    "OutOfRange",
-    "Spec",
-    "already",
-    "bytes_of",
-    "objection",
-    "parameters",
-    "quantized",
-]
-
 BAND = 1 << 20  # elements of a band, unless memory is short: caches hold so many
 PIECE = 1 << 22  # bytes of a tensor that are copied at once
 LEAST = np.array([7 / 8, 3 / 4])  # shares of energy and largest value that blocks keep

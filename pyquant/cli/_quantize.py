@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyquant.cli._errors import Refused
 from pyquant.cli._forms import BLOCKS, STORED, Granularity, known_type
-from pyquant.cli._logical import KIND, check_values, loads
-from pyquant.cli._models import logical
+from pyquant.cli._logical import KIND, check_values, loads, logical
 from pyquant.cli._plan import NUMPY, Copied, Job, Spec, already, objection, quantized
 from pyquant.cli._select import REPORT, STATUS, chosen
 from pyquant.cli._work import FILES, output_kind, perform
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from pyquant.cli._logical import Logical
     from pyquant.cli._models import Model
     from pyquant.cli._work import Metadata
-
-__all__ = ["DESCRIPTION", "EXAMPLES", "OPTIONS", "run"]
 
 MIN_SIZE = 1024
 VECTOR = "fewer than 2 dimensions"  # the reason for keeping a vector

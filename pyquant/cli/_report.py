@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from pyquant.cli._logical import Logical
 
-__all__ = ["Report"]
-
 # Beyond MOST tensors with errors, only the PLOTTED tensors with the lowest SQNR have plots.
 MOST, PLOTTED = 400, 200
 BAR = 80  # length of the longest bar

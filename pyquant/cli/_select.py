@@ -13,18 +13,6 @@ from pyquant.cli._errors import Refused
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = [
-    "FORCE",
-    "JSON",
-    "RAW",
-    "REPORT",
-    "STATUS",
-    "TENSOR",
-    "add_options",
-    "chosen",
-    "selected",
-]
-
 _Value = TypeVar("_Value")
 
 

@@ -17,16 +17,6 @@ from pyquant.cli._errors import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = [
-    "Progress",
-    "as_json",
-    "counted",
-    "extents",
-    "print_json",
-    "print_table",
-    "sized",
-]
-
 INTERVAL = 0.1  # seconds between two updates of the progress line
 BAR = 20  # characters of the progress bar
 

@@ -18,7 +18,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from pyquant.cli._errors import Refused, fault, shown
-from pyquant.cli._models import EXTENSIONS, kind_of, logical, open_model
+from pyquant.cli._logical import logical
+from pyquant.cli._models import EXTENSIONS, kind_of, open_model
 from pyquant.cli._plan import OutOfRange
 from pyquant.cli._select import FORCE, JSON, RAW
 from pyquant.cli._show import Progress, print_json, print_table, sized
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from pyquant.cli._models import Model
     from pyquant.cli._plan import Job
     from pyquant.cli._report import Report
-
-__all__ = ["FILES", "Metadata", "memory_of", "output_kind", "perform"]
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 

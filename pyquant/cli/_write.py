@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["LAYOUTS", "MEMBER", "File", "Output", "check_paths", "sharded_files"]
-
 PIECE = 1 << 13  # characters of metadata that are written at once
 MEMBER = "member"  # the type of a complete member of a .npz file, before its extension
 

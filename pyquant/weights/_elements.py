@@ -27,22 +27,6 @@ if TYPE_CHECKING:
 
     from pyquant.weights.blocks import BlockFormat
 
-__all__ = [
-    "Mapped",
-    "Part",
-    "Tensor",
-    "bfloat16_bits",
-    "check_count",
-    "copied_bytes",
-    "decode",
-    "decode_blocks",
-    "fault",
-    "open_file",
-    "readable",
-    "sized",
-    "special_kind",
-]
-
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # Elements that are converted at a time, the unit that begins at a byte, the elements that a

@@ -24,8 +24,6 @@ from pyquant.weights._elements import (
     sized,
 )
 
-__all__ = ["FORMATS", "Metadata", "header", "parts_of", "read", "unsplit"]
-
 # Name, id, elements and bytes of a block, and the dtype of plain types.
 _ROWS = (
     *(("F32", 0, 1, 4, "float32"), ("F16", 1, 1, 2, "float16")),

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     _Places = tuple[slice, ...]
     _Take = Callable[[_Places, npt.NDArray[np.float32]], None]
 
-__all__ = ["each_slab", "grid_of", "real_array", "slabs"]
-
 # Elements of a slab: enough to repay its calls, and few enough for its parameters. A slab
 # with values that are not finite is copied, so it is smaller.
 SLAB, COPIED = 1 << 20, 1 << 16

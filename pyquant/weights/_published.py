@@ -17,20 +17,6 @@ if TYPE_CHECKING:
 
     _Finder = Callable[[Mapping[str, Any], Collection[str]], Iterator["Found"]]
 
-__all__ = [
-    "MARKER",
-    "Found",
-    "block_shape",
-    "find",
-    "find_one",
-    "fitting_sizes",
-    "group_size",
-    "likely_sizes",
-    "listed",
-    "stated_in",
-    "type_of",
-]
-
 REALS = ("float32", "float64", "float16", "bfloat16")
 # Suffixes of narrow floats, of their scales, and of the original tensor. Every scale is a
 # factor of the codes, also a scale with the name "inv".

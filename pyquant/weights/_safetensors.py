@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import TypeGuard
 
-__all__ = ["FORMATS", "header", "read", "read_index"]
-
 FORMATS = {
     "BOOL": "bool",
     "F4": "float4_e2m1fn",

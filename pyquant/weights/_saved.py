@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     _Item = tuple[Part, npt.NDArray[Any]]
 
-__all__ = ["naming", "read", "replacing", "write"]
-
 PARTS = ("scale", "zero_point", "offset")
 # Narrow types that files store packed.
 WHOLE = ("float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn")

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     _Read = Callable[..., tuple[str, dict[str, npt.NDArray[Any]], "Planar | Scaled"]]
 
-__all__ = ["Weight", "convert", "from_tensors"]
-
 _WORD = 32
 # Bits and zero point of GGUF formats.
 _BLOCKS = {"Q4_0": (4, 8), "Q4_1": (4, 0), "Q8_0": (8, 128)}
