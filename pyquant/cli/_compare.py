@@ -109,14 +109,21 @@ def _compared(
     name: str, a: Logical, b: Logical, asked: argparse.Namespace, report: Report | None
 ) -> dict[str, Any]:
     """Measure a tensor. The key "fault" holds the reason of a failure, or `None`."""
+    fault: str | None
     row: dict[str, Any] = {"types": [a.type, b.type], "shape": a.shape}
     if a.shape != b.shape:
         fault = f"expected shape {a.shape}, got {b.shape}"
         return row | {"shapes": [a.shape, b.shape], "fault": fault}
+    limit, fault = asked.fail_below, None
     if has_numbers(a) and has_numbers(b):
         row |= report.add(name, a, b) if report is not None else measured(a, b)[0]
-        return row | {"fault": _too_low(row, asked.fail_below)}
-    return row | {"fault": None}
+        if row["not_finite"]:
+            fault = (
+                f"{counted(row['not_finite'], 'different element')} with NaN or infinity"
+            )
+        elif limit is not None and row["sqnr"] < limit:
+            fault = f"SQNR {row['sqnr']:.2f} dB"
+    return row | {"fault": fault}
 
 
 def _judged(
@@ -130,13 +137,6 @@ def _judged(
         return {"fault": None if equal else "the bytes differ"}
     counts = _check.differences(b, original, result, record)
     return {"differing": counts, "fault": _check.in_words(counts)}
-
-
-def _too_low(row: dict[str, Any], limit: float | None) -> str | None:
-    if row["not_finite"]:
-        return f"{counted(row['not_finite'], 'different element')} with NaN or infinity"
-    low = limit is not None and row["sqnr"] < limit
-    return f"SQNR {row['sqnr']:.2f} dB" if low else None
 
 
 # ---- all tensors ----

@@ -161,7 +161,7 @@ def _print_text(model: Model, tensors: dict[str, Logical], stats: bool) -> None:
 
 
 def _cells(one: Logical) -> tuple[str, ...]:
-    bits = _bits(one.nbytes, math.prod(one.shape))
+    bits = _bits(one.nbytes, one.size)
     return one.type, extents(one.shape), one.granularity or "-", str(one.nbytes), bits
 
 

@@ -171,12 +171,6 @@ class Steps:
         good.sort()
         return good[::-1]
 
-    def zero_at(self, scale: float) -> float:
-        """Return the zero point of a scale."""
-        if self.zero.size == 1:
-            return float(self.zero.flat[0])
-        return float(self.zero.flat[int(np.argmax(np.abs(self.scale) == scale))])
-
 
 # ---- measurements ----
 
@@ -289,8 +283,9 @@ def measured(
     coded = stepped is b and has_codes(b.type)
     for rows, x, y in pairs(a, b, dtype):
         more = errors.add(x, y)
-        if more.nan or more.inf:
-            odd += _odd(x, y)
+        if more.nan or more.inf:  # count those that only one of the files has
+            same = (x == y) | (np.isnan(x) & np.isnan(y))
+            odd += int(np.count_nonzero(~same & ~(np.isfinite(x) & np.isfinite(y))))
         if steps is not None:
             most = max(most, steps.most(rows, x, y))
             saturated += steps.saturated(rows, x) if coded else 0
@@ -319,12 +314,6 @@ def measured(
             plotted.add(rows, x, y)
         details |= plotted.numbers()
     return numbers, details
-
-
-def _odd(x: Array, y: Array) -> int:
-    """Count elements with a NaN or infinity in one array and another value in the other."""
-    same = (x == y) | (np.isnan(x) & np.isnan(y))
-    return int(np.count_nonzero(~same & ~(np.isfinite(x) & np.isfinite(y))))
 
 
 class _Plots:
@@ -421,7 +410,8 @@ class _Plots:
             which = {"scale": 0} if usual.size else {}
         for label, place in which.items():
             scale = float(usual[place])
-            zero = self.steps.zero_at(scale)
+            zeros, scales = self.steps.zero, np.abs(self.steps.scale)
+            zero = float(zeros.flat[0 if zeros.size == 1 else np.argmax(scales == scale)])
             low, high = ((end - zero) * scale for end in self.codes.reach)
             grid = {"label": label, "scale": scale, "zero_point": zero}
             yield {**grid, "low": low, "high": high}

@@ -138,12 +138,6 @@ def _format_name(data_type: int) -> str:
         return f"type {data_type}"
 
 
-def _opset(proto: Any) -> int:
-    """Return the version of ONNX's own operators."""
-    found = [one.version for one in proto.opset_import if one.domain in ("", "ai.onnx")]
-    return int(found[0] if found else require().defs.onnx_opset_version())
-
-
 # ---- reading ----
 
 
@@ -168,7 +162,10 @@ class OnnxModel(Model):
     def __init__(self, path: str) -> None:
         self._external: dict[str, Any] = {}  # files of data, by their paths
         self.proto: Any = _load(path)
-        self.opset = _opset(self.proto)
+        versions = [
+            one.version for one in self.proto.opset_import if one.domain in ("", "ai.onnx")
+        ]
+        self.opset = int([*versions, require().defs.onnx_opset_version()][0])
         self.protos: dict[str, Any] = {}
         self._parameters: set[str] | None = None
         self._uses: dict[str, list[tuple[Any, int]]] | None = None

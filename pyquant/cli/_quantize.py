@@ -173,7 +173,12 @@ class _Plan:
             axis = model.channels(tensor.name)
             spec = spec.for_axis(axis if tensor.ndim > 1 else None)
             small = self._too_small(model, tensor, pattern)
-            objections = small or self._objection(model, tensor, spec)
+            objections = small or objection(tensor, spec)
+            if objections is None and self._kind == "onnx":
+                from pyquant.cli import _onnx
+
+                how = (spec.type, spec.granularity)
+                objections = _onnx.objection(model, tensor.name, *how)
             strict = pattern is not None or tensor.is_real
             if objections and not small and options.strict and strict:
                 raise Refused(f"tensor {tensor.name[:100]!r}: {objections}")
@@ -185,14 +190,6 @@ class _Plan:
                 return quantized(tensor, spec, memory, threads, measure=measure)
             reason = objections
         return Copied(tensor, model, self._kind, reason)
-
-    def _objection(self, model: Model, tensor: Logical, spec: Spec) -> str | None:
-        found = objection(tensor, spec)
-        if found is None and self._kind == "onnx":
-            from pyquant.cli import _onnx
-
-            return _onnx.objection(model, tensor.name, spec.type, spec.granularity)
-        return found
 
     def _too_small(self, model: Model, tensor: Logical, pattern: str | None) -> str | None:
         """Explain why a tensor is kept. A small tensor saves few bytes and matters much.

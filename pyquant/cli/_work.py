@@ -291,12 +291,9 @@ def _tell(arguments: argparse.Namespace, jobs: Sequence[Job], path: str) -> None
         ]
         print_table(columns, cells, right=("bytes",))
     verb = "would be" if arguments.dry_run else "are"
-    types = ", ".join(dict.fromkeys(_as_said(job) for job in changed))
+    kinds = (f"{job.to} {job.granularity or ''}".rstrip() for job in changed)
+    types = ", ".join(dict.fromkeys(kinds))
     size = f"{sized(before)} to {sized(after)}"
     lost = "" if worst is None else f"; worst {measured[worst]:.1f} dB {shown(worst)}"
     done = f"{len(changed)} of {len(jobs)} tensors {verb} {types}"
     print(f"{shown(path)}: {done}; {size}{lost}")
-
-
-def _as_said(job: Job) -> str:
-    return f"{job.to} {job.granularity}" if job.granularity else job.to

@@ -299,13 +299,10 @@ def _piece(
         plain = np.dtype(source)
         size = plain.itemsize
         found = raw[size * a : size * b].view(plain.newbyteorder(tensor.order))
-    return found if found.dtype.name == dtype else _as_real(found, dtype)
-
-
-def _as_real(found: Array, dtype: str) -> Array:
-    """Convert to a real type, to 16-bit types through float32."""
+    if found.dtype.name == dtype:
+        return found
     if dtype in ("float16", "bfloat16") and found.dtype != np.float32:
-        found = _core.cast(found, "float32")
+        found = _core.cast(found, "float32")  # 16-bit types are rounded from float32
     return _core.cast(found, dtype)
 
 

@@ -394,8 +394,8 @@ def _written(value: Any, key: str) -> tuple[int, bytes]:
         start = struct.pack("<IQ", _STRING, len(value))
         return _ARRAY, start + b"".join(map(_text, value))
     array = np.asarray(value)
-    if type(value) is int:
-        array = array.astype(_integer_type(value, array.dtype))
+    if type(value) is int and -(1 << 31) <= value < 1 << 32:  # the types of most keys
+        array = array.astype(np.uint32 if value >= 0 else np.int32)
     elif type(value) is float:
         with np.errstate(all="ignore"):
             narrow = array.astype(np.float32)
@@ -408,10 +408,3 @@ def _written(value: Any, key: str) -> tuple[int, bytes]:
     if array.ndim == 0:
         return kind, made
     return _ARRAY, struct.pack("<IQ", kind, array.size) + made
-
-
-def _integer_type(value: int, found: np.dtype[Any]) -> np.dtype[Any]:
-    """Return uint32 or int32 for a Python integer, like most keys."""
-    if 0 <= value < 1 << 32:
-        return np.dtype(np.uint32)
-    return np.dtype(np.int32) if -(1 << 31) <= value < 0 else found

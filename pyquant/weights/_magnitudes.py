@@ -82,13 +82,10 @@ def _take_slab(take: _Take, x: npt.NDArray[Any], places: _Places, size: int) -> 
             slice(whole.start + part.start, whole.start + part.stop)
             for whole, part in zip(places, within, strict=True)
         )
-        take(inner, _copied(x[some], size))
-
-
-def _copied(x: npt.NDArray[Any], size: int) -> npt.NDArray[np.float32]:
-    """Return magnitudes of values that are not finite, which the core only reports."""
-    numbers = np.abs(_core.cast(x, "float32"))
-    return np.maximum.reduceat(numbers, range(0, x.shape[-1], size), axis=-1)
+        # The core only reports values that are not finite.
+        numbers = np.abs(_core.cast(x[some], "float32"))
+        starts = range(0, numbers.shape[-1], size)
+        take(inner, np.maximum.reduceat(numbers, starts, axis=-1))
 
 
 def slabs(

@@ -66,10 +66,6 @@ def _packs_inputs(codes: Any, scales: Any) -> bool:
     return not _packs_outputs(codes, scales)
 
 
-def _has_one_scale(codes: Any, scales: Any) -> bool:
-    return bool(scales.size == 1)
-
-
 _NF4, _FP4 = (f".quant_state.bitsandbytes__{name}" for name in ("nf4", "fp4"))
 _NESTED = (".quant_map", ".nested_absmax", ".nested_quant_map")
 _GLOBAL = ("_global_scale", "_scale_2")
@@ -107,7 +103,7 @@ FORMATS = (
     _Format("VPTQ", ".indices", (), (".centroids.weight",), _VPTQ),
     _Format(
         *("BitNet", ".weight", ("uint8",), (".weight_scale",), (), _HALF),
-        *((".weight_zero_point",), _has_one_scale),
+        *((".weight_zero_point",), lambda codes, scales: bool(scales.size == 1)),
     ),
     _Format(("compressed_tensors",), "_packed", _WORDS, ("_scale",), _POINTS),
 )
@@ -339,24 +335,16 @@ def _with_scale(tensors: Mapping[str, Any], name: str, codes: str, scale: str) -
 # ---- sizes of blocks ----
 
 
-def fitting_sizes(extent: int, groups: int) -> range:
-    """Return the group sizes that divide an extent into a number of groups.
-
-    The last group may be short. One group has the size of the extent.
-    """
-    if groups <= 1:
-        return range(max(1, extent), extent + groups)
-    return range(-(-extent // groups), -(-extent // (groups - 1)))
-
-
 def likely_sizes(extent: int, groups: int, *, even: bool = False) -> Sequence[int]:
-    """Return the fitting sizes that programs choose.
+    """Return the sizes that programs choose to divide an extent into a number of groups.
 
-    These are the powers of two and, if `even` is true, the size of equal groups, which
-    compressed-tensors derives. Without a fitting power of two, all fitting sizes are
-    returned.
+    The last group may be short. One group has the size of the extent. Programs choose the
+    powers of two and, if `even` is true, the size of equal groups, which compressed-tensors
+    derives. Without a fitting power of two, all fitting sizes are returned.
     """
-    sizes = fitting_sizes(extent, groups)
+    sizes = range(max(1, extent), extent + groups)
+    if groups > 1:
+        sizes = range(-(-extent // groups), -(-extent // (groups - 1)))
     powers = {one for one in sizes if one.bit_count() == 1}
     if len(sizes) == 1 or not powers:
         return sizes
@@ -407,7 +395,12 @@ def block_shape(
     if len(scales) != len(shape) or 0 in scales:
         raise ValueError(fault)
     whole = [(*(1,) * (len(shape) - len(sizes)), *sizes) for sizes in stated]
-    fitting = {sizes for sizes in whole if _counts(shape, sizes) == scales}
+    grids = {
+        sizes: tuple(-(-n // size) for n, size in zip(shape, sizes, strict=True))
+        for sizes in whole
+        if len(sizes) == len(shape)
+    }
+    fitting = {sizes for sizes, grid in grids.items() if grid == scales}
     # Sizes beyond the extent of an axis describe one block.
     if len({tuple(map(min, sizes, shape)) for sizes in fitting}) == 1:
         return min(fitting)
@@ -435,12 +428,6 @@ def block_shape(
                 f"shape {shape}, got {listed(sizes)}; {remedy}"
             )
     return tuple(sizes[0] for sizes in likely)
-
-
-def _counts(shape: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...] | None:
-    if len(sizes) != len(shape):
-        return None
-    return tuple(-(-n // size) for n, size in zip(shape, sizes, strict=True))
 
 
 def listed(sizes: Sequence[int]) -> str:

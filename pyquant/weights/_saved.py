@@ -123,7 +123,8 @@ def _blocks(name: str, value: Any) -> _Item:
         return _as_it_is(name, value)
     format, data = value if len(value) == 2 else (None, None)
     format = getattr(format, "name", format)
-    if not isinstance(format, str) or format not in FORMATS or not is_bytes(data):
+    is_bytes = isinstance(data, np.ndarray) and data.dtype == np.uint8
+    if not isinstance(format, str) or format not in FORMATS or not is_bytes:
         expected = "a format of GGUF and an array of uint8"
         got = f"{_shown(value)} for {name[:100]!r}"
         raise fail(TypeError, "weights", expected, got)
@@ -152,10 +153,6 @@ def _is_pair(value: Any) -> bool:
     if not isinstance(value, tuple) or len(value) != 2:
         return False
     return isinstance(getattr(value[0], "name", value[0]), str)
-
-
-def is_bytes(data: Any) -> bool:
-    return isinstance(data, np.ndarray) and data.dtype == np.uint8
 
 
 def _as_it_is(name: str, value: StoredTensor) -> _Item:
@@ -190,7 +187,11 @@ def _recorded(weights: Mapping[str, Any], metadata: dict[str, Any]) -> list[_Ite
     records: dict[str, Any] = {}
     for name, value in weights.items():
         if isinstance(value, QParams):
-            records[name] = _record_params(name, value, items)
+            arrays = {part: getattr(value, f"_{part}") for part in PARTS}
+            made = {part: one for part, one in arrays.items() if one is not None}
+            items += [_plain(f"{name}.{part}", one) for part, one in made.items()]
+            rest = [value.axis, value.block_size, value.fill, value.quant_range]
+            records[name] = {"qparams": [value._name, *rest]}
         elif isinstance(value, PackedArray):
             record = [value._name, list(value.shape), *value.layout]
             records[name] = {"packed": record}
@@ -228,15 +229,6 @@ def _known(part: Part, array: npt.NDArray[Any], records: dict[str, Any]) -> _Ite
     records[part.name] = {"type": part.format}
     data = array.view(np.uint8)
     return Part(part.name, "uint8", part.shape, data.nbytes), data
-
-
-def _record_params(name: str, params: QParams, items: list[_Item]) -> dict[str, Any]:
-    for part in PARTS:
-        array = getattr(params, f"_{part}")
-        if array is not None:
-            items.append(_plain(f"{name}.{part}", array))
-    rest = [params.axis, params.block_size, params.fill, params.quant_range]
-    return {"qparams": [params._name, *rest]}
 
 
 def read(file: WeightFile, name: str) -> npt.NDArray[Any] | PackedArray | QParams:

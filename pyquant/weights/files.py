@@ -240,7 +240,9 @@ class StoredTensor:
         block = self._block() if tensor.dtype is None else None
         source = str(tensor.dtype)
         if name is None:
-            name = source if block is None and _is_exact(source) else "float32"
+            row = dtypes.TYPES.get(source)
+            loses = row is None or row.kind == "integer" or source == "float64"
+            name = source if block is None and loses else "float32"
         known = REALS if block is not None else (*REALS, source)
         if name not in known or (name != source == "complex64"):
             expected = f"{', '.join(REALS)}{'' if block else f' or {source}'}"
@@ -555,7 +557,11 @@ def _open_one(path: str, files: list[Mapped]) -> WeightFile:
         if said.get("split.no") != number:
             expected = f"{other}: expected split.no {number}"
             raise ValueError(f"{expected}, got {said.get('split.no')}")
-        _join(tensors, more, other)
+        for name, tensor in more.items():
+            if name in tensors:
+                expected = "expected it once, got it again"
+                raise ValueError(f"{other}: tensor {name[:100]!r}: {expected}")
+            tensors[name] = tensor
     due = metadata.get("split.tensors.count", len(tensors))
     if len(files) > 1 and due != len(tensors):
         raise ValueError(f"{path}: expected {due} tensors, got {len(tensors)}")
@@ -576,15 +582,6 @@ def _open_index(path: str, files: list[Mapped]) -> WeightFile:
             raise _elements.fault(path, 0, f"a tensor of {name}", "none", tensor)
     tensors = {tensor: found[name][tensor] for tensor, name in places.items()}
     return WeightFile(path, files, tensors, metadata)
-
-
-def _join(tensors: dict[str, Tensor], more: dict[str, Tensor], path: str) -> None:
-    for name, tensor in more.items():
-        if name in tensors:
-            raise ValueError(
-                f"{path}: tensor {name[:100]!r}: expected it once, got it again"
-            )
-        tensors[name] = tensor
 
 
 @_core.default_fpenv
@@ -667,12 +664,6 @@ def _path_of(path: str | os.PathLike[str]) -> str:
 
 def _dtype_of(name: str) -> np.dtype[Any]:
     return _core.dtype_named(name) if name in dtypes.TYPES else np.dtype(name)
-
-
-def _is_exact(name: str) -> bool:
-    """Return True if float32 would lose information of the type."""
-    row = dtypes.TYPES.get(name)
-    return row is None or row.kind == "integer" or name == "float64"
 
 
 def _result_type(dtype: npt.DTypeLike | None, out: npt.NDArray[Any] | None) -> str | None:

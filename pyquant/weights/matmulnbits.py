@@ -121,8 +121,11 @@ def _read(
         codes = data.reshape(outputs, blocks * size)[:, :inputs]
     else:
         words = data.reshape(outputs, blocks * size * bits // 8).view("<i4")
-        if words.shape[1] * 32 > inputs * bits:
-            words = _without_rest(words, inputs * bits)
+        due = inputs * bits
+        if words.shape[1] * 32 > due:  # copy the words without the codes after K
+            words = words[:, : -(-due // 32)].copy()
+            if due % 32:
+                words[:, -1] &= np.int32((1 << due % 32) - 1)
         layout = Layout("words", bits=bits)
         codes = PackedArray(words, "uint8", (outputs, inputs), layout=layout)
     scale = _flat_or(array(scales, "scales", REALS), "scales", outputs, blocks)
@@ -131,14 +134,6 @@ def _read(
     groups = _weight.groups_of(order, blocks, size)
     made = Planar(codes, bits, 1, scale, zero, size, groups, bias)
     return "matmulnbits", _weight.by_name(_TENSORS, data, scale, zeros, order), made
-
-
-def _without_rest(words: npt.NDArray[np.int32], bits: int) -> npt.NDArray[np.int32]:
-    """Copy rows of words without the codes after a number of bits."""
-    made = words[:, : -(-bits // 32)].copy()
-    if bits % 32:
-        made[:, -1] &= np.int32((1 << bits % 32) - 1)
-    return made
 
 
 @_core.default_fpenv
