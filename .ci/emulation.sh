@@ -30,8 +30,8 @@ copy_tests() {
 }
 
 # Tests that do not depend on the CPU: oracles, programs, pages, memory and processes.
-same_everywhere=(benchmarks.py blocks_encoders.py blocks_oracle.py cf.py cli_\* dask.py deviations.py
-    docs.py embedding.py exports.py hardening.py leaks.py main.py memory.py oracle.py packaging.py
+same_everywhere=(benchmarks.py blocks_encoders.py cf.py cli_\* dask.py deviations.py
+    docs.py embedding.py exports.py hardening.py leaks.py main.py memory.py old_names.py oracle.py packaging.py
     processes.py prose.py typing.py without_ml_dtypes.py zarr.py)
 
 # run_pytest PYTHON [ARGUMENT...]: run the tests in `jobs` processes. Each process collects all
