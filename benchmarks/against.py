@@ -79,6 +79,7 @@ def _compare(this: Ask, other: Ask, form: str, size: int, rounds: int) -> Ratio:
     """
     request = {"form": form, "size": size, "seconds": measure.ROUND_SECONDS / TURNS}
     taken: dict[Ask, list[float]] = {this: [], other: []}
+    made: dict[str, Json] = {}
     for _ in range(rounds):
         made = {"this": this(request), "other": other(request)}
         absent = [

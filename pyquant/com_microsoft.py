@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from pyquant import _standard
@@ -18,7 +17,10 @@ if TYPE_CHECKING:
     from pyquant.packed import PackedArray
 
 __all__ = ["dequantize_linear", "quantize_linear"]
-__dir__ = partial(sorted, __all__)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 REAL = ("float32", "float16")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from functools import partial
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +15,10 @@ from pyquant._check import shown as _value_shown
 from pyquant._core import type_rows
 
 __all__ = ["NARROW_FLOATS", "NARROW_INTEGERS", "TYPES", "ElementType"]
-__dir__ = partial(sorted, __all__)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 class ElementType:
@@ -47,6 +49,12 @@ class ElementType:
 
     # A NamedTuple would take a millisecond, a fifth of the import of pyquant.
     __slots__ = ("bits", "highest", "kind", "lowest", "name", "nbytes")
+    name: str
+    kind: str
+    bits: int
+    nbytes: int
+    lowest: int | None
+    highest: int | None
 
     def __init__(
         self,

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 
 __all__ = ["get_include"]
-__dir__ = partial(sorted, __all__)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def get_include() -> str:

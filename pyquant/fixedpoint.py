@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert real multipliers to the fixed-point form that `requantize` accepts."""
 
-from functools import partial
-
 from pyquant._core import fixed_point
 
 __all__ = ["fixed_point"]
-__dir__ = partial(sorted, __all__)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

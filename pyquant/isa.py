@@ -8,12 +8,13 @@ equal bits.
 
 from __future__ import annotations
 
-from functools import partial
-
 from pyquant import _core
 
 __all__ = ["active", "available"]
-__dir__ = partial(sorted, __all__)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def active() -> str:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from contextlib import contextmanager
-from functools import partial
 from operator import index
 from typing import (
     TYPE_CHECKING,
@@ -41,7 +40,10 @@ if TYPE_CHECKING:
 __all__ = ["Observer", "calibrate"]
 
 _METHODS = ("minmax", "percentile", "mse", "entropy")
-__dir__ = partial(sorted, __all__)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 # Types of counters, and the largest count of each.

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from pyquant import _standard
@@ -18,7 +17,10 @@ if TYPE_CHECKING:
     from pyquant.packed import PackedArray
 
 __all__ = ["dequantize", "dynamic_dequantize", "dynamic_quantize", "quantize"]
-__dir__ = partial(sorted, __all__)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2")

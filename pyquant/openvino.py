@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -22,7 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["fake_quantize", "qparams"]
 
 _MOST = 1 << 16  # largest number of levels
-__dir__ = partial(sorted, __all__)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 @_core.default_fpenv

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from pyquant._typing import ArrayLike
 
 __all__ = ["Layout", "PackedArray", "pack", "pack_signs", "unpack"]
-__dir__ = partial(sorted, __all__)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 LAYOUTS = _core.layouts()

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from pyquant.report import ErrorReport
 
 __all__ = ["QParams", "choose_qparams", "qparams_from_range"]
-__dir__ = partial(sorted, __all__)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 class QParams(Immutable, _core.Calls):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -22,7 +21,10 @@ __all__ = ["ErrorReport", "measure_error"]
 _ONES = ("saturated_low", "saturated_high", "zero_scales")
 _COUNTS = ("nan", "inf", *_ONES, "count")
 _FIELDS = ("sqnr", "mse", "max_error", "max_index", "mean_error", "cosine", *_COUNTS)
-__dir__ = partial(sorted, __all__)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def _sum(name: str, text: str) -> Any:

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from functools import partial
 
 __all__ = ["RoundMode"]
-__dir__ = partial(sorted, __all__)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 class RoundMode(StrEnum):

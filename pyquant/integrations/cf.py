@@ -7,7 +7,6 @@ Float types and bits equal xarray, which is not imported.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -31,7 +30,10 @@ _REALS = ("float32", "float64", "float16", "bfloat16")
 _STORED = (*_CODES, *_REALS[:3])
 _FILLS = ("_FillValue", "missing_value")
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
-__dir__ = partial(sorted, __all__)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 @_core.default_fpenv

@@ -6,7 +6,6 @@ Every code and value equals the result of one process on the complete array.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import dask.array as da
@@ -29,7 +28,10 @@ __all__ = ["choose_qparams", "dequantize", "quantize"]
 
 _da: Any = da  # dask annotates only some functions, and declares str for chunks
 _NO_OPTIONS = ("out", "layout", "packed", "threads", "codebook")
-__dir__ = partial(sorted, __all__)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def quantize(

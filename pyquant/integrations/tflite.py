@@ -7,7 +7,6 @@ and it does not import the package of TFLite.
 
 from __future__ import annotations
 
-from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = ["qparams"]
-__dir__ = partial(sorted, __all__)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 @_core.default_fpenv

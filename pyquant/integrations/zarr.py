@@ -8,7 +8,6 @@ and raises all errors.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +65,10 @@ _CODES = {
 }
 _NAN = np.float64(np.nan).tobytes()
 _SLICE = 1 << 16  # number of elements that stay in the cache until they are checked
-__dir__ = partial(sorted, __all__)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def register() -> None:

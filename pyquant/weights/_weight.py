@@ -227,7 +227,7 @@ def _taken_codes(codes: Any, index: Any, axis: int) -> Any:
     """Return the codes at some indices along axis 0 or 1."""
     if isinstance(codes, np.ndarray):
         return codes[_at(index, axis)]
-    shape, layout, each = codes.shape, codes.layout, 1
+    shape, layout, each, numbers = codes.shape, codes.layout, 1, index
     if len(shape) == 1:  # rows are elements, and may begin within a word
         if not isinstance(index, slice):
             return unpack(codes)[index]
@@ -235,9 +235,9 @@ def _taken_codes(codes: Any, index: Any, axis: int) -> Any:
         first, last = start // _WORD * _WORD, min(-(-stop // _WORD) * _WORD, shape[0])
         return unpack(codes[first:last])[start - first : stop - first]
     if layout.axis == axis:  # words of several indices
-        each, numbers = _WORD // codes._how[2], _numbers(index, shape[axis])
-        index, where = np.unique(numbers // each, return_inverse=True)
-        numbers = where * each + numbers % each
+        each, given = _WORD // codes._how[2], _numbers(index, shape[axis])
+        index, where = np.unique(given // each, return_inverse=True)
+        numbers = where * each + given % each
     flat = layout.axis is None
     data = codes.data.reshape(shape[0], -1) if flat else codes.data
     data = np.ascontiguousarray(data[_at(index, axis)])

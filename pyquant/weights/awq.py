@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from pyquant._typing import ArrayLike
 
 __all__ = ["from_tensors", "pack"]
-__dir__ = __all__.copy  # for dir() of the module
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 _TENSORS = ("qweight", "qzeros", "scales")
 _BITS = 4

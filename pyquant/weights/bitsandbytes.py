@@ -29,7 +29,11 @@ if TYPE_CHECKING:
     from pyquant._typing import ArrayLike
 
 __all__ = ["from_tensors", "quantize", "quantize_int8"]
-__dir__ = __all__.copy  # for dir() of the module
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 _BOOKS = {"nf4": "nf4", "fp4": "fp4_bnb"}
 _BLOCKS = (32, 64, 128, 256, 512, 1024, 2048, 4096)

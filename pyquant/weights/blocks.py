@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     _Bytes = TypeVar("_Bytes", bound=npt.NDArray[Any], default=npt.NDArray[np.uint8])
 
 __all__ = ["BlockFormat", "block_format", "block_formats"]
-__dir__ = __all__.copy  # for dir() of the module
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 # The fields of a block, in order: name, type, and count if above one.
 _FIELDS = {

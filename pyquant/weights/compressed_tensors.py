@@ -41,7 +41,11 @@ if TYPE_CHECKING:
     _Packing = Literal["dense", "padded"]
 
 __all__ = ["from_tensors", "quantize"]
-__dir__ = __all__.copy  # for dir() of the module
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 _TENSORS = tuple(
     f"weight_{part}" for part in ("packed", "scale", "zero_point", "g_idx", "shape")

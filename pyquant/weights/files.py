@@ -30,7 +30,11 @@ if TYPE_CHECKING:
     _Default = TypeVar("_Default")
 
 __all__ = ["StoredTensor", "WeightFile", "open_weights", "write_weights"]
-__dir__ = __all__.copy  # for dir() of the module
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 # Key of the safetensors metadata that describes types the format lacks.
 RECORDS = "pyquant"

@@ -30,7 +30,11 @@ if TYPE_CHECKING:
     from pyquant._typing import ArrayLike
 
 __all__ = ["from_tensors", "quantize"]
-__dir__ = __all__.copy  # for dir() of the module
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 _TENSORS = ("weight", "scales", "biases")
 _BITS = (2, 3, 4, 5, 6, 8)

@@ -34,7 +34,11 @@ if TYPE_CHECKING:
     _Like = Literal["torchao", "compressed_tensors"]
 
 __all__ = ["from_tensors", "pack", "quantize"]
-__dir__ = __all__.copy  # for dir() of the module
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 _TENSORS = {
     "torchao": ("weight", "weight_scale", "weight_scale_2"),
