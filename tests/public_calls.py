@@ -681,6 +681,8 @@ def bits(value):
     if isinstance(value, pq.QParams):
         names = ("scale", "zero_point", "dtype", "axis", "block_size", "offset", "fill")
         return bits([getattr(value, name) for name in (*names, "quant_range")])
+    if isinstance(value, pq.PackedArray):
+        return bits((value._name, value.shape, tuple(value.layout), value.data))
     if hasattr(value, "__dataclass_fields__"):
         return bits([getattr(value, name) for name in value.__dataclass_fields__])
     return pickle.dumps(value)
