@@ -109,18 +109,16 @@ def _compared(
     name: str, a: Logical, b: Logical, asked: argparse.Namespace, report: Report | None
 ) -> dict[str, Any]:
     """Measure a tensor. The key "fault" holds the reason of a failure, or `None`."""
-    fault: str | None
+    limit, fault = asked.fail_below, None
     row: dict[str, Any] = {"types": [a.type, b.type], "shape": a.shape}
     if a.shape != b.shape:
         fault = f"expected shape {a.shape}, got {b.shape}"
         return row | {"shapes": [a.shape, b.shape], "fault": fault}
-    limit, fault = asked.fail_below, None
     if has_numbers(a) and has_numbers(b):
         row |= report.add(name, a, b) if report is not None else measured(a, b)[0]
         if row["not_finite"]:
-            fault = (
-                f"{counted(row['not_finite'], 'different element')} with NaN or infinity"
-            )
+            odd = counted(row["not_finite"], "different element")
+            fault = f"{odd} with NaN or infinity"
         elif limit is not None and row["sqnr"] < limit:
             fault = f"SQNR {row['sqnr']:.2f} dB"
     return row | {"fault": fault}

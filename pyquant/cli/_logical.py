@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyquant import dtypes
-from pyquant.cli._errors import Refused
+from pyquant.cli._errors import Refused, fault
 from pyquant.cli._forms import (
     STORED,
     Granularity,
@@ -409,11 +409,9 @@ def _join_by_names(model: Model, joined: dict[str, Logical]) -> dict[str, str]:
 
 def _by_record(model: Model, name: str, record: dict[str, Any]) -> Logical:
     def refused(got: object) -> Refused:
-        what = "a record of what the file has"
         shown = " ".join(str(got).split())[:200]
-        return Refused(f"{where}: expected {what}, got {shown}")
+        return fault(model.path, "a record of what the file has", shown, name)
 
-    where = f"{model.path}: tensor {name[:100]!r}"
     how = STORED.get(str(record.get("type")))
     shape = record.get("shape")
     sizes = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
@@ -430,9 +428,9 @@ def _by_record(model: Model, name: str, record: dict[str, Any]) -> Logical:
     objection = granularity.objection(extents)
     if objection or "codes" not in parts or "scale" not in parts:
         raise refused(objection or f"{', '.join(parts) or 'none'} of its parts")
-    fault = _misfit(extents, how, granularity, parts)
-    if fault:
-        raise Refused(f"{where}: {fault}")
+    misfit = _misfit(extents, how, granularity, parts)
+    if misfit:
+        raise Refused(f"{model.path}: tensor {name[:100]!r}: {misfit}")
     names = {role: part.name for role, part in parts.items()}
     return Joined(name, extents, how, granularity, model, names)
 

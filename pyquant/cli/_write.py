@@ -66,8 +66,13 @@ class Archive(File):
     """
 
     def __init__(self, path: str, parts: list[Part], metadata: Mapping[str, Any]) -> None:
-        for part in parts:
-            _check_member(part.name)
+        for name in (part.name for part in parts):
+            if name == RECORDS or "\0" in name:
+                expected = f"a name without NUL, and not {RECORDS!r}, for .npz"
+                raise fault(None, expected, "another", name)
+            if len(f"{name}.npy".encode()) > 0xFFFF:
+                expected = "a name of less than 64 KiB for .npz"
+                raise fault(None, expected, "another", name)
         self._parts, self._metadata = deque(parts), dict(metadata)
         size = sum(len(_npy_head(part)) + part.nbytes for part in parts)
         super().__init__(path, dict.fromkeys((part.name for part in parts), 0), size)
@@ -89,11 +94,7 @@ class Archive(File):
     def write(self, name: str, data: memoryview) -> None:
         """Append bytes to a tensor."""
         self._waiting.setdefault(name, bytearray()).extend(data)
-        self._write_complete()
-
-    def _write_complete(self) -> None:
-        """Write the next tensors that are complete."""
-        while self._parts:
+        while self._parts:  # write the next tensors that are complete
             part = self._parts[0]
             if len(self._waiting.get(part.name, b"")) < part.nbytes:
                 return
@@ -101,8 +102,8 @@ class Archive(File):
             suffix = (
                 part.format[len(MEMBER) :] if part.format.startswith(MEMBER) else ".npy"
             )
-            data = self._waiting.pop(part.name, b"")
-            self._add(part.name, suffix, _npy_head(part), (data,))
+            whole = self._waiting.pop(part.name, b"")
+            self._add(part.name, suffix, _npy_head(part), (whole,))
 
     def _add(self, name: str, suffix: str, head: bytes, pieces: Iterable[Any]) -> None:
         self._archive.NameToInfo.clear()  # free memory
@@ -152,17 +153,6 @@ def _npy_head(part: Part) -> bytes:
     with suppress(TypeError):
         return _head_of(part.format, part.shape)
     raise fault(None, "a type of NumPy", part.format, part.name)
-
-
-def _check_member(name: str) -> None:
-    """Raise for a name that the archive cannot store or that is reserved."""
-    expected = None
-    if name == RECORDS or "\0" in name:
-        expected = f"a name without NUL, and not {RECORDS!r}, for .npz"
-    elif len(f"{name}.npy".encode()) > 0xFFFF:
-        expected = "a name of less than 64 KiB for .npz"
-    if expected is not None:
-        raise fault(None, expected, "another", name)
 
 
 # Functions from path, tensors and metadata to an output file.

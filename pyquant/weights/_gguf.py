@@ -87,7 +87,11 @@ def read(file: Mapped) -> tuple[dict[str, Tensor], Metadata]:
     memory = file.opened()
     if memory[:4] != b"GGUF":
         raise fault(file.path, 0, "GGUF", repr(memory[:4]))
-    return _Reader(file, ">" if memory[4:6] == b"\0\0" else "<").read()
+    try:
+        return _Reader(file, ">" if memory[4:6] == b"\0\0" else "<").read()
+    except struct.error:
+        got = "the end of the file"
+        raise fault(file.path, file.size, "more of the header", got) from None
 
 
 class _Reader:
@@ -100,13 +104,6 @@ class _Reader:
         self.strings = 0
 
     def read(self) -> tuple[dict[str, Tensor], Metadata]:
-        try:
-            return self._read()
-        except struct.error:
-            path, size = self.file.path, self.file.size
-            raise fault(path, size, "more of the header", "the end of the file") from None
-
-    def _read(self) -> tuple[dict[str, Tensor], Metadata]:
         version = self._word("I", 4)
         if version not in (2, 3):
             raise fault(self.file.path, 4, "version 2 or 3", version)

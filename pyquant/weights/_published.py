@@ -255,8 +255,19 @@ def _has_type(tensor: Any, types: tuple[str, ...]) -> bool:
 def _scaled(tensors: Mapping[str, Any], name: str) -> Iterator[Found]:
     """Find codes with a scale."""
     for scale, original in _scale_names(tensors[name], name).items():
-        if scale in tensors:
-            yield _with_scale(tensors, original, name, scale)
+        if scale not in tensors:
+            continue
+        marker = f"{original.removesuffix('.weight')}.comfy_quant"  # describes the codes
+        rest = {"zero_point": f"{original}_zero_point", "marker": marker}
+        rest["g_idx"] = f"{original}_g_idx"
+        parts = {"codes": name, "scale": scale}
+        parts |= {key: full for key, full in rest.items() if full in tensors}
+        second = next((one for key in _GLOBAL if (one := original + key) in tensors), None)
+        if second is None:
+            yield Found(original, parts, ("compressed_tensors",))
+        else:
+            fault = f"{name} has two scales ({second})"
+            yield Found(original, {**parts, second: second}, (), fault)
 
 
 def _scale_names(tensor: Any, name: str) -> dict[str, str]:
@@ -314,22 +325,6 @@ def _kind_of(tensor: Any) -> str | None:
 
 def _has_axes(tensor: Any) -> bool:
     return len(tensor.shape) > 0 and 0 not in tensor.shape
-
-
-def _with_scale(tensors: Mapping[str, Any], name: str, codes: str, scale: str) -> Found:
-    parts: dict[str, str] = {"codes": codes, "scale": scale}
-    if f"{name}_zero_point" in tensors:
-        parts["zero_point"] = f"{name}_zero_point"
-    marker = f"{name.removesuffix('.weight')}.comfy_quant"  # a description of the codes
-    if marker in tensors:
-        parts["marker"] = marker
-    if f"{name}_g_idx" in tensors:
-        parts["g_idx"] = f"{name}_g_idx"
-    for part in (f"{name}{one}" for one in _GLOBAL):
-        if part in tensors:
-            parts[part] = part
-            return Found(name, parts, (), f"{codes} has two scales ({part})")
-    return Found(name, parts, ("compressed_tensors",))
 
 
 # ---- sizes of blocks ----

@@ -228,7 +228,7 @@ def quantize(
         )
         begin, end = (n * size * width // 32 for n in (groups[-1].start, groups[-1].stop))
         words[(*groups[:-1], slice(begin, end))] = codes.data.view("<u4")
-    return _made(words, scales, biases, size, width)
+    return _made(size, width, words, scales, biases)
 
 
 @_core.default_fpenv
@@ -257,17 +257,12 @@ def _converted(made: Planar, *, group_size: SupportsIndex | None = None) -> Weig
     times = made.block_size // size
     words = _weight.repacked(made, axis=1, along=1)
     scale, bias = (np.repeat(one, times, 1) for one in (scale, bias))
-    return _made(words, scale, bias, size, made.bits)
+    return _made(size, made.bits, words, scale, bias)
 
 
-def _made(
-    words: npt.NDArray[Any],
-    scale: npt.NDArray[Any],
-    bias: npt.NDArray[Any],
-    size: int,
-    bits: int,
-) -> Weight:
-    tensors = _weight.by_name(_TENSORS, words.view("<u4"), scale, bias)
+def _made(size: int, bits: int, words: Any, *parameters: Any) -> Weight:
+    """Return the weight of words, scales and biases."""
+    tensors = _weight.by_name(_TENSORS, words.view("<u4"), *parameters)
     return Weight("mlx", tensors, partial(_read, group_size=size, bits=bits))
 
 
