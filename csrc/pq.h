@@ -220,8 +220,8 @@ struct pq_args {
     /* Dequantize only. Nonzero, integers: accept zero points outside the range of the code
      * type. 0: PQ_ERR_ZERO. */
     int any_zeros;
-    struct pq_array lowest;  /* pq_minmax(): smallest elements, see there */
-    struct pq_array highest; /* pq_minmax(): largest elements, see there */
+    struct pq_array lowest;  /* smallest elements, see pq_minmax() */
+    struct pq_array highest; /* largest elements, see pq_minmax() */
     /* Null, or the layout of the codes in `in` or `out`. If the codes of the layout have
      * fewer bits than the type, larger codes are written as the largest code of the layout.
      * pq_minmax() and pq_choose_params() ignore layouts. */

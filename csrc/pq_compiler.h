@@ -70,9 +70,9 @@
 #  define PQ_WILL_WRITE(p) __builtin_prefetch((p), 1)
 #endif
 
-/* Forbid the compiler to move memory accesses across this point. Some stores need it:
- * CPUs detect only ascending streams of stores. Some loops need it, because compilers do
- * not vectorize a loop with this barrier. */
+/* Forbid the compiler to move memory accesses across this point. This barrier keeps stores
+ * in ascending order, because CPUs detect only ascending streams of stores. It also keeps
+ * compilers from vectorizing a loop. */
 #if defined(_MSC_VER) && !defined(__clang__)
 #  define PQ_IN_ORDER() ((void)0)
 #else

@@ -95,7 +95,7 @@ PQ_INLINE void store128(void *p, uint8x16_t v)
 #define flip_u8v veorq_u8
 #define smaller_u8v vminq_u8
 
-/* Apply f to vectors of another type. */
+/* Apply an intrinsic of another element type to the bits of two vectors. */
 #define AS_U32(f, x, y)                                                                    \
     vreinterpretq_s32_u32(f(vreinterpretq_u32_s32(x), vreinterpretq_u32_s32(y)))
 #define AS_U16(f, x, y)                                                                    \
@@ -113,7 +113,7 @@ PQ_INLINE void store128(void *p, uint8x16_t v)
 #define cap_keep_nan_f64v vminq_f64
 #define floor_drop_nan_f32v vmaxnmq_f32
 
-/* Float vectors as bits, and back. */
+/* Reinterpret float vectors as unsigned integers, and back. */
 #define BITS32 vreinterpretq_u32_f32
 #define BITS64 vreinterpretq_u64_f64
 #define OF_BITS32 vreinterpretq_f32_u32
@@ -141,7 +141,7 @@ PQ_INLINE void store128(void *p, uint8x16_t v)
 
 #define sign_f32v(q) OF_BITS32(vandq_u32(BITS32(q), vdupq_n_u32(0x80000000)))
 #define sign_f64v(q) OF_BITS64(vandq_u64(BITS64(q), vdupq_n_u64(UINT64_C(1) << 63)))
-#define toward_zero_f32v(q) (q) /* truncate_f32v truncates */
+#define toward_zero_f32v(q) (q) /* truncate_f32v() rounds toward zero */
 
 /* ---- conversions ---- */
 
@@ -203,8 +203,8 @@ PQ_INLINE int16x8_t from_order_i16v(int16x8_t x)
     return vorrq_s16(vabsq_s16(x), vandq_s16(x, vdupq_n_s16(INT16_MIN)));
 }
 
-/* Convert to the nearest int32. NaN becomes INT32_MIN, because the conversion would
- * return 0. */
+/* Convert to the nearest int32. The instruction returns 0 for NaN, so replace its result
+ * by INT32_MIN. */
 PQ_INLINE i32v i32_of_f32v(f32v x)
 {
     return vbslq_s32(vceqq_f32(x, x), vcvtnq_s32_f32(x), vdupq_n_s32(INT32_MIN));

@@ -29,7 +29,7 @@ PQ_INLINE vd widen_i32v(i32v x, i32v y)
                 vcvtq_f64_s64(vmovl_high_s32(y))};
 }
 
-/* Return the sums that become 8-bit codes, saturated to 16 bits. */
+/* Return the sums r + z, saturated to 16 bits. They later become 8-bit codes. */
 PQ_INLINE vh narrow_sums(vi r, vi z)
 {
     const vi sums = EACH2(add_i32v, r, z);
@@ -100,7 +100,7 @@ PQ_INLINE vi load_u16(const void *p)
                      vreinterpretq_u16_u8(load128(c + 16)));
 }
 
-/* Load the upper 24 bits of words as numbers. */
+/* Load the upper 24 bits of 32-bit words as float32 integers. */
 #define top_24v(words) vcvtq_f32_u32(vshrq_n_u32(vreinterpretq_u32_s32(words), 8))
 PQ_INLINE vf load_top_24(const void *p)
 {
@@ -237,7 +237,7 @@ PQ_INLINE void store_bf16(void *p, vf x)
     store128(h + 16, vreinterpretq_u8_u16(hi));
 }
 
-/* Store bytes of 1 where x and y are equal, else of 0. */
+/* For each element, store a byte: 1 where x and y are equal, else 0. */
 PQ_INLINE void store_equal(void *p, vi x, vi y)
 {
     const uint16x8_t lo =
@@ -259,7 +259,7 @@ PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign, int
     const uint8x16_t code = bytes_of(magnitudes);
     const vi ones = (vi){vshrq_n_s32(signs.a, 31), vshrq_n_s32(signs.b, 31),
                          vshrq_n_s32(signs.c, 31), vshrq_n_s32(signs.d, 31)};
-    const vi negated = (vi)EACH1(vnegq_s32, ones); /* 1 where negative */
+    const vi negated = (vi)EACH1(vnegq_s32, ones); /* 1 where a sign is negative */
     const uint8x16_t all = vmulq_u8(bytes_of(negated), vdupq_n_u8((uint8_t)sign));
     const uint8x16_t negative = vbicq_u8(all, vceqq_u8(code, vdupq_n_u8((uint8_t)bare)));
     store128(p, vorrq_u8(code, negative));
@@ -339,7 +339,7 @@ PQ_INLINE vb unpack2(const void *p)
     return fields_of_2_bits(word);
 }
 
-/* Pack bytes of 4 or 2 bits. */
+/* Pack codes of 4 or 2 bits, which are in the low bits of bytes. */
 PQ_INLINE void pack4(void *p, vb x)
 {
     const uint8x8_t lo = vget_low_u8(x), hi = vget_high_u8(x);

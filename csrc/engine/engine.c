@@ -14,13 +14,13 @@
 enum {
     CACHE_LINE_BYTES = 64,
     SQUARE_BYTES = 64 * 256,     /* largest rectangle to transpose in one step */
-    MAX_FEW_ROWS = 8,            /* a rectangle contains all rows, up to this number */
+    MAX_FEW_ROWS = 8,            /* up to this number, one rectangle has all rows */
     MAX_GROUPS_OF_ROW = 4,       /* with more groups, run_rows_by_groups() does not pay */
     MIN_SHARED_ROWS = 8,         /* fewer rows do not gain from shared parameters */
     JOINED_ELEMENTS = 256,       /* most elements of a row that is made of short rows */
-    MIN_JOINED_ROWS = 64,        /* least number of rows that remain */
+    MIN_JOINED_ROWS = 64,        /* joining must leave this number of rows or more */
     STAGED_BYTES = 16 * PQ_TILE, /* buffer for codes as bytes, see run_columns() */
-    TRANSPOSED_ROWS = 16,        /* a tile with a transposed side has room for these rows */
+    TRANSPOSED_ROWS = 16,        /* least number of rows of a full transposed tile */
     CACHE_BYTES = PQ_SIZE(1 << 20, 1 << 12), /* larger data exceeds the near caches */
     /* Below these sizes prefetch hints cost more than they save. */
     PREFETCH_RUN_BYTES = PQ_SIZE(1 << 23, 1 << 12),
@@ -559,7 +559,7 @@ static void run_grouped_row(void *p, struct pq_position at)
         const char *const zero = at.zero + first * dim->zero;
         n = (stop < dim->end ? stop : dim->end) - i;
         if (job->loaded.scale != scale || job->loaded.zero != zero ||
-            job->loaded.columns < m) { /* else loaded for an earlier row */
+            job->loaded.columns < m) { /* no earlier row has loaded these parameters */
             pq_load_params(job, 0, scale, dim->scale, zero, dim->zero, (size_t)m);
             pq_set_flush(job);
             job->loaded.scale = scale;
@@ -716,8 +716,8 @@ static bool can_run_columns(const struct pq_job *job)
            share >= MIN_SHARED_ROWS;
 }
 
-/* Process the rows of an area with the loaded parameters. Each `joined` rows are one row
- * for the kernel. */
+/* Process the rows of an area with the loaded parameters. The kernel processes `joined`
+ * rows as one row. */
 static void run_area(struct pq_job *job, struct pq_position at, struct area area,
                      ptrdiff_t joined)
 {
@@ -806,7 +806,7 @@ static pq_row_fn *choose_walk(const struct pq_job *job, int *first)
     const bool in_groups = pq_dim_uniform(dim) || dim->group_size >= PQ_GROUP ||
                            (small && (n % PQ_GROUP == 0 || n >= PQ_TILE || single_row));
     const bool direct = rows_contiguous(job) && job->how.by_groups && job->how.copy == NULL;
-    if (pq_needs_random_words(&job->how)) { /* only tiles have random words */
+    if (pq_needs_random_words(&job->how)) { /* only run_tiles() generates random words */
         *first = 2;
         return run_tiles;
     }
@@ -909,7 +909,7 @@ void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n)
     }
     pq_job_set_params(job, args);
     job->flushes_subnormals =
-        job->how.flush_min_scale != 0; /* until pq_load_params() loads a small scale */
+        job->how.flush_min_scale != 0; /* a small scale ends flushing: pq_set_flush() */
     job->zeros_there = 0;
     const size_t both = pq_bytes_of(args->in.type) + pq_bytes_of(args->out.type);
     job->how.run.exceeds_cache = n * both > PREFETCH_RUN_BYTES;

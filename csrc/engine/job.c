@@ -83,7 +83,7 @@ enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
     job->seed = args->seed;
     set_codes(&job->unpack, kernels, args, &args->in, args->in_layout, kernels->extend);
     if (job->unpack.bits != 0 && args->in.type != PQ_I4 && args->in.type != PQ_I2) {
-        job->unpack.convert = NULL; /* unpacking has cleared the bits above */
+        job->unpack.convert = NULL; /* unpacking clears the bits above a code */
     }
     set_codes(&job->pack, kernels, args, &args->out, args->out_layout, kernels->narrow);
     job->in_size = pq_bytes_of(args->in.type);

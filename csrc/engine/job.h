@@ -37,7 +37,7 @@ struct pq_method {
     pq_row_fn *element;      /* not null: run this function for each element */
     pq_load_fn *load;        /* null: pq_load_params() converts all types of parameters */
     bool general;            /* kernels have float64 parameters */
-    bool by_groups;          /* one pair for each group of PQ_GROUP or more is faster */
+    bool by_groups;          /* load one pair for a group of PQ_GROUP or more elements */
     bool single_scale;       /* round scales to float32 */
     bool float_zero;         /* zero points are float32 numbers, stored as bits */
     bool negate_zero;        /* with `float_zero`: change their sign */
@@ -65,7 +65,7 @@ struct pq_job {
     int scale_swapped, zero_swapped;
     bool zero_given;
     bool one_zero;           /* all elements share a zero point */
-    ptrdiff_t zeros_there;   /* elements of the tile `zero` that already contain it */
+    ptrdiff_t zeros_there;   /* elements of the tile `zero` set to the shared zero point */
     bool has_small_scale;    /* a loaded scale is too small to flush subnormals */
     bool flushes_subnormals; /* the control state flushes subnormals now */
     bool exceeds_cache;      /* the data exceeds the near caches */
@@ -88,7 +88,7 @@ struct pq_job {
     _Alignas(64) union pq_param_tile scale;
     _Alignas(64) union pq_param_tile zero;
     _Alignas(64) union pq_param_tile offset;
-    uint32_t random_words[PQ_TILE]; /* of the elements of a tile, row by row */
+    uint32_t random_words[PQ_TILE]; /* one for each element of a tile */
 };
 
 /* ---- for operations (job.c, engine.c) ---- */

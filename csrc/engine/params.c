@@ -59,7 +59,8 @@ static float decode_param(uint8_t code, enum pq_type type)
     return negative ? pq_f32_bits(pq_bits_f32(v) | 0x80000000) : v;
 }
 
-/* Narrow floats are rare as parameters, so their loop is not vectorized. */
+/* Load parameters of any real or narrow float type. Narrow floats are rare as parameters,
+ * so their loop is not vectorized. */
 #define LOAD_REALS(from_f32, from_f64)                                                     \
     switch (from->type) {                                                                  \
     case PQ_F32:                                                                           \

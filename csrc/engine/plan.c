@@ -169,8 +169,8 @@ static void set_layout_strides(ptrdiff_t *stride, ptrdiff_t *code, int d,
     *code = streams;
 }
 
-/* After sorting, remove the strides of words and dimensions of one index. Count the codes
- * that fill complete words of the output. */
+/* Set the strides of output words, which the sort needed, to 0. Remove dimensions of one
+ * index. Compute the number of codes that fill complete words of the output. */
 PQ_NOINLINE void hide_words(struct pq_plan *plan, const struct pq_layout *layout)
 {
     int kept = 0;
@@ -308,7 +308,7 @@ void pq_for_each_row(const struct pq_plan *plan, int first, pq_row_fn *visit, vo
 {
     ptrdiff_t index[PQ_MAX_NDIM];
     struct pq_position
-        start[PQ_MAX_NDIM + 1]; /* start[d]: at the indices of dims d and above */
+        start[PQ_MAX_NDIM + 1]; /* start[d] includes the indices of dimensions >= d */
     int d = plan->ndim;
     start[d] = pq_position_start(plan);
     for (;;) {

@@ -13,17 +13,17 @@
 
 enum {
     TILE_ELEMENTS = PQ_SIZE(1024, 64),     /* elements gathered at a time */
-    BOX_CELLS = PQ_SIZE(512, 32),          /* parameters of a box, a cell each */
+    BOX_CELLS = PQ_SIZE(512, 32),          /* most parameters of a box, one cell each */
     SHORT_ROW_ELEMENTS = PQ_SIZE(256, 16), /* shorter rows are joined */
-    FEW_ELEMENTS = 32                      /* fewer float32 elements need no kernel */
+    FEW_ELEMENTS = 32                      /* a loop reduces fewer float32 elements */
 };
 
 /* The state of a call. A call divides the parameters into boxes of at most BOX_CELLS, so
  * that the buffers have a fixed size. A box contains all elements of its parameters. */
 struct reduction {
-    const struct pq_job *job; /* its plan has the parameters in memory order */
+    const struct pq_job *job; /* its plan describes the complete call */
     bool is_f64;              /* the data is float64 */
-    size_t few;               /* fewer elements need no kernel */
+    size_t few;               /* a loop without a kernel reduces fewer elements */
     pq_minmax_fn *run;
     pq_minmax_groups_fn *groups;
     pq_minmax_columns_fn *columns;
@@ -32,9 +32,9 @@ struct reduction {
     uint32_t bits; /* at least PQ_INFINITY_BITS if an element is not finite */
     pq_cells_fn *take;
     void *what;
-    struct pq_plan box;  /* `scale` counts cells from the first cell of the box */
+    struct pq_plan box;  /* elements of the box; the strides `scale` count cells */
     struct pq_plan rows; /* cells of the box, with the addresses of their parameters */
-    union pq_cell_extrema cells; /* of the box */
+    union pq_cell_extrema cells; /* extrema of the box */
     union pq_cell_extrema found; /* extrema of one step, merged into `cells` later */
 };
 

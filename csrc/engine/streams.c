@@ -22,7 +22,8 @@ static inline struct place place_of(const struct pq_codes *codes, ptrdiff_t at, 
 {
     const struct pq_layout *const stream = codes->stream;
     if (stream->order != NULL) {
-        /* A power of two needs no division, which takes longer than the other steps. */
+        /* A mask replaces the division by a power of two, because a division takes longer
+         * than the other steps. */
         const ptrdiff_t group = stream->group;
         const ptrdiff_t into = (group & (group - 1)) == 0 ? i & (group - 1) : i % group;
         i += stream->order[into] - into;
@@ -183,8 +184,8 @@ static size_t count_grouped(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_
     return most - most % (size_t)stream->group;
 }
 
-/* The codes of a word at even positions are in its lower half, and the codes at odd
- * positions in its upper half. */
+/* Codes of a 32-bit word in halves: the codes at even positions are in its lower half, the
+ * codes at odd positions in its upper half. */
 enum { HALVED = 8 };
 
 /* Swap the bits of `mask` with the bits that are `by` bits above them. */
@@ -208,7 +209,7 @@ PQ_INLINE void swap_halves(char *PQ_RESTRICT to, const char *PQ_RESTRICT from, s
     }
 }
 
-/* Return true if each group is a 32-bit word that interleave_halves() can sort. */
+/* Return true if each group is a 32-bit word that swap_halves() can sort. */
 static int is_halved(const struct pq_codes *codes)
 {
     static const unsigned char order[HALVED] = {0, 4, 1, 5, 2, 6, 3, 7};

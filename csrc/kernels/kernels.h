@@ -24,7 +24,8 @@
     PQ_FOR_CODE(PQ_WITH_F32) PQ_FOR_CODE(PQ_WITH_F16) PQ_FOR_CODE(PQ_WITH_BF16)
 #define PQ_FOR_32_BIT_PAIR                                                                 \
     PQ_FOR_32_BIT(PQ_WITH_F32) PQ_FOR_32_BIT(PQ_WITH_F16) PQ_FOR_32_BIT(PQ_WITH_BF16)
-/* AVX-512 does not improve the first list of dequantize kernels. */
+/* PQ_FOR_SHARED_PAIR: the AVX-512 table contains the dequantize kernels of AVX2, because
+ * separate copies are not faster. PQ_FOR_OWN_PAIR: all other pairs have separate copies. */
 #define PQ_FOR_SHARED_PAIR PQ_FOR_CODE(PQ_WITH_F32) PQ_FOR_CODE(PQ_WITH_F16)
 #define PQ_FOR_OWN_PAIR PQ_FOR_CODE(PQ_WITH_BF16) PQ_FOR_32_BIT_PAIR PQ_FOR_FLOAT_PAIR
 #define PQ_FOR_FLOAT_PAIR                                                                  \
@@ -53,15 +54,15 @@ struct pq_affine {
     bool clips;      /* clip integers to `range` */
     bool wraps;      /* reduce integers out of range modulo the number of codes */
     bool counts;     /* count integers out of range */
-    bool counts_nan; /* count NaN without a fill code */
+    bool counts_nan; /* count NaN that no fill code replaces */
     struct pq_range range; /* for uint64 codes in two's complement */
     size_t fills;          /* number of codes for NaN; quantize writes the first code */
     const int64_t *fill;
 };
 
 /* Detection of codes out of range. `loop` computes a tile and raises `largest` to the
- * largest difference of a code and the lowest code, as an unsigned integer. `finish` then
- * counts, wraps or fills the codes of the tile. */
+ * maximum of code - lowest code, as an unsigned integer. `finish` then counts, wraps or
+ * fills the codes of the tile. */
 struct pq_watch {
     uint32_t largest;
     void (*loop)(const struct pq_run *run, const void *x, void *y, size_t n);
@@ -140,7 +141,7 @@ PQ_INLINE bool pq_has_element_groups(const struct pq_run *run)
  */
 typedef void pq_kernel_fn(const struct pq_run *run, const void *x, void *y, size_t n);
 
-/* Set the parameters of `to` to the parameters of `from`, from group `k` on. */
+/* Point the parameters of `to` to the parameters of group `k` of `from`. */
 PQ_INLINE void pq_set_first_group(struct pq_run *to, const struct pq_run *from, size_t k)
 {
     const size_t words = from->general ? 2 * k : k;
@@ -250,7 +251,7 @@ struct pq_requantize_run {
     bool shifts;             /* an element of `down` is negative */
     bool shrinks;            /* all r are less than 1, so products fit int32 */
     int32_t zero;            /* the zero point */
-    int32_t least, most;     /* an element within these limits plus any bias fits int32 */
+    int32_t least, most;     /* limits of an element x: x plus any bias fits int32 */
     int64_t lowest, highest; /* limits of the codes, minus the zero point */
     size_t lines;
     ptrdiff_t in_stride, out_stride; /* from line to line, in bytes */
@@ -363,9 +364,10 @@ struct pq_grid {
 };
 
 /* Add to the sum of each scale s the sum of w (q s - x)^2 over at most PQ_SUM_PIECE
- * elements. q s and its difference from x are rounded to float32. Without `w`, weights
- * are 1. Sums of skipped scales become infinite. Instruction sets may skip different
- * scales, but never the first scale with the smallest sum. */
+ * elements. q is the code of x with the scale s, minus the zero point. q s and q s - x are
+ * rounded to float32. Without `w`, weights are 1. Sums of skipped scales become infinite.
+ * Instruction sets may skip different scales, but never the first scale with the smallest
+ * sum. */
 typedef void pq_grid_fn(const struct pq_grid *grid, const void *x, const double *w,
                         size_t n, double *sums);
 
@@ -374,8 +376,8 @@ typedef void pq_grid_fn(const struct pq_grid *grid, const void *x, const double 
 typedef void pq_fit_codes_fn(const struct pq_grid *grid, const void *x, const double *w,
                              size_t n, double sums[2]);
 
-/* Add the sums of w (x q) and w (q q) to `sums`, for given q, of at most PQ_SUM_PIECE
- * elements. */
+/* Add the sums of w (x q) and w (q q) over at most PQ_SUM_PIECE elements to `sums`. q are
+ * given codes minus the zero point. */
 typedef void pq_fit_fn(const void *x, const void *q, const double *w, size_t n,
                        double sums[2]);
 /* Return the sum of w ((y - x) unit)^2 over at most PQ_SUM_PIECE elements. The kernel for
@@ -408,7 +410,7 @@ typedef void pq_narrow_fn(const float *x, void *y, size_t n);
 /* Encode finite, aligned float32 values to `blocks` GGUF blocks. Write every byte. */
 typedef void pq_encode_fn(const float *x, uint8_t *y, size_t blocks);
 
-/* Parameters of a search for the best block. `place`: the format, PQ_BLOCK_<name>.
+/* Parameters of a search for the scales of blocks. `place`: the format, PQ_BLOCK_<name>.
  * `bytes`: the size of a block. `mean`: the mean square of a row, for Q4_0 to Q5_1 with
  * weights. `asked`: the caller requests the search for IQ4_NL without weights, too. */
 struct pq_gguf_search {
@@ -426,7 +428,7 @@ typedef void pq_block_search_fn(const struct pq_gguf_search *how, const float *x
 
 struct pq_gguf_kernels {
     pq_decode_fn *decode[PQ_GGUF_FORMATS];
-    pq_encode_fn *encode[PQ_GGUF_FORMATS]; /* null: no formula */
+    pq_encode_fn *encode[PQ_GGUF_FORMATS]; /* null: use `search`, or no encoder exists */
     pq_block_search_fn *search;
 };
 

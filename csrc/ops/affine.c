@@ -10,8 +10,8 @@ static bool has_range(const struct pq_args *args)
     return args->lowest_code != 0 || args->highest_code != 0;
 }
 
-/* Return the bits of a code that the layout of a uint8 array states. Return 0 in all
- * other cases. */
+/* Return the bits of a code of a uint8 array with a layout. Return 0 for other types, and
+ * without a layout. */
 static int layout_code_bits(const struct pq_array *array, const struct pq_layout *layout)
 {
     return layout != NULL && array->type == PQ_U8 ? layout->bits : 0;
@@ -160,7 +160,7 @@ static bool is_out_of_range(const struct pq_kernels *kernels, const struct pq_ar
     const struct pq_layout dense = {
         .size = sizeof dense, .bits = bits, .word_bits = 8, .word_stride = 8};
     struct pq_args all = *args, part;
-    all.out = all.in; /* the strides of a layout can be invalid */
+    all.out = all.in; /* with a layout, the strides of `out` can be invalid */
     part = all;
     pq_set_first_element(&part, &all, index);
     part.ndim = 1;
@@ -180,7 +180,7 @@ static bool is_out_of_range(const struct pq_kernels *kernels, const struct pq_ar
 }
 
 /* Store in `index` the indices of the element at a position in C order. Return the number
- * of elements from there on, in the row and in the block. */
+ * of elements from there to the end of the row, or of a block that ends earlier. */
 static ptrdiff_t find_index(const struct pq_args *args, ptrdiff_t position,
                             ptrdiff_t *index)
 {
@@ -215,7 +215,7 @@ enum pq_status pq_count_beyond(const struct pq_kernels *kernels, const struct pq
     for (int d = 0; d < args->ndim; d++) {
         all *= args->shape[d];
     }
-    while (at < all) { /* at the end, the data has changed since the count */
+    while (at < all) { /* ends at `all` only if the data has changed since the count */
         const ptrdiff_t left = find_index(args, at, index), n = left < most ? left : most;
         if (!is_out_of_range(kernels, args, index, n)) {
             at += n;

@@ -60,7 +60,7 @@ struct operand {
     ptrdiff_t block_stride;   /* from a block of a row to the next */
     size_t size;              /* bytes of an element */
     bool is_direct;           /* elements of a block are contiguous, in native byte order */
-    const ptrdiff_t *strides; /* of the array of rows */
+    const ptrdiff_t *strides; /* steps from row to row, along each dimension of `shape` */
 };
 
 /* The parameters of a call. A row is a number of blocks with constant strides, in the array
@@ -79,7 +79,7 @@ struct block_job {
     ptrdiff_t tile_blocks;        /* blocks of a tile */
     ptrdiff_t rows;               /* number of rows: product of `shape` */
     int ndim;                     /* dimensions of the array of rows */
-    const ptrdiff_t *shape;       /* its extents */
+    const ptrdiff_t *shape;       /* extents of the array of rows */
     int operands;                 /* arrays: with weights 3, else 2 */
     struct operand operand[OPERANDS];
 };
@@ -176,8 +176,8 @@ static bool encode_tile(const struct block_job *job, const struct position *at, 
     return true;
 }
 
-/* Return true if all numbers of `n` blocks are finite. If the kernel needs more numbers,
- * append a copy of the numbers. */
+/* Return true if all numbers of `n` blocks are finite. The kernel needs PQ_MAGNITUDES
+ * numbers, so append a copy of the numbers to a shorter tile. */
 static bool is_tile_finite(const struct block_job *job, const struct position *at,
                            ptrdiff_t n)
 {
@@ -361,8 +361,8 @@ static bool run_row(const struct block_job *job, ptrdiff_t r, ptrdiff_t begin,
     return true;
 }
 
-/* Process the blocks of a part. Return false if a tile ended the call. Avoid divisions if
- * parts or rows are few, because they would take much of the time of one block. */
+/* Process the blocks of a part. Return false if a tile ended the call. A single part and
+ * row 0 need no division, because a division is slow compared with one block. */
 static bool run_part(struct block_job *job, int part, int parts)
 {
     ptrdiff_t room[OPERANDS + 1][PQ_MAX_NDIM];

@@ -17,8 +17,8 @@ enum {
     ADJACENT_COLUMNS = 64,        /* columns of a tile that are adjacent in memory */
     SEPARATE_COLUMNS = 16,        /* columns of a tile that are not adjacent in memory */
     COLUMNS = PQ_COUNT_COLUMNS,   /* most columns of a tile with few rows */
-    NONFINITE_PAGE = PQ_PAGES - 1 /* stands for values that are not finite; no finite
-                                     value has it */
+    NONFINITE_PAGE = PQ_PAGES - 1 /* page number of NaN and infinities; no finite
+                                     value is in this page */
 };
 
 /* The state of a call. Columns are dim[0] of the plan, rows are dim[1]. */
@@ -41,7 +41,7 @@ struct counting {
  * small.
  */
 struct columns {
-    const char *x; /* contiguous */
+    const char *x; /* the elements of the tile, contiguous, row by row */
     size_t rows, n, width;
     /* The next address to prefetch, and its step for `width` keys. Addresses may be outside
      * of the arrays. 0: no prefetch. */
@@ -50,7 +50,7 @@ struct columns {
     bool finite;
     size_t base[COLUMNS];         /* offset of each column in a row of the table, see
                                      set_column_offsets() */
-    uint16_t keys[TILE_ELEMENTS]; /* without the low bits that `mantissa_bits` excludes */
+    uint16_t keys[TILE_ELEMENTS]; /* keys, cut to `mantissa_bits` mantissa bits */
 };
 
 /* Return the channel of a column. */
@@ -61,8 +61,8 @@ static size_t channel_of(const struct columns *columns, size_t c)
 
 /* ---- extrema ---- */
 
-/* Find the extrema of a tile, and note whether all elements are finite. Merge the extrema
- * if they are. */
+/* Find the extrema of a tile, and set `finite` if all elements are finite. Only then merge
+ * the extrema into the extrema of the channels. */
 static void merge_extrema(struct counting *counting, struct columns *columns)
 {
     const struct pq_counting *input = &counting->input;
@@ -129,10 +129,10 @@ static void merge_finite(struct counting *counting, struct columns *columns)
 
 /* ---- rows of the table ---- */
 
-/* Store the offset of the row of a page in the table. Later, a key is added to the
- * offset. Because a key contains the number of its page, the offset subtracts that
- * number. It adds PQ_PAGES, so that it is not negative, and `base` of the columns
- * subtracts PQ_PAGES. */
+/* Store the offset of the row of a page in the table. The index of a counter is the sum of
+ * this offset, the key and the `base` of the column. The key contains its page number, so
+ * subtract the page number. Add PQ_PAGES, which `base` subtracts, so that the offset is
+ * not negative. */
 static void set_page_offset(struct counting *counting, int row)
 {
     const size_t page = counting->to->pages[row];
@@ -345,8 +345,8 @@ static void count_plane(void *p, struct pq_position at)
 /* ---- the plan ---- */
 
 /* Return the innermost dimension from `first` on that has more than one index and selects
- * channels (or, if `of_channels` is false, does not select channels). Return `first`
- * without a dimension of this kind. */
+ * channels (or, if `of_channels` is false, does not select channels). If no dimension
+ * matches, return `first`. */
 static int find_dim(const struct pq_plan *plan, int first, bool of_channels)
 {
     for (int d = first; d < plan->ndim; d++) {
@@ -367,8 +367,8 @@ static void move_dim(struct pq_plan *plan, int from, int to)
 }
 
 /* Move the innermost dimension of channels to dim[0], and the innermost other dimension
- * to dim[1]. Return the largest number of columns of a tile: 1 if a channel is contiguous
- * and has lanes. */
+ * to dim[1]. Return the largest number of columns of a tile. It is 1 if adjacent elements
+ * belong to one channel and can count in different lanes of the table. */
 static ptrdiff_t choose_dims(struct pq_plan *plan, size_t lanes)
 {
     const bool beside = plan->dim[0].scale != 0;

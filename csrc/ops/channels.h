@@ -19,9 +19,9 @@ struct pq_channel_counts {
     int ignore_nonfinite; /* nonzero: skip NaN and infinities; 0: PQ_ERR_NONFINITE */
     int mantissa_bits;
     size_t channels, lanes;
-    uint64_t *count, *nan, *inf; /* of each channel */
+    uint64_t *count, *nan, *inf; /* of each channel: finite values, NaN, infinities */
     double *lowest, *highest;    /* the caller starts with INFINITY and -INFINITY */
-    void *table;                 /* zeros; NULL: find only counts and extrema */
+    void *table;                 /* counters, zero at first; NULL: do not count keys */
     bool wide;                   /* counters have 32 bits; else 16 bits */
     size_t stride;               /* counters between the starts of two rows */
     int rows, room;              /* rows in use; allocated rows */

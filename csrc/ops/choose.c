@@ -16,12 +16,12 @@ struct target {
     const struct pq_kernels *kernels;
     enum pq_type real, code; /* types of the data and of its codes */
     double lowest, highest;  /* the range of codes, or of narrow float values */
-    double margin;           /* half a step: data may exceed the range by it */
+    double margin;           /* half a step: data may exceed the range by this much */
     bool small; /* codes of at most 17 bits: float32 is exact, also for half steps */
     bool symmetric;
-    bool dynamic;  /* PQ_RULE_ONNX_DYNAMIC */
+    bool dynamic;  /* the rule is PQ_RULE_ONNX_DYNAMIC */
     double middle; /* the zero point of symmetric codes */
-    double steps;  /* from the zero point to the nearer end */
+    double steps;  /* number of steps from the zero point to the nearer end of the codes */
     double end;    /* results below this limit are finite */
     enum pq_type scale;
     size_t zero_size;        /* bytes of a zero point */
@@ -80,7 +80,7 @@ static struct target target_of(const struct pq_choice *choice,
         int exponent;
         to.highest = (double)pq_f32_bits(format.highest);
         to.lowest = -to.highest;
-        frexp(to.highest, &exponent); /* for a significand from 0.5 to 1 */
+        frexp(to.highest, &exponent); /* 2^(exponent - 1) <= highest < 2^exponent */
         to.margin = ldexp(0.5, exponent - 1 - format.mantissa);
         to.steps = to.highest;
     } else {
@@ -170,8 +170,8 @@ PQ_NOINLINE bool fits_data(const struct target *to, struct pq_pair pair, double 
     /* Below FLT_MIN, rounding a scale to float32 can change it by a large factor. */
     const bool tiny = pair.scale < (double)FLT_MIN;
     const double scale = tiny ? scale_in_use(to, pair.scale) : pair.scale;
-    /* Data below this limit has finite results, because half a step is less than the
-     * data. */
+    /* Results of data below this limit are finite: rounding to a code adds at most half a
+     * step, which is less than the data. */
     const double safe = (has_f64_scale(to) ? DBL_MAX : to->end) / 4;
     return is_within(hi, to->highest - pair.zero + to->margin, scale) &&
            is_within(-lo, pair.zero - to->lowest + to->margin, scale) &&
@@ -387,7 +387,7 @@ static guess_fn *fast_guess(const struct target *to)
     return suits_formula(to) ? guess_symmetric : guess_by_kernel;
 }
 
-/* Choose each pair by itself. The extrema are float64 if `is_f64`, else float32. */
+/* Choose the pairs one by one. The extrema are float64 if `is_f64`, else float32. */
 static void choose_each(const struct target *to, const struct pq_cells *of, bool is_f64,
                         struct chosen *chosen)
 {
@@ -419,7 +419,7 @@ static void store_results(char *to, ptrdiff_t stride, const void *from, size_t n
     }
 }
 
-/* Store the results in their types. */
+/* Convert scales and zero points to their types, and store them. */
 static void store_chosen(const struct target *to, const struct chosen *chosen,
                          const struct pq_cells *cells)
 {
@@ -457,8 +457,8 @@ static bool convert_to_f32(float *PQ_RESTRICT to, const double *from, size_t n)
     return others == 0;
 }
 
-/* Choose at most CHOSEN parameters. The fast formulas need extrema in the type of the
- * scales in use. */
+/* Choose at most CHOSEN parameters. The fast formulas need float64 extrema for float64
+ * data, and float32 extrema for all other data. */
 static void choose_some(const struct target *to, const struct pq_cells *cells, bool is_f64)
 {
     struct pq_cells of = *cells;

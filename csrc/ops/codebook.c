@@ -18,7 +18,7 @@ static void sort_codes(uint8_t *code, const float *values, int count)
     }
 }
 
-/* Return the midpoint, which is exact in float64, as float32. */
+/* Return the midpoint of two values as float32. The float64 sum cannot overflow. */
 static float midpoint(float a, float b)
 {
     return (float)(((double)a + (double)b) / 2);

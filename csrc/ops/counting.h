@@ -89,7 +89,7 @@ static inline uint16_t pq_key_of_f64(uint64_t bits)
     if (key >= 1 << 7) {
         return (uint16_t)(sign | (uint32_t)(key < PQ_KEY_MOST ? key : PQ_KEY_MOST));
     }
-    const int32_t shift = 1 - (key >> 7); /* of a subnormal float32; >> rounds down */
+    const int32_t shift = 1 - (key >> 7); /* subnormal; >> rounds a negative `key` down */
     const uint32_t mantissa = (uint32_t)(key & 127) | 128;
     return (uint16_t)(sign | (shift < 8 ? mantissa >> shift : 0));
 }

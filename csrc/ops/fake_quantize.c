@@ -8,7 +8,7 @@
 enum {
     TILE_BYTES = PQ_SIZE(1 << 14, 1 << 13),    /* buffer for the codes of a tile */
     TILE_ELEMENTS = PQ_SIZE(1 << 13, 1 << 10), /* most elements of a tile */
-    FLOAT_TILE_ELEMENTS = PQ_SIZE(512, 64), /* of narrow floats with float64 parameters */
+    FLOAT_TILE_ELEMENTS = PQ_SIZE(512, 64), /* for narrow floats with float64 parameters */
     COUNTED_ELEMENTS = 64 /* size of the parts if a tile has elements out of range */
 };
 _Static_assert((int)TILE_ELEMENTS >= (int)PQ_MAX_GAPPED_GROUP &&
@@ -135,8 +135,8 @@ static void run_rows(const struct pq_run *run, const char *x, char *y, size_t n)
     }
 }
 
-/* The kernel: divide a run into tiles. A tile of a mask has no gaps. A tile with a count of
- * the elements out of range has one group. */
+/* Process a run in tiles. Tiles have no gaps if the result is a mask. If the mask depends
+ * on the count of elements out of range, a tile has one group, or a group per element. */
 static void run_fused(const struct pq_run *run, const void *x, void *y, size_t n)
 {
     const struct pq_fused *const fused = run->fused;
@@ -365,7 +365,8 @@ static bool has_strides_of_out(const struct pq_array *mask, const struct pq_args
     return true;
 }
 
-/* Return true if the kernel can write the mask, too: it must write to `out` directly. */
+/* Return true if the kernel can write values and mask in one pass. For this, the kernel
+ * must write the values to `out` directly. */
 static bool kernel_writes_mask(const struct fake_job *fake, const struct pq_array *mask,
                                const struct pq_args *args)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The multipliers of requantize and their products. This file defines all rounding, one
- * element at a time. If int64 cannot represent a product, the product saturates, and so
- * does its code.
+ * The multipliers of requantize and their products. Functions of one element define how
+ * each arithmetic rounds. If int64 cannot represent a product, the product and its code
+ * saturate.
  */
 #include <float.h>
 #include <string.h>
@@ -15,8 +15,8 @@
 /* With a larger shift, v * m + 2^(shift - 1) can exceed 64 bits. */
 enum { LARGEST_SHIFT = 62 };
 
-/* Return true for both arithmetics of TFLite. TFLite publishes shifts to the left,
- * counted from a factor of 2^-31. XNNPACK and FBGEMM publish shifts to the right. */
+/* Return true for both arithmetics of TFLite. TFLite publishes left shifts of a product
+ * with m * 2^-31. XNNPACK and FBGEMM publish right shifts of a product with m. */
 static bool is_tflite(enum pq_arithmetic arithmetic)
 {
     return arithmetic == PQ_ARITHMETIC_TFLITE || arithmetic == PQ_ARITHMETIC_TFLITE_SINGLE;
@@ -31,8 +31,8 @@ static int published_shift(enum pq_arithmetic arithmetic, int shift)
 /* ---- multipliers ---- */
 
 /* Compute TFLite's QuantizeMultiplier: 31 bits, half away from zero. A multiplier below
- * 2^-32 becomes 0. With `single`, a multiplier of 2^30 or more becomes the largest
- * multiplier, otherwise the function returns false. */
+ * 2^-32 becomes 0. A multiplier of 2^30 or more becomes the largest multiplier if `single`
+ * is set. Without `single`, return false. */
 static bool fix_tflite(struct pq_multiplier *to, double real, bool single)
 {
     const uint64_t bits = pq_bits_f64(real);
@@ -56,7 +56,8 @@ static bool fix_tflite(struct pq_multiplier *to, double real, bool single)
     return exponent <= 30;
 }
 
-/* Use the 24 bits of a float32 in [2^-32, 2^8), like XNNPACK. */
+/* Convert a multiplier as XNNPACK does, to the 24 bits of the float32 and a right shift.
+ * Return false unless the multiplier is in [2^-32, 2^8). */
 static bool fix_rndnu(struct pq_multiplier *to, float real)
 {
     const uint32_t bits = pq_bits_f32(real);

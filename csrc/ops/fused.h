@@ -23,7 +23,7 @@ struct pq_saturation {
 struct pq_fused {
     pq_kernel_fn *quantize, *dequantize;
     pq_bytes_fn *narrow, *extend; /* saturate codes to a narrow integer; null: no step */
-    size_t real, code, result;    /* bytes of an element */
+    size_t real, code, result;    /* bytes of an input element, a code, a result */
     size_t most;                  /* elements of a tile */
     bool no_zeros;                /* dequantize with zero points of +0 */
     /* How to compute the mask: */

@@ -148,8 +148,8 @@ static uint32_t sum_page(const uint32_t *counters, size_t page)
     return sum;
 }
 
-/* Mark the pages of both signs with this magnitude, unless they are empty. Return the
- * number of their elements. */
+/* Mark `page`, and the page of the negated numbers, unless they are empty. Return the
+ * number of elements in both pages. */
 static uint64_t mark_nonempty_pages(struct pq_counts *counts, size_t page)
 {
     uint64_t both = 0;
@@ -246,8 +246,8 @@ static void count_tile(struct counting *counting, const char *x, size_t n)
     add_finite(counting, x, n, &found);
 }
 
-/* Count contiguous elements. Without counters, tiles are necessary only if an element is
- * not finite. */
+/* Count contiguous elements. A call without counters finds only counts and extrema. It
+ * divides the elements into tiles only if an element is not finite. */
 static void count_part(struct counting *counting, const char *x, size_t n)
 {
     struct pq_counts *counts = counting->counts;
@@ -422,7 +422,7 @@ static int first_page(const struct pq_counts *counts)
 {
     for (int word = 0; word < PQ_PAGES / 64; word++) {
         const uint64_t bits = counts->pages[word], lowest = bits & (0 - bits);
-        if (bits != 0) { /* the exponent of this power of two is the number of the bit */
+        if (bits != 0) { /* the exponent of the power of two `lowest` is the bit number */
             return word * 64 + (int)(pq_bits_f64((double)lowest) >> 52) - 1023;
         }
     }

@@ -141,7 +141,7 @@ static void run_tile(const struct pq_run *run, const void *x, void *y, size_t n)
     memcpy(y, narrow, n * pq_bytes_of(run->in));
 }
 
-/* The kernel of the job. Groups of float32 elements need no buffer. */
+/* Process a run in tiles that fit the buffers. Groups of float32 need no buffer. */
 static void run_levels(const struct pq_run *run, const void *x, void *y, size_t n)
 {
     const bool direct = run->in == PQ_F32 && !pq_has_element_groups(run);
@@ -163,11 +163,11 @@ enum pq_status pq_fake_levels(const struct pq_kernels *kernels, const struct pq_
     }
     PQ_TRY(pq_check_options(args, pq_options_of(args), 0));
     struct pq_args placed = *args;
-    placed.zero = args->scale; /* the tiles of zero points change with the scales */
+    placed.zero = args->scale; /* load_params() fills both tiles for each scale */
     job.how = pq_no_method;
     job.how.kernel = run_levels;
     job.how.load = load_params;
-    job.how.general = true; /* a parameter has the bytes of two members */
+    job.how.general = true; /* 8 bytes in each tile: two float32 members */
     job.how.by_groups = true;
     job.how.affine.has_offset = true;
     job.how.run.in = args->in.type;

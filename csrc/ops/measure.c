@@ -34,7 +34,7 @@ struct piece {
 struct found {
     struct pq_lanes lanes;
     struct pq_total total;
-    struct pq_error error; /* sums are set at the end; `most` includes earlier runs */
+    struct pq_error error; /* sums: set by add_runs(); `most`: includes earlier runs */
     bool has_most;
 };
 
@@ -69,7 +69,7 @@ struct measuring {
     bool is_f64;                  /* float64, else float32 */
     int exponent;                 /* elements are multiplied by 2^-exponent */
     bool clean;                   /* replace nonfinite values by 0 */
-    struct round_trip *trip;      /* not NULL: computes `y` */
+    struct round_trip *trip;      /* not NULL: computes `y` by a round trip of `x` */
     const char *scale, *zero;     /* parameters at index 0 of the dimension `beside` */
     ptrdiff_t index;              /* index of the first group in the dimension `beside` */
     ptrdiff_t position;           /* position of the next element in its group */
@@ -137,7 +137,8 @@ static char *origin_of(const char *p, ptrdiff_t i, ptrdiff_t stride)
     return (char *)((uintptr_t)p - (uintptr_t)i * (uintptr_t)stride);
 }
 
-/* Run indices [i, i + n) of dimension `d`, with all indices of the inner dimensions. */
+/* Quantize and dequantize indices [i, i + n) of dimension `d`, with all indices of the
+ * inner dimensions. */
 static void round_trip_box(struct round_trip *trip, struct pq_position at, int d,
                            ptrdiff_t i, ptrdiff_t n)
 {
@@ -159,7 +160,7 @@ static void round_trip_box(struct round_trip *trip, struct pq_position at, int d
     pq_job_run(&trip->job, 0, 1);
 }
 
-/* Run `n` elements of the dimensions up to `d`, from element `first` on. */
+/* Quantize and dequantize `n` elements of dimensions 0 to `d`, from element `first` on. */
 static void round_trip_range(struct round_trip *trip, struct pq_position at, int d,
                              ptrdiff_t first, ptrdiff_t n)
 {
@@ -291,9 +292,9 @@ PQ_RARE void add_finite_errors(const struct measuring *m, struct found *to, cons
     }
 }
 
-/* Return the first element of a lane, before `n`, with this error, or `n`. `error` has
- * the bits of the magnitude without the sign, because comparing bits is faster than
- * comparing values. */
+/* Return the first element of a lane, before `n`, that has the error `error`, or `n`. The
+ * argument `error` has the bits of the magnitude shifted left by 1, without the sign.
+ * Comparing bits is faster than comparing values. */
 PQ_INLINE size_t find_in_lane(const char *x, const char *y, size_t lane, size_t n,
                               uint64_t error, bool is_f64)
 {

@@ -91,7 +91,7 @@ static enum pq_type arithmetic_type(enum pq_numbers numbers, enum pq_type real)
     return numbers == PQ_NUMBERS_INPUT ? real : numbers == PQ_NUMBERS_F32 ? PQ_F32 : PQ_F64;
 }
 
-/* Round to float32 if the result is subnormal, 0, or may be infinite. */
+/* Round to float32, also if the result is subnormal, 0 or infinite. */
 PQ_NOINLINE double round_to_f32_at_limits(double v)
 {
     const volatile float single = (float)v;
@@ -136,11 +136,12 @@ static double smallest_normal(enum pq_type type)
 /* A range and its scale. */
 struct range {
     double lo, hi, scale;
-    enum pq_type numbers, kept; /* types of the arithmetic, and of its result */
+    enum pq_type numbers, kept; /* types of the arithmetic, and of the scale */
     bool one;                   /* use scale 1 and zero point 0 */
 };
 
-/* Widen a range, in float32, so that its ends are -(n + 1) and n steps from 0. */
+/* Widen a range, in float32, so that its ends are -(n + 1) and n steps from 0. n is
+ * half of highest - lowest, rounded down, and at least 1. */
 static void widen_to_sparse(const struct pq_wanted *wanted, struct range *of)
 {
     const double half = floor((wanted->highest - wanted->lowest) / 2);
@@ -277,7 +278,7 @@ PQ_NOINLINE double scale_of(const struct pq_wanted *wanted, struct range *of)
 static double nearest_power_of_two(double scale)
 {
     if (!(scale < HUGE_VAL)) {
-        return scale; /* frexp does not define an exponent */
+        return scale; /* infinity and NaN have no exponent */
     }
     int exponent;
     const double significand = frexp(scale, &exponent);
@@ -390,7 +391,8 @@ PQ_NOINLINE struct pq_pair preset_pair(const struct pq_wanted *wanted, double lo
     const enum pq_type numbers =
         is_f64 ? PQ_F64 : arithmetic_type(preset->numbers, wanted->real);
     const enum pq_type kept = is_f64 ? PQ_F64 : arithmetic_type(preset->kept, wanted->real);
-    /* These packages pass the ends as float, although they compute in float64. */
+    /* The packages with PQ_SMALL_TENTH, ATen and FBGEMM, pass the ends as float, although
+     * they compute in float64. */
     const enum pq_type ends = preset->small == PQ_SMALL_TENTH && !is_f64 ? PQ_F32 : numbers;
     struct range of = {round_to(ends, lo), round_to(ends, hi), 0, numbers, kept, false};
     if (preset->span == PQ_SPAN_POWER) {
@@ -410,7 +412,7 @@ PQ_NOINLINE struct pq_pair preset_pair(const struct pq_wanted *wanted, double lo
     double zero;
     if (of.one ||
         (preset->small == PQ_SMALL_EPSILON_FOR_ZERO && exact == 0 && of.lo == 0)) {
-        zero = 0; /* without the second condition, lo / scale would be NaN */
+        zero = 0; /* with scale 0 and lo 0, lo / scale would be NaN */
     } else if (has_middle(wanted, of.lo < 0 && of.hi > 0)) {
         zero = middle_of(wanted);
     } else if (preset->before == PQ_BEFORE_STORED) {

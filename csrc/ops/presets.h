@@ -44,7 +44,7 @@ enum pq_forms {
 };
 enum pq_code_range { PQ_CODES_ALL, PQ_CODES_NARROW };
 enum pq_span { PQ_SPAN_HALF, PQ_SPAN_ENDS, PQ_SPAN_SPARSE, PQ_SPAN_POWER };
-/* Types of the arithmetic, and of its result. */
+/* The type of the arithmetic for the scale, and the type of the result. */
 enum pq_numbers { PQ_NUMBERS_ANY, PQ_NUMBERS_F64, PQ_NUMBERS_F32, PQ_NUMBERS_INPUT };
 enum pq_before { PQ_BEFORE_EXACT, PQ_BEFORE_STORED };
 enum pq_from { PQ_FROM_LOW, PQ_FROM_STEPS, PQ_FROM_SUM, PQ_FROM_DIFFERENCE, PQ_FROM_SIGN };
@@ -100,7 +100,8 @@ const struct pq_preset *pq_preset_of(enum pq_like like);
 bool pq_preset_has_code(const struct pq_preset *preset, enum pq_type code);
 bool pq_preset_has_rule(const struct pq_preset *preset, enum pq_rule rule);
 
-/* Return the default rule: symmetric for signed codes if the preset supports it. */
+/* Return the default rule: symmetric for signed codes if the preset supports symmetric
+ * parameters, else asymmetric. */
 enum pq_rule pq_usual_rule(enum pq_like like, enum pq_type code);
 
 /* Arguments of a formula, except the range of the data. */

@@ -98,7 +98,7 @@ static void set_options(struct pq_method *how, const struct pq_args *args)
     const enum pq_type in = args->in.type, precision = precision_of(args);
     const bool zero_first = args->zero_first != 0;
     /* Kernels compute in float32 if the precision is float32 and the input is not
-     * float64. The option then changes nothing. */
+     * float64. The option `narrow_first` then changes nothing. */
     const bool narrow = args->narrow_first && (precision != PQ_F32 || in == PQ_F64);
     how->run.in = in;
     how->run.compute = precision;

@@ -13,7 +13,7 @@
 /* The range of loaded parameters. */
 struct param_range {
     int32_t lowest_down, highest_down;
-    int32_t least_bias, most_bias; /* at most 0; at least 0 */
+    int32_t least_bias, most_bias; /* extrema of 0 and all biases */
     bool grows;                    /* a float32 multiplier is 1 or more */
     bool is_uneven;                /* a doubled multiplier is neither 0 nor at least 2^31 */
 };
@@ -27,8 +27,8 @@ struct param_range {
 struct pq_requantization_job {
     const struct pq_kernels *kernels;
     const struct pq_requantization *args;
-    const struct pq_channels *lead; /* addresses of its numbers identify channels; null:
-                                       one channel */
+    const struct pq_channels *lead; /* the address of a channel's number in this array
+                                       identifies the channel; null: one channel */
     struct pq_requantize_run how;   /* options of kernels */
     struct param_range range;
 };
@@ -41,11 +41,11 @@ static inline ptrdiff_t channel_of(const struct pq_requantization_job *call, con
 }
 
 enum {
-    SINGLE = -33,         /* `down` minus the shift to the right */
-    DOUBLED = -32,        /* `down` minus the shift, for kernels that double m */
-    LOWEST_SINGLE = -30,  /* limits `left` to 30, because every code saturates there */
-    LOWEST_DOUBLED = -29, /* a single rounding with doubled m has `left` = 1 - `down` */
-    NOTHING = 31          /* `down` for m = 0, which two roundings convert to 0 */
+    SINGLE = -33,         /* pq_requantize_run.down minus the shift of the multiplier */
+    DOUBLED = -32,        /* pq_requantize_run.down minus the shift, if m is doubled */
+    LOWEST_SINGLE = -30,  /* lowest `down`: a left shift by 30 saturates all sums but 0 */
+    LOWEST_DOUBLED = -29, /* lowest `down` if doubled: the left shift is 1 - `down` = 30 */
+    NOTHING = 31          /* `down` of the multiplier 0: two roundings then return 0 */
 };
 
 #define TWO_30 (INT32_C(1) << 30)
@@ -276,7 +276,7 @@ static void run_pieces(const struct pq_requantization_job *call,
     const size_t at_once = n < most && !single ? most / n : 1;
     for (size_t line = 0; line < lines; line += how.lines) {
         how.lines = lines - line < at_once ? lines - line : at_once;
-        if (single) { /* a kernel may support the parameters of some lines */
+        if (single) { /* no kernel supports all lines, but one may support this line */
             struct param_range range = NO_RANGE;
             note_params(&range, *how.m, *how.down, *how.bias);
             set_kind(&how, &range);

@@ -55,7 +55,7 @@ struct pq_saturation pq_saturation_of(const struct pq_kernels *kernels,
 
 /* ---- parameters ---- */
 
-/* Return a zero point. */
+/* Return the zero point of group `k` as float64, or 0 without zero points. */
 static double zero_at(const struct pq_run *run, size_t k)
 {
     const struct pq_saturation *const to = run->fused->saturation;

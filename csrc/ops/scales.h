@@ -112,8 +112,9 @@ PQ_INLINE void pq_store_bits(enum pq_type type, uint64_t bits, char *to)
            size);
 }
 
-/* Round v >= 0 to the type of scales, but neither to 0 nor to infinity. Data that is not
- * float64 is divided by float32 scales, so its scales stay between the ends of float32. */
+/* Round v >= 0 to the type of scales, but neither to 0 nor to infinity. If the data is not
+ * float64, also limit the scale to positive finite float32, because quantize uses float32
+ * scales. */
 double pq_stored_scale(enum pq_type type, enum pq_type real, double v); /* choose.c */
 
 /* Return the scale that is `places` numbers of its type above `scale`, or below for

@@ -50,7 +50,7 @@ struct group {
     const double *w; /* the weights of these elements */
     char *scale, *zero;
     double range[2];
-    double unit; /* factor of float64 errors */
+    double unit; /* multiplies float64 errors, see error_unit() */
     struct best best;
     ptrdiff_t size;
 };
@@ -67,7 +67,7 @@ struct scale_search {
     /* Along each dimension: groups, elements of a full group, elements of the current one.
      */
     ptrdiff_t groups[PQ_MAX_NDIM], block[PQ_MAX_NDIM], extent[PQ_MAX_NDIM];
-    ptrdiff_t next; /* the element of the current group after the current tile */
+    ptrdiff_t next; /* position in the group of the element after the current tile */
     const char *x;  /* the current tile */
     const double *w;
     struct pq_sweep data, weights;
@@ -287,7 +287,8 @@ static void keep_best(const struct scale_search *s, struct best *best,
     }
 }
 
-/* Fit the scale to the best codes by least squares, and keep it if the sum decreases. */
+/* Fit a scale to the best codes by least squares. Keep the fitted scale if the sum of
+ * squared errors decreases. */
 static void fit_best(struct scale_search *s, struct group *group, struct batch *batch)
 {
     const struct trial trial = {batch, 0, 1};
@@ -451,7 +452,7 @@ PQ_RARE enum pq_status check_candidates(const struct pq_search *search)
     const double *const candidates = search->candidates;
     const size_t count = candidates != NULL ? search->count : 1;
     bool valid = count != 0;
-    const pq_fpenv found = pq_fpenv_enter(); /* subnormal candidates are positive */
+    const pq_fpenv found = pq_fpenv_enter(); /* without flushing, subnormals are positive */
     for (size_t j = 0; candidates != NULL && j < count; j++) {
         valid = valid && candidates[j] > 0 && candidates[j] <= 1;
     }

@@ -42,8 +42,8 @@ PQ_NOINLINE c32 c32_nibbles(const uint8_t *p)
     return r;
 }
 
-/* Return 32 fields of 2 bits, the lowest first. c32_triples() returns 2 x 16 fields of 3
- * bits; the lower 12 bits of each 16 bits have four fields. */
+/* Return 32 fields of 2 bits, the lowest first. c32_triples() returns 16 fields of 3 bits
+ * from each argument: four fields from the lower 12 bits of each 16 bits. */
 WORD_AS(PQ_NOINLINE, c32, c32_pairs, (uint64_t x), x >> (2 * i) & 3)
 
 PQ_NOINLINE c32 c32_triples(uint64_t x, uint64_t y)
@@ -92,7 +92,7 @@ PQ_NOINLINE void scale_table(float *to, const float *from, float scale)
 {
     for (int i = 0; i < 16; i++) {
         to[i] = pq_canonical_f32(from[i] * scale);
-        PQ_IN_ORDER(); /* like c32_look_up() */
+        PQ_IN_ORDER(); /* a vectorized loop has more code and no gain */
     }
 }
 
@@ -103,7 +103,7 @@ PQ_NOINLINE void c32_values(char *to, const uint8_t *p, const float *table)
     EACH_CODE(i)
     {
         y[i] = table[p[i] & 15];
-        PQ_IN_ORDER(); /* like c32_look_up() */
+        PQ_IN_ORDER(); /* a vectorized loop has more code and no gain */
     }
     memcpy(to, y, sizeof y);
 }
@@ -134,8 +134,8 @@ PQ_INLINE float half_value(uint16_t bits)
 }
 
 /* Store signed codes as float32: the first 16 codes times `a`, the last 16 times `b`.
- * store_shifted() adds `c` to the first products and `d` to the last; there, the products
- * must be exact. */
+ * store_shifted() requires exact products, and adds `c` to the first 16 and `d` to the last
+ * 16. */
 #define STORE_FLOATS(word, parameters, expression)                                         \
     PQ_NOINLINE void word parameters                                                       \
     {                                                                                      \
@@ -151,7 +151,7 @@ STORE_FLOATS(store_shifted, (char *to, c32 x, float a, float b, float c, float d
 
 /* ---- words on finite numbers ---- */
 
-/* Find the extrema of a multiple of 16 numbers. Zeros may have either sign. */
+/* Find the extrema of `n` numbers, a multiple of 16. A zero result has either sign. */
 PQ_NOINLINE void float_ends(const float *x, int n, float *least, float *most)
 {
     float low = x[0], high = x[0];
@@ -163,7 +163,7 @@ PQ_NOINLINE void float_ends(const float *x, int n, float *least, float *most)
     *most = high;
 }
 
-/* Return the largest magnitude of a multiple of 16 numbers. */
+/* Return the largest magnitude of `n` numbers, a multiple of 16. */
 PQ_NOINLINE float float_magnitude(const float *x, int n)
 {
     int32_t most = 0; /* the bits of magnitudes have the order of the magnitudes */
@@ -186,8 +186,8 @@ PQ_NOINLINE c32 c32_truncated(const float *x, float low, float i, float added)
     return r;
 }
 
-/* Round x * i to signed bytes. c32_rounded() rounds half away from zero, by the fraction
- * that truncation leaves. c32_nearest() rounds half to even, by an addition. */
+/* Round x * i to signed bytes, half away from zero. c32_nearest() rounds half to even: the
+ * low byte of the sum with 1.5 * 2^23 is the integer. */
 PQ_NOINLINE c32 c32_rounded(const float *x, float i)
 {
     c32 r;

@@ -76,7 +76,7 @@ case PQ_##type:                                                                 
     EACH(i, r) r.v[i] = pq_f32_from_f16(pq_half_of_code(c[i], PQ_##type));                 \
     break;
 
-/* Load codes of a narrow float by their float16 numbers, see pq_half_of_code. */
+/* Return the float16 numbers of codes of a narrow float: their values / half_factor. */
 PQ_NOINLINE vf load_float_codes(const void *p, enum pq_type type)
 {
     uint8_t c[PQ_CHUNK];
@@ -342,7 +342,7 @@ PQ_INLINE double toward_zero_double(double q)
 #define PQ_BELOW_HALF 0x1.fffffffffffffp-2
 #include "kernels/round.inc"
 
-/* Round numbers of at most 2^18, without NaN: see bound() in quantize.inc. */
+/* Round numbers of magnitude at most 2^22, see quotient_limit(). Callers exclude NaN. */
 #define ROUND_TO_I32(mode)                                                                 \
 case PQ_##mode:                                                                            \
     EACH(i, r) r.v[i] = (int32_t)round_##mode##_float(q.v[i]);                             \
@@ -398,7 +398,7 @@ STORE_CODES(store_i16, int16_t, INT16_MIN, INT16_MAX)
 STORE_CODES(store_u16, uint16_t, 0, UINT16_MAX)
 #undef STORE_CODES
 
-/* Return sums, which int16 holds: see saturating_quotient(). */
+/* Return x + y. The sums fit int16, because saturating_quotient() limits the quotients. */
 WORD_OF(vh, narrow_sums, (vi x, vi y), (int16_t)(x.v[i] + y.v[i]))
 
 /* Saturate the numbers of x to [0, highest], add `least` modulo the number of codes, and

@@ -22,7 +22,7 @@
 struct place {
     int64_t m;
     float r;
-    int32_t bias, most; /* the largest sum with a left shift that fits int32 */
+    int32_t bias, most; /* the largest sum that fits int32 after the left shift */
     int left, right;
 };
 
@@ -89,7 +89,7 @@ PQ_INLINE void store_code(char *y, size_t size, int64_t code)
     }
 }
 
-/* Requantize lines. Return 0 if an element is not within the bounds. */
+/* Requantize lines. Return 0 if an element is not within `least` and `most`. */
 PQ_INLINE int requantize(const struct pq_requantize_run *given, const char *x, char *y,
                          size_t n, enum product kind)
 {

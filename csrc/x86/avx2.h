@@ -29,7 +29,8 @@ typedef __m256i i32v, i16v, vb;
 #define UPPER_I(x) _mm256_extracti128_si256(x, 1)
 #define JOIN_PS(x, y) _mm256_set_m128(y, x)
 #define JOIN_I(x, y) _mm256_set_m128i(y, x)
-/* The packs work within 128-bit lanes. Quadwords a0 b0 a1 b1 become a0 a1 b0 b1. */
+/* Restore the order after a pack instruction, which works within 128-bit lanes. Quadwords
+ * a0 b0 a1 b1 become a0 a1 b0 b1. */
 #define IN_ORDER16(v) _mm256_permute4x64_epi64(v, 0xd8)
 #define ROUND_PS _mm256_round_ps
 #define ROUND_PD _mm256_round_pd
@@ -58,7 +59,8 @@ PQ_INLINE void store_high64(void *p, __m128i v)
 
 /* ---- conversions ---- */
 
-/* Groups of four bytes a0 b0 c0 d0 a1 b1 c1 d1 become a0 a1 b0 b1 c0 c1 d0 d1. */
+/* Restore the order of bytes after two levels of pack instructions. Groups of four bytes
+ * a0 b0 c0 d0 a1 b1 c1 d1 become a0 a1 b0 b1 c0 c1 d0 d1. */
 PQ_INLINE __m256i in_order(__m256i bytes)
 {
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
@@ -80,8 +82,8 @@ PQ_INLINE __m256i to_order_i16v(__m256i x)
     return _mm256_sign_epi16(_mm256_and_si256(x, _mm256_set1_epi16(0x7fff)), x);
 }
 
-/* The conversion returns INT32_MIN for a number outside int32. The exclusive or turns it
- * into INT32_MAX for large numbers. */
+/* Convert to the nearest int32. The instruction returns INT32_MIN for every number outside
+ * int32. For large numbers the exclusive or inverts the bits to INT32_MAX. */
 PQ_INLINE i32v i32_of_f32v(f32v x)
 {
     const __m256 above = _mm256_cmp_ps(x, _mm256_set1_ps(0x1p31f), _CMP_GE_OQ);
@@ -128,7 +130,7 @@ PQ_INLINE __m256i fields_of_2_bits(__m128i x)
     return _mm256_or_si256(pairs, _mm256_slli_epi32(pairs, 6));
 }
 
-/* Join two adjacent codes of 2 bits to 4 bits, and two of these to a byte of an int32. */
+/* Join four adjacent codes of 2 bits to one byte, in the lowest byte of an int32. */
 PQ_INLINE __m256i join_fields_of_2_bits(__m256i x)
 {
     const __m256i pairs = _mm256_maddubs_epi16(x, _mm256_set1_epi16(0x0401));

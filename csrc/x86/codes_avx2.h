@@ -37,8 +37,8 @@ PQ_INLINE c32 c32_pairs(uint64_t x)
     return (c32){_mm256_and_si256(fields, _mm256_set1_epi8(3))};
 }
 
-/* Turn each 12 bits into two 16-bit fields of 6 bits, and each field into two bytes of 3.
- */
+/* Unpack 3-bit codes to bytes. Divide each 12 bits into two 16-bit fields of 6 bits, and
+ * each field into two bytes of 3 bits. */
 PQ_INLINE c32 c32_triples(uint64_t x, uint64_t y)
 {
     const __m256i w = _mm256_cvtepu16_epi32(_mm_set_epi64x((long long)y, (long long)x));
@@ -170,8 +170,8 @@ PQ_INLINE vb fraction_u8v(vb x)
     return _mm256_add_epi8(x, _mm256_or_si256(even, _mm256_slli_epi16(odd, 8)));
 }
 
-/* Multiply bytes as the upper bytes of 16-bit lanes, so that the upper byte of a product is
- * the product modulo 256. */
+/* Return x * y % 256 * 3 / 256 of each byte. The bytes of x are in the upper halves of
+ * 16-bit lanes, so that the upper half of a product is x * y % 256. */
 PQ_INLINE vb trits_u8v(vb x, vb y)
 {
     const __m256i upper = _mm256_set1_epi16((short)0xff00), three = _mm256_set1_epi16(3);
@@ -205,7 +205,8 @@ PQ_INLINE float largest_of(f32v x)
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
-/* Round half away from zero: add the largest number below 1/2 to magnitudes below 2^22. */
+/* Round half away from zero, for magnitudes below 2^22: add the largest float32 below 1/2
+ * to the magnitude, and truncate. */
 PQ_INLINE i32v away_i32v(f32v v)
 {
     return truncate_f32v(add_f32v(v, or_f32v(sign_f32v(v), splat_f32v(0x1.fffffep-2f))));

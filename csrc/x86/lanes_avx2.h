@@ -22,7 +22,7 @@ PQ_INLINE f8 f8_load_f16(const void *p)
     return (f8){_mm256_cvtph_ps(load128(p))};
 }
 
-/* A conversion from memory needs no shuffle. */
+/* Load four float32 as float64. A conversion from memory needs no shuffle. */
 PQ_INLINE d4 d4_load_f32(const void *p)
 {
     return (d4){_mm256_cvtps_pd(_mm_loadu_ps(p))};

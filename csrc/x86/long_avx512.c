@@ -18,7 +18,7 @@ PQ_TARGET_BEGIN("avx2,fma,f16c,avx512f,avx512dq,avx512bw,avx512vl")
 
 #  include "kernels/general_chunk.inc"
 
-/* Adapt a chunk body to map_fast_chunks(). */
+/* Wrap a chunk body in a function with the parameters that map_fast_chunks() requires. */
 #  define BODY(name)                                                                       \
       PQ_INLINE void any_##name(const char *x, char *y, const void *params,                \
                                 struct instance k)                                         \

@@ -7,7 +7,7 @@
 
 #define PQ_SUMS_SATURATE 1
 
-/* Move each odd element to the even element below it. */
+/* Copy each element at an odd index to the even index below it. */
 PQ_INLINE __m256i odd_epi32(__m256i x)
 {
     return _mm256_castps_si256(_mm256_movehdup_ps(_mm256_castsi256_ps(x)));

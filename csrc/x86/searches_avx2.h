@@ -22,7 +22,7 @@ PQ_INLINE int ml_any(ml x)
     return _mm256_movemask_ps(_mm256_or_ps(x.a, x.b)) != 0;
 }
 
-/* Store integers as bytes. */
+/* Store float32 numbers that are integers from 0 to 255 as bytes. */
 PQ_INLINE void fl_store_bytes(uint8_t *p, fl x)
 {
     const __m256i halves = narrow_i16v(truncate_f32v(x.a), truncate_f32v(x.b));

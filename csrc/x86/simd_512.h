@@ -42,7 +42,8 @@ typedef __m512i i32v, i16v, vb;
 
 /* ---- conversions ---- */
 
-/* The conversion returns INT32_MIN for a number outside int32. */
+/* Convert to the nearest int32. The instruction returns INT32_MIN for every number outside
+ * int32, so the macro replaces the results of large numbers by INT32_MAX. */
 #define i32_of_f32v(x)                                                                     \
     _mm512_mask_mov_epi32(_mm512_cvtps_epi32(x),                                           \
                           _mm512_cmp_ps_mask(x, _mm512_set1_ps(0x1p31f), _CMP_GE_OQ),      \

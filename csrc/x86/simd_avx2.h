@@ -154,7 +154,7 @@ OF_LINES(largest_of_lines, _mm256_max_epi16, _mm_max_epi16)
 
 /* ---- store ---- */
 
-/* Store bytes of 1 where x and y are equal, else of 0. */
+/* For each element, store a byte: 1 where x and y are equal, else 0. */
 PQ_INLINE void store_equal(void *p, vi x, vi y)
 {
     const vi same = EACH2(_mm256_cmpeq_epi32, x, y);
@@ -165,7 +165,7 @@ PQ_INLINE void store_equal(void *p, vi x, vi y)
 }
 
 /* Store magnitude codes of a narrow float, with the sign bit `sign` where `signs` is
- * negative. The packs keep signs. The magnitude `bare` gets no sign bit. */
+ * negative. Pack instructions keep signs. The magnitude `bare` gets no sign bit. */
 PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign, int bare)
 {
     const __m256i code =
@@ -259,7 +259,7 @@ PQ_INLINE vb unpack2(const void *p)
     return fields_of_2_bits(load64(p));
 }
 
-/* Pack bytes of 4 or 2 bits. */
+/* Pack codes of 4 or 2 bits, which are in the low bits of bytes. */
 PQ_INLINE void pack4(void *p, vb x)
 {
     const __m256i w = _mm256_maddubs_epi16(x, _mm256_set1_epi16(0x1001));

@@ -14,7 +14,7 @@ PQ_NOINLINE void store_bf16_subnormal(void *p, const vf *x)
     store_bf16(p, *x);
 }
 
-/* Replace these words of simd_avx2.h by the definitions below. */
+/* Rename words, so that the definitions below replace the words of simd_avx2.h. */
 #define canonical_nan avx512_canonical_nan
 #define load_float_codes avx512_load_halves
 #define pack2 avx512_pack2
