@@ -212,33 +212,35 @@ def header(
             raise fail(TypeError, "metadata", "strings to strings", got)
     formats = {dtype: format for format, dtype in FORMATS.items()}
     bits = {format: bits_of(dtype) for format, dtype in FORMATS.items()}
+    ordered = []
     for one in items:
-        format = formats.get(one.format, one.format)
-        if format not in FORMATS or one.name == "__metadata__":
+        name, stored, extents, nbytes = one
+        format = formats.get(stored, stored)
+        if format not in FORMATS or name == "__metadata__":
             raise fail(ValueError, "weights", "a type of safetensors", one.shown())
-        if one.nbytes * 8 != prod(one.shape) * bits[format]:
+        if nbytes * 8 != prod(extents) * bits[format]:
             raise fail(ValueError, "weights", "whole bytes", one.shown())
-    ordered = [(formats.get(one.format, one.format), one) for one in items]
-    ordered.sort(key=lambda pair: (-bits[pair[0]], pair[1].name))
+        ordered.append((-bits[format], name, format, one))
+    ordered.sort()
     text, at = bytearray(8), 0
     for key, value in metadata.items():
         text += b'{"__metadata__":{' if len(text) == 8 else b","
         _append(text, key, ":")
         _append(text, str(value))
     text += b"}" if metadata else b"{"
-    for format, one in ordered:
+    for _, name, format, (_, _, extents, nbytes) in ordered:
         text += b"" if text.endswith(b"{") else b","
-        shape = ",".join(map(str, one.shape))
+        shape = ",".join(map(str, extents))
         fields = f':{{"dtype":"{format}","shape":[{shape}],"data_offsets":'
-        _append(text, one.name, f"{fields}[{at},{at + one.nbytes}]}}")
-        at += one.nbytes
+        _append(text, name, f"{fields}[{at},{at + nbytes}]}}")
+        at += nbytes
     text += b"}"
     text += b" " * (-len(text) % 8)
     if len(text) > MAX_HEADER + 8:
         expected = f"a header of {MAX_HEADER} bytes"
         raise fail(ValueError, "metadata", expected, len(text) - 8)
     text[:8] = (len(text) - 8).to_bytes(8, "little")
-    return text, [one for _, one in ordered]
+    return text, [row[-1] for row in ordered]
 
 
 def _append(text: bytearray, value: str, rest: str = "") -> None:

@@ -878,9 +878,10 @@ def quantized_words(
     of GPTQ and AWQ.
     """
     x: Any = made.codes
+    zero: Any = made.zero_point
     scale, bits, groups = made.scale, made.bits, made.groups
     with np.errstate(all="ignore"):
-        offset = -np.multiply(zero_codes(made), scale, dtype=np.float32)
+        offset = -np.multiply(zero, scale, dtype=np.float32)
     given = (scale, offset)
     how: dict[str, Any] = {"dtype": "uint8", "threads": threads}
     how["layout"] = Layout(layout, axis=along, bits=bits)
