@@ -33,6 +33,13 @@
 
 enum { PQ_PACKED_GROUP = 32, PQ_MIN_GAPPED_GROUP = 32, PQ_MAX_GAPPED_GROUP = 1024 };
 
+/* How kernels of pairs round, in addition to enum pq_round. Both modes round half to even.
+ */
+enum {
+    PQ_ROUND_NARROWED = PQ_ROUND_COUNT, /* the quotient, rounded to the type of the input */
+    PQ_ROUND_SUM                        /* the sum of quotient and zero point */
+};
+
 struct pq_run;
 struct pq_fused;              /* ops/fake_quantize.c */
 struct pq_requantization_job; /* ops/requantize.c */
@@ -77,8 +84,8 @@ struct pq_watch {
  * parameters, and check the parameters once. Groups with gaps between them are complete and
  * have at least PQ_MIN_GAPPED_GROUP elements. General kernels do not support gaps.
  *
- * For narrow floats, and for integers with `zero_first`, `zero` holds the bits of float32
- * values. Kernels add them to the quotient or to the value of the code; -0 adds nothing.
+ * For narrow floats and for PQ_ROUND_SUM, `zero` holds the bits of float32 values. Kernels
+ * add them to the quotient or to the value of the code; -0 adds nothing.
  * Kernels of 32-bit integers do not read `zero`: their zero points are 0.
  */
 struct pq_run {
@@ -113,9 +120,9 @@ struct pq_run {
     ptrdiff_t in_gap, out_gap;       /* between groups, in bytes */
     enum pq_type in, out; /* kernels of any types, of narrow floats, and of packed codes */
     enum pq_type compute; /* quantize: type of the quotient; dequantize: of the product */
-    enum pq_round round;  /* quantize to integers */
+    enum pq_round round;  /* quantize to integers; kernels of pairs: or PQ_ROUND_... */
     bool exceeds_cache;   /* the data exceeds the near caches */
-    bool zero_first;      /* quantize to integers: as in struct pq_args */
+    bool zero_first;      /* quantize to integers, general kernels: as in struct pq_args */
     bool overflow;        /* quantize to narrow floats: as in struct pq_args */
     bool multiplies;      /* narrow floats, except general kernels: multiply by the scale */
     bool narrow_first;    /* quantize, general kernels: as in struct pq_args */
@@ -137,7 +144,7 @@ PQ_INLINE bool pq_has_element_groups(const struct pq_run *run)
  * supports half to even only. All other kernels that quantize a pair of types support
  * every rounding mode for float32 quotients. For half to even they also support float16
  * and bfloat16 quotients, if the input has the type of the quotient. From float32 to 8
- * bits they support `zero_first` with half to even, too.
+ * bits they support PQ_ROUND_SUM, too.
  */
 typedef void pq_kernel_fn(const struct pq_run *run, const void *x, void *y, size_t n);
 
@@ -477,9 +484,11 @@ extern const struct pq_kernels pq_kernels_scalar, pq_kernels_avx2, pq_kernels_av
 typedef void pq_round_stochastic_fn(const struct pq_run *run, double *q, size_t n);
 
 /* Divide at most TILE_ELEMENTS elements by their scales, in the precision of the run. Add
- * the zero points if the run adds them before rounding. */
-typedef void pq_quotients_fn(const struct pq_run *run, double *q, const char *x,
-                             const double *scale, const double *zero, size_t n);
+ * the zero points if the run adds them before rounding. Return the zero points to add
+ * after rounding: `zero`, or `none`, which the function fills with zeros. */
+typedef const double *pq_quotients_fn(const struct pq_run *run, double *q, const char *x,
+                                      const double *scale, const double *zero, double *none,
+                                      size_t n);
 
 /*
  * PQ_NAME(name) is the name of a function of the instruction set PQ_ISA. Each file of an

@@ -115,7 +115,8 @@ static void set_options(struct pq_method *how, const struct pq_args *args)
 PQ_RARE void set_stochastic_method(struct pq_method *how, const struct pq_kernels *kernels,
                                    const struct pq_args *args);
 
-/* Choose the method of a call without affine stages. */
+/* Choose the method of a call without affine stages. Kernels of pairs find the order of the
+ * operations in `round` of the run. */
 static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
                        const struct pq_args *args)
 {
@@ -134,6 +135,10 @@ static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
                   : wide         ? kernels->quantize_int64
                                  : kernels->quantize_general;
     how->general = kernel == NULL;
+    if (!how->general && (args->zero_first || precision != PQ_F32)) {
+        how->run.round =
+            (enum pq_round)(int)(args->zero_first ? PQ_ROUND_SUM : PQ_ROUND_NARROWED);
+    }
     how->by_groups = kernel != NULL || wide ||
                      (in == PQ_F64 && precision == PQ_F64 &&
                       (is_float ? !has_zero : adds_zero_last(args)));

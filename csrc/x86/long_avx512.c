@@ -38,7 +38,7 @@ PQ_INLINE int quantize_long(const struct pq_run *run, const char *x, char *y, si
     const struct instance k = instance_of(run, QUANTIZE, real, code);
     const float s = *run->scale.f32;
     const int32_t z = *run->zero.i32;
-    if (rounding_of(run) != PQ_HALF_EVEN || !can_use_reciprocal(s, z, quantize_range(k))) {
+    if (run->round != PQ_HALF_EVEN || !can_use_reciprocal(s, z, quantize_range(k))) {
         return 0;
     }
     const struct group_params p = quantize_params(s, z, k);

@@ -349,6 +349,11 @@ static void run_kernels(const struct pq_kernels *k, const struct pq_run *options
 {
     struct pq_run run = *options;
     if (run.round != PQ_STOCHASTIC) {
+        if (batch.quantizes && !run.general) {
+            run.round = (enum pq_round)(run.zero_first          ? (int)PQ_ROUND_SUM
+                                        : run.compute != PQ_F32 ? (int)PQ_ROUND_NARROWED
+                                                                : (int)run.round);
+        }
         run_kernel(k, &run, batch.quantizes, run.general, x, y, n, run.group, scale, zero);
         return;
     }
