@@ -222,8 +222,7 @@ class Observer:
         by = self._options
         how = by.axis, by.histogram, by.mantissa_bits, by.nonfinite == "ignore"
         found = _State(*_core.observed(x, *how, threads))
-        if by.histogram:
-            found = found._replace(table=_smallest(found.table))
+        found = found._replace(table=_smallest(found.table))
         if by.momentum is not None:
             found = _averaged(self._state, found, by.momentum)
         self._state = self._sum(found, "x")
@@ -882,7 +881,8 @@ def _smallest(table: _Table) -> _Table:
     """Return the counters in the smallest type that holds them."""
     if table.dtype == np.uint16:
         return table
-    return table.astype(_type_of(int(table.max(initial=0))), copy=False)
+    most = int(table.max()) if table.size else 0
+    return table.astype(_type_of(most), copy=False)
 
 
 def _add_tables(a: _Table, b: _Table) -> _Table:

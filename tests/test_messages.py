@@ -56,7 +56,7 @@ def test_a_list_of_huge_integers(name, numbers):
         assert said.startswith(f"{parameter}: ")
         assert "float" not in said
         unfit = (HUGE, 2**70, -1) if "uint8" in said else (HUGE, 2**70)
-        assert said.endswith(tuple(f", got {n}" for n in unfit))
+        assert said.partition(";")[0].endswith(tuple(f", got {n}" for n in unfit))
 
 
 @pytest.mark.parametrize("numbers", [[2**70, 2**71], [-(2**70), 1]])
