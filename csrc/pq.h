@@ -6,7 +6,7 @@
  *     dequantize  out = (in - zero) * scale + offset
  *
  * The quotient is rounded once, as by IEEE division. The quotient becomes an integer by one
- * of nine named rounding modes or by stochastic rounding. NaN becomes the lowest integer
+ * of ten named rounding modes or by stochastic rounding. NaN becomes the lowest integer
  * code. A code that is a narrow float is the sum of quotient and zero point, rounded half
  * to even or stochastically. NaN stays NaN if the narrow float has a NaN.
  *

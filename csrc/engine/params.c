@@ -236,8 +236,8 @@ static union pq_param_tile *tile_at(struct pq_job *job, int k)
     return k == 0 ? &job->scale : k == 1 ? &job->zero : &job->offset;
 }
 
-/* Return true if the parameters of tile `k` vary: not zero points that all elements share,
- * and not the offsets of a call without offsets. */
+/* Return true if parameter `k` can differ between elements. 0: scale, 1: zero point,
+ * 2: offset. */
 static bool tile_varies(const struct pq_job *job, int k)
 {
     return k == 0 || (k == 1 ? !job->one_zero : job->how.affine.has_offset);

@@ -14,10 +14,10 @@
  * One dimension of a plan, with the indices [begin, end). `in` and `out` are strides in
  * bytes for each index, or in bits for packed codes. `scale` and `zero` are strides in
  * bytes for each group of `group_size` indices. A uniform dimension selects no parameter:
- * `scale` and `zero` are 0. `in_code` and `out_code` are 0, except along
- * the axis of a stream (pq_is_stream). Along that axis they step from code to code, by 1 or
- * -1, and the stride of that side is 0. `place` is the step of positions in C order, modulo
- * 2^64, for random words, and 0 in calls without random words.
+ * `scale` and `zero` are 0. `in_code` and `out_code` are 0, except along the axis of codes
+ * that cross bytes (pq_is_stream). Along that axis they step from code to code, by 1 or
+ * -1, and the stride of that side is 0. `place` is the step of positions in C order,
+ * modulo 2^64, for random words, and 0 in calls without random words.
  */
 struct pq_dim {
     ptrdiff_t begin, end;

@@ -141,10 +141,10 @@ PQ_INLINE bool pq_has_element_groups(const struct pq_run *run)
 
 /*
  * Process `n` elements from `x` to `y`. A kernel that quantizes to 32-bit integers
- * supports half to even only. All other kernels that quantize a pair of types support
- * every rounding mode for float32 quotients. For half to even they also support float16
- * and bfloat16 quotients, if the input has the type of the quotient. From float32 to 8
- * bits they support PQ_ROUND_SUM, too.
+ * supports half to even only. A kernel that quantizes to integers of 8 or 16 bits supports
+ * every named rounding mode for float32 quotients. For half to even it also supports
+ * float16 and bfloat16 quotients, if the input has the type of the quotient. From float32
+ * to 8 bits it supports PQ_ROUND_SUM, too. A kernel to narrow floats ignores the mode.
  */
 typedef void pq_kernel_fn(const struct pq_run *run, const void *x, void *y, size_t n);
 

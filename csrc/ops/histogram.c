@@ -375,7 +375,7 @@ static void merge_negative_zero(struct pq_counts *counts)
     }
 }
 
-/* Count all elements of the plan, and mark their pages. */
+/* Count all elements of the plan, and mark the pages of counters that are not 0. */
 static void count_planned(struct counting *counting, const struct pq_array *in)
 {
     struct pq_counts *counts = counting->counts;

@@ -71,8 +71,8 @@ static bool is_16_bit_arithmetic(const struct pq_args *args, enum pq_type precis
            (precision == PQ_F16 || precision == PQ_BF16) && args->round == PQ_HALF_EVEN;
 }
 
-/* Return the kernel for this pair of types and these options, or null for a general kernel.
- */
+/* Return the kernel for this pair of types and these options. Null: a general kernel or the
+ * kernel of 64-bit codes quantizes. */
 static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq_args *args,
                                enum pq_type precision)
 {
