@@ -148,13 +148,14 @@ PQ_INLINE bool pq_has_element_groups(const struct pq_run *run)
  */
 typedef void pq_kernel_fn(const struct pq_run *run, const void *x, void *y, size_t n);
 
-/* Point the parameters of `to` to the parameters of group `k` of `from`. */
+/* Point the parameters of `to` to the parameters of group `k` of `from`. Offsets may be
+ * null. */
 PQ_INLINE void pq_set_first_group(struct pq_run *to, const struct pq_run *from, size_t k)
 {
     const size_t words = from->general ? 2 * k : k;
     to->scale.f32 = from->scale.f32 + words;
     to->zero.i32 = from->zero.i32 + words;
-    to->offset.f32 = from->offset.f32 + words;
+    to->offset.f32 = from->offset.f32 == NULL ? NULL : from->offset.f32 + words;
 }
 
 /* Call `kernel` with tiles of at most `room` elements: complete groups, or a part of one
