@@ -98,6 +98,9 @@ cdef object _dequantize_by_pair(object q, tuple scale, object zero_point, object
     threads = _threads_of(threads)
     _hold_code(&call, array, "q", scale)
     _set_input(&call)
+    if call.x.ndim < 2:
+        got = f"shape {_shape(&call.x)}"
+        raise _error(ValueError, "q", "two or more dimensions beside two scales", got)
     axes = _axes(axis, call.x.ndim)
     if len(axes) != 2:
         raise _error(ValueError, "axis", "two integers beside two scales", axis)
