@@ -18,7 +18,8 @@ static void sort_codes(uint8_t *code, const float *values, int count)
     }
 }
 
-/* Return the midpoint of two values as float32. The float64 sum cannot overflow. */
+/* Return the correctly rounded midpoint. The float64 sum is inexact only if the exponents
+ * differ by 30 or more. In this case, the smaller value has no effect. */
 static float midpoint(float a, float b)
 {
     return (float)(((double)a + (double)b) / 2);
