@@ -320,11 +320,6 @@ def reference_ops() -> list[type]:
         divides in float32 in models of opset 22 and earlier, like ONNX Runtime, because
         these texts do not define the type of the division.
 
-    Raises
-    ------
-    ImportError
-        If onnx is not installed.
-
     Examples
     --------
     >>> import pyquant as pq

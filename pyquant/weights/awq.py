@@ -56,11 +56,6 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> Weight:
     Weight
         The weight. It refers to the arrays.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument or a tensor is wrong.
-
     Examples
     --------
     >>> import numpy as np
@@ -115,11 +110,6 @@ def pack(
     -------
     Weight
         The packed weight.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is wrong.
 
     Notes
     -----

@@ -316,11 +316,6 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> Weight:
     Weight
         The weight. It refers to the arrays.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument or a tensor is wrong.
-
     Notes
     -----
     Values are ``quant_map[code] * absmax`` in float32. Nested scales are first

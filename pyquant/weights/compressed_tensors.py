@@ -282,11 +282,6 @@ def quantize(
     Weight
         The tensors, with dense packing.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is wrong.
-
     Notes
     -----
     ``clip(round_half_even(weight / scale + zero_point))``, each step rounded to the type of

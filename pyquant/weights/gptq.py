@@ -203,11 +203,6 @@ def pack(
     Weight
         The packed weight, with ``g_idx``.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is wrong.
-
     Notes
     -----
     ``round_half_even((x + zero * scale) / scale)``, each step rounded to float32 (to

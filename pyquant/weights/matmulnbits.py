@@ -82,11 +82,6 @@ def from_tensors(
     Weight
         The weight. It refers to the arrays.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument or a tensor is wrong.
-
     Examples
     --------
     >>> import numpy as np
@@ -174,13 +169,6 @@ def quantize(
     Weight
         A weight with scales of the type of `x`. Codes beyond K in the last block are 0.
         (ONNX Runtime leaves unused codes in the last byte.)
-
-    Raises
-    ------
-    TypeError
-        If an argument has the wrong type.
-    ValueError
-        If a value is wrong.
 
     Notes
     -----
@@ -290,11 +278,6 @@ def pack(
     -------
     Weight
         The packed weight.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is wrong.
 
     Examples
     --------

@@ -168,13 +168,6 @@ def quantize(
     Weight
         A weight with scales and biases of the type of `w`.
 
-    Raises
-    ------
-    TypeError
-        If an argument has the wrong type.
-    ValueError
-        If a value is wrong.
-
     Notes
     -----
     The result equals MLX 0.32 on CPUs. Each float32 operation is rounded, with the lowest

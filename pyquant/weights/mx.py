@@ -88,13 +88,6 @@ def from_tensors(
     Weight
         The weight. It refers to the arrays.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument or a tensor is wrong.
-    ImportError
-        If ml_dtypes, which defines the type of the scales, is not installed.
-
     Examples
     --------
     >>> import numpy as np
@@ -157,15 +150,6 @@ def quantize(
     -------
     Weight
         Elements, and float8_e8m0fnu scales of shape (..., blocks).
-
-    Raises
-    ------
-    TypeError
-        If an argument has the wrong type.
-    ValueError
-        If a value is wrong.
-    ImportError
-        If ml_dtypes, which defines float8_e8m0fnu, is not installed.
 
     Notes
     -----
