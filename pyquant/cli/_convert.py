@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from pyquant._refused import hint
 from pyquant.cli._dequantize import metadata_of
 from pyquant.cli._errors import Refused
-from pyquant.cli._logical import Joined, Published, check_values, logical
+from pyquant.cli._logical import Joined, check_values, logical, weight_of
 from pyquant.cli._plan import Copied, Job
 from pyquant.cli._select import STATUS, TENSOR, selected
 from pyquant.cli._work import FILES, output_kind, perform
 from pyquant.cli._write import Output
 from pyquant.weights._elements import Part
 from pyquant.weights._published import type_of
-from pyquant.weights._weight import _BLOCKS, WRITTEN, convert, from_tensors
+from pyquant.weights._weight import _BLOCKS, FORMATS, WRITTEN, convert, from_tensors
 from pyquant.weights.blocks import block_format
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ def _reader_of(model: Model, tensor: Logical, format: str) -> Callable[[], Any] 
     """Return a function to read the weight, or nothing for other tensors and formats."""
     check_values(model, tensor)
     name, type = tensor.name, tensor.type
-    if isinstance(tensor, Published) and type != format:
-        return lambda: tensor.weight
+    if type in FORMATS and type != format:
+        return lambda: weight_of(tensor)
     words = isinstance(tensor, Joined) and tensor.stored_shape is not None
     if words and format != "compressed_tensors":
         return lambda: from_tensors(model, name, "compressed_tensors")

@@ -55,38 +55,23 @@ class Logical:
     """
     A tensor with its parts: values, or codes with scales and zero points.
 
-    Attributes
-    ----------
-    name : str
-        The name of the original tensor.
-    shape : tuple of int
-        Shape of the original tensor.
-    type : str
-        Type of the values or codes: ``"float32"``, ``"int8"``, ``"Q4_K"``.
-    granularity : str or `None`
-        ``"tensor"``, ``"axis:0"``, ``"block:32"``, ``"128x128"``; `None` without codes.
-    parts : tuple of str
-        The names of the tensors of the file.
-    fault : str or `None`
-        The reason why the file does not determine the values.
-    nbytes, size, ndim : int
-        Bytes of all parts; elements and dimensions of the original.
+    `type` names the values, the codes or the format: ``"float32"``, ``"int8"``, ``"Q4_K"``,
+    ``"gptq"``. `granularity` is ``"tensor"``, ``"axis:0"``, ``"block:32"`` or ``"8x8"``,
+    and `None` without codes. `parts` are the tensors of the file. `nbytes` counts all their
+    bytes. `fault` is the reason why the file does not determine the values.
     """
 
     # A model may have many tensors, so that an object must be small.
     __slots__ = (
-        *("_model", "fault", "granularity", "name", "nbytes", "parts", "shape", "type"),
+        *("_model", "_read", "fault", "granularity", "name", "nbytes", "parts", "shape"),
+        "type",
     )
 
     def __init__(
-        self,
-        name: str,
-        model: Mapping[str, StoredTensor],
-        parts: tuple[str, ...],
-        shape: tuple[int, ...],
-        type: str,
-        granularity: str | None,
-    ) -> None:
+        self, name: str, model: Mapping[str, StoredTensor], parts: tuple[str, ...],
+        shape: tuple[int, ...], type: str, granularity: str | None,
+        read: Callable[[], Weight] | None = None,
+    ) -> None:  # fmt: skip
         self.name: str = name
         self.shape: tuple[int, ...] = _shared(shape)
         self.type: str = type
@@ -94,7 +79,7 @@ class Logical:
         self.parts: tuple[str, ...] = parts
         self.nbytes: int = sum(model[part].nbytes for part in parts)
         self.fault: str | None = None
-        self._model = model
+        self._model, self._read = model, read
 
     @property
     def size(self) -> int:
@@ -122,9 +107,23 @@ class Logical:
         """The type of the numbers that a graph computes from codes."""
         return "float32"
 
+    def read(self) -> Weight | None:
+        """Return the weight of codes. Values and GGUF blocks have none."""
+        return None if self._read is None else self._read()
+
     def dequantize(self, rows: slice | None = None, **how: Any) -> npt.NDArray[Any]:
         """Return the real numbers of some rows, see `StoredTensor.dequantize`."""
-        return self._model[self.name].dequantize(rows, **how)
+        weight = weight_of(self)
+        if weight is None:
+            return self._model[self.name].dequantize(rows, **how)
+        made = weight.dequantize(rows, **how)
+        first, stop, extent = 0, 1, 1
+        if rows is not None and rows.stop < self.shape[0]:
+            first, stop, extent = rows.start, rows.stop, self.shape[0]
+        for tensor in (self._model[name]._tensor for name in self.parts):
+            ends = (tensor.start + tensor.nbytes * at // extent for at in (first, stop))
+            tensor.file.has_read(*ends)  # frees the pages of the file
+        return made
 
     def __repr__(self) -> str:
         """Return name, type, shape and granularity."""
@@ -138,47 +137,25 @@ def _shared(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
-class _Coded(Logical):
-    """A tensor with codes. `weight` is read on demand, by the method or function `read`."""
-
-    __slots__ = ()
-    read: Callable[[], Weight]
-
-    @property
-    def weight(self) -> Weight:
-        """The weight, which refers to the file."""
-        return weight_of(self)
-
-    def dequantize(self, rows: slice | None = None, **how: Any) -> npt.NDArray[Any]:
-        """Return the real numbers of some rows."""
-        made = self.weight.dequantize(rows, **how)
-        first, stop, extent = 0, 1, 1
-        if rows is not None and rows.stop < self.shape[0]:
-            first, stop, extent = rows.start, rows.stop, self.shape[0]
-        for tensor in (self._model[name]._tensor for name in self.parts):
-            ends = (tensor.start + tensor.nbytes * at // extent for at in (first, stop))
-            tensor.file.has_read(*ends)  # frees the pages of the file
-        return made
+@lru_cache(maxsize=4)  # for the bands of a tensor, and of another beside it
+def weight_of(tensor: Logical) -> Weight | None:
+    """Return the weight of a tensor, which refers to the file and is read once."""
+    return tensor.read()
 
 
-class Published(_Coded):
-    """A weight that `pyquant.weights` reads; `type` is its format."""
-
-    __slots__ = ("read",)
-
-    def __init__(
-        self,
-        name: str,
-        model: Mapping[str, StoredTensor],
-        parts: tuple[str, ...],
-        read: Callable[[], Weight],
-    ) -> None:
-        made, self.read = read(), read
-        blocks = f"block:{made.block_size}"
-        super().__init__(name, model, parts, made.shape, made.format, blocks)
+def published(
+    name: str,
+    model: Mapping[str, StoredTensor],
+    parts: tuple[str, ...],
+    read: Callable[[], Weight],
+) -> Logical:
+    """Return a tensor of a weight that `pyquant.weights` reads."""
+    made = read()
+    blocks = f"block:{made.block_size}"
+    return Logical(name, model, parts, made.shape, made.format, blocks, read)
 
 
-class Joined(_Coded):
+class Joined(Logical):
     """Codes with the scales of blocks. `parts` maps roles to names of tensors."""
 
     __slots__ = ("_how", "_roles")
@@ -232,14 +209,10 @@ class Joined(_Coded):
 
     @property
     def _form(self) -> Scaled:
-        (made,) = self.weight._each
-        assert isinstance(made, Scaled)
-        return made
-
-    @property
-    def blocks(self) -> tuple[int, ...]:
-        """The shape of the block of elements that share a scale."""
-        return self._form.blocks
+        weight = weight_of(self)
+        form = None if weight is None else weight._each[0]
+        assert isinstance(form, Scaled)
+        return form
 
     @property
     def scale(self) -> npt.NDArray[Any]:
@@ -287,12 +260,6 @@ class Joined(_Coded):
             kind = np.uint8 if self.type.startswith("u") else np.int8
             return (found.astype(np.int16) - self._how.middle).astype(kind)
         return found
-
-
-@lru_cache(maxsize=4)  # for the bands of a tensor, and of another beside it
-def weight_of(tensor: _Coded) -> Weight:
-    """Return the weight of a tensor, which is read once."""
-    return tensor.read()
 
 
 def _from_words(words: Any, shape: tuple[int, ...], bits: int, axis: int) -> PackedArray:
@@ -499,18 +466,18 @@ def _by_name(
     return Joined(found.name, shape, fitting[0], granularity, model, found.parts)
 
 
-def _published(model: Model, found: Found, facts: dict[str, Any]) -> Published:
+def _published(model: Model, found: Found, facts: dict[str, Any]) -> Logical:
     """Read a weight that `pyquant.weights` knows, with facts if they are necessary."""
     module = import_module(f"pyquant.weights.{FORMATS[found.formats[0]]}")
     known, names = signature(module.from_tensors).parameters, (*found.parts.values(),)
     read = partial(from_tensors, model, found.name)
     try:
-        return Published(found.name, model, names, read)
+        return published(found.name, model, names, read)
     except ValueError:
         how = {key: fact for key, fact in facts.items() if key in known}
         if not how:
             raise
-        return Published(found.name, model, names, partial(read, **how))
+        return published(found.name, model, names, partial(read, **how))
 
 
 def _readable(parts: dict[str, StoredTensor]) -> dict[str, StoredTensor]:

@@ -141,7 +141,7 @@ class Steps:
 
     def spread(self, rows: slice | None) -> tuple[Array, Array | None]:
         """Return scales and zero points in shapes that broadcast to some rows."""
-        shape, sizes = self.tensor.shape, self.tensor.blocks
+        shape, sizes = self.tensor.shape, self.tensor._form.blocks
         scale, zero, _ = self.tensor.params(rows)
         for axis in range(1, len(shape)):
             if scale.shape[axis] > 1:

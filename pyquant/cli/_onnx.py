@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pyquant import _core, dtypes
 from pyquant.cli._errors import Refused, fault
 from pyquant.cli._forms import Granularity, Stored, grid_of, named
-from pyquant.cli._logical import Joined, Published
+from pyquant.cli._logical import Joined, published
 from pyquant.cli._models import Bytes, Model
 from pyquant.cli._write import File
 from pyquant.weights import _elements
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from io import BufferedWriter
 
+    from pyquant.cli._logical import Logical
     from pyquant.cli._plan import Job
     from pyquant.weights._elements import Part
 
@@ -323,7 +324,7 @@ class OnnxModel(Model):
                     shared = named(granularity)
                     yield Joined(node.output[0], codes.shape, how, shared, self, parts)
 
-    def _find_packed(self) -> Iterator[Published]:
+    def _find_packed(self) -> Iterator[Logical]:
         """Find the weights of MatMulNBits nodes."""
         for node, parts, tensors in self._nodes("MatMulNBits", ("", *PACKED)):
             if {*PACKED[:2]} <= parts.keys():
@@ -332,7 +333,7 @@ class OnnxModel(Model):
                 read = partial(from_tensors, tensors, format="matmulnbits", **how)
                 name = parts["B"].removesuffix(f"_Q{how.get('bits', 4)}")
                 with suppress(TypeError, ValueError):
-                    yield Published(name, self, (*parts.values(),), read)
+                    yield published(name, self, (*parts.values(),), read)
 
 
 def _outputs_axis(operator: str, place: int, given: dict[str, Any]) -> int | None:
