@@ -105,21 +105,13 @@ _GRANULARITY = re.compile(
 
 class Granularity:
     """
-    Decide which elements share a scale.
+    Decide which elements share a scale. A text of another form raises Refused.
 
-    Parameters
-    ----------
-    text : str
-        ``tensor``: all elements; ``axis:K``: elements with an equal index of an axis;
-        ``channel``: an axis that depends on the model, but ``tensor`` for fewer than two
-        dimensions;
-        ``block:N`` or ``group:N``: N elements in sequence along the last axis; ``NxM``: a
-        block of N rows and M columns.
-
-    Raises
-    ------
-    Refused
-        If the text has another form.
+    - ``tensor``: all elements;
+    - ``axis:K``: elements with an equal index of an axis;
+    - ``channel``: an axis that depends on the model, or ``tensor`` below two dimensions;
+    - ``block:N`` or ``group:N``: N elements in sequence along the last axis;
+    - ``NxM``: a block of N rows and M columns.
     """
 
     def __init__(self, text: str) -> None:

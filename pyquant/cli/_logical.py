@@ -313,25 +313,11 @@ def records_of(model: Model) -> dict[str, dict[str, Any]]:
 
 def logical(model: Model, *, raw: bool = False) -> dict[str, Logical]:
     """
-    Join the tensors of a file to logical tensors.
+    Join the tensors of a file to logical tensors, by the names of the originals.
 
-    Parameters
-    ----------
-    model : Model
-        An open file. Records of pyquant, nodes of ONNX, or the names of published formats
-        identify the parts of a tensor.
-    raw : bool, optional
-        True: ignore the names, so that codes are values. Default False.
-
-    Returns
-    -------
-    dict of str to Logical
-        Tensors by the names of the originals, in the order of the file.
-
-    Raises
-    ------
-    Refused
-        If a record does not fit the file.
+    Records of pyquant, nodes of ONNX, and the names of published formats identify the parts
+    of a tensor. If `raw` is true, names do not, so that codes are values. The tensors keep
+    the order of the file. A record that does not fit the file raises Refused.
     """
     records = records_of(model)
     joined: dict[str, Logical] = {}

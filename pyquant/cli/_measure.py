@@ -93,14 +93,9 @@ class Codes:
     """
     Describe the codes of a type, at scale 1 and zero point 0.
 
-    Attributes
-    ----------
-    levels : ndarray or `None`
-        The finite values, ascending; `None` for types of more than 8 bits.
-    gap : float
-        The largest distance between two values.
-    reach : tuple of float
-        The values that saturate by less than half a step are between these ends.
+    `levels` are the finite values, ascending, or `None` for types of more than 8 bits.
+    `gap` is the largest distance between two values. Values between the ends `reach`
+    saturate by less than half a step.
     """
 
     def __init__(self, name: str) -> None:
@@ -248,33 +243,23 @@ def measured(
     a: Logical, b: Logical, *, plots: bool = False
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """
-    Measure the error of a tensor, a few rows at a time.
+    Return the numbers and the details of the error of a tensor, a few rows at a time.
 
-    Parameters
-    ----------
-    a, b : Logical
-        The original and the result, with equal shapes.
-    plots : bool, optional
-        True: also measure the numbers of a report, in a second pass. Default False.
+    `a` is the original and `b` the result, with equal shapes. The numbers are:
 
-    Returns
-    -------
-    numbers : dict
-        ``sqnr`` in dB, infinite without an error, `None` if ``not_finite`` is not 0;
-        ``max_error``; ``max_steps``, the largest
-        error in steps of `b`, or of `a` if only `a` has scales; ``cosine``; ``saturated``,
-        the share of elements out of the range of `b` by more than half a step, `None`
-        without codes; ``not_finite``, the elements with a NaN or infinity in one
-        file only; ``elements``. A step is the largest distance between two codes.
-    details : dict
-        Empty unless `plots` is true. ``exact``, true if all values are equal;
-        ``max/rms`` of `a`; ``excluded``, the elements with a NaN or infinity in a file;
-        for tensors with errors `PLOTS`, and numbers of scales and unused codes.
+    - ``sqnr`` in dB: infinite without an error, `None` if ``not_finite`` is not 0;
+    - ``max_error``, and ``cosine``;
+    - ``max_steps``: the largest error in steps of `b`, or of `a` if only `a` has scales. A
+      step is the largest distance between two codes;
+    - ``saturated``: the share of elements out of the range of `b` by more than half a step,
+      `None` without codes;
+    - ``not_finite``: the elements with a NaN or infinity in one file only; ``elements``.
 
-    Notes
-    -----
-    Sums of the bands are added in float64. Their last bits depend on the shape alone.
-    Extremes and counts are exact.
+    If `plots` is true, a second pass measures the details, which are else empty: ``exact``,
+    true if all values are equal; ``max/rms`` of `a`; ``excluded``, the elements with a NaN
+    or infinity in a file; for tensors with errors `PLOTS`, and numbers of scales and unused
+    codes. Sums of the bands are added in float64, and their last bits depend on the shape
+    alone. Extremes and counts are exact.
     """
     dtype = wide({a.type, b.type})
     errors, values, most, saturated, odd = Errors(), _Values(), 0.0, 0, 0

@@ -44,20 +44,9 @@ class Model(WeightFile):
     """
     Map names to the tensors of a file or a folder; a context manager.
 
-    Attributes
-    ----------
-    path : str
-        The opened file.
-    kind : {"npy", "npz", "safetensors", "gguf", "onnx"}
-        Kind of the file.
-    metadata : mapping
-        Metadata of the file.
-    paths : tuple of str
-        All files of the model.
-    shards : mapping
-        The name that the file of each tensor gets in a folder; empty for one file.
-    joined : mapping
-        The tensors that the nodes of a graph quantize, by name.
+    `kind` is "npy", "npz", "safetensors", "gguf" or "onnx". `paths` are all files of the
+    model. `shards` maps each tensor to the name that its file gets in a folder; the mapping
+    is empty for one file. `joined` has the tensors that the nodes of a graph quantize.
     """
 
     def __init__(

@@ -147,17 +147,9 @@ class OnnxModel(Model):
     The numeric initializers of a model's graph, by name.
 
     Weights of Constant nodes and of subgraphs become initializers of the graph first.
-
-    Attributes
-    ----------
-    proto : onnx.ModelProto
-        The model, without the data of these initializers.
-    protos : dict of str to onnx.TensorProto
-        The initializers in `proto`.
-    linear : dict of str to Joined
-        Results of DequantizeLinear nodes of initializers, by name.
-    joined : dict of str to Logical
-        These results, and weights of MatMulNBits nodes.
+    `proto` is the model without the data of these initializers, and `protos` has the
+    initializers. `linear` has the results of DequantizeLinear nodes of initializers, and
+    `joined` has these results and the weights of MatMulNBits nodes.
     """
 
     def __init__(self, path: str) -> None:

@@ -359,28 +359,11 @@ def block_shape(
     remedy: str = "config.json can state it as group_size or weight_block_size",
 ) -> tuple[int, ...]:
     """
-    Return the extents of the block that shares a scale.
+    Return the extents of the block that shares a scale, from the shapes of both.
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Shape of the codes.
-    scales : tuple of int
-        Shape of the scales: one scale, one for each index of axis 0, or a grid.
-    stated : collection of tuple of int
-        Sizes along the last axes that the configuration of the model states.
-    remedy : str, optional
-        End of the error if several sizes fit.
-
-    Returns
-    -------
-    tuple of int
-        An extent for each axis.
-
-    Raises
-    ------
-    ValueError
-        If the scales do not fit the shape or the stated sizes, or if several sizes fit.
+    Codes have one scale, one for each index of axis 0, or a grid. The configuration of the
+    model states the sizes `stated` along the last axes. The function raises ValueError if
+    the scales do not fit, or with the `remedy` if several sizes fit.
     """
     if prod(scales) == 1:
         return tuple(max(1, n) for n in shape)
