@@ -5,16 +5,27 @@ from __future__ import annotations
 
 from typing import Any, Literal, Protocol, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 
 __all__ = [
+    "Array",
     "ArrayLike",
+    "Bytes",
+    "Floats",
     "Like",
     "ScaleRule",
     "SupportsArrayInterface",
     "SupportsBuffer",
     "SupportsDLPack",
+    "Words",
 ]
+
+# Arrays by their elements: of any type, or of float32, uint8 or int32.
+Array: TypeAlias = npt.NDArray[Any]
+Floats: TypeAlias = npt.NDArray[np.float32]
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Words: TypeAlias = npt.NDArray[np.int32]
 
 
 class SupportsDLPack(Protocol):

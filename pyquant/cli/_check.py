@@ -26,10 +26,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from pyquant._typing import Array
     from pyquant.cli._logical import Logical
     from pyquant.cli._models import Model
-
-    _Array = npt.NDArray[Any]
 
 # The values that pyquant writes into the record of a quantized tensor.
 RECORD = {
@@ -70,7 +69,7 @@ def faults(tensor: Logical) -> Iterator[str]:
         yield f"{bad} of {tensor.size} values are not finite"
 
 
-def _bad(values: _Array, good: npt.NDArray[np.bool_], what: str) -> Iterator[str]:
+def _bad(values: Array, good: npt.NDArray[np.bool_], what: str) -> Iterator[str]:
     if not good.all():
         wrong = values[~good]
         yield f"{wrong.size} of {values.size} {what}; the first is {wrong.flat[0]}"

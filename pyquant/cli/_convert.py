@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    import numpy.typing as npt
-
+    from pyquant._typing import Array
     from pyquant.cli._logical import Logical
     from pyquant.cli._models import Model
     from pyquant.cli._work import Metadata
@@ -115,7 +114,7 @@ class Converted(Job):
     def parts(self) -> list[Part]:
         return self._parts
 
-    def _made(self) -> dict[str, npt.NDArray[Any]]:
+    def _made(self) -> dict[str, Array]:
         name, format = self.source.name, self.changed
         try:
             if format in _BLOCKS:

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
-    import numpy.typing as npt
-
-    _Array = npt.NDArray[Any]
+    from pyquant._typing import Array
 
 DESCRIPTION = """\
 Quantize arrays to int8 with one scale for each tensor, for each channel (index
@@ -42,7 +40,7 @@ FORMS: dict[str, dict[str, Any]] = {
 }
 COLUMNS = ("one scale for each", "bytes", "SQNR dB", "max error", "quantize", "dequantize")
 SCALE, Z = np.float32(0.0187), np.int8(-14)  # of the input of an image model
-LINES: dict[str, Callable[[_Array], _Array]] = {
+LINES: dict[str, Callable[[Array], Array]] = {
     "pyquant.quantize": lambda x: quantize(x, SCALE, Z),
     "np.clip(np.rint(x / s) + z, -128, 127)": lambda x: np.clip(
         np.rint(x / SCALE) + Z, -128, 127
@@ -73,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _weights() -> _Array:
+def _weights() -> Array:
     """Make weights of a convolution, with a few outliers."""
     rng = np.random.default_rng(20)
     weights = rng.standard_normal((256, 1152)) * rng.uniform(0.01, 0.05, (256, 1))
@@ -81,7 +79,7 @@ def _weights() -> _Array:
     return weights.astype(np.float32)
 
 
-def _stored(path: str) -> Iterator[tuple[str, _Array]]:
+def _stored(path: str) -> Iterator[tuple[str, Array]]:
     """Yield the real tensors of a file as arrays."""
     from pyquant.cli._logical import logical
     from pyquant.cli._models import open_model
@@ -94,7 +92,7 @@ def _stored(path: str) -> Iterator[tuple[str, _Array]]:
                 yield name, tensor.dequantize(dtype=tensor.type if known else "float32")
 
 
-def measured(x: _Array) -> Iterator[tuple[str, int, int, Any, float, float]]:
+def measured(x: Array) -> Iterator[tuple[str, int, int, Any, float, float]]:
     """Yield for each form: name, bytes before and after, ErrorReport, elements a second."""
     for name, how in FORMS.items():
         if name == "channel" and x.ndim < 2:
@@ -132,7 +130,7 @@ def _compare_lines() -> None:
     )
 
 
-def _seconds(call: Callable[..., object], *given: _Array, **out: _Array) -> float:
+def _seconds(call: Callable[..., object], *given: Array, **out: Array) -> float:
     """Return the median time of a call."""
     call(*given, **out)
     durations: list[float] = []

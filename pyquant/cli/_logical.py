@@ -34,8 +34,7 @@ from pyquant.weights.files import StoredTensor
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    import numpy.typing as npt
-
+    from pyquant._typing import Array
     from pyquant.cli._models import Model
     from pyquant.weights._published import Found
 
@@ -111,7 +110,7 @@ class Logical:
         """Return the weight of codes. Values and GGUF blocks have none."""
         return None if self._read is None else self._read()
 
-    def dequantize(self, rows: slice | None = None, **how: Any) -> npt.NDArray[Any]:
+    def dequantize(self, rows: slice | None = None, **how: Any) -> Array:
         """Return the real numbers of some rows, see `StoredTensor.dequantize`."""
         weight = weight_of(self)
         if weight is None:
@@ -215,12 +214,12 @@ class Joined(Logical):
         return form
 
     @property
-    def scale(self) -> npt.NDArray[Any]:
+    def scale(self) -> Array:
         """Scales, with the number of dimensions of the tensor."""
         return self._form.scale
 
     @property
-    def zero_point(self) -> npt.NDArray[Any] | None:
+    def zero_point(self) -> Array | None:
         """Zero points, in the shape of the scales and the type of codes; `None` for 0."""
         return self._without_middle(self._form.zero_point)
 
@@ -230,7 +229,7 @@ class Joined(Logical):
         tensor = self._found.get("shape")
         return None if tensor is None else extents_of(tensor)
 
-    def _without_middle(self, zero: Any) -> npt.NDArray[Any] | None:
+    def _without_middle(self, zero: Any) -> Array | None:
         if "zero_point" not in self._roles:
             return None
         if self._how.how == "words":
@@ -238,9 +237,7 @@ class Joined(Logical):
             zero = (zero - self._how.middle).astype(kind)
         return np.asarray(zero)
 
-    def params(
-        self, rows: slice | None
-    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None, dict[str, Any]]:
+    def params(self, rows: slice | None) -> tuple[Array, Array | None, dict[str, Any]]:
         """Return scales, zero points and further arguments of `quantize` for some rows."""
         form = self._form
         scale, zero, blocks = form.scale, form.zero_point, form.blocks
@@ -249,7 +246,7 @@ class Joined(Logical):
         how = {"block_size": blocks} if scale.size > 1 else {}
         return scale, self._without_middle(zero), how
 
-    def codes(self, rows: slice | None = None) -> npt.NDArray[Any] | None:
+    def codes(self, rows: slice | None = None) -> Array | None:
         """Return the codes of some rows as integers."""
         if dtypes.TYPES[self.type].kind != "integer":
             return None

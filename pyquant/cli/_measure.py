@@ -7,7 +7,6 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pyquant import _core
 from pyquant.cli._logical import Joined
@@ -19,10 +18,9 @@ from pyquant.report import measure_error
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pyquant._typing import Array
     from pyquant.cli._logical import Logical
     from pyquant.report import ErrorReport
-
-Array = npt.NDArray[Any]
 
 # Elements of a band, unless a row has more: few enough for the cache, and a multiple of the
 # 256 elements of the largest GGUF block.

@@ -33,8 +33,7 @@ from pyquant.weights._weight import dense
 from pyquant.weights.files import StoredTensor
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
+    from pyquant._typing import Array, Bytes
     from pyquant.cli._logical import Logical
     from pyquant.cli._models import Model
     from pyquant.weights.blocks import BlockFormat
@@ -208,7 +207,7 @@ class _Banded(Job):
 
     def _bands(
         self, threads: int, advance: Callable[[int], None] | None = None
-    ) -> Iterator[tuple[slice | None, npt.NDArray[Any]]]:
+    ) -> Iterator[tuple[slice | None, Array]]:
         """Yield rows and bands like `decoded`; count the bytes after each band."""
         source, count = self.source, self._rows(threads)
         for rows, band in decoded(source, self._real, count=count, threads=threads):
@@ -298,7 +297,7 @@ class Quantized(_Banded):
             observer.update(numbers, threads=threads)
         return observer.qparams(spec.type, symmetric=spec.symmetric, scale_dtype=real)
 
-    def chosen_for(self, numbers: npt.NDArray[Any], real: str, threads: int) -> QParams:
+    def chosen_for(self, numbers: Array, real: str, threads: int) -> QParams:
         """Choose the parameters of a band."""
         spec = self.spec
         how: dict[str, Any] = {"method": spec.method, "symmetric": spec.symmetric}
@@ -370,7 +369,7 @@ def _write_parameters(
     if part is None:
         return
     bits, how = spec.stored.bits, spec.stored.how
-    zero: npt.NDArray[Any] = np.asarray(chosen._zero_point).astype(np.int16)
+    zero: Array = np.asarray(chosen._zero_point).astype(np.int16)
     zero = np.broadcast_to(zero.reshape(zero.shape or 1), scale.shape or 1)
     if part.format == "int32":
         columns = part.shape[1]
@@ -447,7 +446,7 @@ class _Kept:
         self._block, self._threads, self._largest = block, threads, 0.0
         self._stored, self._ideal = np.zeros(2), np.zeros(2)  # energy, largest value
 
-    def add(self, errors: Errors, x: npt.NDArray[Any], blocks: npt.NDArray[Any]) -> None:
+    def add(self, errors: Errors, x: Array, blocks: Array) -> None:
         """Add a band and its blocks. The method may overwrite the band."""
         largest = _largest(x)
         energy, stored = self._kept(errors, x, blocks, largest)
@@ -463,12 +462,8 @@ class _Kept:
             sums[:] = sums[0] + energy, np.maximum(sums[1], value)
 
     def _kept(
-        self,
-        errors: Errors,
-        x: npt.NDArray[Any],
-        blocks: npt.NDArray[Any],
-        largest: float,
-    ) -> tuple[float, npt.NDArray[Any]]:
+        self, errors: Errors, x: Array, blocks: Array, largest: float
+    ) -> tuple[float, Array]:
         """Return the energy of a band, and energy and largest value of its blocks; NaN for
         infinite scales."""
         y = self._block.dequantize(blocks, out=np.empty_like(x), threads=self._threads)
@@ -485,11 +480,11 @@ class _Kept:
             raise OutOfRange(self._block.name, self._largest)
 
 
-def _is_finite(field: npt.NDArray[Any]) -> bool:
+def _is_finite(field: Array) -> bool:
     return field.dtype.kind != "f" or bool(np.isfinite(field).all())
 
 
-def _largest(x: npt.NDArray[Any]) -> float:
+def _largest(x: Array) -> float:
     """Return the largest magnitude."""
     return max(float(x.max()), -float(x.min()))
 
@@ -527,9 +522,7 @@ class Decoded(_Banded):
             raise OutOfRange(self.changed, largest)
 
 
-def _changed(
-    source: Logical, rows: slice | None, numbers: npt.NDArray[Any]
-) -> tuple[float, float]:
+def _changed(source: Logical, rows: slice | None, numbers: Array) -> tuple[float, float]:
     """Return the largest finite magnitude of some rows, and its value in float16. If the
     value is neither infinite nor small, return it twice."""
     bits = int((numbers.view(np.uint16) & 0x7FFF).max())
@@ -589,9 +582,7 @@ def _part_of(tensor: StoredTensor, kind: str) -> Part:
     return Part(tensor.name, type, tensor.shape, tensor.nbytes)
 
 
-def bytes_of(
-    tensor: StoredTensor, type: str | None = None
-) -> Iterator[npt.NDArray[np.uint8]]:
+def bytes_of(tensor: StoredTensor, type: str | None = None) -> Iterator[Bytes]:
     """Yield the bytes of a tensor in pieces, little-endian and in C order.
 
     `type` is the type of the elements, by default the type of the tensor.

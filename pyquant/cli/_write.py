@@ -26,7 +26,8 @@ from pyquant.weights._saved import naming, replacing
 if TYPE_CHECKING:
     from io import BufferedWriter
 
-    import numpy.typing as npt
+    from pyquant._typing import Array
+
 
 PIECE = 1 << 13  # characters of metadata that are written at once
 MEMBER = "member"  # the type of a complete member of a .npz file, before its extension
@@ -224,7 +225,7 @@ class Output:
             self._stack = stack.pop_all()
         return self
 
-    def write(self, name: str, values: npt.NDArray[Any]) -> None:
+    def write(self, name: str, values: Array) -> None:
         """Append the elements of an array to a tensor, in little-endian byte order."""
         file = next(file for file in self.files if name in file.places)
         with naming(file.path):

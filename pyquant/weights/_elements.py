@@ -9,7 +9,7 @@ import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from pyquant._typing import Array, Bytes
     from pyquant.weights.blocks import BlockFormat
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # Elements that are converted at a time, the unit that begins at a byte, the elements that a
 # thread claims at a time, and the bytes that stay resident after reading.
@@ -132,7 +131,7 @@ class Tensor:
     order: Literal["<", ">"] = "<"
     blocks: bool = False
 
-    def raw(self) -> npt.NDArray[np.uint8]:
+    def raw(self) -> Bytes:
         """Return the bytes, a view of the file."""
         if self.nbytes == 0:
             return np.frombuffer(b"", np.uint8)

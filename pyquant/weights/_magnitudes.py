@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy as np
 
@@ -15,21 +15,19 @@ from pyquant._check import fail, integer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import numpy.typing as npt
-
-    from pyquant._typing import ArrayLike
+    from pyquant._typing import Array, ArrayLike, Floats
 
     _Places = tuple[slice, ...]
-    _Take = Callable[[_Places, npt.NDArray[np.float32]], None]
+    _Take = Callable[[_Places, Floats], None]
 
 # Elements of a slab: enough to repay its calls, and few enough for its parameters. A slab
 # with values that are not finite is copied, so it is smaller.
 SLAB, COPIED = 1 << 20, 1 << 16
 
 
-def real_array(x: ArrayLike, *, even: bool) -> npt.NDArray[Any]:
+def real_array(x: ArrayLike, *, even: bool) -> Array:
     """Return an array of a real type that has a last axis, perhaps of an even extent."""
-    array: npt.NDArray[Any] = _core.as_reals(x, "x")
+    array: Array = _core.as_reals(x, "x")
     if array.ndim == 0:
         raise fail(ValueError, "x", "at least one dimension", "shape ()")
     if even and array.shape[-1] % 2:
@@ -42,9 +40,7 @@ def grid_of(shape: tuple[int, ...], block_size: int) -> tuple[int, ...]:
     return (*shape[:-1], -(-shape[-1] // block_size))
 
 
-def each_slab(
-    take: _Take, x: npt.NDArray[Any], block_size: int, threads: SupportsIndex
-) -> None:
+def each_slab(take: _Take, x: Array, block_size: int, threads: SupportsIndex) -> None:
     """
     Pass the largest magnitudes of all blocks, with their positions, to `take`.
 
@@ -72,7 +68,7 @@ def each_slab(
         raise errors[0]
 
 
-def _take_slab(take: _Take, x: npt.NDArray[Any], places: _Places, size: int) -> None:
+def _take_slab(take: _Take, x: Array, places: _Places, size: int) -> None:
     found = _core.extrema(x, (*(1 for _ in x.shape[1:]), size), True)
     if found is not None:
         take(places, found)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from io import BufferedWriter
 
-    import numpy.typing as npt
+    from pyquant._typing import Array
 
-    _Item = tuple[Part, npt.NDArray[Any]]
+    _Item = tuple[Part, Array]
 
 PARTS = ("scale", "zero_point", "offset")
 # Narrow types that files store packed.
@@ -218,7 +218,7 @@ def _recorded(weights: Mapping[str, Any], metadata: dict[str, Any]) -> list[_Ite
     return items
 
 
-def _known(part: Part, array: npt.NDArray[Any], records: dict[str, Any]) -> _Item:
+def _known(part: Part, array: Array, records: dict[str, Any]) -> _Item:
     """Return unknown types, and elements that do not fill bytes, as bytes."""
     from pyquant.weights._safetensors import FORMATS
 
@@ -231,7 +231,7 @@ def _known(part: Part, array: npt.NDArray[Any], records: dict[str, Any]) -> _Ite
     return Part(part.name, "uint8", part.shape, data.nbytes), data
 
 
-def read(file: WeightFile, name: str) -> npt.NDArray[Any] | PackedArray | QParams:
+def read(file: WeightFile, name: str) -> Array | PackedArray | QParams:
     """Return the object that was written under a name."""
     text = file.metadata.get(RECORDS, "{}")
     try:
@@ -253,11 +253,11 @@ def read(file: WeightFile, name: str) -> npt.NDArray[Any] | PackedArray | QParam
     return _whole(file[name])
 
 
-def _whole(weight: StoredTensor) -> npt.NDArray[Any]:
+def _whole(weight: StoredTensor) -> Array:
     return weight.dequantize(dtype=weight.dtype)
 
 
-def _typed(weight: StoredTensor, dtype: str) -> npt.NDArray[Any]:
+def _typed(weight: StoredTensor, dtype: str) -> Array:
     row = dtypes.TYPES.get(dtype)
     if weight.format != "U8" or row is None or row.nbytes != 1:
         raise ValueError(f"{weight!r} of type {dtype!r}")

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from pyquant._typing import ArrayLike
+    from pyquant._typing import Array, ArrayLike, Bytes, Floats, Words
 
-    _Read = Callable[..., tuple[str, dict[str, npt.NDArray[Any]], "Planar | Scaled"]]
+    _Read = Callable[..., tuple[str, dict[str, Array], "Planar | Scaled"]]
 
 _WORD = 32
 # Bits and zero point of GGUF formats.
@@ -62,14 +62,14 @@ class Planar(NamedTuple):
     with groups in place of inputs. Zero points may be one number.
     """
 
-    codes: PackedArray | npt.NDArray[np.uint8]
+    codes: PackedArray | Bytes
     bits: int
     axis: int  # axis of the inputs
-    scale: npt.NDArray[Any]
-    zero_point: npt.NDArray[np.uint8] | PackedArray | int
+    scale: Array
+    zero_point: Bytes | PackedArray | int
     block_size: int  # inputs in a group
     groups: npt.NDArray[np.int64] | None = None  # group of each input, if they are mixed
-    bias: npt.NDArray[Any] | None = None
+    bias: Array | None = None
     by_steps: bool = False  # round products to the 16-bit type of the scales
 
     @property
@@ -87,7 +87,7 @@ class Planar(NamedTuple):
         """Extent of the other axis."""
         return self.codes.shape[1 - self.axis]
 
-    def write(self, out: npt.NDArray[Any], threads: SupportsIndex) -> None:
+    def write(self, out: Array, threads: SupportsIndex) -> None:
         """Write the values, with a row for each output."""
         target, bias = out.T if self.axis == 0 else out, self.bias
         kinds = [one.dtype.newbyteorder("=") for one in (self.scale, out)]
@@ -114,12 +114,12 @@ class Scaled(NamedTuple):
     Codes may have one dimension: the elements of the weight in C order.
     """
 
-    codes: PackedArray | npt.NDArray[Any]
+    codes: PackedArray | Array
     shape: tuple[int, ...]
-    scale: npt.NDArray[Any]
+    scale: Array
     blocks: tuple[int, ...]  # extents of a block
-    zero_point: npt.NDArray[Any] | np.int16 | None = None
-    codebook: npt.NDArray[np.float32] | None = None
+    zero_point: Array | np.int16 | None = None
+    codebook: Floats | None = None
     # A scale of all scales, and true if it is a divisor.
     tensor_scale: tuple[np.float32, bool] | None = None
     factor: np.float32 | None = None  # of rounded products
@@ -142,7 +142,7 @@ class Scaled(NamedTuple):
         """Number of inputs in a block."""
         return self.blocks[-1]
 
-    def write(self, out: npt.NDArray[Any], threads: SupportsIndex) -> None:
+    def write(self, out: Array, threads: SupportsIndex) -> None:
         """Write the values."""
         if self.tensor_scale is not None:
             scale, divides = self.tensor_scale
@@ -168,7 +168,7 @@ class Scaled(NamedTuple):
         else:
             self._write_elements(out)
 
-    def _write_elements(self, out: npt.NDArray[Any]) -> None:
+    def _write_elements(self, out: Array) -> None:
         """Write the values of codes with one dimension to some rows, or to any strides."""
         size, inner = self.block_size, prod(self.shape[1:])
         step = max(size, _TILE // size * size)
@@ -277,7 +277,7 @@ class Weight:
     """
 
     format: str
-    _tensors: dict[str, npt.NDArray[Any]]
+    _tensors: dict[str, Array]
     # A form for each expert, or a function that returns it for new tensors.
     _forms: tuple[Planar | Scaled, ...] | _Read
     _stacked: bool = False  # True if the first axis counts experts
@@ -406,7 +406,7 @@ class Weight:
         if rows is not None:
             index = index_of(rows, shape, "weight")
             if len(shape) == 1 and isinstance(each[0], Planar):  # groups stay whole
-                some: npt.NDArray[Any] = self.dequantize(dtype=kind, threads=count)[index]
+                some: Array = self.dequantize(dtype=kind, threads=count)[index]
                 if out is None:
                     return some
                 _check.out(out, kind, some.shape, *self._tensors.values())[...] = some
@@ -542,7 +542,7 @@ class Weight:
 # ---- values ----
 
 
-def _halves(numbers: npt.NDArray[Any], name: str, times: int) -> npt.NDArray[np.float16]:
+def _halves(numbers: Array, name: str, times: int) -> npt.NDArray[np.float16]:
     """Return scales as blocks store them."""
     with np.errstate(all="ignore"):
         made = numbers.astype(np.float16)
@@ -554,20 +554,18 @@ def _halves(numbers: npt.NDArray[Any], name: str, times: int) -> npt.NDArray[np.
 
 
 @_core.default_fpenv
-def _multiply(
-    room: npt.NDArray[np.float32], factor: np.float32, out: npt.NDArray[Any]
-) -> None:
+def _multiply(room: Floats, factor: np.float32, out: Array) -> None:
     with np.errstate(all="ignore"):
         out[...] = np.multiply(room, factor, out=room)
 
 
 @_core.default_fpenv
-def _add(bias: npt.NDArray[Any], groups: npt.NDArray[Any]) -> None:
+def _add(bias: Array, groups: Array) -> None:
     with np.errstate(all="ignore"):
         np.add(groups, bias[..., np.newaxis], out=groups)
 
 
-def _decode(made: Planar, target: npt.NDArray[Any], threads: SupportsIndex) -> None:
+def _decode(made: Planar, target: Array, threads: SupportsIndex) -> None:
     """Write the values in the order of the codes."""
     how: dict[str, Any] = {"out": target, "threads": threads}
     if made.groups is None:
@@ -582,7 +580,7 @@ def _decode(made: Planar, target: npt.NDArray[Any], threads: SupportsIndex) -> N
         _core.dequantize(made.codes[part], scale, zero, **how)
 
 
-def _settled(made: Planar) -> npt.NDArray[np.uint8] | int:
+def _settled(made: Planar) -> Bytes | int:
     zero = made.zero_point
     return small_codes(zero) if isinstance(zero, PackedArray) else zero
 
@@ -625,7 +623,7 @@ def keys_in(tensors: object, name: object, *known: tuple[str, ...]) -> tuple[str
     return known[-1]
 
 
-def by_name(names: tuple[str, ...], *arrays: Any) -> dict[str, npt.NDArray[Any]]:
+def by_name(names: tuple[str, ...], *arrays: Any) -> dict[str, Array]:
     """Return the arrays by their names, without None."""
     named = zip(names, arrays, strict=True)
     return {name: array for name, array in named if array is not None}
@@ -705,9 +703,7 @@ def _module_in(tensors: Mapping[str, Any], name: str) -> str:
 
 
 def convert(
-    weight: Weight | tuple[BlockFormat, npt.NDArray[np.uint8]],
-    format: str,
-    **options: Any,
+    weight: Weight | tuple[BlockFormat, npt.NDArray[np.uint8]], format: str, **options: Any
 ) -> Weight:
     """
     Convert a weight to another format without loss.
@@ -818,7 +814,7 @@ def repacked(
     along: int,
     layout: str = "words",
     columns: int | None = None,
-) -> npt.NDArray[Any]:
+) -> Array:
     """Return words of the codes with the inputs along `axis`, packed along `along`.
 
     `columns` may exceed the number that the codes need.
@@ -842,17 +838,17 @@ def repacked(
     return words
 
 
-def small_codes(packed: PackedArray) -> npt.NDArray[np.uint8]:
+def small_codes(packed: PackedArray) -> Bytes:
     """Unpack a few codes to bytes, without ml_dtypes."""
     return _core.dequantize(packed, 1.0).astype(np.uint8)
 
 
-def zero_codes(made: Planar) -> npt.NDArray[np.uint8]:
+def zero_codes(made: Planar) -> Bytes:
     """Return zero points with the shape of the scales."""
     return np.broadcast_to(np.asarray(_settled(made), np.uint8), made.scale.shape)
 
 
-def along(made: Planar, axis: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
+def along(made: Planar, axis: int) -> tuple[Array, Bytes]:
     """Return scales and zero points with groups along an axis."""
     turned = made.axis != axis
     each = (made.scale, zero_codes(made))
@@ -860,17 +856,15 @@ def along(made: Planar, axis: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.uin
     return scale, zeros
 
 
-def dense(codes: Any, bits: int, layout: str, along: int) -> npt.NDArray[np.int32]:
+def dense(codes: Any, bits: int, layout: str, along: int) -> Words:
     """Pack a few codes to words."""
-    made: npt.NDArray[np.int32] = pack(
+    made: Words = pack(
         np.ascontiguousarray(codes), Layout(layout, axis=along, bits=bits)
     ).data
     return made
 
 
-def quantized_words(
-    made: Planar, layout: str, along: int, threads: SupportsIndex
-) -> npt.NDArray[Any]:
+def quantized_words(made: Planar, layout: str, along: int, threads: SupportsIndex) -> Array:
     """
     Quantize values in place of codes, with the inputs along the first axis, to words.
 
@@ -902,7 +896,7 @@ def quantized_words(
 # ---- conversions ----
 
 
-def planar_of(weight: Weight | tuple[BlockFormat, npt.NDArray[np.uint8]]) -> Planar:
+def planar_of(weight: Weight | tuple[BlockFormat, Bytes]) -> Planar:
     """Return the common form of a weight of a module or of GGUF blocks."""
     if isinstance(weight, Weight):
         return weight._planar
@@ -982,16 +976,16 @@ def _two_dimensions(shape: tuple[int, ...]) -> None:
 # ---- arguments of formats ----
 
 
-def values_of(value: Any, name: str) -> npt.NDArray[Any]:
+def values_of(value: Any, name: str) -> Array:
     """Return real numbers to quantize; Python numbers become float32."""
-    made: npt.NDArray[Any] = _core.as_reals(value, name)
+    made: Array = _core.as_reals(value, name)
     if not isinstance(value, (np.ndarray, np.generic)) and made.dtype == np.float64:
         made = _core.cast(made, "float32")
     return array(made, name, REALS)
 
 
 def extrema_of(
-    x: npt.NDArray[Any], block: tuple[int, ...], whole: npt.NDArray[Any], name: str
+    x: Array, block: tuple[int, ...], whole: Array, name: str
 ) -> npt.NDArray[np.float64]:
     """Return the extremes of blocks, or raise an error about an index of the whole."""
     try:
@@ -1001,7 +995,7 @@ def extrema_of(
         raise
 
 
-def refuse_nonfinite(x: npt.NDArray[Any], name: str) -> None:
+def refuse_nonfinite(x: Array, name: str) -> None:
     """Raise an error about the first value that is not finite, if any."""
     try:
         _core.extrema(x, tuple(max(1, n) for n in x.shape))
@@ -1009,9 +1003,9 @@ def refuse_nonfinite(x: npt.NDArray[Any], name: str) -> None:
         raise ValueError(f"{name}: {str(error).partition(': ')[2]}") from None
 
 
-def scales_of(value: Any, name: str, dtype: str) -> npt.NDArray[Any]:
+def scales_of(value: Any, name: str, dtype: str) -> Array:
     """Return scales of a type, or of its bytes."""
-    made: npt.NDArray[Any] = _core.plain(value, name)
+    made: Array = _core.plain(value, name)
     kind: np.dtype[Any] = _core.dtype_named(dtype)
     if made.dtype not in (kind, np.uint8):
         got = dtypes.described(made)
@@ -1031,20 +1025,20 @@ def elements_of(value: Any, name: str, types: tuple[str, ...]) -> Any:
     return PackedArray(data.reshape(-1), "float4_e2m1fn", shape)
 
 
-def word_array(value: Any, name: str) -> npt.NDArray[np.int32]:
+def word_array(value: Any, name: str) -> Words:
     """Return little-endian 32-bit words in C order, for `PackedArray`."""
     made = array(value, name, ("int32", "uint32"))
     made = made.astype(made.dtype.newbyteorder("<"), copy=False)
     return np.ascontiguousarray(made).view("<i4")
 
 
-def check_shape(one: npt.NDArray[Any], name: str, wanted: tuple[int, ...]) -> None:
+def check_shape(one: Array, name: str, wanted: tuple[int, ...]) -> None:
     """Raise an error for an array of another shape."""
     if one.shape != wanted:
         raise fail(ValueError, name, f"shape {wanted}", one.shape)
 
 
-def check_range(codes: npt.NDArray[Any], name: str, least: int, most: int) -> None:
+def check_range(codes: Array, name: str, least: int, most: int) -> None:
     """Raise an error for codes out of range."""
     low, high = codes.min(initial=least), codes.max(initial=least)
     if low < least or high > most:
@@ -1054,7 +1048,7 @@ def check_range(codes: npt.NDArray[Any], name: str, least: int, most: int) -> No
         raise fail(ValueError, name, f"integers from {least} to {most}", got)
 
 
-def matrix_of(one: npt.NDArray[Any], name: str) -> tuple[int, int]:
+def matrix_of(one: Array, name: str) -> tuple[int, int]:
     """Return the extents of a matrix."""
     if one.ndim != 2:
         raise fail(ValueError, name, "two dimensions", f"shape {one.shape}")
@@ -1062,16 +1056,14 @@ def matrix_of(one: npt.NDArray[Any], name: str) -> tuple[int, int]:
     return rows, columns
 
 
-def given(
-    x: Any, scales: Any, zeros: Any, bits: int
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.uint8]]:
+def given(x: Any, scales: Any, zeros: Any, bits: int) -> tuple[Array, Array, Bytes]:
     """Return a weight to pack, and its scales and zero points with rows of groups."""
     values = array(_core.as_reals(x, "x"), "x", ("float64", *REALS))
     outputs, _ = matrix_of(values, "x")
     scale = array(scales, "scales", REALS)
     groups, _ = matrix_of(scale, "scales")
     check_shape(scale, "scales", (groups, outputs))
-    points: npt.NDArray[Any] = _core.plain(zeros, "zeros")
+    points: Array = _core.plain(zeros, "zeros")
     if points.dtype.kind not in "iu" or _core.is_masked(points):
         got = "a masked array" if _core.is_masked(points) else dtypes.described(points)
         raise fail(TypeError, "zeros", "integers", got)
@@ -1085,7 +1077,7 @@ def blocks_of(
     groups: int,
     group_size: SupportsIndex | None,
     name: str,
-    order: npt.NDArray[np.int32] | None = None,
+    order: Words | None = None,
     *,
     even: bool = False,
 ) -> int:
@@ -1117,9 +1109,7 @@ def blocks_of(
     raise fail(ValueError, "group_size", some, None)
 
 
-def order_of(
-    g_idx: ArrayLike | None, name: str, inputs: int, groups: int
-) -> npt.NDArray[np.int32] | None:
+def order_of(g_idx: ArrayLike | None, name: str, inputs: int, groups: int) -> Words | None:
     """Return the given group of each input, or `None` for ordered groups.
 
     -1 for all inputs means ordered groups.
@@ -1137,9 +1127,7 @@ def order_of(
     return made.astype(np.int32)
 
 
-def groups_of(
-    order: npt.NDArray[np.int32] | None, groups: int, size: int
-) -> npt.NDArray[np.int64] | None:
+def groups_of(order: Words | None, groups: int, size: int) -> npt.NDArray[np.int64] | None:
     """Return the group of each input, or `None` for ordered groups of one size."""
     if order is None or (
         -(-order.size // size) == groups

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-import numpy as np
-
 from pyquant import _core
 from pyquant._check import array, fail
 from pyquant.packed import PackedArray
@@ -22,9 +20,7 @@ from pyquant.weights._weight import REALS, Planar, Weight
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy.typing as npt
-
-    from pyquant._typing import ArrayLike
+    from pyquant._typing import Array, ArrayLike, Bytes
 
 __all__ = ["from_tensors", "pack"]
 
@@ -69,9 +65,7 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> Weight:
     return _weight.make(_read, tensors, name, _TENSORS)
 
 
-def _read(
-    qweight: Any, qzeros: Any, scales: Any
-) -> tuple[str, dict[str, npt.NDArray[Any]], Planar]:
+def _read(qweight: Any, qzeros: Any, scales: Any) -> tuple[str, dict[str, Array], Planar]:
     """Check that all tensors match."""
     words = _weight.word_array(qweight, "qweight")
     zeros = _weight.word_array(qzeros, "qzeros")
@@ -141,9 +135,7 @@ def _converted(made: Planar) -> Weight:
     return _made(_weight.repacked(made, axis=0, along=1, layout="awq"), zeros, scale)
 
 
-def _made(
-    words: npt.NDArray[Any], zeros: npt.NDArray[np.uint8], scale: npt.NDArray[Any]
-) -> Weight:
+def _made(words: Array, zeros: Bytes, scale: Array) -> Weight:
     stored = _weight.dense(zeros, _BITS, "awq", 1)
     return Weight("awq", _weight.by_name(_TENSORS, words, stored, scale), _read)
 

@@ -24,9 +24,7 @@ from pyquant.weights._weight import REALS, Scaled, Weight
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    import numpy.typing as npt
-
-    from pyquant._typing import ArrayLike
+    from pyquant._typing import Array, ArrayLike, Bytes, Floats
 
 __all__ = ["from_tensors", "quantize", "quantize_int8"]
 
@@ -149,8 +147,8 @@ def _nested_how(size: int) -> dict[str, Any]:
 
 
 def _blocks_of(
-    x: npt.NDArray[Any], size: int, book: str, threads: SupportsIndex
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]:
+    x: Array, size: int, book: str, threads: SupportsIndex
+) -> tuple[Floats, Bytes]:
     """Return scales and codes of blocks in C order."""
     if x.flags.c_contiguous:
         flat = x.reshape(-1)
@@ -166,7 +164,7 @@ def _blocks_of(
     return absmax, codes
 
 
-def _parts_of(x: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+def _parts_of(x: Array) -> Iterator[tuple[int, Array]]:
     """Yield elements in C order and their positions; all parts use one buffer."""
     room = np.empty(min(x.size, _PART), x.dtype)
     begin = filled = 0
@@ -187,12 +185,8 @@ def _parts_of(x: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[Any]]]:
 
 
 def _encode(
-    flat: npt.NDArray[Any],
-    absmax: npt.NDArray[np.float32],
-    size: int,
-    book: str,
-    threads: SupportsIndex,
-) -> npt.NDArray[np.uint8]:
+    flat: Array, absmax: Floats, size: int, book: str, threads: SupportsIndex
+) -> Bytes:
     """Multiply complete blocks by the reciprocals of their scales; divide a short block."""
     whole = flat.size // size
     how: dict[str, Any] = {"layout": "high-first", "codebook": book, "threads": threads}
@@ -216,22 +210,20 @@ def _encode(
     return data
 
 
-def _inverse_of(absmax: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def _inverse_of(absmax: Floats) -> Floats:
     """Return the multipliers of blocks with these magnitudes."""
     with np.errstate(all="ignore"):
         return np.divide(np.float32(1), np.maximum(absmax, _LEAST), dtype=np.float32)
 
 
-def _absmax_of(flat: npt.NDArray[Any], size: int) -> npt.NDArray[np.float32]:
+def _absmax_of(flat: Array, size: int) -> Floats:
     """Return the largest magnitude of each block; raise an error for values not finite."""
     lowest, highest = _core.extrema(flat, (size,))
-    found: npt.NDArray[np.float32] = np.maximum(-lowest, highest).astype(np.float32)
+    found: Floats = np.maximum(-lowest, highest).astype(np.float32)
     return found
 
 
-def _offset_of(
-    offset: SupportsFloat | None, absmax: npt.NDArray[np.float32]
-) -> SupportsFloat:
+def _offset_of(offset: SupportsFloat | None, absmax: Floats) -> SupportsFloat:
     if offset is None:
         return float(absmax.mean(dtype=np.float64)) if absmax.size else 0.0
     found = _check.number(offset, "offset")
@@ -341,7 +333,7 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> Weight:
     return _weight.make(_read, tensors, name, _CODED, rest, stacks=False)
 
 
-def _read_rows(weight: Any, SCB: Any) -> tuple[str, dict[str, npt.NDArray[Any]], Scaled]:
+def _read_rows(weight: Any, SCB: Any) -> tuple[str, dict[str, Array], Scaled]:
     """Check rows of int8."""
     codes = array(weight, "weight", ("int8",))
     rows, inputs = _weight.matrix_of(codes, "weight")
@@ -350,7 +342,7 @@ def _read_rows(weight: Any, SCB: Any) -> tuple[str, dict[str, npt.NDArray[Any]],
     return "bitsandbytes", _weight.by_name(_ROWS, codes, scb), made
 
 
-def _read(**given: Any) -> tuple[str, dict[str, npt.NDArray[Any]], Scaled]:
+def _read(**given: Any) -> tuple[str, dict[str, Array], Scaled]:
     """Check that the tensors of a weight of 4 bits match."""
     keys = [key for key in _STATES.values() if key in given]
     if len(keys) != 1:
@@ -402,20 +394,16 @@ def _read(**given: Any) -> tuple[str, dict[str, npt.NDArray[Any]], Scaled]:
 
 @_core.default_fpenv
 def _scales(
-    codes: npt.NDArray[np.uint8],
-    scale: npt.NDArray[np.float32],
-    book: npt.NDArray[np.float32],
-    offset: float,
-    how: dict[str, Any],
-) -> npt.NDArray[np.float32]:
+    codes: Bytes, scale: Floats, book: Floats, offset: float, how: dict[str, Any]
+) -> Floats:
     """Return nested scales as float32."""
-    made: npt.NDArray[np.float32] = _core.dequantize(codes, scale, codebook=book, **how)
+    made: Floats = _core.dequantize(codes, scale, codebook=book, **how)
     with np.errstate(all="ignore"):
         made += np.float32(offset)
     return made
 
 
-def _part(given: Any, key: str, kind: str, count: int) -> npt.NDArray[Any]:
+def _part(given: Any, key: str, kind: str, count: int) -> Array:
     """Return a tensor with one dimension and a number of elements."""
     made = array(given, key, (kind,))
     if made.size != count:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from typing_extensions import TypeVar  # type checkers know its argument `default`
 
-    from pyquant._typing import ArrayLike
+    from pyquant._typing import Array, ArrayLike, Bytes
 
-    _Real = TypeVar("_Real", bound=npt.NDArray[Any], default=npt.NDArray[Any])
-    _Bytes = TypeVar("_Bytes", bound=npt.NDArray[Any], default=npt.NDArray[np.uint8])
+    _Real = TypeVar("_Real", bound=Array, default=Array)
+    _Bytes = TypeVar("_Bytes", bound=Array, default=Bytes)
 
 __all__ = ["BlockFormat", "block_format", "block_formats"]
 
@@ -551,9 +551,7 @@ def _fields(name: str) -> dict[str, tuple[int, np.dtype[Any], int]]:
     return fields
 
 
-def _field(
-    blocks: npt.NDArray[np.uint8], at: int, dtype: np.dtype[Any], count: int
-) -> npt.NDArray[Any]:
+def _field(blocks: Bytes, at: int, dtype: np.dtype[Any], count: int) -> Array:
     """Return a view of a field of blocks."""
     view = blocks[..., at : at + dtype.itemsize * count].view(dtype)
     return view[..., 0] if count == 1 else view
@@ -577,7 +575,7 @@ def swapped(b: npt.NDArray[np.uint8], name: str) -> npt.NDArray[np.uint8]:
     return copy
 
 
-def _stored(array: npt.NDArray[Any], name: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def _stored(array: Array, name: str, dtype: np.dtype[Any]) -> Array:
     """Return an array with the type of a field, or raise an error."""
     if array.dtype == dtype:
         return array
@@ -599,7 +597,7 @@ def _stored(array: npt.NDArray[Any], name: str, dtype: np.dtype[Any]) -> npt.NDA
 
 
 def _leading(
-    made: dict[str, npt.NDArray[Any]], fields: dict[str, tuple[int, np.dtype[Any], int]]
+    made: dict[str, Array], fields: dict[str, tuple[int, np.dtype[Any], int]]
 ) -> tuple[int, ...]:
     """Return the shape of the blocks, the common prefix of all fields."""
     shapes = []

@@ -34,9 +34,7 @@ from pyquant.weights._published import block_shape, find_one
 from pyquant.weights._weight import REALS, Planar, Scaled, Weight
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from pyquant._typing import ArrayLike
+    from pyquant._typing import Array, ArrayLike, Words
 
     _Packing = Literal["dense", "padded"]
 
@@ -157,7 +155,7 @@ def _read_plain(
     weight_g_idx: Any = None,
     *,
     stated: tuple[int, ...] | None,
-) -> tuple[str, dict[str, npt.NDArray[Any]], Scaled]:
+) -> tuple[str, dict[str, Array], Scaled]:
     """Check that codes, which are not packed, match their scales."""
     codes = _core.plain(weight, "weight")
     if dtypes.name_of(codes.dtype) not in _CODES or codes.ndim == 0:
@@ -207,7 +205,7 @@ def _read(
     bits: Any,
     packing: Any,
     group_size: Any,
-) -> tuple[str, dict[str, npt.NDArray[Any]], Planar]:
+) -> tuple[str, dict[str, Array], Planar]:
     """Check that all arguments match."""
     packing = _check.choice(packing, "packing", _PACKINGS)
     words = _weight.word_array(weight_packed, "weight_packed")
@@ -234,7 +232,7 @@ def _read(
 
 def _bits_of(shape: Any, columns: int, packing: str) -> int | None:
     """Return the number of bits that fits the words of a row, or None if none fits."""
-    given: npt.NDArray[Any] = _core.plain(shape, "weight_shape")
+    given: Array = _core.plain(shape, "weight_shape")
     if given.dtype.kind not in "iu" or given.shape != (2,):
         return _BITS[-1]  # the check of the shape raises
     fit = [one for one in _BITS if _count(int(given[1]), one, packing) == columns]
@@ -308,7 +306,7 @@ def quantize(
         size = integer(group_size, "group_size", 1, _weight.LARGEST)
     form = (rows, -(-inputs // size))
     middle = 1 << (width - 1)
-    zero: npt.NDArray[Any] | None = None
+    zero: Array | None = None
     _weight.refuse_nonfinite(values, "weight")
     if weight_scale is not None:
         scale = array(weight_scale, "weight_scale", (kind.name,), form)
@@ -359,7 +357,7 @@ def _made(inputs: int, bits: int, size: int, words: Any, *parameters: Any) -> We
 
 
 def _codes_of(
-    words: npt.NDArray[np.int32], shape: tuple[int, int], axis: int, bits: int, packing: str
+    words: Words, shape: tuple[int, int], axis: int, bits: int, packing: str
 ) -> PackedArray:
     """Return the codes of a matrix that is packed along an axis."""
     if packing == "padded" and 32 % bits:
@@ -368,9 +366,7 @@ def _codes_of(
     return PackedArray(words, "uint8", shape, layout=Layout("words", axis=axis, bits=bits))
 
 
-def _dense_rows(
-    words: npt.NDArray[np.int32], count: int, bits: int
-) -> npt.NDArray[np.int32]:
+def _dense_rows(words: Words, count: int, bits: int) -> Words:
     """Convert rows of words with complete codes only to streams of codes."""
     shifts = np.arange(0, 32 - bits + 1, bits, dtype=np.uint32)
     made = np.empty((len(words), _count(count, bits, "dense")), "<i4")
@@ -398,9 +394,9 @@ def _sizes_of(given: Any) -> tuple[int, int]:
     return rows, columns
 
 
-def _shapes_of(given: ArrayLike, experts: int) -> npt.NDArray[Any]:
+def _shapes_of(given: ArrayLike, experts: int) -> Array:
     """Return outputs and inputs of each expert from the shape of all."""
-    shape: npt.NDArray[Any] = _core.plain(given, "weight_shape")
+    shape: Array = _core.plain(given, "weight_shape")
     if shape.shape == (3,) and shape[0] == experts:
         return np.broadcast_to(shape[1:], (experts, 2))
     return shape
@@ -411,7 +407,7 @@ def _inputs_of(given: Any, rows: int, columns: int, bits: int, packing: str) -> 
     if given is None:
         each = 32 // bits
         return columns * 32 // bits if packing == "dense" else columns * each
-    shape: npt.NDArray[Any] = _core.plain(given, "weight_shape")
+    shape: Array = _core.plain(given, "weight_shape")
     if shape.dtype.kind not in "iu" or shape.shape != (2,):
         got = f"{shape.dtype} {shape.shape}"
         raise fail(TypeError, "weight_shape", "two integers", got)
@@ -430,7 +426,7 @@ def _inputs_of(given: Any, rows: int, columns: int, bits: int, packing: str) -> 
 
 def _zeros_of(
     given: Any, shape: tuple[int, int], bits: int, packing: str
-) -> tuple[Any, npt.NDArray[Any] | None]:
+) -> tuple[Any, Array | None]:
     """Return zero points of unsigned codes, and the given array."""
     middle = 1 << (bits - 1)
     if given is None:
@@ -447,13 +443,8 @@ def _zeros_of(
 
 
 def _quantized(
-    x: npt.NDArray[Any],
-    scale: npt.NDArray[Any],
-    zero: npt.NDArray[Any] | None,
-    bits: int,
-    size: int,
-    threads: SupportsIndex,
-) -> npt.NDArray[Any]:
+    x: Array, scale: Array, zero: Array | None, bits: int, size: int, threads: SupportsIndex
+) -> Array:
     """Return words of codes; zero points are added to the quotients before rounding."""
     how: dict[str, Any] = {"dtype": "uint8", "threads": threads}
     how["layout"] = Layout("words", axis=1, bits=bits)

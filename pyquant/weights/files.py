@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from typing_extensions import TypeVar  # type checkers know its argument `default`
 
-    from pyquant._typing import ArrayLike
+    from pyquant._typing import Array, ArrayLike, Bytes
     from pyquant.weights._elements import Mapped, Tensor
     from pyquant.weights.blocks import BlockFormat
 
-    _Out = TypeVar("_Out", bound=npt.NDArray[Any], default=npt.NDArray[Any])
+    _Out = TypeVar("_Out", bound=Array, default=Array)
     _Default = TypeVar("_Default")
 
 __all__ = ["StoredTensor", "WeightFile", "open_weights", "write_weights"]
@@ -152,7 +152,7 @@ class StoredTensor:
             dtype = dtype.newbyteorder(tensor.order) if name != "bfloat16" else dtype
         return tensor.raw().view(dtype).reshape(tensor.shape)
 
-    def _packed(self, name: str, bits: int) -> npt.NDArray[np.uint8] | PackedArray:
+    def _packed(self, name: str, bits: int) -> Bytes | PackedArray:
         data, shape = self._tensor.raw(), self._tensor.shape
         if bits != 6:
             return PackedArray(data, name, shape)
@@ -163,7 +163,7 @@ class StoredTensor:
 
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
-    ) -> npt.NDArray[Any]:
+    ) -> Array:
         """Return the elements to NumPy and to functions that accept arrays."""
         kind, raw = _dtype_of(self._known()), self.raw
         seen = raw if isinstance(raw, np.ndarray) else np.asarray(raw)
@@ -172,7 +172,7 @@ class StoredTensor:
         made = seen if dtype is None else seen.astype(dtype, copy=False)
         return made.copy() if copy and made is seen else made
 
-    def __getitem__(self, rows: slice | ArrayLike) -> npt.NDArray[Any]:
+    def __getitem__(self, rows: slice | ArrayLike) -> Array:
         """Return some rows as real numbers, see `dequantize`."""
         return self.dequantize(rows)
 
@@ -670,7 +670,7 @@ def _dtype_of(name: str) -> np.dtype[Any]:
     return _core.dtype_named(name) if name in dtypes.TYPES else np.dtype(name)
 
 
-def _result_type(dtype: npt.DTypeLike | None, out: npt.NDArray[Any] | None) -> str | None:
+def _result_type(dtype: npt.DTypeLike | None, out: Array | None) -> str | None:
     """Return the name of the type that `dtype` or `out` selects, if any."""
     name = None if dtype is None else dtypes.requested(dtype)
     if name is None and dtype is not None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from pyquant._typing import ArrayLike
+    from pyquant._typing import Array, ArrayLike, Bytes, Words
 
     _Format = Literal["gptq", "gptq_v2", "gptq_p"]
 
@@ -126,7 +126,7 @@ def _read(
     kind: str | None,
     group_size: SupportsIndex | None,
     wrap: bool,
-) -> tuple[str, dict[str, npt.NDArray[Any]], Planar]:
+) -> tuple[str, dict[str, Array], Planar]:
     """Check that all tensors match."""
     words = _weight.word_array(qweight, "qweight")
     zeros = _weight.word_array(qzeros, "qzeros")
@@ -242,7 +242,7 @@ def _converted(made: Planar, *, format: str, wrap: bool = False) -> Weight:
     return _made(made, words, stored, scale, format, wrap)
 
 
-def _detected(zeros: npt.NDArray[np.int32], bits: int) -> str:
+def _detected(zeros: Words, bits: int) -> str:
     """Return the format that stores the zero points of a symmetric weight."""
     if bits not in _BITS:
         return "gptq_p"
@@ -261,7 +261,7 @@ def _detected(zeros: npt.NDArray[np.int32], bits: int) -> str:
     raise fail(ValueError, "qzeros", expected, got)
 
 
-def _to_stream(planes: npt.NDArray[Any], bits: int) -> npt.NDArray[np.int32]:
+def _to_stream(planes: Array, bits: int) -> Words:
     """Convert planes of 32 codes along the first axis to words of a stream."""
     rows, outputs = planes.shape
     words = np.ascontiguousarray(planes).view("<u4")
@@ -277,7 +277,7 @@ def _to_stream(planes: npt.NDArray[Any], bits: int) -> npt.NDArray[np.int32]:
     return made
 
 
-def _to_planes(words: npt.NDArray[Any], bits: int) -> npt.NDArray[np.int32]:
+def _to_planes(words: Array, bits: int) -> Words:
     """Convert words of a stream along the first axis to planes of 32 codes."""
     rows, outputs = words.shape
     inputs = rows * 32 // bits
@@ -323,9 +323,7 @@ def _check_extents(inputs: int, outputs: int, bits: int, kind: str, name: str) -
     _weight.require_whole(outputs, least, name, "outputs", f"{bits} bits")
 
 
-def _one_more(
-    stored: npt.NDArray[np.uint8], bits: int, wrap: bool
-) -> npt.NDArray[np.uint8]:
+def _one_more(stored: Bytes, bits: int, wrap: bool) -> Bytes:
     """Add 1 to stored zero points."""
     most = np.uint8((1 << bits) - 1)
     if not wrap and (stored == most).any():
@@ -335,9 +333,7 @@ def _one_more(
     return stored + np.uint8(1) & most
 
 
-def _stored(
-    zeros: npt.NDArray[np.uint8], kind: str, bits: int, wrap: bool, name: str
-) -> npt.NDArray[np.uint8]:
+def _stored(zeros: Bytes, kind: str, bits: int, wrap: bool, name: str) -> Bytes:
     """Return zero points as a format stores them."""
     if kind != "gptq":
         return zeros

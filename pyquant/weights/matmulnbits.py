@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from pyquant._typing import ArrayLike
+    from pyquant._typing import Array, ArrayLike, Bytes, Floats
 
 __all__ = ["from_tensors", "pack", "quantize"]
 
@@ -105,7 +105,7 @@ def _read(
     N: Any,
     bits: Any,
     block_size: Any,
-) -> tuple[str, dict[str, npt.NDArray[Any]], Planar]:
+) -> tuple[str, dict[str, Array], Planar]:
     """Check that all arguments match."""
     bits = _check.choice(bits, "bits", _BITS)
     size = _block(block_size)
@@ -353,7 +353,7 @@ def _block(block_size: object) -> int:
     return size
 
 
-def _flat_or(one: npt.NDArray[Any], name: str, rows: int, columns: int) -> npt.NDArray[Any]:
+def _flat_or(one: Array, name: str, rows: int, columns: int) -> Array:
     """Return parameters by rows; older models store them flattened."""
     if one.shape == (rows * columns,):
         return one.reshape(rows, columns)
@@ -362,8 +362,8 @@ def _flat_or(one: npt.NDArray[Any], name: str, rows: int, columns: int) -> npt.N
 
 
 def _zeros_of(
-    given: Any, scale: npt.NDArray[Any], bits: int
-) -> tuple[Any, npt.NDArray[np.float32] | None, npt.NDArray[Any] | None]:
+    given: Any, scale: Array, bits: int
+) -> tuple[Any, Floats | None, Array | None]:
     """Return zero points, or biases for real zero points, and the given array."""
     rows, blocks = scale.shape
     if given is None:
@@ -379,11 +379,11 @@ def _zeros_of(
     return each.reshape(rows, zeros.shape[1] * (8 // bits))[:, :blocks], None, zeros
 
 
-def _shifts(bits: int) -> npt.NDArray[np.uint8]:
+def _shifts(bits: int) -> Bytes:
     return np.arange(0, 8, bits, dtype=np.uint8)
 
 
-def _packed_zeros(zeros: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.uint8]:
+def _packed_zeros(zeros: Bytes, bits: int) -> Bytes:
     """Pack zero points in rows of complete bytes, padded with the middle code."""
     rows, blocks = zeros.shape
     size = -(-blocks * bits // 8)
@@ -395,15 +395,15 @@ def _packed_zeros(zeros: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.uin
 
 def _parameters(
     extremes: npt.NDArray[np.float64],
-    firsts: npt.NDArray[Any],
+    firsts: Array,
     bits: int,
     symmetric: bool,
-    scales: npt.NDArray[Any],
-    zeros: npt.NDArray[np.uint8],
-) -> npt.NDArray[np.float32]:
+    scales: Array,
+    zeros: Bytes,
+) -> Floats:
     """Set scales and zero points of blocks from extremes, and return the reciprocals."""
     first, last = extremes.astype(np.float32)
-    scale: npt.NDArray[Any]
+    scale: Array
     with np.errstate(all="ignore"):
         if symmetric:
             farthest = np.where(abs(last) > abs(first), last, first)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from pyquant._typing import ArrayLike
+    from pyquant._typing import Array, ArrayLike, Bytes, Floats
 
 __all__ = ["from_tensors", "quantize"]
 
@@ -90,7 +90,7 @@ def from_tensors(
 
 def _read(
     weight: Any, scales: Any, biases: Any, *, group_size: Any, bits: Any
-) -> tuple[str, dict[str, npt.NDArray[Any]], Planar]:
+) -> tuple[str, dict[str, Array], Planar]:
     """Check that all arguments match."""
     if bits is not None:
         bits = _check.choice(bits, "bits", _BITS)
@@ -260,8 +260,8 @@ def _made(size: int, bits: int, words: Any, *parameters: Any) -> Weight:
 
 
 def _parameters(
-    rows: npt.NDArray[np.float32], extremes: npt.NDArray[np.float64], size: int, bits: int
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    rows: Floats, extremes: npt.NDArray[np.float64], size: int, bits: int
+) -> tuple[Floats, Floats]:
     """Return scales and biases of groups, from extremes that include 0."""
     low, high = extremes.astype(np.float32)
     others = (low == 0) | (high == 0)  # the sign of its 0 may differ
@@ -280,9 +280,7 @@ def _parameters(
         return scale, np.where(none, np.float32(0), edge)
 
 
-def _biases(
-    scale: npt.NDArray[Any], zeros: npt.NDArray[np.uint8], bits: int
-) -> npt.NDArray[Any]:
+def _biases(scale: Array, zeros: Bytes, bits: int) -> Array:
     """Return biases that replace zero points, if all products and sums are exact."""
     wide = scale.astype(np.float32)
     exact = -zeros.astype(np.float64) * wide

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from pyquant._typing import ArrayLike, ScaleRule
+    from pyquant._typing import Array, ArrayLike, Floats, ScaleRule, Words
 
     _Places = tuple[slice, ...]
 
@@ -46,7 +46,7 @@ _SHORT = ("weight", "scale")  # DeepSeek
 class _Element(NamedTuple):
     """Exponent of the largest number of an element type, that number, and mantissa bits."""
 
-    exponent: int | npt.NDArray[np.int32]
+    exponent: int | Words
     largest: float
     mantissa: int
 
@@ -191,7 +191,7 @@ def quantize(
     size = integer(block_size, "block_size", 1)
     stored = np.empty(grid_of(values.shape, size), np.uint8)
 
-    def take(places: _Places, magnitudes: npt.NDArray[np.float32]) -> None:
+    def take(places: _Places, magnitudes: Floats) -> None:
         stored[places] = _bytes_of(magnitudes, element, rule)
 
     each_slab(take, values, size, threads)
@@ -260,7 +260,7 @@ def unswizzle(
         expected = f"{count} elements, in tiles of 512, for shape {shown(extents)}"
         raise fail(ValueError, "scales", expected, given.size)
     tiles = given.reshape(high, wide, 32, 4, 4).transpose(0, 3, 2, 1, 4)
-    made: npt.NDArray[Any] = tiles.reshape(high * 128, wide * 4)[:rows, :columns]
+    made: Array = tiles.reshape(high * 128, wide * 4)[:rows, :columns]
     return made.copy()
 
 
@@ -311,9 +311,7 @@ def check_rule(dtype: npt.DTypeLike | None, rule: object) -> None:
         raise fail(ValueError, "scale_dtype", expected, f"{shown(dtype):.60}")
 
 
-def _finite_scales(
-    magnitudes: npt.NDArray[np.float32], element: _Element, rule: str
-) -> npt.NDArray[Any]:
+def _finite_scales(magnitudes: Floats, element: _Element, rule: str) -> Array:
     """Return scales of finite numbers; an overflow becomes the largest exponent."""
     made = _bytes_of(magnitudes, element, rule)
     beyond = np.where(np.isinf(magnitudes), 0, element.exponent)
@@ -321,9 +319,7 @@ def _finite_scales(
     return made.astype(np.uint8).view(_core.dtype_named("float8_e8m0fnu"))
 
 
-def _bytes_of(
-    magnitudes: npt.NDArray[np.float32], element: _Element, rule: str
-) -> npt.NDArray[np.int32]:
+def _bytes_of(magnitudes: Floats, element: _Element, rule: str) -> Words:
     """Return the bytes of scales: exponents of the adjusted magnitudes."""
     bits = magnitudes.view(np.int32)
     nan = bits >= _INFINITE

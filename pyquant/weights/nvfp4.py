@@ -26,9 +26,7 @@ from pyquant.weights._weight import Scaled, Weight
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy.typing as npt
-
-    from pyquant._typing import ArrayLike
+    from pyquant._typing import Array, ArrayLike, Floats
 
     _Places = tuple[slice, ...]
     _Like = Literal["torchao", "compressed_tensors"]
@@ -271,12 +269,7 @@ def pack(
 
 
 def _packed(
-    x: npt.NDArray[Any],
-    scales: npt.NDArray[Any],
-    chosen: np.float32,
-    like: _Like,
-    factors: npt.NDArray[np.float32],
-    threads: int,
+    x: Array, scales: Array, chosen: np.float32, like: _Like, factors: Floats, threads: int
 ) -> Weight:
     """Return the weight of elements with given scales; `factors` is memory to use."""
     multiplies = like == "torchao"
@@ -320,7 +313,7 @@ def _given(tensor_scale: ArrayLike, like: _Like) -> np.float32:
     return scale
 
 
-def _tensor_scale(amax: npt.NDArray[np.float32], like: _Like) -> np.float32:
+def _tensor_scale(amax: Floats, like: _Like) -> np.float32:
     largest = amax.max(initial=np.float32(0))
     least, most = _RANGES[like]
     with np.errstate(all="ignore"):
@@ -330,12 +323,12 @@ def _tensor_scale(amax: npt.NDArray[np.float32], like: _Like) -> np.float32:
     return scale if least <= scale <= most else np.float32(1)
 
 
-def _amax_of(x: npt.NDArray[Any], threads: int) -> npt.NDArray[np.float32]:
+def _amax_of(x: Array, threads: int) -> Floats:
     """Return the largest magnitude of each block; raise if a value is not finite."""
     amax = np.empty(grid_of(x.shape, _BLOCK), np.float32)
     infinite = []
 
-    def take(places: _Places, magnitudes: npt.NDArray[np.float32]) -> None:
+    def take(places: _Places, magnitudes: Floats) -> None:
         amax[places] = magnitudes
         if not np.isfinite(magnitudes).all():
             infinite.append(places)
