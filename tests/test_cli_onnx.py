@@ -1035,8 +1035,8 @@ def test_exact_finds_a_changed_code(external, type, tmp_path, capsys):
     assert command("compare", "--exact", path, out) == 0
     with open_model(out) as model:
         part = logical(model)["table"].parts[0]
-        tensor = model[part]._tensor
-        where, raw = tensor.file.path, tensor.raw().tobytes()
+        tensor = model[part]
+        where, raw = tensor._file.path, tensor._bytes().tobytes()
     data = bytearray((tmp_path / where).read_bytes())
     at = data.find(raw) + 5
     data[at] ^= 1

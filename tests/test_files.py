@@ -890,7 +890,7 @@ def test_few_rows_at_a_time_leave_few_pages(tmp_path):
     pq.write_weights(path, {"w": np.zeros((4096, 4096), np.int8)})
     with pq.open_weights(path) as f:
         released = []
-        memory = f["w"]._tensor.file
+        memory = f["w"]._file
 
         class Watched:
             def madvise(self, advice, start, length):
@@ -898,9 +898,10 @@ def test_few_rows_at_a_time_leave_few_pages(tmp_path):
 
         kept, memory.memory = memory.memory, Watched()
         try:
-            raw = f["w"]._tensor
+            raw = f["w"]
             for top in range(0, 4096, 64):
-                raw.file.has_read(raw.start + top * 4096, raw.start + (top + 64) * 4096)
+                start = raw._start + top * 4096
+                raw._file.has_read(start, start + 64 * 4096)
         finally:
             memory.memory = kept
     assert sum(length for _, length in released) >= 4096 * 4096 - (1 << 23)

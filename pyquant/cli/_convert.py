@@ -92,7 +92,7 @@ def _reader_of(model: Model, tensor: Logical, format: str) -> Callable[[], Any] 
     if type in _BLOCKS and tensor.ndim == 2 and format not in _BLOCKS:
         return lambda: (
             block_format(type),
-            model[name]._tensor.raw().reshape(tensor.shape[0], -1),
+            model[name]._bytes().reshape(tensor.shape[0], -1),
         )
     return None
 

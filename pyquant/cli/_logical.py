@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import lru_cache, partial
 from importlib import import_module
 from inspect import signature
@@ -25,7 +26,6 @@ from pyquant.cli._forms import (
 )
 from pyquant.cli._show import counted
 from pyquant.packed import Layout, PackedArray, unpack
-from pyquant.weights._elements import Tensor
 from pyquant.weights._published import block_shape, find, stated_in, type_of
 from pyquant.weights._weight import FORMATS, Scaled, Weight, from_tensors
 from pyquant.weights.blocks import block_formats
@@ -119,9 +119,9 @@ class Logical:
         first, stop, extent = 0, 1, 1
         if rows is not None and rows.stop < self.shape[0]:
             first, stop, extent = rows.start, rows.stop, self.shape[0]
-        for tensor in (self._model[name]._tensor for name in self.parts):
-            ends = (tensor.start + tensor.nbytes * at // extent for at in (first, stop))
-            tensor.file.has_read(*ends)  # frees the pages of the file
+        for tensor in (self._model[name] for name in self.parts):
+            ends = (tensor._start + tensor.nbytes * at // extent for at in (first, stop))
+            tensor._file.has_read(*ends)  # frees the pages of the file
         return made
 
     def __repr__(self) -> str:
@@ -467,7 +467,5 @@ def _readable(parts: dict[str, StoredTensor]) -> dict[str, StoredTensor]:
     """Replace scales of bytes by float8_e8m0fnu, which some files store as bytes."""
     scale = parts.get("scale")
     if scale is not None and type_of(scale) == "uint8":
-        of, names = scale._tensor, ("F8_E8M0", "float8_e8m0fnu")
-        tensor = Tensor(of.file, *names, of.shape, of.start, of.nbytes)
-        parts["scale"] = StoredTensor(scale.name, tensor)
+        parts["scale"] = replace(scale, format="F8_E8M0", _type="float8_e8m0fnu")
     return parts

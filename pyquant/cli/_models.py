@@ -21,8 +21,8 @@ import numpy as np
 from pyquant import dtypes
 from pyquant.cli._errors import Refused, fault
 from pyquant.cli._logical import Logical, weight_of
-from pyquant.weights._elements import Mapped, Tensor, open_file, sized
-from pyquant.weights.files import WeightFile, open_weights
+from pyquant.weights._elements import Mapped, open_file, sized
+from pyquant.weights.files import StoredTensor, WeightFile, open_weights
 
 # Kinds of files by their extension.
 EXTENSIONS = {
@@ -54,7 +54,7 @@ class Model(WeightFile):
         path: str,
         kind: str,
         files: list[Any],
-        tensors: dict[str, Tensor],
+        tensors: dict[str, StoredTensor],
         metadata: Mapping[str, Any],
         *,
         paths: tuple[str, ...] = (),
@@ -168,7 +168,7 @@ def _open_weights(path: str) -> Model:
         names = {p: os.path.relpath(p, folder or ".") for p in paths[1:]}
         # Files of OUT are beside its index, with a name that has no folder.
         names = {p: name.replace(os.sep, "-") for p, name in names.items()}
-        shards = {n: names[t.file.path] for n, t in file._tensors.items()}
+        shards = {n: names[t._file.path] for n, t in file._tensors.items()}
     metadata = _own_metadata(file) if path.endswith(".json") else file.metadata
     files, tensors = file._files, file._tensors
     return Model(path, kind, files, tensors, metadata, paths=paths, shards=shards)
@@ -237,7 +237,7 @@ def _loaded(load: Callable[[], bytes]) -> bytes:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Other(Tensor):
+class Other(StoredTensor):
     """A member of a .npz file without known numbers, which is copied byte by byte."""
 
     suffix: str = ""  # extension of the member
@@ -318,7 +318,7 @@ def _array(
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
     fortran: bool,
-) -> Tensor:
+) -> StoredTensor:
     """Describe an array of a file between two bytes."""
     start, stop = place
     nbytes = prod(shape) * dtype.itemsize
@@ -328,7 +328,7 @@ def _array(
         file, start = Loaded(file.path, partial(_turned, file, start, shape, dtype)), 0
     order: Literal["<", ">"] = ">" if dtype.byteorder == ">" else "<"
     format = _format_of(dtype)
-    return Tensor(file, format, _name_of(dtype), shape, start, nbytes, order)
+    return StoredTensor(name, file, format, _name_of(dtype), shape, start, nbytes, order)
 
 
 def _turned(file: Any, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
@@ -400,8 +400,8 @@ def _unpacking(path: str) -> Iterator[None]:
 
 def _members(
     file: Mapped, archive: zipfile.ZipFile
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    tensors: dict[str, Tensor] = {}
+) -> tuple[dict[str, StoredTensor], dict[str, Any]]:
+    tensors: dict[str, StoredTensor] = {}
     metadata: dict[str, Any] = {}
     # Objects of zipfile are large. Free each after its use.
     archive.NameToInfo.clear()
@@ -433,7 +433,7 @@ def _text_of(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> str | None:
 
 def _member(
     name: str, file: Mapped, archive: zipfile.ZipFile, member: zipfile.ZipInfo
-) -> Tensor:
+) -> StoredTensor:
     path, stop = file.path, member.file_size
     source: Any
     loaded: Any = Loaded(path, partial(_unpacked, path, archive, member))
@@ -452,7 +452,7 @@ def _member(
         return _array(name, source, (start + length, stop), shape, dtype, fortran)
     format = _format_of(dtype) if _is_number(dtype) else str(dtype or "bytes")
     suffix = member.filename[len(name) :]
-    return Other(loaded, format, None, shape, 0, member.file_size, suffix=suffix)
+    return Other(name, loaded, format, None, shape, 0, member.file_size, suffix=suffix)
 
 
 def _unpacked(path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:

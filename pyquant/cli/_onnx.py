@@ -23,7 +23,7 @@ from pyquant.cli._models import Bytes, Model
 from pyquant.cli._write import File
 from pyquant.weights import _elements
 from pyquant.weights._weight import from_tensors
-from pyquant.weights.files import RECORDS
+from pyquant.weights.files import RECORDS, StoredTensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -229,7 +229,7 @@ class OnnxModel(Model):
                     waiting += [(o, [axes[k] for k in order]) for o in node.output]
         return 0
 
-    def _tensor(self, proto: Any) -> _elements.Tensor:
+    def _tensor(self, proto: Any) -> StoredTensor:
         name, format = proto.name, _format_name(proto.data_type)
         shape = tuple(proto.dims)
         if any(n < 0 for n in shape) or not _elements.sized(shape):
@@ -246,7 +246,7 @@ class OnnxModel(Model):
         if expected not in (None, nbytes):
             need = f"{expected} bytes for {format}{[*shape]}"
             raise fault(self.path, need, nbytes, name)
-        return _elements.Tensor(file, format, dtype, shape, start, nbytes)
+        return StoredTensor(name, file, format, dtype, shape, start, nbytes)
 
     def _data(self, proto: Any, expected: int | None) -> tuple[Any, int, int]:
         """Return a file or memory, the first byte, and the number of bytes."""
@@ -637,7 +637,7 @@ def _with_data(model: OnnxModel, tensor: Any) -> Any:
     """Copy an initializer with its data; strings have their data already."""
     copy = _without_data(tensor)
     if tensor.name in model:
-        copy.raw_data = bytes(model[tensor.name]._tensor.raw())
+        copy.raw_data = bytes(model[tensor.name]._bytes())
     return copy
 
 

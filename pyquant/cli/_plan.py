@@ -570,12 +570,12 @@ def _part_of(tensor: StoredTensor, kind: str) -> Part:
     Files of NumPy store bfloat16 as float32, which has all its values.
     """
     type = type_of(tensor)
-    if isinstance(tensor._tensor, Other) and kind == "npz":
-        return Part(tensor.name, f"{MEMBER}{tensor._tensor.suffix}", (), tensor.nbytes)
+    if isinstance(tensor, Other) and kind == "npz":
+        return Part(tensor.name, f"{MEMBER}{tensor.suffix}", (), tensor.nbytes)
     if type == "bfloat16" and TYPES.get(kind) is NUMPY:
         return Part.of(tensor.name, "float32", tensor.shape)
     known = kind == "onnx" or type in TYPES[kind]  # ONNX tensors come from ONNX models
-    swapped = tensor._tensor.order == ">"
+    swapped = tensor._order == ">"
     if not known or (swapped and tensor.dtype is None):
         expected = f"a type that .{kind} files have"
         raise fault(None, expected, tensor.format, tensor.name)
@@ -587,14 +587,14 @@ def bytes_of(tensor: StoredTensor, type: str | None = None) -> Iterator[Bytes]:
 
     `type` is the type of the elements, by default the type of the tensor.
     """
-    kept = type in (None, type_of(tensor)) or isinstance(tensor._tensor, Other)
-    if tensor._tensor.order == "<" and kept:
-        raw = tensor._tensor.raw()
+    kept = type in (None, type_of(tensor)) or isinstance(tensor, Other)
+    if tensor._order == "<" and kept:
+        raw = tensor._bytes()
         for at in range(0, raw.size, PIECE):
             piece = raw[at : at + PIECE]
             yield piece
-            start = tensor._tensor.start + at
-            tensor._tensor.file.has_read(start, start + piece.size)
+            start = tensor._start + at
+            tensor._file.has_read(start, start + piece.size)
         return
     rows: list[slice | None] = [None]
     if tensor.shape:

@@ -7,9 +7,8 @@ import errno
 import os
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,8 +24,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from pyquant._typing import Array, Bytes
+    from pyquant._typing import Array
     from pyquant.weights.blocks import BlockFormat
+    from pyquant.weights.files import StoredTensor
 
 # Elements that are converted at a time, the unit that begins at a byte, the elements that a
 # thread claims at a time, and the bytes that stay resident after reading.
@@ -115,29 +115,6 @@ def open_file(path: str) -> BufferedReader:
     return open(path, "rb")
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Tensor:
-    """Description of a tensor in a file.
-
-    `dtype` is `None` for unknown types and for blocks.
-    """
-
-    file: Mapped
-    format: str
-    dtype: str | None
-    shape: tuple[int, ...]
-    start: int
-    nbytes: int
-    order: Literal["<", ">"] = "<"
-    blocks: bool = False
-
-    def raw(self) -> Bytes:
-        """Return the bytes, a view of the file."""
-        if self.nbytes == 0:
-            return np.frombuffer(b"", np.uint8)
-        return np.frombuffer(self.file.opened(), np.uint8, self.nbytes, self.start)
-
-
 class Part(NamedTuple):
     """A tensor of a file to write; `format` names its elements or its blocks."""
 
@@ -181,12 +158,12 @@ def sized(shape: tuple[int, ...]) -> bool:
     return len(shape) <= MAX_DIMS and size * 8 <= MAX_SIZE
 
 
-def decode(tensor: Tensor, first: int, out: Array, dtype: str, threads: int) -> None:
+def decode(tensor: StoredTensor, first: int, out: Array, dtype: str, threads: int) -> None:
     """Convert the elements from `first` on to `dtype`, and write them to `out`."""
-    bits = bits_of(tensor.dtype or "uint8")
+    bits = bits_of(tensor._type or "uint8")
     parts = _threads.useful_parts(out.nbytes, threads)
     share = -(-out.size // (parts * PIECE)) * PIECE
-    raw = tensor.raw()
+    raw = tensor._bytes()
 
     def work(part: int) -> int:
         to: Any = out.reshape(-1) if out.flags.c_contiguous else out.flat
@@ -199,8 +176,8 @@ def decode(tensor: Tensor, first: int, out: Array, dtype: str, threads: int) -> 
                 found = _piece(raw, tensor, first + a, first + b, dtype, place)
                 if found is not place:
                     to[a:b] = found
-            ends = [tensor.start + (first + at) * bits // 8 for at in (span, end)]
-            tensor.file.has_read(*ends)
+            ends = [tensor._start + (first + at) * bits // 8 for at in (span, end)]
+            tensor._file.has_read(*ends)
         return 0
 
     if parts > 1:
@@ -210,20 +187,20 @@ def decode(tensor: Tensor, first: int, out: Array, dtype: str, threads: int) -> 
 
 
 def decode_blocks(
-    tensor: Tensor, block: BlockFormat, first: int, out: Array, threads: int
+    tensor: StoredTensor, block: BlockFormat, first: int, out: Array, threads: int
 ) -> None:
     """Decode complete blocks from element `first` on, and write them to `out`."""
     from pyquant.weights.blocks import swapped
 
-    raw, at = tensor.raw(), first // block.block_size * block.block_bytes
+    raw, at = tensor._bytes(), first // block.block_size * block.block_bytes
     step = SPAN * min(threads, _threads.cpu_count())
     for place in _places(out, step, block.block_size):
         end = at + place.size // block.block_size * block.block_bytes
         data = raw[at:end].reshape(*place.shape[:-1], -1)
-        if tensor.order == ">":
+        if tensor._order == ">":
             data = swapped(data, block.name)
         block.dequantize(data, out=place, threads=threads)
-        tensor.file.has_read(tensor.start + at, tensor.start + end)
+        tensor._file.has_read(tensor._start + at, tensor._start + end)
         at = end
 
 
@@ -276,10 +253,10 @@ def index_of(
 
 
 def _piece(
-    raw: Array, tensor: Tensor, a: int, b: int, dtype: str, out: Array | None
+    raw: Array, tensor: StoredTensor, a: int, b: int, dtype: str, out: Array | None
 ) -> Array:
     """Return elements `a` to `b` as `dtype`, in `out` if possible."""
-    source = tensor.dtype or ""
+    source = tensor._type or ""
     kind = TYPES[source].kind if source in TYPES else ""
     if kind == "float" or (kind == "integer" and TYPES[source].bits < 8):
         return _narrow(raw, source, a, b, dtype, out)
@@ -290,14 +267,14 @@ def _piece(
             return raw[a:b].view(_core.dtype_named(source))
         found = _powers()[raw[a:b]]
     elif source == "bfloat16":
-        words = raw[2 * a : 2 * b].view(f"{tensor.order}u2")
+        words = raw[2 * a : 2 * b].view(f"{tensor._order}u2")
         if dtype == source:
             return words.astype(np.uint16).view(_core.dtype_named(source))
         found = np.left_shift(words, 16, dtype=np.uint32).view(np.float32)
     else:
         plain = np.dtype(source)
         size = plain.itemsize
-        found = raw[size * a : size * b].view(plain.newbyteorder(tensor.order))
+        found = raw[size * a : size * b].view(plain.newbyteorder(tensor._order))
     if found.dtype.name == dtype:
         return found
     if dtype in ("float16", "bfloat16") and found.dtype != np.float32:

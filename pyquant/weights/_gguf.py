@@ -18,11 +18,11 @@ from pyquant.weights._elements import (
     MAX_TENSORS,
     Mapped,
     Part,
-    Tensor,
     check_count,
     fault,
     sized,
 )
+from pyquant.weights.files import StoredTensor
 
 # Name, id, elements and bytes of a block, and the dtype of plain types.
 _ROWS = (
@@ -82,7 +82,7 @@ class Metadata(Mapping[str, Any]):
         return f"<metadata of {len(self)} keys>"
 
 
-def read(file: Mapped) -> tuple[dict[str, Tensor], Metadata]:
+def read(file: Mapped) -> tuple[dict[str, StoredTensor], Metadata]:
     """Return the tensors and the metadata of a file."""
     memory = file.opened()
     if memory[:4] != b"GGUF":
@@ -103,7 +103,7 @@ class _Reader:
         self.words = {size: struct.Struct(order + size) for size in "IQ"}
         self.strings = 0
 
-    def read(self) -> tuple[dict[str, Tensor], Metadata]:
+    def read(self) -> tuple[dict[str, StoredTensor], Metadata]:
         version = self._word("I", 4)
         if version not in (2, 3):
             raise fault(self.file.path, 4, "version 2 or 3", version)
@@ -260,13 +260,13 @@ class _Reader:
 
     def _placed(
         self, found: dict[str, tuple[Any, ...]], data: int, alignment: int
-    ) -> dict[str, Tensor]:
+    ) -> dict[str, StoredTensor]:
         """Check that tensors are within the file and do not overlap.
 
         A tensor of an unknown type extends to the next tensor or to the end.
         """
         path, size = self.file.path, self.file.size
-        tensors: dict[str, Tensor] = {}
+        tensors: dict[str, StoredTensor] = {}
         falling = sorted(
             found.items(), key=lambda one: (one[1][2], one[1][3]), reverse=True
         )
@@ -297,9 +297,8 @@ class _Reader:
             if nbytes:
                 limit = start
             blocks = known is not None and dtype is None
-            tensors[name] = Tensor(
-                self.file, format, dtype, shape, start, nbytes, self.order, blocks
-            )
+            place = (shape, start, nbytes, self.order, blocks)
+            tensors[name] = StoredTensor(name, self.file, format, dtype, *place)
         return {name: tensors[name] for name in found}
 
     def _foreign(

@@ -149,9 +149,10 @@ def type_of(tensor: Any) -> str:
 
     A tensor of a weight file has the name of its type even without ml_dtypes.
     """
-    stored = getattr(tensor, "_tensor", None)
-    dtype = getattr(tensor, "dtype", None) if stored is None else stored.dtype
-    name = dtype if stored is not None or dtype is None else dtypes.name_of(dtype)
+    if hasattr(tensor, "_type"):  # a StoredTensor
+        return str(tensor._type or tensor.format)
+    dtype = getattr(tensor, "dtype", None)
+    name = None if dtype is None else dtypes.name_of(dtype)
     return str(name or dtype or getattr(tensor, "format", ""))
 
 

@@ -19,13 +19,13 @@ from pyquant.weights._elements import (
     PIECE,
     Mapped,
     Part,
-    Tensor,
     bits_of,
     check_count,
     fault,
     open_file,
     sized,
 )
+from pyquant.weights.files import StoredTensor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,7 +62,7 @@ MAX_NESTED, MAX_ELEMENTS = 3 * MAX_TENSORS, 10 * MAX_TENSORS
 _FORMAT = re.compile(r"\w{1,40}", re.ASCII)
 
 
-def read(file: Mapped) -> tuple[dict[str, Tensor], dict[str, str]]:
+def read(file: Mapped) -> tuple[dict[str, StoredTensor], dict[str, str]]:
     """Return the tensors and the metadata of a file."""
     memory, path = file.opened(), file.path
     length = int.from_bytes(memory[:8], "little")
@@ -125,7 +125,7 @@ def _metadata(said: object, path: str) -> dict[str, str]:
     return said
 
 
-def _tensor(file: Mapped, end: int, name: str, fields: object) -> Tensor:
+def _tensor(file: Mapped, end: int, name: str, fields: object) -> StoredTensor:
     """Check the fields of a tensor."""
     path = file.path
     format, shape, offsets = fields if type(fields) is tuple else (None, None, None)
@@ -141,7 +141,7 @@ def _tensor(file: Mapped, end: int, name: str, fields: object) -> Tensor:
     if known is not None and bits != 8 * nbytes:
         expected = f"{bits / 8:g} bytes for {format} of shape {list(shape)}"
         raise fault(path, 8, expected, nbytes, name)
-    return Tensor(file, format, known, shape, end + start, nbytes)
+    return StoredTensor(name, file, format, known, shape, end + start, nbytes)
 
 
 def _are_sizes(values: Any) -> TypeGuard[list[int]]:
@@ -149,10 +149,10 @@ def _are_sizes(values: Any) -> TypeGuard[list[int]]:
     return type(values) is list and all(type(n) is int and 0 <= n < 1 << 64 for n in values)
 
 
-def _check_places(file: Mapped, due: int, tensors: dict[str, Tensor]) -> None:
+def _check_places(file: Mapped, due: int, tensors: dict[str, StoredTensor]) -> None:
     """Check that the tensors are contiguous and fill the file."""
     path, size = file.path, file.size
-    placed = [(one.start, one.nbytes, name) for name, one in tensors.items()]
+    placed = [(one._start, one.nbytes, name) for name, one in tensors.items()]
     for start, nbytes, name in sorted(placed):
         if start != due or nbytes < 0:
             got = f"from {start} to {start + nbytes}"

@@ -116,8 +116,8 @@ def _blocks(name: str, value: Any) -> _Item:
     from pyquant.weights._gguf import FORMATS
 
     if isinstance(value, StoredTensor):
-        of_blocks = value.format in FORMATS and value._tensor.dtype is None
-        if of_blocks and not value._tensor.blocks:
+        of_blocks = value.format in FORMATS and value._type is None
+        if of_blocks and not value._blocks:
             expected = "bytes of a format with that format beside them"
             raise fail(ValueError, "weights", expected, f"{value!r}")
         return _as_it_is(name, value)
@@ -156,9 +156,9 @@ def _is_pair(value: Any) -> bool:
 
 
 def _as_it_is(name: str, value: StoredTensor) -> _Item:
-    if value._tensor.order == ">":
+    if value._order == ">":
         raise fail(ValueError, "weights", "little-endian weights", f"{value!r}")
-    return Part(name, value.format, value.shape, value.nbytes), value._tensor.raw()
+    return Part(name, value.format, value.shape, value.nbytes), value._bytes()
 
 
 def _rounded(name: str, value: Any) -> _Item:

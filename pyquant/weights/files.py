@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, overload
 
 import numpy as np
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar  # type checkers know its argument `default`
 
     from pyquant._typing import Array, ArrayLike, Bytes
-    from pyquant.weights._elements import Mapped, Tensor
+    from pyquant.weights._elements import Mapped
     from pyquant.weights.blocks import BlockFormat
 
     _Out = TypeVar("_Out", bound=Array, default=Array)
@@ -42,6 +43,7 @@ REALS = ("float32", "float64", "float16", "bfloat16")
 EXTENSIONS = (".safetensors", ".gguf")
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class StoredTensor:
     """
     A tensor in a file that is read on demand.
@@ -76,42 +78,30 @@ class StoredTensor:
     (StoredTensor('w', 'F32', (2, 2)), [[3.0, 4.0]])
     """
 
-    __slots__ = ("_tensor", "name")
-
-    def __init__(self, name: str, tensor: Tensor) -> None:
-        self.name: str = name
-        self._tensor = tensor
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape in NumPy's order."""
-        return self._tensor.shape
-
-    @property
-    def format(self) -> str:
-        """Name of the element type or block format in the file."""
-        return self._tensor.format
+    name: str
+    _file: Mapped
+    format: str
+    _type: str | None  # None for unknown types and for blocks
+    shape: tuple[int, ...]
+    _start: int
+    nbytes: int
+    _order: Literal["<", ">"] = "<"
+    _blocks: bool = False
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
         """Type of the elements, or None for blocks and unknown types."""
-        name = self._tensor.dtype
-        return None if name is None else _dtype_of(name)
-
-    @property
-    def nbytes(self) -> int:
-        """Number of bytes."""
-        return self._tensor.nbytes
+        return None if self._type is None else _dtype_of(self._type)
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return prod(self._tensor.shape)
+        return prod(self.shape)
 
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
-        return len(self._tensor.shape)
+        return len(self.shape)
 
     @property
     def raw(self) -> npt.NDArray[Any] | PackedArray:
@@ -136,9 +126,9 @@ class StoredTensor:
         ...     f["w"].raw
         array([1, 2, 3], dtype=int8)
         """
-        tensor, name = self._tensor, self._tensor.dtype
-        if name is None or (name == "bfloat16" and tensor.order == ">"):
-            return tensor.raw()
+        name = self._type
+        if name is None or (name == "bfloat16" and self._order == ">"):
+            return self._bytes()
         row = dtypes.TYPES.get(name)
         if row is not None and row.bits < 8:
             return self._packed(name, row.bits)
@@ -146,14 +136,20 @@ class StoredTensor:
             dtype = _dtype_of(name)
         except ImportError:
             if name != "bfloat16":
-                return tensor.raw()
+                return self._bytes()
             dtype = np.dtype("<u2")
         if row is None or row.kind in ("real", "integer"):
-            dtype = dtype.newbyteorder(tensor.order) if name != "bfloat16" else dtype
-        return tensor.raw().view(dtype).reshape(tensor.shape)
+            dtype = dtype.newbyteorder(self._order) if name != "bfloat16" else dtype
+        return self._bytes().view(dtype).reshape(self.shape)
+
+    def _bytes(self) -> Bytes:
+        """Return the bytes, a view of the file."""
+        if self.nbytes == 0:
+            return np.frombuffer(b"", np.uint8)
+        return np.frombuffer(self._file.opened(), np.uint8, self.nbytes, self._start)
 
     def _packed(self, name: str, bits: int) -> Bytes | PackedArray:
-        data, shape = self._tensor.raw(), self._tensor.shape
+        data, shape = self._bytes(), self.shape
         if bits != 6:
             return PackedArray(data, name, shape)
         if not shape or shape[-1] % 16:
@@ -240,9 +236,9 @@ class StoredTensor:
         """
         from pyquant.weights import _elements
 
-        tensor, name = self._tensor, _result_type(dtype, out)
-        block = self._block() if tensor.dtype is None else None
-        source = str(tensor.dtype)
+        name = _result_type(dtype, out)
+        block = self._block() if self._type is None else None
+        source = str(self._type)
         if name is None:
             row = dtypes.TYPES.get(source)
             loses = row is None or row.kind == "integer" or source == "float64"
@@ -265,28 +261,27 @@ class StoredTensor:
         for first, part in runs:
             place = to[part] if shape else to
             if block is None:
-                _elements.decode(tensor, first, place, name, workers)
+                _elements.decode(self, first, place, name, workers)
             else:
-                _elements.decode_blocks(tensor, block, first, place, workers)
+                _elements.decode_blocks(self, block, first, place, workers)
         return to if out is None else out  # type: ignore[return-value]
 
     def _block(self) -> BlockFormat:
         """Return the format of the blocks, or raise an error if they have no decoder."""
         from pyquant.weights.blocks import block_format, swaps
 
-        if not self._tensor.blocks:
+        if not self._blocks:
             raise self._unknown("one that has a decoder")
         block = block_format(self.format)
-        if self._tensor.order == ">" and not swaps(block.name):
+        if self._order == ">" and not swaps(block.name):
             raise self._unknown("little-endian blocks, or scales alone of several bytes")
         return block
 
     def _known(self) -> str:
         """Return pyquant's name of the element type."""
-        name = self._tensor.dtype
-        if name is None:
+        if self._type is None:
             raise self._unknown("a type of single elements")
-        return name
+        return self._type
 
     def _unknown(self, expected: str) -> Exception:
         raw = f"(raw has the {self.nbytes} bytes of {self.name[:100]!r})"
@@ -301,7 +296,7 @@ class StoredTensor:
         """
         from pyquant.weights._elements import index_of
 
-        shape = self._tensor.shape
+        shape = self.shape
         if rows is None:
             return shape, [(0, slice(None))]
         index, inner = index_of(rows, shape), prod(shape[1:])
@@ -351,7 +346,7 @@ class WeightFile(Mapping[str, StoredTensor]):
         self,
         path: str,
         files: list[Any],
-        tensors: dict[str, Tensor],
+        tensors: dict[str, StoredTensor],
         metadata: Mapping[str, Any],
     ) -> None:
         self.path: str = path
@@ -365,7 +360,7 @@ class WeightFile(Mapping[str, StoredTensor]):
 
             end = hint(name, self._tensors, most=3, show=repr)
             raise KeyError(f"name: expected the name of a tensor, got {name!r:.100}{end}")
-        return StoredTensor(name, self._tensors[name])
+        return self._tensors[name]
 
     # Without these methods, a missing name would cost the search for similar names.
 
@@ -406,8 +401,7 @@ class WeightFile(Mapping[str, StoredTensor]):
         ...     f.get("w").shape, f.get("bias")
         ((2,), None)
         """
-        tensor = self._tensors.get(name)
-        return default if tensor is None else StoredTensor(name, tensor)
+        return self._tensors.get(name, default)
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names, in the order of the file."""
@@ -577,7 +571,7 @@ def _open_index(path: str, files: list[Mapped]) -> WeightFile:
     from pyquant.weights import _elements, _safetensors
 
     places, metadata = _safetensors.read_index(path)
-    found: dict[str, dict[str, Tensor]] = {}
+    found: dict[str, dict[str, StoredTensor]] = {}
     for name in dict.fromkeys(places.values()):
         files.append(_elements.Mapped(os.path.join(os.path.dirname(path), name)))
         found[name] = _safetensors.read(files[-1])[0]
