@@ -27,33 +27,19 @@
 #  error "clang compares by NEON, to which subnormal numbers are 0: use -mfpu=vfpv3-d16"
 #endif
 
-PQ_INLINE uint32_t pq_bits_f32(float v)
-{
-    uint32_t u;
-    memcpy(&u, &v, sizeof u);
-    return u;
-}
-
-PQ_INLINE float pq_f32_bits(uint32_t u)
-{
-    float v;
-    memcpy(&v, &u, sizeof v);
-    return v;
-}
-
-PQ_INLINE uint64_t pq_bits_f64(double v)
-{
-    uint64_t u;
-    memcpy(&u, &v, sizeof u);
-    return u;
-}
-
-PQ_INLINE double pq_f64_bits(uint64_t u)
-{
-    double v;
-    memcpy(&v, &u, sizeof v);
-    return v;
-}
+/* Define a function that returns the number with the same bits. */
+#define WITH_BITS_OF(name, to, from)                                                       \
+    PQ_INLINE to name(from v)                                                              \
+    {                                                                                      \
+        to result;                                                                         \
+        memcpy(&result, &v, sizeof result);                                                \
+        return result;                                                                     \
+    }
+WITH_BITS_OF(pq_bits_f32, uint32_t, float)
+WITH_BITS_OF(pq_f32_bits, float, uint32_t)
+WITH_BITS_OF(pq_bits_f64, uint64_t, double)
+WITH_BITS_OF(pq_f64_bits, double, uint64_t)
+#undef WITH_BITS_OF
 
 /* The NaN of every result. CPUs return NaNs with other bits. */
 #define PQ_NAN_F32 pq_f32_bits(0x7fc00000)
@@ -154,12 +140,6 @@ PQ_INLINE uint16_t pq_bf16_from_f32(float v)
     const uint32_t bits = pq_bits_f32(v);
     const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
     return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
-}
-
-/* Convert float32 to float16 or bfloat16. */
-PQ_INLINE uint16_t pq_half_from_f32(float v, enum pq_type type)
-{
-    return type == PQ_F16 ? pq_f16_from_f32(v) : pq_bf16_from_f32(v);
 }
 
 #endif
