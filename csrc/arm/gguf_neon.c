@@ -5,8 +5,6 @@
 #if defined(PQ_ARCH_AARCH64)
 
 #  include <arm_neon.h>
-#  include <math.h>
-#  include <string.h>
 
 #  include "arm/codes_neon.h"
 #  include "arm/searches_neon.h"

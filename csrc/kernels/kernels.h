@@ -7,7 +7,9 @@
 #ifndef PQ_KERNELS_H
 #define PQ_KERNELS_H
 
+/* The kernels need both headers, outside of PQ_TARGET_BEGIN and PQ_TARGET_END. */
 #include <math.h>
+#include <string.h>
 
 #include "blocks/formats.h"
 #include "pq.h"

@@ -2,9 +2,6 @@
 #define PQ_ISA scalar
 #include "kernels/kernels.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "scalar/codes_scalar.h"
 #include "scalar/searches_scalar.h"
 

@@ -2,9 +2,6 @@
 #define PQ_ISA scalar
 #include "kernels/kernels.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "scalar/simd_scalar.h"
 
 /* setup.py compiles this file with its own flags. They would slow down the kernels of

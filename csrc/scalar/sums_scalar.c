@@ -2,9 +2,6 @@
 #define PQ_ISA scalar
 #include "kernels/kernels.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "scalar/lanes_scalar.h"
 
 #include "kernels/sums.inc"

@@ -6,8 +6,6 @@
 #if PQ_KNOWS_AVX512
 
 #  include <immintrin.h>
-#  include <math.h>
-#  include <string.h>
 
 PQ_TARGET_BEGIN("avx2,fma,f16c,avx512f,avx512dq,avx512bw,avx512vl")
 

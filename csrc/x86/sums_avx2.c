@@ -5,8 +5,6 @@
 #if defined(PQ_ARCH_X86_64)
 
 #  include <immintrin.h>
-#  include <math.h>
-#  include <string.h>
 
 PQ_TARGET_BEGIN("avx2,fma,f16c")
 
