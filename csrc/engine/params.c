@@ -36,15 +36,16 @@ PQ_INLINE bool are_contiguous(const struct pq_params *from, size_t n)
     return (n == 1 || from->stride == (ptrdiff_t)pq_bytes_of(from->type)) && !from->swapped;
 }
 
-/* Convert `n` elements of one type in a loop that the compiler vectorizes. The expression
- * `number` converts the element `v`. */
-#define LOAD(type, number)                                                                 \
-    for (size_t i = 0; i < n; i++) {                                                       \
-        type v;                                                                            \
-        memcpy(&v, data + i * sizeof v, sizeof v);                                         \
-        to[i] = number;                                                                    \
-    }                                                                                      \
-    break
+/* The case of one type: convert `n` elements in a loop that the compiler vectorizes. The
+ * expression `number` converts the element `v`. */
+#define CASE(type, element, number)                                                        \
+    case PQ_##type:                                                                        \
+        for (size_t i = 0; i < n; i++) {                                                   \
+            element v;                                                                     \
+            memcpy(&v, data + i * sizeof v, sizeof v);                                     \
+            to[i] = number;                                                                \
+        }                                                                                  \
+        break;
 
 /* Return the value of a code. If the format has signed NaN, NaN keeps its sign, because the
  * sign of a NaN scale becomes a part of the NaN code. */
@@ -63,14 +64,10 @@ static float decode_param(uint8_t code, enum pq_type type)
  * so their loop is not vectorized. */
 #define LOAD_REALS(from_f32, from_f64)                                                     \
     switch (from->type) {                                                                  \
-    case PQ_F32:                                                                           \
-        LOAD(float, from_f32(v));                                                          \
-    case PQ_F16:                                                                           \
-        LOAD(uint16_t, from_f32(pq_f32_from_f16(v)));                                      \
-    case PQ_BF16:                                                                          \
-        LOAD(uint16_t, from_f32(pq_f32_from_bf16(v)));                                     \
-    case PQ_F64:                                                                           \
-        LOAD(double, from_f64(v));                                                         \
+        CASE(F32, float, from_f32(v))                                                      \
+        CASE(F16, uint16_t, from_f32(pq_f32_from_f16(v)))                                  \
+        CASE(BF16, uint16_t, from_f32(pq_f32_from_bf16(v)))                                \
+        CASE(F64, double, from_f64(v))                                                     \
     default:                                                                               \
         for (size_t i = 0; i < n; i++) {                                                   \
             to[i] = from_f32(decode_param((uint8_t)data[i], from->type));                  \
@@ -80,30 +77,19 @@ static float decode_param(uint8_t code, enum pq_type type)
 
 #define LOAD_INTEGERS(as_number)                                                           \
     switch (from->type) {                                                                  \
-    case PQ_I8:                                                                            \
-        LOAD(int8_t, as_number(v));                                                        \
-    case PQ_U8:                                                                            \
-        LOAD(uint8_t, as_number(v));                                                       \
-    case PQ_I16:                                                                           \
-        LOAD(int16_t, as_number(v));                                                       \
-    case PQ_U16:                                                                           \
-        LOAD(uint16_t, as_number(v));                                                      \
-    case PQ_I32:                                                                           \
-        LOAD(int32_t, as_number(v));                                                       \
-    case PQ_U32:                                                                           \
-        LOAD(uint32_t, as_number(v));                                                      \
-    case PQ_I64:                                                                           \
-        LOAD(int64_t, as_number(v));                                                       \
-    case PQ_I4:                                                                            \
-        LOAD(uint8_t, as_number(((v & 15) ^ 8) - 8));                                      \
-    case PQ_U4:                                                                            \
-        LOAD(uint8_t, as_number(v & 15));                                                  \
-    case PQ_I2:                                                                            \
-        LOAD(uint8_t, as_number(((v & 3) ^ 2) - 2));                                       \
-    case PQ_U2:                                                                            \
-        LOAD(uint8_t, as_number(v & 3));                                                   \
+        CASE(I8, int8_t, as_number(v))                                                     \
+        CASE(U8, uint8_t, as_number(v))                                                    \
+        CASE(I16, int16_t, as_number(v))                                                   \
+        CASE(U16, uint16_t, as_number(v))                                                  \
+        CASE(I32, int32_t, as_number(v))                                                   \
+        CASE(U32, uint32_t, as_number(v))                                                  \
+        CASE(I64, int64_t, as_number(v))                                                   \
+        CASE(I4, uint8_t, as_number(((v & 15) ^ 8) - 8))                                   \
+        CASE(U4, uint8_t, as_number(v & 15))                                               \
+        CASE(I2, uint8_t, as_number(((v & 3) ^ 2) - 2))                                    \
+        CASE(U2, uint8_t, as_number(v & 3))                                                \
     default:                                                                               \
-        LOAD(uint64_t, as_number(v));                                                      \
+        CASE(U64, uint64_t, as_number(v))                                                  \
     }
 
 #define LOAD_ANY(as_number, from_f32, from_f64)                                            \
