@@ -251,32 +251,9 @@ PQ_INLINE void broadcast_places(char *PQ_RESTRICT to, const char *PQ_RESTRICT fr
     }
 }
 
-/* Copy the parameters of groups to the tile, from index `to` on. `source` has the
- * parameters, from index `from` on. */
-static void broadcast(const struct pq_job *job, union pq_param_tile *tile, ptrdiff_t to,
-                      const union pq_param_tile *source, ptrdiff_t from,
-                      struct groups groups)
-{
-    if (job->how.general) {
-        broadcast_places((char *)(tile->u64 + to), (const char *)(source->u64 + from),
-                         groups, 8);
-    } else {
-        broadcast_places((char *)(tile->i32 + to), (const char *)(source->i32 + from),
-                         groups, 4);
-    }
-}
-
 static size_t size_of_place(const struct pq_job *job)
 {
     return job->how.general ? sizeof(uint64_t) : sizeof(int32_t);
-}
-
-/* Copy `n` parameters from index `from` on to the begin of another tile. */
-static void copy_places(const struct pq_job *job, union pq_param_tile *to,
-                        const union pq_param_tile *tile, ptrdiff_t from, ptrdiff_t n)
-{
-    const size_t size = size_of_place(job);
-    memcpy(to, (const char *)tile + (size_t)from * size, (size_t)n * size);
 }
 
 /* Repeat the `n` parameters from index `from` on, until there are `times` copies. */
@@ -382,6 +359,30 @@ void pq_load_params(struct pq_job *job, ptrdiff_t to, const char *scale,
 
 /* ---- tiles of elements ---- */
 
+/* Copy the parameters of `rows` rows to their elements. The tiles have the parameters of
+ * the `count` groups of each row from index `to` on, and get the copies from there on. */
+static void broadcast_rows(struct pq_job *job, ptrdiff_t to, ptrdiff_t rows,
+                           ptrdiff_t count, struct groups groups)
+{
+    const size_t size = size_of_place(job), row = (size_t)count * size;
+    union pq_param_tile source;
+    for (int k = 0; k < PARAM_TILES; k++) {
+        char *at = (char *)tile_at(job, k) + (size_t)to * size;
+        if (!tile_varies(job, k)) {
+            continue;
+        }
+        memcpy(&source, at, (size_t)rows * row);
+        for (ptrdiff_t r = 0; r < rows; r++, at += (size_t)groups.n * size) {
+            const char *const from = (const char *)&source + (size_t)r * row;
+            if (size == sizeof(uint64_t)) {
+                broadcast_places(at, from, groups, sizeof(uint64_t));
+            } else {
+                broadcast_places(at, from, groups, sizeof(int32_t));
+            }
+        }
+    }
+}
+
 /* Load the parameters of the indices [first, first + n) of dim[0], one for each index, to
  * the parameter tiles from index `to` on. */
 static void load_row(struct pq_job *job, struct pq_position at, ptrdiff_t first,
@@ -399,13 +400,7 @@ static void load_row(struct pq_job *job, struct pq_position at, ptrdiff_t first,
                    at.zero + group * dim->zero, dim->zero, (size_t)count);
     if (dim->group_size > 1) {
         const struct groups groups = {group * dim->group_size - first, n, dim->group_size};
-        union pq_param_tile source;
-        for (int k = 0; k < PARAM_TILES; k++) {
-            if (tile_varies(job, k)) {
-                copy_places(job, &source, tile_at(job, k), to, count);
-                broadcast(job, tile_at(job, k), to, &source, 0, groups);
-            }
-        }
+        broadcast_rows(job, to, 1, count, groups);
     }
 }
 
@@ -417,18 +412,9 @@ static void load_spaced_rows(struct pq_job *job, struct pq_position at, ptrdiff_
     const ptrdiff_t count = pq_dim_groups(dim), columns = dim->end;
     const struct pq_dim *const along = count == 1 ? &dim[1] : dim;
     const struct groups groups = {0, columns, count == 1 ? columns : dim->group_size};
-    union pq_param_tile source;
     pq_load_params(job, 0, at.scale, along->scale, at.zero, along->zero,
                    (size_t)(rows * count));
-    for (int k = 0; k < PARAM_TILES; k++) {
-        if (!tile_varies(job, k)) {
-            continue;
-        }
-        copy_places(job, &source, tile_at(job, k), 0, rows * count);
-        for (ptrdiff_t r = 0; r < rows; r++) {
-            broadcast(job, tile_at(job, k), r * columns, &source, r * count, groups);
-        }
-    }
+    broadcast_rows(job, 0, rows, count, groups);
     job->loaded.scale = NULL;
     pq_set_flush(job);
 }
