@@ -123,41 +123,48 @@ static struct pq_params channels_from(const struct pq_channels *of, ptrdiff_t fi
                               step * of->stride, of->type, of->swapped};
 }
 
-static int64_t integer_at(const struct pq_channels *of, ptrdiff_t channel)
+void pq_load_channels(int64_t *to, const struct pq_channels *of, ptrdiff_t first,
+                      ptrdiff_t step, size_t n)
 {
-    const struct pq_params at = channels_from(of, channel, 0);
-    return pq_load_integer(&at);
+    if (of->data == NULL) {
+        memset(to, 0, n * sizeof *to);
+    } else {
+        const struct pq_params from = channels_from(of, first, step);
+        pq_load_zeros_u64((uint64_t *)to, &from, n);
+    }
 }
 
-/* Load a stored integer multiplier and its shift. */
-static bool load_stored(struct pq_multiplier *to, const struct pq_requantization *args,
-                        ptrdiff_t channel)
+/* Convert a stored integer multiplier and its shift. */
+static bool convert_stored(struct pq_multiplier *to, enum pq_arithmetic arithmetic,
+                           int64_t m, int64_t shift)
 {
-    const int64_t m = integer_at(&args->multiplier, channel);
-    const int64_t shift = integer_at(&args->shift, channel);
-    const bool left = is_tflite(args->arithmetic);
+    const bool left = is_tflite(arithmetic);
     const bool fits = m >= 0 && m <= INT32_MAX && shift >= (left ? -31 : 1) &&
                       shift <= (left ? 30 : LARGEST_SHIFT);
     to->m = fits ? (int32_t)m : 0;
-    to->shift = fits ? published_shift(args->arithmetic, (int)shift) : 0;
+    to->shift = fits ? published_shift(arithmetic, (int)shift) : 0;
     return fits;
 }
 
 bool pq_load_multipliers(struct pq_multiplier *to, const struct pq_requantization *args,
                          ptrdiff_t first, ptrdiff_t step, size_t n)
 {
-    const bool fixed = pq_is_fixed(args->arithmetic);
+    const bool stored = args->shift.data != NULL;
     double real[PQ_CHANNELS];
+    int64_t m[PQ_CHANNELS], shift[PQ_CHANNELS];
     bool fit = true;
-    if (args->shift.data == NULL) {
+    if (stored) {
+        pq_load_channels(m, &args->multiplier, first, step, n);
+        pq_load_channels(shift, &args->shift, first, step, n);
+    } else {
         const struct pq_params from = channels_from(&args->multiplier, first, step);
         pq_load_scales_f64(real, &from, n, 0);
     }
     for (size_t i = 0; i < n; i++) {
         to[i] = (struct pq_multiplier){0, 0, 0};
-        if (args->shift.data != NULL) {
-            fit = load_stored(&to[i], args, first + (ptrdiff_t)i * step) && fit;
-        } else if (fixed) {
+        if (stored) {
+            fit = convert_stored(&to[i], args->arithmetic, m[i], shift[i]) && fit;
+        } else if (pq_is_fixed(args->arithmetic)) {
             fit = convert_to_fixed_point(&to[i], args->arithmetic, real[i]) && fit;
         } else {
             to[i].r = (float)real[i];
@@ -165,25 +172,6 @@ bool pq_load_multipliers(struct pq_multiplier *to, const struct pq_requantizatio
         }
     }
     return fit;
-}
-
-void pq_load_biases(int64_t *to, const struct pq_channels *of, ptrdiff_t first,
-                    ptrdiff_t step, size_t n)
-{
-    double biases[PQ_CHANNELS]; /* float64 represents all types but int64 */
-    if (of->data == NULL) {
-        memset(to, 0, n * sizeof *to);
-    } else if (of->type == PQ_I64) {
-        for (size_t i = 0; i < n; i++) {
-            to[i] = integer_at(of, first + (ptrdiff_t)i * step);
-        }
-    } else {
-        const struct pq_params from = channels_from(of, first, step);
-        pq_load_zeros_f64(biases, &from, n);
-        for (size_t i = 0; i < n; i++) {
-            to[i] = (int64_t)biases[i];
-        }
-    }
 }
 
 /* ---- products ---- */

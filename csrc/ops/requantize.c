@@ -128,7 +128,7 @@ static void load_places(struct pq_job *job, ptrdiff_t to, ptrdiff_t first, ptrdi
     struct pq_multiplier by[PQ_CHANNELS];
     int64_t bias[PQ_CHANNELS];
     pq_load_multipliers(by, args, first, step, n);
-    pq_load_biases(bias, &args->bias, first, step, n);
+    pq_load_channels(bias, &args->bias, first, step, n);
     for (size_t i = 0; i < n; i++, to++) {
         job->zero.i32[to] = (int32_t)pq_sum_of(bias[i], args->input_zero, 0);
         if (call->how.kind == PQ_REQUANTIZE_F32) {
@@ -200,7 +200,7 @@ static void run_element(void *p, struct pq_position at)
     int64_t bias;
     char x[sizeof(int64_t)] = {0}, y[sizeof(int64_t)] = {0};
     pq_load_multipliers(&by, args, channel, 0, 1);
-    pq_load_biases(&bias, &args->bias, channel, 0, 1);
+    pq_load_channels(&bias, &args->bias, channel, 0, 1);
     pq_copy_element(x, at.in, job->in_size, job->in_swapped);
     const int64_t v = load_element(x, args->in.type);
     const int64_t code = code_of(call, pq_sum_of(v, args->input_zero, bias), &by);
@@ -416,7 +416,7 @@ static bool biases_fit_int32(const struct pq_requantization *args)
     }
     for (ptrdiff_t c = 0, m; c < channels; c += m) {
         m = channels - c < PQ_CHANNELS ? channels - c : PQ_CHANNELS;
-        pq_load_biases(bias, &args->bias, c, 1, (size_t)m);
+        pq_load_channels(bias, &args->bias, c, 1, (size_t)m);
         for (ptrdiff_t i = 0; i < m; i++) {
             const int64_t sum = pq_sum_of(bias[i], args->input_zero, 0);
             beyond |= sum ^ (int32_t)sum;

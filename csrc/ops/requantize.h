@@ -24,9 +24,9 @@ static inline bool pq_is_fixed(enum pq_arithmetic arithmetic)
 bool pq_load_multipliers(struct pq_multiplier *to, const struct pq_requantization *args,
                          ptrdiff_t first, ptrdiff_t step, size_t n);
 
-/* Load the biases of at most PQ_CHANNELS channels, or zeros if the call has no bias. */
-void pq_load_biases(int64_t *to, const struct pq_channels *of, ptrdiff_t first,
-                    ptrdiff_t step, size_t n);
+/* Load the integers of at most PQ_CHANNELS channels, or zeros if the array is null. */
+void pq_load_channels(int64_t *to, const struct pq_channels *of, ptrdiff_t first,
+                      ptrdiff_t step, size_t n);
 
 /* The number a * 2^32 + b, with b in [0, 2^32). */
 struct pq_parts {
