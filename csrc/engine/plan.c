@@ -292,16 +292,10 @@ void pq_plan_part(struct pq_plan *plan, int part, int parts, int alignment_eleme
     struct pq_dim *dim = &plan->dim[split];
     const ptrdiff_t aligned = split == 0 ? 64 : alignment_elements;
     const ptrdiff_t unit = dim->out_code != 0 ? plan->out_full_words : aligned;
-    const ptrdiff_t units = (dim->end + unit - 1) / unit;
-    const ptrdiff_t share = (units / parts + (units % parts != 0)) * unit;
-    if (part > (dim->end - 1) / share) { /* the product share * part may overflow */
-        plan->empty = true;
-        return;
-    }
-    dim->begin = share * part;
-    if (dim->end - dim->begin > share) {
-        dim->end = dim->begin + share;
-    }
+    const struct pq_share share = pq_share_of((dim->end - 1) / unit + 1, part, parts);
+    plan->empty = share.begin == share.end;
+    dim->begin = share.begin * unit;
+    dim->end = share.end * unit < dim->end ? share.end * unit : dim->end;
 }
 
 void pq_for_each_row(const struct pq_plan *plan, int first, pq_row_fn *visit, void *job)

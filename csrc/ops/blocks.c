@@ -368,22 +368,20 @@ static bool run_part(struct block_job *job, int part, int parts)
     ptrdiff_t room[OPERANDS + 1][PQ_MAX_NDIM];
     choose_rows(job, room);
     const ptrdiff_t columns = job->row_blocks, all = job->rows * columns;
-    const ptrdiff_t share = parts == 1 ? all : all / parts + (all % parts != 0);
+    const struct pq_share share =
+        parts == 1 ? (struct pq_share){0, all} : pq_share_of(all, part, parts);
     const pq_fpenv found = pq_fpenv_enter();
     bool is_running = true;
     struct means means = {.end = 0};
-    if (part == 0 || part <= (all - 1) / share) { /* avoids an overflow of share * part */
-        const ptrdiff_t begin = share * part;
-        const ptrdiff_t end = all - begin > share ? begin + share : all;
-        for (ptrdiff_t at = begin; at < end && is_running;) {
-            const ptrdiff_t r = at < columns ? 0 : at / columns, i = at - r * columns;
-            const ptrdiff_t left = columns - i, n = end - at < left ? end - at : left;
-            if (job->needs_means) {
-                job->search.mean = row_mean(job, r, (end - 1) / columns, &means);
-            }
-            is_running = run_row(job, r, i, i + n);
-            at += n;
+    for (ptrdiff_t at = share.begin; at < share.end && is_running;) {
+        const ptrdiff_t r = at < columns ? 0 : at / columns, i = at - r * columns;
+        const ptrdiff_t left = columns - i, rest = share.end - at;
+        const ptrdiff_t n = rest < left ? rest : left;
+        if (job->needs_means) {
+            job->search.mean = row_mean(job, r, (share.end - 1) / columns, &means);
         }
+        is_running = run_row(job, r, i, i + n);
+        at += n;
     }
     pq_fpenv_leave(found);
     return is_running;
