@@ -71,7 +71,8 @@ def skip_without_what_it_needs(text):
 
 
 @pytest.mark.parametrize("name", list(documented()))
-def test_docstring(name):
+def test_docstring(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # for the files that examples write
     made = attrgetter(name)(pyquant)
     skip_without_what_it_needs(made.__doc__.partition("Examples\n")[2])
     finder = doctest.DocTestFinder(recurse=False)

@@ -18,8 +18,6 @@ from pyquant.packed import PackedArray
 from pyquant.qparams import QParams
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     import numpy.typing as npt
     from typing_extensions import TypeVar  # type checkers know its argument `default`
 
@@ -70,10 +68,8 @@ class StoredTensor:
     --------
     >>> import numpy as np
     >>> import pyquant as pq
-    >>> import tempfile
-    >>> path = tempfile.mkdtemp() + "/model.safetensors"
-    >>> pq.write_weights(path, {"w": np.float32([[1, 2], [3, 4]])})
-    >>> w = pq.open_weights(path)["w"]
+    >>> pq.write_weights("model.safetensors", {"w": np.float32([[1, 2], [3, 4]])})
+    >>> w = pq.open_weights("model.safetensors")["w"]
     >>> w, w[1:].tolist()
     (StoredTensor('w', 'F32', (2, 2)), [[3.0, 4.0]])
     """
@@ -119,10 +115,8 @@ class StoredTensor:
         --------
         >>> import numpy as np
         >>> import pyquant as pq
-        >>> import tempfile
-        >>> path = tempfile.mkdtemp() + "/model.safetensors"
-        >>> pq.write_weights(path, {"w": np.int8([1, 2, 3])})
-        >>> with pq.open_weights(path) as f:
+        >>> pq.write_weights("model.safetensors", {"w": np.int8([1, 2, 3])})
+        >>> with pq.open_weights("model.safetensors") as f:
         ...     f["w"].raw
         array([1, 2, 3], dtype=int8)
         """
@@ -226,10 +220,9 @@ class StoredTensor:
         --------
         >>> import numpy as np
         >>> import pyquant as pq
-        >>> import tempfile
-        >>> path = tempfile.mkdtemp() + "/model.safetensors"
-        >>> pq.write_weights(path, {"w": np.float16([[1, 2], [3, 4], [5, 6]])})
-        >>> with pq.open_weights(path) as f:
+        >>> x = np.float16([[1, 2], [3, 4], [5, 6]])
+        >>> pq.write_weights("model.safetensors", {"w": x})
+        >>> with pq.open_weights("model.safetensors") as f:
         ...     f["w"].dequantize([2, 0])
         array([[5., 6.],
                [1., 2.]], dtype=float32)
@@ -334,10 +327,8 @@ class WeightFile(Mapping[str, StoredTensor]):
     --------
     >>> import numpy as np
     >>> import pyquant as pq
-    >>> import tempfile
-    >>> path = tempfile.mkdtemp() + "/model.safetensors"
-    >>> pq.write_weights(path, {"a": np.float32([1, 2]), "b": np.int8([3])})
-    >>> with pq.open_weights(path) as f:
+    >>> pq.write_weights("model.safetensors", {"a": np.float32([1, 2]), "b": np.int8([3])})
+    >>> with pq.open_weights("model.safetensors") as f:
     ...     {name: f[name].format for name in f}
     {'a': 'F32', 'b': 'I8'}
     """
@@ -394,10 +385,8 @@ class WeightFile(Mapping[str, StoredTensor]):
         --------
         >>> import numpy as np
         >>> import pyquant as pq
-        >>> import tempfile
-        >>> path = tempfile.mkdtemp() + "/model.safetensors"
-        >>> pq.write_weights(path, {"w": np.float32([1, 2])})
-        >>> with pq.open_weights(path) as f:
+        >>> pq.write_weights("model.safetensors", {"w": np.float32([1, 2])})
+        >>> with pq.open_weights("model.safetensors") as f:
         ...     f.get("w").shape, f.get("bias")
         ((2,), None)
         """
@@ -439,13 +428,11 @@ class WeightFile(Mapping[str, StoredTensor]):
         --------
         >>> import numpy as np
         >>> import pyquant as pq
-        >>> import tempfile
-        >>> path = tempfile.mkdtemp() + "/model.safetensors"
         >>> x = np.float32([[1, -2, 3, 4]])
         >>> p = pq.choose_qparams(x, dtype="int4", axis=0)
         >>> q = p.quantize(x, packed=True)
-        >>> pq.write_weights(path, {"w": q, "w.params": p})
-        >>> with pq.open_weights(path) as f:
+        >>> pq.write_weights("model.safetensors", {"w": q, "w.params": p})
+        >>> with pq.open_weights("model.safetensors") as f:
         ...     f.read("w") == q, f.read("w.params") == p
         (True, True)
         """
@@ -461,10 +448,8 @@ class WeightFile(Mapping[str, StoredTensor]):
         --------
         >>> import numpy as np
         >>> import pyquant as pq
-        >>> import tempfile
-        >>> path = tempfile.mkdtemp() + "/model.safetensors"
-        >>> pq.write_weights(path, {"w": np.float32([1, 2])})
-        >>> f = pq.open_weights(path)
+        >>> pq.write_weights("model.safetensors", {"w": np.float32([1, 2])})
+        >>> f = pq.open_weights("model.safetensors")
         >>> w = f["w"].raw
         >>> f.close()
         >>> w
@@ -477,12 +462,7 @@ class WeightFile(Mapping[str, StoredTensor]):
         """Return the file, which is closed at the end of the `with` block."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the file."""
         self.close()
 
@@ -519,11 +499,9 @@ def open_weights(path: str | os.PathLike[str]) -> WeightFile:
     --------
     >>> import numpy as np
     >>> import pyquant as pq
-    >>> import tempfile
-    >>> path = tempfile.mkdtemp() + "/model.gguf"
     >>> x = np.ones((2, 3), np.float32)
-    >>> pq.write_weights(path, {"w": x}, metadata={"general.name": "small"})
-    >>> with pq.open_weights(path) as f:
+    >>> pq.write_weights("model.gguf", {"w": x}, metadata={"general.name": "small"})
+    >>> with pq.open_weights("model.gguf") as f:
     ...     f["w"], f.metadata["general.name"]
     (StoredTensor('w', format='F32', shape=(2, 3)), 'small')
     """
@@ -632,11 +610,9 @@ def write_weights(
     --------
     >>> import numpy as np
     >>> import pyquant as pq
-    >>> import tempfile
-    >>> path = tempfile.mkdtemp() + "/model.gguf"
     >>> blocks = np.zeros((2, 3 * 144), np.uint8)
-    >>> pq.write_weights(path, {"w": ("Q4_K", blocks)})
-    >>> pq.open_weights(path)["w"]
+    >>> pq.write_weights("model.gguf", {"w": ("Q4_K", blocks)})
+    >>> pq.open_weights("model.gguf")["w"]
     StoredTensor('w', format='Q4_K', shape=(2, 768))
     """
     from pyquant.weights import _saved
