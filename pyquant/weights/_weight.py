@@ -378,11 +378,6 @@ class Weight:
         ndarray
             Array of shape `shape`, with the selected rows only, or `out`.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument is wrong; `out` is unchanged.
-
         Notes
         -----
         Values are ``(code - zero_point) * scale``, rounded to float32 (to float64 for

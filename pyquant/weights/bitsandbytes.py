@@ -88,11 +88,6 @@ def quantize(
     Weight
         Codes and scales, with the type of `x`.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is wrong, or a value is not finite.
-
     Notes
     -----
     For a block with largest magnitude m, the quotient is ``x * (1 / max(m, 1e-38))``, and
@@ -251,11 +246,6 @@ def quantize_int8(x: ArrayLike, *, threads: SupportsIndex = 1) -> Weight:
     -------
     Weight
         int8 codes, and the largest magnitude of each row.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `x` is wrong, or a value is not finite.
 
     Notes
     -----

@@ -152,19 +152,12 @@ class BlockFormat(Immutable):
         Parameters
         ----------
         shape : sequence of int
-            Shape of the array, with blocks along the last axis.
+            Shape of the array. The last extent is a multiple of `block_size`.
 
         Returns
         -------
         tuple of int
             `shape` with another last extent.
-
-        Raises
-        ------
-        TypeError
-            If `shape` is not a sequence of integers.
-        ValueError
-            If the last extent is not a multiple of `block_size`.
 
         Examples
         --------
@@ -181,19 +174,12 @@ class BlockFormat(Immutable):
         Parameters
         ----------
         shape : sequence of int
-            Shape of the bytes.
+            Shape of the bytes. The last extent is a multiple of `block_bytes`.
 
         Returns
         -------
         tuple of int
             `shape` with another last extent.
-
-        Raises
-        ------
-        TypeError
-            If `shape` is not a sequence of integers.
-        ValueError
-            If the last extent is not a multiple of `block_bytes`.
 
         Examples
         --------
@@ -385,13 +371,6 @@ class BlockFormat(Immutable):
             the field if above one. The fields are views of `b` if the bytes of its rows are
             contiguous.
 
-        Raises
-        ------
-        TypeError
-            If `b` is not uint8.
-        ValueError
-            If rows are not complete blocks.
-
         Examples
         --------
         >>> import numpy as np
@@ -429,13 +408,6 @@ class BlockFormat(Immutable):
         -------
         ndarray
             uint8 array, which `split` divides into equal fields.
-
-        Raises
-        ------
-        TypeError
-            If a field is missing, unknown or has the wrong type.
-        ValueError
-            If shapes do not match, or the field cannot represent a value.
 
         Examples
         --------

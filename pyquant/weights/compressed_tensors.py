@@ -97,11 +97,6 @@ def from_tensors(
         The weight. It refers to the arrays. Without ``weight_shape``, K is the largest
         number that fits the words.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument or a tensor is wrong, or if `bits` or `group_size` is necessary.
-
     Examples
     --------
     >>> import numpy as np

@@ -70,11 +70,6 @@ def from_tensors(
     Weight
         The weight. It refers to the arrays.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument or a tensor is wrong, or if several sizes fit.
-
     Examples
     --------
     >>> import numpy as np

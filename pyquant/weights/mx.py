@@ -225,13 +225,6 @@ def unswizzle(
     ndarray
         The scales, with shape `shape` and the type of `scales`.
 
-    Raises
-    ------
-    TypeError
-        If an argument has the wrong type.
-    ValueError
-        If the number of scales does not match the tiles.
-
     Notes
     -----
     In a tile of 512 bytes, the scale in row r and column c has position ``r % 32 * 16 + r

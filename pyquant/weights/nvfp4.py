@@ -146,15 +146,6 @@ def quantize(
         Elements, scales of blocks of 16, of which the last may be short, and the scale of
         the tensor.
 
-    Raises
-    ------
-    TypeError
-        If an argument has the wrong type.
-    ValueError
-        If a value or a shape is wrong, or `x` contains a value that is not finite.
-    ImportError
-        If ml_dtypes, which defines the type of the scales, is not installed.
-
     Notes
     -----
     Let a be the largest magnitude of a block, and t the scale of the tensor. Each operation
@@ -238,13 +229,6 @@ def pack(
     -------
     Weight
         Elements and the given scales.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is wrong, or a value is not finite.
-    ImportError
-        If ml_dtypes, which defines the type of the scales, is not installed.
 
     Notes
     -----
