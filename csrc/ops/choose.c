@@ -505,9 +505,7 @@ static void fill_defaults(struct pq_choice *choice, enum pq_type real)
     if (choice->real == PQ_NO_TYPE) {
         choice->real = real;
     }
-    if (choice->code == PQ_NO_TYPE) {
-        choice->code = choice->rule == PQ_RULE_ONNX_DYNAMIC ? PQ_U8 : PQ_I8;
-    }
+    choice->code = pq_chosen_code(choice);
     if (choice->scale == PQ_NO_TYPE) {
         choice->scale = choice->real == PQ_F64 ? PQ_F64 : PQ_F32;
     }

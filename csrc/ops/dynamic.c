@@ -110,9 +110,8 @@ struct grouped {
 /* Return true if the scales of a call depend on magnitudes only. */
 static bool depends_on_magnitude(const struct pq_args *args, const struct pq_choice *choice)
 {
-    const enum pq_type code = args->out.type;
     const bool is_signed =
-        pq_is_narrow_float(code) || (pq_is_integer(code) && pq_range_of(code).lo < 0);
+        pq_usual_rule(PQ_LIKE_PYQUANT, args->out.type) == PQ_RULE_SYMMETRIC;
     return args->in.type == PQ_F32 && args->scale.type == PQ_F32 && is_signed &&
            (choice->rule == PQ_RULE_SYMMETRIC || choice->rule == PQ_RULE_USUAL) &&
            choice->like == PQ_LIKE_PYQUANT && !pq_is_range_given(choice);
@@ -198,14 +197,6 @@ static enum pq_status make_job(struct pq_job *job, const struct pq_kernels *kern
     return pq_job_init(job, kernels, args);
 }
 
-/* Return the code type of a choice, or its default. */
-static enum pq_type chosen_code(const struct pq_choice *choice)
-{
-    return choice->code != PQ_NO_TYPE             ? choice->code
-           : choice->rule == PQ_RULE_ONNX_DYNAMIC ? PQ_U8
-                                                  : PQ_I8;
-}
-
 enum pq_status pq_dynamic_quantize(const struct pq_kernels *kernels,
                                    const struct pq_args *args,
                                    const struct pq_choice *given, int part, int parts)
@@ -227,7 +218,7 @@ enum pq_status pq_dynamic_quantize(const struct pq_kernels *kernels,
         ranged.highest_code = choice->highest_code;
     }
     args = &ranged;
-    PQ_TRY(make_job(&grouped.job, kernels, args, chosen_code(choice)));
+    PQ_TRY(make_job(&grouped.job, kernels, args, pq_chosen_code(choice)));
     if (pq_is_empty(args)) {
         return pq_choose_params(kernels, args, choice, part, parts);
     }

@@ -93,6 +93,14 @@ static inline struct pq_range pq_code_range(const struct pq_choice *choice)
                : pq_range_of(choice->code);
 }
 
+/* Return the code type of a choice, or its default. */
+static inline enum pq_type pq_chosen_code(const struct pq_choice *choice)
+{
+    return choice->code != PQ_NO_TYPE             ? choice->code
+           : choice->rule == PQ_RULE_ONNX_DYNAMIC ? PQ_U8
+                                                  : PQ_I8;
+}
+
 /* Return a preset, or NULL for PQ_LIKE_PYQUANT and unknown values. */
 const struct pq_preset *pq_preset_of(enum pq_like like);
 
