@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vector words of requantize.inc. The file that includes this header has the intrinsics. */
+/* Primitives of requantize.inc. The file that includes this header has the intrinsics. */
 #ifndef PQ_REQUANTIZE_NEON_H
 #define PQ_REQUANTIZE_NEON_H
 
 #include "arm/simd_neon.h"
 
 #define PQ_SUMS_SATURATE 0
+
+typedef int64x2_t i64v;
+#define splat_i64v vdupq_n_s64
 
 /* Return (x * y) >> 32 of each element. */
 PQ_INLINE int32x4_t upper_product(int32x4_t x, int32x4_t y)
@@ -14,16 +17,12 @@ PQ_INLINE int32x4_t upper_product(int32x4_t x, int32x4_t y)
                             vmull_high_s32(x, y), 32);
 }
 
-LIFT2(vi, upper_products, upper_product)
-
 /* Return (x * y + 2^31) >> 32 of each element. */
 PQ_INLINE int32x4_t upper_product_rounded(int32x4_t x, int32x4_t y)
 {
     return vrshrn_high_n_s64(vrshrn_n_s64(vmull_s32(vget_low_s32(x), vget_low_s32(y)), 32),
                              vmull_high_s32(x, y), 32);
 }
-
-LIFT2(vi, upper_products_rounded, upper_product_rounded)
 
 /* Return the lower 32 bits of (x * y + 2^(n - 1)) >> n, clipped to [lo, hi], for n from 1
  * to 62. */
@@ -43,20 +42,10 @@ PQ_INLINE int32x4_t shifted_products_of(int32x4_t x, int32x4_t y, int32x4_t n, i
                         shifted_product(vmull_high_s32(x, y), vmovl_high_s32(n), lo, hi));
 }
 
-PQ_INLINE vi shifted_products(vi x, vi y, vi n, int64_t lowest, int64_t highest)
-{
-    const int64x2_t lo = vdupq_n_s64(lowest), hi = vdupq_n_s64(highest);
-#define PRODUCTS(x, y, n) shifted_products_of(x, y, n, lo, hi)
-    return (vi)EACH3(PRODUCTS, x, y, n);
-#undef PRODUCTS
-}
-
 /* Return -1 if x is negative and all bits of y are 1, else 0. */
 #define sign_within(x, y) vandq_s32(vshrq_n_s32(x, 31), y)
 #define shift_right_i32v(x, n) vshlq_s32(x, vnegq_s32(n))
-LIFT2(vi, signs_within, sign_within)
-LIFT2(vi, shift_right_each, shift_right_i32v)
-LIFT2(vi, shift_left_each, vshlq_s32)
+#define shift_left_i32v vshlq_s32
 
 /* Return true if an unsigned element exceeds a limit. */
 PQ_INLINE int any_exceeds(int32x4_t x, uint32_t limit)

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vector words of requantize.inc. The file that includes this header has the intrinsics. */
+/* Primitives of requantize.inc. The file that includes this header has the intrinsics. */
 #ifndef PQ_REQUANTIZE_AVX2_H
 #define PQ_REQUANTIZE_AVX2_H
 
 #include "x86/simd_avx2.h"
 
 #define PQ_SUMS_SATURATE 1
+
+typedef __m256i i64v;
+#define splat_i64v _mm256_set1_epi64x
 
 /* Copy each element at an odd index to the even index below it. */
 PQ_INLINE __m256i odd_epi32(__m256i x)
@@ -25,8 +28,6 @@ PQ_INLINE __m256i upper_product(__m256i x, __m256i y)
                        _mm256_mul_epi32(odd_epi32(x), odd_epi32(y)));
 }
 
-LIFT2(vi, upper_products, upper_product)
-
 /* Return (x * y + 2^31) >> 32 of each element. */
 PQ_INLINE __m256i upper_product_rounded(__m256i x, __m256i y)
 {
@@ -35,8 +36,6 @@ PQ_INLINE __m256i upper_product_rounded(__m256i x, __m256i y)
     return upper_epi32(_mm256_add_epi64(_mm256_mul_epi32(x, y), half),
                        _mm256_add_epi64(odd, half));
 }
-
-LIFT2(vi, upper_products_rounded, upper_product_rounded)
 
 /* Return (x * y + 2^(n - 1)) >> n of even elements, clipped to [lo, hi], for n from 1 to
  * 62. AVX2 has no arithmetic shift of 64 bits: add 2^63 before the shift, and subtract 2^63
@@ -63,20 +62,10 @@ PQ_INLINE __m256i shifted_products_of(__m256i x, __m256i y, __m256i n, __m256i l
     return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
 }
 
-/* Return the lower 32 bits of shifted_product() for all elements. */
-PQ_INLINE vi shifted_products(vi x, vi y, vi n, int64_t lowest, int64_t highest)
-{
-    const __m256i lo = _mm256_set1_epi64x(lowest), hi = _mm256_set1_epi64x(highest);
-#define PRODUCTS(x, y, n) shifted_products_of(x, y, n, lo, hi)
-    return (vi)EACH3(PRODUCTS, x, y, n);
-#undef PRODUCTS
-}
-
 /* Return -1 if x is negative and all bits of y are 1, else 0. */
 #define sign_within(x, y) _mm256_and_si256(_mm256_srai_epi32(x, 31), y)
-LIFT2(vi, signs_within, sign_within)
-LIFT2(vi, shift_right_each, _mm256_srav_epi32)
-LIFT2(vi, shift_left_each, _mm256_sllv_epi32)
+#define shift_right_i32v _mm256_srav_epi32
+#define shift_left_i32v _mm256_sllv_epi32
 
 /* Saturate x and y to 16 bits, add z with saturation, and halve. z is twice the zero
  * point plus 1. */
