@@ -73,24 +73,15 @@ enum { PQ_FOR_NARROW(PQ_ROW) PQ_NARROWS };
             return none;                                                                   \
         }                                                                                  \
     }
-#define PQ_CASE_KIND(type, name, kind, bits, carrier, lo, hi)                              \
+#define PQ_CASE(type, result)                                                              \
 case PQ_##type:                                                                            \
-    return PQ_KIND_##kind;
-#define PQ_CASE_BITS(type, name, kind, bits, carrier, lo, hi)                              \
-case PQ_##type:                                                                            \
-    return bits;
-#define PQ_CASE_CARRIER(type, name, kind, bits, carrier, lo, hi)                           \
-case PQ_##type:                                                                            \
-    return PQ_##carrier;
-#define PQ_CASE_ROW(type, ...)                                                             \
-case PQ_##type:                                                                            \
-    return PQ_##type##_ROW;
-#define PQ_CASE_LOWEST(type, name, kind, bits, carrier, lo, hi)                            \
-case PQ_##type:                                                                            \
-    return lo;
-#define PQ_CASE_HIGHEST(type, name, kind, bits, carrier, lo, hi)                           \
-case PQ_##type:                                                                            \
-    return hi;
+    return result;
+#define PQ_CASE_KIND(type, name, kind, ...) PQ_CASE(type, PQ_KIND_##kind)
+#define PQ_CASE_BITS(type, name, kind, bits, ...) PQ_CASE(type, bits)
+#define PQ_CASE_CARRIER(type, name, kind, bits, carrier, ...) PQ_CASE(type, PQ_##carrier)
+#define PQ_CASE_ROW(type, ...) PQ_CASE(type, PQ_##type##_ROW)
+#define PQ_CASE_LOWEST(type, name, kind, bits, carrier, lo, hi) PQ_CASE(type, lo)
+#define PQ_CASE_HIGHEST(type, name, kind, bits, carrier, lo, hi) PQ_CASE(type, hi)
 PQ_TYPE_COLUMN(pq_kind_of, enum pq_kind, PQ_KIND_NONE, PQ_CASE_KIND)
 PQ_TYPE_COLUMN(pq_bits_of, int, 0, PQ_CASE_BITS)
 PQ_TYPE_COLUMN(pq_carrier_of, enum pq_type, PQ_NO_TYPE, PQ_CASE_CARRIER)
@@ -110,6 +101,7 @@ PQ_INLINE int pq_row_of(enum pq_type type)
         return -1;
     }
 }
+#undef PQ_CASE
 #undef PQ_CASE_KIND
 #undef PQ_CASE_BITS
 #undef PQ_CASE_CARRIER
