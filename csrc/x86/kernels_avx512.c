@@ -13,33 +13,90 @@ PQ_TARGET_BEGIN(
 #  include "x86/long_avx512.h"
 #  include "x86/lookup_512.h"
 
+#  include "kernels/group_loop.inc"
+
+/* ---- results of packed codes ---- */
+
+/* Return the dequantized values of the 16 codes of a group, plus the offset unless
+ * `offset` is null. */
+PQ_INLINE __m512i results_of_group(float s, int32_t z, const float *offset,
+                                   enum pq_type code, enum pq_type real)
+{
+    const __m256 scale = _mm256_set1_ps(s);
+    const __m256i zero = _mm256_set1_epi32(z);
+    const __m256 lo = dequantize_8_codes(0, zero, scale);
+    const __m256 hi = dequantize_8_codes(code == PQ_I4 ? -8 : 8, zero, scale);
+    if (offset != NULL) {
+        const __m256 v = _mm256_broadcast_ss(offset);
+        return wide_results(_mm256_add_ps(lo, v), _mm256_add_ps(hi, v), real, 1);
+    }
+    const struct instance k = {.op = DEQUANTIZE, .real = real, .code = code};
+    return can_use_reciprocal(s, z, dequantize_range(k)) ? wide_results(lo, hi, real, 0)
+                                                         : wide_results(lo, hi, real, 1);
+}
+
+/* Dequantize packed codes by a table of the 16 results of each group. The table takes no
+ * longer than one chunk. */
+PQ_INLINE void dequantize_by_group_tables(const struct pq_run *run, const void *px,
+                                          void *py, size_t n, const float *offset,
+                                          enum pq_type code, enum pq_type real)
+{
+    enum { STEP = 16 }; /* bytes of codes, for two vectors of float32 or one of 16 bits */
+    const float *s = run->scale.f32;
+    const int32_t *z = run->zero.i32;
+    const size_t bytes = run->group / 2;
+    const char *x = px;
+    struct lines lines = lines_from(py);
+    for (const char *const end = x + n / 2; x < end; s++, z++) {
+        const __m512i table = results_of_group(*s, *z, offset, code, real);
+        offset = offset != NULL ? offset + 1 : NULL;
+        for (size_t i = 0; i < bytes; i += STEP, x += STEP) {
+            if (real == PQ_F32) {
+                store_line(&lines, _mm512_permutexvar_epi32(wide_spread4(x, 0), table));
+                store_line(&lines,
+                           _mm512_permutexvar_epi32(wide_spread4(x + STEP / 2, 0), table));
+            } else {
+                store_line(&lines, _mm512_permutexvar_epi16(wide_spread4_16(x), table));
+            }
+        }
+    }
+    store_last_line(&lines, (char *)py + n * pq_bytes_of(real));
+}
+
+/* Dequantize packed codes to float32 with offsets. For other types, callers convert the
+ * float32 results. */
+KERNEL_OF(static, add_packed_I4, dequantize_by_group_tables, run->offset.f32, PQ_I4, PQ_F32)
+KERNEL_OF(static, add_packed_U4, dequantize_by_group_tables, run->offset.f32, PQ_U4, PQ_F32)
+
+/* Dequantize packed indices of a codebook of 16 values, with results like codebook.inc. */
+static void book_packed(const struct pq_run *run, const void *px, void *py, size_t n)
+{
+    enum { STEP = 8 };
+    const int flip = run->high_first ? 4 : 0;
+    const __m512 values = _mm512_loadu_ps(run->book->value);
+    const double *scale = run->scale.f64;
+    const size_t bytes = run->group / 2;
+    const char *x = px;
+    struct lines lines = lines_from(py);
+    for (const char *const end = x + n / 2; x < end; scale++) {
+        const __m512 v = _mm512_mul_ps(values, _mm512_set1_ps((float)*scale));
+        const __mmask16 is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+        const __m512i table = _mm512_mask_mov_epi32(_mm512_castps_si512(v), is_nan,
+                                                    _mm512_set1_epi32(0x7fc00000));
+        for (size_t i = 0; i < bytes; i += STEP, x += STEP) {
+            store_line(&lines, _mm512_permutexvar_epi32(wide_spread4(x, flip), table));
+        }
+    }
+    store_last_line(&lines, (char *)py + n * sizeof(float));
+}
+
+/* ---- kernels ---- */
+
 /* The table takes these kernels from AVX2: integers from real numbers and back, float64,
  * extrema and transposes. */
 #  define PQ_TAKES_SHARED
-/* long_avx512.c and the lookups below process long runs. */
-#  define PQ_LONG(name) LONG_NAME(name)
-#  define LONG_NAME(name) long_##name
-#  define PQ_PAIR(real, code)                                                              \
-      static pq_kernel_fn PQ_LONG(PQ_NAME(quantize_##real##_##code));
-PQ_FOR_CODE_PAIR
-#  undef PQ_PAIR
-#  define PQ_PAIR(real, code)                                                              \
-      static pq_kernel_fn PQ_LONG(PQ_NAME(dequantize_##code##_##real));
-PQ_FOR_SHARED_PAIR
-#  undef PQ_PAIR
-#  define PQ_PAIR(real, code) static pq_kernel_fn PQ_LONG(dequantize_##code##_##real);
-PQ_FOR_OWN_PAIR
-#  undef PQ_PAIR
-static pq_kernel_fn long_encode_F32, long_encode_F16, long_encode_BF16,
-    PQ_LONG(PQ_NAME(quantize_general)), PQ_LONG(PQ_NAME(quantize_affine));
 #  define PQ_DEQUANTIZE_PACKED(run, x, y, n, ...)                                          \
       dequantize_by_group_tables(run, x, y, n, NULL, __VA_ARGS__)
-PQ_INLINE void dequantize_by_group_tables(const struct pq_run *run, const void *px,
-                                          void *py, size_t n, const float *offset,
-                                          enum pq_type code, enum pq_type real);
-static pq_kernel_fn add_packed_I4, add_packed_U4;
-static pq_kernel_fn book_packed;
-#  define PQ_HAS_WIDE 1
 #  include "kernels/kernels.inc"
 
 /*
@@ -73,6 +130,8 @@ PQ_NOINLINE void map_long_groups(pq_kernel_fn *usual, pq_long_fn *map_long, size
     }
 }
 
+#  define PQ_LONG(name) LONG_NAME(name)
+#  define LONG_NAME(name) long_##name
 #  define LONG_KERNEL(kernel, map_long, least, in, out)                                    \
       static void PQ_LONG(kernel)(const struct pq_run *run, const void *x, void *y,        \
                                   size_t n)                                                \
@@ -158,15 +217,15 @@ PQ_INLINE int is_looked_up(enum pq_type code, enum pq_type real)
     return pq_bytes_of(code) == 1 && pq_bytes_of(real) == RESULT_BYTES;
 }
 
-#  define TABLE_NAME(name) table_##name
-#  define TABLE(name) TABLE_NAME(name)
+#  define LOOK_UP_NAME(name) table_##name
+#  define LOOK_UP(name) LOOK_UP_NAME(name)
 #  define INSTANCE(kernel, real, code)                                                     \
-      PQ_NOINLINE int TABLE(kernel)(const struct pq_run *run, const char *x, char *y,      \
-                                    size_t n)                                              \
+      PQ_NOINLINE int LOOK_UP(kernel)(const struct pq_run *run, const char *x, char *y,    \
+                                      size_t n)                                            \
       {                                                                                    \
           return look_up_long(kernel, run, x, y, n);                                       \
       }                                                                                    \
-      LONG_KERNEL(kernel, TABLE(kernel),                                                   \
+      LONG_KERNEL(kernel, LOOK_UP(kernel),                                                 \
                   is_looked_up(PQ_##code, PQ_##real) ? TABLE_ELEMENTS : SIZE_MAX, 1,       \
                   RESULT_BYTES)
 #  define PQ_PAIR(real, code) INSTANCE(PQ_NAME(dequantize_##code##_##real), real, code)
@@ -177,80 +236,10 @@ PQ_FOR_OWN_PAIR
 #  undef PQ_PAIR
 #  undef INSTANCE
 
-/* ---- results of packed codes ---- */
+/* ---- the table ---- */
 
-/* Return the dequantized values of the 16 codes of a group, plus the offset unless
- * `offset` is null. */
-PQ_INLINE __m512i results_of_group(float s, int32_t z, const float *offset,
-                                   enum pq_type code, enum pq_type real)
-{
-    const __m256 scale = _mm256_set1_ps(s);
-    const __m256i zero = _mm256_set1_epi32(z);
-    const __m256 lo = dequantize_8_codes(0, zero, scale);
-    const __m256 hi = dequantize_8_codes(code == PQ_I4 ? -8 : 8, zero, scale);
-    if (offset != NULL) {
-        const __m256 v = _mm256_broadcast_ss(offset);
-        return wide_results(_mm256_add_ps(lo, v), _mm256_add_ps(hi, v), real, 1);
-    }
-    const struct instance k = {.op = DEQUANTIZE, .real = real, .code = code};
-    return can_use_reciprocal(s, z, dequantize_range(k)) ? wide_results(lo, hi, real, 0)
-                                                         : wide_results(lo, hi, real, 1);
-}
-
-/* Dequantize packed codes by a table of the 16 results of each group. The table takes no
- * longer than one chunk. */
-PQ_INLINE void dequantize_by_group_tables(const struct pq_run *run, const void *px,
-                                          void *py, size_t n, const float *offset,
-                                          enum pq_type code, enum pq_type real)
-{
-    enum { STEP = 16 }; /* bytes of codes, for two vectors of float32 or one of 16 bits */
-    const float *s = run->scale.f32;
-    const int32_t *z = run->zero.i32;
-    const size_t bytes = run->group / 2;
-    const char *x = px;
-    struct lines lines = lines_from(py);
-    for (const char *const end = x + n / 2; x < end; s++, z++) {
-        const __m512i table = results_of_group(*s, *z, offset, code, real);
-        offset = offset != NULL ? offset + 1 : NULL;
-        for (size_t i = 0; i < bytes; i += STEP, x += STEP) {
-            if (real == PQ_F32) {
-                store_line(&lines, _mm512_permutexvar_epi32(wide_spread4(x, 0), table));
-                store_line(&lines,
-                           _mm512_permutexvar_epi32(wide_spread4(x + STEP / 2, 0), table));
-            } else {
-                store_line(&lines, _mm512_permutexvar_epi16(wide_spread4_16(x), table));
-            }
-        }
-    }
-    store_last_line(&lines, (char *)py + n * pq_bytes_of(real));
-}
-
-/* Dequantize packed codes to float32 with offsets. For other types, callers convert the
- * float32 results. */
-KERNEL_OF(static, add_packed_I4, dequantize_by_group_tables, run->offset.f32, PQ_I4, PQ_F32)
-KERNEL_OF(static, add_packed_U4, dequantize_by_group_tables, run->offset.f32, PQ_U4, PQ_F32)
-
-/* Dequantize packed indices of a codebook of 16 values, with results like codebook.inc. */
-static void book_packed(const struct pq_run *run, const void *px, void *py, size_t n)
-{
-    enum { STEP = 8 };
-    const int flip = run->high_first ? 4 : 0;
-    const __m512 values = _mm512_loadu_ps(run->book->value);
-    const double *scale = run->scale.f64;
-    const size_t bytes = run->group / 2;
-    const char *x = px;
-    struct lines lines = lines_from(py);
-    for (const char *const end = x + n / 2; x < end; scale++) {
-        const __m512 v = _mm512_mul_ps(values, _mm512_set1_ps((float)*scale));
-        const __mmask16 is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-        const __m512i table = _mm512_mask_mov_epi32(_mm512_castps_si512(v), is_nan,
-                                                    _mm512_set1_epi32(0x7fc00000));
-        for (size_t i = 0; i < bytes; i += STEP, x += STEP) {
-            store_line(&lines, _mm512_permutexvar_epi32(wide_spread4(x, flip), table));
-        }
-    }
-    store_last_line(&lines, (char *)py + n * sizeof(float));
-}
+#  define PQ_HAS_WIDE 1
+#  include "kernels/table.inc"
 
 PQ_TARGET_END
 
