@@ -21,40 +21,35 @@ enum {
     LARGEST = 1 << 16 /* bytes; a larger `size` is an error */
 };
 
-enum pq_status pq_adapt_struct_version(const void **given, void *room, size_t size,
-                                       size_t least)
+enum pq_status pq_copy_struct(void *to, const void *given, size_t size, size_t least)
 {
     size_t has;
-    if (*given == NULL) {
+    if (given == NULL) {
         return PQ_ERR_NULL;
     }
-    memcpy(&has, *given, sizeof has);
-    if (has == size) {
-        return PQ_OK;
-    }
-    if (has < least || has > LARGEST) {
+    memcpy(&has, given, sizeof has);
+    if (has != size && (has < least || has > LARGEST)) {
         return PQ_ERR_SIZE;
     }
     for (size_t i = size; i < has; i++) {
-        if (((const char *)*given)[i] != 0) {
+        if (((const char *)given)[i] != 0) {
             return PQ_ERR_SIZE;
         }
     }
-    memset(room, 0, size);
-    memcpy(room, *given, has < size ? has : size);
-    memcpy(room, &size, sizeof size); /* so that a second check accepts the copy */
-    *given = room;
+    const size_t copied = has < size ? has : size;
+    memmove(to, given, copied);
+    memset((char *)to + copied, 0, size - copied);
+    memcpy(to, &size, sizeof size); /* so that a second check accepts the copy */
     return PQ_OK;
 }
 
 enum pq_status pq_adapt_args_version(const struct pq_args **args, struct pq_args *room)
 {
-    const void *given = *args;
-    if (given != NULL && (*args)->size == sizeof *room) {
+    if (*args != NULL && (*args)->size == sizeof *room) {
         return PQ_OK;
     }
-    PQ_TRY(pq_adapt_struct_version(&given, room, sizeof *room, FIRST_ARGS));
-    *args = given;
+    PQ_TRY(pq_copy_struct(room, *args, sizeof *room, FIRST_ARGS));
+    *args = room;
     return PQ_OK;
 }
 
@@ -192,16 +187,13 @@ PQ_NOINLINE enum pq_status check_layout(const struct pq_args *args,
                                         const struct pq_array *array,
                                         const struct pq_layout *layout)
 {
-    const void *given = layout;
-    struct pq_layout room;
+    struct pq_layout copy;
     const int all = pq_type_bits(array->type);
     const bool part = array->type == PQ_U8 && layout->bits >= 1 && layout->bits <= 8;
     if (array->bit_strides == NULL) {
         return PQ_ERR_NULL;
     }
-    if (pq_adapt_struct_version(&given, &room, sizeof room, sizeof room) != PQ_OK) {
-        return PQ_ERR_SIZE;
-    }
+    PQ_TRY(pq_copy_struct(&copy, layout, sizeof copy, sizeof copy));
     if (!pq_is_code(array->type) || all > 8 ||
         !(layout->bits == 0 || layout->bits == all || part)) {
         return PQ_ERR_TYPE;

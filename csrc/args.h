@@ -26,9 +26,8 @@
 enum pq_status pq_adapt_args_version(const struct pq_args **args, struct pq_args *room);
 
 /* Like pq_adapt_args_version(), for a struct of at least `least` bytes that begins with its
- * size. NULL is an error. */
-enum pq_status pq_adapt_struct_version(const void **given, void *room, size_t size,
-                                       size_t least);
+ * size. Copy the struct to `to`, which may be equal to `given`. NULL is an error. */
+enum pq_status pq_copy_struct(void *to, const void *given, size_t size, size_t least);
 
 /* Return true if the arrays have no elements. */
 bool pq_is_empty(const struct pq_args *args);

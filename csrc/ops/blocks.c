@@ -401,16 +401,14 @@ static struct operand operand_of(const struct pq_array *array, int last, ptrdiff
 }
 
 static enum pq_status run_blocks(const struct pq_kernels *kernels,
-                                 const struct pq_blocks *args, tile_fn *run_tile, int part,
+                                 const struct pq_blocks *given, tile_fn *run_tile, int part,
                                  int parts)
 {
     const bool encodes = run_tile != decode_tile;
-    struct pq_blocks known;
-    const void *given = args;
+    struct pq_blocks copy;
+    const struct pq_blocks *const args = &copy;
     PQ_TRY(kernels != NULL ? PQ_OK : PQ_ERR_NULL);
-    PQ_TRY(pq_adapt_struct_version(&given, &known, sizeof known,
-                                   offsetof(struct pq_blocks, weights)));
-    args = given;
+    PQ_TRY(pq_copy_struct(&copy, given, sizeof copy, offsetof(struct pq_blocks, weights)));
     const int place = format_index(args->format);
     const struct pq_block_format *const format = pq_block_format(place);
     if (format == NULL || (encodes && format->encodes < (args->search ? 2 : 1))) {

@@ -547,9 +547,7 @@ static bool is_range(const struct pq_choice *choice)
 static enum pq_status check_choice(struct pq_choice *choice, const struct pq_choice *given,
                                    enum pq_type real)
 {
-    const void *known = given;
-    PQ_TRY(pq_adapt_struct_version(&known, choice, sizeof *choice, PQ_LEAST_CHOICE));
-    memmove(choice, known, sizeof *choice);
+    PQ_TRY(pq_copy_struct(choice, given, sizeof *choice, PQ_LEAST_CHOICE));
     fill_defaults(choice, real);
     const bool dynamic = choice->rule == PQ_RULE_ONNX_DYNAMIC;
     const bool types =

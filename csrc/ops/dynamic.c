@@ -204,14 +204,12 @@ enum pq_status pq_dynamic_quantize(const struct pq_kernels *kernels,
     struct pq_args room, ranged;
     struct pq_choice choice_room;
     struct grouped grouped;
-    const void *known = given;
-    PQ_TRY(
-        pq_adapt_struct_version(&known, &choice_room, sizeof choice_room, PQ_LEAST_CHOICE));
+    const struct pq_choice *const choice = &choice_room;
+    PQ_TRY(pq_copy_struct(&choice_room, given, sizeof choice_room, PQ_LEAST_CHOICE));
     PQ_TRY(pq_check_call(&args, &room, kernels, true, part, parts));
     if (args->zero.data == NULL) {
         return PQ_ERR_NULL;
     }
-    const struct pq_choice *const choice = known;
     ranged = *args; /* the parameters are chosen for the range of the codes */
     if (pq_is_range_given(choice)) {
         ranged.lowest_code = choice->lowest_code;

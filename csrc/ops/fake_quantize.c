@@ -451,24 +451,22 @@ enum pq_status pq_check_fake(const struct pq_args *args, enum pq_type code)
 }
 
 enum pq_status pq_fake_quantize(const struct pq_kernels *kernels,
-                                const struct pq_args *args, const struct pq_fake *fake,
+                                const struct pq_args *args, const struct pq_fake *given,
                                 int part, int parts)
 {
     enum { LEAST = offsetof(struct pq_fake, mask) + sizeof(struct pq_array) };
     struct pq_args room;
-    struct pq_fake fake_room;
-    const void *known = fake;
-    PQ_TRY(pq_adapt_struct_version(&known, &fake_room, sizeof fake_room, LEAST));
+    struct pq_fake fake;
+    PQ_TRY(pq_copy_struct(&fake, given, sizeof fake, LEAST));
     PQ_TRY(pq_check_call(&args, &room, kernels, true, part, parts));
-    fake = known;
-    struct faking faking = {kernels, fake->code, fake->mask};
-    PQ_TRY(pq_check_fake(args, fake->code));
+    struct faking faking = {kernels, fake.code, fake.mask};
+    PQ_TRY(pq_check_fake(args, fake.code));
     struct pq_args plain = *args;
-    if (pq_is_narrow_float(fake->code)) { /* all zero points are 0 */
+    if (pq_is_narrow_float(fake.code)) { /* all zero points are 0 */
         plain.zero.data = NULL;
     }
     args = &plain;
-    if (fake->mask.data == NULL) {
+    if (fake.mask.data == NULL) {
         return run_method(set_fake_quantize_method, &faking, args, part, parts);
     }
     PQ_TRY(check_mask(&faking, args));

@@ -396,12 +396,11 @@ enum pq_status pq_histogram(const struct pq_kernels *kernels, const struct pq_ar
                             struct pq_counts *counts, int part, int parts)
 {
     struct pq_args room;
-    struct pq_counts known;
-    const void *given = counts;
+    struct pq_counts copy;
     struct counting counting = {.counts = counts};
     PQ_TRY(pq_adapt_args_version(&args, &room));
     PQ_TRY(kernels != NULL && counts != NULL ? PQ_OK : PQ_ERR_NULL);
-    PQ_TRY(pq_adapt_struct_version(&given, &known, sizeof known, sizeof known));
+    PQ_TRY(pq_copy_struct(&copy, counts, sizeof copy, sizeof copy));
     PQ_TRY(pq_begin_counting(&counting.input, kernels, args, NULL, part, parts));
     if (counting.input.plan.empty) {
         return PQ_OK;

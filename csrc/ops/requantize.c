@@ -516,10 +516,9 @@ static enum pq_status run_part(struct pq_requantization_job *call, struct pq_arg
 enum pq_status pq_requantize(const struct pq_kernels *kernels,
                              const struct pq_requantization *args, int part, int parts)
 {
-    struct pq_requantization room;
-    const void *given = args;
-    PQ_TRY(pq_adapt_struct_version(&given, &room, sizeof room, sizeof room));
-    args = given;
+    struct pq_requantization copy;
+    PQ_TRY(pq_copy_struct(&copy, args, sizeof copy, sizeof copy));
+    args = &copy;
     struct pq_args arrays = {.size = sizeof arrays,
                              .ndim = args->ndim,
                              .shape = args->shape,

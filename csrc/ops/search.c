@@ -58,7 +58,7 @@ struct group {
 struct scale_search {
     const struct pq_kernels *kernels;
     const struct pq_args *args;
-    const struct pq_search *search;
+    struct pq_search search;
     struct pq_choice choice;
     bool is_f64;   /* elements are float64; otherwise float32 */
     bool integers; /* the grid kernel supports the codes */
@@ -88,7 +88,7 @@ static enum pq_type arithmetic_type(const struct scale_search *s)
 
 static bool is_weighted(const struct scale_search *s)
 {
-    return s->search->weights.data != NULL;
+    return s->search.weights.data != NULL;
 }
 
 /* Load the next elements and weights. `at` is the first unused element of the buffers. */
@@ -377,7 +377,7 @@ static bool enter_group(struct scale_search *s, struct group *group, ptrdiff_t n
                         size_t at)
 {
     const struct pq_args *const args = s->args;
-    const struct pq_array *const in = &args->in, *const weights = &s->search->weights;
+    const struct pq_array *const in = &args->in, *const weights = &s->search.weights;
     const char *x = in->data, *w = weights->data;
     group->size = 1;
     group->scale = args->scale.data;
@@ -438,9 +438,9 @@ PQ_RARE void init_search(struct scale_search *s)
     for (int j = 0; j < DEFAULT_CANDIDATES; j++) {
         s->factor[j] = 1 - j / 100.0;
     }
-    const double *const given = s->search->candidates;
+    const double *const given = s->search.candidates;
     s->factors = given != NULL ? given : s->factor;
-    s->count = given != NULL ? s->search->count : DEFAULT_CANDIDATES;
+    s->count = given != NULL ? s->search.count : DEFAULT_CANDIDATES;
     s->w = s->w_room;
     for (int i = 0; i < TILE_ELEMENTS && !is_weighted(s); i++) {
         s->w_room[i] = 1;
@@ -497,24 +497,20 @@ enum pq_status pq_search_params(const struct pq_kernels *kernels,
                                 const struct pq_search *search, int part, int parts)
 {
     struct pq_args room;
-    struct pq_search search_room;
+    enum { LEAST = offsetof(struct pq_search, count) + sizeof(size_t) };
     struct scale_search s;
-    const void *known = search, *chosen = choice;
-    PQ_TRY(search != NULL && choice != NULL ? PQ_OK : PQ_ERR_NULL);
-    PQ_TRY(pq_adapt_struct_version(&chosen, &s.choice, sizeof s.choice, PQ_LEAST_CHOICE));
-    choice = chosen;
-    if (choice->rule == PQ_RULE_ONNX_DYNAMIC) {
+    PQ_TRY(search != NULL ? PQ_OK : PQ_ERR_NULL);
+    PQ_TRY(pq_copy_struct(&s.choice, choice, sizeof s.choice, PQ_LEAST_CHOICE));
+    if (s.choice.rule == PQ_RULE_ONNX_DYNAMIC) {
         return PQ_ERR_OPTION;
     }
-    PQ_TRY(pq_check_choosing(&args, &room, &s.choice, choice, kernels, part, parts));
-    PQ_TRY(pq_adapt_struct_version(&known, &search_room, sizeof search_room,
-                                   offsetof(struct pq_search, count) + sizeof(size_t)));
+    PQ_TRY(pq_check_choosing(&args, &room, &s.choice, &s.choice, kernels, part, parts));
+    PQ_TRY(pq_copy_struct(&s.search, search, sizeof s.search, LEAST));
     s.kernels = kernels;
     s.args = args;
-    s.search = known;
     s.is_f64 = args->in.type == PQ_F64;
-    PQ_TRY(is_weighted(&s) ? pq_check_reals(args, &s.search->weights) : PQ_OK);
-    PQ_TRY(check_candidates(s.search));
+    PQ_TRY(is_weighted(&s) ? pq_check_reals(args, &s.search.weights) : PQ_OK);
+    PQ_TRY(check_candidates(&s.search));
     if (pq_is_empty(args)) {
         return pq_choose_params(kernels, args, choice, part, parts);
     }
