@@ -121,37 +121,18 @@ FEW(f32, float)
 FEW(f64, double)
 #undef FEW
 
-/* Find the extrema of 16-bit reals by their bits, like the kernels. */
-static void find_few_ends(int16_t ends[2], const char *x, size_t n)
-{
-    int16_t v, least = INT16_MAX, most = -INT16_MAX;
-    for (size_t i = 0; i < n; i++) {
-        memcpy(&v, x + i * sizeof v, sizeof v);
-        v = (int16_t)(v < 0 ? -(v & INT16_MAX) : v);
-        least = v < least ? v : least;
-        most = v > most ? v : most;
-    }
-    ends[0] = (int16_t)(least < 0 ? -least | INT16_MIN : least);
-    ends[1] = (int16_t)(most < 0 ? -most | INT16_MIN : most);
-}
-
 /* Reduce a run of fewer than `few` elements. */
 static void reduce_few(struct reduction *reduction, size_t cell, const char *x, size_t n)
 {
-    int16_t ends[2];
-    float room[2];
+    const struct pq_job *const job = reduction->job;
+    float room[FEW_ELEMENTS];
     if (reduction->is_f64) {
         run_f64(reduction, cell, x, n);
-    } else if (reduction->job->in_size == sizeof(float)) {
+    } else if (job->in_size == sizeof(float)) {
         run_f32(reduction, cell, x, n);
     } else {
-        find_few_ends(ends, x, n);
-        for (int k = 0; k < 2; k++) {
-            room[k] = reduction->job->how.run.in == PQ_F16
-                          ? pq_f32_from_f16((uint16_t)ends[k])
-                          : pq_f32_from_bf16((uint16_t)ends[k]);
-        }
-        run_f32(reduction, cell, room, 2);
+        pq_load_reals_f32(job->kernels, room, x, job->how.run.in, n);
+        run_f32(reduction, cell, room, n);
     }
 }
 
@@ -238,16 +219,15 @@ static void reduce_row(void *p, struct pq_position at)
         return;
     }
     char buffer[TILE_ELEMENTS * sizeof(double)];
+    const ptrdiff_t group = pq_dim_uniform(dim) ? dim->end : dim->group_size;
     for (ptrdiff_t i = 0; i < dim->end;) {
         ptrdiff_t n = dim->end - i;
-        if (pq_dim_uniform(dim)) {
-            n = n < TILE_ELEMENTS ? n : TILE_ELEMENTS;
-        } else if (dim->group_size >= TILE_ELEMENTS) {
-            const ptrdiff_t left = dim->group_size - i % dim->group_size;
+        if (group >= TILE_ELEMENTS) {
+            const ptrdiff_t left = group - i % group;
             n = left < n ? left : n;
             n = n < TILE_ELEMENTS ? n : TILE_ELEMENTS;
         } else if (n > TILE_ELEMENTS) { /* do not divide groups */
-            n = TILE_ELEMENTS / dim->group_size * dim->group_size;
+            n = TILE_ELEMENTS / group * group;
         }
         const struct pq_tile tile = {
             1, n, 0, dim->in, reduction->job->in_size, reduction->job->in_swapped};
@@ -430,16 +410,6 @@ static size_t enter_box(struct reduction *reduction, const struct cut *cut)
     return (size_t)count;
 }
 
-static void reduce_box(struct reduction *reduction)
-{
-    const struct pq_dim *dim = &reduction->box.dim[0];
-    if (!pq_dim_uniform(dim) && dim->group_size == 1) {
-        pq_for_each_row(&reduction->box, 2, reduce_rows, reduction);
-    } else {
-        pq_for_each_row(&reduction->box, 1, reduce_row, reduction);
-    }
-}
-
 /* Set both extrema of each cell with a NaN to NaN. */
 static void mark_nan_cells(void *p, struct pq_position at)
 {
@@ -481,22 +451,20 @@ static void pass_row(void *p, struct pq_position at)
     reduction->take(reduction->what, &row);
 }
 
-static bool is_finite(const struct reduction *reduction)
-{
-    return reduction->bits < PQ_INFINITY_BITS;
-}
-
 /* Find the extrema of all boxes, and pass them to `take`. Return false at the first
  * element that is not finite. With `all_numbers`, infinities are accepted, and NaN makes
  * the extrema of its cell NaN. */
 static bool reduce_boxes(struct reduction *reduction, struct cut *cut, bool all_numbers)
 {
+    const struct pq_dim *const dim = &reduction->box.dim[0];
     do {
         clear_cells(reduction, &reduction->cells, enter_box(reduction, cut));
+        const bool by_columns = !pq_dim_uniform(dim) && dim->group_size == 1;
         if (!reduction->empty) {
-            reduce_box(reduction);
+            pq_for_each_row(&reduction->box, by_columns ? 2 : 1,
+                            by_columns ? reduce_rows : reduce_row, reduction);
         }
-        if (!is_finite(reduction)) {
+        if (reduction->bits >= PQ_INFINITY_BITS) {
             if (!all_numbers) {
                 return false;
             }
