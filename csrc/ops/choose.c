@@ -600,13 +600,6 @@ enum pq_status pq_choose(const struct pq_choice *given, size_t n, const double *
     return pq_choose_by(&pq_kernels_scalar, given, n, smallest, largest, scale, zero);
 }
 
-/* Return true if zero points can have the type: the type of the codes, or the type of
- * unpacked zero points. */
-static bool is_zero_type(enum pq_type type, enum pq_type code)
-{
-    return type == code || type == (pq_is_integer(code) ? pq_carrier_of(code) : PQ_I8);
-}
-
 enum pq_status pq_check_choosing(const struct pq_args **given, struct pq_args *room,
                                  struct pq_choice *choice,
                                  const struct pq_choice *given_choice,
@@ -617,11 +610,12 @@ enum pq_status pq_check_choosing(const struct pq_args **given, struct pq_args *r
     const struct pq_array *const scale = &args->scale, *const zero = &args->zero;
     PQ_TRY(pq_check_reduction(kernels, args, scale, zero, part, parts));
     PQ_TRY(check_choice(choice, given_choice, args->in.type));
-    return choice->real == args->in.type && scale->type == choice->scale &&
-                   is_zero_type(zero->type, choice->code) && !scale->swapped &&
-                   !zero->swapped
-               ? PQ_OK
-               : PQ_ERR_TYPE;
+    const enum pq_type code = choice->code,
+                       unpacked = pq_is_integer(code) ? pq_carrier_of(code) : PQ_I8;
+    const bool suits = choice->real == args->in.type && scale->type == choice->scale &&
+                       (zero->type == code || zero->type == unpacked) && !scale->swapped &&
+                       !zero->swapped;
+    return suits ? PQ_OK : PQ_ERR_TYPE;
 }
 
 enum pq_status pq_choose_params_by(pq_extrema_fn *find_extrema, void *context,

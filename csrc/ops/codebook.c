@@ -18,16 +18,10 @@ static void sort_codes(uint8_t *code, const float *values, int count)
     }
 }
 
-/* Return the correctly rounded midpoint. The float64 sum is inexact only if the exponents
- * differ by 30 or more. In this case, the smaller value has no effect. */
-static float midpoint(float a, float b)
-{
-    return (float)(((double)a + (double)b) / 2);
-}
-
 /* Fill in the search tree. The root divides the sorted table into two parts of equal
- * length. Its bound is the midpoint of the two values beside the cut. Each next level
- * divides the parts again. */
+ * length. Its bound is the correctly rounded midpoint of the two values beside the cut:
+ * the float64 sum is inexact only if the exponents differ by 30 or more, and then the
+ * smaller value has no effect. Each next level divides the parts again. */
 static void build_tree(struct pq_codebook *book, int count)
 {
     const int all = 1 << book->levels;
@@ -35,9 +29,12 @@ static void build_tree(struct pq_codebook *book, int count)
     for (int part = all; part > 1; part /= 2) {
         for (int i = part / 2 - 1; i < all; i += part) {
             const uint8_t *const code = book->code + i;
-            book->bound[k++] = i < count - 1
-                                   ? midpoint(book->value[code[0]], book->value[code[1]])
-                                   : pq_f32_bits(PQ_INFINITY_BITS);
+            book->bound[k] = pq_f32_bits(PQ_INFINITY_BITS);
+            if (i < count - 1) {
+                const double a = (double)book->value[code[0]];
+                book->bound[k] = (float)((a + (double)book->value[code[1]]) / 2);
+            }
+            k++;
         }
     }
 }

@@ -118,23 +118,6 @@ static void set_page(struct pq_counts *counts, size_t page)
     counts->pages[page / 64] |= (uint64_t)1 << page % 64;
 }
 
-/* Mark the page of each element. A mark is a byte, because setting a bit would need an
- * earlier load. */
-static void mark_pages(struct counting *counting, const char *x, size_t n)
-{
-    for (size_t i = 0; i < n; i++, x += counting->input.size) {
-        counting->marked[pq_key_at(counting->input.type, x) / PQ_PAGE] = 1;
-    }
-}
-
-/* Copy the marks to the bits of the result. */
-static void store_marks(struct counting *counting)
-{
-    for (size_t page = 0; page < PQ_PAGES; page++) {
-        counting->counts->pages[page / 64] |= (uint64_t)counting->marked[page] << page % 64;
-    }
-}
-
 /* Return the number of elements in a page. It is at most `pending`, which has 32 bits. */
 static uint32_t sum_page(const uint32_t *counters, size_t page)
 {
@@ -224,8 +207,9 @@ static void add_finite(struct counting *counting, const char *x, size_t n,
     } else {
         count_elements(counting, x, n);
     }
-    if (counting->marks_each) {
-        mark_pages(counting, x, n);
+    /* A mark is a byte, because setting a bit would need an earlier load. */
+    for (size_t i = 0; counting->marks_each && i < n; i++, x += counting->input.size) {
+        counting->marked[pq_key_at(counting->input.type, x) / PQ_PAGE] = 1;
     }
 }
 
@@ -383,7 +367,9 @@ static void count_planned(struct counting *counting, const struct pq_array *in)
     if (counts->counters == NULL) {
         return;
     }
-    store_marks(counting);
+    for (size_t page = 0; page < PQ_PAGES; page++) {
+        counts->pages[page / 64] |= (uint64_t)counting->marked[page] << page % 64;
+    }
     merge_negative_zero(counts);
     if (!counting->marks_each && counts->pending != 0) {
         const size_t lowest = page_of(counting->input.type, counts->lowest);

@@ -433,18 +433,6 @@ static bool needs_scaling(const struct pq_error *error)
     return !(size >= 0x1p-700 && size <= 0x1p1000);
 }
 
-PQ_RARE void measure_scaled(struct measuring *m, struct pq_error *to, ptrdiff_t first,
-                            ptrdiff_t n)
-{
-    m->exponent = chunk_exponent(m, first, n);
-    if (m->exponent != 0) {
-        add_runs(m, to, first, n);
-        to->exponent = m->exponent;
-        to->most = ldexp(to->most, m->exponent);
-        m->exponent = 0;
-    }
-}
-
 /* ---- groups ---- */
 
 /* Return the dimension with the smallest stride if its index selects the group, else -1.
@@ -545,7 +533,14 @@ static void remeasure_groups(struct measuring *m, struct pq_error *to, ptrdiff_t
     for (size_t r = 0; r < rows; r++) {
         if (needs_scaling(to)) {
             m->rows = 1;
-            measure_scaled(m, to, first, n);
+            const int exponent = chunk_exponent(m, first, n);
+            if (exponent != 0) {
+                m->exponent = exponent;
+                add_runs(m, to, first, n);
+                m->exponent = 0;
+                to->exponent = exponent;
+                to->most = ldexp(to->most, exponent);
+            }
         }
         to += m->next;
         m->x.row += m->x_beside;
