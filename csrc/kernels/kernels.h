@@ -47,15 +47,24 @@ struct pq_fused;              /* ops/fake_quantize.c */
 struct pq_requantization_job; /* ops/requantize.c */
 
 /*
+ * Process `n` elements from `x` to `y`. A kernel that quantizes to 32-bit integers
+ * supports half to even only. A kernel that quantizes to integers of 8 or 16 bits supports
+ * every named rounding mode for float32 quotients. For half to even it also supports
+ * float16 and bfloat16 quotients, if the input has the type of the quotient. From float32
+ * to 8 bits it supports PQ_ROUND_SUM, too. A kernel to narrow floats ignores the mode.
+ */
+typedef void pq_kernel_fn(const struct pq_run *run, const void *x, void *y, size_t n);
+
+/*
  * The stages that affine kernels add before and after the kernel `inner`. To quantize,
  * `inner` reads values of the type `carrier`; to dequantize, it writes them. `carrier` is
  * float32 or float64.
  */
 struct pq_affine {
-    void (*inner)(const struct pq_run *run, const void *x, void *y, size_t n);
+    pq_kernel_fn *inner;
     /* Kernel that quantizes input of type `real` without any stage. Null: a stage must
      * change the input first. */
-    void (*plain_kernel)(const struct pq_run *run, const void *x, void *y, size_t n);
+    pq_kernel_fn *plain_kernel;
     enum pq_type real, carrier, code;
     int bits;        /* bits of a code, at most those of its type */
     bool has_offset; /* subtract the offset before quantizing, add it after dequantizing */
@@ -74,8 +83,7 @@ struct pq_affine {
  * fills the codes of the tile. */
 struct pq_watch {
     uint32_t largest;
-    void (*loop)(const struct pq_run *run, const void *x, void *y, size_t n);
-    void (*finish)(const struct pq_run *run, const void *x, void *y, size_t n);
+    pq_kernel_fn *loop, *finish;
 };
 
 /*
@@ -140,15 +148,6 @@ PQ_INLINE bool pq_has_element_groups(const struct pq_run *run)
 {
     return run->group == 1;
 }
-
-/*
- * Process `n` elements from `x` to `y`. A kernel that quantizes to 32-bit integers
- * supports half to even only. A kernel that quantizes to integers of 8 or 16 bits supports
- * every named rounding mode for float32 quotients. For half to even it also supports
- * float16 and bfloat16 quotients, if the input has the type of the quotient. From float32
- * to 8 bits it supports PQ_ROUND_SUM, too. A kernel to narrow floats ignores the mode.
- */
-typedef void pq_kernel_fn(const struct pq_run *run, const void *x, void *y, size_t n);
 
 /* Point the parameters of `to` to the parameters of group `k` of `from`. Offsets may be
  * null. */

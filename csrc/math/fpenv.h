@@ -152,17 +152,9 @@ static inline void pq_fpenv_leave_all(pq_fpenv_all found)
 
 #else
 
-typedef pq_fpenv pq_fpenv_all;
-
-static inline pq_fpenv_all pq_fpenv_enter_all(void)
-{
-    return pq_fpenv_enter();
-}
-
-static inline void pq_fpenv_leave_all(pq_fpenv_all found)
-{
-    pq_fpenv_leave(found);
-}
+#  define pq_fpenv_all pq_fpenv
+#  define pq_fpenv_enter_all pq_fpenv_enter
+#  define pq_fpenv_leave_all pq_fpenv_leave
 
 #endif
 
