@@ -31,6 +31,7 @@ struct pq_requantization_job {
                                        identifies the channel; null: one channel */
     struct pq_requantize_run how;   /* options of kernels */
     struct param_range range;
+    bool has_large_bias; /* int32 cannot represent a bias minus the zero point of `in` */
 };
 
 /* Return the channel that has its number at the address `at`. */
@@ -389,44 +390,36 @@ static bool is_within(int64_t v, struct pq_range range)
     return v >= range.lo && v <= range.hi;
 }
 
-/* Return true if the arithmetic can represent the multipliers of all channels. */
-static bool can_represent_multipliers(const struct pq_requantization *args)
+/* Return true if the arithmetic can represent the multipliers of all channels. Find out if
+ * int32 can represent all biases minus the zero point of the input. */
+static bool check_channels(struct pq_requantization_job *call)
 {
+    const struct pq_requantization *const args = call->args;
     struct pq_multiplier by[PQ_CHANNELS];
+    int64_t bias[PQ_CHANNELS], beyond = 0;
+    const bool narrow = args->input_zero == 0 && args->bias.type <= PQ_I32; /* usually */
     const bool many = args->multiplier.stride != 0 ||
                       (pq_is_fixed(args->arithmetic) && args->shift.stride != 0);
-    const ptrdiff_t channels = many ? channels_of(args) : 1;
+    const ptrdiff_t channels = channels_of(args);
     bool have = true;
     for (ptrdiff_t c = 0, m; c < channels && have; c += m) {
         m = channels - c < PQ_CHANNELS ? channels - c : PQ_CHANNELS;
-        have = pq_load_multipliers(by, args, c, 1, (size_t)m);
-    }
-    return have;
-}
-
-/* Return true if int32 can represent all biases minus the zero point of the input. */
-static bool biases_fit_int32(const struct pq_requantization *args)
-{
-    int64_t bias[PQ_CHANNELS];
-    const bool many = args->bias.data != NULL && args->bias.stride != 0;
-    const ptrdiff_t channels = many ? channels_of(args) : 1;
-    int64_t beyond = 0;
-    if (args->input_zero == 0 && args->bias.type <= PQ_I32) { /* the usual case */
-        return true;
-    }
-    for (ptrdiff_t c = 0, m; c < channels; c += m) {
-        m = channels - c < PQ_CHANNELS ? channels - c : PQ_CHANNELS;
-        pq_load_channels(bias, &args->bias, c, 1, (size_t)m);
-        for (ptrdiff_t i = 0; i < m; i++) {
+        have = pq_load_multipliers(by, args, c, 1, many ? (size_t)m : 1);
+        if (!narrow) {
+            pq_load_channels(bias, &args->bias, c, 1, (size_t)m);
+        }
+        for (ptrdiff_t i = 0; i < m && !narrow; i++) {
             const int64_t sum = pq_sum_of(bias[i], args->input_zero, 0);
             beyond |= sum ^ (int32_t)sum;
         }
     }
-    return beyond == 0;
+    call->has_large_bias = beyond != 0;
+    return have;
 }
 
-PQ_RARE enum pq_status check_numbers(const struct pq_requantization *args)
+PQ_RARE enum pq_status check_numbers(struct pq_requantization_job *call)
 {
+    const struct pq_requantization *const args = call->args;
     const struct pq_range codes = pq_range_of(args->out.type);
     if ((int)args->arithmetic < 0 || args->arithmetic >= PQ_ARITHMETIC_COUNT ||
         (args->shift.data != NULL && !pq_is_fixed(args->arithmetic))) {
@@ -441,15 +434,15 @@ PQ_RARE enum pq_status check_numbers(const struct pq_requantization *args)
           args->lowest_code <= args->highest_code)) {
         return PQ_ERR_OPTION;
     }
-    return can_represent_multipliers(args) ? PQ_OK : PQ_ERR_OPTION;
+    return check_channels(call) ? PQ_OK : PQ_ERR_OPTION;
 }
 
-static enum pq_status check(const struct pq_kernels *kernels,
-                            const struct pq_requantization *args, struct pq_args *arrays,
+static enum pq_status check(struct pq_requantization_job *call, struct pq_args *arrays,
                             int part, int parts)
 {
+    const struct pq_requantization *const args = call->args;
     PQ_TRY(pq_check_shape(arrays));
-    if (kernels == NULL || args->multiplier.data == NULL) {
+    if (call->kernels == NULL || args->multiplier.data == NULL) {
         return PQ_ERR_NULL;
     }
     PQ_TRY(pq_check_array(arrays, &arrays->in, false));
@@ -460,7 +453,7 @@ static enum pq_status check(const struct pq_kernels *kernels,
     }
     const bool has_axis =
         lead_of(args) == NULL || (args->axis >= 0 && args->axis < args->ndim);
-    return has_axis && channel_offsets_fit(args, arrays) ? check_numbers(args)
+    return has_axis && channel_offsets_fit(args, arrays) ? check_numbers(call)
                                                          : PQ_ERR_SHAPE;
 }
 
@@ -488,7 +481,7 @@ static void set_method(struct pq_method *how, struct pq_requantization_job *call
     *how = pq_no_method;
     how->kernel = run_lines;
     how->load = load_params;
-    how->element = biases_fit_int32(args) ? NULL : run_element;
+    how->element = call->has_large_bias ? run_element : NULL;
     how->by_groups = true;
     how->affine.has_offset = fixed; /* the tile of offsets contains the shifts */
     how->run.requantize = call;
@@ -525,9 +518,9 @@ enum pq_status pq_requantize(const struct pq_kernels *kernels,
                              .in = args->in,
                              .out = args->out};
     const pq_fpenv found = pq_fpenv_enter();
-    enum pq_status status = check(kernels, args, &arrays, part, parts);
+    struct pq_requantization_job call = {.kernels = kernels, .args = args};
+    enum pq_status status = check(&call, &arrays, part, parts);
     if (status == PQ_OK) {
-        struct pq_requantization_job call = {.kernels = kernels, .args = args};
         status = run_part(&call, &arrays, part, parts);
     }
     pq_fpenv_leave(found);
