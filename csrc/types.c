@@ -14,22 +14,18 @@
 
 static const struct pq_type_info rows[PQ_TYPE_COUNT] = {PQ_FOR_TYPE(ROW)};
 
-static bool is_valid_type(enum pq_type type)
-{
-    return type != PQ_NO_TYPE && (unsigned)type < PQ_TYPE_COUNT;
-}
-
 const struct pq_type_info *pq_type_info(enum pq_type type)
 {
-    return is_valid_type(type) ? &rows[type] : NULL;
+    const bool known = type != PQ_NO_TYPE && (unsigned)type < PQ_TYPE_COUNT;
+    return known ? &rows[type] : NULL;
 }
 
 size_t pq_type_size(enum pq_type type)
 {
-    return is_valid_type(type) ? rows[type].bytes : 0;
+    return pq_bytes_of(type);
 }
 
 int pq_type_bits(enum pq_type type)
 {
-    return is_valid_type(type) ? rows[type].bits : 0;
+    return pq_bits_of(type);
 }
