@@ -268,7 +268,7 @@ static void tile_shape(const struct pq_job *job, ptrdiff_t *rows, ptrdiff_t *col
 
 /* Run dimensions 0 and 1 by tiles. The outer loop is over columns, because tiles with
  * equal columns can share loaded parameters. */
-static void run_tiles(void *p, struct pq_position at)
+static void run_tiles(void *p, const struct pq_position *at)
 {
     struct pq_job *job = p;
     const struct pq_dim *dim = job->plan.dim;
@@ -278,7 +278,7 @@ static void run_tiles(void *p, struct pq_position at)
         const ptrdiff_t nc = dim[0].end - c < columns ? dim[0].end - c : columns;
         for (ptrdiff_t r = dim[1].begin; r < dim[1].end; r += rows) {
             const ptrdiff_t nr = dim[1].end - r < rows ? dim[1].end - r : rows;
-            run_tile(job, at, (struct area){r, nr, c, nc}, NULL, NULL);
+            run_tile(job, *at, (struct area){r, nr, c, nc}, NULL, NULL);
         }
     }
 }
@@ -445,7 +445,7 @@ static ptrdiff_t columns_for_few_rows(ptrdiff_t rows, size_t size)
  * output rows of a tall rectangle would exceed the nearest cache if they are a page from
  * each other.
  */
-static void run_transposed(void *p, struct pq_position at)
+static void run_transposed(void *p, const struct pq_position *at)
 {
     struct pq_job *job = p;
     const struct pq_dim *dim = job->plan.dim;
@@ -461,15 +461,15 @@ static void run_transposed(void *p, struct pq_position at)
     for (area.row = dim[1].begin; area.row < dim[1].end; area.row += area.rows) {
         area.column = dim[0].begin;
         const char *const first =
-            gathers ? input_at(job, at, area) : output_at(job, at, area);
+            gathers ? input_at(job, *at, area) : output_at(job, *at, area);
         area.rows = all <= MAX_FEW_ROWS
                         ? all
                         : elements_up_to_line(first, across, rows, dim[1].end - area.row);
         for (; area.column < dim[0].end; area.column += area.columns) {
             const char *const row =
-                gathers ? output_at(job, at, area) : input_at(job, at, area);
+                gathers ? output_at(job, *at, area) : input_at(job, *at, area);
             area.columns = elements_up_to_line(row, along, most, dim[0].end - area.column);
-            run_transposed_square(job, at, area);
+            run_transposed_square(job, *at, area);
         }
     }
 }
@@ -544,7 +544,7 @@ static void run_groups(struct pq_job *job, const char *x, char *y, size_t n, siz
 
 /* Run a contiguous row of groups, or of one group. Load the parameters of many groups
  * together. */
-static void run_grouped_row(void *p, struct pq_position at)
+static void run_grouped_row(void *p, const struct pq_position *at)
 {
     struct pq_job *job = p;
     const struct pq_dim *dim = &job->plan.dim[0];
@@ -555,8 +555,8 @@ static void run_grouped_row(void *p, struct pq_position at)
         const ptrdiff_t groups = i != first * g ? 1 : PQ_TILE;
         const ptrdiff_t m = last - first + 1 < groups ? last - first + 1 : groups;
         const ptrdiff_t stop = (first + m) * g;
-        const char *const scale = at.scale + first * dim->scale;
-        const char *const zero = at.zero + first * dim->zero;
+        const char *const scale = at->scale + first * dim->scale;
+        const char *const zero = at->zero + first * dim->zero;
         n = (stop < dim->end ? stop : dim->end) - i;
         if (job->loaded.scale != scale || job->loaded.zero != zero ||
             job->loaded.columns < m) { /* no earlier row has loaded these parameters */
@@ -566,7 +566,7 @@ static void run_grouped_row(void *p, struct pq_position at)
             job->loaded.zero = zero;
             job->loaded.columns = m;
         }
-        run_groups(job, at.in + i * dim->in, at.out + i * dim->out, (size_t)n,
+        run_groups(job, at->in + i * dim->in, at->out + i * dim->out, (size_t)n,
                    (size_t)(pq_dim_uniform(dim) ? n : g), 0);
     }
 }
@@ -610,7 +610,7 @@ static void run_rows_by_groups(struct pq_job *job, struct pq_position at, ptrdif
 }
 
 /* Run contiguous short rows, dimensions 0 and 1. */
-static void run_rows(void *p, struct pq_position at)
+static void run_rows(void *p, const struct pq_position *start)
 {
     struct pq_job *job = p;
     const struct pq_dim *dim = job->plan.dim;
@@ -625,6 +625,7 @@ static void run_rows(void *p, struct pq_position at)
     const bool gapped = accepts_gaps(job, g) && (groups == 1 || by_groups);
     const ptrdiff_t some = gapped && groups > 1 ? STAGED_BYTES / n : PQ_TILE / groups;
     const ptrdiff_t step = same && !gapped ? dim[1].end - dim[1].begin : some;
+    struct pq_position at = *start;
     at.in += first * dim[0].in;
     at.out += first * dim[0].out;
     at.scale += pq_dim_scale(dim, first);
@@ -650,23 +651,23 @@ static void run_rows(void *p, struct pq_position at)
 
 /* Run a contiguous row that has a float32 scale for each element and one zero point.
  * Kernels read scales and offsets in place. */
-static void run_row_per_element(void *p, struct pq_position at)
+static void run_row_per_element(void *p, const struct pq_position *at)
 {
     struct pq_job *job = p;
     const struct pq_dim *dim = &job->plan.dim[0];
-    if (job->loaded.zero != at.zero) {
-        pq_load_params(job, 0, at.scale, 0, at.zero, 0, 1);
+    if (job->loaded.zero != at->zero) {
+        pq_load_params(job, 0, at->scale, 0, at->zero, 0, 1);
         pq_repeat_param(job, 0, 0, PQ_TILE);
-        job->loaded.zero = at.zero;
+        job->loaded.zero = at->zero;
     }
     job->how.run.group = 1;
     job->how.run.zero.i32 = job->zero.i32;
     job->how.run.offset.f32 = job->offset.f32; /* unused without offsets */
     for (ptrdiff_t i = dim->begin; i < dim->end; i += PQ_TILE) {
         const ptrdiff_t n = dim->end - i < PQ_TILE ? dim->end - i : PQ_TILE;
-        const char *const x = at.in + i * dim->in;
-        char *const y = at.out + i * dim->out;
-        job->how.run.scale.f32 = (const void *)(at.scale + i * dim->scale);
+        const char *const x = at->in + i * dim->in;
+        char *const y = at->out + i * dim->out;
+        job->how.run.scale.f32 = (const void *)(at->scale + i * dim->scale);
         if (job->how.affine.has_offset) {
             job->how.run.offset.f32 =
                 (const void *)((uintptr_t)job->how.run.scale.f32 + job->offset_from);
@@ -759,7 +760,7 @@ static void run_area(struct pq_job *job, struct pq_position at, struct area area
 
 /* Run dimensions 0 and 1 by tiles of columns, for as many rows as share parameters or fit
  * the buffers. */
-static void run_columns(void *p, struct pq_position at)
+static void run_columns(void *p, const struct pq_position *at)
 {
     struct pq_job *job = p;
     const struct pq_dim *dim = job->plan.dim, *const rows = &dim[1];
@@ -777,8 +778,8 @@ static void run_columns(void *p, struct pq_position at)
             area.rows = left < share ? left : share;
             area.rows = area.rows < most ? area.rows : most;
             const ptrdiff_t joined = joined_rows(job, area.rows);
-            pq_load_tile_params(job, at, area.row, joined, area.column, area.columns);
-            run_area(job, at, area, joined);
+            pq_load_tile_params(job, *at, area.row, joined, area.column, area.columns);
+            run_area(job, *at, area, joined);
         }
     }
 }

@@ -311,7 +311,7 @@ void pq_for_each_row(const struct pq_plan *plan, int first, pq_row_fn *visit, vo
             index[d] = plan->dim[d].begin;
             start[d] = pq_position_at(start[d + 1], &plan->dim[d], index[d]);
         }
-        visit(job, start[first]);
+        visit(job, &start[first]);
         for (;; d++) { /* advance the innermost dimension that has an index left */
             if (d == plan->ndim) {
                 return;

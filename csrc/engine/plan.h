@@ -167,8 +167,9 @@ static inline struct pq_position pq_position_start(const struct pq_plan *plan)
 }
 
 /* Process the inner dimensions at one position of the outer dimensions. pq_for_each_row()
- * calls `visit` for every index of the dimensions from `first` outwards. */
-typedef void pq_row_fn(void *job, struct pq_position at);
+ * calls `visit` for every index of the dimensions from `first` outwards. A copy of the
+ * position would wait until its members are stored. */
+typedef void pq_row_fn(void *job, const struct pq_position *at);
 void pq_for_each_row(const struct pq_plan *plan, int first, pq_row_fn *visit, void *job);
 
 #endif

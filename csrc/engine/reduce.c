@@ -210,12 +210,12 @@ static void reduce_elements(struct reduction *reduction, struct pq_position at, 
 }
 
 /* Reduce one row. Gather a row that is not contiguous, tile by tile. */
-static void reduce_row(void *p, struct pq_position at)
+static void reduce_row(void *p, const struct pq_position *at)
 {
     struct reduction *reduction = p;
     const struct pq_dim *dim = &reduction->box.dim[0];
     if (!reduction->job->in_swapped && dim->in == (ptrdiff_t)reduction->job->in_size) {
-        reduce_elements(reduction, at, 0, at.in, dim->end);
+        reduce_elements(reduction, *at, 0, at->in, dim->end);
         return;
     }
     char buffer[TILE_ELEMENTS * sizeof(double)];
@@ -231,8 +231,8 @@ static void reduce_row(void *p, struct pq_position at)
         }
         const struct pq_tile tile = {
             1, n, 0, dim->in, reduction->job->in_size, reduction->job->in_swapped};
-        pq_gather(reduction->job->kernels, buffer, at.in + i * dim->in, &tile);
-        reduce_elements(reduction, at, i, buffer, n);
+        pq_gather(reduction->job->kernels, buffer, at->in + i * dim->in, &tile);
+        reduce_elements(reduction, *at, i, buffer, n);
         i += n;
     }
 }
@@ -290,7 +290,7 @@ static void reduce_columns(struct reduction *reduction, size_t cell, const char 
 }
 
 /* Reduce all rows of dim[1], one group of rows at a time. */
-static void reduce_rows(void *p, struct pq_position at)
+static void reduce_rows(void *p, const struct pq_position *at)
 {
     struct reduction *reduction = p;
     const struct pq_dim *dim = &reduction->box.dim[0], *outer = &reduction->box.dim[1];
@@ -301,7 +301,7 @@ static void reduce_rows(void *p, struct pq_position at)
     const ptrdiff_t block = pq_dim_uniform(outer) ? outer->end : outer->group_size;
     for (ptrdiff_t r = 0; r < outer->end; r += block) {
         const ptrdiff_t rows = outer->end - r < block ? outer->end - r : block;
-        const struct pq_position first = pq_position_at(at, outer, r);
+        const struct pq_position first = pq_position_at(*at, outer, r);
         const size_t cell = cell_at(reduction, first, 0);
         if (contiguous && (size_t)(rows * dim->end) < reduction->few) {
             reduce_few_columns(reduction, cell, first.in, outer->in, (size_t)rows,
@@ -411,17 +411,17 @@ static size_t enter_box(struct reduction *reduction, const struct cut *cut)
 }
 
 /* Set both extrema of each cell with a NaN to NaN. */
-static void mark_nan_cells(void *p, struct pq_position at)
+static void mark_nan_cells(void *p, const struct pq_position *at)
 {
     struct reduction *reduction = p;
     const struct pq_dim *dim = &reduction->box.dim[0];
-    struct pq_params from = {at.in, 0, reduction->job->how.run.in,
+    struct pq_params from = {at->in, 0, reduction->job->how.run.in,
                              reduction->job->in_swapped};
     for (ptrdiff_t i = 0; i < dim->end; i++, from.data += dim->in) {
         double v;
         pq_load_scales_f64(&v, &from, 1, 0);
         if (v != v) {
-            const size_t cell = cell_at(reduction, at, i);
+            const size_t cell = cell_at(reduction, *at, i);
             for (int k = 0; k < 2; k++) {
                 if (reduction->is_f64) {
                     reduction->cells.f64[k][cell] = (double)NAN;
@@ -433,18 +433,18 @@ static void mark_nan_cells(void *p, struct pq_position at)
     }
 }
 
-static void pass_row(void *p, struct pq_position at)
+static void pass_row(void *p, const struct pq_position *at)
 {
     struct reduction *reduction = p;
     const struct pq_dim *dim = &reduction->rows.dim[0];
-    const size_t first = (size_t)(at.in - reduction->rows.in);
+    const size_t first = (size_t)(at->in - reduction->rows.in);
     const struct pq_cells row = {
         .n = (size_t)dim->end,
         .lowest = pq_cell_extremum(&reduction->cells, reduction->is_f64, 0, first),
         .highest = pq_cell_extremum(&reduction->cells, reduction->is_f64, 1, first),
         /* The plan has const pointers to the caller's arrays, which are outputs here. */
-        .scale = (char *)(uintptr_t)at.scale,
-        .zero = (char *)(uintptr_t)at.zero,
+        .scale = (char *)(uintptr_t)at->scale,
+        .zero = (char *)(uintptr_t)at->zero,
         .scale_stride = dim->scale,
         .zero_stride = dim->zero,
     };

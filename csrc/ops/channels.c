@@ -287,7 +287,7 @@ static void set_column_offsets(const struct counting *counting, struct columns *
 }
 
 /* Count the two innermost dimensions. */
-static void count_plane(void *p, struct pq_position at)
+static void count_plane(void *p, const struct pq_position *start)
 {
     struct counting *counting = p;
     const struct pq_dim *dim = &counting->input.plan.dim[0],
@@ -302,7 +302,8 @@ static void count_plane(void *p, struct pq_position at)
     const ptrdiff_t height = outer->scale != 0 ? 1 : TILE_ELEMENTS / width;
     char buffer[TILE_ELEMENTS * sizeof(double)];
     struct columns columns;
-    at = pq_position_at(pq_position_at(at, dim, dim->begin), outer, outer->begin);
+    const struct pq_position at =
+        pq_position_at(pq_position_at(*start, dim, dim->begin), outer, outer->begin);
     for (ptrdiff_t c = 0; c < n; c += width) {
         for (ptrdiff_t r = 0; r < rows && !counting->stopped; r += height) {
             if (counting->tile++ < counting->to->done) {

@@ -191,22 +191,22 @@ static int64_t code_of(const struct pq_requantization_job *call, int64_t sum,
 }
 
 /* Requantize one element by the definition, also with a bias beyond int32. */
-static void run_element(void *p, struct pq_position at)
+static void run_element(void *p, const struct pq_position *at)
 {
     struct pq_job *const job = p;
     const struct pq_requantization_job *const call = job->how.run.requantize;
     const struct pq_requantization *const args = call->args;
-    const ptrdiff_t channel = channel_of(call, at.scale);
+    const ptrdiff_t channel = channel_of(call, at->scale);
     struct pq_multiplier by;
     int64_t bias;
     char x[sizeof(int64_t)] = {0}, y[sizeof(int64_t)] = {0};
     pq_load_multipliers(&by, args, channel, 0, 1);
     pq_load_channels(&bias, &args->bias, channel, 0, 1);
-    pq_copy_element(x, at.in, job->in_size, job->in_swapped);
+    pq_copy_element(x, at->in, job->in_size, job->in_swapped);
     const int64_t v = load_element(x, args->in.type);
     const int64_t code = code_of(call, pq_sum_of(v, args->input_zero, bias), &by);
     pq_store_bits(args->out.type, (uint64_t)code, y);
-    pq_copy_element(at.out, y, job->out_size, job->out_swapped);
+    pq_copy_element(at->out, y, job->out_size, job->out_swapped);
 }
 
 /* Requantize lines, one element after the other, by the definition of requantize. */
