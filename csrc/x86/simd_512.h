@@ -88,6 +88,11 @@ PQ_INLINE __m256 narrow_to_odd_pd(f64v x)
 
 #include "x86/words.inc"
 
+/* Return the smaller magnitude. One instruction replaces two, and ignores quiet NaN. */
+#define smaller_magnitude_f32v(x, y) _mm512_range_ps(x, y, 2 | 8)
+LIFT2(vf, smaller_magnitude, smaller_magnitude_f32v)
+#define smaller_magnitude smaller_magnitude
+
 /* Return true if an element is NaN. A comparison of two vectors finds the NaNs of both. */
 PQ_INLINE int any_nan(vf x)
 {
