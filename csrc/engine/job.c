@@ -10,6 +10,8 @@
 #include "args.h"
 
 const struct pq_method pq_no_method = {0};
+_Static_assert(sizeof pq_no_method <= 256,
+               "GCC copies larger structs by string instructions, which start slowly");
 
 /* ---- jobs ---- */
 

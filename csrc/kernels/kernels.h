@@ -134,11 +134,10 @@ struct pq_run {
     bool exceeds_cache;   /* the data exceeds the near caches */
     bool zero_first;      /* quantize to integers, general kernels: as in struct pq_args */
     bool overflow;        /* quantize to narrow floats: as in struct pq_args */
-    bool multiplies;      /* narrow floats, except general kernels: multiply by the scale */
     bool narrow_first;    /* quantize, general kernels: as in struct pq_args */
     bool unsigned_zero;   /* dequantize 64-bit codes: zero points are uint64 */
     bool general;         /* parameters are float64 */
-    bool inverse;         /* codebooks: as in struct pq_args */
+    bool inverse;         /* quantize to narrow floats, codebooks: as in struct pq_args */
     bool high_first;      /* packed codebooks: see pq_is_high_first() */
     const uint32_t *random_words; /* PQ_STOCHASTIC: one word for each element */
 };

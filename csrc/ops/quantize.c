@@ -265,7 +265,7 @@ enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels
         set_method(how, kernels, args);
     } else if (can_multiply(args, kernels, options)) {
         set_method(how, kernels, args);
-        how->run.multiplies = true;
+        how->run.inverse = true;
         how->flush_min_scale = 0; /* the product of a subnormal number can round to a
                                      code other than 0 */
     } else {
