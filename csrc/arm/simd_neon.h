@@ -179,13 +179,6 @@ PQ_INLINE vf gather_nans(vf x, vf seen)
 LIFT_AS(double, smallest_f64, (vd x), vminvq_f64(FOLD(vminq_f64, x)))
 LIFT_AS(double, largest_f64, (vd x), vmaxvq_f64(FOLD(vmaxq_f64, x)))
 
-/* Limit x to the range from lo to hi. NaN becomes lo. See cap_keep_nan_f32v. */
-PQ_INLINE vd bound_f64(vd x, vd lo, vd hi)
-{
-    const vd v = EACH2(vminq_f64, x, hi);
-    return (vd)EACH2(vmaxnmq_f64, v, lo);
-}
-
 #define ROW(p, k) vld1q_f32((p) + (k) * PQ_LANES)
 
 /* Store the smallest or the largest number of each of PQ_LANES rows of PQ_LANES numbers. */

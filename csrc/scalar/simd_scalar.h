@@ -118,6 +118,8 @@ WORD2(vh, larger_u16, (uint16_t)x.v[i] > (uint16_t)y.v[i] ? x.v[i] : y.v[i])
  * number, or y if x is NaN. */
 WORD2(vf, cap_keep_nan, y.v[i] < x.v[i] ? y.v[i] : x.v[i])
 WORD2(vf, floor_drop_nan, x.v[i] > y.v[i] ? x.v[i] : y.v[i])
+WORD2(vd, cap_keep_nan_f64, y.v[i] < x.v[i] ? y.v[i] : x.v[i])
+WORD2(vd, floor_drop_nan_f64, x.v[i] > y.v[i] ? x.v[i] : y.v[i])
 
 /* Collect NaN, which smaller() and larger() may drop: return x where x is NaN, else y. */
 WORD2(vf, gather_nans, x.v[i] == x.v[i] ? y.v[i] : x.v[i])
@@ -209,7 +211,7 @@ PQ_INLINE float round_half_even_f32(float v)
     return v > -0x1p23f && v < 0x1p23f ? n : v;
 }
 
-/* Return the nearest int32 or uint32, ties to even. NaN becomes the lowest integer. */
+/* Return the nearest int32 or uint32, ties to even. Callers exclude NaN. */
 PQ_INLINE int32_t nearest_i32(float x)
 {
     const float v = round_half_even_f32(x);
@@ -273,14 +275,6 @@ NARROW(vf, narrow_f64, (float))
 NARROW(vf, narrow_to_odd, pq_float_to_odd)
 NARROW(vi, convert_f64, (int32_t)) /* integers that int32 holds */
 #undef NARROW
-
-/* Limit x to the range from lo to hi. NaN becomes lo. */
-PQ_INLINE vd bound_f64(vd x, vd lo, vd hi)
-{
-    EACH(i, x) x.v[i] = x.v[i] > lo.v[i] ? x.v[i] : lo.v[i];
-    EACH(i, x) x.v[i] = x.v[i] < hi.v[i] ? x.v[i] : hi.v[i];
-    return x;
-}
 
 /* ---- primitives of one number, for rounding ---- */
 
