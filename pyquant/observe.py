@@ -127,16 +127,6 @@ class Observer:
         "raise" (the default): NaN and infinities raise an error, and nothing of the batch
         is counted. "ignore": they are counted separately.
 
-    Attributes
-    ----------
-    axis : int, tuple of int or None
-        The axes that have separate statistics.
-    min, max : numpy scalar or ndarray
-        Extremes, with the shape that `axis` selects. The type is float64 if a batch was
-        float64, else float32. ValueError if no data was added.
-    count, nan, inf : int or ndarray
-        Number of finite values, NaN and infinities.
-
     Notes
     -----
     An observer needs 128 counters for each sign and exponent in the data. A counter has 2
@@ -418,13 +408,18 @@ class Observer:
 
     @property
     def min(self) -> Any:
-        """Smallest finite value."""
+        """
+        Smallest finite value, with the shape that `axis` selects.
+
+        The type is float64 if a batch was float64, else float32. Without data the attribute
+        raises ValueError.
+        """
         self._need_data()
         return self._reals(self._state.min)
 
     @property
     def max(self) -> Any:
-        """Largest finite value."""
+        """Largest finite value, see `min`."""
         self._need_data()
         return self._reals(self._state.max)
 

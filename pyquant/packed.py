@@ -45,11 +45,6 @@ class Layout(tuple[str, "int | None", "int | None"]):
         Bits of a code. For uint8 codes 1 to 8; 4 and 2 select uint4 and uint2, or int4 and
         int2 for int8 codes. Default: the width of the element type.
 
-    Attributes
-    ----------
-    name, axis, bits
-        The arguments.
-
     Raises
     ------
     TypeError
@@ -145,21 +140,6 @@ class PackedArray(Immutable, _core.Packed):
         Shape of the unpacked array.
     layout : str or Layout, optional
         How the codes are stored. Default "onnx".
-
-    Attributes
-    ----------
-    data : ndarray
-        Packed bytes or words, read-only.
-    dtype : numpy.dtype
-        Element type. If NumPy lacks the type, this attribute needs ml_dtypes, and so does
-        unpacking. Everything else works without it.
-    shape : tuple of int
-        Shape of the unpacked array.
-    layout : Layout
-        Name of the layout, packed axis, and bits of an element.
-    nbytes, size, ndim : int
-        Number of packed bytes, of elements, of dimensions. ``itemsize`` does not exist,
-        because an element is a part of a byte.
 
     Raises
     ------
@@ -302,7 +282,12 @@ class PackedArray(Immutable, _core.Packed):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Element type."""
+        """
+        Element type.
+
+        If NumPy lacks the type, this attribute needs ml_dtypes, and so does unpacking.
+        Everything else works without it.
+        """
         return _core.dtype_named(self._name)
 
     @property
@@ -318,7 +303,11 @@ class PackedArray(Immutable, _core.Packed):
 
     @property
     def nbytes(self) -> int:
-        """Number of packed bytes."""
+        """
+        Number of packed bytes.
+
+        ``itemsize`` does not exist, because an element is a part of a byte.
+        """
         return self._data.nbytes
 
     @property

@@ -57,21 +57,6 @@ class QParams(Immutable, _core.Calls):
         Round scales down ("floor"), up ("ceil", "rceil"; the default) or to the nearest
         power of two ("even"; ties up). It needs `scale_dtype`.
 
-    Attributes
-    ----------
-    scale, zero_point : ndarray
-        Read-only. Zero points have the quantized type.
-    dtype : numpy.dtype
-        The quantized type.
-    axis, block_size : int, tuple of int or None
-        The granularity.
-    offset : ndarray or None
-        Read-only.
-    fill : tuple of int or None
-        Codes that represent NaN.
-    quant_range : tuple of int or None
-        Lowest and highest code.
-
     Examples
     --------
     >>> import numpy as np
@@ -128,7 +113,7 @@ class QParams(Immutable, _core.Calls):
 
     @property
     def axis(self) -> int | tuple[int, ...] | None:
-        """Axes along which the scale varies."""
+        """Axes along which the scale varies, or `None`."""
         return self._axis
 
     @property
