@@ -48,24 +48,23 @@ FLOAT64 = np.dtype(np.float64)
 def plain(obj: Any, name: str) -> npt.NDArray[Any]:
     """Convert to an ndarray; keep masks, and give Python numbers NumPy's dtype."""
     if isinstance(obj, NO_ARRAYS):
-        raise TypeError(f"{name}: expected an array, got {type(obj).__name__}")
+        raise fail(TypeError, name, "an array", type(obj))
     if _is_lazy(obj):
-        raise TypeError(
-            f"{name}: expected an array in memory, got a lazily chunked "
-            f"{type(obj).__name__} (compute it, or map_blocks a function over it)"
-        )
+        remedy = "(compute it, or map_blocks a function over it)"
+        got = f"a lazily chunked {type(obj).__name__} {remedy}"
+        raise fail(TypeError, name, "an array in memory", got)
     if not sys.modules.keys().isdisjoint(LACK_VALUES):
         _refuse_lacking(obj, name)
     if isinstance(obj, _core.Calls):
         got = "QParams; call its method quantize or dequantize"
-        raise TypeError(f"{name}: expected an array, got {got}")
+        raise fail(TypeError, name, "an array", got)
     try:
         return _array_of(obj, name)
     except (ValueError, OverflowError, RecursionError) as error:
         said = " ".join(str(error).split())
         if "inhomogeneous" in said:
             said = "nested sequences of different lengths"
-        raise ValueError(f"{name}: expected an array, got {said}") from None
+        raise fail(ValueError, name, "an array", said) from None
     except (TypeError, BufferError, RuntimeError) as error:  # errors of other libraries
         # Pass on other errors; PyTorch's errors name the reason.
         if isinstance(error, RuntimeError) and not hasattr(type(obj), "__dlpack__"):
@@ -118,14 +117,12 @@ def codes(
     if limits is not None:
         refuse_huge(obj, array, name, f"integers that {dtype} holds")
     if limits is None or array.dtype.kind not in "iu":
-        got = dtypes.described(array)
-        raise TypeError(f"{name}: expected {dtype}, got {got}")
+        raise fail(TypeError, name, dtype, dtypes.described(array))
     lo, hi = limits
     for value in (array.min(), array.max()):
         if not lo <= value <= hi:
-            raise ValueError(
-                f"{name}: expected integers from {lo} to {hi} for {dtype}, got {value}"
-            )
+            expected = f"integers from {lo} to {hi} for {dtype}"
+            raise fail(ValueError, name, expected, f"{value}")
     return array
 
 
@@ -199,10 +196,8 @@ def _refuse_lacking(obj: Any, name: str) -> None:
                 if is_masked(one):
                     raise fail(TypeError, name, "an array without a mask", "a masked array")
             elif count := _null_count(one):
-                raise ValueError(
-                    f"{name}: expected an array without nulls, got {count} in a "
-                    f"{type(one).__name__}; fill or drop them"
-                )
+                got = f"{count} in a {type(one).__name__}; fill or drop them"
+                raise fail(ValueError, name, "an array without nulls", got)
             elif len(within) <= NPY_MAXDIMS and _is_sequence(one):
                 within.append(iter(one))
                 break
@@ -267,10 +262,8 @@ def _array_of(obj: Any, name: str) -> npt.NDArray[Any]:
     if hasattr(obj, "__dlpack_device__"):
         kind, _ = obj.__dlpack_device__()
         if kind not in HOST_DEVICES:
-            raise TypeError(
-                f"{name}: expected an array in the memory of the CPU, "
-                f"got one on DLPack device type {int(kind)}"
-            )
+            got = f"one on DLPack device type {int(kind)}"
+            raise fail(TypeError, name, "an array in the memory of the CPU", got)
     try:
         return np.from_dlpack(obj)
     except RuntimeError as error:  # NumPy's error for an unsupported type or version
@@ -281,7 +274,5 @@ def unfit(codes: npt.NDArray[Any], lo: int, hi: int, bits: int) -> Exception:
     """Return the error for codes out of range."""
     at = codes.argmin() if codes.min() < lo else codes.argmax()
     where = tuple([int(i) for i in np.unravel_index(at, codes.shape)])
-    return ValueError(
-        f"codes: expected integers from {lo} to {hi} for {bits} bits, "
-        f"got {codes[where]} at {where}"
-    )
+    expected = f"integers from {lo} to {hi} for {bits} bits"
+    return fail(ValueError, "codes", expected, f"{codes[where]} at {where}")

@@ -158,27 +158,22 @@ _MULTIPLIERS = {
 
 def of_multiplier(
     arithmetic: str, multiplier: npt.NDArray[Any], shift: npt.NDArray[Any] | None
-) -> ValueError:
+) -> Exception:
     """Return the error about a wrong multiplier or shift, with the valid range."""
     multipliers = np.ravel(multiplier).tolist()
     if shift is not None:
         for one in multipliers:
             if not 0 <= one < 2**31:
-                return ValueError(
-                    f"multiplier: expected integers from 0 to 2**31 - 1, got {one}"
-                )
+                expected = "integers from 0 to 2**31 - 1"
+                return fail(ValueError, "multiplier", expected, f"{one}")
         lo, hi = (-31, 30) if arithmetic in ("tflite", "tflite_single") else (1, 62)
         for one in np.ravel(shift).tolist():
             if not lo <= one <= hi:
-                return ValueError(
-                    f"shift: expected integers from {lo} to {hi} for "
-                    f"arithmetic={arithmetic!r}, got {one}"
-                )
+                expected = f"integers from {lo} to {hi} for arithmetic={arithmetic!r}"
+                return fail(ValueError, "shift", expected, f"{one}")
     refused = next(one for one in multipliers if not _has(arithmetic, one))
-    return ValueError(
-        f"multiplier: expected {_MULTIPLIERS[arithmetic]} for arithmetic={arithmetic!r}, "
-        f"got {refused}"
-    )
+    expected = f"{_MULTIPLIERS[arithmetic]} for arithmetic={arithmetic!r}"
+    return fail(ValueError, "multiplier", expected, f"{refused}")
 
 
 def _has(arithmetic: str, multiplier: float) -> bool:

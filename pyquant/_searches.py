@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pyquant import _core
+from pyquant._check import fail
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -365,8 +366,7 @@ def entropy(bins: Channel, largest: float, name: str, signed: bool) -> float:
     if isinstance(limits, tuple):
         bits = (limits[1] - limits[0]).bit_length()
     if bits > 8:
-        msg = f"dtype: expected at most 8 bits for 'entropy', got {name}"
-        raise ValueError(msg)
+        raise fail(ValueError, "dtype", "at most 8 bits for 'entropy'", name)
     levels = 1 << (bits - 1 if signed else bits)
     hist = _linear(bins, largest, LINEAR_BINS)
     hist[0] = hist[1]

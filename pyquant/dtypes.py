@@ -124,8 +124,7 @@ def ml_dtype(name: str) -> np.dtype[Any]:
         ml_dtypes = default_fpenv(import_module)("ml_dtypes")
     except ImportError:
         install = "pip install 'pyquant-simd[ml-dtypes]'"
-        msg = f"dtype: {name} needs the package ml_dtypes: {install}"
-        raise ImportError(msg) from None
+        raise ImportError(f"dtype: {name} needs the package ml_dtypes: {install}") from None
     scalar = getattr(ml_dtypes, name, None)
     if scalar is None:
         msg = f"dtype: {name} needs a newer ml_dtypes, got {ml_dtypes.__version__}"

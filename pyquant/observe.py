@@ -19,7 +19,8 @@ from typing import (
 
 import numpy as np
 
-from pyquant import _check, _core, _threads
+from pyquant import _core, _threads
+from pyquant._check import REALS, choice, fail, flag, integer, number, restoring
 from pyquant.qparams import qparams_from_range
 
 if TYPE_CHECKING:
@@ -46,12 +47,6 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-# Types of counters, and the largest count of each.
-_COUNTERS: dict[Any, int] = {
-    kind: int(np.iinfo(kind).max) for kind in (np.uint16, np.uint32, np.uint64)
-}
-
-
 class _Options(NamedTuple):
     axis: int | tuple[int, ...] | None
     histogram: bool
@@ -66,7 +61,7 @@ class _State(NamedTuple):
 
     `real` is the type that holds all data. `pages` has the numbers of the pages of counters
     in ascending order, see pq.h. `table` has the counters of each page, channel and key, in
-    the smallest of `_COUNTERS` that holds them.
+    the smallest type of at least 16 bits that holds them.
     """
 
     real: str | None
@@ -167,14 +162,12 @@ class Observer:
         momentum: SupportsFloat | None = None,
         nonfinite: Literal["raise", "ignore"] = "raise",
     ) -> None:
-        counted = _check.flag(histogram, "histogram")
+        counted = flag(histogram, "histogram")
         self._options = _Options(
             _axes(axis),
             counted,
-            _check.integer(mantissa_bits, "mantissa_bits", 0, 7),
-            _check.choice(
-                nonfinite, "nonfinite", ("raise", "ignore"), "'raise' or 'ignore'"
-            ),
+            integer(mantissa_bits, "mantissa_bits", 0, 7),
+            choice(nonfinite, "nonfinite", ("raise", "ignore"), "'raise' or 'ignore'"),
             None if momentum is None else _momentum(momentum, counted),
         )
         self._state = _EMPTY
@@ -246,15 +239,14 @@ class Observer:
         (-5.0, 3)
         """
         if not isinstance(other, Observer):
-            raise _check.fail(TypeError, "other", "an Observer", type(other))
+            raise fail(TypeError, "other", "an Observer", type(other))
         if self._options.momentum is not None or other._options.momentum is not None:
-            msg = "other: expected extremes to merge, got moving averages (momentum)"
-            raise TypeError(msg)
-        for name, mine, its in zip(
-            _Options._fields, self._options, other._options, strict=True
-        ):
+            got = "moving averages (momentum)"
+            raise fail(TypeError, "other", "extremes to merge", got)
+        for name in _Options._fields:
+            mine, its = (getattr(one._options, name) for one in (self, other))
             if mine != its:
-                raise _check.fail(ValueError, "other", f"{name}={mine!r}", f"{its!r}")
+                raise fail(ValueError, "other", f"{name}={mine!r}", f"{its!r}")
         self._state = self._sum(other._state, "other")
 
     def copy(self) -> Observer:
@@ -346,7 +338,7 @@ class Observer:
         >>> pq.Observer.from_dict(o.to_dict()) == o
         True
         """
-        with _check.restoring(data):
+        with restoring(data):
             axis = data["axis"]
             options = {name: data[name] for name in _Options._fields}
             options["axis"] = tuple(axis) if isinstance(axis, list) else axis
@@ -456,7 +448,7 @@ class Observer:
         """
         from pyquant import _searches
 
-        at = _check.number(q, "q", 0, 1)
+        at = number(q, "q", 0, 1)
         self._need_histogram("quantile")
         bins = self._bins()
         bounds = [_searches.quantile(bins.channel(c), at) for c in range(bins.channels)]
@@ -554,7 +546,7 @@ class Observer:
         >>> o.qparams("uint8") == pq.choose_qparams(x, dtype="uint8")
         True
         """
-        keeps = _check.flag(include_zero, "include_zero")
+        keeps = flag(include_zero, "include_zero")
         ends = self._range(method, percentile, dtype, symmetric if keeps else False)
         if method == "minmax":  # some formulas need both extremes
             ends = self._state.min, self._state.max
@@ -581,7 +573,7 @@ class Observer:
         if mine.shape is None:
             return found if found.is_seen() else found._replace(real=None)
         if mine.shape != found.shape:
-            raise _check.fail(ValueError, name, f"channels {mine.shape}", found.shape)
+            raise fail(ValueError, name, f"channels {mine.shape}", found.shape)
         real = mine.real
         if found.is_seen():
             real = _common(real, found.real, name, self._options.histogram)
@@ -615,8 +607,8 @@ class Observer:
 
     def _need_histogram(self, what: str) -> None:
         if not self._options.histogram:
-            msg = f"histogram: expected Observer(histogram=True) for {what}, got False"
-            raise ValueError(msg)
+            expected = f"Observer(histogram=True) for {what}"
+            raise fail(ValueError, "histogram", expected, "False")
         self._need_data()
 
     def _numbers(self, counts: npt.NDArray[np.uint64]) -> Any:
@@ -756,8 +748,8 @@ def calibrate(
         momentum=momentum,
         nonfinite=nonfinite,
     )
-    for number, batch in enumerate(batches):
-        with _errors_about_batches(f" in batch {number}"):
+    for i, batch in enumerate(batches):
+        with _errors_about_batches(f" in batch {i}"):
             observer.update(batch, threads=threads)
     with _errors_about_batches(""):
         return observer.qparams(method=method, percentile=percentile, **formula)
@@ -774,7 +766,7 @@ def _check_batches(batches: object) -> None:
     else:
         return
     got = type(batches).__name__
-    raise _check.fail(TypeError, "batches", "an iterable of arrays", f"{got}{remedy}")
+    raise fail(TypeError, "batches", "an iterable of arrays", f"{got}{remedy}")
 
 
 @contextmanager
@@ -792,19 +784,15 @@ def _errors_about_batches(place: str) -> Iterator[None]:
 
 def _check_method(method: object, percentile: SupportsFloat | None) -> tuple[str, float]:
     """Return the method of `Observer.range` and the percentile as a fraction."""
-    found: str = _check.choice(method, "method", _METHODS)
-    number = 99.99 if percentile is None else _check.number(percentile, "percentile")
+    found: str = choice(method, "method", _METHODS)
+    part = 99.99 if percentile is None else number(percentile, "percentile")
     if percentile is not None and found != "percentile":
-        msg = (
-            f"percentile: expected None for method={found!r}, got {number!r}; "
-            "method='percentile' uses it"
-        )
-        raise ValueError(msg)
-    if not 50 <= number <= 100:
-        hint = f" (did you mean {100 * number:.10g}?)" if 0.5 <= number <= 1 else ""
-        msg = f"percentile is in percent, from 50 to 100; got {number!r}{hint}"
-        raise ValueError(msg)
-    return found, number / 100
+        got = f"{part!r}; method='percentile' uses it"
+        raise fail(ValueError, "percentile", f"None for method={found!r}", got)
+    if not 50 <= part <= 100:
+        hint = f" (did you mean {100 * part:.10g}?)" if 0.5 <= part <= 1 else ""
+        raise ValueError(f"percentile is in percent, from 50 to 100; got {part!r}{hint}")
+    return found, part / 100
 
 
 # ---- helpers ----
@@ -827,35 +815,32 @@ def _state_of(data: Mapping[str, Any], mantissa_bits: int) -> _State:
     for name in ("finite", "nan", "inf", "pages", "table"):
         found = np.array(data[name] or np.zeros(0, np.uint64))
         if found.dtype.kind not in "iu" or found.min(initial=0) < 0:
-            msg = f"{name}: expected integers of at least 0"
-            raise ValueError(msg)
+            raise ValueError(f"{name}: expected integers of at least 0")
         state[name] = found.astype(np.uint64).reshape(sizes.get(name, (n,)))
     for name, empty in (("min", np.inf), ("max", -np.inf)):
-        ends = [empty if x is None else _check.number(x, name) for x in data[name]]
+        ends = [empty if x is None else number(x, name) for x in data[name]]
         state[name] = np.array(ends, np.float64).reshape(n)
     state["pages"] = state["pages"].astype(np.uint16)
     state["table"] = _smallest(state["table"])
     if state["real"] is not None:
-        _check.choice(state["real"], "real", _check.REALS)
+        choice(state["real"], "real", REALS)
     if (np.diff(state["pages"].astype(int), prepend=-1, append=512) <= 0).any():
-        msg = "pages: expected ascending numbers from 0 to 511"
-        raise ValueError(msg)
+        raise ValueError("pages: expected ascending numbers from 0 to 511")
     return _State(**state)
 
 
 def _axes(axis: object) -> int | tuple[int, ...] | None:
     axes: int | tuple[int, ...] | None = _core.integers(axis, "axis")
     if isinstance(axes, tuple) and len(set(axes)) < len(axes):
-        raise _check.fail(ValueError, "axis", "different axes", f"{axes}")
+        raise fail(ValueError, "axis", "different axes", f"{axes}")
     return axes
 
 
 def _momentum(value: SupportsFloat, histogram: bool) -> float:
-    number = _check.number(value, "momentum", 0, 1)
+    found = number(value, "momentum", 0, 1)
     if histogram:
-        msg = "momentum: expected None beside a histogram, which has all data"
-        raise ValueError(msg)
-    return number
+        raise ValueError("momentum: expected None beside a histogram, which has all data")
+    return found
 
 
 def _common(a: str | None, b: str | None, name: str, counted: bool) -> str | None:
@@ -863,13 +848,13 @@ def _common(a: str | None, b: str | None, name: str, counted: bool) -> str | Non
     if a is None or a == b:
         return b
     if counted and "float16" in (a, b):
-        msg = f"{name}: expected {a} again, as float16 is counted its own way, got {b}"
-        raise ValueError(msg)
+        expected = f"{a} again, as float16 is counted its own way"
+        raise fail(ValueError, name, expected, b)
     return "float64" if "float64" in (a, b) else "float32"
 
 
-def _type_of(most: int) -> Any:
-    return next(kind for kind, largest in _COUNTERS.items() if most <= largest)
+def _type_of(most: int) -> np.dtype[Any]:
+    return np.result_type(np.uint16, np.min_scalar_type(most))
 
 
 def _smallest(table: _Table) -> _Table:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, final
 
 import numpy as np
 
-from pyquant import _check, _core
-from pyquant._check import Immutable
+from pyquant import _core
+from pyquant._check import Immutable, choice, fail
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -196,13 +196,12 @@ class PackedArray(Immutable, _core.Packed):
         name, extents, how, words, row = _core.words_of(dtype, shape, layout)
         view = _constant_view(data, row)
         if view.shape != words:
-            of = f"for {name} of shape {extents}"
-            if row.flat:
-                msg = f"data: expected {words[0]} bytes {of}, got {view.size}"
-            else:
-                msg = f"data: expected shape {words} {of}, {how[2]} bits each along axis "
-                msg += f"{how[1]}, got {view.shape}"
-            raise ValueError(msg)
+            expected = f"{words[0]} bytes for {name} of shape {extents}"
+            if not row.flat:
+                expected = f"shape {words} for {name} of shape {extents}, {how[2]} bits "
+                expected += f"each along axis {how[1]}"
+            got = view.size if row.flat else view.shape
+            raise fail(ValueError, "data", expected, got)
         self._keep(view, name, extents, how)
 
     @classmethod
@@ -248,30 +247,26 @@ class PackedArray(Immutable, _core.Packed):
         array([ 0.5, -1. ,  1.5], dtype=float32)
         """
         if _core.is_masked(buffer):
-            msg = "buffer: expected memory without a mask, got a masked array"
-            raise TypeError(msg)
-        given: Any = (
-            buffer  # type checkers reject an ndarray as a buffer before Python 3.12
-        )
+            raise fail(TypeError, "buffer", "memory without a mask", "a masked array")
+        # Type checkers reject an ndarray as a buffer before Python 3.12.
+        given: Any = buffer
         try:
             memory = memoryview(given)
         except TypeError:
-            msg = f"buffer: expected a bytes-like object, got {_kind(buffer)}"
-            raise TypeError(msg) from None
+            raise fail(TypeError, "buffer", "a bytes-like object", type(buffer)) from None
         except (ValueError, BufferError) as error:
-            msg = f"buffer: expected contiguous bytes, got {error}"
-            raise ValueError(msg) from None
+            raise fail(ValueError, "buffer", "contiguous bytes", str(error)) from None
         if not memory.c_contiguous:
-            msg = f"buffer: expected contiguous bytes, got strides {memory.strides}"
-            raise ValueError(msg)
+            got = f"strides {memory.strides}"
+            raise fail(ValueError, "buffer", "contiguous bytes", got)
         data = np.frombuffer(memory if memory.nbytes else b"", np.uint8)
         *_, words, row = _core.words_of(dtype, shape, layout)
         if not row.flat:
             kind = row.words[0]
-            if data.size != prod(words) * kind.itemsize:
-                msg = f"buffer: expected {prod(words) * kind.itemsize} bytes for {kind} "
-                msg += f"of shape {words}, got {data.size}"
-                raise ValueError(msg)
+            size = prod(words) * kind.itemsize
+            if data.size != size:
+                expected = f"{size} bytes for {kind} of shape {words}"
+                raise fail(ValueError, "buffer", expected, data.size)
             data = data.view(kind).reshape(words)
         return cls(data, dtype, shape, layout=layout)
 
@@ -354,8 +349,7 @@ class PackedArray(Immutable, _core.Packed):
     ) -> npt.NDArray[Any]:
         """Unpack for NumPy."""
         if copy is False:
-            msg = "copy: expected True or None for a packed array, got False"
-            raise ValueError(msg)
+            raise fail(ValueError, "copy", "True or None for a packed array", "False")
         array = _core.unpack(self)
         return array if dtype is None else array.astype(dtype, copy=False)
 
@@ -383,16 +377,15 @@ class PackedArray(Immutable, _core.Packed):
     def __len__(self) -> int:
         """Return the extent of the first axis."""
         if not self._shape:
-            msg = "p: expected a packed array with a first axis, got shape ()"
-            raise TypeError(msg)
+            raise fail(TypeError, "p", "a packed array with a first axis", "shape ()")
         return self._shape[0]
 
     def __bool__(self) -> bool:
         """
         Raise ValueError, like NumPy: with `__len__` alone, an array of zeros would be true.
         """
-        msg = f"bool: expected a number, got a packed array of shape {self._shape}"
-        raise ValueError(msg)
+        got = f"a packed array of shape {self._shape}"
+        raise fail(ValueError, "bool", "a number", got)
 
     def __getitem__(self, index: slice) -> PackedArray:
         """Return a part of the first axis that shares the words."""
@@ -406,10 +399,9 @@ class PackedArray(Immutable, _core.Packed):
             whole = lcm(len(row.order) or 1, words)
             if first < last and (first % whole or (last % whole and stop < extent)):
                 part = "byte" if row.flat else "word" if not row.order else "group"
-                msg = f"index: expected whole {part}s, got the elements {first} to "
-                msg += f"{last - 1} of {self._name}, {whole} to a {part}; unpack returns "
-                msg += "single elements"
-                raise ValueError(msg)
+                got = f"the elements {first} to {last - 1} of {self._name}, {whole} to a "
+                got += f"{part}; unpack returns single elements"
+                raise fail(ValueError, "index", f"whole {part}s", got)
             first, last = row.length(first, bits), row.length(last, bits)
         made = PackedArray.__new__(PackedArray)
         shape = (stop - start, *self._shape[1:])
@@ -561,10 +553,10 @@ def pack_signs(
     >>> np.array_equal(pq.pack_signs(x), np.packbits(x > 0, axis=-1))
     True
     """
-    order = _check.choice(bitorder, "bitorder", ("big", "little"), "'big' or 'little'")
+    order = choice(bitorder, "bitorder", ("big", "little"), "'big' or 'little'")
     array = _core.as_reals(x, "x")
     if array.ndim == 0:
-        raise _check.fail(ValueError, "x", "at least one dimension", "a number")
+        raise fail(ValueError, "x", "at least one dimension", "a number")
     layout = Layout("packbits" if order == "big" else "words", axis=-1, bits=1)
     p = _core.quantize(array, 1.0, dtype="uint8", rounding="ceil", layout=layout)
     count = -(-p.shape[-1] // 8)
@@ -576,17 +568,17 @@ def _constant_view(
 ) -> npt.NDArray[np.integer[Any]]:
     """Return a read-only view of words, which NumPy cannot make writeable again."""
     if _core.is_masked(data):
-        raise _check.fail(TypeError, "data", "an array without a mask", "a masked array")
+        raise fail(TypeError, "data", "an array without a mask", "a masked array")
     if not isinstance(data, np.ndarray) or data.dtype not in layout.words:
-        got = data.dtype if isinstance(data, np.ndarray) else _kind(data)
+        got = str(data.dtype) if isinstance(data, np.ndarray) else type(data)
         wanted = " or ".join(map(str, layout.words))
         article = "an" if wanted.startswith("int") else "a"
-        raise _check.fail(TypeError, "data", f"{article} {wanted} array", str(got))
+        raise fail(TypeError, "data", f"{article} {wanted} array", got)
     if layout.flat and data.ndim != 1:
-        raise _check.fail(ValueError, "data", "one dimension", f"shape {data.shape}")
+        raise fail(ValueError, "data", "one dimension", f"shape {data.shape}")
     if not data.flags.c_contiguous:
         parts = "bytes" if layout.word_bits == 8 else "words"
-        raise _check.fail(ValueError, "data", f"contiguous {parts}", "a strided array")
+        raise fail(ValueError, "data", f"contiguous {parts}", "a strided array")
     view = np.frombuffer(memoryview(data.data).toreadonly(), data.dtype)
     return view.reshape(data.shape)
 
@@ -594,19 +586,14 @@ def _constant_view(
 def _ends(index: slice, extent: int) -> tuple[int, int]:
     """Return first and last position of a slice."""
     if not isinstance(index, slice):
-        msg = f"index: expected a slice, got {_kind(index)}; "
-        msg += "unpack returns single elements"
-        raise TypeError(msg)
+        got = f"{type(index).__name__}; unpack returns single elements"
+        raise fail(TypeError, "index", "a slice", got)
     try:
         first, last, step = index.indices(extent)
     except TypeError:
-        kinds = ", ".join(_kind(one) for one in (index.start, index.stop, index.step))
-        msg = f"index: expected a slice of integers, got one of {kinds}"
-        raise TypeError(msg) from None
+        ends = (index.start, index.stop, index.step)
+        got = f"one of {', '.join(type(one).__name__ for one in ends)}"
+        raise fail(TypeError, "index", "a slice of integers", got) from None
     if step != 1:
-        raise _check.fail(ValueError, "index", "a slice with step 1", f"{step}")
+        raise fail(ValueError, "index", "a slice with step 1", f"{step}")
     return (first, last) if first < last else (0, 0)
-
-
-def _kind(value: object) -> str:
-    return type(value).__name__

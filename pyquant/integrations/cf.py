@@ -420,8 +420,8 @@ def _stored(dtype: npt.DTypeLike, name: str, allowed: tuple[str, ...]) -> np.dty
     """Return a stored type with native byte order."""
     known = dtypes.name_of(dtype)
     if known not in allowed:
-        msg = f"{name}: expected one of {', '.join(allowed)}, got {dtypes.shown(dtype)}"
-        raise TypeError(msg)
+        expected = f"one of {', '.join(allowed)}"
+        raise fail(TypeError, name, expected, dtypes.shown(dtype))
     return np.dtype(known)
 
 
@@ -555,8 +555,8 @@ def _codes(
             modulo = int(value) % (1 << 8 * codes.itemsize)
             made.append(int(np.uint64(modulo).astype(codes)))
         elif strict:
-            msg = f"{name}: expected integers within the range of {codes}, got {value}"
-            raise ValueError(msg)
+            expected = f"integers within the range of {codes}"
+            raise fail(ValueError, name, expected, f"{value}")
     return made
 
 
@@ -580,8 +580,8 @@ def _fills(
     if strict and fills and others:
         equal = (np.array_equal(fills[0], one, equal_nan=True) for one in others)
         if not any(equal):
-            msg = f"missing_value: expected _FillValue, {fills[0]}, got {others[0]}"
-            raise ValueError(msg)
+            expected = f"_FillValue, {fills[0]}"
+            raise fail(ValueError, "missing_value", expected, f"{others[0]}")
     return list(dict.fromkeys(fills + others))
 
 
@@ -604,8 +604,7 @@ def _valid_range(
         return None
     name, *others = [name for name, values in ends.items() if values]
     if name == "valid_range" and others:
-        msg = f"valid_range: expected no {others[0]} beside it"
-        raise ValueError(msg)
+        raise ValueError(f"valid_range: expected no {others[0]} beside it")
     lo, hi = int(np.iinfo(codes).min), int(np.iinfo(codes).max)
     apart = (ends["valid_min"] or [lo]) + (ends["valid_max"] or [hi])
     made = ends["valid_range"] or apart
@@ -620,8 +619,8 @@ def _check_apart(
     within = [] if valid is None else [v for v in fills if valid[0] <= v <= valid[1]]
     if within:
         name = "missing_value" if attrs.get("_FillValue") is None else "_FillValue"
-        msg = f"{name}: expected codes outside of the valid range {valid}, got {within[0]}"
-        raise ValueError(msg)
+        expected = f"codes outside of the valid range {valid}"
+        raise fail(ValueError, name, expected, within[0])
 
 
 def _checked(
