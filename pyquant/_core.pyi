@@ -91,6 +91,11 @@ class _RequantizeOptions(TypedDict, total=False):
 class _RequantizeToArray(_RequantizeOptions, total=False):
     out: None
 
+class _FakeQuantizeOptions(_AffineOptions, _RoundingOptions, total=False):
+    dtype: npt.DTypeLike | None
+    quant_range: _Range
+    mask: npt.NDArray[np.bool] | None
+
 class _NewArray(TypedDict, total=False):
     out: None
     threads: SupportsIndex
@@ -106,7 +111,6 @@ c_api: object
 # Public functions in Python declare the arguments of these functions.
 observed: Callable[..., tuple[Any, ...]]
 dynamic_quantize: Callable[..., tuple[Any, QParams]]
-fake_quantize: Callable[..., npt.NDArray[Any]]
 fake_levels: Callable[..., npt.NDArray[Any]]
 extrema: Callable[..., npt.NDArray[Any]]
 range_ends: Callable[..., tuple[npt.NDArray[Any], npt.NDArray[Any], str]]
@@ -835,6 +839,48 @@ def fixed_point(
     multiplier: ArrayLike, arithmetic: _FixedPoint = "tflite"
 ) -> tuple[Any, Any]:
     """Convert real multipliers to the integers that `requantize` uses."""
+
+@overload
+def fake_quantize(
+    x: ArrayLike,
+    scale: ArrayLike,
+    zero_point: ArrayLike | None = None,
+    *,
+    out: _Array,
+    **options: Unpack[_FakeQuantizeOptions],
+) -> _Array: ...
+@overload
+def fake_quantize(
+    x: npt.NDArray[_Scalar],
+    scale: ArrayLike,
+    zero_point: ArrayLike | None = None,
+    *,
+    out: None = None,
+    **options: Unpack[_FakeQuantizeOptions],
+) -> npt.NDArray[_Scalar]: ...
+@overload
+def fake_quantize(
+    x: ArrayLike,
+    scale: ArrayLike,
+    zero_point: ArrayLike | None = None,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    axis: _Integers = None,
+    block_size: _Integers = None,
+    rounding: _Rounding = "half_even",
+    precision: npt.DTypeLike | None = None,
+    saturate: bool | np.bool = True,
+    offset: ArrayLike | None = None,
+    inverse: bool | np.bool = False,
+    fill: _Codes = None,
+    quant_range: _Range = None,
+    mask: npt.NDArray[np.bool] | None = None,
+    out: npt.NDArray[Any] | None = None,
+    seed: _Index = None,
+    start: _Index = None,
+    threads: SupportsIndex = 1,
+) -> npt.NDArray[Any]:
+    """Quantize and dequantize in one pass."""
 
 def as_reals(values: ArrayLike, name: str, /) -> npt.NDArray[Any]: ...
 def add_errors(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar, overload
 import numpy as np
 
 from pyquant import _check, _core
+from pyquant._core import fake_quantize
 from pyquant.qparams import QParams, choose_qparams
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pyquant._core import (
-        _AffineOptions,
-        _Codes,
         _GranularityOptions,
         _Index,
         _Integers,
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
         _Layout,
         _Range,
         _Rounding,
-        _RoundingOptions,
     )
     from pyquant._typing import ArrayLike, Like
     from pyquant.packed import PackedArray
@@ -45,11 +43,6 @@ if TYPE_CHECKING:
         rounding: _Rounding
         seed: _Index
         start: _Index
-
-    class _FakeQuantizeOptions(_AffineOptions, _RoundingOptions, total=False):
-        dtype: npt.DTypeLike | None
-        quant_range: _Range
-        mask: npt.NDArray[np.bool] | None
 
 
 __all__ = ["dynamic_quantize", "fake_quantize"]
@@ -254,124 +247,3 @@ def write_parameters(
                 target[...] = values
 
     return write
-
-
-@overload
-def fake_quantize(
-    x: ArrayLike,
-    scale: ArrayLike,
-    zero_point: ArrayLike | None = None,
-    *,
-    out: _Array,
-    **options: Unpack[_FakeQuantizeOptions],
-) -> _Array: ...
-@overload
-def fake_quantize(
-    x: npt.NDArray[_Scalar],
-    scale: ArrayLike,
-    zero_point: ArrayLike | None = None,
-    *,
-    out: None = None,
-    **options: Unpack[_FakeQuantizeOptions],
-) -> npt.NDArray[_Scalar]: ...
-@overload
-def fake_quantize(
-    x: ArrayLike,
-    scale: ArrayLike,
-    zero_point: ArrayLike | None = None,
-    *,
-    out: npt.NDArray[Any] | None = None,
-    **options: Unpack[_FakeQuantizeOptions],
-) -> npt.NDArray[Any]: ...
-@_core.hinted
-def fake_quantize(
-    x: ArrayLike,
-    scale: ArrayLike,
-    zero_point: ArrayLike | None = None,
-    *,
-    dtype: npt.DTypeLike | None = None,
-    axis: _Integers = None,
-    block_size: _Integers = None,
-    rounding: _Rounding = "half_even",
-    precision: npt.DTypeLike | None = None,
-    saturate: bool | np.bool = True,
-    offset: ArrayLike | None = None,
-    inverse: bool | np.bool = False,
-    fill: _Codes = None,
-    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
-    mask: npt.NDArray[np.bool] | None = None,
-    out: npt.NDArray[Any] | None = None,
-    seed: SupportsIndex | None = None,
-    start: SupportsIndex | None = None,
-    threads: SupportsIndex = 1,
-) -> npt.NDArray[Any]:
-    """
-    Quantize and dequantize in one pass.
-
-    Parameters
-    ----------
-    x : array_like
-        float32, float64, float16 or bfloat16 array of any shape, strides and byte order.
-    scale, zero_point, dtype, axis, block_size, rounding, precision, saturate
-        See `quantize`.
-    offset, inverse, fill, quant_range
-        See `quantize` and `dequantize`.
-    mask : ndarray of bool, optional
-        Array with the shape of `x`. Any strides are allowed. An element becomes True if
-        rounded quotient plus zero point is within the range of codes. It becomes False if
-        the code saturates or `x` is NaN. Straight-through gradient estimators use this
-        mask. Codes of 64 bits and narrow floats exclude a `mask` if `precision` is below
-        the type of `x`.
-    out : ndarray, optional
-        Array for the result, with the shape and dtype of `x`. Any strides are allowed.
-    seed, start : int, optional
-        Options of stochastic rounding, see `quantize`.
-    threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
-
-    Returns
-    -------
-    ndarray
-        Real numbers with the shape and dtype of `x`. If `out` is given, the result is
-        `out`.
-
-    Raises
-    ------
-    TypeError, ValueError, numpy.exceptions.AxisError, ImportError
-        See `quantize`. `out` and `mask` are unchanged.
-
-    Notes
-    -----
-    The result equals ``dequantize(quantize(x, ...), ..., dtype=x.dtype)`` with equal
-    arguments, bit for bit. At most a few thousand codes exist at a time.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pyquant as pq
-    >>> mask = np.empty(4, bool)
-    >>> pq.fake_quantize(np.float32([0.6, 1.5, -3, 1e9]), 0.5, 1, dtype="uint8", mask=mask)
-    array([  0.5,   1.5,  -0.5, 127. ], dtype=float32)
-    >>> mask
-    array([ True,  True, False, False])
-    """
-    return _core.fake_quantize(
-        x,
-        scale,
-        zero_point,
-        dtype,
-        axis,
-        block_size,
-        rounding,
-        precision,
-        saturate,
-        offset,
-        inverse,
-        fill,
-        quant_range,
-        mask,
-        out,
-        seed,
-        start,
-        threads,
-    )

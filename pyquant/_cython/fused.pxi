@@ -172,10 +172,61 @@ cdef object _fake(Call *call, object array, object scale, object zero_point, pq_
     return exact if out is None else out
 
 
-def fake_quantize(x, scale, zero_point, dtype, axis, block_size, rounding, precision,
-                  saturate, offset, inverse, fill, quant_range, mask, out, seed, start,
-                  threads, /):
-    """See fused.fake_quantize."""
+@hinted
+def fake_quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=None,
+                  rounding="half_even", precision=None, saturate=True, offset=None,
+                  inverse=False, fill=None, quant_range=None, mask=None, out=None,
+                  seed=None, start=None, threads=1):
+    """
+    Quantize and dequantize in one pass.
+
+    Parameters
+    ----------
+    x : array_like
+        float32, float64, float16 or bfloat16 array of any shape, strides and byte order.
+    scale, zero_point, dtype, axis, block_size, rounding, precision, saturate
+        See `quantize`.
+    offset, inverse, fill, quant_range
+        See `quantize` and `dequantize`.
+    mask : ndarray of bool, optional
+        Array with the shape of `x`. Any strides are allowed. An element becomes True if
+        rounded quotient plus zero point is within the range of codes. It becomes False if
+        the code saturates or `x` is NaN. Straight-through gradient estimators use this
+        mask. Codes of 64 bits and narrow floats exclude a `mask` if `precision` is below
+        the type of `x`.
+    out : ndarray, optional
+        Array for the result, with the shape and dtype of `x`. Any strides are allowed.
+    seed, start : int, optional
+        Options of stochastic rounding, see `quantize`.
+    threads : int, optional
+        Largest number of threads. Default 1. The result does not depend on it.
+
+    Returns
+    -------
+    ndarray
+        Real numbers with the shape and dtype of `x`. If `out` is given, the result is
+        `out`.
+
+    Raises
+    ------
+    TypeError, ValueError, numpy.exceptions.AxisError, ImportError
+        See `quantize`. `out` and `mask` are unchanged.
+
+    Notes
+    -----
+    The result equals ``dequantize(quantize(x, ...), ..., dtype=x.dtype)`` with equal
+    arguments, bit for bit. At most a few thousand codes exist at a time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> mask = np.empty(4, bool)
+    >>> pq.fake_quantize(np.float32([0.6, 1.5, -3, 1e9]), 0.5, 1, dtype="uint8", mask=mask)
+    array([  0.5,   1.5,  -0.5, 127. ], dtype=float32)
+    >>> mask
+    array([ True,  True, False, False])
+    """
     return _quantize_any(
         x, scale, zero_point, dtype, axis, block_size, _with_noise(rounding, seed, start),
         precision, saturate, None, out, threads,
