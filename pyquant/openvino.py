@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["fake_quantize", "qparams"]
 
 _MOST = 1 << 16  # largest number of levels
+_ENDS = ("input_low", "input_high", "output_low", "output_high")
 
 
 def __dir__() -> list[str]:
@@ -104,16 +105,11 @@ def fake_quantize(
     array([0., 2., 4., 8.], dtype=float32)
     """
     count = integer(levels, "levels", 2, _MOST)
-    array = _reals_of(x)
-    ranges = _ranges_of(
-        {
-            "input_low": input_low,
-            "input_high": input_high,
-            "output_low": output_low,
-            "output_high": output_high,
-        },
-        array.shape,
-    )
+    array = _core.as_reals(x, "x")
+    if _core.is_untyped(x):
+        array = _core.cast(array, "float32")
+    given = (input_low, input_high, output_low, output_high)
+    ranges = _ranges_of(given, array.shape)
     params = params_of(ranges, count)
     low, high, first, last = ranges
     finite = np.isfinite(params)
@@ -223,27 +219,20 @@ def _params_of(operation: Any) -> QParams:
     )
 
 
-def _reals_of(x: ArrayLike) -> npt.NDArray[Any]:
-    array: npt.NDArray[Any] = _core.as_reals(x, "x")
-    return _core.cast(array, "float32") if _core.is_untyped(x) else array
-
-
 def _ranges_of(
-    given: dict[str, ArrayLike], shape: tuple[int, ...]
+    given: Sequence[ArrayLike], shape: tuple[int, ...]
 ) -> list[npt.NDArray[np.float32]]:
     """Return arrays of one shape with extents 1 or equal to `x`."""
     arrays = []
-    for name, value in given.items():
+    for name, value in zip(_ENDS, given, strict=True):
         array = _core.as_reals(value, name)
         if array.dtype != np.float32:
             array = _core.cast(array, "float32")
         if array.size == 1:
             array = array.reshape(())
         dims = (*[1] * (len(shape) - array.ndim), *array.shape)
-        fits = len(dims) == len(shape) and all(
-            one in (1, extent) for one, extent in zip(dims, shape, strict=True)
-        )
-        if not fits:
+        pairs = zip(dims, shape, strict=False)
+        if len(dims) != len(shape) or any(one not in (1, extent) for one, extent in pairs):
             expected = f"a shape that broadcasts to {shape}"
             raise fail(ValueError, name, expected, array.shape)
         _refuse(~np.isfinite(array), f"{name}: expected finite numbers", array)
@@ -258,5 +247,4 @@ def _refuse(wrong: Any, expected: str, low: Any, word: str = "", high: Any = Non
     place = tuple(np.argwhere(wrong)[0].tolist())
     got = str(low[place]) if high is None else f"{low[place]!s} {word} {high[place]!s}"
     where = f", the first at index {place}" if place else ""
-    msg = f"{expected}, got {got}{where}"
-    raise ValueError(msg)
+    raise ValueError(f"{expected}, got {got}{where}")

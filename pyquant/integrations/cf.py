@@ -155,14 +155,13 @@ def decode(
             np.copyto(_checked(out, given, codes), given)
         return given if out is None else out
     made = _decoded_type(attrs, scale, offset, codes)
-    if stored.kind == "f":
+    if stored.kind == "f" or made.kind in "iu":
         to = np.empty(given.shape, made) if out is None else _checked(out, given, made)
-        return _decode_slices(given, scale, offset, attrs, to)
-    fills = _fills(attrs, stored, codes)
-    if made.kind in "iu":
-        to = np.empty(given.shape, made) if out is None else _checked(out, given, made)
+        if stored.kind == "f":
+            return _decode_slices(given, scale, offset, attrs, to)
         np.multiply(given, np.asarray(scale), out=to, dtype=made, casting="unsafe")
         return to
+    fills = _fills(attrs, stored, codes)
     return _core.dequantize(
         given,
         _typed(1 if scale is None else scale, made),
