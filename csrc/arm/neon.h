@@ -150,7 +150,6 @@ PQ_INLINE void store128(void *p, uint8x16_t v)
 #define nearest_i32v vcvtnq_s32_f32
 #define f32_of_i32v vcvtq_f32_s32
 #define f32_of_u32v(x) vcvtq_f32_u32(vreinterpretq_u32_s32(x))
-#define i32_of_f32v vcvtnq_s32_f32
 #define u32_of_f32v(x) vreinterpretq_s32_u32(vcvtnq_u32_f32(x))
 #define bits_f32v vreinterpretq_s32_f32
 #define float_i32v vreinterpretq_f32_s32
@@ -203,6 +202,13 @@ PQ_INLINE int16x8_t to_order_i16v(int16x8_t x)
 PQ_INLINE int16x8_t from_order_i16v(int16x8_t x)
 {
     return vorrq_s16(vabsq_s16(x), vandq_s16(x, vdupq_n_s16(INT16_MIN)));
+}
+
+/* Convert to the nearest int32. The instruction returns 0 for NaN, so replace its result
+ * by INT32_MIN. */
+PQ_INLINE i32v i32_of_f32v(f32v x)
+{
+    return vbslq_s32(vceqq_f32(x, x), vcvtnq_s32_f32(x), vdupq_n_s32(INT32_MIN));
 }
 
 #define round_to_f16_f32v(x) vcvt_f32_f16(vcvt_f16_f32(x))

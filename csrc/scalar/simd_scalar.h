@@ -211,7 +211,7 @@ PQ_INLINE float round_half_even_f32(float v)
     return v > -0x1p23f && v < 0x1p23f ? n : v;
 }
 
-/* Return the nearest int32 or uint32, ties to even. Callers exclude NaN. */
+/* Return the nearest int32 or uint32, ties to even. NaN becomes the lowest integer. */
 PQ_INLINE int32_t nearest_i32(float x)
 {
     const float v = round_half_even_f32(x);
