@@ -138,7 +138,7 @@ static void gather_transposed(const struct pq_kernels *kernels, char *to, const 
 {
     enum { AHEAD_COLUMNS = 16 };
     const ptrdiff_t size = (ptrdiff_t)tile->size, far = AHEAD_COLUMNS * tile->column_stride;
-    pq_transpose_fn *const transpose = kernels->transpose[size == 8 ? 3 : (int)size / 2];
+    pq_transpose_fn *const transpose = pq_transpose_of(kernels, tile);
     for (ptrdiff_t left = tile->columns; left > 0; left -= AHEAD_COLUMNS) {
         const ptrdiff_t n = left < 2 * AHEAD_COLUMNS ? left : AHEAD_COLUMNS;
         prefetch_columns(tile, from + far, AHEAD_COLUMNS);

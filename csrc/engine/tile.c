@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/tile.h"
 
-/* Return the table index of an element size of 1, 2, 4 or 8 bytes. */
-static int index_of_size(size_t size)
-{
-    return size == 8 ? 3 : (int)size / 2;
-}
-
 /* Copy every `step`th element of a row. Compilers vectorize the loop if `size` and `step`
  * are constants. */
 PQ_INLINE void copy_row(char *PQ_RESTRICT to, const char *PQ_RESTRICT from, ptrdiff_t n,
@@ -109,9 +103,9 @@ void pq_gather(const struct pq_kernels *kernels, char *to, const char *from,
         to += last * row;
         const ptrdiff_t done =
             copy_pixels(kernels->split_pixels, from, tile->column_stride, to, step, tile);
-        kernels->transpose[index_of_size(tile->size)](
-            from + done * tile->column_stride, tile->column_stride, to + done, step,
-            (size_t)tile->rows, (size_t)(tile->columns - done));
+        pq_transpose_of(kernels, tile)(from + done * tile->column_stride,
+                                       tile->column_stride, to + done, step,
+                                       (size_t)tile->rows, (size_t)(tile->columns - done));
     } else if (tile->columns < SHORT_ROW && tile->rows > tile->columns) {
         /* Copy short rows, for example reversed pixels, column by column. */
         const struct pq_tile turned = {tile->columns,    tile->rows, tile->column_stride,
@@ -133,9 +127,9 @@ void pq_scatter(const struct pq_kernels *kernels, char *to, const char *from,
     } else if (pq_tile_has_contiguous_columns(tile)) {
         const ptrdiff_t done =
             copy_pixels(kernels->join_pixels, from, row, to, tile->column_stride, tile);
-        kernels->transpose[index_of_size(tile->size)](
-            from + done, row, to + done * tile->column_stride, tile->column_stride,
-            (size_t)(tile->columns - done), (size_t)tile->rows);
+        pq_transpose_of(kernels, tile)(from + done, row, to + done * tile->column_stride,
+                                       tile->column_stride, (size_t)(tile->columns - done),
+                                       (size_t)tile->rows);
     } else {
         copy_tile(to, tile->row_stride, tile->column_stride, from, row, size, tile);
     }

@@ -56,6 +56,13 @@ static inline bool pq_tile_direct(const struct pq_tile *tile)
            (tile->rows == 1 || tile->row_stride == tile->columns * size);
 }
 
+/* Return the kernel that transposes a tile. Its elements have 1, 2, 4 or 8 bytes. */
+static inline pq_transpose_fn *pq_transpose_of(const struct pq_kernels *kernels,
+                                               const struct pq_tile *tile)
+{
+    return kernels->transpose[tile->size == 8 ? 3 : (int)tile->size / 2];
+}
+
 /* Copy a tile from a strided array to contiguous memory, and back. */
 void pq_gather(const struct pq_kernels *kernels, char *to, const char *from,
                const struct pq_tile *tile);
