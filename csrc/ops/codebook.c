@@ -122,9 +122,7 @@ static enum pq_status run_codebook(const struct pq_kernels *kernels,
         job.how.packed = kernels->book_packed;
         job.how.run.high_first = pq_is_high_first(args->in_layout);
     }
-    PQ_TRY(pq_job_init(&job, kernels, args));
-    pq_job_run(&job, part, parts);
-    return PQ_OK;
+    return pq_job_run_args(&job, kernels, args, part, parts);
 }
 
 enum pq_status pq_codebook_quantize(const struct pq_kernels *kernels,
