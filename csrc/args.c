@@ -221,13 +221,6 @@ static bool has_valid_bit_strides(const struct pq_array *array,
     return array->bit_strides == NULL || layout != NULL || pq_bits_of(array->type) < 8;
 }
 
-/* Return true if scales and zero points have valid types and no bit strides. */
-static bool has_valid_param_types(const struct pq_args *args)
-{
-    return pq_type_info(args->scale.type) != NULL && args->scale.bit_strides == NULL &&
-           (args->zero.data == NULL || args->zero.bit_strides == NULL);
-}
-
 /* Return the more important status: PQ_ERR_NULL first, then the first error. */
 static enum pq_status more_important(enum pq_status status, enum pq_status other)
 {
@@ -252,10 +245,12 @@ enum pq_status pq_check_call(const struct pq_args **given, struct pq_args *room,
     }
     PQ_TRY(status);
     PQ_TRY(pq_check_part(part, parts));
+    const bool params = pq_type_info(args->scale.type) != NULL &&
+                        args->scale.bit_strides == NULL &&
+                        (args->zero.data == NULL || args->zero.bit_strides == NULL);
     const bool types = has_valid_bit_strides(&args->in, args->in_layout) &&
-                       has_valid_bit_strides(&args->out, args->out_layout) &&
-                       (!scaled || has_valid_param_types(args));
-    return types ? PQ_OK : PQ_ERR_TYPE;
+                       has_valid_bit_strides(&args->out, args->out_layout);
+    return types && (params || !scaled) ? PQ_OK : PQ_ERR_TYPE;
 }
 
 bool pq_has_valid_zero_type(const struct pq_args *args, enum pq_type code)

@@ -55,12 +55,6 @@ static inline void pq_write_bits(char *base, ptrdiff_t at, int bits, int code, i
     }
 }
 
-/* Return the code at a position. */
-static inline char pq_read_code(const struct pq_codes *codes, ptrdiff_t at)
-{
-    return (char)pq_read_bits(codes->base, at ^ codes->flip, codes->bits);
-}
-
 /* Write a code. If it is the last code of a dense array, clear the unused bits of its
  * byte. */
 static inline void pq_write_code(const struct pq_codes *codes, ptrdiff_t at, char code)
@@ -121,7 +115,7 @@ static inline void pq_unpack_codes(const struct pq_codes *codes, char *to, const
     ptrdiff_t at = from - codes->base;
     const bool dense = pq_is_dense(codes, at, step);
     for (; n > 0 && (!dense || (at & 7) != 0); n--, at += step) {
-        *to++ = pq_read_code(codes, at);
+        *to++ = (char)pq_read_bits(codes->base, at ^ codes->flip, codes->bits);
     }
     if (codes->convert != NULL && to != first) {
         codes->convert(first, first, (size_t)(to - first));

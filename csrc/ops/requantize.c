@@ -172,13 +172,6 @@ _Static_assert((int)PIECE_ELEMENTS >= (int)PQ_TILE, "a tile does not fit a piece
 
 /* ---- the definition ---- */
 
-/* Return an element in native byte order. */
-static int64_t load_element(const char *x, enum pq_type type)
-{
-    const struct pq_params at = {x, 0, type, 0};
-    return pq_load_integer(&at);
-}
-
 /* Return the code of the sum of an element and its bias. */
 static int64_t code_of(const struct pq_requantization_job *call, int64_t sum,
                        const struct pq_multiplier *by)
@@ -199,12 +192,12 @@ static void run_element(void *p, const struct pq_position *at)
     const ptrdiff_t channel = channel_of(call, at->scale);
     struct pq_multiplier by;
     int64_t bias;
-    char x[sizeof(int64_t)] = {0}, y[sizeof(int64_t)] = {0};
+    char y[sizeof(int64_t)] = {0};
     pq_load_multipliers(&by, args, channel, 0, 1);
     pq_load_channels(&bias, &args->bias, channel, 0, 1);
-    pq_copy_element(x, at->in, job->in_size, job->in_swapped);
-    const int64_t v = load_element(x, args->in.type);
-    const int64_t code = code_of(call, pq_sum_of(v, args->input_zero, bias), &by);
+    const struct pq_params x = {at->in, 0, args->in.type, job->in_swapped};
+    const int64_t sum = pq_sum_of(pq_load_integer(&x), args->input_zero, bias);
+    const int64_t code = code_of(call, sum, &by);
     pq_store_bits(args->out.type, (uint64_t)code, y);
     pq_copy_element(at->out, y, job->out_size, job->out_swapped);
 }
@@ -220,8 +213,9 @@ PQ_NOINLINE void run_definition(const struct pq_requantization_job *call,
         for (size_t i = 0; i < n; i++) {
             const size_t place = how->each ? i : line;
             const struct pq_multiplier by = multiplier_at(how, place);
-            const int64_t v = load_element(x + i * in, type);
-            const int64_t code = code_of(call, pq_sum_of(v, 0, how->bias[place]), &by);
+            const struct pq_params at = {x + i * in, 0, type, 0};
+            const int64_t sum = pq_sum_of(pq_load_integer(&at), 0, how->bias[place]);
+            const int64_t code = code_of(call, sum, &by);
             pq_store_bits(how->out, (uint64_t)code, y + i * out);
         }
         x += how->in_stride;
