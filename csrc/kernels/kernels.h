@@ -310,6 +310,12 @@ PQ_INLINE int pq_extrema_row(enum pq_type real)
     return real == PQ_F64 ? (int)PQ_F64_ROW : pq_row_of(real);
 }
 
+/* Return the type of an arithmetic in float64 or in float32. */
+PQ_INLINE enum pq_type pq_real_of(bool is_f64)
+{
+    return is_f64 ? PQ_F64 : PQ_F32;
+}
+
 /* Return extremum `k`. pq_extremum() returns the address of extremum `k`. */
 PQ_INLINE double pq_extremum_at(const void *extrema, bool is_f64, size_t k)
 {

@@ -365,13 +365,14 @@ static bool has_strides_of_out(const struct pq_array *mask, const struct pq_args
     return true;
 }
 
-/* Return true if the kernel can write values and mask in one pass. For this, the kernel
- * must write the values to `out` directly. */
-static bool kernel_writes_mask(const struct fake_job *fake, const struct pq_array *mask,
-                               const struct pq_args *args)
+/* Fill in the job that writes values and mask in one pass. Return false if its kernel
+ * cannot write the mask, or does not write the values to `out` directly. */
+static bool make_masking_job(struct fake_job *fake, const struct faking *faking,
+                             const struct pq_args *args)
 {
-    return fake->fused.fake_quantize.bytes != 0 && has_strides_of_out(mask, args) &&
-           pq_job_is_direct(&fake->job);
+    return make_job(fake, set_fake_quantize_method, faking, args) == PQ_OK &&
+           fake->fused.fake_quantize.bytes != 0 &&
+           has_strides_of_out(&faking->mask, args) && pq_job_is_direct(&fake->job);
 }
 
 /* Compute values and mask of a slab in one pass. The mask starts at `at`. Return false, and
@@ -380,8 +381,7 @@ static bool run_in_one_pass(const struct faking *faking, const struct pq_args *a
                             char *at)
 {
     struct fake_job fake;
-    const bool done = make_job(&fake, set_fake_quantize_method, faking, args) == PQ_OK &&
-                      kernel_writes_mask(&fake, &faking->mask, args);
+    const bool done = make_masking_job(&fake, faking, args);
     if (done) {
         fake.fused.fake_quantize.mask = at;
         fake.fused.fake_quantize.out = args->out.data;
@@ -412,9 +412,7 @@ static enum pq_status run_slab(void *what, const struct pq_args *slab,
 static ptrdiff_t slab_bytes(const struct faking *faking, const struct pq_args *args)
 {
     struct fake_job fake;
-    const bool at_once = make_job(&fake, set_fake_quantize_method, faking, args) == PQ_OK &&
-                         kernel_writes_mask(&fake, &faking->mask, args);
-    return at_once ? PTRDIFF_MAX : PQ_SLAB_BYTES;
+    return make_masking_job(&fake, faking, args) ? PTRDIFF_MAX : PQ_SLAB_BYTES;
 }
 
 /* Check `out` and `mask` before writing to them. */

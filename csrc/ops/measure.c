@@ -213,12 +213,6 @@ PQ_RARE const char *scale_down(char *to, const char *from, size_t n, int exponen
     return to;
 }
 
-/* Return the type of the arithmetic. */
-static enum pq_type type_of(const struct measuring *m)
-{
-    return m->is_f64 ? PQ_F64 : PQ_F32;
-}
-
 /* Quantize and dequantize the elements `x` of each group. */
 static const char *round_trip_rows(struct measuring *m, const char *x, ptrdiff_t next,
                                    size_t n)
@@ -245,7 +239,7 @@ static const char *round_trip_rows(struct measuring *m, const char *x, ptrdiff_t
 static struct piece load_tile(struct measuring *m, size_t n)
 {
     struct rooms *const rooms = m->rooms;
-    const enum pq_type type = type_of(m);
+    const enum pq_type type = pq_real_of(m->is_f64);
     struct piece piece = {.next = (ptrdiff_t)(n * pq_bytes_of(type))};
     piece.x = pq_sweep_load(&m->x, type, m->rows, m->x_beside, n, rooms->x, rooms->raw);
     piece.y = m->trip != NULL ? round_trip_rows(m, piece.x, piece.next, n)
@@ -263,7 +257,7 @@ static struct piece load_tile(struct measuring *m, size_t n)
  */
 static size_t tile_size(const struct measuring *m, size_t left)
 {
-    const size_t size = pq_bytes_of(type_of(m));
+    const size_t size = pq_bytes_of(pq_real_of(m->is_f64));
     const size_t most = BUFFER_BYTES / size / m->rows / PQ_SUM_LANES * PQ_SUM_LANES;
     return left < most ? left : most;
 }
@@ -272,7 +266,7 @@ static size_t tile_size(const struct measuring *m, size_t left)
 PQ_RARE void add_finite_errors(const struct measuring *m, struct found *to, const char *x,
                                const char *y, size_t n)
 {
-    const size_t size = pq_bytes_of(type_of(m));
+    const size_t size = pq_bytes_of(pq_real_of(m->is_f64));
     char bx[FINITE_TILE_ELEMENTS * sizeof(double)],
         by[FINITE_TILE_ELEMENTS * sizeof(double)];
     for (size_t i = 0, some; i < n; i += some) {

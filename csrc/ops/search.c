@@ -80,12 +80,6 @@ struct scale_search {
 
 /* ---- elements ---- */
 
-/* Return the type of the arithmetic. */
-static enum pq_type arithmetic_type(const struct scale_search *s)
-{
-    return s->is_f64 ? PQ_F64 : PQ_F32;
-}
-
 static bool is_weighted(const struct scale_search *s)
 {
     return s->search.weights.data != NULL;
@@ -95,7 +89,7 @@ static bool is_weighted(const struct scale_search *s)
 PQ_NOINLINE void load_elements(struct scale_search *s, size_t n, size_t at)
 {
     double *const w_room = s->w_room + at;
-    s->x = pq_sweep_load(&s->data, arithmetic_type(s), 1, 0, n, s->x_room + at, s->raw);
+    s->x = pq_sweep_load(&s->data, pq_real_of(s->is_f64), 1, 0, n, s->x_room + at, s->raw);
     if (is_weighted(s)) {
         const char *w = pq_sweep_load(&s->weights, PQ_F64, 1, 0, n, w_room, s->raw);
         if ((uintptr_t)w % sizeof(double) != 0) {
@@ -144,8 +138,8 @@ static bool find_extrema(struct scale_search *s, struct group *group)
     pq_clear_extrema(&ends, highest, s->is_f64, 1);
     begin_group(s, group);
     for (size_t n; (n = next_tile(s, group)) != 0;) {
-        s->kernels->minmax[pq_extrema_row(arithmetic_type(s))](s->x, n, &ends, highest,
-                                                               &bits);
+        s->kernels->minmax[pq_extrema_row(pq_real_of(s->is_f64))](s->x, n, &ends, highest,
+                                                                  &bits);
     }
     for (size_t k = 0; k < 2; k++) {
         group->range[k] = pq_extremum_at(&ends, s->is_f64, k);
@@ -203,7 +197,7 @@ PQ_NOINLINE void round_trip(struct scale_search *s, const struct batch *batch, s
                             size_t n, const double *by)
 {
     static const ptrdiff_t none = 0;
-    const enum pq_type real = arithmetic_type(s), code = s->choice.code;
+    const enum pq_type real = pq_real_of(s->is_f64), code = s->choice.code;
     const ptrdiff_t shape = (ptrdiff_t)n, number = (ptrdiff_t)pq_bytes_of(real);
     const ptrdiff_t byte = (ptrdiff_t)pq_bytes_of(code);
     const size_t zero = pq_bytes_of(s->zero_type);
