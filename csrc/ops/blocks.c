@@ -332,17 +332,6 @@ PQ_NOINLINE void compute_means(const struct block_job *job, ptrdiff_t r, ptrdiff
     means->end = r + MEAN_ROWS;
 }
 
-/* Return the mean square of row `r`. The means of several rows are computed together,
- * because the caller asks for all rows up to `last` in ascending order. */
-static float row_mean(const struct block_job *job, ptrdiff_t r, ptrdiff_t last,
-                      struct means *means)
-{
-    if (r >= means->end) {
-        compute_means(job, r, last + 1 - r, means);
-    }
-    return means->of[MEAN_ROWS - (means->end - r)];
-}
-
 /* Process blocks [begin, end) of row `r`, tile by tile. Return false to end the call. */
 static bool run_row(const struct block_job *job, ptrdiff_t r, ptrdiff_t begin,
                     ptrdiff_t end)
@@ -377,8 +366,11 @@ static bool run_part(struct block_job *job, int part, int parts)
         const ptrdiff_t r = at < columns ? 0 : at / columns, i = at - r * columns;
         const ptrdiff_t left = columns - i, rest = share.end - at;
         const ptrdiff_t n = rest < left ? rest : left;
+        if (job->needs_means && r >= means.end) {
+            compute_means(job, r, (share.end - 1) / columns + 1 - r, &means);
+        }
         if (job->needs_means) {
-            job->search.mean = row_mean(job, r, (share.end - 1) / columns, &means);
+            job->search.mean = means.of[MEAN_ROWS - (means.end - r)];
         }
         is_running = run_row(job, r, i, i + n);
         at += n;

@@ -57,13 +57,6 @@ static bool adds_zero_last(const struct pq_args *args)
     return args->round == PQ_HALF_EVEN && !args->zero_first;
 }
 
-/* Return true if a kernel of a pair can write 32-bit integers. float32 does not represent
- * all of them, so the kernel cannot add a zero point. */
-static bool can_use_32_bit_kernel(const struct pq_args *args, enum pq_type precision)
-{
-    return precision == PQ_F32 && adds_zero_last(args) && pq_zeros_fit(args, 0, 0);
-}
-
 /* Return true if elements, scales and quotients have one 16-bit type. */
 static bool is_16_bit_arithmetic(const struct pq_args *args, enum pq_type precision)
 {
@@ -84,8 +77,8 @@ static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq
     }
     if (pq_is_narrow_float(out)) {
         suits = usual;
-    } else if (pq_is_32_bit(out)) {
-        suits = can_use_32_bit_kernel(args, precision);
+    } else if (pq_is_32_bit(out)) { /* float32 does not represent all sums */
+        suits = usual && adds_zero_last(args) && pq_zeros_fit(args, 0, 0);
     } else if (args->zero_first) {
         suits = usual && in == PQ_F32 && pq_bits_of(out) == 8 && even;
     }
