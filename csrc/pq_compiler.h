@@ -65,9 +65,11 @@
 #if defined(_MSC_VER) && !defined(__clang__)
 #  define PQ_WILL_READ(p) ((void)(p))
 #  define PQ_WILL_WRITE(p) ((void)(p))
+#  define PQ_UNLIKELY(condition) (condition)
 #else
 #  define PQ_WILL_READ(p) __builtin_prefetch((p), 0)
 #  define PQ_WILL_WRITE(p) __builtin_prefetch((p), 1)
+#  define PQ_UNLIKELY(condition) __builtin_expect((condition), 0)
 #endif
 
 /* Forbid the compiler to move memory accesses across this point. This barrier keeps stores
