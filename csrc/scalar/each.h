@@ -51,22 +51,27 @@
 #define SPLAT(type, word, number) WORD_OF(type, word, (number s), s)
 
 /* Define a word that loads elements of another type and converts them by f. STORE_AS
- * defines a word that converts and stores. */
+ * defines a word that converts and stores. GCC would copy an array once more. */
 #define LOAD_AS(type, word, element, f)                                                    \
     PQ_INLINE type word(const void *p)                                                     \
     {                                                                                      \
         type r;                                                                            \
-        element x[sizeof r.v / sizeof *r.v];                                               \
-        memcpy(x, p, sizeof x);                                                            \
-        EACH(i, r) r.v[i] = f(x[i]);                                                       \
+        EACH(i, r)                                                                         \
+        {                                                                                  \
+            element x;                                                                     \
+            memcpy(&x, (const char *)p + (size_t)i * sizeof x, sizeof x);                  \
+            r.v[i] = f(x);                                                                 \
+        }                                                                                  \
         return r;                                                                          \
     }
 #define STORE_AS(type, word, element, f)                                                   \
     PQ_INLINE void word(void *p, type x)                                                   \
     {                                                                                      \
-        element r[sizeof x.v / sizeof *x.v];                                               \
-        EACH(i, x) r[i] = f(x.v[i]);                                                       \
-        memcpy(p, r, sizeof r);                                                            \
+        EACH(i, x)                                                                         \
+        {                                                                                  \
+            const element r = f(x.v[i]);                                                   \
+            memcpy((char *)p + (size_t)i * sizeof r, &r, sizeof r);                        \
+        }                                                                                  \
     }
 
 #endif

@@ -50,7 +50,8 @@ typedef struct {
 
 LOAD_STORE(vf, load_f32, store_f32)
 LOAD_STORE(vi, load_i32, store_i32)
-LOAD_STORE(vd, load_f64, store_f64)
+LOAD_AS(vd, load_f64, double, )
+STORE_AS(vd, store_f64, double, )
 LOAD_STORE(vh, load_16, store_16)
 LOAD_STORE(vb, load_bytes, store_bytes)
 SPLAT(vf, splat, float)
@@ -65,6 +66,8 @@ LOAD_AS(vi, load_i8, int8_t, )
 LOAD_AS(vi, load_u8, uint8_t, )
 LOAD_AS(vi, load_i16, int16_t, )
 LOAD_AS(vi, load_u16, uint16_t, )
+LOAD_AS(vf, load_i32_f32, int32_t, (float))
+LOAD_AS(vf, load_u32_f32, uint32_t, (float))
 
 /* Load the upper 24 bits of words, as numbers. */
 #define UPPER_24(word) (float)(int32_t)((word) >> 8)
@@ -239,7 +242,6 @@ WORD1(vf, float_of, vi, pq_f32_bits((uint32_t)x.v[i]))
 WORD1(vi, magnitude_bits, vf, (int32_t)(pq_bits_f32(x.v[i]) & 0x7fffffff))
 
 WORD1(vf, to_f32, vi, (float)x.v[i])
-WORD1(vf, u32_to_f32, vi, (float)(uint32_t)x.v[i])
 WORD1(vi, saturate_to_i32, vf, nearest_i32(x.v[i]))
 WORD1(vi, saturate_to_u32, vf, (int32_t)nearest_u32(x.v[i]))
 IN_PLACE(vf, round_down, (vf x), floor_f32(x.v[i]))
