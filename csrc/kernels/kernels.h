@@ -142,6 +142,13 @@ struct pq_run {
     const uint32_t *random_words; /* PQ_STOCHASTIC: one word for each element */
 };
 
+/* Return true if the general kernels round the sum of quotient and zero point. Otherwise
+ * they round the quotient and then add the zero point. */
+PQ_INLINE bool pq_rounds_sums(const struct pq_run *run)
+{
+    return run->zero_first || pq_is_narrow_float(run->out);
+}
+
 /* Return true if each element of a row has its own parameters. */
 PQ_INLINE bool pq_has_element_groups(const struct pq_run *run)
 {
