@@ -8,7 +8,9 @@
 
 /* ---- affine calls, by hand ---- */
 
-/* Four elements with one scale and offset. */
+/* Four elements with one scale and offset. A long call repeats these elements. AVX-512 has
+ * other kernels for calls of LONG_CALL elements. */
+enum { LONG_CALL = 1 << 16 };
 struct affine_case {
     const char *what;
     int quantize;
@@ -52,20 +54,27 @@ static const struct affine_case affine_cases[] = {
      .reals = {255, 255.5f, NAN, -0.5f}, .codes = {255, 255, 0, 0}},
     {"refusing nothing", 1, PQ_U8, .scale = 1, .beyond = PQ_REFUSE,
      .reals = {255, 255.25f, NAN, -0.5f}, .codes = {255, 255, 0, 0}},
+    {"refusing one code more", 1, PQ_U8, .scale = 1, .beyond = PQ_REFUSE,
+     .due = PQ_ERR_BEYOND, .reals = {255, 255.5f, 0, -0.5f}, .codes = {255, 255, 0, 0}},
+    {"refusing one code more", 1, PQ_I16, .scale = 1, .beyond = PQ_REFUSE,
+     .due = PQ_ERR_BEYOND, .reals = {32767, 32767.5f, -32768.5f, -32768},
+     .codes = {32767, 32767, -32768, -32768}},
 };
 
-static void check_affine_case(const struct pq_kernels *k, const struct affine_case *c)
+static void check_affine_case(const struct pq_kernels *k, const struct affine_case *c,
+                              ptrdiff_t n)
 {
-    static const ptrdiff_t shape[] = {4}, floats[] = {sizeof(float)}, same[] = {0};
+    static const ptrdiff_t floats[] = {sizeof(float)}, same[] = {0};
+    static float numbers[LONG_CALL];
+    static unsigned char codes_then[LONG_CALL * sizeof(int16_t)];
     const ptrdiff_t size = (ptrdiff_t)pq_type_size(c->code);
-    float numbers[4], scale = c->scale, offset = c->offset;
-    unsigned char codes_then[4 * sizeof(int16_t)];
+    float scale = c->scale, offset = c->offset;
     struct pq_array real = {numbers, floats, PQ_F32, 0, NULL};
     struct pq_array code = {codes_then, &size, c->code, 0, NULL};
     int zero = c->zero;
     struct pq_args args = {.size = sizeof args,
                            .ndim = 1,
-                           .shape = shape,
+                           .shape = &n,
                            .in = c->quantize ? real : code,
                            .out = c->quantize ? code : real,
                            .scale = {&scale, same, PQ_F32, 0, NULL},
@@ -77,17 +86,18 @@ static void check_affine_case(const struct pq_kernels *k, const struct affine_ca
                            .lowest_code = c->lowest_code,
                            .highest_code = c->highest_code,
                            .beyond = c->beyond};
-    for (size_t i = 0; i < 4; i++) {
-        numbers[i] = c->quantize ? c->reals[i] : 77;
-        put_bits(codes_then, c->code, i, c->quantize ? 77 : (uint64_t)c->codes[i]);
+    for (size_t i = 0; i < (size_t)n; i++) {
+        numbers[i] = c->quantize ? c->reals[i % 4] : 77;
+        put_bits(codes_then, c->code, i, c->quantize ? 77 : (uint64_t)c->codes[i % 4]);
     }
     const enum pq_status status =
         c->quantize ? pq_quantize(k, &args, 0, 1) : pq_dequantize(k, &args, 0, 1);
     CHECK(status == c->due, "%s, %s: status %d", k->name, c->what, (int)status);
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < (size_t)n; i++) {
         const int64_t got = get_integer(codes_then, c->code, i);
-        CHECK(got == c->codes[i], "%s, %s: code %zu is %d", k->name, c->what, i, (int)got);
-        CHECK(bits_of_f32(numbers[i]) == bits_of_f32(c->reals[i]),
+        CHECK(got == c->codes[i % 4], "%s, %s: code %zu is %d", k->name, c->what, i,
+              (int)got);
+        CHECK(bits_of_f32(numbers[i]) == bits_of_f32(c->reals[i % 4]),
               "%s, %s: number %zu is %a", k->name, c->what, i, (double)numbers[i]);
     }
 }
@@ -96,7 +106,8 @@ static void check_affine(const struct pq_kernels *k)
 {
     check_begin("%s: affine calls", k->name);
     for (size_t c = 0; c < sizeof affine_cases / sizeof affine_cases[0]; c++) {
-        check_affine_case(k, &affine_cases[c]);
+        check_affine_case(k, &affine_cases[c], 4);
+        check_affine_case(k, &affine_cases[c], LONG_CALL);
     }
     check_end();
 }
