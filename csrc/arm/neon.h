@@ -142,7 +142,7 @@ PQ_INLINE void store128(void *p, uint8x16_t v)
 
 #define sign_f32v(q) OF_BITS32(vandq_u32(BITS32(q), vdupq_n_u32(0x80000000)))
 #define sign_f64v(q) OF_BITS64(vandq_u64(BITS64(q), vdupq_n_u64(UINT64_C(1) << 63)))
-#define toward_zero_f32v(q) (q) /* truncate_f32v() rounds toward zero */
+#define toward_zero_f32v(q) (q) /* callers then call truncate_f32v(), which rounds */
 
 /* ---- conversions ---- */
 

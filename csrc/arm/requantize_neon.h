@@ -24,8 +24,8 @@ PQ_INLINE int32x4_t upper_product_rounded(int32x4_t x, int32x4_t y)
                              vmull_high_s32(x, y), 32);
 }
 
-/* Return the lower 32 bits of (x * y + 2^(n - 1)) >> n, clipped to [lo, hi], for n from 1
- * to 62. */
+/* Compute (product + 2^(n - 1)) >> n for n from 1 to 62, and clip the result to [lo, hi].
+ * Return its lower 32 bits. */
 PQ_INLINE int32x2_t shifted_product(int64x2_t product, int64x2_t n, int64x2_t lo,
                                     int64x2_t hi)
 {

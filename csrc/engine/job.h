@@ -16,7 +16,7 @@
 enum {
     PQ_TILE = PQ_SIZE(1024, 384), /* elements of a tile, so that all buffers fit in L1 */
     PQ_BROADCAST = 8,             /* number of copies of a parameter that one step stores */
-    PQ_GROUP = 32                 /* shorter groups copy parameters to each element */
+    PQ_GROUP = 32 /* the engine copies parameters of shorter groups to each element */
 };
 
 struct pq_job;

@@ -35,7 +35,7 @@ enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args 
         !(has_layout || pq_is_narrow_integer(type) || pq_is_narrow_float(type))) {
         return PQ_ERR_TYPE;
     }
-    /* Narrow integers are bytes: the engine converts them before and after the copy. */
+    /* The kernel copies narrow integers as bytes. The engine unpacks and packs them. */
     const int bits = pq_bits_of(pq_carrier_of(type));
     struct pq_job job;
     job.how = (struct pq_method){.copy = bits == 8   ? copy_8_bits

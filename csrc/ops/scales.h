@@ -60,7 +60,7 @@ PQ_INLINE uint64_t pq_bf16_bits(double v)
                         : pq_bf16_from_f32(pq_float_to_odd(v));
 }
 
-/* Return the bits of v >= 0, rounded half to even (float8_e8m0fnu: up). */
+/* Round v >= 0 half to even to a type of scales (float8_e8m0fnu: up). Return its bits. */
 PQ_INLINE uint64_t pq_scale_bits(enum pq_type type, double v)
 {
     switch (type) {
