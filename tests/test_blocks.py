@@ -8,7 +8,6 @@ import tracemalloc
 import blocks_oracle
 import numpy as np
 import pytest
-import test_fpenv
 from blocks_oracle import DECODERS
 from support import (
     LEVELS,
@@ -466,13 +465,3 @@ def test_big_endian_files(fmt, rng, tmp_path):
             fmt.dequantize(b[1:2], dtype="float64"),
         )
         assert f["w"].raw.tobytes() == file.tobytes()
-
-
-def test_control_state_does_not_matter(rng):
-    """Flushing subnormals would take small scales for 0."""
-    fmt = block_format("MXFP4")
-    b = fmt.join(e=np.arange(3), qs=rng.integers(0, 256, (3, 16)))
-    wanted = expected(fmt, b)
-    with test_fpenv.state(test_fpenv.STATES["flush to zero"]):
-        found = fmt.dequantize(b)
-    same_bits(found, wanted)
