@@ -3,78 +3,22 @@
 import gc
 import sys
 import tracemalloc
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import public_calls
 import pytest
-from support import amount, case
+import test_errors
+from support import HAVE_BFLOAT16, amount, case
 
 import pyquant as pq
-
-X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
-Q = np.arange(12, dtype=np.int8).reshape(3, 4)
-SCALE, ZERO = np.float32([0.1, 0.2, 0.3]), np.int8([1, 2, 3])
-LIST = [1.5, 2.5]
-OUT, REAL_OUT = np.empty((3, 4), np.int8), np.empty((3, 4), np.float32)
-READ_ONLY = np.empty((3, 4), np.int8)
-READ_ONLY.flags.writeable = False
-INT8 = np.dtype("int8")
-BAD = np.float32([np.nan])
-PACKED = pq.quantize(X, 0.5, dtype="int4", packed=True)
-
-
-def observed(x, axis=None):
-    o = pq.Observer(axis=axis, histogram=True)
-    o.update(x)
-    return o
-
-
-FAILING = {
-    "scale of a wrong shape": lambda: pq.quantize(X, SCALE, axis=1, out=OUT),
-    "scale without axis": lambda: pq.quantize(X, SCALE, ZERO),
-    "zero point too large": lambda: pq.quantize(X, SCALE, [1, 2, 999], axis=0, dtype=INT8),
-    "oneDNN list of another length": lambda: pq.onednn.dequantize(Q, scales=LIST),
-    "bad axis": lambda: pq.quantize(X, SCALE, axis=5),
-    "bad dtype": lambda: pq.quantize(X, 0.1, dtype="float32"),
-    "no dtype": lambda: pq.quantize(X, 0.1, dtype="nothing"),
-    "bad rounding": lambda: pq.quantize(X, 0.1, rounding="nearest"),
-    "bad threads": lambda: pq.quantize(X, 0.1, threads=0),
-    "read-only out": lambda: pq.quantize(X, 0.1, out=READ_ONLY),
-    "wrong out": lambda: pq.quantize(X, 0.1, out=REAL_OUT),
-    "integers": lambda: pq.quantize(Q, 0.1),
-    "strings": lambda: pq.quantize("x", 0.1),
-    "reals": lambda: pq.dequantize(X, 0.1),
-    "bad real dtype": lambda: pq.dequantize(Q, 0.1, dtype=INT8),
-    "not finite": lambda: pq.choose_qparams(BAD),
-    "not finite, to dynamic_quantize": lambda: pq.dynamic_quantize(BAD),
-    "a mask of another type": lambda: pq.fake_quantize(X, 0.1, mask=OUT),
-    "a multiplier that is none": lambda: pq.requantize(Q, -0.1),
-    "errors of other shapes": lambda: pq.measure_error(X, SCALE),
-    "no candidates": lambda: pq.choose_qparams(X, method="mse", candidates=[]),
-    "a range upside down": lambda: pq.qparams_from_range(1.0, -1.0),
-    "not finite, to an Observer": lambda: observed(BAD),
-    "channels of others": lambda: observed(X, axis=0) + observed(X, axis=1),
-    "overlap": lambda: pq.quantize(X, 0.1, out=X.view(np.int8)[:, ::4]),
-    "missing argument": lambda: pq.quantize(X),
-    "no such layout": lambda: pq.quantize(X, 0.5, dtype="int4", layout="rows"),
-    "no such axis": lambda: pq.quantize(
-        X, 0.5, dtype="int4", layout=pq.Layout("words", axis=2)
-    ),
-    "codes that do not fit": lambda: pq.pack(
-        READ_ONLY.view("u1") + 9, pq.Layout("onnx", bits=2)
-    ),
-    "a shape that words do not have": lambda: pq.PackedArray(Q.ravel(), "int4", 3),
-    "row": lambda: PACKED[0],
-    "unknown argument": lambda: pq.quantize(X, 0.1, mode="ceil"),
-}
-
 
 # The objects that calls could keep.
 KEPT = (np.ndarray, np.dtype, list, tuple, pq.QParams, pq.PackedArray, pq.Observer)
 ARGUMENTS = [
     value
-    for names in (globals(), vars(public_calls))
+    for names in (vars(public_calls), test_errors.ARGUMENTS)
     for value in names.values()
     if isinstance(value, KEPT)
 ]
@@ -88,17 +32,21 @@ def calls():
         for name, call in public_calls.rows().items()
         if name != "cli.main" and not name.startswith("dask.")
     }
-    return rows | {name: failing(call) for name, call in FAILING.items()}
+    return rows | dict(failing())
 
 
-def failing(call):
-    """Return a call that expects an error of `call`."""
+def failing():
+    """Yield a call that raises for every eighth row of errors.txt without a module."""
+    for name, (_, rows) in test_errors.SECTIONS.items():
+        for right, row in rows[::8] if not name.startswith("test_") else ():
+            wrong = row.partition(" => ")[0]
+            if HAVE_BFLOAT16 or not test_errors.NARROW_TYPES.search(wrong):
+                yield row, partial(expect_error, test_errors.call_of(name, right, wrong))
 
-    def run():
-        with pytest.raises((TypeError, ValueError)):
-            call()
 
-    return run
+def expect_error(call):
+    with pytest.raises((TypeError, ValueError, KeyError)):
+        call()
 
 
 def repeat(call, count):
