@@ -182,20 +182,6 @@ def test_chosen_scales_by_a_rule(rule, codes, symmetric):
                 assert pq.measure_error(one, p.dequantize(p.quantize(one))).sqnr > 0
 
 
-@pytest.mark.parametrize(
-    ("options", "start"),
-    [
-        ({"scale_rule": "up"}, "scale_rule: expected one of floor, ceil, even, rceil"),
-        ({"scale_dtype": None}, "scale_dtype: expected float8_e8m0fnu with scale_rule"),
-        ({"like": "pytorch"}, "like: expected the default with scale_rule='ceil'"),
-        ({"method": "mse"}, "method: expected the default with scale_rule='ceil'"),
-    ],
-)
-def test_wrong_options_of_a_rule(options, start):
-    with pytest.raises(ValueError, match=f"^{start}"):
-        pq.choose_qparams([1.0], **{"scale_dtype": E8M0, "scale_rule": "ceil"} | options)
-
-
 WORKED = {
     "float8_e4m3fn": (
         "78",
