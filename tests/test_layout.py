@@ -9,7 +9,6 @@ from support import (
     CODES,
     HAVE_BFLOAT16,
     REALS,
-    WIDE,
     Guarded,
     adversarial,
     amount,
@@ -25,41 +24,6 @@ from support import (
 
 import pyquant as pq
 
-# Each function copies a C-contiguous matrix into another layout.
-
-
-@loop("dtype", REALS)
-def test_zero_dimensions(dtype):
-    x = np.array(2.6, dtype=dtype)
-    same(pq.quantize(x, 1.0), np.array(3, dtype=np.int8))
-    same(pq.quantize(x[()], 1.0), np.array(3, dtype=np.int8))
-    same(pq.dequantize(np.array(3, np.int8), 0.5, dtype=dtype), np.array(1.5).astype(dtype))
-    out = np.array(0, dtype=np.int8)
-    assert pq.quantize(x, 1.0, out=out) is out
-    assert out == 3
-
-
-@loop("dtype, shape", REALS, [(0,), (0, 3), (3, 0), (0, 0), (2, 0, 3)])
-def test_no_elements(dtype, shape):
-    same(pq.quantize(np.empty(shape, dtype), 1.0), np.empty(shape, np.int8))
-    same(
-        pq.dequantize(np.empty(shape, np.uint16), 1.0, dtype=dtype), np.empty(shape, dtype)
-    )
-    out = np.empty(shape, np.int8)
-    assert pq.quantize(np.empty(shape, dtype), 1.0, out=out) is out
-
-
-@loop("dtype", CODES)
-def test_big_endian_codes(dtype):
-    q = codes(dtype, 333).reshape(9, 37)
-    swapped = q.astype(dtype.newbyteorder(">"))
-    same(pq.dequantize(swapped, 0.3, 1), pq.dequantize(q, 0.3, 1))
-    same(pq.dequantize(swapped.T, 0.3, 1), pq.dequantize(q.T, 0.3, 1))
-    zero = np.array([5], dtype=dtype.newbyteorder(">"))
-    same(pq.dequantize(q, np.array([0.3], ">f4"), zero), pq.dequantize(q, 0.3, 5))
-    if dtype not in WIDE:  # A zero point of 64 bits does not select the code type.
-        assert pq.quantize(np.float32([1.0]), 1.0, zero).dtype == dtype
-
 
 def test_broadcast_views():
     row = adversarial("float32", 0.3, 67)
@@ -71,29 +35,6 @@ def test_broadcast_views():
     same(pq.quantize(tall, scale, axis=1), pq.quantize(tall.copy(), scale, axis=1))
     point = np.broadcast_to(np.float32(1.7), (3, 50))
     same(pq.quantize(point, 1.0), np.full((3, 50), 2, np.int8))
-
-
-def test_overlapping_windows():
-    x = adversarial("float32", 0.3, 300)
-    windows = np.lib.stride_tricks.sliding_window_view(x, 50)
-    same(pq.quantize(windows, 0.3), pq.quantize(windows.copy(), 0.3))
-    scale = mixed_scales("float32", 50)
-    same(pq.quantize(windows, scale, axis=1), pq.quantize(windows.copy(), scale, axis=1))
-
-
-@loop("order", itertools.permutations(range(3)))
-def test_three_dimensions_in_any_order(order):
-    x = adversarial("float32", 0.3, 7 * 40 * 33).reshape(7, 40, 33).transpose(order)
-    for axis in range(3):
-        scale = mixed_scales("float32", x.shape[axis])
-        for view in (x, x[::2], x[:, ::-1], x[:, :, 1::3], x[::-1, ::-1, ::-1]):
-            s = scale[: view.shape[axis]]
-            plain = np.ascontiguousarray(view)
-            same(pq.quantize(view, s, axis=axis), pq.quantize(plain, s, axis=axis))
-            q = pq.quantize(plain, s, axis=axis)
-            turned = np.empty(q.shape[::-1], np.int8).T
-            assert pq.quantize(view, s, axis=axis, out=turned) is turned
-            same(turned, q)
 
 
 # Kernels pick a few channels of one byte from lines of pixels.
