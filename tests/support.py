@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import sys
 import threading
+import tracemalloc
 import warnings
 import zlib
 from contextlib import contextmanager
@@ -632,6 +633,15 @@ def poisoned(dtype, shape):
 def untouched(array):
     """Return whether an array from `poisoned` still holds its canaries."""
     return bool((np.ascontiguousarray(array).view(np.uint8) == CANARY).all())
+
+
+def peak_of(call):
+    """Return the result of a call, and the most bytes of memory that it allocates."""
+    tracemalloc.start()
+    try:
+        return call(), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 # Threads

@@ -5,11 +5,10 @@ import ctypes
 import mmap
 import os
 import sys
-import tracemalloc
 
 import numpy as np
 import pytest
-from support import adversarial, amount, bit_view, codes, each, loop, same
+from support import adversarial, amount, bit_view, codes, each, loop, peak_of, same
 
 import pyquant as pq
 
@@ -120,12 +119,7 @@ HOLDERS = {
 def most(call):
     """Return the peak allocation of a second call."""
     call()
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    return peak_of(call)[1]
 
 
 def reals():

@@ -6,12 +6,11 @@ Judges: stored bytes of bitsandbytes 0.50.2, an oracle in NumPy, and the package
 import itertools
 import json
 import re
-import tracemalloc
 
 import numpy as np
 import pytest
 from conformance import cases
-from support import HAVE_BFLOAT16, loop, same
+from support import HAVE_BFLOAT16, loop, peak_of, same
 
 import pyquant as pq
 from pyquant import _core
@@ -236,10 +235,7 @@ def test_memory_of_a_short_block():
     x = np.ones((1 << 22) + 33, np.float32)
     x[-33:] = np.linspace(-1, 0.7, 33, dtype=np.float32)
     data, scales = oracle(x[-1057:], 1024, NF4)
-    tracemalloc.start()
-    q = bitsandbytes.quantize(x, block_size=1024)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    q, peak = peak_of(lambda: bitsandbytes.quantize(x, block_size=1024))
     assert parts(q)[0][-529:].tobytes() == data.tobytes()
     assert parts(q)[1][-2:].tolist() == scales.tolist()
     assert peak < 1.7 * parts(q)[0].nbytes
@@ -256,10 +252,7 @@ def test_memory_of_a_short_block():
 )
 def test_memory_of_strided_arrays(x, nested):
     expected = bitsandbytes.quantize(np.ascontiguousarray(x), nested=nested)
-    tracemalloc.start()
-    q = bitsandbytes.quantize(x, nested=nested)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    q, peak = peak_of(lambda: bitsandbytes.quantize(x, nested=nested))
     for got, want in zip(parts(q), parts(expected), strict=True):
         same(got, want)
     assert peak < sum(one.nbytes for one in parts(q)) + 8 * 2**20

@@ -8,15 +8,15 @@ import re
 import shlex
 import struct
 import sys
-import tracemalloc
 import zipfile
+from functools import partial
 from itertools import product
 from pathlib import Path
 
 import blocks_encoders
 import numpy as np
 import pytest
-from support import HAVE_BFLOAT16, amount, case, program, seeds
+from support import HAVE_BFLOAT16, amount, case, peak_of, program, seeds
 
 import pyquant as pq
 from pyquant.cli import main
@@ -858,23 +858,21 @@ def test_memory_does_not_depend_on_the_number_of_tensors(here):
     peaks = []
     for count in (2, 24):
         pq.write_weights("in.safetensors", dict.fromkeys(map(str, range(count)), x))
-        tracemalloc.start()
-        options = ("--type", "int8", "--keep", "1")
-        quantize("in.safetensors", "out.safetensors", "-f", *options)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
+        files = ("in.safetensors", "out.safetensors", "-f")
+        call = partial(quantize, *files, "--type", "int8", "--keep", "1")
+        peaks.append(peak_of(call)[1])
     assert peaks[1] < peaks[0] + (2 << 20)
     quantize(
         "in.safetensors", "q.safetensors", "--type", "uint8", "--granularity", "block:4"
     )
-    tracemalloc.start()
-    assert main(["dequantize", "q.safetensors", "d.safetensors", "-q"]) == 0
-    with open_model("q.safetensors") as made:
-        for tensor in logical(made).values():
-            assert tensor.scale.nbytes == x.nbytes // 4
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert most < 3 * x.nbytes
+
+    def read():
+        assert main(["dequantize", "q.safetensors", "d.safetensors", "-q"]) == 0
+        with open_model("q.safetensors") as made:
+            for tensor in logical(made).values():
+                assert tensor.scale.nbytes == x.nbytes // 4
+
+    assert peak_of(read)[1] < 3 * x.nbytes
     with open_model("out.safetensors") as made:  # of several pieces, or bands
         np.testing.assert_array_equal(made["1"].dequantize(), x)
         codes = logical(made)["0"].codes()
@@ -898,10 +896,8 @@ def test_memory_for_each_tensor(here):
         names = (f"model.layers.{i}.weight" for i in range(count))
         pq.write_weights("in.safetensors", dict.fromkeys(names, x))
         for command in commands:
-            tracemalloc.start()
-            assert main(command.split()) == 0
-            peaks[command, count] = tracemalloc.get_traced_memory()[1]
-            tracemalloc.stop()
+            status, peaks[command, count] = peak_of(partial(main, command.split()))
+            assert status == 0
     gc.unfreeze()
     grown = {c: (peaks[c, 600] - peaks[c, 280]) // 320 for c in commands}
     assert max(grown.values()) < 2100, grown

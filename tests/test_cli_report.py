@@ -4,14 +4,13 @@ import itertools
 import os
 import re
 import shutil
-import tracemalloc
 from html.parser import HTMLParser
 from itertools import pairwise
 from math import prod
 
 import numpy as np
 import pytest
-from support import case, run_python, seeds
+from support import case, peak_of, run_python, seeds
 
 import pyquant as pq
 from pyquant.cli import _measure
@@ -334,12 +333,7 @@ def test_memory_is_that_of_a_band(granularity):
         Scaled(np.broadcast_to(0, one.shape), one.shape, scale, blocks),
         (),
     )
-    tracemalloc.start()
-    try:
-        found = measure(one, other)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    found, peak = peak_of(lambda: measure(one, other))
     assert found["elements"] == 1 << 23
     assert peak < (8 << 20) + 3 * other.scale.nbytes
 

@@ -10,13 +10,12 @@ import os
 import re
 import struct
 import sys
-import tracemalloc
 from tempfile import TemporaryDirectory
 
 import fuzz_files
 import numpy as np
 import pytest
-from support import amount, dtype_of, loop, run_python, same, split_small_arrays
+from support import amount, dtype_of, loop, peak_of, run_python, same, split_small_arrays
 
 import pyquant as pq
 from pyquant.dtypes import TYPES
@@ -500,10 +499,7 @@ def test_vocabularies_make_no_objects(made):
     keys = [("tokens", 9, array), ("scores", 9, scores), ("merges", 9, array)]
     path = made(stored_gguf(keys), "x.gguf")
     pq.open_weights(path)
-    tracemalloc.start()
-    f = pq.open_weights(path)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    f, peak = peak_of(lambda: pq.open_weights(path))
     assert peak < 100_000
     assert f.metadata["tokens"][-1] == f"token {count - 1}"
     assert f.metadata["scores"].shape == (count,)

@@ -2,11 +2,10 @@
 
 import os
 import sys
-import tracemalloc
 
 import numpy as np
 import pytest
-from support import HAVE_BFLOAT16, REALS, bfloat16, loop, misaligned
+from support import HAVE_BFLOAT16, REALS, bfloat16, loop, misaligned, peak_of
 
 import pyquant as pq
 from pyquant import openvino
@@ -20,12 +19,7 @@ SMALL = 1 << 20
 def peak(call):
     """Return the bytes of the result and the largest number of allocated bytes."""
     call()
-    tracemalloc.start()
-    try:
-        result = call()
-        _, most = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    result, most = peak_of(call)
     return result.nbytes, most
 
 

@@ -2,14 +2,13 @@
 
 import itertools
 import pickle
-import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import public_calls
 import pytest
 from planar_oracle import tensors
-from support import HAVE_BFLOAT16, amount, case, loop, same
+from support import HAVE_BFLOAT16, amount, case, loop, peak_of, same
 
 import pyquant as pq
 from pyquant.weights import (
@@ -94,12 +93,7 @@ if HAVE_BFLOAT16:  # the types of the scales are in ml_dtypes
 def peak(call):
     """Return the bytes of a result and the peak of allocated memory."""
     call()
-    tracemalloc.start()
-    try:
-        result = call()
-        _, most = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    result, most = peak_of(call)
     if isinstance(result, np.ndarray):
         return result.nbytes, most
     arrays = [one for one in result.tensors().values() if isinstance(one, np.ndarray)]
