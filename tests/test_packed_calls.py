@@ -254,12 +254,18 @@ def limit(codes, packing):
     return codes if bits == BITS[name] else np.minimum(codes, (1 << bits) - 1)
 
 
+@pytest.fixture
+def split(monkeypatch):
+    with split_small_arrays(monkeypatch):
+        yield
+
+
 @pytest.mark.parametrize("packing", PACKINGS, ids=str)
-def test_quantize(packing):
+def test_quantize(packing, split):
     _, name, _ = packing
     for seed, rng in random_draws(packing, 40, 120):
         form, axis = choose_form(rng)
-        source = choose(rng, REALS)
+        source, threads = choose(rng, REALS), int(rng.integers(1, 6))
         copy = choose_copy(rng, form[0])
         options = {**scales_and_zeros(rng, form, name, source), "dtype": name}
         if TYPES[name].kind == "integer" and rng.random() < 0.5:
@@ -272,8 +278,10 @@ def test_quantize(packing):
         codes = limit(quantize_at("scalar", x, **options), packing)
         layout, expected = layout_of(packing, axis), pack(codes, packing, axis)
         check_packed(expected, codes, packing, axis)
+        options["threads"] = threads
+        values = {"form": form, "axis": axis, "source": source, "threads": threads}
         for isa in LEVELS:
-            with case(seed=seed, form=form, axis=axis, source=source, copy=copy, isa=isa):
+            with case(seed=seed, copy=copy, isa=isa, **values):
                 got = quantize_at(isa, LAYOUTS[copy](x), layout=layout, **options)
                 assert got == expected
 
@@ -289,11 +297,11 @@ def test_quantize_rounds_complete_groups_in_each_mode(mode, isa):
 
 
 @pytest.mark.parametrize("packing", PACKINGS, ids=str)
-def test_dequantize(packing):
+def test_dequantize(packing, split):
     _, name, bits = packing
     for seed, rng in random_draws(packing, 40, 120):
         form, axis = choose_form(rng)
-        target = choose(rng, REALS)
+        target, threads = choose(rng, REALS), int(rng.integers(1, 6))
         copy, offset = choose_copy(rng, form[0]), int(rng.integers(32))
         options = {**scales_and_zeros(rng, form, name, target), "dtype": target}
         if not usable(form, packing):
@@ -303,8 +311,10 @@ def test_dequantize(packing):
         data = misaligned(p.data, offset - offset % p.data.itemsize)
         moved = pq.PackedArray(data, name, p.shape, layout=p.layout)
         expected = dequantize_at("scalar", codes, **options)
+        options["threads"] = threads
+        values = {"form": form, "axis": axis, "target": target, "threads": threads}
         for isa in LEVELS:
-            with case(seed=seed, form=form, axis=axis, target=target, copy=copy, isa=isa):
+            with case(seed=seed, copy=copy, isa=isa, **values):
                 same(dequantize_at(isa, moved, **options), expected)
                 out = LAYOUTS[copy](poisoned(target, form[0]))
                 assert dequantize_at(isa, p, **options, out=out) is out
@@ -372,31 +382,6 @@ def test_packed_and_large_zero_points():
 
 
 # Threads
-
-
-@pytest.mark.parametrize("packing", PACKINGS, ids=str)
-def test_threads(packing, monkeypatch):
-    _, name, _ = packing
-    for seed, rng in random_draws(packing, 40, 120):
-        form, axis = choose_form(rng)
-        copy, threads = choose_copy(rng, form[0]), int(rng.integers(2, 6))
-        if not usable(form, packing):
-            continue
-        with (
-            case(seed=seed, form=form, axis=axis, copy=copy, threads=threads),
-            split_small_arrays(monkeypatch),
-        ):
-            x = adversarial("float32", 0.3, int(np.prod(form[0])), seed).reshape(form[0])
-            how = parameters_of(form, name, seed=seed)
-            to = {"dtype": name, "layout": layout_of(packing, axis)}
-            expected = pq.quantize(x, **how, **to)
-            got = pq.quantize(LAYOUTS[copy](x), **how, **to, threads=threads)
-            assert got == expected
-            numbers = pq.dequantize(expected, **how)
-            same(pq.dequantize(expected, **how, threads=threads), numbers)
-            out = LAYOUTS[copy](poisoned("f4", form[0]))
-            pq.dequantize(expected, **how, threads=threads, out=out)
-            same(out.astype("f4", order="C"), numbers)
 
 
 NEIGHBOURS = [("onnx", "int4", 4), ("onnx", "uint2", 2)]
