@@ -291,16 +291,6 @@ def test_many_pages_are_found_late():
         check_channels(np.ascontiguousarray(x.T), (0,), threads, mantissa_bits=2)
 
 
-def test_channels_that_are_not_finite():
-    x = np.float32([[1, np.nan, 2], [np.inf, -np.inf, 5]])
-    for histogram in (False, True):
-        o = observed(x, axis=0, histogram=histogram)
-        assert o.count.tolist() == [2, 1]
-        assert o.nan.tolist() == [1, 0]
-        assert o.inf.tolist() == [0, 2]
-        assert (o.min.tolist(), o.max.tolist()) == ([1, 5], [2, 5])
-
-
 def test_levels_agree(simd):
     rng = np.random.default_rng(0)
     x = (rng.standard_normal(100_000) * 2.0 ** rng.integers(-130, 120, 100_000)).astype(

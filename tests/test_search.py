@@ -66,14 +66,6 @@ def test_refit():
     assert error_of(fitted, REFIT) == pytest.approx(0.03696262, rel=1e-6)
 
 
-def test_clipping():
-    """The range excludes one large number among many small numbers."""
-    x = np.r_[np.linspace(-1, 1, 2000), 1.5].astype(np.float32)
-    p = pq.choose_qparams(x, dtype="int4", method="mse")
-    assert p.scale < np.float32(1.5 / 7) * 0.85
-    assert error_of(p, x) < error_of(pq.choose_qparams(x, dtype="int4"), x)
-
-
 # ---- the definition ----
 
 
@@ -205,19 +197,6 @@ def test_error_is_not_above_minmax(distribution, dtype, rng):
     for level in LEVELS:
         scale, _ = choose_qparams_at(level, x, dtype=dtype, axis=0, method="mse")
         assert np.array_equal(scale, best.scale)
-
-
-def test_beside_a_plain_grid(rng):
-    """A search of NumPy in float64 without a fit is never better."""
-    for distribution in DISTRIBUTIONS.values():
-        x = distribution(rng, 4000).astype(np.float32)
-        scales = abs(x).max() / 7 * (1 - np.arange(20) / 100)
-        errors = [
-            ((np.clip(np.rint(x / s), -8, 7) * s - x.astype(np.float64)) ** 2).sum()
-            for s in scales
-        ]
-        p = pq.choose_qparams(x, dtype="int4", method="mse")
-        assert error_of(p, x) <= min(errors) * (1 + 1e-6)
 
 
 def test_restricted(rng):
