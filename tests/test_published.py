@@ -171,7 +171,7 @@ def refusal(tensors):
 
 
 def in_unread_formats():
-    """Yield codes with the name of their format, or of their scale, which names none."""
+    """Yield codes and the name of their format, or scales if no name identifies the format."""
     for name, codes, value, scale in (
         ("Marlin 2:4", "B_24", WORDS, "s"),
         ("QQQ", "B", WORDS, "s_channel"),
