@@ -61,9 +61,9 @@ cdef int _place_channels(Call *call, str name, Array *a, object axis,
 cdef int64_t _code_of(object value, str name, pq_type type) except? -1:
     """Return an integer within the range of a type."""
     cdef const pq_type_info *row = row_of_type(type)
-    expected = f"an integer from {row.lowest} to {row.highest} for {_NAMES[<int>type]}"
     one = _integer(value, name, "an integer")
     if not row.lowest <= one <= row.highest:
+        expected = f"an integer from {row.lowest} to {row.highest} for {_NAMES[<int>type]}"
         raise _error(ValueError, name, expected, one)
     return one
 
