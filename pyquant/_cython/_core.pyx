@@ -20,11 +20,6 @@ from types import (
 import numpy as _np
 
 from cython cimport cdivision, critical_section, final
-from cpython.buffer cimport (
-    PyBUF_SIMPLE,
-    PyBuffer_Release,
-    PyObject_GetBuffer,
-)
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check, PyFloat_CheckExact
 from cpython.list cimport PyList_CheckExact

@@ -6,9 +6,6 @@
 no_scale = "scale: expected an array of real numbers, got None (choose_qparams finds one)"
 
 
-cdef tuple _HOLDABLE = (_ndarray, _np.float32, _np.float16)
-
-
 cdef object _scale_array(Call *call, object scale):
     """Return `scale` as an ndarray, or store a number in the call and return `None`."""
     call.args.scale.strides = call.scale_strides
@@ -20,7 +17,7 @@ cdef object _scale_array(Call *call, object scale):
         return None
     # NumPy scalars are read like arrays, because a conversion here would depend on the
     # floating-point control state.
-    if type(scale) in _HOLDABLE:
+    if type(scale) is _ndarray or _is_real(_scalar_type(scale)):
         return scale
     if scale is None:
         raise TypeError(no_scale)
@@ -60,7 +57,7 @@ cdef object _zero_array(Call *call, object zero):
         call.args.zero.data = &call.zero_value
         call.args.zero.swapped = False
         return None
-    if type(zero) is _ndarray or known(zero) is not None:
+    if type(zero) is _ndarray or _scalar_type(zero) != PQ_NO_TYPE:
         return zero
     if isinstance(zero, Packed):
         return _unpacked(zero, &call.zero.type)
@@ -492,16 +489,18 @@ cdef int _threads_of(object threads) except -1:
 cdef pq_type _type_of_zero(object zero_point) except *:
     """Return the default of dtype. int64 and uint64 zero points raise an error, because
     NumPy makes int64 of any integers. Invalid zero points raise an error later."""
-    if PyLong_CheckExact(zero_point):
-        return PQ_I8
-    name = known(zero_point)
-    if name is None and not is_masked(zero_point):
+    cdef pq_type type = _known_type(zero_point)
+    if type == PQ_NO_TYPE and not PyLong_CheckExact(zero_point) and (
+        not is_masked(zero_point)
+    ):
         name = _dtypes.name_of(_dtype_said(zero_point))
-    if name in _CHOSEN:
-        return <pq_type><int>_CHOSEN[name]
-    if name in _TYPES and name not in _REALS:
+        type = <pq_type><int>_TYPES.get(name, <int>PQ_NO_TYPE)
+    if type == PQ_NO_TYPE or _is_real(type):
+        return PQ_I8
+    if _is_wide(type) or not _is_code(type):
+        name = _NAMES[<int>type]
         raise _error(TypeError, "dtype", f"{_CODE_LIST} where zero_point is {name}", None)
-    return PQ_I8
+    return type
 
 
 cdef int _check_options(str name, object rounding, bint saturate) except -1:

@@ -199,22 +199,18 @@ cdef inline void _hold_as(object array, pq_type type, bint swapped, Array *held)
     held.swapped = swapped
 
 
-cdef bint _hold_scalar(object scalar, Array *held) except -1:
-    """Read a NumPy scalar through its buffer."""
-    cdef Py_buffer buffer
-    kind = type(scalar)
-    # The slow path hashes types with a user-defined metaclass.
-    found = _SPELLED_TYPES.get(kind) if type(kind) is type else None
-    if found is None:
+cdef bint _hold_scalar(object scalar, Array *held) noexcept:
+    """Read a NumPy scalar, or return False."""
+    cdef pq_type type = _scalar_type(scalar)
+    if type == PQ_NO_TYPE:
         return False
-    PyObject_GetBuffer(scalar, &buffer, PyBUF_SIMPLE)
-    held.data = <char *>buffer.buf
+    # The values of all scalars begin at one offset.
+    held.data = <char *>&(<PyDoubleScalarObject *>scalar).obval
     held.ndim = 0
-    held.itemsize = buffer.itemsize
+    held.itemsize = pq_type_size(type)
     held.held = held.readonly = True
-    held.type = <pq_type><int>found
+    held.type = type
     held.swapped = False
-    PyBuffer_Release(&buffer)
     return True
 
 
@@ -504,7 +500,7 @@ cdef object _real_array(object x, str name):
     """Return `x` as an ndarray; objects without a type become real numbers."""
     if type(x) is _ndarray:
         return x
-    if PyFloat_CheckExact(x) or known(x) is not None:
+    if PyFloat_CheckExact(x) or _known_type(x) != PQ_NO_TYPE:
         return _as_array(x)
     array = _numbers(x, PQ_F64)
     return _converted(_convert.reals, (x, name)) if array is None else array
@@ -529,7 +525,7 @@ cdef object _code_array(object q, str name):
         return q
     if isinstance(q, Packed):
         return q
-    if known(q) is not None:
+    if _known_type(q) != PQ_NO_TYPE:
         return _as_array(q)
     array = _numbers(q, PQ_I32)
     return _converted(_convert.integers, (q, name)) if array is None else array

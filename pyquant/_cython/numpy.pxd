@@ -39,6 +39,11 @@ cdef extern from "numpy/arrayobject.h" nogil:
     bint PyArray_ISNBO(char)
 
 
+cdef extern from "numpy/arrayscalars.h" nogil:
+    ctypedef struct PyDoubleScalarObject:
+        double obval
+
+
 cdef extern from "numpy/arrayobject.h":
     PyTypeObject PyArray_Type
     int import_array "_import_array"() except -1

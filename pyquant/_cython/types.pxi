@@ -52,8 +52,9 @@ cdef inline bint _is_wide(pq_type type) noexcept:
     return type == PQ_I64 or type == PQ_U64
 
 
-# These dtypes by pq_type.
+# These dtypes, and NumPy's types of scalars, by pq_type.
 cdef PyObject *_dtypes_held[<int>PQ_TYPE_COUNT]
+cdef PyObject *_scalar_types[<int>PQ_TYPE_COUNT]
 
 
 cdef object _keep_dtype(str name, object dtype):
@@ -81,8 +82,10 @@ cdef void _read_types():
                 _PACKED[name] = code
             if _is_integer(type):
                 _LIMITS[name] = (row.lowest, row.highest)
-        if hasattr(_np, name):
-            _keep_dtype(name, _np.dtype(name))
+        scalar = getattr(_np, name, None)
+        if scalar is not None:
+            _scalar_types[<int>type] = <PyObject *>scalar
+            _keep_dtype(name, _np.dtype(scalar))
 
 
 _read_types()
@@ -104,14 +107,29 @@ cdef dict _CHOSEN = {
 cdef str _CHOSEN_NAMES = " or ".join(", ".join(_CHOSEN).rsplit(", ", 1))
 
 
+cdef pq_type _scalar_type(object scalar) noexcept:
+    """Return the type of a NumPy scalar, or PQ_NO_TYPE."""
+    for type in range(<int>PQ_NO_TYPE + 1, <int>PQ_TYPE_COUNT):
+        if <PyObject *>Py_TYPE(scalar) == _scalar_types[type]:
+            return <pq_type>type
+    return PQ_NO_TYPE
+
+
+cdef pq_type _known_type(object values) noexcept:
+    """Return the type of a NumPy array or scalar in native byte order, or PQ_NO_TYPE. The
+    types of ml_dtypes are not known."""
+    cdef const PyArray_Descr *descr
+    if Py_TYPE(values) is not &PyArray_Type:
+        return _scalar_type(values)
+    descr = PyArray_DESCR(<const PyArrayObject *>values)
+    if 0 <= descr.type_num < _OWN_TYPES and PyArray_ISNBO(descr.byteorder):
+        return _own_types[descr.type_num]
+    return PQ_NO_TYPE
+
+
 cpdef object known(object values):
-    """Return the name of the element type of a NumPy array or scalar in native byte order,
-    else `None`."""
-    kind = type(values)
-    if kind is _ndarray:
-        return _SPELLED.get(values.dtype)
-    # The slow path hashes types with a user-defined metaclass.
-    return _SPELLED.get(kind) if type(kind) is type else None
+    """Return the name of `_known_type`, or `None`."""
+    return _NAMES[<int>_known_type(values)]
 
 
 cdef inline bint _may_spell(object dtype) except -1:
