@@ -64,56 +64,69 @@ cdef PyObject *_call_hinted(PyObject *function, PyObject *const *args, size_t n,
     return made if made != NULL else _refuse(function, args, PyVectorcall_NARGS(n), names)
 
 
-# The arguments of most calls. Cython's parser of keywords takes a third of a small call.
-cdef struct Common:
-    PyObject *dtype
-    PyObject *out
-    PyObject *packed  # NULL if absent
+# The keywords of most calls. Cython's parser of keywords takes a third of a small call.
+# dequantize has only the first two.
+cdef enum:
+    _KEY_DTYPE, _KEY_OUT, _KEY_PACKED, _KEY_ROUNDING, _KEY_BEYOND, _KEY_NAN
+    _COMMON_KEYS
 
 
-cdef bint _has_common_keywords(PyObject *const *args, size_t n, PyObject *names,
-                               Common *common) noexcept:
-    """Read `dtype`, `out` and `packed`; return False if there are other keywords."""
+cdef tuple _KEYS = ("dtype", "out", "packed", "rounding", "out_of_range", "nan")
+
+
+cdef bint _has_common_keywords(PyObject *const *args, size_t n, PyObject *names, int known,
+                               PyObject **given) noexcept:
+    """Read the first `known` common keywords; a value is NULL if the keyword is absent.
+    Return False if there are other keywords."""
     cdef Py_ssize_t i, first = PyVectorcall_NARGS(n)
-    common.dtype = common.out = <PyObject *>None
-    common.packed = NULL
+    cdef int k
+    for k in range(_COMMON_KEYS):
+        given[k] = NULL
     for i in range(0 if names == NULL else PyTuple_GET_SIZE(names)):
-        if PyTuple_GET_ITEM(names, i) == <PyObject *>_DTYPE_NAME:
-            common.dtype = args[first + i]
-        elif PyTuple_GET_ITEM(names, i) == <PyObject *>_OUT:
-            common.out = args[first + i]
-        elif PyTuple_GET_ITEM(names, i) == <PyObject *>_PACKED_NAME:
-            common.packed = args[first + i]
-        else:
+        k = 0
+        while k < known and (
+            PyTuple_GET_ITEM(names, i) != PyTuple_GET_ITEM(<PyObject *>_KEYS, k)
+        ):
+            k += 1
+        if k == known:
             return False
+        given[k] = args[first + i]
     return True
 
 
-cdef str _DTYPE_NAME = "dtype"
-cdef str _OUT = "out"
-cdef str _PACKED_NAME = "packed"
+cdef inline object _given_or(PyObject *given, object default):
+    return default if given == NULL else <object>given
+
+
+cdef inline object _quantize_common(object x, object scale, object zero_point, object dtype,
+                                    PyObject **given):
+    """Quantize with common keywords, except `dtype`; return `None` if that fails."""
+    return _quantize_usual(
+        x, scale, zero_point, dtype, _given_or(given[_KEY_ROUNDING], _HALF_EVEN),
+        None if given[_KEY_PACKED] == NULL else _ONNX_LAYOUT,
+        _given_or(given[_KEY_OUT], None),
+        _with_policies(None, _given_or(given[_KEY_BEYOND], _SATURATE),
+                       _given_or(given[_KEY_NAN], _LOWEST))
+    )
 
 
 cdef PyObject *_call_function(PyObject *function, PyObject *const *args, size_t n,
                               PyObject *names) except NULL:
     """Call quantize or dequantize."""
-    cdef Common common
+    cdef PyObject *given[_COMMON_KEYS]
+    cdef bint quantizes = function == _quantize_function
     cdef Py_ssize_t count = PyVectorcall_NARGS(n)
     cdef object made = None
-    if 2 <= count <= 3 and _has_common_keywords(args, n, names, &common):
+    if 2 <= count <= 3 and _has_common_keywords(
+        args, n, names, _COMMON_KEYS if quantizes else _KEY_PACKED, given
+    ):
         zero = <object>args[2] if count == 3 else None
-        if function == _quantize_function:
-            if common.packed == NULL or common.packed == <PyObject *>True:
-                made = _quantize_usual(
-                    <object>args[0], <object>args[1], zero, <object>common.dtype,
-                    _HALF_EVEN, None if common.packed == NULL else _ONNX_LAYOUT,
-                    <object>common.out, None
-                )
-        elif common.packed == NULL:
-            made = _dequantize_usual(
-                <object>args[0], <object>args[1], zero, <object>common.dtype,
-                <object>common.out
-            )
+        dtype = _given_or(given[_KEY_DTYPE], None)
+        if not quantizes:
+            made = _dequantize_usual(<object>args[0], <object>args[1], zero, dtype,
+                                     _given_or(given[_KEY_OUT], None))
+        elif given[_KEY_PACKED] == NULL or given[_KEY_PACKED] == <PyObject *>True:
+            made = _quantize_common(<object>args[0], <object>args[1], zero, dtype, given)
         if made is not None:
             Py_INCREF(made)
             return <PyObject *>made
@@ -123,35 +136,33 @@ cdef PyObject *_call_function(PyObject *function, PyObject *const *args, size_t 
 cdef PyObject *_call_method(PyObject *function, PyObject *const *args, size_t n,
                             PyObject *names) except NULL:
     """Call a method of Calls; Cython does not check the type of `self`."""
-    cdef Common common
+    cdef PyObject *given[_COMMON_KEYS]
+    cdef bint quantizes = function == _quantize_method
     cdef Py_ssize_t count = PyVectorcall_NARGS(n)
     cdef object made = None
     cdef Calls params
     if count > 0 and not isinstance(<object>args[0], Calls):
         raise TypeError(f"self: expected QParams, got {type(<object>args[0]).__name__}")
-    if count == 2 and _has_common_keywords(args, n, names, &common):
-        params = <Calls>args[0]
-        if common.packed == NULL and params._axis is None and (
-            params._block_size is None and params._affine is None
+    if count == 2 and _has_common_keywords(
+        args, n, names, _COMMON_KEYS if quantizes else _KEY_PACKED, given
+    ):
+        params, array = <Calls>args[0], <object>args[1]
+        if params._axis is not None or params._block_size is not None or (
+            params._affine is not None
         ):
-            made = _called_usual(params, function, <object>args[1], &common)
+            pass
+        elif not quantizes:
+            if type(array) is _ndarray and array.dtype is params._dtype:
+                made = _dequantize_usual(array, params._given_scale, params._given_zero,
+                                         _given_or(given[_KEY_DTYPE], None),
+                                         _given_or(given[_KEY_OUT], None))
+        elif given[_KEY_DTYPE] == NULL and given[_KEY_PACKED] == NULL:
+            made = _quantize_common(array, params._given_scale, params._given_zero,
+                                    params._name, given)
         if made is not None:
             Py_INCREF(made)
             return <PyObject *>made
     return _call_hinted(function, args, n, names)
-
-
-cdef object _called_usual(Calls params, PyObject *function, object array, Common *common):
-    """Return the result of a method for one scale, or `None`."""
-    if function == _quantize_method:
-        if common.dtype != <PyObject *>None:
-            return None
-        return _quantize_usual(array, params._given_scale, params._given_zero, params._name,
-                               _HALF_EVEN, None, <object>common.out, None)
-    if type(array) is not _ndarray or array.dtype is not params._dtype:
-        return None
-    return _dequantize_usual(array, params._given_scale, params._given_zero,
-                             <object>common.dtype, <object>common.out)
 
 
 @final
