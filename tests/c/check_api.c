@@ -114,8 +114,8 @@ static void check_affine(const struct pq_kernels *k)
 
 /* ---- calls that random calls seldom equal ---- */
 
-/* Contiguous elements need no plan, unless a call has parts or zero points so large that
- * no kernel accepts them. */
+/* Check calls with contiguous elements that still need a plan: with parts, and with a zero
+ * point that no kernel accepts. */
 static void check_runs(const struct pq_kernels *k)
 {
     enum { N = 1000 };
@@ -141,7 +141,8 @@ static void check_runs(const struct pq_kernels *k)
     check_end();
 }
 
-/* Rows are searched by tiles of complete blocks. */
+/* Check the index of the first element out of range. The search reads tiles of complete
+ * blocks. */
 static void check_first_beyond(const struct pq_kernels *k)
 {
     enum { N = 2000, BLOCK = 3, BLOCKS = (N + BLOCK - 1) / BLOCK, PLACE = 1502 };

@@ -220,7 +220,8 @@ double rounded(enum pq_round round, double q, uint32_t word, int single)
     }
 }
 
-/* Each exponent has equally many numbers. */
+/* Numbers with one exponent have equal distances. Scale the distance to 1, and round to an
+ * integer. */
 double rounded_to_number(enum pq_type type, double q, uint32_t word, int single)
 {
     const struct float_format *const f = format_of(type);
@@ -237,7 +238,8 @@ double rounded_to_number(enum pq_type type, double q, uint32_t word, int single)
 
 /* ---- one element ---- */
 
-/* Compute the sum in steps of 2^32 and a rest. */
+/* Add multiples of 2^32 and the remainders separately. Float64 does not represent all
+ * sums. */
 int64_t sum_of_64_bits(double r, int64_t z, enum pq_type type, int *side)
 {
     const int is_far = fabs(r) >= 0x1p66;
