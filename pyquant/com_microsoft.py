@@ -17,11 +17,7 @@ if TYPE_CHECKING:
     from pyquant.packed import PackedArray
 
 __all__ = ["dequantize_linear", "quantize_linear"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
+__dir__ = __all__.copy
 
 REAL = ("float32", "float16")
 QUANTIZED = ("uint8", "int8", "uint16", "int16", "int4", "uint4")

@@ -6,10 +6,7 @@ from __future__ import annotations
 import os
 
 __all__ = ["get_include"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy
 
 
 def get_include() -> str:

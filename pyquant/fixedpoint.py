@@ -4,7 +4,4 @@
 from pyquant._core import fixed_point
 
 __all__ = ["fixed_point"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy

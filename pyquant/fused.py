@@ -46,10 +46,7 @@ if TYPE_CHECKING:
 
 
 __all__ = ["dynamic_quantize", "fake_quantize"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy
 
 
 @overload

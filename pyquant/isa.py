@@ -11,10 +11,7 @@ from __future__ import annotations
 from pyquant import _core
 
 __all__ = ["active", "available"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy
 
 
 def active() -> str:

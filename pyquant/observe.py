@@ -41,11 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["Observer", "calibrate"]
 
 _METHODS = ("minmax", "percentile", "mse", "entropy")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
+__dir__ = __all__.copy
 
 class _Options(NamedTuple):
     axis: int | tuple[int, ...] | None

@@ -21,11 +21,7 @@ if TYPE_CHECKING:
     from pyquant._typing import ArrayLike
 
 __all__ = ["Layout", "PackedArray", "pack", "pack_signs", "unpack"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
+__dir__ = __all__.copy
 
 LAYOUTS = _core.layouts()
 

@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     from pyquant.report import ErrorReport
 
 __all__ = ["QParams", "choose_qparams", "qparams_from_range"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy
 
 
 class QParams(Immutable, _core.Calls):

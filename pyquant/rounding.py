@@ -6,10 +6,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 __all__ = ["RoundMode"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy
 
 
 class RoundMode(StrEnum):

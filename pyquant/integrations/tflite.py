@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = ["qparams"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy
 
 
 @_core.default_fpenv

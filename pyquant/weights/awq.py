@@ -23,11 +23,7 @@ if TYPE_CHECKING:
     from pyquant._typing import Array, ArrayLike, Bytes
 
 __all__ = ["from_tensors", "pack"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
+__dir__ = __all__.copy
 
 _TENSORS = ("qweight", "qzeros", "scales")
 _BITS = 4

@@ -29,11 +29,7 @@ if TYPE_CHECKING:
     _Default = TypeVar("_Default")
 
 __all__ = ["StoredTensor", "WeightFile", "open_weights", "write_weights"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
+__dir__ = __all__.copy
 
 # Key of the safetensors metadata that describes types the format lacks.
 RECORDS = "pyquant"

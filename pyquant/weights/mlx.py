@@ -30,11 +30,7 @@ if TYPE_CHECKING:
     from pyquant._typing import Array, ArrayLike, Bytes, Floats
 
 __all__ = ["from_tensors", "quantize"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
+__dir__ = __all__.copy
 
 _TENSORS = ("weight", "scales", "biases")
 _BITS = (2, 3, 4, 5, 6, 8)
