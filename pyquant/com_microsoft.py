@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyquant.packed import PackedArray
 
 __all__ = ["dequantize_linear", "quantize_linear"]
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 REAL = ("float32", "float16")
 QUANTIZED = ("uint8", "int8", "uint16", "int16", "int4", "uint4")

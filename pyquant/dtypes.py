@@ -15,7 +15,7 @@ from pyquant._check import shown as _value_shown
 from pyquant._core import type_rows
 
 __all__ = ["NARROW_FLOATS", "NARROW_INTEGERS", "TYPES", "ElementType"]
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 
 class ElementType:

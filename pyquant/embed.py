@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 __all__ = ["get_include"]
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 
 def get_include() -> str:

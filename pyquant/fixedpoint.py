@@ -4,4 +4,4 @@
 from pyquant._core import fixed_point
 
 __all__ = ["fixed_point"]
-__dir__ = __all__.copy
+__dir__: object = __all__.copy

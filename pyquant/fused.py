@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 __all__ = ["dynamic_quantize", "fake_quantize"]
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 
 @overload

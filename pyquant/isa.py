@@ -11,7 +11,7 @@ from __future__ import annotations
 from pyquant import _core
 
 __all__ = ["active", "available"]
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 
 def active() -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyquant.rounding import RoundMode
 
 __all__ = ["dequantize", "quantize"]
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 QUANTIZED = ("int8", "uint8", "int32")
 REAL = ("float32", "float64", "float16", "bfloat16")

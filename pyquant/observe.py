@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["Observer", "calibrate"]
 
 _METHODS = ("minmax", "percentile", "mse", "entropy")
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 class _Options(NamedTuple):
     axis: int | tuple[int, ...] | None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyquant.packed import PackedArray
 
 __all__ = ["dequantize", "dynamic_dequantize", "dynamic_quantize", "quantize"]
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
 INTEGER = ("uint8", "int8")

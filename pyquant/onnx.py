@@ -30,7 +30,7 @@ __all__ = [
     "quantize_linear",
     "reference_ops",
 ]
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 QUANTIZED = (

@@ -22,7 +22,7 @@ __all__ = ["fake_quantize", "qparams"]
 
 _MOST = 1 << 16  # largest number of levels
 _ENDS = ("input_low", "input_high", "output_low", "output_high")
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 
 @_core.default_fpenv

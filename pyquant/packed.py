@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyquant._typing import ArrayLike
 
 __all__ = ["Layout", "PackedArray", "pack", "pack_signs", "unpack"]
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 LAYOUTS = _core.layouts()
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyquant.report import ErrorReport
 
 __all__ = ["QParams", "choose_qparams", "qparams_from_range"]
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 
 class QParams(Immutable, _core.Calls):

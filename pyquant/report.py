@@ -21,7 +21,7 @@ __all__ = ["ErrorReport", "measure_error"]
 _ONES = ("saturated_low", "saturated_high", "zero_scales")
 _COUNTS = ("nan", "inf", *_ONES, "count")
 _FIELDS = ("sqnr", "mse", "max_error", "max_index", "mean_error", "cosine", *_COUNTS)
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 
 def _sum(name: str, text: str) -> Any:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 __all__ = ["RoundMode"]
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 
 class RoundMode(StrEnum):

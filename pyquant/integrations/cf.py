@@ -30,7 +30,7 @@ _REALS = ("float32", "float64", "float16", "bfloat16")
 _STORED = (*_CODES, *_REALS[:3])
 _FILLS = ("_FillValue", "missing_value")
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 
 @_core.default_fpenv

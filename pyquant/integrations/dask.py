@@ -28,7 +28,7 @@ __all__ = ["choose_qparams", "dequantize", "quantize"]
 
 _da: Any = da  # dask annotates only some functions, and declares str for chunks
 _NO_OPTIONS = ("out", "layout", "packed", "threads", "codebook")
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 
 def quantize(

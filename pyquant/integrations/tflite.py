@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = ["qparams"]
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 
 @_core.default_fpenv

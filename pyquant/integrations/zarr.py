@@ -65,7 +65,7 @@ _CODES = {
 }
 _NAN = np.float64(np.nan).tobytes()
 _SLICE = 1 << 16  # number of elements that stay in the cache until they are checked
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 
 def register() -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyquant._typing import Array, ArrayLike, Bytes
 
 __all__ = ["from_tensors", "pack"]
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 _TENSORS = ("qweight", "qzeros", "scales")
 _BITS = 4

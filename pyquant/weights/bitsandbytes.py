@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyquant._typing import Array, ArrayLike, Bytes, Floats
 
 __all__ = ["from_tensors", "quantize", "quantize_int8"]
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 _BOOKS = {"nf4": "nf4", "fp4": "fp4_bnb"}
 _BLOCKS = (32, 64, 128, 256, 512, 1024, 2048, 4096)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     _Bytes = TypeVar("_Bytes", bound=Array, default=Bytes)
 
 __all__ = ["BlockFormat", "block_format", "block_formats"]
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 # The fields of a block, in order: name, type, and count if above one.
 _FIELDS = {

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     _Packing = Literal["dense", "padded"]
 
 __all__ = ["from_tensors", "quantize"]
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 _TENSORS = tuple(
     f"weight_{part}" for part in ("packed", "scale", "zero_point", "g_idx", "shape")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     _Default = TypeVar("_Default")
 
 __all__ = ["StoredTensor", "WeightFile", "open_weights", "write_weights"]
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 # Key of the safetensors metadata that describes types the format lacks.
 RECORDS = "pyquant"

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     _Format = Literal["gptq", "gptq_v2", "gptq_p"]
 
 __all__ = ["from_tensors", "pack"]
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 _TENSORS = ("qweight", "qzeros", "scales", "g_idx")
 _BITS = (2, 3, 4, 8)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyquant._typing import Array, ArrayLike, Bytes, Floats
 
 __all__ = ["from_tensors", "pack", "quantize"]
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 _TENSORS = ("B", "scales", "zero_points", "g_idx")
 _BITS = (2, 4, 8)

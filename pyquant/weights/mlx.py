@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyquant._typing import Array, ArrayLike, Bytes, Floats
 
 __all__ = ["from_tensors", "quantize"]
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 _TENSORS = ("weight", "scales", "biases")
 _BITS = (2, 3, 4, 5, 6, 8)

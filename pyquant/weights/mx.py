@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     _Places = tuple[slice, ...]
 
 __all__ = ["from_tensors", "quantize", "unswizzle"]
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 _PACKED, _PLAIN = ("weight_packed", "weight_scale"), ("weight", "weight_scale")
 _BLOCKS = ("weight_blocks", "weight_scales")  # gpt-oss: an axis for the bytes of a block

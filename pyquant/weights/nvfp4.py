@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     _Like = Literal["torchao", "compressed_tensors"]
 
 __all__ = ["from_tensors", "pack", "quantize"]
-__dir__ = __all__.copy
+__dir__: object = __all__.copy
 
 _TENSORS = {
     "torchao": ("weight", "weight_scale", "weight_scale_2"),
