@@ -53,18 +53,11 @@ pyquant COMMAND --help lists the options of a command, with examples"""
 @default_fpenv
 def main(argv: Sequence[str] | None = None) -> int:
     """
-    Run one command.
+    Run one command, and return its exit status.
 
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        The arguments after the program name. Default: the arguments of the process.
-
-    Returns
-    -------
-    int
-        Exit status: 0 for success, 1 for a difference or fault in a file, 2 for arguments
-        or files that cannot be used, 3 for a full disk, 128 + N for signal N.
+    `argv` has the arguments of the command, by default the arguments of the process.
+    The status is 0 for success, 1 for a difference or fault in a file, 2 for arguments or
+    files that cannot be used, 3 for a full disk, and 128 + N for signal N.
     """
     given = list(sys.argv[1:] if argv is None else argv)
     if not given:
@@ -116,15 +109,10 @@ def _stop(number: int, frame: object) -> None:
 
 def run_as_program() -> int:
     """
-    Run the command of the process.
+    Run the command of the process, and return the status of `main`.
 
     SIGINT, SIGTERM and SIGHUP end the command like an error, unless they are ignored, as
-    by nohup. The reader of stdout may close the pipe.
-
-    Returns
-    -------
-    int
-        The status of `main`, or 1 if the reader closed the pipe.
+    by nohup. The reader of stdout may close the pipe; the status is then 1.
     """
     for number in _signals():
         if signal.getsignal(number) is not signal.SIG_IGN:
