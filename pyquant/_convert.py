@@ -49,7 +49,10 @@ def plain(obj: Any, name: str) -> npt.NDArray[Any]:
     """Convert to an ndarray; keep masks, and give Python numbers NumPy's dtype."""
     if isinstance(obj, NO_ARRAYS):
         raise fail(TypeError, name, "an array", type(obj))
-    if _is_lazy(obj):
+    graph = getattr(type(obj), "__dask_graph__", None)
+    # A container like an xarray object is lazy if it contains a lazy array. The computed
+    # array may exceed the memory.
+    if callable(graph) and graph(obj) is not None:
         remedy = "(compute it, or map_blocks a function over it)"
         got = f"a lazily chunked {type(obj).__name__} {remedy}"
         raise fail(TypeError, name, "an array in memory", got)
@@ -167,15 +170,6 @@ def is_masked(obj: object) -> bool:
     """Return True for a masked array, without an import of one megabyte."""
     ma = sys.modules.get("numpy.ma")
     return ma is not None and isinstance(obj, ma.MaskedArray)
-
-
-def _is_lazy(obj: Any) -> bool:
-    """Return True for a lazy array, which may exceed the memory when computed.
-
-    A container like an xarray object counts if it contains a lazy array.
-    """
-    graph = getattr(type(obj), "__dask_graph__", None)
-    return callable(graph) and graph(obj) is not None
 
 
 def _all_integers(values: Any) -> bool:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     _Axis: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...] | None
     _Method: TypeAlias = Literal["minmax", "percentile", "mse", "entropy"]
     _Counts: TypeAlias = npt.NDArray[np.uint64]
+    _Pages: TypeAlias = npt.NDArray[np.uint16]
     _Table: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
     _Floats: TypeAlias = npt.NDArray[np.float64]
     _Reals: TypeAlias = npt.NDArray[Any]
@@ -67,20 +68,12 @@ class _State(NamedTuple):
     inf: _Counts
     min: _Floats
     max: _Floats
-    pages: npt.NDArray[np.uint16]
+    pages: _Pages
     table: _Table
 
     def is_seen(self) -> bool:
         """Return True if any element was counted."""
         return any(counts.any() for counts in (self.finite, self.nan, self.inf))
-
-    def spread(self, pages: npt.NDArray[np.uint16]) -> _Table:
-        """Return the table with a row for each of these pages."""
-        if len(pages) == len(self.pages):
-            return self.table
-        table = np.zeros((len(pages), *self.table.shape[1:]), self.table.dtype)
-        table[np.searchsorted(pages, self.pages)] = self.table
-        return table
 
 
 _NO_COUNTS, _NO_ENDS = np.zeros(0, np.uint64), np.zeros(0)
@@ -159,13 +152,17 @@ class Observer:
         nonfinite: Literal["raise", "ignore"] = "raise",
     ) -> None:
         counted = flag(histogram, "histogram")
-        self._options = _Options(
-            _axes(axis),
-            counted,
-            integer(mantissa_bits, "mantissa_bits", 0, 7),
-            choice(nonfinite, "nonfinite", ("raise", "ignore"), "'raise' or 'ignore'"),
-            None if momentum is None else _momentum(momentum, counted),
-        )
+        axes: int | tuple[int, ...] | None = _core.integers(axis, "axis")
+        if isinstance(axes, tuple) and len(set(axes)) < len(axes):
+            raise fail(ValueError, "axis", "different axes", f"{axes}")
+        bits = integer(mantissa_bits, "mantissa_bits", 0, 7)
+        known = ("raise", "ignore")
+        found = choice(nonfinite, "nonfinite", known, "'raise' or 'ignore'")
+        rate = None if momentum is None else number(momentum, "momentum", 0, 1)
+        if rate is not None and counted:
+            said = "expected None beside a histogram, which has all data"
+            raise ValueError(f"momentum: {said}")
+        self._options = _Options(axes, counted, bits, found, rate)
         self._state = _EMPTY
 
     # ---- add data ----
@@ -580,7 +577,9 @@ class Observer:
         if self._options.histogram:
             if not np.array_equal(pages, found.pages):
                 pages = np.union1d(pages, found.pages)
-            table = _add_tables(mine.spread(pages), found.spread(pages))
+            most = int(mine.table.max(initial=0)) + int(found.table.max(initial=0))
+            both = [_spread(pages, one.pages, one.table) for one in (mine, found)]
+            table = _smallest(np.add(*both, dtype=_type_of(most)))
         return _State(
             real,
             mine.shape,
@@ -825,20 +824,6 @@ def _state_of(data: Mapping[str, Any], mantissa_bits: int) -> _State:
     return _State(**state)
 
 
-def _axes(axis: object) -> int | tuple[int, ...] | None:
-    axes: int | tuple[int, ...] | None = _core.integers(axis, "axis")
-    if isinstance(axes, tuple) and len(set(axes)) < len(axes):
-        raise fail(ValueError, "axis", "different axes", f"{axes}")
-    return axes
-
-
-def _momentum(value: SupportsFloat, histogram: bool) -> float:
-    found = number(value, "momentum", 0, 1)
-    if histogram:
-        raise ValueError("momentum: expected None beside a histogram, which has all data")
-    return found
-
-
 def _common(a: str | None, b: str | None, name: str, counted: bool) -> str | None:
     """Return the type that holds both types."""
     if a is None or a == b:
@@ -849,6 +834,15 @@ def _common(a: str | None, b: str | None, name: str, counted: bool) -> str | Non
     return "float64" if "float64" in (a, b) else "float32"
 
 
+def _spread(rows: _Pages, pages: _Pages, counts: _Table) -> _Table:
+    """Return the counters of some pages as a table with a row for each page of `rows`."""
+    if len(rows) == len(pages):
+        return counts
+    table = np.zeros((len(rows), *counts.shape[1:]), counts.dtype)
+    table[np.searchsorted(rows, pages)] = counts
+    return table
+
+
 def _type_of(most: int) -> np.dtype[Any]:
     return np.result_type(np.uint16, np.min_scalar_type(most))
 
@@ -857,13 +851,7 @@ def _smallest(table: _Table) -> _Table:
     """Return the counters in the smallest type that holds them."""
     if table.dtype == np.uint16:
         return table
-    most = int(table.max()) if table.size else 0
-    return table.astype(_type_of(most), copy=False)
-
-
-def _add_tables(a: _Table, b: _Table) -> _Table:
-    most = int(a.max(initial=0)) + int(b.max(initial=0))
-    return _smallest(np.add(a, b, dtype=_type_of(most)))
+    return table.astype(_type_of(int(table.max(initial=0))), copy=False)
 
 
 def _averaged(before: _State, found: _State, momentum: float) -> _State:
@@ -900,25 +888,21 @@ _RUN = 256
 _LONG, _LONG_OF_F16 = 1 << 15, 1 << 17
 
 
-def _run(x: _Reals, axes: tuple[int, ...]) -> int:
-    """Return the number of contiguous elements of a channel."""
-    rest = [(x.strides[d], x.shape[d]) for d in range(x.ndim) if d not in axes]
-    run = 1
-    for stride, n in sorted(rest):
-        if n > 1 and stride != run * x.itemsize:
-            break
-        run *= n
-    return run
-
-
 def _is_worth(x: _Reals, axes: tuple[int, ...], parts: int) -> bool:
     """Return True if separate counting is faster; it must suffice for all threads."""
     size = x.size // math.prod(x.shape[d] for d in axes)
-    return (
-        size >= (_LONG_OF_F16 if x.dtype.char == "e" else _LONG)
-        and (parts == 1 or size * x.itemsize >= parts * _threads.MIN_PART_BYTES)
-        and _run(x, axes) >= _RUN
-    )
+    if size < (_LONG_OF_F16 if x.dtype.char == "e" else _LONG):
+        return False
+    if parts > 1 and size * x.itemsize < parts * _threads.MIN_PART_BYTES:
+        return False
+    run = 1  # number of contiguous elements
+    for stride, n in sorted(
+        (x.strides[d], x.shape[d]) for d in range(x.ndim) if d not in axes
+    ):
+        if n > 1 and stride != run * x.itemsize:
+            break
+        run *= n
+    return run >= _RUN
 
 
 def observed_apart(
@@ -944,10 +928,8 @@ def observed_apart(
         return None
     *numbers, pages, tables = zip(*found, strict=True)
     rows = np.unique(np.concatenate(pages))
-    table = np.zeros((len(rows), len(found), tables[0].shape[-1]), np.result_type(*tables))
-    for c in range(len(found)):
-        table[np.searchsorted(rows, pages[c]), c] = tables[c][:, 0]
-    return (*map(np.concatenate, numbers), rows, table)
+    spread = [_spread(rows, *one) for one in zip(pages, tables, strict=True)]
+    return (*map(np.concatenate, numbers), rows, np.concatenate(spread, axis=1))
 
 
 def joined(
@@ -955,7 +937,7 @@ def joined(
     size: int,
     channels: int,
     width: int,
-) -> tuple[npt.NDArray[np.uint16], _Table]:
+) -> tuple[_Pages, _Table]:
     """
     Add the counters of the parts of an array, and return their pages and the table.
 
