@@ -477,7 +477,7 @@ def calls():
 POOL = collections.defaultdict(list)
 # These functions do not read all of their input before they raise an error. Strange arrays
 # can have 2**61 elements.
-QUICK = ("_core.quantize", "_core.dequantize", "_core.requantize", "fused.fake_quantize")
+QUICK = ("_core.quantize", "_core.dequantize", "_core.requantize", "_core.fake_quantize")
 QUICK += ("packed.pack", "QParams", "ngraph.quantize", "onednn.quantize", "cf.encode")
 
 

@@ -292,7 +292,7 @@ CALLS = {
         for how in ({}, *GROUPS)
         for includes in (True, False)
     ],
-    "fused.fake_quantize": lambda: [
+    "_core.fake_quantize": lambda: [
         *(pq.fake_quantize(x, SCALES, axis=a) for x in (WEIGHT, HALF) for a in (0, 1)),
         pq.fake_quantize(HARD["f4"], USUAL, SHORT, axis=1, dtype="int16"),
     ],
