@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     _Floats = npt.NDArray[np.float64]
     _Counts = npt.NDArray[np.uint64]
 
-__all__ = ["Bins", "Channel", "entropy", "find", "mse", "quantile"]
+__all__ = ["Bins", "Channel", "entropy", "mse", "quantile"]
 
 _PAGE = 128
 _SIGN = 0x8000
@@ -48,7 +48,7 @@ class Channel(NamedTuple):
 
 
 class Bins:
-    """The bins of all channels, and their ends."""
+    """The bins of all channels, and the extremes of each channel."""
 
     def __init__(
         self,
@@ -56,28 +56,48 @@ class Bins:
         bits: int,
         pages: npt.NDArray[np.uint16],
         table: npt.NDArray[np.unsignedinteger],
+        extremes: tuple[_Floats, _Floats],
     ) -> None:
         self._table = table
         self._edges = _Edges(real, bits, pages)
         self._coarse = _Edges(real, min(bits, _COARSE), pages)
-        self.channels = table.shape[1]
+        self._extremes = [end.tolist() for end in extremes]
 
-    def channel(self, c: int) -> Channel:
-        """Return the bins of one channel."""
-        return self._edges.channel(self._table[:, c].astype(np.uint64))
+    def quantiles(self, part: float) -> tuple[list[float], list[float]]:
+        """Return bounds of the value of rank ``ceil(part * n)`` of each channel."""
+        low, high = [], []
+        for c, (least, most) in enumerate(zip(*self._extremes, strict=True)):
+            lower, upper = quantile(self._edges.channel(self._table[:, c]), part)
+            low.append(max(lower, least))
+            high.append(min(upper, most))
+        return low, high
 
-    def coarse(self, c: int) -> Channel:
-        """Return a copy with fewer and wider bins."""
-        counts = self._table[:, c].astype(np.uint64)
-        width = self._coarse.of_page
-        return self._coarse.channel(counts.reshape(len(counts), width, -1).sum(-1))
+    def ranges(
+        self, method: str, part: float, name: str, symmetric: bool
+    ) -> tuple[_Floats, _Floats]:
+        """Return the range of each channel, for codes of type `name`."""
+        low, high = np.zeros((2, self._table.shape[1]))
+        for c, ends in enumerate(zip(*self._extremes, strict=True)):
+            if ends[0] == ends[1] == 0:
+                continue
+            bins = self._edges.channel(self._table[:, c])
+            if method == "percentile":
+                low[c], high[c] = _percentile(bins, ends, part, symmetric)
+            elif method == "mse":
+                coarse = self._coarse.channel(self._table[:, c])
+                low[c], high[c] = mse(bins, coarse, ends, name, symmetric)
+            else:
+                signed = symmetric or ends[0] < 0
+                threshold = entropy(bins, max(ends[1], -ends[0]), name, signed)
+                low[c], high[c] = _clipped(threshold, ends, symmetric)
+        return low, high
 
 
 class _Edges:
     """The ends of the bins of some pages."""
 
     def __init__(self, real: str, bits: int, pages: npt.NDArray[np.uint16]) -> None:
-        self.of_page = 1 << bits
+        self._of_page = 1 << bits
         width = _PAGE >> bits
         keys = pages.astype(np.int64)[:, None] * _PAGE + np.arange(1 << bits) * width
         keys = keys.ravel()
@@ -91,9 +111,10 @@ class _Edges:
         # Keys rise with magnitudes.
         self._order = np.append(np.flatnonzero(negative)[::-1], np.flatnonzero(~negative))
 
-    def channel(self, counts: _Counts) -> Channel:
-        """Return the nonempty bins of a channel."""
-        counts = counts.ravel()[self._order]
+    def channel(self, table: npt.NDArray[np.unsignedinteger]) -> Channel:
+        """Return the nonempty bins of a channel, perhaps fewer and wider ones."""
+        parts = table.shape[1] // self._of_page
+        counts = table.astype(np.uint64).reshape(-1, parts).sum(1)[self._order]
         some = counts != 0
         order = self._order[some]
         return Channel(self._lower[order], self._upper[order], counts[some])
@@ -151,27 +172,6 @@ def _magnitudes(bins: Channel) -> Channel:
 
 
 # ---- methods ----
-
-
-def find(
-    method: str,
-    bins: tuple[Bins, int],
-    ends: tuple[float, float],
-    *,
-    part: float,
-    name: str,
-    symmetric: bool,
-) -> tuple[float, float]:
-    """Return the range of a channel with extremes `ends`, for codes of type `name`."""
-    if ends[0] == ends[1] == 0:
-        return 0.0, 0.0
-    if method == "percentile":
-        return _percentile(bins[0].channel(bins[1]), ends, part, symmetric)
-    if method == "mse":
-        return mse(bins[0], bins[1], ends, name, symmetric)
-    signed = symmetric or ends[0] < 0
-    threshold = entropy(bins[0].channel(bins[1]), max(ends[1], -ends[0]), name, signed)
-    return _clipped(threshold, ends, symmetric)
 
 
 def _clipped(
@@ -300,7 +300,7 @@ def _joined(bins: Channel, ends: tuple[float, float]) -> Channel:
 
 
 def mse(
-    bins: Bins, c: int, ends: tuple[float, float], name: str, symmetric: bool
+    bins: Channel, wide: Channel, ends: tuple[float, float], name: str, symmetric: bool
 ) -> tuple[float, float]:
     """Return the first candidate with the least expected error."""
     limits = _limits(name)
@@ -317,9 +317,9 @@ def mse(
         steps = _steps(ends, parts, limits, symmetric)
         return _expected(channel, steps)
 
-    coarse = int(np.argmin(errors(bins.coarse(c), parts)))
+    coarse = int(np.argmin(errors(wide, parts)))
     beside = parts[max(0, coarse - _BESIDE) : coarse + _BESIDE + 1]
-    best = float(beside[np.argmin(errors(bins.channel(c), beside))])
+    best = float(beside[np.argmin(errors(bins, beside))])
     if symmetric:
         return -largest * best * unit, largest * best * unit
     lo, hi = ends

@@ -439,14 +439,9 @@ class Observer:
         >>> [float(x) for x in o.quantile(0.5)]
         [4.0, 4.03125]
         """
-        from pyquant import _searches
-
         at = number(q, "q", 0, 1)
         self._need_histogram("quantile")
-        bins = self._bins()
-        bounds = [_searches.quantile(bins.channel(c), at) for c in range(bins.channels)]
-        low = np.maximum([low for low, _ in bounds], self._state.min)
-        high = np.minimum([high for _, high in bounds], self._state.max)
+        low, high = self._bins().quantiles(at)
         return self._reals(low), self._reals(high)
 
     def range(
@@ -620,10 +615,10 @@ class Observer:
     def _bins(self) -> Any:
         from pyquant import _searches
 
-        state = self._state
-        return _searches.Bins(
-            state.real or "float32", self._options.mantissa_bits, state.pages, state.table
-        )
+        state, bits = self._state, self._options.mantissa_bits
+        extremes = state.min, state.max
+        real = state.real or "float32"
+        return _searches.Bins(real, bits, state.pages, state.table, extremes)
 
     def _range(
         self,
@@ -640,21 +635,8 @@ class Observer:
             largest = np.maximum(highest, -lowest)
             return (-largest, largest) if even else (lowest, highest)
         self._need_histogram(repr(method))
-        from pyquant import _searches
-
-        bins = self._bins()
-        ends = [
-            _searches.find(
-                method,
-                (bins, c),
-                (float(self._state.min[c]), float(self._state.max[c])),
-                part=part,
-                name=name,
-                symmetric=even,
-            )
-            for c in range(bins.channels)
-        ]
-        return np.array([lo for lo, _ in ends]), np.array([hi for _, hi in ends])
+        found: tuple[_Floats, _Floats] = self._bins().ranges(method, part, name, even)
+        return found
 
 
 @_core.hinted
