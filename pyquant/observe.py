@@ -236,8 +236,8 @@ class Observer:
         if self._options.momentum is not None or other._options.momentum is not None:
             got = "moving averages (momentum)"
             raise fail(TypeError, "other", "extremes to merge", got)
-        for name in _Options._fields:
-            mine, its = (getattr(one._options, name) for one in (self, other))
+        options = zip(_Options._fields, self._options, other._options, strict=True)
+        for name, mine, its in options:
             if mine != its:
                 raise fail(ValueError, "other", f"{name}={mine!r}", f"{its!r}")
         self._state = self._sum(other._state, "other")
@@ -825,8 +825,8 @@ def _spread(rows: _Pages, pages: _Pages, counts: _Table) -> _Table:
     return table
 
 
-def _type_of(most: int) -> np.dtype[Any]:
-    return np.result_type(np.uint16, np.min_scalar_type(most))
+def _type_of(most: int) -> Any:
+    return np.uint16 if most < 1 << 16 else np.uint32 if most < 1 << 32 else np.uint64
 
 
 def _smallest(table: _Table) -> _Table:
