@@ -85,3 +85,16 @@ def here(tmp_path, monkeypatch):
     """Work in an empty folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Split small arrays into parts, too."""
+    with support.split_small_arrays(monkeypatch):
+        yield
+
+
+@pytest.fixture
+def rng():
+    """Return a generator that starts anew in each test."""
+    return support.np.random.default_rng(20)

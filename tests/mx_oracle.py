@@ -23,12 +23,6 @@ def exponent_above(v):
     return n if Fraction(2) ** n == v else n + 1
 
 
-def float32(v):
-    """Round a number to float32, half to even. Infinity gives no number."""
-    made = oracle.round_to_format(oracle.finite(v), oracle.FLOAT32)
-    return made.signed() if made.kind == "finite" else None
-
-
 def scale_byte(numbers, name, rule, steps=None):
     """Return the byte of the scale for a block of float32 numbers.
 
@@ -42,7 +36,7 @@ def scale_byte(numbers, name, rule, steps=None):
     largest = steps or oracle.largest(name)
     fraction = exponent_of(steps) if steps else NARROW_FORMATS[name].fraction
     if rule == "rceil":
-        quotient = float32(a / largest)
+        quotient = oracle.float32(a / largest)
         return max(0, exponent_above(quotient) + 127) if quotient else 0
     if rule == "ceil":
         exponent = exponent_above(a)

@@ -224,6 +224,12 @@ def round_to_format(value: Real, fmt: Format) -> Real:
     return decode(encode(value, fmt), fmt)
 
 
+def float32(value: Fraction | int) -> Fraction | None:
+    """Round a number once to float32, half to even. Infinity gives no number."""
+    rounded = round_to_format(finite(Fraction(value)), FLOAT32)
+    return rounded.signed() if rounded.kind == "finite" else None
+
+
 def divide(x: Real, y: Real) -> Real:
     """The exact quotient, with the answers of IEEE 754 at zeros, infinities and NaN."""
     negative = x.negative != y.negative

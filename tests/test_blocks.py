@@ -37,12 +37,6 @@ by_name = pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
 some = pytest.mark.parametrize("fmt", SOME, ids=lambda fmt: fmt.name)
 
 
-@pytest.fixture
-def rng():
-    """Return a generator that starts anew for each test."""
-    return np.random.default_rng(17)
-
-
 def random_blocks(rng, fmt, *shape):
     """Return rows of blocks with random bytes. The last extent counts blocks."""
     return rng.integers(0, 256, (*shape[:-1], shape[-1] * fmt.block_bytes), np.uint8)

@@ -54,12 +54,6 @@ some = by("fmt", [block_format(n) for n in ("Q8_0", "Q8_K", "NVFP4", "Q5_K", "IQ
 SOUGHT = ("Q2_K", "Q3_K", "Q6_K", "IQ4_NL", "Q4_0", "Q5_1")
 
 
-@pytest.fixture
-def rng():
-    """Return a generator that starts anew for each test."""
-    return np.random.default_rng(23)
-
-
 def numbers(rng, fmt, *shape):
     """Return rows of blocks of different magnitudes. Input types hold them exactly."""
     exponents = rng.integers(-20, 9, (*shape, 1))

@@ -7,7 +7,7 @@ import mx_oracle
 import numpy as np
 import oracle
 import pytest
-from support import loop, split_small_arrays, uniform_bits
+from support import loop, uniform_bits
 
 import pyquant as pq
 
@@ -253,12 +253,6 @@ def test_codes(name, rule):
             assert codes.view(np.uint8)[row, 20 * k : 20 * k + len(block)].tolist() == due
 
 
-@pytest.fixture
-def small_parts(monkeypatch):
-    with split_small_arrays(monkeypatch):
-        yield
-
-
 @pytest.mark.parametrize("name", mx_oracle.TYPES)
 def test_numbers(name):
     fmt = oracle.NARROW_FORMATS[name]
@@ -381,7 +375,7 @@ def test_scales_of_float8_blocks():
     assert single.scale.shape == power.scale.shape == (2, 3)
     for at, block in blocks_2d(x, 32):
         a = max(abs(Fraction(float(v))) for v in block.flat)
-        assert Fraction(float(single.scale[at])) == mx_oracle.float32(a / largest)
+        assert Fraction(float(single.scale[at])) == oracle.float32(a / largest)
         due = mx_oracle.scale_byte(block.ravel(), "float8_e4m3fn", "rceil")
         assert power.scale.view(np.uint8)[at] == due
     for p in (single, power):
@@ -391,7 +385,7 @@ def test_scales_of_float8_blocks():
             scale = np.float32(p.scale[at])
             place = tuple(slice(32 * k, 32 * (k + 1)) for k in at)
             quotients = [
-                mx_oracle.float32(abs(Fraction(float(v)) / Fraction(float(scale))))
+                oracle.float32(abs(Fraction(float(v)) / Fraction(float(scale))))
                 for v in block.flat
             ]
             due = [mx_oracle.code_of(v, "float8_e4m3fn") for v in quotients]

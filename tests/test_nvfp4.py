@@ -5,6 +5,7 @@ from fractions import Fraction
 import mx_oracle
 import numpy as np
 import pytest
+from oracle import float32 as single
 from support import loop, same
 
 import pyquant as pq
@@ -28,13 +29,6 @@ def read(codes, scales, single, like="torchao"):
 
 PACKAGES = ("torchao", "compressed_tensors")
 E4M3, E2M1 = "float8_e4m3fn", "float4_e2m1fn"
-
-
-def single(v):
-    """Round a fraction to float32."""
-    made = mx_oracle.float32(abs(v))
-    assert made is not None
-    return -made if v < 0 else made
 
 
 def exact(v):

@@ -30,7 +30,6 @@ from support import (
     quantize_at,
     same,
     seeds,
-    split_small_arrays,
     usual_scales,
 )
 
@@ -254,14 +253,8 @@ def limit(codes, packing):
     return codes if bits == BITS[name] else np.minimum(codes, (1 << bits) - 1)
 
 
-@pytest.fixture
-def split(monkeypatch):
-    with split_small_arrays(monkeypatch):
-        yield
-
-
 @pytest.mark.parametrize("packing", PACKINGS, ids=str)
-def test_quantize(packing, split):
+def test_quantize(packing, small_parts):
     _, name, _ = packing
     for seed, rng in random_draws(packing, 40, 120):
         form, axis = choose_form(rng)
@@ -297,7 +290,7 @@ def test_quantize_rounds_complete_groups_in_each_mode(mode, isa):
 
 
 @pytest.mark.parametrize("packing", PACKINGS, ids=str)
-def test_dequantize(packing, split):
+def test_dequantize(packing, small_parts):
     _, name, bits = packing
     for seed, rng in random_draws(packing, 40, 120):
         form, axis = choose_form(rng)
@@ -389,19 +382,18 @@ NEIGHBOURS += [("words", "uint8", bits) for bits in (1, 3, 5, 7)] + [("words", "
 
 
 @pytest.mark.parametrize("packing", NEIGHBOURS, ids=str)
-def test_threads_share_no_word(packing, monkeypatch):
+def test_threads_share_no_word(packing, small_parts):
     # If two threads write one word, a code is lost in a few of many calls.
     _, name, bits = packing
     code = 1 if packing[0] == "onnx" else (1 << bits) - 1
-    with split_small_arrays(monkeypatch):
-        for shape, axis in (((2049,), 0), ((301, 3), 0), ((3, 1003), 1), ((7, 33), 1)):
-            x = np.full(shape, code, np.float32)
-            kwargs = {"dtype": name, "layout": layout_of(packing, axis)}
-            codes = np.full(shape, code, np.uint8).view(dtype_of(name))
-            expected = pack(codes, packing, axis)
-            for _ in range(amount(10, 100)):
-                with case(shape=shape, axis=axis):
-                    assert pq.quantize(x, 1.0, threads=7, **kwargs) == expected
+    for shape, axis in (((2049,), 0), ((301, 3), 0), ((3, 1003), 1), ((7, 33), 1)):
+        x = np.full(shape, code, np.float32)
+        kwargs = {"dtype": name, "layout": layout_of(packing, axis)}
+        codes = np.full(shape, code, np.uint8).view(dtype_of(name))
+        expected = pack(codes, packing, axis)
+        for _ in range(amount(10, 100)):
+            with case(shape=shape, axis=axis):
+                assert pq.quantize(x, 1.0, threads=7, **kwargs) == expected
 
 
 # Parameters

@@ -22,12 +22,6 @@ OTHERS = dict.fromkeys(("exponent", "low", "high", "bad_scales"), 0)
 X = np.float32([0.1, -0.7, 1.25, 30, -2.5, 12])
 
 
-@pytest.fixture
-def rng():
-    """Return a generator that restarts in each test."""
-    return np.random.default_rng(20)
-
-
 def pair(rng, shape, real="float32", spread=1.0):
     """Return random arrays and arrays with small errors."""
     x = rng.standard_normal(shape) * spread

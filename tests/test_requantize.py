@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from oracle import FLOAT32, finite, round_to_format
+from oracle import float32
 from support import (
     LEVELS,
     amount,
@@ -23,12 +23,6 @@ TARGETS = ("int8", "uint8", "int16", "uint16", "int32")
 
 
 # The definitions
-
-
-def float32(value):
-    """Round a number once to float32, if the result is finite."""
-    rounded = round_to_format(finite(Fraction(value)), FLOAT32)
-    return rounded.signed() if rounded.kind == "finite" else None
 
 
 def fixed(real, arithmetic):

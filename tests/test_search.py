@@ -11,12 +11,6 @@ import pyquant as pq
 REFIT = np.float32([0.1, -0.7, 1.25, 3, -2.5, 1.2])
 
 
-@pytest.fixture
-def rng():
-    """Return a generator that restarts in each test."""
-    return np.random.default_rng(8)
-
-
 DISTRIBUTIONS = {
     "normal": lambda rng, shape: rng.standard_normal(shape),
     "heavy tails": lambda rng, shape: rng.standard_t(3, shape),
