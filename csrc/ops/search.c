@@ -347,6 +347,9 @@ static void search_groups(struct scale_search *s, struct group *groups, size_t m
 {
     struct batch batch;
     const size_t most = BATCH_CANDIDATES / many;
+    const struct pq_preset *const preset = pq_preset_of(s->choice.like);
+    /* A fitted scale would not be a power of two. */
+    const bool can_fit = preset == NULL || preset->span != PQ_SPAN_POWER;
     for (size_t first = 0; first < s->count; first += most) {
         const size_t n = s->count - first < most ? s->count - first : most;
         fill_batch(s, &batch, groups, many, first, n);
@@ -357,7 +360,7 @@ static void search_groups(struct scale_search *s, struct group *groups, size_t m
         }
     }
     for (size_t g = 0; g < many; g++) {
-        if (s->choice.like != PQ_LIKE_QUARK_PO2) {
+        if (can_fit) {
             fit_best(s, &groups[g], &batch);
         }
         memcpy(groups[g].scale, &groups[g].best.scale, pq_bytes_of(s->choice.scale));
