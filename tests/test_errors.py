@@ -28,8 +28,9 @@ from support import (
 )
 
 import pyquant as pq
-from pyquant import com_microsoft, ngraph, onednn, onnx
+from pyquant import _core, com_microsoft, ngraph, onednn, onnx
 from pyquant.integrations import cf
+from pyquant.packed import LAYOUTS
 from pyquant.rounding import NGRAPH
 from pyquant.weights.blocks import block_format
 
@@ -64,7 +65,8 @@ TEXTS = {
     "COMPLETE": "pass the complete array, then index the result",
     "KEYWORD": "() got an unexpected keyword argument ",
     "FOREIGN": f"the foreign byte order of {FOREIGN.str}",
-    "LAYOUTS": "'onnx', 'words', 'awq', 'halves', 'high-first', 'packbits' or a Layout",
+    "LAYOUTS": f"{', '.join(map(repr, LAYOUTS))} or a Layout",
+    "LIKE": ", ".join(_core.presets()),
     "MOST": sys.maxsize,
     "EXTENT": sys.maxsize // 8,
 }
