@@ -44,6 +44,7 @@ __all__ = ["Observer", "calibrate"]
 _METHODS = ("minmax", "percentile", "mse", "entropy")
 __dir__: object = __all__.copy
 
+
 class _Options(NamedTuple):
     axis: int | tuple[int, ...] | None
     histogram: bool
