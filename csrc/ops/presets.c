@@ -91,12 +91,24 @@ static enum pq_type arithmetic_type(enum pq_numbers numbers, enum pq_type real)
     return numbers == PQ_NUMBERS_INPUT ? real : numbers == PQ_NUMBERS_F32 ? PQ_F32 : PQ_F64;
 }
 
-/* Round to float32, half to even. Without the volatile variable, GCC 12 removes conversions
- * to float and back if it puts two of them into a vector. */
-static inline double round_to_f32(double v)
+/* Round to float32, also if the result is subnormal, 0 or infinite. */
+PQ_NOINLINE double round_to_f32_at_limits(double v)
 {
     const volatile float single = (float)v;
     return (double)single;
+}
+
+/*
+ * Round to float32, half to even. The function uses the bits, because GCC 12 removes
+ * conversions to float and back if it puts two of them into a vector.
+ */
+static inline double round_to_f32(double v)
+{
+    const uint64_t bits = pq_bits_f64(v), exponent = bits >> 52 & 0x7ff;
+    const uint64_t rounded = bits + 0x0fffffff + (bits >> 29 & 1);
+    const bool inside = exponent >= 1023 - 126 && exponent < 1023 + 127;
+    return inside || v == 0 ? pq_f64_bits(rounded & ~(uint64_t)0x1fffffff)
+                            : round_to_f32_at_limits(v);
 }
 
 /* Round a result of float64 arithmetic to another type. If the operands are float32, the
