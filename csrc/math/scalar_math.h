@@ -27,7 +27,7 @@
 #  error "clang compares by NEON, to which subnormal numbers are 0: use -mfpu=vfpv3-d16"
 #endif
 
-/* Define a function that returns the number with equal bits. */
+/* Define a function that changes the type of a number, and keeps its bits. */
 #define WITH_BITS_OF(name, to, from)                                                       \
     PQ_INLINE to name(from v)                                                              \
     {                                                                                      \
