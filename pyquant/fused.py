@@ -219,10 +219,10 @@ def dynamic_quantize(
         codes = p.quantize(x, seed=seed, start=start, threads=threads, **given)
         write(p)
         return codes, p
-    options = (dtype, axis, block_size, symmetric, quant_range, scale_dtype, like)
+    choices = (dtype, axis, block_size, symmetric, quant_range, scale_dtype, like)
     outs = (layout, packed, out, scale_out, zero_point_out)
-    how = (rounding, seed, start, threads)
-    return _core.dynamic_quantize(QParams, x, *options, *outs, *how)
+    others = (rounding, seed, start, threads)
+    return _core.dynamic_quantize(QParams, x, choices, outs, others)
 
 
 def write_parameters(

@@ -57,9 +57,8 @@ cdef tuple _by_two_calls(type cls, object x, object name, object axis, object bl
     return codes, made
 
 
-def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, quant_range,
-                     scale_dtype, like, layout, packed, out, scale_out, zero_point_out,
-                     rounding, seed, start, threads, /):
+def dynamic_quantize(type cls not None, x, tuple choices not None, tuple outs not None,
+                     tuple others not None, /):
     """See fused.dynamic_quantize; `cls` is QParams."""
     cdef Call call
     cdef pq_choice choice
@@ -70,7 +69,11 @@ def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, q
     cdef str name
     cdef Job job
     cdef Calls made
-    cdef _Affine affine = _affine(None, False, None, quant_range, _SATURATE, _LOWEST)
+    cdef _Affine affine
+    dtype, axis, block_size, symmetric, quant_range, scale_dtype, like = choices
+    layout, packed, out, scale_out, zero_point_out = outs
+    rounding, seed, start, threads = others
+    affine = _affine(None, False, None, quant_range, _SATURATE, _LOWEST)
     rounding = _with_noise(rounding, seed, start)
     _forget(&call)
     array = _real_array(x, "x")
