@@ -51,6 +51,7 @@ cdef class _Argument:
 
     cdef str name
     cdef tuple types  # names; Python numbers get the first type that fits
+    cdef pq_type first    # of the types
     cdef bint[<int>PQ_TYPE_COUNT] allowed
     cdef bint follows      # the type is the type of another argument
     cdef bint is_list      # an attribute of rank 0 or 1
@@ -61,8 +62,9 @@ cdef class _Argument:
         self.name, self.types, self.follows = name, types, types is None
         self.is_list, self.is_typing = kind == "list", kind == "typing"
         self.is_required = kind == "required"
-        for one in types or ():
-            self.allowed[<int>_TYPES[one]] = True
+        for one in reversed(types or ()):
+            self.first = <pq_type><int>_TYPES[one]
+            self.allowed[<int>self.first] = True
 
 
 @final
@@ -258,7 +260,7 @@ cdef class Operator:
             type[0] = held.type
             if of.allowed[<int>held.type] if any_type else held.type == only:
                 return values
-        type[0] = <pq_type><int>_TYPES[of.types[0]] if any_type else only
+        type[0] = of.first if any_type else only
         if room != NULL and _hold_number(values, held, type[0], room):
             return None
         if isinstance(values, Packed):
