@@ -191,13 +191,13 @@ cpdef object index(object value):
 
 
 cdef object _integer(object value, str name,
-                     str expected="None, an integer or a tuple of integers"):
-    """Return an integer; bool raises an error."""
+                     str expected="None, an integer or a tuple of integers", str of=""):
+    """Return an integer; bool raises an error, which names the argument `of + name`."""
     try:
         return index(value)
     except TypeError:
         pass
-    raise _error(TypeError, name, expected, type(value))
+    raise _error(TypeError, of + name, expected, type(value))
 
 
 cpdef object integers(object value, str name):
