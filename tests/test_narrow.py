@@ -31,7 +31,7 @@ from support import (
 import pyquant as pq
 from pyquant.dtypes import NARROW_FLOATS, NARROW_INTEGERS, TYPES
 
-# test_without_ml_dtypes.py runs without ml_dtypes.
+# test_without_ml_dtypes.py tests the package without ml_dtypes.
 ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; it defines the types
 
 LIMITS = {name: oracle.code_range(name) for name in NARROW_INTEGERS}

@@ -171,7 +171,7 @@ def refusal(tensors):
 
 
 def in_unread_formats():
-    """Yield codes and the name of their format, or scales if no name identifies it."""
+    """Yield codes with the name of their format, or a scale that names no format."""
     for name, codes, value, scale in (
         ("Marlin 2:4", "B_24", WORDS, "s"),
         ("QQQ", "B", WORDS, "s_channel"),
