@@ -1,6 +1,7 @@
 """Run the examples of docstrings and pages, and check links and tables."""
 
 import doctest
+import importlib
 import json
 import os
 import re
@@ -36,6 +37,7 @@ NEEDS = {
     "xarray": r"import xarray",
     "distributed": r"dask\.distributed",
     "zarr": r"import zarr|integrations\.zarr",
+    "cast_value_rs": r"import cast_value_rs",
 }
 
 MODULES = (
@@ -79,6 +81,15 @@ def test_docstring(name, tmp_path, monkeypatch):
     (test,) = finder.find(made, name, globs={})
     assert test.examples
     assert doctest.DocTestRunner().run(test).failed == 0
+
+
+@pytest.mark.parametrize("name", ["cf", "dask", "openvino", "zarr"])
+def test_module(name):
+    path = f"integrations.{name}" if name != "openvino" else name
+    skip_without_what_it_needs(path + " import cast_value_rs" * (name == "zarr"))
+    found = doctest.testmod(importlib.import_module(f"pyquant.{path}"))
+    assert found.attempted > 5
+    assert found.failed == 0
 
 
 def sections():

@@ -1,6 +1,5 @@
 """`pyquant.openvino`: vectors of the library, exact arithmetic, the library itself."""
 
-import doctest
 import itertools
 from fractions import Fraction
 
@@ -223,12 +222,6 @@ def test_differential():
         y = core.compile_model(ov.Model([node], [p]), "CPU", hints)(x)[0]
         with case(levels=levels, inverted=inverted, real=real):
             assert openvino.fake_quantize(x, *ends, levels).tobytes() == y.tobytes()
-
-
-def test_docstring():
-    test = doctest.DocTestFinder(recurse=False).find(openvino.fake_quantize, globs={})[0]
-    assert test.examples
-    assert doctest.DocTestRunner().run(test).failed == 0
 
 
 def test_qparams_of_models():

@@ -1,6 +1,5 @@
 """Compare `CastValue` with zarr's own codec: bytes, values, errors, stores."""
 
-import doctest
 import itertools
 import pickle
 
@@ -430,9 +429,3 @@ def test_without_the_other_backend():
         "x: expected numbers within the range of int8 and no NaN, got 1 faulty element"
     )
     assert run.stdout.splitlines() == [f"{message}, the first at index (3,)", "True"]
-
-
-def test_docstrings():
-    found = doctest.testmod(pyquant.integrations.zarr)
-    assert found.attempted > 5
-    assert found.failed == 0
