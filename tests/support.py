@@ -635,6 +635,13 @@ def untouched(array):
     return bool((np.ascontiguousarray(array).view(np.uint8) == CANARY).all())
 
 
+def observed(x, **options):
+    """Return an Observer with a histogram of numbers."""
+    observer = pq.Observer(**{"histogram": True, "nonfinite": "ignore", **options})
+    observer.update(x)
+    return observer
+
+
 def peak_of(call):
     """Return the result of a call, and the most bytes of memory that it allocates."""
     tracemalloc.start()

@@ -23,6 +23,7 @@ from support import (
     PACKED,
     case,
     check_out,
+    observed,
     poisoned,
     untouched,
 )
@@ -70,13 +71,6 @@ TEXTS = {
     "MOST": sys.maxsize,
     "EXTENT": sys.maxsize // 8,
 }
-
-
-def observed(x, **options):
-    """Return an Observer with a histogram of numbers."""
-    observer = pq.Observer(**{"histogram": True, "nonfinite": "ignore", **options})
-    observer.update(x)
-    return observer
 
 
 # The names in the rows of errors.txt, and names that rows of test modules may use, too.

@@ -20,6 +20,7 @@ from support import (
     copies,
     float_of_bits,
     loop,
+    observed,
     split_small_arrays,
 )
 
@@ -77,12 +78,6 @@ def hard_numbers(dtype, rng, n=3000):
     x[rng.random(n) < 0.05] = 1e-45
     x[rng.random(n) < 0.05] = -1e-44
     return x.astype(dtype)
-
-
-def observed(x, **options):
-    observer = pq.Observer(**{"histogram": True, "nonfinite": "ignore", **options})
-    observer.update(x)
-    return observer
 
 
 # ---- counting ----
