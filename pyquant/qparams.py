@@ -177,9 +177,9 @@ class QParams(Immutable, _core.Calls):
         >>> report.max_error, report.saturated_high
         (36.5, 1)
         """
-        from pyquant.report import measure_params
+        from pyquant.report import report_of
 
-        return measure_params(self, x, axis, threads)
+        return report_of(axis, *_core.measure_params(self, x, axis, threads))
 
     @_core.default_fpenv
     def __eq__(self, other: object) -> bool:
@@ -525,12 +525,12 @@ def _by_rule(
     low, high = _core.extrema(x, p.block_size, False, p.axis)
     scale: npt.NDArray[Any]
     zero: Any = p.zero_point
-    kind = TYPES[p._name]
-    if kind.lowest is None or kind.highest is None:
+    limits = p.quant_range or _core.limits(p._name)
+    if limits is None:
         scale = scales_by_rule(np.maximum(high, -low), p._name, None, rule)
     else:
-        least, most = p.quant_range or (kind.lowest, kind.highest)
-        if symmetric or (symmetric is None and kind.lowest < 0):
+        least, most = limits
+        if _core.chosen(p._name, symmetric)[1]:
             steps = min(most, -least) if least < 0 < most else (most - least) / 2
             scale = scales_by_rule(np.maximum(high, -low), p._name, steps, rule)
         else:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pyquant._typing import ArrayLike
-    from pyquant.qparams import QParams
 
 __all__ = ["ErrorReport", "measure_error"]
 
@@ -224,9 +223,10 @@ def _made(axis: int | tuple[int, ...] | None, sums: npt.NDArray[Any]) -> ErrorRe
     return made
 
 
-def _kept(axis: object, axes: tuple[int, ...]) -> int | tuple[int, ...] | None:
-    """Return the value of the attribute `axis` of a report."""
-    return None if axis is None else axes if isinstance(axis, tuple) else axes[0]
+def report_of(axis: object, sums: npt.NDArray[Any], axes: tuple[int, ...]) -> ErrorReport:
+    """Return a report about the argument `axis`, with these axes in ascending order."""
+    kept = None if axis is None else axes if isinstance(axis, tuple) else axes[0]
+    return _made(kept, sums)
 
 
 @_core.hinted
@@ -282,13 +282,4 @@ def measure_error(
     >>> pq.measure_error(x, np.round(x, -1), axis=0).max_error
     array([4., 4.])
     """
-    sums, axes = _core.measure(x, y, axis, threads)
-    return _made(_kept(axis, axes), sums)
-
-
-def measure_params(
-    p: QParams, x: ArrayLike, axis: Any, threads: SupportsIndex
-) -> ErrorReport:
-    """Measure the error of quantizing `x`, for `QParams.measure_error`."""
-    sums, axes = _core.measure_params(p, x, axis, threads)
-    return _made(_kept(axis, axes), sums)
+    return report_of(axis, *_core.measure(x, y, axis, threads))
