@@ -120,12 +120,6 @@ static bool has_native_elements(const struct pq_array *array)
            (array->swapped == 0 || pq_bytes_of(array->type) == 1);
 }
 
-static bool are_plain(const struct pq_job *job, const struct pq_args *args)
-{
-    return has_native_elements(&args->in) && has_native_elements(&args->out) &&
-           job->how.element == NULL && !pq_needs_random_words(&job->how);
-}
-
 /* Return the number of elements if both sides are contiguous and all elements share a scale
  * and a zero point, like most small calls. Else return -1. */
 static ptrdiff_t contiguous_run_length(const struct pq_args *args)
@@ -150,8 +144,10 @@ static ptrdiff_t contiguous_run_length(const struct pq_args *args)
 enum pq_status pq_job_run_args(struct pq_job *job, const struct pq_kernels *kernels,
                                const struct pq_args *args, int part, int parts)
 {
-    const ptrdiff_t n =
-        parts == 1 && are_plain(job, args) ? contiguous_run_length(args) : -1;
+    const bool is_plain = parts == 1 && has_native_elements(&args->in) &&
+                          has_native_elements(&args->out) && job->how.element == NULL &&
+                          !pq_needs_random_words(&job->how);
+    const ptrdiff_t n = is_plain ? contiguous_run_length(args) : -1;
     job->outside = 0;
     if (n >= 0) {
         pq_job_run_row(job, args, (size_t)n);
