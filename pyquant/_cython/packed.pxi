@@ -344,7 +344,7 @@ cdef tuple _NO_ARGUMENTS = ()
 
 
 cdef Packed _empty_packed():
-    """Return a PackedArray without state. `Packed.__new__(...)` takes 50 ns longer."""
+    """Return a PackedArray without state, faster than `Packed.__new__(...)`."""
     _layout_class()
     return <Packed>(<PyTypeObject *>Packed).tp_new(
         <type>_PackedArray, <PyObject *>_NO_ARGUMENTS, NULL
