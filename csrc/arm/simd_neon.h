@@ -108,7 +108,7 @@ PQ_INLINE vf load_top_24(const void *p)
     return (vf)EACH1(top_24v, words);
 }
 
-/* Convert 8 codes of a narrow float, in 16 bits each, to float16. See pq_half_of_code. */
+/* Convert 8 codes of a narrow float, of 16 bits each, like pq_f16_bits_of_code(). */
 PQ_INLINE uint16x8_t halves_of(uint16x8_t code, enum pq_type type)
 {
     const struct pq_format format = pq_format_of(type);

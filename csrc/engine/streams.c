@@ -197,8 +197,8 @@ static uint32_t swapped(uint32_t word, int by, uint32_t mask)
 
 /* Change the order of the codes from halves of words to the order of the stream, or back.
  * Each swap is its own inverse. Compilers vectorize the loop. */
-PQ_INLINE void swap_halves(char *PQ_RESTRICT to, const char *PQ_RESTRICT from, size_t n,
-                           bool packs)
+PQ_INLINE void reorder_halved_codes(char *PQ_RESTRICT to, const char *PQ_RESTRICT from,
+                                    size_t n, bool packs)
 {
     for (size_t i = 0; i < n; i += HALVED / 2) {
         uint32_t word;
@@ -209,7 +209,7 @@ PQ_INLINE void swap_halves(char *PQ_RESTRICT to, const char *PQ_RESTRICT from, s
     }
 }
 
-/* Return true if each group is a 32-bit word that swap_halves() can sort. */
+/* Return true if each group is a 32-bit word that reorder_halved_codes() can sort. */
 static int is_halved(const struct pq_codes *codes)
 {
     static const unsigned char order[HALVED] = {0, 4, 1, 5, 2, 6, 3, 7};
@@ -226,7 +226,7 @@ PQ_INLINE void copy_grouped(const struct pq_codes *codes, char *bytes, ptrdiff_t
     char *const base = codes->base + bit / 8, dense[SOME];
     const bool halved = is_halved(codes);
     if (halved && !packs) {
-        swap_halves(dense, base, n / 2, false);
+        reorder_halved_codes(dense, base, n / 2, false);
     }
     if (!packs) {
         codes->unpack(halved ? dense : base, halved ? bytes : dense, n);
@@ -241,7 +241,7 @@ PQ_INLINE void copy_grouped(const struct pq_codes *codes, char *bytes, ptrdiff_t
         codes->pack(halved ? bytes : dense, halved ? dense : base, n);
     }
     if (halved && packs) {
-        swap_halves(base, dense, n / 2, true);
+        reorder_halved_codes(base, dense, n / 2, true);
     }
 }
 

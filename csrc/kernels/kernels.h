@@ -130,7 +130,7 @@ struct pq_run {
     ptrdiff_t in_gap, out_gap;       /* between groups, in bytes */
     enum pq_type in, out; /* kernels of any types, of narrow floats, and of packed codes */
     enum pq_type compute; /* quantize: type of the quotient; dequantize: of the product */
-    enum pq_round round;  /* quantize to integers; kernels of pairs: or PQ_ROUND_... */
+    enum pq_round round;  /* quantize; pairs: also PQ_ROUND_NARROWED, PQ_ROUND_SUM */
     bool exceeds_cache;   /* the data exceeds the near caches */
     bool zero_first;      /* quantize to integers, general kernels: as in struct pq_args */
     bool overflow;        /* quantize to narrow floats: as in struct pq_args */

@@ -98,7 +98,7 @@ PQ_INLINE uint8_t pq_encode(float v, enum pq_type type, int saturate)
 /* Convert a code to float16 bits. The value of the code is this float16 number times
  * half_factor. NaN becomes 0x7e00. The function has no branches, so that compilers
  * vectorize it for a constant type. */
-PQ_INLINE uint16_t pq_half_of_code(uint8_t code, enum pq_type type)
+PQ_INLINE uint16_t pq_f16_bits_of_code(uint8_t code, enum pq_type type)
 {
     const struct pq_format format = pq_format_of(type);
     const int mag = code & (format.sign - 1), sign = code & format.sign ? 0x8000 : 0;
@@ -117,7 +117,8 @@ PQ_INLINE uint16_t pq_half_of_code(uint8_t code, enum pq_type type)
 
 PQ_INLINE float pq_decode(uint8_t code, enum pq_type type)
 {
-    return pq_f32_from_f16(pq_half_of_code(code, type)) * pq_format_of(type).half_factor;
+    return pq_f32_from_f16(pq_f16_bits_of_code(code, type)) *
+           pq_format_of(type).half_factor;
 }
 
 /* Return the value of a float8_e8m0fnu code: a power of two, or NaN for 255. */

@@ -29,15 +29,15 @@ static struct pq_range codes_of(const struct pq_array *array,
 
 /* Map a code to an unsigned integer, so that an unsigned comparison orders codes of
  * signed types, too. */
-static uint64_t in_order(int64_t code, enum pq_type type)
+static uint64_t ordered_bits(int64_t code, enum pq_type type)
 {
     return (uint64_t)code ^ (type == PQ_U64 ? 0 : UINT64_C(1) << 63);
 }
 
 static bool is_within(int64_t code, struct pq_range range, enum pq_type type)
 {
-    const uint64_t place = in_order(code, type);
-    return in_order(range.lo, type) <= place && place <= in_order(range.hi, type);
+    const uint64_t place = ordered_bits(code, type);
+    return ordered_bits(range.lo, type) <= place && place <= ordered_bits(range.hi, type);
 }
 
 /* Return true if each fill code is a code of the type. When quantizing, a fill code must be

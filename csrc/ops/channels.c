@@ -166,8 +166,8 @@ PQ_INLINE void increment(const struct counting *counting, const struct columns *
     }
 }
 
-/* Count a key whose page may be new, unless its value is not finite. Return false if the
- * table is full. */
+/* Count a key, unless its value is not finite. Add a row to the table if the page of the
+ * key (its upper bits) has no row. Return false if no row is left. */
 static bool count_key(struct counting *counting, const struct columns *columns, size_t c,
                       size_t key)
 {

@@ -71,7 +71,7 @@ struct measuring {
     bool clean;                   /* replace nonfinite values by 0 */
     struct round_trip *trip;      /* not NULL: computes `y` by a round trip of `x` */
     const char *scale, *zero;     /* parameters at index 0 of the dimension `beside` */
-    ptrdiff_t index;              /* index of the first group in the dimension `beside` */
+    ptrdiff_t index;              /* of the first measured group, along `beside` */
     ptrdiff_t position;           /* position of the next element in its group */
     struct pq_sweep x, y;
     size_t most_rows;

@@ -76,7 +76,7 @@ LOAD_AS(vf, load_top_24, uint32_t, UPPER_24)
 
 #define HALVES_OF(type, ...)                                                               \
 case PQ_##type:                                                                            \
-    EACH(i, r) r.v[i] = pq_f32_from_f16(pq_half_of_code(c[i], PQ_##type));                 \
+    EACH(i, r) r.v[i] = pq_f32_from_f16(pq_f16_bits_of_code(c[i], PQ_##type));             \
     break;
 
 /* Return the float16 numbers of codes of a narrow float: their values / half_factor. */
@@ -406,8 +406,8 @@ WORD_OF(vh, narrow_sums, (vi x, vi y), (int16_t)(x.v[i] + y.v[i]))
         EACH(i, x) c[i] = (type)(saturate(x.v[i], 0, highest) + least);                    \
         memcpy(p, c, sizeof c);                                                            \
     }
-STORE_ABOVE(store_above_8, vh, uint8_t, UINT8_MAX)
-STORE_ABOVE(store_above_16, vi, uint16_t, UINT16_MAX)
+STORE_ABOVE(store_plus_least_8, vh, uint8_t, UINT8_MAX)
+STORE_ABOVE(store_plus_least_16, vi, uint16_t, UINT16_MAX)
 #undef STORE_ABOVE
 
 /* Store bytes: 1 where x and y are equal, else 0. */

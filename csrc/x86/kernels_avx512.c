@@ -191,8 +191,8 @@ PQ_INLINE struct results results_of(pq_kernel_fn *usual, const struct pq_run *ru
 
 /* Dequantize a group by looking up the value of each code. All chunks except the first
  * fill complete cache lines. Return 1. */
-PQ_INLINE int look_up_long(pq_kernel_fn *usual, const struct pq_run *run, const char *x,
-                           char *y, size_t n)
+PQ_INLINE int dequantize_by_table(pq_kernel_fn *usual, const struct pq_run *run,
+                                  const char *x, char *y, size_t n)
 {
     const struct results all = results_of(usual, run);
     const int far = run->exceeds_cache;
@@ -223,7 +223,7 @@ PQ_INLINE int is_looked_up(enum pq_type code, enum pq_type real)
       PQ_NOINLINE int LOOK_UP(kernel)(const struct pq_run *run, const char *x, char *y,    \
                                       size_t n)                                            \
       {                                                                                    \
-          return look_up_long(kernel, run, x, y, n);                                       \
+          return dequantize_by_table(kernel, run, x, y, n);                                \
       }                                                                                    \
       LONG_KERNEL(kernel, LOOK_UP(kernel),                                                 \
                   is_looked_up(PQ_##code, PQ_##real) ? TABLE_ELEMENTS : SIZE_MAX, 1,       \

@@ -53,7 +53,7 @@ PQ_INLINE __mmask32 non_nan_mask(__m256i code, __m256i mag, struct pq_format for
                : _mm256_cmple_epi8_mask(mag, _mm256_set1_epi8((char)format.last));
 }
 
-/* The upper and lower bytes of codes converted to float16 like pq_half_of_code(). */
+/* The upper and lower bytes of codes converted to float16 like pq_f16_bits_of_code(). */
 struct half_bytes {
     __m256i upper, lower;
 };
