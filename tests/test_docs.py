@@ -83,10 +83,17 @@ def test_docstring(name, tmp_path, monkeypatch):
     assert doctest.DocTestRunner().run(test).failed == 0
 
 
-@pytest.mark.parametrize("name", ["cf", "dask", "openvino", "zarr"])
-def test_module(name):
-    path = f"integrations.{name}" if name != "openvino" else name
-    skip_without_what_it_needs(path + " import cast_value_rs" * (name == "zarr"))
+@pytest.mark.parametrize(
+    ("path", "imports"),
+    [
+        ("integrations.cf", ""),
+        ("integrations.dask", ""),
+        ("integrations.zarr", "import cast_value_rs"),
+        ("openvino", "import openvino"),
+    ],
+)
+def test_module(path, imports):
+    skip_without_what_it_needs(f"{path} {imports}")
     found = doctest.testmod(importlib.import_module(f"pyquant.{path}"))
     assert found.attempted > 5
     assert found.failed == 0
