@@ -370,13 +370,18 @@ cdef void _bounds(Array *a, uintptr_t *lo, uintptr_t *hi) noexcept:
     hi[0] += max(<uintptr_t>a.itemsize, <uintptr_t>a.packed)
 
 
+cdef bint _may_overlap(Array *a, Array *b) noexcept:
+    """Return True if the bounds of two arrays overlap. An array that is absent has none."""
+    cdef uintptr_t a_lo = 0, a_hi = 0, b_lo = 0, b_hi = 0
+    if not b.held:
+        return False
+    _bounds(a, &a_lo, &a_hi)
+    _bounds(b, &b_lo, &b_hi)
+    return b_hi > a_lo and a_hi > b_lo
+
+
 cdef int _check_overlap(Call *call, object out, Array *a, object array, str name) except -1:
-    cdef uintptr_t out_lo = 0, out_hi = 0, lo = 0, hi = 0
-    if not a.held:
-        return 0
-    _bounds(&call.out, &out_lo, &out_hi)
-    _bounds(a, &lo, &hi)
-    if hi <= out_lo or out_hi <= lo:
+    if not _may_overlap(&call.out, a):
         return 0
     try:
         shared = _np.shares_memory(out, array, max_work=10_000)

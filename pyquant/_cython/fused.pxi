@@ -141,6 +141,23 @@ def dynamic_quantize(type cls not None, x, tuple choices not None, tuple outs no
 # ---- fake_quantize ----
 
 
+cdef object _BOOL = _np.dtype(bool)
+
+
+cdef bint _hold_mask(Call *call, object mask, Array *held) except -1:
+    """Hold a contiguous array for the mask. Return False for arrays that need more checks."""
+    if type(mask) is not _ndarray or mask.dtype is not _BOOL:
+        return False
+    _hold_as(mask, PQ_U8, False, held)
+    return (
+        PyArray_IS_C_CONTIGUOUS(<const PyArrayObject *>mask)
+        and _same_shape(&call.x, held) and not held.readonly
+        and not _may_overlap(held, &call.x) and not _may_overlap(held, &call.scale)
+        and not _may_overlap(held, &call.zero) and not _may_overlap(held, &call.offset)
+        and not _may_overlap(held, &call.out)
+    )
+
+
 cdef object _fake(Call *call, object array, object scale, object zero_point, pq_type code,
                   object axis, object block_size, object offset, object mask, object out,
                   int threads):
@@ -161,14 +178,14 @@ cdef object _fake(Call *call, object array, object scale, object zero_point, pq_
     exact = _hold_out(call, _exact_out(out), <str>_NAMES[<int>call.x.type], call.x.type)
     if out is not None:
         _check_apart(call, exact, array, scale, zero_point, offset)
-    if mask is not None:
+    if mask is not None and not _hold_mask(call, mask, &flags):
         others = [
             one for one in (array, scale, zero_point, offset, exact)
             if isinstance(one, _ndarray)
         ]
         mask = _check.out(mask, _np.dtype(bool), _shape(&call.x), *others, name="mask")
-        mask = mask.view(_DTYPES["uint8"])
-        _hold(mask, &flags)
+        _hold_as(mask, PQ_U8, False, &flags)
+    if mask is not None:
         _set_array(&fake.mask, &flags)
     _set_output(call)
     _run_all(_fake_part, call, &fake, threads)
