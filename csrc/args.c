@@ -8,8 +8,8 @@
 #include "pq_compiler.h"
 #include "types.h"
 
-/* Limit of the number of elements, and of byte offsets. Their products with the size of
- * an element do not overflow. */
+/* Limit of the number of elements, and of byte offsets. Their products with the bytes of an
+ * element do not overflow. */
 #define MOST (PTRDIFF_MAX / 16)
 /* Limit of bit offsets. */
 #define MOST_BITS (PTRDIFF_MAX / 8)
@@ -160,7 +160,7 @@ static bool is_valid_layout(const struct pq_args *args, const struct pq_layout *
            layout->word_stride % 8 == 0;
 }
 
-/* Return true if each stream begins at a full byte, and no offset of a word overflows. */
+/* Return true if streams begin at bit 0 of a byte, and no offset of a word overflows. */
 static bool streams_fit(const struct pq_args *args, const struct pq_array *array,
                         const struct pq_layout *layout)
 {
@@ -171,7 +171,7 @@ static bool streams_fit(const struct pq_args *args, const struct pq_array *array
         strides[d] = array->bit_strides[d];
         if (d == layout->axis) {
             /* An upper bound of the number of words: it assumes 8 bits for each code, and
-             * 256 codes for an incomplete last group. */
+             * 256 further codes that complete the last group. */
             const ptrdiff_t most = (shape[d] + 256) / layout->word_bits * 8 + 8;
             shape[d] = shape[d] > 0 ? most : 0;
             strides[d] = layout->word_stride;
@@ -310,7 +310,7 @@ static bool for_each_zero_row(const struct pq_args *args, look_fn *look, void *w
 struct bounds {
     int64_t lo, hi;
     bool is_unsigned;
-    int64_t outside; /* the last zero point that was checked */
+    int64_t outside; /* the last zero point that check_each_zero() read */
 };
 
 /* Check one zero point after the other. A uint64 beyond int64 is out of range, unless the
@@ -341,11 +341,10 @@ static bool check_each_zero(void *what, struct pq_params row, size_t n)
 }
 
 /*
- * Check integers of 8 to 64 bits at the speed of memory. The length of [lo, hi] is a power
- * of two 2^k, and the type contains the range. A value v is within it if v - lo, modulo the
- * values of the type, has no bit from bit k on. One scan for the extrema instead takes 1.3
- * to 2.2 times as long, because SSE2 cannot compare all widths. Compilers vectorize the
- * first loop.
+ * Check integers of 8 to 64 bits at the speed of memory. The range [lo, hi] has 2^k values,
+ * and the type contains them. A value v is in the range if v - lo, modulo 2^bits, has no
+ * bit from bit k on. A scan for the extrema would take 1.3 to 2.2 times as long, because
+ * SSE2 cannot compare all widths. Compilers vectorize the first loop.
  */
 #define OR_ROW(type)                                                                       \
     {                                                                                      \

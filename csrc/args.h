@@ -25,26 +25,24 @@
  */
 enum pq_status pq_adapt_args_version(const struct pq_args **args, struct pq_args *room);
 
-/* Like pq_adapt_args_version(), for a struct of at least `least` bytes that begins with its
- * size. Copy the struct to `to`, which may be equal to `given`. NULL is an error. */
+/* Copy a struct that begins with its size, checked as by pq_adapt_args_version(). `size` is
+ * the size in this version, `least` in the first. `to` may be equal to `given`. */
 enum pq_status pq_copy_struct(void *to, const void *given, size_t size, size_t least);
 
 /* Return true if the arrays have no elements. */
 bool pq_is_empty(const struct pq_args *args);
 
-/* Check the rank, the extents and the block sizes. */
+/* Check the number of dimensions, the extents and the block sizes. */
 enum pq_status pq_check_shape(const struct pq_args *args);
 
-/* Check that a required array is not null and that byte offsets into it do not overflow.
- * If `blocks` is true, the array has one element for each block, like an array of scales.
- */
+/* Check that the data of an array is not null, and that no offset of an element overflows.
+ * If `blocks` is true, the array has one element for each block, like scales. */
 enum pq_status pq_check_array(const struct pq_args *args, const struct pq_array *array,
                               bool blocks);
 
-/* Check the arrays, layouts and parts of a call of quantize, dequantize or repack.
+/* Check the shape, arrays, layouts and part of a call that reads `in` and writes `out`.
  * `scaled` is false if the call has no scales. Replace `*args` as pq_adapt_args_version()
- * does.
- */
+ * does. */
 enum pq_status pq_check_call(const struct pq_args **args, struct pq_args *room,
                              const struct pq_kernels *kernels, bool scaled, int part,
                              int parts);
@@ -85,7 +83,7 @@ bool pq_has_valid_zero_type(const struct pq_args *args, enum pq_type code);
 _Static_assert(sizeof(struct pq_args) - offsetof(struct pq_args, seed) == 16,
                "PQ_FOR_OPTION needs a row for each option of struct pq_args");
 
-/* A bit for each option. */
+/* The number of the bit of each option, then the bit itself. */
 enum {
 #define OPTION(name, value) PQ_OPTION_INDEX_##name,
     PQ_FOR_OPTION(OPTION)
@@ -101,7 +99,7 @@ enum {
         PQ_OPTION_INVERSE | PQ_OPTION_FILL,
     PQ_OPTIONS_AFFINE_QUANTIZE = PQ_OPTIONS_AFFINE_DEQUANTIZE | PQ_OPTION_RANGE |
         PQ_OPTION_BEYOND | PQ_OPTION_REFUSE_NAN,
-    /* Options that affine kernels exclude: they change the order of the operations. */
+    /* Options that affine kernels do not support: each changes the order of operations. */
     PQ_OPTIONS_OF_ORDER = PQ_OPTION_ZERO_FIRST | PQ_OPTION_NARROW_FIRST,
     /* Options that quantize reads and dequantize ignores. */
     PQ_OPTIONS_QUANTIZE_ONLY = PQ_OPTION_ROUND | PQ_OPTION_PRECISION | PQ_OPTION_OVERFLOW |
@@ -122,9 +120,9 @@ PQ_INLINE int pq_options_of(const struct pq_args *args)
     return any == 0 ? 0 : pq_option_bits(args);
 }
 
-/* Return PQ_ERR_OPTION if a bit of `options`, the options of the call, is not in
- * `accepted`. Each operation lists its options, so that no option is ignored by mistake.
- */
+/* Return PQ_ERR_OPTION if `options`, the bits of the call, has a bit that `accepted` lacks.
+ * Return PQ_ERR_NULL for fills without an array. Each operation lists the options that it
+ * accepts, so that no option is ignored by mistake. */
 PQ_INLINE enum pq_status pq_check_options(const struct pq_args *args, int options,
                                           int accepted)
 {

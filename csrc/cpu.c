@@ -55,6 +55,7 @@ enum { YMM = 6, ZMM = YMM | 0xe0 };
 
 static int has_avx512(void)
 {
+    /* Feature bits of CPUID. The comments name the leaf and the register. */
     const uint32_t f = 1u << 16, dq = 1u << 17, bw = 1u << 30, vl = 1u << 31; /* 7, EBX */
     const uint32_t vbmi = 1u << 1, gfni = 1u << 8;                            /* 7, ECX */
     const uint32_t bf16 = 1u << 5;                                            /* 7.1, EAX */

@@ -59,9 +59,8 @@
 #  define PQ_RESTRICT restrict
 #endif
 
-/* Hint that the cache line at address `p` will be read or written soon. Any address is
- * valid.
- */
+/* Hints: the cache line at `p`, which can be any address, will be read or written soon; or
+ * a condition is rarely true. */
 #if defined(_MSC_VER) && !defined(__clang__)
 #  define PQ_WILL_READ(p) ((void)(p))
 #  define PQ_WILL_WRITE(p) ((void)(p))
@@ -82,8 +81,8 @@
 #endif
 
 /* The size of a buffer, or the size of data from which a call uses another path. The C
- * tests define PQ_SMALL_BUFFERS in one build, so that small calls need many buffers and use
- * all paths. */
+ * tests define PQ_SMALL_BUFFERS in one build, so that small calls fill buffers many times
+ * and use all paths. */
 #if defined(PQ_SMALL_BUFFERS)
 #  define PQ_SIZE(usual, small) (small)
 #else

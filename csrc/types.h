@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of element types, one row each, and functions that return properties of a
- * type. Only requantize.c also compares values of the enum by order; all other files call
- * these functions. The constants of a narrow float are in a second row, in
- * narrow_float.h.
+ * The table of element types, one row each, and functions that return properties of a type.
+ * Only requantize.c depends on the order of enum pq_type. All other files call these
+ * functions to find the family of a type. narrow_float.h has the constants of narrow
+ * floats.
  */
 #ifndef PQ_TYPES_H
 #define PQ_TYPES_H
@@ -147,8 +147,8 @@ PQ_INLINE size_t pq_bytes_of(enum pq_type type)
     return (size_t)(pq_bits_of(type) + 7) / 8;
 }
 
-/* Lowest and highest value of an integer type. For uint64, `hi` is INT64_MAX, because
- * int64_t cannot hold a larger value. */
+/* The integers from `lo` to `hi`. pq_range_of() returns the range of an integer type. For
+ * uint64, `hi` is INT64_MAX, the largest value of int64_t. */
 struct pq_range {
     int64_t lo, hi;
 };

@@ -15,12 +15,12 @@
 #include "kernels/kernels.h"
 
 struct pq_codes {
-    int bits;             /* bits of a code; 0: elements are bytes */
+    int bits;             /* bits of a packed code; 0: the array has byte strides */
     int most;             /* larger results become this code; 0: no limit */
     char *base;           /* the byte that contains bit 0 */
     ptrdiff_t last;       /* bit position of the last code of a dense array; else -1 */
-    pq_bytes_fn *convert; /* input: `extend`; output: `narrow`; null: unnecessary */
-    pq_bytes_fn *unpack;  /* for dense codes from a full byte on; null: copy each code */
+    pq_bytes_fn *convert; /* input: kernel `extend`; output: `narrow`; null: not needed */
+    pq_bytes_fn *unpack;  /* for dense codes from bit 0 of a byte; null: copy each code */
     pq_bytes_fn *pack;    /* null if `unpack` is null */
     pq_unpack_words_fn *unpack_words;
     int flip; /* 4: the first code of a byte is in the upper half; else 0 */
@@ -87,16 +87,16 @@ void pq_unpack_stream(const struct pq_codes *codes, char *to, const char *from,
 void pq_pack_stream(const struct pq_codes *codes, char *to, ptrdiff_t step, ptrdiff_t code,
                     ptrdiff_t code_step, const char *from, size_t n);
 
-/* Copy dense 4-bit codes to or from bytes. `at` is the position of a full byte. The first
- * code of each byte is in its upper half. */
+/* Copy dense 4-bit codes to or from bytes. `at` is the bit position of bit 0 of a byte. The
+ * first code of each byte is in its upper half. */
 void pq_unpack_high_first(const struct pq_codes *codes, char *to, ptrdiff_t at, size_t n);
 void pq_pack_high_first(const struct pq_codes *codes, ptrdiff_t at, const char *from,
                         size_t n);
 
 /* ---- equally spaced codes ---- */
 
-/* Return true if codes at distances of `step` bits are adjacent, and one of
- * the next codes begins at a full byte. */
+/* Return true if codes at distances of `step` bits are adjacent, and one of the codes from
+ * position `at` on begins at bit 0 of a byte. */
 static inline bool pq_is_dense(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step)
 {
     const int lowest = codes->bits & -codes->bits; /* the lowest bit that is set */

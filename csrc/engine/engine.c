@@ -2,24 +2,24 @@
 /*
  * The engine runs the kernels of a job over its plan. It knows no operation.
  *
- * Kernels read and write long contiguous rows directly. All other data passes through
- * tiles of at most PQ_TILE elements. The engine gathers the elements, and copies the
- * parameters of short groups to each element. If many rows have equal parameters in each
- * column, one kernel call processes many rows. Codes of fewer than 8 bits become bytes
- * before a kernel, and the results become codes, one tile or a few rows at a time.
+ * Kernels read and write long contiguous rows directly. If many rows have equal parameters
+ * in each column, one kernel call processes many rows. All other data passes through tiles
+ * of at most PQ_TILE elements: the engine gathers the elements, and copies the parameters
+ * of short groups to each element. Unless a kernel reads or writes packed codes, codes of
+ * fewer than 8 bits become bytes before the kernel, and the results become codes.
  */
 #include "engine/job.h"
 #include "math/fpenv.h"
 
 enum {
     CACHE_LINE_BYTES = 64,
-    SQUARE_BYTES = 64 * 256,     /* largest rectangle to transpose in one step */
+    SQUARE_BYTES = 64 * 256,     /* bytes of a rectangle that one step transposes */
     MAX_FEW_ROWS = 8,            /* up to this number, one rectangle has all rows */
     MAX_GROUPS_OF_ROW = 4,       /* with more groups, run_rows_by_groups() does not pay */
     MIN_SHARED_ROWS = 8,         /* fewer rows do not gain from shared parameters */
     JOINED_ELEMENTS = 256,       /* most elements of a row that is made of short rows */
     MIN_JOINED_ROWS = 64,        /* joining must leave this number of rows or more */
-    STAGED_BYTES = 16 * PQ_TILE, /* buffer for codes as bytes, see run_columns() */
+    STAGED_BYTES = 16 * PQ_TILE, /* buffer for codes as bytes, see run_area() */
     TRANSPOSED_ROWS = 16,        /* least number of rows of a full transposed tile */
     CACHE_BYTES = PQ_SIZE(1 << 20, 1 << 12), /* larger data exceeds the near caches */
     /* Below these sizes prefetch hints cost more than they save. */
@@ -29,9 +29,9 @@ enum {
     PREFETCH_GROUP_BYTES = PQ_SIZE(1 << 25, 1 << 12)
 };
 
-/* ---- rows at once ---- */
+/* ---- many rows in one kernel call ---- */
 
-/* Return true if kernels cannot read or write the codes of the arrays directly. */
+/* Return true if kernels, except `how.packed`, cannot read or write the codes directly. */
 static bool converts_codes(const struct pq_job *job)
 {
     return pq_job_unpacks(job) || job->pack.convert != NULL || job->pack.bits != 0;
@@ -78,7 +78,7 @@ static void run_gapped(struct pq_job *job, const char *x, ptrdiff_t in_stride, c
 
 /* ---- tiles ---- */
 
-/* Return true if each row is contiguous, but adjacent rows are not. */
+/* Return true if each row is contiguous, but there are gaps between rows. */
 static bool has_gaps(const struct pq_tile *tile)
 {
     return pq_tile_has_contiguous_rows(tile) && !pq_tile_direct(tile);
@@ -283,7 +283,7 @@ static void run_tiles(void *p, const struct pq_position *at)
     }
 }
 
-/* Return true if the parameters of a row continue the parameters of the row before it. */
+/* Return true if the parameters of all rows, row after row, are equally spaced. */
 static bool rows_continue(const struct pq_dim *dim)
 {
     const ptrdiff_t groups = pq_dim_groups(dim);
@@ -292,8 +292,7 @@ static bool rows_continue(const struct pq_dim *dim)
 }
 
 /* Return true if the engine loads the parameters of many rows together, and copies them to
- * the elements. Rows are complete and short, and kernels need more than one pair for each
- * row. */
+ * the elements. Rows are complete and short, and kernels need a pair for each element. */
 static bool has_equal_spacing(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim;
@@ -316,8 +315,8 @@ static size_t total_bytes(const struct pq_job *job)
     return bytes;
 }
 
-/* Return true if kernels should prefetch: they read and write the arrays directly, and
- * the data exceeds the near caches. */
+/* Return true if kernels should prefetch: they read and write the arrays directly, and the
+ * data exceeds PREFETCH_RUN_BYTES (PREFETCH_GROUP_BYTES if groups are small). */
 static bool needs_prefetch(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim;
@@ -357,12 +356,12 @@ PQ_INLINE void prefetch_rows(const char *at, ptrdiff_t stride, ptrdiff_t rows,
 }
 
 /*
- * Prefetch data for the next steps while the kernel computes `part` of the square `all`.
- * Hardware does not prefetch short rows and strides of a page.
+ * Prefetch data for the next steps while the kernel computes `part` of the rectangle `all`.
+ * Hardware does not prefetch short rows, or columns with strides of 4 KiB or more.
  *
- * If the input is transposed (`gathers`), a part prefetches output rows for the next
- * part, and its share of the next square's input columns. Otherwise a part prefetches
- * input rows for the next square, and its share of this square's output columns.
+ * If the input is transposed (`gathers`), a part prefetches output rows for the next part,
+ * and its share of the next rectangle's input columns. Otherwise a part prefetches input
+ * rows for the next rectangle, and its share of this rectangle's output columns.
  */
 static void prefetch_next(const struct pq_job *job, struct pq_position at, struct area all,
                           struct area part, bool gathers)
@@ -387,14 +386,14 @@ static void prefetch_next(const struct pq_job *job, struct pq_position at, struc
 }
 
 /*
- * Transpose a rectangle (a square) in one step, and compute it in parts. The copy uses
- * complete cache lines on both sides. Smaller steps would load a line several times if
- * the strides are powers of two, because caches then evict a line before its next use.
+ * Transpose a rectangle in one step, and run the kernel on parts of it. The copy uses
+ * complete cache lines on both sides. Smaller steps would load a line several times if the
+ * strides are powers of two, because caches then evict a line before its next use.
  */
 static void run_transposed_square(struct pq_job *job, struct pq_position at,
                                   struct area all)
 {
-    char square[SQUARE_BYTES / 16 * 25]; /* both sides may be a quarter longer */
+    char square[SQUARE_BYTES / 16 * 25]; /* both sides of `all` may be a quarter longer */
     const struct pq_tile in = tile_in(job, all), out = tile_out(job, all);
     const bool gathers = pq_tile_is_transposed(&in);
     const size_t size = gathers ? job->in_size : job->out_size;
@@ -436,14 +435,13 @@ static ptrdiff_t columns_for_few_rows(ptrdiff_t rows, size_t size)
 }
 
 /*
- * Transpose in rectangles that are longer along the contiguous side, so that prefetched
- * lines are used. Cut rectangles at cache-line boundaries, because a line shared by two
- * rectangles would be loaded twice.
+ * Transpose in rectangles that are longer along the contiguous side (dimension 0), so that
+ * prefetched lines are used. Cut rectangles at cache-line boundaries, because a line shared
+ * by two rectangles would be loaded twice.
  *
- * Rectangles are tall only if the elements of the transposed side have 1 or 2 bytes. If
- * the input is the transposed side, the data must also be large. With less data, the
- * output rows of a tall rectangle would exceed the nearest cache if they are a page from
- * each other.
+ * Rectangles are tall (64 rows) only if the elements of the transposed side have 1 or 2
+ * bytes. If the input is the transposed side, the data must also be large. With less data,
+ * the output rows of a tall rectangle would not fit in L1 if their distance is 4 KiB.
  */
 static void run_transposed(void *p, const struct pq_position *at)
 {
@@ -559,7 +557,7 @@ static void run_grouped_row(void *p, const struct pq_position *at)
         const char *const zero = at->zero + first * dim->zero;
         n = (stop < dim->end ? stop : dim->end) - i;
         if (job->loaded.scale != scale || job->loaded.zero != zero ||
-            job->loaded.columns < m) { /* no earlier row has loaded these parameters */
+            job->loaded.columns < m) { /* the tiles do not have these parameters yet */
             pq_load_params(job, 0, scale, dim->scale, zero, dim->zero, (size_t)m);
             pq_set_flush(job);
             job->loaded.scale = scale;
@@ -572,7 +570,7 @@ static void run_grouped_row(void *p, const struct pq_position *at)
 }
 
 /* Return true if the plan has several rows of at most PQ_TILE elements, and their
- * parameters are contiguous or equal. Then the engine loads the parameters of many rows
+ * parameters are equally spaced or equal. Then the engine loads the parameters of many rows
  * together. */
 static bool can_run_rows(const struct pq_job *job)
 {
@@ -609,7 +607,7 @@ static void run_rows_by_groups(struct pq_job *job, struct pq_position at, ptrdif
     }
 }
 
-/* Run contiguous short rows, dimensions 0 and 1. */
+/* Run dimensions 0 and 1, which are contiguous short rows. */
 static void run_rows(void *p, const struct pq_position *start)
 {
     struct pq_job *job = p;
@@ -619,7 +617,7 @@ static void run_rows(void *p, const struct pq_position *start)
     const ptrdiff_t n = dim[0].end - first, g = groups == 1 ? n : dim[0].group_size;
     /* Calls by groups are faster for rows with a short last group, but can process an
      * element twice. An affine kernel must process each element once, because it counts
-     * elements. */
+     * elements out of range. */
     const bool by_groups =
         groups <= MAX_GROUPS_OF_ROW && n % g != 0 && job->how.affine.inner == NULL;
     const bool gapped = accepts_gaps(job, g) && (groups == 1 || by_groups);
@@ -683,8 +681,8 @@ static void run_row_per_element(void *p, const struct pq_position *at)
 /* ---- columns ---- */
 
 /* Return the number of short rows to join to one row. `rows` rows share the parameters of
- * each column. Few rows are not joined, because each joined row needs a copy of the
- * parameters. */
+ * each column. Few rows are not joined, because the joined row needs a copy of the
+ * parameters for each of its short rows. */
 static ptrdiff_t joined_rows(const struct pq_job *job, ptrdiff_t rows)
 {
     const struct pq_dim *dim = job->plan.dim;
@@ -758,7 +756,7 @@ static void run_area(struct pq_job *job, struct pq_position at, struct area area
     }
 }
 
-/* Run dimensions 0 and 1 by tiles of columns, for as many rows as share parameters or fit
+/* Run dimensions 0 and 1 by tiles of columns, for as many rows as share parameters and fit
  * the buffers. */
 static void run_columns(void *p, const struct pq_position *at)
 {
@@ -784,7 +782,7 @@ static void run_columns(void *p, const struct pq_position *at)
     }
 }
 
-/* ---- the choice ---- */
+/* ---- the choice of the walk ---- */
 
 /* Return true if the rows of both sides are contiguous. */
 static bool rows_contiguous(const struct pq_job *job)
@@ -870,8 +868,8 @@ static void run_uniform_row(struct pq_job *job)
 }
 
 /* Return true if parts of the output share no byte, provided that they begin at multiples
- * of 8 elements. For this, the first element must begin at a full byte, and a negative
- * stride must be a multiple of a byte. */
+ * of 8 elements. For this, the first element must begin at bit 0 of a byte, and negative
+ * strides must be multiples of 8 bits. */
 static bool has_complete_bytes(const struct pq_job *job)
 {
     bool complete = (job->plan.out - job->pack.base) % 8 == 0;
@@ -882,7 +880,7 @@ static bool has_complete_bytes(const struct pq_job *job)
     return complete;
 }
 
-/* State that no parameters are loaded. Find out if all elements share a zero point. */
+/* Mark the parameter tiles as empty. Set `one_zero` if all elements share a zero point. */
 static void init_tiles(struct pq_job *job)
 {
     job->loaded.scale = NULL;
@@ -893,7 +891,7 @@ static void init_tiles(struct pq_job *job)
     }
 }
 
-/* Set the members of the run that do not depend on the parameters. */
+/* Point the run to members of this job, which may be a copy. Reset the count `outside`. */
 static void init_run(struct pq_job *job)
 {
     job->how.run.affine = &job->how.affine;

@@ -51,8 +51,8 @@ static struct pq_codes describe_packed_codes(const struct pq_kernels *kernels,
     return codes;
 }
 
-/* Set `codes` for one array. `convert` has the function for each narrow integer type. All
- * other types need a function only if they are packed. */
+/* Set `codes` for one array. `convert` has a function for each narrow integer type. All
+ * other types need functions only if they are packed. */
 static void set_codes(struct pq_codes *codes, const struct pq_kernels *kernels,
                       const struct pq_args *args, const struct pq_array *array,
                       const struct pq_layout *layout, pq_bytes_fn *const convert[])

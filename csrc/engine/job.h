@@ -16,7 +16,7 @@
 enum {
     PQ_TILE = PQ_SIZE(1024, 384), /* elements of a tile, so that all buffers fit in L1 */
     PQ_BROADCAST = 8,             /* number of copies of a parameter that one step stores */
-    PQ_GROUP = 32 /* the engine copies parameters of shorter groups to each element */
+    PQ_GROUP = 32 /* usually, parameters of shorter groups are copied to each element */
 };
 
 struct pq_job;
@@ -37,7 +37,7 @@ struct pq_method {
     pq_row_fn *element;      /* not null: run this function for each element */
     pq_load_fn *load;        /* null: pq_load_params() converts all types of parameters */
     bool general;            /* kernels have float64 parameters */
-    bool by_groups;          /* load one pair for a group of PQ_GROUP or more elements */
+    bool by_groups;          /* load one pair for a long group; false: for each element */
     bool single_scale;       /* round scales to float32 */
     bool float_zero;         /* zero points are float32 numbers, stored as bits */
     bool negate_zero;        /* with `float_zero`: change their sign */
@@ -78,13 +78,13 @@ struct pq_job {
     ptrdiff_t in_start, out_start; /* plan.in - in.data and plan.out - out.data */
     struct pq_plan plan;           /* copies of a job end at the last used dimension */
 
-    /* Parameters, one for each element of a tile or for each group. `loaded` states which
-     * parameters the arrays contain. */
+    /* Parameters, one for each element of a tile or for each group. `loaded`: the addresses
+     * of these parameters, the first column, and the numbers of rows and columns. */
     struct {
         const char *scale, *zero;
         ptrdiff_t first, rows, columns;
     } loaded;
-    bool equal_spacing; /* the parameters of rows are equally spaced */
+    bool equal_spacing; /* parameters of many rows are loaded together */
     _Alignas(64) union pq_param_tile scale;
     _Alignas(64) union pq_param_tile zero;
     _Alignas(64) union pq_param_tile offset;
@@ -101,7 +101,7 @@ extern const struct pq_method pq_no_method;
 enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
                            const struct pq_args *args);
 
-/* Set the types and locations of the parameters. pq_job_init() calls this function. */
+/* Set the types of the parameters, and the distance from scales to offsets. */
 void pq_job_set_params(struct pq_job *job, const struct pq_args *args);
 
 /* Run part number `part` of `parts` (engine.c). */
@@ -115,8 +115,8 @@ bool pq_job_is_direct(const struct pq_job *job);
 bool pq_job_can_run_groups(const struct pq_job *job);
 
 /* Run `n` elements of a row of groups, from position `at`: at most PQ_TILE groups of `g`
- * elements with contiguous parameters. The last group may be short. Before and after the
- * call, the control state has the IEEE defaults. */
+ * elements. The last group may be short. Before and after the call, the control state has
+ * the IEEE defaults. */
 void pq_job_run_groups(struct pq_job *job, struct pq_position at, size_t n, size_t g);
 
 /* Run `n` contiguous elements with one scale and one zero point, without a plan. The
@@ -163,14 +163,14 @@ static inline bool pq_is_32_bit(enum pq_type type)
     return pq_is_integer(type) && pq_bits_of(type) == 32;
 }
 
-/* Return true if kernels need a random word for each element. Only tiles provide them. */
+/* Return true if each element needs a random word. Only run_tiles() generates the words. */
 static inline bool pq_needs_random_words(const struct pq_method *how)
 {
     return how->run.round == PQ_STOCHASTIC;
 }
 
-/* Return a number of output elements that occupies complete bytes, for codes of any size:
- * parts begin at its multiples. */
+/* Return a number of output elements that occupies complete bytes, for codes of any size.
+ * Parts begin at multiples of this number. */
 static inline int pq_alignment_elements(const struct pq_job *job)
 {
     return job->pack.bits != 0 ? 8 : 1;
@@ -184,7 +184,8 @@ static inline bool pq_job_unpacks(const struct pq_job *job)
 
 /* ---- parameters, for the engine (params.c) ---- */
 
-/* Flush subnormals, unless a scale that was loaded since the last call is too small. */
+/* Flush subnormals if `how.flush_min_scale` is not 0 and no scale that was loaded since the
+ * last call is less. Otherwise do not flush. */
 void pq_set_flush(struct pq_job *job);
 
 /* Load `n` scales, zero points and offsets to the parameter tiles, from index `to` on. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Load scales, zero points and offsets of any type and stride. The first part converts a
- * row of parameters to the type of a kernel. The second part fills the parameter tiles of
- * a job: one parameter for each group, or a copy for each element. Subnormal numbers are
- * flushed only if no scale is too small.
+ * Load scales, zero points and offsets of any type and stride. The first part of this file
+ * converts rows of parameters to the types of kernels. The second part fills the parameter
+ * tiles of a job: one parameter for each group, or a copy for each element. Subnormal
+ * numbers are flushed only if no scale is too small.
  */
 #include "engine/params.h"
 
@@ -17,7 +17,7 @@
 
 /* ---- rows of parameters ---- */
 
-/* Loaders first copy elements with gaps, or in the other byte order, to a buffer. */
+/* Size of the buffer for parameters that are not contiguous or not in native byte order. */
 enum { BUFFER_ELEMENTS = PQ_SIZE(256, 32) };
 
 /* Copy `n` elements at `data` to `to`, in native byte order, and return `to`. */
@@ -47,8 +47,8 @@ PQ_INLINE bool are_contiguous(const struct pq_params *from, size_t n)
         }                                                                                  \
         break;
 
-/* Return the value of a code. If the format has signed NaN, NaN keeps its sign, because the
- * sign of a NaN scale becomes a part of the NaN code. */
+/* Return the value of a code. If the format has signed NaN, NaN keeps its sign, because it
+ * becomes the sign of the NaN code of a quantized element. */
 static float decode_param(uint8_t code, enum pq_type type)
 {
     if (type == PQ_F8E8M0FNU) {
@@ -100,8 +100,8 @@ static float decode_param(uint8_t code, enum pq_type type)
     }
 
 /* Define a function that loads `all` parameters as values of type `number`. The statement
- * `load` converts `n` elements at `data`. With a stride of 0, it converts one element and
- * repeats the result. */
+ * `load` converts `n` elements at `data`. With a stride of 0, the function converts one
+ * element and repeats the result. */
 #define LOADER(name, number, load)                                                         \
     void name(number *PQ_RESTRICT to, const struct pq_params *from, size_t all)            \
     {                                                                                      \
@@ -179,10 +179,10 @@ void pq_set_flush(struct pq_job *job)
     job->has_small_scale = false;
 }
 
-/* ---- places of a tile ---- */
+/* ---- copies in a parameter tile ---- */
 
-/* Copy one parameter of `size` bytes to `n` places at `to`, and to up to PQ_BROADCAST - 1
- * further places. */
+/* Store `n` copies of a parameter of `size` bytes at `to`, and up to PQ_BROADCAST - 1
+ * further copies. */
 PQ_INLINE void fill_places(char *to, const char *from, ptrdiff_t n, ptrdiff_t size)
 {
     uint64_t v = 0;
@@ -230,13 +230,13 @@ static bool tile_varies(const struct pq_job *job, int k)
 }
 
 /* Groups along a row: `n` elements in groups of `size`. `first` is the position of the
- * first group, which is negative if the group begins before the row. */
+ * first group, which is negative if the group begins before the `n` elements. */
 struct groups {
     ptrdiff_t first, n, size;
 };
 
-/* Copy the parameter of each group to its elements at `to`. Complete vectors are written:
- * up to PQ_BROADCAST - 1 parameters after the last element. */
+/* Copy the parameter of each group to its elements at `to`. The function writes up to
+ * PQ_BROADCAST - 1 parameters after the last element, too. */
 PQ_INLINE void broadcast_places(char *PQ_RESTRICT to, const char *PQ_RESTRICT from,
                                 struct groups groups, ptrdiff_t size)
 {
@@ -272,8 +272,8 @@ static void repeat_row(struct pq_job *job, ptrdiff_t from, ptrdiff_t n, ptrdiff_
 
 /* ---- scales, zero points and offsets ---- */
 
-/* Set `n` zero points of a call without zero points. Float zero points are -0, because
- * adding -0 keeps the sign of zero. */
+/* Set `n` zero points of a call without zero points, from index `to` on. Float zero points
+ * are -0, because adding -0 keeps the sign of zero. */
 static void clear_zeros(struct pq_job *job, ptrdiff_t to, size_t n)
 {
     const int32_t bits = job->how.float_zero ? INT32_MIN : 0;
@@ -360,7 +360,7 @@ void pq_load_params(struct pq_job *job, ptrdiff_t to, const char *scale,
 /* ---- tiles of elements ---- */
 
 /* Copy the parameters of `rows` rows to their elements. The tiles have the parameters of
- * the `count` groups of each row from index `to` on, and get the copies from there on. */
+ * the `count` groups of each row from index `to` on. The copies replace the parameters. */
 static void broadcast_rows(struct pq_job *job, ptrdiff_t to, ptrdiff_t rows,
                            ptrdiff_t count, struct groups groups)
 {

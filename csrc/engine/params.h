@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scales and zero points of any type and stride, converted a tile at a time. */
+/* Convert scales and zero points of any type and stride to the types of kernels. */
 #ifndef PQ_PARAMS_H
 #define PQ_PARAMS_H
 
@@ -13,28 +13,28 @@ struct pq_params {
     int swapped;
 };
 
-/* Load float32 scales and int32 zero points, for the kernels of type pairs. A float64 scale
- * is rounded to nearest, half to even. */
+/* Load scales as float32 and zero points as int32, for the kernels of type pairs. A float64
+ * scale is rounded to nearest, half to even. */
 void pq_load_scales_f32(float *to, const struct pq_params *from, size_t n);
 void pq_load_zeros_i32(int32_t *to, const struct pq_params *from, size_t n);
 
-/* Load float32 zero points, for kernels that add zero points before rounding. */
+/* Load zero points as float32, for kernels that add zero points before rounding. */
 void pq_load_zeros_f32(float *to, const struct pq_params *from, size_t n);
 
-/* Load float64 parameters, for the general kernels. `single` rounds scales to float32
- * first. */
+/* Load parameters as float64, for the general kernels. If `single` is not 0, round scales
+ * to float32. */
 void pq_load_scales_f64(double *to, const struct pq_params *from, size_t n, int single);
 void pq_load_zeros_f64(double *to, const struct pq_params *from, size_t n);
 
-/* Load zero points in two's complement, for kernels of 64-bit codes. */
+/* Load zero points as 64-bit two's complement, for kernels of 64-bit codes. */
 void pq_load_zeros_u64(uint64_t *to, const struct pq_params *from, size_t n);
 
-/* Load contiguous elements of a real type as float32, in native byte order. */
+/* Load contiguous elements of a real type, in native byte order, as float32. */
 struct pq_kernels;
 void pq_load_reals_f32(const struct pq_kernels *kernels, float *to, const void *from,
                        enum pq_type type, size_t n);
 
-/* Load one integer. The value must fit int64. */
+/* Load one integer. A uint64 value is returned in two's complement. */
 int64_t pq_load_integer(const struct pq_params *from);
 
 #endif

@@ -63,8 +63,8 @@ PQ_NOINLINE ptrdiff_t words_of(const struct pq_layout *layout, int bits, ptrdiff
     return ((n + group - 1) / group * group * bits - 1) / layout->word_bits + 1;
 }
 
-/* Return true if a stride of `out` is shorter than the bytes that the inner dimensions
- * span. An output in words along an axis has a `layout`. The test also rejects rare
+/* Return true if a stride of `out` is shorter than the span of the inner dimensions.
+ * `layout` is null if `out` has no streams (pq_is_stream). The test also rejects rare
  * interleaved strides that do not overlap. */
 static bool overlaps_itself(const struct pq_plan *plan, ptrdiff_t out_size,
                             const struct pq_layout *layout)
@@ -156,7 +156,7 @@ ptrdiff_t pq_dense_bits(const struct pq_args *args, const struct pq_array *array
  * slower. */
 
 /* If dimension `d` is the axis of the layout, set the stride and the code step of one side.
- * The stride of words orders the dimension until hide_words() removes the stride. */
+ * The stride of output words orders the dimension until hide_words() removes the stride. */
 static void set_layout_strides(ptrdiff_t *stride, ptrdiff_t *code, int d,
                                const struct pq_array *array, const struct pq_layout *layout)
 {
@@ -262,8 +262,8 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
     return PQ_OK;
 }
 
-/* Return true if parts of dimension `d` share no byte: the strides of all outer
- * dimensions are multiples of `unit` bits. */
+/* Return true if parts of dimension `d` share no byte of `out`: the strides of all outer
+ * dimensions are multiples of `unit`, which is 8 bits for packed codes, else 1 byte. */
 static bool splits_evenly(const struct pq_plan *plan, int d, ptrdiff_t unit)
 {
     for (d++; d < plan->ndim; d++) {
@@ -288,7 +288,7 @@ void pq_plan_part(struct pq_plan *plan, int part, int parts, int alignment_eleme
         }
     }
     /* Parts of the innermost dimension are multiples of 64 elements, so that two threads
-     * never write to one cache line. */
+     * rarely write to one cache line. */
     struct pq_dim *dim = &plan->dim[split];
     const ptrdiff_t aligned = split == 0 ? 64 : alignment_elements;
     const ptrdiff_t unit = dim->out_code != 0 ? plan->out_full_words : aligned;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plan turns shape, strides, axes and blocks into few and long dimensions. Only the
- * plan knows shapes. It knows the sizes of elements, but no types and no CPUs.
+ * The plan of a call: its shape, strides, axes and blocks as few and long dimensions. The
+ * engine reads the plan instead of the shape. A plan depends on the sizes of elements, but
+ * on no other property of their types, and on no CPU.
  */
 #ifndef PQ_PLAN_H
 #define PQ_PLAN_H
@@ -14,10 +15,10 @@
  * One dimension of a plan, with the indices [begin, end). `in` and `out` are strides in
  * bytes for each index, or in bits for packed codes. `scale` and `zero` are strides in
  * bytes for each group of `group_size` indices. A uniform dimension selects no parameter:
- * `scale` and `zero` are 0. `in_code` and `out_code` are 0, except along the axis of codes
- * that cross bytes (pq_is_stream). Along that axis they step from code to code, by 1 or
- * -1, and the stride of that side is 0. `place` is the step of positions in C order,
- * modulo 2^64, for random words, and 0 in calls without random words.
+ * `scale` and `zero` are 0. `in_code` and `out_code` are 0, except along the axis of a
+ * layout with streams (pq_is_stream). Along that axis they are the steps of the code's
+ * index, 1 or -1, and the stride `in` or `out` is 0. `place` is the step of positions in C
+ * order, modulo 2^64, for random words, and 0 in calls without random words.
  */
 struct pq_dim {
     ptrdiff_t begin, end;
@@ -36,7 +37,7 @@ struct pq_plan {
     const char *scale, *zero;
     ptrdiff_t in_code;        /* index of the first code of a stream */
     ptrdiff_t out_full_words; /* number of codes that fill complete words of `out` */
-    uint64_t place;           /* position of the first element in C order */
+    uint64_t place;           /* `start` plus the first element's position in C order */
     struct pq_dim dim[PQ_MAX_NDIM];
 };
 
@@ -45,12 +46,12 @@ static inline ptrdiff_t pq_magnitude(ptrdiff_t v)
     return v < 0 ? -v : v;
 }
 
-/* The units with the indices [begin, end). */
+/* A share of units, for example of groups or slabs: the indices [begin, end). */
 struct pq_share {
     ptrdiff_t begin, end;
 };
 
-/* Return the share of a part in `n` units. The shares of all parts are nearly equal. */
+/* Return the share of a part in `n` units. Shares differ by at most one unit. */
 static inline struct pq_share pq_share_of(ptrdiff_t n, int part, int parts)
 {
     const ptrdiff_t each = n / parts, rest = n % parts;
@@ -90,7 +91,7 @@ static inline bool pq_is_stream(const struct pq_layout *layout)
            (layout->order != NULL || layout->word_stride != layout->word_bits);
 }
 
-/* Return the bits of a packed code, or 0 if elements are complete bytes. */
+/* Return the bits of a packed code, or 0 if the array has byte strides. */
 int pq_packed_code_bits(const struct pq_array *array, const struct pq_layout *layout);
 
 /* Set the plan of checked arguments. out.data is null for a reduction. `out_size` is the
@@ -106,7 +107,7 @@ void pq_pad_dims(struct pq_plan *plan);
 
 /* Narrow the plan to one of `parts` nearly equal parts. A part can be empty. If `out` is
  * packed, a part begins at a multiple of `alignment_elements` elements, and no two parts
- * write to one word. */
+ * write to one byte or one word of a stream. */
 void pq_plan_part(struct pq_plan *plan, int part, int parts, int alignment_elements);
 
 static inline bool pq_dim_uniform(const struct pq_dim *dim)
@@ -135,16 +136,16 @@ static inline ptrdiff_t pq_dim_zero(const struct pq_dim *dim, ptrdiff_t i)
 
 /* ---- a loop over the outer dimensions ---- */
 
-/* The begin of a row, or of a tile of rows: addresses in all arrays, and indices. */
+/* The position of an element, for example the first of a row: its addresses and indices. */
 struct pq_position {
     const char *in;
     char *out;
     const char *scale, *zero;
-    ptrdiff_t in_code, out_code; /* indices of the first codes, in streams */
+    ptrdiff_t in_code, out_code; /* indices of the codes in their streams */
     uint64_t place;
 };
 
-/* Return the position at index `i` of `dim`. */
+/* Return the position `at` after a step from index 0 to index `i` of `dim`. */
 static inline struct pq_position pq_position_at(struct pq_position at,
                                                 const struct pq_dim *dim, ptrdiff_t i)
 {
@@ -167,8 +168,8 @@ static inline struct pq_position pq_position_start(const struct pq_plan *plan)
 }
 
 /* Process the inner dimensions at one position of the outer dimensions. pq_for_each_row()
- * calls `visit` for every index of the dimensions from `first` outwards. A copy of the
- * position would wait until its members are stored. */
+ * calls `visit` for every index of the dimensions from `first` outwards. `at` is an
+ * address, because a copy of the position would wait for stores to its members. */
 typedef void pq_row_fn(void *job, const struct pq_position *at);
 void pq_for_each_row(const struct pq_plan *plan, int first, pq_row_fn *visit, void *job);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Find the extrema of the elements of each parameter: run the plan of a job without
- * output. In a row of the plan, all elements share a parameter, or groups have a
- * parameter each, or each element has its own parameter.
+ * Find the extrema of the elements of each parameter: run the plan of a job without output.
+ * A cell has both extrema of one parameter. In a row of the plan, all elements share a
+ * parameter, or each group or each element has its own.
  */
 #include "engine/reduce.h"
 
@@ -13,9 +13,9 @@
 
 enum {
     TILE_ELEMENTS = PQ_SIZE(1024, 64),     /* elements gathered at a time */
-    BOX_CELLS = PQ_SIZE(512, 32),          /* most parameters of a box, one cell each */
-    SHORT_ROW_ELEMENTS = PQ_SIZE(256, 16), /* shorter rows are joined */
-    FEW_ELEMENTS = 32                      /* a loop reduces fewer float32 elements */
+    BOX_CELLS = PQ_SIZE(512, 32),          /* most cells of a box, see struct reduction */
+    SHORT_ROW_ELEMENTS = PQ_SIZE(256, 16), /* rows of up to half this length are joined */
+    FEW_ELEMENTS = 32                      /* fewer float32 elements need no kernel */
 };
 
 /* The state of a call. A call divides the parameters into boxes of at most BOX_CELLS, so
@@ -48,7 +48,7 @@ static void clear_cells(const struct reduction *reduction, union pq_cell_extrema
                      n);
 }
 
-/* Merge `repeat` rows of `n` found cells into the `n` cells from `to`. */
+/* Merge `repeat` rows of `n` found cells into the `n` cells from index `to` on. */
 #define MERGE(type, width)                                                                 \
     for (size_t r = 0; r < repeat; r++) {                                                  \
         type *PQ_RESTRICT lo = reduction->cells.width[0] + to;                             \
@@ -71,7 +71,7 @@ static void merge_found(struct reduction *reduction, size_t to, size_t n, size_t
 }
 #undef MERGE
 
-/* Return the cell of index `i` of the innermost dimension. */
+/* Return the number of the cell for index `i` of the innermost dimension. */
 static size_t cell_at(const struct reduction *reduction, struct pq_position at, ptrdiff_t i)
 {
     return (size_t)(at.scale - reduction->box.scale +
@@ -193,8 +193,8 @@ static void reduce_groups(struct reduction *reduction, size_t cell, const char *
     }
 }
 
-/* Reduce contiguous elements [i, i + n) of dim[0]. `i` begins a group, or all elements have
- * one group. */
+/* Reduce contiguous elements [i, i + n) of dim[0]. `i` begins a group, or all `n` elements
+ * are in one group. */
 static void reduce_elements(struct reduction *reduction, struct pq_position at, ptrdiff_t i,
                             const char *x, ptrdiff_t n)
 {
@@ -237,7 +237,7 @@ static void reduce_row(void *p, const struct pq_position *at)
     }
 }
 
-/* ---- columns: each cell has one element of each row ---- */
+/* ---- columns: each row has one element for each cell ---- */
 
 static void find_column_extrema(struct reduction *reduction, union pq_cell_extrema *to,
                                 size_t cell, const char *x, ptrdiff_t stride, size_t rows,
@@ -451,9 +451,9 @@ static void pass_row(void *p, const struct pq_position *at)
     reduction->take(reduction->what, &row);
 }
 
-/* Find the extrema of all boxes, and pass them to `take`. Return false at the first
- * element that is not finite. With `all_numbers`, infinities are accepted, and NaN makes
- * the extrema of its cell NaN. */
+/* Find the extrema of all boxes, and pass them to `take`. Return false after the first box
+ * with an element that is not finite. With `all_numbers`, infinities are accepted, and NaN
+ * makes the extrema of its cell NaN. */
 static bool reduce_boxes(struct reduction *reduction, struct cut *cut, bool all_numbers)
 {
     const struct pq_dim *const dim = &reduction->box.dim[0];

@@ -11,7 +11,7 @@
 /* Fewer groups are reduced one by one, because kernels for several groups do not pay. */
 enum { PQ_FEW_GROUPS = 8 };
 
-/* Memory for extrema: [0] the lowest, [1] the highest; float64 if the data is. */
+/* Extrema of parameters, one cell each: [0] lowest, [1] highest; float64 if the data is. */
 enum { PQ_MOST_CELLS = 512 };
 union pq_cell_extrema {
     float f32[2][PQ_MOST_CELLS];
@@ -41,7 +41,7 @@ typedef void pq_cells_fn(void *what, const struct pq_cells *cells);
  * Find the extrema of one of `parts` parts of the parameters and pass them to `take`, a row
  * at a time. The strides of the arrays `scale` and `zero` define the parameters; these
  * arrays receive the results. If an element is NaN or infinite, the function returns
- * PQ_ERR_NONFINITE and does not pass the extrema of the box with that element. With
+ * PQ_ERR_NONFINITE and does not pass the extrema of that element's parameter. With
  * `all_numbers`, infinities are accepted, and NaN makes both extrema of its parameter NaN.
  * pq_find_extrema() ignores `context`.
  */

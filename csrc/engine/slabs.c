@@ -29,7 +29,7 @@ static ptrdiff_t unit_along(const struct pq_args *args, int d, bool keep_groups)
     return unit < extent ? unit : extent;
 }
 
-/* Return true if no two indices of dimension `first` share a byte of `out`: the packed
+/* Return true if units (unit_along) of dimension `first` share no byte of `out`: the packed
  * codes are contiguous in C order, or their words run along another axis. */
 static bool has_own_bytes(const struct pq_args *args, int first)
 {
@@ -48,7 +48,7 @@ static bool needs_c_order(const struct pq_args *args)
 
 /* Store in `order` the dimensions to cut, the outermost first, and return their number. A
  * dimension that cannot be cut ends the list, because slabs cut inside it would have many
- * short runs. If the output is packed, only the first dimension can be cut. */
+ * short runs. For packed output, only the first dimension longer than 1 can be cut. */
 static int cut_order(const struct pq_args *args, bool keep_groups, int *order)
 {
     int ndim = 0, first = 0;

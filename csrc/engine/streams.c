@@ -7,17 +7,17 @@
  */
 #include "engine/bits.h"
 
-/* Codes that fit in a buffer. */
+/* The number of codes that fit in a buffer on the stack. */
 enum { SOME = PQ_SIZE(1024, 128) };
 
-/* The position of a code: `low_bits` bits of a word, from bit `shift` on. The next word,
- * `high`, has the remaining bits. */
+/* The position of a code: `low_bits` bits of a word, from bit `shift` on. The next word has
+ * the remaining bits. `word` and `high` are the bit positions of the two words. */
 struct place {
     ptrdiff_t word, high;
     int shift, low_bits;
 };
 
-/* Return the position of code `i` of the stream that begins at `at`. */
+/* Return the position of code `i` of the stream that begins at bit position `at`. */
 static inline struct place place_of(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t i)
 {
     const struct pq_layout *const stream = codes->stream;
@@ -35,7 +35,7 @@ static inline struct place place_of(const struct pq_codes *codes, ptrdiff_t at, 
                           left < codes->bits ? (int)left : codes->bits};
 }
 
-/* ---- one at a time ---- */
+/* ---- one code at a time ---- */
 
 PQ_INLINE void copy_one_by_one(const struct pq_codes *codes, char *bytes, ptrdiff_t at,
                                ptrdiff_t step, ptrdiff_t code, ptrdiff_t code_step,
@@ -64,7 +64,7 @@ PQ_INLINE void copy_one_by_one(const struct pq_codes *codes, char *bytes, ptrdif
 /* ---- across streams ---- */
 
 /* Codes at one position of different words: address of the first word, bytes from word to
- * word, and bits of a word below the code. */
+ * word, bits of a word below the code, and bits of a code. */
 struct column {
     char *word;
     ptrdiff_t stride;
@@ -168,8 +168,8 @@ static void pack_split(const struct pq_codes *codes, const char *from, struct pl
 
 /* ---- complete groups along a stream ---- */
 
-/* Return the number of codes in the complete groups from code number `code` on. Return 0 if
- * `code` does not begin a group, or if groups are not dense bytes. */
+/* Return the number of codes, at most SOME, in the complete groups from code `code` on.
+ * Return 0 if `code` begins no group, or if copy_grouped() cannot copy the groups. */
 static size_t count_grouped(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step,
                             ptrdiff_t code, ptrdiff_t code_step, size_t n)
 {
@@ -184,8 +184,8 @@ static size_t count_grouped(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_
     return most - most % (size_t)stream->group;
 }
 
-/* Codes of a 32-bit word in halves: the codes at even positions are in its lower half, the
- * codes at odd positions in its upper half. */
+/* A 32-bit word of 8 codes in halves: its lower half has the codes with even indices, its
+ * upper half the codes with odd indices. */
 enum { HALVED = 8 };
 
 /* Swap the bits of `mask` with the bits that are `by` bits above them. */
@@ -245,7 +245,7 @@ PQ_INLINE void copy_grouped(const struct pq_codes *codes, char *bytes, ptrdiff_t
     }
 }
 
-/* ---- the first of two codes in the upper half of a byte ---- */
+/* ---- 4-bit codes, the first code of a byte in its upper half ---- */
 
 /* Swap the bytes of each pair. `n` is even. */
 static void swap_pairs(char *PQ_RESTRICT to, const char *PQ_RESTRICT from, size_t n)
@@ -284,7 +284,7 @@ void pq_pack_high_first(const struct pq_codes *codes, ptrdiff_t at, const char *
     }
 }
 
-/* ---- all ---- */
+/* ---- all codes of streams ---- */
 
 /* Return the number of codes up to the end of the group, or up to the end of the `n`
  * codes. */

@@ -46,8 +46,8 @@ void pq_sweep_seek(struct pq_sweep *sweep, ptrdiff_t position)
     }
 }
 
-/* Go to the start of the next row, or skip `rows` rows within dimension 1. Return false at
- * the end. */
+/* Go to the start of the row that is `rows` rows after the current row. All rows before it
+ * are within dimension 1. Return false at the end. */
 static bool skip_rows(struct pq_sweep *sweep, ptrdiff_t rows)
 {
     sweep->at = 0;

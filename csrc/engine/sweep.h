@@ -14,7 +14,7 @@ struct pq_sweep {
     enum pq_type type;
     size_t size; /* bytes of an element */
     bool swapped;
-    int ndim;        /* [0] is the innermost */
+    int ndim;        /* number of dimensions; [0] is the innermost */
     const char *row; /* the start of the current row of dimension 0 */
     ptrdiff_t at;    /* the next index in this row */
     ptrdiff_t extent[PQ_MAX_NDIM], stride[PQ_MAX_NDIM], index[PQ_MAX_NDIM];
@@ -37,8 +37,8 @@ const char *pq_sweep_direct(struct pq_sweep *sweep, size_t n);
 
 /* Read the next `n` elements of `rows` groups as float32 or float64. `stride` is the
  * distance of two groups in bytes. Return the address of the result: in the array, or in
- * `room`. `raw` is memory for elements before conversion. The groups follow each other
- * without gaps. */
+ * `room`. In the result, the groups follow each other without gaps. `raw` is memory for
+ * elements before conversion. */
 const char *pq_sweep_load(struct pq_sweep *sweep, enum pq_type type, size_t rows,
                           ptrdiff_t stride, size_t n, void *room, void *raw);
 

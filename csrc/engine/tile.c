@@ -77,7 +77,7 @@ static void copy_tile(char *to, ptrdiff_t to_row, ptrdiff_t to_column, const cha
 enum { SHORT_ROW = 8 }; /* shorter rows are copied column by column */
 
 /* Copy columns by the kernel `pixels`. A column is a pixel, and a row is a channel of
- * bytes. Return the number of copied columns, 0 without a kernel. */
+ * bytes. Return the number of copied columns, 0 without a kernel or for larger elements. */
 static ptrdiff_t copy_pixels(pq_pixels_fn *pixels, const char *from, ptrdiff_t from_stride,
                              char *to, ptrdiff_t to_stride, const struct pq_tile *tile)
 {
