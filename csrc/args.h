@@ -29,7 +29,7 @@ enum pq_status pq_adapt_args_version(const struct pq_args **args, struct pq_args
  * the size in this version, `least` in the first. `to` may be equal to `given`. */
 enum pq_status pq_copy_struct(void *to, const void *given, size_t size, size_t least);
 
-/* Return true if the arrays have no elements. */
+/* Return true if an extent is 0, so that `in` and `out` have no elements. */
 bool pq_is_empty(const struct pq_args *args);
 
 /* Check the number of dimensions, the extents and the block sizes. */
@@ -83,7 +83,7 @@ bool pq_has_valid_zero_type(const struct pq_args *args, enum pq_type code);
 _Static_assert(sizeof(struct pq_args) - offsetof(struct pq_args, seed) == 16,
                "PQ_FOR_OPTION needs a row for each option of struct pq_args");
 
-/* The number of the bit of each option, then the bit itself. */
+/* PQ_OPTION_INDEX_name is the number of the bit of an option, PQ_OPTION_name the bit. */
 enum {
 #define OPTION(name, value) PQ_OPTION_INDEX_##name,
     PQ_FOR_OPTION(OPTION)

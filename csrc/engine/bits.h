@@ -87,7 +87,7 @@ void pq_unpack_stream(const struct pq_codes *codes, char *to, const char *from,
 void pq_pack_stream(const struct pq_codes *codes, char *to, ptrdiff_t step, ptrdiff_t code,
                     ptrdiff_t code_step, const char *from, size_t n);
 
-/* Copy dense 4-bit codes to or from bytes. `at` is the bit position of bit 0 of a byte. The
+/* Copy dense 4-bit codes to or from bytes. `at` is a position in bits, a multiple of 8. The
  * first code of each byte is in its upper half. */
 void pq_unpack_high_first(const struct pq_codes *codes, char *to, ptrdiff_t at, size_t n);
 void pq_pack_high_first(const struct pq_codes *codes, ptrdiff_t at, const char *from,

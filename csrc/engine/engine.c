@@ -78,7 +78,7 @@ static void run_gapped(struct pq_job *job, const char *x, ptrdiff_t in_stride, c
 
 /* ---- tiles ---- */
 
-/* Return true if each row is contiguous, but there are gaps between rows. */
+/* Return true if each row is contiguous, but rows are not adjacent. */
 static bool has_gaps(const struct pq_tile *tile)
 {
     return pq_tile_has_contiguous_rows(tile) && !pq_tile_direct(tile);

@@ -47,8 +47,8 @@ PQ_INLINE bool are_contiguous(const struct pq_params *from, size_t n)
         }                                                                                  \
         break;
 
-/* Return the value of a code. If the format has signed NaN, NaN keeps its sign, because it
- * becomes the sign of the NaN code of a quantized element. */
+/* Return the value of a code. If the format has signed NaN, NaN keeps its sign, because NaN
+ * codes of quantized elements have the sign of a NaN scale. */
 static float decode_param(uint8_t code, enum pq_type type)
 {
     if (type == PQ_F8E8M0FNU) {

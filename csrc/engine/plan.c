@@ -63,8 +63,8 @@ PQ_NOINLINE ptrdiff_t words_of(const struct pq_layout *layout, int bits, ptrdiff
     return ((n + group - 1) / group * group * bits - 1) / layout->word_bits + 1;
 }
 
-/* Return true if a stride of `out` is shorter than the span of the inner dimensions.
- * `layout` is null if `out` has no streams (pq_is_stream). The test also rejects rare
+/* Return true if a stride of `out` is shorter than the memory that the inner dimensions
+ * span. `layout` is null if `out` has no streams (pq_is_stream). The test also rejects rare
  * interleaved strides that do not overlap. */
 static bool overlaps_itself(const struct pq_plan *plan, ptrdiff_t out_size,
                             const struct pq_layout *layout)
@@ -242,7 +242,7 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
         if (dim.end > 1) {
             make_ascending(plan, &dim);
         }
-        if (dim.end > 1 || dim.out_code != 0) { /* one code may occupy two words */
+        if (dim.end > 1 || dim.out_code != 0) { /* a single code may occupy two words */
             insert_sorted(plan, dim);
         }
     }

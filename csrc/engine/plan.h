@@ -28,14 +28,14 @@ struct pq_dim {
     uint64_t place;
 };
 
-/* A plan has at least two dimensions. dim[0] is the innermost. */
+/* A plan has at least two dimensions, unless it is empty. dim[0] is the innermost. */
 struct pq_plan {
     bool empty;
     int ndim;
     const char *in;
     char *out; /* null for a reduction */
     const char *scale, *zero;
-    ptrdiff_t in_code;        /* index of the first code of a stream */
+    ptrdiff_t in_code;        /* index of the first element in its stream */
     ptrdiff_t out_full_words; /* number of codes that fill complete words of `out` */
     uint64_t place;           /* `start` plus the first element's position in C order */
     struct pq_dim dim[PQ_MAX_NDIM];

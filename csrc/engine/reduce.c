@@ -23,7 +23,7 @@ enum {
 struct reduction {
     const struct pq_job *job; /* its plan describes the complete call */
     bool is_f64;              /* the data is float64 */
-    size_t few;               /* a loop without a kernel reduces fewer elements */
+    size_t few;               /* fewer elements are reduced without a kernel */
     pq_minmax_fn *run;
     pq_minmax_groups_fn *groups;
     pq_minmax_columns_fn *columns;
@@ -237,7 +237,7 @@ static void reduce_row(void *p, const struct pq_position *at)
     }
 }
 
-/* ---- columns: each row has one element for each cell ---- */
+/* ---- columns: element i of each row belongs to cell i ---- */
 
 static void find_column_extrema(struct reduction *reduction, union pq_cell_extrema *to,
                                 size_t cell, const char *x, ptrdiff_t stride, size_t rows,

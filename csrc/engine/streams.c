@@ -209,7 +209,7 @@ PQ_INLINE void reorder_halved_codes(char *PQ_RESTRICT to, const char *PQ_RESTRIC
     }
 }
 
-/* Return true if each group is a 32-bit word that reorder_halved_codes() can sort. */
+/* Return true if each group is a 32-bit word that reorder_halved_codes() can reorder. */
 static int is_halved(const struct pq_codes *codes)
 {
     static const unsigned char order[HALVED] = {0, 4, 1, 5, 2, 6, 3, 7};

@@ -117,7 +117,7 @@ static const char *next_elements(struct pq_sweep *sweep, size_t n, void *room)
     return room;
 }
 
-/* Prefetch columns with distant starts, which the hardware does not prefetch. */
+/* Prefetch columns that are far from each other, because hardware does not. */
 static void prefetch_columns(const struct pq_tile *tile, const char *from,
                              ptrdiff_t columns)
 {
