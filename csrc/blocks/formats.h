@@ -8,7 +8,7 @@
 /*
  * X(name, id, elements, bytes, encodes, weighted): the members of struct pq_block_format.
  *
- * `encodes` is the encoder of the format. 0: no encoder. 1: the function encode_<name> of
+ * `encodes` is the encoder of the format. 0: no encoder. 1: encode_block_<name>() of
  * encoders.inc. 2: the search of search_blocks.inc. 3: a formula, or the search if the
  * caller requests the search. `weighted` is 1 if the encoder accepts weights of elements.
  * `elements` is a multiple of 32 and divides TILE_ELEMENTS of ops/blocks.c.
@@ -47,8 +47,8 @@
 enum { PQ_FOR_BLOCK_FORMAT(PQ_BLOCK_INDEX) PQ_GGUF_FORMATS };
 #undef PQ_BLOCK_INDEX
 
-/* Return PQ_ERR_NONFINITE if a number that pq_block_encode() reads for equal arguments is
- * NaN or infinite after rounding to float32. Write nothing. */
+/* Return PQ_ERR_NONFINITE if an element of `in` is NaN or infinite after rounding to
+ * float32. Write nothing. The arguments are the arguments of pq_block_encode(). */
 enum pq_status pq_block_finite(const struct pq_kernels *kernels,
                                const struct pq_blocks *args, int part, int parts);
 

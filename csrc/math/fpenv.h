@@ -18,14 +18,14 @@
 
 typedef uint32_t pq_fpenv;
 
-/* Mask all exceptions and round half to even. With `flush`, treat subnormal operands and
- * results as zeros, because each can cost Intel CPUs a microcode assist of 150 cycles. */
 #  define PQ_CAN_FLUSH 1
 
+/* Mask all exceptions and round half to even. With `flush`, treat subnormal operands and
+ * results as zeros, because each can cost Intel CPUs a microcode assist of 150 cycles. */
 static inline pq_fpenv pq_fpenv_set(int flush)
 {
     const pq_fpenv found = _mm_getcsr();
-    _mm_setcsr(flush ? 0x1f80 | 0x8040 : 0x1f80); /* FTZ, DAZ */
+    _mm_setcsr(flush ? 0x1f80 | 0x8040 : 0x1f80); /* 0x8040: FTZ, DAZ */
     return found;
 }
 

@@ -70,7 +70,7 @@ PQ_INLINE int pq_is_finite_f64(double v)
 
 /*
  * Conversions between float32 and float64 must keep the sign of a NaN, because codes of
- * narrow floats contain it. RISC-V makes every NaN positive. WebAssembly promises nothing.
+ * narrow floats contain it. RISC-V makes every NaN positive. WebAssembly may change signs.
  */
 #if defined(PQ_ARCH_X86_64) || defined(PQ_ARCH_AARCH64)
 #  define PQ_KEEPS_NAN_SIGN 1
@@ -96,7 +96,7 @@ PQ_INLINE float pq_f32_from_f16(uint16_t h)
 {
     const uint32_t sign = (uint32_t)(h & 0x8000) << 16;
     const uint32_t mag = (uint32_t)(h & 0x7fff) << 13;
-    const uint32_t special = mag >= 0x0f800000 ? 0x38000000u : 0; /* inf, NaN */
+    const uint32_t special = mag >= 0x0f800000 ? 0x38000000u : 0; /* infinity and NaN */
     /* A subnormal is h * 2^-24. Its bits become the mantissa of 2^-14 + h * 2^-24; then
      * subtract 2^-14. */
     const uint32_t small =
@@ -116,8 +116,8 @@ PQ_INLINE uint16_t pq_f16_from_f32(float v)
     const uint32_t bits = pq_bits_f32(v);
     const uint32_t sign = bits >> 16 & 0x8000, mag = bits & 0x7fffffff;
     const uint32_t normal = (mag - 0x38000000 + 0xfff + (mag >> 13 & 1)) >> 13;
-    /* Below 2^-14, count steps of 2^-24: this is the last place of 1/2, so that the sum
-     * with 1/2 rounds. */
+    /* Below 2^-14, count steps of 2^-24. This is the distance of float32 numbers from 1/2
+     * on, so the sum with 1/2 rounds to complete steps. */
     const uint32_t small = pq_bits_f32(pq_f32_bits(mag) + 0.5f) - pq_bits_f32(0.5f);
     const uint32_t finite = mag < 0x38800000 ? small : normal;
     const uint32_t number = mag < 0x477ff000 ? finite : 0x7c00; /* from 65520 up: inf */
@@ -126,8 +126,8 @@ PQ_INLINE uint16_t pq_f16_from_f32(float v)
 
 /*
  * Convert to float32, rounded to odd: if the conversion cuts off a 1, the last remaining
- * bit becomes 1. Rounding the result to a narrow float equals one rounding. float32 has
- * fewer bits below 2^-126, but narrow floats have no numbers there.
+ * bit becomes 1. Rounding the result to float16 or a narrow float equals one rounding.
+ * float32 has fewer bits below 2^-126, but these types have no numbers there.
  */
 PQ_INLINE float pq_float_to_odd(double v)
 {

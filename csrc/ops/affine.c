@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Offsets, fill codes, ranges and policies of pq_quantize() and pq_dequantize(). */
+/* The options of quantize and dequantize that need an affine kernel; pq_count_beyond(). */
 #include "args.h"
 #include "engine/job.h"
 #include "engine/slabs.h"
@@ -10,14 +10,14 @@ static bool has_range(const struct pq_args *args)
     return args->lowest_code != 0 || args->highest_code != 0;
 }
 
-/* Return the bits of a code of a uint8 array with a layout. Return 0 for other types, and
+/* Return the member `bits` of the layout of a uint8 array. Return 0 for other types, and
  * without a layout. */
 static int layout_code_bits(const struct pq_array *array, const struct pq_layout *layout)
 {
     return layout != NULL && array->type == PQ_U8 ? layout->bits : 0;
 }
 
-/* Return the range of codes that the type and the layout of an array can store. */
+/* Return the range of codes of an array and its layout; uint64 in two's complement. */
 static struct pq_range codes_of(const struct pq_array *array,
                                 const struct pq_layout *layout)
 {
@@ -40,8 +40,8 @@ static bool is_within(int64_t code, struct pq_range range, enum pq_type type)
     return ordered_bits(range.lo, type) <= place && place <= ordered_bits(range.hi, type);
 }
 
-/* Return true if each fill code is a code of the type. When quantizing, a fill code must be
- * outside the range. */
+/* Return true if each fill code is within `range`, the codes of the type. To quantize, each
+ * fill code must also be outside the limits of the call. */
 static bool are_valid_fills(const struct pq_args *args, struct pq_range range,
                             enum pq_type type, bool quantizes)
 {
@@ -55,8 +55,7 @@ static bool are_valid_fills(const struct pq_args *args, struct pq_range range,
     return true;
 }
 
-/* Return true if the call has no range, or if both limits are codes in ascending order.
- */
+/* Return true if the call has no range, or if its limits are codes in ascending order. */
 static bool is_valid_range(const struct pq_args *args, struct pq_range range,
                            enum pq_type type)
 {
@@ -137,8 +136,8 @@ void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernel
             ? kernels->dequantize_affine_packed[pq_row_of(code)][pq_row_of(args->out.type)]
             : NULL;
     how->by_groups = true;
-    /* A subnormal number can change a code if it is multiplied by the scale, if an offset
-     * is subtracted from it, or if it is converted to float64. */
+    /* Do not flush subnormals if the call multiplies by the scale, subtracts an offset, or
+     * converts to float64: a subnormal number can then change a code. */
     if (args->inverse || args->offset != NULL ||
         (quantizes && carrier != how->affine.real && carrier == PQ_F64)) {
         how->flush_min_scale = 0;
@@ -149,8 +148,8 @@ void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernel
 
 enum { CHECKED_ELEMENTS = PQ_SIZE(1024, 64) };
 
-/* Return true if one of `n` elements along the last dimension is out of range. The elements
- * belong to one block, or each element is a block. */
+/* Return true if one of `n` elements along the last dimension, from `index` on, is out of
+ * range. All of them belong to one block, or each of them is a block. */
 static bool is_out_of_range(const struct pq_kernels *kernels, const struct pq_args *args,
                             const ptrdiff_t *index, ptrdiff_t n)
 {
@@ -180,7 +179,7 @@ static bool is_out_of_range(const struct pq_kernels *kernels, const struct pq_ar
 }
 
 /* Store in `index` the indices of the element at a position in C order. Return the number
- * of elements from there to the end of the row, or of a block that ends earlier. */
+ * of elements from this one to the end of its row, or of its block if that ends earlier. */
 static ptrdiff_t find_index(const struct pq_args *args, ptrdiff_t position,
                             ptrdiff_t *index)
 {

@@ -27,12 +27,12 @@ static int format_index(int id)
 }
 
 enum {
-    F32_INFINITY = 0x7f800000,          /* the bits of infinity */
-    TILE_ELEMENTS = PQ_SIZE(1024, 256), /* a tile stays in L1 for its next step */
-    MEAN_ROWS = 4                       /* rows with simultaneously computed means */
+    F32_INFINITY = 0x7f800000,          /* the bits of the float32 infinity */
+    TILE_ELEMENTS = PQ_SIZE(1024, 256), /* numbers of a tile, which stays in L1 */
+    MEAN_ROWS = 4                       /* rows that compute_means() sums in parallel */
 };
 
-/* Room for the blocks of a tile in any format. */
+/* Memory for the encoded blocks of a tile, in any format. */
 #define BYTES(name, id, elements, bytes, ...)                                              \
     char name[TILE_ELEMENTS / (elements) * (bytes)];
 union block_buffer {
@@ -42,45 +42,44 @@ union block_buffer {
 
 struct block_job;
 
-/* The arrays of a call. WEIGHTS are optional. */
+/* Indices of the arrays of a call, and their largest number. WEIGHTS are optional. */
 enum { BLOCKS, NUMBERS, WEIGHTS, OPERANDS };
 
-/* Addresses of the first block of a tile in the arrays. NULL: no weights. */
+/* The address of the first block of a tile in each array. Null: no weights. */
 struct position {
     char *at[OPERANDS];
 };
-/* Process `n` blocks. Return false to end the call. */
+/* Process `n` blocks. If the result is false, the call ends with PQ_ERR_NONFINITE. */
 typedef bool tile_fn(const struct block_job *job, const struct position *at, ptrdiff_t n);
 
 /* An array of blocks, numbers or weights. Strides are in bytes. */
 struct operand {
     const struct pq_array *array;
-    ptrdiff_t elements;       /* elements of a block: numbers, or bytes */
-    ptrdiff_t step;           /* from an element to the next */
-    ptrdiff_t block_stride;   /* from a block of a row to the next */
+    ptrdiff_t elements;       /* count of numbers, weights or bytes in a block */
+    ptrdiff_t step;           /* distance of successive elements */
+    ptrdiff_t block_stride;   /* distance of successive blocks of a row */
     size_t size;              /* bytes of an element */
     bool is_direct;           /* elements of a block are contiguous, in native byte order */
-    const ptrdiff_t *strides; /* steps from row to row, along each dimension of `shape` */
+    const ptrdiff_t *strides; /* distances of rows along each dimension of `shape` */
 };
 
-/* The parameters of a call. A row is a number of blocks with constant strides, in the array
- * of numbers and in the array of blocks. */
+/* The parameters of a call. A row is a sequence of blocks at equal distances. */
 struct block_job {
     const struct pq_kernels *kernels;
     const struct pq_block_format *format;
     tile_fn *run_tile;
-    pq_decode_fn *decode;         /* decode: the kernel */
-    pq_encode_fn *encode;         /* encode: the kernel; NULL: `search` */
+    pq_decode_fn *decode;         /* kernel of pq_block_decode() */
+    pq_encode_fn *encode;         /* kernel of pq_block_encode(); NULL: use `search` */
     struct pq_gguf_search search; /* parameters of encoding by search */
     bool needs_means;             /* the search needs the mean square of each row */
-    pq_narrow_fn *narrow;         /* decode: converts float32 to the type of the result;
-                                     NULL: float32 */
+    pq_narrow_fn *narrow;         /* kernel that converts decoded float32 to the type of
+                                     the result; NULL: the result is float32 */
     ptrdiff_t row_blocks;         /* blocks of a row */
-    ptrdiff_t tile_blocks;        /* blocks of a tile */
+    ptrdiff_t tile_blocks;        /* most blocks of a tile */
     ptrdiff_t rows;               /* number of rows: product of `shape` */
     int ndim;                     /* dimensions of the array of rows */
     const ptrdiff_t *shape;       /* extents of the array of rows */
-    int operands;                 /* arrays: with weights 3, else 2 */
+    int operands;                 /* number of arrays: with weights 3, else 2 */
     struct operand operand[OPERANDS];
 };
 
@@ -192,9 +191,9 @@ static bool is_tile_finite(const struct block_job *job, const struct position *a
     return job->kernels->magnitude(numbers, 2 * (size_t)count) < F32_INFINITY;
 }
 
-/* Merge rows that continue in the next row. If the numbers are contiguous across rows, and
- * not along a row, exchange rows and columns of blocks. `room` is for the exchanged extents
- * and strides. */
+/* Join each row with the next row if no gap separates them. If adjacent numbers belong to
+ * different rows, exchange the last dimension of rows with the dimension of blocks. `room`
+ * is memory for the exchanged extents and strides. */
 static void choose_rows(struct block_job *job, ptrdiff_t (*room)[PQ_MAX_NDIM])
 {
     for (; job->ndim > 0 && !job->needs_means; job->ndim--) {
@@ -276,7 +275,7 @@ static enum pq_status check_arrays(const struct pq_blocks *args,
     return check_array(&as, blocks, encodes);
 }
 
-/* Return the addresses of row `r`, with rows in C order. */
+/* Return the addresses of row `r` in all arrays, with rows in C order. */
 static struct position row_position(const struct block_job *job, ptrdiff_t r)
 {
     struct position row = {{NULL}};
@@ -299,9 +298,9 @@ struct means {
     float of[MEAN_ROWS];
 };
 
-/* Compute the mean squares of the rows from `r`, at most `rows` of them. Sums go from the
- * first number of a row to the last, so each addition waits for the previous addition of
- * its row. Additions of several rows run in parallel. */
+/* Compute the mean squares of MEAN_ROWS rows from row `r` on, or of `rows` if fewer. Each
+ * sum adds the numbers of a row in order, so each addition waits for the previous addition
+ * of its row. Additions of several rows run in parallel. */
 PQ_NOINLINE void compute_means(const struct block_job *job, ptrdiff_t r, ptrdiff_t rows,
                                struct means *means)
 {
@@ -350,8 +349,8 @@ static bool run_row(const struct block_job *job, ptrdiff_t r, ptrdiff_t begin,
     return true;
 }
 
-/* Process the blocks of a part. Return false if a tile ended the call. A single part and
- * row 0 need no division, because a division is slow compared with one block. */
+/* Process the blocks of a part. Return false if a tile ended the call. Avoid divisions for
+ * a single part and for row 0, because a division is slow compared with one block. */
 static bool run_part(struct block_job *job, int part, int parts)
 {
     ptrdiff_t room[OPERANDS + 1][PQ_MAX_NDIM];

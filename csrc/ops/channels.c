@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * channels: histograms along axes. A tile has one channel in each column. Adjacent elements
- * therefore have different counters, so no addition waits for an earlier store. Memory is
- * read once, in its order.
+ * channels: histograms of many channels. A tile has one channel in each column. Adjacent
+ * elements of a row therefore have different counters, so an addition does not wait for the
+ * store of the previous addition. Tiles follow the order of memory, not of channels.
  */
 #include "ops/channels.h"
 
@@ -14,8 +14,8 @@
 
 enum {
     TILE_ELEMENTS = PQ_SIZE(2048, 512),
-    ADJACENT_COLUMNS = 64,        /* columns of a tile that are adjacent in memory */
-    SEPARATE_COLUMNS = 16,        /* columns of a tile that are not adjacent in memory */
+    ADJACENT_COLUMNS = 64,        /* most columns of a tile, if adjacent in memory */
+    SEPARATE_COLUMNS = 16,        /* most columns of a tile, if not adjacent in memory */
     COLUMNS = PQ_COUNT_COLUMNS,   /* most columns of a tile with few rows */
     NONFINITE_PAGE = PQ_PAGES - 1 /* page number of NaN and infinities; no finite
                                      value is in this page */
@@ -108,8 +108,8 @@ static void make_keys(const struct counting *counting, struct columns *columns)
     }
 }
 
-/* Merge the finite values of a tile into the extrema of their channels, and replace the
- * keys of all other values. */
+/* Merge the finite values of a tile into the extrema of their channels. Replace the keys of
+ * NaN and infinities by a key of NONFINITE_PAGE. */
 static void merge_finite(struct counting *counting, struct columns *columns)
 {
     uint64_t unused = 0;
@@ -244,7 +244,7 @@ static void count_numbers(struct counting *counting, const struct columns *colum
     }
 }
 
-/* Count a tile. Set `stopped` if an element is not finite, or if the table is full. */
+/* Count a tile. Set `stopped` if the table is full, or if a nonfinite value is an error. */
 static void count_tile(struct counting *counting, struct columns *columns)
 {
     merge_extrema(counting, columns);
@@ -271,8 +271,8 @@ static void count_tile(struct counting *counting, struct columns *columns)
 
 /* ---- tiles ---- */
 
-/* Set the width, and the offset of each column in a row of the table. If several rows
- * share an iteration, they count in different lanes of the table. */
+/* Set the width, and the offset of each column in a row of the table. The rows of the tile
+ * that share an iteration use the `lanes` sections of the table in turn. */
 static void set_column_offsets(const struct counting *counting, struct columns *columns)
 {
     const struct pq_channel_counts *to = counting->to;
@@ -286,7 +286,7 @@ static void set_column_offsets(const struct counting *counting, struct columns *
     }
 }
 
-/* Count the two innermost dimensions. */
+/* Count the elements of the two innermost dimensions of the plan, in tiles. */
 static void count_plane(void *p, const struct pq_position *start)
 {
     struct counting *counting = p;

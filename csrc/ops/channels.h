@@ -11,16 +11,16 @@
 /*
  * Counts and extrema of each channel, and a table of counters. Each page that occurs has
  * one row of the table. A row has `lanes` sections, and the sum of the sections is the
- * result. A section has 2^mantissa_bits counters for each channel, channel by channel. No
- * counter may overflow. The caller sets all members to 0, except extrema, options and
- * memory.
+ * result. A section has 2^mantissa_bits counters for each channel, channel by channel. The
+ * caller must limit the elements so that no counter overflows. The caller sets all members
+ * to 0, except extrema, options and memory.
  */
 struct pq_channel_counts {
     int ignore_nonfinite; /* nonzero: skip NaN and infinities; 0: PQ_ERR_NONFINITE */
     int mantissa_bits;
     size_t channels, lanes;
     uint64_t *count, *nan, *inf; /* of each channel: finite values, NaN, infinities */
-    double *lowest, *highest;    /* the caller starts with INFINITY and -INFINITY */
+    double *lowest, *highest;    /* extrema of each channel; at first INFINITY, -INFINITY */
     void *table;                 /* counters, zero at first; NULL: do not count keys */
     bool wide;                   /* counters have 32 bits; else 16 bits */
     size_t stride;               /* counters between the starts of two rows */

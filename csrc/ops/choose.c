@@ -21,7 +21,7 @@ struct target {
     bool symmetric;
     bool dynamic;  /* the rule is PQ_RULE_ONNX_DYNAMIC */
     double middle; /* the zero point of symmetric codes */
-    double steps;  /* number of steps from the zero point to the nearer end of the codes */
+    double steps;  /* a symmetric scale is the largest magnitude divided by this number */
     double end;    /* results below this limit are finite */
     enum pq_type scale;
     size_t zero_size;        /* bytes of a zero point */
@@ -178,7 +178,7 @@ PQ_NOINLINE bool fits_data(const struct target *to, struct pq_pair pair, double 
            ((hi < safe && -lo < safe) || survives_round_trip(to, pair, lo, hi));
 }
 
-enum { MAX_NEIGHBOURS = 64 }; /* some data near the largest float16 needs the last one */
+enum { MAX_NEIGHBOURS = 64 }; /* some data near the largest float16 needs all 64 */
 
 /* Find the nearest scale that fits the data, among a scale and its neighbours. */
 PQ_NOINLINE bool find_near(const struct target *to, struct pq_pair *pair, double scale,
@@ -210,7 +210,7 @@ static bool suits_formula(const struct target *to)
  *
  * If both ends are close to the largest number of their type, no neighbour may fit. Then
  * return the next larger scale for which both ends are rounded towards 0: the larger
- * magnitude is just below k + 1/2 steps. If no scale fits, return the next smaller one
+ * magnitude is just below k + 1/2 steps. If no scale fits, return the next smaller scale
  * with finite results.
  */
 static struct pq_pair choose_pair(const struct target *to, double lo, double hi)
@@ -287,10 +287,10 @@ struct chosen {
 };
 
 /*
- * Choose the parameters of `n` groups of usual data by fast formulas. Return false if
- * choose_pair() may choose another scale for a group than the first scale it tries.
- * Float32 quotients of float32 extrema equal float64 quotients rounded to float32. The
- * loops combine sign bits of differences, which are cheaper than comparisons.
+ * Choose the parameters of `n` groups of usual data by fast formulas. Return false if the
+ * parameters of a group may differ from the results of choose_pair(). Float32 quotients of
+ * float32 extrema equal float64 quotients rounded to float32. The loops combine sign bits
+ * of differences, which are cheaper than comparisons.
  */
 typedef bool guess_fn(const struct target *to, size_t n, const void *lowest,
                       const void *highest, struct chosen *chosen);
@@ -327,7 +327,7 @@ GUESS_SYMMETRIC(guess_symmetric, float, f32, pq_bits_f32, uint32_t)
 GUESS_SYMMETRIC(guess_symmetric_f64, double, f64, pq_bits_f64, uint64_t)
 #undef GUESS_SYMMETRIC
 
-/* Choose scales of integer codes by a kernel. */
+/* Choose the parameters of integer codes by a kernel, which returns 0 for unusual data. */
 static bool guess_by_kernel(const struct target *to, size_t n, const void *lowest,
                             const void *highest, struct chosen *chosen)
 {
@@ -387,7 +387,7 @@ static guess_fn *fast_guess(const struct target *to)
     return suits_formula(to) ? guess_symmetric : guess_by_kernel;
 }
 
-/* Choose the pairs one by one. The extrema are float64 if `is_f64`, else float32. */
+/* Choose each pair by the exact method. Extrema are float64 if `is_f64`, else float32. */
 static void choose_each(const struct target *to, const struct pq_cells *of, bool is_f64,
                         struct chosen *chosen)
 {
@@ -457,8 +457,8 @@ static bool convert_to_f32(float *PQ_RESTRICT to, const double *from, size_t n)
     return others == 0;
 }
 
-/* Choose at most CHOSEN parameters. The fast formulas need float64 extrema for float64
- * data, and float32 extrema for all other data. */
+/* Choose the parameters of at most CHOSEN groups. The fast formulas need float64 extrema
+ * for float64 data, and float32 extrema for all other data. */
 static void choose_some(const struct target *to, const struct pq_cells *cells, bool is_f64)
 {
     struct pq_cells of = *cells;
@@ -477,7 +477,7 @@ static void choose_some(const struct target *to, const struct pq_cells *cells, b
     store_chosen(to, &chosen, &of);
 }
 
-/* Choose the parameters of all cells. The extrema are float64 if `is_f64`, else float32. */
+/* Choose the parameters of all groups. Extrema are float64 if `is_f64`, else float32. */
 static void choose_all(const struct target *to, struct pq_cells of, bool is_f64)
 {
     const size_t size = is_f64 ? sizeof(double) : sizeof(float);
@@ -514,7 +514,7 @@ static void fill_defaults(struct pq_choice *choice, enum pq_type real)
     }
 }
 
-/* Check that the formula of `like` supports the codes. */
+/* Check that the formula of `like` supports the rule, the code type and its range. */
 static enum pq_status check_like(const struct pq_choice *choice)
 {
     const struct pq_preset *const preset = pq_preset_of(choice->like);

@@ -18,10 +18,10 @@ static void sort_codes(uint8_t *code, const float *values, int count)
     }
 }
 
-/* Fill in the search tree. The root divides the sorted table into two parts of equal
- * length. Its bound is the correctly rounded midpoint of the two values beside the cut:
- * the float64 sum is inexact only if the exponents differ by 30 or more, and then the
- * smaller value has no effect. Each next level divides the parts again. */
+/* Fill in the search tree. The root divides the 2^levels positions of the sorted table into
+ * two halves. Its bound is the correctly rounded midpoint of the values before and after
+ * the division: the float64 sum is inexact only if the exponents differ by 30 or more, and
+ * the smaller value then has no effect. Each next level divides each part in two. */
 static void build_tree(struct pq_codebook *book, int count)
 {
     const int all = 1 << book->levels;

@@ -20,7 +20,7 @@
 enum {
     PQ_KEY_SIGN = 32768,               /* the key of -0 */
     PQ_KEY_MOST = 0x7f7f,              /* the highest finite key of float32 */
-    PQ_KEY_REBIAS = (1023 - 127) << 7, /* difference of float64 and float32 exponents */
+    PQ_KEY_REBIAS = (1023 - 127) << 7, /* float64 bias minus float32 bias, in keys */
     PQ_COUNT_COLUMNS = 256             /* columns of a struct pq_extrema */
 };
 
@@ -34,8 +34,8 @@ struct pq_counting {
     struct pq_plan plan;
 };
 
-/* Check the arguments, and plan one of `parts` parts of `in`. The array `channels` selects
- * the channel of each element; NULL: one channel. */
+/* Check the arguments, and plan one of `parts` parts of `in`. The strides of `channels`
+ * select the channel of each element; NULL: one channel. */
 enum pq_status pq_begin_counting(struct pq_counting *counting,
                                  const struct pq_kernels *kernels,
                                  const struct pq_args *args,
@@ -50,8 +50,8 @@ struct pq_extrema {
     uint32_t bits; /* at least PQ_INFINITY_BITS if a value is NaN or infinite */
 };
 
-/* Widen an interval to the extrema of a column. Zeros become +0, because some kernels
- * find -0. */
+/* Widen the interval [*lowest, *highest] to include the extrema of a column. Zeros become
+ * +0, because some kernels find -0. */
 void pq_merge_extrema(const struct pq_counting *counting, const struct pq_extrema *found,
                       size_t column, double *lowest, double *highest);
 

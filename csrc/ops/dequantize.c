@@ -3,7 +3,7 @@
 #include "args.h"
 #include "engine/job.h"
 
-enum { FAR_ELEMENTS = PQ_SIZE(256, 32) }; /* codes that are converted at once */
+enum { FAR_ELEMENTS = PQ_SIZE(256, 32) }; /* most codes that are converted at once */
 
 /* ---- distant zero points ---- */
 
@@ -26,8 +26,8 @@ static void dequantize_far(const struct pq_run *run, const void *x, void *y, siz
 
 /* ---- methods ---- */
 
-/* The size of the differences of codes and zero points. It selects the code that computes
- * them. NEAR: kernels of pairs of types, in int32. WIDE: general kernels, in float64.
+/* The size of the differences of codes and zero points. It selects the kernel for the
+ * call. NEAR: kernels of pairs of types, in int32. WIDE: general kernels, in float64.
  * FAR: dequantize_far(), in 65 bits. TOO_FAR: PQ_ERR_ZERO. For int64 and uint64
  * codes, zero points of the code type or within int64 are NEAR. */
 enum distance { NEAR, WIDE, FAR, TOO_FAR };
@@ -61,7 +61,8 @@ static bool zeros_fit(const struct pq_args *args)
            pq_zeros_fit(args, range.lo, range.hi);
 }
 
-/* Return the kernel for this pair of types, or null for a general kernel. */
+/* Return the kernel for this pair of types. Null: a general kernel, the kernel of 64-bit
+ * codes or dequantize_far() dequantizes. */
 static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq_args *args,
                                enum distance distance)
 {

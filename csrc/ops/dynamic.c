@@ -107,7 +107,7 @@ struct grouped {
     bool by_magnitude;
 };
 
-/* Return true if the scales of a call depend on magnitudes only. */
+/* Return true if magnitudes can replace extrema: symmetric scales of float32 data. */
 static bool depends_on_magnitude(const struct pq_args *args, const struct pq_choice *choice)
 {
     const bool is_signed =
@@ -171,8 +171,8 @@ static enum pq_status run_groups(void *context, const struct pq_kernels *kernels
     return status;
 }
 
-/* Return true if run_groups() can process the job: groups are contiguous on both sides, and
- * the kernel does not depend on the values of the zero points, which are unknown yet. */
+/* Return true if run_groups() can process the job: groups are contiguous in both arrays,
+ * and the kernel does not depend on the values of zero points, which are unknown yet. */
 static bool can_run_groups(const struct pq_job *job, const struct pq_choice *choice)
 {
     const struct pq_dim *const dim = &job->plan.dim[0];
@@ -210,7 +210,7 @@ enum pq_status pq_dynamic_quantize(const struct pq_kernels *kernels,
     if (args->zero.data == NULL) {
         return PQ_ERR_NULL;
     }
-    ranged = *args; /* the parameters are chosen for the range of the codes */
+    ranged = *args; /* the codes saturate to the range of the choice */
     if (pq_is_range_given(choice)) {
         ranged.lowest_code = choice->lowest_code;
         ranged.highest_code = choice->highest_code;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fake_quantize: dequantize(quantize(in)). One kernel computes both steps, or two kernels
- * process one tile after the other. The codes of a tile stay in L1. */
+ * run in turn on each tile. The codes of a tile stay in L1. */
 #include "args.h"
 #include "engine/slabs.h"
 #include "ops/fused.h"
@@ -9,7 +9,7 @@ enum {
     TILE_BYTES = PQ_SIZE(1 << 14, 1 << 13),    /* buffer for the codes of a tile */
     TILE_ELEMENTS = PQ_SIZE(1 << 13, 1 << 10), /* most elements of a tile */
     FLOAT_TILE_ELEMENTS = PQ_SIZE(512, 64), /* for narrow floats with float64 parameters */
-    COUNTED_ELEMENTS = 64 /* size of the parts if a tile has elements out of range */
+    COUNTED_ELEMENTS = 64 /* elements of a part, if a tile has elements out of range */
 };
 _Static_assert((int)TILE_ELEMENTS >= (int)PQ_MAX_GAPPED_GROUP &&
                    (int)TILE_BYTES >= 8 * (int)PQ_MAX_GAPPED_GROUP,
@@ -189,7 +189,7 @@ static struct pq_args direction_args(const struct pq_args *args, enum pq_type in
 }
 
 /* Return true if the kernel fake_quantize supports the call: float32 to integers of at most
- * 16 bits, half to even, without offsets, fills or policies. */
+ * 16 bits, half to even, without `offset`, `inverse` and `fill`. */
 static bool can_use_kernel(const struct pq_args *args, enum pq_type code)
 {
     const bool is_plain = args->round == PQ_HALF_EVEN && args->offset == NULL &&
@@ -312,7 +312,7 @@ enum pq_status pq_set_fused_method(struct pq_method *how, struct pq_fused *fused
 
 /* ---- calls ---- */
 
-/* A call of fake_quantize with a mask. */
+/* A call of fake_quantize. Without a mask, `mask.data` is null. */
 struct faking {
     const struct pq_kernels *kernels;
     enum pq_type code;

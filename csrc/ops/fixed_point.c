@@ -12,17 +12,17 @@
 #include "math/scalar_math.h"
 #include "ops/requantize.h"
 
-/* With a larger shift, v * m + 2^(shift - 1) can exceed 64 bits. */
+/* With a larger shift, v * m + 2^(shift - 1) can exceed int64 even if v is an int32. */
 enum { LARGEST_SHIFT = 62 };
 
-/* Return true for both arithmetics of TFLite. TFLite publishes left shifts of a product
- * with m * 2^-31. XNNPACK and FBGEMM publish right shifts of a product with m. */
+/* Return true for both arithmetics of TFLite. TFLite multiplies by m * 2^-31 and shifts to
+ * the left. XNNPACK and FBGEMM multiply by m and shift to the right. */
 static bool is_tflite(enum pq_arithmetic arithmetic)
 {
     return arithmetic == PQ_ARITHMETIC_TFLITE || arithmetic == PQ_ARITHMETIC_TFLITE_SINGLE;
 }
 
-/* Convert a shift to the right to the published shift, or back. */
+/* Convert a shift to the right to the shift that the package stores, or back. */
 static int published_shift(enum pq_arithmetic arithmetic, int shift)
 {
     return is_tflite(arithmetic) ? 31 - shift : shift;
@@ -134,7 +134,7 @@ void pq_load_channels(int64_t *to, const struct pq_channels *of, ptrdiff_t first
     }
 }
 
-/* Convert a stored integer multiplier and its shift. */
+/* Convert a stored multiplier and its shift. Return false if one is out of range. */
 static bool convert_stored(struct pq_multiplier *to, enum pq_arithmetic arithmetic,
                            int64_t m, int64_t shift)
 {

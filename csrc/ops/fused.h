@@ -10,12 +10,12 @@
 struct pq_saturation {
     const struct pq_kernels *kernels;
     double lowest, highest; /* the range of codes */
-    double margin;          /* elements within this distance of the range do not count */
+    double margin;          /* steps beyond the range that do not yet count as saturated */
     bool is_f64;            /* elements are float64; otherwise float32 */
     bool has_zero, has_offset;
     bool is_zero_64_bit, is_zero_unsigned;
-    int64_t *low, *high; /* elements below and above the range */
-    int64_t *bad;        /* elements with an invalid scale */
+    int64_t *low, *high; /* counts of elements below and above the range */
+    int64_t *bad;        /* count of elements with a scale of 0, infinity or NaN */
 };
 
 /* How to process a tile. Without `dequantize`, the result is a mask with 1 for each element
@@ -23,8 +23,8 @@ struct pq_saturation {
 struct pq_fused {
     pq_kernel_fn *quantize, *dequantize;
     pq_bytes_fn *narrow, *extend; /* saturate codes to a narrow integer; null: no step */
-    size_t real, code, result;    /* bytes of an input element, a code, a result */
-    size_t most;                  /* elements of a tile */
+    size_t real, code, result;    /* bytes of an input element, a code and a result */
+    size_t most;                  /* most elements of a tile */
     bool no_zeros;                /* dequantize with zero points of +0 */
     /* How to compute the mask: */
     bool counts;           /* true: count out-of-range elements; false: compare codes */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * histogram: count keys, extrema and values that are not finite of one tensor. Each element
- * costs one load, one addition and one store. Four tables alternate, because a CPU cannot
- * load a counter directly after it stored the counter.
+ * costs one load, one addition and one store of a counter. Four tables alternate, because
+ * the load of a counter waits for an earlier store of this counter.
  */
 #include <math.h>
 
@@ -14,12 +14,12 @@
 
 enum {
     TABLES = 4,
-    /* Counters of a table. Its size is no multiple of 4 KiB, because CPUs confuse
-     * addresses whose distance is a multiple of 4 KiB. */
+    /* Counters of a table. Its size is no multiple of 4 KiB, because CPUs confuse two
+     * addresses at a distance of a multiple of 4 KiB. */
     TABLE_COUNTERS = PQ_COUNTERS / TABLES,
     TILE_ELEMENTS = PQ_SIZE(1024, 64),
-    PART_ELEMENTS = PQ_SIZE(1 << 16, 1 << 9), /* a part of a row, see count_part() */
-    PREFETCH_BYTES = 4096,                    /* distance of the prefetched bytes */
+    PART_ELEMENTS = PQ_SIZE(1 << 16, 1 << 9), /* most elements of a call of count_part() */
+    PREFETCH_BYTES = 4096,                    /* from the counted to the prefetched bytes */
     /* A call of fewer elements marks the page of each element. */
     MARK_EACH_ELEMENTS = PQ_SIZE(1 << 14, 1 << 8),
     ROW_ELEMENTS = PQ_SIZE(256, 16) /* a shorter row is gathered with its neighbours */
@@ -30,7 +30,7 @@ struct counting {
     struct pq_counting input;
     struct pq_counts *counts;
     bool marks_each; /* mark the page of each element; else find the pages afterwards */
-    bool failed;     /* a value is not finite */
+    bool failed;     /* a nonfinite value ended the call */
     uint8_t marked[PQ_PAGES]; /* 1: an element has this page */
 };
 

@@ -8,11 +8,11 @@
 
 enum {
     TILE_ELEMENTS = PQ_SIZE(512, 64),
-    READABLE = 64, /* elements of parameters that kernels may read: see struct pq_levels */
+    READABLE = 64, /* elements that kernels may read after a tile: see struct pq_levels */
     NARROW = 32    /* kernels of type pq_narrow_fn convert multiples of 32 elements */
 };
 
-/* The members of struct pq_level_params, in order, for each element. */
+/* of[m][i] is member m of struct pq_level_params for element i of a tile. */
 enum { MEMBERS = sizeof(struct pq_level_params) / sizeof(float) };
 struct fields {
     float of[MEMBERS][TILE_ELEMENTS + READABLE];
@@ -42,7 +42,7 @@ static struct pq_level_params params_at(const struct pq_run *run, size_t k)
     return params;
 }
 
-/* Return true if the input range of an element is inverted or empty. */
+/* Return true if the input range of at least one element is inverted or empty. */
 static bool has_inverted_range(const struct pq_run *run, size_t n)
 {
     const char *const ranges = (const char *)run->scale.f64;
@@ -163,11 +163,11 @@ enum pq_status pq_fake_levels(const struct pq_kernels *kernels, const struct pq_
     }
     PQ_TRY(pq_check_options(args, pq_options_of(args), 0));
     struct pq_args placed = *args;
-    placed.zero = args->scale; /* load_params() fills both tiles for each scale */
+    placed.zero = args->scale; /* load_params() fills three tiles from `scale` alone */
     job.how = pq_no_method;
     job.how.kernel = run_levels;
     job.how.load = load_params;
-    job.how.general = true; /* 8 bytes in each tile: two float32 members */
+    job.how.general = true; /* a float64 of a tile holds two float32 members */
     job.how.by_groups = true;
     job.how.affine.has_offset = true;
     job.how.run.in = args->in.type;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Measure the errors of each group of elements. The order of additions is fixed: it does
- * not depend on strides, instruction set or parts. A group has chunks, and a chunk has
- * runs. The kernel sums a run in lanes (struct pq_lanes). It then adds the upper half of
- * the lanes to the lower half, until one lane is left. The sums of runs are added in
- * order to the sum of their chunk.
+ * not depend on strides, instruction set or parts. A group has chunks of PQ_MEASURE_CHUNK
+ * elements, and a chunk has runs of RUN_ELEMENTS. The kernel sums a run in lanes
+ * (struct pq_lanes), and adds the upper half of the lanes to the lower half, until one lane
+ * is left. The sums of runs are added in order to the sum of their chunk.
  */
 #include <math.h>
 
@@ -17,25 +17,25 @@
 #include "ops/fused.h"
 
 enum {
-    RUN_ELEMENTS = 4096, /* elements of a run, whose sums are checked for infinity */
+    RUN_ELEMENTS = 4096, /* elements of a run; the sums of a run must be finite */
     BUFFER_BYTES = 1 << 14,
-    MAX_GROUPS = 16,           /* groups that are measured together */
-    MAX_JOB_GROUPS = 8,        /* groups that are measured together by a job */
-    FINITE_TILE_ELEMENTS = 256 /* elements of a copy without NaN and infinities */
+    MAX_GROUPS = 16,           /* most groups that are measured together */
+    MAX_JOB_GROUPS = 8,        /* most groups, if a job computes y by round trips */
+    FINITE_TILE_ELEMENTS = 256 /* most elements of a copy without NaN and infinities */
 };
 
 /* Input of the kernel: contiguous elements of each group. */
 struct piece {
     const char *x, *y;
-    ptrdiff_t next; /* bytes from a group to the next one */
+    ptrdiff_t next; /* distance of successive groups, in bytes */
 };
 
 /* Sums of a run of a group. */
 struct found {
     struct pq_lanes lanes;
     struct pq_total total;
-    struct pq_error error; /* sums: set by add_runs(); `most`: includes earlier runs */
-    bool has_most;
+    struct pq_error error; /* add_runs() sets the sums; `most` includes earlier runs */
+    bool has_most;         /* error.most has been set */
 };
 
 /* Memory for the groups that are measured together. `raw` has elements before their
@@ -45,14 +45,14 @@ struct rooms {
     _Alignas(64) char x[BUFFER_BYTES], y[BUFFER_BYTES], raw[BUFFER_BYTES / 2];
 };
 
-/* Quantizes and dequantizes elements of a group in C order, from any element on. */
+/* The job that quantizes and dequantizes elements of a group, from any element on. */
 struct round_trip {
     struct pq_job job;
     struct pq_fused fused;
     struct pq_saturation saturation;
     int ndim; /* dimensions of a group; [0] is the innermost */
     struct pq_dim dim[PQ_MAX_NDIM];
-    const char *scale, *zero; /* parameters of the current group */
+    const char *scale, *zero; /* addresses of the parameters of the current group */
 };
 
 /* The state of a call. */
@@ -63,15 +63,15 @@ struct measuring {
     ptrdiff_t inner[PQ_MAX_NDIM]; /* elements of a group along each dimension */
     ptrdiff_t groups, size;       /* number of groups, and of elements of a group */
     int beside; /* the dimension of the groups that are measured together; -1: none */
-    ptrdiff_t x_beside, y_beside; /* strides of this dimension */
+    ptrdiff_t x_beside, y_beside; /* strides of the dimension `beside`, in bytes */
     ptrdiff_t next;               /* step of `errors` from a group to its neighbour */
     size_t rows;                  /* number of groups that are measured together */
     bool is_f64;                  /* float64, else float32 */
     int exponent;                 /* elements are multiplied by 2^-exponent */
     bool clean;                   /* replace nonfinite values by 0 */
     struct round_trip *trip;      /* not NULL: computes `y` by a round trip of `x` */
-    const char *scale, *zero;     /* parameters at index 0 of the dimension `beside` */
-    ptrdiff_t index;              /* of the first measured group, along `beside` */
+    const char *scale, *zero;     /* addresses of parameters at index 0 of `beside` */
+    ptrdiff_t index;              /* index of the first measured group along `beside` */
     ptrdiff_t position;           /* position of the next element in its group */
     struct pq_sweep x, y;
     size_t most_rows;
@@ -213,7 +213,7 @@ PQ_RARE const char *scale_down(char *to, const char *from, size_t n, int exponen
     return to;
 }
 
-/* Quantize and dequantize the elements `x` of each group. */
+/* Quantize and dequantize the elements `x` of each group. Return the buffer of results. */
 static const char *round_trip_rows(struct measuring *m, const char *x, ptrdiff_t next,
                                    size_t n)
 {
@@ -235,7 +235,7 @@ static const char *round_trip_rows(struct measuring *m, const char *x, ptrdiff_t
     return m->rooms->y;
 }
 
-/* Load the next `n` elements of each group. */
+/* Load the next `n` elements of each group, and load or compute their counterparts `y`. */
 static struct piece load_tile(struct measuring *m, size_t n)
 {
     struct rooms *const rooms = m->rooms;
@@ -253,7 +253,7 @@ static struct piece load_tile(struct measuring *m, size_t n)
     return piece;
 }
 
-/* Return the size of the next tile of each group: a multiple of the lanes, except the last.
+/* Return the size of the next tile of each group: a multiple of PQ_SUM_LANES, or `left`.
  */
 static size_t tile_size(const struct measuring *m, size_t left)
 {
@@ -342,7 +342,7 @@ static void add_tile(const struct measuring *m, struct found *to, const char *x,
 _Static_assert(offsetof(struct pq_total, most) == offsetof(struct pq_error, most),
                "the sums of both structs have an equal order");
 
-/* Sum a run of each group. Return false if a sum is not finite. */
+/* Sum a run of each group. Return false if the sum of squared errors is not finite. */
 static bool sum_run(struct measuring *m, const struct pq_error *before, size_t n)
 {
     struct found *const found = m->rooms->found;
@@ -374,7 +374,7 @@ static void seek_element(struct measuring *m, ptrdiff_t first)
     }
 }
 
-/* Add runs to the sums of their chunk. The first run of a chunk clears the sums. */
+/* Add runs to the sums of their chunk. First clear the sums, if the chunk begins here. */
 static void add_runs(struct measuring *m, struct pq_error *to, ptrdiff_t first, ptrdiff_t n)
 {
     for (size_t r = 0; first % PQ_MEASURE_CHUNK == 0 && r < m->rows; r++) {
@@ -397,7 +397,7 @@ static void add_runs(struct measuring *m, struct pq_error *to, ptrdiff_t first, 
     }
 }
 
-/* Return the exponent of the largest magnitude of a chunk, or 0 if all elements are 0. */
+/* Return the exponent of the largest finite magnitude of a chunk, or 0 if it is 0. */
 PQ_RARE int chunk_exponent(struct measuring *m, ptrdiff_t first, ptrdiff_t n)
 {
     double most = 0;
@@ -519,7 +519,7 @@ static ptrdiff_t enter_groups(struct measuring *m, ptrdiff_t turn)
     return group;
 }
 
-/* Repeat the groups with squares that may have overflowed or vanished, one by one. */
+/* Measure again, one by one, groups with squares that may have overflowed or vanished. */
 static void remeasure_groups(struct measuring *m, struct pq_error *to, ptrdiff_t first,
                              ptrdiff_t n)
 {
@@ -543,8 +543,8 @@ static void remeasure_groups(struct measuring *m, struct pq_error *to, ptrdiff_t
     }
 }
 
-/* Measure a chunk of some turns. Alternate between the turns after each run if groups are
- * adjacent, because they share pages and cache lines. */
+/* Measure a chunk of some turns. If groups are adjacent, alternate between the turns after
+ * each run, because the groups share memory pages and cache lines. */
 static void measure_chunk(struct measuring *m, struct pq_error *errors, ptrdiff_t chunk,
                           ptrdiff_t turn, ptrdiff_t end)
 {
@@ -608,7 +608,7 @@ enum pq_status pq_measure(const struct pq_kernels *kernels, const struct pq_args
     return PQ_OK;
 }
 
-/* ---- of parameters ---- */
+/* ---- errors of quantization parameters ---- */
 
 static enum pq_status check_params(const struct pq_kernels *kernels, struct pq_args *args,
                                    enum pq_type code, int part, int parts)

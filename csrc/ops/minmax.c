@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* minmax: merge the extrema of arrays into results. Also count elements that are NaN or
- * infinite. */
+/* minmax: merge the extrema of each group into the results of earlier calls. Also count
+ * elements that are NaN or infinite. */
 #include "args.h"
 #include "engine/reduce.h"
 #include "engine/sweep.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * presets: scales and zero points by the formulas of other packages. `preset_pair` has all
- * rules, for one range, with a rounding after each step. pq_preset_pairs() computes many
+ * presets: scales and zero points by the formulas of other packages. preset_pair() applies
+ * every rule to one range, and rounds after each step. pq_preset_pairs() computes many
  * ranges of float32 data, 12 to 30 times faster, if no scale needs a special rule.
  */
 #include "ops/presets.h"
@@ -247,7 +247,7 @@ FORMULAS(any, double, double, 0x1.8p52, ROUNDED)
 #undef EXACT
 #undef ROUNDED
 
-/* Return the scale of a range. Make the range symmetric if the formula does. */
+/* Return the scale of a range. Symmetric formulas can also widen the range. */
 PQ_NOINLINE double scale_of(const struct pq_wanted *wanted, struct range *of)
 {
     const struct pq_preset *const preset = wanted->preset;
@@ -274,7 +274,7 @@ PQ_NOINLINE double scale_of(const struct pq_wanted *wanted, struct range *of)
 }
 
 /* Return 2^-rint(-log2 s) for a float32 or a normal float64 number. The constant is the
- * first float64 above sqrt(1/2), the middle of two powers. */
+ * first float64 above sqrt(1/2), the geometric mean of two successive powers. */
 static double nearest_power_of_two(double scale)
 {
     if (!(scale < HUGE_VAL)) {
@@ -368,14 +368,14 @@ PQ_NOINLINE double zero_of(const struct pq_wanted *wanted, const struct range *o
     return zero;
 }
 
-/* Return true if the zero point does not depend on the data. */
+/* Return true if the result of middle_of() is the zero point. */
 static bool has_middle(const struct pq_wanted *wanted, bool both_signs)
 {
     return wanted->symmetric && wanted->preset->middle != PQ_MIDDLE_LOW &&
            (wanted->preset->span != PQ_SPAN_SPARSE || both_signs);
 }
 
-/* Round a scale to the type of scales. */
+/* Round a scale to the type of scales, but neither to 0 nor to infinity. */
 static double stored_scale(const struct pq_wanted *wanted, double scale)
 {
     return pq_stored_scale(wanted->scale, wanted->real, scale);
@@ -433,7 +433,7 @@ struct pq_pair pq_preset_pair(const struct pq_wanted *wanted, double lo, double 
     const enum pq_type type = wanted->scale;
     struct pq_pair pair = {0};
     for (int is_f64 = 0; is_f64 <= 1;
-         is_f64++) { /* repeat in float64 if the scale is infinite or 0 */
+         is_f64++) { /* repeat in float64 if the scale is infinite, NaN or lost */
         pair = preset_pair(wanted, lo, hi, is_f64);
         const bool lost = pair.scale == 0 && preset->from == PQ_FROM_SIGN;
         if (!lost && pair.scale < HUGE_VAL) {

@@ -44,7 +44,7 @@ enum pq_forms {
 };
 enum pq_code_range { PQ_CODES_ALL, PQ_CODES_NARROW };
 enum pq_span { PQ_SPAN_HALF, PQ_SPAN_ENDS, PQ_SPAN_SPARSE, PQ_SPAN_POWER };
-/* The type of the arithmetic for the scale, and the type of the result. */
+/* Types of the arithmetic and of the scale. ANY: float64; INPUT: the type of the data. */
 enum pq_numbers { PQ_NUMBERS_ANY, PQ_NUMBERS_F64, PQ_NUMBERS_F32, PQ_NUMBERS_INPUT };
 enum pq_before { PQ_BEFORE_EXACT, PQ_BEFORE_STORED };
 enum pq_from { PQ_FROM_LOW, PQ_FROM_STEPS, PQ_FROM_SUM, PQ_FROM_DIFFERENCE, PQ_FROM_SIGN };
@@ -124,11 +124,12 @@ struct pq_wanted {
 };
 struct pq_wanted pq_wanted_of(const struct pq_choice *choice);
 
-/* Return the scale and zero point for finite values from lo to hi, a range that includes
- * 0. The scale is positive, finite, and exact in the type of scales. */
 struct pq_pair {
     double scale, zero;
 };
+
+/* Return the scale and zero point for finite values from lo to hi, a range that includes
+ * 0. The scale is positive, finite, and exact in the type of scales. */
 struct pq_pair pq_preset_pair(const struct pq_wanted *wanted, double lo, double hi);
 
 /* Compute at most PQ_CHOSEN pairs for float32 data and float32 scales. Zero points are

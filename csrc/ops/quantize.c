@@ -10,10 +10,10 @@
  *
  * A subnormal x is below 2^-126. If |s| >= 2^-124, its quotient is below 1/4, and so is
  * every result that underflows. The rounding modes to nearest and toward zero map it to
- * 0, except for TRUNC with a zero point of the other sign. Narrow floats round magnitudes
- * up to 2^-18 to 0, which requires |s| >= 2^-107. The sign of a zero is part of the code,
- * so narrow floats require that no zero point is added. tests/c/proofs/formats.c tries
- * every subnormal x.
+ * 0, except for TRUNC of its sum with a zero point. Narrow floats round magnitudes up to
+ * 2^-18 to 0, so |s| >= 2^-107 is sufficient. The sign of a zero is part of the code, so
+ * narrow floats require that no zero point is added. tests/c/proofs/formats.c tries every
+ * subnormal x.
  */
 static uint32_t least_scale(const struct pq_args *args)
 {
@@ -28,9 +28,9 @@ static uint32_t least_scale(const struct pq_args *args)
 
 /*
  * Like least_scale(), for the float64 scales of the general kernel. Subnormal float64
- * values are below 2^-1022, and values with a subnormal remainder are below 2^-916. If
- * |s| >= 2^-500, their quotients are below 2^-400. For the other real types and precisions
- * the limit of float32, 2^-126, applies.
+ * values are below 2^-1022, and values with a subnormal remainder of the division are below
+ * 2^-916. If |s| >= 2^-500, their quotients are below 2^-400. For all other types, return
+ * the limit for float32, or 0 for narrow floats.
  */
 static uint32_t least_scale_f64(const struct pq_args *args, enum pq_type precision)
 {
@@ -57,7 +57,7 @@ static bool adds_zero_last(const struct pq_args *args)
     return args->round == PQ_HALF_EVEN && !args->zero_first;
 }
 
-/* Return true if elements, scales and quotients have one 16-bit type. */
+/* Return true for half to even with elements, scales and quotients of one 16-bit type. */
 static bool is_16_bit_arithmetic(const struct pq_args *args, enum pq_type precision)
 {
     return args->in.type == precision && args->scale.type == precision &&
@@ -146,9 +146,9 @@ static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
     }
 }
 
-/* Choose the stochastic kernel. It rounds quotients and passes them to a second kernel, as
- * float32 if the second kernel accepts float32. It never flushes subnormal values, because
- * each of them has a chance to round up. */
+/* Choose the stochastic kernel. It passes rounded quotients to a second kernel: as float32
+ * to a kernel of type pairs, as float64 to any other kernel. It never flushes
+ * subnormal values, because each of them has a chance to round up. */
 PQ_RARE void set_stochastic_method(struct pq_method *how, const struct pq_kernels *kernels,
                                    const struct pq_args *args)
 {
@@ -200,8 +200,8 @@ static void set_affine_method(struct pq_method *how, const struct pq_kernels *ke
     how->by_groups = !pq_needs_random_words(how);
 }
 
-/* Return true if a kernel to a narrow float can multiply by the scale, and the call has no
- * other affine option. */
+/* Return true if a kernel to a narrow float can multiply by the scale, and `inverse` is the
+ * only affine option of the call. */
 static bool can_multiply(const struct pq_args *args, const struct pq_kernels *kernels,
                          int options)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* repack: copies codes from bytes to bits or words, and back. */
+/* repack: copy codes between bytes, packed bits and words of layouts. */
 #include "args.h"
 #include "engine/job.h"
 

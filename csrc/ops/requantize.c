@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* requantize: out = clamp(R(in - input_zero + bias) + zero). */
+/* requantize: out = clamp(R(in - input_zero + bias) + zero). R multiplies and rounds. */
 #include <string.h>
 
 #include "args.h"
@@ -76,8 +76,8 @@ static void set_single(struct pq_multiplier *by, bool to_int32)
     }
 }
 
-/* Return the multiplier at a place of the loaded parameters, with the shift that
- * set_single() or set_doubled() has replaced. */
+/* Return the multiplier with the index `place` in the loaded parameters. Undo the changes
+ * of set_single() or set_doubled() to its shift. */
 static struct pq_multiplier multiplier_at(const struct pq_requantize_run *how, size_t place)
 {
     if (how->kind == PQ_REQUANTIZE_F32) {
@@ -89,7 +89,7 @@ static struct pq_multiplier multiplier_at(const struct pq_requantize_run *how, s
                : (struct pq_multiplier){0, m, down - SINGLE};
 }
 
-/* Extend the range so that it includes the parameters of one place. */
+/* Extend the range so that it includes a multiplier, its `down` and its bias. */
 static void note_params(struct param_range *range, int32_t m, int32_t down, int32_t bias)
 {
     range->lowest_down = down < range->lowest_down ? down : range->lowest_down;
@@ -99,7 +99,7 @@ static void note_params(struct param_range *range, int32_t m, int32_t down, int3
     range->is_uneven |= m > 0;
 }
 
-/* Choose the kind of kernel for the parameters of a range. */
+/* Choose the kind of kernel, and set its limits, for a range of parameters. */
 static void set_kind(struct pq_requantize_run *how, const struct param_range *range)
 {
     const bool is_int32 = how->out == PQ_I32;
@@ -202,7 +202,7 @@ static void run_element(void *p, const struct pq_position *at)
     pq_copy_element(at->out, y, job->out_size, job->out_swapped);
 }
 
-/* Requantize lines, one element after the other, by the definition of requantize. */
+/* Requantize the lines of `how`, element by element, by the definition of requantize. */
 PQ_NOINLINE void run_definition(const struct pq_requantization_job *call,
                                 const struct pq_requantize_run *how, const char *x, char *y,
                                 size_t n)
@@ -223,7 +223,7 @@ PQ_NOINLINE void run_definition(const struct pq_requantization_job *call,
     }
 }
 
-/* Convert to int32. Return false if int32 cannot represent an element. */
+/* Convert `n` elements to int32. Return false if int32 cannot represent an element. */
 PQ_NOINLINE bool widen(int32_t *PQ_RESTRICT to, const char *PQ_RESTRICT x,
                        enum pq_type type, size_t n)
 {
@@ -260,7 +260,7 @@ PQ_NOINLINE bool run_widened(const struct pq_requantization_job *call,
     return fits && call->kernels->requantize(&how, wide, y, n) != 0;
 }
 
-/* Requantize lines, a piece at a time. */
+/* Requantize `lines` lines of `n` elements, a piece at a time. */
 static void run_pieces(const struct pq_requantization_job *call,
                        struct pq_requantize_run how, size_t lines, const char *x, char *y,
                        size_t n)
@@ -384,14 +384,14 @@ static bool is_within(int64_t v, struct pq_range range)
     return v >= range.lo && v <= range.hi;
 }
 
-/* Return true if the arithmetic can represent the multipliers of all channels. Find out if
- * int32 can represent all biases minus the zero point of the input. */
+/* Return true if the arithmetic can represent the multipliers of all channels. Set
+ * `has_large_bias` if int32 cannot represent a bias minus the zero point of the input. */
 static bool check_channels(struct pq_requantization_job *call)
 {
     const struct pq_requantization *const args = call->args;
     struct pq_multiplier by[PQ_CHANNELS];
     int64_t bias[PQ_CHANNELS], beyond = 0;
-    const bool narrow = args->input_zero == 0 && args->bias.type <= PQ_I32; /* usually */
+    const bool narrow = args->input_zero == 0 && args->bias.type <= PQ_I32;
     const bool many = args->multiplier.stride != 0 ||
                       (pq_is_fixed(args->arithmetic) && args->shift.stride != 0);
     const ptrdiff_t channels = channels_of(args);
@@ -481,8 +481,8 @@ static void set_method(struct pq_method *how, struct pq_requantization_job *call
     how->run.requantize = call;
 }
 
-/* Run a part of a checked call. The job treats the numbers of the channels as its scales
- * and zero points. */
+/* Run a part of a checked call. The array `lead` replaces the scales and the zero points
+ * of the job. */
 static enum pq_status run_part(struct pq_requantization_job *call, struct pq_args *arrays,
                                int part, int parts)
 {

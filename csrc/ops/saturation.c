@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Count elements with a quotient outside the range of the codes. A group needs no loop
- * over its elements if the quotients of its extremes are within the range.
+ * over its elements if the quotients of its extrema are within the range.
  */
 #include <math.h>
 
@@ -10,11 +10,11 @@
 
 enum {
     TILE_COLUMNS = PQ_SIZE(64, 8),
-    MIN_SEARCHED_ELEMENTS = 8 /* shorter groups are counted without their extrema */
+    MIN_SEARCHED_ELEMENTS = 8 /* shorter groups are counted without a search for extrema */
 };
 
-/* Parameters, and the quotients beyond which an element saturates. A group uses index 0.
- * `invalid` counts the scales that are 0, infinite or NaN. */
+/* Parameters, and the quotients beyond which an element saturates. A group of
+ * several elements uses index 0. `invalid` counts scales that are 0, infinite or NaN. */
 struct limits {
     double scale[TILE_COLUMNS], offset[TILE_COLUMNS], low[TILE_COLUMNS], high[TILE_COLUMNS];
     int64_t invalid;
@@ -120,8 +120,8 @@ COUNT(count_each_f64, double, i)
 typedef void count_fn(const struct limits *by, const void *x, const void *y, size_t n,
                       int64_t *lows, int64_t *highs);
 
-/* Return true if an extreme of a group is beyond the limits, if the group has a NaN, or if
- * it is short. */
+/* Return true if an extremum of a group is beyond the limits, if the group has a NaN or an
+ * infinity, or if it is short. */
 static bool may_saturate(const struct pq_saturation *to, count_fn *count,
                          const struct limits *by, const char *x, size_t n)
 {

@@ -15,7 +15,7 @@ PQ_INLINE double pq_round_half_even(double v)
     return v + 0x1.8p52 - 0x1.8p52;
 }
 
-/* Limit a value. NaN, for example from an infinite range, becomes the lowest. */
+/* Limit a value to [lo, hi]. NaN, for example from an infinite range, becomes `lo`. */
 PQ_INLINE double pq_clamp(double v, double lo, double hi)
 {
     return v > lo ? (v < hi ? v : hi) : lo;
@@ -44,7 +44,7 @@ PQ_INLINE uint64_t pq_largest_scale_bits(enum pq_type type)
 }
 
 /* Return the float8_e8m0fnu code of the smallest power of two >= v, so that no data
- * saturates. 0 becomes 2^-127. */
+ * saturates. 0 becomes 2^-127, and values above 2^127 become NaN. */
 PQ_INLINE uint64_t pq_e8m0_above(double v)
 {
     const uint64_t bits = pq_bits_f64(v), cut = bits & 0xfffffffffffff;

@@ -46,7 +46,7 @@ struct best {
 };
 
 struct group {
-    const char *x;   /* all elements, if the group fits a tile */
+    const char *x;   /* all elements of the group, if they fit a tile; else unused */
     const double *w; /* the weights of these elements */
     char *scale, *zero;
     double range[2];
@@ -64,8 +64,8 @@ struct scale_search {
     bool integers; /* the grid kernel supports the codes */
     struct pq_range range;
     enum pq_type zero_type;
-    /* Along each dimension: groups, elements of a full group, elements of the current one.
-     */
+    /* Along each dimension: number of groups, elements of a full group, elements of the
+     * current group. */
     ptrdiff_t groups[PQ_MAX_NDIM], block[PQ_MAX_NDIM], extent[PQ_MAX_NDIM];
     ptrdiff_t next; /* position in the group of the element after the current tile */
     const char *x;  /* the current tile */
@@ -192,7 +192,7 @@ static struct pq_grid grid_of(const struct scale_search *s, const struct group *
                             .narrow = pq_bits_of(s->choice.code) <= 8};
 }
 
-/* Quantize a tile with candidate `j`, and dequantize it with the scale `by`, if any. */
+/* Quantize a tile with candidate `j`. Dequantize it with its scale, or with `*by`. */
 PQ_NOINLINE void round_trip(struct scale_search *s, const struct batch *batch, size_t j,
                             size_t n, const double *by)
 {
@@ -244,8 +244,8 @@ static void sum_errors(struct scale_search *s, const struct group *group,
 
 /* ---- the scale that fits the best codes ---- */
 
-/* Store the nearest scale in its type, rounded half to even. Return false if the result
- * is not a positive finite number, or if scales are powers of two. */
+/* Store a scale as candidate 0, rounded half to even to its type. Return false if the
+ * result is not a positive finite number, or if scales are powers of two. */
 PQ_RARE bool store_scale(const struct scale_search *s, struct batch *batch, double scale)
 {
     const enum pq_type type = s->choice.scale;
@@ -311,7 +311,7 @@ static void fit_best(struct scale_search *s, struct group *group, struct batch *
 
 /* ---- groups ---- */
 
-/* Choose parameters for `n` candidates of each group. */
+/* Choose the parameters of candidates [first, first + n) of each group. */
 PQ_NOINLINE void fill_batch(const struct scale_search *s, struct batch *batch,
                             const struct group *groups, size_t many, size_t first, size_t n)
 {
@@ -457,8 +457,8 @@ PQ_RARE enum pq_status check_candidates(const struct pq_search *search)
     return valid ? PQ_OK : PQ_ERR_OPTION;
 }
 
-/* Return the number of groups of a batch. Their elements must fit in a tile, and their
- * candidates in a batch. */
+/* Return the number of groups of a batch: 1, or more if their elements fit in a tile and
+ * their candidates in a batch. */
 static size_t count_batch_groups(const struct scale_search *s)
 {
     size_t size = 1, many = BATCH_GROUPS;
