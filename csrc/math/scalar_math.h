@@ -41,7 +41,7 @@ WITH_BITS_OF(pq_bits_f64, uint64_t, double)
 WITH_BITS_OF(pq_f64_bits, double, uint64_t)
 #undef WITH_BITS_OF
 
-/* The NaN of every result. CPUs return NaNs with other bits. */
+/* The NaN of every result. CPUs can return NaN with other bits. */
 #define PQ_NAN_F32 pq_f32_bits(0x7fc00000)
 #define PQ_NAN_F64 pq_f64_bits(UINT64_C(0x7ff8000000000000))
 
@@ -110,7 +110,7 @@ PQ_INLINE float pq_f32_from_bf16(uint16_t b)
     return pq_f32_bits((uint32_t)b << 16);
 }
 
-/* Round to nearest even. NaN becomes the canonical quiet NaN without a sign. */
+/* Convert to float16, half to even. NaN becomes the canonical quiet NaN without a sign. */
 PQ_INLINE uint16_t pq_f16_from_f32(float v)
 {
     const uint32_t bits = pq_bits_f32(v);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encode real numbers to GGUF blocks, and decode them. */
+/* Encode real numbers to GGUF blocks, and decode GGUF blocks. */
 #include "args.h"
 #include "engine/params.h"
 #include "engine/plan.h"
@@ -331,7 +331,7 @@ PQ_NOINLINE void compute_means(const struct block_job *job, ptrdiff_t r, ptrdiff
     means->end = r + MEAN_ROWS;
 }
 
-/* Process blocks [begin, end) of row `r`, tile by tile. Return false to end the call. */
+/* Process blocks [begin, end) of row `r`, tile by tile. Return false if a tile fails. */
 static bool run_row(const struct block_job *job, ptrdiff_t r, ptrdiff_t begin,
                     ptrdiff_t end)
 {
@@ -349,7 +349,7 @@ static bool run_row(const struct block_job *job, ptrdiff_t r, ptrdiff_t begin,
     return true;
 }
 
-/* Process the blocks of a part. Return false if a tile ended the call. Avoid divisions for
+/* Process the blocks of a part. Return false if a tile fails. Avoid divisions for
  * a single part and for row 0, because a division is slow compared with one block. */
 static bool run_part(struct block_job *job, int part, int parts)
 {

@@ -19,7 +19,7 @@ struct pq_channel_counts {
     int ignore_nonfinite; /* nonzero: skip NaN and infinities; 0: PQ_ERR_NONFINITE */
     int mantissa_bits;
     size_t channels, lanes;
-    uint64_t *count, *nan, *inf; /* of each channel: finite values, NaN, infinities */
+    uint64_t *count, *nan, *inf; /* counts per channel: finite values, NaN, infinities */
     double *lowest, *highest;    /* extrema of each channel; at first INFINITY, -INFINITY */
     void *table;                 /* counters, zero at first; NULL: do not count keys */
     bool wide;                   /* counters have 32 bits; else 16 bits */

@@ -248,7 +248,7 @@ static struct pq_pair choose_pair(const struct target *to, double lo, double hi)
         find_near(to, &pair, pq_stored_scale(to->scale, to->real, far / steps), lo, hi)) {
         return pair;
     }
-    for (int k = 0; k < MAX_NEIGHBOURS; k++) { /* saturate rather than become infinite */
+    for (int k = 0; k < MAX_NEIGHBOURS; k++) { /* prefer saturation to infinite results */
         const double found = pq_next_scale(to->scale, scale, -k);
         pair = (struct pq_pair){found, zero_of(to, found, lo)};
         if (found > 0 && survives_round_trip(to, pair, lo, hi)) {
@@ -283,7 +283,7 @@ struct chosen {
         float f32[CHOSEN];
         double f64[CHOSEN];
     } scale;
-    uint32_t zero[CHOSEN]; /* modulo 2^32 */
+    uint32_t zero[CHOSEN]; /* zero points modulo 2^32 */
 };
 
 /*

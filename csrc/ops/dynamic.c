@@ -23,7 +23,7 @@ enum {
 struct slabs {
     const struct pq_kernels *kernels;
     const struct pq_choice *choice;
-    bool no_zeros; /* zero points are written, but the codes do not use them */
+    bool no_zeros; /* narrow floats: zero points are written, but not used */
 };
 
 /* Choose the parameters of a slab, and quantize the slab. */

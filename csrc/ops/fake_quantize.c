@@ -8,7 +8,7 @@
 enum {
     TILE_BYTES = PQ_SIZE(1 << 14, 1 << 13),    /* buffer for the codes of a tile */
     TILE_ELEMENTS = PQ_SIZE(1 << 13, 1 << 10), /* most elements of a tile */
-    FLOAT_TILE_ELEMENTS = PQ_SIZE(512, 64), /* for narrow floats with float64 parameters */
+    FLOAT_TILE_ELEMENTS = PQ_SIZE(512, 64), /* most, for narrow floats in general kernels */
     COUNTED_ELEMENTS = 64 /* elements of a part, if a tile has elements out of range */
 };
 _Static_assert((int)TILE_ELEMENTS >= (int)PQ_MAX_GAPPED_GROUP &&

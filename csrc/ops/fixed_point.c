@@ -56,7 +56,7 @@ static bool fix_tflite(struct pq_multiplier *to, double real, bool single)
     return exponent <= 30;
 }
 
-/* Convert a multiplier as XNNPACK does, to the 24 bits of the float32 and a right shift.
+/* Convert a multiplier as XNNPACK does, to a 24-bit float32 significand and a right shift.
  * Return false unless the multiplier is in [2^-32, 2^8). */
 static bool fix_rndnu(struct pq_multiplier *to, float real)
 {
@@ -66,8 +66,8 @@ static bool fix_rndnu(struct pq_multiplier *to, float real)
     return real >= 0x1p-32f && real < 0x1p8f;
 }
 
-/* Compute FBGEMM's ChooseRequantizationMultiplier: the 24 bits of a float32, and a shift
- * from 1 to 62. */
+/* Compute FBGEMM's ChooseRequantizationMultiplier: a 24-bit float32 significand times 2^7,
+ * and a right shift from 1 to 62. */
 static bool fix_fbgemm(struct pq_multiplier *to, float real)
 {
     fix_rndnu(to, real);

@@ -22,7 +22,7 @@ struct pq_saturation {
  * that is in range. */
 struct pq_fused {
     pq_kernel_fn *quantize, *dequantize;
-    pq_bytes_fn *narrow, *extend; /* saturate codes to a narrow integer; null: no step */
+    pq_bytes_fn *narrow, *extend; /* saturate codes to 4 or 2 bits, extend them; or null */
     size_t real, code, result;    /* bytes of an input element, a code and a result */
     size_t most;                  /* most elements of a tile */
     bool no_zeros;                /* dequantize with zero points of +0 */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * histogram: count keys, extrema and values that are not finite of one tensor. Each element
- * costs one load, one addition and one store of a counter. Four tables alternate, because
- * the load of a counter waits for an earlier store of this counter.
+ * histogram: count the keys and the nonfinite values of one tensor, and find its extrema. A
+ * key costs one load, one addition and one store of a counter. Four tables alternate,
+ * because the load of a counter waits for an earlier store of this counter.
  */
 #include <math.h>
 
@@ -19,7 +19,7 @@ enum {
     TABLE_COUNTERS = PQ_COUNTERS / TABLES,
     TILE_ELEMENTS = PQ_SIZE(1024, 64),
     PART_ELEMENTS = PQ_SIZE(1 << 16, 1 << 9), /* most elements of a call of count_part() */
-    PREFETCH_BYTES = 4096,                    /* from the counted to the prefetched bytes */
+    PREFETCH_BYTES = 4096,                    /* distance of counted and prefetched bytes */
     /* A call of fewer elements marks the page of each element. */
     MARK_EACH_ELEMENTS = PQ_SIZE(1 << 14, 1 << 8),
     ROW_ELEMENTS = PQ_SIZE(256, 16) /* a shorter row is gathered with its neighbours */
@@ -202,7 +202,7 @@ static void add_finite(struct counting *counting, const char *x, size_t n,
     }
     counts->pending += (uint32_t)n;
     pq_merge_extrema(&counting->input, found, 0, &lowest, &highest);
-    if (lowest == highest) { /* repeated additions to one counter would be slow */
+    if (lowest == highest) { /* n additions to one counter would be slow */
         counts->counters[pq_key_at(counting->input.type, x)] += (uint32_t)n;
     } else {
         count_elements(counting, x, n);

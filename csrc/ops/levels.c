@@ -141,7 +141,8 @@ static void run_tile(const struct pq_run *run, const void *x, void *y, size_t n)
     memcpy(y, narrow, n * pq_bytes_of(run->in));
 }
 
-/* Process a run in tiles that fit the buffers. Groups of float32 need no buffer. */
+/* Process a run in tiles that fit the buffers. Float32 groups of several elements
+ * need no buffer. */
 static void run_levels(const struct pq_run *run, const void *x, void *y, size_t n)
 {
     const bool direct = run->in == PQ_F32 && !pq_has_element_groups(run);

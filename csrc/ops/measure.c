@@ -650,7 +650,7 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
     return PQ_OK;
 }
 
-/* ---- sums of reports ---- */
+/* ---- sums of struct pq_error ---- */
 
 /* Convert the sums to a larger binary exponent. */
 PQ_RARE void raise_exponent(struct pq_error *error, int64_t exponent)

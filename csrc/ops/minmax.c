@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* minmax: merge the extrema of each group into the results of earlier calls. Also count
- * elements that are NaN or infinite. */
+/* minmax: merge extrema of groups into earlier results. Count nonfinite elements. */
 #include "args.h"
 #include "engine/reduce.h"
 #include "engine/sweep.h"

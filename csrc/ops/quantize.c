@@ -5,8 +5,8 @@
 #include "math/fpenv.h"
 
 /*
- * Return the float32 bits of the smallest scale for which no code changes if subnormal
- * operands and results are flushed to 0. Return 0 if codes can change for every scale.
+ * Return the float32 bits of a scale from which on no code changes if subnormal operands
+ * and results are flushed to 0. Return 0 if codes can change for every scale.
  *
  * A subnormal x is below 2^-126. If |s| >= 2^-124, its quotient is below 1/4, and so is
  * every result that underflows. The rounding modes to nearest and toward zero map it to

@@ -34,7 +34,7 @@ struct pq_requantization_job {
     bool has_large_bias; /* int32 cannot represent a bias minus the zero point of `in` */
 };
 
-/* Return the channel that has its number at the address `at`. */
+/* Return the channel of the number at the address `at` of the array `lead`. */
 static inline ptrdiff_t channel_of(const struct pq_requantization_job *call, const char *at)
 {
     const struct pq_channels *const lead = call->lead;

@@ -115,10 +115,10 @@ PQ_INLINE void pq_store_bits(enum pq_type type, uint64_t bits, char *to)
 /* Round v >= 0 to the type of scales, but neither to 0 nor to infinity. If the data is not
  * float64, also limit the scale to positive finite float32, because quantize uses float32
  * scales. */
-double pq_stored_scale(enum pq_type type, enum pq_type real, double v); /* choose.c */
+double pq_stored_scale(enum pq_type type, enum pq_type real, double v); /* in choose.c */
 
 /* Return the scale that is `places` numbers of its type above `scale`, or below for
- * negative `places`. Return NaN if the type has no number there. */
+ * negative `places`. Return NaN if the type has no finite number there. */
 PQ_INLINE double pq_next_scale(enum pq_type type, double scale, int places)
 {
     const uint64_t bits = pq_scale_bits(type, scale) + (uint64_t)(int64_t)places;
