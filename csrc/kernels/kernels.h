@@ -7,7 +7,7 @@
 #ifndef PQ_KERNELS_H
 #define PQ_KERNELS_H
 
-/* The kernels need both headers, outside of PQ_TARGET_BEGIN and PQ_TARGET_END. */
+/* Kernels use these headers. PQ_TARGET_BEGIN must not precede them. */
 #include <math.h>
 #include <string.h>
 
@@ -35,11 +35,10 @@
 
 enum { PQ_PACKED_GROUP = 32, PQ_MIN_GAPPED_GROUP = 32, PQ_MAX_GAPPED_GROUP = 1024 };
 
-/* How kernels of pairs round, in addition to enum pq_round. Both modes round half to even.
- */
+/* Further values of `round` in kernels of pairs. Both modes round half to even. */
 enum {
-    PQ_ROUND_NARROWED = PQ_ROUND_COUNT, /* the quotient, rounded to the type of the input */
-    PQ_ROUND_SUM                        /* the sum of quotient and zero point */
+    PQ_ROUND_NARROWED = PQ_ROUND_COUNT, /* first round the quotient to the input type */
+    PQ_ROUND_SUM                        /* round the sum of quotient and zero point */
 };
 
 struct pq_run;
@@ -47,11 +46,11 @@ struct pq_fused;              /* ops/fake_quantize.c */
 struct pq_requantization_job; /* ops/requantize.c */
 
 /*
- * Process `n` elements from `x` to `y`. A kernel that quantizes to 32-bit integers
- * supports half to even only. A kernel that quantizes to integers of 8 or 16 bits supports
- * every named rounding mode for float32 quotients. For half to even it also supports
- * float16 and bfloat16 quotients, if the input has the type of the quotient. From float32
- * to 8 bits it supports PQ_ROUND_SUM, too. A kernel to narrow floats ignores the mode.
+ * Process `n` elements from `x` to `y`. The kernel of a pair computes float32 quotients. It
+ * quantizes to 32-bit integers by half to even only, and to integers of 8 or 16 bits by
+ * every mode except PQ_STOCHASTIC. From float16 and bfloat16 to these short integers, it
+ * supports PQ_ROUND_NARROWED, too, and from float32 to 8 bits PQ_ROUND_SUM. To narrow
+ * floats, it ignores the mode and rounds half to even.
  */
 typedef void pq_kernel_fn(const struct pq_run *run, const void *x, void *y, size_t n);
 
@@ -62,25 +61,25 @@ typedef void pq_kernel_fn(const struct pq_run *run, const void *x, void *y, size
  */
 struct pq_affine {
     pq_kernel_fn *inner;
-    /* Kernel that quantizes input of type `real` without any stage. Null: a stage must
-     * change the input first. */
+    /* Kernel that quantizes input of type `real` without a stage. Null: a stage must change
+     * the input first. */
     pq_kernel_fn *plain_kernel;
-    enum pq_type real, carrier, code;
-    int bits;        /* bits of a code, at most those of its type */
+    enum pq_type real, carrier, code; /* `real` and `code`: the types of the elements */
+    int bits;        /* bits of a code: of its type, or fewer with a layout */
     bool has_offset; /* subtract the offset before quantizing, add it after dequantizing */
     bool inverse;    /* multiply by the scale to quantize, divide by it to dequantize */
     bool clips;      /* clip integers to `range` */
     bool wraps;      /* reduce integers out of range modulo the number of codes */
     bool counts;     /* count integers out of range */
     bool counts_nan; /* count NaN that no fill code replaces */
-    struct pq_range range; /* for uint64 codes in two's complement */
+    struct pq_range range; /* of the codes; uint64 limits are in two's complement */
     size_t fills;          /* number of codes for NaN; quantize writes the first code */
     const int64_t *fill;
 };
 
 /* Detection of codes out of range. `loop` computes a tile and raises `largest` to the
- * maximum of code - lowest code, as an unsigned integer. `finish` then counts, wraps or
- * fills the codes of the tile. */
+ * maximum of code - lowest code, with PQ_WRAP of rounded quotient + WRAP_LIMIT - 1, as an
+ * unsigned integer. `finish` then counts, wraps or fills the codes of the tile. */
 struct pq_watch {
     uint32_t largest;
     pq_kernel_fn *loop, *finish;
@@ -92,7 +91,7 @@ struct pq_watch {
  *
  * If `group` is 1, kernels other than the general kernels accept several `rows` with equal
  * parameters, and check the parameters once. Groups with gaps between them are complete and
- * have at least PQ_MIN_GAPPED_GROUP elements. General kernels do not support gaps.
+ * have at least PQ_MIN_GAPPED_GROUP elements. Runs of general kernels have no gaps.
  *
  * For narrow floats and for PQ_ROUND_SUM, `zero` holds the bits of float32 values. Kernels
  * add them to the quotient or to the value of the code; -0 adds nothing.
@@ -114,7 +113,7 @@ struct pq_run {
         const float *f32;
         const double *f64;
         const int32_t *i32;         /* requantize: shifts */
-    } offset;                       /* affine kernels: the type of the scales of `inner` */
+    } offset;                       /* affine kernels: f32 or f64, like `scale` */
     const struct pq_affine *affine; /* affine kernels */
     union {
         const struct pq_fused *fused; /* kernels that quantize, then dequantize */
@@ -124,19 +123,19 @@ struct pq_run {
         struct pq_requantization_job *requantize;     /* ops/requantize.c only */
         const struct pq_kernels *kernels;             /* ops/levels.c only */
     };
-    size_t *outside; /* affine kernels add the count of values out of range */
-    size_t rows;     /* 0: one row */
+    size_t *outside; /* affine kernels add the number of values out of range to it */
+    size_t rows;     /* number of rows; 0: one row */
     ptrdiff_t in_stride, out_stride; /* from row to row, in bytes */
     ptrdiff_t in_gap, out_gap;       /* between groups, in bytes */
-    enum pq_type in, out; /* kernels of any types, of narrow floats, and of packed codes */
+    enum pq_type in, out; /* types of the elements; most kernels of pairs ignore them */
     enum pq_type compute; /* quantize: type of the quotient; dequantize: of the product */
-    enum pq_round round;  /* quantize; pairs: also PQ_ROUND_NARROWED, PQ_ROUND_SUM */
+    enum pq_round round;  /* quantize: the mode; or PQ_ROUND_NARROWED, PQ_ROUND_SUM */
     bool exceeds_cache;   /* the data exceeds the near caches */
     bool zero_first;      /* quantize to integers, general kernels: as in struct pq_args */
     bool overflow;        /* quantize to narrow floats: as in struct pq_args */
     bool narrow_first;    /* quantize, general kernels: as in struct pq_args */
     bool unsigned_zero;   /* dequantize 64-bit codes: zero points are uint64 */
-    bool general;         /* parameters are float64 */
+    bool general;         /* parameters have 8 bytes: float64, or uint64 zero points */
     bool inverse;         /* quantize to narrow floats, codebooks: as in struct pq_args */
     bool high_first;      /* packed codebooks: see pq_is_high_first() */
     const uint32_t *random_words; /* PQ_STOCHASTIC: one word for each element */
@@ -284,7 +283,7 @@ typedef int pq_requantize_fn(const struct pq_requantize_run *how, const void *x,
 
 /* Parameters of the OpenVINO levels, see levels.h. With `each`, element i uses the
  * parameters at index i. Otherwise the first 64 indices contain equal parameters for all
- * elements. 64 further indices are readable, because kernels load complete chunks. */
+ * elements. The arrays have 64 elements more, because kernels load complete chunks. */
 struct pq_levels {
     const float *low, *high, *slope, *shift, *step, *first;
     int each;
@@ -317,7 +316,7 @@ PQ_INLINE int pq_extrema_row(enum pq_type real)
     return real == PQ_F64 ? (int)PQ_F64_ROW : pq_row_of(real);
 }
 
-/* Return the type of an arithmetic in float64 or in float32. */
+/* Return PQ_F64 if `is_f64` is true, else PQ_F32. */
 PQ_INLINE enum pq_type pq_real_of(bool is_f64)
 {
     return is_f64 ? PQ_F64 : PQ_F32;
@@ -356,7 +355,7 @@ PQ_INLINE void pq_clear_extrema(void *lowest, void *highest, bool is_f64, size_t
  */
 enum { PQ_SUM_LANES = 16, PQ_SUM_PIECE = 1024 };
 
-/* Sums of products of x, y and e = x - y. `most` has the largest magnitudes of e. */
+/* Sums of x x, y y, x y, e and e e, with e = x - y. `most`: the largest magnitudes of e. */
 struct pq_lanes {
     double xx[PQ_SUM_LANES], yy[PQ_SUM_LANES], xy[PQ_SUM_LANES];
     double e[PQ_SUM_LANES], ee[PQ_SUM_LANES], most[PQ_SUM_LANES];
@@ -428,7 +427,7 @@ typedef void pq_decode_fn(const uint8_t *x, void *y, size_t blocks);
 /* Convert `n` aligned float32 values with canonical NaN. n is a multiple of 32. */
 typedef void pq_narrow_fn(const float *x, void *y, size_t n);
 
-/* Encode finite, aligned float32 values to `blocks` GGUF blocks. Write every byte. */
+/* Encode finite, aligned float32 values to `blocks` GGUF blocks. Write all their bytes. */
 typedef void pq_encode_fn(const float *x, uint8_t *y, size_t blocks);
 
 /* Parameters of a search for the scales of blocks. `place`: the format, PQ_BLOCK_<name>.
@@ -453,8 +452,8 @@ struct pq_gguf_kernels {
     pq_block_search_fn *search;
 };
 
-/* The length of the arrays of struct pq_codebook; the most values of a table with 4
- * levels. */
+/* PQ_BOOK: length of the arrays of struct pq_codebook. PQ_SMALL_BOOK: largest number of
+ * values of a table with 4 levels. */
 enum { PQ_BOOK = 256, PQ_SMALL_BOOK = 16 };
 
 /*
@@ -513,8 +512,8 @@ typedef const double *pq_quotients_fn(const struct pq_run *run, double *q, const
 #define PQ_JOIN_EXPANDED(a, b) a##_##b
 
 #ifdef PQ_ISA
-/* The table that this file defines. It may contain kernels of another instruction set, so
- * that its name can differ from PQ_ISA. */
+/* The table that the including file defines. The name of the table can differ from PQ_ISA,
+ * because the table may contain kernels of another instruction set. */
 #  ifndef PQ_TABLE_ISA
 #    define PQ_TABLE_ISA PQ_ISA
 #  endif
