@@ -16,8 +16,8 @@
 #include "types.h"
 
 /*
- * Expand PQ_PAIR(real, code) for each pair of types with its own kernels. The general
- * kernels process all other pairs. Instances and tables use these lists.
+ * Expand PQ_PAIR(real, code) for each pair of types with its own kernels. All other pairs
+ * use general kernels or kernels of 64-bit codes. Instances and tables use these lists.
  */
 #define PQ_WITH_F32(code, ...) PQ_PAIR(F32, code)
 #define PQ_WITH_F16(code, ...) PQ_PAIR(F16, code)
@@ -424,7 +424,7 @@ struct pq_sums {
  */
 typedef void pq_decode_fn(const uint8_t *x, void *y, size_t blocks);
 
-/* Convert `n` aligned float32 values with canonical NaN. n is a multiple of 32. */
+/* Convert `n` aligned float32 values. NaN must be canonical, and n a multiple of 32. */
 typedef void pq_narrow_fn(const float *x, void *y, size_t n);
 
 /* Encode finite, aligned float32 values to `blocks` GGUF blocks. Write all their bytes. */
