@@ -9,7 +9,7 @@ typedef struct {
     vb a, b;
 } c32;
 
-/* One bit of each byte, the lowest first. */
+/* Byte i has only bit i % 8. */
 static const uint8_t single_bits[16] = {1, 2, 4, 8, 16, 32, 64, 128,
                                         1, 2, 4, 8, 16, 32, 64, 128};
 
@@ -210,7 +210,7 @@ PQ_INLINE c32 pack_codes(const i32v v[8])
     return (c32){pack_16_codes(v), pack_16_codes(v + 4)};
 }
 
-/* Convert the signed bytes of vector k to float32. */
+/* Convert the signed bytes 4 k to 4 k + 3 to float32. */
 PQ_INLINE f32v widen_codes(c32 x, int k)
 {
     const int8x16_t half = vreinterpretq_s8_u8(k < 4 ? x.a : x.b);

@@ -107,7 +107,7 @@ PQ_INLINE void store128(void *p, uint8x16_t v)
 #define smaller_i8v(x, y) AS_I8(vminq_s8, x, y)
 #define larger_i8v(x, y) AS_I8(vmaxq_s8, x, y)
 
-/* FMIN keeps a NaN and makes it quiet. FMAXNM then returns the number instead. FMAXNM alone
+/* FMIN keeps a NaN and makes it quiet. FMAXNM then returns its other operand. FMAXNM alone
  * would return NaN for a signaling NaN, so the cap must come first. */
 #define cap_keep_nan_f32v vminq_f32
 #define cap_keep_nan_f64v vminq_f64
@@ -142,7 +142,7 @@ PQ_INLINE void store128(void *p, uint8x16_t v)
 
 #define sign_f32v(q) OF_BITS32(vandq_u32(BITS32(q), vdupq_n_u32(0x80000000)))
 #define sign_f64v(q) OF_BITS64(vandq_u64(BITS64(q), vdupq_n_u64(UINT64_C(1) << 63)))
-#define toward_zero_f32v(q) (q) /* callers then call truncate_f32v(), which rounds */
+#define toward_zero_f32v(q) (q) /* callers then call truncate_f32v() */
 
 /* ---- conversions ---- */
 
@@ -188,7 +188,7 @@ PQ_INLINE f64v canonical_nan_f64v(f64v x)
 }
 
 #define magnitude_bits_f32v(x) vandq_s32(vreinterpretq_s32_f32(x), vdupq_n_s32(0x7fffffff))
-/* Return the power of two below a positive number. */
+/* Return the largest power of two that is at most a positive normal number. */
 #define power_f64v(x) OF_BITS64(vandq_u64(BITS64(x), vdupq_n_u64(0x7ff0000000000000)))
 
 /* Convert 16-bit floats to integers of equal order: the magnitude bits, negated for

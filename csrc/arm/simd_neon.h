@@ -29,7 +29,7 @@ PQ_INLINE vd widen_i32v(i32v x, i32v y)
                 vcvtq_f64_s64(vmovl_high_s32(y))};
 }
 
-/* Return the sums r + z, saturated to 16 bits. They later become 8-bit codes. */
+/* Return the sums r + z, saturated to 16 bits. Callers saturate the sums to 8 bits. */
 PQ_INLINE vh narrow_sums(vi r, vi z)
 {
     const vi sums = EACH2(add_i32v, r, z);
@@ -108,7 +108,7 @@ PQ_INLINE vf load_top_24(const void *p)
     return (vf)EACH1(top_24v, words);
 }
 
-/* Convert 8 codes of a narrow float, of 16 bits each, like pq_f16_bits_of_code(). */
+/* Convert 8 codes, each in a 16-bit lane, to float16, like pq_f16_bits_of_code(). */
 PQ_INLINE uint16x8_t halves_of(uint16x8_t code, enum pq_type type)
 {
     const struct pq_format format = pq_format_of(type);

@@ -13,7 +13,7 @@
  *     VECTOR   like ALWAYS, but null in the scalar table
  *     LOCAL    each table has a static function `member` of its file
  *     WIDE     like LOCAL, but null without registers of 512 bits
- *     TYPES    an array that table.inc fills; null entries: no kernel for these types
+ *     TYPES    an array that table.inc fills; a null entry: no kernel for this index
  *
  * `test` names a test program and its function. The function compares the kernel on each
  * instruction set. See tests/c/drivers.h.
@@ -26,10 +26,10 @@ KERNEL(dequantize, pq_kernel_fn, [PQ_CARRIERS][PQ_REALS], TYPES, PAIRS(check_pai
  * of PQ_PACKED_GROUP elements. Quotients are float32 and round half to even. */
 KERNEL(dequantize_packed, pq_kernel_fn, [2][PQ_REALS], TYPES, KERNELS(check_packed))
 KERNEL(quantize_packed, pq_kernel_fn, [PQ_REALS], TYPES, KERNELS(check_packed))
-/* Any types and modes, with float64 parameters. */
+/* Any mode, and any types except codes of 64 bits, with float64 parameters. */
 KERNEL(quantize_general, pq_kernel_fn, , LONG, PAIRS(check_pairs))
 KERNEL(dequantize_general, pq_kernel_fn, , ALWAYS, PAIRS(check_pairs))
-/* Codes of 64 bits, with their own zero points. quantize_int64 applies the policies of a
+/* Codes of 64 bits, with zero points of 64 bits. quantize_int64 applies the policies of a
  * struct pq_affine, too. */
 KERNEL(quantize_int64, pq_kernel_fn, , ALWAYS, PAIRS(check_pairs))
 KERNEL(dequantize_int64, pq_kernel_fn, , ALWAYS, PAIRS(check_pairs))
@@ -42,12 +42,11 @@ KERNEL(dequantize_affine_packed, pq_kernel_fn, [2][PQ_REALS], TYPES, KERNELS(che
  */
 KERNEL(quantize_stochastic, pq_kernel_fn, , ALWAYS, PAIRS(check_pairs))
 KERNEL(random_words, pq_random_words_fn, , ALWAYS, KERNELS(check_words))
-/* Codes of 4 and 2 bits, which the kernels of pairs process as int8 and uint8. extend:
- * sign-extend or zero-extend the low bits of each byte. unpack: extract packed codes to
- * bytes, and extend them. narrow: saturate int8 or uint8 to the low bits of each byte;
- * `x` and `y` may be equal. pack: join the low bits of bytes to packed bytes.
- * unpack_bits: the inverse, without sign extension. The index of pack and unpack_bits is
- * the number of bits of a code, less than 8. */
+/* Codes of fewer than 8 bits, which the kernels of pairs process as int8 and uint8. For
+ * codes of 4 and 2 bits, extend: sign-extend or zero-extend the low bits of each byte.
+ * unpack: extract packed codes to bytes, and extend them. narrow: saturate int8 or uint8 to
+ * the range of the codes; `x` and `y` may be equal. pack[b]: join the low b bits of each
+ * byte to packed bytes. unpack_bits[b]: the inverse of pack[b], without sign extension. */
 KERNEL(extend, pq_bytes_fn, [PQ_NARROWS], TYPES, KERNELS(check_bytes))
 KERNEL(unpack, pq_bytes_fn, [PQ_NARROWS], TYPES, KERNELS(check_bytes))
 KERNEL(narrow, pq_bytes_fn, [PQ_NARROWS], TYPES, KERNELS(check_bytes))
@@ -58,7 +57,7 @@ KERNEL(unpack_words, pq_unpack_words_fn, , LOCAL, KERNELS(check_unpack_words))
 KERNEL(to_f16, pq_narrow_fn, , LOCAL, RECORDS(check_narrowing))
 KERNEL(to_bf16, pq_narrow_fn, , LOCAL, RECORDS(check_narrowing))
 KERNEL(to_f64, pq_narrow_fn, , LOCAL, RECORDS(check_narrowing))
-KERNEL(transpose, pq_transpose_fn, [4], TYPES, KERNELS(check_transpose)) /* by log2(size) */
+KERNEL(transpose, pq_transpose_fn, [4], TYPES, KERNELS(check_transpose)) /* [log2(size)] */
 KERNEL(split_pixels, pq_pixels_fn, , VECTOR, KERNELS(check_pixels))
 KERNEL(join_pixels, pq_pixels_fn, , VECTOR, KERNELS(check_pixels))
 KERNEL(minmax, pq_minmax_fn, [PQ_EXTREMA], TYPES, KERNELS(check_extrema))

@@ -243,7 +243,7 @@ PQ_NOINLINE uint64_t c32_joined_pairs(c32 x)
     return r;
 }
 
-/* Exchange the second and the third group of 8 codes. */
+/* Exchange codes 8 to 15 with codes 16 to 23. */
 PQ_INLINE c32 c32_swap_middle(c32 x)
 {
     c32 r = x;

@@ -15,8 +15,8 @@
 #define EACH(i, x) for (int i = 0; i < (int)(sizeof(x).v / sizeof *(x).v); i++)
 
 /* Define a word. WORD_OF: with any operands. WORD1: with one operand. WORD2: with two
- * operands of one type. IN_PLACE stores the result in the operand x: with another
- * variable, GCC may copy x. */
+ * operands of one type. IN_PLACE stores the result in the operand x, because with a result
+ * variable GCC may copy x. */
 #define IN_PLACE(type, word, parameters, expression)                                       \
     PQ_INLINE type word parameters                                                         \
     {                                                                                      \
@@ -51,7 +51,8 @@
 #define SPLAT(type, word, number) WORD_OF(type, word, (number s), s)
 
 /* Define a word that loads elements of another type and converts them by f. STORE_AS
- * defines a word that converts and stores. GCC would copy an array once more. */
+ * defines a word that converts and stores. They copy single elements, because GCC would
+ * copy an array twice. */
 #define LOAD_AS(type, word, element, f)                                                    \
     PQ_INLINE type word(const void *p)                                                     \
     {                                                                                      \

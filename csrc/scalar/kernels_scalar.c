@@ -4,7 +4,7 @@
 
 #include "scalar/simd_scalar.h"
 
-/* setup.py compiles this file with its own flags. They would slow down the kernels of
- * ops.inc, which are therefore in another file. */
+/* setup.py compiles this file with additional flags. These flags would slow down the
+ * kernels of ops.inc, which are therefore in ops_scalar.c. */
 #include "kernels/affine.inc"
 #include "kernels/kernels.inc"

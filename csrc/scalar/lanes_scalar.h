@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The words of sums in portable C: f8 has eight float32 numbers, and d4 has four float64
- * numbers. No word mixes lanes, so every instruction set adds equal numbers in equal order.
+ * numbers. Only d4_sum() mixes lanes, so all instruction sets add equal numbers in one
+ * order.
  */
 #ifndef PQ_LANES_SCALAR_H
 #define PQ_LANES_SCALAR_H

@@ -79,7 +79,7 @@ case PQ_##type:                                                                 
     EACH(i, r) r.v[i] = pq_f32_from_f16(pq_f16_bits_of_code(c[i], PQ_##type));             \
     break;
 
-/* Return the float16 numbers of codes of a narrow float: their values / half_factor. */
+/* Return the values of codes of a narrow float, divided by half_factor (see pq_format). */
 PQ_NOINLINE vf load_float_codes(const void *p, enum pq_type type)
 {
     uint8_t c[PQ_CHUNK];
@@ -191,7 +191,7 @@ OF_LINES(smallest_of_rows, float, PQ_LANES, PQ_LANES, <)
 OF_LINES(largest_of_rows, float, PQ_LANES, PQ_LANES, >)
 #undef OF_LINES
 
-/* Reduce a chunk to one value, which begins at `first`. */
+/* Define a word that reduces a chunk to one value. The value begins at `first`. */
 #define REDUCE(value, word, type, first, expression)                                       \
     PQ_INLINE value word(type x)                                                           \
     {                                                                                      \
@@ -249,7 +249,7 @@ IN_PLACE(vf, canonical_nan, (vf x), pq_canonical_f32(x.v[i]))
 IN_PLACE(vd, canonical_nan_f64, (vd x), pq_canonical_f64(x.v[i]))
 WORD1(vi, widen_bytes, vb, (int8_t)x.v[i])
 
-/* Round to float16 or bfloat16. NaN becomes some NaN. */
+/* Round to float16 or bfloat16. NaN becomes a NaN with any bits. */
 IN_PLACE(vf, round_to_f16, (vf x), pq_f32_from_f16(pq_f16_from_f32(x.v[i])))
 IN_PLACE(vf, round_to_bf16, (vf x), pq_f32_from_bf16(pq_bf16_from_f32(x.v[i])))
 
@@ -394,7 +394,7 @@ STORE_CODES(store_i16, int16_t, INT16_MIN, INT16_MAX)
 STORE_CODES(store_u16, uint16_t, 0, UINT16_MAX)
 #undef STORE_CODES
 
-/* Return x + y. The sums fit int16, because saturating_quotient() limits the quotients. */
+/* Return x + y. The sums fit int16, because saturating_quotient() limits x. */
 WORD_OF(vh, narrow_sums, (vi x, vi y), (int16_t)(x.v[i] + y.v[i]))
 
 /* Saturate the numbers of x to [0, highest], add `least` modulo the number of codes, and
@@ -470,8 +470,8 @@ BYTES(smaller_i8, int8_t, (int8_t)x.v[i] < y ? (int8_t)x.v[i] : y)
 BYTES(larger_i8, int8_t, (int8_t)x.v[i] > y ? (int8_t)x.v[i] : y)
 #undef BYTES
 
-/* Define a word that unpacks codes. It expands each byte c to a number whose bytes hold
- * the codes. The bits above each code are arbitrary. Compilers vectorize this form. */
+/* Define a word that unpacks codes. It expands each byte c to a number with one code in
+ * each byte, and arbitrary bits above the code. Compilers vectorize this form. */
 #define UNPACK(word, number, codes, little, big)                                           \
     PQ_INLINE vb word(const void *p)                                                       \
     {                                                                                      \

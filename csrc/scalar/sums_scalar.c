@@ -19,7 +19,7 @@
 struct place {
     int64_t m;
     float r;
-    int32_t bias, most; /* the largest sum that fits int32 after the left shift */
+    int32_t bias, most; /* `most`: the largest v that fits int32 after the left shift */
     int left, right;
 };
 
@@ -90,7 +90,7 @@ PQ_INLINE void store_code(char *y, size_t size, int64_t code)
 PQ_INLINE int requantize(const struct pq_requantize_run *given, const char *x, char *y,
                          size_t n, enum product kind)
 {
-    const struct pq_requantize_run all = *given, *const how = &all; /* in registers */
+    const struct pq_requantize_run all = *given, *const how = &all; /* a register copy */
     const size_t size = pq_bytes_of(all.out);
     const uint32_t span = (uint32_t)all.most - (uint32_t)all.least;
     uint32_t most = 0;

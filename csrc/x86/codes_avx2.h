@@ -219,7 +219,7 @@ PQ_INLINE c32 pack_codes(const i32v v[4])
     return (c32){in_order(_mm256_packs_epi16(lo, hi))};
 }
 
-/* Convert the signed bytes of vector k to float32. */
+/* Convert the signed bytes 8 k to 8 k + 7 to float32. */
 PQ_INLINE f32v widen_codes(c32 x, int k)
 {
     const __m128i half =

@@ -92,8 +92,8 @@ static void book_packed(const struct pq_run *run, const void *px, void *py, size
 
 /* ---- kernels ---- */
 
-/* The table takes these kernels from AVX2: integers from real numbers and back, float64,
- * extrema and transposes. */
+/* With PQ_TAKES_SHARED, kernels.inc does not define the kernels that the table takes from
+ * kernels_avx2.c, for example extrema and transposes. */
 #  define PQ_TAKES_SHARED
 #  define PQ_DEQUANTIZE_PACKED(run, x, y, n, ...)                                          \
       dequantize_by_group_tables(run, x, y, n, NULL, __VA_ARGS__)
@@ -108,8 +108,8 @@ enum { LONG_ELEMENTS = PQ_SIZE(1 << 16, 1 << 10), TABLE_ELEMENTS = 1 << 12 };
 
 /* ---- groups ---- */
 
-/* Process groups. Groups of `least` elements use `map_long` if it supports them. All other
- * groups use the 256-bit kernel `usual`. An element has `in` and `out` bytes. */
+/* Process groups. Groups of at least `least` elements use `map_long` if it supports them.
+ * All other groups use the 256-bit kernel `usual`. An element has `in` and `out` bytes. */
 PQ_NOINLINE void map_long_groups(pq_kernel_fn *usual, pq_long_fn *map_long, size_t least,
                                  const struct pq_run *run, const char *x, char *y, size_t n,
                                  size_t in, size_t out)
@@ -189,8 +189,8 @@ PQ_INLINE struct results results_of(pq_kernel_fn *usual, const struct pq_run *ru
     return all;
 }
 
-/* Dequantize a group by looking up the value of each code. All chunks except the first
- * fill complete cache lines. Return 1. */
+/* Dequantize a group by looking up the values of WIDE_CODES codes at a time. All steps
+ * except the first and the last store complete cache lines. Return 1. */
 PQ_INLINE int dequantize_by_table(pq_kernel_fn *usual, const struct pq_run *run,
                                   const char *x, char *y, size_t n)
 {

@@ -84,8 +84,8 @@ int pq_long_quantize_general(const struct pq_run *run, const char *x, char *y, s
 
 /* ---- elements out of range ---- */
 
-/* Quantize a tile. Repeat a tile that has elements out of range with the 256-bit kernel,
- * which counts them. */
+/* Quantize a tile. Use the 256-bit kernel for a tile shorter than a chunk, and repeat a
+ * tile that has elements out of range: the 256-bit kernel counts them. */
 PQ_INLINE void quantize_and_check(const struct pq_run *run, const void *x, void *y,
                                   size_t n, enum pq_type real, enum pq_type code)
 {

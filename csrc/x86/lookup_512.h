@@ -26,7 +26,7 @@ PQ_INLINE __m512i wide_bytes_of(const uint16_t *p, int shift)
                               _mm512_cvtepi16_epi8(hi), 1);
 }
 
-/* Load 64 codes in an order that store_wide_pairs() reverses. */
+/* Load 64 codes in an order that the unpack instructions of store_wide_pairs() undo. */
 PQ_INLINE __m512i load_wide_codes(const void *p)
 {
     return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7),
@@ -97,7 +97,8 @@ PQ_INLINE __m256i halves_bf16(__m256 lo, __m256 hi, int special)
 }
 
 /* Return a table of the 16 values of a group, 16 bits or 32 bits each. A table of 16-bit
- * values is repeated, so that the bit above a code has no effect. */
+ * values is repeated, so that the bit above a code has no effect. `special`: values can be
+ * NaN or subnormal. */
 PQ_INLINE __m512i wide_results(__m256 lo, __m256 hi, enum pq_type real, int special)
 {
     if (special) {

@@ -14,8 +14,8 @@
 
 /* ---- load ---- */
 
-/* Convert 16 codes of a narrow float, each in the upper byte of its word, to float16. See
- * pq_f16_bits_of_code. */
+/* Convert 16 codes of a narrow float, each in the upper byte of a 16-bit lane, to float16.
+ * See pq_f16_bits_of_code. */
 PQ_INLINE __m256i halves_of(__m256i code, enum pq_type type)
 {
     const struct pq_format format = pq_format_of(type);
