@@ -174,7 +174,7 @@ PQ_INLINE f32v canonical_nan_f32v(f32v x)
     return vbslq_f32(vceqq_f32(x, x), x, nan);
 }
 
-/* Return NaN where x is one of two integers, else v. */
+/* Return NaN where x equals a or b, else v. */
 PQ_INLINE f32v nan_where_equal_f32v(f32v v, i32v x, i32v a, i32v b)
 {
     const float32x4_t nan = vreinterpretq_f32_u32(vdupq_n_u32(0x7fc00000));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Vector words in AArch64 NEON. kernels/words.inc lifts the primitives of arm/neon.h to
- * chunks of 4 x 4 elements, in order. The words after this inclusion need all vectors of
- * a chunk. A word applies a step to all four vectors before the next step, so four
- * dependency chains run at once.
+ * chunks of 4 x 4 elements, in order. The words after this inclusion are specific to NEON.
+ * A word applies a step to all four vectors before the next step, so four dependency chains
+ * run at once.
  */
 #ifndef PQ_SIMD_NEON_H
 #define PQ_SIMD_NEON_H

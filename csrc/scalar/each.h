@@ -51,8 +51,8 @@
 #define SPLAT(type, word, number) WORD_OF(type, word, (number s), s)
 
 /* Define a word that loads elements of another type and converts them by f. STORE_AS
- * defines a word that converts and stores. They copy single elements, because GCC would
- * copy an array twice. */
+ * defines a word that converts and stores. The words copy single elements, because GCC
+ * would copy an array twice. */
 #define LOAD_AS(type, word, element, f)                                                    \
     PQ_INLINE type word(const void *p)                                                     \
     {                                                                                      \

@@ -127,8 +127,8 @@ WORD2(vd, floor_drop_nan_f64, x.v[i] > y.v[i] ? x.v[i] : y.v[i])
 /* Collect NaN, which smaller() and larger() may drop: return x where x is NaN, else y. */
 WORD2(vf, gather_nans, x.v[i] == x.v[i] ? y.v[i] : x.v[i])
 
-/* Return NaN where x is one of two integers, else v. Two loops are faster than one,
- * because compilers then keep the vectors in registers. */
+/* Return NaN where x equals a or b, else v. Two loops are faster than one, because
+ * compilers then keep the vectors in registers. */
 PQ_INLINE vf nan_where_equal(vf v, vi x, int32_t a, int32_t b)
 {
     EACH(i, v) v.v[i] = x.v[i] == a ? PQ_NAN_F32 : v.v[i];

@@ -90,8 +90,7 @@ PQ_INLINE void store_code(char *y, size_t size, int64_t code)
 PQ_INLINE int requantize(const struct pq_requantize_run *given, const char *x, char *y,
                          size_t n, enum product kind)
 {
-    const struct pq_requantize_run all = *given, *const how = &all; /* a copy in registers
-                                                                     */
+    const struct pq_requantize_run all = *given, *const how = &all; /* kept in registers */
     const size_t size = pq_bytes_of(all.out);
     const uint32_t span = (uint32_t)all.most - (uint32_t)all.least;
     uint32_t most = 0;

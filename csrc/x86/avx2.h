@@ -67,7 +67,7 @@ PQ_INLINE __m256i in_order(__m256i bytes)
     return _mm256_permutevar8x32_epi32(bytes, order);
 }
 
-/* Return NaN where x is one of two integers, else v. */
+/* Return NaN where x equals a or b, else v. */
 PQ_INLINE f32v nan_where_equal_f32v(f32v v, i32v x, i32v a, i32v b)
 {
     const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000));

@@ -108,8 +108,8 @@ enum { LONG_ELEMENTS = PQ_SIZE(1 << 16, 1 << 10), TABLE_ELEMENTS = 1 << 12 };
 
 /* ---- groups ---- */
 
-/* Process groups. Groups of at least `least` elements use `map_long` if it supports them.
- * All other groups use the 256-bit kernel `usual`. An element has `in` and `out` bytes. */
+/* Process groups of at least `least` elements by `map_long` if it supports them, all other
+ * groups by the 256-bit kernel `usual`. Elements have `in` bytes in x and `out` in y. */
 PQ_NOINLINE void map_long_groups(pq_kernel_fn *usual, pq_long_fn *map_long, size_t least,
                                  const struct pq_run *run, const char *x, char *y, size_t n,
                                  size_t in, size_t out)
@@ -164,9 +164,9 @@ LONG_KERNEL(PQ_NAME(quantize_affine), pq_long_quantize_affine, LONG_ELEMENTS,
 
 enum { RESULT_BYTES = 2 };
 
-/* The lower and upper bytes of the 256 values that an 8-bit code can have. CPUs lower
- * their clock for 512-bit multiplications. A lookup has only permutations, so it gains in
- * short runs, too. */
+/* The lower and upper bytes of the 256 values that an 8-bit code can have. CPUs lower their
+ * clock for 512-bit multiplications. A lookup has only permutations, so it gains in shorter
+ * runs, too. */
 struct results {
     __m512i lower[4], upper[4];
 };

@@ -60,7 +60,7 @@ PQ_INLINE __m512i in_order(__m512i v)
     return _mm512_permutexvar_epi32(order, v);
 }
 
-/* Return NaN where x is one of two integers, else v. */
+/* Return NaN where x equals a or b, else v. */
 PQ_INLINE f32v nan_where_equal_f32v(f32v v, i32v x, i32v a, i32v b)
 {
     const __mmask16 same = _mm512_cmpeq_epi32_mask(x, a) | _mm512_cmpeq_epi32_mask(x, b);
