@@ -198,8 +198,8 @@ class Observer:
         """
         by = self._options
         how = by.axis, by.histogram, by.mantissa_bits, by.nonfinite == "ignore"
-        found = _State(*_core.observed(x, *how, threads))
-        found = found._replace(table=_smallest(found.table))
+        *state, table = _core.observed(x, *how, threads)
+        found = _State(*state, _smallest(table))
         if by.momentum is not None:
             found = _averaged(self._state, found, by.momentum)
         self._state = self._sum(found, "x")
@@ -571,7 +571,7 @@ class Observer:
             lowest, highest = np.minimum(lowest, mine.min), np.maximum(highest, mine.max)
         pages, table = mine.pages, mine.table
         if self._options.histogram:
-            if not np.array_equal(pages, found.pages):
+            if pages.tobytes() != found.pages.tobytes():
                 pages = np.union1d(pages, found.pages)
             most = int(mine.table.max(initial=0)) + int(found.table.max(initial=0))
             both = [_spread(pages, one.pages, one.table) for one in (mine, found)]

@@ -365,31 +365,6 @@ static bool has_strides_of_out(const struct pq_array *mask, const struct pq_args
     return true;
 }
 
-/* Fill in the job that writes values and mask in one pass. Return false if its kernel
- * cannot write the mask, or does not write the values to `out` directly. */
-static bool make_masking_job(struct fake_job *fake, const struct faking *faking,
-                             const struct pq_args *args)
-{
-    return make_job(fake, set_fake_quantize_method, faking, args) == PQ_OK &&
-           fake->fused.fake_quantize.bytes != 0 &&
-           has_strides_of_out(&faking->mask, args) && pq_job_is_direct(&fake->job);
-}
-
-/* Compute values and mask of a slab in one pass. The mask starts at `at`. Return false, and
- * write nothing, if the kernel cannot write the mask. */
-static bool run_in_one_pass(const struct faking *faking, const struct pq_args *args,
-                            char *at)
-{
-    struct fake_job fake;
-    const bool done = make_masking_job(&fake, faking, args);
-    if (done) {
-        fake.fused.fake_quantize.mask = at;
-        fake.fused.fake_quantize.out = args->out.data;
-        pq_job_run(&fake.job, 0, 1);
-    }
-    return done;
-}
-
 static enum pq_status run_slab(void *what, const struct pq_args *slab,
                                const ptrdiff_t *first)
 {
@@ -399,26 +374,19 @@ static enum pq_status run_slab(void *what, const struct pq_args *slab,
     for (int d = 0; d < slab->ndim; d++) {
         at += first[d] != 0 ? first[d] * faking->mask.strides[d] : 0;
     }
-    if (run_in_one_pass(faking, slab, at)) {
-        return PQ_OK;
-    }
     PQ_TRY(run_method(set_fake_quantize_method, faking, slab, 0, 1));
     mask.out = faking->mask;
     mask.out.data = at;
     return run_method(set_mask, faking, &mask, 0, 1);
 }
 
-/* Return the bytes of input for one slab: no limit if one pass suffices. */
-static ptrdiff_t slab_bytes(const struct faking *faking, const struct pq_args *args)
-{
-    struct fake_job fake;
-    return make_masking_job(&fake, faking, args) ? PTRDIFF_MAX : PQ_SLAB_BYTES;
-}
-
-/* Check `out` and `mask` before writing to them. */
-static enum pq_status check_mask(const struct faking *faking, const struct pq_args *args)
+/* Compute values and mask, in one pass if a kernel writes both to their places. Otherwise
+ * a second job computes the mask of each slab. All checks come before the first write. */
+static enum pq_status run_with_mask(struct faking *faking, const struct pq_args *args,
+                                    int part, int parts)
 {
     struct pq_args mask = *args;
+    struct fake_job fake;
     struct pq_method how;
     struct pq_fused fused;
     struct pq_plan plan;
@@ -427,10 +395,19 @@ static enum pq_status check_mask(const struct faking *faking, const struct pq_ar
     if (mask.out.type != PQ_U8 || mask.out.bit_strides != NULL) {
         return PQ_ERR_TYPE;
     }
-    PQ_TRY(set_fake_quantize_method(&how, &fused, faking->kernels, args, faking->code));
+    PQ_TRY(make_job(&fake, set_fake_quantize_method, faking, args));
+    if (fake.fused.fake_quantize.bytes != 0 && has_strides_of_out(&mask.out, args) &&
+        pq_job_is_direct(&fake.job)) {
+        fake.fused.fake_quantize.mask = mask.out.data;
+        fake.fused.fake_quantize.out = args->out.data;
+        pq_job_run(&fake.job, part, parts);
+        return PQ_OK;
+    }
     PQ_TRY(set_mask(&how, &fused, faking->kernels, args, faking->code));
-    PQ_TRY(pq_plan_init(&plan, args, pq_bytes_of(args->out.type)));
-    return pq_plan_init(&plan, &mask, 1);
+    PQ_TRY(pq_plan_init(&plan, &mask, 1));
+    return pq_is_empty(args)
+               ? PQ_OK
+               : pq_for_slabs(args, false, PQ_SLAB_BYTES, run_slab, faking, part, parts);
 }
 
 enum pq_status pq_check_fake(const struct pq_args *args, enum pq_type code)
@@ -467,10 +444,5 @@ enum pq_status pq_fake_quantize(const struct pq_kernels *kernels,
     if (fake.mask.data == NULL) {
         return run_method(set_fake_quantize_method, &faking, args, part, parts);
     }
-    PQ_TRY(check_mask(&faking, args));
-    if (pq_is_empty(args)) {
-        return PQ_OK;
-    }
-    return pq_for_slabs(args, false, slab_bytes(&faking, args), run_slab, &faking, part,
-                        parts);
+    return run_with_mask(&faking, args, part, parts);
 }

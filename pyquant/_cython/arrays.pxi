@@ -107,6 +107,7 @@ cdef inline void _forget(Call *call) noexcept:
     call.book = NULL
     call.whose = NULL
     call.x.packed = call.out.packed = call.scale.packed = call.zero.packed = 0
+    call.offset.packed = 0
     _forget_options(&call.args)
 
 

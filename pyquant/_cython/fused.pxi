@@ -148,6 +148,7 @@ cdef bint _hold_mask(Call *call, object mask, Array *held) except -1:
     """Hold a contiguous array for the mask. Return False for arrays that need more checks."""
     if type(mask) is not _ndarray or mask.dtype is not _BOOL:
         return False
+    held.packed = 0
     _hold_as(mask, PQ_U8, False, held)
     return (
         PyArray_IS_C_CONTIGUOUS(<const PyArrayObject *>mask)
