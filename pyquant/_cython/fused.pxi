@@ -145,7 +145,7 @@ cdef object _BOOL = _np.dtype(bool)
 
 
 cdef bint _hold_mask(Call *call, object mask, Array *held) except -1:
-    """Hold a contiguous array for the mask. Return False for arrays that need more checks."""
+    """Hold a contiguous array for the mask, or return False if more checks are needed."""
     if type(mask) is not _ndarray or mask.dtype is not _BOOL:
         return False
     held.packed = 0
