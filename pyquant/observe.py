@@ -199,7 +199,7 @@ class Observer:
         by = self._options
         how = by.axis, by.histogram, by.mantissa_bits, by.nonfinite == "ignore"
         *state, table = _core.observed(x, *how, threads)
-        found = _State(*state, _smallest(table))
+        found = _State._make((*state, _smallest(table)))
         if by.momentum is not None:
             found = _averaged(self._state, found, by.momentum)
         self._state = self._sum(found, "x")

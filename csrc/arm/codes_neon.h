@@ -178,8 +178,8 @@ PQ_INLINE void c32_sums(c32 x, int sums[2])
     sums[1] = vaddlvq_s8(vreinterpretq_s8_u8(x.b));
 }
 
-/* Return x + floor((13 x + 242) / 243). For bytes x, the product with 270 / 2^16 has an
- * equal integer part. The instruction doubles its product, so it multiplies by 135. */
+/* Return x + floor((13 x + 242) / 243). For x up to 242, the product with 270 / 2^16 has
+ * an equal integer part. The instruction doubles its product: it multiplies by 135. */
 PQ_INLINE uint8x8_t fraction_of(uint8x8_t x)
 {
     const uint16x8_t above = vmlal_u8(vdupq_n_u16(242), x, vdup_n_u8(13));

@@ -80,8 +80,8 @@ static int has_adjacent_words(const struct pq_codes *codes, ptrdiff_t stride)
 
 /* Set `column` if all codes have one index, so that they are at one position of the words
  * of different streams. Return false otherwise, or if a code occupies two words. */
-static int is_column(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step,
-                     ptrdiff_t code, ptrdiff_t code_step, struct column *column)
+static int find_column(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step,
+                       ptrdiff_t code, ptrdiff_t code_step, struct column *column)
 {
     if (code_step != 0 || step % 8 != 0) {
         return 0;
@@ -135,7 +135,7 @@ static void pack_column(const struct pq_codes *codes, const char *from, struct c
     }
 }
 
-/* Return true if the codes have one index and their words are adjacent. is_column() has
+/* Return true if the codes have one index and their words are adjacent. find_column() has
  * returned false, so each code occupies two words. */
 static int is_split(const struct pq_codes *codes, ptrdiff_t step, ptrdiff_t code_step)
 {
@@ -305,7 +305,7 @@ PQ_INLINE void copy_stream(const struct pq_codes *codes, char *bytes, ptrdiff_t 
                            bool packs)
 {
     struct column column;
-    if (is_column(codes, at, step, code, code_step, &column)) {
+    if (find_column(codes, at, step, code, code_step, &column)) {
         packs ? pack_column(codes, bytes, column, n)
               : unpack_column(codes, bytes, column, n);
         return;

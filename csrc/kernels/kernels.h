@@ -273,7 +273,7 @@ struct pq_requantize_run {
         const float *r;
         const int32_t *m;
     };
-    const int32_t *down, *bias; /* `down` is not read for PQ_REQUANTIZE_F32 */
+    const int32_t *down, *bias; /* `down` has no effect on PQ_REQUANTIZE_F32 */
 };
 
 /* Requantize lines of `n` elements. Return 0 if an element is not within `least` and

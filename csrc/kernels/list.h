@@ -74,7 +74,7 @@ TABLE(records, struct pq_gguf_kernels, RECORDS(check_kernels))
 TABLE(books, struct pq_books, CODEBOOK(check_books))
 /* Like books->dequantize, from packed 4-bit codes to float32, for tables of 16 values.
  * Null: the engine unpacks to bytes first. */
-KERNEL(book_packed, pq_kernel_fn, , WIDE, CODEBOOK(check_book_packed))
+KERNEL(dequantize_book_packed, pq_kernel_fn, , WIDE, CODEBOOK(check_book_packed))
 
 #undef KERNEL
 #undef TABLE

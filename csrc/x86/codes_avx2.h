@@ -154,8 +154,8 @@ PQ_INLINE void c32_sums(c32 x, int sums[2])
     sums[1] = _mm_cvtsi128_si32(_mm256_extracti128_si256(both, 1)) - 16 * 128;
 }
 
-/* Return floor((13 x + 242) / 243), which fraction_u8v() adds to x. For bytes x, the
- * product with 270 / 2^16 has an equal integer part. */
+/* Return floor((13 x + 242) / 243), which fraction_u8v() adds to x. For x up to
+ * 242 (five base-3 digits), the product with 270 / 2^16 has an equal integer part. */
 PQ_INLINE __m256i fraction_excess(__m256i x)
 {
     const __m256i m = _mm256_mullo_epi16(x, _mm256_set1_epi16(13));

@@ -69,7 +69,8 @@ KERNEL_OF(static, add_packed_I4, dequantize_by_group_tables, run->offset.f32, PQ
 KERNEL_OF(static, add_packed_U4, dequantize_by_group_tables, run->offset.f32, PQ_U4, PQ_F32)
 
 /* Dequantize packed indices of a codebook of 16 values, with results like codebook.inc. */
-static void book_packed(const struct pq_run *run, const void *px, void *py, size_t n)
+static void dequantize_book_packed(const struct pq_run *run, const void *px, void *py,
+                                   size_t n)
 {
     enum { STEP = 8 };
     const int flip = run->high_first ? 4 : 0;

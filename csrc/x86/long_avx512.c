@@ -79,7 +79,7 @@ PQ_FOR_REAL(REAL)
 int pq_long_quantize_general(const struct pq_run *run, const char *x, char *y, size_t n)
 {
     const struct param_arrays p = {run->scale.f32, run->zero.i32, NULL};
-    return has_reciprocals(run) && quantize_group_f64(run, x, y, n, p);
+    return supports_reciprocals(run) && quantize_group_f64(run, x, y, n, p);
 }
 
 /* ---- elements out of range ---- */

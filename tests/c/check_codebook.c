@@ -184,8 +184,8 @@ static void check_book_packed(const struct pq_kernels *kernels)
     static uint8_t x[N / 2], codes[N];
     static float y[N], due[N];
     double scales[GROUPS];
-    check_begin("book_packed of %s", kernels->name);
-    CASES(round, kernels->book_packed ? check_count(1000) : 0) {
+    check_begin("dequantize_book_packed of %s", kernels->name);
+    CASES(round, kernels->dequantize_book_packed ? check_count(1000) : 0) {
         const size_t g = PQ_PACKED_GROUP * (1 + random_below(3));
         const size_t n =
             g * (1 + random_below(GROUPS)); /* the engine passes no empty run */
@@ -207,7 +207,7 @@ static void check_book_packed(const struct pq_kernels *kernels)
             x[i / 2] = (uint8_t)((i % 2 ? x[i / 2] : 0) | codes[i] << shift);
         }
         pq_kernels_scalar.books->dequantize(&run, codes, due, n);
-        kernels->book_packed(&run, x, y, n);
+        kernels->dequantize_book_packed(&run, x, y, n);
         CHECK(memcmp(y, due, n * sizeof *y) == 0, "%zu elements in groups of %zu", n, g);
     }
     check_end();
