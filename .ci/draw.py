@@ -15,7 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PATTERNS = {
     "comments": re.compile(r"/\*(?! SPDX| ----).*?\*/[^\n]*(\n[^\n]*)?", re.S),
-    "functions": re.compile(r"^\w[\w *]*?\b\w+\([^;{}()]*\)(?=\n\{)", re.M),
+    # The name can be an argument of a macro: OF(map), PQ_NAME(requantize).
+    "functions": re.compile(r"^\w[\w *]*?\b\w+(\(\w+\))?\([^;{}()]*\)(?=\n\{)", re.M),
 }
 # The first line of a function, struct or enum. Indented comments are inside of one.
 DEFINITION = re.compile(r"^(?!#)\w.*", re.M)

@@ -406,7 +406,7 @@ static void check_bytes_of(const struct pq_kernels *k, enum pq_type type)
 /* Extract codes from any position of 32-bit words. */
 static void check_unpack_words(const struct pq_kernels *k)
 {
-    check_begin("%s take_words", k->name);
+    check_begin("%s unpack_words", k->name);
     CASES(i, check_count(400)) {
         const size_t n = i % 100;
         const int bits = 1 + (int)random_below(8), shift = (int)random_below(32);

@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "drivers.h"
+#include "oracle.h"
 
 enum { MOST = PQ_SUM_PIECE, GRID = 5 };
 
@@ -57,6 +58,26 @@ static void check_errors(const struct pq_sums *sums, const struct memory *memory
     sums->errors[wide](x, y, n, &ours);
     scalar->sums->errors[wide](x, y, n, &theirs);
     CHECK(same(&ours, &theirs, sizeof ours), "errors of %zu elements", n);
+    struct pq_total total = {0}, due = {0};
+    sums->total(&ours, &total);
+    scalar->sums->total(&theirs, &due);
+    CHECK(same(&total, &due, sizeof due), "totals of %zu elements", n);
+}
+
+static void check_widen(const struct pq_sums *sums, const struct memory *memory)
+{
+    const size_t n = random_below(100);
+    uint16_t *const from = place(&memory->x, n, sizeof *from);
+    float *const to = place(&memory->y, n, sizeof *to);
+    for (size_t i = 0; i < n; i++) {
+        from[i] = (uint16_t)random_bits();
+    }
+    sums->widen(to, from, n);
+    for (size_t i = 0; i < n; i++) {
+        const double due = decode(PQ_F16, from[i]);
+        CHECK(isnan(due) ? isnan(to[i]) : to[i] == due && !signbit(to[i]) == !signbit(due),
+              "%04x to float32, got %a", from[i], (double)to[i]);
+    }
 }
 
 static void check_pairs(const struct pq_sums *sums, const struct memory *memory, int wide)
@@ -171,6 +192,9 @@ static void check_kernels(const struct pq_kernels *kernels)
             check_pairs(kernels->sums, &memory, wide);
         }
         check_grid(kernels->sums, &memory);
+        if (kernels->sums->widen != NULL) {
+            check_widen(kernels->sums, &memory);
+        }
     }
     check_end();
 }
