@@ -63,14 +63,14 @@ class Bins:
         self._coarse = _Edges(real, min(bits, _COARSE), pages)
         self._extremes = [end.tolist() for end in extremes]
 
-    def quantiles(self, part: float) -> tuple[list[float], list[float]]:
+    def quantiles(self, part: float) -> tuple[_Floats, _Floats]:
         """Return bounds of the value of rank ``ceil(part * n)`` of each channel."""
-        low, high = [], []
-        for c, (least, most) in enumerate(zip(*self._extremes, strict=True)):
-            lower, upper = quantile(self._edges.channel(self._table[:, c]), part)
-            low.append(max(lower, least))
-            high.append(min(upper, most))
-        return low, high
+        channels = map(self._edges.channel, self._table.swapaxes(0, 1))
+        bounds = [quantile(bins, part) for bins in channels]
+        least, most = self._extremes
+        # min() of Python would keep a bound of -0 where the maximum is 0.
+        low = np.maximum([low for low, _ in bounds], least)
+        return low, np.minimum([high for _, high in bounds], most)
 
     def ranges(
         self, method: str, part: float, name: str, symmetric: bool
