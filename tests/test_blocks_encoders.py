@@ -264,7 +264,7 @@ def test_grids_have_the_shape_of_the_format(name):
 
 @loop("name", GRIDS)
 def test_grids_are_ggmls(name):
-    quants = pytest.importorskip("gguf.quants")  # optional; the judge
+    quants = pytest.importorskip("gguf.quants")  # optional; it has the grids of ggml
     # The name iq2xxs belongs to IQ2_XXS.
     kind = getattr(quants, f"{name[:3]}_{name[3:]}".upper())
     kind.init_grid()

@@ -27,7 +27,7 @@ EXEMPT = ("CHANGELOG.md", "tests/test_old_names.py")
 def test_old_names_are_gone():
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True)
     if listed.returncode:
-        pytest.skip("needs a checkout, whose files Git lists")
+        pytest.skip("needs a checkout, like .ci/run, because Git lists the files")
     for name in set(listed.stdout.decode().split("\0")) - {"", *EXEMPT}:
         if not (ROOT / name).is_file():
             continue
