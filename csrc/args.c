@@ -10,7 +10,7 @@
 
 /* Limit of the number of elements, and of byte offsets. Their products with the bytes of an
  * element do not overflow. */
-#define MOST (PTRDIFF_MAX / 16)
+#define MAX_EXTENT (PTRDIFF_MAX / 16)
 /* Limit of bit offsets. */
 #define MOST_BITS (PTRDIFF_MAX / 8)
 
@@ -77,7 +77,7 @@ enum pq_status pq_check_shape(const struct pq_args *args)
     for (int d = 0; d < args->ndim; d++) {
         const ptrdiff_t extent = args->shape[d];
         if (extent < 0 || (args->block != NULL && args->block[d] < 1) ||
-            !is_product_within(count, extent, MOST)) {
+            !is_product_within(count, extent, MAX_EXTENT)) {
             return PQ_ERR_SHAPE;
         }
         count *= extent > 0 ? extent : 1;
@@ -131,7 +131,7 @@ enum pq_status pq_check_array(const struct pq_args *args, const struct pq_array 
     if (args->ndim > 0 && array->strides == NULL) {
         return PQ_ERR_NULL;
     }
-    return fits_span(args, array->strides, blocks, MOST) ? PQ_OK : PQ_ERR_SHAPE;
+    return fits_span(args, array->strides, blocks, MAX_EXTENT) ? PQ_OK : PQ_ERR_SHAPE;
 }
 
 /* ---- layouts ---- */
@@ -310,7 +310,7 @@ static bool for_each_zero_row(const struct pq_args *args, look_fn *look, void *w
 struct bounds {
     int64_t lo, hi;
     bool is_unsigned;
-    int64_t outside; /* the last zero point that check_each_zero() read */
+    int64_t last; /* the last zero point that check_each_zero() read */
 };
 
 /* Check one zero point after the other. A uint64 beyond int64 is out of range, unless the
@@ -331,7 +331,7 @@ static bool check_each_zero(void *what, struct pq_params row, size_t n)
             pq_load_zeros_f32(&v, &row, 1);
             value = v == 0 ? 0 : INT64_MAX;
         }
-        bounds->outside = value;
+        bounds->last = value;
         const uint64_t v = (uint64_t)value ^ sign;
         if (v < lo || v > hi || (is_signed && value < 0)) {
             return false;
@@ -439,7 +439,7 @@ bool pq_unsigned_zeros_fit(const struct pq_args *args, uint64_t lo, uint64_t hi,
     struct bounds bounds = {(int64_t)lo, (int64_t)hi, .is_unsigned = true};
     const bool within = args->zero.data == NULL || pq_is_empty(args) ||
                         for_each_zero_row(args, check_each_zero, &bounds);
-    *outside = (uint64_t)bounds.outside;
+    *outside = (uint64_t)bounds.last;
     return within;
 }
 
@@ -464,7 +464,7 @@ int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t 
     }
     struct bounds bounds = {.lo = lo, .hi = hi};
     const bool within = zeros_are_within(args, &bounds);
-    *outside = bounds.outside;
+    *outside = bounds.last;
     return within;
 }
 

@@ -142,9 +142,9 @@ static inline void pq_pack_codes(const struct pq_codes *codes, char *to, ptrdiff
     }
     /* The smallest number of codes that fill complete bytes: 2 codes of 4 bits, 8 codes
      * of 3 bits. */
-    const size_t together = (size_t)(8 / (codes->bits & -codes->bits));
+    const size_t aligned_codes = (size_t)(8 / (codes->bits & -codes->bits));
     const bool last = at + (ptrdiff_t)(n - 1) * step == codes->last;
-    const size_t full = last ? n : n / together * together;
+    const size_t full = last ? n : n / aligned_codes * aligned_codes;
     if (codes->flip != 0) {
         pq_pack_high_first(codes, at, from, full);
     } else {

@@ -619,7 +619,7 @@ static void run_rows(void *p, const struct pq_position *start)
      * element twice. An affine kernel must process each element once, because it counts
      * elements out of range. */
     const bool by_groups =
-        groups <= MAX_GROUPS_OF_ROW && n % g != 0 && job->how.affine.inner == NULL;
+        groups <= MAX_GROUPS_OF_ROW && n % g != 0 && job->how.affine.inner_kernel == NULL;
     const bool gapped = accepts_gaps(job, g) && (groups == 1 || by_groups);
     const ptrdiff_t some = gapped && groups > 1 ? STAGED_BYTES / n : PQ_TILE / groups;
     const ptrdiff_t step = same && !gapped ? dim[1].end - dim[1].begin : some;
@@ -891,13 +891,13 @@ static void init_tiles(struct pq_job *job)
     }
 }
 
-/* Point the run to members of this job, which may be a copy. Reset the count `outside`. */
+/* Point the run to members of this job, which may be a copy. Set `out_of_range` to 0. */
 static void init_run(struct pq_job *job)
 {
     job->how.run.affine = &job->how.affine;
     job->how.run.general = job->how.general;
-    job->how.run.outside = &job->outside;
-    job->outside = 0;
+    job->how.run.out_of_range = &job->out_of_range;
+    job->out_of_range = 0;
 }
 
 void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n)

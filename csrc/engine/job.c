@@ -110,7 +110,7 @@ enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
 /* Return PQ_ERR_BEYOND if a job that has run counted elements out of range. */
 static enum pq_status status_of(const struct pq_job *job)
 {
-    return job->outside != 0 ? PQ_ERR_BEYOND : PQ_OK;
+    return job->out_of_range != 0 ? PQ_ERR_BEYOND : PQ_OK;
 }
 
 /* Return true if kernels can use the elements unchanged. */
@@ -148,7 +148,7 @@ enum pq_status pq_job_run_args(struct pq_job *job, const struct pq_kernels *kern
                           has_native_elements(&args->out) && job->how.element == NULL &&
                           !pq_needs_random_words(&job->how);
     const ptrdiff_t n = is_plain ? contiguous_run_length(args) : -1;
-    job->outside = 0;
+    job->out_of_range = 0;
     if (n >= 0) {
         pq_job_run_row(job, args, (size_t)n);
     } else {
@@ -159,15 +159,16 @@ enum pq_status pq_job_run_args(struct pq_job *job, const struct pq_kernels *kern
 }
 
 enum pq_status pq_call(pq_set_method_fn *set, const struct pq_kernels *kernels,
-                       const struct pq_args *args, int part, int parts, size_t *outside)
+                       const struct pq_args *args, int part, int parts,
+                       size_t *out_of_range)
 {
     struct pq_job job;
     struct pq_args room;
     PQ_TRY(pq_check_call(&args, &room, kernels, true, part, parts));
     PQ_TRY(set(&job.how, kernels, args));
     const enum pq_status status = pq_job_run_args(&job, kernels, args, part, parts);
-    if (outside != NULL) {
-        *outside = job.outside;
+    if (out_of_range != NULL) {
+        *out_of_range = job.out_of_range;
     }
     return status;
 }

@@ -41,7 +41,7 @@ struct pq_method {
     bool single_scale;       /* round scales to float32 */
     bool float_zero;         /* zero points are float32 numbers, stored as bits */
     bool negate_zero;        /* with `float_zero`: change their sign */
-    bool wide_zero;          /* zero points are 64-bit integers, not float64 */
+    bool has_64_bit_zero;    /* zero points are 64-bit integers, not float64 */
     /* Upper 32 bits of the smallest scale, in the kernel's type, for which the engine can
      * flush subnormals; 0: never flush. */
     uint32_t flush_min_scale;
@@ -71,7 +71,7 @@ struct pq_job {
     bool exceeds_cache;      /* the data exceeds the near caches */
     uintptr_t offset_from;   /* distance from the scales to the offsets, in bytes */
     uint64_t seed;
-    size_t outside; /* count of the elements out of range */
+    size_t out_of_range; /* count of the elements out of range */
     struct pq_codes unpack, pack;
     struct pq_method how;
 
@@ -140,9 +140,10 @@ extern pq_set_method_fn pq_quantize_method, pq_dequantize_method;
 
 /* Check a call, initialize its job, and run one part (pq_call); run a call without
  * pq_check_call() (pq_call_run, see args.h); or keep the job for pq_run() (pq_prepare).
- * pq_call() stores the number of elements out of range, unless `outside` is null. */
+ * pq_call() stores the number of elements out of range, unless `out_of_range` is null. */
 enum pq_status pq_call(pq_set_method_fn *set, const struct pq_kernels *kernels,
-                       const struct pq_args *args, int part, int parts, size_t *outside);
+                       const struct pq_args *args, int part, int parts,
+                       size_t *out_of_range);
 enum pq_status pq_call_run(pq_set_method_fn *set, const struct pq_kernels *kernels,
                            const struct pq_args *args);
 enum pq_status pq_prepare(pq_set_method_fn *set, struct pq_prepared *prepared,

@@ -292,7 +292,7 @@ static void load_zeros(struct pq_job *job, ptrdiff_t to, const struct pq_params 
 {
     if (!job->zero_given) {
         clear_zeros(job, to, n);
-    } else if (job->how.wide_zero) {
+    } else if (job->how.has_64_bit_zero) {
         pq_load_zeros_u64(job->zero.u64 + to, from, n);
     } else if (job->how.general) {
         pq_load_zeros_f64(job->zero.f64 + to, from, n);

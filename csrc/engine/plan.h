@@ -54,9 +54,9 @@ struct pq_share {
 /* Return the share of a part in `n` units. Shares differ by at most one unit. */
 static inline struct pq_share pq_share_of(ptrdiff_t n, int part, int parts)
 {
-    const ptrdiff_t each = n / parts, rest = n % parts;
-    const ptrdiff_t begin = each * part + (part < rest ? part : rest);
-    return (struct pq_share){begin, begin + each + (part < rest ? 1 : 0)};
+    const ptrdiff_t smaller = n / parts, rest = n % parts;
+    const ptrdiff_t begin = smaller * part + (part < rest ? part : rest);
+    return (struct pq_share){begin, begin + smaller + (part < rest ? 1 : 0)};
 }
 
 /* Return the distance in bytes from the first parameter to the parameter of index `i` of

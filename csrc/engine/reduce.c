@@ -84,7 +84,7 @@ static size_t cell_at(const struct reduction *reduction, struct pq_position at, 
  * Loops for fewer than `few` elements, which take less time than the call of a kernel: for
  * a run of one cell, and for rows of adjacent cells. v - v is 0 for finite values only.
  */
-#define FEW(name, number)                                                                  \
+#define SHORT_LOOPS(name, number)                                                          \
     static void run_##name(struct reduction *reduction, size_t cell, const void *x,        \
                            size_t n)                                                       \
     {                                                                                      \
@@ -117,9 +117,9 @@ static size_t cell_at(const struct reduction *reduction, struct pq_position at, 
         }                                                                                  \
         reduction->bits = beyond == 0 ? reduction->bits : PQ_INFINITY_BITS;                \
     }
-FEW(f32, float)
-FEW(f64, double)
-#undef FEW
+SHORT_LOOPS(f32, float)
+SHORT_LOOPS(f64, double)
+#undef SHORT_LOOPS
 
 /* Reduce a run of fewer than `few` elements. */
 static void reduce_few(struct reduction *reduction, size_t cell, const char *x, size_t n)
@@ -251,15 +251,15 @@ static void find_column_extrema(struct reduction *reduction, union pq_cell_extre
 static void reduce_short_rows(struct reduction *reduction, size_t cell, const char *x,
                               size_t rows, size_t n)
 {
-    const size_t together = SHORT_ROW_ELEMENTS / n < rows ? SHORT_ROW_ELEMENTS / n : rows;
-    const size_t many = rows / together, size = reduction->job->in_size;
-    const ptrdiff_t stride = (ptrdiff_t)(together * n * size);
+    const size_t joined = SHORT_ROW_ELEMENTS / n < rows ? SHORT_ROW_ELEMENTS / n : rows;
+    const size_t many = rows / joined, size = reduction->job->in_size;
+    const ptrdiff_t stride = (ptrdiff_t)(joined * n * size);
     union pq_cell_extrema *found = &reduction->found;
-    clear_cells(reduction, found, together * n);
-    find_column_extrema(reduction, found, 0, x, stride, many, together * n);
+    clear_cells(reduction, found, joined * n);
+    find_column_extrema(reduction, found, 0, x, stride, many, joined * n);
     find_column_extrema(reduction, found, 0, x + (ptrdiff_t)many * stride, stride, 1,
-                        rows % together * n);
-    merge_found(reduction, cell, n, together);
+                        rows % joined * n);
+    merge_found(reduction, cell, n, joined);
 }
 
 /* Reduce the columns of `rows` rows. */

@@ -147,11 +147,11 @@ enum pq_status pq_for_slabs(const struct pq_args *args, bool keep_groups, ptrdif
     struct pq_args slab = *args;
     struct cut cut;
     ptrdiff_t shape[PQ_MAX_NDIM], first[PQ_MAX_NDIM], size = 1;
-    const ptrdiff_t each = (ptrdiff_t)pq_type_size(args->in.type);
+    const ptrdiff_t element_bytes = (ptrdiff_t)pq_type_size(args->in.type);
     for (int d = 0; d < args->ndim; d++) {
         size *= args->shape[d];
     }
-    const ptrdiff_t share = size / parts + 1, most = bytes / each;
+    const ptrdiff_t share = size / parts + 1, most = bytes / element_bytes;
     make_cut(&cut, args, keep_groups, share < most ? share : most);
     const struct pq_share slabs = pq_share_of(cut.all, part, parts);
     slab.shape = shape;

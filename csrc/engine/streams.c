@@ -8,7 +8,7 @@
 #include "engine/bits.h"
 
 /* The number of codes that fit in a buffer on the stack. */
-enum { SOME = PQ_SIZE(1024, 128) };
+enum { BUFFER_CODES = PQ_SIZE(1024, 128) };
 
 /* The position of a code: `low_bits` bits of a word, from bit `shift` on. The next word has
  * the remaining bits. `word` and `high` are the bit positions of the two words. */
@@ -145,11 +145,11 @@ static int is_split(const struct pq_codes *codes, ptrdiff_t step, ptrdiff_t code
 static void unpack_split(const struct pq_codes *codes, char *to, struct place place,
                          size_t n)
 {
-    char high[SOME];
+    char high[BUFFER_CODES];
     const int low_bits = place.low_bits, high_bits = codes->bits - low_bits;
     const char *word = codes->base + place.word / 8, *next = codes->base + place.high / 8;
     for (size_t m; n > 0; n -= m, to += m, word += m * 4, next += m * 4) {
-        m = n < SOME ? n : SOME;
+        m = n < BUFFER_CODES ? n : BUFFER_CODES;
         codes->unpack_words(word, place.shift, (1 << low_bits) - 1, to, m);
         codes->unpack_words(next, 0, (1 << high_bits) - 1, high, m);
         for (size_t c = 0; c < m; c++) {
@@ -168,8 +168,8 @@ static void pack_split(const struct pq_codes *codes, const char *from, struct pl
 
 /* ---- complete groups along a stream ---- */
 
-/* Return the number of codes, at most SOME, in the complete groups from code `code` on.
- * Return 0 if `code` begins no group, or if copy_grouped() cannot copy the groups. */
+/* Return the number of codes, at most BUFFER_CODES, in the complete groups from code `code`
+ * on. Return 0 if `code` begins no group, or if copy_grouped() cannot copy the groups. */
 static size_t count_grouped(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step,
                             ptrdiff_t code, ptrdiff_t code_step, size_t n)
 {
@@ -180,7 +180,7 @@ static size_t count_grouped(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_
     if (!along || !dense || code % stream->group != 0) {
         return 0;
     }
-    const size_t most = n < SOME ? n : SOME;
+    const size_t most = n < BUFFER_CODES ? n : BUFFER_CODES;
     return most - most % (size_t)stream->group;
 }
 
@@ -223,7 +223,7 @@ PQ_INLINE void copy_grouped(const struct pq_codes *codes, char *bytes, ptrdiff_t
 {
     const size_t group = (size_t)codes->stream->group;
     const unsigned char *const order = codes->stream->order;
-    char *const base = codes->base + bit / 8, dense[SOME];
+    char *const base = codes->base + bit / 8, dense[BUFFER_CODES];
     const bool halved = is_halved(codes);
     if (halved && !packs) {
         reorder_halved_codes(dense, base, n / 2, false);
@@ -260,9 +260,9 @@ static void swap_pairs(char *PQ_RESTRICT to, const char *PQ_RESTRICT from, size_
 
 void pq_unpack_high_first(const struct pq_codes *codes, char *to, ptrdiff_t at, size_t n)
 {
-    char pairs[SOME];
+    char pairs[BUFFER_CODES];
     for (size_t m; n > 0; n -= m, to += m, at += (ptrdiff_t)m * 4) {
-        m = n < SOME ? n : SOME;
+        m = n < BUFFER_CODES ? n : BUFFER_CODES;
         const size_t full = m - m % 2;
         codes->unpack(codes->base + at / 8, pairs, full);
         swap_pairs(to, pairs, full);
@@ -276,9 +276,9 @@ void pq_unpack_high_first(const struct pq_codes *codes, char *to, ptrdiff_t at, 
 void pq_pack_high_first(const struct pq_codes *codes, ptrdiff_t at, const char *from,
                         size_t n)
 {
-    char pairs[SOME];
+    char pairs[BUFFER_CODES];
     for (size_t m; n > 0; n -= m, from += m, at += (ptrdiff_t)m * 4) {
-        m = n < SOME ? n : SOME;
+        m = n < BUFFER_CODES ? n : BUFFER_CODES;
         swap_pairs(pairs, from, m);
         codes->pack(pairs, codes->base + at / 8, m);
     }

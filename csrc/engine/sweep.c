@@ -137,15 +137,16 @@ static void gather_transposed(const struct pq_kernels *kernels, char *to, const 
                               const struct pq_tile *tile)
 {
     enum { AHEAD_COLUMNS = 16 };
-    const ptrdiff_t size = (ptrdiff_t)tile->size, far = AHEAD_COLUMNS * tile->column_stride;
+    const ptrdiff_t size = (ptrdiff_t)tile->size;
+    const ptrdiff_t ahead = AHEAD_COLUMNS * tile->column_stride;
     pq_transpose_fn *const transpose = pq_transpose_of(kernels, tile);
     for (ptrdiff_t left = tile->columns; left > 0; left -= AHEAD_COLUMNS) {
         const ptrdiff_t n = left < 2 * AHEAD_COLUMNS ? left : AHEAD_COLUMNS;
-        prefetch_columns(tile, from + far, AHEAD_COLUMNS);
+        prefetch_columns(tile, from + ahead, AHEAD_COLUMNS);
         transpose(from, tile->column_stride, to, tile->columns * size, (size_t)tile->rows,
                   (size_t)n);
         left -= n - AHEAD_COLUMNS;
-        from += far;
+        from += ahead;
         to += AHEAD_COLUMNS * size;
     }
 }

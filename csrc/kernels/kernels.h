@@ -42,7 +42,7 @@ enum {
 };
 
 struct pq_run;
-struct pq_fused;              /* ops/fake_quantize.c */
+struct pq_tile_steps;         /* ops/fake_quantize.c */
 struct pq_requantization_job; /* ops/requantize.c */
 
 /*
@@ -60,7 +60,7 @@ typedef void pq_kernel_fn(const struct pq_run *run, const void *x, void *y, size
  * float32 or float64.
  */
 struct pq_affine {
-    pq_kernel_fn *inner;
+    pq_kernel_fn *inner_kernel;
     /* Kernel that quantizes input of type `real` without a stage. Null: a stage must change
      * the input first. */
     pq_kernel_fn *plain_kernel;
@@ -116,15 +116,15 @@ struct pq_run {
     } offset;                       /* affine kernels: f32 or f64, like `scale` */
     const struct pq_affine *affine; /* affine kernels */
     union {
-        const struct pq_fused *fused; /* kernels that quantize, then dequantize */
+        const struct pq_tile_steps *tile_steps; /* kernels that quantize, then dequantize */
         const struct pq_fake_quantize *fake_quantize; /* the kernel fake_quantize */
         const struct pq_codebook *book;               /* kernels of codebooks */
         struct pq_watch *watch;                       /* affine kernels set and read this */
         struct pq_requantization_job *requantize;     /* ops/requantize.c only */
         const struct pq_kernels *kernels;             /* ops/levels.c only */
     };
-    size_t *outside; /* affine kernels add the number of values out of range to it */
-    size_t rows;     /* number of rows; 0: one row */
+    size_t *out_of_range; /* affine kernels add the number of values out of range to it */
+    size_t rows;          /* number of rows; 0: one row */
     ptrdiff_t in_stride, out_stride; /* from row to row, in bytes */
     ptrdiff_t in_gap, out_gap;       /* between groups, in bytes */
     enum pq_type in, out; /* types of the elements; most kernels of pairs ignore them */
@@ -226,9 +226,9 @@ typedef int pq_choose_fn(const struct pq_reach *to, const float *los, const floa
 
 /*
  * Parameters to requantize int32 sums to codes of 8, 16 and 32 bits. The elements are in
- * `lines`. Without `each`, all elements of line i use parameter i. With `each`, element i
- * of every line uses parameter i. v is the sum of an element and its bias. The result
- * before limits and zero point is:
+ * `lines`. Without `per_element`, all elements of line i use parameter i. With
+ * `per_element`, element i of every line uses parameter i. v is the sum of an element and
+ * its bias. The result before limits and zero point is:
  *
  *     PQ_REQUANTIZE_F32    v * r in float32, half to even
  *     PQ_REQUANTIZE_ONCE   ((((v << left) * m >> 32) >> right) + 1) >> 1
@@ -260,7 +260,7 @@ enum pq_requantize_kind {
 struct pq_requantize_run {
     enum pq_requantize_kind kind;
     enum pq_type out;
-    bool each, clips, doubled;
+    bool per_element, clips, doubled;
     bool biased;             /* false: `bias` is 0 everywhere */
     bool shifts;             /* an element of `down` is negative */
     bool shrinks;            /* all r are less than 1, so products fit int32 */
@@ -281,12 +281,12 @@ struct pq_requantize_run {
 typedef int pq_requantize_fn(const struct pq_requantize_run *how, const void *x, void *y,
                              size_t n);
 
-/* Parameters of the OpenVINO levels, see levels.h. With `each`, element i uses the
+/* Parameters of the OpenVINO levels, see levels.h. With `per_element`, element i uses the
  * parameters at index i. Otherwise the first 64 indices contain equal parameters for all
  * elements. The arrays have 64 elements more, because kernels load complete chunks. */
 struct pq_levels {
     const float *low, *high, *slope, *shift, *step, *first;
-    int each;
+    int per_element;
 };
 typedef void pq_levels_fn(const struct pq_levels *levels, const void *x, void *y, size_t n);
 
@@ -353,7 +353,7 @@ PQ_INLINE void pq_clear_extrema(void *lowest, void *highest, bool is_f64, size_t
  * is left. Elements need no alignment. In an array of two kernels, index 0 is for float32
  * and index 1 for float64.
  */
-enum { PQ_SUM_LANES = 16, PQ_SUM_PIECE = 1024 };
+enum { PQ_SUM_LANES = 16, PQ_SUM_ELEMENTS = 1024 };
 
 /* Sums of x x, y y, x y, e and e e, with e = x - y. `most`: the largest magnitudes of e. */
 struct pq_lanes {
@@ -380,10 +380,10 @@ struct pq_grid {
     bool narrow;
     /* The data is a complete group. The kernel may then skip a scale that cannot be the
      * first scale with the smallest sum. */
-    bool whole;
+    bool covers_group;
 };
 
-/* Add to the sum of each scale s the sum of w (q s - x)^2 over at most PQ_SUM_PIECE
+/* Add to the sum of each scale s the sum of w (q s - x)^2 over at most PQ_SUM_ELEMENTS
  * elements. q is the code of x with the scale s, minus the zero point. q s and q s - x are
  * rounded to float32. Without `w`, weights are 1. Sums of skipped scales become infinite.
  * Instruction sets may skip different scales, but never the first scale with the smallest
@@ -396,12 +396,12 @@ typedef void pq_grid_fn(const struct pq_grid *grid, const void *x, const double 
 typedef void pq_fit_codes_fn(const struct pq_grid *grid, const void *x, const double *w,
                              size_t n, double sums[2]);
 
-/* Add the sums of w (x q) and w (q q) over at most PQ_SUM_PIECE elements to `sums`. q are
- * given codes minus the zero point. */
+/* Add the sums of w (x q) and w (q q) over at most PQ_SUM_ELEMENTS elements to `sums`. q
+ * are given codes minus the zero point. */
 typedef void pq_fit_fn(const void *x, const void *q, const double *w, size_t n,
                        double sums[2]);
-/* Return the sum of w ((y - x) unit)^2 over at most PQ_SUM_PIECE elements. The kernel for
- * float32 ignores `unit`. */
+/* Return the sum of w ((y - x) unit)^2 over at most PQ_SUM_ELEMENTS elements. The kernel
+ * for float32 ignores `unit`. */
 typedef double pq_squares_fn(const void *x, const void *y, const double *w, size_t n,
                              double unit);
 
@@ -443,13 +443,13 @@ struct pq_gguf_search {
  * Encode by a search that minimizes the weighted squared error. There is one weight of at
  * least 0 for each value. If `weights` is null, the values determine the weights.
  */
-typedef void pq_block_search_fn(const struct pq_gguf_search *how, const float *x,
-                                const float *weights, uint8_t *y, size_t blocks);
+typedef void pq_gguf_search_fn(const struct pq_gguf_search *how, const float *x,
+                               const float *weights, uint8_t *y, size_t blocks);
 
 struct pq_gguf_kernels {
     pq_decode_fn *decode[PQ_GGUF_FORMATS];
     pq_encode_fn *encode[PQ_GGUF_FORMATS]; /* null: use `search`, or no encoder exists */
-    pq_block_search_fn *search;
+    pq_gguf_search_fn *search;
 };
 
 /* PQ_BOOK: length of the arrays of struct pq_codebook. PQ_SMALL_BOOK: largest number of

@@ -89,9 +89,9 @@ enum pq_status pq_check_affine(const struct pq_args *args, enum pq_type code,
         return PQ_OK;
     }
     const enum pq_type precision = args->precision;
-    const bool suits = precision == PQ_NO_TYPE || precision == PQ_F64 ||
-                       (precision == PQ_F32 && args->in.type != PQ_F64);
-    if (!suits || !pq_is_real(args->in.type)) {
+    const bool is_supported = precision == PQ_NO_TYPE || precision == PQ_F64 ||
+                              (precision == PQ_F32 && args->in.type != PQ_F64);
+    if (!is_supported || !pq_is_real(args->in.type)) {
         return PQ_ERR_TYPE;
     }
     if ((unsigned)args->beyond >= PQ_BEYOND_COUNT ||
@@ -111,7 +111,7 @@ void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernel
     const enum pq_type code = quantizes ? args->out.type : args->in.type;
     const int part = quantizes ? layout_code_bits(&args->out, args->out_layout) : 0;
     how->affine = (struct pq_affine){
-        .inner = how->kernel,
+        .inner_kernel = how->kernel,
         .real = quantizes ? args->in.type : args->out.type,
         .carrier = carrier,
         .code = code,
@@ -165,10 +165,11 @@ static bool is_out_of_range(const struct pq_kernels *kernels, const struct pq_ar
     part.ndim = 1;
     part.shape = &n;
     part.block = NULL;
-    const bool each = n > 1 && (args->block == NULL || args->block[last] == 1);
+    const bool varies = n > 1 && (args->block == NULL || args->block[last] == 1);
     part.in.strides = n > 1 ? args->in.strides + last : &none;
-    part.scale.strides = each ? args->scale.strides + last : &none;
-    part.zero.strides = each && args->zero.data != NULL ? args->zero.strides + last : &none;
+    part.scale.strides = varies ? args->scale.strides + last : &none;
+    part.zero.strides =
+        varies && args->zero.data != NULL ? args->zero.strides + last : &none;
     part.out = (struct pq_array){.data = codes, .strides = &size, .type = args->out.type};
     part.out_layout = NULL;
     if (bits != 0) {

@@ -66,8 +66,8 @@ static size_t channel_of(const struct columns *columns, size_t c)
 static void merge_extrema(struct counting *counting, struct columns *columns)
 {
     const struct pq_counting *input = &counting->input;
-    const size_t width = columns->width, together = width / columns->n;
-    const size_t many = columns->rows / together;
+    const size_t width = columns->width, joined = width / columns->n;
+    const size_t many = columns->rows / joined;
     const ptrdiff_t stride = (ptrdiff_t)(width * input->size);
     pq_minmax_columns_fn *minmax = input->kernels->minmax_columns[input->row];
     struct pq_extrema found;
@@ -75,7 +75,7 @@ static void merge_extrema(struct counting *counting, struct columns *columns)
     pq_clear_extrema(&found.lo, &found.hi, input->is_f64, width);
     minmax(columns->x, stride, many, width, &found.lo, &found.hi, &found.bits);
     minmax(columns->x + (ptrdiff_t)many * stride, stride, 1,
-           columns->rows % together * columns->n, &found.lo, &found.hi, &found.bits);
+           columns->rows % joined * columns->n, &found.lo, &found.hi, &found.bits);
     columns->finite = pq_found_finite(&found);
     for (size_t i = 0; columns->finite && i < width; i++) {
         const size_t channel = channel_of(columns, i % columns->n);
@@ -156,10 +156,10 @@ PQ_RARE bool add_page(struct counting *counting, size_t page)
 
 /* Increment the counter of a key in column `c`. `at` is the offset of the key's page. */
 PQ_INLINE void increment(const struct counting *counting, const struct columns *columns,
-                         size_t c, size_t key, size_t at, bool wide)
+                         size_t c, size_t key, size_t at, bool is_32_bit)
 {
     const size_t place = at + key + columns->base[c];
-    if (wide) {
+    if (is_32_bit) {
         ((uint32_t *)counting->to->table)[place]++;
     } else {
         ((uint16_t *)counting->to->table)[place]++;
@@ -178,13 +178,13 @@ static bool count_key(struct counting *counting, const struct columns *columns, 
     if (counting->at[page] == ABSENT && !add_page(counting, page)) {
         return false;
     }
-    increment(counting, columns, c, key, counting->at[page], counting->to->wide);
+    increment(counting, columns, c, key, counting->at[page], counting->to->is_32_bit);
     return true;
 }
 
 /* Count the keys of a tile, from key `counted` on. Return false if the table is full. */
 PQ_INLINE bool count_keys(struct counting *counting, const struct columns *columns,
-                          bool wide)
+                          bool is_32_bit)
 {
     enum { UNROLLED = 4, LINE = 64 };
     struct pq_channel_counts *to = counting->to;
@@ -208,10 +208,10 @@ PQ_INLINE bool count_keys(struct counting *counting, const struct columns *colum
                 const size_t a0 = at[k0 >> bits], a1 = at[k1 >> bits];
                 const size_t a2 = at[k2 >> bits], a3 = at[k3 >> bits];
                 if (((a0 | a1 | a2 | a3) & ABSENT) == 0) {
-                    increment(counting, columns, c, k0, a0, wide);
-                    increment(counting, columns, c + 1, k1, a1, wide);
-                    increment(counting, columns, c + 2, k2, a2, wide);
-                    increment(counting, columns, c + 3, k3, a3, wide);
+                    increment(counting, columns, c, k0, a0, is_32_bit);
+                    increment(counting, columns, c + 1, k1, a1, is_32_bit);
+                    increment(counting, columns, c + 2, k2, a2, is_32_bit);
+                    increment(counting, columns, c + 3, k3, a3, is_32_bit);
                     c = next;
                     continue;
                 }
@@ -260,8 +260,8 @@ static void count_tile(struct counting *counting, struct columns *columns)
         merge_finite(counting, columns);
     }
     if (counting->to->table == NULL ||
-        (counting->to->wide ? count_keys(counting, columns, true)
-                            : count_keys(counting, columns, false))) {
+        (counting->to->is_32_bit ? count_keys(counting, columns, true)
+                                 : count_keys(counting, columns, false))) {
         count_numbers(counting, columns);
         counting->to->done++;
     } else {
@@ -276,9 +276,8 @@ static void count_tile(struct counting *counting, struct columns *columns)
 static void set_column_offsets(const struct counting *counting, struct columns *columns)
 {
     const struct pq_channel_counts *to = counting->to;
-    const size_t together =
-        columns->n < ADJACENT_COLUMNS ? ADJACENT_COLUMNS / columns->n : 1;
-    columns->width = (together < columns->rows ? together : columns->rows) * columns->n;
+    const size_t joined = columns->n < ADJACENT_COLUMNS ? ADJACENT_COLUMNS / columns->n : 1;
+    columns->width = (joined < columns->rows ? joined : columns->rows) * columns->n;
     for (size_t c = 0; c < columns->width; c++) {
         const size_t lane = c / columns->n % to->lanes;
         const size_t cell = lane * to->channels + channel_of(columns, c % columns->n);

@@ -22,7 +22,7 @@ struct pq_channel_counts {
     uint64_t *count, *nan, *inf; /* counts per channel: finite values, NaN, infinities */
     double *lowest, *highest;    /* extrema of each channel; at first INFINITY, -INFINITY */
     void *table;                 /* counters, zero at first; NULL: do not count keys */
-    bool wide;                   /* counters have 32 bits; else 16 bits */
+    bool is_32_bit;              /* counters have 32 bits; else 16 bits */
     size_t stride;               /* counters between the starts of two rows */
     int rows, room;              /* rows in use; allocated rows */
     uint16_t pages[PQ_PAGES];    /* the page of each row in use */

@@ -199,7 +199,7 @@ PQ_NOINLINE bool find_near(const struct target *to, struct pq_pair *pair, double
 }
 
 /* Return true if the symmetric formula suits nearly all data: see GUESS_SYMMETRIC. */
-static bool suits_formula(const struct target *to)
+static bool can_use_formula(const struct target *to)
 {
     return to->symmetric && to->middle == 0 && to->small;
 }
@@ -226,26 +226,26 @@ static struct pq_pair choose_pair(const struct target *to, double lo, double hi)
     if (lo == 0 && hi == 0) {
         return (struct pq_pair){1, zero_of(to, 1, 0)};
     }
-    const double far = hi > -lo ? hi : -lo;
+    const double amax = hi > -lo ? hi : -lo;
     const double levels = to->highest - to->lowest, width = hi - lo;
     double wanted;
     if (to->symmetric) {
-        wanted = far / to->steps;
+        wanted = amax / to->steps;
     } else {
         wanted = width - width == 0 ? width / levels : (hi / 2 - lo / 2) / (levels / 2);
     }
     const double scale = pq_stored_scale(to->scale, to->real, wanted);
-    if (suits_formula(to) && to->usual_scale && far > 0x1p-80 && far < to->end / 4 &&
-        far < 0x1p120) {
+    if (can_use_formula(to) && to->usual_scale && amax > 0x1p-80 && amax < to->end / 4 &&
+        amax < 0x1p120) {
         return (struct pq_pair){scale, 0};
     }
     struct pq_pair pair;
     if (find_near(to, &pair, scale, lo, hi)) {
         return pair;
     }
-    const double steps = ceil(far / scale - 0.5) - 0.5; /* fewer steps, so a larger scale */
+    const double steps = ceil(amax / scale - 0.5) - 0.5; /* fewer: a larger scale */
     if (steps >= 1 &&
-        find_near(to, &pair, pq_stored_scale(to->scale, to->real, far / steps), lo, hi)) {
+        find_near(to, &pair, pq_stored_scale(to->scale, to->real, amax / steps), lo, hi)) {
         return pair;
     }
     for (int k = 0; k < MAX_NEIGHBOURS; k++) { /* prefer saturation to infinite results */
@@ -316,9 +316,9 @@ static double largest_of(const struct target *to)
         number *PQ_RESTRICT scale = chosen->scale.member;                                  \
         sign others = 0;                                                                   \
         for (size_t i = 0; i < n; i++) {                                                   \
-            const number hi = his[i], lo = -los[i], far = hi > lo ? hi : lo;               \
-            others |= bits_of(far - bottom) | bits_of(top - far);                          \
-            scale[i] = far / steps;                                                        \
+            const number hi = his[i], lo = -los[i], amax = hi > lo ? hi : lo;              \
+            others |= bits_of(amax - bottom) | bits_of(top - amax);                        \
+            scale[i] = amax / steps;                                                       \
         }                                                                                  \
         memset(chosen->zero, 0, n * sizeof *chosen->zero);                                 \
         return others >> (sizeof others * 8 - 1) == 0;                                     \
@@ -350,12 +350,12 @@ static bool guess_narrow(const struct target *to, size_t n, const void *lowest,
     const double last = pq_scale_of_bits(to->scale, pq_largest_scale_bits(to->scale));
     uint64_t others = 0;
     for (size_t i = 0; i < n; i++) {
-        const double hi = (double)his[i], lo = (double)-los[i], far = hi > lo ? hi : lo;
-        const uint64_t bits = pq_scale_bits(to->scale, far / to->steps);
+        const double hi = (double)his[i], lo = (double)-los[i], amax = hi > lo ? hi : lo;
+        const uint64_t bits = pq_scale_bits(to->scale, amax / to->steps);
         const double scale = pq_scale_of_bits(to->scale, bits);
         chosen->scale.f64[i] = scale;
-        others |= pq_bits_f64(far - SMALLEST) | pq_bits_f64(top - far) |
-                  pq_bits_f64(reach * scale - far) | pq_bits_f64(last - scale);
+        others |= pq_bits_f64(amax - SMALLEST) | pq_bits_f64(top - amax) |
+                  pq_bits_f64(reach * scale - amax) | pq_bits_f64(last - scale);
     }
     memset(chosen->zero, 0, n * sizeof *chosen->zero);
     return others >> 63 == 0;
@@ -375,16 +375,16 @@ static guess_fn *fast_guess(const struct target *to)
     if (to->wanted.preset != NULL) {
         return to->real == PQ_F32 && to->scale == PQ_F32 ? guess_like : NULL;
     }
-    if (suits_formula(to) && !has_f64_scale(to) && pq_bytes_of(to->scale) <= 2) {
+    if (can_use_formula(to) && !has_f64_scale(to) && pq_bytes_of(to->scale) <= 2) {
         return guess_narrow;
     }
     if (to->dynamic || !to->small || !to->usual_scale) {
         return NULL;
     }
     if (has_f64_scale(to)) {
-        return suits_formula(to) ? guess_symmetric_f64 : NULL;
+        return can_use_formula(to) ? guess_symmetric_f64 : NULL;
     }
-    return suits_formula(to) ? guess_symmetric : guess_by_kernel;
+    return can_use_formula(to) ? guess_symmetric : guess_by_kernel;
 }
 
 /* Choose each pair by the exact method. Extrema are float64 if `is_f64`, else float32. */
@@ -528,9 +528,9 @@ static enum pq_status check_like(const struct pq_choice *choice)
         return PQ_ERR_TYPE;
     }
     const bool both_signs = choice->lowest_code < 0 && choice->highest_code > 0;
-    const bool suits =
+    const bool is_supported =
         both_signs || preset->span != PQ_SPAN_ENDS || !pq_is_range_given(choice);
-    return suits ? PQ_OK : PQ_ERR_OPTION;
+    return is_supported ? PQ_OK : PQ_ERR_OPTION;
 }
 
 /* Return true if the range of codes is valid: limits in ascending order within the
@@ -612,10 +612,10 @@ enum pq_status pq_check_choosing(const struct pq_args **given, struct pq_args *r
     PQ_TRY(check_choice(choice, given_choice, args->in.type));
     const enum pq_type code = choice->code,
                        unpacked = pq_is_integer(code) ? pq_carrier_of(code) : PQ_I8;
-    const bool suits = choice->real == args->in.type && scale->type == choice->scale &&
-                       (zero->type == code || zero->type == unpacked) && !scale->swapped &&
-                       !zero->swapped;
-    return suits ? PQ_OK : PQ_ERR_TYPE;
+    const bool is_supported =
+        choice->real == args->in.type && scale->type == choice->scale &&
+        (zero->type == code || zero->type == unpacked) && !scale->swapped && !zero->swapped;
+    return is_supported ? PQ_OK : PQ_ERR_TYPE;
 }
 
 enum pq_status pq_choose_params_by(pq_extrema_fn *find_extrema, void *context,

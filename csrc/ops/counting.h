@@ -120,13 +120,13 @@ static inline void pq_keys_of_f64(uint16_t *PQ_RESTRICT keys, const char *x, siz
 /* Return the key of an element. */
 static inline uint16_t pq_key_at(enum pq_type type, const char *x)
 {
-    uint64_t wide;
+    uint64_t bits;
     uint32_t single;
     uint16_t half;
     switch (type) {
     case PQ_F64:
-        memcpy(&wide, x, sizeof wide);
-        return pq_key_of_f64(wide);
+        memcpy(&bits, x, sizeof bits);
+        return pq_key_of_f64(bits);
     case PQ_F32:
         memcpy(&single, x, sizeof single);
         return (uint16_t)(single >> 16);

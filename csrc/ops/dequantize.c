@@ -15,10 +15,10 @@ static void dequantize_tile_far(const struct pq_run *run, const void *x, void *y
     struct pq_run converted = *run;
     converted.in = PQ_I64;
     pq_load_zeros_u64(codes, &from, n); /* codes are integers like zero points */
-    run->affine->inner(&converted, codes, y, n);
+    run->affine->inner_kernel(&converted, codes, y, n);
 }
 
-static void dequantize_far(const struct pq_run *run, const void *x, void *y, size_t n)
+static void dequantize_65_bit(const struct pq_run *run, const void *x, void *y, size_t n)
 {
     pq_run_tiles(dequantize_tile_far, FAR_ELEMENTS, false, run, x, pq_bytes_of(run->in), y,
                  pq_bytes_of(run->out), n);
@@ -27,29 +27,30 @@ static void dequantize_far(const struct pq_run *run, const void *x, void *y, siz
 /* ---- methods ---- */
 
 /* The size of the differences of codes and zero points. It selects the kernel for the
- * call. NEAR: kernels of pairs of types, in int32. WIDE: general kernels, in float64.
- * FAR: dequantize_far(), in 65 bits. TOO_FAR: PQ_ERR_ZERO. For int64 and uint64
- * codes, zero points of the code type or within int64 are NEAR. */
-enum distance { NEAR, WIDE, FAR, TOO_FAR };
+ * call. ZEROS_32_BIT: kernels of pairs of types, in int32. ZEROS_F64: general kernels, in
+ * float64. ZEROS_64_BIT: dequantize_65_bit(), in 65 bits. ZEROS_TOO_LARGE: PQ_ERR_ZERO. For
+ * int64 and uint64 codes, zero points of the code type or within int64 are ZEROS_32_BIT. */
+enum zero_size { ZEROS_32_BIT, ZEROS_F64, ZEROS_64_BIT, ZEROS_TOO_LARGE };
 
-static enum distance distance_of(const struct pq_args *args)
+static enum zero_size zero_size_of(const struct pq_args *args)
 {
     const enum pq_type code = args->in.type;
     const bool is_float = pq_is_narrow_float(code);
     if (pq_is_64_bit(code)) {
         const bool fits =
             args->zero.type == code || pq_zeros_fit(args, INT64_MIN, INT64_MAX);
-        return fits ? NEAR : TOO_FAR;
+        return fits ? ZEROS_32_BIT : ZEROS_TOO_LARGE;
     }
     if (args->zero.type == code ||
         (args->any_zeros == 0 && !is_float && pq_bytes_of(code) <= 2) ||
         pq_zeros_fit(args, -(1 << 30), 1 << 30)) {
-        return NEAR;
+        return ZEROS_32_BIT;
     }
     if (pq_zeros_fit(args, -(INT64_C(1) << 52), INT64_C(1) << 52)) {
-        return WIDE;
+        return ZEROS_F64;
     }
-    return !is_float && pq_zeros_fit(args, INT64_MIN, INT64_MAX) ? FAR : TOO_FAR;
+    return !is_float && pq_zeros_fit(args, INT64_MIN, INT64_MAX) ? ZEROS_64_BIT
+                                                                 : ZEROS_TOO_LARGE;
 }
 
 /* Return false if a zero point must be within the range of the codes and is not. */
@@ -62,34 +63,34 @@ static bool zeros_fit(const struct pq_args *args)
 }
 
 /* Return the kernel for this pair of types. Null: a general kernel, the kernel of 64-bit
- * codes or dequantize_far() dequantizes. */
+ * codes or dequantize_65_bit() dequantizes. */
 static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq_args *args,
-                               enum distance distance)
+                               enum zero_size zeros)
 {
     const enum pq_type in = pq_carrier_of(args->in.type), out = args->out.type;
-    const bool suits = pq_is_narrow_float(in) ? true
-                       : pq_is_32_bit(in)     ? pq_zeros_fit(args, 0, 0)
-                                              : distance == NEAR;
-    return suits && pq_row_of(in) >= 0 && pq_row_of(out) >= 0
+    const bool is_supported = pq_is_narrow_float(in) ? true
+                              : pq_is_32_bit(in)     ? pq_zeros_fit(args, 0, 0)
+                                                     : zeros == ZEROS_32_BIT;
+    return is_supported && pq_row_of(in) >= 0 && pq_row_of(out) >= 0
                ? kernels->dequantize[pq_row_of(in)][pq_row_of(out)]
                : NULL;
 }
 
 static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
-                       const struct pq_args *args, enum distance distance)
+                       const struct pq_args *args, enum zero_size zeros)
 {
     const enum pq_type in = pq_carrier_of(args->in.type), out = args->out.type;
-    pq_kernel_fn *const kernel = kernel_of(kernels, args, distance);
-    const bool far = distance == FAR, wide = far || pq_is_64_bit(in);
+    pq_kernel_fn *const kernel = kernel_of(kernels, args, zeros);
+    const bool is_65_bit = zeros == ZEROS_64_BIT, is_64_bit = is_65_bit || pq_is_64_bit(in);
     *how = pq_no_method;
     how->kernel = kernel != NULL ? kernel
-                  : far          ? dequantize_far
-                  : wide         ? kernels->dequantize_int64
+                  : is_65_bit    ? dequantize_65_bit
+                  : is_64_bit    ? kernels->dequantize_int64
                                  : kernels->dequantize_general;
-    how->affine.inner = far ? kernels->dequantize_int64 : NULL;
+    how->affine.inner_kernel = is_65_bit ? kernels->dequantize_int64 : NULL;
     how->general = kernel == NULL;
-    how->by_groups = kernel != NULL || wide || out == PQ_F64;
-    how->wide_zero = wide;
+    how->by_groups = kernel != NULL || is_64_bit || out == PQ_F64;
+    how->has_64_bit_zero = is_64_bit;
     how->run.unsigned_zero = args->zero.data != NULL && args->zero.type == PQ_U64;
     how->run.in = in;
     how->run.out = out;
@@ -120,8 +121,8 @@ enum pq_status pq_dequantize_method(struct pq_method *how, const struct pq_kerne
         !pq_has_valid_zero_type(args, in)) {
         return PQ_ERR_TYPE;
     }
-    const enum distance distance = zeros_fit(args) ? distance_of(args) : TOO_FAR;
-    if (distance == TOO_FAR) {
+    const enum zero_size zeros = zeros_fit(args) ? zero_size_of(args) : ZEROS_TOO_LARGE;
+    if (zeros == ZEROS_TOO_LARGE) {
         return PQ_ERR_ZERO;
     }
     const int options = pq_options_of(args);
@@ -130,17 +131,17 @@ enum pq_status pq_dequantize_method(struct pq_method *how, const struct pq_kerne
                             : pq_is_64_bit(in)     ? INT64_OPTIONS
                                                    : INTEGER_OPTIONS));
     if ((options & PQ_OPTIONS_AFFINE_DEQUANTIZE) == 0) {
-        set_method(how, kernels, args, distance);
+        set_method(how, kernels, args, zeros);
         return PQ_OK;
     }
     PQ_TRY(pq_check_affine(args, in, false));
-    if (distance == FAR) {
+    if (zeros == ZEROS_64_BIT) {
         return PQ_ERR_ZERO;
     }
     /* The inner kernel writes numbers of the type of the product. */
     struct pq_args between = *args;
     between.out.type = out == PQ_F64 ? PQ_F64 : PQ_F32;
-    set_method(how, kernels, &between, distance);
+    set_method(how, kernels, &between, zeros);
     pq_add_affine_stages(how, kernels, args, between.out.type, false);
     return PQ_OK;
 }

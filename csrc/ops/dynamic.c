@@ -60,15 +60,19 @@ struct finder {
  */
 static bool find_magnitudes(struct finder *finder, const char *x, size_t n, size_t g)
 {
-    enum { LONG = 4 * PQ_MAGNITUDES, LEAST = (127 - 79) << 23, MOST = (127 + 119) << 23 };
-    if (finder->magnitude == NULL || g < LONG) {
+    enum {
+        LONG_GROUP_ELEMENTS = 4 * PQ_MAGNITUDES,
+        MIN_BITS = (127 - 79) << 23,
+        MAX_BITS = (127 + 119) << 23
+    };
+    if (finder->magnitude == NULL || g < LONG_GROUP_ELEMENTS) {
         return false;
     }
     for (size_t k = 0, left = n; left > 0; k++) {
         const size_t m = left < g ? left : g;
         const uint32_t bits =
             m < PQ_MAGNITUDES ? 0 : finder->magnitude(x + k * g * finder->size, m);
-        if (bits < LEAST || bits > MOST) {
+        if (bits < MIN_BITS || bits > MAX_BITS) {
             return false;
         }
         finder->extrema.f32[1][k] = pq_f32_bits(bits);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fake_quantize: dequantize(quantize(in)). One kernel computes both steps, or two kernels
  * run in turn on each tile. The codes of a tile stay in L1. */
+#include "ops/fake_quantize.h"
 #include "args.h"
 #include "engine/slabs.h"
-#include "ops/fused.h"
 
 enum {
     TILE_BYTES = PQ_SIZE(1 << 14, 1 << 13),    /* buffer for the codes of a tile */
@@ -48,14 +48,14 @@ static void find_in_range(char *PQ_RESTRICT y, const char *PQ_RESTRICT codes, si
 static void find_in_range_by_count(const struct pq_run *part, char *codes, const char *x,
                                    char *y, size_t n)
 {
-    const struct pq_fused *const fused = part->fused;
+    const struct pq_tile_steps *const steps = part->tile_steps;
     struct pq_run one = *part;
-    size_t outside = 0;
-    one.outside = &outside;
+    size_t out_of_range = 0;
+    one.out_of_range = &out_of_range;
     one.exceeds_cache = false;
-    fused->quantize(&one, x, codes, n);
-    if (outside == 0 || n == 1) {
-        memset(y, outside == 0, n);
+    steps->quantize(&one, x, codes, n);
+    if (out_of_range == 0 || n == 1) {
+        memset(y, out_of_range == 0, n);
         return;
     }
     const size_t half = n > COUNTED_ELEMENTS ? COUNTED_ELEMENTS : n / 2;
@@ -64,59 +64,59 @@ static void find_in_range_by_count(const struct pq_run *part, char *codes, const
         if (part->random_words != NULL) {
             one.random_words = part->random_words + i;
         }
-        find_in_range_by_count(&one, codes, x + i * fused->real, y + i,
+        find_in_range_by_count(&one, codes, x + i * steps->real, y + i,
                                n - i < half ? n - i : half);
     }
 }
 
 static void dequantize_tile(const struct pq_run *part, const char *codes, char *y, size_t n)
 {
-    const struct pq_fused *const fused = part->fused;
+    const struct pq_tile_steps *const steps = part->tile_steps;
     double zeros[FLOAT_TILE_ELEMENTS];
-    struct pq_run back = fused->back;
+    struct pq_run back = steps->back;
     back.group = part->group;
     back.general = part->general;
     back.scale = part->scale;
     back.zero = part->zero;
     back.offset = part->offset;
-    back.affine = &fused->affine;
+    back.affine = &steps->affine;
     back.rows = part->rows;
-    back.in_stride = (ptrdiff_t)(n * fused->code);
+    back.in_stride = (ptrdiff_t)(n * steps->code);
     back.out_stride = part->out_stride;
     back.out_gap = part->out_gap;
     back.exceeds_cache = part->exceeds_cache;
-    if (fused->no_zeros) {
+    if (steps->no_zeros) {
         memset(zeros, 0, sizeof zeros);
         back.zero.f64 = zeros;
     }
-    fused->dequantize(&back, codes, y, n);
+    steps->dequantize(&back, codes, y, n);
 }
 
 /* Process a tile: `n` elements, or rows of `n` elements with equal parameters. */
 static void fake_quantize_tile(const struct pq_run *part, const void *x, void *y, size_t n)
 {
-    const struct pq_fused *const fused = part->fused;
+    const struct pq_tile_steps *const steps = part->tile_steps;
     const size_t all = n * (part->rows > 1 ? part->rows : 1);
     _Alignas(64) char codes[TILE_BYTES];
     struct pq_run run = *part;
-    if (fused->counts) {
+    if (steps->counts) {
         find_in_range_by_count(part, codes, x, y, n);
         return;
     }
-    run.out_stride = (ptrdiff_t)(n * fused->code);
+    run.out_stride = (ptrdiff_t)(n * steps->code);
     run.out_gap = 0;
-    fused->quantize(&run, x, codes, n);
-    if (fused->narrow != NULL) {
-        fused->narrow(codes, codes, all);
-        fused->extend(codes, codes, all);
+    steps->quantize(&run, x, codes, n);
+    if (steps->narrow != NULL) {
+        steps->narrow(codes, codes, all);
+        steps->extend(codes, codes, all);
     }
-    if (fused->dequantize != NULL) {
+    if (steps->dequantize != NULL) {
         dequantize_tile(part, codes, y, n);
-        if (fused->saturation != NULL) {
+        if (steps->saturation != NULL) {
             pq_count_saturated(part, x, y, n);
         }
     } else {
-        find_in_range(y, codes, n, fused->wider, fused->range);
+        find_in_range(y, codes, n, steps->wider, steps->range);
     }
 }
 
@@ -126,7 +126,7 @@ static void fake_quantize_tile(const struct pq_run *part, const void *x, void *y
  * Each step processes as many rows as fit in a tile. Stochastic calls have one row. */
 static void run_rows(const struct pq_run *run, const char *x, char *y, size_t n)
 {
-    const size_t step = run->fused->most / n;
+    const size_t step = run->tile_steps->most / n;
     struct pq_run some = *run;
     for (size_t row = 0; row < run->rows; row += step) {
         some.rows = run->rows - row < step ? run->rows - row : step;
@@ -137,16 +137,16 @@ static void run_rows(const struct pq_run *run, const char *x, char *y, size_t n)
 
 /* Process a run in tiles. Tiles have no gaps if the result is a mask. If the mask depends
  * on the count of elements out of range, a tile has one group, or a group per element. */
-static void run_fused(const struct pq_run *run, const void *x, void *y, size_t n)
+static void run_tile_steps(const struct pq_run *run, const void *x, void *y, size_t n)
 {
-    const struct pq_fused *const fused = run->fused;
-    const size_t g = run->group, most = fused->most;
-    const bool is_mask = fused->dequantize == NULL;
+    const struct pq_tile_steps *const steps = run->tile_steps;
+    const size_t g = run->group, most = steps->most;
+    const bool is_mask = steps->dequantize == NULL;
     if (run->rows > 1 && !is_mask && n <= most) {
         run_rows(run, x, y, n);
     } else {
-        pq_run_tiles(fake_quantize_tile, fused->counts && g > 1 && g < most ? g : most,
-                     !is_mask, run, x, fused->real, y, fused->result, n);
+        pq_run_tiles(fake_quantize_tile, steps->counts && g > 1 && g < most ? g : most,
+                     !is_mask, run, x, steps->real, y, steps->result, n);
     }
 }
 
@@ -156,25 +156,25 @@ static void run_fused(const struct pq_run *run, const void *x, void *y, size_t n
  * has a general kernel and both share float64 parameters. */
 static void use_general_kernel(struct pq_method *how, pq_kernel_fn *kernel)
 {
-    if (how->affine.inner != NULL) {
-        how->affine.inner = kernel;
+    if (how->affine.inner_kernel != NULL) {
+        how->affine.inner_kernel = kernel;
     } else {
         how->kernel = kernel;
     }
     how->general = true;
 }
 
-static void set_sizes(struct pq_fused *fused, const struct pq_method *how,
+static void set_sizes(struct pq_tile_steps *steps, const struct pq_method *how,
                       enum pq_type carrier, size_t real, size_t result)
 {
-    fused->real = real;
-    fused->code = pq_bytes_of(carrier);
-    fused->result = result;
-    const size_t most = TILE_BYTES / fused->code;
-    fused->most = most < TILE_ELEMENTS ? most : TILE_ELEMENTS;
+    steps->real = real;
+    steps->code = pq_bytes_of(carrier);
+    steps->result = result;
+    const size_t most = TILE_BYTES / steps->code;
+    steps->most = most < TILE_ELEMENTS ? most : TILE_ELEMENTS;
     if (how->general && pq_is_narrow_float(carrier)) {
-        fused->most = FLOAT_TILE_ELEMENTS;
-        fused->no_zeros = true;
+        steps->most = FLOAT_TILE_ELEMENTS;
+        steps->no_zeros = true;
     }
 }
 
@@ -201,7 +201,7 @@ static bool can_use_kernel(const struct pq_args *args, enum pq_type code)
 }
 
 /* Use the kernel fake_quantize. Its parameters are the parameters of quantize. */
-static enum pq_status set_fake_quantize(struct pq_method *how, struct pq_fused *fused,
+static enum pq_status set_fake_quantize(struct pq_method *how, struct pq_tile_steps *steps,
                                         const struct pq_kernels *kernels,
                                         const struct pq_args *args, enum pq_type code)
 {
@@ -211,7 +211,7 @@ static enum pq_status set_fake_quantize(struct pq_method *how, struct pq_fused *
         range = (struct pq_range){args->lowest_code, args->highest_code};
     }
     plain.lowest_code = plain.highest_code = 0;
-    fused->fake_quantize =
+    steps->fake_quantize =
         (struct pq_fake_quantize){.bytes = (int)pq_bytes_of(pq_carrier_of(code)),
                                   .lowest = (int32_t)range.lo,
                                   .highest = (int32_t)range.hi};
@@ -221,9 +221,9 @@ static enum pq_status set_fake_quantize(struct pq_method *how, struct pq_fused *
 }
 
 /* Use two kernels, for quantize and dequantize. */
-static enum pq_status set_fused(struct pq_method *how, struct pq_fused *fused,
-                                const struct pq_kernels *kernels,
-                                const struct pq_args *args, enum pq_type code)
+static enum pq_status set_tile_steps(struct pq_method *how, struct pq_tile_steps *steps,
+                                     const struct pq_kernels *kernels,
+                                     const struct pq_args *args, enum pq_type code)
 {
     const struct pq_args from = direction_args(args, args->in.type, code);
     struct pq_args to = direction_args(args, code, args->in.type);
@@ -238,26 +238,26 @@ static enum pq_status set_fused(struct pq_method *how, struct pq_fused *fused,
                                                            : kernels->quantize_general);
         how->flush_min_scale = 0;
     }
-    *fused = (struct pq_fused){.quantize = how->kernel, .dequantize = back.kernel};
-    set_sizes(fused, how, carrier, pq_bytes_of(args->in.type), pq_bytes_of(args->in.type));
+    *steps = (struct pq_tile_steps){.quantize = how->kernel, .dequantize = back.kernel};
+    set_sizes(steps, how, carrier, pq_bytes_of(args->in.type), pq_bytes_of(args->in.type));
     if (pq_is_narrow_integer(code)) {
-        fused->narrow = kernels->narrow[pq_row_of(code)];
-        fused->extend = kernels->extend[pq_row_of(code)];
+        steps->narrow = kernels->narrow[pq_row_of(code)];
+        steps->extend = kernels->extend[pq_row_of(code)];
     }
-    fused->back = back.run;
-    fused->affine = back.affine;
+    steps->back = back.run;
+    steps->affine = back.affine;
     how->by_groups = how->by_groups && back.by_groups;
     return PQ_OK;
 }
 
 static enum pq_status set_fake_quantize_method(struct pq_method *how,
-                                               struct pq_fused *fused,
+                                               struct pq_tile_steps *steps,
                                                const struct pq_kernels *kernels,
                                                const struct pq_args *args,
                                                enum pq_type code)
 {
-    PQ_TRY(set_fused(how, fused, kernels, args, code));
-    return can_use_kernel(args, code) ? set_fake_quantize(how, fused, kernels, args, code)
+    PQ_TRY(set_tile_steps(how, steps, kernels, args, code));
+    return can_use_kernel(args, code) ? set_fake_quantize(how, steps, kernels, args, code)
                                       : PQ_OK;
 }
 
@@ -273,7 +273,7 @@ static enum pq_type wider_code_type(enum pq_type code)
 
 /* Fill in the method that computes a mask. An element of the mask is 1 if the rounded
  * quotient plus the zero point is in the range of codes, else 0. */
-static enum pq_status set_mask(struct pq_method *how, struct pq_fused *fused,
+static enum pq_status set_mask(struct pq_method *how, struct pq_tile_steps *steps,
                                const struct pq_kernels *kernels, const struct pq_args *args,
                                enum pq_type code)
 {
@@ -291,65 +291,66 @@ static enum pq_status set_mask(struct pq_method *how, struct pq_fused *fused,
         from.lowest_code = from.highest_code = 0;
     }
     PQ_TRY(pq_quantize_method(how, kernels, &from));
-    *fused = (struct pq_fused){.quantize = how->kernel,
-                               .counts = wider == PQ_NO_TYPE,
-                               .wider = wider,
-                               .range = range};
-    set_sizes(fused, how, pq_carrier_of(from.out.type), pq_bytes_of(args->in.type), 1);
+    *steps = (struct pq_tile_steps){.quantize = how->kernel,
+                                    .counts = wider == PQ_NO_TYPE,
+                                    .wider = wider,
+                                    .range = range};
+    set_sizes(steps, how, pq_carrier_of(from.out.type), pq_bytes_of(args->in.type), 1);
     return PQ_OK;
 }
 
-enum pq_status pq_set_fused_method(struct pq_method *how, struct pq_fused *fused,
-                                   const struct pq_kernels *kernels,
-                                   const struct pq_args *args, enum pq_type code)
+enum pq_status pq_set_fake_quantize_method(struct pq_method *how,
+                                           struct pq_tile_steps *steps,
+                                           const struct pq_kernels *kernels,
+                                           const struct pq_args *args, enum pq_type code)
 {
-    const enum pq_status status = set_fused(how, fused, kernels, args, code);
-    how->kernel = run_fused;
+    const enum pq_status status = set_tile_steps(how, steps, kernels, args, code);
+    how->kernel = run_tile_steps;
     how->packed = NULL;
-    how->run.fused = fused;
+    how->run.tile_steps = steps;
     return status;
 }
 
 /* ---- calls ---- */
 
 /* A call of fake_quantize. Without a mask, `mask.data` is null. */
-struct faking {
+struct call {
     const struct pq_kernels *kernels;
     enum pq_type code;
     struct pq_array mask;
 };
 
-typedef enum pq_status set_fused_fn(struct pq_method *how, struct pq_fused *fused,
-                                    const struct pq_kernels *kernels,
-                                    const struct pq_args *args, enum pq_type code);
+typedef enum pq_status set_method_fn(struct pq_method *how, struct pq_tile_steps *steps,
+                                     const struct pq_kernels *kernels,
+                                     const struct pq_args *args, enum pq_type code);
 
-struct fake_job {
-    struct pq_fused fused;
+struct fake_quantize_job {
+    struct pq_tile_steps steps;
     struct pq_job job;
 };
 
-static enum pq_status make_job(struct fake_job *to, set_fused_fn *set,
-                               const struct faking *faking, const struct pq_args *args)
+static enum pq_status make_job(struct fake_quantize_job *to, set_method_fn *set,
+                               const struct call *call, const struct pq_args *args)
 {
     struct pq_job *const job = &to->job;
-    PQ_TRY(set(&job->how, &to->fused, faking->kernels, args, faking->code));
-    PQ_TRY(pq_job_init(job, faking->kernels, args));
-    if (to->fused.fake_quantize.bytes == 0) {
-        job->how.kernel = run_fused;
-        job->how.run.fused = &to->fused;
+    PQ_TRY(set(&job->how, &to->steps, call->kernels, args, call->code));
+    PQ_TRY(pq_job_init(job, call->kernels, args));
+    if (to->steps.fake_quantize.bytes == 0) {
+        job->how.kernel = run_tile_steps;
+        job->how.run.tile_steps = &to->steps;
     } else {
-        job->how.run.fake_quantize = &to->fused.fake_quantize;
+        job->how.run.fake_quantize = &to->steps.fake_quantize;
     }
     job->how.packed = NULL;
     return PQ_OK;
 }
 
-static enum pq_status run_method(set_fused_fn *set, const struct faking *faking,
+static enum pq_status run_method(set_method_fn *set, const struct call *call,
                                  const struct pq_args *args, int part, int parts)
 {
-    struct fake_job fake;
-    PQ_TRY(make_job(&fake, set, faking, args));
-    pq_job_run(&fake.job, part, parts);
+    struct fake_quantize_job own;
+    PQ_TRY(make_job(&own, set, call, args));
+    pq_job_run(&own.job, part, parts);
     return PQ_OK;
 }
 
@@ -368,49 +369,49 @@ static bool has_strides_of_out(const struct pq_array *mask, const struct pq_args
 static enum pq_status run_slab(void *what, const struct pq_args *slab,
                                const ptrdiff_t *first)
 {
-    const struct faking *const faking = what;
+    const struct call *const call = what;
     struct pq_args mask = *slab;
-    char *at = faking->mask.data;
+    char *at = call->mask.data;
     for (int d = 0; d < slab->ndim; d++) {
-        at += first[d] != 0 ? first[d] * faking->mask.strides[d] : 0;
+        at += first[d] != 0 ? first[d] * call->mask.strides[d] : 0;
     }
-    PQ_TRY(run_method(set_fake_quantize_method, faking, slab, 0, 1));
-    mask.out = faking->mask;
+    PQ_TRY(run_method(set_fake_quantize_method, call, slab, 0, 1));
+    mask.out = call->mask;
     mask.out.data = at;
-    return run_method(set_mask, faking, &mask, 0, 1);
+    return run_method(set_mask, call, &mask, 0, 1);
 }
 
 /* Compute values and mask, in one pass if a kernel writes both to their places. Otherwise
  * a second job computes the mask of each slab. All checks come before the first write. */
-static enum pq_status run_with_mask(struct faking *faking, const struct pq_args *args,
-                                    int part, int parts)
+static enum pq_status run_with_mask(struct call *call, const struct pq_args *args, int part,
+                                    int parts)
 {
     struct pq_args mask = *args;
-    struct fake_job fake;
+    struct fake_quantize_job own;
     struct pq_method how;
-    struct pq_fused fused;
+    struct pq_tile_steps steps;
     struct pq_plan plan;
-    mask.out = faking->mask;
-    PQ_TRY(pq_check_array(args, &faking->mask, false));
+    mask.out = call->mask;
+    PQ_TRY(pq_check_array(args, &call->mask, false));
     if (mask.out.type != PQ_U8 || mask.out.bit_strides != NULL) {
         return PQ_ERR_TYPE;
     }
-    PQ_TRY(make_job(&fake, set_fake_quantize_method, faking, args));
-    if (fake.fused.fake_quantize.bytes != 0 && has_strides_of_out(&mask.out, args) &&
-        pq_job_is_direct(&fake.job)) {
-        fake.fused.fake_quantize.mask = mask.out.data;
-        fake.fused.fake_quantize.out = args->out.data;
-        pq_job_run(&fake.job, part, parts);
+    PQ_TRY(make_job(&own, set_fake_quantize_method, call, args));
+    if (own.steps.fake_quantize.bytes != 0 && has_strides_of_out(&mask.out, args) &&
+        pq_job_is_direct(&own.job)) {
+        own.steps.fake_quantize.mask = mask.out.data;
+        own.steps.fake_quantize.out = args->out.data;
+        pq_job_run(&own.job, part, parts);
         return PQ_OK;
     }
-    PQ_TRY(set_mask(&how, &fused, faking->kernels, args, faking->code));
+    PQ_TRY(set_mask(&how, &steps, call->kernels, args, call->code));
     PQ_TRY(pq_plan_init(&plan, &mask, 1));
     return pq_is_empty(args)
                ? PQ_OK
-               : pq_for_slabs(args, false, PQ_SLAB_BYTES, run_slab, faking, part, parts);
+               : pq_for_slabs(args, false, PQ_SLAB_BYTES, run_slab, call, part, parts);
 }
 
-enum pq_status pq_check_fake(const struct pq_args *args, enum pq_type code)
+enum pq_status pq_check_fake_quantize(const struct pq_args *args, enum pq_type code)
 {
     if (!pq_is_real(args->in.type) || args->out.type != args->in.type ||
         !pq_is_code(code) || args->in.bit_strides != NULL ||
@@ -431,18 +432,18 @@ enum pq_status pq_fake_quantize(const struct pq_kernels *kernels,
 {
     enum { LEAST = offsetof(struct pq_fake, mask) + sizeof(struct pq_array) };
     struct pq_args room;
-    struct pq_fake fake;
-    PQ_TRY(pq_copy_struct(&fake, given, sizeof fake, LEAST));
+    struct pq_fake options;
+    PQ_TRY(pq_copy_struct(&options, given, sizeof options, LEAST));
     PQ_TRY(pq_check_call(&args, &room, kernels, true, part, parts));
-    struct faking faking = {kernels, fake.code, fake.mask};
-    PQ_TRY(pq_check_fake(args, fake.code));
+    struct call call = {kernels, options.code, options.mask};
+    PQ_TRY(pq_check_fake_quantize(args, options.code));
     struct pq_args plain = *args;
-    if (pq_is_narrow_float(fake.code)) { /* all zero points are 0 */
+    if (pq_is_narrow_float(options.code)) { /* all zero points are 0 */
         plain.zero.data = NULL;
     }
     args = &plain;
-    if (fake.mask.data == NULL) {
-        return run_method(set_fake_quantize_method, &faking, args, part, parts);
+    if (options.mask.data == NULL) {
+        return run_method(set_fake_quantize_method, &call, args, part, parts);
     }
-    return run_with_mask(&faking, args, part, parts);
+    return run_with_mask(&call, args, part, parts);
 }

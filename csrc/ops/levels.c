@@ -105,17 +105,17 @@ static void compute_elements(const struct pq_run *run, const char *x, char *y, s
 /* Compute a tile of float32 elements. The kernel requires ascending ranges. */
 static void run_f32(const struct pq_run *run, const char *x, char *y, size_t n)
 {
-    const bool each = pq_has_element_groups(run);
-    const size_t g = each ? n : run->group, size = sizeof(float);
+    const bool per_element = pq_has_element_groups(run);
+    const size_t g = per_element ? n : run->group, size = sizeof(float);
     struct fields fields;
     const struct pq_levels levels = {fields.of[0], fields.of[1], fields.of[2], fields.of[3],
-                                     fields.of[4], fields.of[5], each};
+                                     fields.of[4], fields.of[5], per_element};
     if (has_inverted_range(run, n)) {
         compute_elements(run, x, y, n);
         return;
     }
     for (size_t i = 0; i < n; i += g) {
-        if (!each) {
+        if (!per_element) {
             set_fields(&fields, run, i / g, READABLE, 0);
         } else {
             memset(&fields, 0, n < READABLE ? sizeof fields : 0);

@@ -14,7 +14,7 @@
 #include "engine/sweep.h"
 #include "math/fpenv.h"
 #include "math/scalar_math.h"
-#include "ops/fused.h"
+#include "ops/fake_quantize.h"
 
 enum {
     RUN_ELEMENTS = 4096, /* elements of a run; the sums of a run must be finite */
@@ -48,7 +48,7 @@ struct rooms {
 /* The job that quantizes and dequantizes elements of a group, from any element on. */
 struct round_trip {
     struct pq_job job;
-    struct pq_fused fused;
+    struct pq_tile_steps tile_steps;
     struct pq_saturation saturation;
     int ndim; /* dimensions of a group; [0] is the innermost */
     struct pq_dim dim[PQ_MAX_NDIM];
@@ -114,7 +114,7 @@ static enum pq_status init_round_trip(struct round_trip *trip,
     struct pq_args args = *all;
     args.in.type = args.out.type = all->in.type == PQ_F64 ? PQ_F64 : PQ_F32;
     ptrdiff_t strides[PQ_MAX_NDIM], stride = (ptrdiff_t)pq_bytes_of(args.in.type);
-    PQ_TRY(pq_set_fused_method(&job->how, &trip->fused, kernels, &args, code));
+    PQ_TRY(pq_set_fake_quantize_method(&job->how, &trip->tile_steps, kernels, &args, code));
     for (int d = args.ndim - 1; d >= 0; d--) {
         strides[d] = stride;
         stride *= inner[d];
@@ -124,7 +124,7 @@ static enum pq_status init_round_trip(struct round_trip *trip,
     args.in.swapped = args.out.swapped = 0;
     PQ_TRY(pq_job_init(job, kernels, &args));
     trip->saturation = pq_saturation_of(kernels, &args, &job->how, code);
-    trip->fused.saturation = &trip->saturation;
+    trip->tile_steps.saturation = &trip->saturation;
     trip->zero = job->plan.zero;
     trip->ndim = job->plan.ndim;
     memcpy(trip->dim, job->plan.dim, (size_t)trip->ndim * sizeof *trip->dim);
@@ -498,14 +498,14 @@ static ptrdiff_t enter_groups(struct measuring *m, ptrdiff_t turn)
         if (extent == 1) {
             continue;
         }
-        const ptrdiff_t each = beside ? (ptrdiff_t)m->most_rows : 1;
-        const ptrdiff_t turns = (extent - 1) / each + 1, i = turn % turns * each;
+        const ptrdiff_t batch = beside ? (ptrdiff_t)m->most_rows : 1;
+        const ptrdiff_t turns = (extent - 1) / batch + 1, i = turn % turns * batch;
         turn /= turns;
         x += i * args->in.strides[d];
         y += i * args->out.strides[d];
         group += i * step;
         if (beside) {
-            m->rows = (size_t)(extent - i < each ? extent - i : each);
+            m->rows = (size_t)(extent - i < batch ? extent - i : batch);
             m->index = i;
         } else if (m->trip != NULL) {
             m->scale += pq_param_offset(args, &args->scale, d, i);
@@ -617,7 +617,7 @@ static enum pq_status check_params(const struct pq_kernels *kernels, struct pq_a
     struct pq_args room;
     args->out = args->in;
     PQ_TRY(pq_check_call(&checked, &room, kernels, true, part, parts));
-    PQ_TRY(pq_check_fake(args, code));
+    PQ_TRY(pq_check_fake_quantize(args, code));
     const bool other =
         args->precision != PQ_NO_TYPE || args->inverse != 0 || args->round == PQ_STOCHASTIC;
     return other ? PQ_ERR_OPTION : PQ_OK;

@@ -147,9 +147,9 @@ static void widen_to_sparse(const struct pq_wanted *wanted, struct range *of)
     const double half = floor((wanted->highest - wanted->lowest) / 2);
     const double most = half > 0 ? half : 1;
     const double down = fabs(round_to_f32(of->lo / -(most + 1)));
-    const double up = fabs(round_to_f32(of->hi / most)), far = down > up ? down : up;
-    of->lo = round_to_f32(far * -(most + 1));
-    of->hi = round_to_f32(far * most);
+    const double up = fabs(round_to_f32(of->hi / most)), amax = down > up ? down : up;
+    of->lo = round_to_f32(amax * -(most + 1));
+    of->hi = round_to_f32(amax * most);
 }
 
 /*

@@ -71,18 +71,18 @@ static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq
 {
     const enum pq_type in = args->in.type, out = pq_carrier_of(args->out.type);
     const bool usual = precision == PQ_F32, even = args->round == PQ_HALF_EVEN;
-    bool suits = usual || is_16_bit_arithmetic(args, precision);
+    bool is_supported = usual || is_16_bit_arithmetic(args, precision);
     if (!pq_is_real(in) || pq_row_of(in) < 0 || pq_row_of(out) < 0) {
         return NULL;
     }
     if (pq_is_narrow_float(out)) {
-        suits = usual;
+        is_supported = usual;
     } else if (pq_is_32_bit(out)) { /* float32 does not represent all sums */
-        suits = usual && adds_zero_last(args) && pq_zeros_fit(args, 0, 0);
+        is_supported = usual && adds_zero_last(args) && pq_zeros_fit(args, 0, 0);
     } else if (args->zero_first) {
-        suits = usual && in == PQ_F32 && pq_bits_of(out) == 8 && even;
+        is_supported = usual && in == PQ_F32 && pq_bits_of(out) == 8 && even;
     }
-    return suits ? kernels->quantize[pq_row_of(in)][pq_row_of(out)] : NULL;
+    return is_supported ? kernels->quantize[pq_row_of(in)][pq_row_of(out)] : NULL;
 }
 
 /* Copy the options of a call to its method. */
@@ -100,7 +100,7 @@ static void set_options(struct pq_method *how, const struct pq_args *args)
     how->run.overflow = args->overflow;
     how->run.narrow_first = narrow;
     how->single_scale = in != PQ_F64 && !narrow;
-    how->wide_zero = pq_is_64_bit(args->out.type) && !zero_first;
+    how->has_64_bit_zero = pq_is_64_bit(args->out.type) && !zero_first;
     how->float_zero =
         pq_is_narrow_float(args->out.type) || (zero_first && args->zero.data != NULL);
 }
@@ -121,18 +121,18 @@ static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
                        out = pq_carrier_of(args->out.type);
     const bool is_float = pq_is_narrow_float(out), has_zero = args->zero.data != NULL;
     pq_kernel_fn *const kernel = kernel_of(kernels, args, precision);
-    const bool wide = pq_is_64_bit(out);
+    const bool is_64_bit = pq_is_64_bit(out);
     *how = pq_no_method;
     set_options(how, args);
     how->kernel = kernel != NULL ? kernel
-                  : wide         ? kernels->quantize_int64
+                  : is_64_bit    ? kernels->quantize_int64
                                  : kernels->quantize_general;
     how->general = kernel == NULL;
     if (!how->general && (args->zero_first || precision != PQ_F32)) {
         how->run.round =
             (enum pq_round)(int)(args->zero_first ? PQ_ROUND_SUM : PQ_ROUND_NARROWED);
     }
-    how->by_groups = kernel != NULL || wide ||
+    how->by_groups = kernel != NULL || is_64_bit ||
                      (in == PQ_F64 && precision == PQ_F64 &&
                       (is_float ? !has_zero : adds_zero_last(args)));
     how->run.out = out;

@@ -211,7 +211,7 @@ PQ_NOINLINE void run_definition(const struct pq_requantization_job *call,
     const size_t in = pq_bytes_of(type), out = pq_bytes_of(how->out);
     for (size_t line = 0; line < how->lines; line++) {
         for (size_t i = 0; i < n; i++) {
-            const size_t place = how->each ? i : line;
+            const size_t place = how->per_element ? i : line;
             const struct pq_multiplier by = multiplier_at(how, place);
             const struct pq_params at = {x + i * in, 0, type, 0};
             const int64_t sum = pq_sum_of(pq_load_integer(&at), 0, how->bias[place]);
@@ -251,13 +251,13 @@ PQ_NOINLINE bool widen(int32_t *PQ_RESTRICT to, const char *PQ_RESTRICT x,
 PQ_NOINLINE bool run_widened(const struct pq_requantization_job *call,
                              struct pq_requantize_run how, const char *x, char *y, size_t n)
 {
-    int32_t wide[PQ_TILE];
+    int32_t codes[PQ_TILE];
     bool fits = true;
     for (size_t line = 0; line < how.lines && fits; line++, x += how.in_stride) {
-        fits = widen(wide + line * n, x, call->args->in.type, n);
+        fits = widen(codes + line * n, x, call->args->in.type, n);
     }
-    how.in_stride = (ptrdiff_t)(n * sizeof *wide);
-    return fits && call->kernels->requantize(&how, wide, y, n) != 0;
+    how.in_stride = (ptrdiff_t)(n * sizeof *codes);
+    return fits && call->kernels->requantize(&how, codes, y, n) != 0;
 }
 
 /* Requantize `lines` lines of `n` elements, a piece at a time. */
@@ -266,8 +266,9 @@ static void run_pieces(const struct pq_requantization_job *call,
                        size_t n)
 {
     const enum pq_type in = call->args->in.type;
-    const bool wide = in == PQ_I32, single = !how.each && how.kind == PQ_REQUANTIZE_NONE;
-    const size_t most = wide ? PIECE_ELEMENTS : PQ_TILE;
+    const bool is_i32 = in == PQ_I32,
+               single = !how.per_element && how.kind == PQ_REQUANTIZE_NONE;
+    const size_t most = is_i32 ? PIECE_ELEMENTS : PQ_TILE;
     const size_t at_once = n < most && !single ? most / n : 1;
     for (size_t line = 0; line < lines; line += how.lines) {
         how.lines = lines - line < at_once ? lines - line : at_once;
@@ -281,12 +282,12 @@ static void run_pieces(const struct pq_requantization_job *call,
             char *const to = y + done * pq_bytes_of(how.out);
             m = n - done < most ? n - done : most;
             if (how.kind == PQ_REQUANTIZE_NONE ||
-                !(wide ? call->kernels->requantize(&how, from, to, m) != 0
-                       : run_widened(call, how, from, to, m))) {
+                !(is_i32 ? call->kernels->requantize(&how, from, to, m) != 0
+                         : run_widened(call, how, from, to, m))) {
                 run_definition(call, &how, from, to, m);
             }
         }
-        const size_t places = how.each ? 0 : how.lines;
+        const size_t places = how.per_element ? 0 : how.lines;
         how.m += places;
         how.down += places;
         how.bias += places;
@@ -304,13 +305,13 @@ static void run_lines(const struct pq_run *run, const void *px, void *py, size_t
     const char *x = px;
     char *y = py;
     const size_t g = run->group;
-    how.each = g == 1;
+    how.per_element = g == 1;
     how.m = run->scale.i32;
     how.down = run->offset.i32;
     how.bias = run->zero.i32;
     how.in_stride = (ptrdiff_t)(g * pq_bytes_of(args->in.type)) + run->in_gap;
     how.out_stride = (ptrdiff_t)(g * pq_bytes_of(args->out.type)) + run->out_gap;
-    if (how.each) {
+    if (how.per_element) {
         how.in_stride = run->in_stride;
         how.out_stride = run->out_stride;
         run_pieces(call, how, run->rows > 1 ? run->rows : 1, x, y, n);
@@ -369,11 +370,11 @@ static bool type_fits_int64(enum pq_type type)
 PQ_RARE bool has_valid_types(const struct pq_requantization *args)
 {
     const enum pq_type out = args->out.type, by = args->multiplier.type;
-    const bool suits = args->shift.data != NULL
-                           ? type_fits_int64(by) && type_fits_int64(args->shift.type)
-                           : by == PQ_F32 || by == PQ_F64;
-    return suits && type_fits_int64(args->in.type) && out >= PQ_I8 && out <= PQ_I32 &&
-           args->in.bit_strides == NULL && args->out.bit_strides == NULL &&
+    const bool is_supported = args->shift.data != NULL
+                                  ? type_fits_int64(by) && type_fits_int64(args->shift.type)
+                                  : by == PQ_F32 || by == PQ_F64;
+    return is_supported && type_fits_int64(args->in.type) && out >= PQ_I8 &&
+           out <= PQ_I32 && args->in.bit_strides == NULL && args->out.bit_strides == NULL &&
            (args->bias.data == NULL || type_fits_int64(args->bias.type));
 }
 

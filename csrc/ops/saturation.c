@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "math/narrow_float.h"
-#include "ops/fused.h"
+#include "ops/fake_quantize.h"
 
 enum {
     TILE_COLUMNS = PQ_SIZE(64, 8),
@@ -29,7 +29,7 @@ struct pq_saturation pq_saturation_of(const struct pq_kernels *kernels,
         .is_f64 = args->in.type == PQ_F64,
         .has_zero = args->zero.data != NULL && !pq_is_narrow_float(code),
         .has_offset = args->offset != NULL,
-        .is_zero_64_bit = how->wide_zero,
+        .is_zero_64_bit = how->has_64_bit_zero,
         .is_zero_unsigned = args->zero.type == PQ_U64,
     };
     if (pq_is_narrow_float(code)) {
@@ -58,7 +58,7 @@ struct pq_saturation pq_saturation_of(const struct pq_kernels *kernels,
 /* Return the zero point of group `k` as float64, or 0 without zero points. */
 static double zero_at(const struct pq_run *run, size_t k)
 {
-    const struct pq_saturation *const to = run->fused->saturation;
+    const struct pq_saturation *const to = run->tile_steps->saturation;
     if (!to->has_zero) {
         return 0;
     }
@@ -73,7 +73,7 @@ static double zero_at(const struct pq_run *run, size_t k)
 static void load_limits(struct limits *limits, const struct pq_run *run, size_t first,
                         size_t n)
 {
-    const struct pq_saturation *const to = run->fused->saturation;
+    const struct pq_saturation *const to = run->tile_steps->saturation;
     const bool general = run->general;
     limits->invalid = 0;
     for (size_t i = 0; i < n; i++) {
@@ -146,21 +146,21 @@ void pq_count_saturated(const struct pq_run *run, const void *px, const void *py
 {
     static count_fn *const counts[2][2] = {{count_f32, count_f64},
                                            {count_each_f32, count_each_f64}};
-    const struct pq_saturation *const to = run->fused->saturation;
+    const struct pq_saturation *const to = run->tile_steps->saturation;
     const size_t size = to->is_f64 ? sizeof(double) : sizeof(float);
-    const bool each = pq_has_element_groups(run);
-    const size_t step = each ? TILE_COLUMNS : run->group;
-    count_fn *const count = counts[each][to->is_f64];
+    const bool per_element = pq_has_element_groups(run);
+    const size_t step = per_element ? TILE_COLUMNS : run->group;
+    count_fn *const count = counts[per_element][to->is_f64];
     struct limits limits;
     const char *x = px, *y = py;
     for (size_t i = 0, m; i < n; i += m) {
         m = n - i < step ? n - i : step;
-        load_limits(&limits, run, i / run->group, each ? m : 1);
+        load_limits(&limits, run, i / run->group, per_element ? m : 1);
         for (size_t row = 0; row == 0 || row < run->rows; row++) {
             const char *const from = x + (ptrdiff_t)row * run->in_stride;
             const char *const back = y + (ptrdiff_t)row * run->out_stride;
-            *to->bad += limits.invalid * (int64_t)(each ? 1 : m);
-            if (each || may_saturate(to, count, &limits, from, m)) {
+            *to->bad += limits.invalid * (int64_t)(per_element ? 1 : m);
+            if (per_element || may_saturate(to, count, &limits, from, m)) {
                 count(&limits, from, back, m, to->low, to->high);
             }
         }

@@ -17,7 +17,7 @@
 #include "ops/scales.h"
 
 enum {
-    TILE_ELEMENTS = PQ_SUM_PIECE,
+    TILE_ELEMENTS = PQ_SUM_ELEMENTS,
     BATCH_CANDIDATES = 256, /* most candidates of a batch */
     BATCH_GROUPS = 32,      /* most groups of a batch */
     DEFAULT_CANDIDATES = 20
@@ -188,7 +188,7 @@ static struct pq_grid grid_of(const struct scale_search *s, const struct group *
                             .hi = batch->hi + trial->first,
                             .lowest = (float)group->range[0],
                             .highest = (float)group->range[1],
-                            .whole = group->size <= TILE_ELEMENTS,
+                            .covers_group = group->size <= TILE_ELEMENTS,
                             .narrow = pq_bits_of(s->choice.code) <= 8};
 }
 
@@ -474,10 +474,10 @@ static size_t count_batch_groups(const struct scale_search *s)
 static enum pq_status search_part(struct scale_search *s, int part, int parts)
 {
     const struct pq_share share = pq_share_of(divide_into_groups(s), part, parts);
-    const ptrdiff_t together = (ptrdiff_t)count_batch_groups(s);
+    const ptrdiff_t batch = (ptrdiff_t)count_batch_groups(s);
     struct group groups[BATCH_GROUPS];
-    for (ptrdiff_t i = share.begin; i < share.end; i += together) {
-        const ptrdiff_t left = share.end - i, many = left < together ? left : together;
+    for (ptrdiff_t i = share.begin; i < share.end; i += batch) {
+        const ptrdiff_t left = share.end - i, many = left < batch ? left : batch;
         size_t at = 0;
         for (ptrdiff_t g = 0; g < many; at += (size_t)groups[g++].size) {
             if (!enter_group(s, &groups[g], i + g, at)) {

@@ -14,7 +14,7 @@
  * element.
  */
 
-/* The parameters of a line, or of one element with `each`. The compiler keeps the
+/* The parameters of a line, or of one element with `per_element`. The compiler keeps the
  * parameters of a line in registers. */
 struct place {
     int64_t m;
@@ -95,13 +95,13 @@ PQ_INLINE int requantize(const struct pq_requantize_run *given, const char *x, c
     const uint32_t span = (uint32_t)all.most - (uint32_t)all.least;
     uint32_t most = 0;
     for (size_t line = 0; line < all.lines && most <= span; line++) {
-        struct place p = load_requantize_params(how, all.each ? 0 : line, kind);
+        struct place p = load_requantize_params(how, all.per_element ? 0 : line, kind);
         for (size_t i = 0; i < n; i++) {
             int32_t v;
             memcpy(&v, x + i * sizeof v, sizeof v);
             const uint32_t distance = (uint32_t)v - (uint32_t)all.least;
             most = distance > most ? distance : most;
-            if (all.each) {
+            if (all.per_element) {
                 p = load_requantize_params(how, i, kind);
             }
             v = (int32_t)((uint32_t)v + (uint32_t)p.bias);

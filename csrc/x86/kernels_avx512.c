@@ -196,13 +196,13 @@ PQ_INLINE int dequantize_by_table(pq_kernel_fn *usual, const struct pq_run *run,
                                   const char *x, char *y, size_t n)
 {
     const struct results all = results_of(usual, run);
-    const int far = run->exceeds_cache;
+    const int exceeds_cache = run->exceeds_cache;
     const size_t second = WIDE_CODES - (uintptr_t)y % LINE / RESULT_BYTES;
     for (size_t i = 0, next = second; i < n; i = next, next += WIDE_CODES) {
         const size_t at = i + WIDE_CODES <= n ? i : n - WIDE_CODES;
         const char *const from = x + at;
         char *const to = y + RESULT_BYTES * at;
-        if (far) {
+        if (exceeds_cache) {
             prefetch_chunk(from + PAGE, 1, to + PAGE, RESULT_BYTES);
             prefetch_chunk(from + PAGE + PQ_CHUNK, 1, to + PAGE + PQ_CHUNK * RESULT_BYTES,
                            RESULT_BYTES);

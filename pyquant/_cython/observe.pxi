@@ -225,7 +225,7 @@ cdef enum:
 
 cdef int _more_rows(pq_channel_counts *to) noexcept nogil:
     """Add rows: as many as the table has, but at most _FIRST_BYTES, and at least one."""
-    cdef size_t row = to.stride * (sizeof(uint32_t) if to.wide else sizeof(uint16_t))
+    cdef size_t row = to.stride * (sizeof(uint32_t) if to.is_32_bit else sizeof(uint16_t))
     cdef size_t more = max(to.room, <int>_FIRST_ROWS)
     cdef int room
     cdef void *table
@@ -281,7 +281,7 @@ cdef class _ChannelCounts:
             to = &self.counts[i]
             to.ignore_nonfinite = ignore
             to.mantissa_bits = found.mantissa_bits
-            to.wide = size > UINT16_MAX
+            to.is_32_bit = size > UINT16_MAX
             to.channels = n
             to.lanes = _LANES if n < _LANES else 1
             to.count = (<uint64_t *>_data(found.counts)) + i * n
@@ -305,7 +305,7 @@ cdef class _ChannelCounts:
         for i in range(self.parts):
             part = &self.counts[i]
             memory = PyMemoryView_FromMemory(
-                <char *>part.table, part.rows * part.stride * (4 if part.wide else 2),
+                <char *>part.table, part.rows * part.stride * (4 if part.is_32_bit else 2),
                 PyBUF_READ
             )
             pages = [part.pages[r] for r in range(part.rows)]

@@ -549,17 +549,17 @@ def pack(codes, layout, /):
     cdef Call call
     cdef str name
     cdef int width = 0
-    cdef LayoutRow row, wide
+    cdef LayoutRow row, is_32_bit
     row, axis, bits = _layout_given(layout)
-    wide = row if bits is None and row.types else _ALL_WIDTHS
+    is_32_bit = row if bits is None and row.types else _ALL_WIDTHS
     _forget(&call)
     array = codes if type(codes) is _ndarray else plain(codes, "codes")
     found = known(array) or _dtypes.name_of(array.dtype)
-    if found not in wide.types:
+    if found not in is_32_bit.types:
         end = ""
         if found in ("int8", "uint8"):
             end = f'; Layout("{row.name}", bits=4) converts {found}'
-        raise TypeError(f"codes: expected {wide.some}, got {_describe(array)}{end}")
+        raise TypeError(f"codes: expected {is_32_bit.some}, got {_describe(array)}{end}")
     name = _element_of(found, bits, row, &width)
     # The conversion of integers may have changed the type of the array.
     if not _hold(array, &call.x) or _NAMES[<int>call.x.type] != found:

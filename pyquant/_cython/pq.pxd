@@ -121,7 +121,7 @@ cdef extern from "ops/channels.h" nogil:
         double *lowest
         double *highest
         void *table
-        bint wide
+        bint is_32_bit
         size_t stride
         int rows
         int room

@@ -28,7 +28,7 @@ static size_t draw_strides(struct view *view, int ndim, const ptrdiff_t *extents
 {
     int order[MOST_NDIM];
     ptrdiff_t span = size, next = size;
-    const int whole =
+    const int is_integer =
         layout == ALIGNED || random_chance(50); /* strides are multiples of the element */
     for (int d = 0; d < ndim; d++) {
         order[d] = d;
@@ -57,7 +57,7 @@ static size_t draw_strides(struct view *view, int ndim, const ptrdiff_t *extents
             view->strides[d] = 0;
             continue;
         }
-        if (layout == BROADCAST && whole && random_chance(20)) {
+        if (layout == BROADCAST && is_integer && random_chance(20)) {
             stride = random_between(1, 3) * size;
             span += (n - 1) * stride;
             view->strides[d] = stride;
@@ -65,7 +65,7 @@ static size_t draw_strides(struct view *view, int ndim, const ptrdiff_t *extents
         }
         if (random_chance(gaps)) {
             const ptrdiff_t gap = random_between(0, 9);
-            stride = span + (whole ? gap * size : gap);
+            stride = span + (is_integer ? gap * size : gap);
         }
         if (layout == ALIGNED) {
             stride = (stride + size - 1) / size * size;
@@ -750,16 +750,16 @@ static double offset_at(const struct pq_args *args, const ptrdiff_t *index)
 static double calculated(enum pq_type carrier, char operation, double a, double b)
 {
     const float p = (float)a, q = (float)b;
-    const int wide = carrier == PQ_F64;
+    const int is_f64 = carrier == PQ_F64;
     switch (operation) {
     case '+':
-        return wide ? a + b : (double)(p + q);
+        return is_f64 ? a + b : (double)(p + q);
     case '-':
-        return wide ? a - b : (double)(p - q);
+        return is_f64 ? a - b : (double)(p - q);
     case '*':
-        return wide ? a * b : (double)(p * q);
+        return is_f64 ? a * b : (double)(p * q);
     default:
-        return wide ? a / b : (double)(p / q);
+        return is_f64 ? a / b : (double)(p / q);
     }
 }
 
@@ -928,18 +928,18 @@ static double narrowed(enum pq_type type, double v)
 static void quantize_plain(const struct pq_run *run, const unsigned char *px,
                            unsigned char *y, double scale, struct zero_point zero)
 {
-    const int whole = run->in == PQ_I32; /* int32 is always converted first */
-    double x = whole ? (double)get_integer(px, run->in, 0) : get_real(px, run->in, 0);
-    x = whole || run->narrow_first ? narrowed(run->compute, x) : x;
+    const int is_integer = run->in == PQ_I32; /* int32 is always converted first */
+    double x = is_integer ? (double)get_integer(px, run->in, 0) : get_real(px, run->in, 0);
+    x = is_integer || run->narrow_first ? narrowed(run->compute, x) : x;
     scale = run->narrow_first ? narrowed(run->compute, scale) : scale;
     put_bits(y, run->out, 0, quantized(run, x, scale, zero, chance.word));
 }
 
-struct outside naive(const struct call *call, int quantize, unsigned char *lowest)
+struct out_of_range naive(const struct call *call, int quantize, unsigned char *lowest)
 {
     const struct pq_args *args = &call->args;
     const int ndim = args->ndim, affine = is_affine(args, quantize);
-    struct outside outside = {0, 0};
+    struct out_of_range out_of_range = {0, 0};
     const enum pq_type compute = quantize                   ? precision_of(args)
                                  : args->out.type == PQ_F64 ? PQ_F64
                                                             : PQ_F32;
@@ -954,7 +954,7 @@ struct outside naive(const struct call *call, int quantize, unsigned char *lowes
     ptrdiff_t index[PQ_MAX_NDIM] = {0};
     size_t position = 0;
     if (call->n == 0) {
-        return outside;
+        return out_of_range;
     }
     do {
         unsigned char x[8], y[8];
@@ -977,11 +977,11 @@ struct outside naive(const struct call *call, int quantize, unsigned char *lowes
         } else if (!quantize) {
             dequantize_affine(args, x, y, scale, offset_at(args, index), zero);
         } else if (quantize_affine(args, x, y, scale, offset_at(args, index), zero)) {
-            outside.first = outside.count++ == 0 ? position : outside.first;
+            out_of_range.first = out_of_range.count++ == 0 ? position : out_of_range.first;
         }
         give_element(call, index, y, ++position == call->n, lowest);
     } while (step(ndim, call->shape, index));
-    return outside;
+    return out_of_range;
 }
 
 void naive_repack(const struct call *call, unsigned char *lowest)

@@ -95,13 +95,13 @@ void fill_input(struct call *call, int quantize);
 void draw_affine(struct call *call, int quantize);
 
 /* The number of elements out of range, and the C-order position of the first. */
-struct outside {
+struct out_of_range {
     size_t count, first;
 };
 
 /* Compute the result into a copy of the output that begins at `lowest`. Zero points of a
  * type that differs from the codes must be at most 2^52 in magnitude. */
-struct outside naive(const struct call *call, int quantize, unsigned char *lowest);
+struct out_of_range naive(const struct call *call, int quantize, unsigned char *lowest);
 /* Compute the result of pq_repack(). */
 void naive_repack(const struct call *call, unsigned char *lowest);
 void describe(const struct call *call, int quantize, char *text, size_t size);

@@ -162,21 +162,21 @@ static struct zero_point draw_zero(void)
  * other, perhaps except one. */
 static void draw_params(void)
 {
-    const int wide = batch.run.compute == PQ_F64 || batch.run.in == PQ_F64;
+    const int is_f64 = batch.run.compute == PQ_F64 || batch.run.in == PQ_F64;
     const enum pq_type real = batch.quantizes ? batch.run.in : batch.run.out;
     const int kind = (int)random_below(4), least = (int)random_between(-110, 80);
     const int flat = random_chance(50), ones = random_chance(10);
     const struct zero_point none = {0, -0.0};
     for (size_t p = 0; p < batch.params; p++) {
         const double significand = ones ? 0x1.fffffep0 : 1 + random_unit();
-        double s = wide ? draw_scale_f64() : (double)draw_scale();
+        double s = is_f64 ? draw_scale_f64() : (double)draw_scale();
         s = kind == 0   ? ldexp(significand, (int)random_between(-110, 20))
             : kind == 1 ? ldexp((double)(float)significand, least + (int)random_below(14))
                         : s;
         if (batch.run.compute != PQ_F32 && pq_bytes_of(real) == 2) {
             s = decode(real, random_bits() & 0xffff);
         }
-        set_scale(p, wide ? s : (double)(float)s);
+        set_scale(p, is_f64 ? s : (double)(float)s);
         set_zero(p, flat ? none : draw_zero());
     }
     if (kind == 1 && batch.params > 1 && random_chance(30)) {

@@ -45,7 +45,7 @@ static void check_narrowing(const struct pq_kernels *kernels)
     enum { N = 96 };
     _Alignas(64) float x[N];
     _Alignas(64) uint16_t half[N], brain[N];
-    _Alignas(64) double wide[N];
+    _Alignas(64) double is_f64[N];
     check_begin("narrowing of %s", kernels->name);
     CASES(round, 300) {
         for (int i = 0; i < N;
@@ -58,12 +58,12 @@ static void check_narrowing(const struct pq_kernels *kernels)
         }
         kernels->to_f16(x, half, N);
         kernels->to_bf16(x, brain, N);
-        kernels->to_f64(x, wide, N);
+        kernels->to_f64(x, is_f64, N);
         for (int i = 0; i < N; i++) {
             const double v = (double)x[i];
             CHECK(half[i] == encode(PQ_F16, v, 1, 0), "float16 of %a", v);
             CHECK(brain[i] == encode(PQ_BF16, v, 1, 0), "bfloat16 of %a", v);
-            CHECK(wide[i] == v || v != v, "float64 of %a", v);
+            CHECK(is_f64[i] == v || v != v, "float64 of %a", v);
         }
     }
     check_end();

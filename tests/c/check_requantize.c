@@ -137,9 +137,9 @@ static void draw_channels(size_t channels)
             call.bias[c] = (int32_t)draw_integer(INT32_MIN / 2, INT32_MAX / 2);
         }
     }
-    const int wide = random_chance(50), many = channels > 1 && random_chance(80);
-    a->multiplier = wide ? (struct pq_channels){call.f64, many * 8, PQ_F64, 0}
-                         : (struct pq_channels){call.f32, many * 4, PQ_F32, 0};
+    const int is_f64 = random_chance(50), many = channels > 1 && random_chance(80);
+    a->multiplier = is_f64 ? (struct pq_channels){call.f64, many * 8, PQ_F64, 0}
+                           : (struct pq_channels){call.f32, many * 4, PQ_F32, 0};
     a->shift = (struct pq_channels){.data = NULL};
     if (stored) {
         a->multiplier = (struct pq_channels){call.m, many * 4, PQ_I32, 0};

@@ -10,7 +10,7 @@
 #include "drivers.h"
 #include "oracle.h"
 
-enum { MOST = PQ_SUM_PIECE, GRID = 5 };
+enum { MOST = PQ_SUM_ELEMENTS, GRID = 5 };
 
 static const struct pq_kernels *const scalar = &pq_kernels_scalar;
 
@@ -20,7 +20,7 @@ static void *place(const struct guarded *memory, size_t n, size_t size)
     return guarded_end(memory, n * size);
 }
 
-static void draw_numbers(void *p, size_t n, int wide, int special)
+static void draw_numbers(void *p, size_t n, int is_f64, int special)
 {
     for (size_t i = 0; i < n; i++) {
         double v = (random_unit() - 0.5) * (random_chance(5) ? 100 : 1);
@@ -28,8 +28,8 @@ static void draw_numbers(void *p, size_t n, int wide, int special)
             v = random_chance(50) ? (double)NAN : HUGE_VAL;
         }
         const float single = (float)v;
-        memcpy((char *)p + i * (wide ? 8 : 4), wide ? (void *)&v : (void *)&single,
-               wide ? 8 : 4);
+        memcpy((char *)p + i * (is_f64 ? 8 : 4), is_f64 ? (void *)&v : (void *)&single,
+               is_f64 ? 8 : 4);
     }
 }
 
@@ -44,19 +44,20 @@ struct memory {
     struct guarded x, y, w;
 };
 
-static void check_errors(const struct pq_sums *sums, const struct memory *memory, int wide)
+static void check_errors(const struct pq_sums *sums, const struct memory *memory,
+                         int is_f64)
 {
-    const size_t n = random_below(MOST + 1), size = wide ? 8 : 4;
+    const size_t n = random_below(MOST + 1), size = is_f64 ? 8 : 4;
     void *const x = place(&memory->x, n, size), *const y = place(&memory->y, n, size);
     struct pq_lanes ours, theirs;
-    draw_numbers(x, n, wide, 0);
-    draw_numbers(y, n, wide, 0);
+    draw_numbers(x, n, is_f64, 0);
+    draw_numbers(y, n, is_f64, 0);
     for (size_t i = 0; i < sizeof ours / sizeof(double); i++) {
         ((double *)&ours)[i] = random_unit();
     }
     theirs = ours;
-    sums->errors[wide](x, y, n, &ours);
-    scalar->sums->errors[wide](x, y, n, &theirs);
+    sums->errors[is_f64](x, y, n, &ours);
+    scalar->sums->errors[is_f64](x, y, n, &theirs);
     CHECK(same(&ours, &theirs, sizeof ours), "errors of %zu elements", n);
     struct pq_total total = {0}, due = {0};
     sums->total(&ours, &total);
@@ -80,20 +81,20 @@ static void check_widen(const struct pq_sums *sums, const struct memory *memory)
     }
 }
 
-static void check_pairs(const struct pq_sums *sums, const struct memory *memory, int wide)
+static void check_pairs(const struct pq_sums *sums, const struct memory *memory, int is_f64)
 {
-    const size_t n = random_below(MOST + 1), size = wide ? 8 : 4;
+    const size_t n = random_below(MOST + 1), size = is_f64 ? 8 : 4;
     void *const x = place(&memory->x, n, size), *const y = place(&memory->y, n, size);
     double *const w = place(&memory->w, n, 8);
     double ours[2] = {1, 2}, theirs[2] = {1, 2};
-    draw_numbers(x, n, wide, 0);
-    draw_numbers(y, n, wide, 0);
+    draw_numbers(x, n, is_f64, 0);
+    draw_numbers(y, n, is_f64, 0);
     draw_numbers(w, n, 1, 0);
-    sums->fit[wide](x, y, w, n, ours);
-    scalar->sums->fit[wide](x, y, w, n, theirs);
+    sums->fit[is_f64](x, y, w, n, ours);
+    scalar->sums->fit[is_f64](x, y, w, n, theirs);
     CHECK(same(ours, theirs, sizeof ours), "fit of %zu elements", n);
-    ours[0] = sums->squares[wide](x, y, w, n, 0x1p-3);
-    theirs[0] = scalar->sums->squares[wide](x, y, w, n, 0x1p-3);
+    ours[0] = sums->squares[is_f64](x, y, w, n, 0x1p-3);
+    theirs[0] = scalar->sums->squares[is_f64](x, y, w, n, 0x1p-3);
     CHECK(same(ours, theirs, sizeof *ours), "squares of %zu elements", n);
 }
 
@@ -123,9 +124,9 @@ static void check_whole(const struct pq_sums *sums, struct pq_grid *grid, const 
                         size_t n)
 {
     double some[GRID] = {0}, all[GRID] = {0};
-    grid->whole = true;
+    grid->covers_group = true;
     sums->grid(grid, x, NULL, n, some);
-    grid->whole = false;
+    grid->covers_group = false;
     sums->grid(grid, x, NULL, n, all);
     const size_t least = first_least(all);
     CHECK(first_least(some) == least && some[least] == all[least], "the best of a grid");
@@ -164,8 +165,8 @@ static void check_grid(const struct pq_sums *sums, const struct memory *memory)
     }
     sums->grid(&grid, x, w, n, ours);
     scalar->sums->grid(&grid, x, w, n, theirs);
-    CHECK(grid.whole && w == NULL ? same_sums(ours, theirs)
-                                  : same(ours, theirs, sizeof ours),
+    CHECK(grid.covers_group && w == NULL ? same_sums(ours, theirs)
+                                         : same(ours, theirs, sizeof ours),
           "grid of %zu elements, 2^%d", n, power);
     check_whole(sums, &grid, x, n);
     memset(ours, 0, sizeof ours);
@@ -187,9 +188,9 @@ static void check_kernels(const struct pq_kernels *kernels)
                                   guarded_make(MOST * 8)};
     check_begin("sums of %s", kernels->name);
     CASES(i, check_count(2000)) {
-        for (int wide = 0; wide < 2; wide++) {
-            check_errors(kernels->sums, &memory, wide);
-            check_pairs(kernels->sums, &memory, wide);
+        for (int is_f64 = 0; is_f64 < 2; is_f64++) {
+            check_errors(kernels->sums, &memory, is_f64);
+            check_pairs(kernels->sums, &memory, is_f64);
         }
         check_grid(kernels->sums, &memory);
         if (kernels->sums->widen != NULL) {

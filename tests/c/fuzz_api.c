@@ -41,8 +41,8 @@ static const enum pq_type narrow[] = {
     PQ_F4E2M1FN, PQ_F8E3M4,
     PQ_F8E4M3,   PQ_F8E4M3B11FNUZ,
 };
-static const enum pq_type whole[] = {PQ_I8,  PQ_U8,  PQ_I16, PQ_U16,
-                                     PQ_I32, PQ_U32, PQ_I64, PQ_U64};
+static const enum pq_type is_integer[] = {PQ_I8,  PQ_U8,  PQ_I16, PQ_U16,
+                                          PQ_I32, PQ_U32, PQ_I64, PQ_U64};
 static const enum pq_type integers[] = {PQ_I8,  PQ_U8,  PQ_I16, PQ_U16, PQ_I32, PQ_U32,
                                         PQ_I64, PQ_U64, PQ_I4,  PQ_U4,  PQ_I2,  PQ_U2};
 
@@ -204,7 +204,7 @@ static struct {
 
 static enum pq_type draw_code(void)
 {
-    return random_chance(60) ? PICK(whole) : PICK(narrow);
+    return random_chance(60) ? PICK(is_integer) : PICK(narrow);
 }
 
 /* Draw a view of all elements, with byte strides or bit strides. */
@@ -499,7 +499,7 @@ static void mangle(struct pq_layout *layout)
 /* Spoil an option. */
 static void spoil_affine(struct pq_args *args, enum op op)
 {
-    const int wide = pq_is_64_bit(op == QUANTIZE ? args->out.type : args->in.type);
+    const int is_f64 = pq_is_64_bit(op == QUANTIZE ? args->out.type : args->in.type);
     static const int64_t far[] = {INT64_MIN, INT64_MAX, -129, 256, INT64_C(1) << 32};
     static int64_t fills[1];
     const int code = op == QUANTIZE || op == DEQUANTIZE;
@@ -517,12 +517,12 @@ static void spoil_affine(struct pq_args *args, enum op op)
         fills[0] = far[random_below(5)];
         args->fills = 1;
         args->fill = fills;
-        use.refused = code && !wide && (fills[0] == INT64_MIN || fills[0] == INT64_MAX);
+        use.refused = code && !is_f64 && (fills[0] == INT64_MIN || fills[0] == INT64_MAX);
         break;
     case 3:
         args->lowest_code = far[random_below(5)];
         args->highest_code = INT64_MIN;
-        use.refused = op == QUANTIZE && !wide;
+        use.refused = op == QUANTIZE && !is_f64;
         break;
     default:
         args->beyond = PQ_WRAP;
@@ -682,16 +682,17 @@ static enum pq_status run_all(const struct pq_kernels *k, enum op op)
 
 /* Check the count and the first position of elements out of range; without parts. */
 static void judge_count(const struct pq_kernels *k, enum pq_status ran, int known,
-                        struct outside outside)
+                        struct out_of_range out_of_range)
 {
     const enum pq_status due = has_run(ran) ? PQ_OK : ran;
     size_t count = 99, first = 99;
     const enum pq_status status =
         pq_count_beyond(use.no_kernels ? NULL : k, use.args, &count, &first);
     CHECK(status == due, "%s: count_beyond: %d, not %d", k->name, (int)status, (int)due);
-    CHECK(!known || status != PQ_OK || (count == outside.count && first == outside.first),
+    CHECK(!known || status != PQ_OK ||
+              (count == out_of_range.count && first == out_of_range.first),
           "%s: %zu from %zu on are out of range, not %zu from %zu", k->name, count, first,
-          outside.count, outside.first);
+          out_of_range.count, out_of_range.first);
 }
 
 /* ---- fake_quantize, with the arguments of a call without policies ---- */
@@ -850,7 +851,7 @@ static void check_result(enum op op)
     enum pq_status first = PQ_OK;
     char text[1500];
     const int known = use.known && use.args != NULL;
-    struct outside outside = {0, 0};
+    struct out_of_range out_of_range = {0, 0};
     keep(&kept_out, &call.out, &memory.out);
     keep(&kept_in, &call.in, &memory.in);
     keep(&kept_scale, &call.scale, &memory.scale);
@@ -863,10 +864,10 @@ static void check_result(enum op op)
         if (op == REPACK) {
             naive_repack(&call, lowest);
         } else {
-            outside = naive(&call, op == QUANTIZE, lowest);
+            out_of_range = naive(&call, op == QUANTIZE, lowest);
         }
     }
-    const enum pq_status due = outside.count != 0 ? PQ_ERR_BEYOND : PQ_OK;
+    const enum pq_status due = out_of_range.count != 0 ? PQ_ERR_BEYOND : PQ_OK;
     for (int i = 0; tables[i] != NULL; i++) {
         const struct pq_kernels *k = tables[i];
         restore(&kept_out);
@@ -893,7 +894,7 @@ static void check_result(enum op op)
                   (call.zero.array.data == NULL || is_kept(&kept_zero)),
               "verb %d, %s: an input was written", (int)op, k->name);
         if (op == QUANTIZE && use.parts == 0 && use.part == 0) {
-            judge_count(k, status, known, outside);
+            judge_count(k, status, known, out_of_range);
         }
         if (known && call.parts > 1 && call.parts <= FEW_PARTS &&
             random_chance(call.out.has_words ? 100 : 20)) {
@@ -1287,7 +1288,7 @@ static void check_minmax(void)
 
 static void check_zeros_within(void)
 {
-    int64_t lo = draw_integer(-300, 300), hi = draw_integer(-300, 300), outside = 0;
+    int64_t lo = draw_integer(-300, 300), hi = draw_integer(-300, 300), out_of_range = 0;
     if (random_chance(30)) {
         lo = (int64_t)random_bits();
         hi = (int64_t)random_bits();
@@ -1296,7 +1297,7 @@ static void check_zeros_within(void)
     ptrdiff_t index[PQ_MAX_NDIM] = {0};
     int within = 1;
     const int got = pq_zeros_within(use.args, lo, hi,
-                                    random_chance(3) && use.refused ? NULL : &outside);
+                                    random_chance(3) && use.refused ? NULL : &out_of_range);
     if (!use.known) {
         CHECK(!use.refused || !got, "accepted");
         return;
@@ -1311,10 +1312,10 @@ static void check_zeros_within(void)
     } while (step(call.args.ndim, call.counts, index));
     int found = within;
     do {
-        found = found ||
-                integer_at(zero, element_at(zero, call.args.ndim, index, NULL)) == outside;
+        found = found || integer_at(zero, element_at(zero, call.args.ndim, index, NULL)) ==
+                             out_of_range;
     } while (step(call.args.ndim, call.counts, index));
-    CHECK(found, "%lld is none of the zero points", (long long)outside);
+    CHECK(found, "%lld is none of the zero points", (long long)out_of_range);
     CHECK(got == within, "%s in [%lld, %lld]: %d, not %d", type_name(zero->type),
           (long long)lo, (long long)hi, got, within);
 }
@@ -1771,7 +1772,7 @@ static void check_chosen_shapes(void)
     CASES(i, check_count(960)) {
         const size_t s = i / 2 * 7 % COUNT(shapes);
         const int quantize = i % 2 == 0;
-        const enum pq_type real = pick(reals, 3), code = pick(whole, 4);
+        const enum pq_type real = pick(reals, 3), code = pick(is_integer, 4);
         const enum layout layout = i / 2 % 3 != 0      ? PLAIN
                                    : random_chance(50) ? GAPPED
                                                        : BROADCAST;

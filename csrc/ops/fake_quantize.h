@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Quantize and dequantize in one pass, one tile of codes at a time, and count saturated
  * elements. */
-#ifndef PQ_FUSED_H
-#define PQ_FUSED_H
+#ifndef PQ_FAKE_QUANTIZE_H
+#define PQ_FAKE_QUANTIZE_H
 
 #include "engine/job.h"
 
@@ -20,7 +20,7 @@ struct pq_saturation {
 
 /* How to process a tile. Without `dequantize`, the result is a mask with 1 for each element
  * that is in range. */
-struct pq_fused {
+struct pq_tile_steps {
     pq_kernel_fn *quantize, *dequantize;
     pq_bytes_fn *narrow, *extend; /* saturate codes to 4 or 2 bits, extend them; or null */
     size_t real, code, result;    /* bytes of an input element, a code and a result */
@@ -38,13 +38,14 @@ struct pq_fused {
 };
 
 /* Fill in the method that quantizes to codes of type `code` and dequantizes them. The
- * method refers to `fused`. */
-enum pq_status pq_set_fused_method(struct pq_method *how, struct pq_fused *fused,
-                                   const struct pq_kernels *kernels,
-                                   const struct pq_args *args, enum pq_type code);
+ * method refers to `tile_steps`. */
+enum pq_status pq_set_fake_quantize_method(struct pq_method *how,
+                                           struct pq_tile_steps *tile_steps,
+                                           const struct pq_kernels *kernels,
+                                           const struct pq_args *args, enum pq_type code);
 
 /* Check the arguments of fake_quantize, except shapes and strides. */
-enum pq_status pq_check_fake(const struct pq_args *args, enum pq_type code);
+enum pq_status pq_check_fake_quantize(const struct pq_args *args, enum pq_type code);
 
 /* Return the range that defines saturation for the code type `code`. The caller sets the
  * counters. */
