@@ -6,19 +6,29 @@ import pyquant._installed  # noqa: F401, the earliest import, for Ctrl-C
 # isort: split
 from typing import TYPE_CHECKING
 
-from pyquant import com_microsoft, dtypes, isa, ngraph, onednn, onnx
+from pyquant import dtypes, isa
 from pyquant._core import dequantize, quantize, requantize
 from pyquant._installed import lazy
 from pyquant._version import __version__
 from pyquant.fused import dynamic_quantize, fake_quantize
-from pyquant.observe import Observer, calibrate
 from pyquant.packed import Layout, PackedArray, pack, pack_signs, unpack
 from pyquant.qparams import QParams, choose_qparams, qparams_from_range
-from pyquant.report import ErrorReport, measure_error
 from pyquant.rounding import RoundMode
 
 if TYPE_CHECKING:
-    from pyquant import embed, fixedpoint, integrations, openvino, weights  # noqa: F401
+    from pyquant import (
+        com_microsoft,
+        embed,  # noqa: F401
+        fixedpoint,  # noqa: F401
+        integrations,
+        ngraph,
+        onednn,
+        onnx,
+        openvino,
+        weights,
+    )
+    from pyquant.observe import Observer, calibrate
+    from pyquant.report import ErrorReport, measure_error
     from pyquant.weights.files import open_weights, write_weights
 
 __all__ = [
@@ -55,7 +65,11 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # type checkers would accept every name
-    _MODULES = "embed", "fixedpoint", "integrations", "openvino", "weights"
-    _OWNERS = dict.fromkeys(_MODULES, __name__)
-    _OWNERS |= dict.fromkeys(("open_weights", "write_weights"), "pyquant.weights.files")
-    __getattr__, __dir__ = lazy(__name__, __all__, _OWNERS)
+    _NAMES = {
+        "pyquant": "com_microsoft embed fixedpoint integrations ngraph observe onednn onnx "
+        "openvino report weights",
+        "pyquant.observe": "Observer calibrate",
+        "pyquant.report": "ErrorReport measure_error",
+        "pyquant.weights.files": "open_weights write_weights",
+    }
+    __getattr__, __dir__ = lazy(__name__, __all__, _NAMES)

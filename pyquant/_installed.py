@@ -54,23 +54,27 @@ def _start() -> None:
 
 
 def lazy(
-    package: str, public: list[str], owners: "Mapping[str, str]"
+    package: str, public: list[str], names: "Mapping[str, str]"
 ) -> "tuple[Callable[[str], object], Callable[[], list[str]]]":
     """
     Return `__getattr__` and `__dir__` for a package.
 
-    A name in `owners` is an attribute of the module `owners[name]`, or a module of the
-    package if `owners[name]` is the package.
+    `names` maps a module to the names that the package imports from it on first access.
+    The key `package` has the names of modules of the package.
     """
 
     from importlib import import_module
+
+    owners = {name: owner for owner in names for name in names[owner].split()}
 
     def find(name: str) -> object:
         if name not in owners:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         if owners[name] == package:
             return import_module(f"{package}.{name}")
-        return getattr(import_module(owners[name]), name)
+        value = getattr(import_module(owners[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
 
     return find, lambda: sorted(public)
 

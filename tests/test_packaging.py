@@ -30,7 +30,10 @@ MODULES = (name.removesuffix(".__init__") for name in MODULES)
 PUBLIC = sorted(name for name in MODULES if not re.search(r"(^|\.)_", name))
 # Modules for optional packages, and the least version of each package.
 OF_OTHERS = {"integrations.dask": None, "integrations.zarr": "3.2"}
-LAZY = re.compile(r"pyquant\.(cli|integrations|openvino|weights)\b.*")
+LAZY = re.compile(
+    r"pyquant\.(cli|com_microsoft|integrations|ngraph|observe|onednn|onnx|openvino|report|"
+    r"weights)\b.*"
+)
 DISTRIBUTION = "pyquant-simd"  # on PyPI `pyquant` is another project
 
 
@@ -303,11 +306,11 @@ def test_importing_brings_in_little():
 
 
 def test_lazy_modules_are_imported_on_first_use():
-    """`import pyquant` imports no module of a format or of another package's arrays. An
-    unknown name raises the usual error."""
+    """`import pyquant` imports no module of a standard, a format, another package's arrays
+    or statistics. An unknown name raises the usual error."""
     assert not list(filter(LAZY.match, imported_by("import pyquant; dir(pyquant)")))
     names = [one for one in PUBLIC if LAZY.match(f"pyquant.{one}") and one not in OF_OTHERS]
-    assert len(names) == 15
+    assert len(names) == 21
     code = "import pyquant as pq; pq.weights.mx; pq.integrations.tflite"
     found = set(filter(LAZY.match, imported_by(code)))
     assert {"pyquant.weights.mx", "pyquant.integrations.tflite"} < found

@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 __all__ = ["cf", "tflite"]  # dask and zarr need packages, and help() imports each name
 
 if not TYPE_CHECKING:  # type checkers would accept every name
-    _MODULES = ("cf", "dask", "tflite", "zarr")
-    __getattr__, __dir__ = lazy(__name__, __all__, dict.fromkeys(_MODULES, __name__))
+    _NAMES = {__name__: "cf dask tflite zarr"}
+    __getattr__, __dir__ = lazy(__name__, __all__, _NAMES)

@@ -39,8 +39,10 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # type checkers would accept every name
-    _made = dict.fromkeys(("Weight", "convert", "from_tensors"), f"{__name__}._weight")
-    _made["find"] = f"{__name__}._published"
-    __getattr__, __dir__ = lazy(
-        __name__, __all__, {**dict.fromkeys(__all__, __name__), **_made}
-    )
+    _NAMES = {
+        __name__: "awq bitsandbytes blocks compressed_tensors files gptq matmulnbits mlx "
+        "mx nvfp4",
+        f"{__name__}._published": "find",
+        f"{__name__}._weight": "Weight convert from_tensors",
+    }
+    __getattr__, __dir__ = lazy(__name__, __all__, _NAMES)
