@@ -80,10 +80,10 @@ def quantize(
     axes : iterable of int
         The axes of separate scales, in any order. ``()`` is one scale.
     round_mode : RoundMode or str
-        A member of `pyquant.RoundMode`. nGraph's names are valid, too, for example
-        ``"ROUND_NEAREST_TOWARD_EVEN"``. The letter case has no meaning.
+        A member of `pyquant.RoundMode`, which lists nGraph's names. The names are valid,
+        too, for example ``"ROUND_NEAREST_UPWARD"``. Letter case is ignored.
     out : ndarray, optional
-        Array for the result. It has the exact shape and dtype. Its strides are free.
+        Array for the result. It has the exact shape and dtype. Any strides are valid.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 

@@ -459,10 +459,10 @@ class Observer:
         Parameters
         ----------
         method : {"minmax", "percentile", "mse", "entropy"}, optional
-            "minmax" (the default): the extremes. "percentile": cut off a percentage of the
-            values. "mse": minimize the expected squared error. "entropy": minimize the loss
-            of information by TensorRT's rule, based on magnitudes. All methods except
-            "minmax" need `histogram`.
+            "minmax" (the default): the extremes. "percentile": keep the central
+            `percentile` percent of the values. "mse": minimize the expected squared error.
+            "entropy": minimize the loss of information by TensorRT's rule, based on
+            magnitudes. All methods except "minmax" need ``histogram=True``.
         percentile : float, optional
             For "percentile" only: the percentage of values to keep, from 50 to 100. Default
             99.99. A symmetric range counts magnitudes. All other ranges cut off half of the
@@ -673,8 +673,8 @@ def calibrate(
     axis : int or tuple of int, optional
         See `Observer`.
     method, percentile
-        See `Observer.range`. Percentiles are in percent, such as 99.9, and accurate to the
-        resolution of the counts, which `mantissa_bits` sets.
+        See `Observer.range`. `percentile` is the percentage of values to keep: 99.9 cuts
+        off 0.05 % at each end of an asymmetric range. `mantissa_bits` sets the resolution.
     symmetric, include_zero, quant_range, scale_dtype
         See `choose_qparams`.
     like : str, optional

@@ -439,7 +439,8 @@ def pack(codes: ArrayLike, layout: str | Layout = "onnx") -> PackedArray:
     codes : array_like
         Codes of any shape and strides, with a width that `layout` supports: an array of
         int4, uint4, int2, uint2 or float4_e2m1fn, for "words" also of int8, uint8 or any
-        other narrow float. With bits in the `Layout`: uint8 or int8 codes of that width.
+        other narrow float. int8 and uint8 arrays of narrower codes need the number of bits,
+        for example ``layout=Layout("onnx", bits=4)``.
     layout : str or Layout, optional
         How the codes are stored. Default "onnx".
 

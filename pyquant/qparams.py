@@ -156,7 +156,8 @@ class QParams(Immutable, _core.Calls):
         Returns
         -------
         ErrorReport
-            The error statistics, including the number of saturated elements.
+            The error statistics, for example `sqnr` in dB and the number of saturated
+            elements.
 
         Raises
         ------

@@ -254,7 +254,7 @@ def measure_error(
     Returns
     -------
     ErrorReport
-        The error statistics.
+        The error statistics, for example `sqnr` in dB.
 
     Raises
     ------

@@ -38,6 +38,8 @@ def qparams(attrs: Mapping[str, Any], dtype: npt.DTypeLike) -> QParams:
     """
     Read quantization parameters from the attributes of a variable.
 
+    To choose attributes from data, see the example of `encode`.
+
     Parameters
     ----------
     attrs : mapping
@@ -255,18 +257,17 @@ def encode(
     >>> cf.encode([273.15, 288.15, np.nan], attrs, "int16")
     array([     0,   1500, -32768], dtype=int16)
 
-    Choose attributes from data. Limit the range of codes, because otherwise the lowest
-    value has the code of ``_FillValue`` and becomes NaN:
+    Choose attributes from data with NaN. Limit the range of codes, because otherwise the
+    lowest value has the code of ``_FillValue`` and becomes NaN:
 
     >>> import pyquant as pq
-    >>> x = np.float32([273.15, 288.15])
-    >>> p = pq.choose_qparams(
-    ...     x, dtype="int16", include_zero=False, quant_range=(-32767, 32767)
-    ... )
+    >>> x = np.float32([273.15, 288.15, np.nan])
+    >>> how = {"include_zero": False, "quant_range": (-32767, 32767)}
+    >>> p = pq.calibrate([x], dtype="int16", nonfinite="ignore", **how)
     >>> attrs = {"scale_factor": p.scale[()], "add_offset": p.offset[()]}
     >>> attrs["_FillValue"] = np.int16(-32768)
     >>> cf.decode(cf.encode(x, attrs, "int16"), attrs)
-    array([273.15, 288.15], dtype=float32)
+    array([273.15, 288.15,    nan], dtype=float32)
     """
     stored = _stored(dtype, "dtype", _STORED)
     codes = _viewed(attrs, stored)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read, write and convert the quantized weights of other packages."""
+"""Read, write and convert the quantized weights of other packages.
+
+`blocks` has the GGUF block formats, such as Q4_K.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -213,7 +213,8 @@ class BlockFormat(Immutable):
         Parameters
         ----------
         b : array_like
-            uint8 array of any strides, with complete blocks along the last axis.
+            uint8 array of any strides, with complete blocks along the last axis. For a
+            ``bytes`` object, pass ``np.frombuffer(b, np.uint8).reshape(rows, -1)``.
         dtype : dtype_like, optional
             float32, float64, float16 or bfloat16. Default: the dtype of `out`, else
             float32.
