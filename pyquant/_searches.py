@@ -68,7 +68,6 @@ class Bins:
         channels = map(self._edges.channel, self._table.swapaxes(0, 1))
         bounds = [quantile(bins, part) for bins in channels]
         least, most = self._extremes
-        # min() of Python would keep a bound of -0 where the maximum is 0.
         low = np.maximum([low for low, _ in bounds], least)
         return low, np.minimum([high for _, high in bounds], most)
 
@@ -106,8 +105,8 @@ class _Edges:
         lower = np.where(negative, -large, small)
         # The bin of 0 includes the key of -0.
         lower = np.where(keys == 0, -_ends(real, np.zeros(1, np.int64), 1)[1], lower)
-        self._lower = lower + 0.0  # excludes -0
-        self._upper = np.where(negative, -small, large)
+        # Adding 0 replaces -0. The sign of the minimum of 0 and -0 may depend on the CPU.
+        self._lower, self._upper = lower + 0.0, np.where(negative, -small, large) + 0.0
         # Keys rise with magnitudes.
         self._order = np.append(np.flatnonzero(negative)[::-1], np.flatnonzero(~negative))
 
