@@ -136,8 +136,8 @@ void pq_load_reals_f32(const struct pq_kernels *kernels, float *to, const void *
                        enum pq_type type, size_t n)
 {
     const struct pq_params in_order = {from, (ptrdiff_t)pq_bytes_of(type), type, 0};
-    if (type == PQ_F16 && kernels->sums->widen != NULL) {
-        kernels->sums->widen(to, from, n);
+    if (type == PQ_F16 && kernels->widen_f16 != NULL) {
+        kernels->widen_f16(to, from, n);
     } else {
         pq_load_scales_f32(to, &in_order, n);
     }

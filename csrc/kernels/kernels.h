@@ -408,16 +408,6 @@ typedef double pq_squares_fn(const void *x, const void *y, const double *w, size
 /* Convert `n` float16 elements to float32. */
 typedef void pq_widen_fn(float *to, const void *from, size_t n);
 
-struct pq_sums {
-    pq_errors_fn *errors[2];
-    pq_total_fn *total;
-    pq_widen_fn *widen; /* null: the caller converts element by element */
-    pq_fit_fn *fit[2];
-    pq_squares_fn *squares[2];
-    pq_grid_fn *grid;
-    pq_fit_codes_fn *fit_codes;
-};
-
 /*
  * Decode `blocks` successive GGUF blocks to float32. Memory needs no alignment. NaN is
  * canonical.
@@ -446,12 +436,6 @@ struct pq_gguf_search {
 typedef void pq_gguf_search_fn(const struct pq_gguf_search *how, const float *x,
                                const float *weights, uint8_t *y, size_t blocks);
 
-struct pq_gguf_kernels {
-    pq_decode_fn *decode[PQ_GGUF_FORMATS];
-    pq_encode_fn *encode[PQ_GGUF_FORMATS]; /* null: use `search`, or no encoder exists */
-    pq_gguf_search_fn *search;
-};
-
 /* PQ_BOOK: length of the arrays of struct pq_codebook. PQ_SMALL_BOOK: largest number of
  * values of a table with 4 levels. */
 enum { PQ_BOOK = 256, PQ_SMALL_BOOK = 16 };
@@ -468,15 +452,11 @@ enum { PQ_BOOK = 256, PQ_SMALL_BOOK = 16 };
  * search starts with k = 1. It goes to 2 k + 1 if bound[k] is less than the number, else to
  * 2 k. At the end, k is 2^levels + position. Unused bounds are infinite.
  */
-struct pq_books {
-    pq_kernel_fn *quantize, *dequantize;
-};
 
 /* The kernels of an instruction set: see list.h. */
 struct pq_kernels {
     const char *name;
 #define KERNEL(member, type, dimensions, ...) type *member dimensions;
-#define TABLE(member, type, ...) const type *member;
 #include "kernels/list.h"
 };
 
@@ -521,9 +501,14 @@ typedef const double *pq_quotients_fn(const struct pq_run *run, double *q, const
 
 /* The functions of the instruction set that other files call. For rows of list.h with an
  * array or a static function, these lines declare names that no file defines. */
-#  define KERNEL(member, type, ...) extern type PQ_NAME(member);
-#  define TABLE(member, type, ...) extern const type PQ_NAME(member);
+#  define KERNEL(member, type, ...)                                                        \
+      extern type PQ_NAME(member), PQ_NAME(member##_f32), PQ_NAME(member##_f64);
 #  include "kernels/list.h"
+#  define FORMAT(name, ...)                                                                \
+      extern pq_decode_fn PQ_NAME(decode_##name);                                          \
+      extern pq_encode_fn PQ_NAME(encode_##name);
+PQ_FOR_BLOCK_FORMAT(FORMAT)
+#  undef FORMAT
 extern pq_quotients_fn PQ_NAME(divide_f64);
 extern pq_round_stochastic_fn PQ_NAME(round_stochastic);
 extern pq_transpose_fn PQ_NAME(transpose_1), PQ_NAME(transpose_2), PQ_NAME(transpose_4),

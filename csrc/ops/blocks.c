@@ -167,7 +167,7 @@ static bool encode_tile(const struct block_job *job, const struct position *at, 
             at->at[WEIGHTS] == NULL
                 ? NULL
                 : load_numbers(job, WEIGHTS, at->at[WEIGHTS], weights, n);
-        job->kernels->records->search(&job->search, x, w, blocks, (size_t)n);
+        job->kernels->search_blocks(&job->search, x, w, blocks, (size_t)n);
     }
     if (!direct) {
         pq_scatter(job->kernels, at->at[BLOCKS], (char *)&room, &bytes);
@@ -419,8 +419,8 @@ static enum pq_status run_blocks(const struct pq_kernels *kernels,
         .kernels = kernels,
         .format = format,
         .run_tile = run_tile,
-        .decode = kernels->records->decode[place],
-        .encode = weighted || args->search ? NULL : kernels->records->encode[place],
+        .decode = kernels->decode[place],
+        .encode = weighted || args->search ? NULL : kernels->encode[place],
         .search = {.place = place, .bytes = format->bytes, .asked = args->search != 0},
         .needs_means = weighted && format->encodes == 1,
         .narrow = pq_narrow_to(kernels, numbers->type),

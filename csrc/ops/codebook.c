@@ -109,7 +109,7 @@ static enum pq_status run_codebook(const struct pq_kernels *kernels,
         return PQ_ERR_OPTION;
     }
     job.how = pq_no_method;
-    job.how.kernel = quantizes ? kernels->books->quantize : kernels->books->dequantize;
+    job.how.kernel = quantizes ? kernels->quantize_book : kernels->dequantize_book;
     job.how.general = true;
     job.how.by_groups = true;
     job.how.single_scale = !quantizes || real != PQ_F64;

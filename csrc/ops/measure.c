@@ -282,7 +282,7 @@ PQ_RARE void add_finite_errors(const struct measuring *m, struct found *to, cons
                 memset(by + k * size, 0, size);
             }
         }
-        m->kernels->sums->errors[m->is_f64](bx, by, some, &to->lanes);
+        m->kernels->add_errors[m->is_f64](bx, by, some, &to->lanes);
     }
 }
 
@@ -324,9 +324,9 @@ static void add_tile(const struct measuring *m, struct found *to, const char *x,
     if (m->clean) {
         add_finite_errors(m, to, x, y, n);
     } else {
-        m->kernels->sums->errors[m->is_f64](x, y, n, &to->lanes);
+        m->kernels->add_errors[m->is_f64](x, y, n, &to->lanes);
     }
-    m->kernels->sums->total(&to->lanes, &to->total);
+    m->kernels->total_errors(&to->lanes, &to->total);
     const double most = to->total.most;
     const bool has_nonzero = error->nan + error->inf - others < (int64_t)n;
     if (has_nonzero && (most > error->most || !to->has_most)) {

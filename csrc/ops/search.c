@@ -225,19 +225,20 @@ PQ_NOINLINE void round_trip(struct scale_search *s, const struct batch *batch, s
 static void sum_errors(struct scale_search *s, const struct group *group,
                        const struct trial *trial)
 {
-    const struct pq_sums *const kernels = s->kernels->sums;
+    const struct pq_kernels *const kernels = s->kernels;
     const struct pq_grid grid = grid_of(s, group, trial);
     double *const sums = trial->batch->sum + trial->first;
     memset(sums, 0, trial->count * sizeof *sums);
     begin_group(s, group);
     for (size_t n; (n = next_tile(s, group)) != 0;) {
         if (s->integers) {
-            kernels->grid(&grid, s->x, is_weighted(s) ? s->w : NULL, n, sums);
+            kernels->grid_sums(&grid, s->x, is_weighted(s) ? s->w : NULL, n, sums);
             continue;
         }
         for (size_t j = 0; j < trial->count; j++) {
             round_trip(s, trial->batch, trial->first + j, n, NULL);
-            sums[j] += kernels->squares[s->is_f64](s->x, s->y_room, s->w, n, group->unit);
+            sums[j] +=
+                kernels->sum_squares[s->is_f64](s->x, s->y_room, s->w, n, group->unit);
         }
     }
 }
@@ -286,7 +287,7 @@ static void keep_best(const struct scale_search *s, struct best *best,
 static void fit_best(struct scale_search *s, struct group *group, struct batch *batch)
 {
     const struct trial trial = {batch, 0, 1};
-    const struct pq_sums *const kernels = s->kernels->sums;
+    const struct pq_kernels *const kernels = s->kernels;
     const double one = 1;
     double sums[2] = {0, 0};
     batch->scale[0] = group->best.scale;

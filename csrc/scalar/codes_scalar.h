@@ -108,7 +108,7 @@ PQ_NOINLINE void c32_values(char *to, const uint8_t *p, const float *table)
     memcpy(to, y, sizeof y);
 }
 
-/* Find table indices in a search tree of 4 or 8 levels, see struct pq_books. */
+/* Find table indices in a search tree of 4 or 8 levels, see kernels.h. */
 PQ_NOINLINE c32 c32_find(const float *x, const float *bound, int levels)
 {
     c32 r;

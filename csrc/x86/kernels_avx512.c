@@ -65,8 +65,10 @@ PQ_INLINE void dequantize_by_group_tables(const struct pq_run *run, const void *
 
 /* Dequantize packed codes to float32 with offsets. For other types, callers convert the
  * float32 results. */
-KERNEL_OF(static, add_packed_I4, dequantize_by_group_tables, run->offset.f32, PQ_I4, PQ_F32)
-KERNEL_OF(static, add_packed_U4, dequantize_by_group_tables, run->offset.f32, PQ_U4, PQ_F32)
+KERNEL_OF(static, dequantize_affine_packed_I4, dequantize_by_group_tables, run->offset.f32,
+          PQ_I4, PQ_F32)
+KERNEL_OF(static, dequantize_affine_packed_U4, dequantize_by_group_tables, run->offset.f32,
+          PQ_U4, PQ_F32)
 
 /* Dequantize packed indices of a codebook of 16 values, with results like codebook.inc. */
 static void dequantize_book_packed(const struct pq_run *run, const void *px, void *py,

@@ -1,115 +1,127 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Check results of public functions that are written out by hand. fuzz_api.c checks random
- * calls. */
+/* Check the affine kernels by public functions: each type and stage against the definition.
+ * Also check calls that random calls seldom equal. fuzz_api.c checks random calls of all
+ * operations. */
 #include <math.h>
 #include <string.h>
 
+#include "calls.h"
 #include "drivers.h"
+#include "types.h"
 
-/* ---- affine calls, by hand ---- */
+/* ---- affine kernels, by types and stages ---- */
 
-/* Four elements with one scale and offset. A long call repeats these elements. AVX-512 has
- * other kernels for calls of LONG_CALL elements. */
-enum { LONG_CALL = 1 << 16 };
-struct affine_case {
-    const char *what;
-    int quantize;
-    enum pq_type code;
-    float scale, offset;
-    int inverse, zero;
-    int64_t fill; /* a fill, unless 0 */
-    int64_t lowest_code, highest_code;
-    enum pq_beyond beyond;
-    enum pq_status due;
-    float reals[4];
-    int codes[4];
-};
+enum stage { OFFSET, INVERSE, FILL, RANGE, WRAP, REFUSE, REFUSE_NAN, STAGES };
 
-static const struct affine_case affine_cases[] = {
-    {"an offset", 0, PQ_I16, .scale = 0.5f, .offset = 10, .reals = {9.5f, 10, 11, 60},
-     .codes = {-1, 0, 2, 100}},
-    {"an offset and a fill", 0, PQ_I16, .scale = 0.5f, .offset = 10, .fill = 2,
-     .reals = {9.5f, 10, NAN, 60}, .codes = {-1, 0, 2, 100}},
-    {"two roundings", 0, PQ_U8, .scale = 0.1f, .offset = -0.3f,
-     .reals = {0, -0.3f, 0x1.999998p-4f, 0}, .codes = {3, 0, 4, 3}},
-    {"a divisor", 0, PQ_I8, .scale = 4, .offset = 1, .inverse = 1,
-     .reals = {1.25f, 1, 0.75f, 2}, .codes = {1, 0, -1, 4}},
-    {"an offset", 1, PQ_U8, .scale = 0.5f, .offset = -1, .reals = {-1, 0, 0.25f, 1000},
-     .codes = {0, 2, 2, 255}},
-    {"a multiplier", 1, PQ_I8, .scale = 4, .offset = 1, .inverse = 1,
-     .reals = {1.25f, 1, 0.75f, 2}, .codes = {1, 0, -1, 4}},
-    {"a multiplier", 1, PQ_F8E5M2, .scale = -4, .inverse = 1,
-     .reals = {-0.25f, 0.5f, NAN, 1e5f}, .codes = {0x3c, 0xc0, 0xfe, 0xfb}},
-    {"a large multiplier", 1, PQ_F8E5M2, .scale = 0x1p127f, .inverse = 1,
-     .reals = {0x1p-140f, 0x1.8p-127f, 0, INFINITY}, .codes = {0x08, 0x3e, 0, 0x7b}},
-    {"a fill", 1, PQ_I16, .scale = 1, .fill = -32768, .reals = {NAN, 1, -40000, 3},
-     .codes = {-32768, 1, -32768, 3}},
-    {"a range", 1, PQ_I8, .scale = 1, .lowest_code = -7, .highest_code = 5,
-     .reals = {NAN, 6, -8, 5}, .codes = {-7, 5, -7, 5}},
-    {"wrapping", 1, PQ_I8, .scale = 1, .zero = 1, .beyond = PQ_WRAP,
-     .reals = {127, -130, INFINITY, 0x1p30f}, .codes = {-128, 127, -128, 1}},
-    {"wrapping", 1, PQ_U16, .scale = 1, .beyond = PQ_WRAP,
-     .reals = {65536, -1, -65537, 0x1p127f}, .codes = {0, 65535, 65535, 0}},
-    {"refusing", 1, PQ_U8, .scale = 1, .beyond = PQ_REFUSE, .due = PQ_ERR_BEYOND,
-     .reals = {255, 255.5f, NAN, -0.5f}, .codes = {255, 255, 0, 0}},
-    {"refusing nothing", 1, PQ_U8, .scale = 1, .beyond = PQ_REFUSE,
-     .reals = {255, 255.25f, NAN, -0.5f}, .codes = {255, 255, 0, 0}},
-    {"refusing one code more", 1, PQ_U8, .scale = 1, .beyond = PQ_REFUSE,
-     .due = PQ_ERR_BEYOND, .reals = {255, 255.5f, 0, -0.5f}, .codes = {255, 255, 0, 0}},
-    {"refusing one code more", 1, PQ_I16, .scale = 1, .beyond = PQ_REFUSE,
-     .due = PQ_ERR_BEYOND, .reals = {32767, 32767.5f, -32768.5f, -32768},
-     .codes = {32767, 32767, -32768, -32768}},
-};
-
-static void check_affine_case(const struct pq_kernels *k, const struct affine_case *c,
-                              ptrdiff_t n)
+static int has_stage(const struct pq_args *args, enum stage stage)
 {
-    static const ptrdiff_t floats[] = {sizeof(float)}, same[] = {0};
-    static float numbers[LONG_CALL];
-    static unsigned char codes_then[LONG_CALL * sizeof(int16_t)];
-    const ptrdiff_t size = (ptrdiff_t)pq_type_size(c->code);
-    float scale = c->scale, offset = c->offset;
-    struct pq_array real = {numbers, floats, PQ_F32, 0, NULL};
-    struct pq_array code = {codes_then, &size, c->code, 0, NULL};
-    int zero = c->zero;
-    struct pq_args args = {.size = sizeof args,
-                           .ndim = 1,
-                           .shape = &n,
-                           .in = c->quantize ? real : code,
-                           .out = c->quantize ? code : real,
-                           .scale = {&scale, same, PQ_F32, 0, NULL},
-                           .zero = {&zero, same, PQ_I32, 0, NULL},
-                           .offset = c->offset != 0 ? &offset : NULL,
-                           .inverse = c->inverse,
-                           .fill = &c->fill,
-                           .fills = c->fill != 0,
-                           .lowest_code = c->lowest_code,
-                           .highest_code = c->highest_code,
-                           .beyond = c->beyond};
-    for (size_t i = 0; i < (size_t)n; i++) {
-        numbers[i] = c->quantize ? c->reals[i % 4] : 77;
-        put_bits(codes_then, c->code, i, c->quantize ? 77 : (uint64_t)c->codes[i % 4]);
+    return stage == OFFSET    ? args->offset != NULL
+           : stage == INVERSE ? args->inverse
+           : stage == FILL    ? args->fills != 0
+           : stage == RANGE   ? args->lowest_code != 0 || args->highest_code != 0
+           : stage == WRAP    ? args->beyond == PQ_WRAP
+           : stage == REFUSE  ? args->beyond == PQ_REFUSE
+                              : args->refuse_nan;
+}
+
+/* Return 1 if calls with these codes can have the stage. */
+static int allows_stage(int quantizes, enum pq_type code, enum stage stage)
+{
+    return stage <= INVERSE ||
+           (stage == FILL ? !pq_is_narrow_float(code)
+                          : quantizes && (stage >= REFUSE || !pq_is_narrow_float(code)));
+}
+
+static struct call call;
+
+/* Draw a call with one of the stages, and perhaps with other stages. AVX-512 has other
+ * kernels for calls of LONG_CALL elements. */
+static void draw_stage(int quantizes, enum pq_type real, enum pq_type code,
+                       enum stage stage, int is_long)
+{
+    enum { LONG_CALL = 1 << 16 };
+    memset(&call, 0, sizeof call);
+    call.args.size = sizeof call.args;
+    draw_shape(&call, random_chance(90) ? 200 : USUAL_ELEMENTS);
+    if (is_long) {
+        call.args.ndim = 1;
+        call.shape[0] = LONG_CALL;
+        call.n = LONG_CALL;
     }
-    const enum pq_status status =
-        c->quantize ? pq_quantize(k, &args, 0, 1) : pq_dequantize(k, &args, 0, 1);
-    CHECK(status == c->due, "%s, %s: status %d", k->name, c->what, (int)status);
-    for (size_t i = 0; i < (size_t)n; i++) {
-        const int64_t got = get_integer(codes_then, c->code, i);
-        CHECK(got == c->codes[i % 4], "%s, %s: code %zu is %d", k->name, c->what, i,
-              (int)got);
-        CHECK(bits_of_f32(numbers[i]) == bits_of_f32(c->reals[i % 4]),
-              "%s, %s: number %zu is %a", k->name, c->what, i, (double)numbers[i]);
+    do {
+        draw_granularity(&call);
+    } while (is_long && call.selects[0] && call.block[0] < LONG_CALL);
+    draw_view(&call.in, &memory.in, call.args.ndim, call.shape, quantizes ? real : code,
+              PLAIN);
+    draw_view(&call.out, &memory.out, call.args.ndim, call.shape, quantizes ? code : real,
+              PLAIN);
+    call.args.round =
+        random_chance(50) ? PQ_HALF_EVEN : static_round(random_below(STATIC_ROUNDS));
+    draw_params(&call, PLAIN, PQ_F32, code, random_chance(50));
+    const struct pq_args plain = call.args;
+    do {
+        call.args = plain;
+        draw_affine(&call, quantizes);
+    } while (!has_stage(&call.args, stage));
+    call.args.shape = call.shape;
+    call.args.in = call.in.array;
+    call.args.out = call.out.array;
+    call.args.scale = call.scale.array;
+    call.args.zero = call.zero.array;
+    fill_params(&call, quantizes);
+    fill_input(&call, quantizes);
+}
+
+/* Run a call by the kernel, with inner kernels of one table, and compare its output with
+ * the definition. */
+static void verify_stage(const struct pq_kernels *table, int quantizes)
+{
+    static unsigned char expected[ARENA];
+    char text[1500];
+    memcpy(expected, call.out.lowest, call.out.bytes);
+    const int refuses = naive(&call, quantizes, expected).count != 0;
+    const enum pq_status status = quantizes ? pq_quantize(table, &call.args, 0, 1)
+                                            : pq_dequantize(table, &call.args, 0, 1);
+    if (status != (refuses ? PQ_ERR_BEYOND : PQ_OK) ||
+        memcmp(call.out.lowest, expected, call.out.bytes) != 0) {
+        describe(&call, quantizes, text, sizeof text);
+        CHECK(0, "status %d: %s", (int)status, text);
     }
 }
 
-static void check_affine(const struct pq_kernels *k)
+/* Check each type of numbers and codes with each stage. */
+static void check_stages(const struct pq_kernels *table, int quantizes)
 {
-    check_begin("%s: affine calls", k->name);
-    for (size_t c = 0; c < sizeof affine_cases / sizeof affine_cases[0]; c++) {
-        check_affine_case(k, &affine_cases[c], 4);
-        check_affine_case(k, &affine_cases[c], LONG_CALL);
+#define TYPE(type, ...) PQ_##type,
+    static const enum pq_type codes[] = {PQ_FOR_CARRIER(TYPE) PQ_I64, PQ_U64};
+#undef TYPE
+    for (size_t pair = 0; pair < REALS * COUNT(codes); pair++) {
+        const enum pq_type real = reals[pair % REALS], code = codes[pair / REALS];
+        check_begin("%s: affine %s and %s%s", table->name, type_name(real), type_name(code),
+                    quantizes ? "" : ", dequantized");
+        CASES(i, STAGES * check_count(30)) {
+            const enum stage stage = (enum stage)(i % STAGES);
+            if (allows_stage(quantizes, code, stage)) {
+                draw_stage(quantizes, real, code, stage, i < STAGES && code < PQ_I32);
+                verify_stage(table, quantizes);
+            }
+        }
+        check_end();
     }
-    check_end();
+}
+
+static void check_quantize_affine(const struct pq_kernels *k, pq_kernel_fn *kernel)
+{
+    struct pq_kernels table = *k;
+    table.quantize_affine = kernel;
+    check_stages(&table, 1);
+}
+
+static void check_dequantize_affine(const struct pq_kernels *k, pq_kernel_fn *kernel)
+{
+    struct pq_kernels table = *k;
+    table.dequantize_affine = kernel;
+    check_stages(&table, 0);
 }
 
 /* ---- calls that random calls seldom equal ---- */
@@ -172,15 +184,19 @@ static void check_first_beyond(const struct pq_kernels *k)
 }
 
 #undef API
-#define API(check) check,
-static driver_fn *const drivers[] = {
+#define API TEST
+static void check_table(const struct pq_kernels *k)
+{
 #include "kernels/list.h"
-    NULL};
+}
 
 int main(int argc, char **argv)
 {
     check_start(argc, argv);
-    run_drivers(drivers);
+    make_arenas();
+    for (int t = 0; tables[t] != NULL; t++) {
+        check_table(tables[t]);
+    }
     check_runs(&pq_kernels_scalar);
     check_first_beyond(&pq_kernels_scalar);
     return check_finish();

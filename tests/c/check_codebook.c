@@ -96,39 +96,44 @@ static uint64_t due_of(const struct pq_run *run, const void *x, size_t i, double
     return place_of(run->in == PQ_F64 ? q : (double)single);
 }
 
-static void check_books(const struct pq_kernels *kernels)
+static void check_books(const struct pq_kernels *k, pq_kernel_fn *kernel, int quantizes)
 {
     static double scales[MOST];
-    for (int quantizes = 0; quantizes <= 1; quantizes++) {
-        check_begin("%s of %s", quantizes ? "quantize" : "dequantize", kernels->name);
-        CASES(round, check_count(4000)) {
-            const size_t n = random_below(MOST);
-            const enum pq_type real = reals[random_below(REALS)];
-            size_t g;
-            draw_table();
-            struct pq_run run = draw_run(scales, n, &g);
-            run.in = quantizes ? real : PQ_U8;
-            run.out = quantizes ? PQ_U8 : real;
-            unsigned char *const x = guarded_end(&in, n * pq_bytes_of(run.in));
-            unsigned char *const y = guarded_end(&out, n * pq_bytes_of(run.out));
-            for (size_t i = 0; i < n; i++) {
-                const double v = (double)draw_number((float)scales[i / g]);
-                put_bits(x, run.in, i,
-                         quantizes ? encode(real, v, 1, 0) : random_below(256));
-            }
-            (quantizes ? kernels->books->quantize : kernels->books->dequantize)(&run, x, y,
-                                                                                n);
-            for (size_t i = 0; i < n; i++) {
-                const uint64_t got = get_bits(y, run.out, i);
-                const uint64_t due = due_of(&run, x, i, scales[i / g]);
-                CHECK(got == due,
-                      "element %zu of %zu, %d values, scale %a: %#llx, not %#llx", i, n,
-                      count, scales[i / g], (unsigned long long)got,
-                      (unsigned long long)due);
-            }
+    check_begin("%s of %s", quantizes ? "quantize" : "dequantize", k->name);
+    CASES(round, check_count(4000)) {
+        const size_t n = random_below(MOST);
+        const enum pq_type real = reals[random_below(REALS)];
+        size_t g;
+        draw_table();
+        struct pq_run run = draw_run(scales, n, &g);
+        run.in = quantizes ? real : PQ_U8;
+        run.out = quantizes ? PQ_U8 : real;
+        unsigned char *const x = guarded_end(&in, n * pq_bytes_of(run.in));
+        unsigned char *const y = guarded_end(&out, n * pq_bytes_of(run.out));
+        for (size_t i = 0; i < n; i++) {
+            const double v = (double)draw_number((float)scales[i / g]);
+            put_bits(x, run.in, i, quantizes ? encode(real, v, 1, 0) : random_below(256));
         }
-        check_end();
+        kernel(&run, x, y, n);
+        for (size_t i = 0; i < n; i++) {
+            const uint64_t got = get_bits(y, run.out, i);
+            const uint64_t due = due_of(&run, x, i, scales[i / g]);
+            CHECK(got == due, "element %zu of %zu, %d values, scale %a: %#llx, not %#llx",
+                  i, n, count, scales[i / g], (unsigned long long)got,
+                  (unsigned long long)due);
+        }
     }
+    check_end();
+}
+
+static void check_quantize_book(const struct pq_kernels *k, pq_kernel_fn *kernel)
+{
+    check_books(k, kernel, 1);
+}
+
+static void check_dequantize_book(const struct pq_kernels *k, pq_kernel_fn *kernel)
+{
+    check_books(k, kernel, 0);
 }
 
 static void check_refusals(void)
@@ -177,15 +182,15 @@ static void check_refusals(void)
     check_end();
 }
 
-/* Compare packed codes with books->dequantize on one byte for each code. */
-static void check_book_packed(const struct pq_kernels *kernels)
+/* Compare packed codes with dequantize_book on one byte for each code. */
+static void check_book_packed(const struct pq_kernels *k, pq_kernel_fn *kernel)
 {
     enum { GROUPS = 8, N = GROUPS * 3 * PQ_PACKED_GROUP };
     static uint8_t x[N / 2], codes[N];
     static float y[N], due[N];
     double scales[GROUPS];
-    check_begin("dequantize_book_packed of %s", kernels->name);
-    CASES(round, kernels->dequantize_book_packed ? check_count(1000) : 0) {
+    check_begin("dequantize_book_packed of %s", k->name);
+    CASES(round, kernel != NULL ? check_count(1000) : 0) {
         const size_t g = PQ_PACKED_GROUP * (1 + random_below(3));
         const size_t n =
             g * (1 + random_below(GROUPS)); /* the engine passes no empty run */
@@ -206,25 +211,28 @@ static void check_book_packed(const struct pq_kernels *kernels)
             const int shift = ((i % 2 == 0) == run.high_first) * 4;
             x[i / 2] = (uint8_t)((i % 2 ? x[i / 2] : 0) | codes[i] << shift);
         }
-        pq_kernels_scalar.books->dequantize(&run, codes, due, n);
-        kernels->dequantize_book_packed(&run, x, y, n);
+        pq_kernels_scalar.dequantize_book(&run, codes, due, n);
+        kernel(&run, x, y, n);
         CHECK(memcmp(y, due, n * sizeof *y) == 0, "%zu elements in groups of %zu", n, g);
     }
     check_end();
 }
 
 #undef CODEBOOK
-#define CODEBOOK(check) check,
-static driver_fn *const drivers[] = {
+#define CODEBOOK TEST
+static void check_table(const struct pq_kernels *k)
+{
 #include "kernels/list.h"
-    NULL};
+}
 
 int main(int argc, char **argv)
 {
     check_start(argc, argv);
     in = guarded_make(MOST * sizeof(double));
     out = guarded_make(MOST * sizeof(double));
-    run_drivers(drivers);
+    for (int t = 0; tables[t] != NULL; t++) {
+        check_table(tables[t]);
+    }
     check_refusals();
     return check_finish();
 }

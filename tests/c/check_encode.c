@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "kernels/kernels.h"
+#include "drivers.h"
 
 enum { PIECE = 1024, PIECES = 48, COUNT_ALL = PIECE * PIECES };
 
@@ -92,20 +92,28 @@ static float *copy_numbers(void)
     return memcpy(guarded_end(&in, sizeof numbers), numbers, sizeof numbers);
 }
 
-/* Encode without weights: by a formula, or by the search of a format without one. */
-static void encode_blocks(const struct pq_kernels *kernels, int place, const float *x,
-                          uint8_t *y, size_t blocks)
+/* The two ways to encode a format. */
+struct encoder {
+    pq_encode_fn *formula; /* or null */
+    pq_gguf_search_fn *search;
+};
+
+/* Encode without weights. */
+static void encode_blocks(struct encoder by, int place, const float *x, uint8_t *y,
+                          size_t blocks)
 {
     const struct pq_gguf_search how = {place, pq_block_format(place)->bytes, 0, false};
-    if (kernels->records->encode[place] != NULL) {
-        kernels->records->encode[place](x, y, blocks);
+    if (by.formula != NULL) {
+        by.formula(x, y, blocks);
     } else {
-        kernels->records->search(&how, x, NULL, y, blocks);
+        by.search(&how, x, NULL, y, blocks);
     }
 }
 
-/* The sum of the numbers in order gives the mean of their row. */
-static void check_bytes(const struct pq_kernels *kernels, int place)
+/* Compare the bytes of one encoder with ggml's: without weights, with weights, or by a
+ * search that the caller requests. The sum of the numbers in order gives the mean of their
+ * row. */
+static void check_bytes(const struct pq_kernels *k, struct encoder by, int place)
 {
     const struct pq_block_format *const format = pq_block_format(place);
     const float *const x = copy_numbers();
@@ -113,13 +121,16 @@ static void check_bytes(const struct pq_kernels *kernels, int place)
     const size_t n = blocks * (size_t)format->bytes;
     unsigned char *const y = guarded_end(&out, n);
     float sum = 0;
-    for (uint32_t k = 0; k < COUNT_ALL; k++) {
-        sum += x[k] * x[k];
+    for (uint32_t i = 0; i < COUNT_ALL; i++) {
+        sum += x[i] * x[i];
     }
-    check_begin("%s of %s is ggml's", format->name, kernels->name);
+    check_begin("%s of %s is ggml's%s", format->name, k->name,
+                by.formula == NULL ? ", by a search" : "");
     struct pq_gguf_search how = {place, format->bytes, sum / (float)COUNT_ALL, false};
     const uint64_t due[] = {digests[place], weighted[place], asked};
-    const int has[] = {format->encodes != 0, format->weighted, place == PQ_BLOCK_IQ4_NL};
+    const int has[] = {by.formula != NULL || format->encodes >= 2,
+                       by.formula == NULL && format->weighted,
+                       by.formula == NULL && place == PQ_BLOCK_IQ4_NL};
     for (int way = 0; way < 3; way++) {
         memset(y, 0xa5, n);
         how.asked = way == 2;
@@ -127,9 +138,9 @@ static void check_bytes(const struct pq_kernels *kernels, int place)
             continue;
         }
         if (way == 0) {
-            encode_blocks(kernels, place, x, y, blocks);
+            encode_blocks(by, place, x, y, blocks);
         } else {
-            kernels->records->search(&how, x, way == 1 ? weights : NULL, y, blocks);
+            by.search(&how, x, way == 1 ? weights : NULL, y, blocks);
         }
         const uint64_t found = digest_of(y, n);
         CHECK(found == due[way], "way %d: 0x%016llx", way, (unsigned long long)found);
@@ -138,15 +149,15 @@ static void check_bytes(const struct pq_kernels *kernels, int place)
 }
 
 /* Return the floor of a float32 logarithm, which rounds up to powers of two. */
-static void check_powers(const struct pq_kernels *kernels)
+static void check_powers(const struct pq_kernels *k, pq_encode_fn *mxfp4)
 {
-    check_begin("scales of MXFP4 below powers of two of %s", kernels->name);
+    check_begin("scales of MXFP4 below powers of two of %s", k->name);
     for (int power = -124; power < 128; power++) {
         for (uint32_t step = 0; step < 60; step++) {
             float x[32] = {0};
             uint8_t y[17];
             x[9] = -f32_of_bits(bits_of_f32(ldexpf(1, power)) - step);
-            kernels->records->encode[PQ_BLOCK_MXFP4](x, y, 1);
+            mxfp4(x, y, 1);
             const int expected = (int)floorf((float)log2(fabs((double)x[9]))) + 125;
             CHECK(y[0] == expected, "2^%d - %u: %d, not %d", power, (unsigned)step, y[0],
                   expected);
@@ -157,33 +168,69 @@ static void check_powers(const struct pq_kernels *kernels)
 
 /* Check all bit patterns of the largest number of a block, with the other numbers in
  * proportion: each instruction set against the scalar one. */
-static void check_levels(const struct pq_kernels *kernels, int place)
+static void check_levels(const struct pq_kernels *k, struct encoder by,
+                         struct encoder scalar, int place)
 {
     const struct pq_block_format *const format = pq_block_format(place);
     enum { BLOCKS = 5, MOST = BLOCKS * 256 };
     static float x[MOST];
     static uint8_t ours[BLOCKS * 300], theirs[BLOCKS * 300];
     const size_t elements = BLOCKS * (size_t)format->elements;
-    check_begin("%s of %s beside scalar", format->name, kernels->name);
-    CASES(round, check_count(400)) {
+    check_begin("%s of %s beside scalar", format->name, k->name);
+    CASES(round, k != &pq_kernels_scalar ? check_count(400) : 0) {
         const uint32_t top = (uint32_t)random_below(0x7f80);
         const uint32_t few = random_chance(30) ? 0x7fff0000 : 0x7fffffff;
         const uint32_t signs = random_chance(20) ? 0 : 0x80000000;
         const uint32_t near = (uint32_t)random_below(1 + random_below(0x600));
-        for (size_t k = 0; k < elements; k++) {
+        for (size_t i = 0; i < elements; i++) {
             const uint32_t below = (uint32_t)random_below(near + 1);
             const uint32_t high = (top > below ? top - below : 0) << 16;
             const uint32_t bits = (high | (uint32_t)random_below(1 << 16)) & few;
             const uint32_t sign = random_chance(50) ? signs : 0;
-            x[k] = f32_of_bits((random_chance(5) ? 0 : bits) | sign);
+            x[i] = f32_of_bits((random_chance(5) ? 0 : bits) | sign);
         }
-        encode_blocks(kernels, place, x, ours, BLOCKS);
-        encode_blocks(&pq_kernels_scalar, place, x, theirs, BLOCKS);
+        encode_blocks(by, place, x, ours, BLOCKS);
+        encode_blocks(scalar, place, x, theirs, BLOCKS);
         const size_t bytes = BLOCKS * (size_t)format->bytes;
         CHECK(memcmp(ours, theirs, bytes) == 0, "of up to %a",
               (double)f32_of_bits(top << 16));
     }
     check_end();
+}
+
+static void check_encode(const struct pq_kernels *k, pq_encode_fn *const kernels[])
+{
+    for (int place = 0; place < PQ_GGUF_FORMATS; place++) {
+        const struct encoder by = {kernels[place], NULL};
+        if (by.formula != NULL) {
+            check_bytes(k, by, place);
+            check_levels(k, by, (struct encoder){pq_kernels_scalar.encode[place], NULL},
+                         place);
+        }
+    }
+    check_powers(k, kernels[PQ_BLOCK_MXFP4]);
+}
+
+static void check_search_blocks(const struct pq_kernels *k, pq_gguf_search_fn *kernel)
+{
+    const struct encoder by = {NULL, kernel},
+                         scalar = {NULL, pq_kernels_scalar.search_blocks};
+    for (int place = 0; place < PQ_GGUF_FORMATS; place++) {
+        const struct pq_block_format *const format = pq_block_format(place);
+        if (format->weighted || format->encodes >= 2) {
+            check_bytes(k, by, place);
+        }
+        if (format->encodes >= 2) {
+            check_levels(k, by, scalar, place);
+        }
+    }
+}
+
+#undef ENCODE
+#define ENCODE TEST
+static void check_table(const struct pq_kernels *k)
+{
+#include "kernels/list.h"
 }
 
 int main(int argc, char **argv)
@@ -193,14 +240,7 @@ int main(int argc, char **argv)
     out = guarded_make(COUNT_ALL * 2);
     fill_numbers();
     for (int t = 0; tables[t] != NULL; t++) {
-        const struct pq_kernels *const kernels = tables[t];
-        for (int place = 0; place < PQ_GGUF_FORMATS; place++) {
-            check_bytes(kernels, place);
-            if (pq_block_format(place)->encodes != 0 && kernels != &pq_kernels_scalar) {
-                check_levels(kernels, place);
-            }
-        }
-        check_powers(kernels);
+        check_table(tables[t]);
     }
     return check_finish();
 }

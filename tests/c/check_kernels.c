@@ -10,7 +10,6 @@
 #include "check.h"
 #include "drivers.h"
 #include "oracle.h"
-#include "run.h"
 #include "types.h"
 
 enum { MOST = 1 << 14, SHORT_N = 3 * 32 + 3, CANARY = 64 };
@@ -72,104 +71,125 @@ static void merge(struct extrema *e, enum pq_type real, const void *x, size_t n,
     }
 }
 
-static void expect_extrema(const struct pq_kernels *k, const struct extrema *due,
-                           enum pq_type real, const void *lo, const void *hi, size_t i,
-                           const char *what, size_t n)
+/* The rows of a matrix, with `apart` elements between them, and the extrema that a kernel
+ * found. */
+static struct {
+    enum pq_type real;
+    size_t rows, n, apart, size;
+    const char *x;
+    double lo[MOST], hi[MOST]; /* or float32 */
+} matrix;
+
+/* Begin with -1.5 or 2.5 in some places, so that kernels must merge extrema. */
+static struct extrema first_extrema(size_t i)
 {
-    const double least = get_extremum(lo, real, i), most = get_extremum(hi, real, i);
-    CHECK(due->bits >= 0x7f800000 || (least == due->lo && most == due->hi),
-          "%s: %s %zu of %zu elements: %a .. %a, expected %a .. %a", k->name, what, i, n,
-          least, most, due->lo, due->hi);
+    return (struct extrema){i % 3 == 0 ? -1.5 : HUGE_VAL, i % 5 == 0 ? 2.5 : -HUGE_VAL, 0};
 }
 
-/* Compare a run of all elements, groups, and columns of a matrix with gaps. */
-static void verify_extrema(const struct pq_kernels *k, enum pq_type real, const void *x,
-                           size_t rows, size_t n, size_t apart)
+/* Draw a matrix, and write the first extrema. Every third matrix is one row. */
+static void draw_matrix(size_t i, enum pq_type real, int has_gaps)
 {
-    static double lo[MOST], hi[MOST]; /* or float32 */
-    const size_t size = pq_type_size(real), stride = n + apart;
-    const int row = real == PQ_F64 ? PQ_F64_ROW : pq_row_of(real);
-    const char *const from = x;
-    struct extrema all = {HUGE_VAL, -HUGE_VAL, 0};
-    uint32_t bits = 0;
-    if (apart == 0) {
-        all = random_chance(30)
-                  ? (struct extrema){-3, 5e4, random_chance(10) ? 0x7f800000 : 0}
-                  : all;
-        put_extremum(lo, real, 0, all.lo);
-        put_extremum(hi, real, 0, all.hi);
-        bits = all.bits;
-        merge(&all, real, x, rows * n, 1);
-        k->minmax[row](x, rows * n, lo, hi, &bits);
-        CHECK((bits < 0x7f800000) == (all.bits < 0x7f800000), "%s: bits %#x", k->name,
-              (unsigned)bits);
-        expect_extrema(k, &all, real, lo, hi, 0, "run", rows * n);
-        all = (struct extrema){HUGE_VAL, -HUGE_VAL, 0};
-        bits = 0;
-        k->minmax_groups[row](x, rows, n, lo, hi, &bits);
-        for (size_t r = 0; r < rows; r++) {
-            struct extrema e = {HUGE_VAL, -HUGE_VAL, 0};
-            merge(&e, real, from + r * stride * size, n, 1);
-            all.bits |= e.bits;
-            expect_extrema(k, &e, real, lo, hi, r, "group", n);
+    const size_t single = i % 3 == 0;
+    const size_t n = single ? i / 3 % (SHORT_N + 1) + 1
+                            : 1 + random_below(random_chance(90) ? SHORT_N : 600);
+    const size_t rows = single ? 1 : random_below(n < 100 ? 70 : 20) + (n < 32);
+    const size_t apart = has_gaps && random_chance(60) ? random_below(4) : 0;
+    const size_t size = pq_type_size(real), count = rows * (n + apart);
+    const size_t bytes = rows == 0 ? 0 : (count - apart) * size;
+    unsigned char *const x = random_chance(50) ? guarded_end(&memory.x, bytes)
+                                               : memory.x.base + random_below(32);
+    const int finite = !random_chance(10);
+    for (size_t e = 0; e < bytes / size; e++) {
+        do {
+            put_bits(x, real, e, draw_real(real, 0.03, 1e6));
+        } while (finite && !isfinite(get_real(x, real, e)));
+    }
+    if (rows > 0 && random_chance(20)) { /* an infinity or a NaN, perhaps in a gap */
+        const uint64_t v = bits_of_f64(random_chance(50) ? HUGE_VAL : (double)NAN);
+        const uint64_t narrow = real == PQ_F16    ? 0x7c00
+                                : real == PQ_BF16 ? 0x7f80
+                                                  : 0x7f800000;
+        put_bits(x, real, random_below(bytes / size),
+                 real == PQ_F64 ? v : narrow + random_below(3));
+    }
+    matrix.real = real;
+    matrix.rows = rows;
+    matrix.n = n;
+    matrix.apart = apart;
+    matrix.size = size;
+    matrix.x = (const char *)x;
+    for (size_t e = 0; e <= rows + n; e++) {
+        put_extremum(matrix.lo, real, e, first_extrema(e).lo);
+        put_extremum(matrix.hi, real, e, first_extrema(e).hi);
+    }
+}
+
+/* Compare the extrema of `count` runs. Run i begins at element i * from, and has `n`
+ * elements, which are `step` elements apart. The next extrema did not change. */
+static void verify_extrema(const struct pq_kernels *k, size_t count, size_t from, size_t n,
+                           size_t step, int merges, uint32_t bits)
+{
+    uint32_t due_bits = 0;
+    for (size_t i = 0; i <= count; i++) {
+        struct extrema due = merges || i == count
+                                 ? first_extrema(i)
+                                 : (struct extrema){HUGE_VAL, -HUGE_VAL, 0};
+        if (i < count) {
+            merge(&due, matrix.real, matrix.x + i * from * matrix.size, n, step);
         }
-        CHECK((bits < 0x7f800000) == (all.bits < 0x7f800000), "%s: bits %#x", k->name,
-              (unsigned)bits);
+        const double least = get_extremum(matrix.lo, matrix.real, i);
+        const double most = get_extremum(matrix.hi, matrix.real, i);
+        due_bits |= due.bits;
+        CHECK(due.bits >= 0x7f800000 || (least == due.lo && most == due.hi),
+              "%s: %zu of %zu runs of %zu elements: %a .. %a, expected %a .. %a", k->name,
+              i, count, n, least, most, due.lo, due.hi);
     }
-    for (size_t c = 0; c < n; c++) {
-        put_extremum(lo, real, c, c % 3 == 0 ? -1.5 : HUGE_VAL);
-        put_extremum(hi, real, c, c % 5 == 0 ? 2.5 : -HUGE_VAL);
-    }
-    put_extremum(lo, real, n, 77);
-    put_extremum(hi, real, n, 77);
-    bits = all.bits = 0;
-    k->minmax_columns[row](x, (ptrdiff_t)(stride * size), rows, n, lo, hi, &bits);
-    for (size_t c = 0; c < n; c++) {
-        struct extrema e = {c % 3 == 0 ? -1.5 : HUGE_VAL, c % 5 == 0 ? 2.5 : -HUGE_VAL, 0};
-        merge(&e, real, from + c * size, rows, stride);
-        all.bits |= e.bits;
-        expect_extrema(k, &e, real, lo, hi, c, "column", rows);
-    }
-    CHECK(get_extremum(lo, real, n) == 77 && get_extremum(hi, real, n) == 77,
-          "%s: %zu columns: wrote one more", k->name, n);
-    CHECK((bits < 0x7f800000) == (all.bits < 0x7f800000), "%s: bits %#x", k->name,
+    CHECK((bits < 0x7f800000) == (due_bits < 0x7f800000), "%s: bits %#x", k->name,
           (unsigned)bits);
 }
 
-/* Check all tables at once. */
-static void check_extrema(const struct pq_kernels *k)
+static void check_minmax(const struct pq_kernels *k, pq_minmax_fn *const kernels[])
 {
-    for (int r = 0; k == tables[0] && r < PQ_EXTREMA; r++) {
-        const enum pq_type real = reals[r];
-        check_begin("extrema of %s", type_name(real));
-        CASES(i, 300 + check_count(3000)) {
-            const size_t single = i % 3 == 0; /* one row of each length */
-            const size_t n = single ? i / 3 % (SHORT_N + 1) + 1
-                                    : 1 + random_below(random_chance(90) ? SHORT_N : 600);
-            const size_t rows = single ? 1 : random_below(n < 100 ? 70 : 20) + (n < 32);
-            const size_t apart = random_chance(60) ? 0 : random_below(4);
-            const size_t size = pq_type_size(real), count = rows * (n + apart);
-            const size_t bytes = rows == 0 ? 0 : (count - apart) * size;
-            unsigned char *const x = random_chance(50) ? guarded_end(&memory.x, bytes)
-                                                       : memory.x.base + random_below(32);
-            const int finite = !random_chance(10);
-            for (size_t e = 0; e < bytes / size; e++) {
-                do {
-                    put_bits(x, real, e, draw_real(real, 0.03, 1e6));
-                } while (finite && !isfinite(get_real(x, real, e)));
-            }
-            if (rows > 0 &&
-                random_chance(20)) { /* an infinity or a NaN, perhaps in a gap */
-                const uint64_t v = bits_of_f64(random_chance(50) ? HUGE_VAL : (double)NAN);
-                const uint64_t narrow = real == PQ_F16    ? 0x7c00
-                                        : real == PQ_BF16 ? 0x7f80
-                                                          : 0x7f800000;
-                put_bits(x, real, random_below(bytes / size),
-                         real == PQ_F64 ? v : narrow + random_below(3));
-            }
-            for (int t = 0; tables[t] != NULL; t++) {
-                verify_extrema(tables[t], real, x, rows, n, apart);
-            }
+    for (int r = 0; r < PQ_EXTREMA; r++) {
+        check_begin("minmax of %s: %s", type_name(reals[r]), k->name);
+        CASES(i, 100 + check_count(1000)) {
+            uint32_t bits = 0;
+            draw_matrix(i, reals[r], 0);
+            const size_t n = matrix.rows * matrix.n;
+            kernels[r](matrix.x, n, matrix.lo, matrix.hi, &bits);
+            verify_extrema(k, 1, 0, n, 1, 1, bits);
+        }
+        check_end();
+    }
+}
+
+static void check_minmax_groups(const struct pq_kernels *k,
+                                pq_minmax_groups_fn *const kernels[])
+{
+    for (int r = 0; r < PQ_EXTREMA; r++) {
+        check_begin("minmax_groups of %s: %s", type_name(reals[r]), k->name);
+        CASES(i, 100 + check_count(1000)) {
+            uint32_t bits = 0;
+            draw_matrix(i, reals[r], 0);
+            kernels[r](matrix.x, matrix.rows, matrix.n, matrix.lo, matrix.hi, &bits);
+            verify_extrema(k, matrix.rows, matrix.n, matrix.n, 1, 0, bits);
+        }
+        check_end();
+    }
+}
+
+static void check_minmax_columns(const struct pq_kernels *k,
+                                 pq_minmax_columns_fn *const kernels[])
+{
+    for (int r = 0; r < PQ_EXTREMA; r++) {
+        check_begin("minmax_columns of %s: %s", type_name(reals[r]), k->name);
+        CASES(i, 100 + check_count(1000)) {
+            uint32_t bits = 0;
+            draw_matrix(i, reals[r], 1);
+            const size_t stride = matrix.n + matrix.apart;
+            kernels[r](matrix.x, (ptrdiff_t)(stride * matrix.size), matrix.rows, matrix.n,
+                       matrix.lo, matrix.hi, &bits);
+            verify_extrema(k, matrix.n, 1, matrix.rows, stride, 1, bits);
         }
         check_end();
     }
@@ -217,33 +237,41 @@ static void verify_choose(pq_choose_fn *judge, pq_choose_fn *choose, const char 
     CHECK(scale[n] == 77 && zero[n] == 77, "%s: one more than %zu", name, n);
 }
 
-static void check_choose(const struct pq_kernels *k)
+static void check_choose(const struct pq_kernels *k, const char *name, pq_choose_fn *judge,
+                         pq_choose_fn *kernel)
 {
     static const enum pq_type types[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_U4, PQ_U2};
-    check_begin("%s choose_middle and choose_asymmetric", k->name);
+    check_begin("%s %s", k->name, name);
     CASES(i, check_count(2000)) {
-        const enum pq_type code = types[i % (sizeof types / sizeof *types)];
-        verify_choose(pq_kernels_scalar.choose_middle, k->choose_middle, k->name, code);
-        verify_choose(pq_kernels_scalar.choose_asymmetric, k->choose_asymmetric, k->name,
-                      code);
+        verify_choose(judge, kernel, k->name, types[i % COUNT(types)]);
     }
     check_end();
+}
+
+static void check_choose_middle(const struct pq_kernels *k, pq_choose_fn *kernel)
+{
+    check_choose(k, "choose_middle", pq_kernels_scalar.choose_middle, kernel);
+}
+
+static void check_choose_asymmetric(const struct pq_kernels *k, pq_choose_fn *kernel)
+{
+    check_choose(k, "choose_asymmetric", pq_kernels_scalar.choose_asymmetric, kernel);
 }
 
 /* ---- transposes ---- */
 
 /* Transpose lines with gaps of `apart` bytes to rows without gaps. Input and output end at
  * an inaccessible page. */
-static void verify_transpose(const struct pq_kernels *k, int which, size_t rows,
-                             size_t columns, size_t apart)
+static void verify_transpose(const struct pq_kernels *k, pq_transpose_fn *kernel, int which,
+                             size_t rows, size_t columns, size_t apart)
 {
     const size_t size = (size_t)1 << which, line = rows * size + apart;
     const size_t in_bytes = columns * line - apart, out_bytes = rows * columns * size;
     unsigned char *x = guarded_end(&memory.x, in_bytes);
     unsigned char *y = place_output(&memory.y, out_bytes);
     fill_random(x, in_bytes);
-    k->transpose[which]((char *)x, (ptrdiff_t)line, (char *)y, (ptrdiff_t)(columns * size),
-                        rows, columns);
+    kernel((char *)x, (ptrdiff_t)line, (char *)y, (ptrdiff_t)(columns * size), rows,
+           columns);
     size_t wrong = 0;
     for (size_t r = 0; r < rows; r++) {
         for (size_t c = 0; c < columns; c++) {
@@ -256,56 +284,84 @@ static void verify_transpose(const struct pq_kernels *k, int which, size_t rows,
     check_canary(k, y);
 }
 
-static void check_transpose(const struct pq_kernels *k)
+static void check_transpose(const struct pq_kernels *k, pq_transpose_fn *const kernels[])
 {
     check_begin("%s transpose", k->name);
     CASES(i, 4 * 33 * check_count(8)) {
         const size_t rows = 1 + i / 4 % 33, columns = 1 + random_below(40);
-        verify_transpose(k, (int)(i % 4), rows, columns, i / 132 % 2 * random_below(70));
+        verify_transpose(k, kernels[i % 4], (int)(i % 4), rows, columns,
+                         i / 132 % 2 * random_below(70));
     }
     check_end();
 }
 
 /* ---- pixels ---- */
 
-static void check_pixels(const struct pq_kernels *k)
+/* Pixels of `stride` bytes, and rows of `row` bytes, one for each channel. */
+static struct {
+    size_t stride, n, channels, row;
+} image;
+
+static void draw_image(void)
 {
-    check_begin("%s split_pixels and join_pixels", k->name);
-    CASES(i, k->split_pixels != NULL ? check_count(2000) : 0) {
-        const size_t stride = 1 + random_below(8), n = random_below(100);
-        const size_t channels = 1 + random_below(stride), row = n + random_below(9);
-        unsigned char *x = guarded_end(&memory.x, n * stride);
-        unsigned char *y = guarded_end(&memory.y, channels * row);
-        fill_random(x, n * stride);
-        const size_t split = k->split_pixels((char *)x, (ptrdiff_t)stride, (char *)y,
-                                             (ptrdiff_t)row, channels, n);
-        for (size_t b = 0; b < split * channels; b++) {
-            const size_t pixel = b / channels, c = b % channels;
-            CHECK(y[c * row + pixel] == x[pixel * stride + c],
-                  "split %zu of %zu pixels: channel %zu of %zu", pixel, n, c, stride);
-        }
-        x = place_output(&memory.x, n * stride);
-        y = guarded_end(&memory.y, stride * row);
-        fill_random(y, stride * row);
-        const size_t joined = k->join_pixels((char *)y, (ptrdiff_t)row, (char *)x,
-                                             (ptrdiff_t)stride, stride, n);
-        for (size_t b = 0; b < joined * stride; b++) {
-            const size_t pixel = b / stride, c = b % stride;
-            CHECK(x[b] == y[c * row + pixel], "join %zu of %zu pixels: channel %zu of %zu",
-                  pixel, n, c, stride);
-        }
-        CHECK(split <= n && joined <= n, "%zu pixels: %zu split, %zu joined", n, split,
-              joined);
-        check_canary(k, x);
-        CHECK(stride < 2 || stride > 4 || (split + 17 > n && joined + 16 > n),
-              "%zu pixels of %zu bytes: %zu split, %zu joined", n, stride, split, joined);
+    image.stride = 1 + random_below(8);
+    image.n = random_below(100);
+    image.channels = 1 + random_below(image.stride);
+    image.row = image.n + random_below(9);
+}
+
+/* Compare the first `copied` pixels with the rows. Kernels for pixels of 2 to 4 bytes leave
+ * at most `rest` pixels. */
+static void verify_pixels(const unsigned char *pixels, const unsigned char *rows,
+                          size_t copied, size_t channels, size_t rest)
+{
+    const size_t n = image.n, stride = image.stride;
+    for (size_t b = 0; b < copied * channels; b++) {
+        const size_t pixel = b / channels, c = b % channels;
+        CHECK(rows[c * image.row + pixel] == pixels[pixel * stride + c],
+              "%zu of %zu pixels: channel %zu of %zu", pixel, n, c, stride);
+    }
+    CHECK(copied <= n && (stride < 2 || stride > 4 || copied + rest >= n),
+          "%zu of %zu pixels of %zu bytes", copied, n, stride);
+}
+
+static void check_split_pixels(const struct pq_kernels *k, pq_pixels_fn *kernel)
+{
+    check_begin("%s split_pixels", k->name);
+    CASES(i, kernel != NULL ? check_count(2000) : 0) {
+        draw_image();
+        const size_t in = image.n * image.stride, out = image.channels * image.row;
+        unsigned char *const x = guarded_end(&memory.x, in);
+        unsigned char *const y = place_output(&memory.y, out);
+        fill_random(x, in);
+        const size_t split = kernel((char *)x, (ptrdiff_t)image.stride, (char *)y,
+                                    (ptrdiff_t)image.row, image.channels, image.n);
+        verify_pixels(x, y, split, image.channels, 16);
+        check_canary(k, y);
+    }
+    check_end();
+}
+
+static void check_join_pixels(const struct pq_kernels *k, pq_pixels_fn *kernel)
+{
+    check_begin("%s join_pixels", k->name);
+    CASES(i, kernel != NULL ? check_count(2000) : 0) {
+        draw_image();
+        const size_t in = image.stride * image.row, out = image.n * image.stride;
+        unsigned char *const x = guarded_end(&memory.y, in);
+        unsigned char *const y = place_output(&memory.x, out);
+        fill_random(x, in);
+        const size_t joined = kernel((char *)x, (ptrdiff_t)image.row, (char *)y,
+                                     (ptrdiff_t)image.stride, image.stride, image.n);
+        verify_pixels(y, x, joined, image.stride, 15);
+        check_canary(k, y);
     }
     check_end();
 }
 
 /* ---- magnitudes ---- */
 
-static void check_magnitude(const struct pq_kernels *k)
+static void check_magnitude(const struct pq_kernels *k, pq_magnitude_fn *kernel)
 {
     check_begin("%s magnitude", k->name);
     CASES(i, check_count(4000)) {
@@ -321,7 +377,7 @@ static void check_magnitude(const struct pq_kernels *k)
             most = (bits & 0x7fffffff) > most ? bits & 0x7fffffff : most;
             put_bits(x, PQ_F32, e, bits);
         }
-        const uint32_t got = k->magnitude(x, n);
+        const uint32_t got = kernel(x, n);
         CHECK(got == most, "%zu elements: %#x, expected %#x", n, (unsigned)got,
               (unsigned)most);
     }
@@ -330,7 +386,7 @@ static void check_magnitude(const struct pq_kernels *k)
 
 /* ---- random words ---- */
 
-static void check_words(const struct pq_kernels *k)
+static void check_random_words(const struct pq_kernels *k, pq_random_words_fn *kernel)
 {
     static const uint32_t known[] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8,
                                      0xf8e4cca4, 0x5cb200db, 0xb1a574eb, 0x097eff67};
@@ -349,7 +405,7 @@ static void check_words(const struct pq_kernels *k)
                                : random_chance(30) ? (UINT64_C(1) << 34) - near
                                                    : random_bits();
         uint32_t *const to = (void *)guarded_end(&memory.y, n * sizeof *to);
-        k->random_words(to, seed, first, step, n);
+        kernel(to, seed, first, step, n);
         for (size_t j = 0; j < n; j++) {
             CHECK(to[j] == random_word(seed, first + j * step),
                   "n %zu, first %#llx, step %#llx: word %zu is %#x", n,
@@ -367,44 +423,74 @@ static int low_bits(unsigned char c, int bits, int has_sign)
     return has_sign && v >= 1 << (bits - 1) ? v - (1 << bits) : v;
 }
 
-static void check_bytes_of(const struct pq_kernels *k, enum pq_type type)
+typedef int definition_fn(const unsigned char *x, size_t i, enum pq_type type);
+
+/* Compare the bytes that kernels make of codes with their definition. `in_place`: input and
+ * output are equal arrays. */
+static void check_bytes(const struct pq_kernels *k, const char *name,
+                        pq_bytes_fn *const kernels[], int packed, int in_place,
+                        definition_fn *due)
 {
-    static unsigned char x[SHORT_N], kept[SHORT_N];
-    const struct limits range = limits_of(type);
-    const int bits = pq_type_bits(type), has_sign = range.lo < 0;
-    const size_t per_byte = (size_t)(8 / bits);
-    check_begin("%s: bytes of %s", k->name, type_name(type));
-    for (size_t n = 0; n <= SHORT_N; n++) {
-        const size_t bytes = (n + per_byte - 1) / per_byte;
+#define NARROW_TYPE(type, ...) PQ_##type,
+    static const enum pq_type types[] = {PQ_FOR_NARROW(NARROW_TYPE)};
+#undef NARROW_TYPE
+    static unsigned char kept[SHORT_N];
+    check_begin("%s: %s", k->name, name);
+    for (size_t i = 0; i < (SHORT_N + 1) * PQ_NARROWS; i++) {
+        const enum pq_type type = types[i % PQ_NARROWS];
+        const size_t n = i / PQ_NARROWS;
+        const size_t bytes = packed ? (n * (size_t)pq_type_bits(type) + 7) / 8 : n;
         unsigned char *const y = guarded_end(&memory.y, n);
-        unsigned char *const z = guarded_end(&memory.x, bytes);
-        fill_random(x, n);
-        k->extend[pq_row_of(type)](x, y, n);
-        for (size_t i = 0; i < n; i++) {
-            CHECK(y[i] == (unsigned char)low_bits(x[i], bits, has_sign), "extend %zu", n);
+        unsigned char *const x = in_place ? y : guarded_end(&memory.x, bytes);
+        fill_random(x, bytes);
+        memcpy(kept, x, bytes);
+        kernels[i % PQ_NARROWS](x, y, n);
+        for (size_t e = 0; e < n; e++) {
+            CHECK(y[e] == (unsigned char)due(kept, e, type), "%s, byte %zu of %zu",
+                  type_name(type), e, n);
         }
-        memcpy(y, x, n);
-        k->narrow[pq_row_of(type)](y, y, n);
-        for (size_t i = 0; i < n; i++) {
-            const int64_t v = has_sign ? (signed char)x[i] : x[i];
-            const int64_t v2 = v < range.lo ? range.lo : v > range.hi ? range.hi : v;
-            CHECK(y[i] == (v2 & ((1 << bits) - 1)), "narrow %zu", n);
-        }
-        fill_random(z, bytes);
-        memcpy(kept, z, bytes);
-        k->unpack[pq_row_of(type)](z, y, n);
-        for (size_t i = 0; i < n; i++) {
-            const int above = z[i / per_byte] >> (int)(i % per_byte) * bits;
-            CHECK(y[i] == (unsigned char)low_bits((unsigned char)above, bits, has_sign),
-                  "unpack %zu", n);
-        }
-        CHECK(memcmp(z, kept, bytes) == 0, "wrote to its input");
+        CHECK(in_place || memcmp(x, kept, bytes) == 0, "wrote to its input");
     }
     check_end();
 }
 
+static int extended(const unsigned char *x, size_t i, enum pq_type type)
+{
+    return low_bits(x[i], pq_type_bits(type), limits_of(type).lo < 0);
+}
+
+static int unpacked(const unsigned char *x, size_t i, enum pq_type type)
+{
+    const size_t bit = i * (size_t)pq_type_bits(type);
+    const unsigned char code = (unsigned char)(x[bit / 8] >> bit % 8);
+    return extended(&code, 0, type);
+}
+
+static int narrowed(const unsigned char *x, size_t i, enum pq_type type)
+{
+    const struct limits range = limits_of(type);
+    const int64_t v = range.lo < 0 ? (signed char)x[i] : x[i];
+    const int64_t code = v < range.lo ? range.lo : v > range.hi ? range.hi : v;
+    return (int)(code & ((1 << pq_type_bits(type)) - 1));
+}
+
+static void check_extend(const struct pq_kernels *k, pq_bytes_fn *const kernels[])
+{
+    check_bytes(k, "extend", kernels, 0, 0, extended);
+}
+
+static void check_unpack(const struct pq_kernels *k, pq_bytes_fn *const kernels[])
+{
+    check_bytes(k, "unpack", kernels, 1, 0, unpacked);
+}
+
+static void check_narrow(const struct pq_kernels *k, pq_bytes_fn *const kernels[])
+{
+    check_bytes(k, "narrow", kernels, 0, 1, narrowed);
+}
+
 /* Extract codes from any position of 32-bit words. */
-static void check_unpack_words(const struct pq_kernels *k)
+static void check_unpack_words(const struct pq_kernels *k, pq_unpack_words_fn *kernel)
 {
     check_begin("%s unpack_words", k->name);
     CASES(i, check_count(400)) {
@@ -414,7 +500,7 @@ static void check_unpack_words(const struct pq_kernels *k)
         unsigned char *const y = place_output(&memory.y, n);
         fill_random(x, n * sizeof(uint32_t));
         const int left = 32 - shift < bits ? 32 - shift : bits, mask = (1 << left) - 1;
-        k->unpack_words(x, shift, mask, y, n);
+        kernel(x, shift, mask, y, n);
         for (size_t j = 0; j < n; j++) {
             uint32_t word;
             memcpy(&word, x + j * sizeof word, sizeof word);
@@ -425,132 +511,222 @@ static void check_unpack_words(const struct pq_kernels *k)
     check_end();
 }
 
-static void check_bytes(const struct pq_kernels *k)
+/* Compare `count` bits of packed codes `y` with the low bits of the codes `x`. */
+static void verify_bits(const unsigned char *x, const unsigned char *y, int bits, size_t n,
+                        size_t count)
 {
-#define NARROW_TYPE(type, ...) check_bytes_of(k, PQ_##type);
-    PQ_FOR_NARROW(NARROW_TYPE)
-#undef NARROW_TYPE
-}
-
-/* Pack and unpack `n` codes, and compare each bit and code with the definition. */
-static void check_bits_of(const struct pq_kernels *k, int bits, size_t n)
-{
-    const size_t all = n * (size_t)bits, bytes = (all + 7) / 8;
-    unsigned char *const x = guarded_end(&memory.x, n);
-    unsigned char *const y = guarded_end(&memory.y, bytes);
-    unsigned char *const z = guarded_end(&memory.scale, n);
-    fill_random(x, n);
-    k->pack[bits](x, y, n);
-    for (size_t b = 0; b < 8 * bytes; b++) {
-        const int bit = b < all ? x[b / (size_t)bits] >> b % (size_t)bits & 1 : 0;
-        CHECK((y[b / 8] >> b % 8 & 1) == bit, "pack %zu: bit %zu", n, b);
-    }
-    k->unpack_bits[bits](y, z, n);
-    for (size_t i = 0; i < n; i++) {
-        CHECK(z[i] == low_bits(x[i], bits, 0), "unpack %zu: code %zu", n, i);
+    for (size_t b = 0; b < count; b++) {
+        const size_t i = b / (size_t)bits;
+        const int bit = i < n ? x[i] >> b % (size_t)bits & 1 : 0;
+        CHECK((y[b / 8] >> b % 8 & 1) == bit, "%zu codes: bit %zu", n, b);
     }
 }
 
-static void check_bits(const struct pq_kernels *k)
+static void check_bits(const struct pq_kernels *k, const char *name,
+                       pq_bytes_fn *const kernels[], int packs)
 {
     for (int bits = 1; bits < 8; bits++) {
-        check_begin("%s: codes of %d bits", k->name, bits);
-        for (size_t n = 0; k->pack[bits] != NULL && n < 3 * SHORT_N + 4; n++) {
-            check_bits_of(k, bits, n < 3 * SHORT_N ? n : random_below(MOST));
+        check_begin("%s: %s, %d bits", k->name, name, bits);
+        for (size_t i = 0; kernels[bits] != NULL && i < 3 * SHORT_N + 4; i++) {
+            const size_t n = i < 3 * SHORT_N ? i : random_below(MOST);
+            const size_t bytes = (n * (size_t)bits + 7) / 8;
+            unsigned char *const codes = guarded_end(&memory.x, n);
+            unsigned char *const packed = guarded_end(&memory.y, bytes);
+            fill_random(packs ? codes : packed, packs ? n : bytes);
+            if (packs) {
+                kernels[bits](codes, packed, n);
+            } else {
+                kernels[bits](packed, codes, n);
+            }
+            for (size_t c = 0; c < n && !packs; c++) {
+                CHECK(codes[c] < 1 << bits, "%zu codes: code %zu is %d", n, c, codes[c]);
+            }
+            verify_bits(codes, packed, bits, n, packs ? 8 * bytes : n * (size_t)bits);
         }
         check_end();
     }
+}
+
+static void check_pack(const struct pq_kernels *k, pq_bytes_fn *const kernels[])
+{
+    check_bits(k, "pack", kernels, 1);
+}
+
+static void check_unpack_bits(const struct pq_kernels *k, pq_bytes_fn *const kernels[])
+{
+    check_bits(k, "unpack_bits", kernels, 0);
 }
 
 /* ---- packed codes of 4 bits, against kernels for bytes ---- */
 
 enum { GROUPS = 130, PACKED_N = GROUPS * 4 * PQ_PACKED_GROUP };
 
-/* Check a sum with offsets, in float32. */
-static void check_packed_offsets(pq_kernel_fn *add, const struct pq_run *run,
-                                 const unsigned char *x, const unsigned char *product,
-                                 unsigned char *y, size_t n)
-{
-    static float offset[GROUPS];
-    struct pq_run sum = *run;
-    for (size_t i = 0; i < GROUPS; i++) {
-        offset[i] = random_chance(5) ? INFINITY : (float)random_unit();
-    }
-    sum.offset.f32 = offset;
-    add(&sum, x, y, n);
-    for (size_t i = 0; i < n; i++) {
-        const float due = (float)get_real(product, PQ_F32, i) + offset[i / run->group];
-        CHECK(get_bits(y, PQ_F32, i) == encode(PQ_F32, (double)due, 1, 0),
-              "element %zu of %zu plus an offset", i, n);
-    }
-}
+/* A run of packed codes: its arrays and the expected results. */
+static struct {
+    struct pq_run run;
+    size_t n, out_bytes;
+    unsigned char *x, *y, expected[PACKED_N * sizeof(float)];
+} packed;
 
-static void check_packed_run(const struct pq_kernels *k, enum pq_type type,
-                             enum pq_type real, int quantizes, size_t g, size_t groups)
+/* Draw a run, and compute the results by the kernels for bytes. */
+static void draw_packed(size_t i, enum pq_type type, enum pq_type real, int quantizes)
 {
-    static unsigned char codes[PACKED_N], expected[PACKED_N * sizeof(float)];
+    static unsigned char codes[PACKED_N];
     const struct limits range = limits_of(type);
     const enum pq_type byte = pq_carrier_of(type);
-    const size_t n = g * groups, size = pq_type_size(real);
-    const size_t in_bytes = quantizes ? n * size : n / 2;
-    const size_t out_bytes = quantizes ? n / 2 : n * size;
-    unsigned char *const x = guarded_end(&memory.x, in_bytes);
-    unsigned char *const y = place_output(&memory.y, out_bytes + random_below(CANARY));
+    const size_t groups = 1 + random_below(random_chance(80) ? 12 : GROUPS);
+    const size_t g = PQ_PACKED_GROUP * (1 + i % 4), n = g * groups;
+    const size_t in_bytes = quantizes ? n * pq_type_size(real) : n / 2;
     float *const scale = (void *)guarded_end(&memory.scale, groups * sizeof *scale);
     int32_t *const zero = (void *)guarded_end(&memory.zero, groups * sizeof *zero);
-    const struct pq_run run = {.group = g,
-                               .scale.f32 = scale,
-                               .zero.i32 = zero,
-                               .in = quantizes ? real : byte,
-                               .out = quantizes ? byte : real,
-                               .compute = PQ_F32};
     const int plain = random_chance(50); /* scales with a reciprocal */
-    for (size_t i = 0; i < groups; i++) {
-        scale[i] = plain ? 0.25f + (float)random_unit() : draw_scale();
-        zero[i] = quantizes ? (int32_t)draw_integer(range.lo, range.hi)
+    packed.n = n;
+    packed.out_bytes = quantizes ? n / 2 : n * pq_type_size(real);
+    packed.x = guarded_end(&memory.x, in_bytes);
+    packed.y = place_output(&memory.y, packed.out_bytes + random_below(CANARY));
+    packed.run = (struct pq_run){.group = g,
+                                 .scale.f32 = scale,
+                                 .zero.i32 = zero,
+                                 .in = quantizes ? real : byte,
+                                 .out = quantizes ? byte : real,
+                                 .compute = PQ_F32};
+    for (size_t k = 0; k < groups; k++) {
+        scale[k] = plain ? 0.25f + (float)random_unit() : draw_scale();
+        zero[k] = quantizes ? (int32_t)draw_integer(range.lo, range.hi)
                             : (int32_t)draw_integer(-(1 << 30), 1 << 30);
     }
-    fill_random(x, in_bytes);
-    for (size_t i = 0; quantizes && i < n; i++) {
-        put_bits(x, real, i, draw_real(real, (double)scale[i / g], 40));
+    fill_random(packed.x, in_bytes);
+    for (size_t e = 0; quantizes && e < n; e++) {
+        put_bits(packed.x, real, e, draw_real(real, (double)scale[e / g], 40));
     }
+    const int r = pq_row_of(real), c = pq_row_of(byte);
     if (quantizes) {
-        run_kernel(&pq_kernels_scalar, &run, 1, 0, x, codes, n, g, scale, zero);
+        pq_kernels_scalar.quantize[r][c](&packed.run, packed.x, codes, n);
         pq_kernels_scalar.narrow[pq_row_of(type)](codes, codes, n);
-        pq_kernels_scalar.pack[4](codes, expected, n);
-        k->quantize_packed[pq_row_of(real)](&run, x, y, n);
+        pq_kernels_scalar.pack[4](codes, packed.expected, n);
     } else {
-        pq_kernels_scalar.unpack[pq_row_of(type)](x, codes, n);
-        run_kernel(&pq_kernels_scalar, &run, 0, 0, codes, expected, n, g, scale, zero);
-        k->dequantize_packed[pq_row_of(type)][pq_row_of(real)](&run, x, y, n);
+        pq_kernels_scalar.unpack[pq_row_of(type)](packed.x, codes, n);
+        pq_kernels_scalar.dequantize[c][r](&packed.run, codes, packed.expected, n);
     }
-    CHECK(memcmp(y, expected, out_bytes) == 0, "n %zu, g %zu", n, g);
-    pq_kernel_fn *const add = k->dequantize_affine_packed[pq_row_of(type)][pq_row_of(real)];
-    if (!quantizes && add != NULL) {
-        check_packed_offsets(add, &run, x, expected, y, n);
-    }
-    check_canary(k, y);
 }
 
-static void check_packed(const struct pq_kernels *k)
+/* Check the kernel of two types. With `adds`, add offsets to the results in float32. */
+static void check_packed(const struct pq_kernels *k, pq_kernel_fn *kernel,
+                         enum pq_type type, enum pq_type real, int quantizes, int adds)
 {
-    for (int c = 0; c < 2 * PQ_REALS; c++) {
-        const enum pq_type type = c % 2 ? PQ_I4 : PQ_U4, real = reals[c / 2];
-        check_begin("%s packed %s and %s", k->name, type_name(type), type_name(real));
-        CASES(i, 60 + check_count(400)) {
-            const size_t groups = 1 + random_below(random_chance(80) ? 12 : GROUPS);
-            check_packed_run(k, type, real, i % 2 == 0, PQ_PACKED_GROUP * (1 + i / 2 % 4),
-                             groups);
+    static float offset[GROUPS];
+    check_begin("%s: %s%s%s to %s", k->name, quantizes ? "quantize " : "", type_name(type),
+                adds ? " plus offsets" : "", type_name(real));
+    CASES(i, kernel != NULL ? 30 + check_count(200) : 0) {
+        draw_packed(i, type, real, quantizes);
+        for (size_t g = 0; g < GROUPS && adds; g++) {
+            offset[g] = random_chance(5) ? INFINITY : (float)random_unit();
         }
-        check_end();
+        for (size_t e = 0; e < packed.n && adds; e++) {
+            const double product = get_real(packed.expected, PQ_F32, e);
+            const float sum = (float)product + offset[e / packed.run.group];
+            put_bits(packed.expected, PQ_F32, e, encode(PQ_F32, (double)sum, 1, 0));
+        }
+        packed.run.offset.f32 = adds ? offset : NULL;
+        kernel(&packed.run, packed.x, packed.y, packed.n);
+        CHECK(memcmp(packed.y, packed.expected, packed.out_bytes) == 0, "n %zu, g %zu",
+              packed.n, packed.run.group);
+        check_canary(k, packed.y);
     }
+    check_end();
+}
+
+static void check_quantize_packed(const struct pq_kernels *k, pq_kernel_fn *const kernels[])
+{
+    for (int r = 0; r < 2 * PQ_REALS; r++) {
+        check_packed(k, kernels[r / 2], r % 2 ? PQ_I4 : PQ_U4, reals[r / 2], 1, 0);
+    }
+}
+
+static void check_dequantize_packed(const struct pq_kernels *k,
+                                    pq_kernel_fn *const kernels[][PQ_REALS])
+{
+    for (int r = 0; r < PQ_REALS; r++) {
+        check_packed(k, kernels[PQ_I4_ROW][r], PQ_I4, reals[r], 0, 0);
+        check_packed(k, kernels[PQ_U4_ROW][r], PQ_U4, reals[r], 0, 0);
+    }
+}
+
+/* Only the entries for float32 exist. */
+static void check_dequantize_affine_packed(const struct pq_kernels *k,
+                                           pq_kernel_fn *const kernels[][PQ_REALS])
+{
+    check_packed(k, kernels[PQ_I4_ROW][PQ_F32_ROW], PQ_I4, PQ_F32, 0, 1);
+    check_packed(k, kernels[PQ_U4_ROW][PQ_F32_ROW], PQ_U4, PQ_F32, 0, 1);
+}
+
+/* ---- fake_quantize ---- */
+
+/* Compare each number and mask with the definition. */
+static void verify_fake(const struct pq_run *run, const char *x, const char *y, size_t n)
+{
+    const struct pq_fake_quantize *const to = run->fake_quantize;
+    const struct pq_run quantize = {.in = PQ_F32, .out = PQ_I32, .compute = PQ_F32},
+                        dequantize = {.in = PQ_I32, .out = PQ_F32, .compute = PQ_F32};
+    for (size_t i = 0; i < n; i++) {
+        const double v = get_real(x, PQ_F32, i),
+                     scale = (double)run->scale.f32[i / run->group];
+        const struct zero_point zero = {run->zero.i32[i / run->group], 0};
+        const uint64_t bits = quantized(&quantize, v, scale, zero, 0);
+        const int32_t code = (int32_t)bits;
+        const int32_t kept = code < to->lowest    ? to->lowest
+                             : code > to->highest ? to->highest
+                                                  : code;
+        CHECK(get_bits(y, PQ_F32, i) == dequantized(&dequantize, &kept, scale, zero),
+              "%a by %a, zero point %d: %a", v, scale, (int)zero.integer,
+              get_real(y, PQ_F32, i));
+        CHECK(to->mask == NULL || to->mask[i] == (code == kept), "%a by %a: mask %d", v,
+              scale, to->mask[i]);
+    }
+}
+
+static void check_fake_quantize(const struct pq_kernels *k, pq_kernel_fn *kernel)
+{
+    enum { LONGEST = 600 };
+    static const enum pq_type types[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16};
+    static float scale[LONGEST];
+    static int32_t zero[LONGEST];
+    static char mask[LONGEST];
+    check_begin("%s fake_quantize", k->name);
+    CASES(i, check_count(4000)) {
+        const enum pq_type type = types[i % COUNT(types)];
+        const struct limits range = limits_of(type);
+        const size_t n = random_below(random_chance(80) ? SHORT_N : LONGEST);
+        const size_t g = random_chance(30) ? 1 : 1 + random_below(n + 1);
+        char *const x = (char *)guarded_end(&memory.x, n * sizeof(float));
+        char *const y = (char *)place_output(&memory.y, n * sizeof(float));
+        const int32_t lowest = (int32_t)draw_integer(range.lo, range.hi);
+        const struct pq_fake_quantize to = {(int)pq_type_size(type), lowest,
+                                            (int32_t)draw_integer(lowest, range.hi),
+                                            random_chance(50) ? mask : NULL, y};
+        const struct pq_run run = {
+            .group = g, .scale.f32 = scale, .zero.i32 = zero, .fake_quantize = &to};
+        for (size_t e = 0; e < n; e++) {
+            if (e % g == 0) {
+                scale[e / g] =
+                    random_chance(50) ? 0.25f + (float)random_unit() : draw_scale();
+                zero[e / g] = (int32_t)draw_integer(to.lowest, to.highest);
+            }
+            put_bits(x, PQ_F32, e, draw_real(PQ_F32, (double)scale[e / g], 7e4));
+        }
+        kernel(&run, x, y, n);
+        verify_fake(&run, x, y, n);
+        check_canary(k, (unsigned char *)y);
+    }
+    check_end();
 }
 
 #undef KERNELS
-#define KERNELS(check) check,
-static driver_fn *const drivers[] = {
+#define KERNELS TEST
+static void check_table(const struct pq_kernels *k)
+{
 #include "kernels/list.h"
-    NULL};
+}
 
 int main(int argc, char **argv)
 {
@@ -559,6 +735,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < COUNT(all); i++) {
         *all[i] = guarded_make(MOST * sizeof(double));
     }
-    run_drivers(drivers);
+    for (int t = 0; tables[t] != NULL; t++) {
+        check_table(tables[t]);
+    }
     return check_finish();
 }

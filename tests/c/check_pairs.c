@@ -13,7 +13,6 @@
 #include "drivers.h"
 #include "math/fpenv.h"
 #include "oracle.h"
-#include "run.h"
 #include "types.h"
 
 enum {
@@ -23,13 +22,15 @@ enum {
     SHORT_N = 3 * 32 + 3, /* three of the largest chunks, and a tail */
     PERIOD = 5003,        /* elements of long runs with random numbers */
     MARGIN = 64,
+    MOST_TABLES = COUNT(tables),
     AT_END = -1
 };
 
 /* A run. Rows with equal parameters and groups with gaps are several pieces. All other
  * runs are one piece. */
 static struct {
-    struct pq_run run; /* types, options, and the size of groups */
+    pq_kernel_fn *kernels[MOST_TABLES]; /* of the tables */
+    struct pq_run run;                  /* types, options, and the size of groups */
     int quantizes;
     size_t pieces, n;         /* number of pieces, elements of one */
     size_t in_step, out_step; /* distance of pieces in bytes */
@@ -43,6 +44,7 @@ static struct {
 } memory;
 
 static int has_control; /* 1 if the machine has a floating-point control state */
+static int last_table;  /* the index of the scalar table */
 
 #define TYPE(type, ...) PQ_##type,
 static const enum pq_type codes[] = {
@@ -244,7 +246,11 @@ static void draw_input(void)
 
 /* ---- options and shapes ---- */
 
-static void draw_options(enum pq_type real, enum pq_type code, int quantizes)
+/* The kernels of a pair of types, which are rows of list.h. */
+enum form { OF_PAIR, GENERAL, STOCHASTIC };
+
+static void draw_options(enum pq_type real, enum pq_type code, int quantizes,
+                         enum form form)
 {
     struct pq_run *const run = &batch.run;
     const int bits = pq_bits_of(code), floats = pq_is_narrow_float(code);
@@ -254,13 +260,15 @@ static void draw_options(enum pq_type real, enum pq_type code, int quantizes)
                            .out = quantizes ? code : real,
                            .compute = real == PQ_F64 ? PQ_F64 : PQ_F32,
                            .round = PQ_HALF_EVEN,
-                           .general = only_general || random_chance(25)};
+                           .general =
+                               form == GENERAL ||
+                               (form == STOCHASTIC && (only_general || random_chance(25)))};
     if (!quantizes) {
         run->unsigned_zero = code == PQ_U64 && random_chance(50);
         return;
     }
     run->overflow = floats && random_chance(50);
-    if (random_chance(10)) {
+    if (form == STOCHASTIC) {
         run->round = PQ_STOCHASTIC;
     } else if (floats || random_chance(40)) {
         return;
@@ -343,24 +351,20 @@ static void draw_long_shape(void)
 
 /* ---- results ---- */
 
-static void run_kernels(const struct pq_kernels *k, const struct pq_run *options,
-                        const void *x, void *y, size_t n, const void *scale,
-                        const void *zero, const uint32_t *random_words)
+static void run_kernel(pq_kernel_fn *kernel, const struct pq_run *options, const void *x,
+                       void *y, size_t n, const void *scale, const void *zero,
+                       const uint32_t *random_words)
 {
     struct pq_run run = *options;
-    if (run.round != PQ_STOCHASTIC) {
-        if (batch.quantizes && !run.general) {
-            run.round = (enum pq_round)(run.zero_first          ? (int)PQ_ROUND_SUM
-                                        : run.compute != PQ_F32 ? (int)PQ_ROUND_NARROWED
-                                                                : (int)run.round);
-        }
-        run_kernel(k, &run, batch.quantizes, run.general, x, y, n, run.group, scale, zero);
-        return;
+    if (run.round != PQ_STOCHASTIC && batch.quantizes && !run.general) {
+        run.round = (enum pq_round)(run.zero_first          ? (int)PQ_ROUND_SUM
+                                    : run.compute != PQ_F32 ? (int)PQ_ROUND_NARROWED
+                                                            : (int)run.round);
     }
-    run.random_words = random_words;
+    run.random_words = run.round == PQ_STOCHASTIC ? random_words : NULL;
     run.scale.f64 = scale; /* or float32 */
     run.zero.f64 = zero;   /* or another type */
-    k->quantize_stochastic(&run, x, y, n);
+    kernel(&run, x, y, n);
 }
 
 /* Compute the expected results by the scalar kernels, or by the definition. */
@@ -375,9 +379,9 @@ static void expect(int by_definition, unsigned char fill)
         char *const y = (char *)batch.y + p * batch.out_step;
         const size_t first = has_gaps() ? p * param_size() : 0;
         if (!by_definition) {
-            run_kernels(&pq_kernels_scalar, &single, x, y, batch.n,
-                        (char *)batch.scale + first, (char *)batch.zero + first,
-                        batch.random_words);
+            run_kernel(batch.kernels[last_table], &single, x, y, batch.n,
+                       (char *)batch.scale + first, (char *)batch.zero + first,
+                       batch.random_words);
         }
         for (size_t i = 0; by_definition && i < batch.n; i++) {
             const size_t at = param_of(p, i);
@@ -443,8 +447,7 @@ static void *place(const struct guarded *where, const void *from, size_t n,
 
 /* Run the batch with buffers at some bytes after the first inaccessible page, or before
  * the last one. The output begins and ends with known bytes if there is room. */
-static void verify(const struct pq_kernels *k, ptrdiff_t in, ptrdiff_t out,
-                   unsigned char fill)
+static void verify(int t, ptrdiff_t in, ptrdiff_t out, unsigned char fill)
 {
     const ptrdiff_t side = in == AT_END ? AT_END : 0;
     const size_t params = batch.params * param_size(), bytes = out_bytes();
@@ -460,19 +463,19 @@ static void verify(const struct pq_kernels *k, ptrdiff_t in, ptrdiff_t out,
                                         noisy ? batch.n * sizeof *words : 0, side);
     memset(begin, fill, (size_t)(end - begin));
     const pq_fpenv found = pq_fpenv_set(may_flush() && random_chance(50));
-    run_kernels(k, &batch.run, x, y,
-                batch.pieces > 1 && has_gaps() ? batch.pieces * batch.n : batch.n, scale,
-                zero, words);
+    run_kernel(batch.kernels[t], &batch.run, x, y,
+               batch.pieces > 1 && has_gaps() ? batch.pieces * batch.n : batch.n, scale,
+               zero, words);
     pq_fpenv_leave(found);
     if (memcmp(y, batch.y, bytes) != 0) {
-        report(k, y);
+        report(tables[t], y);
     }
     for (const unsigned char *at = begin; at < end; at++) {
         at = at == y ? y + bytes : at;
-        CHECK(at == end || *at == fill, "%s: n %zu: wrote outside its output", k->name,
-              batch.n);
+        CHECK(at == end || *at == fill, "%s: n %zu: wrote outside its output",
+              tables[t]->name, batch.n);
     }
-    CHECK(memcmp(x, batch.x, in_bytes()) == 0, "%s: wrote to its input", k->name);
+    CHECK(memcmp(x, batch.x, in_bytes()) == 0, "%s: wrote to its input", tables[t]->name);
 }
 
 static void try_batch(int by_definition)
@@ -481,63 +484,132 @@ static void try_batch(int by_definition)
     draw_params();
     draw_input();
     expect(by_definition, fill);
-    for (int t = 0; tables[t] != NULL; t++) {
-        if (by_definition || tables[t] != &pq_kernels_scalar) {
-            verify(tables[t], AT_END, AT_END, fill);
-            verify(tables[t], (ptrdiff_t)random_below(65), (ptrdiff_t)random_below(65),
-                   fill);
-        }
+    for (int t = 0; t < last_table + by_definition; t++) {
+        verify(t, AT_END, AT_END, fill);
+        verify(t, (ptrdiff_t)random_below(65), (ptrdiff_t)random_below(65), fill);
     }
 }
 
 /* ---- the functions that list.h names ---- */
 
-/* Check all tables at once. */
-static void check_pairs(const struct pq_kernels *k)
+/* Check batch.kernels, with a share of the cases of a pair of types. */
+static void check_form(enum pq_type real, enum pq_type code, int quantizes, enum form form,
+                       size_t percent)
 {
-    const int has_vectors = tables[0] != &pq_kernels_scalar;
-    const size_t defined = 55 + check_count(400);
-    const size_t count = has_vectors ? 160 + check_count(1500) : defined;
-    if (k != tables[0]) {
-        return;
+    static const char *const names[] = {"", " general", " stochastic"};
+    static size_t pairs;
+    const size_t first = 31 * pairs++; /* the pairs together have all lengths */
+    const size_t defined = (55 + check_count(400)) * percent / 100;
+    const size_t all = (160 + check_count(1500)) * percent / 100;
+    const char *const verb = quantizes ? "quantize" : "dequantize";
+    check_begin("%s %s and %s%s", verb, type_name(real), type_name(code), names[form]);
+    CASES(i, last_table > 0 ? all : defined) {
+        draw_options(real, code, quantizes, form);
+        draw_shape(first + i);
+        try_batch(i < defined);
     }
-    for (size_t pair = 0; pair < 2 * REALS * COUNT(codes); pair++) {
-        const enum pq_type code = codes[pair / 2 % COUNT(codes)];
-        const enum pq_type real = reals[pair / 2 / COUNT(codes)];
-        const int quantizes = pair % 2 == 0;
-        const char *const verb = quantizes ? "quantize" : "dequantize";
-        check_begin("%s %s and %s", verb, type_name(real), type_name(code));
-        CASES(i, count) {
-            draw_options(real, code, quantizes);
-            draw_shape(i + 31 * pair); /* the pairs together have all lengths */
-            try_batch(i < defined);
+    check_end();
+    check_begin("long runs: %s %s and %s%s", verb, type_name(real), type_name(code),
+                names[form]);
+    CASES(i, last_table > 0 ? check_count(16 * percent / 100) : 0) {
+        draw_options(real, code, quantizes, form);
+        draw_long_shape();
+        try_batch(0);
+    }
+    check_end();
+}
+
+static void check_quantize(pq_kernel_fn *const (*const *kernels)[PQ_REALS][PQ_CARRIERS])
+{
+    for (int pair = 0; pair < PQ_REALS * PQ_CARRIERS; pair++) {
+        const int in = pair / PQ_CARRIERS, out = pair % PQ_CARRIERS;
+        for (int t = 0; tables[t] != NULL; t++) {
+            batch.kernels[t] = (*kernels[t])[in][out];
         }
-        check_end();
-        check_begin("long runs: %s %s and %s", verb, type_name(real), type_name(code));
-        CASES(i, has_vectors ? check_count(16) : 0) {
-            draw_options(real, code, quantizes);
-            draw_long_shape();
-            try_batch(0);
-        }
-        check_end();
+        check_form(reals[in], codes[out], 1, OF_PAIR, 70);
     }
 }
 
+static void check_dequantize(pq_kernel_fn *const (*const *kernels)[PQ_CARRIERS][PQ_REALS])
+{
+    for (int pair = 0; pair < PQ_REALS * PQ_CARRIERS; pair++) {
+        const int out = pair / PQ_CARRIERS, in = pair % PQ_CARRIERS;
+        for (int t = 0; tables[t] != NULL; t++) {
+            batch.kernels[t] = (*kernels[t])[in][out];
+        }
+        check_form(reals[out], codes[in], 0, OF_PAIR, 75);
+    }
+}
+
+/* Check a kernel of many pairs, for codes[first] to codes[last]. */
+static void check_any(pq_kernel_fn *const *const *kernels, int quantizes, enum form form,
+                      size_t first, size_t last)
+{
+    for (int t = 0; tables[t] != NULL; t++) {
+        batch.kernels[t] = *kernels[t];
+    }
+    for (size_t pair = 0; pair < REALS * (last - first + 1); pair++) {
+        const enum pq_type real = reals[pair % REALS], code = codes[first + pair / REALS];
+        const int only_general = real == PQ_F64 || first >= PQ_CARRIERS;
+        check_form(real, code, quantizes, form,
+                   form == STOCHASTIC ? 10
+                   : only_general     ? 90
+                                      : 25);
+    }
+}
+
+static void check_quantize_general(pq_kernel_fn *const *const *kernels)
+{
+    check_any(kernels, 1, GENERAL, 0, PQ_CARRIERS - 1);
+}
+
+static void check_dequantize_general(pq_kernel_fn *const *const *kernels)
+{
+    check_any(kernels, 0, GENERAL, 0, PQ_CARRIERS - 1);
+}
+
+static void check_quantize_int64(pq_kernel_fn *const *const *kernels)
+{
+    check_any(kernels, 1, GENERAL, PQ_CARRIERS, COUNT(codes) - 1);
+}
+
+static void check_dequantize_int64(pq_kernel_fn *const *const *kernels)
+{
+    check_any(kernels, 0, GENERAL, PQ_CARRIERS, COUNT(codes) - 1);
+}
+
+static void check_quantize_stochastic(pq_kernel_fn *const *const *kernels)
+{
+    check_any(kernels, 1, STOCHASTIC, 0, COUNT(codes) - 1);
+}
+
+/* Check the kernels of all tables at once, because they share the expected results. */
 #undef PAIRS
-#define PAIRS(check) check,
-static driver_fn *const drivers[] = {
+#define PAIRS(test, member, type, dimensions)                                              \
+    {                                                                                      \
+        type *const(*kernels[MOST_TABLES]) dimensions;                                     \
+        for (int t = 0; tables[t] != NULL; t++) {                                          \
+            kernels[t] = &tables[t]->member;                                               \
+        }                                                                                  \
+        test(kernels);                                                                     \
+    }
+static void check_tables(void)
+{
 #include "kernels/list.h"
-    NULL};
+}
 
 int main(int argc, char **argv)
 {
     check_start(argc, argv);
+    while (tables[last_table + 1] != NULL) {
+        last_table++;
+    }
     has_control = getenv("CHECK_NO_CONTROL") == NULL;
     struct guarded *const all[] = {&memory.x, &memory.y, &memory.scale, &memory.zero,
                                    &memory.random_words};
     for (size_t i = 0; i < COUNT(all); i++) {
         *all[i] = guarded_make(sizeof batch.x + 4096);
     }
-    run_drivers(drivers);
+    check_tables();
     return check_finish();
 }

@@ -20,53 +20,67 @@ static void draw_bytes(uint8_t *p, size_t n)
 
 /* ---- kernels ---- */
 
-static void check_kernel(const struct pq_kernels *kernels, int place)
+static void check_decode(const struct pq_kernels *k, pq_decode_fn *const kernels[])
 {
-    const struct pq_block_format *const format = pq_block_format(place);
-    const size_t bytes = (size_t)format->bytes, elements = (size_t)format->elements;
-    struct guarded in = guarded_make(MOST * bytes);
-    struct guarded out = guarded_make(MOST * elements * sizeof(float));
     static float theirs[MOST * 256];
-    check_begin("%s of %s", format->name, kernels->name);
-    CASES(round, 60) {
-        const size_t n = random_below(MOST + 1);
-        uint8_t *const x = guarded_end(&in, n * bytes);
-        unsigned char *const y = guarded_end(&out, n * elements * sizeof(float));
-        draw_bytes(x, n * bytes);
-        kernels->records->decode[place](x, y, n);
-        pq_kernels_scalar.records->decode[place](x, theirs, n);
-        CHECK(memcmp(y, theirs, n * elements * sizeof(float)) == 0, "%zu blocks", n);
+    for (int place = 0; k != &pq_kernels_scalar && place < PQ_GGUF_FORMATS; place++) {
+        const struct pq_block_format *const format = pq_block_format(place);
+        const size_t bytes = (size_t)format->bytes;
+        const size_t numbers = (size_t)format->elements * sizeof(float);
+        struct guarded in = guarded_make(MOST * bytes), out = guarded_make(MOST * numbers);
+        check_begin("%s of %s", format->name, k->name);
+        CASES(round, 60) {
+            const size_t n = random_below(MOST + 1);
+            uint8_t *const x = guarded_end(&in, n * bytes);
+            unsigned char *const y = guarded_end(&out, n * numbers);
+            draw_bytes(x, n * bytes);
+            kernels[place](x, y, n);
+            pq_kernels_scalar.decode[place](x, theirs, n);
+            CHECK(memcmp(y, theirs, n * numbers) == 0, "%zu blocks", n);
+        }
+        check_end();
     }
-    check_end();
 }
 
-static void check_narrowing(const struct pq_kernels *kernels)
+/* Convert numbers near the limits of float16, and any numbers. NaN is canonical. */
+static void check_narrowing(const struct pq_kernels *k, pq_narrow_fn *kernel,
+                            enum pq_type type)
 {
     enum { N = 96 };
     _Alignas(64) float x[N];
-    _Alignas(64) uint16_t half[N], brain[N];
-    _Alignas(64) double is_f64[N];
-    check_begin("narrowing of %s", kernels->name);
+    _Alignas(64) double y[N]; /* or a narrower type */
+    check_begin("float32 to %s of %s", type_name(type), k->name);
     CASES(round, 300) {
-        for (int i = 0; i < N;
-             i++) { /* numbers near the limits of float16, and any numbers */
-            const uint32_t bits =
-                (uint32_t)random_below(1u << 16) << 16 | (uint32_t)random_below(1u << 16);
+        for (int i = 0; i < N; i++) {
+            const uint32_t bits = (uint32_t)random_bits();
             const uint32_t near = (bits & 0x87ffffff) | 0x38000000;
             const float v = f32_of_bits(random_chance(50) ? bits : near);
             x[i] = v == v ? v : f32_of_bits(0x7fc00000);
         }
-        kernels->to_f16(x, half, N);
-        kernels->to_bf16(x, brain, N);
-        kernels->to_f64(x, is_f64, N);
-        for (int i = 0; i < N; i++) {
+        kernel(x, y, N);
+        for (size_t i = 0; i < N; i++) {
             const double v = (double)x[i];
-            CHECK(half[i] == encode(PQ_F16, v, 1, 0), "float16 of %a", v);
-            CHECK(brain[i] == encode(PQ_BF16, v, 1, 0), "bfloat16 of %a", v);
-            CHECK(is_f64[i] == v || v != v, "float64 of %a", v);
+            CHECK(type == PQ_F64 ? y[i] == v || v != v
+                                 : get_bits(y, type, i) == encode(type, v, 1, 0),
+                  "%a", v);
         }
     }
     check_end();
+}
+
+static void check_to_f16(const struct pq_kernels *k, pq_narrow_fn *kernel)
+{
+    check_narrowing(k, kernel, PQ_F16);
+}
+
+static void check_to_bf16(const struct pq_kernels *k, pq_narrow_fn *kernel)
+{
+    check_narrowing(k, kernel, PQ_BF16);
+}
+
+static void check_to_f64(const struct pq_kernels *k, pq_narrow_fn *kernel)
+{
+    check_narrowing(k, kernel, PQ_F64);
 }
 
 /* ---- errors ---- */
@@ -90,30 +104,30 @@ static void check_refusals(void)
     struct pq_blocks args = good;
     memset(y, 0, sizeof y);
     check_begin("errors");
-#define DECODE(due, change) AFTER(due, change, pq_block_decode(k, &args, 0, 1))
-    DECODE(PQ_OK, (void)0);
-    DECODE(PQ_ERR_OPTION, args.format = 4);
-    DECODE(PQ_ERR_OPTION, args.format = 43);
-    DECODE(PQ_ERR_OPTION, args.format = -1);
-    DECODE(PQ_ERR_OPTION, args.format = INT32_MIN);
-    DECODE(PQ_ERR_SIZE, args.size = 8);
-    DECODE(PQ_ERR_SHAPE, args.ndim = 0);
-    DECODE(PQ_ERR_NDIM, args.ndim = -1);
-    DECODE(PQ_ERR_NDIM, args.ndim = PQ_MAX_NDIM + 1);
-    DECODE(PQ_ERR_SHAPE, args.shape = negative);
-    DECODE(PQ_ERR_SHAPE, args.in.strides = far);
-    DECODE(PQ_ERR_SHAPE, args.out.strides = far);
-    DECODE(PQ_ERR_SHAPE, args.shape = odd);
-    DECODE(PQ_ERR_SHAPE, args.shape = large);
-    DECODE(PQ_ERR_NULL, args.shape = NULL);
-    DECODE(PQ_ERR_NULL, args.in.data = NULL);
-    DECODE(PQ_ERR_NULL, args.out.data = NULL);
-    DECODE(PQ_ERR_NULL, args.out.strides = NULL);
-    DECODE(PQ_ERR_TYPE, args.in.type = (enum pq_type) - 1);
-    DECODE(PQ_ERR_TYPE, args.in.type = PQ_I8);
-    DECODE(PQ_ERR_TYPE, args.out.type = PQ_I32);
-    DECODE(PQ_ERR_OVERLAP, args.out.strides = none);
-#undef DECODE
+#define DECODED(due, change) AFTER(due, change, pq_block_decode(k, &args, 0, 1))
+    DECODED(PQ_OK, (void)0);
+    DECODED(PQ_ERR_OPTION, args.format = 4);
+    DECODED(PQ_ERR_OPTION, args.format = 43);
+    DECODED(PQ_ERR_OPTION, args.format = -1);
+    DECODED(PQ_ERR_OPTION, args.format = INT32_MIN);
+    DECODED(PQ_ERR_SIZE, args.size = 8);
+    DECODED(PQ_ERR_SHAPE, args.ndim = 0);
+    DECODED(PQ_ERR_NDIM, args.ndim = -1);
+    DECODED(PQ_ERR_NDIM, args.ndim = PQ_MAX_NDIM + 1);
+    DECODED(PQ_ERR_SHAPE, args.shape = negative);
+    DECODED(PQ_ERR_SHAPE, args.in.strides = far);
+    DECODED(PQ_ERR_SHAPE, args.out.strides = far);
+    DECODED(PQ_ERR_SHAPE, args.shape = odd);
+    DECODED(PQ_ERR_SHAPE, args.shape = large);
+    DECODED(PQ_ERR_NULL, args.shape = NULL);
+    DECODED(PQ_ERR_NULL, args.in.data = NULL);
+    DECODED(PQ_ERR_NULL, args.out.data = NULL);
+    DECODED(PQ_ERR_NULL, args.out.strides = NULL);
+    DECODED(PQ_ERR_TYPE, args.in.type = (enum pq_type) - 1);
+    DECODED(PQ_ERR_TYPE, args.in.type = PQ_I8);
+    DECODED(PQ_ERR_TYPE, args.out.type = PQ_I32);
+    DECODED(PQ_ERR_OVERLAP, args.out.strides = none);
+#undef DECODED
     EXPECT(PQ_ERR_PART, pq_block_decode(k, &good, 2, 2));
     EXPECT(PQ_ERR_PART, pq_block_decode(k, &good, -1, 2));
     EXPECT(PQ_ERR_NULL, pq_block_decode(NULL, &good, 0, 1));
@@ -121,45 +135,41 @@ static void check_refusals(void)
     const struct pq_array numbers = good.out;
     good.out = good.in;
     good.in = numbers;
-#define ENCODE(due, change) AFTER(due, change, pq_block_encode(k, &args, 0, 1))
-    ENCODE(PQ_OK, (void)0);
+#define ENCODED(due, change) AFTER(due, change, pq_block_encode(k, &args, 0, 1))
+    ENCODED(PQ_OK, (void)0);
     /* A struct may end before its last member. */
-    ENCODE(PQ_OK, args.size = offsetof(struct pq_blocks, weights));
-    ENCODE(PQ_ERR_SIZE, args.size = offsetof(struct pq_blocks, weights) - 1);
-    ENCODE(PQ_ERR_OPTION, args.format = 16);
-    ENCODE(PQ_ERR_OPTION, args.search = 1);
-    ENCODE(PQ_OK, args.search = 1; args.format = 20);
-    ENCODE(PQ_OK, args.weights = numbers);
-    ENCODE(PQ_OK, args.weights = numbers; args.weights.strides = none);
-    ENCODE(PQ_ERR_TYPE, args.weights = numbers; args.weights.type = PQ_I32);
-    ENCODE(PQ_ERR_SHAPE, args.shape = odd);
-    ENCODE(PQ_ERR_TYPE, args.out.type = PQ_I8);
-    ENCODE(PQ_ERR_TYPE, args.in.type = PQ_I32);
-    ENCODE(PQ_ERR_OVERLAP, args.out.strides = none);
-    ENCODE(PQ_OK, args.in.strides = none);
-#undef ENCODE
+    ENCODED(PQ_OK, args.size = offsetof(struct pq_blocks, weights));
+    ENCODED(PQ_ERR_SIZE, args.size = offsetof(struct pq_blocks, weights) - 1);
+    ENCODED(PQ_ERR_OPTION, args.format = 16);
+    ENCODED(PQ_ERR_OPTION, args.search = 1);
+    ENCODED(PQ_OK, args.search = 1; args.format = 20);
+    ENCODED(PQ_OK, args.weights = numbers);
+    ENCODED(PQ_OK, args.weights = numbers; args.weights.strides = none);
+    ENCODED(PQ_ERR_TYPE, args.weights = numbers; args.weights.type = PQ_I32);
+    ENCODED(PQ_ERR_SHAPE, args.shape = odd);
+    ENCODED(PQ_ERR_TYPE, args.out.type = PQ_I8);
+    ENCODED(PQ_ERR_TYPE, args.in.type = PQ_I32);
+    ENCODED(PQ_ERR_OVERLAP, args.out.strides = none);
+    ENCODED(PQ_OK, args.in.strides = none);
+#undef ENCODED
     CHECK(pq_block_format(-1) == NULL && pq_block_format(PQ_GGUF_FORMATS) == NULL,
           "formats that there are not");
     check_end();
 }
 
-static void check_kernels(const struct pq_kernels *kernels)
-{
-    for (int place = 0; kernels != &pq_kernels_scalar && place < PQ_GGUF_FORMATS; place++) {
-        check_kernel(kernels, place);
-    }
-}
-
 #undef RECORDS
-#define RECORDS(check) check,
-static driver_fn *const drivers[] = {
+#define RECORDS TEST
+static void check_table(const struct pq_kernels *k)
+{
 #include "kernels/list.h"
-    NULL};
+}
 
 int main(int argc, char **argv)
 {
     check_start(argc, argv);
     check_refusals();
-    run_drivers(drivers);
+    for (int t = 0; tables[t] != NULL; t++) {
+        check_table(tables[t]);
+    }
     return check_finish();
 }

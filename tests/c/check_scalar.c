@@ -9,7 +9,6 @@
 
 #include "check.h"
 #include "oracle.h"
-#include "run.h"
 
 enum { N = 100 };
 
@@ -22,6 +21,22 @@ static void expect_code(const char *how, const struct pq_run *run, size_t i,
     CHECK(got == expected, "%s: %s of %s in %s: x %a gave %lld, expected %lld", how,
           round_name(run->round), type_name(run->out), type_name(run->compute),
           get_real(x, run->in, i), (long long)got, (long long)expected);
+}
+
+/* Run the kernel for run->in and run->out, or the general kernel, on elements `x`. Groups
+ * have `g` elements, and parameters have the type of the kernel. */
+static void run_kernel(const struct pq_kernels *k, const struct pq_run *options,
+                       int quantizes, size_t n, size_t g, const void *scale,
+                       const void *zero)
+{
+    struct pq_run run = *options;
+    const int in = pq_row_of(run.in), out = pq_row_of(run.out);
+    run.group = g;
+    run.scale.f64 = scale; /* or float32 */
+    run.zero.f64 = zero;   /* or int32 */
+    (run.general ? quantizes ? k->quantize_general : k->dequantize_general
+     : quantizes ? k->quantize[in][out]
+                 : k->dequantize[in][out])(&run, x, y, n);
 }
 
 /* ---- single elements ---- */
@@ -126,7 +141,7 @@ _Static_assert(sizeof table / sizeof *table == PQ_ROUND_COUNT, "a mode lacks a r
 /* Quantize one element by the definition, and with every table in runs of 1 and of 100. */
 static void expect_everywhere(const struct regression *r)
 {
-    const struct pq_run run = {
+    struct pq_run run = {
         .in = PQ_F32, .out = r->code, .compute = PQ_F32, .round = r->round};
     static float scales[N];
     static int32_t zeros[N];
@@ -146,7 +161,8 @@ static void expect_everywhere(const struct regression *r)
         const struct pq_kernels *const k = tables[i];
         for (int form = r->code <= PQ_U16 ? 0 : 2; form < 3; form++) {
             memset(y, 0x55, sizeof y);
-            run_kernel(k, &run, 1, form == 2, x, y, N, form == 1 ? N : 1,
+            run.general = form == 2;
+            run_kernel(k, &run, 1, N, form == 1 ? N : 1,
                        form == 2 ? (void *)wide_scales : scales,
                        form == 2 ? (void *)wide_zeros : zeros);
             expect_code(k->name, &run, 0, r->expected);
@@ -205,10 +221,11 @@ static void check_wide_numbers(void)
         const struct pq_run run = {.in = PQ_F64,
                                    .out = PQ_I32,
                                    .compute = doubles[i].compute,
-                                   .round = doubles[i].round};
+                                   .round = doubles[i].round,
+                                   .general = true};
         const double zero = 0;
         put_bits(x, PQ_F64, 0, bits_of_f64(doubles[i].x));
-        run_kernel(&pq_kernels_scalar, &run, 1, 1, x, y, 1, 1, &doubles[i].scale, &zero);
+        run_kernel(&pq_kernels_scalar, &run, 1, 1, 1, &doubles[i].scale, &zero);
         expect_code("scalar", &run, 0, doubles[i].expected);
         put_bits(
             y, PQ_I32, 0,
@@ -233,10 +250,10 @@ static void check_wide_numbers(void)
     };
     for (size_t i = 0; i < COUNT(differences); i++) {
         const struct pq_run run = {
-            .in = differences[i].code, .out = PQ_F32, .compute = PQ_F32};
+            .in = differences[i].code, .out = PQ_F32, .compute = PQ_F32, .general = true};
         const double one = 1, zero = (double)differences[i].zero;
         put_bits(x, run.in, 0, (uint64_t)differences[i].q);
-        run_kernel(&pq_kernels_scalar, &run, 0, 1, x, y, 1, 1, &one, &zero);
+        run_kernel(&pq_kernels_scalar, &run, 0, 1, 1, &one, &zero);
         const uint64_t due = bits_of_f32(differences[i].expected);
         CHECK(get_bits(y, PQ_F32, 0) == due, "difference %zu: %a", i,
               get_real(y, PQ_F32, 0));
@@ -269,7 +286,7 @@ static void check_encoding(enum pq_type real)
         for (size_t i = 0; i < 4; i++) {
             scales[i] = f32_of_bits(bits[i] | sign);
         }
-        run_kernel(&pq_kernels_scalar, &run, 0, 0, x, y, 4, 1, scales, zeros);
+        run_kernel(&pq_kernels_scalar, &run, 0, 4, 1, scales, zeros);
         for (size_t i = 0; i < 4; i++) {
             CHECK(get_bits(y, real, i) == encode(real, (double)scales[i], 1, 0), "%a: %#x",
                   (double)scales[i], (unsigned)get_bits(y, real, i));

@@ -14,25 +14,6 @@ enum { MOST = PQ_SUM_ELEMENTS, GRID = 5 };
 
 static const struct pq_kernels *const scalar = &pq_kernels_scalar;
 
-/* Return the address of `n` elements at the end of memory. */
-static void *place(const struct guarded *memory, size_t n, size_t size)
-{
-    return guarded_end(memory, n * size);
-}
-
-static void draw_numbers(void *p, size_t n, int is_f64, int special)
-{
-    for (size_t i = 0; i < n; i++) {
-        double v = (random_unit() - 0.5) * (random_chance(5) ? 100 : 1);
-        if (special && random_chance(2)) {
-            v = random_chance(50) ? (double)NAN : HUGE_VAL;
-        }
-        const float single = (float)v;
-        memcpy((char *)p + i * (is_f64 ? 8 : 4), is_f64 ? (void *)&v : (void *)&single,
-               is_f64 ? 8 : 4);
-    }
-}
-
 static int same(const void *a, const void *b, size_t size)
 {
     return memcmp(a, b, size) == 0;
@@ -40,62 +21,152 @@ static int same(const void *a, const void *b, size_t size)
 
 /* ---- kernels ---- */
 
-struct memory {
+/* Arrays of `n` elements, their weights, and candidate scales for x. The arrays end at an
+ * inaccessible page. */
+static struct {
+    size_t n;
+    void *x, *y;
+    double *w;
+    struct pq_grid grid;
+    float scale[GRID], lo[GRID], hi[GRID];
+} batch;
+
+static struct {
     struct guarded x, y, w;
-};
+} memory;
 
-static void check_errors(const struct pq_sums *sums, const struct memory *memory,
-                         int is_f64)
+static double *draw_numbers(const struct guarded *where, int is_f64)
 {
-    const size_t n = random_below(MOST + 1), size = is_f64 ? 8 : 4;
-    void *const x = place(&memory->x, n, size), *const y = place(&memory->y, n, size);
-    struct pq_lanes ours, theirs;
-    draw_numbers(x, n, is_f64, 0);
-    draw_numbers(y, n, is_f64, 0);
-    for (size_t i = 0; i < sizeof ours / sizeof(double); i++) {
-        ((double *)&ours)[i] = random_unit();
+    void *const p = guarded_end(where, batch.n * (is_f64 ? 8 : 4));
+    for (size_t i = 0; i < batch.n; i++) {
+        const double v = (random_unit() - 0.5) * (random_chance(5) ? 100 : 1);
+        put_bits(p, is_f64 ? PQ_F64 : PQ_F32, i,
+                 is_f64 ? bits_of_f64(v) : bits_of_f32((float)v));
     }
-    theirs = ours;
-    sums->errors[is_f64](x, y, n, &ours);
-    scalar->sums->errors[is_f64](x, y, n, &theirs);
-    CHECK(same(&ours, &theirs, sizeof ours), "errors of %zu elements", n);
-    struct pq_total total = {0}, due = {0};
-    sums->total(&ours, &total);
-    scalar->sums->total(&theirs, &due);
-    CHECK(same(&total, &due, sizeof due), "totals of %zu elements", n);
+    return p;
 }
 
-static void check_widen(const struct pq_sums *sums, const struct memory *memory)
+static void draw_arrays(int is_f64)
 {
-    const size_t n = random_below(100);
-    uint16_t *const from = place(&memory->x, n, sizeof *from);
-    float *const to = place(&memory->y, n, sizeof *to);
-    for (size_t i = 0; i < n; i++) {
-        from[i] = (uint16_t)random_bits();
-    }
-    sums->widen(to, from, n);
-    for (size_t i = 0; i < n; i++) {
-        const double due = decode(PQ_F16, from[i]);
-        CHECK(isnan(due) ? isnan(to[i]) : to[i] == due && !signbit(to[i]) == !signbit(due),
-              "%04x to float32, got %a", from[i], (double)to[i]);
-    }
+    batch.n = random_below(MOST + 1);
+    batch.x = draw_numbers(&memory.x, is_f64);
+    batch.y = draw_numbers(&memory.y, is_f64);
+    batch.w = draw_numbers(&memory.w, 1);
 }
 
-static void check_pairs(const struct pq_sums *sums, const struct memory *memory, int is_f64)
+/* Draw candidate scales, and numbers near the codes of a scale. */
+static void draw_grid(void)
 {
-    const size_t n = random_below(MOST + 1), size = is_f64 ? 8 : 4;
-    void *const x = place(&memory->x, n, size), *const y = place(&memory->y, n, size);
-    double *const w = place(&memory->w, n, 8);
-    double ours[2] = {1, 2}, theirs[2] = {1, 2};
-    draw_numbers(x, n, is_f64, 0);
-    draw_numbers(y, n, is_f64, 0);
-    draw_numbers(w, n, 1, 0);
-    sums->fit[is_f64](x, y, w, n, ours);
-    scalar->sums->fit[is_f64](x, y, w, n, theirs);
-    CHECK(same(ours, theirs, sizeof ours), "fit of %zu elements", n);
-    ours[0] = sums->squares[is_f64](x, y, w, n, 0x1p-3);
-    theirs[0] = scalar->sums->squares[is_f64](x, y, w, n, 0x1p-3);
-    CHECK(same(ours, theirs, sizeof *ours), "squares of %zu elements", n);
+    const int narrow = random_chance(70), power = (int)random_between(-118, 116);
+    batch.n = random_below(MOST + 1);
+    float *const x = (void *)guarded_end(&memory.x, batch.n * sizeof *x);
+    for (int j = 0; j < GRID; j++) {
+        const int zero = (int)random_between(0, narrow ? 255 : 65535);
+        batch.scale[j] = ldexpf((float)(random_unit() + 0.5), power);
+        if (random_chance(10)) {
+            batch.scale[j] = f32_of_bits(bits_of_f32(batch.scale[j]) | 0x7fffff);
+        }
+        batch.lo[j] = (float)-zero;
+        batch.hi[j] = (float)((narrow ? 255 : 65535) - zero);
+    }
+    struct pq_grid grid = {GRID, batch.scale, batch.lo, batch.hi,
+                           0,    0,           narrow,   random_chance(50)};
+    for (size_t i = 0; i < batch.n; i++) {
+        const double by = (double)batch.scale[random_below(GRID)];
+        float v = f32_of_bits((uint32_t)draw_real(PQ_F32, by, narrow ? 255 : 65535));
+        v = v - v == 0 && fabsf(v) < 0x1p126f ? v : 0;
+        x[i] = v;
+        grid.lowest = v < grid.lowest ? v : grid.lowest;
+        grid.highest = v > grid.highest ? v : grid.highest;
+    }
+    batch.x = x;
+    batch.w = draw_numbers(&memory.w, 1);
+    batch.grid = grid;
+}
+
+/* Begin a test that compares a kernel with the scalar kernel. Return the number of cases,
+ * which is 0 for the scalar table. */
+static size_t begin(const struct pq_kernels *k, const char *name)
+{
+    check_begin("%s of %s", name, k->name);
+    return k == scalar ? 0 : check_count(4000);
+}
+
+static void check_add_errors(const struct pq_kernels *k, pq_errors_fn *const kernels[])
+{
+    const size_t cases = begin(k, "errors");
+    CASES(i, cases) {
+        struct pq_lanes ours = {{random_unit()}, {1}, {2}, {3}, {4}, {random_unit()}};
+        struct pq_lanes theirs = ours;
+        draw_arrays(i % 2);
+        kernels[i % 2](batch.x, batch.y, batch.n, &ours);
+        scalar->add_errors[i % 2](batch.x, batch.y, batch.n, &theirs);
+        CHECK(same(&ours, &theirs, sizeof ours), "%zu elements", batch.n);
+    }
+    check_end();
+}
+
+static void check_total_errors(const struct pq_kernels *k, pq_total_fn *kernel)
+{
+    const size_t cases = begin(k, "totals");
+    CASES(i, cases) {
+        struct pq_lanes lanes;
+        struct pq_total total = {0}, due = {0};
+        for (size_t e = 0; e < sizeof lanes / sizeof(double); e++) {
+            ((double *)&lanes)[e] = random_unit();
+        }
+        kernel(&lanes, &total);
+        scalar->total_errors(&lanes, &due);
+        CHECK(same(&total, &due, sizeof due), "%a, expected %a", total.xx, due.xx);
+    }
+    check_end();
+}
+
+static void check_widen_f16(const struct pq_kernels *k, pq_widen_fn *kernel)
+{
+    const size_t cases = begin(k, "float16 to float32");
+    CASES(i, kernel != NULL ? cases : 0) {
+        const size_t n = random_below(100);
+        uint16_t *const from = (void *)guarded_end(&memory.x, n * sizeof *from);
+        float *const to = (void *)guarded_end(&memory.y, n * sizeof *to);
+        for (size_t e = 0; e < n; e++) {
+            from[e] = (uint16_t)random_bits();
+        }
+        kernel(to, from, n);
+        for (size_t e = 0; e < n; e++) {
+            const double due = decode(PQ_F16, from[e]);
+            CHECK(isnan(due) ? isnan(to[e])
+                             : to[e] == due && !signbit(to[e]) == !signbit(due),
+                  "%04x gives %a", from[e], (double)to[e]);
+        }
+    }
+    check_end();
+}
+
+static void check_fit(const struct pq_kernels *k, pq_fit_fn *const kernels[])
+{
+    const size_t cases = begin(k, "fit");
+    CASES(i, cases) {
+        double ours[2] = {1, 2}, theirs[2] = {1, 2};
+        draw_arrays(i % 2);
+        kernels[i % 2](batch.x, batch.y, batch.w, batch.n, ours);
+        scalar->fit[i % 2](batch.x, batch.y, batch.w, batch.n, theirs);
+        CHECK(same(ours, theirs, sizeof ours), "%zu elements", batch.n);
+    }
+    check_end();
+}
+
+static void check_sum_squares(const struct pq_kernels *k, pq_squares_fn *const kernels[])
+{
+    const size_t cases = begin(k, "squares");
+    CASES(i, cases) {
+        draw_arrays(i % 2);
+        const double sum = kernels[i % 2](batch.x, batch.y, batch.w, batch.n, 0x1p-3);
+        const double due =
+            scalar->sum_squares[i % 2](batch.x, batch.y, batch.w, batch.n, 0x1p-3);
+        CHECK(same(&sum, &due, sizeof due), "%zu elements", batch.n);
+    }
+    check_end();
 }
 
 static size_t first_least(const double *sums)
@@ -120,82 +191,47 @@ static int same_sums(const double *ours, const double *theirs)
 }
 
 /* A candidate that need not be tried is not the best. */
-static void check_whole(const struct pq_sums *sums, struct pq_grid *grid, const float *x,
-                        size_t n)
+static void check_whole(pq_grid_fn *kernel)
 {
+    struct pq_grid grid = batch.grid;
     double some[GRID] = {0}, all[GRID] = {0};
-    grid->covers_group = true;
-    sums->grid(grid, x, NULL, n, some);
-    grid->covers_group = false;
-    sums->grid(grid, x, NULL, n, all);
+    grid.covers_group = true;
+    kernel(&grid, batch.x, NULL, batch.n, some);
+    grid.covers_group = false;
+    kernel(&grid, batch.x, NULL, batch.n, all);
     const size_t least = first_least(all);
     CHECK(first_least(some) == least && some[least] == all[least], "the best of a grid");
 }
 
-static void check_grid(const struct pq_sums *sums, const struct memory *memory)
+static void check_grid_sums(const struct pq_kernels *k, pq_grid_fn *kernel)
 {
-    const size_t n = random_below(MOST + 1);
-    float *const x = place(&memory->x, n, 4);
-    double *const w = random_chance(50) ? place(&memory->w, n, 8) : NULL;
-    double *const ones = place(&memory->y, n, 8);
-    float scale[GRID], lo[GRID], hi[GRID];
-    double ours[GRID] = {0}, theirs[GRID] = {0};
-    const int narrow = random_chance(70);
-    const int power = (int)random_between(-118, 116);
-    for (int j = 0; j < GRID; j++) {
-        const int zero = (int)random_between(0, narrow ? 255 : 65535);
-        scale[j] = ldexpf((float)(random_unit() + 0.5), power);
-        if (random_chance(10)) {
-            scale[j] = f32_of_bits(bits_of_f32(scale[j]) | 0x7fffff);
-        }
-        lo[j] = (float)-zero;
-        hi[j] = (float)((narrow ? 255 : 65535) - zero);
+    const size_t cases = begin(k, "grid");
+    CASES(i, cases) {
+        double ours[GRID] = {0}, theirs[GRID] = {0};
+        draw_grid();
+        const double *const w = i % 2 ? batch.w : NULL;
+        kernel(&batch.grid, batch.x, w, batch.n, ours);
+        scalar->grid_sums(&batch.grid, batch.x, w, batch.n, theirs);
+        CHECK(batch.grid.covers_group && w == NULL ? same_sums(ours, theirs)
+                                                   : same(ours, theirs, sizeof ours),
+              "%zu elements, scale %a", batch.n, (double)batch.scale[0]);
+        check_whole(kernel);
     }
-    struct pq_grid grid = {GRID, scale, lo, hi, 0, 0, narrow, random_chance(50)};
-    for (size_t i = 0; i < n; i++) {
-        const double by = (double)scale[random_below(GRID)];
-        float v = f32_of_bits((uint32_t)draw_real(PQ_F32, by, narrow ? 255 : 65535));
-        v = v - v == 0 && fabsf(v) < 0x1p126f ? v : 0;
-        x[i] = v;
-        grid.lowest = v < grid.lowest ? v : grid.lowest;
-        grid.highest = v > grid.highest ? v : grid.highest;
-    }
-    if (w != NULL) {
-        draw_numbers(w, n, 1, 0);
-    }
-    sums->grid(&grid, x, w, n, ours);
-    scalar->sums->grid(&grid, x, w, n, theirs);
-    CHECK(grid.covers_group && w == NULL ? same_sums(ours, theirs)
-                                         : same(ours, theirs, sizeof ours),
-          "grid of %zu elements, 2^%d", n, power);
-    check_whole(sums, &grid, x, n);
-    memset(ours, 0, sizeof ours);
-    memset(theirs, 0, sizeof theirs);
-    for (size_t i = 0; i < n; i++) {
-        ones[i] = 1;
-    }
-    sums->fit_codes(&grid, x, w != NULL ? w : ones, n, ours);
-    scalar->sums->fit_codes(&grid, x, w != NULL ? w : ones, n, theirs);
-    CHECK(same(ours, theirs, sizeof ours), "fit of codes, %zu elements", n);
+    check_end();
 }
 
-static void check_kernels(const struct pq_kernels *kernels)
+static void check_fit_codes(const struct pq_kernels *k, pq_fit_codes_fn *kernel)
 {
-    if (kernels == scalar) {
-        return;
-    }
-    const struct memory memory = {guarded_make(MOST * 8), guarded_make(MOST * 8),
-                                  guarded_make(MOST * 8)};
-    check_begin("sums of %s", kernels->name);
-    CASES(i, check_count(2000)) {
-        for (int is_f64 = 0; is_f64 < 2; is_f64++) {
-            check_errors(kernels->sums, &memory, is_f64);
-            check_pairs(kernels->sums, &memory, is_f64);
+    const size_t cases = begin(k, "fit of codes");
+    CASES(i, cases) {
+        double ours[2] = {0}, theirs[2] = {0};
+        draw_grid();
+        for (size_t e = 0; e < batch.n && i % 2; e++) {
+            batch.w[e] = 1;
         }
-        check_grid(kernels->sums, &memory);
-        if (kernels->sums->widen != NULL) {
-            check_widen(kernels->sums, &memory);
-        }
+        kernel(&batch.grid, batch.x, batch.w, batch.n, ours);
+        scalar->fit_codes(&batch.grid, batch.x, batch.w, batch.n, theirs);
+        CHECK(same(ours, theirs, sizeof ours), "%zu elements", batch.n);
     }
     check_end();
 }
@@ -286,15 +322,22 @@ static void check_refusals(void)
 }
 
 #undef SUMS
-#define SUMS(check) check,
-static driver_fn *const drivers[] = {
+#define SUMS TEST
+static void check_table(const struct pq_kernels *k)
+{
 #include "kernels/list.h"
-    NULL};
+}
 
 int main(int argc, char **argv)
 {
     check_start(argc, argv);
+    struct guarded *const all[] = {&memory.x, &memory.y, &memory.w};
+    for (size_t i = 0; i < COUNT(all); i++) {
+        *all[i] = guarded_make(MOST * sizeof(double));
+    }
     check_refusals();
-    run_drivers(drivers);
+    for (int t = 0; tables[t] != NULL; t++) {
+        check_table(tables[t]);
+    }
     return check_finish();
 }

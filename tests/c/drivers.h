@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tests of kernels, from the column `test` of kernels/list.h. A test program includes
- * this header, and defines the macro of its name again: `#define SUMS(check) check,`. Then
- * list.h fills an array with the functions of the program. A row without a function does
- * not compile.
+ * The tests of kernels, from the columns `program` and `test` of kernels/list.h. A test
+ * program includes this header, and gives the macro of its name a new meaning:
+ *
+ *     #undef SUMS
+ *     #define SUMS TEST
+ *     static void check_table(const struct pq_kernels *k)
+ *     {
+ *     #include "kernels/list.h"
+ *     }
+ *
+ * The function calls the test of each row. Two errors do not compile: a row without a test,
+ * and a test for kernels of another type.
  */
 #ifndef DRIVERS_H
 #define DRIVERS_H
@@ -11,31 +19,17 @@
 #include "check.h"
 #include "kernels/kernels.h"
 
-#define KERNEL(member, type, dimensions, presence, test) test
-#define TABLE(member, type, test) test
-#define API(check)
-#define CODEBOOK(check)
-#define DYNAMIC(check)
-#define FUZZ(check)
-#define KERNELS(check)
-#define PAIRS(check)
-#define RECORDS(check)
-#define REQUANTIZE(check)
-#define SUMS(check)
-
-typedef void driver_fn(const struct pq_kernels *kernels);
-
-/* Run each function on each table. If successive rows of list.h name one function, it runs
- * once. The last element of `drivers` is NULL. */
-static inline void run_drivers(driver_fn *const *drivers)
-{
-    for (int i = 0; tables[i] != NULL; i++) {
-        for (int d = 0; drivers[d] != NULL; d++) {
-            if (d == 0 || drivers[d] != drivers[d - 1]) {
-                drivers[d](tables[i]);
-            }
-        }
-    }
-}
+#define KERNEL(member, type, dimensions, presence, program, test)                          \
+    program(test, member, type, dimensions)
+#define TEST(test, member, ...) test(k, k->member);
+#define API(...)
+#define CODEBOOK(...)
+#define DYNAMIC(...)
+#define ENCODE(...)
+#define KERNELS(...)
+#define PAIRS(...)
+#define RECORDS(...)
+#define REQUANTIZE(...)
+#define SUMS(...)
 
 #endif

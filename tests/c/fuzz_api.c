@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "calls.h"
-#include "drivers.h"
 #include "kernels/kernels.h"
 #include "oracle.h"
 #include "types.h"
@@ -771,12 +770,6 @@ static void check_fake(const struct pq_kernels *k)
           type_name(pass.fake.code));
 }
 
-#undef FUZZ
-#define FUZZ(check) check,
-static driver_fn *const drivers[] = {
-#include "kernels/list.h"
-    NULL};
-
 /* Fake-quantize to numbers in C order, sometimes with gaps, sometimes with a mask. */
 static void check_fakes(void)
 {
@@ -813,7 +806,7 @@ static void check_fakes(void)
         find_due_mask();
     }
     for (int i = 0; tables[i] != NULL; i++) {
-        drivers[0](tables[i]);
+        check_fake(tables[i]);
     }
 }
 
@@ -1561,14 +1554,14 @@ static void code_one(ptrdiff_t *index, unsigned char *expected)
             bytes[i] = *at;
         }
     }
-    const struct pq_gguf_kernels *const records = pq_kernels_scalar.records;
-    if (coding.encodes && (coding.args.search || records->encode[coding.place] == NULL)) {
+    const struct pq_kernels *const k = &pq_kernels_scalar;
+    if (coding.encodes && (coding.args.search || k->encode[coding.place] == NULL)) {
         const struct pq_gguf_search how = {coding.place, (int)size, 0, coding.args.search};
-        records->search(&how, numbers, NULL, bytes, 1);
+        k->search_blocks(&how, numbers, NULL, bytes, 1);
     } else if (coding.encodes) {
-        records->encode[coding.place](numbers, bytes, 1);
+        k->encode[coding.place](numbers, bytes, 1);
     } else {
-        records->decode[coding.place](bytes, numbers, 1);
+        k->decode[coding.place](bytes, numbers, 1);
     }
     for (ptrdiff_t i = 0; i < writes; i++) {
         const double v = (double)numbers[coding.encodes ? 0 : i];
