@@ -82,7 +82,7 @@ class _DequantizeToArray(_AffineOptions, total=False):
 class _RequantizeOptions(TypedDict, total=False):
     input_zero_point: SupportsIndex
     bias: ArrayLike | None
-    axis: _Index
+    axis: _Integers
     arithmetic: _Arithmetic
     quant_range: _Range
     shift: ArrayLike | None
@@ -817,7 +817,7 @@ def requantize(
     dtype: npt.DTypeLike = "int8",
     input_zero_point: SupportsIndex = 0,
     bias: ArrayLike | None = None,
-    axis: _Index = None,
+    axis: _Integers = None,
     arithmetic: _Arithmetic = "float32",
     quant_range: _Range = None,
     shift: ArrayLike | None = None,

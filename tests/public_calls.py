@@ -266,11 +266,15 @@ CALLS = {
             for options in REVERSED
         ]
         + [pq.dequantize(CODES, BLOCK_SCALES, **BLOCKS_OF_16)]
+        + [
+            pq.dequantize(CODES, (SCALES, USUAL), **more)
+            for more in ({}, {"offset": SCALES})
+        ]
     ),
     "_core.requantize": lambda: (
         [
             pq.requantize(CODES.astype(np.int32), multiplier, 3, bias=5)
-            for multiplier in (0.1, 1e-40, ONE_TENTH)
+            for multiplier in (0.1, 1e-40, ONE_TENTH, (SCALES, USUAL))
         ]
         + [
             pq.requantize(

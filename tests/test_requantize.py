@@ -232,6 +232,52 @@ def test_by_definition(seed, arithmetic):
         assert pq.requantize(q, m, zero, shift=shift, **options).tolist() == expected
 
 
+PAIRS = ((2, 4100), None), ((5, 7), None), ((3, 4, 5), (2, 0)), ((300, 3), (0, -1))
+PAIRS += ((0, 4), None), ((4, 0), None), ((2, 3, 0), (0, 1))
+
+
+@loop("arithmetic, pair", ARITHMETICS, PAIRS)
+def test_two_multipliers_are_an_outer_product(arithmetic, pair, monkeypatch):
+    shape, axis = pair
+    rng = np.random.default_rng(7)
+    axes = sorted(d % len(shape) for d in axis or (-2, -1))
+    q = draw(rng, "int32", shape)
+    first, second = (np.ldexp(0.5, rng.integers(-12, 4, shape[d])) for d in axes)
+    second *= rng.uniform(0.5, 1, second.shape)
+    products = np.multiply.outer(np.float32(first), np.float32(second))
+    bias = rng.integers(-(2**40), 2**40, second.size) >> rng.integers(0, 40, second.size)
+    others = [d for d in range(q.ndim) if d not in axes]
+    reals = np.broadcast_to(np.expand_dims(products, others), shape)
+    biases = np.expand_dims(np.broadcast_to(bias, products.shape), others)
+    biases = np.broadcast_to(biases, shape)
+    monkeypatch.setattr("pyquant._threads.MIN_PART_BYTES", 1)
+    for more, added in ({}, 0 * biases), ({"bias": bias}, biases):
+        due = [
+            code(*one, arithmetic, zero=3, bias=b, ends=(-128, 127))
+            for *one, b in zip(q.flat, reals.flat, added.flat, strict=True)
+        ]
+        how = {"axis": axis, "arithmetic": arithmetic, **more}
+        for threads in 1, 3:
+            got = pq.requantize(q, (first, second), 3, threads=threads, **how)
+            assert got.ravel().tolist() == due
+        out = np.full(shape[::-1], 7, np.int8).T
+        assert pq.requantize(q, (-first, -second), 3, out=out, **how) is out
+        assert out.ravel().tolist() == due
+
+
+@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+def test_two_multipliers_with_a_wrong_product(arithmetic):
+    """The products of the ends of both arrays are the ends of all products."""
+    q, out = np.int32([[1, 2], [3, 4]]), np.full((2, 2), 7, np.int8)
+    twos = np.float32([2, 2])
+    for wrong in (2e38, 0, -1, np.nan, np.inf):
+        for pair in ([2, wrong], twos), (twos, [wrong, 2]), ([-2, -wrong], -twos):
+            pair = tuple(map(np.float32, pair))
+            with pytest.raises(ValueError, match=r"^multiplier: expected "):
+                pq.requantize(q, pair, arithmetic=arithmetic, out=out)
+    assert (out == 7).all()
+
+
 @loop("arithmetic, target", FIXED, TARGETS)
 def test_stored_integers(arithmetic, target):
     """`fixed_point` does not return these multipliers and shifts."""

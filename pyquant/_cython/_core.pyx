@@ -36,6 +36,7 @@ from cpython.pythread cimport (
 )
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_New, PyTuple_SET_ITEM
+from libc.limits cimport INT_MAX
 from libc.math cimport INFINITY
 from libc.stddef cimport ptrdiff_t, size_t
 from libc.stdint cimport (

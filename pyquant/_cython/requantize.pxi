@@ -100,7 +100,8 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
     multiplier : array_like
         float32 or float64 numbers above 0: the scale of `q` divided by the scale of the
         result. One element, or one for each index of `axis`. With `shift`: integers from 0
-        to 2**31 - 1.
+        to 2**31 - 1. Two NumPy arrays with one dimension, such as ``(row_scale,
+        column_scale)``: multipliers of the indices of two axes, see Notes.
     zero_point : int, optional
         Zero point of the result, within the range of `dtype`. Default 0.
     dtype : dtype_like, optional
@@ -108,9 +109,11 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
     input_zero_point : int, optional
         Zero point of `q`, within the range of its type. Default 0.
     bias : array_like, optional
-        Integers in the scale of `q`: one element, or one for each index of `axis`.
-    axis : int, optional
-        The axis along which multipliers, shifts and biases vary.
+        Integers in the scale of `q`: one element, or one for each index of `axis`, of two
+        axes the second.
+    axis : int or (int, int), optional
+        The axis along which multipliers, shifts and biases vary. The two axes of two
+        multipliers are by default the last two.
     arithmetic : str, optional
         The arithmetic of R: "float32" (the default), "rndnu", "tflite", "tflite_single" or
         "fbgemm"; see Notes.
@@ -155,6 +158,9 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
 
     Where other implementations overflow, the result saturates.
 
+    Two arrays in `multiplier` are separable. The multiplier of an element is the product of
+    their numbers for its indices. Numbers and products are rounded to float32.
+
     Examples
     --------
     >>> import numpy as np
@@ -169,6 +175,8 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
     """
     cdef Call call
     cdef Array held_bias
+    cdef Pair pair
+    cdef bint by_pair = shift is None and _is_pair(multiplier)
     cdef pq_requantization args
     cdef Job job
     cdef pq_type code
@@ -189,12 +197,12 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
             raise ValueError("shift: expected None for arithmetic='float32'")
         shift = _code_array(shift, "shift")
         multiplier = _code_array(multiplier, "multiplier")
-    else:
+    elif not by_pair:
         multiplier = _real_array(multiplier, "multiplier")
     if bias is not None:
         bias = _code_array(bias, "bias")
     axis = integers(axis, "axis")
-    if PyTuple_CheckExact(axis):
+    if PyTuple_CheckExact(axis) and not by_pair:
         raise TypeError("axis: expected None or an integer, got tuple")
     args.zero = _code_of(zero_point, "zero_point", code)
     input_zero_point = _integer(input_zero_point, "input_zero_point", "an integer")
@@ -204,16 +212,21 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
     _hold_whole(array, &call.x, "q")
     _set_input(&call)
     args.input_zero = _code_of(input_zero_point, "input_zero_point", call.x.type)
-    if axis is not None:
+    if by_pair:
+        pair.axes = _pair_axes(&call, axis, "multipliers")
+        axis = pair.axes[1]
+    elif axis is not None:
         axis = _axes(axis, call.x.ndim)[0]
+    if axis is not None:
         args.axis = axis
     if shift is not None:
         _hold_whole(multiplier, &call.scale, "multiplier")
         _hold_whole(shift, &call.zero, "shift")
         _place_channels(&call, "shift", &call.zero, axis, &args.shift)
-    else:
+    elif not by_pair:
         _hold_multiplier(multiplier, &call.scale)
-    _place_channels(&call, "multiplier", &call.scale, axis, &args.multiplier)
+    if not by_pair:
+        _place_channels(&call, "multiplier", &call.scale, axis, &args.multiplier)
     if bias is not None:
         _hold_whole(bias, &held_bias, "bias")
         _place_channels(&call, "bias", &held_bias, axis, &args.bias)
@@ -237,6 +250,10 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
     args.shape = call.x.shape
     args.inp = call.args.inp
     args.out = call.args.out
+    if by_pair:
+        _requantize_by_pair(&call, exact, &pair, multiplier, bias, &args, arithmetic,
+                            threads)
+        return exact if out is None else out
     job = Job(NULL, &args, 1)
     job.parts = _parts(_size(&call.x) * (call.x.itemsize + call.out.itemsize), threads)
     status = _execute(_requantize_part, &job, _size(&call.x))
