@@ -165,9 +165,8 @@ PQ_INLINE void pq_set_first_group(struct pq_run *to, const struct pq_run *from, 
 }
 
 /* Call `kernel` with tiles of at most `room` elements: complete groups, or a part of one
- * group. A tile is one row. Only with `has_gaps`, a tile can have gaps between its
- * groups. `in` and `out` are the bytes of an element. kernels/tiles.c defines the
- * function. */
+ * group. Only with `has_gaps`, a tile can have gaps between its groups, or several rows.
+ * `in` and `out` are the bytes of an element. kernels/tiles.c defines the function. */
 void pq_run_tiles(pq_kernel_fn *kernel, size_t room, bool has_gaps,
                   const struct pq_run *run, const char *x, size_t in, char *y, size_t out,
                   size_t n);

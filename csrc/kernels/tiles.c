@@ -8,31 +8,34 @@ void pq_run_tiles(pq_kernel_fn *kernel, size_t room, bool has_gaps,
 {
     const bool gapped = run->in_gap != 0 || run->out_gap != 0, joins = has_gaps || !gapped;
     const size_t g = run->group, step = g > room ? room : joins ? room / g * g : g;
-    if (n <= room && joins && run->rows <= 1) {
+    const size_t rows = run->rows > 1 ? run->rows : 1;
+    const size_t most_rows = has_gaps && rows > 1 && n <= room ? room / n : 1;
+    if (n <= room && joins && rows <= most_rows) {
         kernel(run, x, y, n);
         return;
     }
+    const size_t groups = step / g; /* of a tile; 0: a tile is a part of a group */
     struct pq_run tile = *run;
-    tile.rows = 0;
-    if (step <= g) {
+    if (groups <= 1) {
         tile.in_gap = tile.out_gap = 0;
     }
-    for (size_t row = 0; row == 0 || row < run->rows; row++) {
+    for (size_t row = 0; row < rows; row += most_rows) {
         const char *from = x + (ptrdiff_t)row * run->in_stride;
         char *to = y + (ptrdiff_t)row * run->out_stride;
-        for (size_t done = 0, m; done < n; done += m) {
-            const size_t first = done / g, left = (g > room ? (first + 1) * g : n) - done;
+        tile.rows = rows - row < most_rows ? rows - row : most_rows;
+        for (size_t done = 0, first = 0, m, passed; done < n; done += m, first += passed) {
+            const size_t left = (groups == 0 ? (first + 1) * g : n) - done;
             const size_t most = step < left ? step : left;
             m = most < n - done ? most : n - done;
+            passed = groups == 0 ? m == left : groups;
             tile.group = g < m ? g : m;
             pq_set_first_group(&tile, run, first);
             if (run->random_words != NULL) {
                 tile.random_words = run->random_words + done;
             }
             kernel(&tile, from, to, m);
-            const ptrdiff_t groups = gapped ? (ptrdiff_t)((done + m) / g - first) : 0;
-            from += (ptrdiff_t)(m * in) + groups * run->in_gap;
-            to += (ptrdiff_t)(m * out) + groups * run->out_gap;
+            from += (ptrdiff_t)(m * in) + (ptrdiff_t)passed * run->in_gap;
+            to += (ptrdiff_t)(m * out) + (ptrdiff_t)passed * run->out_gap;
         }
     }
 }

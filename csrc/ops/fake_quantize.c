@@ -122,32 +122,15 @@ static void fake_quantize_tile(const struct pq_run *part, const void *x, void *y
 
 /* ---- the kernel ---- */
 
-/* Quantize and dequantize rows. All rows use equal parameters, one pair for each column.
- * Each step processes as many rows as fit in a tile. Stochastic calls have one row. */
-static void run_rows(const struct pq_run *run, const char *x, char *y, size_t n)
-{
-    const size_t step = run->tile_steps->most / n;
-    struct pq_run some = *run;
-    for (size_t row = 0; row < run->rows; row += step) {
-        some.rows = run->rows - row < step ? run->rows - row : step;
-        fake_quantize_tile(&some, x + (ptrdiff_t)row * run->in_stride,
-                           y + (ptrdiff_t)row * run->out_stride, n);
-    }
-}
-
-/* Process a run in tiles. Tiles have no gaps if the result is a mask. If the mask depends
- * on the count of elements out of range, a tile has one group, or a group per element. */
+/* Process a run in tiles. Tiles have no gaps and one row if the result is a mask. If the
+ * mask depends on the count of elements out of range, a tile has one group, or a group per
+ * element. */
 static void run_tile_steps(const struct pq_run *run, const void *x, void *y, size_t n)
 {
     const struct pq_tile_steps *const steps = run->tile_steps;
     const size_t g = run->group, most = steps->most;
-    const bool is_mask = steps->dequantize == NULL;
-    if (run->rows > 1 && !is_mask && n <= most) {
-        run_rows(run, x, y, n);
-    } else {
-        pq_run_tiles(fake_quantize_tile, steps->counts && g > 1 && g < most ? g : most,
-                     !is_mask, run, x, steps->real, y, steps->result, n);
-    }
+    pq_run_tiles(fake_quantize_tile, steps->counts && g > 1 && g < most ? g : most,
+                 steps->dequantize != NULL, run, x, steps->real, y, steps->result, n);
 }
 
 /* ---- methods ---- */

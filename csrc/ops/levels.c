@@ -42,12 +42,12 @@ static struct pq_level_params params_at(const struct pq_run *run, size_t k)
     return params;
 }
 
-/* Return true if the input range of at least one element is inverted or empty. */
+/* Return true if the input range of at least one of `n` groups is inverted or empty. */
 static bool has_inverted_range(const struct pq_run *run, size_t n)
 {
     const char *const ranges = (const char *)run->scale.f64;
     bool inverted = false;
-    for (size_t i = 0; i < (n - 1) / run->group + 1; i++) {
+    for (size_t i = 0; i < n; i++) {
         float ends[2];
         memcpy(ends, ranges + i * sizeof ends, sizeof ends);
         inverted |= !(ends[0] < ends[1]);
@@ -55,14 +55,13 @@ static bool has_inverted_range(const struct pq_run *run, size_t n)
     return inverted;
 }
 
-/* Set the parameters of `n` elements, from group `k` on. `step` is 1 if each element is a
- * group, and 0 if all belong to group k. */
+/* Set the parameters of `n` elements. `step` is 1 if each element is a group, and 0 if all
+ * belong to the first group. */
 PQ_INLINE void set_fields(struct fields *PQ_RESTRICT fields, const struct pq_run *run,
-                          size_t k, size_t n, size_t step)
+                          size_t n, size_t step)
 {
-    const char *const pairs[] = {(const char *)(run->scale.f64 + k),
-                                 (const char *)(run->zero.f64 + k),
-                                 (const char *)(run->offset.f64 + k)};
+    const char *const pairs[] = {(const char *)run->scale.f64, (const char *)run->zero.f64,
+                                 (const char *)run->offset.f64};
     for (size_t m = 0; m < MEMBERS; m++) {
         const char *const from = pairs[m / 2] + m % 2 * sizeof(float);
         for (size_t i = 0; i < n; i++) {
@@ -94,7 +93,8 @@ static float compute_element(float x, const struct pq_level_params *p)
 static void compute_elements(const struct pq_run *run, const char *x, char *y, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        const struct pq_level_params one = params_at(run, i / run->group);
+        const struct pq_level_params one =
+            params_at(run, pq_has_element_groups(run) ? i : 0);
         float v;
         memcpy(&v, x + i * sizeof v, sizeof v);
         v = compute_element(v, &one);
@@ -102,52 +102,54 @@ static void compute_elements(const struct pq_run *run, const char *x, char *y, s
     }
 }
 
-/* Compute a tile of float32 elements. The kernel requires ascending ranges. */
-static void run_f32(const struct pq_run *run, const char *x, char *y, size_t n)
+/* Compute float32 elements of one group, or at most TILE_ELEMENTS groups of one element.
+ * The kernel requires ascending ranges. */
+static void run_group(const struct pq_run *run, const void *x, void *y, size_t n)
 {
     const bool per_element = pq_has_element_groups(run);
-    const size_t g = per_element ? n : run->group, size = sizeof(float);
     struct fields fields;
     const struct pq_levels levels = {fields.of[0], fields.of[1], fields.of[2], fields.of[3],
                                      fields.of[4], fields.of[5], per_element};
-    if (has_inverted_range(run, n)) {
+    if (has_inverted_range(run, per_element ? n : 1)) {
         compute_elements(run, x, y, n);
         return;
     }
-    for (size_t i = 0; i < n; i += g) {
-        if (!per_element) {
-            set_fields(&fields, run, i / g, READABLE, 0);
-        } else {
-            memset(&fields, 0, n < READABLE ? sizeof fields : 0);
-            set_fields(&fields, run, 0, n, 1);
-        }
-        run->kernels->levels(&levels, x + i * size, y + i * size, n - i < g ? n - i : g);
+    if (per_element) {
+        memset(&fields, 0, n < READABLE ? sizeof fields : 0);
+        set_fields(&fields, run, n, 1);
+    } else {
+        set_fields(&fields, run, READABLE, 0);
     }
+    run->kernels->levels(&levels, x, y, n);
 }
 
-/* Compute a tile of elements of any real type. */
+static void run_f32(const struct pq_run *run, const void *x, void *y, size_t n)
+{
+    const size_t room = pq_has_element_groups(run) ? TILE_ELEMENTS : run->group;
+    pq_run_tiles(run_group, room, false, run, x, sizeof(float), y, sizeof(float), n);
+}
+
+/* Convert a tile to float32, compute it, and convert the results. */
 static void run_tile(const struct pq_run *run, const void *x, void *y, size_t n)
 {
     _Alignas(64) float from[TILE_ELEMENTS + NARROW], to[TILE_ELEMENTS + NARROW];
     _Alignas(64) double narrow[TILE_ELEMENTS];
-    if (run->in == PQ_F32) {
-        run_f32(run, x, y, n);
-        return;
-    }
     pq_load_reals_f32(run->kernels, from, x, run->in, n);
-    run_f32(run, (const char *)from, (char *)to, n);
+    run_f32(run, from, to, n);
     memset(to + n, 0, NARROW * sizeof *to);
     pq_narrow_to(run->kernels, run->in)(to, narrow, (n + NARROW - 1) / NARROW * NARROW);
     memcpy(y, narrow, n * pq_bytes_of(run->in));
 }
 
-/* Process a run in tiles that fit the buffers. Float32 groups of several elements
- * need no buffer. */
+/* Process a run in tiles that fit the buffers. */
 static void run_levels(const struct pq_run *run, const void *x, void *y, size_t n)
 {
-    const bool direct = run->in == PQ_F32 && !pq_has_element_groups(run);
-    const size_t size = pq_bytes_of(run->in), room = direct ? SIZE_MAX : TILE_ELEMENTS;
-    pq_run_tiles(run_tile, room, false, run, x, size, y, size, n);
+    const size_t size = pq_bytes_of(run->in);
+    if (run->in == PQ_F32) {
+        run_f32(run, x, y, n);
+    } else {
+        pq_run_tiles(run_tile, TILE_ELEMENTS, false, run, x, size, y, size, n);
+    }
 }
 
 /* ---- calls ---- */

@@ -260,72 +260,66 @@ PQ_NOINLINE bool run_widened(const struct pq_requantization_job *call,
     return fits && call->kernels->requantize(&how, codes, y, n) != 0;
 }
 
-/* Requantize `lines` lines of `n` elements, a piece at a time. */
-static void run_pieces(const struct pq_requantization_job *call,
-                       struct pq_requantize_run how, size_t lines, const char *x, char *y,
-                       size_t n)
+/* Requantize the lines of `how`. If no kernel can compute them, apply the definition. */
+static void run_lines(const struct pq_requantization_job *call,
+                      const struct pq_requantize_run *how, const char *x, char *y, size_t n)
 {
-    const enum pq_type in = call->args->in.type;
-    const bool is_i32 = in == PQ_I32,
-               single = !how.per_element && how.kind == PQ_REQUANTIZE_NONE;
-    const size_t most = is_i32 ? PIECE_ELEMENTS : PQ_TILE;
-    const size_t at_once = n < most && !single ? most / n : 1;
-    for (size_t line = 0; line < lines; line += how.lines) {
-        how.lines = lines - line < at_once ? lines - line : at_once;
-        if (single) { /* no kernel supports all lines, but one may support this line */
-            struct param_range range = NO_RANGE;
-            note_params(&range, *how.m, *how.down, *how.bias);
-            set_kind(&how, &range);
-        }
-        for (size_t done = 0, m; done < n; done += m) {
-            const char *const from = x + done * pq_bytes_of(in);
-            char *const to = y + done * pq_bytes_of(how.out);
-            m = n - done < most ? n - done : most;
-            if (how.kind == PQ_REQUANTIZE_NONE ||
-                !(is_i32 ? call->kernels->requantize(&how, from, to, m) != 0
-                         : run_widened(call, how, from, to, m))) {
-                run_definition(call, &how, from, to, m);
-            }
-        }
-        const size_t places = how.per_element ? 0 : how.lines;
-        how.m += places;
-        how.down += places;
-        how.bias += places;
-        x += (ptrdiff_t)how.lines * how.in_stride;
-        y += (ptrdiff_t)how.lines * how.out_stride;
+    if (how->kind == PQ_REQUANTIZE_NONE ||
+        !(call->args->in.type == PQ_I32 ? call->kernels->requantize(how, x, y, n) != 0
+                                        : run_widened(call, *how, x, y, n))) {
+        run_definition(call, how, x, y, n);
     }
 }
 
-/* Requantize a run. If no kernel can compute a part of it, apply the definition. */
-static void run_lines(const struct pq_run *run, const void *px, void *py, size_t n)
+/* Requantize a piece. A line is a row, or the elements of a group. */
+static void run_piece(const struct pq_run *run, const void *px, void *py, size_t n)
 {
     const struct pq_requantization_job *const call = run->requantize;
-    const struct pq_requantization *const args = call->args;
     struct pq_requantize_run how = call->how;
+    const size_t g = run->group;
     const char *x = px;
     char *y = py;
-    const size_t g = run->group;
     how.per_element = g == 1;
     how.m = run->scale.i32;
     how.down = run->offset.i32;
     how.bias = run->zero.i32;
-    how.in_stride = (ptrdiff_t)(g * pq_bytes_of(args->in.type)) + run->in_gap;
-    how.out_stride = (ptrdiff_t)(g * pq_bytes_of(args->out.type)) + run->out_gap;
     if (how.per_element) {
+        how.lines = run->rows > 1 ? run->rows : 1;
         how.in_stride = run->in_stride;
         how.out_stride = run->out_stride;
-        run_pieces(call, how, run->rows > 1 ? run->rows : 1, x, y, n);
+        run_lines(call, &how, x, y, n);
         return;
     }
-    const size_t full = n / g;
-    run_pieces(call, how, full, x, y, g);
-    if (n % g != 0) {
-        how.m += full;
-        how.down += full;
-        how.bias += full;
-        run_pieces(call, how, 1, x + (ptrdiff_t)full * how.in_stride,
-                   y + (ptrdiff_t)full * how.out_stride, n % g);
+    if (how.kind == PQ_REQUANTIZE_NONE) { /* the piece is one line: see run_pieces() */
+        struct param_range range = NO_RANGE;
+        note_params(&range, *how.m, *how.down, *how.bias);
+        set_kind(&how, &range);
     }
+    how.lines = n / g;
+    how.in_stride = (ptrdiff_t)(g * pq_bytes_of(call->args->in.type)) + run->in_gap;
+    how.out_stride = (ptrdiff_t)(g * pq_bytes_of(how.out)) + run->out_gap;
+    run_lines(call, &how, x, y, g);
+    if (n % g != 0) { /* the last group is shorter */
+        x += (ptrdiff_t)how.lines * how.in_stride;
+        y += (ptrdiff_t)how.lines * how.out_stride;
+        how.m += how.lines;
+        how.down += how.lines;
+        how.bias += how.lines;
+        how.lines = 1;
+        run_lines(call, &how, x, y, n % g);
+    }
+}
+
+/* Requantize a run, a piece at a time. If no kernel supports all groups, a piece has only
+ * one group, because a kernel may support this group. */
+static void run_pieces(const struct pq_run *run, const void *x, void *y, size_t n)
+{
+    const struct pq_requantization_job *const call = run->requantize;
+    const enum pq_type in = call->args->in.type;
+    const size_t g = run->group, most = in == PQ_I32 ? PIECE_ELEMENTS : PQ_TILE;
+    const bool single = g > 1 && call->how.kind == PQ_REQUANTIZE_NONE;
+    pq_run_tiles(run_piece, single && g < most ? g : most, true, run, x, pq_bytes_of(in), y,
+                 pq_bytes_of(call->how.out), n);
 }
 
 /* ---- checks ---- */
@@ -474,7 +468,7 @@ static void set_method(struct pq_method *how, struct pq_requantization_job *call
         .highest = highest - args->zero,
     };
     *how = pq_no_method;
-    how->kernel = run_lines;
+    how->kernel = run_pieces;
     how->load = load_params;
     how->element = call->has_large_bias ? run_element : NULL;
     how->by_groups = true;
