@@ -17,17 +17,22 @@ PQ_TARGET_BEGIN(
 
 /* ---- results of packed codes ---- */
 
-/* Return the dequantized values of the 16 codes of a group, plus the offset unless
- * `offset` is null. */
-PQ_INLINE __m512i results_of_group(float s, int32_t z, const float *offset,
-                                   enum pq_type code, enum pq_type real)
+/* Return the results of the 16 codes of group number `group`. With `adds`, the results
+ * include the offset. */
+typedef __m512i group_results_fn(const struct pq_run *run, size_t group, int adds,
+                                 enum pq_type code, enum pq_type real);
+
+PQ_INLINE __m512i integer_results(const struct pq_run *run, size_t group, int adds,
+                                  enum pq_type code, enum pq_type real)
 {
+    const float s = run->scale.f32[group];
+    const int32_t z = run->zero.i32[group];
     const __m256 scale = _mm256_set1_ps(s);
     const __m256i zero = _mm256_set1_epi32(z);
     const __m256 lo = dequantize_8_codes(0, zero, scale);
     const __m256 hi = dequantize_8_codes(code == PQ_I4 ? -8 : 8, zero, scale);
-    if (offset != NULL) {
-        const __m256 v = _mm256_broadcast_ss(offset);
+    if (adds) {
+        const __m256 v = _mm256_broadcast_ss(run->offset.f32 + group);
         return wide_results(_mm256_add_ps(lo, v), _mm256_add_ps(hi, v), real, 1);
     }
     const struct instance k = {.op = DEQUANTIZE, .real = real, .code = code};
@@ -35,26 +40,38 @@ PQ_INLINE __m512i results_of_group(float s, int32_t z, const float *offset,
                                                          : wide_results(lo, hi, real, 1);
 }
 
+/* Return the results of a codebook of 16 values, like codebook.inc. */
+PQ_INLINE __m512i book_results(const struct pq_run *run, size_t group, int adds,
+                               enum pq_type code, enum pq_type real)
+{
+    const __m512 scale = _mm512_set1_ps((float)run->scale.f64[group]);
+    const __m512 v = _mm512_mul_ps(_mm512_loadu_ps(run->book->value), scale);
+    const __mmask16 is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    (void)adds, (void)code, (void)real;
+    return _mm512_mask_mov_epi32(_mm512_castps_si512(v), is_nan,
+                                 _mm512_set1_epi32(0x7fc00000));
+}
+
 /* Dequantize packed codes by a table of the 16 results of each group. The table takes no
- * longer than one chunk. */
+ * longer than one chunk. A chunk body would take up to 1.11 times as long, see bytes.inc.
+ */
 PQ_INLINE void dequantize_by_group_tables(const struct pq_run *run, const void *px,
-                                          void *py, size_t n, const float *offset,
-                                          enum pq_type code, enum pq_type real)
+                                          void *py, size_t n, group_results_fn *results,
+                                          int adds, enum pq_type code, enum pq_type real)
 {
     enum { STEP = 16 }; /* bytes of codes, for two vectors of float32 or one of 16 bits */
-    const float *s = run->scale.f32;
-    const int32_t *z = run->zero.i32;
-    const size_t bytes = run->group / 2;
+    const struct pq_run copy = *run; /* stores to py cannot change the copy */
+    const size_t groups = n / run->group, bytes = run->group / 2;
+    const int flip = run->high_first ? 4 : 0;
     const char *x = px;
     struct lines lines = lines_from(py);
-    for (const char *const end = x + n / 2; x < end; s++, z++) {
-        const __m512i table = results_of_group(*s, *z, offset, code, real);
-        offset = offset != NULL ? offset + 1 : NULL;
+    for (size_t group = 0; group < groups; group++) {
+        const __m512i table = results(&copy, group, adds, code, real);
         for (size_t i = 0; i < bytes; i += STEP, x += STEP) {
             if (real == PQ_F32) {
-                store_line(&lines, _mm512_permutexvar_epi32(wide_spread4(x, 0), table));
-                store_line(&lines,
-                           _mm512_permutexvar_epi32(wide_spread4(x + STEP / 2, 0), table));
+                store_line(&lines, _mm512_permutexvar_epi32(wide_spread4(x, flip), table));
+                store_line(&lines, _mm512_permutexvar_epi32(
+                                       wide_spread4(x + STEP / 2, flip), table));
             } else {
                 store_line(&lines, _mm512_permutexvar_epi16(wide_spread4_16(x), table));
             }
@@ -65,33 +82,12 @@ PQ_INLINE void dequantize_by_group_tables(const struct pq_run *run, const void *
 
 /* Dequantize packed codes to float32 with offsets. For other types, callers convert the
  * float32 results. */
-KERNEL_OF(static, dequantize_affine_packed_I4, dequantize_by_group_tables, run->offset.f32,
-          PQ_I4, PQ_F32)
-KERNEL_OF(static, dequantize_affine_packed_U4, dequantize_by_group_tables, run->offset.f32,
+KERNEL_OF(static, dequantize_affine_packed_I4, dequantize_by_group_tables, integer_results,
+          1, PQ_I4, PQ_F32)
+KERNEL_OF(static, dequantize_affine_packed_U4, dequantize_by_group_tables, integer_results,
+          1, PQ_U4, PQ_F32)
+KERNEL_OF(static, dequantize_book_packed, dequantize_by_group_tables, book_results, 0,
           PQ_U4, PQ_F32)
-
-/* Dequantize packed indices of a codebook of 16 values, with results like codebook.inc. */
-static void dequantize_book_packed(const struct pq_run *run, const void *px, void *py,
-                                   size_t n)
-{
-    enum { STEP = 8 };
-    const int flip = run->high_first ? 4 : 0;
-    const __m512 values = _mm512_loadu_ps(run->book->value);
-    const double *scale = run->scale.f64;
-    const size_t bytes = run->group / 2;
-    const char *x = px;
-    struct lines lines = lines_from(py);
-    for (const char *const end = x + n / 2; x < end; scale++) {
-        const __m512 v = _mm512_mul_ps(values, _mm512_set1_ps((float)*scale));
-        const __mmask16 is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-        const __m512i table = _mm512_mask_mov_epi32(_mm512_castps_si512(v), is_nan,
-                                                    _mm512_set1_epi32(0x7fc00000));
-        for (size_t i = 0; i < bytes; i += STEP, x += STEP) {
-            store_line(&lines, _mm512_permutexvar_epi32(wide_spread4(x, flip), table));
-        }
-    }
-    store_last_line(&lines, (char *)py + n * sizeof(float));
-}
 
 /* ---- kernels ---- */
 
@@ -99,7 +95,7 @@ static void dequantize_book_packed(const struct pq_run *run, const void *px, voi
  * kernels_avx2.c, for example extrema and transposes. */
 #  define PQ_TAKES_SHARED
 #  define PQ_DEQUANTIZE_PACKED(run, x, y, n, ...)                                          \
-      dequantize_by_group_tables(run, x, y, n, NULL, __VA_ARGS__)
+      dequantize_by_group_tables(run, x, y, n, integer_results, 0, __VA_ARGS__)
 #  include "kernels/kernels.inc"
 
 /*
@@ -109,40 +105,27 @@ static void dequantize_book_packed(const struct pq_run *run, const void *px, voi
  */
 enum { LONG_ELEMENTS = PQ_SIZE(1 << 16, 1 << 10), TABLE_ELEMENTS = 1 << 12 };
 
-/* ---- groups ---- */
-
 /* Process groups of at least `least` elements by `map_long` if it supports them, all other
- * groups by the 256-bit kernel `usual`. Elements have `in` bytes in x and `out` in y. */
-PQ_NOINLINE void map_long_groups(pq_kernel_fn *usual, pq_long_fn *map_long, size_t least,
-                                 const struct pq_run *run, const char *x, char *y, size_t n,
-                                 size_t in, size_t out)
-{
-    struct pq_run group = *run;
-    if (run->group < least || run->random_words != NULL) {
-        usual(run, x, y, n);
-        return;
-    }
-    for (size_t m; n > 0; n -= m) {
-        m = n < run->group ? n : run->group;
-        if (m < least || !map_long(&group, x, y, m)) {
-            usual(&group, x, y, m);
-        }
-        pq_set_first_group(&group, &group, 1);
-        x += (ptrdiff_t)(m * in) + run->in_gap;
-        y += (ptrdiff_t)(m * out) + run->out_gap;
-    }
-}
-
+ * groups by the 256-bit kernel. Elements have `in` bytes in x and `out` in y. */
 #  define PQ_LONG(name) LONG_NAME(name)
 #  define LONG_NAME(name) long_##name
+#  define GROUP_NAME(name) group_##name
 #  define LONG_KERNEL(kernel, map_long, least, in, out)                                    \
+      PQ_NOINLINE void GROUP_NAME(kernel)(const struct pq_run *run, const void *x,         \
+                                          void *y, size_t n)                               \
+      {                                                                                    \
+          if (n < (least) || !map_long(run, x, y, n)) {                                    \
+              kernel(run, x, y, n);                                                        \
+          }                                                                                \
+      }                                                                                    \
       static void PQ_LONG(kernel)(const struct pq_run *run, const void *x, void *y,        \
                                   size_t n)                                                \
       {                                                                                    \
-          if ((least) == SIZE_MAX || n < (least)) {                                        \
+          if ((least) == SIZE_MAX || n < (least) || run->group < (least) ||                \
+              run->random_words != NULL) {                                                 \
               kernel(run, x, y, n);                                                        \
           } else {                                                                         \
-              map_long_groups(kernel, map_long, least, run, x, y, n, in, out);             \
+              pq_run_tiles(GROUP_NAME(kernel), run->group, false, run, x, in, y, out, n);  \
           }                                                                                \
       }
 
