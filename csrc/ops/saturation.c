@@ -142,6 +142,9 @@ static bool may_saturate(const struct pq_saturation *to, count_fn *count,
     return bits >= PQ_INFINITY_BITS || low + high != 0;
 }
 
+/* This loop is faster than pq_run_tiles: the calls for each group would take 5 to 7 percent
+ * of the time to measure errors in groups of 32. It also reads the parameters of a column
+ * once for all rows. */
 void pq_count_saturated(const struct pq_run *run, const void *px, const void *py, size_t n)
 {
     static count_fn *const counts[2][2] = {{count_f32, count_f64},

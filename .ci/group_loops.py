@@ -1,0 +1,78 @@
+"""Fail if an unlisted function of csrc/ has a loop and reads the size of a group.
+
+    python .ci/group_loops.py
+
+`kernels/group_loop.inc` has the loops over groups of a run, for chunk bodies. In
+`kernels/tiles.c`, `pq_run_tiles` divides a run into tiles of groups, for kernels with a
+buffer. A new operation adds a chunk body or a kernel of tiles, and no loop over groups.
+The lists below may only become shorter.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+CORE = Path(__file__).resolve().parent.parent / "csrc"
+LOOPS = {
+    "kernels/group_loop.inc",
+    "kernels/tiles.c",
+    "kernels/extrema.inc",  # reductions: one result for each group, no chunk bodies
+}
+# These functions divide a shape into runs, boxes and parameters. They see no elements.
+SHAPES = """
+engine/engine.c: run_columns run_grouped_row run_groups run_row_per_element run_rows
+engine/engine.c: run_rows_by_groups
+engine/params.c: load_row_params pq_load_tile_params
+engine/plan.c: hide_words pq_merge_dims pq_pad_dims pq_plan_init
+engine/reduce.c: enter_box reduce_boxes reduce_groups reduce_row reduce_rows
+engine/streams.c: copy_grouped
+ops/dynamic.c: find_extrema find_magnitudes run_groups
+ops/fake_quantize.c: find_in_range_by_count
+ops/histogram.c: split_blocks
+"""
+# The comment of each of these functions gives the reason, with the measured cost.
+EXCEPTIONS = """
+kernels/bytes.inc: dequantize_packed quantize_packed
+ops/saturation.c: pq_count_saturated
+x86/kernels_avx512.c: dequantize_by_group_tables
+"""
+
+LOOP = re.compile(r"\b(?:for|while)\b *\(|\bdo\b *\{")
+SIZE = re.compile(
+    r"(?:->|\.)(?!covers_)\w*group\b"  # a member: run->group, area.row_group
+    r"|\b\w*group_(?:size|elements|length)\b|\b(?:run|row|of)_group\b"
+    r"|\b(?:size_t|ptrdiff_t|int) \*?(?:g|group|\w+_group)\b(?= *[,)])"  # a parameter
+)
+MACRO = re.compile(r"^ *# *define (?P<name>\w+)(?P<body>(?:.*\\\n)*.*)", re.MULTILINE)
+FUNCTION = re.compile(
+    r"^\w[^;{}]*?\b(?P<name>\w+)\)?(?P<body>\([^;{}]*\)\n\{.*?)^\}",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def loops(path):
+    """Return the functions and macros of a file with a loop that read a group's size."""
+    text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)
+    bodies = [*MACRO.finditer(text), *FUNCTION.finditer(MACRO.sub("", text))]
+    return {m["name"] for m in bodies if LOOP.search(m["body"]) and SIZE.search(m["body"])}
+
+
+def main():
+    known = set()
+    for line in (SHAPES + EXCEPTIONS).strip().splitlines():
+        path, _, names = line.partition(":")
+        known |= {(path, name) for name in names.split()}
+    found = set()
+    for path in sorted(CORE.rglob("*.[chi]*")):
+        place = path.relative_to(CORE).as_posix()
+        if place not in LOOPS:
+            found |= {(place, name) for name in loops(path)}
+    for path, name in sorted(found - known):
+        print(f"csrc/{path}: {name} loops over groups: use group_loop.inc or pq_run_tiles")
+    for path, name in sorted(known - found):
+        print(f"csrc/{path}: {name} has no loop over groups: delete it from the list")
+    sys.exit(found != known)
+
+
+if __name__ == "__main__":
+    main()
