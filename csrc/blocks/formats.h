@@ -11,7 +11,7 @@
  * `encodes` is the encoder of the format. 0: no encoder. 1: encode_block_<name>() of
  * encoders.inc. 2: the search of search_blocks.inc. 3: a formula, or the search if the
  * caller requests the search. `weighted` is 1 if the encoder accepts weights of elements.
- * `elements` is a multiple of 32 and divides TILE_ELEMENTS of ops/blocks.c.
+ * `elements` is a multiple of 32 and divides GGUF_TILE_ELEMENTS of ops/blocks.c.
  */
 #define PQ_FOR_BLOCK_FORMAT(X)                                                             \
     X(Q4_0, 2, 32, 18, 1, 1)                                                               \

@@ -12,7 +12,6 @@
 #include "math/scalar_math.h"
 
 enum {
-    TILE_ELEMENTS = PQ_SIZE(1024, 64),     /* elements gathered at a time */
     BOX_CELLS = PQ_SIZE(512, 32),          /* most cells of a box, see struct reduction */
     SHORT_ROW_ELEMENTS = PQ_SIZE(256, 16), /* rows of up to half this length are joined */
     FEW_ELEMENTS = 32                      /* fewer float32 elements need no kernel */
@@ -218,16 +217,16 @@ static void reduce_row(void *p, const struct pq_position *at)
         reduce_elements(reduction, *at, 0, at->in, dim->end);
         return;
     }
-    char buffer[TILE_ELEMENTS * sizeof(double)];
+    char buffer[PQ_GATHERED_ELEMENTS * sizeof(double)];
     const ptrdiff_t group = pq_dim_uniform(dim) ? dim->end : dim->group_size;
     for (ptrdiff_t i = 0; i < dim->end;) {
         ptrdiff_t n = dim->end - i;
-        if (group >= TILE_ELEMENTS) {
+        if (group >= PQ_GATHERED_ELEMENTS) {
             const ptrdiff_t left = group - i % group;
             n = left < n ? left : n;
-            n = n < TILE_ELEMENTS ? n : TILE_ELEMENTS;
-        } else if (n > TILE_ELEMENTS) { /* do not divide groups */
-            n = TILE_ELEMENTS / group * group;
+            n = n < PQ_GATHERED_ELEMENTS ? n : PQ_GATHERED_ELEMENTS;
+        } else if (n > PQ_GATHERED_ELEMENTS) { /* do not divide groups */
+            n = PQ_GATHERED_ELEMENTS / group * group;
         }
         const struct pq_tile tile = {
             1, n, 0, dim->in, reduction->job->in_size, reduction->job->in_swapped};
@@ -273,8 +272,8 @@ static void reduce_columns(struct reduction *reduction, size_t cell, const char 
                             (size_t)n);
         return;
     }
-    char buffer[TILE_ELEMENTS * sizeof(double)];
-    const ptrdiff_t some = TILE_ELEMENTS / n;
+    char buffer[PQ_GATHERED_ELEMENTS * sizeof(double)];
+    const ptrdiff_t some = PQ_GATHERED_ELEMENTS / n;
     for (ptrdiff_t r = 0; r < rows; r += some) {
         const ptrdiff_t now = rows - r < some ? rows - r : some;
         const struct pq_tile tile = {now,

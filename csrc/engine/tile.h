@@ -9,6 +9,9 @@
 #include "kernels/kernels.h"
 #include "pq_compiler.h"
 
+/* Elements that are gathered at once to count them or to find their extrema. */
+enum { PQ_GATHERED_ELEMENTS = PQ_SIZE(1024, 64) };
+
 struct pq_tile {
     ptrdiff_t rows, columns;
     ptrdiff_t row_stride, column_stride; /* bytes, of the strided side */

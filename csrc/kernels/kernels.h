@@ -475,6 +475,10 @@ extern const struct pq_kernels pq_kernels_scalar, pq_kernels_avx2, pq_kernels_av
 /* Round `n` quotients in place, by stochastic rounding, to integers or narrow floats. */
 typedef void pq_round_stochastic_fn(const struct pq_run *run, double *q, size_t n);
 
+/* Elements of a tile of a kernel, a multiple of PQ_CHUNK. A tile and its parameters fit L1.
+ */
+enum { TILE_ELEMENTS = PQ_SIZE(512, 64) };
+
 /* Divide at most TILE_ELEMENTS elements by their scales, in the precision of the run. Add
  * the zero points if the run adds them before rounding. Return the zero points to add
  * after rounding: `zero`, or `none`, which the function fills with zeros. */

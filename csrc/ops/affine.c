@@ -146,14 +146,14 @@ void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernel
 
 /* ---- the first element out of range ---- */
 
-enum { CHECKED_ELEMENTS = PQ_SIZE(1024, 64) };
+enum { SEARCHED_ELEMENTS = PQ_SIZE(1024, 64) };
 
 /* Return true if one of `n` elements along the last dimension, from `index` on, is out of
  * range. All of them belong to one block, or each of them is a block. */
 static bool is_out_of_range(const struct pq_kernels *kernels, const struct pq_args *args,
                             const ptrdiff_t *index, ptrdiff_t n)
 {
-    char codes[CHECKED_ELEMENTS * sizeof(int64_t)];
+    char codes[SEARCHED_ELEMENTS * sizeof(int64_t)];
     const ptrdiff_t size = (ptrdiff_t)pq_bytes_of(args->out.type), none = 0;
     const int last = args->ndim - 1, bits = layout_code_bits(&args->out, args->out_layout);
     const struct pq_layout dense = {
@@ -211,7 +211,7 @@ enum pq_status pq_count_beyond(const struct pq_kernels *kernels, const struct pq
     if (status != PQ_ERR_BEYOND) {
         return status;
     }
-    ptrdiff_t index[PQ_MAX_NDIM], all = 1, most = CHECKED_ELEMENTS, at = 0;
+    ptrdiff_t index[PQ_MAX_NDIM], all = 1, most = SEARCHED_ELEMENTS, at = 0;
     for (int d = 0; d < args->ndim; d++) {
         all *= args->shape[d];
     }

@@ -27,14 +27,14 @@ static int format_index(int id)
 }
 
 enum {
-    F32_INFINITY = 0x7f800000,          /* the bits of the float32 infinity */
-    TILE_ELEMENTS = PQ_SIZE(1024, 256), /* numbers of a tile, which stays in L1 */
-    MEAN_ROWS = 4                       /* rows that compute_means() sums in parallel */
+    F32_INFINITY = 0x7f800000,               /* the bits of the float32 infinity */
+    GGUF_TILE_ELEMENTS = PQ_SIZE(1024, 256), /* numbers of a tile, which stays in L1 */
+    MEAN_ROWS = 4 /* rows that compute_means() sums in parallel */
 };
 
 /* Memory for the encoded blocks of a tile, in any format. */
 #define BYTES(name, id, elements, bytes, ...)                                              \
-    char name[TILE_ELEMENTS / (elements) * (bytes)];
+    char name[GGUF_TILE_ELEMENTS / (elements) * (bytes)];
 union block_buffer {
     PQ_FOR_BLOCK_FORMAT(BYTES)
 };
@@ -100,8 +100,8 @@ static struct pq_tile tile_of(const struct operand *operand, ptrdiff_t n)
  * them to the output. */
 static bool decode_tile(const struct block_job *job, const struct position *at, ptrdiff_t n)
 {
-    _Alignas(64) float numbers[TILE_ELEMENTS];
-    _Alignas(64) double narrowed[TILE_ELEMENTS];
+    _Alignas(64) float numbers[GGUF_TILE_ELEMENTS];
+    _Alignas(64) double narrowed[GGUF_TILE_ELEMENTS];
     union block_buffer room;
     const struct operand *const operand = &job->operand[NUMBERS];
     const struct pq_tile bytes = tile_of(&job->operand[BLOCKS], n);
@@ -135,7 +135,7 @@ static bool decode_tile(const struct block_job *job, const struct position *at, 
 PQ_NOINLINE const float *load_numbers(const struct block_job *job, int operand,
                                       const char *from, float *to, ptrdiff_t n)
 {
-    _Alignas(64) double room[TILE_ELEMENTS];
+    _Alignas(64) double room[GGUF_TILE_ELEMENTS];
     const struct operand *const numbers = &job->operand[operand];
     const enum pq_type type = numbers->array->type;
     if (!numbers->is_direct || (uintptr_t)from % numbers->size != 0) {
@@ -154,7 +154,7 @@ PQ_NOINLINE const float *load_numbers(const struct block_job *job, int operand,
 /* Encode `n` blocks. */
 static bool encode_tile(const struct block_job *job, const struct position *at, ptrdiff_t n)
 {
-    _Alignas(64) float numbers[TILE_ELEMENTS], weights[TILE_ELEMENTS];
+    _Alignas(64) float numbers[GGUF_TILE_ELEMENTS], weights[GGUF_TILE_ELEMENTS];
     union block_buffer room;
     const float *const x = load_numbers(job, NUMBERS, at->at[NUMBERS], numbers, n);
     const struct pq_tile bytes = tile_of(&job->operand[BLOCKS], n);
@@ -180,7 +180,7 @@ static bool encode_tile(const struct block_job *job, const struct position *at, 
 static bool is_tile_finite(const struct block_job *job, const struct position *at,
                            ptrdiff_t n)
 {
-    _Alignas(64) float numbers[TILE_ELEMENTS];
+    _Alignas(64) float numbers[GGUF_TILE_ELEMENTS];
     const ptrdiff_t count = n * job->format->elements;
     const float *const x = load_numbers(job, NUMBERS, at->at[NUMBERS], numbers, n);
     if (count >= PQ_MAGNITUDES) {
@@ -304,7 +304,7 @@ struct means {
 PQ_NOINLINE void compute_means(const struct block_job *job, ptrdiff_t r, ptrdiff_t rows,
                                struct means *means)
 {
-    _Alignas(64) float room[MEAN_ROWS][TILE_ELEMENTS];
+    _Alignas(64) float room[MEAN_ROWS][GGUF_TILE_ELEMENTS];
     const ptrdiff_t elements = job->format->elements;
     const char *from[MEAN_ROWS];
     const float *x[MEAN_ROWS] = {NULL};
@@ -425,7 +425,7 @@ static enum pq_status run_blocks(const struct pq_kernels *kernels,
         .needs_means = weighted && format->encodes == 1,
         .narrow = pq_narrow_to(kernels, numbers->type),
         .row_blocks = args->shape[last] / format->elements,
-        .tile_blocks = TILE_ELEMENTS / format->elements,
+        .tile_blocks = GGUF_TILE_ELEMENTS / format->elements,
         .ndim = last,
         .shape = args->shape,
         .operands = weighted ? OPERANDS : WEIGHTS,

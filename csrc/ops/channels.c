@@ -13,8 +13,8 @@
 #include "types.h"
 
 enum {
-    TILE_ELEMENTS = PQ_SIZE(2048, 512),
-    ADJACENT_COLUMNS = 64,        /* most columns of a tile, if adjacent in memory */
+    KEY_ELEMENTS = PQ_SIZE(2048, 512), /* elements whose keys are computed at once */
+    ADJACENT_COLUMNS = 64,             /* most columns of a tile, if adjacent in memory */
     SEPARATE_COLUMNS = 16,        /* most columns of a tile, if not adjacent in memory */
     COLUMNS = PQ_COUNT_COLUMNS,   /* most columns of a tile with few rows */
     NONFINITE_PAGE = PQ_PAGES - 1 /* page number of NaN and infinities; no finite
@@ -48,9 +48,9 @@ struct columns {
     uintptr_t ahead, ahead_step;
     size_t first, step;
     bool finite;
-    size_t base[COLUMNS];         /* offset of each column in a row of the table, see
-                                     set_column_offsets() */
-    uint16_t keys[TILE_ELEMENTS]; /* keys, cut to `mantissa_bits` mantissa bits */
+    size_t base[COLUMNS];        /* offset of each column in a row of the table, see
+                                    set_column_offsets() */
+    uint16_t keys[KEY_ELEMENTS]; /* keys, cut to `mantissa_bits` mantissa bits */
 };
 
 /* Return the channel of a column. */
@@ -293,13 +293,13 @@ static void count_plane(void *p, const struct pq_position *start)
                         *outer = &counting->input.plan.dim[1];
     const ptrdiff_t n = dim->end - dim->begin, rows = outer->end - outer->begin;
     const ptrdiff_t step = (ptrdiff_t)sizeof(uint64_t);
-    const ptrdiff_t least = rows < TILE_ELEMENTS / COLUMNS ? TILE_ELEMENTS / COLUMNS : rows;
-    const ptrdiff_t some = least < TILE_ELEMENTS / counting->most_columns
-                               ? TILE_ELEMENTS / least
+    const ptrdiff_t least = rows < KEY_ELEMENTS / COLUMNS ? KEY_ELEMENTS / COLUMNS : rows;
+    const ptrdiff_t some = least < KEY_ELEMENTS / counting->most_columns
+                               ? KEY_ELEMENTS / least
                                : counting->most_columns;
     const ptrdiff_t width = n < some ? n : some;
-    const ptrdiff_t height = outer->scale != 0 ? 1 : TILE_ELEMENTS / width;
-    char buffer[TILE_ELEMENTS * sizeof(double)];
+    const ptrdiff_t height = outer->scale != 0 ? 1 : KEY_ELEMENTS / width;
+    char buffer[KEY_ELEMENTS * sizeof(double)];
     struct columns columns;
     const struct pq_position at =
         pq_position_at(pq_position_at(*start, dim, dim->begin), outer, outer->begin);
@@ -335,7 +335,7 @@ static void count_plane(void *p, const struct pq_position *start)
                 columns.ahead_step = direct ? columns.width * counting->input.size : row;
                 columns.ahead =
                     (uintptr_t)first.in +
-                    (direct ? TILE_ELEMENTS * counting->input.size : columns.rows * row);
+                    (direct ? KEY_ELEMENTS * counting->input.size : columns.rows * row);
             }
             count_tile(counting, &columns);
         }

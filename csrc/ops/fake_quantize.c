@@ -6,12 +6,11 @@
 #include "engine/slabs.h"
 
 enum {
-    TILE_BYTES = PQ_SIZE(1 << 14, 1 << 13),    /* buffer for the codes of a tile */
-    TILE_ELEMENTS = PQ_SIZE(1 << 13, 1 << 10), /* most elements of a tile */
-    FLOAT_TILE_ELEMENTS = PQ_SIZE(512, 64), /* most, for narrow floats in general kernels */
+    TILE_BYTES = PQ_SIZE(1 << 14, 1 << 13),        /* buffer for the codes of a tile */
+    MAX_TILE_ELEMENTS = PQ_SIZE(1 << 13, 1 << 10), /* most elements of a tile */
     COUNTED_ELEMENTS = 64 /* elements of a part, if a tile has elements out of range */
 };
-_Static_assert((int)TILE_ELEMENTS >= (int)PQ_MAX_GAPPED_GROUP &&
+_Static_assert((int)MAX_TILE_ELEMENTS >= (int)PQ_MAX_GAPPED_GROUP &&
                    (int)TILE_BYTES >= 8 * (int)PQ_MAX_GAPPED_GROUP,
                "a tile holds a group with gaps");
 
@@ -72,7 +71,7 @@ static void find_in_range_by_count(const struct pq_run *part, char *codes, const
 static void dequantize_tile(const struct pq_run *part, const char *codes, char *y, size_t n)
 {
     const struct pq_tile_steps *const steps = part->tile_steps;
-    double zeros[FLOAT_TILE_ELEMENTS];
+    double zeros[TILE_ELEMENTS];
     struct pq_run back = steps->back;
     back.group = part->group;
     back.general = part->general;
@@ -154,9 +153,9 @@ static void set_sizes(struct pq_tile_steps *steps, const struct pq_method *how,
     steps->code = pq_bytes_of(carrier);
     steps->result = result;
     const size_t most = TILE_BYTES / steps->code;
-    steps->most = most < TILE_ELEMENTS ? most : TILE_ELEMENTS;
+    steps->most = most < MAX_TILE_ELEMENTS ? most : MAX_TILE_ELEMENTS;
     if (how->general && pq_is_narrow_float(carrier)) {
-        steps->most = FLOAT_TILE_ELEMENTS;
+        steps->most = TILE_ELEMENTS;
         steps->no_zeros = true;
     }
 }

@@ -8,6 +8,7 @@
 
 #include "args.h"
 #include "engine/sweep.h"
+#include "engine/tile.h"
 #include "math/fpenv.h"
 #include "ops/counting.h"
 #include "types.h"
@@ -17,7 +18,6 @@ enum {
     /* Counters of a table. Its size is no multiple of 4 KiB, because CPUs confuse two
      * addresses at a distance of a multiple of 4 KiB. */
     TABLE_COUNTERS = PQ_COUNTERS / TABLES,
-    TILE_ELEMENTS = PQ_SIZE(1024, 64),
     PART_ELEMENTS = PQ_SIZE(1 << 16, 1 << 9), /* most elements of a call of count_part() */
     PREFETCH_BYTES = 4096,                    /* distance of counted and prefetched bytes */
     /* A call of fewer elements marks the page of each element. */
@@ -95,7 +95,7 @@ static void count_elements(const struct counting *counting, const char *x, size_
 {
     const enum pq_type type = counting->input.type;
     uint32_t *counters = counting->counts->counters;
-    uint16_t keys[TILE_ELEMENTS];
+    uint16_t keys[PQ_GATHERED_ELEMENTS];
     size_t i;
     if (type == PQ_F32) {
         i = count_f32(counters, x, n);
@@ -213,11 +213,11 @@ static void add_finite(struct counting *counting, const char *x, size_t n,
     }
 }
 
-/* Count at most TILE_ELEMENTS contiguous elements. */
+/* Count at most PQ_GATHERED_ELEMENTS contiguous elements. */
 static void count_tile(struct counting *counting, const char *x, size_t n)
 {
     struct pq_extrema found;
-    char finite[TILE_ELEMENTS * sizeof(double)];
+    char finite[PQ_GATHERED_ELEMENTS * sizeof(double)];
     if (!find_extrema(counting, x, n, &found)) {
         if (!counting->counts->ignore_nonfinite) {
             counting->failed = true;
@@ -241,9 +241,9 @@ static void count_part(struct counting *counting, const char *x, size_t n)
         pq_merge_extrema(&counting->input, &found, 0, &counts->lowest, &counts->highest);
         return;
     }
-    for (size_t i = 0; i < n && !counting->failed; i += TILE_ELEMENTS) {
+    for (size_t i = 0; i < n && !counting->failed; i += PQ_GATHERED_ELEMENTS) {
         count_tile(counting, x + i * counting->input.size,
-                   n - i < TILE_ELEMENTS ? n - i : TILE_ELEMENTS);
+                   n - i < PQ_GATHERED_ELEMENTS ? n - i : PQ_GATHERED_ELEMENTS);
     }
 }
 
@@ -253,7 +253,7 @@ static void count_elements_of(struct counting *counting, const struct pq_array *
 {
     const struct pq_plan *const plan = &counting->input.plan;
     ptrdiff_t extent[PQ_MAX_NDIM], stride[PQ_MAX_NDIM], left = 1, n;
-    char buffer[TILE_ELEMENTS * sizeof(double)];
+    char buffer[PQ_GATHERED_ELEMENTS * sizeof(double)];
     const char *x = plan->in;
     struct pq_sweep sweep;
     for (int d = plan->ndim - 1, k = 0; d >= 0; d--, k++) {
@@ -268,7 +268,7 @@ static void count_elements_of(struct counting *counting, const struct pq_array *
         const ptrdiff_t row = sweep.extent[0] - sweep.at;
         n = row < PART_ELEMENTS ? row : PART_ELEMENTS;
         if (row < ROW_ELEMENTS || pq_sweep_direct(&sweep, (size_t)n) == NULL) {
-            n = left < TILE_ELEMENTS ? left : TILE_ELEMENTS;
+            n = left < PQ_GATHERED_ELEMENTS ? left : PQ_GATHERED_ELEMENTS;
         }
         x = pq_sweep_load(&sweep, in->type, 1, 0, (size_t)n, buffer, NULL);
         count_part(counting, x, (size_t)n);

@@ -7,7 +7,6 @@
 #include "engine/job.h"
 
 enum {
-    TILE_ELEMENTS = PQ_SIZE(512, 64),
     READABLE = 64, /* elements that kernels may read after a tile: see struct pq_levels */
     NARROW = 32    /* kernels of type pq_narrow_fn convert multiples of 32 elements */
 };

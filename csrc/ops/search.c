@@ -17,7 +17,6 @@
 #include "ops/scales.h"
 
 enum {
-    TILE_ELEMENTS = PQ_SUM_ELEMENTS,
     BATCH_CANDIDATES = 256, /* most candidates of a batch */
     BATCH_GROUPS = 32,      /* most groups of a batch */
     DEFAULT_CANDIDATES = 20
@@ -71,8 +70,8 @@ struct scale_search {
     const char *x;  /* the current tile */
     const double *w;
     struct pq_sweep data, weights;
-    double x_room[TILE_ELEMENTS], w_room[TILE_ELEMENTS], y_room[TILE_ELEMENTS];
-    char raw[TILE_ELEMENTS * sizeof(double)]; /* elements before conversion, or codes */
+    double x_room[PQ_SUM_ELEMENTS], w_room[PQ_SUM_ELEMENTS], y_room[PQ_SUM_ELEMENTS];
+    char raw[PQ_SUM_ELEMENTS * sizeof(double)]; /* elements before conversion, or codes */
     double factor[DEFAULT_CANDIDATES];
     const double *factors; /* candidates: factors of the range of a group */
     size_t count;
@@ -103,7 +102,7 @@ PQ_NOINLINE void load_elements(struct scale_search *s, size_t n, size_t at)
 static void begin_group(struct scale_search *s, const struct group *group)
 {
     s->next = 0;
-    if (group->size > TILE_ELEMENTS) {
+    if (group->size > PQ_SUM_ELEMENTS) {
         pq_sweep_seek(&s->data, 0);
         if (is_weighted(s)) {
             pq_sweep_seek(&s->weights, 0);
@@ -115,9 +114,9 @@ static void begin_group(struct scale_search *s, const struct group *group)
 PQ_NOINLINE size_t next_tile(struct scale_search *s, const struct group *group)
 {
     const ptrdiff_t left = group->size - s->next;
-    const size_t n = (size_t)(left < TILE_ELEMENTS ? left : TILE_ELEMENTS);
+    const size_t n = (size_t)(left < PQ_SUM_ELEMENTS ? left : PQ_SUM_ELEMENTS);
     s->next += (ptrdiff_t)n;
-    if (group->size <= TILE_ELEMENTS) {
+    if (group->size <= PQ_SUM_ELEMENTS) {
         s->x = group->x;
         s->w = group->w;
     } else if (n != 0) {
@@ -188,7 +187,7 @@ static struct pq_grid grid_of(const struct scale_search *s, const struct group *
                             .hi = batch->hi + trial->first,
                             .lowest = (float)group->range[0],
                             .highest = (float)group->range[1],
-                            .covers_group = group->size <= TILE_ELEMENTS,
+                            .covers_group = group->size <= PQ_SUM_ELEMENTS,
                             .narrow = pq_bits_of(s->choice.code) <= 8};
 }
 
@@ -399,7 +398,7 @@ static bool enter_group(struct scale_search *s, struct group *group, ptrdiff_t n
         pq_sweep_init(&s->weights, s->kernels, weights, w, args->ndim, s->extent,
                       weights->strides);
     }
-    if (group->size <= TILE_ELEMENTS) {
+    if (group->size <= PQ_SUM_ELEMENTS) {
         load_elements(s, (size_t)group->size, at);
         group->x = s->x;
         group->w = s->w;
@@ -440,7 +439,7 @@ PQ_RARE void init_search(struct scale_search *s)
     s->factors = given != NULL ? given : s->factor;
     s->count = given != NULL ? s->search.count : DEFAULT_CANDIDATES;
     s->w = s->w_room;
-    for (int i = 0; i < TILE_ELEMENTS && !is_weighted(s); i++) {
+    for (int i = 0; i < PQ_SUM_ELEMENTS && !is_weighted(s); i++) {
         s->w_room[i] = 1;
     }
 }
@@ -463,10 +462,10 @@ PQ_RARE enum pq_status check_candidates(const struct pq_search *search)
 static size_t count_batch_groups(const struct scale_search *s)
 {
     size_t size = 1, many = BATCH_GROUPS;
-    for (int d = 0; d < s->args->ndim && size <= TILE_ELEMENTS; d++) {
+    for (int d = 0; d < s->args->ndim && size <= PQ_SUM_ELEMENTS; d++) {
         size *= (size_t)s->block[d];
     }
-    many = TILE_ELEMENTS / size < many ? TILE_ELEMENTS / size : many;
+    many = PQ_SUM_ELEMENTS / size < many ? PQ_SUM_ELEMENTS / size : many;
     many = BATCH_CANDIDATES / s->count < many ? BATCH_CANDIDATES / s->count : many;
     return many > 0 ? many : 1;
 }

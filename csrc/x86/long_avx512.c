@@ -116,7 +116,6 @@ PQ_FOR_REAL(REAL)
  * integers of at most 16 bits, without other stages. */
 int pq_long_quantize_affine(const struct pq_run *run, const char *x, char *y, size_t n)
 {
-    enum { CHECKED_TILE_ELEMENTS = PQ_SIZE(4096, 256) };
 #  define REAL(real, ...) [PQ_##real##_ROW] = {check_##real##_U8, check_##real##_U16},
     static pq_kernel_fn *const all[][2] = {PQ_FOR_REAL(REAL)};
 #  undef REAL
@@ -129,8 +128,8 @@ int pq_long_quantize_affine(const struct pq_run *run, const char *x, char *y, si
         !can_use_reciprocal(*run->scale.f32, *run->zero.i32, quantize_range(k))) {
         return 0;
     }
-    pq_run_tiles(all[pq_row_of(affine->real)][bytes - 1], CHECKED_TILE_ELEMENTS, false, run,
-                 x, pq_bytes_of(affine->real), y, bytes, n);
+    pq_run_tiles(all[pq_row_of(affine->real)][bytes - 1], WATCHED_ELEMENTS, false, run, x,
+                 pq_bytes_of(affine->real), y, bytes, n);
     return 1;
 }
 
