@@ -121,7 +121,7 @@ PQ_INLINE uint16_t pq_f16_from_f32(float v)
     const uint32_t small = pq_bits_f32(pq_f32_bits(mag) + 0.5f) - pq_bits_f32(0.5f);
     const uint32_t finite = mag < 0x38800000 ? small : normal;
     const uint32_t number = mag < 0x477ff000 ? finite : 0x7c00; /* from 65520 up: inf */
-    return (uint16_t)(mag > 0x7f800000 ? 0x7e00 : sign | number);
+    return (uint16_t)(mag > PQ_INFINITY_BITS ? 0x7e00 : sign | number);
 }
 
 /*
@@ -139,7 +139,7 @@ PQ_INLINE uint16_t pq_bf16_from_f32(float v)
 {
     const uint32_t bits = pq_bits_f32(v);
     const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
+    return (uint16_t)((bits & 0x7fffffff) > PQ_INFINITY_BITS ? 0x7fc0 : rounded);
 }
 
 #endif

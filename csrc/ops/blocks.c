@@ -6,6 +6,7 @@
 #include "engine/tile.h"
 #include "kernels/kernels.h"
 #include "math/fpenv.h"
+#include "math/scalar_math.h"
 
 const struct pq_block_format *pq_block_format(int i)
 {
@@ -27,7 +28,6 @@ static int format_index(int id)
 }
 
 enum {
-    F32_INFINITY = 0x7f800000,               /* the bits of the float32 infinity */
     GGUF_TILE_ELEMENTS = PQ_SIZE(1024, 256), /* numbers of a tile, which stays in L1 */
     MEAN_ROWS = 4 /* rows that compute_means() sums in parallel */
 };
@@ -184,11 +184,11 @@ static bool is_tile_finite(const struct block_job *job, const struct position *a
     const ptrdiff_t count = n * job->format->elements;
     const float *const x = load_numbers(job, NUMBERS, at->at[NUMBERS], numbers, n);
     if (count >= PQ_MAGNITUDES) {
-        return job->kernels->magnitude(x, (size_t)count) < F32_INFINITY;
+        return job->kernels->magnitude(x, (size_t)count) < PQ_INFINITY_BITS;
     }
     memmove(numbers, x, (size_t)count * sizeof *x);
     memcpy(numbers + count, numbers, (size_t)count * sizeof *x);
-    return job->kernels->magnitude(numbers, 2 * (size_t)count) < F32_INFINITY;
+    return job->kernels->magnitude(numbers, 2 * (size_t)count) < PQ_INFINITY_BITS;
 }
 
 /* Join each row with the next row if no gap separates them. If adjacent numbers belong to

@@ -232,7 +232,8 @@ static struct pq_pair choose_pair(const struct target *to, double lo, double hi)
     if (to->symmetric) {
         wanted = amax / to->steps;
     } else {
-        wanted = width - width == 0 ? width / levels : (hi / 2 - lo / 2) / (levels / 2);
+        wanted =
+            pq_is_finite_f64(width) ? width / levels : (hi / 2 - lo / 2) / (levels / 2);
     }
     const double scale = pq_stored_scale(to->scale, to->real, wanted);
     if (can_use_formula(to) && to->usual_scale && amax > 0x1p-80 && amax < to->end / 4 &&

@@ -63,7 +63,7 @@ enum pq_status pq_codebook_init(struct pq_codebook *book, const float *values, i
     book->levels = count <= PQ_SMALL_BOOK ? 4 : 8;
     for (int i = 0; i < PQ_BOOK; i++) {
         book->value[i] = values[i % count];
-        finite = finite && book->value[i] - book->value[i] == 0;
+        finite = finite && pq_is_finite_f32(book->value[i]);
     }
     build_tree(book, count);
     book->levels = finite ? book->levels : 0;
