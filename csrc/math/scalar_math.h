@@ -68,6 +68,18 @@ PQ_INLINE int pq_is_finite_f64(double v)
     return v - v == 0;
 }
 
+/* Round half to even. The magnitude must be at most 2^22 for float32, and below 2^51 for
+ * float64: the sum with the constant then has an ulp of 1. */
+PQ_INLINE float pq_nearest_f32(float v)
+{
+    return v + 0x1.8p23f - 0x1.8p23f;
+}
+
+PQ_INLINE double pq_nearest_f64(double v)
+{
+    return v + 0x1.8p52 - 0x1.8p52;
+}
+
 /*
  * Conversions between float32 and float64 must keep the sign of a NaN, because codes of
  * narrow floats contain it. RISC-V makes every NaN positive. WebAssembly may change signs.

@@ -112,9 +112,9 @@ static double scale_in_use(const struct target *to, double scale)
 
 static double zero_of(const struct target *to, double scale, double lo)
 {
-    return to->symmetric ? to->middle
-                         : pq_round_half_even(
-                               pq_clamp(to->lowest - lo / scale, to->lowest, to->highest));
+    return to->symmetric
+               ? to->middle
+               : pq_nearest_f64(pq_clamp(to->lowest - lo / scale, to->lowest, to->highest));
 }
 
 /* Return true if v <= steps * scale, without rounding of the product. */
@@ -142,8 +142,7 @@ static double quantized_distance(const struct target *to, struct pq_pair pair, d
         const uint8_t code = pq_encode(pq_float_to_odd(steps), to->code, 1);
         return (double)pq_decode(code, to->code);
     }
-    return pq_clamp(pq_round_half_even(steps) + pair.zero, to->lowest, to->highest) -
-           pair.zero;
+    return pq_clamp(pq_nearest_f64(steps) + pair.zero, to->lowest, to->highest) - pair.zero;
 }
 
 /* Return true if both ends of the data are finite after a round trip, and not both 0. */
@@ -272,7 +271,7 @@ static struct pq_pair choose_dynamic(const struct target *to, double least, doub
         return (struct pq_pair){1, 0};
     }
     return (struct pq_pair){(double)scale,
-                            pq_round_half_even(pq_clamp((double)steps, 0, to->highest))};
+                            pq_nearest_f64(pq_clamp((double)steps, 0, to->highest))};
 }
 
 /* ---- many at a time ---- */

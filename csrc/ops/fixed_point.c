@@ -207,7 +207,7 @@ int64_t pq_rounded_product(int64_t v, enum pq_arithmetic arithmetic,
         const float product = (float)v * by->r;
         const double p = (double)product, lo = (double)lowest, hi = (double)highest;
         const double above = p > lo ? p : lo, bounded = above < hi ? above : hi;
-        return (int64_t)(bounded + 0x1.8p52 - 0x1.8p52);
+        return (int64_t)pq_nearest_f64(bounded);
     }
     if (arithmetic == PQ_ARITHMETIC_TFLITE && by->shift > 31) {
         return divide_by_power_of_two(shifted_product(v, by->m, 31), by->shift - 31);

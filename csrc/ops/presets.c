@@ -352,7 +352,7 @@ static double middle_of(const struct pq_wanted *wanted)
     case PQ_MIDDLE_UP:
         return trunc((sum + 1) / 2);
     default:
-        return pq_round_half_even(sum / 2);
+        return pq_nearest_f64(sum / 2);
     }
 }
 

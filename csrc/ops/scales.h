@@ -9,12 +9,6 @@
 #include "math/narrow_float.h"
 #include "types.h"
 
-/* Round half to even. The magnitude must be below 2^51. */
-PQ_INLINE double pq_round_half_even(double v)
-{
-    return v + 0x1.8p52 - 0x1.8p52;
-}
-
 /* Limit a value to [lo, hi]. NaN, for example from an infinite range, becomes `lo`. */
 PQ_INLINE double pq_clamp(double v, double lo, double hi)
 {

@@ -36,8 +36,7 @@ WORD2(d4, d4_multiply, x.v[i] * y.v[i])
 WORD2(d4, d4_larger, x.v[i] > y.v[i] ? x.v[i] : y.v[i])
 IN_PLACE(d4, d4_magnitude, (d4 x), pq_f64_bits(pq_bits_f64(x.v[i]) & INT64_MAX))
 
-/* Round half to even, for magnitudes up to 2^22: 1.5 * 2^23 has an ulp of 1. */
-IN_PLACE(f8, f8_nearest, (f8 x), (x.v[i] + 0x1.8p23f) - 0x1.8p23f)
+IN_PLACE(f8, f8_nearest, (f8 x), pq_nearest_f32(x.v[i]))
 
 /* Return z + x * y, where the product is exact. */
 IN_PLACE(d4, d4_add_product, (d4 x, d4 y, d4 z), z.v[i] + x.v[i] * y.v[i])

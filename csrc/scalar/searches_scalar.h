@@ -33,7 +33,7 @@ WORD(ml, fl_less, (fl x, fl y), x < y)
 WORD(ml, fl_differ, (fl x, fl y), x != y)
 WORD(fl, fl_root, (fl x), sqrtf(x))
 /* Round half to even, for magnitudes below 2^22. The sign of a zero is not specified. */
-WORD(fl, fl_rounded, (fl x), x + 0x1.8p23f - 0x1.8p23f)
+WORD(fl, fl_rounded, (fl x), pq_nearest_f32(x))
 /* Keep the bits of `kept` and set the bits of `set`. */
 WORD(fl, fl_masked, (fl x, uint32_t kept, uint32_t set),
      pq_f32_bits((pq_bits_f32(x) & kept) | set))

@@ -280,11 +280,7 @@ NARROW(vi, convert_f64, (int32_t)) /* integers that int32 holds */
 
 /* ---- primitives of one number, for rounding ---- */
 
-/* Round half to even, for |q| <= 2^22: 1.5 * 2^23 has an ulp of 1. */
-PQ_INLINE float nearest_float(float q)
-{
-    return q + 0x1.8p23f - 0x1.8p23f;
-}
+#define nearest_float pq_nearest_f32
 
 /* Round half to even. Numbers from 2^52 on are integers. */
 PQ_INLINE double nearest_double(double q)
