@@ -81,13 +81,7 @@ cdef class _Work:
 
 cdef int _parts(Py_ssize_t size, int threads) except -1:
     """Return the useful number of parts for a number of bytes."""
-    cdef Py_ssize_t worth
-    if threads == 1:
-        return 1
-    worth = size // max(1, <Py_ssize_t>_threads.MIN_PART_BYTES)
-    if worth < 2:  # small calls do not count the CPUs
-        return 1
-    return min(threads, _threads.cpu_count(), worth)
+    return 1 if threads == 1 else _threads.useful_parts(size, threads)
 
 
 cdef int _execute(part_fn run, const Job *job, Py_ssize_t size) except -1:
