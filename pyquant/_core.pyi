@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import disjoint_base
 
-from pyquant._typing import ArrayLike
+from pyquant._typing import Array, ArrayLike, Bytes, Floats
 from pyquant.packed import Layout, PackedArray
 from pyquant.qparams import QParams
 from pyquant.rounding import RoundMode
@@ -26,8 +26,11 @@ _Index: TypeAlias = SupportsIndex | None
 _Integers: TypeAlias = _Index | tuple[SupportsIndex, ...]
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 _Scalar = TypeVar("_Scalar", bound=np.generic)
-_Array = TypeVar("_Array", bound=npt.NDArray[Any])
+_Array = TypeVar("_Array", bound=Array)
 _Known: TypeAlias = type[_Scalar] | np.dtype[_Scalar]
+_DType: TypeAlias = npt.DTypeLike | None
+_Shape: TypeAlias = tuple[int, ...]
+_How: TypeAlias = tuple[str, int | None, int]
 _Rounding: TypeAlias = (
     RoundMode
     | Literal["half_even", "half_away", "half_toward_zero", "half_up", "half_down"]
@@ -57,7 +60,7 @@ class _AffineOptions(_GranularityOptions, total=False):
 
 class _RoundingOptions(TypedDict, total=False):
     rounding: _Rounding
-    precision: npt.DTypeLike | None
+    precision: _DType
     saturate: bool | np.bool
     seed: _Index
     start: _Index
@@ -73,8 +76,15 @@ class _Unpacked(TypedDict, total=False):
     layout: None
     packed: Literal[False]
 
-class _QuantizeToArray(_QuantizeOptions, _Unpacked, total=False):
+class _QuantizeUnpacked(_QuantizeOptions, _Unpacked, total=False): ...
+
+class _QuantizeToArray(_QuantizeUnpacked, total=False):
     out: None
+
+class _MethodOptions(_CheckOptions, total=False):
+    threads: SupportsIndex
+
+class _MethodUnpacked(_MethodOptions, _Unpacked, total=False): ...
 
 class _DequantizeToArray(_AffineOptions, total=False):
     out: None
@@ -92,7 +102,7 @@ class _RequantizeToArray(_RequantizeOptions, total=False):
     out: None
 
 class _FakeQuantizeOptions(_AffineOptions, _RoundingOptions, total=False):
-    dtype: npt.DTypeLike | None
+    dtype: _DType
     quant_range: _Range
     mask: npt.NDArray[np.bool] | None
 
@@ -111,13 +121,13 @@ c_api: object
 # Public functions in Python declare the arguments of these functions.
 observed: Callable[..., tuple[Any, ...]]
 dynamic_quantize: Callable[..., tuple[Any, QParams]]
-fake_levels: Callable[..., npt.NDArray[Any]]
-extrema: Callable[..., npt.NDArray[Any]]
-range_ends: Callable[..., tuple[npt.NDArray[Any], npt.NDArray[Any], str]]
-measure: Callable[..., tuple[npt.NDArray[Any], tuple[int, ...]]]
-measure_params: Callable[..., tuple[npt.NDArray[Any], tuple[int, ...]]]
-encode_blocks: Callable[..., npt.NDArray[Any]]
-decode_blocks: Callable[..., npt.NDArray[Any]]
+fake_levels: Callable[..., Array]
+extrema: Callable[..., Array]
+range_ends: Callable[..., tuple[Array, Array, str]]
+measure: Callable[..., tuple[Array, _Shape]]
+measure_params: Callable[..., tuple[Array, _Shape]]
+encode_blocks: Callable[..., Array]
+decode_blocks: Callable[..., Array]
 
 def is_masked(obj: object) -> bool: ...
 def is_untyped(values: object) -> bool: ...
@@ -130,11 +140,9 @@ def quantize(
     scale: ArrayLike,
     zero_point: ArrayLike | None = None,
     *,
-    dtype: npt.DTypeLike | None = None,
-    layout: None = None,
-    packed: Literal[False] = False,
+    dtype: _DType = None,
     out: _Array,
-    **options: Unpack[_QuantizeOptions],
+    **options: Unpack[_QuantizeUnpacked],
 ) -> _Array: ...
 @overload
 def quantize(
@@ -142,7 +150,7 @@ def quantize(
     scale: ArrayLike,
     zero_point: ArrayLike | None = None,
     *,
-    dtype: npt.DTypeLike | None = None,
+    dtype: _DType = None,
     layout: _Layout,
     packed: Literal[False] = False,
     out: None = None,
@@ -154,7 +162,7 @@ def quantize(
     scale: ArrayLike,
     zero_point: ArrayLike | None = None,
     *,
-    dtype: npt.DTypeLike | None = None,
+    dtype: _DType = None,
     packed: Literal[True],
     layout: None = None,
     out: None = None,
@@ -265,26 +273,24 @@ def quantize(
     scale: ArrayLike,
     zero_point: ArrayLike | None = None,
     *,
-    dtype: npt.DTypeLike | None = None,
-    layout: None = None,
-    packed: Literal[False] = False,
-    out: npt.NDArray[Any] | None = None,
-    **options: Unpack[_QuantizeOptions],
-) -> npt.NDArray[Any]: ...
+    dtype: _DType = None,
+    out: Array | None = None,
+    **options: Unpack[_QuantizeUnpacked],
+) -> Array: ...
 @overload
 def quantize(
     x: ArrayLike,
     scale: ArrayLike,
     zero_point: ArrayLike | None = None,
     *,
-    dtype: npt.DTypeLike | None = None,
+    dtype: _DType = None,
     axis: _Integers = None,
     block_size: _Integers = None,
     out: None = None,
     rounding: _Rounding = "half_even",
     seed: _Index = None,
     start: _Index = None,
-    precision: npt.DTypeLike | None = None,
+    precision: _DType = None,
     saturate: bool | np.bool = True,
     offset: ArrayLike | None = None,
     inverse: bool | np.bool = False,
@@ -424,7 +430,7 @@ def dequantize(
     scale: ArrayLike,
     zero_point: ArrayLike | None = None,
     *,
-    dtype: npt.DTypeLike | None = None,
+    dtype: _DType = None,
     out: _Array,
     **options: Unpack[_AffineOptions],
 ) -> _Array: ...
@@ -470,16 +476,16 @@ def dequantize(
     scale: ArrayLike,
     zero_point: ArrayLike | None = None,
     *,
-    dtype: npt.DTypeLike | None = None,
+    dtype: _DType = None,
     axis: _Integers = None,
     block_size: _Integers = None,
-    out: npt.NDArray[Any] | None = None,
+    out: Array | None = None,
     offset: ArrayLike | None = None,
     inverse: bool | np.bool = False,
     fill: _Codes = None,
     codebook: ArrayLike | None = None,
     threads: SupportsIndex = 1,
-) -> npt.NDArray[Any]:
+) -> Array:
     """
     Convert codes to real numbers: ``(q - zero_point) * scale``.
 
@@ -548,18 +554,11 @@ def dequantize(
 
 @disjoint_base
 class Packed:
-    _data: Final[npt.NDArray[Any]]
+    _data: Final[Array]
     _name: Final[str]
-    _shape: Final[tuple[int, ...]]
-    _how: Final[tuple[str, int | None, int]]
-    def _keep(
-        self,
-        data: npt.NDArray[Any],
-        name: str,
-        shape: tuple[int, ...],
-        how: tuple[str, int | None, int],
-        /,
-    ) -> None: ...
+    _shape: Final[_Shape]
+    _how: Final[_How]
+    def _keep(self, data: Array, name: str, shape: _Shape, how: _How, /) -> None: ...
 
 @final
 class LayoutRow:
@@ -570,18 +569,16 @@ class LayoutRow:
     flat: Final[bool]
     word_bits: Final[int]
     def length(self, codes: int, bits: int) -> int: ...
-    def shape(
-        self, extents: tuple[int, ...], axis: int | None, bits: int
-    ) -> tuple[int, ...]: ...
+    def shape(self, extents: _Shape, axis: int | None, bits: int) -> _Shape: ...
 
 @disjoint_base
 class Calls:
-    _scale: Final[npt.NDArray[Any]]
-    _zero_point: Final[npt.NDArray[Any]]
+    _scale: Final[Array]
+    _zero_point: Final[Array]
     _name: Final[str]
     _axis: Final[int | tuple[int, ...] | None]
     _block_size: Final[int | tuple[int, ...] | None]
-    _offset: Final[npt.NDArray[Any] | None]
+    _offset: Final[Array | None]
     _fill: Final[tuple[int, ...] | None]
     _quant_range: Final[tuple[int, int] | None]
     _set: Callable[..., None]
@@ -589,14 +586,7 @@ class Calls:
     _from_range: Callable[..., QParams]
     @overload
     def quantize(
-        self,
-        x: ArrayLike,
-        *,
-        layout: None = None,
-        packed: Literal[False] = False,
-        out: _Array,
-        threads: SupportsIndex = 1,
-        **options: Unpack[_CheckOptions],
+        self, x: ArrayLike, *, out: _Array, **options: Unpack[_MethodUnpacked]
     ) -> _Array: ...
     @overload
     def quantize(
@@ -606,8 +596,7 @@ class Calls:
         layout: _Layout,
         packed: Literal[False] = False,
         out: None = None,
-        threads: SupportsIndex = 1,
-        **options: Unpack[_CheckOptions],
+        **options: Unpack[_MethodOptions],
     ) -> PackedArray: ...
     @overload
     def quantize(
@@ -617,20 +606,12 @@ class Calls:
         packed: Literal[True],
         layout: None = None,
         out: None = None,
-        threads: SupportsIndex = 1,
-        **options: Unpack[_CheckOptions],
+        **options: Unpack[_MethodOptions],
     ) -> PackedArray: ...
     @overload
     def quantize(
-        self,
-        x: ArrayLike,
-        *,
-        layout: None = None,
-        packed: Literal[False] = False,
-        out: npt.NDArray[Any] | None = None,
-        threads: SupportsIndex = 1,
-        **options: Unpack[_CheckOptions],
-    ) -> npt.NDArray[Any]: ...
+        self, x: ArrayLike, *, out: Array | None = None, **options: Unpack[_MethodUnpacked]
+    ) -> Array: ...
     @overload
     def quantize(
         self,
@@ -640,7 +621,7 @@ class Calls:
         rounding: _Rounding = "half_even",
         seed: _Index = None,
         start: _Index = None,
-        precision: npt.DTypeLike | None = None,
+        precision: _DType = None,
         saturate: bool | np.bool = True,
         out_of_range: _Beyond = "saturate",
         nan: _NaN = "lowest",
@@ -655,7 +636,7 @@ class Calls:
         self,
         q: _CodesLike,
         *,
-        dtype: npt.DTypeLike | None = None,
+        dtype: _DType = None,
         out: _Array,
         threads: SupportsIndex = 1,
     ) -> _Array: ...
@@ -684,14 +665,14 @@ class Calls:
         self,
         q: _CodesLike,
         *,
-        dtype: npt.DTypeLike | None = None,
-        out: npt.NDArray[Any] | None = None,
+        dtype: _DType = None,
+        out: Array | None = None,
         threads: SupportsIndex = 1,
-    ) -> npt.NDArray[Any]:
+    ) -> Array:
         """Convert codes to real numbers with these parameters."""
 
-def plain(values: object, name: str) -> npt.NDArray[Any]: ...
-def cast(array: npt.NDArray[Any], dtype: str, /) -> npt.NDArray[Any]: ...
+def plain(values: object, name: str) -> Array: ...
+def cast(array: Array, dtype: str, /) -> Array: ...
 def default_fpenv(function: _Decorated, /) -> _Decorated: ...
 def hinted(function: _Decorated, /) -> _Decorated: ...
 def spelled(dtype: object) -> str | None: ...
@@ -699,43 +680,25 @@ def type_rows() -> list[tuple[str, str, int, int, int | None, int | None]]: ...
 
 @final
 class Operator:
-    def __init__(
-        self,
-        standard: str,
-        *,
-        quotient: str | None = None,
-        zero_first: bool = False,
-        narrow_first: bool = False,
-        overflows: bool = False,
-        **row: Any,
-    ) -> None: ...
-    run: Callable[..., npt.NDArray[Any]]
+    def __init__(self, standard: str, **row: Any) -> None: ...
+    run: Callable[..., Array]
 
-def dynamic_range(
-    x: npt.NDArray[Any], /
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]: ...
+def dynamic_range(x: Array, /) -> tuple[Floats, Bytes]: ...
 def chosen(dtype: npt.DTypeLike, symmetric: object, /) -> tuple[str, bool]: ...
 def pack(codes: ArrayLike, layout: object, /) -> PackedArray: ...
 def repack(packed: PackedArray, layout: object, /) -> PackedArray: ...
-def unpack(p: PackedArray, /) -> npt.NDArray[Any]: ...
+def unpack(p: PackedArray, /) -> Array: ...
 def layout_of(
     name: object, axis: object, bits: object, /
 ) -> tuple[str, int | None, int | None]: ...
 def same_words(one: PackedArray, other: PackedArray, /) -> bool: ...
-def copied(
-    packed: PackedArray, data: npt.NDArray[Any], shape: tuple[int, ...], /
-) -> PackedArray: ...
+def copied(packed: PackedArray, data: Array, shape: _Shape, /) -> PackedArray: ...
 def layouts() -> dict[str, LayoutRow]: ...
 def words_of(
-    dtype: npt.DTypeLike,
-    shape: SupportsIndex | Sequence[SupportsIndex],
-    layout: object,
-    /,
-) -> tuple[
-    str, tuple[int, ...], tuple[str, int | None, int], tuple[int, ...], LayoutRow
-]: ...
+    dtype: npt.DTypeLike, shape: SupportsIndex | Sequence[SupportsIndex], layout: object, /
+) -> tuple[str, _Shape, _How, _Shape, LayoutRow]: ...
 def zero_name(name: str) -> str: ...
-def typed_zeros(zeros: npt.NDArray[Any], name: str, /) -> npt.NDArray[Any]: ...
+def typed_zeros(zeros: Array, name: str, /) -> Array: ...
 def limits(name: str, /) -> tuple[int, int] | None: ...
 def dtype_named(name: str) -> np.dtype[Any]: ...
 def index(value: SupportsIndex) -> int: ...
@@ -821,9 +784,9 @@ def requantize(
     arithmetic: _Arithmetic = "float32",
     quant_range: _Range = None,
     shift: ArrayLike | None = None,
-    out: npt.NDArray[Any] | None = None,
+    out: Array | None = None,
     threads: SupportsIndex = 1,
-) -> npt.NDArray[Any]:
+) -> Array:
     """Convert integers to codes of another scale, in fixed point or float32."""
 
 @overload
@@ -864,26 +827,24 @@ def fake_quantize(
     scale: ArrayLike,
     zero_point: ArrayLike | None = None,
     *,
-    dtype: npt.DTypeLike | None = None,
+    dtype: _DType = None,
     axis: _Integers = None,
     block_size: _Integers = None,
     rounding: _Rounding = "half_even",
-    precision: npt.DTypeLike | None = None,
+    precision: _DType = None,
     saturate: bool | np.bool = True,
     offset: ArrayLike | None = None,
     inverse: bool | np.bool = False,
     fill: _Codes = None,
     quant_range: _Range = None,
     mask: npt.NDArray[np.bool] | None = None,
-    out: npt.NDArray[Any] | None = None,
+    out: Array | None = None,
     seed: _Index = None,
     start: _Index = None,
     threads: SupportsIndex = 1,
-) -> npt.NDArray[Any]:
+) -> Array:
     """Quantize and dequantize in one pass."""
 
-def as_reals(values: ArrayLike, name: str, /) -> npt.NDArray[Any]: ...
-def add_errors(
-    first: npt.NDArray[Any], second: npt.NDArray[Any], /
-) -> npt.NDArray[Any]: ...
+def as_reals(values: ArrayLike, name: str, /) -> Array: ...
+def add_errors(first: Array, second: Array, /) -> Array: ...
 def block_rows() -> list[tuple[str, int, int, int, int, bool]]: ...

@@ -57,7 +57,8 @@ def groups():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and node.keywords:
                 bases = (found.get(ast.unparse(base), {}) for base in node.bases)
-                own = {line.target.id: ast.unparse(line.annotation) for line in node.body}
+                lines = (line for line in node.body if isinstance(line, ast.AnnAssign))
+                own = {line.target.id: ast.unparse(line.annotation) for line in lines}
                 found[node.name] = dict(ChainMap(own, *bases))
     return found
 
