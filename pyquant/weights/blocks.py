@@ -69,21 +69,6 @@ class BlockFormat(Immutable):
 
     `block_format` and `block_formats` return the formats.
 
-    Attributes
-    ----------
-    name : str
-        Name in ggml, for example ``"Q4_K"``.
-    ggml_id : int
-        Number in ggml and in GGUF files.
-    block_size, block_bytes : int
-        Number of elements and of bytes in a block.
-    bits_per_element : float
-        Bits per element, including the scales.
-    quantizes : bool
-        True if `quantize` supports the format.
-    weighted : bool
-        True if `quantize` uses weights.
-
     Examples
     --------
     >>> import numpy as np
@@ -108,12 +93,12 @@ class BlockFormat(Immutable):
 
     @property
     def name(self) -> str:
-        """Name of the format in ggml."""
+        """Name of the format in ggml, for example ``"Q4_K"``."""
         return self._row[0]
 
     @property
     def ggml_id(self) -> int:
-        """Number of the format in ggml."""
+        """Number of the format in ggml and in GGUF files."""
         return self._row[1]
 
     @property

@@ -52,13 +52,8 @@ class StoredTensor:
         Name of the element type or block format in the file: ``"BF16"``, ``"F8_E4M3"``,
         ``"Q4_K"``, ``"type 99"``. A GGUF type number is a block format only if the blocks
         fill the room between the tensors of that type.
-    dtype : numpy.dtype or None
-        Type of the elements, from ml_dtypes if NumPy lacks it. `None` for blocks, such as
-        Q4_K, and for unknown types.
-    raw : ndarray or PackedArray
-        Elements as the file stores them, read-only and without a copy.
-    nbytes, size, ndim : int
-        Number of bytes, of elements, of dimensions.
+    nbytes : int
+        Number of bytes.
 
     Examples
     --------
@@ -82,7 +77,11 @@ class StoredTensor:
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
-        """Type of the elements, or None for blocks and unknown types."""
+        """
+        Type of the elements, or None for blocks and unknown types.
+
+        The package ml_dtypes defines the types that NumPy lacks.
+        """
         return None if self._type is None else _dtype_of(self._type)
 
     @property
