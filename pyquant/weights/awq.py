@@ -33,7 +33,7 @@ _PER_WORD = 8
 @_core.hinted
 def from_tensors(tensors: Mapping[str, Any], name: str = "") -> Weight:
     """
-    Return a weight from the tensors of an AWQ layer.
+    Return a weight from the tensors of an AWQ layer, without a copy.
 
     Parameters
     ----------
@@ -42,11 +42,6 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> Weight:
         float16, float32 or bfloat16; or arrays of several experts along a first axis.
     name : str, optional
         Name of the layer, without the last part of the names. Default: no name.
-
-    Returns
-    -------
-    Weight
-        The weight. It refers to the arrays.
 
     Examples
     --------
@@ -95,11 +90,6 @@ def pack(
         Integers from 0 to 15, with the shape of `scales`.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
-
-    Returns
-    -------
-    Weight
-        The packed weight.
 
     Notes
     -----

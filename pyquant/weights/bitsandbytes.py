@@ -276,7 +276,7 @@ def quantize_int8(x: ArrayLike, *, threads: SupportsIndex = 1) -> Weight:
 @_core.hinted
 def from_tensors(tensors: Mapping[str, Any], name: str = "") -> Weight:
     """
-    Return a weight from the tensors that bitsandbytes stores.
+    Return a weight from the tensors that bitsandbytes stores, without a copy.
 
     Parameters
     ----------
@@ -288,11 +288,6 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> Weight:
         and ``SCB``.
     name : str, optional
         Name of the weight, such as "layer.weight", or of its layer. Default: no name.
-
-    Returns
-    -------
-    Weight
-        The weight. It refers to the arrays.
 
     Notes
     -----

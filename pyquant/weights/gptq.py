@@ -61,7 +61,7 @@ def from_tensors(
     wrap: bool = False,
 ) -> Weight:
     """
-    Return a weight from the tensors of a GPTQ layer.
+    Return a weight from the tensors of a GPTQ layer, without a copy.
 
     Parameters
     ----------
@@ -80,11 +80,6 @@ def from_tensors(
     wrap : bool, optional
         For format "gptq". True: a stored ``2**bits - 1`` means 0. By default it raises an
         error, because readers that add 1 without a mask read ``2**bits``.
-
-    Returns
-    -------
-    Weight
-        The weight. It refers to the arrays.
 
     Raises
     ------

@@ -57,7 +57,7 @@ def from_tensors(
     block_size: SupportsIndex,
 ) -> Weight:
     """
-    Return a weight from the initializers and attributes of a node.
+    Return a weight from the initializers and attributes of a node, without a copy.
 
     Parameters
     ----------
@@ -72,11 +72,6 @@ def from_tensors(
         2, 4 (the default) or 8.
     block_size : int
         Number of inputs in a block: a power of two from 16 to 65536.
-
-    Returns
-    -------
-    Weight
-        The weight. It refers to the arrays.
 
     Examples
     --------
@@ -269,11 +264,6 @@ def pack(
         2, 4 (the default) or 8.
     block_size : int
         Number of inputs in a block: a power of two from 16 to 65536.
-
-    Returns
-    -------
-    Weight
-        The packed weight.
 
     Examples
     --------

@@ -47,7 +47,7 @@ def from_tensors(
     bits: SupportsIndex | None = None,
 ) -> Weight:
     """
-    Return a weight from the results of ``mlx.core.quantize``.
+    Return a weight from the results of ``mlx.core.quantize``, without a copy.
 
     Parameters
     ----------
@@ -60,11 +60,6 @@ def from_tensors(
         32, 64 or 128. Default: the only size that fits.
     bits : int, optional
         2, 3, 4, 5, 6 or 8. Default: the only number of bits that fits.
-
-    Returns
-    -------
-    Weight
-        The weight. It refers to the arrays.
 
     Examples
     --------

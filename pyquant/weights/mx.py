@@ -65,7 +65,7 @@ def from_tensors(
     tensors: Mapping[str, Any], name: str = "", *, block_size: SupportsIndex = 32
 ) -> Weight:
     """
-    Return a weight from elements and scales.
+    Return a weight from elements and scales, without a copy.
 
     Parameters
     ----------
@@ -78,11 +78,6 @@ def from_tensors(
         Name of the weight, such as "layer.weight", or of its layer. Default: no name.
     block_size : int, optional
         Number of elements in a block. Default 32.
-
-    Returns
-    -------
-    Weight
-        The weight. It refers to the arrays.
 
     Examples
     --------

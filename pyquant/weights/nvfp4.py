@@ -52,7 +52,7 @@ _RANGES = {
 @_core.hinted
 def from_tensors(tensors: Mapping[str, Any], name: str = "") -> Weight:
     """
-    Return a weight from elements, scales of blocks and the scale of the tensor.
+    Return a weight from elements and scales of blocks and tensor, without a copy.
 
     Parameters
     ----------
@@ -62,11 +62,6 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> Weight:
         and ``weight_scale_2``, a multiplier, or ``weight_global_scale``, a divisor.
     name : str, optional
         Name of the weight, such as "layer.weight", or of its layer. Default: no name.
-
-    Returns
-    -------
-    Weight
-        The weight. It refers to the arrays.
 
     Raises
     ------
