@@ -88,6 +88,22 @@ def here(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def refused(capsys):
+    """Run a command that fails. Its error is one line that contains a text."""
+    from pyquant.cli import main
+
+    def run(said, command, *arguments):
+        capsys.readouterr()
+        assert main([command, *map(str, arguments)]) == 2
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        assert err.startswith(f"pyquant {command}: ")
+        assert said in err
+
+    return run
+
+
+@pytest.fixture
 def small_parts(monkeypatch):
     """Split small arrays into parts, too."""
     with support.split_small_arrays(monkeypatch):
