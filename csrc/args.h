@@ -130,9 +130,22 @@ PQ_INLINE enum pq_status pq_check_options(const struct pq_args *args, int option
     return is_null ? PQ_ERR_NULL : (options & ~accepted) != 0 ? PQ_ERR_OPTION : PQ_OK;
 }
 
+/* Facts about the zero points of a call. The caller sets all members to 0. The first
+ * function that needs the bounds reads all zero points; later functions use the bounds. */
+struct pq_facts {
+    bool has_bounds;       /* the following members are valid */
+    bool no_zeros;         /* an extent is 0 */
+    int64_t zero_lowest;   /* a lower bound; 0 if all zero points are at least 0 */
+    uint64_t zero_highest; /* an upper bound; both bounds are 0 if all zero points are 0 */
+};
+
 /* Return true if every zero point is within [lo, hi], or if the call has no zero points.
  * The caller has checked `args`. */
-bool pq_zeros_fit(const struct pq_args *args, int64_t lo, int64_t hi);
+bool pq_zeros_fit(const struct pq_args *args, struct pq_facts *facts, int64_t lo,
+                  int64_t hi);
+
+/* Return true if every zero point is 0, or if the call has no zero points. */
+bool pq_zeros_are_0(const struct pq_args *args, struct pq_facts *facts);
 
 /* Like pq_zeros_fit(), with uint64 limits. If the result is false, *outside is the first
  * zero point that was found outside the limits. */

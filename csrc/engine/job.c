@@ -165,7 +165,7 @@ enum pq_status pq_call(pq_set_method_fn *set, const struct pq_kernels *kernels,
     struct pq_job job;
     struct pq_args room;
     PQ_TRY(pq_check_call(&args, &room, kernels, true, part, parts));
-    PQ_TRY(set(&job.how, kernels, args));
+    PQ_TRY(set(&job.how, kernels, args, &(struct pq_facts){0}));
     const enum pq_status status = pq_job_run_args(&job, kernels, args, part, parts);
     if (out_of_range != NULL) {
         *out_of_range = job.out_of_range;
@@ -177,7 +177,7 @@ enum pq_status pq_call_run(pq_set_method_fn *set, const struct pq_kernels *kerne
                            const struct pq_args *args)
 {
     struct pq_job job;
-    PQ_TRY(set(&job.how, kernels, args));
+    PQ_TRY(set(&job.how, kernels, args, &(struct pq_facts){0}));
     return pq_job_run_args(&job, kernels, args, 0, 1);
 }
 
@@ -208,7 +208,7 @@ enum pq_status pq_prepare(pq_set_method_fn *set, struct pq_prepared *prepared,
     }
     memset(prepared->opaque, 0, offsetof(struct pq_job, plan.dim));
     PQ_TRY(pq_check_call(&args, &room, kernels, true, 0, 1));
-    PQ_TRY(set(&job.how, kernels, args));
+    PQ_TRY(set(&job.how, kernels, args, &(struct pq_facts){0}));
     PQ_TRY(pq_job_init(&job, kernels, args));
     if (prepared->size < HEAD + head_size(&job.plan)) {
         return PQ_ERR_SIZE;

@@ -19,6 +19,7 @@ enum {
     PQ_GROUP = 32 /* usually, parameters of shorter groups are copied to each element */
 };
 
+struct pq_facts; /* args.h */
 struct pq_job;
 
 /* Load the parameters of `n` groups to the parameter tiles of the job, from index `to`
@@ -133,7 +134,7 @@ enum pq_status pq_job_run_args(struct pq_job *job, const struct pq_kernels *kern
 /* Choose the method of a call that has passed pq_check_call(), or return an error. */
 typedef enum pq_status pq_set_method_fn(struct pq_method *how,
                                         const struct pq_kernels *kernels,
-                                        const struct pq_args *args);
+                                        const struct pq_args *args, struct pq_facts *facts);
 
 /* The methods of quantize and dequantize (ops/). */
 extern pq_set_method_fn pq_quantize_method, pq_dequantize_method;
@@ -150,8 +151,8 @@ enum pq_status pq_prepare(pq_set_method_fn *set, struct pq_prepared *prepared,
                           const struct pq_kernels *kernels, const struct pq_args *args);
 
 /* Check the options of a call that needs an affine kernel (ops/affine.c). */
-enum pq_status pq_check_affine(const struct pq_args *args, enum pq_type code,
-                               bool quantizes);
+enum pq_status pq_check_affine(const struct pq_args *args, struct pq_facts *facts,
+                               enum pq_type code, bool quantizes);
 
 /* Replace the kernel of a method by an affine kernel, which calls the replaced kernel
  * with numbers of type `carrier`. */

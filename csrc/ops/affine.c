@@ -66,18 +66,19 @@ static bool is_valid_range(const struct pq_args *args, struct pq_range range,
 
 /* Return true if each zero point is within the range, if every zero point is 0, or if the
  * call has no range. */
-static bool zeros_fit_given_range(const struct pq_args *args, enum pq_type code)
+static bool zeros_fit_given_range(const struct pq_args *args, struct pq_facts *facts,
+                                  enum pq_type code)
 {
     uint64_t outside;
     const int64_t lo = args->lowest_code, hi = args->highest_code;
-    return !has_range(args) || pq_zeros_fit(args, 0, 0) ||
+    return !has_range(args) || pq_zeros_are_0(args, facts) ||
            (code == PQ_U64
                 ? pq_unsigned_zeros_fit(args, (uint64_t)lo, (uint64_t)hi, &outside)
-                : pq_zeros_fit(args, lo, hi));
+                : pq_zeros_fit(args, facts, lo, hi));
 }
 
-enum pq_status pq_check_affine(const struct pq_args *args, enum pq_type code,
-                               bool quantizes)
+enum pq_status pq_check_affine(const struct pq_args *args, struct pq_facts *facts,
+                               enum pq_type code, bool quantizes)
 {
     const struct pq_range range = quantizes ? codes_of(&args->out, args->out_layout)
                                             : codes_of(&args->in, args->in_layout);
@@ -102,7 +103,7 @@ enum pq_status pq_check_affine(const struct pq_args *args, enum pq_type code,
     if (!is_float && !is_valid_range(args, range, code)) {
         return PQ_ERR_OPTION;
     }
-    return zeros_fit_given_range(args, code) ? PQ_OK : PQ_ERR_ZERO;
+    return zeros_fit_given_range(args, facts, code) ? PQ_OK : PQ_ERR_ZERO;
 }
 
 void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernels,

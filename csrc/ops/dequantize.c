@@ -27,39 +27,34 @@ static void dequantize_65_bit(const struct pq_run *run, const void *x, void *y, 
 /* ---- methods ---- */
 
 /* The size of the differences of codes and zero points. It selects the kernel for the
- * call. ZEROS_32_BIT: kernels of pairs of types, in int32. ZEROS_F64: general kernels, in
- * float64. ZEROS_64_BIT: dequantize_65_bit(), in 65 bits. ZEROS_TOO_LARGE: PQ_ERR_ZERO. For
- * int64 and uint64 codes, zero points of the code type or within int64 are ZEROS_32_BIT. */
+ * call. ZEROS_32_BIT: kernels of pairs of types, in int32, or of 64-bit codes. ZEROS_F64:
+ * general kernels, in float64. ZEROS_64_BIT: dequantize_65_bit(), in 65 bits.
+ * ZEROS_TOO_LARGE: PQ_ERR_ZERO. 32-bit codes are ZEROS_32_BIT if all zero points are 0. */
 enum zero_size { ZEROS_32_BIT, ZEROS_F64, ZEROS_64_BIT, ZEROS_TOO_LARGE };
 
-static enum zero_size zero_size_of(const struct pq_args *args)
-{
-    const enum pq_type code = args->in.type;
-    const bool is_float = pq_is_narrow_float(code);
-    if (pq_is_64_bit(code)) {
-        const bool fits =
-            args->zero.type == code || pq_zeros_fit(args, INT64_MIN, INT64_MAX);
-        return fits ? ZEROS_32_BIT : ZEROS_TOO_LARGE;
-    }
-    if (args->zero.type == code ||
-        (args->any_zeros == 0 && !is_float && pq_bytes_of(code) <= 2) ||
-        pq_zeros_fit(args, -(1 << 30), 1 << 30)) {
-        return ZEROS_32_BIT;
-    }
-    if (pq_zeros_fit(args, -(INT64_C(1) << 52), INT64_C(1) << 52)) {
-        return ZEROS_F64;
-    }
-    return !is_float && pq_zeros_fit(args, INT64_MIN, INT64_MAX) ? ZEROS_64_BIT
-                                                                 : ZEROS_TOO_LARGE;
-}
-
-/* Return false if a zero point must be within the range of the codes and is not. */
-static bool zeros_fit(const struct pq_args *args)
+static enum zero_size zero_size_of(const struct pq_args *args, struct pq_facts *facts)
 {
     const enum pq_type code = args->in.type;
     const struct pq_range range = pq_range_of(code);
-    return args->zero.type == code || pq_is_narrow_float(code) || args->any_zeros != 0 ||
-           pq_zeros_fit(args, range.lo, range.hi);
+    const bool is_float = pq_is_narrow_float(code), is_32_bit = pq_is_32_bit(code);
+    if (is_32_bit ? pq_zeros_are_0(args, facts) : args->zero.type == code) {
+        return ZEROS_32_BIT;
+    }
+    if (!is_float && args->any_zeros == 0 &&
+        !pq_zeros_fit(args, facts, range.lo, range.hi)) {
+        return ZEROS_TOO_LARGE;
+    }
+    if (!is_32_bit && pq_zeros_fit(args, facts, -(1 << 30), 1 << 30)) {
+        return ZEROS_32_BIT;
+    }
+    if (!pq_is_64_bit(code) &&
+        pq_zeros_fit(args, facts, -(INT64_C(1) << 52), INT64_C(1) << 52)) {
+        return ZEROS_F64;
+    }
+    if (is_float || !pq_zeros_fit(args, facts, INT64_MIN, INT64_MAX)) {
+        return ZEROS_TOO_LARGE;
+    }
+    return pq_is_64_bit(code) ? ZEROS_32_BIT : ZEROS_64_BIT;
 }
 
 /* Return the kernel for this pair of types. Null: a general kernel, the kernel of 64-bit
@@ -68,9 +63,7 @@ static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq
                                enum zero_size zeros)
 {
     const enum pq_type in = pq_carrier_of(args->in.type), out = args->out.type;
-    const bool is_supported = pq_is_narrow_float(in) ? true
-                              : pq_is_32_bit(in)     ? pq_zeros_fit(args, 0, 0)
-                                                     : zeros == ZEROS_32_BIT;
+    const bool is_supported = pq_is_narrow_float(in) || zeros == ZEROS_32_BIT;
     return is_supported && pq_row_of(in) >= 0 && pq_row_of(out) >= 0
                ? kernels->dequantize[pq_row_of(in)][pq_row_of(out)]
                : NULL;
@@ -114,14 +107,14 @@ enum {
 };
 
 enum pq_status pq_dequantize_method(struct pq_method *how, const struct pq_kernels *kernels,
-                                    const struct pq_args *args)
+                                    const struct pq_args *args, struct pq_facts *facts)
 {
     const enum pq_type in = args->in.type, out = args->out.type;
     if (!pq_is_code(in) || !pq_is_real(out) || args->out.bit_strides != NULL ||
         !pq_has_valid_zero_type(args, in)) {
         return PQ_ERR_TYPE;
     }
-    const enum zero_size zeros = zeros_fit(args) ? zero_size_of(args) : ZEROS_TOO_LARGE;
+    const enum zero_size zeros = zero_size_of(args, facts);
     if (zeros == ZEROS_TOO_LARGE) {
         return PQ_ERR_ZERO;
     }
@@ -134,7 +127,7 @@ enum pq_status pq_dequantize_method(struct pq_method *how, const struct pq_kerne
         set_method(how, kernels, args, zeros);
         return PQ_OK;
     }
-    PQ_TRY(pq_check_affine(args, in, false));
+    PQ_TRY(pq_check_affine(args, facts, in, false));
     if (zeros == ZEROS_64_BIT) {
         return PQ_ERR_ZERO;
     }

@@ -197,7 +197,7 @@ static enum pq_status make_job(struct pq_job *job, const struct pq_kernels *kern
     if (!pq_is_real(args->in.type) || args->out.type != code) {
         return PQ_ERR_TYPE;
     }
-    PQ_TRY(pq_quantize_method(&job->how, kernels, &without));
+    PQ_TRY(pq_quantize_method(&job->how, kernels, &without, &(struct pq_facts){0}));
     return pq_job_init(job, kernels, args);
 }
 

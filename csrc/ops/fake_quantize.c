@@ -2,7 +2,6 @@
 /* fake_quantize: dequantize(quantize(in)). One kernel computes both steps, or two kernels
  * run in turn on each tile. The codes of a tile stay in L1. */
 #include "ops/fake_quantize.h"
-#include "args.h"
 #include "engine/slabs.h"
 
 enum {
@@ -182,38 +181,25 @@ static bool can_use_kernel(const struct pq_args *args, enum pq_type code)
            pq_bytes_of(pq_carrier_of(code)) <= 2;
 }
 
-/* Use the kernel fake_quantize. Its parameters are the parameters of quantize. */
-static enum pq_status set_fake_quantize(struct pq_method *how, struct pq_tile_steps *steps,
-                                        const struct pq_kernels *kernels,
-                                        const struct pq_args *args, enum pq_type code)
+/* Process runs by the steps, one tile after the other. */
+static void use_tile_steps(struct pq_method *how, struct pq_tile_steps *steps)
 {
-    struct pq_args plain = direction_args(args, PQ_F32, code);
-    struct pq_range range = pq_range_of(code);
-    if (args->lowest_code != 0 || args->highest_code != 0) {
-        range = (struct pq_range){args->lowest_code, args->highest_code};
-    }
-    plain.lowest_code = plain.highest_code = 0;
-    steps->fake_quantize =
-        (struct pq_fake_quantize){.bytes = (int)pq_bytes_of(pq_carrier_of(code)),
-                                  .lowest = (int32_t)range.lo,
-                                  .highest = (int32_t)range.hi};
-    const enum pq_status status = pq_quantize_method(how, kernels, &plain);
-    how->kernel = kernels->fake_quantize;
-    return status;
+    how->kernel = run_tile_steps;
+    how->packed = NULL;
+    how->run.tile_steps = steps;
 }
 
-/* Use two kernels, for quantize and dequantize. */
-static enum pq_status set_tile_steps(struct pq_method *how, struct pq_tile_steps *steps,
-                                     const struct pq_kernels *kernels,
-                                     const struct pq_args *args, enum pq_type code)
+enum pq_status pq_set_tile_steps(struct pq_method *how, struct pq_tile_steps *steps,
+                                 struct pq_fake_call *call, const struct pq_args *args)
 {
+    const struct pq_kernels *const kernels = call->kernels;
+    const enum pq_type code = call->code, carrier = pq_carrier_of(code);
     const struct pq_args from = direction_args(args, args->in.type, code);
     struct pq_args to = direction_args(args, code, args->in.type);
-    const enum pq_type carrier = pq_carrier_of(code);
     struct pq_method back;
     to.precision = PQ_NO_TYPE;
-    PQ_TRY(pq_quantize_method(how, kernels, &from));
-    PQ_TRY(pq_dequantize_method(&back, kernels, &to));
+    PQ_TRY(pq_quantize_method(how, kernels, &from, &call->facts));
+    PQ_TRY(pq_dequantize_method(&back, kernels, &to, &call->facts));
     if (how->general != back.general) {
         use_general_kernel(how->general ? &back : how, how->general
                                                            ? kernels->dequantize_general
@@ -229,18 +215,38 @@ static enum pq_status set_tile_steps(struct pq_method *how, struct pq_tile_steps
     steps->back = back.run;
     steps->affine = back.affine;
     how->by_groups = how->by_groups && back.by_groups;
+    use_tile_steps(how, steps);
     return PQ_OK;
 }
 
-static enum pq_status set_fake_quantize_method(struct pq_method *how,
-                                               struct pq_tile_steps *steps,
-                                               const struct pq_kernels *kernels,
-                                               const struct pq_args *args,
-                                               enum pq_type code)
+/* Use the kernel fake_quantize, with the method of quantize. The kernel clamps to the range
+ * of the call. */
+static enum pq_status set_kernel(struct pq_method *how, struct pq_tile_steps *steps,
+                                 struct pq_fake_call *call, const struct pq_args *args)
 {
-    PQ_TRY(set_tile_steps(how, steps, kernels, args, code));
-    return can_use_kernel(args, code) ? set_fake_quantize(how, steps, kernels, args, code)
-                                      : PQ_OK;
+    struct pq_args from = direction_args(args, PQ_F32, call->code);
+    struct pq_range range = pq_range_of(call->code);
+    if (args->lowest_code != 0 || args->highest_code != 0) {
+        PQ_TRY(pq_quantize_method(how, call->kernels, &from, &call->facts));
+        range = (struct pq_range){args->lowest_code, args->highest_code};
+        from.lowest_code = from.highest_code = 0;
+    }
+    PQ_TRY(pq_quantize_method(how, call->kernels, &from, &call->facts));
+    how->kernel = call->kernels->fake_quantize;
+    how->packed = NULL;
+    how->run.fake_quantize = &steps->fake_quantize;
+    *steps = (struct pq_tile_steps){
+        .fake_quantize = {.bytes = (int)pq_bytes_of(pq_carrier_of(call->code)),
+                          .lowest = (int32_t)range.lo,
+                          .highest = (int32_t)range.hi}};
+    return PQ_OK;
+}
+
+static enum pq_status set_method(struct pq_method *how, struct pq_tile_steps *steps,
+                                 struct pq_fake_call *call, const struct pq_args *args)
+{
+    return can_use_kernel(args, call->code) ? set_kernel(how, steps, call, args)
+                                            : pq_set_tile_steps(how, steps, call, args);
 }
 
 /* Return the integer type for codes that exceed the range of `code`, or PQ_NO_TYPE for
@@ -256,13 +262,12 @@ static enum pq_type wider_code_type(enum pq_type code)
 /* Fill in the method that computes a mask. An element of the mask is 1 if the rounded
  * quotient plus the zero point is in the range of codes, else 0. */
 static enum pq_status set_mask(struct pq_method *how, struct pq_tile_steps *steps,
-                               const struct pq_kernels *kernels, const struct pq_args *args,
-                               enum pq_type code)
+                               struct pq_fake_call *call, const struct pq_args *args)
 {
-    const enum pq_type wider = wider_code_type(code);
+    const enum pq_type wider = wider_code_type(call->code);
     struct pq_args from =
-        direction_args(args, args->in.type, wider != PQ_NO_TYPE ? wider : code);
-    struct pq_range range = pq_range_of(code);
+        direction_args(args, args->in.type, wider != PQ_NO_TYPE ? wider : call->code);
+    struct pq_range range = pq_range_of(call->code);
     from.fills = 0;
     from.overflow = 0;
     if (wider == PQ_NO_TYPE) {
@@ -272,39 +277,20 @@ static enum pq_status set_mask(struct pq_method *how, struct pq_tile_steps *step
         range = (struct pq_range){args->lowest_code, args->highest_code};
         from.lowest_code = from.highest_code = 0;
     }
-    PQ_TRY(pq_quantize_method(how, kernels, &from));
+    PQ_TRY(pq_quantize_method(how, call->kernels, &from, &call->facts));
     *steps = (struct pq_tile_steps){.quantize = how->kernel,
                                     .counts = wider == PQ_NO_TYPE,
                                     .wider = wider,
                                     .range = range};
     set_sizes(steps, how, pq_carrier_of(from.out.type), pq_bytes_of(args->in.type), 1);
+    use_tile_steps(how, steps);
     return PQ_OK;
-}
-
-enum pq_status pq_set_fake_quantize_method(struct pq_method *how,
-                                           struct pq_tile_steps *steps,
-                                           const struct pq_kernels *kernels,
-                                           const struct pq_args *args, enum pq_type code)
-{
-    const enum pq_status status = set_tile_steps(how, steps, kernels, args, code);
-    how->kernel = run_tile_steps;
-    how->packed = NULL;
-    how->run.tile_steps = steps;
-    return status;
 }
 
 /* ---- calls ---- */
 
-/* A call of fake_quantize. Without a mask, `mask.data` is null. */
-struct call {
-    const struct pq_kernels *kernels;
-    enum pq_type code;
-    struct pq_array mask;
-};
-
 typedef enum pq_status set_method_fn(struct pq_method *how, struct pq_tile_steps *steps,
-                                     const struct pq_kernels *kernels,
-                                     const struct pq_args *args, enum pq_type code);
+                                     struct pq_fake_call *call, const struct pq_args *args);
 
 struct fake_quantize_job {
     struct pq_tile_steps steps;
@@ -312,22 +298,13 @@ struct fake_quantize_job {
 };
 
 static enum pq_status make_job(struct fake_quantize_job *to, set_method_fn *set,
-                               const struct call *call, const struct pq_args *args)
+                               struct pq_fake_call *call, const struct pq_args *args)
 {
-    struct pq_job *const job = &to->job;
-    PQ_TRY(set(&job->how, &to->steps, call->kernels, args, call->code));
-    PQ_TRY(pq_job_init(job, call->kernels, args));
-    if (to->steps.fake_quantize.bytes == 0) {
-        job->how.kernel = run_tile_steps;
-        job->how.run.tile_steps = &to->steps;
-    } else {
-        job->how.run.fake_quantize = &to->steps.fake_quantize;
-    }
-    job->how.packed = NULL;
-    return PQ_OK;
+    PQ_TRY(set(&to->job.how, &to->steps, call, args));
+    return pq_job_init(&to->job, call->kernels, args);
 }
 
-static enum pq_status run_method(set_method_fn *set, const struct call *call,
+static enum pq_status run_method(set_method_fn *set, struct pq_fake_call *call,
                                  const struct pq_args *args, int part, int parts)
 {
     struct fake_quantize_job own;
@@ -351,13 +328,13 @@ static bool has_strides_of_out(const struct pq_array *mask, const struct pq_args
 static enum pq_status run_slab(void *what, const struct pq_args *slab,
                                const ptrdiff_t *first)
 {
-    const struct call *const call = what;
+    struct pq_fake_call *const call = what;
     struct pq_args mask = *slab;
     char *at = call->mask.data;
     for (int d = 0; d < slab->ndim; d++) {
         at += first[d] != 0 ? first[d] * call->mask.strides[d] : 0;
     }
-    PQ_TRY(run_method(set_fake_quantize_method, call, slab, 0, 1));
+    PQ_TRY(run_method(set_method, call, slab, 0, 1));
     mask.out = call->mask;
     mask.out.data = at;
     return run_method(set_mask, call, &mask, 0, 1);
@@ -365,20 +342,17 @@ static enum pq_status run_slab(void *what, const struct pq_args *slab,
 
 /* Compute values and mask, in one pass if a kernel writes both to their places. Otherwise
  * a second job computes the mask of each slab. All checks come before the first write. */
-static enum pq_status run_with_mask(struct call *call, const struct pq_args *args, int part,
-                                    int parts)
+static enum pq_status run_with_mask(struct pq_fake_call *call, const struct pq_args *args,
+                                    int part, int parts)
 {
     struct pq_args mask = *args;
     struct fake_quantize_job own;
-    struct pq_method how;
-    struct pq_tile_steps steps;
-    struct pq_plan plan;
     mask.out = call->mask;
     PQ_TRY(pq_check_array(args, &call->mask, false));
     if (mask.out.type != PQ_U8 || mask.out.bit_strides != NULL) {
         return PQ_ERR_TYPE;
     }
-    PQ_TRY(make_job(&own, set_fake_quantize_method, call, args));
+    PQ_TRY(make_job(&own, set_method, call, args));
     if (own.steps.fake_quantize.bytes != 0 && has_strides_of_out(&mask.out, args) &&
         pq_job_is_direct(&own.job)) {
         own.steps.fake_quantize.mask = mask.out.data;
@@ -386,17 +360,16 @@ static enum pq_status run_with_mask(struct call *call, const struct pq_args *arg
         pq_job_run(&own.job, part, parts);
         return PQ_OK;
     }
-    PQ_TRY(set_mask(&how, &steps, call->kernels, args, call->code));
-    PQ_TRY(pq_plan_init(&plan, &mask, 1));
+    PQ_TRY(make_job(&own, set_mask, call, &mask));
     return pq_is_empty(args)
                ? PQ_OK
                : pq_for_slabs(args, false, PQ_SLAB_BYTES, run_slab, call, part, parts);
 }
 
-enum pq_status pq_check_fake_quantize(const struct pq_args *args, enum pq_type code)
+enum pq_status pq_check_fake_quantize(struct pq_fake_call *call, struct pq_args *args)
 {
     if (!pq_is_real(args->in.type) || args->out.type != args->in.type ||
-        !pq_is_code(code) || args->in.bit_strides != NULL ||
+        !pq_is_code(call->code) || args->in.bit_strides != NULL ||
         args->out.bit_strides != NULL || args->in_layout != NULL ||
         args->out_layout != NULL) {
         return PQ_ERR_TYPE;
@@ -405,7 +378,11 @@ enum pq_status pq_check_fake_quantize(const struct pq_args *args, enum pq_type c
                             PQ_OPTION_ROUND | PQ_OPTION_PRECISION | PQ_OPTION_OVERFLOW |
                                 PQ_OPTION_ANY_ZEROS | PQ_OPTION_RANGE |
                                 PQ_OPTIONS_AFFINE_DEQUANTIZE));
-    return pq_is_narrow_float(code) && !pq_zeros_fit(args, 0, 0) ? PQ_ERR_ZERO : PQ_OK;
+    if (pq_is_narrow_float(call->code)) {
+        PQ_TRY(pq_zeros_are_0(args, &call->facts) ? PQ_OK : PQ_ERR_ZERO);
+        args->zero.data = NULL;
+    }
+    return PQ_OK;
 }
 
 enum pq_status pq_fake_quantize(const struct pq_kernels *kernels,
@@ -417,15 +394,11 @@ enum pq_status pq_fake_quantize(const struct pq_kernels *kernels,
     struct pq_fake options;
     PQ_TRY(pq_copy_struct(&options, given, sizeof options, LEAST));
     PQ_TRY(pq_check_call(&args, &room, kernels, true, part, parts));
-    struct call call = {kernels, options.code, options.mask};
-    PQ_TRY(pq_check_fake_quantize(args, options.code));
-    struct pq_args plain = *args;
-    if (pq_is_narrow_float(options.code)) { /* all zero points are 0 */
-        plain.zero.data = NULL;
-    }
-    args = &plain;
+    struct pq_fake_call call = {kernels, options.code, options.mask, {0}};
+    struct pq_args own = *args;
+    PQ_TRY(pq_check_fake_quantize(&call, &own));
     if (options.mask.data == NULL) {
-        return run_method(set_fake_quantize_method, &call, args, part, parts);
+        return run_method(set_method, &call, &own, part, parts);
     }
-    return run_with_mask(&call, args, part, parts);
+    return run_with_mask(&call, &own, part, parts);
 }

@@ -4,6 +4,7 @@
 #ifndef PQ_FAKE_QUANTIZE_H
 #define PQ_FAKE_QUANTIZE_H
 
+#include "args.h"
 #include "engine/job.h"
 
 /* Counters of saturated elements, and the range that defines saturation. */
@@ -37,15 +38,21 @@ struct pq_tile_steps {
     const struct pq_saturation *saturation; /* null: do not count saturated elements */
 };
 
-/* Fill in the method that quantizes to codes of type `code` and dequantizes them. The
- * method refers to `tile_steps`. */
-enum pq_status pq_set_fake_quantize_method(struct pq_method *how,
-                                           struct pq_tile_steps *tile_steps,
-                                           const struct pq_kernels *kernels,
-                                           const struct pq_args *args, enum pq_type code);
+/* A call that quantizes to codes of type `code` and dequantizes them. */
+struct pq_fake_call {
+    const struct pq_kernels *kernels;
+    enum pq_type code;
+    struct pq_array mask; /* for fake_quantize; `data` null: no mask */
+    struct pq_facts facts;
+};
 
-/* Check the arguments of fake_quantize, except shapes and strides. */
-enum pq_status pq_check_fake_quantize(const struct pq_args *args, enum pq_type code);
+/* Check the types and options of a call. Remove the zero points of narrow floats, which
+ * are 0. */
+enum pq_status pq_check_fake_quantize(struct pq_fake_call *call, struct pq_args *args);
+
+/* Fill in a method with two kernels, for quantize and dequantize. It refers to `steps`. */
+enum pq_status pq_set_tile_steps(struct pq_method *how, struct pq_tile_steps *steps,
+                                 struct pq_fake_call *call, const struct pq_args *args);
 
 /* Return the range that defines saturation for the code type `code`. The caller sets the
  * counters. */

@@ -105,16 +105,14 @@ static void add_error(struct pq_error *to, const struct pq_error *added)
 
 /* Prepare round trips of groups with extents `inner`. The method depends on the parameters
  * of all groups. The arguments are checked and not empty. */
-static enum pq_status init_round_trip(struct round_trip *trip,
-                                      const struct pq_kernels *kernels,
-                                      const struct pq_args *all, const ptrdiff_t *inner,
-                                      enum pq_type code)
+static enum pq_status init_round_trip(struct round_trip *trip, struct pq_fake_call *call,
+                                      const struct pq_args *all, const ptrdiff_t *inner)
 {
     struct pq_job *const job = &trip->job;
     struct pq_args args = *all;
     args.in.type = args.out.type = all->in.type == PQ_F64 ? PQ_F64 : PQ_F32;
     ptrdiff_t strides[PQ_MAX_NDIM], stride = (ptrdiff_t)pq_bytes_of(args.in.type);
-    PQ_TRY(pq_set_fake_quantize_method(&job->how, &trip->tile_steps, kernels, &args, code));
+    PQ_TRY(pq_set_tile_steps(&job->how, &trip->tile_steps, call, &args));
     for (int d = args.ndim - 1; d >= 0; d--) {
         strides[d] = stride;
         stride *= inner[d];
@@ -122,8 +120,8 @@ static enum pq_status init_round_trip(struct round_trip *trip,
     args.shape = inner;
     args.in.strides = args.out.strides = strides;
     args.in.swapped = args.out.swapped = 0;
-    PQ_TRY(pq_job_init(job, kernels, &args));
-    trip->saturation = pq_saturation_of(kernels, &args, &job->how, code);
+    PQ_TRY(pq_job_init(job, call->kernels, &args));
+    trip->saturation = pq_saturation_of(call->kernels, &args, &job->how, call->code);
     trip->tile_steps.saturation = &trip->saturation;
     trip->zero = job->plan.zero;
     trip->ndim = job->plan.ndim;
@@ -610,25 +608,13 @@ enum pq_status pq_measure(const struct pq_kernels *kernels, const struct pq_args
 
 /* ---- errors of quantization parameters ---- */
 
-static enum pq_status check_params(const struct pq_kernels *kernels, struct pq_args *args,
-                                   enum pq_type code, int part, int parts)
-{
-    const struct pq_args *checked = args;
-    struct pq_args room;
-    args->out = args->in;
-    PQ_TRY(pq_check_call(&checked, &room, kernels, true, part, parts));
-    PQ_TRY(pq_check_fake_quantize(args, code));
-    const bool other =
-        args->precision != PQ_NO_TYPE || args->inverse != 0 || args->round == PQ_STOCHASTIC;
-    return other ? PQ_ERR_OPTION : PQ_OK;
-}
-
 enum pq_status pq_measure_params(const struct pq_kernels *kernels,
                                  const struct pq_args *args, enum pq_type code,
                                  const unsigned char *kept, struct pq_error *errors,
                                  int part, int parts)
 {
     struct pq_args room, own;
+    struct pq_fake_call call = {.kernels = kernels, .code = code};
     struct rooms rooms;
     struct round_trip trip;
     struct measuring m = {
@@ -636,14 +622,17 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
     PQ_TRY(kernels != NULL && errors != NULL ? PQ_OK : PQ_ERR_NULL);
     PQ_TRY(pq_adapt_args_version(&args, &room));
     own = *args;
-    PQ_TRY(check_params(kernels, &own, code, part, parts));
-    if (pq_is_narrow_float(code)) { /* the zero points are all 0 */
-        own.zero.data = NULL;
+    own.out = own.in;
+    args = &own;
+    PQ_TRY(pq_check_call(&args, &room, kernels, true, part, parts));
+    PQ_TRY(pq_check_fake_quantize(&call, &own));
+    if (own.precision != PQ_NO_TYPE || own.inverse != 0 || own.round == PQ_STOCHASTIC) {
+        return PQ_ERR_OPTION;
     }
     m.is_f64 = own.in.type == PQ_F64;
     set_dims(&m, kept);
     if (!pq_is_empty(&own)) {
-        PQ_TRY(init_round_trip(&trip, kernels, &own, m.inner, code));
+        PQ_TRY(init_round_trip(&trip, &call, &own, m.inner));
         m.trip = &trip;
     }
     measure_part(&m, errors, part, parts);

@@ -78,7 +78,7 @@ static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq
     if (pq_is_narrow_float(out)) {
         is_supported = usual;
     } else if (pq_is_32_bit(out)) { /* float32 does not represent all sums */
-        is_supported = usual && adds_zero_last(args) && pq_zeros_fit(args, 0, 0);
+        is_supported = usual && adds_zero_last(args) && args->zero.data == NULL;
     } else if (args->zero_first) {
         is_supported = usual && in == PQ_F32 && pq_bits_of(out) == 8 && even;
     }
@@ -211,7 +211,8 @@ static bool can_multiply(const struct pq_args *args, const struct pq_kernels *ke
 }
 
 /* Return true if the chosen kernel can add the zero points. */
-static bool zeros_fit(const struct pq_args *args, const struct pq_method *how)
+static bool zeros_fit(const struct pq_args *args, struct pq_facts *facts,
+                      const struct pq_method *how)
 {
     struct pq_range range = {-(INT64_C(1) << 52), INT64_C(1) << 52};
     if (!args->zero_first && !pq_is_narrow_float(args->out.type)) {
@@ -221,7 +222,7 @@ static bool zeros_fit(const struct pq_args *args, const struct pq_method *how)
     }
     const bool all_fit = args->zero.type == args->out.type &&
                          !(args->zero_first && pq_is_64_bit(args->out.type));
-    return all_fit || pq_zeros_fit(args, range.lo, range.hi);
+    return all_fit || pq_zeros_fit(args, facts, range.lo, range.hi);
 }
 
 /* Options that each family of codes accepts. The lists of int64 and of narrow floats name
@@ -236,8 +237,9 @@ enum {
 };
 
 enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels *kernels,
-                                  const struct pq_args *args)
+                                  const struct pq_args *args, struct pq_facts *facts)
 {
+    struct pq_args without;
     const enum pq_type in = args->in.type, out = args->out.type;
     if (!(pq_is_real(in) || in == PQ_I32) || !pq_is_code(out) ||
         !pq_is_real(precision_of(args)) || !pq_has_valid_zero_type(args, out)) {
@@ -253,7 +255,12 @@ enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels
                                                  : INTEGER_OPTIONS;
     PQ_TRY(pq_check_options(args, options,
                             affine ? accepted & ~PQ_OPTIONS_OF_ORDER : accepted));
-    PQ_TRY(affine ? pq_check_affine(args, out, true) : PQ_OK);
+    PQ_TRY(affine ? pq_check_affine(args, facts, out, true) : PQ_OK);
+    if (pq_is_32_bit(out) && args->zero.data != NULL && pq_zeros_are_0(args, facts)) {
+        without = *args; /* kernels of 32-bit codes add no zero points */
+        without.zero.data = NULL;
+        args = &without;
+    }
     if (!affine) {
         set_method(how, kernels, args);
     } else if (can_multiply(args, kernels, options)) {
@@ -264,7 +271,7 @@ enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels
     } else {
         set_affine_method(how, kernels, args);
     }
-    return zeros_fit(args, how) ? PQ_OK : PQ_ERR_ZERO;
+    return zeros_fit(args, facts, how) ? PQ_OK : PQ_ERR_ZERO;
 }
 
 enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_args *args,

@@ -167,6 +167,10 @@ static void check_zero_faults(int quantize)
     const enum pq_type zero_type = quantize ? PQ_I64 : PQ_U64;
     const size_t last = ROWS * COLUMNS - 1;
     FAULT(PQ_ERR_ZERO, put_bits(small.zero, zero_type, last, (uint64_t)-129));
+    FAULT(PQ_ERR_ZERO, put_bits(small.zero, zero_type, last, 1); a->zero.swapped = 1);
+    /* The first of two rows. */
+    FAULT(PQ_ERR_ZERO, put_bits(small.zero, zero_type, 0, 128); small.zeros[0] = 8;
+          small.zeros[1] = 16);
     FAULT(quantize ? PQ_ERR_ZERO : PQ_OK, put_bits(small.zero, zero_type, last, 128);
           a->any_zeros = !quantize);
     static const enum pq_type types[] = {PQ_I16, PQ_U16, PQ_I32, PQ_U32, PQ_I64, PQ_U64};
