@@ -479,7 +479,7 @@ int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t 
 
 /* ---- options ---- */
 
-int pq_option_bits(const struct pq_args *args)
+int pq_options_of(const struct pq_args *args)
 {
     int options = 0;
 #define OPTION(name, value) options |= (value) != 0 ? PQ_OPTION_##name : 0;

@@ -74,12 +74,14 @@ bool pq_has_valid_zero_type(const struct pq_args *args, enum pq_type code);
     OPTION(ZERO_FIRST, args->zero_first)                                                   \
     OPTION(NARROW_FIRST, args->narrow_first)                                               \
     OPTION(ANY_ZEROS, args->any_zeros)                                                     \
+    OPTION(LAYOUT, args->in_layout != NULL || args->out_layout != NULL)                    \
     OPTION(OFFSET, args->offset != NULL)                                                   \
     OPTION(INVERSE, args->inverse)                                                         \
     OPTION(FILL, args->fills != 0)                                                         \
     OPTION(RANGE, args->lowest_code | args->highest_code)                                  \
     OPTION(BEYOND, args->beyond)                                                           \
-    OPTION(REFUSE_NAN, args->refuse_nan)
+    OPTION(REFUSE_NAN, args->refuse_nan)                                                   \
+    OPTION(SEED, (args->seed | args->start) != 0)
 _Static_assert(sizeof(struct pq_args) - offsetof(struct pq_args, seed) == 16,
                "PQ_FOR_OPTION needs a row for each option of struct pq_args");
 
@@ -95,34 +97,46 @@ enum {
 #undef OPTION
         /* Options that need an affine kernel. Exception: quantize to narrow floats with
          * `inverse` only. */
-        PQ_OPTIONS_AFFINE_DEQUANTIZE = PQ_OPTION_OFFSET |
-        PQ_OPTION_INVERSE | PQ_OPTION_FILL,
-    PQ_OPTIONS_AFFINE_QUANTIZE = PQ_OPTIONS_AFFINE_DEQUANTIZE | PQ_OPTION_RANGE |
-        PQ_OPTION_BEYOND | PQ_OPTION_REFUSE_NAN,
+        PQ_OPTIONS_AFFINE = PQ_OPTION_OFFSET |
+        PQ_OPTION_INVERSE | PQ_OPTION_FILL | PQ_OPTION_RANGE | PQ_OPTION_BEYOND |
+        PQ_OPTION_REFUSE_NAN,
     /* Options that affine kernels do not support: each changes the order of operations. */
-    PQ_OPTIONS_OF_ORDER = PQ_OPTION_ZERO_FIRST | PQ_OPTION_NARROW_FIRST,
-    /* Options that quantize reads and dequantize ignores. */
-    PQ_OPTIONS_QUANTIZE_ONLY = PQ_OPTION_ROUND | PQ_OPTION_PRECISION | PQ_OPTION_OVERFLOW |
-        PQ_OPTIONS_OF_ORDER | PQ_OPTION_RANGE | PQ_OPTION_BEYOND | PQ_OPTION_REFUSE_NAN
+    PQ_OPTIONS_OF_ORDER = PQ_OPTION_ZERO_FIRST | PQ_OPTION_NARROW_FIRST
+};
+
+/* The options that each operation accepts, for each family of codes. Every other option is
+ * an error, so that no option is ignored by mistake. 64-bit codes and narrow floats have
+ * rows of their own, because a new option needs new code in their kernels. */
+enum {
+    PQ_ACCEPTS_QUANTIZE = PQ_OPTION_ROUND | PQ_OPTION_SEED | PQ_OPTION_PRECISION |
+        PQ_OPTION_NARROW_FIRST | PQ_OPTION_LAYOUT | PQ_OPTION_OFFSET | PQ_OPTION_INVERSE |
+        PQ_OPTION_BEYOND | PQ_OPTION_REFUSE_NAN, /* codes of any type */
+    PQ_ACCEPTS_QUANTIZE_FLOAT = PQ_ACCEPTS_QUANTIZE | PQ_OPTION_OVERFLOW,
+    PQ_ACCEPTS_QUANTIZE_INT64 = PQ_ACCEPTS_QUANTIZE | PQ_OPTION_ZERO_FIRST |
+        PQ_OPTION_FILL | PQ_OPTION_RANGE,
+    PQ_ACCEPTS_QUANTIZE_INTEGER = PQ_ACCEPTS_QUANTIZE | PQ_OPTION_ZERO_FIRST |
+        PQ_OPTION_FILL | PQ_OPTION_RANGE,
+    PQ_ACCEPTS_DYNAMIC = PQ_ACCEPTS_QUANTIZE_FLOAT | PQ_ACCEPTS_QUANTIZE_INTEGER,
+    PQ_ACCEPTS_DEQUANTIZE = PQ_OPTION_LAYOUT | PQ_OPTION_OFFSET | PQ_OPTION_INVERSE,
+    PQ_ACCEPTS_DEQUANTIZE_FLOAT = PQ_ACCEPTS_DEQUANTIZE,
+    PQ_ACCEPTS_DEQUANTIZE_INT64 = PQ_ACCEPTS_DEQUANTIZE | PQ_OPTION_FILL |
+        PQ_OPTION_ANY_ZEROS,
+    PQ_ACCEPTS_DEQUANTIZE_INTEGER = PQ_ACCEPTS_DEQUANTIZE | PQ_OPTION_FILL |
+        PQ_OPTION_ANY_ZEROS,
+    PQ_ACCEPTS_MEASURE_PARAMS = PQ_OPTION_ROUND | PQ_OPTION_OVERFLOW | PQ_OPTION_OFFSET |
+        PQ_OPTION_FILL | PQ_OPTION_RANGE,
+    PQ_ACCEPTS_FAKE_QUANTIZE = PQ_ACCEPTS_MEASURE_PARAMS | PQ_OPTION_SEED |
+        PQ_OPTION_PRECISION | PQ_OPTION_INVERSE,
+    PQ_ACCEPTS_CODEBOOK = PQ_OPTION_LAYOUT | PQ_OPTION_INVERSE,
+    PQ_ACCEPTS_REPACK = PQ_OPTION_LAYOUT,
+    PQ_ACCEPTS_NONE = 0 /* minmax, choose, search, histograms, measure, levels */
 };
 
 /* Return the bits of the options that a call sets. */
-int pq_option_bits(const struct pq_args *args);
-
-/* Return pq_option_bits(), faster for most calls: one test finds that a call sets no
- * option. */
-PQ_INLINE int pq_options_of(const struct pq_args *args)
-{
-    int64_t any = 0;
-#define OPTION(name, value) any |= (int64_t)(value);
-    PQ_FOR_OPTION(OPTION)
-#undef OPTION
-    return any == 0 ? 0 : pq_option_bits(args);
-}
+int pq_options_of(const struct pq_args *args);
 
 /* Return PQ_ERR_OPTION if `options`, the bits of the call, has a bit that `accepted` lacks.
- * Return PQ_ERR_NULL for fills without an array. Each operation lists the options that it
- * accepts, so that no option is ignored by mistake. */
+ * Return PQ_ERR_NULL for fills without an array. */
 PQ_INLINE enum pq_status pq_check_options(const struct pq_args *args, int options,
                                           int accepted)
 {

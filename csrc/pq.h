@@ -118,8 +118,8 @@ enum pq_status {
                        this version does not know */
     PQ_ERR_NONFINITE, /* an element is NaN or infinite, and the function has no result for
                          it; a part of the output may have been written */
-    PQ_ERR_OPTION,    /* an option has an invalid value, a code is outside the range of its
-                         type, or two options exclude each other */
+    PQ_ERR_OPTION,    /* the function does not accept an option or its value, a code is
+                         outside the range of its type, or two options exclude each other */
     PQ_ERR_BEYOND /* `beyond` or `refuse_nan` reports elements out of range; all elements
                      have been written, with saturated codes */
 };
@@ -207,9 +207,9 @@ struct pq_args {
     struct pq_array scale; /* scales of any type; integers are converted to float64 first */
     struct pq_array zero;  /* zero points of any integer type; for codes of a narrow float
                               type, that type too; `data` null: no zero points */
-    /* The members from `round` to `narrow_first` are for quantize only. */
-    enum pq_round round;    /* rounding mode of integers; narrow floats round half to even
-                               unless it is PQ_STOCHASTIC */
+    /* Options begin here. Each function accepts some of them and returns PQ_ERR_OPTION for
+     * the others. Those from `round` to `narrow_first` are for quantize only. */
+    enum pq_round round;    /* rounding; narrow floats: PQ_HALF_EVEN or PQ_STOCHASTIC */
     enum pq_type precision; /* real type of the quotient; PQ_NO_TYPE: float64 if `in` is
                                float64, else float32 */
     int overflow;   /* nonzero, narrow floats: a value too large becomes infinity, or NaN if
@@ -223,8 +223,7 @@ struct pq_args {
     struct pq_array lowest;  /* smallest elements, see pq_minmax() */
     struct pq_array highest; /* largest elements, see pq_minmax() */
     /* Null, or the layout of the codes in `in` or `out`. If the codes of the layout have
-     * fewer bits than the type, larger codes are written as the largest code of the layout.
-     * pq_minmax() and pq_choose_params() ignore layouts. */
+     * fewer bits than the type, the largest code of the layout replaces larger codes. */
     const struct pq_layout *in_layout;
     const struct pq_layout *out_layout;
     /*
@@ -531,7 +530,8 @@ struct pq_fake {
  * byte strides.
  *
  * Errors: PQ_ERR_ROUND; PQ_ERR_ZERO, also for zero points other than 0 with narrow floats;
- * PQ_ERR_OPTION, also for `zero_first`, `narrow_first`, `beyond` and `refuse_nan`.
+ * PQ_ERR_OPTION, also for `zero_first`, `narrow_first`, `any_zeros`, `beyond` and
+ * `refuse_nan`.
  */
 enum pq_status pq_fake_quantize(const struct pq_kernels *kernels,
                                 const struct pq_args *args, const struct pq_fake *fake,

@@ -59,17 +59,18 @@ enum pq_status pq_choose_by(const struct pq_kernels *kernels,
 /* The size of struct pq_choice in its first version. */
 enum { PQ_LEAST_CHOICE = offsetof(struct pq_choice, rule) + sizeof(enum pq_rule) };
 
-/* Check a call that chooses parameters, and complete `choice` (ops/choose.c). Replace
- * `*args` as pq_adapt_args_version() does. */
+/* Check a call that chooses parameters and accepts the options `accepted`, and complete
+ * `choice` (ops/choose.c). Replace `*args` as pq_adapt_args_version() does. */
 enum pq_status pq_check_choosing(const struct pq_args **args, struct pq_args *room,
-                                 struct pq_choice *choice, const struct pq_choice *given,
+                                 int accepted, struct pq_choice *choice,
+                                 const struct pq_choice *given,
                                  const struct pq_kernels *kernels, int part, int parts);
 
-/* Like pq_choose_params(). `reduction` finds the extrema; its first argument is `context`
- * (ops/choose.c). */
+/* Like pq_choose_params(), but accept the options `accepted`. `reduction` finds the
+ * extrema; its first argument is `context` (ops/choose.c). */
 enum pq_status pq_choose_params_by(pq_extrema_fn *reduction, void *context,
                                    const struct pq_kernels *kernels,
-                                   const struct pq_args *args,
+                                   const struct pq_args *args, int accepted,
                                    const struct pq_choice *choice, int part, int parts);
 
 #endif

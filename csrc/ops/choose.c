@@ -601,7 +601,7 @@ enum pq_status pq_choose(const struct pq_choice *given, size_t n, const double *
 }
 
 enum pq_status pq_check_choosing(const struct pq_args **given, struct pq_args *room,
-                                 struct pq_choice *choice,
+                                 int accepted, struct pq_choice *choice,
                                  const struct pq_choice *given_choice,
                                  const struct pq_kernels *kernels, int part, int parts)
 {
@@ -609,6 +609,7 @@ enum pq_status pq_check_choosing(const struct pq_args **given, struct pq_args *r
     const struct pq_args *const args = *given;
     const struct pq_array *const scale = &args->scale, *const zero = &args->zero;
     PQ_TRY(pq_check_reduction(kernels, args, scale, zero, part, parts));
+    PQ_TRY(pq_check_options(args, pq_options_of(args), accepted));
     PQ_TRY(check_choice(choice, given_choice, args->in.type));
     const enum pq_type code = choice->code,
                        unpacked = pq_is_integer(code) ? pq_carrier_of(code) : PQ_I8;
@@ -620,12 +621,12 @@ enum pq_status pq_check_choosing(const struct pq_args **given, struct pq_args *r
 
 enum pq_status pq_choose_params_by(pq_extrema_fn *find_extrema, void *context,
                                    const struct pq_kernels *kernels,
-                                   const struct pq_args *args,
+                                   const struct pq_args *args, int accepted,
                                    const struct pq_choice *given, int part, int parts)
 {
     struct pq_args room;
     struct pq_choice choice;
-    PQ_TRY(pq_check_choosing(&args, &room, &choice, given, kernels, part, parts));
+    PQ_TRY(pq_check_choosing(&args, &room, accepted, &choice, given, kernels, part, parts));
     const pq_fpenv found = pq_fpenv_enter();
     struct target to = target_of(&choice, kernels);
     pq_fpenv_leave(found);
@@ -637,5 +638,6 @@ enum pq_status pq_choose_params(const struct pq_kernels *kernels,
                                 const struct pq_args *args, const struct pq_choice *given,
                                 int part, int parts)
 {
-    return pq_choose_params_by(pq_find_extrema, NULL, kernels, args, given, part, parts);
+    return pq_choose_params_by(pq_find_extrema, NULL, kernels, args, PQ_ACCEPTS_NONE, given,
+                               part, parts);
 }

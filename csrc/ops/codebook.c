@@ -103,7 +103,7 @@ static enum pq_status run_codebook(const struct pq_kernels *kernels,
         numbers->bit_strides != NULL || args->zero.data != NULL) {
         return PQ_ERR_TYPE;
     }
-    PQ_TRY(pq_check_options(args, pq_options_of(args), PQ_OPTION_INVERSE));
+    PQ_TRY(pq_check_options(args, pq_options_of(args), PQ_ACCEPTS_CODEBOOK));
     if (!can_index(codes, quantizes ? args->out_layout : args->in_layout, book,
                    quantizes)) {
         return PQ_ERR_OPTION;

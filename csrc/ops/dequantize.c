@@ -97,15 +97,6 @@ static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
     }
 }
 
-/* Options that each family of codes accepts. Dequantize ignores the options of quantize. */
-enum {
-    INTEGER_OPTIONS = PQ_OPTIONS_QUANTIZE_ONLY | PQ_OPTIONS_AFFINE_DEQUANTIZE |
-        PQ_OPTION_ANY_ZEROS,
-    FLOAT_OPTIONS = PQ_OPTIONS_QUANTIZE_ONLY | PQ_OPTION_ANY_ZEROS | PQ_OPTION_OFFSET |
-        PQ_OPTION_INVERSE,
-    INT64_OPTIONS = FLOAT_OPTIONS | PQ_OPTION_FILL
-};
-
 enum pq_status pq_dequantize_method(struct pq_method *how, const struct pq_kernels *kernels,
                                     const struct pq_args *args, struct pq_facts *facts)
 {
@@ -120,10 +111,10 @@ enum pq_status pq_dequantize_method(struct pq_method *how, const struct pq_kerne
     }
     const int options = pq_options_of(args);
     PQ_TRY(pq_check_options(args, options,
-                            pq_is_narrow_float(in) ? FLOAT_OPTIONS
-                            : pq_is_64_bit(in)     ? INT64_OPTIONS
-                                                   : INTEGER_OPTIONS));
-    if ((options & PQ_OPTIONS_AFFINE_DEQUANTIZE) == 0) {
+                            pq_is_narrow_float(in) ? PQ_ACCEPTS_DEQUANTIZE_FLOAT
+                            : pq_is_64_bit(in)     ? PQ_ACCEPTS_DEQUANTIZE_INT64
+                                                   : PQ_ACCEPTS_DEQUANTIZE_INTEGER));
+    if ((options & PQ_OPTIONS_AFFINE) == 0) {
         set_method(how, kernels, args, zeros);
         return PQ_OK;
     }

@@ -33,7 +33,8 @@ static enum pq_status run_slab(void *what, const struct pq_args *slab,
     const struct slabs *const slabs = what;
     struct pq_args args = *slab;
     (void)first;
-    PQ_TRY(pq_choose_params(slabs->kernels, slab, slabs->choice, 0, 1));
+    PQ_TRY(pq_choose_params_by(pq_find_extrema, NULL, slabs->kernels, slab,
+                               PQ_ACCEPTS_DYNAMIC, slabs->choice, 0, 1));
     if (slabs->no_zeros) {
         args.zero.data = NULL;
     }
@@ -55,8 +56,8 @@ struct finder {
  * Find the largest magnitude of each of the groups of `g` elements, in place of extrema.
  * Symmetric scales depend on the magnitude only, except for very small and very large
  * scales, which pq_choose() compares with their neighbours. Return false if the groups are
- * short, or if a magnitude is outside [LEAST, MOST]. NaN and infinities are outside. The
- * caller then searches for extrema.
+ * short, or if a magnitude is outside [MIN_BITS, MAX_BITS]. NaN and infinities are outside.
+ * The caller then searches for extrema.
  */
 static bool find_magnitudes(struct finder *finder, const char *x, size_t n, size_t g)
 {
@@ -221,17 +222,16 @@ enum pq_status pq_dynamic_quantize(const struct pq_kernels *kernels,
     }
     args = &ranged;
     PQ_TRY(make_job(&grouped.job, kernels, args, pq_chosen_code(choice)));
-    if (pq_is_empty(args)) {
-        return pq_choose_params(kernels, args, choice, part, parts);
-    }
     const bool no_zeros = pq_is_narrow_float(args->out.type);
-    if (can_run_groups(&grouped.job, choice)) {
+    const bool by_groups = can_run_groups(&grouped.job, choice);
+    if (by_groups || pq_is_empty(args)) {
         grouped.job.zero_given = !no_zeros;
         grouped.by_magnitude = depends_on_magnitude(args, choice);
-        return pq_choose_params_by(run_groups, &grouped, kernels, args, choice, part,
-                                   parts);
+        return pq_choose_params_by(by_groups ? run_groups : pq_find_extrema, &grouped,
+                                   kernels, args, PQ_ACCEPTS_DYNAMIC, choice, part, parts);
     }
     struct slabs slabs = {kernels, choice, no_zeros};
-    PQ_TRY(pq_check_choosing(&args, &room, &choice_room, choice, kernels, part, parts));
+    PQ_TRY(pq_check_choosing(&args, &room, PQ_ACCEPTS_DYNAMIC, &choice_room, choice,
+                             kernels, part, parts));
     return pq_for_slabs(args, true, PQ_SLAB_BYTES, run_slab, &slabs, part, parts);
 }

@@ -197,7 +197,11 @@ enum pq_status pq_set_tile_steps(struct pq_method *how, struct pq_tile_steps *st
     const struct pq_args from = direction_args(args, args->in.type, code);
     struct pq_args to = direction_args(args, code, args->in.type);
     struct pq_method back;
+    to.round = PQ_HALF_EVEN; /* these options are for quantize only */
     to.precision = PQ_NO_TYPE;
+    to.overflow = 0;
+    to.lowest_code = to.highest_code = 0;
+    to.seed = to.start = 0;
     PQ_TRY(pq_quantize_method(how, kernels, &from, &call->facts));
     PQ_TRY(pq_dequantize_method(&back, kernels, &to, &call->facts));
     if (how->general != back.general) {
@@ -366,7 +370,8 @@ static enum pq_status run_with_mask(struct pq_fake_call *call, const struct pq_a
                : pq_for_slabs(args, false, PQ_SLAB_BYTES, run_slab, call, part, parts);
 }
 
-enum pq_status pq_check_fake_quantize(struct pq_fake_call *call, struct pq_args *args)
+enum pq_status pq_check_fake_quantize(struct pq_fake_call *call, struct pq_args *args,
+                                      int accepted)
 {
     if (!pq_is_real(args->in.type) || args->out.type != args->in.type ||
         !pq_is_code(call->code) || args->in.bit_strides != NULL ||
@@ -374,10 +379,7 @@ enum pq_status pq_check_fake_quantize(struct pq_fake_call *call, struct pq_args 
         args->out_layout != NULL) {
         return PQ_ERR_TYPE;
     }
-    PQ_TRY(pq_check_options(args, pq_options_of(args),
-                            PQ_OPTION_ROUND | PQ_OPTION_PRECISION | PQ_OPTION_OVERFLOW |
-                                PQ_OPTION_ANY_ZEROS | PQ_OPTION_RANGE |
-                                PQ_OPTIONS_AFFINE_DEQUANTIZE));
+    PQ_TRY(pq_check_options(args, pq_options_of(args), accepted));
     if (pq_is_narrow_float(call->code)) {
         PQ_TRY(pq_zeros_are_0(args, &call->facts) ? PQ_OK : PQ_ERR_ZERO);
         args->zero.data = NULL;
@@ -396,7 +398,7 @@ enum pq_status pq_fake_quantize(const struct pq_kernels *kernels,
     PQ_TRY(pq_check_call(&args, &room, kernels, true, part, parts));
     struct pq_fake_call call = {kernels, options.code, options.mask, {0}};
     struct pq_args own = *args;
-    PQ_TRY(pq_check_fake_quantize(&call, &own));
+    PQ_TRY(pq_check_fake_quantize(&call, &own, PQ_ACCEPTS_FAKE_QUANTIZE));
     if (options.mask.data == NULL) {
         return run_method(set_method, &call, &own, part, parts);
     }

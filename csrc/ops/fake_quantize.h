@@ -46,9 +46,10 @@ struct pq_fake_call {
     struct pq_facts facts;
 };
 
-/* Check the types and options of a call. Remove the zero points of narrow floats, which
- * are 0. */
-enum pq_status pq_check_fake_quantize(struct pq_fake_call *call, struct pq_args *args);
+/* Check the types and options of a call, and accept the options `accepted`. Remove the zero
+ * points of narrow floats, which are 0. */
+enum pq_status pq_check_fake_quantize(struct pq_fake_call *call, struct pq_args *args,
+                                      int accepted);
 
 /* Fill in a method with two kernels, for quantize and dequantize. It refers to `steps`. */
 enum pq_status pq_set_tile_steps(struct pq_method *how, struct pq_tile_steps *steps,

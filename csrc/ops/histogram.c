@@ -303,9 +303,9 @@ enum pq_status pq_begin_counting(struct pq_counting *counting,
 {
     PQ_TRY(pq_check_reals(args, &args->in));
     PQ_TRY(pq_check_part(part, parts));
+    PQ_TRY(pq_check_options(args, pq_options_of(args), PQ_ACCEPTS_NONE));
     struct pq_args plain = *args;
     plain.block = NULL;
-    plain.in_layout = plain.out_layout = NULL;
     plain.zero = plain.out = (struct pq_array){.data = NULL};
     plain.scale = channels != NULL ? *channels : plain.zero;
     counting->kernels = kernels;

@@ -163,7 +163,7 @@ enum pq_status pq_fake_levels(const struct pq_kernels *kernels, const struct pq_
         args->scale.type != PQ_F32 || args->scale.swapped || args->zero.data != NULL) {
         return PQ_ERR_TYPE;
     }
-    PQ_TRY(pq_check_options(args, pq_options_of(args), 0));
+    PQ_TRY(pq_check_options(args, pq_options_of(args), PQ_ACCEPTS_NONE));
     struct pq_args placed = *args;
     placed.zero = args->scale; /* load_params() fills three tiles from `scale` alone */
     job.how = pq_no_method;

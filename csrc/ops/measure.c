@@ -598,6 +598,7 @@ enum pq_status pq_measure(const struct pq_kernels *kernels, const struct pq_args
     PQ_TRY(pq_adapt_args_version(&args, &room));
     PQ_TRY(pq_check_reals(args, &args->in));
     PQ_TRY(pq_check_reals(args, &args->out));
+    PQ_TRY(pq_check_options(args, pq_options_of(args), PQ_ACCEPTS_NONE));
     PQ_TRY(pq_check_part(part, parts));
     m.args = args;
     m.is_f64 = args->in.type == PQ_F64 || args->out.type == PQ_F64;
@@ -625,10 +626,8 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
     own.out = own.in;
     args = &own;
     PQ_TRY(pq_check_call(&args, &room, kernels, true, part, parts));
-    PQ_TRY(pq_check_fake_quantize(&call, &own));
-    if (own.precision != PQ_NO_TYPE || own.inverse != 0 || own.round == PQ_STOCHASTIC) {
-        return PQ_ERR_OPTION;
-    }
+    PQ_TRY(pq_check_fake_quantize(&call, &own, PQ_ACCEPTS_MEASURE_PARAMS));
+    PQ_TRY(own.round != PQ_STOCHASTIC ? PQ_OK : PQ_ERR_OPTION);
     m.is_f64 = own.in.type == PQ_F64;
     set_dims(&m, kept);
     if (!pq_is_empty(&own)) {

@@ -56,6 +56,7 @@ enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args 
     }
     PQ_TRY(pq_adapt_args_version(&args, &room));
     PQ_TRY(pq_check_reduction(kernels, args, &args->lowest, &args->highest, 0, 1));
+    PQ_TRY(pq_check_options(args, pq_options_of(args), PQ_ACCEPTS_NONE));
     const bool magnitudes = args->lowest.type == PQ_F32;
     if ((!magnitudes && args->lowest.type != PQ_F64) ||
         args->highest.type != args->lowest.type) {

@@ -205,7 +205,7 @@ static void set_affine_method(struct pq_method *how, const struct pq_kernels *ke
 static bool can_multiply(const struct pq_args *args, const struct pq_kernels *kernels,
                          int options)
 {
-    return (options & PQ_OPTIONS_AFFINE_QUANTIZE) == PQ_OPTION_INVERSE &&
+    return (options & PQ_OPTIONS_AFFINE) == PQ_OPTION_INVERSE &&
            args->round != PQ_STOCHASTIC && pq_is_narrow_float(args->out.type) &&
            kernel_of(kernels, args, precision_of(args)) != NULL;
 }
@@ -225,17 +225,6 @@ static bool zeros_fit(const struct pq_args *args, struct pq_facts *facts,
     return all_fit || pq_zeros_fit(args, facts, range.lo, range.hi);
 }
 
-/* Options that each family of codes accepts. The lists of int64 and of narrow floats name
- * each option, because a new option needs new code in their kernels. */
-enum {
-    INTEGER_OPTIONS = PQ_OPTIONS_QUANTIZE_ONLY | PQ_OPTIONS_AFFINE_QUANTIZE |
-        PQ_OPTION_ANY_ZEROS,
-    FLOAT_OPTIONS = PQ_OPTION_ROUND | PQ_OPTION_PRECISION | PQ_OPTION_OVERFLOW |
-        PQ_OPTION_ZERO_FIRST | PQ_OPTION_NARROW_FIRST | PQ_OPTION_ANY_ZEROS |
-        PQ_OPTION_OFFSET | PQ_OPTION_INVERSE | PQ_OPTION_BEYOND | PQ_OPTION_REFUSE_NAN,
-    INT64_OPTIONS = FLOAT_OPTIONS | PQ_OPTION_FILL | PQ_OPTION_RANGE
-};
-
 enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels *kernels,
                                   const struct pq_args *args, struct pq_facts *facts)
 {
@@ -249,12 +238,16 @@ enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels
         return PQ_ERR_ROUND;
     }
     const int options = pq_options_of(args);
-    const bool affine = (options & PQ_OPTIONS_AFFINE_QUANTIZE) != 0;
-    const int accepted = pq_is_narrow_float(out) ? FLOAT_OPTIONS
-                         : pq_is_64_bit(out)     ? INT64_OPTIONS
-                                                 : INTEGER_OPTIONS;
+    const bool is_float = pq_is_narrow_float(out);
+    const bool affine = (options & PQ_OPTIONS_AFFINE) != 0;
+    const int accepted = is_float            ? PQ_ACCEPTS_QUANTIZE_FLOAT
+                         : pq_is_64_bit(out) ? PQ_ACCEPTS_QUANTIZE_INT64
+                                             : PQ_ACCEPTS_QUANTIZE_INTEGER;
     PQ_TRY(pq_check_options(args, options,
                             affine ? accepted & ~PQ_OPTIONS_OF_ORDER : accepted));
+    if (is_float && args->round != PQ_HALF_EVEN && args->round != PQ_STOCHASTIC) {
+        return PQ_ERR_OPTION;
+    }
     PQ_TRY(affine ? pq_check_affine(args, facts, out, true) : PQ_OK);
     if (pq_is_32_bit(out) && args->zero.data != NULL && pq_zeros_are_0(args, facts)) {
         without = *args; /* kernels of 32-bit codes add no zero points */

@@ -29,6 +29,7 @@ enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args 
     plain.scale = plain.zero = (struct pq_array){.data = NULL};
     args = &plain;
     PQ_TRY(pq_check_call(&args, &room, kernels, false, part, parts));
+    PQ_TRY(pq_check_options(args, pq_options_of(args), PQ_ACCEPTS_REPACK));
     const enum pq_type type = args->in.type;
     const bool has_layout = args->in_layout != NULL || args->out_layout != NULL;
     if (type != args->out.type || !pq_is_code(type) || pq_bytes_of(type) > 1 ||

@@ -501,7 +501,8 @@ enum pq_status pq_search_params(const struct pq_kernels *kernels,
     if (s.choice.rule == PQ_RULE_ONNX_DYNAMIC) {
         return PQ_ERR_OPTION;
     }
-    PQ_TRY(pq_check_choosing(&args, &room, &s.choice, &s.choice, kernels, part, parts));
+    PQ_TRY(pq_check_choosing(&args, &room, PQ_ACCEPTS_NONE, &s.choice, &s.choice, kernels,
+                             part, parts));
     PQ_TRY(pq_copy_struct(&s.search, search, sizeof s.search, LEAST));
     s.kernels = kernels;
     s.args = args;

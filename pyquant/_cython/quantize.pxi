@@ -479,7 +479,7 @@ cdef object _apply(Call *call, object array, object scale, object zero_point, pq
     if any_zero:  # QParams
         call.whose = b"x" if quantizes else b"q"
     _place_parameters(call, axis, block_size)
-    call.args.any_zeros = any_zero
+    call.args.any_zeros = any_zero and not quantizes and _is_integer(code)
     # For many integers, the core checks them while it reads them.
     if not any_zero and call.args.zero.data != NULL and (
         not call.zero.held

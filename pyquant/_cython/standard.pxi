@@ -219,6 +219,7 @@ cdef class Operator:
 
     cdef pq_type _finish(self, Call *call, Steps *found) except *:
         """Set the arguments of the core, and return the type of the result."""
+        cdef pq_type type = PQ_U8 if found.code == PQ_NO_TYPE else found.code
         cdef int i
         _set_input(call)
         _set_array(&call.args.scale, &call.scale)
@@ -232,12 +233,13 @@ cdef class Operator:
                 call.zero_strides[found.at[i]] = call.zero.strides[i]
         call.args.scale.strides = call.scale_strides
         call.args.zero.strides = call.zero_strides
-        call.args.any_zeros = True
         if not self.quantizes:
+            call.args.any_zeros = _is_integer(call.x.type)
             if found.dtype != PQ_NO_TYPE:
                 return found.dtype
             return PQ_F32 if self.scale.is_list else found.scale
-        call.args.zero_first, call.args.narrow_first = self.zero_first, self.narrow_first
+        call.args.zero_first = self.zero_first and _is_integer(type)
+        call.args.narrow_first = self.narrow_first
         call.args.overflow = _is_float8(found.code) and (
             self.overflows or not found.clips
         )
@@ -246,7 +248,7 @@ cdef class Operator:
             call.args.precision = self.quotient
         if call.args.precision == PQ_NO_TYPE:
             call.args.precision = found.scale if _is_real(found.scale) else PQ_F32
-        return PQ_U8 if found.code == PQ_NO_TYPE else found.code
+        return type
 
     # ---- arrays ----
 

@@ -334,8 +334,6 @@ void draw_shape(struct call *call, size_t most)
         }
     }
     call->args.shape = call->shape;
-    call->args.seed = random_chance(50) ? 0 : random_bits();
-    call->args.start = random_chance(50) ? random_below(1 << 20) : random_bits();
     call->n = elements_of(ndim, call->shape);
 }
 
@@ -400,7 +398,6 @@ void draw_params(struct call *call, enum layout layout, enum pq_type scale_type,
     if (random_chance(10) && call->scale.bytes > 0) {
         memset(call->scale.strides, 0, sizeof call->scale.strides); /* one for all */
     }
-    call->args.any_zeros = 1;
     if (with_zero) {
         draw_view(&call->zero, &memory.zero, ndim, call->counts, zero_type,
                   random_chance(50) ? PLAIN : layout);
@@ -411,6 +408,27 @@ void draw_params(struct call *call, enum layout layout, enum pq_type scale_type,
     } else {
         call->zero.array = (struct pq_array){NULL, NULL, PQ_I8, 0, 0};
     }
+}
+
+void draw_options(struct call *call, enum pq_type code, int quantize)
+{
+    struct pq_args *const args = &call->args;
+    const int is_float = pq_is_narrow_float(code);
+    if (!quantize) {
+        args->any_zeros = !is_float;
+        return;
+    }
+    args->zero_first = !is_float && random_chance(15);
+    args->narrow_first = random_chance(15);
+    args->overflow = is_float && random_chance(50);
+    args->round = random_chance(50) ? PQ_HALF_EVEN
+                  : is_float        ? PQ_STOCHASTIC
+                                    : (enum pq_round)random_below(PQ_ROUND_COUNT);
+    args->precision = random_chance(30)   ? PQ_NO_TYPE
+                      : random_chance(60) ? PQ_F32
+                                          : pick(reals, REALS);
+    args->seed = random_chance(50) ? 0 : random_bits();
+    args->start = random_chance(50) ? random_below(1 << 20) : random_bits();
 }
 
 /* ---- affine calls ---- */

@@ -90,6 +90,10 @@ void clear_unselected(const struct call *call, struct view *view);
 void fill_params(struct call *call, int quantize);
 void fill_input(struct call *call, int quantize);
 
+/* Draw the options that quantize or dequantize accepts for codes of type `code`, except
+ * affine options. */
+void draw_options(struct call *call, enum pq_type code, int quantize);
+
 /* Add random affine options: offsets, multipliers, fills, a range, policies. Call this
  * before the numbers are filled in, because offsets are among them. */
 void draw_affine(struct call *call, int quantize);

@@ -55,8 +55,10 @@ static void draw_stage(int quantizes, enum pq_type real, enum pq_type code,
               PLAIN);
     draw_view(&call.out, &memory.out, call.args.ndim, call.shape, quantizes ? code : real,
               PLAIN);
-    call.args.round =
-        random_chance(50) ? PQ_HALF_EVEN : static_round(random_below(STATIC_ROUNDS));
+    call.args.any_zeros = !quantizes && !pq_is_narrow_float(code);
+    if (quantizes && !pq_is_narrow_float(code) && random_chance(50)) {
+        call.args.round = static_round(random_below(STATIC_ROUNDS));
+    }
     draw_params(&call, PLAIN, PQ_F32, code, random_chance(50));
     const struct pq_args plain = call.args;
     do {

@@ -61,7 +61,7 @@ static struct pq_args valid_args(int quantize, enum pq_type zero_type)
                             .out = quantize ? code : real,
                             .scale = {small.scale, small.params, PQ_F32, 0, NULL},
                             .zero = {small.zero, small.zeros, zero_type, 0, NULL},
-                            .precision = PQ_F32};
+                            .precision = quantize ? PQ_F32 : PQ_NO_TYPE};
 }
 
 static enum pq_type bad_type(int value)
@@ -150,11 +150,11 @@ static void check_faults(int quantize, enum pq_type zero_type)
     FAULT(PQ_ERR_TYPE, a->zero.bit_strides = small.bits);
     FAULT(PQ_ERR_TYPE, (quantize ? &a->out : &a->in)->bit_strides = small.bits);
     FAULT(PQ_ERR_TYPE, (quantize ? &a->in : &a->out)->bit_strides = small.bits);
-    /* Only quantizing reads these members. */
-    FAULT(quantize ? PQ_ERR_TYPE : PQ_OK, a->precision = PQ_I8);
-    FAULT(quantize ? PQ_ERR_TYPE : PQ_OK, a->precision = bad_type(-5));
-    FAULT(quantize ? PQ_ERR_ROUND : PQ_OK, a->round = PQ_ROUND_COUNT);
-    FAULT(quantize ? PQ_ERR_ROUND : PQ_OK, a->round = (enum pq_round)bad_type(-1));
+    /* Only quantizing accepts these members. */
+    FAULT(quantize ? PQ_ERR_TYPE : PQ_ERR_OPTION, a->precision = PQ_I8);
+    FAULT(quantize ? PQ_ERR_TYPE : PQ_ERR_OPTION, a->precision = bad_type(-5));
+    FAULT(quantize ? PQ_ERR_ROUND : PQ_ERR_OPTION, a->round = PQ_ROUND_COUNT);
+    FAULT(quantize ? PQ_ERR_ROUND : PQ_ERR_OPTION, a->round = (enum pq_round)bad_type(-1));
     FAULT(PQ_ERR_OVERLAP, small.out[0] = COLUMNS * size - 1);
     FAULT(PQ_ERR_OVERLAP, small.out[0] = 0);
     FAULT(PQ_ERR_OVERLAP, a->out.data = (char *)a->out.data + COLUMNS * size;
@@ -207,8 +207,7 @@ static void check_affine_faults(void)
     FAULT(PQ_ERR_OPTION, a->in.type = PQ_I4; FILLS(1, 8));
     FAULT(PQ_OK, a->in.type = PQ_I4; FILLS(1, 7));
     FAULT(PQ_ERR_OPTION, a->in.type = PQ_F8E5M2; FILLS(1, 1));
-    FAULT(PQ_OK, RANGE(2, 1)); /* only quantizing reads the range and the policy */
-    FAULT(PQ_OK, a->beyond = (enum pq_beyond)bad_type(-1));
+    FAULT(PQ_ERR_OPTION, a->beyond = (enum pq_beyond)bad_type(-1));
     quantize = 1;
     FAULT(PQ_OK, FILLS(1, -128));
     FAULT(PQ_ERR_NULL, a->fills = 1);
@@ -247,6 +246,187 @@ static void check_affine_faults(void)
     FAULT(PQ_OK, put_bits(small.zero, PQ_I64, 5, INT64_MAX); a->any_zeros = 1);
     FAULT(PQ_ERR_ZERO, put_bits(small.zero, PQ_I64, 5, INT64_MAX); a->any_zeros = 1;
           a->offset = small.scale);
+}
+
+/* ---- accepted options ---- */
+
+/* Options with a valid value. */
+#define FOR_OPTION(OPTION)                                                                 \
+    OPTION(ROUND, a->round = PQ_FLOOR)                                                     \
+    OPTION(STOCHASTIC, a->round = PQ_STOCHASTIC)                                           \
+    OPTION(SEED, a->seed = 1)                                                              \
+    OPTION(START, a->start = 1)                                                            \
+    OPTION(PRECISION, a->precision = PQ_F64)                                               \
+    OPTION(OVERFLOW, a->overflow = 1)                                                      \
+    OPTION(ZERO_FIRST, a->zero_first = 1)                                                  \
+    OPTION(NARROW_FIRST, a->narrow_first = 1)                                              \
+    OPTION(ANY_ZEROS, a->any_zeros = 1)                                                    \
+    OPTION(OFFSET, a->offset = small.scale)                                                \
+    OPTION(INVERSE, a->inverse = 1)                                                        \
+    OPTION(FILL, FILLS(1, 100))                                                            \
+    OPTION(RANGE, RANGE(-99, 99))                                                          \
+    OPTION(BEYOND, a->beyond = PQ_REFUSE)                                                  \
+    OPTION(REFUSE_NAN, a->refuse_nan = 1)
+#define OPTION(name, set) AT_##name,
+enum { FOR_OPTION(OPTION) OPTIONS };
+#undef OPTION
+#define OPTION(name, set) name = 1 << AT_##name,
+enum {
+    FOR_OPTION(OPTION) /* the options that quantize accepts for codes of every type */
+    ALL = ROUND |
+    STOCHASTIC | SEED | START | PRECISION | NARROW_FIRST | OFFSET | INVERSE | BEYOND |
+    REFUSE_NAN
+};
+#undef OPTION
+
+typedef enum pq_status run_fn(struct pq_args *args, enum pq_type code);
+
+static enum pq_status run_quantize(struct pq_args *args, enum pq_type code)
+{
+    args->out.type = code;
+    return pq_quantize(scalar, args, 0, 1);
+}
+
+static enum pq_status run_dequantize(struct pq_args *args, enum pq_type code)
+{
+    const struct pq_array real = args->in;
+    args->in = args->out;
+    args->in.type = code;
+    args->out = real;
+    return pq_dequantize(scalar, args, 0, 1);
+}
+
+static enum pq_status run_fake_quantize(struct pq_args *args, enum pq_type code)
+{
+    const struct pq_fake fake = {.size = sizeof fake, .code = code};
+    args->out = args->in;
+    return pq_fake_quantize(scalar, args, &fake, 0, 1);
+}
+
+static enum pq_status run_measure_params(struct pq_args *args, enum pq_type code)
+{
+    struct pq_error error;
+    return pq_measure_params(scalar, args, code, NULL, &error, 0, 1);
+}
+
+static enum pq_status run_measure(struct pq_args *args, enum pq_type code)
+{
+    struct pq_error error;
+    (void)code;
+    args->out = args->in;
+    return pq_measure(scalar, args, NULL, &error, 0, 1);
+}
+
+static enum pq_status run_dynamic(struct pq_args *args, enum pq_type code)
+{
+    const struct pq_choice choice = {.size = sizeof choice, .code = code};
+    args->out.type = code;
+    return pq_dynamic_quantize(scalar, args, &choice, 0, 1);
+}
+
+static enum pq_status run_choose(struct pq_args *args, enum pq_type code)
+{
+    const struct pq_choice choice = {.size = sizeof choice, .code = code};
+    return pq_choose_params(scalar, args, &choice, 0, 1);
+}
+
+static enum pq_status run_search(struct pq_args *args, enum pq_type code)
+{
+    const struct pq_choice choice = {.size = sizeof choice, .code = code};
+    const struct pq_search search = {.size = sizeof search};
+    return pq_search_params(scalar, args, &choice, &search, 0, 1);
+}
+
+static enum pq_status run_histogram(struct pq_args *args, enum pq_type code)
+{
+    struct pq_counts counts = {.size = sizeof counts, .lowest = 9, .highest = -9};
+    (void)code;
+    return pq_histogram(scalar, args, &counts, 0, 1);
+}
+
+static enum pq_status run_minmax(struct pq_args *args, enum pq_type code)
+{
+    static const ptrdiff_t none[2] = {0, 0};
+    int finite;
+    (void)code;
+    args->lowest = (struct pq_array){small.lo, none, PQ_F64, 0, NULL};
+    args->highest = (struct pq_array){small.hi, none, PQ_F64, 0, NULL};
+    return pq_minmax(scalar, args, &finite);
+}
+
+static enum pq_status run_repack(struct pq_args *args, enum pq_type code)
+{
+    args->out.type = code;
+    args->in = args->out;
+    return pq_repack(scalar, args, 0, 1);
+}
+
+/* Check which options each operation accepts. Every other option is an error. */
+static void check_options(void)
+{
+    static const struct {
+        const char *name;
+        run_fn *run;
+        enum pq_type code;
+        int accepted;
+    } rows[] = {
+        {"quantize", run_quantize, PQ_I8, ALL | ZERO_FIRST | FILL | RANGE},
+        {"quantize", run_quantize, PQ_I32, ALL | ZERO_FIRST | FILL | RANGE},
+        {"quantize", run_quantize, PQ_I64, ALL | ZERO_FIRST | FILL | RANGE},
+        {"quantize", run_quantize, PQ_F8E5M2, (ALL & ~ROUND) | OVERFLOW},
+        {"dequantize", run_dequantize, PQ_I8, ANY_ZEROS | OFFSET | INVERSE | FILL},
+        {"dequantize", run_dequantize, PQ_I64, ANY_ZEROS | OFFSET | INVERSE | FILL},
+        {"dequantize", run_dequantize, PQ_F8E5M2, OFFSET | INVERSE},
+        {"fake_quantize", run_fake_quantize, PQ_I8,
+         ROUND | STOCHASTIC | SEED | START | PRECISION | OFFSET | INVERSE | FILL | RANGE},
+        {"fake_quantize", run_fake_quantize, PQ_F8E5M2,
+         STOCHASTIC | SEED | START | PRECISION | OVERFLOW | OFFSET | INVERSE},
+        {"measure_params", run_measure_params, PQ_I8, ROUND | OFFSET | FILL | RANGE},
+        {"measure_params", run_measure_params, PQ_F8E5M2, OVERFLOW | OFFSET},
+        {"dynamic_quantize", run_dynamic, PQ_I8, ALL | ZERO_FIRST | FILL | RANGE},
+        {"repack", run_repack, PQ_I4, 0},
+        {"minmax", run_minmax, PQ_I8, 0},
+        {"choose_params", run_choose, PQ_I8, 0},
+        {"search_params", run_search, PQ_I8, 0},
+        {"histogram", run_histogram, PQ_I8, 0},
+        {"measure", run_measure, PQ_I8, 0},
+    };
+    static ptrdiff_t strides[2] = {8 * COLUMNS, 8};
+    static unsigned char codes[8 * ROWS * COLUMNS];
+    check_begin("accepted options");
+    for (size_t r = 0; r < COUNT(rows) * OPTIONS; r++) {
+        struct pq_args args = valid_args(1, PQ_I8), *const a = &args;
+        const int option = (int)(r % OPTIONS), row = (int)(r / OPTIONS);
+        const char *name = "";
+        args.precision = PQ_NO_TYPE;
+        args.out = (struct pq_array){codes, strides, PQ_I8, 0, NULL};
+        switch (option) {
+#define OPTION(text, set)                                                                  \
+    case AT_##text:                                                                        \
+        name = #text;                                                                      \
+        set;                                                                               \
+        break;
+            FOR_OPTION(OPTION)
+#undef OPTION
+        default:
+            break;
+        }
+        const enum pq_status due =
+            (rows[row].accepted >> option & 1) != 0 ? PQ_OK : PQ_ERR_OPTION;
+        const enum pq_status got = rows[row].run(a, rows[row].code);
+        CHECK(got == due, "%s, %s: %s: status %d, expected %d", rows[row].name,
+              type_name(rows[row].code), name, (int)got, (int)due);
+    }
+    for (size_t r = 0; r < COUNT(rows); r++) {
+        const struct pq_layout layout = {.size = sizeof layout};
+        struct pq_args args = valid_args(1, PQ_I8);
+        args.precision = PQ_NO_TYPE;
+        args.in_layout = &layout;
+        if (rows[r].accepted == 0 && rows[r].run != run_repack) {
+            EXPECT(PQ_ERR_OPTION, rows[r].run(&args, rows[r].code));
+        }
+    }
+    check_end();
 }
 
 /* Check that callers of other versions are accepted. Their structs end earlier, or have
@@ -412,6 +592,7 @@ static struct pq_args valid_minmax(void)
     small.params[0] = 0;
     small.params[1] = sizeof(double);
     args.out = args.scale = args.zero = (struct pq_array){.data = NULL};
+    args.precision = PQ_NO_TYPE;
     args.lowest = (struct pq_array){small.lo, small.params, PQ_F64, 0, NULL};
     args.highest = (struct pq_array){small.hi, small.params, PQ_F64, 0, NULL};
     return args;
@@ -718,6 +899,7 @@ int main(int argc, char **argv)
     check_names();
     check_table();
     check_errors();
+    check_options();
     check_dimensions();
     check_extrema_errors();
     check_zeros_errors();

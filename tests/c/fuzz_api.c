@@ -274,14 +274,7 @@ static void draw_quantization(int quantize)
     const enum layout layout = draw_layout(), out = layout == PLAIN ? PLAIN : GAPPED;
     draw_elements(&call.in, &memory.in, quantize ? real : code, layout, !quantize);
     draw_elements(&call.out, &memory.out, quantize ? code : real, out, quantize);
-    call.args.zero_first = random_chance(15);
-    call.args.narrow_first = random_chance(15);
-    call.args.overflow = random_chance(50);
-    call.args.round =
-        random_chance(50) ? PQ_HALF_EVEN : (enum pq_round)random_below(PQ_ROUND_COUNT);
-    call.args.precision = random_chance(30)   ? PQ_NO_TYPE
-                          : random_chance(60) ? PQ_F32
-                                              : pick(reals, REALS);
+    draw_options(&call, code, quantize);
     const enum pq_type scale = random_chance(60) ? PQ_F32
                                : random_chance(25)
                                    ? code
@@ -501,33 +494,34 @@ static void spoil_affine(struct pq_args *args, enum op op)
     const int is_f64 = pq_is_64_bit(op == QUANTIZE ? args->out.type : args->in.type);
     static const int64_t far[] = {INT64_MIN, INT64_MAX, -129, 256, INT64_C(1) << 32};
     static int64_t fills[1];
-    const int code = op == QUANTIZE || op == DEQUANTIZE;
+    const int code = op == QUANTIZE || op == DEQUANTIZE, checked = op != ZEROS_WITHIN;
     switch (random_below(5)) {
     case 0:
         args->fills = random_chance(50) ? 1 : SIZE_MAX;
         args->fill = NULL;
-        use.refused = code;
+        use.refused = checked;
         break;
     case 1:
         args->beyond = (enum pq_beyond)no_type();
-        use.refused = op == QUANTIZE;
+        use.refused = checked;
         break;
     case 2:
         fills[0] = far[random_below(5)];
         args->fills = 1;
         args->fill = fills;
-        use.refused = code && !is_f64 && (fills[0] == INT64_MIN || fills[0] == INT64_MAX);
+        use.refused =
+            code ? !is_f64 && (fills[0] == INT64_MIN || fills[0] == INT64_MAX) : checked;
         break;
     case 3:
         args->lowest_code = far[random_below(5)];
         args->highest_code = INT64_MIN;
-        use.refused = op == QUANTIZE && !is_f64;
+        use.refused = op == QUANTIZE ? !is_f64 : checked;
         break;
     default:
         args->beyond = PQ_WRAP;
         args->lowest_code = 1;
         args->highest_code = 2;
-        use.refused = op == QUANTIZE;
+        use.refused = checked;
         break;
     }
 }
@@ -575,6 +569,7 @@ static void spoil(struct pq_args *args, enum op op)
         break;
     case 6:
         args->round = (enum pq_round)no_type();
+        use.refused = use.refused || op != ZEROS_WITHIN;
         args->precision = random_chance(50) ? (enum pq_type)no_type() : args->precision;
         break;
     case 7:
@@ -720,8 +715,11 @@ static enum pq_status go_there_and_back(void)
     args.in = args.out;
     args.out = pass.args.out;
     args.out.data = pass.expected;
+    args.round = PQ_HALF_EVEN; /* these options are for quantize only */
     args.precision = PQ_NO_TYPE;
-    args.any_zeros = 0;
+    args.overflow = 0;
+    args.lowest_code = args.highest_code = 0;
+    args.seed = args.start = 0;
     return status != PQ_OK ? status : pq_dequantize(&pq_kernels_scalar, &args, 0, 1);
 }
 
@@ -1000,8 +998,10 @@ static void draw_dynamic(struct pq_args *args, const struct pq_choice *choice,
     static const enum pq_round rounds[] = {PQ_HALF_EVEN, PQ_HALF_EVEN, PQ_FLOOR,
                                            PQ_STOCHASTIC};
     const int bits = pq_type_bits(choice->code);
-    args->round = rounds[random_below(COUNT(rounds))];
-    args->precision = PQ_NO_TYPE;
+    const enum pq_round round = rounds[random_below(COUNT(rounds))];
+    args->round =
+        pq_is_narrow_float(choice->code) && round == PQ_FLOOR ? PQ_HALF_EVEN : round;
+    args->seed = random_chance(50) ? 0 : random_bits();
     args->out = (struct pq_array){.strides = strides, .type = choice->code};
     if (bits < 8 && random_chance(50)) {
         for (int d = 0; d < args->ndim; d++) {
@@ -1014,10 +1014,12 @@ static void draw_dynamic(struct pq_args *args, const struct pq_choice *choice,
 static void quantize_by_two_calls(const struct pq_args *given,
                                   const struct pq_choice *choice)
 {
-    struct pq_args args = *given;
+    struct pq_args args = *given, plain = *given;
     args.lowest_code = choice->lowest_code;
     args.highest_code = choice->highest_code;
-    if (pq_choose_params(&pq_kernels_scalar, &args, choice, 0, 1) == PQ_OK) {
+    plain.round = PQ_HALF_EVEN;
+    plain.seed = 0;
+    if (pq_choose_params(&pq_kernels_scalar, &plain, choice, 0, 1) == PQ_OK) {
         args.zero.data = pq_is_narrow_float(args.out.type) ? NULL : args.zero.data;
         EXPECT(PQ_OK, pq_quantize(&pq_kernels_scalar, &args, 0, 1));
     }
@@ -1798,8 +1800,11 @@ static void check_chosen_shapes(void)
             call.zero.strides[0] = complete * call.zero.strides[1];
         }
         collect_args();
-        call.args.round = random_chance(75) ? PQ_HALF_EVEN : PQ_FLOOR;
-        call.args.precision = PQ_F32;
+        if (quantize) {
+            call.args.round =
+                random_chance(75) || pq_is_narrow_float(code) ? PQ_HALF_EVEN : PQ_FLOOR;
+            call.args.precision = PQ_F32;
+        }
         if (random_chance(30)) {
             draw_affine(&call, quantize);
         }
