@@ -126,6 +126,7 @@ GRANULARITIES: dict[str, Callable[[int], tuple[Shape, dict[str, Any]]]] = {
     "unit": _flat,  # one scale, which is 1
     "axis": partial(_axis, 1),
     "first": partial(_axis, 0),
+    "each": partial(_block, 1),  # one scale for each element
     "block16": partial(_block, 16),
     "block32": partial(_block, 32),
     "block64": partial(_block, 64),
@@ -197,6 +198,8 @@ def _offsets(
     drawn = np.random.default_rng(4).uniform(-1, 1, np.shape(scale)).astype(np.float32)
     if not where:
         return float(drawn), np.dtype(form.computed).type(drawn)
+    if form.repeats_offset:
+        drawn = np.broadcast_to(drawn[:1], drawn.shape)
     return drawn, _spread(drawn, shape, block_extents(shape, where))
 
 

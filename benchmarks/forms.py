@@ -46,6 +46,7 @@ class Form(NamedTuple):
     fresh: bool = False  # each call returns a new array
     threads: int = 1
     offset: bool = False  # one real offset for each scale
+    repeats_offset: bool = False  # the offsets of the first row are broadcast to all rows
     inverse: bool = False  # quantize multiplies by the scales
     fill: int | None = None  # code for NaN; some elements are NaN
     out_of_range: str = "saturate"  # with "raise", all elements are within the range
@@ -159,11 +160,17 @@ _HAND_MADE = [
     _form("affine", "f32-i16-cf", offset=True, fill=CF_FILL),
     _form("affine", "i16-f32-inverse", offset=True, inverse=True),
     _form("affine", "f32-i16-inverse", offset=True, inverse=True),
+    _form("affine", "i8-f32-each-offset", "each", offset=True),
+    _form("affine", "i8-f32-each-row-offset", "each", offset=True, repeats_offset=True),
+    _form("affine", "f32-i8-each-offset", "each", offset=True),
+    _form("affine", "f32-i8-each-row-offset", "each", offset=True, repeats_offset=True),
     _form("affine", "u8-f32-image", "channels", offset=True, layout="from_pixels"),
     _form("affine", "f32-u8-image", "channels", offset=True, layout="to_pixels"),
     _form("affine", "f32-i8"),
     _form("affine", "f32-i8-raise", out_of_range="raise"),
     _form("affine", "f32-i8-wrap", out_of_range="wrap"),
+    _form("affine", "f32-i8-wrap-floor", out_of_range="wrap", rounding="floor"),
+    _form("affine", "f32-i8-wrap-half-away", out_of_range="wrap", rounding="half_away"),
     _form("affine", "f16-i8-raise", out_of_range="raise"),
     _form("affine", "f64-i8"),
     _form("affine", "f64-i8-raise", out_of_range="raise"),
@@ -223,6 +230,10 @@ def _table() -> dict[str, Form]:
     for pair in ("f32-i8", "i8-f32"):
         for suffix, granularity in _GRANULARITIES.items():
             made.append(_form("granularities", f"{pair}-{suffix}", granularity))
+    for real in ("f16", "bf16"):
+        for block in ("block32", "block128"):
+            name = f"i4-{real}-{block}"
+            made.append(_form("granularities", name, block, packed=True))
     for mode in MODES[1:]:
         name = "f32-i8-" + mode.replace("_", "-")
         made.append(_form("modes", name, rounding=mode))

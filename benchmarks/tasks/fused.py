@@ -132,6 +132,31 @@ def _fake_rows(n: int) -> Made:
     )
 
 
+def _fake_blocks_by_numpy(x: Array, scale: Array, size: int) -> Candidate:
+    y, blocks = np.empty_like(x), (*scale.shape, size)
+    given, result, by = x.reshape(blocks), y.reshape(blocks), scale[..., np.newaxis]
+
+    def call() -> Array:
+        np.rint(np.divide(given, by, out=result), out=result)
+        np.multiply(np.clip(result, -128, 127, out=result), by, out=result)
+        return y
+
+    return Candidate(call)
+
+
+def _fake_blocks(n: int, size: int) -> Made:
+    x = rows(n)
+    y, shape = np.empty_like(x), (len(x), x.shape[1] // size)
+    scale = np.random.default_rng(1).uniform(SCALE / 2, 2 * SCALE, shape)
+    scales = scale.astype(np.float32)
+    return Made(
+        x.size,
+        x.nbytes + y.nbytes + scales.nbytes,
+        lambda: pq.fake_quantize(x, scales, axis=1, block_size=size, out=y),
+        rivals={"numpy": lambda: _fake_blocks_by_numpy(x, scales, size)},
+    )
+
+
 def _fake_mask(n: int) -> Made:
     x = rows(n)
     y, mask = np.empty_like(x), np.empty(x.shape, bool)
@@ -146,5 +171,9 @@ TASKS = [
     *(Task(name, partial(_dynamic, name=name, **how)) for name, how in DYNAMIC.items()),
     Task("fake-i8", _fake),
     Task("fake-i8-rows", _fake_rows),
+    *(
+        Task(f"fake-i8-block{size}", partial(_fake_blocks, size=size))
+        for size in (8, 16, 32)
+    ),
     Task("fake-i8-mask", _fake_mask),
 ]
