@@ -265,11 +265,11 @@ CALLS = {
             for axis in (0, 1)
             for options in REVERSED
         ]
-        + [pq.dequantize(CODES, BLOCK_SCALES, **BLOCKS_OF_16)]
         + [
             pq.dequantize(CODES, (SCALES, USUAL), **more)
             for more in ({}, {"offset": SCALES})
         ]
+        + [pq.dequantize(CODES, BLOCK_SCALES, **BLOCKS_OF_16)]
     ),
     "_core.requantize": lambda: (
         [
