@@ -35,6 +35,15 @@
 #define WORD1(to, word, from, expression) WORD_OF(to, word, (from x), expression)
 #define WORD2(type, word, expression) IN_PLACE(type, word, (type x, type y), expression)
 
+/* Define the arithmetic of a type, like LIFT_ARITHMETIC of kernels/lift.inc. */
+#define ARITHMETIC(type, before, after)                                                    \
+    WORD2(type, before##add##after, x.v[i] + y.v[i])                                       \
+    WORD2(type, before##subtract##after, x.v[i] - y.v[i])                                  \
+    WORD2(type, before##multiply##after, x.v[i] * y.v[i])                                  \
+    WORD2(type, before##divide##after, x.v[i] / y.v[i])                                    \
+    WORD2(type, before##smaller##after, x.v[i] < y.v[i] ? x.v[i] : y.v[i])                 \
+    WORD2(type, before##larger##after, x.v[i] > y.v[i] ? x.v[i] : y.v[i])
+
 /* Define two words that load and store a vector without a conversion. SPLAT defines a
  * word that repeats a number. */
 #define LOAD_STORE(type, load, store)                                                      \
