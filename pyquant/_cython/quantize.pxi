@@ -46,17 +46,14 @@ cdef int _fail() except -1:
     return -1
 
 
-cdef tuple _tuple_of(PyObject *const *args, Py_ssize_t n):
-    return tuple([<object>args[i] for i in range(n)])
-
-
 cdef PyObject *_refuse(PyObject *function, PyObject *const *args, Py_ssize_t n,
                        PyObject *names) except NULL:
     """Raise the error of a call, maybe with a hint."""
+    cdef Py_ssize_t i
     try:
         _fail()
     except TypeError as error:
-        _raise_hint(error, <object>function, _tuple_of(args, n),
+        _raise_hint(error, <object>function, tuple([<object>args[i] for i in range(n)]),
                     <object>names if names != NULL else ())
         raise
 
@@ -68,16 +65,13 @@ cdef PyObject *_call_hinted(PyObject *function, PyObject *const *args, size_t n,
 
 
 # The keywords of most calls. Cython's parser of keywords takes a third of a small call.
-# dequantize has only the first five, and methods have no axis and block_size.
+# dequantize has only the first two.
 cdef enum:
-    _KEY_DTYPE, _KEY_OUT, _KEY_AXIS, _KEY_BLOCK, _KEY_THREADS, _KEY_PACKED, _KEY_ROUNDING
-    _KEY_BEYOND, _KEY_NAN, _COMMON_KEYS
+    _KEY_DTYPE, _KEY_OUT, _KEY_PACKED, _KEY_ROUNDING, _KEY_BEYOND, _KEY_NAN
+    _COMMON_KEYS
 
 
-cdef tuple _KEYS = (
-    "dtype", "out", "axis", "block_size", "threads", "packed", "rounding", "out_of_range",
-    "nan"
-)
+cdef tuple _KEYS = ("dtype", "out", "packed", "rounding", "out_of_range", "nan")
 
 
 cdef bint _has_common_keywords(PyObject *const *args, size_t n, PyObject *names, int known,
@@ -104,24 +98,15 @@ cdef inline object _given_or(PyObject *given, object default):
     return default if given == NULL else <object>given
 
 
-cdef object _call_common(PyObject *const *args, Py_ssize_t count, PyObject **given,
-                         bint quantizes):
-    """Call quantize or dequantize with two or three arguments and common keywords."""
-    zero = <object>args[2] if count == 3 else None
-    dtype = _given_or(given[_KEY_DTYPE], None)
-    axis = _given_or(given[_KEY_AXIS], None)
-    block_size = _given_or(given[_KEY_BLOCK], None)
-    out = _given_or(given[_KEY_OUT], None)
-    threads = _given_or(given[_KEY_THREADS], _ONE)
-    if not quantizes:
-        return _dequantize(<object>args[0], <object>args[1], zero, dtype, axis, block_size,
-                           out, threads, None, False)
-    return _quantize(
-        <object>args[0], <object>args[1], zero, dtype, axis, block_size,
-        _given_or(given[_KEY_ROUNDING], _HALF_EVEN), None, True,
-        _packing(None, _given_or(given[_KEY_PACKED], False)), out, threads,
-        _affine(None, False, None, None, _given_or(given[_KEY_BEYOND], _SATURATE),
-                _given_or(given[_KEY_NAN], _LOWEST)), False
+cdef inline object _quantize_common(object x, object scale, object zero_point, object dtype,
+                                    PyObject **given):
+    """Quantize with common keywords, except `dtype`; return `None` if that fails."""
+    return _quantize_usual(
+        x, scale, zero_point, dtype, _given_or(given[_KEY_ROUNDING], _HALF_EVEN),
+        None if given[_KEY_PACKED] == NULL else _ONNX_LAYOUT,
+        _given_or(given[_KEY_OUT], None),
+        _with_policies(None, _given_or(given[_KEY_BEYOND], _SATURATE),
+                       _given_or(given[_KEY_NAN], _LOWEST))
     )
 
 
@@ -131,33 +116,21 @@ cdef PyObject *_call_function(PyObject *function, PyObject *const *args, size_t 
     cdef PyObject *given[_COMMON_KEYS]
     cdef bint quantizes = function == _quantize_function
     cdef Py_ssize_t count = PyVectorcall_NARGS(n)
-    if 2 <= count <= 3 and (
-        quantizes or not PyTuple_CheckExact(<object>args[1])  # a pair of scales
-    ) and _has_common_keywords(
+    cdef object made = None
+    if 2 <= count <= 3 and _has_common_keywords(
         args, n, names, _COMMON_KEYS if quantizes else _KEY_PACKED, given
     ):
-        try:
-            made = _call_common(args, count, given, quantizes)
-        except TypeError as error:
-            _raise_hint(error, <object>function, _tuple_of(args, count),
-                        <object>names if names != NULL else ())
-            raise
-        Py_INCREF(made)
-        return <PyObject *>made
+        zero = <object>args[2] if count == 3 else None
+        dtype = _given_or(given[_KEY_DTYPE], None)
+        if not quantizes:
+            made = _dequantize_usual(<object>args[0], <object>args[1], zero, dtype,
+                                     _given_or(given[_KEY_OUT], None))
+        elif given[_KEY_PACKED] == NULL or given[_KEY_PACKED] == <PyObject *>True:
+            made = _quantize_common(<object>args[0], <object>args[1], zero, dtype, given)
+        if made is not None:
+            Py_INCREF(made)
+            return <PyObject *>made
     return _call_hinted(function, args, n, names)
-
-
-cdef object _call_params(Calls params, object array, PyObject **given, bint quantizes):
-    """Call a method of Calls with common keywords."""
-    out = _given_or(given[_KEY_OUT], None)
-    threads = _given_or(given[_KEY_THREADS], _ONE)
-    if not quantizes:
-        return params.to_reals(array, _given_or(given[_KEY_DTYPE], None), out, threads)
-    return params.to_codes(
-        array, out, _given_or(given[_KEY_ROUNDING], _HALF_EVEN), None, True,
-        _given_or(given[_KEY_BEYOND], _SATURATE), _given_or(given[_KEY_NAN], _LOWEST), None,
-        _given_or(given[_KEY_PACKED], False), threads
-    )
 
 
 cdef PyObject *_call_method(PyObject *function, PyObject *const *args, size_t n,
@@ -166,21 +139,29 @@ cdef PyObject *_call_method(PyObject *function, PyObject *const *args, size_t n,
     cdef PyObject *given[_COMMON_KEYS]
     cdef bint quantizes = function == _quantize_method
     cdef Py_ssize_t count = PyVectorcall_NARGS(n)
+    cdef object made = None
+    cdef Calls params
     if count > 0 and not isinstance(<object>args[0], Calls):
         raise TypeError(f"self: expected QParams, got {type(<object>args[0]).__name__}")
     if count == 2 and _has_common_keywords(
         args, n, names, _COMMON_KEYS if quantizes else _KEY_PACKED, given
-    ) and given[_KEY_AXIS] == NULL and given[_KEY_BLOCK] == NULL and (
-        not quantizes or given[_KEY_DTYPE] == NULL
     ):
-        try:
-            made = _call_params(<Calls>args[0], <object>args[1], given, quantizes)
-        except TypeError as error:
-            _raise_hint(error, <object>function, _tuple_of(args, count),
-                        <object>names if names != NULL else ())
-            raise
-        Py_INCREF(made)
-        return <PyObject *>made
+        params, array = <Calls>args[0], <object>args[1]
+        if params._axis is not None or params._block_size is not None or (
+            params._affine is not None
+        ):
+            pass
+        elif not quantizes:
+            if type(array) is _ndarray and array.dtype is params._dtype:
+                made = _dequantize_usual(array, params._given_scale, params._given_zero,
+                                         _given_or(given[_KEY_DTYPE], None),
+                                         _given_or(given[_KEY_OUT], None))
+        elif given[_KEY_DTYPE] == NULL and given[_KEY_PACKED] == NULL:
+            made = _quantize_common(array, params._given_scale, params._given_zero,
+                                    params._name, given)
+        if made is not None:
+            Py_INCREF(made)
+            return <PyObject *>made
     return _call_hinted(function, args, n, names)
 
 
@@ -946,21 +927,6 @@ cdef class Calls:
     def _quant_range(self):
         return None if self._affine is None else self._affine.quant_range
 
-    cdef object to_codes(self, object x, object out, object rounding, object precision,
-                         object saturate, object out_of_range, object nan, object layout,
-                         object packed, object threads):
-        return _quantize(x, self._given_scale, self._given_zero, self._name,
-                         self._axis, self._block_size, rounding, precision, saturate,
-                         _packing(layout, packed), out, threads,
-                         _with_policies(self._affine, out_of_range, nan), True)
-
-    cdef object to_reals(self, object q, object dtype, object out, object threads):
-        if type(q) is not _ndarray or q.dtype is not self._dtype:
-            q = _codes_for(q, self._name)
-        return _dequantize(q, self._given_scale, self._given_zero, dtype,
-                           self._axis, self._block_size, out, threads, self._affine,
-                           True)
-
     def quantize(self, x, *, out=None, rounding="half_even", seed=None, start=None,
                  precision=None, saturate=True, out_of_range="saturate", nan="lowest",
                  layout=None, packed=False, threads=1):
@@ -994,8 +960,10 @@ cdef class Calls:
         """
         if seed is not None or start is not None:
             rounding = _made_noise(rounding, seed, start)
-        return self.to_codes(x, out, rounding, precision, saturate, out_of_range, nan,
-                             layout, packed, threads)
+        return _quantize(x, self._given_scale, self._given_zero, self._name,
+                         self._axis, self._block_size, rounding, precision, saturate,
+                         _packing(layout, packed), out, threads,
+                         _with_policies(self._affine, out_of_range, nan), True)
 
     def dequantize(self, q, *, dtype=None, out=None, threads=1):
         """
@@ -1024,7 +992,11 @@ cdef class Calls:
         >>> pq.QParams(0.5, 3, "uint8").dequantize([4, 6, 0])
         array([ 0.5,  1.5, -1.5], dtype=float32)
         """
-        return self.to_reals(q, dtype, out, threads)
+        if type(q) is not _ndarray or q.dtype is not self._dtype:
+            q = _codes_for(q, self._name)
+        return _dequantize(q, self._given_scale, self._given_zero, dtype,
+                           self._axis, self._block_size, out, threads, self._affine,
+                           True)
 
 
 hinted(Calls.quantize)
