@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vector words that are faster with AVX-512 instructions, on 256-bit registers except
- * store_bf16(). 512-bit multiplications lower the clock, and the first 512-bit instructions
- * are slow. All other words come from AVX2; with AVX-512 the compiler has more registers
- * and three-operand logic for them.
+ * Vector words that are faster with AVX-512 instructions, on 256-bit registers. 512-bit
+ * registers lower the clock, and their first instructions are slow. All other words come
+ * from AVX2; with AVX-512 the compiler has more registers and three-operand logic for them.
  */
 #ifndef PQ_SIMD_AVX512_H
 #define PQ_SIMD_AVX512_H
@@ -112,19 +111,22 @@ PQ_INLINE void store_normal_bf16(void *p, vf x)
     memcpy((char *)p + sizeof ab, &cd, sizeof cd);
 }
 
-/* Store bfloat16 of any numbers. With 512-bit instructions, decoding to bfloat16 takes a
- * tenth less time. */
-PQ_INLINE void store_bf16(void *p, vf x)
+PQ_INLINE int any_subnormal(vf x)
 {
     enum { SUBNORMAL = 0x20 };
-    const __m512 ab = _mm512_insertf32x8(_mm512_castps256_ps512(x.a), x.b, 1);
-    const __m512 cd = _mm512_insertf32x8(_mm512_castps256_ps512(x.c), x.d, 1);
-    if (_kortestz_mask16_u8(_mm512_fpclass_ps_mask(ab, SUBNORMAL),
-                            _mm512_fpclass_ps_mask(cd, SUBNORMAL))) {
-        const __m512bh all = _mm512_cvtne2ps_pbh(cd, ab);
-        memcpy(p, &all, sizeof all);
-    } else {
+    const __mmask8 ab = _kor_mask8(_mm256_fpclass_ps_mask(x.a, SUBNORMAL),
+                                   _mm256_fpclass_ps_mask(x.b, SUBNORMAL));
+    const __mmask8 cd = _kor_mask8(_mm256_fpclass_ps_mask(x.c, SUBNORMAL),
+                                   _mm256_fpclass_ps_mask(x.d, SUBNORMAL));
+    return !_kortestz_mask8_u8(ab, cd);
+}
+
+PQ_INLINE void store_bf16(void *p, vf x)
+{
+    if (any_subnormal(x)) {
         store_bf16_subnormal(p, &x);
+    } else {
+        store_normal_bf16(p, x);
     }
 }
 
