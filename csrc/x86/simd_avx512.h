@@ -111,22 +111,18 @@ PQ_INLINE void store_normal_bf16(void *p, vf x)
     memcpy((char *)p + sizeof ab, &cd, sizeof cd);
 }
 
-PQ_INLINE int any_subnormal(vf x)
+PQ_INLINE void store_bf16(void *p, vf x)
 {
     enum { SUBNORMAL = 0x20 };
     const __mmask8 ab = _kor_mask8(_mm256_fpclass_ps_mask(x.a, SUBNORMAL),
                                    _mm256_fpclass_ps_mask(x.b, SUBNORMAL));
     const __mmask8 cd = _kor_mask8(_mm256_fpclass_ps_mask(x.c, SUBNORMAL),
                                    _mm256_fpclass_ps_mask(x.d, SUBNORMAL));
-    return !_kortestz_mask8_u8(ab, cd);
-}
-
-PQ_INLINE void store_bf16(void *p, vf x)
-{
-    if (any_subnormal(x)) {
-        store_bf16_subnormal(p, &x);
-    } else {
+    if (_kortestz_mask8_u8(ab, cd)) {
         store_normal_bf16(p, x);
+    } else {
+        const vf rare = x; /* GCC would write x to memory before the test */
+        store_bf16_subnormal(p, &rare);
     }
 }
 
