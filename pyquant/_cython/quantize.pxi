@@ -46,14 +46,17 @@ cdef int _fail() except -1:
     return -1
 
 
+cdef tuple _tuple_of(PyObject *const *args, Py_ssize_t n):
+    return tuple([<object>args[i] for i in range(n)])
+
+
 cdef PyObject *_refuse(PyObject *function, PyObject *const *args, Py_ssize_t n,
                        PyObject *names) except NULL:
     """Raise the error of a call, maybe with a hint."""
-    cdef Py_ssize_t i
     try:
         _fail()
     except TypeError as error:
-        _raise_hint(error, <object>function, tuple([<object>args[i] for i in range(n)]),
+        _raise_hint(error, <object>function, _tuple_of(args, n),
                     <object>names if names != NULL else ())
         raise
 
@@ -65,13 +68,16 @@ cdef PyObject *_call_hinted(PyObject *function, PyObject *const *args, size_t n,
 
 
 # The keywords of most calls. Cython's parser of keywords takes a third of a small call.
-# dequantize has only the first two.
+# dequantize has only the first five. A method has no axis, block_size and threads here.
 cdef enum:
-    _KEY_DTYPE, _KEY_OUT, _KEY_PACKED, _KEY_ROUNDING, _KEY_BEYOND, _KEY_NAN
-    _COMMON_KEYS
+    _KEY_DTYPE, _KEY_OUT, _KEY_AXIS, _KEY_BLOCK, _KEY_THREADS, _KEY_PACKED, _KEY_ROUNDING
+    _KEY_BEYOND, _KEY_NAN, _COMMON_KEYS
 
 
-cdef tuple _KEYS = ("dtype", "out", "packed", "rounding", "out_of_range", "nan")
+cdef tuple _KEYS = (
+    "dtype", "out", "axis", "block_size", "threads", "packed", "rounding", "out_of_range",
+    "nan"
+)
 
 
 cdef bint _has_common_keywords(PyObject *const *args, size_t n, PyObject *names, int known,
@@ -110,26 +116,46 @@ cdef inline object _quantize_common(object x, object scale, object zero_point, o
     )
 
 
+cdef object _call_common(PyObject *const *args, Py_ssize_t count, PyObject **given,
+                         bint quantizes):
+    """Call quantize or dequantize with two or three arguments and common keywords."""
+    zero = <object>args[2] if count == 3 else None
+    dtype = _given_or(given[_KEY_DTYPE], None)
+    axis = _given_or(given[_KEY_AXIS], None)
+    block_size = _given_or(given[_KEY_BLOCK], None)
+    out = _given_or(given[_KEY_OUT], None)
+    threads = _given_or(given[_KEY_THREADS], _ONE)
+    if not quantizes:
+        return _dequantize(<object>args[0], <object>args[1], zero, dtype, axis, block_size,
+                           out, threads, None, False)
+    return _quantize(
+        <object>args[0], <object>args[1], zero, dtype, axis, block_size,
+        _given_or(given[_KEY_ROUNDING], _HALF_EVEN), None, True,
+        _packing(None, _given_or(given[_KEY_PACKED], False)), out, threads,
+        _affine(None, False, None, None, _given_or(given[_KEY_BEYOND], _SATURATE),
+                _given_or(given[_KEY_NAN], _LOWEST)), False
+    )
+
+
 cdef PyObject *_call_function(PyObject *function, PyObject *const *args, size_t n,
                               PyObject *names) except NULL:
     """Call quantize or dequantize."""
     cdef PyObject *given[_COMMON_KEYS]
     cdef bint quantizes = function == _quantize_function
     cdef Py_ssize_t count = PyVectorcall_NARGS(n)
-    cdef object made = None
-    if 2 <= count <= 3 and _has_common_keywords(
+    if 2 <= count <= 3 and (
+        quantizes or not PyTuple_CheckExact(<object>args[1])  # a pair of scales
+    ) and _has_common_keywords(
         args, n, names, _COMMON_KEYS if quantizes else _KEY_PACKED, given
     ):
-        zero = <object>args[2] if count == 3 else None
-        dtype = _given_or(given[_KEY_DTYPE], None)
-        if not quantizes:
-            made = _dequantize_usual(<object>args[0], <object>args[1], zero, dtype,
-                                     _given_or(given[_KEY_OUT], None))
-        elif given[_KEY_PACKED] == NULL or given[_KEY_PACKED] == <PyObject *>True:
-            made = _quantize_common(<object>args[0], <object>args[1], zero, dtype, given)
-        if made is not None:
-            Py_INCREF(made)
-            return <PyObject *>made
+        try:
+            made = _call_common(args, count, given, quantizes)
+        except TypeError as error:
+            _raise_hint(error, <object>function, _tuple_of(args, count),
+                        <object>names if names != NULL else ())
+            raise
+        Py_INCREF(made)
+        return <PyObject *>made
     return _call_hinted(function, args, n, names)
 
 
@@ -147,8 +173,10 @@ cdef PyObject *_call_method(PyObject *function, PyObject *const *args, size_t n,
         args, n, names, _COMMON_KEYS if quantizes else _KEY_PACKED, given
     ):
         params, array = <Calls>args[0], <object>args[1]
-        if params._axis is not None or params._block_size is not None or (
-            params._affine is not None
+        if (
+            params._axis is not None or params._block_size is not None
+            or params._affine is not None or given[_KEY_AXIS] != NULL
+            or given[_KEY_BLOCK] != NULL or given[_KEY_THREADS] != NULL
         ):
             pass
         elif not quantizes:
