@@ -932,8 +932,11 @@ cdef tuple _alike(object scale, object offset):
     if not PyFloat_CheckExact(scale) and not PyFloat_CheckExact(offset):
         if offset.shape != scale.shape:
             raise _error(ValueError, "offset", f"shape {scale.shape}", f"{offset.shape}")
-        if scale.dtype == offset.dtype and scale.strides == offset.strides:
-            return scale, offset
+        if scale.dtype == offset.dtype:
+            if scale.strides == offset.strides:
+                return scale, offset
+            if scale.flags.c_contiguous and scale.size > 0:
+                return scale, offset.copy()
     return _undisturbed(_stacked, (scale, offset))
 
 
