@@ -319,22 +319,27 @@ static int64_t load_zero(const struct pq_params *row, size_t i)
     return v == 0 ? 0 : INT64_MAX;
 }
 
+/* Run `statements` for each zero point `v` of a row. Compilers vectorize the first loop. */
+#define FOR_ZEROS(type, statements)                                                        \
+    type v;                                                                                \
+    for (size_t i = 0; row.stride == (ptrdiff_t)sizeof v && i < n; i++) {                  \
+        memcpy(&v, row.data + i * sizeof v, sizeof v);                                     \
+        statements;                                                                        \
+    }                                                                                      \
+    for (size_t i = 0; row.stride != (ptrdiff_t)sizeof v && i < n; i++) {                  \
+        memcpy(&v, row.data + (ptrdiff_t)i * row.stride, sizeof v);                        \
+        statements;                                                                        \
+    }
+
 /* Store the union of the bits of a row in `bits`, and the union after the bits of negative
- * numbers have been inverted in `magnitude`. Compilers vectorize the first loop. A search
- * for extrema would take 2 to 4 times as long with SSE2. */
-#define ADD_ZERO(type, distance)                                                           \
-    memcpy(&v, row.data + (distance), sizeof v);                                           \
-    all = (type)(all | v);                                                                 \
-    positive = (type)(positive | (v ^ (type)(0 - (v >> (8 * sizeof v - 1)))));
+ * numbers have been inverted in `magnitude`. A search for extrema would take 2 to 4 times
+ * as long with SSE2. */
 #define ADD_ROW(type)                                                                      \
     {                                                                                      \
-        type v, all = 0, positive = 0;                                                     \
-        for (size_t i = 0; row.stride == (ptrdiff_t)sizeof v && i < n; i++) {              \
-            ADD_ZERO(type, i * sizeof v)                                                   \
-        }                                                                                  \
-        for (size_t i = 0; row.stride != (ptrdiff_t)sizeof v && i < n; i++) {              \
-            ADD_ZERO(type, (ptrdiff_t)i * row.stride)                                      \
-        }                                                                                  \
+        type all = 0, positive = 0;                                                        \
+        FOR_ZEROS(type, all = (type)(all | v);                                             \
+                  positive =                                                               \
+                      (type)(positive | (v ^ (type)(0 - (v >> (8 * sizeof v - 1))))))      \
         is_negative = is_signed && all >> (8 * sizeof v - 1) != 0;                         \
         magnitude = is_signed ? positive : all;                                            \
         break;                                                                             \
@@ -368,7 +373,6 @@ static bool widen_bounds(void *what, struct pq_params row, size_t n)
     return true;
 }
 #undef ADD_ROW
-#undef ADD_ZERO
 
 /* Find the bounds of all zero points, unless an earlier call has found them. */
 static void find_zero_bounds(const struct pq_args *args, struct pq_facts *facts)
@@ -419,6 +423,38 @@ static bool check_each_zero(void *what, struct pq_params row, size_t n)
     return true;
 }
 
+/* Check a row of zero points. Differences of unsigned numbers wrap below the bounds. */
+#define CHECK_ROW(type)                                                                    \
+    {                                                                                      \
+        int outside = 0;                                                                   \
+        const type least = (type)lo, span = (type)((uint64_t)hi - (uint64_t)lo);           \
+        FOR_ZEROS(type, outside |= (type)(v - least) > span)                               \
+        return outside == 0;                                                               \
+    }
+static bool check_zeros(void *what, struct pq_params row, size_t n)
+{
+    const struct bounds *const bounds = what;
+    const int64_t lowest = pq_lowest_of(row.type);
+    const uint64_t highest = pq_highest_of(row.type);
+    const int64_t lo = bounds->lo > lowest ? bounds->lo : lowest;
+    const int64_t hi =
+        bounds->hi > 0 && (uint64_t)bounds->hi > highest ? (int64_t)highest : bounds->hi;
+    switch (row.swapped || !pq_is_integer(row.type) || lo > hi ? 0 : pq_bits_of(row.type)) {
+    case 8:
+        CHECK_ROW(uint8_t)
+    case 16:
+        CHECK_ROW(uint16_t)
+    case 32:
+        CHECK_ROW(uint32_t)
+    case 64:
+        CHECK_ROW(uint64_t)
+    default:
+        return check_each_zero(what, row, n);
+    }
+}
+#undef CHECK_ROW
+#undef FOR_ZEROS
+
 static bool contains(const struct bounds *bounds, int64_t lowest, uint64_t highest)
 {
     return lowest >= bounds->lo && bounds->hi >= 0 && highest <= (uint64_t)bounds->hi;
@@ -446,7 +482,7 @@ bool pq_zeros_fit(const struct pq_args *args, struct pq_facts *facts, int64_t lo
     }
     find_zero_bounds(args, facts);
     return facts->no_zeros || contains(&bounds, facts->zero_lowest, facts->zero_highest) ||
-           for_each_zero_row(args, check_each_zero, &bounds);
+           for_each_zero_row(args, check_zeros, &bounds);
 }
 
 bool pq_zeros_are_0(const struct pq_args *args, struct pq_facts *facts)

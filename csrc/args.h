@@ -142,7 +142,8 @@ PQ_INLINE enum pq_status pq_check_options(const struct pq_args *args, int option
 }
 
 /* Facts about the zero points of a call. The caller sets all members to 0. The first
- * function that needs the bounds reads all zero points; later functions use the bounds. */
+ * function that needs the bounds reads all zero points; later functions use the bounds. A
+ * range that the bounds exceed needs another pass, because the bounds are not exact. */
 struct pq_facts {
     bool has_bounds;       /* the following members are valid */
     bool no_zeros;         /* an extent is 0 */

@@ -353,7 +353,8 @@ enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args 
                          int *finite);
 
 /* Count the NaN and infinities of the real array `in`. *first is the position of the first
- * one in C order, or 0 if *count is 0. Errors: as for pq_minmax(). */
+ * one in C order, or 0 if *count is 0. Options are ignored. All other errors: as for
+ * pq_minmax(). */
 enum pq_status pq_count_nonfinite(const struct pq_args *args, size_t *count, size_t *first);
 
 /*

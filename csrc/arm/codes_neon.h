@@ -102,19 +102,19 @@ PQ_INLINE uint16x4_t count_less(const float *from, const float *bound)
     return vmovn_u32(count);
 }
 
-PQ_INLINE c32 c32_find(const float *x, const float *bound, int levels)
+PQ_INLINE c32 c32_find(const float *x, const float *bound, int tree_depth)
 {
     uint8_t places[32];
-    for (int i = 0; i < 32 && levels == 4; i += 8) {
+    for (int i = 0; i < 32 && tree_depth == 4; i += 8) {
         const uint16x4_t lo = count_less(x + i, bound), hi = count_less(x + i + 4, bound);
         vst1_u8(places + i, vmovn_u16(vcombine_u16(lo, hi)));
     }
-    for (int i = 0; i < 32 && levels != 4; i++) {
+    for (int i = 0; i < 32 && tree_depth != 4; i++) {
         int k = 1;
-        for (int level = 0; level < levels; level++) {
+        for (int level = 0; level < tree_depth; level++) {
             k = 2 * k + (bound[k] < x[i]);
         }
-        places[i] = (uint8_t)(k - (1 << levels));
+        places[i] = (uint8_t)(k - (1 << tree_depth));
     }
     return (c32){load128(places), load128(places + 16)};
 }

@@ -406,7 +406,7 @@ static void load_row(struct pq_job *job, struct pq_position at, ptrdiff_t first,
 
 /* Load the parameters of `rows` complete rows with equally spaced parameters, and copy them
  * to the elements. */
-static void load_spaced_rows(struct pq_job *job, struct pq_position at, ptrdiff_t rows)
+static void load_gapped_rows(struct pq_job *job, struct pq_position at, ptrdiff_t rows)
 {
     const struct pq_dim *dim = job->plan.dim;
     const ptrdiff_t count = pq_dim_groups(dim), columns = dim->end;
@@ -443,7 +443,7 @@ ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_position row_start,
     const ptrdiff_t share = single ? rows * columns : 1;
     if (job->equal_spacing) {
         place_zeros(job, at.zero, rows * columns);
-        load_spaced_rows(job, at, rows);
+        load_gapped_rows(job, at, rows);
         return 1;
     }
     if (same_rows && job->loaded.scale == at.scale && job->loaded.zero == at.zero &&

@@ -109,16 +109,16 @@ PQ_NOINLINE void c32_values(char *to, const uint8_t *p, const float *table)
 }
 
 /* Find table indices in a search tree of 4 or 8 levels, see kernels.h. */
-PQ_NOINLINE c32 c32_find(const float *x, const float *bound, int levels)
+PQ_NOINLINE c32 c32_find(const float *x, const float *bound, int tree_depth)
 {
     c32 r;
     EACH_CODE(i)
     {
         int k = 1;
-        for (int level = 0; level < levels; level++) {
+        for (int level = 0; level < tree_depth; level++) {
             k = 2 * k + (bound[k] < x[i]);
         }
-        r.v[i] = (uint8_t)(k - (1 << levels));
+        r.v[i] = (uint8_t)(k - (1 << tree_depth));
     }
     return r;
 }

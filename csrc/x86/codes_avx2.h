@@ -82,7 +82,7 @@ PQ_INLINE __m256i next_level(__m256i at, __m256 bound, __m256 x)
 
 /* Find the table indices of eight numbers. In the first four levels, one register holds
  * all bounds of a level. */
-PQ_INLINE __m256i find_eight_indices(const float *from, const float *bound, int levels)
+PQ_INLINE __m256i find_eight_indices(const float *from, const float *bound, int tree_depth)
 {
     const __m256 x = _mm256_loadu_ps(from);
     const __m256 second = _mm256_broadcast_ps((const __m128 *)(bound + 2));
@@ -91,18 +91,18 @@ PQ_INLINE __m256i find_eight_indices(const float *from, const float *bound, int 
     at = next_level(at, _mm256_permutevar_ps(second, at), x);
     at = next_level(at, _mm256_permutevar_ps(third, at), x);
     at = next_level(at, _mm256_permutevar8x32_ps(_mm256_loadu_ps(bound + 8), at), x);
-    for (int level = 4; level < levels; level++) {
+    for (int level = 4; level < tree_depth; level++) {
         at = next_level(at, _mm256_i32gather_ps(bound + (1 << level), at, 4), x);
     }
     return at;
 }
 
-PQ_INLINE c32 c32_find(const float *x, const float *bound, int levels)
+PQ_INLINE c32 c32_find(const float *x, const float *bound, int tree_depth)
 {
-    const __m256i lo = _mm256_packs_epi32(find_eight_indices(x, bound, levels),
-                                          find_eight_indices(x + 8, bound, levels));
-    const __m256i hi = _mm256_packs_epi32(find_eight_indices(x + 16, bound, levels),
-                                          find_eight_indices(x + 24, bound, levels));
+    const __m256i lo = _mm256_packs_epi32(find_eight_indices(x, bound, tree_depth),
+                                          find_eight_indices(x + 8, bound, tree_depth));
+    const __m256i hi = _mm256_packs_epi32(find_eight_indices(x + 16, bound, tree_depth),
+                                          find_eight_indices(x + 24, bound, tree_depth));
     return (c32){in_order(_mm256_packus_epi16(lo, hi))};
 }
 

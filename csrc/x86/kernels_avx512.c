@@ -69,11 +69,11 @@ PQ_INLINE void dequantize_by_group_tables(const struct pq_run *run, const void *
         const __m512i table = results(&copy, group, adds, code, real);
         for (size_t i = 0; i < bytes; i += STEP, x += STEP) {
             if (real == PQ_F32) {
-                store_line(&lines, _mm512_permutexvar_epi32(wide_spread4(x, flip), table));
+                store_line(&lines, _mm512_permutexvar_epi32(wide_unpack4(x, flip), table));
                 store_line(&lines, _mm512_permutexvar_epi32(
-                                       wide_spread4(x + STEP / 2, flip), table));
+                                       wide_unpack4(x + STEP / 2, flip), table));
             } else {
-                store_line(&lines, _mm512_permutexvar_epi16(wide_spread4_16(x), table));
+                store_line(&lines, _mm512_permutexvar_epi16(wide_unpack4_16(x), table));
             }
         }
     }

@@ -51,7 +51,7 @@ PQ_INLINE void store_wide_pairs(void *p, __m512i lower, __m512i upper)
 
 /* Return 16 codes from 8 bytes, each in the lowest bits of an int32 with garbage above.
  * `flip` is 4 if the first code of a byte is in the upper bits, else 0. */
-PQ_INLINE __m512i wide_spread4(const void *p, int flip)
+PQ_INLINE __m512i wide_unpack4(const void *p, int flip)
 {
     const __m512i places = _mm512_setr_epi64(INT64_C(0x0400000000), INT64_C(0x0c00000008),
                                              INT64_C(0x1400000010), INT64_C(0x1c00000018),
@@ -64,7 +64,7 @@ PQ_INLINE __m512i wide_spread4(const void *p, int flip)
 }
 
 /* Return 32 codes from 16 bytes, each in the lowest bits of an int16 with garbage above. */
-PQ_INLINE __m512i wide_spread4_16(const void *p)
+PQ_INLINE __m512i wide_unpack4_16(const void *p)
 {
     const __m512i places = _mm512_set1_epi64(INT64_C(0x0024002000040000));
     return _mm512_multishift_epi64_epi8(places, _mm512_cvtepu8_epi32(load128(p)));
