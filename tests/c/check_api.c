@@ -185,21 +185,13 @@ static void check_first_beyond(const struct pq_kernels *k)
     check_end();
 }
 
-#undef API
-#define API TEST
-static void check_table(const struct pq_kernels *k)
+static void check_alone(void)
 {
-#include "kernels/list.h"
-}
-
-int main(int argc, char **argv)
-{
-    check_start(argc, argv);
     make_arenas();
-    for (int t = 0; tables[t] != NULL; t++) {
-        check_table(tables[t]);
-    }
     check_runs(&pq_kernels_scalar);
     check_first_beyond(&pq_kernels_scalar);
-    return check_finish();
 }
+
+#undef API
+#define API TEST
+#include "program.h"

@@ -201,21 +201,13 @@ static void check_levels(const struct pq_kernels *of, pq_levels_fn *kernel)
     check_end();
 }
 
-#undef DYNAMIC
-#define DYNAMIC TEST
-static void check_table(const struct pq_kernels *k)
+static void check_alone(void)
 {
-#include "kernels/list.h"
-}
-
-int main(int argc, char **argv)
-{
-    check_start(argc, argv);
     make_arenas();
-    for (int t = 0; tables[t] != NULL; t++) {
-        check_table(tables[t]);
-    }
     check_dynamic_errors(tables[0]);
     check_fake_errors(tables[0]);
-    return check_finish();
 }
+
+#undef DYNAMIC
+#define DYNAMIC TEST
+#include "program.h"

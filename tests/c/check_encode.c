@@ -226,21 +226,13 @@ static void check_search_blocks(const struct pq_kernels *k, pq_gguf_search_fn *k
     }
 }
 
-#undef ENCODE
-#define ENCODE TEST
-static void check_table(const struct pq_kernels *k)
+static void check_alone(void)
 {
-#include "kernels/list.h"
-}
-
-int main(int argc, char **argv)
-{
-    check_start(argc, argv);
     in = guarded_make(sizeof numbers);
     out = guarded_make(COUNT_ALL * 2);
     fill_numbers();
-    for (int t = 0; tables[t] != NULL; t++) {
-        check_table(tables[t]);
-    }
-    return check_finish();
 }
+
+#undef ENCODE
+#define ENCODE TEST
+#include "program.h"

@@ -721,22 +721,14 @@ static void check_fake_quantize(const struct pq_kernels *k, pq_kernel_fn *kernel
     check_end();
 }
 
-#undef KERNELS
-#define KERNELS TEST
-static void check_table(const struct pq_kernels *k)
+static void check_alone(void)
 {
-#include "kernels/list.h"
-}
-
-int main(int argc, char **argv)
-{
-    check_start(argc, argv);
     struct guarded *const all[] = {&memory.x, &memory.y, &memory.scale, &memory.zero};
     for (size_t i = 0; i < COUNT(all); i++) {
         *all[i] = guarded_make(MOST * sizeof(double));
     }
-    for (int t = 0; tables[t] != NULL; t++) {
-        check_table(tables[t]);
-    }
-    return check_finish();
 }
+
+#undef KERNELS
+#define KERNELS TEST
+#include "program.h"

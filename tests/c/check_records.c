@@ -85,7 +85,7 @@ static void check_to_f64(const struct pq_kernels *k, pq_narrow_fn *kernel)
 
 /* ---- errors ---- */
 
-static void check_refusals(void)
+static void check_alone(void)
 {
     float y[64];
     uint8_t x[36] = {0};
@@ -159,17 +159,4 @@ static void check_refusals(void)
 
 #undef RECORDS
 #define RECORDS TEST
-static void check_table(const struct pq_kernels *k)
-{
-#include "kernels/list.h"
-}
-
-int main(int argc, char **argv)
-{
-    check_start(argc, argv);
-    check_refusals();
-    for (int t = 0; tables[t] != NULL; t++) {
-        check_table(tables[t]);
-    }
-    return check_finish();
-}
+#include "program.h"

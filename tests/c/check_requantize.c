@@ -309,20 +309,12 @@ static void check_refusals(void)
     check_end();
 }
 
-#undef REQUANTIZE
-#define REQUANTIZE TEST
-static void check_table(const struct pq_kernels *k)
+static void check_alone(void)
 {
-#include "kernels/list.h"
+    make_arenas();
+    check_refusals();
 }
 
-int main(int argc, char **argv)
-{
-    check_start(argc, argv);
-    make_arenas();
-    for (int t = 0; tables[t] != NULL; t++) {
-        check_table(tables[t]);
-    }
-    check_refusals();
-    return check_finish();
-}
+#undef REQUANTIZE
+#define REQUANTIZE TEST
+#include "program.h"

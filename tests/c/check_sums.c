@@ -321,23 +321,15 @@ static void check_refusals(void)
     check_end();
 }
 
-#undef SUMS
-#define SUMS TEST
-static void check_table(const struct pq_kernels *k)
+static void check_alone(void)
 {
-#include "kernels/list.h"
-}
-
-int main(int argc, char **argv)
-{
-    check_start(argc, argv);
     struct guarded *const all[] = {&memory.x, &memory.y, &memory.w};
     for (size_t i = 0; i < COUNT(all); i++) {
         *all[i] = guarded_make(MOST * sizeof(double));
     }
     check_refusals();
-    for (int t = 0; tables[t] != NULL; t++) {
-        check_table(tables[t]);
-    }
-    return check_finish();
 }
+
+#undef SUMS
+#define SUMS TEST
+#include "program.h"

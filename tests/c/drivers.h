@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tests of kernels, from the columns `program` and `test` of kernels/list.h. A test
- * program includes this header, and gives the macro of its name a new meaning:
+ * program includes this header, and ends with a new meaning of the macro of its name:
  *
  *     #undef SUMS
  *     #define SUMS TEST
- *     static void check_table(const struct pq_kernels *k)
- *     {
- *     #include "kernels/list.h"
- *     }
+ *     #include "program.h"
  *
- * The function calls the test of each row. Two errors do not compile: a row without a test,
+ * The program calls the test of each row. Two errors do not compile: a row without a test,
  * and a test for kernels of another type.
  */
 #ifndef DRIVERS_H

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of a test program of drivers.h: it calls the function `check_alone` of the
+ * program, which prepares the memory and has no kernel to check, and then the tests of each
+ * table.
+ */
+static void check_table(const struct pq_kernels *k)
+{
+#include "kernels/list.h"
+}
+
+int main(int argc, char **argv)
+{
+    check_start(argc, argv);
+    check_alone();
+    for (int t = 0; tables[t] != NULL; t++) {
+        check_table(tables[t]);
+    }
+    return check_finish();
+}
