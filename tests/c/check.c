@@ -123,9 +123,30 @@ void check_start(int argc, char **argv)
 #endif
 }
 
+/* Return 1 if the arguments include the running test. */
+static int is_selected(void)
+{
+    return strstr(state.test, state.only) != NULL;
+}
+
+/* Count the running test, if there is one, and print its failures. */
+static void end_test(void)
+{
+    char command[512];
+    if (state.failures != 0) {
+        state.failed++;
+        write_command(command, sizeof command, state.failing);
+        printf("FAILED %s: %d failures. Run again:\n  %s\n", state.test, state.failures,
+               command);
+    } else {
+        state.passed += state.test[0] != '\0' && is_selected();
+    }
+}
+
 void check_begin(const char *format, ...)
 {
     va_list arguments;
+    end_test();
     va_start(arguments, format);
     vsnprintf(state.test, sizeof state.test, format, arguments);
     va_end(arguments);
@@ -139,28 +160,9 @@ void check_begin(const char *format, ...)
     state.failures = 0;
 }
 
-/* Return 1 if the arguments include the running test. */
-static int is_selected(void)
-{
-    return strstr(state.test, state.only) != NULL;
-}
-
-void check_end(void)
-{
-    char command[512];
-    if (state.failures != 0) {
-        state.failed++;
-        write_command(command, sizeof command, state.failing);
-        printf("FAILED %s: %d failures. Run again:\n  %s\n", state.test, state.failures,
-               command);
-    } else {
-        state.passed += is_selected();
-    }
-    state.test[0] = '\0';
-}
-
 int check_finish(void)
 {
+    end_test();
     printf("%s: %d passed, %d failed\n", state.program, state.passed, state.failed);
     return state.failed != 0 || state.passed == 0;
 }

@@ -27,12 +27,12 @@ void check_start(int argc, char **argv);
  * detection takes longer than most calls. */
 extern const struct pq_kernels *tables[8];
 
-/* Start and end a test. The name of a test sets its seed, so that tests are independent. In
- * a test that the arguments exclude, CASES runs no case, and CHECK ignores failures. */
+/* End the running test, and start another. The name of a test sets its seed, so that tests
+ * are independent. In a test that the arguments exclude, CASES runs no case, and CHECK
+ * ignores failures. */
 void check_begin(const char *format, ...) CHECK_PRINTF(1, 2);
-void check_end(void);
 
-/* Print the last line and return the exit status. */
+/* End the last test, print the last line, and return the exit status. */
 int check_finish(void);
 
 /* Run the body for `n` cases, up to the first failures. The name of the test and the number

@@ -108,7 +108,6 @@ static void check_stages(const struct pq_kernels *table, int quantizes)
                 verify_stage(table, quantizes);
             }
         }
-        check_end();
     }
 }
 
@@ -152,7 +151,6 @@ static void check_runs(const struct pq_kernels *k)
     args.zero = (struct pq_array){(void *)(uintptr_t)&far, same, PQ_I64, 0, NULL};
     args.any_zeros = 1;
     CHECK(pq_dequantize(k, &args, 0, 1) == PQ_OK && y[0] == -0x1p53, "%a", y[0]);
-    check_end();
 }
 
 /* Check the index of the first element out of range. The search reads tiles of complete
@@ -182,7 +180,6 @@ static void check_first_beyond(const struct pq_kernels *k)
     CHECK(pq_count_beyond(k, &args, &count, &first) == PQ_OK && count == 1 &&
               first == PLACE,
           "%zu from %zu on", count, first);
-    check_end();
 }
 
 static void check_alone(void)

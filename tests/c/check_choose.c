@@ -227,7 +227,6 @@ static void check_choices(void)
         const struct pq_choice choice = random_choice();
         check_choice(&choice, 1 + random_below(random_chance(5) ? MOST : 20));
     }
-    check_end();
 }
 
 static void check_options(void)
@@ -270,7 +269,6 @@ static void check_options(void)
     CHOOSE(PQ_ERR_OPTION, args.rule = PQ_RULE_ONNX_DYNAMIC; RANGE(0, 9));
     CHOOSE(PQ_OK, args.rule = PQ_RULE_ONNX_DYNAMIC; args.scale = PQ_F32);
 #undef CHOOSE
-    check_end();
 }
 
 /* Check that extrema beyond the precision of float32 are not rounded before the division.
@@ -298,7 +296,6 @@ static void check_wide_ends(void)
                   hi[i], (double)scale[i]);
         }
     }
-    check_end();
 }
 
 /* Check that NaN at either end gives scale NaN and zero point 0. */
@@ -314,7 +311,6 @@ static void check_nan_ends(void)
         CHECK(scale != scale && zero == 0, "[%g, %g]: %g, %d", lo[i], hi[i], (double)scale,
               zero);
     }
-    check_end();
 }
 
 int main(int argc, char **argv)

@@ -123,7 +123,6 @@ static void check_books(const struct pq_kernels *k, pq_kernel_fn *kernel, int qu
                   (unsigned long long)due);
         }
     }
-    check_end();
 }
 
 static void check_quantize_book(const struct pq_kernels *k, pq_kernel_fn *kernel)
@@ -179,7 +178,6 @@ static void check_refusals(void)
     AFTER(PQ_ERR_OPTION, args.in = good.out;
           args.out = ((struct pq_array){codes, NULL, PQ_U2, 0, bits}),
           pq_codebook_quantize(k, &args, &eight, 0, 1));
-    check_end();
 }
 
 /* Compare packed codes with dequantize_book on one byte for each code. */
@@ -215,7 +213,6 @@ static void check_book_packed(const struct pq_kernels *k, pq_kernel_fn *kernel)
         kernel(&run, x, y, n);
         CHECK(memcmp(y, due, n * sizeof *y) == 0, "%zu elements in groups of %zu", n, g);
     }
-    check_end();
 }
 
 static void check_alone(void)

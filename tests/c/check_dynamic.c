@@ -74,7 +74,6 @@ static void check_dynamic_errors(const struct pq_kernels *kernels)
     DYNAMIC_AT(PQ_ERR_SIZE, choice.size = 3, 0, 1);
 #undef DYNAMIC_AT
     CHECK(q[0] == 9 && q[5] == 9, "codes were written");
-    check_end();
 }
 
 /* ---- fake ---- */
@@ -118,7 +117,6 @@ static void check_fake_errors(const struct pq_kernels *kernels)
     FAKE(PQ_ERR_ROUND, args.round = PQ_ROUND_COUNT);
 #undef FAKE
     CHECK(y[0] == 9 && y[5] == 9 && mask[0] == 9 && mask[5] == 9, "something was written");
-    check_end();
 }
 
 /* ---- levels ---- */
@@ -198,7 +196,6 @@ static void check_levels(const struct pq_kernels *of, pq_levels_fn *kernel)
                   "%zu: %a gives %a instead of %a", i, (double)x, (double)y, want);
         }
     }
-    check_end();
 }
 
 static void check_alone(void)

@@ -145,7 +145,6 @@ static void check_bytes(const struct pq_kernels *k, struct encoder by, int place
         const uint64_t found = digest_of(y, n);
         CHECK(found == due[way], "way %d: 0x%016llx", way, (unsigned long long)found);
     }
-    check_end();
 }
 
 /* Return the floor of a float32 logarithm, which rounds up to powers of two. */
@@ -163,7 +162,6 @@ static void check_powers(const struct pq_kernels *k, pq_encode_fn *mxfp4)
                   expected);
         }
     }
-    check_end();
 }
 
 /* Check all bit patterns of the largest number of a block, with the other numbers in
@@ -195,7 +193,6 @@ static void check_levels(const struct pq_kernels *k, struct encoder by,
         CHECK(memcmp(ours, theirs, bytes) == 0, "of up to %a",
               (double)f32_of_bits(top << 16));
     }
-    check_end();
 }
 
 static void check_encode(const struct pq_kernels *k, pq_encode_fn *const kernels[])

@@ -402,7 +402,6 @@ static void check_options(void)
         CHECK(got == due, "operation %d, %s: %s: status %d, expected %d", (int)operation,
               type_name(rows[row].code), name, (int)got, (int)due);
     }
-    check_end();
 }
 
 /* Check that callers of other versions are accepted. Their structs end earlier, or have
@@ -476,17 +475,14 @@ static void check_errors(void)
         check_zero_faults(quantize);
         check_sizes(quantize);
         check_parts(quantize);
-        check_end();
     }
     check_begin("affine calls, errors");
     check_affine_faults();
-    check_end();
     check_begin("no kernels");
     EXPECT(PQ_ERR_NULL, pq_quantize(NULL, &args, 0, 1));
     EXPECT(PQ_ERR_NULL, pq_dequantize(NULL, &args, 0, 1));
     EXPECT(PQ_ERR_NULL, pq_prepare_quantize(&plan, NULL, &args));
     EXPECT(PQ_ERR_NULL, pq_prepare_dequantize(&plan, NULL, &args));
-    check_end();
 }
 
 static void check_table(void)
@@ -523,7 +519,6 @@ static void check_table(void)
     const char *unknown = pq_status_text((enum pq_status) - 1);
     CHECK(strcmp(unknown, pq_status_text((enum pq_status)(PQ_ERR_BEYOND + 1))) == 0,
           "unknown");
-    check_end();
 }
 
 /* Check that 64 dimensions are valid, and that a dimension of one element and an empty
@@ -557,7 +552,6 @@ static void check_dimensions(void)
     small.shape[0] = small.zeros[0] = small.zeros[1] = 0;
     CHECK(pq_zeros_within(&args, 3, 3, &outside) == 1 && outside == 0, "within");
     EXPECT(PQ_OK, pq_quantize(scalar, &args, 0, 1));
-    check_end();
 }
 
 /* ---- extrema ---- */
@@ -625,7 +619,6 @@ static void check_extrema_errors(void)
     EXTREMA(PQ_ERR_SHAPE, PQ_ERR_SHAPE, small.shape[1] = -1);
     EXTREMA(PQ_ERR_SHAPE, PQ_ERR_SHAPE, small.in[1] = PTRDIFF_MAX / 2);
     EXTREMA(PQ_ERR_SHAPE, PQ_ERR_SHAPE, small.in[0] = PTRDIFF_MIN);
-    check_end();
 }
 
 /* ---- zero points within a range ---- */
@@ -653,7 +646,6 @@ static void check_zeros_errors(void)
         WITHIN(0, a, &outside, a->zero.type = bad_type(types[i]));
     }
 #undef WITHIN
-    check_end();
 }
 
 /* Check that an invalid zero point is found anywhere in a long array. */
@@ -681,7 +673,6 @@ static void check_one_outside(void)
             put_bits(zeros, type, (size_t)i, 0);
         }
     }
-    check_end();
 }
 
 /* ---- layouts of words ---- */
@@ -774,7 +765,6 @@ static void check_layouts(void)
     LAYOUT(PQ_ERR_OVERLAP, ONE; small.bits[0] = -8);
     LAYOUT(PQ_ERR_OVERLAP, ONE; small.bits[0] = 16; w->word_stride = 16);
     LAYOUT(PQ_ERR_OVERLAP, ONE; small.bits[0] = 16; w->word_stride = 0);
-    check_end();
 }
 
 /* ---- instruction sets and types ---- */
@@ -814,7 +804,6 @@ static void check_names(void)
     CHECK(strcmp(pq_isa_name(0), "neon") == 0, "best is %s", pq_isa_name(0));
     CHECK(pq_isa_find("avx2") == NULL, "avx2");
 #endif
-    check_end();
 
     check_begin("type sizes");
     static const size_t sizes[PQ_TYPE_COUNT] = {[PQ_F32] = 4, [PQ_F16] = 2, [PQ_BF16] = 2,
@@ -830,7 +819,6 @@ static void check_names(void)
           "no type");
     CHECK(pq_type_size(PQ_TYPE_COUNT) == 0, "one too many");
     CHECK(pq_type_size(bad_type(-1)) == 0, "-1");
-    check_end();
 }
 
 /* ---- elements out of range ---- */
@@ -866,7 +854,6 @@ static void check_beyond_errors(void)
     newer.args.size = sizeof newer;
     EXPECT(PQ_OK, pq_count_beyond(scalar, &newer.args, &count, &first));
     CHECK(count == 1, "%zu, of a newer caller", count);
-    check_end();
 }
 
 int main(int argc, char **argv)

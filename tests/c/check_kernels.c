@@ -159,7 +159,6 @@ static void check_minmax(const struct pq_kernels *k, pq_minmax_fn *const kernels
             kernels[r](matrix.x, n, matrix.lo, matrix.hi, &bits);
             verify_extrema(k, 1, 0, n, 1, 1, bits);
         }
-        check_end();
     }
 }
 
@@ -174,7 +173,6 @@ static void check_minmax_groups(const struct pq_kernels *k,
             kernels[r](matrix.x, matrix.rows, matrix.n, matrix.lo, matrix.hi, &bits);
             verify_extrema(k, matrix.rows, matrix.n, matrix.n, 1, 0, bits);
         }
-        check_end();
     }
 }
 
@@ -191,7 +189,6 @@ static void check_minmax_columns(const struct pq_kernels *k,
                        matrix.lo, matrix.hi, &bits);
             verify_extrema(k, matrix.n, 1, matrix.rows, stride, 1, bits);
         }
-        check_end();
     }
 }
 
@@ -245,7 +242,6 @@ static void check_choose(const struct pq_kernels *k, const char *name, pq_choose
     CASES(i, check_count(2000)) {
         verify_choose(judge, kernel, k->name, types[i % COUNT(types)]);
     }
-    check_end();
 }
 
 static void check_choose_middle(const struct pq_kernels *k, pq_choose_fn *kernel)
@@ -292,7 +288,6 @@ static void check_transpose(const struct pq_kernels *k, pq_transpose_fn *const k
         verify_transpose(k, kernels[i % 4], (int)(i % 4), rows, columns,
                          i / 132 % 2 * random_below(70));
     }
-    check_end();
 }
 
 /* ---- pixels ---- */
@@ -339,7 +334,6 @@ static void check_split_pixels(const struct pq_kernels *k, pq_pixels_fn *kernel)
         verify_pixels(x, y, split, image.channels, 16);
         check_canary(k, y);
     }
-    check_end();
 }
 
 static void check_join_pixels(const struct pq_kernels *k, pq_pixels_fn *kernel)
@@ -356,7 +350,6 @@ static void check_join_pixels(const struct pq_kernels *k, pq_pixels_fn *kernel)
         verify_pixels(y, x, joined, image.stride, 15);
         check_canary(k, y);
     }
-    check_end();
 }
 
 /* ---- magnitudes ---- */
@@ -381,7 +374,6 @@ static void check_magnitude(const struct pq_kernels *k, pq_magnitude_fn *kernel)
         CHECK(got == most, "%zu elements: %#x, expected %#x", n, (unsigned)got,
               (unsigned)most);
     }
-    check_end();
 }
 
 /* ---- random words ---- */
@@ -412,7 +404,6 @@ static void check_random_words(const struct pq_kernels *k, pq_random_words_fn *k
                   (unsigned long long)first, (unsigned long long)step, j, to[j]);
         }
     }
-    check_end();
 }
 
 /* ---- bytes and bits, by their definition ---- */
@@ -451,7 +442,6 @@ static void check_bytes(const struct pq_kernels *k, const char *name,
         }
         CHECK(in_place || memcmp(x, kept, bytes) == 0, "wrote to its input");
     }
-    check_end();
 }
 
 static int extended(const unsigned char *x, size_t i, enum pq_type type)
@@ -508,7 +498,6 @@ static void check_unpack_words(const struct pq_kernels *k, pq_unpack_words_fn *k
         }
         check_canary(k, y);
     }
-    check_end();
 }
 
 /* Compare `count` bits of packed codes `y` with the low bits of the codes `x`. */
@@ -543,7 +532,6 @@ static void check_bits(const struct pq_kernels *k, const char *name,
             }
             verify_bits(codes, packed, bits, n, packs ? 8 * bytes : n * (size_t)bits);
         }
-        check_end();
     }
 }
 
@@ -633,7 +621,6 @@ static void check_packed(const struct pq_kernels *k, pq_kernel_fn *kernel,
               packed.n, packed.run.group);
         check_canary(k, packed.y);
     }
-    check_end();
 }
 
 static void check_quantize_packed(const struct pq_kernels *k, pq_kernel_fn *const kernels[])
@@ -718,7 +705,6 @@ static void check_fake_quantize(const struct pq_kernels *k, pq_kernel_fn *kernel
         verify_fake(&run, x, y, n);
         check_canary(k, (unsigned char *)y);
     }
-    check_end();
 }
 
 static void check_alone(void)

@@ -508,7 +508,6 @@ static void check_form(enum pq_type real, enum pq_type code, int quantizes, enum
         draw_shape(first + i);
         try_batch(i < defined);
     }
-    check_end();
     check_begin("long runs: %s %s and %s%s", verb, type_name(real), type_name(code),
                 names[form]);
     CASES(i, last_table > 0 ? check_count(16 * percent / 100) : 0) {
@@ -516,7 +515,6 @@ static void check_form(enum pq_type real, enum pq_type code, int quantizes, enum
         draw_long_shape();
         try_batch(0);
     }
-    check_end();
 }
 
 static void check_quantize(pq_kernel_fn *const (*const *kernels)[PQ_REALS][PQ_CARRIERS])

@@ -38,7 +38,6 @@ static void check_decode(const struct pq_kernels *k, pq_decode_fn *const kernels
             pq_kernels_scalar.decode[place](x, theirs, n);
             CHECK(memcmp(y, theirs, n * numbers) == 0, "%zu blocks", n);
         }
-        check_end();
     }
 }
 
@@ -65,7 +64,6 @@ static void check_narrowing(const struct pq_kernels *k, pq_narrow_fn *kernel,
                   "%a", v);
         }
     }
-    check_end();
 }
 
 static void check_to_f16(const struct pq_kernels *k, pq_narrow_fn *kernel)
@@ -154,7 +152,6 @@ static void check_alone(void)
 #undef ENCODED
     CHECK(pq_block_format(-1) == NULL && pq_block_format(PQ_GGUF_FORMATS) == NULL,
           "formats that there are not");
-    check_end();
 }
 
 #undef RECORDS

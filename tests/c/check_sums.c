@@ -103,7 +103,6 @@ static void check_add_errors(const struct pq_kernels *k, pq_errors_fn *const ker
         scalar->add_errors[i % 2](batch.x, batch.y, batch.n, &theirs);
         CHECK(same(&ours, &theirs, sizeof ours), "%zu elements", batch.n);
     }
-    check_end();
 }
 
 static void check_total_errors(const struct pq_kernels *k, pq_total_fn *kernel)
@@ -119,7 +118,6 @@ static void check_total_errors(const struct pq_kernels *k, pq_total_fn *kernel)
         scalar->total_errors(&lanes, &due);
         CHECK(same(&total, &due, sizeof due), "%a, expected %a", total.xx, due.xx);
     }
-    check_end();
 }
 
 static void check_widen_f16(const struct pq_kernels *k, pq_widen_fn *kernel)
@@ -140,7 +138,6 @@ static void check_widen_f16(const struct pq_kernels *k, pq_widen_fn *kernel)
                   "%04x gives %a", from[e], (double)to[e]);
         }
     }
-    check_end();
 }
 
 static void check_fit(const struct pq_kernels *k, pq_fit_fn *const kernels[])
@@ -153,7 +150,6 @@ static void check_fit(const struct pq_kernels *k, pq_fit_fn *const kernels[])
         scalar->fit[i % 2](batch.x, batch.y, batch.w, batch.n, theirs);
         CHECK(same(ours, theirs, sizeof ours), "%zu elements", batch.n);
     }
-    check_end();
 }
 
 static void check_sum_squares(const struct pq_kernels *k, pq_squares_fn *const kernels[])
@@ -166,7 +162,6 @@ static void check_sum_squares(const struct pq_kernels *k, pq_squares_fn *const k
             scalar->sum_squares[i % 2](batch.x, batch.y, batch.w, batch.n, 0x1p-3);
         CHECK(same(&sum, &due, sizeof due), "%zu elements", batch.n);
     }
-    check_end();
 }
 
 static size_t first_least(const double *sums)
@@ -217,7 +212,6 @@ static void check_grid_sums(const struct pq_kernels *k, pq_grid_fn *kernel)
               "%zu elements, scale %a", batch.n, (double)batch.scale[0]);
         check_whole(kernel);
     }
-    check_end();
 }
 
 static void check_fit_codes(const struct pq_kernels *k, pq_fit_codes_fn *kernel)
@@ -233,7 +227,6 @@ static void check_fit_codes(const struct pq_kernels *k, pq_fit_codes_fn *kernel)
         scalar->fit_codes(&batch.grid, batch.x, batch.w, batch.n, theirs);
         CHECK(same(ours, theirs, sizeof ours), "%zu elements", batch.n);
     }
-    check_end();
 }
 
 /* ---- refusals ---- */
@@ -318,7 +311,6 @@ static void check_refusals(void)
     EXPECT(PQ_ERR_SIZE, pq_search_params(scalar, &args, &choice, &search, 0, 1));
     args.in.type = PQ_I8;
     EXPECT(PQ_ERR_TYPE, pq_measure(scalar, &args, NULL, &error, 0, 1));
-    check_end();
 }
 
 static void check_alone(void)
