@@ -561,11 +561,7 @@ void fill_params(struct call *call, int quantize)
     const int ndim = call->args.ndim;
     const struct pq_array *scale = &call->scale.array, *zero = &call->zero.array;
     const int plain = random_chance(50); /* ordinary scales, or scales of all kinds */
-    ptrdiff_t index[PQ_MAX_NDIM] = {0};
-    if (call->scale.bytes == 0) {
-        return;
-    }
-    do {
+    EACH_INDEX(index, ndim, call->counts) {
         double s = plain ? 0.001 + 0.1 * random_unit() : (double)draw_scale();
         uint64_t bits;
         if (scale->type == PQ_F64) {
@@ -587,7 +583,7 @@ void fill_params(struct call *call, int quantize)
             put_element(zero, element_at(zero, ndim, index, NULL),
                         (uint64_t)draw_zero(call, quantize));
         }
-    } while (step(ndim, call->counts, index));
+    }
 }
 
 /* Draw a real number that is seldom out of range. */
@@ -609,17 +605,13 @@ void fill_input(struct call *call, int quantize)
     const struct pq_args *args = &call->args;
     const int tame = args->beyond == PQ_REFUSE && random_chance(60);
     const struct pq_array *in = &call->in.array;
-    ptrdiff_t index[PQ_MAX_NDIM] = {0};
-    if (call->n == 0) {
-        return;
-    }
     if (in->bit_strides != NULL) {
         for (size_t i = 0; i < call->in.bytes; i++) {
             call->in.lowest[i] = (unsigned char)random_bits();
         }
         return;
     }
-    do {
+    EACH_INDEX(index, args->ndim, call->shape) {
         uint64_t bits;
         if (quantize) {
             const double s =
@@ -640,7 +632,7 @@ void fill_input(struct call *call, int quantize)
             bits = in->type == PQ_U64 && random_chance(50) ? random_bits() : bits;
         }
         put_element(in, element_at(in, args->ndim, index, NULL), bits);
-    } while (step(args->ndim, call->shape, index));
+    }
 }
 
 size_t usual_size(void)
@@ -969,12 +961,8 @@ struct out_of_range naive(const struct call *call, int quantize, unsigned char *
                                    .overflow = args->overflow,
                                    .narrow_first = quantize && args->narrow_first,
                                    .unsigned_zero = args->zero.type == PQ_U64};
-    ptrdiff_t index[PQ_MAX_NDIM] = {0};
     size_t position = 0;
-    if (call->n == 0) {
-        return out_of_range;
-    }
-    do {
+    EACH_INDEX(index, ndim, call->shape) {
         unsigned char x[8], y[8];
         double scale =
             scale_at(&args->scale, element_at(&args->scale, ndim, index, args->block));
@@ -998,7 +986,7 @@ struct out_of_range naive(const struct call *call, int quantize, unsigned char *
             out_of_range.first = out_of_range.count++ == 0 ? position : out_of_range.first;
         }
         give_element(call, index, y, ++position == call->n, lowest);
-    } while (step(ndim, call->shape, index));
+    }
     return out_of_range;
 }
 
@@ -1006,19 +994,15 @@ void naive_repack(const struct call *call, unsigned char *lowest)
 {
     const struct pq_args *args = &call->args;
     const unsigned mask = (1u << pq_type_bits(args->in.type)) - 1;
-    ptrdiff_t index[PQ_MAX_NDIM] = {0};
     size_t position = 0;
-    if (call->n == 0) {
-        return;
-    }
-    do {
+    EACH_INDEX(index, args->ndim, call->shape) {
         unsigned char x[8];
         take_element(args, index, x);
         if (!pq_is_narrow_integer(args->in.type)) {
             x[0] = (unsigned char)(x[0] & mask);
         }
         give_element(call, index, x, ++position == call->n, lowest);
-    } while (step(args->ndim, call->shape, index));
+    }
 }
 
 void describe(const struct call *call, int quantize, char *text, size_t size)

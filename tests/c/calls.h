@@ -63,6 +63,10 @@ int64_t integer_at(const struct pq_array *array, const void *at);
 /* Advance to the next index in C order. Return 0 after the last one. */
 int step(int ndim, const ptrdiff_t *extents, ptrdiff_t *index);
 size_t elements_of(int ndim, const ptrdiff_t *extents);
+/* Run the body for each index in C order. */
+#define EACH_INDEX(index, ndim, extents)                                                   \
+    for (ptrdiff_t index[PQ_MAX_NDIM] = {0}, more_ = elements_of(ndim, extents) != 0;      \
+         more_; more_ = step(ndim, extents, index))
 
 /* ---- calls ---- */
 

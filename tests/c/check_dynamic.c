@@ -16,13 +16,9 @@
 
 static void fill_finite(struct call *call, int broken)
 {
-    ptrdiff_t index[PQ_MAX_NDIM] = {0};
     const struct pq_array *in = &call->in.array;
     const int tiny = random_chance(10);
-    if (call->n == 0) {
-        return;
-    }
-    do {
+    EACH_INDEX(index, call->args.ndim, call->shape) {
         unsigned char bytes[8];
         uint64_t bits = draw_real(in->type, tiny ? 1e-39 : 0.01, 300);
         put_bits(bytes, in->type, 0, bits);
@@ -30,7 +26,7 @@ static void fill_finite(struct call *call, int broken)
             bits = 0;
         }
         put_element(in, element_at(in, call->args.ndim, index, NULL), bits);
-    } while (step(call->args.ndim, call->shape, index));
+    }
     if (broken) {
         put_element(in, in->data,
                     in->type == PQ_F32   ? 0x7fc00000

@@ -46,7 +46,6 @@ static uint64_t draw_number(enum pq_type type, int mode)
 static void draw_array(enum pq_type type)
 {
     const int mode = (int)random_below(5);
-    ptrdiff_t index[PQ_MAX_NDIM] = {0};
     memset(&call, 0, sizeof call);
     draw_shape(&call, random_chance(20) ? MOST_ELEMENTS : random_chance(50) ? 5000 : 40);
     draw_view(&call.in, &memory.in, call.args.ndim, call.shape, type,
@@ -55,7 +54,7 @@ static void draw_array(enum pq_type type)
                                  .ndim = call.args.ndim,
                                  .shape = call.shape,
                                  .in = call.in.array};
-    for (int more = call.n > 0; more; more = step(call.args.ndim, call.shape, index)) {
+    EACH_INDEX(index, call.args.ndim, call.shape) {
         put_element(&call.args.in, element_at(&call.args.in, call.args.ndim, index, NULL),
                     draw_number(type, mode));
     }
@@ -76,9 +75,8 @@ static struct truth count_all(void)
 {
     struct truth truth = {0, 0, 0, HUGE_VAL, -HUGE_VAL};
     const struct pq_array *const in = &call.args.in;
-    ptrdiff_t index[PQ_MAX_NDIM] = {0};
     memset(expected, 0, sizeof expected);
-    for (int more = call.n > 0; more; more = step(call.args.ndim, call.shape, index)) {
+    EACH_INDEX(index, call.args.ndim, call.shape) {
         unsigned char *const at = element_at(in, call.args.ndim, index, NULL);
         const double v = real_at(in, at);
         if (!isfinite(v)) {

@@ -186,20 +186,19 @@ static void draw_call(void)
 static void check_call(const struct pq_kernels *table)
 {
     struct pq_requantization *const a = &call.args;
-    ptrdiff_t index[3] = {0};
     const int parts = random_chance(70) ? 1 : 1 + (int)random_below(5);
     draw_view(&call.in, &memory.in, 3, call.shape, a->in.type, GAPPED);
     draw_view(&call.out, &memory.out, 3, call.shape, a->out.type, GAPPED);
     a->in = call.in.array;
     a->out = call.out.array;
-    do {
+    EACH_INDEX(index, 3, call.shape) {
         put_element(&a->in, element_at(&a->in, 3, index, NULL),
                     (uint64_t)draw_element(a->in.type));
-    } while (step(3, call.shape, index));
+    }
     for (int part = 0; part < parts; part++) {
         EXPECT(PQ_OK, pq_requantize(table, a, part, parts));
     }
-    do {
+    EACH_INDEX(index, 3, call.shape) {
         const int64_t q = integer_at(&a->in, element_at(&a->in, 3, index, NULL));
         const int64_t got = integer_at(&a->out, element_at(&a->out, 3, index, NULL));
         const int64_t want = expected_code(q, (size_t)index[1]);
@@ -209,7 +208,7 @@ static void check_call(const struct pq_kernels *table)
               (int)a->arithmetic, type_name(a->in.type), type_name(a->out.type), index[0],
               index[1], index[2], call.shape[0], call.shape[1], call.shape[2], (long long)q,
               (long long)got, (long long)want);
-    } while (step(3, call.shape, index));
+    }
 }
 
 static void check_requantize(const struct pq_kernels *k, pq_requantize_fn *kernel)

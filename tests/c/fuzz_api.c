@@ -339,25 +339,23 @@ static void draw_valid(enum op op)
 static void strew_zeros(void)
 {
     const struct pq_array *zero = &call.zero.array;
-    ptrdiff_t index[PQ_MAX_NDIM] = {0};
     if (zero->data == NULL || call.zero.bytes == 0 || !pq_is_integer(zero->type) ||
         pq_type_bits(zero->type) < 8) {
         return;
     }
-    do {
+    EACH_INDEX(index, call.args.ndim, call.counts) {
         if (random_chance(20)) {
             const struct limits own = limits_of(zero->type);
             const uint64_t far =
                 random_chance(50) ? random_bits() : (uint64_t)draw_integer(own.lo, own.hi);
             put_element(zero, element_at(zero, call.args.ndim, index, NULL), far);
         }
-    } while (step(call.args.ndim, call.counts, index));
+    }
     use.known = 0;
 }
 
 static void fill(enum op op)
 {
-    ptrdiff_t index[PQ_MAX_NDIM] = {0};
     if (op == QUANTIZE || op == DEQUANTIZE) {
         fill_params(&call, op == QUANTIZE);
         fill_input(&call, op == QUANTIZE);
@@ -365,14 +363,14 @@ static void fill(enum op op)
         fill_input(&call, 0);
     } else if (op == ZEROS_WITHIN) {
         fill_params(&call, 0);
-    } else if (call.n > 0) { /* for MINMAX: more NaN and infinities if there are any */
+    } else { /* for MINMAX: more NaN and infinities if there are any */
         const int tame = random_chance(60);
-        do {
+        EACH_INDEX(index, call.args.ndim, call.shape) {
             unsigned char *at = element_at(&call.in.array, call.args.ndim, index, NULL);
             do {
                 put_element(&call.in.array, at, draw_real(call.in.array.type, 0.1, 1000));
             } while (tame && !isfinite(real_at(&call.in.array, at)));
-        } while (step(call.args.ndim, call.shape, index));
+        }
     }
     for (size_t i = 0; i < call.out.bytes && call.out.array.data != NULL; i += 8) {
         const uint64_t bits = random_bits();
@@ -727,9 +725,8 @@ static enum pq_status go_there_and_back(void)
 static void find_due_mask(void)
 {
     const struct pq_args *const all = &pass.args;
-    ptrdiff_t index[PQ_MAX_NDIM] = {0};
     size_t i = 0;
-    do {
+    EACH_INDEX(index, all->ndim, all->shape) {
         char code[8];
         struct pq_args one = *all;
         one.ndim = 0;
@@ -749,7 +746,7 @@ static void find_due_mask(void)
         }
         one.out = (struct pq_array){.data = code, .type = pass.fake.code};
         pass.due_mask[i++] = pq_quantize(&pq_kernels_scalar, &one, 0, 1) == PQ_OK;
-    } while (step(all->ndim, all->shape, index));
+    }
 }
 
 static void check_fake(const struct pq_kernels *k)
@@ -917,14 +914,13 @@ static size_t cell_of(const struct pq_array *array, const ptrdiff_t *index,
 /* Merge the extrema of the elements into the cells. NaN makes a cell NaN. */
 static void find_due_extrema(void)
 {
-    ptrdiff_t index[PQ_MAX_NDIM] = {0};
     size_t position = 0;
     truth.nonfinite = truth.first = 0;
     for (size_t c = 0; c < call.scale.bytes / 8; c++) {
         truth.lo[c] = get_real(call.scale.lowest, PQ_F64, c);
         truth.hi[c] = get_real(call.zero.lowest, PQ_F64, c);
     }
-    for (int more = call.n > 0; more; more = step(call.args.ndim, call.shape, index)) {
+    EACH_INDEX(index, call.args.ndim, call.shape) {
         const struct pq_array *const in = &call.in.array;
         const double v = real_at(in, element_at(in, call.args.ndim, index, NULL));
         const size_t c = cell_of(&call.args.lowest, index, call.args.block);
@@ -972,14 +968,10 @@ static void check_magnitudes(const struct pq_kernels *k)
 static void expect_due_params(const struct pq_args *args, const struct pq_choice *choice)
 {
     struct pq_choice alone = *choice;
-    ptrdiff_t index[PQ_MAX_NDIM] = {0};
     const size_t real = pq_type_size(args->scale.type),
                  code = pq_type_size(args->zero.type);
     alone.real = args->in.type;
-    if (call.scale.bytes == 0) {
-        return;
-    }
-    do {
+    EACH_INDEX(index, call.args.ndim, call.counts) {
         unsigned char scale[8], zero[8];
         const size_t c = cell_of(&args->scale, index, NULL);
         UNDER_CONTROL(
@@ -988,7 +980,7 @@ static void expect_due_params(const struct pq_args *args, const struct pq_choice
                   memcmp(call.zero.lowest + 8 * c, zero, code) == 0,
               "%s to %s by rule %d: other parameters of %a .. %a", type_name(args->in.type),
               type_name(choice->code), (int)choice->rule, truth.lo[c], truth.hi[c]);
-    } while (step(call.args.ndim, call.counts, index));
+    }
 }
 
 /* Draw the options of dynamic_quantize. Codes of fewer than 8 bits can be packed. */
@@ -1031,7 +1023,7 @@ static struct pq_array draw_others(enum pq_type type, int is_weight)
     const struct pq_array *const to = &call.out.array;
     const ptrdiff_t size = (ptrdiff_t)pq_type_size(type);
     const int ndim = call.args.ndim, backward = random_chance(50);
-    ptrdiff_t index[PQ_MAX_NDIM] = {0}, next = random_chance(70) ? size : size + 1;
+    ptrdiff_t next = random_chance(70) ? size : size + 1;
     for (int d = 0; d < ndim; d++) {
         call.out.strides[backward ? ndim - 1 - d : d] = next;
         next *= call.shape[backward ? ndim - 1 - d : d];
@@ -1039,7 +1031,7 @@ static struct pq_array draw_others(enum pq_type type, int is_weight)
     call.out.array =
         (struct pq_array){guarded_end(&memory.out, call.n * (size_t)(size + 1)),
                           call.out.strides, type, random_chance(20), NULL};
-    for (int more = call.n > 0; more; more = step(call.args.ndim, call.shape, index)) {
+    EACH_INDEX(index, call.args.ndim, call.shape) {
         put_element(to, element_at(to, call.args.ndim, index, NULL),
                     is_weight ? encode(type, random_unit(), 1, 0) : draw_real(type, 1, 50));
     }
@@ -1289,7 +1281,6 @@ static void check_zeros_within(void)
         hi = (int64_t)random_bits();
     }
     const struct pq_array *zero = &call.zero.array;
-    ptrdiff_t index[PQ_MAX_NDIM] = {0};
     int within = 1;
     const int got = pq_zeros_within(use.args, lo, hi,
                                     random_chance(3) && use.refused ? NULL : &out_of_range);
@@ -1301,15 +1292,15 @@ static void check_zeros_within(void)
         CHECK(got == 1, "of no elements: %d", got);
         return;
     }
-    do {
+    EACH_INDEX(index, call.args.ndim, call.counts) {
         const int64_t z = integer_at(zero, element_at(zero, call.args.ndim, index, NULL));
         within = within && z >= lo && z <= hi && (zero->type != PQ_U64 || z >= 0);
-    } while (step(call.args.ndim, call.counts, index));
+    }
     int found = within;
-    do {
+    EACH_INDEX(index, call.args.ndim, call.counts) {
         found = found || integer_at(zero, element_at(zero, call.args.ndim, index, NULL)) ==
                              out_of_range;
-    } while (step(call.args.ndim, call.counts, index));
+    }
     CHECK(found, "%lld is none of the zero points", (long long)out_of_range);
     CHECK(got == within, "%s in [%lld, %lld]: %d, not %d", type_name(zero->type),
           (long long)lo, (long long)hi, got, within);
@@ -1419,7 +1410,6 @@ static void check_requantize(void)
 {
     static unsigned char expected[ARENA];
     struct pq_requantization args;
-    ptrdiff_t index[PQ_MAX_NDIM] = {0};
     memset(&call.args, 0, sizeof call.args);
     draw_shape(&call, some_size());
     const int any = draw_requantization(&args);
@@ -1432,12 +1422,10 @@ static void check_requantize(void)
     keep(&kept_out, &call.out, &memory.out);
     memcpy(expected, kept_out.copy, kept_out.bytes);
     enum pq_status due = PQ_OK;
-    if (call.n > 0) {
-        do {
-            const enum pq_status status = requantize_one(&args, index, expected);
-            CHECK(status == PQ_OK || any, "requantize: one element: %d", (int)status);
-            due = status != PQ_OK ? status : due;
-        } while (step(call.args.ndim, call.shape, index));
+    EACH_INDEX(index, call.args.ndim, call.shape) {
+        const enum pq_status status = requantize_one(&args, index, expected);
+        CHECK(status == PQ_OK || any, "requantize: one element: %d", (int)status);
+        due = status != PQ_OK ? status : due;
     }
     for (int i = 0; tables[i] != NULL; i++) {
         enum pq_status status = PQ_OK;
@@ -1597,7 +1585,6 @@ static void fill_blocks(int any)
 static void check_blocks(void)
 {
     static unsigned char expected[ARENA];
-    ptrdiff_t index[PQ_MAX_NDIM] = {0};
     draw_blocks();
     const int parts = random_chance(60) ? 1 : (int)random_between(1, FEW_PARTS);
     const int any_bytes = random_chance(50);
@@ -1606,10 +1593,8 @@ static void check_blocks(void)
     keep(&kept_in, &call.in, &memory.in);
     keep(&kept_out, &call.out, &memory.out);
     memcpy(expected, kept_out.copy, kept_out.bytes);
-    if (call.n > 0) {
-        do {
-            code_one(index, expected);
-        } while (step(coding.args.ndim, coding.shape, index));
+    EACH_INDEX(index, coding.args.ndim, coding.shape) {
+        code_one(index, expected);
     }
     for (int i = 0; tables[i] != NULL; i++) {
         enum pq_status status = PQ_OK;
