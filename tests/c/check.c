@@ -460,33 +460,10 @@ void swap_bytes_of(void *p, size_t size)
 
 /* ---- adversarial values ---- */
 
-/* Return the bits of the largest float16 of at most `magnitude`. */
-static uint32_t f16_below(double magnitude)
-{
-    int exponent;
-    if (magnitude >= 65504) {
-        return 0x7bff;
-    }
-    if (magnitude < 0x1p-14) {
-        return (uint32_t)(magnitude * 0x1p24);
-    }
-    const double fraction = frexp(magnitude, &exponent);
-    return ((uint32_t)(exponent + 13) << 10) + (uint32_t)(fraction * 0x1p11);
-}
-
-/* Return the bits of a value near v, at most one step away. */
+/* Return the bits of the number nearest to v. */
 static uint64_t bits_near(enum pq_type type, double v)
 {
-    switch (type) {
-    case PQ_F32:
-        return bits_of_f32((float)v);
-    case PQ_BF16:
-        return bits_of_f32((float)v) >> 16;
-    case PQ_F64:
-        return bits_of_f64(v);
-    default:
-        return (v < 0 ? 0x8000 : 0) | f16_below(fabs(v));
-    }
+    return type == PQ_F32 ? bits_of_f32((float)v) : encode(type, v, 0, 0);
 }
 
 static uint64_t draw_special(enum pq_type type)
