@@ -71,11 +71,10 @@ static void merge(struct extrema *e, enum pq_type real, const void *x, size_t n,
     }
 }
 
-/* The rows of a matrix, with `apart` elements between them, and the extrema that a kernel
- * found. */
+/* The rows of a matrix, `stride` elements apart, and the extrema that a kernel found. */
 static struct {
     enum pq_type real;
-    size_t rows, n, apart, size;
+    size_t rows, n, stride, size;
     const char *x;
     double lo[MOST], hi[MOST]; /* or float32 */
 } matrix;
@@ -115,7 +114,7 @@ static void draw_matrix(size_t i, enum pq_type real, int has_gaps)
     matrix.real = real;
     matrix.rows = rows;
     matrix.n = n;
-    matrix.apart = apart;
+    matrix.stride = n + apart;
     matrix.size = size;
     matrix.x = (const char *)x;
     for (size_t e = 0; e <= rows + n; e++) {
@@ -148,48 +147,39 @@ static void verify_extrema(const struct pq_kernels *k, size_t count, size_t from
           (unsigned)bits);
 }
 
+/* Check the kernels of one kind on random matrices. The code runs kernel `r`. */
+#define CHECK_EXTREMA(kind, k, has_gaps, ...)                                              \
+    for (int r = 0; r < PQ_EXTREMA; r++) {                                                 \
+        check_begin(kind " of %s: %s", type_name(reals[r]), k->name);                      \
+        CASES(i, 100 + check_count(1000)) {                                                \
+            uint32_t bits = 0;                                                             \
+            draw_matrix(i, reals[r], has_gaps);                                            \
+            __VA_ARGS__;                                                                   \
+        }                                                                                  \
+    }
+
 static void check_minmax(const struct pq_kernels *k, pq_minmax_fn *const kernels[])
 {
-    for (int r = 0; r < PQ_EXTREMA; r++) {
-        check_begin("minmax of %s: %s", type_name(reals[r]), k->name);
-        CASES(i, 100 + check_count(1000)) {
-            uint32_t bits = 0;
-            draw_matrix(i, reals[r], 0);
-            const size_t n = matrix.rows * matrix.n;
-            kernels[r](matrix.x, n, matrix.lo, matrix.hi, &bits);
-            verify_extrema(k, 1, 0, n, 1, 1, bits);
-        }
-    }
+    CHECK_EXTREMA("minmax", k, 0,
+                  kernels[r](matrix.x, matrix.rows * matrix.n, matrix.lo, matrix.hi, &bits);
+                  verify_extrema(k, 1, 0, matrix.rows * matrix.n, 1, 1, bits))
 }
 
 static void check_minmax_groups(const struct pq_kernels *k,
                                 pq_minmax_groups_fn *const kernels[])
 {
-    for (int r = 0; r < PQ_EXTREMA; r++) {
-        check_begin("minmax_groups of %s: %s", type_name(reals[r]), k->name);
-        CASES(i, 100 + check_count(1000)) {
-            uint32_t bits = 0;
-            draw_matrix(i, reals[r], 0);
-            kernels[r](matrix.x, matrix.rows, matrix.n, matrix.lo, matrix.hi, &bits);
-            verify_extrema(k, matrix.rows, matrix.n, matrix.n, 1, 0, bits);
-        }
-    }
+    CHECK_EXTREMA("minmax_groups", k, 0,
+                  kernels[r](matrix.x, matrix.rows, matrix.n, matrix.lo, matrix.hi, &bits);
+                  verify_extrema(k, matrix.rows, matrix.n, matrix.n, 1, 0, bits))
 }
 
 static void check_minmax_columns(const struct pq_kernels *k,
                                  pq_minmax_columns_fn *const kernels[])
 {
-    for (int r = 0; r < PQ_EXTREMA; r++) {
-        check_begin("minmax_columns of %s: %s", type_name(reals[r]), k->name);
-        CASES(i, 100 + check_count(1000)) {
-            uint32_t bits = 0;
-            draw_matrix(i, reals[r], 1);
-            const size_t stride = matrix.n + matrix.apart;
-            kernels[r](matrix.x, (ptrdiff_t)(stride * matrix.size), matrix.rows, matrix.n,
-                       matrix.lo, matrix.hi, &bits);
-            verify_extrema(k, matrix.n, 1, matrix.rows, stride, 1, bits);
-        }
-    }
+    CHECK_EXTREMA("minmax_columns", k, 1,
+                  kernels[r](matrix.x, (ptrdiff_t)(matrix.stride * matrix.size),
+                             matrix.rows, matrix.n, matrix.lo, matrix.hi, &bits);
+                  verify_extrema(k, matrix.n, 1, matrix.rows, matrix.stride, 1, bits))
 }
 
 /* ---- parameters of extrema ---- */
@@ -320,36 +310,34 @@ static void verify_pixels(const unsigned char *pixels, const unsigned char *rows
           "%zu of %zu pixels of %zu bytes", copied, n, stride);
 }
 
-static void check_split_pixels(const struct pq_kernels *k, pq_pixels_fn *kernel)
+static void check_pixels(const struct pq_kernels *k, pq_pixels_fn *kernel, int joins)
 {
-    check_begin("%s split_pixels", k->name);
+    check_begin("%s %s_pixels", k->name, joins ? "join" : "split");
     CASES(i, kernel != NULL ? check_count(2000) : 0) {
         draw_image();
-        const size_t in = image.n * image.stride, out = image.channels * image.row;
+        const size_t n = image.n, stride = image.stride, row = image.row;
+        const size_t channels = joins ? stride : image.channels;
+        const size_t in = joins ? channels * row : n * stride;
+        const size_t out = joins ? n * stride : channels * row;
         unsigned char *const x = guarded_end(&memory.x, in);
         unsigned char *const y = place_output(&memory.y, out);
         fill_random(x, in);
-        const size_t split = kernel((char *)x, (ptrdiff_t)image.stride, (char *)y,
-                                    (ptrdiff_t)image.row, image.channels, image.n);
-        verify_pixels(x, y, split, image.channels, 16);
+        const size_t copied =
+            kernel((char *)x, (ptrdiff_t)(joins ? row : stride), (char *)y,
+                   (ptrdiff_t)(joins ? stride : row), channels, n);
+        verify_pixels(joins ? y : x, joins ? x : y, copied, channels, joins ? 15 : 16);
         check_canary(k, y);
     }
 }
 
+static void check_split_pixels(const struct pq_kernels *k, pq_pixels_fn *kernel)
+{
+    check_pixels(k, kernel, 0);
+}
+
 static void check_join_pixels(const struct pq_kernels *k, pq_pixels_fn *kernel)
 {
-    check_begin("%s join_pixels", k->name);
-    CASES(i, kernel != NULL ? check_count(2000) : 0) {
-        draw_image();
-        const size_t in = image.stride * image.row, out = image.n * image.stride;
-        unsigned char *const x = guarded_end(&memory.y, in);
-        unsigned char *const y = place_output(&memory.x, out);
-        fill_random(x, in);
-        const size_t joined = kernel((char *)x, (ptrdiff_t)image.row, (char *)y,
-                                     (ptrdiff_t)image.stride, image.stride, image.n);
-        verify_pixels(y, x, joined, image.stride, 15);
-        check_canary(k, y);
-    }
+    check_pixels(k, kernel, 1);
 }
 
 /* ---- magnitudes ---- */
