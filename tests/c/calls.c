@@ -347,7 +347,7 @@ static ptrdiff_t draw_block(ptrdiff_t extent)
     case 0:
         return random_between(1, extent + 2);
     case 1:
-        return usual[random_below(sizeof usual / sizeof usual[0])];
+        return usual[random_below(COUNT(usual))];
     default:
         return 1;
     }
@@ -433,13 +433,12 @@ void draw_options(struct call *call, enum pq_type code, int quantize)
 
 /* ---- affine calls ---- */
 
-/* Return the range of fills and of range limits. */
-static struct limits codes_of(const struct call *call, int quantize)
+/* Return the range of codes in words with the layout, or without words for NULL. */
+static struct limits range_in(enum pq_type code, const struct pq_layout *layout)
 {
-    const struct view *const view = quantize ? &call->out : &call->in;
-    struct limits range = limits_of(view->array.type);
-    if (view->has_words && view->words.bits != 0 && view->array.type == PQ_U8) {
-        range.hi = (INT64_C(1) << view->words.bits) - 1;
+    struct limits range = limits_of(code);
+    if (code == PQ_U8 && layout != NULL && layout->bits != 0) {
+        range.hi = (INT64_C(1) << layout->bits) - 1;
     }
     return range;
 }
@@ -484,18 +483,20 @@ static void draw_policies(struct call *call, int is_float)
 void draw_affine(struct call *call, int quantize)
 {
     struct pq_args *const args = &call->args;
-    const enum pq_type code = quantize ? call->out.array.type : call->in.array.type;
-    const int is_float = pq_is_narrow_float(code);
+    const struct view *const codes = quantize ? &call->out : &call->in;
+    const int is_float = pq_is_narrow_float(codes->array.type);
+    const struct limits all =
+        range_in(codes->array.type, codes->has_words ? &codes->words : NULL);
     if (random_chance(60)) {
         args->offset = memory.offset.base +
                        ((unsigned char *)call->scale.array.data - memory.scale.base);
     }
     args->inverse = random_chance(30);
     if (quantize && !is_float && random_chance(25)) {
-        draw_range(call, codes_of(call, quantize));
+        draw_range(call, all);
     }
     if (!is_float && random_chance(30)) {
-        draw_fills(call, codes_of(call, quantize));
+        draw_fills(call, all);
     }
     if (quantize) {
         draw_policies(call, is_float);
@@ -633,6 +634,18 @@ void fill_input(struct call *call, int quantize)
         }
         put_element(in, element_at(in, args->ndim, index, NULL), bits);
     }
+}
+
+void collect_args(struct call *call)
+{
+    struct pq_args *const args = &call->args;
+    args->shape = call->shape;
+    args->in = call->in.array;
+    args->out = call->out.array;
+    args->scale = args->lowest = call->scale.array;
+    args->zero = args->highest = call->zero.array;
+    args->in_layout = call->in.has_words ? &call->in.words : NULL;
+    args->out_layout = call->out.has_words ? &call->out.words : NULL;
 }
 
 size_t usual_size(void)
@@ -813,12 +826,8 @@ static double rounded_by(enum pq_round round, double q)
 /* Return the range of the codes. */
 static struct limits range_of(const struct pq_args *args)
 {
-    struct limits range = limits_of(args->out.type);
-    if (args->out_layout != NULL && args->out_layout->bits != 0 &&
-        args->out.type == PQ_U8) {
-        range.hi = (INT64_C(1) << args->out_layout->bits) - 1;
-    }
-    return clips(args) ? (struct limits){args->lowest_code, args->highest_code} : range;
+    return clips(args) ? (struct limits){args->lowest_code, args->highest_code}
+                       : range_in(args->out.type, args->out_layout);
 }
 
 /* Wrap q + z into the range by a multiple of 2^bits. */

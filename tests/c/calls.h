@@ -102,6 +102,10 @@ void draw_options(struct call *call, enum pq_type code, int quantize);
  * before the numbers are filled in, because offsets are among them. */
 void draw_affine(struct call *call, int quantize);
 
+/* Set the shape, arrays and layouts of the arguments. Scales and zero points are also the
+ * cells of extrema. */
+void collect_args(struct call *call);
+
 /* The number of elements out of range, and the C-order position of the first. */
 struct out_of_range {
     size_t count, first;

@@ -318,6 +318,12 @@ int is_real_type(enum pq_type type)
     return type == PQ_F32 || type == PQ_F16 || type == PQ_BF16 || type == PQ_F64;
 }
 
+int no_type(void)
+{
+    static const int values[] = {-1, PQ_TYPE_COUNT, 99, INT32_MAX, INT32_MIN, 256};
+    return values[random_below(COUNT(values))];
+}
+
 const char *type_name(enum pq_type type)
 {
     const struct pq_type_info *info = pq_type_info(type);

@@ -101,6 +101,7 @@ double f64_of_bits(uint64_t bits);
 enum { REALS = 4 };
 extern const enum pq_type reals[REALS]; /* float64 is the last */
 int is_real_type(enum pq_type type);
+int no_type(void); /* a random number that is no type */
 const char *type_name(enum pq_type type);
 const char *round_name(enum pq_round round);
 

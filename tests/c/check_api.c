@@ -65,11 +65,7 @@ static void draw_stage(int quantizes, enum pq_type real, enum pq_type code,
         call.args = plain;
         draw_affine(&call, quantizes);
     } while (!has_stage(&call.args, stage));
-    call.args.shape = call.shape;
-    call.args.in = call.in.array;
-    call.args.out = call.out.array;
-    call.args.scale = call.scale.array;
-    call.args.zero = call.zero.array;
+    collect_args(&call);
     fill_params(&call, quantizes);
     fill_input(&call, quantizes);
 }

@@ -25,12 +25,6 @@ static double random_end(enum pq_type real, int wild)
     return random_chance(20) ? 0 : !wild || random_chance(40) ? tame : v;
 }
 
-static enum pq_type invalid_type(void)
-{
-    static const int values[] = {-1, PQ_TYPE_COUNT, 99, INT32_MAX, INT32_MIN, 256};
-    return (enum pq_type)values[random_below(6)];
-}
-
 static struct pq_choice random_choice(void)
 {
     struct pq_choice choice = {.size = sizeof choice};
@@ -51,7 +45,7 @@ static struct pq_choice random_choice(void)
         choice.highest_code =
             random_between(choice.lowest_code < 0 ? 0 : 1, (ptrdiff_t)most);
     } else if (random_chance(2)) {
-        *(random_chance(50) ? &choice.real : &choice.code) = invalid_type();
+        *(random_chance(50) ? &choice.real : &choice.code) = (enum pq_type)no_type();
     }
     return choice;
 }

@@ -169,8 +169,8 @@ static void draw_call(void)
     a->shape = call.shape;
     a->axis = 1;
     a->arithmetic = (enum pq_arithmetic)random_below(PQ_ARITHMETIC_COUNT);
-    a->in.type = sources[random_below(sizeof sources / sizeof *sources)];
-    a->out.type = targets[random_below(sizeof targets / sizeof *targets)];
+    a->in.type = sources[random_below(COUNT(sources))];
+    a->out.type = targets[random_below(COUNT(targets))];
     const struct limits codes = limits_of(a->out.type), all = limits_of(a->in.type);
     a->zero = random_chance(50) ? 0 : draw_integer(codes.lo, codes.hi);
     a->input_zero = random_chance(70) || pq_type_bits(a->in.type) > 16

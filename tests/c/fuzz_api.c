@@ -40,12 +40,11 @@ static const enum pq_type narrow[] = {
     PQ_F4E2M1FN, PQ_F8E3M4,
     PQ_F8E4M3,   PQ_F8E4M3B11FNUZ,
 };
-static const enum pq_type is_integer[] = {PQ_I8,  PQ_U8,  PQ_I16, PQ_U16,
-                                          PQ_I32, PQ_U32, PQ_I64, PQ_U64};
+/* The first eight have at least 8 bits. */
 static const enum pq_type integers[] = {PQ_I8,  PQ_U8,  PQ_I16, PQ_U16, PQ_I32, PQ_U32,
                                         PQ_I64, PQ_U64, PQ_I4,  PQ_U4,  PQ_I2,  PQ_U2};
 
-#define PICK(types) pick(types, sizeof(types) / sizeof(types)[0])
+#define PICK(types) pick(types, COUNT(types))
 
 /* ---- memory that must not change ---- */
 
@@ -203,7 +202,7 @@ static struct {
 
 static enum pq_type draw_code(void)
 {
-    return random_chance(60) ? PICK(is_integer) : PICK(narrow);
+    return random_chance(60) ? pick(integers, 8) : PICK(narrow);
 }
 
 /* Draw a view of all elements, with byte strides or bit strides. */
@@ -239,18 +238,6 @@ static void add_dimensions(void)
         call.block[d] = random_chance(80) ? 1 : PTRDIFF_MAX;
     }
     call.args.ndim = ndim;
-}
-
-static void collect_args(void)
-{
-    call.args.in = call.in.array;
-    call.args.out = call.out.array;
-    call.args.scale = call.scale.array;
-    call.args.zero = call.zero.array;
-    call.args.in_layout = call.in.has_words ? &call.in.words : NULL;
-    call.args.out_layout = call.out.has_words ? &call.out.words : NULL;
-    call.args.lowest = call.scale.array; /* used by MINMAX */
-    call.args.highest = call.zero.array;
 }
 
 static size_t some_size(void)
@@ -330,8 +317,7 @@ static void draw_valid(enum op op)
     if (random_chance(10)) {
         add_dimensions();
     }
-    call.args.shape = call.shape;
-    collect_args();
+    collect_args(&call);
 }
 
 /* Draw zero points that float64 does not represent, or out of range. The call can be
@@ -381,25 +367,19 @@ static void fill(enum op op)
 
 /* ---- invalid calls ---- */
 
-static int no_type(void)
-{
-    static const int values[] = {-1, PQ_TYPE_COUNT, 99, INT_MAX, INT_MIN, 256};
-    return values[random_below(sizeof values / sizeof values[0])];
-}
-
 static ptrdiff_t no_size(void)
 {
     static const ptrdiff_t values[] = {PTRDIFF_MAX,     PTRDIFF_MIN,     PTRDIFF_MAX / 2,
                                        PTRDIFF_MIN / 2, PTRDIFF_MAX / 8, PTRDIFF_MIN / 8,
                                        PTRDIFF_MIN + 1};
-    return values[random_below(sizeof values / sizeof values[0])];
+    return values[random_below(COUNT(values))];
 }
 
 static struct pq_array *any_array(struct pq_args *args)
 {
     struct pq_array *const arrays[] = {&args->in,   &args->out,    &args->scale,
                                        &args->zero, &args->lowest, &args->highest};
-    return arrays[random_below(sizeof arrays / sizeof arrays[0])];
+    return arrays[random_below(COUNT(arrays))];
 }
 
 /* Set a required or an optional pointer to NULL. */
@@ -450,7 +430,7 @@ static void resize(struct pq_args *args)
 {
     static const size_t sizes[] = {0, 1, sizeof(size_t),
                                    offsetof(struct pq_args, in_layout) - 1, SIZE_MAX};
-    args->size = sizes[random_below(sizeof sizes / sizeof sizes[0])];
+    args->size = sizes[random_below(COUNT(sizes))];
     use.refused = 1;
 }
 
@@ -1751,7 +1731,7 @@ static void check_chosen_shapes(void)
     CASES(i, check_count(960)) {
         const size_t s = i / 2 * 7 % COUNT(shapes);
         const int quantize = i % 2 == 0;
-        const enum pq_type real = pick(reals, 3), code = pick(is_integer, 4);
+        const enum pq_type real = pick(reals, 3), code = pick(integers, 4);
         const enum layout layout = i / 2 % 3 != 0      ? PLAIN
                                    : random_chance(50) ? GAPPED
                                                        : BROADCAST;
@@ -1759,7 +1739,6 @@ static void check_chosen_shapes(void)
         memset(&call, 0, sizeof call);
         call.args.size = sizeof call.args;
         call.args.ndim = 2;
-        call.args.shape = call.shape;
         call.args.block = call.block;
         call.shape[0] = shapes[s].rows;
         call.shape[1] = shapes[s].columns;
@@ -1783,7 +1762,7 @@ static void check_chosen_shapes(void)
             call.scale.strides[0] = complete * call.scale.strides[1];
             call.zero.strides[0] = complete * call.zero.strides[1];
         }
-        collect_args();
+        collect_args(&call);
         if (quantize) {
             call.args.round =
                 random_chance(75) || pq_is_narrow_float(code) ? PQ_HALF_EVEN : PQ_FLOOR;
