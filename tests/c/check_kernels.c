@@ -147,7 +147,7 @@ static void verify_extrema(const struct pq_kernels *k, size_t count, size_t from
           (unsigned)bits);
 }
 
-/* Check the kernels of one kind on random matrices. The code runs kernel `r`. */
+/* Check kernels on random matrices. The code runs kernel `r`. */
 #define CHECK_EXTREMA(kind, k, has_gaps, ...)                                              \
     for (int r = 0; r < PQ_EXTREMA; r++) {                                                 \
         check_begin(kind " of %s: %s", type_name(reals[r]), k->name);                      \

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a test program of drivers.h: it calls the function `check_alone` of the
- * program, which prepares the memory and has no kernel to check, and then the tests of each
- * table.
+ * The end of a test program of drivers.h. The program defines check_alone. The function
+ * makes the memory, and checks everything except kernels.
  */
 static void check_table(const struct pq_kernels *k)
 {
