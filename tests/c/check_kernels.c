@@ -71,7 +71,7 @@ static void merge(struct extrema *e, enum pq_type real, const void *x, size_t n,
     }
 }
 
-/* The rows of a matrix, `stride` elements apart, and the extrema that a kernel found. */
+/* The rows of a matrix with a stride in elements, and the extrema that a kernel found. */
 static struct {
     enum pq_type real;
     size_t rows, n, stride, size;
