@@ -936,7 +936,9 @@ cdef tuple _alike(object scale, object offset):
             if scale.strides == offset.strides:
                 return scale, offset
             if scale.flags.c_contiguous and scale.size > 0:
-                return scale, offset.copy()
+                copied = offset.copy()
+                if copied.strides == scale.strides:  # dimensions of 1 may have any stride
+                    return scale, copied
     return _undisturbed(_stacked, (scale, offset))
 
 
