@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantize and dequantize NumPy arrays exactly, at the speed of memory.
 
-Begin with `choose_qparams` or `calibrate`, then call `quantize` of the result. `weights`
-has the formats of quantized weights, and `integrations.cf` has CF/netCDF.
+Begin with `choose_qparams` or `calibrate`, then call `quantize` of the result. The module
+``pyquant.weights`` has the formats of quantized weights, ``pyquant.integrations.cf`` has
+CF/netCDF.
 """
 
 import pyquant._installed  # noqa: F401, the earliest import, for Ctrl-C
