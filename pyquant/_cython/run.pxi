@@ -81,7 +81,9 @@ cdef class _Work:
 
 cdef int _parts(Py_ssize_t size, int threads) except -1:
     """Return the useful number of parts for a number of bytes."""
-    return 1 if threads == 1 else _threads.useful_parts(size, threads)
+    if threads == 1 or size < 2 * <Py_ssize_t>_threads.MIN_PART_BYTES:
+        return 1  # small calls avoid a Python call
+    return _threads.useful_parts(size, threads)
 
 
 cdef int _execute(part_fn run, const Job *job, Py_ssize_t size) except -1:
