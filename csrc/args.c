@@ -331,9 +331,9 @@ static int64_t load_zero(const struct pq_params *row, size_t i)
         statements;                                                                        \
     }
 
-/* Store the union of the bits of a row in `bits`, and the union after the bits of negative
- * numbers have been inverted in `magnitude`. A search for extrema would take 2 to 4 times
- * as long with SSE2. */
+/* Compute the union of the bits of a row, and store the union with inverted negative
+ * numbers in `magnitude`. A search for extrema would take 2 to 4 times as long with SSE2.
+ */
 #define ADD_ROW(type)                                                                      \
     {                                                                                      \
         type all = 0, positive = 0;                                                        \
@@ -423,7 +423,8 @@ static bool check_each_zero(void *what, struct pq_params row, size_t n)
     return true;
 }
 
-/* Check a row of zero points. Differences of unsigned numbers wrap below the bounds. */
+/* Return true if all zero points are within [lo, hi]. A smaller zero point wraps to a large
+ * unsigned difference. */
 #define CHECK_ROW(type)                                                                    \
     {                                                                                      \
         int outside = 0;                                                                   \
@@ -431,6 +432,7 @@ static bool check_each_zero(void *what, struct pq_params row, size_t n)
         FOR_ZEROS(type, outside |= (type)(v - least) > span)                               \
         return outside == 0;                                                               \
     }
+/* Check the zero points of a row, like check_each_zero() but without setting `last`. */
 static bool check_zeros(void *what, struct pq_params row, size_t n)
 {
     const struct bounds *const bounds = what;
