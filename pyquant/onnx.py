@@ -157,6 +157,8 @@ def quantize_linear(
 
     Notes
     -----
+    QuantizeLinear of opsets 10 to 28.
+
     Float8 zero points select the type, and are added only if one of them is not 0. Float6
     and float4 zero points are added before the conversion. Codes equal ONNX Runtime's where
     ONNX Runtime follows the standard.
@@ -227,6 +229,8 @@ def dequantize_linear(
 
     Notes
     -----
+    DequantizeLinear of opsets 10 to 28.
+
     The difference is exact, followed by one multiplication in float32 and one conversion to
     the type of the result, like ONNX's reference and ONNX Runtime.
 

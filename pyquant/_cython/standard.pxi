@@ -487,9 +487,18 @@ cdef class Operator:
             fits = fits and call.scale.shape[i] == extents[i]
         if not fits:
             due = _extents(found.n, extents)
-            got = _shape(&call.scale)
+            got = f"{_shape(&call.scale)}{self._fitting(call)}"
             raise self._wrong(ValueError, self.scale.name, f"shape {due}", got)
         return 0
+
+    cdef str _fitting(self, Call *call):
+        """Name the axes that fit scales with one dimension, for errors."""
+        axes = [d for d in range(call.x.ndim) if call.x.shape[d] == call.scale.shape[0]]
+        if call.scale.ndim != 1 or not axes or call.args.block != NULL:
+            return ""
+        if self.rules is None and self.rule == _BY_AXES:
+            return f", which fits axes=({axes[0]},)"
+        return f", which fits axis={' or '.join(map(str, axes))}"
 
     cdef int _match_zero(self, Call *call, bint any_rank) except -1:
         """Check that zero points have the shape of the scales. With `any_rank`, a single
