@@ -68,5 +68,6 @@ void pq_api_init(struct pq_api *api, const struct pq_kernels *kernels, const cha
         .codebook_init = pq_codebook_init,
         .codebook_quantize = pq_codebook_quantize,
         .codebook_dequantize = pq_codebook_dequantize,
+        .requantize_codes = pq_requantize_codes,
     };
 }

@@ -270,7 +270,8 @@ const char *pq_isa_name(int i);
 /*
  * Quantize `in` to `out`: out = saturate(round((in - offset) / scale) + zero). `in` is real
  * or int32; int32 numbers are converted to the type of the quotient first. `out` has any
- * integer or narrow float type.
+ * integer or narrow float type. `in` can also be int8 or uint8, with `inverse`, for int8
+ * and uint8 codes that saturate, with PQ_HALF_EVEN, float32 quotients and no fill.
  *
  * Zero points must be within the range of the codes. With `zero_first` and for narrow
  * floats, magnitudes up to 2^52 are valid. Float32 to 8-bit integers with `zero_first` and
@@ -491,6 +492,20 @@ struct pq_requantization {
  */
 enum pq_status pq_requantize(const struct pq_kernels *kernels,
                              const struct pq_requantization *args, int part, int parts);
+
+/*
+ * Requantize codes: quantize the numbers that the dequantized codes represent, without an
+ * array of these numbers. `from` has the arguments of pq_dequantize(): its `in` are the
+ * codes, and the type of its `out` is the type of the numbers. `to` has the arguments of
+ * pq_quantize(): its `out` are the new codes. All other members of these two arrays are
+ * ignored, and `to` has the shape of `from`. The codes equal the codes of the two calls.
+ *
+ * Errors: as for pq_dequantize() and pq_quantize(); PQ_ERR_SHAPE also for different shapes
+ * and for bit strides; PQ_ERR_OPTION also for PQ_STOCHASTIC, PQ_REFUSE and `refuse_nan`.
+ */
+enum pq_status pq_requantize_codes(const struct pq_kernels *kernels,
+                                   const struct pq_args *from, const struct pq_args *to,
+                                   int part, int parts);
 
 /*
  * Convert a real multiplier to fixed point. The multiplier is approximately
@@ -898,6 +913,9 @@ struct pq_api {
                                           const struct pq_args *args,
                                           const struct pq_codebook *book, int part,
                                           int parts);
+    enum pq_status (*requantize_codes)(const struct pq_kernels *kernels,
+                                       const struct pq_args *from, const struct pq_args *to,
+                                       int part, int parts);
 };
 
 /* Fill in the table. `version` is stored, not copied. */

@@ -317,6 +317,10 @@ cdef extern from "pq.h" nogil:
             const pq_kernels *kernels, const pq_args *args, const pq_codebook *book,
             int part, int parts
         ) noexcept nogil
+        pq_status (*requantize_codes)(
+            const pq_kernels *kernels, const pq_args *from_args, const pq_args *to,
+            int part, int parts
+        ) noexcept nogil
 
 
 cdef extern from "pyquant.h":

@@ -15,11 +15,9 @@ struct cut {
 /* Return the number of indices of a dimension that must stay in one slab. */
 static ptrdiff_t unit_along(const struct pq_args *args, int d, bool keep_groups)
 {
-    const bool selects = args->scale.strides[d] != 0 ||
-                         (args->zero.data != NULL && args->zero.strides[d] != 0);
     const ptrdiff_t extent = args->shape[d];
     const ptrdiff_t block = args->block != NULL ? args->block[d] : 1;
-    const ptrdiff_t group = selects && block < extent ? block : extent;
+    const ptrdiff_t group = pq_selects_params(args, d) && block < extent ? block : extent;
     ptrdiff_t unit = keep_groups || group < extent ? group : 1;
     if (args->out.bit_strides != NULL && unit < extent) {
         while (unit % 8 * (args->out.bit_strides[d] % 8) % 8 != 0) { /* align to bytes */

@@ -92,7 +92,7 @@ enum pq_status pq_check_affine(const struct pq_args *args, struct pq_facts *fact
     const enum pq_type precision = args->precision;
     const bool is_supported = precision == PQ_NO_TYPE || precision == PQ_F64 ||
                               (precision == PQ_F32 && args->in.type != PQ_F64);
-    if (!is_supported || !pq_is_real(args->in.type)) {
+    if (!is_supported || !(pq_is_real(args->in.type) || pq_can_rescale(args))) {
         return PQ_ERR_TYPE;
     }
     if ((unsigned)args->beyond >= PQ_BEYOND_COUNT ||

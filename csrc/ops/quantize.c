@@ -230,7 +230,7 @@ enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels
 {
     struct pq_args without;
     const enum pq_type in = args->in.type, out = args->out.type;
-    if (!(pq_is_real(in) || in == PQ_I32) || !pq_is_code(out) ||
+    if (!(pq_is_real(in) || in == PQ_I32 || pq_can_rescale(args)) || !pq_is_code(out) ||
         !pq_is_real(precision_of(args)) || !pq_has_valid_zero_type(args, out)) {
         return PQ_ERR_TYPE;
     }

@@ -84,6 +84,9 @@ cdef extern from "pq.h" nogil:
     pq_status pq_requantize(
         const pq_kernels *, const pq_requantization *, int, int
     ) noexcept
+    pq_status pq_requantize_codes(
+        const pq_kernels *, const pq_args *, const pq_args *, int, int
+    ) noexcept
     pq_status pq_codebook_init(pq_codebook *, const float *, int) noexcept
     pq_status pq_codebook_quantize(
         const pq_kernels *, const pq_args *, const pq_codebook *, int, int

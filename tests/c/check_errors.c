@@ -507,7 +507,8 @@ static void check_table(void)
               api.run == pq_run && api.repack == pq_repack && api.minmax == pq_minmax &&
               api.codebook_init == pq_codebook_init &&
               api.codebook_quantize == pq_codebook_quantize &&
-              api.codebook_dequantize == pq_codebook_dequantize,
+              api.codebook_dequantize == pq_codebook_dequantize &&
+              api.requantize_codes == pq_requantize_codes,
           "a function has another place");
     for (int i = 0; i <= PQ_ERR_BEYOND; i++) {
         for (int j = -1; j < i; j++) {

@@ -785,6 +785,122 @@ static void check_fakes(void)
     }
 }
 
+/* ---- requantize_codes, with the arguments of a call that quantizes ---- */
+
+static struct {
+    struct pq_args from, to;
+    ptrdiff_t strides[PQ_MAX_NDIM], numbers[PQ_MAX_NDIM], outs[PQ_MAX_NDIM];
+    ptrdiff_t scales[PQ_MAX_NDIM], block[PQ_MAX_NDIM];
+    float scale[MOST_ELEMENTS], offset[MOST_ELEMENTS];
+    _Alignas(8) unsigned char in[ARENA], number[ARENA], due[ARENA], out[ARENA];
+} recode;
+
+/* Draw codes in C order, seldom with reversed rows, and scales of blocks along one axis. */
+static void draw_codes(enum pq_type type)
+{
+    const int ndim = recode.to.ndim;
+    const ptrdiff_t *const shape = recode.to.shape;
+    const int chosen = ndim > 0 ? (int)random_below((size_t)ndim) : 0;
+    ptrdiff_t n = 1;
+    for (int d = ndim - 1; d >= 0; d--) {
+        recode.strides[d] = n * (ptrdiff_t)pq_type_size(type);
+        recode.numbers[d] = n * (ptrdiff_t)sizeof(float);
+        recode.outs[d] = n * (ptrdiff_t)pq_type_size(recode.to.out.type);
+        recode.block[d] = d == chosen ? random_between(1, shape[d] + 1) : 1;
+        recode.scales[d] = d == chosen && random_chance(70) ? (ptrdiff_t)sizeof(float) : 0;
+        n *= shape[d] > 0 ? shape[d] : 1;
+    }
+    for (size_t i = 0; i < (size_t)n * pq_type_size(type); i++) {
+        recode.in[i] = (unsigned char)random_bits();
+    }
+    for (ptrdiff_t i = 0; i < (ndim > 0 ? shape[chosen] : 1); i++) {
+        recode.scale[i] = (float)random_unit() + 0.1f;
+        recode.offset[i] = (float)random_unit();
+    }
+    const size_t first = chosen < ndim && shape[chosen] > 0 && random_chance(30)
+                             ? (size_t)((shape[chosen] - 1) * recode.strides[chosen])
+                             : 0;
+    if (first != 0) {
+        recode.strides[chosen] *= -1;
+    }
+    recode.from = (struct pq_args){
+        .size = sizeof recode.from,
+        .ndim = ndim,
+        .shape = shape,
+        .block = recode.block,
+        .in = {.data = recode.in + first, .strides = recode.strides, .type = type},
+        .out = {.data = recode.number, .strides = recode.numbers, .type = PQ_F32},
+        .scale = {.data = recode.scale, .strides = recode.scales, .type = PQ_F32},
+        .offset = random_chance(50) ? recode.offset : NULL,
+    };
+    recode.to.in = recode.from.out;
+    recode.to.out = (struct pq_array){recode.due, recode.outs, recode.to.out.type, 0, NULL};
+}
+
+/* Compare a call on all tables with the status `due` and the codes `recode.due`. With
+ * `from`, the call is pq_requantize_codes(), else pq_quantize(). */
+static void compare_codes(const struct pq_args *from, enum pq_status due, const char *what)
+{
+    const size_t bytes = call.n * pq_type_size(recode.to.out.type);
+    recode.to.out.data = recode.out;
+    for (int i = 0; tables[i] != NULL; i++) {
+        const struct pq_kernels *const k = tables[i];
+        enum pq_status status = PQ_OK;
+        memset(recode.out, 0x5a, bytes);
+        RUN_PARTS(status, call.parts,
+                  from != NULL ? pq_requantize_codes(k, from, &recode.to, part, call.parts)
+                               : pq_quantize(k, &recode.to, part, call.parts));
+        CHECK(status == due, "%s: %s: %d, not %d", k->name, what, (int)status, (int)due);
+        CHECK(status != PQ_OK || memcmp(recode.out, recode.due, bytes) == 0,
+              "%s: %s: %s to %s: other codes", k->name, what,
+              type_name(recode.from.in.type), type_name(recode.to.out.type));
+    }
+    recode.to.out.data = recode.due;
+}
+
+/* Convert codes to codes by two calls of the scalar kernels, and by one call. Then quantize
+ * 8-bit codes, and compare with the codes of the equal float32 numbers. */
+static void check_codes_to_codes(void)
+{
+    static const enum pq_type types[] = {PQ_U8,  PQ_I8,  PQ_U8,  PQ_I8,       PQ_I16,
+                                         PQ_U16, PQ_I32, PQ_I64, PQ_F8E4M3FN, PQ_I4};
+    struct pq_args *const to = &recode.to;
+    *to = *use.args;
+    if (to->size != sizeof *to || call.n > ARENA / sizeof(double) ||
+        call.parts > FEW_PARTS || !is_real_type(to->in.type)) {
+        return;
+    }
+    to->out_layout = NULL;
+    to->beyond = to->beyond == PQ_REFUSE ? PQ_SATURATE : to->beyond;
+    to->refuse_nan = 0;
+    to->seed = to->start = 0;
+    if (to->round == PQ_STOCHASTIC) {
+        to->round = PQ_HALF_EVEN;
+    }
+    draw_codes(PICK(types));
+    enum pq_status due = pq_dequantize(&pq_kernels_scalar, &recode.from, 0, 1);
+    due = due != PQ_OK ? due : pq_quantize(&pq_kernels_scalar, to, 0, 1);
+    compare_codes(&recode.from, due, "requantize_codes");
+    if ((recode.from.in.type != PQ_I8 && recode.from.in.type != PQ_U8) ||
+        (to->out.type != PQ_I8 && to->out.type != PQ_U8)) {
+        return;
+    }
+    to->inverse = 1;
+    to->round = PQ_HALF_EVEN;
+    to->beyond = PQ_SATURATE;
+    to->fills = 0;
+    to->lowest_code = to->highest_code = 0;
+    to->precision = PQ_NO_TYPE;
+    to->zero_first = to->narrow_first = 0;
+    memset(recode.scales, 0, sizeof recode.scales);
+    recode.scale[0] = 1;
+    recode.from.offset = NULL;
+    due = pq_dequantize(&pq_kernels_scalar, &recode.from, 0, 1);
+    due = due != PQ_OK ? due : pq_quantize(&pq_kernels_scalar, to, 0, 1);
+    to->in = recode.from.in;
+    compare_codes(NULL, due, "quantize codes");
+}
+
 /* Check that each byte has one part as its writer: threads could lose bits of a shared
  * byte. A part is the writer if the old value of the byte changes. In arrays of one
  * dimension, each word has one writer. */
@@ -872,6 +988,7 @@ static void check_result(enum op op)
     restore(&kept_out);
     if (op == QUANTIZE && known) {
         check_fakes();
+        check_codes_to_codes();
     }
 }
 
