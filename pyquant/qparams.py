@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from functools import partial
-from math import isfinite
+from itertools import product
+from math import isfinite, prod
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
@@ -14,7 +15,7 @@ from pyquant._check import Immutable
 from pyquant.dtypes import TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     import numpy.typing as npt
 
@@ -132,6 +133,114 @@ class QParams(Immutable, _core.Calls):
     def quant_range(self) -> tuple[int, int] | None:
         """Lowest and highest code, or `None` for all codes of the type."""
         return self._quant_range
+
+    @classmethod
+    def from_normalization(
+        cls, mean: ArrayLike, std: ArrayLike, *, axis: SupportsIndex | None = None
+    ) -> QParams:
+        """
+        Return the parameters of uint8 pixels that a model normalizes.
+
+        `dequantize` of pixels then returns ``(pixels / 255 - mean) / std``.
+
+        Parameters
+        ----------
+        mean, std : array_like
+            Real numbers: one for each channel, or one number for all channels.
+        axis : int, optional
+            The axis of the channels: 0 for planes, -1 for an image with the channels last.
+            Default: one number for all channels.
+
+        Returns
+        -------
+        QParams
+            uint8 parameters: ``scale = 1 / (255 * std)`` and ``offset = -mean / std``, each
+            computed in float64 and rounded once to float32.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the numbers are not real, if the shapes differ, or if one of `std` is 0.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pyquant as pq
+        >>> p = pq.QParams.from_normalization([0.5, 0.25, 0.5], [0.5, 0.5, 0.25], axis=0)
+        >>> image = np.uint8([[[0, 255, 51]]])  # height, width, channels
+        >>> p.dequantize(image.transpose(2, 0, 1)).ravel()
+        array([-1. ,  1.5, -1.2], dtype=float32)
+        """
+        means = _core.cast(_core.as_reals(mean, "mean"), "float64")
+        stds = _core.cast(_core.as_reals(std, "std"), "float64")
+        _check.array(stds, "std", ("float64",), means.shape)
+        if not stds.all():
+            raise _check.fail(ValueError, "std", "numbers other than 0", "0")
+        with np.errstate(all="ignore"):
+            scale, offset = 1 / (255 * stds), -means / stds
+        return cls(
+            _core.cast(scale, "float32"),
+            dtype="uint8",
+            axis=axis,
+            offset=_core.cast(offset, "float32"),
+        )
+
+    def requantize(
+        self,
+        q: ArrayLike,
+        source: QParams,
+        *,
+        out: npt.NDArray[Any] | None = None,
+        threads: SupportsIndex = 1,
+    ) -> npt.NDArray[Any]:
+        """
+        Convert codes of other parameters to codes of these parameters.
+
+        Parameters
+        ----------
+        q : array_like
+            Codes of the type of `source`, of any shape and strides, with a code in each
+            element.
+        source : QParams
+            The parameters of `q`.
+        out : ndarray, optional
+            Array for the result, of the exact shape and dtype, with any strides.
+        threads : int, optional
+            Largest number of threads. Default 1. The result does not depend on it.
+
+        Returns
+        -------
+        ndarray
+            ``self.quantize(source.dequantize(q))``, bit for bit, without the array of real
+            numbers.
+
+        Raises
+        ------
+        TypeError
+            If `q` does not have the type of `source`, or is a PackedArray.
+        ValueError
+            If a shape is wrong.
+
+        Notes
+        -----
+        The first call for a `source` compares both ways for all 256 codes of each group, if
+        source and result have 8 bits. If one multiplication gives equal codes, this call
+        and later calls use it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pyquant as pq
+        >>> mean, std = [0.5, 0.4, 0.3], [0.25, 0.2, 0.3]
+        >>> pixels = pq.QParams.from_normalization(mean, std, axis=0)
+        >>> model_input = pq.QParams(0.02, -12, "int8")
+        >>> image = np.uint8([[[0, 128, 255]]])  # height, width, channels
+        >>> model_input.requantize(image.transpose(2, 0, 1), pixels).ravel()
+        array([-112,   13,  105], dtype=int8)
+        """
+        if not isinstance(source, QParams):
+            raise _check.fail(TypeError, "source", "a QParams", type(source))
+        return _core.requantize_codes(self, source, q, out, threads)
 
     def measure_error(
         self,
@@ -287,6 +396,81 @@ class QParams(Immutable, _core.Calls):
             f"QParams(scale={_shown(self._scale)}, zero_point={_shown(self.zero_point)}, "
             f"dtype={self._name!r}, axis={self._axis}, block_size={self._block_size}{more})"
         )
+
+
+_MOST_GROUPS = 4096  # for which `rescaling` compares all codes
+
+
+@_core.default_fpenv
+def rescaling(target: QParams, source: QParams) -> tuple[Any, ...] | None:
+    """Return scale, zero point, axis and offset of a multiplication of 8-bit codes
+    that equals `QParams.requantize`, or `None`.
+
+    Each step of `requantize` is rounded. The function therefore tries the nearest float32
+    scales and offsets, and their neighbours.
+    """
+    each = source, target
+    shapes = {(one._axis, one._scale.shape) for one in each if one._scale.size != 1}
+    axis, shape = next(iter(shapes), (None, ()))
+    groups = prod(shape)
+    if not (
+        {one._name for one in each} <= {"int8", "uint8"}
+        and all(one._fill is one._quant_range is one._block_size is None for one in each)
+        and (not shapes or (len(shapes) == 1 and axis is not None))
+        and 0 < groups <= _MOST_GROUPS
+    ):
+        return None
+    first, last = (_of_columns(one, groups) for one in each)
+    codes = np.arange(256, dtype=np.uint8).view(source._name)
+    codes = np.broadcast_to(codes[:, None], (256, groups))
+    expected = last.quantize(first.dequantize(codes))
+    zero, left = last._zero_point, np.ones(groups, bool)
+    made = np.empty((2, groups), np.float32)
+    for factor, offset in _factors(first, last):
+        got = _core.quantize(
+            codes.astype(np.float32),
+            factor,
+            zero,
+            dtype=target._name,
+            axis=1,
+            offset=offset,
+            inverse=True,
+        )
+        fits = (got == expected).all(axis=0) & left
+        made[:, fits] = factor[fits], offset[fits]
+        left &= ~fits
+        if not left.any():
+            factor, offset, zero = (one.reshape(shape) for one in (*made, zero))
+            return factor, zero, axis, offset
+    return None
+
+
+def _factors(source: QParams, target: QParams) -> Iterator[tuple[Any, ...]]:
+    """Yield scales and offsets that multiply codes: the nearest, then their neighbours."""
+    scale, divisor = (_core.cast(p._scale, "float64") for p in (source, target))
+    shift = np.zeros(scale.shape)
+    for p, sign in ((target, 1), (source, -1)):
+        if p._offset is not None:
+            shift += sign * _core.cast(p._offset, "float64")
+    with np.errstate(all="ignore"):
+        pair = scale / divisor, source._zero_point + shift / scale
+        nearest = [one.astype(np.float32) for one in pair]
+        ends = None, np.float32(np.inf), np.float32(-np.inf)
+        each = [
+            [one if end is None else np.nextafter(one, end) for end in ends]
+            for one in nearest
+        ]
+    yield from product(*each)
+
+
+def _of_columns(p: QParams, count: int) -> QParams:
+    """Return parameters with equal elements for each of `count` columns."""
+    scale, zero, offset = (
+        None if one is None else np.broadcast_to(one.reshape(-1), count)
+        for one in (p._scale, p._zero_point, p._offset)
+    )
+    assert scale is not None
+    return QParams(scale, zero, p._name, axis=1, offset=offset)
 
 
 def _plain(value: Any) -> Any:

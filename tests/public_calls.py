@@ -382,6 +382,14 @@ CALLS = {
     "qparams.QParams.from_dict": lambda: [
         pq.QParams.from_dict(p.to_dict()) for p in PARAMS
     ],
+    "qparams.QParams.from_normalization": lambda: [
+        pq.QParams.from_normalization(THIRDS[:4], DOUBLE[:4])
+    ],
+    "qparams.QParams.requantize": lambda: [
+        p.requantize(CODES, pq.QParams(s, 3, "uint8", axis=0))
+        for p in PARAMS
+        for s in (SCALES, SCALES[::-1])
+    ],
     "qparams.QParams.measure_error": lambda: [p.measure_error(TINY) for p in PARAMS],
     "files.StoredTensor.dequantize": lambda: [
         WEIGHT_FILE["w"].dequantize(dtype="float16"),

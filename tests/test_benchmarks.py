@@ -438,7 +438,7 @@ def test_readme_gives_the_share_of_wrong_codes(monkeypatch):
     assert set(codes) == set(timings)
     wrong = (codes.pop("NumPy, usual line") != codes["pyquant"]).mean()
     assert f"{100 * wrong:.1f} % of the codes" in reason.README.read_text("utf-8")
-    expected = reason.example()["model_input"].reshape(-1)
+    expected = reason.example()["codes"].reshape(-1)
     for name, found in codes.items():  # ONNX Runtime, if it is installed
         np.testing.assert_array_equal(found, expected, name)
 

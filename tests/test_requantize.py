@@ -10,11 +10,15 @@ from oracle import float32
 from support import (
     LEVELS,
     amount,
+    at_level,
+    case,
     loop,
     requantize_at,
+    same,
 )
 
 import pyquant as pq
+from pyquant.qparams import rescaling
 
 ARITHMETICS = ("float32", "rndnu", "tflite", "tflite_single", "fbgemm")
 FIXED = ARITHMETICS[1:]
@@ -505,3 +509,149 @@ def test_fixed_point_of_many_dimensions():
     assert m.shape == shift.shape == (1,) * 63 + (2,)
     assert m.ravel().tolist() == [3 << 29, 3 << 29]
     assert shift.ravel().tolist() == [0, 0]
+
+
+# From codes to codes, by QParams.requantize
+
+
+def drawn_params(rng, name, shape):
+    """Return parameters of a random granularity for codes of a type."""
+    axis, block, extents = None, None, ()
+    kind = rng.choice(["one", "one", "axis", "axes", "block", "blocks"])
+    if kind in ("axis", "block"):
+        axis = int(rng.integers(-len(shape), len(shape)))
+        extents = (shape[axis],)
+    if kind == "block":
+        block = int(rng.integers(1, shape[axis] + 2))
+        extents = list(shape)
+        extents[axis] = -(-shape[axis] // block)
+    if kind == "axes":
+        axis = tuple(range(int(rng.integers(1, len(shape) + 1))))
+        extents = shape[: len(axis)]
+    if kind == "blocks":
+        block = tuple(int(rng.integers(1, n + 2)) for n in shape)
+        extents = [-(-n // b) for n, b in zip(shape, block, strict=True)]
+    scale = rng.random(extents) * 10 ** rng.uniform(-2, 2) + 1e-3
+    if rng.random() < 0.4:  # powers of two make ties
+        scale = np.exp2(np.rint(np.log2(scale)))
+    scale = scale.astype(rng.choice(["f4", "f8", "f2"]))
+    options = {"axis": axis, "block_size": block}
+    lowest, highest = (-9, 9) if name.startswith("int") else (0, 9)
+    zero = None if name.startswith("float") else rng.integers(lowest, highest, extents)
+    if rng.random() < 0.4:
+        options["offset"] = (rng.normal(size=extents) * 3).astype(scale.dtype)
+    if name == "uint8" and rng.random() < 0.2:
+        options |= {"fill": 255, "quant_range": (0, 254)}
+    return pq.QParams(scale, zero, name, **options)
+
+
+def random_codes(rng, dtype, shape):
+    """Return codes with any bits, in a random layout."""
+    data = np.frombuffer(rng.bytes(math.prod(shape) * dtype.itemsize), dtype)
+    codes, kind = data.reshape(shape), rng.integers(5)
+    if kind == 0:
+        return np.asfortranarray(codes)
+    if kind == 1:
+        return np.repeat(codes, 2, -1)[..., ::2]
+    if kind == 2:
+        return codes[..., ::-1]
+    if kind == 3:
+        return codes.astype(dtype.newbyteorder())
+    return codes
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_codes_to_codes_equal_two_calls(isa, seed):
+    rng = np.random.default_rng(seed)
+    names = [*SOURCES, "uint64", "float8_e4m3fn"]
+    for _ in range(amount(25, 400)):
+        shape = tuple(rng.integers(1, 40, rng.integers(1, 4)).tolist())
+        if rng.random() < 0.1:  # several boxes
+            shape = (*shape[:-1], int(rng.integers(1, 30000 // math.prod(shape[:-1]) + 2)))
+        short = rng.random() < 0.5
+        types = [str(rng.choice(["int8", "uint8"] if short else names)) for _ in range(2)]
+        source, target = (drawn_params(rng, name, shape) for name in types)
+        q = random_codes(rng, source.dtype, shape)
+        expected = target.quantize(source.dequantize(q))
+        out = np.empty(shape[::-1], target.dtype).T
+        with case(source=source, target=target, shape=shape, strides=q.strides):
+            same(at_level(isa, target.requantize, q, source), expected)
+            at_level(isa, target.requantize, q, source, out=out, threads=2)
+            same(out, expected)
+
+
+def test_a_multiplication_rescales_8_bit_codes(isa):
+    """All 256 codes of each group, by the kernel that multiplies."""
+    rng = np.random.default_rng(3)
+    for _ in range(amount(10, 100)):
+        groups = int(rng.integers(1, 70))
+        types = [str(rng.choice(["int8", "uint8"])) for _ in range(2)]
+        source, target = (
+            pq.QParams(
+                np.exp2(rng.integers(-4, 4, groups)) if tied else rng.random(groups) + 0.01,
+                rng.integers(0, 128, groups),
+                name,
+                axis=1,
+                offset=rng.normal(size=groups) if name == "uint8" else None,
+            )
+            for name, tied in zip(types, rng.random(2) < 0.5, strict=True)
+        )
+        codes = np.arange(256, dtype=np.uint8).view(types[0])
+        q = np.broadcast_to(codes[:, None], (256, groups))
+        with case(source=source, target=target):
+            assert rescaling(target, source) is not None
+            expected = target.quantize(source.dequantize(q))
+            same(at_level(isa, target.requantize, q, source), expected)
+
+
+@loop("name", ["fill", "quant_range", "coarse", "blocks", "axes", "many"])
+def test_codes_that_a_multiplication_does_not_rescale(name):
+    first = {"scale": np.float32([0.5, 0.25, 3]), "dtype": "uint8", "axis": 0}
+    last = dict(first, dtype="int8")
+    changes = {
+        "fill": {"fill": 3},
+        "quant_range": {"quant_range": (-5, 5)},
+        "coarse": {"offset": np.float32([1e8, 0, 0])},  # sums are multiples of 8
+        "blocks": {"scale": np.float32([[1], [2]]), "block_size": 2},
+        "axes": {"scale": np.float32([1, 2, 3, 4]), "axis": 1},
+        "many": {"scale": np.ones(5000, "f4"), "axis": 1},
+    }
+    if name == "coarse":
+        first |= changes[name]
+    source, target = pq.QParams(**first), pq.QParams(**(last | changes[name]))
+    assert rescaling(target, source) is None
+    q = np.resize(np.arange(256, dtype=np.uint8), (3, 5000 if name == "many" else 4))
+    if name == "blocks":
+        q = np.resize(q, (3, 1))
+    same(target.requantize(q, source), target.quantize(source.dequantize(q)))
+
+
+def test_normalized_pixels():
+    """Compare with the definition in float64, and with another order of the calls."""
+    mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+    image = np.random.default_rng(0).integers(0, 256, (37, 41, 3), np.uint8)
+    planes = image.transpose(2, 0, 1)
+    pixels = pq.QParams.from_normalization(mean, std, axis=0)
+    same(pixels.scale, np.float32(1 / (255 * np.float64(std))))
+    same(pixels.offset, np.float32(-np.float64(mean) / np.float64(std)))
+    numbers = pixels.dequantize(planes)
+    exact = (planes / 255 - np.reshape(mean, (3, 1, 1))) / np.reshape(std, (3, 1, 1))
+    assert np.abs(numbers - exact).max() < 2**-21  # two roundings of numbers below 4
+    model_input = pq.QParams(np.float32(0.0186), -14, "int8")
+    for order in (planes, planes[::-1], np.ascontiguousarray(planes), planes[:, 3:30:2]):
+        codes = model_input.requantize(order, pixels)
+        expected = pq.onnx.quantize_linear(
+            pixels.dequantize(order), np.float32(0.0186), np.int8(-14)
+        )
+        same(codes, expected)
+    by_last = pq.QParams.from_normalization(mean, std, axis=-1)
+    same(
+        model_input.requantize(image, by_last).transpose(2, 0, 1),
+        model_input.requantize(planes, pixels),
+    )
+    assert pq.QParams.from_normalization(0.5, 0.25).axis is None
+    back = pixels.requantize(model_input.requantize(planes, pixels), model_input)
+    same(
+        back,
+        pixels.quantize(model_input.dequantize(model_input.requantize(planes, pixels))),
+    )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requantize int32 sums of products to int8."""
+"""Requantize int32 sums of products to int8, and pixels to codes."""
 
 from __future__ import annotations
 
@@ -104,8 +104,37 @@ def _task(arithmetic: str, suffix: str = "", **options: Any) -> Task:
     return Task(name, partial(_requantize, **how), SIZES)
 
 
+# ---- pixels to codes, by QParams.requantize ----
+
+
+def _codes(n: int, dtype: str, channels_last: bool) -> Made:
+    rows = max(1, round((n / 3) ** 0.5))
+    image = np.random.default_rng(0).integers(0, 256, (rows, rows, 3), np.uint8)
+    x = image.transpose(2, 0, 1)
+    x = x if channels_last else np.ascontiguousarray(x)
+    pixels = pq.QParams.from_normalization(
+        [0.485, 0.456, 0.406], [0.229, 0.224, 0.225], axis=0
+    )
+    target = pq.QParams(np.float32(0.0187), -14, dtype)
+    out, numbers = np.empty(x.shape, dtype), np.empty(x.shape, np.float32)
+
+    def two_calls() -> Any:
+        return target.quantize(pixels.dequantize(x, out=numbers), out=out)
+
+    call = partial(target.requantize, x, pixels, out=out)
+    return Made(x.size, x.nbytes + out.nbytes, call, two_calls=two_calls)
+
+
+def _codes_task(suffix: str, dtype: str = "int8", channels_last: bool = False) -> Task:
+    build = partial(_codes, dtype=dtype, channels_last=channels_last)
+    return Task("requantize-codes" + suffix, build, SIZES)
+
+
 TASKS = [
     *map(_task, ARITHMETICS),
+    _codes_task(""),
+    _codes_task("-pixels", channels_last=True),
+    _codes_task("-i16", "int16"),
     _task("float32", bias=1234),
     *(
         _task(arithmetic, suffix)

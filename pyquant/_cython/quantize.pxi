@@ -881,6 +881,7 @@ cdef class Calls:
     cdef readonly object _block_size
     cdef tuple _offsets  # stored like _scales, or None
     cdef _Affine _affine  # offsets in the form for calls, or None
+    cdef tuple _rescaling  # a source of `requantize`, and the result of `rescaling` for it
 
     cdef int _keep(self, tuple parameters) except -1:
         with critical_section(self):
@@ -1029,3 +1030,112 @@ cdef class Calls:
 
 hinted(Calls.quantize)
 hinted(Calls.dequantize)
+
+
+# ---- from codes to codes ----
+
+
+cdef tuple _hold_params(Call *call, Calls params, bint quantizes):
+    """Pass parameters to a call that holds its input. Return arrays that the caller must
+    keep."""
+    cdef _Affine affine = params._affine
+    offset = None
+    call.args.round = PQ_HALF_EVEN
+    scale = _scale_array(call, params._given_scale)
+    zero_point = _zero_array(call, params._given_zero)
+    if affine is not None:
+        if affine.offset is not None:
+            scale, offset = _paired(call, scale, affine, _shape(&call.x))
+        affine.set(call, params._name, quantizes)
+    _hold_scale(call, scale)
+    _hold_offset(call, offset)
+    _hold_zero(call, zero_point, scale)
+    call.whose = b"q"
+    _place_parameters(call, params._axis, params._block_size)
+    return scale, zero_point, offset
+
+
+cdef int _requantize_codes_part(const Job *job, int part) noexcept nogil:
+    return pq_requantize_codes(
+        _active, job.args, <const pq_args *>job.more, part, job.parts
+    )
+
+
+cdef Calls _rescaling_of(Calls target, Calls source):
+    """Return parameters that convert codes of `source` by a multiplication, or `None`."""
+    cdef tuple known
+    cdef Calls made = None
+    with critical_section(target):
+        known = target._rescaling
+    if known is None or known[0] is not source:
+        from pyquant.qparams import rescaling
+
+        found = rescaling(target, source)
+        if found is not None:
+            scale, zero_point, axis, offset = found
+            made = Calls.__new__(Calls)
+            made._set(scale, zero_point, target._name, axis, None, offset, None, None)
+            made._affine.inverse = True
+        known = source, made
+        with critical_section(target):
+            target._rescaling = known
+    return known[1]
+
+
+cdef object _rescaled(object codes, Calls params, object out, int threads):
+    cdef Call call
+    cdef pq_type code = <pq_type><int>_CODES[params._name]
+    _forget(&call)
+    _hold_code(&call, codes, "q", None)
+    _set_input(&call)
+    kept = _hold_params(&call, params, True)
+    exact = _hold_out(&call, _exact_out(out), params._name, code)
+    if out is not None:
+        call.has_out = True
+        _check_overlap(&call, exact, &call.x, codes, "the input")
+    _set_output(&call)
+    _run(&call, True, threads)
+    return exact if out is None else out
+
+
+def requantize_codes(Calls target not None, Calls source not None, q, out, threads, /):
+    """See QParams.requantize."""
+    cdef Call call, to
+    cdef Calls params
+    cdef Job job
+    cdef int status
+    cdef pq_type code = <pq_type><int>_CODES[target._name]
+    threads = _threads_of(threads)
+    if isinstance(q, Packed):
+        raise TypeError(
+            "q: expected an array with a code in each element, got a PackedArray; call "
+            "quantize(source.dequantize(q))"
+        )
+    if type(q) is not _ndarray or q.dtype is not source._dtype:
+        q = _codes_for(q, source._name)
+    codes = _code_array(q, "q")
+    params = _rescaling_of(target, source)
+    if params is not None:
+        return _rescaled(codes, params, out, threads)
+    _forget(&call)
+    _forget(&to)
+    codes = _hold_code(&call, codes, "q", None)
+    _set_input(&call)
+    kept = _hold_params(&call, source, False)
+    call.args.any_zeros = _is_integer(call.x.type)
+    call.args.out.type = PQ_F32
+    to.x = call.x
+    _set_input(&to)
+    kept_too = _hold_params(&to, target, True)
+    exact = _hold_out(&to, _exact_out(out), target._name, code)
+    if out is not None:
+        to.has_out = True
+        _check_overlap(&to, exact, &to.x, codes, "the input")
+    _set_output(&to)
+    job = Job(&call.args, &to.args, 1)
+    if _size(&call.x) != 0:
+        job.parts = _parts(_size(&call.x) * (call.x.itemsize + to.out.itemsize), threads)
+        status = _execute(_requantize_codes_part, &job, _size(&call.x))
+        if status != PQ_OK:
+            _raise(status, &to.out, &call.x, "q")
+    return exact if out is None else out
