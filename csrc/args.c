@@ -294,7 +294,7 @@ static bool for_each_zero_row(const struct pq_args *args, look_fn *look, void *w
         const ptrdiff_t block = args->block != NULL ? args->block[d] : 1;
         count[d] = zero->strides[d] != 0 ? (args->shape[d] - 1) / block + 1 : 1;
     }
-    pq_sweep_init(&sweep, NULL, zero, zero->data, args->ndim, count, zero->strides);
+    pq_sweep_init(&sweep, NULL, zero, args->ndim, count);
     do {
         const struct pq_params row = {sweep.row, sweep.stride[0], zero->type,
                                       zero->swapped};

@@ -5,13 +5,6 @@
 #include "engine/plan.h"
 #include "types.h"
 
-/* The division of a call into slabs. */
-struct cut {
-    ptrdiff_t step[PQ_MAX_NDIM];  /* indices of a slab along each dimension */
-    ptrdiff_t count[PQ_MAX_NDIM]; /* slabs along each dimension */
-    ptrdiff_t all;                /* slabs of the call */
-};
-
 /* Return the number of indices of a dimension that must stay in one slab. */
 static ptrdiff_t unit_along(const struct pq_args *args, int d, bool keep_groups)
 {
@@ -79,14 +72,15 @@ static int cut_order(const struct pq_args *args, bool keep_groups, int *order)
     return ndim;
 }
 
-static void make_cut(struct cut *cut, const struct pq_args *args, bool keep_groups,
-                     ptrdiff_t most)
+/* Divide a call into slabs. A slab has at most `most` elements. */
+static void init_slabs(struct pq_boxes *slabs, const struct pq_args *args, bool keep_groups,
+                       ptrdiff_t most)
 {
     int order[PQ_MAX_NDIM];
     const int ndim = cut_order(args, keep_groups, order);
     ptrdiff_t size = 1;
     for (int d = 0; d < args->ndim; d++) {
-        cut->step[d] = args->shape[d];
+        slabs->step[d] = args->shape[d];
         size *= args->shape[d];
     }
     for (int i = 0; i < ndim && size > most; i++) {
@@ -94,17 +88,13 @@ static void make_cut(struct cut *cut, const struct pq_args *args, bool keep_grou
         const ptrdiff_t within = size / args->shape[d],
                         unit = unit_along(args, d, keep_groups);
         const ptrdiff_t units = most / within / unit;
-        cut->step[d] = units > 1 ? units * unit : unit;
-        size = within * cut->step[d];
-        if (needs_c_order(args) && cut->step[d] > 1) {
+        slabs->step[d] = units > 1 ? units * unit : unit;
+        size = within * slabs->step[d];
+        if (needs_c_order(args) && slabs->step[d] > 1) {
             break;
         }
     }
-    cut->all = 1;
-    for (int d = 0; d < args->ndim; d++) {
-        cut->count[d] = (args->shape[d] - 1) / cut->step[d] + 1;
-        cut->all *= cut->count[d];
-    }
+    pq_init_boxes(slabs, args);
 }
 
 static void *offset_or_null(void *data, ptrdiff_t bytes)
@@ -139,30 +129,47 @@ void pq_set_first_element(struct pq_args *slab, const struct pq_args *args,
     slab->offset = args->offset != NULL ? (const char *)args->offset + scale : NULL;
 }
 
+void pq_init_boxes(struct pq_boxes *boxes, const struct pq_args *args)
+{
+    boxes->all = 1;
+    for (int d = 0; d < args->ndim; d++) {
+        boxes->count[d] = (args->shape[d] - 1) / boxes->step[d] + 1;
+        boxes->all *= boxes->count[d];
+    }
+    boxes->box = *args;
+    boxes->box.shape = boxes->shape;
+}
+
+ptrdiff_t pq_enter_box(struct pq_boxes *boxes, const struct pq_args *args, ptrdiff_t number)
+{
+    ptrdiff_t size = 1;
+    for (int d = args->ndim - 1; d >= 0; d--) {
+        const ptrdiff_t first = number % boxes->count[d] * boxes->step[d];
+        const ptrdiff_t left = args->shape[d] - first;
+        number /= boxes->count[d];
+        boxes->first[d] = first;
+        boxes->shape[d] = left < boxes->step[d] ? left : boxes->step[d];
+        size *= boxes->shape[d];
+    }
+    pq_set_first_element(&boxes->box, args, boxes->first);
+    return size;
+}
+
 enum pq_status pq_for_slabs(const struct pq_args *args, bool keep_groups, ptrdiff_t bytes,
                             pq_slab_fn *run, void *what, int part, int parts)
 {
-    struct pq_args slab = *args;
-    struct cut cut;
-    ptrdiff_t shape[PQ_MAX_NDIM], first[PQ_MAX_NDIM], size = 1;
+    struct pq_boxes slabs;
+    ptrdiff_t size = 1;
     const ptrdiff_t element_bytes = (ptrdiff_t)pq_type_size(args->in.type);
     for (int d = 0; d < args->ndim; d++) {
         size *= args->shape[d];
     }
     const ptrdiff_t share = size / parts + 1, most = bytes / element_bytes;
-    make_cut(&cut, args, keep_groups, share < most ? share : most);
-    const struct pq_share slabs = pq_share_of(cut.all, part, parts);
-    slab.shape = shape;
-    for (ptrdiff_t k = slabs.begin; k < slabs.end; k++) {
-        ptrdiff_t rest = k;
-        for (int d = args->ndim - 1; d >= 0; d--) {
-            first[d] = rest % cut.count[d] * cut.step[d];
-            rest /= cut.count[d];
-            shape[d] = args->shape[d] - first[d];
-            shape[d] = shape[d] < cut.step[d] ? shape[d] : cut.step[d];
-        }
-        pq_set_first_element(&slab, args, first);
-        PQ_TRY(run(what, &slab, first));
+    init_slabs(&slabs, args, keep_groups, share < most ? share : most);
+    const struct pq_share own = pq_share_of(slabs.all, part, parts);
+    for (ptrdiff_t k = own.begin; k < own.end; k++) {
+        pq_enter_box(&slabs, args, k);
+        PQ_TRY(run(what, &slabs.box, slabs.first));
     }
     return PQ_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slabs: parts of a call that fit the caches, for operations that read elements twice. Each
- * slab is a separate call.
+ * Boxes: groups of elements, and slabs. A slab is a part of a call that fits the caches,
+ * for operations that read elements twice. Each slab is a separate call.
  */
 #ifndef PQ_SLABS_H
 #define PQ_SLABS_H
@@ -24,6 +24,24 @@ static inline bool pq_selects_params(const struct pq_args *args, int d)
 /* Make the arrays of `slab` start at the element of `args` with the indices `first`. */
 void pq_set_first_element(struct pq_args *slab, const struct pq_args *args,
                           const ptrdiff_t *first);
+
+/* The division of the elements of a call into boxes, and the current box. */
+struct pq_boxes {
+    ptrdiff_t step[PQ_MAX_NDIM];  /* indices of a box along each dimension */
+    ptrdiff_t count[PQ_MAX_NDIM]; /* boxes along each dimension */
+    ptrdiff_t all;                /* number of boxes */
+    ptrdiff_t first[PQ_MAX_NDIM]; /* the indices of the first element of the box */
+    ptrdiff_t shape[PQ_MAX_NDIM]; /* the shape of the box */
+    struct pq_args box;           /* the call with the elements of the box */
+};
+
+/* Count the boxes of `step` indices. The call is not empty. */
+void pq_init_boxes(struct pq_boxes *boxes, const struct pq_args *args);
+
+/* Make the box with this number, in C order, the current box. Return the number of its
+ * elements. */
+ptrdiff_t pq_enter_box(struct pq_boxes *boxes, const struct pq_args *args,
+                       ptrdiff_t number);
 
 /* Process one slab. `first` has the indices of its first element in the complete arrays. */
 typedef enum pq_status pq_slab_fn(void *what, const struct pq_args *slab,

@@ -5,15 +5,15 @@
 #include "engine/tile.h"
 
 void pq_sweep_init(struct pq_sweep *sweep, const struct pq_kernels *kernels,
-                   const struct pq_array *array, const char *data, int ndim,
-                   const ptrdiff_t *extent, const ptrdiff_t *stride)
+                   const struct pq_array *array, int ndim, const ptrdiff_t *extent)
 {
+    const ptrdiff_t *const stride = array->strides;
     int n = 0;
     sweep->kernels = kernels;
     sweep->type = array->type;
     sweep->size = pq_bytes_of(array->type);
     sweep->swapped = array->swapped && sweep->size > 1;
-    sweep->row = data;
+    sweep->row = array->data;
     sweep->at = 0;
     sweep->extent[0] = 1;
     sweep->stride[0] = (ptrdiff_t)sweep->size;

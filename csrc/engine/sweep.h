@@ -20,11 +20,9 @@ struct pq_sweep {
     ptrdiff_t extent[PQ_MAX_NDIM], stride[PQ_MAX_NDIM], index[PQ_MAX_NDIM];
 };
 
-/* Start a sweep at the element `data`, with `ndim` extents and strides. No extent is 0.
- */
+/* Start a sweep over an array with `ndim` extents. No extent is 0. */
 void pq_sweep_init(struct pq_sweep *sweep, const struct pq_kernels *kernels,
-                   const struct pq_array *array, const char *data, int ndim,
-                   const ptrdiff_t *extent, const ptrdiff_t *stride);
+                   const struct pq_array *array, int ndim, const ptrdiff_t *extent);
 
 /* Move the sweep to the element with this position in C order. */
 void pq_sweep_seek(struct pq_sweep *sweep, ptrdiff_t position);

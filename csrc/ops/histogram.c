@@ -255,6 +255,7 @@ static void count_elements_of(struct counting *counting, const struct pq_array *
     ptrdiff_t extent[PQ_MAX_NDIM], stride[PQ_MAX_NDIM], left = 1, n;
     char buffer[PQ_GATHERED_ELEMENTS * sizeof(double)];
     const char *x = plan->in;
+    struct pq_array rows = *in;
     struct pq_sweep sweep;
     for (int d = plan->ndim - 1, k = 0; d >= 0; d--, k++) {
         const struct pq_dim *const dim = &plan->dim[d];
@@ -263,7 +264,9 @@ static void count_elements_of(struct counting *counting, const struct pq_array *
         x += dim->begin * dim->in;
         left *= extent[k];
     }
-    pq_sweep_init(&sweep, counting->input.kernels, in, x, plan->ndim, extent, stride);
+    rows.data = (void *)(uintptr_t)x;
+    rows.strides = stride;
+    pq_sweep_init(&sweep, counting->input.kernels, &rows, plan->ndim, extent);
     for (; left > 0 && !counting->failed; left -= n) {
         const ptrdiff_t row = sweep.extent[0] - sweep.at;
         n = row < PART_ELEMENTS ? row : PART_ELEMENTS;

@@ -11,6 +11,7 @@
 #include "args.h"
 #include "engine/params.h"
 #include "engine/plan.h"
+#include "engine/slabs.h"
 #include "engine/sweep.h"
 #include "math/fpenv.h"
 #include "math/scalar_math.h"
@@ -39,8 +40,9 @@ struct found {
 };
 
 /* Memory for the groups that are measured together. `raw` has elements before their
- * conversion. */
+ * conversion. The boxes of `turns` are these groups. */
 struct rooms {
+    struct pq_boxes turns;
     struct found found[MAX_GROUPS];
     _Alignas(64) char x[BUFFER_BYTES], y[BUFFER_BYTES], raw[BUFFER_BYTES / 2];
 };
@@ -445,6 +447,7 @@ static void set_dims(struct measuring *m, const unsigned char *kept)
 {
     const struct pq_args *const args = m->args;
     const ptrdiff_t *const x = args->in.strides, *const y = args->out.strides;
+    struct pq_boxes *const turns = &m->rooms->turns;
     m->groups = m->size = m->next = 1;
     for (int d = 0; d < args->ndim; d++) {
         const bool keeps = kept != NULL && kept[d] != 0;
@@ -452,6 +455,7 @@ static void set_dims(struct measuring *m, const unsigned char *kept)
         m->inner[d] = keeps ? 1 : args->shape[d];
         m->groups *= m->outer[d];
         m->size *= m->inner[d];
+        turns->step[d] = m->inner[d];
     }
     m->beside = adjacent_group_dim(m, x);
     if (m->beside < 0) {
@@ -464,56 +468,36 @@ static void set_dims(struct measuring *m, const unsigned char *kept)
         for (int d = m->beside + 1; d < args->ndim; d++) {
             m->next *= m->outer[d];
         }
+        turns->step[m->beside] = (ptrdiff_t)m->most_rows;
     }
-}
-
-/* Return the number of turns. A turn measures up to `most_rows` groups together. */
-static ptrdiff_t count_turns(const struct measuring *m)
-{
-    if (m->beside < 0 || m->size == 0) {
-        return m->groups;
+    turns->all = m->groups;
+    if (m->groups != 0 && m->size != 0) {
+        pq_init_boxes(turns, args);
     }
-    const ptrdiff_t extent = m->outer[m->beside];
-    return m->groups / extent * ((extent - 1) / (ptrdiff_t)m->most_rows + 1);
 }
 
 /* Set the addresses and sweeps for the groups of a turn. Return the number of its first
  * group. */
-static ptrdiff_t enter_groups(struct measuring *m, ptrdiff_t turn)
+static ptrdiff_t enter_turn(struct measuring *m, ptrdiff_t turn)
 {
-    const struct pq_args *const args = m->args;
-    const char *x = args->in.data, *y = args->out.data;
-    ptrdiff_t group = 0, step = 1;
-    m->rows = 1;
-    m->index = 0;
+    struct pq_boxes *const turns = &m->rooms->turns;
+    const struct pq_args *const args = m->args, *const at = &turns->box;
+    const int d = m->beside < 0 ? 0 : m->beside;
+    ptrdiff_t group = 0;
+    pq_enter_box(turns, args, turn);
+    m->rows = m->beside < 0 ? 1 : (size_t)turns->shape[d];
+    m->index = m->beside < 0 ? 0 : turns->first[d];
+    for (int k = 0; k < args->ndim; k++) {
+        group = group * m->outer[k] + turns->first[k];
+    }
     if (m->trip != NULL) {
-        m->scale = args->scale.data;
-        m->zero = m->trip->job.zero_given ? args->zero.data : m->trip->zero;
+        const char *const scale = at->scale.data, *const zero = at->zero.data;
+        m->scale = scale - pq_param_offset(args, &args->scale, d, m->index);
+        m->zero = zero == NULL ? m->trip->zero
+                               : zero - pq_param_offset(args, &args->zero, d, m->index);
     }
-    for (int d = args->ndim - 1; d >= 0; d--) {
-        const bool beside = d == m->beside;
-        const ptrdiff_t extent = m->outer[d];
-        if (extent == 1) {
-            continue;
-        }
-        const ptrdiff_t batch = beside ? (ptrdiff_t)m->most_rows : 1;
-        const ptrdiff_t turns = (extent - 1) / batch + 1, i = turn % turns * batch;
-        turn /= turns;
-        x += i * args->in.strides[d];
-        y += i * args->out.strides[d];
-        group += i * step;
-        if (beside) {
-            m->rows = (size_t)(extent - i < batch ? extent - i : batch);
-            m->index = i;
-        } else if (m->trip != NULL) {
-            m->scale += pq_param_offset(args, &args->scale, d, i);
-            m->zero += pq_param_offset(args, &args->zero, d, i);
-        }
-        step *= extent;
-    }
-    pq_sweep_init(&m->x, m->kernels, &args->in, x, args->ndim, m->inner, args->in.strides);
-    pq_sweep_init(&m->y, m->kernels, &args->out, y, args->ndim, m->inner,
-                  args->out.strides);
+    pq_sweep_init(&m->x, m->kernels, &at->in, args->ndim, m->inner);
+    pq_sweep_init(&m->y, m->kernels, &at->out, args->ndim, m->inner);
     return group;
 }
 
@@ -552,7 +536,7 @@ static void measure_chunk(struct measuring *m, struct pq_error *errors, ptrdiff_
     const ptrdiff_t n = left < PQ_MEASURE_CHUNK ? left : PQ_MEASURE_CHUNK;
     for (ptrdiff_t i = 0; i < n; i += step) {
         for (ptrdiff_t t = turn; t < end; t++) {
-            struct pq_error *const to = errors + enter_groups(m, t) * chunks + chunk;
+            struct pq_error *const to = errors + enter_turn(m, t) * chunks + chunk;
             add_runs(m, to, first + i, n - i < step ? n - i : step);
             if (m->is_f64 && i + step >= n) {
                 remeasure_groups(m, to, first, n);
@@ -565,7 +549,7 @@ static void measure_chunk(struct measuring *m, struct pq_error *errors, ptrdiff_
  * Neighbouring groups often share cache lines. */
 static void measure_part(struct measuring *m, struct pq_error *errors, int part, int parts)
 {
-    const ptrdiff_t turns = count_turns(m), units = turns * pq_measure_chunks(m->size);
+    const ptrdiff_t turns = m->rooms->turns.all, units = turns * pq_measure_chunks(m->size);
     const struct pq_share share = pq_share_of(units, part, parts);
     const pq_fpenv found = pq_fpenv_enter();
     for (ptrdiff_t u = share.begin, next; u < share.end; u = next) {
@@ -591,16 +575,18 @@ enum pq_status pq_measure(const struct pq_kernels *kernels, const struct pq_args
                           const unsigned char *kept, struct pq_error *errors, int part,
                           int parts)
 {
-    struct pq_args room;
+    struct pq_args room, own;
     struct rooms rooms;
-    struct measuring m = {.kernels = kernels, .most_rows = MAX_GROUPS, .rooms = &rooms};
+    struct measuring m = {
+        .kernels = kernels, .args = &own, .most_rows = MAX_GROUPS, .rooms = &rooms};
     PQ_TRY(kernels != NULL && errors != NULL ? PQ_OK : PQ_ERR_NULL);
     PQ_TRY(pq_adapt_args_version(&args, &room));
     PQ_TRY(pq_check_reals(args, &args->in));
     PQ_TRY(pq_check_reals(args, &args->out));
     PQ_TRY(pq_check_options(args, pq_options_of(args), PQ_ACCEPTS_NONE));
     PQ_TRY(pq_check_part(part, parts));
-    m.args = args;
+    own = *args;
+    own.scale.data = own.zero.data = NULL;
     m.is_f64 = args->in.type == PQ_F64 || args->out.type == PQ_F64;
     set_dims(&m, kept);
     measure_part(&m, errors, part, parts);

@@ -85,7 +85,7 @@ static void count_nonfinite(const struct pq_args *args, size_t *count, size_t *f
     const struct pq_array *const in = &args->in;
     struct pq_sweep sweep;
     size_t position = 0;
-    pq_sweep_init(&sweep, NULL, in, in->data, args->ndim, args->shape, in->strides);
+    pq_sweep_init(&sweep, NULL, in, args->ndim, args->shape);
     do {
         struct pq_params at = {sweep.row, sweep.stride[0], in->type, in->swapped};
         for (ptrdiff_t i = 0; i < sweep.extent[0]; i++, position++, at.data += at.stride) {

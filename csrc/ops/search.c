@@ -9,6 +9,7 @@
 #include "args.h"
 #include "engine/params.h"
 #include "engine/reduce.h"
+#include "engine/slabs.h"
 #include "engine/sweep.h"
 #include "math/fpenv.h"
 #include "math/narrow_float.h"
@@ -63,9 +64,7 @@ struct scale_search {
     bool integers; /* the grid kernel supports the codes */
     struct pq_range range;
     enum pq_type zero_type;
-    /* Along each dimension: number of groups, elements of a full group, elements of the
-     * current group. */
-    ptrdiff_t groups[PQ_MAX_NDIM], block[PQ_MAX_NDIM], extent[PQ_MAX_NDIM];
+    struct pq_boxes groups; /* `out` of the current box has the weights */
     ptrdiff_t next; /* position in the group of the element after the current tile */
     const char *x;  /* the current tile */
     const double *w;
@@ -104,9 +103,7 @@ static void begin_group(struct scale_search *s, const struct group *group)
     s->next = 0;
     if (group->size > PQ_SUM_ELEMENTS) {
         pq_sweep_seek(&s->data, 0);
-        if (is_weighted(s)) {
-            pq_sweep_seek(&s->weights, 0);
-        }
+        pq_sweep_seek(&s->weights, 0);
     }
 }
 
@@ -370,34 +367,16 @@ static void search_groups(struct scale_search *s, struct group *groups, size_t m
 
 /* Set `group` and the sweeps to the group with this number. Return true if all its
  * elements are finite. `at` is the first unused element of the buffers. */
-static bool enter_group(struct scale_search *s, struct group *group, ptrdiff_t number,
-                        size_t at)
+static bool load_group(struct scale_search *s, struct group *group, ptrdiff_t number,
+                       size_t at)
 {
-    const struct pq_args *const args = s->args;
-    const struct pq_array *const in = &args->in, *const weights = &s->search.weights;
-    const char *x = in->data, *w = weights->data;
-    group->size = 1;
-    group->scale = args->scale.data;
-    group->zero = args->zero.data;
+    const struct pq_args *const box = &s->groups.box;
+    group->size = pq_enter_box(&s->groups, s->args, number);
+    group->scale = box->scale.data;
+    group->zero = box->zero.data;
     group->best.sum = (double)NAN;
-    for (int d = args->ndim - 1; d >= 0; d--) {
-        const ptrdiff_t i = number % s->groups[d], block = s->block[d];
-        const ptrdiff_t first = i * block, left = args->shape[d] - first;
-        number /= s->groups[d];
-        s->extent[d] = left < block ? left : block;
-        group->size *= s->extent[d];
-        group->scale += i * args->scale.strides[d];
-        group->zero += i * args->zero.strides[d];
-        x += first * in->strides[d];
-        if (is_weighted(s)) {
-            w += first * weights->strides[d];
-        }
-    }
-    pq_sweep_init(&s->data, s->kernels, in, x, args->ndim, s->extent, in->strides);
-    if (is_weighted(s)) {
-        pq_sweep_init(&s->weights, s->kernels, weights, w, args->ndim, s->extent,
-                      weights->strides);
-    }
+    pq_sweep_init(&s->data, s->kernels, &box->in, box->ndim, box->shape);
+    pq_sweep_init(&s->weights, s->kernels, &box->out, box->ndim, box->shape);
     if (group->size <= PQ_SUM_ELEMENTS) {
         load_elements(s, (size_t)group->size, at);
         group->x = s->x;
@@ -408,19 +387,15 @@ static bool enter_group(struct scale_search *s, struct group *group, ptrdiff_t n
     return finite;
 }
 
-/* Set the groups and their elements along each dimension. Return the number of groups. */
-PQ_RARE ptrdiff_t divide_into_groups(struct scale_search *s)
+PQ_RARE void divide_into_groups(struct scale_search *s)
 {
     const struct pq_args *const args = s->args;
-    ptrdiff_t count = 1;
     for (int d = 0; d < args->ndim; d++) {
         const bool selects = args->scale.strides[d] != 0 || args->zero.strides[d] != 0;
         const ptrdiff_t block = args->block != NULL ? args->block[d] : 1;
-        s->block[d] = selects && block < args->shape[d] ? block : args->shape[d];
-        s->groups[d] = (args->shape[d] - 1) / s->block[d] + 1;
-        count *= s->groups[d];
+        s->groups.step[d] = selects && block < args->shape[d] ? block : args->shape[d];
     }
-    return count;
+    pq_init_boxes(&s->groups, args);
 }
 
 /* ---- calls ---- */
@@ -463,7 +438,7 @@ static size_t count_batch_groups(const struct scale_search *s)
 {
     size_t size = 1, many = BATCH_GROUPS;
     for (int d = 0; d < s->args->ndim && size <= PQ_SUM_ELEMENTS; d++) {
-        size *= (size_t)s->block[d];
+        size *= (size_t)s->groups.step[d];
     }
     many = PQ_SUM_ELEMENTS / size < many ? PQ_SUM_ELEMENTS / size : many;
     many = BATCH_CANDIDATES / s->count < many ? BATCH_CANDIDATES / s->count : many;
@@ -473,14 +448,15 @@ static size_t count_batch_groups(const struct scale_search *s)
 /* Search the groups of a part. */
 static enum pq_status search_part(struct scale_search *s, int part, int parts)
 {
-    const struct pq_share share = pq_share_of(divide_into_groups(s), part, parts);
+    divide_into_groups(s);
+    const struct pq_share share = pq_share_of(s->groups.all, part, parts);
     const ptrdiff_t batch = (ptrdiff_t)count_batch_groups(s);
     struct group groups[BATCH_GROUPS];
     for (ptrdiff_t i = share.begin; i < share.end; i += batch) {
         const ptrdiff_t left = share.end - i, many = left < batch ? left : batch;
         size_t at = 0;
         for (ptrdiff_t g = 0; g < many; at += (size_t)groups[g++].size) {
-            if (!enter_group(s, &groups[g], i + g, at)) {
+            if (!load_group(s, &groups[g], i + g, at)) {
                 return PQ_ERR_NONFINITE;
             }
         }
@@ -493,7 +469,7 @@ enum pq_status pq_search_params(const struct pq_kernels *kernels,
                                 const struct pq_args *args, const struct pq_choice *choice,
                                 const struct pq_search *search, int part, int parts)
 {
-    struct pq_args room;
+    struct pq_args room, own;
     enum { LEAST = offsetof(struct pq_search, count) + sizeof(size_t) };
     struct scale_search s;
     PQ_TRY(search != NULL ? PQ_OK : PQ_ERR_NULL);
@@ -505,13 +481,15 @@ enum pq_status pq_search_params(const struct pq_kernels *kernels,
                              part, parts));
     PQ_TRY(pq_copy_struct(&s.search, search, sizeof s.search, LEAST));
     s.kernels = kernels;
-    s.args = args;
+    s.args = &own;
     s.is_f64 = args->in.type == PQ_F64;
     PQ_TRY(is_weighted(&s) ? pq_check_reals(args, &s.search.weights) : PQ_OK);
     PQ_TRY(check_candidates(&s.search));
     if (pq_is_empty(args)) {
         return pq_choose_params(kernels, args, choice, part, parts);
     }
+    own = *args;
+    own.out = is_weighted(&s) ? s.search.weights : own.in;
     const pq_fpenv found = pq_fpenv_enter();
     init_search(&s);
     const enum pq_status status = search_part(&s, part, parts);
