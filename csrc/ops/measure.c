@@ -106,7 +106,7 @@ static void add_error(struct pq_error *to, const struct pq_error *added)
 /* ---- round trips ---- */
 
 /* Prepare round trips of groups with extents `inner`. The method depends on the parameters
- * of all groups. The arguments are checked and not empty. */
+ * of all groups. Return an error for an option that `code` does not accept. */
 static enum pq_status init_round_trip(struct round_trip *trip, struct pq_fake_call *call,
                                       const struct pq_args *all, const ptrdiff_t *inner)
 {
@@ -616,10 +616,8 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
     PQ_TRY(own.round != PQ_STOCHASTIC ? PQ_OK : PQ_ERR_OPTION);
     m.is_f64 = own.in.type == PQ_F64;
     set_dims(&m, kept);
-    if (!pq_is_empty(&own)) {
-        PQ_TRY(init_round_trip(&trip, &call, &own, m.inner));
-        m.trip = &trip;
-    }
+    PQ_TRY(init_round_trip(&trip, &call, &own, m.inner));
+    m.trip = &trip;
     measure_part(&m, errors, part, parts);
     return PQ_OK;
 }

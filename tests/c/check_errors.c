@@ -369,17 +369,20 @@ static void check_options(void)
         {MEASURE, PQ_I8, 0},
     };
     static ptrdiff_t strides[2] = {8 * COLUMNS, 8};
+    static const ptrdiff_t empty_shape[2] = {ROWS, 0};
     static unsigned char codes[8 * ROWS * COLUMNS];
     const struct pq_layout layout = {.size = sizeof layout};
     const int64_t fill = 100;
     check_begin("accepted options");
-    for (size_t r = 0; r < COUNT(rows) * (OPTIONS + 1); r++) {
+    for (size_t r = 0; r < 2 * COUNT(rows) * (OPTIONS + 1); r++) {
         struct pq_args args = valid_args(1, PQ_I8), *const a = &args;
-        const int option = (int)(r % (OPTIONS + 1)), row = (int)(r / (OPTIONS + 1));
+        const int option = (int)(r / 2 % (OPTIONS + 1)), row = (int)(r / 2 / (OPTIONS + 1));
+        const bool empty = r % 2 != 0;
         const enum operation operation = rows[row].operation;
         const char *name = "";
         args.precision = PQ_NO_TYPE;
         args.out = (struct pq_array){codes, strides, PQ_I8, 0, NULL};
+        args.shape = empty ? empty_shape : args.shape;
         switch (option) {
 #define OPTION(text, set)                                                                  \
     case AT_##text:                                                                        \
@@ -399,8 +402,9 @@ static void check_options(void)
         const int is_valid = rows[row].accepted >> option & 1;
         const enum pq_status due = is_valid ? PQ_OK : PQ_ERR_OPTION;
         const enum pq_status got = operate(operation, a, rows[row].code);
-        CHECK(got == due, "operation %d, %s: %s: status %d, expected %d", (int)operation,
-              type_name(rows[row].code), name, (int)got, (int)due);
+        CHECK(got == due, "operation %d, %s%s: %s: status %d, expected %d", (int)operation,
+              type_name(rows[row].code), empty ? ", no elements" : "", name, (int)got,
+              (int)due);
     }
 }
 
