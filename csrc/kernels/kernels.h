@@ -38,7 +38,7 @@ enum { PQ_PACKED_GROUP = 32, PQ_MIN_GAPPED_GROUP = 32, PQ_MAX_GAPPED_GROUP = 102
 /* Further values of `round` in kernels of pairs. Both modes round half to even. */
 enum {
     PQ_ROUND_NARROWED = PQ_ROUND_COUNT, /* first round the quotient to the input type */
-    PQ_ROUND_SUM                        /* round the sum of quotient and zero point */
+    PQ_ZERO_FIRST                       /* round the sum of quotient and zero point */
 };
 
 struct pq_run;
@@ -49,7 +49,7 @@ struct pq_requantization_job; /* ops/requantize.c */
  * Process `n` elements from `x` to `y`. The kernel of a pair computes float32 quotients. It
  * quantizes to 32-bit integers by half to even only, and to integers of 8 or 16 bits by
  * every mode except PQ_STOCHASTIC. From float16 and bfloat16 to these short integers, it
- * supports PQ_ROUND_NARROWED, too, and from float32 to 8 bits PQ_ROUND_SUM. To narrow
+ * supports PQ_ROUND_NARROWED, too, and from float32 to 8 bits PQ_ZERO_FIRST. To narrow
  * floats, it ignores the mode and rounds half to even.
  */
 typedef void pq_kernel_fn(const struct pq_run *run, const void *x, void *y, size_t n);
@@ -93,7 +93,7 @@ struct pq_watch {
  * parameters, and check the parameters once. Groups with gaps between them are complete and
  * have at least PQ_MIN_GAPPED_GROUP elements. Runs of general kernels have no gaps.
  *
- * For narrow floats and for PQ_ROUND_SUM, `zero` holds the bits of float32 values. Kernels
+ * For narrow floats and for PQ_ZERO_FIRST, `zero` holds the bits of float32 values. Kernels
  * add them to the quotient or to the value of the code; -0 adds nothing.
  * Kernels of 32-bit integers do not read `zero`: their zero points are 0.
  */
@@ -129,7 +129,7 @@ struct pq_run {
     ptrdiff_t in_gap, out_gap;       /* between groups, in bytes */
     enum pq_type in, out; /* types of the elements; most kernels of pairs ignore them */
     enum pq_type compute; /* quantize: type of the quotient; dequantize: of the product */
-    enum pq_round round;  /* quantize: the mode; or PQ_ROUND_NARROWED, PQ_ROUND_SUM */
+    enum pq_round round;  /* quantize: the mode; or PQ_ROUND_NARROWED, PQ_ZERO_FIRST */
     bool exceeds_cache;   /* the data exceeds the near caches */
     bool zero_first;      /* quantize to integers, general kernels: as in struct pq_args */
     bool overflow;        /* quantize to narrow floats: as in struct pq_args */
@@ -140,13 +140,6 @@ struct pq_run {
     bool high_first;      /* packed codebooks: see pq_is_high_first() */
     const uint32_t *random_words; /* PQ_STOCHASTIC: one word for each element */
 };
-
-/* Return true if the general kernels round the sum of quotient and zero point. Otherwise
- * they round the quotient and then add the zero point. */
-PQ_INLINE bool pq_rounds_sums(const struct pq_run *run)
-{
-    return run->zero_first || pq_is_narrow_float(run->out);
-}
 
 /* Return true if each element of a row has its own parameters. */
 PQ_INLINE bool pq_has_element_groups(const struct pq_run *run)

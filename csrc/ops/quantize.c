@@ -130,7 +130,7 @@ static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
     how->general = kernel == NULL;
     if (!how->general && (args->zero_first || precision != PQ_F32)) {
         how->run.round =
-            (enum pq_round)(int)(args->zero_first ? PQ_ROUND_SUM : PQ_ROUND_NARROWED);
+            (enum pq_round)(int)(args->zero_first ? PQ_ZERO_FIRST : PQ_ROUND_NARROWED);
     }
     how->by_groups = kernel != NULL || is_64_bit ||
                      (in == PQ_F64 && precision == PQ_F64 &&

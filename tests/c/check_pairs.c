@@ -357,7 +357,7 @@ static void run_kernel(pq_kernel_fn *kernel, const struct pq_run *options, const
 {
     struct pq_run run = *options;
     if (run.round != PQ_STOCHASTIC && batch.quantizes && !run.general) {
-        run.round = (enum pq_round)(run.zero_first          ? (int)PQ_ROUND_SUM
+        run.round = (enum pq_round)(run.zero_first          ? (int)PQ_ZERO_FIRST
                                     : run.compute != PQ_F32 ? (int)PQ_ROUND_NARROWED
                                                             : (int)run.round);
     }
