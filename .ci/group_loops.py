@@ -25,7 +25,7 @@ engine/engine.c: run_rows_by_groups
 engine/params.c: load_row_params pq_load_tile_params
 engine/plan.c: hide_words pq_merge_dims pq_pad_dims pq_plan_init
 engine/reduce.c: enter_box reduce_boxes reduce_groups reduce_row reduce_rows
-engine/streams.c: copy_grouped
+engine/streams.c: copy_in_groups
 ops/dynamic.c: find_extrema find_magnitudes run_groups
 ops/fake_quantize.c: find_in_range_by_count
 ops/histogram.c: split_blocks

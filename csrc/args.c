@@ -222,7 +222,7 @@ static bool has_valid_bit_strides(const struct pq_array *array,
 }
 
 /* Return the more important status: PQ_ERR_NULL first, then the first error. */
-static enum pq_status more_important(enum pq_status status, enum pq_status other)
+static enum pq_status worse_status(enum pq_status status, enum pq_status other)
 {
     return status == PQ_OK || other == PQ_ERR_NULL ? other : status;
 }
@@ -236,12 +236,12 @@ enum pq_status pq_check_call(const struct pq_args **given, struct pq_args *room,
     PQ_TRY(kernels != NULL ? pq_check_shape(args) : PQ_ERR_NULL);
     enum pq_status status = check_array_and_layout(args, &args->in, args->in_layout);
     status =
-        more_important(status, check_array_and_layout(args, &args->out, args->out_layout));
+        worse_status(status, check_array_and_layout(args, &args->out, args->out_layout));
     if (scaled) {
-        status = more_important(status, pq_check_array(args, &args->scale, true));
+        status = worse_status(status, pq_check_array(args, &args->scale, true));
     }
     if (scaled && args->zero.data != NULL) {
-        status = more_important(status, pq_check_array(args, &args->zero, true));
+        status = worse_status(status, pq_check_array(args, &args->zero, true));
     }
     PQ_TRY(status);
     PQ_TRY(pq_check_part(part, parts));

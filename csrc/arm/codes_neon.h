@@ -23,7 +23,7 @@ static const uint8_t single_bits[16] = {1, 2, 4, 8, 16, 32, 64, 128,
 #define largest_of vmaxvq_f32
 #define FOR_FLOAT_VECTORS(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
 
-PQ_INLINE c32 c32_join(uint64_t x, uint64_t y, uint64_t z, uint64_t w)
+PQ_INLINE c32 c32_of_words(uint64_t x, uint64_t y, uint64_t z, uint64_t w)
 {
     return (c32){vcombine_u8(vcreate_u8(x), vcreate_u8(y)),
                  vcombine_u8(vcreate_u8(z), vcreate_u8(w))};
@@ -81,7 +81,7 @@ PQ_INLINE void values_of_16(uint8_t *to, uint8x16_t x, uint8x16x4_t table)
     }
 }
 
-PQ_INLINE void c32_values(char *to, const uint8_t *codes, const float *table)
+PQ_INLINE void c32_store_entries(char *to, const uint8_t *codes, const float *table)
 {
     const uint8_t *const p = (const uint8_t *)table;
     const uint8x16x4_t entries = {
@@ -102,7 +102,7 @@ PQ_INLINE uint16x4_t count_less(const float *from, const float *bound)
     return vmovn_u32(count);
 }
 
-PQ_INLINE c32 c32_find(const float *x, const float *bound, int tree_depth)
+PQ_INLINE c32 c32_find_codes(const float *x, const float *bound, int tree_depth)
 {
     uint8_t places[32];
     for (int i = 0; i < 32 && tree_depth == 4; i += 8) {
@@ -119,7 +119,7 @@ PQ_INLINE c32 c32_find(const float *x, const float *bound, int tree_depth)
     return (c32){load128(places), load128(places + 16)};
 }
 
-PQ_INLINE vb trits_u8v(vb x, vb y)
+PQ_INLINE vb top_trits_u8v(vb x, vb y)
 {
     const uint8x16_t part = vmulq_u8(x, y), three = vdupq_n_u8(3);
     const uint16x8_t lo = vmull_u8(vget_low_u8(part), vget_low_u8(three));
@@ -194,7 +194,7 @@ PQ_INLINE vb fraction_u8v(vb x)
 
 /* ---- float32 ---- */
 
-#define reduce_ends(lo, hi, least, most)                                                   \
+#define reduce_to_extrema(lo, hi, least, most)                                             \
     (*(least) = vminvq_f32(lo), *(most) = vmaxvq_f32(hi))
 
 /* Pack int32 to bytes, without saturation: the numbers fit. */

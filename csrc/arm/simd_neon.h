@@ -319,13 +319,13 @@ PQ_INLINE void store_results(void *p, struct result_bytes of, vb codes)
 }
 
 /* Unpack codes of 4 or 2 bits. The upper bits of each byte are undefined. */
-PQ_INLINE vb unpack4(const void *p)
+PQ_INLINE vb unpack_4_bits(const void *p)
 {
     const uint8x8_t lo = vld1_u8((const uint8_t *)p), hi = vshr_n_u8(lo, 4);
     return vcombine_u8(vzip1_u8(lo, hi), vzip2_u8(lo, hi));
 }
 
-PQ_INLINE vb unpack2(const void *p)
+PQ_INLINE vb unpack_2_bits(const void *p)
 {
     uint32_t word;
     memcpy(&word, p, sizeof word);
@@ -333,13 +333,13 @@ PQ_INLINE vb unpack2(const void *p)
 }
 
 /* Pack codes of 4 or 2 bits, which are in the low bits of bytes. */
-PQ_INLINE void pack4(void *p, vb x)
+PQ_INLINE void pack_4_bits(void *p, vb x)
 {
     const uint8x8_t lo = vget_low_u8(x), hi = vget_high_u8(x);
     vst1_u8((uint8_t *)p, vorr_u8(vuzp1_u8(lo, hi), vshl_n_u8(vuzp2_u8(lo, hi), 4)));
 }
 
-PQ_INLINE void pack2(void *p, vb x)
+PQ_INLINE void pack_2_bits(void *p, vb x)
 {
     const uint8x8_t lo = vget_low_u8(x), hi = vget_high_u8(x);
     const uint8x8_t pairs = vorr_u8(vuzp1_u8(lo, hi), vshl_n_u8(vuzp2_u8(lo, hi), 2));
@@ -351,7 +351,7 @@ PQ_INLINE void pack2(void *p, vb x)
 
 /* Store 16 bytes. Lines begin at a distance of `step` bytes. Line k supplies the byte
  * `places[16 * k + i]` as byte i, unless that index is 255. */
-PQ_INLINE void pick_bytes(char *to, const char *from, ptrdiff_t step, const uint8_t *places,
+PQ_INLINE void join_bytes(char *to, const char *from, ptrdiff_t step, const uint8_t *places,
                           size_t lines)
 {
     uint8x16_t all = vdupq_n_u8(0);

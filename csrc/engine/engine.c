@@ -89,13 +89,13 @@ struct area {
     ptrdiff_t row, rows, column, columns;
 };
 
-static struct pq_tile tile_in(const struct pq_job *job, struct area area)
+static struct pq_tile input_tile(const struct pq_job *job, struct area area)
 {
     return (struct pq_tile){area.rows,           area.columns,         job->plan.dim[1].in,
                             job->plan.dim[0].in, (size_t)job->in_step, job->in_swapped};
 }
 
-static struct pq_tile tile_out(const struct pq_job *job, struct area area)
+static struct pq_tile output_tile(const struct pq_job *job, struct area area)
 {
     return (struct pq_tile){area.rows,
                             area.columns,
@@ -201,7 +201,7 @@ static void run_tile(struct pq_job *job, struct pq_position at, struct area area
                      const char *ready, char *result_at)
 {
     const ptrdiff_t rows = area.rows, columns = area.columns;
-    const struct pq_tile in = tile_in(job, area), out = tile_out(job, area);
+    const struct pq_tile in = input_tile(job, area), out = output_tile(job, area);
     const size_t n = (size_t)(rows * columns);
     char in_tile[PQ_TILE * sizeof(double)], out_tile[PQ_TILE * sizeof(double)];
 
@@ -284,7 +284,7 @@ static void run_tiles(void *p, const struct pq_position *at)
 }
 
 /* Return true if the parameters of all rows, row after row, are equally spaced. */
-static bool rows_continue(const struct pq_dim *dim)
+static bool params_continue(const struct pq_dim *dim)
 {
     const ptrdiff_t groups = pq_dim_groups(dim);
     return groups == 1 ||
@@ -300,7 +300,7 @@ static bool has_equal_spacing(const struct pq_job *job)
     const bool one_pair =
         pq_dim_groups(dim) == 1 && columns >= PQ_GROUP && job->how.by_groups;
     return dim[0].begin == 0 && columns <= PQ_TILE && !one_pair &&
-           !pq_dim_uniform(&dim[1]) && dim[1].group_size == 1 && rows_continue(dim) &&
+           !pq_is_uniform(&dim[1]) && dim[1].group_size == 1 && params_continue(dim) &&
            dim[1].scale >= 0 && dim[1].zero >= 0 && job->unpack.stream == NULL &&
            job->pack.stream == NULL && !pq_needs_random_words(&job->how);
 }
@@ -321,8 +321,8 @@ static bool needs_prefetch(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim;
     const size_t both = job->in_size + job->out_size;
-    const bool alone = !pq_dim_uniform(dim) && dim->group_size == 1;
-    const ptrdiff_t same = pq_dim_uniform(dim) ? dim->end - dim->begin : dim->group_size;
+    const bool alone = !pq_is_uniform(dim) && dim->group_size == 1;
+    const ptrdiff_t same = pq_is_uniform(dim) ? dim->end - dim->begin : dim->group_size;
     const bool smooth = alone || (size_t)same * both > PREFETCH_RUN_BYTES;
     return total_bytes(job) > (smooth ? PREFETCH_RUN_BYTES : PREFETCH_GROUP_BYTES) &&
            !converts_codes(job);
@@ -335,7 +335,7 @@ static bool is_transposed(const struct pq_job *job)
 {
     const struct area some = {0, 2, 0, 2};
     const struct pq_dim *dim = job->plan.dim;
-    const struct pq_tile in = tile_in(job, some), out = tile_out(job, some);
+    const struct pq_tile in = input_tile(job, some), out = output_tile(job, some);
     return dim[1].end - dim[1].begin > 1 && !converts_codes(job) && job->unpack.bits == 0 &&
            ((pq_tile_is_transposed(&in) && pq_tile_has_contiguous_rows(&out)) ||
             (pq_tile_has_contiguous_rows(&in) && pq_tile_has_contiguous_columns(&out)));
@@ -394,7 +394,7 @@ static void run_transposed_square(struct pq_job *job, struct pq_position at,
                                   struct area all)
 {
     char square[SQUARE_BYTES / 16 * 25]; /* both sides of `all` may be a quarter longer */
-    const struct pq_tile in = tile_in(job, all), out = tile_out(job, all);
+    const struct pq_tile in = input_tile(job, all), out = output_tile(job, all);
     const bool gathers = pq_tile_is_transposed(&in);
     const size_t size = gathers ? job->in_size : job->out_size;
     const ptrdiff_t step = PQ_TILE / all.columns;
@@ -546,7 +546,7 @@ static void run_grouped_row(void *p, const struct pq_position *at)
 {
     struct pq_job *job = p;
     const struct pq_dim *dim = &job->plan.dim[0];
-    const ptrdiff_t g = pq_dim_uniform(dim) ? dim->end : dim->group_size;
+    const ptrdiff_t g = pq_is_uniform(dim) ? dim->end : dim->group_size;
     const ptrdiff_t last = (dim->end - 1) / g;
     for (ptrdiff_t i = dim->begin, n; i < dim->end; i += n) {
         const ptrdiff_t first = i / g; /* a part may begin within a group */
@@ -565,7 +565,7 @@ static void run_grouped_row(void *p, const struct pq_position *at)
             job->loaded.columns = m;
         }
         run_groups(job, at->in + i * dim->in, at->out + i * dim->out, (size_t)n,
-                   (size_t)(pq_dim_uniform(dim) ? n : g), 0);
+                   (size_t)(pq_is_uniform(dim) ? n : g), 0);
     }
 }
 
@@ -576,10 +576,10 @@ static bool can_run_rows(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim;
     const ptrdiff_t groups = pq_dim_groups(dim), rows = dim[1].end - dim[1].begin;
-    const bool complete = pq_dim_uniform(dim) || dim[0].begin % dim[0].group_size == 0;
+    const bool complete = pq_is_uniform(dim) || dim[0].begin % dim[0].group_size == 0;
     return rows > 1 && dim[0].end - dim[0].begin <= PQ_TILE && groups <= PQ_TILE / 4 &&
            complete &&
-           (pq_dim_uniform(&dim[1]) || (dim[1].group_size == 1 && rows_continue(dim)));
+           (pq_is_uniform(&dim[1]) || (dim[1].group_size == 1 && params_continue(dim)));
 }
 
 /* Process one group of every row at a time, from the last group of a row to the first. If
@@ -590,7 +590,7 @@ static void run_rows_by_groups(struct pq_job *job, struct pq_position at, ptrdif
                                ptrdiff_t n, ptrdiff_t g)
 {
     const struct pq_dim *dim = job->plan.dim;
-    const bool same = pq_dim_uniform(&dim[1]);
+    const bool same = pq_is_uniform(&dim[1]);
     for (ptrdiff_t group = (n - 1) / g; group >= 0; group--) {
         const ptrdiff_t left = n - group * g, width = left < g ? left : g;
         const ptrdiff_t columns = width < PQ_MIN_GAPPED_GROUP ? PQ_MIN_GAPPED_GROUP : width;
@@ -612,7 +612,7 @@ static void run_rows(void *p, const struct pq_position *start)
 {
     struct pq_job *job = p;
     const struct pq_dim *dim = job->plan.dim;
-    const bool same = pq_dim_uniform(&dim[1]);
+    const bool same = pq_is_uniform(&dim[1]);
     const ptrdiff_t groups = pq_dim_groups(dim), first = dim[0].begin;
     const ptrdiff_t n = dim[0].end - first, g = groups == 1 ? n : dim[0].group_size;
     /* Calls by groups are faster for rows with a short last group, but can process an
@@ -626,8 +626,8 @@ static void run_rows(void *p, const struct pq_position *start)
     struct pq_position at = *start;
     at.in += first * dim[0].in;
     at.out += first * dim[0].out;
-    at.scale += pq_dim_scale(dim, first);
-    at.zero += pq_dim_zero(dim, first);
+    at.scale += pq_dim_scale_offset(dim, first);
+    at.zero += pq_dim_zero_offset(dim, first);
     for (ptrdiff_t r = dim[1].begin; r < dim[1].end; r += step) {
         const ptrdiff_t rows = dim[1].end - r < step ? dim[1].end - r : step;
         const struct pq_position row = pq_position_at(at, &dim[1], r);
@@ -683,7 +683,7 @@ static void run_row_per_element(void *p, const struct pq_position *at)
 /* Return the number of short rows to join to one row. `rows` rows share the parameters of
  * each column. Few rows are not joined, because the joined row needs a copy of the
  * parameters for each of its short rows. */
-static ptrdiff_t joined_rows(const struct pq_job *job, ptrdiff_t rows)
+static ptrdiff_t count_joined_rows(const struct pq_job *job, ptrdiff_t rows)
 {
     const struct pq_dim *dim = job->plan.dim;
     const ptrdiff_t columns = dim[0].end - dim[0].begin;
@@ -704,14 +704,14 @@ static bool can_run_columns(const struct pq_job *job)
     const struct pq_dim *dim = job->plan.dim, *const rows = &dim[1];
     const ptrdiff_t all = rows->end - rows->begin;
     const ptrdiff_t share =
-        pq_dim_uniform(rows) || rows->group_size > all ? all : rows->group_size;
+        pq_is_uniform(rows) || rows->group_size > all ? all : rows->group_size;
     const bool in_adjacent = job->unpack.stream != NULL || dim->in == job->in_step;
     const bool out_adjacent = job->pack.stream != NULL || dim->out == job->out_step;
     const bool streams = job->unpack.stream != NULL || job->pack.stream != NULL;
     return in_adjacent && out_adjacent && !job->in_swapped && !job->out_swapped &&
            !job->how.general && job->how.by_groups && job->how.copy == NULL &&
-           dim->group_size == 1 && (!pq_dim_uniform(dim) || streams) &&
-           (dim->end - dim->begin) * joined_rows(job, share) >= PQ_GROUP &&
+           dim->group_size == 1 && (!pq_is_uniform(dim) || streams) &&
+           (dim->end - dim->begin) * count_joined_rows(job, share) >= PQ_GROUP &&
            share >= MIN_SHARED_ROWS;
 }
 
@@ -724,10 +724,10 @@ static void run_area(struct pq_job *job, struct pq_position at, struct area area
     struct pq_run *const run = &job->how.run;
     const bool packs = job->pack.bits != 0 || job->pack.convert != NULL;
     const bool unpacks = pq_job_unpacks(job);
-    const struct pq_tile out = tile_out(job, area);
+    const struct pq_tile out = output_tile(job, area);
     const char *const x = unpacks ? in_rows : input_at(job, at, area);
     char *const y = packs ? out_rows : output_at(job, at, area);
-    const bool single = pq_dim_uniform(&job->plan.dim[0]);
+    const bool single = pq_is_uniform(&job->plan.dim[0]);
     if (unpacks) {
         convert_rows(job, in_rows, at, area, false);
     }
@@ -762,7 +762,7 @@ static void run_columns(void *p, const struct pq_position *at)
 {
     struct pq_job *job = p;
     const struct pq_dim *dim = job->plan.dim, *const rows = &dim[1];
-    const ptrdiff_t tile = pq_dim_uniform(dim) ? STAGED_BYTES / MIN_SHARED_ROWS : PQ_TILE;
+    const ptrdiff_t tile = pq_is_uniform(dim) ? STAGED_BYTES / MIN_SHARED_ROWS : PQ_TILE;
     struct area area;
     for (area.column = dim->begin; area.column < dim->end; area.column += area.columns) {
         area.columns = dim->end - area.column < tile ? dim->end - area.column : tile;
@@ -770,12 +770,11 @@ static void run_columns(void *p, const struct pq_position *at)
             converts_codes(job) ? STAGED_BYTES / area.columns : rows->end;
         for (area.row = rows->begin; area.row < rows->end; area.row += area.rows) {
             const ptrdiff_t left = rows->end - area.row;
-            const ptrdiff_t share = pq_dim_uniform(rows)
-                                        ? left
-                                        : rows->group_size - area.row % rows->group_size;
+            const ptrdiff_t share =
+                pq_is_uniform(rows) ? left : rows->group_size - area.row % rows->group_size;
             area.rows = left < share ? left : share;
             area.rows = area.rows < most ? area.rows : most;
-            const ptrdiff_t joined = joined_rows(job, area.rows);
+            const ptrdiff_t joined = count_joined_rows(job, area.rows);
             pq_load_tile_params(job, *at, area.row, joined, area.column, area.columns);
             run_area(job, *at, area, joined);
         }
@@ -785,7 +784,7 @@ static void run_columns(void *p, const struct pq_position *at)
 /* ---- the choice of the walk ---- */
 
 /* Return true if the rows of both sides are contiguous. */
-static bool rows_contiguous(const struct pq_job *job)
+static bool has_contiguous_rows(const struct pq_job *job)
 {
     const struct pq_dim *dim = &job->plan.dim[0];
     return !job->in_swapped && !job->out_swapped && dim->in == job->in_step &&
@@ -802,9 +801,10 @@ static pq_row_fn *choose_walk(const struct pq_job *job, int *first)
     const bool single_row = dim[1].end - dim[1].begin == 1;
     const bool small = !job->how.general && job->how.load == NULL &&
                        (dim->group_size == PQ_GROUP / 2 || dim->group_size == PQ_GROUP / 4);
-    const bool in_groups = pq_dim_uniform(dim) || dim->group_size >= PQ_GROUP ||
+    const bool in_groups = pq_is_uniform(dim) || dim->group_size >= PQ_GROUP ||
                            (small && (n % PQ_GROUP == 0 || n >= PQ_TILE || single_row));
-    const bool direct = rows_contiguous(job) && job->how.by_groups && job->how.copy == NULL;
+    const bool direct =
+        has_contiguous_rows(job) && job->how.by_groups && job->how.copy == NULL;
     if (pq_needs_random_words(&job->how)) { /* only run_tiles() generates random words */
         *first = 2;
         return run_tiles;
@@ -853,7 +853,7 @@ static bool is_uniform_row(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim;
     return job->plan.ndim == 2 && dim[1].end == 1 && dim[0].begin == 0 &&
-           pq_dim_uniform(dim) && rows_contiguous(job) && job->how.copy == NULL &&
+           pq_is_uniform(dim) && has_contiguous_rows(job) && job->how.copy == NULL &&
            job->how.element == NULL && !pq_needs_random_words(&job->how);
 }
 
@@ -968,7 +968,7 @@ bool pq_job_can_run_groups(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim;
     return !job->plan.empty && job->plan.ndim == 2 && dim[1].end == 1 &&
-           dim[0].begin == 0 && rows_contiguous(job) && job->how.by_groups &&
+           dim[0].begin == 0 && has_contiguous_rows(job) && job->how.by_groups &&
            job->how.copy == NULL && job->how.element == NULL;
 }
 

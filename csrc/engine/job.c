@@ -185,7 +185,7 @@ enum pq_status pq_call_run(pq_set_method_fn *set, const struct pq_kernels *kerne
 
 /* Return the number of bytes of a job up to the last dimension in use. Later members are
  * not copied. */
-static size_t head_size(const struct pq_plan *plan)
+static size_t used_job_bytes(const struct pq_plan *plan)
 {
     const size_t unused = (size_t)(PQ_MAX_NDIM - plan->ndim) * sizeof plan->dim[0];
     return offsetof(struct pq_job, plan) + sizeof *plan - unused;
@@ -210,10 +210,10 @@ enum pq_status pq_prepare(pq_set_method_fn *set, struct pq_prepared *prepared,
     PQ_TRY(pq_check_call(&args, &room, kernels, true, 0, 1));
     PQ_TRY(set(&job.how, kernels, args, &(struct pq_facts){0}));
     PQ_TRY(pq_job_init(&job, kernels, args));
-    if (prepared->size < HEAD + head_size(&job.plan)) {
+    if (prepared->size < HEAD + used_job_bytes(&job.plan)) {
         return PQ_ERR_SIZE;
     }
-    memcpy(prepared->opaque, &job, head_size(&job.plan));
+    memcpy(prepared->opaque, &job, used_job_bytes(&job.plan));
     return PQ_OK;
 }
 
@@ -229,7 +229,7 @@ enum pq_status pq_run(const struct pq_prepared *prepared, const void *in, void *
         return PQ_ERR_NULL;
     }
     PQ_TRY(pq_check_part(part, parts));
-    memcpy(&job, prepared->opaque, head_size(&job.plan));
+    memcpy(&job, prepared->opaque, used_job_bytes(&job.plan));
     job.plan.in = (const char *)in + job.in_start;
     job.plan.out = (char *)out + job.out_start;
     job.unpack.base = (char *)(uintptr_t)in;

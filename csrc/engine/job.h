@@ -139,14 +139,15 @@ typedef enum pq_status pq_set_method_fn(struct pq_method *how,
 /* The methods of quantize and dequantize (ops/). */
 extern pq_set_method_fn pq_quantize_method, pq_dequantize_method;
 
-/* Check a call, initialize its job, and run one part (pq_call); run a call without
- * pq_check_call() (pq_call_run, see args.h); or keep the job for pq_run() (pq_prepare).
- * pq_call() stores the number of elements out of range, unless `out_of_range` is null. */
+/* Check a call, initialize its job, and run one part. Store the number of elements out of
+ * range, unless `out_of_range` is null. */
 enum pq_status pq_call(pq_set_method_fn *set, const struct pq_kernels *kernels,
                        const struct pq_args *args, int part, int parts,
                        size_t *out_of_range);
+/* Run all elements of a call without pq_check_call(), which must accept the call. */
 enum pq_status pq_call_run(pq_set_method_fn *set, const struct pq_kernels *kernels,
                            const struct pq_args *args);
+/* Check a call, and store its job for pq_run(). */
 enum pq_status pq_prepare(pq_set_method_fn *set, struct pq_prepared *prepared,
                           const struct pq_kernels *kernels, const struct pq_args *args);
 

@@ -183,7 +183,7 @@ void pq_set_flush(struct pq_job *job)
 
 /* Store `n` copies of a parameter of `size` bytes at `to`, and up to PQ_BROADCAST - 1
  * further copies. */
-PQ_INLINE void fill_places(char *to, const char *from, ptrdiff_t n, ptrdiff_t size)
+PQ_INLINE void fill_params(char *to, const char *from, ptrdiff_t n, ptrdiff_t size)
 {
     uint64_t v = 0;
     memcpy(&v, from, (size_t)size);
@@ -199,9 +199,9 @@ static void repeat(const struct pq_job *job, union pq_param_tile *tile, ptrdiff_
                    ptrdiff_t to, ptrdiff_t n)
 {
     if (job->how.general) {
-        fill_places((char *)(tile->u64 + to), (char *)(tile->u64 + from), n, 8);
+        fill_params((char *)(tile->u64 + to), (char *)(tile->u64 + from), n, 8);
     } else {
-        fill_places((char *)(tile->i32 + to), (char *)(tile->i32 + from), n, 4);
+        fill_params((char *)(tile->i32 + to), (char *)(tile->i32 + from), n, 4);
     }
 }
 
@@ -224,7 +224,7 @@ static union pq_param_tile *tile_at(struct pq_job *job, int k)
 
 /* Return true if parameter `k` can differ between elements. 0: scale, 1: zero point,
  * 2: offset. */
-static bool tile_varies(const struct pq_job *job, int k)
+static bool param_varies(const struct pq_job *job, int k)
 {
     return k == 0 || (k == 1 ? !job->one_zero : job->how.affine.has_offset);
 }
@@ -237,7 +237,7 @@ struct groups {
 
 /* Copy the parameter of each group to its elements at `to`. The function writes up to
  * PQ_BROADCAST - 1 parameters after the last element, too. */
-PQ_INLINE void broadcast_places(char *PQ_RESTRICT to, const char *PQ_RESTRICT from,
+PQ_INLINE void broadcast_params(char *PQ_RESTRICT to, const char *PQ_RESTRICT from,
                                 struct groups groups, ptrdiff_t size)
 {
     for (ptrdiff_t i = 0; groups.size == 1 && i < groups.n; i += PQ_BROADCAST) {
@@ -247,11 +247,11 @@ PQ_INLINE void broadcast_places(char *PQ_RESTRICT to, const char *PQ_RESTRICT fr
     for (ptrdiff_t i = end; groups.size > 1 && i < groups.n; i = end, from += size) {
         const ptrdiff_t begin = i < 0 ? 0 : i;
         end = i + groups.size < groups.n ? i + groups.size : groups.n;
-        fill_places(to + begin * size, from, end - begin, size);
+        fill_params(to + begin * size, from, end - begin, size);
     }
 }
 
-static size_t size_of_place(const struct pq_job *job)
+static size_t param_bytes(const struct pq_job *job)
 {
     return job->how.general ? sizeof(uint64_t) : sizeof(int32_t);
 }
@@ -259,10 +259,10 @@ static size_t size_of_place(const struct pq_job *job)
 /* Repeat the `n` parameters from index `from` on, until there are `times` copies. */
 static void repeat_row(struct pq_job *job, ptrdiff_t from, ptrdiff_t n, ptrdiff_t times)
 {
-    const size_t size = size_of_place(job), all = (size_t)(n * times) * size;
+    const size_t size = param_bytes(job), all = (size_t)(n * times) * size;
     for (int k = 0; k < PARAM_TILES; k++) {
         char *const first = (char *)tile_at(job, k) + (size_t)from * size;
-        for (size_t done = (size_t)n * size, more; tile_varies(job, k) && done < all;
+        for (size_t done = (size_t)n * size, more; param_varies(job, k) && done < all;
              done += more) {
             more = done < all - done ? done : all - done;
             memcpy(first + done, first, more);
@@ -317,7 +317,7 @@ static void load_reals(const struct pq_job *job, union pq_param_tile *tile, ptrd
 
 /* If all elements share a zero point, store it at the first `n` indices, once for the
  * complete job. */
-static void place_zeros(struct pq_job *job, const char *zero, ptrdiff_t n)
+static void store_shared_zeros(struct pq_job *job, const char *zero, ptrdiff_t n)
 {
     if (job->one_zero && job->zeros_there < n) {
         const struct pq_params one = {zero, 0, job->zero_type, job->zero_swapped};
@@ -350,7 +350,7 @@ void pq_load_params(struct pq_job *job, ptrdiff_t to, const char *scale,
         load_reals(job, &job->offset, to, &s, n);
     }
     if (n > 1 && job->one_zero) {
-        place_zeros(job, zero, to + (ptrdiff_t)n);
+        store_shared_zeros(job, zero, to + (ptrdiff_t)n);
     } else if (to + (ptrdiff_t)n > job->zeros_there) {
         const struct pq_params z = {zero, zero_stride, job->zero_type, job->zero_swapped};
         load_zeros(job, to, &z, n);
@@ -364,20 +364,20 @@ void pq_load_params(struct pq_job *job, ptrdiff_t to, const char *scale,
 static void broadcast_rows(struct pq_job *job, ptrdiff_t to, ptrdiff_t rows,
                            ptrdiff_t count, struct groups groups)
 {
-    const size_t size = size_of_place(job), row = (size_t)count * size;
+    const size_t size = param_bytes(job), row = (size_t)count * size;
     union pq_param_tile source;
     for (int k = 0; k < PARAM_TILES; k++) {
         char *at = (char *)tile_at(job, k) + (size_t)to * size;
-        if (!tile_varies(job, k)) {
+        if (!param_varies(job, k)) {
             continue;
         }
         memcpy(&source, at, (size_t)rows * row);
         for (ptrdiff_t r = 0; r < rows; r++, at += (size_t)groups.n * size) {
             const char *const from = (const char *)&source + (size_t)r * row;
             if (size == sizeof(uint64_t)) {
-                broadcast_places(at, from, groups, sizeof(uint64_t));
+                broadcast_params(at, from, groups, sizeof(uint64_t));
             } else {
-                broadcast_places(at, from, groups, sizeof(int32_t));
+                broadcast_params(at, from, groups, sizeof(int32_t));
             }
         }
     }
@@ -389,7 +389,7 @@ static void load_row(struct pq_job *job, struct pq_position at, ptrdiff_t first,
                      ptrdiff_t to, ptrdiff_t n)
 {
     const struct pq_dim *dim = &job->plan.dim[0];
-    if (pq_dim_uniform(dim)) {
+    if (pq_is_uniform(dim)) {
         pq_load_params(job, to, at.scale, 0, at.zero, 0, 1);
         pq_repeat_param(job, to, to, n);
         return;
@@ -437,12 +437,12 @@ ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_position row_start,
                               ptrdiff_t columns)
 {
     const struct pq_dim *dim = job->plan.dim;
-    const bool same_rows = pq_dim_uniform(&dim[1]) || rows == 1;
-    const bool single = same_rows && pq_dim_uniform(&dim[0]);
+    const bool same_rows = pq_is_uniform(&dim[1]) || rows == 1;
+    const bool single = same_rows && pq_is_uniform(&dim[0]);
     const struct pq_position at = pq_position_at(row_start, &dim[1], row);
     const ptrdiff_t share = single ? rows * columns : 1;
     if (job->equal_spacing) {
-        place_zeros(job, at.zero, rows * columns);
+        store_shared_zeros(job, at.zero, rows * columns);
         load_gapped_rows(job, at, rows);
         return 1;
     }
@@ -452,7 +452,7 @@ ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_position row_start,
         job->loaded.columns * job->loaded.rows >= rows * columns) {
         return share;
     }
-    if (!single && pq_dim_uniform(&dim[0]) && job->how.by_groups && columns >= PQ_GROUP) {
+    if (!single && pq_is_uniform(&dim[0]) && job->how.by_groups && columns >= PQ_GROUP) {
         job->loaded.scale = NULL;
         load_row_params(job, row_start, row, rows);
         pq_set_flush(job);
@@ -461,7 +461,7 @@ ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_position row_start,
     if (single) {
         pq_load_params(job, 0, at.scale, 0, at.zero, 0, 1);
     } else {
-        place_zeros(job, at.zero, rows * columns);
+        store_shared_zeros(job, at.zero, rows * columns);
     }
     for (ptrdiff_t r = 0; !single && r < rows;) {
         const ptrdiff_t left = dim[1].group_size - (row + r) % dim[1].group_size;

@@ -29,8 +29,9 @@ void pq_load_zeros_f64(double *to, const struct pq_params *from, size_t n);
 /* Load zero points as 64-bit two's complement, for kernels of 64-bit codes. */
 void pq_load_zeros_u64(uint64_t *to, const struct pq_params *from, size_t n);
 
-/* Load contiguous elements of a real type, in native byte order, as float32. */
 struct pq_kernels;
+
+/* Load contiguous elements of a real type, in native byte order, as float32. */
 void pq_load_reals_f32(const struct pq_kernels *kernels, float *to, const void *from,
                        enum pq_type type, size_t n);
 

@@ -32,15 +32,15 @@ static void make_ascending(struct pq_plan *plan, struct pq_dim *dim)
 {
     const ptrdiff_t last = dim->end - 1;
     const ptrdiff_t lead = plan->out != NULL ? dim->out : dim->in;
-    if (lead >= 0 || (!pq_dim_uniform(dim) && dim->end % dim->group_size != 0)) {
+    if (lead >= 0 || (!pq_is_uniform(dim) && dim->end % dim->group_size != 0)) {
         return;
     }
     plan->in += last * dim->in;
     if (plan->out != NULL) {
         plan->out += last * dim->out;
     }
-    plan->scale += pq_dim_scale(dim, last);
-    plan->zero += pq_dim_zero(dim, last);
+    plan->scale += pq_dim_scale_offset(dim, last);
+    plan->zero += pq_dim_zero_offset(dim, last);
     plan->in_code += last * dim->in_code;
     plan->place += (uint64_t)last * dim->place;
     dim->place = 0 - dim->place;
@@ -104,7 +104,7 @@ void pq_merge_dims(struct pq_plan *plan)
     int kept = 0;
     for (int d = 1; d < plan->ndim; d++) {
         struct pq_dim *const inner = &plan->dim[kept], *const outer = &plan->dim[d];
-        const bool uniform = pq_dim_uniform(inner);
+        const bool uniform = pq_is_uniform(inner);
         if (!continues_memory(inner, outer) ||
             !(uniform || continues_groups(inner, outer))) {
             plan->dim[++kept] = *outer;
@@ -236,7 +236,7 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
             dim.scale = 0;
             dim.zero = 0;
         }
-        if (pq_dim_uniform(&dim)) {
+        if (pq_is_uniform(&dim)) {
             dim.group_size = 1;
         }
         if (dim.end > 1) {

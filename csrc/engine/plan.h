@@ -110,7 +110,7 @@ void pq_pad_dims(struct pq_plan *plan);
  * write to one byte or one word of a stream. */
 void pq_plan_part(struct pq_plan *plan, int part, int parts, int alignment_elements);
 
-static inline bool pq_dim_uniform(const struct pq_dim *dim)
+static inline bool pq_is_uniform(const struct pq_dim *dim)
 {
     return dim->scale == 0 && dim->zero == 0;
 }
@@ -118,18 +118,18 @@ static inline bool pq_dim_uniform(const struct pq_dim *dim)
 /* Return the number of groups along [begin, end), or 1 for a uniform dimension. */
 static inline ptrdiff_t pq_dim_groups(const struct pq_dim *dim)
 {
-    return pq_dim_uniform(dim)
+    return pq_is_uniform(dim)
                ? 1
                : (dim->end - 1) / dim->group_size - dim->begin / dim->group_size + 1;
 }
 
 /* Return the byte offset of the scale, or of the zero point, of index `i`. */
-static inline ptrdiff_t pq_dim_scale(const struct pq_dim *dim, ptrdiff_t i)
+static inline ptrdiff_t pq_dim_scale_offset(const struct pq_dim *dim, ptrdiff_t i)
 {
     return dim->scale == 0 ? 0 : i / dim->group_size * dim->scale;
 }
 
-static inline ptrdiff_t pq_dim_zero(const struct pq_dim *dim, ptrdiff_t i)
+static inline ptrdiff_t pq_dim_zero_offset(const struct pq_dim *dim, ptrdiff_t i)
 {
     return dim->zero == 0 ? 0 : i / dim->group_size * dim->zero;
 }
@@ -153,8 +153,8 @@ static inline struct pq_position pq_position_at(struct pq_position at,
     if (at.out != NULL) {
         at.out += i * dim->out;
     }
-    at.scale += pq_dim_scale(dim, i);
-    at.zero += pq_dim_zero(dim, i);
+    at.scale += pq_dim_scale_offset(dim, i);
+    at.zero += pq_dim_zero_offset(dim, i);
     at.in_code += i * dim->in_code;
     at.out_code += i * dim->out_code;
     at.place += (uint64_t)i * dim->place;

@@ -60,7 +60,7 @@ static void clear_cells(const struct reduction *reduction, union pq_cell_extrema
         }                                                                                  \
     }
 
-static void merge_found(struct reduction *reduction, size_t to, size_t n, size_t repeat)
+static void merge_extrema(struct reduction *reduction, size_t to, size_t n, size_t repeat)
 {
     if (reduction->is_f64) {
         MERGE(double, f64)
@@ -74,7 +74,7 @@ static void merge_found(struct reduction *reduction, size_t to, size_t n, size_t
 static size_t cell_at(const struct reduction *reduction, struct pq_position at, ptrdiff_t i)
 {
     return (size_t)(at.scale - reduction->box.scale +
-                    pq_dim_scale(&reduction->box.dim[0], i));
+                    pq_dim_scale_offset(&reduction->box.dim[0], i));
 }
 
 /* ---- one row after the other ---- */
@@ -188,7 +188,7 @@ static void reduce_groups(struct reduction *reduction, size_t cell, const char *
     reduction->groups(x, groups, g, pq_cell_extremum(to, reduction->is_f64, 0, first),
                       pq_cell_extremum(to, reduction->is_f64, 1, first), &reduction->bits);
     if (!reduction->once) {
-        merge_found(reduction, cell, groups, 1);
+        merge_extrema(reduction, cell, groups, 1);
     }
 }
 
@@ -198,7 +198,7 @@ static void reduce_elements(struct reduction *reduction, struct pq_position at, 
                             const char *x, ptrdiff_t n)
 {
     const struct pq_dim *dim = &reduction->box.dim[0];
-    const ptrdiff_t groups = pq_dim_uniform(dim) ? 0 : n / dim->group_size;
+    const ptrdiff_t groups = pq_is_uniform(dim) ? 0 : n / dim->group_size;
     const ptrdiff_t most = groups * dim->group_size;
     reduce_groups(reduction, cell_at(reduction, at, i), x, (size_t)groups,
                   (size_t)dim->group_size);
@@ -218,7 +218,7 @@ static void reduce_row(void *p, const struct pq_position *at)
         return;
     }
     char buffer[PQ_GATHERED_ELEMENTS * sizeof(double)];
-    const ptrdiff_t group = pq_dim_uniform(dim) ? dim->end : dim->group_size;
+    const ptrdiff_t group = pq_is_uniform(dim) ? dim->end : dim->group_size;
     for (ptrdiff_t i = 0; i < dim->end;) {
         ptrdiff_t n = dim->end - i;
         if (group >= PQ_GATHERED_ELEMENTS) {
@@ -258,7 +258,7 @@ static void reduce_short_rows(struct reduction *reduction, size_t cell, const ch
     find_column_extrema(reduction, found, 0, x, stride, many, joined * n);
     find_column_extrema(reduction, found, 0, x + (ptrdiff_t)many * stride, stride, 1,
                         rows % joined * n);
-    merge_found(reduction, cell, n, joined);
+    merge_extrema(reduction, cell, n, joined);
 }
 
 /* Reduce the columns of `rows` rows. */
@@ -297,7 +297,7 @@ static void reduce_rows(void *p, const struct pq_position *at)
     const bool contiguous = !reduction->job->in_swapped && dim->in == size;
     const bool narrow =
         contiguous && dim->end <= SHORT_ROW_ELEMENTS / 2 && outer->in == dim->end * size;
-    const ptrdiff_t block = pq_dim_uniform(outer) ? outer->end : outer->group_size;
+    const ptrdiff_t block = pq_is_uniform(outer) ? outer->end : outer->group_size;
     for (ptrdiff_t r = 0; r < outer->end; r += block) {
         const ptrdiff_t rows = outer->end - r < block ? outer->end - r : block;
         const struct pq_position first = pq_position_at(*at, outer, r);
@@ -375,7 +375,7 @@ static size_t enter_box(struct reduction *reduction, const struct cut *cut)
     reduction->once = true;
     for (int d = 0; d < plan->ndim; d++) {
         struct pq_dim dim = plan->dim[d];
-        if (!pq_dim_uniform(&dim)) {
+        if (!pq_is_uniform(&dim)) {
             const ptrdiff_t left = cut->end[d] - cut->at[d],
                             first = cut->at[d] * dim.group_size;
             const ptrdiff_t groups = cut->step[d] < left ? cut->step[d] : left;
@@ -396,7 +396,7 @@ static size_t enter_box(struct reduction *reduction, const struct cut *cut)
         }
         if (dim.end > 1) {
             reduction->once &=
-                box->ndim == 0 || (!pq_dim_uniform(&dim) && dim.group_size == 1);
+                box->ndim == 0 || (!pq_is_uniform(&dim) && dim.group_size == 1);
             box->dim[box->ndim++] = dim;
         }
     }
@@ -432,7 +432,7 @@ static void mark_nan_cells(void *p, const struct pq_position *at)
     }
 }
 
-static void pass_row(void *p, const struct pq_position *at)
+static void pass_row_of_cells(void *p, const struct pq_position *at)
 {
     struct reduction *reduction = p;
     const struct pq_dim *dim = &reduction->rows.dim[0];
@@ -458,7 +458,7 @@ static bool reduce_boxes(struct reduction *reduction, struct cut *cut, bool all_
     const struct pq_dim *const dim = &reduction->box.dim[0];
     do {
         clear_cells(reduction, &reduction->cells, enter_box(reduction, cut));
-        const bool by_columns = !pq_dim_uniform(dim) && dim->group_size == 1;
+        const bool by_columns = !pq_is_uniform(dim) && dim->group_size == 1;
         if (!reduction->empty) {
             pq_for_each_row(&reduction->box, by_columns ? 2 : 1,
                             by_columns ? reduce_rows : reduce_row, reduction);
@@ -470,7 +470,7 @@ static bool reduce_boxes(struct reduction *reduction, struct cut *cut, bool all_
             pq_for_each_row(&reduction->box, 1, mark_nan_cells, reduction);
             reduction->bits = 0;
         }
-        pq_for_each_row(&reduction->rows, 1, pass_row, reduction);
+        pq_for_each_row(&reduction->rows, 1, pass_row_of_cells, reduction);
     } while (next_box(cut, reduction->job->plan.ndim));
     return true;
 }

@@ -37,9 +37,9 @@ static inline struct place place_of(const struct pq_codes *codes, ptrdiff_t at, 
 
 /* ---- one code at a time ---- */
 
-PQ_INLINE void copy_one_by_one(const struct pq_codes *codes, char *bytes, ptrdiff_t at,
-                               ptrdiff_t step, ptrdiff_t code, ptrdiff_t code_step,
-                               size_t n, bool packs)
+PQ_INLINE void copy_each_code(const struct pq_codes *codes, char *bytes, ptrdiff_t at,
+                              ptrdiff_t step, ptrdiff_t code, ptrdiff_t code_step, size_t n,
+                              bool packs)
 {
     for (size_t c = 0; c < n; c++, at += step, code += code_step) {
         const struct place place = place_of(codes, at, code);
@@ -169,9 +169,9 @@ static void pack_split(const struct pq_codes *codes, const char *from, struct pl
 /* ---- complete groups along a stream ---- */
 
 /* Return the number of codes, at most BUFFER_CODES, in the complete groups from code `code`
- * on. Return 0 if `code` begins no group, or if copy_grouped() cannot copy the groups. */
-static size_t count_grouped(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step,
-                            ptrdiff_t code, ptrdiff_t code_step, size_t n)
+ * on. Return 0 if `code` begins no group, or if copy_in_groups() does not support it. */
+static size_t count_in_groups(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step,
+                              ptrdiff_t code, ptrdiff_t code_step, size_t n)
 {
     const struct pq_layout *const stream = codes->stream;
     const int along = code_step == 1 && step == 0 && stream->order != NULL;
@@ -189,7 +189,7 @@ static size_t count_grouped(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_
 enum { HALVED = 8 };
 
 /* Swap the bits of `mask` with the bits that are `by` bits above them. */
-static uint32_t swapped(uint32_t word, int by, uint32_t mask)
+static uint32_t swap_bits(uint32_t word, int by, uint32_t mask)
 {
     const uint32_t differ = (word ^ word >> by) & mask;
     return word ^ differ ^ differ << by;
@@ -203,14 +203,14 @@ PQ_INLINE void reorder_halved_codes(char *PQ_RESTRICT to, const char *PQ_RESTRIC
     for (size_t i = 0; i < n; i += HALVED / 2) {
         uint32_t word;
         memcpy(&word, from + i, sizeof word);
-        word = packs ? swapped(word, 4, 0x00f000f0) : swapped(word, 8, 0xff00);
-        word = packs ? swapped(word, 8, 0xff00) : swapped(word, 4, 0x00f000f0);
+        word = packs ? swap_bits(word, 4, 0x00f000f0) : swap_bits(word, 8, 0xff00);
+        word = packs ? swap_bits(word, 8, 0xff00) : swap_bits(word, 4, 0x00f000f0);
         memcpy(to + i, &word, sizeof word);
     }
 }
 
 /* Return true if each group is a 32-bit word that reorder_halved_codes() can reorder. */
-static int is_halved(const struct pq_codes *codes)
+static int has_halved_order(const struct pq_codes *codes)
 {
     static const unsigned char order[HALVED] = {0, 4, 1, 5, 2, 6, 3, 7};
     const struct pq_layout *const stream = codes->stream;
@@ -218,13 +218,13 @@ static int is_halved(const struct pq_codes *codes)
            stream->group == HALVED && memcmp(stream->order, order, HALVED) == 0;
 }
 
-PQ_INLINE void copy_grouped(const struct pq_codes *codes, char *bytes, ptrdiff_t bit,
-                            size_t n, bool packs)
+PQ_INLINE void copy_in_groups(const struct pq_codes *codes, char *bytes, ptrdiff_t bit,
+                              size_t n, bool packs)
 {
     const size_t group = (size_t)codes->stream->group;
     const unsigned char *const order = codes->stream->order;
     char *const base = codes->base + bit / 8, dense[BUFFER_CODES];
-    const bool halved = is_halved(codes);
+    const bool halved = has_halved_order(codes);
     if (halved && !packs) {
         reorder_halved_codes(dense, base, n / 2, false);
     }
@@ -316,14 +316,14 @@ PQ_INLINE void copy_stream(const struct pq_codes *codes, char *bytes, ptrdiff_t 
         return;
     }
     for (size_t m; n > 0; n -= m, bytes += m, code += (ptrdiff_t)m * code_step) {
-        m = count_grouped(codes, at, step, code, code_step, n);
+        m = count_in_groups(codes, at, step, code, code_step, n);
         if (m > 0) {
             const ptrdiff_t bit = at + code * codes->bits;
-            copy_grouped(codes, bytes, bit, m, packs);
+            copy_in_groups(codes, bytes, bit, m, packs);
             continue;
         }
         m = count_until_group_end(codes, code, code_step, n);
-        copy_one_by_one(codes, bytes, at, step, code, code_step, m, packs);
+        copy_each_code(codes, bytes, at, step, code, code_step, m, packs);
         at += (ptrdiff_t)m * step;
     }
 }

@@ -87,7 +87,7 @@ const char *pq_sweep_direct(struct pq_sweep *sweep, size_t n)
 }
 
 /* Return the next `n` elements: in the array, or gathered in `room`. */
-static const char *next_elements(struct pq_sweep *sweep, size_t n, void *room)
+static const char *load_next_elements(struct pq_sweep *sweep, size_t n, void *room)
 {
     const char *const there = pq_sweep_direct(sweep, n);
     const ptrdiff_t columns = sweep->extent[0], size = (ptrdiff_t)sweep->size;
@@ -173,7 +173,7 @@ static void gather_groups(struct pq_sweep *sweep, size_t rows, ptrdiff_t stride,
         const ptrdiff_t beside = (ptrdiff_t)r * stride;
         *sweep = before;
         sweep->row += beside;
-        const char *const there = next_elements(sweep, n, to + r * row);
+        const char *const there = load_next_elements(sweep, n, to + r * row);
         if (there != to + r * row) {
             memcpy(to + r * row, there, row);
         }
@@ -189,7 +189,7 @@ const char *pq_sweep_load(struct pq_sweep *sweep, enum pq_type type, size_t rows
     if (rows > 1) {
         gather_groups(sweep, rows, stride, n, converts ? raw : room);
     } else {
-        p = next_elements(sweep, n, converts ? raw : room);
+        p = load_next_elements(sweep, n, converts ? raw : room);
     }
     if (!converts) {
         return p;

@@ -55,9 +55,9 @@ struct pq_requantization_job; /* ops/requantize.c */
 typedef void pq_kernel_fn(const struct pq_run *run, const void *x, void *y, size_t n);
 
 /*
- * The stages that affine kernels add before and after the kernel `inner`. To quantize,
- * `inner` reads values of the type `carrier`; to dequantize, it writes them. `carrier` is
- * float32 or float64.
+ * The stages that affine kernels add before and after the kernel `inner_kernel`. This
+ * kernel reads values of the type `carrier` to quantize, and writes them to dequantize.
+ * `carrier` is float32 or float64.
  */
 struct pq_affine {
     pq_kernel_fn *inner_kernel;
@@ -77,9 +77,9 @@ struct pq_affine {
     const int64_t *fill;
 };
 
-/* Detection of codes out of range. `loop` computes a tile and raises `largest` to the
- * maximum of code - lowest code, with PQ_WRAP of rounded quotient + WRAP_LIMIT - 1, as an
- * unsigned integer. `finish` then counts, wraps or fills the codes of the tile. */
+/* Detection of codes out of range. `loop` computes a tile, and raises `largest` to the
+ * largest unsigned value of code - lowest code, or with PQ_WRAP of rounded quotient +
+ * WRAP_LIMIT - 1. `finish` then counts, wraps or fills the codes of the tile. */
 struct pq_watch {
     uint32_t largest;
     pq_kernel_fn *loop, *finish;

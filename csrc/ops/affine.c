@@ -18,8 +18,8 @@ static int layout_code_bits(const struct pq_array *array, const struct pq_layout
 }
 
 /* Return the range of codes of an array and its layout; uint64 in two's complement. */
-static struct pq_range codes_of(const struct pq_array *array,
-                                const struct pq_layout *layout)
+static struct pq_range code_range_of(const struct pq_array *array,
+                                     const struct pq_layout *layout)
 {
     const int bits = layout_code_bits(array, layout);
     const struct pq_range all = {pq_lowest_of(array->type),
@@ -80,8 +80,8 @@ static bool zeros_fit_given_range(const struct pq_args *args, struct pq_facts *f
 enum pq_status pq_check_affine(const struct pq_args *args, struct pq_facts *facts,
                                enum pq_type code, bool quantizes)
 {
-    const struct pq_range range = quantizes ? codes_of(&args->out, args->out_layout)
-                                            : codes_of(&args->in, args->in_layout);
+    const struct pq_range range = quantizes ? code_range_of(&args->out, args->out_layout)
+                                            : code_range_of(&args->in, args->in_layout);
     const bool is_float = pq_is_narrow_float(code);
     if (!is_float && !are_valid_fills(args, range, code, quantizes)) {
         return PQ_ERR_OPTION;
@@ -123,7 +123,7 @@ void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernel
         .wraps = quantizes && args->beyond == PQ_WRAP,
         .counts = quantizes && args->beyond == PQ_REFUSE,
         .counts_nan = quantizes && args->refuse_nan != 0,
-        .range = codes_of(&args->out, args->out_layout),
+        .range = code_range_of(&args->out, args->out_layout),
         .fills = args->fills,
         .fill = args->fill,
     };

@@ -84,7 +84,7 @@ struct block_job {
 };
 
 /* Return the elements of a tile as a rectangle: one row, or a row for each block. */
-static struct pq_tile tile_of(const struct operand *operand, ptrdiff_t n)
+static struct pq_tile tile_of_operand(const struct operand *operand, ptrdiff_t n)
 {
     const ptrdiff_t elements = operand->elements;
     const bool flat = operand->block_stride == elements * operand->step;
@@ -104,8 +104,8 @@ static bool decode_tile(const struct block_job *job, const struct position *at, 
     _Alignas(64) double narrowed[GGUF_TILE_ELEMENTS];
     union block_buffer room;
     const struct operand *const operand = &job->operand[NUMBERS];
-    const struct pq_tile bytes = tile_of(&job->operand[BLOCKS], n);
-    const struct pq_tile tile = tile_of(operand, n);
+    const struct pq_tile bytes = tile_of_operand(&job->operand[BLOCKS], n);
+    const struct pq_tile tile = tile_of_operand(operand, n);
     const void *blocks = at->at[BLOCKS];
     if (!pq_tile_direct(&bytes)) {
         pq_gather(job->kernels, (char *)&room, at->at[BLOCKS], &bytes);
@@ -139,7 +139,7 @@ PQ_NOINLINE const float *load_numbers(const struct block_job *job, int operand,
     const struct operand *const numbers = &job->operand[operand];
     const enum pq_type type = numbers->array->type;
     if (!numbers->is_direct || (uintptr_t)from % numbers->size != 0) {
-        const struct pq_tile tile = tile_of(numbers, n);
+        const struct pq_tile tile = tile_of_operand(numbers, n);
         char *const gathered = type == PQ_F32 ? (char *)to : (char *)room;
         pq_gather(job->kernels, gathered, from, &tile);
         from = gathered;
@@ -157,7 +157,7 @@ static bool encode_tile(const struct block_job *job, const struct position *at, 
     _Alignas(64) float numbers[GGUF_TILE_ELEMENTS], weights[GGUF_TILE_ELEMENTS];
     union block_buffer room;
     const float *const x = load_numbers(job, NUMBERS, at->at[NUMBERS], numbers, n);
-    const struct pq_tile bytes = tile_of(&job->operand[BLOCKS], n);
+    const struct pq_tile bytes = tile_of_operand(&job->operand[BLOCKS], n);
     const bool direct = pq_tile_direct(&bytes);
     uint8_t *const blocks = direct ? (uint8_t *)at->at[BLOCKS] : (uint8_t *)&room;
     if (job->encode != NULL) {
@@ -378,7 +378,7 @@ static bool run_part(struct block_job *job, int part, int parts)
     return is_running;
 }
 
-static struct operand operand_of(const struct pq_array *array, int last, ptrdiff_t elements)
+static struct operand as_operand(const struct pq_array *array, int last, ptrdiff_t elements)
 {
     const size_t size = pq_bytes_of(array->type);
     const ptrdiff_t step = array->strides[last];
@@ -429,11 +429,11 @@ static enum pq_status run_blocks(const struct pq_kernels *kernels,
         .ndim = last,
         .shape = args->shape,
         .operands = weighted ? OPERANDS : WEIGHTS,
-        .operand = {[BLOCKS] = operand_of(blocks, last, format->bytes),
-                    [NUMBERS] = operand_of(numbers, last, format->elements)},
+        .operand = {[BLOCKS] = as_operand(blocks, last, format->bytes),
+                    [NUMBERS] = as_operand(numbers, last, format->elements)},
     };
     if (weighted) {
-        job.operand[WEIGHTS] = operand_of(&args->weights, last, format->elements);
+        job.operand[WEIGHTS] = as_operand(&args->weights, last, format->elements);
     }
     return run_part(&job, part, parts) ? PQ_OK : PQ_ERR_NONFINITE;
 }

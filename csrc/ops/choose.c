@@ -110,7 +110,7 @@ static double scale_in_use(const struct target *to, double scale)
     return has_f64_scale(to) ? scale : (double)(float)scale;
 }
 
-static double zero_of(const struct target *to, double scale, double lo)
+static double zero_point_of(const struct target *to, double scale, double lo)
 {
     return to->symmetric
                ? to->middle
@@ -180,14 +180,14 @@ PQ_NOINLINE bool fits_data(const struct target *to, struct pq_pair pair, double 
 enum { MAX_NEIGHBOURS = 64 }; /* some data near the largest float16 needs all 64 */
 
 /* Find the nearest scale that fits the data, among a scale and its neighbours. */
-PQ_NOINLINE bool find_near(const struct target *to, struct pq_pair *pair, double scale,
-                           double lo, double hi)
+PQ_NOINLINE bool find_fit(const struct target *to, struct pq_pair *pair, double scale,
+                          double lo, double hi)
 {
     for (int k = 0; k < MAX_NEIGHBOURS; k++) {
         for (int way = 1; way >= (k > 0 ? -1 : 1); way -= 2) {
             const double found = pq_next_scale(to->scale, scale, way * k);
             if (found > 0 && found < HUGE_VAL) {
-                *pair = (struct pq_pair){found, zero_of(to, found, lo)};
+                *pair = (struct pq_pair){found, zero_point_of(to, found, lo)};
                 if (fits_data(to, *pair, lo, hi)) {
                     return true;
                 }
@@ -223,7 +223,7 @@ static struct pq_pair choose_pair(const struct target *to, double lo, double hi)
         return (struct pq_pair){HUGE_VAL, to->symmetric ? to->middle : to->lowest};
     }
     if (lo == 0 && hi == 0) {
-        return (struct pq_pair){1, zero_of(to, 1, 0)};
+        return (struct pq_pair){1, zero_point_of(to, 1, 0)};
     }
     const double amax = hi > -lo ? hi : -lo;
     const double levels = to->highest - to->lowest, width = hi - lo;
@@ -240,22 +240,22 @@ static struct pq_pair choose_pair(const struct target *to, double lo, double hi)
         return (struct pq_pair){scale, 0};
     }
     struct pq_pair pair;
-    if (find_near(to, &pair, scale, lo, hi)) {
+    if (find_fit(to, &pair, scale, lo, hi)) {
         return pair;
     }
     const double steps = ceil(amax / scale - 0.5) - 0.5; /* fewer: a larger scale */
     if (steps >= 1 &&
-        find_near(to, &pair, pq_stored_scale(to->scale, to->real, amax / steps), lo, hi)) {
+        find_fit(to, &pair, pq_stored_scale(to->scale, to->real, amax / steps), lo, hi)) {
         return pair;
     }
     for (int k = 0; k < MAX_NEIGHBOURS; k++) { /* prefer saturation to infinite results */
         const double found = pq_next_scale(to->scale, scale, -k);
-        pair = (struct pq_pair){found, zero_of(to, found, lo)};
+        pair = (struct pq_pair){found, zero_point_of(to, found, lo)};
         if (found > 0 && survives_round_trip(to, pair, lo, hi)) {
             return pair;
         }
     }
-    return (struct pq_pair){scale, zero_of(to, scale, lo)};
+    return (struct pq_pair){scale, zero_point_of(to, scale, lo)};
 }
 
 /* Choose by ONNX DynamicQuantizeLinear, in float32. The zero point is 0 for NaN and for
@@ -287,7 +287,7 @@ struct chosen {
 };
 
 /*
- * Choose the parameters of `n` groups of usual data by fast formulas. Return false if the
+ * Choose the parameters of `n` groups of usual data by vector formulas. Return false if the
  * parameters of a group may differ from the results of choose_pair(). Float32 quotients of
  * float32 extrema equal float64 quotients rounded to float32. The loops combine sign bits
  * of differences, which are cheaper than comparisons.
@@ -362,18 +362,18 @@ static bool guess_narrow(const struct target *to, size_t n, const void *lowest,
 }
 
 /* Choose parameters by the formula of `like`. */
-static bool guess_like(const struct target *to, size_t n, const void *lowest,
-                       const void *highest, struct chosen *chosen)
+static bool guess_by_preset(const struct target *to, size_t n, const void *lowest,
+                            const void *highest, struct chosen *chosen)
 {
     return pq_preset_pairs(&to->wanted, n, lowest, highest, chosen->scale.f32,
                            chosen->zero);
 }
 
-/* Return the fast formula for the choice, or NULL. */
-static guess_fn *fast_guess(const struct target *to)
+/* Return the vector formula for the choice, or NULL. */
+static guess_fn *formula_of(const struct target *to)
 {
     if (to->wanted.preset != NULL) {
-        return to->real == PQ_F32 && to->scale == PQ_F32 ? guess_like : NULL;
+        return to->real == PQ_F32 && to->scale == PQ_F32 ? guess_by_preset : NULL;
     }
     if (can_use_formula(to) && !has_f64_scale(to) && pq_bytes_of(to->scale) <= 2) {
         return guess_narrow;
@@ -388,8 +388,8 @@ static guess_fn *fast_guess(const struct target *to)
 }
 
 /* Choose each pair by the exact method. Extrema are float64 if `is_f64`, else float32. */
-static void choose_each(const struct target *to, const struct pq_cells *of, bool is_f64,
-                        struct chosen *chosen)
+static void choose_exactly(const struct target *to, const struct pq_cells *of, bool is_f64,
+                           struct chosen *chosen)
 {
     for (size_t i = 0; i < of->n; i++) {
         const double lo = pq_extremum_at(of->lowest, is_f64, i);
@@ -457,9 +457,9 @@ static bool convert_to_f32(float *PQ_RESTRICT to, const double *from, size_t n)
     return others == 0;
 }
 
-/* Choose the parameters of at most CHOSEN groups. The fast formulas need float64 extrema
+/* Choose the parameters of at most CHOSEN groups. The formulas need float64 extrema
  * for float64 data, and float32 extrema for all other data. */
-static void choose_some(const struct target *to, const struct pq_cells *cells, bool is_f64)
+static void choose_batch(const struct target *to, const struct pq_cells *cells, bool is_f64)
 {
     struct pq_cells of = *cells;
     struct chosen chosen;
@@ -470,9 +470,9 @@ static void choose_some(const struct target *to, const struct pq_cells *cells, b
         of.highest = hi;
         is_f64 = false;
     }
-    guess_fn *const guess = is_f64 == has_f64_scale(to) ? fast_guess(to) : NULL;
+    guess_fn *const guess = is_f64 == has_f64_scale(to) ? formula_of(to) : NULL;
     if (guess == NULL || !guess(to, of.n, of.lowest, of.highest, &chosen)) {
-        choose_each(to, &of, is_f64, &chosen);
+        choose_exactly(to, &of, is_f64, &chosen);
     }
     store_chosen(to, &chosen, &of);
 }
@@ -483,7 +483,7 @@ static void choose_all(const struct target *to, struct pq_cells of, bool is_f64)
     const size_t size = is_f64 ? sizeof(double) : sizeof(float);
     for (size_t left = of.n; left > 0; left -= of.n) {
         of.n = left < CHOSEN ? left : CHOSEN;
-        choose_some(to, &of, is_f64);
+        choose_batch(to, &of, is_f64);
         of.lowest = (const char *)of.lowest + of.n * size;
         of.highest = (const char *)of.highest + of.n * size;
         of.scale += (ptrdiff_t)of.n * of.scale_stride;

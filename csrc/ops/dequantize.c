@@ -3,14 +3,14 @@
 #include "args.h"
 #include "engine/job.h"
 
-enum { FAR_ELEMENTS = PQ_SIZE(256, 32) }; /* most codes that are converted at once */
+enum { MAX_CODES = PQ_SIZE(256, 32) }; /* most codes that are converted at once */
 
 /* ---- distant zero points ---- */
 
 /* Dequantize a tile by the kernel of 64-bit codes, which computes exact differences. */
-static void dequantize_tile_far(const struct pq_run *run, const void *x, void *y, size_t n)
+static void run_65_bit_tile(const struct pq_run *run, const void *x, void *y, size_t n)
 {
-    uint64_t codes[FAR_ELEMENTS];
+    uint64_t codes[MAX_CODES];
     const struct pq_params from = {x, (ptrdiff_t)pq_bytes_of(run->in), run->in, 0};
     struct pq_run converted = *run;
     converted.in = PQ_I64;
@@ -20,7 +20,7 @@ static void dequantize_tile_far(const struct pq_run *run, const void *x, void *y
 
 static void dequantize_65_bit(const struct pq_run *run, const void *x, void *y, size_t n)
 {
-    pq_run_tiles(dequantize_tile_far, FAR_ELEMENTS, false, run, x, pq_bytes_of(run->in), y,
+    pq_run_tiles(run_65_bit_tile, MAX_CODES, false, run, x, pq_bytes_of(run->in), y,
                  pq_bytes_of(run->out), n);
 }
 

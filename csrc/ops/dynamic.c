@@ -12,7 +12,7 @@
 #include "ops/presets.h"
 
 enum {
-    TILE_BYTES =
+    CACHED_INPUT_BYTES =
         PQ_SIZE(1 << 16, 1 << 10), /* input of a tile, which stays in a near cache */
     TILE_GROUPS =
         PQ_SIZE(PQ_MOST_CELLS, 16) /* most groups of a tile: their extrema use the stack */
@@ -143,7 +143,7 @@ static enum pq_status run_groups(void *context, const struct pq_kernels *kernels
     const struct pq_share share = pq_share_of(units, part, parts);
     const ptrdiff_t begin = share.begin * unit;
     const ptrdiff_t end = share.end * unit < all ? share.end * unit : all;
-    const ptrdiff_t near = TILE_BYTES / (g * dim->in);
+    const ptrdiff_t near = CACHED_INPUT_BYTES / (g * dim->in);
     const ptrdiff_t some = near < TILE_GROUPS ? near : TILE_GROUPS;
     const ptrdiff_t step = some > 0 ? some : 1;
     enum pq_status status = PQ_OK;
@@ -181,7 +181,7 @@ static enum pq_status run_groups(void *context, const struct pq_kernels *kernels
 static bool can_run_groups(const struct pq_job *job, const struct pq_choice *choice)
 {
     const struct pq_dim *const dim = &job->plan.dim[0];
-    return pq_job_can_run_groups(job) && !pq_dim_uniform(dim) && dim->scale != 0 &&
+    return pq_job_can_run_groups(job) && !pq_is_uniform(dim) && dim->scale != 0 &&
            dim->zero != 0 && !pq_is_32_bit(job->how.run.out) && !job->in_swapped &&
            choice->rule != PQ_RULE_ONNX_DYNAMIC;
 }

@@ -5,12 +5,12 @@
 #include "engine/slabs.h"
 
 enum {
-    TILE_BYTES = PQ_SIZE(1 << 14, 1 << 13),        /* buffer for the codes of a tile */
+    CODE_BUFFER_BYTES = PQ_SIZE(1 << 14, 1 << 13), /* buffer for the codes of a tile */
     MAX_TILE_ELEMENTS = PQ_SIZE(1 << 13, 1 << 10), /* most elements of a tile */
     COUNTED_ELEMENTS = 64 /* elements of a part, if a tile has elements out of range */
 };
 _Static_assert((int)MAX_TILE_ELEMENTS >= (int)PQ_MAX_GAPPED_GROUP &&
-                   (int)TILE_BYTES >= 8 * (int)PQ_MAX_GAPPED_GROUP,
+                   (int)CODE_BUFFER_BYTES >= 8 * (int)PQ_MAX_GAPPED_GROUP,
                "a tile holds a group with gaps");
 
 /* ---- tiles ---- */
@@ -95,7 +95,7 @@ static void fake_quantize_tile(const struct pq_run *part, const void *x, void *y
 {
     const struct pq_tile_steps *const steps = part->tile_steps;
     const size_t all = n * (part->rows > 1 ? part->rows : 1);
-    _Alignas(64) char codes[TILE_BYTES];
+    _Alignas(64) char codes[CODE_BUFFER_BYTES];
     struct pq_run run = *part;
     if (steps->counts) {
         find_in_range_by_count(part, codes, x, y, n);
@@ -151,7 +151,7 @@ static void set_sizes(struct pq_tile_steps *steps, const struct pq_method *how,
     steps->real = real;
     steps->code = pq_bytes_of(carrier);
     steps->result = result;
-    const size_t most = TILE_BYTES / steps->code;
+    const size_t most = CODE_BUFFER_BYTES / steps->code;
     steps->most = most < MAX_TILE_ELEMENTS ? most : MAX_TILE_ELEMENTS;
     if (how->general && pq_is_narrow_float(carrier)) {
         steps->most = TILE_ELEMENTS;

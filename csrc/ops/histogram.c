@@ -113,7 +113,7 @@ static void count_elements(const struct counting *counting, const char *x, size_
 /* ---- pages ---- */
 
 /* Mark a page as not empty. */
-static void set_page(struct pq_counts *counts, size_t page)
+static void mark_page(struct pq_counts *counts, size_t page)
 {
     counts->pages[page / 64] |= (uint64_t)1 << page % 64;
 }
@@ -139,7 +139,7 @@ static uint64_t mark_nonempty_pages(struct pq_counts *counts, size_t page)
     for (size_t sign = 0; sign < PQ_PAGES; sign += PQ_KEY_SIGN / PQ_PAGE) {
         const uint64_t n = sum_page(counts->counters, sign + page);
         if (n != 0) {
-            set_page(counts, sign + page);
+            mark_page(counts, sign + page);
         }
         both += n;
     }
@@ -286,7 +286,7 @@ static void split_blocks(struct pq_plan *plan)
 {
     for (int d = 0; d < plan->ndim; d++) {
         struct pq_dim *dim = &plan->dim[d];
-        if (pq_dim_uniform(dim) || dim->group_size == 1) {
+        if (pq_is_uniform(dim) || dim->group_size == 1) {
             continue;
         }
         memmove(dim + 1, dim, (size_t)(plan->ndim++ - d) * sizeof *dim);
@@ -354,7 +354,7 @@ static void merge_negative_zero(struct pq_counts *counts)
         if (*from != 0) {
             counts->counters[table * TABLE_COUNTERS] += *from;
             *from = 0;
-            set_page(counts, 0);
+            mark_page(counts, 0);
         }
     }
     if (sum_page(counts->counters, PQ_KEY_SIGN / PQ_PAGE) == 0) {

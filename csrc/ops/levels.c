@@ -32,7 +32,7 @@ static void load_params(struct pq_job *job, ptrdiff_t to, const char *at, ptrdif
 }
 
 /* Return the loaded parameters of group `k`. */
-static struct pq_level_params params_at(const struct pq_run *run, size_t k)
+static struct pq_level_params group_params_at(const struct pq_run *run, size_t k)
 {
     struct pq_level_params params;
     memcpy(&params.low, run->scale.f64 + k, 2 * sizeof params.low);
@@ -93,7 +93,7 @@ static void compute_elements(const struct pq_run *run, const char *x, char *y, s
 {
     for (size_t i = 0; i < n; i++) {
         const struct pq_level_params one =
-            params_at(run, pq_has_element_groups(run) ? i : 0);
+            group_params_at(run, pq_has_element_groups(run) ? i : 0);
         float v;
         memcpy(&v, x + i * sizeof v, sizeof v);
         v = compute_element(v, &one);

@@ -148,7 +148,7 @@ static void round_trip_box(struct round_trip *trip, struct pq_position at, int d
     plan->ndim = d > 0 ? d + 1 : 2;
     plan->dim[1] = single;
     memcpy(plan->dim, trip->dim, (size_t)(d + 1) * sizeof *plan->dim);
-    if (pq_dim_uniform(dim)) {
+    if (pq_is_uniform(dim)) {
         i = 0;
     }
     plan->dim[d].begin = i;
@@ -177,8 +177,8 @@ static void round_trip_range(struct round_trip *trip, struct pq_position at, int
             round_trip_box(trip, at, d, i, n / within);
         } else {
             struct pq_position inner = at;
-            inner.scale += pq_dim_scale(dim, i);
-            inner.zero += pq_dim_zero(dim, i);
+            inner.scale += pq_dim_scale_offset(dim, i);
+            inner.zero += pq_dim_zero_offset(dim, i);
             round_trip_range(trip, inner, d - 1, into, some);
         }
         at.in += some * trip->dim[0].in;
@@ -302,8 +302,8 @@ PQ_INLINE size_t find_in_lane(const char *x, const char *y, size_t lane, size_t 
 }
 
 /* Return the first element of the tile that has the largest error. */
-static size_t find_error(const struct measuring *m, const struct pq_lanes *lanes,
-                         const char *x, const char *y, size_t n, double error)
+static size_t find_max_error(const struct measuring *m, const struct pq_lanes *lanes,
+                             const char *x, const char *y, size_t n, double error)
 {
     const uint64_t bits = pq_bits_f64(error) << 1;
     size_t first = n;
@@ -332,7 +332,7 @@ static void add_tile(const struct measuring *m, struct found *to, const char *x,
     if (has_nonzero && (most > error->most || !to->has_most)) {
         to->has_most = true;
         error->most = most;
-        error->index = error->count + (int64_t)find_error(m, &to->lanes, x, y, n, most);
+        error->index = error->count + (int64_t)find_max_error(m, &to->lanes, x, y, n, most);
     }
     error->count += (int64_t)n;
 }

@@ -357,8 +357,8 @@ static double middle_of(const struct pq_wanted *wanted)
 }
 
 /* Return the zero point of asymmetric parameters. */
-PQ_NOINLINE double zero_of(const struct pq_wanted *wanted, const struct range *of,
-                           double scale)
+PQ_NOINLINE double zero_point_of(const struct pq_wanted *wanted, const struct range *of,
+                                 double scale)
 {
     double zero;
     if (wanted->preset->from == PQ_FROM_SIGN) {
@@ -416,9 +416,9 @@ PQ_NOINLINE struct pq_pair preset_pair(const struct pq_wanted *wanted, double lo
     } else if (has_middle(wanted, of.lo < 0 && of.hi > 0)) {
         zero = middle_of(wanted);
     } else if (preset->before == PQ_BEFORE_STORED) {
-        zero = zero_of(wanted, &of, stored_scale(wanted, exact));
+        zero = zero_point_of(wanted, &of, stored_scale(wanted, exact));
     } else {
-        zero = zero_of(wanted, &of, exact);
+        zero = zero_point_of(wanted, &of, exact);
     }
     if (wanted->symmetric && preset->middle == PQ_MIDDLE_LOW && wanted->unsigned_byte &&
         zero == 127) {

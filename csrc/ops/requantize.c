@@ -121,8 +121,8 @@ static void set_kind(struct pq_requantize_run *how, const struct param_range *ra
 
 /* Load the parameters of at most PQ_CHANNELS channels: every `step`th from `first`, to
  * the parameter tiles from index `to` on. */
-static void load_places(struct pq_job *job, ptrdiff_t to, ptrdiff_t first, ptrdiff_t step,
-                        size_t n)
+static void load_params_at(struct pq_job *job, ptrdiff_t to, ptrdiff_t first,
+                           ptrdiff_t step, size_t n)
 {
     struct pq_requantization_job *const call = job->how.run.requantize;
     const struct pq_requantization *const args = call->args;
@@ -157,16 +157,16 @@ static void load_params(struct pq_job *job, ptrdiff_t to, const char *at, ptrdif
     }
     for (size_t done = 0, m; done < n; done += m) {
         m = n - done < PQ_CHANNELS ? n - done : PQ_CHANNELS;
-        load_places(job, to + (ptrdiff_t)done, first + (ptrdiff_t)done * step, step, m);
+        load_params_at(job, to + (ptrdiff_t)done, first + (ptrdiff_t)done * step, step, m);
     }
     set_kind(&call->how, &call->range);
 }
 
 /* ---- kernel calls ---- */
 
-/* A piece is the input of one kernel call. If a sum exceeds int32, run_definition()
- * computes the piece. A piece has room for a tile, because a tile with parameters for
- * each element is not divided. */
+/* A piece is the input of one kernel call. If a sum exceeds int32,
+ * run_by_definition() computes the piece. A piece has room for a tile, because a
+ * tile with parameters for each element is not divided. */
 enum { PIECE_ELEMENTS = PQ_SIZE(16384, PQ_TILE) };
 _Static_assert((int)PIECE_ELEMENTS >= (int)PQ_TILE, "a tile does not fit a piece");
 
@@ -203,9 +203,9 @@ static void run_element(void *p, const struct pq_position *at)
 }
 
 /* Requantize the lines of `how`, element by element, by the definition of requantize. */
-PQ_NOINLINE void run_definition(const struct pq_requantization_job *call,
-                                const struct pq_requantize_run *how, const char *x, char *y,
-                                size_t n)
+PQ_NOINLINE void run_by_definition(const struct pq_requantization_job *call,
+                                   const struct pq_requantize_run *how, const char *x,
+                                   char *y, size_t n)
 {
     const enum pq_type type = call->args->in.type;
     const size_t in = pq_bytes_of(type), out = pq_bytes_of(how->out);
@@ -224,8 +224,8 @@ PQ_NOINLINE void run_definition(const struct pq_requantization_job *call,
 }
 
 /* Convert `n` elements to int32. Return false if int32 cannot represent an element. */
-PQ_NOINLINE bool widen(int32_t *PQ_RESTRICT to, const char *PQ_RESTRICT x,
-                       enum pq_type type, size_t n)
+PQ_NOINLINE bool widen_to_i32(int32_t *PQ_RESTRICT to, const char *PQ_RESTRICT x,
+                              enum pq_type type, size_t n)
 {
     const struct pq_params from = {x, (ptrdiff_t)pq_bytes_of(type), type, 0};
     int32_t negative = 0;
@@ -254,7 +254,7 @@ PQ_NOINLINE bool run_widened(const struct pq_requantization_job *call,
     int32_t codes[PQ_TILE];
     bool fits = true;
     for (size_t line = 0; line < how.lines && fits; line++, x += how.in_stride) {
-        fits = widen(codes + line * n, x, call->args->in.type, n);
+        fits = widen_to_i32(codes + line * n, x, call->args->in.type, n);
     }
     how.in_stride = (ptrdiff_t)(n * sizeof *codes);
     return fits && call->kernels->requantize(&how, codes, y, n) != 0;
@@ -267,7 +267,7 @@ static void run_lines(const struct pq_requantization_job *call,
     if (how->kind == PQ_REQUANTIZE_NONE ||
         !(call->args->in.type == PQ_I32 ? call->kernels->requantize(how, x, y, n) != 0
                                         : run_widened(call, *how, x, y, n))) {
-        run_definition(call, how, x, y, n);
+        run_by_definition(call, how, x, y, n);
     }
 }
 
@@ -325,7 +325,7 @@ static void run_pieces(const struct pq_run *run, const void *x, void *y, size_t 
 /* ---- checks ---- */
 
 /* Return the first array with one number for each channel, or null. */
-static const struct pq_channels *lead_of(const struct pq_requantization *args)
+static const struct pq_channels *lead_channels(const struct pq_requantization *args)
 {
     return args->multiplier.stride != 0                          ? &args->multiplier
            : args->shift.data != NULL && args->shift.stride != 0 ? &args->shift
@@ -336,7 +336,7 @@ static const struct pq_channels *lead_of(const struct pq_requantization *args)
 /* Return the number of channels. */
 static ptrdiff_t channels_of(const struct pq_requantization *args)
 {
-    return lead_of(args) != NULL ? args->shape[args->axis] : 1;
+    return lead_channels(args) != NULL ? args->shape[args->axis] : 1;
 }
 
 /* Return true if no byte offset in an array of channels overflows. */
@@ -441,7 +441,7 @@ static enum pq_status check(struct pq_requantization_job *call, struct pq_args *
         return PQ_ERR_TYPE;
     }
     const bool has_axis =
-        lead_of(args) == NULL || (args->axis >= 0 && args->axis < args->ndim);
+        lead_channels(args) == NULL || (args->axis >= 0 && args->axis < args->ndim);
     return has_axis && channel_offsets_fit(args, arrays) ? check_numbers(call)
                                                          : PQ_ERR_SHAPE;
 }
@@ -456,7 +456,7 @@ static void set_method(struct pq_method *how, struct pq_requantization_job *call
     const struct pq_range codes = pq_range_of(args->out.type);
     const int64_t lowest = args->clips ? args->lowest_code : codes.lo;
     const int64_t highest = args->clips ? args->highest_code : codes.hi;
-    call->lead = channels_of(args) > 1 ? lead_of(args) : NULL;
+    call->lead = channels_of(args) > 1 ? lead_channels(args) : NULL;
     call->how = (struct pq_requantize_run){
         .kind = fixed ? PQ_REQUANTIZE_ONCE : PQ_REQUANTIZE_F32,
         .out = args->out.type,

@@ -21,7 +21,7 @@ typedef struct {
 LOAD_STORE(c32, c32_load, c32_store)
 
 /* Return the bytes of four words, the lowest byte of each word first. */
-PQ_INLINE c32 c32_join(uint64_t x, uint64_t y, uint64_t z, uint64_t w)
+PQ_INLINE c32 c32_of_words(uint64_t x, uint64_t y, uint64_t z, uint64_t w)
 {
     const uint64_t words[4] = {x, y, z, w};
     c32 r;
@@ -42,8 +42,8 @@ PQ_NOINLINE c32 c32_nibbles(const uint8_t *p)
     return r;
 }
 
-/* Return 32 fields of 2 bits, the lowest first. c32_triples() returns 16 fields of 3 bits
- * from each argument: four fields from the lower 12 bits of each 16 bits. */
+/* Return 32 fields of 2 bits, the lowest first. c32_triples() returns 16 fields of 3
+ * bits from each argument: four fields from the lower 12 bits of each 16 bits. */
 WORD_AS(PQ_NOINLINE, c32, c32_pairs, (uint64_t x), x >> (2 * i) & 3)
 
 PQ_NOINLINE c32 c32_triples(uint64_t x, uint64_t y)
@@ -97,7 +97,7 @@ PQ_NOINLINE void scale_table(float *to, const float *from, float scale)
 }
 
 /* Store the entries of a float32 table. The lower four bits of each byte are the index. */
-PQ_NOINLINE void c32_values(char *to, const uint8_t *p, const float *table)
+PQ_NOINLINE void c32_store_entries(char *to, const uint8_t *p, const float *table)
 {
     float y[32];
     EACH_CODE(i)
@@ -109,7 +109,7 @@ PQ_NOINLINE void c32_values(char *to, const uint8_t *p, const float *table)
 }
 
 /* Find table indices in a search tree of 4 or 8 levels, see kernels.h. */
-PQ_NOINLINE c32 c32_find(const float *x, const float *bound, int tree_depth)
+PQ_NOINLINE c32 c32_find_codes(const float *x, const float *bound, int tree_depth)
 {
     c32 r;
     EACH_CODE(i)
@@ -152,7 +152,7 @@ STORE_FLOATS(store_shifted, (char *to, c32 x, float a, float b, float c, float d
 /* ---- words on finite numbers ---- */
 
 /* Find the extrema of `n` numbers, a multiple of 16. A zero result has either sign. */
-PQ_NOINLINE void float_ends(const float *x, int n, float *least, float *most)
+PQ_NOINLINE void find_float_extrema(const float *x, int n, float *least, float *most)
 {
     float low = x[0], high = x[0];
     for (int i = 1; i < n; i++) {
@@ -164,7 +164,7 @@ PQ_NOINLINE void float_ends(const float *x, int n, float *least, float *most)
 }
 
 /* Return the largest magnitude of `n` numbers, a multiple of 16. */
-PQ_NOINLINE float float_magnitude(const float *x, int n)
+PQ_NOINLINE float find_float_magnitude(const float *x, int n)
 {
     int32_t most = 0; /* the bits of magnitudes have the order of the magnitudes */
     for (int i = 0; i < n; i++) {

@@ -22,7 +22,7 @@
  * Specialized copies would gain little and take minutes to compile. */
 #define PQ_BODY PQ_NOINLINE
 #define PQ_SPECIALISED 0
-#define PQ_FAST_QUOTIENT 0 /* no fused multiply-add */
+#define PQ_HAS_FMA 0 /* no fused multiply-add */
 #define PQ_CONVERT_IS_LOW 0
 
 typedef struct {
@@ -472,13 +472,13 @@ BYTES(larger_i8, int8_t, (int8_t)x.v[i] > y ? (int8_t)x.v[i] : y)
         memcpy(r.v, all, sizeof all);                                                      \
         return r;                                                                          \
     }
-UNPACK(unpack4, uint16_t, 2, c | c << 4, c << 8 | c >> 4)
-UNPACK(unpack2, uint32_t, 4, c | c << 6 | c << 12 | c << 18,
+UNPACK(unpack_4_bits, uint16_t, 2, c | c << 4, c << 8 | c >> 4)
+UNPACK(unpack_2_bits, uint32_t, 4, c | c << 6 | c << 12 | c << 18,
        c << 24 | c >> 2 << 16 | c >> 4 << 8 | c >> 6)
 #undef UNPACK
 
 /* Pack codes of 4 or 2 bits. */
-PQ_INLINE void pack4(void *p, vb x)
+PQ_INLINE void pack_4_bits(void *p, vb x)
 {
     uint8_t *c = p;
     for (int i = 0; i < PQ_CHUNK / 2; i++) {
@@ -486,7 +486,7 @@ PQ_INLINE void pack4(void *p, vb x)
     }
 }
 
-PQ_INLINE void pack2(void *p, vb x)
+PQ_INLINE void pack_2_bits(void *p, vb x)
 {
     uint8_t *c = p;
     for (int i = 0; i < PQ_CHUNK / 4; i++) {

@@ -61,7 +61,7 @@ PQ_INLINE void store_high64(void *p, __m128i v)
 
 /* Restore the order of bytes after two levels of pack instructions. Groups of four bytes
  * a0 b0 c0 d0 a1 b1 c1 d1 become a0 a1 b0 b1 c0 c1 d0 d1. */
-PQ_INLINE __m256i in_order(__m256i bytes)
+PQ_INLINE __m256i undo_pack_order(__m256i bytes)
 {
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     return _mm256_permutevar8x32_epi32(bytes, order);

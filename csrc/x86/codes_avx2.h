@@ -19,7 +19,7 @@ typedef struct {
 #define sign_codes(v) bits_f32v(add_f32v(v, splat_f32v(0))) /* -0 becomes 0 */
 #define FOR_FLOAT_VECTORS(f) f(0) f(1) f(2) f(3)
 
-PQ_INLINE c32 c32_join(uint64_t x, uint64_t y, uint64_t z, uint64_t w)
+PQ_INLINE c32 c32_of_words(uint64_t x, uint64_t y, uint64_t z, uint64_t w)
 {
     return (c32){_mm256_set_epi64x((long long)w, (long long)z, (long long)y, (long long)x)};
 }
@@ -60,7 +60,7 @@ PQ_INLINE c32 c32_where(uint32_t bits, uint8_t value)
 
 /* Store the table entries of 32 codes. Permutations use the lower three bits of a code.
  * The fourth bit becomes a sign, which selects the upper half of the table. */
-PQ_INLINE void c32_values(char *to, const uint8_t *p, const float *table)
+PQ_INLINE void c32_store_entries(char *to, const uint8_t *p, const float *table)
 {
     const __m256 low = _mm256_loadu_ps(table), high = _mm256_loadu_ps(table + 8);
     for (int k = 0; k < 32; k += 8) {
@@ -74,7 +74,7 @@ PQ_INLINE void c32_values(char *to, const uint8_t *p, const float *table)
 }
 
 /* Step from nodes of one level of the search tree to nodes of the next level. */
-PQ_INLINE __m256i next_level(__m256i at, __m256 bound, __m256 x)
+PQ_INLINE __m256i step_down_tree(__m256i at, __m256 bound, __m256 x)
 {
     const __m256i is_less = _mm256_castps_si256(_mm256_cmp_ps(bound, x, _CMP_LT_OQ));
     return _mm256_sub_epi32(_mm256_add_epi32(at, at), is_less);
@@ -87,23 +87,23 @@ PQ_INLINE __m256i find_eight_indices(const float *from, const float *bound, int 
     const __m256 x = _mm256_loadu_ps(from);
     const __m256 second = _mm256_broadcast_ps((const __m128 *)(bound + 2));
     const __m256 third = _mm256_broadcast_ps((const __m128 *)(bound + 4));
-    __m256i at = next_level(_mm256_setzero_si256(), _mm256_broadcast_ss(bound + 1), x);
-    at = next_level(at, _mm256_permutevar_ps(second, at), x);
-    at = next_level(at, _mm256_permutevar_ps(third, at), x);
-    at = next_level(at, _mm256_permutevar8x32_ps(_mm256_loadu_ps(bound + 8), at), x);
+    __m256i at = step_down_tree(_mm256_setzero_si256(), _mm256_broadcast_ss(bound + 1), x);
+    at = step_down_tree(at, _mm256_permutevar_ps(second, at), x);
+    at = step_down_tree(at, _mm256_permutevar_ps(third, at), x);
+    at = step_down_tree(at, _mm256_permutevar8x32_ps(_mm256_loadu_ps(bound + 8), at), x);
     for (int level = 4; level < tree_depth; level++) {
-        at = next_level(at, _mm256_i32gather_ps(bound + (1 << level), at, 4), x);
+        at = step_down_tree(at, _mm256_i32gather_ps(bound + (1 << level), at, 4), x);
     }
     return at;
 }
 
-PQ_INLINE c32 c32_find(const float *x, const float *bound, int tree_depth)
+PQ_INLINE c32 c32_find_codes(const float *x, const float *bound, int tree_depth)
 {
     const __m256i lo = _mm256_packs_epi32(find_eight_indices(x, bound, tree_depth),
                                           find_eight_indices(x + 8, bound, tree_depth));
     const __m256i hi = _mm256_packs_epi32(find_eight_indices(x + 16, bound, tree_depth),
                                           find_eight_indices(x + 24, bound, tree_depth));
-    return (c32){in_order(_mm256_packus_epi16(lo, hi))};
+    return (c32){undo_pack_order(_mm256_packus_epi16(lo, hi))};
 }
 
 PQ_INLINE float half_value(uint16_t bits)
@@ -172,7 +172,7 @@ PQ_INLINE vb fraction_u8v(vb x)
 
 /* Return x * y % 256 * 3 / 256 of each byte. The bytes of x are in the upper halves of
  * 16-bit lanes, so that the upper half of a product is x * y % 256. */
-PQ_INLINE vb trits_u8v(vb x, vb y)
+PQ_INLINE vb top_trits_u8v(vb x, vb y)
 {
     const __m256i upper = _mm256_set1_epi16((short)0xff00), three = _mm256_set1_epi16(3);
     const __m256i even = _mm256_mullo_epi16(_mm256_slli_epi16(x, 8), y);
@@ -186,7 +186,7 @@ PQ_INLINE vb trits_u8v(vb x, vb y)
 
 /* Find the smallest element of `lowest` and the largest of `hi`. After negation of the
  * minima, one sequence of maxima reduces both. */
-PQ_INLINE void reduce_ends(f32v lowest, f32v hi, float *least, float *most)
+PQ_INLINE void reduce_to_extrema(f32v lowest, f32v hi, float *least, float *most)
 {
     const f32v lo = _mm256_xor_ps(lowest, _mm256_set1_ps(-0.0f));
     const __m128 a = _mm_max_ps(_mm256_castps256_ps128(lo), _mm256_extractf128_ps(lo, 1));
@@ -216,7 +216,7 @@ PQ_INLINE i32v away_i32v(f32v v)
 PQ_INLINE c32 pack_codes(const i32v v[4])
 {
     const __m256i lo = _mm256_packs_epi32(v[0], v[1]), hi = _mm256_packs_epi32(v[2], v[3]);
-    return (c32){in_order(_mm256_packs_epi16(lo, hi))};
+    return (c32){undo_pack_order(_mm256_packs_epi16(lo, hi))};
 }
 
 /* Convert the signed bytes 8 k to 8 k + 7 to float32. */

@@ -64,7 +64,7 @@ PQ_INLINE void dequantize_by_group_tables(const struct pq_run *run, const void *
     const size_t groups = n / run->group, bytes = run->group / 2;
     const int flip = run->high_first ? 4 : 0;
     const char *x = px;
-    struct lines lines = lines_from(py);
+    struct lines lines = begin_lines(py);
     for (size_t group = 0; group < groups; group++) {
         const __m512i table = results(&copy, group, adds, code, real);
         for (size_t i = 0; i < bytes; i += STEP, x += STEP) {
@@ -157,7 +157,7 @@ struct results {
     __m512i lower[4], upper[4];
 };
 
-PQ_INLINE struct results results_of(pq_kernel_fn *usual, const struct pq_run *run)
+PQ_INLINE struct results compute_results(pq_kernel_fn *usual, const struct pq_run *run)
 {
     enum { CODES = 256, QUARTER = CODES / 4 };
     uint8_t codes[CODES];
@@ -180,7 +180,7 @@ PQ_INLINE struct results results_of(pq_kernel_fn *usual, const struct pq_run *ru
 PQ_INLINE int dequantize_by_table(pq_kernel_fn *usual, const struct pq_run *run,
                                   const char *x, char *y, size_t n)
 {
-    const struct results all = results_of(usual, run);
+    const struct results all = compute_results(usual, run);
     const int exceeds_cache = run->exceeds_cache;
     const size_t second = WIDE_CODES - (uintptr_t)y % LINE / RESULT_BYTES;
     for (size_t i = 0, next = second; i < n; i = next, next += WIDE_CODES) {
@@ -198,7 +198,7 @@ PQ_INLINE int dequantize_by_table(pq_kernel_fn *usual, const struct pq_run *run,
     return 1;
 }
 
-PQ_INLINE int is_looked_up(enum pq_type code, enum pq_type real)
+PQ_INLINE int can_look_up(enum pq_type code, enum pq_type real)
 {
     return pq_bytes_of(code) == 1 && pq_bytes_of(real) == RESULT_BYTES;
 }
@@ -212,7 +212,7 @@ PQ_INLINE int is_looked_up(enum pq_type code, enum pq_type real)
           return dequantize_by_table(kernel, run, x, y, n);                                \
       }                                                                                    \
       LONG_KERNEL(kernel, LOOK_UP(kernel),                                                 \
-                  is_looked_up(PQ_##code, PQ_##real) ? TABLE_ELEMENTS : SIZE_MAX, 1,       \
+                  can_look_up(PQ_##code, PQ_##real) ? TABLE_ELEMENTS : SIZE_MAX, 1,        \
                   RESULT_BYTES)
 #  define PQ_PAIR(real, code) INSTANCE(PQ_NAME(dequantize_##code##_##real), real, code)
 PQ_FOR_SHARED_PAIR

@@ -121,7 +121,7 @@ struct lines {
     char *to, *next;
 };
 
-PQ_INLINE struct lines lines_from(char *begin)
+PQ_INLINE struct lines begin_lines(char *begin)
 {
     const size_t short_of = (size_t)-(uintptr_t)begin % sizeof(__m512i) / sizeof(int32_t);
     const __m512i lane =

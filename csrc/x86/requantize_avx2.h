@@ -11,30 +11,30 @@ typedef __m256i i64v;
 #define splat_i64v _mm256_set1_epi64x
 
 /* Copy each element at an odd index to the even index below it. */
-PQ_INLINE __m256i odd_epi32(__m256i x)
+PQ_INLINE __m256i move_odd_epi32(__m256i x)
 {
     return _mm256_castps_si256(_mm256_movehdup_ps(_mm256_castsi256_ps(x)));
 }
 
 /* Join the upper halves of 64-bit products of even and of odd elements. */
-PQ_INLINE __m256i upper_epi32(__m256i even, __m256i odd)
+PQ_INLINE __m256i join_upper_epi32(__m256i even, __m256i odd)
 {
-    return _mm256_blend_epi32(odd_epi32(even), odd, 0xaa);
+    return _mm256_blend_epi32(move_odd_epi32(even), odd, 0xaa);
 }
 
 PQ_INLINE __m256i upper_product(__m256i x, __m256i y)
 {
-    return upper_epi32(_mm256_mul_epi32(x, y),
-                       _mm256_mul_epi32(odd_epi32(x), odd_epi32(y)));
+    return join_upper_epi32(_mm256_mul_epi32(x, y),
+                            _mm256_mul_epi32(move_odd_epi32(x), move_odd_epi32(y)));
 }
 
 /* Return (x * y + 2^31) >> 32 of each element. */
 PQ_INLINE __m256i upper_product_rounded(__m256i x, __m256i y)
 {
     const __m256i half = _mm256_set1_epi64x(INT64_C(1) << 31);
-    const __m256i odd = _mm256_mul_epi32(odd_epi32(x), odd_epi32(y));
-    return upper_epi32(_mm256_add_epi64(_mm256_mul_epi32(x, y), half),
-                       _mm256_add_epi64(odd, half));
+    const __m256i odd = _mm256_mul_epi32(move_odd_epi32(x), move_odd_epi32(y));
+    return join_upper_epi32(_mm256_add_epi64(_mm256_mul_epi32(x, y), half),
+                            _mm256_add_epi64(odd, half));
 }
 
 /* Return (x * y + 2^(n - 1)) >> n of even elements, clipped to [lo, hi], for n from 1 to
@@ -57,8 +57,8 @@ PQ_INLINE __m256i shifted_products_of(__m256i x, __m256i y, __m256i n, __m256i l
 {
     const __m256i lower = _mm256_set1_epi64x(UINT32_MAX);
     const __m256i even = shifted_product(x, y, _mm256_and_si256(n, lower), lo, hi);
-    const __m256i odd =
-        shifted_product(odd_epi32(x), odd_epi32(y), _mm256_srli_epi64(n, 32), lo, hi);
+    const __m256i odd = shifted_product(move_odd_epi32(x), move_odd_epi32(y),
+                                        _mm256_srli_epi64(n, 32), lo, hi);
     return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
 }
 
@@ -69,7 +69,7 @@ PQ_INLINE __m256i shifted_products_of(__m256i x, __m256i y, __m256i n, __m256i l
 
 /* Saturate x and y to 16 bits, add z with saturation, and halve. z is twice the zero
  * point plus 1. */
-PQ_INLINE __m256i halved_16(__m256i x, __m256i y, __m256i z)
+PQ_INLINE __m256i halve_16(__m256i x, __m256i y, __m256i z)
 {
     return _mm256_srai_epi16(_mm256_adds_epi16(_mm256_packs_epi32(x, y), z), 1);
 }
@@ -77,9 +77,9 @@ PQ_INLINE __m256i halved_16(__m256i x, __m256i y, __m256i z)
 PQ_INLINE void store_halved(void *p, vi r, int32_t zero, enum pq_type out)
 {
     const __m256i z = _mm256_set1_epi16((int16_t)(2 * zero + 1));
-    const __m256i lo = halved_16(r.a, r.b, z), hi = halved_16(r.c, r.d, z);
-    store256(p, in_order(out == PQ_I8 ? _mm256_packs_epi16(lo, hi)
-                                      : _mm256_packus_epi16(lo, hi)));
+    const __m256i lo = halve_16(r.a, r.b, z), hi = halve_16(r.c, r.d, z);
+    store256(p, undo_pack_order(out == PQ_I8 ? _mm256_packs_epi16(lo, hi)
+                                             : _mm256_packus_epi16(lo, hi)));
 }
 
 /* Return true if an unsigned element exceeds a limit. */

@@ -53,7 +53,7 @@ typedef __m512i i32v, i16v, vb;
 
 /* Restore the order of bytes after pack instructions, which work within lanes of 128 bits.
  */
-PQ_INLINE __m512i in_order(__m512i v)
+PQ_INLINE __m512i undo_pack_order(__m512i v)
 {
     const __m512i order =
         _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
@@ -118,7 +118,7 @@ PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign, int
     const __mmask64 signed_ones =
         _mm512_mask_cmpneq_epi8_mask(negative, code, _mm512_set1_epi8((char)bare));
     const __m512i bits = _mm512_maskz_set1_epi8(signed_ones, (char)sign);
-    store_u8v(p, in_order(_mm512_or_si512(code, bits)));
+    store_u8v(p, undo_pack_order(_mm512_or_si512(code, bits)));
 }
 
 #endif

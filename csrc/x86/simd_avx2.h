@@ -177,7 +177,7 @@ PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign, int
                                          _mm256_set1_epi8((char)sign));
     const __m256i negative =
         _mm256_andnot_si256(_mm256_cmpeq_epi8(code, _mm256_set1_epi8((char)bare)), all);
-    store256(p, in_order(_mm256_or_si256(code, negative)));
+    store256(p, undo_pack_order(_mm256_or_si256(code, negative)));
 }
 
 /* ---- random words ---- */
@@ -248,26 +248,26 @@ PQ_INLINE void store_results(void *p, struct result_bytes of, vb codes)
 }
 
 /* Unpack codes of 4 or 2 bits. The upper bits of each byte are undefined. */
-PQ_INLINE vb unpack4(const void *p)
+PQ_INLINE vb unpack_4_bits(const void *p)
 {
     const __m256i w = _mm256_cvtepu8_epi16(load128(p));
     return _mm256_or_si256(w, _mm256_slli_epi16(w, 4));
 }
 
-PQ_INLINE vb unpack2(const void *p)
+PQ_INLINE vb unpack_2_bits(const void *p)
 {
     return fields_of_2_bits(load64(p));
 }
 
 /* Pack codes of 4 or 2 bits, which are in the low bits of bytes. */
-PQ_INLINE void pack4(void *p, vb x)
+PQ_INLINE void pack_4_bits(void *p, vb x)
 {
     const __m256i w = _mm256_maddubs_epi16(x, _mm256_set1_epi16(0x1001));
     const __m256i b = _mm256_packus_epi16(w, w);
     store128(p, _mm256_castsi256_si128(_mm256_permute4x64_epi64(b, 0x08)));
 }
 
-PQ_INLINE void pack2(void *p, vb x)
+PQ_INLINE void pack_2_bits(void *p, vb x)
 {
     const __m256i w = join_fields_of_2_bits(x);
     const __m256i h = _mm256_packus_epi32(w, w);
@@ -278,7 +278,7 @@ PQ_INLINE void pack2(void *p, vb x)
 
 /* Store 16 bytes. Lines begin at a distance of `step` bytes. Line k supplies the byte
  * `places[16 * k + i]` as byte i, unless that index is 255. */
-PQ_INLINE void pick_bytes(char *to, const char *from, ptrdiff_t step, const uint8_t *places,
+PQ_INLINE void join_bytes(char *to, const char *from, ptrdiff_t step, const uint8_t *places,
                           size_t lines)
 {
     __m128i all = _mm_setzero_si128();

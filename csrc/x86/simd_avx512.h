@@ -17,8 +17,8 @@ PQ_NOINLINE void store_bf16_subnormal(void *p, const vf *x)
 /* Rename words, so that the definitions below replace the words of simd_avx2.h. */
 #define canonical_nan avx512_canonical_nan
 #define load_float_codes avx512_load_halves
-#define pack2 avx512_pack2
-#define pack4 avx512_pack4
+#define pack_2_bits avx512_pack_2_bits
+#define pack_4_bits avx512_pack_4_bits
 #define store_bf16 avx512_store_bf16
 #define store_normal_bf16 avx512_store_normal_bf16
 #define u32_to_f32 avx512_u32_to_f32
@@ -155,14 +155,14 @@ LIFT1(vf, vi, u32_to_f32, _mm256_cvtepu32_ps)
 
 /* ---- packed codes ---- */
 
-PQ_INLINE void pack4(void *p, vb x)
+PQ_INLINE void pack_4_bits(void *p, vb x)
 {
     const __m256i even = _mm256_setr_epi64x(0x0e0c0a0806040200, 0x1e1c1a1816141210, 0, 0);
     const __m256i w = _mm256_maddubs_epi16(x, _mm256_set1_epi16(0x1001));
     store128(p, _mm256_castsi256_si128(_mm256_permutexvar_epi8(even, w)));
 }
 
-PQ_INLINE void pack2(void *p, vb x)
+PQ_INLINE void pack_2_bits(void *p, vb x)
 {
     const __m256i fourth = _mm256_setr_epi64x(0x1c1814100c080400, 0, 0, 0);
     const __m256i w = join_fields_of_2_bits(x);

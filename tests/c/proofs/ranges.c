@@ -126,12 +126,12 @@ PQ_INLINE int differs(const float *ties, float s, int negative, struct instance 
         const pq_fpenv found = pq_fpenv_set(flush);
         if (is_float) {
             const struct group_params p = encode_params(s, z, k);
-            encode_chunk_fast(from, got, &p, k);
+            encode_regular_chunk(from, got, &p, k);
         } else {
             const struct group_params p = k.per_element
                                               ? quantize_columns(splat(s), splat_i32(z), k)
                                               : quantize_params(s, z, k);
-            quantize_chunk_fast(from, got, &p, k);
+            quantize_regular_chunk(from, got, &p, k);
         }
         pq_fpenv_leave(found);
         wrong |= memcmp(due, got, bytes) != 0;
@@ -225,7 +225,7 @@ PQ_INLINE int multiplies_wrongly(float s, struct instance k)
             put_bits(x, k.code, i, code + i);
         }
         dequantize_chunk(x, due, splat(s), splat_i32(z), k);
-        dequantize_chunk_fast(x, got, &p, k);
+        dequantize_regular_chunk(x, got, &p, k);
         wrong |= memcmp(due, got, bytes) != 0;
     }
     return wrong;
