@@ -152,6 +152,8 @@ def flag(value: object, name: str) -> bool:
 
 def choice(value: object, name: str, known: Iterable[Any], expected: str = "") -> Any:
     """Return the name or integer that equals a value; `expected` describes all of them."""
+    if type(value) in (str, int) and value in known:  # the usual case
+        return value
     known = tuple(known)
     kind = int if isinstance(known[0], int) else str
     if kind is int:
@@ -238,7 +240,8 @@ def out(
     if not plain.flags.writeable:
         raise fail(ValueError, name, "a writeable array", "a read-only one")
     span = plain.itemsize
-    for stride, extent in sorted(zip(map(abs, plain.strides), shape, strict=True)):
+    steps = () if plain.flags.forc else zip(map(abs, plain.strides), shape, strict=True)
+    for stride, extent in sorted(steps):
         if extent > 1 and stride < span and plain.size:
             said = "dimensions that neither overlap nor interleave"
             raise fail(ValueError, name, said, f"strides {plain.strides}")

@@ -117,8 +117,11 @@ def quantize(
     # An f-string is faster than `json.dumps` and has equal text.
     state = f'"quant_type": "{kind}", "blocksize": {size}, '
     state += f'"dtype": "{dtypes.name_of(values.dtype)}", "shape": {[*values.shape]}'
-    stored = (codes.reshape(-1, 1), absmax, TABLES[_BOOKS[kind]])
-    tensors: dict[str, Any] = dict(zip(_CODED, stored, strict=True))
+    tensors: dict[str, Any] = {
+        _CODED[0]: codes.reshape(-1, 1),
+        _CODED[1]: absmax,
+        _CODED[2]: TABLES[_BOOKS[kind]],
+    }
     if is_nested:
         base = np.float32(_offset_of(offset, absmax))
         with np.errstate(all="ignore"):
@@ -183,9 +186,11 @@ def _encode(
     how: dict[str, Any] = {"layout": "high-first", "codebook": book, "threads": threads}
     how |= {"axis": 0, "block_size": size, "inverse": True}
     inverse = _inverse_of(absmax[:whole])
+    made: Any
     if whole == absmax.size:
-        made: Any = _core.quantize(flat, inverse, **how)
-        return np.asarray(made.data)
+        made = _core.quantize(flat, inverse, **how)
+        codes: Bytes = made.data
+        return codes
     data = np.empty((flat.size + 1) // 2, np.uint8)  # filled in parts, to save memory
     step = _PART // size
     for first in range(0, whole, step):
@@ -203,15 +208,16 @@ def _encode(
 
 def _inverse_of(absmax: Floats) -> Floats:
     """Return the multipliers of blocks with these magnitudes."""
+    made: Floats = np.maximum(absmax, _LEAST)
     with np.errstate(all="ignore"):
-        return np.divide(np.float32(1), np.maximum(absmax, _LEAST), dtype=np.float32)
+        return np.divide(1, made, out=made)
 
 
 def _absmax_of(flat: Array, size: int) -> Floats:
     """Return the largest magnitude of each block; raise an error for values not finite."""
-    lowest, highest = _core.extrema(flat, (size,))
-    found: Floats = np.maximum(-lowest, highest).astype(np.float32)
-    return found
+    found: Floats | None = _core.extrema(flat, (size,), True)
+    # Without magnitudes, a value is not finite, and the second call raises the error.
+    return _core.extrema(flat, (size,)) if found is None else found
 
 
 def _offset_of(offset: SupportsFloat | None, absmax: Floats) -> SupportsFloat:
