@@ -105,7 +105,6 @@ static bool decode_tile(const struct block_job *job, const struct position *at, 
     union block_buffer room;
     const struct operand *const operand = &job->operand[NUMBERS];
     const struct pq_tile bytes = tile_of_operand(&job->operand[BLOCKS], n);
-    const struct pq_tile tile = tile_of_operand(operand, n);
     const void *blocks = at->at[BLOCKS];
     if (!pq_tile_direct(&bytes)) {
         pq_gather(job->kernels, (char *)&room, at->at[BLOCKS], &bytes);
@@ -125,6 +124,7 @@ static bool decode_tile(const struct block_job *job, const struct position *at, 
         job->narrow(numbers, last, (size_t)(n * operand->elements));
     }
     if (!direct) {
+        const struct pq_tile tile = tile_of_operand(operand, n);
         pq_scatter(job->kernels, to, last, &tile);
     }
     return true;
@@ -231,13 +231,12 @@ static void choose_rows(struct block_job *job, ptrdiff_t (*room)[PQ_MAX_NDIM])
     }
 }
 
-/* Check shape and strides of an array. Elements that are written must not share memory. */
+/* Check the strides of an array. Elements that are written must not share memory. */
 PQ_NOINLINE enum pq_status check_array(struct pq_args *as, const struct pq_array *array,
                                        bool is_written)
 {
     struct pq_plan plan;
     as->in = as->out = *array;
-    PQ_TRY(pq_check_shape(as));
     PQ_TRY(pq_check_array(as, array, false));
     return is_written ? pq_plan_init(&plan, as, pq_bytes_of(array->type)) : PQ_OK;
 }
@@ -249,11 +248,8 @@ static enum pq_status check_arrays(const struct pq_blocks *args,
     const struct pq_array *const numbers = encodes ? &args->in : &args->out;
     const struct pq_array *const blocks = encodes ? &args->out : &args->in;
     ptrdiff_t bytes[PQ_MAX_NDIM];
-    as.in = as.out = *numbers;
     PQ_TRY(pq_check_shape(&as));
-    if (blocks->type != PQ_U8 || !pq_is_real(numbers->type)) {
-        return PQ_ERR_TYPE;
-    }
+    PQ_TRY(blocks->type == PQ_U8 && pq_is_real(numbers->type) ? PQ_OK : PQ_ERR_TYPE);
     const int last = args->ndim - 1;
     if (last < 0 || args->shape[last] % format->elements != 0 ||
         blocks->bit_strides != NULL || numbers->bit_strides != NULL) {
@@ -261,17 +257,14 @@ static enum pq_status check_arrays(const struct pq_blocks *args,
     }
     PQ_TRY(check_array(&as, numbers, !encodes));
     if (encodes && args->weights.data != NULL) {
-        if (!pq_is_real(args->weights.type)) {
-            return PQ_ERR_TYPE;
-        }
-        if (args->weights.bit_strides != NULL) {
-            return PQ_ERR_SHAPE;
-        }
+        PQ_TRY(pq_is_real(args->weights.type) ? PQ_OK : PQ_ERR_TYPE);
+        PQ_TRY(args->weights.bit_strides == NULL ? PQ_OK : PQ_ERR_SHAPE);
         PQ_TRY(check_array(&as, &args->weights, false));
     }
     memcpy(bytes, args->shape, (size_t)args->ndim * sizeof *bytes);
     bytes[last] = bytes[last] / format->elements * format->bytes;
     as.shape = bytes;
+    PQ_TRY(pq_check_shape(&as));
     return check_array(&as, blocks, encodes);
 }
 
@@ -392,24 +385,23 @@ static struct operand as_operand(const struct pq_array *array, int last, ptrdiff
 }
 
 static enum pq_status run_blocks(const struct pq_kernels *kernels,
-                                 const struct pq_blocks *given, tile_fn *run_tile, int part,
+                                 const struct pq_blocks *args, tile_fn *run_tile, int part,
                                  int parts)
 {
     const bool encodes = run_tile != decode_tile;
+    const size_t least = offsetof(struct pq_blocks, weights);
     struct pq_blocks copy;
-    const struct pq_blocks *const args = &copy;
-    PQ_TRY(kernels != NULL ? PQ_OK : PQ_ERR_NULL);
-    PQ_TRY(pq_copy_struct(&copy, given, sizeof copy, offsetof(struct pq_blocks, weights)));
+    PQ_TRY(kernels != NULL && args != NULL ? PQ_OK : PQ_ERR_NULL);
+    if (args->size != sizeof copy) { /* a copy would take 2 % of a call with 1024 numbers */
+        PQ_TRY(pq_copy_struct(&copy, args, sizeof copy, least));
+        args = &copy;
+    }
     const int place = format_index(args->format);
     const struct pq_block_format *const format = pq_block_format(place);
-    if (format == NULL || (encodes && format->encodes < (args->search ? 2 : 1))) {
-        return PQ_ERR_OPTION;
-    }
+    const int encoder = !encodes ? 0 : args->search ? 2 : 1; /* as in `format->encodes` */
+    PQ_TRY(format != NULL && format->encodes >= encoder ? PQ_OK : PQ_ERR_OPTION);
     PQ_TRY(pq_check_part(part, parts));
     PQ_TRY(check_arrays(args, format, encodes));
-    if (pq_is_empty(&(struct pq_args){.ndim = args->ndim, .shape = args->shape})) {
-        return PQ_OK;
-    }
     const int last = args->ndim - 1;
     const struct pq_array *const numbers = encodes ? &args->in : &args->out;
     const struct pq_array *const blocks = encodes ? &args->out : &args->in;

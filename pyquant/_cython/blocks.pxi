@@ -51,8 +51,8 @@ cdef int _hold_blocks(Call *call, object array, tuple row) except -1:
     return 0
 
 
-cdef int _say_blocks(pq_blocks *args, Call *call, const Array *numbers, tuple row,
-                     object threads) except -1:
+cdef int _say_blocks(pq_blocks *args, Call *call, Array *numbers, tuple row,
+                     int threads) except -1:
     """Set the array with the numbers in a call, and return the number of parts."""
     args.size = sizeof(pq_blocks)
     args.format = row[1]
@@ -69,20 +69,20 @@ def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1):
     cdef pq_blocks args
     cdef pq_type type = PQ_F32
     cdef Job job
-    cdef int status
+    cdef int max_threads, status
     _forget(&call)
     array = b if Py_TYPE(b) is &PyArray_Type else plain(b, "b")
     if dtype is not None:
         type = _type_in(_REALS, dtype, "dtype", _REAL_LIST)
     elif out is not None:
         type = PQ_NO_TYPE  # the type of `out`
-    threads = _threads_of(threads)
+    max_threads = _threads_of(threads)
     _hold_blocks(&call, array, row)
     exact = _hold_out(&call, _exact_out(out), _NAMES[<int>type], type)
     if out is not None:
         _check_overlap(&call, exact, &call.scale, array, "b")
     memset(&args, 0, sizeof(args))
-    job = Job(NULL, &args, _say_blocks(&args, &call, &call.out, row, threads))
+    job = Job(NULL, &args, _say_blocks(&args, &call, &call.out, row, max_threads))
     status = _execute(_decode_part, &job, _size(&call.out))
     if status != PQ_OK:
         _raise(status, &call.out, &call.scale, "b")
@@ -174,14 +174,14 @@ def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, t
     cdef pq_blocks args
     cdef ptrdiff_t steps[PQ_MAX_NDIM]
     cdef Job job
-    cdef int status
+    cdef int max_threads, status
     _forget(&call)
     _forget(&other)
     memset(&args, 0, sizeof(args))
     array = _real_array(x, "x")
     if weights is not None:
         weights = _real_array(weights, "weights")
-    threads = _threads_of(threads)
+    max_threads = _threads_of(threads)
     _hold_numbers(&call, array, row)
     if weights is not None:
         _hold_block_weights(&other, &call.scale, weights)
@@ -189,7 +189,7 @@ def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, t
     if out is not None:
         _check_overlap(&call, exact, &call.scale, array, "x")
         _check_overlap(&call, exact, &other.scale, weights, "weights")
-    job = Job(NULL, &args, _say_blocks(&args, &call, &call.scale, row, threads))
+    job = Job(NULL, &args, _say_blocks(&args, &call, &call.scale, row, max_threads))
     status = _execute(_finite_part, &job, _size(&call.scale))
     if status == PQ_OK and weights is not None:
         _check_block_weights(&other, weights)
