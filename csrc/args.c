@@ -319,39 +319,43 @@ static int64_t load_zero(const struct pq_params *row, size_t i)
     return v == 0 ? 0 : INT64_MAX;
 }
 
-/* Run `statements` for each zero point `v` of a row. Compilers vectorize the first loop. */
-#define FOR_ZEROS(type, statements)                                                        \
+/* Run `statements` for each zero point `v` of a row. Compilers vectorize the first loop. It
+ * reads `parts` parts of the row at a time, because a step waits for the step before. */
+#define FOR_ZEROS(type, parts, statements)                                                 \
     type v;                                                                                \
-    for (size_t i = 0; row.stride == (ptrdiff_t)sizeof v && i < n; i++) {                  \
-        memcpy(&v, row.data + i * sizeof v, sizeof v);                                     \
-        statements;                                                                        \
+    const size_t part = row.stride == (ptrdiff_t)sizeof v ? n / (parts) : 0;               \
+    for (size_t i = 0; i < part; i++) {                                                    \
+        for (size_t k = 0; k < (parts); k++) {                                             \
+            memcpy(&v, row.data + (k * part + i) * sizeof v, sizeof v);                    \
+            statements;                                                                    \
+        }                                                                                  \
     }                                                                                      \
-    for (size_t i = 0; row.stride != (ptrdiff_t)sizeof v && i < n; i++) {                  \
+    for (size_t i = (parts) * part; i < n; i++) {                                          \
         memcpy(&v, row.data + (ptrdiff_t)i * row.stride, sizeof v);                        \
         statements;                                                                        \
     }
 
-/* Compute the union of the bits of a row, and store the union with inverted negative
- * numbers in `magnitude`. A search for extrema would take 2 to 4 times as long with SSE2.
- */
+/* Add the union of the bits of a row, with inverted negative numbers, to `zero_highest`. A
+ * search for extrema would take 2 to 4 times as long with SSE2. */
 #define ADD_ROW(type)                                                                      \
     {                                                                                      \
         type all = 0, positive = 0;                                                        \
-        FOR_ZEROS(type, all = (type)(all | v);                                             \
-                  positive =                                                               \
-                      (type)(positive | (v ^ (type)(0 - (v >> (8 * sizeof v - 1))))))      \
-        is_negative = is_signed && all >> (8 * sizeof v - 1) != 0;                         \
-        magnitude = is_signed ? positive : all;                                            \
+        if (is_signed) {                                                                   \
+            FOR_ZEROS(type, 1, all = (type)(all | v);                                      \
+                      v = (type)(v ^ (type)(0 - (v >> (8 * sizeof v - 1))));               \
+                      positive = (type)(positive | v))                                     \
+        } else {                                                                           \
+            FOR_ZEROS(type, 2, all = (type)(all | v))                                      \
+        }                                                                                  \
+        facts->zero_highest |= is_signed ? positive : all;                                 \
+        facts->zero_lowest |= -(is_signed && all >> (8 * sizeof all - 1) != 0);            \
         break;                                                                             \
     }
 
-/* Widen the bounds to a row of zero points. */
-static bool widen_bounds(void *what, struct pq_params row, size_t n)
+/* Widen the bounds to a row of zero points. A call without loops serves the usual `n` 1. */
+PQ_INLINE void widen_bounds(struct pq_facts *facts, struct pq_params row, size_t n)
 {
-    struct pq_facts *const facts = what;
     const bool is_signed = pq_lowest_of(row.type) < 0;
-    uint64_t magnitude = 0;
-    bool is_negative = false;
     switch (row.swapped || !pq_is_integer(row.type) ? 0 : pq_bits_of(row.type)) {
     case 8:
         ADD_ROW(uint8_t)
@@ -364,15 +368,18 @@ static bool widen_bounds(void *what, struct pq_params row, size_t n)
     default:
         for (size_t i = 0; i < n; i++) {
             const int64_t zero = load_zero(&row, i);
-            is_negative = is_negative || (is_signed && zero < 0);
-            magnitude |= (uint64_t)(is_signed && zero < 0 ? ~zero : zero);
+            facts->zero_highest |= (uint64_t)(is_signed && zero < 0 ? ~zero : zero);
+            facts->zero_lowest |= -(is_signed && zero < 0);
         }
     }
-    facts->zero_highest |= magnitude;
-    facts->zero_lowest = is_negative ? -1 : facts->zero_lowest;
-    return true;
 }
 #undef ADD_ROW
+
+static bool widen_by_row(void *facts, struct pq_params row, size_t n)
+{
+    widen_bounds(facts, row, n);
+    return true;
+}
 
 /* Find the bounds of all zero points, unless an earlier call has found them. */
 static void find_zero_bounds(const struct pq_args *args, struct pq_facts *facts)
@@ -391,7 +398,7 @@ static void find_zero_bounds(const struct pq_args *args, struct pq_facts *facts)
         const struct pq_params one = {zero->data, 0, zero->type, zero->swapped};
         widen_bounds(facts, one, 1);
     } else if (all > 1) {
-        for_each_zero_row(args, widen_bounds, facts);
+        for_each_zero_row(args, widen_by_row, facts);
     }
     facts->zero_lowest = facts->zero_lowest < 0 ? ~(int64_t)facts->zero_highest : 0;
 }
@@ -427,9 +434,9 @@ static bool check_each_zero(void *what, struct pq_params row, size_t n)
  * unsigned difference. */
 #define CHECK_ROW(type)                                                                    \
     {                                                                                      \
-        int outside = 0;                                                                   \
+        type outside = 0; /* as long as the values, so that vectors have one length */     \
         const type least = (type)lo, span = (type)((uint64_t)hi - (uint64_t)lo);           \
-        FOR_ZEROS(type, outside |= (type)(v - least) > span)                               \
+        FOR_ZEROS(type, 1, outside = (type)(outside | ((type)(v - least) > span)))         \
         return outside == 0;                                                               \
     }
 /* Check the zero points of a row, like check_each_zero() but without setting `last`. */
