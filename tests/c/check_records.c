@@ -89,6 +89,7 @@ static void check_alone(void)
     uint8_t x[36] = {0};
     const ptrdiff_t shape[2] = {2, 32}, odd[2] = {2, 31}, large[2] = {PTRDIFF_MAX / 8, 32};
     const ptrdiff_t in_strides[2] = {18, 1}, out_strides[2] = {128, 4}, none[2] = {0, 4};
+    const ptrdiff_t most[2] = {PTRDIFF_MAX / 16 / 256, 256};
     const ptrdiff_t negative[2] = {-1, 32}, far[2] = {PTRDIFF_MAX / 2, PTRDIFF_MIN / 2};
     struct pq_blocks good = {
         .size = sizeof good,
@@ -136,7 +137,8 @@ static void check_alone(void)
 #define ENCODED(due, change) AFTER(due, change, pq_block_encode(k, &args, 0, 1))
     ENCODED(PQ_OK, (void)0);
     /* A struct may end before its last member. */
-    ENCODED(PQ_OK, args.size = offsetof(struct pq_blocks, weights));
+    ENCODED(PQ_OK, args.size = offsetof(struct pq_blocks, weights); args.weights.data = y);
+    ENCODED(PQ_ERR_SIZE, args.size = 1 << 17);
     ENCODED(PQ_ERR_SIZE, args.size = offsetof(struct pq_blocks, weights) - 1);
     ENCODED(PQ_ERR_OPTION, args.format = 16);
     ENCODED(PQ_ERR_OPTION, args.search = 1);
@@ -145,6 +147,8 @@ static void check_alone(void)
     ENCODED(PQ_OK, args.weights = numbers; args.weights.strides = none);
     ENCODED(PQ_ERR_TYPE, args.weights = numbers; args.weights.type = PQ_I32);
     ENCODED(PQ_ERR_SHAPE, args.shape = odd);
+    /* 256 numbers in 292 bytes: the numbers fit, and their blocks do not. */
+    ENCODED(PQ_ERR_SHAPE, args.format = 15; args.shape = most; args.out.strides = none);
     ENCODED(PQ_ERR_TYPE, args.out.type = PQ_I8);
     ENCODED(PQ_ERR_TYPE, args.in.type = PQ_I32);
     ENCODED(PQ_ERR_OVERLAP, args.out.strides = none);
