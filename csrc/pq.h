@@ -452,7 +452,7 @@ enum pq_arithmetic {
 
 /* One number for each channel. This struct does not change between versions. */
 struct pq_channels {
-    const void *data;  /* address of the number of channel 0 */
+    const void *data;  /* address of the number for channel 0 */
     ptrdiff_t stride;  /* distance in bytes; 0: one number for all channels */
     enum pq_type type; /* type of the numbers */
     int swapped;       /* nonzero: the byte order is not the machine's */

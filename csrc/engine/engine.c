@@ -242,10 +242,9 @@ static void run_tile(struct pq_job *job, struct pq_position at, struct area area
     }
 }
 
-/* Return true if dimension 1 has the shorter stride. */
-static bool has_shorter_stride(ptrdiff_t stride0, ptrdiff_t stride1)
+static bool is_longer_stride(ptrdiff_t stride, ptrdiff_t other)
 {
-    return pq_magnitude(stride1) < pq_magnitude(stride0);
+    return pq_magnitude(stride) > pq_magnitude(other);
 }
 
 /* Choose the number of rows and columns of a tile. A tile has complete rows if they are
@@ -255,8 +254,8 @@ static void tile_shape(const struct pq_job *job, ptrdiff_t *rows, ptrdiff_t *col
     const struct pq_dim *dim = job->plan.dim;
     const ptrdiff_t n0 = dim[0].end - dim[0].begin, n1 = dim[1].end - dim[1].begin;
     ptrdiff_t most = PQ_TILE;
-    if (n1 > 1 && (has_shorter_stride(dim[0].in, dim[1].in) ||
-                   has_shorter_stride(dim[0].out, dim[1].out))) {
+    if (n1 > 1 && (is_longer_stride(dim[0].in, dim[1].in) ||
+                   is_longer_stride(dim[0].out, dim[1].out))) {
         most = PQ_TILE / TRANSPOSED_ROWS;
     }
     *columns = n0 < most || job->equal_spacing ? n0 : most;
@@ -837,7 +836,7 @@ static void order_by_input(struct pq_job *job)
 {
     struct pq_dim *dim = job->plan.dim;
     if (dim[1].in == (ptrdiff_t)job->in_size && dim[1].end > MAX_FEW_ROWS &&
-        has_shorter_stride(dim[0].in, dim[1].in) &&
+        is_longer_stride(dim[0].in, dim[1].in) &&
         dim[0].out == (ptrdiff_t)job->out_size && job->out_size < job->in_size &&
         !job->in_swapped && !job->out_swapped && job->pack.bits == 0 &&
         !pq_needs_random_words(&job->how)) {

@@ -33,7 +33,7 @@ struct pq_method {
     pq_kernel_fn *kernel;
     pq_kernel_fn *packed;    /* kernel for packed codes; null: convert them to bytes */
     struct pq_run run;       /* the options and the parameters of the next kernel call */
-    struct pq_affine affine; /* the stages of an affine kernel, if `inner` is not null */
+    struct pq_affine affine; /* the stages of an affine kernel, if `inner_kernel` is set */
     pq_bytes_fn *copy;       /* not null: the job copies codes and has no parameters */
     pq_row_fn *element;      /* not null: run this function for each element */
     pq_load_fn *load;        /* null: pq_load_params() converts all types of parameters */

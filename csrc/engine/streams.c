@@ -78,8 +78,8 @@ static int has_adjacent_words(const struct pq_codes *codes, ptrdiff_t stride)
     return PQ_LITTLE_ENDIAN && codes->stream->word_bits == 32 && stride == 4;
 }
 
-/* Set `column` if all codes have one index, so that they are at one position of the words
- * of different streams. Return false otherwise, or if a code occupies two words. */
+/* Set `column` to the place of the codes, which have one index in different streams. Return
+ * false if they have several indices, or if a code occupies two words. */
 static int find_column(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step,
                        ptrdiff_t code, ptrdiff_t code_step, struct column *column)
 {

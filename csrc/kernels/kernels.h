@@ -406,7 +406,8 @@ typedef void pq_widen_fn(float *to, const void *from, size_t n);
  */
 typedef void pq_decode_fn(const uint8_t *x, void *y, size_t blocks);
 
-/* Convert `n` aligned float32 values. NaN must be canonical, and n a multiple of 32. */
+/* Convert `n` aligned float32 values to the type in the kernel's name. NaN must be
+ * canonical, and n a multiple of 32. */
 typedef void pq_narrow_fn(const float *x, void *y, size_t n);
 
 /* Encode finite, aligned float32 values to `blocks` GGUF blocks. Write all their bytes. */

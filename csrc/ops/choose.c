@@ -295,9 +295,10 @@ struct chosen {
 typedef bool guess_fn(const struct target *to, size_t n, const void *lowest,
                       const void *highest, struct chosen *chosen);
 
-#define SMALLEST 0x1p-80 /* least usual magnitude or range, far above subnormals */
-
-static double largest_of(const struct target *to)
+/* Vector formulas accept magnitudes and ranges from SMALLEST to largest_usual(). Results
+ * for these magnitudes are neither subnormal nor infinite. */
+#define SMALLEST 0x1p-80
+static double largest_usual(const struct target *to)
 {
     return to->end / 4 < 0x1p120 ? to->end / 4 : 0x1p120;
 }
@@ -312,7 +313,7 @@ static double largest_of(const struct target *to)
     {                                                                                      \
         const number *los = lowest, *his = highest;                                        \
         const number steps = (number)to->steps;                                            \
-        const number top = (number)largest_of(to), bottom = (number)SMALLEST;              \
+        const number top = (number)largest_usual(to), bottom = (number)SMALLEST;           \
         number *PQ_RESTRICT scale = chosen->scale.member;                                  \
         sign others = 0;                                                                   \
         for (size_t i = 0; i < n; i++) {                                                   \
@@ -335,7 +336,7 @@ static bool guess_by_kernel(const struct target *to, size_t n, const void *lowes
                                    .highest = to->highest,
                                    .middle = to->middle,
                                    .least = SMALLEST,
-                                   .most = largest_of(to)};
+                                   .most = largest_usual(to)};
     pq_choose_fn *const choose =
         to->symmetric ? to->kernels->choose_middle : to->kernels->choose_asymmetric;
     return choose(&reach, lowest, highest, chosen->scale.f32, chosen->zero, n) != 0;
@@ -346,7 +347,7 @@ static bool guess_narrow(const struct target *to, size_t n, const void *lowest,
                          const void *highest, struct chosen *chosen)
 {
     const float *los = lowest, *his = highest;
-    const double top = largest_of(to), reach = to->steps + to->margin;
+    const double top = largest_usual(to), reach = to->steps + to->margin;
     const double last = pq_scale_of_bits(to->scale, pq_largest_scale_bits(to->scale));
     uint64_t others = 0;
     for (size_t i = 0; i < n; i++) {

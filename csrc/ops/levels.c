@@ -19,7 +19,8 @@ struct fields {
 
 /* ---- parameters ---- */
 
-/* Load the parameters of `n` groups to the parameter tiles: two members to each tile. */
+/* Load the six float32 parameters of each of `n` groups. Each 64-bit number of the three
+ * parameter tiles stores two of them. */
 static void load_params(struct pq_job *job, ptrdiff_t to, const char *at, ptrdiff_t stride,
                         size_t n)
 {

@@ -204,7 +204,7 @@ WORD_AS(PQ_NOINLINE, c32, c32_nearest, (const float *x, float by),
 
 /* Divide the first 16 magnitudes by `a`, and the last 16 by `b`. Round up to integers of
  * at most 32. */
-PQ_NOINLINE c32 c32_rounded_up(const float *x, float a, float b)
+PQ_NOINLINE c32 c32_quotients_up(const float *x, float a, float b)
 {
     c32 r;
     EACH_CODE(k)
