@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Check the errors of dynamic_quantize and fake_quantize, and pq_fake_levels() against its
- * definition. fuzz_api.c checks the results of the other two functions.
+ * Check the errors of dynamic_quantize, fake_quantize and requantize_codes, and
+ * pq_fake_levels() against its definition. fuzz_api.c checks the results of the other three
+ * functions.
  */
 #include <math.h>
 #include <string.h>
@@ -115,6 +116,68 @@ static void check_fake_errors(const struct pq_kernels *kernels)
     CHECK(y[0] == 9 && y[5] == 9 && mask[0] == 9 && mask[5] == 9, "something was written");
 }
 
+/* ---- codes to codes ---- */
+
+/* Each error is found before the first box writes codes. */
+static void check_requantize_errors(const struct pq_kernels *kernels)
+{
+    enum { BOXES = 40000 };
+    static unsigned char x[BOXES], y[BOXES];
+    const ptrdiff_t shape[2] = {BOXES, 1}, other[2] = {BOXES, 2}, strides[2] = {1, 1};
+    const ptrdiff_t none[2] = {0, 0}, bits[2] = {8, 8};
+    const float scale = 1;
+    const int16_t zero = 300;
+    const struct pq_args good = {
+        .size = sizeof good,
+        .ndim = 2,
+        .shape = shape,
+        .in = {.data = x, .strides = strides, .type = PQ_U8},
+        .out = {.data = y, .strides = strides, .type = PQ_F32},
+        .scale = {.data = (void *)&scale, .strides = none, .type = PQ_F32},
+    };
+    const struct pq_array large = {.data = (void *)&zero, .strides = none, .type = PQ_I16};
+    struct pq_args from = good, args;
+    check_begin("requantize_codes: errors");
+    memset(y, 9, sizeof y);
+#define FROM(due, change)                                                                  \
+    from = good;                                                                           \
+    change;                                                                                \
+    TO(due, (void)0)
+#define TO(due, change)                                                                    \
+    AFTER(due, args.out.type = PQ_U8;                                                      \
+          change, pq_requantize_codes(kernels, &from, &args, 0, 1))
+    EXPECT(PQ_ERR_NULL, pq_requantize_codes(kernels, NULL, &good, 0, 1));
+    EXPECT(PQ_ERR_NULL, pq_requantize_codes(kernels, &good, NULL, 0, 1));
+    EXPECT(PQ_ERR_NULL, pq_requantize_codes(NULL, &good, &good, 0, 1));
+    EXPECT(PQ_ERR_PART, pq_requantize_codes(kernels, &good, &good, 1, 1));
+    FROM(PQ_ERR_SIZE, from.size = 1);
+    from.ndim = -1;
+    EXPECT(PQ_ERR_NDIM, pq_requantize_codes(kernels, &from, &from, 0, 1));
+    FROM(PQ_ERR_TYPE, from.in.type = PQ_F32);
+    FROM(PQ_ERR_TYPE, from.out.type = PQ_U8);
+    FROM(PQ_ERR_ZERO, from.zero = large);
+    FROM(PQ_ERR_OPTION, from.precision = PQ_F32);
+    FROM(PQ_ERR_SHAPE, from.in.bit_strides = bits);
+    from = good;
+    TO(PQ_ERR_SIZE, args.size = 1);
+    TO(PQ_ERR_SHAPE, args.ndim = 1);
+    TO(PQ_ERR_SHAPE, args.shape = other);
+    TO(PQ_ERR_NULL, args.shape = NULL);
+    TO(PQ_ERR_SHAPE, args.out.bit_strides = bits);
+    TO(PQ_ERR_TYPE, args.out.type = PQ_F32);
+    TO(PQ_ERR_ZERO, args.zero = large);
+    TO(PQ_ERR_OVERLAP, args.out.strides = none);
+    TO(PQ_ERR_ROUND, args.round = PQ_ROUND_COUNT);
+    TO(PQ_ERR_OPTION, args.round = PQ_STOCHASTIC);
+    TO(PQ_ERR_OPTION, args.beyond = PQ_REFUSE);
+    TO(PQ_ERR_OPTION, args.refuse_nan = 1);
+    CHECK(y[0] == 9 && y[BOXES - 1] == 9, "codes were written");
+    TO(PQ_OK, (void)0);
+    CHECK(y[0] == 0 && y[BOXES - 1] == 0, "codes were not written");
+#undef TO
+#undef FROM
+}
+
 /* ---- levels ---- */
 
 static float level_of(float x, const struct pq_level_params *p)
@@ -199,6 +262,7 @@ static void check_alone(void)
     make_arenas();
     check_dynamic_errors(tables[0]);
     check_fake_errors(tables[0]);
+    check_requantize_errors(tables[0]);
 }
 
 #undef DYNAMIC
