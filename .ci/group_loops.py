@@ -20,8 +20,7 @@ LOOPS = {
 }
 # These functions divide a shape into runs, boxes and parameters. They see no elements.
 SHAPES = """
-engine/engine.c: run_columns run_grouped_row run_groups run_row_per_element run_rows
-engine/engine.c: run_rows_by_groups
+engine/engine.c: run_columns run_grouped_row run_groups run_rows run_rows_by_groups
 engine/params.c: load_row_params pq_load_tile_params
 engine/plan.c: hide_words pq_merge_dims pq_pad_dims pq_plan_init
 engine/reduce.c: enter_box reduce_boxes reduce_groups reduce_row reduce_rows

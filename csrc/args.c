@@ -237,20 +237,19 @@ enum pq_status pq_check_call(const struct pq_args **given, struct pq_args *room,
     enum pq_status status = check_array_and_layout(args, &args->in, args->in_layout);
     status =
         worse_status(status, check_array_and_layout(args, &args->out, args->out_layout));
-    if (scaled) {
-        status = worse_status(status, pq_check_array(args, &args->scale, true));
-    }
-    if (scaled && args->zero.data != NULL) {
-        status = worse_status(status, pq_check_array(args, &args->zero, true));
+    bool types = has_valid_bit_strides(&args->in, args->in_layout) &&
+                 has_valid_bit_strides(&args->out, args->out_layout);
+    const struct pq_array *const params[] = {&args->scale, &args->zero, &args->offset};
+    for (int k = 0; scaled && k < 3; k++) {
+        if (k == 0 || params[k]->data != NULL) { /* only scales are required */
+            status = worse_status(status, pq_check_array(args, params[k], true));
+            types = types && params[k]->bit_strides == NULL &&
+                    pq_type_info(params[k]->type) != NULL;
+        }
     }
     PQ_TRY(status);
     PQ_TRY(pq_check_part(part, parts));
-    const bool params = pq_type_info(args->scale.type) != NULL &&
-                        args->scale.bit_strides == NULL &&
-                        (args->zero.data == NULL || args->zero.bit_strides == NULL);
-    const bool types = has_valid_bit_strides(&args->in, args->in_layout) &&
-                       has_valid_bit_strides(&args->out, args->out_layout);
-    return types && (params || !scaled) ? PQ_OK : PQ_ERR_TYPE;
+    return types ? PQ_OK : PQ_ERR_TYPE;
 }
 
 bool pq_has_valid_zero_type(const struct pq_args *args, enum pq_type code)

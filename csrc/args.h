@@ -75,7 +75,7 @@ bool pq_has_valid_zero_type(const struct pq_args *args, enum pq_type code);
     OPTION(NARROW_FIRST, args->narrow_first)                                               \
     OPTION(ANY_ZEROS, args->any_zeros)                                                     \
     OPTION(LAYOUT, args->in_layout != NULL || args->out_layout != NULL)                    \
-    OPTION(OFFSET, args->offset != NULL)                                                   \
+    OPTION(OFFSET, args->offset.data != NULL)                                              \
     OPTION(INVERSE, args->inverse)                                                         \
     OPTION(FILL, args->fills != 0)                                                         \
     OPTION(RANGE, args->lowest_code | args->highest_code)                                  \

@@ -76,7 +76,7 @@ enum pq_type {
     PQ_F6E2M3FN,
     PQ_F6E3M2FN,
     PQ_F4E2M1FN,
-    PQ_F8E8M0FNU, /* a power of two or NaN; only for scales */
+    PQ_F8E8M0FNU, /* a power of two or NaN; only for scales and offsets */
     PQ_F8E3M4,
     PQ_F8E4M3,
     PQ_F8E4M3B11FNUZ,
@@ -185,17 +185,18 @@ struct pq_layout {
 
 /*
  * Arguments of one call. All arrays have the dimensions of `shape`. For element
- * (i, j, ...), `scale` and `zero` are indexed by i / block[0], j / block[1], ... A stride
- * of 0 means that the dimension does not select a parameter. A member of `block` is 1 for
- * one parameter per index and larger for blocks; the last block of a dimension may be
- * short. A dimension has extent / block groups, rounded up, if a stride of its parameters
- * is not 0, and one group otherwise. An extent of 0 therefore has no groups, or one.
+ * (i, j, ...), `scale`, `zero` and `offset` are indexed by i / block[0], j / block[1], ...
+ * A stride of 0 means that the dimension does not select a parameter of this array. A
+ * member of `block` is 1 for one parameter per index and larger for blocks; the last block
+ * of a dimension may be short. A dimension has extent / block groups, rounded up, if a
+ * stride of its parameters is not 0, and one group otherwise. An extent of 0 therefore has
+ * no groups, or one.
  *
  * If an extent is 0, no element is accessed and strides do not matter, but required
  * pointers must not be null.
  *
- * The memory of `out` must not overlap `in`, `scale` or `zero`. If it does, the elements of
- * `out` are undefined; other memory does not change.
+ * The memory of `out` must not overlap `in`, `scale`, `zero` or `offset`. If it does, the
+ * elements of `out` are undefined; other memory does not change.
  */
 struct pq_args {
     size_t size;            /* sizeof(struct pq_args) */
@@ -232,9 +233,10 @@ struct pq_args {
      * the type of `in` to quantize and of `out` to dequantize, or in float32 if that type
      * has 16 bits. To quantize, `precision` can select PQ_F64.
      */
-    /* Null, or offsets with the type, byte order and strides of `scale`, which are
-     * subtracted before the division or added after the product. */
-    const void *offset;
+    /* Offsets of any type, indexed like `scale`: subtracted before the division or added
+     * after the product. Integers are converted to float64 first. `data` null: no offsets.
+     */
+    struct pq_array offset;
     int inverse;         /* nonzero: multiply by scales to quantize, divide to dequantize */
     const int64_t *fill; /* codes that mean NaN; NaN becomes the first. PQ_U64 codes here
                             and below are stored in two's complement */

@@ -74,7 +74,7 @@ cdef extern from "pq.h" nogil:
         pq_array highest
         const pq_layout *in_layout
         const pq_layout *out_layout
-        const void *offset
+        pq_array offset
         int inverse
         const int64_t *fill
         size_t fills

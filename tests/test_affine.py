@@ -4,6 +4,7 @@ Exact arithmetic judges scalar, and scalar judges the other instruction sets.
 """
 
 import itertools
+import math
 from functools import partial
 
 import numpy as np
@@ -16,6 +17,7 @@ from support import (
     adversarial,
     amount,
     by_family,
+    case,
     cast,
     codes,
     compute_dtype,
@@ -526,16 +528,46 @@ def test_offsets_of_another_type_than_scales(of_scale, of_offset, isa):
     want = quantize_at(
         "scalar", x, scale.astype("f8"), axis=0, offset=offset.astype("f8"), inverse=True
     )
-    for s, o in (
-        (scale, offset),
-        (np.repeat(scale, 2)[::2], offset),
-        (scale, offset[::-1].copy()[::-1]),
-        (misaligned(scale, 1), misaligned(offset, 3)),
-        (list(scale.astype("f8")), offset),
-    ):
-        same(quantize_at(isa, x, s, axis=0, offset=o, inverse=True), want)
-    spread = [np.broadcast_to(p.reshape(3, 1), (3, 1)) for p in (scale, offset)]
-    same(quantize_at(isa, x, spread[0], offset=spread[1], inverse=True), want)
+    for s in (scale, list(scale.astype("f8"))):
+        same(quantize_at(isa, x, s, axis=0, offset=offset, inverse=True), want)
+
+
+LAYOUTS_OF_PARAMETERS = {
+    "plain": np.array,
+    "rows": lambda p: np.broadcast_to(p[:1], p.shape),
+    "columns": lambda p: np.broadcast_to(p[:, :1], p.shape),
+    "one": lambda p: np.broadcast_to(p[:1, :1], p.shape),
+    "reversed": lambda p: p[::-1, ::-1].copy()[::-1, ::-1],
+    "transposed": lambda p: p.T.copy().T,
+    "strided": lambda p: np.repeat(p, 2, axis=1)[:, ::2],
+    "misaligned": lambda p: misaligned(p, 3),
+    "swapped": lambda p: p.astype(p.dtype.newbyteorder()),
+}
+
+
+@pytest.mark.parametrize("block", [1, 32])
+@pytest.mark.parametrize("shape", [(3, 1200), (9, 160), (70, 24)], ids=str)
+def test_offsets_of_another_layout_than_scales(shape, block, isa):
+    x = adversarial("float32", 0.3, math.prod(shape)).reshape(shape)
+    params = (shape[0], -(-shape[1] // block))
+    count = math.prod(params)
+    values = usual_scales("float32", count)
+    given = [values, zeros_for("int8", count).astype(np.int8), offsets("float32", values)]
+    layouts = itertools.product(LAYOUTS_OF_PARAMETERS, repeat=2)
+    for i, (of_scale, of_offset) in enumerate(layouts):
+        names = (of_scale, ("plain", of_scale, of_offset)[i % 3], of_offset)
+        scale, zero, offset = (
+            LAYOUTS_OF_PARAMETERS[name](one.reshape(params))
+            for name, one in zip(names, given, strict=True)
+        )
+        where = {"offset": offset, "axis": 1, "block_size": block}
+        plain, no_zero = cast(scale, "float64"), None
+        of_plain = {**where, "offset": cast(offset, "float64")}
+        with case(names=names):
+            q = quantize_at(isa, x, scale, zero, **where)
+            same(q, quantize_at("scalar", x, plain, zero.copy(), **of_plain))
+            y = dequantize_at(isa, q, scale, no_zero, **where)
+            same(y, dequantize_at("scalar", q, plain, no_zero, **of_plain))
 
 
 def test_offsets_that_keep_the_dimensions_beside_one_scale():
@@ -740,13 +772,19 @@ def test_qparams_of_an_offset_that_is_no_other():
     assert of_options(fill=(3, 4)) != of_options(fill=(4, 3))
 
 
-def test_qparams_pair_scales_and_offsets_once():
-    scale, offset = np.ones(5000, np.float32), np.ones(5000)
+def test_calls_copy_neither_scales_nor_offsets():
+    scale, offset = np.ones(5000, np.float32), np.ones(10000)[::2]
     x, out = np.ones((5000, 1), np.float32), np.empty((5000, 1), np.int8)
     for given in ((scale, offset), (scale, 2.0), (2.0, offset)):
         p = pq.QParams(given[0], 0, "int8", offset=given[1], axis=0)
-        p.quantize(x, out=out)
-        for call in (partial(p.quantize, x, out=out), partial(p.dequantize, out, out=x)):
+        where = {"offset": given[1], "axis": 0}
+        for call in (
+            partial(p.quantize, x, out=out),
+            partial(p.dequantize, out, out=x),
+            partial(pq.quantize, x, given[0], out=out, **where),
+            partial(pq.dequantize, out, given[0], out=x, **where),
+        ):
+            call()
             assert peak_of(call)[1] < scale.nbytes
 
 

@@ -208,7 +208,7 @@ static void run_tile(struct pq_job *job, struct pq_position at, struct area area
     const ptrdiff_t share =
         job->how.copy != NULL
             ? 1
-            : pq_load_tile_params(job, at, area.row, rows, area.column, columns);
+            : pq_load_tile_params(job, at.params, area.row, rows, area.column, columns);
     const bool gapped = share != 1 && !job->exceeds_cache && accepts_gaps(job, columns);
     const bool from_rows = gapped && ready == NULL && has_gaps(&in);
     const bool to_rows = gapped && result_at == NULL && has_gaps(&out);
@@ -282,12 +282,13 @@ static void run_tiles(void *p, const struct pq_position *at)
     }
 }
 
-/* Return true if the parameters of all rows, row after row, are equally spaced. */
-static bool params_continue(const struct pq_dim *dim)
+/* Return true if pq_load_rows() can load the parameters of rows. */
+static bool can_load_rows(const struct pq_job *job)
 {
+    const struct pq_dim *dim = job->plan.dim;
     const ptrdiff_t groups = pq_dim_groups(dim);
-    return groups == 1 ||
-           (dim[1].scale == groups * dim[0].scale && dim[1].zero == groups * dim[0].zero);
+    return dim[1].group_size == 1 &&
+           (job->how.load == NULL || groups == 1 || dim[1].scale == groups * dim[0].scale);
 }
 
 /* Return true if the engine loads the parameters of many rows together, and copies them to
@@ -299,8 +300,7 @@ static bool has_equal_spacing(const struct pq_job *job)
     const bool one_pair =
         pq_dim_groups(dim) == 1 && columns >= PQ_GROUP && job->how.by_groups;
     return dim[0].begin == 0 && columns <= PQ_TILE && !one_pair &&
-           !pq_is_uniform(&dim[1]) && dim[1].group_size == 1 && params_continue(dim) &&
-           dim[1].scale >= 0 && dim[1].zero >= 0 && job->unpack.stream == NULL &&
+           !pq_is_uniform(&dim[1]) && can_load_rows(job) && job->unpack.stream == NULL &&
            job->pack.stream == NULL && !pq_needs_random_words(&job->how);
 }
 
@@ -552,15 +552,12 @@ static void run_grouped_row(void *p, const struct pq_position *at)
         const ptrdiff_t groups = i != first * g ? 1 : PQ_TILE;
         const ptrdiff_t m = last - first + 1 < groups ? last - first + 1 : groups;
         const ptrdiff_t stop = (first + m) * g;
-        const char *const scale = at->scale + first * dim->scale;
-        const char *const zero = at->zero + first * dim->zero;
+        const struct pq_addresses from = pq_addresses_at(at->params, dim, first);
         n = (stop < dim->end ? stop : dim->end) - i;
-        if (job->loaded.scale != scale || job->loaded.zero != zero ||
-            job->loaded.columns < m) { /* the tiles do not have these parameters yet */
-            pq_load_params(job, 0, scale, dim->scale, zero, dim->zero, (size_t)m);
+        if (!pq_has_loaded(job, &from) || job->loaded.columns < m) {
+            pq_load_params(job, 0, &from, dim, (size_t)m);
             pq_set_flush(job);
-            job->loaded.scale = scale;
-            job->loaded.zero = zero;
+            job->loaded.at = from;
             job->loaded.columns = m;
         }
         run_groups(job, at->in + i * dim->in, at->out + i * dim->out, (size_t)n,
@@ -568,17 +565,15 @@ static void run_grouped_row(void *p, const struct pq_position *at)
     }
 }
 
-/* Return true if the plan has several rows of at most PQ_TILE elements, and their
- * parameters are equally spaced or equal. Then the engine loads the parameters of many rows
- * together. */
+/* Return true if the plan has several rows of at most PQ_TILE elements, and the engine can
+ * load the parameters of many rows together. */
 static bool can_run_rows(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim;
     const ptrdiff_t groups = pq_dim_groups(dim), rows = dim[1].end - dim[1].begin;
     const bool complete = pq_is_uniform(dim) || dim[0].begin % dim[0].group_size == 0;
     return rows > 1 && dim[0].end - dim[0].begin <= PQ_TILE && groups <= PQ_TILE / 4 &&
-           complete &&
-           (pq_is_uniform(&dim[1]) || (dim[1].group_size == 1 && params_continue(dim)));
+           complete && (pq_is_uniform(&dim[1]) || can_load_rows(job));
 }
 
 /* Process one group of every row at a time, from the last group of a row to the first. If
@@ -594,9 +589,8 @@ static void run_rows_by_groups(struct pq_job *job, struct pq_position at, ptrdif
         const ptrdiff_t left = n - group * g, width = left < g ? left : g;
         const ptrdiff_t columns = width < PQ_MIN_GAPPED_GROUP ? PQ_MIN_GAPPED_GROUP : width;
         const ptrdiff_t from = group * g + width - columns;
-        pq_load_params(job, 0, at.scale + group * dim[0].scale, same ? 0 : dim[1].scale,
-                       at.zero + group * dim[0].zero, same ? 0 : dim[1].zero,
-                       same ? 1 : (size_t)rows);
+        const struct pq_addresses params = pq_addresses_at(at.params, &dim[0], group);
+        pq_load_params(job, 0, &params, &dim[1], same ? 1 : (size_t)rows);
         pq_set_flush(job);
         if (same) {
             pq_repeat_param(job, 0, 0, rows);
@@ -621,12 +615,10 @@ static void run_rows(void *p, const struct pq_position *start)
         groups <= MAX_GROUPS_OF_ROW && n % g != 0 && job->how.affine.inner_kernel == NULL;
     const bool gapped = accepts_gaps(job, g) && (groups == 1 || by_groups);
     const ptrdiff_t some = gapped && groups > 1 ? STAGED_BYTES / n : PQ_TILE / groups;
+    const bool joins = !same && n % g == 0 && dim[1].in == n * dim[0].in &&
+                       dim[1].out == n * dim[0].out; /* rows that are adjacent in memory */
     const ptrdiff_t step = same && !gapped ? dim[1].end - dim[1].begin : some;
-    struct pq_position at = *start;
-    at.in += first * dim[0].in;
-    at.out += first * dim[0].out;
-    at.scale += pq_dim_scale_offset(dim, first);
-    at.zero += pq_dim_zero_offset(dim, first);
+    const struct pq_position at = pq_position_at(*start, &dim[0], first);
     for (ptrdiff_t r = dim[1].begin; r < dim[1].end; r += step) {
         const ptrdiff_t rows = dim[1].end - r < step ? dim[1].end - r : step;
         const struct pq_position row = pq_position_at(at, &dim[1], r);
@@ -634,45 +626,46 @@ static void run_rows(void *p, const struct pq_position *start)
             run_rows_by_groups(job, row, rows, n, g);
             continue;
         }
-        const struct pq_dim *const along = groups > 1 || same ? &dim[0] : &dim[1];
-        pq_load_params(job, 0, row.scale, along->scale, row.zero, along->zero,
-                       (size_t)(same ? groups : rows * groups));
+        pq_load_rows(job, row.params, same ? 1 : rows);
         pq_set_flush(job);
-        for (ptrdiff_t i = 0; i < rows; i++) {
-            run_groups(job, row.in + i * dim[1].in, row.out + i * dim[1].out, (size_t)n,
-                       (size_t)g, same ? 0 : i * groups);
+        for (ptrdiff_t i = 0; i < rows; i += joins ? rows : 1) {
+            run_groups(job, row.in + i * dim[1].in, row.out + i * dim[1].out,
+                       (size_t)(joins ? rows * n : n), (size_t)g, same ? 0 : i * groups);
         }
     }
-    job->loaded.scale = NULL;
+    job->loaded.at.scale = NULL;
 }
 
-/* Run a contiguous row that has a float32 scale for each element and one zero point.
- * Kernels read scales and offsets in place. */
+/* Run a contiguous row with one zero point. Scales and offsets are float32 numbers for each
+ * element, which kernels read in place, or one number for the row. */
 static void run_row_per_element(void *p, const struct pq_position *at)
 {
     struct pq_job *job = p;
+    struct pq_run *const run = &job->how.run;
     const struct pq_dim *dim = &job->plan.dim[0];
-    if (job->loaded.zero != at->zero) {
-        pq_load_params(job, 0, at->scale, 0, at->zero, 0, 1);
-        pq_repeat_param(job, 0, 0, PQ_TILE);
-        job->loaded.zero = at->zero;
+    const struct pq_addresses *const loaded = &job->loaded.at, *const params = &at->params;
+    if (loaded->zero != params->zero ||
+        (dim->scale == 0 && loaded->scale != params->scale) ||
+        (dim->offset == 0 && loaded->offset != params->offset)) {
+        pq_load_params(job, 0, params, dim, 1);
+        pq_repeat_param(job, 0, 0, dim->end < PQ_TILE ? dim->end : PQ_TILE);
+        job->loaded.at = *params;
     }
-    job->how.run.group = 1;
-    job->how.run.zero.i32 = job->zero.i32;
-    job->how.run.offset.f32 = job->offset.f32; /* unused without offsets */
+    set_params(job, 1, 0);
     for (ptrdiff_t i = dim->begin; i < dim->end; i += PQ_TILE) {
         const ptrdiff_t n = dim->end - i < PQ_TILE ? dim->end - i : PQ_TILE;
         const char *const x = at->in + i * dim->in;
         char *const y = at->out + i * dim->out;
-        job->how.run.scale.f32 = (const void *)(at->scale + i * dim->scale);
-        if (job->how.affine.has_offset) {
-            job->how.run.offset.f32 =
-                (const void *)((uintptr_t)job->how.run.scale.f32 + job->offset_from);
+        if (dim->scale != 0) {
+            run->scale.f32 = (const void *)(params->scale + i * dim->scale);
+        }
+        if (dim->offset != 0) {
+            run->offset.f32 = (const void *)(params->offset + i * dim->offset);
         }
         if (converts_codes(job)) {
             run_converted(job, x, y, (size_t)n);
         } else {
-            job->how.kernel(&job->how.run, x, y, (size_t)n);
+            job->how.kernel(run, x, y, (size_t)n);
         }
     }
 }
@@ -774,7 +767,8 @@ static void run_columns(void *p, const struct pq_position *at)
             area.rows = left < share ? left : share;
             area.rows = area.rows < most ? area.rows : most;
             const ptrdiff_t joined = count_joined_rows(job, area.rows);
-            pq_load_tile_params(job, *at, area.row, joined, area.column, area.columns);
+            pq_load_tile_params(job, at->params, area.row, joined, area.column,
+                                area.columns);
             run_area(job, *at, area, joined);
         }
     }
@@ -789,6 +783,14 @@ static bool has_contiguous_rows(const struct pq_job *job)
     return !job->in_swapped && !job->out_swapped && dim->in == job->in_step &&
            dim->out == job->out_step && job->unpack.stream == NULL &&
            job->pack.stream == NULL;
+}
+
+/* Return true if a kernel can read the parameters of a row in place, as float32 numbers, or
+ * if the row has only one parameter. */
+static bool is_in_place(ptrdiff_t stride, enum pq_type type, int swapped)
+{
+    return stride == 0 ||
+           (stride == (ptrdiff_t)sizeof(float) && type == PQ_F32 && !swapped);
 }
 
 /* Return the function that walks the plan. Store in `first` the number of inner dimensions
@@ -818,8 +820,9 @@ static pq_row_fn *choose_walk(const struct pq_job *job, int *first)
     }
     const bool by_columns = can_run_columns(job);
     if (!by_columns && direct && !job->how.general && (n >= PQ_TILE / 2 || single_row) &&
-        dim->group_size == 1 && dim->zero == 0 && dim->scale == (ptrdiff_t)sizeof(float) &&
-        job->scale_type == PQ_F32 && !job->scale_swapped) {
+        dim->group_size == 1 && dim->zero == 0 &&
+        is_in_place(dim->scale, job->scale_type, job->scale_swapped) &&
+        is_in_place(dim->offset, job->offset_type, job->offset_swapped)) {
         return run_row_per_element;
     }
     *first = 2;
@@ -836,10 +839,9 @@ static void order_by_input(struct pq_job *job)
 {
     struct pq_dim *dim = job->plan.dim;
     if (dim[1].in == (ptrdiff_t)job->in_size && dim[1].end > MAX_FEW_ROWS &&
-        is_longer_stride(dim[0].in, dim[1].in) &&
-        dim[0].out == (ptrdiff_t)job->out_size && job->out_size < job->in_size &&
-        !job->in_swapped && !job->out_swapped && job->pack.bits == 0 &&
-        !pq_needs_random_words(&job->how)) {
+        is_longer_stride(dim[0].in, dim[1].in) && dim[0].out == (ptrdiff_t)job->out_size &&
+        job->out_size < job->in_size && !job->in_swapped && !job->out_swapped &&
+        job->pack.bits == 0 && !pq_needs_random_words(&job->how)) {
         const struct pq_dim inner = dim[0];
         dim[0] = dim[1];
         dim[1] = inner;
@@ -861,7 +863,7 @@ static void run_uniform_row(struct pq_job *job)
 {
     const size_t n = (size_t)job->plan.dim[0].end;
     job->how.run.exceeds_cache = needs_prefetch(job);
-    pq_load_params(job, 0, job->plan.scale, 0, job->plan.zero, 0, 1);
+    pq_load_params(job, 0, &job->plan.params, job->plan.dim, 1);
     pq_set_flush(job);
     run_groups(job, job->plan.in, job->plan.out, n, n, 0);
 }
@@ -882,8 +884,8 @@ static bool has_complete_bytes(const struct pq_job *job)
 /* Mark the parameter tiles as empty. Set `one_zero` if all elements share a zero point. */
 static void init_tiles(struct pq_job *job)
 {
-    job->loaded.scale = NULL;
-    job->loaded.zero = NULL;
+    job->loaded.at.scale = NULL;
+    job->loaded.at.zero = NULL;
     job->one_zero = true;
     for (int d = 0; d < job->plan.ndim; d++) {
         job->one_zero = job->one_zero && job->plan.dim[d].zero == 0;
@@ -909,10 +911,12 @@ void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n)
     job->flushes_subnormals =
         job->how.flush_min_scale != 0; /* a small scale ends flushing: pq_set_flush() */
     job->zeros_there = 0;
+    static const struct pq_dim single = {.end = 1, .group_size = 1};
+    const struct pq_addresses at = {args->scale.data, args->zero.data, args->offset.data};
     const size_t both = pq_bytes_of(args->in.type) + pq_bytes_of(args->out.type);
     job->how.run.exceeds_cache = n * both > PREFETCH_RUN_BYTES;
     const pq_fpenv found = pq_fpenv_set(job->flushes_subnormals);
-    pq_load_params(job, 0, args->scale.data, 0, args->zero.data, 0, 1);
+    pq_load_params(job, 0, &at, &single, 1);
     set_params(job, n, 0);
     job->how.kernel(&job->how.run, args->in.data, args->out.data, n);
     pq_fpenv_leave(found);
@@ -979,7 +983,7 @@ void pq_job_run_groups(struct pq_job *job, struct pq_position at, size_t n, size
     job->has_small_scale = false;
     job->one_zero = false;
     job->zeros_there = 0;
-    pq_load_params(job, 0, at.scale, dim->scale, at.zero, dim->zero, (n - 1) / g + 1);
+    pq_load_params(job, 0, &at.params, dim, (n - 1) / g + 1);
     pq_set_flush(job);
     run_groups(job, at.in, at.out, n, g, 0);
     if (job->flushes_subnormals) {

@@ -73,9 +73,8 @@ void pq_job_set_params(struct pq_job *job, const struct pq_args *args)
     job->zero_given = args->zero.data != NULL;
     job->zero_type = job->zero_given ? args->zero.type : PQ_I8;
     job->zero_swapped = job->zero_given && args->zero.swapped;
-    if (args->offset != NULL) {
-        job->offset_from = (uintptr_t)args->offset - (uintptr_t)args->scale.data;
-    }
+    job->offset_type = args->offset.data != NULL ? args->offset.type : PQ_F32;
+    job->offset_swapped = args->offset.swapped;
 }
 
 enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
@@ -124,14 +123,15 @@ static bool has_native_elements(const struct pq_array *array)
  * and a zero point, like most small calls. Else return -1. */
 static ptrdiff_t contiguous_run_length(const struct pq_args *args)
 {
-    const bool has_zero = args->zero.data != NULL;
+    const bool has_zero = args->zero.data != NULL, has_offset = args->offset.data != NULL;
     ptrdiff_t n = 1, in = (ptrdiff_t)pq_bytes_of(args->in.type),
               out = (ptrdiff_t)pq_bytes_of(args->out.type);
     for (int d = args->ndim - 1; d >= 0; d--) {
         const ptrdiff_t extent = args->shape[d];
         if (extent != 1 &&
             (args->in.strides[d] != in || args->out.strides[d] != out ||
-             args->scale.strides[d] != 0 || (has_zero && args->zero.strides[d] != 0))) {
+             args->scale.strides[d] != 0 || (has_zero && args->zero.strides[d] != 0) ||
+             (has_offset && args->offset.strides[d] != 0))) {
             return -1;
         }
         n *= extent;

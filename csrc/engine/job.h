@@ -62,15 +62,14 @@ struct pq_job {
     size_t in_size, out_size;
     ptrdiff_t in_step, out_step; /* step to the next element: bytes, or bits if packed */
     bool in_swapped, out_swapped;
-    enum pq_type scale_type, zero_type;
-    int scale_swapped, zero_swapped;
+    enum pq_type scale_type, zero_type, offset_type;
+    int scale_swapped, zero_swapped, offset_swapped;
     bool zero_given;
     bool one_zero;           /* all elements share a zero point */
     ptrdiff_t zeros_there;   /* elements of the tile `zero` set to the shared zero point */
     bool has_small_scale;    /* a loaded scale is too small to flush subnormals */
     bool flushes_subnormals; /* the control state flushes subnormals now */
     bool exceeds_cache;      /* the data exceeds the near caches */
-    uintptr_t offset_from;   /* distance from the scales to the offsets, in bytes */
     uint64_t seed;
     size_t out_of_range; /* count of the elements out of range */
     struct pq_codes unpack, pack;
@@ -82,7 +81,7 @@ struct pq_job {
     /* Parameters, one for each element of a tile or for each group. `loaded`: the addresses
      * of these parameters, the first column, and the numbers of rows and columns. */
     struct {
-        const char *scale, *zero;
+        struct pq_addresses at;
         ptrdiff_t first, rows, columns;
     } loaded;
     bool equal_spacing; /* parameters of many rows are loaded together */
@@ -102,7 +101,7 @@ extern const struct pq_method pq_no_method;
 enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
                            const struct pq_args *args);
 
-/* Set the types of the parameters, and the distance from scales to offsets. */
+/* Set the types of the parameters. */
 void pq_job_set_params(struct pq_job *job, const struct pq_args *args);
 
 /* Run part number `part` of `parts` (engine.c). */
@@ -203,10 +202,21 @@ static inline bool pq_job_unpacks(const struct pq_job *job)
  * last call is less. Otherwise do not flush. */
 void pq_set_flush(struct pq_job *job);
 
-/* Load `n` scales, zero points and offsets to the parameter tiles, from index `to` on. */
-void pq_load_params(struct pq_job *job, ptrdiff_t to, const char *scale,
-                    ptrdiff_t scale_stride, const char *zero, ptrdiff_t zero_stride,
-                    size_t n);
+/* Load the scales, zero points and offsets of the `n` groups of `dim` from `at` on to the
+ * parameter tiles, from index `to` on. */
+void pq_load_params(struct pq_job *job, ptrdiff_t to, const struct pq_addresses *at,
+                    const struct pq_dim *dim, size_t n);
+
+/* Load the parameters of all groups of `rows` rows to the parameter tiles, row by row. For
+ * a job with `how.load`, the scales of all rows must be equally spaced. */
+void pq_load_rows(struct pq_job *job, struct pq_addresses at, ptrdiff_t rows);
+
+/* Return true if the parameter tiles begin with the parameters at `at`. */
+static inline bool pq_has_loaded(const struct pq_job *job, const struct pq_addresses *at)
+{
+    return job->loaded.at.scale == at->scale && job->loaded.at.zero == at->zero &&
+           job->loaded.at.offset == at->offset;
+}
 
 /* Copy the parameters at index `from` to the indices [to, to + n). The copy may write up
  * to PQ_BROADCAST - 1 further parameters. */
@@ -218,7 +228,7 @@ void pq_repeat_param(struct pq_job *job, ptrdiff_t from, ptrdiff_t to, ptrdiff_t
  * elements that share a pair of parameters: all elements (the pair has index 0), a row,
  * or 1.
  */
-ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_position row_start,
+ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_addresses row_start,
                               ptrdiff_t row, ptrdiff_t rows, ptrdiff_t column,
                               ptrdiff_t columns);
 

@@ -327,15 +327,14 @@ static void store_shared_zeros(struct pq_job *job, const char *zero, ptrdiff_t n
     }
 }
 
-void pq_load_params(struct pq_job *job, ptrdiff_t to, const char *scale,
-                    ptrdiff_t scale_stride, const char *zero, ptrdiff_t zero_stride,
-                    size_t n)
+void pq_load_params(struct pq_job *job, ptrdiff_t to, const struct pq_addresses *at,
+                    const struct pq_dim *dim, size_t n)
 {
     if (job->how.load != NULL) {
-        job->how.load(job, to, scale, scale_stride, n);
+        job->how.load(job, to, at->scale, dim->scale, n);
         return;
     }
-    struct pq_params s = {scale, scale_stride, job->scale_type, job->scale_swapped};
+    const struct pq_params s = {at->scale, dim->scale, job->scale_type, job->scale_swapped};
     load_reals(job, &job->scale, to, &s, n);
     if (job->how.general ? has_small_f64(job, job->scale.f64 + to, n)
                          : has_small_f32(job, job->scale.f32 + to, n)) {
@@ -346,13 +345,14 @@ void pq_load_params(struct pq_job *job, ptrdiff_t to, const char *scale,
         job->has_small_scale = true;
     }
     if (job->how.affine.has_offset) {
-        s.data = (const char *)((uintptr_t)scale + job->offset_from);
-        load_reals(job, &job->offset, to, &s, n);
+        const struct pq_params o = {at->offset, dim->offset, job->offset_type,
+                                    job->offset_swapped};
+        load_reals(job, &job->offset, to, &o, n);
     }
     if (n > 1 && job->one_zero) {
-        store_shared_zeros(job, zero, to + (ptrdiff_t)n);
+        store_shared_zeros(job, at->zero, to + (ptrdiff_t)n);
     } else if (to + (ptrdiff_t)n > job->zeros_there) {
-        const struct pq_params z = {zero, zero_stride, job->zero_type, job->zero_swapped};
+        const struct pq_params z = {at->zero, dim->zero, job->zero_type, job->zero_swapped};
         load_zeros(job, to, &z, n);
     }
 }
@@ -383,98 +383,126 @@ static void broadcast_rows(struct pq_job *job, ptrdiff_t to, ptrdiff_t rows,
     }
 }
 
+/* Copy a parameter of all groups of `rows` rows to `room`, unless the rows are equally
+ * spaced. Set its address and stride. `next` is the stride of the rows. */
+static void gather_rows(const struct pq_job *job, ptrdiff_t rows, char *room,
+                        const char **at, ptrdiff_t *stride, ptrdiff_t next,
+                        enum pq_type type)
+{
+    const ptrdiff_t groups = pq_dim_groups(job->plan.dim);
+    const struct pq_tile tile = {rows, groups, next, *stride, pq_bytes_of(type), false};
+    if (rows > 1 && next != groups * *stride) {
+        pq_gather(job->kernels, room, *at, &tile);
+        *at = room;
+        *stride = (ptrdiff_t)tile.size;
+    }
+}
+
+void pq_load_rows(struct pq_job *job, struct pq_addresses at, ptrdiff_t rows)
+{
+    char room[3][PQ_TILE * sizeof(double)];
+    const ptrdiff_t groups = pq_dim_groups(job->plan.dim);
+    const struct pq_dim *const next = &job->plan.dim[1];
+    struct pq_dim dim = job->plan.dim[groups == 1];
+    gather_rows(job, rows, room[0], &at.scale, &dim.scale, next->scale, job->scale_type);
+    gather_rows(job, rows, room[1], &at.zero, &dim.zero, next->zero, job->zero_type);
+    gather_rows(job, rows, room[2], &at.offset, &dim.offset, next->offset,
+                job->offset_type);
+    pq_load_params(job, 0, &at, &dim, (size_t)(rows * groups));
+}
+
 /* Load the parameters of the indices [first, first + n) of dim[0], one for each index, to
  * the parameter tiles from index `to` on. */
-static void load_row(struct pq_job *job, struct pq_position at, ptrdiff_t first,
+static void load_row(struct pq_job *job, struct pq_addresses at, ptrdiff_t first,
                      ptrdiff_t to, ptrdiff_t n)
 {
     const struct pq_dim *dim = &job->plan.dim[0];
     if (pq_is_uniform(dim)) {
-        pq_load_params(job, to, at.scale, 0, at.zero, 0, 1);
+        pq_load_params(job, to, &at, dim, 1);
         pq_repeat_param(job, to, to, n);
         return;
     }
     const ptrdiff_t group = first / dim->group_size;
     const ptrdiff_t count = (first + n - 1) / dim->group_size - group + 1;
-    pq_load_params(job, to, at.scale + group * dim->scale, dim->scale,
-                   at.zero + group * dim->zero, dim->zero, (size_t)count);
+    at = pq_addresses_at(at, dim, group);
+    pq_load_params(job, to, &at, dim, (size_t)count);
+    const struct groups groups = {group * dim->group_size - first, n, dim->group_size};
     if (dim->group_size > 1) {
-        const struct groups groups = {group * dim->group_size - first, n, dim->group_size};
         broadcast_rows(job, to, 1, count, groups);
     }
 }
 
-/* Load the parameters of `rows` complete rows with equally spaced parameters, and copy them
- * to the elements. */
-static void load_gapped_rows(struct pq_job *job, struct pq_position at, ptrdiff_t rows)
+/* Load the parameters of `rows` complete rows, and copy them to the elements. */
+static void load_gapped_rows(struct pq_job *job, struct pq_addresses at, ptrdiff_t rows)
 {
     const struct pq_dim *dim = job->plan.dim;
     const ptrdiff_t count = pq_dim_groups(dim), columns = dim->end;
-    const struct pq_dim *const along = count == 1 ? &dim[1] : dim;
     const struct groups groups = {0, columns, count == 1 ? columns : dim->group_size};
-    pq_load_params(job, 0, at.scale, along->scale, at.zero, along->zero,
-                   (size_t)(rows * count));
-    broadcast_rows(job, 0, rows, count, groups);
-    job->loaded.scale = NULL;
+    pq_load_rows(job, at, rows);
+    if (count < columns) {
+        broadcast_rows(job, 0, rows, count, groups);
+    }
+    job->loaded.at.scale = NULL;
     pq_set_flush(job);
 }
 
 /* Load the parameters of the indices [row, row + rows) of dim[1], one pair for each row.
  */
-static void load_row_params(struct pq_job *job, struct pq_position row_start, ptrdiff_t row,
-                            ptrdiff_t rows)
+static void load_row_params(struct pq_job *job, struct pq_addresses row_start,
+                            ptrdiff_t row, ptrdiff_t rows)
 {
     const struct pq_dim *dim = &job->plan.dim[1];
     const ptrdiff_t step = dim->group_size == 1 ? rows : 1;
     for (ptrdiff_t r = 0; r < rows; r += step) {
-        const struct pq_position at = pq_position_at(row_start, dim, row + r);
-        pq_load_params(job, r, at.scale, dim->scale, at.zero, dim->zero, (size_t)step);
+        const struct pq_addresses at =
+            pq_addresses_at(row_start, dim, pq_dim_group(dim, row + r));
+        pq_load_params(job, r, &at, dim, (size_t)step);
     }
 }
 
-ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_position row_start,
+ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_addresses row_start,
                               ptrdiff_t row, ptrdiff_t rows, ptrdiff_t column,
                               ptrdiff_t columns)
 {
     const struct pq_dim *dim = job->plan.dim;
     const bool same_rows = pq_is_uniform(&dim[1]) || rows == 1;
     const bool single = same_rows && pq_is_uniform(&dim[0]);
-    const struct pq_position at = pq_position_at(row_start, &dim[1], row);
+    const struct pq_addresses at =
+        pq_addresses_at(row_start, &dim[1], pq_dim_group(&dim[1], row));
     const ptrdiff_t share = single ? rows * columns : 1;
     if (job->equal_spacing) {
         store_shared_zeros(job, at.zero, rows * columns);
         load_gapped_rows(job, at, rows);
         return 1;
     }
-    if (same_rows && job->loaded.scale == at.scale && job->loaded.zero == at.zero &&
-        (single || job->loaded.first == column) && job->loaded.rows >= rows &&
-        (single || job->loaded.columns == columns) &&
+    if (same_rows && pq_has_loaded(job, &at) && (single || job->loaded.first == column) &&
+        job->loaded.rows >= rows && (single || job->loaded.columns == columns) &&
         job->loaded.columns * job->loaded.rows >= rows * columns) {
         return share;
     }
     if (!single && pq_is_uniform(&dim[0]) && job->how.by_groups && columns >= PQ_GROUP) {
-        job->loaded.scale = NULL;
+        job->loaded.at.scale = NULL;
         load_row_params(job, row_start, row, rows);
         pq_set_flush(job);
         return columns;
     }
     if (single) {
-        pq_load_params(job, 0, at.scale, 0, at.zero, 0, 1);
+        pq_load_params(job, 0, &at, dim, 1);
     } else {
         store_shared_zeros(job, at.zero, rows * columns);
     }
     for (ptrdiff_t r = 0; !single && r < rows;) {
         const ptrdiff_t left = dim[1].group_size - (row + r) % dim[1].group_size;
         const ptrdiff_t same = same_rows || left > rows - r ? rows - r : left;
-        load_row(job, pq_position_at(row_start, &dim[1], row + r), column, r * columns,
-                 columns);
+        load_row(job, pq_addresses_at(row_start, &dim[1], pq_dim_group(&dim[1], row + r)),
+                 column, r * columns, columns);
         if (same > 1) {
             repeat_row(job, r * columns, columns, same);
         }
         r += same;
     }
-    job->loaded.scale = same_rows ? at.scale : NULL;
-    job->loaded.zero = at.zero;
+    job->loaded.at = at;
+    job->loaded.at.scale = same_rows ? at.scale : NULL;
     job->loaded.first = column;
     job->loaded.rows = rows;
     job->loaded.columns = columns;

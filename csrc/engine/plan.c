@@ -3,8 +3,8 @@
 
 #include "pq_compiler.h"
 
-/* The zero point of calls without zero points. The scale of calls without scales has this
- * address, too, but no code reads that scale. */
+/* The zero point of calls without zero points. The scale or offset of calls without scales
+ * or offsets has this address, too, but no code reads that scale or offset. */
 static const int8_t nothing = 0;
 
 /* Return the stride that orders the dimensions: of the output, so that stores are
@@ -39,8 +39,7 @@ static void make_ascending(struct pq_plan *plan, struct pq_dim *dim)
     if (plan->out != NULL) {
         plan->out += last * dim->out;
     }
-    plan->scale += pq_dim_scale_offset(dim, last);
-    plan->zero += pq_dim_zero_offset(dim, last);
+    plan->params = pq_addresses_at(plan->params, dim, pq_dim_group(dim, last));
     plan->in_code += last * dim->in_code;
     plan->place += (uint64_t)last * dim->place;
     dim->place = 0 - dim->place;
@@ -49,6 +48,7 @@ static void make_ascending(struct pq_plan *plan, struct pq_dim *dim)
     dim->out = -dim->out;
     dim->scale = -dim->scale;
     dim->zero = -dim->zero;
+    dim->offset = -dim->offset;
 }
 
 /* Return the number of words that `n` codes of a stream occupy. Several codes count as
@@ -94,9 +94,10 @@ static bool continues_memory(const struct pq_dim *inner, const struct pq_dim *ou
 /* Return true if the parameters of `outer` continue the groups of `inner`. */
 static bool continues_groups(const struct pq_dim *inner, const struct pq_dim *outer)
 {
+    const ptrdiff_t groups = inner->end / inner->group_size;
     return inner->end % inner->group_size == 0 && outer->group_size == 1 &&
-           outer->scale == inner->scale * (inner->end / inner->group_size) &&
-           outer->zero == inner->zero * (inner->end / inner->group_size);
+           outer->scale == inner->scale * groups && outer->zero == inner->zero * groups &&
+           outer->offset == inner->offset * groups;
 }
 
 void pq_merge_dims(struct pq_plan *plan)
@@ -114,6 +115,7 @@ void pq_merge_dims(struct pq_plan *plan)
             inner->group_size = outer->group_size * inner->end;
             inner->scale = outer->scale;
             inner->zero = outer->zero;
+            inner->offset = outer->offset;
         }
         inner->end *= outer->end;
     }
@@ -208,10 +210,11 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
     plan->place = args->start;
 
     const bool writes = plan->out != NULL, has_scale = args->scale.data != NULL;
-    const bool has_zero = args->zero.data != NULL;
+    const bool has_zero = args->zero.data != NULL, has_offset = args->offset.data != NULL;
     const bool has_layout = writes && (args->in_layout != NULL || args->out_layout != NULL);
-    plan->scale = has_scale ? args->scale.data : (const char *)&nothing;
-    plan->zero = has_zero ? args->zero.data : (const char *)&nothing;
+    plan->params.scale = has_scale ? args->scale.data : (const char *)&nothing;
+    plan->params.zero = has_zero ? args->zero.data : (const char *)&nothing;
+    plan->params.offset = has_offset ? args->offset.data : (const char *)&nothing;
     const ptrdiff_t *const in = strides_of(&args->in), *const out = strides_of(&args->out);
     uint64_t place = args->round == PQ_STOCHASTIC;
     for (int d = args->ndim - 1; d >= 0; d--) {
@@ -223,6 +226,7 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
             .group_size = args->block != NULL ? args->block[d] : 1,
             .scale = has_scale ? args->scale.strides[d] : 0,
             .zero = has_zero ? args->zero.strides[d] : 0,
+            .offset = has_offset ? args->offset.strides[d] : 0,
             .place = place,
         };
         place *= (uint64_t)args->shape[d];
@@ -233,8 +237,7 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
             plan->empty = true;
         }
         if (dim.group_size >= dim.end) {
-            dim.scale = 0;
-            dim.zero = 0;
+            dim.scale = dim.zero = dim.offset = 0;
         }
         if (pq_is_uniform(&dim)) {
             dim.group_size = 1;

@@ -13,10 +13,10 @@
 
 /*
  * One dimension of a plan, with the indices [begin, end). `in` and `out` are strides in
- * bytes for each index, or in bits for packed codes. `scale` and `zero` are strides in
- * bytes for each group of `group_size` indices. A uniform dimension selects no parameter:
- * `scale` and `zero` are 0. `in_code` and `out_code` are 0, except along the axis of a
- * layout with streams (pq_is_stream). Along that axis they are the steps of the code's
+ * bytes for each index, or in bits for packed codes. `scale`, `zero` and `offset` are
+ * strides in bytes for each group of `group_size` indices. A uniform dimension selects no
+ * parameter: these strides are 0. `in_code` and `out_code` are 0, except along the axis of
+ * a layout with streams (pq_is_stream). Along that axis they are the steps of the code's
  * index, 1 or -1, and the stride `in` or `out` is 0. `place` is the step of positions in C
  * order, modulo 2^64, for random words, and 0 in calls without random words.
  */
@@ -24,8 +24,13 @@ struct pq_dim {
     ptrdiff_t begin, end;
     ptrdiff_t in, out;
     ptrdiff_t in_code, out_code;
-    ptrdiff_t group_size, scale, zero;
+    ptrdiff_t group_size, scale, zero, offset;
     uint64_t place;
+};
+
+/* The addresses of the parameters of an element. */
+struct pq_addresses {
+    const char *scale, *zero, *offset;
 };
 
 /* A plan has at least two dimensions, unless it is empty. dim[0] is the innermost. */
@@ -34,7 +39,7 @@ struct pq_plan {
     int ndim;
     const char *in;
     char *out; /* null for a reduction */
-    const char *scale, *zero;
+    struct pq_addresses params;
     ptrdiff_t in_code;        /* index of the first element in its stream */
     ptrdiff_t out_full_words; /* number of codes that fill complete words of `out` */
     uint64_t place;           /* `start` plus the first element's position in C order */
@@ -112,7 +117,7 @@ void pq_plan_part(struct pq_plan *plan, int part, int parts, int alignment_eleme
 
 static inline bool pq_is_uniform(const struct pq_dim *dim)
 {
-    return dim->scale == 0 && dim->zero == 0;
+    return (dim->scale | dim->zero | dim->offset) == 0;
 }
 
 /* Return the number of groups along [begin, end), or 1 for a uniform dimension. */
@@ -123,15 +128,20 @@ static inline ptrdiff_t pq_dim_groups(const struct pq_dim *dim)
                : (dim->end - 1) / dim->group_size - dim->begin / dim->group_size + 1;
 }
 
-/* Return the byte offset of the scale, or of the zero point, of index `i`. */
-static inline ptrdiff_t pq_dim_scale_offset(const struct pq_dim *dim, ptrdiff_t i)
+/* Return the group of index `i`, or 0 for a uniform dimension. */
+static inline ptrdiff_t pq_dim_group(const struct pq_dim *dim, ptrdiff_t i)
 {
-    return dim->scale == 0 ? 0 : i / dim->group_size * dim->scale;
+    return pq_is_uniform(dim) ? 0 : i / dim->group_size;
 }
 
-static inline ptrdiff_t pq_dim_zero_offset(const struct pq_dim *dim, ptrdiff_t i)
+/* Return the addresses `at` after a step from group 0 to group `group` of `dim`. */
+static inline struct pq_addresses pq_addresses_at(struct pq_addresses at,
+                                                  const struct pq_dim *dim, ptrdiff_t group)
 {
-    return dim->zero == 0 ? 0 : i / dim->group_size * dim->zero;
+    at.scale += group * dim->scale;
+    at.zero += group * dim->zero;
+    at.offset += group * dim->offset;
+    return at;
 }
 
 /* ---- a loop over the outer dimensions ---- */
@@ -140,7 +150,7 @@ static inline ptrdiff_t pq_dim_zero_offset(const struct pq_dim *dim, ptrdiff_t i
 struct pq_position {
     const char *in;
     char *out;
-    const char *scale, *zero;
+    struct pq_addresses params;
     ptrdiff_t in_code, out_code; /* indices of the codes in their streams */
     uint64_t place;
 };
@@ -153,17 +163,16 @@ static inline struct pq_position pq_position_at(struct pq_position at,
     if (at.out != NULL) {
         at.out += i * dim->out;
     }
-    at.scale += pq_dim_scale_offset(dim, i);
-    at.zero += pq_dim_zero_offset(dim, i);
     at.in_code += i * dim->in_code;
     at.out_code += i * dim->out_code;
     at.place += (uint64_t)i * dim->place;
+    at.params = pq_addresses_at(at.params, dim, pq_dim_group(dim, i));
     return at;
 }
 
 static inline struct pq_position pq_position_start(const struct pq_plan *plan)
 {
-    return (struct pq_position){plan->in,      plan->out, plan->scale, plan->zero,
+    return (struct pq_position){plan->in,      plan->out, plan->params,
                                 plan->in_code, 0,         plan->place};
 }
 

@@ -73,8 +73,8 @@ static void merge_extrema(struct reduction *reduction, size_t to, size_t n, size
 /* Return the number of the cell for index `i` of the innermost dimension. */
 static size_t cell_at(const struct reduction *reduction, struct pq_position at, ptrdiff_t i)
 {
-    return (size_t)(at.scale - reduction->box.scale +
-                    pq_dim_scale_offset(&reduction->box.dim[0], i));
+    return (size_t)(at.params.scale - reduction->box.params.scale +
+                    pq_dim_group(&reduction->box.dim[0], i) * reduction->box.dim[0].scale);
 }
 
 /* ---- one row after the other ---- */
@@ -404,8 +404,7 @@ static size_t enter_box(struct reduction *reduction, const struct cut *cut)
     pq_pad_dims(box);
     pq_pad_dims(rows);
     box->in = at.in;
-    rows->scale = at.scale;
-    rows->zero = at.zero;
+    rows->params = at.params;
     return (size_t)count;
 }
 
@@ -442,8 +441,8 @@ static void pass_row_of_cells(void *p, const struct pq_position *at)
         .lowest = pq_cell_extremum(&reduction->cells, reduction->is_f64, 0, first),
         .highest = pq_cell_extremum(&reduction->cells, reduction->is_f64, 1, first),
         /* The plan has const pointers to the caller's arrays, which are outputs here. */
-        .scale = (char *)(uintptr_t)at->scale,
-        .zero = (char *)(uintptr_t)at->zero,
+        .scale = (char *)(uintptr_t)at->params.scale,
+        .zero = (char *)(uintptr_t)at->params.zero,
         .scale_stride = dim->scale,
         .zero_stride = dim->zero,
     };
@@ -509,9 +508,9 @@ enum pq_status pq_find_extrema(void *context, const struct pq_kernels *kernels,
     reduction.bits = 0;
     reduction.take = take;
     reduction.what = what;
-    reduction.box.scale = reduction.box.zero =
+    reduction.box.params.scale = reduction.box.params.zero =
         (const char *)&reduction.cells; /* the address of cell number 0, never read */
-    reduction.rows.in = reduction.box.scale;
+    reduction.rows.in = reduction.box.params.scale;
     reduction.box.out = reduction.rows.out = NULL;
     planned.shape = shape;
     planned.out = (struct pq_array){.data = NULL};

@@ -105,7 +105,7 @@ static void *offset_or_null(void *data, ptrdiff_t bytes)
 void pq_set_first_element(struct pq_args *slab, const struct pq_args *args,
                           const ptrdiff_t *first)
 {
-    ptrdiff_t in = 0, out = 0, scale = 0, zero = 0, place = 0;
+    ptrdiff_t in = 0, out = 0, scale = 0, zero = 0, offset = 0, place = 0;
     for (int d = 0; d < args->ndim; d++) {
         const ptrdiff_t i = first[d];
         place = place * args->shape[d] + i;
@@ -120,13 +120,14 @@ void pq_set_first_element(struct pq_args *slab, const struct pq_args *args,
         }
         scale += pq_param_offset(args, &args->scale, d, i);
         zero += pq_param_offset(args, &args->zero, d, i);
+        offset += pq_param_offset(args, &args->offset, d, i);
     }
     slab->in.data = offset_or_null(args->in.data, in);
     slab->out.data = offset_or_null(args->out.data, out);
     slab->scale.data = offset_or_null(args->scale.data, scale);
     slab->zero.data = offset_or_null(args->zero.data, zero);
+    slab->offset.data = offset_or_null(args->offset.data, offset);
     slab->start = args->start + (uint64_t)place;
-    slab->offset = args->offset != NULL ? (const char *)args->offset + scale : NULL;
 }
 
 void pq_init_boxes(struct pq_boxes *boxes, const struct pq_args *args)

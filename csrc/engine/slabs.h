@@ -14,11 +14,12 @@
 /* The usual size of a slab, in bytes of input: a slab stays in the L2 cache. */
 enum { PQ_SLAB_BYTES = PQ_SIZE(1 << 17, 1 << 11) };
 
-/* Return true if the indices of dimension `d` select scales or zero points. */
+/* Return true if the indices of dimension `d` select scales, zero points or offsets. */
 static inline bool pq_selects_params(const struct pq_args *args, int d)
 {
     return args->scale.strides[d] != 0 ||
-           (args->zero.data != NULL && args->zero.strides[d] != 0);
+           (args->zero.data != NULL && args->zero.strides[d] != 0) ||
+           (args->offset.data != NULL && args->offset.strides[d] != 0);
 }
 
 /* Make the arrays of `slab` start at the element of `args` with the indices `first`. */

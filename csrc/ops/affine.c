@@ -117,7 +117,7 @@ void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernel
         .carrier = carrier,
         .code = code,
         .bits = part != 0 ? part : pq_bits_of(code),
-        .has_offset = args->offset != NULL,
+        .has_offset = args->offset.data != NULL,
         .inverse = args->inverse != 0,
         .clips = quantizes && has_range(args),
         .wraps = quantizes && args->beyond == PQ_WRAP,
@@ -131,7 +131,7 @@ void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernel
         how->affine.range = (struct pq_range){args->lowest_code, args->highest_code};
     }
     how->kernel = quantizes ? kernels->quantize_affine : kernels->dequantize_affine;
-    const bool adds = args->offset != NULL && !args->inverse && args->fills == 0;
+    const bool adds = args->offset.data != NULL && !args->inverse && args->fills == 0;
     how->packed =
         adds && !quantizes && how->packed != NULL
             ? kernels->dequantize_affine_packed[pq_row_of(code)][pq_row_of(args->out.type)]
@@ -139,7 +139,7 @@ void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernel
     how->by_groups = true;
     /* Do not flush subnormals if the call multiplies by the scale, subtracts an offset, or
      * converts to float64: a subnormal number can then change a code. */
-    if (args->inverse || args->offset != NULL ||
+    if (args->inverse || args->offset.data != NULL ||
         (quantizes && carrier != how->affine.real && carrier == PQ_F64)) {
         how->flush_min_scale = 0;
     }
@@ -171,6 +171,8 @@ static bool is_out_of_range(const struct pq_kernels *kernels, const struct pq_ar
     part.scale.strides = varies ? args->scale.strides + last : &none;
     part.zero.strides =
         varies && args->zero.data != NULL ? args->zero.strides + last : &none;
+    part.offset.strides =
+        varies && args->offset.data != NULL ? args->offset.strides + last : &none;
     part.out = (struct pq_array){.data = codes, .strides = &size, .type = args->out.type};
     part.out_layout = NULL;
     if (bits != 0) {

@@ -325,7 +325,7 @@ static void count_plane(void *p, const struct pq_position *start)
             columns.rows = (size_t)tile.rows;
             columns.n = (size_t)tile.columns;
             columns.first =
-                (size_t)((first.scale - (const char *)counting->to->count) / step);
+                (size_t)((first.params.scale - (const char *)counting->to->count) / step);
             columns.step = (size_t)(dim->scale / step); /* a negative step wraps around */
             set_column_offsets(counting, &columns);
             columns.ahead = 0;

@@ -164,8 +164,8 @@ static enum pq_status run_groups(void *context, const struct pq_kernels *kernels
             .highest = pq_cell_extremum(&finder.extrema, finder.is_f64, 1, 0),
             /* The plan has const pointers to the caller's arrays, which are outputs here.
              */
-            .scale = (char *)(uintptr_t)at.scale,
-            .zero = (char *)(uintptr_t)at.zero,
+            .scale = (char *)(uintptr_t)at.params.scale,
+            .zero = (char *)(uintptr_t)at.params.zero,
             .scale_stride = dim->scale,
             .zero_stride = dim->zero,
         };

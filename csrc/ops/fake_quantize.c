@@ -173,7 +173,7 @@ static struct pq_args direction_args(const struct pq_args *args, enum pq_type in
  * 16 bits, half to even, without `offset`, `inverse` and `fill`. */
 static bool can_use_kernel(const struct pq_args *args, enum pq_type code)
 {
-    const bool is_plain = args->round == PQ_HALF_EVEN && args->offset == NULL &&
+    const bool is_plain = args->round == PQ_HALF_EVEN && args->offset.data == NULL &&
                           !args->inverse && args->fills == 0;
     const bool is_single = args->in.type == PQ_F32 &&
                            (args->precision == PQ_NO_TYPE || args->precision == PQ_F32);

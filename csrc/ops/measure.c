@@ -54,7 +54,7 @@ struct round_trip {
     struct pq_saturation saturation;
     int ndim; /* dimensions of a group; [0] is the innermost */
     struct pq_dim dim[PQ_MAX_NDIM];
-    const char *scale, *zero; /* addresses of the parameters of the current group */
+    struct pq_addresses params; /* of the first element */
 };
 
 /* The state of a call. */
@@ -72,7 +72,7 @@ struct measuring {
     int exponent;                 /* elements are multiplied by 2^-exponent */
     bool clean;                   /* replace nonfinite values by 0 */
     struct round_trip *trip;      /* not NULL: computes `y` by a round trip of `x` */
-    const char *scale, *zero;     /* addresses of parameters at index 0 of `beside` */
+    struct pq_addresses params;   /* of index 0 of `beside` */
     ptrdiff_t index;              /* index of the first measured group along `beside` */
     ptrdiff_t position;           /* position of the next element in its group */
     struct pq_sweep x, y;
@@ -125,7 +125,7 @@ static enum pq_status init_round_trip(struct round_trip *trip, struct pq_fake_ca
     PQ_TRY(pq_job_init(job, call->kernels, &args));
     trip->saturation = pq_saturation_of(call->kernels, &args, &job->how, call->code);
     trip->tile_steps.saturation = &trip->saturation;
-    trip->zero = job->plan.zero;
+    trip->params = job->plan.params;
     trip->ndim = job->plan.ndim;
     memcpy(trip->dim, job->plan.dim, (size_t)trip->ndim * sizeof *trip->dim);
     return PQ_OK;
@@ -155,8 +155,7 @@ static void round_trip_box(struct round_trip *trip, struct pq_position at, int d
     plan->dim[d].end = i + n;
     plan->in = origin_of(at.in, i, dim->in);
     plan->out = origin_of(at.out, i, dim->out);
-    plan->scale = at.scale;
-    plan->zero = at.zero;
+    plan->params = at.params;
     pq_job_run(&trip->job, 0, 1);
 }
 
@@ -177,8 +176,7 @@ static void round_trip_range(struct round_trip *trip, struct pq_position at, int
             round_trip_box(trip, at, d, i, n / within);
         } else {
             struct pq_position inner = at;
-            inner.scale += pq_dim_scale_offset(dim, i);
-            inner.zero += pq_dim_zero_offset(dim, i);
+            inner.params = pq_addresses_at(at.params, dim, pq_dim_group(dim, i));
             round_trip_range(trip, inner, d - 1, into, some);
         }
         at.in += some * trip->dim[0].in;
@@ -222,11 +220,11 @@ static const char *round_trip_rows(struct measuring *m, const char *x, ptrdiff_t
     const int d = m->beside < 0 ? 0 : m->beside;
     for (ptrdiff_t r = 0; r < (ptrdiff_t)m->rows; r++) {
         struct pq_error *const to = &m->rooms->found[r].error;
-        const struct pq_position at = {
-            .in = x + r * next,
-            .out = m->rooms->y + r * next,
-            .scale = m->scale + pq_param_offset(args, &args->scale, d, m->index + r),
-            .zero = m->zero + pq_param_offset(args, &args->zero, d, m->index + r)};
+        struct pq_position at = {
+            .in = x + r * next, .out = m->rooms->y + r * next, .params = m->params};
+        at.params.scale += pq_param_offset(args, &args->scale, d, m->index + r);
+        at.params.zero += pq_param_offset(args, &args->zero, d, m->index + r);
+        at.params.offset += pq_param_offset(args, &args->offset, d, m->index + r);
         trip->saturation.low = &to->low;
         trip->saturation.high = &to->high;
         trip->saturation.bad = &to->bad_scales;
@@ -491,10 +489,13 @@ static ptrdiff_t enter_turn(struct measuring *m, ptrdiff_t turn)
         group = group * m->outer[k] + turns->first[k];
     }
     if (m->trip != NULL) {
-        const char *const scale = at->scale.data, *const zero = at->zero.data;
-        m->scale = scale - pq_param_offset(args, &args->scale, d, m->index);
-        m->zero = zero == NULL ? m->trip->zero
-                               : zero - pq_param_offset(args, &args->zero, d, m->index);
+        m->params = m->trip->params;
+        for (int k = 0; k < args->ndim; k++) {
+            const ptrdiff_t i = k == m->beside ? 0 : turns->first[k];
+            m->params.scale += pq_param_offset(args, &args->scale, k, i);
+            m->params.zero += pq_param_offset(args, &args->zero, k, i);
+            m->params.offset += pq_param_offset(args, &args->offset, k, i);
+        }
     }
     pq_sweep_init(&m->x, m->kernels, &at->in, args->ndim, m->inner);
     pq_sweep_init(&m->y, m->kernels, &at->out, args->ndim, m->inner);

@@ -177,7 +177,7 @@ static pq_kernel_fn *kernel_without_stages(const struct pq_method *how,
                                            const struct pq_kernels *kernels,
                                            const struct pq_args *args, enum pq_type carrier)
 {
-    if (args->offset != NULL || args->inverse || pq_needs_random_words(how)) {
+    if (args->offset.data != NULL || args->inverse || pq_needs_random_words(how)) {
         return NULL;
     }
     if (args->in.type == carrier) {

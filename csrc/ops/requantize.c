@@ -189,7 +189,7 @@ static void run_element(void *p, const struct pq_position *at)
     struct pq_job *const job = p;
     const struct pq_requantization_job *const call = job->how.run.requantize;
     const struct pq_requantization *const args = call->args;
-    const ptrdiff_t channel = channel_of(call, at->scale);
+    const ptrdiff_t channel = channel_of(call, at->params.scale);
     struct pq_multiplier by;
     int64_t bias;
     char y[sizeof(int64_t)] = {0};

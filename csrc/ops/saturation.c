@@ -28,7 +28,7 @@ struct pq_saturation pq_saturation_of(const struct pq_kernels *kernels,
         .kernels = kernels,
         .is_f64 = args->in.type == PQ_F64,
         .has_zero = args->zero.data != NULL && !pq_is_narrow_float(code),
-        .has_offset = args->offset != NULL,
+        .has_offset = args->offset.data != NULL,
         .is_zero_64_bit = how->has_64_bit_zero,
         .is_zero_unsigned = args->zero.type == PQ_U64,
     };

@@ -328,8 +328,12 @@ cdef bint _keeps_dimensions(Call *call, Array *a) noexcept:
 
 cdef void _place_kept(Array *a, ptrdiff_t *strides) noexcept:
     cdef int d
-    for d in range(a.ndim):
+    for d in range(a.ndim if a.held else 0):
         strides[d] = a.strides[d] if a.shape[d] != 1 else 0
+
+
+cdef inline bint _is_alone(Array *a) noexcept:
+    return not a.held or _size(a) == 1
 
 
 cdef int _place(Call *call, str name, Array *a, tuple selecting, bint blocks,
@@ -337,7 +341,7 @@ cdef int _place(Call *call, str name, Array *a, tuple selecting, bint blocks,
     """Return the strides of parameters over the dimensions of x."""
     cdef int d, i = 0
     cdef bint fits = a.ndim == len(selecting)
-    if not a.held or _size(a) == 1:
+    if _is_alone(a):
         return 0
     if fits:
         for d in selecting:
@@ -364,9 +368,18 @@ cdef int _place(Call *call, str name, Array *a, tuple selecting, bint blocks,
     return 0
 
 
-cdef str _of_scales(Call *call):
-    """Describe the source of the shape of scales, for messages."""
-    return "offset" if call.as_offset else "scale"
+cdef inline Array *_lead(Call *call) noexcept:
+    """Return the array whose shape all parameters have: the scale, or the offset beside a
+    single scale."""
+    one = _is_alone(&call.scale) and call.offset.held
+    return &call.offset if one else &call.scale
+
+
+cdef int _check_like_lead(Call *call, str name, Array *a) except -1:
+    """Raise an error for several parameters of another shape than the lead."""
+    if not _is_alone(a) and not _same_shape(a, _lead(call)):
+        raise ValueError(f"{name}: expected shape {_shape(_lead(call))}, got {_shape(a)}")
+    return 0
 
 
 cdef object _fitting(Call *call, str name, Array *a):
@@ -387,21 +400,18 @@ cdef object _fitting(Call *call, str name, Array *a):
 
 cdef int _place_unnamed(Call *call) except -1:
     """Place parameters with the rank of x, without axis and block_size."""
-    if not _keeps_dimensions(call, &call.scale):
-        name = _of_scales(call)
+    cdef Array *lead = _lead(call)
+    if not _keeps_dimensions(call, lead):
+        name = "scale" if lead == &call.scale else "offset"
         raise ValueError(
             f"{name}: expected one element, or all dimensions of x, without "
-            f"axis or block_size, got shape {_shape(&call.scale)}"
-            f"{_fitting(call, name, &call.scale)}"
+            f"axis or block_size, got shape {_shape(lead)}{_fitting(call, name, lead)}"
         )
+    _check_like_lead(call, "offset", &call.offset)  # another thread may change the shapes
+    _check_like_lead(call, "zero_point", &call.zero)
     _place_kept(&call.scale, call.scale_strides)
-    if call.zero.held and _size(&call.zero) != 1:
-        if _shape(&call.zero) != _shape(&call.scale):
-            raise ValueError(
-                f"zero_point: expected shape {_shape(&call.scale)}, "
-                f"got {_shape(&call.zero)}"
-            )
-        _place_kept(&call.zero, call.zero_strides)
+    _place_kept(&call.zero, call.zero_strides)
+    _place_kept(&call.offset, call.offset_strides)
     return 0
 
 
@@ -411,22 +421,23 @@ cdef int _place_parameters(Call *call, object axis, object block_size) except -1
     cdef int ndim = call.args.ndim
     memset(call.scale_strides, 0, ndim * sizeof(ptrdiff_t))
     memset(call.zero_strides, 0, ndim * sizeof(ptrdiff_t))
+    memset(call.offset_strides, 0, ndim * sizeof(ptrdiff_t))
     call.args.block = NULL
     if axis is not None or blocks:
         selecting = _granularity(call, axis, block_size)
         call.args.block = call.block
-    cdef bint one_scale = not call.scale.held or _size(&call.scale) == 1
-    cdef bint one_zero = not call.zero.held or _size(&call.zero) == 1
-    if one_scale and one_zero:
+    cdef bint single = _is_alone(_lead(call))
+    if single and _is_alone(&call.zero):
         return 0
-    if one_scale:
+    if single:
         raise ValueError(
             f"zero_point: expected one element beside a single scale, "
             f"got shape {_shape(&call.zero)}"
         )
     if selecting is None:
         return _place_unnamed(call)
-    _place(call, _of_scales(call), &call.scale, selecting, blocks, call.scale_strides)
+    _place(call, "scale", &call.scale, selecting, blocks, call.scale_strides)
+    _place(call, "offset", &call.offset, selecting, blocks, call.offset_strides)
     _place(call, "zero_point", &call.zero, selecting, blocks, call.zero_strides)
     return 0
 
@@ -917,103 +928,22 @@ cdef object _checked_numbers(object array, Array *held, str name):
     return array
 
 
-cdef object _number_alone(object values):
-    """Return one number as a Python float, and any other array unchanged."""
-    if PyFloat_CheckExact(values) or values.size != 1:
-        return values
-    return cast(values, "float64").item()
-
-
-cdef tuple _alike(object scale, object offset):
-    """Return scales and offsets as two floats, or as arrays of equal type and strides."""
-    scale, offset = _number_alone(scale), _number_alone(offset)
-    if PyFloat_CheckExact(scale) and PyFloat_CheckExact(offset):
-        return scale, offset
-    if not PyFloat_CheckExact(scale) and not PyFloat_CheckExact(offset):
-        if offset.shape != scale.shape:
-            raise _error(ValueError, "offset", f"shape {scale.shape}", f"{offset.shape}")
-        if scale.dtype == offset.dtype:
-            if scale.strides == offset.strides:
-                return scale, offset
-            if scale.flags.c_contiguous and scale.size > 0:
-                copied = offset.copy()
-                if copied.strides == scale.strides:  # dimensions of 1 may have any stride
-                    return scale, copied
-    return _undisturbed(_stacked, (scale, offset))
-
-
-def _stacked(scale, offset):
-    """Return both as rows of one array, of float32 if that holds all numbers."""
-    single = _DTYPES["float32"]
-    for one in scale, offset:
-        if not (_holds_single(one) if PyFloat_CheckExact(one) else one.dtype is single):
-            single = _DTYPES["float64"]
-    shape = offset.shape if PyFloat_CheckExact(scale) else scale.shape
-    made = _np.empty((2, *shape), single)
-    made[0], made[1] = scale, offset
-    return made[0], made[1]
-
-
-cdef bint _holds_single(double value) noexcept:
-    return <double><float>value == value or value != value
-
-
-# Arrays of this number of parameters are always copied.
-cdef enum:
-    _FEW_PAIRS = 4096
-
-
-cdef bint _are_too_many(Array *given, tuple extents) except -1:
-    """Return True if no granularity of the array has this number of parameters."""
-    if not given.held or _size(given) <= _FEW_PAIRS:
-        return False
-    return _size(given) > _prod([max(one, 1) for one in extents])
-
-
-cdef tuple _paired(Call *call, object scale, _Affine affine, tuple extents):
-    """Return scale and offset as arrays of equal type and strides, or `None` for numbers,
-    which the call stores. Return only the longer one if its placement will fail, because
-    a broadcast array may exceed the memory."""
-    offset = affine.offset
-    if not PyFloat_CheckExact(offset):
-        _checked_numbers(offset, &call.offset, "offset")
-    if scale is None:
-        scale = call.scale_value
+cdef int _hold_offset(Call *call, object scale, object offset) except -1:
+    """Hold an offset: a Python float, or an array of one number or of the shape of the
+    scale."""
+    call.args.offset.strides = call.offset_strides
+    if PyFloat_CheckExact(offset):
+        call.offset_value = PyFloat_AS_DOUBLE(offset)
+        call.args.offset.data = &call.offset_value
+        call.args.offset.type = PQ_F64
+        call.args.offset.swapped = False
     else:
-        _checked_numbers(scale, &call.scale, "scale")
-    call.as_offset = PyFloat_CheckExact(scale) or scale.size == 1
-    if _are_too_many(&call.offset if call.as_offset else &call.scale, extents):
-        return (offset if call.as_offset else scale), None
-    scale, offset = _alike(scale, offset)
-    if not PyFloat_CheckExact(scale):
-        return scale, offset
-    call.scale_value = PyFloat_AS_DOUBLE(scale)
-    call.offset_value = PyFloat_AS_DOUBLE(offset)
-    call.args.scale.data = &call.scale_value
-    call.args.scale.type = PQ_F64
-    call.args.scale.swapped = False
-    call.args.offset = &call.offset_value
-    call.scale.held = call.offset.held = False
-    return None, None
-
-
-cdef int _hold_offset(Call *call, object array) except -1:
-    """Place the offset with the strides of the scale, unless another thread changed them.
-    """
-    if array is None:
-        return 0
-    if not (
-        _hold(array, &call.offset)
-        and call.offset.type == call.scale.type
-        and call.offset.swapped == call.scale.swapped
-        and _same_shape(&call.offset, &call.scale)
-        and not memcmp(call.offset.strides, call.scale.strides,
-                       call.scale.ndim * sizeof(ptrdiff_t))
-    ):
-        raise _error(ValueError, "offset", "an array that no thread changes",
-                     "a changed one")
-    call.args.offset = call.offset.data
-    return 0
+        _checked_numbers(offset, &call.offset, "offset")
+        call.args.offset.data = call.offset.data
+        call.args.offset.type = call.offset.type
+        call.args.offset.swapped = call.offset.swapped
+    _hold_scale(call, scale)
+    return _check_like_lead(call, "offset", &call.offset)
 
 
 cdef object _error_at(str text, size_t first, tuple shape, str end=""):

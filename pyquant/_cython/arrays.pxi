@@ -67,14 +67,14 @@ cdef struct Call:
     pq_args args
     Array x, out, scale, zero, offset
     double scale_value, offset_value
-    bint has_out    # true if the caller passed out
-    bint as_offset  # a single scale, repeated for each offset
+    bint has_out  # true if the caller passed out
     const char *whose  # the argument to blame if parameters of QParams do not fit, or NULL
     const pq_codebook *book
     int64_t zero_value
     ptrdiff_t block[PQ_MAX_NDIM]
     ptrdiff_t scale_strides[PQ_MAX_NDIM]
     ptrdiff_t zero_strides[PQ_MAX_NDIM]
+    ptrdiff_t offset_strides[PQ_MAX_NDIM]
     ptrdiff_t x_bits[PQ_MAX_NDIM]
     ptrdiff_t out_bits[PQ_MAX_NDIM]
     pq_layout x_layout, out_layout  # storage for the pointers in the arguments
@@ -83,7 +83,7 @@ cdef struct Call:
 
 cdef inline void _forget_options(pq_args *args) noexcept:
     args.size = sizeof(pq_args)
-    args.scale.bit_strides = args.zero.bit_strides = NULL
+    args.scale.bit_strides = args.zero.bit_strides = args.offset.bit_strides = NULL
     args.in_layout = args.out_layout = NULL
     args.round = PQ_HALF_EVEN
     args.precision = PQ_NO_TYPE
@@ -91,7 +91,7 @@ cdef inline void _forget_options(pq_args *args) noexcept:
     args.zero_first = False
     args.narrow_first = False
     args.any_zeros = False
-    args.offset = NULL
+    args.offset.data = NULL
     args.inverse = False
     args.fill = NULL
     args.fills = 0
@@ -103,7 +103,7 @@ cdef inline void _forget_options(pq_args *args) noexcept:
 
 cdef inline void _forget(Call *call) noexcept:
     call.x.held = call.out.held = call.scale.held = call.zero.held = False
-    call.offset.held = call.has_out = call.as_offset = False
+    call.offset.held = call.has_out = False
     call.book = NULL
     call.whose = NULL
     call.x.packed = call.out.packed = call.scale.packed = call.zero.packed = 0

@@ -169,7 +169,6 @@ cdef object _fake(Call *call, object array, object scale, object zero_point, pq_
         _check_precision(call, f"mask for {_NAMES[<int>code]}")
     _set_input(call)
     _hold_scale(call, scale)
-    _hold_offset(call, offset)
     _hold_zero(call, zero_point, scale)
     _place_parameters(call, axis, block_size)
     _check_zero(call, code)

@@ -516,7 +516,7 @@ def measure_params(Calls params not None, x, axis=None, threads=1, /):
     cdef pq_type code
     cdef _Affine affine = params._affine
     _forget(&call)
-    array, offset = _real_array(x, "x"), None
+    array = _real_array(x, "x")
     call.args.round = PQ_HALF_EVEN
     scale = _scale_array(&call, params._given_scale)  # else without parameters
     code = <pq_type><int>_CODES[params._name]
@@ -525,12 +525,11 @@ def measure_params(Calls params not None, x, axis=None, threads=1, /):
     threads = _threads_of(threads)
     if affine is not None:
         if affine.offset is not None:
-            scale, offset = _paired(&call, scale, affine, array.shape)
+            _hold_offset(&call, scale, affine.offset)
         affine.set(&call, params._name, True, 0)
     _hold_real(array, &call.x, "x")
     _set_input(&call)
     _hold_scale(&call, scale)
-    _hold_offset(&call, offset)
     _hold_zero(&call, zero_point, scale)
     return _find_errors(&call, axis, code, params, threads)
 

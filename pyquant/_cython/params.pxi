@@ -128,8 +128,7 @@ cdef tuple _parameter_shape_of(Call *call, object scale, object offset):
 cdef tuple _frozen_parameters(object scale, object zero_point, str dtype, object axis,
                               object block_size, _Affine affine):
     """Return scale and zero point, immutable and in the fastest form for calls; `dtype`;
-    axis and block size as Python integers. All checks without data come first. `affine`
-    gets its offset in the form for calls."""
+    axis and block size as Python integers. All checks without data come first."""
     cdef Call call
     cdef bint simple
     _forget(&call)
@@ -160,8 +159,6 @@ cdef tuple _frozen_parameters(object scale, object zero_point, str dtype, object
         _blocks(block_size)
         _check_blocked_axis(axis, block_size)
     scales, given_scale = _keeping_scale(&call, scale)
-    if offset is not None:
-        given_scale, affine.offset = _alike(given_scale, offset)
     if simple:
         zeros, given_zero = _frozen_zero(zero_point or 0, zero_type), zero_point or None
     else:

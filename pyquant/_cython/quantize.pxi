@@ -502,7 +502,6 @@ cdef object _apply(Call *call, object array, object scale, object zero_point, pq
     packed results, or `None`."""
     _set_input(call)
     _hold_scale(call, scale)
-    _hold_offset(call, offset)
     _hold_zero(call, zero_point, scale)
     if any_zero:  # QParams
         call.whose = b"x" if quantizes else b"q"
@@ -584,7 +583,8 @@ cdef object _quantize_any(object x, object scale, object zero_point, object dtyp
     threads = _threads_of(threads)
     if affine is not None:
         if affine.offset is not None:
-            scale, offset = _paired(&call, scale, affine, array.shape)
+            offset = affine.offset
+            _hold_offset(&call, scale, offset)
         affine.set(&call, name, True, 0 if how is None else <int>how[3])
     _hold_real(array, &call.x, "x",
                "" if fakes else ", or change the scale of codes with requantize")
@@ -624,8 +624,8 @@ cdef object _dequantize(object q, object scale, object zero_point, object dtype,
     block_size = integers(block_size, "block_size")
     threads = _threads_of(threads)
     if affine is not None and affine.offset is not None:
-        extents = array._shape if isinstance(array, Packed) else array.shape
-        scale, offset = _paired(&call, scale, affine, extents)
+        offset = affine.offset
+        _hold_offset(&call, scale, offset)
     array = _hold_code(&call, array, "q", scale)
     call.args.round = PQ_HALF_EVEN
     if affine is not None:
@@ -1039,20 +1039,18 @@ cdef tuple _hold_params(Call *call, Calls params, bint quantizes):
     """Pass parameters to a call that holds its input. Return arrays that the caller must
     keep."""
     cdef _Affine affine = params._affine
-    offset = None
     call.args.round = PQ_HALF_EVEN
     scale = _scale_array(call, params._given_scale)
     zero_point = _zero_array(call, params._given_zero)
     if affine is not None:
         if affine.offset is not None:
-            scale, offset = _paired(call, scale, affine, _shape(&call.x))
+            _hold_offset(call, scale, affine.offset)
         affine.set(call, params._name, quantizes)
     _hold_scale(call, scale)
-    _hold_offset(call, offset)
     _hold_zero(call, zero_point, scale)
     call.whose = b"q"
     _place_parameters(call, params._axis, params._block_size)
-    return scale, zero_point, offset
+    return scale, zero_point
 
 
 cdef int _requantize_codes_part(const Job *job, int part) noexcept nogil:

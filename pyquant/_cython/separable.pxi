@@ -66,7 +66,7 @@ cdef int _requantize_in_floats(const pq_args *at, const Pair *pair,
     cdef ptrdiff_t[2] by_column = [0, sizeof(int64_t)]
     cdef pq_args args = at[0]
     cdef int status
-    args.offset = NULL
+    args.offset.data = NULL
     args.out = pq_array(&tile[0], args.scale.strides, PQ_F32, 0, NULL)
     args.zero = pq_array(<void *>&pair.zero, &equal[0], PQ_I64, 0, NULL)
     if pair.added != NULL:
@@ -101,7 +101,8 @@ cdef int _pair_part(const Job *job, int part) noexcept nogil:
     args.shape = shape
     args.scale.strides = strides
     args.scale.data = scales
-    args.offset = added if by.added != NULL else NULL
+    if by.added != NULL:
+        args.offset = pq_array(&added[0], &strides[0], PQ_F32, 0, NULL)
     strides[b] = sizeof(float)
     while c < columns and status == PQ_OK:
         width = shape[b] = min(columns - c, <ptrdiff_t>_PRODUCTS)

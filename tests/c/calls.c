@@ -480,6 +480,22 @@ static void draw_policies(struct call *call, int is_float)
     }
 }
 
+/* Draw offsets with strides of their own, and often with another type than the scales. */
+static void draw_offsets(struct call *call)
+{
+    struct view *const offset = &call->offset;
+    const enum pq_type type = random_chance(60)
+                                  ? call->scale.array.type
+                                  : (enum pq_type)(1 + random_below(PQ_TYPE_COUNT - 1));
+    draw_view(offset, &memory.offset, call->args.ndim, call->counts, type,
+              random_chance(40) ? PLAIN : BROADCAST);
+    clear_unselected(call, offset);
+    if (random_chance(15) && offset->bytes > 0) {
+        memset(offset->strides, 0, sizeof offset->strides); /* one for all */
+    }
+    call->args.offset = offset->array;
+}
+
 void draw_affine(struct call *call, int quantize)
 {
     struct pq_args *const args = &call->args;
@@ -488,8 +504,7 @@ void draw_affine(struct call *call, int quantize)
     const struct limits all =
         range_in(codes->array.type, codes->has_words ? &codes->words : NULL);
     if (random_chance(60)) {
-        args->offset = memory.offset.base +
-                       ((unsigned char *)call->scale.array.data - memory.scale.base);
+        draw_offsets(call);
     }
     args->inverse = random_chance(30);
     if (quantize && !is_float && random_chance(25)) {
@@ -541,14 +556,6 @@ static int64_t draw_zero(const struct call *call, int quantize)
                         range.hi < own.hi ? range.hi : own.hi);
 }
 
-/* Return the address of the offset of a scale. The memories of scales and offsets have
- * equal layouts. */
-static unsigned char *offset_of(const struct pq_args *args, const unsigned char *scale)
-{
-    return (unsigned char *)(uintptr_t)args->offset +
-           (scale - (unsigned char *)args->scale.data);
-}
-
 static uint64_t draw_offset(enum pq_type type, double scale)
 {
     if (!is_real_type(type)) {
@@ -561,6 +568,7 @@ void fill_params(struct call *call, int quantize)
 {
     const int ndim = call->args.ndim;
     const struct pq_array *scale = &call->scale.array, *zero = &call->zero.array;
+    const struct pq_array *offset = &call->args.offset;
     const int plain = random_chance(50); /* ordinary scales, or scales of all kinds */
     EACH_INDEX(index, ndim, call->counts) {
         double s = plain ? 0.001 + 0.1 * random_unit() : (double)draw_scale();
@@ -576,9 +584,9 @@ void fill_params(struct call *call, int quantize)
             bits = plain ? draw_real(scale->type, 1.0, 2) : random_bits();
         }
         put_element(scale, element_at(scale, ndim, index, NULL), bits);
-        if (call->args.offset != NULL) {
-            put_element(scale, offset_of(&call->args, element_at(scale, ndim, index, NULL)),
-                        draw_offset(scale->type, s));
+        if (offset->data != NULL) {
+            put_element(offset, element_at(offset, ndim, index, NULL),
+                        draw_offset(offset->type, s));
         }
         if (zero->data != NULL) {
             put_element(zero, element_at(zero, ndim, index, NULL),
@@ -748,7 +756,7 @@ static int clips(const struct pq_args *args)
 
 static int is_affine(const struct pq_args *args, int quantize)
 {
-    return args->offset != NULL || args->inverse || args->fills != 0 ||
+    return args->offset.data != NULL || args->inverse || args->fills != 0 ||
            (quantize && (clips(args) || args->beyond != PQ_SATURATE || args->refuse_nan));
 }
 
@@ -761,12 +769,12 @@ static double rounded_to(enum pq_type carrier, double v)
 static double offset_at(const struct pq_args *args, const ptrdiff_t *index)
 {
     const enum pq_type real = pq_is_real(args->in.type) ? args->in.type : args->out.type;
-    if (args->offset == NULL) {
+    const struct pq_array *const offset = &args->offset;
+    if (offset->data == NULL) {
         return 0;
     }
-    const unsigned char *const scale =
-        element_at(&args->scale, args->ndim, index, args->block);
-    return rounded_to(real, scale_at(&args->scale, offset_of(args, scale)));
+    return rounded_to(real,
+                      scale_at(offset, element_at(offset, args->ndim, index, args->block)));
 }
 
 /* Do one operation in the type of the computation, rounded once. */
@@ -805,7 +813,7 @@ static void dequantize_affine(const struct pq_args *args, const unsigned char *x
                                .unsigned_zero = args->zero.type == PQ_U64};
     double v = decode(carrier, dequantized(&run, x, args->inverse ? 1 : scale, zero));
     v = args->inverse ? calculated(carrier, '/', v, scale) : v;
-    v = args->offset != NULL ? calculated(carrier, '+', v, offset) : v;
+    v = args->offset.data != NULL ? calculated(carrier, '+', v, offset) : v;
     if (isnan(v) || (args->fills != 0 && is_fill(args, get_integer(x, run.in, 0)))) {
         v = (double)NAN;
     }
@@ -899,7 +907,7 @@ static int quantize_affine(const struct pq_args *args, const unsigned char *px,
     const double zero = zero_point.number;
     const enum pq_type carrier = precision_of(args), code = args->out.type;
     const double x = get_real(px, args->in.type, 0);
-    double v = args->offset != NULL ? moved(carrier, '-', x, offset) : x;
+    double v = args->offset.data != NULL ? moved(carrier, '-', x, offset) : x;
     v = args->inverse ? moved(carrier, '*', v, scale) : v;
     const double q = args->inverse ? v : calculated(carrier, '/', v, scale);
     if (pq_is_64_bit(code)) {
@@ -1034,8 +1042,8 @@ void describe(const struct call *call, int quantize, char *text, size_t size)
     }
     if (is_affine(a, quantize)) {
         SAY("; %s%s%zu fills, codes %lld to %lld, beyond %d%s",
-            a->offset != NULL ? "offset, " : "", a->inverse ? "inverse, " : "", a->fills,
-            (long long)a->lowest_code, (long long)a->highest_code, (int)a->beyond,
+            a->offset.data != NULL ? "offset, " : "", a->inverse ? "inverse, " : "",
+            a->fills, (long long)a->lowest_code, (long long)a->highest_code, (int)a->beyond,
             a->refuse_nan ? ", no NaN" : "");
     }
 #undef SAY

@@ -76,7 +76,7 @@ struct call {
     ptrdiff_t counts[PQ_MAX_NDIM]; /* extents of the parameters */
     int selects[PQ_MAX_NDIM];
     size_t n;
-    struct view in, out, scale, zero;
+    struct view in, out, scale, zero, offset;
     int64_t fill[MOST_FILLS];
     int parts;
 };

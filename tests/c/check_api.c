@@ -15,7 +15,7 @@ enum stage { OFFSET, INVERSE, FILL, RANGE, WRAP, REFUSE, REFUSE_NAN, STAGES };
 
 static int has_stage(const struct pq_args *args, enum stage stage)
 {
-    return stage == OFFSET    ? args->offset != NULL
+    return stage == OFFSET    ? args->offset.data != NULL
            : stage == INVERSE ? args->inverse
            : stage == FILL    ? args->fills != 0
            : stage == RANGE   ? args->lowest_code != 0 || args->highest_code != 0

@@ -172,7 +172,7 @@ static void check_refusals(void)
     EXPECT(PQ_ERR_TYPE, pq_codebook_quantize(k, &good, &eight, 0, 1));
     DEQUANTIZE(PQ_ERR_TYPE, args.in.type = PQ_I8, &eight);
     DEQUANTIZE(PQ_ERR_TYPE, args.zero = args.in; args.zero.strides = none, &eight);
-    DEQUANTIZE(PQ_ERR_OPTION, args.offset = &scale, &eight);
+    DEQUANTIZE(PQ_ERR_OPTION, args.offset = args.scale, &eight);
     DEQUANTIZE(PQ_ERR_OPTION, args.any_zeros = 1, &eight);
 #undef DEQUANTIZE
     AFTER(PQ_ERR_OPTION, args.in = good.out;

@@ -151,6 +151,7 @@ static void check_requantize_errors(const struct pq_kernels *kernels)
     EXPECT(PQ_ERR_NULL, pq_requantize_codes(NULL, &good, &good, 0, 1));
     EXPECT(PQ_ERR_PART, pq_requantize_codes(kernels, &good, &good, 1, 1));
     FROM(PQ_ERR_SIZE, from.size = 1);
+    from = good;
     from.ndim = -1;
     EXPECT(PQ_ERR_NDIM, pq_requantize_codes(kernels, &from, &from, 0, 1));
     FROM(PQ_ERR_TYPE, from.in.type = PQ_F32);

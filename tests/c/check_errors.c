@@ -186,6 +186,31 @@ static void check_zero_faults(int quantize)
     }
 }
 
+/* Check offsets, which have any type, address and strides. */
+static void check_offset_faults(int quantize)
+{
+    const enum pq_type zero_type = PQ_I8;
+    ptrdiff_t far[BIG] = {0, PTRDIFF_MAX / 2}, none[BIG] = {0}, back[BIG] = {-12, -4};
+    FAULT(PQ_OK, a->offset = a->scale);
+    FAULT(PQ_OK, a->offset = a->scale; a->offset.strides = none);
+    FAULT(PQ_OK, a->offset = a->scale; a->offset.data = small.scale + 5;
+          a->offset.strides = back);
+    FAULT(PQ_OK, a->offset = a->scale; a->offset.data = small.words + 1;
+          a->offset.strides = small.zeros; a->offset.type = PQ_F64);
+    FAULT(PQ_OK, a->offset = a->scale; a->offset.type = PQ_U4; a->offset.swapped = 1);
+    FAULT(PQ_OK, a->offset = a->scale; a->offset.strides = far; small.shape[1] = 1);
+    FAULT(PQ_OK, a->offset = a->scale; a->offset.strides = far; small.shape[0] = 0;
+          small.shape[1] = 1);
+    FAULT(PQ_ERR_NULL, a->offset = a->scale; a->offset.strides = NULL);
+    FAULT(PQ_ERR_SHAPE, a->offset = a->scale; a->offset.strides = far);
+    FAULT(PQ_ERR_TYPE, a->offset = a->scale; a->offset.type = PQ_NO_TYPE);
+    FAULT(PQ_ERR_TYPE, a->offset = a->scale; a->offset.type = bad_type(PQ_TYPE_COUNT));
+    FAULT(PQ_ERR_TYPE, a->offset = a->scale; a->offset.bit_strides = small.bits);
+    /* Without data, the other members are ignored. */
+    FAULT(PQ_OK, a->offset = a->scale; a->offset.data = NULL; a->offset.strides = NULL;
+          a->offset.type = bad_type(-1));
+}
+
 #define FILLS(n, code)                                                                     \
     a->fills = n, a->fill = (const int64_t[])                                              \
     {                                                                                      \
@@ -245,7 +270,7 @@ static void check_affine_faults(void)
     zero_type = PQ_I64;
     FAULT(PQ_OK, put_bits(small.zero, PQ_I64, 5, INT64_MAX); a->any_zeros = 1);
     FAULT(PQ_ERR_ZERO, put_bits(small.zero, PQ_I64, 5, INT64_MAX); a->any_zeros = 1;
-          a->offset = small.scale);
+          a->offset = a->scale);
 }
 
 /* ---- accepted options ---- */
@@ -261,7 +286,7 @@ static void check_affine_faults(void)
     OPTION(ZERO_FIRST, a->zero_first = 1)                                                  \
     OPTION(NARROW_FIRST, a->narrow_first = 1)                                              \
     OPTION(ANY_ZEROS, a->any_zeros = 1)                                                    \
-    OPTION(OFFSET, a->offset = small.scale)                                                \
+    OPTION(OFFSET, a->offset = a->scale)                                                   \
     OPTION(INVERSE, a->inverse = 1)                                                        \
     OPTION(FILL, a->fills = 1; a->fill = &fill)                                            \
     OPTION(RANGE, RANGE(-99, 99))                                                          \
@@ -477,6 +502,7 @@ static void check_errors(void)
         check_faults(quantize, PQ_I8);
         check_faults(quantize, PQ_I64); /* zero points that are read before the plan */
         check_zero_faults(quantize);
+        check_offset_faults(quantize);
         check_sizes(quantize);
         check_parts(quantize);
     }

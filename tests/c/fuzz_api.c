@@ -55,7 +55,7 @@ struct kept {
     unsigned char copy[ARENA];
 };
 
-static struct kept kept_in, kept_out, kept_scale, kept_zero;
+static struct kept kept_in, kept_out, kept_scale, kept_zero, kept_offset;
 
 static void keep(struct kept *kept, const struct view *view, const struct guarded *arena)
 {
@@ -225,8 +225,9 @@ static void add_dimensions(void)
     const int first = call.args.ndim;
     const int ndim = random_chance(50) ? PQ_MAX_NDIM : first + (int)random_below(9);
     for (int d = first; d < ndim; d++) {
-        struct view *const views[] = {&call.in, &call.out, &call.scale, &call.zero};
-        for (int v = 0; v < 4; v++) {
+        struct view *const views[] = {&call.in, &call.out, &call.scale, &call.zero,
+                                      &call.offset};
+        for (size_t v = 0; v < COUNT(views); v++) {
             views[v]->strides[d] = random_chance(50)   ? 0
                                    : random_chance(50) ? random_between(-99, 99)
                                    : random_chance(50) ? PTRDIFF_MAX
@@ -377,8 +378,9 @@ static ptrdiff_t no_size(void)
 
 static struct pq_array *any_array(struct pq_args *args)
 {
-    struct pq_array *const arrays[] = {&args->in,   &args->out,    &args->scale,
-                                       &args->zero, &args->lowest, &args->highest};
+    struct pq_array *const arrays[] = {&args->in,    &args->out,    &args->scale,
+                                       &args->zero,  &args->lowest, &args->highest,
+                                       &args->offset};
     return arrays[random_below(COUNT(arrays))];
 }
 
@@ -408,8 +410,9 @@ static void take_away(struct pq_args *args)
 /* Set large strides, or unused ones. */
 static void stretch(void)
 {
-    struct view *const views[] = {&call.in, &call.out, &call.scale, &call.zero};
-    struct view *const view = views[random_below(4)];
+    struct view *const views[] = {&call.in, &call.out, &call.scale, &call.zero,
+                                  &call.offset};
+    struct view *const view = views[random_below(COUNT(views))];
     if (call.args.ndim > 0) {
         const size_t d = random_below((size_t)call.args.ndim);
         view->strides[d] = no_size();
@@ -720,9 +723,8 @@ static void find_due_mask(void)
         if (all->zero.data != NULL) {
             one.zero.data = element_at(&all->zero, all->ndim, index, all->block);
         }
-        if (all->offset != NULL) {
-            one.offset = (const char *)all->offset +
-                         ((char *)one.scale.data - (char *)all->scale.data);
+        if (all->offset.data != NULL) {
+            one.offset.data = element_at(&all->offset, all->ndim, index, all->block);
         }
         one.out = (struct pq_array){.data = code, .type = pass.fake.code};
         pass.due_mask[i++] = pq_quantize(&pq_kernels_scalar, &one, 0, 1) == PQ_OK;
@@ -831,8 +833,11 @@ static void draw_codes(enum pq_type type)
         .in = {.data = recode.in + first, .strides = recode.strides, .type = type},
         .out = {.data = recode.number, .strides = recode.numbers, .type = PQ_F32},
         .scale = {.data = recode.scale, .strides = recode.scales, .type = PQ_F32},
-        .offset = random_chance(50) ? recode.offset : NULL,
     };
+    if (random_chance(50)) {
+        recode.from.offset = recode.from.scale;
+        recode.from.offset.data = recode.offset;
+    }
     recode.to.in = recode.from.out;
     recode.to.out = (struct pq_array){recode.due, recode.outs, recode.to.out.type, 0, NULL};
 }
@@ -894,7 +899,7 @@ static void check_codes_to_codes(void)
     to->zero_first = to->narrow_first = 0;
     memset(recode.scales, 0, sizeof recode.scales);
     recode.scale[0] = 1;
-    recode.from.offset = NULL;
+    recode.from.offset.data = NULL;
     due = pq_dequantize(&pq_kernels_scalar, &recode.from, 0, 1);
     due = due != PQ_OK ? due : pq_quantize(&pq_kernels_scalar, to, 0, 1);
     to->in = recode.from.in;
@@ -942,6 +947,9 @@ static void check_result(enum op op)
     if (call.zero.array.data != NULL) {
         keep(&kept_zero, &call.zero, &memory.zero);
     }
+    if (call.args.offset.data != NULL) {
+        keep(&kept_offset, &call.offset, &memory.offset);
+    }
     memcpy(expected, kept_out.copy, kept_out.bytes);
     if (known) {
         unsigned char *const lowest = expected + (call.out.lowest - kept_out.at);
@@ -975,7 +983,8 @@ static void check_result(enum op op)
                   as_expected ? "right" : "wrong", known, text);
         }
         CHECK(is_kept(&kept_in) && is_kept(&kept_scale) &&
-                  (call.zero.array.data == NULL || is_kept(&kept_zero)),
+                  (call.zero.array.data == NULL || is_kept(&kept_zero)) &&
+                  (call.args.offset.data == NULL || is_kept(&kept_offset)),
               "verb %d, %s: an input was written", (int)op, k->name);
         if (op == QUANTIZE && use.parts == 0 && use.part == 0) {
             judge_count(k, status, known, out_of_range);
