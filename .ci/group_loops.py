@@ -29,22 +29,33 @@ ops/dynamic.c: find_extrema find_magnitudes run_groups
 ops/fake_quantize.c: find_in_range_by_count
 ops/histogram.c: split_blocks
 """
-# The comment of each of these functions gives the reason, with the measured cost.
+# The comment of each of these functions, or of its file, gives the reason, with the
+# measured cost.
 EXCEPTIONS = """
 kernels/bytes.inc: dequantize_packed quantize_packed
+kernels/levels.inc: levels
+kernels/requantize.inc: requantize
 ops/saturation.c: pq_count_saturated
 x86/kernels_avx512.c: dequantize_by_group_tables
+"""
+# The kernel `requantize` receives all lines of a tile at once. These functions do so, too.
+LINES = """
+kernels/requantize.inc: requantize_line
+ops/requantize.c: run_by_definition run_widened
+scalar/sums_scalar.c: requantize
 """
 
 LOOP = re.compile(r"\b(?:for|while)\b *\(|\bdo\b *\{")
 SIZE = re.compile(
     r"(?:->|\.)(?!covers_)\w*group\b"  # a member: run->group, area.row_group
+    r"|(?:->|\.)lines\b"  # a line is a row or a group, see pq_requantize_run
+    r"|->per_element\b"  # parameters of a group, or of each element
     r"|\b\w*group_(?:size|elements|length)\b|\b(?:run|row|of)_group\b"
     r"|\b(?:size_t|ptrdiff_t|int) \*?(?:g|group|\w+_group)\b(?= *[,)])"  # a parameter
 )
 MACRO = re.compile(r"^ *# *define (?P<name>\w+)(?P<body>(?:.*\\\n)*.*)", re.MULTILINE)
 FUNCTION = re.compile(
-    r"^\w[^;{}]*?\b(?P<name>\w+)\)?(?P<body>\([^;{}]*\)\n\{.*?)^\}",
+    r"^\w[^;{}]*?\b(?!PQ_NAME\b|OF\b)(?P<name>\w+)\)?(?P<body>\([^;{}]*\)\n\{.*?)^\}",
     re.DOTALL | re.MULTILINE,
 )
 
@@ -58,7 +69,7 @@ def loops(path):
 
 def main():
     known = set()
-    for line in (SHAPES + EXCEPTIONS).strip().splitlines():
+    for line in (SHAPES + EXCEPTIONS + LINES).strip().splitlines():
         path, _, names = line.partition(":")
         known |= {(path, name) for name in names.split()}
     found = set()

@@ -39,8 +39,7 @@ struct pq_boxes {
 /* Count the boxes of `step` indices. The call is not empty. */
 void pq_init_boxes(struct pq_boxes *boxes, const struct pq_args *args);
 
-/* Make the box with this number, in C order, the current box. Return the number of its
- * elements. */
+/* Enter the box with this number, in C order. Return the number of its elements. */
 ptrdiff_t pq_enter_box(struct pq_boxes *boxes, const struct pq_args *args,
                        ptrdiff_t number);
 
