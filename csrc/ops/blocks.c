@@ -117,10 +117,8 @@ static bool decode_tile(const struct block_job *job, const struct position *at, 
     void *const last = direct                ? (void *)to
                        : job->narrow == NULL ? (void *)numbers
                                              : (void *)narrowed;
-    if (job->narrow == NULL) {
-        job->decode(blocks, last, (size_t)n);
-    } else {
-        job->decode(blocks, numbers, (size_t)n);
+    job->decode(blocks, job->narrow == NULL ? last : numbers, (size_t)n);
+    if (job->narrow != NULL) {
         job->narrow(numbers, last, (size_t)(n * operand->elements));
     }
     if (!direct) {
