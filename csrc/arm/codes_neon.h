@@ -127,13 +127,13 @@ PQ_INLINE vb top_trits_u8v(vb x, vb y)
     return vcombine_u8(vshrn_n_u16(lo, 8), vshrn_n_u16(hi, 8));
 }
 
-PQ_INLINE float half_value(uint16_t bits)
+PQ_INLINE float half_to_f32(uint16_t bits)
 {
     const float16x4_t h = vreinterpret_f16_u16(vdup_n_u16(bits));
     return vgetq_lane_f32(vcvt_f32_f16(h), 0);
 }
 
-PQ_INLINE uint16_t half_bits(float v)
+PQ_INLINE uint16_t f32_to_half(float v)
 {
     return vget_lane_u16(vreinterpret_u16_f16(vcvt_f16_f32(vdupq_n_f32(v))), 0);
 }
@@ -172,7 +172,7 @@ PQ_INLINE uint32_t c32_top_bits(c32 x)
            mask_bits(vcltzq_s8(vreinterpretq_s8_u8(x.b))) << 16;
 }
 
-PQ_INLINE void c32_sums(c32 x, int sums[2])
+PQ_INLINE void c32_sum_halves(c32 x, int sums[2])
 {
     sums[0] = vaddlvq_s8(vreinterpretq_s8_u8(x.a));
     sums[1] = vaddlvq_s8(vreinterpretq_s8_u8(x.b));
@@ -180,16 +180,16 @@ PQ_INLINE void c32_sums(c32 x, int sums[2])
 
 /* Return x + floor((13 x + 242) / 243). For x up to 242, the product with 270 / 2^16 has
  * an equal integer part. The instruction doubles its product: it multiplies by 135. */
-PQ_INLINE uint8x8_t fraction_of(uint8x8_t x)
+PQ_INLINE uint8x8_t base_3_fraction(uint8x8_t x)
 {
     const uint16x8_t above = vmlal_u8(vdupq_n_u16(242), x, vdup_n_u8(13));
     const int16x8_t more = vqdmulhq_n_s16(vreinterpretq_s16_u16(above), 135);
     return vadd_u8(x, vmovn_u16(vreinterpretq_u16_s16(more)));
 }
 
-PQ_INLINE vb fraction_u8v(vb x)
+PQ_INLINE vb base_3_fraction_u8v(vb x)
 {
-    return vcombine_u8(fraction_of(vget_low_u8(x)), fraction_of(vget_high_u8(x)));
+    return vcombine_u8(base_3_fraction(vget_low_u8(x)), base_3_fraction(vget_high_u8(x)));
 }
 
 /* ---- float32 ---- */

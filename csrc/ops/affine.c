@@ -184,8 +184,8 @@ static bool is_out_of_range(const struct pq_kernels *kernels, const struct pq_ar
 
 /* Store in `index` the indices of the element at a position in C order. Return the number
  * of elements from this one to the end of its row, or of its block if that ends earlier. */
-static ptrdiff_t find_index(const struct pq_args *args, ptrdiff_t position,
-                            ptrdiff_t *index)
+static ptrdiff_t find_indices(const struct pq_args *args, ptrdiff_t position,
+                              ptrdiff_t *index)
 {
     const int last = args->ndim - 1;
     for (int d = last; d >= 0; d--) {
@@ -219,7 +219,7 @@ enum pq_status pq_count_beyond(const struct pq_kernels *kernels, const struct pq
         all *= args->shape[d];
     }
     while (at < all) { /* ends at `all` only if the data has changed since the count */
-        const ptrdiff_t left = find_index(args, at, index), n = left < most ? left : most;
+        const ptrdiff_t left = find_indices(args, at, index), n = left < most ? left : most;
         if (!is_out_of_range(kernels, args, index, n)) {
             at += n;
         } else if (n > 1) {

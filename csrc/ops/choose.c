@@ -536,7 +536,7 @@ static enum pq_status check_like(const struct pq_choice *choice)
 
 /* Return true if the range of codes is valid: limits in ascending order within the
  * integer type, or no limits. */
-static bool is_range(const struct pq_choice *choice)
+static bool has_valid_range(const struct pq_choice *choice)
 {
     const struct pq_range all = pq_range_of(choice->code);
     return !pq_is_range_given(choice) ||
@@ -562,7 +562,7 @@ static enum pq_status check_choice(struct pq_choice *choice, const struct pq_cho
     }
     const bool plain = choice->like == PQ_LIKE_PYQUANT && choice->scale == PQ_F32 &&
                        !pq_is_range_given(choice);
-    if (!is_range(choice) || (dynamic && !plain)) {
+    if (!has_valid_range(choice) || (dynamic && !plain)) {
         return PQ_ERR_OPTION;
     }
     return check_like(choice);

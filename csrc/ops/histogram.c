@@ -187,8 +187,8 @@ static bool find_extrema(const struct counting *counting, const char *x, size_t 
 }
 
 /* Count `n` finite elements. */
-static void add_finite(struct counting *counting, const char *x, size_t n,
-                       const struct pq_extrema *found)
+static void count_finite(struct counting *counting, const char *x, size_t n,
+                         const struct pq_extrema *found)
 {
     struct pq_counts *counts = counting->counts;
     double lowest = HUGE_VAL, highest = -HUGE_VAL;
@@ -227,7 +227,7 @@ static void count_tile(struct counting *counting, const char *x, size_t n)
         x = finite;
         find_extrema(counting, x, n, &found);
     }
-    add_finite(counting, x, n, &found);
+    count_finite(counting, x, n, &found);
 }
 
 /* Count contiguous elements. A call without counters finds only counts and extrema. It

@@ -334,7 +334,7 @@ static const struct pq_channels *lead_channels(const struct pq_requantization *a
 }
 
 /* Return the number of channels. */
-static ptrdiff_t channels_of(const struct pq_requantization *args)
+static ptrdiff_t count_channels(const struct pq_requantization *args)
 {
     return lead_channels(args) != NULL ? args->shape[args->axis] : 1;
 }
@@ -347,7 +347,7 @@ PQ_RARE bool channel_offsets_fit(const struct pq_requantization *args,
     ptrdiff_t strides[PQ_MAX_NDIM];
     bool have = true;
     memset(strides, 0, (size_t)args->ndim * sizeof *strides);
-    for (int i = 0; i < 3 && channels_of(args) > 1; i++) {
+    for (int i = 0; i < 3 && count_channels(args) > 1; i++) {
         struct pq_array array = {.data = arrays->in.data, .strides = strides};
         strides[args->axis] = all[i]->data != NULL ? all[i]->stride : 0;
         have = have && pq_check_array(arrays, &array, true) == PQ_OK;
@@ -389,7 +389,7 @@ static bool check_channels(struct pq_requantization_job *call)
     const bool narrow = args->input_zero == 0 && args->bias.type <= PQ_I32;
     const bool many = args->multiplier.stride != 0 ||
                       (pq_is_fixed(args->arithmetic) && args->shift.stride != 0);
-    const ptrdiff_t channels = channels_of(args);
+    const ptrdiff_t channels = count_channels(args);
     bool have = true;
     for (ptrdiff_t c = 0, m; c < channels && have; c += m) {
         m = channels - c < PQ_CHANNELS ? channels - c : PQ_CHANNELS;
@@ -456,7 +456,7 @@ static void set_method(struct pq_method *how, struct pq_requantization_job *call
     const struct pq_range codes = pq_range_of(args->out.type);
     const int64_t lowest = args->clips ? args->lowest_code : codes.lo;
     const int64_t highest = args->clips ? args->highest_code : codes.hi;
-    call->lead = channels_of(args) > 1 ? lead_channels(args) : NULL;
+    call->lead = count_channels(args) > 1 ? lead_channels(args) : NULL;
     call->how = (struct pq_requantize_run){
         .kind = fixed ? PQ_REQUANTIZE_ONCE : PQ_REQUANTIZE_F32,
         .out = args->out.type,

@@ -128,7 +128,7 @@ PQ_NOINLINE c32 c32_find_codes(const float *x, const float *bound, int tree_dept
 WORD_AS(PQ_NOINLINE, c32, c32_trits, (c32 x, c32 y),
         (uint8_t)((uint8_t)(x.v[i] * y.v[i]) * 3 >> 8))
 
-PQ_INLINE float half_value(uint16_t bits)
+PQ_INLINE float half_to_f32(uint16_t bits)
 {
     return pq_f32_from_f16(bits);
 }
@@ -219,7 +219,7 @@ PQ_NOINLINE c32 c32_quotients_up(const float *x, float a, float b)
 /* Set bit 7 where numbers are below 0. The other bits have no meaning. */
 WORD_AS(PQ_NOINLINE, c32, c32_signs, (const float *x), x[i] < 0 ? 0x80 : 0)
 
-PQ_INLINE uint16_t half_bits(float v)
+PQ_INLINE uint16_t f32_to_half(float v)
 {
     return pq_f16_from_f32(v);
 }
@@ -266,7 +266,7 @@ WORD2(c32, c32_add, (uint8_t)(x.v[i] + y.v[i]))
 WORD2(c32, c32_smaller, x.v[i] < y.v[i] ? x.v[i] : y.v[i])
 
 /* Sum the first 16 and the last 16 signed codes. */
-PQ_NOINLINE void c32_sums(c32 x, int sums[2])
+PQ_NOINLINE void c32_sum_halves(c32 x, int sums[2])
 {
     sums[0] = sums[1] = 0;
     EACH_CODE(i) sums[i / 16] += (int8_t)x.v[i];

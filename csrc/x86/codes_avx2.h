@@ -106,12 +106,12 @@ PQ_INLINE c32 c32_find_codes(const float *x, const float *bound, int tree_depth)
     return (c32){undo_pack_order(_mm256_packus_epi16(lo, hi))};
 }
 
-PQ_INLINE float half_value(uint16_t bits)
+PQ_INLINE float half_to_f32(uint16_t bits)
 {
     return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits)));
 }
 
-PQ_INLINE uint16_t half_bits(float v)
+PQ_INLINE uint16_t f32_to_half(float v)
 {
     const __m128i h = _mm_cvtps_ph(_mm_set_ss(v), _MM_FROUND_TO_NEAREST_INT);
     return (uint16_t)_mm_cvtsi128_si32(h);
@@ -145,7 +145,7 @@ PQ_INLINE uint32_t c32_top_bits(c32 x)
 
 /* Sum the first 16 and the last 16 signed codes. Add 128 to each code, because the
  * instruction sums 8 unsigned bytes at a time. */
-PQ_INLINE void c32_sums(c32 x, int sums[2])
+PQ_INLINE void c32_sum_halves(c32 x, int sums[2])
 {
     const __m256i eights = _mm256_sad_epu8(_mm256_xor_si256(x.a, _mm256_set1_epi8(-128)),
                                            _mm256_setzero_si256());
@@ -154,7 +154,7 @@ PQ_INLINE void c32_sums(c32 x, int sums[2])
     sums[1] = _mm_cvtsi128_si32(_mm256_extracti128_si256(both, 1)) - 16 * 128;
 }
 
-/* Return floor((13 x + 242) / 243), which fraction_u8v() adds to x. For x up to
+/* Return floor((13 x + 242) / 243), which base_3_fraction_u8v() adds to x. For x up to
  * 242 (five base-3 digits), the product with 270 / 2^16 has an equal integer part. */
 PQ_INLINE __m256i fraction_excess(__m256i x)
 {
@@ -163,7 +163,7 @@ PQ_INLINE __m256i fraction_excess(__m256i x)
     return _mm256_mulhi_epu16(above, _mm256_set1_epi16(270));
 }
 
-PQ_INLINE vb fraction_u8v(vb x)
+PQ_INLINE vb base_3_fraction_u8v(vb x)
 {
     const __m256i even = fraction_excess(_mm256_and_si256(x, _mm256_set1_epi16(0xff)));
     const __m256i odd = fraction_excess(_mm256_srli_epi16(x, 8));
