@@ -67,130 +67,125 @@ cdef PyObject *_call_hinted(PyObject *function, PyObject *const *args, size_t n,
     return made if made != NULL else _refuse(function, args, PyVectorcall_NARGS(n), names)
 
 
-# The keywords of most calls. Cython's parser of keywords takes a third of a small call.
-# dequantize has only the first five. A method has no axis, block_size and threads here.
+# The keywords of most calls. Cython's parser of keywords takes a third of a small call. The
+# keywords of each function are neighbours.
 cdef enum:
-    _KEY_DTYPE, _KEY_OUT, _KEY_AXIS, _KEY_BLOCK, _KEY_THREADS, _KEY_PACKED, _KEY_ROUNDING
+    _KEY_AXIS, _KEY_BLOCK, _KEY_DTYPE, _KEY_OUT, _KEY_THREADS, _KEY_PACKED, _KEY_ROUNDING
     _KEY_BEYOND, _KEY_NAN, _COMMON_KEYS
 
 
 cdef tuple _KEYS = (
-    "dtype", "out", "axis", "block_size", "threads", "packed", "rounding", "out_of_range",
+    "axis", "block_size", "dtype", "out", "threads", "packed", "rounding", "out_of_range",
     "nan"
+)
+cdef tuple _DEFAULTS = (
+    None, None, None, None, _ONE, False, _HALF_EVEN, _SATURATE, _LOWEST
 )
 
 
-cdef bint _has_common_keywords(PyObject *const *args, size_t n, PyObject *names, int known,
-                               PyObject **given) noexcept:
-    """Read the first `known` common keywords; a value is NULL if the keyword is absent.
-    Return False if there are other keywords."""
-    cdef Py_ssize_t i, first = PyVectorcall_NARGS(n)
+cdef bint _has_common_keywords(PyObject *const *args, size_t n, PyObject *names, int first,
+                               int end, PyObject **given) noexcept:
+    """Read the common keywords from `first` to `end`, or their defaults. Return False if
+    there are other keywords."""
+    cdef Py_ssize_t i, count = PyVectorcall_NARGS(n)
     cdef int k
     for k in range(_COMMON_KEYS):
-        given[k] = NULL
+        given[k] = PyTuple_GET_ITEM(<PyObject *>_DEFAULTS, k)
     for i in range(0 if names == NULL else PyTuple_GET_SIZE(names)):
-        k = 0
-        while k < known and (
+        k = first
+        while k < end and (
             PyTuple_GET_ITEM(names, i) != PyTuple_GET_ITEM(<PyObject *>_KEYS, k)
         ):
             k += 1
-        if k == known:
+        if k == end:
             return False
-        given[k] = args[first + i]
+        given[k] = args[count + i]
     return True
 
 
-cdef inline object _given_or(PyObject *given, object default):
-    return default if given == NULL else <object>given
+cdef inline PyObject *_at(PyObject *const *objects, int i) noexcept:
+    """Return a borrowed reference. Cython would count an index as a reference, which takes
+    time."""
+    return objects[i]
 
 
-cdef inline object _quantize_common(object x, object scale, object zero_point, object dtype,
-                                    PyObject **given):
-    """Quantize with common keywords, except `dtype`; return `None` if that fails."""
-    return _quantize_usual(
-        x, scale, zero_point, dtype, _given_or(given[_KEY_ROUNDING], _HALF_EVEN),
-        None if given[_KEY_PACKED] == NULL else _ONNX_LAYOUT,
-        _given_or(given[_KEY_OUT], None),
-        _with_policies(None, _given_or(given[_KEY_BEYOND], _SATURATE),
-                       _given_or(given[_KEY_NAN], _LOWEST))
-    )
+cdef PyObject *_call_common(PyObject *function, PyObject *const *args, size_t n,
+                            PyObject *names) except? NULL:
+    """Call quantize or dequantize. Common keywords need no parser."""
+    cdef PyObject *given[_COMMON_KEYS]
+    cdef bint quantizes = function == _quantize_function
+    cdef Py_ssize_t count = PyVectorcall_NARGS(n)
+    cdef PyObject *zero = <PyObject *>None
+    if not 2 <= count <= 3 or (
+        not quantizes and PyTuple_CheckExact(<object>_at(args, 1))  # a pair of scales
+    ) or not _has_common_keywords(
+        args, n, names, 0, _COMMON_KEYS if quantizes else _KEY_PACKED, given
+    ):
+        return _call_cython(function, args, n, names)
+    if count == 3:
+        zero = args[2]
+    if quantizes:
+        made = _quantize(
+            <object>_at(args, 0), <object>_at(args, 1), <object>zero,
+            <object>_at(given, _KEY_DTYPE), <object>_at(given, _KEY_AXIS),
+            <object>_at(given, _KEY_BLOCK), <object>_at(given, _KEY_ROUNDING), None, True,
+            _packing(None, <object>_at(given, _KEY_PACKED)), <object>_at(given, _KEY_OUT),
+            <object>_at(given, _KEY_THREADS),
+            _affine(None, False, None, None, <object>_at(given, _KEY_BEYOND),
+                    <object>_at(given, _KEY_NAN)), False
+        )
+    else:
+        made = _dequantize(
+            <object>_at(args, 0), <object>_at(args, 1), <object>zero,
+            <object>_at(given, _KEY_DTYPE), <object>_at(given, _KEY_AXIS),
+            <object>_at(given, _KEY_BLOCK), <object>_at(given, _KEY_OUT),
+            <object>_at(given, _KEY_THREADS), None, False
+        )
+    Py_INCREF(made)
+    return <PyObject *>made
 
 
-cdef object _call_common(PyObject *const *args, Py_ssize_t count, PyObject **given,
-                         bint quantizes):
-    """Call quantize or dequantize with two or three arguments and common keywords."""
-    zero = <object>args[2] if count == 3 else None
-    dtype = _given_or(given[_KEY_DTYPE], None)
-    axis = _given_or(given[_KEY_AXIS], None)
-    block_size = _given_or(given[_KEY_BLOCK], None)
-    out = _given_or(given[_KEY_OUT], None)
-    threads = _given_or(given[_KEY_THREADS], _ONE)
-    if not quantizes:
-        return _dequantize(<object>args[0], <object>args[1], zero, dtype, axis, block_size,
-                           out, threads, None, False)
-    return _quantize(
-        <object>args[0], <object>args[1], zero, dtype, axis, block_size,
-        _given_or(given[_KEY_ROUNDING], _HALF_EVEN), None, True,
-        _packing(None, _given_or(given[_KEY_PACKED], False)), out, threads,
-        _affine(None, False, None, None, _given_or(given[_KEY_BEYOND], _SATURATE),
-                _given_or(given[_KEY_NAN], _LOWEST)), False
-    )
+cdef PyObject *_call_method_common(PyObject *function, PyObject *const *args, size_t n,
+                                   PyObject *names) except? NULL:
+    """Call a method of Calls. Common keywords need no parser."""
+    cdef PyObject *given[_COMMON_KEYS]
+    cdef bint quantizes = function == _quantize_method
+    if PyVectorcall_NARGS(n) != 2 or not _has_common_keywords(
+        args, n, names, _KEY_OUT if quantizes else _KEY_DTYPE,
+        _COMMON_KEYS if quantizes else _KEY_PACKED, given
+    ):
+        return _call_cython(function, args, n, names)
+    if quantizes:
+        made = _quantize_by(
+            <Calls>_at(args, 0), <object>_at(args, 1), <object>_at(given, _KEY_ROUNDING),
+            None, True, _packing(None, <object>_at(given, _KEY_PACKED)),
+            <object>_at(given, _KEY_OUT), <object>_at(given, _KEY_THREADS),
+            <object>_at(given, _KEY_BEYOND), <object>_at(given, _KEY_NAN)
+        )
+    else:
+        made = _dequantize_by(
+            <Calls>_at(args, 0), <object>_at(args, 1), <object>_at(given, _KEY_DTYPE),
+            <object>_at(given, _KEY_OUT), <object>_at(given, _KEY_THREADS)
+        )
+    Py_INCREF(made)
+    return <PyObject *>made
 
 
 cdef PyObject *_call_function(PyObject *function, PyObject *const *args, size_t n,
                               PyObject *names) except NULL:
     """Call quantize or dequantize."""
-    cdef PyObject *given[_COMMON_KEYS]
-    cdef bint quantizes = function == _quantize_function
-    cdef Py_ssize_t count = PyVectorcall_NARGS(n)
-    if 2 <= count <= 3 and (
-        quantizes or not PyTuple_CheckExact(<object>args[1])  # a pair of scales
-    ) and _has_common_keywords(
-        args, n, names, _COMMON_KEYS if quantizes else _KEY_PACKED, given
-    ):
-        try:
-            made = _call_common(args, count, given, quantizes)
-        except TypeError as error:
-            _raise_hint(error, <object>function, _tuple_of(args, count),
-                        <object>names if names != NULL else ())
-            raise
-        Py_INCREF(made)
-        return <PyObject *>made
-    return _call_hinted(function, args, n, names)
+    cdef PyObject *made = (<vectorcallfunc><void *>_call_common)(function, args, n, names)
+    return made if made != NULL else _refuse(function, args, PyVectorcall_NARGS(n), names)
 
 
 cdef PyObject *_call_method(PyObject *function, PyObject *const *args, size_t n,
                             PyObject *names) except NULL:
     """Call a method of Calls; Cython does not check the type of `self`."""
-    cdef PyObject *given[_COMMON_KEYS]
-    cdef bint quantizes = function == _quantize_method
-    cdef Py_ssize_t count = PyVectorcall_NARGS(n)
-    cdef object made = None
-    cdef Calls params
-    if count > 0 and not isinstance(<object>args[0], Calls):
+    cdef PyObject *made
+    if PyVectorcall_NARGS(n) > 0 and not isinstance(<object>args[0], Calls):
         raise TypeError(f"self: expected QParams, got {type(<object>args[0]).__name__}")
-    if count == 2 and _has_common_keywords(
-        args, n, names, _COMMON_KEYS if quantizes else _KEY_PACKED, given
-    ):
-        params, array = <Calls>args[0], <object>args[1]
-        if (
-            params._axis is not None or params._block_size is not None
-            or params._affine is not None or given[_KEY_AXIS] != NULL
-            or given[_KEY_BLOCK] != NULL or given[_KEY_THREADS] != NULL
-        ):
-            pass
-        elif not quantizes:
-            if type(array) is _ndarray and array.dtype is params._dtype:
-                made = _dequantize_usual(array, params._given_scale, params._given_zero,
-                                         _given_or(given[_KEY_DTYPE], None),
-                                         _given_or(given[_KEY_OUT], None))
-        elif given[_KEY_DTYPE] == NULL and given[_KEY_PACKED] == NULL:
-            made = _quantize_common(array, params._given_scale, params._given_zero,
-                                    params._name, given)
-        if made is not None:
-            Py_INCREF(made)
-            return <PyObject *>made
-    return _call_hinted(function, args, n, names)
+    made = (<vectorcallfunc><void *>_call_method_common)(function, args, n, names)
+    return made if made != NULL else _refuse(function, args, PyVectorcall_NARGS(n), names)
 
 
 @final
@@ -599,18 +594,25 @@ cdef object _quantize_any(object x, object scale, object zero_point, object dtyp
                   threads, True, how, any_zero, offset)
 
 
-cdef object _dequantize(object q, object scale, object zero_point, object dtype,
-                        object axis, object block_size, object out, object threads,
-                        _Affine affine, bint any_zero):
+cdef inline object _dequantize(object q, object scale, object zero_point, object dtype,
+                               object axis, object block_size, object out, object threads,
+                               _Affine affine, bint any_zero):
+    if axis is None and block_size is None and threads is _ONE and affine is None:
+        made = _dequantize_usual(q, scale, zero_point, dtype, out)
+        if made is not None:
+            return made
+    return _dequantize_any(q, scale, zero_point, dtype, axis, block_size, out, threads,
+                           affine, any_zero)
+
+
+cdef object _dequantize_any(object q, object scale, object zero_point, object dtype,
+                            object axis, object block_size, object out, object threads,
+                            _Affine affine, bint any_zero):
     cdef Call call
     cdef int bits
     cdef str name = "float32"
     cdef object offset = None
     cdef pq_type type = PQ_F32
-    if axis is None and block_size is None and threads is _ONE and affine is None:
-        made = _dequantize_usual(q, scale, zero_point, dtype, out)
-        if made is not None:
-            return made
     _forget(&call)
     array = _code_array(q, "q")
     if dtype is not None:
@@ -989,10 +991,8 @@ cdef class Calls:
         """
         if seed is not None or start is not None:
             rounding = _made_noise(rounding, seed, start)
-        return _quantize(x, self._given_scale, self._given_zero, self._name,
-                         self._axis, self._block_size, rounding, precision, saturate,
-                         _packing(layout, packed), out, threads,
-                         _with_policies(self._affine, out_of_range, nan), True)
+        return _quantize_by(self, x, rounding, precision, saturate,
+                            _packing(layout, packed), out, threads, out_of_range, nan)
 
     def dequantize(self, q, *, dtype=None, out=None, threads=1):
         """
@@ -1021,11 +1021,24 @@ cdef class Calls:
         >>> pq.QParams(0.5, 3, "uint8").dequantize([4, 6, 0])
         array([ 0.5,  1.5, -1.5], dtype=float32)
         """
-        if type(q) is not _ndarray or q.dtype is not self._dtype:
-            q = _codes_for(q, self._name)
-        return _dequantize(q, self._given_scale, self._given_zero, dtype,
-                           self._axis, self._block_size, out, threads, self._affine,
-                           True)
+        return _dequantize_by(self, q, dtype, out, threads)
+
+
+cdef object _quantize_by(Calls params, object x, object rounding, object precision,
+                         object saturate, object layout, object out, object threads,
+                         object out_of_range, object nan):
+    return _quantize(x, params._given_scale, params._given_zero, params._name,
+                     params._axis, params._block_size, rounding, precision, saturate,
+                     layout, out, threads,
+                     _with_policies(params._affine, out_of_range, nan), True)
+
+
+cdef object _dequantize_by(Calls params, object q, object dtype, object out,
+                           object threads):
+    if type(q) is not _ndarray or q.dtype is not params._dtype:
+        q = _codes_for(q, params._name)
+    return _dequantize(q, params._given_scale, params._given_zero, dtype, params._axis,
+                       params._block_size, out, threads, params._affine, True)
 
 
 hinted(Calls.quantize)
