@@ -884,10 +884,10 @@ cdef object _policy(object out_of_range, object nan):
     """Return shared options for policies without other options."""
     if type(out_of_range) is not str or type(nan) is not str:
         return _made_affine(None, False, None, None, out_of_range, nan)
-    made = _policies.get((out_of_range, nan))
+    key = out_of_range if nan is _LOWEST else (out_of_range, nan)  # a tuple takes time
+    made = _policies.get(key)
     if made is None:
-        made = _made_affine(None, False, None, None, out_of_range, nan)
-        _policies[out_of_range, nan] = made
+        made = _policies[key] = _made_affine(None, False, None, None, out_of_range, nan)
     return made
 
 
