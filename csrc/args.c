@@ -520,18 +520,3 @@ int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t 
     *outside = bounds.last;
     return 0;
 }
-
-/* ---- options ---- */
-
-int pq_options_of(const struct pq_args *args)
-{
-    int options = 0;
-    int64_t any = 0; /* stays 0 in most calls, which need no further test */
-#define OPTION(name, value) any |= (int64_t)(value);
-    PQ_FOR_OPTION(OPTION)
-#undef OPTION
-#define OPTION(name, value) options |= any != 0 && (value) != 0 ? PQ_OPTION_##name : 0;
-    PQ_FOR_OPTION(OPTION)
-#undef OPTION
-    return options;
-}

@@ -129,8 +129,22 @@ enum {
     PQ_ACCEPTS_NONE = 0 /* minmax, choose, search, histograms, measure, levels */
 };
 
-/* Return the bits of the options that a call sets. */
-int pq_options_of(const struct pq_args *args);
+/* Return the bits of the options that a call sets. One test is enough for most calls, which
+ * set none. */
+PQ_INLINE int pq_options_of(const struct pq_args *args)
+{
+    int options = 0;
+    int64_t any = 0;
+#define OPTION(name, value) any |= (int64_t)(value);
+    PQ_FOR_OPTION(OPTION)
+#undef OPTION
+#define OPTION(name, value) options |= (value) != 0 ? PQ_OPTION_##name : 0;
+    if (any != 0) {
+        PQ_FOR_OPTION(OPTION)
+    }
+#undef OPTION
+    return options;
+}
 
 /* Return PQ_ERR_OPTION if `options`, the bits of the call, has a bit that `accepted` lacks.
  * Return PQ_ERR_NULL for fills without an array. */
