@@ -40,11 +40,12 @@ static enum zero_size zero_size_of(const struct pq_args *args, struct pq_facts *
     if (is_32_bit ? pq_zeros_are_0(args, facts) : args->zero.type == code) {
         return ZEROS_32_BIT;
     }
-    if (!is_float && args->any_zeros == 0 &&
-        !pq_zeros_fit(args, facts, range.lo, range.hi)) {
+    const bool is_checked = !is_float && args->any_zeros == 0;
+    if (is_checked && !pq_zeros_fit(args, facts, range.lo, range.hi)) {
         return ZEROS_TOO_LARGE;
     }
-    if (!is_32_bit && pq_zeros_fit(args, facts, -(1 << 30), 1 << 30)) {
+    const bool is_small = is_checked && pq_bits_of(code) < 32;
+    if (is_small || (!is_32_bit && pq_zeros_fit(args, facts, -(1 << 30), 1 << 30))) {
         return ZEROS_32_BIT;
     }
     if (!pq_is_64_bit(code) &&
