@@ -282,4 +282,5 @@ def measure_error(
     >>> pq.measure_error(x, np.round(x, -1), axis=0).max_error
     array([4., 4.])
     """
-    return report_of(axis, *_core.measure(x, y, axis, threads))
+    sums, axes = _core.measure(x, y, axis, threads)
+    return report_of(axis, sums, axes)

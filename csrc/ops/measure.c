@@ -39,10 +39,11 @@ struct found {
     bool has_most;         /* error.most has been set */
 };
 
-/* Memory for the groups that are measured together. `raw` has elements before their
- * conversion. The boxes of `turns` are these groups. */
+/* Memory for the groups that are measured together, which is not cleared before a call.
+ * `raw` has elements before their conversion. The boxes of `turns` are these groups. */
 struct rooms {
     struct pq_boxes turns;
+    struct pq_sweep x_sweep, y_sweep;
     struct found found[MAX_GROUPS];
     _Alignas(64) char x[BUFFER_BYTES], y[BUFFER_BYTES], raw[BUFFER_BYTES / 2];
 };
@@ -75,7 +76,6 @@ struct measuring {
     struct pq_addresses params;   /* of index 0 of `beside` */
     ptrdiff_t index;              /* index of the first measured group along `beside` */
     ptrdiff_t position;           /* position of the next element in its group */
-    struct pq_sweep x, y;
     size_t most_rows;
     struct rooms *rooms;
 };
@@ -239,10 +239,11 @@ static struct piece load_tile(struct measuring *m, size_t n)
     struct rooms *const rooms = m->rooms;
     const enum pq_type type = pq_real_of(m->is_f64);
     struct piece piece = {.next = (ptrdiff_t)(n * pq_bytes_of(type))};
-    piece.x = pq_sweep_load(&m->x, type, m->rows, m->x_beside, n, rooms->x, rooms->raw);
+    piece.x =
+        pq_sweep_load(&rooms->x_sweep, type, m->rows, m->x_beside, n, rooms->x, rooms->raw);
     piece.y = m->trip != NULL ? round_trip_rows(m, piece.x, piece.next, n)
-                              : pq_sweep_load(&m->y, type, m->rows, m->y_beside, n,
-                                              rooms->y, rooms->raw);
+                              : pq_sweep_load(&rooms->y_sweep, type, m->rows, m->y_beside,
+                                              n, rooms->y, rooms->raw);
     m->position += (ptrdiff_t)n;
     if (m->exponent != 0) {
         piece.x = scale_down(rooms->x, piece.x, n * m->rows, m->exponent);
@@ -366,9 +367,9 @@ static bool sum_run(struct measuring *m, const struct pq_error *before, size_t n
 static void seek_element(struct measuring *m, ptrdiff_t first)
 {
     m->position = first;
-    pq_sweep_seek(&m->x, first);
+    pq_sweep_seek(&m->rooms->x_sweep, first);
     if (m->trip == NULL) {
-        pq_sweep_seek(&m->y, first);
+        pq_sweep_seek(&m->rooms->y_sweep, first);
     }
 }
 
@@ -497,8 +498,8 @@ static ptrdiff_t enter_turn(struct measuring *m, ptrdiff_t turn)
             m->params.offset += pq_param_offset(args, &args->offset, k, i);
         }
     }
-    pq_sweep_init(&m->x, m->kernels, &at->in, args->ndim, m->inner);
-    pq_sweep_init(&m->y, m->kernels, &at->out, args->ndim, m->inner);
+    pq_sweep_init(&m->rooms->x_sweep, m->kernels, &at->in, args->ndim, m->inner);
+    pq_sweep_init(&m->rooms->y_sweep, m->kernels, &at->out, args->ndim, m->inner);
     return group;
 }
 
@@ -520,8 +521,8 @@ static void remeasure_groups(struct measuring *m, struct pq_error *to, ptrdiff_t
             }
         }
         to += m->next;
-        m->x.row += m->x_beside;
-        m->y.row += m->y_beside;
+        m->rooms->x_sweep.row += m->x_beside;
+        m->rooms->y_sweep.row += m->y_beside;
         m->index++;
     }
 }
