@@ -219,10 +219,26 @@ def dynamic_quantize(
         codes = p.quantize(x, seed=seed, start=start, threads=threads, **given)
         write(p)
         return codes, p
-    choices = (dtype, axis, block_size, symmetric, quant_range, scale_dtype, like)
-    outs = (layout, packed, out, scale_out, zero_point_out)
-    others = (rounding, seed, start, threads)
-    return _core.dynamic_quantize(QParams, x, choices, outs, others)
+    return _core.dynamic_quantize(
+        QParams,
+        x,
+        dtype,
+        axis,
+        block_size,
+        symmetric,
+        quant_range,
+        scale_dtype,
+        like,
+        layout,
+        packed,
+        out,
+        scale_out,
+        zero_point_out,
+        rounding,
+        seed,
+        start,
+        threads,
+    )
 
 
 def write_parameters(

@@ -57,8 +57,9 @@ cdef tuple _by_two_calls(type cls, object x, object name, object axis, object bl
     return codes, made
 
 
-def dynamic_quantize(type cls not None, x, tuple choices not None, tuple outs not None,
-                     tuple others not None, /):
+def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, quant_range,
+                     scale_dtype, like, layout, packed, out, scale_out, zero_point_out,
+                     rounding, seed, start, threads, /):
     """See fused.dynamic_quantize; `cls` is QParams."""
     cdef Call call
     cdef pq_choice choice
@@ -70,9 +71,6 @@ def dynamic_quantize(type cls not None, x, tuple choices not None, tuple outs no
     cdef Job job
     cdef Calls made
     cdef _Affine affine
-    dtype, axis, block_size, symmetric, quant_range, scale_dtype, like = choices
-    layout, packed, out, scale_out, zero_point_out = outs
-    rounding, seed, start, threads = others
     affine = _affine(None, False, None, quant_range, _SATURATE, _LOWEST)
     rounding = _with_noise(rounding, seed, start)
     _forget(&call)
@@ -107,8 +105,8 @@ def dynamic_quantize(type cls not None, x, tuple choices not None, tuple outs no
         if write is not None:
             write(made)
         return out, made
-    results = _new_results(&choice, groups, name)
-    _place_results(&call, &choice, selecting, groups, name, results)
+    results = _new_results(&choice, groups)
+    _place_results(&call, &choice, selecting, groups, results)
     call.args.block = call.block
     if how is not None:
         extents = _shape(&call.x)

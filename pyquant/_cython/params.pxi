@@ -548,10 +548,10 @@ cdef int _run_choice(Call *call, const pq_choice *choice, ptrdiff_t count,
     return _execute(_choose_part, &job, size)
 
 
-cdef tuple _new_results(const pq_choice *choice, tuple groups, str name):
+cdef tuple _new_results(const pq_choice *choice, tuple groups):
     """Return shape, dtype and new memory of scales and of zero points."""
     scale_dtype = dtype_named(_NAMES[<int>choice.scale])
-    zero_dtype = _DTYPES[zero_name(name)]
+    zero_dtype = <object>_dtypes_held[<int>_zero_type(choice.code)]
     return (
         (groups, scale_dtype, _new_memory(groups, scale_dtype, pq_type_size(choice.scale))),
         (groups, zero_dtype, _new_memory(groups, zero_dtype, pq_type_size(choice.code))),
@@ -569,13 +569,13 @@ cdef tuple _finished(const pq_choice *choice, tuple results, str name, object ax
 
 
 cdef ptrdiff_t _place_results(Call *call, const pq_choice *choice, tuple selecting,
-                              tuple groups, str name, tuple results) except -1:
+                              tuple groups, tuple results) except -1:
     """Set C-contiguous strides, and return the number of elements."""
     cdef ptrdiff_t count = 1
     cdef int d, i
     cdef bytes scales = results[0][2], zeros = results[1][2]
     call.args.scale.type = choice.scale
-    call.args.zero.type = <pq_type><int>_TYPES[zero_name(name)]
+    call.args.zero.type = _zero_type(choice.code)
     for d in range(call.args.ndim):
         call.scale_strides[d] = call.zero_strides[d] = 0
     for i in range(len(selecting) - 1, -1, -1):
@@ -636,9 +636,9 @@ cdef tuple _choose(object x, object dtype, object axis, object block_size, objec
     if search is not None:
         search.place(&call)
     _set_data(&choice, call.x.type)
-    results = _new_results(&choice, groups, name)
+    results = _new_results(&choice, groups)
     if len(<bytes>results[1][2]) > 0:
-        count = _place_results(&call, &choice, selecting, groups, name, results)
+        count = _place_results(&call, &choice, selecting, groups, results)
         call.args.block = call.block
         if search is None or _size(&call.x) == 0:
             repeats = _without_repeats(&call.x, selecting, shape, call.block)
@@ -829,7 +829,7 @@ cdef tuple _from_range(object lo, object hi, object dtype, object axis, object b
         _blocks(block_size)
         _check_blocked_axis(axis, block_size)
     _set_data(&choice, <pq_type><int>_REALS[real])
-    results = _new_results(&choice, lo.shape, name)
+    results = _new_results(&choice, lo.shape)
     _choose_ranges(&choice, lo, hi, PyBytes_AS_STRING(<bytes>results[0][2]),
                    PyBytes_AS_STRING(<bytes>results[1][2]))
     return _finished(&choice, results, name, axis, block_size)

@@ -181,8 +181,14 @@ cpdef object dtype_named(str name):
     return dtype
 
 
-cpdef str zero_name(str name):
+cdef pq_type _zero_type(pq_type code) noexcept:
     """Return the stored type of zero points: a NumPy type, without ml_dtypes."""
-    if name in _LIMITS and name not in _PACKED:
-        return name
-    return "uint8" if name.startswith("u") else "int8"
+    cdef const pq_type_info *row = row_of_type(code)
+    if not _is_integer(code):
+        return PQ_I8
+    return code if row.bits >= 8 else PQ_I8 if row.lowest < 0 else PQ_U8
+
+
+cpdef str zero_name(str name):
+    """Return the name of `_zero_type`."""
+    return _NAMES[<int>_zero_type(<pq_type><int>_TYPES[name])]
