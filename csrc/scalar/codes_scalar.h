@@ -246,10 +246,11 @@ PQ_NOINLINE uint64_t c32_joined_pairs(c32 x)
 /* Exchange codes 8 to 15 with codes 16 to 23. */
 PQ_INLINE c32 c32_swap_middle(c32 x)
 {
-    c32 r = x;
-    memcpy(r.v + 8, x.v + 16, 8);
-    memcpy(r.v + 16, x.v + 8, 8);
-    return r;
+    uint64_t words[4];
+    memcpy(words, x.v, sizeof words);
+    const uint64_t swapped[4] = {words[0], words[2], words[1], words[3]};
+    memcpy(x.v, swapped, sizeof swapped);
+    return x;
 }
 
 /* Return the top bits of all codes. The lowest bit is from the first code. */
