@@ -79,9 +79,9 @@ WORD2(c32, c32_subtract, (uint8_t)(x.v[i] - y.v[i]))
 /* Return the table entries of codes below 16. */
 PQ_NOINLINE c32 c32_look_up(const int8_t *table, c32 x)
 {
-    EACH_CODE(i)
-    {
+    for (int i = 0; i < 32; i += 2) {
         x.v[i] = (uint8_t)table[x.v[i]];
+        x.v[i + 1] = (uint8_t)table[x.v[i + 1]];
         PQ_IN_ORDER(); /* a vectorized loop has ten times the code and no gain */
     }
     return x;
