@@ -28,7 +28,7 @@ struct place {
 enum product { F32 = PQ_REQUANTIZE_F32, ONCE, TWICE, INT32 };
 
 PQ_INLINE struct place load_requantize_params(const struct pq_requantize_run *how,
-                                              size_t at, enum product kind, int shifts)
+                                              size_t at, enum product kind)
 {
     struct place p = {.bias = how->bias[at]};
     if (kind == F32) {
@@ -36,9 +36,9 @@ PQ_INLINE struct place load_requantize_params(const struct pq_requantize_run *ho
         return p;
     }
     const int down = how->down[at], top = kind == TWICE ? -1 : how->doubled;
-    p.m = (uint32_t)how->m[at] >> (kind != TWICE && how->doubled);
+    p.m = (uint32_t)how->m[at] >> (how->doubled && kind != TWICE);
     p.right = kind == INT32 ? down + 33 - how->doubled : down;
-    p.left = shifts && top > down ? top - down : 0;
+    p.left = how->shifts && top > down ? top - down : 0;
     p.most = INT32_MAX >> p.left;
     return p;
 }
@@ -53,7 +53,7 @@ PQ_INLINE int32_t shift_left_saturating(int32_t v, struct place p)
 /* Return the rounded product. The sum with 1.5 * 2^52 holds an integer below 2^51 in its
  * last bits. */
 PQ_INLINE int64_t rounded_product(const struct pq_requantize_run *how, int32_t v,
-                                  struct place p, enum product kind, int shifts)
+                                  struct place p, enum product kind)
 {
     if (kind == F32) {
         const float product = (float)v * p.r;
@@ -65,12 +65,12 @@ PQ_INLINE int64_t rounded_product(const struct pq_requantize_run *how, int32_t v
     if (kind == INT32) {
         return (v * p.m + (INT64_C(1) << (p.right - 1))) >> p.right;
     }
-    const int64_t product = (shifts ? shift_left_saturating(v, p) : v) * p.m;
+    const int64_t product = (how->shifts ? shift_left_saturating(v, p) : v) * p.m;
     if (kind == ONCE) {
-        return ((product >> 32 >> (shifts && p.right < 0 ? 0 : p.right)) + 1) >> 1;
+        return ((product >> 32 >> (how->shifts && p.right < 0 ? 0 : p.right)) + 1) >> 1;
     }
     const int64_t x = (product + (INT64_C(1) << 31)) >> 32;
-    return shifts && p.right < 0 ? x : (((x - (x < 0)) >> p.right) + 1) >> 1;
+    return how->shifts && p.right < 0 ? x : (((x - (x < 0)) >> p.right) + 1) >> 1;
 }
 
 PQ_INLINE void store_code(char *y, size_t size, int64_t code)
@@ -86,28 +86,28 @@ PQ_INLINE void store_code(char *y, size_t size, int64_t code)
     }
 }
 
-/* Requantize lines. `shifts` is 0 if no element of `down` is negative. Return 0 if an
- * element is not within `least` and `most`. */
+/* Requantize lines, with the constant `shifts`. Return 0 if an element is not within
+ * `least` and `most`. */
 PQ_INLINE int requantize(const struct pq_requantize_run *given, const char *x, char *y,
                          size_t n, enum product kind, int shifts)
 {
-    const struct pq_requantize_run all = *given, *const how = &all; /* kept in registers */
+    struct pq_requantize_run all = *given, *const how = &all; /* kept in registers */
+    all.shifts = shifts;
     const size_t size = pq_bytes_of(all.out);
     const uint32_t span = (uint32_t)all.most - (uint32_t)all.least;
     uint32_t most = 0;
     for (size_t line = 0; line < all.lines && most <= span; line++) {
-        struct place p = load_requantize_params(how, all.per_element ? 0 : line, kind,
-                                                shifts);
+        struct place p = load_requantize_params(how, all.per_element ? 0 : line, kind);
         for (size_t i = 0; i < n; i++) {
             int32_t v;
             memcpy(&v, x + i * sizeof v, sizeof v);
             const uint32_t distance = (uint32_t)v - (uint32_t)all.least;
             most = distance > most ? distance : most;
             if (all.per_element) {
-                p = load_requantize_params(how, i, kind, shifts);
+                p = load_requantize_params(how, i, kind);
             }
             v = (int32_t)((uint32_t)v + (uint32_t)p.bias);
-            const int64_t r = rounded_product(how, v, p, kind, shifts);
+            const int64_t r = rounded_product(how, v, p, kind);
             const int64_t above = r > all.lowest ? r : all.lowest;
             store_code(y + i * size, size,
                        (above < all.highest ? above : all.highest) + all.zero);
