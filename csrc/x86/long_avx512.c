@@ -16,18 +16,6 @@ PQ_TARGET_BEGIN("avx2,fma,f16c,avx512f,avx512dq,avx512bw,avx512vl")
 
 #  include "kernels/general_chunk.inc"
 
-/* Wrap a chunk body in a function with the parameters that map_group_chunks() requires. */
-#  define BODY(name)                                                                       \
-      PQ_INLINE void any_##name(const char *x, char *y, const void *params,                \
-                                struct instance k)                                         \
-      {                                                                                    \
-          name(x, y, params, k);                                                           \
-      }
-BODY(quantize_regular_chunk)
-BODY(encode_regular_chunk)
-BODY(quantize_affine_regular_chunk)
-#  undef BODY
-
 /* ---- pairs of types ---- */
 
 PQ_INLINE int quantize_long(const struct pq_run *run, const char *x, char *y, size_t n,
@@ -40,7 +28,7 @@ PQ_INLINE int quantize_long(const struct pq_run *run, const char *x, char *y, si
         return 0;
     }
     const struct group_params p = quantize_params(s, z, k);
-    map_group_chunks(any_quantize_regular_chunk, run, x, y, n, &p, k);
+    map_group_chunks(quantize_regular_chunk, run, x, y, n, &p, k);
     return 1;
 }
 
@@ -62,7 +50,7 @@ PQ_INLINE int encode_long(const struct pq_run *run, const char *x, char *y, size
         return 0;
     }
     const struct group_params p = encode_params(s, 0, k);
-    map_group_chunks(any_encode_regular_chunk, run, x, y, n, &p, k);
+    map_group_chunks(encode_regular_chunk, run, x, y, n, &p, k);
     return 1;
 }
 
@@ -97,7 +85,7 @@ PQ_INLINE void quantize_and_check(const struct pq_run *run, const void *x, void 
     watch(&seen, &k);
     if (n >= PQ_CHUNK) {
         const struct group_params p = quantize_params(*run->scale.f32, *run->zero.i32, k);
-        map_group_chunks(any_quantize_affine_regular_chunk, run, x, y, n, &p, k);
+        map_group_chunks(quantize_affine_regular_chunk, run, x, y, n, &p, k);
         update_largest_code(&part, &seen, k);
     }
     if (n < PQ_CHUNK || found.largest > (uint32_t)k.span) {
