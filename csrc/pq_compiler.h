@@ -71,13 +71,16 @@
 #  define PQ_UNLIKELY(condition) __builtin_expect((condition), 0)
 #endif
 
-/* Forbid the compiler to move memory accesses across this point. This barrier keeps stores
- * in ascending order, because CPUs detect only ascending streams of stores. It also keeps
- * compilers from vectorizing a loop. */
+/* PQ_IN_ORDER() forbids the compiler to move memory accesses across this point. It keeps
+ * stores in ascending order, because CPUs detect only ascending streams of stores. It also
+ * keeps compilers from vectorizing a loop. PQ_NO_UNROLL keeps compilers from unrolling the
+ * next loop. */
 #if defined(_MSC_VER) && !defined(__clang__)
 #  define PQ_IN_ORDER() ((void)0)
+#  define PQ_NO_UNROLL
 #else
 #  define PQ_IN_ORDER() __asm__ volatile("" ::: "memory")
+#  define PQ_NO_UNROLL _Pragma("GCC unroll 1")
 #endif
 
 /* The size of a buffer, or the size of data from which a call uses another path. The C
