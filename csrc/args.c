@@ -122,15 +122,11 @@ static bool fits_span(const struct pq_args *args, const ptrdiff_t *strides, bool
 enum pq_status pq_check_array(const struct pq_args *args, const struct pq_array *array,
                               bool blocks)
 {
-    if (array->data == NULL) {
-        return PQ_ERR_NULL;
-    }
+    PQ_TRY(array->data != NULL ? PQ_OK : PQ_ERR_NULL);
     if (array->bit_strides != NULL && !blocks) {
         return fits_span(args, array->bit_strides, false, MOST_BITS) ? PQ_OK : PQ_ERR_SHAPE;
     }
-    if (args->ndim > 0 && array->strides == NULL) {
-        return PQ_ERR_NULL;
-    }
+    PQ_TRY(args->ndim == 0 || array->strides != NULL ? PQ_OK : PQ_ERR_NULL);
     return fits_span(args, array->strides, blocks, MAX_EXTENT) ? PQ_OK : PQ_ERR_SHAPE;
 }
 
