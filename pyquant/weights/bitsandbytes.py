@@ -40,7 +40,8 @@ _CODED = ("weight", "weight.absmax", "weight.quant_map")
 _NESTED = ("weight.nested_absmax", "weight.nested_quant_map")
 _ROWS = ("weight", "SCB")
 _STEP = np.float32(0.007874015718698502)  # 1 / 127
-_LEAST = np.float32(1e-38)  # smallest divisor
+# Smallest divisor, and 1: NumPy converts arrays without dimensions faster than numbers.
+_LEAST, _ONE = np.array(1e-38, np.float32), np.array(1, np.float32)
 _MOST = float(np.finfo(np.float32).max)
 _PIECE = 1 << 16  # elements of a buffer, a multiple of any block size
 _PART = 1 << 20  # elements of a buffer for threads
@@ -185,12 +186,12 @@ def _encode(
     whole = flat.size // size
     how: dict[str, Any] = {"layout": "high-first", "codebook": book, "threads": threads}
     how |= {"axis": 0, "block_size": size, "inverse": True}
-    inverse = _inverse_of(absmax[:whole])
     made: Any
     if whole == absmax.size:
-        made = _core.quantize(flat, inverse, **how)
+        made = _core.quantize(flat, _inverse_of(absmax), **how)
         codes: Bytes = made.data
         return codes
+    inverse = _inverse_of(absmax[:whole])
     data = np.empty((flat.size + 1) // 2, np.uint8)  # filled in parts, to save memory
     step = _PART // size
     for first in range(0, whole, step):
@@ -210,7 +211,7 @@ def _inverse_of(absmax: Floats) -> Floats:
     """Return the multipliers of blocks with these magnitudes."""
     made: Floats = np.maximum(absmax, _LEAST)
     with np.errstate(all="ignore"):
-        return np.divide(1, made, out=made)
+        return np.divide(_ONE, made, out=made)
 
 
 def _absmax_of(flat: Array, size: int) -> Floats:
