@@ -434,3 +434,14 @@ def test_texts(rng):
     assert str(pq.measure_error(X, X)).startswith("inf dB, max error 0 at 0, ")
     x[0] = np.nan
     assert "nan 50" in str(pq.measure_error(x, y, axis=0))
+
+
+def test_errors_with_offsets_along_each_axis():
+    x = np.random.default_rng(5).normal(0, 3, (4, 5, 6)).astype(np.float32)
+    for axis, count in enumerate(x.shape):
+        offset = np.linspace(-2, 2, count, dtype=np.float32)
+        p = pq.QParams(0.1, None, "int8", axis=axis, offset=offset)
+        y = p.dequantize(p.quantize(x))
+        for groups in (None, 0, 1, 2, (0, 1), (0, 2), (1, 2)):
+            got, want = p.measure_error(x, axis=groups), pq.measure_error(x, y, axis=groups)
+            assert np.array_equal(got.mse, want.mse), (axis, groups)

@@ -258,7 +258,7 @@ static void tile_shape(const struct pq_job *job, ptrdiff_t *rows, ptrdiff_t *col
                    is_longer_stride(dim[0].out, dim[1].out))) {
         most = PQ_TILE / TRANSPOSED_ROWS;
     }
-    *columns = n0 < most || job->equal_spacing ? n0 : most;
+    *columns = n0 < most || job->loads_rows ? n0 : most;
     *rows = n1 < PQ_TILE / *columns ? n1 : PQ_TILE / *columns;
     if (*rows > dim[1].group_size) { /* do not divide groups of rows */
         *rows -= *rows % dim[1].group_size;
@@ -293,7 +293,7 @@ static bool can_load_rows(const struct pq_job *job)
 
 /* Return true if the engine loads the parameters of many rows together, and copies them to
  * the elements. Rows are complete and short, and kernels need a pair for each element. */
-static bool has_equal_spacing(const struct pq_job *job)
+static bool loads_rows(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim;
     const ptrdiff_t columns = dim[0].end;
@@ -555,9 +555,9 @@ static void run_grouped_row(void *p, const struct pq_position *at)
         const struct pq_addresses from = pq_addresses_at(at->params, dim, first);
         n = (stop < dim->end ? stop : dim->end) - i;
         if (!pq_has_loaded(job, &from) || job->loaded.columns < m) {
-            pq_load_params(job, 0, &from, dim, (size_t)m);
-            pq_set_flush(job);
             job->loaded.at = from;
+            pq_load_params(job, 0, &job->loaded.at, dim, (size_t)m);
+            pq_set_flush(job);
             job->loaded.columns = m;
         }
         run_groups(job, at->in + i * dim->in, at->out + i * dim->out, (size_t)n,
@@ -947,7 +947,7 @@ void pq_job_run(struct pq_job *job, int part, int parts)
         pq_row_fn *const visit =
             job->how.element != NULL ? job->how.element : choose_walk(job, &first);
         const bool by_tiles = visit == run_tiles || visit == run_transposed;
-        job->equal_spacing = visit == run_tiles && has_equal_spacing(job);
+        job->loads_rows = visit == run_tiles && loads_rows(job);
         job->how.run.exceeds_cache = visit == run_columns && converts_codes(job)
                                          ? job->exceeds_cache
                                          : !by_tiles && needs_prefetch(job);

@@ -84,7 +84,7 @@ struct pq_job {
         struct pq_addresses at;
         ptrdiff_t first, rows, columns;
     } loaded;
-    bool equal_spacing; /* parameters of many rows are loaded together */
+    bool loads_rows; /* parameters of many rows are loaded together */
     _Alignas(64) union pq_param_tile scale;
     _Alignas(64) union pq_param_tile zero;
     _Alignas(64) union pq_param_tile offset;

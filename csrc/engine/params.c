@@ -465,12 +465,15 @@ ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_addresses row_start,
                               ptrdiff_t columns)
 {
     const struct pq_dim *dim = job->plan.dim;
-    const bool same_rows = pq_is_uniform(&dim[1]) || rows == 1;
+    const bool uniform = pq_is_uniform(&dim[1]), same_rows = uniform || rows == 1;
     const bool single = same_rows && pq_is_uniform(&dim[0]);
+    if (uniform && single && pq_has_loaded(job, &row_start)) { /* as in most calls */
+        return rows * columns;
+    }
     const struct pq_addresses at =
         pq_addresses_at(row_start, &dim[1], pq_dim_group(&dim[1], row));
     const ptrdiff_t share = single ? rows * columns : 1;
-    if (job->equal_spacing) {
+    if (job->loads_rows) {
         store_shared_zeros(job, at.zero, rows * columns);
         load_gapped_rows(job, at, rows);
         return 1;
@@ -486,8 +489,9 @@ ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_addresses row_start,
         pq_set_flush(job);
         return columns;
     }
+    job->loaded.at = at;
     if (single) {
-        pq_load_params(job, 0, &at, dim, 1);
+        pq_load_params(job, 0, &job->loaded.at, dim, 1);
     } else {
         store_shared_zeros(job, at.zero, rows * columns);
     }
@@ -501,7 +505,6 @@ ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_addresses row_start,
         }
         r += same;
     }
-    job->loaded.at = at;
     job->loaded.at.scale = same_rows ? at.scale : NULL;
     job->loaded.first = column;
     job->loaded.rows = rows;

@@ -931,17 +931,13 @@ cdef object _checked_numbers(object array, Array *held, str name):
 cdef int _hold_offset(Call *call, object scale, object offset) except -1:
     """Hold an offset: a Python float, or an array of one number or of the shape of the
     scale."""
-    call.args.offset.strides = call.offset_strides
     if PyFloat_CheckExact(offset):
         call.offset_value = PyFloat_AS_DOUBLE(offset)
-        call.args.offset.data = &call.offset_value
-        call.args.offset.type = PQ_F64
-        call.args.offset.swapped = False
+        call.args.offset = pq_array(&call.offset_value, NULL, PQ_F64, False, NULL)
     else:
         _checked_numbers(offset, &call.offset, "offset")
-        call.args.offset.data = call.offset.data
-        call.args.offset.type = call.offset.type
-        call.args.offset.swapped = call.offset.swapped
+        _set_array(&call.args.offset, &call.offset)
+    call.args.offset.strides = call.offset_strides
     _hold_scale(call, scale)
     return _check_like_lead(call, "offset", &call.offset)
 
