@@ -130,12 +130,13 @@ enum {
 };
 
 /* Return the bits of the options that a call sets. One test is enough for most calls, which
- * set none. */
+ * set none or only the rounding mode. */
 PQ_INLINE int pq_options_of(const struct pq_args *args)
 {
-    int options = 0;
+    int options = args->round != 0 ? PQ_OPTION_ROUND : 0;
     int64_t any = 0;
-#define OPTION(name, value) any |= (int64_t)(value);
+#define OPTION(name, value)                                                                \
+    any |= PQ_OPTION_##name != PQ_OPTION_ROUND ? (int64_t)(value) : 0;
     PQ_FOR_OPTION(OPTION)
 #undef OPTION
 #define OPTION(name, value) options |= (value) != 0 ? PQ_OPTION_##name : 0;
