@@ -246,10 +246,9 @@ PQ_NOINLINE uint64_t c32_joined_pairs(c32 x)
 /* Exchange codes 8 to 15 with codes 16 to 23. */
 PQ_INLINE c32 c32_swap_middle(c32 x)
 {
-    uint64_t words[4];
-    memcpy(words, x.v, sizeof words);
-    const uint64_t swapped[4] = {words[0], words[2], words[1], words[3]};
-    memcpy(x.v, swapped, sizeof swapped);
+    uint64_t w[4];
+    memcpy(w, x.v, sizeof w);
+    memcpy(x.v, (uint64_t[]){w[0], w[2], w[1], w[3]}, sizeof w);
     return x;
 }
 

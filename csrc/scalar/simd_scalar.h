@@ -366,14 +366,20 @@ PQ_INLINE int32_t saturate(int32_t v, int32_t lo, int32_t hi)
     return v < lo ? lo : v > hi ? hi : v;
 }
 
-/* Store r plus the zero point, saturated. */
-#define STORE_CODES(word, type, lo, hi)                                                    \
-    PQ_INLINE void word(void *p, vi r, vi z)                                               \
+/* Define a word that stores a chunk of codes. `expression` is code i. */
+#define STORE_WORD(word, type, parameters, expression)                                     \
+    PQ_INLINE void word parameters                                                         \
     {                                                                                      \
         type c[PQ_CHUNK];                                                                  \
-        EACH(i, r) c[i] = (type)saturate(r.v[i] + z.v[i], lo, hi);                         \
+        for (int i = 0; i < PQ_CHUNK; i++) {                                               \
+            c[i] = (type)(expression);                                                     \
+        }                                                                                  \
         memcpy(p, c, sizeof c);                                                            \
     }
+
+/* Store r plus the zero point, saturated. */
+#define STORE_CODES(word, type, lo, hi)                                                    \
+    STORE_WORD(word, type, (void *p, vi r, vi z), saturate(r.v[i] + z.v[i], lo, hi))
 STORE_CODES(store_i8, int8_t, INT8_MIN, INT8_MAX)
 STORE_CODES(store_u8, uint8_t, 0, UINT8_MAX)
 STORE_CODES(store_i16, int16_t, INT16_MIN, INT16_MAX)
@@ -386,36 +392,21 @@ WORD_OF(vh, narrow_sums, (vi x, vi y), (int16_t)(x.v[i] + y.v[i]))
 /* Saturate the numbers of x to [0, highest], add `least` modulo the number of codes, and
  * store them. */
 #define STORE_ABOVE(word, vector, type, highest)                                           \
-    PQ_INLINE void word(void *p, vector x, int least)                                      \
-    {                                                                                      \
-        type c[PQ_CHUNK];                                                                  \
-        EACH(i, x) c[i] = (type)(saturate(x.v[i], 0, highest) + least);                    \
-        memcpy(p, c, sizeof c);                                                            \
-    }
+    STORE_WORD(word, type, (void *p, vector x, int least),                                 \
+               saturate(x.v[i], 0, highest) + least)
 STORE_ABOVE(store_plus_least_8, vh, uint8_t, UINT8_MAX)
 STORE_ABOVE(store_plus_least_16, vi, uint16_t, UINT16_MAX)
 #undef STORE_ABOVE
 
 /* Store bytes: 1 where x and y are equal, else 0. */
-PQ_INLINE void store_equal(void *p, vi x, vi y)
-{
-    uint8_t c[PQ_CHUNK];
-    EACH(i, x) c[i] = x.v[i] == y.v[i];
-    memcpy(p, c, sizeof c);
-}
+STORE_WORD(store_equal, uint8_t, (void *p, vi x, vi y), x.v[i] == y.v[i])
 
 /* Store magnitude codes of a narrow float, with the sign bit `sign` where `signs` is
  * negative. The magnitude `bare` gets no sign bit. */
-PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign, int bare)
-{
-    uint8_t c[PQ_CHUNK];
-    EACH(i, signs)
-    {
-        const int negative = (signs.v[i] < 0) & (magnitudes.v[i] != bare);
-        c[i] = (uint8_t)(magnitudes.v[i] | (negative ? sign : 0));
-    }
-    memcpy(p, c, sizeof c);
-}
+STORE_WORD(store_float_codes, uint8_t,
+           (void *p, vi magnitudes, vi signs, int sign, int bare),
+           magnitudes.v[i] | ((signs.v[i] < 0) & (magnitudes.v[i] != bare) ? sign : 0))
+#undef STORE_WORD
 
 /* ---- random words: a 64-bit number for each of PQ_STREAMS counters ---- */
 
