@@ -167,9 +167,9 @@ class QParams(Immutable, _core.Calls):
         >>> import numpy as np
         >>> import pyquant as pq
         >>> p = pq.QParams.from_normalization([0.5, 0.25, 0.5], [0.5, 0.5, 0.25], axis=0)
-        >>> image = np.uint8([[[0, 255, 51]]])  # height, width, channels
+        >>> image = np.uint8([[[0, 255, 255]]])  # height, width, channels
         >>> p.dequantize(image.transpose(2, 0, 1)).ravel()
-        array([-1. ,  1.5, -1.2], dtype=float32)
+        array([-1. ,  1.5,  2. ], dtype=float32)
         """
         means = _core.cast(_core.as_reals(mean, "mean"), "float64")
         stds = _core.cast(_core.as_reals(std, "std"), "float64")

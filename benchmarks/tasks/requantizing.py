@@ -20,6 +20,7 @@ SIZES = (1 << 16, 1 << 18, 1 << 24)
 CHANNELS = 256
 INNER = 64  # elements of a channel in the shape `-planes`
 REAL = 1e-4
+MEAN, STD, COLUMNS = (0.485, 0.456, 0.406, 0.5), (0.229, 0.224, 0.225, 0.25), 64
 ARITHMETICS = ("float32", "rndnu", "tflite", "tflite_single", "fbgemm")
 OPSET, IR = 13, 8
 
@@ -108,13 +109,11 @@ def _task(arithmetic: str, suffix: str = "", **options: Any) -> Task:
 
 
 def _codes(n: int, dtype: str, channels_last: bool) -> Made:
-    rows = max(1, round((n / 3) ** 0.5))
-    image = np.random.default_rng(0).integers(0, 256, (rows, rows, 3), np.uint8)
+    shape = (max(1, n // 4 // COLUMNS), COLUMNS, 4)
+    image = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
     x = image.transpose(2, 0, 1)
     x = x if channels_last else np.ascontiguousarray(x)
-    pixels = pq.QParams.from_normalization(
-        [0.485, 0.456, 0.406], [0.229, 0.224, 0.225], axis=0
-    )
+    pixels = pq.QParams.from_normalization(MEAN, STD, axis=0)
     target = pq.QParams(np.float32(0.0187), -14, dtype)
     out, numbers = np.empty(x.shape, dtype), np.empty(x.shape, np.float32)
 

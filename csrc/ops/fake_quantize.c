@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fake_quantize: dequantize(quantize(in)). One kernel computes both steps, or two kernels
  * run in turn on each tile. The codes of a tile stay in L1. */
-#include "engine/slabs.h"
 #include "ops/fake_quantize.h"
+#include "engine/slabs.h"
 
 enum {
     CODE_BUFFER_BYTES = PQ_SIZE(1 << 14, 1 << 13), /* buffer for the codes of a tile */
