@@ -359,9 +359,10 @@ def quantize(
         finite number. False: they become infinity, or NaN if the type has no infinity.
         Integer types require True.
     offset : array_like, optional
-        Real numbers: one element, or the shape of `scale`. The quotient is
-        ``(x - offset) / scale``. Each step is rounded once, to float32 (float64 if `x` or
-        `precision` is float64). Infinite and NaN offsets follow IEEE arithmetic.
+        Real numbers: one element, the shape of `scale`, or beside one scale any shape of
+        scales. ``np.broadcast_to(row, scale.shape)`` repeats a row without a copy. The
+        quotient is ``(x - offset) / scale``. Each step is rounded once, to float32 (float64
+        if `x` or `precision` is float64). Infinite and NaN offsets follow IEEE arithmetic.
     inverse : bool, optional
         True: multiply by `scale`, ``(x - offset) * scale``. Default False.
     fill : int or sequence of int, optional

@@ -141,15 +141,17 @@ class QParams(Immutable, _core.Calls):
         """
         Return the parameters of uint8 pixels that a model normalizes.
 
-        `dequantize` of pixels then returns ``(pixels / 255 - mean) / std``.
+        `dequantize` of pixels then returns ``(pixels / 255 - mean) / std``, with one
+        rounded product and one rounded sum.
 
         Parameters
         ----------
         mean, std : array_like
-            Real numbers: one for each channel, or one number for all channels.
+            Real numbers of equal shape, for pixels from 0 to 1: one for each channel, or
+            one number for all channels.
         axis : int, optional
-            The axis of the channels: 0 for planes, -1 for an image with the channels last.
-            Default: one number for all channels.
+            The axis of the channels: -3 for planes, also in a batch; -1 if channels are
+            last. Default: one number for all channels.
 
         Returns
         -------
@@ -160,7 +162,8 @@ class QParams(Immutable, _core.Calls):
         Raises
         ------
         TypeError, ValueError
-            If the numbers are not real, if the shapes differ, or if one of `std` is 0.
+            If the numbers are not real, if shapes differ, or if one of `std` is 0. If
+            several numbers come without `axis`.
 
         Examples
         --------
@@ -176,6 +179,8 @@ class QParams(Immutable, _core.Calls):
         _check.array(stds, "std", ("float64",), means.shape)
         if not stds.all():
             raise _check.fail(ValueError, "std", "numbers other than 0", "0")
+        if axis is None and means.ndim == 1:
+            raise _check.fail(ValueError, "axis", "the axis of the channels", None)
         with np.errstate(all="ignore"):
             scale, offset = 1 / (255 * stds), -means / stds
         return cls(
@@ -218,14 +223,15 @@ class QParams(Immutable, _core.Calls):
         ------
         TypeError
             If `q` does not have the type of `source`, or is a PackedArray.
-        ValueError
-            If a shape is wrong.
+        ValueError, numpy.exceptions.AxisError
+            If a shape is wrong, or `out` overlaps `q`.
 
         Notes
         -----
-        The first call for a `source` compares both ways for all 256 codes of each group, if
-        source and result have 8 bits. If one multiplication gives equal codes, this call
-        and later calls use it.
+        Quotients are rounded half to even. The first call for a `source` compares both ways
+        for all 256 codes of each group, if source and result have 8 bits. If one
+        multiplication gives equal codes, later calls use it. Parameters keep the
+        multiplication of the last `source` only, so reuse both objects.
 
         Examples
         --------

@@ -383,7 +383,7 @@ CALLS = {
         pq.QParams.from_dict(p.to_dict()) for p in PARAMS
     ],
     "qparams.QParams.from_normalization": lambda: [
-        pq.QParams.from_normalization(THIRDS[:4], DOUBLE[:4])
+        pq.QParams.from_normalization(THIRDS[:4], DOUBLE[:4], axis=0)
     ],
     "qparams.QParams.requantize": lambda: [
         p.requantize(CODES, pq.QParams(s, 3, "uint8", axis=0))

@@ -54,7 +54,7 @@ TEXTS = {
     "MODES": ", ".join(pq.RoundMode),
     "NGRAPH": ", ".join(NGRAPH),
     "CODED": '; convert it with .astype("float32"), or change the scale of codes with '
-    "requantize",
+    "QParams.requantize",
     "REAL": "; did you mean quantize?",
     "MASKED": "an array without a mask, got a masked array",
     "UNNAMED": "one element, or all dimensions of x, without axis or block_size",

@@ -582,7 +582,7 @@ cdef object _quantize_any(object x, object scale, object zero_point, object dtyp
             _hold_offset(&call, scale, offset)
         affine.set(&call, name, True, 0 if how is None else <int>how[3])
     _hold_real(array, &call.x, "x",
-               "" if fakes else ", or change the scale of codes with requantize")
+               "" if fakes else ", or change the scale of codes with QParams.requantize")
     if affine is not None:
         _check_beside_affine(&call, affine)
     if fakes:
@@ -702,9 +702,10 @@ def quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=Non
         finite number. False: they become infinity, or NaN if the type has no infinity.
         Integer types require True.
     offset : array_like, optional
-        Real numbers: one element, or the shape of `scale`. The quotient is
-        ``(x - offset) / scale``. Each step is rounded once, to float32 (float64 if `x` or
-        `precision` is float64). Infinite and NaN offsets follow IEEE arithmetic.
+        Real numbers: one element, the shape of `scale`, or beside one scale any shape of
+        scales. ``np.broadcast_to(row, scale.shape)`` repeats a row without a copy. The
+        quotient is ``(x - offset) / scale``. Each step is rounded once, to float32 (float64
+        if `x` or `precision` is float64). Infinite and NaN offsets follow IEEE arithmetic.
     inverse : bool, optional
         True: multiply by `scale`, ``(x - offset) * scale``. Default False.
     fill : int or sequence of int, optional
