@@ -28,6 +28,7 @@ import public_calls
 
 import pyquant as pq
 from pyquant.weights.blocks import BlockFormat, block_format, block_formats
+from pyquant.weights.files import StoredTensor
 
 try:
     import ml_dtypes
@@ -536,6 +537,8 @@ def use(rng, value, other):
     """Read all properties of an object, and use one of its operators."""
     if type(value) is pq.Observer:
         value = value.copy()
+    if type(value) is StoredTensor:  # its attributes can be set
+        value = copy.copy(value)
     found = [getattr(value, name) for name in dir(value) if name[0] != "_"]
     found += [repr(value), str(value), type(value).__eq__(value, other)]
     parts = [rng.choice([None, other, -1, 0, 1, 2, 9]) for _ in range(3)]
