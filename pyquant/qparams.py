@@ -135,6 +135,7 @@ class QParams(Immutable, _core.Calls):
         return self._quant_range
 
     @classmethod
+    @_core.default_fpenv
     def from_normalization(
         cls, mean: ArrayLike, std: ArrayLike, *, axis: SupportsIndex | None = None
     ) -> QParams:
@@ -416,13 +417,15 @@ def rescaling(target: QParams, source: QParams) -> tuple[Any, ...] | None:
     scales and offsets, and their neighbours.
     """
     each = source, target
-    shapes = {(one._axis, one._scale.shape) for one in each if one._scale.size != 1}
+    leads = [(one, _lead(one)) for one in each]
+    shapes = {(one._axis, lead.shape) for one, lead in leads if lead.size != 1}
     axis, shape = next(iter(shapes), (None, ()))
     groups = prod(shape)
     if not (
         {one._name for one in each} <= {"int8", "uint8"}
         and all(one._fill is one._quant_range is one._block_size is None for one in each)
-        and (not shapes or (len(shapes) == 1 and axis is not None))
+        and all((one._axis is None) == (lead.size == 1) for one, lead in leads)
+        and len(shapes) <= 1
         and 0 < groups <= _MOST_GROUPS
     ):
         return None
@@ -455,10 +458,10 @@ def _factors(source: QParams, target: QParams) -> Iterator[tuple[Any, ...]]:
     """Yield scales and offsets that multiply codes: the nearest, then their neighbours."""
     scale, divisor = (_core.cast(p._scale, "float64") for p in (source, target))
     shift = np.zeros(scale.shape)
-    for p, sign in ((target, 1), (source, -1)):
-        if p._offset is not None:
-            shift += sign * _core.cast(p._offset, "float64")
     with np.errstate(all="ignore"):
+        for p, sign in ((target, 1), (source, -1)):
+            if p._offset is not None:
+                shift += sign * _core.cast(p._offset, "float64")
         pair = scale / divisor, source._zero_point + shift / scale
         nearest = [one.astype(np.float32) for one in pair]
         ends = None, np.float32(np.inf), np.float32(-np.inf)
@@ -467,6 +470,12 @@ def _factors(source: QParams, target: QParams) -> Iterator[tuple[Any, ...]]:
             for one in nearest
         ]
     yield from product(*each)
+
+
+def _lead(p: QParams) -> npt.NDArray[Any]:
+    """Return the array whose shape all parameters have: the scale, or the offset beside a
+    single scale."""
+    return p._scale if p._offset is None or p._scale.size != 1 else p._offset
 
 
 def _of_columns(p: QParams, count: int) -> QParams:

@@ -391,6 +391,17 @@ def test_codes_at_the_ends_of_long_runs(source, name, isa):
                 same_results(quantized(isa, given, 1.0, **options), want)
 
 
+@loop("block, name", [1, 4, 8, 16, 24, 32], ["int8", "uint8", "int16"])
+def test_scales_that_multiply_in_short_blocks(block, name, isa):
+    """Groups shorter than a chunk have a loop of their own."""
+    x = np.linspace(-300, 300, 96 * 64, dtype=np.float32)
+    scale = np.random.default_rng(block).uniform(0.1, 4, x.size // block).astype("f4")
+    got = quantize_at(isa, x, scale, dtype=name, axis=0, block_size=block, inverse=True)
+    limits = np.iinfo(name)
+    expected = np.rint(x * np.repeat(scale, block)).clip(limits.min, limits.max)
+    same(got, expected.astype(name))
+
+
 def test_nan_quotients(isa):
     """Scales and offsets make NaN beside saturated and filled elements."""
     for count in (5, 40, 600):

@@ -436,6 +436,19 @@ def test_texts(rng):
     assert "nan 50" in str(pq.measure_error(x, y, axis=0))
 
 
+def test_counts_of_rows_with_a_short_last_block():
+    """Kernels of such rows can process an element twice, except to count elements."""
+    for shape, blocks in (((4, 38), 2), ((4, 3, 38), 2), ((5, 100), 4), ((9, 33), 2)):
+        size = 32 if blocks < 4 else 30
+        scale = np.ones((*shape[:-1], blocks), np.float32)
+        scale[..., -1] = 0
+        x = np.full(shape, 200, np.float32)
+        last = x[..., size * (blocks - 1) :].size
+        report = pq.QParams(scale, axis=-1, block_size=size).measure_error(x)
+        assert report.zero_scales == last
+        assert report.saturated_high == x.size
+
+
 def test_errors_with_offsets_along_each_axis():
     x = np.random.default_rng(5).normal(0, 3, (4, 5, 6)).astype(np.float32)
     for axis, count in enumerate(x.shape):

@@ -1,7 +1,9 @@
 """Compare `requantize` with definitions in Python integers. Test `fixed_point`."""
 
+import gc
 import itertools
 import math
+import weakref
 from fractions import Fraction
 
 import numpy as np
@@ -624,6 +626,33 @@ def test_codes_that_a_multiplication_does_not_rescale(name):
     if name == "blocks":
         q = np.resize(q, (3, 1))
     same(target.requantize(q, source), target.quantize(source.dequantize(q)))
+
+
+def test_parameters_of_one_scale_and_several_offsets():
+    """The axis belongs to the offsets. An axis of one element stays an error."""
+    q = np.arange(9, dtype=np.uint8).reshape(3, 3)
+    rows = pq.QParams(0.5, None, "uint8", axis=0, offset=np.float32([0, 1, 2]))
+    columns = pq.QParams(np.float32([1, 2, 3]), None, "uint8", axis=1)
+    one = pq.QParams(1.0, None, "uint8", offset=np.float32(np.inf))
+    for source, target in itertools.permutations((rows, columns, one), 2):
+        with np.errstate(all="raise"):
+            got = target.requantize(q, source)
+        same(got, target.quantize(source.dequantize(q)))
+    far = pq.QParams(np.float32([0.5]), None, "uint8", axis=5)
+    for source, target in ((far, one), (one, far)):
+        with pytest.raises(np.exceptions.AxisError):
+            target.requantize(q, source)
+
+
+def test_parameters_do_not_keep_their_source_alive():
+    source, target = pq.QParams(0.5, None, "uint8"), pq.QParams(0.25, None, "int8")
+    target.requantize(np.uint8([1, 2]), source)
+    alive = weakref.ref(source)
+    del source
+    gc.collect()
+    assert alive() is None
+    other = pq.QParams(0.125, None, "uint8")
+    same(target.requantize(np.uint8([2, 4]), other), np.int8([1, 2]))
 
 
 def test_normalized_pixels():

@@ -609,10 +609,8 @@ static void run_rows(void *p, const struct pq_position *start)
     const ptrdiff_t groups = pq_dim_groups(dim), first = dim[0].begin;
     const ptrdiff_t n = dim[0].end - first, g = groups == 1 ? n : dim[0].group_size;
     /* Calls by groups are faster for rows with a short last group, but can process an
-     * element twice. An affine kernel must process each element once, because it counts
-     * elements out of range. */
-    const bool by_groups =
-        groups <= MAX_GROUPS_OF_ROW && n % g != 0 && job->how.affine.inner_kernel == NULL;
+     * element twice. */
+    const bool by_groups = groups <= MAX_GROUPS_OF_ROW && n % g != 0 && !job->how.counts;
     const bool gapped = accepts_gaps(job, g) && (groups == 1 || by_groups);
     const ptrdiff_t some = gapped && groups > 1 ? STAGED_BYTES / n : PQ_TILE / groups;
     const bool joins = !same && n % g == 0 && dim[1].in == n * dim[0].in &&

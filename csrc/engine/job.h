@@ -39,6 +39,7 @@ struct pq_method {
     pq_load_fn *load;        /* null: pq_load_params() converts all types of parameters */
     bool general;            /* kernels have float64 parameters */
     bool by_groups;          /* load one pair for a long group; false: for each element */
+    bool counts;             /* process each element once, because the kernel counts them */
     bool single_scale;       /* round scales to float32 */
     bool float_zero;         /* zero points are float32 numbers, stored as bits */
     bool negate_zero;        /* with `float_zero`: change their sign */

@@ -131,6 +131,7 @@ void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernel
         how->affine.range = (struct pq_range){args->lowest_code, args->highest_code};
     }
     how->kernel = quantizes ? kernels->quantize_affine : kernels->dequantize_affine;
+    how->counts = true; /* elements out of range */
     const bool adds = args->offset.data != NULL && !args->inverse && args->fills == 0;
     how->packed =
         adds && !quantizes && how->packed != NULL

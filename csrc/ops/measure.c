@@ -115,6 +115,7 @@ static enum pq_status init_round_trip(struct round_trip *trip, struct pq_fake_ca
     args.in.type = args.out.type = all->in.type == PQ_F64 ? PQ_F64 : PQ_F32;
     ptrdiff_t strides[PQ_MAX_NDIM], stride = (ptrdiff_t)pq_bytes_of(args.in.type);
     PQ_TRY(pq_set_tile_steps(&job->how, &trip->tile_steps, call, &args));
+    job->how.counts = true; /* saturated elements */
     for (int d = args.ndim - 1; d >= 0; d--) {
         strides[d] = stride;
         stride *= inner[d];

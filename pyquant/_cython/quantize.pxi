@@ -884,7 +884,8 @@ cdef class Calls:
     cdef readonly object _block_size
     cdef tuple _offsets  # stored like _scales, or None
     cdef _Affine _affine  # offsets in the form for calls, or None
-    cdef tuple _rescaling  # a source of `requantize`, and the result of `rescaling` for it
+    cdef object __weakref__
+    cdef tuple _rescaling  # weak reference to a source of `requantize`, and its parameters
 
     cdef int _keep(self, tuple parameters) except -1:
         with critical_section(self):
@@ -1079,7 +1080,9 @@ cdef Calls _rescaling_of(Calls target, Calls source):
     cdef Calls made = None
     with critical_section(target):
         known = target._rescaling
-    if known is None or known[0] is not source:
+    if known is None or known[0]() is not source:
+        from weakref import ref
+
         from pyquant.qparams import rescaling
 
         found = rescaling(target, source)
@@ -1088,7 +1091,7 @@ cdef Calls _rescaling_of(Calls target, Calls source):
             made = Calls.__new__(Calls)
             made._set(scale, zero_point, target._name, axis, None, offset, None, None)
             made._affine.inverse = True
-        known = source, made
+        known = ref(source), made
         with critical_section(target):
             target._rescaling = known
     return known[1]
