@@ -437,7 +437,7 @@ def test_texts(rng):
 
 
 def test_counts_of_rows_with_a_short_last_block():
-    """Kernels of such rows can process an element twice, except to count elements."""
+    """Each element of the short block counts once."""
     for shape, blocks in (((4, 38), 2), ((4, 3, 38), 2), ((5, 100), 4), ((9, 33), 2)):
         size = 32 if blocks < 4 else 30
         scale = np.ones((*shape[:-1], blocks), np.float32)
