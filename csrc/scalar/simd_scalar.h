@@ -405,7 +405,7 @@ STORE_WORD(store_equal, uint8_t, (void *p, vi x, vi y), x.v[i] == y.v[i])
  * negative. The magnitude `bare` gets no sign bit. */
 STORE_WORD(store_float_codes, uint8_t,
            (void *p, vi magnitudes, vi signs, int sign, int bare),
-           magnitudes.v[i] | ((signs.v[i] < 0) & (magnitudes.v[i] != bare) ? sign : 0))
+           magnitudes.v[i] | (((signs.v[i] < 0) & (magnitudes.v[i] != bare)) ? sign : 0))
 #undef STORE_WORD
 
 /* ---- random words: a 64-bit number for each of PQ_STREAMS counters ---- */
