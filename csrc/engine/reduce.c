@@ -508,7 +508,7 @@ enum pq_status pq_find_extrema(void *context, const struct pq_kernels *kernels,
     reduction.bits = 0;
     reduction.take = take;
     reduction.what = what;
-    reduction.box.params.scale = reduction.box.params.zero =
+    reduction.box.params.scale = reduction.box.params.zero = reduction.box.params.offset =
         (const char *)&reduction.cells; /* the address of cell number 0, never read */
     reduction.rows.in = reduction.box.params.scale;
     reduction.box.out = reduction.rows.out = NULL;
