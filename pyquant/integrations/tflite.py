@@ -48,7 +48,8 @@ def qparams(detail: Mapping[str, Any]) -> QParams:
     Notes
     -----
     Call the function once for each tensor, and keep its result. For pixels, call
-    ``p.requantize(image, pixels)`` with parameters of `QParams.from_normalization`.
+    ``p.requantize(image, pixels)`` with parameters of
+    `pyquant.QParams.from_normalization`.
 
     ``p.quantize(x, rounding="half_away")`` equals TFLite's reference kernels for float32:
     ``saturate(round_half_away(x / scale) + zero_point)``. The optimized kernels multiply by
