@@ -315,7 +315,7 @@ static int64_t load_zero(const struct pq_params *row, size_t i)
 }
 
 /* Run `statements` for each zero point `v` of a row. Compilers vectorize the first loop. It
- * reads `parts` parts of the row at a time, because a step waits for the step before. */
+ * reads `parts` parts of the row at a time, because each step needs the step before. */
 #define FOR_ZEROS(type, parts, statements)                                                 \
     type v;                                                                                \
     const size_t part = row.stride == (ptrdiff_t)sizeof v ? n / (parts) : 0;               \
@@ -347,7 +347,8 @@ static int64_t load_zero(const struct pq_params *row, size_t i)
         break;                                                                             \
     }
 
-/* Widen the bounds to a row of zero points. A call without loops serves the usual `n` 1. */
+/* Widen the bounds to a row of zero points. For a single zero point, the compiler removes
+ * the loops. */
 PQ_INLINE void widen_bounds(struct pq_facts *facts, struct pq_params row, size_t n)
 {
     const bool is_signed = pq_lowest_of(row.type) < 0;

@@ -455,7 +455,8 @@ def rescaling(target: QParams, source: QParams) -> tuple[Any, ...] | None:
 
 
 def _factors(source: QParams, target: QParams) -> Iterator[tuple[Any, ...]]:
-    """Yield scales and offsets that multiply codes: the nearest, then their neighbours."""
+    """Yield float32 scales and offsets for the multiplication: first the nearest numbers,
+    then their neighbours."""
     scale, divisor = (_core.cast(p._scale, "float64") for p in (source, target))
     shift = np.zeros(scale.shape)
     with np.errstate(all="ignore"):
@@ -479,7 +480,7 @@ def _lead(p: QParams) -> npt.NDArray[Any]:
 
 
 def _of_columns(p: QParams, count: int) -> QParams:
-    """Return parameters with equal elements for each of `count` columns."""
+    """Return equal parameters with one element for each of `count` columns."""
     scale, zero, offset = (
         None if one is None else np.broadcast_to(one.reshape(-1), count)
         for one in (p._scale, p._zero_point, p._offset)

@@ -638,6 +638,7 @@ def test_parameters_of_one_scale_and_several_offsets():
         with np.errstate(all="raise"):
             got = target.requantize(q, source)
         same(got, target.quantize(source.dequantize(q)))
+    assert rescaling(pq.QParams(0.25, None, "int8"), rows) is not None
     far = pq.QParams(np.float32([0.5]), None, "uint8", axis=5)
     for source, target in ((far, one), (one, far)):
         with pytest.raises(np.exceptions.AxisError):
