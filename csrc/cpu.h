@@ -3,6 +3,8 @@
 #ifndef PQ_CPU_H
 #define PQ_CPU_H
 
+#include "pq.h"
+
 /* Bits of the mask that pq_cpu_isas() returns. A bit is set only if the operating system
  * saves the registers of the instruction set. */
 enum pq_cpu_isa {

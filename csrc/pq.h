@@ -40,6 +40,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef PQ_PREFIX
+#  include "pq_prefix.h" /* only beside the sources */
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -1,6 +1,7 @@
-"""The interface for other extension modules: headers, capsule, the two examples."""
+"""The interface for extension modules: headers, build tools, capsule, examples."""
 
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -8,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import ROOT, run_python
+from support import ROOT, program, run_python
 
 import pyquant as pq
 from pyquant import _core
@@ -17,25 +18,57 @@ EXAMPLES = ROOT / "examples"
 HAVE_TOOLS = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
 
 
-def build(source, folder):
-    """The modules of an example, in `folder`/lib."""
-    pytest.importorskip("setuptools")  # which builds the example
-    pytest.importorskip("Cython")  # which compiles it
+PKG_CONFIG = ["env", f"PKG_CONFIG_PATH={pq.embed.get_cmake_dir()}"]
+BUILDS = {  # the packages or programs that a build needs, and its commands
+    "setuptools": (
+        ["setuptools", "Cython"],
+        [[sys.executable, "setup.py", "-q", "build_ext", "--build-lib", "../lib"]],
+    ),
+    "cmake": (
+        ["cmake", "ninja"],
+        [
+            [
+                *("cmake", "-GNinja", "-B../lib", f"-DPython_EXECUTABLE={sys.executable}"),
+                f"-Dpyquant_DIR={pq.embed.get_cmake_dir()}",
+            ],
+            ["cmake", "--build", "../lib"],
+        ],
+    ),
+    "meson": (
+        ["mesonbuild", "ninja", "pkg-config"],
+        [[*PKG_CONFIG, "meson", "setup", "../lib"], ["meson", "compile", "-C", "../lib"]],
+    ),
+}
+
+
+def build(source, folder, tool="setuptools"):
+    """Build the modules of an example in `folder`/lib, and return this folder."""
+    needed, commands = BUILDS[tool]
+    for name in needed:
+        if not importlib.util.find_spec(name) and not shutil.which(name):
+            pytest.skip(f"{name} is not installed")
     if not HAVE_TOOLS:
         pytest.skip("no C compiler")
     copy = folder / "source"
     shutil.copytree(source, copy, ignore=shutil.ignore_patterns("build", "*.egg-info"))
-    command = [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", "../lib"]
-    done = subprocess.run(
-        command, cwd=copy, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    programs = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    for command in commands:
+        done = subprocess.run(
+            command,
+            cwd=copy,
+            env={**os.environ, "PATH": programs},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
     return folder / "lib"
 
 
 @pytest.fixture
 def example():
-    """Where an example lies; emulated runs do not have them."""
+    """Return a function from a name to the folder of an example, or skip the test."""
     if not EXAMPLES.is_dir():
         pytest.skip("the examples are not here")
     return lambda name: EXAMPLES / name
@@ -49,16 +82,28 @@ def test_headers():
 
 @pytest.mark.parametrize("editable", [False, True])
 def test_headers_of_an_editable_install(tmp_path, editable):
-    """It runs from a checkout, where the headers are among the sources."""
+    """An editable install has the headers among the sources."""
     package, sources = tmp_path / "pyquant", tmp_path / "csrc"
     for folder in (sources,) if editable else (package / "include", sources):
         shutil.copytree(pq.embed.get_include(), folder)
     package.mkdir(exist_ok=True)
-    file = shutil.copy(Path(pq.__file__).with_name("embed.py"), package)
-    spec = importlib.util.spec_from_file_location("embed", file)
+    embed = shutil.copytree(pq.embed.get_cmake_dir(), package / "embed")
+    spec = importlib.util.spec_from_file_location("embed", embed / "__init__.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert Path(module.get_include()) == (sources if editable else package / "include")
+
+
+def test_files_of_build_tools():
+    """The command prints the folders, and the files state the version of the package."""
+    folders = {
+        "--include-dir": pq.embed.get_include(),
+        "--cmake-dir": pq.embed.get_cmake_dir(),
+    }
+    for option, folder in folders.items():
+        assert program(option).stdout == f"{folder}\n"
+    text = (Path(pq.embed.get_cmake_dir()) / "pyquant.pc").read_text("utf-8")
+    assert f"\nVersion: {pq.__version__}\n" in text
 
 
 def test_capsule():
@@ -84,9 +129,12 @@ def test_cython_and_the_documentation_have_all_of_the_table():
     assert set(re.findall(r"`(\w+)`", listed)) == set(names)
 
 
-@pytest.mark.parametrize("name", ["embed_c", "embed_cython"])
-def test_example(example, tmp_path, name):
-    lib = build(example(name), tmp_path)
+@pytest.mark.parametrize(
+    ("name", "tool"),
+    [("embed_c", tool) for tool in BUILDS] + [("embed_cython", "setuptools")],
+)
+def test_example(example, tmp_path, name, tool):
+    lib = build(example(name), tmp_path, tool)
     code = (example(name) / "run.py").read_text("utf-8")
     done = run_python(f"import sys; sys.path.insert(0, {str(lib)!r})\n{code}")
     assert done.returncode == 0, done.stderr
@@ -96,8 +144,8 @@ def test_example(example, tmp_path, name):
 
 
 def test_the_table_by_cffi(example):
-    """It reads pq.h, once comments and directives are gone."""
-    pytest.importorskip("cffi")  # which the example is about
+    """cffi reads pq.h after the example removes comments and directives."""
+    pytest.importorskip("cffi")
     done = run_python((example("table_cffi") / "run.py").read_text("utf-8"))
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
@@ -117,7 +165,7 @@ def test_another_package_of_this_name_is_an_import_error(example, tmp_path, core
 
 
 def build_against(text, example, folder):
-    """The example in C, compiled with that text as pq.h."""
+    """Build the example in C with `text` as pq.h, and return its folder."""
     headers = folder / "headers"
     shutil.copytree(pq.embed.get_include(), headers)
     (headers / "pq.h").write_text(text, "utf-8")
@@ -135,7 +183,7 @@ def build_against(text, example, folder):
     ("name", "value"), [("PQ_API_MAJOR", 99), ("PQ_API_MAJOR", 0), ("PQ_API_MINOR", 99)]
 )
 def test_another_version_is_an_import_error(example, tmp_path, name, value):
-    """Compiled against headers of a version that is not installed."""
+    """The headers state a version that is not installed."""
     text = (Path(pq.embed.get_include()) / "pq.h").read_text("utf-8")
     version = dict(re.findall(r"#define PQ_API_(MAJOR|MINOR) (\d+)\n", text))
     line = next(s for s in text.splitlines() if s.startswith(f"#define {name} "))
@@ -151,7 +199,7 @@ def test_another_version_is_an_import_error(example, tmp_path, name, value):
 
 
 def test_an_older_version_works(example, tmp_path):
-    """Compiled against a header of an older minor version."""
+    """The header states an older minor version."""
     text = (Path(pq.embed.get_include()) / "pq.h").read_text("utf-8")
     old, changed = re.subn(r"(#define PQ_API_MINOR) [1-9]\d*\n", r"\1 0\n", text)
     assert changed == 1

@@ -18,6 +18,8 @@
 
 #include <stdint.h>
 
+#include "pq.h"
+
 extern const uint16_t pq_grid_iq1s[2048];
 extern const uint16_t pq_grid_iq2xxs[256];
 extern const uint16_t pq_grid_iq2xs[512];

@@ -484,7 +484,11 @@ typedef const double *pq_quotients_fn(const struct pq_run *run, double *q, const
  * PQ_NAME(name) is the name of a function of the instruction set PQ_ISA. Each file of an
  * instruction set defines PQ_ISA before it includes this header.
  */
-#define PQ_NAME(name) PQ_JOIN(PQ_JOIN(pq, PQ_ISA), name)
+#ifdef PQ_PREFIX
+#  define PQ_NAME(name) PQ_JOIN(PQ_JOIN(PQ_ADD_PREFIX(pq), PQ_ISA), name)
+#else
+#  define PQ_NAME(name) PQ_JOIN(PQ_JOIN(pq, PQ_ISA), name)
+#endif
 #define PQ_JOIN(a, b) PQ_JOIN_EXPANDED(a, b)
 #define PQ_JOIN_EXPANDED(a, b) a##_##b
 

@@ -13,7 +13,7 @@ from importlib import import_module
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
-from pyquant import __version__
+from pyquant import __version__, embed
 from pyquant._core import default_fpenv
 from pyquant._refused import hint
 from pyquant.cli._errors import EXPECTED, shown, told
@@ -142,5 +142,11 @@ def _overview() -> argparse.ArgumentParser:
         formatter_class=FORMATTER,
     )
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    for option, folder, names in (
+        ("--include-dir", embed.get_include(), "pq.h and pyquant.h"),
+        ("--cmake-dir", embed.get_cmake_dir(), "pyquant-config.cmake and pyquant.pc"),
+    ):
+        line = f"print the folder of {names}"
+        parser.add_argument(option, action="version", version=folder, help=line)
     parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help="see below")
     return parser
