@@ -372,10 +372,16 @@ def qparams(model: Any, tensor: str) -> QParams:
     with _needing_onnx("qparams"):
         import onnx
         import onnx.numpy_helper
+        from google.protobuf.message import DecodeError
     folder = ""
     if isinstance(model, (str, os.PathLike)):
         folder = os.path.dirname(os.fspath(model))
-        model = onnx.load(model, load_external_data=False)
+        try:
+            model = onnx.load(model, load_external_data=False)
+        except DecodeError:
+            raise _check.fail(
+                ValueError, "model", "an ONNX file", os.fspath(model)
+            ) from None
     if not hasattr(model, "graph"):
         raise _check.fail(TypeError, "model", "a path or an onnx.ModelProto", type(model))
     nodes = model.graph.node
@@ -394,7 +400,8 @@ def qparams(model: Any, tensor: str) -> QParams:
                         expected = "a tensor with constant parameters"
                         raise _check.fail(ValueError, "tensor", expected, f"{one!r}")
                 arrays = [onnx.numpy_helper.to_array(constants[k], folder) for k in given]
-                made.append(_params_of(model.graph, node, *arrays))
+                dtype = _code_type(model.graph, node, constants)
+                made.append(_params_of(node, dtype, *arrays))
     if not made:
         expected = "the data or result of QuantizeLinear or DequantizeLinear"
         kind = ValueError if isinstance(tensor, str) else TypeError
@@ -405,25 +412,32 @@ def qparams(model: Any, tensor: str) -> QParams:
     return made[0]
 
 
-def _params_of(graph: Any, node: Any, scale: Any, zero: Any = None) -> QParams:
+def _code_type(graph: Any, node: Any, constants: dict[str, Any]) -> str:
+    """Return the type of the codes of a node."""
+    if len(node.input) > 2 and node.input[2]:
+        return TENSOR_PROTO[constants[node.input[2]].data_type]
+    if node.op_type == "QuantizeLinear":
+        named = [one.i for one in node.attribute if one.name == "output_dtype"]
+        return TENSOR_PROTO.get(named[0] if named else 0, "uint8")
+    codes = node.input[0]
+    for one in graph.node:
+        if one.op_type == "QuantizeLinear" and one.output[0] == codes:
+            return _code_type(graph, one, constants)
+    infos = (*graph.input, *graph.value_info)
+    types = {one.name: one.type.tensor_type.elem_type for one in infos}
+    types |= {one.name: one.data_type for one in graph.initializer}
+    if codes not in types:
+        expected = f"a known type of {codes!r}"
+        raise _check.fail(ValueError, "tensor", expected, "a model without it")
+    return TENSOR_PROTO[types[codes]]
+
+
+def _params_of(node: Any, dtype: str, scale: Any, zero: Any = None) -> QParams:
     """Return the parameters of a node."""
-    attributes = {one.name: one.i for one in node.attribute}
-    dtype: Any = "uint8"
-    if zero is not None:
-        dtype = zero.dtype
-    elif node.op_type == "QuantizeLinear":
-        dtype = TENSOR_PROTO.get(attributes.get("output_dtype", 0), "uint8")
-    else:
-        infos = (*graph.input, *graph.value_info)
-        types = {one.name: one.type.tensor_type.elem_type for one in infos}
-        types |= {one.name: one.data_type for one in graph.initializer}
-        if node.input[0] not in types:
-            expected = f"a known type of {node.input[0]!r}"
-            raise _check.fail(ValueError, "tensor", expected, "a model without it")
-        dtype = TENSOR_PROTO[types[node.input[0]]]
     if scale.size == 1:
         scale, zero = scale.reshape(()), None if zero is None else zero.reshape(())
         return QParams(scale, zero, dtype)
+    attributes = {one.name: one.i for one in node.attribute}
     size = attributes.get("block_size", 0) or None
     return QParams(scale, zero, dtype, axis=attributes.get("axis", 1), block_size=size)
 

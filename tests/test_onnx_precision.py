@@ -181,6 +181,11 @@ NODES = {
         *(0.5, 3, "uint8"),
     ),
 }
+# A pair of nodes, whose codes have a type but no zero point.
+PAIRS = {
+    "{d = QuantizeLinear(x, s) c = DequantizeLinear(d, s)}": "uint8",
+    "{d = QuantizeLinear <output_dtype = 3> (x, s) c = DequantizeLinear(d, s)}": "int8",
+}
 PARTS = {
     "[2] s = {1, 2}> {c = QuantizeLinear(x, s)}": {"axis": 1},
     "[2] s = {1, 2}> {c = QuantizeLinear <axis = -1> (x, s)}": {"axis": -1},
@@ -205,6 +210,11 @@ def test_qparams_of_models(tmp_path):
             expected = pq.QParams(np.float32(scale), zero, dtype)
             with case(text=text):
                 assert pq.onnx.qparams(model, name) == expected
+    for text, dtype in PAIRS.items():
+        for name in ("x", "d", "c"):
+            expected = pq.QParams(np.float32(0.5), None, dtype)
+            with case(text=text, name=name):
+                assert pq.onnx.qparams(model_of(f"s = {{0.5}}> {text}"), name) == expected
     for text, how in PARTS.items():
         scale = np.float32([1, 2]).reshape((1, 2) if "block_size" in how else 2)
         expected = pq.QParams(scale, None, "uint8", **how)
@@ -213,3 +223,6 @@ def test_qparams_of_models(tmp_path):
     path = tmp_path / "m.onnx"
     path.write_bytes(model.SerializeToString())
     assert pq.onnx.qparams(path, "x") == pq.onnx.qparams(str(path), "c")
+    path.write_bytes(b"a text")
+    with pytest.raises(ValueError, match="model: expected an ONNX file, got"):
+        pq.onnx.qparams(path, "x")
