@@ -163,8 +163,8 @@ class QParams(Immutable, _core.Calls):
         Raises
         ------
         TypeError, ValueError
-            If the numbers are not real, if shapes differ, or if one of `std` is 0. If
-            several numbers come without `axis`.
+            If the numbers are not real, if shapes differ, if a mean is above 1, or if one
+            of `std` is 0. If several numbers come without `axis`.
 
         Examples
         --------
@@ -180,6 +180,9 @@ class QParams(Immutable, _core.Calls):
         _check.array(stds, "std", ("float64",), means.shape)
         if not stds.all():
             raise _check.fail(ValueError, "std", "numbers other than 0", "0")
+        if means.size and means.max() > 1:
+            expected = "numbers for pixels from 0 to 1; divide mean and std by 255"
+            raise _check.fail(ValueError, "mean", expected, f"{means.max():g}")
         if axis is None and means.ndim == 1:
             raise _check.fail(ValueError, "axis", "the axis of the channels", None)
         with np.errstate(all="ignore"):

@@ -181,7 +181,7 @@ NODES = {
         *(0.5, 3, "uint8"),
     ),
 }
-# A pair of nodes, whose codes have a type but no zero point.
+# Two nodes. The codes between them have a type but no zero point.
 PAIRS = {
     "{d = QuantizeLinear(x, s) c = DequantizeLinear(d, s)}": "uint8",
     "{d = QuantizeLinear <output_dtype = 3> (x, s) c = DequantizeLinear(d, s)}": "int8",
