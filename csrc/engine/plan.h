@@ -151,7 +151,7 @@ struct pq_position {
     const char *in;
     char *out;
     struct pq_addresses params;
-    ptrdiff_t in_code, out_code; /* indices of the codes in their streams */
+    ptrdiff_t in_code, out_code; /* indices in streams, or 0: see struct pq_layout */
     uint64_t place;
 };
 

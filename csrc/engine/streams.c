@@ -137,7 +137,8 @@ static void pack_column(const struct pq_codes *codes, const char *from, struct c
 
 /* Return true if the codes have one index and their words are adjacent. find_column() has
  * returned false, so each code occupies two words. */
-static int is_split(const struct pq_codes *codes, ptrdiff_t step, ptrdiff_t code_step)
+static int is_split_column(const struct pq_codes *codes, ptrdiff_t step,
+                           ptrdiff_t code_step)
 {
     return code_step == 0 && step % 8 == 0 && has_adjacent_words(codes, step / 8);
 }
@@ -310,7 +311,7 @@ PQ_INLINE void copy_stream(const struct pq_codes *codes, char *bytes, ptrdiff_t 
               : unpack_column(codes, bytes, column, n);
         return;
     }
-    if (is_split(codes, step, code_step)) {
+    if (is_split_column(codes, step, code_step)) {
         const struct place place = place_of(codes, at, code);
         packs ? pack_split(codes, bytes, place, n) : unpack_split(codes, bytes, place, n);
         return;

@@ -75,7 +75,7 @@ struct block_job {
     pq_narrow_fn *narrow;         /* kernel that converts decoded float32 to the type of
                                      the result; NULL: the result is float32 */
     ptrdiff_t row_blocks;         /* blocks of a row */
-    ptrdiff_t tile_blocks;        /* most blocks of a tile */
+    ptrdiff_t tile_blocks;        /* largest number of blocks of a tile */
     ptrdiff_t rows;               /* number of rows: product of `shape` */
     int ndim;                     /* dimensions of the array of rows */
     const ptrdiff_t *shape;       /* extents of the array of rows */

@@ -169,8 +169,8 @@ PQ_NOINLINE bool fits_data(const struct target *to, struct pq_pair pair, double 
     /* Below FLT_MIN, rounding a scale to float32 can change it by a large factor. */
     const bool tiny = pair.scale < (double)FLT_MIN;
     const double scale = tiny ? scale_in_use(to, pair.scale) : pair.scale;
-    /* Results of data below this limit are finite: rounding to a code adds at most half a
-     * step, which is less than the data. */
+    /* Results of data below this limit are finite: data below half a step becomes 0, and
+     * rounding at most doubles the magnitude of other data. */
     const double safe = (has_f64_scale(to) ? DBL_MAX : to->end) / 4;
     return is_within(hi, to->highest - pair.zero + to->margin, scale) &&
            is_within(-lo, pair.zero - to->lowest + to->margin, scale) &&

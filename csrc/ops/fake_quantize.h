@@ -25,7 +25,7 @@ struct pq_tile_steps {
     pq_kernel_fn *quantize, *dequantize;
     pq_bytes_fn *narrow, *extend; /* saturate codes to 4 or 2 bits, extend them; or null */
     size_t real, code, result;    /* bytes of an input element, a code and a result */
-    size_t most;                  /* most elements of a tile */
+    size_t most;                  /* largest number of elements of a tile */
     bool no_zeros;                /* dequantize with zero points of +0 */
     /* How to compute the mask: */
     bool counts;           /* true: count out-of-range elements; false: compare codes */

@@ -82,7 +82,7 @@ PQ_INLINE void quantize_and_check(const struct pq_run *run, const void *x, void 
     struct instance k = instance_of(run, QUANTIZE_REFUSE, real, code);
     struct seen seen;
     part.watch = &found;
-    watch(&seen, &k);
+    begin_watching(&seen, &k);
     if (n >= PQ_CHUNK) {
         const struct group_params p = quantize_params(*run->scale.f32, *run->zero.i32, k);
         map_group_chunks(quantize_affine_regular_chunk, run, x, y, n, &p, k);
