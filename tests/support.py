@@ -609,6 +609,21 @@ def _read_only(a):
     return a
 
 
+class Lender:
+    """An object with an array. Only NumPy's protocol finds the array."""
+
+    def __init__(self, array):
+        self.array = np.asarray(array)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
+def lent(value):
+    """Return a lender instead of an array or scalar of NumPy."""
+    return Lender(value) if isinstance(value, np.ndarray | np.generic) else value
+
+
 # Copies of an array with other strides, another alignment or another byte order.
 LAYOUTS = {
     "contiguous": np.copy,

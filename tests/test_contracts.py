@@ -5,11 +5,12 @@ wrapper changes the arguments. The result must keep its bits.
 """
 
 import inspect
+import itertools
 
 import numpy as np
 import public_calls
 import pytest
-from support import FOR_OUT, LAYOUTS, case, poisoned, split_small_arrays, untouched
+from support import FOR_OUT, LAYOUTS, case, lent, poisoned, split_small_arrays, untouched
 
 # These functions return the type of an argument.
 TYPE_OF_ARGUMENT = ("dtypes.described", "awq.pack", "gptq.pack", "matmulnbits.pack")
@@ -33,9 +34,13 @@ def check(calls, change, needs=None):
     assert not (needs and missing)  # each function was called
 
 
+FORMS = {**LAYOUTS, "lent": lent}
+
+
 def moved(value, layout):
-    if type(value) is np.ndarray:
-        return LAYOUTS[layout](value)
+    scalar = layout == "lent" and isinstance(value, np.generic)
+    if scalar or type(value) is np.ndarray:
+        return FORMS[layout](value)
     return [moved(one, layout) for one in value] if type(value) is list else value
 
 
@@ -43,7 +48,7 @@ def own_bytes(values):
     return [one.tobytes() for one in values if type(one) is np.ndarray]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", FORMS)
 def test_layout_of_arguments(layout, calls):
     """Arrays have any memory layout, and calls leave them unchanged."""
 
@@ -111,8 +116,14 @@ def test_out(layout, calls):
     check(calls, change, "out")
 
 
+# Views of memory as an output, and first bytes of the output. An argument begins at byte 40.
+VIEWS = (lambda out: out, lambda out: np.flip(out) if out.ndim else out, lambda out: out.T)
+PLACES = list(itertools.product(VIEWS, (40, 0, 1, 8, 39, 41, 44, 72, 80)))
+
+
 def test_out_over_an_argument(calls):
     """If `out` overlaps an argument, the result is correct, or nothing is written."""
+    places = itertools.cycle(PLACES)
 
     def change(function, args, kwargs):
         result = function(*args, **kwargs)
@@ -123,21 +134,25 @@ def test_out_over_an_argument(calls):
         for name, value in list(call.arguments.items()):
             if type(value) is not np.ndarray or name == "mask":
                 continue
-            memory = np.zeros(value.nbytes + made.nbytes, np.uint8)
-            held = memory[: value.nbytes].view(value.dtype).reshape(value.shape)
-            held[...] = value
-            out = memory[: made.nbytes].view(made.dtype).reshape(made.shape)
-            before, error = memory.copy(), None
-            call.arguments[name] = held
-            try:
-                function(*call.args, **call.kwargs, out=out)
-            except ValueError as caught:
-                error = str(caught)
-            if error is None:
-                assert public_calls.bits(out) == public_calls.bits(made)
-            else:
-                assert error.startswith("out: expected memory of its own")
-                assert (memory == before).all()
+            for view, first in itertools.islice(places, 3):
+                memory = np.zeros(80 + value.nbytes + made.nbytes, np.uint8)
+                held = memory[40 : 40 + value.nbytes].view(value.dtype)
+                held = held.reshape(value.shape)
+                held[...] = value
+                out = memory[first : first + made.nbytes].view(made.dtype)
+                out = view(out.reshape(view(made).shape))
+                before, error = memory.copy(), None
+                call.arguments[name] = held
+                with case(argument=name, first=first, strides=out.strides):
+                    try:
+                        function(*call.args, **call.kwargs, out=out)
+                    except ValueError as caught:
+                        error = str(caught)
+                    if error is None:
+                        assert public_calls.bits(out.copy()) == public_calls.bits(made)
+                    else:
+                        assert error.startswith("out: expected memory of its own")
+                        assert (memory == before).all()
             call.arguments[name] = value
         return result
 

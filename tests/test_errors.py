@@ -23,6 +23,7 @@ from support import (
     PACKED,
     case,
     check_out,
+    lent,
     observed,
     poisoned,
     untouched,
@@ -209,6 +210,9 @@ def test_errors(name):
                 text = f"{argument}: {operator}{':' * (kind == 'AxisError')} {text}"
             call = call_of(name, right, wrong, names)
             refused(kind, text, call)
+            if operator:  # Errors do not depend on the kind of object that has an array.
+                given = {k: v if k == "out" else lent(v) for k, v in call.keywords.items()}
+                refused(kind, text, call.func, **given)
             codes = right and function_of(name)(**arguments(right))
             if isinstance(codes, np.ndarray):
                 first = next(iter(call.keywords.values()))

@@ -1,12 +1,9 @@
 """Compare the short path of common calls with the general path: equal bits and errors."""
 
 import copy
-import inspect
 import pickle
-import re
 
 import numpy as np
-import public_calls
 import pytest
 from support import (
     CODES,
@@ -15,14 +12,12 @@ from support import (
     PACKED,
     REALS,
     adversarial,
-    amount,
     loop,
     run_python,
     same,
 )
 
 import pyquant as pq
-from pyquant import com_microsoft, ngraph, onednn, onnx
 from pyquant.dtypes import TYPES
 
 # An array of a narrow type wants ml_dtypes; packed ones are for everybody.
@@ -175,19 +170,6 @@ def test_functions_are_known_by_their_names(function):
     assert function.__module__ == "pyquant._core"
 
 
-def test_memory_that_is_shared_is_refused():
-    memory = np.zeros(64, np.uint8)
-    x, whole = memory[:32].view(np.float32), memory[:32].view(np.int8)
-    for out in (whole[:8], whole[24:32]):
-        with pytest.raises(ValueError, match=r"^out: expected memory of its own"):
-            pq.quantize(x, 0.5, out=out)
-    beside = memory[32:40].view(np.int8)
-    assert pq.quantize(x, 0.5, out=beside) is beside
-    q, real = memory[:8].view(np.int8), memory[4:36].view(np.float32)
-    with pytest.raises(ValueError, match=r"^out: expected memory of its own"):
-        pq.dequantize(q, 0.5, out=real)
-
-
 # Python code runs for the first array of an ml_dtypes type. Another thread may change the
 # type of the array during this code.
 CHANGES = {
@@ -231,179 +213,3 @@ x = np.ones(1 << 20, np.float32)
 print("right")
 """)
     assert done.stdout == "right\n", done.stderr
-
-
-# Calls of the standards with NumPy arrays, and with objects that lend the arrays.
-
-
-class Lender:
-    """An object with an array. Only NumPy's protocol finds the array."""
-
-    def __init__(self, array):
-        self.array = array
-
-    def __array__(self, dtype=None, copy=None):
-        return self.array
-
-
-def lent(value):
-    """Return a lender instead of an array or scalar of NumPy."""
-    if isinstance(value, np.ndarray | np.generic):
-        return Lender(np.asarray(value))
-    return value
-
-
-SHAPES = [(), (1,), (6,), (4, 6), (1, 6), (2, 4, 6), (0, 6), (4, 0)]
-REAL_TYPES = ["float32"] * 6 + ["float16", "float64", ">f4", "int32"]
-CODE_TYPES = ["int8", "uint8"] * 4 + ["int16", "int32", ">i2", "int64", "float32"]
-if HAVE_BFLOAT16:
-    REAL_TYPES += ["bfloat16"]
-    CODE_TYPES += ["int4", "uint4", "float8_e5m2", "float8_e4m3fn", "float8_e4m3fn"]
-AXES = [0, 1, -1, 1, None, 5, -7, np.int64(0), True]
-
-
-def view_of(rng, array):
-    """Return equal elements in another memory layout."""
-    how = rng.choice(["", "", "", "F", "stride", "list"])
-    if how == "F":
-        return np.asfortranarray(array)
-    if how == "stride":
-        wide = np.repeat(array.reshape(-1), 2)
-        return wide[::2].reshape(array.shape) if array.ndim == 1 else array
-    return array.tolist() if how == "list" and array.dtype.kind in "fiu" else array
-
-
-def reals_of(rng, shape):
-    x = np.array(rng.choice([-1e9, -3.5, -0.5, 0.0, 0.25, 1.0, 77.0, np.nan], shape))
-    with np.errstate(all="ignore"):
-        return view_of(rng, x.astype(rng.choice(REAL_TYPES)))
-
-
-def codes_of(rng, shape):
-    name = rng.choice(CODE_TYPES)
-    q = np.array(rng.integers(0, 4, shape)).astype(name)
-    if name in PACKED and rng.random() < 0.5:
-        return pq.pack(q, rng.choice(["onnx", "words"]) if shape else "onnx")
-    return view_of(rng, q)
-
-
-def like(rng, shape, axis):
-    """Return a shape of parameters. Most fit."""
-    fitting = [(), (1,), (6,), (4,)]
-    if shape and type(axis) is int and -len(shape) <= axis < len(shape):
-        fitting += [(shape[axis],)] * 6
-    return fitting[rng.integers(len(fitting))]
-
-
-def scales_of(rng, shape):
-    values = [0.5] * 9 + [3.0, -1.0, 1e-30, 1e39, 1e-42, 0.0, 1e-300, np.inf, np.nan]
-    scale = np.array(rng.choice(values, shape))
-    forms = [*["float32"] * 5, *["list"] * 4, "float64", ">f8", "float16", "int32", ">f4"]
-    form = rng.choice(forms)
-    if form == "list":
-        return scale.tolist()
-    with np.errstate(all="ignore"):
-        scale = scale.astype(form)
-    return scale[()] if rng.random() < 0.5 else scale
-
-
-def zeros_like(rng, shape):
-    if rng.random() < 0.25:
-        return None
-    zeros = np.array(rng.integers(0, 5, shape))
-    form = rng.choice(["int8", "uint8"] * 3 + ["list"] * 3 + ["int32", "int64", "far"])
-    if form == "list":
-        return zeros.tolist()
-    if form == "far":
-        return (zeros + 2**40).tolist()
-    if rng.random() < 0.2 and HAVE_BFLOAT16:
-        form = "uint4"
-    return zeros.astype(form)[()]
-
-
-TARGETS = ["u8", "s8", "uint8", np.int8, np.dtype("uint8"), "f8_e5m2", "int16", None, 3]
-TYPES_OF_NGRAPH = ["i8", "u8", "uint8", "i32", "f32"], [*["f32"] * 3, "f16", "f64", "i8"]
-QTYPES = ["per_tensor"] * 4 + ["per_channel"] * 5 + ["per_row"]
-ODD = [0, -1, 2**70, "1", np.int64(2), True]
-
-
-def choose(rng, values):
-    return values[rng.integers(len(values))]
-
-
-def draw_blocks(rng, names, shape, axis):
-    """Return the options of a granularity, and the shape of the parameters that fits."""
-    if "group_shape" in names and rng.random() < 0.4:
-        groups = tuple(int(rng.choice([1, 1, 2, 3, n or 1])) for n in shape)
-        form = tuple(n // g for n, g in zip(shape, groups, strict=True))
-        odd = [[*groups], None, 0, groups[:1], (*groups[:-1], choose(rng, ODD))]
-        given = choose(rng, odd) if rng.random() < 0.4 else groups
-        form = form[::-1] if rng.random() < 0.2 else form
-        return {"qtype": "per_group", "group_shape": given}, form
-    if "block_size" in names and shape and rng.random() < 0.5:
-        block, form = int(rng.choice([1, 2, 3, 4, 9])), [*shape]
-        if type(axis) is int and -len(shape) <= axis < len(shape):
-            form[axis] = -(-shape[axis] // block)
-        return {"block_size": block if rng.random() < 0.8 else choose(rng, ODD)}, form
-    qtype = choose(rng, QTYPES)
-    axes = () if rng.random() < 0.4 else (axis,)
-    whole = ("qtype" in names and qtype != "per_channel") or ("axes" in names and not axes)
-    return {"qtype": qtype, "axes": axes}, like(rng, shape, None if whole else axis)
-
-
-def draw(rng, function):
-    """Draw arguments of an operator. Most arguments fit together."""
-    names = inspect.signature(function).parameters
-    shape, axis = choose(rng, SHAPES), choose(rng, AXES)
-    options, form = draw_blocks(rng, names, shape, axis)
-    backwards = "dequantize" in function.__name__
-    kinds = {"src": "x", "input": "x", "scales": "scale", "zps": "zero_point"}
-    values = options | {
-        "x": (codes_of if backwards else reals_of)(rng, shape),
-        "scale": scales_of(rng, form),
-        "zero_point": zeros_like(
-            rng, form if "axes" in names or rng.random() < 0.9 else (1,)
-        ),
-        "axis": axis,
-        "dtype": choose(rng, TARGETS),
-        "type": choose(rng, TYPES_OF_NGRAPH[backwards]),
-        "round_mode": "ROUND_DOWN",
-    }
-    found = {name: kinds.get(name, re.sub("^[xy]_", "", name)) for name in names}
-    drawn = {name: values[kind] for name, kind in found.items() if kind in values}
-    places = [n for n in drawn if names[n].kind is names[n].POSITIONAL_OR_KEYWORD]
-    return [drawn.pop(name) for name in places], drawn
-
-
-def outcome(function, args, kwargs):
-    try:
-        return function(*args, **kwargs), None
-    except Exception as error:
-        return None, (type(error), str(error))
-
-
-FUNCTIONS = [
-    *(onednn.quantize, onednn.dequantize, onednn.dynamic_quantize),
-    *(onednn.dynamic_dequantize, ngraph.quantize, ngraph.dequantize),
-    *(m.quantize_linear for m in (onnx, com_microsoft)),
-    *(m.dequantize_linear for m in (onnx, com_microsoft)),
-]
-
-
-@pytest.mark.parametrize("function", FUNCTIONS, ids=public_calls.name_of)
-def test_standards_accept_lent_arrays(function):
-    results = 0
-    for seed in range(amount(1200, 2500)):
-        args, kwargs = draw(np.random.default_rng(seed), function)
-        result, error = outcome(function, args, kwargs)
-        changed = {n: lent(v) if n in ("scales", "zps") else v for n, v in kwargs.items()}
-        again, refused = outcome(function, [*map(lent, args[:3]), *args[3:]], changed)
-        assert error == refused, (args, kwargs)
-        if error is None:
-            results += 1
-            same(again, result)
-            out = np.empty_like(result)
-            threads = seed % 3 + 1
-            assert function(*args, **kwargs, out=out, threads=threads) is out
-            same(out, result)
-    assert results > 20
