@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support import CODES as INTEGERS
 from support import HAVE_BFLOAT16, adversarial
 
 import pyquant
@@ -253,6 +254,7 @@ CALLS = {
             for options in OPTIONS
         ]
         + [pq.quantize(x, BLOCK_SCALES, **BLOCKS_OF_16) for x in HARD.values()]
+        + [pq.quantize(VALUES, 0.3, 1, dtype=dtype) for dtype in INTEGERS]
     ),
     "_core.dequantize": lambda: (
         [
@@ -270,6 +272,7 @@ CALLS = {
             for more in ({}, {"offset": SCALES})
         ]
         + [pq.dequantize(CODES, BLOCK_SCALES, **BLOCKS_OF_16)]
+        + [pq.dequantize(CODES.astype(dtype), 0.3, 1) for dtype in INTEGERS]
     ),
     "_core.requantize": lambda: (
         [

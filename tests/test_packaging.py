@@ -346,31 +346,6 @@ print(y.dtype, y)
     assert run.stdout == "bfloat16 [0.5]\n", run.stderr
 
 
-def test_without_ml_dtypes():
-    code = """
-import sys
-sys.modules["ml_dtypes"] = None
-import numpy as np, pyquant as pq
-q = pq.quantize(np.float32([1.6]), 1.0)
-print(pq.dequantize(q, 0.5))
-try:
-    pq.dequantize(q, 0.5, dtype="bfloat16")
-except ImportError as error:
-    print(error)
-"""
-    run = run_python(code)
-    lines = run.stdout.splitlines()
-    assert lines[0] == "[1.]", run.stderr
-    assert lines[1].startswith("dtype: ")
-    assert "pip install 'pyquant-simd[ml-dtypes]'" in lines[1]
-
-
-def test_a_package_run_from_anywhere(tmp_path):
-    code = "import numpy, pyquant; print(pyquant.quantize(numpy.float32([1.6]), 1.0))"
-    run = run_python(code)
-    assert run.stdout == "[2]\n", run.stderr
-
-
 @pytest.mark.parametrize(
     ("flags", "says"),
     [

@@ -1,8 +1,7 @@
 """Test pyquant without ml_dtypes. A call works, or its error names the package."""
 
 import numpy as np
-import pytest
-from support import CHOSEN, CODES, NARROW, PACKED, dtype_of, run_python
+from support import CODES, NARROW, PACKED, ROOT, dtype_of, run_python
 
 import pyquant as pq
 
@@ -13,6 +12,19 @@ import numpy as np, pyquant as pq
 x = np.float32([1.5, -2.5, 3, 300, -300])
 """
 INTEGERS = tuple(dtype.name for dtype in CODES)
+
+
+# The rows of the table of public calls that need no types of ml_dtypes.
+TABLE = f"""
+import sys
+sys.path.append({str(ROOT / "tests")!r})
+import hashlib, support
+support.HAVE_BFLOAT16 = False
+import public_calls
+for name, call in public_calls.rows().items():
+    if not name.startswith(("cli", "files.WeightFile")):
+        print(name, hashlib.sha256(repr(public_calls.bits(call())).encode()).hexdigest())
+"""
 
 
 def lines(code):
@@ -38,33 +50,10 @@ def needs(name):
     return f"dtype: {name} needs the package ml_dtypes: {install}"
 
 
-def test_integers():
-    code = """
-for name in INTEGERS:
-    q = pq.quantize(x, 0.5, 1, dtype=name)
-    y = pq.dequantize(q, 0.5, 1, dtype="float64")
-    p = pq.choose_qparams(x, dtype=name) if name in CHOSEN else pq.QParams(0.5, 1, name)
-    assert p == pq.QParams(p.scale, p.zero_point, name)
-    print(q.dtype, q.tolist(), y.tolist(), p.dtype, p.quantize(x).dtype)
-"""
-    half = {"int8": (-128, 127), "uint8": (0, 255)}
-    expected = []
-    for name in INTEGERS:
-        lo, hi = half.get(name, (0 if name[0] == "u" else -599, 601))
-        codes = [max(4, lo), max(-4, lo), 7, min(601, hi), max(-599, lo)]
-        reals = [(c - 1) / 2 for c in codes]
-        expected.append(f"{name} {codes} {reals} {name} {name}")
-    chosen = [dtype.name for dtype in CHOSEN]
-    assert lines(f"INTEGERS, CHOSEN = {INTEGERS}, {chosen}\n{code}") == expected
-
-
-@pytest.mark.parametrize("real", ["float32", "float64", "float16"])
-def test_real_types(real):
-    code = f"""
-q = pq.quantize(x.astype("{real}"), 0.5, axis=None, precision="float16", rounding="floor")
-print(pq.dequantize(q, [1, 2, 3, 4, 5], axis=0, dtype="{real}").tolist())
-"""
-    assert lines(code) == ["[3.0, -10.0, 18.0, 508.0, -640.0]"]
+def test_public_calls_return_equal_bits():
+    run = run_python(TABLE)
+    assert run.returncode == 0, run.stderr
+    assert lines(TABLE) == run.stdout.splitlines()
 
 
 def test_narrow_types_need_it():
@@ -204,36 +193,6 @@ for call in (
         "dtype: expected int4, uint4, int2, uint2, float4_e2m1fn, got float8_e4m3fn",
         "zero_point: expected integers from -8 to 7 for int4, got 8",
         "data: expected 1 bytes for int4 of shape (2,), got 3",
-    ]
-
-
-def test_standards():
-    code = """
-one, zero, u8 = np.float32(1), np.int8(0), np.uint8(2)
-print(pq.ngraph.quantize(x, one, zero, "i8", (), "ROUND_UP").tolist())
-print(pq.ngraph.dequantize(np.int8([1, 2]), one, zero, "f32", ()).tolist())
-print(pq.com_microsoft.quantize_linear(x, one, u8).tolist())
-print(pq.com_microsoft.dequantize_linear(np.uint8([1, 2]), one, u8).tolist())
-print(pq.onnx.quantize_linear(x, one, u8).tolist())
-print(pq.onnx.dequantize_linear(np.uint8([1, 2]), one, u8).tolist())
-print(pq.onnx.dynamic_quantize_linear(x)[0].tolist())
-print(pq.onednn.quantize(x, scales=[1.0], zps=[2], dtype="u8").tolist())
-print(pq.onednn.dequantize(np.uint8([1, 2]), scales=[1.0], zps=[2]).tolist())
-print(pq.onednn.dynamic_quantize(x, one, dtype="s8").tolist())
-print(pq.onednn.dynamic_dequantize(np.uint8([1, 2]), one).tolist())
-"""
-    assert lines(code) == [
-        "[2, -2, 3, 127, -128]",
-        "[1.0, 2.0]",
-        "[4, 0, 5, 255, 0]",
-        "[-1.0, 0.0]",
-        "[4, 0, 5, 255, 0]",
-        "[-1.0, 0.0]",
-        "[128, 126, 128, 254, 0]",
-        "[4, 0, 5, 255, 0]",
-        "[-1.0, 0.0]",
-        "[2, -2, 3, 127, -128]",
-        "[1.0, 2.0]",
     ]
 
 
