@@ -2,9 +2,7 @@
 
 import json
 import math
-import os
 import pickle
-import subprocess
 import sys
 
 import numpy as np
@@ -747,61 +745,3 @@ def test_failed_updates_change_nothing(axis, histogram, threads, monkeypatch):
     assert o == before
     o.update(np.ones((2, 3), np.float32))
     assert o == before + before
-
-
-# ---- many processes ----
-
-# Counts and extremes of any tree equal the counts of one pass. Sums of reports are
-# reproducible, and equal bit for bit if the chunks are added from the left.
-CLUSTER = """
-import dask.array as da
-import dask.bag as db
-import numpy as np
-import pyquant as pq
-from dask import delayed
-from dask.distributed import Client, LocalCluster
-
-def seen(chunk):
-    o = pq.Observer(histogram=True)
-    o.update(chunk)
-    return o
-
-def fold(x, function, add, split_every):
-    parts = db.from_delayed([delayed(lambda c: [c])(c) for c in x.to_delayed()])
-    return parts.map(function).fold(add, split_every=split_every).compute()
-
-if __name__ == "__main__":
-    x = da.random.default_rng(1).standard_normal(10 * 65536 + 9, chunks=65536)
-    x = x.astype(np.float32).persist()
-    with LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
-    ) as cluster, Client(cluster):
-        values = x.compute()
-        p = pq.choose_qparams(values)
-        one = p.measure_error(values)
-        how = x, p.measure_error, pq.ErrorReport.__add__
-        from_the_left, tree, again = (fold(*how, n) for n in (100, 2, 2))
-        odd = fold(x.rechunk(50_000), *how[1:], 2)
-        merged = fold(x, seen, pq.Observer.__add__, 2)
-    print(from_the_left == one, tree == again, merged == seen(values))
-    for found in (tree, odd):
-        for name in ("count", "max_error", "max_index", "saturated_low", "saturated_high"):
-            assert getattr(found, name) == getattr(one, name), (name, found)
-        for name in ("sqnr", "mse", "cosine"):
-            got, expected = getattr(found, name), getattr(one, name)
-            assert abs(got - expected) <= 1e-12 * abs(expected), (name, got, expected)
-"""
-
-
-@pytest.mark.skipif("PYQUANT_EMULATED" in os.environ, reason="too much for it")
-def test_two_processes_reduce_by_a_tree(tmp_path):
-    pytest.importorskip("dask", reason="dask is not installed")
-    pytest.importorskip("distributed", reason="dask's distributed is not installed")
-    script = tmp_path / "cluster.py"
-    script.write_text(CLUSTER, "utf-8")
-    run = subprocess.run(
-        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True,
-        timeout=300,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr
-    assert run.stdout == "True True True\n"

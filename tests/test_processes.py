@@ -1,4 +1,4 @@
-"""Test worker processes by every start method, and arrays larger than their memory."""
+"""Test worker processes by every start method, and arrays that are not in memory."""
 
 import multiprocessing
 import os
@@ -144,15 +144,6 @@ def test_parameters_travel():
     assert back == packed
 
 
-def test_joblib(expected):
-    joblib = pytest.importorskip("joblib")  # optional
-    with joblib.parallel_config(backend="loky", n_jobs=2):
-        results = joblib.Parallel(timeout=120)(
-            joblib.delayed(worker)(threads) for threads in (1, 2, 3, 4)
-        )
-    check(results, expected)
-
-
 def test_memory_that_joblib_maps(tmp_path):
     """Large arguments arrive as read-only maps of a file."""
     joblib = pytest.importorskip("joblib")  # optional
@@ -167,86 +158,7 @@ def test_memory_that_joblib_maps(tmp_path):
     same(np.concatenate([q for _, _, q in results]), p.quantize(x))
 
 
-# An array larger than a worker's memory
-
-ROWS, COLUMNS, CHUNK = 150_000, 1000, 5_000  # 600 MB, 20 MB at a time
-LIMIT = 300_000_000
-
-
-def chunk_of_x(first):
-    """Rows of the large array, any bits, from the number of the first."""
-    bits = np.random.default_rng(first).bytes(4 * CHUNK * COLUMNS)
-    return np.frombuffer(bits, np.float32).reshape(CHUNK, COLUMNS)
-
-
-def make_chunk(block_info=None):
-    return chunk_of_x(block_info[None]["array-location"][0][0])
-
-
-def quantize_chunk(x, scale):
-    return pq.quantize(x, scale[:, 0], axis=0)
-
-
-class File:
-    """A .npy file that every process writes its part of."""
-
-    def __init__(self, path, dtype, shape):
-        self.path = path
-        np.lib.format.open_memmap(path, "w+", dtype, shape)
-
-    def __setitem__(self, index, values):
-        np.load(self.path, mmap_mode="r+")[index] = values
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    """Start two processes. Neither may hold half of the array."""
-    pytest.importorskip("dask")  # optional
-    distributed = pytest.importorskip("distributed")  # optional
-    with (
-        distributed.LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            processes=True,
-            memory_limit=LIMIT,
-            dashboard_address=":0",
-            host="127.0.0.1",
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
-
-
-def test_an_array_larger_than_the_memory_of_a_worker(cluster, tmp_path):
-    da = pytest.importorskip("dask.array")  # optional
-    pids = set(cluster.run(os.getpid).values())
-    chunks = ((CHUNK,) * (ROWS // CHUNK), (COLUMNS,))
-    x = da.map_blocks(make_chunk, chunks=chunks, dtype=np.float32)
-    assert x.nbytes >= 2 * LIMIT
-    scale = mixed_scales("float32", ROWS)
-    scales = da.from_array(scale[:, None], chunks=(CHUNK, 1))
-    q = da.map_blocks(quantize_chunk, x, scales, dtype=np.int8, chunks=chunks)
-    da.store(q, File(tmp_path / "q.npy", np.int8, q.shape), lock=False)
-
-    whole = np.empty((ROWS, COLUMNS), np.float32)
-    for first in range(0, ROWS, CHUNK):
-        whole[first : first + CHUNK] = chunk_of_x(first)
-    expected = pq.quantize(whole, scale, axis=0)
-    del whole
-    same(np.load(tmp_path / "q.npy"), expected)
-    assert set(cluster.run(os.getpid).values()) == pids  # no process was killed
-    assert os.getpid() not in pids
-
-
-def test_methods_of_parameters_as_tasks(cluster):
-    da = pytest.importorskip("dask.array")  # optional
-    x, scale, zero = inputs()
-    p = pq.QParams(scale, zero, "int8", axis=1)
-    chunked = da.from_array(x, chunks=(70, SHAPE[1]))
-    q = chunked.map_blocks(p.quantize, threads=2, dtype=p.dtype)
-    same(q.compute(), p.quantize(x))
-    y = q.map_blocks(p.dequantize, dtype=np.float32)
-    same(y.compute(), p.dequantize(p.quantize(x)))
+# Arrays that are not in memory
 
 
 class Lazy:
