@@ -13,9 +13,7 @@ from support import (
     REALS,
     adversarial,
     amount,
-    at_once,
     loop,
-    mixed_scales,
     run_python,
     same,
     split_small_arrays,
@@ -114,40 +112,6 @@ def test_a_large_array_as_it_is_used():
     q = pq.quantize(x, 0.02, threads=2)
     same(q, pq.quantize(x, 0.02))
     same(pq.dequantize(q, 0.02, threads=2), pq.dequantize(q, 0.02))
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_eight_callers_at_once(threads, started):
-    x = adversarial("float32", 0.3, 20_000).reshape(100, 200)
-    scale = mixed_scales("float32", 200)
-    shared = np.empty((8, 100, 200), np.int8)
-
-    def work(i):
-        for _ in range(amount(3, 20)):
-            q = pq.quantize(x, scale, axis=1, threads=threads, out=shared[i])
-            y = pq.dequantize(q, scale, axis=1, threads=threads)
-            p = pq.choose_qparams(x[:1, :1] * 0 + 1)
-        return q.copy(), y, p
-
-    expected_q = pq.quantize(x, scale, axis=1)
-    expected_y = pq.dequantize(expected_q, scale, axis=1)
-    x[0, 0] = 1.0
-    expected_q = pq.quantize(x, scale, axis=1)
-    expected_y = pq.dequantize(expected_q, scale, axis=1)
-    for q, y, p in at_once(8, work):
-        same(q, expected_q)
-        same(y, expected_y)
-        assert p.zero_point == 0
-
-
-def test_errors_on_many_threads_at_once():
-    def work(i):
-        for _ in range(100):
-            with pytest.raises(ValueError, match=r"^rounding: "):
-                pq.quantize(np.ones(3, np.float32), 1.0, rounding="nearest", threads=2)
-        return True
-
-    assert all(at_once(8, work))
 
 
 @pytest.fixture
