@@ -76,7 +76,7 @@ if [ $# = 0 ]; then
         tests/test_openvino.py tests/test_int64.py \
         tests/test_ranges.py \
         tests/test_blocks.py tests/test_blocks_encode.py tests/test_codebook.py \
-        tests/test_bias.py tests/test_compressed_tensors.py \
+        tests/test_compressed_tensors.py \
         tests/test_{mx,nvfp4}.py::test_worked_blocks \
         tests/test_bitsandbytes.py::test_the_oracle \
         tests/test_gptq.py::test_{dequantize,convert}
