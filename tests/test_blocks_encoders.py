@@ -63,7 +63,6 @@ GGML = {
     "IQ4_XS weights": "fc51926dbc291242",
     "IQ4_NL search": "3bbb7fcd9f322bb4",
 }
-ENCODED = (*blocks_encoders.DIRECT, *blocks_encoders.SEARCHED)
 
 
 def line(count, zero, step):

@@ -3,12 +3,8 @@
 import itertools
 
 import numpy as np
-import pytest
 from support import (
-    HAVE_BFLOAT16,
-    REALS,
     adversarial,
-    bfloat16,
     loop,
     same,
     usual_scales,
@@ -58,14 +54,6 @@ def test_one_element_of_any_shape_is_per_tensor(shape):
     same(pq.quantize(x, scale, 3, block_size=(2, 10)), expected)
 
 
-def test_one_zero_point_serves_many_scales():
-    x = adversarial("float32", 0.3, 99).reshape(3, 33)
-    scale = np.float32([0.1, 0.2, 0.3])
-    expected = pq.quantize(x, scale, np.int8([5, 5, 5]), axis=0)
-    for zero in (5, [5], np.int8(5), np.int8([5]), np.int8([[5]])):
-        same(pq.quantize(x, scale, zero, axis=0, dtype="int8"), expected)
-
-
 def test_64_dimensions():
     shape = (1,) * 30 + (2,) + (1,) * 32 + (3,)
     x = adversarial("float32", 0.3, 6).reshape(shape)
@@ -75,24 +63,6 @@ def test_64_dimensions():
         x, np.ones((1,) * 63 + (2,), np.float32), block_size=(1,) * 30 + (2,) * 34
     )
     same(got, pq.quantize(x, 1.0))
-
-
-@loop("block, axis", [5, 32], [0, 1])
-def test_blocks_over_the_channels_of_a_convolution(block, axis):
-    """Each place of the kernel of a convolution has a scale for each block of channels."""
-    rng = np.random.default_rng(block)
-    w = rng.normal(0, 3, (40, 70, 3, 3)).astype(np.float32)
-    shape = [-(-n // block) if d == axis else n for d, n in enumerate(w.shape)]
-    scale = rng.uniform(0.01, 0.1, shape).astype(np.float32)
-    for zero in (None, np.int8(-3), rng.integers(-9, 9, shape).astype(np.int8)):
-        each = np.repeat(scale, block, axis).take(range(w.shape[axis]), axis)
-        zeros = zero
-        if zero is not None and zero.ndim:
-            zeros = np.repeat(zero, block, axis).take(range(w.shape[axis]), axis)
-        q = pq.quantize(w, scale, zero, axis=axis, block_size=block)
-        same(q, pq.quantize(w, each, zeros))
-        y = pq.dequantize(q, scale, zero, axis=axis, block_size=block)
-        same(y, pq.dequantize(q, each, zeros))
 
 
 X = np.ones((3, 3, 4), np.float32)
@@ -147,28 +117,6 @@ def test_kept_dimensions_equal_axes(form):
     same(pq.quantize(np.asfortranarray(x), np.asfortranarray(scale), zero), q)
 
 
-@loop("threads, dtype", [1, 2], REALS)
-def test_keepdims_of_numpy(threads, dtype):
-    x = np.random.default_rng(2).normal(0, 3, (4, 5, 6)).astype(dtype)
-    scale = np.abs(x).max(axis=(0, 2), keepdims=True) / np.float32(127)
-    got = pq.quantize(x, scale, threads=threads)
-    same(got, pq.quantize(x, scale.reshape(-1), axis=1))
-
-
-@pytest.mark.parametrize("code", ["int4", "float8_e4m3fn"])
-def test_narrow_types(code):
-    pytest.importorskip("ml_dtypes")  # optional; it defines the types
-    x = np.random.default_rng(3).normal(0, 3, (3, 4)).astype(np.float32)
-    scale = np.float32([[0.5], [0.25], [2]])
-    q = pq.quantize(x, scale, dtype=code)
-    same(q, pq.quantize(x, scale.ravel(), axis=0, dtype=code))
-    same(pq.dequantize(q, scale), pq.dequantize(q, scale.ravel(), axis=0))
-    if code == "int4":
-        packed = pq.quantize(x, scale, dtype=code, packed=True)
-        assert packed == pq.pack(q)
-        same(pq.dequantize(packed, scale), pq.dequantize(q, scale))
-
-
 # The dtype of `out` decides the type of the result
 
 
@@ -184,13 +132,3 @@ def test_out_selects_the_type(dtype):
     same(out.astype(expected.dtype), expected)
     p = pq.QParams(0.1, 0, "int8")
     assert p.dequantize(q, out=np.empty(3, dtype)).tobytes() == out.tobytes()
-
-
-@pytest.mark.skipif(not HAVE_BFLOAT16, reason="ml_dtypes is not installed")
-def test_out_of_bfloat16():
-    q, out = np.int8([1, -100, 3]), np.empty(3, bfloat16)
-    pq.dequantize(q, 0.1, out=out)
-    same(out, pq.dequantize(q, 0.1, dtype="bfloat16"))
-    swapped = np.empty(3, np.dtype(bfloat16).newbyteorder())
-    pq.dequantize(q, 0.1, out=swapped)
-    assert swapped.tobytes() == out.view("u2").byteswap().tobytes()

@@ -294,22 +294,6 @@ def test_scales_of_narrow_integers():
 # QParams
 
 
-@loop("name", NARROW)
-def test_qparams(name):
-    p = pq.QParams([0.5, 0.25], None, name, axis=0)
-    assert (p.dtype, p.axis, p.zero_point.tolist()) == (dtype_of(name), 0, 0)
-    assert p == pq.QParams([0.5, 0.25], None, dtype_of(name), axis=0)
-    assert p != pq.QParams([0.5, 0.25], None, "int8", axis=0)
-    assert f"dtype='{name}'" in repr(p)
-    x = np.float32([[0.3, 1], [-1, 2]])
-    q = p.quantize(x)
-    same(q, pq.quantize(x, [0.5, 0.25], dtype=name, axis=0))
-    same(p.dequantize(q), pq.dequantize(q, [0.5, 0.25], axis=0))
-    other = "int4" if name != "int4" else "uint4"
-    with pytest.raises(TypeError, match=f"^q: expected {name}, got {other}$"):
-        p.dequantize(np.zeros((2, 2), dtype_of(other)))
-
-
 def test_qparams_of_python_integers():
     for name, (lo, hi) in LIMITS.items():
         p = pq.QParams(0.5, hi, name)

@@ -487,26 +487,6 @@ def test_onnx_runtime_qlinear_matmul(target, zero):
         assert len(np.unique(got)) > 20
 
 
-def test_onnx_runtime_qlinear_conv():
-    """Each channel has a scale and a bias. Zero points are not 0."""
-    rng = np.random.default_rng(9)
-    x = rng.integers(0, 256, (2, 16, 20, 20), dtype=np.uint8)
-    w = rng.integers(*WEIGHTS, (24, 16, 1, 1), dtype=np.int8)
-    bias = rng.integers(-5000, 5000, 24, dtype=np.int32)
-    w_scale = rng.uniform(0.001, 0.02, 24).astype(np.float32)
-    x_scale, y_scale = np.float32(0.017), np.float32(0.021)
-    inputs = [x, x_scale, np.uint8(128), w, w_scale, np.zeros(24, np.int8), y_scale,
-              np.uint8(111), bias]  # fmt: skip
-    expected = ort_codes("QLinearConv", [np.asarray(one) for one in inputs], "uint8")
-    sums = np.einsum("nchw,oc->nohw", x.astype(np.int32) - 128, w[:, :, 0, 0].astype(int))
-    got = pq.requantize(
-        sums.astype(np.int32), x_scale * w_scale / y_scale, 111, dtype="uint8", bias=bias,
-        axis=1,
-    )  # fmt: skip
-    assert np.array_equal(got, expected)
-    assert len(np.unique(got)) > 100
-
-
 def test_fixed_point_of_many_dimensions():
     m, shift = pq.fixedpoint.fixed_point(np.full((1,) * 63 + (2,), 0.75))
     assert m.shape == shift.shape == (1,) * 63 + (2,)

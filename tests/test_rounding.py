@@ -75,32 +75,6 @@ def test_beside_integers_and_halves(mode, source, code):
 
 
 @loop("mode", MODES)
-def test_every_number_of_three_binades(mode):
-    # Every float32 in [1, 8) with 13 leading bits of fraction, by integer arithmetic.
-    step = amount(16, 1)
-    x = float_of_bits(np.arange(0x3F800000, 0x41000000, 1024 * step))
-    x = np.concatenate([x, -x])
-    sixteenth = np.round(x.astype(np.float64) * 2**13).astype(np.int64)
-    below, rest, half = sixteenth >> 13, sixteenth & 8191, 4096
-    negative = sixteenth < 0
-    up = {
-        "half_even": (rest > half) | ((rest == half) & (below % 2 == 1)),
-        "half_odd": (rest > half) | ((rest == half) & (below % 2 == 0)),
-        "half_away": (rest > half) | ((rest == half) & ~negative),
-        "half_toward_zero": (rest > half) | ((rest == half) & negative),
-        "half_up": rest >= half,
-        "half_down": rest > half,
-        "away": (rest > 0) & ~negative,
-        "trunc": (rest > 0) & negative,
-        "ceil": rest > 0,
-        "floor": np.zeros_like(negative),
-    }[mode]
-    exact = (sixteenth / 2**13 == x).all()
-    assert exact
-    same(pq.quantize(x, 1.0, rounding=mode), (below + up).astype(np.int8))
-
-
-@loop("mode", MODES)
 def test_where_adding_a_half_goes_wrong(mode, isa):
     below_half = float_of_bits([0x3EFFFFFF])[0]  # 0.49999997
     x = np.resize([below_half, -below_half, 8388609.0, -8388609.0, 16777215.0], 65)
@@ -113,29 +87,6 @@ def test_where_adding_a_half_goes_wrong(mode, isa):
     wide = np.array([0.49999999999999994, -0.49999999999999994, 4503599627370497.0])
     limits = np.array([*up, 2**31 - 1], dtype=np.int32)
     same(quantize_at(isa, wide, 1.0, dtype="int32", rounding=mode), limits)
-
-
-@loop("mode", MODES)
-def test_the_mode_looks_at_the_quotient_not_the_code(mode):
-    # The tie is at -0.5 although the code, with its zero point, is positive.
-    got = pq.quantize(np.float32([-0.5, 0.5]), 1.0, 101, rounding=mode)
-    expected = {
-        "half_away": [100, 102],
-        "half_odd": [100, 102],
-        "half_up": [101, 102],
-        "half_down": [100, 101],
-        "away": [100, 102],
-        "ceil": [101, 102],
-        "floor": [100, 101],
-    }.get(mode, [101, 101])
-    assert got.tolist() == expected
-
-
-@loop("mode", MODES)
-def test_specials_in_every_mode(mode, isa):
-    x = np.resize(np.float32([np.nan, np.inf, -np.inf, 3e38, -3e38, 0.0, -0.0]), 70)
-    expected = np.resize(np.int8([-128, 127, -128, 127, -128, 3, 3]), 70)
-    same(quantize_at(isa, x, 0.5, 3, rounding=mode), expected)
 
 
 def test_the_modes_are_an_enum_of_strings():
@@ -222,17 +173,3 @@ def test_a_precision_may_be_named_in_every_way():
     expected = pq.quantize(x, 0.1, precision="float16")
     for precision in (np.float16, np.dtype("float16"), "f2", "e"):
         same(pq.quantize(x, 0.1, precision=precision), expected)
-
-
-def test_overflow_of_a_narrow_quotient_saturates():
-    x = np.float32([65519.0, 65520.0, -65520.0])
-    got = pq.quantize(x, 1.0, dtype="int32", precision="float16")
-    assert got.tolist() == [65504, 2**31 - 1, -(2**31)]
-
-
-def test_underflow_of_a_narrow_quotient_is_zero_in_every_mode():
-    x = np.float32([2.0**-25, -(2.0**-25), 1.1 * 2.0**-25])
-    for mode in MODES:
-        got = pq.quantize(x, 1.0, precision="float16", rounding=mode)
-        above = 1 if mode in ("ceil", "away") else 0
-        assert got.tolist() == [0, 0, above]
