@@ -267,10 +267,6 @@ def test_overlaps():
     with pytest.raises(ValueError, match=r"^out: expected memory of its own"):
         Q4_K.dequantize(memory[100:244], out=out)
     Q4_K.dequantize(memory[1024:1168], out=out)
-    once = np.lib.stride_tricks.as_strided(np.zeros(300, np.float32), (2, 256), (4, 4))
-    with pytest.raises(ValueError, match=r"^out: expected dimensions that neither overlap"):
-        Q4_K.dequantize(np.ones((2, 144), np.uint8), out=once)
-    assert not once.any()
 
 
 # ---- fields ----

@@ -485,7 +485,3 @@ def test_overlaps():
     with pytest.raises(ValueError, match=r"^out: expected .* overlaps weights$"):
         block_format("Q4_K").quantize(ONES, weights=x, out=memory[1000:1144])
     block_format("Q4_K").quantize(ONES, weights=x, out=memory[1024:1168])
-    twice = np.lib.stride_tricks.as_strided(np.zeros(35, np.uint8), (2, 34), (1, 1))
-    with pytest.raises(ValueError, match=r"^out: expected dimensions that neither overlap"):
-        Q8_0.quantize(np.ones((2, 32), np.float32), out=twice)
-    assert not twice.any()

@@ -655,14 +655,6 @@ def test_a_missing_name_lists_similar_names(tmp_path):
         assert f.get("bias").name == "bias"
 
 
-def test_a_read_only_out_is_an_error(made):
-    out = np.zeros((2, 3), np.float32)
-    out.flags.writeable = False
-    w = pq.open_weights(made(stored({"x": ("U8", (2, 3), bytes(6))})))["x"]
-    with pytest.raises(ValueError, match=r"^out: expected a writeable array"):
-        w.dequantize(out=out)
-
-
 def test_places_that_lie(made):
     """The type that a subclass reports has no effect."""
 

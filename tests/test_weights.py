@@ -2,7 +2,6 @@
 
 import itertools
 import pickle
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import public_calls
@@ -147,16 +146,6 @@ def test_memory_of_convert(name):
     assert most < size + SCALES.nbytes * 2 + SMALL
 
 
-@loop("name", READ)
-def test_threads(name):
-    """Concurrent calls run with several threads each."""
-    w = READ[name]
-    want = w.dequantize()
-    with ThreadPoolExecutor(4) as pool:
-        for got in pool.map(lambda n: w.dequantize(threads=n), (1, 2, 1, 3)):
-            assert (got == want).all()
-
-
 ROWS = [slice(None), slice(3, 40), slice(-1, None), slice(9, 3), slice(None, None, -7)]
 ROWS += [[], [5, 0, 5], np.array([N - 1, 7], np.uint16)]
 
@@ -269,27 +258,6 @@ def test_errors_do_not_change_out():
         with pytest.raises(ValueError, match=r"^(g_idx|group_size|qzeros|rows|threads): "):
             read(given, **how)
     assert (out == 7).all()
-
-
-@loop("name", READ)
-def test_out(name):
-    """`out` may have any strides and byte order."""
-    w = READ[name]
-    want = w.dequantize(dtype="float16")
-    for out in (
-        np.empty(want.shape, ">f2"),
-        np.empty(want.shape[::-1], np.float16).T,
-        np.empty((*want.shape, 2), np.float16)[..., 1],
-    ):
-        assert w.dequantize(out=out) is out
-        assert (out == want).all()
-    for wrong in (np.empty(want.shape, np.int8), np.empty(want.shape, complex), [0.0]):
-        with pytest.raises(TypeError, match=r"^out: expected "):
-            w.dequantize(out=wrong)
-    still = np.zeros(want.shape, np.float32)
-    still.flags.writeable = False
-    with pytest.raises(ValueError, match=r"^out: expected a writeable array"):
-        w.dequantize(out=still)
 
 
 def test_arrays_of_the_other_byte_order():
