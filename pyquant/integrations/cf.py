@@ -116,11 +116,6 @@ def decode(
         ``missing_value``. Without these attributes, `q` itself, or a view of it by
         ``_Unsigned``.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an attribute is invalid, or `q` or `out` do not match.
-
     Notes
     -----
     With ``scale_factor`` only, the result has its type. With ``add_offset`` it is float64,
@@ -219,7 +214,8 @@ def encode(
         and NaN become ``_FillValue``, else the first ``missing_value``, else the lowest
         code, or NaN of a float type.
     attrs : mapping
-        Attributes of the variable; see `qparams`. Codes are clipped to the valid range.
+        Attributes of the variable; see `qparams`, also for errors. Codes are clipped to the
+        valid range.
     dtype : dtype_like
         The stored type: an integer type of 8 to 64 bits, float32, float64 or float16.
     out_of_range : {"saturate", "wrap", "raise"}, optional
@@ -233,11 +229,6 @@ def encode(
     -------
     ndarray
         Codes of `dtype`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an attribute is invalid or contradicts another, or `x` or `out` do not match.
 
     Notes
     -----

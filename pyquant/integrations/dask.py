@@ -129,11 +129,6 @@ def dequantize(
     dask.array.Array
         Real numbers, with the chunks of `q`.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is wrong, immediately.
-
     Examples
     --------
     >>> import dask.array as da
@@ -171,11 +166,6 @@ def choose_qparams(
     -------
     QParams
         Parameters of the complete array. The extremes of chunks are combined in a tree.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is wrong, or `x` contains NaN or an infinity.
 
     Examples
     --------

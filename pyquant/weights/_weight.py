@@ -486,8 +486,6 @@ class Weight:
 
         Raises
         ------
-        TypeError
-            If `name` is not a string.
         ValueError
             If the format cannot store the weight: codes of other widths, groups that do not
             fill blocks, zero points other than 8 (Q8_0: 128; Q4_1: 0), or scales beyond
@@ -648,11 +646,6 @@ def from_tensors(
     Weight
         The weight. It refers to the arrays.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument or a tensor is wrong, or if several formats are possible.
-
     Examples
     --------
     >>> import numpy as np
@@ -724,7 +717,7 @@ def convert(
 
     Raises
     ------
-    TypeError, ValueError
+    ValueError
         If the format cannot store the weight: codes of other widths, extents that do not
         fill words, or biases. "awq" and "mlx" also cannot store a short last group, or
         inputs out of the order of their groups. "mlx" stores biases in the type of the

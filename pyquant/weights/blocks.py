@@ -204,8 +204,8 @@ class BlockFormat(Immutable):
             float32, float64, float16 or bfloat16. Default: the dtype of `out`, else
             float32.
         out : ndarray, optional
-            Array for the result: of that type and the shape of the result. Dimensions may
-            have any strides, but must not interleave.
+            Array for the result: of that type and the shape of the result, with memory of
+            its own. Dimensions may have any strides, but must not interleave.
         threads : int, optional
             Largest number of threads. Default 1. The result does not depend on it.
 
@@ -213,16 +213,6 @@ class BlockFormat(Immutable):
         -------
         ndarray
             A new array, or `out`.
-
-        Raises
-        ------
-        TypeError
-            If an argument has the wrong type.
-        ValueError
-            If rows are not complete blocks, or `out` has another shape, is read-only, or
-            shares memory with `b`.
-        ImportError
-            If a type needs ml_dtypes and the package is not installed.
 
         Notes
         -----
@@ -267,8 +257,8 @@ class BlockFormat(Immutable):
             True: search for scales with small errors. Default: the behaviour of the format.
             Only IQ4_NL without weights has a choice; its default is False.
         out : ndarray, optional
-            Array for the blocks: uint8, with the shape of the result. Dimensions may have
-            any strides, but must not interleave.
+            Array for the blocks: uint8, with the shape of the result and memory of its own.
+            Dimensions may have any strides, but must not interleave.
         threads : int, optional
             Largest number of threads. Default 1. The result does not depend on it.
 
@@ -279,14 +269,9 @@ class BlockFormat(Immutable):
 
         Raises
         ------
-        TypeError
-            If an argument has the wrong type.
         ValueError
-            If the format has no encoder, see `quantizes`. If rows are not complete blocks,
-            a value is not finite or exceeds float32, a weight is negative or not finite,
-            `weights` has another shape, the format does not support `search`, or `out` has
-            another shape, is read-only, or shares memory with `x` or `weights`. `out` is
-            then unchanged.
+            If the format has no encoder, see `quantizes`, or does not support `search`. If
+            a value exceeds float32.
 
         Notes
         -----
@@ -455,8 +440,6 @@ def block_format(format: str | SupportsIndex) -> BlockFormat:
     ------
     KeyError
         If the format is unknown.
-    TypeError
-        If `format` is neither a string nor an integer.
 
     Examples
     --------

@@ -193,14 +193,10 @@ class StoredTensor:
 
         Raises
         ------
-        TypeError
-            If an argument has the wrong type.
         ValueError
             If the format is unknown (`raw` has the bytes), or consists of big-endian blocks
-            with integers of several bytes. If rows do not consist of complete blocks, if
-            `out` has another shape or elements that share memory, or if the file is closed.
-        ImportError
-            If a type needs ml_dtypes and the package is not installed.
+            with integers of several bytes. If rows do not consist of complete blocks, or if
+            the file is closed.
 
         Notes
         -----
@@ -416,8 +412,6 @@ class WeightFile(Mapping[str, StoredTensor]):
             If the name does not exist.
         ValueError
             If the metadata of the file is wrong, or the type is unknown.
-        ImportError
-            If the type needs ml_dtypes and the package is not installed.
 
         Examples
         --------
@@ -587,10 +581,6 @@ def write_weights(
 
     Raises
     ------
-    TypeError
-        If the file format does not support the type of a value or array.
-    ValueError
-        If the path has another extension, or a shape is wrong.
     OSError
         If the file cannot be written, or `path` is a folder, FIFO, socket or device. An
         existing file is then unchanged.

@@ -73,18 +73,13 @@ def from_tensors(
         Name of the layer, without the last part of the names. Default: no name.
     format : {"gptq", "gptq_v2", "gptq_p"}, optional
         Format of the zero points. Default: the format that makes all of them the middle of
-        the codes, as in symmetric weights; or "gptq_p" for 5, 6 or 7 bits.
+        the codes, as in symmetric weights; or "gptq_p" for 5, 6 or 7 bits; else an error.
     group_size : int, optional
         Number of inputs in a group. Default: the size of ordered groups in ``g_idx``; else
         the only size, or else the only power of two, that makes as many groups.
     wrap : bool, optional
         For format "gptq". True: a stored ``2**bits - 1`` means 0. By default it raises an
         error, because readers that add 1 without a mask read ``2**bits``.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument or a tensor is wrong, or if `format` is necessary.
 
     Notes
     -----

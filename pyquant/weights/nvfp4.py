@@ -59,16 +59,10 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> Weight:
     tensors : mapping
         Names to arrays: ``weight`` or ``weight_packed``, float4_e2m1fn elements or bytes
         with two elements each; ``weight_scale`` of float8_e4m3fn, or its bytes as uint8;
-        and ``weight_scale_2``, a multiplier, or ``weight_global_scale``, a divisor.
+        and ``weight_scale_2``, a multiplier, or ``weight_global_scale``, a divisor. Without
+        these two, the function raises an error.
     name : str, optional
         Name of the weight, such as "layer.weight", or of its layer. Default: no name.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument or a tensor is wrong, or if the scale of the tensor is missing.
-    ImportError
-        If ml_dtypes, which defines the type of the scales, is not installed.
 
     Examples
     --------
