@@ -6,7 +6,7 @@ Float types and bits equal xarray, which is not imported.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -71,20 +71,13 @@ def qparams(attrs: Mapping[str, Any], dtype: npt.DTypeLike) -> QParams:
     array([1.5, nan], dtype=float32)
     """
     stored = _stored(dtype, "dtype", _CODES)
-    codes = _viewed(attrs, stored)
-    scale, offset = _number(attrs, "scale_factor"), _number(attrs, "add_offset")
-    made = _decoded_type(attrs, scale, offset, codes)
-    real = made if made.kind == "f" else _FLOAT64
-    fills, valid = _fills(attrs, stored, codes), _valid_range(attrs, stored, codes)
-    _check_apart(attrs, fills, valid)
-    return QParams(
-        _typed(1 if scale is None else scale, real),
-        None,
-        codes,
-        offset=_typed(offset, real),
-        fill=tuple(fills) or None,
-        quant_range=valid,
-    )
+    known = _Attributes(attrs, stored)
+    made = known.decoded_type()
+    scale, offset = known.parameters(made if made.kind == "f" else _FLOAT64)
+    fills = known.fills()
+    valid = known.valid_range(fills)
+    fill = tuple(fills) or None
+    return QParams(scale, None, known.codes, offset=offset, fill=fill, quant_range=valid)
 
 
 @_core.default_fpenv
@@ -141,44 +134,33 @@ def decode(
     """
     given = _core.plain(q, "q")
     stored = _stored(given.dtype, "q", _STORED)
-    codes = _viewed(attrs, stored)
-    scale, offset = _number(attrs, "scale_factor"), _number(attrs, "add_offset")
-    given = _seen_as(given, codes)
-    if scale is None and offset is None and not _has_fills(attrs):
+    known = _Attributes(attrs, stored)
+    given = _seen_as(given, known.codes)
+    if not known.scales and not known.has_fills():
         if out is not None:
-            np.copyto(_checked(out, given, codes), given)
+            np.copyto(_checked(out, given, known.codes), given)
         return given if out is None else out
-    made = _decoded_type(attrs, scale, offset, codes)
+    made = known.decoded_type()
     if stored.kind == "f" or made.kind in "iu":
         to = np.empty(given.shape, made) if out is None else _checked(out, given, made)
         if stored.kind == "f":
-            return _decode_slices(given, scale, offset, attrs, to)
-        np.multiply(given, np.asarray(scale), out=to, dtype=made, casting="unsafe")
+            return _decode_slices(given, known, to)
+        np.multiply(given, np.asarray(known.scale), out=to, dtype=made, casting="unsafe")
         return to
-    fills = _fills(attrs, stored, codes)
-    return _core.dequantize(
-        given,
-        _typed(1 if scale is None else scale, made),
-        dtype=made,
-        offset=_typed(offset, made),
-        fill=tuple(fills) or None,
-        out=out,
-        threads=threads,
-    )
+    scale, offset = known.parameters(made)
+    fill = tuple(known.fills()) or None
+    how: dict[str, Any] = {"offset": offset, "fill": fill, "out": out, "threads": threads}
+    return _core.dequantize(given, scale, dtype=made, **how)
 
 
 def _decode_slices(
-    q: npt.NDArray[Any],
-    scale: Any,
-    offset: Any,
-    attrs: Mapping[str, Any],
-    out: npt.NDArray[Any],
+    q: npt.NDArray[Any], known: _Attributes, out: npt.NDArray[Any]
 ) -> npt.NDArray[Any]:
     """Decode packed floats in slices, with the operations of xarray."""
     fills = [
         fill if isinstance(fill, np.generic) else _typed(fill, q.dtype)
         for name in _FILLS
-        for fill in _elements(attrs, name)
+        for fill in known.elements(name)
     ]
     walk = slices([q, out], [out.dtype, out.dtype])
     with np.errstate(all="ignore"), walk:
@@ -186,10 +168,10 @@ def _decode_slices(
             work = np.array(stored)
             for fill in fills:
                 work[stored == fill] = np.nan
-            if scale is not None:
-                work *= scale
-            if offset is not None:
-                work += offset
+            if known.scale is not None:
+                work *= known.scale
+            if known.offset is not None:
+                work += known.offset
             numbers[...] = work
     return out
 
@@ -261,33 +243,29 @@ def encode(
     array([273.15, 288.15,    nan], dtype=float32)
     """
     stored = _stored(dtype, "dtype", _STORED)
-    codes = _viewed(attrs, stored)
-    scale, offset = _number(attrs, "scale_factor"), _number(attrs, "add_offset")
+    known = _Attributes(attrs, stored)
     how: dict[str, Any] = {"out_of_range": out_of_range, "threads": threads}
     if stored.kind == "f" and out_of_range != "saturate":
         got = shown(out_of_range)
         raise fail(ValueError, "out_of_range", f"'saturate' for {stored}", f"{got:.60}")
-    fills = _fills(attrs, stored, codes, strict=True)
+    fills = known.fills(strict=True)
     how["fill"] = tuple(fills) or None
     if stored.kind != "f":
-        valid = _valid_range(attrs, stored, codes)
-        _check_apart(attrs, fills, valid)
-        how |= {"dtype": codes, "quant_range": valid}
-    given, mask = _given(x, packed=scale is not None or offset is not None)
-    real = _work_type(given.dtype, mask, scale, offset, fills)
+        how |= {"dtype": known.codes, "quant_range": known.valid_range(fills)}
+    given, mask = _given(x, packed=known.scales)
+    real = known.encoding_type(given.dtype, masked=mask is not None, filled=bool(fills))
     made = None if out is None else _checked(out, given, stored)
     direct = stored.kind != "f" and mask is None and given.dtype.name in _REALS
     direct = direct and real == _own_type(given.dtype)
-    if direct and all(_is_own(number, real) for number in (scale, offset)):
-        to = None if made is None else _seen_as(made, codes)
-        one, offset = 1 if scale is None else scale, _typed(offset, real)
-        to = _core.quantize(given, _typed(one, real), offset=offset, out=to, **how)
+    if direct and all(_is_own(one, real) for one in (known.scale, known.offset)):
+        to = None if made is None else _seen_as(made, known.codes)
+        scale, offset = known.parameters(real)
+        to = _core.quantize(given, scale, offset=offset, out=to, **how)
         return _seen_as(to, stored) if made is None else made
     checked: dict[str, Any] = {"threads": threads} if stored.kind == "f" else how
     _core.quantize(np.empty(0, np.float32), 1, **checked)  # raise its errors
     made = np.empty(given.shape, stored) if made is None else made
-    to = _seen_as(made, codes)
-    beyond = _encode_slices(given, mask, scale, offset, real, how, to)
+    beyond = _encode_slices(given, mask, known, real, how, _seen_as(made, known.codes))
     if beyond and out is not None:
         beyond += "; out has all codes, as without 'raise'"
     if beyond:
@@ -316,29 +294,10 @@ def _own_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return _FLOAT64 if dtype.name == "float64" else _FLOAT32
 
 
-def _work_type(
-    dtype: np.dtype[Any],
-    mask: npt.NDArray[np.bool] | None,
-    scale: Any,
-    offset: Any,
-    fills: Sequence[Any],
-) -> np.dtype[Any]:
-    """Return the type that xarray encodes in."""
-    own = _own_type(dtype)
-    if own.kind != "f" and mask is not None:
-        own = _FLOAT32 if own.itemsize <= 2 else _FLOAT64
-    floats = own.kind == "f"
-    if (scale is None and offset is None) or (floats and fills):
-        return own
-    real = _float_type(scale, offset, None if floats else own)
-    return real if real.kind == "f" else own if floats else _FLOAT64
-
-
 def _encode_slices(
     x: npt.NDArray[Any],
     mask: npt.NDArray[np.bool] | None,
-    scale: Any,
-    offset: Any,
+    known: _Attributes,
     real: np.dtype[Any],
     how: dict[str, Any],
     out: npt.NDArray[Any],
@@ -355,10 +314,10 @@ def _encode_slices(
             work = np.array(numbers)
             if mask is not None:
                 work[masked] = np.nan
-            if offset is not None:
-                work -= offset
-            if scale is not None:
-                work /= scale
+            if known.offset is not None:
+                work -= known.offset
+            if known.scale is not None:
+                work /= known.scale
             (where,) = np.nonzero(_put(work, how, codes))
             if where.size and not count:
                 first = walk.iterindex + int(where[0])
@@ -413,85 +372,175 @@ def _stored(dtype: npt.DTypeLike, name: str, allowed: tuple[str, ...]) -> np.dty
     return np.dtype(known)
 
 
-def _viewed(attrs: Mapping[str, Any], stored: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type of codes that `_Unsigned` selects for the stored type."""
-    if not isinstance(attrs, Mapping):
-        raise fail(TypeError, "attrs", "a mapping of attributes", type(attrs))
-    unsigned = attrs.get("_Unsigned")
-    if unsigned is None:
-        return stored
-    if not isinstance(unsigned, str) or unsigned not in ("true", "false"):
-        raise fail(ValueError, "_Unsigned", "'true' or 'false'", f"{shown(unsigned):.60}")
-    if stored.kind == "f":  # xarray ignores the attribute, too
-        return stored
-    return np.dtype(f"{'u' if unsigned == 'true' else 'i'}{stored.itemsize}")
+class _Attributes:
+    """The attributes of a variable with a stored type."""
+
+    def __init__(self, attrs: Mapping[str, Any], stored: np.dtype[Any]) -> None:
+        if not isinstance(attrs, Mapping):
+            raise fail(TypeError, "attrs", "a mapping of attributes", type(attrs))
+        self.given, self.stored = attrs, stored
+        self.codes = self._viewed()
+        self.scale, self.offset = map(self._number, ("scale_factor", "add_offset"))
+        self.scales = self.scale is not None or self.offset is not None
+
+    def _viewed(self) -> np.dtype[Any]:
+        """Return the type of codes that `_Unsigned` selects for the stored type."""
+        unsigned, stored = self.given.get("_Unsigned"), self.stored
+        if unsigned is None:
+            return stored
+        if not isinstance(unsigned, str) or unsigned not in ("true", "false"):
+            got = f"{shown(unsigned):.60}"
+            raise fail(ValueError, "_Unsigned", "'true' or 'false'", got)
+        if stored.kind == "f":  # xarray ignores the attribute, too
+            return stored
+        return np.dtype(f"{'u' if unsigned == 'true' else 'i'}{stored.itemsize}")
+
+    def _array(self, name: str, kinds: str) -> npt.NDArray[Any] | None:
+        """Return the numbers of an attribute."""
+        value = self.given.get(name)
+        if value is None:
+            return None
+        try:
+            array = np.asarray(value)
+        except ValueError:  # sequences of several lengths
+            array = np.asarray(None)
+        if array.dtype.kind not in kinds or array.size == 0:
+            due = "numbers" if "f" in kinds else "integers, of codes"
+            raise fail(TypeError, name, due, f"{shown(value):.60}")
+        return array
+
+    def _number(self, name: str) -> Any:
+        """Return one number.
+
+        A Python number has the type of the array, and a NumPy number may widen it. xarray
+        never reads the single element of an array as float32.
+        """
+        array = self._array(name, "iuf")
+        if array is None:
+            return None
+        if array.size != 1:
+            raise fail(ValueError, name, "one number", f"{array.size}")
+        if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
+            raise fail(TypeError, name, "float32 or float64", f"{array.dtype}")
+        value = self.given[name]
+        typed = isinstance(value, (int, float, np.generic))
+        return value if typed else np.float64(array.item())
+
+    def parameters(self, real: np.dtype[Any]) -> tuple[Any, Any]:
+        """Return the scale and the offset as numbers of a type."""
+        scale = 1 if self.scale is None else self.scale
+        return _typed(scale, real), _typed(self.offset, real)
+
+    def _float_type(self, stored: np.dtype[Any] | None) -> np.dtype[Any]:
+        """Return the type that xarray decodes `stored` to; `None` means 16-bit codes.
+
+        It is an integer type for an integer scale without offset.
+        """
+        if not self.scales:
+            if stored is not None and stored.kind == "f":
+                return stored
+            return _FLOAT32 if stored is None or stored.itemsize <= 2 else _FLOAT64
+        if self.offset is None:
+            return np.asarray(self.scale).dtype
+        four = stored is not None and stored.kind in "iu" and stored.itemsize == 4
+        both = all(np.asarray(one).dtype == _FLOAT32 for one in (self.scale, self.offset))
+        return _FLOAT32 if both and not four else _FLOAT64
+
+    def decoded_type(self) -> np.dtype[Any]:
+        """Return the type that `decode` returns; integers have no NaN for fill values."""
+        made, stored, filled = self._float_type(self.codes), self.codes, self.has_fills()
+        if stored.kind == "f":
+            only_nan = not filled and any(map(self.elements, _FILLS))
+            return stored if only_nan else made if made.kind == "f" else _own_type(stored)
+        return _FLOAT64 if filled and made.kind != "f" else made
+
+    def encoding_type(
+        self, dtype: np.dtype[Any], *, masked: bool, filled: bool
+    ) -> np.dtype[Any]:
+        """Return the type that xarray encodes in."""
+        own = _own_type(dtype)
+        if own.kind != "f" and masked:
+            own = _FLOAT32 if own.itemsize <= 2 else _FLOAT64
+        floats = own.kind == "f"
+        if not self.scales or (floats and filled):
+            return own
+        real = self._float_type(None if floats else own)
+        return real if real.kind == "f" else own if floats else _FLOAT64
+
+    def elements(self, name: str, kinds: str = "iuf") -> list[Any]:
+        """Return the numbers of an attribute; NumPy numbers keep their type."""
+        array = self._array(name, kinds)
+        if array is None:
+            return []
+        typed = isinstance(self.given[name], (np.ndarray, np.generic))
+        return list(array.ravel()) if typed else array.ravel().tolist()
+
+    def has_fills(self) -> bool:
+        """Return True if there are fill values except NaN, which no code equals."""
+        return any(fill == fill for name in _FILLS for fill in self.elements(name))
+
+    def _codes(self, name: str, kinds: str = "iuf", *, strict: bool = True) -> list[int]:
+        """Return integers of the stored type or of the viewed type as viewed codes.
+
+        Omit other numbers, or raise an error about them.
+        """
+        values, made = self.elements(name, kinds), []
+        limits = [np.iinfo(one) for one in (self.stored, self.codes)] if values else []
+        for value in values:
+            fits = float(value).is_integer()
+            if fits and any(one.min <= int(value) <= one.max for one in limits):
+                modulo = int(value) % (1 << 8 * self.codes.itemsize)
+                made.append(int(np.uint64(modulo).astype(self.codes)))
+            elif strict:
+                expected = f"integers within the range of {self.codes}"
+                raise fail(ValueError, name, expected, f"{value}")
+        return made
+
+    def fills(self, *, strict: bool = False) -> list[Any]:
+        """Return the stored values for NaN; NaN becomes the first.
+
+        With `strict`, raise an error if NaN would become two values or none.
+        """
+        fills, others = (
+            [_typed(value, self.codes) for value in self.elements(name)]
+            if self.codes.kind == "f"
+            else self._codes(name, strict=strict)
+            for name in _FILLS
+        )
+        if strict and fills and others:
+            equal = (np.array_equal(fills[0], one, equal_nan=True) for one in others)
+            if not any(equal):
+                expected = f"_FillValue, {fills[0]}"
+                raise fail(ValueError, "missing_value", expected, f"{others[0]}")
+        return list(dict.fromkeys(fills + others))
+
+    def valid_range(self, fills: list[int]) -> tuple[int, int] | None:
+        """Return the lowest and highest valid code; fill values are outside."""
+        names = ("valid_range", "valid_min", "valid_max")
+        ends = {name: self._codes(name, "iu") for name in names}
+        if not any(ends.values()):
+            return None
+        name, *others = [name for name, values in ends.items() if values]
+        if name == "valid_range" and others:
+            raise ValueError(f"valid_range: expected no {others[0]} beside it")
+        lo, hi = int(np.iinfo(self.codes).min), int(np.iinfo(self.codes).max)
+        apart = (ends["valid_min"] or [lo]) + (ends["valid_max"] or [hi])
+        made = ends["valid_range"] or apart
+        if len(made) != 2 or made[0] >= made[1]:
+            raise fail(ValueError, name, "a lowest and a higher code", f"{made}")
+        valid = made[0], made[1]
+        within = [fill for fill in fills if valid[0] <= fill <= valid[1]]
+        if within:
+            name = _FILLS[self.given.get("_FillValue") is None]
+            expected = f"codes outside of the valid range {valid}"
+            raise fail(ValueError, name, expected, within[0])
+        return valid
 
 
 def _seen_as(array: npt.NDArray[Any], codes: np.dtype[Any]) -> npt.NDArray[Any]:
     if array.dtype.kind == codes.kind:
         return array
     return array.view(codes.newbyteorder(array.dtype.byteorder))
-
-
-def _array(attrs: Mapping[str, Any], name: str, kinds: str) -> npt.NDArray[Any] | None:
-    """Return the numbers of an attribute."""
-    value = attrs.get(name)
-    if value is None:
-        return None
-    try:
-        array = np.asarray(value)
-    except ValueError:  # sequences of several lengths
-        array = np.asarray(None)
-    if array.dtype.kind not in kinds or array.size == 0:
-        due = "numbers" if "f" in kinds else "integers, of codes"
-        raise fail(TypeError, name, due, f"{shown(value):.60}")
-    return array
-
-
-def _number(attrs: Mapping[str, Any], name: str) -> Any:
-    """Return one number.
-
-    A Python number has the type of the array, and a NumPy number may widen it. xarray never
-    reads the single element of an array as float32.
-    """
-    array = _array(attrs, name, "iuf")
-    if array is None:
-        return None
-    if array.size != 1:
-        raise fail(ValueError, name, "one number", f"{array.size}")
-    if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
-        raise fail(TypeError, name, "float32 or float64", f"{array.dtype}")
-    value = attrs[name]
-    typed = isinstance(value, (int, float, np.generic))
-    return value if typed else np.float64(array.item())
-
-
-def _float_type(scale: Any, offset: Any, stored: np.dtype[Any] | None) -> np.dtype[Any]:
-    """Return the type that xarray decodes `stored` to; `None` means 16-bit codes.
-
-    It is an integer type for an integer scale without offset.
-    """
-    if scale is None and offset is None:
-        if stored is not None and stored.kind == "f":
-            return stored
-        return _FLOAT32 if stored is None or stored.itemsize <= 2 else _FLOAT64
-    if offset is None:
-        return np.asarray(scale).dtype
-    four = stored is not None and stored.kind in "iu" and stored.itemsize == 4
-    both = all(np.asarray(number).dtype == _FLOAT32 for number in (scale, offset))
-    return _FLOAT32 if both and not four else _FLOAT64
-
-
-def _decoded_type(
-    attrs: Mapping[str, Any], scale: Any, offset: Any, stored: np.dtype[Any]
-) -> np.dtype[Any]:
-    """Return the type that `decode` returns; integers have no NaN for fill values."""
-    made = _float_type(scale, offset, stored)
-    filled = _has_fills(attrs)
-    if stored.kind == "f":
-        only_nan = not filled and any(_elements(attrs, name) for name in _FILLS)
-        return stored if only_nan else made if made.kind == "f" else _own_type(stored)
-    return _FLOAT64 if filled and made.kind != "f" else made
 
 
 def _is_own(number: Any, real: np.dtype[Any]) -> bool:
@@ -509,106 +558,11 @@ def _typed(number: Any, real: np.dtype[Any]) -> Any:
         return real.type(number)
 
 
-def _elements(attrs: Mapping[str, Any], name: str, kinds: str = "iuf") -> list[Any]:
-    """Return the numbers of an attribute; NumPy numbers keep their type."""
-    array = _array(attrs, name, kinds)
-    if array is None:
-        return []
-    typed = isinstance(attrs[name], (np.ndarray, np.generic))
-    return list(array.ravel()) if typed else array.ravel().tolist()
-
-
-def _has_fills(attrs: Mapping[str, Any]) -> bool:
-    """Return True if there are fill values except NaN, which no code equals."""
-    return any(fill == fill for name in _FILLS for fill in _elements(attrs, name))
-
-
-def _codes(
-    values: list[Any],
-    name: str,
-    stored: np.dtype[Any],
-    codes: np.dtype[Any],
-    *,
-    strict: bool = True,
-) -> list[int]:
-    """Return integers of the stored type or of the viewed type as viewed codes.
-
-    Omit other numbers, or raise an error about them.
-    """
-    made = []
-    limits = [np.iinfo(one) for one in (stored, codes)] if values else []
-    for value in values:
-        fits = float(value).is_integer()
-        if fits and any(one.min <= int(value) <= one.max for one in limits):
-            modulo = int(value) % (1 << 8 * codes.itemsize)
-            made.append(int(np.uint64(modulo).astype(codes)))
-        elif strict:
-            expected = f"integers within the range of {codes}"
-            raise fail(ValueError, name, expected, f"{value}")
-    return made
-
-
-def _fills(
-    attrs: Mapping[str, Any],
-    stored: np.dtype[Any],
-    codes: np.dtype[Any],
-    *,
-    strict: bool = False,
-) -> list[Any]:
-    """Return the stored values for NaN; NaN becomes the first.
-
-    With `strict`, raise an error if NaN would become two values or none.
-    """
-    fills, others = (
-        [_typed(value, codes) for value in _elements(attrs, name)]
-        if codes.kind == "f"
-        else _codes(_elements(attrs, name), name, stored, codes, strict=strict)
-        for name in _FILLS
-    )
-    if strict and fills and others:
-        equal = (np.array_equal(fills[0], one, equal_nan=True) for one in others)
-        if not any(equal):
-            expected = f"_FillValue, {fills[0]}"
-            raise fail(ValueError, "missing_value", expected, f"{others[0]}")
-    return list(dict.fromkeys(fills + others))
-
-
 def _float_at(number: int, toward: float) -> float:
     """Return the float64 nearest to an integer, and not beyond it on the other side."""
     near = float(number)
     beyond = near < number if toward > 0 else near > number
     return float(np.nextafter(near, toward)) if beyond else near
-
-
-def _valid_range(
-    attrs: Mapping[str, Any], stored: np.dtype[Any], codes: np.dtype[Any]
-) -> tuple[int, int] | None:
-    """Return the lowest and highest valid code of the attributes."""
-    ends = {
-        name: _codes(_elements(attrs, name, "iu"), name, stored, codes)
-        for name in ("valid_range", "valid_min", "valid_max")
-    }
-    if not any(ends.values()):
-        return None
-    name, *others = [name for name, values in ends.items() if values]
-    if name == "valid_range" and others:
-        raise ValueError(f"valid_range: expected no {others[0]} beside it")
-    lo, hi = int(np.iinfo(codes).min), int(np.iinfo(codes).max)
-    apart = (ends["valid_min"] or [lo]) + (ends["valid_max"] or [hi])
-    made = ends["valid_range"] or apart
-    if len(made) != 2 or made[0] >= made[1]:
-        raise fail(ValueError, name, "a lowest and a higher code", f"{made}")
-    return made[0], made[1]
-
-
-def _check_apart(
-    attrs: Mapping[str, Any], fills: list[int], valid: tuple[int, int] | None
-) -> None:
-    within = [] if valid is None else [v for v in fills if valid[0] <= v <= valid[1]]
-    if within:
-        name = "missing_value" if attrs.get("_FillValue") is None else "_FillValue"
-        expected = f"codes outside of the valid range {valid}"
-        raise fail(ValueError, name, expected, within[0])
 
 
 def _checked(
