@@ -15,6 +15,7 @@ from pyquant import _core, dtypes
 from pyquant._check import fail
 from pyquant.packed import Layout, PackedArray
 from pyquant.qparams import QParams
+from pyquant.weights import _gguf, _safetensors
 from pyquant.weights._elements import Part, bits_of, copied_bytes, special_kind
 from pyquant.weights.files import RECORDS, StoredTensor, WeightFile
 
@@ -38,15 +39,11 @@ def write(path: str, weights: Mapping[str, Any], metadata: dict[str, Any]) -> No
             raise fail(TypeError, "weights", "strings for names", type(name))
     head: bytes | bytearray
     if path.endswith(".gguf"):
-        from pyquant.weights import _gguf
-
         items = [_blocks(name, value) for name, value in weights.items()]
         data = {part.name: array for part, array in items}
         kept = _gguf.unsplit(path, metadata)
         head, parts, alignment = _gguf.header([part for part, _ in items], kept)
     else:
-        from pyquant.weights import _safetensors
-
         items, alignment = _recorded(weights, metadata), 1
         data = {part.name: array for part, array in items}
         head, parts = _safetensors.header([part for part, _ in items], metadata)
@@ -113,10 +110,8 @@ def _blocks(name: str, value: Any) -> _Item:
         return _plain(name, value)
     if isinstance(value, tuple) and _is_pair(value) and value[0] == "bfloat16":
         return _rounded(name, value[1])
-    from pyquant.weights._gguf import FORMATS
-
     if isinstance(value, StoredTensor):
-        of_blocks = value.format in FORMATS and value._type is None
+        of_blocks = value.format in _gguf.FORMATS and value._type is None
         if of_blocks and not value._blocks:
             expected = "bytes of a format with that format beside them"
             raise fail(ValueError, "weights", expected, f"{value!r}")
@@ -124,12 +119,12 @@ def _blocks(name: str, value: Any) -> _Item:
     format, data = value if len(value) == 2 else (None, None)
     format = getattr(format, "name", format)
     is_bytes = isinstance(data, np.ndarray) and data.dtype == np.uint8
-    if not isinstance(format, str) or format not in FORMATS or not is_bytes:
+    if not isinstance(format, str) or format not in _gguf.FORMATS or not is_bytes:
         expected = "a format of GGUF and an array of uint8"
         got = f"{_shown(value)} for {name[:100]!r}"
         raise fail(TypeError, "weights", expected, got)
     data = _core.plain(data, "weights")
-    block, each = FORMATS[format]
+    block, each = _gguf.FORMATS[format]
     if not data.ndim or data.shape[-1] % each:
         expected = f"rows of a multiple of {each} bytes for {format}"
         raise fail(ValueError, "weights", expected, f"shape {data.shape}")
@@ -220,10 +215,9 @@ def _recorded(weights: Mapping[str, Any], metadata: dict[str, Any]) -> list[_Ite
 
 def _known(part: Part, array: Array, records: dict[str, Any]) -> _Item:
     """Return unknown types, and elements that do not fill bytes, as bytes."""
-    from pyquant.weights._safetensors import FORMATS
-
     if part.format not in dtypes.TYPES or (
-        part.format in FORMATS.values() and array.size * bits_of(part.format) % 8 == 0
+        part.format in _safetensors.FORMATS.values()
+        and array.size * bits_of(part.format) % 8 == 0
     ):
         return part, array
     records[part.name] = {"type": part.format}

@@ -320,7 +320,7 @@ class Weight:
 
     @property
     def _planar(self) -> Planar:
-        _two_dimensions(self.shape)
+        matrix_of(self, "weight")
         (made,) = self._each
         if isinstance(made, Scaled):
             expected = "codes with zero points or biases"
@@ -504,7 +504,6 @@ class Weight:
         name = _check.choice(name, "name", _BLOCKS)
         bits, zero = _BLOCKS[name]
         made = self._planar
-        _two_dimensions(made.shape)
         require(made, name, (bits,), biases=name == "Q4_1", mixed=False)
         fmt = block_format(name)
         size = fmt.block_size
@@ -601,14 +600,15 @@ def joined(name: str, key: str, tensors: Collection[str] = ()) -> str:
     return short if full not in tensors and short in tensors else full
 
 
-def tensor_of(tensors: object, name: object, key: str) -> Any:
-    """Return a tensor of a weight; `None` if it is missing or an argument is wrong."""
-    if not isinstance(tensors, Mapping) or not isinstance(name, str):
-        return None
+def tensor_of(tensors: Mapping[str, Any], name: str, key: str) -> Any:
+    """Return a tensor of a weight; `None` if it is missing."""
+    _check_names(tensors, name)
     return tensors.get(joined(name, key, tensors))
 
 
-def keys_in(tensors: object, name: object, *known: tuple[str, ...]) -> tuple[str, ...]:
+def keys_in(
+    tensors: Mapping[str, Any], name: str, *known: tuple[str, ...]
+) -> tuple[str, ...]:
     """Return the first keys with a tensor each, or the last of the known keys."""
     for keys in known:
         if all(tensor_of(tensors, name, key) is not None for key in keys):
@@ -807,7 +807,6 @@ def repacked(
 
     `columns` may exceed the number that the codes need.
     """
-    _two_dimensions(made.shape)
     turned = axis != made.axis
     row = LAYOUTS[layout]
     shape = made.shape[::-1] if turned else made.shape
@@ -956,11 +955,6 @@ def require_whole(extent: int, bits: int, name: str, what: str, target: str) -> 
         raise fail(ValueError, name, f"{what} that {least} divides for {target}", extent)
 
 
-def _two_dimensions(shape: tuple[int, ...]) -> None:
-    if len(shape) != 2:
-        raise fail(ValueError, "weight", "two dimensions", f"shape {shape}")
-
-
 # ---- arguments of formats ----
 
 
@@ -1036,9 +1030,9 @@ def check_range(codes: Array, name: str, least: int, most: int) -> None:
         raise fail(ValueError, name, f"integers from {least} to {most}", got)
 
 
-def matrix_of(one: Array, name: str) -> tuple[int, int]:
+def matrix_of(one: Array | Weight, name: str) -> tuple[int, int]:
     """Return the extents of a matrix."""
-    if one.ndim != 2:
+    if len(one.shape) != 2:
         raise fail(ValueError, name, "two dimensions", f"shape {one.shape}")
     rows, columns = one.shape
     return rows, columns

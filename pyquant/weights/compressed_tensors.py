@@ -131,8 +131,7 @@ def from_tensors(
 
 def _plain_names(tensors: Mapping[str, Any], name: str) -> dict[str, str]:
     """Return the names of codes that are not packed, in the spelling of any package."""
-    known = isinstance(tensors, Mapping) and isinstance(name, str)
-    for one in find_one(tensors, name) if known else ():
+    for one in find_one(tensors, name):
         if one.formats == ("compressed_tensors",):
             keys = {"codes": "weight"}
             return {keys.get(k, f"weight_{k}"): full for k, full in one.parts.items()}

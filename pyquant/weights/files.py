@@ -16,6 +16,7 @@ from pyquant import _check, _core, dtypes
 from pyquant._check import fail, integer
 from pyquant.packed import PackedArray
 from pyquant.qparams import QParams
+from pyquant.weights import _elements
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -218,8 +219,6 @@ class StoredTensor:
         array([[5., 6.],
                [1., 2.]], dtype=float32)
         """
-        from pyquant.weights import _elements
-
         name = _result_type(dtype, out)
         block = self._block() if self._type is None else None
         source = str(self._type)
@@ -278,12 +277,10 @@ class StoredTensor:
 
         A run is the position of its first element in the tensor, and rows of the result.
         """
-        from pyquant.weights._elements import index_of
-
         shape = self.shape
         if rows is None:
             return shape, [(0, slice(None))]
-        index, inner = index_of(rows, shape), prod(shape[1:])
+        index, inner = _elements.index_of(rows, shape), prod(shape[1:])
         if isinstance(index, slice):
             count = index.stop - index.start
             return (count, *shape[1:]), [(index.start * inner, slice(0, count))]
@@ -505,8 +502,6 @@ def open_weights(path: str | os.PathLike[str]) -> WeightFile:
 
 
 def _open_one(path: str, files: list[Mapped]) -> WeightFile:
-    from pyquant.weights import _elements
-
     files.append(_elements.Mapped(path))
     memory = files[0].opened()
     if memory[:4] != b"GGUF" and not path.endswith(".gguf"):
@@ -535,7 +530,7 @@ def _open_one(path: str, files: list[Mapped]) -> WeightFile:
 
 def _open_index(path: str, files: list[Mapped]) -> WeightFile:
     """Open the tensors that an index lists, and no other tensors of its files."""
-    from pyquant.weights import _elements, _safetensors
+    from pyquant.weights import _safetensors
 
     places, metadata = _safetensors.read_index(path)
     found: dict[str, dict[str, StoredTensor]] = {}

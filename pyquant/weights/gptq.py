@@ -34,8 +34,6 @@ from pyquant.weights._weight import REALS, Planar, Weight
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    import numpy.typing as npt
-
     from pyquant._typing import Array, ArrayLike, Bytes, Words
 
     _Format = Literal["gptq", "gptq_v2", "gptq_p"]
@@ -137,9 +135,8 @@ def _read(
     tensors = _weight.by_name(_TENSORS, words, zeros, scale, given)
     if _has_planes(kind, bits):
         words, zeros = _to_stream(words, bits), _to_stream(zeros.T, bits).T
-    codes = PackedArray(words, "uint8", (inputs, outputs), layout=_along(0, bits))
-    zeros = np.ascontiguousarray(zeros)
-    zero: Any = PackedArray(zeros, "uint8", scale.shape, layout=_along(1, bits))
+    codes = _codes_of(words, (inputs, outputs), 0, bits)
+    zero: Any = _codes_of(zeros, scale.shape, 1, bits)
     if kind == "gptq":
         zero = _one_more(_weight.small_codes(zero), bits, wrap)
     return kind, tensors, Planar(codes, bits, 0, scale, zero, size, order)
@@ -234,8 +231,7 @@ def _detected(zeros: Words, bits: int) -> str:
         return "gptq_p"
     words = zeros.reshape(-1)
     count = words.size * 32 // bits
-    codes = PackedArray(words, "uint8", count, layout=_along(0, bits))
-    stored = _weight.small_codes(codes)
+    stored = _weight.small_codes(_codes_of(words, count, 0, bits))
     middle = 1 << (bits - 1)
     if count and (stored == middle - 1).all():
         return "gptq"
@@ -250,15 +246,14 @@ def _detected(zeros: Words, bits: int) -> str:
 def _to_stream(planes: Array, bits: int) -> Words:
     """Convert planes of 32 codes along the first axis to words of a stream."""
     rows, outputs = planes.shape
-    words = np.ascontiguousarray(planes).view("<u4")
-    words = words.reshape(rows // bits, bits, 1, outputs)
+    words = planes.reshape(rows // bits, bits, outputs)
     made = np.empty((rows, outputs), "<i4")
     for first in range(0, len(words), _STEP):
         some = words[first : first + _STEP]
         codes = np.zeros((len(some) * 32, outputs), np.uint8)
         for low, width in _planes_of(bits):
-            each = some[:, low : low + width] >> _shifts(width) & ((1 << width) - 1)
-            codes |= each.astype(np.uint8).reshape(codes.shape) << low
+            plane = some[:, low : low + width].reshape(-1, outputs)
+            codes |= unpack(_codes_of(plane, codes.shape, 0, width)) << np.uint8(low)
         made[first * bits : (first + _STEP) * bits] = _weight.dense(codes, bits, "words", 0)
     return made
 
@@ -267,18 +262,15 @@ def _to_planes(words: Array, bits: int) -> Words:
     """Convert words of a stream along the first axis to planes of 32 codes."""
     rows, outputs = words.shape
     inputs = rows * 32 // bits
-    stream = PackedArray(
-        np.ascontiguousarray(words), "uint8", (inputs, outputs), layout=_along(0, bits)
-    )
-    made = np.empty((inputs // 32, bits, outputs), "<u4")
+    stream = _codes_of(words, (inputs, outputs), 0, bits)
+    made = np.empty((inputs // 32, bits, outputs), "<i4")
     for first in range(0, inputs // 32, _STEP):
         codes = unpack(stream[first * 32 : (first + _STEP) * 32])
         for low, width in _planes_of(bits):
-            each = (codes >> low & ((1 << width) - 1)).astype("<u4")
-            each = each.reshape(-1, width, 32 // width, outputs) << _shifts(width)
-            plane = np.bitwise_or.reduce(each, axis=2)
+            plane = _weight.dense(codes >> low & ((1 << width) - 1), width, "words", 0)
+            plane = plane.reshape(-1, width, outputs)
             made[first : first + _STEP, low : low + width] = plane
-    return made.reshape(rows, outputs).view("<i4")
+    return made.reshape(rows, outputs)
 
 
 def _planes_of(bits: int) -> Iterator[tuple[int, int]]:
@@ -286,12 +278,11 @@ def _planes_of(bits: int) -> Iterator[tuple[int, int]]:
     return zip(accumulate(_PLANES[bits], initial=0), _PLANES[bits], strict=False)
 
 
-def _along(axis: int, bits: int) -> Layout:
-    return Layout("words", axis=axis, bits=bits)
-
-
-def _shifts(width: int) -> npt.NDArray[np.uint32]:
-    return np.arange(0, 32, width, dtype=np.uint32)[:, np.newaxis]
+def _codes_of(
+    words: Array, shape: int | tuple[int, ...], axis: int, bits: int
+) -> PackedArray:
+    layout = Layout("words", axis=axis, bits=bits)
+    return PackedArray(np.ascontiguousarray(words), "uint8", shape, layout=layout)
 
 
 def _has_planes(kind: str, bits: int) -> bool:

@@ -361,12 +361,9 @@ def _zeros_of(
             product = np.multiply(zeros, scale, dtype=np.float32)
         return 0, -product, zeros
     zeros = _flat_or(zeros, "zero_points", rows, -(-blocks * bits // 8))
-    each = zeros[..., np.newaxis] >> _shifts(bits) & np.uint8((1 << bits) - 1)
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    each = zeros[..., np.newaxis] >> shifts & np.uint8((1 << bits) - 1)
     return each.reshape(rows, zeros.shape[1] * (8 // bits))[:, :blocks], None, zeros
-
-
-def _shifts(bits: int) -> Bytes:
-    return np.arange(0, 8, bits, dtype=np.uint8)
 
 
 def _packed_zeros(zeros: Bytes, bits: int) -> Bytes:

@@ -213,7 +213,7 @@ def quantize(
 @_core.default_fpenv
 def _converted(made: Planar, *, group_size: SupportsIndex | None = None) -> Weight:
     _weight.require(made, "MLX", _BITS, biases=True, mixed=False)
-    if len(made.shape) != 2 or made.inputs % made.block_size:
+    if made.inputs % made.block_size:
         got = f"shape {made.shape} and groups of {made.block_size}"
         raise fail(ValueError, "weight", "two dimensions and whole groups for MLX", got)
     if group_size is None:
