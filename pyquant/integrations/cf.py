@@ -375,12 +375,15 @@ def _stored(dtype: npt.DTypeLike, name: str, allowed: tuple[str, ...]) -> np.dty
 class _Attributes:
     """The attributes of a variable with a stored type."""
 
+    __slots__ = ("codes", "given", "offset", "scale", "scales", "stored")
+
     def __init__(self, attrs: Mapping[str, Any], stored: np.dtype[Any]) -> None:
         if not isinstance(attrs, Mapping):
             raise fail(TypeError, "attrs", "a mapping of attributes", type(attrs))
         self.given, self.stored = attrs, stored
         self.codes = self._viewed()
-        self.scale, self.offset = map(self._number, ("scale_factor", "add_offset"))
+        self.scale = self._number("scale_factor")
+        self.offset = self._number("add_offset")
         self.scales = self.scale is not None or self.offset is not None
 
     def _viewed(self) -> np.dtype[Any]:
@@ -427,9 +430,11 @@ class _Attributes:
         return value if typed else np.float64(array.item())
 
     def parameters(self, real: np.dtype[Any]) -> tuple[Any, Any]:
-        """Return the scale and the offset as numbers of a type."""
-        scale = 1 if self.scale is None else self.scale
-        return _typed(scale, real), _typed(self.offset, real)
+        """Return the scale and the offset as numbers of a type, which may be infinite."""
+        scale, offset = self.scale, self.offset
+        with np.errstate(all="ignore"):
+            made = real.type(1 if scale is None else scale)
+            return made, None if offset is None else real.type(offset)
 
     def _float_type(self, stored: np.dtype[Any] | None) -> np.dtype[Any]:
         """Return the type that xarray decodes `stored` to; `None` means 16-bit codes.
@@ -484,15 +489,15 @@ class _Attributes:
 
         Omit other numbers, or raise an error about them.
         """
-        values, made = self.elements(name, kinds), []
-        limits = [np.iinfo(one) for one in (self.stored, self.codes)] if values else []
+        values, codes, made = self.elements(name, kinds), self.codes, []
+        limits = [np.iinfo(one) for one in (self.stored, codes)] if values else []
         for value in values:
             fits = float(value).is_integer()
             if fits and any(one.min <= int(value) <= one.max for one in limits):
-                modulo = int(value) % (1 << 8 * self.codes.itemsize)
-                made.append(int(np.uint64(modulo).astype(self.codes)))
+                modulo = int(value) % (1 << 8 * codes.itemsize)
+                made.append(int(np.uint64(modulo).astype(codes)))
             elif strict:
-                expected = f"integers within the range of {self.codes}"
+                expected = f"integers within the range of {codes}"
                 raise fail(ValueError, name, expected, f"{value}")
         return made
 
@@ -552,8 +557,6 @@ def _is_own(number: Any, real: np.dtype[Any]) -> bool:
 
 def _typed(number: Any, real: np.dtype[Any]) -> Any:
     """Return a number of a type; infinite, if it is too large."""
-    if number is None:
-        return None
     with np.errstate(all="ignore"):
         return real.type(number)
 
