@@ -64,21 +64,6 @@ def test_names_outside_the_encoding_of_stdout_are_escaped(encoding, here):
     assert expected in run.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["inspect", "none.npy"], "none.npy: No such file or directory"),
-        (["inspect", "--tensor", "x*", "m.safetensors"], "'x*'"),
-        (["inspect", "--tensor", "re:(", "m.safetensors"], "'re:('"),
-        (["inspect", "--check", "none.gguf"], "none.gguf: No such file or directory"),
-        (["compare", "m.safetensors", "no.npz"], "no.npz: No such file or directory"),
-    ],
-)
-def test_errors_are_one_line(arguments, said, here, refused):
-    pq.write_weights("m.safetensors", {"w": np.float32([1])})
-    refused(said, *arguments)
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="not a BrokenPipeError on Windows")
 @pytest.mark.parametrize(
     "command",
@@ -103,21 +88,6 @@ def test_closed_pipe_ends_a_command_silently(command, here):
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 1
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals")
-def test_a_terminal_gets_no_control_characters_of_names(here):
-    np.savez("n.npz", **{"a\x1b]0;x\a": np.float32([1])})
-    ours, theirs = os.openpty()
-    environment = {"TERM": "xterm", "COLUMNS": "200"}
-    run = program("inspect", "n.npz", stdout=theirs, capture_output=False,
-                  stderr=subprocess.PIPE, env=environment)  # fmt: skip
-    os.close(theirs)
-    shown = os.read(ours, 1 << 16).decode()
-    os.close(ours)
-    assert (run.returncode, run.stderr) == (0, "")
-    assert "a\\x1b]0;x\\x07" in shown
-    assert "\x1b" not in shown
 
 
 def test_a_large_file_stays_on_the_disk(here):

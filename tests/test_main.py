@@ -17,6 +17,7 @@ from support import HAVE_BFLOAT16, ROOT, program
 
 import pyquant as pq
 from pyquant.cli import COMMANDS, _demo, main
+from pyquant.cli._forms import BLOCKS, STORED
 from pyquant.cli._select import add_options
 
 
@@ -51,20 +52,6 @@ def test_demo_without_a_file(tmp_path):
     assert "  0 of 150528, 0.0 %  " in pyquant
     assert "  0 of 150528, 0.0 %  " in numpy
     assert re.search(r"  \d{5} of 150528, \d\d\.\d %  ", usual)
-
-
-@pytest.mark.parametrize("kind", ["npy", "npz", "safetensors", "gguf"])
-def test_demo_with_a_file(kind, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    x = np.arange(96, dtype=np.float32).reshape(3, 32)
-    np.save("w.npy", x)
-    np.savez("w.npz", w=x)
-    pq.write_weights("w.safetensors", {"w": x})
-    pq.write_weights("w.gguf", {"w": x})
-    assert main(["demo", f"w.{kind}"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[3] == "w, float32 3 x 32"
-    assert [line[:11].strip() for line in lines[5:]] == list(_demo.FORMS)
 
 
 @pytest.mark.parametrize("installed", [HAVE_BFLOAT16, False])
@@ -136,6 +123,7 @@ def test_every_option_has_one_line_of_help_with_its_default(name):
     module = import_module(f"pyquant.cli.{COMMANDS[name][0]}")
     add_options(parser, *module.OPTIONS)
     assert "examples:\n  pyquant" in module.EXAMPLES
+    assert name != "quantize" or {*STORED, *BLOCKS} < {*module.EXAMPLES.split()}
     for action in parser._actions:
         assert action.help
         assert len(action.help) <= 52
