@@ -30,48 +30,39 @@ def histogram(
     the axis.
     """
     counts = shown["counts"]
-    axis = _Axis(shown, grids[0] if grids else None)
+    # The unit keeps differences finite.
+    unit: float = max(abs(shown["low"]), abs(shown["high"])) or 1.0
+    low, high = shown["low"] / unit, shown["high"] / unit
+    if low == high:
+        low, high = low - 1, high + 1
+    width, first, last = high - low, low, high
+    if grids:
+        first, last = grids[0]["low"] / unit, grids[0]["high"] / unit
+    start: float = max(min(low, first), low - FARTHEST * width)
+    stop: float = min(max(high, last), high + FARTHEST * width)
+
+    def place(value: float) -> float:
+        """Return the position of a value on the axis."""
+        return EDGE + (WIDE - 2 * EDGE) * ((value / unit - start) / (stop - start))
+
+    ends = [low + width * k / len(counts) for k in range(len(counts) + 1)]
+    edges = [place(end * unit) for end in ends]
     tall = [HIGH * log1p(count) / log1p(max(counts)) for count in counts]
-    inside = [h if one else 0 for h, one in zip(tall, axis.inside, strict=True)]
-    outside = [0 if one else h for h, one in zip(tall, axis.inside, strict=True)]
+    within = [first <= b and a <= last for a, b in pairwise(ends)]
     strips = []
     for k, (grid, values) in enumerate(zip(grids, levels, strict=False)):
         top = HIGH + GAP + k * (STRIP + GAP)
-        strips.append({**grid, **_strip(map(axis.place, values), used, top)})
+        strips.append({**grid, **_strip(map(place, values), used, top)})
     return {
-        "inside": _skyline(axis.edges, inside),
-        "outside": _skyline(axis.edges, outside),
+        "inside": _skyline(edges, [h * one for h, one in zip(tall, within, strict=True)]),
+        "outside": _skyline(
+            edges, [h * (not one) for h, one in zip(tall, within, strict=True)]
+        ),
         "strips": strips,
-        "start": axis.start * axis.unit,
-        "stop": axis.stop * axis.unit,
+        "start": start * unit,
+        "stop": stop * unit,
         "most": max(counts),
     }
-
-
-class _Axis:
-    """Hold the axis: the range of the values, extended to the range of the codes."""
-
-    def __init__(self, shown: dict[str, Any], grid: dict[str, Any] | None) -> None:
-        # The unit keeps differences finite.
-        self.unit: float = max(abs(shown["low"]), abs(shown["high"])) or 1.0
-        low, high = shown["low"] / self.unit, shown["high"] / self.unit
-        if low == high:
-            low, high = low - 1, high + 1
-        width = high - low
-        first, last = low, high
-        if grid is not None:
-            first, last = grid["low"] / self.unit, grid["high"] / self.unit
-        self.start: float = max(min(low, first), low - FARTHEST * width)
-        self.stop: float = min(max(high, last), high + FARTHEST * width)
-        count = len(shown["counts"])
-        ends = [low + width * k / count for k in range(count + 1)]
-        self.inside = [first <= b and a <= last for a, b in pairwise(ends)]
-        self.edges = [self.place(end * self.unit) for end in ends]
-
-    def place(self, value: float) -> float:
-        """Return the position of a value."""
-        part = (value / self.unit - self.start) / (self.stop - self.start)
-        return EDGE + (WIDE - 2 * EDGE) * part
 
 
 def _skyline(places: list[float], heights: list[float]) -> str:
