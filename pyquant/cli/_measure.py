@@ -168,29 +168,13 @@ class Steps:
 # ---- measurements ----
 
 
-class Errors:
-    """Add up the errors of a tensor over its bands."""
+# The report of no elements. A report is the sum of the reports of the bands.
+NOTHING = measure_error(np.zeros(0), np.zeros(0))
 
-    def __init__(self) -> None:
-        self.report: ErrorReport | None = None
 
-    def add(self, x: Array, y: Array, threads: int = 1) -> ErrorReport:
-        """Measure a band, add it, and return its own report."""
-        more = measure_error(x, y, threads=threads)
-        self.report = more if self.report is None else self.report + more
-        return more
-
-    @property
-    def max_error(self) -> float:
-        """The largest error; 0 without elements and without finite elements."""
-        most = math.nan if self.report is None else self.report.max_error
-        return 0.0 if math.isnan(most) else float(most)
-
-    @property
-    def sqnr(self) -> float:
-        """The SQNR in dB, infinite without an error."""
-        exact = self.report is None or not self.max_error > 0
-        return math.inf if exact or self.report is None else float(self.report.sqnr)
+def sqnr_of(report: ErrorReport) -> float:
+    """Return the SQNR in dB, infinite without an error."""
+    return float(report.sqnr) if report.max_error > 0 else math.inf
 
 
 class _Values:
@@ -198,11 +182,12 @@ class _Values:
 
     def __init__(self) -> None:
         self.low, self.high, self.zeros = math.inf, -math.inf, 0
-        self._errors = Errors()
+        self._report = NOTHING
 
     def add(self, x: Array) -> None:
         """Add a band. Errors against 0 are the values: one exact pass returns all sums."""
-        more = self._errors.add(x, np.broadcast_to(x.dtype.type(0), x.shape))
+        more = measure_error(x, np.broadcast_to(x.dtype.type(0), x.shape))
+        self._report += more
         self.zeros += x.size - int(np.count_nonzero(x))
         finite = x[np.isfinite(x)] if more.nan or more.inf else x
         if finite.size:
@@ -211,9 +196,9 @@ class _Values:
 
     def numbers(self) -> dict[str, Any]:
         """Return the statistics; `None` for unknown ones."""
-        report = self._errors.report
-        nan, inf = (report.nan, report.inf) if report else (0, 0)
-        if report is None or self.low > self.high:
+        report = self._report
+        nan, inf = report.nan, report.inf
+        if self.low > self.high:
             return dict.fromkeys(STATISTICS) | {"zeros": 0, "nan": nan, "inf": inf}
         rms = math.sqrt(report.mse)
         largest = report.max_error / rms if rms else 0.0
@@ -260,12 +245,13 @@ def measured(
     alone. Extremes and counts are exact.
     """
     dtype = wide({a.type, b.type})
-    errors, values, most, saturated, odd = Errors(), _Values(), 0.0, 0, 0
+    report, values, most, saturated, odd = NOTHING, _Values(), 0.0, 0, 0
     stepped = next((one for one in (b, a) if isinstance(one, Joined)), None)
     steps = None if stepped is None else Steps(stepped)
     coded = stepped is b and has_codes(b.type)
     for rows, x, y in pairs(a, b, dtype):
-        more = errors.add(x, y)
+        more = measure_error(x, y)
+        report += more
         if more.nan or more.inf:  # count those that only one of the files has
             same = (x == y) | (np.isnan(x) & np.isnan(y))
             odd += int(np.count_nonzero(~same & ~(np.isfinite(x) & np.isfinite(y))))
@@ -274,12 +260,12 @@ def measured(
             saturated += steps.saturated(rows, x) if coded else 0
         if plots:
             values.add(x)
-    elements, report = math.prod(a.shape), errors.report
+    elements = report.count
     numbers = {
-        "sqnr": None if odd else errors.sqnr,
-        "max_error": report.max_error if report is not None else 0.0,
+        "sqnr": None if odd else sqnr_of(report),
+        "max_error": report.max_error if elements else 0.0,
         "max_steps": most if steps is not None else None,
-        "cosine": report.cosine if report is not None else math.nan,
+        "cosine": report.cosine,
         "saturated": saturated / max(elements, 1) if coded else None,
         "not_finite": odd,
         "elements": elements,
@@ -287,9 +273,9 @@ def measured(
     if not plots:
         return numbers, {}
     details = {
-        "exact": not (odd or errors.max_error > 0),
+        "exact": not (odd or report.max_error > 0),
         "max/rms": values.numbers()["max/rms"] or None,
-        "excluded": report.nan + report.inf if report is not None else 0,
+        "excluded": report.nan + report.inf,
     }
     if not details["exact"]:
         plotted = _Plots(a, b, values, steps if coded else None)

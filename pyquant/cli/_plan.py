@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pyquant import Observer, QParams, __version__, _core, choose_qparams
+from pyquant import Observer, QParams, __version__, _core, choose_qparams, measure_error
 from pyquant.cli._errors import Refused, fault
 from pyquant.cli._forms import (
     BLOCKS,
@@ -23,7 +23,7 @@ from pyquant.cli._forms import (
     named_parts,
 )
 from pyquant.cli._logical import _BLOCK_SIZES
-from pyquant.cli._measure import Errors, decoded
+from pyquant.cli._measure import NOTHING, decoded
 from pyquant.cli._models import Other
 from pyquant.cli._write import MEMBER, Output
 from pyquant.weights import _gguf, _safetensors
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pyquant._typing import Array, Bytes
     from pyquant.cli._logical import Logical
     from pyquant.cli._models import Model
+    from pyquant.report import ErrorReport
     from pyquant.weights.blocks import BlockFormat
 
 BAND = 1 << 20  # elements of a band, unless memory is short: caches hold so many
@@ -307,7 +308,7 @@ class Quantized(_Banded):
         )
 
     def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
-        stored, parts, errors = self.spec.stored, self._by_role(), Errors()
+        stored, parts, report = self.spec.stored, self._by_role(), NOTHING
         real = parts["scale"].format
         if "shape" in parts:
             output.write(parts["shape"].name, np.array(self.source.shape, np.int64))
@@ -324,9 +325,9 @@ class Quantized(_Banded):
             codes: Any = chosen.quantize(numbers, layout=layout, threads=threads)
             if self._measure:
                 y = chosen.dequantize(codes, out=np.empty_like(numbers), threads=threads)
-                errors.add(numbers, y, threads)
+                report += measure_error(numbers, y, threads=threads)
             output.write(parts["codes"].name, codes.data if layout else codes)
-        self.sqnr = errors.sqnr if errors.max_error > 0 else None
+        self.sqnr = report.sqnr if report.max_error > 0 else None
 
 
 def quantized(
@@ -398,11 +399,6 @@ class InBlocks(Quantized):
     __slots__ = ()
 
     @property
-    def record(self) -> None:
-        """Return `None`, because blocks need no metadata."""
-        return
-
-    @property
     def _unit(self) -> int:
         """A GGUF block of a vector."""
         return BLOCKS[self.spec.type].block_size if self.source.ndim == 1 else 1
@@ -414,15 +410,14 @@ class InBlocks(Quantized):
         return [Part(source.name, self.spec.type, source.shape, nbytes)]
 
     def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
-        """Write the blocks; tell `advance` the number of bytes that were read."""
         block, source = BLOCKS[self.spec.type], self.source
-        errors, kept = Errors(), _Kept(block, threads)
+        kept = _Kept(block, threads)
         for _, numbers in self._bands(threads, advance):
             blocks = encoded(block, numbers, threads=threads)
             output.write(source.name, blocks)
-            kept.add(errors, numbers, blocks)
+            kept.add(numbers, blocks)
         kept.check()
-        self.sqnr = errors.sqnr if errors.max_error > 0 else None
+        self.sqnr = kept.report.sqnr if kept.report.max_error > 0 else None
 
 
 class OutOfRange(Refused):
@@ -445,34 +440,37 @@ class _Kept:
     def __init__(self, block: BlockFormat, threads: int) -> None:
         self._block, self._threads, self._largest = block, threads, 0.0
         self._stored, self._ideal = np.zeros(2), np.zeros(2)  # energy, largest value
+        self.report = NOTHING
 
-    def add(self, errors: Errors, x: Array, blocks: Array) -> None:
+    def add(self, x: Array, blocks: Array) -> None:
         """Add a band and its blocks. The method may overwrite the band."""
         largest = _largest(x)
-        energy, stored = self._kept(errors, x, blocks, largest)
+        report, energy, stored = self._kept(x, blocks, largest)
+        self.report += report
         ideal = stored
         self._largest = max(self._largest, largest)
         if not (stored >= LEAST * (energy, largest)).all():
             shift = -int(np.frexp(largest)[1])
             np.ldexp(x, shift, out=x)
             blocks = encoded(self._block, x, threads=self._threads)
-            ideal = self._kept(Errors(), x, blocks, np.ldexp(largest, shift))[1]
+            *_, ideal = self._kept(x, blocks, np.ldexp(largest, shift))
             ideal = np.ldexp(ideal, (-2 * shift, -shift))
         for sums, (energy, value) in ((self._stored, stored), (self._ideal, ideal)):
             sums[:] = sums[0] + energy, np.maximum(sums[1], value)
 
     def _kept(
-        self, errors: Errors, x: Array, blocks: Array, largest: float
-    ) -> tuple[float, Array]:
-        """Return the energy of a band, and energy and largest value of its blocks; NaN for
-        infinite scales."""
+        self, x: Array, blocks: Array, largest: float
+    ) -> tuple[ErrorReport, float, Array]:
+        """Return the report and the energy of a band, and energy and largest value of its
+        blocks; NaN for infinite scales."""
         y = self._block.dequantize(blocks, out=np.empty_like(x), threads=self._threads)
-        report, fields = errors.add(x, y, self._threads), self._block.split(blocks)
+        report = measure_error(x, y, threads=self._threads)
+        fields = self._block.split(blocks)
         if report.nan or report.inf or not all(map(_is_finite, fields.values())):
-            return np.nan, np.array([np.nan, np.nan])
+            return report, np.nan, np.array([np.nan, np.nan])
         energy, lost = report._sums["xx"].item(), report._sums["ee"].item()
         value = largest if report.max_error <= largest / 4 else _largest(y)
-        return energy, np.array([energy - lost, value])
+        return report, energy, np.array([energy - lost, value])
 
     def check(self) -> None:
         """Raise OutOfRange for the tensor of all bands."""
@@ -510,7 +508,6 @@ class Decoded(_Banded):
         return [Part.of(self.source.name, self.changed, self.source.shape)]
 
     def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
-        """Write the numbers; tell `advance` the number of bytes that were read."""
         largest, stored = 0.0, 0.0
         for rows, numbers in self._bands(threads, advance):
             if self.changed == "float16":
