@@ -124,11 +124,6 @@ class Logical:
             tensor._file.has_read(*ends)  # frees the pages of the file
         return made
 
-    def __repr__(self) -> str:
-        """Return name, type, shape and granularity."""
-        what = f"{self.name!r}, {self.type}, shape={self.shape}"
-        return f"Logical({what}, granularity={self.granularity!r})"
-
 
 @lru_cache(maxsize=256)
 def _shared(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -331,11 +326,10 @@ def logical(model: Model, *, raw: bool = False) -> dict[str, Logical]:
     return found
 
 
-def check_values(model: Model, *tensors: Logical) -> None:
-    """Refuse tensors without certain values."""
-    for tensor in tensors:
-        if tensor.fault is not None:
-            raise Refused(f"{model.path}: {tensor.fault}")
+def check_values(model: Model, tensor: Logical) -> None:
+    """Refuse a tensor without certain values."""
+    if tensor.fault is not None:
+        raise Refused(f"{model.path}: {tensor.fault}")
 
 
 def _join_by_names(model: Model, joined: dict[str, Logical]) -> dict[str, str]:

@@ -11,7 +11,7 @@ import os
 import warnings
 from collections import Counter
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cached_property, partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -160,8 +160,6 @@ class OnnxModel(Model):
         ]
         self.opset = int([*versions, require().defs.onnx_opset_version()][0])
         self.protos: dict[str, Any] = {}
-        self._parameters: set[str] | None = None
-        self._uses: dict[str, list[tuple[Any, int]]] | None = None
         _lift_weights(self.proto.graph)
         metadata = _metadata(self.proto)
         super().__init__(path, "onnx", [], {}, metadata)
@@ -192,22 +190,24 @@ class OnnxModel(Model):
         returned = "a branch of If, or a body of Loop or Scan, returns a weight"
         return (returned,) if any(map(_is_weight, tensors)) else ()
 
-    @property
+    @cached_property
     def parameters(self) -> set[str]:
         """Codes, scales and offsets: inputs of operators on codes, except the first."""
-        if self._parameters is None:
-            nodes = _messages(self.proto.graph, "NodeProto")
-            inputs = [node.input[1:] for node in nodes if node.op_type in ON_CODES]
-            self._parameters = {name for names in inputs for name in names}
-        return self._parameters
+        nodes = _messages(self.proto.graph, "NodeProto")
+        inputs = [node.input[1:] for node in nodes if node.op_type in ON_CODES]
+        return {name for names in inputs for name in names}
+
+    @cached_property
+    def _uses(self) -> dict[str, list[tuple[Any, int]]]:
+        """The nodes that use a value, and the places of their inputs."""
+        uses: dict[str, list[tuple[Any, int]]] = {}
+        for node in reversed([*_messages(self.proto.graph, "NodeProto")]):
+            for place, one in enumerate(node.input):
+                uses.setdefault(one, []).append((node, place))
+        return uses
 
     def channels(self, name: str) -> int:
         """Return the axis of a tensor whose indices are the outputs of its operator."""
-        if self._uses is None:
-            self._uses = {}
-            for node in reversed([*_messages(self.proto.graph, "NodeProto")]):
-                for place, one in enumerate(node.input):
-                    self._uses.setdefault(one, []).append((node, place))
         ndim = (self.joined.get(name) or self[name]).ndim
         # Equal or transposed tensors, and the axes of the weight in their order.
         waiting: list[tuple[str, list[int]]] = [(name, [*range(ndim)])]

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import textwrap
 from itertools import chain
@@ -17,6 +16,7 @@ from pyquant.cli._select import REPORT, STATUS, chosen
 from pyquant.cli._work import FILES, output_kind, perform
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterable, Iterator, Mapping
 
     from pyquant.cli._logical import Logical
@@ -71,20 +71,12 @@ examples:
 {STATUS}"""
 
 
-class _Rule(argparse.Action):
-    """Collect --tensor and --keep in the order of the command line."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option: str | None = None,
-    ) -> None:
-        namespace.rules = [*namespace.rules, (option, values)]
+def _rules(option: str) -> dict[str, Any]:
+    """Collect --tensor and --keep in one list, in the order of the command line."""
+    how = {"action": "append", "dest": "rules", "default": []}
+    return how | {"type": lambda text: (option, text)}
 
 
-_RULE = {"action": _Rule, "dest": "rules", "default": []}
 _BY_NAME = "type by glob or re:REGEX (default: --type for all)"
 _SMALLER = f"copy tensors below N elements (default: {MIN_SIZE})"
 _METHODS = {"choices": ("minmax", "mse"), "default": "minmax"}
@@ -93,8 +85,8 @@ OPTIONS = (
     ("--granularity", "G", "elements that share a scale (default: channel)"),
     ("--asymmetric", None, "choose zero points (default: 0 for signed types)"),
     ("--method", "", "range or least squared error (default: minmax)", _METHODS),
-    ("--tensor", "PATTERN=TYPE[@G]", _BY_NAME, _RULE),
-    ("--keep", "PATTERN", "copy these tensors (default: none)", _RULE),
+    ("--tensor", "PATTERN=TYPE[@G]", _BY_NAME, _rules("--tensor")),
+    ("--keep", "PATTERN", "copy these tensors (default: none)", _rules("--keep")),
     ("--min-size", "N", _SMALLER, {"type": int}),
     ("--strict", None, "fail if a type does not fit (default: copy)"),
     *(REPORT, *FILES),
