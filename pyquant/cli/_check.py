@@ -13,7 +13,7 @@ import numpy as np
 from pyquant import _core, dtypes
 from pyquant.cli._errors import Refused
 from pyquant.cli._forms import BLOCKS, Granularity, encoded
-from pyquant.cli._logical import Joined, records_of
+from pyquant.cli._logical import Joined
 from pyquant.cli._measure import decoded, has_numbers, pairs, wide
 from pyquant.cli._plan import Spec, bytes_of, parameters
 from pyquant.cli._show import counted
@@ -77,16 +77,13 @@ def _bad(values: Array, good: npt.NDArray[np.bool_], what: str) -> Iterator[str]
 
 def file_faults(model: Model, tensors: Mapping[str, Logical]) -> Iterator[str]:
     """Yield the faults of several tensors or none: codes without certain values, a wrong
-    total in an index, a wrong checksum in a .npz file, and a record without its tensor."""
+    total in an index, and a wrong checksum in a .npz file."""
     yield from model.faults()
     yield from dict.fromkeys(one.fault for one in tensors.values() if one.fault is not None)
     stated = model.metadata.get("total_size") if model.shards else None
     total = sum(tensor.nbytes for tensor in model.values())
     if stated is not None and stated != total:
         yield f"total_size is {repr(stated)[:40]}, but the tensors have {total} bytes"
-    for name in records_of(model):
-        if name not in tensors:
-            yield f"the file has a record of tensor {name!r}, but not the tensor"
 
 
 # ---- differences ----

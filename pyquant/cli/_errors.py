@@ -62,8 +62,6 @@ def told(error: BaseException) -> tuple[str, int]:
     if isinstance(error, OSError):
         reason = error.strerror or str(error)
         name = error.filename
-        if isinstance(name, bytes):
-            name = name.decode(errors="backslashreplace")
         code = 3 if error.errno in NO_SPACE else 2
         return (f"{name}: {reason}" if name is not None else reason), code
     if isinstance(error, MemoryError):

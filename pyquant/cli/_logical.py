@@ -415,7 +415,7 @@ def _by_name(
     model: Model, found: Found, sizes: set[tuple[int, ...]], facts: dict[str, Any]
 ) -> Logical:
     """Join the parts of a published format. Raise ValueError if they do not fit."""
-    if found.formats not in ((), ("compressed_tensors",)):
+    if found.formats != ("compressed_tensors",):
         return _published(model, found, facts)
     parts = _readable({part: model[full] for part, full in found.parts.items()})
     codes, scale = parts["codes"], parts["scale"]
@@ -428,11 +428,8 @@ def _by_name(
     fitting = [how for how in known if (how.format, how.shape_of(shape)) == stored]
     if order is not None and set(extents_of(order)) != {-1}:  # inputs in any order
         fitting = []
-    if len(fitting) != 1 and found.formats:
-        return _published(model, found, facts)
     if len(fitting) != 1:
-        some = ", ".join(how.codes for how in known)
-        raise ValueError(f"expected one of {some} codes, got {stored[0]} elements")
+        return _published(model, found, facts)
     blocks = block_shape(shape, scale.shape, sizes)
     granularity = granularity_of(shape, blocks)
     if granularity is None:

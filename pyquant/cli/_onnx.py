@@ -16,7 +16,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from pyquant import _core, dtypes
-from pyquant.cli._errors import Refused, fault
+from pyquant.cli._errors import fault
 from pyquant.cli._forms import Granularity, Stored, grid_of, named
 from pyquant.cli._logical import Joined, published
 from pyquant.cli._models import Bytes, Model
@@ -456,9 +456,7 @@ def objection(model: Model, name: str, type: str, granularity: Granularity) -> s
     """Explain why an initializer cannot be quantized, with the expected and the actual
     value. The function reads no data."""
     assert isinstance(model, OnnxModel)
-    if name not in model.protos:
-        return f"expected an initializer, got what {OPERATOR} makes"
-    proto = model.protos[name]
+    proto = model.protos[name]  # results of nodes are quantized already
     if _format_name(proto.data_type) not in ("FLOAT", "FLOAT16", "BFLOAT16"):
         need = "expected float32, float16 or bfloat16"
         return f"{need}, got {_format_name(proto.data_type)}"
@@ -709,10 +707,9 @@ class _ModelFile(File):
 
 def onnx_files(path: str, model: Model, jobs: Sequence[Job]) -> list[File]:
     """Plan a model, and before it a file of external data with the suffix ``.data`` if the
-    input has external data. Raise Refused if the input is no ONNX model, if onnx cannot
-    raise the opset, if onnx.checker rejects the result, or if it exceeds 2 GiB."""
-    if not isinstance(model, OnnxModel):
-        raise Refused(f"OUT: expected a kind of file that {model.kind} becomes, got onnx")
+    input has external data. Raise Refused if onnx cannot raise the opset, if onnx.checker
+    rejects the result, or if it exceeds 2 GiB."""
+    assert isinstance(model, OnnxModel)  # `perform` refuses other files
     edited, helper = _Edited(model, path, jobs), require().external_data_helper
     places: dict[str, int] = {}
     sizes, end, location = {}, 0, f"{os.path.basename(path)}.data"
