@@ -29,14 +29,6 @@ resource = pytest.importorskip("resource")  # of POSIX
 
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int4", "uint4", "int2", "uint2")
 FLOATS = ("float8_e4m3fn", "float8_e5m2", "float4_e2m1fn")
-GRANULARITIES = {
-    "tensor": {},
-    "channel": {"axis": 0},
-    "axis:-1": {"axis": 1},
-    "group:32": {"axis": 1, "block_size": 32},
-    "8x16": {"block_size": (8, 16)},
-    "100x7": {"block_size": (100, 7)},
-}
 
 
 @pytest.fixture
@@ -77,92 +69,65 @@ def whole(x):
 # Codes
 
 
-@pytest.mark.parametrize("granularity", GRANULARITIES)
-@pytest.mark.parametrize("type", INTEGERS + FLOATS)
-def test_codes_are_those_of_the_whole_array(type, granularity, model, weights):
-    """Little memory and zero points change no code."""
-    if type in FLOATS and not HAVE_BFLOAT16:
-        pytest.skip("needs ml_dtypes")
-    how = GRANULARITIES[granularity]
-    for asymmetric in (False, True) if type in INTEGERS else (False,):
-        options = ["--asymmetric"] * asymmetric
-        memory = "1M" if granularity == "100x7" else "64K"  # all rows, or a few
-        quantize(
-            *(model, "out.safetensors", "--type", type, "--granularity", granularity),
-            *("-f", "-q", "--max-memory", memory, "--keep", "cube", *options),
-        )
-        with open_model("out.safetensors") as made:
-            found = logical(made)
-            assert set(found) == set(weights)
-            for name in ("l.0.weight", "l.1.weight", "wide"):
-                x = whole(weights[name])
-                symmetric = False if asymmetric else None
-                p = pq.choose_qparams(x, dtype=type, symmetric=symmetric, **how)
-                codes = p.quantize(x)
-                tensor = found[name]
-                text = granularity.replace("group", "block").replace("channel", "axis:0")
-                assert (tensor.type, tensor.granularity) == (type, text)
-                np.testing.assert_array_equal(
-                    tensor.dequantize(dtype=x.dtype), p.dequantize(codes, dtype=x.dtype)
-                )
-                if type in INTEGERS:
-                    np.testing.assert_array_equal(tensor.codes(), codes.astype(np.int32))
-                    np.testing.assert_array_equal(
-                        tensor.codes(slice(3, 9)), codes.astype(np.int32)[3:9]
-                    )
-                    np.testing.assert_array_equal(tensor.scale.ravel(), p.scale.ravel())
-                rows = tensor.dequantize(slice(5, 20), dtype=x.dtype)
-                np.testing.assert_array_equal(
-                    rows, p.dequantize(codes, dtype=x.dtype)[5:20]
-                )
-            for name in ("l.0.bias", "ids", "cube"):
-                kept = found[name].dequantize(dtype=weights[name].dtype)
-                np.testing.assert_array_equal(kept, weights[name])
-                assert not found[name].is_quantized
-
-
-ONE, THREE = (1003,), (9, 16, 32)
-FORMS = [
-    *product(
-        [ONE], ["int8", "uint4", "int2"], ["tensor", "axis:0", "block:32"], ["minmax"]
-    ),
-    *product(
-        [THREE],
-        ["int8", "uint4"],
-        ["tensor", "axis:1", "axis:-1", "block:5", "4x32"],
-        ["minmax"],
-    ),
-    *product([(33, 96)], ["int4"], ["tensor", "axis:1", "axis:0", "block:32"], ["mse"]),
-    (ONE, "int8", None, "minmax"),  # one scale for a vector
+# Granularities for arrays of at least so many dimensions.
+GRANULARITIES = {
+    1: "channel tensor axis:0 block:32",
+    2: "axis:1 8x16 100x7",
+    3: "axis:-1 block:5 4x32",
+}
+FORMS = [  # shape, dtype, method
+    *(((1003,), "f4", "minmax"), ((9, 16, 32), "f4", "minmax"), ((33, 96), "f8", "mse")),
+    *(((67, 50), "f4", "minmax"), ((40, 256), "f2", "minmax"), ((33, 96), "f8", "minmax")),
 ]
 
 
-@pytest.mark.parametrize(("shape", "type", "granularity", "method"), FORMS, ids=str)
-def test_codes_of_other_shapes_and_methods(shape, type, granularity, method, here):
-    x = np.random.default_rng(2).standard_normal(shape)
-    x = x if method == "mse" else x.astype(np.float32)
+@pytest.mark.parametrize(("shape", "dtype", "method"), FORMS, ids=str)
+@pytest.mark.parametrize("type", INTEGERS + FLOATS)
+def test_codes_are_those_of_the_whole_array(type, shape, dtype, method, here, refused):
+    """Little memory and zero points change no code."""
+    if type in FLOATS and not HAVE_BFLOAT16:
+        pytest.skip("needs ml_dtypes")
+    x = np.random.default_rng(2).standard_normal(shape).astype(dtype)
     np.save("x.npy", x)
-    vector = len(shape) == 1 and (type, granularity) != ("int8", "axis:0")
-    memory = "2K" if vector else "1M"
-    options = ("--type", type, "--method", method)
-    options += ("--granularity", granularity) if granularity else ()
-    granularity = granularity or "tensor"
-    quantize("x.npy", "x.npz", *options, "--max-memory", memory)
-    kind, _, number = granularity.partition(":")
+    if type == "float4_e2m1fn" and shape[-1] % 2:  # two codes are one byte
+        said = "expected an even last extent for float4_e2m1fn, got shape (1003,)\n"
+        refused(said, "quantize", "x.npy", "x.safetensors", "--type", type)
+        return
+    given = " ".join(GRANULARITIES[n] for n in range(1, len(shape) + 1)).split()
+    for granularity, symmetric in product(given, (None, False)):
+        if symmetric is None or type in INTEGERS:
+            with case(granularity=granularity, symmetric=symmetric):
+                check_codes(x, type, granularity, method, symmetric)
+
+
+def check_codes(x, type, granularity, method, symmetric):
+    channel = "axis:0" if x.ndim > 1 else "tensor"
+    text = channel if granularity == "channel" else granularity
+    kind, _, number = text.partition(":")
     how = {"tensor": {}, "axis": {"axis": int(number or 0)}}.get(kind)
     if how is None:
         sizes = [int(n) for n in (number or kind).split("x")]
-        how = {"block_size": (*[1] * (len(shape) - len(sizes)), *sizes)}
-    p = pq.choose_qparams(x, dtype=type, method=method, **how)
+        how = {"block_size": (*[1] * (x.ndim - len(sizes)), *sizes)}
+    # Blocks of 100 rows, and scales by the mean square, need all rows.
+    memory = "4M" if "100" in granularity or method == "mse" or x.ndim == 3 else "64K"
+    options = ["--asymmetric"] * (symmetric is False)
+    options += ["--granularity", granularity, "--method", method, "--max-memory", memory]
+    quantize("x.npy", "x.safetensors", "--type", type, *options, "-qf")
+    x = whole(x)
+    p = pq.choose_qparams(x, dtype=type, symmetric=symmetric, method=method, **how)
     codes = p.quantize(x)
-    with open_model("x.npz") as made:
+    y = p.dequantize(codes, dtype=x.dtype)
+    with open_model("x.safetensors") as made:
         (found,) = logical(made).values()
-        assert found.granularity == granularity
-        np.testing.assert_array_equal(found.codes(), codes.astype(np.int16))
-        np.testing.assert_array_equal(found.dequantize(), p.dequantize(codes))
-        np.testing.assert_array_equal(
-            found.dequantize(slice(2, 7)), p.dequantize(codes)[2:7]
-        )
+        assert (found.type, found.granularity) == (type, text)
+        rows = slice(3, 20)
+        np.testing.assert_array_equal(found.dequantize(dtype=x.dtype), y)
+        np.testing.assert_array_equal(found.dequantize(rows, dtype=x.dtype), y[rows])
+        np.testing.assert_array_equal(found.scale.ravel(), np.ravel(p.scale))
+        if type in INTEGERS:
+            codes = codes.astype(np.int32)
+            np.testing.assert_array_equal(found.codes(), codes)
+            np.testing.assert_array_equal(found.codes(rows), codes[rows])
 
 
 @pytest.mark.parametrize("type", ["Q4_K", "Q8_0", "Q4_0", "Q6_K", "MXFP4", "IQ4_NL"])
