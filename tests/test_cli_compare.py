@@ -172,8 +172,6 @@ def test_the_worst_comes_first(capsys):
 def test_fail_below(capsys):
     x = np.linspace(-1, 1, 640, dtype=np.float32)
     y = x.astype(np.float16)
-    np.save("a.npy", x)
-    np.save("b.npy", y)
     np.savez("a.npz", w=x)
     np.savez("b.npz", w=y)
     ratio = pq.measure_error(x, y).sqnr

@@ -6,7 +6,6 @@ import os
 import platform
 import re
 import signal
-import subprocess
 import sys
 import sysconfig
 from importlib import import_module
@@ -215,13 +214,7 @@ def test_the_source_folder_is_one_line():
 
 def test_importing_pyquant_leaves_the_commands_out(tmp_path):
     code = "import sys, numpy; sys.modules.pop('argparse', 0); import pyquant; "
-    run = subprocess.run(
-        [sys.executable, "-c", code + "print(*sys.modules)"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    run = program(cwd=tmp_path, module=("-c", code + "print(*sys.modules)"))
     modules = run.stdout.split()
     assert "pyquant" in modules
     assert not {"argparse", "pyquant.cli", "pyquant.__main__"} & set(modules)
@@ -262,17 +255,15 @@ def test_demo_counts_elements_a_second(monkeypatch):
     assert (quantized, dequantized) == (500, 500)
 
 
-@pytest.mark.parametrize(
-    "left_out",
-    [
-        np.arange(3),
-        np.ones(3, bool),
-        np.ones(2, "c8"),
-        np.float32(3),
-        np.ones((2, 0), "f4"),
-    ],
-    ids=["int64", "bool", "complex64", "0-d", "empty"],
-)
+LEFT_OUT = {
+    "int64": np.arange(3),
+    **{name: np.ones(3, name) for name in ("bool", "complex64")},
+    "0-d": np.float32(3),
+    "empty": np.ones((2, 0), "f4"),
+}
+
+
+@pytest.mark.parametrize("left_out", LEFT_OUT.values(), ids=LEFT_OUT)
 def test_demo_leaves_arrays_out(left_out, demo):
     status, out, err = demo(a=left_out, b=np.ones(2, np.float32))
     assert (status, err) == (0, "")
