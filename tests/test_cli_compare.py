@@ -257,20 +257,6 @@ def test_different_names_and_shapes_fail(capsys):
     assert out.endswith("\n4 tensors, 1 without an error\n")
 
 
-def test_compare_prints_a_table(capsys):
-    x = np.float32([[1, 2, 4, 8], [16, 32, 64, 127]])
-    saved("a.safetensors", w=x, one=np.float32(2))
-    saved("b.safetensors", w=np.int8(x), w_scale=np.float32([1]), one=np.float16(2.5))
-    assert main(["compare", "--fail-below", "20", "a.safetensors", "b.safetensors"]) == 1
-    assert capsys.readouterr().out == (
-        "name  types            SQNR dB  max error  in steps       cosine  saturated %\n"
-        "one   float32 float16    12.04        0.5         -  1.000000000            -\n"
-        "w     float32 int8         inf          0     0.000  1.000000000        0.000\n"
-        "2 tensors, 1 without an error: worst SQNR 12.04 dB, median 12.04 dB\n"
-        "one: failed: SQNR 12.04 dB\n"
-    )
-
-
 def test_report_overwrites_only_with_force(refused):
     """A report never overwrites a compared file."""
     pytest.importorskip("jinja2")  # optional; it fills in the page

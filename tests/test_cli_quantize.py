@@ -609,32 +609,15 @@ def test_patterns_and_sizes_select_tensors(options, changed, model, capsys):
 
 
 def test_a_summary(model, capsys):
-    quantize(model, "out.safetensors", "--type", "int8")
-    text = capsys.readouterr().out
-    assert text == (
-        "out.safetensors: 4 of 6 tensors are int8 axis:0; 122.7 KiB to 68.5 KiB; "
-        "worst 42.4 dB cube\n"
-    )
-    quantize(model, "out.safetensors", "--type", "int8", "-f", "-q")
+    """The page of the command has other summaries, and a plan of --dry-run."""
+    quantize(model, "out.safetensors", "--type", "int8", "-q")
     assert capsys.readouterr() == ("", "")
     pq.write_weights("ones.safetensors", {"w": np.ones((40, 256), "f4")})
     quantize("ones.safetensors", "o.safetensors", "--type", "int8")  # without an error
     assert capsys.readouterr().out.endswith("; 40.0 KiB to 10.2 KiB\n")
-    quantize(model, "out.safetensors", "--type", "int4", "--dry-run", "--keep", "wide")
-    lines = capsys.readouterr().out.splitlines()
-    headings = ["tensor", "shape", "from", "to", "granularity, or reason", "bytes"]
-    assert re.split("  +", lines[0]) == headings
-    rows = [re.split("  +", line) for line in lines[1:-1]]
-    assert rows[1] == ["wide", "33x96", "float64", "kept", "--keep", "25344"]
-    assert rows[4] == [
-        "l.0.weight",
-        "67x50",
-        "float32",
-        "int4",
-        "axis:0",
-        "2160",
-    ]  # words of 7 x 4 bytes
-    assert len(rows) == 6
+    quantize(model, "o.safetensors", "--type", "int4", "--dry-run", "-f", "--keep", "wide")
+    _, _, row, *_ = capsys.readouterr().out.splitlines()
+    assert re.split("  +", row) == ["wide", "33x96", "float64", "kept", "--keep", "25344"]
 
 
 # What is refused
