@@ -367,62 +367,38 @@ def test_exact_finds_changed_blocks(name, original, capsys):
     assert exact(capsys, original, "q.gguf")[1] == {"w": {"blocks": 2}}
 
 
-def recorded(x, granularity, method="minmax", symmetric=True, dtype="int8"):
-    """Return parts, and a record that states how the parameters were chosen."""
-    p = pq.choose_qparams(
-        x, dtype=dtype, method=method, symmetric=symmetric, **RECORDED[granularity]
-    )
-    made = {"w": p.quantize(x), "w_scale": np.array(p.scale)}
-    if not symmetric:
-        made["w_zero_point"] = np.broadcast_to(p.zero_point, p.scale.shape).copy()
-    record = {"type": dtype, "granularity": granularity, "shape": list(x.shape)}
-    record |= {"method": method, "symmetric": symmetric, "rounding": "half_even"}
-    return made, record
-
-
-def written(made, record):
-    """Write the record by hand, because write_weights reserves its key."""
-    pq.write_weights("y.safetensors", made)
-    with open("y.safetensors", "rb") as file:
-        head = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        data = file.read()
-    head["__metadata__"] = {"pyquant": json.dumps({"w": {"quantized": record}})}
-    text = json.dumps(head).encode()
-    with open("q.safetensors", "wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text + data)
-    return "q.safetensors"
-
-
-RECORDED = {
-    "tensor": {},
-    "axis:0": {"axis": 0},
-    "axis:1": {"axis": 1},
-    "block:32": {"axis": 1, "block_size": 32},
-    "128x64": {"block_size": (128, 64)},
-}
+def quantized(x, *options):
+    """Quantize an array to int8; return the members of q.npz."""
+    np.save("x.npy", x)
+    assert main(["quantize", "-qf", "x.npy", "q.npz", "--type=int8", *options]) == 0
+    return dict(np.load("q.npz"))
 
 
 @pytest.mark.parametrize(
     ("method", "symmetric"), [("minmax", True), ("minmax", False), ("mse", False)]
 )
-@pytest.mark.parametrize("granularity", RECORDED)
+@pytest.mark.parametrize(
+    "granularity", ["tensor", "axis:0", "axis:1", "block:32", "128x64"]
+)
 def test_exact_finds_changed_parameters(granularity, method, symmetric, capsys):
     """Bands of 21 rows begin within blocks of 128."""
-    x = np.random.default_rng(2).standard_normal((300, 3072)).astype(np.float32)
-    pq.write_weights("x.safetensors", {"w": x})
-    made, record = recorded(x, granularity, method, symmetric)
-    path = written(made, record)
-    assert exact(capsys, "x.safetensors", path)[:2] == (0, {"w": {}})
-    last = made["w_scale"].reshape(-1)[-1:]
+    options = ["--granularity", granularity, "--method", method]
+    options += [] if symmetric else ["--asymmetric"]
+    x = np.random.default_rng(2).standard_normal((350, 3072)).astype(np.float32)
+    made = quantized(x, *options)
+    assert exact(capsys, "x.npy", "q.npz")[:2] == (0, {"x": {}})
+    last = made["x_scale"].reshape(-1)[-1:]
     last[...] = np.nextafter(last, np.float32(9))
-    made["w"][299, -1] ^= 1
-    counts = exact(capsys, "x.safetensors", written(made, record))[1]["w"]
+    made["x"][349, -1] ^= 1
+    np.savez("q.npz", **made)
+    counts = exact(capsys, "x.npy", "q.npz")[1]["x"]
     assert counts["scales"] == 1
     assert counts["codes"] >= 1
     if not symmetric:
         last[...] = np.nextafter(last, np.float32(0))
-        made["w_zero_point"].reshape(-1)[-1] ^= 1
-        counts = exact(capsys, "x.safetensors", written(made, record))[1]["w"]
+        made["x_zero_point"].reshape(-1)[-1] ^= 1
+        np.savez("q.npz", **made)
+        counts = exact(capsys, "x.npy", "q.npz")[1]["x"]
         assert (counts.get("scales"), counts["zero points"]) == (None, 1)
 
 
@@ -431,22 +407,17 @@ def test_exact_finds_changed_parameters(granularity, method, symmetric, capsys):
 def test_exact_finds_changed_scales_of_few_rows(granularity, shape, capsys):
     """One block holds all rows, so that no observer serves."""
     x = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
-    pq.write_weights("x.safetensors", {"w": x})
-    options = ["--type", "int8", "--granularity", granularity, "--min-size", "1"]
-    assert main(["quantize", "-q", "x.safetensors", "q.safetensors", *options]) == 0
-    assert exact(capsys, "x.safetensors", "q.safetensors")[:2] == (0, {"w": {}})
+    quantized(x, "--granularity", granularity)
+    assert exact(capsys, "x.npy", "q.npz")[:2] == (0, {"x": {}})
     x[0, 0] = 9
-    pq.write_weights("x.safetensors", {"w": x})
-    counts = exact(capsys, "x.safetensors", "q.safetensors")[1]["w"]
-    assert counts["scales"] == 1
+    np.save("x.npy", x)
+    assert exact(capsys, "x.npy", "q.npz")[1]["x"]["scales"] == 1
 
 
 def test_exact_needs_no_memory_for_all_parameters(capsys):
     x = np.random.default_rng(4).standard_normal((1 << 15, 128)).astype(np.float32)
-    pq.write_weights("x.safetensors", {"w": x})
-    options = ["--type", "int8", "--granularity", "block:4"]
-    assert main(["quantize", "-q", "x.safetensors", "q.safetensors", *options]) == 0
-    found, peak = peak_of(lambda: exact(capsys, "x.safetensors", "q.safetensors"))
+    quantized(x, "--granularity", "block:4")
+    found, peak = peak_of(lambda: exact(capsys, "x.npy", "q.npz"))
     assert found[0] == 0
     assert peak < 5 * x.nbytes / 4  # the scales alone are a quarter
 
@@ -455,21 +426,23 @@ def test_exact_needs_no_memory_for_all_parameters(capsys):
     ("key", "value"),
     [("rounding", "x"), ("rounding", []), ("method", None), ("symmetric", "yes")],
 )
-def test_exact_rejects_unknown_records(key, value, original, refused):
-    made, record = recorded(X, "axis:0")
-    path = written(made, record | {key: value})
-    said = f"compare: {path}: tensor 'w': the record has an unknown {key}, {value!r}\n"
-    refused(said, "compare", "--exact", original, path)
+def test_exact_rejects_unknown_records(key, value, refused):
+    made = quantized(X)
+    records = json.loads(json.loads(str(made["__pyquant__"]))["pyquant"])
+    records["x"]["quantized"][key] = value
+    text = json.dumps({"pyquant": json.dumps(records)})
+    np.savez("q.npz", **{**made, "__pyquant__": np.array(text)})
+    said = f"compare: q.npz: tensor 'x': the record has an unknown {key}, {value!r}\n"
+    refused(said, "compare", "--exact", "x.npy", "q.npz")
 
 
 def test_exact_rejects_an_original_without_parameters(refused):
+    quantized(X)
     x = X.copy()
-    made, record = recorded(x, "axis:0")
     x[3, 5] = np.nan
-    pq.write_weights("x.safetensors", {"w": x})
-    path = written(made, record)
-    said = f"compare: {path}: tensor 'w': x: expected finite values"
-    refused(said, "compare", "--exact", "x.safetensors", path)
+    np.save("x.npy", x)
+    said = "compare: q.npz: tensor 'x': x: expected finite values"
+    refused(said, "compare", "--exact", "x.npy", "q.npz")
 
 
 @pytest.mark.parametrize("installed", [True, False])
