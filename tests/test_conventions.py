@@ -47,6 +47,17 @@ def functions(name):
                 yield f"{key}.{method}", getattr(one, method)
 
 
+def members(name):
+    """Yield a module, and the public members of its classes, with their names."""
+    yield name, import_module(name)
+    for _, one in functions(name):
+        for owner in one.__mro__ if inspect.isclass(one) else ():
+            for key, value in vars(owner).items():
+                known = isinstance(value, property) or inspect.isroutine(value)
+                if known and owner.__module__.startswith("pyquant.") and key[0] != "_":
+                    yield f"{one.__name__}.{key}", value
+
+
 def parameters(one):
     """Return the parameters of a function, without `self`."""
     found = inspect.signature(one).parameters.values()
@@ -68,12 +79,26 @@ def faults_of_signature(one, *, defaults):
             yield f"{p.name}={p.default}"
 
 
+# Words that begin a sentence without a subject.
+HEADS = (
+    *("as", "beside", "both", "either", "few", "how", "none", "of", "other", "others"),
+    *("such", "that", "those", "what", "whether", "which", "whose"),
+)
+
+
+def faults_of_summary(one):
+    """Yield a summary that editors cannot show alone, in 79 columns."""
+    summary, _, rest = (inspect.getdoc(one) or "").partition("\n")
+    one_line = 0 < len(summary) <= 79 and not rest.partition("\n")[0]
+    subject = summary.partition(" ")[0].lower() not in HEADS
+    if not (one_line and subject and summary.endswith(".")):
+        yield f"summary: {summary!r}"
+
+
 def faults_of_docstring(one):
     """Yield the rules that a docstring breaks."""
     text = inspect.getdoc(one) or ""
-    summary, _, rest = text.partition("\n")
-    if len(summary) > 79 or not summary.endswith(".") or rest.partition("\n")[0]:
-        yield f"summary: {summary!r}"
+    yield from faults_of_summary(one)
     section = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n\S|\Z)", text, re.S | re.M)
     lines = re.findall(
         r"^(\w[\w, *]*|\*\*\w+)(?: :|$)", section[1] if section else "", re.M
@@ -92,6 +117,8 @@ def test_conventions(name):
     if name in OPTIONAL:
         pytest.importorskip(name, exc_type=ImportError)  # needs an optional package
     found = []
+    for key, one in members(name):
+        found += [f"{key}: {fault}" for fault in faults_of_summary(one)]
     for key, one in functions(name):
         faults = [*faults_of_docstring(one)]
         if name not in STANDARDS:

@@ -155,44 +155,6 @@ def test_completion_offers_public_names_only(name):
     assert all(public in documented for public in dir(module) if public != "__version__")
 
 
-# Words that begin a sentence without a subject.
-HEADS = (
-    *("as", "beside", "both", "either", "few", "how", "none", "of", "other", "others"),
-    *("such", "that", "those", "what", "whether", "which", "whose"),
-)
-
-
-def public_objects(name):
-    """A public module, its functions and classes, and the members of these classes."""
-    module = importlib.import_module(f"pyquant.{name}".rstrip("."))
-    yield module.__name__, module
-    for key in module.__all__:
-        value = getattr(module, key)
-        if inspect.isroutine(value) or inspect.isclass(value):
-            yield key, value
-        if inspect.isclass(value):
-            for owner in value.__mro__:
-                if owner.__module__.startswith("pyquant."):
-                    for member, found in vars(owner).items():
-                        known = isinstance(found, property) or inspect.isroutine(found)
-                        if known and not member.startswith("_"):
-                            yield f"{key}.{member}", found
-
-
-@pytest.mark.parametrize("name", ["", *PUBLIC])
-def test_each_summary_is_one_short_sentence(name):
-    """Editors show the first line of a docstring alone, in 79 columns."""
-    skip_without(name)
-    wrong = {}
-    for key, value in public_objects(name):
-        summary, _, rest = (inspect.getdoc(value) or "").partition("\n")
-        one_line = 0 < len(summary) <= 79 and not rest.partition("\n")[0]
-        subject = summary.partition(" ")[0].lower() not in HEADS
-        if not (one_line and subject and summary.endswith(".")):
-            wrong[key] = summary
-    assert not wrong
-
-
 def test_the_functions_say_what_they_do():
     for function in (pq.quantize, pq.dequantize, pq.choose_qparams):
         assert function.__doc__
