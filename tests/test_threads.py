@@ -1,4 +1,4 @@
-"""Test `threads`: equal bits for any number, in concurrent calls, and after a fork."""
+"""Test `threads`: equal bits for any number, workers, and interrupts."""
 
 import os
 import sys
@@ -73,22 +73,14 @@ def test_one_thread_starts_no_other(started):
     assert not started
 
 
-def test_small_arrays_are_not_split(monkeypatch):
-    monkeypatch.setattr(_threads, "cpu_count", lambda: 8)
+@pytest.mark.parametrize(("least", "cpus"), [(_threads.MIN_PART_BYTES, 8), (1, 1)])
+def test_arrays_that_are_not_split(least, cpus, monkeypatch):
+    """The array is small, or there is one processor."""
+    monkeypatch.setattr(_threads, "MIN_PART_BYTES", least)
+    monkeypatch.setattr(_threads, "cpu_count", lambda: cpus)
 
     def refuse(work, part):
-        raise AssertionError("a small array was split")
-
-    monkeypatch.setattr(_threads, "Part", refuse)
-    pq.quantize(np.ones(1000, np.float32), 1.0, threads=8)
-
-
-def test_no_more_parts_than_processors(monkeypatch):
-    monkeypatch.setattr(_threads, "MIN_PART_BYTES", 1)
-    monkeypatch.setattr(_threads, "cpu_count", lambda: 1)
-
-    def refuse(work, part):
-        raise AssertionError("one processor was given several parts")
+        raise AssertionError("the array was split")
 
     monkeypatch.setattr(_threads, "Part", refuse)
     pq.quantize(np.ones(1000, np.float32), 1.0, threads=8)
@@ -257,42 +249,6 @@ def test_an_interrupt_waits_for_running_parts(monkeypatch):
     same(out, before)
 
 
-FORK = """
-import os, sys, warnings
-import numpy as np
-import pyquant as pq
-from pyquant import _threads
-_threads.MIN_PART_BYTES = 1
-_threads.cpu_count = lambda: 4
-x = np.random.default_rng(1).normal(size=50_000).astype(np.float32)
-expected = pq.quantize(x, 0.02).tobytes()
-assert pq.quantize(x, 0.02, threads=2).tobytes() == expected
-warnings.simplefilter("ignore")  # newer versions warn of forking a process with threads
-for generation in range(3):
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            for threads in (2, 3):
-                assert pq.quantize(x, 0.02, threads=threads).tobytes() == expected
-            grandchild = os.fork()
-            if grandchild == 0:
-                os._exit(0 if pq.quantize(x, 0.02, threads=2).tobytes() == expected else 3)
-            code = os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1])
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert pq.quantize(x, 0.02, threads=2).tobytes() == expected
-print("ok")
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_after_a_fork():
-    run = run_python(FORK)
-    assert (run.returncode, run.stdout) == (0, "ok\n"), run.stderr
-
-
 EXIT = """
 import sys
 import numpy as np, pyquant as pq
@@ -310,21 +266,6 @@ print("ok")
 def test_workers_import_nothing_and_keep_no_process_alive():
     run = run_python(EXIT)
     assert (run.returncode, run.stdout, run.stderr) == (0, "ok\n", "")
-
-
-NO_THREADS = """
-import threading
-import numpy as np, pyquant as pq
-from pyquant import _threads
-pq.quantize(np.ones(10_000_000, np.float32), 1.0)
-assert threading.active_count() == 1 and _threads._workers == 0
-print("ok")
-"""
-
-
-def test_no_thread_unless_asked():
-    run = run_python(NO_THREADS)
-    assert (run.returncode, run.stdout) == (0, "ok\n"), run.stderr
 
 
 def looks(work):
