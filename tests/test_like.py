@@ -32,6 +32,8 @@ RANGES = {
     "small": (0, 1e-6),
     "tie": (-0.5, 254.5),
     "large": (-3e38, 3e38),
+    "four bits": (-4, 3),
+    "apart": (-0.065, 2.485),
 }
 U8, I8 = {"dtype": "uint8"}, {"dtype": "int8"}
 SYMMETRIC, ASYMMETRIC = {**I8, "symmetric": True}, {**I8, "symmetric": False}
@@ -72,6 +74,8 @@ VECTORS = [
     ("torchao", "tie", ASYMMETRIC, 1, -128),
     ("torchao_no_clip", "usual", SYMMETRIC, 0.015748031, 0),
     ("torchao_no_clip", "none", SYMMETRIC, TINY, 0),
+    ("torchao_no_clip", "four bits", I4, 0.5, 0),
+    ("torchao", "four bits", I4, 0.53333336, 0),
     ("compressed_tensors", "none", SYMMETRIC, EPSILON, 0),
     ("compressed_tensors", "none", ASYMMETRIC, EPSILON, 0),
     ("compressed_tensors", "usual", SYMMETRIC, 0.015686275, 0),
@@ -80,6 +84,8 @@ VECTORS = [
     ("aten", "small", U8, 6.1e-5, 0),
     ("aten", "tie", U8, 1, 0),
     ("aten", "large", U8, 2.3529411e36, 128),
+    ("aten", "apart", U8, 0.01, 7),
+    ("fbgemm", "apart", U8, 0.01, 6),
     ("fbgemm", "usual", U8, 0.011764706, 85),
     ("fbgemm", "usual", MIDDLE, 0.015748031, 128),
     ("tflite", "usual", I8, 0.011764706, -43),
@@ -140,18 +146,6 @@ def test_numbers_at_their_edges(like, lo, hi, options, scale, zero_point):
     many = chosen(np.full(9, lo), np.full(9, hi), like, axis=0, **options)
     assert (many[0] == scale).all()
     assert (many[1] == zero_point).all()
-
-
-def test_rows_of_four_bits():
-    lo, hi = F32([-4]), F32([3])
-    assert chosen(lo, hi, "torchao", dtype="int4", axis=0)[0] == F32(0.53333336)
-    assert chosen(lo, hi, "torchao_no_clip", dtype="int4", axis=0)[0] == F32(0.5)
-
-
-def test_fbgemm_and_aten_differ():
-    lo, hi = F32(-0.065), F32(2.485)
-    assert chosen(lo, hi, "fbgemm", dtype="uint8")[1] == 6
-    assert chosen(lo, hi, "aten", dtype="uint8")[1] == 7
 
 
 # ---- models of the packages in NumPy ----
