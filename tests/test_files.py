@@ -186,24 +186,20 @@ def test_the_default_type(tmp_path):
     assert found == {**{n: n for n in x}, "float16": "float32"}
 
 
-def test_without_ml_dtypes():
+def test_without_ml_dtypes(made):
     """NumPy reads every type. It writes bfloat16. It has no float8 for a view."""
-    code = """
+    tensors = {
+        "f8": ("F8_E4M3", (3,), b"\x38\xc0\x7e"),
+        "f6": ("F6_E2M3", (4,), b"\x81\x30\x10"),
+        "f4": ("F4", (4,), b"\x21\xf0"),
+        "b": ("BF16", (1,), b"\x80\x3f"),
+        "e": ("F8_E8M0", (3,), b"\x00\x7f\xff"),
+    }
+    code = f"path = {made(stored(tensors))!r}\n"
+    code += """
 import sys, tempfile
-import json, struct
 sys.modules["ml_dtypes"] = None
 import numpy as np, pyquant as pq
-path = tempfile.mkdtemp() + "/a.safetensors"
-tensors = {"f8": ("F8_E4M3", b"\\x38\\xc0\\x7e"), "f6": ("F6_E2M3", b"\\x81\\x30\\x10"),
-           "f4": ("F4", b"\\x21\\xf0"), "b": ("BF16", b"\\x80\\x3f"),
-           "e": ("F8_E8M0", b"\\x00\\x7f\\xff")}
-at, head, data = 0, {}, b""
-for name, (kind, raw) in tensors.items():
-    n = {"f8": 3, "f6": 4, "f4": 4, "b": 1, "e": 3}[name]
-    head[name] = {"dtype": kind, "shape": [n], "data_offsets": [at, at + len(raw)]}
-    data, at = data + raw, at + len(raw)
-text = json.dumps(head).encode()
-open(path, "wb").write(struct.pack("<Q", len(text)) + text + data)
 f = pq.open_weights(path)
 for name in f:
     print(name, f[name].format, f[name].dequantize().tolist())
