@@ -219,25 +219,6 @@ def test_the_package_itself_in_other_types(name):
         same(words, oracle.along(moved, 1, bits))
 
 
-def test_the_package_itself():
-    pytest.importorskip("compressed_tensors", reason="the judge of this test")
-    torch = pytest.importorskip("torch", reason="compressed-tensors is written with it")
-    base = "compressed_tensors.compressors.pack_quantized.helpers"
-    helpers = importlib.import_module(base)
-    for bits in BITS:
-        codes, zeros, scales = layer(bits, 5, 50, 10)
-        middle = 1 << (bits - 1)
-        signed = [(one.astype(int) - middle).astype(np.int8) for one in (codes, zeros)]
-        words, zero_words = (
-            helpers.pack_to_int32(torch.tensor(one), bits, packed_dim=dim).numpy()
-            for dim, one in ((1, signed[0]), (0, signed[1]))
-        )
-        w = weight(
-            words, scales, zero_words, weight_shape=(5, 50), bits=bits, group_size=10
-        )
-        same(w.dequantize(), numbers(codes, zeros, scales, np.arange(50) // 10).copy())
-
-
 def test_codes_that_are_not_packed():
     rng = np.random.default_rng(0)
     q = rng.integers(-128, 128, (6, 32), dtype=np.int8)

@@ -359,42 +359,6 @@ def test_unswizzle(shape):
     np.testing.assert_array_equal(typed.view(np.uint8), due)
 
 
-def blocks_2d(x, size):
-    for i, j in itertools.product(*(range(0, n, size) for n in x.shape)):
-        yield (i // size, j // size), x[i : i + size, j : j + size]
-
-
-def test_scales_of_float8_blocks():
-    """DeepSeek's weights have these scales. The rule rceil rounds up to powers of two."""
-    x = wild((40, 70), 10)
-    largest = oracle.largest("float8_e4m3fn")
-    single = pq.choose_qparams(x, dtype="float8_e4m3fn", block_size=(32, 32))
-    power = pq.choose_qparams(
-        x, dtype="float8_e4m3fn", block_size=(32, 32), scale_dtype=E8M0
-    )
-    assert single.scale.shape == power.scale.shape == (2, 3)
-    for at, block in blocks_2d(x, 32):
-        a = max(abs(Fraction(float(v))) for v in block.flat)
-        assert Fraction(float(single.scale[at])) == oracle.float32(a / largest)
-        due = mx_oracle.scale_byte(block.ravel(), "float8_e4m3fn", "rceil")
-        assert power.scale.view(np.uint8)[at] == due
-    for p in (single, power):
-        q = p.quantize(x)
-        y = pq.dequantize(q, p.scale, block_size=(32, 32), dtype="bfloat16")
-        for at, block in blocks_2d(x, 32):
-            scale = np.float32(p.scale[at])
-            place = tuple(slice(32 * k, 32 * (k + 1)) for k in at)
-            quotients = [
-                oracle.float32(abs(Fraction(float(v)) / Fraction(float(scale))))
-                for v in block.flat
-            ]
-            due = [mx_oracle.code_of(v, "float8_e4m3fn") for v in quotients]
-            signs = np.signbit(block).ravel() * 128
-            np.testing.assert_array_equal(q[place].view(np.uint8).ravel(), due | signs)
-            numbers = (q[place].astype(np.float32) * scale).astype(ml_dtypes.bfloat16)
-            assert numbers.tobytes() == y[place].tobytes()
-
-
 X = np.ones((2, 64), np.float32)
 CODES = X.astype(ml_dtypes.float8_e4m3fn)
 

@@ -174,21 +174,6 @@ def test_unused_bits_of_words_are_ignored(packing):
                 check_packed(pack(clean, packing, axis), codes, packing, axis)
 
 
-def test_random_packings():
-    for seed in seeds(amount(60, 200)):
-        rng = np.random.default_rng(seed)
-        layout, bits = choose(rng, STREAMS)
-        shape = rng.permutation([*rng.integers(1, [90, 12, 9])][: rng.integers(1, 4)])
-        codes = rng.integers(0, 1 << bits, shape, dtype=np.uint8)
-        view = codes.transpose(rng.permutation(codes.ndim))[::-1]
-        axis = None if layout == "onnx" else int(rng.integers(view.ndim))
-        with case(seed=seed, layout=layout, bits=bits, shape=shape, axis=axis):
-            got = pq.pack(view, pq.Layout(layout, axis=axis, bits=bits))
-            words = packed_oracle.packed(view, layout, axis, bits)
-            same(got.data.view(words.dtype), words)
-            same(low_bits(pq.unpack(got), 8), np.ascontiguousarray(view))
-
-
 def test_unused_bits_of_codes_are_ignored():
     codes = np.full(40, 0xFF, np.uint8).view(ml_dtypes.uint4)
     for layout in ("onnx", "words", *FOUR_BITS):
@@ -397,23 +382,6 @@ def test_threads_share_no_word(packing, small_parts):
 
 
 # Parameters
-
-
-def test_quantize_and_dequantize_of_parameters():
-    x = np.random.default_rng(0).normal(size=(32, 24)).astype("f4")
-    for packing in PACKINGS:
-        _, name, bits = packing
-        if bits != BITS[name]:
-            continue
-        for axis in (0, 1):
-            with case(packing=packing, axis=axis):
-                p = pq.choose_qparams(x, dtype=name, axis=0, block_size=16)
-                q = p.quantize(x, layout=layout_of(packing, axis))
-                assert q == pack(p.quantize(x), packing, axis)
-                same(p.dequantize(q), p.dequantize(pq.unpack(q)))
-    p = pq.choose_qparams(x, dtype="float4_e2m1fn", axis=0)
-    with pytest.raises(TypeError, match=r"^q: expected float4_e2m1fn, got int4$"):
-        p.dequantize(pq.quantize(x, 1.0, dtype="int4", packed=True))
 
 
 @pytest.mark.parametrize("name", BITS)
