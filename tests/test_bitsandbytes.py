@@ -124,18 +124,6 @@ def test_the_oracle(quant_type):
         same(q.tensors()["weight.quant_map"].copy(), MAPS[quant_type])
 
 
-def test_worked_examples():
-    x = np.zeros(64, np.float32)
-    x[:8] = [1, -1, 0.5, 0.25, -0.7, 0, 0.08, 0.03979014977812767]
-    assert parts(bitsandbytes.quantize(x))[0][:5].tobytes().hex() == "f0ca178777"
-    fp4 = bitsandbytes.quantize(x, quant_type="fp4")
-    assert parts(fp4)[0][:5].tobytes().hex() == "3b57a01100"
-    q = bitsandbytes.quantize(((np.arange(64) - 32) / 16).astype(np.float32))
-    assert parts(q)[1].tolist() == [2]
-    halves = "000001111111122222333344455566677788999aaabbbccccddddeeeeeeeffff"
-    assert parts(q)[0].tobytes().hex() == halves
-
-
 @pytest.mark.skipif(not HAVE_BFLOAT16, reason="what is stored is bfloat16")
 def test_nested_scales_of_a_file():
     tensors, expected = stored("nested-0")

@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
-from support import case, peak_of
+from support import case, peak_of, same
 
 from pyquant.integrations import cf
 
@@ -93,13 +93,6 @@ def encoded(x, attrs, dtype):
         warnings.simplefilter("ignore")
         variable = xr.Variable(("x",), x, {}, {**attrs, "dtype": np.dtype(dtype)})
         return xr.conventions.encode_cf_variable(variable).values
-
-
-def same(mine, due):
-    """Compare dtype, shape and bits."""
-    assert (mine.dtype, mine.shape) == (due.dtype, due.shape)
-    bits = f"u{due.dtype.itemsize}"
-    np.testing.assert_array_equal(mine.view(bits), due.view(bits))
 
 
 @pytest.mark.parametrize("dtype", CODES)
@@ -422,24 +415,6 @@ def test_there_and_back_through_a_dataset():
     same(cf.decode(q, attrs), xr.decode_cf(packed)["v"].values)
     y = cf.decode(q, attrs)
     same(cf.encode(y, attrs, "int16"), q)
-
-
-def test_chunks_of_dask():
-    xr = pytest.importorskip("xarray")  # optional; it computes the expected results
-    pytest.importorskip("dask")  # optional; it divides the array
-    attrs = {"scale_factor": np.float32(0.1), "_FillValue": np.int16(-9)}
-    q = np.arange(-500, 500, dtype=np.int16).reshape(20, 50)
-    packed = xr.Dataset({"v": (("y", "x"), q, attrs)}).chunk(x=20)
-    due = xr.decode_cf(packed)["v"]
-    y = xr.apply_ufunc(
-        cf.decode,
-        packed["v"],
-        kwargs={"attrs": attrs},
-        dask="parallelized",
-        output_dtypes=[cf.qparams(attrs, "int16").scale.dtype],
-    )
-    assert y.dtype == due.dtype
-    same(y.compute(scheduler="synchronous").values, due.compute().values)
 
 
 def test_decoding_ignores_contradictions():

@@ -149,8 +149,6 @@ def test_numbers_of_every_type(name, target, tmp_path):
 
 
 def test_pieces_and_threads(tmp_path, monkeypatch):
-    from pyquant.weights import _elements
-
     monkeypatch.setattr(_elements, "PIECE", 64)
     monkeypatch.setattr(_elements, "SPAN", 128)
     for name in ("float6_e2m3fn", "float4_e2m1fn", "float8_e5m2", "bfloat16", "int16"):

@@ -8,7 +8,6 @@ import pytest
 from planar_oracle import tensors
 from support import amount, loop, same
 
-import pyquant as pq
 from pyquant.weights import (
     Weight,
     awq,
@@ -324,13 +323,6 @@ def test_uneven_groups():
         convert(w, "matmulnbits")
 
 
-def test_symmetric_weights_have_no_zero_points():
-    codes, _, scales = layer(4, 64, 32, 32)
-    zeros = np.full(scales.shape, 8, np.uint8)
-    w = awq.from_tensors(tensors(*awq_words(codes, zeros), scales))
-    assert "zero_points" not in convert(w, "matmulnbits").tensors()
-
-
 def test_short_blocks():
     """Codes after the last input become 0. GPTQ has complete words only."""
     rng = np.random.default_rng(0)
@@ -362,17 +354,6 @@ def test_smaller_blocks():
     assert (w.dequantize() == want).all()
 
 
-def test_onnx():
-    pytest.importorskip("ml_dtypes", reason="the types of 4 bits are its")
-    for bits in (2, 4, 8):
-        made, want = weights(bits, 64, 32, 32)
-        for w in made.values():
-            given = w.linear()
-            got = pq.onnx.dequantize_linear(**given)
-            want_here = want if w.inputs_axis else want.T
-            assert (got.astype(np.float32) == want_here.astype(np.float16)).all()
-
-
 def test_blocks_of_gguf():
     """A format stores the codes of blocks without loss, and gives the blocks back."""
     rng = np.random.default_rng(0)
@@ -392,19 +373,14 @@ def test_blocks_of_gguf():
             same(w.blocks(name), b)
 
 
-def test_blocks_of_larger_groups():
+def test_blocks_of_larger_and_of_short_groups():
     codes, _, scales = layer(4, 128, 16, 64)
     zeros = np.full(scales.shape, 8, np.uint8)
     w = awq.from_tensors(tensors(*awq_words(codes, zeros), scales))
-    got = block_format("Q4_0").dequantize(w.blocks("Q4_0"))
-    assert (got == w.dequantize()).all()
-
-
-def test_blocks_of_short_groups():
     x = np.random.default_rng(0).standard_normal((3, 96)).astype(np.float16)
-    w = matmulnbits.quantize(x, block_size=64)
-    got = block_format("Q4_0").dequantize(w.blocks("Q4_0"))
-    assert (got == w.dequantize()).all()
+    for one in (w, matmulnbits.quantize(x, block_size=64)):
+        got = block_format("Q4_0").dequantize(one.blocks("Q4_0"))
+        assert (got == one.dequantize()).all()
 
 
 LINE = np.linspace(-0.7, 1, 64, dtype=np.float32).reshape(1, 64)
