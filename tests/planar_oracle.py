@@ -40,6 +40,35 @@ def tensors(*arrays):
     return {name: one for name, one in zip(names, arrays, strict=False) if one is not None}
 
 
+def layer(bits, inputs, outputs, size, lowest=0, dtype=np.float16):
+    """Return codes, zero points and scales. The first axis has the inputs."""
+    rng = np.random.default_rng([bits, inputs, outputs, size])
+    groups = -(-inputs // size)
+    codes = rng.integers(0, 1 << bits, (inputs, outputs), dtype=np.uint8)
+    zeros = rng.integers(lowest, 1 << bits, (groups, outputs), dtype=np.uint8)
+    return codes, zeros, rng.standard_normal((groups, outputs)).astype(dtype)
+
+
+KINDS = ("normal", "ties", "zero", "positive", "negative", "tiny", "subnormal", "sizes")
+
+
+def data(kind, shape, dtype=np.float32):
+    """Return numbers of a kind."""
+    rng = np.random.default_rng([len(kind), *shape])
+    x = rng.standard_normal(shape).astype(np.float32)
+    x = {
+        "normal": x,
+        "ties": np.round(x * 8) / np.float32(8),
+        "zero": x * 0,
+        "positive": abs(x),
+        "negative": -abs(x),
+        "tiny": x * np.float32(1e-8),
+        "subnormal": x * np.float32(1e-40),
+        "sizes": x * np.float32(10) ** rng.integers(-30, 30, shape).astype(np.float32),
+    }[kind]
+    return x.astype(dtype)
+
+
 def along(codes, axis, bits, pack=stream, dtype=np.int32):
     """Pack a matrix along an axis."""
     words = pack(codes if axis == 1 else codes.T, bits).view(dtype)

@@ -287,17 +287,6 @@ def with_state(**items):
     return changed(**{f"{STATE}nf4"[7:]: np.frombuffer(text, np.uint8)})
 
 
-def test_missing_tensors():
-    tensors = NESTED.tensors("w")
-    del tensors["w.weight.absmax"]
-    with pytest.raises(ValueError, match=r"^tensors: expected w\.weight\.absmax, got"):
-        bitsandbytes.from_tensors(tensors, "w")
-    tensors = NESTED.tensors("w")
-    del tensors[f"w.{STATE}nf4"]
-    with pytest.raises(ValueError, match=r"^tensors: expected one of weight\.quant_"):
-        bitsandbytes.from_tensors(tensors, "w")
-
-
 def test_ratio_beyond_float32():
     w = bitsandbytes.quantize_int8(np.float32([[3e-37, 1e-38, -1e-38]]))
     assert w.tensors()["weight"].tolist() == [[102, 3, -3]]

@@ -231,19 +231,24 @@ def test_decode_writes_only_its_result(fmt, isa, rng):
         memory.check()
 
 
-def test_empty():
+def test_other_memory(rng):
+    """Buffers, no blocks, and memory beside the result."""
     fmt = block_format("Q8_0")
-    for shape in [(0,), (0, 34), (3, 0), (2, 0, 68)]:
+    b = random_blocks(rng, fmt, 2, 3) & 0xBB  # finite scales
+    x = fmt.dequantize(b)
+    q = fmt.quantize(x)
+    same_bits(fmt.dequantize(memoryview(b)), x)
+    same_bits(fmt.dequantize(bytearray(b.tobytes())), x.ravel())
+    same_bits(fmt.quantize(memoryview(x)), q)
+    same_bits(fmt.quantize(x.tolist()), q)
+    for shape in ((0,), (0, 34), (3, 0), (2, 0, 68)):
         found = fmt.dequantize(np.empty(shape, np.uint8))
         assert (found.shape, found.dtype) == (fmt.decoded_shape(shape), np.float32)
-
-
-def test_other_memory(rng):
-    fmt = block_format("Q8_0")
-    b = random_blocks(rng, fmt, 2, 3)
-    wanted = fmt.dequantize(b)
-    same_bits(fmt.dequantize(memoryview(b)), wanted)
-    same_bits(fmt.dequantize(bytearray(b.tobytes())), wanted.ravel())
+        same_bits(fmt.quantize(found), np.empty(shape, np.uint8))
+    numbers = MEMORY.view(np.float32)[:256]
+    Q4_K.dequantize(MEMORY[1024:1168], out=numbers)
+    Q4_K.quantize(np.ones(256), weights=numbers, out=MEMORY[1024:1168])
+    fmt.quantize(numbers, out=MEMORY[1024:1296])
 
 
 def test_nothing_is_allocated(rng):
@@ -259,14 +264,7 @@ def test_nothing_is_allocated(rng):
 
 Q4_K = block_format("Q4_K")
 ROWS = np.zeros((2, 288), np.uint8)
-
-
-def test_overlaps():
-    memory = np.zeros(4096, np.uint8)
-    out = memory.view(np.float32)[:256]
-    with pytest.raises(ValueError, match=r"^out: expected memory of its own"):
-        Q4_K.dequantize(memory[100:244], out=out)
-    Q4_K.dequantize(memory[1024:1168], out=out)
+MEMORY = np.zeros(4096, np.uint8)
 
 
 # ---- fields ----

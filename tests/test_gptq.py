@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import planar_oracle as oracle
 import pytest
-from planar_oracle import tensors
+from planar_oracle import layer, tensors
 from support import amount, loop, same
 
 from pyquant.weights import (
@@ -21,22 +21,26 @@ from pyquant.weights.blocks import block_format
 
 WIDTHS = {"gptq": (2, 3, 4, 8), "gptq_v2": (2, 3, 4, 8), "gptq_p": (2, 3, 4, 5, 6, 7, 8)}
 EVERY = [(kind, bits) for kind, widths in WIDTHS.items() for bits in widths]
+EVERY.append(("awq", 4))
 
 
-def layer(bits, inputs, outputs, size, seed=0, lowest=0):
-    """Return codes, zero points and scales. The first axis has the inputs."""
-    rng = np.random.default_rng([seed, bits, inputs, outputs, size])
-    groups = -(-inputs // size)
-    codes = rng.integers(0, 1 << bits, (inputs, outputs), dtype=np.uint8)
-    zeros = rng.integers(lowest, 1 << bits, (groups, outputs), dtype=np.uint8)
-    scales = rng.standard_normal((groups, outputs)).astype(np.float16)
-    return codes, zeros, scales
-
-
-def gptq_words(codes, zeros, bits, kind):
+def words_of(codes, zeros, bits, kind):
+    """Return the words of codes and of zero points. The first axis has the inputs."""
+    if kind == "awq":
+        return [oracle.along(one, 1, 4, oracle.awq) for one in (codes, zeros)]
     pack = oracle.planes if kind == "gptq_p" else oracle.stream
     stored = (zeros.astype(int) - 1) % (1 << bits) if kind == "gptq" else zeros
     return oracle.along(codes, 0, bits, pack), oracle.along(stored, 1, bits, pack)
+
+
+def pack(kind, bits, x, scales, zeros, g_idx=None):
+    if kind == "awq":
+        return awq.pack(x, scales, zeros, threads=2)
+    return gptq.pack(x, scales, zeros, g_idx, bits=bits, format=kind, threads=2)
+
+
+def swapped(array):
+    return array.astype(array.dtype.newbyteorder(">"))
 
 
 def experts(*arrays):
@@ -44,35 +48,42 @@ def experts(*arrays):
     return [None if one is None else np.stack([one, one]) for one in arrays]
 
 
-def awq_words(codes, zeros):
-    return oracle.along(codes, 1, 4, oracle.awq), oracle.along(zeros, 1, 4, oracle.awq)
-
-
 def mixed(inputs, size, seed=0):
     rng = np.random.default_rng(seed)
     return rng.permutation(np.arange(inputs) // size).astype(np.int32)
 
 
+# Inputs, outputs and group size by format.
+SHAPES = dict.fromkeys(WIDTHS, ((64, 32, 32), (96, 64, 64), (2112, 32, 64), (64, 32, 64)))
+SHAPES["awq"] = ((64, 32, 32), (3, 8, 1), (130, 264, 65), (40, 8, 40))
+
+
 @pytest.mark.parametrize(("kind", "bits"), EVERY)
 def test_dequantize(kind, bits):
-    for inputs, outputs, size in ((64, 32, 32), (96, 64, 64), (2112, 32, 64), (64, 32, 64)):
-        codes, zeros, scales = layer(bits, inputs, outputs, size, lowest=1)
-        qweight, qzeros = gptq_words(codes, zeros, bits, kind)
-        for g_idx in (None, np.arange(inputs) // size, mixed(inputs, size)):
-            groups = np.arange(inputs) // size if g_idx is None else g_idx
+    for inputs, outputs, size in SHAPES[kind]:
+        codes, zeros, scales = layer(bits, inputs, outputs, size, int(kind == "gptq"))
+        words = words_of(codes, zeros, bits, kind)
+        ordered = np.arange(inputs) // size
+        for g_idx in (None, ordered, mixed(inputs, size))[: 1 if kind == "awq" else 3]:
+            groups = ordered if g_idx is None else g_idx
             order = None if g_idx is None else g_idx.astype(np.int32)
-            given = (qweight, qzeros, scales, order)
+            given = (*words, scales, order)
+            w = from_tensors(tensors(*given), format=kind)
+            assert (w.format, w.bits, w.inputs_axis) == (kind, bits, 0)
             for dtype in (np.float32, np.float16, np.float64):
                 want = oracle.numbers(codes, zeros, scales, groups, dtype)
-                w = from_tensors(tensors(*given), format=kind)
-                assert (w.format, w.bits, w.inputs_axis) == (kind, bits, 0)
                 same(w.dequantize(dtype=dtype), want)
             out = np.full((inputs, outputs), np.nan).T
             assert w.dequantize(out=out, threads=2) is out
             assert (out == want).all()
+            unsigned = [one.view(np.uint32) for one in words]
+            named = tensors(*unsigned, scales, order)
+            for change in (np.asfortranarray, swapped):
+                turned = {name: change(one) for name, one in named.items()}
+                same(from_tensors(turned, format=kind).dequantize(dtype="f8"), want)
             two = experts(*given)
             two[2][1] *= -1
-            w = gptq.from_tensors(tensors(*two), format=kind)
+            w = from_tensors(tensors(*two), format=kind)
             out = np.full((inputs, 2, outputs), np.nan).transpose(1, 2, 0)
             assert w.dequantize(out=out) is out
             assert (out == [want, -want]).all()
@@ -81,17 +92,18 @@ def test_dequantize(kind, bits):
 
 @pytest.mark.parametrize(("kind", "bits"), EVERY)
 def test_quantize_packs_given_parameters(kind, bits):
-    codes, zeros, scales = layer(bits, 2112, 32, 64, lowest=1)
+    codes, zeros, scales = layer(bits, 2112, 32, 64, 1)
     scales = abs(scales) + np.float16(0.5)
-    qweight, qzeros = gptq_words(codes, zeros, bits, kind)
-    for g_idx in (None, mixed(2112, 64)):
+    words = words_of(codes, zeros, bits, kind)
+    for g_idx in (None, mixed(2112, 64))[: 1 if kind == "awq" else 2]:
         groups = np.arange(2112) // 64 if g_idx is None else g_idx
         x = oracle.numbers(codes, zeros, scales, groups)
-        w = gptq.pack(x, scales, zeros, g_idx, bits=bits, format=kind, threads=2)
-        want = tensors(qweight, qzeros, scales, groups.astype(np.int32))
-        for name, array in w.tensors().items():
-            same(array, want.pop(name))
-        assert not want
+        made = pack(kind, bits, x, scales, zeros, g_idx).tensors()
+        order = None if kind == "awq" else groups.astype(np.int32)
+        want = tensors(*words, scales, order)
+        assert made.keys() == want.keys()
+        for name, array in want.items():
+            same(made[name], array)
 
 
 @loop("dtype", [np.float32, np.float64, np.float16])
@@ -101,43 +113,14 @@ def test_quantize_by_definition(dtype):
     scales = scales.astype(np.float32) * np.float32(0.3)
     x = np.random.default_rng(0).standard_normal((64, 32)).astype(dtype)
     real = np.float64 if dtype is np.float64 else np.float32
-    for g_idx in (None, mixed(64, 32)):
+    for kind, g_idx in (("gptq_v2", None), ("gptq_v2", mixed(64, 32)), ("awq", None)):
         groups = np.arange(64) // 32 if g_idx is None else g_idx
         shift = (zeros * scales).astype(np.float32)[groups].astype(real)
         quotient = (x.astype(real) + shift) / scales[groups].astype(real)
         codes = np.clip(np.rint(quotient), 0, 15).astype(np.uint8)
-        want, _ = gptq_words(codes, zeros, 4, "gptq_v2")
-        w = gptq.pack(x.T, scales, zeros, g_idx, bits=4, format="gptq_v2")
-        same(w.tensors()["qweight"], want)
-    w = awq.pack(x.T, scales, zeros)
-    groups = np.arange(64) // 32
-    shift = (zeros * scales).astype(np.float32)[groups].astype(real)
-    quotient = (x.astype(real) + shift) / scales[groups].astype(real)
-    codes = np.clip(np.rint(quotient), 0, 15).astype(np.uint8)
-    for name, want in tensors(*awq_words(codes, zeros), scales).items():
-        same(w.tensors()[name], want)
-
-
-def test_awq():
-    for inputs, outputs, size in ((64, 32, 32), (3, 8, 1), (130, 264, 65), (40, 8, 40)):
-        codes, zeros, scales = layer(4, inputs, outputs, size)
-        words = awq_words(codes, zeros)
-        for dtype in (np.float32, np.float16, np.float64):
-            want = oracle.numbers(codes, zeros, scales, np.arange(inputs) // size, dtype)
-            w = from_tensors(tensors(*words, scales), format="awq")
-            same(w.dequantize(dtype=dtype), want)
-        out = np.full((inputs, outputs), np.nan).T
-        assert w.dequantize(out=out, threads=2) is out
-        assert (out == want).all()
-        two = experts(*words, scales)
-        two[2][1] *= -1
-        w = awq.from_tensors(tensors(*two))
-        assert (w.dequantize(dtype=np.float64) == [want, -want]).all()
-        turned = (np.asfortranarray(one) for one in (*words, scales))
-        unsigned = [one.view(np.uint32).astype(">u4") for one in words]
-        for given in (turned, (*unsigned, scales)):
-            w = awq.from_tensors(tensors(*given))
-            same(w.dequantize(dtype=np.float64), want)
+        made = pack(kind, 4, x.T, scales, zeros, g_idx).tensors()
+        for name, want in tensors(*words_of(codes, zeros, 4, kind), scales).items():
+            same(made[name], want)
 
 
 def test_worked_words():
@@ -152,11 +135,8 @@ def test_worked_words():
         return [f"{word:x}" for word in made.tensors()["qweight"][:, 0].view(np.uint32)]
 
     assert words(4, "gptq_v2")[0] == "76543210"
-    assert words(3, "gptq_v2") == ["88fac688", "c688fac6", "fac688fa"]
     assert words(3, "gptq_p") == ["e4e4e4e4", "e4e4e4e4", "f0f0f0f0"]
     one = np.ones((1, 8), np.float32)
-    w = awq.pack(np.arange(8.0).reshape(8, 1), one, np.zeros((1, 8), int))
-    assert f"{w.tensors()['qweight'][0, 0]:x}" == "75316420"
     for kind, stored in (("gptq", 0x77777777), ("gptq_v2", 0x88888888)):
         w = gptq.pack(np.zeros((8, 8)), one, np.full((1, 8), 8), bits=4, format=kind)
         assert w.tensors()["qzeros"].view(np.uint32).tolist() == [[stored]]
@@ -166,12 +146,12 @@ def test_zero_points_of_the_first_format():
     """The caller must choose a format if readers disagree about zero points."""
     codes, zeros, scales = layer(4, 64, 32, 32)
     zeros[1, 3] = 0
-    given = tensors(*gptq_words(codes, zeros, 4, "gptq"), scales)
+    given = tensors(*words_of(codes, zeros, 4, "gptq"), scales)
     with pytest.raises(ValueError, match=r"^qzeros: .* without wrap=True, got 15 at \("):
         gptq.from_tensors(given, format="gptq")
     want = oracle.numbers(codes, zeros, scales, np.arange(64) // 32)
     same(from_tensors(given, format="gptq", wrap=True).dequantize(), want)
-    second = tensors(*gptq_words(codes, zeros, 4, "gptq_v2"), scales)
+    second = tensors(*words_of(codes, zeros, 4, "gptq_v2"), scales)
     w = gptq.from_tensors(second, format="gptq_v2")
     with pytest.raises(
         ValueError, match=r"^weight: expected zero points from 1 .* got 0 at"
@@ -190,12 +170,12 @@ def test_detect(bits):
     codes, _, scales = layer(bits, 64, 32, 32)
     for kind in ("gptq", "gptq_v2"):
         zeros = np.full(scales.shape, middle, np.uint8)
-        words = gptq_words(codes, zeros, bits, kind)
+        words = words_of(codes, zeros, bits, kind)
         w = from_tensors(tensors(*words, scales))
         assert (w.format, w.bits) == (kind, bits)
         same(w.dequantize(), oracle.numbers(codes, zeros, scales, np.arange(64) // 32))
         zeros[1, 2] += 1
-        words = gptq_words(codes, zeros, bits, kind)
+        words = words_of(codes, zeros, bits, kind)
         with pytest.raises(ValueError, match=r"^qzeros: expected .* to tell the format"):
             gptq.from_tensors(tensors(*words, scales))
 
@@ -203,8 +183,8 @@ def test_detect(bits):
 @pytest.mark.parametrize(("inputs", "size"), [(72, 32), (160, 128), (192, 128)])
 def test_groups_that_end_short(inputs, size):
     """One power of two makes this number of groups. It does not divide the inputs."""
-    codes, zeros, scales = layer(4, inputs, 8, size, lowest=1)
-    words = gptq_words(codes, zeros, 4, "gptq_v2")
+    codes, zeros, scales = layer(4, inputs, 8, size, 1)
+    words = words_of(codes, zeros, 4, "gptq_v2")
     want = oracle.numbers(codes, zeros, scales, np.arange(inputs) // size)
     how = {"format": "gptq_v2"}
     for given in (None, size):
@@ -227,15 +207,15 @@ def test_groups_that_end_short(inputs, size):
 
 def weights(bits, inputs, outputs, size, lowest=1):
     """Return a weight in each format that can store it, and its numbers."""
-    codes, zeros, scales = layer(bits, inputs, outputs, size, lowest=lowest)
+    codes, zeros, scales = layer(bits, inputs, outputs, size, lowest)
     want = oracle.numbers(codes, zeros, scales, np.arange(inputs) // size)
     made = {}
     for kind, widths in WIDTHS.items():
         if bits in widths and (lowest or kind != "gptq"):
-            words = gptq_words(codes, zeros, bits, kind)
+            words = words_of(codes, zeros, bits, kind)
             made[kind] = gptq.from_tensors(tensors(*words, scales), format=kind)
     if bits == 4:
-        made["awq"] = awq.from_tensors(tensors(*awq_words(codes, zeros), scales))
+        made["awq"] = awq.from_tensors(tensors(*words_of(codes, zeros, 4, "awq"), scales))
     if bits in (2, 4, 8):
         made["matmulnbits"] = matmulnbits.pack(
             codes.T, scales.T, zeros.T, bits=bits, block_size=size
@@ -280,47 +260,33 @@ def test_convert(bits):
                     same(found[part], value)
 
 
-def test_mixed_inputs():
-    codes, zeros, scales = layer(4, 64, 32, 32, lowest=1)
-    g_idx = mixed(64, 32)
-    want = oracle.numbers(codes, zeros, scales, g_idx)
-    words = gptq_words(codes, zeros, 4, "gptq")
-    w = gptq.from_tensors(tensors(*words, scales, g_idx), format="gptq")
-    got = convert(w, "matmulnbits")
-    same(got.tensors()["g_idx"], g_idx)
-    assert (got.dequantize() == want).all()
-    assert (convert(got, "gptq_v2").dequantize() == want).all()
-    smaller = convert(w, "matmulnbits", block_size=16)
-    assert (smaller.dequantize() == want).all()
-    for refusing in (lambda w: convert(w, "awq"), Weight.linear):
-        with pytest.raises(ValueError, match=r"^weight: expected inputs in the order"):
-            refusing(w)
-
-
-def test_uneven_groups():
-    """Inputs may have any groups. Conversions require groups of one size."""
-    codes, zeros, scales = layer(4, 64, 32, 32, lowest=1)
-    words = gptq_words(codes, zeros, 4, "gptq")
-    for g_idx in (np.arange(64)[::-1] // 40, np.zeros(64), np.arange(64) < 3, np.ones(64)):
+def test_mixed_and_uneven_groups():
+    """Inputs may have any groups. Some conversions require groups of one size."""
+    orders = [mixed(64, 32), np.arange(64)[::-1] // 40, np.zeros(64), np.arange(64) < 3]
+    for g_idx in (*orders, np.ones(64), np.arange(40) // 39):
+        size = 32 if g_idx.size == 64 else 16
+        codes, zeros, scales = layer(4, g_idx.size, 32, size, 1)
+        words = words_of(codes, zeros, 4, "gptq")
         g_idx = g_idx.astype(np.int32)
         w = gptq.from_tensors(tensors(*words, scales, g_idx), format="gptq")
         want = oracle.numbers(codes, zeros, scales, g_idx)
         same(w.dequantize(), want)
-        for got in (convert(w, "matmulnbits"), convert(w, "gptq_v2")):
+        node = convert(w, "matmulnbits")
+        for got in (node, convert(w, "gptq_v2"), convert(node, "gptq_v2")):
             assert (got.dequantize() == want).all()
-        assert got.tensors()["g_idx"].tolist() == g_idx.tolist()
-    codes, zeros, scales = layer(4, 40, 32, 16, lowest=1)
-    words = gptq_words(codes, zeros, 4, "gptq")
-    g_idx = np.arange(40, dtype=np.int32) // 39
-    w = gptq.from_tensors(tensors(*words, scales, g_idx), format="gptq")
-    want = oracle.numbers(codes, zeros, scales, g_idx)
-    same(w.dequantize(), want)
-    for got in (convert(w, "matmulnbits"), convert(w, "gptq_v2")):
-        assert (got.dequantize() == want).all()
+            assert size == 16 or got.tensors()["g_idx"].tolist() == g_idx.tolist()
     many = (np.repeat(one, 10, 0) for one in (words[1], scales))
     w = gptq.from_tensors(tensors(words[0], *many, g_idx), format="gptq_v2")
     with pytest.raises(ValueError, match=r"^weight: expected as many groups as 2 .*got 30"):
         convert(w, "matmulnbits")
+    codes, zeros, scales = layer(4, 64, 32, 32, 1)
+    given = tensors(*words_of(codes, zeros, 4, "gptq"), scales, orders[0])
+    w = gptq.from_tensors(given, format="gptq")
+    smaller = convert(w, "matmulnbits", block_size=16)
+    assert (smaller.dequantize() == w.dequantize()).all()
+    for refusing in (lambda w: convert(w, "awq"), Weight.linear):
+        with pytest.raises(ValueError, match=r"^weight: expected inputs in the order"):
+            refusing(w)
 
 
 def test_short_blocks():
@@ -345,7 +311,7 @@ def test_short_blocks():
 def test_smaller_blocks():
     codes, zeros, scales = layer(4, 96, 32, 48)
     want = oracle.numbers(codes, zeros, scales, np.arange(96) // 48)
-    w = awq.from_tensors(tensors(*awq_words(codes, zeros), scales))
+    w = awq.from_tensors(tensors(*words_of(codes, zeros, 4, "awq"), scales))
     w = convert(w, "matmulnbits")
     assert (w.block_size, w.tensors()["scales"].shape) == (16, (32, 6))
     assert (w.dequantize() == want).all()
@@ -376,7 +342,7 @@ def test_blocks_of_gguf():
 def test_blocks_of_larger_and_of_short_groups():
     codes, _, scales = layer(4, 128, 16, 64)
     zeros = np.full(scales.shape, 8, np.uint8)
-    w = awq.from_tensors(tensors(*awq_words(codes, zeros), scales))
+    w = awq.from_tensors(tensors(*words_of(codes, zeros, 4, "awq"), scales))
     x = np.random.default_rng(0).standard_normal((3, 96)).astype(np.float16)
     for one in (w, matmulnbits.quantize(x, block_size=64)):
         got = block_format("Q4_0").dequantize(one.blocks("Q4_0"))

@@ -3,7 +3,7 @@
 import numpy as np
 import planar_oracle as oracle
 import pytest
-from planar_oracle import tensors
+from planar_oracle import KINDS, data, tensors
 from support import amount, bfloat16, loop, same
 
 from pyquant.weights import awq, convert, matmulnbits
@@ -67,25 +67,6 @@ def zeros_in_bytes(zeros, bits):
     return in_bytes(filled, bits)
 
 
-def data(kind, shape, seed=0):
-    rng = np.random.default_rng([seed, *shape])
-    x = rng.standard_normal(shape).astype(np.float32)
-    if kind == "ties":
-        x = np.round(x * 8) / np.float32(8)
-    elif kind == "positive":
-        x = abs(x)
-    elif kind == "negative":
-        x = -abs(x)
-    elif kind == "zero":
-        x *= 0
-    elif kind == "sizes":
-        x *= np.float32(10) ** rng.integers(-30, 30, shape).astype(np.float32)
-    elif kind == "tiny":
-        x *= np.float32(1e-40)
-    return x
-
-
-KINDS = ("normal", "ties", "positive", "negative", "zero", "sizes", "tiny")
 SHAPES = ((40, 3), (64, 8), (7, 2), (1, 1), (100, 5), (256, 20))
 
 
@@ -96,7 +77,7 @@ def test_quantize_by_definition(kind, bits, symmetric):
     small = {2: bfloat16 or np.float16, 4: np.float32, 8: np.float16}[bits]
     for shape in SHAPES[: amount(3, None)]:
         for dtype in (np.float32, small) if kind != "sizes" else (np.float32,):
-            x = data(kind, shape).astype(dtype)
+            x = data(kind, shape, dtype)
             for size in (16, 32, 128):
                 codes, scales, zeros = by_definition(x, bits, size, symmetric)
                 how = {"bits": bits, "block_size": size, "symmetric": symmetric}
@@ -137,14 +118,12 @@ def test_worked_examples():
     assert w.tensors()["zero_points"].tolist() == [[0xA2]]
 
 
-def packed(bits, inputs, outputs, size, seed=0):
+def packed(bits, inputs, outputs, size):
     """Return random inputs of a node, and their codes and zero points."""
-    rng = np.random.default_rng([seed, bits, inputs, outputs, size])
-    blocks = -(-inputs // size)
-    codes = rng.integers(0, 1 << bits, (outputs, blocks * size), dtype=np.uint8)
-    zeros = rng.integers(0, 1 << bits, (outputs, blocks), dtype=np.uint8)
-    scales = rng.standard_normal((outputs, blocks)).astype(np.float32)
-    B = in_bytes(codes, bits).reshape(outputs, blocks, -1)
+    whole = -(-inputs // size) * size
+    made = oracle.layer(bits, whole, outputs, size, 0, np.float32)
+    codes, zeros, scales = (one.T.copy() for one in made)
+    B = in_bytes(codes, bits).reshape(*scales.shape, -1)
     attributes = {"K": inputs, "N": outputs, "bits": bits, "block_size": size}
     return B, scales, zeros_in_bytes(zeros, bits), codes, zeros, attributes
 
@@ -250,7 +229,7 @@ def test_encoder_of_onnxruntime(dtype):
             pytest.skip(f"this ONNX Runtime has no encoder of {bits} bits")
         for kind in KINDS[:5]:
             for inputs, outputs in ((40, 3), (64, 8), (104, 5)):
-                x = data(kind, (inputs, outputs)).astype(dtype)
+                x = data(kind, (inputs, outputs), dtype)
                 for size in (16, 32, 64, 128):
                     for symmetric in (True, False):
                         w = matmulnbits.quantize(
@@ -270,16 +249,3 @@ B = np.zeros((3, 2, 16), np.uint8)
 S = np.ones((3, 2), np.float32)
 HOW = {"K": 64, "N": 3, "block_size": 32}
 X = np.ones((3, 64), np.float32)
-
-
-def test_overlap():
-    """The last of several slabs alone may overlap."""
-    memory = np.zeros(1 << 18, np.uint8)
-    size = 700 * 2 * 16
-    data = memory[:size].reshape(700, 2, 16)
-    out = memory[size - 64 : size - 64 + 64 * 700 * 4].view(np.float32).reshape(700, 64)
-    g_idx = (np.arange(64) % 2).astype(np.int32)
-    scales, how = np.ones((700, 2), np.float32), {"K": 64, "N": 700, "block_size": 32}
-    with pytest.raises(ValueError, match=r"^out: "):
-        node(data, scales, None, g_idx, **how).dequantize(out=out)
-    assert not memory.any()

@@ -4,7 +4,7 @@ import numpy as np
 import planar_oracle as oracle
 import pytest
 from conformance.cases import WEIGHTS, argument, array, calls
-from planar_oracle import tensors
+from planar_oracle import KINDS, data, tensors
 from support import loop, same
 
 from pyquant.weights import awq, convert, matmulnbits, mlx
@@ -53,24 +53,7 @@ def words_of(codes, bits):
     return made.reshape(*codes.shape[:-1], count * bits // 32)
 
 
-def data(kind, shape, dtype):
-    rng = np.random.default_rng([len(kind), *shape])
-    x = rng.standard_normal(shape).astype(np.float32)
-    x = {
-        "normal": x,
-        "ties": np.round(x * 8) / np.float32(8),
-        "zero": x * 0,
-        "positive": abs(x),
-        "negative": -abs(x),
-        "tiny": x * np.float32(1e-8),
-    }[kind]
-    return x.astype(dtype)
-
-
-KINDS = ("normal", "ties", "zero", "positive", "negative", "tiny")
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS[:-1])
 @loop("dtype", [np.float32, np.float16])
 def test_quantize_by_definition(kind, dtype):
     for shape in ((3, 256), (128,), (2, 3, 128), (0, 128), (700, 128)):
@@ -125,7 +108,10 @@ def test_dequantize(bits, dtype):
         each = codes.reshape(*groups, 64).astype(dtype)
         want = (each * scale[..., None] + bias[..., None]).reshape(shape)
         how = {"bits": bits, "dtype": dtype}
-        same(read(words, scale, bias, **how), want)
+        given = (words, scale, bias)
+        swapped = (one.astype(one.dtype.newbyteorder(">")) for one in given)
+        for tensors_of in (given, swapped):
+            same(read(*tensors_of, **how), want)
         for out in (np.empty(shape, dtype, "F"), np.empty((*shape, 2), dtype)[..., 1]):
             given = read(words, scale, bias, **how, out=out, threads=2)
             assert given is out
@@ -148,7 +134,7 @@ def test_vectors(call):
 def test_mlx_itself():
     mx = pytest.importorskip("mlx.core", reason="the judge of this test")
     for dtype in (np.float32, np.float16):
-        for kind in KINDS:
+        for kind in KINDS[:-1]:
             x = data(kind, (5, 256), dtype)
             for bits in BITS:
                 for size in (32, 64, 128):

@@ -245,7 +245,7 @@ def test_float64_is_rounded_once():
 
 
 @loop("dtype", ["float16", "bfloat16", "float32", "float64"])
-def test_types_and_strides(dtype):
+def test_types(dtype):
     x = wild((6, 5, 70), 6)
     x = np.clip(x, -1e4, 1e4).astype(getattr(ml_dtypes, dtype, dtype))
     how = {"rule": "even", "block_size": 16}
@@ -253,10 +253,6 @@ def test_types_and_strides(dtype):
     single = mx.quantize(x.astype(np.float32), "float6_e3m2fn", **how)
     for one, wide in zip(*map(parts, (w, single)), strict=True):
         assert one.tobytes() == wide.tobytes()
-    swapped = x[::-1, :, ::-1].byteswap().view(x.dtype.newbyteorder())
-    backwards = scales_of(swapped, "float6_e3m2fn", block_size=70)
-    due = scales_of(x, "float6_e3m2fn", block_size=70)
-    assert backwards.tobytes() == due[::-1].copy().tobytes()
 
 
 @loop("slab", [1, 7, 64, 1000])
