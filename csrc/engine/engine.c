@@ -117,15 +117,16 @@ static char *output_at(const struct pq_job *job, struct pq_position at, struct a
 }
 
 /* Unpack the codes of a tile to `bytes`, or pack the results at `bytes`, row by row. */
-PQ_NOINLINE void convert_rows(const struct pq_job *job, char *bytes, struct pq_position at,
-                              struct area area, bool packs)
+PQ_NOINLINE void convert_rows(const struct pq_job *job, char *bytes,
+                              const struct pq_position *at, const struct area *area,
+                              bool packs)
 {
     const struct pq_dim *dim = job->plan.dim;
     const struct pq_codes *const codes = packs ? &job->pack : &job->unpack;
-    const size_t n = (size_t)area.columns;
-    at = pq_position_at(at, &dim[0], area.column);
-    for (ptrdiff_t r = 0; r < area.rows; r++, bytes += n) {
-        const struct pq_position row = pq_position_at(at, &dim[1], area.row + r);
+    const size_t n = (size_t)area->columns;
+    const struct pq_position first = pq_position_at(*at, &dim[0], area->column);
+    for (ptrdiff_t r = 0; r < area->rows; r++, bytes += n) {
+        const struct pq_position row = pq_position_at(first, &dim[1], area->row + r);
         if (packs && codes->stream != NULL) {
             pq_pack_stream(codes, row.out, dim[0].out, row.out_code, dim[0].out_code, bytes,
                            n);
@@ -141,10 +142,11 @@ PQ_NOINLINE void convert_rows(const struct pq_job *job, char *bytes, struct pq_p
 }
 
 /* Return the input of a tile for a kernel: the array itself, or a copy in `buffer`. */
-static const char *load_tile(const struct pq_job *job, char *buffer, struct pq_position at,
-                             struct area area, const struct pq_tile *tile)
+static const char *load_tile(const struct pq_job *job, char *buffer,
+                             const struct pq_position *at, const struct area *area,
+                             const struct pq_tile *tile)
 {
-    const char *x = input_at(job, at, area);
+    const char *x = input_at(job, *at, *area);
     const bool direct = pq_tile_direct(tile);
     if (job->unpack.stream != NULL || (job->unpack.bits != 0 && !direct)) {
         convert_rows(job, buffer, at, area, false);
@@ -162,10 +164,10 @@ static const char *load_tile(const struct pq_job *job, char *buffer, struct pq_p
     return x;
 }
 
-static void store_tile(const struct pq_job *job, struct pq_position at, struct area area,
-                       char *result, const struct pq_tile *tile)
+static void store_tile(const struct pq_job *job, const struct pq_position *at,
+                       const struct area *area, char *result, const struct pq_tile *tile)
 {
-    char *const y = output_at(job, at, area);
+    char *const y = output_at(job, *at, *area);
     if (job->pack.bits != 0) {
         convert_rows(job, result, at, area, true);
     } else if (result != y) {
@@ -174,14 +176,14 @@ static void store_tile(const struct pq_job *job, struct pq_position at, struct a
 }
 
 /* Generate the random words of a tile from the positions of its elements in C order. */
-PQ_NOINLINE void load_random_words(struct pq_job *job, struct pq_position at,
-                                   struct area area)
+PQ_NOINLINE void load_random_words(struct pq_job *job, const struct pq_position *at,
+                                   const struct area *area)
 {
     const struct pq_dim *dim = job->plan.dim;
     const uint64_t along = dim[0].place, across = dim[1].place;
     const uint64_t first =
-        at.place + (uint64_t)area.row * across + (uint64_t)area.column * along;
-    const size_t columns = (size_t)area.columns, rows = (size_t)area.rows;
+        at->place + (uint64_t)area->row * across + (uint64_t)area->column * along;
+    const size_t columns = (size_t)area->columns, rows = (size_t)area->rows;
     job->how.run.random_words = job->random_words;
     if (rows == 1 || across == columns * along) {
         job->kernels->random_words(job->random_words, job->seed, first, along,
@@ -197,18 +199,18 @@ PQ_NOINLINE void load_random_words(struct pq_job *job, struct pq_position at,
 /* Run at most PQ_TILE elements. The contiguous buffers `ready` and `result_at` replace
  * the input and the output, if they are not null. Rows with gaps are copied if the data
  * exceeds the near caches, because a copy waits for several cache lines at a time. */
-static void run_tile(struct pq_job *job, struct pq_position at, struct area area,
-                     const char *ready, char *result_at)
+static void run_tile(struct pq_job *job, const struct pq_position *at,
+                     const struct area *area, const char *ready, char *result_at)
 {
-    const ptrdiff_t rows = area.rows, columns = area.columns;
-    const struct pq_tile in = input_tile(job, area), out = output_tile(job, area);
+    const ptrdiff_t rows = area->rows, columns = area->columns;
+    const struct pq_tile in = input_tile(job, *area), out = output_tile(job, *area);
     const size_t n = (size_t)(rows * columns);
     char in_tile[PQ_TILE * sizeof(double)], out_tile[PQ_TILE * sizeof(double)];
 
     const ptrdiff_t share =
         job->how.copy != NULL
             ? 1
-            : pq_load_tile_params(job, at.params, area.row, rows, area.column, columns);
+            : pq_load_tile_params(job, at->params, area->row, rows, area->column, columns);
     const bool gapped = share != 1 && !job->exceeds_cache && accepts_gaps(job, columns);
     const bool from_rows = gapped && ready == NULL && has_gaps(&in);
     const bool to_rows = gapped && result_at == NULL && has_gaps(&out);
@@ -217,11 +219,11 @@ static void run_tile(struct pq_job *job, struct pq_position at, struct area area
         load_random_words(job, at, area);
     }
     if (from_rows) {
-        x = input_at(job, at, area);
+        x = input_at(job, *at, *area);
     } else if (ready == NULL) {
         x = load_tile(job, in_tile, at, area, &in);
     }
-    char *const y = result_at != NULL ? result_at : output_at(job, at, area);
+    char *const y = result_at != NULL ? result_at : output_at(job, *at, *area);
     const bool direct = pq_tile_direct(&out) && job->pack.bits == 0;
     char *const result = result_at != NULL || to_rows || direct ? y : out_tile;
     if (from_rows || to_rows) {
@@ -277,7 +279,7 @@ static void run_tiles(void *p, const struct pq_position *at)
         const ptrdiff_t nc = dim[0].end - c < columns ? dim[0].end - c : columns;
         for (ptrdiff_t r = dim[1].begin; r < dim[1].end; r += rows) {
             const ptrdiff_t nr = dim[1].end - r < rows ? dim[1].end - r : rows;
-            run_tile(job, *at, (struct area){r, nr, c, nc}, NULL, NULL);
+            run_tile(job, at, &(struct area){r, nr, c, nc}, NULL, NULL);
         }
     }
 }
@@ -389,28 +391,28 @@ static void prefetch_next(const struct pq_job *job, struct pq_position at, struc
  * complete cache lines on both sides. Smaller steps would load a line several times if the
  * strides are powers of two, because caches then evict a line before its next use.
  */
-static void run_transposed_square(struct pq_job *job, struct pq_position at,
-                                  struct area all)
+static void run_transposed_square(struct pq_job *job, const struct pq_position *at,
+                                  const struct area *all)
 {
     char square[SQUARE_BYTES / 16 * 25]; /* both sides of `all` may be a quarter longer */
-    const struct pq_tile in = input_tile(job, all), out = output_tile(job, all);
+    const struct pq_tile in = input_tile(job, *all), out = output_tile(job, *all);
     const bool gathers = pq_tile_is_transposed(&in);
     const size_t size = gathers ? job->in_size : job->out_size;
-    const ptrdiff_t step = PQ_TILE / all.columns;
+    const ptrdiff_t step = PQ_TILE / all->columns;
     if (gathers) {
-        pq_gather(job->kernels, square, input_at(job, at, all), &in);
+        pq_gather(job->kernels, square, input_at(job, *at, *all), &in);
     }
-    for (ptrdiff_t r = 0; r < all.rows; r += step) {
-        const ptrdiff_t rows = all.rows - r < step ? all.rows - r : step;
-        const struct area area = {all.row + r, rows, all.column, all.columns};
-        char *const part = square + (size_t)(r * all.columns) * size;
+    for (ptrdiff_t r = 0; r < all->rows; r += step) {
+        const ptrdiff_t rows = all->rows - r < step ? all->rows - r : step;
+        const struct area area = {all->row + r, rows, all->column, all->columns};
+        char *const part = square + (size_t)(r * all->columns) * size;
         if (job->exceeds_cache) {
-            prefetch_next(job, at, all, area, gathers);
+            prefetch_next(job, *at, *all, area, gathers);
         }
-        run_tile(job, at, area, gathers ? part : NULL, gathers ? NULL : part);
+        run_tile(job, at, &area, gathers ? part : NULL, gathers ? NULL : part);
     }
     if (!gathers) {
-        pq_scatter(job->kernels, output_at(job, at, all), square, &out);
+        pq_scatter(job->kernels, output_at(job, *at, *all), square, &out);
     }
 }
 
@@ -466,7 +468,7 @@ static void run_transposed(void *p, const struct pq_position *at)
             const char *const row =
                 gathers ? output_at(job, *at, area) : input_at(job, *at, area);
             area.columns = elements_up_to_line(row, along, most, dim[0].end - area.column);
-            run_transposed_square(job, *at, area);
+            run_transposed_square(job, at, &area);
         }
     }
 }
@@ -707,41 +709,41 @@ static bool can_run_columns(const struct pq_job *job)
 
 /* Process the rows of an area with the loaded parameters. The kernel processes `joined`
  * rows as one row. */
-static void run_area(struct pq_job *job, struct pq_position at, struct area area,
-                     ptrdiff_t joined)
+static void run_area(struct pq_job *job, const struct pq_position *at,
+                     const struct area *area, ptrdiff_t joined)
 {
     char in_rows[STAGED_BYTES], out_rows[STAGED_BYTES];
     struct pq_run *const run = &job->how.run;
     const bool packs = job->pack.bits != 0 || job->pack.convert != NULL;
     const bool unpacks = pq_job_unpacks(job);
-    const struct pq_tile out = output_tile(job, area);
-    const char *const x = unpacks ? in_rows : input_at(job, at, area);
-    char *const y = packs ? out_rows : output_at(job, at, area);
+    const struct pq_tile out = output_tile(job, *area);
+    const char *const x = unpacks ? in_rows : input_at(job, *at, *area);
+    char *const y = packs ? out_rows : output_at(job, *at, *area);
     const bool single = pq_is_uniform(&job->plan.dim[0]);
     if (unpacks) {
         convert_rows(job, in_rows, at, area, false);
     }
-    set_params(job, single ? (size_t)area.columns : 1, 0);
-    const ptrdiff_t count = joined > 1 ? area.rows / joined : area.rows;
-    const ptrdiff_t before = count * joined, last = area.rows - before;
+    set_params(job, single ? (size_t)area->columns : 1, 0);
+    const ptrdiff_t count = joined > 1 ? area->rows / joined : area->rows;
+    const ptrdiff_t before = count * joined, last = area->rows - before;
     run->rows = single ? 0 : (size_t)count;
-    run->in_stride = joined * (unpacks ? area.columns : job->plan.dim[1].in);
-    run->out_stride = joined * (packs ? area.columns : job->plan.dim[1].out);
+    run->in_stride = joined * (unpacks ? area->columns : job->plan.dim[1].in);
+    run->out_stride = joined * (packs ? area->columns : job->plan.dim[1].out);
     if (!single) {
-        job->how.kernel(run, x, y, (size_t)(joined * area.columns));
+        job->how.kernel(run, x, y, (size_t)(joined * area->columns));
     }
     if (last != 0) {
         run->rows = 0;
         job->how.kernel(run, x + before * job->plan.dim[1].in,
-                        y + before * job->plan.dim[1].out, (size_t)(last * area.columns));
+                        y + before * job->plan.dim[1].out, (size_t)(last * area->columns));
     }
-    for (ptrdiff_t r = 0; single && r < area.rows; r++) {
+    for (ptrdiff_t r = 0; single && r < area->rows; r++) {
         job->how.kernel(run, x + r * run->in_stride, y + r * run->out_stride,
-                        (size_t)area.columns);
+                        (size_t)area->columns);
     }
     run->rows = 0; /* 0 means one row, as all other loops expect */
     if (packs) {
-        pq_saturate_codes(&job->pack, out_rows, (size_t)(area.rows * area.columns));
+        pq_saturate_codes(&job->pack, out_rows, (size_t)(area->rows * area->columns));
         store_tile(job, at, area, out_rows, &out);
     }
 }
@@ -767,7 +769,7 @@ static void run_columns(void *p, const struct pq_position *at)
             const ptrdiff_t joined = count_joined_rows(job, area.rows);
             pq_load_tile_params(job, at->params, area.row, joined, area.column,
                                 area.columns);
-            run_area(job, *at, area, joined);
+            run_area(job, at, &area, joined);
         }
     }
 }
