@@ -206,7 +206,6 @@ static void run_tile(struct pq_job *job, const struct pq_position *at,
     const struct pq_tile in = input_tile(job, *area), out = output_tile(job, *area);
     const size_t n = (size_t)(rows * columns);
     char in_tile[PQ_TILE * sizeof(double)], out_tile[PQ_TILE * sizeof(double)];
-
     const ptrdiff_t share =
         job->how.copy != NULL
             ? 1
@@ -475,9 +474,9 @@ static void run_transposed(void *p, const struct pq_position *at)
 
 /* ---- rows ---- */
 
-/* Process at most PQ_TILE contiguous elements with codes that kernels cannot read or
- * write. The codes become bytes in a buffer before the kernel, and the results become
- * codes after it. The run already has its parameters. */
+/* Process at most PQ_TILE contiguous elements. Codes that kernels cannot read or write
+ * become bytes in a buffer before the kernel, and the results become codes after it. The
+ * run already has its parameters. */
 static void run_converted(const struct pq_job *job, const char *x, char *y, size_t n)
 {
     char from[PQ_TILE], to[PQ_TILE];
@@ -654,19 +653,13 @@ static void run_row_per_element(void *p, const struct pq_position *at)
     set_params(job, 1, 0);
     for (ptrdiff_t i = dim->begin; i < dim->end; i += PQ_TILE) {
         const ptrdiff_t n = dim->end - i < PQ_TILE ? dim->end - i : PQ_TILE;
-        const char *const x = at->in + i * dim->in;
-        char *const y = at->out + i * dim->out;
         if (dim->scale != 0) {
             run->scale.f32 = (const void *)(params->scale + i * dim->scale);
         }
         if (dim->offset != 0) {
             run->offset.f32 = (const void *)(params->offset + i * dim->offset);
         }
-        if (converts_codes(job)) {
-            run_converted(job, x, y, (size_t)n);
-        } else {
-            job->how.kernel(run, x, y, (size_t)n);
-        }
+        run_converted(job, at->in + i * dim->in, at->out + i * dim->out, (size_t)n);
     }
 }
 
@@ -812,11 +805,8 @@ static pq_row_fn *choose_walk(const struct pq_job *job, int *first)
     }
     *first = 1;
     if (direct && (n >= PQ_GROUP || single_row) && in_groups) {
-        if (can_run_rows(job)) {
-            *first = 2;
-            return run_rows;
-        }
-        return run_grouped_row;
+        *first = can_run_rows(job) ? 2 : 1;
+        return *first == 2 ? run_rows : run_grouped_row;
     }
     const bool by_columns = can_run_columns(job);
     if (!by_columns && direct && !job->how.general && (n >= PQ_TILE / 2 || single_row) &&
@@ -826,10 +816,7 @@ static pq_row_fn *choose_walk(const struct pq_job *job, int *first)
         return run_row_per_element;
     }
     *first = 2;
-    if (by_columns) {
-        return run_columns;
-    }
-    return is_transposed(job) ? run_transposed : run_tiles;
+    return by_columns ? run_columns : is_transposed(job) ? run_transposed : run_tiles;
 }
 
 /* Swap the dimensions if the input is transposed and its elements are larger than the
@@ -873,10 +860,10 @@ static void run_uniform_row(struct pq_job *job)
  * strides must be multiples of 8 bits. */
 static bool has_complete_bytes(const struct pq_job *job)
 {
+    const struct pq_dim *const dim = job->plan.dim;
     bool complete = (job->plan.out - job->pack.base) % 8 == 0;
     for (int d = 0; d < job->plan.ndim; d++) {
-        const ptrdiff_t step = job->plan.dim[d].out;
-        complete = complete && (step >= 0 || step % 8 == 0);
+        complete = complete && (dim[d].out >= 0 || dim[d].out % 8 == 0);
     }
     return complete;
 }
