@@ -102,7 +102,7 @@ static float decode_param(uint8_t code, enum pq_type type)
 /* Define a function that loads `all` parameters as values of type `number`. The statement
  * `load` converts `n` elements at `data`. With a stride of 0, the function converts one
  * element and repeats the result. */
-#define LOADER(name, number, load)                                                         \
+#define LOADER(name, number, own, load)                                                    \
     void name(number *PQ_RESTRICT to, const struct pq_params *from, size_t all)            \
     {                                                                                      \
         char room[BUFFER_ELEMENTS * sizeof(double)];                                       \
@@ -111,6 +111,10 @@ static float decode_param(uint8_t code, enum pq_type type)
             n = others - first < BUFFER_ELEMENTS ? others - first : BUFFER_ELEMENTS;       \
             const char *data = from->data + (ptrdiff_t)first * from->stride;               \
             data = are_contiguous(from, n) ? data : copy_params(room, from, data, n);      \
+            if (n > 1 && from->type == PQ_##own) {                                         \
+                memcpy(to, data, n * sizeof *to);                                          \
+                continue;                                                                  \
+            }                                                                              \
             load                                                                           \
         }                                                                                  \
         for (size_t i = 0; i < all - others; i++) {                                        \
@@ -118,11 +122,11 @@ static float decode_param(uint8_t code, enum pq_type type)
         }                                                                                  \
     }
 
-LOADER(pq_load_scales_f32, float, LOAD_ANY((float)(double), (float), pq_f32_from_f64))
-LOADER(pq_load_zeros_i32, int32_t, LOAD_INTEGERS((int32_t)))
-LOADER(pq_load_zeros_f32, float, LOAD_ANY((float), (float), pq_f32_from_f64))
-LOADER(pq_load_zeros_u64, uint64_t, LOAD_INTEGERS((uint64_t)))
-LOADER(pq_load_zeros_f64, double, LOAD_ANY((double), pq_f64_from_f32, (double)))
+LOADER(pq_load_scales_f32, float, F32, LOAD_ANY((float)(double), (float), pq_f32_from_f64))
+LOADER(pq_load_zeros_i32, int32_t, I32, LOAD_INTEGERS((int32_t)))
+LOADER(pq_load_zeros_f32, float, F32, LOAD_ANY((float), (float), pq_f32_from_f64))
+LOADER(pq_load_zeros_u64, uint64_t, I64, LOAD_INTEGERS((uint64_t)))
+LOADER(pq_load_zeros_f64, double, F64, LOAD_ANY((double), pq_f64_from_f32, (double)))
 
 void pq_load_scales_f64(double *to, const struct pq_params *from, size_t n, int single)
 {
