@@ -501,7 +501,8 @@ enum pq_status pq_find_extrema(void *context, const struct pq_kernels *kernels,
     struct pq_job job;
     struct reduction reduction;
     struct cut cut;
-    job.how = (struct pq_method){.run = {.in = args->in.type}};
+    job.how = pq_no_method;
+    job.how.run.in = args->in.type;
     reduction.job = &job;
     reduction.is_f64 = args->in.type == PQ_F64;
     reduction.empty = false;

@@ -215,12 +215,12 @@ enum pq_status pq_dynamic_quantize(const struct pq_kernels *kernels,
     if (args->zero.data == NULL) {
         return PQ_ERR_NULL;
     }
-    ranged = *args; /* the codes saturate to the range of the choice */
-    if (pq_is_range_given(choice)) {
+    if (pq_is_range_given(choice)) { /* the codes saturate to the range of the choice */
+        ranged = *args;
         ranged.lowest_code = choice->lowest_code;
         ranged.highest_code = choice->highest_code;
+        args = &ranged;
     }
-    args = &ranged;
     PQ_TRY(make_job(&grouped.job, kernels, args, pq_chosen_code(choice)));
     const bool no_zeros = pq_is_narrow_float(args->out.type);
     const bool by_groups = can_run_groups(&grouped.job, choice);
