@@ -274,9 +274,11 @@ cdef struct Run:
 
 # Options of a run.
 cdef struct How:
-    double scale
+    double scale  # or the bits of a number of type `scale_type`
+    pq_type scale_type
     bint has_zero
-    int64_t zero
+    int64_t zero  # or the bits of a number of type `zero_type`
+    pq_type zero_type
     pq_round round
     pq_beyond beyond
     bint refuse_nan
@@ -320,6 +322,7 @@ cdef bint _is_usual_zero(object zero, How *how, pq_type code) except -1:
     cdef const pq_type_row *row
     cdef int beyond = 0
     how.has_zero = zero is not None
+    how.zero_type = PQ_I64
     if zero is None:
         return True
     if not PyLong_CheckExact(zero) or not _is_integer(code):
@@ -376,10 +379,10 @@ cdef bint _run_usual(Run *given, Run *to, How *how, bint packs) noexcept:
         args.out.bit_strides = &out_stride
     args.scale.data = &how.scale
     args.scale.strides = &same
-    args.scale.type = PQ_F64
+    args.scale.type = how.scale_type
     args.zero.data = &how.zero if how.has_zero else NULL
     args.zero.strides = &same
-    args.zero.type = PQ_I64
+    args.zero.type = how.zero_type
     if given.n >= _NOGIL_SIZE:
         with nogil:
             status = _run_checked(&args, how.quantizes)
@@ -442,7 +445,7 @@ cdef object _quantize_usual(object x, object scale, object zero_point, object dt
         return None
     if not _is_run(x, &given) or not _is_real(given.type):
         return None
-    how.scale = PyFloat_AS_DOUBLE(scale)
+    how.scale, how.scale_type = PyFloat_AS_DOUBLE(scale), PQ_F64
     how.beyond = PQ_SATURATE
     how.refuse_nan = False
     if policy is not None:
@@ -470,7 +473,7 @@ cdef object _dequantize_usual(object q, object scale, object zero_point, object 
         type = to.type
     if not _is_usual_zero(zero_point, &how, given.type):
         return None
-    how.scale = PyFloat_AS_DOUBLE(scale)
+    how.scale, how.scale_type = PyFloat_AS_DOUBLE(scale), PQ_F64
     how.round = PQ_HALF_EVEN
     how.beyond = PQ_SATURATE
     how.refuse_nan = how.quantizes = False

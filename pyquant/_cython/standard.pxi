@@ -153,6 +153,14 @@ cdef class Operator:
         cdef Steps found
         cdef pq_type type
         cdef int i, step
+        if (
+            out is None and threads is _ONE and saturate is _ONE and precision is _NOTHING
+            and rounding is None and (dtype is None or dtype is _NOTHING)
+            and (block_size is None or block_size is _NOTHING)
+        ):
+            result = self._run_usual(x, scale, zero_point, axis)
+            if result is not None:
+                return result
         _forget(&call)
         memset(&found, 0, sizeof(found))
         found.clips = True
@@ -200,6 +208,41 @@ cdef class Operator:
         _set_output(&call)
         _run(&call, self.quantizes, threads)
         return exact if out is None else out
+
+    cdef object _run_usual(self, object x, object scale, object zero, object axis):
+        """Return the result of arrays with a float32 scale and a zero point of rank 0, like
+        in most calls, or `None`."""
+        cdef Run given
+        cdef How how
+        cdef Array s, z
+        cdef pq_type code = PQ_U8
+        if self.rules is not None or self.zero_first or not (
+            PyLong_CheckExact(axis) if self.rule == _BY_BLOCKS
+            else axis is None and self.rule == _BY_SCALAR
+        ):
+            return None
+        if not _hold(scale, &s) or s.type != PQ_F32 or s.ndim != 0 or s.swapped:
+            return None
+        if not _is_run(x, &given) or not self.input.allowed[<int>given.type]:
+            return None
+        if not self.quantizes:
+            code = given.type
+        elif given.type != PQ_F32:
+            return None
+        how.has_zero = zero is not None
+        if how.has_zero:
+            if not _hold(zero, &z) or z.ndim != 0 or z.swapped:
+                return None
+            if z.type != code if self.zero.follows else not self.zero.allowed[<int>z.type]:
+                return None
+            code = how.zero_type = z.type
+            memcpy(&how.zero, z.data, z.itemsize)
+        if not _is_integer(code) or not 8 <= pq_type_bits(code) <= 16:
+            return None
+        memcpy(&how.scale, s.data, sizeof(float))
+        how.scale_type, how.round, how.beyond = PQ_F32, PQ_HALF_EVEN, PQ_SATURATE
+        how.refuse_nan, how.quantizes = False, self.quantizes
+        return _made_usual(x, &given, code if self.quantizes else PQ_F32, &how, None)
 
     cdef object _wrong(self, object kind, str name, str expected, object got):
         """Return the error about an argument; `got` is text or an object to show."""
