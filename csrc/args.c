@@ -166,9 +166,10 @@ static bool streams_fit(const struct pq_args *args, const struct pq_array *array
         shape[d] = args->shape[d];
         strides[d] = array->bit_strides[d];
         if (d == layout->axis) {
-            /* An upper bound of the number of words: it assumes 8 bits for each code, and
-             * 256 further codes that complete the last group. */
-            const ptrdiff_t most = (shape[d] + 256) / layout->word_bits * 8 + 8;
+            /* An upper bound of the number of words: it assumes the most bits for each
+             * code, and 256 further codes that complete the last group. */
+            const ptrdiff_t bits = layout->bits > 8 ? layout->bits : 8;
+            const ptrdiff_t most = (shape[d] + 256) / layout->word_bits * bits + bits;
             shape[d] = shape[d] > 0 ? most : 0;
             strides[d] = layout->word_stride;
         } else if (shape[d] > 1 && strides[d] % 8 != 0) {
@@ -186,12 +187,15 @@ PQ_NOINLINE enum pq_status check_layout(const struct pq_args *args,
     struct pq_layout copy;
     const int all = pq_type_bits(array->type);
     const bool part = array->type == PQ_U8 && layout->bits >= 1 && layout->bits <= 8;
+    const bool is_24_bit = array->type == PQ_I32 && layout->bits == 24 &&
+                           layout->order == NULL && layout->word_bits == 8 &&
+                           layout->word_stride == 8;
     if (array->bit_strides == NULL) {
         return PQ_ERR_NULL;
     }
     PQ_TRY(pq_copy_struct(&copy, layout, sizeof copy, sizeof copy));
-    if (!pq_is_code(array->type) || all > 8 ||
-        !(layout->bits == 0 || layout->bits == all || part)) {
+    if (!is_24_bit && (!pq_is_code(array->type) || all > 8 ||
+                       !(layout->bits == 0 || layout->bits == all || part))) {
         return PQ_ERR_TYPE;
     }
     return is_valid_layout(args, layout) && streams_fit(args, array, layout) ? PQ_OK

@@ -162,9 +162,9 @@ struct pq_array {
 };
 
 /*
- * Codes of at most 8 bits in words along one axis. The codes along `axis` are one stream of
- * bits. The `bit_strides` of the other axes locate the first bit of each stream; they are
- * multiples of 8. The bit stride of `axis` is ignored.
+ * Codes of at most 8 bits, or PQ_I32 codes of 24 bits, in words along one axis. The codes
+ * along `axis` are one stream of bits. The `bit_strides` of the other axes locate the first
+ * bit of each stream; they are multiples of 8. The bit stride of `axis` is ignored.
  *
  * Code i begins at bit v = i * bits of the stream. With an `order` it begins at bit
  * v = (i / group * group + order[i % group]) * bits. Bit v is bit v % word_bits of word
@@ -178,7 +178,8 @@ struct pq_array {
 struct pq_layout {
     size_t size;   /* sizeof(struct pq_layout) */
     int axis;      /* dimension of the streams, 0 <= axis < ndim */
-    int bits;      /* bits of a code: 1 to 8 for PQ_U8, else the bits of the type; 0: the
+    int bits;      /* bits of a code: 1 to 8 for PQ_U8, 24 for PQ_I32 (`word_bits` and
+                      `word_stride` are 8, without `order`), else the bits of the type; 0: the
                       bits of the type */
     int word_bits; /* bits of a word: 8, 16, 32 or 64 */
     int group;     /* codes in one permutation, 1 to 256; ignored if `order` is null */

@@ -34,12 +34,12 @@ class Layout(tuple[str, "int | None", "int | None"]):
     Parameters
     ----------
     name : str
-        "onnx", "words", "awq", "halves", "high-first" or "packbits"; see Notes.
+        "onnx", "words", "awq", "halves", "high-first", "packbits" or "int24"; see Notes.
     axis : int, optional
         The axis along which codes are packed. Default: the last. "onnx" has no axis.
     bits : int, optional
         Bits of a code. For uint8 codes 1 to 8; 4 and 2 select uint4 and uint2, or int4 and
-        int2 for int8 codes. Default: the width of the element type.
+        int2 for int8 codes. Default: the width of the element type, or 24 for "int24".
 
     Raises
     ------
@@ -65,6 +65,8 @@ class Layout(tuple[str, "int | None", "int | None"]):
     "packbits"    1       uint8         eight to a byte along `axis`, the first in the high
                                         bit, like ``numpy.packbits``; not for `codebook`,
                                         which needs at least 4 entries
+    "int24"       24      uint8         three to an element of int32 along the last axis,
+                                        the lowest first, like audio samples in WAV files
     ============  ======  ============  ===================================================
 
     Except for "onnx", `data` has the dimensions of the array, with words in place of the
@@ -130,8 +132,8 @@ class PackedArray(Immutable, _core.Packed):
         change the codes.
     dtype : dtype_like
         The element type, with a width that `layout` supports: int4, uint4, int2, uint2,
-        float4_e2m1fn, and for layouts of other widths int8, uint8 and all other narrow
-        floats.
+        float4_e2m1fn, for layouts of other widths int8, uint8 and all other narrow floats,
+        and int32 for "int24".
     shape : int or tuple of int
         Shape of the unpacked array.
     layout : str or Layout, optional

@@ -194,6 +194,53 @@ class QParams(Immutable, _core.Calls):
             offset=_core.cast(offset, "float32"),
         )
 
+    @classmethod
+    def from_pcm(cls, bits: SupportsIndex) -> QParams:
+        """
+        Return the parameters of audio samples (PCM), for real numbers from -1 to 1.
+
+        Parameters
+        ----------
+        bits : {8, 16, 24, 32}
+            Bits of a sample. 8: uint8 with zero point 128, as WAV files store it. Else
+            signed integers: int16, or int32 for 24 and 32 bits.
+
+        Returns
+        -------
+        QParams
+            Parameters with the scale ``2**(1 - bits)``, and for 24 bits with `quant_range`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `bits` has another type or value.
+
+        Notes
+        -----
+        The layout "int24" stores 24-bit samples in three bytes, see `Layout`. Channels of
+        interleaved samples are ``samples.reshape(-1, channels).T``. `quantize` rounds half
+        to even and saturates. Its argument ``rounding="stochastic"`` adds dither.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pyquant as pq
+        >>> pcm = pq.QParams.from_pcm(16)
+        >>> pcm.dequantize(np.int16([-32768, 0, 8192]))
+        array([-1.  ,  0.  ,  0.25], dtype=float32)
+        >>> pcm.quantize([0.5, 1.0])
+        array([16384, 32767], dtype=int16)
+        """
+        width = _check.integer(bits, "bits")
+        if width not in (8, 16, 24, 32):
+            raise _check.fail(ValueError, "bits", "8, 16, 24 or 32", width)
+        most = 1 << (width - 1)
+        if width == 8:
+            return cls(1 / most, most, "uint8")
+        name = "int16" if width == 16 else "int32"
+        limits = (-most, most - 1) if width == 24 else None
+        return cls(1 / most, dtype=name, quant_range=limits)
+
     def requantize(
         self,
         q: ArrayLike,

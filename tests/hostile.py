@@ -342,7 +342,9 @@ def layout_of(rng):
     how = {"axis": rng.choice([None, 0, 1, -1]), "bits": rng.choice([None, 4])}
     some = [pq.Layout(name, **how) for name in ("words", "awq", "halves")]
     forged = tuple.__new__(pq.Layout, rng.choice([("words", 9, Lines(7)), ("awq", 4)]))
-    return rng.choice([None, "onnx", "words", "high-first", "packbits", *some, forged])
+    return rng.choice(
+        [None, "onnx", "words", "high-first", "packbits", "int24", *some, forged]
+    )
 
 
 def packed_of(rng):

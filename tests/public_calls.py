@@ -388,6 +388,7 @@ CALLS = {
     "qparams.QParams.from_normalization": lambda: [
         pq.QParams.from_normalization(THIRDS[:4], DOUBLE[:4], axis=0)
     ],
+    "qparams.QParams.from_pcm": lambda: [pq.QParams.from_pcm(bits) for bits in (8, 24)],
     "qparams.QParams.requantize": lambda: [
         p.requantize(CODES, pq.QParams(s, 3, "uint8", axis=0))
         for p in PARAMS

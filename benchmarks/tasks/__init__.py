@@ -15,6 +15,7 @@ FILES = (
     "blocks",
     "weights",
     "microscaling",
+    "audio",
 )
 
 

@@ -55,6 +55,23 @@ PQ_INLINE void store128(void *p, uint8x16_t v)
 #define store_i32v(p, v) store128(p, vreinterpretq_u8_s32(v))
 #define store_i16v(p, v) store128(p, vreinterpretq_u8_s16(v))
 #define store_u8v store128
+/* Load 4 integers of three bytes, the lowest first. Bytes 12 to 15 are read, too. */
+PQ_INLINE int32x4_t load_i24v(const char *p)
+{
+    static const uint8_t order[] = {255, 0, 1, 2, 255, 3, 4,  5,
+                                    255, 6, 7, 8, 255, 9, 10, 11};
+    const uint8x16_t all = vqtbl1q_u8(load128(p), load128(order));
+    return vshrq_n_s32(vreinterpretq_s32_u8(all), 8);
+}
+
+/* Store the low three bytes of 4 integers. Bytes 12 to 15 are overwritten, too. */
+PQ_INLINE void store_i24v(char *p, int32x4_t x)
+{
+    static const uint8_t order[] = {0,  1,  2,  4,  5,   6,   8,   9,
+                                    10, 12, 13, 14, 255, 255, 255, 255};
+    store128(p, vqtbl1q_u8(vreinterpretq_u8_s32(x), load128(order)));
+}
+
 #define splat_f32v vdupq_n_f32
 #define splat_f64v vdupq_n_f64
 #define splat_i32v vdupq_n_s32

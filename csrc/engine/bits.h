@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copy packed codes of at most 8 bits to bytes, which kernels process, and from bytes.
+ * Codes of 24 bits become int32 instead.
  *
  * The engine addresses an array of packed codes as if each bit occupied a byte. The
  * distance of a code's address from `base` is therefore a position in bits. A code of a
@@ -16,6 +17,7 @@
 
 struct pq_codes {
     int bits;             /* bits of a packed code; 0: the array has byte strides */
+    size_t size;          /* bytes of an unpacked code: 4 for 24 bits, else 1 */
     int most;             /* larger results become this code; 0: no limit */
     char *base;           /* the byte that contains bit 0 */
     ptrdiff_t last;       /* bit position of the last code of a dense array; else -1 */
@@ -93,6 +95,13 @@ void pq_unpack_high_first(const struct pq_codes *codes, char *to, ptrdiff_t at, 
 void pq_pack_high_first(const struct pq_codes *codes, ptrdiff_t at, const char *from,
                         size_t n);
 
+/* Copy `n` codes of 24 bits, at distances of `step` bits from bit position `at` on, to or
+ * from int32. Results are saturated to 24 bits. */
+void pq_unpack_24_bits(const struct pq_codes *codes, char *to, ptrdiff_t at, ptrdiff_t step,
+                       size_t n);
+void pq_pack_24_bits(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step,
+                     const char *from, size_t n);
+
 /* ---- equally spaced codes ---- */
 
 /* Return true if codes at distances of `step` bits are adjacent, and one of the codes from
@@ -113,6 +122,10 @@ static inline void pq_unpack_codes(const struct pq_codes *codes, char *to, const
     }
     char *const first = to;
     ptrdiff_t at = from - codes->base;
+    if (codes->size != 1) {
+        pq_unpack_24_bits(codes, to, at, step, n);
+        return;
+    }
     const bool dense = pq_is_dense(codes, at, step);
     for (; n > 0 && (!dense || (at & 7) != 0); n--, at += step) {
         *to++ = (char)pq_read_bits(codes->base, at ^ codes->flip, codes->bits);
@@ -133,6 +146,10 @@ static inline void pq_pack_codes(const struct pq_codes *codes, char *to, ptrdiff
                                  const char *from, size_t n)
 {
     ptrdiff_t at = to - codes->base;
+    if (codes->size != 1) {
+        pq_pack_24_bits(codes, at, step, from, n);
+        return;
+    }
     const bool dense = pq_is_dense(codes, at, step);
     for (; n > 0 && (!dense || (at & 7) != 0); n--, at += step) {
         pq_write_code(codes, at, *from++);

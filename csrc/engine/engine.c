@@ -84,36 +84,36 @@ static bool has_gaps(const struct pq_tile *tile)
     return pq_tile_has_contiguous_rows(tile) && !pq_tile_direct(tile);
 }
 
-/* A rectangle of elements: rows are indices of dimension 1, columns of dimension 0. */
+/* A rectangle of elements: rows are indices of dimension 1, columns of dimension 0. Areas
+ * and positions are passed by address. A copy would be loaded by longer accesses than its
+ * members were stored by, and would wait until all earlier results have left the CPU. */
 struct area {
     ptrdiff_t row, rows, column, columns;
 };
 
-static struct pq_tile input_tile(const struct pq_job *job, struct area area)
+static struct pq_tile input_tile(const struct pq_job *job, const struct area *area)
 {
-    return (struct pq_tile){area.rows,           area.columns,         job->plan.dim[1].in,
+    return (struct pq_tile){area->rows,          area->columns,        job->plan.dim[1].in,
                             job->plan.dim[0].in, (size_t)job->in_step, job->in_swapped};
 }
 
-static struct pq_tile output_tile(const struct pq_job *job, struct area area)
+static struct pq_tile output_tile(const struct pq_job *job, const struct area *area)
 {
-    return (struct pq_tile){area.rows,
-                            area.columns,
-                            job->plan.dim[1].out,
-                            job->plan.dim[0].out,
-                            (size_t)job->out_step,
-                            job->out_swapped};
+    return (struct pq_tile){
+        area->rows,           area->columns,         job->plan.dim[1].out,
+        job->plan.dim[0].out, (size_t)job->out_step, job->out_swapped};
 }
 
-static const char *input_at(const struct pq_job *job, struct pq_position at,
-                            struct area area)
+static const char *input_at(const struct pq_job *job, const struct pq_position *at,
+                            ptrdiff_t row, ptrdiff_t column)
 {
-    return at.in + area.row * job->plan.dim[1].in + area.column * job->plan.dim[0].in;
+    return at->in + row * job->plan.dim[1].in + column * job->plan.dim[0].in;
 }
 
-static char *output_at(const struct pq_job *job, struct pq_position at, struct area area)
+static char *output_at(const struct pq_job *job, const struct pq_position *at,
+                       ptrdiff_t row, ptrdiff_t column)
 {
-    return at.out + area.row * job->plan.dim[1].out + area.column * job->plan.dim[0].out;
+    return at->out + row * job->plan.dim[1].out + column * job->plan.dim[0].out;
 }
 
 /* Unpack the codes of a tile to `bytes`, or pack the results at `bytes`, row by row. */
@@ -125,7 +125,7 @@ PQ_NOINLINE void convert_rows(const struct pq_job *job, char *bytes,
     const struct pq_codes *const codes = packs ? &job->pack : &job->unpack;
     const size_t n = (size_t)area->columns;
     const struct pq_position first = pq_position_at(*at, &dim[0], area->column);
-    for (ptrdiff_t r = 0; r < area->rows; r++, bytes += n) {
+    for (ptrdiff_t r = 0; r < area->rows; r++, bytes += n * codes->size) {
         const struct pq_position row = pq_position_at(first, &dim[1], area->row + r);
         if (packs && codes->stream != NULL) {
             pq_pack_stream(codes, row.out, dim[0].out, row.out_code, dim[0].out_code, bytes,
@@ -146,7 +146,7 @@ static const char *load_tile(const struct pq_job *job, char *buffer,
                              const struct pq_position *at, const struct area *area,
                              const struct pq_tile *tile)
 {
-    const char *x = input_at(job, *at, *area);
+    const char *x = input_at(job, at, area->row, area->column);
     const bool direct = pq_tile_direct(tile);
     if (job->unpack.stream != NULL || (job->unpack.bits != 0 && !direct)) {
         convert_rows(job, buffer, at, area, false);
@@ -167,8 +167,11 @@ static const char *load_tile(const struct pq_job *job, char *buffer,
 static void store_tile(const struct pq_job *job, const struct pq_position *at,
                        const struct area *area, char *result, const struct pq_tile *tile)
 {
-    char *const y = output_at(job, *at, *area);
-    if (job->pack.bits != 0) {
+    char *const y = output_at(job, at, area->row, area->column);
+    if (job->pack.bits != 0 && job->pack.stream == NULL && pq_tile_direct(tile)) {
+        pq_pack_codes(&job->pack, y, job->out_step, result,
+                      (size_t)(tile->rows * tile->columns));
+    } else if (job->pack.bits != 0) {
         convert_rows(job, result, at, area, true);
     } else if (result != y) {
         pq_scatter(job->kernels, y, result, tile);
@@ -203,7 +206,7 @@ static void run_tile(struct pq_job *job, const struct pq_position *at,
                      const struct area *area, const char *ready, char *result_at)
 {
     const ptrdiff_t rows = area->rows, columns = area->columns;
-    const struct pq_tile in = input_tile(job, *area), out = output_tile(job, *area);
+    const struct pq_tile in = input_tile(job, area), out = output_tile(job, area);
     const size_t n = (size_t)(rows * columns);
     char in_tile[PQ_TILE * sizeof(double)], out_tile[PQ_TILE * sizeof(double)];
     const ptrdiff_t share =
@@ -218,11 +221,12 @@ static void run_tile(struct pq_job *job, const struct pq_position *at,
         load_random_words(job, at, area);
     }
     if (from_rows) {
-        x = input_at(job, *at, *area);
+        x = input_at(job, at, area->row, area->column);
     } else if (ready == NULL) {
         x = load_tile(job, in_tile, at, area, &in);
     }
-    char *const y = result_at != NULL ? result_at : output_at(job, *at, *area);
+    char *const y =
+        result_at != NULL ? result_at : output_at(job, at, area->row, area->column);
     const bool direct = pq_tile_direct(&out) && job->pack.bits == 0;
     char *const result = result_at != NULL || to_rows || direct ? y : out_tile;
     if (from_rows || to_rows) {
@@ -278,7 +282,8 @@ static void run_tiles(void *p, const struct pq_position *at)
         const ptrdiff_t nc = dim[0].end - c < columns ? dim[0].end - c : columns;
         for (ptrdiff_t r = dim[1].begin; r < dim[1].end; r += rows) {
             const ptrdiff_t nr = dim[1].end - r < rows ? dim[1].end - r : rows;
-            run_tile(job, at, &(struct area){r, nr, c, nc}, NULL, NULL);
+            const struct area area = {r, nr, c, nc};
+            run_tile(job, at, &area, NULL, NULL);
         }
     }
 }
@@ -335,7 +340,7 @@ static bool is_transposed(const struct pq_job *job)
 {
     const struct area some = {0, 2, 0, 2};
     const struct pq_dim *dim = job->plan.dim;
-    const struct pq_tile in = input_tile(job, some), out = output_tile(job, some);
+    const struct pq_tile in = input_tile(job, &some), out = output_tile(job, &some);
     return dim[1].end - dim[1].begin > 1 && !converts_codes(job) && job->unpack.bits == 0 &&
            ((pq_tile_is_transposed(&in) && pq_tile_has_contiguous_rows(&out)) ||
             (pq_tile_has_contiguous_rows(&in) && pq_tile_has_contiguous_columns(&out)));
@@ -363,25 +368,24 @@ PQ_INLINE void prefetch_rows(const char *at, ptrdiff_t stride, ptrdiff_t rows,
  * and its share of the next rectangle's input columns. Otherwise a part prefetches input
  * rows for the next rectangle, and its share of this rectangle's output columns.
  */
-static void prefetch_next(const struct pq_job *job, struct pq_position at, struct area all,
-                          struct area part, bool gathers)
+static void prefetch_next(const struct pq_job *job, const struct pq_position *at,
+                          const struct area *all, const struct area *part, bool gathers)
 {
     const struct pq_dim *dim = job->plan.dim;
     const ptrdiff_t in = (ptrdiff_t)job->in_size, out = (ptrdiff_t)job->out_size;
-    const ptrdiff_t lines = part.rows * all.columns / all.rows;
-    struct area across = all, along = part;
-    across.column += (part.row - all.row) * all.columns / all.rows;
+    const ptrdiff_t lines = part->rows * all->columns / all->rows;
+    const ptrdiff_t across =
+        all->column + (part->row - all->row) * all->columns / all->rows;
     if (gathers) {
-        across.column += all.columns;
-        along.row += part.rows;
-        prefetch_rows(input_at(job, at, across), dim[0].in, lines, all.rows * in, false);
-        prefetch_rows(output_at(job, at, along), dim[1].out, part.rows, all.columns * out,
-                      true);
+        prefetch_rows(input_at(job, at, all->row, across + all->columns), dim[0].in, lines,
+                      all->rows * in, false);
+        prefetch_rows(output_at(job, at, part->row + part->rows, part->column), dim[1].out,
+                      part->rows, all->columns * out, true);
     } else {
-        along.column += all.columns;
-        prefetch_rows(input_at(job, at, along), dim[1].in, part.rows, all.columns * in,
-                      false);
-        prefetch_rows(output_at(job, at, across), dim[0].out, lines, all.rows * out, true);
+        prefetch_rows(input_at(job, at, part->row, part->column + all->columns), dim[1].in,
+                      part->rows, all->columns * in, false);
+        prefetch_rows(output_at(job, at, all->row, across), dim[0].out, lines,
+                      all->rows * out, true);
     }
 }
 
@@ -394,24 +398,24 @@ static void run_transposed_square(struct pq_job *job, const struct pq_position *
                                   const struct area *all)
 {
     char square[SQUARE_BYTES / 16 * 25]; /* both sides of `all` may be a quarter longer */
-    const struct pq_tile in = input_tile(job, *all), out = output_tile(job, *all);
+    const struct pq_tile in = input_tile(job, all), out = output_tile(job, all);
     const bool gathers = pq_tile_is_transposed(&in);
     const size_t size = gathers ? job->in_size : job->out_size;
     const ptrdiff_t step = PQ_TILE / all->columns;
     if (gathers) {
-        pq_gather(job->kernels, square, input_at(job, *at, *all), &in);
+        pq_gather(job->kernels, square, input_at(job, at, all->row, all->column), &in);
     }
     for (ptrdiff_t r = 0; r < all->rows; r += step) {
         const ptrdiff_t rows = all->rows - r < step ? all->rows - r : step;
         const struct area area = {all->row + r, rows, all->column, all->columns};
         char *const part = square + (size_t)(r * all->columns) * size;
         if (job->exceeds_cache) {
-            prefetch_next(job, *at, *all, area, gathers);
+            prefetch_next(job, at, all, &area, gathers);
         }
         run_tile(job, at, &area, gathers ? part : NULL, gathers ? NULL : part);
     }
     if (!gathers) {
-        pq_scatter(job->kernels, output_at(job, *at, *all), square, &out);
+        pq_scatter(job->kernels, output_at(job, at, all->row, all->column), square, &out);
     }
 }
 
@@ -458,14 +462,14 @@ static void run_transposed(void *p, const struct pq_position *at)
     struct area area;
     for (area.row = dim[1].begin; area.row < dim[1].end; area.row += area.rows) {
         area.column = dim[0].begin;
-        const char *const first =
-            gathers ? input_at(job, *at, area) : output_at(job, *at, area);
+        const char *const first = gathers ? input_at(job, at, area.row, area.column)
+                                          : output_at(job, at, area.row, area.column);
         area.rows = all <= MAX_FEW_ROWS
                         ? all
                         : elements_up_to_line(first, across, rows, dim[1].end - area.row);
         for (; area.column < dim[0].end; area.column += area.columns) {
-            const char *const row =
-                gathers ? output_at(job, *at, area) : input_at(job, *at, area);
+            const char *const row = gathers ? output_at(job, at, area.row, area.column)
+                                            : input_at(job, at, area.row, area.column);
             area.columns = elements_up_to_line(row, along, most, dim[0].end - area.column);
             run_transposed_square(job, at, &area);
         }
@@ -479,7 +483,7 @@ static void run_transposed(void *p, const struct pq_position *at)
  * run already has its parameters. */
 static void run_converted(const struct pq_job *job, const char *x, char *y, size_t n)
 {
-    char from[PQ_TILE], to[PQ_TILE];
+    char from[PQ_TILE * sizeof(int32_t)], to[PQ_TILE * sizeof(int32_t)];
     if (pq_job_unpacks(job)) {
         pq_unpack_codes(&job->unpack, from, x, job->in_step, n);
         x = from;
@@ -693,9 +697,11 @@ static bool can_run_columns(const struct pq_job *job)
     const bool in_adjacent = job->unpack.stream != NULL || dim->in == job->in_step;
     const bool out_adjacent = job->pack.stream != NULL || dim->out == job->out_step;
     const bool streams = job->unpack.stream != NULL || job->pack.stream != NULL;
-    return in_adjacent && out_adjacent && !job->in_swapped && !job->out_swapped &&
-           !job->how.general && job->how.by_groups && job->how.copy == NULL &&
-           dim->group_size == 1 && (!pq_is_uniform(dim) || streams) &&
+    const bool stages_bytes = job->unpack.size == 1 && job->pack.size == 1;
+    return stages_bytes && in_adjacent && out_adjacent && !job->in_swapped &&
+           !job->out_swapped && !job->how.general && job->how.by_groups &&
+           job->how.copy == NULL && dim->group_size == 1 &&
+           (!pq_is_uniform(dim) || streams) &&
            (dim->end - dim->begin) * count_joined_rows(job, share) >= PQ_GROUP &&
            share >= MIN_SHARED_ROWS;
 }
@@ -709,9 +715,9 @@ static void run_area(struct pq_job *job, const struct pq_position *at,
     struct pq_run *const run = &job->how.run;
     const bool packs = job->pack.bits != 0 || job->pack.convert != NULL;
     const bool unpacks = pq_job_unpacks(job);
-    const struct pq_tile out = output_tile(job, *area);
-    const char *const x = unpacks ? in_rows : input_at(job, *at, *area);
-    char *const y = packs ? out_rows : output_at(job, *at, *area);
+    const struct pq_tile out = output_tile(job, area);
+    const char *const x = unpacks ? in_rows : input_at(job, at, area->row, area->column);
+    char *const y = packs ? out_rows : output_at(job, at, area->row, area->column);
     const bool single = pq_is_uniform(&job->plan.dim[0]);
     if (unpacks) {
         convert_rows(job, in_rows, at, area, false);
@@ -820,14 +826,16 @@ static pq_row_fn *choose_walk(const struct pq_job *job, int *first)
 }
 
 /* Swap the dimensions if the input is transposed and its elements are larger than the
- * results. The engine then transposes the smaller results. With few rows, swapped
- * dimensions would take longer. */
+ * results, or have 24 bits. The engine then transposes the smaller or unpacked results.
+ * With few rows of elements of whole bytes, swapped dimensions would take longer. */
 static void order_by_input(struct pq_job *job)
 {
     struct pq_dim *dim = job->plan.dim;
-    if (dim[1].in == (ptrdiff_t)job->in_size && dim[1].end > MAX_FEW_ROWS &&
-        is_longer_stride(dim[0].in, dim[1].in) && dim[0].out == (ptrdiff_t)job->out_size &&
-        job->out_size < job->in_size && !job->in_swapped && !job->out_swapped &&
+    const bool is_smaller =
+        job->out_size < job->in_size && !job->in_swapped && dim[1].end > MAX_FEW_ROWS;
+    if (dim[1].in == job->in_step && is_longer_stride(dim[0].in, dim[1].in) &&
+        dim[0].out == (ptrdiff_t)job->out_size &&
+        (job->unpack.bits == 0 ? is_smaller : job->unpack.size != 1) && !job->out_swapped &&
         job->pack.bits == 0 && !pq_needs_random_words(&job->how)) {
         const struct pq_dim inner = dim[0];
         dim[0] = dim[1];

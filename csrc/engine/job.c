@@ -28,7 +28,13 @@ static struct pq_codes describe_packed_codes(const struct pq_kernels *kernels,
                                              const struct pq_layout *layout)
 {
     const int bits = pq_packed_code_bits(array, layout);
-    struct pq_codes codes = {.bits = bits, .base = array->data, .last = -1};
+    struct pq_codes codes = {.bits = bits, .size = 1, .base = array->data, .last = -1};
+    if (bits == 24) {
+        codes.size = sizeof(int32_t);
+        codes.unpack = kernels->unpack_24;
+        codes.pack = kernels->pack_24;
+        return codes;
+    }
     codes.stream = pq_is_stream(layout) ? layout : NULL;
     codes.unpack_words = kernels->unpack_words;
     codes.flip = pq_is_high_first(layout) ? 4 : 0;
@@ -57,7 +63,7 @@ static void set_codes(struct pq_codes *codes, const struct pq_kernels *kernels,
                       const struct pq_args *args, const struct pq_array *array,
                       const struct pq_layout *layout, pq_bytes_fn *const convert[])
 {
-    *codes = (struct pq_codes){0};
+    *codes = (struct pq_codes){.size = 1};
     if (array->bit_strides != NULL) {
         *codes = describe_packed_codes(kernels, args, array, layout);
     }

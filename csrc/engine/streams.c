@@ -285,6 +285,35 @@ void pq_pack_high_first(const struct pq_codes *codes, ptrdiff_t at, const char *
     }
 }
 
+/* ---- 24-bit codes ---- */
+
+void pq_unpack_24_bits(const struct pq_codes *codes, char *to, ptrdiff_t at, ptrdiff_t step,
+                       size_t n)
+{
+    const char *from = codes->base + at / 8;
+    if (step == codes->bits) {
+        codes->unpack(from, to, n);
+        return;
+    }
+    for (; n > 0; n--, from += step / 8, to += sizeof(int32_t)) {
+        const int32_t code = pq_load_i24(from);
+        memcpy(to, &code, sizeof code);
+    }
+}
+
+void pq_pack_24_bits(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step,
+                     const char *from, size_t n)
+{
+    char *to = codes->base + at / 8;
+    if (step == codes->bits) {
+        codes->pack(from, to, n);
+        return;
+    }
+    for (; n > 0; n--, to += step / 8, from += sizeof(int32_t)) {
+        pq_store_i24(to, from);
+    }
+}
+
 /* ---- all codes of streams ---- */
 
 /* Return the number of codes up to the end of the group, or up to the end of the `n`

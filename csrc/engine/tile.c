@@ -76,15 +76,19 @@ static void copy_tile(char *to, ptrdiff_t to_row, ptrdiff_t to_column, const cha
 
 enum { SHORT_ROW = 8 }; /* shorter rows are copied column by column */
 
-/* Copy columns by the kernel `pixels`. A column is a pixel, and a row is a channel of
- * bytes. Return the number of copied columns, 0 without a kernel or for larger elements. */
+enum { MAX_CHANNELS = 7 };
+
+/* Copy pixels by the kernel `pixels`: `channels` rows of `n` elements from `from` to
+ * pixels, or pixels to rows. Return the number of copied pixels, 0 without a kernel, for
+ * many channels, and for elements of 8 bytes. */
 static ptrdiff_t copy_pixels(pq_pixels_fn *pixels, const char *from, ptrdiff_t from_stride,
-                             char *to, ptrdiff_t to_stride, const struct pq_tile *tile)
+                             char *to, ptrdiff_t to_stride, ptrdiff_t channels, ptrdiff_t n,
+                             size_t size)
 {
-    return pixels == NULL || tile->size != 1
+    return pixels == NULL || channels > MAX_CHANNELS || size > sizeof(int32_t)
                ? 0
-               : (ptrdiff_t)pixels(from, from_stride, to, to_stride, (size_t)tile->rows,
-                                   (size_t)tile->columns);
+               : (ptrdiff_t)pixels(from, from_stride, to, to_stride, (size_t)channels,
+                                   (size_t)n, size);
 }
 
 void pq_gather(const struct pq_kernels *kernels, char *to, const char *from,
@@ -101,10 +105,20 @@ void pq_gather(const struct pq_kernels *kernels, char *to, const char *from,
         const ptrdiff_t last = descends ? tile->rows - 1 : 0, step = descends ? -row : row;
         from -= last * size;
         to += last * row;
-        const ptrdiff_t done =
-            copy_pixels(kernels->split_pixels, from, tile->column_stride, to, step, tile);
+        if (tile->rows > MAX_CHANNELS && tile->columns <= MAX_CHANNELS && !descends) {
+            /* the columns are channels, and the rows become pixels */
+            const ptrdiff_t done =
+                copy_pixels(kernels->join_pixels, from, tile->column_stride, to, row,
+                            tile->columns, tile->rows, tile->size);
+            pq_transpose_of(kernels,
+                            tile)(from + done * size, tile->column_stride, to + done * row,
+                                  row, (size_t)(tile->rows - done), (size_t)tile->columns);
+            return;
+        }
+        const ptrdiff_t done = copy_pixels(kernels->split_pixels, from, tile->column_stride,
+                                           to, step, tile->rows, tile->columns, tile->size);
         pq_transpose_of(kernels, tile)(from + done * tile->column_stride,
-                                       tile->column_stride, to + done, step,
+                                       tile->column_stride, to + done * size, step,
                                        (size_t)tile->rows, (size_t)(tile->columns - done));
     } else if (tile->columns < SHORT_ROW && tile->rows > tile->columns) {
         /* Copy short rows, for example reversed pixels, column by column. */
@@ -125,11 +139,22 @@ void pq_scatter(const struct pq_kernels *kernels, char *to, const char *from,
             memcpy(to + r * tile->row_stride, from + r * row, (size_t)row);
         }
     } else if (pq_tile_has_contiguous_columns(tile)) {
+        if (tile->rows > MAX_CHANNELS && tile->columns <= MAX_CHANNELS) {
+            /* the rows are pixels, and the columns become channels */
+            const ptrdiff_t done =
+                copy_pixels(kernels->split_pixels, from, row, to, tile->column_stride,
+                            tile->columns, tile->rows, tile->size);
+            pq_transpose_of(kernels, tile)(from + done * row, row, to + done * size,
+                                           tile->column_stride, (size_t)tile->columns,
+                                           (size_t)(tile->rows - done));
+            return;
+        }
         const ptrdiff_t done =
-            copy_pixels(kernels->join_pixels, from, row, to, tile->column_stride, tile);
-        pq_transpose_of(kernels, tile)(from + done, row, to + done * tile->column_stride,
-                                       tile->column_stride, (size_t)(tile->columns - done),
-                                       (size_t)tile->rows);
+            copy_pixels(kernels->join_pixels, from, row, to, tile->column_stride,
+                        tile->rows, tile->columns, tile->size);
+        pq_transpose_of(kernels, tile)(from + done * size, row,
+                                       to + done * tile->column_stride, tile->column_stride,
+                                       (size_t)(tile->columns - done), (size_t)tile->rows);
     } else {
         copy_tile(to, tile->row_stride, tile->column_stride, from, row, size, tile);
     }

@@ -164,6 +164,32 @@ void pq_run_tiles(pq_kernel_fn *kernel, size_t room, bool has_gaps,
                   const struct pq_run *run, const char *x, size_t in, char *y, size_t out,
                   size_t n);
 
+/* Load an integer of three bytes, the lowest first. */
+PQ_INLINE int32_t pq_load_i24(const char *from)
+{
+    const unsigned char *const byte = (const unsigned char *)from;
+    const int32_t code = byte[0] | byte[1] << 8 | byte[2] << 16, sign = 1 << 23;
+    return (code ^ sign) - sign;
+}
+
+PQ_INLINE int32_t pq_saturate_i24(int32_t code)
+{
+    const int32_t most = (1 << 23) - 1;
+    code = code < most ? code : most;
+    return code > -most - 1 ? code : -most - 1;
+}
+
+/* Saturate an int32 to 24 bits, and store three bytes, the lowest first. */
+PQ_INLINE void pq_store_i24(char *to, const char *from)
+{
+    int32_t code;
+    memcpy(&code, from, sizeof code);
+    code = pq_saturate_i24(code);
+    to[0] = (char)code;
+    to[1] = (char)(code >> 8);
+    to[2] = (char)(code >> 16);
+}
+
 /* Write the random words of `n` positions: see `seed` of struct pq_args. Successive
  * positions differ by `step`, modulo 2^64. */
 typedef void pq_random_words_fn(uint32_t *to, uint64_t seed, uint64_t first, uint64_t step,
@@ -181,13 +207,13 @@ typedef void pq_unpack_words_fn(const void *words, int shift, int mask, void *y,
 typedef void pq_transpose_fn(const char *from, ptrdiff_t from_stride, char *to,
                              ptrdiff_t to_stride, size_t rows, size_t columns);
 
-/* split_pixels: copy pixels of `channels` bytes to one row for each channel.
- * `from_stride` is the distance of pixels, `to_stride` the distance of rows. join_pixels:
- * copy the rows to pixels; `from_stride` is the distance of rows. Return the number of
- * copied pixels. It can be less than `n`, or 0: the caller copies the remaining
- * pixels. */
+/* split_pixels: copy pixels of `channels` elements to one row for each channel. Elements
+ * have 1, 2 or 4 bytes (`size`). `from_stride` is the distance of pixels, `to_stride` the
+ * distance of rows. join_pixels: copy the rows to pixels; `from_stride` is the distance of
+ * rows. Return the number of copied pixels. It can be less than `n`, or 0: the caller
+ * copies the remaining pixels. */
 typedef size_t pq_pixels_fn(const char *from, ptrdiff_t from_stride, char *to,
-                            ptrdiff_t to_stride, size_t channels, size_t n);
+                            ptrdiff_t to_stride, size_t channels, size_t n, size_t size);
 
 /* Merge the extrema of a run into *lo and *hi, which are float64 for float64 data, else
  * float32. If the run contains a NaN or an infinity, raise *bits to at least 0x7f800000,

@@ -10,11 +10,12 @@ static bool has_range(const struct pq_args *args)
     return args->lowest_code != 0 || args->highest_code != 0;
 }
 
-/* Return the member `bits` of the layout of a uint8 array. Return 0 for other types, and
- * without a layout. */
+/* Return the member `bits` of the layout of a uint8 or int32 array. Return 0 for other
+ * types, and without a layout. */
 static int layout_code_bits(const struct pq_array *array, const struct pq_layout *layout)
 {
-    return layout != NULL && array->type == PQ_U8 ? layout->bits : 0;
+    return layout != NULL && (array->type == PQ_U8 || array->type == PQ_I32) ? layout->bits
+                                                                             : 0;
 }
 
 /* Return the range of codes of an array and its layout; uint64 in two's complement. */
@@ -24,7 +25,8 @@ static struct pq_range code_range_of(const struct pq_array *array,
     const int bits = layout_code_bits(array, layout);
     const struct pq_range all = {pq_lowest_of(array->type),
                                  (int64_t)pq_highest_of(array->type)};
-    return bits != 0 ? (struct pq_range){0, (1 << bits) - 1} : all;
+    const int64_t lowest = bits == 24 ? -(1 << 23) : 0;
+    return bits != 0 ? (struct pq_range){lowest, lowest + (1 << bits) - 1} : all;
 }
 
 /* Map a code to an unsigned integer, so that an unsigned comparison orders codes of

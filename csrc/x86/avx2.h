@@ -67,6 +67,25 @@ PQ_INLINE __m256i undo_pack_order(__m256i bytes)
     return _mm256_permutevar8x32_epi32(bytes, order);
 }
 
+/* Load 8 integers of three bytes, the lowest first. Bytes 24 to 27 are read, too. */
+PQ_INLINE i32v load_i24v(const char *p)
+{
+    const __m256i all = JOIN_I(load128(p), load128(p + 12));
+    const __m128i order =
+        _mm_setr_epi8(-1, 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11);
+    return _mm256_srai_epi32(_mm256_shuffle_epi8(all, JOIN_I(order, order)), 8);
+}
+
+/* Store the low three bytes of 8 integers. Bytes 24 to 27 are overwritten, too. */
+PQ_INLINE void store_i24v(char *p, i32v x)
+{
+    const __m128i order =
+        _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1);
+    const __m256i all = _mm256_shuffle_epi8(x, JOIN_I(order, order));
+    store128(p, LOWER_I(all));
+    store128(p + 12, UPPER_I(all));
+}
+
 /* Return NaN where x equals a or b, else v. */
 PQ_INLINE f32v nan_where_equal_f32v(f32v v, i32v x, i32v a, i32v b)
 {

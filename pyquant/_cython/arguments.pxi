@@ -750,7 +750,10 @@ cdef class _Affine:
         call.args.fills = len(self.fill)
         if call.args.fills:
             call.args.fill = <const int64_t *>PyBytes_AS_STRING(self.fill_bits)
-        if quantizes and self.quant_range is not None:
+        # Packing saturates to 24 bits, which takes less time than a range.
+        if quantizes and self.quant_range is not None and (
+            bits != 24 or self.quant_range != _INT24
+        ):
             first, last = self.quant_range
             call.args.lowest_code, call.args.highest_code = _bits_of(first), _bits_of(last)
         if quantizes:
@@ -764,6 +767,9 @@ cdef class _Affine:
         lo, hi = _LIMITS[code]
         if bits != 0 and code == "uint8":
             hi = (1 << bits) - 1
+            code = _in_bits(code, bits)
+        elif bits == 24:
+            lo, hi = _INT24
             code = _in_bits(code, bits)
         for one in self.fill:
             if not lo <= one <= hi:
@@ -964,7 +970,7 @@ cdef object _beyond_error(Call *call):
     expected = []
     if call.args.beyond == PQ_REFUSE:
         name = _NAMES[<int>call.args.out.type]
-        if call.args.out_layout != NULL and call.args.out.type == PQ_U8:
+        if call.args.out_layout != NULL and call.args.out.type in (PQ_U8, PQ_I32):
             name = _in_bits(name, call.args.out_layout.bits)
         within = f"numbers within the range of {name}"
         if call.args.lowest_code or call.args.highest_code:

@@ -114,9 +114,9 @@ def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, q
         codes = _hold_packed_out(&call, out, choice.code, how)
     else:
         codes = _hold_out(&call, _exact_out(out), name, choice.code)
-        call.has_out = out is not None
-        if out is not None:
-            _check_overlap(&call, codes, &call.x, array, "the input")
+    call.has_out = out is not None
+    if out is not None:
+        _check_overlap(&call, codes, &call.x, array, "the input")
     _set_output(&call)
     job = Job(&call.args, &choice, parts)
     status = _execute(_dynamic_part, &job, _size(&call.x))
@@ -124,10 +124,8 @@ def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, q
         raise _dynamic_error(&call, repeats)
     if status != PQ_OK:
         _raise(status, &call.out, &call.x, "x")
-    if how is not None:
-        out = _packed(extents, codes, name, how)
-    elif out is None:
-        out = codes
+    if out is None:
+        out = codes if how is None else _packed(extents, codes, name, how)
     made = cls.__new__(cls)
     made._keep(_finished(&choice, results, name, axis, block_size))
     made._affine = affine

@@ -51,6 +51,8 @@ cdef class LayoutRow:
             name: code for name, code in _CODES.items()
             if pq_type_bits(<pq_type><int>code) in widths
         }
+        if widths == (24,):  # no type has this width
+            self.types = {"int32": _CODES["int32"]}
         self.some = ", ".join(self.types)
 
     cpdef Py_ssize_t length(self, Py_ssize_t codes, int bits) noexcept:
@@ -75,8 +77,10 @@ cdef dict _LAYOUTS = {row.name: row for row in (
     LayoutRow("halves", (4,), ("<u1",), bytes([i % 16 * 2 + i // 16 for i in range(32)])),
     LayoutRow("high-first", (4,), ("<u1",), bytes((1, 0))),
     LayoutRow("packbits", (1,), ("<u1",), bytes(range(7, -1, -1))),
+    LayoutRow("int24", (24,), ("<u1",)),
 )}
 cdef LayoutRow _ALL_WIDTHS = _LAYOUTS["words"]
+cdef tuple _INT24 = (-(1 << 23), (1 << 23) - 1)
 
 # Types of sub-byte codes by width.
 cdef dict _NARROWER = {
@@ -155,15 +159,19 @@ cdef object _along(LayoutRow row, object axis, int ndim):
         return ndim - 1
     if not -ndim <= axis < ndim:
         raise _axis_error(axis, ndim, "layout.axis")
-    return axis + ndim if axis < 0 else axis
+    axis += ndim if axis < 0 else 0
+    if row.widths[0] == 24 and axis != ndim - 1:
+        raise _error(ValueError, "layout.axis", f"the last for layout {row.name!r}", axis)
+    return axis
 
 
 cdef str _element_of(object dtype, object bits, LayoutRow row, int *width):
     """Return type and width of the codes of an array in a layout."""
     cdef str name
-    if bits is None and row.types:
+    if row.types and (bits is None or bits == 24):
         name = _name_in(row.types, dtype, "dtype", row.some)
-        width[0] = pq_type_bits(<pq_type><int>_CODES[name])
+        own = pq_type_bits(<pq_type><int>_CODES[name])
+        width[0] = min(own, max(row.widths))
         return name
     width[0] = row.widths[0] if bits is None else bits
     name = _name_in(_ALL_WIDTHS.types, dtype, "dtype", _ALL_WIDTHS.some)
@@ -392,11 +400,22 @@ cdef enum:
     _LARGE = 1 << 22
 
 
+cdef object _bytes_out(Call *call, object out, LayoutRow row, tuple how):
+    """Hold the caller's array for codes that fill all bits of its words."""
+    shape = row.shape(_shape(&call.x), how[1], how[2])
+    exact = _check.out(out, row.words[0], shape)
+    if not exact.flags.c_contiguous:
+        raise _error(ValueError, "out", "contiguous bytes with packed codes",
+                     f"strides {exact.strides}")
+    call.out.data = <char *>PyArray_DATA(<const PyArrayObject *>exact)
+    return exact
+
+
 cdef object _hold_packed_out(Call *call, object out, pq_type code, tuple how):
     """Hold new memory for packed codes, and return its only owner."""
     cdef LayoutRow row = _LAYOUTS[how[0]]
     cdef Py_ssize_t size = 0
-    if out is not None:
+    if out is not None and how[2] != 24:
         raise ValueError(f"out: expected None with packed codes, got {type(out).__name__}")
     if row.flat:
         size = _packed_bytes(call, code)
@@ -405,13 +424,16 @@ cdef object _hold_packed_out(Call *call, object out, pq_type code, tuple how):
         call.args.out_layout = &call.out_layout
         size = _bytes_of_words(row, &call.x, call.out_layout.axis, call.out_words)
     # Words start as zeros, because unused bits are never written.
-    if size >= _LARGE:
-        data = (_np.empty if row.flat else _np.zeros)(size, _DTYPES["uint8"])
+    no_bits = row.flat or how[2] == 24
+    if out is not None:
+        data = _bytes_out(call, out, row, how)
+    elif size >= _LARGE:
+        data = (_np.empty if no_bits else _np.zeros)(size, _DTYPES["uint8"])
         call.out.data = <char *>PyArray_DATA(<const PyArrayObject *>data)
     else:
         data = PyBytes_FromStringAndSize(NULL, size)
         call.out.data = PyBytes_AS_STRING(data)
-        if not row.flat:
+        if not no_bits:
             memset(call.out.data, 0, size)
     # `_set_output` sets the positions of the elements.
     call.out.held = True
@@ -531,7 +553,7 @@ cdef int _check_fit(Array *q, object array, str name, int bits) except -1:
     if _size(q) == 0:
         return 0
     if name != "uint8":
-        lo, hi = _LIMITS[name]
+        lo, hi = _INT24 if bits == 24 else _LIMITS[name]
     memset(&codes, 0, sizeof(codes))
     codes.size = sizeof(codes)
     codes.ndim = q.ndim
@@ -551,13 +573,13 @@ def pack(codes, layout, /):
     cdef int width = 0
     cdef LayoutRow row, is_32_bit
     row, axis, bits = _layout_given(layout)
-    is_32_bit = row if bits is None and row.types else _ALL_WIDTHS
+    is_32_bit = row if row.types and (bits is None or bits == 24) else _ALL_WIDTHS
     _forget(&call)
     array = codes if type(codes) is _ndarray else plain(codes, "codes")
     found = known(array) or _dtypes.name_of(array.dtype)
     if found not in is_32_bit.types:
         end = ""
-        if found in ("int8", "uint8"):
+        if found in ("int8", "uint8") and 24 not in row.widths:
             end = f'; Layout("{row.name}", bits=4) converts {found}'
         raise TypeError(f"codes: expected {is_32_bit.some}, got {_describe(array)}{end}")
     name = _element_of(found, bits, row, &width)
@@ -599,12 +621,12 @@ cdef object _repacked(Call *call, LayoutRow row, object axis, tuple shape, str n
 
 
 cdef object _unpacked(Packed packed, pq_type *type):
-    """Return one byte for each element, and the type."""
+    """Return an array of bytes or int32, and the type."""
     cdef Call call
     _forget(&call)
     _hold_packed(&call, packed)
     _set_input(&call)
-    out = _new_like(&call.x, PQ_U8)
+    out = _new_like(&call.x, PQ_I32 if call.x.type == PQ_I32 else PQ_U8)
     _hold(out, &call.out)
     call.out.type = type[0] = call.x.type
     _set_output(&call)

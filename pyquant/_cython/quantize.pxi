@@ -518,9 +518,11 @@ cdef object _apply(Call *call, object array, object scale, object zero_point, pq
         shape = _shape(&call.x)
         _check_product(shape, "x")
         data = _hold_packed_out(call, out, type, how)
+        if out is not None:
+            _check_apart(call, data, array, scale, zero_point, offset)
         _set_output(call)
         _run(call, quantizes, threads)
-        return _packed(shape, data, dtype, how)
+        return _packed(shape, data, dtype, how) if out is None else out
     exact = _hold_out(call, _exact_out(out), dtype, type)
     if out is not None:
         _check_apart(call, exact, array, scale, zero_point, offset)

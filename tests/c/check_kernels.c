@@ -282,9 +282,10 @@ static void check_transpose(const struct pq_kernels *k, pq_transpose_fn *const k
 
 /* ---- pixels ---- */
 
-/* Pixels of `stride` bytes, and rows of `row` bytes, one for each channel. */
+/* Pixels of `stride` elements, and rows of `row` elements, one for each channel. An element
+ * has `size` bytes. */
 static struct {
-    size_t stride, n, channels, row;
+    size_t stride, n, channels, row, size;
 } image;
 
 static void draw_image(void)
@@ -293,30 +294,34 @@ static void draw_image(void)
     image.n = random_below(100);
     image.channels = 1 + random_below(image.stride);
     image.row = image.n + random_below(9);
+    image.size = (size_t)1 << random_below(3);
 }
 
-/* Compare the first `copied` pixels with the rows. Kernels for pixels of 2 to 4 bytes leave
- * at most `rest` pixels. */
+/* Compare the first `copied` pixels with the rows. Kernels for pixels of 2 to 4 elements
+ * leave at most `rest` pixels. */
 static void verify_pixels(const unsigned char *pixels, const unsigned char *rows,
                           size_t copied, size_t channels, size_t rest)
 {
-    const size_t n = image.n, stride = image.stride;
-    for (size_t b = 0; b < copied * channels; b++) {
-        const size_t pixel = b / channels, c = b % channels;
-        CHECK(rows[c * image.row + pixel] == pixels[pixel * stride + c],
-              "%zu of %zu pixels: channel %zu of %zu", pixel, n, c, stride);
+    const size_t n = image.n, stride = image.stride, size = image.size;
+    for (size_t i = 0; i < copied * channels; i++) {
+        const size_t pixel = i / channels, c = i % channels;
+        CHECK(memcmp(rows + (c * image.row + pixel) * size,
+                     pixels + (pixel * stride + c) * size, size) == 0,
+              "%zu of %zu pixels: channel %zu of %zu, %zu bytes", pixel, n, c, stride,
+              size);
     }
     CHECK(copied <= n && (stride < 2 || stride > 4 || copied + rest >= n),
-          "%zu of %zu pixels of %zu bytes", copied, n, stride);
+          "%zu of %zu pixels of %zu elements", copied, n, stride);
 }
 
 static void check_pixels(const struct pq_kernels *k, pq_pixels_fn *kernel, int joins)
 {
     check_begin("%s %s_pixels", k->name, joins ? "join" : "split");
-    CASES(i, kernel != NULL ? check_count(2000) : 0) {
+    CASES(i, kernel != NULL ? check_count(4000) : 0) {
         draw_image();
-        const size_t n = image.n, stride = image.stride, row = image.row;
-        const size_t channels = joins ? stride : image.channels;
+        const size_t n = image.n, size = image.size;
+        const size_t stride = image.stride * size, row = image.row * size;
+        const size_t channels = joins ? image.stride : image.channels;
         const size_t in = joins ? channels * row : n * stride;
         const size_t out = joins ? n * stride : channels * row;
         unsigned char *const x = guarded_end(&memory.x, in);
@@ -324,7 +329,7 @@ static void check_pixels(const struct pq_kernels *k, pq_pixels_fn *kernel, int j
         fill_random(x, in);
         const size_t copied =
             kernel((char *)x, (ptrdiff_t)(joins ? row : stride), (char *)y,
-                   (ptrdiff_t)(joins ? stride : row), channels, n);
+                   (ptrdiff_t)(joins ? stride : row), channels, n, size);
         verify_pixels(joins ? y : x, joins ? x : y, copied, channels, joins ? 15 : 16);
         check_canary(k, y);
     }
@@ -526,6 +531,47 @@ static void check_bits(const struct pq_kernels *k, const char *name,
 static void check_pack(const struct pq_kernels *k, pq_bytes_fn *const kernels[])
 {
     check_bits(k, "pack", kernels, 1);
+}
+
+static void check_unpack_24(const struct pq_kernels *k, pq_bytes_fn *kernel)
+{
+    check_begin("%s unpack_24", k->name);
+    CASES(i, check_count(400)) {
+        const size_t n = i < 3 * SHORT_N ? i : random_below(MOST);
+        unsigned char *const x = guarded_end(&memory.x, n * 3);
+        unsigned char *const y = guarded_end(&memory.y, n * 4);
+        fill_random(x, n * 3);
+        kernel(x, y, n);
+        for (size_t c = 0; c < n; c++) {
+            int32_t code;
+            memcpy(&code, y + c * sizeof code, sizeof code);
+            const int32_t low = x[3 * c] | x[3 * c + 1] << 8 | x[3 * c + 2] << 16;
+            CHECK(code == (low < 1 << 23 ? low : low - (1 << 24)), "%zu codes: code %zu", n,
+                  c);
+        }
+    }
+}
+
+static void check_pack_24(const struct pq_kernels *k, pq_bytes_fn *kernel)
+{
+    check_begin("%s pack_24", k->name);
+    CASES(i, check_count(400)) {
+        const size_t n = i < 3 * SHORT_N ? i : random_below(MOST);
+        int32_t *const x = (void *)guarded_end(&memory.x, n * sizeof *x);
+        unsigned char *const y = guarded_end(&memory.y, n * 3);
+        fill_random((unsigned char *)x, n * sizeof *x);
+        for (size_t c = 0; c < n; c++) {
+            x[c] = random_chance(50) ? x[c] / 256 : x[c];
+        }
+        kernel(x, y, n);
+        for (size_t c = 0; c < n; c++) {
+            const int32_t most = (1 << 23) - 1, least = -(1 << 23);
+            const int32_t code = x[c] > most ? most : x[c] < least ? least : x[c];
+            const uint32_t low =
+                y[3 * c] | (uint32_t)(y[3 * c + 1] << 8 | y[3 * c + 2] << 16);
+            CHECK(low == ((uint32_t)code & 0xffffff), "%zu codes: code %zu", n, c);
+        }
+    }
 }
 
 static void check_unpack_bits(const struct pq_kernels *k, pq_bytes_fn *const kernels[])
