@@ -27,7 +27,7 @@ from support import HAVE_BFLOAT16, adversarial
 import pyquant
 import pyquant as pq
 from pyquant import cli, com_microsoft, ngraph, onednn, onnx, openvino
-from pyquant.integrations import cf, tflite
+from pyquant.integrations import cf, products, tflite
 from pyquant.weights import awq, compressed_tensors, gptq, mlx, mx, nvfp4
 from pyquant.weights import bitsandbytes as bnb
 from pyquant.weights import matmulnbits as nbits
@@ -152,6 +152,7 @@ OBJECTS = {
     "observe.Observer": OBSERVERS,
     "packed.Layout": [PACKED.layout],
     "packed.PackedArray": [PACKED],
+    "products.Prepared": [products.Prepared(SHORT[:, None], package="blas")],
     "qparams.QParams": PARAMS,
     "report.ErrorReport": REPORTS,
     "_weight.Weight": list(WEIGHTS.values()),
@@ -503,6 +504,11 @@ CALLS = {
     ],
     "openvino.qparams": None,  # needs a model of the package openvino
     "openvino.fake_quantize": lambda: [openvino.fake_quantize(*one) for one in LEVELS],
+    "products.longest": lambda: [products.longest("int8", "uint4", "blas")],
+    "products.matmul": lambda: [
+        products.matmul(SHORT, one, package="blas")
+        for one in (CODES.view(np.int8), CODES, *OBJECTS["products.Prepared"])
+    ],
     "tflite.qparams": lambda: [tflite.qparams(detail) for detail in DETAILS],
     "cli.main": lambda: list(_commands()),
     "cli.run_as_program": None,  # calls `main` with the arguments of the process

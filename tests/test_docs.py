@@ -88,6 +88,7 @@ def test_docstring(name, tmp_path, monkeypatch):
     [
         ("integrations.cf", ""),
         ("integrations.dask", ""),
+        ("integrations.products", ""),
         ("integrations.zarr", "import cast_value_rs"),
         ("openvino", "import openvino"),
     ],

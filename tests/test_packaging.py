@@ -272,7 +272,7 @@ def test_lazy_modules_are_imported_on_first_use():
     or statistics. An unknown name raises the usual error."""
     assert not list(filter(LAZY.match, imported_by("import pyquant; dir(pyquant)")))
     names = [one for one in PUBLIC if LAZY.match(f"pyquant.{one}") and one not in OF_OTHERS]
-    assert len(names) == 21
+    assert len(names) == 22
     code = "import pyquant as pq; pq.weights.mx; pq.integrations.tflite"
     found = set(filter(LAZY.match, imported_by(code)))
     assert {"pyquant.weights.mx", "pyquant.integrations.tflite"} < found

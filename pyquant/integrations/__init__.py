@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantize arrays of dask, zarr and TFLite, and variables of netCDF files."""
+"""Quantize arrays of other packages and netCDF variables, and multiply codes."""
 
 from typing import TYPE_CHECKING
 
 from pyquant._installed import lazy
 
 if TYPE_CHECKING:
-    from pyquant.integrations import cf, dask, tflite, zarr  # noqa: F401
+    from pyquant.integrations import cf, dask, products, tflite, zarr  # noqa: F401
 
-__all__ = ["cf", "tflite"]  # dask and zarr need packages, and help() imports each name
+# dask and zarr need packages, and help() imports each name.
+__all__ = ["cf", "products", "tflite"]
 
 if not TYPE_CHECKING:  # type checkers would accept every name
-    _NAMES = {__name__: "cf dask tflite zarr"}
+    _NAMES = {__name__: "cf dask products tflite zarr"}
     __getattr__, __dir__ = lazy(__name__, __all__, _NAMES)
