@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multiply matrices of integer codes exactly, with the products of other packages.
+"""Multiply matrices of codes exactly, with the products of other packages.
 
 The packages are ONNX Runtime (with onnx), NumKong, PyTorch, and the BLAS of NumPy. The
 first product with a package imports the package.
