@@ -75,7 +75,7 @@ def test_names_outside_the_encoding_of_stdout_are_escaped(encoding, here):
     ],
 )
 def test_closed_pipe_ends_a_command_silently(command, here):
-    """The output exceeds the buffer of a pipe, except that of `info`."""
+    """The output exceeds the buffer of a pipe; the output of `info` is shorter."""
     pq.write_weights(
         "m.safetensors", {f"t{i}": np.zeros((1, 3), "f4") for i in range(1000)}
     )
@@ -140,7 +140,7 @@ ODD = np.float32([0, -1, np.nan, np.inf, -np.inf, 1e-45, 3e38, 1])
 
 
 def odd_parts(rng, folder):
-    """Codes, scales, zero points and records of pyquant that need not fit together."""
+    """Write random codes, scales, zero points and records of pyquant to a file."""
     shape = rng.choice(((4, 64), (64,), (), (0, 8), (3, 2, 32), (1, 1)))
     few = (1,) * len(shape)
     forms = (shape, shape[:1], (), few, (*shape[:-1], 2), (*shape[:-1], 1), (7,))
@@ -190,7 +190,7 @@ WRITING = (
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("make", [fuzz_files.make, damaged_arrays, odd_parts])
 def test_damaged_files_are_read_or_refused_in_one_line(make, seed, here, capsys):
-    """Each is looked at or refused, in one line and at once."""
+    """Each command reads the file, or refuses it in one line, within some seconds."""
     statuses = set()
     for number in range(20):
         rng = random.Random(f"{seed}:{number}")
@@ -214,7 +214,7 @@ def test_damaged_files_are_read_or_refused_in_one_line(make, seed, here, capsys)
 
 
 def test_a_member_with_a_wrong_size_is_refused(here, refused):
-    """Its header says 4 GiB, which are zeros of a few KiB."""
+    """The header of the member states 4 GiB, and the member has 1 MiB of data."""
     head = io.BytesIO()
     np.lib.format.write_array_header_1_0(
         head, {"descr": "<f4", "fortran_order": False, "shape": (1 << 30,)}
