@@ -151,6 +151,8 @@ def test_numbers_of_every_type(name, target, tmp_path):
 def test_pieces_and_threads(tmp_path, monkeypatch):
     monkeypatch.setattr(_elements, "PIECE", 64)
     monkeypatch.setattr(_elements, "SPAN", 128)
+    monkeypatch.setattr(_elements, "GATHERED", 128)
+    scattered = np.random.default_rng(0).integers(0, 41, 60)
     for name in ("float6_e2m3fn", "float4_e2m1fn", "float8_e5m2", "bfloat16", "int16"):
         x = random_array(name, (41, 28))
         pq.write_weights(tmp_path / "a.safetensors", {"x": x})
@@ -159,7 +161,7 @@ def test_pieces_and_threads(tmp_path, monkeypatch):
             expected = x.astype(np.float32)
         with split_small_arrays(monkeypatch):
             for threads in (1, 3):
-                for rows in (slice(0, 41), slice(5, 38)):
+                for rows in (slice(0, 41), slice(5, 38), scattered, scattered[::7]):
                     got = w.dequantize(rows, dtype="float32", threads=threads)
                     assert np.array_equal(got, expected[rows], equal_nan=True)
 
@@ -887,6 +889,18 @@ def test_few_rows_at_a_time_leave_few_pages(tmp_path):
         finally:
             memory.memory = kept
     assert sum(length for _, length in released) >= 4096 * 4096 - (1 << 23)
+
+
+def test_scattered_rows_release_pages(tmp_path, monkeypatch):
+    """Calls for scattered rows count the pages that they touch."""
+    pq.write_weights(tmp_path / "w.safetensors", {"w": np.zeros((4096, 512), np.int8)})
+    with pq.open_weights(tmp_path / "w.safetensors") as f:
+        w, read = f["w"], []
+        monkeypatch.setattr(
+            type(w._file), "has_read", lambda self, *given: read.append(given)
+        )
+        w.dequantize(np.arange(0, 4096, 64), dtype="float32")
+        assert read == [(w._start, w._start + w.nbytes, 64 * 4096)]
 
 
 def test_functions_accept_weights(tmp_path):

@@ -153,6 +153,14 @@ ROWS += [[], [5, 0, 5], np.array([N - 1, 7], np.uint16)]
 
 
 @loop("name", READ)
+def test_rows_in_parts(name, monkeypatch):
+    """Many rows are taken a few at a time."""
+    monkeypatch.setattr(pq.weights._weight, "_TILE", 40)
+    rows = np.random.default_rng(0).integers(0, N, 3 * N)
+    same(READ[name].dequantize(rows), READ[name].dequantize()[rows])
+
+
+@loop("name", READ)
 def test_rows(name):
     w = READ[name]
     for dtype in ("float32", "float16"):

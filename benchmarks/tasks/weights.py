@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from tempfile import mkdtemp
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -339,6 +340,31 @@ PAIRS: dict[str, tuple[Build, Build]] = {
     "compressed_tensors": (_to_compressed_tensors, _of_compressed_tensors),
     "mlx": (_to_mlx, _of_mlx),
 }
+# ---- rows of embedding tables ----
+
+
+def _stored(x: Array, name: str) -> Any:
+    """Return a table in a file of blocks, or as a weight of a format and its bits."""
+    if name in ("Q8_0", "Q4_K"):
+        path = f"{mkdtemp()}/table.gguf"
+        pq.write_weights(
+            path, {"w": (name, pq.weights.blocks.block_format(name).quantize(x))}
+        )
+        return pq.open_weights(path)["w"]
+    return pq.weights.mlx.quantize(x, bits=int(name.removeprefix("int")))
+
+
+def _table(n: int, name: str, contiguous: bool) -> Made:
+    """Read an eighth of the rows of a table, by their numbers or as a slice."""
+    x = _matrix(n)
+    table, count = _stored(x, name), len(x) // 8
+    index: Any = np.random.default_rng(0).permutation(len(x))[:count]
+    index = slice(0, count) if contiguous else index
+    out = np.empty((count, INPUTS), np.float32)
+    call = partial(table.dequantize, index, out=out)
+    return Made(out.size, out.nbytes, call)
+
+
 TASKS = [
     Task(f"{verb}-{name}", build, SIZES, GROUPS)
     for name, pair in PAIRS.items()
@@ -348,4 +374,10 @@ TASKS += [
     Task(f"{verb}-words{bits}", partial(build, bits=bits), SIZES, GROUPS)
     for bits in (1, 3, 4)
     for verb, build in (("pack", _to_words), ("unpack", _of_words))
+]
+TASKS += [
+    Task(f"{'slice' if contiguous else 'rows'}-{name}", build, SIZES, GROUPS)
+    for name in ("Q8_0", "Q4_K", "int8", "int4")
+    for contiguous in (False, True)
+    for build in (partial(_table, name=name, contiguous=contiguous),)
 ]

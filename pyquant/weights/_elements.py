@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 PIECE = 1 << 18
 SPAN = PIECE << 3
 RESIDENT = 1 << 23
+GATHERED = 1 << 18  # bytes of scattered rows that are copied at a time
+PAGE = 1 << 12
 MAX_DIMS = 64  # NumPy's limit
 MAX_SIZE = 2**63 - 1
 # Limits of tensors and of metadata keys. The descriptions of the tensors of a file need up
@@ -69,16 +71,18 @@ class Mapped:
                 self.memory.close()
             self.memory = None
 
-    def has_read(self, start: int, stop: int) -> None:
+    def has_read(self, start: int, stop: int, touched: int | None = None) -> None:
         """Release pages after reading, when there are many.
 
-        Many small reads then leave as few resident pages as one large read.
+        Many small reads then leave as few resident pages as one large read. `touched` is
+        the size of the pages that were read, if others are between them.
         """
         first, last, nbytes = self._seen
+        touched = stop - start if touched is None else touched
         if nbytes:
-            start, stop, nbytes = min(first, start), max(last, stop), nbytes + stop - start
+            start, stop, nbytes = min(first, start), max(last, stop), nbytes + touched
         else:
-            nbytes = stop - start
+            nbytes = touched
         if nbytes < RESIDENT:
             self._seen = start, stop, nbytes
             return
@@ -158,12 +162,22 @@ def sized(shape: tuple[int, ...]) -> bool:
     return len(shape) <= MAX_DIMS and size * 8 <= MAX_SIZE
 
 
-def decode(tensor: StoredTensor, first: int, out: Array, dtype: str, threads: int) -> None:
-    """Convert the elements from `first` on to `dtype`, and write them to `out`."""
+def decode(
+    tensor: StoredTensor,
+    first: int,
+    out: Array,
+    dtype: str,
+    threads: int,
+    copied: Array | None = None,
+) -> None:
+    """Convert the elements from `first` on to `dtype`, and write them to `out`.
+
+    The elements are in the file, or in the bytes `copied`.
+    """
     bits = bits_of(tensor._type or "uint8")
     parts = _threads.useful_parts(out.nbytes, threads)
     share = -(-out.size // (parts * PIECE)) * PIECE
-    raw = tensor._bytes()
+    raw = tensor._bytes() if copied is None else copied
 
     def work(part: int) -> int:
         to: Any = out.reshape(-1) if out.flags.c_contiguous else out.flat
@@ -177,7 +191,8 @@ def decode(tensor: StoredTensor, first: int, out: Array, dtype: str, threads: in
                 if found is not place:
                     to[a:b] = found
             ends = [tensor._start + (first + at) * bits // 8 for at in (span, end)]
-            tensor._file.has_read(*ends)
+            if copied is None:
+                tensor._file.has_read(*ends)
         return 0
 
     if parts > 1:
@@ -202,6 +217,34 @@ def decode_blocks(
         block.dequantize(data, out=place, threads=threads)
         tensor._file.has_read(tensor._start + at, tensor._start + end)
         at = end
+
+
+def decode_rows(
+    tensor: StoredTensor,
+    block: BlockFormat | None,
+    index: Array,
+    out: Array,
+    dtype: str,
+    threads: int,
+) -> None:
+    """Decode scattered rows of whole bytes, and write them to `out`."""
+    from pyquant.weights.blocks import swapped
+
+    table = tensor._bytes().reshape(tensor.shape[0], -1)
+    size = table.shape[1]
+    workers = 1 if threads == 1 else min(threads, _threads.cpu_count())
+    step = max(1, GATHERED * workers // size)
+    for at in range(0, len(index), step):
+        part, place = index[at : at + step], out[at : at + step]
+        data = table.take(part, axis=0)
+        if block is None:
+            decode(tensor, 0, place, dtype, threads, data.reshape(-1))
+        else:
+            data = data.reshape(*place.shape[:-1], -1)
+            data = swapped(data, block.name) if tensor._order == ">" else data
+            block.dequantize(data, out=place, threads=threads)
+        ends = tensor._start, tensor._start + tensor.nbytes
+        tensor._file.has_read(*ends, min(len(part) * max(size, PAGE), tensor.nbytes))
 
 
 def _places(out: Array, step: int, unit: int) -> Iterator[Array]:

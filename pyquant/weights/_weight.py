@@ -100,8 +100,8 @@ class Planar(NamedTuple):
     def taken(self, index: Any) -> Planar:
         """Return some outputs."""
         across = 0 if self.axis else 1
-        place = _at(index, across)
-        scale, zero, bias = _each((self.scale, _settled(self), self.bias), place)
+        given = self.scale, _settled(self), self.bias
+        scale, zero, bias = _each_taken(given, index, across)
         codes = _taken_codes(self.codes, index, across)
         return self._replace(codes=codes, scale=scale, zero_point=zero, bias=bias)
 
@@ -207,7 +207,7 @@ class Scaled(NamedTuple):
         if len(self.scale) == 1 and across > 1:
             return (*given, self.blocks)
         numbers = _numbers(index, self.shape[0]) // across
-        return (*_each(given, index if across == 1 else numbers), (1, *inner))
+        return (*_each_taken(given, index if across == 1 else numbers, 0), (1, *inner))
 
 
 def _numbers(index: Any, extent: int) -> npt.NDArray[np.intp]:
@@ -223,10 +223,23 @@ def _at(index: Any, axis: int) -> Any:
     return index if axis == 0 else (slice(None), index)
 
 
+def _taken(values: Any, index: Any, axis: int) -> Any:
+    """Return the values at some indices along axis 0 or 1."""
+    if isinstance(index, slice):
+        return values[_at(index, axis)]
+    return np.take(values, index, axis)  # faster than an index
+
+
+def _each_taken(given: Any, index: Any, axis: int) -> Any:
+    return tuple(
+        _taken(one, index, axis) if isinstance(one, np.ndarray) else one for one in given
+    )
+
+
 def _taken_codes(codes: Any, index: Any, axis: int) -> Any:
     """Return the codes at some indices along axis 0 or 1."""
     if isinstance(codes, np.ndarray):
-        return codes[_at(index, axis)]
+        return _taken(codes, index, axis)
     shape, layout, each, numbers = codes.shape, codes.layout, 1, index
     if len(shape) == 1:  # rows are elements, and may begin within a word
         if not isinstance(index, slice):
@@ -240,7 +253,7 @@ def _taken_codes(codes: Any, index: Any, axis: int) -> Any:
         numbers = where * each + given % each
     flat = layout.axis is None
     data = codes.data.reshape(shape[0], -1) if flat else codes.data
-    data = np.ascontiguousarray(data[_at(index, axis)])
+    data = np.ascontiguousarray(_taken(data, index, axis))
     form = (*shape[:axis], data.shape[axis] * each, *shape[axis + 1 :])
     data = data.reshape(-1) if flat else data
     if each == 1:
@@ -410,7 +423,7 @@ class Weight:
             shape = (len(numbers), *shape[1:])
             if self._stacked:
                 each = tuple(each[number] for number in numbers)
-            else:
+            elif isinstance(index, slice):
                 each = (each[0].taken(index),)
         if out is not None:
             made = _check.out(out, kind, shape, *self._tensors.values())
@@ -418,6 +431,12 @@ class Weight:
             made = np.empty((*shape[:-2], *shape[:-3:-1]), kind).swapaxes(-1, -2)
         else:
             made = np.empty(shape, kind)
+        if rows is not None and not self._stacked and not isinstance(index, slice):
+            step = max(1, _TILE * 16 // max(1, prod(shape[1:])))
+            for at in range(0, shape[0] if made.size else 0, step):
+                part = slice(at, at + step)
+                each[0].taken(index[part]).write(made[part], count)
+            return made if out is None else out
         for one, place in zip(each, made if self._stacked else [made], strict=True):
             if place.size:
                 one.write(place, count)

@@ -230,8 +230,8 @@ class StoredTensor:
         if name not in known or (name != source == "complex64"):
             expected = f"{', '.join(REALS)}{'' if block else f' or {source}'}"
             raise fail(TypeError, "dtype", f"{expected} for {self.format}", name)
-        shape, runs = self._runs(rows)
         size = 1 if block is None else block.block_size
+        shape, runs, scattered = self._runs(rows, size)
         for first, part in runs if shape else ():
             count = prod(shape[1:]) * len(range(*part.indices(shape[0])))
             if count and (first % size or count % size):
@@ -241,6 +241,8 @@ class StoredTensor:
         workers = integer(threads, "threads", 1)
         kind = _dtype_of(name)
         to = np.empty(shape, kind) if out is None else _check.out(out, kind, shape)
+        if scattered is not None:
+            _elements.decode_rows(self, block, scattered, to, name, workers)
         for first, part in runs:
             place = to[part] if shape else to
             if block is None:
@@ -271,22 +273,28 @@ class StoredTensor:
         return fail(ValueError, "format", expected, f"{self.format} {raw}")
 
     def _runs(
-        self, rows: slice | ArrayLike | None
-    ) -> tuple[tuple[int, ...], list[tuple[int, slice]]]:
-        """Return the shape of some rows, and their runs of consecutive rows.
+        self, rows: slice | ArrayLike | None, size: int
+    ) -> tuple[tuple[int, ...], list[tuple[int, slice]], Array | None]:
+        """Return the shape of some rows, their runs of consecutive rows, and short runs of
+        complete bytes and blocks of `size` elements as row numbers.
 
         A run is the position of its first element in the tensor, and rows of the result.
         """
         shape = self.shape
         if rows is None:
-            return shape, [(0, slice(None))]
+            return shape, [(0, slice(None))], None
         index, inner = _elements.index_of(rows, shape), prod(shape[1:])
         if isinstance(index, slice):
             count = index.stop - index.start
-            return (count, *shape[1:]), [(index.start * inner, slice(0, count))]
-        starts = [0, *(np.flatnonzero(np.diff(index) != 1) + 1).tolist(), len(index)]
+            return (count, *shape[1:]), [(index.start * inner, slice(0, count))], None
+        shape, breaks = (len(index), *shape[1:]), np.flatnonzero(np.diff(index) != 1) + 1
+        bits = 8 if self._type is None else _elements.bits_of(self._type)
+        whole = inner % size == 0 and inner * bits % 8 == 0
+        if whole and 0 < len(index) * inner < len(breaks) * _elements.PIECE:
+            return shape, [], index
+        starts = [0, *breaks.tolist(), len(index)]
         runs = [(int(index[a]) * inner, slice(a, b)) for a, b in pairwise(starts) if a < b]
-        return (len(index), *shape[1:]), runs
+        return shape, runs, None
 
     def __repr__(self) -> str:
         """Show name, format and shape, not the elements."""
