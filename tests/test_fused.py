@@ -235,6 +235,45 @@ def test_dynamic_scale_out(how):
             assert (zeros[1::2] == 7).all()
 
 
+@loop("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32"])
+def test_dynamic_rows_into_a_cache(dtype):
+    """Write codes, scales and zero points of rows in place."""
+    rng = np.random.default_rng(0)
+    for real in ("float32", "float64", "float16"):
+        for shape in ((8, 128), (1, 1), (3, 5), (4, 2, 3), (6,), (2, 0), (0, 2)):
+            x = rng.standard_normal(shape).astype(real)
+            expected = pq.choose_qparams(x, dtype=dtype, axis=0)
+            cache = np.full((3, *shape), 7, dtype)
+            scales = np.full((3, shape[0]), 7, expected.scale.dtype)
+            zeros = np.full((3, shape[0]), 7, dtype)
+            outs = {"scale_out": scales[1], "zero_point_out": zeros[1]}
+            out = cache[1]
+            got, p = pq.dynamic_quantize(x, dtype=dtype, axis=0, out=out, **outs)
+            assert got is out
+            assert p == expected
+            assert same(out, expected.quantize(x))
+            assert same(scales[1], expected.scale)
+            assert same(zeros[1], expected.zero_point)
+            for one in (cache, scales, zeros):
+                assert (one[::2] == 7).all()
+
+
+@loop("name", ["scale_out", "zero_point_out"])
+def test_dynamic_rejects_shared_outputs(name):
+    """Outputs of rows in place must not share memory."""
+    x, memory = np.ones((4, 4), np.float32), np.zeros(64, np.int8)
+    out, kept = memory[:16].reshape(4, 4), np.zeros(64, np.int8)
+    shared = memory[12:28].view(np.float32) if name == "scale_out" else memory[12:16]
+    inner = x[0] if name == "scale_out" else x.view(np.int8)[0, :4]
+    for given in (shared, inner):
+        with pytest.raises(ValueError, match=f"{name}: expected memory of its own"):
+            pq.dynamic_quantize(x, axis=0, out=out, **{name: given})
+    both = {"scale_out": memory[16:32].view(np.float32), "zero_point_out": memory[30:34]}
+    with pytest.raises(ValueError, match="zero_point_out: expected memory of its own"):
+        pq.dynamic_quantize(x, axis=0, out=out, **both)
+    assert same(memory, kept)
+
+
 NOT_FINITE = (np.nan, np.inf, -np.inf)
 
 

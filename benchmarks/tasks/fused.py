@@ -12,7 +12,7 @@ import pyquant as pq
 from benchmarks.arrays import Array
 from benchmarks.rivals import Candidate
 from benchmarks.rivals.torch import torch_on_one_thread
-from benchmarks.tasks._task import Made, Task, rows
+from benchmarks.tasks._task import Made, Task, normal, rows
 
 SCALE = 0.02
 
@@ -157,6 +157,26 @@ def _fake_blocks(n: int, size: int) -> Made:
     )
 
 
+# ---- a cache of keys and values ----
+
+
+def _cache(n: int, reads: bool) -> Made:
+    """Append a row of 8 heads of 128, or read all rows."""
+    x = normal(1024).reshape(8, 128)
+    cache = np.zeros((max(2, n // 1024), 8, 128), np.int8)
+    scales = np.ones(cache.shape[:2], np.float32)
+    if reads:
+        out = np.empty(cache.shape, np.float32)
+        call = partial(pq.dequantize, cache, scales, axis=(0, 1), out=out)
+        return Made(cache.size, cache.nbytes + out.nbytes, call)
+    return Made(
+        x.size,
+        x.nbytes + x.size,
+        lambda: pq.dynamic_quantize(x, axis=0, out=cache[1], scale_out=scales[1]),
+        _codes,
+    )
+
+
 def _fake_mask(n: int) -> Made:
     x = rows(n)
     y, mask = np.empty_like(x), np.empty(x.shape, bool)
@@ -169,6 +189,8 @@ def _fake_mask(n: int) -> Made:
 
 TASKS = [
     *(Task(name, partial(_dynamic, name=name, **how)) for name, how in DYNAMIC.items()),
+    Task("cache-append", partial(_cache, reads=False), (1 << 10,)),
+    Task("cache-read", partial(_cache, reads=True)),
     Task("fake-i8", _fake),
     Task("fake-i8-rows", _fake_rows),
     *(

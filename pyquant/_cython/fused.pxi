@@ -57,6 +57,86 @@ cdef tuple _by_two_calls(type cls, object x, object name, object axis, object bl
     return codes, made
 
 
+cdef bint _is_usual_parameter(object out, pq_type type, ptrdiff_t groups, Run *given,
+                              Run *codes, Run *to) except -1:
+    """Return True if `out` is `None` or a contiguous array, with a number for each group.
+    """
+    to.n = 0
+    return out is None or (
+        _is_run(out, to)
+        and to.type == type
+        and to.n == groups
+        and PyArray_NDIM(<const PyArrayObject *>out) == 1
+        and PyArray_ISWRITEABLE(<const PyArrayObject *>out)
+        and _are_apart(given, to)
+        and _are_apart(codes, to)
+    )
+
+
+cdef tuple _dynamic_usual(type cls, object x, object dtype, object axis, object out,
+                          object scale_out, object zero_point_out):
+    """Choose parameters for each index of axis 0, and quantize to an array, with default
+    options. Return `None` if the general path must take the call."""
+    cdef Run given, to, scale, zero
+    cdef pq_args args
+    cdef pq_choice choice
+    cdef ptrdiff_t[2] shape, in_strides, out_strides, scale_strides, zero_strides
+    cdef Calls made
+    cdef tuple groups, results
+    cdef int status
+    cdef pq_type code = <pq_type>_spelled_type(dtype)
+    if not _is_integer(code) or _is_wide(code) or pq_type_bits(code) < 8:
+        return None
+    if type(axis) is not int or axis != 0 or not _is_run(x, &given):
+        return None
+    to.type = code
+    if not _is_real(given.type) or given.n == 0 or not _is_usual_out(out, x, &given, &to):
+        return None
+    memset(&choice, 0, sizeof(pq_choice))
+    choice.size = sizeof(pq_choice)
+    choice.code = code
+    choice.rule = pq_usual_rule(choice.like, code)
+    _set_data(&choice, given.type)
+    shape[0] = PyArray_DIMS(<const PyArrayObject *>x)[0] if PyArray_NDIM(
+        <const PyArrayObject *>x) else 0
+    if (
+        shape[0] == 0
+        or not _is_usual_parameter(scale_out, choice.scale, shape[0], &given, &to, &scale)
+        or not _is_usual_parameter(zero_point_out, code, shape[0], &given, &to, &zero)
+        or (scale.n and zero.n and not _are_apart(&scale, &zero))
+    ):
+        return None
+    shape[1] = given.n // shape[0]
+    groups = (shape[0],)
+    results = _new_results(&choice, groups)
+    _forget_options(&args)
+    in_strides[1], out_strides[1] = pq_type_size(given.type), pq_type_size(code)
+    in_strides[0], out_strides[0] = in_strides[1] * shape[1], out_strides[1] * shape[1]
+    scale_strides[0], scale_strides[1] = pq_type_size(choice.scale), 0
+    zero_strides[0], zero_strides[1] = pq_type_size(code), 0
+    args.ndim, args.shape, args.block = 2, shape, NULL
+    args.inp = pq_array(given.data, &in_strides[0], given.type, False, NULL)
+    args.out = pq_array(to.data, &out_strides[0], code, False, NULL)
+    args.scale = pq_array(PyBytes_AS_STRING(results[0][2]), &scale_strides[0],
+                          choice.scale, False, NULL)
+    args.zero = pq_array(PyBytes_AS_STRING(results[1][2]), &zero_strides[0], code, False,
+                         NULL)
+    if given.n >= _NOGIL_SIZE:
+        with nogil:
+            status = pq_dynamic_quantize(_active, &args, &choice, 0, 1)
+    else:
+        status = pq_dynamic_quantize(_active, &args, &choice, 0, 1)
+    if status != PQ_OK:
+        return None
+    if scale.n:
+        memcpy(scale.data, args.scale.data, scale.n * pq_type_size(scale.type))
+    if zero.n:
+        memcpy(zero.data, args.zero.data, zero.n * pq_type_size(code))
+    made = cls.__new__(cls)
+    made._keep(_finished(&choice, results, <str>_NAMES[<int>code], 0, None))
+    return out, made
+
+
 def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, quant_range,
                      scale_dtype, like, layout, packed, out, scale_out, zero_point_out,
                      rounding, seed, start, threads, /):
@@ -71,6 +151,15 @@ def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, q
     cdef Job job
     cdef Calls made
     cdef _Affine affine
+    if (
+        out is not None and block_size is None and symmetric is None
+        and quant_range is None and scale_dtype is None and like is None
+        and layout is None and packed is False and rounding is _HALF_EVEN
+        and seed is None and start is None and threads is _ONE
+    ):
+        results = _dynamic_usual(cls, x, dtype, axis, out, scale_out, zero_point_out)
+        if results is not None:
+            return results
     affine = _affine(None, False, None, quant_range, _SATURATE, _LOWEST)
     rounding = _with_noise(rounding, seed, start)
     _forget(&call)

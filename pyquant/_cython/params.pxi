@@ -57,7 +57,7 @@ cdef object _given_scale(tuple frozen, bint single):
     name = _SPELLED.get(dtype) if single else None
     if name == "float32" or name == "float64":
         return _number_at(PyBytes_AS_STRING(memory), <int>_REALS[name])
-    array = _ndarray(shape, dtype, memory)
+    array = _words_in(shape, dtype, memory)
     if single and dtype.kind == "f" and dtype.itemsize >= 4:
         return cast(array, "float64").item()
     return array
@@ -68,7 +68,7 @@ cdef object _given_zero(tuple frozen, bint single):
     shape, dtype, memory = frozen
     if single:
         return _number_at(PyBytes_AS_STRING(memory), <int>_CODES[_SPELLED[dtype]]) or None
-    array = _ndarray(shape, dtype, memory)
+    array = _words_in(shape, dtype, memory)
     return array if array.any() else None
 
 
@@ -604,7 +604,7 @@ cdef int _check_shape(tuple shape, object dtype) except -1:
 cdef bytes _new_memory(tuple shape, object dtype, Py_ssize_t size):
     """Return immutable memory for an array, to be filled immediately."""
     try:
-        count = _prod(shape)
+        count = shape[0] if len(shape) == 1 else _prod(shape)  # a call takes time
         if count == 0:  # NumPy may reject the shape
             _check_shape(shape, dtype)
         return PyBytes_FromStringAndSize(NULL, count * size)

@@ -874,6 +874,12 @@ def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=N
                        _affine(offset, inverse, fill, None, _SATURATE, _LOWEST), False)
 
 
+cdef object _array_of(tuple frozen):
+    """Return a read-only array of shape, dtype and bytes."""
+    shape, dtype, memory = frozen
+    return _words_in(shape, dtype, memory)
+
+
 cdef class Calls:
     """Methods of QParams; a C type reads their arguments as fast as a function."""
 
@@ -947,15 +953,15 @@ cdef class Calls:
 
     @property
     def _scale(self):
-        return _ndarray(*self._scales)
+        return _array_of(self._scales)
 
     @property
     def _zero_point(self):
-        return _ndarray(*self._zeros)
+        return _array_of(self._zeros)
 
     @property
     def _offset(self):
-        return None if self._offsets is None else _ndarray(*self._offsets)
+        return None if self._offsets is None else _array_of(self._offsets)
 
     @property
     def _fill(self):
