@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "main", "run_as_program"]
 
 PROGRAM = "pyquant"
+# The signals that end a command. Windows has no SIGHUP.
+SIGNALS = [one for one in signal.Signals if one.name in ("SIGINT", "SIGTERM", "SIGHUP")]
 # Leave 28 columns to the names of commands and options.
 FORMATTER = partial(argparse.RawDescriptionHelpFormatter, max_help_position=28)
 
@@ -94,15 +96,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 128 + number
 
 
-def _signals() -> list[signal.Signals]:
-    """Return the signals that end a command. Windows has no SIGHUP."""
-    names = ("SIGINT", "SIGTERM", "SIGHUP")
-    return [signal.Signals[name] for name in names if hasattr(signal, name)]
-
-
 def _stop(number: int, frame: object) -> None:
     """End the command once, so that no signal stops the removal of temporary files."""
-    for one in _signals():
+    for one in SIGNALS:
         signal.signal(one, signal.SIG_IGN)
     raise KeyboardInterrupt(number)
 
@@ -114,7 +110,7 @@ def run_as_program() -> int:
     SIGINT, SIGTERM and SIGHUP end the command like an error, unless they are ignored, as
     by nohup. The reader of stdout may close the pipe; the status is then 1.
     """
-    for number in _signals():
+    for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
     out = sys.stdout  # `None` if the process started without stdout

@@ -92,14 +92,11 @@ def curve(points: list[float]) -> dict[str, Any]:
     ends of the axis, which covers at least a factor of 2."""
     high, low = points[0], min(points[-1], points[0] - 1)
     across, down = (NARROW - 2 * EDGE) / (len(points) - 1), (HIGH - 2 * EDGE) / (high - low)
-    path = _line(
-        (EDGE + k * across, EDGE + (high - p) * down) for k, p in enumerate(points)
-    )
-    return {"path": path, "low": low, "high": high}
-
-
-def _line(points: Iterable[tuple[float, float]]) -> str:
-    return "M" + "L".join(f"{_short(x)} {_short(y)}" for x, y in points)
+    places = [
+        f"{_short(EDGE + k * across)} {_short(EDGE + (high - p) * down)}"
+        for k, p in enumerate(points)
+    ]
+    return {"path": f"M{'L'.join(places)}", "low": low, "high": high}
 
 
 def bars(found: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from pyquant._typing import Array
     from pyquant.cli._logical import Logical
-    from pyquant.report import ErrorReport
 
 # Elements of a band, unless a row has more: few enough for the cache, and a multiple of the
 # 256 elements of the largest GGUF block.
@@ -172,11 +171,6 @@ class Steps:
 NOTHING = measure_error(np.zeros(0), np.zeros(0))
 
 
-def sqnr_of(report: ErrorReport) -> float:
-    """Return the SQNR in dB, infinite without an error."""
-    return float(report.sqnr) if report.max_error > 0 else math.inf
-
-
 class _Values:
     """Add up facts about the values of a tensor over its bands."""
 
@@ -260,9 +254,9 @@ def measured(
             saturated += steps.saturated(rows, x) if coded else 0
         if plots:
             values.add(x)
-    elements = report.count
+    elements, lossy = report.count, report.max_error > 0
     numbers = {
-        "sqnr": None if odd else sqnr_of(report),
+        "sqnr": None if odd else report.sqnr if lossy else math.inf,
         "max_error": report.max_error if elements else 0.0,
         "max_steps": most if steps is not None else None,
         "cosine": report.cosine,
@@ -273,7 +267,7 @@ def measured(
     if not plots:
         return numbers, {}
     details = {
-        "exact": not (odd or report.max_error > 0),
+        "exact": not (odd or lossy),
         "max/rms": values.numbers()["max/rms"] or None,
         "excluded": report.nan + report.inf,
     }

@@ -330,16 +330,8 @@ class Quantized(_Banded):
         self.sqnr = report.sqnr if report.max_error > 0 else None
 
 
-def quantized(
-    source: Logical, spec: Spec, memory: int, threads: int, *, measure: bool
-) -> Job:
-    """Plan codes with their parameters, or GGUF blocks; `measure` adds up the error."""
-    kind = InBlocks if spec.type in BLOCKS else Quantized
-    return kind(source, spec, memory, threads, measure=measure)
-
-
 def parameters(source: Logical, spec: Spec) -> Iterator[QParams]:
-    """Choose the parameters of a tensor, band by band, exactly as `quantized` does."""
+    """Choose the parameters of a tensor, band by band, exactly as `Quantized` does."""
     job = Quantized(source, spec, 1 << 50, 1, measure=False)
     common = job.chosen(job._real, 1)
     if common is not None:
@@ -466,7 +458,8 @@ class _Kept:
         y = self._block.dequantize(blocks, out=np.empty_like(x), threads=self._threads)
         report = measure_error(x, y, threads=self._threads)
         fields = self._block.split(blocks)
-        if report.nan or report.inf or not all(map(_is_finite, fields.values())):
+        scales = [one for one in fields.values() if one.dtype.kind == "f"]
+        if report.nan or report.inf or not all(np.isfinite(one).all() for one in scales):
             return report, np.nan, np.array([np.nan, np.nan])
         energy, lost = report._sums["xx"].item(), report._sums["ee"].item()
         value = largest if report.max_error <= largest / 4 else _largest(y)
@@ -476,10 +469,6 @@ class _Kept:
         """Raise OutOfRange for the tensor of all bands."""
         if not (self._stored >= LEAST * self._ideal).all():
             raise OutOfRange(self._block.name, self._largest)
-
-
-def _is_finite(field: Array) -> bool:
-    return field.dtype.kind != "f" or bool(np.isfinite(field).all())
 
 
 def _largest(x: Array) -> float:

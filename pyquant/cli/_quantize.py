@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyquant.cli._errors import Refused
 from pyquant.cli._forms import BLOCKS, STORED, Granularity, known_type
 from pyquant.cli._logical import KIND, check_values, loads, logical
-from pyquant.cli._plan import NUMPY, Copied, Job, Spec, already, objection, quantized
+from pyquant.cli._plan import NUMPY, Copied, InBlocks, Quantized, Spec, already, objection
 from pyquant.cli._select import REPORT, STATUS, chosen
 from pyquant.cli._work import FILES, output_kind, perform
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from pyquant.cli._logical import Logical
     from pyquant.cli._models import Model
+    from pyquant.cli._plan import Job
     from pyquant.cli._work import Metadata
 
 MIN_SIZE = 1024
@@ -179,7 +180,8 @@ class _Plan:
                 quiet = options.quiet or options.output == "-"
                 measure = options.json or not quiet
                 memory, threads = options.max_memory, options.threads
-                return quantized(tensor, spec, memory, threads, measure=measure)
+                job = InBlocks if spec.type in BLOCKS else Quantized
+                return job(tensor, spec, memory, threads, measure=measure)
             reason = objections
         return Copied(tensor, model, self._kind, reason)
 
