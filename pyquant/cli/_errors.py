@@ -5,8 +5,13 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from pyquant.weights._elements import special_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 NO_SPACE = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 
@@ -40,6 +45,21 @@ def fault(
     where = "" if path is None else f"{path}: "
     where += "" if tensor is None else f"tensor {tensor[:100]!r}: "
     return Refused(f"{where}expected {expected}, got {got}")
+
+
+@contextmanager
+def converting(
+    path: str, expected: str, tensor: str | None = None, before: str = "", most: int = 100
+) -> Iterator[None]:
+    """Convert errors of any type, which other packages raise for files, to `Refused`. The
+    message has at most `most` characters of the error."""
+    try:
+        yield
+    except Refused:
+        raise
+    except Exception as error:
+        got = " ".join(str(error).split())[:most] or type(error).__name__
+        raise fault(path, expected, before + got, tensor) from None
 
 
 def check_free(path: str, force: bool) -> None:

@@ -9,7 +9,6 @@ import struct
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from io import BytesIO, TextIOWrapper
@@ -19,7 +18,7 @@ from typing import Any, Literal, TypeGuard
 import numpy as np
 
 from pyquant import dtypes
-from pyquant.cli._errors import Refused, fault
+from pyquant.cli._errors import Refused, converting, fault
 from pyquant.cli._logical import Logical, weight_of
 from pyquant.weights._elements import Mapped, open_file, sized
 from pyquant.weights.files import StoredTensor, WeightFile, open_weights
@@ -37,6 +36,7 @@ EXTENSIONS = {
 RECORDS = "__pyquant__"
 NPY, ZIP = b"\x93NUMPY", b"PK\x03\x04"
 PIECE = 1 << 16  # characters of metadata that are read at once
+READABLE = "a .npz file that NumPy can read"
 MAX_HEADER = 1 << 16  # bytes of the header of a .npy file; NumPy writes a few hundred
 
 
@@ -294,11 +294,8 @@ def _npy_header(
     for bytes that are no array."""
     if not data.startswith(NPY):
         return (), False, None, 0
-    try:
+    with converting(path, "a .npy file that NumPy can read", name):  # even of tokenize
         found = _parsed(data)
-    except Exception as error:  # a broken header raises anything, even errors of tokenize
-        got = " ".join(str(error).split())[:100] or type(error).__name__
-        raise fault(path, "a .npy file that NumPy can read", got, name) from None
     shape = found[0]
     if not sized(shape) or any(n < 0 for n in shape):
         raise fault(path, "a shape that 64 bits count", str(shape)[:100], name)
@@ -363,7 +360,7 @@ class _Npz(Model):
         file = Mapped(path)
         file.path, files = shown or path, list[Any]([file])
         try:
-            with _unpacking(file.path):
+            with converting(file.path, READABLE):  # of zipfile, zlib, lzma, bz2, struct
                 self._archive = zipfile.ZipFile(path)
                 files.insert(0, self._archive)
                 tensors, metadata = _members(file, self._archive)
@@ -383,19 +380,6 @@ class _Npz(Model):
                         pass
             except Exception as error:  # of zipfile and its decoders
                 yield f"{member.filename[:100]!r}: {' '.join(str(error).split())[:100]}"
-
-
-@contextmanager
-def _unpacking(path: str) -> Iterator[None]:
-    """Convert the errors of a broken archive to `Refused`."""
-    try:
-        yield
-    except Refused:
-        raise
-    except Exception as error:  # of zipfile, zlib, lzma and bz2, and struct's
-        got = " ".join(str(error).split())[:100] or type(error).__name__
-        expected = "a .npz file that NumPy can read"
-        raise Refused(f"{path}: expected {expected}, got {got}") from None
 
 
 def _members(
@@ -457,7 +441,7 @@ def _member(
 
 def _unpacked(path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     """Read a member, and check its size and its checksum."""
-    with _unpacking(path):
+    with converting(path, READABLE):
         data = archive.read(member)
         if len(data) != member.file_size:
             raise ValueError(f"{len(data)} of {member.file_size} bytes")

@@ -16,7 +16,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from pyquant import _core, dtypes
-from pyquant.cli._errors import fault
+from pyquant.cli._errors import converting, fault
 from pyquant.cli._forms import Granularity, Stored, grid_of, named
 from pyquant.cli._logical import Joined, published
 from pyquant.cli._models import Bytes, Model
@@ -74,17 +74,7 @@ def require() -> Any:
     return onnx
 
 
-@contextmanager
-def _onnx_errors(
-    path: str, expected: str, tensor: str | None = None, before: str = ""
-) -> Iterator[None]:
-    """Convert errors of onnx and protobuf, which have many types, to `Refused`."""
-    try:
-        yield
-    except Exception as error:
-        got = " ".join(str(error).split())[:300] or type(error).__name__
-        raise fault(path, expected, before + got, tensor) from None
-
+_errors_of_onnx = partial(converting, most=300)  # and of protobuf
 
 # ---- messages of protobuf ----
 
@@ -257,7 +247,7 @@ class OnnxModel(Model):
             memory = proto.raw_data
         else:
             need = "data that fills the shape"
-            with _onnx_errors(self.path, need, proto.name), warnings.catch_warnings():
+            with _errors_of_onnx(self.path, need, proto.name), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 array = onnx.numpy_helper.to_array(proto)
                 memory = onnx.numpy_helper.from_array(array).raw_data
@@ -373,7 +363,7 @@ def _load(path: str) -> Any:
         if os.fstat(file.fileno()).st_size > MAX_PROTOBUF:
             got = "a larger one (external data?)"
             raise fault(path, "a model of less than 2 GiB", got)
-        with _onnx_errors(path, "a model of ONNX"):
+        with _errors_of_onnx(path, "a model of ONNX"):
             proto.ParseFromString(file.read())
     if not proto.HasField("graph") or proto.ir_version < 1 or not proto.opset_import:
         raise fault(path, "a model of ONNX", "no graph, version or operators")
@@ -602,7 +592,7 @@ class _Edited:
         count, known = len(graph.input), {one.name for one in graph.input}
         tensors = self.tensors.values()
         graph.input.extend(_value_info(one) for one in tensors if one.name not in known)
-        with _onnx_errors(model.path, "a model that onnx.checker accepts"):
+        with _errors_of_onnx(model.path, "a model that onnx.checker accepts"):
             require().checker.check_model(self.proto)
         del graph.input[count:]
         for name, tensor in self.tensors.items():
@@ -661,7 +651,7 @@ def _convert(proto: Any, model: OnnxModel, version: int) -> None:
             stub.graph.initializer.append(_with_data(model, one))
         elif name not in given:
             stub.graph.input.append(_value_info(one))
-    with _onnx_errors(model.path, need, before=f"opset {model.opset}: "):
+    with _errors_of_onnx(model.path, need, before=f"opset {model.opset}: "):
         made = onnx.version_converter.convert_version(stub, version)
     outputs = [{o for node in g.node for o in node.output} for g in (graph, made.graph)]
     if not outputs[0] <= outputs[1]:
