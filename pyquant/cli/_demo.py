@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"\n{shown(name)}, {x.dtype.name} {' x '.join(map(str, x.shape))}")
         count += 1
         try:
-            print_table(COLUMNS, [_row(*one) for one in measured(x)], right=COLUMNS[1:])
+            print_table(COLUMNS, [*measured(x)], right=COLUMNS[1:])
         except ValueError as error:
             print(f"skipped: {shown(error)}")
     if not count:
@@ -92,27 +92,19 @@ def _stored(path: str) -> Iterator[tuple[str, Array]]:
                 yield name, tensor.dequantize(dtype=tensor.type if known else "float32")
 
 
-def measured(x: Array) -> Iterator[tuple[str, int, int, Any, float, float]]:
-    """Yield for each form: name, bytes before and after, ErrorReport, elements a second."""
+def measured(x: Array) -> Iterator[tuple[str, ...]]:
+    """Yield the row of each form: name, bytes, errors, 10**9 elements a second."""
     for name, how in FORMS.items():
         if name == "channel" and x.ndim < 2:
             continue
         p = choose_qparams(x, **how)
         q = p.quantize(x)
         y = p.dequantize(q, dtype=x.dtype)
-        speeds = (
-            x.size / _seconds(p.quantize, x, out=q),
-            x.size / _seconds(p.dequantize, q, out=y),
-        )
-        yield name, x.nbytes, q.nbytes + p.scale.nbytes, p.measure_error(x), *speeds
-
-
-def _row(
-    name: str, before: int, after: int, report: Any, quantized: float, dequantized: float
-) -> tuple[str, ...]:
-    errors = f"{report.sqnr:.2f}", f"{report.max_error:.4g}"
-    speeds = f"{quantized / 1e9:.2f}", f"{dequantized / 1e9:.2f}"
-    return name, f"{before} -> {after}", *errors, *speeds
+        report = p.measure_error(x)
+        times = _seconds(p.quantize, x, out=q), _seconds(p.dequantize, q, out=y)
+        sizes = f"{x.nbytes} -> {q.nbytes + p.scale.nbytes}"
+        errors = f"{report.sqnr:.2f}", f"{report.max_error:.4g}"
+        yield name, sizes, *errors, *(f"{x.size / time / 1e9:.2f}" for time in times)
 
 
 def _compare_lines() -> None:
