@@ -135,7 +135,7 @@ class Granularity:
         least = 2 if len(self._sizes) == 2 else 1
         if self._axis is not None:
             least = -self._axis if self._axis < 0 else self._axis + 1
-        if len(shape) < min(least, 1) or len(shape) < least:
+        if len(shape) < least:
             few = "a dimension" if least == 1 else f"{least} dimensions"
             return f"expected at least {few} for {self.text}, got shape {shape}"
         return None
