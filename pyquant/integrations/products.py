@@ -85,8 +85,7 @@ class Prepared(_check.Immutable):
         if codes.ndim != 2:
             raise fail(ValueError, "b", "shape (K, N)", codes.shape)
         package = _chosen(package or _PACKAGES, found, own, codes.shape[0])
-        used = package if codes.size else "blas"  # packages reject empty matrices
-        made = _PACKAGES[used](codes, _bytes(found), count)
+        made = _PACKAGES[package](codes, _bytes(found), count)
         kept = {"shape": codes.shape, "dtype": found, "package": package, "_product": made}
         for name, value in kept.items():
             object.__setattr__(self, name, value)
