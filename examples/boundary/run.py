@@ -108,7 +108,7 @@ def speech():
     model = session(shipped("silero-vad", "*16k_sequence.onnx"))
     pcm = (RNG.standard_normal(60 * 16000) * 3000).astype(np.int16)
     windows = np.lib.stride_tricks.sliding_window_view(pcm, 576)[::512]
-    params = pq.QParams(np.float32(2**-15), None, "int16")
+    params = pq.QParams.from_pcm(16)
     buffer, state = np.empty(windows.shape, np.float32), np.zeros((1, 1, 128), np.float32)
     expected = run_operator("DequantizeLinear", windows, np.float32(1 / 32768))
     model.run(None, {"input": expected, "h": state, "c": state})
