@@ -35,7 +35,7 @@ def awq(rows, bits):
 
 
 def tensors(*arrays):
-    """Return the tensors of a GPTQ or AWQ weight by name. None stands for no tensor."""
+    """Return the tensors of a GPTQ or AWQ weight by name. Omit arrays that are None."""
     names = ("qweight", "qzeros", "scales", "g_idx")
     return {name: one for name, one in zip(names, arrays, strict=False) if one is not None}
 
@@ -53,7 +53,7 @@ KINDS = ("normal", "ties", "zero", "positive", "negative", "tiny", "subnormal", 
 
 
 def data(kind, shape, dtype=np.float32):
-    """Return numbers of a kind."""
+    """Return random numbers of one of `KINDS`."""
     rng = np.random.default_rng([len(kind), *shape])
     x = rng.standard_normal(shape).astype(np.float32)
     x = {
