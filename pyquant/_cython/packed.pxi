@@ -57,8 +57,10 @@ cdef class LayoutRow:
 
     cpdef Py_ssize_t length(self, Py_ssize_t codes, int bits) noexcept:
         """Return the number of words of complete groups for a number of codes."""
-        cdef Py_ssize_t groups = codes // self.group + (codes % self.group != 0)
-        cdef Py_ssize_t all_bits = groups * self.group * bits
+        cdef Py_ssize_t groups = codes, all_bits
+        if self.group > 1:  # avoids two divisions in most calls
+            groups = codes // self.group + (codes % self.group != 0)
+        all_bits = groups * self.group * bits
         return all_bits // self.word_bits + (all_bits % self.word_bits != 0)
 
     cpdef tuple shape(self, tuple extents, object axis, int bits):
