@@ -53,7 +53,7 @@ KINDS = ("normal", "ties", "zero", "positive", "negative", "tiny", "subnormal", 
 
 
 def data(kind, shape, dtype=np.float32):
-    """Return random numbers of one of `KINDS`."""
+    """Return random numbers, for example ties or subnormal numbers."""
     rng = np.random.default_rng([len(kind), *shape])
     x = rng.standard_normal(shape).astype(np.float32)
     x = {
