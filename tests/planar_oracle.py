@@ -35,7 +35,7 @@ def awq(rows, bits):
 
 
 def tensors(*arrays):
-    """Return the tensors of a GPTQ or AWQ weight by name. Omit arrays that are None."""
+    """Return the tensors of a GPTQ or AWQ weight by name. Omit missing arrays."""
     names = ("qweight", "qzeros", "scales", "g_idx")
     return {name: one for name, one in zip(names, arrays, strict=False) if one is not None}
 

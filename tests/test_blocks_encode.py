@@ -187,16 +187,6 @@ def test_quotients_too_large_to_be_rounded(fmt, rng):
         same(at_level(isa, _core.encode_blocks, fmt._row, x, weights), wanted)
 
 
-@by_name
-def test_numbers_of_any_bits(fmt, rng):
-    """Numbers include subnormal numbers, -0 and numbers with scales beyond float16."""
-    bits = rng.integers(0, 2**32, (40, 4 * fmt.block_size), np.uint32)
-    x = bits.view(np.float32)
-    x[~np.isfinite(x)] = -0.0
-    x[20:30] *= np.float32(2.0**-120)
-    same(fmt.quantize(x), expected(fmt, x))
-
-
 FEW = st.floats(-8, 8, width=16)
 
 
@@ -293,14 +283,9 @@ def test_formats_that_use_weights(rng):
         assert fmt.weighted == used == (fmt in WEIGHTED)
 
 
-def test_weights_of_one_row():
+def test_weights_of_negative_zero():
     fmt = block_format("Q4_K")
-    with pytest.raises(ValueError, match=r"^weights: expected shape \(256,\), got \(3,\)$"):
-        fmt.quantize(np.zeros(256), weights=np.ones(3))
-    assert np.array_equal(
-        fmt.quantize(np.ones(256), weights=ONES * -0.0),
-        fmt.quantize(np.ones(256), weights=ONES * 0),
-    )
+    same(fmt.quantize(ONES, weights=ONES * -0.0), fmt.quantize(ONES, weights=ONES * 0))
 
 
 # ---- memory ----

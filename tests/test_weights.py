@@ -137,12 +137,10 @@ CONVERT = {
     "to short blocks": lambda: convert(SHORT, "matmulnbits"),
     "to compressed_tensors": lambda: convert(GPTQ[3], "compressed_tensors"),
     "from padded words": lambda: convert(PADDED, "compressed_tensors"),
-    "to mlx": lambda: convert(matmulnbits.pack(np.zeros((N, K), np.uint8), SCALES.T,
-                                               block_size=G), "mlx"),
-}  # fmt: skip
+}
 
 
-@loop("name", list(CONVERT)[:-1])
+@loop("name", CONVERT)
 def test_memory_of_convert(name):
     size, most = peak(CONVERT[name])
     assert most < size + SCALES.nbytes * 2 + SMALL
