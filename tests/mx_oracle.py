@@ -64,3 +64,12 @@ def encode(x, name, scale):
 def blocks_of(x, size):
     """Divide rows into blocks. The last block of a row may be shorter."""
     return [[row[i : i + size] for i in range(0, len(row), size)] for row in x]
+
+
+def wild(shape, seed, of_rows=(-150, 120), of_elements=(-9, 3)):
+    """Return numbers with exponents of each row and of each element; some are subnormal."""
+    rng = np.random.default_rng(seed)
+    exponents = rng.integers(*of_rows, (*shape[:-1], 1))
+    exponents = exponents + rng.integers(*of_elements, shape)
+    with np.errstate(under="ignore"):
+        return (rng.standard_normal(shape) * np.exp2(exponents)).astype(np.float32)

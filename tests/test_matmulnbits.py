@@ -178,29 +178,18 @@ def test_session():
     one = onnx.TensorProto.FLOAT
 
     def run(w):
-        given, (N, K) = w.tensors(), w.shape
-        node = helper.make_node(
-            "MatMulNBits",
-            ["A", *given],
-            ["Y"],
-            domain="com.microsoft",
-            K=K,
-            N=N,
-            bits=w.bits,
-            block_size=w.block_size,
-        )
-        graph = helper.make_graph(
-            [node],
-            "weight",
-            [helper.make_tensor_value_info("A", one, ["M", K])],
-            [helper.make_tensor_value_info("Y", one, ["M", N])],
-            [arrays.from_array(value, name) for name, value in given.items()],
-        )
-        sets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+        (N, K), domain = w.shape, "com.microsoft"
+        how = {"domain": domain, "bits": w.bits, "block_size": w.block_size}
+        given = [arrays.from_array(value, name) for name, value in w.tensors().items()]
+        names = ["A", *w.tensors()]
+        node = helper.make_node("MatMulNBits", names, ["Y"], K=K, N=N, **how)
+        ends = (("A", K), ("Y", N))
+        x, y = ([helper.make_tensor_value_info(name, one, ["M", n])] for name, n in ends)
+        graph = helper.make_graph([node], "weight", x, y, given)
+        sets = [helper.make_opsetid("", 21), helper.make_opsetid(domain, 1)]
         model = helper.make_model(graph, opset_imports=sets, ir_version=10)
-        session = ort.InferenceSession(
-            model.SerializeToString(), providers=["CPUExecutionProvider"]
-        )
+        providers = ["CPUExecutionProvider"]
+        session = ort.InferenceSession(model.SerializeToString(), providers=providers)
         return session.run(None, {"A": np.eye(K, dtype=np.float32)})[0].T
 
     for bits in (2, 4, 8):

@@ -7,6 +7,7 @@ import mx_oracle
 import numpy as np
 import oracle
 import pytest
+from mx_oracle import wild
 from support import loop, uniform_bits
 
 import pyquant as pq
@@ -172,14 +173,6 @@ def test_names_and_types_of_files(name):
             np.testing.assert_array_equal(
                 pq.weights.from_tensors(given, "a").dequantize(), y
             )
-
-
-def wild(shape, seed):
-    """Return numbers with magnitudes that differ by row and element. Some are subnormal."""
-    rng = np.random.default_rng(seed)
-    exponents = rng.integers(-150, 120, (*shape[:-1], 1)) + rng.integers(-9, 3, shape)
-    with np.errstate(under="ignore"):
-        return (rng.standard_normal(shape) * np.exp2(exponents)).astype(np.float32)
 
 
 @pytest.mark.parametrize("name", mx_oracle.TYPES)

@@ -88,47 +88,27 @@ def _quantize_dequantize(size, dtype, scale, zero):
     import flatbuffers
     from ai_edge_litert import schema_py_generated as schema
 
-    types = {
-        np.int8: schema.TensorType.INT8,
-        np.uint8: schema.TensorType.UINT8,
-        np.int16: schema.TensorType.INT16,
-    }
+    def made(kind, **fields):
+        one = getattr(schema, f"{kind}T")()
+        vars(one).update(fields)
+        return one
 
-    def tensor(name, type_, quantized):
-        made = schema.TensorT()
-        made.name, made.type, made.shape, made.buffer = name, type_, [size], 0
-        if quantized:
-            made.quantization = schema.QuantizationParametersT()
-            made.quantization.scale = [float(np.float32(scale))]
-            made.quantization.zeroPoint = [zero]
-        return made
+    def tensor(name, type_, **more):
+        kind = getattr(schema.TensorType, type_.upper())
+        return made("Tensor", name=name, type=kind, shape=[size], buffer=0, **more)
 
-    def operator(code, inputs, outputs):
-        made = schema.OperatorT()
-        made.opcodeIndex, made.inputs, made.outputs = code, inputs, outputs
-        return made
-
-    def opcode(code):
-        made = schema.OperatorCodeT()
-        made.builtinCode = made.deprecatedBuiltinCode = code
-        made.version = 1
-        return made
-
-    graph = schema.SubGraphT()
-    floats = schema.TensorType.FLOAT32
-    graph.tensors = [
-        tensor("x", floats, False),
-        tensor("q", types[dtype], True),
-        tensor("y", floats, False),
+    scales = [float(np.float32(scale))]
+    params = made("QuantizationParameters", scale=scales, zeroPoint=[zero])
+    codes = tensor("q", np.dtype(dtype).name, quantization=params)
+    tensors = [tensor("x", "float32"), codes, tensor("y", "float32")]
+    steps = (schema.BuiltinOperator.QUANTIZE, schema.BuiltinOperator.DEQUANTIZE)
+    kinds = [
+        made("OperatorCode", builtinCode=one, deprecatedBuiltinCode=one, version=1)
+        for one in steps
     ]
-    graph.inputs, graph.outputs = [0], [1, 2]
-    graph.operators = [operator(0, [0], [1]), operator(1, [1], [2])]
-    model = schema.ModelT()
-    model.version, model.subgraphs = 3, [graph]
-    model.operatorCodes = [
-        opcode(schema.BuiltinOperator.QUANTIZE),
-        opcode(schema.BuiltinOperator.DEQUANTIZE),
-    ]
+    calls = [made("Operator", opcodeIndex=i, inputs=[i], outputs=[i + 1]) for i in (0, 1)]
+    graph = made("SubGraph", tensors=tensors, inputs=[0], outputs=[1, 2], operators=calls)
+    model = made("Model", version=3, subgraphs=[graph], operatorCodes=kinds)
     model.buffers = [schema.BufferT()]
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.Pack(builder), b"TFL3")
