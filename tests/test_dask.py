@@ -99,34 +99,35 @@ def test_types(real, symmetric):
     same(y, p.dequantize(p.quantize(x), dtype=real))
 
 
-def test_type_of_zero_points():
+SIX = np.full(6, 0.1)
+ZEROS = (None, 3, [1, 2, 3, 4, 5, 6], np.uint8(3), np.arange(6, dtype=np.int16))
+# Shapes of scales that need no axis, and the axis.
+AS_MANY = (((8, 1), 0), ((1, 6), 1), ((8, 6), (0, 1)), ((1, 1), None))
+OFFSETS = (
+    {"offset": data(6), "axis": 1},
+    {"offset": data((1, 6))},
+    {"offset": data((8, 2)), "axis": 1, "block_size": 3},
+    {"offset": [0.5], "axis": 1},
+)
+# Scale, zero point and other arguments of an array of shape (8, 6).
+ARGUMENTS = [
+    *((SIX, zero, {"axis": 1}) for zero in ZEROS),
+    # NumPy makes float64 of these zero points.
+    (np.ones(6), [0, 2**64 - 1, 2**63, 1, 2, 3], {"dtype": "uint64", "axis": 1}),
+    *((abs(data(shape)) + 0.1, None, {}) for shape, _ in AS_MANY),
+    *((abs(data(shape)) + 0.1, None, {"axis": axis}) for shape, axis in AS_MANY),
+    *((scale, 3, how) for scale in (0.1, [0.1]) for how in OFFSETS),
+]
+
+
+@pytest.mark.parametrize(("scale", "zero", "how"), ARGUMENTS)
+def test_arguments(scale, zero, how):
     x = data((8, 6))
-    lazy = da.from_array(x, chunks=3)
-    for zero in (None, 3, [1, 2, 3, 4, 5, 6], np.uint8(3), np.arange(6, dtype=np.int16)):
-        due = pq.quantize(x, np.full(6, 0.1), zero, axis=1)
-        same(pqd.quantize(lazy, np.full(6, 0.1), zero, axis=1), due)
-
-
-def test_zero_points_beyond_int64():
-    x, zero = data((3, 4)), [0, 2**64 - 1, 2**63]  # of which NumPy makes float64
-    lazy = da.from_array(x, chunks=2)
-    how = {"dtype": "uint64", "axis": 0}
-    same(
-        pqd.quantize(lazy, np.ones(3), zero, **how),
-        pq.quantize(x, np.ones(3), zero, **how),
-    )
-
-
-def test_scales_of_as_many_dimensions():
-    x = data((8, 6))
-    lazy = da.from_array(x, chunks=(3, 4))
-    for shape, axis in (((8, 1), 0), ((1, 6), 1), ((8, 6), (0, 1)), ((1, 1), None)):
-        scale = np.abs(data(shape)) + 0.1
-        same(pqd.quantize(lazy, scale), pq.quantize(x, scale))
-        same(
-            pqd.quantize(lazy, scale, axis=axis),
-            pq.quantize(x, scale),
-        )
+    q = pq.quantize(x, scale, zero, **how)
+    codes = pqd.quantize(da.from_array(x, chunks=(3, 3)), scale, zero, **how)
+    same(codes, q)
+    how = {key: value for key, value in how.items() if key != "dtype"}
+    same(pqd.dequantize(codes, scale, zero, **how), pq.dequantize(q, scale, zero, **how))
 
 
 def test_options():
@@ -147,24 +148,6 @@ def test_options():
     late = pqd.quantize(lazy, 1e-9, out_of_range="raise")
     with pytest.raises(ValueError, match=r"^x: expected numbers within the range of int8"):
         late.compute()
-
-
-def test_one_scale_beside_many_offsets():
-    x = data((8, 6))
-    lazy = da.from_array(x, chunks=(4, 3))
-    for more in (
-        {"offset": data(6), "axis": 1},
-        {"offset": data((1, 6))},
-        {"offset": data((8, 2)), "axis": 1, "block_size": 3},
-        {"offset": [0.5], "axis": 1},
-    ):
-        q = pq.quantize(x, 0.1, 3, **more)
-        codes = pqd.quantize(lazy, [0.1], 3, **more)
-        same(codes, q)
-        same(
-            pqd.dequantize(codes, 0.1, 3, **more),
-            pq.dequantize(q, 0.1, 3, **more),
-        )
 
 
 def refusal(lazy, **how):
