@@ -95,6 +95,14 @@ def encoded(x, attrs, dtype):
         return xr.conventions.encode_cf_variable(variable).values
 
 
+def check_encode(x, attrs, dtype):
+    """Compare codes with xarray, and return them."""
+    with case(attrs=attrs):
+        q = cf.encode(x, attrs, dtype)
+        same(q, encoded(x, attrs, dtype))
+        return q
+
+
 @pytest.mark.parametrize("dtype", CODES)
 def test_decodes_as_xarray_does(dtype):
     q = all_codes(dtype)
@@ -235,16 +243,12 @@ def test_encodes_as_xarray_does(dtype, real):
         q = rng.integers(max(info.min + 1, -span), span - 1, 3000)
         wide = (q + rng.choice([0, 0.5, 0.49999, rng.random()], 3000)) * float(scale)
         x = (wide + float(offset)).astype(real)
-        for fills, unsigned in itertools.product(FILLS[:4], [None, *OTHER.values()]):
+        for fills in FILLS[:4]:
             attrs = attributes(affine, fills, dtype)
             x[::7] = np.nan if fills else x[1]
-            steps = encoded(x, attrs, dtype)
-            if unsigned:
-                attrs["_Unsigned"] = unsigned
-            if unsigned == OTHER[info.kind]:
-                continue
-            with case(attrs=attrs):
-                same(cf.encode(x, attrs, dtype), steps)
+            q = check_encode(x, attrs, dtype)
+            own = attrs | {"_Unsigned": {"i": "false", "u": "true"}[info.kind]}
+            same(cf.encode(x, own, dtype), q)
 
 
 @pytest.mark.parametrize("real", ["float32", "float64"])
@@ -255,11 +259,9 @@ def test_encodes_other_signs_as_xarray_does(real):
         x[3] = np.nan
         attrs = attributes(affine, {}, "int8") | {"_Unsigned": "true"}
         attrs["_FillValue"] = np.int8(-1)
-        with case(attrs=attrs):
-            q = cf.encode(x, attrs, "int8")
-            same(q, encoded(x, attrs, "int8"))
-            assert q[3] == -1
-            assert q[254] == -2 or real == "float32"
+        q = check_encode(x, attrs, "int8")
+        assert q[3] == -1
+        assert q[254] == -2 or real == "float32"
 
 
 @pytest.mark.parametrize("dtype", ["int16", "int32", "int64"])
@@ -268,12 +270,10 @@ def test_encodes_integers_as_xarray_does(source, dtype):
     x = np.arange(100).astype(source)
     for affine, fills in itertools.product(AFFINE[:-1], FILLS[:2]):
         attrs = attributes(affine, fills, dtype)
-        with case(attrs=attrs):
-            hidden = np.ma.masked_array(x, x % 5 == 0)
-            if affine == (None, None) or not fills:
-                same(cf.encode(x, attrs, dtype), encoded(x, attrs, dtype))
-            if fills:
-                same(cf.encode(hidden, attrs, dtype), encoded(hidden, attrs, dtype))
+        if affine == (None, None) or not fills:
+            check_encode(x, attrs, dtype)
+        if fills:
+            check_encode(np.ma.masked_array(x, x % 5 == 0), attrs, dtype)
 
 
 @pytest.mark.parametrize("out_of_range", ["saturate", "wrap", "raise"])
@@ -291,16 +291,6 @@ def test_integers_without_scale_are_exact(out_of_range):
         same(cf.encode(big, {}, "int64", out_of_range=out_of_range), due)
 
 
-def test_float64_beyond_int64_is_out_of_range():
-    x = np.float32([2.0**63, -(2.0**63)])  # slices, because of the type of the scale
-    attrs = {"scale_factor": np.float64(0.1)}
-    with pytest.raises(ValueError, match=r"got 2 faulty elements, .* index \(0,\)$"):
-        cf.encode(x, attrs, "int64", out_of_range="raise")
-    attrs = {"scale_factor": np.float64(1), "add_offset": np.float64(0.1)}
-    with pytest.raises(ValueError, match=r"got 1 faulty element, .* index \(0,\)$"):
-        cf.encode(x, attrs, "int64", out_of_range="raise")
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("source", ["float32", "float64", "int16", "masked"])
 def test_encodes_to_floats_as_xarray_does(source, dtype):
@@ -312,9 +302,7 @@ def test_encodes_to_floats_as_xarray_does(source, dtype):
     for affine, attrs in itertools.product(AFFINE[:-1], [{}, fill]):
         if attrs and source == "int16" and affine != (None, None):
             continue  # xarray divides integers in place, which raises an error
-        attrs = attributes(affine, {}, "int8") | attrs
-        with case(attrs=attrs):
-            same(cf.encode(x, attrs, dtype), encoded(x, attrs, dtype))
+        check_encode(x, attributes(affine, {}, "int8") | attrs, dtype)
 
 
 def test_masked_arrays_become_fill_values():
