@@ -1,5 +1,7 @@
 """`pyquant.weights.matmulnbits`: bytes and numbers of ONNX Runtime's MatMulNBits."""
 
+from itertools import product
+
 import numpy as np
 import planar_oracle as oracle
 import pytest
@@ -216,22 +218,18 @@ def test_encoder_of_onnxruntime(dtype):
         encode = getattr(ort.capi._pybind_state, f"quantize_matmul_{bits}bits", None)
         if encode is None:
             pytest.skip(f"this ONNX Runtime has no encoder of {bits} bits")
-        for kind in KINDS[:5]:
-            for inputs, outputs in ((40, 3), (64, 8), (104, 5)):
-                x = data(kind, (inputs, outputs), dtype)
-                for size in (16, 32, 64, 128):
-                    for symmetric in (True, False):
-                        w = matmulnbits.quantize(
-                            x.T, bits=bits, block_size=size, symmetric=symmetric
-                        )
-                        want = w.tensors()
-                        B, scales = (np.zeros_like(want[one]) for one in ("B", "scales"))
-                        zeros = np.zeros((outputs, -(-scales.shape[1] * bits // 8)), "u1")
-                        encode(B, x, scales, zeros, size, outputs, inputs, symmetric)
-                        same(want["B"], B)
-                        same(want["scales"], scales)
-                        if not symmetric:
-                            same(want["zero_points"], zeros)
+        shapes, sizes = ((40, 3), (64, 8), (104, 5)), (16, 32, 64, 128)
+        cases = product(KINDS[:5], shapes, sizes, (True, False))
+        for kind, shape, size, symmetric in cases:
+            x = data(kind, shape, dtype)
+            how = {"bits": bits, "block_size": size, "symmetric": symmetric}
+            want = matmulnbits.quantize(x.T, **how).tensors()
+            made = {name: np.zeros_like(want[name]) for name in ("B", "scales")}
+            zeros = np.zeros((shape[1], -(-made["scales"].shape[1] * bits // 8)), "u1")
+            encode(made["B"], x, made["scales"], zeros, size, *shape[::-1], symmetric)
+            made |= {} if symmetric else {"zero_points": zeros}
+            for name, array in made.items():
+                same(want[name], array)
 
 
 B = np.zeros((3, 2, 16), np.uint8)

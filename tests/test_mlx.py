@@ -151,8 +151,12 @@ def test_convert():
     codes = rng.integers(0, 16, (256, 32), dtype=np.uint8)
     scales = rng.standard_normal((2, 32)).astype(np.float16)
     zeros = np.full((2, 32), 8, np.uint8)
-    words = [oracle.along(one, 1, 4, oracle.awq) for one in (codes, zeros)]
-    w = awq.from_tensors(tensors(*words, scales))
+
+    def layer(dtype=np.float16):
+        words = [oracle.along(one, 1, 4, oracle.awq) for one in (codes, zeros)]
+        return awq.from_tensors(tensors(*words, scales.astype(dtype)))
+
+    w = layer()
     want = oracle.numbers(codes, zeros, scales, np.arange(256) // 128)
     for size in (None, 32, 64, 128):
         got = convert(w, "mlx", group_size=size)
@@ -160,22 +164,18 @@ def test_convert():
         assert (got.dequantize() == want).all()
     zeros[1, 2] = 7
     scales[1, 2] = np.float16(1) + np.float16(2**-10)
-    words = [oracle.along(one, 1, 4, oracle.awq) for one in (codes, zeros)]
     with pytest.raises(
         ValueError,
         match=r"^weight: expected zero points .* got 7 and 1.0009765625 at \(2, 1\); "
         "convert the scales to float32 first$",
     ):
-        convert(awq.from_tensors(tensors(*words, scales)), "mlx")
-    w = awq.from_tensors(tensors(*words, scales.astype(np.float32)))
-    assert (w.dequantize() == convert(w, "mlx").dequantize()).all()
+        convert(layer(), "mlx")
+    wide = layer(np.float32)
     zeros[1, 2] = 0
-    words = [oracle.along(one, 1, 4, oracle.awq) for one in (codes, zeros)]
-    w = awq.from_tensors(tensors(*words, scales))
-    assert (w.dequantize() == convert(w, "mlx").dequantize()).all()
-    fine = matmulnbits.pack(
-        codes.T, scales.T.astype(np.float32) / 3, zeros.T, block_size=128
-    )
+    for w in (wide, layer()):
+        assert (w.dequantize() == convert(w, "mlx").dequantize()).all()
+    thirds = scales.T.astype(np.float32) / 3
+    fine = matmulnbits.pack(codes.T, thirds, zeros.T, block_size=128)
     with pytest.raises(ValueError, match=r"^weight: expected zero points .*\)$"):
         convert(fine, "mlx")
 

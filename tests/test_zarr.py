@@ -308,34 +308,6 @@ def test_any_memory(out_of_range):
     assert contents(arrays[0]) == contents(arrays[1])
 
 
-@pytest.mark.usefixtures("pipeline")
-def test_files(tmp_path):
-    """Compare the files of a local store, including the metadata."""
-    x = np.random.default_rng(4).normal(size=(50, 60)).astype(np.float32)
-    how = {"data_type": "int8", "out_of_range": "clamp"}
-    for module, name in ((pyquant.integrations.zarr, "ours"), (zarr.codecs, "theirs")):
-        a = created(
-            module,
-            x,
-            how,
-            store=tmp_path / name,
-            chunks=(16, 16),
-            shards=(32, 32),
-            compressors="auto",
-        )
-        a[...] = x
-    files = {
-        name: {
-            str(path.relative_to(tmp_path / name)): path.read_bytes()
-            for path in (tmp_path / name).rglob("*")
-            if path.is_file()
-        }
-        for name in ("ours", "theirs")
-    }
-    assert len(files["ours"]) == 5
-    assert files["ours"] == files["theirs"]
-
-
 OTHERS = (
     *(("float32", "int64"), ("float64", "uint64"), ("int64", "int8"), ("int16", "int8")),
     *(("float64", "float32"), ("float32", "float16"), ("uint64", "float64")),
