@@ -187,6 +187,16 @@ def test_quotients_too_large_to_be_rounded(fmt, rng):
         same(at_level(isa, _core.encode_blocks, fmt._row, x, weights), wanted)
 
 
+@by_name
+def test_numbers_of_any_bits(fmt, rng):
+    """Numbers include subnormal numbers, -0 and numbers with scales beyond float16."""
+    bits = rng.integers(0, 2**32, (40, 4 * fmt.block_size), np.uint32)
+    x = bits.view(np.float32)
+    x[~np.isfinite(x)] = -0.0
+    x[20:30] *= np.float32(2.0**-120)
+    same(fmt.quantize(x), expected(fmt, x))
+
+
 FEW = st.floats(-8, 8, width=16)
 
 
