@@ -59,6 +59,7 @@ HARD["f8"] = adversarial("f8", 0.3, 64 * 64).reshape(64, 64)
 SHORT = np.arange(64, dtype=np.int8) - 30
 CODES = np.arange(64 * 64, dtype=np.uint8).reshape(64, 64) % 251
 SCALES = np.float32([0.1, 1e-39, 0.3, 1e-40] * 16)
+LISTED = (SCALES, SCALES.tolist(), [1e300] * 64)
 USUAL = np.float32([0.1, 2, 0.3, 7.5] * 16)
 BLOCK_SCALES = np.resize(USUAL, (64, 4))
 # Options of quantize and dequantize beside scales, and forms of scales.
@@ -81,9 +82,14 @@ CF = {"scale_factor": np.float32(0.1), "add_offset": 0.3, "_FillValue": -99}
 CF_TINY = {"scale_factor": 1e-40, "_FillValue": -99}
 CFS = (CF, CF_TINY, {"scale_factor": np.float32(1e-40)}, {"scale_factor": np.float64(0.1)})
 ONNX = (WEIGHT, np.float32(0.1), np.int8(3))
+# Quotients and products that are infinite or NaN, and integers that float64 rounds.
+ODD = np.resize(np.float32([np.nan, np.inf, 1.0, 0.0, 3e38, 1e-45, -np.inf]), 333)
+ODD_SCALES = (0.0, 1e-45, np.inf, np.nan)
+WHOLE = [2**53 + 1, 2**53 + 3, 5]
+ENDS = (np.float32([-3.4028235e38, 3.4028235e38]), np.float64([-1.7e308, 1.7e308]))
 LOW = -np.linspace(1, 2, 64)
 LEVELS = (WEIGHT, -1.1, 1.3, -0.9, 0.7, 16), (WEIGHT, -1e-36, 2e-36, 0.0, 1.0, 16)
-LEVELS += ((WEIGHT, LOW, 2, LOW, 2, 256),)
+LEVELS += ((WEIGHT, LOW, 2, LOW, 2, 256), (WEIGHT, -1, 1, -1e-39, 1e-39, 3))
 
 
 def _detail(scales, zeros, dtype=np.int8):
@@ -235,6 +241,8 @@ CALLS = {
         + [pq.choose_qparams(WEIGHT, weights=np.abs(HALF), method="mse", axis=1)]
         + [pq.choose_qparams(x, include_zero=False) for x in (WEIGHT, TINY, DOUBLE)]
         + [pq.choose_qparams(WEIGHT, include_zero=False, **how) for how in GROUPS]
+        + [pq.choose_qparams(x, symmetric=one) for x in ENDS for one in (True, False)]
+        + [_error(pq.choose_qparams, ODD), _error(pq.choose_qparams, ODD[:3])]
     ),
     "qparams.qparams_from_range": lambda: [
         pq.qparams_from_range(-0.1, high, symmetric=False, include_zero=includes)
@@ -256,6 +264,8 @@ CALLS = {
         ]
         + [pq.quantize(x, BLOCK_SCALES, **BLOCKS_OF_16) for x in HARD.values()]
         + [pq.quantize(VALUES, 0.3, 1, dtype=dtype) for dtype in INTEGERS]
+        + [pq.quantize(ODD, scale) for scale in ODD_SCALES]
+        + [pq.quantize(WHOLE, 0.1, dtype="int32"), pq.QParams(WHOLE, axis=0).scale]
     ),
     "_core.dequantize": lambda: (
         [
@@ -274,6 +284,7 @@ CALLS = {
         ]
         + [pq.dequantize(CODES, BLOCK_SCALES, **BLOCKS_OF_16)]
         + [pq.dequantize(CODES.astype(dtype), 0.3, 1) for dtype in INTEGERS]
+        + [pq.dequantize(SHORT, scale) for scale in ODD_SCALES]
     ),
     "_core.requantize": lambda: (
         [
@@ -481,12 +492,13 @@ CALLS = {
         WEIGHT, SCALES, [0] * 64, "int8", {1}, "ROUND_NEAREST_TOWARD_EVEN"
     ),
     "ngraph.dequantize": lambda: ngraph.dequantize(CODES, SCALES, [0] * 64, "float32", {1}),
-    "onednn.quantize": lambda: onednn.quantize(
-        WEIGHT, scales=SCALES, qtype="per_channel", dtype="s8"
-    ),
-    "onednn.dequantize": lambda: onednn.dequantize(
-        CODES, scales=SCALES, qtype="per_channel"
-    ),
+    "onednn.quantize": lambda: [
+        onednn.quantize(WEIGHT, scales=scales, qtype="per_channel", dtype="s8")
+        for scales in LISTED
+    ],
+    "onednn.dequantize": lambda: [
+        onednn.dequantize(CODES, scales=scales, qtype="per_channel") for scales in LISTED
+    ],
     "onednn.dynamic_quantize": lambda: [
         onednn.dynamic_quantize(WEIGHT, scales, qtype=qtype, dtype="u8")
         for scales, qtype in ((ONE_TENTH, "per_tensor"), (SCALES, "per_channel"))
@@ -500,7 +512,7 @@ CALLS = {
     "onnx.reference_ops": None,  # needs the package onnx, and computes nothing
     "onnx.qparams": None,  # needs the package onnx
     "onnx.dynamic_quantize_linear": lambda: [
-        onnx.dynamic_quantize_linear(x) for x in (WEIGHT, TINY, VALUES)
+        onnx.dynamic_quantize_linear(x) for x in (WEIGHT, TINY, VALUES, ODD, ODD[::-1])
     ],
     "openvino.qparams": None,  # needs a model of the package openvino
     "openvino.fake_quantize": lambda: [openvino.fake_quantize(*one) for one in LEVELS],

@@ -14,21 +14,13 @@ import numpy as np
 import public_calls
 import pytest
 from support import (
-    AVAILABLE_CODES,
     HAVE_BFLOAT16,
-    MODES,
-    REALS,
-    TYPES,
     adversarial,
-    by_family,
+    at_level,
     case,
     codes,
-    compute_dtype,
-    dequantize_at,
-    dtype_of,
     loop,
     mixed_scales,
-    quantize_at,
     run_python,
     same,
     split_small_arrays,
@@ -111,75 +103,6 @@ def test_the_state_can_be_changed():
         assert np.float32(1e-38) * np.float32(0.1) == 0
 
 
-def inputs(source, target):
-    """Yield calls that depend on the state: inexact results, subnormals, NaN."""
-    compute = compute_dtype(source)
-    dtype = {"dtype": target}
-    for scale in (0.3, 1e-40, 1e-45, 3e38):
-        yield adversarial(source, scale, 333), np.array([scale], compute), dtype
-    for scale in (0.1, 1e-42):  # The call rounds these numbers to float32.
-        yield adversarial(source, 0.1, 333), scale, dtype
-    for scale in many_scales(compute):
-        yield adversarial(source, 0.3, 333), scale, {"axis": 0, **dtype}
-
-
-def many_scales(compute):
-    yield mixed_scales(compute, 333)
-    yield mixed_scales("float64", 333)
-    if HAVE_BFLOAT16:  # ml_dtypes defines the scale type, too.
-        powers = np.resize(np.arange(256, dtype=np.uint8), 333)
-        yield powers.view(dtype_of("float8_e8m0fnu"))
-
-
-@by_family("target", AVAILABLE_CODES)
-@loop("name, source", STATES, REALS, draws=8)
-def test_quantize(name, source, target, isa):
-    for i, (x, scale, kwargs) in enumerate(inputs(source, target)):
-        other = MODES[i % len(MODES)] if TYPES[target].kind == "integer" else "half_even"
-        for mode in {"half_even", other}:
-            expected = quantize_at(isa, x, scale, rounding=mode, **kwargs)
-            with state(STATES[name]):
-                got = quantize_at(isa, x, scale, rounding=mode, **kwargs)
-            same(got, expected)
-
-
-@by_family("source", AVAILABLE_CODES)
-@loop("name, target", STATES, REALS)
-def test_dequantize(name, source, target, isa):
-    q = codes(source, 333)
-    for scale, axis in (
-        (0.1, None),
-        (1e-42, None),
-        (np.float32([1e-40]), None),
-        (np.float32([1e38]), None),
-        *((scale, 0) for scale in many_scales("float32")),
-    ):
-        expected = dequantize_at(isa, q, scale, axis=axis, dtype=target)
-        with state(STATES[name]):
-            got = dequantize_at(isa, q, scale, axis=axis, dtype=target)
-        same(got, expected)
-
-
-@loop("name", STATES)
-def test_python_numbers(name):
-    """Convert integers beyond float64 and floats beyond float32."""
-    whole, reals = [2**53 + 1, 2**53 + 3, 5], [0.1, 1e-40, 1 + 2**-24 + 2**-40]
-
-    def results():
-        return (
-            pq.QParams(whole, None, "int8", axis=0).scale,
-            pq.quantize(whole, 0.1, dtype="int32"),
-            pq.onnx.quantize_linear([1.0, 1e-39, 7.0], reals, [1, 2, 3], axis=0),
-            pq.onnx.dequantize_linear([100, 101, 102], reals, axis=0),
-        )
-
-    expected = results()
-    with state(STATES[name]):
-        got = results()
-    for a, b in zip(got, expected, strict=True):
-        same(a, b)
-
-
 @loop("name", STATES)
 def test_an_error_leaves_the_state_too(name):
     bad = np.full(9, np.nan, np.float32)
@@ -229,15 +152,19 @@ def public():
 
 # The error state of NumPy: every warning is an error.
 RAISES = "NumPy raises"
+# Names that run with each instruction set. The other names run with the active one.
+COMPUTING = ("_core.", "fused.", "qparams.choose", "observe.Observer.update", "onnx.")
 
 
 @pytest.mark.parametrize("name", [*STATES, RAISES])
-def test_every_public_name(name, public):
+def test_every_public_name(name, public, isa):
     for row, (call, expected) in public.items():
+        if isa != pq.isa.active() and not row.startswith(COMPUTING):
+            continue  # the instruction set does not matter
         with case(call=row):
             libm.feclearexcept(FLAGS)
             with np.errstate(all="raise") if name == RAISES else state(STATES[name]):
-                got = call()
+                got = at_level(isa, call)
                 left = libm.fetestexcept(FLAGS)
             assert public_calls.bits(got) == expected
             assert left == 0
@@ -266,38 +193,6 @@ def test_calibrate_reads_batches_in_the_state_of_the_caller():
     assert found == [STATES["up"] & CONTROL]
 
 
-TRAPPING = """
-import ctypes, ctypes.util, sys
-import numpy as np, pyquant as pq
-libm = ctypes.CDLL(ctypes.util.find_library("m"))
-x = np.resize(np.float32([np.nan, np.inf, 1.0, 0.0, 3e38, 1e-45]), 333)
-q = np.resize(np.int8([0, 1, -128]), 333)
-zero, inf, tiny = np.float32(0.0), np.float32(np.inf), np.float32(1e-45)
-expected = pq.quantize(x, zero), pq.quantize(x, tiny), pq.dequantize(q, inf)
-assert libm.feenableexcept(1 | 4 | 8) != -1  # invalid, division by zero, overflow: SIGFPE
-got = pq.quantize(x, zero), pq.quantize(x, tiny), pq.dequantize(q, inf)
-for a, b in zip(got, expected):
-    assert a.tobytes() == b.tobytes()
-for bad in (np.nan, np.inf, -np.inf):
-    for n in (1, 3, 333):
-        y = np.resize(np.float32([1.0, bad, -2.0]), n)
-        y[-1] = bad
-        pq.onnx.dynamic_quantize_linear(y)
-        pq.onnx.dynamic_quantize_linear(y[::-1])
-        pq.onnx.quantize_linear(y, zero)
-        pq.onednn.dynamic_quantize(y, inf, dtype="u8")
-        try:
-            pq.choose_qparams(y)
-        except ValueError:
-            pass
-for end in (np.float32(3.4028235e38), 1.7976931348623157e308, np.float16(65504)):
-    for kind in ("int8", "uint8", "int32"):
-        pq.choose_qparams(np.array([-end, end]), dtype=kind, symmetric=False)
-        pq.choose_qparams(np.array([-end, end]), dtype=kind, symmetric=True)
-print("ok")
-"""
-
-
 PUBLIC_TRAPPING = f"""
 import sys
 sys.path.insert(0, {os.path.dirname(__file__)!r})
@@ -315,18 +210,9 @@ print("ok")
 
 
 @pytest.mark.skipif(MACHINE != "x86_64", reason="ARM cores seldom trap")
-@pytest.mark.parametrize("program", [TRAPPING, PUBLIC_TRAPPING], ids=["core", "public"])
-def test_unmasked_exceptions_do_not_trap(program):
+def test_unmasked_exceptions_do_not_trap():
     if not hasattr(libm, "feenableexcept"):
         pytest.skip("this C library unmasks no exceptions")
-    run = run_python(program)
+    run = run_python(PUBLIC_TRAPPING)
     assert run.returncode == 0, (run.stdout.split()[-1:], run.stderr)
     assert run.stdout.endswith("ok\n")
-
-
-def test_no_exception_flags_are_left():
-    x = np.resize(np.float32([np.nan, np.inf, 1.0, 0.0, 3e38, 1e-45]), 333)
-    assert libm.feclearexcept(63) == 0
-    q = pq.quantize(x, np.float32(0.0))
-    pq.dequantize(q, np.float32(np.inf))
-    assert libm.fetestexcept(FLAGS) == 0  # NumPy would warn about these flags.

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support import REALS, case, loop, same
+from support import REALS, case, same
 
 import pyquant as pq
 from pyquant import com_microsoft, ngraph, onednn, onnx
@@ -120,39 +120,3 @@ def test_no_warning_escapes():
     ngraph.quantize([1e300, float("nan")], 1e-300, 0, "i8", (), MODE)
     for i in range(odd.size):
         onnx.dynamic_quantize_linear(odd[i:])
-
-
-@loop("scales", [[0.1], [1e-42], [1e300], [2**24 + 1]])
-def test_lists_become_float32_whatever_the_control_state(scales):
-    from test_fpenv import STATES, state
-
-    array = np.array(scales)
-    expected = onednn.dequantize(Q, scales=scales)
-    for name in STATES:
-        with state(STATES[name]):
-            got = onednn.dequantize(Q, scales=scales), onednn.dequantize(Q, scales=array)
-        same(got[0], expected)
-        same(got[1], expected)
-
-
-def test_dynamic_ranges_whatever_the_control_state():
-    from test_fpenv import STATES, state
-
-    for values in ([1e-40, -1e-40], [3e-39, 0.0], [-1.0, 0.5, 2.0]):
-        x = np.array(values, np.float32)
-        expected = onnx.dynamic_quantize_linear(x)
-        for name in STATES:
-            with state(STATES[name]):
-                got = onnx.dynamic_quantize_linear(x)
-            for a, b in zip(got, expected, strict=True):
-                same(a, b)
-
-
-def test_a_subnormal_scale_is_no_zero_whatever_the_control_state():
-    from test_fpenv import STATES, state
-
-    x = np.array([1e-40], np.float32)
-    for name in STATES:
-        with state(STATES[name]):
-            got = onednn.quantize(x, scales=[1e-40], dtype="u8")
-        same(got, np.uint8([1]))
