@@ -4,7 +4,6 @@ Exact arithmetic judges scalar, and scalar judges the other instruction sets.
 """
 
 import itertools
-import math
 from functools import partial
 
 import numpy as np
@@ -17,7 +16,6 @@ from support import (
     adversarial,
     amount,
     by_family,
-    case,
     cast,
     codes,
     compute_dtype,
@@ -27,7 +25,6 @@ from support import (
     expand,
     float_of_bits,
     loop,
-    misaligned,
     mixed_scales,
     parameter_shape,
     peak_of,
@@ -473,52 +470,6 @@ def test_offsets_of_another_type_than_scales(of_scale, of_offset, isa):
     )
     for s in (scale, list(scale.astype("f8"))):
         same(quantize_at(isa, x, s, axis=0, offset=offset, inverse=True), want)
-
-
-LAYOUTS_OF_PARAMETERS = {
-    "plain": np.array,
-    "rows": lambda p: np.broadcast_to(p[:1], p.shape),
-    "columns": lambda p: np.broadcast_to(p[:, :1], p.shape),
-    "one": lambda p: np.broadcast_to(p[:1, :1], p.shape),
-    "reversed": lambda p: p[::-1, ::-1].copy()[::-1, ::-1],
-    "transposed": lambda p: p.T.copy().T,
-    "strided": lambda p: np.repeat(p, 2, axis=1)[:, ::2],
-    "misaligned": lambda p: misaligned(p, 3),
-    "swapped": lambda p: p.astype(p.dtype.newbyteorder()),
-}
-
-
-def with_gaps(array):
-    """Return a copy with unused elements after each row."""
-    wide = np.zeros((array.shape[0], array.shape[1] + 5), array.dtype)
-    wide[:, :-5] = array
-    return wide[:, :-5]
-
-
-@pytest.mark.parametrize("block", [1, 32])
-@pytest.mark.parametrize("shape", [(3, 1200), (9, 160), (70, 24)], ids=str)
-def test_offsets_of_another_layout_than_scales(shape, block, isa):
-    x = adversarial("float32", 0.3, math.prod(shape)).reshape(shape)
-    params = (shape[0], -(-shape[1] // block))
-    count = math.prod(params)
-    values = usual_scales("float32", count)
-    given = [values, zeros_for("int8", count).astype(np.int8), offsets("float32", values)]
-    layouts = itertools.product(LAYOUTS_OF_PARAMETERS, repeat=2)
-    for i, (of_scale, of_offset) in enumerate(layouts):
-        names = (of_scale, ("plain", of_scale, of_offset)[i % 3], of_offset)
-        scale, zero, offset = (
-            LAYOUTS_OF_PARAMETERS[name](one.reshape(params))
-            for name, one in zip(names, given, strict=True)
-        )
-        where = {"offset": offset, "axis": 1, "block_size": block}
-        plain, no_zero = cast(scale, "float64"), None
-        of_plain = {**where, "offset": cast(offset, "float64")}
-        with case(names=names):
-            q = quantize_at(isa, with_gaps(x), scale, zero, **where)
-            same(q, quantize_at("scalar", x, plain, zero.copy(), **of_plain))
-            y = dequantize_at(isa, with_gaps(q), scale, no_zero, **where)
-            same(y, dequantize_at(isa, q, scale, no_zero, **where))
-            same(y, dequantize_at("scalar", q, plain, no_zero, **of_plain))
 
 
 def test_offsets_that_keep_the_dimensions_beside_one_scale():

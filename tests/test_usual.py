@@ -9,7 +9,6 @@ from support import (
     CODES,
     HAVE_BFLOAT16,
     NARROW,
-    PACKED,
     REALS,
     adversarial,
     loop,
@@ -23,37 +22,11 @@ from pyquant.dtypes import TYPES
 # An array of a narrow type wants ml_dtypes; packed ones are for everybody.
 CODE_NAMES = [*(dtype.name for dtype in CODES), *(NARROW if HAVE_BFLOAT16 else ())]
 SCALE = 0.3
-SIZES = (0, 1, 7, 33, 1000)
 
 
 def data(real, n):
     with np.errstate(all="ignore"):
         return adversarial("float32", SCALE, max(n, 1)).ravel()[:n].astype(real)
-
-
-def zeros_of(code):
-    row = TYPES[code]
-    return (None, 0, 1, row.lowest, row.highest) if row.kind == "integer" else (None,)
-
-
-@pytest.mark.parametrize("code", CODE_NAMES)
-@loop("real, n", REALS, SIZES)
-def test_one_scale(real, n, code):
-    """A Python scale takes the short path. An array of one scale takes the general path."""
-    x, q = data(real, n), pq.quantize(data("float32", n), SCALE, dtype=code)
-    for zero in zeros_of(code):
-        for function, given, dtype in ((pq.dequantize, q, real), (pq.quantize, x, code)):
-            due = function(given, np.array(SCALE), zero, dtype=dtype)
-            same(function(given, SCALE, zero, dtype=dtype), due)
-            out = np.empty_like(due)
-            assert function(given, SCALE, zero, dtype=dtype, out=out) is out
-            same(out, due)
-        same(pq.QParams(SCALE, zero, code).quantize(x), due)
-        if code in PACKED:
-            due = pq.quantize(x, np.array(SCALE), zero, dtype=code, packed=True)
-            got = pq.quantize(x, SCALE, zero, dtype=code, packed=True)
-            assert got == due
-            same(pq.dequantize(got, SCALE, zero), pq.dequantize(due, np.array(SCALE), zero))
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (0, 3), (2, 3, 4), (1,) * 64])
@@ -97,15 +70,6 @@ def test_contiguous_path_equals_general_loop(real, code):
                     same(pq.dequantize(q, one, zero, dtype=real), back)
 
 
-@loop("n, rounding", [333, 5000, 20_000, 300_000], pq.RoundMode)
-def test_long_runs(n, rounding):
-    """The runs are with and without the GIL, within and beyond the caches."""
-    x = np.linspace(-300, 300, n, dtype=np.float32)
-    due = pq.quantize(with_gaps(x), SCALE, 3, rounding=rounding)
-    same(pq.quantize(x, SCALE, 3, rounding=str(rounding)), due)
-    same(pq.dequantize(due, SCALE, 3), pq.dequantize(with_gaps(due), SCALE, 3))
-
-
 # A short path reads the arguments of quantize and dequantize in place. Keywords that are
 # not identical to the interned names of the signature use the general path.
 ARGUMENTS = {
@@ -135,31 +99,6 @@ def test_arguments_by_place_and_name(function, name):
         out = np.empty_like(due)
         assert function(x, *places, **given, out=out) is out
         same(out, due)
-
-
-@pytest.mark.parametrize("function", BOTH)
-def test_errors_of_arguments(function):
-    x = np.ones(2, np.float32 if function is pq.quantize else np.int8)
-    first = "x" if function is pq.quantize else "q"
-    for places, named, text in (
-        ((), {}, r"takes at least 2 positional arguments \(0 given\)"),
-        (
-            (x, 1.0, 0, "int8"),
-            {},
-            r"takes at most 3 positional arguments \(4 given\); did you mean dtype=\?",
-        ),
-        ((x, 1.0), {"scale": 1.0}, "got multiple values for .* 'scale'"),
-        ((x, 1.0), {first: x}, f"got multiple values for .* '{first}'"),
-        (
-            (x, 1.0),
-            {"dtyp": "int8"},
-            r"got an unexpected keyword argument 'dtyp'; did you mean dtype\?",
-        ),
-        ((x, 1.0), {"": 1}, "got an unexpected keyword argument ''"),
-    ):
-        with pytest.raises(TypeError, match=rf"^{function.__name__}\(\) {text}$"):
-            function(*places, **named)
-    same(function(**{first: x, "scale": 1.0}), function(x, 1.0))
 
 
 @pytest.mark.parametrize("function", BOTH)
