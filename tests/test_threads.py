@@ -99,13 +99,6 @@ def test_any_integer_is_a_number_of_threads(started):
         same(pq.quantize(x, 1.0, threads=n), np.ones(100, np.int8))
 
 
-def test_a_large_array_as_it_is_used():
-    x = np.random.default_rng(1).normal(size=amount(300_000, 9_000_000)).astype(np.float32)
-    q = pq.quantize(x, 0.02, threads=2)
-    same(q, pq.quantize(x, 0.02))
-    same(pq.dequantize(q, 0.02, threads=2), pq.dequantize(q, 0.02))
-
-
 @pytest.fixture
 def fresh():
     """Stop all workers before and after the test."""
