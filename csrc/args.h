@@ -66,9 +66,12 @@ enum pq_status pq_check_reduction(const struct pq_kernels *kernels,
 bool pq_has_valid_zero_type(const struct pq_args *args, enum pq_type code);
 
 /* The options of struct pq_args. Each row has a name and a value, which is 0 if the call
- * does not set the option. */
+ * does not set the option. An option with several values has a row for each value that an
+ * operation may lack. A new value therefore needs a row, and each operation rejects the
+ * value until its own row below has the bit. */
 #define PQ_FOR_OPTION(OPTION)                                                              \
-    OPTION(ROUND, args->round)                                                             \
+    OPTION(ROUND, args->round != PQ_HALF_EVEN && args->round != PQ_STOCHASTIC)             \
+    OPTION(STOCHASTIC, args->round == PQ_STOCHASTIC)                                       \
     OPTION(PRECISION, args->precision)                                                     \
     OPTION(OVERFLOW, args->overflow)                                                       \
     OPTION(ZERO_FIRST, args->zero_first)                                                   \
@@ -79,11 +82,14 @@ bool pq_has_valid_zero_type(const struct pq_args *args, enum pq_type code);
     OPTION(INVERSE, args->inverse)                                                         \
     OPTION(FILL, args->fills != 0)                                                         \
     OPTION(RANGE, args->lowest_code | args->highest_code)                                  \
-    OPTION(BEYOND, args->beyond)                                                           \
+    OPTION(WRAP, args->beyond == PQ_WRAP)                                                  \
+    OPTION(REFUSE, args->beyond != PQ_SATURATE && args->beyond != PQ_WRAP)                 \
     OPTION(REFUSE_NAN, args->refuse_nan)                                                   \
     OPTION(SEED, (args->seed | args->start) != 0)
 _Static_assert(sizeof(struct pq_args) - offsetof(struct pq_args, seed) == 16,
                "PQ_FOR_OPTION needs a row for each option of struct pq_args");
+_Static_assert(PQ_ROUND_COUNT == 11 && PQ_BEYOND_COUNT == 3,
+               "PQ_FOR_OPTION needs a row for each value that an operation may lack");
 
 /* PQ_OPTION_INDEX_name is the number of the bit of an option, PQ_OPTION_name the bit. */
 enum {
@@ -98,8 +104,8 @@ enum {
         /* Options that need an affine kernel. Exception: quantize to narrow floats with
          * `inverse` only. */
         PQ_OPTIONS_AFFINE = PQ_OPTION_OFFSET |
-        PQ_OPTION_INVERSE | PQ_OPTION_FILL | PQ_OPTION_RANGE | PQ_OPTION_BEYOND |
-        PQ_OPTION_REFUSE_NAN,
+        PQ_OPTION_INVERSE | PQ_OPTION_FILL | PQ_OPTION_RANGE | PQ_OPTION_WRAP |
+        PQ_OPTION_REFUSE | PQ_OPTION_REFUSE_NAN,
     /* Options that affine kernels do not support: each changes the order of operations. */
     PQ_OPTIONS_OF_ORDER = PQ_OPTION_ZERO_FIRST | PQ_OPTION_NARROW_FIRST
 };
@@ -108,22 +114,26 @@ enum {
  * an error, so that no option is ignored by mistake. 64-bit codes and narrow floats have
  * rows of their own, because a new option needs new code in their kernels. */
 enum {
-    PQ_ACCEPTS_QUANTIZE = PQ_OPTION_ROUND | PQ_OPTION_SEED | PQ_OPTION_PRECISION |
+    PQ_ACCEPTS_QUANTIZE = PQ_OPTION_STOCHASTIC | PQ_OPTION_SEED | PQ_OPTION_PRECISION |
         PQ_OPTION_NARROW_FIRST | PQ_OPTION_LAYOUT | PQ_OPTION_OFFSET | PQ_OPTION_INVERSE |
-        PQ_OPTION_BEYOND | PQ_OPTION_REFUSE_NAN, /* codes of any type */
+        PQ_OPTION_REFUSE | PQ_OPTION_REFUSE_NAN, /* codes of any type */
     PQ_ACCEPTS_QUANTIZE_FLOAT = PQ_ACCEPTS_QUANTIZE | PQ_OPTION_OVERFLOW,
-    PQ_ACCEPTS_QUANTIZE_INT64 = PQ_ACCEPTS_QUANTIZE | PQ_OPTION_ZERO_FIRST |
-        PQ_OPTION_FILL | PQ_OPTION_RANGE,
+    PQ_ACCEPTS_QUANTIZE_INT64 = PQ_ACCEPTS_QUANTIZE | PQ_OPTION_ROUND |
+        PQ_OPTION_ZERO_FIRST | PQ_OPTION_FILL | PQ_OPTION_RANGE | PQ_OPTION_WRAP,
     PQ_ACCEPTS_QUANTIZE_INTEGER = PQ_ACCEPTS_QUANTIZE_INT64,
     PQ_ACCEPTS_DYNAMIC = PQ_ACCEPTS_QUANTIZE_FLOAT | PQ_ACCEPTS_QUANTIZE_INTEGER,
+    PQ_ACCEPTS_REQUANTIZE_CODES = PQ_OPTION_ROUND | PQ_OPTION_SEED | PQ_OPTION_PRECISION |
+        PQ_OPTION_OVERFLOW | PQ_OPTION_ZERO_FIRST | PQ_OPTION_NARROW_FIRST |
+        PQ_OPTION_LAYOUT | PQ_OPTION_OFFSET | PQ_OPTION_INVERSE | PQ_OPTION_FILL |
+        PQ_OPTION_RANGE | PQ_OPTION_WRAP,
     PQ_ACCEPTS_DEQUANTIZE_FLOAT = PQ_OPTION_LAYOUT | PQ_OPTION_OFFSET | PQ_OPTION_INVERSE,
     PQ_ACCEPTS_DEQUANTIZE_INT64 = PQ_ACCEPTS_DEQUANTIZE_FLOAT | PQ_OPTION_FILL |
         PQ_OPTION_ANY_ZEROS,
     PQ_ACCEPTS_DEQUANTIZE_INTEGER = PQ_ACCEPTS_DEQUANTIZE_INT64,
     PQ_ACCEPTS_MEASURE_PARAMS = PQ_OPTION_ROUND | PQ_OPTION_OVERFLOW | PQ_OPTION_OFFSET |
         PQ_OPTION_FILL | PQ_OPTION_RANGE,
-    PQ_ACCEPTS_FAKE_QUANTIZE = PQ_ACCEPTS_MEASURE_PARAMS | PQ_OPTION_SEED |
-        PQ_OPTION_PRECISION | PQ_OPTION_INVERSE,
+    PQ_ACCEPTS_FAKE_QUANTIZE = PQ_ACCEPTS_MEASURE_PARAMS | PQ_OPTION_STOCHASTIC |
+        PQ_OPTION_SEED | PQ_OPTION_PRECISION | PQ_OPTION_INVERSE,
     PQ_ACCEPTS_CODEBOOK = PQ_OPTION_LAYOUT | PQ_OPTION_INVERSE,
     PQ_ACCEPTS_REPACK = PQ_OPTION_LAYOUT,
     PQ_ACCEPTS_NONE = 0 /* minmax, choose, search, histograms, measure, levels */
@@ -133,7 +143,8 @@ enum {
  * set none or only the rounding mode. */
 PQ_INLINE int pq_options_of(const struct pq_args *args)
 {
-    int options = args->round != 0 ? PQ_OPTION_ROUND : 0;
+    const bool rounds = args->round != PQ_HALF_EVEN && args->round != PQ_STOCHASTIC;
+    int options = rounds ? PQ_OPTION_ROUND : 0;
     int64_t any = 0;
 #define OPTION(name, value)                                                                \
     any |= PQ_OPTION_##name != PQ_OPTION_ROUND ? (int64_t)(value) : 0;

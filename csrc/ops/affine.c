@@ -98,7 +98,7 @@ enum pq_status pq_check_affine(const struct pq_args *args, struct pq_facts *fact
         return PQ_ERR_TYPE;
     }
     if ((unsigned)args->beyond >= PQ_BEYOND_COUNT ||
-        (args->beyond == PQ_WRAP && (is_float || has_range(args))) ||
+        (args->beyond == PQ_WRAP && has_range(args)) ||
         (is_float && args->overflow && args->beyond != PQ_SATURATE)) {
         return PQ_ERR_OPTION;
     }

@@ -616,7 +616,6 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
     args = &own;
     PQ_TRY(pq_check_call(&args, &room, kernels, true, part, parts));
     PQ_TRY(pq_check_fake_quantize(&call, &own, PQ_ACCEPTS_MEASURE_PARAMS));
-    PQ_TRY(own.round != PQ_STOCHASTIC ? PQ_OK : PQ_ERR_OPTION);
     m.is_f64 = own.in.type == PQ_F64;
     set_dims(&m, kept);
     PQ_TRY(init_round_trip(&trip, &call, &own, m.inner));

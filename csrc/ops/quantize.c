@@ -245,9 +245,6 @@ enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels
                                              : PQ_ACCEPTS_QUANTIZE_INTEGER;
     PQ_TRY(pq_check_options(args, options,
                             affine ? accepted & ~PQ_OPTIONS_OF_ORDER : accepted));
-    if (is_float && args->round != PQ_HALF_EVEN && args->round != PQ_STOCHASTIC) {
-        return PQ_ERR_OPTION;
-    }
     PQ_TRY(affine ? pq_check_affine(args, facts, out, true) : PQ_OK);
     if (pq_is_32_bit(out) && args->zero.data != NULL && pq_zeros_are_0(args, facts)) {
         without = *args; /* kernels of 32-bit codes add no zero points */

@@ -139,9 +139,7 @@ enum pq_status pq_requantize_codes(const struct pq_kernels *kernels,
         to->out.bit_strides != NULL) {
         return PQ_ERR_SHAPE;
     }
-    if (to->round == PQ_STOCHASTIC || to->beyond == PQ_REFUSE || to->refuse_nan) {
-        return PQ_ERR_OPTION;
-    }
+    PQ_TRY(pq_check_options(to, pq_options_of(to), PQ_ACCEPTS_REQUANTIZE_CODES));
     PQ_TRY(pq_check_shape(from));
     call.to.shape = from->shape;
     for (int d = 0; d < from->ndim; d++) {

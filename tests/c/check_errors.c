@@ -290,7 +290,8 @@ static void check_affine_faults(void)
     OPTION(INVERSE, a->inverse = 1)                                                        \
     OPTION(FILL, a->fills = 1; a->fill = &fill)                                            \
     OPTION(RANGE, RANGE(-99, 99))                                                          \
-    OPTION(BEYOND, a->beyond = PQ_REFUSE)                                                  \
+    OPTION(WRAP, a->beyond = PQ_WRAP)                                                      \
+    OPTION(REFUSE, a->beyond = PQ_REFUSE)                                                  \
     OPTION(REFUSE_NAN, a->refuse_nan = 1)
 #define OPTION(name, set) AT_##name,
 enum { FOR_OPTION(OPTION) OPTIONS };
@@ -299,7 +300,7 @@ enum { FOR_OPTION(OPTION) OPTIONS };
 enum {
     FOR_OPTION(OPTION) /* the options that quantize accepts for codes of every type */
     ALL = ROUND |
-    STOCHASTIC | SEED | START | PRECISION | NARROW_FIRST | OFFSET | INVERSE | BEYOND |
+    STOCHASTIC | SEED | START | PRECISION | NARROW_FIRST | OFFSET | INVERSE | REFUSE |
     REFUSE_NAN
 };
 #undef OPTION
@@ -372,9 +373,9 @@ static void check_options(void)
         enum pq_type code;
         int accepted;
     } rows[] = {
-        {QUANTIZE, PQ_I8, ALL | ZERO_FIRST | FILL | RANGE},
-        {QUANTIZE, PQ_I32, ALL | ZERO_FIRST | FILL | RANGE},
-        {QUANTIZE, PQ_I64, ALL | ZERO_FIRST | FILL | RANGE},
+        {QUANTIZE, PQ_I8, ALL | ZERO_FIRST | FILL | RANGE | WRAP},
+        {QUANTIZE, PQ_I32, ALL | ZERO_FIRST | FILL | RANGE | WRAP},
+        {QUANTIZE, PQ_I64, ALL | ZERO_FIRST | FILL | RANGE | WRAP},
         {QUANTIZE, PQ_F8E5M2, (ALL & ~ROUND) | OVERFLOW},
         {DEQUANTIZE, PQ_I8, ANY_ZEROS | OFFSET | INVERSE | FILL},
         {DEQUANTIZE, PQ_I64, ANY_ZEROS | OFFSET | INVERSE | FILL},
@@ -385,7 +386,7 @@ static void check_options(void)
          STOCHASTIC | SEED | START | PRECISION | OVERFLOW | OFFSET | INVERSE},
         {MEASURE_PARAMS, PQ_I8, ROUND | OFFSET | FILL | RANGE},
         {MEASURE_PARAMS, PQ_F8E5M2, OVERFLOW | OFFSET},
-        {DYNAMIC_QUANTIZE, PQ_I8, ALL | ZERO_FIRST | FILL | RANGE},
+        {DYNAMIC_QUANTIZE, PQ_I8, ALL | ZERO_FIRST | FILL | RANGE | WRAP},
         {REPACK, PQ_I4, 0},
         {MINMAX, PQ_I8, 0},
         {CHOOSE_PARAMS, PQ_I8, 0},
