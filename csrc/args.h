@@ -84,7 +84,8 @@ bool pq_has_valid_zero_type(const struct pq_args *args, enum pq_type code);
     OPTION(RANGE, args->lowest_code | args->highest_code)                                  \
     OPTION(WRAP, args->beyond == PQ_WRAP)                                                  \
     OPTION(REFUSE, args->beyond != PQ_SATURATE && args->beyond != PQ_WRAP)                 \
-    OPTION(REFUSE_NAN, args->refuse_nan)                                                   \
+    OPTION(REFUSE_NAN, args->refuse_nan == 1)                                              \
+    OPTION(UNKNOWN_NAN, (unsigned)args->refuse_nan > 1) /* no operation accepts it */      \
     OPTION(SEED, (args->seed | args->start) != 0)
 _Static_assert(sizeof(struct pq_args) - offsetof(struct pq_args, seed) == 16,
                "PQ_FOR_OPTION needs a row for each option of struct pq_args");

@@ -250,7 +250,7 @@ struct pq_args {
      * must be within the range, unless all zero points are 0. */
     int64_t lowest_code, highest_code;
     enum pq_beyond beyond; /* handling of values out of range; narrow floats: not PQ_WRAP */
-    int refuse_nan; /* nonzero: PQ_ERR_BEYOND for a NaN quotient that no fill replaces */
+    int refuse_nan; /* 1: PQ_ERR_BEYOND for a NaN quotient that no fill replaces; else 0 */
     /*
      * For PQ_STOCHASTIC. Let a and b be the codes below and above the quotient, and t the
      * position of the quotient between them, from 0 at a to 1 at b. The result is b if

@@ -718,7 +718,7 @@ cdef object _LOWEST = "lowest"
 cdef dict _BEYOND = {
     "saturate": <int>PQ_SATURATE, "wrap": <int>PQ_WRAP, "raise": <int>PQ_REFUSE
 }
-cdef dict _NANS = {"lowest": False, "raise": True}
+cdef dict _NANS = {"lowest": 0, "raise": 1}
 
 
 @final
@@ -730,7 +730,7 @@ cdef class _Affine:
     cdef bint inverse
     cdef tuple quant_range  # two Python integers, or `None`
     cdef pq_beyond beyond
-    cdef bint refuse_nan
+    cdef int refuse_nan
     cdef bint is_policy     # only out_of_range and nan are set
     cdef _Codebook book     # the only option beside `inverse`, or `None`
 

@@ -97,7 +97,7 @@ cdef inline void _forget_options(pq_args *args) noexcept:
     args.fills = 0
     args.lowest_code = args.highest_code = 0
     args.beyond = PQ_SATURATE
-    args.refuse_nan = False
+    args.refuse_nan = 0
     args.seed = args.start = 0
 
 

@@ -281,7 +281,7 @@ cdef struct How:
     pq_type zero_type
     pq_round round
     pq_beyond beyond
-    bint refuse_nan
+    int refuse_nan
     bint quantizes
 
 
@@ -447,7 +447,7 @@ cdef object _quantize_usual(object x, object scale, object zero_point, object dt
         return None
     how.scale, how.scale_type = PyFloat_AS_DOUBLE(scale), PQ_F64
     how.beyond = PQ_SATURATE
-    how.refuse_nan = False
+    how.refuse_nan = 0
     if policy is not None:
         how.beyond, how.refuse_nan = policy.beyond, policy.refuse_nan
     how.quantizes = True

@@ -292,7 +292,8 @@ static void check_affine_faults(void)
     OPTION(RANGE, RANGE(-99, 99))                                                          \
     OPTION(WRAP, a->beyond = PQ_WRAP)                                                      \
     OPTION(REFUSE, a->beyond = PQ_REFUSE)                                                  \
-    OPTION(REFUSE_NAN, a->refuse_nan = 1)
+    OPTION(REFUSE_NAN, a->refuse_nan = 1)                                                  \
+    OPTION(UNKNOWN_NAN, a->refuse_nan = 2)
 #define OPTION(name, set) AT_##name,
 enum { FOR_OPTION(OPTION) OPTIONS };
 #undef OPTION
