@@ -339,7 +339,7 @@ void draw_shape(struct call *call, size_t most)
 
 static ptrdiff_t draw_block(ptrdiff_t extent)
 {
-    static const ptrdiff_t usual[] = {1, 2, 7, 16, 31, 32, 33, 64, 128, 600};
+    static const ptrdiff_t usual[] = {1, 2, 4, 7, 8, 16, 31, 32, 33, 64, 128, 600};
     if (random_chance(1)) {
         return PTRDIFF_MAX;
     }

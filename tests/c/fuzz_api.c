@@ -1830,6 +1830,10 @@ static void check_chosen_shapes(void)
         {1, 32 * 1030 + 5, 32, 0},
         {1, 33 * 1030, 33, 0},
         {1, 5 * 1030, 5, 0},
+        {1, 4 * 1030, 4, 0},
+        {1, 8 * 1030, 8, 0},
+        {1, 16 * 1030, 16, 0},
+        {1, 32 * 1030, 32, 0},
         {3, 32 * 1024 - 1, 32, 0},
         {2, 32 * 1024 + 1, 32, 0},
         {1, 1023, 1, 0},
@@ -1896,6 +1900,8 @@ static void check_chosen_shapes(void)
         }
         if (random_chance(30)) {
             draw_affine(&call, quantize);
+        } else if (random_chance(50)) {
+            call.args.inverse = 1;
         }
         fill(quantize ? QUANTIZE : DEQUANTIZE);
         call.parts = random_chance(50) ? 1 : (int)random_between(2, 7);
