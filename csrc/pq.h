@@ -375,7 +375,7 @@ enum pq_status pq_count_nonfinite(const struct pq_args *args, size_t *count, siz
 enum pq_status pq_count_beyond(const struct pq_kernels *kernels, const struct pq_args *args,
                                size_t *count, size_t *first);
 
-/* Rules that choose a scale and a zero point from extrema; docs/semantics.md has the
+/* Rules that choose a scale and a zero point from extrema; docs/semantics/scales.md has the
  * formulas. */
 enum pq_rule {
     PQ_RULE_USUAL,      /* asymmetric for unsigned integers and if `like` has no symmetric

@@ -7,8 +7,9 @@ import re
 import pyquant  # the compiled one; in the source folder this fails and says why
 
 project = "pyquant"
+SOURCE = "https://github.com/pyquant-simd/pyquant-simd"
 version = release = pyquant.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc"]
+extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx_copybutton"]
 exclude_patterns = ["_build"]
 highlight_language = "none"
 myst_heading_anchors = 4  # as code hosts make them
@@ -30,15 +31,30 @@ html_show_copyright = False
 html_copy_source = False
 html_static_path = ["_static"]
 html_css_files = ["tables.css"]
+html_logo = html_favicon = "_static/logo.svg"
+html_theme_options = {
+    "source_repository": f"{SOURCE}/",
+    "source_branch": "main",
+    "source_directory": "docs/",
+}
+myst_html_meta = {
+    "description": "Quantize and dequantize NumPy arrays exactly, at the speed of memory."
+}
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 
 
 def name_files(app, docname, source):
-    """Show links to files outside of this folder, which the site lacks, as their text."""
+    """Link files outside of this folder, which the site lacks, in the repository."""
 
     def shown(link):
         text, target = link.groups()
         path = posixpath.normpath(posixpath.join(posixpath.dirname(docname), target))
-        return f"`{text.strip('`')}`" if path.startswith("../") else link[0]
+        return (
+            f"[{text}]({SOURCE}/blob/main/{path[3:]})"
+            if path.startswith("../")
+            else link[0]
+        )
 
     source[0] = re.sub(r"\[([^\]]+)\]\(([^)#:]+)\)", shown, source[0])
 

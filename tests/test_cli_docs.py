@@ -1,4 +1,4 @@
-"""Run the commands of docs/cli.md, README.md and --help, and compare their output."""
+"""Run the commands of pages, README.md and --help, and compare their output."""
 
 import re
 import shlex
@@ -15,6 +15,7 @@ from pyquant import weights
 from pyquant.cli import COMMANDS, main
 
 PAGE = ROOT / "docs" / "cli.md"
+TUTORIAL = ROOT / "docs" / "start" / "first-model.md"
 README = ROOT / "README.md"
 # The numbers that these commands print depend on the machine.
 OF_MACHINES = ("demo", "info")
@@ -25,11 +26,16 @@ def blocks(kind, page=PAGE):
     return re.findall(rf"^```{kind}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
+def commands_of(block):
+    """Return the commands of a block, with the lines that they print."""
+    text = re.sub(r" *\\\n *", " ", block)
+    return re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE)
+
+
 def examples(page=PAGE):
     """Yield each command of the page, with the lines that it prints."""
     for block in blocks("console", page):
-        text = re.sub(r" *\\\n *", " ", block)
-        yield from re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE)
+        yield from commands_of(block)
 
 
 def run(command, capsys):
@@ -52,14 +58,27 @@ def is_optional(text):
     return re.search("bfloat16|int4", text) is not None
 
 
-def test_page_shows_the_output_of_its_commands(tmp_path, monkeypatch, capsys):
-    """Run the commands in one folder, in the order of the page."""
-    if any(is_optional(command) for command, _ in examples()):
+@pytest.mark.parametrize("page", [PAGE, TUTORIAL], ids=lambda page: page.stem)
+def test_page_shows_the_output_of_its_commands(page, tmp_path, monkeypatch, capsys):
+    """Run the programs and commands in one folder, in the order of the page."""
+    if any(is_optional(command) for command, _ in examples(page)):
         pytest.importorskip("ml_dtypes")  # optional; has these types
+    if page is TUTORIAL:
+        for package in ("jinja2", "onnx", "onnxruntime", "magika"):
+            pytest.importorskip(package)  # optional; the tutorial needs these packages
     monkeypatch.chdir(tmp_path)
-    (program,) = blocks("py")
-    exec(program, {})
-    for command, expected in examples():
+    pattern = r"^```(py|console)\n(.*?)^```$(?:\s+prints\s+^```\n(.*?)^```$)?"
+    for kind, block, prints in re.findall(pattern, page.read_text("utf-8"), re.M | re.S):
+        if kind == "py":
+            exec(block, {})
+            assert capsys.readouterr().out == prints
+        else:
+            check_commands(block, capsys)
+
+
+def check_commands(block, capsys):
+    """Run the commands of a block, and compare their output and status."""
+    for command, expected in commands_of(block):
         status, printed = run(command, capsys)
         if command.split()[1] in OF_MACHINES:
             printed, expected = masked(printed), masked(expected)

@@ -123,7 +123,7 @@ def test_cython_and_the_documentation_have_all_of_the_table():
         assert {f"    {kind} {name}:\n" for name in made} <= set(
             re.findall(r"    (?:struct|enum) \w+:\n", pxd)
         )
-    page = (ROOT / "docs" / "embedding.md").read_text("utf-8")
+    page = (ROOT / "docs" / "howto" / "embed.md").read_text("utf-8")
     listed = "".join(re.findall(r"^\| (`.*?) \| .* \| \d\.\d \|$", page, flags=re.M))
     assert re.findall(r"`(\w+)`", listed)
     assert set(re.findall(r"`(\w+)`", listed)) == set(names)

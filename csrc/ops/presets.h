@@ -14,7 +14,7 @@
 
 /*
  * X(like, name, most bits of a code, forms, codes, span, numbers, kept, before, from, tie,
- * middle, small). The table in docs/semantics.md explains the words of a row.
+ * middle, small). The table in docs/semantics/scales.md explains the words of a row.
  */
 #define PQ_FOR_PRESET(X)                                                                   \
     X(ONNXRUNTIME, "onnxruntime", 16, BOTH, NARROW, HALF, F64, INPUT, EXACT, LOW, EVEN,    \
