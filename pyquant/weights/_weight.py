@@ -410,7 +410,7 @@ class Weight:
         else:
             kind = _check.real_dtype("float32" if dtype is None else dtype)
         each, shape = self._each, self.shape
-        count = integer(threads, "threads", 1)
+        count, scattered = integer(threads, "threads", 1), None
         if rows is not None:
             index = index_of(rows, shape, "weight")
             if len(shape) == 1 and isinstance(each[0], Planar):  # groups stay whole
@@ -425,17 +425,19 @@ class Weight:
                 each = tuple(each[number] for number in numbers)
             elif isinstance(index, slice):
                 each = (each[0].taken(index),)
+            else:
+                scattered = index
         if out is not None:
             made = _check.out(out, kind, shape, *self._tensors.values())
         elif self.inputs_axis == 0 and len(shape) > 1:
             made = np.empty((*shape[:-2], *shape[:-3:-1]), kind).swapaxes(-1, -2)
         else:
             made = np.empty(shape, kind)
-        if rows is not None and not self._stacked and not isinstance(index, slice):
+        if scattered is not None:
             step = max(1, _TILE * 16 // max(1, prod(shape[1:])))
-            for at in range(0, shape[0] if made.size else 0, step):
+            for at in range(0, len(scattered) if made.size else 0, step):
                 part = slice(at, at + step)
-                each[0].taken(index[part]).write(made[part], count)
+                each[0].taken(scattered[part]).write(made[part], count)
             return made if out is None else out
         for one, place in zip(each, made if self._stacked else [made], strict=True):
             if place.size:
