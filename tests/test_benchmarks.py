@@ -188,7 +188,7 @@ def test_every_task_runs_beside_its_rivals(task):
     if task.name.startswith(("mxfp", "nvfp")):
         pytest.importorskip("ml_dtypes")  # has the types of the scales
     made = task.build(1 << 14)
-    assert made.elements == 1 << 14
+    assert 0 < made.elements <= 1 << 14
     assert made.nbytes > made.elements
     expected = made.read(made.call()).copy()
     if made.two_calls is not None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyquant import _check, dtypes
+from pyquant import _check, _core, dtypes
 from pyquant._check import fail
 
 if TYPE_CHECKING:
@@ -126,6 +126,7 @@ def longest(a: npt.DTypeLike, b: npt.DTypeLike, package: str) -> int:
     return most // max(abs(x * y) for x in ends[0] for y in ends[1])
 
 
+@_core.hinted
 def matmul(
     a: ArrayLike, b: ArrayLike | Prepared, *, package: str | None = None
 ) -> npt.NDArray[np.int32]:
