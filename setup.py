@@ -34,10 +34,9 @@ FILE_FLAGS = {
         "--param=sccvn-max-alias-queries-per-access=200",
     ],
     # _core.c has no hot loops: -O3 adds 6 % to the module, and alignment 1 %. Without the
-    # next three options, the wheel has 23 KB more.
+    # limit, the wheel has 22 KB more, and small calls take 1 % less time.
     "_core.c": [
-        *("-O2", "-fno-tree-pre", "-fno-code-hoisting"),
-        "--param=max-inline-insns-single=30",
+        *("-O2", "--param=max-inline-insns-single=25"),
         *("-fno-align-functions", "-fno-align-jumps", "-fno-align-loops"),
     ],
     "presets.c": ["-O2"],  # one loop over groups: -O3 makes it larger by two thirds

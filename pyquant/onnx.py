@@ -414,8 +414,11 @@ def qparams(model: Any, tensor: str) -> QParams:
 
 def _code_type(graph: Any, node: Any, constants: dict[str, Any]) -> str:
     """Return the type of the codes of a node."""
+    infos = (*graph.input, *graph.value_info)
+    types = {one.name: one.type.tensor_type.elem_type for one in infos}
+    types |= {name: one.data_type for name, one in constants.items()}
     if len(node.input) > 2 and node.input[2]:
-        return TENSOR_PROTO[constants[node.input[2]].data_type]
+        return _type_of(types, node.input[2])
     if node.op_type == "QuantizeLinear":
         named = [one.i for one in node.attribute if one.name == "output_dtype"]
         return TENSOR_PROTO.get(named[0] if named else 0, "uint8")
@@ -423,13 +426,15 @@ def _code_type(graph: Any, node: Any, constants: dict[str, Any]) -> str:
     for one in graph.node:
         if one.op_type == "QuantizeLinear" and one.output[0] == codes:
             return _code_type(graph, one, constants)
-    infos = (*graph.input, *graph.value_info)
-    types = {one.name: one.type.tensor_type.elem_type for one in infos}
-    types |= {one.name: one.data_type for one in graph.initializer}
-    if codes not in types:
-        expected = f"a known type of {codes!r}"
+    return _type_of(types, codes)
+
+
+def _type_of(types: dict[str, int], name: str) -> str:
+    """Return the name of the type of a tensor."""
+    if types.get(name) not in TENSOR_PROTO:
+        expected = f"a known type of {name!r}"
         raise _check.fail(ValueError, "tensor", expected, "a model without it")
-    return TENSOR_PROTO[types[codes]]
+    return TENSOR_PROTO[types[name]]
 
 
 def _params_of(node: Any, dtype: str, scale: Any, zero: Any = None) -> QParams:

@@ -866,6 +866,16 @@ def gguf_types(path):
     return {key: field.types for key, field in gguf.GGUFReader(path).fields.items()}
 
 
+@pytest.mark.parametrize("dtype", ["u1", "u2", "i2", "u8"])
+def test_rows_by_numbers_of_any_type(dtype, tmp_path):
+    """The difference of two unsigned numbers wraps."""
+    x = np.arange(1 << 16, dtype=np.float32).reshape(-1, 1)
+    pq.write_weights(tmp_path / "w.safetensors", {"w": x})
+    rows = np.array([255, 0, 1, 255, 254], dtype)
+    with pq.open_weights(tmp_path / "w.safetensors") as f:
+        same(f["w"].dequantize(rows), x[rows.astype(np.int64)])
+
+
 def test_scattered_rows_release_pages(tmp_path, monkeypatch):
     """Calls for scattered rows count the pages that they touch."""
     pq.write_weights(tmp_path / "w.safetensors", {"w": np.zeros((4096, 512), np.int8)})

@@ -196,11 +196,13 @@ PARTS = {
 }
 
 
+HEAD = '<ir_version: 10, opset_import: ["" : 21]>'
+
+
 def model_of(text):
     """Return a model with parameters, and one node from `x` to `c` or back."""
     parser = pytest.importorskip("onnx.parser")  # optional; reads the models
-    head = '<ir_version: 10, opset_import: ["" : 21]> g (float[N, 2] x) => () <float'
-    return parser.parse_model(f"{head} {text}")
+    return parser.parse_model(f"{HEAD} g (float[N, 2] x) => () <float {text}")
 
 
 def test_qparams_of_models(tmp_path):
@@ -220,6 +222,13 @@ def test_qparams_of_models(tmp_path):
         expected = pq.QParams(scale, None, "uint8", **how)
         with case(text=text):
             assert pq.onnx.qparams(model_of(text), "x") == expected
+    inner = "{d = QuantizeLinear(x, s, z) c = DequantizeLinear(d, s)}"
+    text = f"(float[N] x, int8 z) => () <float s = {{0.5}}> {inner}"
+    made = pytest.importorskip("onnx.parser").parse_model(f"{HEAD} g {text}")
+    assert pq.onnx.qparams(made, "c") == pq.QParams(np.float32(0.5), None, "int8")
+    made.graph.input[1].type.tensor_type.elem_type = 8  # a string
+    with pytest.raises(ValueError, match="tensor: expected a known type of 'z', got"):
+        pq.onnx.qparams(made, "c")
     path = tmp_path / "m.onnx"
     path.write_bytes(model.SerializeToString())
     assert pq.onnx.qparams(path, "x") == pq.onnx.qparams(str(path), "c")

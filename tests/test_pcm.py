@@ -181,7 +181,9 @@ def test_int24_writes_into_bytes():
     out = np.full((2, 6), 7, np.uint8)
     assert p.quantize(x, layout="int24", out=out) is out
     same(out, np.uint8([[0, 0, 64, 0, 0, 128], [255, 255, 127, 0, 0, 0]]))
-    codes, _ = pq.dynamic_quantize(x, dtype="int32", layout="int24", out=out)
+    codes, p = pq.dynamic_quantize(x, dtype="int32", layout="int24", out=out)
+    limits = (-(1 << 23), (1 << 23) - 1)
+    assert p == pq.choose_qparams(x, dtype="int32", quant_range=limits)
     assert codes is out
     kept, shared = out.copy(), np.zeros(2, np.float32)
     for bad, message in (

@@ -60,7 +60,7 @@ def test_sums_equal_integer_arithmetic(package, types):
     rng = np.random.default_rng(0)
     bound = products.longest(*types, package)
     kinds = ("lowest", "highest", "both", "all")
-    shapes = [(1, 1, 1), (3, 5, 2), (16, 64, 32), (7, 250, 33), (65, 130, 129)]
+    shapes = [(1, 1, 1), (2, 1, 3), (3, 5, 2), (16, 64, 32), (7, 250, 33), (65, 130, 129)]
     for m, k, n in [*shapes, (1, bound, 3), (9, bound, 2)]:
         for kind, other in [(one, two) for one in kinds for two in kinds]:
             a = adversarial(rng, (m, k), types[0], kind)
@@ -97,6 +97,12 @@ def test_bounds_are_tight(a, b):
     assert int(sums[0]) == k * most
     assert abs(int(sums[1])) > 2**24 - 1  # where float32 skips odd numbers
     assert products.longest("int8", "int8", "torch") == 131_071
+
+
+@pytest.mark.parametrize("package", [3, "", "nope", ["blas", "nope"]])
+def test_unknown_packages(package):
+    with pytest.raises((TypeError, ValueError), match=r"^package: expected one of onnx"):
+        products.Prepared(np.int8([[1]]), package=package)
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -144,8 +144,8 @@ def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, q
     cdef Call call
     cdef pq_choice choice
     cdef ptrdiff_t shape[PQ_MAX_NDIM]
-    cdef int status, parts
-    cdef tuple how = None, results
+    cdef int status, parts, width
+    cdef tuple how = None, limits, results
     cdef object write = None
     cdef str name
     cdef Job job
@@ -168,6 +168,13 @@ def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, q
     layout = _packing(layout, packed)
     if layout is not None:
         how = _requested(layout, name, True)
+        width = <int>how[3]
+        if quant_range is None and width < row_of_type(choice.code).bits:
+            # Choose for the codes of the layout, not for all codes of the type.
+            high = (1 << (width - 1 if name[0] == "i" else width)) - 1
+            limits = (-high - 1 if name[0] == "i" else 0, high)
+            affine = _affine(None, False, None, limits, _SATURATE, _LOWEST)
+            _set_choice(&choice, dtype, symmetric, scale_dtype, like, affine)
     _check_options(name, _set_rounding(&call.args, rounding), True)
     axis, block_size = integers(axis, "axis"), integers(block_size, "block_size")
     threads = _threads_of(threads)

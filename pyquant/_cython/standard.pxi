@@ -153,10 +153,10 @@ cdef class Operator:
         cdef Steps found
         cdef pq_type type
         cdef int i, step
+        unset = None if self.dtype is None else _NOTHING  # the default of the operator
         if (
             out is None and threads is _ONE and saturate is _ONE and precision is _NOTHING
-            and rounding is None and (dtype is None or dtype is _NOTHING)
-            and (block_size is None or block_size is _NOTHING)
+            and rounding is None and dtype is unset and block_size is unset
         ):
             result = self._run_usual(x, scale, zero_point, axis)
             if result is not None:

@@ -7,6 +7,7 @@ first product with a package imports the package.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -18,7 +19,7 @@ from pyquant import _check, _core, dtypes
 from pyquant._check import fail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from typing import SupportsIndex
 
     import numpy.typing as npt
@@ -84,7 +85,11 @@ class Prepared(_check.Immutable):
         found = _type_of(dtype, "dtype")
         if codes.ndim != 2:
             raise fail(ValueError, "b", "shape (K, N)", codes.shape)
-        package = _chosen(package or _PACKAGES, found, own, codes.shape[0])
+        packages = _PACKAGES if package is None else package
+        several = isinstance(packages, Iterable) and not isinstance(packages, str)
+        for one in packages if several else [packages]:
+            _check.choice(one, "package", _PACKAGES)
+        package = _chosen(packages, found, own, codes.shape[0])
         made = _PACKAGES[package](codes, _bytes(found), count)
         kept = {"shape": codes.shape, "dtype": found, "package": package, "_product": made}
         for name, value in kept.items():
@@ -247,7 +252,7 @@ def _is_exact(package: str, a_type: str, b_type: str) -> bool:
     NumKong accepts equal types only, and PyTorch accepts no uint8 `b`.
     """
     ends = [[np.iinfo(one).max, np.iinfo(one).min] for one in (a_type, b_type)]
-    for m, k, n in ((1, 64, 32), (9, 67, 33)):
+    for m, k, n in ((1, 64, 32), (9, 67, 33), (2, 1, 3)):
         a = np.where(np.arange(m * k).reshape(m, k) % 7 < 5, *ends[0])
         b = np.where(np.arange(k * n).reshape(k, n) % 11 < 8, *ends[1])
         try:
@@ -301,7 +306,8 @@ def _with_numkong(b: Any, a_type: str, threads: int) -> Callable[[Any], Any]:
 def _with_torch(b: Any, a_type: str, threads: int) -> Callable[[Any], Any]:
     """Store `b` by columns."""
     torch = import_module("torch")
-    columns = torch.from_numpy(b.T.copy()).t()
+    # PyTorch misreads columns with one row, because both of their strides are 1.
+    columns = torch.from_numpy(b.T.copy()).t() if len(b) > 1 else torch.from_numpy(b.copy())
     return lambda a: torch._int_mm(torch.from_numpy(a), columns).numpy()
 
 

@@ -292,7 +292,7 @@ def index_of(
     if wrong.any():
         got = f"{array[wrong][0]}"
         raise fail(ValueError, "rows", f"numbers from 0 to {extent - 1}", got)
-    return array
+    return array.astype(np.int64, copy=False)  # differences of unsigned numbers wrap
 
 
 def _piece(
