@@ -77,7 +77,7 @@ if [ $# = 0 ]; then
         tests/test_ranges.py \
         tests/test_blocks.py tests/test_blocks_encode.py tests/test_codebook.py \
         tests/test_compressed_tensors.py \
-        tests/test_{mx,nvfp4}.py::test_worked_blocks \
+        tests/test_mx.py::test_names_and_types_of_files tests/test_nvfp4.py::test_worked_blocks \
         tests/test_bitsandbytes.py::test_the_oracle \
         tests/test_gptq.py::test_{dequantize,convert}
 fi
