@@ -9,14 +9,14 @@ import pytest
 from support import ROOT
 
 
-@pytest.mark.skipif("PYQUANT_EMULATED" in os.environ, reason="too much for it")
+@pytest.mark.skipif("PYQUANT_EMULATED" in os.environ, reason="too much for an emulated CPU")
 def test_example_of_six_boundaries(tmp_path):
     """Every job of the example runs, and pyquant's codes equal the codes of the runtime."""
-    pytest.importorskip("onnx")
-    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")  # optional; the example reads and makes models
+    pytest.importorskip("onnxruntime")  # optional; the example runs the models
     script = ROOT / "examples" / "boundary" / "run.py"
     if not script.exists():
-        pytest.skip("the examples are not here")
+        pytest.skip("the examples are not here")  # wheels are tested without sources
     run = subprocess.run(
         [sys.executable, str(script)],
         cwd=tmp_path,

@@ -151,7 +151,9 @@ def test_blocks(type, model, weights, capsys):
             wanted = blocks_encoders.encode(type, rows, **how)
             np.testing.assert_array_equal(made[name].raw, wanted.ravel())
             sqnr = pq.measure_error(x, found[name].dequantize(dtype=x.dtype)).sqnr
-            assert errors[name] == pytest.approx(sqnr, rel=1e-12)  # from several bands
+            assert errors[name] == pytest.approx(
+                sqnr, rel=1e-12
+            )  # float64 sums of bands, in another order
             assert (found[name].type, found[name].granularity) == (
                 type,
                 f"block:{block.block_size}",

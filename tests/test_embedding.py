@@ -46,7 +46,7 @@ def build(source, folder, tool="setuptools"):
     needed, commands = BUILDS[tool]
     for name in needed:
         if not importlib.util.find_spec(name) and not shutil.which(name):
-            pytest.skip(f"{name} is not installed")
+            pytest.skip(f"{name} is not installed")  # optional; .ci/run has all tools
     if not HAVE_TOOLS:
         pytest.skip("no C compiler")
     copy = folder / "source"
@@ -145,7 +145,7 @@ def test_example(example, tmp_path, name, tool):
 
 def test_the_table_by_cffi(example):
     """cffi reads pq.h after the example removes comments and directives."""
-    pytest.importorskip("cffi")
+    pytest.importorskip("cffi")  # optional; the example is about this package
     done = run_python((example("table_cffi") / "run.py").read_text("utf-8"))
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()

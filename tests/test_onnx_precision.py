@@ -224,7 +224,8 @@ def test_qparams_of_models(tmp_path):
             assert pq.onnx.qparams(model_of(text), "x") == expected
     inner = "{d = QuantizeLinear(x, s, z) c = DequantizeLinear(d, s)}"
     text = f"(float[N] x, int8 z) => () <float s = {{0.5}}> {inner}"
-    made = pytest.importorskip("onnx.parser").parse_model(f"{HEAD} g {text}")
+    parser = pytest.importorskip("onnx.parser")  # optional; reads the model
+    made = parser.parse_model(f"{HEAD} g {text}")
     assert pq.onnx.qparams(made, "c") == pq.QParams(np.float32(0.5), None, "int8")
     made.graph.input[1].type.tensor_type.elem_type = 8  # a string
     with pytest.raises(ValueError, match="tensor: expected a known type of 'z', got"):

@@ -50,6 +50,7 @@ def adversarial(rng, shape, dtype, kind):
 def skip_unless_exact(package, types):
     if not products._is_exact(package, *types):
         assert types not in ALWAYS[package]
+        # The CPU or the package decides; ALWAYS lists the types that each package must have.
         pytest.skip(f"{package} does not multiply {types} exactly here")
 
 
