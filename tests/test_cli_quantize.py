@@ -151,9 +151,8 @@ def test_blocks(type, model, weights, capsys):
             wanted = blocks_encoders.encode(type, rows, **how)
             np.testing.assert_array_equal(made[name].raw, wanted.ravel())
             sqnr = pq.measure_error(x, found[name].dequantize(dtype=x.dtype)).sqnr
-            assert errors[name] == pytest.approx(
-                sqnr, rel=1e-12
-            )  # float64 sums of bands, in another order
+            # The command adds float64 sums of bands, in another order.
+            assert errors[name] == pytest.approx(sqnr, rel=1e-12)
             assert (found[name].type, found[name].granularity) == (
                 type,
                 f"block:{block.block_size}",

@@ -50,7 +50,7 @@ def adversarial(rng, shape, dtype, kind):
 def skip_unless_exact(package, types):
     if not products._is_exact(package, *types):
         assert types not in ALWAYS[package]
-        # The CPU or the package decides; ALWAYS lists the types that each package must have.
+        # The CPU and the package decide. ALWAYS lists the types that each package needs.
         pytest.skip(f"{package} does not multiply {types} exactly here")
 
 
@@ -130,7 +130,7 @@ def test_forms_of_arrays(package):
 
 
 def test_narrow_codes():
-    ml_dtypes = pytest.importorskip("ml_dtypes")
+    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; has the narrow types
     rng = np.random.default_rng(2)
     a, b = rng.integers(-8, 8, (5, 3000)), rng.integers(0, 16, (3000, 4))
     sums = products.matmul(a.astype(ml_dtypes.int4), b.astype(ml_dtypes.uint4))
