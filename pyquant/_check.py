@@ -174,7 +174,8 @@ def restoring(data: object) -> Iterator[None]:
     """Describe errors of a `from_dict` with the argument `data`, and check its schema."""
     expected = "a result of to_dict()"
     if not isinstance(data, Mapping):
-        raise fail(ValueError, "data", expected, type(data))
+        end = " (json.loads reads it)" if isinstance(data, (str, bytes)) else ""
+        raise fail(ValueError, "data", expected, f"{type(data).__name__}{end}")
     if data.get("schema") != 1:
         got = shown(data["schema"]) if "schema" in data else "no schema"
         raise fail(ValueError, "data", f"{expected} with schema 1", got)

@@ -48,7 +48,8 @@ FLOAT64 = np.dtype(np.float64)
 def plain(obj: Any, name: str) -> npt.NDArray[Any]:
     """Convert to an ndarray; keep masks, and give Python numbers NumPy's dtype."""
     if isinstance(obj, NO_ARRAYS):
-        raise fail(TypeError, name, "an array", type(obj))
+        end = " (numpy.frombuffer reads it)" if isinstance(obj, bytes) else ""
+        raise fail(TypeError, name, "an array", f"{type(obj).__name__}{end}")
     graph = getattr(type(obj), "__dask_graph__", None)
     # A container like an xarray object is lazy if it contains a lazy array. The computed
     # array may exceed the memory.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """QuantizeLinear and DequantizeLinear of ONNX Runtime's domain com.microsoft.
 
-`pyquant.onnx` has the operators of the same names in the standard domain.
+Most models use the operators of the standard domain: see `pyquant.onnx`.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def quantize_linear(
     x : array_like
         float32 or float16.
     y_scale : array_like
-        The type of `x`: a scalar, or with `axis` one dimension with the extent of `x` along
-        it.
+        The scale, of the type of `x` or a Python float: a scalar, or with `axis` one
+        dimension with the extent of `x` along this axis.
     y_zero_point : array_like, optional
         uint8, int8, uint16, int16, int4 or uint4, with the shape of `y_scale`. Its type is
         the type of the result, uint8 for Python integers. Default: uint8 0.

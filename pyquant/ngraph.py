@@ -80,8 +80,8 @@ def quantize(
     axes : iterable of int
         The axes of separate scales, in any order. ``()`` is one scale.
     round_mode : RoundMode or str
-        A member of `pyquant.RoundMode`, which lists nGraph's names. The names are valid,
-        too, for example ``"ROUND_NEAREST_UPWARD"``. Letter case is ignored.
+        nGraph's name, for example ``"ROUND_NEAREST_UPWARD"``, in any letter case, or a
+        member of `pyquant.RoundMode`.
     out : ndarray, optional
         Array for the result. It has the exact shape and dtype. Any strides are valid.
     threads : int, optional

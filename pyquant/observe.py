@@ -466,7 +466,7 @@ class Observer:
         percentile : float, optional
             For "percentile" only: the percentage of values to keep, from 50 to 100. Default
             99.99. A symmetric range counts magnitudes. All other ranges cut off half of the
-            rest at each end.
+            rest at each end. Ends are accurate to a bin of the histogram.
         dtype : dtype_like, optional
             The quantized type. "mse" and "entropy" depend on it. Default int8.
         symmetric : bool, optional
@@ -673,8 +673,9 @@ def calibrate(
     axis : int or tuple of int, optional
         See `Observer`.
     method, percentile
-        See `Observer.range`. `percentile` is the percentage of values to keep: 99.9 cuts
-        off 0.05 % at each end of an asymmetric range. `mantissa_bits` sets the resolution.
+        "minmax" (the default), "percentile", "mse" or "entropy"; see `Observer.range`.
+        `percentile` is the percentage of values to keep. For 99.9, a symmetric range omits
+        0.1 % of the magnitudes, and any other range 0.05 % of the values at each end.
     symmetric, include_zero, quant_range, scale_dtype
         See `choose_qparams`.
     like : str, optional

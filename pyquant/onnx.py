@@ -160,8 +160,8 @@ def quantize_linear(
     QuantizeLinear of opsets 10 to 28.
 
     Float8 zero points select the type, and are added only if one of them is not 0. Float6
-    and float4 zero points are added before the conversion. Codes equal ONNX Runtime's where
-    ONNX Runtime follows the standard.
+    and float4 zero points are added before the conversion. Integer codes of float32
+    `x` equal ONNX Runtime 1.32. The page "Standards" lists its deviations.
 
     Examples
     --------

@@ -38,8 +38,9 @@ class Layout(tuple[str, "int | None", "int | None"]):
     axis : int, optional
         The axis along which codes are packed. Default: the last. "onnx" has no axis.
     bits : int, optional
-        Bits of a code. For uint8 codes 1 to 8; 4 and 2 select uint4 and uint2, or int4 and
-        int2 for int8 codes. Default: the width of the element type, or 24 for "int24".
+        Bits of a code. int8 codes accept 4 and 2 (elements of int4 and int2). uint8 codes
+        accept 1 to 8; 4 and 2 become uint4 and uint2. Default: the width of the element
+        type, or 24 for "int24".
 
     Raises
     ------
@@ -439,10 +440,10 @@ def pack(codes: ArrayLike, layout: str | Layout = "onnx") -> PackedArray:
     Parameters
     ----------
     codes : array_like
-        Codes of any shape and strides, with a width that `layout` supports: an array of
-        int4, uint4, int2, uint2 or float4_e2m1fn, for "words" also of int8, uint8 or any
-        other narrow float. int8 and uint8 arrays of narrower codes need the number of bits,
-        for example ``layout=Layout("onnx", bits=4)``.
+        Codes of any shape and strides. An int8 or uint8 array of narrower codes needs the
+        number of bits, for example ``layout=Layout("onnx", bits=4)``. Arrays of int4,
+        uint4, int2, uint2 and float4_e2m1fn have this width already. "words" also accepts
+        codes of 8 bits and other narrow floats. Convert wider integers to int8 first.
     layout : str or Layout, optional
         How the codes are stored. Default "onnx".
 

@@ -605,8 +605,9 @@ def choose_qparams(
         The quantized type, see `quantize`. Default int8. For a narrow float, the largest
         magnitude becomes its largest number.
     axis, block_size : int or tuple of int, optional
-        The axes along which the scale varies, and the elements of a block. ``axis=0`` is
-        one scale for each row. Default: one scale for all of `x`.
+        `axis` names the axes along which the scale varies (per channel). ``axis=0`` is one
+        scale for each row. `block_size` is the number of elements in a block that shares a
+        scale. Default: one scale for all of `x`.
     symmetric : bool, optional
         True: fix the zero point at 0 (128 for uint8). False: fit the zero point to the
         data. Default: True for signed types and narrow floats, False for unsigned types.

@@ -16,7 +16,8 @@ class RoundMode(StrEnum):
     Notes
     -----
     The ``HALF_*`` modes round to the nearest integer and differ in ties. Names may have any
-    letter case. The modes of nGraph Quantize are names, too:
+    letter case. nGraph Quantize has names for all modes but half_odd and stochastic. These
+    names are accepted, too:
 
     ==================== =============================
     half_even            ROUND_NEAREST_TOWARD_EVEN

@@ -690,7 +690,8 @@ def quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=Non
         Array for the result, of the exact shape and dtype. Dimensions may have any
         strides, but must not interleave.
     rounding : str or RoundMode, optional
-        How to round the quotient to an integer. Default: half to even. Narrow floats allow
+        How to round the quotient to an integer. `RoundMode` lists the modes. Default:
+        "half_even" (to the nearest, ties to the even integer). Narrow floats allow
         only half to even and "stochastic". Stochastic rounding picks one of the two
         neighbours at random, the nearer one with the higher probability.
     seed : int, optional

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decode and encode packed variables of netCDF and zarr (CF conventions).
 
-Float types and bits equal xarray, which is not imported.
+Float types and bits equal xarray, which is not imported. An example of `encode` chooses
+``scale_factor`` and ``add_offset`` from data.
 """
 
 from __future__ import annotations
@@ -214,13 +215,15 @@ def encode(
 
     Notes
     -----
-    The arithmetic equals xarray. With a fill value it has the type of `x`. Without one, `x`
-    is first converted to the type that `decode` returns for 16-bit codes. float16 and
-    bfloat16 count as float32. NumPy float64 attributes widen each float32 step, which is
-    then rounded. Masked integers become float32 (at most 16 bits) or float64. Integers
-    without ``scale_factor`` and ``add_offset`` stay exact. Values that need a conversion
-    are processed in slices, on one thread. Values out of range, and NaN without a fill
-    value, are undefined in xarray, which also rejects scaled integers with fill values.
+    The arithmetic equals xarray. With a fill value, the arithmetic has the type of `x`.
+    Without a fill value, `x` is first converted to the type that `decode` returns for
+    16-bit codes. float16 and bfloat16 count as float32. If an attribute is a NumPy
+    float64 and `x` is float32, each operation is computed in float64 and rounded to
+    float32. Masked integers become float32 (at most 16 bits) or float64. Integers
+    without ``scale_factor`` and ``add_offset`` stay exact. Values that need a
+    conversion are processed in slices, on one thread. Values out of range, and NaN
+    without a fill value, are undefined in xarray, which also rejects scaled integers
+    with fill values.
 
     Examples
     --------
