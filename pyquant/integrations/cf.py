@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from pyquant import _core, dtypes
+from pyquant import _check, _core, dtypes
 from pyquant._check import fail, faulty
 from pyquant._standard import shown, slices
 from pyquant.qparams import QParams
@@ -139,14 +139,17 @@ def decode(
     given = _seen_as(given, known.codes)
     if not known.scales and not known.has_fills():
         if out is not None:
-            np.copyto(_checked(out, given, known.codes), given)
+            np.copyto(_check.out(out, known.codes, given.shape), given)
         return given if out is None else out
     made = known.decoded_type()
     if stored.kind == "f" or made.kind in "iu":
-        to = np.empty(given.shape, made) if out is None else _checked(out, given, made)
+        to = np.empty(given.shape, made) if out is None else out
+        plain = _check.out(to, made, given.shape)
         if stored.kind == "f":
-            return _decode_slices(given, known, to)
-        np.multiply(given, np.asarray(known.scale), out=to, dtype=made, casting="unsafe")
+            _decode_slices(given, known, plain, made)
+        else:
+            scale = np.asarray(known.scale)
+            np.multiply(given, scale, out=plain, dtype=made, casting="unsafe")
         return to
     scale, offset = known.parameters(made)
     fill = tuple(known.fills()) or None
@@ -155,15 +158,15 @@ def decode(
 
 
 def _decode_slices(
-    q: npt.NDArray[Any], known: _Attributes, out: npt.NDArray[Any]
-) -> npt.NDArray[Any]:
-    """Decode packed floats in slices, with the operations of xarray."""
+    q: npt.NDArray[Any], known: _Attributes, out: npt.NDArray[Any], real: np.dtype[Any]
+) -> None:
+    """Decode packed floats in slices, with the operations of xarray in the type `real`."""
     fills = [
         fill if isinstance(fill, np.generic) else _typed(fill, q.dtype)
         for name in _FILLS
         for fill in known.elements(name)
     ]
-    walk = slices([q, out], [out.dtype, out.dtype])
+    walk = slices([q, out], [real, real])
     with np.errstate(all="ignore"), walk:
         for stored, numbers in walk:
             work = np.array(stored)
@@ -174,7 +177,6 @@ def _decode_slices(
             if known.offset is not None:
                 work += known.offset
             numbers[...] = work
-    return out
 
 
 @_core.default_fpenv
@@ -257,14 +259,14 @@ def encode(
         how |= {"dtype": known.codes, "quant_range": known.valid_range(fills)}
     given, mask = _given(x, packed=known.scales)
     real = known.encoding_type(given.dtype, masked=mask is not None, filled=bool(fills))
-    made = None if out is None else _checked(out, given, stored)
+    made = None if out is None else _check.out(out, stored, given.shape)
     direct = stored.kind != "f" and mask is None and given.dtype.name in _REALS
     direct = direct and real == _own_type(given.dtype)
     if direct and all(_is_own(one, real) for one in (known.scale, known.offset)):
         to = None if made is None else _seen_as(made, known.codes)
         scale, offset = known.parameters(real)
         to = _core.quantize(given, scale, offset=offset, out=to, **how)
-        return _seen_as(to, stored) if made is None else made
+        return _seen_as(to, stored) if out is None else out
     checked: dict[str, Any] = {"threads": threads} if stored.kind == "f" else how
     _core.quantize(np.empty(0, np.float32), 1, **checked)  # raise its errors
     made = np.empty(given.shape, stored) if made is None else made
@@ -273,7 +275,7 @@ def encode(
         beyond += "; out has all codes, as without 'raise'"
     if beyond:
         raise ValueError(beyond)
-    return made
+    return made if out is None else out
 
 
 def _given(x: Any, *, packed: bool) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool] | None]:
@@ -569,16 +571,3 @@ def _float_at(number: int, toward: float) -> float:
     near = float(number)
     beyond = near < number if toward > 0 else near > number
     return float(np.nextafter(near, toward)) if beyond else near
-
-
-def _checked(
-    out: npt.NDArray[Any], due: npt.NDArray[Any], dtype: np.dtype[Any]
-) -> npt.NDArray[Any]:
-    """Return an array of a type with as many elements as `due`, or raise an error."""
-    if not isinstance(out, np.ndarray) or out.dtype != dtype:
-        got = getattr(out, "dtype", type(out).__name__)
-        raise fail(TypeError, "out", f"an array of {dtype}", f"{got}")
-    if out.shape != due.shape or not out.flags.writeable:
-        got = out.shape if out.flags.writeable else "a read-only one"
-        raise fail(ValueError, "out", f"a writeable array of shape {due.shape}", f"{got}")
-    return out
