@@ -588,13 +588,15 @@ class Observer:
             table,
         )
 
-    def _need_data(self) -> None:
+    def _need_data(
+        self, name: str = "Observer", remedy: str = "; add data with update(x)"
+    ) -> None:
         count, axis = self._state.finite, self._options.axis
         if self._state.shape is None or not count.all() or not count.size:
-            msg = "x: expected at least one finite number, got none"
+            expected = "at least one finite number, got none"
             if axis is not None and count.any():
-                msg = f"x: expected finite numbers of each index of axis {axis}"
-            raise ValueError(msg)
+                expected = f"finite numbers of each index of axis {axis}"
+            raise ValueError(f"{name}: expected {expected}{remedy}")
 
     def _need_histogram(self, what: str) -> None:
         if not self._options.histogram:
@@ -728,10 +730,10 @@ def calibrate(
         nonfinite=nonfinite,
     )
     for i, batch in enumerate(batches):
-        with _errors_about_batches(f" in batch {i}"):
+        with _errors_about_batch(i):
             observer.update(batch, threads=threads)
-    with _errors_about_batches(""):
-        return observer.qparams(method=method, percentile=percentile, **formula)
+    observer._need_data("batches", "")
+    return observer.qparams(method=method, percentile=percentile, **formula)
 
 
 def _check_batches(batches: object) -> None:
@@ -749,7 +751,7 @@ def _check_batches(batches: object) -> None:
 
 
 @contextmanager
-def _errors_about_batches(place: str) -> Iterator[None]:
+def _errors_about_batch(number: int) -> Iterator[None]:
     """Name `batches` instead of `x` in errors, and append the number of the batch."""
     try:
         yield
@@ -758,7 +760,7 @@ def _errors_about_batches(place: str) -> Iterator[None]:
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
         fault, mark, remedy = str(error).partition("; ")
-        raise kind(f"batches{fault[1:]}{place}{mark}{remedy}") from None
+        raise kind(f"batches{fault[1:]} in batch {number}{mark}{remedy}") from None
 
 
 def _check_method(method: object, percentile: SupportsFloat | None) -> tuple[str, float]:

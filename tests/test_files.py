@@ -387,7 +387,7 @@ def test_gguf_by_its_definition(order, version, made):
     assert (f["b"].format, f["b"].shape, f["b"].dtype) == ("type 99", (5,), None)
     assert f["b"].raw.tolist() == list(range(64))
     assert f["c"].dequantize().tolist() == [1.0, -2.0]
-    message = r"^format: expected .*, got type 99 \(raw has the 64 bytes of 'b'\)"
+    message = "^format: expected .*, got type 99; raw has the 64 bytes of tensor 'b'$"
     for call in (f["b"].dequantize, lambda: f.read("b")):
         with pytest.raises(ValueError, match=message):
             call()
@@ -411,9 +411,7 @@ def test_ambiguous_type_numbers(rows, last, made):
         assert (f["w"].format, f["w"].shape, f["w"].dtype) == ("type 40", rows, None)
         assert f["w"].raw.tobytes()[:nbytes] == data[32 : 32 + nbytes]
         assert f["w"].nbytes - nbytes < 32
-        with pytest.raises(
-            ValueError, match=r"^format: expected .*, got type 40 \(raw has"
-        ):
+        with pytest.raises(ValueError, match=r"^format: expected .*, got type 40; raw has"):
             f["w"].dequantize()
         assert f["a"].dequantize().tobytes() == data[:32]
 
@@ -831,9 +829,8 @@ def test_names_of_blocks_in_safetensors_are_bytes(tmp_path):
     path = tmp_path / "a.safetensors"
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(18))
     with pq.open_weights(path) as f:
-        with pytest.raises(
-            ValueError, match=r"^format: expected one that has a decoder, got"
-        ):
+        message = r"^format: expected a type that pyquant decodes, got Q4_0; raw has the 18"
+        with pytest.raises(ValueError, match=message):
             f["w"].dequantize()
         with pytest.raises(ValueError, match=r"^weights: expected bytes of a format with"):
             pq.write_weights(tmp_path / "a.gguf", {"w": f["w"]})

@@ -289,7 +289,8 @@ def test_convert_keeps_every_value(source, format, capsys):
     same = (source, format) in (("awq", "awq"), ("int4", "compressed_tensors"))
     run("convert", name, "y.safetensors", "--format", format, status=2 * same)
     if same:
-        assert capsys.readouterr().err.endswith(f"no weights to convert in {name}\n")
+        said = f"no weights to convert in {name}: already {format}; not quantized\n"
+        assert capsys.readouterr().err.endswith(said)
         return
     assert "1 of 3 tensors are" in capsys.readouterr().out
     run("compare", "--exact", name, "y.safetensors")
@@ -301,6 +302,22 @@ def test_convert_keeps_every_value(source, format, capsys):
         run("convert", "y.safetensors", "z.gguf", "--format", "Q4_0", "--tensor", "a.*")
         values = pq.open_weights("z.gguf")["a.weight"].dequantize()
         np.testing.assert_array_equal(values, made.dequantize())
+
+
+@pytest.mark.parametrize(
+    ("out", "options", "said"),
+    [
+        ("q.safetensors", ["--type=int8"], "convert does not read int8 codes (quantize the "
+         "original file with --type int4)"),
+        ("q.gguf", ["--type=Q4_K"], "Q4_K cannot become awq without loss (use dequantize, "
+         "then quantize)"),
+    ],
+)  # fmt: skip
+def test_convert_explains_why_it_reads_no_weight(out, options, said, capsys):
+    pq.write_weights("x.safetensors", {"a": np.zeros((64, 256), np.float32)})
+    run("quantize", "-q", "x.safetensors", out, *options)
+    said = f"pyquant convert: no weights to convert in {out}: {said}"
+    assert error(capsys, "convert", out, "y.safetensors", "--format=awq") == said
 
 
 def test_convert_keeps_the_records_of_other_tensors():
@@ -326,7 +343,7 @@ def test_convert_keeps_the_records_of_other_tensors():
         ("y.safetensors", ["--format=awq"], "tensor 'a.weight': expected codes of 4 bits "
          "for AWQ, got 3"),
         ("y.safetensors", ["--format=gptq", "--tensor=b"], "no weights to convert in "
-         "m.safetensors"),
+         "m.safetensors: not selected by --tensor; not quantized"),
     ],
 )  # fmt: skip
 def test_convert_refuses(out, options, said, capsys):

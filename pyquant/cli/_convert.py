@@ -32,6 +32,8 @@ KNOWN: dict[str, list[str]] = {
     "safetensors": [name for name in WRITTEN if name != "matmulnbits"],
     "gguf": [*_BLOCKS],
 }
+UNSELECTED = "not selected by --tensor"
+REMEDY = "quantize the original file with --type int4"
 
 DESCRIPTION = """\
 Convert the quantized weights of a file to another format without loss: codes,
@@ -74,8 +76,11 @@ def run(arguments: argparse.Namespace) -> int:
             if read is not None:
                 jobs.append(Converted(tensor, format, read))
             else:
-                jobs.append(Copied(tensor, model, kind, "no weight of another format"))
-        return jobs, metadata_of(model, jobs, kind, "weights to convert")
+                reason = _reason(tensor, format) if name in names else UNSELECTED
+                jobs.append(Copied(tensor, model, kind, reason))
+        reasons = dict.fromkeys(job.reason for job in jobs if job.reason)
+        why = "; ".join(reasons) or "no tensors"
+        return jobs, metadata_of(model, jobs, kind, "weights to convert", f": {why}")
 
     return perform(arguments, kind, plan)
 
@@ -86,8 +91,7 @@ def _reader_of(model: Model, tensor: Logical, format: str) -> Callable[[], Any] 
     name, type = tensor.name, tensor.type
     if type in FORMATS and type != format:
         return lambda: weight_of(tensor)
-    words = isinstance(tensor, Joined) and tensor.stored_shape is not None
-    if words and format != "compressed_tensors":
+    if _has_words(tensor) and format != "compressed_tensors":
         return lambda: from_tensors(model, name, "compressed_tensors")
     if type in _BLOCKS and tensor.ndim == 2 and format not in _BLOCKS:
         return lambda: (
@@ -95,6 +99,23 @@ def _reader_of(model: Model, tensor: Logical, format: str) -> Callable[[], Any] 
             model[name]._bytes().reshape(tensor.shape[0], -1),
         )
     return None
+
+
+def _has_words(tensor: Logical) -> bool:
+    """Return True if compressed-tensors packs the codes of the tensor in words."""
+    return isinstance(tensor, Joined) and tensor.stored_shape is not None
+
+
+def _reason(tensor: Logical, format: str) -> str:
+    """Explain why `_reader_of` returns nothing."""
+    type = tensor.type
+    if not tensor.is_quantized:
+        return "not quantized"
+    if type == format or _has_words(tensor):
+        return f"already {format}"
+    if isinstance(tensor, Joined):
+        return f"convert does not read {type} codes ({REMEDY})"
+    return f"{type} cannot become {format} without loss (use dequantize, then quantize)"
 
 
 class Converted(Job):

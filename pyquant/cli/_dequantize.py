@@ -66,11 +66,13 @@ def run(arguments: argparse.Namespace) -> int:
     return perform(arguments, kind, plan)
 
 
-def metadata_of(model: Model, jobs: Sequence[Job], kind: str, what: str) -> Metadata:
+def metadata_of(
+    model: Model, jobs: Sequence[Job], kind: str, what: str, why: str = ""
+) -> Metadata:
     """Return a function to the metadata of a file, without undone records. Raise Refused
     if no job changes a tensor; `what` names the tensors that can change."""
     if all(job.changed is None for job in jobs):
-        raise Refused(f"no {what} in {model.path}")
+        raise Refused(f"no {what} in {model.path}{why}")
     same = [job for job in jobs if job.changed is None]
     kept = {name for job in same for name in (job.source.name, *job.source.parts)}
 

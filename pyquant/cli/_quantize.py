@@ -48,9 +48,11 @@ memory, except an ONNX model without external data.
 """
 EXAMPLES = f"""\
 types:
-  for .safetensors, .onnx and, without floats, .npz:
-    {_wrapped(STORED)}
-  for .gguf:
+  integers, for .safetensors, .onnx and .npz:
+    {_wrapped(TYPES["npz"])}
+  floats, for .safetensors and .onnx:
+    {_wrapped(name for name in STORED if name not in TYPES["npz"])}
+  blocks, for .gguf:
     {_wrapped(BLOCKS)}
 
 granularity G:
@@ -82,7 +84,7 @@ _BY_NAME = "type by glob or re:REGEX (default: --type for all)"
 _SMALLER = f"copy tensors below N elements (default: {MIN_SIZE})"
 _METHODS = {"choices": ("minmax", "mse"), "default": "minmax"}
 OPTIONS = (
-    ("--type", "TYPE", "type of the codes or blocks (required)", {"required": True}),
+    ("--type", "TYPE", "a type of the list below (required)", {"required": True}),
     ("--granularity", "G", "elements that share a scale (default: channel)"),
     ("--asymmetric", None, "choose zero points (default: 0 for signed types)"),
     ("--method", "", "range or least squared error (default: minmax)", _METHODS),

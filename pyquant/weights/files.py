@@ -256,21 +256,23 @@ class StoredTensor:
         from pyquant.weights.blocks import block_format, swaps
 
         if not self._blocks:
-            raise self._unknown("one that has a decoder")
+            raise self._unknown("a type that pyquant decodes")
         block = block_format(self.format)
         if self._order == ">" and not swaps(block.name):
-            raise self._unknown("little-endian blocks, or scales alone of several bytes")
+            expected = f"little-endian blocks of {self.format}"
+            raise self._unknown(expected, "big-endian blocks")
         return block
 
     def _known(self) -> str:
         """Return pyquant's name of the element type."""
         if self._type is None:
-            raise self._unknown("a type of single elements")
+            got = f"{self.format}{'; dequantize() decodes it' if self._blocks else ''}"
+            raise self._unknown("a known type without blocks", got)
         return self._type
 
-    def _unknown(self, expected: str) -> Exception:
-        raw = f"(raw has the {self.nbytes} bytes of {self.name[:100]!r})"
-        return fail(ValueError, "format", expected, f"{self.format} {raw}")
+    def _unknown(self, expected: str, got: str | None = None) -> Exception:
+        raw = f"raw has the {self.nbytes} bytes of tensor {self.name[:100]!r}"
+        return fail(ValueError, "format", expected, f"{got or self.format}; {raw}")
 
     def _runs(
         self, rows: slice | ArrayLike | None, size: int
