@@ -30,9 +30,9 @@ copy_tests() {
 }
 
 # Tests that do not depend on the CPU: oracles, programs, pages, memory and processes.
-same_everywhere=(benchmarks.py blocks_encoders.py cf.py cli_\* dask.py deviations.py
-    docs.py embedding.py exports.py hardening.py leaks.py main.py memory.py old_names.py oracle.py packaging.py
-    processes.py prose.py typing.py without_ml_dtypes.py zarr.py)
+same_everywhere=("test_cli_*"
+    test_{benchmarks,blocks_encoders,cf,dask,deviations,docs,embedding,exports,hardening,leaks}.py
+    test_{main,memory,old_names,oracle,packaging,processes,prose,typing,without_ml_dtypes,zarr}.py)
 
 # run_pytest PYTHON [ARGUMENT...]: run the tests in `jobs` processes. Each process collects all
 # tests and runs its part, which starts in half the time of pytest-xdist. SHARE=N runs one test in
@@ -40,7 +40,7 @@ same_everywhere=(benchmarks.py blocks_encoders.py cf.py cli_\* dask.py deviation
 run_pytest() {
     local python=$1 failed=0 empty=0 code i
     shift
-    set -- "$@" "${same_everywhere[@]/#/--ignore-glob=tests/test_}"
+    set -- "$@" "${same_everywhere[@]/#/--ignore-glob=tests/}"
     "$python" -m pyquant info && "$python" -m pyquant demo || failed=1
     cat >shard.py <<'EOF'
 import os

@@ -106,6 +106,27 @@ def test_nothing_asks_an_index_for_the_other_project():
         assert not re.findall(wrong, file.read_text("utf-8")), file
 
 
+def test_tests_that_the_checks_name_exist():
+    """Scripts and workflows name files and functions of tests, also as test_{a,b}.py."""
+    files = [*ROOT.glob(".ci/*"), *ROOT.glob(".github/workflows/*")]
+    text = "\n".join(path.read_text("utf-8") for path in files if path.is_file())
+    text = re.sub(
+        r"(\S*test_)\{([\w,]+)\}(\S*)",
+        lambda found: " ".join(found[1] + name + found[3] for name in found[2].split(",")),
+        text,
+    )
+    names = re.findall(r"(?<![\w.])((?:test|check|fuzz)_\w+\*?)(?:\.py::(\w+))?", text)
+    names += [(name, "") for name in re.findall(r"\btests/(\w+)\.py", text)]
+    missing = []
+    for name, function in dict.fromkeys(names):
+        found = [*ROOT.glob(f"tests/{name}.py"), *ROOT.glob(f"tests/c/{name}.c")]
+        texts = [path.read_text("utf-8") for path in found]
+        if not any(f"def {function}(" in one or not function for one in texts):
+            missing.append((name, function))
+    assert not missing
+    assert len(names) > 200 or not files  # wheels are tested without the checks
+
+
 def test_pages_and_messages_name_extras_as_the_index_does():
     """pip 23.2 compares names of extras as text: `ml_dtypes` is not `ml-dtypes`."""
     files = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("pyquant/**/*.py")]
