@@ -294,18 +294,23 @@ def test_the_cases_that_the_semantics_cite_exist():
         assert not missing, path.name
 
 
-def test_names_in_the_internals_exist():
-    """Each file, and each identifier with an underscore, exists in the tree."""
+def source_files():
+    """Return the paths of the files that internals.md describes, by name."""
     if not all(other.is_file() for other in OTHERS):  # wheels are tested without sources
         pytest.skip("only the tests are here")
     tops = ("csrc", "pyquant", "tests", "benchmarks", ".ci", ".github")
     paths = [path for top in tops for path in (ROOT / top).rglob("*")]
     paths = [path for path in (*paths, *ROOT.iterdir()) if path.is_file()]
+    return {f"/{path.relative_to(ROOT).as_posix()}": path for path in paths}
+
+
+def test_names_in_the_internals_exist():
+    """Each file, and each identifier with an underscore, exists in the tree."""
+    files = source_files()
     kinds = re.compile(r"(\.([ch]|inc|py|p[yx][xid]|yml))?")
-    code = [p for p in paths if kinds.fullmatch(p.suffix) and p.name != "_core.c"]
+    code = [p for p in files.values() if kinds.fullmatch(p.suffix) and p.name != "_core.c"]
     text = "\n".join(path.read_text("utf-8", "ignore") for path in code)
-    words = {*re.findall(r"\w+", text), *(path.stem for path in paths)}
-    files = [f"/{path.relative_to(ROOT).as_posix()}" for path in paths]
+    words = {*re.findall(r"\w+", text), *(path.stem for path in files.values())}
     page = (DOCS / "internals.md").read_text("utf-8")
     missing = []
     for place in re.findall(r"`[^`]+`|^    .*$", page, re.M):
@@ -313,4 +318,25 @@ def test_names_in_the_internals_exist():
         missing += [one for one in names if not any(f.endswith(f"/{one}") for f in files)]
         names = re.findall(r"(?<![\w<>.-])\w+_\w+(?![\w<>])", place)
         missing += [one for one in names if one not in words]
+    assert not missing
+    pairs = re.findall(r"`(\w+)` (?:in |\()`([\w/]+\.\w+)`", page)
+    assert len(pairs) > 50
+    for name, file in pairs:
+        texts = [p.read_text("utf-8") for f, p in files.items() if f.endswith(f"/{file}")]
+        assert any(re.search(rf"\b{name}\b", one) for one in texts), (name, file)
+
+
+def test_the_internals_name_each_file_module_and_kernel():
+    """Each instruction set has files of equal kinds. The commands have a list elsewhere."""
+    files = source_files()
+    page = (DOCS / "internals.md").read_text("utf-8")
+    kinds = r"/csrc/(?!scalar|x86|arm).*\.([ch]|inc)|/pyquant/(?!cli|__|_version).*\.p\w+"
+    parts = {path.stem for name, path in files.items() if re.fullmatch(kinds, name)}
+    listed = files["/csrc/kernels/list.h"].read_text("utf-8")
+    kernels = {f"`{name}`" for name in re.findall(r"^KERNEL\((\w+)", listed, re.M)}
+    rows = re.findall(r"^\| `\w+`[^|]*\|", page, re.M)
+    assert len(parts) > 100
+    assert len(kernels) > 40
+    missing = parts.difference(re.findall(r"\w+", page))
+    missing |= kernels.difference(re.findall(r"`\w+`", "".join(rows)))
     assert not missing
