@@ -15,7 +15,13 @@ from pyquant import weights
 from pyquant.cli import COMMANDS, main
 
 PAGE = ROOT / "docs" / "cli.md"
-TUTORIAL = ROOT / "docs" / "start" / "first-model.md"
+# Pages with programs and commands, and the packages that they need.
+PAGES = {
+    PAGE: (),
+    ROOT / "docs" / "start" / "first-model.md": ("jinja2", "onnx", "onnxruntime", "magika"),
+    ROOT / "docs" / "howto" / "bf16-to-gguf.md": ("onnx", "magika"),
+    ROOT / "docs" / "howto" / "gguf-to-gguf.md": (),
+}
 README = ROOT / "README.md"
 # The numbers that these commands print depend on the machine.
 OF_MACHINES = ("demo", "info")
@@ -58,14 +64,13 @@ def is_optional(text):
     return re.search("bfloat16|int4", text) is not None
 
 
-@pytest.mark.parametrize("page", [PAGE, TUTORIAL], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_page_shows_the_output_of_its_commands(page, tmp_path, monkeypatch, capsys):
     """Run the programs and commands in one folder, in the order of the page."""
     if any(is_optional(command) for command, _ in examples(page)):
         pytest.importorskip("ml_dtypes")  # optional; has these types
-    if page is TUTORIAL:
-        for package in ("jinja2", "onnx", "onnxruntime", "magika"):
-            pytest.importorskip(package)  # optional; the tutorial needs these packages
+    for package in PAGES[page]:
+        pytest.importorskip(package)  # optional; the page needs these packages
     monkeypatch.chdir(tmp_path)
     pattern = r"^```(py|console)\n(.*?)^```$(?:\s+prints\s+^```\n(.*?)^```$)?"
     for kind, block, prints in re.findall(pattern, page.read_text("utf-8"), re.M | re.S):

@@ -35,6 +35,7 @@ NEEDS = {
     "dask": r"import dask|integrations\.dask",
     "sklearn": "from sklearn",
     "xarray": r"import xarray",
+    "scipy": r"engine=\"scipy\"",
     "distributed": r"dask\.distributed",
     "zarr": r"import zarr|integrations\.zarr",
     "cast_value_rs": r"import cast_value_rs",
@@ -278,6 +279,24 @@ def test_every_page_is_in_the_table_of_pages():
     pages = {page.relative_to(DOCS).with_suffix("").as_posix() for page in PAGES[1:]}
     pages = {page for page in pages if page == "api/index" or not page.startswith("api/")}
     assert pages - {"index"} == {name for _, names in trees for name in names.split()}
+
+
+def test_every_guide_has_what_you_need_the_result_and_the_time():
+    for page in (DOCS / "howto").glob("*.md"):
+        head = page.read_text("utf-8").split("\n\n")[2]
+        items = re.findall(r"^- \*\*(.*?):\*\* \S", head, re.MULTILINE)
+        assert items == ["You need", "Result", "Time"], page.name
+
+
+def test_the_rounding_modes_of_ngraph():
+    text = (DOCS / "howto" / "match-ngraph.md").read_text("utf-8")
+    rows = re.findall(r'^\| `(ROUND_\w+)` \| `"(\w+)"` \| (.*) \|$', text, re.MULTILINE)
+    x = np.array([2.5, -2.5, 2.25, -2.75], np.float32)
+    assert len(rows) == 9
+    for name, mode, cells in rows:
+        expected = [int(cell.replace("\N{MINUS SIGN}", "-")) for cell in cells.split(" | ")]
+        assert pyquant.ngraph.quantize(x, 1.0, 0, "i8", (), name).tolist() == expected
+        assert pyquant.quantize(x, 1.0, rounding=mode).tolist() == expected
 
 
 def test_the_cases_that_the_semantics_cite_exist():

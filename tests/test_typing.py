@@ -113,7 +113,7 @@ def test_the_stub_has_the_names_of_the_rounding_modes():
 
 
 OPTIONAL = re.compile(
-    r"^(?:>>> )?(?:import|from) (?:dask|onnx|sklearn|torch|xarray|zarr)", re.M
+    r"^(?:>>> )?(?:import|from) (?:dask|onnx|openvino|sklearn|torch|xarray|zarr)", re.M
 )
 
 
