@@ -281,6 +281,15 @@ def test_every_page_is_in_the_table_of_pages():
     assert pages - {"index"} == {name for _, names in trees for name in names.split()}
 
 
+def test_every_page_says_for_whom_it_is_and_what_you_can_do():
+    for page in PAGES[1:]:
+        text, name = page.read_text("utf-8"), page.relative_to(DOCS).as_posix()
+        first = " ".join(text.partition("\n\n")[2].partition("\n\n")[0].split())
+        if not name.startswith(("api/", "index", "changelog", "performance")):
+            assert first.startswith("This page is for "), name
+            assert re.search(r"\. .*\b[Yy]ou (can|quantize)\b", first), name
+
+
 def test_every_guide_has_what_you_need_the_result_and_the_time():
     for page in (DOCS / "howto").glob("*.md"):
         head = page.read_text("utf-8").split("\n\n")[2]
