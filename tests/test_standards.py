@@ -53,6 +53,8 @@ def test_onednn_accepts():
         with case(scale=scale):
             same(onednn.quantize(X, scales=[scale], dtype="s8"), Q * np.int8(code))
             same(onednn.quantize(X, scales=scale, dtype="s8"), Q * np.int8(code))
+            wide = np.float64([scale])  # a float64 scale must not be 0 in float32
+            same(onednn.quantize(X, scales=wide, dtype="s8"), Q * np.int8(code))
     same(onednn.dequantize(Q, scales=[0.0]), X * np.float32(0))
     same(onednn.dynamic_quantize(X, np.float32(0), dtype="s8"), Q * np.int8(127))
     # Without channels, the axis is ignored.
