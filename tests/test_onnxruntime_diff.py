@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from oracle import code_range
 from support import (
     adversarial,
     amount,
@@ -28,14 +29,8 @@ pytest.importorskip("ml_dtypes")  # optional; it defines the types
 from onnx import helper, numpy_helper  # noqa: E402
 
 COUNT = amount(2_000, 20_000)
-RANGES = {
-    "int8": (-128, 127),
-    "uint8": (0, 255),
-    "int16": (-32768, 32767),
-    "uint16": (0, 65535),
-    "int4": (-8, 7),
-    "uint4": (0, 15),
-}
+NAMES = ("int8", "uint8", "int16", "uint16", "int4", "uint4")
+RANGES = {name: code_range(name) for name in NAMES}
 FLOAT8 = ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"]
 # The Python interface of ONNX Runtime cannot return these types. A Cast widens them.
 WIDER = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8}

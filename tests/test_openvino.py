@@ -4,8 +4,8 @@ import itertools
 from fractions import Fraction
 
 import numpy as np
-import oracle
 import pytest
+from oracle import float32 as rounded
 from support import amount, at_level, case
 
 import pyquant as pq
@@ -110,11 +110,6 @@ def test_other_types_are_rounded_twice(real):
             for one in (y, np.ascontiguousarray(out).reshape(shape)):
                 assert one.dtype == dtype
                 assert one.tobytes() == due.tobytes()
-
-
-def rounded(value):
-    """Round a fraction to the nearest float32, half to even."""
-    return oracle.round_to_format(oracle.finite(value), oracle.FLOAT32).signed()
 
 
 def by_definition(x, low, high, first, last, levels):

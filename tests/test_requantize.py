@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from oracle import float32
+from oracle import code_range, float32
 from support import (
     LEVELS,
     amount,
@@ -87,11 +87,6 @@ def product(v, real, arithmetic, stored=None):
 
 def clamp(v, lo, hi):
     return min(max(v, lo), hi)
-
-
-def limits(dtype):
-    info = np.iinfo(dtype)
-    return int(info.min), int(info.max)
 
 
 def code(q, real, arithmetic, *, zero=0, input_zero=0, bias=0, ends, stored=None):
@@ -176,7 +171,7 @@ def test_multipliers_of_any_number(arithmetic):
 
 def draw(rng, dtype, count):
     """Draw integers of all magnitudes. A tenth is at the ends."""
-    lo, hi = limits(dtype)
+    lo, hi = code_range(dtype)
     q = rng.integers(lo, hi, count, dtype=dtype, endpoint=True)
     q = q >> rng.integers(0, np.iinfo(dtype).bits, count).astype(dtype)
     q[rng.random(count) < 0.05] = lo
@@ -206,7 +201,7 @@ def test_by_definition(seed, arithmetic):
     count = int(rng.choice([1, 5, 15, 31, 32, 33, 100, 700]))
     q = draw(rng, source, count)
     reals = draw_reals(rng, count if rng.random() < 0.5 else 1, q)
-    ends = limits(target)
+    ends = code_range(target)
     zero = int(rng.integers(*ends, endpoint=True))
     input_zero = int(draw(rng, source, 1)[0]) if rng.random() < 0.4 else 0
     bias = None
@@ -289,7 +284,7 @@ def test_two_multipliers_with_a_wrong_product(arithmetic):
 def test_stored_integers(arithmetic, target):
     """`fixed_point` does not return these multipliers and shifts."""
     rng = np.random.default_rng(3)
-    ends, count = limits(target), 400
+    ends, count = code_range(target), 400
     q = draw(rng, "int32", count)
     q[:40] = -(2**31)
     m = rng.integers(0, 2**31, count, dtype=np.int32) >> rng.integers(0, 31, count)
@@ -319,7 +314,7 @@ def test_the_ends_of_int32(arithmetic, isa):
     q, by = np.meshgrid(np.int32(ends), reals)
     for target in ("int8", "uint16"):
         expected = [
-            [code(v, real, arithmetic, zero=7, ends=limits(target)) for v in ends]
+            [code(v, real, arithmetic, zero=7, ends=code_range(target)) for v in ends]
             for real in reals
         ]
         got = requantize_at(
