@@ -4,26 +4,44 @@
 import posixpath
 import re
 
+from docutils import nodes
+from numpydoc.xref import DEFAULT_LINKS
+from sphinx import addnodes
+from sphinx.util.nodes import make_refnode
+
 import pyquant  # the compiled one; in the source folder this fails and says why
 
 project = "pyquant"
 SOURCE = "https://github.com/pyquant-simd/pyquant-simd"
 version = release = pyquant.__version__
 extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx_copybutton"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_templates"]
+templates_path = ["_templates"]
 highlight_language = "none"
 myst_heading_anchors = 4  # as code hosts make them
 
-# Every name that a page or a docstring links must exist. In docstrings `name` is a link
-# where there is such an object, and emphasis where it is a parameter.
+# Every name that a page or a docstring links must exist. In docstrings, `name` is the name
+# of an object or of a parameter.
 nitpicky = True
 default_role = "autolink"
-nitpick_ignore = [("py:obj", "packed"), ("py:obj", "rounding")]  # modules, too
 
 autodoc_member_order = "bysource"
 autodoc_mock_imports = ["zarr"]  # which not every Python has
 autodoc_typehints = "none"  # the docstrings say them
+autosummary_ignore_module_all = False  # a page for each name of __all__
+maximum_signature_line_length = 80  # longer ones have a line for each parameter
 numpydoc_show_class_members = False
+
+# Types of parameters link to pages of this site, and not to Python's or NumPy's.
+CLASSES = ("ErrorReport", "Layout", "Observer", "PackedArray", "QParams", "RoundMode")
+numpydoc_xref_param_type = True
+numpydoc_xref_ignore = "all"
+numpydoc_xref_aliases = {
+    **{name: name for name in DEFAULT_LINKS},
+    **{name: f"pyquant.{name}" for name in CLASSES},
+    "array_like": ":doc:`array_like </api/conventions>`",
+    "dtype_like": ":doc:`dtype_like </api/dtypes>`",
+}
 
 html_theme = "furo"
 html_title = f"{project} {release}"
@@ -59,6 +77,61 @@ def name_files(app, docname, source):
     source[0] = re.sub(r"\[([^\]]+)\]\(([^)#:]+)\)", shown, source[0])
 
 
+def link_parameters(app, doctree):
+    """Give each parameter of a function an anchor, and link its name to the anchor."""
+    for call in reversed([*doctree.findall(addnodes.desc)]):  # methods before their class
+        ids, content = call[0].get("ids"), call[-1]
+        if not ids or call.get("objtype") not in ("function", "method", "class"):
+            continue
+        anchors = {}
+        for term in parameters(content):
+            for name in re.findall(r"\w+", term.next_node(nodes.strong).astext()):
+                anchors[name] = f"{ids[0]}.{name}"
+                term["ids"].append(anchors[name])
+        names = [*call[0].findall(addnodes.desc_sig_name)]
+        names += [*content.findall(nodes.emphasis), *content.findall(addnodes.pending_xref)]
+        for name in names:
+            if name.astext() in anchors:
+                link = nodes.reference("", "", internal=True, refid=anchors[name.astext()])
+                name.replace_self(link)
+                link += name.children if isinstance(name, addnodes.pending_xref) else name
+
+
+def parameters(content):
+    """Yield the terms of the parameters that a docstring lists."""
+    for part in content.children:  # not the parts of methods
+        for field in part.children if isinstance(part, nodes.field_list) else ():
+            if field[0].astext() in ("Parameters", "Other Parameters"):
+                yield from field.findall(nodes.term)
+
+
+def link_names(app, doctree, docname):
+    """Link `pyquant.name`, and classes and their methods, to their pages."""
+    objects = app.env.domains["py"].objects
+    classes = {
+        name.rpartition(".")[2]: name for name in objects if re.search(r"\.[A-Z]\w+$", name)
+    }
+    for span in [*doctree.findall(nodes.literal)]:
+        first, dot, rest = re.sub(r"^pq\.", "pyquant.", span.astext()).partition(".")
+        found = objects.get(classes.get(first, first) + dot + rest)
+        if (
+            found
+            and found.docname != docname
+            and not isinstance(span.parent, nodes.reference)
+        ):
+            place = app.builder, docname, found.docname, found.node_id
+            span.replace_self(make_refnode(*place, span.deepcopy()))
+
+
+def hide_edit_link(app, pagename, templatename, context, doctree):
+    """Remove the links to the sources of generated pages, which the repository lacks."""
+    if "/names/" in pagename:
+        context["page_source_suffix"] = ""
+
+
 def setup(app):
     """Called by Sphinx."""
     app.connect("source-read", name_files)
+    app.connect("doctree-read", link_parameters)
+    app.connect("doctree-resolved", link_names)
+    app.connect("html-page-context", hide_edit_link)
