@@ -223,6 +223,38 @@ def test_errors(name):
                 assert np.array(out).tobytes() == before
 
 
+def messages():
+    """Yield the class and the text of each complete message of errors.txt."""
+    operator = re.compile(
+        r"(?:nGraph|oneDNN|oneAPI|ONNX|com\.microsoft) \w+:? (?=axis|expect)"
+    )
+    for name, (_, rows) in SECTIONS.items():
+        for _, row in rows:
+            rest = row.partition(" => ")[2]
+            rest = rest if name.startswith("test_") else rest.format_map(TEXTS)
+            kind, _, text = rest.partition(": ")
+            if not text.startswith("..."):
+                text = operator.sub("", text.strip('"')).replace("expects ", "expected ")
+                yield kind, text
+
+
+def test_the_page_of_errors_lists_every_message():
+    """A message belongs to the row with the most letters that match."""
+    page = (support.ROOT / "docs" / "errors.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(.*?)` \| (`.*?) \|", page, re.MULTILINE)
+    assert len(rows) == page.count("\n|") - 2 * page.count("\n|--")
+    patterns = {}
+    for words, _ in rows:
+        text = ".*".join(map(re.escape, words.split("…")))
+        patterns[words] = re.compile(rf"(?:(?:\S+|tensor '.*?'): )*{text}")
+    kinds = {words: set() for words in patterns}
+    for kind, text in messages():
+        fitting = [words for words in patterns if patterns[words].fullmatch(text)]
+        assert fitting, text
+        kinds[max(fitting, key=lambda words: len(words.replace("…", "")))].add(kind)
+    assert rows == [(w, ", ".join(f"`{k}`" for k in sorted(kinds[w]))) for w, _ in rows]
+
+
 @pytest.mark.parametrize("function", OPERATORS, ids=lambda f: OPERATORS[f][0])
 def test_operators_require_arrays(function):
     operator, given = OPERATORS[function]
