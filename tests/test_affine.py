@@ -651,7 +651,7 @@ def test_qparams_are_values(name):
     assert of_options(**plain) != p
 
 
-def test_qparams_show_what_they_have():
+def test_qparams_print_their_parameters():
     p = of_options(offset=2.5, fill=[-1, 7], quant_range=(0, 6))
     assert (p.offset.tolist(), p.fill, p.quant_range) == (2.5, (-1, 7), (0, 6))
     text = ", offset=array(2.5), fill=(-1, 7), quant_range=(0, 6))"

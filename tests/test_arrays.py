@@ -306,7 +306,7 @@ def test_nulls_of_packages_are_errors(module):
         pq.quantize(column, 1.0)
 
 
-def test_out_over_memory_of_others():
+def test_out_wraps_memory_of_another_library():
     """NumPy wraps every writeable buffer."""
     x = np.float32([1, 2])
     for held in (bytearray(2), array.array("b", b"ab"), mmap.mmap(-1, 2)):

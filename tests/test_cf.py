@@ -317,7 +317,7 @@ def test_masked_arrays_become_fill_values():
     assert cf.encode(shown, attrs, "int8").tolist() == [[2, 4], [6, 8]]
 
 
-def test_encodes_in_slices_what_is_wider():
+def test_wider_integers_are_encoded_in_slices():
     """Encode more than a slice, any strides, and zero dimensions."""
     attrs = {"scale_factor": np.float64(0.01), "add_offset": np.float64(0.1)}
     x = np.random.default_rng(0).normal(0, 50, (300, 700)).astype(np.float32)

@@ -79,7 +79,7 @@ def values_of(dtype, shape=(5, 7)):
 
 @pytest.mark.parametrize("external", [False, True], ids=["inside", "beside"])
 @pytest.mark.parametrize("name", TYPES)
-def test_initializers_are_what_onnx_reads(name, external):
+def test_initializers_equal_the_reader_of_onnx(name, external):
     dtype = TYPES[name]
     array = values_of(dtype, (5, 71))
     path = saved(model_of(w=array), external)
@@ -175,7 +175,7 @@ def without_data(tensor):
     ],
     ids=range(13),
 )
-def test_tensors_that_are_not_what_they_say(change, said):
+def test_tensors_that_contradict_their_header(change, said):
     proto = model_of(w=np.ones((3, 4), np.float32))
     change(proto.graph.initializer[0])
     Path("m.onnx").write_bytes(proto.SerializeToString())
@@ -830,7 +830,7 @@ def test_mutated_models(external, capsys):
     assert {p.name for p in Path().iterdir()} <= there
 
 
-def test_operators_of_others_are_kept():
+def test_operators_of_other_domains_are_kept():
     """Operators of an unknown domain survive a change of the opset."""
     text = "t = com.microsoft.BiasGelu(x, bias)\n y = MatMul(t, table)"
     arrays = {"table": weights()["table"].T.copy(), "bias": weights()["branch"][0]}
@@ -894,7 +894,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("external", [False, True], ids=["inside", "beside"])
 @pytest.mark.parametrize("name", REFUSED)
-def test_nothing_is_left_of_what_fails(name, external, refused):
+def test_a_failed_command_leaves_no_file(name, external, refused):
     make, type, said = REFUSED[name]
     path = saved(make(), external)
     before = sorted(p.name for p in Path().iterdir())
@@ -941,7 +941,7 @@ def test_there_and_back(real, external):
     check_result(made)
 
 
-def test_what_others_take_stays(refused):
+def test_scales_with_another_reader_stay(refused):
     """A scale stays in the model if another node uses it."""
     text = """w = DequantizeLinear<axis = 0>(q, s)
     t = Mul(x, s)

@@ -88,7 +88,7 @@ FORMS = [  # shape, dtype, method
 
 @pytest.mark.parametrize(("shape", "dtype", "method"), FORMS, ids=str)
 @pytest.mark.parametrize("type", INTEGERS + FLOATS)
-def test_codes_are_those_of_the_whole_array(type, shape, dtype, method, here, refused):
+def test_codes_equal_the_complete_array(type, shape, dtype, method, here, refused):
     """Little memory and zero points change no code."""
     if type in FLOATS and not HAVE_BFLOAT16:
         pytest.skip("needs ml_dtypes")

@@ -407,7 +407,7 @@ def test_nothing_is_left_of_a_page_that_cannot_be_written(tmp_path, monkeypatch)
         assert path.read_text() == "before"
 
 
-def test_without_jinja_one_line_says_what_to_install(monkeypatch):
+def test_without_jinja_one_line_names_the_package(monkeypatch):
     from pyquant.cli._report import Report
 
     monkeypatch.setitem(__import__("sys").modules, "jinja2", None)

@@ -233,7 +233,7 @@ def test_scalars_lists_and_nothing():
     )
 
 
-def test_a_table_whose_middles_are_beyond_float32():
+def test_a_table_with_middles_beyond_float32():
     big = np.float32(3.4e38)
     table = np.array([big, -big, 0, 3.2e38], np.float32)
     x = np.array([big, -big, 0.6 * big, 1, np.inf, 3.2e38], np.float32)

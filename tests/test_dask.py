@@ -1,4 +1,4 @@
-"""pyquant.integrations.dask: every code is that of one process, whatever the chunks."""
+"""pyquant.integrations.dask: codes equal one process, for any chunks."""
 
 import os
 import pickle
@@ -11,7 +11,7 @@ from support import ROOT
 
 import pyquant as pq
 
-pytest.importorskip("dask")  # which the module imports, and no extra of pyquant installs
+pytest.importorskip("dask")  # optional; the module imports it
 import dask
 import dask.array as da
 
@@ -158,7 +158,7 @@ def refusal(lazy, **how):
 
 
 @pytest.mark.parametrize("chunks", [(3, 4), (8, 6), ((0, 8), (2, 0, 4)), (1, 1)])
-def test_indices_are_those_of_the_whole_array(chunks):
+def test_indices_equal_the_complete_array(chunks):
     for place in ((0, 0), (2, 5), (3, 4), (7, 0), (7, 5)):
         for value in (1e9, np.nan, np.inf):
             x = np.zeros((8, 6), np.float32)
@@ -211,7 +211,7 @@ def test_extremes_are_found_once():
     assert sorted(seen) == [(4, 2), (4, 2), (4, 4), (4, 4)]
 
 
-def test_names_are_of_what_is_computed():
+def test_names_depend_on_the_arguments():
     lazy = da.ones((8, 6), chunks=3)
 
     def name(*scale, **more):
@@ -270,8 +270,8 @@ def test_chunks_of_unknown_sizes_have_one_scale():
 
 @pytest.mark.skipif("PYQUANT_EMULATED" in os.environ, reason="too much for it")
 def test_example_of_two_processes_and_zarr(tmp_path):
-    pytest.importorskip("distributed")  # whose processes these are
-    pytest.importorskip("zarr", minversion="3")  # which needs Python 3.12
+    pytest.importorskip("distributed")  # optional; starts the processes
+    pytest.importorskip("zarr", minversion="3")  # optional; needs Python 3.12
     script = ROOT / "examples" / "dask_zarr.py"
     if not script.exists():
         pytest.skip("the examples are not here")

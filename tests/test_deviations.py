@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What others do with the vectors, as tests/conformance/deviations has it."""
+"""The recorded results of other implementations, in tests/conformance/deviations."""
 
 from importlib import import_module
 
@@ -16,7 +16,7 @@ FLOATS = {"dtype": "float32", "encoding": "bits", "data": ["nan", "0x80000000"]}
 
 
 class Adapter:
-    """Gives what it is made of, or raises it."""
+    """Return the given results, or raise the given exception."""
 
     def __init__(self, results):
         self.given = results
@@ -54,9 +54,9 @@ def test_any_nan_will_do_and_no_other_zero():
 
 
 @pytest.mark.parametrize("kept", KEPT, ids=NAMES)
-def test_kept_deviations_are_deviations(kept):
-    """Of calls that there are, and of none whose result came."""
-    pytest.importorskip("ml_dtypes")  # optional; whose types some results have
+def test_recorded_deviations_differ_from_the_vectors(kept):
+    """Each deviation belongs to a call, and differs from its result."""
+    pytest.importorskip("ml_dtypes")  # optional; has the types of some results
     calls = dict(run.calls_of(kept["ops"]))
     assert set(kept["deviations"]) <= set(calls)
     for key, found in kept["deviations"].items():
@@ -68,18 +68,18 @@ def test_kept_deviations_are_deviations(kept):
         assert not any(run.agrees(arrays, one) for one in calls[key].acceptable), key
 
 
-def test_the_page_is_what_is_kept():
-    pytest.importorskip("ml_dtypes")  # optional; whose types some results have
+def test_the_page_shows_the_recorded_deviations():
+    pytest.importorskip("ml_dtypes")  # optional; has the types of some results
     if not page.PAGE.exists():
         pytest.skip("only the tests are here")
     assert page.PAGE.read_text("utf-8") == page.page(KEPT)
 
 
-# The others take seconds to import and to compile models: `run.py --impl` is for them.
+# `run.py --impl` runs the other packages, which import or compile models for seconds.
 @pytest.mark.parametrize("name", ["gguf", "ml_dtypes", "numkong", "onnx_reference"])
-def test_an_implementation_deviates_as_is_kept(name):
+def test_an_implementation_has_its_recorded_deviations(name):
     for needed in ("ml_dtypes", {"onnx_reference": "onnx.reference"}.get(name, name)):
-        pytest.importorskip(needed)  # optional; whose results are compared
+        pytest.importorskip(needed)  # optional; the tested package
     adapter = import_module(f"conformance.adapters.{name}")
     kept = {(one["implementation"], one["version"]): one for one in KEPT}
     this = adapter.NAME, adapter.VERSION

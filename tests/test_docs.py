@@ -136,7 +136,7 @@ def test_page(page, title, text, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda p: str(p.relative_to(ROOT)))
-def test_pages_with_dependency_groups_say_what_they_need(page):
+def test_pages_with_dependency_groups_name_the_version_of_pip(page):
     """The pip of Python 3.11 does not have dependency groups."""
     text = page.read_text("utf-8") if page.exists() else ""
     assert "pip install --group" not in text or re.search(r"pip(>=| )25\.1", text)
@@ -210,7 +210,7 @@ def test_every_type_is_in_the_table_of_types():
     assert sorted(", ".join(rows).split(", ")) == sorted(pyquant.dtypes.TYPES)
 
 
-def test_the_table_of_types_says_what_is_packed():
+def test_the_table_of_types_lists_the_layouts():
     text = (DOCS / "api" / "dtypes.md").read_text("utf-8")
     rows = re.findall(r"^\| ([\w, ]*\d\w*) \|(.*)\|$", text, re.MULTILINE)
     for types, columns in rows:
@@ -254,7 +254,7 @@ def rows_of(text):
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
 
 
-def test_speeds_of_the_comparison_are_those_of_the_performance_page():
+def test_speeds_of_the_comparison_equal_the_performance_page():
     measured = rows_of((DOCS / "performance-tables.md").read_text("utf-8"))
     names = next(row for row in measured if "torch_eager" in row)
     found = {
@@ -282,7 +282,7 @@ def test_every_page_is_in_the_table_of_pages():
     assert pages - {"index"} == {name for _, names in trees for name in names.split()}
 
 
-def test_every_page_says_for_whom_it_is_and_what_you_can_do():
+def test_every_page_names_its_readers_and_their_gain():
     for page in PAGES[1:]:
         text, name = page.read_text("utf-8"), page.relative_to(DOCS).as_posix()
         first = " ".join(text.partition("\n\n")[2].partition("\n\n")[0].split())
@@ -291,7 +291,7 @@ def test_every_page_says_for_whom_it_is_and_what_you_can_do():
             assert re.search(r"\. .*\b[Yy]ou (can|quantize)\b", first), name
 
 
-def test_every_guide_has_what_you_need_the_result_and_the_time():
+def test_every_guide_lists_needs_result_and_time():
     for page in (DOCS / "howto").glob("*.md"):
         head = page.read_text("utf-8").split("\n\n")[2]
         items = re.findall(r"^- \*\*(.*?):\*\* \S", head, re.MULTILINE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exported forms of the vectors, as others read them: what is in them, and how."""
+"""The exported forms of the vectors: their content, read like other programs read them."""
 
 import hashlib
 import re
@@ -11,7 +11,7 @@ from support import same
 
 import pyquant as pq
 
-pytest.importorskip("ml_dtypes")  # optional; whose types the vectors have
+pytest.importorskip("ml_dtypes")  # optional; has the types of the vectors
 
 LONG = {short: name for name, short in export.SHORT.items()}
 LINE = re.compile(
@@ -21,7 +21,7 @@ LINE = re.compile(
 
 
 def element(text, name):
-    """One element from its bits, which in narrow types are the low ones."""
+    """Return an element from its bits. Narrow types use the low bits."""
     dtype = cases.dtype_of(name)
     bits = int(text, 16)
     if narrow := re.fullmatch(r"(u?)int([24])", name):
@@ -57,7 +57,7 @@ def test_text_has_every_mode_and_type():
 
 
 def test_tables():
-    """Each has the sum that is kept, and what pyquant makes of all patterns."""
+    """Each table has its recorded checksum, and pyquant's codes of all patterns."""
     lines = (cases.HERE / "tables.sha256").read_text("utf-8").splitlines()
     sums = dict(reversed(line.split()) for line in lines)
     tables = dict(export.tables())
@@ -71,9 +71,9 @@ def test_tables():
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """What ONNX's own loader finds in the exported folders."""
-    pytest.importorskip("onnx", minversion="1.23")  # optional; older ones lack some types
-    loader = pytest.importorskip("onnx.backend.test.loader")  # not in all wheels
+    """Return the tests that ONNX's own loader finds in the exported folders."""
+    pytest.importorskip("onnx", minversion="1.23")  # optional; older ones lack types
+    loader = pytest.importorskip("onnx.backend.test.loader")  # not all wheels have it
     folder = tmp_path_factory.mktemp("vectors")
     count = export.write_onnx(folder)
     found = loader.load_model_tests(data_dir=str(folder.parent), kind=folder.name)
@@ -82,7 +82,7 @@ def folders(tmp_path_factory):
 
 
 def opened(case):
-    """A model, and inputs and outputs by name."""
+    """Return a model, and its inputs and outputs by name."""
     import onnx
 
     model = onnx.load(f"{case.model_dir}/model.onnx")
@@ -99,7 +99,7 @@ def opened(case):
 
 
 def test_folders_in_the_evaluator(folders):
-    reference = pytest.importorskip("onnx.reference")  # which newer ones have
+    reference = pytest.importorskip("onnx.reference")  # newer versions have it
     for case in folders:
         model, inputs, outputs = opened(case)
         evaluator = reference.ReferenceEvaluator(model, new_ops=pq.onnx.reference_ops())
@@ -108,8 +108,8 @@ def test_folders_in_the_evaluator(folders):
 
 
 def test_folders_in_onnx_runtime(folders):
-    """Where it is kept as the same, and NumPy itself has the types."""
-    onnxruntime = pytest.importorskip("onnxruntime")  # optional; whose results these are
+    """Run the calls without a recorded deviation, if NumPy has the types."""
+    onnxruntime = pytest.importorskip("onnxruntime")  # optional; computes these results
     this = "onnxruntime", onnxruntime.__version__
     kept = {
         (k["implementation"], k["version"]): k["deviations"] for k in run.kept_records()

@@ -243,7 +243,7 @@ for call in (lambda: np.asarray(f["f8"]), lambda: np.asarray(f["b"])):
 # Other packages
 
 
-def test_safetensors_reads_what_is_written(tmp_path):
+def test_safetensors_round_trip(tmp_path):
     safetensors = pytest.importorskip("safetensors")
     x = {name: random_array(name, (4, 8)) for name in _safetensors.FORMATS.values()}
     x["empty"], x["number"] = np.zeros((0, 3), np.float32), np.float32(2)
@@ -327,7 +327,7 @@ def test_what_gguf_writes_is_read(order, tmp_path):
         assert "general.name" not in said
 
 
-def test_gguf_reads_what_is_written(tmp_path):
+def test_gguf_round_trip(tmp_path):
     gguf = pytest.importorskip("gguf")  # Optional. The test compares its bytes.
     path = tmp_path / "a.gguf"
     said = {

@@ -1,4 +1,4 @@
-"""Many threads with the same arguments, with and without the interpreter's lock."""
+"""Many threads with equal arguments, with and without the interpreter's lock."""
 
 import sys
 import sysconfig
@@ -26,7 +26,7 @@ ROUNDS = amount(3, 15)
 
 @pytest.fixture(autouse=True)
 def often():
-    """Let threads take turns as often as the interpreter can."""
+    """Make the interpreter switch threads as often as possible."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -53,7 +53,7 @@ def test_the_lock_stays_off():
 
 
 def test_the_same_arguments():
-    """Inputs, parameters and packed arrays belong to all threads, results to each."""
+    """Threads share inputs, parameters and packed arrays. Each has its own result."""
     x = adversarial("float32", 0.3, 12_000).reshape(60, 200)
     scale, zero = mixed_scales("float32", 200), np.arange(-100, 100).astype(np.int8)
     p = pq.QParams(scale, zero, "int8", axis=1)
@@ -93,7 +93,7 @@ def test_calls_on_different_numbers_of_threads_at_once(monkeypatch):
             _threads._forget()
             for got in at_once(THREADS, lambda i: pq.quantize(x, 0.3, threads=2 + i)):
                 same(got, expected)
-            assert _threads._workers == THREADS - 1  # one part is done by the caller
+            assert _threads._workers == THREADS - 1  # the caller does one part
 
 
 FIRST = """
@@ -125,8 +125,8 @@ def test_first_uses_of_every_table_at_once():
         assert (run.returncode, run.stdout) == (0, "9\n"), run.stderr
 
 
-def test_no_call_changes_the_warnings_of_others():
-    """Spellings of a dtype that have to be parsed, and ones that NumPy refuses."""
+def test_calls_keep_the_warnings_of_other_threads():
+    """Pass names of dtypes that NumPy parses, and names that NumPy rejects."""
     x = adversarial("float32", 0.3, 50)
     expected = pq.quantize(x, 0.3, dtype="int16")
 

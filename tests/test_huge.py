@@ -1,4 +1,4 @@
-"""Arrays of more elements than memory has bytes: NumPy's broadcasting makes them of one."""
+"""Arrays with more elements than the memory has bytes, made by broadcasting one element."""
 
 import numpy as np
 import pytest
@@ -6,16 +6,16 @@ from support import REALS
 
 import pyquant as pq
 
-HUGE = 2**59  # float64 of them are as many bytes as NumPy knows
+HUGE = 2**59  # more float64 elements exceed NumPy's largest size
 
 
 def huge(value):
-    """A value at every place of an array that no memory holds."""
+    """Return an array of HUGE equal elements, which all share one address."""
     return np.broadcast_to(value, (HUGE,))
 
 
 def rows(dtype):
-    """As many rows, each without elements."""
+    """Return HUGE rows without elements."""
     return np.broadcast_to(np.zeros((1, 0), dtype), (HUGE, 0))
 
 

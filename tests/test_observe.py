@@ -83,7 +83,7 @@ def hard_numbers(dtype, rng, n=3000):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @loop("dtype", REALS)
-def test_counts_are_those_of_the_definition(dtype):
+def test_counts_equal_the_definition(dtype):
     rng = np.random.default_rng(dtype.itemsize)
     for n in (0, 1, 31, 1023, 1025, amount(1500, 5000)):
         x = hard_numbers(dtype, rng, n)
@@ -529,7 +529,7 @@ def test_mse_finds_the_least_error(draw, dtype, bits):
     assert found <= least * (1.01 if bits == 7 else 1.03)
 
 
-def test_mse_counts_what_it_says():
+def test_mse_is_the_expected_error():
     """The closed form equals the integral, which a fine sum approximates."""
     rng = np.random.default_rng(8)
     for _ in range(30):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The form of the files of tests/conformance: their schema, and what their heads say."""
+"""The form of the files of tests/conformance: the schema, and the facts of the header."""
 
 import json
 
@@ -10,7 +10,7 @@ from conformance.cases import FILES, HERE, array, calls
 
 @pytest.fixture(scope="module")
 def judge():
-    jsonschema = pytest.importorskip("jsonschema")  # optional; the schema is for others
+    jsonschema = pytest.importorskip("jsonschema")  # optional; reads the schema
     schema = json.loads((HERE / "schema" / "v1.json").read_text("utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
@@ -46,8 +46,8 @@ def test_the_schema_refuses(expect, judge):
         assert judge.is_valid({**head, "cases": cases}) == (given is BYTE)
 
 
-def test_what_is_nan_by_the_text_is_open():
-    """No text says which integer a NaN becomes, nor what the range of no elements is."""
+def test_undefined_results_are_the_integer_of_nan_and_an_empty_range():
+    """No specification defines the integer of NaN, or the range of no elements."""
     (path,) = (path for path in FILES if path.stem == "onnx")
     tried = 0
     for call in calls(path):
@@ -66,7 +66,7 @@ def test_what_is_nan_by_the_text_is_open():
 
 
 @pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
-def test_headers_say_what_is_in_the_files(path):
+def test_headers_describe_the_files(path):
     header, listed = json.loads(path.read_text("utf-8")), list(calls(path))
     assert header["count"] == len(listed) == len({call.id for call in listed})
     assert {flag for call in listed for flag in call.flags} == set(header["flags"])

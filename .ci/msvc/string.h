@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What csrc/ takes from the C library, for a compiler that has no headers of Windows. */
+/* Functions of the C library that csrc/ uses, for a compiler without headers of Windows. */
 #include <stddef.h>
 
 void *memchr(const void *, int, size_t);

@@ -1,4 +1,4 @@
-"""The cases of the data files beside this one, as calls with NumPy arrays."""
+"""Read the cases of the data files in this folder as calls with NumPy arrays."""
 
 import json
 from pathlib import Path
@@ -19,13 +19,13 @@ STANDARDS = [path for path in FILES if path not in (*BLOCKS, *WEIGHTS)]
 
 
 class Call(NamedTuple):
-    """One call of one case; `args` and `expect` as the file has them."""
+    """A call of a case; `args` and `expect` have the form of the file."""
 
     id: str
     op: str
     args: dict
     expect: dict | list
-    error: dict | None = None  # of pyquant, where it is refused
+    error: dict | None = None  # pyquant's error, if the call is an error
     flags: tuple = ()
 
     @property
@@ -52,7 +52,7 @@ def calls(path):
 
 
 def dtype_of(name):
-    """The dtype of a name of NumPy or of ml_dtypes."""
+    """Return the dtype with a name of NumPy or ml_dtypes."""
     try:
         return np.dtype(name)
     except TypeError:
@@ -62,17 +62,17 @@ def dtype_of(name):
 
 
 def number(value):
-    """A JSON number, or the float that a C99 string stands for."""
+    """Return a JSON number, or the float of a C99 string."""
     return float.fromhex(value) if isinstance(value, str) else value
 
 
 def pattern_of(value):
-    """A code, or the pattern that a hexadecimal string is."""
+    """Return a code, or the integer of a hexadecimal string."""
     return int(value, 16) if isinstance(value, str) else value
 
 
 def array(spec):
-    """The array that an object with a "dtype" describes."""
+    """Return the array that an object with a "dtype" describes."""
     dtype = dtype_of(spec["dtype"])
     if "fill" in spec:
         return np.full(spec["shape"], spec["fill"]).astype(dtype)
@@ -106,7 +106,7 @@ def argument(value):
 
 
 def any_nan(spec):
-    """Where an expected array may hold any NaN."""
+    """Return a mask of the elements that may be any NaN."""
     expected = array(spec)
     if spec.get("encoding") != "bits":
         return np.zeros(expected.shape, bool)

@@ -1,9 +1,9 @@
 """
 Export the vectors as files that programs in any language can read.
 
-python tests/conformance/export.py onnx FOLDER     a folder for each call, as ONNX's tests
-python tests/conformance/export.py text            elements, one on a line, as bits
-python tests/conformance/export.py tables FOLDER   all float16 and bfloat16 to each float8
+python tests/conformance/export.py onnx FOLDER     a folder for each call, like ONNX's tests
+python tests/conformance/export.py text            a line for each element, as bits
+python tests/conformance/export.py tables FOLDER   codes of all float16 and bfloat16 values
 """
 
 import argparse
@@ -22,7 +22,7 @@ V1 = {path.stem: path for path in cases.V1}
 
 
 def settled(name):
-    """The calls of a file of v1 that have one result."""
+    """Yield the calls of a file of v1 that have exactly one result."""
     for call in cases.calls(V1[name]):
         if len(call.acceptable) == 1:
             yield call
@@ -30,12 +30,12 @@ def settled(name):
 
 # Write tests for ONNX backends.
 
-OPSETS = (13, 19, 21, 23, 25)  # a model has the first, or newest, version that accepts it
+OPSETS = (13, 19, 21, 23, 25)  # a model has the first or newest version that accepts it
 PRECISE = 23  # the first version that defines the type of the quotient
 
 
 def checked_model(call, results):
-    """The model of a call for the oldest operators that it can have, and its inputs."""
+    """Return the model of a call, with the oldest possible operators, and its inputs."""
     import onnx
     from conformance.adapters._model import model_of, type_of
 
@@ -59,7 +59,7 @@ def checked_model(call, results):
 
 
 def write_onnx(folder):
-    """`folder`/test_ID, with model.onnx and test_data_set_0; how many there are."""
+    """Write model.onnx and test_data_set_0 to `folder`/test_ID; return their number."""
     from conformance.adapters import Unsupported
     from onnx import numpy_helper
 
@@ -70,7 +70,7 @@ def write_onnx(folder):
         try:
             model, feeds = checked_model(call, results)
         except Unsupported:
-            continue  # a zero point that is a number of Python's
+            continue  # the zero point is a Python number
         made = {info.name: a for info, a in zip(model.graph.output, results, strict=True)}
         data = Path(folder, f"test_{call.id.replace('-', '_')}", "test_data_set_0")
         data.mkdir(parents=True)
@@ -113,7 +113,7 @@ PLAIN |= {"input", "scale", "zero_point", "type", "axes", "round_mode"}
 
 
 def pattern(array):
-    """The bits of an array's elements in hexadecimal; narrow ones in the low bits."""
+    """Return the bits of each element in hexadecimal; narrow elements use the low bits."""
     bits = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}.get(array.dtype.name)
     size = array.dtype.itemsize
     mask = (1 << (bits or 8 * size)) - 1
@@ -121,7 +121,7 @@ def pattern(array):
 
 
 def lines_of(call):
-    """A line for each element of a call with one scale, float32, between f32 and codes."""
+    """Yield a line for each element of a call with one float32 scale and float32 values."""
     args = {key: cases.argument(value) for key, value in call.args.items()}
     if isinstance(call.acceptable[0], list) or not set(args) <= PLAIN:
         return
@@ -140,7 +140,7 @@ def lines_of(call):
     (s,), (z,) = pattern(scale), pattern(zero)
     if codes.dtype.name.startswith("float8"):
         if z != "00":
-            return  # which is added before rounding
+            return  # oneDNN adds the zero point before rounding
         how += " saturate" if args.get("saturate", 1) else " overflow"
     nans = np.isnan(result.astype(np.float32)).flat
     head = f"{op} {SHORT[x.dtype.name]} {SHORT[result.dtype.name]} {how}"
@@ -149,13 +149,13 @@ def lines_of(call):
 
 
 def text():
-    """All lines, each once."""
+    """Return all lines, without repetitions."""
     files = ("ngraph", "onnx")
     calls = (call for name in files for call in settled(name))
     return list(dict.fromkeys(line for call in calls for line in lines_of(call)))
 
 
-# Write tables: a byte for each of the 65536 patterns of the wider type.
+# Write tables: a byte for each of the 65536 patterns of float16 or bfloat16.
 
 # Bits of the mantissa, the bias, and the codes of the largest number, infinity and NaN.
 FLOAT8 = {
@@ -171,14 +171,14 @@ def wide_values(source):
     patterns = np.arange(1 << 16, dtype=np.uint32)
     if source == "float16":
         return patterns.astype(np.uint16).view(np.float16).astype(np.float64)
-    with np.errstate(invalid="ignore"):  # NaNs that signal
+    with np.errstate(invalid="ignore"):  # signaling NaNs
         return (patterns << 16).view(np.float32).astype(np.float64)
 
 
 def table(source, target, saturate):
-    """The codes of all values, to nearest, ties to the even code; NaN keeps its sign."""
+    """Return the nearest code of each value, ties to even; NaN keeps its sign."""
     mantissa, bias, largest, infinity, nan = FLOAT8[target]
-    codes = np.arange(largest + 2)  # one more, where the next would be
+    codes = np.arange(largest + 2)  # and the code after the largest number
     exponent, fraction = codes >> mantissa, codes & (1 << mantissa) - 1
     steps = np.where(exponent > 0, fraction + (1 << mantissa), fraction)
     values = np.ldexp(steps.astype(np.float64), np.maximum(exponent, 1) - bias - mantissa)
@@ -191,12 +191,12 @@ def table(source, target, saturate):
     beyond = found > largest
     found = np.where(beyond, largest if saturate else infinity, found)
     found = np.where(np.isnan(x), nan, found)
-    signed = negative & (found > 0 if target.endswith("uz") else True)  # which have no -0
+    signed = negative & (found > 0 if target.endswith("uz") else True)  # without -0
     return np.where(signed, found | 0x80, found).astype(np.uint8)
 
 
 def tables():
-    """Names and bytes of all tables."""
+    """Yield the names and the bytes of all tables."""
     for source in ("float16", "bfloat16"):
         for target in FLOAT8:
             for how in ("saturate", "overflow"):

@@ -1,4 +1,4 @@
-"""Writes the files of ggml's blocks beside this one: the oracle and the port make them.
+"""Write the files of ggml's blocks in this folder, with the oracle and the port of ggml.
 
 PYTHONPATH=tests python tests/conformance/ggml.py
 """
@@ -11,7 +11,7 @@ from blocks_encoders import DIRECT, LEGACY, SEARCHED, encode
 from blocks_oracle import DECODERS, FORMATS
 
 VERSION = "0.25.3"
-DATE = "2026.11.23"  # of the vectors; a new one where a call changes
+DATE = "2026.11.23"  # of the vectors; change it if a call changes
 
 # First bytes of some blocks: extreme scales, infinities and NaN.
 CORNERS = {
@@ -22,7 +22,7 @@ CORNERS = {
 
 
 def array_of(values):
-    """An array as the files have it."""
+    """Return an array in the form of the files."""
     little = values.astype(values.dtype.newbyteorder("<"))
     return {
         "dtype": values.dtype.name,
@@ -32,7 +32,7 @@ def array_of(values):
 
 
 def scrambled(count, seed):
-    """Whole numbers of 32 bits that have nothing to do with each other."""
+    """Return pseudorandom 32-bit integers."""
     h = np.arange(1, count + 1, dtype=np.uint64) * 2654435761 + seed & 0xFFFFFFFF
     for factor in (2246822519, 3266489917):
         h = (h ^ h >> 15) * factor & 0xFFFFFFFF
@@ -69,7 +69,7 @@ def decoding(name):
 
 
 def encodings():
-    """One row of numbers of many magnitudes, and every type's blocks of it."""
+    """Return a row of numbers of many magnitudes, and its blocks of every type."""
     h = scrambled(256, 7)
     x = np.ldexp((h & 0xFFFF) - 32768, -15 - (h >> 16 & 7)).astype(np.float32)[None]
     weights = np.ldexp(scrambled(256, 8) % 1024 + 1, -8).astype(np.float32)
@@ -94,7 +94,7 @@ def encodings():
 
 
 def text_of(about, cases):
-    """A file; a call on one line, with an id of its own."""
+    """Return the text of a file: a line for each call, each with its own id."""
 
     def lines(case):
         calls = enumerate(case["calls"])
@@ -111,7 +111,7 @@ def text_of(about, cases):
 
 
 def files():
-    """Names and texts."""
+    """Return the names and the texts of the files."""
     about = f"Blocks of GGUF files as ggml {VERSION} "
     return {
         f"ggml-{VERSION}-decode.json": text_of(

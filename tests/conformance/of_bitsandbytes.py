@@ -1,4 +1,4 @@
-"""Writes the file of bitsandbytes beside this one, by that version and PyTorch.
+"""Write the file of bitsandbytes in this folder, with that version and PyTorch.
 
 PYTHONPATH=tests python tests/conformance/of_bitsandbytes.py
 """
@@ -16,7 +16,7 @@ SOURCE = f"bitsandbytes {VERSION} on x86-64"
 
 
 def array_of(tensor):
-    """An array as the files have it."""
+    """Return an array in the form of the file."""
     memory = tensor.contiguous().reshape(-1).view(torch.uint8).numpy()
     return {
         "dtype": str(tensor.dtype)[6:],

@@ -1,4 +1,4 @@
-"""The tables of docs/conformance.md, from deviations/."""
+"""Make the tables of docs/conformance.md from deviations/."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from conformance.cases import any_nan, argument, array
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "conformance.md"
 MARK = "<!-- tests/conformance/run.py --page writes the tables below -->\n"
-# Where the package is at home; its list of known faults is there.
+# The repository of the package, which has its list of known faults.
 HOMES = {
     "onnx.reference": "https://github.com/onnx/onnx",
     "onnxruntime": "https://github.com/microsoft/onnxruntime",
@@ -22,7 +22,7 @@ HOMES = {
 
 
 def spoken(value):
-    """A number in few letters."""
+    """Return a number as a short text."""
     wide = float(value)
     if wide == np.round(wide) and abs(wide) < 2**53:
         text = "-0" if not wide and np.signbit(wide) else str(int(wide))
@@ -36,7 +36,7 @@ def as_list(expect):
 
 
 def first_difference(call, deviation):
-    """Of the first element that is another one: input, there, by the text."""
+    """Return the first different element: its input, its result and the expected result."""
     wanted = as_list(call.acceptable[0])
     if len(wanted) != len(deviation):
         return "", f"{len(deviation)} results", f"{len(wanted)}"
@@ -57,7 +57,7 @@ def first_difference(call, deviation):
 
 
 def rows_of(kept):
-    """A row for each case that has deviations; its first call stands for all."""
+    """Yield a row for each case with deviations. The row shows the first call."""
     rows, taken = {}, {}
     for key, call in run.calls_of(kept["ops"]):
         found = kept["deviations"].get(key)
@@ -86,7 +86,7 @@ def rows_of(kept):
 
 
 def text_of(records):
-    """The matrix, and a section for each implementation."""
+    """Return the matrix, and a section for each implementation."""
     lines = ["| implementation | standard | same | deviates | refuses | unsupported |"]
     lines += ["|---|---|---|---|---|---|"]
     for name, version, standard, row in run.matrix(records):
@@ -100,7 +100,7 @@ def text_of(records):
 
 
 def page(records):
-    """The page with the tables as they are to be."""
+    """Return the text of the page with new tables."""
     return PAGE.read_text("utf-8").partition(MARK)[0] + MARK + "\n" + text_of(records)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
-# The folder of this file has modules with the names of packages.
+# Modules in the folder of this file have the names of packages.
 sys.path[:] = [str(HERE.parent), *(p for p in sys.path if Path(p).resolve() != HERE)]
 
 from conformance import cases  # noqa: E402
@@ -37,7 +37,7 @@ VECTORS = [path for path in cases.FILES if path.stem != "pyquant"]
 
 
 def calls_of(ops):
-    """Every call of some operators, by the name of the file and its id."""
+    """Yield every call of some operators, with the name of the file and the id."""
     for path in VECTORS:
         for call in cases.calls(path):
             if call.op in ops:
@@ -45,7 +45,7 @@ def calls_of(ops):
 
 
 def spelled(results):
-    """Results as deviations have them: as arrays of the vectors."""
+    """Return results in the form of the files: as arrays of the vectors."""
     made = []
     for result in map(np.asarray, results):
         bits = np.ascontiguousarray(result).view(f"u{result.dtype.itemsize}").reshape(-1)
@@ -56,7 +56,7 @@ def spelled(results):
 
 
 def agrees(results, expected):
-    """Whether all are as expected, where that has "nan" with any NaN."""
+    """Return True if all results are as expected; "nan" accepts any NaN."""
     expected = expected if isinstance(expected, list) else [expected]
     if len(results) != len(expected):
         return False
@@ -106,7 +106,7 @@ def verdict(deviation):
 
 
 def matrix(records):
-    """A row for each implementation and standard: its name, version, and counts."""
+    """Yield the name, the version and the counts of each implementation and standard."""
     for kept in records:
         rows = {}
         for key, call in calls_of(kept["ops"]):
@@ -122,7 +122,7 @@ def kept_records():
 
 
 def text_of(kept):
-    """A file of deviations; each on one line."""
+    """Return the text of a file of deviations, with a line for each."""
     rows = (f"    {json.dumps(k)}: {json.dumps(v)}" for k, v in kept["deviations"].items())
     head = {key: kept[key] for key in kept if key != "deviations"}
     top = "".join(f"  {json.dumps(key)}: {json.dumps(head[key])},\n" for key in head)

@@ -1,4 +1,4 @@
-"""Writes the files of torchao and compressed-tensors beside this one: these make them.
+"""Write the files of torchao and compressed-tensors in this folder, with these packages.
 
 python tests/conformance/torch_blocks.py
 """
@@ -26,7 +26,7 @@ KINDS = {
 
 
 def numbers(rows, spread):
-    """Numbers of few bits, so that many are ties, and blocks of many magnitudes."""
+    """Return blocks of many magnitudes. Few mantissa bits make many quotients ties."""
     h = scrambled(rows * 64, 3).reshape(rows, 64)
     exponents = scrambled(rows * 4, 4).reshape(rows, 4).repeat(16, 1) % (2 * spread)
     x = np.ldexp((h & 0x3FF) - 512, exponents - spread - (h >> 16 & 3) - 7)
@@ -35,7 +35,7 @@ def numbers(rows, spread):
 
 
 def typed(codes, name):
-    """Codes as the files have them."""
+    """Return codes in the form of the files."""
     codes = np.ascontiguousarray(codes, np.uint8)
     return {"dtype": name, "shape": codes.shape, "hex": codes.tobytes().hex()}
 
@@ -45,7 +45,7 @@ def bytes_of(tensor):
 
 
 def halves(packed):
-    """Elements of 4 bits, the first one of each byte in the low bits."""
+    """Return the elements of 4 bits. The low bits of a byte are its first element."""
     return np.stack([packed & 15, packed >> 4], -1).reshape(*packed.shape[:-1], -1)
 
 
@@ -100,7 +100,7 @@ def by_nvfp4(source):
 
 def by_compressed_tensors(source):
     x = numbers(4, 9)
-    x[x == 0] = 0  # of -0 it makes 0
+    x[x == 0] = 0  # the package converts -0 to 0
     given = torch.from_numpy(x)
     args = preset_name_to_scheme("NVFP4", ["Linear"]).weights
     t = generate_gparam(given.min(), given.max())
@@ -128,7 +128,7 @@ def by_compressed_tensors(source):
 
 
 def by_float8_blocks(source):
-    """Blocks of 16 by 16, with ragged edges."""
+    """Yield arrays in blocks of 16 by 16, with shorter blocks at the edges."""
     weight = scrambled(20 * 43, 5).reshape(20, 43) & 0xFF
     weight = np.where(weight & 0x7F == 0x7F, 0, weight).astype(np.uint8)
     scale = np.ldexp(scrambled(6, 6).reshape(2, 3) % 999 + 1, -14).astype(np.float32)
@@ -159,7 +159,7 @@ def by_float8_blocks(source):
 
 
 def files():
-    """Names and texts."""
+    """Return the names and the texts of the files."""
     release = version("torchao")
     source = f"torchao {release}"
     yield (

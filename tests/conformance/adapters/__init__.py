@@ -1,5 +1,5 @@
 """
-Implementations, run against the vectors; a module for each.
+Run implementations with the vectors. Each module is an adapter of one package.
 
 `NAME` is that of the package, `OPS` maps the operators that it is asked for to whatever
 `results` needs; `results(call)` is a list of arrays. It raises Unsupported where the
@@ -12,7 +12,7 @@ from conformance.cases import argument
 
 
 class Unsupported(Exception):
-    """The implementation has no such operator, type or option."""
+    """The implementation lacks the operator, a type or an option."""
 
 
 def need(holds, what):
@@ -25,7 +25,7 @@ def arguments(call):
 
 
 def by_message(call, run, pattern):
-    """Of one exception type for all: unsupported where the message says so."""
+    """Run a call. Raise Unsupported if the message of an exception matches `pattern`."""
     try:
         return run(call)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Calls of ai.onnx that are bare casts: one scale of 1, no zero point."""
+"""Find calls of ai.onnx that are casts: one scale of 1, no zero point."""
 
 import numpy as np
 from conformance.adapters import arguments, need
@@ -8,7 +8,7 @@ OPS = ["onnx.quantize_linear", "onnx.dequantize_linear"]
 
 
 def cast_of(call):
-    """What is cast, to which type, and whether a float8 saturates."""
+    """Return the input of a cast, the type of the result, and True if float8 saturates."""
     args = arguments(call)
     scale = args.get("y_scale", args.get("x_scale"))
     zero = args.get("y_zero_point", args.get("x_zero_point"))

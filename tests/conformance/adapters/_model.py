@@ -1,4 +1,4 @@
-"""A call of ai.onnx or com.microsoft as a model of one operator."""
+"""Make a model of one operator from a call of ai.onnx or com.microsoft."""
 
 import numpy as np
 from conformance.adapters import arguments, need
@@ -13,7 +13,7 @@ OPERATORS = {
 DOMAINS = {"onnx": "", "com_microsoft": "com.microsoft"}
 OPS = [f"{domain}.{name}" for domain in DOMAINS for name in OPERATORS]
 ATTRIBUTES = ("axis", "block_size", "output_dtype", "precision", "saturate")
-# What NumPy lacks leaves the model as one of these, which have all of its values.
+# Results of types that NumPy lacks are cast to one of these types, without rounding.
 WIDER = {"int4": "int8", "int2": "int8", "uint4": "uint8", "uint2": "uint8"}
 
 
@@ -22,13 +22,13 @@ def type_of(dtype):
 
 
 def wider(dtype):
-    """The type of NumPy itself that has all values of another."""
+    """Return the NumPy type that has all values of another type."""
     own = dtype.isbuiltin == 1
     return dtype if own else np.dtype(WIDER.get(dtype.name, "float32"))
 
 
 def outputs_of(call, count):
-    """The names and types of what comes; float32 stands for those of a refused call."""
+    """Return the names and types of the results; float32 if the call is an error."""
     found = call.acceptable[0] if call.acceptable else [{"dtype": "float32"}] * count
     found = found if isinstance(found, list) else [found]
     names = ("y", "y_scale", "y_zero_point")
@@ -77,5 +77,5 @@ def model_of(call, opset, widen=False):
 
 
 def narrowed(results, outputs):
-    """Results of a widened model in the types that they have there."""
+    """Return the results of a widened model, in the types of the operator."""
     return [np.asarray(r).astype(d) for r, (_, d) in zip(results, outputs, strict=True)]

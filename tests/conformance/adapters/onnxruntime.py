@@ -6,7 +6,7 @@ from conformance.adapters._model import OPS as OPS
 from conformance.adapters._model import model_of, narrowed
 
 NAME, VERSION = "onnxruntime", onnxruntime.__version__
-OPSET, IR = 25, 11  # the last that it knows
+OPSET, IR = 25, 11  # the newest versions that ONNX Runtime accepts
 NONE = "NOT_IMPLEMENTED|is invalid|supported|only supports"
 
 

@@ -20,7 +20,7 @@ OPS = {
 
 
 def quantized(x, scale, zero, axis, dtype):
-    """A tensor of codes; of a tensor of codes, its numbers' holder."""
+    """Quantize `x` to a tensor of PyTorch."""
     if scale.size == 1:
         return torch.quantize_per_tensor(x, float(scale.item()), int(zero.item()), dtype)
     scale, zero = torch.from_numpy(scale), torch.from_numpy(zero.astype(np.int64))
