@@ -15,7 +15,7 @@ project = "pyquant"
 SOURCE = "https://github.com/pyquant-simd/pyquant-simd"
 version = release = pyquant.__version__
 extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx_copybutton"]
-exclude_patterns = ["_build", "_templates"]
+exclude_patterns = ["_build", "_templates", "tables"]  # pages include the tables
 templates_path = ["_templates"]
 highlight_language = "none"
 myst_heading_anchors = 4  # as code hosts make them
@@ -63,16 +63,15 @@ copybutton_prompt_is_regexp = True
 
 
 def name_files(app, docname, source):
-    """Link files outside of this folder, which the site lacks, in the repository."""
+    """Link files that are no pages in the repository."""
 
     def shown(link):
         text, target = link.groups()
-        path = posixpath.normpath(posixpath.join(posixpath.dirname(docname), target))
-        return (
-            f"[{text}]({SOURCE}/blob/main/{path[3:]})"
-            if path.startswith("../")
-            else link[0]
+        path = posixpath.normpath(
+            posixpath.join("docs", posixpath.dirname(docname), target)
         )
+        is_page = re.match("docs/(?!tables/)", path)
+        return link[0] if is_page else f"[{text}]({SOURCE}/blob/main/{path})"
 
     source[0] = re.sub(r"\[([^\]]+)\]\(([^)#:]+)\)", shown, source[0])
 

@@ -308,6 +308,28 @@ def test_json_and_markdown(bench, tmp_path):
         assert f"pyquant {pq.__version__}" in line
 
 
+def test_the_tables_of_the_documentation_have_the_columns_of_a_table():
+    """Each file is an output of --markdown."""
+    pages = sorted((ROOT / "docs" / "tables").glob("*.md"))
+    assert len(pages) == 4
+    (known,) = report.cells([])
+    order = ["avx512", "avx2", "scalar", rivals.ONE_THREAD.name, *rivals.RIVALS]
+    legend = "".join(f"- `{mark}` {text}\n" for mark, text in rivals.LEGEND.items())
+    for page in pages:
+        text = page.read_text("utf-8")
+        assert re.match(
+            r"```\n.*; \d{4}-\d\d-\d\d\npyquant .*\n.*\npython -m benchmarks ", text
+        )
+        assert legend in text
+        titles, _, *rows = re.findall(r"^\| (.*) \|$", text, re.MULTILINE)
+        first, names, last = (titles := titles.split(" | "))[:6], titles[6:-3], titles[-3:]
+        assert first + last == known
+        assert names == [name for name in order if name in names]
+        for row in rows:
+            assert row.partition(" | ")[0] in table.ALL
+            assert row.count(" | ") == len(titles) - 1
+
+
 def fail(*arguments):
     raise RuntimeError("no such kernel\nand more")
 

@@ -19,10 +19,9 @@ SAME, OTHER_BITS, CAST = "", "~", "c"
 # Titles of the columns with the ratio to the fastest rival of a mark.
 MARKS = {SAME: "same bits", OTHER_BITS: "other bits", CAST: "cast"}
 LEGEND = {
-    OTHER_BITS: "gives other bits than the standards: a reciprocal instead of the "
-    "division, a type in between, scales of its own choice, another order of sums, or "
-    "other statistics",
-    CAST: "a cast alone, without scale or zero point",
+    OTHER_BITS: "other bits than the standard: a reciprocal instead of the division, an "
+    "intermediate type, other scales, another order of sums, or other statistics",
+    CAST: "a cast without scale or zero point",
 }
 
 
