@@ -107,8 +107,9 @@ def parameters(content):
 def link_names(app, doctree, docname):
     """Link `pyquant.name`, and classes and their methods, to their pages."""
     objects = app.env.domains["py"].objects
+    public = [name for name in objects if "._" not in name]
     classes = {
-        name.rpartition(".")[2]: name for name in objects if re.search(r"\.[A-Z]\w+$", name)
+        name.rpartition(".")[2]: name for name in public if objects[name].objtype == "class"
     }
     for span in [*doctree.findall(nodes.literal)]:
         first, dot, rest = re.sub(r"^pq\.", "pyquant.", span.astext()).partition(".")

@@ -1,5 +1,6 @@
 """Contracts of all weight formats: memory, arguments, threads, `out`, imports."""
 
+import contextlib
 import itertools
 import pickle
 
@@ -7,7 +8,7 @@ import numpy as np
 import public_calls
 import pytest
 from planar_oracle import tensors
-from support import HAVE_BFLOAT16, amount, case, loop, peak_of, same
+from support import HAVE_BFLOAT16, ROOT, amount, case, loop, peak_of, same
 
 import pyquant as pq
 from pyquant.weights import (
@@ -304,3 +305,78 @@ def test_integers_and_ends():
     )
     with pytest.raises(ValueError, match=r"^weight: expected zero points and scales"):
         convert(w, "mlx")
+
+
+# Conversions of 64 outputs and 256 inputs, in groups of 64.
+
+POWERS = rng.random((4, 64)).astype(np.float16)
+REAL = rng.standard_normal((64, 256)).astype(np.float16)
+BLOCKS = {"Q4_0": 4, "Q4_1": 4, "Q8_0": 8}
+
+
+def weight_of(name, bits, zeros):
+    """Return a weight in a format, if the format has codes of this width."""
+    if bits != {"awq": 4, **BLOCKS}.get(name, bits):
+        return None
+    if name in BLOCKS:
+        fmt = pq.weights.blocks.block_format(name)
+        return fmt, fmt.quantize(REAL)
+    if name == "awq":
+        return awq.pack(REAL, POWERS, zeros)
+    if name == "mlx":
+        return mlx.quantize(REAL, bits=bits) if bits != 7 else None
+    if name == "matmulnbits":
+        codes = rng.integers(0, 1 << bits, REAL.shape, np.uint8)
+        given = {"bits": bits, "block_size": 64}
+        zeros = zeros.T.astype(np.uint8)
+        return (
+            matmulnbits.pack(codes, POWERS.T, zeros, **given) if bits in (2, 4, 8) else None
+        )
+    if name == "compressed_tensors":
+        signed = (zeros.T - (1 << bits - 1)).astype(np.int8)
+        return compressed_tensors.quantize(REAL, POWERS.T, signed, bits=bits, group_size=64)
+    known = range(2, 9) if name == "gptq_p" else (2, 3, 4, 8)
+    return gptq.pack(REAL, POWERS, zeros, bits=bits, format=name) if bits in known else None
+
+
+def values_of(weight):
+    if isinstance(weight, tuple):
+        return weight[0].dequantize(weight[1])
+    return weight.dequantize()
+
+
+def converted(weight, name):
+    if name in BLOCKS and isinstance(weight, tuple):
+        raise ValueError("blocks do not become other blocks")
+    if name in BLOCKS:
+        return pq.weights.blocks.block_format(name), weight.blocks(name)
+    return convert(weight, name)
+
+
+def kept(start, end, lowest):
+    """Return the widths of codes that a conversion keeps, for zero points from `lowest`."""
+    found = []
+    for bits in range(2, 9):
+        first, last = (lowest, (1 << bits) - 1) if lowest else [1 << bits - 1] * 2
+        weight = weight_of(start, bits, rng.integers(first, last + 1, POWERS.shape))
+        if weight is not None:
+            with contextlib.suppress(ValueError):
+                assert (values_of(converted(weight, end)) == values_of(weight)).all()
+                found.append(bits)
+    return "2 to 8" if found == [*range(2, 9)] else ", ".join(map(str, found))
+
+
+def test_the_table_of_lossless_conversions():
+    """A cell has the bits of codes; (z) marks zero points in the middle."""
+    page = (ROOT / "docs" / "semantics" / "formats.md").read_text("utf-8")
+    table = page.partition("## Lossless conversions\n")[2]
+    lines = [line for line in table.splitlines() if line.startswith("|")]
+    titles, _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    assert len(titles) == len(rows) == 9
+    for start, *cells in rows:
+        for column, cell in zip(titles[1:], cells, strict=True):
+            for one, end in itertools.product(start.split(", "), column.split(", ")):
+                with case(start=one, end=end):
+                    middle, others = kept(one, end, 0), kept(one, end, 1)
+                    assert others in (middle, "")
+                    assert cell == middle + " (z)" * (middle != others)
