@@ -1,16 +1,20 @@
-"""Print comments or function names of the C core, drawn at random, for a reader to judge.
+"""Print texts or function names, drawn at random, for a reader to judge.
 
-    python .ci/draw.py comments COUNT SEED      a comment, and the code around it
-    python .ci/draw.py functions COUNT SEED     a name and the line of its definition
+    python .ci/draw.py texts COUNT SEED         a comment, docstring, paragraph or help text
+    python .ci/draw.py comments COUNT SEED      a comment of the C core, and its code
+    python .ci/draw.py functions COUNT SEED     a name of the C core, and its definition
 
-A reader counts the comments that one reading explains, and the names that state the purpose
-of the function. CONTRIBUTING.md has the targets.
+A reader counts the texts and comments that one reading explains, and the names that state
+the purpose of the function. CONTRIBUTING.md has the targets.
 """
 
 import random
 import re
+import subprocess
 import sys
 from pathlib import Path
+
+from prose import PARAGRAPHS, sentences
 
 ROOT = Path(__file__).resolve().parent.parent
 PATTERNS = {
@@ -20,6 +24,7 @@ PATTERNS = {
 }
 # The first line of a function, struct or enum. Indented comments are inside of one.
 DEFINITION = re.compile(r"^(?!#)\w.*", re.M)
+HELP = re.compile(r"\bhelp=\(?((?:\s*f?\"[^\"]*\")+)")
 
 
 def matches(pattern):
@@ -34,9 +39,25 @@ def matches(pattern):
                 yield place, "\n".join([*around[-1:], text[start : match.end()]])
 
 
+def texts():
+    """Yield the path and the text of each comment, paragraph and help text."""
+    listed = ["git", "ls-files"]
+    run = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in run.stdout.splitlines():
+        path = ROOT / name
+        if path.suffix in PARAGRAPHS and path.is_file():
+            text = path.read_text("utf-8")
+            yield from (
+                (name, part.strip())
+                for part in PARAGRAPHS[path.suffix](text)
+                if sentences(part)
+            )
+            yield from ((name, match[1].strip()) for match in HELP.finditer(text))
+
+
 def main(kind, count, seed):
-    """Print `count` matches of a kind."""
-    found = list(matches(PATTERNS[kind]))
+    """Print `count` texts or matches of a kind."""
+    found = list(texts() if kind == "texts" else matches(PATTERNS[kind]))
     for place, text in random.Random(int(seed)).sample(found, int(count)):
         print(f"\n{place}\n{text}")
 

@@ -36,7 +36,7 @@ class Mode(NamedTuple):
 
 
 TABLE = Mode(forms.DEFAULT_GROUPS, None, tuple(rivals.RIVALS), all_levels=True)
-# By the option that selects the mode.
+# The mode of each option: `--compact`, `--chart`, `--against`.
 MODES = {
     "compact": Mode(("compact",), forms.COMPACT_SIZE, ("numpy",)),
     "chart": Mode(("chart",), chart.SIZE, chart.RIVALS),

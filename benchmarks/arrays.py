@@ -373,7 +373,7 @@ def _choice(case: Case) -> Callable[[], Any]:
     return partial(pq.choose_qparams, case.given, dtype=case.form.target, **case.where)
 
 
-# Calls other than the functions. They use the active instruction set.
+# Calls of methods and operators, which use the active instruction set.
 CALLS: dict[str, Callable[[Case], Callable[[], Any]]] = {
     "qparams": _method,
     "onnx": _operator,

@@ -6,7 +6,7 @@ Errors of the compiled module are reported to users of the command.
 
 import sys
 
-TYPE_CHECKING = False  # type checkers read True; the import of a module takes time
+TYPE_CHECKING = False  # importing it from typing takes time; type checkers assume True
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 

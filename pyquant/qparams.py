@@ -163,8 +163,8 @@ class QParams(Immutable, _core.Calls):
         Raises
         ------
         TypeError, ValueError
-            If the numbers are not real, if shapes differ, if a mean is above 1, or if one
-            of `std` is 0. If several numbers come without `axis`.
+            If the numbers are not real, shapes differ, a mean is above 1, an element of
+            `std` is 0, or several numbers are given without `axis`.
 
         Examples
         --------

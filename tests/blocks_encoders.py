@@ -338,7 +338,7 @@ def swept_scale(x, nmax):
 
 
 def scale_of_scales(x, w, nmax):
-    """Return codes from 0 on of non-negative numbers, and a scale.
+    """Quantize non-negative numbers to codes 0 to `nmax`; return the codes and the scale.
 
     Codes are bytes that wrap, because weights may lead to very large quotients.
     """

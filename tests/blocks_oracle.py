@@ -103,7 +103,7 @@ def bits_of(field, bits, count=None):
 
 
 def planes(field, bits, width):
-    """Return the lowest bits of `width` bytes, then the next bits of the bytes."""
+    """Return the codes of groups of `width` bytes: first the lowest `bits` of each byte."""
     groups = field.reshape(len(field), -1, 1, width)
     shifts = np.arange(0, 8, bits)[:, None]
     return (groups >> shifts & (1 << bits) - 1).reshape(len(field), -1)

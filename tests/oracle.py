@@ -543,7 +543,7 @@ def _rounded(value: Fraction, fmt: Format = FLOAT64) -> Fraction:
 
 
 class Target(NamedTuple):
-    """Codes, and the types that decide which scales suit them."""
+    """A code type with its range, and the types of the data and the scales."""
 
     source: Format  # of the data
     scale: str  # name of the type of scales
@@ -670,7 +670,7 @@ def _suits(scale, low, high, to):
 
 
 def _nearest_scale(wanted, low, high, to):
-    """Return the first suitable scale of a scale and its neighbours, upwards first."""
+    """Return the suitable scale that is nearest to a scale, the larger one if two are."""
     first = place_of(wanted, to.scale)
     for k in range(64):
         for place in (first + k, first - k):

@@ -261,7 +261,7 @@ def adversarial(dtype, scale, count, seed=0, zero_point=0):
     )
     with np.errstate(all="ignore"):
         points = np.concatenate([steps, steps + 0.5]) * np.float64(scale)
-        start = 3 * (seed % 4)  # the seed selects the edges of 8, 4, 16 or 32 bits
+        start = 3 * (seed % 4)  # the seed selects 8, 4, 16 or 32 bits
         low, high, highest = (
             np.float64(edges[start : start + 3]) + np.float64([-0.5, 0.5, 0.5])
         ) * np.float64(scale)
@@ -278,7 +278,7 @@ def adversarial(dtype, scale, count, seed=0, zero_point=0):
 
 @functools.cache
 def inputs_of_many_scales(dtype, count):
-    """Return scales for each element, and inputs of a dtype that are hard for them."""
+    """Return a scale for each element, and inputs with corner cases of these scales."""
     scales = mixed_scales(compute_dtype(dtype), count)
     inputs = [adversarial(dtype, s, 70, seed=i)[i % 70] for i, s in enumerate(scales)]
     return np.array(inputs, dtype), scales

@@ -157,7 +157,7 @@ def option_sets(name):
 
 
 def quantize_options(name):
-    """Return options of quantize with modes and precisions in turn."""
+    """Return sets of options of quantize. Modes and precisions alternate."""
     integer = TYPES[name].kind == "integer"
     modes = itertools.cycle(oracle.MODES if integer else ["half_even"])
     precisions = itertools.cycle([None, None, "float64"])

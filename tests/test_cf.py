@@ -170,7 +170,7 @@ def test_missing_values_of_another_sign():
 
 
 def test_missing_values_have_the_stored_type():
-    """The conventions say so, and netCDF4 reads files by them."""
+    """The CF conventions require the stored type, and netCDF4 follows them."""
     netcdf = pytest.importorskip("netCDF4")  # optional; it computes the expected results
     q = np.int8([-62, 1])
     attrs = {"missing_value": np.int8(-62), "_Unsigned": "true"}

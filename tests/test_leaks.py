@@ -105,7 +105,7 @@ def resident():
 
 
 def test_resident_memory(calls):
-    """C code keeps no memory that neither Python nor NumPy counts."""
+    """C code has no leaks in memory that Python and NumPy do not count."""
     large = np.ones(50_000, np.float32)
     all_calls = [
         lambda: pq.quantize(large, 0.1),

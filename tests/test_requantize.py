@@ -321,7 +321,7 @@ def test_the_ends_of_int32(arithmetic, isa):
             isa, q, by[:, 0], 7, dtype=target, axis=0, arithmetic=arithmetic
         )
         assert got.tolist() == expected
-        mixed = np.random.default_rng(4).permutation(q.size)  # shifts of both directions
+        mixed = np.random.default_rng(4).permutation(q.size)  # both directions
         flat = requantize_at(
             isa,
             q.ravel()[mixed],

@@ -82,7 +82,7 @@ ARGUMENTS = {
     "blocks alone": (["x", np.float32([[0.3, 0.5]])], {"block_size": (2, 3)}),
     "its dimensions": (["x", np.float32([[0.3], [0.5]])], {}),
 }
-BOTH = {pq.quantize: "uint8", pq.dequantize: "float64"}  # another type of results
+BOTH = {pq.quantize: "uint8", pq.dequantize: "float64"}  # a type other than the default
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)

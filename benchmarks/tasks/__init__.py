@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls beside `quantize` and `dequantize`, and the rivals that have them."""
+"""Functions other than `quantize` and `dequantize`, with the rivals that have them."""
 
 from importlib import import_module
 

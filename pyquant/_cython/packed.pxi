@@ -121,7 +121,7 @@ cdef tuple _checked_layout(object name, object axis, object bits, str of):
 
 
 def layout_of(name, axis, bits, /):
-    """Return name, axis and bits of a Layout, after all checks without an array."""
+    """Check name, axis and bits of a Layout, and return them."""
     row, axis, bits = _checked_layout(name, axis, bits, "")
     return row.name, axis, bits
 

@@ -77,7 +77,7 @@ cdef object _zeros_of(Call *call, object zero_point):
     if isinstance(zero_point, Packed):
         numbers = _dequantize(zero_point, 1.0, None, None, None, None, None, 1, None, False)
         if _is_narrow_float(_TYPES[zero_point._name]) and numbers.any():
-            zero_point = unpack(zero_point)  # raises the error of unpacked zero points
+            zero_point = unpack(zero_point)  # `unpack` first, for equal errors
         else:
             zero_point = _np.asarray(numbers, _np.int16)
     elif PyLong_CheckExact(zero_point):
@@ -267,7 +267,8 @@ cdef int _find_ends(Call *call, double *ends) noexcept:
 
 
 cdef object _candidates_of(object given):
-    """Return candidates as float64, at most 1; subnormal candidates are not 0."""
+    """Check candidates, and return them as float64. Flush-to-zero is off, so that a
+    subnormal candidate is above 0."""
     cdef pq_fpenv found = pq_fpenv_enter()
     try:
         return _checked_candidates(given)
@@ -342,7 +343,7 @@ cdef int _run_search(Call *call, const pq_choice *choice, _Search search,
 
 # ---- choose_qparams ----
 
-# Formulas of `like=`, by number.
+# The names of `like=`, and the numbers of their formulas in the core.
 cdef dict _LIKE = {
     pq_preset_of(<pq_like>like).name.decode(): like
     for like in range(<int>PQ_LIKE_PYQUANT + 1, <int>PQ_LIKE_COUNT)

@@ -427,8 +427,8 @@ cdef object _packed_usual(object array, Run *given, pq_type type, How *how):
 
 cdef object _quantize_usual(object x, object scale, object zero_point, object dtype,
                             object rounding, object layout, object out, _Affine policy):
-    """Quantize with default options, except a ready-made policy. Names are checked first,
-    without user-defined hashes, because user code could change an array after its check."""
+    """Quantize with default options and a given policy. Check names before arrays, because
+    a hash that a user defines could change an array after its check."""
     cdef Run given
     cdef How how
     cdef pq_type code = PQ_I8

@@ -240,9 +240,10 @@ cdef void _set_extremes(const float *x, ptrdiff_t n, float *ends) noexcept nogil
 
 cdef int _check_pair(Call *call, Pair *pair, pq_requantization *args,
                      float *product) except -1:
-    """Check a call with the least and the greatest product, which are products of ends.
+    """Check a call with the products of the least and greatest row and column scales.
 
-    Return the status of C. `product` is the product that C rejects with PQ_ERR_OPTION.
+    The least and the greatest product are among these four. Return the status of C.
+    After PQ_ERR_OPTION, `product` is the rejected product.
     """
     cdef float[2] rows
     cdef float[2] columns

@@ -297,9 +297,9 @@ cdef class Operator:
 
     cdef object _take(self, _Argument of, object values, pq_type only, Array *held,
                       void *room, pq_type *type, Steps *found):
-        """Hold an array of an allowed type, and return it. Arrays and scalars of NumPy are
-        unchanged. A Python number is written to `room`, if any, and the result is `None`.
-        `only` is the one allowed type, or PQ_NO_TYPE."""
+        """Hold an argument in `held`, and return the array that owns the memory. Write a
+        Python number to `room`, if `room` is not null, and return `None`. The type must be
+        `only`, or with PQ_NO_TYPE one of the allowed types of the argument."""
         cdef bint any_type = only == PQ_NO_TYPE
         if _hold(values, held):
             type[0] = held.type

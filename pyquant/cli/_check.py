@@ -105,7 +105,7 @@ def differences(
     model: Model, original: Logical, tensor: Logical, record: Mapping[str, Any]
 ) -> dict[str, int]:
     """
-    Count where a tensor differs from the exact result for its original.
+    Count the differences between a quantized tensor and its original, quantized again.
 
     The tensors have one shape, and real numbers. The keys of the result are units:
     "blocks", "codes": blocks of GGUF, or codes by the scales of the file. "scales", "zero

@@ -69,8 +69,9 @@ def run(arguments: argparse.Namespace) -> int:
 def metadata_of(
     model: Model, jobs: Sequence[Job], kind: str, what: str, why: str = ""
 ) -> Metadata:
-    """Return a function to the metadata of a file, without undone records. Raise Refused
-    if no job changes a tensor; `what` names the tensors that can change."""
+    """Return a function that returns the metadata of the new file. The function removes
+    records of tensors that are no longer quantized. Raise Refused if no job changes a
+    tensor; `what` names the tensors that can change, and `why` adds a reason."""
     if all(job.changed is None for job in jobs):
         raise Refused(f"no {what} in {model.path}{why}")
     same = [job for job in jobs if job.changed is None]

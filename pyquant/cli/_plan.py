@@ -193,7 +193,7 @@ class _Banded(Job):
         count, *others = source.shape or (1,)
         inner = prod(others)
         each = inner * _core.dtype_named(self._real).itemsize
-        # More rows would not occupy the threads better.
+        # More rows would not make more threads work.
         useful = max(1, BAND * (1 if threads == 1 else 8 * threads) // max(1, inner))
         fitting = self._memory // 3 // max(1, each)
         rows = min(useful, fitting, count) // unit * unit
@@ -480,7 +480,7 @@ def _largest(x: Array) -> float:
 
 
 class Decoded(_Banded):
-    """Real numbers of a type."""
+    """A job that writes decoded real numbers of a type."""
 
     __slots__ = ("changed",)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write output files once: beside their final names, then renamed when complete."""
+"""Write output files under temporary names, and rename them when they are complete."""
 
 from __future__ import annotations
 

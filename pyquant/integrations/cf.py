@@ -444,7 +444,7 @@ class _Attributes:
     def _float_type(self, stored: np.dtype[Any] | None) -> np.dtype[Any]:
         """Return the type that xarray decodes `stored` to; `None` means 16-bit codes.
 
-        It is an integer type for an integer scale without offset.
+        For an integer scale without offset, the type is an integer type.
         """
         if not self.scales:
             if stored is not None and stored.kind == "f":

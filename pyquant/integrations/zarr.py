@@ -130,7 +130,7 @@ class CastValue(_CastValue):
         return super()._decode_sync(chunk_array, chunk_spec) if made is None else made
 
     def _cast(self, chunk: Any, chunk_spec: Any, kind: Any, way: str) -> Any:
-        """Return a chunk of a zarr type, or `None` if zarr must cast it or raise."""
+        """Return a cast chunk, or `None` if zarr must cast the chunk or raise an error."""
         array = chunk.as_ndarray_like()
         made = self._tried(array, kind.to_native_dtype(), way)
         if made is None:
@@ -138,7 +138,7 @@ class CastValue(_CastValue):
         return chunk_spec.prototype.nd_buffer.from_ndarray_like(made)
 
     def _tried(self, array: Any, target: np.dtype[Any], way: str) -> _Array | None:
-        """Return a cast array, or `None` if zarr must cast it or raise."""
+        """Return a cast array, or `None` if zarr must cast the array or raise an error."""
         if not isinstance(array, np.ndarray) or not (
             array.dtype.isnative and target.isnative
         ):

@@ -248,10 +248,10 @@ def decode_rows(
 
 
 def _places(out: Array, step: int, unit: int) -> Iterator[Array]:
-    """Yield parts of an array in order, of about `step` elements at most.
+    """Yield parts of an array in order, each of at most about `step` elements.
 
-    Parts divide the first axis with inner extents below `step`. Along the last axis they
-    are multiples of `unit`.
+    Parts divide the first axis whose indices have at most `step` elements. Parts of the
+    last axis have a multiple of `unit` elements.
     """
     if out.size == 0:
         return

@@ -283,7 +283,7 @@ def _scale_names(tensor: Any, name: str) -> dict[str, str]:
 
 
 def _related(tensors: Mapping[str, Any], taken: Collection[str]) -> Iterator[Found]:
-    """Find codes beside a scale with another name of the weight, in any spelling."""
+    """Find codes and scales with equal names, except words like "weight" and "scale"."""
     scales = {
         _ROLES.sub("", name): name
         for name in tensors
