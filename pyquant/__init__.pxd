@@ -235,7 +235,7 @@ cdef extern from "pq.h" nogil:
         pq_status (*prepare_dequantize)(
             pq_prepared *prepared, const pq_kernels *kernels, const pq_args *args
         ) noexcept nogil
-        # `in` is a word of Python; parameters of pointers need no names.
+        # The parameter has no name, because its name in C, `in`, is a keyword of Python.
         pq_status (*run)(
             const pq_prepared *prepared, const void *, void *out, int part, int parts
         ) noexcept nogil

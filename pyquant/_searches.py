@@ -120,7 +120,7 @@ class _Edges:
 
 
 def _values(real: str, keys: npt.NDArray[np.int64]) -> _Floats:
-    """Return the numbers of least magnitude with these keys."""
+    """Return the smallest magnitude of each key, the upper bits of a number."""
     if real == "float16":
         return keys.astype(np.uint16).view(np.float16).astype(np.float64)
     return (keys << 16).astype(np.uint32).view(np.float32).astype(np.float64)

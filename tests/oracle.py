@@ -657,7 +657,7 @@ def _comes_back(scale, low, high, to):
 def _suits(scale, low, high, to):
     """Return true if data saturates by at most half a step, and comes back."""
     zero_point = _zero_point(scale, low, to)
-    if scale < Fraction(1, 2**126):  # the scale of quantize can differ by much
+    if scale < Fraction(1, 2**126):  # subnormal: the rounding error may be large
         scale = _rounded(scale, compute_format(to.source))
     return (
         high <= (to.highest - zero_point + to.half) * scale

@@ -177,7 +177,7 @@ def test_shapes_of_a_histogram():
     assert strip["used"] == "M1 106v10M256 106v10"
     assert strip["unused"] == "M128.5 106v10"
     assert (found["start"], found["stop"]) == (0, 128)
-    # Codes that reach farther than the values are shown, but not to any distance.
+    # The plot shows codes beyond the values, up to the width of the values.
     found = histogram(shown, [{**grid, "low": -64, "high": 1e9}], [], "")
     assert (found["start"], found["stop"]) == (-64, 256)
     assert found["outside"] == ""

@@ -1,4 +1,4 @@
-"""Parameters by the formulas of other packages: vectors, models, and the packages."""
+"""Formulas of other packages (`like=`), compared with recorded results and the packages."""
 
 import re
 from pathlib import Path

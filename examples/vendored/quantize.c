@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program of C alone: csrc/ beside it, compiled with it. */
+/* Quantize three numbers without Python. Compile this file with the files of csrc/. */
 #include <stdio.h>
 
 #include "pq.h"
@@ -18,7 +18,8 @@ int main(void)
         .out = {.data = q, .strides = bytes, .type = PQ_I8},
         .scale = {.data = (void *)&scale, .strides = same, .type = PQ_F32},
     };
-    const struct pq_kernels *kernels = pq_isa_find(pq_isa_name(0)); /* the best there is */
+    const struct pq_kernels *kernels =
+        pq_isa_find(pq_isa_name(0)); /* the best of this CPU */
     const enum pq_status status = pq_quantize(kernels, &args, 0, 1);
     if (status != PQ_OK) {
         puts(pq_status_text(status));

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of activations to int8, each by its own range, as a matrix multiplication in
- * integers wants them: csrc/ beside it, compiled with it. */
+/* Quantize rows of activations to int8, each by its own range, for a matrix product of
+ * integers. Compile this file with the files of csrc/. */
 #include <stdio.h>
 
 #include "pq.h"
 
 enum { TOKENS = 3, FEATURES = 4 };
 
-/* `x` to `q`, and a scale for each row. The zero points of symmetric codes are 0. */
+/* Quantize `x` to `q`, and store a scale for each row. Zero points are 0. */
 static enum pq_status quantize_rows(const float *x, size_t tokens, size_t features,
                                     signed char *q, float *scale, signed char *zero)
 {

@@ -39,7 +39,7 @@ cdef int _hold_multiplier(object array, Array *held) except -1:
 
 cdef int _place_channels(Call *call, str name, Array *a, object axis,
                          pq_channels *to) except -1:
-    """Set one element, or one for each index of the axis."""
+    """Point `to` at an array with one element, or one for each index of the axis."""
     to.data = a.data
     to.type = a.type
     to.swapped = a.swapped

@@ -127,7 +127,7 @@ class Logical:
 
 @lru_cache(maxsize=256)
 def _shared(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return one object for equal tuples, because a model may have many tensors."""
+    """Return one object for equal tuples, which saves memory for many tensors."""
     return values
 
 

@@ -182,7 +182,7 @@ class _Banded(Job):
 
     @property
     def _unit(self) -> int:
-        """The rows that a band cannot divide."""
+        """The number of rows that bands must be multiples of."""
         return 1
 
     def _rows(self, threads: int) -> int:
@@ -466,7 +466,7 @@ class _Kept:
         return report, energy, np.array([energy - lost, value])
 
     def check(self) -> None:
-        """Raise OutOfRange for the tensor of all bands."""
+        """Raise OutOfRange if the type cannot hold the values of all bands."""
         if not (self._stored >= LEAST * self._ideal).all():
             raise OutOfRange(self._block.name, self._largest)
 

@@ -225,7 +225,7 @@ def _codes(values: Any, name: str) -> tuple[npt.NDArray[Any], str]:
 
 
 def _bytes(name: str) -> str:
-    """Return the type of 8 bits for a type of codes."""
+    """Return uint8 for an unsigned type of codes, else int8."""
     return "uint8" if name[0] == "u" else "int8"
 
 

@@ -164,14 +164,14 @@ def quantize(
     Notes
     -----
     Codes, scales and zero points equal ``quantize_matmul_4bits``, and its forms for 2 and 8
-    bits, of ONNX Runtime 1.32. These lack bfloat16, which is processed like float16. Each
-    float32 operation is rounded. Symmetric, with ``m`` the value of a block farthest from
-    0, the lower of two::
+    bits, of ONNX Runtime 1.32. ONNX Runtime lacks bfloat16, which is processed like
+    float16. Each float32 operation is rounded. In symmetric form, ``m`` is the value of a
+    block with the largest magnitude (of two, the lower one)::
 
         scale = -m / 2**(bits - 1)
         code = clip(round_half_away(x * (1 / scale) + 2**(bits - 1)))
 
-    Asymmetric, with the lowest and highest value of a block, including 0::
+    In asymmetric form, ``low`` and ``high`` are the extremes of a block and 0::
 
         scale = (high - low) / (2**bits - 1)
         zero_point = clip(round_half_away(0 - low / scale))

@@ -240,7 +240,7 @@ def _converted(made: Planar, *, group_size: SupportsIndex | None = None) -> Weig
 
 
 def _made(size: int, bits: int, words: Any, *parameters: Any) -> Weight:
-    """Return the weight of words, scales and biases."""
+    """Make a weight from words, scales and biases."""
     tensors = _weight.by_name(_TENSORS, words.view("<u4"), *parameters)
     return Weight("mlx", tensors, partial(_read, group_size=size, bits=bits))
 

@@ -80,7 +80,7 @@ def rows_of(kept):
         yield f"| `{case}` | {len(calls)} | {told[0]} | {told[1]} | {told[2]}{is_open} |"
     if taken:
         names = (f"`{case}` ({count})" for case, count in taken.items())
-        yield "\nTaken, where the text refuses:\n" + ",\n".join(names) + "."
+        yield "\nAccepted, although the text requires an error:\n" + ",\n".join(names) + "."
     if not rows and not taken:
         yield "Nothing deviates."
 

@@ -132,8 +132,8 @@ def text_of(kept):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
     parser.add_argument("--impl", choices=IMPLEMENTATIONS)
-    parser.add_argument("--json", action="store_true", help="print all of deviations/")
-    parser.add_argument("--write", action="store_true", help="write it there")
+    parser.add_argument("--json", action="store_true", help="print the records as JSON")
+    parser.add_argument("--write", action="store_true", help="write deviations of --impl")
     parser.add_argument("--page", action="store_true", help="write docs/conformance.md")
     args = parser.parse_args()
     records = [record(args.impl)] if args.impl else kept_records()
