@@ -23,7 +23,7 @@ PLATFORMS = (
 )
 
 # Tracked files that the source distribution leaves out.
-CHECKOUT = re.compile(r"\.|benchmarks/|SECURITY\.md|CITATION\.cff")
+CHECKOUT = re.compile(r"\.|benchmarks/")
 GENERATED = {
     *("PKG-INFO", "setup.cfg"),
     *(

@@ -82,6 +82,12 @@ case $repaired in
 esac
 python .ci/dists.py "$work/repaired" # auditwheel bundled no library
 
+step "pages of the sdist"
+# The sdist has no benchmarks and no .ci, so that tests of the checkout must not need them.
+python -m pip install -q --force-reinstall --no-deps "$wheel"
+python -m pip install -q "pyquant-simd[test]"
+(cd "$sdist" && python -P -m pytest -q -n0 tests/test_docs.py tests/test_packaging.py)
+
 step "wheels that cibuildwheel would build"
 # Seven interpreters, for two architectures; on Linux also for two C libraries.
 for expected in linux:28 macos:14 windows:14; do

@@ -325,8 +325,8 @@ def test_the_cases_that_the_semantics_cite_exist():
 
 def source_files():
     """Return the paths of the files that internals.md describes, by name."""
-    if not all(other.is_file() for other in OTHERS):  # wheels are tested without sources
-        pytest.skip("only the tests are here")
+    if not (ROOT / ".ci").is_dir():
+        pytest.skip("needs the checkout")
     tops = ("csrc", "pyquant", "tests", "benchmarks", ".ci", ".github")
     paths = [path for top in tops for path in (ROOT / top).rglob("*")]
     paths = [path for path in (*paths, *ROOT.iterdir()) if path.is_file()]
