@@ -64,7 +64,7 @@ cdef int _say_blocks(pq_blocks *args, Call *call, Array *numbers, tuple row,
 
 
 def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1):
-    """Decode blocks of a format, a row of block_rows()."""
+    """Decode blocks. `row` describes the format: a row of block_rows()."""
     cdef Call call
     cdef pq_blocks args
     cdef pq_type type = PQ_F32

@@ -98,8 +98,8 @@ cdef int _check_zeros_alone(Call *call, object zeros, tuple shape, str dtype) ex
 
 
 cdef tuple _keeping_scale(Call *call, object scale):
-    """Return immutable scales, and their fastest form for calls; from `call` if `scale` is
-    `None`."""
+    """Return immutable scales, and their fastest form for calls. If `scale` is `None`,
+    `call` has the scale."""
     if scale is None:
         memory = PyBytes_FromStringAndSize(<const char *>&call.scale_value, 8)
         return ((), _DTYPES["float64"], memory), call.scale_value

@@ -199,7 +199,7 @@ class OnnxModel(Model):
     def channels(self, name: str) -> int:
         """Return the axis of a tensor whose indices are the outputs of its operator."""
         ndim = (self.joined.get(name) or self[name]).ndim
-        # Equal or transposed tensors, and the axes of the weight in their order.
+        # The tensor, its copies and transposes. The lists map their axes to axes of `name`.
         waiting: list[tuple[str, list[int]]] = [(name, [*range(ndim)])]
         seen = {name}
         while waiting:

@@ -509,8 +509,8 @@ class Decoded(_Banded):
 
 
 def _changed(source: Logical, rows: slice | None, numbers: Array) -> tuple[float, float]:
-    """Return the largest finite magnitude of some rows, and its value in float16. If the
-    value is neither infinite nor small, return it twice."""
+    """Return the largest finite magnitude of some rows, before and after rounding to
+    float16. Only infinite and small values need the first; else it is the second."""
     bits = int((numbers.view(np.uint16) & 0x7FFF).max())
     stored = float(np.uint16(bits).view(np.float16))
     if 16 <= bits < 0x7C00:

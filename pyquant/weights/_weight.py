@@ -556,7 +556,7 @@ class Weight:
 
 
 def _halves(numbers: Array, name: str, times: int) -> npt.NDArray[np.float16]:
-    """Return scales as blocks store them."""
+    """Return scales as float16, each `times` times; raise an error for inexact ones."""
     with np.errstate(all="ignore"):
         made = numbers.astype(np.float16)
     wrong = made.astype(numbers.dtype) != numbers

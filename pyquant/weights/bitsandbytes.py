@@ -217,7 +217,7 @@ def _inverse_of(absmax: Floats) -> Floats:
 def _absmax_of(flat: Array, size: int) -> Floats:
     """Return the largest magnitude of each block; raise an error for values not finite."""
     found: Floats | None = _core.extrema(flat, (size,), True)
-    # Without magnitudes, a value is not finite, and the second call raises the error.
+    # `None`: a value is not finite. The second call raises the error.
     return _core.extrema(flat, (size,)) if found is None else found
 
 

@@ -250,7 +250,7 @@ def _parameters(
 ) -> tuple[Floats, Floats]:
     """Return scales and biases of groups, from extremes that include 0."""
     low, high = extremes.astype(np.float32)
-    others = (low == 0) | (high == 0)  # the sign of its 0 may differ
+    others = (low == 0) | (high == 0)  # the group may lack 0, or contain -0
     if others.any():
         some = rows.reshape(*low.shape, size)[others]
         low[others], high[others] = some.min(axis=1), some.max(axis=1)
