@@ -172,8 +172,8 @@ def dynamic_quantize(
     TypeError, numpy.exceptions.AxisError, ImportError
         See `quantize`.
     ValueError
-        If a value or a shape is wrong; all outputs are unchanged. If `x` contains NaN or an
-        infinity; `out` may then contain codes of some rows or blocks.
+        If a value or a shape is wrong; all outputs are unchanged. Or if `x` contains NaN or
+        an infinity; `out` may then contain codes of some rows or blocks.
 
     Notes
     -----

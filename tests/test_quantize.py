@@ -211,8 +211,8 @@ def test_overflow_of_narrow_results():
 def close_quotients(last):
     """Yield float64 scales with the last 20 bits `last`, and numbers close to a tie.
 
-    A code changes midway between a tie and its neighbour. No float64 quotients are closer
-    to that point.
+    The code changes midway between a tie and the next number. No float64 quotient is closer
+    to this point than the tested quotients.
     """
     for first in (0, 1 << 51, (1 << 52) - (1 << 20)):
         scale = (1 << 52) + first + last % (1 << 20)

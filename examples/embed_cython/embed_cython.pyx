@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cython: language_level=3, boundscheck=False, wraparound=False
 # cython: freethreading_compatible=True
-"""Embeddings to int8, a scale for each row, as part of a loop that needs no GIL."""
+"""Quantize embeddings to int8, with a scale for each row, in a loop without the GIL."""
 cimport pyquant
 from libc.math cimport fabsf
 from libc.stddef cimport ptrdiff_t

@@ -45,7 +45,7 @@ REALS = ("float64", "float32", "float16", "bfloat16")
 def faults(tensor: Logical) -> Iterator[str]:
     """Yield the faults of a tensor with codes: a stored shape that differs, scales that are
     not finite and positive, zero points out of range, and values that are not finite. Codes
-    fill the range of their type."""
+    need no check, because every code of a type is valid."""
     if not tensor.is_quantized or not has_numbers(tensor):
         return
     if isinstance(tensor, Joined):
@@ -76,7 +76,7 @@ def _bad(values: Array, good: npt.NDArray[np.bool_], what: str) -> Iterator[str]
 
 
 def file_faults(model: Model, tensors: Mapping[str, Logical]) -> Iterator[str]:
-    """Yield the faults of several tensors or none: codes without certain values, a wrong
+    """Yield the faults that do not belong to one tensor: codes with unknown values, a wrong
     total in an index, and a wrong checksum in a .npz file."""
     yield from model.faults()
     yield from dict.fromkeys(one.fault for one in tensors.values() if one.fault is not None)

@@ -141,7 +141,7 @@ def _judged(
 
 
 def _order(row: dict[str, Any]) -> tuple[int, float, str]:
-    """Sort tensors without a measurement first, then lost values, then by SQNR."""
+    """Return the sort key: absent tensors, then tensors without numbers, then the SQNR."""
     kind = 0 if "only_in" in row else 1 if "sqnr" not in row else 2
     sqnr = row.get("sqnr")
     return kind, -math.inf if sqnr is None else sqnr, row["tensor"]

@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _reader_of(model: Model, tensor: Logical, format: str) -> Callable[[], Any] | None:
-    """Return a function to read the weight, or nothing for other tensors and formats."""
+    """Return a function that reads a weight; `None` for a tensor that is only copied."""
     check_values(model, tensor)
     name, type = tensor.name, tensor.type
     if type in FORMATS and type != format:
@@ -119,7 +119,7 @@ def _reason(tensor: Logical, format: str) -> str:
 
 
 class Converted(Job):
-    """A weight in another format, which is made for the header and again for the file."""
+    """A weight in another format, converted once for the header and once for the data."""
 
     __slots__ = ("_parts", "_read", "changed")
 

@@ -131,7 +131,7 @@ def _shared(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
-@lru_cache(maxsize=4)  # for the bands of a tensor, and of another beside it
+@lru_cache(maxsize=4)  # commands read bands of two tensors in turn
 def weight_of(tensor: Logical) -> Weight | None:
     """Return the weight of a tensor, which refers to the file and is read once."""
     return tensor.read()
@@ -261,7 +261,7 @@ def _from_words(words: Any, shape: tuple[int, ...], bits: int, axis: int) -> Pac
 
 
 def extents_of(tensor: StoredTensor) -> tuple[int, ...]:
-    """Return the elements of a tensor of extents."""
+    """Return the shape that a tensor of a file states."""
     return tuple(tensor.dequantize(dtype=tensor.dtype).reshape(-1).tolist())
 
 
@@ -308,8 +308,8 @@ def logical(model: Model, *, raw: bool = False) -> dict[str, Logical]:
     Join the tensors of a file to logical tensors, by the names of the originals.
 
     Records of pyquant, nodes of ONNX, and the names of published formats identify the parts
-    of a tensor. If `raw` is true, names do not, so that codes are values. The tensors keep
-    the order of the file. A record that does not fit the file raises Refused.
+    of a tensor. If `raw` is true, names are ignored, so that codes are values. The tensors
+    keep the order of the file. A record that does not fit the file raises Refused.
     """
     records = records_of(model)
     joined: dict[str, Logical] = {}
@@ -327,7 +327,7 @@ def logical(model: Model, *, raw: bool = False) -> dict[str, Logical]:
 
 
 def check_values(model: Model, tensor: Logical) -> None:
-    """Refuse a tensor without certain values."""
+    """Raise Refused if the file does not determine the values of a tensor."""
     if tensor.fault is not None:
         raise Refused(f"{model.path}: {tensor.fault}")
 
@@ -441,7 +441,7 @@ def _by_name(
 
 
 def _published(model: Model, found: Found, facts: dict[str, Any]) -> Logical:
-    """Read a weight that `pyquant.weights` knows, with facts if they are necessary."""
+    """Read a weight that `pyquant.weights` knows; `facts` help if tensors are unclear."""
     module = import_module(f"pyquant.weights.{FORMATS[found.formats[0]]}")
     known, names = signature(module.from_tensors).parameters, (*found.parts.values(),)
     read = partial(from_tensors, model, found.name)

@@ -91,8 +91,8 @@ class Codes:
     Describe the codes of a type, at scale 1 and zero point 0.
 
     `levels` are the finite values, ascending, or `None` for types of more than 8 bits.
-    `gap` is the largest distance between two values. Values between the ends `reach`
-    saturate by less than half a step.
+    `gap` is the largest distance between two values. `reach` is the range of values that
+    saturate by at most half a step.
     """
 
     def __init__(self, name: str) -> None:
@@ -108,7 +108,7 @@ class Codes:
 def _levels(name: str) -> Array:
     """Return the finite values of all codes of at most 8 bits, ascending."""
     bits = TYPES[name].bits
-    codes = np.arange(max(1 << bits, 16), dtype=np.uint8)  # of whole words
+    codes = np.arange(max(1 << bits, 16), dtype=np.uint8)  # a number that fills words
     spread = np.unpackbits(codes[:, None], axis=1, count=bits, bitorder="little")
     words = np.packbits(spread, bitorder="little").view("<i4")
     values = _core.dequantize(PackedArray(words, name, codes.size, layout="words"), 1.0)
@@ -179,7 +179,7 @@ class _Values:
         self._report = NOTHING
 
     def add(self, x: Array) -> None:
-        """Add a band. Errors against 0 are the values: one exact pass returns all sums."""
+        """Add a band. `measure_error` against 0 sums the values themselves."""
         more = measure_error(x, np.broadcast_to(x.dtype.type(0), x.shape))
         self._report += more
         self.zeros += x.size - int(np.count_nonzero(x))
@@ -246,7 +246,7 @@ def measured(
     for rows, x, y in pairs(a, b, dtype):
         more = measure_error(x, y)
         report += more
-        if more.nan or more.inf:  # count those that only one of the files has
+        if more.nan or more.inf:  # count values that are not finite in one file
             same = (x == y) | (np.isnan(x) & np.isnan(y))
             odd += int(np.count_nonzero(~same & ~(np.isfinite(x) & np.isfinite(y))))
         if steps is not None:

@@ -294,7 +294,7 @@ def _npy_header(
     for bytes that are no array."""
     if not data.startswith(NPY):
         return (), False, None, 0
-    with converting(path, "a .npy file that NumPy can read", name):  # even of tokenize
+    with converting(path, "a .npy file that NumPy can read", name):  # any error
         found = _parsed(data)
     shape = found[0]
     if not sized(shape) or any(n < 0 for n in shape):
@@ -329,7 +329,7 @@ def _array(
 
 
 def _turned(file: Any, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
-    """Return the elements of an array in Fortran order, in C order."""
+    """Reorder the elements of an array from Fortran order to C order."""
     array = np.frombuffer(file.opened(), dtype, prod(shape), start)
     made = array.reshape(shape[::-1]).T.tobytes()
     file.has_read(start, start + len(made))

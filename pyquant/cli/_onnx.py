@@ -603,7 +603,7 @@ class _Edited:
 def _attributes_of(job: Job) -> dict[str, int]:
     assert job.spec is not None
     found = _attributes_for(job.spec.granularity, job.source.ndim)
-    assert found is not None  # `objection` reports two axes first
+    assert found is not None  # `objection` rejects blocks along two axes
     return found
 
 

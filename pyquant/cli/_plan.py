@@ -142,7 +142,7 @@ def already(source: Logical) -> str:
 
 
 def objection(source: Logical, spec: Spec) -> str | None:
-    """Explain why a tensor cannot be quantized so: the expected and the actual value."""
+    """Explain why a tensor cannot be quantized: the expected and the actual value."""
     decoded = source.type not in BLOCKS and spec.kind == "onnx"  # the graph decodes it
     if source.is_quantized and decoded:
         return already(source)
@@ -238,7 +238,7 @@ class Quantized(_Banded):
 
     @property
     def _unit(self) -> int:
-        """Blocks, words, or all of the tensor if bands cannot choose the parameters."""
+        """Rows of a block or word; all rows if bands cannot choose the parameters."""
         spec, stored, rows = self.spec, self.spec.stored, self._blocks[0]
         source, each = self.source, 32 // stored.bits
         if rows < source.shape[0]:
@@ -392,7 +392,7 @@ class InBlocks(Quantized):
 
     @property
     def _unit(self) -> int:
-        """A GGUF block of a vector."""
+        """The rows of a block of a vector; rows of a matrix consist of complete blocks."""
         return BLOCKS[self.spec.type].block_size if self.source.ndim == 1 else 1
 
     @property
@@ -536,7 +536,7 @@ class Copied(Job):
         super().__init__(source, reason)
         self._model, self._kind = model, kind
         for name in source.parts:
-            _part_of(model[name], kind)  # raises if the kind of file has no such type
+            _part_of(model[name], kind)  # raises if this kind of file lacks the type
 
     @property
     def parts(self) -> list[Part]:

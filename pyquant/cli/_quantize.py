@@ -114,7 +114,7 @@ class _Plan:
         self._rules = [self._rule(*one) for one in options.rules]
 
     def __call__(self, model: Model) -> tuple[list[Job], Metadata]:
-        """Return the jobs, and a function to the metadata of a file."""
+        """Return the jobs, and a function that returns the metadata of a file."""
         tensors = logical(model, raw=self._options.raw)
         special: dict[str, tuple[str, Spec | None]] = {}  # the last matching rule
         for option, pattern, spec in self._rules:
@@ -278,7 +278,7 @@ def _rows(made: Mapping[str, Job]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _member(row: tuple[str, dict[str, Any]]) -> str:
-    """Return a member of a JSON object."""
+    """Return a name and a value as the text of a JSON object's member."""
     name, value = (json.dumps(one, separators=(",", ":")) for one in row)
     return f"{name}:{value}"
 

@@ -26,7 +26,7 @@ SLAB, COPIED = 1 << 20, 1 << 16
 
 
 def real_array(x: ArrayLike, *, even: bool) -> Array:
-    """Return an array of a real type that has a last axis, perhaps of an even extent."""
+    """Return an array of real numbers with a last axis; `even` requires an even extent."""
     array: Array = _core.as_reals(x, "x")
     if array.ndim == 0:
         raise fail(ValueError, "x", "at least one dimension", "shape ()")

@@ -145,7 +145,7 @@ class Found(NamedTuple):
 
 
 def type_of(tensor: Any) -> str:
-    """Return the name of the element type; of blocks and unknown types the format.
+    """Return the name of the element type, or the format for blocks and unknown types.
 
     A tensor of a weight file has the name of its type even without ml_dtypes.
     """
@@ -210,7 +210,7 @@ def find_one(tensors: Mapping[str, Any], name: str) -> list[Found]:
 
 
 def _each(find: Callable[[Mapping[str, Any], str], Iterable[Found]]) -> _Finder:
-    """Make a finder of a function that looks for the weight of one name."""
+    """Turn a function that finds the weight of one name into a function for all names."""
 
     def found(tensors: Mapping[str, Any], taken: Collection[str]) -> Iterator[Found]:
         for name in tensors:

@@ -219,7 +219,7 @@ def _numbers(index: Any, extent: int) -> npt.NDArray[np.intp]:
 
 
 def _at(index: Any, axis: int) -> Any:
-    """Return the place of some indices along axis 0 or 1."""
+    """Return a NumPy index that selects some indices along axis 0 or 1."""
     return index if axis == 0 else (slice(None), index)
 
 
@@ -413,7 +413,7 @@ class Weight:
         count, scattered = integer(threads, "threads", 1), None
         if rows is not None:
             index = index_of(rows, shape, "weight")
-            if len(shape) == 1 and isinstance(each[0], Planar):  # groups stay whole
+            if len(shape) == 1 and isinstance(each[0], Planar):  # decode complete groups
                 some: Array = self.dequantize(dtype=kind, threads=count)[index]
                 if out is None:
                     return some
@@ -617,7 +617,7 @@ def joined(name: str, key: str, tensors: Collection[str] = ()) -> str:
     """Return the name of a tensor of a weight, from the name of the weight or its layer."""
     layer = "" if name == "weight" else name.removesuffix(".weight")
     full = f"{layer}.{key}" if layer else key
-    short = f"{name}{key.removeprefix('weight')}"  # of a tensor that is no layer's "weight"
+    short = f"{name}{key.removeprefix('weight')}"  # if `name` does not end in "weight"
     return short if full not in tensors and short in tensors else full
 
 
@@ -630,7 +630,7 @@ def tensor_of(tensors: Mapping[str, Any], name: str, key: str) -> Any:
 def keys_in(
     tensors: Mapping[str, Any], name: str, *known: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the first keys with a tensor each, or the last of the known keys."""
+    """Return the first known keys that all have a tensor, or else the last known keys."""
     for keys in known:
         if all(tensor_of(tensors, name, key) is not None for key in keys):
             return keys
@@ -874,10 +874,10 @@ def dense(codes: Any, bits: int, layout: str, along: int) -> Words:
 
 def quantized_words(made: Planar, layout: str, along: int, threads: SupportsIndex) -> Array:
     """
-    Quantize values in place of codes, with the inputs along the first axis, to words.
+    Quantize the values that `made` has in place of codes, and pack them into words.
 
-    ``(x + zero * scale) / scale``, each step rounded, then half to even, like the packing
-    of GPTQ and AWQ.
+    The inputs are along the first axis. Like the packing of GPTQ and AWQ, the function
+    rounds each step of ``(x + zero * scale) / scale``, and then to an integer, half to even.
     """
     x: Any = made.codes
     zero: Any = made.zero_point
@@ -990,7 +990,7 @@ def values_of(value: Any, name: str) -> Array:
 def extrema_of(
     x: Array, block: tuple[int, ...], whole: Array, name: str
 ) -> npt.NDArray[np.float64]:
-    """Return the extremes of blocks, or raise an error about an index of the whole."""
+    """Return the extremes of blocks of `x`. An error states an index of `whole`."""
     try:
         return _core.extrema(x, block)
     except ValueError:

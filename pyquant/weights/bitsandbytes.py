@@ -202,7 +202,7 @@ def _encode(
         flat[whole * size :], max(absmax[-1], _LEAST), layout="high-first", codebook=book
     )
     data[whole * size // 2 :] = rest.data
-    if flat.size % 2:  # as if the block contained 0
+    if flat.size % 2:  # the last code belongs to 0
         data[-1] |= int(_core.quantize(0.0, 1.0, codebook=book))
     return data
 
