@@ -38,8 +38,21 @@ enum { PQ_PACKED_GROUP = 32, PQ_MIN_GAPPED_GROUP = 32, PQ_MAX_GAPPED_GROUP = 102
 /* Further values of `round` in kernels of pairs. Both modes round half to even. */
 enum {
     PQ_ROUND_NARROWED = PQ_ROUND_COUNT, /* first round the quotient to the input type */
-    PQ_ZERO_FIRST                       /* round the sum of quotient and zero point */
+    PQ_ZERO_FIRST,                      /* round the sum of quotient and zero point */
+    PQ_PAIR_ROUND_COUNT
 };
+
+/* Return true if the kernel that quantizes this pair of types supports a value of `round`.
+ * The kernels contain loops for these values only. */
+PQ_INLINE bool pq_has_pair_round(enum pq_type in, enum pq_type code, int round)
+{
+    if (pq_is_narrow_float(code) || pq_bytes_of(code) > 2) {
+        return round == PQ_HALF_EVEN;
+    }
+    return round == PQ_ZERO_FIRST       ? in == PQ_F32 && pq_bytes_of(code) == 1
+           : round == PQ_ROUND_NARROWED ? in != PQ_F32
+                                        : round < PQ_ROUND_COUNT && round != PQ_STOCHASTIC;
+}
 
 struct pq_run;
 struct pq_tile_steps;         /* ops/fake_quantize.c */
@@ -47,10 +60,7 @@ struct pq_requantization_job; /* ops/requantize.c */
 
 /*
  * Process `n` elements from `x` to `y`. The kernel of a pair computes float32 quotients. It
- * quantizes to 32-bit integers by half to even only, and to integers of 8 or 16 bits by
- * every mode except PQ_STOCHASTIC. From float16 and bfloat16 to these short integers, it
- * supports PQ_ROUND_NARROWED, too, and from float32 to 8 bits PQ_ZERO_FIRST. To narrow
- * floats, it ignores the mode and rounds half to even.
+ * supports the modes of pq_has_pair_round().
  */
 typedef void pq_kernel_fn(const struct pq_run *run, const void *x, void *y, size_t n);
 
@@ -131,7 +141,7 @@ struct pq_run {
     enum pq_type compute; /* quantize: type of the quotient; dequantize: of the product */
     enum pq_round round;  /* quantize: the mode; or PQ_ROUND_NARROWED, PQ_ZERO_FIRST */
     bool exceeds_cache;   /* the data exceeds the near caches */
-    bool zero_first;      /* quantize to integers, general kernels: as in struct pq_args */
+    bool zero_first;      /* quantize, general kernels: add zero points before rounding */
     bool overflow;        /* quantize to narrow floats: as in struct pq_args */
     bool narrow_first;    /* quantize, general kernels: as in struct pq_args */
     bool unsigned_zero;   /* dequantize 64-bit codes: zero points are uint64 */

@@ -4,6 +4,14 @@
 #include "engine/job.h"
 #include "math/fpenv.h"
 
+/* Return true if the zero point is added before the rounding. This function decides the
+ * order; `zero_first` of struct pq_run has the result. */
+static bool adds_zero_first(const struct pq_args *args)
+{
+    return pq_is_narrow_float(args->out.type) ||
+           (args->zero_first && args->zero.data != NULL);
+}
+
 /*
  * Return the float32 bits of a scale from which on no code changes if subnormal operands
  * and results are flushed to 0. Return 0 if codes can change for every scale.
@@ -19,7 +27,7 @@ static uint32_t least_scale(const struct pq_args *args)
 {
     const bool outward = args->round == PQ_AWAY || args->round == PQ_CEIL ||
                          args->round == PQ_FLOOR ||
-                         (args->round == PQ_TRUNC && args->zero_first);
+                         (args->round == PQ_TRUNC && adds_zero_first(args));
     if (pq_is_narrow_float(args->out.type)) {
         return args->zero.data == NULL ? (uint32_t)(127 - 107) << 23 : 0;
     }
@@ -51,17 +59,21 @@ static enum pq_type precision_of(const struct pq_args *args)
                                          : PQ_F32;
 }
 
-/* Return true if the call rounds half to even and adds the zero point after rounding. */
-static bool adds_zero_last(const struct pq_args *args)
+/* Return the value of `round` that a kernel of pairs needs for the options. Return
+ * PQ_STOCHASTIC, which no such kernel supports, if no value describes them. */
+static int pair_round_of(const struct pq_args *args, enum pq_type precision)
 {
-    return args->round == PQ_HALF_EVEN && !args->zero_first;
-}
-
-/* Return true for half to even with elements, scales and quotients of one 16-bit type. */
-static bool is_16_bit_arithmetic(const struct pq_args *args, enum pq_type precision)
-{
-    return args->in.type == precision && args->scale.type == precision &&
-           (precision == PQ_F16 || precision == PQ_BF16) && args->round == PQ_HALF_EVEN;
+    const bool sums = adds_zero_first(args) && !pq_is_narrow_float(args->out.type);
+    if (precision == PQ_F32 && !sums) {
+        return args->round;
+    }
+    if (precision == PQ_F32 && args->round == PQ_HALF_EVEN) {
+        return PQ_ZERO_FIRST;
+    }
+    return !sums && args->in.type == precision && args->scale.type == precision &&
+                   args->round == PQ_HALF_EVEN
+               ? (int)PQ_ROUND_NARROWED
+               : (int)PQ_STOCHASTIC;
 }
 
 /* Return the kernel for this pair of types and these options. Null: a general kernel or the
@@ -70,26 +82,18 @@ static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq
                                enum pq_type precision)
 {
     const enum pq_type in = args->in.type, out = pq_carrier_of(args->out.type);
-    const bool usual = precision == PQ_F32, even = args->round == PQ_HALF_EVEN;
-    bool is_supported = usual || is_16_bit_arithmetic(args, precision);
-    if (!pq_is_real(in) || pq_row_of(in) < 0 || pq_row_of(out) < 0) {
-        return NULL;
-    }
-    if (pq_is_narrow_float(out)) {
-        is_supported = usual;
-    } else if (pq_is_32_bit(out)) { /* float32 does not represent all sums */
-        is_supported = usual && adds_zero_last(args) && args->zero.data == NULL;
-    } else if (args->zero_first) {
-        is_supported = usual && in == PQ_F32 && pq_bits_of(out) == 8 && even;
-    }
-    return is_supported ? kernels->quantize[pq_row_of(in)][pq_row_of(out)] : NULL;
+    const bool is_pair = pq_is_real(in) && pq_row_of(in) >= 0 && pq_row_of(out) >= 0;
+    return is_pair && pq_has_pair_round(in, out, pair_round_of(args, precision)) &&
+                   (!pq_is_32_bit(out) || args->zero.data == NULL)
+               ? kernels->quantize[pq_row_of(in)][pq_row_of(out)]
+               : NULL;
 }
 
 /* Copy the options of a call to its method. */
 static void set_options(struct pq_method *how, const struct pq_args *args)
 {
     const enum pq_type in = args->in.type, precision = precision_of(args);
-    const bool zero_first = args->zero_first != 0;
+    const bool zero_first = adds_zero_first(args);
     /* Kernels compute in float32 if the precision is float32 and the input is not
      * float64. The option `narrow_first` then changes nothing. */
     const bool narrow = args->narrow_first && (precision != PQ_F32 || in == PQ_F64);
@@ -101,15 +105,13 @@ static void set_options(struct pq_method *how, const struct pq_args *args)
     how->run.narrow_first = narrow;
     how->single_scale = in != PQ_F64 && !narrow;
     how->has_64_bit_zero = pq_is_64_bit(args->out.type) && !zero_first;
-    how->float_zero =
-        pq_is_narrow_float(args->out.type) || (zero_first && args->zero.data != NULL);
+    how->float_zero = zero_first;
 }
 
 PQ_RARE void set_stochastic_method(struct pq_method *how, const struct pq_kernels *kernels,
                                    const struct pq_args *args);
 
-/* Choose the method of a call without affine stages. Kernels of pairs find the order of the
- * operations in `round` of the run. */
+/* Choose the method of a call without affine stages. */
 static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
                        const struct pq_args *args)
 {
@@ -120,6 +122,7 @@ static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
     const enum pq_type precision = precision_of(args), in = args->in.type,
                        out = pq_carrier_of(args->out.type);
     const bool is_float = pq_is_narrow_float(out), has_zero = args->zero.data != NULL;
+    const bool is_even = args->round == PQ_HALF_EVEN;
     pq_kernel_fn *const kernel = kernel_of(kernels, args, precision);
     const bool is_64_bit = pq_is_64_bit(out);
     *how = pq_no_method;
@@ -128,16 +131,15 @@ static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
                   : is_64_bit    ? kernels->quantize_int64
                                  : kernels->quantize_general;
     how->general = kernel == NULL;
-    if (!how->general && (args->zero_first || precision != PQ_F32)) {
-        how->run.round =
-            (enum pq_round)(int)(args->zero_first ? PQ_ZERO_FIRST : PQ_ROUND_NARROWED);
+    if (!how->general) {
+        how->run.round = (enum pq_round)pair_round_of(args, precision);
     }
     how->by_groups = kernel != NULL || is_64_bit ||
-                     (in == PQ_F64 && precision == PQ_F64 &&
-                      (is_float ? !has_zero : adds_zero_last(args)));
+                     (in == PQ_F64 && precision == PQ_F64 && is_even &&
+                      (is_float ? !has_zero : !how->run.zero_first));
     how->run.out = out;
     if (args->out.bit_strides != NULL && pq_bits_of(args->out.type) == 4 && !is_float &&
-        kernel != NULL && precision == PQ_F32 && adds_zero_last(args)) {
+        kernel != NULL && how->run.round == PQ_HALF_EVEN) {
         how->packed = kernels->quantize_packed[pq_row_of(in)];
     }
     if (PQ_CAN_FLUSH) {
@@ -157,10 +159,10 @@ PQ_RARE void set_stochastic_method(struct pq_method *how, const struct pq_kernel
         precision_of(args) == PQ_F32 && pq_is_real(in) && pq_row_of(in) >= 0;
     struct pq_args between = *args;
     between.round = PQ_HALF_EVEN;
-    between.narrow_first = between.zero_first = 0;
+    between.narrow_first = 0;
     between.in.type = between.precision = PQ_F32;
     set_method(how, kernels, &between);
-    if (!single || how->general || args->zero_first) {
+    if (!single || how->general || how->run.round != PQ_HALF_EVEN) {
         between.in.type = between.precision = PQ_F64;
         set_method(how, kernels, &between);
     }
@@ -215,13 +217,13 @@ static bool zeros_fit(const struct pq_args *args, struct pq_facts *facts,
                       const struct pq_method *how)
 {
     struct pq_range range = {-(INT64_C(1) << 52), INT64_C(1) << 52};
-    if (!args->zero_first && !pq_is_narrow_float(args->out.type)) {
+    if (!how->run.zero_first) {
         range = pq_range_of(args->out.type);
     } else if (!how->general) { /* kernels convert zero points to float32 directly */
         range = (struct pq_range){INT64_MIN, INT64_MAX};
     }
     const bool all_fit = args->zero.type == args->out.type &&
-                         !(args->zero_first && pq_is_64_bit(args->out.type));
+                         !(how->run.zero_first && pq_is_64_bit(args->out.type));
     return all_fit || pq_zeros_fit(args, facts, range.lo, range.hi);
 }
 

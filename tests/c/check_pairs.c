@@ -268,6 +268,7 @@ static void draw_options(enum pq_type real, enum pq_type code, int quantizes,
         return;
     }
     run->overflow = floats && random_chance(50);
+    run->zero_first = floats;
     if (form == STOCHASTIC) {
         run->round = PQ_STOCHASTIC;
     } else if (floats || random_chance(40)) {
@@ -357,7 +358,8 @@ static void run_kernel(pq_kernel_fn *kernel, const struct pq_run *options, const
 {
     struct pq_run run = *options;
     if (run.round != PQ_STOCHASTIC && batch.quantizes && !run.general) {
-        run.round = (enum pq_round)(run.zero_first          ? (int)PQ_ZERO_FIRST
+        run.round = (enum pq_round)(is_float()              ? (int)PQ_HALF_EVEN
+                                    : run.zero_first        ? (int)PQ_ZERO_FIRST
                                     : run.compute != PQ_F32 ? (int)PQ_ROUND_NARROWED
                                                             : (int)run.round);
     }
