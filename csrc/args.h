@@ -107,6 +107,9 @@ enum {
         PQ_OPTIONS_AFFINE = PQ_OPTION_OFFSET |
         PQ_OPTION_INVERSE | PQ_OPTION_FILL | PQ_OPTION_RANGE | PQ_OPTION_WRAP |
         PQ_OPTION_REFUSE | PQ_OPTION_REFUSE_NAN,
+    /* Options that change only tiles with a code at or beyond an end of the range. */
+    PQ_OPTIONS_CHECKED = PQ_OPTION_FILL | PQ_OPTION_RANGE | PQ_OPTION_REFUSE |
+        PQ_OPTION_REFUSE_NAN,
     /* Options that affine kernels do not support: each changes the order of operations. */
     PQ_OPTIONS_OF_ORDER = PQ_OPTION_ZERO_FIRST | PQ_OPTION_NARROW_FIRST
 };
@@ -166,6 +169,20 @@ PQ_INLINE enum pq_status pq_check_options(const struct pq_args *args, int option
 {
     const bool is_null = args->fills != 0 && args->fill == NULL;
     return is_null ? PQ_ERR_NULL : (options & ~accepted) != 0 ? PQ_ERR_OPTION : PQ_OK;
+}
+
+/* Return true if an affine kernel can multiply 8-bit codes: half to even, to 8-bit codes
+ * that saturate. pq_check_options() rejects the options after PQ_OPTION_SEED. */
+PQ_INLINE bool pq_can_rescale(const struct pq_args *args)
+{
+    const int accepted = PQ_OPTION_INVERSE | PQ_OPTION_OFFSET | PQ_OPTION_PRECISION |
+                         PQ_OPTION_LAYOUT | PQ_OPTION_SEED | PQ_OPTIONS_OF_ORDER |
+                         PQ_OPTION_OVERFLOW | PQ_OPTION_ANY_ZEROS;
+    const enum pq_type in = args->in.type, out = args->out.type;
+    return (in == PQ_I8 || in == PQ_U8) && (out == PQ_I8 || out == PQ_U8) &&
+           args->inverse && (pq_options_of(args) & ~accepted) == 0 &&
+           args->in_layout == NULL &&
+           (args->precision == PQ_NO_TYPE || args->precision == PQ_F32);
 }
 
 /* Facts about the zero points of a call. The caller sets all members to 0. The first

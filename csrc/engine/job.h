@@ -151,6 +151,25 @@ enum pq_status pq_call_run(pq_set_method_fn *set, const struct pq_kernels *kerne
 enum pq_status pq_prepare(pq_set_method_fn *set, struct pq_prepared *prepared,
                           const struct pq_kernels *kernels, const struct pq_args *args);
 
+/* Define the public functions of an operation with the method `set`. */
+#define PQ_CALLS_OF(name, set)                                                             \
+    enum pq_status pq_##name(const struct pq_kernels *kernels, const struct pq_args *args, \
+                             int part, int parts)                                          \
+    {                                                                                      \
+        return pq_call(set, kernels, args, part, parts, NULL);                             \
+    }                                                                                      \
+    enum pq_status pq_##name##_run(const struct pq_kernels *kernels,                       \
+                                   const struct pq_args *args)                             \
+    {                                                                                      \
+        return pq_call_run(set, kernels, args);                                            \
+    }                                                                                      \
+    enum pq_status pq_prepare_##name(struct pq_prepared *prepared,                         \
+                                     const struct pq_kernels *kernels,                     \
+                                     const struct pq_args *args)                           \
+    {                                                                                      \
+        return pq_prepare(set, prepared, kernels, args);                                   \
+    }
+
 /* Check the options of a call that needs an affine kernel (ops/affine.c). */
 enum pq_status pq_check_affine(const struct pq_args *args, struct pq_facts *facts,
                                enum pq_type code, bool quantizes);
@@ -159,18 +178,6 @@ enum pq_status pq_check_affine(const struct pq_args *args, struct pq_facts *fact
  * with numbers of type `carrier`. */
 void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernels,
                           const struct pq_args *args, enum pq_type carrier, bool quantizes);
-
-/* Return true if an affine kernel can multiply 8-bit codes: half to even, to 8-bit codes
- * that saturate. */
-static inline bool pq_can_rescale(const struct pq_args *args)
-{
-    const enum pq_type in = args->in.type, out = args->out.type;
-    return (in == PQ_I8 || in == PQ_U8) && (out == PQ_I8 || out == PQ_U8) &&
-           args->inverse && args->round == PQ_HALF_EVEN && args->fills == 0 &&
-           args->lowest_code == 0 && args->highest_code == 0 &&
-           args->beyond == PQ_SATURATE && !args->refuse_nan && args->in_layout == NULL &&
-           (args->precision == PQ_NO_TYPE || args->precision == PQ_F32);
-}
 
 /* Return true for 32-bit integers. Float32 cannot represent all of them. */
 static inline bool pq_is_32_bit(enum pq_type type)

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "args.h"
 #include "blocks/formats.h"
 #include "pq.h"
 #include "types.h"
@@ -75,7 +76,8 @@ struct pq_affine {
      * the input first. */
     pq_kernel_fn *plain_kernel;
     enum pq_type real, carrier, code; /* `real` and `code`: the types of the elements */
-    int bits;        /* bits of a code: of its type, or fewer with a layout */
+    int16_t bits;    /* bits of a code: of its type, or fewer with a layout */
+    int16_t options; /* PQ_OPTIONS_AFFINE of the call, for lists of supported options */
     bool has_offset; /* subtract the offset before quantizing, add it after dequantizing */
     bool inverse;    /* multiply by the scale to quantize, divide by it to dequantize */
     bool clips;      /* clip integers to `range` */

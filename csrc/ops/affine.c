@@ -113,12 +113,14 @@ void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernel
 {
     const enum pq_type code = quantizes ? args->out.type : args->in.type;
     const int part = quantizes ? layout_code_bits(&args->out, args->out_layout) : 0;
+    _Static_assert(PQ_OPTIONS_AFFINE <= INT16_MAX, "`options` is too narrow");
     how->affine = (struct pq_affine){
         .inner_kernel = how->kernel,
         .real = quantizes ? args->in.type : args->out.type,
         .carrier = carrier,
         .code = code,
-        .bits = part != 0 ? part : pq_bits_of(code),
+        .bits = (int16_t)(part != 0 ? part : pq_bits_of(code)),
+        .options = (int16_t)(pq_options_of(args) & PQ_OPTIONS_AFFINE),
         .has_offset = args->offset.data != NULL,
         .inverse = args->inverse != 0,
         .clips = quantizes && has_range(args),

@@ -131,21 +131,4 @@ enum pq_status pq_dequantize_method(struct pq_method *how, const struct pq_kerne
     return PQ_OK;
 }
 
-enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_args *args,
-                             int part, int parts)
-{
-    return pq_call(pq_dequantize_method, kernels, args, part, parts, NULL);
-}
-
-enum pq_status pq_dequantize_run(const struct pq_kernels *kernels,
-                                 const struct pq_args *args)
-{
-    return pq_call_run(pq_dequantize_method, kernels, args);
-}
-
-enum pq_status pq_prepare_dequantize(struct pq_prepared *prepared,
-                                     const struct pq_kernels *kernels,
-                                     const struct pq_args *args)
-{
-    return pq_prepare(pq_dequantize_method, prepared, kernels, args);
-}
+PQ_CALLS_OF(dequantize, pq_dequantize_method)

@@ -208,7 +208,7 @@ static bool can_multiply(const struct pq_args *args, const struct pq_kernels *ke
                          int options)
 {
     return (options & PQ_OPTIONS_AFFINE) == PQ_OPTION_INVERSE &&
-           args->round != PQ_STOCHASTIC && pq_is_narrow_float(args->out.type) &&
+           pq_is_narrow_float(args->out.type) &&
            kernel_of(kernels, args, precision_of(args)) != NULL;
 }
 
@@ -266,20 +266,4 @@ enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels
     return zeros_fit(args, facts, how) ? PQ_OK : PQ_ERR_ZERO;
 }
 
-enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_args *args,
-                           int part, int parts)
-{
-    return pq_call(pq_quantize_method, kernels, args, part, parts, NULL);
-}
-
-enum pq_status pq_quantize_run(const struct pq_kernels *kernels, const struct pq_args *args)
-{
-    return pq_call_run(pq_quantize_method, kernels, args);
-}
-
-enum pq_status pq_prepare_quantize(struct pq_prepared *prepared,
-                                   const struct pq_kernels *kernels,
-                                   const struct pq_args *args)
-{
-    return pq_prepare(pq_quantize_method, prepared, kernels, args);
-}
+PQ_CALLS_OF(quantize, pq_quantize_method)

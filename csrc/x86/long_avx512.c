@@ -110,8 +110,8 @@ int pq_long_quantize_affine(const struct pq_run *run, const char *x, char *y, si
     const struct pq_affine *const affine = run->affine;
     const size_t bytes = pq_bytes_of(affine->code);
     const struct instance k = {.op = QUANTIZE_REFUSE, .code = bytes == 1 ? PQ_U8 : PQ_U16};
-    if (!affine->counts || affine->carrier != PQ_F32 || run->general ||
-        affine->has_offset || affine->inverse || run->round != PQ_HALF_EVEN ||
+    if (!affine->counts || !has_only(affine, PQ_OPTIONS_CHECKED) ||
+        affine->carrier != PQ_F32 || run->general || run->round != PQ_HALF_EVEN ||
         !pq_is_integer(affine->code) || bytes > 2 ||
         !can_use_reciprocal(*run->scale.f32, *run->zero.i32, quantize_range(k))) {
         return 0;
