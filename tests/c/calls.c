@@ -13,11 +13,7 @@ struct arenas memory;
 
 void make_arenas(void)
 {
-    memory.in = guarded_make(ARENA);
-    memory.out = guarded_make(ARENA);
-    memory.scale = guarded_make(PARAM_ARENA);
-    memory.zero = guarded_make(PARAM_ARENA);
-    memory.offset = guarded_make(PARAM_ARENA);
+    guarded_make_all(&memory, sizeof memory, ARENA);
 }
 
 /* ---- random views ---- */
@@ -27,13 +23,16 @@ static size_t draw_strides(struct view *view, int ndim, const ptrdiff_t *extents
                            ptrdiff_t size, enum layout layout, unsigned gaps)
 {
     int order[MOST_NDIM];
+    if (layout == PLAIN) {
+        return (size_t)set_dense_strides(view->strides, ndim, extents, size);
+    }
     ptrdiff_t span = size, next = size;
     const int is_integer =
         layout == ALIGNED || random_chance(50); /* strides are multiples of the element */
     for (int d = 0; d < ndim; d++) {
         order[d] = d;
     }
-    for (int d = ndim - 1; d > 0 && layout != PLAIN; d--) {
+    for (int d = ndim - 1; d > 0; d--) {
         const int other = random_chance(60) ? d : (int)random_below((size_t)d + 1);
         const int t = order[d];
         order[d] = order[other];
@@ -43,12 +42,6 @@ static size_t draw_strides(struct view *view, int ndim, const ptrdiff_t *extents
         const int d = order[i];
         const ptrdiff_t n = extents[d];
         ptrdiff_t stride = next;
-        if (layout == PLAIN) {
-            view->strides[d] = stride;
-            next = stride * n;
-            span += (n > 0 ? n - 1 : 0) * stride;
-            continue;
-        }
         if (n <= 1) { /* an unused stride can have any value */
             view->strides[d] = random_chance(50) ? random_between(-999, 999) * size : next;
             continue;
@@ -151,9 +144,12 @@ static void draw_order(struct view *view)
 void draw_words(struct view *view, const struct guarded *where, int ndim,
                 const ptrdiff_t *extents, enum pq_type type, enum layout layout)
 {
-    const int axis = (int)random_below((size_t)ndim), own = pq_type_bits(type);
-    const int bits = type == PQ_U8 && random_chance(70) ? 1 + (int)random_below(8) : own;
-    const int word = 8 << random_below(4);
+    const int is_24 = type == PQ_I32, own = pq_type_bits(type);
+    const int axis = is_24 ? ndim - 1 : (int)random_below((size_t)ndim);
+    const int bits = is_24                                ? 24
+                     : type == PQ_U8 && random_chance(70) ? 1 + (int)random_below(8)
+                                                          : own;
+    const int word = is_24 ? 8 : 8 << random_below(4);
     ptrdiff_t counts[PQ_MAX_NDIM] = {0}, unit = 1;
     const int empty = elements_of(ndim, extents) == 0;
     view->words = (struct pq_layout){.size = sizeof view->words,
@@ -161,7 +157,9 @@ void draw_words(struct view *view, const struct guarded *where, int ndim,
                                      .bits = bits == own && random_chance(50) ? 0 : bits,
                                      .word_bits = word,
                                      .group = (int)random_below(300)};
-    if (random_chance(50)) {
+    if (is_24) {
+        layout = PLAIN;
+    } else if (random_chance(50)) {
         draw_order(view);
         unit = view->words.group;
     }
@@ -192,6 +190,15 @@ void draw_words(struct view *view, const struct guarded *where, int ndim,
 static int bits_of(const struct pq_array *array, const struct pq_layout *layout)
 {
     return layout != NULL && layout->bits != 0 ? layout->bits : pq_type_bits(array->type);
+}
+
+/* Return the range of codes in words with the layout, or without words for NULL. */
+static struct limits range_in(enum pq_type code, const struct pq_layout *layout)
+{
+    const int bits = layout != NULL ? layout->bits : 0;
+    return bits == 24                   ? (struct limits){-(1 << 23), (1 << 23) - 1}
+           : code == PQ_U8 && bits != 0 ? (struct limits){0, (INT64_C(1) << bits) - 1}
+                                        : limits_of(code);
 }
 
 /* Return the distance in bits from `data` to bit `b` of an element. */
@@ -285,6 +292,16 @@ static double scale_at(const struct pq_array *array, const void *at)
     }
     const int64_t v = integer_at(array, at);
     return array->type == PQ_U64 ? (double)(uint64_t)v : (double)v;
+}
+
+ptrdiff_t set_dense_strides(ptrdiff_t *strides, int ndim, const ptrdiff_t *extents,
+                            ptrdiff_t size)
+{
+    for (int d = ndim - 1; d >= 0; d--) {
+        strides[d] = size;
+        size *= extents[d] > 0 ? extents[d] : 1;
+    }
+    return size;
 }
 
 int step(int ndim, const ptrdiff_t *extents, ptrdiff_t *index)
@@ -388,23 +405,26 @@ enum pq_type pick(const enum pq_type *types, size_t n)
     return types[random_below(n)];
 }
 
+/* Draw an array of parameters, for some calls with one parameter for all elements. */
+static void draw_param_view(const struct call *call, struct view *view,
+                            const struct guarded *where, enum pq_type type,
+                            enum layout layout)
+{
+    draw_view(view, where, call->args.ndim, call->counts, type, layout);
+    clear_unselected(call, view);
+    if (random_chance(15) && view->bytes > 0) {
+        memset(view->strides, 0, sizeof view->strides);
+    }
+}
+
 /* Replace extents of 0 by 1: an empty array can have parameters. */
 void draw_params(struct call *call, enum layout layout, enum pq_type scale_type,
                  enum pq_type zero_type, int with_zero)
 {
-    const int ndim = call->args.ndim;
-    draw_view(&call->scale, &memory.scale, ndim, call->counts, scale_type, layout);
-    clear_unselected(call, &call->scale);
-    if (random_chance(10) && call->scale.bytes > 0) {
-        memset(call->scale.strides, 0, sizeof call->scale.strides); /* one for all */
-    }
+    draw_param_view(call, &call->scale, &memory.scale, scale_type, layout);
     if (with_zero) {
-        draw_view(&call->zero, &memory.zero, ndim, call->counts, zero_type,
-                  random_chance(50) ? PLAIN : layout);
-        clear_unselected(call, &call->zero);
-        if (random_chance(20) && call->zero.bytes > 0) {
-            memset(call->zero.strides, 0, sizeof call->zero.strides);
-        }
+        draw_param_view(call, &call->zero, &memory.zero, zero_type,
+                        random_chance(50) ? PLAIN : layout);
     } else {
         call->zero.array = (struct pq_array){NULL, NULL, PQ_I8, 0, 0};
     }
@@ -432,16 +452,6 @@ void draw_options(struct call *call, enum pq_type code, int quantize)
 }
 
 /* ---- affine calls ---- */
-
-/* Return the range of codes in words with the layout, or without words for NULL. */
-static struct limits range_in(enum pq_type code, const struct pq_layout *layout)
-{
-    struct limits range = limits_of(code);
-    if (code == PQ_U8 && layout != NULL && layout->bits != 0) {
-        range.hi = (INT64_C(1) << layout->bits) - 1;
-    }
-    return range;
-}
 
 static void draw_range(struct call *call, struct limits all)
 {
@@ -483,17 +493,12 @@ static void draw_policies(struct call *call, int is_float)
 /* Draw offsets with strides of their own, and often with another type than the scales. */
 static void draw_offsets(struct call *call)
 {
-    struct view *const offset = &call->offset;
     const enum pq_type type = random_chance(60)
                                   ? call->scale.array.type
                                   : (enum pq_type)(1 + random_below(PQ_TYPE_COUNT - 1));
-    draw_view(offset, &memory.offset, call->args.ndim, call->counts, type,
-              random_chance(40) ? PLAIN : BROADCAST);
-    clear_unselected(call, offset);
-    if (random_chance(15) && offset->bytes > 0) {
-        memset(offset->strides, 0, sizeof offset->strides); /* one for all */
-    }
-    call->args.offset = offset->array;
+    draw_param_view(call, &call->offset, &memory.offset, type,
+                    random_chance(40) ? PLAIN : BROADCAST);
+    call->args.offset = call->offset.array;
 }
 
 void draw_affine(struct call *call, int quantize)
@@ -520,11 +525,14 @@ void draw_affine(struct call *call, int quantize)
 
 static int64_t draw_zero(const struct call *call, int quantize)
 {
-    const enum pq_type type = quantize ? call->out.array.type : call->in.array.type;
+    const struct view *const codes = quantize ? &call->out : &call->in;
+    const enum pq_type type = codes->array.type;
     const int free = !quantize || pq_is_narrow_float(type) || call->args.zero_first;
     const struct limits own = limits_of(call->zero.array.type);
     const struct limits code =
-        pq_is_narrow_float(type) ? (struct limits){-100, 100} : limits_of(type);
+        pq_is_narrow_float(type)
+            ? (struct limits){-100, 100}
+            : range_in(type, type == PQ_I32 && codes->has_words ? &codes->words : NULL);
     const int64_t most = INT64_C(1) << 52;
     const struct limits kept = {call->args.lowest_code, call->args.highest_code};
     const int ranged = kept.lo != 0 || kept.hi != 0;
@@ -670,13 +678,15 @@ static void take_element(const struct pq_args *args, const ptrdiff_t *index,
     const struct pq_array *array = &args->in;
     const struct pq_layout *layout = args->in_layout;
     if (array->bit_strides != NULL) {
-        to[0] = 0;
-        for (int b = 0; b < bits_of(array, layout); b++) { /* one bit at a time */
+        const int bits = bits_of(array, layout);
+        uint32_t code = 0;
+        for (int b = 0; b < bits; b++) { /* one bit at a time */
             const ptrdiff_t at = bit_of(array, layout, args->ndim, index, b),
                             byte = at >= 0 ? at / 8 : -((7 - at) / 8);
             const int bit = ((unsigned char *)array->data)[byte] >> (at - 8 * byte) & 1;
-            to[0] = (unsigned char)(to[0] | bit << b);
+            code |= (uint32_t)bit << b;
         }
+        put_bits(to, array->type, 0, bits == 24 ? (code ^ 1 << 23) - (1 << 23) : code);
     } else {
         get_element(array, element_at(array, args->ndim, index, NULL), to);
     }
@@ -693,14 +703,12 @@ static void give_element(const struct call *call, const ptrdiff_t *index,
     const struct pq_array *array = &args->out;
     const struct pq_layout *layout = args->out_layout;
     const int bits = bits_of(array, layout);
-    if (bits < pq_type_bits(array->type) && from[0] >= 1 << bits) {
-        from[0] = (unsigned char)((1 << bits) - 1);
-    }
-    if (pq_is_narrow_integer(array->type)) {
-        const struct limits range = limits_of(array->type);
-        const int v = range.lo < 0 ? (signed char)from[0] : from[0];
-        const int low = v < range.lo ? (int)range.lo : v > range.hi ? (int)range.hi : v;
-        from[0] = (unsigned char)(low & ((1 << bits) - 1));
+    if (pq_is_integer(array->type) && bits <= 24) {
+        const struct limits range = range_in(array->type, layout);
+        const enum pq_type carrier = pq_carrier_of(array->type);
+        const int64_t v = get_integer(from, carrier, 0);
+        const int64_t code = v < range.lo ? range.lo : v > range.hi ? range.hi : v;
+        put_bits(from, carrier, 0, (uint64_t)code & ((1u << bits) - 1));
     }
     if (array->bit_strides != NULL) {
         const ptrdiff_t base = 8 * ((unsigned char *)array->data - call->out.lowest);
@@ -712,7 +720,7 @@ static void give_element(const struct call *call, const ptrdiff_t *index,
         }
         for (int b = 0; b < stop; b++) {
             const size_t at = (size_t)(base + bit_of(array, layout, args->ndim, index, b));
-            const int bit = b < bits ? from[0] >> b & 1 : 0;
+            const int bit = b < bits ? (int)(get_bits(from, array->type, 0) >> b & 1) : 0;
             lowest[at / 8] =
                 (unsigned char)((lowest[at / 8] & ~(1 << at % 8)) | bit << at % 8);
         }
@@ -777,21 +785,16 @@ static double offset_at(const struct pq_args *args, const ptrdiff_t *index)
                       scale_at(offset, element_at(offset, args->ndim, index, args->block)));
 }
 
-/* Do one operation in the type of the computation, rounded once. */
+/* Do one operation on two numbers of the type of the computation, rounded once: float64
+ * has more than twice the bits of float32, so that a second rounding has no error. */
 static double calculated(enum pq_type carrier, char operation, double a, double b)
 {
-    const float p = (float)a, q = (float)b;
-    const int is_f64 = carrier == PQ_F64;
-    switch (operation) {
-    case '+':
-        return is_f64 ? a + b : (double)(p + q);
-    case '-':
-        return is_f64 ? a - b : (double)(p - q);
-    case '*':
-        return is_f64 ? a * b : (double)(p * q);
-    default:
-        return is_f64 ? a / b : (double)(p / q);
-    }
+    a = rounded_to(carrier, a);
+    b = rounded_to(carrier, b);
+    return rounded_to(carrier, operation == '+'   ? a + b
+                               : operation == '-' ? a - b
+                               : operation == '*' ? a * b
+                                                  : a / b);
 }
 
 static int is_fill(const struct pq_args *args, int64_t code)
@@ -1010,13 +1013,12 @@ struct out_of_range naive(const struct call *call, int quantize, unsigned char *
 void naive_repack(const struct call *call, unsigned char *lowest)
 {
     const struct pq_args *args = &call->args;
-    const unsigned mask = (1u << pq_type_bits(args->in.type)) - 1;
     size_t position = 0;
     EACH_INDEX(index, args->ndim, call->shape) {
         unsigned char x[8];
         take_element(args, index, x);
-        if (!pq_is_narrow_integer(args->in.type)) {
-            x[0] = (unsigned char)(x[0] & mask);
+        if (pq_is_narrow_float(args->in.type)) {
+            x[0] &= (unsigned char)((1 << pq_type_bits(args->in.type)) - 1);
         }
         give_element(call, index, x, ++position == call->n, lowest);
     }

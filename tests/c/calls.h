@@ -12,7 +12,6 @@ enum {
     USUAL_ELEMENTS = 3000,
     MOST_ELEMENTS = 80000,
     ARENA = 1 << 20,
-    PARAM_ARENA = 1 << 20,
     MOST_FILLS = 3,
     MOST_NDIM = 8 /* dimensions of a view */
 };
@@ -50,8 +49,8 @@ void draw_view(struct view *view, const struct guarded *where, int ndim,
 void draw_bits(struct view *view, const struct guarded *where, int ndim,
                const ptrdiff_t *extents, enum pq_type type, enum layout layout);
 
-/* Elements of at most 8 bits in words along a random axis. The view needs at least one
- * axis. */
+/* Elements of at most 8 bits in words along a random axis, or int32 codes in three bytes.
+ * The view needs at least one axis. */
 void draw_words(struct view *view, const struct guarded *where, int ndim,
                 const ptrdiff_t *extents, enum pq_type type, enum layout layout);
 
@@ -60,6 +59,10 @@ unsigned char *element_at(const struct pq_array *array, int ndim, const ptrdiff_
 void put_element(const struct pq_array *array, void *at, uint64_t bits);
 double real_at(const struct pq_array *array, const void *at);
 int64_t integer_at(const struct pq_array *array, const void *at);
+/* Set the strides of elements in C order without gaps. Return the bytes that the elements
+ * span, with extents of 0 as 1. */
+ptrdiff_t set_dense_strides(ptrdiff_t *strides, int ndim, const ptrdiff_t *extents,
+                            ptrdiff_t size);
 /* Advance to the next index in C order. Return 0 after the last one. */
 int step(int ndim, const ptrdiff_t *extents, ptrdiff_t *index);
 size_t elements_of(int ndim, const ptrdiff_t *extents);

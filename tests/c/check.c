@@ -143,6 +143,15 @@ static void end_test(void)
     }
 }
 
+uint64_t digest_of(const void *bytes, size_t n)
+{
+    uint64_t digest = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < n; i++) {
+        digest = (digest ^ ((const unsigned char *)bytes)[i]) * FNV_PRIME;
+    }
+    return digest;
+}
+
 void check_begin(const char *format, ...)
 {
     va_list arguments;
@@ -150,12 +159,8 @@ void check_begin(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(state.test, sizeof state.test, format, arguments);
     va_end(arguments);
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (const char *c = state.test; *c != '\0'; c++) {
-        hash = (hash ^ (unsigned char)*c) * FNV_PRIME;
-    }
-    random_seed(hash);
-    state.hash = hash;
+    state.hash = digest_of(state.test, strlen(state.test));
+    random_seed(state.hash);
     state.at = state.failing = NO_CASE;
     state.failures = 0;
 }
@@ -283,33 +288,18 @@ double random_unit(void)
 
 /* ---- bits and formats ---- */
 
-uint32_t bits_of_f32(float v)
-{
-    uint32_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    return bits;
-}
-
-float f32_of_bits(uint32_t bits)
-{
-    float v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
-}
-
-uint64_t bits_of_f64(double v)
-{
-    uint64_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    return bits;
-}
-
-double f64_of_bits(uint64_t bits)
-{
-    double v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
-}
+#define BITS(name, from, to)                                                               \
+    to name(from v)                                                                        \
+    {                                                                                      \
+        to bits;                                                                           \
+        memcpy(&bits, &v, sizeof bits);                                                    \
+        return bits;                                                                       \
+    }
+BITS(bits_of_f32, float, uint32_t)
+BITS(f32_of_bits, uint32_t, float)
+BITS(bits_of_f64, double, uint64_t)
+BITS(f64_of_bits, uint64_t, double)
+#undef BITS
 
 const enum pq_type reals[REALS] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
 
@@ -374,28 +364,33 @@ struct limits limits_of(enum pq_type integer)
     return table[integer];
 }
 
+/* Run statements for `v`, the low bits of `bits` as an unsigned integer of some bytes. */
+#define OF_SIZE(type, statements)                                                          \
+    case sizeof(type): {                                                                   \
+        type v = (type)bits;                                                               \
+        statements;                                                                        \
+        break;                                                                             \
+    }
+#define FOR_SIZE(size, statements)                                                         \
+    switch (size) {                                                                        \
+        OF_SIZE(uint8_t, statements)                                                       \
+        OF_SIZE(uint16_t, statements)                                                      \
+        OF_SIZE(uint32_t, statements)                                                      \
+        OF_SIZE(uint64_t, statements)                                                      \
+    }
+
 uint64_t get_bits(const void *p, enum pq_type type, size_t i)
 {
     const size_t size = pq_bytes_of(type);
-    uint8_t b1;
-    uint16_t b2;
-    uint32_t b4;
-    uint64_t b8;
-    const char *at = (const char *)p + i * size;
-    switch (size) {
-    case 1:
-        memcpy(&b1, at, 1);
-        return b1;
-    case 2:
-        memcpy(&b2, at, 2);
-        return b2;
-    case 4:
-        memcpy(&b4, at, 4);
-        return b4;
-    default:
-        memcpy(&b8, at, 8);
-        return b8;
-    }
+    uint64_t bits = 0;
+    FOR_SIZE(size, memcpy(&v, (const char *)p + i * size, size); bits = v)
+    return bits;
+}
+
+void put_bits(void *p, enum pq_type type, size_t i, uint64_t bits)
+{
+    const size_t size = pq_bytes_of(type);
+    FOR_SIZE(size, memcpy((char *)p + i * size, &v, size))
 }
 
 double get_real(const void *p, enum pq_type type, size_t i)
@@ -410,48 +405,10 @@ double get_real(const void *p, enum pq_type type, size_t i)
 
 int64_t get_integer(const void *p, enum pq_type type, size_t i)
 {
-    const uint64_t bits = get_bits(p, type, i);
-    switch (type) {
-    case PQ_I8:
-        return (int8_t)bits;
-    case PQ_I16:
-        return (int16_t)bits;
-    case PQ_I32:
-        return (int32_t)bits;
-    case PQ_I4:
-        return (int64_t)((bits & 15) ^ 8) - 8;
-    case PQ_U4:
-        return (int64_t)(bits & 15);
-    case PQ_I2:
-        return (int64_t)((bits & 3) ^ 2) - 2;
-    case PQ_U2:
-        return (int64_t)(bits & 3);
-    default:
-        return (int64_t)bits;
-    }
-}
-
-void put_bits(void *p, enum pq_type type, size_t i, uint64_t bits)
-{
-    const size_t size = pq_bytes_of(type);
-    const uint8_t b1 = (uint8_t)bits;
-    const uint16_t b2 = (uint16_t)bits;
-    const uint32_t b4 = (uint32_t)bits;
-    char *at = (char *)p + i * size;
-    switch (size) {
-    case 1:
-        memcpy(at, &b1, 1);
-        break;
-    case 2:
-        memcpy(at, &b2, 2);
-        break;
-    case 4:
-        memcpy(at, &b4, 4);
-        break;
-    default:
-        memcpy(at, &bits, 8);
-        break;
-    }
+    const int bits = pq_type_bits(type);
+    const uint64_t all = UINT64_MAX >> (64 - bits), sign = UINT64_C(1) << (bits - 1);
+    const uint64_t code = get_bits(p, type, i) & all;
+    return (int64_t)(limits_of(type).lo < 0 ? (code ^ sign) - sign : code);
 }
 
 void swap_bytes_of(void *p, size_t size)
@@ -466,8 +423,7 @@ void swap_bytes_of(void *p, size_t size)
 
 /* ---- adversarial values ---- */
 
-/* Return the bits of the number nearest to v. */
-static uint64_t bits_near(enum pq_type type, double v)
+uint64_t bits_near(enum pq_type type, double v)
 {
     return type == PQ_F32 ? bits_of_f32((float)v) : encode(type, v, 0, 0);
 }
@@ -479,24 +435,17 @@ static uint64_t draw_special(enum pq_type type)
     const uint64_t one = 1, sign = (random_bits() & 1) << (width - 1);
     const uint64_t infinity = ((one << (width - 1 - mantissa)) - 1) << mantissa;
     const uint64_t quiet = one << (mantissa - 1);
-    switch (random_below(9)) {
-    case 0:
-        return sign;
-    case 1:
-        return sign | infinity;
-    case 2: /* a quiet NaN */
-        return sign | infinity | quiet | (random_bits() & (quiet - 1));
-    case 3: /* a signaling NaN */
-        return sign | infinity | 1 | (random_bits() & (quiet - 1));
-    case 4:
-        return sign | (infinity - 1); /* largest number */
-    case 5:
-        return sign | one << mantissa; /* smallest normal number */
-    case 6:
-        return sign | 1; /* smallest subnormal number */
-    default:             /* any subnormal number */
-        return sign | (random_bits() & ((one << mantissa) - 1));
-    }
+    const uint64_t magnitudes[] = {
+        0,
+        infinity,
+        infinity | quiet | (random_bits() & (quiet - 1)), /* a quiet NaN */
+        infinity | 1 | (random_bits() & (quiet - 1)),     /* a signaling NaN */
+        infinity - 1,                                     /* the largest number */
+        one << mantissa,                                  /* the smallest normal number */
+        1,                                       /* the smallest subnormal number */
+        random_bits() & ((one << mantissa) - 1), /* any subnormal number */
+    };
+    return sign | magnitudes[random_below(COUNT(magnitudes))];
 }
 
 static double draw_multiple(double limit)
@@ -532,14 +481,8 @@ uint64_t draw_real(enum pq_type type, double scale, double limit)
     case 3:
         v = (2 * random_unit() - 1) * limit * scale;
         break;
-    case 4:
-    case 5:
-    case 6:
-    case 7:
-        v = draw_multiple(limit) * scale;
-        break;
     default:
-        v = (draw_multiple(limit) + 0.5) * scale;
+        v = (draw_multiple(limit) + (random_chance(67) ? 0.5 : 0)) * scale;
         break;
     }
     if (!isfinite(v)) {
@@ -560,9 +503,6 @@ float draw_scale(void)
                                     66,  67,  68,  2,   3,   4,   19,  20,  21,
                                     202, 203, 204, 220, 221, 222, 226, 227, 228};
     const size_t count = COUNT(ends);
-    static const uint32_t odd[] = {0x00000000, 0x80000000, 0x7f800000, 0xff800000,
-                                   0x7fc00000, 0x7f800001, 0xffc12345, 0x00000001,
-                                   0x7f7fffff, 0x00800000, 0x3f800000, 0xbf800000};
     uint32_t bits;
     switch (random_below(16)) {
     case 0:
@@ -585,7 +525,7 @@ float draw_scale(void)
         bits = draw_float_bits((uint32_t)random_between(228, 254));
         break;
     case 6:
-        bits = odd[random_below(COUNT(odd))];
+        bits = (uint32_t)draw_special(PQ_F32);
         break;
     case 7: /* negative */
         bits = draw_float_bits((uint32_t)random_between(1, 254)) | 0x80000000;
@@ -603,23 +543,10 @@ float draw_scale(void)
 
 double draw_scale_f64(void)
 {
-    static const uint64_t odd[] = {
-        0,
-        UINT64_C(0x8000000000000000),
-        UINT64_C(0x7ff0000000000000),
-        UINT64_C(0xfff0000000000000),
-        UINT64_C(0x7ff8000000000000),
-        UINT64_C(0x7ff0000000000001),
-        1,
-        UINT64_C(0x000fffffffffffff),
-        UINT64_C(0x7fefffffffffffff),
-        UINT64_C(0x3fefffffffffffff),
-        UINT64_C(0xbff0000000000000),
-    };
     const uint64_t mantissa = random_bits() >> 12;
     switch (random_below(8)) {
     case 0:
-        return f64_of_bits(odd[random_below(COUNT(odd))]);
+        return f64_of_bits(draw_special(PQ_F64));
     case 1:
         return f64_of_bits((uint64_t)random_between(0, 2046) << 52 | mantissa);
     case 2:
@@ -638,24 +565,10 @@ int64_t draw_integer(int64_t lo, int64_t hi)
     const uint64_t offset =
         range == UINT64_MAX ? random_bits() : random_bits() % (range + 1);
     const int64_t anything = (int64_t)((uint64_t)lo + offset);
-    int64_t v;
-    switch (random_below(8)) {
-    case 0:
-        return lo;
-    case 1:
-        return hi;
-    case 2:
-        v = 0;
-        break;
-    case 3:
-        v = (int64_t)((uint64_t)lo + range / 2);
-        break;
-    case 4:
-        v = 1 + (int64_t)random_below(3);
-        break;
-    default:
-        return anything;
-    }
+    const int64_t special[] = {lo, hi, 0, (int64_t)((uint64_t)lo + range / 2),
+                               1 + (int64_t)random_below(3)};
+    const size_t kind = random_below(8);
+    const int64_t v = kind < COUNT(special) ? special[kind] : anything;
     return v < lo || v > hi ? anything : v;
 }
 
@@ -711,6 +624,13 @@ static void *map_between(size_t inside, size_t page)
 }
 
 #endif
+
+void guarded_make_all(void *all, size_t bytes, size_t size)
+{
+    for (size_t i = 0; i < bytes / sizeof(struct guarded); i++) {
+        ((struct guarded *)all)[i] = guarded_make(size);
+    }
+}
 
 struct guarded guarded_make(size_t size)
 {

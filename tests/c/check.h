@@ -41,6 +41,9 @@ int check_finish(void);
 size_t check_first(void);
 int check_case(size_t i, size_t n);
 
+/* Return the FNV-1a digest of `n` bytes. */
+uint64_t digest_of(const void *bytes, size_t n);
+
 void check_fail(const char *file, int line, const char *format, ...) CHECK_PRINTF(3, 4);
 /* Return 1 after the first failures of a test, which need no more output. */
 int check_tired(void);
@@ -55,11 +58,11 @@ int check_failed(void);
     } while (0)
 
 /* Check the status of a call. */
-#define EXPECT(due, ...)                                                                   \
+#define EXPECT(due, ...) EXPECT_OF(#__VA_ARGS__, due, __VA_ARGS__)
+#define EXPECT_OF(text, due, ...)                                                          \
     do {                                                                                   \
         const enum pq_status got_ = (__VA_ARGS__);                                         \
-        CHECK(got_ == (due), "%s: status %d, expected %d", #__VA_ARGS__, (int)got_,        \
-              (int)(due));                                                                 \
+        CHECK(got_ == (due), "%s: status %d, expected %d", text, (int)got_, (int)(due));   \
     } while (0)
 
 /* Check the status of a call after a change of `args`, a copy of `good`. */
@@ -67,9 +70,7 @@ int check_failed(void);
     do {                                                                                   \
         args = good;                                                                       \
         change;                                                                            \
-        const enum pq_status got_ = (__VA_ARGS__);                                         \
-        CHECK(got_ == (due), "%s: status %d, expected %d", #change, (int)got_,             \
-              (int)(due));                                                                 \
+        EXPECT_OF(#change, due, __VA_ARGS__);                                              \
     } while (0)
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
@@ -118,6 +119,9 @@ uint64_t get_bits(const void *p, enum pq_type type, size_t i);
 /* Store the low bytes of `bits` as element `i` of an array of `type`. */
 void put_bits(void *p, enum pq_type type, size_t i, uint64_t bits);
 
+/* Return the bits of the number nearest to v. */
+uint64_t bits_near(enum pq_type real, double v);
+
 void swap_bytes_of(void *p, size_t size);
 
 /* ---- adversarial values ---- */
@@ -138,6 +142,8 @@ struct guarded {
 };
 
 struct guarded guarded_make(size_t size);
+/* Make each member of a struct of `bytes` bytes that has no other members. */
+void guarded_make_all(void *all, size_t bytes, size_t size);
 /* Return the last `n` bytes before the inaccessible page at the end. */
 unsigned char *guarded_end(const struct guarded *memory, size_t n);
 

@@ -88,38 +88,29 @@ static void verify_stage(const struct pq_kernels *table, int quantizes)
 }
 
 /* Check each type of numbers and codes with each stage. */
-static void check_stages(const struct pq_kernels *table, int quantizes)
+static void check_stages(const struct pq_kernels *k, pq_kernel_fn *kernel, int quantizes)
 {
+    struct pq_kernels table = *k;
+    *(quantizes ? &table.quantize_affine : &table.dequantize_affine) = kernel;
 #define TYPE(type, ...) PQ_##type,
     static const enum pq_type codes[] = {PQ_FOR_CARRIER(TYPE) PQ_I64, PQ_U64};
 #undef TYPE
     for (size_t pair = 0; pair < REALS * COUNT(codes); pair++) {
         const enum pq_type real = reals[pair % REALS], code = codes[pair / REALS];
-        check_begin("%s: affine %s and %s%s", table->name, type_name(real), type_name(code),
+        check_begin("%s: affine %s and %s%s", k->name, type_name(real), type_name(code),
                     quantizes ? "" : ", dequantized");
         CASES(i, STAGES * check_count(30)) {
             const enum stage stage = (enum stage)(i % STAGES);
             if (allows_stage(quantizes, code, stage)) {
                 draw_stage(quantizes, real, code, stage, i < STAGES && code < PQ_I32);
-                verify_stage(table, quantizes);
+                verify_stage(&table, quantizes);
             }
         }
     }
 }
 
-static void check_quantize_affine(const struct pq_kernels *k, pq_kernel_fn *kernel)
-{
-    struct pq_kernels table = *k;
-    table.quantize_affine = kernel;
-    check_stages(&table, 1);
-}
-
-static void check_dequantize_affine(const struct pq_kernels *k, pq_kernel_fn *kernel)
-{
-    struct pq_kernels table = *k;
-    table.dequantize_affine = kernel;
-    check_stages(&table, 0);
-}
+DRIVER(check_quantize_affine, pq_kernel_fn *, check_stages(k, kernel, 1))
+DRIVER(check_dequantize_affine, pq_kernel_fn *, check_stages(k, kernel, 0))
 
 /* ---- calls that random calls seldom equal ---- */
 

@@ -125,15 +125,8 @@ static void check_books(const struct pq_kernels *k, pq_kernel_fn *kernel, int qu
     }
 }
 
-static void check_quantize_book(const struct pq_kernels *k, pq_kernel_fn *kernel)
-{
-    check_books(k, kernel, 1);
-}
-
-static void check_dequantize_book(const struct pq_kernels *k, pq_kernel_fn *kernel)
-{
-    check_books(k, kernel, 0);
-}
+DRIVER(check_quantize_book, pq_kernel_fn *, check_books(k, kernel, 1))
+DRIVER(check_dequantize_book, pq_kernel_fn *, check_books(k, kernel, 0))
 
 static void check_refusals(void)
 {

@@ -29,11 +29,8 @@ static void fill_finite(struct call *call, int broken)
         put_element(in, element_at(in, call->args.ndim, index, NULL), bits);
     }
     if (broken) {
-        put_element(in, in->data,
-                    in->type == PQ_F32   ? 0x7fc00000
-                    : in->type == PQ_F16 ? 0x7c00
-                    : in->type == PQ_F64 ? UINT64_C(0xfff0000000000000)
-                                         : 0x7f80);
+        const double v = random_chance(50) ? (double)NAN : HUGE_VAL;
+        put_element(in, in->data, encode(in->type, v, 1, 0));
     }
 }
 
@@ -202,7 +199,7 @@ static void check_levels(const struct pq_kernels *of, pq_levels_fn *kernel)
     check_begin("levels: %s", of->name);
     CASES(i, check_count(600)) {
         static struct call call;
-        ptrdiff_t index[PQ_MAX_NDIM] = {0}, strides[PQ_MAX_NDIM], next = 0;
+        ptrdiff_t index[PQ_MAX_NDIM] = {0}, *const strides = call.scale.strides;
         struct pq_level_params *const params = (void *)memory.scale.base;
         memset(&call, 0, sizeof call);
         draw_shape(&call, USUAL_ELEMENTS);
@@ -212,12 +209,9 @@ static void check_levels(const struct pq_kernels *of, pq_levels_fn *kernel)
         draw_view(&call.in, &memory.in, ndim, call.shape, type, BROADCAST);
         draw_view(&call.out, &memory.out, ndim, call.shape, type,
                   random_chance(50) ? PLAIN : GAPPED);
-        next = (ptrdiff_t)sizeof *params;
-        for (int d = ndim - 1; d >= 0; d--) {
-            strides[d] = call.selects[d] ? next : 0;
-            next *= call.counts[d] > 0 ? call.counts[d] : 1;
-        }
-        for (ptrdiff_t k = 0; k < next / (ptrdiff_t)sizeof *params; k++) {
+        set_dense_strides(strides, ndim, call.counts, sizeof *params);
+        clear_unselected(&call, &call.scale);
+        for (size_t k = 0; k < elements_of(ndim, call.counts); k++) {
             const float low = (float)random_unit() * 4 - 3,
                         n = (float)random_below(300) + 1;
             const float high = low + (float)random_unit() * 3 + 0.01f;

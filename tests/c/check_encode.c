@@ -77,21 +77,6 @@ static void fill_numbers(void)
     }
 }
 
-static uint64_t digest_of(const unsigned char *bytes, size_t n)
-{
-    uint64_t digest = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < n; i++) {
-        digest = (digest ^ bytes[i]) * 0x100000001b3u;
-    }
-    return digest;
-}
-
-/* Return a copy of the numbers before an inaccessible page. */
-static float *copy_numbers(void)
-{
-    return memcpy(guarded_end(&in, sizeof numbers), numbers, sizeof numbers);
-}
-
 /* The two ways to encode a format. */
 struct encoder {
     pq_encode_fn *formula; /* or null */
@@ -116,7 +101,8 @@ static void encode_blocks(struct encoder by, int place, const float *x, uint8_t 
 static void check_bytes(const struct pq_kernels *k, struct encoder by, int place)
 {
     const struct pq_block_format *const format = pq_block_format(place);
-    const float *const x = copy_numbers();
+    const float *const x =
+        memcpy(guarded_end(&in, sizeof numbers), numbers, sizeof numbers);
     const size_t blocks = (size_t)(COUNT_ALL / format->elements);
     const size_t n = blocks * (size_t)format->bytes;
     unsigned char *const y = guarded_end(&out, n);

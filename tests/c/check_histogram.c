@@ -37,10 +37,8 @@ static uint64_t draw_number(enum pq_type type, int mode)
     if (mode == 0) {
         return random_bits();
     }
-    return type == PQ_F64    ? bits_of_f64(v)
-           : type == PQ_F32  ? bits_of_f32((float)v)
-           : type == PQ_BF16 ? bits_of_f32((float)v) >> 16
-                             : random_bits() & (mode == 2 ? 0x3c00 : 0x7bff);
+    return type != PQ_F16 ? bits_near(type, v)
+                          : random_bits() & (mode == 2 ? 0x3c00 : 0x7bff);
 }
 
 static void draw_array(enum pq_type type)

@@ -51,7 +51,7 @@ struct extrema {
 static void put_extremum(void *p, enum pq_type real, size_t i, double v)
 {
     const enum pq_type type = real == PQ_F64 ? PQ_F64 : PQ_F32;
-    put_bits(p, type, i, type == PQ_F64 ? bits_of_f64(v) : bits_of_f32((float)v));
+    put_bits(p, type, i, bits_near(type, v));
 }
 
 static double get_extremum(const void *p, enum pq_type real, size_t i)
@@ -104,12 +104,8 @@ static void draw_matrix(size_t i, enum pq_type real, int has_gaps)
         } while (finite && !isfinite(get_real(x, real, e)));
     }
     if (rows > 0 && random_chance(20)) { /* an infinity or a NaN, perhaps in a gap */
-        const uint64_t v = bits_of_f64(random_chance(50) ? HUGE_VAL : (double)NAN);
-        const uint64_t narrow = real == PQ_F16    ? 0x7c00
-                                : real == PQ_BF16 ? 0x7f80
-                                                  : 0x7f800000;
         put_bits(x, real, random_below(bytes / size),
-                 real == PQ_F64 ? v : narrow + random_below(3));
+                 encode(real, HUGE_VAL, 1, 0) + random_below(3));
     }
     matrix.real = real;
     matrix.rows = rows;
@@ -147,40 +143,29 @@ static void verify_extrema(const struct pq_kernels *k, size_t count, size_t from
           (unsigned)bits);
 }
 
-/* Check kernels on random matrices. The code runs kernel `r`. */
-#define CHECK_EXTREMA(kind, k, has_gaps, ...)                                              \
-    for (int r = 0; r < PQ_EXTREMA; r++) {                                                 \
-        check_begin(kind " of %s: %s", type_name(reals[r]), k->name);                      \
-        CASES(i, 100 + check_count(1000)) {                                                \
-            uint32_t bits = 0;                                                             \
-            draw_matrix(i, reals[r], has_gaps);                                            \
-            __VA_ARGS__;                                                                   \
+/* Check the kernels `kind` on random matrices. The code runs kernel `r`. */
+#define EXTREMA(kind, has_gaps, ...)                                                       \
+    static void check_##kind(const struct pq_kernels *k, pq_##kind##_fn *const kernels[])  \
+    {                                                                                      \
+        for (int r = 0; r < PQ_EXTREMA; r++) {                                             \
+            check_begin(#kind " of %s: %s", type_name(reals[r]), k->name);                 \
+            CASES(i, 100 + check_count(1000)) {                                            \
+                uint32_t bits = 0;                                                         \
+                draw_matrix(i, reals[r], has_gaps);                                        \
+                __VA_ARGS__;                                                               \
+            }                                                                              \
         }                                                                                  \
     }
 
-static void check_minmax(const struct pq_kernels *k, pq_minmax_fn *const kernels[])
-{
-    CHECK_EXTREMA("minmax", k, 0,
-                  kernels[r](matrix.x, matrix.rows * matrix.n, matrix.lo, matrix.hi, &bits);
-                  verify_extrema(k, 1, 0, matrix.rows * matrix.n, 1, 1, bits))
-}
-
-static void check_minmax_groups(const struct pq_kernels *k,
-                                pq_minmax_groups_fn *const kernels[])
-{
-    CHECK_EXTREMA("minmax_groups", k, 0,
-                  kernels[r](matrix.x, matrix.rows, matrix.n, matrix.lo, matrix.hi, &bits);
-                  verify_extrema(k, matrix.rows, matrix.n, matrix.n, 1, 0, bits))
-}
-
-static void check_minmax_columns(const struct pq_kernels *k,
-                                 pq_minmax_columns_fn *const kernels[])
-{
-    CHECK_EXTREMA("minmax_columns", k, 1,
-                  kernels[r](matrix.x, (ptrdiff_t)(matrix.stride * matrix.size),
-                             matrix.rows, matrix.n, matrix.lo, matrix.hi, &bits);
-                  verify_extrema(k, matrix.n, 1, matrix.rows, matrix.stride, 1, bits))
-}
+EXTREMA(minmax, 0, kernels[r](matrix.x, matrix.rows *matrix.n, matrix.lo, matrix.hi, &bits);
+        verify_extrema(k, 1, 0, matrix.rows *matrix.n, 1, 1, bits))
+EXTREMA(minmax_groups, 0,
+        kernels[r](matrix.x, matrix.rows, matrix.n, matrix.lo, matrix.hi, &bits);
+        verify_extrema(k, matrix.rows, matrix.n, matrix.n, 1, 0, bits))
+EXTREMA(minmax_columns, 1,
+        kernels[r](matrix.x, (ptrdiff_t)(matrix.stride * matrix.size), matrix.rows,
+                   matrix.n, matrix.lo, matrix.hi, &bits);
+        verify_extrema(k, matrix.n, 1, matrix.rows, matrix.stride, 1, bits))
 
 /* ---- parameters of extrema ---- */
 
@@ -234,15 +219,10 @@ static void check_choose(const struct pq_kernels *k, const char *name, pq_choose
     }
 }
 
-static void check_choose_middle(const struct pq_kernels *k, pq_choose_fn *kernel)
-{
-    check_choose(k, "choose_middle", pq_kernels_scalar.choose_middle, kernel);
-}
-
-static void check_choose_asymmetric(const struct pq_kernels *k, pq_choose_fn *kernel)
-{
-    check_choose(k, "choose_asymmetric", pq_kernels_scalar.choose_asymmetric, kernel);
-}
+DRIVER(check_choose_middle, pq_choose_fn *,
+       check_choose(k, "choose_middle", pq_kernels_scalar.choose_middle, kernel))
+DRIVER(check_choose_asymmetric, pq_choose_fn *,
+       check_choose(k, "choose_asymmetric", pq_kernels_scalar.choose_asymmetric, kernel))
 
 /* ---- transposes ---- */
 
@@ -335,15 +315,8 @@ static void check_pixels(const struct pq_kernels *k, pq_pixels_fn *kernel, int j
     }
 }
 
-static void check_split_pixels(const struct pq_kernels *k, pq_pixels_fn *kernel)
-{
-    check_pixels(k, kernel, 0);
-}
-
-static void check_join_pixels(const struct pq_kernels *k, pq_pixels_fn *kernel)
-{
-    check_pixels(k, kernel, 1);
-}
+DRIVER(check_split_pixels, pq_pixels_fn *, check_pixels(k, kernel, 0))
+DRIVER(check_join_pixels, pq_pixels_fn *, check_pixels(k, kernel, 1))
 
 /* ---- magnitudes ---- */
 
@@ -457,20 +430,9 @@ static int narrowed(const unsigned char *x, size_t i, enum pq_type type)
     return (int)(code & ((1 << pq_type_bits(type)) - 1));
 }
 
-static void check_extend(const struct pq_kernels *k, pq_bytes_fn *const kernels[])
-{
-    check_bytes(k, "extend", kernels, 0, 0, extended);
-}
-
-static void check_unpack(const struct pq_kernels *k, pq_bytes_fn *const kernels[])
-{
-    check_bytes(k, "unpack", kernels, 1, 0, unpacked);
-}
-
-static void check_narrow(const struct pq_kernels *k, pq_bytes_fn *const kernels[])
-{
-    check_bytes(k, "narrow", kernels, 0, 1, narrowed);
-}
+DRIVER(check_extend, pq_bytes_fn *const *, check_bytes(k, "extend", kernel, 0, 0, extended))
+DRIVER(check_unpack, pq_bytes_fn *const *, check_bytes(k, "unpack", kernel, 1, 0, unpacked))
+DRIVER(check_narrow, pq_bytes_fn *const *, check_bytes(k, "narrow", kernel, 0, 1, narrowed))
 
 /* Extract codes from any position of 32-bit words. */
 static void check_unpack_words(const struct pq_kernels *k, pq_unpack_words_fn *kernel)
@@ -528,56 +490,36 @@ static void check_bits(const struct pq_kernels *k, const char *name,
     }
 }
 
-static void check_pack(const struct pq_kernels *k, pq_bytes_fn *const kernels[])
-{
-    check_bits(k, "pack", kernels, 1);
-}
+DRIVER(check_pack, pq_bytes_fn *const *, check_bits(k, "pack", kernel, 1))
+DRIVER(check_unpack_bits, pq_bytes_fn *const *, check_bits(k, "unpack_bits", kernel, 0))
 
-static void check_unpack_24(const struct pq_kernels *k, pq_bytes_fn *kernel)
+/* Check a kernel between int32 and 24-bit codes, which saturate. */
+static void check_24_bits(const struct pq_kernels *k, pq_bytes_fn *kernel, int packs)
 {
-    check_begin("%s unpack_24", k->name);
+    check_begin("%s %s_24", k->name, packs ? "pack" : "unpack");
     CASES(i, check_count(400)) {
-        const size_t n = i < 3 * SHORT_N ? i : random_below(MOST);
-        unsigned char *const x = guarded_end(&memory.x, n * 3);
-        unsigned char *const y = guarded_end(&memory.y, n * 4);
-        fill_random(x, n * 3);
+        const size_t n = i < 3 * SHORT_N ? i : random_below(MOST), in = packs ? 4 : 3;
+        unsigned char *const x = guarded_end(&memory.x, n * in);
+        unsigned char *const y = guarded_end(&memory.y, n * (7 - in));
+        const unsigned char *const low = packs ? y : x, *const wide = packs ? x : y;
+        fill_random(x, n * in);
+        for (size_t c = 0; c < n && packs; c++) { /* half of the codes fit */
+            const int64_t code = get_integer(x, PQ_I32, c);
+            put_bits(x, PQ_I32, c, (uint64_t)(random_chance(50) ? code / 256 : code));
+        }
         kernel(x, y, n);
         for (size_t c = 0; c < n; c++) {
-            int32_t code;
-            memcpy(&code, y + c * sizeof code, sizeof code);
-            const int32_t low = x[3 * c] | x[3 * c + 1] << 8 | x[3 * c + 2] << 16;
-            CHECK(code == (low < 1 << 23 ? low : low - (1 << 24)), "%zu codes: code %zu", n,
-                  c);
+            const int64_t code = get_integer(wide, PQ_I32, c), most = (1 << 23) - 1;
+            const int64_t due = code > most ? most : code < -most - 1 ? -most - 1 : code;
+            const int got = low[3 * c] | low[3 * c + 1] << 8 | low[3 * c + 2] << 16;
+            CHECK((got ^ 1 << 23) - (1 << 23) == (packs ? due : code),
+                  "%zu codes: code %zu", n, c);
         }
     }
 }
 
-static void check_pack_24(const struct pq_kernels *k, pq_bytes_fn *kernel)
-{
-    check_begin("%s pack_24", k->name);
-    CASES(i, check_count(400)) {
-        const size_t n = i < 3 * SHORT_N ? i : random_below(MOST);
-        int32_t *const x = (void *)guarded_end(&memory.x, n * sizeof *x);
-        unsigned char *const y = guarded_end(&memory.y, n * 3);
-        fill_random((unsigned char *)x, n * sizeof *x);
-        for (size_t c = 0; c < n; c++) {
-            x[c] = random_chance(50) ? x[c] / 256 : x[c];
-        }
-        kernel(x, y, n);
-        for (size_t c = 0; c < n; c++) {
-            const int32_t most = (1 << 23) - 1, least = -(1 << 23);
-            const int32_t code = x[c] > most ? most : x[c] < least ? least : x[c];
-            const uint32_t low =
-                y[3 * c] | (uint32_t)(y[3 * c + 1] << 8 | y[3 * c + 2] << 16);
-            CHECK(low == ((uint32_t)code & 0xffffff), "%zu codes: code %zu", n, c);
-        }
-    }
-}
-
-static void check_unpack_bits(const struct pq_kernels *k, pq_bytes_fn *const kernels[])
-{
-    check_bits(k, "unpack_bits", kernels, 0);
-}
+DRIVER(check_unpack_24, pq_bytes_fn *, check_24_bits(k, kernel, 0))
+DRIVER(check_pack_24, pq_bytes_fn *, check_24_bits(k, kernel, 1))
 
 /* ---- packed codes of 4 bits, against kernels for bytes ---- */
 
@@ -743,10 +685,7 @@ static void check_fake_quantize(const struct pq_kernels *k, pq_kernel_fn *kernel
 
 static void check_alone(void)
 {
-    struct guarded *const all[] = {&memory.x, &memory.y, &memory.scale, &memory.zero};
-    for (size_t i = 0; i < COUNT(all); i++) {
-        *all[i] = guarded_make(MOST * sizeof(double));
-    }
+    guarded_make_all(&memory, sizeof memory, MOST * sizeof(double));
 }
 
 #undef KERNELS

@@ -519,27 +519,21 @@ static void check_form(enum pq_type real, enum pq_type code, int quantizes, enum
     }
 }
 
-static void check_quantize(pq_kernel_fn *const (*const *kernels)[PQ_REALS][PQ_CARRIERS])
-{
-    for (int pair = 0; pair < PQ_REALS * PQ_CARRIERS; pair++) {
-        const int in = pair / PQ_CARRIERS, out = pair % PQ_CARRIERS;
-        for (int t = 0; tables[t] != NULL; t++) {
-            batch.kernels[t] = (*kernels[t])[in][out];
-        }
-        check_form(reals[in], codes[out], 1, OF_PAIR, 70);
+/* Define the test of kernels for pairs of types. */
+#define OF_PAIRS(test, ins, outs, quantizes, percent)                                      \
+    static void test(pq_kernel_fn *const(*const *kernels)[ins][outs])                      \
+    {                                                                                      \
+        for (int pair = 0; pair < PQ_REALS * PQ_CARRIERS; pair++) {                        \
+            const int in = pair / outs, out = pair % outs;                                 \
+            for (int t = 0; tables[t] != NULL; t++) {                                      \
+                batch.kernels[t] = (*kernels[t])[in][out];                                 \
+            }                                                                              \
+            check_form(reals[quantizes ? in : out], codes[quantizes ? out : in],           \
+                       quantizes, OF_PAIR, percent);                                       \
+        }                                                                                  \
     }
-}
-
-static void check_dequantize(pq_kernel_fn *const (*const *kernels)[PQ_CARRIERS][PQ_REALS])
-{
-    for (int pair = 0; pair < PQ_REALS * PQ_CARRIERS; pair++) {
-        const int out = pair / PQ_CARRIERS, in = pair % PQ_CARRIERS;
-        for (int t = 0; tables[t] != NULL; t++) {
-            batch.kernels[t] = (*kernels[t])[in][out];
-        }
-        check_form(reals[out], codes[in], 0, OF_PAIR, 75);
-    }
-}
+OF_PAIRS(check_quantize, PQ_REALS, PQ_CARRIERS, 1, 70)
+OF_PAIRS(check_dequantize, PQ_CARRIERS, PQ_REALS, 0, 75)
 
 /* Check a kernel of many pairs, for codes[first] to codes[last]. */
 static void check_any(pq_kernel_fn *const *const *kernels, int quantizes, enum form form,
@@ -558,30 +552,16 @@ static void check_any(pq_kernel_fn *const *const *kernels, int quantizes, enum f
     }
 }
 
-static void check_quantize_general(pq_kernel_fn *const *const *kernels)
-{
-    check_any(kernels, 1, GENERAL, 0, PQ_CARRIERS - 1);
-}
-
-static void check_dequantize_general(pq_kernel_fn *const *const *kernels)
-{
-    check_any(kernels, 0, GENERAL, 0, PQ_CARRIERS - 1);
-}
-
-static void check_quantize_int64(pq_kernel_fn *const *const *kernels)
-{
-    check_any(kernels, 1, GENERAL, PQ_CARRIERS, COUNT(codes) - 1);
-}
-
-static void check_dequantize_int64(pq_kernel_fn *const *const *kernels)
-{
-    check_any(kernels, 0, GENERAL, PQ_CARRIERS, COUNT(codes) - 1);
-}
-
-static void check_quantize_stochastic(pq_kernel_fn *const *const *kernels)
-{
-    check_any(kernels, 1, STOCHASTIC, 0, COUNT(codes) - 1);
-}
+#define ANY(test, ...)                                                                     \
+    static void test(pq_kernel_fn *const *const *kernels)                                  \
+    {                                                                                      \
+        check_any(kernels, __VA_ARGS__);                                                   \
+    }
+ANY(check_quantize_general, 1, GENERAL, 0, PQ_CARRIERS - 1)
+ANY(check_dequantize_general, 0, GENERAL, 0, PQ_CARRIERS - 1)
+ANY(check_quantize_int64, 1, GENERAL, PQ_CARRIERS, COUNT(codes) - 1)
+ANY(check_dequantize_int64, 0, GENERAL, PQ_CARRIERS, COUNT(codes) - 1)
+ANY(check_quantize_stochastic, 1, STOCHASTIC, 0, COUNT(codes) - 1)
 
 /* Check the kernels of all tables at once, because they share the expected results. */
 #undef PAIRS
@@ -605,11 +585,7 @@ int main(int argc, char **argv)
         last_table++;
     }
     has_control = getenv("CHECK_NO_CONTROL") == NULL;
-    struct guarded *const all[] = {&memory.x, &memory.y, &memory.scale, &memory.zero,
-                                   &memory.random_words};
-    for (size_t i = 0; i < COUNT(all); i++) {
-        *all[i] = guarded_make(sizeof batch.x + 4096);
-    }
+    guarded_make_all(&memory, sizeof memory, sizeof batch.x + 4096);
     check_tables();
     return check_finish();
 }

@@ -66,20 +66,9 @@ static void check_narrowing(const struct pq_kernels *k, pq_narrow_fn *kernel,
     }
 }
 
-static void check_to_f16(const struct pq_kernels *k, pq_narrow_fn *kernel)
-{
-    check_narrowing(k, kernel, PQ_F16);
-}
-
-static void check_to_bf16(const struct pq_kernels *k, pq_narrow_fn *kernel)
-{
-    check_narrowing(k, kernel, PQ_BF16);
-}
-
-static void check_to_f64(const struct pq_kernels *k, pq_narrow_fn *kernel)
-{
-    check_narrowing(k, kernel, PQ_F64);
-}
+DRIVER(check_to_f16, pq_narrow_fn *, check_narrowing(k, kernel, PQ_F16))
+DRIVER(check_to_bf16, pq_narrow_fn *, check_narrowing(k, kernel, PQ_BF16))
+DRIVER(check_to_f64, pq_narrow_fn *, check_narrowing(k, kernel, PQ_F64))
 
 /* ---- errors ---- */
 

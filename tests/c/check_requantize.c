@@ -30,11 +30,6 @@ static struct {
 
 /* ---- the definition ---- */
 
-static int64_t shifted(int64_t v, int by)
-{
-    return v >> by;
-}
-
 static int64_t power(int exponent)
 {
     return INT64_C(1) << exponent;
@@ -50,19 +45,19 @@ static int64_t high_product(int64_t a, int64_t b)
 static int64_t divide_by_power(int64_t x, int exponent)
 {
     const int64_t mask = power(exponent) - 1;
-    return shifted(x, exponent) + ((x & mask) > (mask >> 1) + (x < 0));
+    return (x >> exponent) + ((x & mask) > (mask >> 1) + (x < 0));
 }
 
 static int64_t fixed_product(int64_t v, int64_t m, int shift)
 {
     switch (call.args.arithmetic) {
     case PQ_ARITHMETIC_TFLITE:
-        return shift > 0 ? shifted(v * m + power(30 - shift), 31 - shift)
+        return shift > 0 ? (v * m + power(30 - shift)) >> (31 - shift)
                          : divide_by_power(high_product(v, m), -shift);
     case PQ_ARITHMETIC_TFLITE_SINGLE:
-        return shifted(v * m + power(30 - shift), 31 - shift);
+        return (v * m + power(30 - shift)) >> (31 - shift);
     default:
-        return shifted(v * m + power(shift - 1), shift);
+        return (v * m + power(shift - 1)) >> shift;
     }
 }
 

@@ -27,6 +27,7 @@ static struct {
     size_t n;
     void *x, *y;
     double *w;
+    struct pq_lanes lanes;
     struct pq_grid grid;
     float scale[GRID], lo[GRID], hi[GRID];
 } batch;
@@ -35,27 +36,33 @@ static struct {
     struct guarded x, y, w;
 } memory;
 
-static double *draw_numbers(const struct guarded *where, int is_f64)
+static double *draw_numbers(const struct guarded *where, enum pq_type type)
 {
-    void *const p = guarded_end(where, batch.n * (is_f64 ? 8 : 4));
+    void *const p = guarded_end(where, batch.n * pq_type_size(type));
     for (size_t i = 0; i < batch.n; i++) {
         const double v = (random_unit() - 0.5) * (random_chance(5) ? 100 : 1);
-        put_bits(p, is_f64 ? PQ_F64 : PQ_F32, i,
-                 is_f64 ? bits_of_f64(v) : bits_of_f32((float)v));
+        put_bits(p, type, i, bits_near(type, v));
     }
     return p;
 }
 
-static void draw_arrays(int is_f64)
+static void draw_arrays(enum pq_type type)
 {
     batch.n = random_below(MOST + 1);
-    batch.x = draw_numbers(&memory.x, is_f64);
-    batch.y = draw_numbers(&memory.y, is_f64);
-    batch.w = draw_numbers(&memory.w, 1);
+    batch.x = draw_numbers(&memory.x, type);
+    batch.y = draw_numbers(&memory.y, type);
+    batch.w = draw_numbers(&memory.w, PQ_F64);
 }
 
-/* Draw candidate scales, and numbers near the codes of a scale. */
-static void draw_grid(void)
+static void draw_lanes(void)
+{
+    for (size_t e = 0; e < sizeof batch.lanes / sizeof(double); e++) {
+        ((double *)&batch.lanes)[e] = random_unit();
+    }
+}
+
+/* Draw candidate scales, and numbers near the codes of a scale. `ones`: weights are 1. */
+static void draw_grid(int ones)
 {
     const int narrow = random_chance(70), power = (int)random_between(-118, 116);
     batch.n = random_below(MOST + 1);
@@ -80,50 +87,51 @@ static void draw_grid(void)
         grid.highest = v > grid.highest ? v : grid.highest;
     }
     batch.x = x;
-    batch.w = draw_numbers(&memory.w, 1);
+    batch.w = draw_numbers(&memory.w, PQ_F64);
+    for (size_t i = 0; i < batch.n && ones; i++) {
+        batch.w[i] = 1;
+    }
     batch.grid = grid;
 }
 
-/* Begin a test that compares a kernel with the scalar kernel. Return the number of cases,
- * which is 0 for the scalar table. */
-static size_t begin(const struct pq_kernels *k, const char *name)
-{
-    check_begin("%s of %s", name, k->name);
-    return k == scalar ? 0 : check_count(4000);
-}
-
-static void check_add_errors(const struct pq_kernels *k, pq_errors_fn *const kernels[])
-{
-    const size_t cases = begin(k, "errors");
-    CASES(i, cases) {
-        struct pq_lanes ours = {{random_unit()}, {1}, {2}, {3}, {4}, {random_unit()}};
-        struct pq_lanes theirs = ours;
-        draw_arrays(i % 2);
-        kernels[i % 2](batch.x, batch.y, batch.n, &ours);
-        scalar->add_errors[i % 2](batch.x, batch.y, batch.n, &theirs);
-        CHECK(same(&ours, &theirs, sizeof ours), "%zu elements", batch.n);
+/* Define a test that compares `numbers` sums with the sums of the scalar kernel. `draw`
+ * draws case `i`. The last argument calls `run`, the kernel, which adds to `sums`. */
+#define COMPARE(member, type, numbers, draw, ...)                                          \
+    static void check_##member(const struct pq_kernels *k, type kernel)                    \
+    {                                                                                      \
+        check_begin(#member " of %s", k->name);                                            \
+        CASES(i, k == scalar ? 0 : check_count(4000)) {                                    \
+            double all[2][numbers];                                                        \
+            draw;                                                                          \
+            for (size_t e = 0; e < (numbers); e++) {                                       \
+                all[0][e] = all[1][e] = random_unit() / 64;                                \
+            }                                                                              \
+            for (int t = 0; t < 2; t++) {                                                  \
+                type const run = t == 0 ? kernel : scalar->member;                         \
+                double *const sums = all[t];                                               \
+                __VA_ARGS__;                                                               \
+            }                                                                              \
+            CHECK(same(all[0], all[1], sizeof all[0]), "%zu elements", batch.n);           \
+        }                                                                                  \
     }
-}
 
-static void check_total_errors(const struct pq_kernels *k, pq_total_fn *kernel)
-{
-    const size_t cases = begin(k, "totals");
-    CASES(i, cases) {
-        struct pq_lanes lanes;
-        struct pq_total total = {0}, due = {0};
-        for (size_t e = 0; e < sizeof lanes / sizeof(double); e++) {
-            ((double *)&lanes)[e] = random_unit();
-        }
-        kernel(&lanes, &total);
-        scalar->total_errors(&lanes, &due);
-        CHECK(same(&total, &due, sizeof due), "%a, expected %a", total.xx, due.xx);
-    }
-}
+enum { LANES = sizeof(struct pq_lanes) / sizeof(double) };
+
+COMPARE(add_errors, pq_errors_fn *const *, LANES, draw_arrays(i % 2 ? PQ_F64 : PQ_F32),
+        run[i % 2](batch.x, batch.y, batch.n, (void *)sums))
+COMPARE(total_errors, pq_total_fn *, sizeof(struct pq_total) / sizeof(double), draw_lanes(),
+        run(&batch.lanes, (void *)sums))
+COMPARE(fit, pq_fit_fn *const *, 2, draw_arrays(i % 2 ? PQ_F64 : PQ_F32),
+        run[i % 2](batch.x, batch.y, batch.w, batch.n, sums))
+COMPARE(sum_squares, pq_squares_fn *const *, 1, draw_arrays(i % 2 ? PQ_F64 : PQ_F32),
+        *sums += run[i % 2](batch.x, batch.y, batch.w, batch.n, 0x1p-3))
+COMPARE(fit_codes, pq_fit_codes_fn *, 2, draw_grid(i % 2),
+        run(&batch.grid, batch.x, batch.w, batch.n, sums))
 
 static void check_widen_f16(const struct pq_kernels *k, pq_widen_fn *kernel)
 {
-    const size_t cases = begin(k, "float16 to float32");
-    CASES(i, kernel != NULL ? cases : 0) {
+    check_begin("widen_f16 of %s", k->name);
+    CASES(i, kernel != NULL ? check_count(4000) : 0) {
         const size_t n = random_below(100);
         uint16_t *const from = (void *)guarded_end(&memory.x, n * sizeof *from);
         float *const to = (void *)guarded_end(&memory.y, n * sizeof *to);
@@ -137,30 +145,6 @@ static void check_widen_f16(const struct pq_kernels *k, pq_widen_fn *kernel)
                              : to[e] == due && !signbit(to[e]) == !signbit(due),
                   "%04x gives %a", from[e], (double)to[e]);
         }
-    }
-}
-
-static void check_fit(const struct pq_kernels *k, pq_fit_fn *const kernels[])
-{
-    const size_t cases = begin(k, "fit");
-    CASES(i, cases) {
-        double ours[2] = {1, 2}, theirs[2] = {1, 2};
-        draw_arrays(i % 2);
-        kernels[i % 2](batch.x, batch.y, batch.w, batch.n, ours);
-        scalar->fit[i % 2](batch.x, batch.y, batch.w, batch.n, theirs);
-        CHECK(same(ours, theirs, sizeof ours), "%zu elements", batch.n);
-    }
-}
-
-static void check_sum_squares(const struct pq_kernels *k, pq_squares_fn *const kernels[])
-{
-    const size_t cases = begin(k, "squares");
-    CASES(i, cases) {
-        draw_arrays(i % 2);
-        const double sum = kernels[i % 2](batch.x, batch.y, batch.w, batch.n, 0x1p-3);
-        const double due =
-            scalar->sum_squares[i % 2](batch.x, batch.y, batch.w, batch.n, 0x1p-3);
-        CHECK(same(&sum, &due, sizeof due), "%zu elements", batch.n);
     }
 }
 
@@ -200,10 +184,10 @@ static void check_whole(pq_grid_fn *kernel)
 
 static void check_grid_sums(const struct pq_kernels *k, pq_grid_fn *kernel)
 {
-    const size_t cases = begin(k, "grid");
-    CASES(i, cases) {
+    check_begin("grid_sums of %s", k->name);
+    CASES(i, k == scalar ? 0 : check_count(4000)) {
         double ours[GRID] = {0}, theirs[GRID] = {0};
-        draw_grid();
+        draw_grid(0);
         const double *const w = i % 2 ? batch.w : NULL;
         kernel(&batch.grid, batch.x, w, batch.n, ours);
         scalar->grid_sums(&batch.grid, batch.x, w, batch.n, theirs);
@@ -211,21 +195,6 @@ static void check_grid_sums(const struct pq_kernels *k, pq_grid_fn *kernel)
                                                    : same(ours, theirs, sizeof ours),
               "%zu elements, scale %a", batch.n, (double)batch.scale[0]);
         check_whole(kernel);
-    }
-}
-
-static void check_fit_codes(const struct pq_kernels *k, pq_fit_codes_fn *kernel)
-{
-    const size_t cases = begin(k, "fit of codes");
-    CASES(i, cases) {
-        double ours[2] = {0}, theirs[2] = {0};
-        draw_grid();
-        for (size_t e = 0; e < batch.n && i % 2; e++) {
-            batch.w[e] = 1;
-        }
-        kernel(&batch.grid, batch.x, batch.w, batch.n, ours);
-        scalar->fit_codes(&batch.grid, batch.x, batch.w, batch.n, theirs);
-        CHECK(same(ours, theirs, sizeof ours), "%zu elements", batch.n);
     }
 }
 
@@ -315,10 +284,7 @@ static void check_refusals(void)
 
 static void check_alone(void)
 {
-    struct guarded *const all[] = {&memory.x, &memory.y, &memory.w};
-    for (size_t i = 0; i < COUNT(all); i++) {
-        *all[i] = guarded_make(MOST * sizeof(double));
-    }
+    guarded_make_all(&memory, sizeof memory, MOST * sizeof(double));
     check_refusals();
 }
 

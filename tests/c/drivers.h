@@ -19,6 +19,14 @@
 #define KERNEL(member, type, dimensions, presence, program, test)                          \
     program(test, member, type, dimensions)
 #define TEST(test, member, ...) test(k, k->member);
+
+/* Define the test of a row by a statement that calls a function with `k` and `kernel`. */
+#define DRIVER(test, type, statement)                                                      \
+    static void test(const struct pq_kernels *k, type kernel)                              \
+    {                                                                                      \
+        statement;                                                                         \
+    }
+
 #define API(...)
 #define CODEBOOK(...)
 #define DYNAMIC(...)

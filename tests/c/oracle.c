@@ -10,13 +10,19 @@
 
 #define FORMAT(type, ...) [PQ_##type] = {PQ_##type, __VA_ARGS__}
 static const struct float_format formats[PQ_TYPE_COUNT] = {
-    FORMAT(F32, 8, 23, 127, 0x7f7fffff, 1, 0),   FORMAT(F16, 5, 10, 15, 0x7bff, 1, 0),
-    FORMAT(BF16, 8, 7, 127, 0x7f7f, 1, 0),       FORMAT(F8E4M3FN, 4, 3, 7, 0x7e, 0, 0),
-    FORMAT(F8E4M3FNUZ, 4, 3, 8, 0x7f, 0, 1),     FORMAT(F8E5M2, 5, 2, 15, 0x7b, 1, 0),
-    FORMAT(F8E5M2FNUZ, 5, 2, 16, 0x7f, 0, 1),    FORMAT(F6E2M3FN, 2, 3, 1, 0x1f, 0, 0),
-    FORMAT(F6E3M2FN, 3, 2, 3, 0x1f, 0, 0),       FORMAT(F4E2M1FN, 2, 1, 1, 0x07, 0, 0),
-    FORMAT(F8E3M4, 3, 4, 3, 0x6f, 1, 0),         FORMAT(F8E4M3, 4, 3, 7, 0x77, 1, 0),
-    FORMAT(F8E4M3B11FNUZ, 4, 3, 11, 0x7f, 0, 1),
+    FORMAT(F32, 8, 23, 127, 0x7f7fffff, 1, 0, 0x7fc00000, 0), /* reals: canonical NaN */
+    FORMAT(F16, 5, 10, 15, 0x7bff, 1, 0, 0x7e00, 0),
+    FORMAT(BF16, 8, 7, 127, 0x7f7f, 1, 0, 0x7fc0, 0),
+    FORMAT(F8E4M3FN, 4, 3, 7, 0x7e, 0, 0, 0x7f, 1),
+    FORMAT(F8E4M3FNUZ, 4, 3, 8, 0x7f, 0, 1, 0x80, 0),
+    FORMAT(F8E5M2, 5, 2, 15, 0x7b, 1, 0, 0x7e, 1),
+    FORMAT(F8E5M2FNUZ, 5, 2, 16, 0x7f, 0, 1, 0x80, 0),
+    FORMAT(F6E2M3FN, 2, 3, 1, 0x1f, 0, 0, 0x20, 0),
+    FORMAT(F6E3M2FN, 3, 2, 3, 0x1f, 0, 0, 0x20, 0),
+    FORMAT(F4E2M1FN, 2, 1, 1, 0x07, 0, 0, 0x07, 0),
+    FORMAT(F8E3M4, 3, 4, 3, 0x6f, 1, 0, 0x78, 1),
+    FORMAT(F8E4M3, 4, 3, 7, 0x77, 1, 0, 0x7c, 1),
+    FORMAT(F8E4M3B11FNUZ, 4, 3, 11, 0x7f, 0, 1, 0x80, 0),
 };
 
 const struct float_format *format_of(enum pq_type type)
@@ -56,30 +62,7 @@ double decode(enum pq_type type, uint64_t bits)
 
 static uint32_t nan_code(const struct float_format *f, int negative)
 {
-    const uint32_t sign = negative ? sign_bit(f) : 0;
-    switch (f->type) {
-    case PQ_F32:
-        return 0x7fc00000; /* reals: NaN is canonical */
-    case PQ_F16:
-        return 0x7e00;
-    case PQ_BF16:
-        return 0x7fc0;
-    case PQ_F8E3M4:
-        return sign | 0x78;
-    case PQ_F8E4M3:
-        return sign | 0x7c;
-    case PQ_F8E4M3FN:
-        return sign | 0x7f;
-    case PQ_F8E5M2:
-        return sign | 0x7e;
-    case PQ_F4E2M1FN:
-        return 7;
-    case PQ_F6E2M3FN:
-    case PQ_F6E3M2FN:
-        return 0x20;
-    default:
-        return 0x80;
-    }
+    return f->nan | (negative && f->nan_has_sign ? sign_bit(f) : 0);
 }
 
 /* Return the exact sign of num - value * den. No double is between a product and its

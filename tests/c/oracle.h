@@ -16,6 +16,8 @@ struct float_format {
     uint32_t last; /* code of the largest finite magnitude */
     int infinite;  /* 1: the next code is infinity */
     int fnuz;      /* 1: the code of -0 is NaN */
+    uint32_t nan; /* code of a positive NaN; without NaN: of the number that replaces NaN */
+    int nan_has_sign;
 };
 const struct float_format *format_of(enum pq_type type);
 
