@@ -280,9 +280,9 @@ const char *pq_isa_name(int i);
  * integer or narrow float type. `in` can also be int8 or uint8, with `inverse`, for int8
  * and uint8 codes that saturate, with PQ_HALF_EVEN, float32 quotients and no fill.
  *
- * Zero points must be within the range of the codes. With `zero_first` and for narrow
- * floats, magnitudes up to 2^52 are valid. Float32 to 8-bit integers with `zero_first` and
- * PQ_HALF_EVEN accepts any int64.
+ * Zero points must be within the range of the code type, or of 24 bits for PQ_I32 with a
+ * layout. With `zero_first` and for narrow floats, magnitudes up to 2^52 are valid.
+ * Float32 to 8-bit integers with `zero_first` and PQ_HALF_EVEN accepts any int64.
  *
  * Errors: PQ_ERR_ROUND; PQ_ERR_ZERO; PQ_ERR_OPTION; PQ_ERR_BEYOND with `beyond` = PQ_REFUSE
  * or `refuse_nan`.
@@ -293,7 +293,7 @@ enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_arg
 /*
  * Dequantize `in` to `out`: out = (in - zero) * scale + offset. `in` has an integer or
  * narrow float type, and `out` is real. Zero points of integer codes must be within the
- * range of the codes. With `any_zeros` they can be any int64, or up to 2^52 in magnitude
+ * range that pq_quantize() accepts. With `any_zeros` they can be any int64, or up to 2^52 in magnitude
  * together with `offset`, `inverse` or `fill`. Zero points of narrow floats can be up to
  * 2^52 in magnitude.
  *

@@ -231,6 +231,18 @@ def test_int24_writes_into_bytes():
             ValueError,
             "fill: expected integers from -8388608 to 8388607 for int32 in 24 bits",
         ),
+        (
+            lambda: pq.quantize([1.0], 1.0, 1 << 23, dtype="int32", layout="int24"),
+            ValueError,
+            "zero_point: expected integers from -8388608 to 8388607 for int32 in 24 bits, "
+            "got 8388608",
+        ),
+        (
+            lambda: pq.dequantize(pq.pack(np.int32([1]), "int24"), 1.0, [-(1 << 23) - 1]),
+            ValueError,
+            "zero_point: expected integers from -8388608 to 8388607 for int32 in 24 bits, "
+            "got -8388609",
+        ),
     ],
 )
 def test_int24_errors(call, error, message):

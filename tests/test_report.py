@@ -164,21 +164,41 @@ def test_mixed_types(rng):
         check(pq.measure_error(x, y)._sums, x, y)
 
 
+def check_largest_error(report, x, y):
+    """Compare with exact differences, and return them."""
+    e = [Fraction(a) - Fraction(b) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    sizes = [abs(v) for v in e]
+    assert report.max_error == float(max(sizes))
+    assert report.max_index == sizes.index(max(sizes))
+    return e
+
+
 @loop("unit", [1e-300, 1e-160, 1e155, 1e307, 5e-324])
 def test_far_float64(unit, rng):
     """Squares overflow or underflow in float64."""
     x, y = pair(rng, 5000, "float64")
     x, y = np.clip(x * 3, -9, 9) * unit, np.clip(y * 3, -9, 9) * unit
     report = pq.measure_error(x, y)
-    e = [Fraction(a) - Fraction(b) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
-    largest = max(abs(v) for v in e)
-    assert report.max_error == float(largest)
-    assert abs(e[report.max_index]) == largest
+    e = check_largest_error(report, x, y)
     noise = sum(v * v for v in e)
     signal = sum(Fraction(a) ** 2 for a in x.tolist())
     if noise:
         assert report.sqnr == pytest.approx(10 * math.log10(signal / noise), rel=1e-12)
     assert report.cosine == pytest.approx(1, rel=1e-2)
+
+
+@loop(
+    "arrays",
+    [
+        ([1e308, -1e308, 1e-320], [0, 0, 0]),
+        ([1e200, 1e-320, -2e-320, 1e308], [1e200, 0, 0, 1e308]),
+        ([1e200, 3, -4], [1e200, 0, 0]),
+    ],
+)
+def test_largest_error_beside_far_larger_numbers(arrays):
+    """With the power of two for squares, the difference is 0, or subnormal."""
+    x, y = (np.array(a, np.float64) for a in arrays)
+    check_largest_error(pq.measure_error(x, y), x, y)
 
 
 # ---- adding ----

@@ -179,6 +179,15 @@ enum pq_status pq_check_affine(const struct pq_args *args, struct pq_facts *fact
 void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernels,
                           const struct pq_args *args, enum pq_type carrier, bool quantizes);
 
+/* Return the range of zero points of integer codes. An int32 array with a layout has codes
+ * of 24 bits. */
+static inline struct pq_range pq_zero_range(enum pq_type code,
+                                            const struct pq_layout *layout)
+{
+    const bool is_24_bit = code == PQ_I32 && layout != NULL;
+    return is_24_bit ? (struct pq_range){-(1 << 23), (1 << 23) - 1} : pq_range_of(code);
+}
+
 /* Return true for 32-bit integers. Float32 cannot represent all of them. */
 static inline bool pq_is_32_bit(enum pq_type type)
 {

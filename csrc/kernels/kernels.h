@@ -184,19 +184,14 @@ PQ_INLINE int32_t pq_load_i24(const char *from)
     return (code ^ sign) - sign;
 }
 
-PQ_INLINE int32_t pq_saturate_i24(int32_t code)
-{
-    const int32_t most = (1 << 23) - 1;
-    code = code < most ? code : most;
-    return code > -most - 1 ? code : -most - 1;
-}
-
 /* Saturate an int32 to 24 bits, and store three bytes, the lowest first. */
 PQ_INLINE void pq_store_i24(char *to, const char *from)
 {
+    const int32_t most = (1 << 23) - 1;
     int32_t code;
     memcpy(&code, from, sizeof code);
-    code = pq_saturate_i24(code);
+    code = code < most ? code : most;
+    code = code > -most - 1 ? code : -most - 1;
     to[0] = (char)code;
     to[1] = (char)(code >> 8);
     to[2] = (char)(code >> 16);

@@ -90,12 +90,9 @@ static enum pq_status run_codebook(const struct pq_kernels *kernels,
     struct pq_args room;
     struct pq_job job;
     PQ_TRY(pq_check_call(&args, &room, kernels, true, part, parts));
-    if (book == NULL) {
-        return PQ_ERR_NULL;
-    }
-    if (book->size != sizeof *book || book->levels == 0) {
-        return book->size != sizeof *book ? PQ_ERR_SIZE : PQ_ERR_NULL;
-    }
+    PQ_TRY(book == NULL ? PQ_ERR_NULL : PQ_OK);
+    PQ_TRY(book->size != sizeof *book ? PQ_ERR_SIZE : PQ_OK);
+    PQ_TRY(book->levels == 0 ? PQ_ERR_NULL : PQ_OK);
     const struct pq_array *const codes = quantizes ? &args->out : &args->in;
     const struct pq_array *const numbers = quantizes ? &args->in : &args->out;
     const enum pq_type code = codes->type, real = numbers->type;

@@ -35,7 +35,7 @@ enum zero_size { ZEROS_32_BIT, ZEROS_F64, ZEROS_64_BIT, ZEROS_TOO_LARGE };
 static enum zero_size zero_size_of(const struct pq_args *args, struct pq_facts *facts)
 {
     const enum pq_type code = args->in.type;
-    const struct pq_range range = pq_range_of(code);
+    const struct pq_range range = pq_zero_range(code, args->in_layout);
     const bool is_float = pq_is_narrow_float(code), is_32_bit = pq_is_32_bit(code);
     if (is_32_bit ? pq_zeros_are_0(args, facts) : args->zero.type == code) {
         return ZEROS_32_BIT;

@@ -514,11 +514,15 @@ static void remeasure_groups(struct measuring *m, struct pq_error *to, ptrdiff_t
             m->rows = 1;
             const int exponent = chunk_exponent(m, first, n);
             if (exponent != 0) {
+                const struct pq_error plain = *to;
                 m->exponent = exponent;
                 add_runs(m, to, first, n);
                 m->exponent = 0;
                 to->exponent = exponent;
-                to->most = ldexp(to->most, exponent);
+                /* A scaled difference can vanish, and a plain difference can overflow. */
+                const bool overflows = !pq_is_finite_f64(plain.most);
+                to->most = overflows ? ldexp(to->most, exponent) : plain.most;
+                to->index = overflows ? to->index : plain.index;
             }
         }
         to += m->next;

@@ -218,12 +218,13 @@ static bool zeros_fit(const struct pq_args *args, struct pq_facts *facts,
 {
     struct pq_range range = {-(INT64_C(1) << 52), INT64_C(1) << 52};
     if (!how->run.zero_first) {
-        range = pq_range_of(args->out.type);
+        range = pq_zero_range(args->out.type, args->out_layout);
     } else if (!how->general) { /* kernels convert zero points to float32 directly */
         range = (struct pq_range){INT64_MIN, INT64_MAX};
     }
-    const bool all_fit = args->zero.type == args->out.type &&
-                         !(how->run.zero_first && pq_is_64_bit(args->out.type));
+    const bool all_fit =
+        args->zero.type == args->out.type && !pq_is_32_bit(args->out.type) &&
+        !(how->run.zero_first && pq_is_64_bit(args->out.type));
     return all_fit || pq_zeros_fit(args, facts, range.lo, range.hi);
 }
 

@@ -128,13 +128,23 @@ cdef object _zero_outside(Call *call, int64_t outside):
     return outside % 2**64 if call.args.zero.type == PQ_U64 else outside
 
 
+cdef bint _has_24_bits(Call *call, pq_type code) noexcept:
+    """Return True if the layout of the call stores int32 codes in 24 bits."""
+    return code == PQ_I32 and (
+        call.args.in_layout != NULL or call.args.out_layout != NULL
+    )
+
+
 cdef int _check_zero_in_type(Call *call, pq_type code) except -1:
-    """Check zero points of another type than `code`, or of a narrow float."""
+    """Check zero points of another range than `code`, or of a narrow float."""
     cdef const pq_type_info *row = row_of_type(code)
     cdef int64_t outside = 0, lo = row.lowest
     cdef int64_t hi = INT64_MAX if code == PQ_U64 else <int64_t>row.highest
-    cdef bint floats = _is_narrow_float(code)
-    name = _NAMES[<int>code]
+    cdef bint floats = _is_narrow_float(code), short = _has_24_bits(call, code)
+    name, highest = _NAMES[<int>code], row.highest
+    if short:
+        name, (lo, hi) = _in_bits(name, 24), _INT24
+        highest = hi
     if _is_narrow_float(call.args.zero.type) and call.args.zero.type != code:
         raise TypeError(
             f"zero_point: expected integers, got {_NAMES[<int>call.args.zero.type]}"
@@ -143,8 +153,10 @@ cdef int _check_zero_in_type(Call *call, pq_type code) except -1:
         if floats:
             raise ValueError(f"zero_point: expected None or zeros for {name}")
         got = _zero_outside(call, outside)
-        expected = f"integers from {lo} to {row.highest} for {name}"
-        if not (call.x.held and _is_code(call.x.type)):  # dequantize has no such argument
+        expected = f"integers from {lo} to {highest} for {name}"
+        # The hint names a dtype. Another dtype does not help with 24 bits, and dequantize
+        # has no such argument.
+        if not short and not (call.x.held and _is_code(call.x.type)):
             from pyquant._refused import hint_of_integer
 
             got = f"{got}{hint_of_integer(got, 'dtype', _CODES)}"
@@ -170,7 +182,8 @@ cdef int _check_zero(Call *call, pq_type code) except -1:
     but without their index."""
     if call.args.zero.data == NULL:
         return 0
-    if call.args.zero.type != code or _is_narrow_float(code):
+    if (call.args.zero.type != code or _is_narrow_float(code)
+            or _has_24_bits(call, code)):
         _check_zero_in_type(call, code)
     if call.args.lowest_code != 0 or call.args.highest_code != 0:
         _check_zero_in_range(call, code)

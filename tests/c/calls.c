@@ -92,8 +92,7 @@ void draw_view(struct view *view, const struct guarded *where, int ndim,
         gaps = 0;
     } while (view->bytes + 64 > where->size);
     ptrdiff_t first = first_of(view, ndim, extents);
-    if (elements_of(ndim, extents) ==
-        0) { /* an invalid address, which the call must not access */
+    if (elements_of(ndim, extents) == 0) { /* the call must not access this address */
         view->bytes = 0;
         view->lowest = guarded_end(where, 0);
         first = 0;
@@ -417,7 +416,7 @@ static void draw_param_view(const struct call *call, struct view *view,
     }
 }
 
-/* Replace extents of 0 by 1: an empty array can have parameters. */
+/* Draw the arrays of scales and, with `with_zero`, of zero points. */
 void draw_params(struct call *call, enum layout layout, enum pq_type scale_type,
                  enum pq_type zero_type, int with_zero)
 {
@@ -768,7 +767,7 @@ static int is_affine(const struct pq_args *args, int quantize)
            (quantize && (clips(args) || args->beyond != PQ_SATURATE || args->refuse_nan));
 }
 
-/* Return the type of the computation for `real`. */
+/* Round a number to the type of the computation. */
 static double rounded_to(enum pq_type carrier, double v)
 {
     return carrier == PQ_F64 ? v : (double)(float)v;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random calls of the public functions on random views, and their expected results,
- * computed element by element. Shared by check_api.c and fuzz_api.c.
+ * computed element by element. Several programs use the views.
  */
 #ifndef CALLS_H
 #define CALLS_H

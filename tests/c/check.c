@@ -117,8 +117,7 @@ void check_start(int argc, char **argv)
     state.light = light != NULL ? (size_t)strtoull(light, NULL, 10) : 1;
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     watch_crashes();
-#if defined(CHECK_ASAN) && !defined(FUZZER) /* the callback of the fuzzer saves the input  \
-                                             */
+#if defined(CHECK_ASAN) && !defined(FUZZER) /* else the fuzzer saves the input */
     __sanitizer_set_death_callback(say_where);
 #endif
 }

@@ -126,12 +126,12 @@ void swap_bytes_of(void *p, size_t size);
 
 /* ---- adversarial values ---- */
 
-/* Bits of a real that is hard to divide by `scale`, for codes up to `limit`. */
+/* Return bits of a real that is hard to divide by `scale`, for codes up to `limit`. */
 uint64_t draw_real(enum pq_type type, double scale, double limit);
-/* A scale: easy, at the edges of the fast quotient's range, or not a number at all. */
+/* Return a scale: ordinary, at a limit of the fast quotients, not finite, or NaN. */
 float draw_scale(void);
 double draw_scale_f64(void);
-/* An integer in [lo, hi], often at the ends or in the middle. */
+/* Return an integer in [lo, hi], often at the ends or in the middle. */
 int64_t draw_integer(int64_t lo, int64_t hi);
 
 /* ---- memory between two inaccessible pages, until the program ends ---- */

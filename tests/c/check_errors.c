@@ -754,12 +754,19 @@ static struct pq_args valid_words(struct pq_layout *layout)
      w->order = (const unsigned char[]){2, 0, 1}, w->group = 3, w->word_bits = 8,          \
      w->word_stride = 8)
 
+#define INT24                                                                              \
+    (a->out.type = a->zero.type = PQ_I32, small.zeros[0] = small.zeros[1] = 0,             \
+     w->bits = 24, w->word_bits = 8, w->word_stride = 8, small.bits[0] = 72)
+
 static void check_layouts(void)
 {
     check_begin("layouts");
     LAYOUT_BYTES("\x98\x0a\0\0\xcb\x0d\0", (void)a);
     LAYOUT_BYTES("\xff\x01\0\0\xff\x01", a->out.type = PQ_U8; w->bits = 3);
     LAYOUT_BYTES("\x89\xa0\0\0\xbc\xd0", TURNED(4));
+    LAYOUT_BYTES("\x08\0\0\x09\0\0\x0a", INT24);
+    LAYOUT(PQ_OK, INT24; put_bits(small.zero, PQ_I32, 0, (1 << 23) - 1));
+    LAYOUT(PQ_ERR_ZERO, INT24; put_bits(small.zero, PQ_I32, 0, 1 << 23));
     LAYOUT(PQ_OK, TURNED(256); small.bits[0] = 1024);
     LAYOUT(PQ_OK, w->word_bits = 64; w->word_stride = small.bits[0] = 64);
     LAYOUT(PQ_OK, w->group = -1);

@@ -391,9 +391,9 @@ static void take_away(struct pq_args *args)
         use.refused = use.refused || args->ndim > 0;
         break;
     case 1:
-        args->block = NULL; /* the parameters change, so the call is invalid */
-        use.refused = 1;
+        args->block = NULL; /* another valid call, if `ndim` were valid */
         args->ndim = -1;
+        use.refused = 1;
         break;
     case 2:
         array->strides = NULL;
@@ -404,7 +404,7 @@ static void take_away(struct pq_args *args)
     }
 }
 
-/* Set large strides, or unused ones. */
+/* Set a stride of a view to a large number. */
 static void stretch(void)
 {
     struct view *const view = views[random_below(COUNT(views))];
@@ -414,7 +414,7 @@ static void stretch(void)
     }
 }
 
-/* Return another type with elements that are not larger. */
+/* Set another type, with elements that are not larger. */
 static void retype(struct pq_array *array)
 {
     const enum pq_type other = (enum pq_type)random_below(PQ_TYPE_COUNT);
@@ -423,7 +423,7 @@ static void retype(struct pq_array *array)
     }
 }
 
-/* Return a struct size of no version. */
+/* Set a struct size that no version has. */
 static void resize(struct pq_args *args)
 {
     static const size_t sizes[] = {0, 1, sizeof(size_t),
@@ -977,7 +977,7 @@ static void check_result(enum op op)
     }
 }
 
-/* ---- the others ---- */
+/* ---- extrema, parameters, histograms and error sums ---- */
 
 /* The expected extrema of each cell, and the number of elements that are not finite. */
 static struct {
@@ -1547,7 +1547,7 @@ static void check_fixed_point(void)
 enum { MOST_BLOCKS = 3 };
 
 static struct coding {
-    int place; /* of the format */
+    int place; /* number of the format */
     const struct pq_block_format *format;
     int encodes;
     struct pq_blocks args;
