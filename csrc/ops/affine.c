@@ -99,10 +99,8 @@ enum pq_status pq_check_affine(const struct pq_args *args, struct pq_facts *fact
     }
     if ((unsigned)args->beyond >= PQ_BEYOND_COUNT ||
         (args->beyond == PQ_WRAP && has_range(args)) ||
-        (is_float && args->overflow && args->beyond != PQ_SATURATE)) {
-        return PQ_ERR_OPTION;
-    }
-    if (!is_float && !is_valid_range(args, range, code)) {
+        (is_float ? args->overflow && args->beyond != PQ_SATURATE
+                  : !is_valid_range(args, range, code))) {
         return PQ_ERR_OPTION;
     }
     return zeros_fit_given_range(args, facts, code) ? PQ_OK : PQ_ERR_ZERO;

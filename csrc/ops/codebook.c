@@ -101,10 +101,8 @@ static enum pq_status run_codebook(const struct pq_kernels *kernels,
         return PQ_ERR_TYPE;
     }
     PQ_TRY(pq_check_options(args, pq_options_of(args), PQ_ACCEPTS_CODEBOOK));
-    if (!can_index(codes, quantizes ? args->out_layout : args->in_layout, book,
-                   quantizes)) {
-        return PQ_ERR_OPTION;
-    }
+    const struct pq_layout *const layout = quantizes ? args->out_layout : args->in_layout;
+    PQ_TRY(can_index(codes, layout, book, quantizes) ? PQ_OK : PQ_ERR_OPTION);
     job.how = pq_no_method;
     job.how.kernel = quantizes ? kernels->quantize_book : kernels->dequantize_book;
     job.how.general = true;

@@ -107,9 +107,7 @@ enum pq_status pq_dequantize_method(struct pq_method *how, const struct pq_kerne
         return PQ_ERR_TYPE;
     }
     const enum zero_size zeros = zero_size_of(args, facts);
-    if (zeros == ZEROS_TOO_LARGE) {
-        return PQ_ERR_ZERO;
-    }
+    PQ_TRY(zeros != ZEROS_TOO_LARGE ? PQ_OK : PQ_ERR_ZERO);
     const int options = pq_options_of(args);
     PQ_TRY(pq_check_options(args, options,
                             pq_is_narrow_float(in) ? PQ_ACCEPTS_DEQUANTIZE_FLOAT
@@ -120,9 +118,7 @@ enum pq_status pq_dequantize_method(struct pq_method *how, const struct pq_kerne
         return PQ_OK;
     }
     PQ_TRY(pq_check_affine(args, facts, in, false));
-    if (zeros == ZEROS_64_BIT) {
-        return PQ_ERR_ZERO;
-    }
+    PQ_TRY(zeros != ZEROS_64_BIT ? PQ_OK : PQ_ERR_ZERO);
     /* The inner kernel writes numbers of the type of the product. */
     struct pq_args between = *args;
     between.out.type = out == PQ_F64 ? PQ_F64 : PQ_F32;

@@ -222,9 +222,9 @@ static bool zeros_fit(const struct pq_args *args, struct pq_facts *facts,
     } else if (!how->general) { /* kernels convert zero points to float32 directly */
         range = (struct pq_range){INT64_MIN, INT64_MAX};
     }
-    const bool all_fit =
-        args->zero.type == args->out.type && !pq_is_32_bit(args->out.type) &&
-        !(how->run.zero_first && pq_is_64_bit(args->out.type));
+    const bool all_fit = args->zero.type == args->out.type &&
+                         !pq_is_32_bit(args->out.type) &&
+                         !(how->run.zero_first && pq_is_64_bit(args->out.type));
     return all_fit || pq_zeros_fit(args, facts, range.lo, range.hi);
 }
 
@@ -237,9 +237,7 @@ enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels
         !pq_is_real(precision_of(args)) || !pq_has_valid_zero_type(args, out)) {
         return PQ_ERR_TYPE;
     }
-    if ((unsigned)args->round >= PQ_ROUND_COUNT) {
-        return PQ_ERR_ROUND;
-    }
+    PQ_TRY((unsigned)args->round < PQ_ROUND_COUNT ? PQ_OK : PQ_ERR_ROUND);
     const int options = pq_options_of(args);
     const bool is_float = pq_is_narrow_float(out);
     const bool affine = (options & PQ_OPTIONS_AFFINE) != 0;
