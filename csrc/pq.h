@@ -292,8 +292,8 @@ enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_arg
 
 /*
  * Dequantize `in` to `out`: out = (in - zero) * scale + offset. `in` has an integer or
- * narrow float type, and `out` is real. Zero points of integer codes must be within the
- * range that pq_quantize() accepts. With `any_zeros` they can be any int64, or up to 2^52 in magnitude
+ * narrow float type, and `out` is real. Zero points of integer codes have the ranges of
+ * pq_quantize(). With `any_zeros` they can be any int64, or up to 2^52 in magnitude
  * together with `offset`, `inverse` or `fill`. Zero points of narrow floats can be up to
  * 2^52 in magnitude.
  *
