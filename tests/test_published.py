@@ -305,19 +305,20 @@ def test_convert_keeps_every_value(source, format, capsys):
 
 
 @pytest.mark.parametrize(
-    ("out", "options", "said"),
+    ("kind", "type", "format", "said"),
     [
-        ("q.safetensors", ["--type=int8"], "convert does not read int8 codes (quantize the "
+        ("safetensors", "int8", "awq", "convert does not read int8 codes (quantize the "
          "original file with --type int4)"),
-        ("q.gguf", ["--type=Q4_K"], "Q4_K cannot become awq without loss (use dequantize, "
-         "then quantize)"),
+        ("gguf", "Q4_K", "Q8_0", "convert does not change Q4_K to Q8_0 (use quantize)"),
     ],
 )  # fmt: skip
-def test_convert_explains_why_it_reads_no_weight(out, options, said, capsys):
+def test_convert_explains_why_it_reads_no_weight(kind, type, format, said, capsys):
     pq.write_weights("x.safetensors", {"a": np.zeros((64, 256), np.float32)})
-    run("quantize", "-q", "x.safetensors", out, *options)
-    said = f"pyquant convert: no weights to convert in {out}: {said}"
-    assert error(capsys, "convert", out, "y.safetensors", "--format=awq") == said
+    run("quantize", "-q", "x.safetensors", f"q.{kind}", "--type", type)
+    said = f"pyquant convert: no weights to convert in q.{kind}: {said}"
+    assert error(capsys, "convert", f"q.{kind}", f"y.{kind}", "--format", format) == said
+    if kind == "gguf":
+        run("quantize", "-q", "q.gguf", "y.gguf", "--type", format)
 
 
 def test_convert_keeps_the_records_of_other_tensors():

@@ -115,7 +115,7 @@ def _reason(tensor: Logical, format: str) -> str:
         return f"already {format}"
     if isinstance(tensor, Joined):
         return f"convert does not read {type} codes ({REMEDY})"
-    return f"{type} cannot become {format} without loss (use dequantize, then quantize)"
+    return f"convert does not change {type} to {format} (use quantize)"
 
 
 class Converted(Job):
