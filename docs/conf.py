@@ -49,6 +49,7 @@ html_show_copyright = False
 html_copy_source = False
 html_static_path = ["_static"]
 html_css_files = ["tables.css"]
+html_js_files = [("search.js", {"defer": "defer"})]
 html_logo = html_favicon = "_static/logo.svg"
 html_theme_options = {
     "source_repository": f"{SOURCE}/",
@@ -123,6 +124,15 @@ def link_names(app, doctree, docname):
             span.replace_self(make_refnode(*place, span.deepcopy()))
 
 
+def index_glossary(app, doctree):
+    """Give each term of the glossary an anchor, and an entry of the index for searches."""
+    is_glossary = app.env.current_document.docname == "glossary"
+    for row in doctree.findall(nodes.row) if is_glossary else ():
+        term = row[0].astext()
+        row[0]["ids"].append(nodes.make_id(term))
+        row[0] += addnodes.index(entries=[("single", term, row[0]["ids"][0], "main", None)])
+
+
 def hide_edit_link(app, pagename, templatename, context, doctree):
     """Remove the links to the sources of generated pages, which the repository lacks."""
     if "/names/" in pagename:
@@ -133,5 +143,6 @@ def setup(app):
     """Called by Sphinx."""
     app.connect("source-read", name_files)
     app.connect("doctree-read", link_parameters)
+    app.connect("doctree-read", index_glossary)
     app.connect("doctree-resolved", link_names)
     app.connect("html-page-context", hide_edit_link)
