@@ -44,11 +44,12 @@ numpydoc_xref_aliases = {
 }
 
 html_theme = "furo"
+pygments_dark_style = "github-dark"  # the default underlines imports
 html_title = f"{project} {release}"
 html_show_copyright = False
 html_copy_source = False
 html_static_path = ["_static"]
-html_css_files = ["tables.css"]
+html_css_files = ["site.css"]
 html_js_files = [("search.js", {"defer": "defer"})]
 html_logo = html_favicon = "_static/logo.svg"
 html_theme_options = {
@@ -114,12 +115,10 @@ def link_names(app, doctree, docname):
     }
     for span in [*doctree.findall(nodes.literal)]:
         first, dot, rest = re.sub(r"^pq\.", "pyquant.", span.astext()).partition(".")
-        found = objects.get(classes.get(first, first) + dot + rest)
-        if (
-            found
-            and found.docname != docname
-            and not isinstance(span.parent, nodes.reference)
-        ):
+        is_name = dot or first in classes  # `pyquant` is also a command
+        found = is_name and objects.get(classes.get(first, first) + dot + rest)
+        is_link = isinstance(span.parent, nodes.reference)
+        if found and found.docname != docname and not is_link:
             place = app.builder, docname, found.docname, found.node_id
             span.replace_self(make_refnode(*place, span.deepcopy()))
 
