@@ -389,7 +389,7 @@ cdef inline Array *_lead(Call *call) noexcept:
 
 
 cdef int _check_like_lead(Call *call, str name, Array *a) except -1:
-    """Raise an error for several parameters of another shape than the lead."""
+    """Raise an error if several parameters do not have the shape of `_lead(call)`."""
     if not _is_alone(a) and not _same_shape(a, _lead(call)):
         raise ValueError(f"{name}: expected shape {_shape(_lead(call))}, got {_shape(a)}")
     return 0
@@ -687,7 +687,7 @@ cdef object _dequantize_by_book(object q, object scale, object dtype, object axi
 
 cdef int _set_book(Call *call, _Codebook book, str code, bint quantizes,
                    int bits) except -1:
-    """Store the table in the call, after the checks of type and width."""
+    """Check the type and the width of the codes, and store the table in the call."""
     cdef int own = book.table.bits
     if code not in ("uint8", "uint4", "uint2"):
         raise _error(TypeError, "dtype" if quantizes else "q",

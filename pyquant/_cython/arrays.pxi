@@ -263,7 +263,7 @@ cdef inline void _set_array(pq_array *to, Array *a) noexcept:
 
 cdef void _lay_words(Call *call, pq_array *to, ptrdiff_t *strides, pq_layout *layout,
                      Py_ssize_t words) noexcept:
-    """Describe words in place of the elements along an axis, in C order."""
+    """Set the C-order strides of an array that has `words` words along `layout.axis`."""
     cdef ptrdiff_t stride = layout.word_bits
     cdef int d
     for d in range(call.args.ndim - 1, -1, -1):

@@ -30,7 +30,7 @@ def block_rows():
 
 
 cdef int _hold_blocks(Call *call, object array, tuple row) except -1:
-    """Hold the bytes in place of scales, and the shape of their values for `x`."""
+    """Store the bytes as `call.scale`, and the shape of their values as `call.x`."""
     cdef Py_ssize_t elements = row[2], nbytes = row[3], blocks
     cdef int d, last
     if not _hold(array, &call.scale) or call.scale.type != PQ_U8:
@@ -92,7 +92,7 @@ def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1):
 # ---- encode ----
 
 cdef int _hold_numbers(Call *call, object array, tuple row) except -1:
-    """Hold the numbers in place of scales, and the shape of their blocks for `x`."""
+    """Store the numbers as `call.scale`, and the shape of their blocks as `call.x`."""
     cdef Py_ssize_t elements = row[2], nbytes = row[3], extent
     cdef int d, last
     _hold_real(array, &call.scale, "x")

@@ -22,7 +22,8 @@ cdef int _levels_part(const Job *job, int part) noexcept nogil:
 
 cdef int _dynamic_parts(Call *call, tuple selecting, Py_ssize_t each,
                         int threads) except -1:
-    """Return the number of threads, or 0 if sharing the work needs two calls."""
+    """Return the number of threads for one call. Return 0 if threads would share groups:
+    they must choose all parameters in a first call."""
     cdef int parts = _parts(_size(&call.x) * each, threads)
     cdef int d
     if parts == 1:

@@ -107,7 +107,7 @@ cdef LayoutRow _layout_named(object layout):
 
 
 cdef tuple _checked_layout(object name, object axis, object bits, str of):
-    """Return row, axis and bits, as Python integers, after all checks without an array.
+    """Check a layout without an array. Return its row, and axis and bits as integers.
     Messages add `of` before the names of arguments."""
     cdef LayoutRow row = _layout_named(name)
     axis = None if axis is None else _integer(axis, "axis", "an integer", of)
@@ -479,7 +479,7 @@ cdef Py_ssize_t _set_layout(pq_layout *layout, LayoutRow row, tuple how,
 
 cdef Py_ssize_t _bytes_of_words(LayoutRow row, Array *a, int axis,
                                 Py_ssize_t words) except -1:
-    """Return the bytes of words in place of the elements along an axis."""
+    """Return the bytes of an array that has `words` words along an axis."""
     cdef Py_ssize_t size = row.word_bits // 8, extent
     cdef bint any_words = True
     cdef int d

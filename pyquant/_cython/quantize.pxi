@@ -32,7 +32,7 @@ cdef PyObject *_quantize_method = NULL
 
 
 cdef int _raise_hint(object error, object function, tuple args, object names) except -1:
-    """Raise an error with a hint if it is about places and names of arguments."""
+    """Raise an error with a hint, if `error` is about positions and names of arguments."""
     from pyquant._refused import hint_of_call
 
     message = hint_of_call(error, function, args, names)
@@ -496,7 +496,7 @@ cdef int _check_apart(Call *call, object exact, object array, object scale,
 cdef object _apply(Call *call, object array, object scale, object zero_point, pq_type code,
                    str dtype, pq_type type, object axis, object block_size, object out,
                    object threads, bint quantizes, tuple how, bint any_zero, object offset):
-    """Run both directions, after the conversion of all arguments. `how` is the layout of
+    """Quantize or dequantize, after the conversion of all arguments. `how` is the layout of
     packed results, or `None`."""
     _set_input(call)
     _hold_scale(call, scale)

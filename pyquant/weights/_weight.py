@@ -877,8 +877,7 @@ def quantized_words(made: Planar, layout: str, along: int, threads: SupportsInde
     Quantize the values that `made` has in place of codes, and pack them into words.
 
     The inputs are along the first axis. Like the packing of GPTQ and AWQ, the function
-    rounds each step of ``(x + zero * scale) / scale``, and then to an integer, half to
-    even.
+    rounds each step of ``(x + zero * scale) / scale``, then to an integer, half to even.
     """
     x: Any = made.codes
     zero: Any = made.zero_point
