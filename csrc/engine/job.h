@@ -175,9 +175,10 @@ enum pq_status pq_check_affine(const struct pq_args *args, struct pq_facts *fact
                                enum pq_type code, bool quantizes);
 
 /* Replace the kernel of a method by an affine kernel, which calls the replaced kernel
- * with numbers of type `carrier`. */
+ * with numbers of type `carrier`. `options` are the bits of pq_options_of(). */
 void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernels,
-                          const struct pq_args *args, enum pq_type carrier, bool quantizes);
+                          const struct pq_args *args, int options, enum pq_type carrier,
+                          bool quantizes);
 
 /* Return the range of zero points of integer codes. An int32 array with a layout has codes
  * of 24 bits. */

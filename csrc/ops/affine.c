@@ -107,7 +107,8 @@ enum pq_status pq_check_affine(const struct pq_args *args, struct pq_facts *fact
 }
 
 void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernels,
-                          const struct pq_args *args, enum pq_type carrier, bool quantizes)
+                          const struct pq_args *args, int options, enum pq_type carrier,
+                          bool quantizes)
 {
     const enum pq_type code = quantizes ? args->out.type : args->in.type;
     const int part = quantizes ? layout_code_bits(&args->out, args->out_layout) : 0;
@@ -118,7 +119,7 @@ void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernel
         .carrier = carrier,
         .code = code,
         .bits = (int16_t)(part != 0 ? part : pq_bits_of(code)),
-        .options = (int16_t)(pq_options_of(args) & PQ_OPTIONS_AFFINE),
+        .options = (int16_t)(options & PQ_OPTIONS_AFFINE),
         .has_offset = args->offset.data != NULL,
         .inverse = args->inverse != 0,
         .clips = quantizes && has_range(args),

@@ -123,7 +123,7 @@ enum pq_status pq_dequantize_method(struct pq_method *how, const struct pq_kerne
     struct pq_args between = *args;
     between.out.type = out == PQ_F64 ? PQ_F64 : PQ_F32;
     set_method(how, kernels, &between, zeros);
-    pq_add_affine_stages(how, kernels, args, between.out.type, false);
+    pq_add_affine_stages(how, kernels, args, options, between.out.type, false);
     return PQ_OK;
 }
 

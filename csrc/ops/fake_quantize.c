@@ -399,8 +399,6 @@ enum pq_status pq_fake_quantize(const struct pq_kernels *kernels,
     struct pq_fake_call call = {kernels, options.code, options.mask, {0}};
     struct pq_args own = *args;
     PQ_TRY(pq_check_fake_quantize(&call, &own, PQ_ACCEPTS_FAKE_QUANTIZE));
-    if (options.mask.data == NULL) {
-        return run_method(set_method, &call, &own, part, parts);
-    }
-    return run_with_mask(&call, &own, part, parts);
+    return options.mask.data == NULL ? run_method(set_method, &call, &own, part, parts)
+                                     : run_with_mask(&call, &own, part, parts);
 }

@@ -76,14 +76,14 @@ static int pair_round_of(const struct pq_args *args, enum pq_type precision)
                : (int)PQ_STOCHASTIC;
 }
 
-/* Return the kernel for this pair of types and these options. Null: a general kernel or the
- * kernel of 64-bit codes quantizes. */
+/* Return the kernel for this pair of types and a value of `round`. Null: a general kernel
+ * or the kernel of 64-bit codes quantizes. */
 static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq_args *args,
-                               enum pq_type precision)
+                               int round)
 {
     const enum pq_type in = args->in.type, out = pq_carrier_of(args->out.type);
     const bool is_pair = pq_is_real(in) && pq_row_of(in) >= 0 && pq_row_of(out) >= 0;
-    return is_pair && pq_has_pair_round(in, out, pair_round_of(args, precision)) &&
+    return is_pair && pq_has_pair_round(in, out, round) &&
                    (!pq_is_32_bit(out) || args->zero.data == NULL)
                ? kernels->quantize[pq_row_of(in)][pq_row_of(out)]
                : NULL;
@@ -122,9 +122,9 @@ static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
     const enum pq_type precision = precision_of(args), in = args->in.type,
                        out = pq_carrier_of(args->out.type);
     const bool is_float = pq_is_narrow_float(out), has_zero = args->zero.data != NULL;
-    const bool is_even = args->round == PQ_HALF_EVEN;
-    pq_kernel_fn *const kernel = kernel_of(kernels, args, precision);
-    const bool is_64_bit = pq_is_64_bit(out);
+    const bool is_even = args->round == PQ_HALF_EVEN, is_64_bit = pq_is_64_bit(out);
+    const int round = pair_round_of(args, precision);
+    pq_kernel_fn *const kernel = kernel_of(kernels, args, round);
     *how = pq_no_method;
     set_options(how, args);
     how->kernel = kernel != NULL ? kernel
@@ -132,7 +132,7 @@ static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
                                  : kernels->quantize_general;
     how->general = kernel == NULL;
     if (!how->general) {
-        how->run.round = (enum pq_round)pair_round_of(args, precision);
+        how->run.round = (enum pq_round)round;
     }
     how->by_groups = kernel != NULL || is_64_bit ||
                      (in == PQ_F64 && precision == PQ_F64 && is_even &&
@@ -185,19 +185,19 @@ static pq_kernel_fn *kernel_without_stages(const struct pq_method *how,
     if (args->in.type == carrier) {
         return how->kernel;
     }
-    return how->general ? NULL : kernel_of(kernels, args, carrier);
+    return how->general ? NULL : kernel_of(kernels, args, pair_round_of(args, carrier));
 }
 
 /* Choose an affine kernel. Its inner kernel reads numbers of the type of the quotient. */
 static void set_affine_method(struct pq_method *how, const struct pq_kernels *kernels,
-                              const struct pq_args *args)
+                              const struct pq_args *args, int options)
 {
     struct pq_args between = *args;
     between.in.type = between.precision = precision_of(args);
     set_method(how, kernels, &between);
     how->single_scale = args->in.type != PQ_F64;
     pq_kernel_fn *const kernel = kernel_without_stages(how, kernels, args, between.in.type);
-    pq_add_affine_stages(how, kernels, args, between.in.type, true);
+    pq_add_affine_stages(how, kernels, args, options, between.in.type, true);
     how->affine.plain_kernel = kernel;
     how->by_groups = !pq_needs_random_words(how);
 }
@@ -209,7 +209,7 @@ static bool can_multiply(const struct pq_args *args, const struct pq_kernels *ke
 {
     return (options & PQ_OPTIONS_AFFINE) == PQ_OPTION_INVERSE &&
            pq_is_narrow_float(args->out.type) &&
-           kernel_of(kernels, args, precision_of(args)) != NULL;
+           kernel_of(kernels, args, pair_round_of(args, precision_of(args))) != NULL;
 }
 
 /* Return true if the chosen kernel can add the zero points. */
@@ -260,7 +260,7 @@ enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels
         how->flush_min_scale = 0; /* the product of a subnormal number can round to a
                                      code other than 0 */
     } else {
-        set_affine_method(how, kernels, args);
+        set_affine_method(how, kernels, args, options);
     }
     return zeros_fit(args, facts, how) ? PQ_OK : PQ_ERR_ZERO;
 }
