@@ -25,6 +25,8 @@ PATTERNS = {
 # The first line of a function, struct or enum. Indented comments are inside of one.
 DEFINITION = re.compile(r"^(?!#)\w.*", re.M)
 HELP = re.compile(r"\bhelp=\(?((?:\s*f?\"[^\"]*\")+)")
+# Strings of tests with code, and markers for tools.
+CODE = re.compile(r"^\s*(def|import|from|assert|for|type: ignore)\b", re.M)
 
 
 def matches(pattern):
@@ -50,7 +52,7 @@ def texts():
             yield from (
                 (name, part.strip())
                 for part in PARAGRAPHS[path.suffix](text)
-                if sentences(part)
+                if sentences(part) and not CODE.search(part)
             )
             yield from ((name, match[1].strip()) for match in HELP.finditer(text))
 

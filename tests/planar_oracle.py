@@ -1,4 +1,4 @@
-"""Weights with codes and parameters in separate arrays, with the bits of packed_oracle."""
+"""Make weights with codes and parameters in separate arrays, packed by packed_oracle."""
 
 import numpy as np
 from packed_oracle import LAYOUTS, pack_rows

@@ -401,7 +401,7 @@ def test_subnormal_quotients_in_modes_away_from_zero(name, mode, isa):
             same_results(quantized(isa, x, scale, **options), want)
 
 
-# By example
+# Examples
 
 
 EXAMPLES = {

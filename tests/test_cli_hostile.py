@@ -119,7 +119,7 @@ def test_a_large_file_stays_on_the_disk(here):
         assert int(run.stderr) < 120, command
 
 
-# Files that lie
+# Files with wrong headers
 
 
 def damaged_arrays(rng, folder):

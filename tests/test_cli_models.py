@@ -160,7 +160,7 @@ def test_a_name_twice(x, tmp_path):
         open_model(str(path))
 
 
-# Which kind
+# Kinds of files
 
 
 def test_kinds_by_content_and_by_word(x, tmp_path):

@@ -919,7 +919,7 @@ def test_examples_of_help():
         assert command(*arguments, "--min-size", 0) == 0
 
 
-# And back
+# Dequantize
 
 
 @pytest.mark.parametrize("real", ["float", "float16"])

@@ -473,7 +473,7 @@ def test_shards_stay_shards(here, weights):
     quantize("in", "one.safetensors", "--type", "int8", code=2)
 
 
-# Back
+# Dequantize
 
 
 @pytest.mark.parametrize("type", ["float32", "float16", "bfloat16"])
@@ -539,7 +539,7 @@ def test_through_pipes(here, weights):
     np.testing.assert_array_equal(np.load("back.npy"), p.dequantize(p.quantize(x)))
 
 
-# What is chosen
+# Selection of tensors
 
 
 def test_json(model, capsys):
@@ -620,7 +620,7 @@ def test_a_summary(model, capsys):
     assert re.split("  +", row) == ["wide", "33x96", "float64", "kept", "--keep", "25344"]
 
 
-# What is refused
+# Errors
 
 
 IN, Q8 = "in.safetensors", ("--type", "Q8_0")
@@ -756,7 +756,7 @@ def test_a_report(model, refused):
     assert not os.path.exists("other.safetensors")
 
 
-# Endings
+# Interruptions and exit status
 
 
 def test_a_full_disk(here, weights):

@@ -23,7 +23,7 @@ from pyquant.dtypes import TYPES
 from pyquant.weights.files import StoredTensor
 
 HOSTILE = "</td><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u202e&amp;"
-# Where a test may not be skipped for want of a browser.
+# True if a missing browser fails a test.
 REQUIRED = os.environ.get("PYQUANT_REQUIRE_BROWSER") == "1"
 
 

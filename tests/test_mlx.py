@@ -1,4 +1,4 @@
-"""`pyquant.weights.mlx`: bits of MLX. Oracles: vectors from MLX, and its steps in NumPy."""
+"""`pyquant.weights.mlx`, compared with recorded results of MLX, and its steps in NumPy."""
 
 import numpy as np
 import planar_oracle as oracle

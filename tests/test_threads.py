@@ -25,7 +25,7 @@ from pyquant import _threads
 
 @pytest.fixture
 def started(monkeypatch):
-    """Small arrays are split; the list of parts that got a thread."""
+    """Divide small arrays, too. Return a list, which gets each part that has a thread."""
     parts = []
 
     class Spy(_threads.Part):

@@ -191,7 +191,7 @@ def _choose(case: Case) -> Candidate:
 
 
 def usual_lines(case: Case) -> Candidate:
-    """Return the lines for all types that NumPy can cast."""
+    """Return the NumPy code of a case, for all types that NumPy can cast."""
     if case.form.through == "choose":
         return _choose(case)
     return _quantize(case) if case.form.quantizes else _dequantize(case)

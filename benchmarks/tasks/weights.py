@@ -145,7 +145,7 @@ def _unpacked(words: Array, axis: int, order: tuple[int, ...] = tuple(range(8)))
 def _packed_by_numpy(
     x: Array, scale: Array, zero: int, axis: int, along: int, order: tuple[int, ...]
 ) -> Candidate:
-    """Return a call for inputs along `axis`, and codes of a word along the other axis."""
+    """Return a call that packs codes into words along `along`, with groups along `axis`."""
 
     def call() -> Array:
         by = _spread(scale, axis)

@@ -513,8 +513,8 @@ cdef object _real_array(object x, str name):
 
 
 cdef int _hold_real(object array, Array *held, str name, str remedy="") except -1:
-    """Hold an array of real numbers. The error about integers names the conversion, and
-    then `remedy`."""
+    """Read an array of real numbers. An error about integers proposes a conversion, and
+    appends `remedy`."""
     if not _hold(array, held) or not _is_real(held.type):
         # No one-byte type is allowed, so the hint of the message would be wrong.
         got = _describe(array) if array.dtype.itemsize > 1 else array.dtype

@@ -299,7 +299,7 @@ cdef class Packed:
             self._dtype, self._extents, self._lies = name, shape, how
             self._words = data  # set last: it marks a complete state
 
-    # An object from `__new__` only has no state.
+    # An object has no state if `__new__` made it and nothing called `__init__`.
 
     @property
     def _data(self):

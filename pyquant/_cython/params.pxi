@@ -837,7 +837,7 @@ cdef tuple _from_range(object lo, object hi, object dtype, object axis, object b
 
 
 def presets():
-    """Return the switches of each formula, in words."""
+    """Describe the formula of each `like`, as a tuple of short texts."""
     return {
         name: tuple(pq_preset_of(<pq_like><int>like).words.decode().lower().split())
         for name, like in _LIKE.items()

@@ -567,7 +567,7 @@ def _typed(number: Any, real: np.dtype[Any]) -> Any:
 
 
 def _float_at(number: int, toward: float) -> float:
-    """Return the float64 nearest to an integer, and not beyond it on the other side."""
+    """Round an integer to the nearest float64 that is not on the side opposite `toward`."""
     near = float(number)
     beyond = near < number if toward > 0 else near > number
     return float(np.nextafter(near, toward)) if beyond else near

@@ -195,8 +195,8 @@ class StoredTensor:
         Raises
         ------
         ValueError
-            If the format is unknown (`raw` has the bytes), or consists of big-endian blocks
-            with integers of several bytes. If rows do not consist of complete blocks, or if
+            If the format is unknown (`raw` has the bytes) or consists of big-endian blocks
+            with integers of several bytes, if rows do not consist of complete blocks, or if
             the file is closed.
 
         Notes
