@@ -169,7 +169,7 @@ def test_bytes_of_a_form():
         assert build(forms.FORMS[name], 64).nbytes == nbytes
 
 
-# The tasks of rivals with equal bits.
+# For each rival, the tasks with results that equal pyquant's bit for bit.
 EQUAL = {
     "numpy": "dynamic-i8-rows observe-extremes requantize-float32 requantize-fbgemm "
     "quantize-nf4 dequantize-fp4_bnb quantize-dynamic8 quantize-gptq dequantize-gptq "

@@ -900,7 +900,7 @@ cdef dict _policies = {}  # filled on first use
 
 
 cdef object _policy(object out_of_range, object nan):
-    """Return shared options for policies without other options."""
+    """Return the options of a call with policies only. Equal policies share one object."""
     if type(out_of_range) is not str or type(nan) is not str:
         return _made_affine(None, False, None, None, out_of_range, nan)
     key = out_of_range if nan is _LOWEST else (out_of_range, nan)  # a tuple takes time

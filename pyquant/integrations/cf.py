@@ -467,7 +467,7 @@ class _Attributes:
     def encoding_type(
         self, dtype: np.dtype[Any], *, masked: bool, filled: bool
     ) -> np.dtype[Any]:
-        """Return the type that xarray encodes in."""
+        """Return the real type of xarray's arithmetic when it encodes."""
         own = _own_type(dtype)
         if own.kind != "f" and masked:
             own = _FLOAT32 if own.itemsize <= 2 else _FLOAT64
@@ -486,7 +486,7 @@ class _Attributes:
         return list(array.ravel()) if typed else array.ravel().tolist()
 
     def has_fills(self) -> bool:
-        """Return True if there are fill values except NaN, which no code equals."""
+        """Return True if there are fill values other than NaN."""
         return any(fill == fill for name in _FILLS for fill in self.elements(name))
 
     def _codes(self, name: str, kinds: str = "iuf", *, strict: bool = True) -> list[int]:

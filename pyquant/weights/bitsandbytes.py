@@ -32,8 +32,8 @@ __dir__: object = __all__.copy
 _BOOKS = {"nf4": "nf4", "fp4": "fp4_bnb"}
 _BLOCKS = (32, 64, 128, 256, 512, 1024, 2048, 4096)
 _NESTED_BLOCK = 256
-# Further types of packed bytes in files (quant_storage). uint16: bits of bfloat16, which
-# files return without ml_dtypes.
+# Files store packed bytes as uint8 or as these types (quant_storage). Without ml_dtypes,
+# files return the bits of bfloat16 as uint16.
 _STORAGE = ("int8", "uint16", *REALS)
 _STATES = {name: f"weight.quant_state.bitsandbytes__{name}" for name in _BOOKS}
 _CODED = ("weight", "weight.absmax", "weight.quant_map")

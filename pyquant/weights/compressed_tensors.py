@@ -357,7 +357,7 @@ def _codes_of(
 
 
 def _dense_rows(words: Words, count: int, bits: int) -> Words:
-    """Convert rows of words with complete codes only to streams of codes."""
+    """Convert rows of words without divided codes to rows of words without unused bits."""
     shifts = np.arange(0, 32 - bits + 1, bits, dtype=np.uint32)
     made = np.empty((len(words), _count(count, bits, "dense")), "<i4")
     step = max(1, _TILE // max(1, count))
