@@ -199,8 +199,8 @@ def encode(
         and NaN become ``_FillValue``, else the first ``missing_value``, else the lowest
         code, or NaN of a float type.
     attrs : mapping
-        Attributes of the variable; see `qparams`, also for errors. Codes are clipped to the
-        valid range.
+        Attributes of the variable; see `qparams`, also for errors. ``scale_factor`` must
+        not be 0. Codes are clipped to the valid range.
     dtype : dtype_like
         The stored type: an integer type of 8 to 64 bits, float32, float64 or float16.
     out_of_range : {"saturate", "wrap", "raise"}, optional
@@ -236,13 +236,14 @@ def encode(
     array([     0,   1500, -32768], dtype=int16)
 
     Choose attributes from data with NaN. Limit the range of codes, because otherwise the
-    lowest value has the code of ``_FillValue`` and becomes NaN:
+    lowest value has the code of ``_FillValue`` and becomes NaN. The scale of constant data
+    is 0, and 1 replaces it:
 
     >>> import pyquant as pq
     >>> x = np.float32([273.15, 288.15, np.nan])
     >>> how = {"include_zero": False, "quant_range": (-32767, 32767)}
     >>> p = pq.calibrate([x], dtype="int16", nonfinite="ignore", **how)
-    >>> attrs = {"scale_factor": p.scale[()], "add_offset": p.offset[()]}
+    >>> attrs = {"scale_factor": p.scale[()] or 1, "add_offset": p.offset[()]}
     >>> attrs["_FillValue"] = np.int16(-32768)
     >>> cf.decode(cf.encode(x, attrs, "int16"), attrs)
     array([273.15, 288.15,    nan], dtype=float32)
@@ -259,6 +260,9 @@ def encode(
         how |= {"dtype": known.codes, "quant_range": known.valid_range(fills)}
     given, mask = _given(x, packed=known.scales)
     real = known.encoding_type(given.dtype, masked=mask is not None, filled=bool(fills))
+    if known.scale is not None and known.parameters(real)[0] == 0:
+        got = f"{known.scale!r}; write 1 for constant data"
+        raise fail(ValueError, "scale_factor", f"a number other than 0 in {real}", got)
     made = None if out is None else _check.out(out, stored, given.shape)
     direct = stored.kind != "f" and mask is None and given.dtype.name in _REALS
     direct = direct and real == _own_type(given.dtype)
