@@ -55,21 +55,36 @@ PQ_INLINE void store128(void *p, uint8x16_t v)
 #define store_i32v(p, v) store128(p, vreinterpretq_u8_s32(v))
 #define store_i16v(p, v) store128(p, vreinterpretq_u8_s16(v))
 #define store_u8v store128
-/* Load 4 integers of three bytes, the lowest first. Bytes 12 to 15 are read, too. */
-PQ_INLINE int32x4_t load_i24v(const char *p)
+/* Load 4 integers of three bytes, the lowest first. 4 further bytes are read: `before` of
+ * them precede the integers. */
+PQ_INLINE int32x4_t load_i24v(const char *p, int before)
 {
-    static const uint8_t order[] = {255, 0, 1, 2, 255, 3, 4,  5,
-                                    255, 6, 7, 8, 255, 9, 10, 11};
-    const uint8x16_t all = vqtbl1q_u8(load128(p), load128(order));
-    return vshrq_n_s32(vreinterpretq_s32_u8(all), 8);
+    static const uint8_t order[] = {0, 0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 8, 8, 9, 10, 11};
+    const uint8x16_t places = vaddq_u8(load128(order), vdupq_n_u8((uint8_t)before));
+    /* The shift removes the lowest byte of each word. */
+    return vshrq_n_s32(vreinterpretq_s32_u8(vqtbl1q_u8(load128(p - before), places)), 8);
+}
+
+/* Move the low three bytes of each integer to the start. */
+PQ_INLINE uint8x16_t join_i24v(int32x4_t x)
+{
+    static const uint8_t order[] = {0,  1,  2,  4,  5,   6,   8,   9,
+                                    10, 12, 13, 14, 255, 255, 255, 255};
+    return vqtbl1q_u8(vreinterpretq_u8_s32(x), load128(order));
 }
 
 /* Store the low three bytes of 4 integers. Bytes 12 to 15 are overwritten, too. */
 PQ_INLINE void store_i24v(char *p, int32x4_t x)
 {
-    static const uint8_t order[] = {0,  1,  2,  4,  5,   6,   8,   9,
-                                    10, 12, 13, 14, 255, 255, 255, 255};
-    store128(p, vqtbl1q_u8(vreinterpretq_u8_s32(x), load128(order)));
+    store128(p, join_i24v(x));
+}
+
+/* Like store_i24v(), without a write after the integers. */
+PQ_INLINE void store_last_i24v(char *p, int32x4_t x)
+{
+    const uint8x16_t all = join_i24v(x);
+    vst1_u8((uint8_t *)p, vget_low_u8(all));
+    vst1q_lane_u32((uint32_t *)(p + 8), vreinterpretq_u32_u8(all), 2);
 }
 
 #define splat_f32v vdupq_n_f32

@@ -320,8 +320,15 @@ static size_t total_bytes(const struct pq_job *job)
     return bytes;
 }
 
+/* Return true for codes of 24 bits. */
+static bool has_24_bits(const struct pq_job *job)
+{
+    return job->unpack.size != 1 || job->pack.size != 1;
+}
+
 /* Return true if kernels should prefetch: they read and write the arrays directly, and the
- * data exceeds PREFETCH_RUN_BYTES (PREFETCH_GROUP_BYTES if groups are small). */
+ * data exceeds PREFETCH_RUN_BYTES (PREFETCH_GROUP_BYTES if groups are small). Kernels of
+ * 24-bit codes gain from less data. */
 static bool needs_prefetch(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim;
@@ -329,6 +336,9 @@ static bool needs_prefetch(const struct pq_job *job)
     const bool alone = !pq_is_uniform(dim) && dim->group_size == 1;
     const ptrdiff_t same = pq_is_uniform(dim) ? dim->end - dim->begin : dim->group_size;
     const bool smooth = alone || (size_t)same * both > PREFETCH_RUN_BYTES;
+    if (has_24_bits(job)) {
+        return job->how.packed != NULL && total_bytes(job) > CACHE_BYTES;
+    }
     return total_bytes(job) > (smooth ? PREFETCH_RUN_BYTES : PREFETCH_GROUP_BYTES) &&
            !converts_codes(job);
 }
@@ -496,14 +506,16 @@ static void run_converted(const struct pq_job *job, const char *x, char *y, size
     }
 }
 
-/* Process complete groups by a kernel for packed codes. Return false if the job has no
- * kernel of this kind, or the kernel does not support the groups or the position of the
- * codes. */
+/* Process complete groups, or one group of 24-bit codes, by a kernel for packed codes.
+ * Return false if the job has no kernel of this kind, or the kernel does not support the
+ * groups or the position of the codes. */
 static bool run_packed(const struct pq_job *job, const char *x, char *y, size_t n, size_t g)
 {
     const bool unpacks = job->unpack.bits != 0;
     const int flip = unpacks ? job->unpack.flip : job->pack.flip;
-    if (job->how.packed == NULL || n % g != 0 || g % PQ_PACKED_GROUP != 0 ||
+    const bool is_supported =
+        has_24_bits(job) ? g >= n && n >= PQ_GROUP : n % g == 0 && g % PQ_PACKED_GROUP == 0;
+    if (job->how.packed == NULL || !is_supported ||
         (flip != 0 && !job->how.run.high_first)) {
         return false;
     }
@@ -528,6 +540,7 @@ static void run_groups(struct pq_job *job, const char *x, char *y, size_t n, siz
     if (run_packed(job, x, y, n, g)) {
         return;
     }
+    job->how.run.exceeds_cache = false; /* the kernel reads or writes buffers */
     /* A step processes as many complete groups as fit a tile, or a part of a larger
      * group. */
     const size_t step = g < PQ_TILE ? PQ_TILE / g * g : PQ_TILE;

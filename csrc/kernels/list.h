@@ -57,9 +57,12 @@ KERNEL(unpack, pq_bytes_fn, [PQ_NARROWS], NARROWS, KERNELS, check_unpack)
 KERNEL(narrow, pq_bytes_fn, [PQ_NARROWS], NARROWS, KERNELS, check_narrow)
 KERNEL(pack, pq_bytes_fn, [8], BITS, KERNELS, check_pack)
 KERNEL(unpack_bits, pq_bytes_fn, [8], BITS, KERNELS, check_unpack_bits)
-/* 24-bit codes to int32, and from int32 with saturation. */
-KERNEL(unpack_24, pq_bytes_fn, , LOCAL, KERNELS, check_unpack_24)
-KERNEL(pack_24, pq_bytes_fn, , LOCAL, KERNELS, check_pack_24)
+/* 24-bit codes to int32, and from int32 with saturation. dequantize_24, quantize_24: to and
+ * from float32, half to even, with one scale and at least a chunk of codes. */
+KERNEL(dequantize_24, pq_kernel_fn, , VECTOR, KERNELS, check_dequantize_24)
+KERNEL(quantize_24, pq_kernel_fn, , VECTOR, KERNELS, check_quantize_24)
+KERNEL(unpack_24, pq_bytes_fn, , ALWAYS, KERNELS, check_unpack_24)
+KERNEL(pack_24, pq_bytes_fn, , ALWAYS, KERNELS, check_pack_24)
 KERNEL(unpack_words, pq_unpack_words_fn, , LOCAL, KERNELS, check_unpack_words)
 /* float32 to another type. Callers use pq_narrow_to(). */
 KERNEL(to_f16, pq_narrow_fn, , LOCAL, RECORDS, check_to_f16)

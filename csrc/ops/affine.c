@@ -137,7 +137,7 @@ void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernel
     how->counts = true; /* elements out of range */
     const bool adds = args->offset.data != NULL && !args->inverse && args->fills == 0;
     how->packed =
-        adds && !quantizes && how->packed != NULL
+        adds && !quantizes && how->packed != NULL && pq_bits_of(code) == 4
             ? kernels->dequantize_affine_packed[pq_row_of(code)][pq_row_of(args->out.type)]
             : NULL;
     how->by_groups = true;

@@ -95,6 +95,9 @@ static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
     if (args->in.bit_strides != NULL && pq_bits_of(args->in.type) == 4 && kernel != NULL &&
         pq_is_integer(in)) {
         how->packed = kernels->dequantize_packed[pq_row_of(args->in.type)][pq_row_of(out)];
+    } else if (args->in.bit_strides != NULL && in == PQ_I32 && out == PQ_F32 &&
+               kernel != NULL) {
+        how->packed = kernels->dequantize_24;
     }
 }
 

@@ -141,6 +141,9 @@ static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
     if (args->out.bit_strides != NULL && pq_bits_of(args->out.type) == 4 && !is_float &&
         kernel != NULL && how->run.round == PQ_HALF_EVEN) {
         how->packed = kernels->quantize_packed[pq_row_of(in)];
+    } else if (args->out.bit_strides != NULL && out == PQ_I32 && in == PQ_F32 &&
+               kernel != NULL) {
+        how->packed = kernels->quantize_24;
     }
     if (PQ_CAN_FLUSH) {
         how->flush_min_scale =

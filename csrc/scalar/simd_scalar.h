@@ -69,6 +69,13 @@ LOAD_AS(vi, load_u16, uint16_t, )
 LOAD_AS(vf, load_i32_f32, int32_t, (float))
 LOAD_AS(vf, load_u32_f32, uint32_t, (float))
 
+WORD_OF(vi, load_i24, (const char *p), pq_load_i24(p + 3 * i))
+
+PQ_INLINE void store_i24(char *p, vi x)
+{
+    EACH(i, x) pq_store_i24(p + 3 * i, (const char *)&x.v[i]);
+}
+
 /* Load the upper 24 bits of words, as numbers. */
 #define UPPER_24(word) (float)(int32_t)((word) >> 8)
 LOAD_AS(vf, load_top_24, uint32_t, UPPER_24)

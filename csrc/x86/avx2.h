@@ -67,23 +67,40 @@ PQ_INLINE __m256i undo_pack_order(__m256i bytes)
     return _mm256_permutevar8x32_epi32(bytes, order);
 }
 
-/* Load 8 integers of three bytes, the lowest first. Bytes 24 to 27 are read, too. */
-PQ_INLINE i32v load_i24v(const char *p)
+/* Load 8 integers of three bytes, the lowest first. 4 further bytes are read: `before` of
+ * them precede the integers. */
+PQ_INLINE i32v load_i24v(const char *p, int before)
 {
+    p -= before;
     const __m256i all = JOIN_I(load128(p), load128(p + 12));
-    const __m128i order =
-        _mm_setr_epi8(-1, 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11);
+    const __m128i order = _mm_add_epi8(
+        _mm_setr_epi8(-1, 0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 8, 8, 9, 10, 11),
+        _mm_set1_epi8((char)before)); /* the shift removes the lowest byte of each word */
     return _mm256_srai_epi32(_mm256_shuffle_epi8(all, JOIN_I(order, order)), 8);
+}
+
+/* Move the low three bytes of each integer to the start of its half. */
+PQ_INLINE __m256i join_i24v(i32v x)
+{
+    const __m128i order =
+        _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1);
+    return _mm256_shuffle_epi8(x, JOIN_I(order, order));
 }
 
 /* Store the low three bytes of 8 integers. Bytes 24 to 27 are overwritten, too. */
 PQ_INLINE void store_i24v(char *p, i32v x)
 {
-    const __m128i order =
-        _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1);
-    const __m256i all = _mm256_shuffle_epi8(x, JOIN_I(order, order));
+    const __m256i all = join_i24v(x);
     store128(p, LOWER_I(all));
     store128(p + 12, UPPER_I(all));
+}
+
+/* Like store_i24v(), without a write after the integers. */
+PQ_INLINE void store_last_i24v(char *p, i32v x)
+{
+    const __m256i all = join_i24v(x);
+    store128(p, LOWER_I(all));
+    store128(p + 8, _mm_alignr_epi8(UPPER_I(all), _mm_slli_si128(LOWER_I(all), 4), 12));
 }
 
 /* Return NaN where x equals a or b, else v. */

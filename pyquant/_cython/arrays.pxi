@@ -556,7 +556,7 @@ cdef object _codes_for(object q, str name):
     if given is None:
         array = _converted(_convert.codes, (q, "q", name, _LIMITS.get(name)))
         return array.astype(dtype_named(name), copy=False)
-    found = _dtypes.name_of(given)
+    found = given if isinstance(q, Packed) else _dtypes.name_of(given)
     if found is None:  # a dtype of another package
         q = plain(q, "q")
         given = q.dtype

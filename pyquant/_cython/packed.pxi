@@ -405,7 +405,10 @@ cdef enum:
 cdef object _bytes_out(Call *call, object out, LayoutRow row, tuple how):
     """Hold the caller's array for codes that fill all bits of its words."""
     shape = row.shape(_shape(&call.x), how[1], how[2])
-    exact = _check.out(out, row.words[0], shape)
+    exact = out
+    if not (type(out) is _ndarray and out.dtype is row.words[0] and out.shape == shape
+            and out.flags.carray):
+        exact = _check.out(out, row.words[0], shape)
     if not exact.flags.c_contiguous:
         raise _error(ValueError, "out", "contiguous bytes with packed codes",
                      f"strides {exact.strides}")

@@ -521,6 +521,44 @@ static void check_24_bits(const struct pq_kernels *k, pq_bytes_fn *kernel, int p
 DRIVER(check_unpack_24, pq_bytes_fn *, check_24_bits(k, kernel, 0))
 DRIVER(check_pack_24, pq_bytes_fn *, check_24_bits(k, kernel, 1))
 
+/* Compare with the scalar kernels of int32. A run has at least 32 elements. */
+static void check_24(const struct pq_kernels *k, pq_kernel_fn *kernel, bool quantizes)
+{
+    check_begin("%s %s_24", k->name, quantizes ? "quantize" : "dequantize");
+    const struct pq_kernels *const scalar = &pq_kernels_scalar;
+    const float scales[] = {0x1p-23f, 0.3f, -2.5f, 0, NAN, INFINITY, 0x1p-140f, 0x1p120f};
+    CASES(i, kernel != NULL ? check_count(400) : 0) {
+        static int32_t codes[MOST];
+        const float scale = scales[random_below(8)];
+        const size_t n = 32 + (i < SHORT_N ? i : random_below(MOST / 2));
+        const struct pq_run run = {.group = n, .scale.f32 = &scale, .zero.i32 = codes};
+        unsigned char *const packed = guarded_end(quantizes ? &memory.y : &memory.x, n * 3);
+        float *const real = (void *)guarded_end(quantizes ? &memory.x : &memory.y, n * 4);
+        fill_random(packed, n * 3);
+        fill_random((unsigned char *)real, n * sizeof *real);
+        if (!quantizes) {
+            static float expected[MOST];
+            kernel(&run, packed, real, n);
+            scalar->unpack_24(packed, codes, n);
+            scalar->dequantize[PQ_I32_ROW][PQ_F32_ROW](&run, codes, expected, n);
+            CHECK(memcmp(real, expected, n * sizeof *real) == 0, "%zu codes by %g", n,
+                  (double)scale);
+            continue;
+        }
+        static unsigned char expected[3 * MOST];
+        for (size_t c = 0; c < n; c++) {
+            real[c] = random_chance(30) ? real[c] : (float)random_between(-99, 99) / 8;
+        }
+        kernel(&run, real, packed, n);
+        scalar->quantize[PQ_F32_ROW][PQ_I32_ROW](&run, real, codes, n);
+        scalar->pack_24(codes, expected, n);
+        CHECK(memcmp(packed, expected, n * 3) == 0, "%zu codes by %g", n, (double)scale);
+    }
+}
+
+DRIVER(check_dequantize_24, pq_kernel_fn *, check_24(k, kernel, false))
+DRIVER(check_quantize_24, pq_kernel_fn *, check_24(k, kernel, true))
+
 /* ---- packed codes of 4 bits, against kernels for bytes ---- */
 
 enum { GROUPS = 130, PACKED_N = GROUPS * 4 * PQ_PACKED_GROUP };
