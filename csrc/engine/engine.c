@@ -15,6 +15,7 @@ enum {
     CACHE_LINE_BYTES = 64,
     SQUARE_BYTES = 64 * 256,     /* bytes of a rectangle that one step transposes */
     MAX_FEW_ROWS = 8,            /* up to this number, one rectangle has all rows */
+    MAX_CHANNELS = 4,            /* up to this number, joining pixels is fast */
     MAX_GROUPS_OF_ROW = 4,       /* with more groups, run_rows_by_groups() does not pay */
     MIN_SHARED_ROWS = 8,         /* fewer rows do not gain from shared parameters */
     JOINED_ELEMENTS = 256,       /* most elements of a row that is made of short rows */
@@ -359,6 +360,11 @@ static bool is_transposed(const struct pq_job *job)
 PQ_INLINE void prefetch_rows(const char *at, ptrdiff_t stride, ptrdiff_t rows,
                              ptrdiff_t bytes, bool writes)
 {
+    if (stride > 0 &&
+        stride < CACHE_LINE_BYTES) { /* rows share lines, for example pixels */
+        bytes += (rows - 1) * stride;
+        rows = 1;
+    }
     for (ptrdiff_t r = 0; r < rows; r++) {
         for (ptrdiff_t i = 0; i < bytes; i += CACHE_LINE_BYTES) {
             if (writes) {
@@ -389,8 +395,10 @@ static void prefetch_next(const struct pq_job *job, const struct pq_position *at
     if (gathers) {
         prefetch_rows(input_at(job, at, all->row, across + all->columns), dim[0].in, lines,
                       all->rows * in, false);
-        prefetch_rows(output_at(job, at, part->row + part->rows, part->column), dim[1].out,
-                      part->rows, all->columns * out, true);
+        const bool few = all->rows <= MAX_FEW_ROWS; /* the rectangle has all rows */
+        prefetch_rows(output_at(job, at, part->row + (few ? 0 : part->rows),
+                                part->column + (few ? all->columns : 0)),
+                      dim[1].out, part->rows, all->columns * out, true);
     } else {
         prefetch_rows(input_at(job, at, part->row, part->column + all->columns), dim[1].in,
                       part->rows, all->columns * in, false);
@@ -411,7 +419,7 @@ static void run_transposed_square(struct pq_job *job, const struct pq_position *
     const struct pq_tile in = input_tile(job, all), out = output_tile(job, all);
     const bool gathers = pq_tile_is_transposed(&in);
     const size_t size = gathers ? job->in_size : job->out_size;
-    const ptrdiff_t step = PQ_TILE / all->columns;
+    const ptrdiff_t step = all->columns < PQ_TILE ? PQ_TILE / all->columns : 1;
     if (gathers) {
         pq_gather(job->kernels, square, input_at(job, at, all->row, all->column), &in);
     }
@@ -441,10 +449,13 @@ static ptrdiff_t elements_up_to_line(const char *from, size_t size, ptrdiff_t mo
 
 /* Return the number of columns of a rectangle that contains all rows, for example the
  * channels of pixels. A row must fit in a tile, even if elements_up_to_line() adds a
- * quarter. */
-static ptrdiff_t columns_for_few_rows(ptrdiff_t rows, size_t size)
+ * quarter, unless the kernel reads and writes the complete row without a tile. */
+static ptrdiff_t columns_for_few_rows(const struct pq_job *job, ptrdiff_t rows, size_t size)
 {
-    const ptrdiff_t columns = SQUARE_BYTES / rows / (ptrdiff_t)size, most = PQ_TILE / 4 * 3;
+    const bool direct =
+        pq_is_uniform(&job->plan.dim[0]) && !job->in_swapped && !job->out_swapped;
+    const ptrdiff_t columns = SQUARE_BYTES / rows / (ptrdiff_t)size;
+    const ptrdiff_t most = direct ? 2 * PQ_TILE : PQ_TILE / 4 * 3;
     return columns < most ? columns : most;
 }
 
@@ -468,7 +479,7 @@ static void run_transposed(void *p, const struct pq_position *at)
     const ptrdiff_t all = dim[1].end - dim[1].begin, rows = tall ? 64 : 32;
     const ptrdiff_t columns = (tall && !gathers ? 128 : 256) / (ptrdiff_t)across;
     const ptrdiff_t most =
-        all <= MAX_FEW_ROWS ? columns_for_few_rows(all, across) : columns;
+        all <= MAX_FEW_ROWS ? columns_for_few_rows(job, all, across) : columns;
     struct area area;
     for (area.row = dim[1].begin; area.row < dim[1].end; area.row += area.rows) {
         area.column = dim[0].begin;
@@ -844,8 +855,8 @@ static pq_row_fn *choose_walk(const struct pq_job *job, int *first)
 static void order_by_input(struct pq_job *job)
 {
     struct pq_dim *dim = job->plan.dim;
-    const bool is_smaller =
-        job->out_size < job->in_size && !job->in_swapped && dim[1].end > MAX_FEW_ROWS;
+    const bool is_smaller = (job->out_size < job->in_size || dim[0].end <= MAX_CHANNELS) &&
+                            !job->in_swapped && dim[1].end > MAX_FEW_ROWS;
     if (dim[1].in == job->in_step && is_longer_stride(dim[0].in, dim[1].in) &&
         dim[0].out == (ptrdiff_t)job->out_size &&
         (job->unpack.bits == 0 ? is_smaller : job->unpack.size != 1) && !job->out_swapped &&

@@ -305,6 +305,23 @@ PQ_INLINE void store_two_lines(char *to, ptrdiff_t stride, __m128i lines)
     store_high64(to + stride, lines);
 }
 
+/* Words for two lines of 16 bytes, which are `distance` bytes apart in memory. */
+#define PQ_HAS_LINES 1
+typedef __m256i line_pair;
+#define load_lines load_two
+#define shuffle_lines(v, order) _mm256_shuffle_epi8(v, load_two(order, 0))
+#define swap_middle_quarters(v) _mm256_permute4x64_epi64(v, 0xd8)
+
+PQ_INLINE void store_lines(char *p, ptrdiff_t distance, line_pair v)
+{
+    if (distance == sizeof v / 2) {
+        store256(p, v);
+    } else {
+        store128(p, LOWER_I(v));
+        store128(p + distance, UPPER_I(v));
+    }
+}
+
 #define LOAD_BYTES(p, stride) _mm_unpacklo_epi8(load64(p), load64((p) + 4 * (stride)))
 #define LOAD_LINE(p, stride) load128(p)
 #define LOAD_WORDS(p, stride) load_two(p, 4 * (stride))
