@@ -202,6 +202,12 @@ PQ_INLINE void pq_store_i24(char *to, const char *from)
 typedef void pq_random_words_fn(uint32_t *to, uint64_t seed, uint64_t first, uint64_t step,
                                 size_t n);
 
+/* Dequantize `n` int32 codes with the scales by * scales[i]. Add offsets unless `offsets`
+ * is null. Scales and offsets are aligned. `n` is at least PQ_MIN_ROW. */
+enum { PQ_MIN_ROW = 32 };
+typedef void pq_row_scales_fn(const void *x, void *y, float by, const float *scales,
+                              const float *offsets, size_t n);
+
 /* Convert `n` codes of fewer than 8 bits. list.h states the formats of `x` and `y` for
  * each kernel. */
 typedef void pq_bytes_fn(const void *x, void *y, size_t n);

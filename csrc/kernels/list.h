@@ -25,6 +25,7 @@
 /* One kernel for each pair of types. */
 KERNEL(quantize, pq_kernel_fn, [PQ_REALS][PQ_CARRIERS], PAIRS, PAIRS, check_quantize)
 KERNEL(dequantize, pq_kernel_fn, [PQ_CARRIERS][PQ_REALS], PAIRS, PAIRS, check_dequantize)
+KERNEL(dequantize_row, pq_row_scales_fn, , ALWAYS, KERNELS, check_dequantize_row)
 /* Packed int4 and uint4. Runs start at a full byte. Groups are complete and have multiples
  * of PQ_PACKED_GROUP elements. Quotients are float32 and round half to even. */
 KERNEL(dequantize_packed, pq_kernel_fn, [2][PQ_REALS], REALS, KERNELS,

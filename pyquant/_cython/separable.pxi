@@ -3,6 +3,16 @@
 
 cdef extern from *:
     """
+    #include "kernels/kernels.h"
+
+    /* Dequantize a row of a matrix of int32. */
+    static void dequantize_row(const struct pq_kernels *kernels, const char *x, char *y,
+                               float by, const float *scales, const float *offsets,
+                               ptrdiff_t n)
+    {
+        kernels->dequantize_row(x, y, by, scales, offsets, (size_t)n);
+    }
+
     /* Write products. Compilers vectorize the loop of 16 numbers, also with -O2. */
     static void multiply(float *restrict to, float by, const float *restrict x, ptrdiff_t n)
     {
@@ -16,6 +26,9 @@ cdef extern from *:
         }
     }
     """
+    const int PQ_MIN_ROW
+    void dequantize_row(const pq_kernels *, const char *, char *, float, const float *,
+                        const float *, ptrdiff_t) noexcept nogil
     void multiply(float *, float, const float *, ptrdiff_t) noexcept nogil
 
 
@@ -83,6 +96,17 @@ cdef int _requantize_in_floats(const pq_args *at, const Pair *pair,
     return pq_quantize(_active, &args, 0, 1)
 
 
+cdef inline bint _has_plain_rows(const pq_args *args, int b) noexcept nogil:
+    """Return True if rows of int32 become adjacent float32 numbers, without zero points."""
+    cdef const pq_array *x = &args.inp
+    cdef const pq_array *y = &args.out
+    return (
+        args.zero.data == NULL and x.type == PQ_I32 and y.type == PQ_F32
+        and not x.swapped and not y.swapped
+        and x.strides[b] == sizeof(int32_t) and y.strides[b] == sizeof(float)
+    )
+
+
 cdef int _pair_part(const Job *job, int part) noexcept nogil:
     """Compute a share of the first axis, in rectangles of at most _PRODUCTS scales."""
     cdef const Pair *by = <const Pair *>job.more
@@ -95,6 +119,7 @@ cdef int _pair_part(const Job *job, int part) noexcept nogil:
     cdef ptrdiff_t last = args.shape[a] * (part + 1) // job.parts
     cdef ptrdiff_t columns = args.shape[b], c = 0, width, height, r, i
     cdef ptrdiff_t size = sizeof(float) if by.more == NULL else sizeof(int64_t)
+    cdef bint plain = by.more == NULL and args.ndim == 2 and _has_plain_rows(&args, b)
     cdef pq_fpenv found = pq_fpenv_enter()
     memcpy(shape, args.shape, args.ndim * sizeof(shape[0]))
     memset(strides, 0, sizeof(strides))
@@ -117,8 +142,6 @@ cdef int _pair_part(const Job *job, int part) noexcept nogil:
         r = job.args.shape[a] * part // job.parts
         while r < last and status == PQ_OK:
             shape[a] = min(height, last - r)
-            for i in range(shape[a]):
-                multiply(&scales[i * width], by.first[r + i], &by.second[c], width)
             args.inp.data = (
                 <char *>job.args.inp.data
                 + r * args.inp.strides[a] + c * args.inp.strides[b]
@@ -127,6 +150,18 @@ cdef int _pair_part(const Job *job, int part) noexcept nogil:
                 <char *>job.args.out.data
                 + r * args.out.strides[a] + c * args.out.strides[b]
             )
+            if plain and width >= PQ_MIN_ROW:
+                for i in range(shape[a]):
+                    dequantize_row(
+                        _active, <char *>args.inp.data + i * args.inp.strides[a],
+                        <char *>args.out.data + i * args.out.strides[a], by.first[r + i],
+                        &by.second[c],
+                        NULL if by.added == NULL else <const float *>by.added + c, width
+                    )
+                r += shape[a]
+                continue
+            for i in range(shape[a]):
+                multiply(&scales[i * width], by.first[r + i], &by.second[c], width)
             if by.more == NULL:
                 status = pq_dequantize(_active, &args, 0, 1)
             elif by.in_floats:

@@ -9,6 +9,7 @@
 
 #include "check.h"
 #include "drivers.h"
+#include "math/scalar_math.h"
 #include "oracle.h"
 #include "types.h"
 
@@ -558,6 +559,31 @@ static void check_24(const struct pq_kernels *k, pq_kernel_fn *kernel, bool quan
 
 DRIVER(check_dequantize_24, pq_kernel_fn *, check_24(k, kernel, false))
 DRIVER(check_quantize_24, pq_kernel_fn *, check_24(k, kernel, true))
+
+static void check_dequantize_row(const struct pq_kernels *k, pq_row_scales_fn *kernel)
+{
+    check_begin("%s dequantize_row", k->name);
+    CASES(i, check_count(400)) {
+        const size_t n = PQ_MIN_ROW + (i < SHORT_N ? i : random_below(MOST / 2));
+        int32_t *const x = (void *)guarded_end(&memory.x, n * sizeof *x);
+        float *const y = (void *)guarded_end(&memory.y, n * sizeof *y);
+        static float scales[MOST], offsets[MOST];
+        const float by = random_chance(5) ? INFINITY : (float)random_between(-99, 99) / 8;
+        const bool adds = random_chance(50);
+        fill_random((unsigned char *)x, n * sizeof *x);
+        for (size_t c = 0; c < n; c++) {
+            scales[c] = random_chance(1) ? NAN : (float)random_between(-99, 99) / 7;
+            offsets[c] = random_chance(1) ? -INFINITY : (float)random_between(-99, 99);
+        }
+        kernel(x, y, by, scales, adds ? offsets : NULL, n);
+        for (size_t c = 0; c < n; c++) {
+            const float scale = by * scales[c], product = (float)x[c] * scale;
+            const float sum = adds ? product + offsets[c] : product;
+            CHECK(pq_bits_f32(y[c]) == pq_bits_f32(pq_canonical_f32(sum)),
+                  "%zu codes: %d by %g", n, x[c], (double)scale);
+        }
+    }
+}
 
 /* ---- packed codes of 4 bits, against kernels for bytes ---- */
 
