@@ -8,17 +8,17 @@
 #include "pq_compiler.h"
 #include "types.h"
 
-/* Limit of the number of elements, and of byte offsets. Their products with the bytes of an
- * element do not overflow. */
+/* The largest number of elements, and the largest byte offset. Multiplied by the size of an
+ * element, neither overflows. */
 #define MAX_EXTENT (PTRDIFF_MAX / 16)
-/* Limit of bit offsets. */
+/* The largest bit offset. */
 #define MOST_BITS (PTRDIFF_MAX / 8)
 
 /* ---- sizes of structs ---- */
 
 enum {
     FIRST_ARGS = offsetof(struct pq_args, highest) + sizeof(struct pq_array),
-    LARGEST = 1 << 16 /* bytes; a larger `size` is an error */
+    LARGEST = 1 << 16 /* largest valid `size`, in bytes */
 };
 
 enum pq_status pq_copy_struct(void *to, const void *given, size_t size, size_t least)
@@ -39,7 +39,7 @@ enum pq_status pq_copy_struct(void *to, const void *given, size_t size, size_t l
     const size_t copied = has < size ? has : size;
     memmove(to, given, copied);
     memset((char *)to + copied, 0, size - copied);
-    memcpy(to, &size, sizeof size); /* so that a second check accepts the copy */
+    memcpy(to, &size, sizeof size); /* a second call accepts the copy */
     return PQ_OK;
 }
 
@@ -58,8 +58,8 @@ enum pq_status pq_adapt_args_version(const struct pq_args **args, struct pq_args
 /* The product of two numbers with this many bits does not overflow. */
 enum { FACTOR_BITS = (int)sizeof(ptrdiff_t) * 4 - 1 };
 
-/* Return true if a * b <= most, for a, b >= 0. Small factors need no division. The
- * division takes as long as all other checks of a call. */
+/* Return true if a * b <= most, for a, b >= 0. Small factors avoid the division, which
+ * would take as long as all other checks of a call. */
 static bool is_product_within(ptrdiff_t a, ptrdiff_t b, ptrdiff_t most)
 {
     return (a | b) >> FACTOR_BITS == 0 ? a * b <= most : b == 0 || a <= most / b;
@@ -241,7 +241,7 @@ enum pq_status pq_check_call(const struct pq_args **given, struct pq_args *room,
                  has_valid_bit_strides(&args->out, args->out_layout);
     const struct pq_array *const params[] = {&args->scale, &args->zero, &args->offset};
     for (int k = 0; scaled && k < 3; k++) {
-        if (k == 0 || params[k]->data != NULL) { /* only scales are required */
+        if (k == 0 || params[k]->data != NULL) { /* zero points and offsets are optional */
             status = worse_status(status, pq_check_array(args, params[k], true));
             types = types && params[k]->bit_strides == NULL &&
                     pq_type_info(params[k]->type) != NULL;
@@ -305,7 +305,7 @@ static bool for_each_zero_row(const struct pq_args *args, look_fn *look, void *w
 }
 
 /* Load zero point `i` of a row. A uint64 value is returned in two's complement. A narrow
- * float is 0, or INT64_MAX for every other number. */
+ * float 0 is returned as 0, and every other narrow float as INT64_MAX. */
 static int64_t load_zero(const struct pq_params *row, size_t i)
 {
     const struct pq_params one = {row->data + (ptrdiff_t)i * row->stride, 0, row->type,
@@ -319,7 +319,7 @@ static int64_t load_zero(const struct pq_params *row, size_t i)
 }
 
 /* Run `statements` for each zero point `v` of a row. Compilers vectorize the first loop. It
- * reads `parts` parts of the row at a time, because each step needs the step before. */
+ * alternates between `parts` parts of the row, so that their steps can run in parallel. */
 #define FOR_ZEROS(type, parts, statements)                                                 \
     type v;                                                                                \
     const size_t part = row.stride == (ptrdiff_t)sizeof v ? n / (parts) : 0;               \
@@ -334,8 +334,8 @@ static int64_t load_zero(const struct pq_params *row, size_t i)
         statements;                                                                        \
     }
 
-/* Add the union of the bits of a row, with inverted negative numbers, to `zero_highest`. A
- * search for extrema would take 2 to 4 times as long with SSE2. */
+/* OR the zero points of a row into `zero_highest`, with the bits of negative zero points
+ * inverted. With SSE2, a search for extrema would take 2 to 4 times as long. */
 #define ADD_ROW(type)                                                                      \
     {                                                                                      \
         type all = 0, positive = 0;                                                        \
@@ -434,7 +434,7 @@ static bool check_each_zero(void *what, struct pq_params row, size_t n)
  * unsigned difference. */
 #define CHECK_ROW(type)                                                                    \
     {                                                                                      \
-        type outside = 0; /* as long as the values, so that vectors have one length */     \
+        type outside = 0; /* has the size of a value, so that vectors have one length */   \
         const type least = (type)lo, span = (type)((uint64_t)hi - (uint64_t)lo);           \
         FOR_ZEROS(type, 1, outside = (type)(outside | ((type)(v - least) > span)))         \
         return outside == 0;                                                               \

@@ -65,10 +65,10 @@ enum pq_status pq_check_reduction(const struct pq_kernels *kernels,
  * narrow float type `code`. */
 bool pq_has_valid_zero_type(const struct pq_args *args, enum pq_type code);
 
-/* The options of struct pq_args. Each row has a name and a value, which is 0 if the call
- * does not set the option. An option with several values has a row for each value that an
- * operation may lack. A new value therefore needs a row, and each operation rejects the
- * value until its own row below has the bit. */
+/* The options of struct pq_args. Each row has a name, and an expression that is 0 if the
+ * call does not set the option. An option with several values has a row for each value that
+ * some operation does not support. Each operation rejects a new row until the operation's
+ * list below (PQ_ACCEPTS_...) contains the row. */
 #define PQ_FOR_OPTION(OPTION)                                                              \
     OPTION(ROUND, args->round != PQ_HALF_EVEN && args->round != PQ_STOCHASTIC)             \
     OPTION(STOCHASTIC, args->round == PQ_STOCHASTIC)                                       \
@@ -120,7 +120,7 @@ enum {
 enum {
     PQ_ACCEPTS_QUANTIZE = PQ_OPTION_STOCHASTIC | PQ_OPTION_SEED | PQ_OPTION_PRECISION |
         PQ_OPTION_NARROW_FIRST | PQ_OPTION_LAYOUT | PQ_OPTION_OFFSET | PQ_OPTION_INVERSE |
-        PQ_OPTION_REFUSE | PQ_OPTION_REFUSE_NAN, /* codes of any type */
+        PQ_OPTION_REFUSE | PQ_OPTION_REFUSE_NAN, /* accepted for codes of any type */
     PQ_ACCEPTS_QUANTIZE_FLOAT = PQ_ACCEPTS_QUANTIZE | PQ_OPTION_OVERFLOW,
     PQ_ACCEPTS_QUANTIZE_INT64 = PQ_ACCEPTS_QUANTIZE | PQ_OPTION_ROUND |
         PQ_OPTION_ZERO_FIRST | PQ_OPTION_FILL | PQ_OPTION_RANGE | PQ_OPTION_WRAP,
@@ -140,7 +140,7 @@ enum {
         PQ_OPTION_SEED | PQ_OPTION_PRECISION | PQ_OPTION_INVERSE,
     PQ_ACCEPTS_CODEBOOK = PQ_OPTION_LAYOUT | PQ_OPTION_INVERSE,
     PQ_ACCEPTS_REPACK = PQ_OPTION_LAYOUT,
-    PQ_ACCEPTS_NONE = 0 /* minmax, choose, search, histograms, measure, levels */
+    PQ_ACCEPTS_NONE = 0 /* for minmax, choose, search, histograms, measure and levels */
 };
 
 /* Return the bits of the options that a call sets. One test is enough for most calls, which
@@ -186,8 +186,8 @@ PQ_INLINE bool pq_can_rescale(const struct pq_args *args)
 }
 
 /* Facts about the zero points of a call. The caller sets all members to 0. The first
- * function that needs the bounds reads all zero points; later functions use the bounds. A
- * range that the bounds exceed needs another pass, because the bounds are not exact. */
+ * function that needs the bounds reads all zero points; later functions use the bounds. The
+ * bounds are not exact: if they exceed a range, another pass compares all zero points. */
 struct pq_facts {
     bool has_bounds;       /* the following members are valid */
     bool no_zeros;         /* an extent is 0 */

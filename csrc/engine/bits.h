@@ -18,15 +18,15 @@
 struct pq_codes {
     int bits;             /* bits of a packed code; 0: the array has byte strides */
     size_t size;          /* bytes of an unpacked code: 4 for 24 bits, else 1 */
-    int most;             /* larger results become this code; 0: no limit */
+    int most;             /* the largest code, which replaces larger results; 0: no limit */
     char *base;           /* the byte that contains bit 0 */
     ptrdiff_t last;       /* bit position of the last code of a dense array; else -1 */
     pq_bytes_fn *convert; /* input: kernel `extend`; output: `narrow`; null: not needed */
     pq_bytes_fn *unpack;  /* for dense codes from bit 0 of a byte; null: copy each code */
     pq_bytes_fn *pack;    /* null if `unpack` is null */
     pq_unpack_words_fn *unpack_words;
-    int flip; /* 4: the first code of a byte is in the upper half; else 0 */
-    const struct pq_layout *stream; /* null: codes are equally spaced */
+    int flip; /* 4: the upper half of a byte has its first code; else 0 */
+    const struct pq_layout *stream; /* the layout; null: codes are equally spaced */
     int word_shift;                 /* log2 of the bits of a word of the stream */
 };
 

@@ -14,19 +14,19 @@
 enum {
     CACHE_LINE_BYTES = 64,
     SQUARE_BYTES = 64 * 256,     /* bytes of a rectangle that one step transposes */
-    MAX_FEW_ROWS = 8,            /* up to this number, one rectangle has all rows */
-    MAX_CHANNELS = 4,            /* up to this number, joining pixels is fast */
-    MAX_GROUPS_OF_ROW = 4,       /* with more groups, run_rows_by_groups() does not pay */
-    MIN_SHARED_ROWS = 8,         /* fewer rows do not gain from shared parameters */
-    JOINED_ELEMENTS = 256,       /* most elements of a row that is made of short rows */
-    MIN_JOINED_ROWS = 64,        /* joining must leave this number of rows or more */
+    MAX_FEW_ROWS = 8,            /* so few rows are all in one rectangle */
+    MAX_CHANNELS = 4,            /* most channels of pixels that join fast */
+    MAX_GROUPS_OF_ROW = 4,       /* most groups of a row for run_rows_by_groups() */
+    MIN_SHARED_ROWS = 8,         /* least number of rows that share loaded parameters */
+    JOINED_ELEMENTS = 256,       /* most elements of a row joined from short rows */
+    MIN_JOINED_ROWS = 64,        /* least number of rows after short rows are joined */
     STAGED_BYTES = 16 * PQ_TILE, /* buffer for codes as bytes, see run_area() */
     TRANSPOSED_ROWS = 16,        /* least number of rows of a full transposed tile */
     CACHE_BYTES = PQ_SIZE(1 << 20, 1 << 12), /* larger data exceeds the near caches */
     /* Below these sizes prefetch hints cost more than they save. */
     PREFETCH_RUN_BYTES = PQ_SIZE(1 << 23, 1 << 12),
-    /* Kernels need more time for each byte of groups than of single runs, so hints pay
-     * only for more bytes. */
+    /* Kernels are slower for groups than for single runs, so hints pay only for more
+     * bytes. */
     PREFETCH_GROUP_BYTES = PQ_SIZE(1 << 25, 1 << 12)
 };
 
@@ -38,8 +38,8 @@ static bool converts_codes(const struct pq_job *job)
     return pq_job_unpacks(job) || job->pack.convert != NULL || job->pack.bits != 0;
 }
 
-/* Make the run use the loaded parameters from index `from` on. Each pair belongs to
- * `group` elements. */
+/* Let the next kernel call use the loaded parameters from index `from` on. Each pair of
+ * parameters applies to `group` elements. */
 static void set_params(struct pq_job *job, size_t group, ptrdiff_t from)
 {
     struct pq_run *const run = &job->how.run;
@@ -86,8 +86,8 @@ static bool has_gaps(const struct pq_tile *tile)
 }
 
 /* A rectangle of elements: rows are indices of dimension 1, columns of dimension 0. Areas
- * and positions are passed by address. A copy would be loaded by longer accesses than its
- * members were stored by, and would wait until all earlier results have left the CPU. */
+ * and positions are passed by address, because a copy would stall: it would load several
+ * members at once, before the separate stores to the members are complete. */
 struct area {
     ptrdiff_t row, rows, column, columns;
 };
@@ -200,9 +200,9 @@ PQ_NOINLINE void load_random_words(struct pq_job *job, const struct pq_position 
     }
 }
 
-/* Run at most PQ_TILE elements. The contiguous buffers `ready` and `result_at` replace
- * the input and the output, if they are not null. Rows with gaps are copied if the data
- * exceeds the near caches, because a copy waits for several cache lines at a time. */
+/* Run at most PQ_TILE elements. The contiguous buffers `ready` and `result_at` replace the
+ * input and the output, if they are not null. Rows with gaps are copied if the data exceeds
+ * the near caches, because a copy can wait for several cache lines in parallel. */
 static void run_tile(struct pq_job *job, const struct pq_position *at,
                      const struct area *area, const char *ready, char *result_at)
 {
@@ -266,7 +266,7 @@ static void tile_shape(const struct pq_job *job, ptrdiff_t *rows, ptrdiff_t *col
     }
     *columns = n0 < most || job->loads_rows ? n0 : most;
     *rows = n1 < PQ_TILE / *columns ? n1 : PQ_TILE / *columns;
-    if (*rows > dim[1].group_size) { /* do not divide groups of rows */
+    if (*rows > dim[1].group_size) { /* a tile has complete groups of rows */
         *rows -= *rows % dim[1].group_size;
     }
 }
@@ -415,7 +415,7 @@ static void prefetch_next(const struct pq_job *job, const struct pq_position *at
 static void run_transposed_square(struct pq_job *job, const struct pq_position *at,
                                   const struct area *all)
 {
-    char square[SQUARE_BYTES / 16 * 25]; /* both sides of `all` may be a quarter longer */
+    char square[SQUARE_BYTES / 16 * 25]; /* `all` can have 25/16 of the usual area */
     const struct pq_tile in = input_tile(job, all), out = output_tile(job, all);
     const bool gathers = pq_tile_is_transposed(&in);
     const size_t size = gathers ? job->in_size : job->out_size;
@@ -577,7 +577,7 @@ static void run_grouped_row(void *p, const struct pq_position *at)
     const ptrdiff_t g = pq_is_uniform(dim) ? dim->end : dim->group_size;
     const ptrdiff_t last = (dim->end - 1) / g;
     for (ptrdiff_t i = dim->begin, n; i < dim->end; i += n) {
-        const ptrdiff_t first = i / g; /* a part may begin within a group */
+        const ptrdiff_t first = i / g; /* the part of a thread can begin within a group */
         const ptrdiff_t groups = i != first * g ? 1 : PQ_TILE;
         const ptrdiff_t m = last - first + 1 < groups ? last - first + 1 : groups;
         const ptrdiff_t stop = (first + m) * g;
@@ -643,7 +643,7 @@ static void run_rows(void *p, const struct pq_position *start)
     const bool gapped = accepts_gaps(job, g) && (groups == 1 || by_groups);
     const ptrdiff_t some = gapped && groups > 1 ? STAGED_BYTES / n : PQ_TILE / groups;
     const bool joins = !same && n % g == 0 && dim[1].in == n * dim[0].in &&
-                       dim[1].out == n * dim[0].out; /* rows that are adjacent in memory */
+                       dim[1].out == n * dim[0].out; /* the rows are adjacent in memory */
     const ptrdiff_t step = same && !gapped ? dim[1].end - dim[1].begin : some;
     const struct pq_position at = pq_position_at(*start, &dim[0], first);
     for (ptrdiff_t r = dim[1].begin; r < dim[1].end; r += step) {
@@ -764,7 +764,7 @@ static void run_area(struct pq_job *job, const struct pq_position *at,
         job->how.kernel(run, x + r * run->in_stride, y + r * run->out_stride,
                         (size_t)area->columns);
     }
-    run->rows = 0; /* 0 means one row, as all other loops expect */
+    run->rows = 0; /* reset to one row, as all other loops expect */
     if (packs) {
         pq_saturate_codes(&job->pack, out_rows, (size_t)(area->rows * area->columns));
         store_tile(job, at, area, out_rows, &out);
@@ -851,7 +851,7 @@ static pq_row_fn *choose_walk(const struct pq_job *job, int *first)
 
 /* Swap the dimensions if the input is transposed and its elements are larger than the
  * results, or have 24 bits. The engine then transposes the smaller or unpacked results.
- * With few rows of elements of whole bytes, swapped dimensions would take longer. */
+ * Exception: few rows of unpacked elements take longer with swapped dimensions. */
 static void order_by_input(struct pq_job *job)
 {
     struct pq_dim *dim = job->plan.dim;
@@ -911,7 +911,7 @@ static void init_tiles(struct pq_job *job)
     }
 }
 
-/* Point the run to members of this job, which may be a copy. Set `out_of_range` to 0. */
+/* Set the pointers of the run, because a copied job has pointers to its original. */
 static void init_run(struct pq_job *job)
 {
     job->how.run.affine = &job->how.affine;
@@ -928,7 +928,7 @@ void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n)
     }
     pq_job_set_params(job, args);
     job->flushes_subnormals =
-        job->how.flush_min_scale != 0; /* a small scale ends flushing: pq_set_flush() */
+        job->how.flush_min_scale != 0; /* until pq_set_flush() finds a small scale */
     job->zeros_there = 0;
     static const struct pq_dim single = {.end = 1, .group_size = 1};
     const struct pq_addresses at = {args->scale.data, args->zero.data, args->offset.data};

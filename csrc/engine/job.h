@@ -15,8 +15,8 @@
 
 enum {
     PQ_TILE = PQ_SIZE(1024, 384), /* elements of a tile, so that all buffers fit in L1 */
-    PQ_BROADCAST = 8,             /* number of copies of a parameter that one step stores */
-    PQ_GROUP = 32 /* usually, parameters of shorter groups are copied to each element */
+    PQ_BROADCAST = 8, /* copies of a parameter that one step of a loop writes */
+    PQ_GROUP = 32     /* shorter groups usually get one copy of a parameter per element */
 };
 
 struct pq_facts; /* args.h */
@@ -42,10 +42,10 @@ struct pq_method {
     bool counts;             /* process each element once, because the kernel counts them */
     bool single_scale;       /* round scales to float32 */
     bool float_zero;         /* zero points are float32 numbers, stored as bits */
-    bool negate_zero;        /* with `float_zero`: change their sign */
+    bool negate_zero;        /* with `float_zero`: zero points are stored negated */
     bool has_64_bit_zero;    /* zero points are 64-bit integers, not float64 */
-    /* Upper 32 bits of the smallest scale, in the kernel's type, for which the engine can
-     * flush subnormals; 0: never flush. */
+    /* The engine can flush subnormals if no scale is smaller than this scale. The member
+     * has the upper 32 bits of the scale, in the kernel's type. 0: never flush. */
     uint32_t flush_min_scale;
 };
 
@@ -76,11 +76,12 @@ struct pq_job {
     struct pq_codes unpack, pack;
     struct pq_method how;
 
-    ptrdiff_t in_start, out_start; /* plan.in - in.data and plan.out - out.data */
-    struct pq_plan plan;           /* copies of a job end at the last used dimension */
+    ptrdiff_t in_start, out_start; /* offsets of plan.in and plan.out in the arrays */
+    struct pq_plan plan;           /* a copy of a job ends after its last used dimension */
 
-    /* Parameters, one for each element of a tile or for each group. `loaded`: the addresses
-     * of these parameters, the first column, and the numbers of rows and columns. */
+    /* The parameter tiles have a parameter for each element of a tile or for each group.
+     * `loaded`: the parameters' addresses, first column, and numbers of rows and
+     * columns. */
     struct {
         struct pq_addresses at;
         ptrdiff_t first, rows, columns;
@@ -89,7 +90,7 @@ struct pq_job {
     _Alignas(64) union pq_param_tile scale;
     _Alignas(64) union pq_param_tile zero;
     _Alignas(64) union pq_param_tile offset;
-    uint32_t random_words[PQ_TILE]; /* one for each element of a tile */
+    uint32_t random_words[PQ_TILE]; /* a random word for each element of a tile */
 };
 
 /* ---- for operations (job.c, engine.c) ---- */

@@ -36,8 +36,8 @@ PQ_INLINE bool are_contiguous(const struct pq_params *from, size_t n)
     return (n == 1 || from->stride == (ptrdiff_t)pq_bytes_of(from->type)) && !from->swapped;
 }
 
-/* The case of one type: convert `n` elements in a loop that the compiler vectorizes. The
- * expression `number` converts the element `v`. */
+/* One case of a switch over types: convert `n` elements in a loop that the compiler
+ * vectorizes. The expression `number` converts the element `v`. */
 #define CASE(type, element, number)                                                        \
     case PQ_##type:                                                                        \
         for (size_t i = 0; i < n; i++) {                                                   \
@@ -276,8 +276,8 @@ static void repeat_row(struct pq_job *job, ptrdiff_t from, ptrdiff_t n, ptrdiff_
 
 /* ---- scales, zero points and offsets ---- */
 
-/* Set `n` zero points of a call without zero points, from index `to` on. Float zero points
- * are -0, because adding -0 keeps the sign of zero. */
+/* Fill `n` entries of the tile `zero`, from index `to` on, for a call that has no zero
+ * points. Float entries are -0, because adding -0 keeps the sign of zero. */
 static void clear_zeros(struct pq_job *job, ptrdiff_t to, size_t n)
 {
     const int32_t bits = job->how.float_zero ? INT32_MIN : 0;
@@ -342,7 +342,7 @@ void pq_load_params(struct pq_job *job, ptrdiff_t to, const struct pq_addresses 
     load_reals(job, &job->scale, to, &s, n);
     if (job->how.general ? has_small_f64(job, job->scale.f64 + to, n)
                          : has_small_f32(job, job->scale.f32 + to, n)) {
-        /* If subnormals are flushed now, the conversion may have changed a scale to 0. */
+        /* Load the scales again without flushing, which may have changed a scale to 0. */
         job->has_small_scale = true;
         pq_set_flush(job);
         load_reals(job, &job->scale, to, &s, n);
@@ -471,7 +471,7 @@ ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_addresses row_start,
     const struct pq_dim *dim = job->plan.dim;
     const bool uniform = pq_is_uniform(&dim[1]), same_rows = uniform || rows == 1;
     const bool single = same_rows && pq_is_uniform(&dim[0]);
-    if (uniform && single && pq_has_loaded(job, &row_start)) { /* as in most calls */
+    if (uniform && single && pq_has_loaded(job, &row_start)) { /* true in most calls */
         return rows * columns;
     }
     const struct pq_addresses at =

@@ -7,8 +7,8 @@
  * or offsets has this address, too, but no code reads that scale or offset. */
 static const int8_t nothing = 0;
 
-/* Return the stride that orders the dimensions: of the output, so that stores are
- * sequential, or of the input in a reduction. */
+/* Return the stride by which dimensions are sorted: of the output, so that stores are
+ * sequential, or of the input in a reduction, which has no output. */
 static ptrdiff_t ordering_stride(const struct pq_plan *plan, const struct pq_dim *dim)
 {
     return pq_magnitude(plan->out != NULL ? dim->out : dim->in);
@@ -63,9 +63,9 @@ PQ_NOINLINE ptrdiff_t words_of(const struct pq_layout *layout, int bits, ptrdiff
     return ((n + group - 1) / group * group * bits - 1) / layout->word_bits + 1;
 }
 
-/* Return true if a stride of `out` is shorter than the memory that the inner dimensions
- * span. `layout` is null if `out` has no streams (pq_is_stream). The test also rejects rare
- * interleaved strides that do not overlap. */
+/* Return true if elements of `out` may share memory: a stride is shorter than the memory
+ * that the inner dimensions span. `layout` is null if `out` has no streams (pq_is_stream).
+ * The test also rejects rare interleaved strides that do not overlap. */
 static bool overlaps_itself(const struct pq_plan *plan, ptrdiff_t out_size,
                             const struct pq_layout *layout)
 {
@@ -158,7 +158,7 @@ ptrdiff_t pq_dense_bits(const struct pq_args *args, const struct pq_array *array
  * slower. */
 
 /* If dimension `d` is the axis of the layout, set the stride and the code step of one side.
- * The stride of output words orders the dimension until hide_words() removes the stride. */
+ * Dimensions are sorted by the stride of output words; then hide_words() removes it. */
 static void set_layout_strides(ptrdiff_t *stride, ptrdiff_t *code, int d,
                                const struct pq_array *array, const struct pq_layout *layout)
 {
@@ -245,7 +245,7 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
         if (dim.end > 1) {
             make_ascending(plan, &dim);
         }
-        if (dim.end > 1 || dim.out_code != 0) { /* a single code may occupy two words */
+        if (dim.end > 1 || dim.out_code != 0) { /* even one code can occupy two words */
             insert_sorted(plan, dim);
         }
     }
@@ -304,8 +304,8 @@ void pq_plan_part(struct pq_plan *plan, int part, int parts, int alignment_eleme
 void pq_for_each_row(const struct pq_plan *plan, int first, pq_row_fn *visit, void *job)
 {
     ptrdiff_t index[PQ_MAX_NDIM];
-    struct pq_position
-        start[PQ_MAX_NDIM + 1]; /* start[d] includes the indices of dimensions >= d */
+    /* start[d] is the position at the current indices of dimensions >= d. */
+    struct pq_position start[PQ_MAX_NDIM + 1];
     int d = plan->ndim;
     start[d] = pq_position_start(plan);
     for (;;) {

@@ -51,7 +51,7 @@ static inline ptrdiff_t pq_magnitude(ptrdiff_t v)
     return v < 0 ? -v : v;
 }
 
-/* A share of units, for example of groups or slabs: the indices [begin, end). */
+/* The share of one part in a number of units, for example groups: units [begin, end). */
 struct pq_share {
     ptrdiff_t begin, end;
 };
@@ -88,8 +88,8 @@ static inline bool pq_is_high_first(const struct pq_layout *layout)
            layout->order[0] == 1;
 }
 
-/* Return true if bit strides cannot describe the layout, with or without an exchange of the
- * two codes in each byte. */
+/* Return true if bit strides alone cannot describe the layout, even if the two codes of
+ * each byte are swapped. */
 static inline bool pq_is_stream(const struct pq_layout *layout)
 {
     return layout != NULL && !pq_is_high_first(layout) &&

@@ -13,7 +13,7 @@
 
 enum {
     BOX_CELLS = PQ_SIZE(512, 32),          /* most cells of a box, see struct reduction */
-    SHORT_ROW_ELEMENTS = PQ_SIZE(256, 16), /* rows of up to half this length are joined */
+    SHORT_ROW_ELEMENTS = PQ_SIZE(256, 16), /* joined rows have at most half this length */
     FEW_ELEMENTS = 32                      /* fewer float32 elements need no kernel */
 };
 
@@ -26,13 +26,13 @@ struct reduction {
     pq_minmax_fn *run;
     pq_minmax_groups_fn *groups;
     pq_minmax_columns_fn *columns;
-    bool empty;    /* parameters exist, but no elements */
+    bool empty;    /* the array has no elements, but there are parameters */
     bool once;     /* each cell of the box occurs in one row only */
-    uint32_t bits; /* at least PQ_INFINITY_BITS if an element is not finite */
+    uint32_t bits; /* becomes at least PQ_INFINITY_BITS if an element is not finite */
     pq_cells_fn *take;
     void *what;
-    struct pq_plan box;  /* elements of the box; the strides `scale` count cells */
-    struct pq_plan rows; /* cells of the box, with the addresses of their parameters */
+    struct pq_plan box;  /* plan of the box's elements; its strides `scale` count cells */
+    struct pq_plan rows; /* plan of the box's cells, with addresses of the parameters */
     union pq_cell_extrema cells; /* extrema of the box */
     union pq_cell_extrema found; /* extrema of one step, merged into `cells` later */
 };
@@ -47,7 +47,7 @@ static void clear_cells(const struct reduction *reduction, union pq_cell_extrema
                      n);
 }
 
-/* Merge `repeat` rows of `n` found cells into the `n` cells from index `to` on. */
+/* Merge each of the `repeat` rows in `found` into the `n` cells from index `to` on. */
 #define MERGE(type, width)                                                                 \
     for (size_t r = 0; r < repeat; r++) {                                                  \
         type *PQ_RESTRICT lo = reduction->cells.width[0] + to;                             \
@@ -80,8 +80,9 @@ static size_t cell_at(const struct reduction *reduction, struct pq_position at, 
 /* ---- one row after the other ---- */
 
 /*
- * Loops for fewer than `few` elements, which take less time than the call of a kernel: for
- * a run of one cell, and for rows of adjacent cells. v - v is 0 for finite values only.
+ * Define loops for fewer than `few` elements, because calling a kernel would take longer: a
+ * loop for a run of one cell, and one for rows of adjacent cells. v - v is 0 for finite v
+ * only.
  */
 #define SHORT_LOOPS(name, number)                                                          \
     static void run_##name(struct reduction *reduction, size_t cell, const void *x,        \
@@ -510,7 +511,7 @@ enum pq_status pq_find_extrema(void *context, const struct pq_kernels *kernels,
     reduction.take = take;
     reduction.what = what;
     reduction.box.params.scale = reduction.box.params.zero = reduction.box.params.offset =
-        (const char *)&reduction.cells; /* the address of cell number 0, never read */
+        (const char *)&reduction.cells; /* stands for cell number 0, but is never read */
     reduction.rows.in = reduction.box.params.scale;
     reduction.box.out = reduction.rows.out = NULL;
     planned.shape = shape;

@@ -20,8 +20,8 @@ static ptrdiff_t unit_along(const struct pq_args *args, int d, bool keep_groups)
     return unit < extent ? unit : extent;
 }
 
-/* Return true if units (unit_along) of dimension `first` share no byte of `out`: the packed
- * codes are contiguous in C order, or their words run along another axis. */
+/* Return true if units of dimension `first` (see unit_along) share no byte of `out`. This
+ * requires packed codes that are contiguous in C order, or words along another axis. */
 static bool has_own_bytes(const struct pq_args *args, int first)
 {
     if (args->out_layout != NULL) {

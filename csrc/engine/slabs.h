@@ -28,18 +28,18 @@ void pq_set_first_element(struct pq_args *slab, const struct pq_args *args,
 
 /* The division of the elements of a call into boxes, and the current box. */
 struct pq_boxes {
-    ptrdiff_t step[PQ_MAX_NDIM];  /* indices of a box along each dimension */
-    ptrdiff_t count[PQ_MAX_NDIM]; /* boxes along each dimension */
-    ptrdiff_t all;                /* number of boxes */
-    ptrdiff_t first[PQ_MAX_NDIM]; /* the indices of the first element of the box */
-    ptrdiff_t shape[PQ_MAX_NDIM]; /* the shape of the box */
-    struct pq_args box;           /* the call with the elements of the box */
+    ptrdiff_t step[PQ_MAX_NDIM];  /* largest extent of a box along each dimension */
+    ptrdiff_t count[PQ_MAX_NDIM]; /* number of boxes along each dimension */
+    ptrdiff_t all;                /* number of all boxes */
+    ptrdiff_t first[PQ_MAX_NDIM]; /* the first element of the current box */
+    ptrdiff_t shape[PQ_MAX_NDIM]; /* the shape of the current box */
+    struct pq_args box;           /* the call, restricted to the current box */
 };
 
-/* Count the boxes of `step` indices. The call is not empty. */
+/* Set `count` and `all` from `step`, which the caller has set. The call is not empty. */
 void pq_init_boxes(struct pq_boxes *boxes, const struct pq_args *args);
 
-/* Enter the box with this number, in C order. Return the number of its elements. */
+/* Make box `number`, in C order, the current box. Return the number of its elements. */
 ptrdiff_t pq_enter_box(struct pq_boxes *boxes, const struct pq_args *args,
                        ptrdiff_t number);
 

@@ -63,8 +63,8 @@ PQ_INLINE void copy_each_code(const struct pq_codes *codes, char *bytes, ptrdiff
 
 /* ---- across streams ---- */
 
-/* Codes at one position of different words: address of the first word, bytes from word to
- * word, bits of a word below the code, and bits of a code. */
+/* A column of codes, at one bit position of equally spaced words. Members: address of the
+ * first word, distance of words in bytes, bit position, and bits of a code. */
 struct column {
     char *word;
     ptrdiff_t stride;
@@ -78,8 +78,8 @@ static int has_adjacent_words(const struct pq_codes *codes, ptrdiff_t stride)
     return PQ_LITTLE_ENDIAN && codes->stream->word_bits == 32 && stride == 4;
 }
 
-/* Set `column` to the place of the codes, which have one index in different streams. Return
- * false if they have several indices, or if a code occupies two words. */
+/* Describe the codes as a column. Return false if that is impossible: their indices in the
+ * streams differ, or a code occupies two words. */
 static int find_column(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step,
                        ptrdiff_t code, ptrdiff_t code_step, struct column *column)
 {
@@ -92,9 +92,9 @@ static int find_column(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t ste
     return place.low_bits == codes->bits;
 }
 
-/* Copy `bits` bits of each byte, from bit `skip` on, to one word each, from bit `shift` on.
- * Keep the other bits of the words. Words are adjacent and little-endian and have 32 bits.
- * Compilers vectorize the loop. */
+/* Copy `bits` bits of each byte to a word: bit `skip` of byte i becomes bit `shift` of word
+ * i. Keep the other bits of the words. Words are adjacent and little-endian and have 32
+ * bits. Compilers vectorize the loop. */
 static void pack_words(char *PQ_RESTRICT word, const char *PQ_RESTRICT from, int skip,
                        int shift, int bits, size_t n)
 {
@@ -135,8 +135,8 @@ static void pack_column(const struct pq_codes *codes, const char *from, struct c
     }
 }
 
-/* Return true if the codes have one index and their words are adjacent. find_column() has
- * returned false, so each code occupies two words. */
+/* Return true if all codes have one index in their streams, and their words are adjacent.
+ * The caller has called find_column() without success, so each code occupies two words. */
 static int is_split_column(const struct pq_codes *codes, ptrdiff_t step,
                            ptrdiff_t code_step)
 {

@@ -117,7 +117,7 @@ static const char *load_next_elements(struct pq_sweep *sweep, size_t n, void *ro
     return room;
 }
 
-/* Prefetch columns that are far from each other, because hardware does not. */
+/* Prefetch columns that are far apart, because hardware does not prefetch them. */
 static void prefetch_columns(const struct pq_tile *tile, const char *from,
                              ptrdiff_t columns)
 {

@@ -9,7 +9,7 @@
 #include "kernels/kernels.h"
 #include "pq_compiler.h"
 
-/* Elements that are gathered at once to count them or to find their extrema. */
+/* The number of elements in a tile that is gathered to count elements or find extrema. */
 enum { PQ_GATHERED_ELEMENTS = PQ_SIZE(1024, 64) };
 
 struct pq_tile {

@@ -134,7 +134,7 @@ void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernel
         how->affine.range = (struct pq_range){args->lowest_code, args->highest_code};
     }
     how->kernel = quantizes ? kernels->quantize_affine : kernels->dequantize_affine;
-    how->counts = true; /* elements out of range */
+    how->counts = true; /* the kernel counts elements out of range */
     const bool adds = args->offset.data != NULL && !args->inverse && args->fills == 0;
     how->packed =
         adds && !quantizes && how->packed != NULL && pq_bits_of(code) == 4
@@ -154,7 +154,7 @@ void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernel
 enum { SEARCHED_ELEMENTS = PQ_SIZE(1024, 64) };
 
 /* Return true if one of `n` elements along the last dimension, from `index` on, is out of
- * range. All of them belong to one block, or each of them is a block. */
+ * range. The elements belong to one block, or each element is a block. */
 static bool is_out_of_range(const struct pq_kernels *kernels, const struct pq_args *args,
                             const ptrdiff_t *index, ptrdiff_t n)
 {
@@ -222,7 +222,7 @@ enum pq_status pq_count_beyond(const struct pq_kernels *kernels, const struct pq
     for (int d = 0; d < args->ndim; d++) {
         all *= args->shape[d];
     }
-    while (at < all) { /* ends at `all` only if the data has changed since the count */
+    while (at < all) { /* a thread may change the data after the count, so stop at `all` */
         const ptrdiff_t left = find_indices(args, at, index), n = left < most ? left : most;
         if (!is_out_of_range(kernels, args, index, n)) {
             at += n;

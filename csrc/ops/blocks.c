@@ -42,10 +42,10 @@ union block_buffer {
 
 struct block_job;
 
-/* Indices of the arrays of a call, and their largest number. WEIGHTS are optional. */
+/* The arrays of a call. OPERANDS is their number, with the optional WEIGHTS. */
 enum { BLOCKS, NUMBERS, WEIGHTS, OPERANDS };
 
-/* The address of the first block of a tile in each array. Null: no weights. */
+/* The address of the first block of a tile in each array; at[WEIGHTS] can be null. */
 struct position {
     char *at[OPERANDS];
 };
@@ -173,8 +173,8 @@ static bool encode_tile(const struct block_job *job, const struct position *at, 
     return true;
 }
 
-/* Return true if all numbers of `n` blocks are finite. The kernel needs PQ_MAGNITUDES
- * numbers, so append a copy of the numbers to a shorter tile. */
+/* Return true if all numbers of `n` blocks are finite. The kernel needs at least
+ * PQ_MAGNITUDES numbers. Repeat the numbers of a shorter tile. */
 static bool is_tile_finite(const struct block_job *job, const struct position *at,
                            ptrdiff_t n)
 {
@@ -313,7 +313,7 @@ PQ_NOINLINE void compute_means(const struct block_job *job, ptrdiff_t r, ptrdiff
             for (int j = 0; j < MEAN_ROWS; j++) {
                 sums[j] += x[j][k] * x[j][k];
             }
-            PQ_IN_ORDER(); /* prevents long vector code that would not be faster */
+            PQ_IN_ORDER(); /* prevents vectorization, which adds code and no speed */
         }
     }
     for (int j = 0; j < MEAN_ROWS; j++) {
@@ -390,7 +390,7 @@ static enum pq_status run_blocks(const struct pq_kernels *kernels,
     const size_t least = offsetof(struct pq_blocks, weights);
     struct pq_blocks copy;
     PQ_TRY(kernels != NULL && args != NULL ? PQ_OK : PQ_ERR_NULL);
-    if (args->size != sizeof copy) { /* a copy would take 2 % of a call with 1024 numbers */
+    if (args->size != sizeof copy) { /* a copy takes 2 % of a call with 1024 numbers */
         PQ_TRY(pq_copy_struct(&copy, args, sizeof copy, least));
         args = &copy;
     }
