@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The vector words of scalar/codes_scalar.h. The including file includes the intrinsics. */
+/* The words of scalar/codes_scalar.h in NEON. Include <arm_neon.h> before this header. */
 #ifndef PQ_CODES_NEON_H
 #define PQ_CODES_NEON_H
 
@@ -9,7 +9,7 @@ typedef struct {
     vb a, b;
 } c32;
 
-/* Byte i has only bit i % 8. */
+/* In byte i, only bit i % 8 is set. */
 static const uint8_t single_bits[16] = {1, 2, 4, 8, 16, 32, 64, 128,
                                         1, 2, 4, 8, 16, 32, 64, 128};
 
@@ -91,7 +91,8 @@ PQ_INLINE void c32_store_entries(char *to, const uint8_t *codes, const float *ta
     values_of_16((uint8_t *)to + 64, vandq_u8(vld1q_u8(codes + 16), low), entries);
 }
 
-/* Count the bounds below each number. With 15 bounds, this is faster than a tree search. */
+/* Count the bounds below each of four numbers. For 15 bounds, counting is faster than a
+ * tree search. */
 PQ_INLINE uint16x4_t count_less(const float *from, const float *bound)
 {
     const float32x4_t x = vld1q_f32(from);
@@ -178,8 +179,8 @@ PQ_INLINE void c32_sum_halves(c32 x, int sums[2])
     sums[1] = vaddlvq_s8(vreinterpretq_s8_u8(x.b));
 }
 
-/* Return x + floor((13 x + 242) / 243). For x up to 242, the product with 270 / 2^16 has
- * an equal integer part. The instruction doubles its product: it multiplies by 135. */
+/* Return x + floor((13 x + 242) / 243) for x up to 242. The integer part of (13 x + 242) *
+ * 270 / 2^16 equals the floor. The instruction doubles its product, so multiply by 135. */
 PQ_INLINE uint8x8_t base_3_fraction(uint8x8_t x)
 {
     const uint16x8_t above = vmlal_u8(vdupq_n_u16(242), x, vdup_n_u8(13));
@@ -210,7 +211,7 @@ PQ_INLINE c32 pack_codes(const i32v v[8])
     return (c32){pack_16_codes(v), pack_16_codes(v + 4)};
 }
 
-/* Convert the signed bytes 4 k to 4 k + 3 to float32. */
+/* Convert four signed bytes to float32, from byte 4 * k on. */
 PQ_INLINE f32v widen_codes(c32 x, int k)
 {
     const int8x16_t half = vreinterpretq_s8_u8(k < 4 ? x.a : x.b);

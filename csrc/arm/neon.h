@@ -21,8 +21,7 @@ typedef uint8x16_t vb;
 
 #include "kernels/lift.inc"
 
-/* Apply f to the vectors of an f8, d4 or c32. Each of these types has two vectors
- * here. */
+/* Apply f to the vectors of an f8, d4 or c32. In NEON, each type has two vectors. */
 #define FILL1 BOTH1
 #define FILL2 BOTH2
 #define FILL3 BOTH3
@@ -140,7 +139,7 @@ PQ_INLINE void store_last_i24v(char *p, int32x4_t x)
 #define larger_i8v(x, y) AS_I8(vmaxq_s8, x, y)
 
 /* FMIN keeps a NaN and makes it quiet. FMAXNM then returns its other operand. FMAXNM alone
- * would return NaN for a signaling NaN, so the cap must come first. */
+ * would return NaN for a signaling NaN, so callers apply FMIN first. */
 #define cap_keep_nan_f32v vminq_f32
 #define cap_keep_nan_f64v vminq_f64
 #define floor_drop_nan_f32v vmaxnmq_f32
@@ -174,7 +173,7 @@ PQ_INLINE void store_last_i24v(char *p, int32x4_t x)
 
 #define sign_f32v(q) OF_BITS32(vandq_u32(BITS32(q), vdupq_n_u32(0x80000000)))
 #define sign_f64v(q) OF_BITS64(vandq_u64(BITS64(q), vdupq_n_u64(UINT64_C(1) << 63)))
-#define toward_zero_f32v(q) (q) /* callers then call truncate_f32v() */
+#define toward_zero_f32v(q) (q) /* callers then truncate by truncate_f32v() */
 
 /* ---- conversions ---- */
 
@@ -220,7 +219,7 @@ PQ_INLINE f64v canonical_nan_f64v(f64v x)
 }
 
 #define magnitude_bits_f32v(x) vandq_s32(vreinterpretq_s32_f32(x), vdupq_n_s32(0x7fffffff))
-/* Return the largest power of two that is at most a positive normal number. */
+/* Return the largest power of two that is at most x, a positive normal number. */
 #define power_f64v(x) OF_BITS64(vandq_u64(BITS64(x), vdupq_n_u64(0x7ff0000000000000)))
 
 /* Convert 16-bit floats to integers of equal order: the magnitude bits, negated for
@@ -236,8 +235,8 @@ PQ_INLINE int16x8_t from_order_i16v(int16x8_t x)
     return vorrq_s16(vabsq_s16(x), vandq_s16(x, vdupq_n_s16(INT16_MIN)));
 }
 
-/* Convert to the nearest int32. The instruction returns 0 for NaN, so replace its result
- * by INT32_MIN. */
+/* Convert to the nearest int32. For NaN, return INT32_MIN in place of 0, the result of the
+ * instruction. */
 PQ_INLINE i32v i32_of_f32v(f32v x)
 {
     return vbslq_s32(vceqq_f32(x, x), vcvtnq_s32_f32(x), vdupq_n_s32(INT32_MIN));

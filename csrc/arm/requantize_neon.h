@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Primitives of requantize.inc. The file that includes this header has the intrinsics. */
+/* Primitives of requantize.inc in NEON. Include <arm_neon.h> before this header. */
 #ifndef PQ_REQUANTIZE_NEON_H
 #define PQ_REQUANTIZE_NEON_H
 
@@ -47,7 +47,7 @@ PQ_INLINE int32x4_t shifted_products_of(int32x4_t x, int32x4_t y, int32x4_t n, i
 #define shift_right_i32v(x, n) vshlq_s32(x, vnegq_s32(n))
 #define shift_left_i32v vshlq_s32
 
-/* Return true if an unsigned element exceeds a limit. */
+/* Return true if an element of x, read as unsigned, exceeds `limit`. */
 PQ_INLINE int any_exceeds(int32x4_t x, uint32_t limit)
 {
     return vmaxvq_u32(vreinterpretq_u32_s32(x)) > limit;

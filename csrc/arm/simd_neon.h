@@ -14,7 +14,7 @@
 
 #define PQ_SQUARE4 4
 #define PQ_SQUARE8 2
-#define PQ_CONVERT_IS_LOW 0 /* the conversion returns 0 for NaN */
+#define PQ_CONVERT_IS_LOW 0 /* the conversion to int32 returns 0 for NaN */
 
 PQ_INLINE vd widen_f32v(f32v x, f32v y)
 {
@@ -148,7 +148,7 @@ PQ_INLINE vf load_float_codes(const void *p, enum pq_type type)
 
 /* ---- arithmetic ---- */
 
-/* Shift numbers that are not negative. */
+/* Shift right by n bits. The numbers must not be negative. */
 PQ_INLINE vi shift_right(vi x, int n)
 {
     const vi down = splat_i32(-n);
@@ -274,7 +274,7 @@ LIFT2(vu, product_u32, product_u32v)
 LIFT2(vu, flip_u64, veorq_u64)
 LIFT1(vu, vu, upper_u64, upper_u64v)
 
-/* Store the words of two counters, four words for each. */
+/* Store the random words of two counters: four words for each counter. */
 PQ_INLINE void store_2_streams(uint32_t *to, uint64x2_t a, uint64x2_t b, uint64x2_t c,
                                uint64x2_t d)
 {
@@ -311,7 +311,7 @@ PQ_INLINE struct result_bytes load_results(const uint16_t *p)
     return (struct result_bytes){bytes.val[0], bytes.val[1]};
 }
 
-/* Store the results of a chunk of codes. */
+/* Look up the 16-bit results of a chunk of codes, and store them. */
 PQ_INLINE void store_results(void *p, struct result_bytes of, vb codes)
 {
     const vb lower = vqtbl1q_u8(of.lower, codes), upper = vqtbl1q_u8(of.upper, codes);

@@ -7,7 +7,7 @@
 #ifndef PQ_KERNELS_H
 #define PQ_KERNELS_H
 
-/* Kernels use these headers. PQ_TARGET_BEGIN must not precede them. */
+/* Headers for kernels. Include them before PQ_TARGET_BEGIN. */
 #include <math.h>
 #include <string.h>
 
@@ -128,7 +128,7 @@ struct pq_run {
     } offset;                       /* affine kernels: f32 or f64, like `scale` */
     const struct pq_affine *affine; /* affine kernels */
     union {
-        const struct pq_tile_steps *tile_steps; /* kernels that quantize, then dequantize */
+        const struct pq_tile_steps *tile_steps;       /* ops/fake_quantize.c only */
         const struct pq_fake_quantize *fake_quantize; /* the kernel fake_quantize */
         const struct pq_codebook *book;               /* kernels of codebooks */
         struct pq_watch *watch;                       /* affine kernels set and read this */
@@ -137,18 +137,18 @@ struct pq_run {
     };
     size_t *out_of_range; /* affine kernels add the number of values out of range to it */
     size_t rows;          /* number of rows; 0: one row */
-    ptrdiff_t in_stride, out_stride; /* from row to row, in bytes */
-    ptrdiff_t in_gap, out_gap;       /* between groups, in bytes */
+    ptrdiff_t in_stride, out_stride; /* bytes from row to row */
+    ptrdiff_t in_gap, out_gap;       /* bytes between groups */
     enum pq_type in, out; /* types of the elements; most kernels of pairs ignore them */
     enum pq_type compute; /* quantize: type of the quotient; dequantize: of the product */
     enum pq_round round;  /* quantize: the mode; or PQ_ROUND_NARROWED, PQ_ZERO_FIRST */
     bool exceeds_cache;   /* the data exceeds the near caches */
     bool zero_first;      /* quantize, general kernels: add zero points before rounding */
-    bool overflow;        /* quantize to narrow floats: as in struct pq_args */
-    bool narrow_first;    /* quantize, general kernels: as in struct pq_args */
+    bool overflow;        /* quantize to narrow floats: see struct pq_args */
+    bool narrow_first;    /* quantize, general kernels: see struct pq_args */
     bool unsigned_zero;   /* dequantize 64-bit codes: zero points are uint64 */
     bool general;         /* parameters have 8 bytes: float64, or uint64 zero points */
-    bool inverse;         /* quantize to narrow floats, codebooks: as in struct pq_args */
+    bool inverse;         /* quantize to narrow floats, codebooks: see struct pq_args */
     bool high_first;      /* packed codebooks: see pq_is_high_first() */
     const uint32_t *random_words; /* PQ_STOCHASTIC: one word for each element */
 };
@@ -395,7 +395,7 @@ struct pq_lanes {
 /* Add `n` elements to the lanes. The first element belongs to lane 0. */
 typedef void pq_errors_fn(const void *x, const void *y, size_t n, struct pq_lanes *lanes);
 
-/* Each member is the sum of its lanes; `most` is the maximum. */
+/* Each member is the sum of the lanes with its name; `most` is the maximum of its lanes. */
 struct pq_total {
     double xx, yy, xy, e, ee, most;
 };
@@ -454,7 +454,7 @@ typedef void pq_encode_fn(const float *x, uint8_t *y, size_t blocks);
 
 /* Parameters of a search for the scales of blocks. `place`: the format, PQ_BLOCK_<name>.
  * `bytes`: the size of a block. `mean`: the mean square of a row, for Q4_0 to Q5_1 with
- * weights. `asked`: the caller requests the search for IQ4_NL without weights, too. */
+ * weights. `asked`: the caller requests the search for IQ4_NL even without weights. */
 struct pq_gguf_search {
     int place, bytes;
     float mean;
@@ -508,8 +508,8 @@ extern const struct pq_kernels pq_kernels_scalar, pq_kernels_avx2, pq_kernels_av
 /* Round `n` quotients in place, by stochastic rounding, to integers or narrow floats. */
 typedef void pq_round_stochastic_fn(const struct pq_run *run, double *q, size_t n);
 
-/* Elements of a tile of a kernel, a multiple of PQ_CHUNK. A tile and its parameters fit L1.
- */
+/* Number of elements of a tile, a multiple of PQ_CHUNK. A tile and its parameters fit
+ * L1. */
 enum { TILE_ELEMENTS = PQ_SIZE(512, 64) };
 
 /* Divide at most TILE_ELEMENTS elements by their scales, in the precision of the run. Add
@@ -532,15 +532,15 @@ typedef const double *pq_quotients_fn(const struct pq_run *run, double *q, const
 #define PQ_JOIN_EXPANDED(a, b) a##_##b
 
 #ifdef PQ_ISA
-/* The table that the including file defines. The name of the table can differ from PQ_ISA,
- * because the table may contain kernels of another instruction set. */
+/* The name of the table that the including file defines. PQ_TABLE_ISA can differ from
+ * PQ_ISA, because the table may contain kernels of another instruction set. */
 #  ifndef PQ_TABLE_ISA
 #    define PQ_TABLE_ISA PQ_ISA
 #  endif
 #  define PQ_TABLE PQ_JOIN(pq_kernels, PQ_TABLE_ISA)
 
-/* The functions of the instruction set that other files call. For rows of list.h with an
- * array or a static function, these lines declare names that no file defines. */
+/* Declare the functions of the instruction set that other files call. Rows of list.h with
+ * an array or a static function declare names without a definition. */
 #  define KERNEL(member, type, ...)                                                        \
       extern type PQ_NAME(member), PQ_NAME(member##_f32), PQ_NAME(member##_f64);
 #  include "kernels/list.h"

@@ -41,7 +41,7 @@ KERNEL(dequantize_int64, pq_kernel_fn, , ALWAYS, PAIRS, check_dequantize_int64)
 /* Any types and sizes of groups: see struct pq_affine. */
 KERNEL(quantize_affine, pq_kernel_fn, , LONG, API, check_quantize_affine)
 KERNEL(dequantize_affine, pq_kernel_fn, , ALWAYS, API, check_dequantize_affine)
-/* Like dequantize_packed, and adds offsets. Null: the engine unpacks to bytes first. */
+/* dequantize_packed with offsets to add. Null: the engine unpacks to bytes first. */
 KERNEL(dequantize_affine_packed, pq_kernel_fn, [2][PQ_REALS], WIDE_PACKED, KERNELS,
        check_dequantize_affine_packed)
 /* Stochastic rounding to any type, with one pair of parameters or a pair for each element.

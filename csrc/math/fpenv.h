@@ -94,7 +94,7 @@ static inline void pq_fpenv_leave(pq_fpenv found)
 
 #endif
 
-#if !defined(PQ_CAN_FLUSH) /* subnormals cost nothing, or their cost is unknown */
+#if !defined(PQ_CAN_FLUSH) /* subnormals are fast, or their cost is unknown */
 #  define PQ_CAN_FLUSH 0
 #endif
 

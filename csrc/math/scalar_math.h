@@ -22,7 +22,7 @@
 #if defined(__FAST_MATH__)
 #  error "-ffast-math changes results: build without it"
 #endif
-/* On 32-bit Arm, GCC does not use NEON for comparisons. */
+/* Reject clang on 32-bit Arm, but not GCC, which does not compare by NEON. */
 #if defined(__arm__) && defined(__ARM_NEON) && defined(__clang__)
 #  error "clang compares by NEON, to which subnormal numbers are 0: use -mfpu=vfpv3-d16"
 #endif
@@ -41,7 +41,7 @@ WITH_BITS_OF(pq_bits_f64, uint64_t, double)
 WITH_BITS_OF(pq_f64_bits, double, uint64_t)
 #undef WITH_BITS_OF
 
-/* The NaN of every result. CPUs can return NaN with other bits. */
+/* The canonical NaN, which replaces all NaN results: CPUs return NaN with various bits. */
 #define PQ_NAN_F32 pq_f32_bits(0x7fc00000)
 #define PQ_NAN_F64 pq_f64_bits(UINT64_C(0x7ff8000000000000))
 

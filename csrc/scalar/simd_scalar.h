@@ -144,7 +144,7 @@ IN_PLACE(vf, fused_add, (vf x, vf y, vf z), fmaf(x.v[i], y.v[i], z.v[i]))
 IN_PLACE(vf, fused_subtract, (vf x, vf y, vf z), fmaf(-x.v[i], y.v[i], z.v[i]))
 
 IN_PLACE(vi, mask_i32, (vi x, int32_t bits), x.v[i] & bits)
-IN_PLACE(vi, shift_right, (vi x, int n), x.v[i] >> n) /* of numbers that are not negative */
+IN_PLACE(vi, shift_right, (vi x, int n), x.v[i] >> n) /* no number is negative */
 
 /* ---- extremes ---- */
 
@@ -272,7 +272,7 @@ WORD1(vd, high_i32, vi, (double)x.v[i + PQ_HALF])
     }
 NARROW(vf, narrow_f64, (float))
 NARROW(vf, narrow_to_odd, pq_float_to_odd)
-NARROW(vi, convert_f64, (int32_t)) /* integers that int32 holds */
+NARROW(vi, convert_f64, (int32_t)) /* exact: integers within int32 */
 #undef NARROW
 
 /* ---- primitives of one number, for rounding ---- */
@@ -428,7 +428,7 @@ WORD2(vu, add_u64, x.v[i] + y.v[i])
 WORD2(vu, flip_u64, x.v[i] ^ y.v[i])
 IN_PLACE(vu, upper_u64, (vu x), x.v[i] >> 32)
 WORD2(vu, product_u32,
-      (x.v[i] & UINT32_MAX) * (y.v[i] & UINT32_MAX)) /* of the lower 32 bits */
+      (x.v[i] & UINT32_MAX) * (y.v[i] & UINT32_MAX)) /* multiplies the lower 32 bits */
 
 /* Store the lower 32 bits of element i of a, b, c and d, for each i. */
 PQ_INLINE void store_streams(uint32_t *to, vu a, vu b, vu c, vu d)

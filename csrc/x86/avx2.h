@@ -43,7 +43,7 @@ typedef __m256i i32v, i16v, vb;
 #define store_half store128
 #include "x86/primitives.inc"
 
-/* Apply f to the vectors of an f8, d4 or c32. Each of these types has one vector here. */
+/* Apply f to the vectors of an f8, d4 or c32. In AVX2, each type has one vector. */
 #define FILL1(f, x) {f((x).a)}
 #define FILL2(f, x, y) {f((x).a, (y).a)}
 #define FILL3(f, x, y, z) {f((x).a, (y).a, (z).a)}

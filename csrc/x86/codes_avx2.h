@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The vector words of scalar/codes_scalar.h. The including file includes the intrinsics. */
+/* The words of scalar/codes_scalar.h in AVX2. Include <immintrin.h> before this header. */
 #ifndef PQ_CODES_AVX2_H
 #define PQ_CODES_AVX2_H
 
@@ -219,7 +219,7 @@ PQ_INLINE c32 pack_codes(const i32v v[4])
     return (c32){undo_pack_order(_mm256_packs_epi16(lo, hi))};
 }
 
-/* Convert the signed bytes 8 k to 8 k + 7 to float32. */
+/* Convert eight signed bytes to float32, from byte 8 * k on. */
 PQ_INLINE f32v widen_codes(c32 x, int k)
 {
     const __m128i half =

@@ -52,14 +52,14 @@ PQ_INLINE __m512i book_results(const struct pq_run *run, size_t group, int adds,
                                  _mm512_set1_epi32(0x7fc00000));
 }
 
-/* Dequantize packed codes by a table of the 16 results of each group. The table takes no
- * longer than one chunk. A chunk body would take up to 1.11 times as long, see bytes.inc.
- */
+/* Dequantize packed codes by a table of the 16 results of each group. Computing the table
+ * takes no longer than one chunk. A chunk body would take up to 1.11 times as long, see
+ * bytes.inc. */
 PQ_INLINE void dequantize_by_group_tables(const struct pq_run *run, const void *px,
                                           void *py, size_t n, group_results_fn *results,
                                           int adds, enum pq_type code, enum pq_type real)
 {
-    enum { STEP = 16 }; /* bytes of codes, for two vectors of float32 or one of 16 bits */
+    enum { STEP = 16 }; /* bytes of 32 codes: two vectors of float32, or one of 16 bits */
     const struct pq_run copy = *run; /* stores to py cannot change the copy */
     const size_t groups = n / run->group, bytes = run->group / 2;
     const int flip = run->high_first ? 4 : 0;
@@ -150,9 +150,9 @@ LONG_KERNEL(PQ_NAME(quantize_affine), pq_long_quantize_affine, LONG_ELEMENTS,
 
 enum { RESULT_BYTES = 2 };
 
-/* The lower and upper bytes of the 256 values that an 8-bit code can have. CPUs lower their
- * clock for 512-bit multiplications. A lookup has only permutations, so it gains in shorter
- * runs, too. */
+/* The lower and upper bytes of the results of all 256 codes. CPUs lower their clock for
+ * 512-bit multiplications. Lookups only permute, so they are faster in shorter runs,
+ * too. */
 struct results {
     __m512i lower[4], upper[4];
 };

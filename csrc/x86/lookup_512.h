@@ -33,7 +33,7 @@ PQ_INLINE __m512i load_wide_codes(const void *p)
                                     _mm512_loadu_si512(p));
 }
 
-/* Return the entries `at` of a table of 256 bytes. */
+/* Look up 64 bytes in a table of 256 bytes. `at` contains their indices. */
 PQ_INLINE __m512i wide_look_up(const __m512i *table, __m512i at)
 {
     const __m512i first = _mm512_permutex2var_epi8(table[0], at, table[1]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Primitives of requantize.inc. The file that includes this header has the intrinsics. */
+/* Primitives of requantize.inc in AVX2. Include <immintrin.h> before this header. */
 #ifndef PQ_REQUANTIZE_AVX2_H
 #define PQ_REQUANTIZE_AVX2_H
 
@@ -82,7 +82,7 @@ PQ_INLINE void store_halved(void *p, vi r, int32_t zero, enum pq_type out)
                                              : _mm256_packus_epi16(lo, hi)));
 }
 
-/* Return true if an unsigned element exceeds a limit. */
+/* Return true if an element of x, read as unsigned, exceeds `limit`. */
 PQ_INLINE int any_exceeds(__m256i x, uint32_t limit)
 {
     const __m256i most = _mm256_set1_epi32((int32_t)limit);

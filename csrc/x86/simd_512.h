@@ -88,7 +88,7 @@ PQ_INLINE __m256 narrow_to_odd_pd(f64v x)
 
 #include "x86/words.inc"
 
-/* Return the smaller magnitude: one instruction in place of two. It drops a quiet NaN. */
+/* Return the smaller magnitude by one instruction, not two. A quiet NaN is dropped. */
 #define smaller_magnitude_f32v(x, y) _mm512_range_ps(x, y, 2 | 8)
 LIFT2(vf, smaller_magnitude, smaller_magnitude_f32v)
 #define smaller_magnitude smaller_magnitude

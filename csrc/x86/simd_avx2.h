@@ -237,7 +237,7 @@ PQ_INLINE struct result_bytes load_results(const uint16_t *p)
                                  _mm256_broadcastsi128_si256(upper)};
 }
 
-/* Store the results of a chunk of codes. */
+/* Look up the 16-bit results of a chunk of codes, and store them. */
 PQ_INLINE void store_results(void *p, struct result_bytes of, vb codes)
 {
     const vb at = IN_ORDER16(codes);
@@ -292,7 +292,7 @@ PQ_INLINE void join_bytes(char *to, const char *from, ptrdiff_t step, const uint
 
 /* ---- transpose squares of 8 x 8 elements, or of 4 x 4 elements of 8 bytes ---- */
 
-/* Load 16 bytes, and 16 bytes that are `distance` bytes further on. */
+/* Load the 16 bytes at p, and the 16 bytes at p + distance. */
 PQ_INLINE __m256i load_two(const char *p, ptrdiff_t distance)
 {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(load128(p)),
