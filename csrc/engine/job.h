@@ -15,8 +15,8 @@
 
 enum {
     PQ_TILE = PQ_SIZE(1024, 384), /* elements of a tile, so that all buffers fit in L1 */
-    PQ_BROADCAST = 8, /* copies of a parameter that one step of a loop writes */
-    PQ_GROUP = 32     /* shorter groups usually get one copy of a parameter per element */
+    PQ_BROADCAST = 8,             /* copies of a parameter that one step of a loop writes */
+    PQ_GROUP = 32 /* shorter groups usually get one copy of a parameter per element */
 };
 
 struct pq_facts; /* args.h */

@@ -13,12 +13,11 @@
 #include "types.h"
 
 enum {
-    KEY_ELEMENTS = PQ_SIZE(2048, 512), /* elements whose keys are computed at once */
-    ADJACENT_COLUMNS = 64,             /* most columns of a tile, if adjacent in memory */
-    SEPARATE_COLUMNS = 16,        /* most columns of a tile, if not adjacent in memory */
+    KEY_ELEMENTS = PQ_SIZE(2048, 512), /* most elements of a tile (size of `keys`) */
+    ADJACENT_COLUMNS = 64, /* most columns of a tile, if columns are adjacent in memory */
+    SEPARATE_COLUMNS = 16, /* most columns of a tile, if not adjacent in memory */
     COLUMNS = PQ_COUNT_COLUMNS,   /* most columns of a tile with few rows */
-    NONFINITE_PAGE = PQ_PAGES - 1 /* page number of NaN and infinities; no finite
-                                     value is in this page */
+    NONFINITE_PAGE = PQ_PAGES - 1 /* page of NaN and infinities, without finite values */
 };
 
 /* The state of a call. Columns are dim[0] of the plan, rows are dim[1]. */
@@ -43,8 +42,8 @@ struct counting {
 struct columns {
     const char *x; /* the elements of the tile, contiguous, row by row */
     size_t rows, n, width;
-    /* The next address to prefetch, and its step for `width` keys. Addresses may be outside
-     * of the arrays. 0: no prefetch. */
+    /* The next address to prefetch, and the step of this address for `width` keys.
+     * Addresses may be outside of the arrays. 0: no prefetch. */
     uintptr_t ahead, ahead_step;
     size_t first, step;
     bool finite;
@@ -129,10 +128,11 @@ static void merge_finite(struct counting *counting, struct columns *columns)
 
 /* ---- rows of the table ---- */
 
-/* Store the offset of the row of a page in the table. The index of a counter is the sum of
- * this offset, the key and the `base` of the column. The key contains its page number, so
- * subtract the page number. Add PQ_PAGES, which `base` subtracts, so that the offset is
- * not negative. */
+/* Store at[page], a part of the index of each counter. A key (page << mantissa_bits) + low
+ * in column c has the counter with the index
+ *     at[page] + base[c] + key = row * stride + (cell << mantissa_bits) + low,
+ * because base[c] is (cell - PQ_PAGES) << mantissa_bits. `cell` numbers the channels of all
+ * sections of a row. at[page] is not negative, because it contains PQ_PAGES. */
 static void set_page_offset(struct counting *counting, int row)
 {
     const size_t page = counting->to->pages[row];
@@ -326,7 +326,7 @@ static void count_plane(void *p, const struct pq_position *start)
             columns.n = (size_t)tile.columns;
             columns.first =
                 (size_t)((first.params.scale - (const char *)counting->to->count) / step);
-            columns.step = (size_t)(dim->scale / step); /* a negative step wraps around */
+            columns.step = (size_t)(dim->scale / step); /* modulo 2^64 if negative */
             set_column_offsets(counting, &columns);
             columns.ahead = 0;
             if (direct ||

@@ -17,20 +17,20 @@ struct target {
     enum pq_type real, code; /* types of the data and of its codes */
     double lowest, highest;  /* the range of codes, or of narrow float values */
     double margin;           /* half a step: data may exceed the range by this much */
-    bool small; /* codes of at most 17 bits: float32 is exact, also for half steps */
+    bool small;              /* codes have at most 17 bits, so float32 holds half steps */
     bool symmetric;
     bool dynamic;  /* the rule is PQ_RULE_ONNX_DYNAMIC */
     double middle; /* the zero point of symmetric codes */
     double steps;  /* a symmetric scale is the largest magnitude divided by this number */
-    double end;    /* results below this limit are finite */
+    double end;    /* dequantized values below this limit are finite */
     enum pq_type scale;
     size_t zero_size;        /* bytes of a zero point */
     bool usual_scale;        /* scales are float64 for float64 data, else float32 */
     struct pq_wanted wanted; /* the formula of `like`, if given */
 };
 
-/* Return the least product that is infinite in the type of the data. A product is rounded
- * to float32 before it is rounded to float16 or bfloat16. */
+/* Return the least dequantized value that becomes infinite in the type of the data. The
+ * value is rounded to float32 first, also for float16 and bfloat16. */
 static double overflow_limit(enum pq_type real)
 {
     switch (real) {
@@ -121,7 +121,7 @@ static double zero_point_of(const struct target *to, double scale, double lo)
 static bool is_within(double v, double steps, double scale)
 {
     const double product = steps * scale;
-    if (product != v) { /* rounding cannot reverse an order */
+    if (product != v) { /* the rounded product is on the correct side of v */
         return v < product;
     }
     /* For small v, multiply by 4, so that `steps`, a multiple of 1/4, becomes an integer.
@@ -136,7 +136,7 @@ static double quantized_distance(const struct target *to, struct pq_pair pair, d
 {
     double steps = end / pair.scale;
     if (!has_f64_scale(to)) {
-        steps = (double)(float)steps; /* equals the float32 quotient of the operands */
+        steps = (double)(float)steps; /* rounding twice gives the exact float32 quotient */
     }
     if (pq_is_narrow_float(to->code)) {
         const uint8_t code = pq_encode(pq_float_to_odd(steps), to->code, 1);
@@ -169,15 +169,15 @@ PQ_NOINLINE bool fits_data(const struct target *to, struct pq_pair pair, double 
     /* Below FLT_MIN, rounding a scale to float32 can change it by a large factor. */
     const bool tiny = pair.scale < (double)FLT_MIN;
     const double scale = tiny ? scale_in_use(to, pair.scale) : pair.scale;
-    /* Results of data below this limit are finite: data below half a step becomes 0, and
-     * rounding at most doubles the magnitude of other data. */
+    /* Below this limit, no value becomes infinite in a round trip: values below half a step
+     * become 0, and the magnitude of other values at most doubles. */
     const double safe = (has_f64_scale(to) ? DBL_MAX : to->end) / 4;
     return is_within(hi, to->highest - pair.zero + to->margin, scale) &&
            is_within(-lo, pair.zero - to->lowest + to->margin, scale) &&
            ((hi < safe && -lo < safe) || survives_round_trip(to, pair, lo, hi));
 }
 
-enum { MAX_NEIGHBOURS = 64 }; /* some data near the largest float16 needs all 64 */
+enum { MAX_NEIGHBOURS = 64 }; /* data near the largest float16 can need all 64 */
 
 /* Find the nearest scale that fits the data, among a scale and its neighbours. */
 PQ_NOINLINE bool find_fit(const struct target *to, struct pq_pair *pair, double scale,
@@ -197,7 +197,7 @@ PQ_NOINLINE bool find_fit(const struct target *to, struct pq_pair *pair, double 
     return false;
 }
 
-/* Return true if the symmetric formula suits nearly all data: see GUESS_SYMMETRIC. */
+/* Return true if the formula is correct for nearly all data: see GUESS_SYMMETRIC. */
 static bool can_use_formula(const struct target *to)
 {
     return to->symmetric && to->middle == 0 && to->small;
@@ -207,10 +207,10 @@ static bool can_use_formula(const struct target *to)
  * Return the scale of the formula, rounded to the type of scales, if it fits the data.
  * Otherwise return the nearest neighbour that fits.
  *
- * If both ends are close to the largest number of their type, no neighbour may fit. Then
- * return the next larger scale for which both ends are rounded towards 0: the larger
- * magnitude is just below k + 1/2 steps. If no scale fits, return the next smaller scale
- * with finite results.
+ * If both ends are close to the largest number of their type, it can happen that no
+ * neighbour fits. Then return the next larger scale for which both ends are rounded towards
+ * 0, so that the larger magnitude is just below k + 1/2 steps. If this scale does not fit,
+ * return the next smaller scale that dequantizes to finite values.
  */
 static struct pq_pair choose_pair(const struct target *to, double lo, double hi)
 {
@@ -219,7 +219,7 @@ static struct pq_pair choose_pair(const struct target *to, double lo, double hi)
     if (to->wanted.preset != NULL && hi < HUGE_VAL && lo > -HUGE_VAL) {
         return pq_preset_pair(&to->wanted, lo, hi);
     }
-    if (hi == HUGE_VAL || lo == -HUGE_VAL) { /* the caller rejects this data */
+    if (hi == HUGE_VAL || lo == -HUGE_VAL) { /* the caller reports an error */
         return (struct pq_pair){HUGE_VAL, to->symmetric ? to->middle : to->lowest};
     }
     if (lo == 0 && hi == 0) {
@@ -287,10 +287,10 @@ struct chosen {
 };
 
 /*
- * Choose the parameters of `n` groups of usual data by vector formulas. Return false if the
- * parameters of a group may differ from the results of choose_pair(). Float32 quotients of
- * float32 extrema equal float64 quotients rounded to float32. The loops combine sign bits
- * of differences, which are cheaper than comparisons.
+ * Choose the parameters of `n` groups by formulas that compilers vectorize. Return false if
+ * the parameters of a group may differ from the results of choose_pair(). Float32 quotients
+ * of float32 extrema equal float64 quotients rounded to float32. The loops combine sign
+ * bits of differences, which are cheaper than comparisons.
  */
 typedef bool guess_fn(const struct target *to, size_t n, const void *lowest,
                       const void *highest, struct chosen *chosen);
@@ -303,10 +303,10 @@ static double largest_usual(const struct target *to)
     return to->end / 4 < 0x1p120 ? to->end / 4 : 0x1p120;
 }
 
-/* Define a function that computes the symmetric scales of many groups. It returns false
- * if a magnitude is too small or too large for the formula. All other data fits its
- * rounded scale. Rounding changes a scale by at most 2^-24 of its value, and half a step
- * is at least 2^-17 of the largest code. */
+/* Define a function that computes the symmetric scales of many groups. It returns false if
+ * a magnitude is too small or too large for the formula. For all other data, the codes
+ * cover the data even though the scale is rounded: rounding changes a scale by at most
+ * 2^-24 of its value, and half a step is at least 2^-17 of the largest code. */
 #define GUESS_SYMMETRIC(name, number, member, bits_of, sign)                               \
     static bool name(const struct target *to, size_t n, const void *lowest,                \
                      const void *highest, struct chosen *chosen)                           \
@@ -342,7 +342,7 @@ static bool guess_by_kernel(const struct target *to, size_t n, const void *lowes
     return choose(&reach, lowest, highest, chosen->scale.f32, chosen->zero, n) != 0;
 }
 
-/* Like guess_symmetric, for scales of 8 or 16 bits. */
+/* Like guess_symmetric(), for types of scales with 8 or 16 bits. */
 static bool guess_narrow(const struct target *to, size_t n, const void *lowest,
                          const void *highest, struct chosen *chosen)
 {

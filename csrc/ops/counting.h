@@ -20,7 +20,7 @@
 enum {
     PQ_KEY_SIGN = 32768,               /* the key of -0 */
     PQ_KEY_MOST = 0x7f7f,              /* the highest finite key of float32 */
-    PQ_KEY_REBIAS = (1023 - 127) << 7, /* float64 bias minus float32 bias, in keys */
+    PQ_KEY_REBIAS = (1023 - 127) << 7, /* exponent biases: float64 - float32, in keys */
     PQ_COUNT_COLUMNS = 256             /* columns of a struct pq_extrema */
 };
 
@@ -89,14 +89,14 @@ static inline uint16_t pq_key_of_f64(uint64_t bits)
     if (key >= 1 << 7) {
         return (uint16_t)(sign | (uint32_t)(key < PQ_KEY_MOST ? key : PQ_KEY_MOST));
     }
-    const int32_t shift = 1 - (key >> 7); /* subnormal; >> rounds a negative `key` down */
+    const int32_t shift = 1 - (key >> 7); /* bits to shift out; key >> 7 rounds down */
     const uint32_t mantissa = (uint32_t)(key & 127) | 128;
     return (uint16_t)(sign | (shift < 8 ? mantissa >> shift : 0));
 }
 
 /* Write the keys of `n` float64 elements. The first loop has no branch, but its keys of
- * subnormal float32 values are wrong. If a value becomes subnormal, the second loop
- * replaces all keys. */
+ * subnormal float32 values are wrong. If at least one value is a subnormal float32, the
+ * second loop replaces all keys. */
 static inline void pq_keys_of_f64(uint16_t *PQ_RESTRICT keys, const char *x, size_t n)
 {
     uint32_t small = 0;

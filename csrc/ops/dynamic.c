@@ -23,7 +23,7 @@ enum {
 struct slabs {
     const struct pq_kernels *kernels;
     const struct pq_choice *choice;
-    bool no_zeros; /* narrow floats: zero points are written, but not used */
+    bool no_zeros; /* codes are narrow floats: zero points are 0, and are written only */
 };
 
 /* Choose the parameters of a slab, and quantize the slab. */
@@ -46,7 +46,7 @@ static enum pq_status run_slab(void *what, const struct pq_args *slab,
 struct finder {
     pq_minmax_fn *run;
     pq_minmax_groups_fn *groups;
-    pq_magnitude_fn *magnitude; /* null: magnitudes cannot replace extrema */
+    pq_magnitude_fn *magnitude; /* finds magnitudes; null: this call needs extrema */
     bool is_f64;
     size_t size; /* bytes of an element */
     union pq_cell_extrema extrema;

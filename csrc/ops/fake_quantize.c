@@ -7,7 +7,7 @@
 enum {
     CODE_BUFFER_BYTES = PQ_SIZE(1 << 14, 1 << 13), /* buffer for the codes of a tile */
     MAX_TILE_ELEMENTS = PQ_SIZE(1 << 13, 1 << 10), /* most elements of a tile */
-    COUNTED_ELEMENTS = 64 /* elements of a part, if a tile has elements out of range */
+    COUNTED_ELEMENTS = 64 /* elements of each part of a tile with elements out of range */
 };
 _Static_assert((int)MAX_TILE_ELEMENTS >= (int)PQ_MAX_GAPPED_GROUP &&
                    (int)CODE_BUFFER_BYTES >= 8 * (int)PQ_MAX_GAPPED_GROUP,
@@ -25,7 +25,7 @@ _Static_assert((int)MAX_TILE_ELEMENTS >= (int)PQ_MAX_GAPPED_GROUP &&
         break;                                                                             \
     }
 
-/* Write 1 for each code of the type `wider` that is in range, and 0 for all other codes. */
+/* Write the mask of codes of the type `wider`: 1 for each code within `range`, else 0. */
 static void find_in_range(char *PQ_RESTRICT y, const char *PQ_RESTRICT codes, size_t n,
                           enum pq_type wider, struct pq_range range)
 {
@@ -197,7 +197,7 @@ enum pq_status pq_set_tile_steps(struct pq_method *how, struct pq_tile_steps *st
     const struct pq_args from = direction_args(args, args->in.type, code);
     struct pq_args to = direction_args(args, code, args->in.type);
     struct pq_method back;
-    to.round = PQ_HALF_EVEN; /* these options are for quantize only */
+    to.round = PQ_HALF_EVEN; /* dequantize rejects these options */
     to.precision = PQ_NO_TYPE;
     to.overflow = 0;
     to.lowest_code = to.highest_code = 0;

@@ -23,7 +23,7 @@ struct pq_saturation {
  * that is in range. */
 struct pq_tile_steps {
     pq_kernel_fn *quantize, *dequantize;
-    pq_bytes_fn *narrow, *extend; /* saturate codes to 4 or 2 bits, extend them; or null */
+    pq_bytes_fn *narrow, *extend; /* saturate to 4 or 2 bits, extend; null if not needed */
     size_t real, code, result;    /* bytes of an input element, a code and a result */
     size_t most;                  /* largest number of elements of a tile */
     bool no_zeros;                /* dequantize with zero points of +0 */

@@ -32,7 +32,7 @@ static int published_shift(enum pq_arithmetic arithmetic, int shift)
 
 /* Compute TFLite's QuantizeMultiplier: 31 bits, half away from zero. A multiplier below
  * 2^-32 becomes 0. A multiplier of 2^30 or more becomes the largest multiplier if `single`
- * is set. Without `single`, return false. */
+ * is set; without `single`, it is an error, and the function returns false. */
 static bool fix_tflite(struct pq_multiplier *to, double real, bool single)
 {
     const uint64_t bits = pq_bits_f64(real);
@@ -115,7 +115,7 @@ enum pq_status pq_fixed_point(enum pq_arithmetic arithmetic, double multiplier,
 
 /* ---- channels ---- */
 
-/* Return the location of the numbers of every `step`th channel from `first`. */
+/* Return the row of the numbers of channels first, first + step, first + 2 * step, ... */
 static struct pq_params channels_from(const struct pq_channels *of, ptrdiff_t first,
                                       ptrdiff_t step)
 {

@@ -19,19 +19,19 @@ enum {
      * addresses at a distance of a multiple of 4 KiB. */
     TABLE_COUNTERS = PQ_COUNTERS / TABLES,
     PART_ELEMENTS = PQ_SIZE(1 << 16, 1 << 9), /* most elements of a call of count_part() */
-    PREFETCH_BYTES = 4096,                    /* distance of counted and prefetched bytes */
+    PREFETCH_BYTES = 4096, /* prefetch this far ahead of the counted bytes */
     /* A call of fewer elements marks the page of each element. */
     MARK_EACH_ELEMENTS = PQ_SIZE(1 << 14, 1 << 8),
-    ROW_ELEMENTS = PQ_SIZE(256, 16) /* a shorter row is gathered with its neighbours */
+    ROW_ELEMENTS = PQ_SIZE(256, 16) /* shorter rows are gathered to a tile */
 };
 
 /* The state of a call. */
 struct counting {
     struct pq_counting input;
     struct pq_counts *counts;
-    bool marks_each; /* mark the page of each element; else find the pages afterwards */
-    bool failed;     /* a nonfinite value ended the call */
-    uint8_t marked[PQ_PAGES]; /* 1: an element has this page */
+    bool marks_each;          /* mark pages while counting; else find them afterwards */
+    bool failed;              /* a nonfinite value ended the call */
+    uint8_t marked[PQ_PAGES]; /* 1: the key of an element is in this page */
 };
 
 /* ---- extrema ---- */
@@ -202,7 +202,7 @@ static void count_finite(struct counting *counting, const char *x, size_t n,
     }
     counts->pending += (uint32_t)n;
     pq_merge_extrema(&counting->input, found, 0, &lowest, &highest);
-    if (lowest == highest) { /* n additions to one counter would be slow */
+    if (lowest == highest) { /* all n elements have one key */
         counts->counters[pq_key_at(counting->input.type, x)] += (uint32_t)n;
     } else {
         count_elements(counting, x, n);
@@ -280,8 +280,8 @@ static void count_elements_of(struct counting *counting, const struct pq_array *
 
 /* ---- calls ---- */
 
-/* Split each dimension with groups in two: one for the elements of a group, and one for
- * the groups, which are channels. */
+/* Split each dimension with groups into two dimensions: the elements of a group, and the
+ * groups. Each group is a channel. */
 static void split_blocks(struct pq_plan *plan)
 {
     for (int d = 0; d < plan->ndim; d++) {
@@ -410,7 +410,7 @@ static int first_page(const struct pq_counts *counts)
 {
     for (int word = 0; word < PQ_PAGES / 64; word++) {
         const uint64_t bits = counts->pages[word], lowest = bits & (0 - bits);
-        if (bits != 0) { /* the exponent of the power of two `lowest` is the bit number */
+        if (bits != 0) { /* lowest = 2^bit, so its exponent is the bit number */
             return word * 64 + (int)(pq_bits_f64((double)lowest) >> 52) - 1023;
         }
     }

@@ -7,11 +7,11 @@
 #include "engine/job.h"
 
 enum {
-    READABLE = 64, /* elements that kernels may read after a tile: see struct pq_levels */
+    READABLE = 64, /* kernels may read 64 elements after a tile: see struct pq_levels */
     NARROW = 32    /* kernels of type pq_narrow_fn convert multiples of 32 elements */
 };
 
-/* of[m][i] is member m of struct pq_level_params for element i of a tile. */
+/* Parameters of a tile: of[m][i] is member m of struct pq_level_params for element i. */
 enum { MEMBERS = sizeof(struct pq_level_params) / sizeof(float) };
 struct fields {
     float of[MEMBERS][TILE_ELEMENTS + READABLE];

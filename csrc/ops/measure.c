@@ -64,15 +64,15 @@ struct measuring {
     const struct pq_args *args;
     ptrdiff_t outer[PQ_MAX_NDIM]; /* groups along each dimension */
     ptrdiff_t inner[PQ_MAX_NDIM]; /* elements of a group along each dimension */
-    ptrdiff_t groups, size;       /* number of groups, and of elements of a group */
+    ptrdiff_t groups, size;       /* number of groups, number of elements in a group */
     int beside; /* the dimension of the groups that are measured together; -1: none */
     ptrdiff_t x_beside, y_beside; /* strides of the dimension `beside`, in bytes */
-    ptrdiff_t next;               /* step of `errors` from a group to its neighbour */
+    ptrdiff_t next;               /* step in `errors` to the next group along `beside` */
     size_t rows;                  /* number of groups that are measured together */
     bool is_f64;                  /* float64, else float32 */
     int exponent;                 /* elements are multiplied by 2^-exponent */
     bool clean;                   /* replace nonfinite values by 0 */
-    struct round_trip *trip;      /* not NULL: computes `y` by a round trip of `x` */
+    struct round_trip *trip;      /* not NULL: `y` is the round trip of `x`, not an array */
     struct pq_addresses params;   /* of index 0 of `beside` */
     ptrdiff_t index;              /* index of the first measured group along `beside` */
     ptrdiff_t position;           /* position of the next element in its group */
@@ -82,8 +82,8 @@ struct measuring {
 
 static const struct pq_error nothing = {.index = -1};
 
-/* Add the sums, the counts and the largest error of elements that follow the elements of
- * `to`. */
+/* Add the sums and the counts in `added` to `to`, and keep the larger error. In C order,
+ * the elements of `added` follow the elements of `to`. */
 static void add_error(struct pq_error *to, const struct pq_error *added)
 {
     to->xx += added->xx;
@@ -286,9 +286,9 @@ PQ_RARE void add_finite_errors(const struct measuring *m, struct found *to, cons
     }
 }
 
-/* Return the first element of a lane, before `n`, that has the error `error`, or `n`. The
- * argument `error` has the bits of the magnitude shifted left by 1, without the sign.
- * Comparing bits is faster than comparing values. */
+/* Return the first of the `n` elements of a lane with the error `error`, or `n` if none has
+ * it. The argument `error` has the bits of the magnitude shifted left by 1, without the
+ * sign. Comparing bits is faster than comparing values. */
 PQ_INLINE size_t find_in_lane(const char *x, const char *y, size_t lane, size_t n,
                               uint64_t error, bool is_f64)
 {
@@ -519,7 +519,7 @@ static void remeasure_groups(struct measuring *m, struct pq_error *to, ptrdiff_t
                 add_runs(m, to, first, n);
                 m->exponent = 0;
                 to->exponent = exponent;
-                /* A scaled difference can vanish, and a plain difference can overflow. */
+                /* Differences can become 0 if scaled, and overflow if not scaled. */
                 const bool overflows = !pq_is_finite_f64(plain.most);
                 to->most = overflows ? ldexp(to->most, exponent) : plain.most;
                 to->index = overflows ? to->index : plain.index;
@@ -532,8 +532,8 @@ static void remeasure_groups(struct measuring *m, struct pq_error *to, ptrdiff_t
     }
 }
 
-/* Measure a chunk of some turns. If groups are adjacent, alternate between the turns after
- * each run, because the groups share memory pages and cache lines. */
+/* Measure a chunk of the turns [turn, end). If groups are adjacent, measure a run of every
+ * turn before the next run, because the groups share memory pages and cache lines. */
 static void measure_chunk(struct measuring *m, struct pq_error *errors, ptrdiff_t chunk,
                           ptrdiff_t turn, ptrdiff_t end)
 {

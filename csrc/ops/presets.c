@@ -137,7 +137,7 @@ static double smallest_normal(enum pq_type type)
 struct range {
     double lo, hi, scale;
     enum pq_type numbers, kept; /* types of the arithmetic, and of the scale */
-    bool one;                   /* use scale 1 and zero point 0 */
+    bool one;                   /* the result is scale 1 and zero point 0 */
 };
 
 /* Widen a range, in float32, so that its ends are -(n + 1) and n steps from 0. n is
@@ -195,8 +195,7 @@ static void widen_to_sparse(const struct pq_wanted *wanted, struct range *of)
     {                                                                                      \
         const number lowest = (number)wanted->lowest, highest = (number)wanted->highest;   \
         (void)in;                                                                          \
-        if (wanted->preset->from ==                                                        \
-            PQ_FROM_SIGN) { /* the sign of a sum selects the end */                        \
+        if (wanted->preset->from == PQ_FROM_SIGN) { /* sum > 0: use the end lo, else hi */ \
             for (size_t i = 0; i < n; i++) {                                               \
                 const number down = R((number)lo[i] * scale[i]);                           \
                 const number up = R((number)hi[i] * scale[i]);                             \
@@ -211,7 +210,7 @@ static void widen_to_sparse(const struct pq_wanted *wanted, struct range *of)
             for (size_t i = 0; i < n; i++) {                                               \
                 zero[i] = R(lowest - (R((number)lo[i] / scale[i]) + MAGIC - MAGIC));       \
             }                                                                              \
-        } else { /* the end with the smaller sum, or difference, of magnitudes */          \
+        } else { /* use the end, lo or hi, with the smaller sum or difference */           \
             const number sign = wanted->preset->from == PQ_FROM_SUM ? 1 : -1;              \
             const number least = lowest < 0 ? -lowest : lowest;                            \
             const number most = highest < 0 ? -highest : highest;                          \
@@ -368,7 +367,7 @@ PQ_NOINLINE double zero_point_of(const struct pq_wanted *wanted, const struct ra
     return zero;
 }
 
-/* Return true if the result of middle_of() is the zero point. */
+/* Return true if the preset uses the result of middle_of() as zero point. */
 static bool has_middle(const struct pq_wanted *wanted, bool both_signs)
 {
     return wanted->symmetric && wanted->preset->middle != PQ_MIDDLE_LOW &&
@@ -412,7 +411,7 @@ PQ_NOINLINE struct pq_pair preset_pair(const struct pq_wanted *wanted, double lo
     double zero;
     if (of.one ||
         (preset->small == PQ_SMALL_EPSILON_FOR_ZERO && exact == 0 && of.lo == 0)) {
-        zero = 0; /* with scale 0 and lo 0, lo / scale would be NaN */
+        zero = 0; /* 0 / 0 in the formula would be NaN */
     } else if (has_middle(wanted, of.lo < 0 && of.hi > 0)) {
         zero = middle_of(wanted);
     } else if (preset->before == PQ_BEFORE_STORED) {
@@ -422,7 +421,7 @@ PQ_NOINLINE struct pq_pair preset_pair(const struct pq_wanted *wanted, double lo
     }
     if (wanted->symmetric && preset->middle == PQ_MIDDLE_LOW && wanted->unsigned_byte &&
         zero == 127) {
-        zero = 128; /* the hardware of the package needs 128 */
+        zero = 128; /* the package replaces 127 by 128 for its hardware */
     }
     return (struct pq_pair){of.scale, pq_clamp(zero, wanted->lowest, wanted->highest)};
 }
@@ -433,7 +432,7 @@ struct pq_pair pq_preset_pair(const struct pq_wanted *wanted, double lo, double 
     const enum pq_type type = wanted->scale;
     struct pq_pair pair = {0};
     for (int is_f64 = 0; is_f64 <= 1;
-         is_f64++) { /* repeat in float64 if the scale is infinite, NaN or lost */
+         is_f64++) { /* in float32; if the scale is infinite, NaN or lost, in float64 */
         pair = preset_pair(wanted, lo, hi, is_f64);
         const bool lost = pair.scale == 0 && preset->from == PQ_FROM_SIGN;
         if (!lost && pair.scale < HUGE_VAL) {

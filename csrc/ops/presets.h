@@ -134,7 +134,7 @@ struct pq_pair pq_preset_pair(const struct pq_wanted *wanted, double lo, double 
 
 /* Compute at most PQ_CHOSEN pairs for float32 data and float32 scales. Zero points are
  * stored modulo 2^32. The function writes both arrays up to a multiple of 8. It returns
- * false, with undefined arrays, if a range needs pq_preset_pair(). */
+ * false if a range needs pq_preset_pair(); the arrays are then undefined. */
 bool pq_preset_pairs(const struct pq_wanted *wanted, size_t n, const float *los,
                      const float *his, float *scale, uint32_t *zero);
 

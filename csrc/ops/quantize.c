@@ -59,8 +59,8 @@ static enum pq_type precision_of(const struct pq_args *args)
                                          : PQ_F32;
 }
 
-/* Return the value of `round` that a kernel of pairs needs for the options. Return
- * PQ_STOCHASTIC, which no such kernel supports, if no value describes them. */
+/* Return the value of `round` with which a kernel of type pairs implements the options. If
+ * no value does, return PQ_STOCHASTIC, which these kernels do not support. */
 static int pair_round_of(const struct pq_args *args, enum pq_type precision)
 {
     const bool sums = adds_zero_first(args) && !pq_is_narrow_float(args->out.type);
@@ -222,7 +222,7 @@ static bool zeros_fit(const struct pq_args *args, struct pq_facts *facts,
     struct pq_range range = {-(INT64_C(1) << 52), INT64_C(1) << 52};
     if (!how->run.zero_first) {
         range = pq_zero_range(args->out.type, args->out_layout);
-    } else if (!how->general) { /* kernels convert zero points to float32 directly */
+    } else if (!how->general) { /* kernels convert any int64 zero point to float32 */
         range = (struct pq_range){INT64_MIN, INT64_MAX};
     }
     const bool all_fit = args->zero.type == args->out.type &&
@@ -251,7 +251,7 @@ enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels
                             affine ? accepted & ~PQ_OPTIONS_OF_ORDER : accepted));
     PQ_TRY(affine ? pq_check_affine(args, facts, out, true) : PQ_OK);
     if (pq_is_32_bit(out) && args->zero.data != NULL && pq_zeros_are_0(args, facts)) {
-        without = *args; /* kernels of 32-bit codes add no zero points */
+        without = *args; /* kernels of 32-bit codes expect calls without zero points */
         without.zero.data = NULL;
         args = &without;
     }
@@ -260,8 +260,7 @@ enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels
     } else if (can_multiply(args, kernels, options)) {
         set_method(how, kernels, args);
         how->run.inverse = true;
-        how->flush_min_scale = 0; /* the product of a subnormal number can round to a
-                                     code other than 0 */
+        how->flush_min_scale = 0; /* a subnormal x times a large scale can round to 1 */
     } else {
         set_affine_method(how, kernels, args, options);
     }
