@@ -111,7 +111,7 @@ cdef bint _are_zeros_within(Call *call, int64_t lo, int64_t hi,
 
 
 cdef bint _are_zeros_kept(Call *call, pq_type code, int64_t *outside) noexcept:
-    """Return True if all zero points are within a range; uint64 as two's complement."""
+    """Return True if all zero points are within the requested range of codes."""
     cdef int64_t lo = call.args.lowest_code, hi = call.args.highest_code
     cdef uint64_t found = 0
     cdef pq_args zeros
@@ -136,7 +136,7 @@ cdef bint _has_24_bits(Call *call, pq_type code) noexcept:
 
 
 cdef int _check_zero_in_type(Call *call, pq_type code) except -1:
-    """Check zero points of another range than `code`, or of a narrow float."""
+    """Raise an error if zero points are outside the range of the quantized type `code`."""
     cdef const pq_type_info *row = row_of_type(code)
     cdef int64_t outside = 0, lo = row.lowest
     cdef int64_t hi = INT64_MAX if code == PQ_U64 else <int64_t>row.highest
@@ -154,8 +154,8 @@ cdef int _check_zero_in_type(Call *call, pq_type code) except -1:
             raise ValueError(f"zero_point: expected None or zeros for {name}")
         got = _zero_outside(call, outside)
         expected = f"integers from {lo} to {highest} for {name}"
-        # The hint names a dtype. Another dtype does not help with 24 bits, and dequantize
-        # has no such argument.
+        # The hint proposes a dtype. No dtype helps with 24-bit codes, and dequantize has no
+        # argument for the type of codes.
         if not short and not (call.x.held and _is_code(call.x.type)):
             from pyquant._refused import hint_of_integer
 
@@ -165,7 +165,7 @@ cdef int _check_zero_in_type(Call *call, pq_type code) except -1:
 
 
 cdef int _check_zero_in_range(Call *call, pq_type code) except -1:
-    """Return True for zero points that are all 0, which any range allows."""
+    """Raise an error unless zero points are within the requested range or all are 0."""
     cdef int64_t outside = 0
     if not (
         _are_zeros_within(call, 0, 0, &outside) or _are_zeros_kept(call, code, &outside)
@@ -178,8 +178,8 @@ cdef int _check_zero_in_range(Call *call, pq_type code) except -1:
 
 cdef int _check_zero(Call *call, pq_type code) except -1:
     """Raise an error for zero points outside the quantized type or the requested range.
-    Drop the zeros of narrow floats, so that -0 stays -0. The core also rejects integers,
-    but without their index."""
+    Remove zero points of narrow floats, which are 0, so that -0 stays -0. The core also
+    rejects integers, but does not report their index."""
     if call.args.zero.data == NULL:
         return 0
     if (call.args.zero.type != code or _is_narrow_float(code)
@@ -205,7 +205,7 @@ cpdef object index(object value):
 
 cdef object _integer(object value, str name,
                      str expected="None, an integer or a tuple of integers", str of=""):
-    """Return an integer; bool raises an error, which names the argument `of + name`."""
+    """Return a Python integer. bool raises an error that calls the argument `of + name`."""
     try:
         return index(value)
     except TypeError:
@@ -228,7 +228,7 @@ cdef inline tuple _one_or_more(object settled):
 
 
 cdef str _dimensions(Call *call, str of):
-    """Describe a number of dimensions that a QParams does not fit, for messages."""
+    """Return the end of an error message: x has the wrong number of dimensions."""
     cdef int ndim = call.args.ndim
     cdef str name = call.whose.decode()
     have = f"{name} has {ndim} dimension{'' if ndim == 1 else 's'}"
@@ -311,7 +311,7 @@ cdef tuple _granularity(Call *call, object axis, object block_size):
 
 @cdivision(True)
 cdef inline ptrdiff_t _blocks_along(Call *call, int d) noexcept:
-    """Return the number of blocks; a block of one element needs no division."""
+    """Return the number of blocks along dimension `d`."""
     cdef ptrdiff_t n = call.args.shape[d], block = call.block[d]
     return n if block == 1 else (n + block - 1) // block
 
@@ -321,7 +321,7 @@ cdef tuple _parameter_shape(Call *call, tuple selecting):
 
 
 cdef tuple _kept_shape(Call *call, tuple selecting):
-    """Return the shape of parameters with the rank of x, for broadcasting."""
+    """Return the shape of parameters with the rank of x: extent 1 if they do not vary."""
     return tuple([
         call.args.shape[d] if d in selecting else 1 for d in range(call.args.ndim)
     ])
@@ -351,7 +351,7 @@ cdef inline bint _is_alone(Array *a) noexcept:
 
 cdef int _place(Call *call, str name, Array *a, tuple selecting, bint blocks,
                 ptrdiff_t *strides) except -1:
-    """Return the strides of parameters over the dimensions of x."""
+    """Set `strides`: the steps of a parameter array along each dimension of x."""
     cdef int d, i = 0
     cdef bint fits = a.ndim == len(selecting)
     if _is_alone(a):
@@ -382,8 +382,8 @@ cdef int _place(Call *call, str name, Array *a, tuple selecting, bint blocks,
 
 
 cdef inline Array *_lead(Call *call) noexcept:
-    """Return the array whose shape all parameters have: the scale, or the offset beside a
-    single scale."""
+    """Return the array that determines the shape of all parameters: the scale, or beside
+    a single scale the offset."""
     one = _is_alone(&call.scale) and call.offset.held
     return &call.offset if one else &call.scale
 
@@ -412,7 +412,7 @@ cdef object _fitting(Call *call, str name, Array *a):
 
 
 cdef int _place_unnamed(Call *call) except -1:
-    """Place parameters with the rank of x, without axis and block_size."""
+    """Set the strides of parameters with the rank of x, without axis and block_size."""
     cdef Array *lead = _lead(call)
     if not _keeps_dimensions(call, lead):
         name = "scale" if lead == &call.scale else "offset"
@@ -420,7 +420,7 @@ cdef int _place_unnamed(Call *call) except -1:
             f"{name}: expected one element, or all dimensions of x, without "
             f"axis or block_size, got shape {_shape(lead)}{_fitting(call, name, lead)}"
         )
-    _check_like_lead(call, "offset", &call.offset)  # another thread may change the shapes
+    _check_like_lead(call, "offset", &call.offset)  # threads may change shapes
     _check_like_lead(call, "zero_point", &call.zero)
     _place_kept(&call.scale, call.scale_strides)
     _place_kept(&call.zero, call.zero_strides)
@@ -511,8 +511,9 @@ cdef int _threads_of(object threads) except -1:
 
 
 cdef pq_type _type_of_zero(object zero_point) except *:
-    """Return the default of dtype. int64 and uint64 zero points raise an error, because
-    NumPy makes int64 of any integers. Invalid zero points raise an error later."""
+    """Return the quantized type of a call without `dtype`. int64 and uint64 zero points
+    raise an error, because NumPy converts any integers to int64. Invalid zero points raise
+    an error later."""
     cdef pq_type type = _known_type(zero_point)
     if type == PQ_NO_TYPE and not PyLong_CheckExact(zero_point) and (
         not is_masked(zero_point)
@@ -543,7 +544,7 @@ cdef int _check_options(str name, object rounding, bint saturate) except -1:
 
 @final
 cdef class _Noise:
-    """A rounding mode with converted seed and start."""
+    """A rounding mode, with seed and start as C integers."""
     cdef object rounding
     cdef uint64_t seed, start
 
@@ -559,7 +560,7 @@ cdef uint64_t _word_given(object value, str name) except? 0:
 
 
 cdef inline object _with_noise(object rounding, object seed, object start):
-    """Return only the mode if seed and start are absent, the common case."""
+    """Return `rounding` alone if seed and start are `None`, else a `_Noise`."""
     if seed is None and start is None:
         return rounding
     return _made_noise(rounding, seed, start)
@@ -577,7 +578,7 @@ cdef object _made_noise(object rounding, object seed, object start):
 
 
 cdef object _set_rounding(pq_args *args, object rounding):
-    """Return only the mode."""
+    """Set rounding mode, seed and start of the core, and return the rounding mode."""
     if type(rounding) is _Noise:
         args.seed = (<_Noise>rounding).seed
         args.start = (<_Noise>rounding).start
@@ -591,11 +592,11 @@ cdef object _set_rounding(pq_args *args, object rounding):
 
 @final
 cdef class _Codebook:
-    """A table and its search bounds, independent of user objects."""
+    """A codebook of the core: its numbers and the midpoints for the search, as copies."""
     cdef pq_codebook table
 
 
-cdef dict _named_books = {}  # filled on first use
+cdef dict _named_books = {}  # name -> table, filled on first use
 
 
 cdef _Codebook _book_of(object given):
@@ -687,12 +688,12 @@ cdef object _dequantize_by_book(object q, object scale, object dtype, object axi
 
 cdef int _set_book(Call *call, _Codebook book, str code, bint quantizes,
                    int bits) except -1:
-    """Check the type and the width of the codes, and store the table in the call."""
+    """Check that type and width of the codes fit a codebook, and store it in the call."""
     cdef int own = book.table.bits
     if code not in ("uint8", "uint4", "uint2"):
         raise _error(TypeError, "dtype" if quantizes else "q",
                      "uint8, uint4 or uint2 beside codebook", code)
-    if bits == 0:  # width of the type; bytes hold any code
+    if bits == 0:  # not packed; uint8 fits a code of any width
         bits = own if code == "uint8" else pq_type_bits(<pq_type><int>_CODES[code])
     if bits != own:
         raise _error(ValueError, "codebook",
@@ -702,7 +703,7 @@ cdef int _set_book(Call *call, _Codebook book, str code, bint quantizes,
 
 
 cdef int _check_places(Call *call, object array) except -1:
-    """Return True if all bytes are indices of the table."""
+    """Raise an error if a uint8 code is no index of the codebook."""
     cdef int bits = call.book.bits
     if bits == 8 or call.x.packed or call.x.type != PQ_U8 or _size(&call.x) == 0:
         return 0
@@ -738,14 +739,14 @@ cdef dict _NANS = {"lowest": 0, "raise": 1}
 cdef class _Affine:
     """Converted options, independent of user objects."""
     cdef object offset      # a Python float, an ndarray, or `None`
-    cdef tuple fill         # codes as Python integers
-    cdef bytes fill_bits    # these codes as int64
+    cdef tuple fill         # codes that represent NaN, as Python integers
+    cdef bytes fill_bits    # the codes of `fill`, as int64
     cdef bint inverse
     cdef tuple quant_range  # two Python integers, or `None`
     cdef pq_beyond beyond
     cdef int refuse_nan
-    cdef bint is_policy     # only out_of_range and nan are set
-    cdef _Codebook book     # the only option beside `inverse`, or `None`
+    cdef bint is_policy     # true: only out_of_range and nan are set
+    cdef _Codebook book     # a table, which excludes all options but `inverse`, or `None`
 
     cdef int set(self, Call *call, str code, bint quantizes, int bits=0) except -1:
         """Store all options except the offset in the call, after the checks of type and
@@ -763,7 +764,7 @@ cdef class _Affine:
         call.args.fills = len(self.fill)
         if call.args.fills:
             call.args.fill = <const int64_t *>PyBytes_AS_STRING(self.fill_bits)
-        # Packing saturates to 24 bits, which takes less time than a range.
+        # Packing saturates to 24 bits and is faster than a check of the range of codes.
         if quantizes and self.quant_range is not None and (
             bits != 24 or self.quant_range != _INT24
         ):
@@ -843,7 +844,7 @@ cdef tuple _fills_given(object fill):
     elif isinstance(fill, _ndarray) and fill.ndim == 0:
         fill = (fill[()],)
     codes = []
-    for one in fill:  # a row of an array is not an integer
+    for one in fill:  # a row of a 2-dimensional array is no integer
         one = _integer(one, "fill", "None, an integer or several")
         if not -2**63 <= one < 2**64:
             raise _error(ValueError, "fill", "integers of the quantized type", one)
@@ -868,7 +869,7 @@ cdef tuple _range_given(object quant_range):
     try:
         first, last = quant_range
     except (TypeError, ValueError):
-        # Containers are not printed, because they may be nested too deeply.
+        # The message has only the type of a container, which may be nested too deeply.
         plain = isinstance(quant_range, (int, float))
         got = _shown(quant_range) if plain else type(quant_range).__name__
         raise TypeError(f"quant_range: expected two integers, got {got}") from None
@@ -896,7 +897,7 @@ cdef inline object _affine(object offset, object inverse, object fill,
     return _policy(out_of_range, nan)
 
 
-cdef dict _policies = {}  # filled on first use
+cdef dict _policies = {}  # shared options, filled on first use
 
 
 cdef object _policy(object out_of_range, object nan):
@@ -927,7 +928,7 @@ cdef object _made_affine(object offset, object inverse, object fill, object quan
 
 
 cdef object _with_policies(_Affine parameters, object out_of_range, object nan):
-    """Return the options of QParams with the policies of a call."""
+    """Return the options of a QParams, with out_of_range and nan of a call."""
     cdef _Affine made
     if out_of_range is _SATURATE and nan is _LOWEST:
         return parameters
@@ -976,7 +977,7 @@ cdef tuple _ends_of(Call *call, pq_type code):
 
 
 cdef object _beyond_error(Call *call):
-    """Raise the error with the number of elements out of range and the first index."""
+    """Return the error about values out of range, or NaN: their number, the first index."""
     cdef size_t count = 0, first = 0
     with nogil:
         pq_count_beyond(_active, &call.args, &count, &first)
@@ -992,7 +993,7 @@ cdef object _beyond_error(Call *call):
         expected.append(within)
     if call.args.refuse_nan:
         expected.append("no NaN")
-    # Beyond the last element if the data changed meanwhile.
+    # The index exceeds the last element if another thread changed the data.
     first = min(first, <size_t>_size(&call.x) - 1)
     written = "; out has all codes, as without 'raise'" if call.has_out else ""
     raise _error_at(
@@ -1002,7 +1003,7 @@ cdef object _beyond_error(Call *call):
 
 
 cdef int _check_precision(Call *call, str beside) except -1:
-    """Return True if `precision` does not narrow the quotient."""
+    """Raise an error if `precision` is narrower than the type of the quotient."""
     cdef pq_type precision = call.args.precision
     if not (
         precision == PQ_NO_TYPE or precision == PQ_F64
@@ -1017,7 +1018,7 @@ cdef int _check_precision(Call *call, str beside) except -1:
 
 
 cdef int _check_beside_affine(Call *call, _Affine affine) except -1:
-    """Raise an error for options that narrow the arithmetic or change saturation."""
+    """Raise an error if `precision` or `saturate` conflict with the other options."""
     _check_precision(
         call, "offset, inverse, fill, quant_range, out_of_range and nan"
     )

@@ -9,9 +9,9 @@ def default_fpenv(function, /):
     environment during each call, and restore the caller's environment.
 
     The environment consists of rounding mode, flush-to-zero, denormals-are-zero, trapped
-    exceptions and exception flags, on x86 of SSE and x87. A decorated class uses it in all
-    public and special methods and in properties. The C core sets it itself, so code that
-    only calls the core needs no decorator.
+    exceptions and exception flags; on x86, for SSE and for x87. In a decorated class, all
+    public and special methods and properties use it. The C core sets the environment
+    itself, so code that only calls the core needs no decorator.
     """
     if isinstance(function, type):
         for name, member in list(vars(function).items()):
@@ -42,7 +42,7 @@ cdef int _decorate(object owner, str name, object member) except -1:
     return 0
 
 
-# Threads inherit the environment of the caller that starts them.
+# A new thread inherits the floating-point environment of the thread that starts it.
 _threads._serve = default_fpenv(_threads._serve)
 
 
@@ -56,7 +56,7 @@ cdef struct Array:
     ptrdiff_t[PQ_MAX_NDIM] shape
     ptrdiff_t[PQ_MAX_NDIM] strides  # in bytes
     ptrdiff_t itemsize
-    bint held  # true if the fields are set
+    bint held  # true if this struct describes an array
     bint readonly
     pq_type type
     bint swapped
@@ -112,7 +112,7 @@ cdef inline void _forget(Call *call) noexcept:
 
 
 cdef inline int64_t _bits_of(object value) except? -1:
-    """Return the 64 bits of an integer within int64 or uint64."""
+    """Return the bits of an integer within int64 or uint64, as an int64."""
     return value if value < 2**63 else <int64_t><uint64_t>value
 
 
@@ -205,7 +205,7 @@ cdef bint _hold_scalar(object scalar, Array *held) noexcept:
     cdef pq_type type = _scalar_type(scalar)
     if type == PQ_NO_TYPE:
         return False
-    # The values of all scalars begin at one offset.
+    # All types of NumPy scalars store their value at the offset of `obval`.
     held.data = <char *>&(<PyDoubleScalarObject *>scalar).obval
     held.ndim = 0
     held.itemsize = pq_type_size(type)
@@ -314,7 +314,7 @@ cdef object _new_array(int ndim, const Py_ssize_t *shape, pq_type type):
         return PyArray_NewFromDescr(
             &PyArray_Type, <PyArray_Descr *>dtype, ndim, shape, NULL, NULL, 0, NULL
         )
-    except ValueError:  # NumPy's error names no argument
+    except ValueError:  # NumPy's message names no argument
         raise _error(ValueError, "out", f"a shape that NumPy can make of {dtype}",
                      f"{_extents(ndim, shape)}") from None
 
@@ -341,7 +341,7 @@ cdef object _hold_out(Call *call, object exact, str dtype, pq_type code):
         exact = _new_like(&call.x, code)
         _hold_as(exact, code, False, &call.out)
         return exact
-    # PQ_NO_TYPE allows any real type.
+    # If `code` is PQ_NO_TYPE, the result may have any real type.
     if not _hold(exact, &call.out) or (
         call.out.type != code
         and not (code == PQ_NO_TYPE and _is_real(call.out.type))
@@ -372,7 +372,7 @@ cdef void _bounds(Array *a, uintptr_t *lo, uintptr_t *hi) noexcept:
 
 
 cdef bint _may_overlap(Array *a, Array *b) noexcept:
-    """Return True if the bounds of two arrays overlap. An array that is absent has none."""
+    """Return True if the bounds of two arrays overlap. False if `b` is unset."""
     cdef uintptr_t a_lo = 0, a_hi = 0, b_lo = 0, b_hi = 0
     if not b.held:
         return False
@@ -516,7 +516,7 @@ cdef int _hold_real(object array, Array *held, str name, str remedy="") except -
     """Read an array of real numbers. An error about integers proposes a conversion, and
     appends `remedy`."""
     if not _hold(array, held) or not _is_real(held.type):
-        # No one-byte type is allowed, so the hint of the message would be wrong.
+        # _describe() adds a hint to one-byte types that does not apply to real numbers.
         got = _describe(array) if array.dtype.itemsize > 1 else array.dtype
         end = ""
         if array.dtype.kind in "iu":
@@ -538,7 +538,7 @@ cdef object _code_array(object q, str name):
 
 
 cdef object _hold_code(Call *call, object array, str name, object scale):
-    """Hold the result of `_code_array`, and return the owner of the memory."""
+    """Set call.x to the array `_code_array` returned, and return the memory's owner."""
     if isinstance(array, Packed):
         _hold_packed(call, array)
         return (<Packed>array)._words

@@ -14,8 +14,8 @@ cdef int _encode_part(const Job *job, int part) noexcept nogil:
 
 
 def block_rows():
-    """Return name, number, elements, bytes, kind of encoder and use of weights of each
-    format."""
+    """Return a tuple for each block format: name, number in the core, elements and bytes of
+    a block, kind of encoder, and True if the encoder uses weights."""
     cdef int i = 0
     cdef const pq_block_row *row = row_of_blocks(0)
     rows = []
@@ -30,7 +30,7 @@ def block_rows():
 
 
 cdef int _hold_blocks(Call *call, object array, tuple row) except -1:
-    """Store the bytes as `call.scale`, and the shape of their values as `call.x`."""
+    """Set call.scale to the array of blocks, and call.x to the shape of its values."""
     cdef Py_ssize_t elements = row[2], nbytes = row[3], blocks
     cdef int d, last
     if not _hold(array, &call.scale) or call.scale.type != PQ_U8:
@@ -42,7 +42,7 @@ cdef int _hold_blocks(Call *call, object array, tuple row) except -1:
     if call.scale.shape[last] % nbytes:
         raise _error(ValueError, "b", f"rows of a multiple of {nbytes} bytes for {row[0]}",
                      call.scale.shape[last])
-    if blocks > <Py_ssize_t>_maxsize // elements:  # broadcast arrays can exceed the memory
+    if blocks > <Py_ssize_t>_maxsize // elements:  # possible for a broadcast array
         _raise(PQ_ERR_SHAPE, NULL, &call.scale, "b")
     call.x.ndim = call.scale.ndim
     for d in range(last):
@@ -53,7 +53,7 @@ cdef int _hold_blocks(Call *call, object array, tuple row) except -1:
 
 cdef int _say_blocks(pq_blocks *args, Call *call, Array *numbers, tuple row,
                      int threads) except -1:
-    """Set the array with the numbers in a call, and return the number of parts."""
+    """Fill in the arguments of the core, and return the number of parts for threads."""
     args.size = sizeof(pq_blocks)
     args.format = row[1]
     args.ndim = numbers.ndim
@@ -64,7 +64,7 @@ cdef int _say_blocks(pq_blocks *args, Call *call, Array *numbers, tuple row,
 
 
 def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1):
-    """Decode blocks. `row` describes the format: a row of block_rows()."""
+    """Decode blocks to numbers. `row` is the tuple of block_rows() for the format."""
     cdef Call call
     cdef pq_blocks args
     cdef pq_type type = PQ_F32
@@ -92,7 +92,7 @@ def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1):
 # ---- encode ----
 
 cdef int _hold_numbers(Call *call, object array, tuple row) except -1:
-    """Store the numbers as `call.scale`, and the shape of their blocks as `call.x`."""
+    """Set call.scale to the array of numbers, and call.x to the shape of its blocks."""
     cdef Py_ssize_t elements = row[2], nbytes = row[3], extent
     cdef int d, last
     _hold_real(array, &call.scale, "x")
@@ -106,7 +106,7 @@ cdef int _hold_numbers(Call *call, object array, tuple row) except -1:
     call.x.ndim = call.scale.ndim
     for d in range(last):
         call.x.shape[d] = call.scale.shape[d]
-    call.x.shape[last] = extent // elements * nbytes  # at most the bytes of x
+    call.x.shape[last] = extent // elements * nbytes  # cannot overflow
     call.args.ndim = call.scale.ndim
     call.args.shape = call.scale.shape
     _set_array(&call.args.inp, &call.scale)
@@ -154,7 +154,7 @@ cdef int _hold_block_weights(Call *call, Array *x, object array) except -1:
 
 
 cdef int _check_block_weights(Call *call, object array) except -1:
-    """Return True if all weights are finite as float32 and at least 0."""
+    """Raise an error unless all weights are finite as float32 and at least 0."""
     cdef double ends[2]
     cdef int finite = _find_ends(call, ends)
     if not finite or ends[1] >= _BEYOND_F32:
@@ -169,7 +169,7 @@ cdef double _BEYOND_F32 = float.fromhex("0x1.ffffffp127")
 
 
 def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, threads=1):
-    """Encode blocks of a format, a row of block_rows()."""
+    """Encode numbers to blocks. `row` is the tuple of block_rows() for the format."""
     cdef Call call, other
     cdef pq_blocks args
     cdef ptrdiff_t steps[PQ_MAX_NDIM]
@@ -195,7 +195,7 @@ def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, t
         _check_block_weights(&other, weights)
         memset(steps, 0, sizeof(steps))
         _set_array(&args.weights, &other.scale)
-        if other.scale.ndim < call.scale.ndim:  # one row of weights for all rows
+        if other.scale.ndim < call.scale.ndim:  # all rows of x share one row
             steps[call.scale.ndim - 1] = other.scale.strides[0]
             args.weights.strides = steps
     args.search = search

@@ -22,8 +22,8 @@ cdef int _levels_part(const Job *job, int part) noexcept nogil:
 
 cdef int _dynamic_parts(Call *call, tuple selecting, Py_ssize_t each,
                         int threads) except -1:
-    """Return the number of threads for one call. Return 0 if threads would share groups:
-    they must choose all parameters in a first call."""
+    """Return the number of threads for one pass. Return 0 if threads would share a group.
+    A first pass then chooses all parameters, and a second pass quantizes."""
     cdef int parts = _parts(_size(&call.x) * each, threads)
     cdef int d
     if parts == 1:
@@ -60,8 +60,7 @@ cdef tuple _by_two_calls(type cls, object x, object name, object axis, object bl
 
 cdef bint _is_usual_parameter(object out, pq_type type, ptrdiff_t groups, Run *given,
                               Run *codes, Run *to) except -1:
-    """Return True if `out` is `None` or a contiguous array, with a number for each group.
-    """
+    """Return True if `out` is `None`, or contiguous with an element for each group."""
     to.n = 0
     return out is None or (
         _is_run(out, to)
@@ -171,7 +170,7 @@ def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, q
         how = _requested(layout, name, True)
         width = <int>how[3]
         if quant_range is None and width < row_of_type(choice.code).bits:
-            # Choose for the codes of the layout, not for all codes of the type.
+            # The parameters must cover the codes of the layout, which has fewer bits.
             high = (1 << (width - 1 if name[0] == "i" else width)) - 1
             limits = (-high - 1 if name[0] == "i" else 0, high)
             affine = _affine(None, False, None, limits, _SATURATE, _LOWEST)
@@ -238,7 +237,7 @@ cdef object _BOOL = _np.dtype(bool)
 
 
 cdef bint _hold_mask(Call *call, object mask, Array *held) except -1:
-    """Hold a contiguous array for the mask, or return False if more checks are needed."""
+    """Read a valid contiguous mask. Return False if the mask needs the general checks."""
     if type(mask) is not _ndarray or mask.dtype is not _BOOL:
         return False
     held.packed = 0
@@ -378,7 +377,7 @@ def fake_levels(x, params, out, threads, /):
 
 
 def as_reals(values, str name not None, /):
-    """Return an array of real numbers; objects without a type become float64."""
+    """Return an array of real numbers. Objects without a dtype become float64."""
     cdef Array held
     if type(values) is int and -2**63 <= values < 2**63:
         values = 1.0 * values

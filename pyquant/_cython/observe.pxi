@@ -6,7 +6,7 @@ from cpython.memoryview cimport PyMemoryView_FromMemory
 
 
 cdef class _Counters:
-    """Memory for counts in C, zero between calls."""
+    """Counters of the C core. All of them are zero between calls."""
     cdef uint32_t *data
 
     def __cinit__(self):
@@ -18,8 +18,8 @@ cdef class _Counters:
         PyMem_RawFree(self.data)
 
 
-# Kept between calls, because a new megabyte of zeros costs more than counting a few
-# thousand numbers. A call takes the memory out and owns it; one returned memory is kept.
+# At most one set of counters, kept between calls. A new set is a megabyte of zeros, which
+# costs more than the count of a few thousand numbers. A call removes the set while in use.
 cdef list _kept_counters = []
 
 
@@ -37,9 +37,9 @@ cdef int _count_part(const Job *job, int part) noexcept nogil:
 
 
 cdef class _PartCounts:
-    """Counts of the parts of an array."""
+    """A pq_counts with counters for each part of an array."""
     cdef list memory
-    cdef pq_counts *counts  # one for each memory
+    cdef pq_counts *counts  # one for each element of `memory`
 
     def __cinit__(self):
         self.memory = []
@@ -68,7 +68,7 @@ cdef class _PartCounts:
         self.counts[i].highest = -INFINITY
 
     cdef int give_back(self, int many) except -1:
-        """Return memory with zero counters."""
+        """Reset all counters to zero, and keep one set for the next call."""
         cdef uint64_t[PQ_PAGE] page
         cdef int i
         for i in range(many):
@@ -86,11 +86,11 @@ cdef inline void *_data(object array) noexcept:
 
 
 cdef class _Observed:
-    """Result of an update."""
+    """Statistics of one array: the result of `observed`."""
     cdef object counts, nans, infs, lowest, highest  # for each channel
     cdef Py_ssize_t channels
     cdef int mantissa_bits
-    cdef object pages, table  # nonempty pages, ascending, and their counters
+    cdef object pages, table  # numbers of nonempty pages, ascending; counters
 
     cdef int start(self, Py_ssize_t channels, int mantissa_bits, int parts) except -1:
         """Combine the counts of each channel over the parts."""
@@ -124,11 +124,11 @@ cdef class _Observed:
 
 
 cdef class _Pages:
-    """Counters of the parts of an array, by page."""
+    """A table that adds up the counters of all parts, with a row for each page."""
     cdef _Observed to
-    cdef object table   # in the order of discovery
-    cdef list pages     # numbers of the pages
-    cdef int[512] rows  # row of each page number, if any
+    cdef object table   # rows in the order of `pages`
+    cdef list pages     # page number of each row
+    cdef int[512] rows  # row of each page; -1: none
 
     def __cinit__(self, _Observed to):
         cdef int page
@@ -139,7 +139,7 @@ cdef class _Pages:
             self.rows[page] = -1
 
     cdef int make_room(self, pq_counts *found) except -1:
-        """Add rows for all pages with counts."""
+        """Add a row to the table for each page of `found` that has none."""
         cdef int page
         for page in range(PQ_PAGES):
             if self.rows[page] < 0 and found.pages[page // 64] >> (page % 64) & 1:
@@ -152,7 +152,7 @@ cdef class _Pages:
         return 0
 
     cdef int add(self, pq_counts *found) except -1:
-        """Move the counts out of `found`."""
+        """Add the counts of a part to the table and the statistics, and reset the part."""
         cdef uint64_t[PQ_PAGE] page
         cdef uint64_t *to
         cdef double *lowest = <double *>_data(self.to.lowest)
@@ -175,9 +175,9 @@ cdef class _Pages:
                 to[k >> (7 - bits)] += page[k]
 
     cdef int close(self) except -1:
-        """Store the counts in the result."""
+        """Sort the rows by page, and store them in the result."""
         pages = _np.array(self.pages, _np.uint16)
-        if self.pages != sorted(self.pages):  # later parts found new pages
+        if self.pages != sorted(self.pages):  # a later part added pages
             order = pages.argsort()
             pages, self.table = pages[order], self.table[order]
         self.to.pages = pages
@@ -220,11 +220,11 @@ cdef enum:
     _NO_MEMORY = 1 << 16  # not a pq_status
     _FIRST_ROWS = 32
     _FIRST_BYTES = 1 << 22
-    _LANES = 8  # lanes for few channels
+    _LANES = 8  # copies of each counter, if channels are few
 
 
 cdef int _more_rows(pq_channel_counts *to) noexcept nogil:
-    """Add rows: as many as the table has, but at most _FIRST_BYTES, and at least one."""
+    """Double the rows of the table. Add at most _FIRST_BYTES, but at least one row."""
     cdef size_t row = to.stride * (sizeof(uint32_t) if to.is_32_bit else sizeof(uint16_t))
     cdef size_t more = max(to.room, <int>_FIRST_ROWS)
     cdef int room
@@ -233,7 +233,7 @@ cdef int _more_rows(pq_channel_counts *to) noexcept nogil:
     room = min(<int>PQ_PAGES, to.room + <int>more)
     if to.table == NULL:
         table = PyMem_RawCalloc(room, row)
-    else:  # the system moves large memory without a copy
+    else:  # reallocation remaps large memory without a copy
         table = PyMem_RawRealloc(to.table, room * row)
         if table != NULL:
             memset(<char *>table + to.room * row, 0, (room - to.room) * row)
@@ -289,14 +289,14 @@ cdef class _ChannelCounts:
             to.inf = (<uint64_t *>_data(found.infs)) + i * n
             to.lowest = (<double *>_data(found.lowest)) + i * n
             to.highest = (<double *>_data(found.highest)) + i * n
-            # Rows at distances of pages would share a few cache lines.
+            # Rows at multiples of a memory page would compete for a few cache sets.
             to.stride = to.lanes * row + (PQ_PAGE if to.lanes * row % 1024 == 0 else 0)
             if histogram and _more_rows(to) != PQ_OK:
                 raise MemoryError
         return 0
 
     cdef int give(self, _Observed found, Py_ssize_t size) except -1:
-        """Store all counts in the result, without empty counters."""
+        """Store the counts of all parts in the result, without counters that are zero."""
         cdef int i, r
         cdef pq_channel_counts *part
         cdef list parts = []
@@ -388,7 +388,7 @@ def observed(x, axis, bint histogram, int mantissa_bits, bint ignore, threads, /
     call.args.block = call.block
     channels = _parameter_shape(&call, selecting)
     parts = _parts(_size(&call.x) * call.x.itemsize, threads)
-    if axis is not None:  # counters have 32 bits, so that each part has fewer elements
+    if axis is not None:  # a part has few enough elements for 32-bit counters
         parts = max(parts, <int>(_size(&call.x) // max(1, _prod(channels)) >> 31) + 1)
     try:
         found.start(_prod(channels), mantissa_bits, 1 if axis is None else parts)
@@ -417,7 +417,7 @@ def observed(x, axis, bint histogram, int mantissa_bits, bint ignore, threads, /
 
 
 def chosen(dtype, symmetric, /):
-    """Return the name of the quantized type, and whether zero points are fixed."""
+    """Return the name of the quantized type, and True if parameters are symmetric."""
     cdef str name = _name_in(_CHOSEN, dtype, "dtype", _CHOSEN_NAMES)
     cdef pq_type code = <pq_type><int>_CHOSEN[name]
     if symmetric is None:
@@ -445,7 +445,7 @@ cdef struct Measuring:
 
 
 cdef int _measure_part(const Job *job, int part) noexcept nogil:
-    """Measure a part of the chunks of all groups."""
+    """Measure the errors of one part of the array, on one thread."""
     cdef const Measuring *by = <const Measuring *>job.more
     if by.code != PQ_NO_TYPE:
         return pq_measure_params(_active, job.args, by.code, by.kept, by.errors, part,

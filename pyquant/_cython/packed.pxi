@@ -36,7 +36,7 @@ cdef class LayoutRow:
     cdef dict types  # types with a supported width, and their names as text
     cdef str some
 
-    # Not __init__, because callers could call it again.
+    # __cinit__ runs once for each object, while a caller could repeat __init__.
     def __cinit__(self, str name not None, tuple widths not None, tuple words not None,
                   bytes order not None=b"", bint flat=False):
         first, *_ = words
@@ -58,7 +58,7 @@ cdef class LayoutRow:
     cpdef Py_ssize_t length(self, Py_ssize_t codes, int bits) noexcept:
         """Return the number of words of complete groups for a number of codes."""
         cdef Py_ssize_t groups = codes, all_bits
-        if self.group > 1:  # avoids two divisions in most calls
+        if self.group > 1:  # a group of one code needs no division
             groups = codes // self.group + (codes % self.group != 0)
         all_bits = groups * self.group * bits
         return all_bits // self.word_bits + (all_bits % self.word_bits != 0)
@@ -71,7 +71,7 @@ cdef class LayoutRow:
         return (*extents[:axis], words, *extents[axis + 1:])
 
 
-# Each layout is one row, with parameters for the C core.
+# The row of each layout, by name.
 cdef dict _LAYOUTS = {row.name: row for row in (
     LayoutRow("onnx", (2, 4), ("<u1",), flat=True),
     LayoutRow("words", (1, 2, 3, 4, 5, 6, 7, 8), ("<i4", "<u4")),
@@ -131,7 +131,7 @@ cdef object _PackedArray = None
 
 
 cdef object _layout_class():
-    """Return the class Layout; its module imports this one."""
+    """Return the class Layout, imported late, because its module imports this one."""
     global _Layout, _PackedArray
     if _Layout is None:
         from pyquant.packed import Layout, PackedArray
@@ -141,12 +141,12 @@ cdef object _layout_class():
 
 
 cdef tuple _layout_given(object layout):
-    """Return row, axis and bits of an argument."""
+    """Return row, axis and bits of the argument `layout`, a name or a Layout."""
     cdef tuple items
     if type(layout) is str or type(layout) is not _layout_class():
         return _layout_named(layout), None, None
-    items = <tuple>layout  # indexing a Layout calls a Python method
-    if len(items) != 3:  # other code may build the tuple
+    items = <tuple>layout  # faster: Layout is a subclass
+    if len(items) != 3:  # tuple.__new__ makes any length
         raise TypeError("layout: expected a Layout, got one that was never made")
     return _checked_layout(items[0], items[1], items[2], "layout.")
 
@@ -184,7 +184,7 @@ cdef str _element_of(object dtype, object bits, LayoutRow row, int *width):
     return name
 
 
-# Largest size of a float64 array in NumPy, also of an empty one.
+# NumPy's limit for the bytes of an array, and the limit for elements of float64.
 cdef Py_ssize_t _LARGEST = _maxsize
 cdef Py_ssize_t _MOST = _LARGEST // 8
 
@@ -205,7 +205,7 @@ cdef tuple _extents_of(object shape):
     cdef tuple extents
     given = shape if isinstance(shape, (tuple, list)) else (shape,)
     try:
-        # From a list, because a generator makes Python allocate a larger tuple.
+        # tuple() of a generator would allocate more memory than tuple() of a list.
         extents = tuple([_integer(one, "shape", "an integer") for one in given])
     except TypeError:
         raise _error(TypeError, "shape", "an integer or a tuple of integers",
@@ -283,7 +283,7 @@ cdef class Packed:
     """State of a packed array: words and layout. Attributes of a subclass do not affect it.
     """
 
-    cdef object _words  # an ndarray of words, or bytes that become one on access
+    cdef object _words  # the words: an ndarray, or bytes
     cdef str _dtype
     cdef tuple _extents
     cdef tuple _lies  # layout, axis, bits
@@ -299,11 +299,11 @@ cdef class Packed:
             self._dtype, self._extents, self._lies = name, shape, how
             self._words = data  # set last: it marks a complete state
 
-    # An object has no state if `__new__` made it and nothing called `__init__`.
+    # An object from `__new__` has no state until `__init__` runs.
 
     @property
     def _data(self):
-        """Return the words in a new array object."""
+        """Return the words as a new array on the shared memory."""
         cdef LayoutRow row
         _check_made(self)
         if type(self._words) is not bytes:
@@ -329,7 +329,7 @@ cdef class Packed:
 
 
 cdef object _words_in(tuple shape, object dtype, bytes memory):
-    """Return a read-only array on bytes, with their size."""
+    """Return a read-only array of a shape and dtype on the memory of a bytes object."""
     cdef Py_ssize_t extents[PQ_MAX_NDIM]
     cdef int ndim = <int>len(shape), d
     for d in range(ndim):
@@ -362,8 +362,7 @@ cdef Packed _empty_packed():
 
 
 cdef int _check_words(object data, str name, tuple shape, tuple how) except -1:
-    """Raise an error if the description exceeds the memory, because any caller can set it.
-    """
+    """Raise an error if layout and shape do not fit `data`. Any caller can set them."""
     cdef LayoutRow row
     if type(data) is not _ndarray:
         raise TypeError(f"data: expected an array of bytes, got {type(data).__name__}")
@@ -385,8 +384,8 @@ cdef int _check_words(object data, str name, tuple shape, tuple how) except -1:
 
 
 cdef object _dtype_said(object obj):
-    """Return the dtype of an object, or `None`; for packed arrays its name, without
-    ml_dtypes."""
+    """Return the dtype of an object, or `None`. A packed array returns the name of its
+    dtype, which does not need ml_dtypes."""
     if isinstance(obj, Packed):
         return (<Packed>obj)._name
     return getattr(obj, "dtype", None)
@@ -397,13 +396,13 @@ cdef Py_ssize_t _packed_bytes(Call *call, pq_type code) noexcept:
     return (_size(&call.x) + per_byte - 1) // per_byte
 
 
-# From this size on, NumPy requests large pages; Python does not for bytes.
+# Bytes from which NumPy arrays use large memory pages, which bytes objects do not.
 cdef enum:
     _LARGE = 1 << 22
 
 
 cdef object _bytes_out(Call *call, object out, LayoutRow row, tuple how):
-    """Hold the caller's array for codes that fill all bits of its words."""
+    """Set call.out to the array `out`, in a layout whose codes fill all bits."""
     shape = row.shape(_shape(&call.x), how[1], how[2])
     exact = out
     if not (type(out) is _ndarray and out.dtype is row.words[0] and out.shape == shape
@@ -417,7 +416,7 @@ cdef object _bytes_out(Call *call, object out, LayoutRow row, tuple how):
 
 
 cdef object _hold_packed_out(Call *call, object out, pq_type code, tuple how):
-    """Hold new memory for packed codes, and return its only owner."""
+    """Set call.out to new memory for packed codes, and return the owner of the memory."""
     cdef LayoutRow row = _LAYOUTS[how[0]]
     cdef Py_ssize_t size = 0
     if out is not None and how[2] != 24:
@@ -440,7 +439,7 @@ cdef object _hold_packed_out(Call *call, object out, pq_type code, tuple how):
         call.out.data = PyBytes_AS_STRING(data)
         if not no_bits:
             memset(call.out.data, 0, size)
-    # `_set_output` sets the positions of the elements.
+    # The strides are 0, because `_set_output` sets bit strides instead.
     call.out.held = True
     call.out.ndim = call.x.ndim
     memcpy(call.out.shape, call.x.shape, call.x.ndim * sizeof(call.x.shape[0]))
@@ -490,7 +489,7 @@ cdef Py_ssize_t _bytes_of_words(LayoutRow row, Array *a, int axis,
         extent = words if d == axis else a.shape[d]
         if extent == 0:
             any_words = False
-        elif size > _LARGEST // extent:  # NumPy has this limit for empty arrays too
+        elif size > _LARGEST // extent:  # also a limit of empty arrays
             raise _error(ValueError, "layout",
                          f"one that has at most {_LARGEST} bytes for shape {_shape(a)}",
                          f"{row.name!r}")
@@ -534,7 +533,7 @@ cdef int _hold_packed(Call *call, Packed packed) except -1:
 
 
 cdef inline void _lay_bits(Call *call, pq_array *to, ptrdiff_t *strides) noexcept:
-    """Place packed elements in C order."""
+    """Set bit strides of packed elements in C order."""
     cdef ptrdiff_t stride = pq_type_bits(to.type)
     cdef int d
     for d in range(call.args.ndim - 1, -1, -1):
@@ -551,7 +550,7 @@ cdef dict _ONNX = {bits: (_ONNX_LAYOUT, None, bits) for bits in (2, 4)}
 
 
 cdef int _check_fit(Array *q, object array, str name, int bits) except -1:
-    """Raise an error for codes that need more bits."""
+    """Raise an error if a code needs more than `bits` bits."""
     cdef int64_t lo = 0, hi = (1 << bits) - 1, outside = 0
     cdef pq_args codes
     cdef bint within
@@ -588,7 +587,7 @@ def pack(codes, layout, /):
             end = f'; Layout("{row.name}", bits=4) converts {found}'
         raise TypeError(f"codes: expected {is_32_bit.some}, got {_describe(array)}{end}")
     name = _element_of(found, bits, row, &width)
-    # The conversion of integers may have changed the type of the array.
+    # The conversion of `bits` may run user code, which may change the type of the array.
     if not _hold(array, &call.x) or _NAMES[<int>call.x.type] != found:
         raise TypeError(f"codes: expected {found}, got {_describe(array)}")
     shape = _shape(&call.x)
@@ -626,7 +625,7 @@ cdef object _repacked(Call *call, LayoutRow row, object axis, tuple shape, str n
 
 
 cdef object _unpacked(Packed packed, pq_type *type):
-    """Return an array of bytes or int32, and the type."""
+    """Return the codes as bytes, or int32 for 24 bits, and set their type."""
     cdef Call call
     _forget(&call)
     _hold_packed(&call, packed)

@@ -52,7 +52,7 @@ cdef tuple _frozen_zero(object value, str dtype):
 
 
 cdef object _given_scale(tuple frozen, bint single):
-    """Return a single number as a Python float, unless its type affects `precision`."""
+    """Return a single scale as a Python float if its type allows that, else an ndarray."""
     shape, dtype, memory = frozen
     name = _SPELLED.get(dtype) if single else None
     if name == "float32" or name == "float64":
@@ -73,11 +73,11 @@ cdef object _given_zero(tuple frozen, bint single):
 
 
 cdef object _zeros_of(Call *call, object zero_point):
-    """Return zero points as an ndarray, unless a single one fits."""
+    """Return zero points as an ndarray. Store a Python integer in `call`."""
     if isinstance(zero_point, Packed):
         numbers = _dequantize(zero_point, 1.0, None, None, None, None, None, 1, None, False)
         if _is_narrow_float(_TYPES[zero_point._name]) and numbers.any():
-            zero_point = unpack(zero_point)  # `unpack` first, for equal errors
+            zero_point = unpack(zero_point)  # raises the usual error
         else:
             zero_point = _np.asarray(numbers, _np.int16)
     elif PyLong_CheckExact(zero_point):
@@ -86,7 +86,7 @@ cdef object _zeros_of(Call *call, object zero_point):
 
 
 cdef int _check_zeros_alone(Call *call, object zeros, tuple shape, str dtype) except -1:
-    """Check everything that needs no data, for scales of a shape."""
+    """Check zero points against the shape of the scales and the type, without data."""
     if zeros.size != 1 and zeros.shape != shape:
         raise ValueError(f"zero_point: expected shape {shape}, got {zeros.shape}")
     call.args.ndim = call.zero.ndim
@@ -194,7 +194,7 @@ def typed_zeros(zeros, str name not None, /):
     dtype = _DTYPES[name]
     if dtype == zeros.dtype:
         return zeros.view()
-    # ml_dtypes stores integers in the low bits; zeros of floats have equal bytes.
+    # ml_dtypes stores narrow integers in the low bits of a byte; floats here are 0.
     codes = _np.array(zeros.view(_np.uint8))
     codes &= (1 << pq_type_bits(<pq_type><int>_CODES[name])) - 1
     codes.flags.writeable = False
@@ -208,11 +208,11 @@ cdef class _Search:
     """Options of `method="mse"`."""
     cdef pq_search what
     cdef Array held
-    cdef object weights     # user's weights, later broadcast
+    cdef object weights     # first as passed, then broadcast to x
     cdef object candidates
 
     cdef int place(self, Call *call) except -1:
-        """Set the weights of each element of x."""
+        """Broadcast the weights to x, and pass them to the core."""
         if self.weights is None:
             return 0
         shape = _shape(&call.x)
@@ -227,7 +227,7 @@ cdef class _Search:
 
 
 cdef int _check_weights(object weights) except -1:
-    """Return True if all weights are finite and at least 0."""
+    """Raise an error unless all weights are finite and at least 0."""
     cdef Call call
     cdef double ends[2]
     cdef int finite
@@ -243,7 +243,7 @@ cdef int _check_weights(object weights) except -1:
 
 cdef void _set_ends(pq_args *args, double *lowest, double *highest,
                     const ptrdiff_t *strides) noexcept nogil:
-    """Set the arrays for extrema, which have the strides."""
+    """Set the arrays of the core for minima and maxima, which have equal strides."""
     args.lowest.data = lowest
     args.lowest.strides = strides
     args.lowest.type = PQ_F64
@@ -291,7 +291,7 @@ cdef object _checked_candidates(object given):
 
 
 cdef _Search _search_of(object method, object weights, object candidates):
-    """Return the options, or `None` for "minmax"."""
+    """Return the options of `method="mse"`, or `None` for "minmax"."""
     cdef _Search search
     if not isinstance(method, str):
         raise _error(TypeError, "method", "'minmax' or 'mse'", type(method))
@@ -334,7 +334,7 @@ cdef int _search_part(const Job *job, int part) noexcept nogil:
 
 cdef int _run_search(Call *call, const pq_choice *choice, _Search search,
                      int threads) except -1:
-    """Run the search and return a pq_status."""
+    """Search the scales with the least squared error, and return a pq_status."""
     cdef Searching by = Searching(choice, &search.what)
     cdef Job job = Job(&call.args, &by, 1)
     job.parts = _parts(_size(&call.x) * call.x.itemsize, threads)
@@ -343,7 +343,7 @@ cdef int _run_search(Call *call, const pq_choice *choice, _Search search,
 
 # ---- choose_qparams ----
 
-# The names of `like=`, and the numbers of their formulas in the core.
+# The names that `like=` accepts, each with its pq_like.
 cdef dict _LIKE = {
     pq_preset_of(<pq_like>like).name.decode(): like
     for like in range(<int>PQ_LIKE_PYQUANT + 1, <int>PQ_LIKE_COUNT)
@@ -358,7 +358,7 @@ cdef str _SCALE_NAMES = f"None, {_listed(_SCALES)}"
 
 
 cdef int _check_like(const pq_choice *choice, str name, str like) except -1:
-    """Return True if the formula supports the type of codes and symmetry."""
+    """Raise an error if the formula `like` does not support the type or symmetry."""
     cdef const pq_preset *preset = pq_preset_of(choice.like)
     codes = [
         one for one, code in _CHOSEN.items()
@@ -382,8 +382,8 @@ cdef int _check_like(const pq_choice *choice, str name, str like) except -1:
 
 cdef str _set_choice(pq_choice *choice, object dtype, object symmetric,
                      object scale_dtype, object like, _Affine affine):
-    """Read the options of the choice, with the range of codes in `affine`, and return the
-    name of the quantized type."""
+    """Fill in `choice` from the arguments of choose_qparams, with the range of codes in
+    `affine`. Return the name of the quantized type."""
     cdef bint flag
     name = _name_in(_CHOSEN, dtype, "dtype", _CHOSEN_NAMES)
     memset(choice, 0, sizeof(pq_choice))
@@ -456,7 +456,7 @@ cdef object _nonfinite_error(Call *call, tuple repeats):
     )
 
 
-# With fewer parameters for each thread, threads share the elements instead.
+# Least parameters for each thread. Below, each thread has a share of the elements.
 cdef enum:
     _FEW_PARAMETERS = 64
 
@@ -464,18 +464,18 @@ cdef enum:
 cdef struct Choosing:
     const pq_choice *choice
     ptrdiff_t count
-    ptrdiff_t strides[PQ_MAX_NDIM]  # strides of extrema
-    double *cells                   # for each part: `count` lowest, then highest numbers
+    ptrdiff_t strides[PQ_MAX_NDIM]  # strides of `cells`, in bytes
+    double *cells                   # each part: `count` minima, then `count` maxima
 
 
 cdef int _choose_part(const Job *job, int part) noexcept nogil:
-    """Compute a share of the parameters."""
+    """Compute the share of parameters that belongs to one thread."""
     cdef const Choosing *by = <const Choosing *>job.more
     return pq_choose_params(_active, job.args, by.choice, part, job.parts)
 
 
 cdef int _extrema_part(const Job *job, int part) noexcept nogil:
-    """Find the extrema of a share of the longest dimension, in complete blocks."""
+    """Find the extrema of one thread's share of the longest dimension, in full blocks."""
     cdef const Choosing *by = <const Choosing *>job.more
     cdef pq_args args = job.args[0]
     cdef ptrdiff_t shape[PQ_MAX_NDIM]
@@ -593,10 +593,10 @@ cdef ptrdiff_t _place_results(Call *call, const pq_choice *choice, tuple selecti
 
 
 cdef int _check_shape(tuple shape, object dtype) except -1:
-    """Raise an error if NumPy does not support the array, even if it is empty."""
+    """Raise an error if NumPy does not support an array of this shape and dtype."""
     try:
         _np.empty(shape, dtype)
-    except ValueError:  # this error names no argument
+    except ValueError:  # NumPy's message names no argument
         due = f"a shape that NumPy can make of {dtype}"
         raise _error(ValueError, "x", due, shape) from None
     return 0
@@ -605,8 +605,8 @@ cdef int _check_shape(tuple shape, object dtype) except -1:
 cdef bytes _new_memory(tuple shape, object dtype, Py_ssize_t size):
     """Return immutable memory for an array, to be filled immediately."""
     try:
-        count = shape[0] if len(shape) == 1 else _prod(shape)  # a call takes time
-        if count == 0:  # NumPy may reject the shape
+        count = shape[0] if len(shape) == 1 else _prod(shape)  # faster than a call
+        if count == 0:  # NumPy rejects some empty shapes
             _check_shape(shape, dtype)
         return PyBytes_FromStringAndSize(NULL, count * size)
     except (MemoryError, OverflowError):
@@ -699,7 +699,7 @@ def extrema(x, block_size, bint as_magnitudes=False, axis=None, bint from_zero=T
     selecting = _granularity(&call, axis, block_size)
     groups = _parameter_shape(&call, selecting)
     found = _np.zeros((2 - as_magnitudes, *groups), "f4" if as_magnitudes else "f8")
-    lowest, highest = found[0, ...], found[-1, ...]  # arrays, also for one group
+    lowest, highest = found[0, ...], found[-1, ...]  # `...` keeps rank 0 arrays
     if not from_zero:
         lowest.fill(INFINITY)
         highest.fill(-INFINITY)
@@ -728,7 +728,7 @@ def extrema(x, block_size, bint as_magnitudes=False, axis=None, bint from_zero=T
 
 # ---- qparams_from_range ----
 
-# Ranges at a time, so that only the results are allocated.
+# Number of ranges to convert to float64 at a time; full copies would need more memory.
 cdef enum:
     _RANGES = 4096
 
@@ -744,7 +744,7 @@ cdef object _ends_array(object ends, str name, bint *typed):
 
 
 def range_ends(lo, hi, /):
-    """Return both ends as arrays of the type of the data, by default float32."""
+    """Return `lo` and `hi` as arrays of one type, and the name of that type."""
     cdef Array first, second
     cdef bint low_typed = False, high_typed = False
     lo = _ends_array(lo, "lo", &low_typed)
@@ -780,7 +780,7 @@ cdef ptrdiff_t _first_misfit(const double *lo, const double *hi, ptrdiff_t n) no
 
 
 cdef object _misfit_error(object lo, object hi, size_t first, tuple shape):
-    """Convert Python floats."""
+    """Return the error about a range that is not finite or is inverted."""
     for name, end in ("lo", lo), ("hi", hi):
         if not -INFINITY < end < INFINITY:
             return _error_at(f"{name}: expected finite numbers, got {end}", first, shape)
@@ -820,7 +820,7 @@ cdef int _choose_ranges(const pq_choice *choice, object lo, object hi, char *sca
 
 cdef tuple _from_range(object lo, object hi, object dtype, object axis, object block_size,
                        object symmetric, object scale_dtype, object like, _Affine affine):
-    """Return parameters like `_choose`, from given extrema."""
+    """Return parameters for given ranges, as a tuple like `_choose`."""
     cdef pq_choice choice
     cdef tuple results
     lo, hi, real = range_ends(lo, hi)

@@ -32,7 +32,7 @@ cdef PyObject *_quantize_method = NULL
 
 
 cdef int _raise_hint(object error, object function, tuple args, object names) except -1:
-    """Raise an error with a hint, if `error` is about positions and names of arguments."""
+    """Raise `error` with a hint, if it is about positions or names of arguments."""
     from pyquant._refused import hint_of_call
 
     message = hint_of_call(error, function, args, names)
@@ -52,7 +52,7 @@ cdef tuple _tuple_of(PyObject *const *args, Py_ssize_t n):
 
 cdef PyObject *_refuse(PyObject *function, PyObject *const *args, Py_ssize_t n,
                        PyObject *names) except NULL:
-    """Raise the error of a call, maybe with a hint."""
+    """Raise the error of a failed call, with a hint if the arguments do not match."""
     try:
         _fail()
     except TypeError as error:
@@ -67,8 +67,8 @@ cdef PyObject *_call_hinted(PyObject *function, PyObject *const *args, size_t n,
     return made if made != NULL else _refuse(function, args, PyVectorcall_NARGS(n), names)
 
 
-# The keywords of most calls. Cython's parser of keywords takes a third of a small call. The
-# keywords of each function are neighbours.
+# Common keywords, parsed here: Cython's parser takes a third of the time of a small call.
+# Each function accepts a contiguous part of this list.
 cdef enum:
     _KEY_AXIS, _KEY_BLOCK, _KEY_DTYPE, _KEY_OUT, _KEY_THREADS, _KEY_PACKED, _KEY_ROUNDING
     _KEY_BEYOND, _KEY_NAN, _COMMON_KEYS
@@ -190,7 +190,7 @@ cdef PyObject *_call_method(PyObject *function, PyObject *const *args, size_t n,
 
 @final
 cdef class _Definition:
-    """Memory for the definition of a C function."""
+    """A PyMethodDef, and the name and docstring that it points to."""
     cdef bytes name
     cdef bytes text
     cdef PyMethodDef how
@@ -207,7 +207,7 @@ cdef PyObject *_call_python(PyObject *module, PyObject *const *args, Py_ssize_t 
 
 
 cdef bytes _text_of(function):
-    """Return signature and docstring in the form of C functions."""
+    """Return the docstring of a C function: the signature, then the text."""
     code = function.__code__
     count = code.co_argcount
     names = code.co_varnames[:count + code.co_kwonlyargcount]
@@ -223,9 +223,9 @@ cdef bytes _text_of(function):
 def hinted(function, /):
     """Decorate a function: add hints to errors about places and names of arguments.
 
-    Functions of this module get another vectorcall. Python functions become C functions,
-    because a decorator in Python would double the time of a small call. C functions belong
-    to a module. Here it is a module object that holds the Python function.
+    Functions of this module get a new vectorcall. Python functions become C functions,
+    because a decorator in Python would double the time of a small call. The module of such
+    a C function, its `__self__`, is a module object that holds the Python function.
     """
     global _call_cython, _quantize_function, _quantize_method
     cdef _Definition made
@@ -261,23 +261,23 @@ def hinted(function, /):
 
 # ---- common calls ----
 
-# The short path of common calls. It only accepts calls: all other calls, and calls with
-# errors, take the general path.
+# The fast path of common calls. It raises no errors: calls that it does not support, and
+# calls with errors, take the general path.
 
 
-# A contiguous array; its dimensions do not matter.
+# A contiguous array, as a sequence of elements.
 cdef struct Run:
     char *data
     ptrdiff_t n
     pq_type type
 
 
-# Options of a run.
+# Options of a call on the fast path.
 cdef struct How:
-    double scale  # or the bits of a number of type `scale_type`
+    double scale  # memory for a scale of type `scale_type`
     pq_type scale_type
     bint has_zero
-    int64_t zero  # or the bits of a number of type `zero_type`
+    int64_t zero  # memory for a zero point of type `zero_type`
     pq_type zero_type
     pq_round round
     pq_beyond beyond
@@ -392,13 +392,13 @@ cdef bint _run_usual(Run *given, Run *to, How *how, bint packs) noexcept:
 
 
 cdef object _made_usual(object array, Run *given, pq_type type, How *how, object out):
-    """Return the result as an array, or `None`."""
+    """Run the fast path. Return the result, or `None` for the general path."""
     cdef const PyArrayObject *a = <const PyArrayObject *>array
     cdef Run to
     cdef object made = out
     to.type = type
     if out is None:
-        if _dtypes_held[<int>type] == NULL:  # an import may run any code
+        if _dtypes_held[<int>type] == NULL:  # needs an import, which may run any code
             return None
         made = _new_array(PyArray_NDIM(a), PyArray_DIMS(a), type)
         to.data = <char *>PyArray_DATA(<const PyArrayObject *>made)
@@ -408,14 +408,14 @@ cdef object _made_usual(object array, Run *given, pq_type type, How *how, object
 
 
 cdef object _packed_usual(object array, Run *given, pq_type type, How *how):
-    """Return the result in ONNX's layout, or `None`."""
+    """Run the fast path, packed like ONNX. Return `None` for the general path."""
     cdef const PyArrayObject *a = <const PyArrayObject *>array
     cdef Py_ssize_t size = (given.n * pq_type_bits(type) + 7) // 8
     cdef Run to
     cdef str name = <str>_NAMES[<int>type]
     if given.n == 0 or size >= _LARGE or name not in _PACKED:
         return None
-    # Before the run, because another thread may then change the array.
+    # The shape is read before the run, during which another thread may change it.
     shape = _extents(PyArray_NDIM(a), PyArray_DIMS(a))
     data = PyBytes_FromStringAndSize(NULL, size)
     to.data = PyBytes_AS_STRING(data)
@@ -505,7 +505,7 @@ cdef object _apply(Call *call, object array, object scale, object zero_point, pq
         call.whose = b"x" if quantizes else b"q"
     _place_parameters(call, axis, block_size)
     call.args.any_zeros = any_zero and not quantizes and _is_integer(code)
-    # For many integers, the core checks them while it reads them.
+    # The core checks many integer zero points itself, while it reads them.
     if not any_zero and call.args.zero.data != NULL and (
         not call.zero.held
         or _size(&call.zero) < _FEW_ZEROS
@@ -535,8 +535,7 @@ cdef object _quantize(object x, object scale, object zero_point, object dtype, o
                       object block_size, object rounding, object precision, object saturate,
                       object layout, object out, object threads, _Affine affine,
                       bint any_zero):
-    """Quantize; with `any_zero`, zero points are unchecked, because QParams checked them.
-    """
+    """Quantize. With `any_zero`, QParams has checked the zero points already."""
     if (
         axis is None and block_size is None and precision is None and saturate is True
         and threads is _ONE and (layout is None or layout is _ONNX_LAYOUT)
@@ -884,10 +883,10 @@ cdef object _array_of(tuple frozen):
 cdef class Calls:
     """Methods of QParams; a C type reads their arguments as fast as a function."""
 
-    # Shape, dtype and memory of arrays that properties build on access.
+    # Shape, dtype and memory of scales and of zero points. Properties build the arrays.
     cdef tuple _scales
     cdef tuple _zeros
-    # The fastest form for calls.
+    # Scale and zero point in the form that calls read fastest.
     cdef object _given_scale
     cdef object _given_zero
     cdef object _dtype  # dtype of codes, or None if NumPy lacks it
@@ -897,7 +896,7 @@ cdef class Calls:
     cdef tuple _offsets  # stored like _scales, or None
     cdef _Affine _affine  # offsets in the form for calls, or None
     cdef object __weakref__
-    cdef tuple _rescaling  # weak reference to a source of `requantize`, and its parameters
+    cdef tuple _rescaling  # requantize(): weak reference to the last source, and parameters
 
     cdef int _keep(self, tuple parameters) except -1:
         with critical_section(self):
@@ -1063,8 +1062,8 @@ hinted(Calls.dequantize)
 
 
 cdef tuple _hold_params(Call *call, Calls params, bint quantizes):
-    """Pass parameters to a call that holds its input. Return arrays that the caller must
-    keep."""
+    """Set the parameters of a call whose input is set. Return the arrays that own their
+    memory, which the caller must keep."""
     cdef _Affine affine = params._affine
     call.args.round = PQ_HALF_EVEN
     scale = _scale_array(call, params._given_scale)

@@ -24,7 +24,7 @@ cdef int _requantize_part(const Job *job, int part) noexcept nogil:
 
 
 cdef object _hold_whole(object array, Array *held, str name):
-    """Hold integers that C accepts, one for each channel."""
+    """Read an array of integers of a type that the core accepts, and return the array."""
     if not _hold(array, held) or <int>held.type not in _ACCUMULATED:
         raise TypeError(f"{name}: expected {_ACCUMULATED_NAMES}, got {_describe(array)}")
     return array
@@ -39,7 +39,7 @@ cdef int _hold_multiplier(object array, Array *held) except -1:
 
 cdef int _place_channels(Call *call, str name, Array *a, object axis,
                          pq_channels *to) except -1:
-    """Point `to` at an array with one element, or one for each index of the axis."""
+    """Set `to` to an array that has one element, or one for each index of `axis`."""
     to.data = a.data
     to.type = a.type
     to.swapped = a.swapped
@@ -53,7 +53,7 @@ cdef int _place_channels(Call *call, str name, Array *a, object axis,
         raise ValueError(
             f"{name}: expected shape {(call.args.shape[<int>axis],)}, got {_shape(a)}"
         )
-    # A stride of 0 means one element for all.
+    # A stride of 0 would mean one element for all channels.
     to.stride = a.strides[0] if a.shape[0] > 0 else 1
     return 0
 
@@ -186,7 +186,7 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
     held_bias.held = False
     memset(&args, 0, sizeof(args))
     args.size = sizeof(args)
-    # Convert the arguments before holding memory, because this may run their code.
+    # All arguments are converted first: that may run user code, which may change arrays.
     array = _code_array(q, "q")
     if isinstance(array, Packed):
         raise TypeError(f"q: expected {_ACCUMULATED_NAMES}, got a PackedArray")

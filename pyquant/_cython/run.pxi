@@ -8,7 +8,7 @@ cdef enum:
 
 cdef struct Job:
     const pq_args *args
-    const void *more  # a further argument of the operation
+    const void *more  # arguments that pq_args lacks
     int parts
 
 
@@ -29,7 +29,7 @@ cdef class _Work:
     cdef int active
     cdef bint closed
     cdef PyThread_type_lock guard  # guards `active` and `closed`
-    cdef PyThread_type_lock busy   # held while a part runs
+    cdef PyThread_type_lock busy   # held while any part runs
 
     def __cinit__(self):
         self.guard = PyThread_allocate_lock()
@@ -114,7 +114,7 @@ cdef int _raise(int status, Array *out, Array *given, str name) except -1:
     """Raise the error of a pq_status; `given` is the array of the argument `name`."""
     if status == PQ_ERR_OVERLAP:
         raise _overlapping("out", out)
-    if status == PQ_ERR_SHAPE:  # broadcast arrays can exceed the memory
+    if status == PQ_ERR_SHAPE:  # too many elements, broadcast
         raise _error(ValueError, name, "an array that memory holds",
                      f"shape {_shape(given)}")
     raise SystemError(f"pyquant: unexpected status {status} from the C core")

@@ -32,20 +32,20 @@ cdef extern from *:
     void multiply(float *, float, const float *, ptrdiff_t) noexcept nogil
 
 
-# Products at a time. They fit the nearest cache, and the stack of a thread.
+# Products of scales to compute at a time. They fit the L1 cache and a thread's stack.
 cdef enum:
     _PRODUCTS = 4096
 
 
 cdef struct Pair:
     int[2] axes
-    const float *first   # scales of each index of the first axis
-    const float *second  # scales of each index of the second axis
-    # One number for each index of the second axis, or NULL: float offsets of dequantize,
-    # int64 biases of requantize, or its int64 zero points if in_floats.
+    const float *first   # a scale for each index of the first axis
+    const float *second  # a scale for each index of the second axis
+    # NULL, or a number for each index of the second axis: a float offset of dequantize, or
+    # for requantize an int64 bias (if in_floats, an int64 zero point).
     const char *added
-    const pq_requantization *more  # further arguments of requantize; NULL: dequantize
-    bint in_floats  # requantize a matrix with pq_dequantize and pq_quantize
+    const pq_requantization *more  # arguments of requantize; NULL: dequantize
+    bint in_floats  # requantize by pq_dequantize and pq_quantize
     int64_t zero    # the zero point of all columns, if in_floats and without `added`
 
 
@@ -56,7 +56,7 @@ cdef bint _is_joined(const pq_array *x, int a, int b, ptrdiff_t columns) noexcep
 
 cdef int _requantize_rectangle(const pq_args *at, const Pair *pair, const float *scales,
                                const void *biases, ptrdiff_t *shape) noexcept nogil:
-    """Requantize a rectangle. Its elements are channels along the second axis."""
+    """Requantize a rectangle, with a multiplier for each of its elements."""
     cdef pq_requantization args = pair.more[0]
     cdef int a = pair.axes[0], b = pair.axes[1], status
     cdef ptrdiff_t height = shape[a], width = shape[b]
@@ -255,7 +255,7 @@ cdef object _dequantize_by_pair(object q, tuple scale, object zero_point, object
         pair.added = <const char *>PyArray_DATA(<const PyArrayObject *>offset)
     if _size(&call.x) != 0:
         memset(call.zero_strides, 0, sizeof(call.zero_strides))
-        plan.size = sizeof(plan)  # only the checks of the complete call
+        plan.size = sizeof(plan)  # this plan only checks the call
         status = pq_prepare_dequantize(&plan, _active, &call.args)
         if status != PQ_OK:
             _raise(status, &call.out, &call.x, "q")
@@ -264,7 +264,7 @@ cdef object _dequantize_by_pair(object q, tuple scale, object zero_point, object
 
 
 cdef void _set_extremes(const float *x, ptrdiff_t n, float *ends) noexcept nogil:
-    """Set the lowest and the highest number; NaN is both."""
+    """Set `ends` to the least and the largest number, or both to NaN if one is NaN."""
     ends[0] = ends[1] = x[0]
     for i in range(1, n):
         if x[i] < ends[0] or x[i] != x[i]:
@@ -275,7 +275,7 @@ cdef void _set_extremes(const float *x, ptrdiff_t n, float *ends) noexcept nogil
 
 cdef int _check_pair(Call *call, Pair *pair, pq_requantization *args,
                      float *product) except -1:
-    """Check a call with the products of the least and greatest row and column scales.
+    """Check the products of the least and greatest row and column multipliers.
 
     The least and the greatest product are among these four. Return the status of C.
     After PQ_ERR_OPTION, `product` is the rejected product.
@@ -290,21 +290,21 @@ cdef int _check_pair(Call *call, Pair *pair, pq_requantization *args,
     for i in range(4):
         if status == PQ_OK:
             product[0] = rows[i // 2] * columns[i % 2]
-            # The last of so many parts is empty.
+            # The last of INT_MAX parts has no elements: the call only checks arguments.
             status = pq_requantize(_active, args, INT_MAX - 1, INT_MAX)
     pq_fpenv_leave(found)
     return status
 
 
 cdef bint _suits_floats(Call *call, pq_requantization *args):
-    """Return True if pq_dequantize and pq_quantize compute the codes of a call."""
+    """Return True if pq_dequantize and pq_quantize can compute the codes of requantize."""
     if args.arithmetic != PQ_ARITHMETIC_FLOAT32 or call.x.ndim != 2:
         return False
-    if call.x.type == PQ_I64:  # sums beyond int64 saturate
+    if call.x.type == PQ_I64:  # sums may exceed int64
         return False
     if not args.clips:
         return True
-    if args.lowest_code == 0 and args.highest_code == 0:  # no range in pq_args
+    if args.lowest_code == 0 and args.highest_code == 0:  # pq_args reads this as no range
         return False
     return args.lowest_code <= args.zero <= args.highest_code
 
@@ -320,7 +320,7 @@ cdef int _requantize_by_pair(Call *call, object exact, Pair *pair, tuple multipl
     pair.zero = args.input_zero
     if bias is not None:
         bias = _np.ascontiguousarray(bias, _np.int64)
-        # Differences of larger numbers can exceed int64.
+        # The zero point minus a larger bias could exceed int64.
         if pair.in_floats and bias.size != 0:
             pair.in_floats = bias.min() > -(2**62) and bias.max() < 2**62
         if pair.in_floats:

@@ -17,14 +17,14 @@ cdef dict _STEPS = {
 
 cdef object _NOTHING = 0  # for comparison with ONNX's defaults
 
-# The elements that share a scale:
+# Rules for the shape of scales:
 cdef enum:
     _BY_SCALAR    # a scale of rank 0, or one for each index of an axis
-    _BY_AXES      # one for each index of a set of axes
-    _BY_BLOCKS    # one element, one for each index, or one for each block along an axis
-    _BY_ELEMENT   # one element
-    _BY_AXIS      # one for each index of an axis
-    _BY_GROUPS    # one for each block; the extents of blocks divide the input
+    _BY_AXES      # one scale for each index of a set of axes
+    _BY_BLOCKS    # one scale, one for each index of an axis, or one for each block along it
+    _BY_ELEMENT   # one scale
+    _BY_AXIS      # one scale for each index of an axis
+    _BY_GROUPS    # one scale for each block; block extents divide the input's
 
 
 cdef dict _RULES = {"scalar": _BY_SCALAR, "axes": _BY_AXES, "blocks": _BY_BLOCKS}
@@ -34,15 +34,15 @@ cdef dict _QTYPES = {
 
 # Results of the steps of a call.
 cdef struct Steps:
-    bint foreign    # true if a step may have run code of the caller
-    pq_type real    # of the input of quantize
-    pq_type code    # of the input of dequantize or the result of quantize
+    bint foreign    # true if a step may have run user code
+    pq_type real    # type of the input of quantize
+    pq_type code    # type of the input of dequantize or the result of quantize
     pq_type scale
     pq_type dtype   # the requested type
     pq_type precision
     bint clips
-    int n                 # dimensions of the scales
-    signed char at[PQ_MAX_NDIM]  # their dimensions of the input
+    int n                 # number of dimensions of the scales
+    signed char at[PQ_MAX_NDIM]  # the dimension of the input for each
 
 
 @final
@@ -50,11 +50,11 @@ cdef class _Argument:
     """An argument with an array: its name and its element types."""
 
     cdef str name
-    cdef tuple types  # names; Python numbers get the first type that fits
-    cdef pq_type first    # of the types
+    cdef tuple types  # names; a Python number gets the first type that fits it
+    cdef pq_type first    # the first of `types`
     cdef bint[<int>PQ_TYPE_COUNT] allowed
     cdef bint follows      # the type is the type of another argument
-    cdef bint is_list      # an attribute of rank 0 or 1
+    cdef bint is_list      # an attribute: a number or a list
     cdef bint is_required  # `None` is an error
     cdef bint is_typing    # the type of zero points is the type of the result
 
@@ -74,9 +74,9 @@ cdef class _Type:
     cdef str name
     cdef tuple types
     cdef dict spelled
-    cdef str words  # before the types in errors
-    cdef dict known  # a pq_type for each valid spelling
-    cdef bint optional  # 0 selects the default
+    cdef str words  # text before the types in error messages
+    cdef dict known  # valid spelling -> pq_type
+    cdef bint optional  # true if 0 selects the default
 
     def __init__(self, str name not None, tuple types not None, dict spelled not None,
                  str words=""):
@@ -153,7 +153,7 @@ cdef class Operator:
         cdef Steps found
         cdef pq_type type
         cdef int i, step
-        unset = None if self.dtype is None else _NOTHING  # the default of the operator
+        unset = None if self.dtype is None else _NOTHING  # dtype is not given
         if (
             out is None and threads is _ONE and saturate is _ONE and precision is _NOTHING
             and rounding is None and dtype is unset and block_size is unset
@@ -210,8 +210,8 @@ cdef class Operator:
         return exact if out is None else out
 
     cdef object _run_usual(self, object x, object scale, object zero, object axis):
-        """Return the result of arrays with a float32 scale and a zero point of rank 0, like
-        in most calls, or `None`."""
+        """Run the fast path, for a float32 scale and a zero point of rank 0. Return the
+        result, or `None` for the general path."""
         cdef Run given
         cdef How how
         cdef Array s, z
@@ -250,7 +250,7 @@ cdef class Operator:
         return kind(f"{name}: {self.standard} expects {expected}, got {text}")
 
     cdef int _again(self, Call *call, object x, object scale, object zero) except -1:
-        """Read the arrays again, because the caller's code may have changed them."""
+        """Read the arrays again, because user code may have changed them."""
         if isinstance(x, Packed):
             _hold_packed(call, x)
         else:
@@ -297,8 +297,8 @@ cdef class Operator:
 
     cdef object _take(self, _Argument of, object values, pq_type only, Array *held,
                       void *room, pq_type *type, Steps *found):
-        """Hold an argument in `held`, and return the array that owns the memory. Write a
-        Python number to `room`, if `room` is not null, and return `None`. The type must be
+        """Read an array into `held`, and return the array. If `room` is not null, write a
+        Python number to `room`, and return `None`. The type must be
         `only`, or with PQ_NO_TYPE one of the allowed types of the argument."""
         cdef bint any_type = only == PQ_NO_TYPE
         if _hold(values, held):
@@ -568,7 +568,7 @@ cdef class Operator:
         return rule
 
     cdef int64_t _integer(self, object value, str name, Steps *found) except? -1:
-        """Return an integer; the nearest int64 if it is too large."""
+        """Return an integer, limited to the range of int64."""
         cdef int beyond = 0
         cdef int64_t nearest
         cdef object number = value
@@ -639,7 +639,7 @@ cdef object _changed(str name):
 
 
 cdef int _hold_again(object array, Array *held, str name) except -1:
-    """Update the memory of an array; its shape and size of elements must be unchanged."""
+    """Read an array again. Raise an error if its shape or size of elements changed."""
     cdef Array now
     cdef int d
     if array is None:  # a number
@@ -655,7 +655,8 @@ cdef int _hold_again(object array, Array *held, str name) except -1:
 
 
 cdef bint _hold_number(object given, Array *held, pq_type type, void *room) except -1:
-    """Write a number, or the only number of a list, in a type that it fits."""
+    """Write a Python number, or the only number of a list, to `room` as a given type.
+    Return False if that is impossible."""
     cdef tuple one
     cdef bint is_list = PyList_CheckExact(given) or PyTuple_CheckExact(given)
     if not (

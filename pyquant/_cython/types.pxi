@@ -1,7 +1,7 @@
 # The table of types of csrc/types.h for Python, and their spellings.
 
-# Name -> pq_type of csrc/types.h: real types, quantized types, all types, sub-byte types;
-# limits of integers; names; dtypes. The dtypes of ml_dtypes are added on first use.
+# Name -> pq_type of csrc/types.h, for real, quantized, all and sub-byte types; name ->
+# limits of an integer type; pq_type -> name; name -> dtype (of ml_dtypes: on first use).
 cdef dict _REALS = {}
 cdef dict _CODES = {}
 cdef dict _TYPES = {}
@@ -52,7 +52,7 @@ cdef inline bint _is_wide(pq_type type) noexcept:
     return type == PQ_I64 or type == PQ_U64
 
 
-# These dtypes, and NumPy's types of scalars, by pq_type.
+# The dtypes of _DTYPES, and the classes of NumPy scalars, indexed by pq_type.
 cdef PyObject *_dtypes_held[<int>PQ_TYPE_COUNT]
 cdef PyObject *_scalar_types[<int>PQ_TYPE_COUNT]
 
@@ -100,7 +100,7 @@ cdef str _REAL_LIST = "float32, float64, float16 or bfloat16"
 cdef str _PRECISIONS = f"None, {_REAL_LIST}"
 cdef str _CODE_LIST = "an integer type or a narrow float"
 cdef str _CODE_NAMES = " or ".join(", ".join(_CODES).rsplit(", ", 1))
-# Types that parameters are chosen for.
+# The quantized types that `choose_qparams` accepts.
 cdef dict _CHOSEN = {
     name: code for name, code in _CODES.items() if not _is_wide(<pq_type><int>code)
 }
@@ -128,7 +128,7 @@ cdef pq_type _known_type(object values) noexcept:
 
 
 cpdef object known(object values):
-    """Return the name of `_known_type`, or `None`."""
+    """Return the name of the type of a NumPy array or scalar, or `None`."""
     return _NAMES[<int>_known_type(values)]
 
 
@@ -144,7 +144,7 @@ cpdef object spelled(object dtype):
 
 
 cdef inline int _spelled_type(object dtype) except -1:
-    """Return the pq_type, or PQ_NO_TYPE."""
+    """Return the pq_type of a known dtype, class or string, or PQ_NO_TYPE."""
     found = _SPELLED_TYPES.get(dtype) if _may_spell(dtype) else None
     return <int>PQ_NO_TYPE if found is None else <int>found
 
@@ -190,5 +190,5 @@ cdef pq_type _zero_type(pq_type code) noexcept:
 
 
 cpdef str zero_name(str name):
-    """Return the name of `_zero_type`."""
+    """Return the name of the stored type of zero points, for a quantized type."""
     return _NAMES[<int>_zero_type(<pq_type><int>_TYPES[name])]
