@@ -151,6 +151,8 @@ def test_code_of_the_page_is_in_the_examples(example):
     for kind, code in shown:
         folder = "embed_cython" if kind == "cython" else "embed_c"
         text = (example(folder) / files[kind]).read_text("utf-8")
+        if kind == "c":
+            text += (example("vendored") / "quantize.c").read_text("utf-8")
         known = {line.strip() for line in text.splitlines()}
         for line in code.splitlines():
             assert line.strip() in {"", *known}

@@ -238,6 +238,19 @@ def messages():
                 yield kind, text
 
 
+# Errors of imports and of files, in modules that test the steps before the error.
+ELSEWHERE = (
+    ("ImportError", "dtype: int4 needs the package ml_dtypes: pip install ml_dtypes"),
+    ("ImportError", "dtype: int2 needs a newer ml_dtypes, got 0.3.2"),
+    ("ImportError", "reference_ops: the package onnx is needed: pip install onnx"),
+    ("ImportError", "package: torch needs torch: pip install torch"),
+    ("ImportError", "pyquant: expected its compiled module, got the source folder; install"),
+    ("ImportError", "PYQUANT_ISA: expected one of scalar, got 'avx2'"),
+    ("ValueError", "a.npy is not a safetensors or GGUF file"),
+    ("ValueError", "a.safetensors: expected an open file, got a closed one"),
+)
+
+
 def test_the_page_of_errors_lists_every_message():
     """A message belongs to the row with the most letters that match."""
     page = (support.ROOT / "docs" / "errors.md").read_text("utf-8")
@@ -248,7 +261,7 @@ def test_the_page_of_errors_lists_every_message():
         text = ".*".join(map(re.escape, words.split("…")))
         patterns[words] = re.compile(rf"(?:(?:\S+|tensor '.*?'): )*{text}")
     kinds = {words: set() for words in patterns}
-    for kind, text in messages():
+    for kind, text in (*messages(), *ELSEWHERE):
         fitting = [words for words in patterns if patterns[words].fullmatch(text)]
         assert fitting, text
         kinds[max(fitting, key=lambda words: len(words.replace("…", "")))].add(kind)
