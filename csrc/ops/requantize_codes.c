@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* requantize_codes: quantize(dequantize(in)). The numbers of a box of elements stay in a
  * buffer in L1. A box starts at any element. Along each dimension, its elements are
- * complete blocks, or they belong to one block. */
+ * complete blocks of dequantize, or they belong to one block. */
 #include <string.h>
 
 #include "args.h"
@@ -22,26 +22,6 @@ struct box_call {
     int part, parts;
 };
 
-/* Compute the elements of the box. */
-static enum pq_status run_box(const struct box_call *call)
-{
-    _Alignas(64) char numbers[BUFFER_BYTES];
-    struct pq_args from = call->from, to = call->to;
-    const enum pq_type type = from.out.type;
-    ptrdiff_t strides[PQ_MAX_NDIM], stride = (ptrdiff_t)pq_bytes_of(type);
-    for (int d = from.ndim - 1; d >= 0; d--) {
-        strides[d] = stride;
-        stride *= call->shape[d];
-    }
-    pq_set_first_element(&from, &call->from, call->first);
-    pq_set_first_element(&to, &call->to, call->first);
-    from.start = to.start = 0; /* only random words depend on positions */
-    from.shape = to.shape = call->shape;
-    from.out = to.in = (struct pq_array){.data = numbers, .strides = strides, .type = type};
-    PQ_TRY(pq_call_run(pq_dequantize_method, call->kernels, &from));
-    return pq_call_run(pq_quantize_method, call->kernels, &to);
-}
-
 /* Return how many of the `n` indices of dimension `d` from index `i` on belong to one
  * block, or are complete blocks. The last block of a dimension can be short. */
 static ptrdiff_t fit_blocks(const struct pq_args *args, int d, ptrdiff_t i, ptrdiff_t n)
@@ -54,20 +34,68 @@ static ptrdiff_t fit_blocks(const struct pq_args *args, int d, ptrdiff_t i, ptrd
     return left < block ? left : i + n == args->shape[d] ? n : n / block * block;
 }
 
-/* Return the extent of a box along dimension `d` from index `i` on. */
+/* Quantize the numbers of the box to codes of complete blocks, or of parts of one block:
+ * those at the indices `first` of the first `d` dimensions. */
+PQ_NOINLINE enum pq_status quantize_box(const struct box_call *call,
+                                        const struct pq_array *in, ptrdiff_t *first,
+                                        ptrdiff_t *shape, int d)
+{
+    if (d == call->to.ndim) {
+        struct pq_args to = call->to;
+        pq_set_first_element(&to, &call->to, first);
+        to.start = 0;
+        to.shape = shape;
+        to.in = *in;
+        return pq_call_run(pq_quantize_method, call->kernels, &to);
+    }
+    struct pq_array from = *in;
+    const ptrdiff_t end = call->first[d] + call->shape[d];
+    for (ptrdiff_t i = call->first[d]; i < end; i += shape[d]) {
+        first[d] = i;
+        shape[d] = fit_blocks(&call->to, d, i, end - i);
+        PQ_TRY(quantize_box(call, &from, first, shape, d + 1));
+        from.data = (char *)from.data + shape[d] * in->strides[d];
+    }
+    return PQ_OK;
+}
+
+/* Compute the elements of the box. */
+static enum pq_status run_box(const struct box_call *call)
+{
+    _Alignas(64) char numbers[BUFFER_BYTES];
+    struct pq_args from = call->from;
+    const enum pq_type type = from.out.type;
+    ptrdiff_t strides[PQ_MAX_NDIM], first[PQ_MAX_NDIM], shape[PQ_MAX_NDIM];
+    ptrdiff_t stride = (ptrdiff_t)pq_bytes_of(type);
+    for (int d = from.ndim - 1; d >= 0; d--) {
+        strides[d] = stride;
+        stride *= call->shape[d];
+    }
+    pq_set_first_element(&from, &call->from, call->first);
+    from.start = 0; /* only random words depend on positions */
+    from.shape = call->shape;
+    from.out = (struct pq_array){.data = numbers, .strides = strides, .type = type};
+    PQ_TRY(pq_call_run(pq_dequantize_method, call->kernels, &from));
+    return quantize_box(call, &from.out, first, shape, 0);
+}
+
+/* Return the extent of a box along dimension `d` from index `i` on: complete blocks of both
+ * arguments, or if this extent is short, of dequantize. */
 static ptrdiff_t box_extent(const struct box_call *call, int d, ptrdiff_t i)
 {
     const ptrdiff_t left = call->from.shape[d] - i;
-    ptrdiff_t n = call->most[d] < left ? call->most[d] : left, fitting = n;
+    ptrdiff_t n = call->most[d] < left ? call->most[d] : left;
+    const ptrdiff_t most = fit_blocks(&call->from, d, i, n);
+    ptrdiff_t fitting = most;
     do {
         n = fitting;
-        fitting = fit_blocks(&call->to, d, i, fit_blocks(&call->from, d, i, n));
+        fitting = fit_blocks(&call->from, d, i, fit_blocks(&call->to, d, i, n));
     } while (fitting < n);
-    return n;
+    return n < most / 2 ? most : n;
 }
 
 /* Compute the boxes at the current indices of the first `k` dimensions of the order. */
-static enum pq_status run_boxes(struct box_call *call, int k)
+PQ_NOINLINE enum pq_status run_boxes(struct box_call *call, int k)
 {
     if (k == call->from.ndim) {
         return call->box++ % call->parts == call->part ? run_box(call) : PQ_OK;
