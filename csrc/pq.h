@@ -41,7 +41,7 @@
 #include <stdint.h>
 
 #ifdef PQ_PREFIX
-#  include "pq_prefix.h" /* only beside the sources */
+#  include "pq_prefix.h" /* exists only in the source folder */
 #endif
 
 #ifdef __cplusplus
@@ -182,7 +182,7 @@ struct pq_layout {
                       `word_stride` are 8, without `order`), else the bits of the type; 0: the
                       bits of the type */
     int word_bits; /* bits of a word: 8, 16, 32 or 64 */
-    int group;     /* codes in one permutation, 1 to 256; ignored if `order` is null */
+    int group;     /* codes in a permutation, 1 to 256; ignored if `order` is null */
     ptrdiff_t word_stride;      /* distance of words in bits, a multiple of 8 */
     const unsigned char *order; /* a permutation of the numbers 0 to group - 1; null: codes
                                    are in order */
@@ -211,10 +211,10 @@ struct pq_args {
     struct pq_array in;     /* the elements to read */
     struct pq_array out;    /* the elements to write */
     struct pq_array scale; /* scales of any type; integers are converted to float64 first */
-    struct pq_array zero;  /* zero points of any integer type; for codes of a narrow float
-                              type, that type too; `data` null: no zero points */
-    /* Options begin here. Each function accepts some of them and returns PQ_ERR_OPTION for
-     * the others. Those from `round` to `narrow_first` are for quantize only. */
+    struct pq_array zero;  /* zero points of an integer type, or of the type of codes that
+                              are narrow floats; `data` null: no zero points */
+    /* The options begin here. Functions return PQ_ERR_OPTION for options that they do not
+     * accept. The options from `round` to `narrow_first` are for quantize only. */
     enum pq_round round;    /* rounding; narrow floats: PQ_HALF_EVEN or PQ_STOCHASTIC */
     enum pq_type precision; /* real type of the quotient; PQ_NO_TYPE: float64 if `in` is
                                float64, else float32 */
@@ -340,7 +340,7 @@ enum pq_status pq_run(const struct pq_prepared *prepared, const void *in, void *
  * Copy codes to another layout, to bytes or from bytes. `in` and `out` have one type: a
  * type of fewer than 8 bits, a narrow float, or int8 or uint8 if at least one side has a
  * layout. Codes that exceed the bits of `out_layout` become the largest code of the layout.
- * Reads `ndim`, `shape`, `in`, `out` and the layouts.
+ * The function reads only `ndim`, `shape`, `in`, `out` and the layouts.
  */
 enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args *args,
                          int part, int parts);
@@ -436,8 +436,8 @@ enum pq_status pq_choose(const struct pq_choice *choice, size_t n, const double 
  * Choose a scale and a zero point for each group of the real array `in`, from its extrema,
  * and write them to `scale` and `zero`. These arrays have the types of `choice` and the
  * byte order of the machine; zero points of fewer than 8 bits have a byte each. If an
- * extent is 0, each group gets the parameters of an empty array. `out` is ignored. One part
- * computes all of a group.
+ * extent is 0, each group gets the parameters of an empty array. `out` is ignored. No group
+ * is divided between parts.
  *
  * Errors: PQ_ERR_OPTION for a choice that has no formula; PQ_ERR_NONFINITE for NaN or an
  * infinity in `in`, except by PQ_RULE_ONNX_DYNAMIC.
@@ -527,9 +527,9 @@ enum pq_status pq_fixed_point(enum pq_arithmetic arithmetic, double multiplier,
 
 /*
  * Do the work of pq_choose_params() and pq_quantize() in one call, group by group, so that
- * `in` is still in the cache when it is quantized. Writes `scale`, `zero` and `out`; `out`
- * has the type of the codes of `choice`. Codes are within the range of `choice`. One part
- * computes all of a group.
+ * `in` is still in the cache when it is quantized. The function writes `scale`, `zero` and
+ * `out`. The codes in `out` have the type and the range of `choice`. No group is divided
+ * between parts.
  *
  * Errors: as for both functions. After PQ_ERR_NONFINITE, other groups may have been
  * written.
@@ -642,11 +642,11 @@ enum pq_status pq_search_params(const struct pq_kernels *kernels,
 struct pq_error {
     double xx, yy, xy, e, ee; /* sums of x^2, y^2, x y, x - y, (x - y)^2 */
     double most;              /* the largest magnitude of x - y */
-    int64_t index;            /* position of that element in the group, in C order, or -1 */
-    int64_t count;            /* number of elements, including the following two */
-    int64_t nan, inf;         /* elements that the sums exclude: x or y is NaN; x or y is
-                                 infinite, neither is NaN */
-    int64_t exponent;         /* binary exponent of the sums */
+    int64_t index;            /* C-order position of the error `most` in the group, or -1 */
+    int64_t count;            /* number of elements, including `nan` and `inf` */
+    int64_t nan, inf; /* numbers of excluded elements: x or y is NaN; x or y is infinite,
+                         and neither is NaN */
+    int64_t exponent; /* binary exponent of the sums */
     /* pq_measure_params() only: elements below and above the range of the codes by more
      * than half a step; elements with a scale of 0, infinity or NaN. */
     int64_t low, high, bad_scales;
@@ -687,14 +687,14 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
                                  const unsigned char *kept, struct pq_error *errors,
                                  int part, int parts);
 
-/* Add `error` to `sum`. Its elements follow the elements of `sum` in C order. */
+/* Add `error` to `sum`. In C order, its elements follow the elements of `sum`. */
 void pq_add_error(struct pq_error *sum, const struct pq_error *error);
 
 /*
  * Return 1 if every zero point of `zero` is within [lo, hi], or if an extent is 0. Else
  * return 0 and set *outside to the first zero point found outside, a uint64 in two's
- * complement. Return 0 and set *outside to 0 for invalid arguments. Reads `zero`, `ndim`,
- * `shape` and `block`.
+ * complement. Return 0 and set *outside to 0 for invalid arguments. The function reads only
+ * `zero`, `ndim`, `shape` and `block`.
  */
 int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t *outside);
 
@@ -713,7 +713,7 @@ enum pq_kind {
 struct pq_codebook {
     size_t size; /* sizeof(struct pq_codebook) */
     int bits;    /* bits of a code */
-    int levels;  /* private, as are the following arrays: kernels/kernels.h */
+    int levels;  /* private, like the arrays below: see kernels/kernels.h */
     float value[256], bound[256];
     uint8_t code[256];
 };
@@ -770,7 +770,7 @@ struct pq_blocks {
      * block. The array of blocks has these extents, too, except that its last extent is
      * in bytes. */
     const ptrdiff_t *shape;
-    struct pq_array in, out; /* blocks (PQ_U8) and real numbers, or the reverse to encode */
+    struct pq_array in, out; /* decode: blocks (PQ_U8) to reals; encode: the reverse */
     /* Encode only. `data` null: no weights. Else one real number of at least 0 for each
      * element of `in`: the importance of its error. Strides may be 0. Formats that use no
      * weights ignore the array. */
@@ -835,7 +835,7 @@ const char *pq_status_text(enum pq_status status);
 #define PQ_API_MINOR 2
 
 /* The functions above as a table, for callers that get it from the Python module: see
- * pyquant.h. Each member is the function of that name with the prefix pq_. */
+ * pyquant.h. Each member has the name of its function without the prefix pq_. */
 struct pq_api {
     unsigned major, minor; /* PQ_API_MAJOR and PQ_API_MINOR of the module; the first three
                               members do not change between versions */

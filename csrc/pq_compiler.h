@@ -59,8 +59,8 @@
 #  define PQ_RESTRICT restrict
 #endif
 
-/* Hints: the cache line at `p`, which can be any address, will be read or written soon; or
- * a condition is rarely true. */
+/* Hints: the program will soon read or write the cache line at `p`, which can be any
+ * address; a condition is rarely true. */
 #if defined(_MSC_VER) && !defined(__clang__)
 #  define PQ_WILL_READ(p) ((void)(p))
 #  define PQ_WILL_WRITE(p) ((void)(p))

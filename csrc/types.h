@@ -14,7 +14,7 @@
 #include "pq_compiler.h"
 
 /*
- * X(type, name, kind, bits, carrier, lowest, highest), one list for each family.
+ * Lists of types, one for each family: X(type, name, kind, bits, carrier, lowest, highest).
  * `carrier` is the type that kernels process: int8 for int4 and int2, uint8 for uint4 and
  * uint2, else the type itself. The types of PQ_FOR_OTHER have no kernels for pairs of
  * types.

@@ -7,8 +7,8 @@
  * or offsets has this address, too, but no code reads that scale or offset. */
 static const int8_t nothing = 0;
 
-/* Return the stride by which dimensions are sorted: of the output, so that stores are
- * sequential, or of the input in a reduction, which has no output. */
+/* Return the sort key of a dimension: its stride in the output, so that stores are
+ * sequential. A reduction has no output, and sorts by the stride in the input. */
 static ptrdiff_t ordering_stride(const struct pq_plan *plan, const struct pq_dim *dim)
 {
     return pq_magnitude(plan->out != NULL ? dim->out : dim->in);

@@ -14,7 +14,7 @@
 struct param_range {
     int32_t lowest_down, highest_down;
     int32_t least_bias, most_bias; /* extrema of 0 and all biases */
-    bool grows;                    /* a float32 multiplier is 1 or more */
+    bool grows;                    /* at least one float32 multiplier is 1 or more */
     bool is_uneven;                /* a doubled multiplier is neither 0 nor at least 2^31 */
 };
 
@@ -164,9 +164,9 @@ static void load_params(struct pq_job *job, ptrdiff_t to, const char *at, ptrdif
 
 /* ---- kernel calls ---- */
 
-/* A piece is the input of one kernel call. If a sum exceeds int32,
- * run_by_definition() computes the piece. A piece has room for a tile, because a
- * tile with parameters for each element is not divided. */
+/* A piece is the input of one kernel call. If a sum exceeds int32, run_by_definition()
+ * computes the piece. A piece is at least as long as a tile, because a tile with parameters
+ * for each element is not divided. */
 enum { PIECE_ELEMENTS = PQ_SIZE(16384, PQ_TILE) };
 _Static_assert((int)PIECE_ELEMENTS >= (int)PQ_TILE, "a tile does not fit a piece");
 
@@ -202,7 +202,7 @@ static void run_element(void *p, const struct pq_position *at)
     pq_copy_element(at->out, y, job->out_size, job->out_swapped);
 }
 
-/* Requantize the lines of `how`, element by element, by the definition of requantize. */
+/* Requantize the lines of `how` without a kernel: apply the definition to each element. */
 PQ_NOINLINE void run_by_definition(const struct pq_requantization_job *call,
                                    const struct pq_requantize_run *how, const char *x,
                                    char *y, size_t n)
@@ -299,7 +299,7 @@ static void run_piece(const struct pq_run *run, const void *px, void *py, size_t
     how.in_stride = (ptrdiff_t)(g * pq_bytes_of(call->args->in.type)) + run->in_gap;
     how.out_stride = (ptrdiff_t)(g * pq_bytes_of(how.out)) + run->out_gap;
     run_lines(call, &how, x, y, g);
-    if (n % g != 0) { /* the last group is shorter */
+    if (n % g != 0) { /* the last group is shorter than `g` elements */
         x += (ptrdiff_t)how.lines * how.in_stride;
         y += (ptrdiff_t)how.lines * how.out_stride;
         how.m += how.lines;

@@ -14,8 +14,8 @@ enum { BUFFER_BYTES = PQ_SIZE(1 << 15, 1 << 9) };
 struct box_call {
     const struct pq_kernels *kernels;
     struct pq_args from, to;      /* arguments of dequantize and quantize */
-    int order[PQ_MAX_NDIM];       /* dimensions, from the largest stride of `in` on */
-    ptrdiff_t most[PQ_MAX_NDIM];  /* most indices of a box along each dimension */
+    int order[PQ_MAX_NDIM];       /* dimensions by strides of `in`, the largest first */
+    ptrdiff_t most[PQ_MAX_NDIM];  /* largest extent of a box along each dimension */
     ptrdiff_t first[PQ_MAX_NDIM]; /* indices of the first element of the box */
     ptrdiff_t shape[PQ_MAX_NDIM]; /* extents of the box */
     ptrdiff_t box;                /* number of the box */
@@ -72,7 +72,7 @@ static enum pq_status run_box(const struct box_call *call)
         stride *= call->shape[d];
     }
     pq_set_first_element(&from, &call->from, call->first);
-    from.start = 0; /* only random words depend on positions */
+    from.start = 0; /* the call uses no random words at all */
     from.shape = call->shape;
     from.out = (struct pq_array){.data = numbers, .strides = strides, .type = type};
     PQ_TRY(pq_call_run(pq_dequantize_method, call->kernels, &from));

@@ -64,7 +64,7 @@ struct scale_search {
     bool integers; /* the grid kernel supports the codes */
     struct pq_range range;
     enum pq_type zero_type;
-    struct pq_boxes groups; /* `out` of the current box has the weights */
+    struct pq_boxes groups; /* box.out: the weights of the current group */
     ptrdiff_t next; /* position in the group of the element after the current tile */
     const char *x;  /* the current tile */
     const double *w;
@@ -72,7 +72,7 @@ struct scale_search {
     double x_room[PQ_SUM_ELEMENTS], w_room[PQ_SUM_ELEMENTS], y_room[PQ_SUM_ELEMENTS];
     char raw[PQ_SUM_ELEMENTS * sizeof(double)]; /* elements before conversion, or codes */
     double factor[DEFAULT_CANDIDATES];
-    const double *factors; /* candidates: factors of the range of a group */
+    const double *factors; /* candidates, by which the range of a group is multiplied */
     size_t count;
 };
 
@@ -188,7 +188,7 @@ static struct pq_grid grid_of(const struct scale_search *s, const struct group *
                             .narrow = pq_bits_of(s->choice.code) <= 8};
 }
 
-/* Quantize a tile with candidate `j`. Dequantize it with its scale, or with `*by`. */
+/* Quantize a tile with candidate `j`. Dequantize with the scale of `j`, or with `*by`. */
 PQ_NOINLINE void round_trip(struct scale_search *s, const struct batch *batch, size_t j,
                             size_t n, const double *by)
 {
@@ -308,7 +308,7 @@ static void fit_best(struct scale_search *s, struct group *group, struct batch *
 
 /* ---- groups ---- */
 
-/* Choose the parameters of candidates [first, first + n) of each group. */
+/* Compute the scales and zero points of candidates [first, first + n) of each group. */
 PQ_NOINLINE void fill_batch(const struct scale_search *s, struct batch *batch,
                             const struct group *groups, size_t many, size_t first, size_t n)
 {
@@ -345,7 +345,7 @@ static void search_groups(struct scale_search *s, struct group *groups, size_t m
     struct batch batch;
     const size_t most = BATCH_CANDIDATES / many;
     const struct pq_preset *const preset = pq_preset_of(s->choice.like);
-    /* A fitted scale would not be a power of two. */
+    /* If scales must be powers of two, skip the fit of a scale. */
     const bool can_fit = preset == NULL || preset->span != PQ_SPAN_POWER;
     for (size_t first = 0; first < s->count; first += most) {
         const size_t n = s->count - first < most ? s->count - first : most;
@@ -424,7 +424,7 @@ PQ_RARE enum pq_status check_candidates(const struct pq_search *search)
     const double *const candidates = search->candidates;
     const size_t count = candidates != NULL ? search->count : 1;
     bool valid = count != 0;
-    const pq_fpenv found = pq_fpenv_enter(); /* without flushing, subnormals are positive */
+    const pq_fpenv found = pq_fpenv_enter(); /* flushed subnormals would not exceed 0 */
     for (size_t j = 0; candidates != NULL && j < count; j++) {
         valid = valid && candidates[j] > 0 && candidates[j] <= 1;
     }

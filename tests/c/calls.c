@@ -18,7 +18,7 @@ void make_arenas(void)
 
 /* ---- random views ---- */
 
-/* Draw strides. Elements overlap only for BROADCAST. */
+/* Draw the strides of a view. Elements overlap only if the layout is BROADCAST. */
 static size_t draw_strides(struct view *view, int ndim, const ptrdiff_t *extents,
                            ptrdiff_t size, enum layout layout, unsigned gaps)
 {
@@ -28,7 +28,7 @@ static size_t draw_strides(struct view *view, int ndim, const ptrdiff_t *extents
     }
     ptrdiff_t span = size, next = size;
     const int is_integer =
-        layout == ALIGNED || random_chance(50); /* strides are multiples of the element */
+        layout == ALIGNED || random_chance(50); /* strides are multiples of `size` */
     for (int d = 0; d < ndim; d++) {
         order[d] = d;
     }
@@ -116,7 +116,7 @@ void draw_bits(struct view *view, const struct guarded *where, int ndim,
     const size_t span = draw_strides(view, ndim, extents, pq_type_bits(type), layout, 10);
     const ptrdiff_t first = first_of(view, ndim, extents);
     const int empty = elements_of(ndim, extents) == 0;
-    const ptrdiff_t bytes = (first + 7) / 8; /* the first element begins at a byte */
+    const ptrdiff_t bytes = (first + 7) / 8; /* the first element is at bit 0 of a byte */
     view->bytes = empty ? 0 : ((size_t)(8 * bytes - first) + span + 7) / 8;
     view->lowest = random_chance(50) ? guarded_end(where, view->bytes)
                                      : where->base + random_below(33);
@@ -167,7 +167,7 @@ void draw_words(struct view *view, const struct guarded *where, int ndim,
     }
     counts[axis] = ((counts[axis] + unit - 1) / unit * unit * bits + word - 1) / word;
     const size_t span = draw_strides(view, ndim, counts, word / 8, layout, 10);
-    if (span + 64 > where->size) { /* short streams of long groups */
+    if (span + 64 > where->size) { /* streams of long groups may not fit: draw again */
         draw_words(view, where, ndim, extents, type, layout);
         return;
     }
@@ -176,7 +176,7 @@ void draw_words(struct view *view, const struct guarded *where, int ndim,
         view->strides[d] *= 8;
     }
     view->words.word_stride = view->strides[axis];
-    view->strides[axis] = (ptrdiff_t)random_bits(); /* ignored by the call */
+    view->strides[axis] = (ptrdiff_t)random_bits(); /* the call ignores this stride */
     view->bytes = empty ? 0 : span;
     view->lowest = random_chance(50) ? guarded_end(where, view->bytes)
                                      : where->base + random_below(33);
@@ -404,7 +404,7 @@ enum pq_type pick(const enum pq_type *types, size_t n)
     return types[random_below(n)];
 }
 
-/* Draw an array of parameters, for some calls with one parameter for all elements. */
+/* Draw an array of parameters. In some calls, one parameter applies to all elements. */
 static void draw_param_view(const struct call *call, struct view *view,
                             const struct guarded *where, enum pq_type type,
                             enum layout layout)
@@ -576,7 +576,7 @@ void fill_params(struct call *call, int quantize)
     const int ndim = call->args.ndim;
     const struct pq_array *scale = &call->scale.array, *zero = &call->zero.array;
     const struct pq_array *offset = &call->args.offset;
-    const int plain = random_chance(50); /* ordinary scales, or scales of all kinds */
+    const int plain = random_chance(50); /* 1: ordinary scales; 0: scales of all kinds */
     EACH_INDEX(index, ndim, call->counts) {
         double s = plain ? 0.001 + 0.1 * random_unit() : (double)draw_scale();
         uint64_t bits;
@@ -643,7 +643,7 @@ void fill_input(struct call *call, int quantize)
         } else {
             const struct limits limits = limits_of(in->type);
             bits = pq_type_bits(in->type) < 8 || pq_is_narrow_float(in->type)
-                       ? random_bits() /* and random bits above the code */
+                       ? random_bits() /* also random bits above the code */
                        : (uint64_t)draw_integer(limits.lo, limits.hi);
             bits = in->type == PQ_U64 && random_chance(50) ? random_bits() : bits;
         }
@@ -670,7 +670,7 @@ size_t usual_size(void)
 
 /* ---- the loop over single elements ---- */
 
-/* Read an element; a narrow one is a byte. */
+/* Read an element. A narrow element becomes a byte. */
 static void take_element(const struct pq_args *args, const ptrdiff_t *index,
                          unsigned char *to)
 {
@@ -679,7 +679,7 @@ static void take_element(const struct pq_args *args, const ptrdiff_t *index,
     if (array->bit_strides != NULL) {
         const int bits = bits_of(array, layout);
         uint32_t code = 0;
-        for (int b = 0; b < bits; b++) { /* one bit at a time */
+        for (int b = 0; b < bits; b++) { /* read one bit at a time */
             const ptrdiff_t at = bit_of(array, layout, args->ndim, index, b),
                             byte = at >= 0 ? at / 8 : -((7 - at) / 8);
             const int bit = ((unsigned char *)array->data)[byte] >> (at - 8 * byte) & 1;
@@ -694,7 +694,7 @@ static void take_element(const struct pq_args *args, const ptrdiff_t *index,
     }
 }
 
-/* Store a result; only the low bits of a narrow one. */
+/* Store a result. Store only the low bits of a narrow result. */
 static void give_element(const struct call *call, const ptrdiff_t *index,
                          unsigned char *from, int is_last, unsigned char *lowest)
 {
@@ -732,7 +732,7 @@ static void give_element(const struct call *call, const ptrdiff_t *index,
            pq_type_size(array->type));
 }
 
-/* Return the zero point of an element. `number` is the number that is added. */
+/* Return the zero point of an element. Its member `number` is the number to add. */
 static struct zero_point zero_of(const struct call *call, const ptrdiff_t *index,
                                  int quantize)
 {
@@ -784,8 +784,9 @@ static double offset_at(const struct pq_args *args, const ptrdiff_t *index)
                       scale_at(offset, element_at(offset, args->ndim, index, args->block)));
 }
 
-/* Do one operation on two numbers of the type of the computation, rounded once: float64
- * has more than twice the bits of float32, so that a second rounding has no error. */
+/* Apply an operation to two numbers of the type of the computation. The result is rounded
+ * to float64 and then to this type. Float64 has more than twice the bits of float32, so
+ * both roundings equal a single rounding. */
 static double calculated(enum pq_type carrier, char operation, double a, double b)
 {
     a = rounded_to(carrier, a);
@@ -822,7 +823,7 @@ static void dequantize_affine(const struct pq_args *args, const unsigned char *x
     put_bits(y, args->out.type, 0, encode(args->out.type, v, 1, 0));
 }
 
-/* The random word of the element; 1 if fractions are float32. */
+/* The random word of the current element. `single` is 1 if fractions are float32. */
 static struct {
     uint32_t word;
     int single;
@@ -848,8 +849,8 @@ static int64_t wrapped_to(struct limits range, double q, int64_t z)
     return range.lo + (v < 0 ? v + size : v);
 }
 
-/* Return 1 if half to even rounds the magnitude beyond the largest number. The code of
- * the largest number is odd or even. */
+/* Return 1 if rounding half to even takes the magnitude beyond the largest number. At the
+ * tie, this depends on the code of the largest number, which is odd or even. */
 static int is_too_large(double v, enum pq_type type)
 {
     const struct float_format *const f = format_of(type);
@@ -858,8 +859,8 @@ static int is_too_large(double v, enum pq_type type)
     return fabs(v) > tie || (fabs(v) == tie && f->last % 2 != 0);
 }
 
-/* Compute a step with a NaN result: NaN gets the sign of the number and of its
- * multiplier. */
+/* Apply an operation. A NaN result has the sign of `a`, which a negative multiplier `b`
+ * inverts. */
 static double moved(enum pq_type carrier, char operation, double a, double b)
 {
     const double v = calculated(carrier, operation, a, b);
@@ -957,7 +958,7 @@ static double narrowed(enum pq_type type, double v)
 static void quantize_plain(const struct pq_run *run, const unsigned char *px,
                            unsigned char *y, double scale, struct zero_point zero)
 {
-    const int is_integer = run->in == PQ_I32; /* int32 is always converted first */
+    const int is_integer = run->in == PQ_I32; /* int32 is converted to `compute` first */
     double x = is_integer ? (double)get_integer(px, run->in, 0) : get_real(px, run->in, 0);
     x = is_integer || run->narrow_first ? narrowed(run->compute, x) : x;
     scale = run->narrow_first ? narrowed(run->compute, scale) : scale;

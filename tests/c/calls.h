@@ -63,7 +63,7 @@ int64_t integer_at(const struct pq_array *array, const void *at);
  * span, with extents of 0 as 1. */
 ptrdiff_t set_dense_strides(ptrdiff_t *strides, int ndim, const ptrdiff_t *extents,
                             ptrdiff_t size);
-/* Advance to the next index in C order. Return 0 after the last one. */
+/* Advance to the next index in C order. Return 0 after the last index. */
 int step(int ndim, const ptrdiff_t *extents, ptrdiff_t *index);
 size_t elements_of(int ndim, const ptrdiff_t *extents);
 /* Run the body for each index in C order. */
@@ -84,7 +84,7 @@ struct call {
     int parts;
 };
 
-/* Return a number of elements: small, or seldom large. */
+/* Return a number of elements: usually small, seldom large. */
 size_t usual_size(void);
 enum pq_type pick(const enum pq_type *types, size_t n);
 /* Draw a shape of at most `most` elements. */
@@ -102,11 +102,11 @@ void fill_input(struct call *call, int quantize);
 void draw_options(struct call *call, enum pq_type code, int quantize);
 
 /* Add random affine options: offsets, multipliers, fills, a range, policies. Call this
- * before the numbers are filled in, because offsets are among them. */
+ * function before the numbers are drawn, because the offsets are numbers, too. */
 void draw_affine(struct call *call, int quantize);
 
-/* Set the shape, arrays and layouts of the arguments. Scales and zero points are also the
- * cells of extrema. */
+/* Set the shape, arrays and layouts of the arguments. The arrays of scales and zero points
+ * also serve as the cells of extrema. */
 void collect_args(struct call *call);
 
 /* The number of elements out of range, and the C-order position of the first. */

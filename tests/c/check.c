@@ -39,7 +39,7 @@ static struct {
     const char *only;    /* a part of the names of the tests that run */
     size_t first, cases; /* the cases that run, unless `cases` is 0 */
     char test[160];
-    uint64_t hash;      /* of the name of the test */
+    uint64_t hash;      /* hash of the name of the test */
     size_t at, failing; /* the running case, and the first case that failed, or NO_CASE */
     int passed, failed;
     int failures; /* failures of the running test */
@@ -117,7 +117,7 @@ void check_start(int argc, char **argv)
     state.light = light != NULL ? (size_t)strtoull(light, NULL, 10) : 1;
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     watch_crashes();
-#if defined(CHECK_ASAN) && !defined(FUZZER) /* else the fuzzer saves the input */
+#if defined(CHECK_ASAN) && !defined(FUZZER) /* with FUZZER, libFuzzer reports the crash */
     __sanitizer_set_death_callback(say_where);
 #endif
 }
@@ -363,7 +363,8 @@ struct limits limits_of(enum pq_type integer)
     return table[integer];
 }
 
-/* Run statements for `v`, the low bits of `bits` as an unsigned integer of some bytes. */
+/* Run statements with `v`: the low bits of `bits`, in an unsigned integer of `size`
+ * bytes. */
 #define OF_SIZE(type, statements)                                                          \
     case sizeof(type): {                                                                   \
         type v = (type)bits;                                                               \
@@ -510,11 +511,11 @@ float draw_scale(void)
     case 1: /* the exact limits */
         bits = ends[random_below(count)] << 23 | (random_chance(50) ? 0x7fffff : 0);
         break;
-    case 2: /* all ones, or almost */
+    case 2: /* the significand is all ones, or almost */
         bits = (uint32_t)random_between(1, 254) << 23 |
                (uint32_t)random_between(0x7ffffd, 0x7fffff);
         break;
-    case 3: /* a power of two, or almost */
+    case 3: /* the number is a power of two, or almost */
         bits = (uint32_t)random_between(1, 254) << 23 | (uint32_t)random_below(3);
         break;
     case 4: /* subnormal */

@@ -23,8 +23,9 @@
  */
 void check_start(int argc, char **argv);
 
-/* The tables of this machine, the scalar one last, then NULL. On virtual machines CPU
- * detection takes longer than most calls. */
+/* The tables of kernels for this machine, with the scalar table last, then NULL. They are
+ * found only once, because CPU detection on virtual machines takes longer than most
+ * calls. */
 extern const struct pq_kernels *tables[8];
 
 /* End the running test, and start another. The name of a test sets its seed, so that tests
@@ -109,7 +110,7 @@ const char *round_name(enum pq_round round);
 struct limits {
     int64_t lo, hi;
 };
-struct limits limits_of(enum pq_type integer); /* PQ_U64 ends at INT64_MAX */
+struct limits limits_of(enum pq_type integer); /* `hi` of PQ_U64 is INT64_MAX */
 
 /* Element `i` of a native array of reals or of integers. */
 double get_real(const void *p, enum pq_type type, size_t i);
@@ -142,7 +143,8 @@ struct guarded {
 };
 
 struct guarded guarded_make(size_t size);
-/* Make each member of a struct of `bytes` bytes that has no other members. */
+/* Make every member of the struct `all` of `bytes` bytes. All members are struct
+ * guarded. */
 void guarded_make_all(void *all, size_t bytes, size_t size);
 /* Return the last `n` bytes before the inaccessible page at the end. */
 unsigned char *guarded_end(const struct guarded *memory, size_t n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Check the affine kernels by public functions: each type and stage against the definition.
- * Also check calls that random calls seldom equal. fuzz_api.c checks random calls of all
+ * Also check calls that random tests seldom draw. fuzz_api.c checks random calls of all
  * operations. */
 #include <math.h>
 #include <string.h>
@@ -34,8 +34,8 @@ static int allows_stage(int quantizes, enum pq_type code, enum stage stage)
 
 static struct call call;
 
-/* Draw a call with one of the stages, and perhaps with other stages. AVX-512 has other
- * kernels for calls of LONG_CALL elements. */
+/* Draw a call with the stage `stage`, and perhaps with other stages. A long call has
+ * LONG_CALL elements, because AVX-512 has separate kernels for long calls. */
 static void draw_stage(int quantizes, enum pq_type real, enum pq_type code,
                        enum stage stage, int is_long)
 {
@@ -70,8 +70,8 @@ static void draw_stage(int quantizes, enum pq_type real, enum pq_type code,
     fill_input(&call, quantizes);
 }
 
-/* Run a call by the kernel, with inner kernels of one table, and compare its output with
- * the definition. */
+/* Run a call by the affine kernel, with the inner kernels of one table. Compare the output
+ * with the definition. */
 static void verify_stage(const struct pq_kernels *table, int quantizes)
 {
     static unsigned char expected[ARENA];
@@ -112,7 +112,7 @@ static void check_stages(const struct pq_kernels *k, pq_kernel_fn *kernel, int q
 DRIVER(check_quantize_affine, pq_kernel_fn *, check_stages(k, kernel, 1))
 DRIVER(check_dequantize_affine, pq_kernel_fn *, check_stages(k, kernel, 0))
 
-/* ---- calls that random calls seldom equal ---- */
+/* ---- calls that random tests seldom draw ---- */
 
 /* Check calls with contiguous elements that still need a plan: with parts, and with a zero
  * point that no kernel accepts. */

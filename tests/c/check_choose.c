@@ -13,7 +13,7 @@ static const enum pq_type codes[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I4,
 static const enum pq_type scales[] = {PQ_F32,      PQ_F64,       PQ_F16,    PQ_BF16,
                                       PQ_F8E4M3FN, PQ_F8E8M0FNU, PQ_NO_TYPE};
 
-/* Wild limits have random bits, or are infinite. */
+/* Return an end of a range. A wild end has random bits, or is infinite. */
 static double random_end(enum pq_type real, int wild)
 {
     if (wild && random_chance(5)) {
@@ -93,7 +93,7 @@ static void draw_range(double steps, double *lo, double *hi)
     } else if (kind == 1) { /* no elements */
         *lo = (double)INFINITY;
         *hi = (double)-INFINITY;
-    } else if (kind == 2) { /* ties of the zero point */
+    } else if (kind == 2) { /* the quotient of the zero point is a tie */
         *lo = -k;
         *hi = steps - k;
     } else if (kind == 3) {
@@ -102,18 +102,19 @@ static void draw_range(double steps, double *lo, double *hi)
     } else if (kind <= 5) {
         *lo = random_chance(50) ? 0 : -large;
         *hi = large;
-    } else if (kind == 6) { /* a tie in steps that float32 rounds */
+    } else if (kind == 6) { /* almost a tie, because float32 rounds the ends */
         *lo = (double)(float)(-k * step);
         *hi = (double)(float)((steps - k) * step);
-    } else if (kind <= 9) { /* float32 extrema, which are processed many at a time */
+    } else if (kind <= 9) { /* float32 extrema, computed by vector code */
         *lo = (double)(float)*lo;
         *hi = (double)(float)*hi;
     }
 }
 
-/* Compare with the formula, of all codes. The scale is rounded up if data would saturate by
- * more than half a step, and moved a little if dequantized data would be infinite. The
- * Python tests check how much. */
+/* Compare a scale and a zero point with the formula for the complete range of codes. The
+ * scale may exceed the formula if data would saturate by more than half a step. It may
+ * differ a little if dequantized data would be infinite. The Python tests check how
+ * much. */
 static void expect_formula(const struct pq_choice *choice, double lo, double hi, double got,
                            int64_t got_zero)
 {
@@ -276,7 +277,7 @@ static void check_wide_ends(void)
     const struct pq_choice choice = {.size = sizeof choice, .real = PQ_F32};
     check_begin("choose, ends that are not float32");
     CASES(round, 200) {
-        const int wide = (int)random_below(3); /* low ends, high ends, or both */
+        const int wide = (int)random_below(3); /* ends to change: 0 low, 1 high, 2 both */
         for (int i = 0; i < N; i++) {
             lo[i] =
                 -(double)(float)random_unit() - (wide != 1 ? random_unit() * 0x1p-26 : 0);

@@ -16,7 +16,7 @@ static float table[PQ_BOOK], ascending[PQ_BOOK], middle[PQ_BOOK];
 static uint8_t code_of[PQ_BOOK];
 static struct pq_codebook book;
 
-/* Draw values, often with equal ones. */
+/* Draw the values of a table. Often, some values are equal. */
 static void draw_table(void)
 {
     count = 4 << random_below(7);
@@ -25,7 +25,7 @@ static void draw_table(void)
         table[i] = again ? table[random_below((size_t)i)]
                          : (float)ldexp(random_unit() - 0.5, (int)random_below(9));
     }
-    for (int i = 0; i < count; i++) { /* equal values keep their order */
+    for (int i = 0; i < count; i++) { /* a stable sort: equal values keep their order */
         int place = 0;
         for (int k = 0; k < count; k++) {
             place += table[k] < table[i] || (table[k] == table[i] && k < i);
@@ -83,7 +83,7 @@ static struct pq_run draw_run(double *scales, size_t n, size_t *group)
                            .inverse = random_chance(30) != 0};
 }
 
-/* Return the code or the number of element `i`, by the definition. */
+/* Quantize or dequantize element `i` by the definition. */
 static uint64_t due_of(const struct pq_run *run, const void *x, size_t i, double scale)
 {
     const float s = (float)scale;
@@ -173,7 +173,8 @@ static void check_refusals(void)
           pq_codebook_quantize(k, &args, &eight, 0, 1));
 }
 
-/* Compare packed codes with dequantize_book on one byte for each code. */
+/* Check the kernel of packed codes against dequantize_book, which reads a byte for each
+ * code. */
 static void check_book_packed(const struct pq_kernels *k, pq_kernel_fn *kernel)
 {
     enum { GROUPS = 8, N = GROUPS * 3 * PQ_PACKED_GROUP };

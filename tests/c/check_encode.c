@@ -95,9 +95,9 @@ static void encode_blocks(struct encoder by, int place, const float *x, uint8_t 
     }
 }
 
-/* Compare the bytes of one encoder with ggml's: without weights, with weights, or by a
- * search that the caller requests. The sum of the numbers in order gives the mean of their
- * row. */
+/* Compare the blocks of one encoder with ggml's blocks. The encoder uses no weights, uses
+ * weights, or searches because the caller requests it. The mean of a row is the sum of its
+ * numbers in order, divided by their count. */
 static void check_bytes(const struct pq_kernels *k, struct encoder by, int place)
 {
     const struct pq_block_format *const format = pq_block_format(place);
@@ -133,7 +133,8 @@ static void check_bytes(const struct pq_kernels *k, struct encoder by, int place
     }
 }
 
-/* Return the floor of a float32 logarithm, which rounds up to powers of two. */
+/* Check scales of MXFP4 for numbers just below powers of two. The exponent is the floor of
+ * a float32 logarithm, which is rounded up to an integer there. */
 static void check_powers(const struct pq_kernels *k, pq_encode_fn *mxfp4)
 {
     check_begin("scales of MXFP4 below powers of two of %s", k->name);

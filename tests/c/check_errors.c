@@ -101,8 +101,8 @@ static void expect_status(enum pq_status due, const struct pq_args *args, int qu
     }
 }
 
-/* Check the status of a valid call after a change. The code uses the variables `quantize`
- * and `zero_type`. */
+/* Change a valid call by the statements `...`, and check its status. The macro uses the
+ * variables `quantize` and `zero_type`. */
 #define FAULT(due, ...)                                                                    \
     do {                                                                                   \
         struct pq_args args = valid_args(quantize, zero_type), *const a = &args;           \
@@ -127,7 +127,8 @@ static void check_faults(int quantize, enum pq_type zero_type)
     FAULT(PQ_ERR_NDIM, a->ndim = BIG);
     FAULT(PQ_ERR_SHAPE, small.shape[0] = -1);
     FAULT(PQ_ERR_SHAPE, small.shape[1] = PTRDIFF_MIN);
-    /* Each extent alone is valid with strides of 0. */
+    /* The product of the extents is too large. With strides of 0, each extent alone is
+     * valid. */
     FAULT(PQ_ERR_SHAPE, small.shape[0] = small.shape[1] = PTRDIFF_MAX / 100;
           small.in[0] = small.in[1] = small.params[0] = small.params[1] = 0);
     FAULT(PQ_ERR_SHAPE, small.shape[0] = PTRDIFF_MAX / 100);
@@ -150,7 +151,7 @@ static void check_faults(int quantize, enum pq_type zero_type)
     FAULT(PQ_ERR_TYPE, a->zero.bit_strides = small.bits);
     FAULT(PQ_ERR_TYPE, (quantize ? &a->out : &a->in)->bit_strides = small.bits);
     FAULT(PQ_ERR_TYPE, (quantize ? &a->in : &a->out)->bit_strides = small.bits);
-    /* Only quantizing accepts these members. */
+    /* Only quantize accepts the members below. */
     FAULT(quantize ? PQ_ERR_TYPE : PQ_ERR_OPTION, a->precision = PQ_I8);
     FAULT(quantize ? PQ_ERR_TYPE : PQ_ERR_OPTION, a->precision = bad_type(-5));
     FAULT(quantize ? PQ_ERR_ROUND : PQ_ERR_OPTION, a->round = PQ_ROUND_COUNT);
@@ -161,14 +162,15 @@ static void check_faults(int quantize, enum pq_type zero_type)
           small.out[0] = -(COLUMNS - 1) * size);
 }
 
-/* Check zero points out of range. Dequantizing accepts any int64, and no larger uint64. */
+/* Check zero points out of range. With `any_zeros`, dequantize accepts any int64, but no
+ * uint64 beyond int64. */
 static void check_zero_faults(int quantize)
 {
     const enum pq_type zero_type = quantize ? PQ_I64 : PQ_U64;
     const size_t last = ROWS * COLUMNS - 1;
     FAULT(PQ_ERR_ZERO, put_bits(small.zero, zero_type, last, (uint64_t)-129));
     FAULT(PQ_ERR_ZERO, put_bits(small.zero, zero_type, last, 1); a->zero.swapped = 1);
-    /* The first of two rows. */
+    /* The zero point out of range is in the first of two rows. */
     FAULT(PQ_ERR_ZERO, put_bits(small.zero, zero_type, 0, 128); small.zeros[0] = 8;
           small.zeros[1] = 16);
     FAULT(quantize ? PQ_ERR_ZERO : PQ_OK, put_bits(small.zero, zero_type, last, 128);
@@ -206,7 +208,7 @@ static void check_offset_faults(int quantize)
     FAULT(PQ_ERR_TYPE, a->offset = a->scale; a->offset.type = PQ_NO_TYPE);
     FAULT(PQ_ERR_TYPE, a->offset = a->scale; a->offset.type = bad_type(PQ_TYPE_COUNT));
     FAULT(PQ_ERR_TYPE, a->offset = a->scale; a->offset.bit_strides = small.bits);
-    /* Without data, the other members are ignored. */
+    /* If `data` is null, the other members of `offset` are ignored. */
     FAULT(PQ_OK, a->offset = a->scale; a->offset.data = NULL; a->offset.strides = NULL;
           a->offset.type = bad_type(-1));
 }
@@ -265,7 +267,7 @@ static void check_affine_faults(void)
     FAULT(PQ_ERR_TYPE, a->beyond = PQ_WRAP; a->precision = PQ_F16);
     FAULT(PQ_OK, a->beyond = PQ_WRAP; a->precision = PQ_F64);
     FAULT(PQ_ERR_TYPE, a->beyond = PQ_WRAP; a->in.type = PQ_I32; a->precision = PQ_NO_TYPE);
-    /* Zero points that need 64 bits: no affine kernel supports them. */
+    /* No affine kernel supports zero points that need 64 bits. */
     quantize = 0;
     zero_type = PQ_I64;
     FAULT(PQ_OK, put_bits(small.zero, PQ_I64, 5, INT64_MAX); a->any_zeros = 1);
@@ -275,7 +277,7 @@ static void check_affine_faults(void)
 
 /* ---- accepted options ---- */
 
-/* Options with a valid value. */
+/* The options, each with a statement that sets a valid value. */
 #define FOR_OPTION(OPTION)                                                                 \
     OPTION(ROUND, a->round = PQ_FLOOR)                                                     \
     OPTION(STOCHASTIC, a->round = PQ_STOCHASTIC)                                           \
@@ -502,7 +504,7 @@ static void check_errors(void)
     for (int quantize = 0; quantize <= 1; quantize++) {
         check_begin("%s, errors", quantize ? "quantize" : "dequantize");
         check_faults(quantize, PQ_I8);
-        check_faults(quantize, PQ_I64); /* zero points that are read before the plan */
+        check_faults(quantize, PQ_I64); /* the call reads zero points of this type first */
         check_zero_faults(quantize);
         check_offset_faults(quantize);
         check_sizes(quantize);
@@ -580,7 +582,7 @@ static void check_dimensions(void)
     EXPECT(PQ_OK, pq_quantize(scalar, &args, 0, 1));
     CHECK(small.codes[0] == (unsigned char)-4 && small.codes[1] == 10, "0-d codes %d %d",
           small.codes[0], small.codes[1]);
-    args = valid_args(1, PQ_I16); /* the call checks zero points of this type */
+    args = valid_args(1, PQ_I16); /* the call reads zero points of this type */
     args.zero.data = guarded_end(&arena, 0);
     small.shape[0] = small.zeros[0] = small.zeros[1] = 0;
     CHECK(pq_zeros_within(&args, 3, 3, &outside) == 1 && outside == 0, "within");
@@ -710,7 +712,7 @@ static void check_one_outside(void)
 
 /* ---- layouts of words ---- */
 
-static unsigned char turned[256]; /* permutes the first n numbers for any n from 2 to 256 */
+static unsigned char turned[256]; /* the first n members permute 0 to n - 1, for n > 1 */
 
 /* Return a call with codes 8, 9, ... of 4 bits, one word for each row. */
 static struct pq_args valid_words(struct pq_layout *layout)
@@ -733,7 +735,8 @@ static struct pq_args valid_words(struct pq_layout *layout)
     return args;
 }
 
-/* Check a call after a change. LAYOUT_BYTES also compares the first bytes of the words. */
+/* Change a call of valid_words() by the statements `...`, and check its status.
+ * LAYOUT_BYTES also compares the first bytes of the words. */
 #define LAYOUT(due, ...)                                                                   \
     do {                                                                                   \
         struct pq_layout layout, *const w = &layout;                                       \
@@ -748,7 +751,8 @@ static struct pq_args valid_words(struct pq_layout *layout)
               #__VA_ARGS__, small.words[0], small.words[1]);                               \
     } while (0)
 #define TURNED(n) w->order = turned, w->group = n
-/* One code for each row: bits 6 to 8, in two words. */
+/* Change the layout to one code for each row. The code is bits 6 to 8 of its row, in two
+ * words. */
 #define ONE                                                                                \
     (small.shape[1] = 1, a->out.type = PQ_U8, w->bits = 3,                                 \
      w->order = (const unsigned char[]){2, 0, 1}, w->group = 3, w->word_bits = 8,          \

@@ -26,7 +26,7 @@ static void fill_random(void *to, size_t n)
     }
 }
 
-/* Return the end of the output memory for `n` bytes, after known bytes. */
+/* Return the last `n` bytes of the output memory. Write known bytes before them. */
 static unsigned char *place_output(const struct guarded *where, size_t n)
 {
     unsigned char *const y = guarded_end(where, n);
@@ -80,13 +80,14 @@ static struct {
     double lo[MOST], hi[MOST]; /* or float32 */
 } matrix;
 
-/* Begin with -1.5 or 2.5 in some places, so that kernels must merge extrema. */
+/* Return the initial extrema of a cell. Some are -1.5 or 2.5, so that kernels must
+ * merge. */
 static struct extrema first_extrema(size_t i)
 {
     return (struct extrema){i % 3 == 0 ? -1.5 : HUGE_VAL, i % 5 == 0 ? 2.5 : -HUGE_VAL, 0};
 }
 
-/* Draw a matrix, and write the first extrema. Every third matrix is one row. */
+/* Draw a matrix, and write the initial extrema. Every third matrix is one row. */
 static void draw_matrix(size_t i, enum pq_type real, int has_gaps)
 {
     const size_t single = i % 3 == 0;
@@ -121,7 +122,7 @@ static void draw_matrix(size_t i, enum pq_type real, int has_gaps)
 }
 
 /* Compare the extrema of `count` runs. Run i begins at element i * from, and has `n`
- * elements, which are `step` elements apart. The next extrema did not change. */
+ * elements, which are `step` elements apart. The extrema after them must be unchanged. */
 static void verify_extrema(const struct pq_kernels *k, size_t count, size_t from, size_t n,
                            size_t step, int merges, uint32_t bits)
 {
@@ -144,7 +145,8 @@ static void verify_extrema(const struct pq_kernels *k, size_t count, size_t from
           (unsigned)bits);
 }
 
-/* Check the kernels `kind` on random matrices. The code runs kernel `r`. */
+/* Define a check of the kernels `kind` on random matrices. `...` is code that runs kernel
+ * `r`. */
 #define EXTREMA(kind, has_gaps, ...)                                                       \
     static void check_##kind(const struct pq_kernels *k, pq_##kind##_fn *const kernels[])  \
     {                                                                                      \
@@ -170,7 +172,7 @@ EXTREMA(minmax_columns, 1,
 
 /* ---- parameters of extrema ---- */
 
-/* Draw an extreme. `tame`: its magnitude is within the limits of the kernels. */
+/* Draw an end of a range. `tame`: its magnitude is within the limits of the kernels. */
 static float draw_end(int tame)
 {
     float v;
@@ -383,8 +385,8 @@ static int low_bits(unsigned char c, int bits, int has_sign)
 
 typedef int definition_fn(const unsigned char *x, size_t i, enum pq_type type);
 
-/* Compare the bytes that kernels make of codes with their definition. `in_place`: input and
- * output are equal arrays. */
+/* Check kernels that convert codes to bytes, or bytes to codes, against their definition.
+ * `in_place`: one array is both input and output. */
 static void check_bytes(const struct pq_kernels *k, const char *name,
                         pq_bytes_fn *const kernels[], int packed, int in_place,
                         definition_fn *due)
@@ -435,7 +437,7 @@ DRIVER(check_extend, pq_bytes_fn *const *, check_bytes(k, "extend", kernel, 0, 0
 DRIVER(check_unpack, pq_bytes_fn *const *, check_bytes(k, "unpack", kernel, 1, 0, unpacked))
 DRIVER(check_narrow, pq_bytes_fn *const *, check_bytes(k, "narrow", kernel, 0, 1, narrowed))
 
-/* Extract codes from any position of 32-bit words. */
+/* Check kernels that extract codes from any bit position of 32-bit words. */
 static void check_unpack_words(const struct pq_kernels *k, pq_unpack_words_fn *kernel)
 {
     check_begin("%s unpack_words", k->name);
@@ -504,7 +506,7 @@ static void check_24_bits(const struct pq_kernels *k, pq_bytes_fn *kernel, int p
         unsigned char *const y = guarded_end(&memory.y, n * (7 - in));
         const unsigned char *const low = packs ? y : x, *const wide = packs ? x : y;
         fill_random(x, n * in);
-        for (size_t c = 0; c < n && packs; c++) { /* half of the codes fit */
+        for (size_t c = 0; c < n && packs; c++) { /* half of the codes fit in 24 bits */
             const int64_t code = get_integer(x, PQ_I32, c);
             put_bits(x, PQ_I32, c, (uint64_t)(random_chance(50) ? code / 256 : code));
         }
@@ -596,7 +598,8 @@ static struct {
     unsigned char *x, *y, expected[PACKED_N * sizeof(float)];
 } packed;
 
-/* Draw a run, and compute the results by the kernels for bytes. */
+/* Draw the arrays of `packed`. Compute the expected results by the scalar kernels, which
+ * read or write a byte for each code. */
 static void draw_packed(size_t i, enum pq_type type, enum pq_type real, int quantizes)
 {
     static unsigned char codes[PACKED_N];
@@ -638,7 +641,8 @@ static void draw_packed(size_t i, enum pq_type type, enum pq_type real, int quan
     }
 }
 
-/* Check the kernel of two types. With `adds`, add offsets to the results in float32. */
+/* Check the kernel between packed codes and real numbers of two types. With `adds`, the
+ * kernel adds offsets to the results in float32. */
 static void check_packed(const struct pq_kernels *k, pq_kernel_fn *kernel,
                          enum pq_type type, enum pq_type real, int quantizes, int adds)
 {
@@ -679,7 +683,7 @@ static void check_dequantize_packed(const struct pq_kernels *k,
     }
 }
 
-/* Only the entries for float32 exist. */
+/* The table has kernels only for float32 results. */
 static void check_dequantize_affine_packed(const struct pq_kernels *k,
                                            pq_kernel_fn *const kernels[][PQ_REALS])
 {
@@ -689,7 +693,7 @@ static void check_dequantize_affine_packed(const struct pq_kernels *k,
 
 /* ---- fake_quantize ---- */
 
-/* Compare each number and mask with the definition. */
+/* Compare each result, and its element of the mask, with the definition. */
 static void verify_fake(const struct pq_run *run, const char *x, const char *y, size_t n)
 {
     const struct pq_fake_quantize *const to = run->fake_quantize;

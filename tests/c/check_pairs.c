@@ -20,7 +20,7 @@ enum {
     MAX_N = 2 * LONG_RUN + 1024,
     MAX_PIECES = 30,
     SHORT_N = 3 * 32 + 3, /* three of the largest chunks, and a tail */
-    PERIOD = 5003,        /* elements of long runs with random numbers */
+    PERIOD = 5003,        /* long runs repeat their numbers after this many elements */
     MARGIN = 64,
     MOST_TABLES = COUNT(tables),
     AT_END = -1
@@ -29,13 +29,13 @@ enum {
 /* A run. Rows with equal parameters and groups with gaps are several pieces. All other
  * runs are one piece. */
 static struct {
-    pq_kernel_fn *kernels[MOST_TABLES]; /* of the tables */
+    pq_kernel_fn *kernels[MOST_TABLES]; /* the kernel of each table */
     struct pq_run run;                  /* types, options, and the size of groups */
     int quantizes;
-    size_t pieces, n;         /* number of pieces, elements of one */
+    size_t pieces, n;         /* number of pieces, elements of a piece */
     size_t in_step, out_step; /* distance of pieces in bytes */
     size_t params;
-    double x[MAX_N], y[MAX_N], scale[MAX_N], zero[MAX_N]; /* of any type */
+    double x[MAX_N], y[MAX_N], scale[MAX_N], zero[MAX_N]; /* elements of any type */
     uint32_t random_words[MAX_N];
 } batch;
 
@@ -76,7 +76,7 @@ static int has_gaps(void)
     return batch.pieces > 1 && batch.run.group > 1;
 }
 
-/* Return the number of the parameters of an element. */
+/* Return the index of the parameters of an element. */
 static size_t param_of(size_t piece, size_t i)
 {
     return has_gaps() ? piece : i / batch.run.group;
@@ -101,8 +101,9 @@ static void set_scale(size_t p, double scale)
              general ? bits_of_f64(scale) : bits_of_f32((float)scale));
 }
 
-/* Zero points of narrow floats, and with zero_first, are numbers. Kernels add the numbers.
- * Only the general kernels that dequantize subtract them. */
+/* Return 1 if zero points are floating-point numbers: for narrow floats, and with
+ * zero_first. Kernels add these numbers. Only general kernels that dequantize subtract
+ * them. */
 static int has_number(void)
 {
     return is_float() || batch.run.zero_first;
@@ -138,7 +139,7 @@ static struct zero_point zero_at(size_t p)
                         : (struct zero_point){get_integer(batch.zero, PQ_I32, p), 0};
 }
 
-/* Draw a zero point in the range of the codes. Dequantizing accepts larger ones. */
+/* Draw a zero point in the range of the codes. To dequantize, it can also be larger. */
 static struct zero_point draw_zero(void)
 {
     const enum pq_type code = code_type();
@@ -160,8 +161,8 @@ static struct zero_point draw_zero(void)
     return (struct zero_point){draw_integer(limits.lo, limits.hi), 0};
 }
 
-/* Draw scales of all kinds; ordinary scales, which have a reciprocal; or scales near each
- * other, perhaps except one. */
+/* Draw scales of all kinds; ordinary scales, which have a reciprocal; or scales that are
+ * nearly equal, perhaps except one. */
 static void draw_params(void)
 {
     const int is_f64 = batch.run.compute == PQ_F64 || batch.run.in == PQ_F64;
@@ -188,8 +189,8 @@ static void draw_params(void)
 
 /* ---- elements ---- */
 
-/* Draw a number near a multiple of the scale by a number of a narrow float, or near the
- * middle of two. */
+/* Draw a number whose quotient by the scale is near a number of the narrow float type, or
+ * near the midpoint of two of its numbers. */
 static uint64_t draw_near_number(double scale)
 {
     const struct float_format *const f = format_of(code_type());
@@ -207,14 +208,15 @@ static uint64_t draw_code(void)
                                            : (uint64_t)draw_integer(limits.lo, limits.hi);
 }
 
-/* Draw random numbers. After a period, the bits of the numbers of a group repeat, plus one:
- * they stay near ties, and no chunk begins at an equal place of the period. */
+/* Draw the input. In long runs, the numbers of a group repeat after PERIOD elements, with 1
+ * added to their bits. They stay near ties, and chunks begin at different elements of the
+ * period. */
 static void draw_input(void)
 {
     enum { NEAR = 7 };
     const enum pq_type in = batch.run.in, code = code_type();
     const int counts = batch.n >= LONG_RUN / 16 && pq_bytes_of(in) == 2 &&
-                       random_chance(70); /* all numbers of 16 bits */
+                       random_chance(70); /* use all 16-bit numbers */
     const int ties = in == PQ_F32 && random_chance(10);
     const double limit = is_float()            ? 600
                          : !pq_is_64_bit(code) ? 2.5 * (double)limits_of(code).hi
@@ -397,7 +399,7 @@ static void expect(int by_definition, unsigned char fill)
     }
 }
 
-/* Return 1 if the engine can run the batch while subnormals count as zeros. */
+/* Return 1 if the engine can run the batch while the CPU flushes subnormals to 0. */
 static int may_flush(void)
 {
     const enum pq_round round = batch.run.round;
@@ -447,8 +449,9 @@ static void *place(const struct guarded *where, const void *from, size_t n,
     return to;
 }
 
-/* Run the batch with buffers at some bytes after the first inaccessible page, or before
- * the last one. The output begins and ends with known bytes if there is room. */
+/* Run the batch with buffers that begin `in` and `out` bytes after the first inaccessible
+ * page, or (AT_END) end at the last page. The output begins and ends with known bytes if
+ * there is room. */
 static void verify(int t, ptrdiff_t in, ptrdiff_t out, unsigned char fill)
 {
     const ptrdiff_t side = in == AT_END ? AT_END : 0;
@@ -494,13 +497,13 @@ static void try_batch(int by_definition)
 
 /* ---- the functions that list.h names ---- */
 
-/* Check batch.kernels, with a share of the cases of a pair of types. */
+/* Check batch.kernels for a pair of types, with `percent` percent of the usual cases. */
 static void check_form(enum pq_type real, enum pq_type code, int quantizes, enum form form,
                        size_t percent)
 {
     static const char *const names[] = {"", " general", " stochastic"};
     static size_t pairs;
-    const size_t first = 31 * pairs++; /* the pairs together have all lengths */
+    const size_t first = 31 * pairs++; /* together, the pairs of types have all lengths */
     const size_t defined = (55 + check_count(400)) * percent / 100;
     const size_t all = (160 + check_count(1500)) * percent / 100;
     const char *const verb = quantizes ? "quantize" : "dequantize";

@@ -41,7 +41,8 @@ static void check_decode(const struct pq_kernels *k, pq_decode_fn *const kernels
     }
 }
 
-/* Convert numbers near the limits of float16, and any numbers. NaN is canonical. */
+/* Check the conversion of numbers near the limits of float16, and of any numbers. The
+ * result of NaN is canonical. */
 static void check_narrowing(const struct pq_kernels *k, pq_narrow_fn *kernel,
                             enum pq_type type)
 {

@@ -50,7 +50,7 @@ struct regression {
 };
 
 static const struct regression regressions[] = {
-    /* adding a half before truncating */
+    /* a method that adds 1/2 and truncates fails */
     {0.49999997f, 1, 0, PQ_I8, PQ_HALF_AWAY, 0},
     {-0.49999997f, 1, 0, PQ_I8, PQ_HALF_AWAY, 0},
     {0.49999997f, 1, 0, PQ_I8, PQ_HALF_UP, 0},
@@ -63,7 +63,7 @@ static const struct regression regressions[] = {
     {8388609, 1, 0, PQ_I32, PQ_HALF_EVEN, 8388609},
     {-8388609, 1, 0, PQ_I32, PQ_HALF_EVEN, -8388609},
     {16777215, 1, 0, PQ_U32, PQ_HALF_AWAY, 16777215},
-    /* multiplying by the reciprocal */
+    /* a method that multiplies by the reciprocal fails */
     {0.273939937f, 0.00214854861f, 0, PQ_I16, PQ_HALF_EVEN, 127},
     {0.273939937f, 0.00214854861f, 0, PQ_I8, PQ_HALF_EVEN, 127},
     {-45.5f, 7, 0, PQ_I8, PQ_HALF_EVEN, -6},
@@ -71,7 +71,7 @@ static const struct regression regressions[] = {
     {-0.22999999f, 0.02f, 0, PQ_I8, PQ_HALF_EVEN, -12},
     {-10.849999f, 0.7f, 0, PQ_I8, PQ_HALF_EVEN, -15},
     {-0.68897635f, 0.0078740157f, 0, PQ_I8, PQ_HALF_EVEN, -88},
-    /* the zero point comes after the rounding */
+    /* the zero point must be added after the rounding */
     {0.5f, 1, 1, PQ_U8, PQ_HALF_EVEN, 1},
     {1.5f, 1, 1, PQ_U8, PQ_HALF_EVEN, 3},
     {2.5f, 1, 1, PQ_U8, PQ_HALF_EVEN, 3},
@@ -209,7 +209,7 @@ static void check_wide_numbers(void)
         {1e300, 1e-300, PQ_F64, PQ_HALF_EVEN, INT32_MAX},
         {5e-324, 5e-324, PQ_F64, PQ_HALF_EVEN, 1},
         {1 + 0x1p-24 + 0x1p-52, 1, PQ_F32, PQ_CEIL, 2}, /* above the midpoint */
-        {1 + 0x1p-24, 1, PQ_F32, PQ_CEIL, 1},           /* the midpoint, to even */
+        {1 + 0x1p-24, 1, PQ_F32, PQ_CEIL, 1},           /* the midpoint rounds to even */
         {0.25, 0x1.998p-4, PQ_F16, PQ_HALF_EVEN, 2},    /* 2.5 in float16 */
         {0.25, 0x1.998p-4, PQ_F32, PQ_HALF_EVEN, 3},
         {65519.99, 1, PQ_F16, PQ_HALF_EVEN, 65504},

@@ -61,7 +61,7 @@ static void draw_lanes(void)
     }
 }
 
-/* Draw candidate scales, and numbers near the codes of a scale. `ones`: weights are 1. */
+/* Draw candidate scales, and numbers near multiples of a scale. `ones`: weights are 1. */
 static void draw_grid(int ones)
 {
     const int narrow = random_chance(70), power = (int)random_between(-118, 116);
@@ -157,7 +157,8 @@ static size_t first_least(const double *sums)
     return least;
 }
 
-/* A candidate that one instruction set did not try has an infinite sum. */
+/* Return 1 if the sums are equal. A kernel can skip a candidate; its sum is then
+ * infinite. */
 static int same_sums(const double *ours, const double *theirs)
 {
     for (size_t j = 0; j < GRID; j++) {
@@ -169,7 +170,7 @@ static int same_sums(const double *ours, const double *theirs)
     return first_least(ours) == first_least(theirs);
 }
 
-/* A candidate that need not be tried is not the best. */
+/* Check that a kernel skips no candidate that is the best. */
 static void check_whole(pq_grid_fn *kernel)
 {
     struct pq_grid grid = batch.grid;

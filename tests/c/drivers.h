@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tests of kernels, from the columns `program` and `test` of kernels/list.h. A test
- * program includes this header. At its end, the macro of its name has a new meaning:
+ * program includes this header. At its end, the program redefines the macro of its name:
  *
  *     #undef SUMS
  *     #define SUMS TEST

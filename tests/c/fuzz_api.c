@@ -33,7 +33,7 @@ enum op { QUANTIZE, DEQUANTIZE, REPACK, DYNAMIC, MINMAX, ZEROS_WITHIN, REQUANTIZ
 
 #define TYPE(type, ...) PQ_##type,
 static const enum pq_type narrow[] = {PQ_FOR_NARROW(TYPE) PQ_FOR_FLOAT(TYPE)};
-/* The first eight have at least 8 bits. */
+/* The first eight types have at least 8 bits. */
 static const enum pq_type integers[] = {PQ_FOR_CODE(TYPE) PQ_FOR_32_BIT(TYPE) PQ_I64,
                                         PQ_U64, PQ_FOR_NARROW(TYPE)};
 #undef TYPE
@@ -78,7 +78,7 @@ static void restore_cells(void)
     restore(&kept_zero);
 }
 
-/* Return 1 if the cells are equal after the call of each table so far. Table `i` ran. */
+/* Return 1 if the call of table `i` has left equal cells as the call of table 0. */
 static int are_equal_cells(int i)
 {
     static unsigned char scale[ARENA], zero[ARENA];
@@ -170,7 +170,7 @@ static struct {
     int known;                      /* 1: naive() computes the result */
     unsigned no_kernels;            /* 1: pass NULL instead of the kernels */
     const struct pq_choice *choice; /* of dynamic_quantize */
-    const struct control *control;  /* of the caller; NULL: the usual one */
+    const struct control *control;  /* control state of the caller; NULL: the usual state */
 } use;
 
 /* Run a statement in the control state. The statement must keep it. */
@@ -292,7 +292,7 @@ static void draw_valid(enum op op)
         draw_elements(&call.out, &memory.out, code, random_chance(50) ? PLAIN : GAPPED, 1);
         if ((code <= PQ_U8 || code == PQ_I32) && !call.in.has_words &&
             !call.out.has_words) {
-            use.known = 0; /* bytes to bytes, which is invalid */
+            use.known = 0; /* repack rejects calls from bytes to bytes */
         }
         draw_params(&call, PLAIN, PQ_F32, code, 0);
     } else if (op == MINMAX) {
@@ -391,7 +391,7 @@ static void take_away(struct pq_args *args)
         use.refused = use.refused || args->ndim > 0;
         break;
     case 1:
-        args->block = NULL; /* another valid call, if `ndim` were valid */
+        args->block = NULL; /* the call is valid except for `ndim` */
         args->ndim = -1;
         use.refused = 1;
         break;
@@ -530,7 +530,7 @@ static void spoil(struct pq_args *args, enum op op)
         if (ndim > 0 && args->block != NULL) {
             call.block[d] =
                 random_chance(50) ? 0 : PTRDIFF_MIN + (ptrdiff_t)random_below(2);
-            use.refused = op != REPACK; /* repack has no parameters */
+            use.refused = op != REPACK; /* repack ignores blocks */
         }
         break;
     case 4:
@@ -623,7 +623,7 @@ static enum pq_status run_once(const struct pq_kernels *k, enum op op, int part,
     return status;
 }
 
-/* Return 1 if a part has run. */
+/* Return 1 if the status is the status of a part that has run. */
 static int has_run(enum pq_status status)
 {
     return status == PQ_OK || status == PQ_ERR_BEYOND;
@@ -635,8 +635,7 @@ static enum pq_status run_all(const struct pq_kernels *k, enum op op)
     if (use.parts != 0 || use.part != 0) {
         return run_once(k, op, use.part, use.parts);
     }
-    /* If parts are many, run the parts that have shares of 1, 4 or 64 of the longest
-     * dimension. */
+    /* Of many parts, run only the first parts: no part after them has elements. */
     const int some = call.parts > FEW_PARTS ? (int)call.n + 1 : call.parts;
     const int first = call.parts > FEW_PARTS ? 0 : (int)random_below((size_t)call.parts);
     for (int p = 0; p < some && has_run(status); p++) {
@@ -680,7 +679,7 @@ static struct {
     struct pq_args args;
     struct pq_fake fake;
     enum pq_status due;
-    size_t bytes; /* of the numbers, with gaps */
+    size_t bytes; /* bytes of the numbers, with gaps */
     unsigned char expected[2 * ARENA], numbers[2 * ARENA];
     unsigned char due_mask[ARENA], mask[ARENA];
 } pass;
@@ -827,8 +826,8 @@ static void draw_codes(enum pq_type type)
     recode.to.out = (struct pq_array){recode.due, recode.outs, recode.to.out.type, 0, NULL};
 }
 
-/* Compare a call on all tables with the status `due` and the codes `recode.due`. With
- * `from`, the call is pq_requantize_codes(), else pq_quantize(). */
+/* Run a call with each table. Compare its status with `due`, and its codes with
+ * `recode.due`. With `from`, the call is pq_requantize_codes(), else pq_quantize(). */
 static void compare_codes(const struct pq_args *from, enum pq_status due, const char *what)
 {
     const size_t bytes = call.n * pq_type_size(recode.to.out.type);
@@ -1099,7 +1098,7 @@ static void quantize_by_two_calls(const struct pq_args *given,
     }
 }
 
-/* Draw numbers of the shape of the call in the memory of outputs. */
+/* Draw an array with the shape of the call. It uses the memory for outputs. */
 static struct pq_array draw_others(enum pq_type type, int is_weight)
 {
     const struct pq_array *const to = &call.out.array;
@@ -1242,8 +1241,8 @@ static void check_histogram(enum pq_status extrema, int finite)
     }
 }
 
-/* Measure elements against themselves, or against other elements: the errors of each table
- * are equal. */
+/* Measure elements against themselves, or against other elements. All tables must compute
+ * equal errors. */
 static void check_measure(enum pq_status extrema)
 {
     enum { MOST = 2 * ARENA / PQ_MEASURE_CHUNK + 1, MOST_COUNT = 3000 };
@@ -1360,7 +1359,7 @@ static void check_zeros_within(void)
         CHECK(!use.refused || !got, "accepted");
         return;
     }
-    if (call.n == 0) { /* no element is read */
+    if (call.n == 0) { /* without elements, the result is 1 */
         CHECK(got == 1, "of no elements: %d", got);
         return;
     }
@@ -1384,8 +1383,9 @@ static double usual_multiplier(void)
     return ldexp(0.5 + random_unit() / 2, (int)random_between(-30, 7));
 }
 
-/* Draw a number for each of `n` channels, some bytes between them, the last before an
- * inaccessible page: from `lo` to `hi`; if they are equal, multipliers; or any numbers. */
+/* Draw a number for each of `n` channels: from `lo` to `hi`, a multiplier if `lo` equals
+ * `hi`, or any number. Gaps separate the numbers. The last number ends at an inaccessible
+ * page. */
 static struct pq_channels draw_numbers(const struct guarded *where, enum pq_type type,
                                        ptrdiff_t n, int64_t lo, int64_t hi, int any)
 {
@@ -1416,7 +1416,7 @@ static int draw_requantization(struct pq_requantization *args)
     const ptrdiff_t axis = call.args.ndim > 0 ? random_between(0, call.args.ndim - 1) : 0;
     const ptrdiff_t n = call.args.ndim > 0 ? call.shape[axis] : 1;
     const enum pq_type source = PICK(summed),
-                       target = pick(summed, 5); /* the first five, up to int32 */
+                       target = pick(summed, 5); /* the first five types, up to int32 */
     const enum layout layout = draw_layout();
     const struct limits codes = limits_of(target);
     draw_view(&call.in, &memory.in, call.args.ndim, call.shape, source, layout);
@@ -1555,7 +1555,7 @@ static struct coding {
         bytes[PQ_MAX_NDIM]; /* extents of the numbers, and of the blocks */
 } coding;
 
-/* Draw rows of a few random blocks, with up to the most dimensions. */
+/* Draw rows of a few random blocks, in up to MOST_NDIM dimensions. */
 static void draw_blocks(void)
 {
     const enum pq_type type = pick(reals, REALS);
@@ -1592,7 +1592,7 @@ static void draw_blocks(void)
 }
 
 /* Encode or decode the block at `index` alone with a scalar kernel, into `expected`. The
- * last index is the first element of the block, and moves to the last one. */
+ * last index begins at the first element of the block, and is set to the last element. */
 static void code_one(ptrdiff_t *index, unsigned char *expected)
 {
     static float numbers[256];
@@ -1716,7 +1716,7 @@ static void one_input(const unsigned char *data, size_t size)
     draw_valid(op);
     struct pq_args args = call.args;
     if (!spoiled) {
-        random_from(NULL, 0); /* the numbers matter less than the arguments */
+        random_from(NULL, 0); /* use the input bytes for arguments, not for numbers */
     }
     fill(op);
     if (strewn) {

@@ -82,7 +82,7 @@ static uint32_t code_near(const struct float_format *f, double v, uint32_t most)
 {
     const uint64_t bits = bits_of_f64(v) >> (52 - f->mantissa_bits);
     const int64_t code = (int64_t)bits - ((int64_t)(1023 - f->bias) << f->mantissa_bits);
-    const double unit = value_of(f, 1); /* the subnormal numbers are multiples */
+    const double unit = value_of(f, 1); /* each subnormal number is a multiple */
     const int64_t near = code < 1 << f->mantissa_bits ? (int64_t)(v / unit) : code;
     return near < most ? (uint32_t)near : most;
 }
@@ -96,7 +96,7 @@ static uint32_t nearest_code(const struct float_format *f, double num, double de
     if (compare(num, value_of(f, most), den) >= 0) {
         return most;
     }
-    uint32_t lo = code_near(f, num / den, most - 1); /* the loops make it exact */
+    uint32_t lo = code_near(f, num / den, most - 1); /* the loops correct an estimate */
     for (; compare(num, value_of(f, lo), den) < 0; lo--) {
     }
     for (; compare(num, value_of(f, lo + 1), den) >= 0; lo++) {
@@ -203,8 +203,8 @@ double rounded(enum pq_round round, double q, uint32_t word, int single)
     }
 }
 
-/* Numbers with one exponent have equal distances. Scale the distance to 1, and round to an
- * integer. */
+/* Numbers of the type with one exponent are equally spaced. Scale their distance to 1, and
+ * round to an integer. */
 double rounded_to_number(enum pq_type type, double q, uint32_t word, int single)
 {
     const struct float_format *const f = format_of(type);
@@ -221,8 +221,8 @@ double rounded_to_number(enum pq_type type, double q, uint32_t word, int single)
 
 /* ---- one element ---- */
 
-/* Add multiples of 2^32 and the remainders separately. Float64 does not represent all
- * sums. */
+/* Return r + z modulo 2^64. Add multiples of 2^32 and the remainders separately, because
+ * float64 does not represent all sums. */
 int64_t sum_of_64_bits(double r, int64_t z, enum pq_type type, int *side)
 {
     const int is_far = fabs(r) >= 0x1p66;
@@ -251,7 +251,7 @@ static int64_t code_of(double r, int64_t zero, enum pq_type type)
         side = isinf(r) ? (r < 0 ? -1 : 1) : side;
         return side < 0 ? limits.lo : side > 0 ? highest : sum;
     }
-    const double sum = r + (double)zero; /* exact, or far out of range */
+    const double sum = r + (double)zero; /* the sum is exact, or far out of range */
     return !(sum > (double)limits.lo) ? limits.lo
            : sum >= (double)limits.hi ? limits.hi
                                       : (int64_t)sum;

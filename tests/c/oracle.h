@@ -43,8 +43,8 @@ double rounded_to_number(enum pq_type type, double q, uint32_t word, int single)
 /* Return the random word of a position: Philox 4x32-10 of Random123. */
 uint32_t random_word(uint64_t seed, uint64_t position);
 
-/* Return r + z modulo 2^64 for an integer r, and in *side whether the sum is below (-1) or
- * above (1) all codes of the 64-bit type. */
+/* Return r + z modulo 2^64 for an integer r. Set *side to -1 if the sum is below all codes
+ * of the 64-bit type, to 1 if it is above all codes, else to 0. */
 int64_t sum_of_64_bits(double r, int64_t z, enum pq_type type, int *side);
 
 /* A zero point: an integer, or the number that is added to narrow floats. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a test program of drivers.h. The program defines check_alone. The function
- * makes the memory, and checks everything except kernels.
+ * The end of a test program of drivers.h. The program has defined check_alone(). This
+ * function makes the memory, and runs all checks except the tests of kernels.
  */
 static void check_table(const struct pq_kernels *k)
 {

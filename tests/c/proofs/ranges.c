@@ -15,7 +15,7 @@
 
 #if defined(PQ_ARCH_X86_64)
 
-/* Functions with this name are copies for this program. */
+/* PQ_NAME() puts `proof` in the names of kernels, so this program has copies of its own. */
 #  define PQ_ISA proof
 #  include "kernels/kernels.h"
 
@@ -110,7 +110,7 @@ PQ_INLINE int differs(const float *ties, float s, int negative, struct instance 
     float x[PQ_CHUNK];
     char due[PQ_CHUNK * 4], got[PQ_CHUNK * 4];
     const int is_float = pq_is_narrow_float(k.code), is_32 = k.code == PQ_I32;
-    const int32_t none = is_float ? INT32_MIN : 0; /* of narrow floats: the bits of -0 */
+    const int32_t none = is_float ? INT32_MIN : 0; /* no zero point; floats: bits of -0 */
     const int32_t z =
         negative && !is_float && !is_32 ? (int32_t)pq_highest_of(k.code) : none;
     const size_t bytes = PQ_CHUNK * pq_bytes_of(k.code);
