@@ -189,7 +189,7 @@ PQ_INLINE bool pq_can_rescale(const struct pq_args *args)
  * function that needs the bounds reads all zero points; later functions use the bounds. The
  * bounds are not exact: if they exceed a range, another pass compares all zero points. */
 struct pq_facts {
-    bool has_bounds;       /* the following members are valid */
+    bool has_bounds;       /* the two bounds below are valid */
     bool no_zeros;         /* an extent is 0 */
     int64_t zero_lowest;   /* a lower bound; 0 if all zero points are at least 0 */
     uint64_t zero_highest; /* an upper bound; both bounds are 0 if all zero points are 0 */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine runs the kernels of a job over its plan. It knows no operation.
+ * The engine runs the kernels of a job over its plan. Its code does not depend on the
+ * operation.
  *
  * Kernels read and write long contiguous rows directly. If many rows have equal parameters
  * in each column, one kernel call processes many rows. All other data passes through tiles
@@ -928,7 +929,7 @@ void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n)
     }
     pq_job_set_params(job, args);
     job->flushes_subnormals =
-        job->how.flush_min_scale != 0; /* until pq_set_flush() finds a small scale */
+        job->how.flush_min_scale != 0; /* flush until pq_set_flush() finds a small scale */
     job->zeros_there = 0;
     static const struct pq_dim single = {.end = 1, .group_size = 1};
     const struct pq_addresses at = {args->scale.data, args->zero.data, args->offset.data};

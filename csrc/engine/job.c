@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls: check a call, initialize its job, and run it, or prepare it for any number of
- * runs. A job has a plan, and the types and addresses of its elements and parameters.
+ * Calls of operations: check the arguments, initialize a job, and run the job once, or
+ * store it for any number of runs. A job has a plan, and the types and addresses of its
+ * elements and parameters.
  */
 #include "engine/job.h"
 

@@ -38,12 +38,12 @@ struct pq_method {
     pq_row_fn *element;      /* not null: run this function for each element */
     pq_load_fn *load;        /* null: pq_load_params() converts all types of parameters */
     bool general;            /* kernels have float64 parameters */
-    bool by_groups;          /* load one pair for a long group; false: for each element */
-    bool counts;             /* process each element once, because the kernel counts them */
-    bool single_scale;       /* round scales to float32 */
-    bool float_zero;         /* zero points are float32 numbers, stored as bits */
-    bool negate_zero;        /* with `float_zero`: zero points are stored negated */
-    bool has_64_bit_zero;    /* zero points are 64-bit integers, not float64 */
+    bool by_groups;    /* one pair of parameters for a long group, not for each element */
+    bool counts;       /* kernels count elements, so process each element only once */
+    bool single_scale; /* round scales to float32 */
+    bool float_zero;   /* zero points are float32 numbers, stored as bits */
+    bool negate_zero;  /* with `float_zero`: zero points are stored negated */
+    bool has_64_bit_zero; /* zero points are 64-bit integers, not float64 */
     /* The engine can flush subnormals if no scale is smaller than this scale. The member
      * has the upper 32 bits of the scale, in the kernel's type. 0: never flush. */
     uint32_t flush_min_scale;

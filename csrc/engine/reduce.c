@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Find the extrema of the elements of each parameter: run the plan of a job without output.
- * A cell has both extrema of one parameter. In a row of the plan, all elements share a
- * parameter, or each group or each element has its own.
+ * A cell has both extrema of one parameter. In a row of the plan, there is one parameter
+ * for all elements, for each group, or for each element.
  */
 #include "engine/reduce.h"
 
@@ -226,7 +226,7 @@ static void reduce_row(void *p, const struct pq_position *at)
             const ptrdiff_t left = group - i % group;
             n = left < n ? left : n;
             n = n < PQ_GATHERED_ELEMENTS ? n : PQ_GATHERED_ELEMENTS;
-        } else if (n > PQ_GATHERED_ELEMENTS) { /* do not divide groups */
+        } else if (n > PQ_GATHERED_ELEMENTS) { /* a tile has complete groups */
             n = PQ_GATHERED_ELEMENTS / group * group;
         }
         const struct pq_tile tile = {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Read and write codes in words (struct pq_layout). place_of() computes the position of
- * one code. Two cases have faster loops. In the first, the codes have one index in
- * successive streams. In the second, they are complete groups of one stream with adjacent
- * words, which are dense codes in another order.
+ * Read and write codes in words (struct pq_layout). place_of() computes the position of one
+ * code. Two cases have faster loops. In the first case, the codes have equal indices in
+ * successive streams. In the second case, the codes are complete groups of one stream with
+ * adjacent words: dense codes in another order.
  */
 #include "engine/bits.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of quantize and dequantize that need an affine kernel; pq_count_beyond(). */
+/* Implement the options of quantize and dequantize that need an affine kernel, and
+ * pq_count_beyond(). */
 #include "args.h"
 #include "engine/job.h"
 #include "engine/slabs.h"

@@ -28,8 +28,8 @@ struct counting {
     enum pq_status status;
     ptrdiff_t most_columns;
     size_t tile;         /* the number of the next tile */
-    size_t at[PQ_PAGES]; /* offset of the row of each page in the table, see
-                            set_page_offset(); ABSENT: no row */
+    size_t at[PQ_PAGES]; /* a part of the index of counters, for each page:
+                            set_page_offset(); ABSENT: the page has no row */
 };
 
 #define ABSENT (SIZE_MAX / 2 + 1)
@@ -47,7 +47,7 @@ struct columns {
     uintptr_t ahead, ahead_step;
     size_t first, step;
     bool finite;
-    size_t base[COLUMNS];        /* offset of each column in a row of the table, see
+    size_t base[COLUMNS];        /* a part of the index of counters, for each column:
                                     set_column_offsets() */
     uint16_t keys[KEY_ELEMENTS]; /* keys, cut to `mantissa_bits` mantissa bits */
 };
@@ -154,7 +154,8 @@ PQ_RARE bool add_page(struct counting *counting, size_t page)
 
 /* ---- counting ---- */
 
-/* Increment the counter of a key in column `c`. `at` is the offset of the key's page. */
+/* Increment the counter of a key in column `c`. `at` is the offset at[page] of the key's
+ * page. */
 PQ_INLINE void increment(const struct counting *counting, const struct columns *columns,
                          size_t c, size_t key, size_t at, bool is_32_bit)
 {

@@ -136,7 +136,7 @@ static double quantized_distance(const struct target *to, struct pq_pair pair, d
 {
     double steps = end / pair.scale;
     if (!has_f64_scale(to)) {
-        steps = (double)(float)steps; /* rounding twice gives the exact float32 quotient */
+        steps = (double)(float)steps; /* both roundings together equal float32 division */
     }
     if (pq_is_narrow_float(to->code)) {
         const uint8_t code = pq_encode(pq_float_to_odd(steps), to->code, 1);

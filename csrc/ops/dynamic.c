@@ -23,7 +23,7 @@ enum {
 struct slabs {
     const struct pq_kernels *kernels;
     const struct pq_choice *choice;
-    bool no_zeros; /* codes are narrow floats: zero points are 0, and are written only */
+    bool no_zeros; /* codes are narrow floats, without zero points: write zeros */
 };
 
 /* Choose the parameters of a slab, and quantize the slab. */

@@ -55,7 +55,7 @@ struct round_trip {
     struct pq_saturation saturation;
     int ndim; /* dimensions of a group; [0] is the innermost */
     struct pq_dim dim[PQ_MAX_NDIM];
-    struct pq_addresses params; /* of the first element */
+    struct pq_addresses params; /* parameters of the first element */
 };
 
 /* The state of a call. */
@@ -73,7 +73,7 @@ struct measuring {
     int exponent;                 /* elements are multiplied by 2^-exponent */
     bool clean;                   /* replace nonfinite values by 0 */
     struct round_trip *trip;      /* not NULL: `y` is the round trip of `x`, not an array */
-    struct pq_addresses params;   /* of index 0 of `beside` */
+    struct pq_addresses params;   /* parameters at index 0 of `beside` */
     ptrdiff_t index;              /* index of the first measured group along `beside` */
     ptrdiff_t position;           /* position of the next element in its group */
     size_t most_rows;

@@ -120,7 +120,7 @@ struct pq_wanted {
     bool symmetric;
     bool unsigned_byte; /* the code type is uint8 */
     bool is_signed;
-    bool spans_type; /* the limits are the limits of a type of complete bytes */
+    bool spans_type; /* codes use the complete range of an 8-bit or 16-bit type */
 };
 struct pq_wanted pq_wanted_of(const struct pq_choice *choice);
 

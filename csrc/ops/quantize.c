@@ -17,11 +17,11 @@ static bool adds_zero_first(const struct pq_args *args)
  * and results are flushed to 0. Return 0 if codes can change for every scale.
  *
  * A subnormal x is below 2^-126. If |s| >= 2^-124, its quotient is below 1/4, and so is
- * every result that underflows. The rounding modes to nearest and toward zero map it to
- * 0, except for TRUNC of its sum with a zero point. Narrow floats round magnitudes up to
- * 2^-18 to 0, so |s| >= 2^-107 is sufficient. The sign of a zero is part of the code, so
- * narrow floats require that no zero point is added. tests/c/proofs/formats.c tries every
- * subnormal x.
+ * every result that underflows. The rounding modes to nearest and toward zero map numbers
+ * below 1/4 to 0. Exception: TRUNC of the sum of a number and a zero point. Narrow floats
+ * round magnitudes up to 2^-18 to 0, so |s| >= 2^-107 is sufficient. The sign of a zero is
+ * part of the code, so narrow floats require that no zero point is added.
+ * tests/c/proofs/formats.c tries every subnormal x.
  */
 static uint32_t least_scale(const struct pq_args *args)
 {

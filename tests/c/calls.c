@@ -191,7 +191,7 @@ static int bits_of(const struct pq_array *array, const struct pq_layout *layout)
     return layout != NULL && layout->bits != 0 ? layout->bits : pq_type_bits(array->type);
 }
 
-/* Return the range of codes in words with the layout, or without words for NULL. */
+/* Return the range of codes that are stored with a layout, or without a layout for NULL. */
 static struct limits range_in(enum pq_type code, const struct pq_layout *layout)
 {
     const int bits = layout != NULL ? layout->bits : 0;
@@ -841,7 +841,7 @@ static struct limits range_of(const struct pq_args *args)
                        : range_in(args->out.type, args->out_layout);
 }
 
-/* Wrap q + z into the range by a multiple of 2^bits. */
+/* Return q + z modulo 2^bits, as a code in the range. */
 static int64_t wrapped_to(struct limits range, double q, int64_t z)
 {
     const int64_t size = range.hi - range.lo + 1;

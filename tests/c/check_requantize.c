@@ -101,7 +101,7 @@ static double draw_multiplier(void)
     return ldexp(one, (int)random_between(least, random_chance(30) ? 7 : 0));
 }
 
-/* Draw an integer. Most sums with another one fit in 32 bits, some do not. */
+/* Draw an integer. The sum of two drawn integers fits in 32 bits often, but not always. */
 static int64_t draw_element(enum pq_type type)
 {
     struct limits all = limits_of(type);
@@ -125,7 +125,7 @@ static void draw_channels(size_t channels)
         call.f64[c] = call.f64[c] < 0x1p-32 ? 0x1p-32 : call.f64[c];
         call.f32[c] = (float)call.f64[c];
         call.m[c] = (int32_t)(random_bits() >> 33 >> (random_chance(20) ? 12 : 0));
-        /* Keeps v * m + 2^(shift - 1) within 64 bits. */
+        /* This shift keeps v * m + 2^(shift - 1) within 64 bits. */
         call.shift[c] = (int8_t)(left ? random_between(-30, 8) : random_between(20, 61));
         call.bias[c] = (int32_t)draw_integer(-1000000, 1000000);
         if (random_chance(1)) {

@@ -432,7 +432,7 @@ static void resize(struct pq_args *args)
     use.refused = 1;
 }
 
-/* Spoil a layout of words. */
+/* Make a layout of words invalid. */
 static void mangle(struct pq_layout *layout)
 {
     enum { VALUES = 5 };
@@ -498,7 +498,7 @@ static void spoil_affine(struct pq_args *args, enum op op)
     }
 }
 
-/* Spoil one member of a copy of the call, or an array that it refers to. */
+/* Make a copy of the call invalid: change one member, or an array of the call. */
 static void spoil(struct pq_args *args, enum op op)
 {
     const int ndim = call.args.ndim;
@@ -645,7 +645,8 @@ static enum pq_status run_all(const struct pq_kernels *k, enum op op)
     return status;
 }
 
-/* Check the count and the first position of elements out of range; without parts. */
+/* Check the count of elements out of range, and the position of the first, without
+ * parts. */
 static void judge_count(const struct pq_kernels *k, enum pq_status ran, int known,
                         struct out_of_range out_of_range)
 {
@@ -697,7 +698,7 @@ static enum pq_status go_there_and_back(void)
     args.in = args.out;
     args.out = pass.args.out;
     args.out.data = pass.expected;
-    args.round = PQ_HALF_EVEN; /* these options are for quantize only */
+    args.round = PQ_HALF_EVEN; /* dequantize rejects these options */
     args.precision = PQ_NO_TYPE;
     args.overflow = 0;
     args.lowest_code = args.highest_code = 0;
@@ -881,9 +882,9 @@ static void check_codes_to_codes(void)
     compare_codes(NULL, due, "quantize codes");
 }
 
-/* Check that each byte has one part as its writer: threads could lose bits of a shared
- * byte. A part is the writer if the old value of the byte changes. In arrays of one
- * dimension, each word has one writer. */
+/* Check that only one part writes each byte, because threads could lose bits of a shared
+ * byte. A part writes a byte if the old value of the byte changes. In arrays of one
+ * dimension, only one part writes each word. */
 static void check_parts_disjoint(const struct pq_kernels *k, enum op op, unsigned char *out,
                                  size_t bytes)
 {
@@ -1045,7 +1046,8 @@ static void check_magnitudes(const struct pq_kernels *k)
     }
 }
 
-/* Check parameters: pq_choose() must choose them for the extrema of each group. */
+/* Check parameters: pq_choose() must return equal parameters for the extrema of each
+ * group. */
 static void expect_due_params(const struct pq_args *args, const struct pq_choice *choice)
 {
     struct pq_choice alone = *choice;
@@ -1162,7 +1164,8 @@ static void check_params_of(const struct pq_args *args, const struct pq_choice *
     }
 }
 
-/* Check pq_choose_params() and related calls with parameters in place of the extrema. */
+/* Check pq_choose_params() and related calls. They write parameters to the arrays of
+ * extrema. */
 static void check_params(enum pq_status extrema, int finite)
 {
     const enum pq_status right = extrema != PQ_OK ? extrema

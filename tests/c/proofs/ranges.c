@@ -139,8 +139,8 @@ PQ_INLINE int differs(const float *ties, float s, int negative, struct instance 
     return wrong;
 }
 
-/* Count scales of a binade with a wrong code, or stop after the first one. Try every
- * `step`-th significand, and the last one. */
+/* Count the scales of a binade with a wrong code, or stop after the first wrong code. Try
+ * every `step`-th significand, and the last one. */
 PQ_INLINE uint32_t count_wrong(const float *ties, int exponent, uint32_t step, int stops,
                                struct instance k)
 {
@@ -178,7 +178,7 @@ PQ_INLINE void prove_range(const struct kind *kind, struct reciprocal_range rang
 
 static void prove_quantize(void)
 {
-    /* Constant instances are fast. */
+    /* Constant instances let the compiler make fast code. */
 #  define PROVE(i) prove_range(&integers[i], quantize_range(integers[i].k), integers[i].k)
     PROVE(0);
     PROVE(1);
@@ -211,8 +211,8 @@ static void prove_encode(void)
 
 /* ---- products of codes ---- */
 
-/* Return 1 if a product has other bits, for the codes from 0 to 255. Codes of 16 and 32
- * bits have larger magnitudes, too, with products of larger magnitude. */
+/* Return 1 if the fast body gives other bits for a product of the scale and a code from 0
+ * to 255. Codes of 16 and 32 bits also have larger magnitudes, and larger products. */
 PQ_INLINE int multiplies_wrongly(float s, struct instance k)
 {
     const int32_t z = pq_is_narrow_float(k.code) ? INT32_MIN : 0;
