@@ -39,7 +39,7 @@ enum pq_status pq_copy_struct(void *to, const void *given, size_t size, size_t l
     const size_t copied = has < size ? has : size;
     memmove(to, given, copied);
     memset((char *)to + copied, 0, size - copied);
-    memcpy(to, &size, sizeof size); /* a second call accepts the copy */
+    memcpy(to, &size, sizeof size); /* the size of the copy is valid */
     return PQ_OK;
 }
 

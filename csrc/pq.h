@@ -111,7 +111,7 @@ enum pq_status {
     PQ_ERR_NDIM,  /* `ndim` is negative or exceeds PQ_MAX_NDIM */
     PQ_ERR_SHAPE, /* an extent is negative, a member of `block` is less than 1, the elements
                      or strides exceed the address space, or a layout or axis is invalid */
-    PQ_ERR_TYPE,  /* an argument has a type that the function does not accept there */
+    PQ_ERR_TYPE,  /* the function does not accept the type of an argument */
     PQ_ERR_ROUND, /* the rounding mode is unknown */
     PQ_ERR_PART,  /* `part` is less than 0, or not less than `parts` */
     PQ_ERR_ZERO,  /* a zero point is outside the range of codes, or too large for the

@@ -450,7 +450,8 @@ static ptrdiff_t elements_up_to_line(const char *from, size_t size, ptrdiff_t mo
 
 /* Return the number of columns of a rectangle that contains all rows, for example the
  * channels of pixels. A row must fit in a tile, even if elements_up_to_line() adds a
- * quarter, unless the kernel reads and writes the complete row without a tile. */
+ * quarter of the columns, unless the kernel reads and writes the complete row
+ * without a tile. */
 static ptrdiff_t columns_for_few_rows(const struct pq_job *job, ptrdiff_t rows, size_t size)
 {
     const bool direct =
@@ -817,8 +818,8 @@ static bool is_in_place(ptrdiff_t stride, enum pq_type type, int swapped)
            (stride == (ptrdiff_t)sizeof(float) && type == PQ_F32 && !swapped);
 }
 
-/* Return the function that walks the plan. Store in `first` the number of inner dimensions
- * that one call of the function processes. */
+/* Return the function for pq_for_each_row(). Store in `first` the number of inner
+ * dimensions that one call of the function processes. */
 static pq_row_fn *choose_walk(const struct pq_job *job, int *first)
 {
     const struct pq_dim *dim = job->plan.dim;

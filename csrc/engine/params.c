@@ -162,7 +162,7 @@ int64_t pq_load_integer(const struct pq_params *from)
     {                                                                                      \
         const int width = (int)sizeof(number) * 8;                                         \
         const bits_of least = (bits_of)job->how.flush_min_scale << (width - 32);           \
-        bits_of below = 0; /* the top bit is 1 after a small scale */                      \
+        bits_of below = 0; /* a scale below `least` sets the top bit */                    \
         for (size_t i = 0; least != 0 && i < n; i++) {                                     \
             bits_of bits;                                                                  \
             memcpy(&bits, scales + i, sizeof bits);                                        \

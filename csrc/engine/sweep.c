@@ -46,8 +46,8 @@ void pq_sweep_seek(struct pq_sweep *sweep, ptrdiff_t position)
     }
 }
 
-/* Go to the start of the row that is `rows` rows after the current row. All rows before it
- * are within dimension 1. Return false at the end. */
+/* Advance by `rows` rows along dimension 1, to the start of a row. At the end of a
+ * dimension, advance the next dimension. Return false after the last row. */
 static bool skip_rows(struct pq_sweep *sweep, ptrdiff_t rows)
 {
     sweep->at = 0;

@@ -59,7 +59,7 @@ static inline bool pq_tile_direct(const struct pq_tile *tile)
            (tile->rows == 1 || tile->row_stride == tile->columns * size);
 }
 
-/* Return the kernel that transposes a tile. Its elements have 1, 2, 4 or 8 bytes. */
+/* Return the kernel that transposes a tile of elements of 1, 2, 4 or 8 bytes. */
 static inline pq_transpose_fn *pq_transpose_of(const struct pq_kernels *kernels,
                                                const struct pq_tile *tile)
 {

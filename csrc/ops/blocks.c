@@ -283,7 +283,7 @@ static struct position row_position(const struct block_job *job, ptrdiff_t r)
     return row;
 }
 
-/* Mean squares of the MEAN_ROWS rows before row `end`. */
+/* The mean squares of rows [end - MEAN_ROWS, end). */
 struct means {
     ptrdiff_t end;
     float of[MEAN_ROWS];
@@ -390,7 +390,7 @@ static enum pq_status run_blocks(const struct pq_kernels *kernels,
     const size_t least = offsetof(struct pq_blocks, weights);
     struct pq_blocks copy;
     PQ_TRY(kernels != NULL && args != NULL ? PQ_OK : PQ_ERR_NULL);
-    if (args->size != sizeof copy) { /* a copy takes 2 % of a call with 1024 numbers */
+    if (args->size != sizeof copy) { /* copying takes 2 % of a call for 1024 numbers */
         PQ_TRY(pq_copy_struct(&copy, args, sizeof copy, least));
         args = &copy;
     }

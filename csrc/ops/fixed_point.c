@@ -22,7 +22,7 @@ static bool is_tflite(enum pq_arithmetic arithmetic)
     return arithmetic == PQ_ARITHMETIC_TFLITE || arithmetic == PQ_ARITHMETIC_TFLITE_SINGLE;
 }
 
-/* Convert a shift to the right to the shift that the package stores, or back. */
+/* Convert a right shift to the shift that the package stores, or back. */
 static int published_shift(enum pq_arithmetic arithmetic, int shift)
 {
     return is_tflite(arithmetic) ? 31 - shift : shift;
@@ -134,7 +134,7 @@ void pq_load_channels(int64_t *to, const struct pq_channels *of, ptrdiff_t first
     }
 }
 
-/* Convert a stored multiplier and its shift. Return false if one is out of range. */
+/* Convert a stored multiplier and its shift. Return false if either is out of range. */
 static bool convert_stored(struct pq_multiplier *to, enum pq_arithmetic arithmetic,
                            int64_t m, int64_t shift)
 {

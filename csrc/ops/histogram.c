@@ -207,7 +207,7 @@ static void count_finite(struct counting *counting, const char *x, size_t n,
     } else {
         count_elements(counting, x, n);
     }
-    /* A mark is a byte, because setting a bit would need an earlier load. */
+    /* A mark is a byte, because setting one bit would first load the byte. */
     for (size_t i = 0; counting->marks_each && i < n; i++, x += counting->input.size) {
         counting->marked[pq_key_at(counting->input.type, x) / PQ_PAGE] = 1;
     }

@@ -56,7 +56,7 @@ static bool has_inverted_range(const struct pq_run *run, size_t n)
 }
 
 /* Set the parameters of `n` elements. `step` is 1 if each element is a group, and 0 if all
- * belong to the first group. */
+ * elements belong to the first group. */
 PQ_INLINE void set_fields(struct fields *PQ_RESTRICT fields, const struct pq_run *run,
                           size_t n, size_t step)
 {

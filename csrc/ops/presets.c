@@ -166,7 +166,7 @@ static void widen_to_sparse(const struct pq_wanted *wanted, struct range *of)
         const number lowest = (number)wanted->lowest, highest = (number)wanted->highest;   \
         const number levels = highest - lowest, half = levels / 2;                         \
         (void)in;                                                                          \
-        if (wanted->preset->from == PQ_FROM_SIGN) { /* the reciprocals of scales */        \
+        if (wanted->preset->from == PQ_FROM_SIGN) { /* store reciprocals of scales */      \
             for (size_t i = 0; i < n; i++) {                                               \
                 const number width = R((number)hi[i] - (number)lo[i]);                     \
                 scale[i] = width > 0 ? R(levels / width) : 1;                              \

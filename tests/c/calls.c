@@ -694,7 +694,7 @@ static void take_element(const struct pq_args *args, const ptrdiff_t *index,
     }
 }
 
-/* Store a result. Store only the low bits of a narrow result. */
+/* Store a result, or only the low bits of a narrow result. */
 static void give_element(const struct call *call, const ptrdiff_t *index,
                          unsigned char *from, int is_last, unsigned char *lowest)
 {

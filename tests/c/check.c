@@ -611,7 +611,7 @@ static void *map_between(size_t inside, size_t page)
                : NULL;
 }
 
-#else /* WebAssembly has no pages that cannot be touched */
+#else /* WebAssembly has no inaccessible pages */
 
 static size_t page_size(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Codebooks: the kernels of every instruction set against the definition, between
- * inaccessible pages and at any address; invalid calls. */
+/* Check codebooks: compare the kernels of every instruction set with the definition,
+ * between inaccessible pages and at any address. Also check invalid calls. */
 #include <math.h>
 #include <string.h>
 

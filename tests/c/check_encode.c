@@ -151,8 +151,8 @@ static void check_powers(const struct pq_kernels *k, pq_encode_fn *mxfp4)
     }
 }
 
-/* Check all bit patterns of the largest number of a block, with the other numbers in
- * proportion: each instruction set against the scalar one. */
+/* Check each instruction set against the scalar encoder. The largest number of a block has
+ * all bit patterns, and the other numbers are proportional to it. */
 static void check_levels(const struct pq_kernels *k, struct encoder by,
                          struct encoder scalar, int place)
 {

@@ -169,7 +169,7 @@ static void check_calls(enum pq_type type)
     }
 }
 
-/* Check that several calls add up, in any control state of the caller. */
+/* Check that several calls add to one histogram, in any control state of the caller. */
 static void check_together(const struct pq_kernels *k)
 {
     static uint64_t sum[KEYS];

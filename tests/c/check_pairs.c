@@ -340,7 +340,7 @@ static void draw_shape(size_t i)
     batch.params = (n + batch.run.group - 1) / batch.run.group;
 }
 
-/* Set the shape of a run so long that instruction sets can have special kernels. */
+/* Set the shape of a long run. Instruction sets can have special kernels for long runs. */
 static void draw_long_shape(void)
 {
     const size_t least = batch.quantizes ? LONG_RUN : LONG_RUN / 16;
@@ -538,7 +538,8 @@ static void check_form(enum pq_type real, enum pq_type code, int quantizes, enum
 OF_PAIRS(check_quantize, PQ_REALS, PQ_CARRIERS, 1, 70)
 OF_PAIRS(check_dequantize, PQ_CARRIERS, PQ_REALS, 0, 75)
 
-/* Check a kernel of many pairs, for codes[first] to codes[last]. */
+/* Check a kernel that serves many pairs of types, for code types codes[first] to
+ * codes[last]. */
 static void check_any(pq_kernel_fn *const *const *kernels, int quantizes, enum form form,
                       size_t first, size_t last)
 {

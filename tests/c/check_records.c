@@ -126,7 +126,7 @@ static void check_alone(void)
     good.in = numbers;
 #define ENCODED(due, change) AFTER(due, change, pq_block_encode(k, &args, 0, 1))
     ENCODED(PQ_OK, (void)0);
-    /* A struct may end before its last member. */
+    /* A valid struct can end before its last member, `weights`. */
     ENCODED(PQ_OK, args.size = offsetof(struct pq_blocks, weights); args.weights.data = y);
     ENCODED(PQ_ERR_SIZE, args.size = 1 << 17);
     ENCODED(PQ_ERR_SIZE, args.size = offsetof(struct pq_blocks, weights) - 1);

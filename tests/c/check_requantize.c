@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Check requantize: random calls of each kernel against the definition, in the 64 bits
- * that sums of int32 need, between inaccessible pages; invalid calls.
+ * Check requantize. Results of random calls are compared with the definition, which uses
+ * 64-bit sums. Buffers are between inaccessible pages. Invalid calls must return errors.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -138,7 +138,8 @@ static const signed char table[][8] = {
 };
 _Static_assert(sizeof table / sizeof *table == PQ_ROUND_COUNT, "a mode lacks a row");
 
-/* Quantize one element by the definition, and with every table in runs of 1 and of 100. */
+/* Check one element: by the definition, and with every table in runs of 1 and 100
+ * elements. */
 static void expect_everywhere(const struct regression *r)
 {
     struct pq_run run = {

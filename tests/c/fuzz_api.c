@@ -78,7 +78,8 @@ static void restore_cells(void)
     restore(&kept_zero);
 }
 
-/* Return 1 if the call of table `i` has left equal cells as the call of table 0. */
+/* Return 1 if the cells after the call of table `i` equal the cells after the first
+ * call. */
 static int are_equal_cells(int i)
 {
     static unsigned char scale[ARENA], zero[ARENA];
@@ -173,7 +174,7 @@ static struct {
     const struct control *control;  /* control state of the caller; NULL: the usual state */
 } use;
 
-/* Run a statement in the control state. The statement must keep it. */
+/* Run a statement in the control state use.control, and check that it has not changed. */
 #define UNDER_CONTROL(statement)                                                           \
     do {                                                                                   \
         const struct control mine_ = get_control(), *const c_ = use.control;               \
@@ -985,7 +986,8 @@ static struct {
     size_t nonfinite, first;
 } truth;
 
-/* Return the cell of an element, or of a group with `block` NULL. */
+/* Return the cell of the element at an index; with `block` NULL, of the group at an
+ * index. */
 static size_t cell_of(const struct pq_array *array, const ptrdiff_t *index,
                       const ptrdiff_t *block)
 {
@@ -1013,7 +1015,7 @@ static void find_due_extrema(void)
     }
 }
 
-/* Compare extrema with the expected ones. The sign of a zero is not specified. */
+/* Compare extrema with the expected extrema. The sign of a zero is not specified. */
 static void expect_due_extrema(const struct pq_kernels *k)
 {
     for (size_t c = 0; c < call.scale.bytes / 8; c++) {
@@ -1173,7 +1175,7 @@ static void check_params(enum pq_status extrema, int finite)
                                                   : PQ_ERR_NONFINITE;
     if (use.args == NULL || use.args->lowest.type != PQ_F64 ||
         use.args->highest.type != PQ_F64 || (call.n == 0 && !use.known)) {
-        return; /* only minmax accepts any strides of empty arrays */
+        return; /* of these calls, only minmax accepts any strides if an array is empty */
     }
     struct pq_args args = *use.args;
     const enum pq_type code = random_chance(70) ? pick(integers, 6) : PICK(narrow);
@@ -1590,7 +1592,7 @@ static void draw_blocks(void)
                            .out = call.out.array,
                            .search = coding.format->encodes > 1 && random_chance(50)};
     if (coding.encodes && random_chance(20)) {
-        coding.args.weights = call.in.array; /* numbers of both signs */
+        coding.args.weights = call.in.array; /* weights of both signs */
     }
 }
 

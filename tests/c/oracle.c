@@ -82,14 +82,14 @@ static uint32_t code_near(const struct float_format *f, double v, uint32_t most)
 {
     const uint64_t bits = bits_of_f64(v) >> (52 - f->mantissa_bits);
     const int64_t code = (int64_t)bits - ((int64_t)(1023 - f->bias) << f->mantissa_bits);
-    const double unit = value_of(f, 1); /* each subnormal number is a multiple */
+    const double unit = value_of(f, 1); /* subnormal numbers are multiples of `unit` */
     const int64_t near = code < 1 << f->mantissa_bits ? (int64_t)(v / unit) : code;
     return near < most ? (uint32_t)near : most;
 }
 
 /* Return the code of the magnitude nearest to num / den, both positive, ties to the even
- * code. The code after the last one counts if the format has codes there. The quotient is
- * never computed: num is compared with midpoints times den. */
+ * code. The code after the last code is included if the format has more codes. The quotient
+ * is never computed: num is compared with midpoints times den. */
 static uint32_t nearest_code(const struct float_format *f, double num, double den)
 {
     const uint32_t most = f->last + (f->fnuz || f->last + 1 < sign_bit(f));

@@ -104,7 +104,7 @@ static void fill_chunk_of_ties(float *x, float s, const float *ties, int negativ
     }
 }
 
-/* Return 1 if the fast body gives other codes, while the CPU flushes subnormals or not. */
+/* Return 1 if the fast body gives wrong codes, with or without flushing of subnormals. */
 PQ_INLINE int differs(const float *ties, float s, int negative, struct instance k)
 {
     float x[PQ_CHUNK];
@@ -151,7 +151,8 @@ PQ_INLINE uint32_t count_wrong(const float *ties, int exponent, uint32_t step, i
     return wrong;
 }
 
-/* Prove a range. The significand of all ones has no reciprocal with `uneven`. */
+/* Prove a range. If it is `uneven`, the fast body must fail only for the significand of all
+ * ones. */
 PQ_INLINE void prove_range(const struct kind *kind, struct reciprocal_range range,
                            struct instance k)
 {
@@ -273,8 +274,8 @@ static void prove_dequantize(void)
 
 /* ---- quotients of float64 ---- */
 
-/* Return 1 if the fast quotient X / S of integers rounds half to even to another integer
- * than the quotient. */
+/* Return 1 if the fast quotient and the exact quotient of the integers X and S round half
+ * to even to different integers. */
 static int rounds_wrongly(double x, double s)
 {
     double numbers[PQ_HALF] = {x}, q[PQ_HALF];
