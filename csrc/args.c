@@ -280,8 +280,8 @@ enum pq_status pq_check_reduction(const struct pq_kernels *kernels,
 
 /* ---- zero points ---- */
 
-/* Look at a row of `n` zero points. for_each_zero_row() calls the function for one row
- * after the other, in C order, until a call returns false. */
+/* Look at a row of `n` zero points. for_each_zero_row() calls the function for each row, in
+ * C order, until a call returns false. */
 typedef bool look_fn(void *what, struct pq_params row, size_t n);
 
 static bool for_each_zero_row(const struct pq_args *args, look_fn *look, void *what)

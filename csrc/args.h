@@ -25,8 +25,9 @@
  */
 enum pq_status pq_adapt_args_version(const struct pq_args **args, struct pq_args *room);
 
-/* Copy a struct that begins with its size, checked as by pq_adapt_args_version(). `size` is
- * the size in this version, `least` in the first. `to` may be equal to `given`. */
+/* Copy a struct that begins with its size, and check the size like pq_adapt_args_version().
+ * `size` is the size in this version, `least` the size in the first. `to` may equal
+ * `given`. */
 enum pq_status pq_copy_struct(void *to, const void *given, size_t size, size_t least);
 
 /* Return true if an extent is 0, so that `in` and `out` have no elements. */

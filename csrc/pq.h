@@ -360,9 +360,9 @@ enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args 
 enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args *args,
                          int *finite);
 
-/* Count the NaN and infinities of the real array `in`. *first is the position of the first
- * one in C order, or 0 if *count is 0. Options are ignored. All other errors: as for
- * pq_minmax(). */
+/* Count the NaN and infinities of the real array `in`. *first is the C-order position of
+ * the first NaN or infinity, or 0 if *count is 0. Options are ignored. All other errors: as
+ * for pq_minmax(). */
 enum pq_status pq_count_nonfinite(const struct pq_args *args, size_t *count, size_t *first);
 
 /*

@@ -15,7 +15,7 @@
 enum {
     CACHE_LINE_BYTES = 64,
     SQUARE_BYTES = 64 * 256,     /* bytes of a rectangle that one step transposes */
-    MAX_FEW_ROWS = 8,            /* so few rows are all in one rectangle */
+    MAX_FEW_ROWS = 8,            /* most rows of an array that one rectangle covers */
     MAX_CHANNELS = 4,            /* most channels of pixels that join fast */
     MAX_GROUPS_OF_ROW = 4,       /* most groups of a row for run_rows_by_groups() */
     MIN_SHARED_ROWS = 8,         /* least number of rows that share loaded parameters */

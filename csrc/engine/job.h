@@ -137,7 +137,7 @@ typedef enum pq_status pq_set_method_fn(struct pq_method *how,
                                         const struct pq_kernels *kernels,
                                         const struct pq_args *args, struct pq_facts *facts);
 
-/* The methods of quantize and dequantize (ops/). */
+/* Choose the method of quantize or dequantize (ops/). */
 extern pq_set_method_fn pq_quantize_method, pq_dequantize_method;
 
 /* Check a call, initialize its job, and run one part. Store the number of elements out of

@@ -14,7 +14,7 @@ enum { PQ_GATHERED_ELEMENTS = PQ_SIZE(1024, 64) };
 
 struct pq_tile {
     ptrdiff_t rows, columns;
-    ptrdiff_t row_stride, column_stride; /* bytes, of the strided side */
+    ptrdiff_t row_stride, column_stride; /* in bytes, of the strided side */
     size_t size;                         /* bytes of an element */
     bool swapped;                        /* the strided side has the other byte order */
 };

@@ -188,7 +188,8 @@ static bool is_out_of_range(const struct pq_kernels *kernels, const struct pq_ar
 }
 
 /* Store in `index` the indices of the element at a position in C order. Return the number
- * of elements from this one to the end of its row, or of its block if that ends earlier. */
+ * of elements from this element to the end of its row, or to the end of its block if the
+ * block ends earlier. */
 static ptrdiff_t find_indices(const struct pq_args *args, ptrdiff_t position,
                               ptrdiff_t *index)
 {

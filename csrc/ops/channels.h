@@ -23,8 +23,8 @@ struct pq_channel_counts {
     double *lowest, *highest;    /* extrema of each channel; at first INFINITY, -INFINITY */
     void *table;                 /* counters, zero at first; NULL: do not count keys */
     bool is_32_bit;              /* counters have 32 bits; else 16 bits */
-    size_t stride;               /* counters between the starts of two rows */
-    int rows, room;              /* rows in use; allocated rows */
+    size_t stride;               /* distance of successive rows, in counters */
+    int rows, room;              /* numbers of rows in use and of allocated rows */
     uint16_t pages[PQ_PAGES];    /* the page of each row in use */
     bool full;                   /* the table needs one more row */
     size_t done;                 /* number of counted tiles, which the next call skips */

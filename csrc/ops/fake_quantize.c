@@ -181,7 +181,7 @@ static bool can_use_kernel(const struct pq_args *args, enum pq_type code)
            pq_bytes_of(pq_carrier_of(code)) <= 2;
 }
 
-/* Process runs by the steps, one tile after the other. */
+/* Make the method process runs tile by tile, as `steps` describes. */
 static void use_tile_steps(struct pq_method *how, struct pq_tile_steps *steps)
 {
     how->kernel = run_tile_steps;

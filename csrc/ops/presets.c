@@ -390,8 +390,8 @@ PQ_NOINLINE struct pq_pair preset_pair(const struct pq_wanted *wanted, double lo
     const enum pq_type numbers =
         is_f64 ? PQ_F64 : arithmetic_type(preset->numbers, wanted->real);
     const enum pq_type kept = is_f64 ? PQ_F64 : arithmetic_type(preset->kept, wanted->real);
-    /* The packages with PQ_SMALL_TENTH, ATen and FBGEMM, pass the ends as float, although
-     * they compute in float64. */
+    /* ATen and FBGEMM, the packages with PQ_SMALL_TENTH, round the ends of a range to
+     * float32 before they compute in float64. */
     const enum pq_type ends = preset->small == PQ_SMALL_TENTH && !is_f64 ? PQ_F32 : numbers;
     struct range of = {round_to(ends, lo), round_to(ends, hi), 0, numbers, kept, false};
     if (preset->span == PQ_SPAN_POWER) {
@@ -474,8 +474,7 @@ static bool no_rule_applies(const struct pq_wanted *wanted, size_t n, const floa
     return others >> 31 == 0;
 }
 
-/* Load ranges, and repeat the last one up to a multiple of 8, so that loops have no tails.
- */
+/* Load ranges. Repeat the last range up to a multiple of 8, so that loops have no tails. */
 static void load_ranges(size_t n, const float *los, const float *his, struct ranges *of)
 {
     for (size_t i = 0; i < n; i++) {

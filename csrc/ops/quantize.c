@@ -152,8 +152,8 @@ static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
 }
 
 /* Choose the stochastic kernel. It passes rounded quotients to a second kernel: as float32
- * to a kernel of type pairs, as float64 to any other kernel. It never flushes
- * subnormal values, because each of them has a chance to round up. */
+ * to a kernel of type pairs, as float64 to any other kernel. It never flushes subnormal
+ * values, because each subnormal value can round up. */
 PQ_RARE void set_stochastic_method(struct pq_method *how, const struct pq_kernels *kernels,
                                    const struct pq_args *args)
 {

@@ -13,7 +13,7 @@
 /* The range of loaded parameters. */
 struct param_range {
     int32_t lowest_down, highest_down;
-    int32_t least_bias, most_bias; /* extrema of 0 and all biases */
+    int32_t least_bias, most_bias; /* lowest and highest of 0 and all biases */
     bool grows;                    /* at least one float32 multiplier is 1 or more */
     bool is_uneven;                /* a doubled multiplier is neither 0 nor at least 2^31 */
 };
@@ -311,7 +311,7 @@ static void run_piece(const struct pq_run *run, const void *px, void *py, size_t
 }
 
 /* Requantize a run, a piece at a time. If no kernel supports all groups, a piece has only
- * one group, because a kernel may support this group. */
+ * one group, because a kernel may support some groups alone. */
 static void run_pieces(const struct pq_run *run, const void *x, void *y, size_t n)
 {
     const struct pq_requantization_job *const call = run->requantize;

@@ -50,7 +50,7 @@ struct group {
     const double *w; /* the weights of these elements */
     char *scale, *zero;
     double range[2];
-    double unit; /* multiplies float64 errors, see error_unit() */
+    double unit; /* factor of float64 errors, see error_unit() */
     struct best best;
     ptrdiff_t size;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Check the errors of dynamic_quantize, fake_quantize and requantize_codes, and
- * pq_fake_levels() against its definition. fuzz_api.c checks the results of the other three
+ * Check the errors of dynamic_quantize, fake_quantize and requantize_codes. Compare
+ * pq_fake_levels() with its definition. fuzz_api.c checks the results of the first three
  * functions.
  */
 #include <math.h>

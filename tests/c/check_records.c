@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Check GGUF blocks: the kernels of every instruction set against the scalar ones, bit for
- * bit, between inaccessible pages, and invalid calls. fuzz_api.c checks valid calls. */
+/* Check GGUF blocks. Results of every instruction set must equal the results of the scalar
+ * kernels, bit for bit. Buffers are between inaccessible pages. Also check invalid calls.
+ * fuzz_api.c checks valid calls. */
 #include <string.h>
 
 #include "check.h"
@@ -137,7 +138,8 @@ static void check_alone(void)
     ENCODED(PQ_OK, args.weights = numbers; args.weights.strides = none);
     ENCODED(PQ_ERR_TYPE, args.weights = numbers; args.weights.type = PQ_I32);
     ENCODED(PQ_ERR_SHAPE, args.shape = odd);
-    /* 256 numbers in 292 bytes: the numbers fit, and their blocks do not. */
+    /* A block has 256 numbers and 292 bytes: the numbers fit in memory, and the blocks do
+     * not. */
     ENCODED(PQ_ERR_SHAPE, args.format = 15; args.shape = most; args.out.strides = none);
     ENCODED(PQ_ERR_TYPE, args.out.type = PQ_I8);
     ENCODED(PQ_ERR_TYPE, args.in.type = PQ_I32);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Check sums of errors and searches for scales: the kernels of every instruction set
- * against the scalar ones, bit for bit, and invalid calls. fuzz_api.c checks valid calls.
- */
+/* Check sums of errors and searches for scales. Results of every instruction set must equal
+ * the results of the scalar kernels, bit for bit. Also check invalid calls. fuzz_api.c
+ * checks valid calls. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -21,7 +21,7 @@ struct float_format {
 };
 const struct float_format *format_of(enum pq_type type);
 
-/* Return the value of a magnitude code, also of the code after the last one. */
+/* Return the value of a magnitude code, which can also be the code after the last code. */
 double value_of(const struct float_format *f, uint32_t magnitude);
 
 /* Decode bits of a real or of a narrow float. */
