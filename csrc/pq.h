@@ -218,8 +218,8 @@ struct pq_args {
     enum pq_round round;    /* rounding; narrow floats: PQ_HALF_EVEN or PQ_STOCHASTIC */
     enum pq_type precision; /* real type of the quotient; PQ_NO_TYPE: float64 if `in` is
                                float64, else float32 */
-    int overflow;   /* nonzero, narrow floats: a value too large becomes infinity, or NaN if
-                       the type has no infinity, instead of the largest number */
+    int overflow;   /* narrow floats: code of values out of range. 0: the largest number;
+                       nonzero: infinity, or NaN if the type has no infinity */
     int zero_first; /* nonzero, integers: round the sum of quotient and zero point, added in
                        float32, or in float64 for float64 quotients */
     int narrow_first; /* nonzero: first round `in` and `scale` to `precision` */
@@ -480,13 +480,13 @@ struct pq_requantization {
     enum pq_arithmetic arithmetic; /* multiplication and rounding */
     struct pq_channels multiplier; /* float32 or float64; with `shift`, integers from 0 to
                                       2^31 - 1 as pq_fixed_point() returns them */
-    struct pq_channels shift;      /* integers for fixed point; `data` null: derive the
-                                      multiplier and the shift from `multiplier` */
+    struct pq_channels shift;      /* integer shifts for fixed point; `data` null: derive
+                                      multiplier and shift from `multiplier` */
     struct pq_channels bias; /* integers of at most int64, in units of `in`; `data` null: no
                                 bias */
     int64_t input_zero;      /* zero point of `in`, within its type */
     int64_t zero;            /* zero point of `out`, within its type */
-    int clips;               /* nonzero: clamp to the following codes, else to the type */
+    int clips;               /* nonzero: clamp to the range below; 0: to the type */
     int64_t lowest_code, highest_code; /* limits of the clamp, within the type of `out` */
 };
 
@@ -701,7 +701,7 @@ int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t 
 /* Families of types. */
 enum pq_kind {
     PQ_KIND_NONE,
-    PQ_KIND_REAL,    /* real numbers: data, scales and offsets */
+    PQ_KIND_REAL,    /* real types: data, scales and offsets */
     PQ_KIND_INTEGER, /* codes and zero points */
     PQ_KIND_FLOAT,   /* narrow floats: codes, scales, zero points of codes of their type */
     PQ_KIND_EXPONENT /* only scales */
