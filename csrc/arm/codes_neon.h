@@ -42,8 +42,8 @@ PQ_INLINE c32 c32_pairs(uint64_t x)
                  vandq_u8(fields_of_2_bits((uint32_t)(x >> 32)), three)};
 }
 
-/* Unpack 3-bit codes to bytes. Divide each 12 bits into two 16-bit fields of 6 bits, and
- * each field into two bytes of 3 bits. */
+/* Unpack 3-bit codes to bytes. Split 12 bits into two fields of 6 bits, in 16 bits each.
+ * Then split each field into two codes, in one byte each. */
 PQ_INLINE uint8x16_t triples_of(uint64_t x)
 {
     const uint32x4_t w = vmovl_u16(vcreate_u16(x));

@@ -100,7 +100,7 @@ PQ_INLINE vi load_u16(const void *p)
                      vreinterpretq_u16_u8(load128(c + 16)));
 }
 
-/* Load the upper 24 bits of 32-bit words as float32 integers. */
+/* Load 32-bit words, and convert their upper 24 bits to float32. */
 #define top_24v(words) vcvtq_f32_u32(vshrq_n_u32(vreinterpretq_u32_s32(words), 8))
 PQ_INLINE vf load_top_24(const void *p)
 {
@@ -349,8 +349,8 @@ PQ_INLINE void pack_2_bits(void *p, vb x)
     memcpy(p, &word, sizeof word);
 }
 
-/* Store 16 bytes. Lines begin at a distance of `step` bytes. Line k supplies the byte
- * `places[16 * k + i]` as byte i, unless that index is 255. */
+/* Store 16 bytes of several input lines, which begin `step` bytes apart. Byte i is the byte
+ * `places[16 * k + i]` of line k. The index 255 selects no byte of this line. */
 PQ_INLINE void join_bytes(char *to, const char *from, ptrdiff_t step, const uint8_t *places,
                           size_t lines)
 {

@@ -77,7 +77,7 @@ struct pq_affine {
     pq_kernel_fn *plain_kernel;
     enum pq_type real, carrier, code; /* `real` and `code`: the types of the elements */
     int16_t bits;    /* bits of a code: of its type, or fewer with a layout */
-    int16_t options; /* PQ_OPTIONS_AFFINE of the call, for lists of supported options */
+    int16_t options; /* affine options of the call: bits PQ_OPTION_<name> */
     bool has_offset; /* subtract the offset before quantizing, add it after dequantizing */
     bool inverse;    /* multiply by the scale to quantize, divide by it to dequantize */
     bool clips;      /* clip integers to `range` */
@@ -119,7 +119,7 @@ struct pq_run {
     union {
         const int32_t *i32;
         const double *f64;   /* general kernels */
-        const uint64_t *u64; /* kernels of 64-bit codes: two's complement */
+        const uint64_t *u64; /* 64-bit codes: int64 in two's complement, or uint64 */
     } zero;
     union {
         const float *f32;
@@ -409,8 +409,8 @@ struct pq_grid {
     const float *scale, *lo, *hi;
     float lowest, highest;
     bool narrow;
-    /* The data is a complete group. The kernel may then skip a scale that cannot be the
-     * first scale with the smallest sum. */
+    /* True if the data is a complete group. The kernel may then skip a scale that cannot be
+     * the first scale with the smallest sum. */
     bool covers_group;
 };
 

@@ -31,21 +31,20 @@ KERNEL(dequantize_row, pq_row_scales_fn, , ALWAYS, KERNELS, check_dequantize_row
 KERNEL(dequantize_packed, pq_kernel_fn, [2][PQ_REALS], REALS, KERNELS,
        check_dequantize_packed)
 KERNEL(quantize_packed, pq_kernel_fn, [PQ_REALS], REALS, KERNELS, check_quantize_packed)
-/* Any mode, and any types except codes of 64 bits, with float64 parameters. */
+/* General kernels: any mode, any types except 64-bit codes, and float64 parameters. */
 KERNEL(quantize_general, pq_kernel_fn, , LONG, PAIRS, check_quantize_general)
 KERNEL(dequantize_general, pq_kernel_fn, , ALWAYS, PAIRS, check_dequantize_general)
-/* Codes of 64 bits, with zero points of 64 bits. quantize_int64 applies the policies of a
- * struct pq_affine, too. */
+/* Kernels of 64-bit codes, with 64-bit zero points. quantize_int64 applies the policies of
+ * a struct pq_affine, too. */
 KERNEL(quantize_int64, pq_kernel_fn, , ALWAYS, PAIRS, check_quantize_int64)
 KERNEL(dequantize_int64, pq_kernel_fn, , ALWAYS, PAIRS, check_dequantize_int64)
-/* Any types and sizes of groups: see struct pq_affine. */
+/* Affine kernels of any types and group sizes: see struct pq_affine. */
 KERNEL(quantize_affine, pq_kernel_fn, , LONG, API, check_quantize_affine)
 KERNEL(dequantize_affine, pq_kernel_fn, , ALWAYS, API, check_dequantize_affine)
 /* dequantize_packed with offsets to add. Null: the engine unpacks to bytes first. */
 KERNEL(dequantize_affine_packed, pq_kernel_fn, [2][PQ_REALS], WIDE_PACKED, KERNELS,
        check_dequantize_affine_packed)
-/* Stochastic rounding to any type, with one pair of parameters or a pair for each element.
- */
+/* Quantize by stochastic rounding, with one pair of parameters or one for each element. */
 KERNEL(quantize_stochastic, pq_kernel_fn, , ALWAYS, PAIRS, check_quantize_stochastic)
 KERNEL(random_words, pq_random_words_fn, , ALWAYS, KERNELS, check_random_words)
 /* Codes of fewer than 8 bits, which the kernels of pairs process as int8 and uint8. For
@@ -58,14 +57,14 @@ KERNEL(unpack, pq_bytes_fn, [PQ_NARROWS], NARROWS, KERNELS, check_unpack)
 KERNEL(narrow, pq_bytes_fn, [PQ_NARROWS], NARROWS, KERNELS, check_narrow)
 KERNEL(pack, pq_bytes_fn, [8], BITS, KERNELS, check_pack)
 KERNEL(unpack_bits, pq_bytes_fn, [8], BITS, KERNELS, check_unpack_bits)
-/* 24-bit codes to int32, and from int32 with saturation. dequantize_24, quantize_24: to and
- * from float32, half to even, with one scale and at least a chunk of codes. */
+/* Convert 24-bit codes to float32 and back, half to even, with one scale and at least a
+ * chunk of codes; or to int32 and back, with saturation. */
 KERNEL(dequantize_24, pq_kernel_fn, , VECTOR, KERNELS, check_dequantize_24)
 KERNEL(quantize_24, pq_kernel_fn, , VECTOR, KERNELS, check_quantize_24)
 KERNEL(unpack_24, pq_bytes_fn, , ALWAYS, KERNELS, check_unpack_24)
 KERNEL(pack_24, pq_bytes_fn, , ALWAYS, KERNELS, check_pack_24)
 KERNEL(unpack_words, pq_unpack_words_fn, , LOCAL, KERNELS, check_unpack_words)
-/* float32 to another type. Callers use pq_narrow_to(). */
+/* Convert float32 to another type. Callers use pq_narrow_to(). */
 KERNEL(to_f16, pq_narrow_fn, , LOCAL, RECORDS, check_to_f16)
 KERNEL(to_bf16, pq_narrow_fn, , LOCAL, RECORDS, check_to_bf16)
 KERNEL(to_f64, pq_narrow_fn, , LOCAL, RECORDS, check_to_f64)

@@ -76,7 +76,7 @@ PQ_INLINE void store_i24(char *p, vi x)
     EACH(i, x) pq_store_i24(p + 3 * i, (const char *)&x.v[i]);
 }
 
-/* Load the upper 24 bits of words, as numbers. */
+/* Load 32-bit words, and convert their upper 24 bits to float32. */
 #define UPPER_24(word) (float)(int32_t)((word) >> 8)
 LOAD_AS(vf, load_top_24, uint32_t, UPPER_24)
 #undef UPPER_24
@@ -310,7 +310,7 @@ PRIMITIVES(double, f64, UINT64_C(1) << 63)
 #undef PRIMITIVE
 #undef PRIMITIVES
 
-/* Return q: the conversion to int32 truncates. */
+/* Return q unchanged: the later conversion to int32 truncates. */
 PQ_INLINE float toward_zero_float(float q)
 {
     return q;

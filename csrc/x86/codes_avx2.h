@@ -9,8 +9,8 @@ typedef struct {
     vb a;
 } c32;
 
-/* Shifts of 16-bit lanes move bits into the neighbouring byte. Callers mask these
- * bits. */
+/* Shifts of 16-bit lanes move bits into the neighbouring byte. Callers clear these bits by
+ * a mask. */
 #define shift_left_u8v _mm256_slli_epi16
 #define shift_right_u8v _mm256_srli_epi16
 #define load_table(table) _mm256_broadcastsi128_si256(load128(table))
@@ -37,8 +37,8 @@ PQ_INLINE c32 c32_pairs(uint64_t x)
     return (c32){_mm256_and_si256(fields, _mm256_set1_epi8(3))};
 }
 
-/* Unpack 3-bit codes to bytes. Divide each 12 bits into two 16-bit fields of 6 bits, and
- * each field into two bytes of 3 bits. */
+/* Unpack 3-bit codes to bytes. Split 12 bits into two fields of 6 bits, in 16 bits each.
+ * Then split each field into two codes, in one byte each. */
 PQ_INLINE c32 c32_triples(uint64_t x, uint64_t y)
 {
     const __m256i w = _mm256_cvtepu16_epi32(_mm_set_epi64x((long long)y, (long long)x));
@@ -154,8 +154,8 @@ PQ_INLINE void c32_sum_halves(c32 x, int sums[2])
     sums[1] = _mm_cvtsi128_si32(_mm256_extracti128_si256(both, 1)) - 16 * 128;
 }
 
-/* Return floor((13 x + 242) / 243), which base_3_fraction_u8v() adds to x. For x up to
- * 242 (five base-3 digits), the product with 270 / 2^16 has an equal integer part. */
+/* Return floor((13 x + 242) / 243), which base_3_fraction_u8v() adds to x. For x up to 242
+ * (five base-3 digits), the integer part of (13 x + 242) * 270 / 2^16 equals the floor. */
 PQ_INLINE __m256i fraction_excess(__m256i x)
 {
     const __m256i m = _mm256_mullo_epi16(x, _mm256_set1_epi16(13));
@@ -170,7 +170,7 @@ PQ_INLINE vb base_3_fraction_u8v(vb x)
     return _mm256_add_epi8(x, _mm256_or_si256(even, _mm256_slli_epi16(odd, 8)));
 }
 
-/* Return x * y % 256 * 3 / 256 of each byte. The bytes of x are in the upper halves of
+/* Return (x * y % 256) * 3 / 256 for each byte. The bytes of x are in the upper halves of
  * 16-bit lanes, so that the upper half of a product is x * y % 256. */
 PQ_INLINE vb top_trits_u8v(vb x, vb y)
 {

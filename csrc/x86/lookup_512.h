@@ -49,8 +49,8 @@ PQ_INLINE void store_wide_pairs(void *p, __m512i lower, __m512i upper)
 
 /* ---- packed codes of 4 bits ---- */
 
-/* Return 16 codes from 8 bytes, each in the lowest bits of an int32 with garbage above.
- * `flip` is 4 if the first code of a byte is in the upper bits, else 0. */
+/* Return 16 codes from 8 bytes, each in the lowest bits of an int32 with undefined bits
+ * above. `flip` is 4 if the first code of a byte is in the upper bits, else 0. */
 PQ_INLINE __m512i wide_unpack4(const void *p, int flip)
 {
     const __m512i places = _mm512_setr_epi64(INT64_C(0x0400000000), INT64_C(0x0c00000008),
@@ -63,7 +63,8 @@ PQ_INLINE __m512i wide_unpack4(const void *p, int flip)
     return _mm512_multishift_epi64_epi8(flipped, _mm512_set1_epi64(codes));
 }
 
-/* Return 32 codes from 16 bytes, each in the lowest bits of an int16 with garbage above. */
+/* Return 32 codes from 16 bytes, each in the lowest bits of an int16. Its other bits are
+ * undefined. */
 PQ_INLINE __m512i wide_unpack4_16(const void *p)
 {
     const __m512i places = _mm512_set1_epi64(INT64_C(0x0024002000040000));

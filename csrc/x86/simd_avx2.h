@@ -276,8 +276,8 @@ PQ_INLINE void pack_2_bits(void *p, vb x)
                                        b, _mm256_setr_epi32(0, 4, 0, 0, 0, 0, 0, 0))));
 }
 
-/* Store 16 bytes. Lines begin at a distance of `step` bytes. Line k supplies the byte
- * `places[16 * k + i]` as byte i, unless that index is 255. */
+/* Store 16 bytes of several input lines, which begin `step` bytes apart. Byte i is the byte
+ * `places[16 * k + i]` of line k. The index 255 selects no byte of this line. */
 PQ_INLINE void join_bytes(char *to, const char *from, ptrdiff_t step, const uint8_t *places,
                           size_t lines)
 {
