@@ -252,7 +252,7 @@ PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign, int
     const uint8x16_t code = bytes_of(magnitudes);
     const vi ones = (vi){vshrq_n_s32(signs.a, 31), vshrq_n_s32(signs.b, 31),
                          vshrq_n_s32(signs.c, 31), vshrq_n_s32(signs.d, 31)};
-    const vi negated = (vi)EACH1(vnegq_s32, ones); /* 1 where a sign is negative */
+    const vi negated = (vi)EACH1(vnegq_s32, ones); /* 1 where `signs` is negative, else 0 */
     const uint8x16_t all = vmulq_u8(bytes_of(negated), vdupq_n_u8((uint8_t)sign));
     const uint8x16_t negative = vbicq_u8(all, vceqq_u8(code, vdupq_n_u8((uint8_t)bare)));
     store128(p, vorrq_u8(code, negative));

@@ -39,7 +39,7 @@ enum { PQ_PACKED_GROUP = 32, PQ_MIN_GAPPED_GROUP = 32, PQ_MAX_GAPPED_GROUP = 102
 /* Further values of `round` in kernels of pairs. Both modes round half to even. */
 enum {
     PQ_ROUND_NARROWED = PQ_ROUND_COUNT, /* first round the quotient to the input type */
-    PQ_ZERO_FIRST,                      /* round the sum of quotient and zero point */
+    PQ_ZERO_FIRST,                      /* add the zero point before rounding */
     PQ_PAIR_ROUND_COUNT
 };
 
@@ -75,17 +75,17 @@ struct pq_affine {
     /* Kernel that quantizes input of type `real` without a stage. Null: a stage must change
      * the input first. */
     pq_kernel_fn *plain_kernel;
-    enum pq_type real, carrier, code; /* `real` and `code`: the types of the elements */
+    enum pq_type real, carrier, code; /* `real`, `code`: element types */
     int16_t bits;    /* bits of a code: of its type, or fewer with a layout */
     int16_t options; /* affine options of the call: bits PQ_OPTION_<name> */
     bool has_offset; /* subtract the offset before quantizing, add it after dequantizing */
     bool inverse;    /* multiply by the scale to quantize, divide by it to dequantize */
     bool clips;      /* clip integers to `range` */
-    bool wraps;      /* reduce integers out of range modulo the number of codes */
+    bool wraps;      /* wrap integers out of range, modulo the number of codes */
     bool counts;     /* count integers out of range */
     bool counts_nan; /* count NaN that no fill code replaces */
-    struct pq_range range; /* of the codes; uint64 limits are in two's complement */
-    size_t fills;          /* number of codes for NaN; quantize writes the first code */
+    struct pq_range range; /* range of codes; uint64 limits are stored as int64 */
+    size_t fills;          /* number of fill codes; quantize writes the first one for NaN */
     const int64_t *fill;
 };
 
@@ -125,13 +125,13 @@ struct pq_run {
         const float *f32;
         const double *f64;
         const int32_t *i32;         /* requantize: shifts */
-    } offset;                       /* affine kernels: f32 or f64, like `scale` */
+    } offset;                       /* affine kernels: the type of `scale` */
     const struct pq_affine *affine; /* affine kernels */
     union {
         const struct pq_tile_steps *tile_steps;       /* ops/fake_quantize.c only */
         const struct pq_fake_quantize *fake_quantize; /* the kernel fake_quantize */
         const struct pq_codebook *book;               /* kernels of codebooks */
-        struct pq_watch *watch;                       /* affine kernels set and read this */
+        struct pq_watch *watch;                       /* affine kernels only */
         struct pq_requantization_job *requantize;     /* ops/requantize.c only */
         const struct pq_kernels *kernels;             /* ops/levels.c only */
     };
@@ -293,18 +293,18 @@ struct pq_requantize_run {
     enum pq_type out;
     bool per_element, clips, doubled;
     bool biased;             /* false: `bias` is 0 everywhere */
-    bool shifts;             /* an element of `down` is negative */
+    bool shifts;             /* at least one element of `down` is negative */
     bool shrinks;            /* all r are less than 1, so products fit int32 */
     int32_t zero;            /* the zero point */
-    int32_t least, most;     /* limits of an element x: x plus any bias fits int32 */
+    int32_t least, most;     /* limits of elements: the sum with any bias fits int32 */
     int64_t lowest, highest; /* limits of the codes, minus the zero point */
     size_t lines;
-    ptrdiff_t in_stride, out_stride; /* from line to line, in bytes */
+    ptrdiff_t in_stride, out_stride; /* bytes from line to line */
     union {
         const float *r;
         const int32_t *m;
     };
-    const int32_t *down, *bias; /* `down` has no effect on PQ_REQUANTIZE_F32 */
+    const int32_t *down, *bias; /* PQ_REQUANTIZE_F32 ignores `down` */
 };
 
 /* Requantize lines of `n` elements. Return 0 if an element is not within `least` and

@@ -14,7 +14,7 @@ void pq_run_tiles(pq_kernel_fn *kernel, size_t room, bool has_gaps,
         kernel(run, x, y, n);
         return;
     }
-    const size_t groups = step / g; /* in a tile; 0: a tile is a part of a group */
+    const size_t groups = step / g; /* groups in a tile; 0: a tile is a part of a group */
     struct pq_run tile = *run;
     if (groups <= 1) {
         tile.in_gap = tile.out_gap = 0;

@@ -39,7 +39,7 @@ WORD(fl, fl_masked, (fl x, uint32_t kept, uint32_t set),
      pq_f32_bits((pq_bits_f32(x) & kept) | set))
 WORD(ml, ml_and, (ml x, ml y), x &y)
 WORD(int, ml_any, (ml x), x)                       /* true if any lane is true */
-WORD(fl, fl_select, (ml m, fl x, fl y), m ? x : y) /* x if the condition holds, else y */
+WORD(fl, fl_select, (ml m, fl x, fl y), m ? x : y) /* x where m is true, else y */
 #undef WORD
 
 PQ_INLINE void fl_store(float *p, fl x)

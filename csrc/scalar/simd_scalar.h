@@ -144,7 +144,7 @@ IN_PLACE(vf, fused_add, (vf x, vf y, vf z), fmaf(x.v[i], y.v[i], z.v[i]))
 IN_PLACE(vf, fused_subtract, (vf x, vf y, vf z), fmaf(-x.v[i], y.v[i], z.v[i]))
 
 IN_PLACE(vi, mask_i32, (vi x, int32_t bits), x.v[i] & bits)
-IN_PLACE(vi, shift_right, (vi x, int n), x.v[i] >> n) /* no number is negative */
+IN_PLACE(vi, shift_right, (vi x, int n), x.v[i] >> n) /* numbers must not be negative */
 
 /* ---- extremes ---- */
 
@@ -272,7 +272,7 @@ WORD1(vd, high_i32, vi, (double)x.v[i + PQ_HALF])
     }
 NARROW(vf, narrow_f64, (float))
 NARROW(vf, narrow_to_odd, pq_float_to_odd)
-NARROW(vi, convert_f64, (int32_t)) /* exact: integers within int32 */
+NARROW(vi, convert_f64, (int32_t)) /* exact for integers within int32 */
 #undef NARROW
 
 /* ---- primitives of one number, for rounding ---- */

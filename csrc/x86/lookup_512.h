@@ -87,7 +87,7 @@ PQ_INLINE __m256i halves_f16(__m256 lo, __m256 hi)
 
 PQ_INLINE __m256i halves_bf16(__m256 lo, __m256 hi, int special)
 {
-    if (special) { /* the instruction would flush subnormals */
+    if (special) { /* vcvtne2ps2bf16 would flush subnormals */
         const __m256i both = _mm256_packus_epi32(narrow_bf16(lo), narrow_bf16(hi));
         return _mm256_permute4x64_epi64(both, 0xd8);
     }

@@ -121,7 +121,7 @@ PQ_INLINE void store_bf16(void *p, vf x)
     if (_kortestz_mask8_u8(ab, cd)) {
         store_normal_bf16(p, x);
     } else {
-        const vf rare = x; /* GCC would write x to memory before the test */
+        const vf rare = x; /* without this copy, GCC stores x before the test */
         store_bf16_subnormal(p, &rare);
     }
 }
