@@ -91,8 +91,7 @@ PQ_INLINE void c32_store_entries(char *to, const uint8_t *codes, const float *ta
     values_of_16((uint8_t *)to + 64, vandq_u8(vld1q_u8(codes + 16), low), entries);
 }
 
-/* Count the bounds below each of four numbers. For 15 bounds, counting is faster than a
- * tree search. */
+/* Count the bounds below each of four numbers. For 15 bounds, a tree search is slower. */
 PQ_INLINE uint16x4_t count_less(const float *from, const float *bound)
 {
     const float32x4_t x = vld1q_f32(from);

@@ -2,7 +2,7 @@
 /*
  * Types of kernels and of their parameters. A kernel processes one contiguous run of
  * elements, without shape and strides. Each instruction set fills one `struct pq_kernels`.
- * Tests compare the results of the tables.
+ * Tests compare the results of all instruction sets.
  */
 #ifndef PQ_KERNELS_H
 #define PQ_KERNELS_H
@@ -27,8 +27,8 @@
     PQ_FOR_CODE(PQ_WITH_F32) PQ_FOR_CODE(PQ_WITH_F16) PQ_FOR_CODE(PQ_WITH_BF16)
 #define PQ_FOR_32_BIT_PAIR                                                                 \
     PQ_FOR_32_BIT(PQ_WITH_F32) PQ_FOR_32_BIT(PQ_WITH_F16) PQ_FOR_32_BIT(PQ_WITH_BF16)
-/* PQ_FOR_SHARED_PAIR: the AVX-512 table contains the dequantize kernels of AVX2, because
- * separate copies are not faster. PQ_FOR_OWN_PAIR: all other pairs have separate copies. */
+/* PQ_FOR_SHARED_PAIR lists pairs of types with one dequantize kernel for AVX2 and AVX-512,
+ * because an AVX-512 kernel is not faster. PQ_FOR_OWN_PAIR lists all other pairs. */
 #define PQ_FOR_SHARED_PAIR PQ_FOR_CODE(PQ_WITH_F32) PQ_FOR_CODE(PQ_WITH_F16)
 #define PQ_FOR_OWN_PAIR PQ_FOR_CODE(PQ_WITH_BF16) PQ_FOR_32_BIT_PAIR PQ_FOR_FLOAT_PAIR
 #define PQ_FOR_FLOAT_PAIR                                                                  \
@@ -76,7 +76,7 @@ struct pq_affine {
      * the input first. */
     pq_kernel_fn *plain_kernel;
     enum pq_type real, carrier, code; /* `real`, `code`: element types */
-    int16_t bits;    /* bits of a code: of its type, or fewer with a layout */
+    int16_t bits;    /* bits of a code: fewer than its type has, if a layout packs codes */
     int16_t options; /* affine options of the call: bits PQ_OPTION_<name> */
     bool has_offset; /* subtract the offset before quantizing, add it after dequantizing */
     bool inverse;    /* multiply by the scale to quantize, divide by it to dequantize */
@@ -150,7 +150,7 @@ struct pq_run {
     bool general;         /* parameters have 8 bytes: float64, or uint64 zero points */
     bool inverse;         /* quantize to narrow floats, codebooks: see struct pq_args */
     bool high_first;      /* packed codebooks: see pq_is_high_first() */
-    const uint32_t *random_words; /* PQ_STOCHASTIC: one word for each element */
+    const uint32_t *random_words; /* PQ_STOCHASTIC: one random word for each element */
 };
 
 /* Return true if each element of a row has its own parameters. */
@@ -508,8 +508,7 @@ extern const struct pq_kernels pq_kernels_scalar, pq_kernels_avx2, pq_kernels_av
 /* Round `n` quotients in place, by stochastic rounding, to integers or narrow floats. */
 typedef void pq_round_stochastic_fn(const struct pq_run *run, double *q, size_t n);
 
-/* Number of elements of a tile, a multiple of PQ_CHUNK. A tile and its parameters fit
- * L1. */
+/* Elements in a tile, a multiple of PQ_CHUNK. A tile and its parameters fit L1. */
 enum { TILE_ELEMENTS = PQ_SIZE(512, 64) };
 
 /* Divide at most TILE_ELEMENTS elements by their scales, in the precision of the run. Add

@@ -26,8 +26,8 @@
 KERNEL(quantize, pq_kernel_fn, [PQ_REALS][PQ_CARRIERS], PAIRS, PAIRS, check_quantize)
 KERNEL(dequantize, pq_kernel_fn, [PQ_CARRIERS][PQ_REALS], PAIRS, PAIRS, check_dequantize)
 KERNEL(dequantize_row, pq_row_scales_fn, , ALWAYS, KERNELS, check_dequantize_row)
-/* Packed int4 and uint4. Runs start at a full byte. Groups are complete and have multiples
- * of PQ_PACKED_GROUP elements. Quotients are float32 and round half to even. */
+/* Kernels of packed int4 and uint4. Runs start at a full byte. Groups are complete and have
+ * multiples of PQ_PACKED_GROUP elements. Quotients are float32 and round half to even. */
 KERNEL(dequantize_packed, pq_kernel_fn, [2][PQ_REALS], REALS, KERNELS,
        check_dequantize_packed)
 KERNEL(quantize_packed, pq_kernel_fn, [PQ_REALS], REALS, KERNELS, check_quantize_packed)
@@ -82,8 +82,8 @@ KERNEL(requantize, pq_requantize_fn, , ALWAYS, REQUANTIZE, check_requantize)
 KERNEL(levels, pq_levels_fn, , ALWAYS, DYNAMIC, check_levels)
 KERNEL(fake_quantize, pq_kernel_fn, , ALWAYS, KERNELS, check_fake_quantize)
 KERNEL(magnitude, pq_magnitude_fn, , ALWAYS, KERNELS, check_magnitude)
-/* Sums of float32 or float64 elements. widen_f16 is null in the scalar table: the caller
- * converts element by element. */
+/* Kernels of sums of float32 or float64 elements. widen_f16 is null in the scalar table:
+ * the caller converts element by element. */
 KERNEL(add_errors, pq_errors_fn, [2], FLOATS, SUMS, check_add_errors)
 KERNEL(total_errors, pq_total_fn, , ALWAYS, SUMS, check_total_errors)
 KERNEL(widen_f16, pq_widen_fn, , VECTOR, SUMS, check_widen_f16)
@@ -91,12 +91,13 @@ KERNEL(fit, pq_fit_fn, [2], FLOATS, SUMS, check_fit)
 KERNEL(sum_squares, pq_squares_fn, [2], FLOATS, SUMS, check_sum_squares)
 KERNEL(grid_sums, pq_grid_fn, , ALWAYS, SUMS, check_grid_sums)
 KERNEL(fit_codes, pq_fit_codes_fn, , ALWAYS, SUMS, check_fit_codes)
-/* GGUF blocks. A null entry of encode: use search_blocks, or no encoder exists. */
+/* Kernels of GGUF blocks. If an entry of `encode` is null, use search_blocks, or the format
+ * has no encoder. */
 KERNEL(decode, pq_decode_fn, [PQ_GGUF_FORMATS], FORMATS, RECORDS, check_decode)
 KERNEL(encode, pq_encode_fn, [PQ_GGUF_FORMATS], FORMATS, ENCODE, check_encode)
 KERNEL(search_blocks, pq_gguf_search_fn, , ALWAYS, ENCODE, check_search_blocks)
-/* Codebooks, see kernels.h. dequantize_book_packed: from packed 4-bit codes to float32, for
- * tables of 16 values. Null: the engine unpacks to bytes first. */
+/* Kernels of codebooks, see kernels.h. dequantize_book_packed: from packed 4-bit codes to
+ * float32, for tables of 16 values. Null: the engine unpacks to bytes first. */
 KERNEL(quantize_book, pq_kernel_fn, , ALWAYS, CODEBOOK, check_quantize_book)
 KERNEL(dequantize_book, pq_kernel_fn, , ALWAYS, CODEBOOK, check_dequantize_book)
 KERNEL(dequantize_book_packed, pq_kernel_fn, , WIDE, CODEBOOK, check_book_packed)

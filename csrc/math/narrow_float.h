@@ -20,7 +20,7 @@ struct pq_format {
     int last;          /* largest magnitude code that does not mean NaN */
     int infinity;      /* magnitude code of infinity, or 0 */
     int half_shift;    /* the float16 bits of a magnitude code are code << half_shift */
-    float half_factor; /* value of the code = this float16 number * half_factor */
+    float half_factor; /* value of a code = its float16 number * half_factor */
 };
 
 /* float32 bits of the largest values and of the next values. If a format has no code beyond

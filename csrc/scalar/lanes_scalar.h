@@ -10,7 +10,7 @@
 #include "math/scalar_math.h"
 #include "scalar/each.h"
 
-#define PQ_FUSED_LANES 0 /* no fused multiply-add */
+#define PQ_FUSED_LANES 0 /* portable C uses no fused multiply-add */
 
 typedef struct {
     float v[8];

@@ -22,7 +22,7 @@
  * Specialized copies would gain little and take minutes to compile. */
 #define PQ_BODY PQ_NOINLINE
 #define PQ_SPECIALISED 0
-#define PQ_HAS_FMA 0 /* no fused multiply-add */
+#define PQ_HAS_FMA 0 /* portable C uses no fused multiply-add */
 #define PQ_CONVERT_IS_LOW 0
 
 typedef struct {
@@ -261,7 +261,7 @@ WORD1(vd, high_f32, vf, (double)x.v[i + PQ_HALF])
 WORD1(vd, low_i32, vi, (double)x.v[i])
 WORD1(vd, high_i32, vi, (double)x.v[i + PQ_HALF])
 
-/* Convert two halves of a chunk. */
+/* Convert two halves of a chunk from float64. */
 #define NARROW(type, word, f)                                                              \
     PQ_INLINE type word(vd x, vd y)                                                        \
     {                                                                                      \

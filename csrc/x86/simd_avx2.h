@@ -37,7 +37,7 @@ PQ_INLINE __m256i halves_of(__m256i code, enum pq_type type)
         half = _mm256_or_si256(_mm256_max_epi16(_mm256_srli_epi16(m, 1), lowered),
                                _mm256_and_si256(half, sign));
     }
-    if (type != PQ_F8E5M2 && format.infinity != 0) { /* e5m2 codes are correct already */
+    if (type != PQ_F8E5M2 && format.infinity != 0) { /* e5m2 codes need no correction */
         const __m256i last = _mm256_set1_epi16((short)(format.infinity << 8));
         const __m256i m = _mm256_and_si256(code, _mm256_set1_epi16(0x7f00));
         const __m256i infinite = _mm256_or_si256(half, _mm256_set1_epi16(0x7c00));
