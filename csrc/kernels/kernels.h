@@ -141,7 +141,7 @@ struct pq_run {
     ptrdiff_t in_gap, out_gap;       /* bytes between groups */
     enum pq_type in, out; /* types of the elements; most kernels of pairs ignore them */
     enum pq_type compute; /* quantize: type of the quotient; dequantize: of the product */
-    enum pq_round round;  /* quantize: the mode; or PQ_ROUND_NARROWED, PQ_ZERO_FIRST */
+    enum pq_round round;  /* quantize: rounding mode, PQ_ROUND_NARROWED or PQ_ZERO_FIRST */
     bool exceeds_cache;   /* the data exceeds the near caches */
     bool zero_first;      /* quantize, general kernels: add zero points before rounding */
     bool overflow;        /* quantize to narrow floats: see struct pq_args */

@@ -42,8 +42,8 @@ PQ_NOINLINE c32 c32_nibbles(const uint8_t *p)
     return r;
 }
 
-/* Return 32 fields of 2 bits, the lowest first. c32_triples() returns 16 fields of 3
- * bits from each argument: four fields from the lower 12 bits of each 16 bits. */
+/* Return 32 fields of 2 bits, the lowest first. c32_triples() returns 16 fields of 3 bits
+ * from each argument: four fields from the lower 12 bits of each 16-bit word. */
 WORD_AS(PQ_NOINLINE, c32, c32_pairs, (uint64_t x), x >> (2 * i) & 3)
 
 PQ_NOINLINE c32 c32_triples(uint64_t x, uint64_t y)
@@ -60,7 +60,7 @@ PQ_NOINLINE c32 c32_triples(uint64_t x, uint64_t y)
 WORD_AS(PQ_NOINLINE, c32, c32_where, (uint32_t bits, uint8_t value),
         bits >> i & 1 ? value : 0)
 
-/* Negate codes where a bit is set. */
+/* Negate each code that has its bit set. The lowest bit is for the first code. */
 WORD_AS(PQ_NOINLINE, c32, c32_negate_where, (c32 x, uint32_t bits),
         (uint8_t)(bits >> i & 1 ? -x.v[i] : x.v[i]))
 
@@ -76,7 +76,7 @@ WORD2(c32, c32_or, (uint8_t)(x.v[i] | y.v[i]))
 /* Subtract modulo 256. */
 WORD2(c32, c32_subtract, (uint8_t)(x.v[i] - y.v[i]))
 
-/* Return the table entries of codes below 16. */
+/* Look up codes below 16 in a table of 16 bytes. */
 PQ_NOINLINE c32 c32_look_up(const int8_t *table, c32 x)
 {
     for (int i = 0; i < 32; i += 2) {
@@ -272,8 +272,8 @@ PQ_NOINLINE void c32_sum_halves(c32 x, int sums[2])
     EACH_CODE(i) sums[i / 16] += (int8_t)x.v[i];
 }
 
-/* Return 256 * x / 243, rounded up. x has five digits in base 3. c32_trits() extracts
- * them from the result. */
+/* Return 256 * x / 243, rounded up. x has five digits in base 3. c32_trits() extracts the
+ * digits from the result. */
 IN_PLACE(c32, c32_fraction, (c32 x), (uint8_t)((x.v[i] * 256 + 242) / 243))
 
 #endif

@@ -101,7 +101,7 @@ PQ_FOR_REAL(REAL)
 #  undef CHECKED
 
 /* Quantize float32, float16 or bfloat16 to integers of at most 16 bits, and count all
- * elements out of range. No other stage is possible. */
+ * elements out of range. The run has no other stage. */
 int pq_long_quantize_affine(const struct pq_run *run, const char *x, char *y, size_t n)
 {
 #  define REAL(real, ...) [PQ_##real##_ROW] = {check_##real##_U8, check_##real##_U16},
