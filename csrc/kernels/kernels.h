@@ -60,15 +60,15 @@ struct pq_tile_steps;         /* ops/fake_quantize.c */
 struct pq_requantization_job; /* ops/requantize.c */
 
 /*
- * Process `n` elements from `x` to `y`. The kernel of a pair computes float32 quotients. It
- * supports the modes of pq_has_pair_round().
+ * Process `n` elements from `x` to `y`. The kernel of a pair computes float32 quotients.
+ * This kernel supports the modes of pq_has_pair_round().
  */
 typedef void pq_kernel_fn(const struct pq_run *run, const void *x, void *y, size_t n);
 
 /*
- * The stages that affine kernels add before and after the kernel `inner_kernel`. This
- * kernel reads values of the type `carrier` to quantize, and writes them to dequantize.
- * `carrier` is float32 or float64.
+ * The stages that affine kernels add before and after the kernel `inner_kernel`. To
+ * quantize, this kernel reads values of the type `carrier`. To dequantize, it writes values
+ * of this type. `carrier` is float32 or float64.
  */
 struct pq_affine {
     pq_kernel_fn *inner_kernel;
@@ -378,11 +378,11 @@ PQ_INLINE void pq_clear_extrema(void *lowest, void *highest, bool is_f64, size_t
 }
 
 /*
- * Sums in float64. They are equal on every instruction set, because the order of the
- * additions is fixed: element i of a run belongs to lane i % PQ_SUM_LANES. At the end of
- * a run, the upper half of the remaining lanes is added to the lower half, until one lane
- * is left. Elements need no alignment. In an array of two kernels, index 0 is for float32
- * and index 1 for float64.
+ * Sums in float64 are equal on every instruction set, because the order of the additions is
+ * fixed: element i of a run belongs to lane i % PQ_SUM_LANES. At the end of a run, the
+ * upper half of the remaining lanes is added to the lower half, until one lane is left.
+ * Elements need no alignment. In an array of two kernels, index 0 is for float32 and index
+ * 1 for float64.
  */
 enum { PQ_SUM_LANES = 16, PQ_SUM_ELEMENTS = 1024 };
 

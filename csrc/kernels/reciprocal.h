@@ -5,10 +5,10 @@
 
 #include "math/scalar_math.h"
 
-/* A range of scales: scales that need no division, or scales that make no new NaN. Their
- * bits within `mask` are from `lo` to `hi`. With `alone` the zero point must be absent:
- * the bits of -0. With `uneven` the significand must not be all ones. The struct fits
- * registers. A struct in memory would be slow, because reading it would wait for the
+/* A range of scales: scales that need no division, or scales that make no new NaN. The bits
+ * of a scale within `mask` are from `lo` to `hi`. With `alone` the zero point must be
+ * absent: the bits of -0. With `uneven` the significand must not be all ones. The struct
+ * fits registers. A struct in memory would be slow, because reading it would wait for the
  * stores of results. */
 struct reciprocal_range {
     uint32_t lo, hi, mask;

@@ -234,7 +234,7 @@ PQ_INLINE float floor_f32(float x)
 WORD1(vi, bits_of, vf, (int32_t)pq_bits_f32(x.v[i]))
 WORD1(vf, float_of, vi, pq_f32_bits((uint32_t)x.v[i]))
 
-/* Return the bits of magnitudes. They have the order of the magnitudes, with NaN above
+/* Return the bits of magnitudes. The bits have the order of the magnitudes, with NaN above
  * infinity. */
 WORD1(vi, magnitude_bits, vf, (int32_t)(pq_bits_f32(x.v[i]) & 0x7fffffff))
 
