@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantize and dequantize NumPy arrays exactly, at the speed of memory.
 
-Begin with `choose_qparams` or `calibrate`, then call `quantize` of the result. The module
-``pyquant.weights`` has the formats of quantized weights, ``pyquant.integrations.cf`` has
-CF/netCDF.
+Begin with `choose_qparams` or `calibrate`, then call the method `quantize` of the result.
+``pyquant.weights`` reads and writes quantized weights of other packages, and
+``pyquant.integrations.cf`` packed variables of CF/netCDF.
 """
 
-import pyquant._installed  # noqa: F401, the earliest import, for Ctrl-C
+import pyquant._installed  # noqa: F401, first, so that Ctrl-C is quiet
 
 # isort: split
 from typing import TYPE_CHECKING
@@ -69,7 +69,7 @@ __all__ = [
     "write_weights",
 ]
 
-if not TYPE_CHECKING:  # type checkers would accept every name
+if not TYPE_CHECKING:  # a visible __getattr__ would hide misspellings
     _NAMES = {
         "pyquant": "com_microsoft embed fixedpoint integrations ngraph observe onednn onnx "
         "openvino report weights",

@@ -23,7 +23,7 @@ __all__ += ["real_dtype", "restoring"]
 # ---- texts of messages ----
 
 _FLAT = (str, bytes, int, float, complex, type(None), np.generic)
-_MOST_BITS = 1024  # of printed integers; Python raises an error above 4300 digits
+_MOST_BITS = 1024  # largest printed integer; Python cannot print above 4300 digits
 _MOST_CHARACTERS = 200
 
 
@@ -59,7 +59,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def faulty(count: int) -> str:
-    """Return the number of elements that an error is about."""
+    """Return a number of faulty elements as text for an error message."""
     return "1 faulty element" if count == 1 else f"{count} faulty elements"
 
 
@@ -136,7 +136,7 @@ def number(
         found = float(value)
     except OverflowError:
         found = np.inf if value > 0 else -np.inf
-    except TypeError:  # raised by float() for most objects
+    except TypeError:  # objects that float() rejects
         raise fail(TypeError, name, "a number", type(value)) from None
     if least is not None and most is not None and not least <= found <= most:
         raise fail(ValueError, name, f"{least} to {most}", found)
@@ -222,9 +222,10 @@ def out(
     name: str = "out",
     x: tuple[int, ...] = (),
 ) -> npt.NDArray[Any]:
-    """Return an array for results as a plain array; it shares no memory with `apart`.
+    """Check an array for results, and return it as a plain ndarray.
 
-    `x` is the shape of the data, if the result has a number for each index of an axis.
+    Raise an error if the array shares memory with an array of `apart`. `x` is the shape of
+    the data; the message about a wrong shape then proposes an axis.
     """
     if not isinstance(out, np.ndarray) or _core.is_masked(out):
         kind = "a masked array" if isinstance(out, np.ndarray) else type(out)

@@ -1,7 +1,7 @@
 """Named tables of numbers for `codebook=`.
 
-The tables are constants. No formula gives the dynamic maps on every machine, because their
-definition sums in float32 in a special order.
+The tables are constants. The definition of the dynamic maps sums float32 numbers in a
+special order, so a formula would not return equal bits on every machine.
 """
 
 from base64 import b64decode
@@ -25,7 +25,7 @@ _NF4 = (
     "3da2faff 3e24cae3 3e7c04dd 3ead033a 3ee1a4b8 3f1007ab 3f3913b3 3f800000"
 )
 
-# Codes from 9 on are the negatives of codes from 1 on; code 8 is +0.
+# The number of code 8 is +0. The number of code 8 + i is minus the number of code i.
 _FP4 = (
     "00000000 3baaaaab 3f2aaaab 3f800000 3eaaaaab 3f000000 3e2aaaab 3e800000 "
     "00000000 bbaaaaab bf2aaaab bf800000 beaaaaab bf000000 be2aaaab be800000"

@@ -34,9 +34,9 @@ __all__ = [
 
 # Deepest nesting that NumPy supports.
 NPY_MAXDIMS = 64
-# Types that NumPy reads as one element.
+# Types that NumPy converts to a single element, not to an array.
 NO_ARRAYS = (str, bytes, dict, set, frozenset, type(None))
-# Attributes that NumPy checks before it reads an object as one element.
+# Attributes of objects that NumPy can convert to arrays.
 SEEN_BY_NUMPY = ("__array__", "__array_interface__", "__array_struct__")
 # DLPack devices with memory that NumPy can read: CPU, and host memory of other devices.
 HOST_DEVICES = (1, 3, 11, 13)
@@ -69,8 +69,8 @@ def plain(obj: Any, name: str) -> npt.NDArray[Any]:
         if "inhomogeneous" in said:
             said = "nested sequences of different lengths"
         raise fail(ValueError, name, "an array", said) from None
-    except (TypeError, BufferError, RuntimeError) as error:  # errors of other libraries
-        # Pass on other errors; PyTorch's errors name the reason.
+    except (TypeError, BufferError, RuntimeError) as error:  # raised by another library
+        # A RuntimeError without DLPack is unrelated. PyTorch's errors state the reason.
         if isinstance(error, RuntimeError) and not hasattr(type(obj), "__dlpack__"):
             raise
         said = " ".join(str(error).split())
@@ -147,7 +147,8 @@ def floats_of(obj: Any, array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
 def refuse_huge(obj: Any, array: npt.NDArray[Any], name: str, expected: str) -> None:
     """Raise ValueError for Python integers beyond NumPy's integer types.
 
-    NumPy converts them to objects or float64, but the value is wrong, not the type.
+    NumPy converts these integers to objects or float64. An error about that type would
+    mislead, because the value is wrong.
     """
     if _core.is_untyped(obj) and array.dtype.kind in "Of":
         values = list(np.asarray(obj, dtype=object).flat)
@@ -168,7 +169,7 @@ def _as_uint64(obj: Any, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def is_masked(obj: object) -> bool:
-    """Return True for a masked array, without an import of one megabyte."""
+    """Return True for a masked array, without importing numpy.ma, which takes 1 MB."""
     ma = sys.modules.get("numpy.ma")
     return ma is not None and isinstance(obj, ma.MaskedArray)
 
@@ -180,7 +181,8 @@ def _all_integers(values: Any) -> bool:
 def _refuse_lacking(obj: Any, name: str) -> None:
     """Raise an error if `obj`, or an array in nested sequences, has a mask or nulls.
 
-    The search has NumPy's depth limit and no recursion, which deep sequences would exceed.
+    The search stops at NumPy's limit of nesting. It uses a list instead of recursion,
+    because deep sequences would exceed Python's limit.
     """
     within: list[Iterator[Any]] = [iter((obj,))]
     while within:
@@ -223,7 +225,7 @@ def _null_count(obj: Any) -> int:
 
 
 def _is_sequence(obj: object) -> bool:
-    """Return True for a sequence to search; buffers contain numbers only."""
+    """Return True for a sequence that may contain arrays; a buffer has only numbers."""
     if isinstance(obj, (list, tuple)):
         return True
     if isinstance(obj, (str, bytes)) or not isinstance(obj, Sequence):
@@ -237,14 +239,15 @@ def _has_buffer(obj: Any) -> bool:
     except TypeError:
         return False
     except (BufferError, ValueError):
-        pass  # a buffer that is unavailable in this form
+        pass  # a buffer that memoryview cannot read
     return True
 
 
 def _array_of(obj: Any, name: str) -> npt.NDArray[Any]:
-    """Convert with NumPy, or through DLPack if only that exposes the data.
+    """Convert with NumPy, or through DLPack if an object supports nothing else.
 
-    NumPy lacks some types of PyTorch. These tensors are viewed as integers first.
+    NumPy lacks some types of PyTorch. Their tensors are converted as integers and viewed as
+    types of ml_dtypes.
     """
     lacking = dtypes.torch_name(getattr(obj, "dtype", None))
     if lacking in dtypes.ML_NAMES and not obj.requires_grad:

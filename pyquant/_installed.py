@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Import the compiled module first, and other modules on first access.
 
-Errors of the compiled module are reported to users of the command.
+If the compiled module cannot be imported, the command `pyquant` prints the reason.
 """
 
 import sys
 
-TYPE_CHECKING = False  # importing it from typing takes time; type checkers assume True
+TYPE_CHECKING = False  # typing is slow to import; True for type checkers
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -16,7 +16,8 @@ def _program() -> str | None:
     script = sys.argv[0].replace("\\", "/").rpartition("/")[2] if sys.argv else ""
     if script in ("pyquant", "pyquant.exe"):
         return "pyquant"
-    # sys.argv[0] is "-m" until Python finds the module. The name precedes the arguments.
+    # With `python -m`, sys.argv[0] is "-m" during this import. In sys.orig_argv, the name
+    # of the module precedes the arguments.
     name = sys.orig_argv[-len(sys.argv) :][:1]
     by_name = sys.argv[:1] == ["-m"] and name in (["pyquant"], ["-mpyquant"])
     return "python -m pyquant" if by_name else None
@@ -36,7 +37,7 @@ def _require_core() -> None:
 
 
 def _start() -> None:
-    """Import the module. Until the command runs, Ctrl-C prints no traceback."""
+    """Import the compiled module. During imports of the command, make Ctrl-C quiet."""
     if _program():
         # The module signal imports enum, which takes time.
         import _signal  # type: ignore[import-not-found]
@@ -60,7 +61,7 @@ def lazy(
     Return `__getattr__` and `__dir__` for a package.
 
     `names` maps a module to the names that the package imports from it on first access.
-    The key `package` has the names of modules of the package.
+    The names of the key `package` are modules of the package.
     """
 
     from importlib import import_module

@@ -17,7 +17,7 @@ PRECISION_OPSET = 23
 
 
 def given(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Drop options with the value `None`, which the node or its opset lacks."""
+    """Remove attributes that are `None`: the node or its opset does not have them."""
     return {name: value for name, value in attributes.items() if value is not None}
 
 

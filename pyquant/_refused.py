@@ -34,7 +34,7 @@ _MEANT = {
     **dict.fromkeys(("fp4", "float4", "mxfp4", "nvfp4"), "float4_e2m1fn"),
     **dict.fromkeys(("nearest", "round_half_even", "banker"), "half_even"),
 }
-_SHORTEST = 3  # characters; too many names contain a shorter text
+_SHORTEST = 3  # characters of a text to look up; many names contain shorter texts
 _MANY = 100
 _PARTS = re.compile(r"[^0-9a-z]+")
 
@@ -61,7 +61,7 @@ def hint(
 
 
 def _likely(text: str, names: Iterable[str]) -> list[str]:
-    """Return the names that share most parts with a text; difflib is slow for many names.
+    """Return the names that share most parts with a text, as input of the slow difflib.
 
     Names of a very different length are never close.
     """
@@ -104,7 +104,7 @@ def hint_of_call(
     args: Sequence[object],
     names: Iterable[str],
 ) -> str:
-    """Return the error with a hint if the function has no place or name for an argument."""
+    """Return an error message for arguments that do not match the signature, or ""."""
     parameters = signature(function).parameters.values()
     given = {*[one.name for one in parameters][: len(args)], *names}
     required = [one.name for one in parameters if one.default is one.empty]
@@ -128,7 +128,7 @@ def hint_of_call(
 
 @_core.default_fpenv
 def hint_of_swap(scale: npt.NDArray[Any] | None, zero: npt.NDArray[Any]) -> str:
-    """Ask about the order if zero points are real numbers and scales are integers."""
+    """Return a question for scale and zero_point in the wrong order, or ""."""
     if scale is None or zero.dtype.kind != "f":
         return ""
     swapped = scale.dtype.kind in "iu" or (_is_integral(scale) and not _is_integral(zero))

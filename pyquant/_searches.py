@@ -28,13 +28,14 @@ _SIGN = 0x8000
 # Clip thresholds: the largest magnitude, and eight for each of ten octaves below.
 CANDIDATES = 80
 _PER_OCTAVE = 8
-# Bins narrower than this, for a largest magnitude of 1, count as one number.
+# A bin whose width is below this part of the largest magnitude counts as one number.
 _POINT = 2.0**-100
 # Mantissa bits of the first search; the second uses all bits near the best.
 _COARSE = 3
 _BESIDE = 2
 
-LINEAR_BINS = 2048  # parameters of the search by entropy: first number of bins
+# Search by entropy: equal bins of magnitudes, first number of bins to try, and the step.
+LINEAR_BINS = 2048
 _START = 128
 _STRIDE = 8
 
@@ -48,7 +49,7 @@ class Channel(NamedTuple):
 
 
 class Bins:
-    """The bins of all channels, and the extremes of each channel."""
+    """The histogram of an observer: bins of all channels, extremes of each channel."""
 
     def __init__(
         self,
@@ -93,7 +94,7 @@ class Bins:
 
 
 class _Edges:
-    """The ends of the bins of some pages."""
+    """The ends of the bins in some pages of a histogram."""
 
     def __init__(self, real: str, bits: int, pages: npt.NDArray[np.uint16]) -> None:
         self._of_page = 1 << bits
@@ -103,7 +104,7 @@ class _Edges:
         negative = keys >= _SIGN
         small, large = _ends(real, keys & (_SIGN - 1), width)
         lower = np.where(negative, -large, small)
-        # The bin of 0 includes the key of -0.
+        # The bin at 0 also has the values with the key of -0.
         lower = np.where(keys == 0, -_ends(real, np.zeros(1, np.int64), 1)[1], lower)
         # Adding 0 replaces -0. The sign of the minimum of 0 and -0 may depend on the CPU.
         self._lower, self._upper = lower + 0.0, np.where(negative, -small, large) + 0.0
@@ -111,7 +112,7 @@ class _Edges:
         self._order = np.append(np.flatnonzero(negative)[::-1], np.flatnonzero(~negative))
 
     def channel(self, table: npt.NDArray[np.unsignedinteger]) -> Channel:
-        """Return the nonempty bins of a channel, perhaps fewer and wider ones."""
+        """Return the nonempty bins of a channel, joined to the width of these edges."""
         parts = table.shape[1] // self._of_page
         counts = table.astype(np.uint64).reshape(-1, parts).sum(1)[self._order]
         some = counts != 0
@@ -127,7 +128,7 @@ def _values(real: str, keys: npt.NDArray[np.int64]) -> _Floats:
 
 
 def _ends(real: str, keys: npt.NDArray[np.int64], width: int) -> tuple[_Floats, _Floats]:
-    """Return the least and largest magnitude of `width` keys from each key on."""
+    """Return the least and largest magnitude of each range of `width` keys."""
     if real in ("float16", "bfloat16"):
         return _values(real, keys), _values(real, keys + width - 1)
     following = _values(real, keys + width)
@@ -162,7 +163,7 @@ def quantile(bins: Channel, part: float) -> tuple[float, float]:
 
 
 def _magnitudes(bins: Channel) -> Channel:
-    """Return the bins of magnitudes, with both signs side by side."""
+    """Return the bins of magnitudes. Bins of opposite signs stay separate bins."""
     large = np.maximum(np.abs(bins.lower), np.abs(bins.upper))
     small = np.minimum(np.abs(bins.lower), np.abs(bins.upper))
     small = np.where((bins.lower < 0) & (bins.upper > 0), 0.0, small)
@@ -193,7 +194,7 @@ def _unit_of(largest: float) -> float:
 def _percentile(
     bins: Channel, ends: tuple[float, float], part: float, symmetric: bool
 ) -> tuple[float, float]:
-    """Return outer ends of bins, which never cut off too much."""
+    """Return the range that keeps a part of the values, rounded out to ends of bins."""
     n = int(bins.counts.sum())
     if symmetric:
         threshold = quantile(_magnitudes(bins), part)[1]
@@ -227,7 +228,7 @@ def _steps(
 
 
 def _integral(u: _Floats, lowest: _Floats, highest: _Floats) -> _Floats:
-    """Integrate the squared error from 0 to u, in steps, for codes between limits.
+    """Return the integral from 0 to `u` of the squared rounding error, in steps.
 
     The function works in place, because new arrays cost as much as the arithmetic.
     """
@@ -291,7 +292,7 @@ def _narrow_errors(bins: Channel, scales: _Floats, name: str) -> _Floats:
 
 
 def _joined(bins: Channel, ends: tuple[float, float]) -> Channel:
-    """Return bins within the extremes, each ending where the next begins."""
+    """Clip bins to the extremes, and close gaps of rounding between adjacent bins."""
     lower, upper = np.maximum(bins.lower, ends[0]), np.minimum(bins.upper, ends[1])
     following = np.append(lower[1:], np.inf)
     beside = (following - upper <= np.abs(upper) * 2.0**-22) & (lower < upper)
@@ -304,7 +305,7 @@ def mse(
     """Return the first candidate with the least expected error."""
     limits = _limits(name)
     parts = np.exp2(-np.arange(CANDIDATES) / _PER_OCTAVE)
-    unit = _unit_of(max(ends[1], -ends[0]))  # cubes neither overflow nor underflow
+    unit = _unit_of(max(ends[1], -ends[0]))  # avoids overflow of cubes
     ends = ends[0] / unit, ends[1] / unit
     largest = max(ends[1], -ends[0])
 
@@ -334,7 +335,7 @@ def _linear(bins: Channel, largest: float, n: int) -> _Floats:
     unit = _unit_of(largest)  # for tiny numbers, slopes would overflow
     largest /= unit
     folded = _magnitudes(Channel(bins.lower / unit, bins.upper / unit, bins.counts))
-    # Join bins of both signs; an empty width becomes a small one.
+    # Join bins of both signs. A bin of width 0 becomes a narrow bin.
     upper, which = np.unique(folded.upper, return_inverse=True)
     counts = np.bincount(which, folded.counts.astype(np.float64))
     lower = np.zeros(len(upper))
@@ -386,7 +387,7 @@ def _divergences(hist: _Floats, i: npt.NDArray[np.int64], levels: int) -> _Float
     total = hist.sum()
     sums = np.concatenate([[0.0], np.cumsum(hist)])
     some = np.concatenate([[0], np.cumsum(hist != 0)])
-    # The first bin of each level; the number of levels is a power of two.
+    # The first bin of each level. The shift divides by the number of levels.
     bounds = (np.arange(levels + 1) * i + levels - 1) >> (levels.bit_length() - 1)
     inside, numbers = np.diff(sums[bounds], axis=1), np.diff(some[bounds], axis=1)
     i = i[:, 0]

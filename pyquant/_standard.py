@@ -37,7 +37,7 @@ __all__ = [
 
 Operator = _core.Operator
 
-# Python types that match immediately, for any value.
+# Names of the real types.
 REAL = frozenset(("float32", "float64", "float16", "bfloat16"))
 _SLICE = 1 << 15  # elements
 
@@ -61,7 +61,7 @@ def converted(
     Python numbers have no element type and get the first type that fits. If none fits, an
     error names a type of `remedy`, and the argument that sets the type.
     """
-    if isinstance(values, PackedArray):  # its dtype needs ml_dtypes
+    if isinstance(values, PackedArray):  # `dtype` would need ml_dtypes
         got = values._name
         raise refuse(TypeError, name, standard, f"elements of {listed(types)}", got)
     python, given = False, values
@@ -76,7 +76,7 @@ def converted(
     if python and found in {
         _core.zero_name(one) for one in types if one in dtypes.NARROW_INTEGERS
     }:
-        return values, str(found)  # integers of a narrow type that NumPy lacks
+        return values, str(found)  # stored codes of int4, uint4, int2 or uint2
     got = "a masked array" if _core.is_masked(values) else dtypes.described(values)
     raise refuse(TypeError, name, standard, f"elements of {listed(types)}", got)
 
@@ -90,7 +90,7 @@ def _typed(
 ) -> npt.NDArray[Any]:
     """Convert Python numbers to the first type that fits, else to NumPy's default type."""
     reals = not REAL.isdisjoint(types)
-    if reals and array.dtype.kind == "O":  # integers beyond all integer types
+    if reals and array.dtype.kind == "O":  # integers beyond int64 and uint64
         array = _convert.floats_of(values, array, name)
     if array.size and (array.dtype.kind == "O" or not reals):
         _convert.refuse_huge(values, array, name, f"numbers that {types[0]} holds")
@@ -109,7 +109,7 @@ def _typed(
 
 
 def _as_type(array: npt.NDArray[Any], name: str, *, only: bool) -> npt.NDArray[Any] | None:
-    """Return numbers as an array of a type, or `None` if the type does not fit.
+    """Convert Python numbers to a type; return `None` if the type does not fit.
 
     Narrow floats fit numbers that they represent, if no other type is allowed.
     """
@@ -127,7 +127,7 @@ def _as_type(array: npt.NDArray[Any], name: str, *, only: bool) -> npt.NDArray[A
 
 
 def _range_of(name: str) -> tuple[int, int]:
-    """Return the limits of an integer type, or limits that no integer satisfies."""
+    """Return the limits of an integer type. For a float type, return an empty range."""
     if name == "int64":
         return -(2**63), 2**63 - 1
     return _core.limits(name) or (0, -1)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The workers of `threads=`, created on first use and again after a fork.
 
-concurrent.futures is avoided because of its import. A child that is forked during an import
-of another thread can never import it, and an early import takes longer than the import of
-pyquant.
+This module does not use concurrent.futures. Its import with pyquant would take longer than
+pyquant's own. A later import could fail forever in a child process, if the parent forks
+while another thread imports that module.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import _thread
 import os
 import sys
-from _queue import SimpleQueue  # the class of queue, without its import of a millisecond
+from _queue import SimpleQueue  # importing queue takes a millisecond
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -77,14 +77,14 @@ def _hire(n: int) -> int:
     """Start up to `n` workers and return their number."""
     global _workers
     if sys.is_finalizing():
-        return 0  # the workers no longer run
+        return 0  # workers have stopped
     with _lock:
         try:
             while _workers < n:
                 _thread.start_new_thread(_serve, (_parts,))
                 _workers += 1
         except RuntimeError:
-            pass  # no further threads, or the interpreter is shutting down
+            pass  # no more threads, or Python is shutting down
         return min(n, _workers)
 
 

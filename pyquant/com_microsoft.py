@@ -87,7 +87,7 @@ def quantize_linear(
     -----
     Quotients are float32, also for float16, like in ONNX Runtime. Its kernel also accepts a
     one-dimensional scale of one element for all of `x`, with and without `axis`. The text
-    of the operator does not.
+    of the operator does not allow that scale.
 
     Examples
     --------

@@ -86,7 +86,7 @@ _PLAIN = {
     for size in "1248"
     if kind + size != "f1"
 }
-# Some versions of NumPy accept these with a warning, and choose a size.
+# Abstract classes. Some versions of NumPy choose a size for them, with a warning.
 _ABSTRACT = (
     *(np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger),
     *(np.inexact, np.floating, np.complexfloating, np.flexible, np.character),
@@ -117,7 +117,7 @@ def ml_dtype(name: str) -> np.dtype[Any]:
     from pyquant._core import default_fpenv
 
     try:
-        # The package computes the limits of its types.
+        # Its import computes limits of types in the current floating-point environment.
         ml_dtypes = default_fpenv(import_module)("ml_dtypes")
     except ImportError:
         install = "pip install 'pyquant-simd[ml-dtypes]'"
@@ -153,8 +153,8 @@ def name_of(dtype: Any) -> str | None:
         return None
     if not isinstance(dtype, (str, type, np.dtype)):
         inner = getattr(dtype, "dtype", None)  # like NumPy
-        # NumPy reads other objects as structured dtypes, or prints them in its message, and
-        # they may be nested too deeply.
+        # NumPy must not see any other object: it would read a structured dtype, or print an
+        # object that may be nested too deeply.
         has_one = isinstance(inner, np.dtype) and not isinstance(dtype, np.ndarray)
         return name_of(inner) if has_one else None
     try:
@@ -200,7 +200,7 @@ def shown(dtype: Any) -> str:
 def described(array: np.ndarray[Any, Any]) -> str:
     """Describe the element type of an array for an error message.
 
-    Types of ml_dtypes that ``numpy.load`` has read get a hint.
+    ``numpy.load`` reads types of ml_dtypes as void types. The text has a hint for these.
     """
     dtype = array.dtype
     plain = dtype.type is np.void and not dtype.names and not dtype.subdtype

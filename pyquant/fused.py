@@ -244,7 +244,7 @@ def dynamic_quantize(
 def write_parameters(
     outs: tuple[Any, Any], names: tuple[str, str], shape: tuple[int, ...], apart: Any
 ) -> Callable[[QParams], None]:
-    """Check arrays for scales and zero points, and return a function that writes them."""
+    """Check scale_out and zero_point_out. Return a function that fills both arrays."""
     targets: list[Any] = []
     zeros = _core.typed_zeros(np.zeros(0, _core.zero_name(names[1])), names[1])
     kinds = _core.dtype_named(names[0]), zeros.dtype

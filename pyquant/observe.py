@@ -117,7 +117,7 @@ class Observer:
     An observer needs 128 counters for each sign and exponent in the data. A counter has 2
     bytes, 4 if a count reaches 2**16, and 8 if it reaches 2**32. Usual data needs 10 to 60
     KiB, and no data more than 513 KiB. float16 needs up to eight times as many counters for
-    each exponent, and the maximum is equal. With `axis`, each channel needs this memory.
+    each exponent, but also at most 513 KiB. With `axis`, each channel needs this memory.
     ``sys.getsizeof`` returns the present size.
 
     float64 values are truncated toward zero to float32 before they are counted. float16 has
@@ -537,7 +537,7 @@ class Observer:
         """
         keeps = flag(include_zero, "include_zero")
         ends = self._range(method, percentile, dtype, symmetric if keeps else False)
-        if method == "minmax":  # some formulas need both extremes
+        if method == "minmax":  # a symmetric range would lack an extreme
             ends = self._state.min, self._state.max
         lo, hi = (self._reals(end, self._state.real) for end in ends)
         return qparams_from_range(
@@ -555,7 +555,7 @@ class Observer:
     # ---- state ----
 
     def _sum(self, found: _State, name: str) -> _State:
-        """Return the sum of both states. It never writes to arrays, which may be shared."""
+        """Return the sum of both states in new arrays, because the states may be shared."""
         mine = self._state
         if found.shape is None:
             return mine
@@ -811,7 +811,7 @@ def _state_of(data: Mapping[str, Any], mantissa_bits: int) -> _State:
 
 
 def _common(a: str | None, b: str | None, name: str, counted: bool) -> str | None:
-    """Return the type that holds both types."""
+    """Return the type that holds all values of two types of data."""
     if a is None or a == b:
         return b
     if counted and "float16" in (a, b):
@@ -867,21 +867,21 @@ def _averaged(before: _State, found: _State, momentum: float) -> _State:
 
 # ---- channels ----
 
-# Contiguous elements that csrc/ops/histogram.c counts in place.
+# Least length of a contiguous run that csrc/ops/histogram.c counts without a copy.
 _RUN = 256
-# Least elements of a channel that repay the search of its counters. float16 uses eight
-# times as many counters, because it has more mantissa bits.
+# Least size of a channel to count separately, because the search for nonempty counters
+# takes time. float16 has more mantissa bits, and so eight times as many counters.
 _LONG, _LONG_OF_F16 = 1 << 15, 1 << 17
 
 
 def _is_worth(x: _Reals, axes: tuple[int, ...], parts: int) -> bool:
-    """Return True if separate counting is faster; it must suffice for all threads."""
+    """Return True if channels are long enough to count each one separately."""
     size = x.size // math.prod(x.shape[d] for d in axes)
     if size < (_LONG_OF_F16 if x.dtype.char == "e" else _LONG):
         return False
     if parts > 1 and size * x.itemsize < parts * _threads.MIN_PART_BYTES:
         return False
-    run = 1  # number of contiguous elements
+    run = 1  # length of the contiguous part
     for stride, n in sorted(
         (x.strides[d], x.shape[d]) for d in range(x.ndim) if d not in axes
     ):
@@ -927,11 +927,11 @@ def joined(
     """
     Add the counters of the parts of an array, and return their pages and the table.
 
-    A channel has `size` elements. A part has counters, the page of each row, the length of
-    a row, and the number of lanes in it. Rows may be longer than their lanes.
+    A channel has `size` elements. A part is a tuple: the memory of counters, the page of
+    each row, the length of a row with its padding, and the copies of counters in a row.
     """
     sums = _type_of(size)
-    kind = sums if sums != np.uint64 else np.uint32  # of the counters of a part
+    kind = sums if sums != np.uint64 else np.uint32  # type of the counters of a part
     found = []
     for memory, pages, length, lanes in parts:
         rows = np.frombuffer(memory, kind).reshape(len(pages), length)

@@ -179,8 +179,8 @@ def dequantize(
     Notes
     -----
     The difference is exact. The specification prints ``round`` around the formula for one
-    scale. It does not round to an integer: the formula for channels has no ``round``, and
-    the library returns fractions.
+    scale. This ``round`` does not mean integers: the formula for channels has none, and the
+    library returns fractions.
 
     Examples
     --------
@@ -213,7 +213,7 @@ def dynamic_quantize(
     scales : array_like
         float32: one element, or one dimension with ``per_channel``.
     zps : array_like, optional
-        int32, uint8 or int8, as many as `scales`. Default 0. Float8 excludes them.
+        int32, uint8 or int8, as many as `scales`. Default 0. Not allowed for float8.
     qtype, axis, dtype, out, threads
         See `quantize`.
 
@@ -265,8 +265,8 @@ def dynamic_dequantize(
         float32, float16 or bfloat16: one element; one dimension with ``per_channel``; the
         shape of `src` divided by `group_shape` with ``per_group``.
     zps : array_like, optional
-        int32, uint8, int8, int4 or uint4, with the shape of `scales`. Default 0. Float8
-        excludes them.
+        int32, uint8, int8, int4 or uint4, with the shape of `scales`. Default 0. Not
+        allowed for float8.
     qtype : str, optional
         "per_tensor" (the default), "per_channel" or "per_group".
     axis : int, optional

@@ -153,7 +153,7 @@ def quantize_linear(
     ValueError
         If values or shapes are wrong.
     numpy.exceptions.AxisError
-        If `axis` is out of bounds and not ignored.
+        If the call uses `axis`, and it is out of bounds.
 
     Notes
     -----
@@ -318,7 +318,7 @@ def reference_ops() -> list[type]:
         The evaluator then uses pyquant's kernels for these operators. For functions in the
         model, it uses its own operators, so inline the functions first. QuantizeLinear
         divides in float32 in models of opset 22 and earlier, like ONNX Runtime, because
-        these texts do not define the type of the division.
+        these opsets do not define the type of the division.
 
     Examples
     --------
@@ -449,11 +449,11 @@ def _params_of(node: Any, dtype: str, scale: Any, zero: Any = None) -> QParams:
 
 @contextmanager
 def _needing_onnx(function: str) -> Iterator[None]:
-    """Explain an error about the missing package."""
+    """Replace the error about a missing package onnx by one that names the package."""
     try:
         yield
     except ImportError as error:
         if error.name is None or error.name.partition(".")[0] != "onnx":
-            raise  # onnx is installed but incomplete
+            raise  # onnx lacks a dependency
         msg = f"{function}: the package onnx is needed: pip install onnx"
         raise ImportError(msg) from None

@@ -121,7 +121,7 @@ def fake_quantize(
 def params_of(
     ranges: Sequence[npt.NDArray[np.float32]], levels: int
 ) -> npt.NDArray[np.float32]:
-    """Join four arrays; the last dimension has the fields of pq_level_params."""
+    """Return the six parameters of each range, in the order of pq_level_params."""
     low, high, first, last = ranges
     count = np.float32(levels - 1)
     params = np.empty((*low.shape, 6), np.float32)
@@ -151,7 +151,7 @@ def qparams(model: Any, tensor: str) -> QParams:
     model : openvino.Model
         A model with FakeQuantize operations, as ``openvino.Core().read_model`` returns it.
     tensor : str
-        Name of the data input or the output of a FakeQuantize, or of the operation.
+        Name of a FakeQuantize, or of its data input or output.
 
     Returns
     -------
@@ -219,7 +219,7 @@ def _params_of(operation: Any) -> QParams:
 def _ranges_of(
     given: Sequence[ArrayLike], shape: tuple[int, ...]
 ) -> list[npt.NDArray[np.float32]]:
-    """Return arrays of one shape with extents 1 or equal to `x`."""
+    """Return four arrays of equal shape, which broadcasts to the shape of `x`."""
     arrays = []
     for name, value in zip(_ENDS, given, strict=True):
         array = _core.as_reals(value, name)

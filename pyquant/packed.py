@@ -59,14 +59,14 @@ class Layout(tuple[str, "int | None", "int | None"]):
                           uint32        a code may continue in the low bits of the next word
     "awq"         4       int32 or      eight to a word along `axis`, from the low bits:
                           uint32        elements 0 2 4 6 1 3 5 7
-    "halves"      4       uint8         32 to 16 bytes along `axis`: element i in the low
+    "halves"      4       uint8         32 in 16 bytes along `axis`: element i in the low
                                         half of byte i, element i + 16 in the high half
     "high-first"  4       uint8         two to a byte along `axis`, the first in the high
                                         half
     "packbits"    1       uint8         eight to a byte along `axis`, the first in the high
                                         bit, like ``numpy.packbits``; not for `codebook`,
                                         which needs at least 4 entries
-    "int24"       24      uint8         three to an element of int32 along the last axis,
+    "int24"       24      uint8         three for each int32 element along the last axis,
                                         the lowest first, like audio samples in WAV files
     ============  ======  ============  ===================================================
 
@@ -132,9 +132,9 @@ class PackedArray(Immutable, _core.Packed):
         Bytes or words in the layout `layout`. The array is not copied, so changes of `data`
         change the codes.
     dtype : dtype_like
-        The element type, with a width that `layout` supports: int4, uint4, int2, uint2,
-        float4_e2m1fn, for layouts of other widths int8, uint8 and all other narrow floats,
-        and int32 for "int24".
+        The element type, with a width that `layout` supports: int4, uint4, int2, uint2 or
+        float4_e2m1fn. Layouts of other widths also support int8, uint8 and all other narrow
+        floats, and "int24" supports int32.
     shape : int or tuple of int
         Shape of the unpacked array.
     layout : str or Layout, optional
@@ -179,7 +179,7 @@ class PackedArray(Immutable, _core.Packed):
 
     __slots__ = ()
 
-    # Python would compare and iterate by element access.
+    # Without these lines, Python would use element access for `in` and loops.
     __contains__ = None
     __iter__ = None
 
@@ -247,7 +247,7 @@ class PackedArray(Immutable, _core.Packed):
         """
         if _core.is_masked(buffer):
             raise fail(TypeError, "buffer", "memory without a mask", "a masked array")
-        # Type checkers reject an ndarray as a buffer before Python 3.12.
+        # Any, because type checkers reject an ndarray as a buffer before Python 3.12.
         given: Any = buffer
         try:
             memory = memoryview(given)
@@ -387,7 +387,7 @@ class PackedArray(Immutable, _core.Packed):
         raise fail(ValueError, "bool", "a number", got)
 
     def __getitem__(self, index: slice) -> PackedArray:
-        """Return a part of the first axis that shares the words."""
+        """Return a slice of the first axis, which shares the words with this array."""
         layout, axis, bits = self._how
         row, extent = LAYOUTS[layout], len(self)
         start, stop = first, last = _ends(index, extent)

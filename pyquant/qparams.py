@@ -366,7 +366,7 @@ class QParams(Immutable, _core.Calls):
         )
 
     def _parts(self) -> dict[str, Any]:
-        """Return the arguments of an equal object."""
+        """Return the constructor's arguments for an equal object."""
         return {
             "scale": self._scale,
             "zero_point": self._zero_point,
@@ -524,13 +524,13 @@ def _factors(source: QParams, target: QParams) -> Iterator[tuple[Any, ...]]:
 
 
 def _lead(p: QParams) -> npt.NDArray[Any]:
-    """Return the array whose shape all parameters have: the scale, or the offset beside a
-    single scale."""
+    """Return the array that determines the shape of all parameters: the scale, or beside
+    a single scale the offset."""
     return p._scale if p._offset is None or p._scale.size != 1 else p._offset
 
 
 def _of_columns(p: QParams, count: int) -> QParams:
-    """Return equal parameters with one element for each of `count` columns."""
+    """Repeat or reshape parameters to one element for each of `count` columns."""
     scale, zero, offset = (
         None if one is None else np.broadcast_to(one.reshape(-1), count)
         for one in (p._scale, p._zero_point, p._offset)
@@ -540,7 +540,7 @@ def _of_columns(p: QParams, count: int) -> QParams:
 
 
 def _plain(value: Any) -> Any:
-    """Return a part of a QParams as JSON types."""
+    """Return an attribute of a QParams as JSON types."""
     if not isinstance(value, np.ndarray):
         return list(value) if isinstance(value, tuple) else value
     numbers: list[Any] = value.ravel().tolist()
@@ -553,7 +553,7 @@ def _plain(value: Any) -> Any:
 
 
 def _restored(value: Any) -> Any:
-    """Return a part of a QParams from the result of `_plain`."""
+    """Return an attribute of a QParams from the result of `_plain`."""
     if not isinstance(value, dict):
         return tuple(value) if isinstance(value, list) else value
     name, numbers = _check.choice(value["dtype"], "dtype", TYPES), value["values"]
@@ -702,7 +702,7 @@ def choose_qparams(
     ``scale_rule=`` applies a rule of `pyquant.weights.mx.quantize` to the numerator a
     and the denominator L of the formula. The exponent of L replaces the exponent e of the
     element type, and integers have as many mantissa bits as that exponent. "floor" and
-    "even" can saturate data. A range without other values than 0 has scale 2**-127. For
+    "even" can saturate data. A range that contains only 0 has scale 2**-127. For
     MX element types, `pyquant.weights.mx.quantize` chooses equal scales.
 
     Examples
@@ -771,7 +771,7 @@ def choose_qparams(
 def _by_rule(
     p: QParams, x: npt.NDArray[Any], symmetric: bool | np.bool | None, rule: str
 ) -> QParams:
-    """Return parameters of the granularity and codes of `p`, with scales by a rule."""
+    """Replace the scales of `p` by scales of x that follow `scale_rule`."""
     from pyquant.weights.mx import scales_by_rule
 
     low, high = _core.extrema(x, p.block_size, False, p.axis)
@@ -909,8 +909,8 @@ def _without_zero(
         offset = low - least * scale
     scales, offsets = (_core.cast(np.asarray(v), str(kind)) for v in (scale, offset))
     bits = scales.view(f"u{kind.itemsize}")
-    bits[(bits == 0) & (spans != 0)] = 1  # the smallest positive number
-    bits[np.isinf(scales)] -= 1  # the largest number
+    bits[(bits == 0) & (spans != 0)] = 1  # 0 becomes the smallest positive number
+    bits[np.isinf(scales)] -= 1  # infinity becomes the largest number
     return QParams(
         *(scales, np.zeros(scales.shape, np.int8), name),
         axis=p.axis,

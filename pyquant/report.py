@@ -149,7 +149,7 @@ class ErrorReport(Immutable):
         return np.asarray(mean)
 
     def __add__(self, other: object) -> ErrorReport:
-        """Return the report of the elements of both."""
+        """Return the report of the elements of both reports together."""
         if not isinstance(other, ErrorReport):
             return NotImplemented
         mine, others = (self._axis, self._sums.shape), (other._axis, other._sums.shape)
@@ -206,7 +206,7 @@ class ErrorReport(Immutable):
 
 def _span(values: Any, how: str, *, last: bool = False) -> str:
     """
-    Format a number, or the smallest and largest of several (with `last`, the largest).
+    Format the smallest and largest number of an array; with `last`, only the largest.
     """
     known = np.asarray(values)
     known = known[~np.isnan(known)]
@@ -224,7 +224,7 @@ def _made(axis: int | tuple[int, ...] | None, sums: npt.NDArray[Any]) -> ErrorRe
 
 
 def report_of(axis: object, sums: npt.NDArray[Any], axes: tuple[int, ...]) -> ErrorReport:
-    """Return a report about the argument `axis`, with these axes in ascending order."""
+    """Return a report from its sums. `axes` are the axes of `axis` in ascending order."""
     kept = None if axis is None else axes if isinstance(axis, tuple) else axes[0]
     return _made(kept, sums)
 

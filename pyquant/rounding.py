@@ -76,7 +76,7 @@ class RoundMode(StrEnum):
         raise fail(ValueError, "rounding", f"one of {', '.join(cls)}", got, cls)
 
 
-# The modes of nGraph Quantize.
+# nGraph's names of the rounding modes.
 NGRAPH = {
     "ROUND_NEAREST_TOWARD_INFINITY": RoundMode.HALF_AWAY,
     "ROUND_NEAREST_TOWARD_ZERO": RoundMode.HALF_TOWARD_ZERO,

@@ -707,8 +707,8 @@ def quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=Non
         finite number. False: they become infinity, or NaN if the type has no infinity.
         Integer types require True.
     offset : array_like, optional
-        Real numbers: one element, the shape of `scale`, or beside one scale any shape of
-        scales. ``np.broadcast_to(row, scale.shape)`` repeats a row without a copy. The
+        Real numbers: one element, or the shape of `scale`. Beside a single scale, any shape
+        that scales can have. ``np.broadcast_to(row, scale.shape)`` repeats a row. The
         quotient is ``(x - offset) / scale``. Each step is rounded once, to float32 (float64
         if `x` or `precision` is float64). Infinite and NaN offsets follow IEEE arithmetic.
     inverse : bool, optional
@@ -724,11 +724,11 @@ def quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=Non
         bits, and the lowest code for an infinity. "raise": an error that states the number
         of these values and the index of the first.
     nan : {"lowest", "raise"}, optional
-        Treatment of NaN if `fill` is not given. "lowest" (the default): the code under
-        Returns. "raise": an error.
+        Treatment of NaN if `fill` is not given. "lowest" (the default): NaN becomes the
+        code that Returns describes. "raise": an error.
     layout : str or Layout, optional
-        Return a `PackedArray` in this layout instead of one byte for each element. With
-        bits in the `Layout`, uint8 codes saturate to that width. `layout` does not need
+        Return a `PackedArray` in this layout instead of one byte for each element. If the
+        `Layout` has `bits`, uint8 codes saturate to that width. `layout` does not need
         ml_dtypes and excludes `out`.
     packed : bool, optional
         True: short for ``layout="onnx"``. Default False.
@@ -737,9 +737,9 @@ def quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=Non
         "nf4", "fp4_bnb", "dynamic8" or "dynamic8_unsigned". Each code is the index of the
         number nearest to ``x / scale`` (``x * scale`` with `inverse`). Midpoints are
         rounded to float32. A value at a midpoint becomes the lower number, and NaN the
-        lowest. `dtype` is uint8 (the default) or the width of the table, uint4 or uint2,
-        which `layout` selects. `codebook` allows only `inverse`, `axis`, `block_size`,
-        `layout`, `packed`, `out` and `threads` beside it.
+        lowest. `dtype` is uint8 (the default); for 16 numbers also uint4, and for 4 uint2,
+        which are the default with `layout`. `codebook` excludes all options except
+        `inverse`, `axis`, `block_size`, `layout`, `packed`, `out` and `threads`.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
@@ -802,7 +802,7 @@ def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=N
     scale : array_like or (ndarray, ndarray)
         Real numbers, rounded once to float32 (float64 if `dtype` is float64). `quantize`
         describes the shapes. Two NumPy arrays with one dimension, such as ``(row_scale,
-        column_scale)``: scales of the indices of two axes, see Notes.
+        column_scale)``: factors of the scales for the indices of two axes, see Notes.
     zero_point : array_like, optional
         Integers within the range of the type of `q`: one element, or the shape of `scale`.
         Default 0.
@@ -843,9 +843,9 @@ def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=N
     (float64 for float64 results), one multiplication, one conversion to `dtype`. Each step
     rounds half to even. A NaN result is the positive quiet NaN on every CPU.
 
-    Two arrays in `scale` are the factors of separable scales, such as for the int32 sums of
-    a matrix product. The result equals the call with ``np.multiply.outer(*scale)``, where
-    factors and products are rounded to float32, but the products are not stored. `axis` has
+    Two arrays in `scale` are factors of the scales, as for the int32 sums of a matrix
+    product. The result equals the call with the scales ``np.multiply.outer(*scale)``.
+    Factors and products are rounded to float32, and the products are not stored. `axis` has
     two axes, by default the last two. `zero_point` has one element. `offset` has one number
     for each index of the second axis.
 

@@ -101,7 +101,7 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
         float32 or float64 numbers above 0: the scale of `q` divided by the scale of the
         result. One element, or one for each index of `axis`. With `shift`: integers from 0
         to 2**31 - 1. Two NumPy arrays with one dimension, such as ``(row_scale,
-        column_scale)``: multipliers of the indices of two axes, see Notes.
+        column_scale)``: factors of the multipliers for two axes, see Notes.
     zero_point : int, optional
         Zero point of the result, within the range of `dtype`. Default 0.
     dtype : dtype_like, optional
@@ -109,8 +109,8 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
     input_zero_point : int, optional
         Zero point of `q`, within the range of its type. Default 0.
     bias : array_like, optional
-        Integers in the scale of `q`: one element, or one for each index of `axis`, of two
-        axes the second.
+        Integers in the scale of `q`: one element, or one for each index of `axis` (of two
+        axes, of the second one).
     axis : int or (int, int), optional
         The axis along which multipliers, shifts and biases vary. The two axes of two
         multipliers are by default the last two.

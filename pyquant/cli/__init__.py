@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not given[0].startswith("-"):
             end = hint(given[0], COMMANDS) or f"; use one of {', '.join(COMMANDS)}"
             parser.error(f"{given[0]!r} is not a command{end}")
-        parser.parse_args(given[:1])  # exits, with help, a version or an error
+        parser.parse_args(given[:1])  # prints help, version or error, and exits
     name, *rest = given
     try:
         module = import_module(f"{__name__}.{COMMANDS[name][0]}")
@@ -114,14 +114,14 @@ def run_as_program() -> int:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
     out = sys.stdout  # `None` if the process started without stdout
-    if isinstance(out, TextIOWrapper):  # its encoding may lack characters of names
+    if isinstance(out, TextIOWrapper):  # its encoding may lack characters
         out.reconfigure(errors="backslashreplace")
     try:
         status = main()
         if out is not None:
             out.flush()
     except BrokenPipeError:
-        # Python flushes stdout at exit, and needs an open file for this.
+        # Python flushes stdout at exit, which would fail again on the closed pipe.
         if out is not None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
         return 1

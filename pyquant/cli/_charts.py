@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-WIDE, NARROW, HIGH = 512, 240, 100  # extents of plots, in the units of their paths
+WIDE, NARROW, HIGH = 512, 240, 100  # widths and height of plots, in SVG units
 EDGE = 1  # margin, so that wide lines stay inside the plot
 STRIP, GAP = 10, 6  # height of the codes below a histogram, and distance between them
 BAR = 20  # distance between two bars
-FARTHEST = 1  # the axis extends beyond the data by at most this many widths of the data
+FARTHEST = 1  # largest margin of the axis at each side, as a multiple of the data's width
 
 
 def histogram(
@@ -23,14 +23,14 @@ def histogram(
     """
     Draw a histogram of the values with logarithmic counts, and the codes below.
 
-    `shown`, `grids` and `used` are the values of ``"histogram"``, ``"grids"`` and
-    ``"used"`` of a tensor. `levels` has the values of the codes at the scale of each
-    grid; it is empty for types of many codes. The result has paths of the values inside
-    and outside the range of the codes, paths of used and unused codes, and the ends of
-    the axis.
+    `shown`, `grids` and `used` are the details ``"histogram"``, ``"grids"`` and ``"used"``
+    that `measured` returns for a tensor. `levels` has the values of the codes at the scale
+    of each grid. It is empty for types of many codes. The result has paths of the values
+    inside and outside the range of the codes, paths of used and unused codes, and the ends
+    of the axis.
     """
     counts = shown["counts"]
-    # The unit keeps differences finite.
+    # Numbers are divided by the unit, so that no difference overflows.
     unit: float = max(abs(shown["low"]), abs(shown["high"])) or 1.0
     low, high = shown["low"] / unit, shown["high"] / unit
     if low == high:
@@ -66,7 +66,7 @@ def histogram(
 
 
 def _skyline(places: list[float], heights: list[float]) -> str:
-    """Return the outline of adjacent columns; an empty path without values."""
+    """Return the outline of adjacent columns as a path, or "" if all heights are 0."""
     if not any(heights):
         return ""
     path, before = [f"M{_short(places[0])} {HIGH}"], 0.0
@@ -79,7 +79,7 @@ def _skyline(places: list[float], heights: list[float]) -> str:
 
 
 def _strip(places: Iterable[float], used: str, top: int) -> dict[str, str]:
-    """Return a line for each code inside the plot."""
+    """Return paths with a line for each code inside the plot: used and unused codes."""
     lines: dict[str, list[str]] = {"1": [], "0": []}
     for x, is_used in zip(places, used, strict=True):
         if EDGE <= x <= WIDE - EDGE:
@@ -100,7 +100,7 @@ def curve(points: list[float]) -> dict[str, Any]:
 
 
 def bars(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add the position and the length of a bar to each granularity, by its SQNR."""
+    """Add the position and length of a bar to each granularity. The length is its SQNR."""
     known = [s if (s := one["sqnr"]) is not None and isfinite(s) else 0 for one in found]
     most = max(0, *known) or 1
     return [

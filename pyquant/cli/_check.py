@@ -62,7 +62,7 @@ def faults(tensor: Logical) -> Iterator[str]:
         good = (zero >= low) & (zero <= high)
         yield from _bad(zero, good, f"zero points are outside {low} to {high}")
         if not good.all():
-            return  # the codes have no values
+            return  # values need zero points
     values = decoded(tensor, "float32")
     bad = sum(int(np.count_nonzero(~np.isfinite(x))) for _, x in values)
     if bad:
@@ -107,12 +107,12 @@ def differences(
     """
     Count the differences between a quantized tensor and its original, quantized again.
 
-    The tensors have one shape, and real numbers. The keys of the result are units:
-    "blocks", "codes": blocks of GGUF, or codes by the scales of the file. "scales", "zero
-    points": if `record`, which may be empty, states how they were chosen. "shapes": if the
-    file stores the shape. "elements": bits of real numbers, after rounding to the type of
-    `tensor`. The function raises Refused if the record or the original allows no exact
-    result; `model` is the file of `tensor`, for messages.
+    The tensors have equal shapes, and real numbers. The result counts differences by unit.
+    "blocks": GGUF blocks. "codes": codes of the original with the scales of the file.
+    "scales", "zero points": if `record`, which may be empty, states how they were chosen.
+    "shapes": if the file stores the shape. "elements": real numbers after rounding to the
+    type of `tensor`. The function raises Refused if the record or the original does not
+    determine the result. `model` is the file of `tensor`, for messages.
     """
     where = f"{model.path}: tensor {tensor.name[:100]!r}"
     for key, known in RECORD.items():
@@ -127,7 +127,7 @@ def differences(
             if tensor.stored_shape is not None:
                 counts["shapes"] = int(tensor.stored_shape != tensor.shape)
             return counts | {"codes": _other_codes(original, tensor, record)}
-    except ValueError as error:  # the original allows no parameters
+    except ValueError as error:  # no parameters fit the original
         raise Refused(f"{where}: {error}") from None
     rounded = tensor.type in REALS and original.type != tensor.type
     dtype = tensor.type if rounded else None
@@ -189,7 +189,7 @@ def _other_codes(original: Logical, tensor: Joined, record: Mapping[str, Any]) -
         if found is not None:
             count += int(np.count_nonzero(made.astype(found.dtype) != found))
             continue
-        # Compare narrow floats by their values, which identify every code except NaN.
+        # Compare narrow floats by value. Only codes of NaN share a value.
         y = _core.dequantize(made, scale, zero, **how)
         same = y.view(np.uint32) == tensor.dequantize(rows, dtype="float32").view(np.uint32)
         count += same.size - int(np.count_nonzero(same))
@@ -197,7 +197,7 @@ def _other_codes(original: Logical, tensor: Joined, record: Mapping[str, Any]) -
 
 
 def in_words(counts: Mapping[str, int]) -> str | None:
-    """Name the units that differ; return `None` if all are equal."""
+    """Describe the counts of differences in words; return `None` if all are 0."""
     found = [counted(n, unit.removesuffix("s")) for unit, n in counts.items() if n]
     if not found:
         return None

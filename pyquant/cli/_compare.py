@@ -108,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _compared(
     name: str, a: Logical, b: Logical, asked: argparse.Namespace, report: Report | None
 ) -> dict[str, Any]:
-    """Measure a tensor. The key "fault" holds the reason of a failure, or `None`."""
+    """Return a row with the errors of a tensor. The key "fault" has a reason or `None`."""
     limit, fault = asked.fail_below, None
     row: dict[str, Any] = {"types": [a.type, b.type], "shape": a.shape}
     if a.shape != b.shape:

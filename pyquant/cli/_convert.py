@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyquant.cli._models import Model
     from pyquant.cli._work import Metadata
 
-# Formats by the kind of file that stores them. MatMulNBits belongs to nodes of ONNX.
+# Kind of file -> formats that it can store. MatMulNBits is a format of ONNX nodes.
 KNOWN: dict[str, list[str]] = {
     "safetensors": [name for name in WRITTEN if name != "matmulnbits"],
     "gguf": [*_BLOCKS],
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _reader_of(model: Model, tensor: Logical, format: str) -> Callable[[], Any] | None:
-    """Return a function that reads a weight; `None` for a tensor that is only copied."""
+    """Return a function that reads the weight of a tensor, or `None` to copy a tensor."""
     check_values(model, tensor)
     name, type = tensor.name, tensor.type
     if type in FORMATS and type != format:
@@ -107,7 +107,7 @@ def _has_words(tensor: Logical) -> bool:
 
 
 def _reason(tensor: Logical, format: str) -> str:
-    """Explain why `_reader_of` returns nothing."""
+    """Explain why `_reader_of` returns `None`, so that the tensor is copied."""
     type = tensor.type
     if not tensor.is_quantized:
         return "not quantized"

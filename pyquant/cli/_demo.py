@@ -39,7 +39,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "32 elements": {"axis": -1, "block_size": 32},
 }
 COLUMNS = ("one scale for each", "bytes", "SQNR dB", "max error", "quantize", "dequantize")
-SCALE, Z = np.float32(0.0187), np.int8(-14)  # of the input of an image model
+SCALE, Z = np.float32(0.0187), np.int8(-14)  # parameters of the input of an image model
 LINES: dict[str, Callable[[Array], Array]] = {
     "pyquant.quantize": lambda x: quantize(x, SCALE, Z),
     "np.clip(np.rint(x / s) + z, -128, 127)": lambda x: np.clip(
@@ -47,7 +47,7 @@ LINES: dict[str, Callable[[Array], Array]] = {
     ).astype(np.int8),
     "(x / s + z).astype(np.int8)": lambda x: (x / SCALE + Z).astype(np.int8),
 }
-MIN_SECONDS, MIN_RUNS = 0.02, 5  # of the timed runs of one call
+MIN_SECONDS, MIN_RUNS = 0.02, 5  # limits for the timed runs of one call
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -108,7 +108,7 @@ def measured(x: Array) -> Iterator[tuple[str, ...]]:
 
 
 def _compare_lines() -> None:
-    """Compare lines that quantize an image with the definition of the ONNX standard."""
+    """Compare lines of code that quantize an image with the definition of ONNX."""
     x = np.random.default_rng(1).normal(0, 1, (3, 224, 224)).astype(np.float32)
     print(f"\ninput of an int8 model, float32 3 x 224 x 224, s = {SCALE:.4f}, z = {Z}")
     exact = [min(127, max(-128, round(v) + int(Z))) for v in (x / SCALE).flat]

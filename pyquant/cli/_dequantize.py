@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         tensors = [
             tensor
             for name, tensor in logical(model, raw=arguments.raw).items()
-            if not name.endswith(MARKER)  # no float8 codes remain
+            if not name.endswith(MARKER)  # it marks float8 codes, which are decoded
         ]
         for tensor in tensors:
             check_values(model, tensor)

@@ -64,7 +64,7 @@ STORED = {
     **{name: Stored(name, "words", "int32", "_packed") for name in _WORDS},
     "float4_e2m1fn": Stored("float4_e2m1fn", "bytes", "float4_e2m1fn"),
 }
-# Models of ONNX pack codes without padding at the end of a row.
+# How ONNX models store codes: packed without padding at the end of a row.
 ONNX = {
     name: Stored(name, "bytes" if TYPES[name].bits < 8 else "plain", name, "_quantized")
     for name in STORED
@@ -76,7 +76,7 @@ BLOCKS = {one.name: one for one in block_formats() if one.quantizes}
 
 
 def encoded(block: BlockFormat, x: Any, **how: Any) -> Any:
-    """Return the blocks of llama.cpp's quantizer, which searches for IQ4_NL scales."""
+    """Encode blocks like llama.cpp's quantizer, which searches the scales of IQ4_NL."""
     return block.quantize(x, search=True if block.name == "IQ4_NL" else None, **how)
 
 
@@ -105,7 +105,7 @@ _GRANULARITY = re.compile(
 
 class Granularity:
     """
-    Decide which elements share a scale. A text of another form raises Refused.
+    The elements that share a scale, from a text. A malformed text raises Refused.
 
     - ``tensor``: all elements;
     - ``axis:K``: elements with an equal index of an axis;
@@ -125,13 +125,13 @@ class Granularity:
         self._sizes: list[int] = sizes or []
 
     def for_axis(self, axis: int | None) -> Granularity:
-        """Return the granularity that ``channel`` means for an axis; `None` is a vector."""
+        """Replace ``channel`` by ``axis:K``, or by ``tensor`` if the axis is `None`."""
         if self.text != "channel":
             return self
         return Granularity("tensor" if axis is None else f"axis:{axis}")
 
     def objection(self, shape: tuple[int, ...]) -> str | None:
-        """Say why a shape does not allow this granularity; `None` if it does."""
+        """Explain why a shape does not allow this granularity; return `None` if it does."""
         least = 2 if len(self._sizes) == 2 else 1
         if self._axis is not None:
             least = -self._axis if self._axis < 0 else self._axis + 1
@@ -164,7 +164,7 @@ def grid_of(shape: tuple[int, ...], blocks: Sequence[int]) -> tuple[int, ...]:
     return tuple(-(-n // b) for n, b in zip(shape, blocks, strict=True))
 
 
-named = lru_cache(maxsize=256)(Granularity)  # one object for all tensors
+named = lru_cache(maxsize=256)(Granularity)  # tensors share objects
 
 
 def granularity_of(shape: tuple[int, ...], blocks: tuple[int, ...]) -> Granularity | None:

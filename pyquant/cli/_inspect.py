@@ -49,8 +49,8 @@ OPTIONS = (
     ],
     JSON,
 )
-KEYS = 8  # entries of the metadata in the output
-WIDTH = 60  # characters of an entry
+KEYS = 8  # most entries of the metadata to print
+WIDTH = 60  # most characters of an entry to print
 COLUMNS = ("name", "type", "shape", "scales", "bytes", "bits")
 
 

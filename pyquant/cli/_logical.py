@@ -43,11 +43,11 @@ KIND = "quantized"
 # Types of codes in words, by the bits of a code.
 _PACKED = (
     *(STORED["int4"], STORED["int2"]),
-    Stored("int8", "words", "int32", "_packed"),  # other programs write it
+    Stored("int8", "words", "int32", "_packed"),  # written by other programs
 )
 _SCALES = ("float32", "float64", "float16", "bfloat16", "float8_e8m0fnu")
 _BLOCK_SIZES = {one.name: one.block_size for one in block_formats()}
-SMALL = 16  # members of an object that equal objects may share
+SMALL = 16  # most members of a JSON object that `loads` shares
 
 
 class Logical:
@@ -103,11 +103,11 @@ class Logical:
 
     @property
     def real(self) -> str:
-        """The type of the numbers that a graph computes from codes."""
+        """The type of the real numbers that an ONNX graph computes from codes."""
         return "float32"
 
     def read(self) -> Weight | None:
-        """Return the weight of codes. Values and GGUF blocks have none."""
+        """Return the weight, or `None` for real values and GGUF blocks."""
         return None if self._read is None else self._read()
 
     def dequantize(self, rows: slice | None = None, **how: Any) -> Array:
@@ -131,7 +131,7 @@ def _shared(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
-@lru_cache(maxsize=4)  # commands read bands of two tensors in turn
+@lru_cache(maxsize=4)  # a command reads two tensors alternately
 def weight_of(tensor: Logical) -> Weight | None:
     """Return the weight of a tensor, which refers to the file and is read once."""
     return tensor.read()
@@ -178,18 +178,18 @@ class Joined(Logical):
             zero = found["zero_point"].dequantize(dtype=found["zero_point"].dtype)
             if how.how == "words" and zero.dtype == np.int32:
                 zero = unpack(_from_words(zero, grid, how.bits, 0)).astype(np.int16)
-            elif how.how == "words":  # int8 zero points are less by the middle
+            elif how.how == "words":  # stored minus the middle code
                 zero = zero.astype(np.int16) + (1 << (how.bits - 1))
             zero = zero.reshape(grid)
         elif how.middle:
             zero = np.int16(how.middle)
-        kind = found["codes"].dtype  # raises without the package of the type
+        kind = found["codes"].dtype  # raises if ml_dtypes is missing
         codes: Any = found["codes"].raw
         if how.how == "words":
             words = codes.astype(np.int32, copy=False)
             codes = _from_words(words, self.shape, how.bits, self.ndim - 1)
         elif not isinstance(codes, PackedArray):
-            codes = codes.astype(kind, copy=False)  # the byte order of the machine
+            codes = codes.astype(kind, copy=False)  # convert the byte order
         elif not self.shape or self.shape[-1] * how.bits % 8:
             codes = unpack(codes)
         scale = found["scale"].dequantize().reshape(grid)
@@ -220,7 +220,7 @@ class Joined(Logical):
 
     @property
     def stored_shape(self) -> tuple[int, ...] | None:
-        """The shape that a tensor of the file states; `None` without that tensor."""
+        """The shape that the file stores in a tensor of its own, or `None`."""
         tensor = self._found.get("shape")
         return None if tensor is None else extents_of(tensor)
 
@@ -248,7 +248,7 @@ class Joined(Logical):
         form = self._form
         stored = (form if rows is None else form.taken(rows)).codes
         found = unpack(stored) if isinstance(stored, PackedArray) else stored
-        if self._how.middle or self._how.bits < 8:  # also ONNX types that NumPy lacks
+        if self._how.middle or self._how.bits < 8:  # also int4 and int2
             kind = np.uint8 if self.type.startswith("u") else np.int8
             return (found.astype(np.int16) - self._how.middle).astype(kind)
         return found
@@ -274,9 +274,9 @@ def _plain(model: Model, name: str) -> Logical:
 
 
 def loads(text: str) -> Any:
-    """Return the value of JSON, with one object for equal small objects.
+    """Parse JSON, and share one Python object among equal small JSON objects.
 
-    The records of many tensors differ in a few shapes only.
+    This saves memory, because the records of many tensors are equal.
     """
     seen: dict[str, Any] = {}
 
@@ -333,7 +333,7 @@ def check_values(model: Model, tensor: Logical) -> None:
 
 
 def _join_by_names(model: Model, joined: dict[str, Logical]) -> dict[str, str]:
-    """Add the weights of published formats; return the faults of the other tensors."""
+    """Add weights of published formats to `joined`. Return faults by tensor name."""
     faults: dict[str, str] = {}
     stated = stated_in(model.path, model.metadata.get("quantization_config"))
     sizes = stated.pop("sizes", set())
@@ -385,7 +385,7 @@ def _misfit(
     granularity: Granularity,
     parts: dict[str, StoredTensor],
 ) -> str | None:
-    """Say which parts do not fit; `None` if all do."""
+    """Explain which part has a wrong shape or type; return `None` if all parts fit."""
     codes, form = parts["codes"].shape, how.shape_of(shape)
     if codes != form:
         return f"expected codes of shape {form}, got {codes}"
@@ -414,7 +414,7 @@ def _misfit(
 def _by_name(
     model: Model, found: Found, sizes: set[tuple[int, ...]], facts: dict[str, Any]
 ) -> Logical:
-    """Join the parts of a published format. Raise ValueError if they do not fit."""
+    """Join the tensors of a weight in a published format. Raise ValueError for misfits."""
     if found.formats != ("compressed_tensors",):
         return _published(model, found, facts)
     parts = _readable({part: model[full] for part, full in found.parts.items()})
@@ -426,7 +426,7 @@ def _by_name(
         raise ValueError(f"expected extents of 0 or more, got shape {shape}")
     stored = type_of(codes), codes.shape
     fitting = [how for how in known if (how.format, how.shape_of(shape)) == stored]
-    if order is not None and set(extents_of(order)) != {-1}:  # inputs in any order
+    if order is not None and set(extents_of(order)) != {-1}:  # groups are out of order
         fitting = []
     if len(fitting) != 1:
         return _published(model, found, facts)
@@ -441,7 +441,7 @@ def _by_name(
 
 
 def _published(model: Model, found: Found, facts: dict[str, Any]) -> Logical:
-    """Read a weight that `pyquant.weights` knows; `facts` help if tensors are unclear."""
+    """Read a weight by `pyquant.weights`, with arguments from `facts` if necessary."""
     module = import_module(f"pyquant.weights.{FORMATS[found.formats[0]]}")
     known, names = signature(module.from_tensors).parameters, (*found.parts.values(),)
     read = partial(from_tensors, model, found.name)
@@ -455,7 +455,7 @@ def _published(model: Model, found: Found, facts: dict[str, Any]) -> Logical:
 
 
 def _readable(parts: dict[str, StoredTensor]) -> dict[str, StoredTensor]:
-    """Replace scales of bytes by float8_e8m0fnu, which some files store as bytes."""
+    """View a scale of type uint8 as float8_e8m0fnu, which some files store as bytes."""
     scale = parts.get("scale")
     if scale is not None and type_of(scale) == "uint8":
         parts["scale"] = replace(scale, format="F8_E8M0", _type="float8_e8m0fnu")

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from pyquant._typing import Array
     from pyquant.cli._logical import Logical
 
-# Elements of a band, unless a row has more: few enough for the cache, and a multiple of the
-# 256 elements of the largest GGUF block.
+# Elements of a band of rows, unless a row has more. They fit the cache, and the number is a
+# multiple of 256, the elements of the largest GGUF block.
 BAND = 1 << 16
 # Types with values that float32 cannot represent.
 WIDE = ("float64", "int32", "uint32", "int64", "uint64")
 BINS = 128  # bins of a histogram
 POINTS = 160  # points of a curve of scales
-BLOCK = 32  # elements of a block in the alternatives
+BLOCK = 32  # block size that `alternatives` tries
 STATISTICS = ("min", "max", "mean", "rms", "max/rms", "zeros", "nan", "inf")
-# Keys that only the plots of a report need.
+# Keys of the details that only the plots of a report need.
 PLOTS = ("histogram", "used", "grids", "scale_curve", "alternatives")
 
 
@@ -108,7 +108,7 @@ class Codes:
 def _levels(name: str) -> Array:
     """Return the finite values of all codes of at most 8 bits, ascending."""
     bits = TYPES[name].bits
-    codes = np.arange(max(1 << bits, 16), dtype=np.uint8)  # a number that fills words
+    codes = np.arange(max(1 << bits, 16), dtype=np.uint8)  # fills 32-bit words
     spread = np.unpackbits(codes[:, None], axis=1, count=bits, bitorder="little")
     words = np.packbits(spread, bitorder="little").view("<i4")
     values = _core.dequantize(PackedArray(words, name, codes.size, layout="words"), 1.0)
@@ -167,7 +167,7 @@ class Steps:
 # ---- measurements ----
 
 
-# The report of no elements. A report is the sum of the reports of the bands.
+# The report of no elements, to which the reports of bands are added.
 NOTHING = measure_error(np.zeros(0), np.zeros(0))
 
 
@@ -179,7 +179,7 @@ class _Values:
         self._report = NOTHING
 
     def add(self, x: Array) -> None:
-        """Add a band. `measure_error` against 0 sums the values themselves."""
+        """Add a band. With y = 0, `measure_error` returns statistics of x."""
         more = measure_error(x, np.broadcast_to(x.dtype.type(0), x.shape))
         self._report += more
         self.zeros += x.size - int(np.count_nonzero(x))
@@ -202,7 +202,7 @@ class _Values:
 
 def statistics(tensor: Logical) -> dict[str, Any] | None:
     """
-    Read all values of a tensor; return `None` if they are not real numbers.
+    Return statistics of all values, or `None` if they are not real numbers.
 
     ``min``, ``max``, ``mean`` and ``rms`` are of the finite values, and `None` without
     them. ``max/rms`` is the largest magnitude divided by the root mean square. ``zeros``,
@@ -246,7 +246,7 @@ def measured(
     for rows, x, y in pairs(a, b, dtype):
         more = measure_error(x, y)
         report += more
-        if more.nan or more.inf:  # count values that are not finite in one file
+        if more.nan or more.inf:  # NaN, infinity: count differences
             same = (x == y) | (np.isnan(x) & np.isnan(y))
             odd += int(np.count_nonzero(~same & ~(np.isfinite(x) & np.isfinite(y))))
         if steps is not None:
@@ -289,15 +289,15 @@ class _Plots:
         self.finite = values.low <= values.high
         self.counts = np.zeros(BINS, np.int64)
         self.codes = None if steps is None else Codes(b.type)
-        self.seen = np.zeros(1 << 16, np.bool_)  # by the bits of float16
+        self.seen = np.zeros(1 << 16, np.bool_)  # index: the bits of a code as float16
         usual = "int4" if 8 * b.nbytes < 6 * math.prod(a.shape) else "int8"
         self.dtype = b.type if has_codes(b.type) and TYPES[b.type].bits <= 16 else usual
         ends = (values.low, values.high) if self.finite else (0.0, 0.0)
         self.whole = qparams_from_range(*ends, dtype=self.dtype)
-        self.others: dict[str, Any] = {}  # the sums of reports, by granularity
+        self.others: dict[str, Any] = {}  # granularity -> report of all bands
 
     def add(self, rows: slice | None, x: Array, y: Array) -> None:
-        """Add the values of some rows, and their results."""
+        """Add a band: the original values `x`, and the values `y` of the result."""
         good = np.isfinite(x)
         if self.codes is not None and self.codes.levels is not None:
             self.seen[_halves(self._codes_of(rows, y)[good])] = True
@@ -311,7 +311,7 @@ class _Plots:
         with np.errstate(all="ignore"):
             found: Array = y / np.abs(scale).astype(y.dtype)
             found += np.asarray(0 if zero is None else zero).astype(y.dtype)
-        # Values of integer codes are rounded, so that quotients are not exact.
+        # Stored values of integer codes are rounded, so their quotients need rounding, too.
         return found if TYPES[steps.type].kind == "float" else np.rint(found)
 
     def _count(self, x: Array) -> None:
@@ -325,11 +325,11 @@ class _Plots:
                 quant_range=(0, BINS - 1),
             )
             self.counts += np.bincount(bins, minlength=BINS)
-        else:  # one value, or a range that float32 cannot divide
+        else:  # one value, or bins too narrow for float32
             self.counts[BINS // 2] += x.size
 
     def _try(self, x: Array) -> None:
-        """Measure a band with three granularities."""
+        """Quantize a band with three granularities, and add the errors."""
         flat = x.ndim < 2
         x = x.reshape((1, -1)) if flat else x
         tried = {"tensor": self.whole}
@@ -365,7 +365,7 @@ class _Plots:
         return found
 
     def _grids(self, usual: Array) -> Iterator[dict[str, Any]]:
-        """Yield the range without saturation at the largest and at the median scale."""
+        """Yield the range of the codes at the largest and at the median scale."""
         assert self.steps is not None
         assert self.codes is not None
         which = {"largest scale": 0, "median scale": usual.size // 2}

@@ -35,9 +35,9 @@ EXTENSIONS = {
 # The member of a .npz file that holds metadata as a JSON string.
 RECORDS = "__pyquant__"
 NPY, ZIP = b"\x93NUMPY", b"PK\x03\x04"
-PIECE = 1 << 16  # characters of metadata that are read at once
+PIECE = 1 << 16  # characters of metadata to read at once
 READABLE = "a .npz file that NumPy can read"
-MAX_HEADER = 1 << 16  # bytes of the header of a .npy file; NumPy writes a few hundred
+MAX_HEADER = 1 << 16  # most bytes of a .npy header; NumPy writes a few hundred
 
 
 class Model(WeightFile):
@@ -68,11 +68,11 @@ class Model(WeightFile):
 
     @property
     def absences(self) -> tuple[str, ...]:
-        """Why weights of the file are not tensors of the model."""
+        """Reasons why some weights in the file are no tensors of the model."""
         return ()
 
     def faults(self) -> Iterator[str]:
-        """Yield the faults of the file that its structure does not show."""
+        """Yield faults that opening the file does not find, such as wrong checksums."""
         return iter(())
 
     def channels(self, name: str) -> int:
@@ -166,7 +166,7 @@ def _open_weights(path: str) -> Model:
         paths = (path, *paths)
         folder = os.path.dirname(path)
         names = {p: os.path.relpath(p, folder or ".") for p in paths[1:]}
-        # Files of OUT are beside its index, with a name that has no folder.
+        # The output has its files beside the index, so their names must have no folder.
         names = {p: name.replace(os.sep, "-") for p, name in names.items()}
         shards = {n: names[t._file.path] for n, t in file._tensors.items()}
     metadata = _own_metadata(file) if path.endswith(".json") else file.metadata
@@ -221,7 +221,7 @@ class Bytes:
 
 
 class Loaded(Bytes):
-    """The bytes of an array that is read completely. The last two arrays stay in memory."""
+    """The bytes of an array, read at once. A cache keeps the last two arrays."""
 
     def __init__(self, path: str, load: Callable[[], bytes]) -> None:
         self.path, self._load = path, load
@@ -238,9 +238,9 @@ def _loaded(load: Callable[[], bytes]) -> bytes:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Other(StoredTensor):
-    """A member of a .npz file without known numbers, which is copied byte by byte."""
+    """A member of a .npz file that is no array of numbers, and is copied unchanged."""
 
-    suffix: str = ""  # extension of the member
+    suffix: str = ""  # extension of the member's name
 
 
 def _open_npy(path: str, shown: str | None = None) -> Model:
@@ -264,7 +264,7 @@ def _open_npy(path: str, shown: str | None = None) -> Model:
 def _mapped_header(file: Mapped, start: int, stop: int) -> bytes:
     """Return the header of an array in a part of a file."""
     memory = file.opened()
-    wide = memory[start + 6 : start + 7] != b"\1"  # 4 bytes for the size of the header
+    wide = memory[start + 6 : start + 7] != b"\1"  # the size field has 4 bytes
     sizes = memory[start + 8 : start + 10 + 2 * wide]
     length = min(8 + len(sizes) + int.from_bytes(sizes, "little"), MAX_HEADER)
     header = bytes(memory[start : min(stop, start + length)])
@@ -274,7 +274,7 @@ def _mapped_header(file: Mapped, start: int, stop: int) -> bytes:
 
 def _read_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Return shape, order and type of an array."""
-    # Version 3 differs in names of fields only, and an array of numbers has no fields.
+    # Version 3 allows other field names. An array of numbers has no fields.
     old, format = np.lib.format.read_magic(stream) == (1, 0), np.lib.format
     read = format.read_array_header_1_0 if old else format.read_array_header_2_0
     return read(stream)
@@ -316,7 +316,7 @@ def _array(
     dtype: np.dtype[Any],
     fortran: bool,
 ) -> StoredTensor:
-    """Describe an array of a file between two bytes."""
+    """Describe an array in a file. Its data must be between the positions `place`."""
     start, stop = place
     nbytes = prod(shape) * dtype.itemsize
     if start + nbytes > stop:
@@ -360,7 +360,7 @@ class _Npz(Model):
         file = Mapped(path)
         file.path, files = shown or path, list[Any]([file])
         try:
-            with converting(file.path, READABLE):  # of zipfile, zlib, lzma, bz2, struct
+            with converting(file.path, READABLE):  # zipfile and decoders raise any type
                 self._archive = zipfile.ZipFile(path)
                 files.insert(0, self._archive)
                 tensors, metadata = _members(file, self._archive)
@@ -378,7 +378,7 @@ class _Npz(Model):
                 with archive.open(member) as stream:
                     while stream.read(1 << 20):
                         pass
-            except Exception as error:  # of zipfile and its decoders
+            except Exception as error:  # zipfile and decoders raise any type
                 yield f"{member.filename[:100]!r}: {' '.join(str(error).split())[:100]}"
 
 
@@ -387,7 +387,7 @@ def _members(
 ) -> tuple[dict[str, StoredTensor], dict[str, Any]]:
     tensors: dict[str, StoredTensor] = {}
     metadata: dict[str, Any] = {}
-    # Objects of zipfile are large. Free each after its use.
+    # The objects of zipfile are large, so the loop frees each one after use.
     archive.NameToInfo.clear()
     members = archive.infolist()
     members.reverse()

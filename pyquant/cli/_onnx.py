@@ -33,24 +33,24 @@ if TYPE_CHECKING:
     from pyquant.cli._plan import Job
     from pyquant.weights._elements import Part
 
-MAX_PROTOBUF = 2**31 - 1  # bytes of the largest message that protobuf reads and writes
+MAX_PROTOBUF = 2**31 - 1  # protobuf's limit for the bytes of a message
 OPERATOR = "DequantizeLinear"
 ROLES = ("codes", "scale", "zero_point")
-# Inputs of MatMulNBits after the first, and attributes.
+# MatMulNBits: the inputs after the first, and the attributes with integers.
 PACKED, SIZES = ("B", "scales", "zero_points", "g_idx"), ("K", "N", "bits", "block_size")
 DATA = tuple(
     f"{kind}_data" for kind in ("raw", "float", "int32", "int64", "double", "uint64")
 )
-ALIGNMENT = 4096  # of external data, so that runtimes can map it
-SMALL = 1024  # bytes; a larger initializer is data, not an argument like a shape
-# Operators of ONNX and of ONNX Runtime with codes as weights.
+ALIGNMENT = 4096  # of tensors in external data, so that runtimes can map them
+SMALL = 1024  # bytes; larger initializers are weights, smaller ones may be shapes
+# Operators of ONNX and of ONNX Runtime that accept codes as weights.
 ON_CODES = {
     *("QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "MatMulNBits"),
     *("MatMulBnb4", "GatherBlockQuantized", "QMoE", "QGemm", "QAttention"),
     "DynamicQuantizeLSTM",
 }
-# Operators by the inputs that can be weights: the axis of the outputs, and the attribute
-# that swaps the last two axes. A weight of Gather has its outputs along the attribute axis.
+# Operator -> input that can be a weight -> the axis of its outputs, and the attribute that
+# swaps its last two axes. For Gather, the attribute `axis` is the axis of the outputs.
 _PRODUCTS = {0: (-2, "transA"), 1: (-1, "transB")}
 _RECURRENT = {1: (1, ""), 2: (1, "")}
 OUTPUTS: dict[str, dict[int, tuple[int, str]]] = {
@@ -87,9 +87,9 @@ def _messages(message: Any, *kinds: str) -> Iterator[Any]:
         kind = message.DESCRIPTOR.name
         if not kinds or kind in kinds:
             yield message
-        if kind == "TensorProto":  # reading all fields would copy the data
+        if kind == "TensorProto":  # ListFields would copy the data
             waiting.extend(message.external_data)
-        elif kind != "ValueInfoProto" or not kinds:  # types contain only types
+        elif kind != "ValueInfoProto" or not kinds:  # a type has no other kinds
             for field, value in message.ListFields():
                 if field.type == field.TYPE_MESSAGE:
                     waiting.extend([value] if hasattr(value, "DESCRIPTOR") else value)
@@ -143,7 +143,7 @@ class OnnxModel(Model):
     """
 
     def __init__(self, path: str) -> None:
-        self._external: dict[str, Any] = {}  # files of data, by their paths
+        self._external: dict[str, Any] = {}  # path -> file of external data
         self.proto: Any = _load(path)
         versions = [
             one.version for one in self.proto.opset_import if one.domain in ("", "ai.onnx")
@@ -199,7 +199,8 @@ class OnnxModel(Model):
     def channels(self, name: str) -> int:
         """Return the axis of a tensor whose indices are the outputs of its operator."""
         ndim = (self.joined.get(name) or self[name]).ndim
-        # The tensor, its copies and transposes. The lists map their axes to axes of `name`.
+        # Values to search: the tensor, its copies and transposes. A list has the axis of
+        # `name` for each axis of the value.
         waiting: list[tuple[str, list[int]]] = [(name, [*range(ndim)])]
         seen = {name}
         while waiting:
@@ -284,9 +285,9 @@ class OnnxModel(Model):
         return self._external[path]
 
     def _nodes(self, operator: str, roles: tuple[str, ...]) -> Iterator[Any]:
-        """Yield the nodes of an operator on initializers, with their names and tensors by
-        role. Inputs of the graph do not count. An input with the role "" may be any value.
-        """
+        """Yield the nodes of an operator whose inputs are initializers: the node, and names
+        and tensors by role. Initializers that are inputs of the graph do not count. The
+        input with the role "" may be any value."""
         known = self.protos.keys() - {one.name for one in self.proto.graph.input}
         for node in self.proto.graph.node:
             if node.op_type == operator:
@@ -319,7 +320,7 @@ class OnnxModel(Model):
 
 
 def _outputs_axis(operator: str, place: int, given: dict[str, Any]) -> int | None:
-    """Return the axis of the outputs of an operator in its input at a place."""
+    """Return the axis of the outputs in the weight that is input `place`, or `None`."""
     if operator == "Gather" and place == 0:
         return int(given.get("axis", 0))
     axis, swap = OUTPUTS.get(operator, {}).get(place, (None, ""))
@@ -329,7 +330,7 @@ def _outputs_axis(operator: str, place: int, given: dict[str, Any]) -> int | Non
 def _granularity_of(
     node: Any, codes: Any, scale: Any, zero_point: Any = None
 ) -> str | None:
-    """Name the granularity of a node, if its parameters fit and it has a name."""
+    """Return the text of the granularity of a node, or `None` if no text describes it."""
     given = {one.name: one.i for one in node.attribute}
     fits = zero_point is None or zero_point.shape == scale.shape
     if given.get("output_dtype", 0) or codes.dtype is None or not fits:
@@ -446,7 +447,7 @@ def objection(model: Model, name: str, type: str, granularity: Granularity) -> s
     """Explain why an initializer cannot be quantized, with the expected and the actual
     value. The function reads no data."""
     assert isinstance(model, OnnxModel)
-    proto = model.protos[name]  # results of nodes are quantized already
+    proto = model.protos[name]  # only initializers are not quantized
     if _format_name(proto.data_type) not in ("FLOAT", "FLOAT16", "BFLOAT16"):
         need = "expected float32, float16 or bfloat16"
         return f"{need}, got {_format_name(proto.data_type)}"
@@ -465,7 +466,7 @@ def objection(model: Model, name: str, type: str, granularity: Granularity) -> s
 def _since(
     model: OnnxModel, name: str, type: str, attributes: Mapping[str, int]
 ) -> int | None:
-    """Return the first opset, from the model's on, that dequantizes such codes."""
+    """Return the least opset, at least the model's, that can dequantize the codes."""
     onnx = require()
     try:
         code = onnx.helper.np_dtype_to_tensor_dtype(_core.dtype_named(type))
@@ -508,7 +509,7 @@ class _Edited:
         self._taken = {*_names(graph), *(one.name for one in initializers)}
         nodes = [node for node in graph.node if not undone & {*node.output}]
         links = []
-        for job in jobs:  # initializers keep their order
+        for job in jobs:  # in the order of initializers
             if job.spec is not None:
                 links.append(self._link(job))
             elif job.changed is not None:
@@ -578,7 +579,7 @@ class _Edited:
         return made
 
     def _add_initializers(self, changed: set[str], undone: set[str]) -> None:
-        """Check the model with the tensors as inputs; then make them initializers."""
+        """Check the model with the new tensors as inputs; then make them initializers."""
         graph, model = self.proto.graph, self.model
         codes = {name for one in undone for name in model.linear[one].parts}
         written = {one.name for one in self.tensors.values()}
@@ -603,7 +604,7 @@ class _Edited:
 def _attributes_of(job: Job) -> dict[str, int]:
     assert job.spec is not None
     found = _attributes_for(job.spec.granularity, job.source.ndim)
-    assert found is not None  # `objection` rejects blocks along two axes
+    assert found is not None  # `objection` excludes the case
     return found
 
 
@@ -685,7 +686,7 @@ class _ModelFile(File):
         """Allocate the tensors; write the model after the block of the caller."""
         self._data = {name: bytearray() for name in self.places}
         yield
-        while self._data:  # keeps one copy of the data, and one tensor
+        while self._data:  # memory: all data once, and one tensor twice
             name, data = self._data.popitem()
             self._tensors[name].raw_data = bytes(data)
         stream.write(self._proto.SerializeToString())

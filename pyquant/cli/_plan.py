@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from pyquant.report import ErrorReport
     from pyquant.weights.blocks import BlockFormat
 
-BAND = 1 << 20  # elements of a band, unless memory is short: caches hold so many
-PIECE = 1 << 22  # bytes of a tensor that are copied at once
-LEAST = np.array([7 / 8, 3 / 4])  # shares of energy and largest value that blocks keep
-# Element types by the kind of file that stores them.
+BAND = 1 << 20  # elements of a band, which fit the cache; fewer if memory is short
+PIECE = 1 << 22  # bytes of a tensor to copy at once
+LEAST = np.array([7 / 8, 3 / 4])  # least shares of energy and largest value to keep
+# Kind of file -> element types that it can store.
 NUMPY = {
     *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
     *("float16", "float32", "float64", "complex64"),
@@ -75,7 +75,7 @@ class Spec(NamedTuple):
         row = self.type.startswith("uint")
         return row if self.symmetric is None else not self.symmetric
 
-    @lru_cache(maxsize=64)  # noqa: B019, one object for all tensors
+    @lru_cache(maxsize=64)  # noqa: B019, tensors share objects
     def for_axis(self, axis: int | None) -> Spec:
         """Replace the granularity ``channel`` by its meaning for a tensor."""
         return self._replace(granularity=self.granularity.for_axis(axis))
@@ -143,7 +143,7 @@ def already(source: Logical) -> str:
 
 def objection(source: Logical, spec: Spec) -> str | None:
     """Explain why a tensor cannot be quantized: the expected and the actual value."""
-    decoded = source.type not in BLOCKS and spec.kind == "onnx"  # the graph decodes it
+    decoded = source.type not in BLOCKS and spec.kind == "onnx"  # by a node
     if source.is_quantized and decoded:
         return already(source)
     if not source.is_real:
@@ -156,7 +156,7 @@ def objection(source: Logical, spec: Spec) -> str | None:
             expected = f"a last extent that is a multiple of {block.block_size}"
             return f"expected {expected} for {spec.type}, got shape {source.shape}"
         return None
-    rows = spec.kind != "onnx"  # ONNX does not pad rows to bytes
+    rows = spec.kind != "onnx"  # rows fill bytes, except in ONNX
     if rows and spec.stored.how == "bytes" and last * spec.stored.bits % 8:
         return f"expected an even last extent for {spec.type}, got shape {source.shape}"
     return spec.granularity.objection(source.shape)
@@ -173,7 +173,7 @@ class _Banded(Job):
     def __init__(self, source: Logical, memory: int, threads: int) -> None:
         super().__init__(source)
         self._memory = memory
-        self._rows(threads)  # raises if memory is short
+        self._rows(threads)  # raises if one row exceeds memory
 
     @property
     def _real(self) -> str:
@@ -193,7 +193,7 @@ class _Banded(Job):
         count, *others = source.shape or (1,)
         inner = prod(others)
         each = inner * _core.dtype_named(self._real).itemsize
-        # More rows would not make more threads work.
+        # More rows than this would not help: all threads already have work.
         useful = max(1, BAND * (1 if threads == 1 else 8 * threads) // max(1, inner))
         fitting = self._memory // 3 // max(1, each)
         rows = min(useful, fitting, count) // unit * unit
@@ -209,7 +209,7 @@ class _Banded(Job):
     def _bands(
         self, threads: int, advance: Callable[[int], None] | None = None
     ) -> Iterator[tuple[slice | None, Array]]:
-        """Yield rows and bands like `decoded`; count the bytes after each band."""
+        """Yield rows and bands like `decoded`, and pass the bytes of each to `advance`."""
         source, count = self.source, self._rows(threads)
         for rows, band in decoded(source, self._real, count=count, threads=threads):
             yield rows, band
@@ -238,12 +238,12 @@ class Quantized(_Banded):
 
     @property
     def _unit(self) -> int:
-        """Rows of a block or word; all rows if bands cannot choose the parameters."""
+        """Least number of rows in a band; all rows if only these determine parameters."""
         spec, stored, rows = self.spec, self.spec.stored, self._blocks[0]
         source, each = self.source, 32 // stored.bits
         if rows < source.shape[0]:
             unit = lcm(rows, each if stored.how == "words" else 1)
-            # Zero points fill bytes.
+            # A band also needs as many zero points as fill bytes.
             return lcm(unit, rows * 8 // stored.bits) if stored.how == "bytes" else unit
         if spec.method != "minmax" or "block_size" in spec.granularity.call(source.ndim):
             return source.shape[0]
@@ -426,7 +426,7 @@ class _Kept:
     If the blocks of a band keep little of its energy or of its largest value, the band is
     multiplied by a power of two, so that its largest value is about 1, and encoded again.
     The tensor is out of range if its blocks keep less than 7/8 of the energy, or 3/4 of the
-    largest value, that the second blocks keep. Exact scales would make both equal.
+    largest value, that the second blocks keep. With exact scales, both keep equal shares.
     """
 
     def __init__(self, block: BlockFormat, threads: int) -> None:
@@ -510,7 +510,7 @@ class Decoded(_Banded):
 
 def _changed(source: Logical, rows: slice | None, numbers: Array) -> tuple[float, float]:
     """Return the largest finite magnitude of some rows, before and after rounding to
-    float16. Only infinite and small values need the first; else it is the second."""
+    float16. The first differs only for infinite or small values; only then compute it."""
     bits = int((numbers.view(np.uint16) & 0x7FFF).max())
     stored = float(np.uint16(bits).view(np.float16))
     if 16 <= bits < 0x7C00:
@@ -536,7 +536,7 @@ class Copied(Job):
         super().__init__(source, reason)
         self._model, self._kind = model, kind
         for name in source.parts:
-            _part_of(model[name], kind)  # raises if this kind of file lacks the type
+            _part_of(model[name], kind)  # raises for types that the file lacks
 
     @property
     def parts(self) -> list[Part]:
@@ -560,7 +560,7 @@ def _part_of(tensor: StoredTensor, kind: str) -> Part:
         return Part(tensor.name, f"{MEMBER}{tensor.suffix}", (), tensor.nbytes)
     if type == "bfloat16" and TYPES.get(kind) is NUMPY:
         return Part.of(tensor.name, "float32", tensor.shape)
-    known = kind == "onnx" or type in TYPES[kind]  # ONNX tensors come from ONNX models
+    known = kind == "onnx" or type in TYPES[kind]  # copies from ONNX to ONNX
     swapped = tensor._order == ">"
     if not known or (swapped and tensor.dtype is None):
         expected = f"a type that .{kind} files have"

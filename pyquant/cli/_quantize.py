@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyquant.cli._work import Metadata
 
 MIN_SIZE = 1024
-VECTOR = "fewer than 2 dimensions"  # the reason for keeping a vector
-# Types of codes that each kind of file stores.
+VECTOR = "fewer than 2 dimensions"  # why a vector is not quantized
+# Kind of file -> types of codes that it can store.
 TYPES: dict[str, Any] = {
     "gguf": BLOCKS,
     "safetensors": STORED,
@@ -110,13 +110,13 @@ class _Plan:
     def __init__(self, options: argparse.Namespace, kind: str) -> None:
         self._options, self._kind = options, kind
         self._default = self._spec(options.type, options.granularity, "--type")
-        # Option, pattern, and the specification; `None` for tensors to copy.
+        # Each rule has an option, a pattern, and a specification (`None`: copy the tensor).
         self._rules = [self._rule(*one) for one in options.rules]
 
     def __call__(self, model: Model) -> tuple[list[Job], Metadata]:
         """Return the jobs, and a function that returns the metadata of a file."""
         tensors = logical(model, raw=self._options.raw)
-        special: dict[str, tuple[str, Spec | None]] = {}  # the last matching rule
+        special: dict[str, tuple[str, Spec | None]] = {}  # from the last rule that matches
         for option, pattern, spec in self._rules:
             special |= chosen([(pattern, (pattern, spec))], list(tensors), option)
         default = (None, self._default)
@@ -178,7 +178,7 @@ class _Plan:
             if objections and not small and options.strict and strict:
                 raise Refused(f"tensor {tensor.name[:100]!r}: {objections}")
             if objections is None:
-                # Only a summary needs the error; --quiet and stdout have no summary.
+                # The error is measured for a summary, which --quiet and stdout omit.
                 quiet = options.quiet or options.output == "-"
                 measure = options.json or not quiet
                 memory, threads = options.max_memory, options.threads
@@ -188,9 +188,9 @@ class _Plan:
         return Copied(tensor, model, self._kind, reason)
 
     def _too_small(self, model: Model, tensor: Logical, pattern: str | None) -> str | None:
-        """Explain why a tensor is kept. A small tensor saves few bytes and matters much.
+        """Explain why a tensor stays unquantized: small ones save little and affect much.
 
-        `pattern` selects the tensor. Only the complete name selects a bias or a norm.
+        `pattern` selected the tensor. A pattern that is the complete name has no limits.
         """
         if pattern == tensor.name:
             return None
@@ -221,7 +221,7 @@ def _check_effects(special: Mapping[str, tuple[str, Spec | None]], jobs: list[Jo
 
 
 def _repetition(job: Job) -> str | None:
-    """Explain why a job has no effect, if the tensor has its type and granularity."""
+    """Explain that the tensor has the type and granularity already, or return `None`."""
     source = job.source
     wanted = job.to, job.granularity
     repeats = source.is_quantized and wanted == (source.type, source.granularity)
@@ -237,7 +237,7 @@ def _metadata_of(model: Model, jobs: list[Job], kind: str) -> Metadata:
     def metadata(names: set[str] | None) -> dict[str, Any]:
         found = {**model.metadata}
         if kind == "gguf":
-            # general.file_type is the type of most tensors, which changes.
+            # general.file_type states the type of most tensors, which would be wrong now.
             found.pop("general.file_type", None)
             found["general.quantization_version"] = 2
             return found
@@ -267,7 +267,7 @@ def _records(
 
 
 def _rows(made: Mapping[str, Job]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the records of quantized tensors, and of their words for `load`."""
+    """Yield name and record of each quantized tensor, and of its words for `load`."""
     for name, job in made.items():
         yield name, {KIND: job.record}
         stored = STORED[job.to]
@@ -283,7 +283,7 @@ def _member(row: tuple[str, dict[str, Any]]) -> str:
     return f"{name}:{value}"
 
 
-# Types of compressed-tensors: name there, and format of the file.
+# Type of codes -> "type" and "format" in the configuration of compressed-tensors.
 _TYPES = {
     "int8": ("int", "int-quantized"),
     "float8_e4m3fn": ("float", "float-quantized"),
@@ -324,7 +324,7 @@ def _config(made: Mapping[str, Job], jobs: list[Job]) -> dict[str, Any] | None:
 
 
 def _scheme(job: Job) -> dict[str, Any] | None:
-    """Describe the weights of a layer as compressed-tensors does, if it can."""
+    """Return the scheme of compressed-tensors for a job, or `None` if it has none."""
     spec = job.spec
     if spec is None or spec.type not in _TYPES or job.source.ndim != 2:
         return None

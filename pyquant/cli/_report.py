@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyquant.cli._logical import Logical
 
-# Beyond MOST tensors with errors, only the PLOTTED tensors with the lowest SQNR have plots.
+# If more than MOST tensors have errors, only the PLOTTED ones of lowest SQNR have plots.
 MOST, PLOTTED = 400, 200
 BAR = 80  # length of the longest bar
 COLUMNS = (
@@ -82,7 +82,7 @@ class Report:
         }
         self._tensors.append(facts | numbers | details)
         drawn = [one for one in self._tensors if PLOTS[0] in one]
-        if len(drawn) > MOST:  # free the numbers of plots that the page will not have
+        if len(drawn) > MOST:  # free the data of plots that the page omits
             for one in sorted(drawn, key=_order)[PLOTTED:]:
                 for key in PLOTS:
                     one.pop(key, None)
@@ -117,7 +117,7 @@ class Report:
         return environment.from_string(page).generate(
             title=shown(self.title),
             version=__version__,
-            # Style and script are files of this package. The policy allows no other code.
+            # Style and script are files of this package. The policy allows only these two.
             style=Markup(style),
             script=Markup(script),
             policy=_policy(style, script),
@@ -217,6 +217,6 @@ FILTERS = {
     "hundredths": lambda n: f"{n:.2f}" if _known(n) else ABSENT,
     "decibels": lambda n: f"{n:.2f} dB" if _known(n) else ABSENT,
     "percent": lambda n: f"{100 * n:.3g} %" if _known(n) else ABSENT,
-    # The script of the page sorts by these numbers.
+    # The script of the page sorts rows by these numbers.
     "plain": lambda n: f"{n:.17g}".replace("inf", "Infinity") if _sorted(n) else "",
 }

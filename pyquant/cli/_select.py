@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 
 
-# The text after the options, in the help of a command.
+# The last part of the help of a command.
 STATUS = """
 exit status:
   0    done

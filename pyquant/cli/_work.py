@@ -105,7 +105,7 @@ def _where(path: str) -> Iterator[None]:
         raise
 
 
-# A function from the names of the tensors of a file, or from no names, to its metadata.
+# A function that returns the metadata of a file, from the names of its tensors (or `None`).
 Metadata = Callable[[set[str] | None], Mapping[str, Any]]
 
 

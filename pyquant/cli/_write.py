@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pyquant._typing import Array
 
 
-PIECE = 1 << 13  # characters of metadata that are written at once
-MEMBER = "member"  # the type of a complete member of a .npz file, before its extension
+PIECE = 1 << 13  # characters of metadata to write at once
+MEMBER = "member"  # with an extension: the type of a .npz member that is copied
 
 
 class File:
@@ -229,7 +229,7 @@ class Output:
                 file.write(name, piece.data)
 
     def __exit__(self, *raised: Any) -> None:
-        """Rename the files if no error was raised; else remove them."""
+        """Rename the temporary files, or remove the files if the block raised an error."""
         with naming(self.files[-1].path):
             self._stack.__exit__(*raised)
 

@@ -8,7 +8,7 @@ import os
 __all__ = ["get_cmake_dir", "get_include"]
 __dir__: object = __all__.copy
 
-# pathlib is avoided: its import takes longer than the import of pyquant.
+# No pathlib, because its import takes longer than the import of pyquant.
 _FOLDER = os.path.dirname(__file__)
 _PACKAGE = os.path.dirname(_FOLDER)
 

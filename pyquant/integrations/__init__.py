@@ -8,9 +8,9 @@ from pyquant._installed import lazy
 if TYPE_CHECKING:
     from pyquant.integrations import cf, dask, products, tflite, zarr  # noqa: F401
 
-# dask and zarr need packages, and help() imports each name.
+# dask and zarr are absent, because help() imports each name, and these need packages.
 __all__ = ["cf", "products", "tflite"]
 
-if not TYPE_CHECKING:  # type checkers would accept every name
+if not TYPE_CHECKING:  # a visible __getattr__ would hide misspellings
     _NAMES = {__name__: "cf dask products tflite zarr"}
     __getattr__, __dir__ = lazy(__name__, __all__, _NAMES)

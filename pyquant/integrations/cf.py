@@ -297,7 +297,7 @@ def _given(x: Any, *, packed: bool) -> tuple[npt.NDArray[Any], npt.NDArray[np.bo
 
 
 def _own_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type for arithmetic on data that keep their type."""
+    """Return the type of arithmetic for data that is not converted first."""
     if dtype.kind in "iu":
         return dtype
     return _FLOAT64 if dtype.name == "float64" else _FLOAT32
@@ -311,9 +311,9 @@ def _encode_slices(
     how: dict[str, Any],
     out: npt.NDArray[Any],
 ) -> str:
-    """Encode in slices with xarray's operations, for types that one pass lacks.
+    """Encode in slices with xarray's operations, for types that `quantize` lacks.
 
-    Return the error about values out of range, if any.
+    Return the text of an error about values out of range, or "".
     """
     hidden = np.zeros((), np.bool) if mask is None else mask
     walk = slices([x, hidden, out], [real, hidden.dtype, out.dtype])
@@ -349,7 +349,7 @@ def _ends(how: dict[str, Any], codes: np.dtype[Any]) -> tuple[int, int]:
 def _put(
     work: npt.NDArray[Any], how: dict[str, Any], codes: npt.NDArray[Any]
 ) -> npt.NDArray[np.bool]:
-    """Write scaled numbers, and return which of them are errors."""
+    """Round scaled numbers to codes. Return a mask of the numbers that are errors."""
     strict = how["out_of_range"] == "raise"
     none = np.zeros(0, np.bool)
     if codes.dtype.kind == "f":
@@ -403,7 +403,7 @@ class _Attributes:
         if not isinstance(unsigned, str) or unsigned not in ("true", "false"):
             got = f"{shown(unsigned):.60}"
             raise fail(ValueError, "_Unsigned", "'true' or 'false'", got)
-        if stored.kind == "f":  # xarray ignores the attribute, too
+        if stored.kind == "f":  # like xarray, ignore _Unsigned
             return stored
         return np.dtype(f"{'u' if unsigned == 'true' else 'i'}{stored.itemsize}")
 
@@ -414,7 +414,7 @@ class _Attributes:
             return None
         try:
             array = np.asarray(value)
-        except ValueError:  # sequences of several lengths
+        except ValueError:  # nested sequences of unequal lengths
             array = np.asarray(None)
         if array.dtype.kind not in kinds or array.size == 0:
             due = "numbers" if "f" in kinds else "integers, of codes"
@@ -422,10 +422,10 @@ class _Attributes:
         return array
 
     def _number(self, name: str) -> Any:
-        """Return one number.
+        """Return the number of an attribute, or `None`.
 
-        A Python number has the type of the array, and a NumPy number may widen it. xarray
-        never reads the single element of an array as float32.
+        In arithmetic, a Python number has the type of the data, and a NumPy number may
+        widen that type. xarray never reads the single element of an array as float32.
         """
         array = self._array(name, "iuf")
         if array is None:
@@ -446,9 +446,9 @@ class _Attributes:
             return made, None if offset is None else real.type(offset)
 
     def _float_type(self, stored: np.dtype[Any] | None) -> np.dtype[Any]:
-        """Return the type that xarray decodes `stored` to; `None` means 16-bit codes.
+        """Return the type of xarray's result for a stored type; `None` means 16-bit codes.
 
-        For an integer scale without offset, the type is an integer type.
+        With an integer scale and no offset, that type is an integer type.
         """
         if not self.scales:
             if stored is not None and stored.kind == "f":
@@ -494,9 +494,9 @@ class _Attributes:
         return any(fill == fill for name in _FILLS for fill in self.elements(name))
 
     def _codes(self, name: str, kinds: str = "iuf", *, strict: bool = True) -> list[int]:
-        """Return integers of the stored type or of the viewed type as viewed codes.
+        """Return an attribute as codes of the type that `_Unsigned` selects.
 
-        Omit other numbers, or raise an error about them.
+        Numbers that are no codes are omitted, or with `strict` raise an error.
         """
         values, codes, made = self.elements(name, kinds), self.codes, []
         limits = [np.iinfo(one) for one in (self.stored, codes)] if values else []
@@ -511,9 +511,9 @@ class _Attributes:
         return made
 
     def fills(self, *, strict: bool = False) -> list[Any]:
-        """Return the stored values for NaN; NaN becomes the first.
+        """Return the stored values that mean NaN. NaN is encoded as the first.
 
-        With `strict`, raise an error if NaN would become two values or none.
+        With `strict`, contradictory or missing values raise an error.
         """
         fills, others = (
             [_typed(value, self.codes) for value in self.elements(name)]
@@ -558,20 +558,20 @@ def _seen_as(array: npt.NDArray[Any], codes: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def _is_own(number: Any, real: np.dtype[Any]) -> bool:
-    """Return True if the number does not widen arithmetic of type `real`."""
+    """Return True if arithmetic of type `real` with the number needs no wider type."""
     if number is None or real == _FLOAT64 or not isinstance(number, np.generic):
         return True
     return bool(_typed(number, real) == number)
 
 
 def _typed(number: Any, real: np.dtype[Any]) -> Any:
-    """Return a number of a type; infinite, if it is too large."""
+    """Convert a number to a type. A number that is too large becomes infinite."""
     with np.errstate(all="ignore"):
         return real.type(number)
 
 
 def _float_at(number: int, toward: float) -> float:
-    """Round an integer to the nearest float64 that is not on the side opposite `toward`."""
+    """Round an integer to float64: up if `toward` is positive, else down."""
     near = float(number)
     beyond = near < number if toward > 0 else near > number
     return float(np.nextafter(near, toward)) if beyond else near

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["choose_qparams", "dequantize", "quantize"]
 
-_da: Any = da  # dask annotates only some functions, and declares str for chunks
+_da: Any = da  # Any, because dask has few and wrong annotations
 _NO_OPTIONS = ("out", "layout", "packed", "threads", "codebook")
 __dir__: object = __all__.copy
 
@@ -223,7 +223,7 @@ def _mapped(
     for key in sliced:
         if arrays[key].shape != due:
             raise fail(ValueError, key, f"shape {due}", arrays[key].shape)
-    # This call without elements raises the errors that every chunk would raise.
+    # A call without elements raises errors now that every chunk would raise later.
     ahead = {key: v[None] if key in sliced else v for key, v in arrays.items()}
     kind = function(np.empty((0, *due), x.dtype), **ahead, **options).dtype
     if sliced and axis is None and block_size is None:  # like NumPy's broadcasting
@@ -257,7 +257,7 @@ def _chunk(
     starts: Any,
     block_id: tuple[int, ...] = (),
 ) -> npt.NDArray[Any]:
-    """Return the result of one process for a chunk."""
+    """Return the codes or values of a chunk, equal to a call on the complete array."""
     if block.size == 0:
         return np.empty(block.shape, kind)
     own: dict[str, Any] = dict(zip(sliced, parts, strict=True))
@@ -273,11 +273,11 @@ def _ends(
     starts: Any,
     block_id: tuple[int, ...] = (),
 ) -> npt.NDArray[Any]:
-    """Return the maxima of each group of a chunk, of its negated values, and 0."""
+    """Return two maxima for each group of a chunk: of -x and 0, and of x and 0."""
     if block.size == 0:
         wide = zip(block.shape, extents, strict=True)
         return np.zeros((2, *(-(-n // b) if b else 1 for n, b in wide)), block.dtype)
-    place = starts, block_id[1:]  # the first axis has the two extremes
+    place = starts, block_id[1:]  # axis 0 of the result has the two extremes
     found = _placed(*place, _core.extrema, block, _within(block, extents))
     np.negative(found[:1], out=found[:1])
     return found.astype(block.dtype)

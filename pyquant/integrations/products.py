@@ -30,7 +30,7 @@ __all__ = ["Prepared", "longest", "matmul"]
 __dir__: object = __all__.copy
 
 _TYPES = [t.name for t in dtypes.TYPES.values() if t.kind == "integer" and t.bits <= 8]
-_FLIP = np.uint8(128)  # codes ^ 128 turns int8 codes into uint8 codes plus 128, and back
+_FLIP = np.uint8(128)  # code ^ 128 adds 128 to int8, or subtracts 128 from uint8
 
 
 class Prepared(_check.Immutable):
@@ -190,7 +190,7 @@ def matmul(
     shape = (*codes.shape[:-1], b.shape[1])
     if 0 in (*codes.shape, b.shape[1]):
         return np.zeros(shape, np.int32)
-    # torch warns of read-only arrays.
+    # "W" copies a read-only array, about which PyTorch would warn.
     rows = np.require(codes.reshape(-1, codes.shape[-1]), requirements=["C", "W"])
     sums: npt.NDArray[np.int32] = b._product(rows).reshape(shape)
     return sums
@@ -238,7 +238,7 @@ def _type_of(dtype: Any, name: str) -> str:
 
 
 def _missing(package: str) -> str | None:
-    """Return the name of a package that is not installed."""
+    """Return the name of a required package that is not installed, or `None`."""
     needed = {"onnxruntime": ["onnxruntime", "onnx"], "blas": []}.get(package, [package])
     return next((one for one in needed if find_spec(one) is None), None)
 
@@ -306,7 +306,7 @@ def _with_numkong(b: Any, a_type: str, threads: int) -> Callable[[Any], Any]:
 def _with_torch(b: Any, a_type: str, threads: int) -> Callable[[Any], Any]:
     """Store `b` by columns."""
     torch = import_module("torch")
-    # PyTorch misreads columns with one row, because both of their strides are 1.
+    # PyTorch computes wrong products if `b` has one row and both strides are 1.
     columns = torch.from_numpy(b.T.copy()).t() if len(b) > 1 else torch.from_numpy(b.copy())
     return lambda a: torch._int_mm(torch.from_numpy(a), columns).numpy()
 
@@ -323,5 +323,6 @@ _PACKAGES = {  # from fast to slow
     "torch": _with_torch,
     "blas": _with_blas,
 }
-# For one product: a session of ONNX Runtime takes longer to create than most products.
+# The order of packages for one product. ONNX Runtime is last, because creating a session
+# takes longer than most products.
 _FOR_ONE = ("numkong", "torch", "blas", "onnxruntime")

@@ -99,7 +99,7 @@ def qparams(detail: Mapping[str, Any]) -> QParams:
 
 
 def _numbers(value: Any, name: str, kinds: str, expected: str) -> npt.NDArray[Any]:
-    """Return the numbers of a detail."""
+    """Return an entry of `detail` as an array of numbers."""
     array: npt.NDArray[Any] = _core.plain(value, f"detail: {name}")
     if array.size and array.dtype.kind not in kinds:
         raise fail(TypeError, f"detail: {name}", expected, f"{array.dtype}")

@@ -64,7 +64,7 @@ _CODES = {
     "uint32": _REALS[2:],
 }
 _NAN = np.float64(np.nan).tobytes()
-_SLICE = 1 << 16  # number of elements that stay in the cache until they are checked
+_SLICE = 1 << 16  # elements of a slice, which stay in the cache until they are checked
 __dir__: object = __all__.copy
 
 
@@ -167,7 +167,7 @@ class CastValue(_CastValue):
         except ValueError:
             if find_spec("cast_value_rs") is None:
                 raise
-            return None  # zarr raises the error
+            return None  # let zarr raise the error
 
 
 @_core.default_fpenv
@@ -189,7 +189,7 @@ def _quantize(x: _Array, **options: Any) -> _Array:
         for numbers, codes in walk:
             _core.quantize(numbers, 1, out=codes, **options)
             if codes.min() > ends.min and codes.max() < ends.max:
-                continue  # infinities and NaN become the lowest or the highest code
+                continue  # infinities and NaN would have become an end
             wrong = np.isinf(numbers) if options["fill"] else ~np.isfinite(numbers)
             if wrong.any():
                 raise fail(ValueError, "x", "finite numbers", f"{numbers[wrong][0]}")

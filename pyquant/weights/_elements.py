@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from pyquant.weights.blocks import BlockFormat
     from pyquant.weights.files import StoredTensor
 
-# Elements that are converted at a time, the unit that begins at a byte, the elements that a
-# thread claims at a time, and the bytes that stay resident after reading.
+# PIECE: elements to convert at a time; a multiple of 8, so that pieces begin at bytes.
+# SPAN: elements that a thread claims at a time. RESIDENT: bytes in memory after reading.
 PIECE = 1 << 18
 SPAN = PIECE << 3
 RESIDENT = 1 << 23
-GATHERED = 1 << 18  # bytes of scattered rows that are copied at a time
+GATHERED = 1 << 18  # bytes of scattered rows to copy at a time
 PAGE = 1 << 12
 MAX_DIMS = 64  # NumPy's limit
 MAX_SIZE = 2**63 - 1
-# Limits of tensors and of metadata keys. The descriptions of the tensors of a file need up
-# to 400 MB.
+# Largest numbers of tensors and of metadata keys in a file. The objects for so many tensors
+# need 400 MB.
 MAX_TENSORS, MAX_KEYS = 1 << 20, 1 << 16
 
 
@@ -51,7 +51,7 @@ class Mapped:
         from mmap import ACCESS_READ, mmap
 
         self.path: str = path
-        self._seen = (0, 0, 0)  # start, end and bytes of recent reads
+        self._seen = (0, 0, 0)  # first byte, end and number of bytes read
         with open_file(path) as file:
             self.size: int = file.seek(0, 2)
             if self.size == 0:
@@ -72,10 +72,10 @@ class Mapped:
             self.memory = None
 
     def has_read(self, start: int, stop: int, touched: int | None = None) -> None:
-        """Release pages after reading, when there are many.
+        """Count the bytes that were read, and release their pages when there are many.
 
         Many small reads then leave as few resident pages as one large read. `touched` is
-        the size of the pages that were read, if others are between them.
+        the size of the pages that were read, if the range also contains unread pages.
         """
         first, last, nbytes = self._seen
         touched = stop - start if touched is None else touched
@@ -172,7 +172,7 @@ def decode(
 ) -> None:
     """Convert the elements from `first` on to `dtype`, and write them to `out`.
 
-    The elements are in the file, or in the bytes `copied`.
+    With `copied`, the elements are read from these bytes instead of the file.
     """
     bits = bits_of(tensor._type or "uint8")
     parts = _threads.useful_parts(out.nbytes, threads)
@@ -250,8 +250,8 @@ def decode_rows(
 def _places(out: Array, step: int, unit: int) -> Iterator[Array]:
     """Yield parts of an array in order, each of at most about `step` elements.
 
-    Parts divide the first axis whose indices have at most `step` elements. Parts of the
-    last axis have a multiple of `unit` elements.
+    The function divides the first axis along which one index has at most `step` elements.
+    Parts of the last axis have a multiple of `unit` elements.
     """
     if out.size == 0:
         return
@@ -292,13 +292,13 @@ def index_of(
     if wrong.any():
         got = f"{array[wrong][0]}"
         raise fail(ValueError, "rows", f"numbers from 0 to {extent - 1}", got)
-    return array.astype(np.int64, copy=False)  # differences of unsigned numbers wrap
+    return array.astype(np.int64, copy=False)  # unsigned differences would wrap
 
 
 def _piece(
     raw: Array, tensor: StoredTensor, a: int, b: int, dtype: str, out: Array | None
 ) -> Array:
-    """Return elements `a` to `b` as `dtype`, in `out` if possible."""
+    """Return elements `a` to `b` of some bytes as `dtype`; `out` may hold the result."""
     source = tensor._type or ""
     kind = TYPES[source].kind if source in TYPES else ""
     if kind == "float" or (kind == "integer" and TYPES[source].bits < 8):
@@ -348,7 +348,7 @@ def _narrow(
 
 
 def _packed(raw: Array, source: str, count: int) -> PackedArray:
-    """Return the first codes of some bytes as a view, or as a copy in complete words."""
+    """Return the first `count` codes of some bytes, as a view or copied to full words."""
     bits = TYPES[source].bits
     nbytes = -(-count * bits // 8)
     if bits == 4:

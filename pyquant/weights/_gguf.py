@@ -24,7 +24,7 @@ from pyquant.weights._elements import (
 )
 from pyquant.weights.files import StoredTensor
 
-# Name, id, elements and bytes of a block, and the dtype of plain types.
+# Element types: name, id, elements and bytes of a block, and for plain types the dtype.
 _ROWS = (
     *(("F32", 0, 1, 4, "float32"), ("F16", 1, 1, 2, "float16")),
     *(("BF16", 30, 1, 2, "bfloat16"), ("F64", 28, 1, 8, "float64")),
@@ -37,19 +37,19 @@ _BY_ID = {code: (name, block, nbytes, dtype) for name, code, block, nbytes, dtyp
 _IDS = {name: code for name, code, *_ in _ROWS}
 _NAMES = {dtype: name for name, *_, dtype in _ROWS if dtype}
 
-# Metadata types: letters of struct by number; 8 is a string, 9 an array.
+# Metadata types by number: a letter of the module struct; 8 is a string, 9 an array.
 _SCALARS = "BbHhIif?"
 _LETTERS = {**dict(enumerate(_SCALARS)), 10: "Q", 11: "q", 12: "d"}
 _NUMBERS = {np.dtype(letter): kind for kind, letter in _LETTERS.items()}
 _STRING, _ARRAY = 8, 9
-# Types of Python numbers: uint32 (int32 if negative), float32 and bool. All other types use
-# NumPy scalars, which keep their type when written again.
+# Metadata types that become Python numbers: uint32, float32 and bool. The rest become
+# NumPy scalars, which keep the type. Negative Python integers are written as int32.
 _PLAIN, _INT32 = (4, 6, 7), 5
-# Ids that GPTQModel used for its own types before ggml assigned them.
+# Type ids that GPTQModel used for its own types before ggml assigned the ids.
 SHARED = (40, 41)
 _SPLIT = ("split.no", "split.count", "split.tensors.count")
 _PART = re.compile(r"(.*-)(\d{5})(-of-\d{5}\.gguf)", re.DOTALL)
-MAX_STRINGS = 1 << 22  # includes nested arrays, which are skipped one by one
+MAX_STRINGS = 1 << 22  # and nested arrays; a reader skips each one
 MAX_DEPTH = 8
 MAX_DIMS = 4
 ALIGNMENT = 32
@@ -120,7 +120,7 @@ class _Reader:
         return int(self.words[size].unpack_from(self.file.opened(), at)[0])
 
     def _count(self, at: int, most: int, each: int, what: str) -> int:
-        """Read the number of items of at least `each` bytes."""
+        """Read and check the number of items. An item has at least `each` bytes."""
         count = self._word("Q", at)
         most = min(most, max(self.file.size - at, 0) // each)
         if count > most:
@@ -172,7 +172,7 @@ class _Reader:
         return at
 
     def _size(self, kind: int, at: int) -> int:
-        """Return the bytes of a number, or 0 for strings and arrays."""
+        """Return the number of bytes of a metadata type, or 0 for strings and arrays."""
         if kind in (_STRING, _ARRAY):
             return 0
         if kind not in _LETTERS:
@@ -191,7 +191,7 @@ class _Reader:
         try:
             for _ in range(count):
                 at += 8 + length(memory, at)[0]
-        except (struct.error, OverflowError):  # beyond the end of the file
+        except (struct.error, OverflowError):  # a string exceeds the file
             at = self.file.size + 1
         if at > self.file.size:
             at = self.file.size
@@ -306,9 +306,9 @@ class _Reader:
     ) -> set[int]:
         """Return ids of block types that have another meaning in this file.
 
-        A tensor of this kind does not fill the room up to the next tensor, except for
-        alignment. The last tensor proves nothing, because any bytes may follow it and files
-        may be truncated, unless the id is one that several programs use.
+        If blocks of a type do not fill the bytes up to the next tensor, the id has another
+        meaning. The last tensor proves nothing, because any bytes may follow and files may
+        be truncated. It counts only for ids that several programs use.
         """
         found: set[int] = set()
         limit = self.file.size
@@ -340,7 +340,7 @@ def parts_of(path: str, metadata: Mapping[str, Any]) -> list[str]:
 
 
 def unsplit(path: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop the metadata of a split model, unless the file has the name of a part."""
+    """Remove the keys ``split.*``, unless `path` is the name of a part of a split model."""
     split = () if _PART.fullmatch(path) else _SPLIT
     return {key: value for key, value in metadata.items() if key not in split}
 
@@ -390,7 +390,7 @@ def _written(value: Any, key: str) -> tuple[int, bytes]:
         start = struct.pack("<IQ", _STRING, len(value))
         return _ARRAY, start + b"".join(map(_text, value))
     array = np.asarray(value)
-    if type(value) is int and -(1 << 31) <= value < 1 << 32:  # the types of most keys
+    if type(value) is int and -(1 << 31) <= value < 1 << 32:  # the common types
         array = array.astype(np.uint32 if value >= 0 else np.int32)
     elif type(value) is float:
         with np.errstate(all="ignore"):

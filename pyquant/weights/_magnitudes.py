@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     _Places = tuple[slice, ...]
     _Take = Callable[[_Places, Floats], None]
 
-# Elements of a slab: enough to repay its calls, and few enough for its parameters. A slab
-# with values that are not finite is copied, so it is smaller.
+# Elements of a slab: many, because each slab costs a call, but few enough for the memory of
+# the results. COPIED: elements of a slab with NaN or infinities, which is copied.
 SLAB, COPIED = 1 << 20, 1 << 16
 
 
@@ -44,7 +44,8 @@ def each_slab(take: _Take, x: Array, block_size: int, threads: SupportsIndex) ->
     """
     Pass the largest magnitudes of all blocks, with their positions, to `take`.
 
-    Magnitudes are rounded to float32. A block with an infinity or NaN has this value.
+    Magnitudes are rounded to float32. For a block with NaN or infinity, the magnitude is
+    NaN or infinity.
     Several threads may call `take` at a time, with disjoint positions.
     """
     count = integer(threads, "threads", 1)
@@ -78,7 +79,7 @@ def _take_slab(take: _Take, x: Array, places: _Places, size: int) -> None:
             slice(whole.start + part.start, whole.start + part.stop)
             for whole, part in zip(places, within, strict=True)
         )
-        # The core only reports values that are not finite.
+        # The core returns no magnitudes for a slab with NaN or infinities.
         numbers = np.abs(_core.cast(x[some], "float32"))
         starts = range(0, numbers.shape[-1], size)
         take(inner, np.maximum.reduceat(numbers, starts, axis=-1))
@@ -90,15 +91,15 @@ def slabs(
     """
     Yield parts of complete blocks: the slices of their elements and of their blocks.
 
-    Parts are in C order and have at most this number of elements, or one block.
+    Parts are in C order. A part has at most `most` elements, or is a single block.
     """
     units = [*(1 for _ in shape[1:]), block_size]
-    if 0 < prod(shape) <= most:  # the usual case of a small array
+    if 0 < prod(shape) <= most:  # one part, as for most arrays
         counts = [-(-n // u) for n, u in zip(shape, units, strict=True)]
         yield tuple([slice(0, n) for n in shape]), tuple([slice(0, n) for n in counts])
         return
     size, step = 1, list(shape)
-    for d in reversed(range(len(shape))):  # extent of a part along each dimension
+    for d in reversed(range(len(shape))):  # choose extents of a part
         step[d] = min(shape[d], max(1, most // size // units[d]) * units[d])
         size *= step[d]
     ranges = (range(0, n, s) if n else range(0) for n, s in zip(shape, step, strict=True))

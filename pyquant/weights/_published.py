@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     _Finder = Callable[[Mapping[str, Any], Collection[str]], Iterator["Found"]]
 
 REALS = ("float32", "float64", "float16", "bfloat16")
-# Suffixes of narrow floats, of their scales, and of the original tensor. Every scale is a
-# factor of the codes, also a scale with the name "inv".
+# Suffixes of names: of a narrow float tensor, of its scale, and of the original tensor.
+# Values are codes times the scale, even if its name contains "inv".
 SCALES = (
     ("", "_scale", ""),  # compressed-tensors, FBGEMM, ModelOpt, ComfyUI
     ("", "_scale_inv", ""),  # DeepSeek, Qwen, MiniMax
@@ -30,8 +30,8 @@ SCALES = (
     ("._data", "._scale", ""),  # optimum-quanto
     ("._weight_qdata", "._weight_scale", ".weight"),  # torchao
 )
-MARKER = "scaled_fp8"  # the name of a float8 tensor that marks files of ComfyUI
-MAX_CONFIG = 1 << 24  # bytes of a config.json
+MARKER = "scaled_fp8"  # a float8 tensor with this name marks files of ComfyUI
+MAX_CONFIG = 1 << 24  # largest size of a config.json in bytes
 
 
 class _Format(NamedTuple):
@@ -57,7 +57,7 @@ class _Format(NamedTuple):
 
 def _packs_outputs(codes: Any, scales: Any) -> bool:
     """Return true if 32-bit words hold eight outputs, as AWQ stores them."""
-    shape = getattr(scales, "shape", ())  # the module of the format checks the tensors
+    shape = getattr(scales, "shape", ())  # the format checks the shape
     return bool(shape and codes.shape[-1:] == (shape[-1] // 8,))
 
 
@@ -114,7 +114,7 @@ def _words(*words: str) -> re.Pattern[str]:
     return re.compile(rf"(?:^|[._]+)(?:{'|'.join(words)})(?![^._])", re.IGNORECASE)
 
 
-# Words of names. Tensors of a weight have equal names without these words.
+# Words for the roles of tensors. Tensors of one weight differ only in these words.
 _SCALE = ("scales?", "scaling", "scb", "absmax")
 _ZERO = ("zeros?", "qzeros", "points?", "shift")
 _CODES = ("q?weights?", "w", "q", "q?data", "packed", "codes", "blocks")
@@ -194,7 +194,7 @@ def find(tensors: Mapping[str, Any], known: Collection[str] = ()) -> Iterator[Fo
 
 
 def find_one(tensors: Mapping[str, Any], name: str) -> list[Found]:
-    """Return the readings of the weight with a name, or with the name of its layer."""
+    """Return all ways to read the weight with a name, or with the name of its layer."""
     weight = f"{name}.weight" if name else "weight"
     bases = (name, name.removesuffix("weight").removesuffix("."), weight)
     found: list[Found] = []
@@ -210,7 +210,7 @@ def find_one(tensors: Mapping[str, Any], name: str) -> list[Found]:
 
 
 def _each(find: Callable[[Mapping[str, Any], str], Iterable[Found]]) -> _Finder:
-    """Turn a function that finds the weight of one name into a function for all names."""
+    """Apply a function, which finds weights by the name of their codes, to all names."""
 
     def found(tensors: Mapping[str, Any], taken: Collection[str]) -> Iterator[Found]:
         for name in tensors:
@@ -223,9 +223,9 @@ def _each(find: Callable[[Mapping[str, Any], str], Iterable[Found]]) -> _Finder:
 
 
 def _named(tensors: Mapping[str, Any], name: str) -> Iterator[Found]:
-    """Yield the readings of codes with a name."""
+    """Yield a weight for each format that fits the codes with a name."""
     for row in FORMATS:
-        dotted = f".{name}"  # the codes of a weight without a name have no dot
+        dotted = f".{name}"  # a weight may have no name
         base = dotted.removesuffix(row.codes)
         if (row.codes and base == dotted) or not _has_type(tensors[name], row.types):
             continue
@@ -254,7 +254,7 @@ def _has_type(tensor: Any, types: tuple[str, ...]) -> bool:
 
 
 def _scaled(tensors: Mapping[str, Any], name: str) -> Iterator[Found]:
-    """Find codes with a scale."""
+    """Find the weight of the codes `name`, by the name of their scale."""
     for scale, original in _scale_names(tensors[name], name).items():
         if scale not in tensors:
             continue
@@ -272,7 +272,7 @@ def _scaled(tensors: Mapping[str, Any], name: str) -> Iterator[Found]:
 
 
 def _scale_names(tensor: Any, name: str) -> dict[str, str]:
-    """Map the possible names of a scale to the names of the original tensor."""
+    """Map each possible name of the scale of codes to the name of the original tensor."""
     spellings = {"int8": 2, "uint8": 1}.get(type_of(tensor), 0)
     narrow = _kind_of(tensor) == "float" and not name.endswith(MARKER)
     return {
@@ -319,7 +319,7 @@ def _unscaled(tensors: Mapping[str, Any], name: str) -> Iterator[Found]:
 
 
 def _kind_of(tensor: Any) -> str | None:
-    """Return the kind of the elements in the table of types; `None` for other types."""
+    """Return "real", "integer", "float" or "exponent"; `None` for unknown types."""
     row = dtypes.TYPES.get(type_of(tensor))
     return row.kind if row is not None else None
 
@@ -334,9 +334,9 @@ def _has_axes(tensor: Any) -> bool:
 def likely_sizes(extent: int, groups: int, *, even: bool = False) -> Sequence[int]:
     """Return the sizes that programs choose to divide an extent into a number of groups.
 
-    The last group may be short. One group has the size of the extent. Programs choose the
-    powers of two and, if `even` is true, the size of equal groups, which compressed-tensors
-    derives. Without a fitting power of two, all fitting sizes are returned.
+    The last group may be short. A single group has the size of the extent. Likely sizes are
+    powers of two, and if `even` is true the size of equal groups, which compressed-tensors
+    assumes. If no power of two fits, the function returns all sizes that fit.
     """
     sizes = range(max(1, extent), extent + groups)
     if groups > 1:
@@ -362,9 +362,10 @@ def block_shape(
     """
     Return the extents of the block that shares a scale, from the shapes of both.
 
-    Codes have one scale, one for each index of axis 0, or a grid. The configuration of the
-    model states the sizes `stated` along the last axes. The function raises ValueError if
-    the scales do not fit, or with the `remedy` if several sizes fit.
+    `scales` is the shape of one scale, of one for each index of axis 0, or of a grid.
+    `stated` has block sizes from the configuration of the model, for the last axes. The
+    function raises ValueError if the shapes do not fit. If several sizes fit, the message
+    ends with `remedy`.
     """
     if prod(scales) == 1:
         return tuple(max(1, n) for n in shape)
@@ -380,11 +381,11 @@ def block_shape(
         if len(sizes) == len(shape)
     }
     fitting = {sizes for sizes, grid in grids.items() if grid == scales}
-    # Sizes beyond the extent of an axis describe one block.
+    # All sizes that exceed the extent of an axis mean one block.
     if len({tuple(map(min, sizes, shape)) for sizes in fitting}) == 1:
         return min(fitting)
     counts = [*zip(shape, scales, strict=True)]
-    # Blocks along several axes have powers of two: programs do not derive their sizes.
+    # Sizes of blocks along several axes are powers of two, because programs choose them.
     even = all(count in (1, n) for n, count in counts[:-1])
     likely = [
         sorted({one[axis] for one in fitting}) or likely_sizes(n, count, even=even)
@@ -417,9 +418,10 @@ def listed(sizes: Sequence[int]) -> str:
 
 
 def stated_in(path: str, text: object = None) -> dict[str, set[Any]]:
-    """Return facts that a configuration states: a JSON text, and the file config.json in
-    the folder of a path. The facts are "sizes" of blocks, and the arguments "format" and
-    "bits" of `from_tensors`."""
+    """Return the facts about quantization in the configuration of a model.
+
+    The configuration is the JSON text `text`, and the file config.json in the folder of
+    `path`. Keys of the result are "sizes" (of blocks), "format" and "bits"."""
     texts: list[Any] = [text]
     file = os.path.join(os.path.dirname(path), "config.json")
     if path != "-" and os.path.isfile(file) and os.path.getsize(file) <= MAX_CONFIG:
@@ -431,12 +433,12 @@ def stated_in(path: str, text: object = None) -> dict[str, set[Any]]:
             for key, fact in _stated(json.loads(one)) if one is not None else ():
                 found.setdefault(key, set()).add(fact)
         except (TypeError, ValueError, RecursionError):
-            continue  # a configuration that is no JSON states no fact
+            continue  # not JSON, or of another form
     return found
 
 
 def _stated(value: Any) -> Iterator[tuple[str, Any]]:
-    """Find the facts in a JSON value."""
+    """Yield key and value of each statement in a JSON value, for `stated_in`."""
     if isinstance(value, list):
         yield from chain.from_iterable(map(_stated, value))
     for key, one in value.items() if isinstance(value, dict) else ():

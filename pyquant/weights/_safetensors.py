@@ -57,7 +57,7 @@ FORMATS = {
 }
 MAX_HEADER = 100_000_000
 FIELDS = ("dtype", "shape", "data_offsets")
-# Objects and arrays of a header, and their elements: more need too much memory.
+# Most objects and arrays in a header, and most elements in them, to limit memory.
 MAX_NESTED, MAX_ELEMENTS = 3 * MAX_TENSORS, 10 * MAX_TENSORS
 _FORMAT = re.compile(r"\w{1,40}", re.ASCII)
 
@@ -101,7 +101,7 @@ def read(file: Mapped) -> tuple[dict[str, StoredTensor], dict[str, str]]:
 
 
 def _object(pairs: list[tuple[str, object]]) -> object:
-    """Return an object of JSON: the fields of a tensor as a tuple, to save memory."""
+    """Return a JSON object as a dict, or the fields of a tensor as a small tuple."""
     found = _once(pairs)
     return tuple(map(found.get, FIELDS)) if found.keys() == {*FIELDS} else found
 
@@ -202,8 +202,8 @@ def header(
 ) -> tuple[bytearray, list[Part]]:
     """Return the bytes before the data, and the tensors by descending element size.
 
-    This order aligns each tensor to its element size. The text is made in parts, because it
-    may be large.
+    This order aligns each tensor to its element size. The function appends parts of the
+    text to one buffer, because the text may be large.
     """
     check_count(len(items))
     for key, value in metadata.items():
@@ -244,7 +244,7 @@ def header(
 
 
 def _append(text: bytearray, value: str, rest: str = "") -> None:
-    """Append a string of JSON, and more text."""
+    """Append a value as a JSON string, and then the text `rest`."""
     text += b'"'
     for at in range(0, len(value), PIECE):
         text += json.dumps(value[at : at + PIECE], ensure_ascii=False)[1:-1].encode()

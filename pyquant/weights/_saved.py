@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     _Item = tuple[Part, Array]
 
 PARTS = ("scale", "zero_point", "offset")
-# Narrow types that files store packed.
+# Types of less than a byte that safetensors files store packed.
 WHOLE = ("float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn")
 
 
@@ -55,7 +55,7 @@ def write(path: str, weights: Mapping[str, Any], metadata: dict[str, Any]) -> No
 
 @contextmanager
 def replacing(*paths: str) -> Iterator[list[BufferedWriter]]:
-    """Yield a temporary file for each path; the files replace the paths in this order.
+    """Yield a temporary file for each path, and then rename the files in this order.
 
     All files are complete on the disk before any is renamed. A failure removes the
     temporary files.
@@ -89,7 +89,7 @@ def replacing(*paths: str) -> Iterator[list[BufferedWriter]]:
 
 @contextmanager
 def naming(path: str) -> Iterator[None]:
-    """Give errors of the system the final name of a file."""
+    """Replace the temporary name in a system error by the final name `path`."""
     try:
         yield
     except OSError as error:
@@ -133,7 +133,7 @@ def _blocks(name: str, value: Any) -> _Item:
 
 
 def _shown(pair: tuple[Any, ...]) -> str:
-    """Describe a wrong value in place of a format and its bytes."""
+    """Describe, for an error message, a tuple that is no format with bytes."""
     if len(pair) != 2:
         return f"a tuple of {len(pair)}"
     format, data = getattr(pair[0], "name", pair[0]), pair[1]
@@ -214,7 +214,7 @@ def _recorded(weights: Mapping[str, Any], metadata: dict[str, Any]) -> list[_Ite
 
 
 def _known(part: Part, array: Array, records: dict[str, Any]) -> _Item:
-    """Return unknown types, and elements that do not fill bytes, as bytes."""
+    """Return a tensor, as bytes if safetensors lacks its type or it does not fill bytes."""
     if part.format not in dtypes.TYPES or (
         part.format in _safetensors.FORMATS.values()
         and array.size * bits_of(part.format) % 8 == 0

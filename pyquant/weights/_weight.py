@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     _Read = Callable[..., tuple[str, dict[str, Array], "Planar | Scaled"]]
 
 _WORD = 32
-# Bits and zero point of GGUF formats.
+# Bits of a code and zero point of the GGUF formats that convert to other formats.
 _BLOCKS = {"Q4_0": (4, 8), "Q4_1": (4, 0), "Q8_0": (8, 128)}
-# The module of each format.
+# Name of a format -> its module.
 FORMATS = {
     "awq": "awq",
     "bitsandbytes": "bitsandbytes",
@@ -46,11 +46,11 @@ FORMATS = {
     "mx": "mx",
     "nvfp4": "nvfp4",
 }
-# Formats that store zero points or biases, which `convert` writes.
+# Formats that `convert` writes: they store zero points or biases.
 WRITTEN = [name for name in FORMATS if name not in ("bitsandbytes", "mx", "nvfp4")]
 REALS = ("float32", "float16", "bfloat16")
-LARGEST = (1 << 31) - 1  # of extents and group sizes
-# Number of elements at a time, if the core cannot process all at once.
+LARGEST = (1 << 31) - 1  # largest extent and group size
+# Elements to process at a time, where one call of the core does not suffice.
 _TILE = 1 << 15
 
 
@@ -68,9 +68,9 @@ class Planar(NamedTuple):
     scale: Array
     zero_point: Bytes | PackedArray | int
     block_size: int  # inputs in a group
-    groups: npt.NDArray[np.int64] | None = None  # group of each input, if they are mixed
+    groups: npt.NDArray[np.int64] | None = None  # group of each input; None: in order
     bias: Array | None = None
-    by_steps: bool = False  # round products to the 16-bit type of the scales
+    by_steps: bool = False  # round each step to the 16-bit type of the scales
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -120,10 +120,10 @@ class Scaled(NamedTuple):
     blocks: tuple[int, ...]  # extents of a block
     zero_point: Array | np.int16 | None = None
     codebook: Floats | None = None
-    # A scale of all scales, and true if it is a divisor.
+    # The scale of the tensor, and true if the scales of blocks are divided by it.
     tensor_scale: tuple[np.float32, bool] | None = None
-    factor: np.float32 | None = None  # of rounded products
-    rows: npt.NDArray[np.intp] | None = None  # if codes have one dimension
+    factor: np.float32 | None = None  # applies to rounded products
+    rows: npt.NDArray[np.intp] | None = None  # row numbers, for codes with one dimension
 
     @property
     def axis(self) -> int:
@@ -169,7 +169,7 @@ class Scaled(NamedTuple):
             self._write_elements(out)
 
     def _write_elements(self, out: Array) -> None:
-        """Write the values of codes with one dimension to some rows, or to any strides."""
+        """Write the values of selected rows, or to any strides, from codes of rank 1."""
         size, inner = self.block_size, prod(self.shape[1:])
         step = max(size, _TILE // size * size)
         places = [(out, 0)]
@@ -211,7 +211,7 @@ class Scaled(NamedTuple):
 
 
 def _numbers(index: Any, extent: int) -> npt.NDArray[np.intp]:
-    """Return the numbers of some rows."""
+    """Return the row numbers that an index selects."""
     if isinstance(index, slice):
         return np.arange(*index.indices(extent))
     numbers: npt.NDArray[np.intp] = np.arange(extent)[index]
@@ -227,7 +227,7 @@ def _taken(values: Any, index: Any, axis: int) -> Any:
     """Return the values at some indices along axis 0 or 1."""
     if isinstance(index, slice):
         return values[_at(index, axis)]
-    return np.take(values, index, axis)  # faster than an index
+    return np.take(values, index, axis)  # faster than values[index]
 
 
 def _each_taken(given: Any, index: Any, axis: int) -> Any:
@@ -241,13 +241,13 @@ def _taken_codes(codes: Any, index: Any, axis: int) -> Any:
     if isinstance(codes, np.ndarray):
         return _taken(codes, index, axis)
     shape, layout, each, numbers = codes.shape, codes.layout, 1, index
-    if len(shape) == 1:  # rows are elements, and may begin within a word
+    if len(shape) == 1:  # a row may begin within a word
         if not isinstance(index, slice):
             return unpack(codes)[index]
         start, stop, _ = index.indices(shape[0])
         first, last = start // _WORD * _WORD, min(-(-stop // _WORD) * _WORD, shape[0])
         return unpack(codes[first:last])[start - first : stop - first]
-    if layout.axis == axis:  # words of several indices
+    if layout.axis == axis:  # a word holds several indices
         each, given = _WORD // codes._how[2], _numbers(index, shape[axis])
         index, where = np.unique(given // each, return_inverse=True)
         numbers = where * each + given % each
@@ -291,9 +291,9 @@ class Weight:
 
     format: str
     _tensors: dict[str, Array]
-    # A form for each expert, or a function that returns it for new tensors.
+    # The common form for each expert, or a function that reads it from the tensors.
     _forms: tuple[Planar | Scaled, ...] | _Read
-    _stacked: bool = False  # True if the first axis counts experts
+    _stacked: bool = False  # True: the first axis has the experts
 
     @property
     def _each(self) -> tuple[Planar | Scaled, ...]:
@@ -405,7 +405,7 @@ class Weight:
         >>> w.dequantize([1])[:, :5]
         array([[0., 1., 2., 3., 4.]], dtype=float32)
         """
-        if dtype is None and isinstance(out, np.ndarray):  # of any byte order
+        if dtype is None and isinstance(out, np.ndarray):  # its byte order does not matter
             kind = _check.real_dtype(dtypes.name_of(out.dtype) or out.dtype, "out")
         else:
             kind = _check.real_dtype("float32" if dtype is None else dtype)
@@ -556,7 +556,7 @@ class Weight:
 
 
 def _halves(numbers: Array, name: str, times: int) -> npt.NDArray[np.float16]:
-    """Return scales as float16, each `times` times; raise an error for inexact ones."""
+    """Return scales as float16, and repeat each one; an inexact scale raises an error."""
     with np.errstate(all="ignore"):
         made = numbers.astype(np.float16)
     wrong = made.astype(numbers.dtype) != numbers
@@ -579,7 +579,7 @@ def _add(bias: Array, groups: Array) -> None:
 
 
 def _decode(made: Planar, target: Array, threads: SupportsIndex) -> None:
-    """Write the values in the order of the codes."""
+    """Write the values to an array that has the axes of the codes."""
     how: dict[str, Any] = {"out": target, "threads": threads}
     if made.groups is None:
         how |= {"axis": made.axis, "block_size": made.block_size, "offset": made.bias}
@@ -599,7 +599,7 @@ def _settled(made: Planar) -> Bytes | int:
 
 
 def _parts(made: Planar) -> Iterator[slice]:
-    """Return ranges of rows that begin at words."""
+    """Yield slices of rows. Each slice begins at a word, if rows are packed."""
     rows, extent = made.shape
     step = max(_WORD, _TILE // max(extent, 1) // _WORD * _WORD)
     for first in range(0, rows, step):
@@ -617,7 +617,7 @@ def joined(name: str, key: str, tensors: Collection[str] = ()) -> str:
     """Return the name of a tensor of a weight, from the name of the weight or its layer."""
     layer = "" if name == "weight" else name.removesuffix(".weight")
     full = f"{layer}.{key}" if layer else key
-    short = f"{name}{key.removeprefix('weight')}"  # if `name` does not end in "weight"
+    short = f"{name}{key.removeprefix('weight')}"  # for names like "experts.up_proj"
     return short if full not in tensors and short in tensors else full
 
 
@@ -630,7 +630,7 @@ def tensor_of(tensors: Mapping[str, Any], name: str, key: str) -> Any:
 def keys_in(
     tensors: Mapping[str, Any], name: str, *known: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the first known keys that all have a tensor, or else the last known keys."""
+    """Return the first of several tuples of keys whose tensors all exist, else the last."""
     for keys in known:
         if all(tensor_of(tensors, name, key) is not None for key in keys):
             return keys
@@ -776,10 +776,11 @@ def make(
     *,
     stacks: bool = True,
 ) -> Weight:
-    """Return a weight from tensors, or from tensors of experts along a first axis of three.
+    """Return a weight from tensors, which may have a first axis of experts.
 
-    `read` returns the format, the checked tensors and the form of a weight. If `stacks` is
-    false, it reads arrays of any dimensions. `names` are unusual names of tensors by key.
+    `read` returns the format, the checked tensors and the common form of one weight. If
+    `stacks` is false, `read` accepts arrays of any rank. `names` maps keys to full names
+    that differ from the usual ones.
     """
     _check_names(tensors, name)
     usual = {key: joined(name, key, tensors) for key in (*needed, *rest)}
@@ -824,16 +825,16 @@ def repacked(
     layout: str = "words",
     columns: int | None = None,
 ) -> Array:
-    """Return words of the codes with the inputs along `axis`, packed along `along`.
+    """Transpose codes so that inputs are along `axis`, and pack them along `along`.
 
-    `columns` may exceed the number that the codes need.
+    `columns` is the number of words in a row, which may be larger than necessary.
     """
     turned = axis != made.axis
     row = LAYOUTS[layout]
     shape = made.shape[::-1] if turned else made.shape
     rows, needed = row.shape(shape, along, made.bits)
     words = np.zeros((rows, columns or needed), row.words[0])
-    target = words.T if turned else words  # in the order of the source codes
+    target = words.T if turned else words  # axes like made.codes
     here = 1 - along if turned else along
     to = Layout(layout, axis=here, bits=made.bits)
     for part in _parts(made):
@@ -865,7 +866,7 @@ def along(made: Planar, axis: int) -> tuple[Array, Bytes]:
 
 
 def dense(codes: Any, bits: int, layout: str, along: int) -> Words:
-    """Pack a few codes to words."""
+    """Pack a small array of codes to words."""
     made: Words = pack(
         np.ascontiguousarray(codes), Layout(layout, axis=along, bits=bits)
     ).data
@@ -874,7 +875,7 @@ def dense(codes: Any, bits: int, layout: str, along: int) -> Words:
 
 def quantized_words(made: Planar, layout: str, along: int, threads: SupportsIndex) -> Array:
     """
-    Quantize the values that `made` has in place of codes, and pack them into words.
+    Quantize the real numbers in ``made.codes``, and pack the codes into words.
 
     The inputs are along the first axis. Like the packing of GPTQ and AWQ, the function
     rounds each step of ``(x + zero * scale) / scale``, then to an integer, half to even.
@@ -946,8 +947,8 @@ def require(
 ) -> None:
     """Raise an error if a target does not support a property of a weight.
 
-    The properties are widths of codes, biases, inputs out of the order of their groups, a
-    short last group, and another number of groups than the size makes.
+    The properties are the width of codes, biases, inputs out of the order of their groups,
+    a short last group, and a number of groups that does not follow from the group size.
     """
     groups, size = made.scale.shape[made.axis], made.block_size
     got: object
@@ -990,7 +991,7 @@ def values_of(value: Any, name: str) -> Array:
 def extrema_of(
     x: Array, block: tuple[int, ...], whole: Array, name: str
 ) -> npt.NDArray[np.float64]:
-    """Return the extremes of blocks of `x`. An error states an index of `whole`."""
+    """Return the extremes of blocks of `x`, a part of `whole`; errors index `whole`."""
     try:
         return _core.extrema(x, block)
     except ValueError:
@@ -1007,7 +1008,7 @@ def refuse_nonfinite(x: Array, name: str) -> None:
 
 
 def scales_of(value: Any, name: str, dtype: str) -> Array:
-    """Return scales of a type, or of its bytes."""
+    """Return scales as an array of a type, from that type or from its bytes as uint8."""
     made: Array = _core.plain(value, name)
     kind: np.dtype[Any] = _core.dtype_named(dtype)
     if made.dtype not in (kind, np.uint8):
@@ -1017,7 +1018,7 @@ def scales_of(value: Any, name: str, dtype: str) -> Array:
 
 
 def elements_of(value: Any, name: str, types: tuple[str, ...]) -> Any:
-    """Return elements of one of the types. Integers hold two float4_e2m1fn in a byte."""
+    """Return an array of one of the types. Bytes become two float4_e2m1fn elements each."""
     made = array(value, name, (*types, "uint8", "int8", "int32"))
     if made.ndim == 0:
         raise fail(ValueError, name, "at least one dimension", "shape ()")
@@ -1060,7 +1061,7 @@ def matrix_of(one: Array | Weight, name: str) -> tuple[int, int]:
 
 
 def given(x: Any, scales: Any, zeros: Any, bits: int) -> tuple[Array, Array, Bytes]:
-    """Return a weight to pack, and its scales and zero points with rows of groups."""
+    """Check the arguments of `pack`; return weight, scales and zero points as arrays."""
     values = array(_core.as_reals(x, "x"), "x", ("float64", *REALS))
     outputs, _ = matrix_of(values, "x")
     scale = array(scales, "scales", REALS)
@@ -1084,10 +1085,10 @@ def blocks_of(
     *,
     even: bool = False,
 ) -> int:
-    """Return the number of inputs in a group, if all arguments together determine it.
+    """Return the number of inputs in a group; raise an error if several numbers fit.
 
-    If `order` mixes groups, the result does not affect values. If `even` is true, a power
-    of two is not certain beside another size that makes equal groups.
+    If `order` has the group of each input, the result does not affect values. If `even` is
+    true, the size of equal groups also fits, not only a power of two.
     """
     if group_size is not None:
         size = integer(group_size, "group_size", 1, LARGEST)
@@ -1113,9 +1114,9 @@ def blocks_of(
 
 
 def order_of(g_idx: ArrayLike | None, name: str, inputs: int, groups: int) -> Words | None:
-    """Return the given group of each input, or `None` for ordered groups.
+    """Return the argument g_idx as an array, or `None` if inputs are in order of groups.
 
-    -1 for all inputs means ordered groups.
+    A g_idx of -1 for all inputs also means that order.
     """
     if g_idx is None:
         return None

@@ -32,19 +32,19 @@ __dir__: object = __all__.copy
 _BOOKS = {"nf4": "nf4", "fp4": "fp4_bnb"}
 _BLOCKS = (32, 64, 128, 256, 512, 1024, 2048, 4096)
 _NESTED_BLOCK = 256
-# Files store packed bytes as uint8 or as these types (quant_storage). Without ml_dtypes,
-# files return the bits of bfloat16 as uint16.
+# Types of packed codes in files (quant_storage), beside uint8. uint16 has the bits of
+# bfloat16, if ml_dtypes is not installed.
 _STORAGE = ("int8", "uint16", *REALS)
 _STATES = {name: f"weight.quant_state.bitsandbytes__{name}" for name in _BOOKS}
 _CODED = ("weight", "weight.absmax", "weight.quant_map")
 _NESTED = ("weight.nested_absmax", "weight.nested_quant_map")
 _ROWS = ("weight", "SCB")
 _STEP = np.float32(0.007874015718698502)  # 1 / 127
-# Smallest divisor, and 1: NumPy converts arrays without dimensions faster than numbers.
+# Smallest divisor, and 1. They are arrays, which NumPy reads faster than numbers.
 _LEAST, _ONE = np.array(1e-38, np.float32), np.array(1, np.float32)
 _MOST = float(np.finfo(np.float32).max)
-_PIECE = 1 << 16  # elements of a buffer, a multiple of any block size
-_PART = 1 << 20  # elements of a buffer for threads
+_PIECE = 1 << 16  # elements of the buffer of one thread, a multiple of any block size
+_PART = 1 << 20  # elements of the buffer that several threads share
 
 
 # ---- 4 bits ----
@@ -113,7 +113,7 @@ def quantize(
     try:
         absmax, codes = _blocks_of(values, size, _BOOKS[kind], threads)
     except ValueError:
-        _weight.refuse_nonfinite(values, "x")  # raises with the full index
+        _weight.refuse_nonfinite(values, "x")  # raises with the index in x
         raise
     # An f-string is faster than `json.dumps` and has equal text.
     state = f'"quant_type": "{kind}", "blocksize": {size}, '
@@ -192,7 +192,7 @@ def _encode(
         codes: Bytes = made.data
         return codes
     inverse = _inverse_of(absmax[:whole])
-    data = np.empty((flat.size + 1) // 2, np.uint8)  # filled in parts, to save memory
+    data = np.empty((flat.size + 1) // 2, np.uint8)  # no full-size temporary
     step = _PART // size
     for first in range(0, whole, step):
         last = min(first + step, whole)
@@ -202,7 +202,7 @@ def _encode(
         flat[whole * size :], max(absmax[-1], _LEAST), layout="high-first", codebook=book
     )
     data[whole * size // 2 :] = rest.data
-    if flat.size % 2:  # the last code belongs to 0
+    if flat.size % 2:  # pad with the code of 0
         data[-1] |= int(_core.quantize(0.0, 1.0, codebook=book))
     return data
 
@@ -217,7 +217,7 @@ def _inverse_of(absmax: Floats) -> Floats:
 def _absmax_of(flat: Array, size: int) -> Floats:
     """Return the largest magnitude of each block; raise an error for values not finite."""
     found: Floats | None = _core.extrema(flat, (size,), True)
-    # `None`: a value is not finite. The second call raises the error.
+    # The first call returns `None` if a value is not finite; the second raises the error.
     return _core.extrema(flat, (size,)) if found is None else found
 
 
@@ -315,7 +315,7 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> Weight:
     if _weight.tensor_of(tensors, name, "SCB") is not None:
         return _weight.make(_read_rows, tensors, name, _ROWS, stacks=False)
     data = _weight.tensor_of(tensors, name, "weight")
-    if hasattr(data, "raw"):  # a tensor of a file, of a type that may need ml_dtypes
+    if hasattr(data, "raw"):  # a StoredTensor, whose type may need ml_dtypes
         tensors = ChainMap({_weight.joined(name, "weight", tensors): data.raw}, {**tensors})
     rest = (*_NESTED, *_STATES.values())
     return _weight.make(_read, tensors, name, _CODED, rest, stacks=False)
@@ -366,7 +366,7 @@ def _read(**given: Any) -> tuple[str, dict[str, Array], Scaled]:
     if nested:
         how = _nested_how(inner)
         scale = _scales(scale, found[_NESTED[0]], found[_NESTED[1]], offset, how)
-    # Blocks within rows, or else in C order.
+    # Blocks divide rows if the size fits, and otherwise all elements in C order.
     form: tuple[int, ...] = (count,)
     blocks: tuple[int, ...] = (size,)
     codes = found["weight"]
@@ -384,7 +384,7 @@ def _read(**given: Any) -> tuple[str, dict[str, Array], Scaled]:
 def _scales(
     codes: Bytes, scale: Floats, book: Floats, offset: float, how: dict[str, Any]
 ) -> Floats:
-    """Return nested scales as float32."""
+    """Dequantize nested scales to float32."""
     made: Floats = _core.dequantize(codes, scale, codebook=book, **how)
     with np.errstate(all="ignore"):
         made += np.float32(offset)
@@ -400,7 +400,7 @@ def _part(given: Any, key: str, kind: str, count: int) -> Array:
 
 
 def _state_of(text: Any, key: str) -> Callable[[str, str, Callable[[Any], bool]], Any]:
-    """Return a function that returns an item of a JSON object, if it fits."""
+    """Read a JSON object, and return a function that returns a checked item of it."""
     items = None
     with suppress(ValueError, RecursionError):
         if text.dtype == np.uint8 and text.size <= _PIECE:
@@ -411,7 +411,7 @@ def _state_of(text: Any, key: str) -> Callable[[str, str, Callable[[Any], bool]]
 
     def get(item: str, expected: str, fits: Callable[[Any], bool]) -> Any:
         value = items.get(item)
-        with suppress(TypeError):  # raised for a list in place of a name
+        with suppress(TypeError):  # e.g. an unhashable list
             if fits(value):
                 return value
         raise fail(ValueError, key, f"{expected} as {item}", f"{shown(value):.60}")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
-    from typing_extensions import TypeVar  # type checkers know its argument `default`
+    from typing_extensions import TypeVar  # has the argument `default`
 
     from pyquant._typing import Array, ArrayLike, Bytes
 
@@ -310,7 +310,7 @@ class BlockFormat(Immutable):
         )
 
     def _is_asked(self, search: bool, weights: bool) -> bool:
-        """Return True if an optional search is requested."""
+        """Check the argument `search`, and return it if the format makes it optional."""
         search = flag(search, "search")
         how = _ROWS[self.name][4]
         weighted = weights and self.weighted
@@ -416,7 +416,8 @@ def _made(row: tuple[str, int, int, int, int, bool]) -> BlockFormat:
     return format
 
 
-# Rows for C, not objects, because a subclass may report wrong sizes.
+# Rows of the core by name. Code passes them to C, because a subclass of BlockFormat could
+# report wrong sizes.
 _ROWS = {row[0]: row for row in _core.block_rows()}
 _BY_NAME = {name: _made(row) for name, row in _ROWS.items()}
 _BY_ID = {one.ggml_id: one for one in _BY_NAME.values()}
@@ -496,9 +497,9 @@ def _field(blocks: Bytes, at: int, dtype: np.dtype[Any], count: int) -> Array:
 
 
 def swaps(name: str) -> bool:
-    """Return True if only scales have several bytes.
+    """Return True if big-endian blocks can be read: only floats have several bytes.
 
-    For integers of several bytes, writers of big-endian files disagree about the bytes.
+    Writers of big-endian files disagree about the order of bytes of integers.
     """
     types = [dtype for _, dtype, _ in _fields(name).values()]
     return all(dtype.kind == "f" or dtype.itemsize == 1 for dtype in types)
@@ -524,7 +525,7 @@ def _stored(array: Array, name: str, dtype: np.dtype[Any]) -> Array:
         expected = "real numbers" if dtype.kind == "f" else "integers"
         raise fail(TypeError, name, expected, dtypes.described(array))
     made = _core.cast(array, dtype.name)
-    if dtype.kind == "f" != array.dtype.kind:  # Python compares integers exactly
+    if dtype.kind == "f" != array.dtype.kind:  # exact, as Python compares
         same = np.equal(made, array, signature="OO->?")
     else:
         same = (made == array) | ((made != made) & (array != array))
@@ -537,7 +538,7 @@ def _stored(array: Array, name: str, dtype: np.dtype[Any]) -> Array:
 def _leading(
     made: dict[str, Array], fields: dict[str, tuple[int, np.dtype[Any], int]]
 ) -> tuple[int, ...]:
-    """Return the shape of the blocks, the common prefix of all fields."""
+    """Return the shape of the blocks, with which the shapes of all fields begin."""
     shapes = []
     for name, (_, _, count) in fields.items():
         shape = made[name].shape

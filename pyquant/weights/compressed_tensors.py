@@ -130,7 +130,7 @@ def from_tensors(
 
 
 def _plain_names(tensors: Mapping[str, Any], name: str) -> dict[str, str]:
-    """Return the names of codes that are not packed, in the spelling of any package."""
+    """Return the names of the tensors of a weight whose codes are not packed, by key."""
     for one in find_one(tensors, name):
         if one.formats == ("compressed_tensors",):
             keys = {"codes": "weight"}
@@ -224,7 +224,7 @@ def _bits_of(shape: Any, columns: int, packing: str) -> int | None:
     """Return the number of bits that fits the words of a row, or None if none fits."""
     given: Array = _core.plain(shape, "weight_shape")
     if given.dtype.kind not in "iu" or given.shape != (2,):
-        return _BITS[-1]  # the check of the shape raises
+        return _BITS[-1]  # a later check raises the error
     fit = [one for one in _BITS if _count(int(given[1]), one, packing) == columns]
     if len(fit) > 1:
         some = f"{listed(map(str, fit))}, which all fit"
@@ -339,7 +339,7 @@ def _converted(made: Planar) -> Weight:
 
 
 def _made(inputs: int, bits: int, size: int, words: Any, *parameters: Any) -> Weight:
-    """Return the weight of words and of the tensors between them and their shape."""
+    """Build the weight from words of codes and from parameters."""
     shape = np.array([words.shape[0], inputs])
     tensors = _weight.by_name(_TENSORS, words, *parameters, shape)
     how = {"bits": bits, "packing": "dense", "group_size": size}
@@ -357,7 +357,7 @@ def _codes_of(
 
 
 def _dense_rows(words: Words, count: int, bits: int) -> Words:
-    """Convert rows of words without divided codes to rows of words without unused bits."""
+    """Convert rows of words from packing "padded" to packing "dense"."""
     shifts = np.arange(0, 32 - bits + 1, bits, dtype=np.uint32)
     made = np.empty((len(words), _count(count, bits, "dense")), "<i4")
     step = max(1, _TILE // max(1, count))
@@ -377,7 +377,7 @@ def _count(codes: int, bits: int, packing: str) -> int:
 
 
 def _sizes_of(given: Any) -> tuple[int, int]:
-    """Return outputs and inputs of a block."""
+    """Check `block_structure`, and return the outputs and inputs of a block."""
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         raise fail(TypeError, "block_structure", "two integers", type(given))
     rows, columns = (integer(one, "block_structure", 1, _weight.LARGEST) for one in given)
@@ -385,7 +385,7 @@ def _sizes_of(given: Any) -> tuple[int, int]:
 
 
 def _shapes_of(given: ArrayLike, experts: int) -> Array:
-    """Return outputs and inputs of each expert from the shape of all."""
+    """Return outputs and inputs of each expert, from the argument ``weight_shape``."""
     shape: Array = _core.plain(given, "weight_shape")
     if shape.shape == (3,) and shape[0] == experts:
         return np.broadcast_to(shape[1:], (experts, 2))
@@ -417,7 +417,7 @@ def _inputs_of(given: Any, rows: int, columns: int, bits: int, packing: str) -> 
 def _zeros_of(
     given: Any, shape: tuple[int, int], bits: int, packing: str
 ) -> tuple[Any, Array | None]:
-    """Return zero points of unsigned codes, and the given array."""
+    """Return the zero points of the codes as unsigned integers, and the checked array."""
     middle = 1 << (bits - 1)
     if given is None:
         return middle, None
@@ -435,7 +435,7 @@ def _zeros_of(
 def _quantized(
     x: Array, scale: Array, zero: Array | None, bits: int, size: int, threads: SupportsIndex
 ) -> Array:
-    """Return words of codes; zero points are added to the quotients before rounding."""
+    """Quantize and pack. Zero points are added to the quotients before rounding."""
     how: dict[str, Any] = {"dtype": "uint8", "threads": threads}
     how["layout"] = Layout("words", axis=1, bits=bits)
     middle = 1 << (bits - 1)

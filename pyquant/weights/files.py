@@ -43,6 +43,8 @@ class StoredTensor:
     """
     A tensor in a file that is read on demand.
 
+    `open_weights` creates these objects. The constructor is private.
+
     Attributes
     ----------
     name : str
@@ -51,8 +53,8 @@ class StoredTensor:
         Shape in NumPy's order. GGUF files store it reversed.
     format : str
         Name of the element type or block format in the file: ``"BF16"``, ``"F8_E4M3"``,
-        ``"Q4_K"``, ``"type 99"``. A GGUF type number is a block format only if the blocks
-        fill the room between the tensors of that type.
+        ``"Q4_K"``, ``"type 99"``. A GGUF type number means a block format only if its
+        blocks fill the bytes between tensors.
     nbytes : int
         Number of bytes.
 
@@ -69,7 +71,7 @@ class StoredTensor:
     name: str
     _file: Mapped
     format: str
-    _type: str | None  # None for unknown types and for blocks
+    _type: str | None  # dtype name; None for blocks and unknown types
     shape: tuple[int, ...]
     _start: int
     nbytes: int
@@ -150,7 +152,7 @@ class StoredTensor:
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
     ) -> Array:
-        """Return the elements to NumPy and to functions that accept arrays."""
+        """Return the elements as an array, for NumPy and functions that accept arrays."""
         kind, raw = _dtype_of(self._known()), self.raw
         seen = raw if isinstance(raw, np.ndarray) else np.asarray(raw)
         if seen.dtype.newbyteorder("=") != kind:
@@ -172,6 +174,9 @@ class StoredTensor:
     ) -> _Out:
         """
         Convert all elements, or some rows, to real numbers.
+
+        Codes in integer and narrow float tensors are converted without scales, which other
+        tensors contain. `pyquant.weights.from_tensors` reads codes together with scales.
 
         Parameters
         ----------
@@ -277,10 +282,11 @@ class StoredTensor:
     def _runs(
         self, rows: slice | ArrayLike | None, size: int
     ) -> tuple[tuple[int, ...], list[tuple[int, slice]], Array | None]:
-        """Return the shape of some rows, their runs of consecutive rows, and short runs of
-        complete bytes and blocks of `size` elements as row numbers.
+        """Return the shape of selected rows, runs of consecutive rows, and row numbers.
 
-        A run is the position of its first element in the tensor, and rows of the result.
+        A run is the position of its first element in the tensor, and a slice of the result.
+        Row numbers replace short runs, if a row has complete bytes and complete blocks of
+        `size` elements.
         """
         shape = self.shape
         if rows is None:
@@ -351,7 +357,7 @@ class WeightFile(Mapping[str, StoredTensor]):
             raise KeyError(f"name: expected the name of a tensor, got {name!r:.100}{end}")
         return self._tensors[name]
 
-    # Without these methods, a missing name would cost the search for similar names.
+    # Mapping implements these methods by __getitem__, whose error searches similar names.
 
     def __contains__(self, name: object) -> bool:
         """Return True if a tensor has this name."""
@@ -639,7 +645,7 @@ def _result_type(dtype: npt.DTypeLike | None, out: Array | None) -> str | None:
         got = f"{dtypes.shown(dtype)}{hint_of_type(dtype, REALS)}"
         raise fail(TypeError, "dtype", "a type of numbers", got)
     if isinstance(out, np.ndarray):
-        plain = np.ndarray.view(out, np.ndarray)  # a subclass may report another dtype
+        plain = np.ndarray.view(out, np.ndarray)  # ignores dtype of a subclass
         found = dtypes.requested(plain.dtype)
         if found is None:
             expected = "a type of numbers in the byte order of the machine"

@@ -44,8 +44,8 @@ __dir__: object = __all__.copy
 _TENSORS = ("qweight", "qzeros", "scales", "g_idx")
 _BITS = (2, 3, 4, 8)
 _FORMATS = ("gptq", "gptq_v2", "gptq_p")
-_STEP = 64  # groups of 32 codes at a time
-# The bits of each plane by width of the codes, the lowest first.
+_STEP = 64  # groups of 32 codes to convert at a time
+# Format "gptq_p": width of a code -> bits in each of its planes, the lowest bits first.
 _PLANES = {2: (2,), 3: (2, 1), 4: (4,), 5: (4, 1), 6: (4, 2), 7: (4, 2, 1), 8: (8,)}
 
 
@@ -186,6 +186,14 @@ def pack(
     Weight
         The packed weight, with ``g_idx``.
 
+    Raises
+    ------
+    TypeError
+        If an argument or its elements have the wrong type.
+    ValueError
+        If a value or a shape is wrong, codes do not fill words, or a zero point is 0 in
+        format "gptq" without `wrap`.
+
     Notes
     -----
     ``round_half_even((x + zero * scale) / scale)``, each step rounded to float32 (to
@@ -226,7 +234,7 @@ def _converted(made: Planar, *, format: str, wrap: bool = False) -> Weight:
 
 
 def _detected(zeros: Words, bits: int) -> str:
-    """Return the format that stores the zero points of a symmetric weight."""
+    """Return the format, from the bits or from zero points of a symmetric weight."""
     if bits not in _BITS:
         return "gptq_p"
     words = zeros.reshape(-1)
@@ -274,7 +282,7 @@ def _to_planes(words: Array, bits: int) -> Words:
 
 
 def _planes_of(bits: int) -> Iterator[tuple[int, int]]:
-    """Yield the lowest bit and the width of each plane."""
+    """Yield the position of the lowest bit, and the number of bits, of each plane."""
     return zip(accumulate(_PLANES[bits], initial=0), _PLANES[bits], strict=False)
 
 

@@ -42,7 +42,7 @@ __dir__: object = __all__.copy
 
 _TENSORS = ("B", "scales", "zero_points", "g_idx")
 _BITS = (2, 4, 8)
-_LEAST, _MOST = 16, 1 << 16  # limits of the block size
+_LEAST, _MOST = 16, 1 << 16  # least and largest block size
 _TILE = 1 << 15  # number of elements quantized at a time
 
 
@@ -112,7 +112,7 @@ def _read(
     else:
         words = data.reshape(outputs, blocks * size * bits // 8).view("<i4")
         due = inputs * bits
-        if words.shape[1] * 32 > due:  # copy the words without the codes after K
+        if words.shape[1] * 32 > due:  # remove the codes after input K
             words = words[:, : -(-due // 32)].copy()
             if due % 32:
                 words[:, -1] &= np.int32((1 << due % 32) - 1)
@@ -199,7 +199,7 @@ def quantize(
     words = np.zeros((outputs, blocks * size * width // 32), "<i4")
     scales = np.empty((outputs, blocks), values.dtype.newbyteorder("="))
     zeros = np.full((outputs, blocks), 1 << (width - 1), np.uint8)
-    # Process rows of memory: complete blocks of inputs, or outputs.
+    # Divide the axis with the larger stride, in complete blocks if it has the inputs.
     axis = 0 if abs(values.strides[0]) <= abs(values.strides[1]) else 1
     given, ways = values.T, (words, scales, zeros)
     block, least, per_block = (size, 1), size, (size * width // 32, 1, 1)
@@ -308,7 +308,7 @@ def _converted(made: Planar, *, block_size: SupportsIndex | None = None) -> Weig
 
 
 def _written(made: Planar, size: int, *, keep: bool = False) -> Weight:
-    """Write a weight in blocks of a size; with `keep`, also default zero points."""
+    """Build a weight with a block size. With `keep`, store even default zero points."""
     bits, inputs = made.bits, made.inputs
     blocks = -(-inputs // size)
     columns = blocks * size * bits // 32
@@ -323,7 +323,7 @@ def _written(made: Planar, size: int, *, keep: bool = False) -> Weight:
 
 
 def _made(inputs: int, bits: int, size: int, words: Any, scale: Any, *rest: Any) -> Weight:
-    """Return the weight of words, scales and the other tensors."""
+    """Build the weight from words of codes, scales and optional tensors."""
     rows, blocks = scale.shape
     data = words.view(np.uint8).reshape(rows, blocks, size * bits // 8)
     tensors = _weight.by_name(_TENSORS, data, scale, *rest)
@@ -350,7 +350,7 @@ def _flat_or(one: Array, name: str, rows: int, columns: int) -> Array:
 def _zeros_of(
     given: Any, scale: Array, bits: int
 ) -> tuple[Any, Floats | None, Array | None]:
-    """Return zero points, or biases for real zero points, and the given array."""
+    """Return zero points, biases (if zero points are real), and the checked array."""
     rows, blocks = scale.shape
     if given is None:
         return 1 << (bits - 1), None, None
@@ -390,13 +390,13 @@ def _parameters(
     with np.errstate(all="ignore"):
         if symmetric:
             farthest = np.where(abs(last) > abs(first), last, first)
-            # Among zeros, the first one decides: the scale has its opposite sign.
+            # If all values are 0 or -0, the first value determines the sign of the scale.
             farthest = np.where(farthest == 0, firsts, farthest)
             scale = -farthest / np.float32(1 << (bits - 1))
         else:
             most = np.float32((1 << bits) - 1)
             scale = (last - first) / most
-            middle = np.float32(0) - first / scale  # NaN for zeros; their zero point is 0
+            middle = np.float32(0) - first / scale  # NaN if all are 0
             rounded = _core.quantize(middle, 1.0, rounding="half_away", dtype="uint8")
             np.minimum(rounded, np.uint8(most), out=zeros)
         scales[...] = scale

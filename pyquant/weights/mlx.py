@@ -250,7 +250,7 @@ def _parameters(
 ) -> tuple[Floats, Floats]:
     """Return scales and biases of groups, from extremes that include 0."""
     low, high = extremes.astype(np.float32)
-    others = (low == 0) | (high == 0)  # the group may lack 0, or contain -0
+    others = (low == 0) | (high == 0)  # 0 may be absent, or -0
     if others.any():
         some = rows.reshape(*low.shape, size)[others]
         low[others], high[others] = some.min(axis=1), some.max(axis=1)
@@ -273,7 +273,7 @@ def _biases(scale: Array, zeros: Bytes, bits: int) -> Array:
     with np.errstate(all="ignore"):
         bias = exact.astype(scale.dtype)
     wrong = bias.astype(np.float64) != exact
-    # Products with codes are exact if this number of bits is free.
+    # The product of a code and a scale is exact if the low `bits` bits of the scale are 0.
     wrong |= (wide.view(np.uint32) & np.uint32((1 << bits) - 1) != 0) & (zeros != 0)
     largest = np.finfo(np.float32).max
     wrong |= (zeros != 0) & ~(abs(wide.astype(np.float64)) * ((1 << bits) - 1) <= largest)

@@ -35,12 +35,12 @@ __all__ = ["from_tensors", "quantize", "unswizzle"]
 __dir__: object = __all__.copy
 
 _PACKED, _PLAIN = ("weight_packed", "weight_scale"), ("weight", "weight_scale")
-_BLOCKS = ("weight_blocks", "weight_scales")  # gpt-oss: an axis for the bytes of a block
+_BLOCKS = ("weight_blocks", "weight_scales")  # gpt-oss: bytes of a block along an axis
 _SHORT = ("weight", "scale")  # DeepSeek
 
 
 class _Element(NamedTuple):
-    """Exponent of the largest number of an element type, that number, and mantissa bits."""
+    """The largest number of an element type, its exponent, and the mantissa bits."""
 
     exponent: int | Words
     largest: float
@@ -55,8 +55,8 @@ _ELEMENTS = {
     "float4_e2m1fn": _Element(2, 6, 1),
 }
 _RULES = ("floor", "ceil", "even", "rceil")
-_NAN = 255  # NaN as a scale
-_INFINITE = 0x7F800000  # infinity as bits of float32; NaN has larger bits
+_NAN = 255  # the byte of the scale NaN
+_INFINITE = 0x7F800000  # the bits of infinity in float32; NaN has larger ones
 _BITS = 23  # mantissa bits of float32
 
 
@@ -261,7 +261,7 @@ def _element_of(dtype: npt.DTypeLike) -> _Element:
 def scales_by_rule(
     spans: npt.NDArray[np.float64], dtype: str, steps: float | None, rule: str
 ) -> npt.NDArray[Any]:
-    """Return the scale for each range of `steps` integers, or of an element type."""
+    """Return a scale for each span, for codes of `steps` integers or of a float type."""
     exponent = math.frexp(steps or 1)[1] - 1
     element = _Element(exponent, steps, exponent) if steps else _element_of(dtype)
     magnitudes = _core.cast(spans.reshape(-1), "float32")
@@ -280,7 +280,7 @@ def rounded_scales(
     if bad.any():
         expected = f"finite numbers of at least 0 with scale_rule={rule!r}"
         raise fail(ValueError, "scale", expected, f"{given[bad][0]}")
-    small = given < 2.0**-64  # float32 would be subnormal
+    small = given < 2.0**-64  # avoids subnormal float32
     values = _core.cast(given * np.where(small, 2.0**64, 1), "float32")
     element = _Element(np.where(small, np.int32(64), np.int32(0)), 1, 0)
     made = _finite_scales(values, element, "ceil" if rule == "rceil" else rule)
@@ -288,7 +288,7 @@ def rounded_scales(
 
 
 def check_rule(dtype: npt.DTypeLike | None, rule: object) -> None:
-    """Raise an error unless a rule can round scales to the type."""
+    """Raise an error for an unknown scale_rule, or for a type that excludes rules."""
     _check.choice(rule, "scale_rule", _RULES)
     if dtype is None or requested(dtype) != "float8_e8m0fnu":
         expected = f"float8_e8m0fnu with scale_rule={rule!r}"
@@ -296,7 +296,7 @@ def check_rule(dtype: npt.DTypeLike | None, rule: object) -> None:
 
 
 def _finite_scales(magnitudes: Floats, element: _Element, rule: str) -> Array:
-    """Return scales of finite numbers; an overflow becomes the largest exponent."""
+    """Return scales for magnitudes that were finite; overflow becomes the largest scale."""
     made = _bytes_of(magnitudes, element, rule)
     beyond = np.where(np.isinf(magnitudes), 0, element.exponent)
     made = np.where(made == _NAN, _NAN - np.maximum(beyond, 1), made)
@@ -304,14 +304,14 @@ def _finite_scales(magnitudes: Floats, element: _Element, rule: str) -> Array:
 
 
 def _bytes_of(magnitudes: Floats, element: _Element, rule: str) -> Words:
-    """Return the bytes of scales: exponents of the adjusted magnitudes."""
+    """Return the bytes of scales: biased exponents of the magnitudes, by a rule."""
     bits = magnitudes.view(np.int32)
     nan = bits >= _INFINITE
     if nan.any():
         magnitudes = np.where(nan, np.float32(0), magnitudes)
         bits = magnitudes.view(np.int32)
     if rule == "rceil":
-        quotients = magnitudes / np.float64(element.largest)  # double rounding is exact
+        quotients = magnitudes / np.float64(element.largest)  # rounding twice is harmless
         bits = _core.cast(quotients, "float32").view(np.int32)
     up = {"floor": 0, "even": 1 << _BITS - 1 >> element.mantissa}.get(
         rule, (1 << _BITS) - 1
@@ -319,7 +319,7 @@ def _bytes_of(magnitudes: Floats, element: _Element, rule: str) -> Words:
     made = bits + np.int32(up)
     made >>= _BITS
     if rule == "rceil":
-        small = bits < 1 << _BITS  # subnormal: the power of two is half as large
+        small = bits < 1 << _BITS  # subnormal float32
         if small.any():
             made[small] = bits[small] > 1 << _BITS - 1
     else:

@@ -39,9 +39,9 @@ _TENSORS = {
     "compressed_tensors": ("weight_packed", "weight_scale", "weight_global_scale"),
 }
 _BLOCK, _ELEMENTS = 16, ("float4_e2m1fn",)
-_MOST = np.float32(448 * 6)  # the largest scale of a block times the largest element
-_SMALLEST, _LARGEST = np.float32(2**-6), np.float32(448)  # limits of torchao's scales
-_FOR_ZERO = np.uint8(0x20)  # 0.125
+_MOST = np.float32(448 * 6)  # largest scale of a block times largest element
+_SMALLEST, _LARGEST = np.float32(2**-6), np.float32(448)  # limits of scales in torchao
+_FOR_ZERO = np.uint8(0x20)  # the byte of 0.125, the scale of zeros
 # Range of tensor scales that never overflow.
 _RANGES = {
     "torchao": (2.0**-121, 2.0**119),
@@ -167,7 +167,7 @@ def quantize(
     """
     like = _check.choice(like, "like", _TENSORS)
     given = None if tensor_scale is None else _given(tensor_scale, like)
-    _core.dtype_named("float8_e4m3fn")  # else an error
+    _core.dtype_named("float8_e4m3fn")  # raises if ml_dtypes is missing
     array, count = real_array(x, even=True), integer(threads, "threads", 1)
     amax = _amax_of(array, count)
     chosen = _tensor_scale(amax, like) if given is None else given
@@ -240,7 +240,7 @@ def pack(
 def _packed(
     x: Array, scales: Array, chosen: np.float32, like: _Like, factors: Floats, threads: int
 ) -> Weight:
-    """Return the weight of elements with given scales; `factors` is memory to use."""
+    """Quantize elements with given scales. `factors` is memory for the factors."""
     multiplies = like == "torchao"
     if multiplies:
         _core.dequantize(scales, 1.0, out=factors)
@@ -274,7 +274,7 @@ def _single(value: ArrayLike, name: str = "tensor_scale") -> np.float32:
 
 
 def _given(tensor_scale: ArrayLike, like: _Like) -> np.float32:
-    """Return a given number, or raise an error if a step could overflow."""
+    """Check that no step can overflow with `tensor_scale`, and return it as float32."""
     scale, (least, most) = _single(tensor_scale), _RANGES[like]
     if not least <= scale <= most:
         expected = f"a number from {least:.3g} to {most:.3g} for like={like!r}"
@@ -304,7 +304,7 @@ def _amax_of(x: Array, threads: int) -> Floats:
 
     each_slab(take, x, _BLOCK, threads)
     if infinite:
-        found = _core.extrema(x, x.shape)  # else an error with the index
+        found = _core.extrema(x, x.shape)  # raises for NaN and infinity in x
         expected = "numbers that float32 holds"
         raise _check.fail(ValueError, "x", expected, f"{abs(found).max()}")
     return amax
