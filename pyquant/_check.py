@@ -77,7 +77,7 @@ REALS = ("float32", "float64", "float16", "bfloat16")
 
 
 class Immutable:
-    """Refuse to assign and delete attributes; ``object.__setattr__`` sets them."""
+    """A base class without assignable attributes. `object.__setattr__` sets attributes."""
 
     __slots__ = ()
 
@@ -151,7 +151,7 @@ def flag(value: object, name: str) -> bool:
 
 
 def choice(value: object, name: str, known: Iterable[Any], expected: str = "") -> Any:
-    """Return the name or integer that equals a value; `expected` describes all of them."""
+    """Return the allowed name or integer that equals a value, or raise an error."""
     if type(value) in (str, int) and value in known:  # the usual case
         return value
     known = tuple(known)
@@ -201,7 +201,7 @@ def real_dtype(dtype: Any, name: str = "dtype") -> np.dtype[Any]:
 def array(
     value: Any, name: str, types: Sequence[str], shape: tuple[int, ...] | None = None
 ) -> npt.NDArray[Any]:
-    """Return an array of one of the types, perhaps of a given shape."""
+    """Return an argument as an array. Check its type, and its shape if one is given."""
     made: npt.NDArray[Any] = value
     if type(value) is not np.ndarray:
         made = _core.plain(value, name)

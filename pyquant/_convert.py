@@ -131,7 +131,7 @@ def codes(
 
 
 def floats_of(obj: Any, array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    """Convert Python integers to float64, one by one in Python.
+    """Convert Python integers to float64 by Python, not by NumPy.
 
     NumPy's conversion of arrays depends on the floating-point control state.
     """

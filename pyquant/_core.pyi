@@ -47,7 +47,7 @@ _Layout: TypeAlias = str | Layout
 _FixedPoint: TypeAlias = Literal["tflite", "tflite_single", "rndnu", "fbgemm"]
 _Arithmetic: TypeAlias = Literal["float32"] | _FixedPoint
 
-# Groups of keywords. The last overload of each function lists all of them, with defaults.
+# Keywords of the overloads. The last overload of a function lists all, with defaults.
 class _GranularityOptions(TypedDict, total=False):
     axis: _Integers
     block_size: _Integers

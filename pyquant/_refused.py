@@ -141,7 +141,7 @@ def _is_integral(array: npt.NDArray[Any]) -> bool:
 
 
 def check_beside_book(name: str, value: object, usual: object) -> None:
-    """Raise an error unless an option beside `codebook` equals its default."""
+    """Raise an error if an option that `codebook` excludes is not its default."""
     if not (isinstance(value, str) and value == usual):
         got = shown(value) if isinstance(value, (str, int)) else type(value)
         raise fail(ValueError, name, f"{usual!r} beside codebook", got)

@@ -25,7 +25,7 @@ __all__ = ["Bins", "Channel", "entropy", "mse", "quantile"]
 _PAGE = 128
 _SIGN = 0x8000
 
-# Clip thresholds: the largest magnitude, and eight for each of ten octaves below.
+# Number of clip thresholds to try: ten octaves below the largest magnitude, eight in each.
 CANDIDATES = 80
 _PER_OCTAVE = 8
 # A bin whose width is below this part of the largest magnitude counts as one number.
@@ -41,7 +41,7 @@ _STRIDE = 8
 
 
 class Channel(NamedTuple):
-    """Nonempty bins in ascending order, with both ends."""
+    """The nonempty bins of a channel in ascending order: lower ends, upper ends, counts."""
 
     lower: _Floats
     upper: _Floats

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MIN_PART_BYTES", "Part", "cpu_count", "run", "useful_parts"]
 
-# Least bytes of a part; smaller parts cost more to hand over than they save.
+# Least bytes of a part. Starting a smaller part on a thread costs more than it saves.
 MIN_PART_BYTES = 8 << 20
 
 _lock = _thread.allocate_lock()

@@ -396,7 +396,7 @@ cdef int _check_like_lead(Call *call, str name, Array *a) except -1:
 
 
 cdef object _fitting(Call *call, str name, Array *a):
-    """Name the axes or block sizes that fit the shape of parameters, for messages."""
+    """Return the end of an error message: axes or block sizes that fit the parameters."""
     from pyquant.weights._published import group_size
 
     if a.ndim > call.x.ndim and _size(a) > _size(&call.x) > 0:
@@ -486,7 +486,7 @@ cdef int _rounding(object rounding) except -1:
         pass
     from pyquant.rounding import RoundMode
 
-    return _ROUNDS[RoundMode(rounding)]  # another letter case, or nGraph's name
+    return _ROUNDS[RoundMode(rounding)]  # a name of nGraph, or in another letter case
 
 
 cdef inline bint _flag(object value, str name, str expected="True or False") except -1:
@@ -901,7 +901,7 @@ cdef dict _policies = {}  # shared options, filled on first use
 
 
 cdef object _policy(object out_of_range, object nan):
-    """Return the options of a call with policies only. Equal policies share one object."""
+    """Return options with only out_of_range and nan. Equal options share one object."""
     if type(out_of_range) is not str or type(nan) is not str:
         return _made_affine(None, False, None, None, out_of_range, nan)
     key = out_of_range if nan is _LOWEST else (out_of_range, nan)  # a tuple takes time

@@ -420,13 +420,12 @@ cdef object _converted(object convert, tuple arguments):
 
 
 cpdef object plain(object values, str name):
-    """Return any object as an ndarray, with its mask, or raise an error with the reason.
-    """
+    """Convert any object to an ndarray, or to a masked array if it has a mask."""
     return _converted(_convert.plain, (values, name))
 
 
 cdef bint _put_reals(tuple values, pq_type type, void *to) except -1:
-    """Write Python floats, or integers as float64; return False for any other object."""
+    """Write Python floats and integers as float64; return False for other objects."""
     cdef Py_ssize_t i = 0
     cdef double value
     cdef int beyond = 0
@@ -557,7 +556,7 @@ cdef object _codes_for(object q, str name):
         array = _converted(_convert.codes, (q, "q", name, _LIMITS.get(name)))
         return array.astype(dtype_named(name), copy=False)
     found = given if isinstance(q, Packed) else _dtypes.name_of(given)
-    if found is None:  # a dtype of another package
+    if found is None:  # for example a dtype of PyTorch
         q = plain(q, "q")
         given = q.dtype
         found = _dtypes.name_of(given)

@@ -137,7 +137,7 @@ cdef int _refuse_numbers(Call *call, object array) except -1:
 # ---- weights of errors ----
 
 cdef int _hold_block_weights(Call *call, Array *x, object array) except -1:
-    """Hold a weight for each value, or for each column."""
+    """Read an array of weights, with the shape of the values or one for each column."""
     cdef int last = x.ndim - 1
     _hold_real(array, &call.scale, "weights")
     if not (

@@ -93,7 +93,7 @@ cdef class _Observed:
     cdef object pages, table  # numbers of nonempty pages, ascending; counters
 
     cdef int start(self, Py_ssize_t channels, int mantissa_bits, int parts) except -1:
-        """Combine the counts of each channel over the parts."""
+        """Allocate the statistics, with an element for each part and channel."""
         cdef tuple shape = (parts, channels)
         zeros, uint64 = _np.zeros, _DTYPES["uint64"]
         self.channels = channels
@@ -107,6 +107,7 @@ cdef class _Observed:
         return 0
 
     cdef tuple found(self):
+        """Combine the parts, and return the statistics of each channel."""
         cdef tuple all_parts = (
             self.counts, self.nans, self.infs, self.lowest, self.highest
         )
@@ -245,7 +246,7 @@ cdef int _more_rows(pq_channel_counts *to) noexcept nogil:
 
 
 cdef int _channels_part(const Job *job, int part) noexcept nogil:
-    """Count a part of an array in its own memory."""
+    """Count the elements of one part of an array, with the counters of this part."""
     cdef pq_channel_counts *to = &(<pq_channel_counts *>job.more)[part]
     cdef int status = pq_count_channels(_active, job.args, to, part, job.parts)
     while status == PQ_OK and to.full:
@@ -256,7 +257,7 @@ cdef int _channels_part(const Job *job, int part) noexcept nogil:
 
 
 cdef class _ChannelCounts:
-    """Counts of the channels in each part of an array."""
+    """The statistics of all channels, separately for each part of an array."""
     cdef int parts
     cdef pq_channel_counts *counts  # for each part
 
@@ -350,7 +351,7 @@ cdef int _count_channels(Call *call, _Observed found, int parts, bint histogram,
 
 
 cdef bint _find_channels(Call *call, _Observed found) except -1:
-    """Find only extrema and counts of channels; return False if a value is not finite."""
+    """Find extrema and counts without histograms. Return False if a value is not finite."""
     cdef int finite = 1, status
     with nogil:
         status = pq_minmax(_active, &call.args, &finite)
@@ -493,7 +494,7 @@ cdef tuple _find_errors(Call *call, object axis, pq_type code, Calls params, int
 
 
 def measure(x, y, axis=None, threads=1):
-    """Return the errors of `y` for each index of the axes, and the ascending axes."""
+    """Return the errors of `y` for each index of `axis`, and the axes, ascending."""
     cdef Call call
     _forget(&call)
     array, other = _real_array(x, "x"), _real_array(y, "y")
@@ -535,7 +536,7 @@ def measure_params(Calls params not None, x, axis=None, threads=1, /):
 
 
 def add_errors(first, second, /):
-    """Add the errors of both, group by group."""
+    """Add two arrays of pq_error, group by group."""
     cdef ptrdiff_t i
     cdef pq_error *sums
     cdef const pq_error *added

@@ -33,7 +33,7 @@ cdef class LayoutRow:
     cdef readonly bint flat
     cdef readonly int word_bits
     cdef int group
-    cdef dict types  # types with a supported width, and their names as text
+    cdef dict types  # types that the layout stores; names for errors
     cdef str some
 
     # __cinit__ runs once for each object, while a caller could repeat __init__.
@@ -51,7 +51,7 @@ cdef class LayoutRow:
             name: code for name, code in _CODES.items()
             if pq_type_bits(<pq_type><int>code) in widths
         }
-        if widths == (24,):  # no type has this width
+        if widths == (24,):  # 24 bits of an int32
             self.types = {"int32": _CODES["int32"]}
         self.some = ", ".join(self.types)
 
@@ -241,7 +241,7 @@ cdef str _ONNX_LAYOUT = "onnx"
 
 
 cdef inline object _packing(object layout, object packed):
-    """Return the layout of a result; `None` if it is not packed."""
+    """Return the layout that a call requests, or `None` if the result is not packed."""
     return layout if packed is False else _packing_by_flag(layout, packed)
 
 
@@ -297,7 +297,7 @@ cdef class Packed:
                     "data: expected no assignment, PackedArray is immutable"
                 )
             self._dtype, self._extents, self._lies = name, shape, how
-            self._words = data  # set last: it marks a complete state
+            self._words = data  # last, because it marks a complete object
 
     # An object from `__new__` has no state until `__init__` runs.
 
@@ -510,7 +510,7 @@ cdef char *_words_at(Packed packed, Py_ssize_t *size) except? NULL:
 
 
 cdef int _hold_packed(Call *call, Packed packed) except -1:
-    """Read a packed array as input; `_set_input` sets the positions of the elements."""
+    """Set call.x to a packed array. `_set_input` sets the bit strides later."""
     cdef tuple shape = packed._extents
     cdef LayoutRow row
     cdef Py_ssize_t size = 0

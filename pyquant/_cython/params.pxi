@@ -734,7 +734,7 @@ cdef enum:
 
 
 cdef object _ends_array(object ends, str name, bint *typed):
-    """Return an ndarray; Python numbers and lists of them have no type."""
+    """Convert to an ndarray. Set `typed` to False for Python numbers and lists."""
     typed[0] = type(ends) not in (float, int, list, tuple)
     array = _real_array(ends, name)
     if typed[0]:

@@ -180,7 +180,7 @@ cdef PyObject *_call_function(PyObject *function, PyObject *const *args, size_t 
 
 cdef PyObject *_call_method(PyObject *function, PyObject *const *args, size_t n,
                             PyObject *names) except NULL:
-    """Call a method of Calls; Cython does not check the type of `self`."""
+    """Call a method of Calls. Check the type of `self` first, because Cython does not."""
     cdef PyObject *made
     if PyVectorcall_NARGS(n) > 0 and not isinstance(<object>args[0], Calls):
         raise TypeError(f"self: expected QParams, got {type(<object>args[0]).__name__}")
@@ -881,7 +881,7 @@ cdef object _array_of(tuple frozen):
 
 
 cdef class Calls:
-    """Methods of QParams; a C type reads their arguments as fast as a function."""
+    """The C base class of QParams, because methods of C types read arguments faster."""
 
     # Shape, dtype and memory of scales and of zero points. Properties build the arrays.
     cdef tuple _scales
@@ -889,7 +889,7 @@ cdef class Calls:
     # Scale and zero point in the form that calls read fastest.
     cdef object _given_scale
     cdef object _given_zero
-    cdef object _dtype  # dtype of codes, or None if NumPy lacks it
+    cdef object _dtype  # dtype of codes; None if ml_dtypes defines it
     cdef readonly str _name
     cdef readonly object _axis
     cdef readonly object _block_size

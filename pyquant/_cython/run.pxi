@@ -82,7 +82,7 @@ cdef class _Work:
 cdef int _parts(Py_ssize_t size, int threads) except -1:
     """Return the useful number of parts for a number of bytes."""
     if threads == 1 or size < 2 * <Py_ssize_t>_threads.MIN_PART_BYTES:
-        return 1  # small calls avoid a Python call
+        return 1  # saves a Python call
     return _threads.useful_parts(size, threads)
 
 

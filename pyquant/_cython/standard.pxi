@@ -3,7 +3,7 @@
 
 cdef object _standard = None  # the module; Operator imports it
 
-# Arguments are checked in the order of a row. Each step reads one argument.
+# An Operator checks arguments in a fixed order. Each step reads one argument.
 cdef enum:
     _INPUT, _SCALE, _ZERO, _DTYPE, _ROUNDING, _NONZERO, _PLACES, _FLOAT8, _PRECISION, _CLIPS
     _MOST_STEPS = 16
@@ -47,7 +47,7 @@ cdef struct Steps:
 
 @final
 cdef class _Argument:
-    """An argument with an array: its name and its element types."""
+    """An argument that is an array: its name and the allowed element types."""
 
     cdef str name
     cdef tuple types  # names; a Python number gets the first type that fits it
@@ -69,7 +69,7 @@ cdef class _Argument:
 
 @final
 cdef class _Type:
-    """An argument that selects a type: its name, the types, and names for the types."""
+    """An argument that selects a type: its name, allowed types, and their spellings."""
 
     cdef str name
     cdef tuple types
@@ -90,7 +90,7 @@ cdef class _Type:
 
 @final
 cdef class Operator:
-    """An operator of a standard. A row has a keyword for each check, in their order.
+    """An operator of a standard. Its keywords describe the checks, in their order.
 
     input, scale, zero: name and types of an array; without types, those of the input or the
     result. "list" accepts an attribute, "required" no `None`, and zero points of kind
@@ -535,7 +535,7 @@ cdef class Operator:
         return 0
 
     cdef str _fitting(self, Call *call):
-        """Name the axes that fit scales with one dimension, for errors."""
+        """Return the end of an error message: axes that fit scales with one dimension."""
         axes = [d for d in range(call.x.ndim) if call.x.shape[d] == call.scale.shape[0]]
         if call.scale.ndim != 1 or not axes or call.args.block != NULL:
             return ""

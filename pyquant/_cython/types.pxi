@@ -89,7 +89,7 @@ cdef void _read_types():
 
 
 _read_types()
-# Spelling of a dtype -> its name, to avoid calls of NumPy.
+# Spelling of a dtype (an object or text) -> name of the type, without calls of NumPy.
 cdef dict _SPELLED = {name: name for name in _TYPES}
 for _name, _dtype in _DTYPES.items():
     _SPELLED[_dtype] = _SPELLED[_dtype.type] = _name

@@ -93,7 +93,7 @@ def _stored(path: str) -> Iterator[tuple[str, Array]]:
 
 
 def measured(x: Array) -> Iterator[tuple[str, ...]]:
-    """Yield the row of each form: name, bytes, errors, 10**9 elements a second."""
+    """Yield a row for each granularity: name, bytes, errors, 10**9 elements a second."""
     for name, how in FORMS.items():
         if name == "channel" and x.ndim < 2:
             continue

@@ -160,7 +160,7 @@ class Granularity:
 
 
 def grid_of(shape: tuple[int, ...], blocks: Sequence[int]) -> tuple[int, ...]:
-    """Count the scales along each axis."""
+    """Return the number of scales along each axis."""
     return tuple(-(-n // b) for n, b in zip(shape, blocks, strict=True))
 
 

@@ -172,7 +172,7 @@ def _number(value: float | None) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value for JSON; a list becomes its length."""
+    """Convert a value of metadata for JSON. A list is replaced by its length."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, (list, tuple, np.ndarray)):

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 # The key of pyquant's record of a quantized tensor, in the metadata of the file.
 KIND = "quantized"
-# Types of codes in words, by the bits of a code.
+# How files store codes in 32-bit words, for each width of codes.
 _PACKED = (
     *(STORED["int4"], STORED["int2"]),
     Stored("int8", "words", "int32", "_packed"),  # written by other programs
@@ -121,7 +121,7 @@ class Logical:
             first, stop, extent = rows.start, rows.stop, self.shape[0]
         for tensor in (self._model[name] for name in self.parts):
             ends = (tensor._start + tensor.nbytes * at // extent for at in (first, stop))
-            tensor._file.has_read(*ends)  # frees the pages of the file
+            tensor._file.has_read(*ends)  # releases pages of the file
         return made
 
 

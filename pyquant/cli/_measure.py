@@ -172,7 +172,7 @@ NOTHING = measure_error(np.zeros(0), np.zeros(0))
 
 
 class _Values:
-    """Add up facts about the values of a tensor over its bands."""
+    """Statistics of the values of a tensor, added band by band."""
 
     def __init__(self) -> None:
         self.low, self.high, self.zeros = math.inf, -math.inf, 0

@@ -285,7 +285,7 @@ class OnnxModel(Model):
         return self._external[path]
 
     def _nodes(self, operator: str, roles: tuple[str, ...]) -> Iterator[Any]:
-        """Yield the nodes of an operator whose inputs are initializers: the node, and names
+        """Yield the nodes of an operator with initializers as inputs: the node, and names
         and tensors by role. Initializers that are inputs of the graph do not count. The
         input with the role "" may be any value."""
         known = self.protos.keys() - {one.name for one in self.proto.graph.input}
@@ -432,7 +432,7 @@ def _is_weight(tensor: Any) -> bool:
 
 
 def _attributes_for(granularity: Granularity, ndim: int) -> dict[str, int] | None:
-    """Describe a granularity by attributes, unless its blocks extend along two axes."""
+    """Return a granularity as attributes of DequantizeLinear, or `None` for 2-D blocks."""
     call = granularity.call(ndim)
     sizes = call.get("block_size")
     if not isinstance(sizes, tuple):
@@ -545,7 +545,7 @@ class _Edited:
             self.proto.ir_version = max(self.proto.ir_version, least)
 
     def _link(self, job: Job) -> Any:
-        """Make a node with the name of an initializer; its inputs are the job's tensors."""
+        """Make a DequantizeLinear node. Its output gets the name of the initializer."""
         name, shape, attributes = job.source.name, job.source.shape, _attributes_of(job)
         assert job.spec is not None
         blocks = job.spec.granularity.blocks(shape)
@@ -623,7 +623,7 @@ def _without_data(tensor: Any) -> Any:
 
 
 def _with_data(model: OnnxModel, tensor: Any) -> Any:
-    """Copy an initializer with its data; strings have their data already."""
+    """Copy an initializer with its data. Initializers of strings contain the data."""
     copy = _without_data(tensor)
     if tensor.name in model:
         copy.raw_data = bytes(model[tensor.name]._bytes())

@@ -112,7 +112,7 @@ class Job:
         return None
 
     def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
-        """Write the parts; tell `advance` the number of bytes that were read."""
+        """Write the parts, and pass the number of bytes that were read to `advance`."""
         raise NotImplementedError
 
     @property
@@ -221,7 +221,7 @@ class _Banded(Job):
 
 
 class Quantized(_Banded):
-    """Codes with their parameters; `measure` adds up the error."""
+    """A job that writes codes and parameters. With `measure`, it also adds up the error."""
 
     __slots__ = ("_measure", "spec")
 
@@ -377,7 +377,7 @@ def _write_parameters(
 
 
 def _stored(chosen: QParams, stored: Stored) -> QParams:
-    """Return parameters of the stored codes; codes in words have no sign."""
+    """Return the parameters for stored codes, which are unsigned in words."""
     if not stored.middle:
         return chosen
     zero = np.add(stored.middle, 0 if chosen.zero_point is None else chosen.zero_point)
@@ -386,13 +386,13 @@ def _stored(chosen: QParams, stored: Stored) -> QParams:
 
 
 class InBlocks(Quantized):
-    """GGUF blocks, which contain their scales."""
+    """A job that writes GGUF blocks, which contain scales."""
 
     __slots__ = ()
 
     @property
     def _unit(self) -> int:
-        """The rows of a block of a vector; rows of a matrix consist of complete blocks."""
+        """Least number of rows in a band: a block of a vector, or a row of a matrix."""
         return BLOCKS[self.spec.type].block_size if self.source.ndim == 1 else 1
 
     @property
@@ -526,7 +526,7 @@ def _changed(source: Logical, rows: slice | None, numbers: Array) -> tuple[float
 
 
 class Copied(Job):
-    """A tensor and its parameters, unchanged."""
+    """A job that copies a tensor and its parameters unchanged."""
 
     __slots__ = ("_kind", "_model")
 

@@ -128,7 +128,7 @@ def perform(
         jobs, metadata = plan(model)
         _check_names(jobs)
         path = arguments.output
-        if to_stdout:  # the header of a file is written last
+        if to_stdout:  # a file is written out of order
             folder = stack.enter_context(TemporaryDirectory(prefix="pyquant-"))
             path = os.path.join(folder, f"out.{kind}")
         try:

@@ -44,7 +44,7 @@ class File:
 
     @contextmanager
     def writing(self, stream: BufferedWriter) -> Iterator[None]:
-        """Reserve space and write the head; the block of the caller writes tensors."""
+        """Reserve space, and write the head. The `with` block then writes the tensors."""
         self._stream = stream
         _reserve(stream, self.size)
         stream.write(self.head)
@@ -80,7 +80,7 @@ class Archive(File):
 
     @contextmanager
     def writing(self, stream: BufferedWriter) -> Iterator[None]:
-        """Open the archive; the block of the caller writes tensors."""
+        """Open the archive. The `with` block then writes the tensors."""
         _reserve(stream, self.size)
         with ZipFile(stream, "w") as self._archive:
             self._waiting: dict[str, bytearray] = {}
@@ -95,7 +95,7 @@ class Archive(File):
     def write(self, name: str, data: memoryview) -> None:
         """Append bytes to a tensor."""
         self._waiting.setdefault(name, bytearray()).extend(data)
-        while self._parts:  # write the next tensors that are complete
+        while self._parts:  # write members in order, once complete
             part = self._parts[0]
             if len(self._waiting.get(part.name, b"")) < part.nbytes:
                 return
@@ -200,7 +200,7 @@ def _is_same(a: str, b: str) -> bool:
 
 class Output:
     """
-    Write files in a block; rename all of them at its end, in their order.
+    Write files in a `with` block. At its end, rename all files, in order.
 
     An error, Ctrl-C, SIGTERM and SIGHUP remove all temporary files. SIGKILL leaves them,
     and each final name keeps the old file or gets the complete new file.

@@ -112,13 +112,13 @@ def decode(
 
     Notes
     -----
-    With ``scale_factor`` only, the result has its type. With ``add_offset`` it is float64,
-    unless both attributes are float32 numbers, not arrays, and codes do not have 32 bits.
-    With neither, it is float32 for codes of at most 16 bits, else float64. These are
-    xarray's rules. Python floats are float64. Scaled floats keep their type if there is
-    neither, or if the only fill value is NaN. An integer ``scale_factor`` without
-    ``add_offset`` gives integers of its type, which wrap around. With fill values it gives
-    float64, where xarray raises an error.
+    The type of the result follows xarray's rules; Python floats are float64. With
+    ``scale_factor`` only, it is the type of ``scale_factor``. With ``add_offset`` it is
+    float64, or float32 if both attributes are float32 numbers, not arrays, and codes do not
+    have 32 bits. Without both, it is float32 for codes of at most 16 bits, else float64.
+    Scaled floats keep their type without both, or if the only fill value is NaN. An integer
+    ``scale_factor`` without ``add_offset`` gives integers of its type, which wrap around.
+    With fill values, that case gives float64, where xarray raises an error.
 
     Fill values are compared with codes; a value that no code equals has no effect. xarray
     compares fill values with codes converted to floats. It may miss a fill value, or match

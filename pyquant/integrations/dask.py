@@ -207,7 +207,7 @@ def _mapped(
     block_size: Any,
     options: dict[str, Any],
 ) -> da.Array:
-    """Map a function of the core over chunks with their parameters."""
+    """Apply a function of the core to each chunk with the chunk's parameters."""
     _check_chunked(x, name)
     for option in _NO_OPTIONS:
         if option in options:
@@ -316,7 +316,7 @@ def _placed(
 
 
 def _starts(x: da.Array) -> list[list[int]]:
-    """Return the starts of chunks along each axis, or nothing if a size is unknown."""
+    """Return the first index of each chunk, by axis; [] if a size is unknown."""
     if any(np.isnan(n) for n in x.shape):
         return []
     return [np.cumsum([0, *sizes[:-1]]).tolist() for sizes in x.chunks]

@@ -265,7 +265,7 @@ def _is_exact(package: str, a_type: str, b_type: str) -> bool:
     return True
 
 
-# ---- packages: each function prepares int8 or uint8 codes, and returns the product ----
+# ---- packages: each function prepares `b`, and returns a function that multiplies ----
 
 
 def _with_onnxruntime(b: Any, a_type: str, threads: int) -> Callable[[Any], Any]:

@@ -151,7 +151,7 @@ def fault(path: str, at: int, expected: str, got: object, tensor: str = "") -> V
 
 
 def bits_of(dtype: str) -> int:
-    """Return the bits of an element in a file."""
+    """Return the number of bits of an element in a file."""
     row = TYPES.get(dtype)
     return row.bits if row is not None else np.dtype(dtype).itemsize * 8
 
@@ -321,7 +321,7 @@ def _piece(
     if found.dtype.name == dtype:
         return found
     if dtype in ("float16", "bfloat16") and found.dtype != np.float32:
-        found = _core.cast(found, "float32")  # 16-bit types are rounded from float32
+        found = _core.cast(found, "float32")  # round twice, via float32
     return _core.cast(found, dtype)
 
 

@@ -327,7 +327,7 @@ class _Reader:
 
 
 def parts_of(path: str, metadata: Mapping[str, Any]) -> list[str]:
-    """Return the other files of a split model; this file must be the first."""
+    """Return the paths of the other parts of a split model. `path` must be the first."""
     count = metadata.get("split.count", 1)
     if not isinstance(count, (int, np.integer)) or count <= 1:
         return []

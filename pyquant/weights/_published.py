@@ -348,7 +348,7 @@ def likely_sizes(extent: int, groups: int, *, even: bool = False) -> Sequence[in
 
 
 def group_size(extent: int, groups: int, *, even: bool = False) -> int | None:
-    """Return the only likely size; `None` if there are several sizes or none."""
+    """Return the likely size of groups, or `None` if several sizes fit, or no size."""
     sizes = likely_sizes(extent, groups, even=even)
     return sizes[0] if len(sizes) == 1 else None
 

@@ -144,7 +144,7 @@ def _shown(pair: tuple[Any, ...]) -> str:
 
 
 def _is_pair(value: Any) -> bool:
-    """Return True for a pair of a format, or its name, and an object."""
+    """Return True for a tuple of two: a format or its name, and any object."""
     if not isinstance(value, tuple) or len(value) != 2:
         return False
     return isinstance(getattr(value[0], "name", value[0]), str)
@@ -177,7 +177,7 @@ def _plain(name: str, value: Any) -> _Item:
 
 
 def _recorded(weights: Mapping[str, Any], metadata: dict[str, Any]) -> list[_Item]:
-    """Return the tensors of a file, and store types that it lacks in `metadata`."""
+    """Return the tensors to write. Record types that safetensors lacks in `metadata`."""
     items: list[_Item] = []
     records: dict[str, Any] = {}
     for name, value in weights.items():

@@ -638,7 +638,7 @@ def keys_in(
 
 
 def by_name(names: tuple[str, ...], *arrays: Any) -> dict[str, Array]:
-    """Return the arrays by their names, without None."""
+    """Return a dict from names to arrays, without arrays that are `None`."""
     named = zip(names, arrays, strict=True)
     return {name: array for name, array in named if array is not None}
 
@@ -759,7 +759,7 @@ def convert(
 
 
 def _module_of(format: object, known: Iterable[str]) -> tuple[Any, dict[str, str]]:
-    """Return the module of a format, and its argument `format` if it has one."""
+    """Return the module of a format, and the argument `format` if the module has one."""
     name = _check.choice(format, "format", known)
     module = import_module(f"pyquant.weights.{FORMATS[name]}")
     several = list(FORMATS.values()).count(FORMATS[name]) > 1

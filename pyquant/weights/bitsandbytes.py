@@ -160,7 +160,7 @@ def _blocks_of(
 
 
 def _parts_of(x: Array) -> Iterator[tuple[int, Array]]:
-    """Yield elements in C order and their positions; all parts use one buffer."""
+    """Yield parts of the elements in C order, and positions. All parts use one buffer."""
     room = np.empty(min(x.size, _PART), x.dtype)
     begin = filled = 0
     flags: Any = ["buffered", "external_loop", "zerosize_ok"]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["BlockFormat", "block_format", "block_formats"]
 __dir__: object = __all__.copy
 
-# The fields of a block, in order: name, type, and count if above one.
+# Format -> the fields of a block, in order: name, type, and number of elements.
 _FIELDS = {
     "Q4_0": "d:f2 qs:u1:16",
     "Q4_1": "d:f2 m:f2 qs:u1:16",
