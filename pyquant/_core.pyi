@@ -342,9 +342,9 @@ def quantize(
         Array for the result, of the exact shape and dtype. Dimensions may have any
         strides, but must not interleave.
     rounding : str or RoundMode, optional
-        How to round the quotient to an integer. Default: half to even. Narrow floats allow
-        only half to even and "stochastic". Stochastic rounding picks one of the two
-        neighbours at random, the nearer one with the higher probability.
+        How to round the quotient to an integer, see `RoundMode`. Default: "half_even" (ties
+        to the even integer). Narrow floats allow only "half_even" and "stochastic", which
+        picks one of the two neighbours at random, the nearer one with higher probability.
     seed : int, optional
         Seed of stochastic rounding, from 0 (the default) to 2**64 - 1.
     start : int, optional
