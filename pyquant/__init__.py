@@ -3,7 +3,7 @@
 
 Begin with `choose_qparams` or `calibrate`, then call the method `quantize` of the result.
 ``pyquant.weights`` reads and writes quantized weights of other packages, and
-``pyquant.integrations.cf`` packed variables of CF/netCDF.
+``pyquant.integrations.cf`` converts packed variables of CF/netCDF.
 """
 
 import pyquant._installed  # noqa: F401, first, so that Ctrl-C is quiet
@@ -69,7 +69,7 @@ __all__ = [
     "write_weights",
 ]
 
-if not TYPE_CHECKING:  # a visible __getattr__ would hide misspellings
+if not TYPE_CHECKING:  # with __getattr__, type checkers accept any name
     _NAMES = {
         "pyquant": "com_microsoft embed fixedpoint integrations ngraph observe onednn onnx "
         "openvino report weights",

@@ -23,7 +23,7 @@ __all__ += ["real_dtype", "restoring"]
 # ---- texts of messages ----
 
 _FLAT = (str, bytes, int, float, complex, type(None), np.generic)
-_MOST_BITS = 1024  # largest printed integer; Python cannot print above 4300 digits
+_MOST_BITS = 1024  # of an integer to print; Python prints at most 4300 digits
 _MOST_CHARACTERS = 200
 
 
@@ -222,7 +222,7 @@ def out(
     name: str = "out",
     x: tuple[int, ...] = (),
 ) -> npt.NDArray[Any]:
-    """Check an array for results, and return it as a plain ndarray.
+    """Check an array that results are written to, and return it as a plain ndarray.
 
     Raise an error if the array shares memory with an array of `apart`. `x` is the shape of
     the data; the message about a wrong shape then proposes an axis.

@@ -118,7 +118,7 @@ def use_isa(isa: str, /) -> str: ...
 
 c_api: object
 
-# The public functions that call these ones declare their arguments.
+# Public functions in Python call these functions, and declare the arguments.
 observed: Callable[..., tuple[Any, ...]]
 dynamic_quantize: Callable[..., tuple[Any, QParams]]
 layout_of: Callable[..., tuple[str, int | None, int | None]]
@@ -135,7 +135,7 @@ def is_masked(obj: object) -> bool: ...
 def is_untyped(values: object) -> bool: ...
 def known(values: object) -> str | None: ...
 
-# The result has the type of `out`, else `dtype`, else that of the zero point, else int8.
+# Type of the result: the type of `out`, else `dtype`, else the zero point's, else int8.
 @overload
 def quantize(
     x: ArrayLike,

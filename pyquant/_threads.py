@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The workers of `threads=`, created on first use and again after a fork.
 
-This module does not use concurrent.futures. Its import with pyquant would take longer than
-pyquant's own. A later import could fail forever in a child process, if the parent forks
-while another thread imports that module.
+This module does not use concurrent.futures. Importing that package takes longer than
+importing pyquant. A later import could fail in a child process for ever, if the parent
+forks while another thread imports the package.
 """
 
 from __future__ import annotations

@@ -228,7 +228,7 @@ cdef inline tuple _one_or_more(object settled):
 
 
 cdef str _dimensions(Call *call, str of):
-    """Return the end of an error message: x has the wrong number of dimensions."""
+    """Return the text of an error about an array with a wrong number of dimensions."""
     cdef int ndim = call.args.ndim
     cdef str name = call.whose.decode()
     have = f"{name} has {ndim} dimension{'' if ndim == 1 else 's'}"
@@ -351,7 +351,7 @@ cdef inline bint _is_alone(Array *a) noexcept:
 
 cdef int _place(Call *call, str name, Array *a, tuple selecting, bint blocks,
                 ptrdiff_t *strides) except -1:
-    """Set `strides`: the steps of a parameter array along each dimension of x."""
+    """Set `strides` to the strides of a parameter array along each dimension of x."""
     cdef int d, i = 0
     cdef bint fits = a.ndim == len(selecting)
     if _is_alone(a):

@@ -145,8 +145,8 @@ cdef tuple _layout_given(object layout):
     cdef tuple items
     if type(layout) is str or type(layout) is not _layout_class():
         return _layout_named(layout), None, None
-    items = <tuple>layout  # faster: Layout is a subclass
-    if len(items) != 3:  # tuple.__new__ makes any length
+    items = <tuple>layout  # faster than indexing a Layout
+    if len(items) != 3:  # tuple.__new__ may have built it
         raise TypeError("layout: expected a Layout, got one that was never made")
     return _checked_layout(items[0], items[1], items[2], "layout.")
 

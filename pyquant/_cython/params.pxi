@@ -334,7 +334,7 @@ cdef int _search_part(const Job *job, int part) noexcept nogil:
 
 cdef int _run_search(Call *call, const pq_choice *choice, _Search search,
                      int threads) except -1:
-    """Search the scales with the least squared error, and return a pq_status."""
+    """Search for the scales with the least squared error, and return a pq_status."""
     cdef Searching by = Searching(choice, &search.what)
     cdef Job job = Job(&call.args, &by, 1)
     job.parts = _parts(_size(&call.x) * call.x.itemsize, threads)

@@ -114,7 +114,7 @@ cdef int _raise(int status, Array *out, Array *given, str name) except -1:
     """Raise the error of a pq_status; `given` is the array of the argument `name`."""
     if status == PQ_ERR_OVERLAP:
         raise _overlapping("out", out)
-    if status == PQ_ERR_SHAPE:  # too many elements, broadcast
+    if status == PQ_ERR_SHAPE:  # a broadcast array is too large
         raise _error(ValueError, name, "an array that memory holds",
                      f"shape {_shape(given)}")
     raise SystemError(f"pyquant: unexpected status {status} from the C core")

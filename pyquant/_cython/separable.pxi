@@ -41,12 +41,12 @@ cdef struct Pair:
     int[2] axes
     const float *first   # a scale for each index of the first axis
     const float *second  # a scale for each index of the second axis
-    # NULL, or a number for each index of the second axis: a float offset of dequantize, or
-    # for requantize an int64 bias (if in_floats, an int64 zero point).
+    # A number for each index of the second axis, or NULL. dequantize: float offsets.
+    # requantize: int64 biases, or int64 zero points if in_floats.
     const char *added
     const pq_requantization *more  # arguments of requantize; NULL: dequantize
     bint in_floats  # requantize by pq_dequantize and pq_quantize
-    int64_t zero    # the zero point of all columns, if in_floats and without `added`
+    int64_t zero    # zero point of all columns, for in_floats without `added`
 
 
 cdef bint _is_joined(const pq_array *x, int a, int b, ptrdiff_t columns) noexcept nogil:

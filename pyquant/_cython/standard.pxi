@@ -153,7 +153,7 @@ cdef class Operator:
         cdef Steps found
         cdef pq_type type
         cdef int i, step
-        unset = None if self.dtype is None else _NOTHING  # dtype is not given
+        unset = None if self.dtype is None else _NOTHING  # the value of an absent dtype
         if (
             out is None and threads is _ONE and saturate is _ONE and precision is _NOTHING
             and rounding is None and dtype is unset and block_size is unset
@@ -298,8 +298,8 @@ cdef class Operator:
     cdef object _take(self, _Argument of, object values, pq_type only, Array *held,
                       void *room, pq_type *type, Steps *found):
         """Read an array into `held`, and return the array. If `room` is not null, write a
-        Python number to `room`, and return `None`. The type must be
-        `only`, or with PQ_NO_TYPE one of the allowed types of the argument."""
+        Python number to `room`, and return `None`. The type must be `only`. If `only` is
+        PQ_NO_TYPE, the type must be one of the allowed types of the argument."""
         cdef bint any_type = only == PQ_NO_TYPE
         if _hold(values, held):
             type[0] = held.type

@@ -11,6 +11,6 @@ if TYPE_CHECKING:
 # dask and zarr are absent, because help() imports each name, and these need packages.
 __all__ = ["cf", "products", "tflite"]
 
-if not TYPE_CHECKING:  # a visible __getattr__ would hide misspellings
+if not TYPE_CHECKING:  # with __getattr__, type checkers accept any name
     _NAMES = {__name__: "cf dask products tflite zarr"}
     __getattr__, __dir__ = lazy(__name__, __all__, _NAMES)

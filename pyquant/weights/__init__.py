@@ -41,7 +41,7 @@ __all__ = [
     "nvfp4",
 ]
 
-if not TYPE_CHECKING:  # a visible __getattr__ would hide misspellings
+if not TYPE_CHECKING:  # with __getattr__, type checkers accept any name
     _NAMES = {
         __name__: "awq bitsandbytes blocks compressed_tensors files gptq matmulnbits mlx "
         "mx nvfp4",

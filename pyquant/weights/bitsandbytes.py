@@ -43,8 +43,8 @@ _STEP = np.float32(0.007874015718698502)  # 1 / 127
 # Smallest divisor, and 1. They are arrays, which NumPy reads faster than numbers.
 _LEAST, _ONE = np.array(1e-38, np.float32), np.array(1, np.float32)
 _MOST = float(np.finfo(np.float32).max)
-_PIECE = 1 << 16  # elements of the buffer of one thread, a multiple of any block size
-_PART = 1 << 20  # elements of the buffer that several threads share
+_PIECE = 1 << 16  # elements of a small buffer, a multiple of any block size
+_PART = 1 << 20  # elements of a large buffer, which threads share
 
 
 # ---- 4 bits ----

@@ -311,7 +311,7 @@ def _bytes_of(magnitudes: Floats, element: _Element, rule: str) -> Words:
         magnitudes = np.where(nan, np.float32(0), magnitudes)
         bits = magnitudes.view(np.int32)
     if rule == "rceil":
-        quotients = magnitudes / np.float64(element.largest)  # rounding twice is harmless
+        quotients = magnitudes / np.float64(element.largest)  # rounding twice equals once
         bits = _core.cast(quotients, "float32").view(np.int32)
     up = {"floor": 0, "even": 1 << _BITS - 1 >> element.mantissa}.get(
         rule, (1 << _BITS) - 1
