@@ -117,7 +117,7 @@ def ml_dtype(name: str) -> np.dtype[Any]:
     from pyquant._core import default_fpenv
 
     try:
-        # Its import computes limits of types in the current floating-point environment.
+        # The import of ml_dtypes computes limits of types in floating point.
         ml_dtypes = default_fpenv(import_module)("ml_dtypes")
     except ImportError:
         install = "pip install 'pyquant-simd[ml-dtypes]'"

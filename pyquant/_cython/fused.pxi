@@ -170,7 +170,7 @@ def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, q
         how = _requested(layout, name, True)
         width = <int>how[3]
         if quant_range is None and width < row_of_type(choice.code).bits:
-            # Choose parameters for the codes of the layout, which has fewer bits than dtype.
+            # Choose parameters for codes of the layout, which have fewer bits than `dtype`.
             high = (1 << (width - 1 if name[0] == "i" else width)) - 1
             limits = (-high - 1 if name[0] == "i" else 0, high)
             affine = _affine(None, False, None, limits, _SATURATE, _LOWEST)
