@@ -244,10 +244,7 @@ ELSEWHERE = (
     ("ImportError", "dtype: int2 needs a newer ml_dtypes, got 0.3.2"),
     ("ImportError", "reference_ops: the package onnx is needed: pip install onnx"),
     ("ImportError", "package: torch needs torch: pip install torch"),
-    (
-        "ImportError",
-        "pyquant: expected its compiled module, got the source folder; install",
-    ),
+    ("ImportError", "pyquant: expected its compiled module, got the source folder; "),
     ("ImportError", "PYQUANT_ISA: expected one of scalar, got 'avx2'"),
     ("ValueError", "a.npy is not a safetensors or GGUF file"),
     ("ValueError", "a.safetensors: expected an open file, got a closed one"),
