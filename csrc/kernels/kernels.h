@@ -379,7 +379,7 @@ PQ_INLINE void pq_clear_extrema(void *lowest, void *highest, bool is_f64, size_t
 
 /*
  * Sums in float64 are equal on every instruction set, because the order of the additions is
- * fixed: element i of a run belongs to lane i % PQ_SUM_LANES. At the end of a run, the
+ * fixed. Element i of a run belongs to lane i % PQ_SUM_LANES. At the end of a run, the
  * upper half of the remaining lanes is added to the lower half, until one lane is left.
  * Elements need no alignment. In an array of two kernels, index 0 is for float32 and index
  * 1 for float64.
