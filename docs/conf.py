@@ -9,16 +9,16 @@ from numpydoc.xref import DEFAULT_LINKS
 from sphinx import addnodes
 from sphinx.util.nodes import make_refnode
 
-import pyquant  # the compiled one; in the source folder this fails and says why
+import pyquant  # the installed package: the source folder raises an ImportError
 
 project = "pyquant"
 SOURCE = "https://github.com/pyquant-simd/pyquant-simd"
 version = release = pyquant.__version__
 extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx_copybutton"]
-exclude_patterns = ["_build", "_templates", "tables"]  # pages include the tables
+exclude_patterns = ["_build", "_templates", "tables"]  # pages show the tables
 templates_path = ["_templates"]
 highlight_language = "none"
-myst_heading_anchors = 4  # as code hosts make them
+myst_heading_anchors = 4  # headings get the anchors that code hosts give them
 
 # Every name that a page or a docstring links must exist. In docstrings, `name` is the name
 # of an object or of a parameter.
@@ -26,10 +26,10 @@ nitpicky = True
 default_role = "autolink"
 
 autodoc_member_order = "bysource"
-autodoc_mock_imports = ["zarr"]  # which not every Python has
-autodoc_typehints = "none"  # the docstrings say them
-autosummary_ignore_module_all = False  # a page for each name of __all__
-maximum_signature_line_length = 80  # longer ones have a line for each parameter
+autodoc_mock_imports = ["zarr"]  # the package needs Python 3.12
+autodoc_typehints = "none"  # the docstrings contain the types
+autosummary_ignore_module_all = False  # Sphinx writes a page for each name of __all__
+maximum_signature_line_length = 80  # longer signatures have a line for each parameter
 numpydoc_show_class_members = False
 
 # Types of parameters link to pages of this site, and not to Python's or NumPy's.
@@ -44,7 +44,7 @@ numpydoc_xref_aliases = {
 }
 
 html_theme = "furo"
-pygments_dark_style = "github-dark"  # the default underlines imports
+pygments_dark_style = "github-dark"  # the default style underlines imports
 html_title = f"{project} {release}"
 html_show_copyright = False
 html_copy_source = False
@@ -65,7 +65,7 @@ copybutton_prompt_is_regexp = True
 
 
 def name_files(app, docname, source):
-    """Link files that are no pages in the repository."""
+    """Let links to files that are not pages lead to the repository."""
 
     def shown(link):
         text, target = link.groups()
@@ -80,7 +80,7 @@ def name_files(app, docname, source):
 
 def link_parameters(app, doctree):
     """Give each parameter of a function an anchor, and link its name to the anchor."""
-    for call in reversed([*doctree.findall(addnodes.desc)]):  # methods before their class
+    for call in reversed([*doctree.findall(addnodes.desc)]):  # link methods first
         ids, content = call[0].get("ids"), call[-1]
         if not ids or call.get("objtype") not in ("function", "method", "class"):
             continue
@@ -100,7 +100,7 @@ def link_parameters(app, doctree):
 
 def parameters(content):
     """Yield the terms of the parameters that a docstring lists."""
-    for part in content.children:  # not the parts of methods
+    for part in content.children:  # skip the parts of methods
         for field in part.children if isinstance(part, nodes.field_list) else ():
             if field[0].astext() in ("Parameters", "Other Parameters"):
                 yield from field.findall(nodes.term)

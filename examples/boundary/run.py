@@ -1,10 +1,12 @@
 """Compare lines that many repositories copy with pyquant, at six boundaries of models.
 
-pip install pyquant-simd onnx onnxruntime ai-edge-litert numkong
-pip install --no-deps magika silero-vad rapidocr-onnxruntime  # for their models
+In a checkout, install pyquant, the packages, and the packages that contain the models:
 
-The program installs and downloads nothing, and names missing packages. It counts codes that
-differ from ONNX Runtime or LiteRT. MB is the NumPy memory that the lines allocate.
+pip install . onnx onnxruntime ai-edge-litert numkong
+pip install --no-deps magika silero-vad rapidocr-onnxruntime
+
+The program installs and downloads nothing, and names missing packages. It counts the codes
+that differ from ONNX Runtime or LiteRT. MB is the NumPy memory that the lines allocate.
 """
 
 import timeit
@@ -29,7 +31,7 @@ def session(model):
 
 
 def shipped(package, pattern):
-    """Return the path of a model in an installed package, which is not imported."""
+    """Return the path of a model in an installed package, without an import."""
     return str(next(file.locate() for file in files(package) if file.match(pattern)))
 
 

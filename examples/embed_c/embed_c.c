@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* quantize_frames(frames, scale, zero_point, out): quantize float32 frames to uint8, like a
- * video or sensor pipeline. One plan serves all frames, and the loop releases the GIL. */
+ * video or sensor pipeline. All frames use one plan, and the loop releases the GIL. */
 #define PY_SSIZE_T_CLEAN
 #include <pyquant.h>
 
 static const struct pq_api *pq;
 
-/* A plan for one frame of `n` elements; it refers to `scale` and `zero`. */
+/* Prepare a plan for frames of `n` elements. The plan refers to `scale` and `zero`. */
 static enum pq_status plan_frame(struct pq_prepared *plan, Py_ssize_t n, const float *scale,
                                  const unsigned char *zero)
 {

@@ -48,7 +48,7 @@ cdef pyquant.pq_status quantize_rows(
 
 
 def quantize_embeddings(const float[:, ::1] x, float[::1] scales, signed char[:, ::1] out):
-    """Fill `scales` and `out`, which have the shapes of rows and of `x`."""
+    """Quantize `x` to `out`, and write the scale of each row to `scales`."""
     cdef pyquant.pq_status status
     if (out.shape[0], out.shape[1]) != (x.shape[0], x.shape[1]):
         raise ValueError(

@@ -10,5 +10,5 @@ import pyquant
 module = Extension(
     "embed_cython", ["embed_cython.pyx"], include_dirs=[pyquant.embed.get_include()]
 )
-# Where Cython looks already, unless pyquant is an editable install.
+# `include_path` is necessary if pyquant is an editable install.
 setup(ext_modules=cythonize(module, include_path=[os.path.dirname(pyquant.__path__[0])]))
