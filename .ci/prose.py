@@ -83,7 +83,7 @@ def python_paragraphs(text):
 def page_paragraphs(text):
     """Return the paragraphs and list items of a Markdown page, without code and tables."""
     text = re.sub(r"```.*?```|~~~.*?~~~", "\n\n", text, flags=re.S)
-    text = re.sub(r"^(\s{4,}|\|).*$", "", text, flags=re.M)
+    text = re.sub(r"^([ \t]{4,}|[ \t]*\|).*$", "", text, flags=re.M)
     text = re.sub(r"^\s*([-*+]|\d+\.) ", "\n\n", text, flags=re.M)
     return re.split(r"\n\s*\n", re.sub(r"^(#+|=+|-+|\.\. ).*$", "\n\n", text, flags=re.M))
 
