@@ -62,7 +62,7 @@ def faults(tensor: Logical) -> Iterator[str]:
         good = (zero >= low) & (zero <= high)
         yield from _bad(zero, good, f"zero points are outside {low} to {high}")
         if not good.all():
-            return  # values need zero points
+            return  # no values without valid zero points
     values = decoded(tensor, "float32")
     bad = sum(int(np.count_nonzero(~np.isfinite(x))) for _, x in values)
     if bad:

@@ -178,7 +178,7 @@ class Joined(Logical):
             zero = found["zero_point"].dequantize(dtype=found["zero_point"].dtype)
             if how.how == "words" and zero.dtype == np.int32:
                 zero = unpack(_from_words(zero, grid, how.bits, 0)).astype(np.int16)
-            elif how.how == "words":  # stored minus the middle code
+            elif how.how == "words":  # int8: stored minus the middle code
                 zero = zero.astype(np.int16) + (1 << (how.bits - 1))
             zero = zero.reshape(grid)
         elif how.middle:

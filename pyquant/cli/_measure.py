@@ -246,7 +246,7 @@ def measured(
     for rows, x, y in pairs(a, b, dtype):
         more = measure_error(x, y)
         report += more
-        if more.nan or more.inf:  # NaN, infinity: count differences
+        if more.nan or more.inf:  # count NaN, infinity in one file only
             same = (x == y) | (np.isnan(x) & np.isnan(y))
             odd += int(np.count_nonzero(~same & ~(np.isfinite(x) & np.isfinite(y))))
         if steps is not None:

@@ -264,7 +264,7 @@ def _open_npy(path: str, shown: str | None = None) -> Model:
 def _mapped_header(file: Mapped, start: int, stop: int) -> bytes:
     """Return the header of an array in a part of a file."""
     memory = file.opened()
-    wide = memory[start + 6 : start + 7] != b"\1"  # the size field has 4 bytes
+    wide = memory[start + 6 : start + 7] != b"\1"  # the size has 4 bytes, not 2
     sizes = memory[start + 8 : start + 10 + 2 * wide]
     length = min(8 + len(sizes) + int.from_bytes(sizes, "little"), MAX_HEADER)
     header = bytes(memory[start : min(stop, start + length)])

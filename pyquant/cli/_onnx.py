@@ -447,7 +447,7 @@ def objection(model: Model, name: str, type: str, granularity: Granularity) -> s
     """Explain why an initializer cannot be quantized, with the expected and the actual
     value. The function reads no data."""
     assert isinstance(model, OnnxModel)
-    proto = model.protos[name]  # only initializers are not quantized
+    proto = model.protos[name]  # results of nodes have codes already
     if _format_name(proto.data_type) not in ("FLOAT", "FLOAT16", "BFLOAT16"):
         need = "expected float32, float16 or bfloat16"
         return f"{need}, got {_format_name(proto.data_type)}"
@@ -686,7 +686,7 @@ class _ModelFile(File):
         """Allocate the tensors; write the model after the block of the caller."""
         self._data = {name: bytearray() for name in self.places}
         yield
-        while self._data:  # memory: all data once, and one tensor twice
+        while self._data:  # frees the data of each tensor after its copy
             name, data = self._data.popitem()
             self._tensors[name].raw_data = bytes(data)
         stream.write(self._proto.SerializeToString())

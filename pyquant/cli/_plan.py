@@ -560,7 +560,7 @@ def _part_of(tensor: StoredTensor, kind: str) -> Part:
         return Part(tensor.name, f"{MEMBER}{tensor.suffix}", (), tensor.nbytes)
     if type == "bfloat16" and TYPES.get(kind) is NUMPY:
         return Part.of(tensor.name, "float32", tensor.shape)
-    known = kind == "onnx" or type in TYPES[kind]  # copies from ONNX to ONNX
+    known = kind == "onnx" or type in TYPES[kind]  # read from an ONNX file
     swapped = tensor._order == ">"
     if not known or (swapped and tensor.dtype is None):
         expected = f"a type that .{kind} files have"
