@@ -276,7 +276,7 @@ PQ_INLINE void pack_2_bits(void *p, vb x)
                                        b, _mm256_setr_epi32(0, 4, 0, 0, 0, 0, 0, 0))));
 }
 
-/* Store 16 bytes of several input lines, which begin `step` bytes apart. Byte i is the byte
+/* Store 16 bytes of several input lines, at distances of `step` bytes. Byte i is the byte
  * `places[16 * k + i]` of line k. The index 255 selects no byte of this line. */
 PQ_INLINE void join_bytes(char *to, const char *from, ptrdiff_t step, const uint8_t *places,
                           size_t lines)
@@ -305,7 +305,7 @@ PQ_INLINE void store_two_lines(char *to, ptrdiff_t stride, __m128i lines)
     store_high64(to + stride, lines);
 }
 
-/* Words for two lines of 16 bytes, which are `distance` bytes apart in memory. */
+/* Words for two lines of 16 bytes, at a distance of `distance` bytes in memory. */
 #define PQ_HAS_LINES 1
 typedef __m256i line_pair;
 #define load_lines load_two
