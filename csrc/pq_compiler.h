@@ -74,13 +74,21 @@
 /* PQ_IN_ORDER() forbids the compiler to move memory accesses across this point. It keeps
  * stores in ascending order, because CPUs detect only ascending streams of stores. It also
  * keeps compilers from vectorizing a loop. PQ_NO_UNROLL keeps compilers from unrolling the
- * next loop. */
+ * next loop. PQ_HIDE() in a loop hides a variable if a constant condition is true: else
+ * GCC 13 and later copy the loop for each value, and the module grows by a tenth. */
 #if defined(_MSC_VER) && !defined(__clang__)
 #  define PQ_IN_ORDER() ((void)0)
 #  define PQ_NO_UNROLL
+#  define PQ_HIDE(variable, condition) ((void)0)
 #else
 #  define PQ_IN_ORDER() __asm__ volatile("" ::: "memory")
 #  define PQ_NO_UNROLL _Pragma("GCC unroll 1")
+#  define PQ_HIDE(variable, condition)                                                     \
+      do {                                                                                 \
+          if (condition) {                                                                 \
+              __asm__("" : "+r"(variable));                                                \
+          }                                                                                \
+      } while (0)
 #endif
 
 /* The size of a buffer, or the size of data from which a call uses another path. The C
