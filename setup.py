@@ -42,12 +42,12 @@ FILE_FLAGS = {
         *("-fno-align-functions", "-fno-align-jumps", "-fno-align-loops"),
     ],
     # Copied jumps make these files larger by 4 to 9 %, and not faster.
-    **dict.fromkeys(
-        ("ops_avx2.c", "choose.c", "engine.c"),
-        ["--param=max-jump-thread-duplication-stmts=5"],
-    ),
+    **{
+        name: ["--param=max-jump-thread-duplication-stmts=5"]
+        for name in ("ops_avx2.c", "choose.c", "engine.c")
+    },
     # -O3 doubles these files: their loops over single elements are rare.
-    **dict.fromkeys(("fake_quantize.c", "saturation.c"), ["-O2"]),
+    **{name: ["-O2"] for name in ("fake_quantize.c", "saturation.c")},
     "presets.c": ["-O2"],  # one loop over groups: -O3 makes it larger by two thirds
     "requantize_codes.c": ["-O2"],  # no loops over elements: -O3 makes it larger by half
 }
