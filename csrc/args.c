@@ -24,17 +24,11 @@ enum {
 enum pq_status pq_copy_struct(void *to, const void *given, size_t size, size_t least)
 {
     size_t has;
-    if (given == NULL) {
-        return PQ_ERR_NULL;
-    }
+    PQ_REQUIRE(given != NULL, PQ_ERR_NULL);
     memcpy(&has, given, sizeof has);
-    if (has != size && (has < least || has > LARGEST)) {
-        return PQ_ERR_SIZE;
-    }
+    PQ_REQUIRE(has == size || (has >= least && has <= LARGEST), PQ_ERR_SIZE);
     for (size_t i = size; i < has; i++) {
-        if (((const char *)given)[i] != 0) {
-            return PQ_ERR_SIZE;
-        }
+        PQ_REQUIRE(((const char *)given)[i] == 0, PQ_ERR_SIZE);
     }
     const size_t copied = has < size ? has : size;
     memmove(to, given, copied);
@@ -68,18 +62,13 @@ static bool is_product_within(ptrdiff_t a, ptrdiff_t b, ptrdiff_t most)
 enum pq_status pq_check_shape(const struct pq_args *args)
 {
     ptrdiff_t count = 1; /* the product of the extents that are not 0 */
-    if (args->ndim < 0 || args->ndim > PQ_MAX_NDIM) {
-        return PQ_ERR_NDIM;
-    }
-    if (args->ndim > 0 && args->shape == NULL) {
-        return PQ_ERR_NULL;
-    }
+    PQ_REQUIRE(args->ndim >= 0 && args->ndim <= PQ_MAX_NDIM, PQ_ERR_NDIM);
+    PQ_REQUIRE(args->ndim == 0 || args->shape != NULL, PQ_ERR_NULL);
     for (int d = 0; d < args->ndim; d++) {
         const ptrdiff_t extent = args->shape[d];
-        if (extent < 0 || (args->block != NULL && args->block[d] < 1) ||
-            !is_product_within(count, extent, MAX_EXTENT)) {
-            return PQ_ERR_SHAPE;
-        }
+        PQ_REQUIRE(extent >= 0 && (args->block == NULL || args->block[d] >= 1) &&
+                       is_product_within(count, extent, MAX_EXTENT),
+                   PQ_ERR_SHAPE);
         count *= extent > 0 ? extent : 1;
     }
     return PQ_OK;
@@ -122,11 +111,11 @@ static bool fits_span(const struct pq_args *args, const ptrdiff_t *strides, bool
 enum pq_status pq_check_array(const struct pq_args *args, const struct pq_array *array,
                               bool blocks)
 {
-    PQ_TRY(array->data != NULL ? PQ_OK : PQ_ERR_NULL);
+    PQ_REQUIRE(array->data != NULL, PQ_ERR_NULL);
     if (array->bit_strides != NULL && !blocks) {
         return fits_span(args, array->bit_strides, false, MOST_BITS) ? PQ_OK : PQ_ERR_SHAPE;
     }
-    PQ_TRY(args->ndim == 0 || array->strides != NULL ? PQ_OK : PQ_ERR_NULL);
+    PQ_REQUIRE(args->ndim == 0 || array->strides != NULL, PQ_ERR_NULL);
     return fits_span(args, array->strides, blocks, MAX_EXTENT) ? PQ_OK : PQ_ERR_SHAPE;
 }
 
@@ -190,14 +179,11 @@ PQ_NOINLINE enum pq_status check_layout(const struct pq_args *args,
     const bool is_24_bit = array->type == PQ_I32 && layout->bits == 24 &&
                            layout->order == NULL && layout->word_bits == 8 &&
                            layout->word_stride == 8;
-    if (array->bit_strides == NULL) {
-        return PQ_ERR_NULL;
-    }
+    PQ_REQUIRE(array->bit_strides != NULL, PQ_ERR_NULL);
     PQ_TRY(pq_copy_struct(&copy, layout, sizeof copy, sizeof copy));
-    if (!is_24_bit && (!pq_is_code(array->type) || all > 8 ||
-                       !(layout->bits == 0 || layout->bits == all || part))) {
-        return PQ_ERR_TYPE;
-    }
+    PQ_REQUIRE(is_24_bit || (pq_is_code(array->type) && all <= 8 &&
+                             (layout->bits == 0 || layout->bits == all || part)),
+               PQ_ERR_TYPE);
     return is_valid_layout(args, layout) && streams_fit(args, array, layout) ? PQ_OK
                                                                              : PQ_ERR_SHAPE;
 }
@@ -269,7 +255,7 @@ enum pq_status pq_check_reduction(const struct pq_kernels *kernels,
                                   const struct pq_args *args, const struct pq_array *lowest,
                                   const struct pq_array *highest, int part, int parts)
 {
-    PQ_TRY(kernels != NULL ? PQ_OK : PQ_ERR_NULL);
+    PQ_REQUIRE(kernels != NULL, PQ_ERR_NULL);
     PQ_TRY(pq_check_reals(args, &args->in));
     PQ_TRY(pq_check_array(args, lowest, true));
     PQ_TRY(pq_check_array(args, highest, true));

@@ -18,6 +18,9 @@
         }                                                                                  \
     } while (0)
 
+/* Return `status` from the enclosing function unless `condition` is true. */
+#define PQ_REQUIRE(condition, status) PQ_TRY((condition) ? PQ_OK : (status))
+
 /*
  * Compare the size of the caller's struct with the size in this version. If the sizes
  * differ, copy the struct to `room`, and set `*args` to the copy. Members that an older

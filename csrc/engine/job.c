@@ -207,19 +207,13 @@ enum pq_status pq_prepare(pq_set_method_fn *set, struct pq_prepared *prepared,
     _Static_assert(offsetof(struct pq_job, plan) + sizeof job.plan <=
                        sizeof prepared->opaque,
                    "a job has grown");
-    if (prepared == NULL) {
-        return PQ_ERR_NULL;
-    }
-    if (prepared->size < HEAD + offsetof(struct pq_job, plan.dim)) {
-        return PQ_ERR_SIZE;
-    }
+    PQ_REQUIRE(prepared != NULL, PQ_ERR_NULL);
+    PQ_REQUIRE(prepared->size >= HEAD + offsetof(struct pq_job, plan.dim), PQ_ERR_SIZE);
     memset(prepared->opaque, 0, offsetof(struct pq_job, plan.dim));
     PQ_TRY(pq_check_call(&args, &room, kernels, true, 0, 1));
     PQ_TRY(set(&job.how, kernels, args, &(struct pq_facts){0}));
     PQ_TRY(pq_job_init(&job, kernels, args));
-    if (prepared->size < HEAD + used_job_bytes(&job.plan)) {
-        return PQ_ERR_SIZE;
-    }
+    PQ_REQUIRE(prepared->size >= HEAD + used_job_bytes(&job.plan), PQ_ERR_SIZE);
     memcpy(prepared->opaque, &job, used_job_bytes(&job.plan));
     return PQ_OK;
 }
@@ -228,13 +222,9 @@ enum pq_status pq_run(const struct pq_prepared *prepared, const void *in, void *
                       int part, int parts)
 {
     struct pq_job job;
-    if (prepared == NULL || in == NULL || out == NULL) {
-        return PQ_ERR_NULL;
-    }
+    PQ_REQUIRE(prepared != NULL && in != NULL && out != NULL, PQ_ERR_NULL);
     memcpy(&job, prepared->opaque, offsetof(struct pq_job, plan.dim));
-    if (job.kernels == NULL) {
-        return PQ_ERR_NULL;
-    }
+    PQ_REQUIRE(job.kernels != NULL, PQ_ERR_NULL);
     PQ_TRY(pq_check_part(part, parts));
     memcpy(&job, prepared->opaque, used_job_bytes(&job.plan));
     job.plan.in = (const char *)in + job.in_start;

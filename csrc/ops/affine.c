@@ -86,24 +86,20 @@ enum pq_status pq_check_affine(const struct pq_args *args, struct pq_facts *fact
     const struct pq_range range = quantizes ? code_range_of(&args->out, args->out_layout)
                                             : code_range_of(&args->in, args->in_layout);
     const bool is_float = pq_is_narrow_float(code);
-    if (!is_float && !are_valid_fills(args, range, code, quantizes)) {
-        return PQ_ERR_OPTION;
-    }
+    PQ_REQUIRE(is_float || are_valid_fills(args, range, code, quantizes), PQ_ERR_OPTION);
     if (!quantizes) {
         return PQ_OK;
     }
     const enum pq_type precision = args->precision;
     const bool is_supported = precision == PQ_NO_TYPE || precision == PQ_F64 ||
                               (precision == PQ_F32 && args->in.type != PQ_F64);
-    if (!is_supported || !(pq_is_real(args->in.type) || pq_can_rescale(args))) {
-        return PQ_ERR_TYPE;
-    }
-    if ((unsigned)args->beyond >= PQ_BEYOND_COUNT ||
-        (args->beyond == PQ_WRAP && has_range(args)) ||
-        (is_float ? args->overflow && args->beyond != PQ_SATURATE
-                  : !is_valid_range(args, range, code))) {
-        return PQ_ERR_OPTION;
-    }
+    PQ_REQUIRE(is_supported && (pq_is_real(args->in.type) || pq_can_rescale(args)),
+               PQ_ERR_TYPE);
+    PQ_REQUIRE((unsigned)args->beyond < PQ_BEYOND_COUNT &&
+                   !(args->beyond == PQ_WRAP && has_range(args)) &&
+                   (is_float ? !args->overflow || args->beyond == PQ_SATURATE
+                             : is_valid_range(args, range, code)),
+               PQ_ERR_OPTION);
     return zeros_fit_given_range(args, facts, code) ? PQ_OK : PQ_ERR_ZERO;
 }
 
@@ -211,9 +207,7 @@ enum pq_status pq_count_beyond(const struct pq_kernels *kernels, const struct pq
                                size_t *count, size_t *first)
 {
     struct pq_args room;
-    if (count == NULL || first == NULL) {
-        return PQ_ERR_NULL;
-    }
+    PQ_REQUIRE(count != NULL && first != NULL, PQ_ERR_NULL);
     *count = *first = 0;
     PQ_TRY(pq_adapt_args_version(&args, &room));
     const enum pq_status status = pq_call(pq_quantize_method, kernels, args, 0, 1, count);

@@ -247,16 +247,15 @@ static enum pq_status check_arrays(const struct pq_blocks *args,
     const struct pq_array *const blocks = encodes ? &args->out : &args->in;
     ptrdiff_t bytes[PQ_MAX_NDIM];
     PQ_TRY(pq_check_shape(&as));
-    PQ_TRY(blocks->type == PQ_U8 && pq_is_real(numbers->type) ? PQ_OK : PQ_ERR_TYPE);
+    PQ_REQUIRE(blocks->type == PQ_U8 && pq_is_real(numbers->type), PQ_ERR_TYPE);
     const int last = args->ndim - 1;
-    if (last < 0 || args->shape[last] % format->elements != 0 ||
-        blocks->bit_strides != NULL || numbers->bit_strides != NULL) {
-        return PQ_ERR_SHAPE;
-    }
+    PQ_REQUIRE(last >= 0 && args->shape[last] % format->elements == 0 &&
+                   blocks->bit_strides == NULL && numbers->bit_strides == NULL,
+               PQ_ERR_SHAPE);
     PQ_TRY(check_array(&as, numbers, !encodes));
     if (encodes && args->weights.data != NULL) {
-        PQ_TRY(pq_is_real(args->weights.type) ? PQ_OK : PQ_ERR_TYPE);
-        PQ_TRY(args->weights.bit_strides == NULL ? PQ_OK : PQ_ERR_SHAPE);
+        PQ_REQUIRE(pq_is_real(args->weights.type), PQ_ERR_TYPE);
+        PQ_REQUIRE(args->weights.bit_strides == NULL, PQ_ERR_SHAPE);
         PQ_TRY(check_array(&as, &args->weights, false));
     }
     memcpy(bytes, args->shape, (size_t)args->ndim * sizeof *bytes);
@@ -389,7 +388,7 @@ static enum pq_status run_blocks(const struct pq_kernels *kernels,
     const bool encodes = run_tile != decode_tile;
     const size_t least = offsetof(struct pq_blocks, weights);
     struct pq_blocks copy;
-    PQ_TRY(kernels != NULL && args != NULL ? PQ_OK : PQ_ERR_NULL);
+    PQ_REQUIRE(kernels != NULL && args != NULL, PQ_ERR_NULL);
     if (args->size != sizeof copy) { /* copying takes 2 % of a call for 1024 numbers */
         PQ_TRY(pq_copy_struct(&copy, args, sizeof copy, least));
         args = &copy;
@@ -397,7 +396,7 @@ static enum pq_status run_blocks(const struct pq_kernels *kernels,
     const int place = format_index(args->format);
     const struct pq_block_format *const format = pq_block_format(place);
     const int encoder = !encodes ? 0 : args->search ? 2 : 1; /* as in `format->encodes` */
-    PQ_TRY(format != NULL && format->encodes >= encoder ? PQ_OK : PQ_ERR_OPTION);
+    PQ_REQUIRE(format != NULL && format->encodes >= encoder, PQ_ERR_OPTION);
     PQ_TRY(pq_check_part(part, parts));
     PQ_TRY(check_arrays(args, format, encodes));
     const int last = args->ndim - 1;

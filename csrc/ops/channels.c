@@ -388,7 +388,7 @@ enum pq_status pq_count_channels(const struct pq_kernels *kernels,
                                  struct pq_channel_counts *channels, int part, int parts)
 {
     struct counting counting = {.to = channels, .status = PQ_OK};
-    PQ_TRY(kernels != NULL && channels != NULL ? PQ_OK : PQ_ERR_NULL);
+    PQ_REQUIRE(kernels != NULL && channels != NULL, PQ_ERR_NULL);
     struct pq_array selecting = args->lowest;
     selecting.data = channels->count;
     const enum pq_status status =

@@ -522,12 +522,8 @@ static enum pq_status check_like(const struct pq_choice *choice)
     if (choice->like == PQ_LIKE_PYQUANT) {
         return PQ_OK;
     }
-    if (preset == NULL || !pq_preset_has_rule(preset, choice->rule)) {
-        return PQ_ERR_OPTION;
-    }
-    if (!pq_preset_has_code(preset, choice->code)) {
-        return PQ_ERR_TYPE;
-    }
+    PQ_REQUIRE(preset != NULL && pq_preset_has_rule(preset, choice->rule), PQ_ERR_OPTION);
+    PQ_REQUIRE(pq_preset_has_code(preset, choice->code), PQ_ERR_TYPE);
     const bool both_signs = choice->lowest_code < 0 && choice->highest_code > 0;
     const bool is_supported =
         both_signs || preset->span != PQ_SPAN_ENDS || !pq_is_range_given(choice);
@@ -557,14 +553,11 @@ static enum pq_status check_choice(struct pq_choice *choice, const struct pq_cho
         (!dynamic || (choice->real != PQ_F64 && choice->code == PQ_U8)) &&
         (!pq_is_narrow_float(choice->code) || choice->rule == PQ_RULE_SYMMETRIC);
     const bool known_rule = (unsigned)choice->rule <= PQ_RULE_ONNX_DYNAMIC;
-    if (!types || !known_rule || pq_largest_scale_bits(choice->scale) == 0) {
-        return PQ_ERR_TYPE;
-    }
+    PQ_REQUIRE(types && known_rule && pq_largest_scale_bits(choice->scale) != 0,
+               PQ_ERR_TYPE);
     const bool plain = choice->like == PQ_LIKE_PYQUANT && choice->scale == PQ_F32 &&
                        !pq_is_range_given(choice);
-    if (!has_valid_range(choice) || (dynamic && !plain)) {
-        return PQ_ERR_OPTION;
-    }
+    PQ_REQUIRE(has_valid_range(choice) && (!dynamic || plain), PQ_ERR_OPTION);
     return check_like(choice);
 }
 
@@ -573,14 +566,11 @@ enum pq_status pq_choose_by(const struct pq_kernels *kernels, const struct pq_ch
                             void *scale, void *zero)
 {
     struct pq_choice choice;
-    if (given == NULL || smallest == NULL || largest == NULL || scale == NULL ||
-        zero == NULL) {
-        return PQ_ERR_NULL;
-    }
+    PQ_REQUIRE(given != NULL && smallest != NULL && largest != NULL && scale != NULL &&
+                   zero != NULL,
+               PQ_ERR_NULL);
     PQ_TRY(check_choice(&choice, given, PQ_F32));
-    if (n > PTRDIFF_MAX / sizeof(double)) {
-        return PQ_ERR_SHAPE;
-    }
+    PQ_REQUIRE(n <= PTRDIFF_MAX / sizeof(double), PQ_ERR_SHAPE);
     const pq_fpenv found = pq_fpenv_enter();
     const struct target to = target_of(&choice, kernels);
     const struct pq_cells of = {.n = n,

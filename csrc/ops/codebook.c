@@ -43,18 +43,12 @@ enum pq_status pq_codebook_init(struct pq_codebook *book, const float *values, i
 {
     int bits = 2;
     bool finite = true;
-    if (book == NULL || values == NULL) {
-        return PQ_ERR_NULL;
-    }
-    if (book->size != sizeof *book) {
-        return PQ_ERR_SIZE;
-    }
+    PQ_REQUIRE(book != NULL && values != NULL, PQ_ERR_NULL);
+    PQ_REQUIRE(book->size == sizeof *book, PQ_ERR_SIZE);
     book->levels = 0;
     for (; bits < 8 && 1 << bits < count; bits++) {
     }
-    if (count != 1 << bits) {
-        return PQ_ERR_OPTION;
-    }
+    PQ_REQUIRE(count == 1 << bits, PQ_ERR_OPTION);
     const pq_fpenv found = pq_fpenv_enter();
     memset(book, 0, sizeof *book);
     book->size = sizeof *book;
@@ -90,19 +84,18 @@ static enum pq_status run_codebook(const struct pq_kernels *kernels,
     struct pq_args room;
     struct pq_job job;
     PQ_TRY(pq_check_call(&args, &room, kernels, true, part, parts));
-    PQ_TRY(book == NULL ? PQ_ERR_NULL : PQ_OK);
-    PQ_TRY(book->size != sizeof *book ? PQ_ERR_SIZE : PQ_OK);
-    PQ_TRY(book->levels == 0 ? PQ_ERR_NULL : PQ_OK);
+    PQ_REQUIRE(book != NULL, PQ_ERR_NULL);
+    PQ_REQUIRE(book->size == sizeof *book, PQ_ERR_SIZE);
+    PQ_REQUIRE(book->levels != 0, PQ_ERR_NULL);
     const struct pq_array *const codes = quantizes ? &args->out : &args->in;
     const struct pq_array *const numbers = quantizes ? &args->in : &args->out;
     const enum pq_type code = codes->type, real = numbers->type;
-    if ((code != PQ_U8 && code != PQ_U4 && code != PQ_U2) || !pq_is_real(real) ||
-        numbers->bit_strides != NULL || args->zero.data != NULL) {
-        return PQ_ERR_TYPE;
-    }
+    PQ_REQUIRE((code == PQ_U8 || code == PQ_U4 || code == PQ_U2) && pq_is_real(real) &&
+                   numbers->bit_strides == NULL && args->zero.data == NULL,
+               PQ_ERR_TYPE);
     PQ_TRY(pq_check_options(args, pq_options_of(args), PQ_ACCEPTS_CODEBOOK));
     const struct pq_layout *const layout = quantizes ? args->out_layout : args->in_layout;
-    PQ_TRY(can_index(codes, layout, book, quantizes) ? PQ_OK : PQ_ERR_OPTION);
+    PQ_REQUIRE(can_index(codes, layout, book, quantizes), PQ_ERR_OPTION);
     job.how = pq_no_method;
     job.how.kernel = quantizes ? kernels->quantize_book : kernels->dequantize_book;
     job.how.general = true;

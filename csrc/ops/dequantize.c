@@ -105,12 +105,11 @@ enum pq_status pq_dequantize_method(struct pq_method *how, const struct pq_kerne
                                     const struct pq_args *args, struct pq_facts *facts)
 {
     const enum pq_type in = args->in.type, out = args->out.type;
-    if (!pq_is_code(in) || !pq_is_real(out) || args->out.bit_strides != NULL ||
-        !pq_has_valid_zero_type(args, in)) {
-        return PQ_ERR_TYPE;
-    }
+    PQ_REQUIRE(pq_is_code(in) && pq_is_real(out) && args->out.bit_strides == NULL &&
+                   pq_has_valid_zero_type(args, in),
+               PQ_ERR_TYPE);
     const enum zero_size zeros = zero_size_of(args, facts);
-    PQ_TRY(zeros != ZEROS_TOO_LARGE ? PQ_OK : PQ_ERR_ZERO);
+    PQ_REQUIRE(zeros != ZEROS_TOO_LARGE, PQ_ERR_ZERO);
     const int options = pq_options_of(args);
     PQ_TRY(pq_check_options(args, options,
                             pq_is_narrow_float(in) ? PQ_ACCEPTS_DEQUANTIZE_FLOAT
@@ -121,7 +120,7 @@ enum pq_status pq_dequantize_method(struct pq_method *how, const struct pq_kerne
         return PQ_OK;
     }
     PQ_TRY(pq_check_affine(args, facts, in, false));
-    PQ_TRY(zeros != ZEROS_64_BIT ? PQ_OK : PQ_ERR_ZERO);
+    PQ_REQUIRE(zeros != ZEROS_64_BIT, PQ_ERR_ZERO);
     /* The inner kernel writes numbers of the type of the product. */
     struct pq_args between = *args;
     between.out.type = out == PQ_F64 ? PQ_F64 : PQ_F32;

@@ -195,9 +195,7 @@ static enum pq_status make_job(struct pq_job *job, const struct pq_kernels *kern
 {
     struct pq_args without = *args;
     without.zero.data = NULL;
-    if (!pq_is_real(args->in.type) || args->out.type != code) {
-        return PQ_ERR_TYPE;
-    }
+    PQ_REQUIRE(pq_is_real(args->in.type) && args->out.type == code, PQ_ERR_TYPE);
     PQ_TRY(pq_quantize_method(&job->how, kernels, &without, &(struct pq_facts){0}));
     return pq_job_init(job, kernels, args);
 }
@@ -212,9 +210,7 @@ enum pq_status pq_dynamic_quantize(const struct pq_kernels *kernels,
     const struct pq_choice *const choice = &choice_room;
     PQ_TRY(pq_copy_struct(&choice_room, given, sizeof choice_room, PQ_LEAST_CHOICE));
     PQ_TRY(pq_check_call(&args, &room, kernels, true, part, parts));
-    if (args->zero.data == NULL) {
-        return PQ_ERR_NULL;
-    }
+    PQ_REQUIRE(args->zero.data != NULL, PQ_ERR_NULL);
     if (pq_is_range_given(choice)) { /* the codes saturate to the range of the choice */
         ranged = *args;
         ranged.lowest_code = choice->lowest_code;

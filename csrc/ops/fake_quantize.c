@@ -353,9 +353,7 @@ static enum pq_status run_with_mask(struct pq_fake_call *call, const struct pq_a
     struct fake_quantize_job own;
     mask.out = call->mask;
     PQ_TRY(pq_check_array(args, &call->mask, false));
-    if (mask.out.type != PQ_U8 || mask.out.bit_strides != NULL) {
-        return PQ_ERR_TYPE;
-    }
+    PQ_REQUIRE(mask.out.type == PQ_U8 && mask.out.bit_strides == NULL, PQ_ERR_TYPE);
     PQ_TRY(make_job(&own, set_method, call, args));
     if (own.steps.fake_quantize.bytes != 0 && has_strides_of_out(&mask.out, args) &&
         pq_job_is_direct(&own.job)) {
@@ -373,15 +371,14 @@ static enum pq_status run_with_mask(struct pq_fake_call *call, const struct pq_a
 enum pq_status pq_check_fake_quantize(struct pq_fake_call *call, struct pq_args *args,
                                       int accepted)
 {
-    if (!pq_is_real(args->in.type) || args->out.type != args->in.type ||
-        !pq_is_code(call->code) || args->in.bit_strides != NULL ||
-        args->out.bit_strides != NULL || args->in_layout != NULL ||
-        args->out_layout != NULL) {
-        return PQ_ERR_TYPE;
-    }
+    PQ_REQUIRE(pq_is_real(args->in.type) && args->out.type == args->in.type &&
+                   pq_is_code(call->code) && args->in.bit_strides == NULL &&
+                   args->out.bit_strides == NULL && args->in_layout == NULL &&
+                   args->out_layout == NULL,
+               PQ_ERR_TYPE);
     PQ_TRY(pq_check_options(args, pq_options_of(args), accepted));
     if (pq_is_narrow_float(call->code)) {
-        PQ_TRY(pq_zeros_are_0(args, &call->facts) ? PQ_OK : PQ_ERR_ZERO);
+        PQ_REQUIRE(pq_zeros_are_0(args, &call->facts), PQ_ERR_ZERO);
         args->zero.data = NULL;
     }
     return PQ_OK;

@@ -388,16 +388,15 @@ enum pq_status pq_histogram(const struct pq_kernels *kernels, const struct pq_ar
     struct pq_counts copy;
     struct counting counting = {.counts = counts};
     PQ_TRY(pq_adapt_args_version(&args, &room));
-    PQ_TRY(kernels != NULL && counts != NULL ? PQ_OK : PQ_ERR_NULL);
+    PQ_REQUIRE(kernels != NULL && counts != NULL, PQ_ERR_NULL);
     PQ_TRY(pq_copy_struct(&copy, counts, sizeof copy, sizeof copy));
     PQ_TRY(pq_begin_counting(&counting.input, kernels, args, NULL, part, parts));
     if (counting.input.plan.empty) {
         return PQ_OK;
     }
     const size_t n = count_plan(&counting.input.plan);
-    if (counts->counters != NULL && n > UINT32_MAX - 1 - counts->pending) {
-        return PQ_ERR_SHAPE;
-    }
+    PQ_REQUIRE(counts->counters == NULL || n <= UINT32_MAX - 1 - counts->pending,
+               PQ_ERR_SHAPE);
     counting.marks_each = n < MARK_EACH_ELEMENTS;
     const pq_fpenv found = pq_fpenv_enter();
     count_planned(&counting, &args->in);

@@ -160,10 +160,10 @@ enum pq_status pq_fake_levels(const struct pq_kernels *kernels, const struct pq_
     struct pq_args room;
     struct pq_job job;
     PQ_TRY(pq_check_call(&args, &room, kernels, true, part, parts));
-    if (!pq_is_real(args->in.type) || args->out.type != args->in.type ||
-        args->scale.type != PQ_F32 || args->scale.swapped || args->zero.data != NULL) {
-        return PQ_ERR_TYPE;
-    }
+    PQ_REQUIRE(pq_is_real(args->in.type) && args->out.type == args->in.type &&
+                   args->scale.type == PQ_F32 && !args->scale.swapped &&
+                   args->zero.data == NULL,
+               PQ_ERR_TYPE);
     PQ_TRY(pq_check_options(args, pq_options_of(args), PQ_ACCEPTS_NONE));
     struct pq_args placed = *args;
     placed.zero = args->scale; /* load_params() fills three tiles from `scale` alone */

@@ -586,7 +586,7 @@ enum pq_status pq_measure(const struct pq_kernels *kernels, const struct pq_args
     struct rooms rooms;
     struct measuring m = {
         .kernels = kernels, .args = &own, .most_rows = MAX_GROUPS, .rooms = &rooms};
-    PQ_TRY(kernels != NULL && errors != NULL ? PQ_OK : PQ_ERR_NULL);
+    PQ_REQUIRE(kernels != NULL && errors != NULL, PQ_ERR_NULL);
     PQ_TRY(pq_adapt_args_version(&args, &room));
     PQ_TRY(pq_check_reals(args, &args->in));
     PQ_TRY(pq_check_reals(args, &args->out));
@@ -613,7 +613,7 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
     struct round_trip trip;
     struct measuring m = {
         .kernels = kernels, .args = &own, .most_rows = MAX_JOB_GROUPS, .rooms = &rooms};
-    PQ_TRY(kernels != NULL && errors != NULL ? PQ_OK : PQ_ERR_NULL);
+    PQ_REQUIRE(kernels != NULL && errors != NULL, PQ_ERR_NULL);
     PQ_TRY(pq_adapt_args_version(&args, &room));
     own = *args;
     own.out = own.in;

@@ -51,17 +51,14 @@ enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args 
                          int *finite)
 {
     struct pq_args room;
-    if (finite == NULL) {
-        return PQ_ERR_NULL;
-    }
+    PQ_REQUIRE(finite != NULL, PQ_ERR_NULL);
     PQ_TRY(pq_adapt_args_version(&args, &room));
     PQ_TRY(pq_check_reduction(kernels, args, &args->lowest, &args->highest, 0, 1));
     PQ_TRY(pq_check_options(args, pq_options_of(args), PQ_ACCEPTS_NONE));
     const bool magnitudes = args->lowest.type == PQ_F32;
-    if ((!magnitudes && args->lowest.type != PQ_F64) ||
-        args->highest.type != args->lowest.type) {
-        return PQ_ERR_TYPE;
-    }
+    PQ_REQUIRE((magnitudes || args->lowest.type == PQ_F64) &&
+                   args->highest.type == args->lowest.type,
+               PQ_ERR_TYPE);
     *finite = 1;
     if (pq_is_empty(args)) {
         return PQ_OK;
@@ -101,9 +98,7 @@ static void count_nonfinite(const struct pq_args *args, size_t *count, size_t *f
 enum pq_status pq_count_nonfinite(const struct pq_args *args, size_t *count, size_t *first)
 {
     struct pq_args room;
-    if (count == NULL || first == NULL) {
-        return PQ_ERR_NULL;
-    }
+    PQ_REQUIRE(count != NULL && first != NULL, PQ_ERR_NULL);
     PQ_TRY(pq_adapt_args_version(&args, &room));
     PQ_TRY(pq_check_reals(args, &args->in));
     *count = 0;

@@ -236,11 +236,11 @@ enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels
 {
     struct pq_args without;
     const enum pq_type in = args->in.type, out = args->out.type;
-    if (!(pq_is_real(in) || in == PQ_I32 || pq_can_rescale(args)) || !pq_is_code(out) ||
-        !pq_is_real(precision_of(args)) || !pq_has_valid_zero_type(args, out)) {
-        return PQ_ERR_TYPE;
-    }
-    PQ_TRY((unsigned)args->round < PQ_ROUND_COUNT ? PQ_OK : PQ_ERR_ROUND);
+    PQ_REQUIRE((pq_is_real(in) || in == PQ_I32 || pq_can_rescale(args)) &&
+                   pq_is_code(out) && pq_is_real(precision_of(args)) &&
+                   pq_has_valid_zero_type(args, out),
+               PQ_ERR_TYPE);
+    PQ_REQUIRE((unsigned)args->round < PQ_ROUND_COUNT, PQ_ERR_ROUND);
     const int options = pq_options_of(args);
     const bool is_float = pq_is_narrow_float(out);
     const bool affine = (options & PQ_OPTIONS_AFFINE) != 0;

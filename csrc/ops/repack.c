@@ -38,11 +38,10 @@ enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args 
     const enum pq_type type = args->in.type;
     const bool has_layout = args->in_layout != NULL || args->out_layout != NULL;
     const bool is_24_bit = has_layout && type == PQ_I32;
-    if (type != args->out.type || !pq_is_code(type) ||
-        (pq_bytes_of(type) > 1 && !is_24_bit) ||
-        !(has_layout || pq_is_narrow_integer(type) || pq_is_narrow_float(type))) {
-        return PQ_ERR_TYPE;
-    }
+    PQ_REQUIRE(type == args->out.type && pq_is_code(type) &&
+                   (pq_bytes_of(type) <= 1 || is_24_bit) &&
+                   (has_layout || pq_is_narrow_integer(type) || pq_is_narrow_float(type)),
+               PQ_ERR_TYPE);
     /* The kernel copies narrow integers as bytes. The engine unpacks and packs them. */
     const int bits = pq_bits_of(pq_carrier_of(type));
     struct pq_job job;

@@ -410,19 +410,16 @@ PQ_RARE enum pq_status check_numbers(struct pq_requantization_job *call)
 {
     const struct pq_requantization *const args = call->args;
     const struct pq_range codes = pq_range_of(args->out.type);
-    if ((int)args->arithmetic < 0 || args->arithmetic >= PQ_ARITHMETIC_COUNT ||
-        (args->shift.data != NULL && !pq_is_fixed(args->arithmetic))) {
-        return PQ_ERR_OPTION;
-    }
-    if (!is_within(args->zero, codes) ||
-        !is_within(args->input_zero, pq_range_of(args->in.type))) {
-        return PQ_ERR_ZERO;
-    }
-    if (args->clips &&
-        !(is_within(args->lowest_code, codes) && is_within(args->highest_code, codes) &&
-          args->lowest_code <= args->highest_code)) {
-        return PQ_ERR_OPTION;
-    }
+    PQ_REQUIRE((int)args->arithmetic >= 0 && args->arithmetic < PQ_ARITHMETIC_COUNT &&
+                   (args->shift.data == NULL || pq_is_fixed(args->arithmetic)),
+               PQ_ERR_OPTION);
+    PQ_REQUIRE(is_within(args->zero, codes) &&
+                   is_within(args->input_zero, pq_range_of(args->in.type)),
+               PQ_ERR_ZERO);
+    PQ_REQUIRE(!args->clips || (is_within(args->lowest_code, codes) &&
+                                is_within(args->highest_code, codes) &&
+                                args->lowest_code <= args->highest_code),
+               PQ_ERR_OPTION);
     return check_channels(call) ? PQ_OK : PQ_ERR_OPTION;
 }
 
@@ -431,15 +428,11 @@ static enum pq_status check(struct pq_requantization_job *call, struct pq_args *
 {
     const struct pq_requantization *const args = call->args;
     PQ_TRY(pq_check_shape(arrays));
-    if (call->kernels == NULL || args->multiplier.data == NULL) {
-        return PQ_ERR_NULL;
-    }
+    PQ_REQUIRE(call->kernels != NULL && args->multiplier.data != NULL, PQ_ERR_NULL);
     PQ_TRY(pq_check_array(arrays, &arrays->in, false));
     PQ_TRY(pq_check_array(arrays, &arrays->out, false));
     PQ_TRY(pq_check_part(part, parts));
-    if (!has_valid_types(args)) {
-        return PQ_ERR_TYPE;
-    }
+    PQ_REQUIRE(has_valid_types(args), PQ_ERR_TYPE);
     const bool has_axis =
         lead_channels(args) == NULL || (args->axis >= 0 && args->axis < args->ndim);
     return has_axis && channel_offsets_fit(args, arrays) ? check_numbers(call)

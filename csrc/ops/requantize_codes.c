@@ -156,17 +156,14 @@ enum pq_status pq_requantize_codes(const struct pq_kernels *kernels,
 {
     struct pq_args rooms[2];
     struct box_call call = {.kernels = kernels, .part = part, .parts = parts};
-    if (from == NULL || to == NULL) {
-        return PQ_ERR_NULL;
-    }
+    PQ_REQUIRE(from != NULL && to != NULL, PQ_ERR_NULL);
     PQ_TRY(pq_adapt_args_version(&from, &rooms[0]));
     PQ_TRY(pq_adapt_args_version(&to, &rooms[1]));
     call.from = *from;
     call.to = *to;
-    if (from->ndim != to->ndim || from->in.bit_strides != NULL ||
-        to->out.bit_strides != NULL) {
-        return PQ_ERR_SHAPE;
-    }
+    PQ_REQUIRE(from->ndim == to->ndim && from->in.bit_strides == NULL &&
+                   to->out.bit_strides == NULL,
+               PQ_ERR_SHAPE);
     PQ_TRY(pq_check_options(to, pq_options_of(to), PQ_ACCEPTS_REQUANTIZE_CODES));
     PQ_TRY(pq_check_shape(from));
     call.to.shape = from->shape;

@@ -456,9 +456,7 @@ static enum pq_status search_part(struct scale_search *s, int part, int parts)
         const ptrdiff_t left = share.end - i, many = left < batch ? left : batch;
         size_t at = 0;
         for (ptrdiff_t g = 0; g < many; at += (size_t)groups[g++].size) {
-            if (!load_group(s, &groups[g], i + g, at)) {
-                return PQ_ERR_NONFINITE;
-            }
+            PQ_REQUIRE(load_group(s, &groups[g], i + g, at), PQ_ERR_NONFINITE);
         }
         search_groups(s, groups, (size_t)many);
     }
@@ -472,11 +470,9 @@ enum pq_status pq_search_params(const struct pq_kernels *kernels,
     struct pq_args room, own;
     enum { LEAST = offsetof(struct pq_search, count) + sizeof(size_t) };
     struct scale_search s;
-    PQ_TRY(search != NULL ? PQ_OK : PQ_ERR_NULL);
+    PQ_REQUIRE(search != NULL, PQ_ERR_NULL);
     PQ_TRY(pq_copy_struct(&s.choice, choice, sizeof s.choice, PQ_LEAST_CHOICE));
-    if (s.choice.rule == PQ_RULE_ONNX_DYNAMIC) {
-        return PQ_ERR_OPTION;
-    }
+    PQ_REQUIRE(s.choice.rule != PQ_RULE_ONNX_DYNAMIC, PQ_ERR_OPTION);
     PQ_TRY(pq_check_choosing(&args, &room, PQ_ACCEPTS_NONE, &s.choice, &s.choice, kernels,
                              part, parts));
     PQ_TRY(pq_copy_struct(&s.search, search, sizeof s.search, LEAST));
