@@ -78,17 +78,26 @@ enum { SHORT_ROW = 8 }; /* shorter rows are copied column by column */
 
 enum { MAX_CHANNELS = 7 };
 
-/* Copy pixels by the kernel `pixels`: `channels` rows of `n` elements from `from` to
- * pixels, or pixels to rows. Return the number of copied pixels, 0 without a kernel, for
- * many channels, and for elements of 8 bytes. */
-static ptrdiff_t copy_pixels(pq_pixels_fn *pixels, const char *from, ptrdiff_t from_stride,
-                             char *to, ptrdiff_t to_stride, ptrdiff_t channels, ptrdiff_t n,
-                             size_t size)
+/* Transpose like a pq_transpose_fn. If one side has few elements, these are the channels of
+ * pixels, and a kernel copies most of the pixels: it splits them, or joins channels. */
+static void transpose_pixels(const struct pq_kernels *kernels, const char *from,
+                             ptrdiff_t from_stride, char *to, ptrdiff_t to_stride,
+                             ptrdiff_t rows, ptrdiff_t columns, const struct pq_tile *tile)
 {
-    return pixels == NULL || channels > MAX_CHANNELS || size > sizeof(int32_t)
-               ? 0
-               : (ptrdiff_t)pixels(from, from_stride, to, to_stride, (size_t)channels,
-                                   (size_t)n, size);
+    const ptrdiff_t size = (ptrdiff_t)tile->size;
+    const bool joins = rows > MAX_CHANNELS;
+    const ptrdiff_t channels = joins ? columns : rows, pixels = joins ? rows : columns;
+    pq_pixels_fn *const copy = joins ? kernels->join_pixels : kernels->split_pixels;
+    ptrdiff_t done = 0;
+    if (copy != NULL && channels <= MAX_CHANNELS && size <= (ptrdiff_t)sizeof(int32_t)) {
+        done = (ptrdiff_t)copy(from, from_stride, to, to_stride, (size_t)channels,
+                               (size_t)pixels, tile->size);
+    }
+    from += done * (joins ? size : from_stride);
+    to += done * (joins ? to_stride : size);
+    pq_transpose_of(kernels, tile)(from, from_stride, to, to_stride,
+                                   (size_t)(joins ? rows - done : rows),
+                                   (size_t)(joins ? columns : columns - done));
 }
 
 void pq_gather(const struct pq_kernels *kernels, char *to, const char *from,
@@ -103,23 +112,8 @@ void pq_gather(const struct pq_kernels *kernels, char *to, const char *from,
         /* Descending columns begin at the last row. */
         const bool descends = tile->row_stride < 0;
         const ptrdiff_t last = descends ? tile->rows - 1 : 0, step = descends ? -row : row;
-        from -= last * size;
-        to += last * row;
-        if (tile->rows > MAX_CHANNELS && tile->columns <= MAX_CHANNELS && !descends) {
-            /* the columns are channels, and the rows become pixels */
-            const ptrdiff_t done =
-                copy_pixels(kernels->join_pixels, from, tile->column_stride, to, row,
-                            tile->columns, tile->rows, tile->size);
-            pq_transpose_of(kernels,
-                            tile)(from + done * size, tile->column_stride, to + done * row,
-                                  row, (size_t)(tile->rows - done), (size_t)tile->columns);
-            return;
-        }
-        const ptrdiff_t done = copy_pixels(kernels->split_pixels, from, tile->column_stride,
-                                           to, step, tile->rows, tile->columns, tile->size);
-        pq_transpose_of(kernels, tile)(from + done * tile->column_stride,
-                                       tile->column_stride, to + done * size, step,
-                                       (size_t)tile->rows, (size_t)(tile->columns - done));
+        transpose_pixels(kernels, from - last * size, tile->column_stride, to + last * row,
+                         step, tile->rows, tile->columns, tile);
     } else if (tile->columns < SHORT_ROW && tile->rows > tile->columns) {
         /* Copy short rows, for example reversed pixels, column by column. */
         const struct pq_tile turned = {tile->columns,    tile->rows, tile->column_stride,
@@ -139,22 +133,8 @@ void pq_scatter(const struct pq_kernels *kernels, char *to, const char *from,
             memcpy(to + r * tile->row_stride, from + r * row, (size_t)row);
         }
     } else if (pq_tile_has_contiguous_columns(tile)) {
-        if (tile->rows > MAX_CHANNELS && tile->columns <= MAX_CHANNELS) {
-            /* the rows are pixels, and the columns become channels */
-            const ptrdiff_t done =
-                copy_pixels(kernels->split_pixels, from, row, to, tile->column_stride,
-                            tile->columns, tile->rows, tile->size);
-            pq_transpose_of(kernels, tile)(from + done * row, row, to + done * size,
-                                           tile->column_stride, (size_t)tile->columns,
-                                           (size_t)(tile->rows - done));
-            return;
-        }
-        const ptrdiff_t done =
-            copy_pixels(kernels->join_pixels, from, row, to, tile->column_stride,
-                        tile->rows, tile->columns, tile->size);
-        pq_transpose_of(kernels, tile)(from + done * size, row,
-                                       to + done * tile->column_stride, tile->column_stride,
-                                       (size_t)(tile->columns - done), (size_t)tile->rows);
+        transpose_pixels(kernels, from, row, to, tile->column_stride, tile->columns,
+                         tile->rows, tile);
     } else {
         copy_tile(to, tile->row_stride, tile->column_stride, from, row, size, tile);
     }
