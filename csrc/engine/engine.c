@@ -913,13 +913,16 @@ static void init_tiles(struct pq_job *job)
     }
 }
 
-/* Set the pointers of the run, because a copied job has pointers to its original. */
+/* Initialize the state of a run. A copied job has pointers to its original. */
 static void init_run(struct pq_job *job)
 {
     job->how.run.affine = &job->how.affine;
     job->how.run.general = job->how.general;
     job->how.run.out_of_range = &job->out_of_range;
     job->out_of_range = 0;
+    job->flushes_subnormals = false;
+    job->has_small_scale = false;
+    job->zeros_there = 0;
 }
 
 void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n)
@@ -931,7 +934,6 @@ void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n)
     pq_job_set_params(job, args);
     job->flushes_subnormals =
         job->how.flush_min_scale != 0; /* flush until pq_set_flush() finds a small scale */
-    job->zeros_there = 0;
     static const struct pq_dim single = {.end = 1, .group_size = 1};
     const struct pq_addresses at = {args->scale.data, args->zero.data, args->offset.data};
     const size_t both = pq_bytes_of(args->in.type) + pq_bytes_of(args->out.type);
@@ -955,9 +957,6 @@ void pq_job_run(struct pq_job *job, int part, int parts)
         return;
     }
     const pq_fpenv found = pq_fpenv_enter();
-    job->flushes_subnormals = false;
-    job->has_small_scale = false;
-    job->zeros_there = 0;
     if (is_uniform_row(job)) {
         run_uniform_row(job);
     } else {
@@ -1000,10 +999,7 @@ void pq_job_run_groups(struct pq_job *job, struct pq_position at, size_t n, size
 {
     const struct pq_dim *dim = &job->plan.dim[0];
     init_run(job);
-    job->flushes_subnormals = false;
-    job->has_small_scale = false;
     job->one_zero = false;
-    job->zeros_there = 0;
     pq_load_params(job, 0, &at.params, dim, (n - 1) / g + 1);
     pq_set_flush(job);
     run_groups(job, at.in, at.out, n, g, 0);
