@@ -168,9 +168,8 @@ enum pq_status pq_requantize_codes(const struct pq_kernels *kernels,
     PQ_TRY(pq_check_shape(from));
     call.to.shape = from->shape;
     for (int d = 0; d < from->ndim; d++) {
-        if (to->shape == NULL || to->shape[d] != from->shape[d]) {
-            return to->shape == NULL ? PQ_ERR_NULL : PQ_ERR_SHAPE;
-        }
+        PQ_REQUIRE(to->shape != NULL, PQ_ERR_NULL);
+        PQ_REQUIRE(to->shape[d] == from->shape[d], PQ_ERR_SHAPE);
     }
     PQ_TRY(check_call(&call));
     if (pq_is_empty(from)) {
