@@ -6,6 +6,7 @@
 #ifndef PQ_SIMD_SCALAR_H
 #define PQ_SIMD_SCALAR_H
 
+#include "kernels/kernels.h"
 #include "math/narrow_float.h"
 #include "math/scalar_math.h"
 #include "scalar/each.h"
