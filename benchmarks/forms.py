@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of forms."""
+"""The forms, which are the kinds of calls that the benchmark measures."""
 
 from __future__ import annotations
 

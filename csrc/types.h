@@ -16,8 +16,8 @@
 /*
  * Lists of types, one for each family: X(type, name, kind, bits, carrier, lowest, highest).
  * `carrier` is the type that kernels process: int8 for int4 and int2, uint8 for uint4 and
- * uint2, else the type itself. The types of PQ_FOR_OTHER have no kernels for pairs of
- * types.
+ * uint2, else the type itself. The tables of kernels by pairs of types contain no types
+ * of PQ_FOR_OTHER.
  */
 #define PQ_FOR_REAL(X)                                                                     \
     X(F32, "float32", REAL, 32, F32, 0, 0)                                                 \

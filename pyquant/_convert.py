@@ -205,7 +205,7 @@ def _refuse_lacking(obj: Any, name: str) -> None:
 def _null_count(obj: Any) -> int:
     """Return the number of nulls in a column or table of pandas, polars or pyarrow.
 
-    NaN is a number, unless pandas uses a type with other nulls.
+    NaN counts as a number. It counts as a null only in a type of pandas that has nulls.
     """
     if hasattr(obj, "itercolumns"):  # a table of pyarrow
         return sum(map(_null_count, obj.itercolumns()))

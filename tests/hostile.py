@@ -224,7 +224,7 @@ def deep():
 
 
 def deeper(kind, levels=100_000):
-    """Return a list or tuple with more levels than the stack. Keep it: it is slow."""
+    """Return a list or tuple with more levels than the stack. Cache the result."""
     if (kind, levels) not in DEEPER:
         value = kind((1.0,))
         for _ in range(levels):

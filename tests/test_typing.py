@@ -89,7 +89,7 @@ def parameters(function):
 
 @pytest.mark.parametrize("name", overloaded())
 def test_overloads_have_the_parameters_of_the_function(name):
-    """stubtest does not read groups, and mypy does not require each keyword in them."""
+    """No tool checks that groups (``**options: Unpack[...]``) contain each keyword."""
     function = parameters(attrgetter(name)(pyquant))
     *others, last = map(parameters, overloaded()[name])
     full = {key: p.annotation for key, p in last.items()}

@@ -381,9 +381,10 @@ PQ_INLINE void prefetch_rows(const char *at, ptrdiff_t stride, ptrdiff_t rows,
  * Prefetch data for the next steps while the kernel computes `part` of the rectangle `all`.
  * Hardware does not prefetch short rows, or columns with strides of 4 KiB or more.
  *
- * If the input is transposed (`gathers`), a part prefetches output rows for the next part,
- * and its share of the next rectangle's input columns. Otherwise a part prefetches input
- * rows for the next rectangle, and its share of this rectangle's output columns.
+ * A transposed input (`gathers`) is gathered before the first part, so a part prefetches
+ * output rows for the next part, and its share of the next rectangle's input columns. A
+ * transposed output is scattered after the last part, so a part prefetches input rows for
+ * the next rectangle, and its share of this rectangle's output columns.
  */
 static void prefetch_next(const struct pq_job *job, const struct pq_position *at,
                           const struct area *all, const struct area *part, bool gathers)

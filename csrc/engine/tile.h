@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tiles of rows x columns elements: copies between a strided array and contiguous memory.
- */
+/* Copies of tiles, which have rows x columns elements, between a strided array (the strided
+ * side) and contiguous memory. */
 #ifndef PQ_TILE_H
 #define PQ_TILE_H
 
@@ -31,13 +31,13 @@ PQ_INLINE void pq_copy_element(char *to, const char *from, size_t size, bool swa
     }
 }
 
-/* Return true if each row of the strided side is contiguous. */
+/* Return true if each row of the tile is contiguous in the strided array. */
 static inline bool pq_tile_has_contiguous_rows(const struct pq_tile *tile)
 {
     return !tile->swapped && tile->column_stride == (ptrdiff_t)tile->size;
 }
 
-/* Return true if each column of the strided side is contiguous. */
+/* Return true if each column of the tile is contiguous in the strided array. */
 static inline bool pq_tile_has_contiguous_columns(const struct pq_tile *tile)
 {
     return !tile->swapped && tile->rows > 1 && tile->row_stride == (ptrdiff_t)tile->size;

@@ -118,7 +118,7 @@ static void mark_page(struct pq_counts *counts, size_t page)
     counts->pages[page / 64] |= (uint64_t)1 << page % 64;
 }
 
-/* Return the number of elements in a page. It is at most `pending`, which has 32 bits. */
+/* Return the number of counted elements in a page: at most `pending`, which is uint32. */
 static uint32_t sum_page(const uint32_t *counters, size_t page)
 {
     uint32_t sum = 0;

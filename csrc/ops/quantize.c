@@ -37,8 +37,8 @@ static uint32_t least_scale(const struct pq_args *args)
 /*
  * Like least_scale(), for the float64 scales of the general kernel. Subnormal float64
  * values are below 2^-1022, and values with a subnormal remainder of the division are below
- * 2^-916. If |s| >= 2^-500, their quotients are below 2^-400. For all other types, return
- * the limit for float32, or 0 for narrow floats.
+ * 2^-916. If |s| >= 2^-500, their quotients are below 2^-400. If the input or the
+ * precision is not float64, return the limit for float32, or 0 for narrow floats.
  */
 static uint32_t least_scale_f64(const struct pq_args *args, enum pq_type precision)
 {

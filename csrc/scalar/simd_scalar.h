@@ -374,7 +374,7 @@ PQ_INLINE int32_t saturate(int32_t v, int32_t lo, int32_t hi)
     return v < lo ? lo : v > hi ? hi : v;
 }
 
-/* Define a word that stores a chunk of codes. `expression` is code i. */
+/* Define a vector word that stores a chunk of codes. `expression` is code i. */
 #define STORE_WORD(word, type, parameters, expression)                                     \
     PQ_INLINE void word parameters                                                         \
     {                                                                                      \

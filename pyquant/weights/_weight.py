@@ -991,7 +991,11 @@ def values_of(value: Any, name: str) -> Array:
 def extrema_of(
     x: Array, block: tuple[int, ...], whole: Array, name: str
 ) -> npt.NDArray[np.float64]:
-    """Return the extremes of blocks of `x`, a part of `whole`; errors index `whole`."""
+    """
+    Return the extremes of blocks of `x`.
+
+    `x` is a part of `whole`. An error message contains the index in `whole`.
+    """
     try:
         return _core.extrema(x, block)
     except ValueError:

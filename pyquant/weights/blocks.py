@@ -497,9 +497,11 @@ def _field(blocks: Bytes, at: int, dtype: np.dtype[Any], count: int) -> Array:
 
 
 def swaps(name: str) -> bool:
-    """Return True if big-endian blocks can be read: only floats have several bytes.
+    """
+    Return True if big-endian blocks can be read.
 
-    Writers of big-endian files disagree about the order of bytes of integers.
+    Every field of several bytes must be a float. Writers of big-endian files disagree
+    about the order of bytes of integers.
     """
     types = [dtype for _, dtype, _ in _fields(name).values()]
     return all(dtype.kind == "f" or dtype.itemsize == 1 for dtype in types)
