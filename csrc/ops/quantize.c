@@ -65,7 +65,7 @@ static int pair_round_of(const struct pq_args *args, enum pq_type precision)
 {
     const bool sums = adds_zero_first(args) && !pq_is_narrow_float(args->out.type);
     if (precision == PQ_F32 && !sums) {
-        return args->round;
+        return (int)args->round;
     }
     if (precision == PQ_F32 && args->round == PQ_HALF_EVEN) {
         return PQ_ZERO_FIRST;

@@ -43,7 +43,7 @@ class StoredTensor:
     """
     A tensor in a file that is read on demand.
 
-    `open_weights` creates these objects. The constructor is private.
+    `pyquant.open_weights` creates these objects. The constructor is private.
 
     Attributes
     ----------
