@@ -11,7 +11,7 @@ from support import ROOT
 
 import pyquant as pq
 
-pytest.importorskip("dask")  # optional; the module imports it
+pytest.importorskip("dask")  # optional; pyquant.integrations.dask imports dask
 import dask
 import dask.array as da
 

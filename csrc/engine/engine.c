@@ -201,9 +201,10 @@ PQ_NOINLINE void load_random_words(struct pq_job *job, const struct pq_position 
     }
 }
 
-/* Run at most PQ_TILE elements. The contiguous buffers `ready` and `result_at` replace the
- * input and the output, if they are not null. Rows with gaps are copied if the data exceeds
- * the near caches, because a copy can wait for several cache lines in parallel. */
+/* Run at most PQ_TILE elements, or a longer row that is read and written without a buffer.
+ * The contiguous buffers `ready` and `result_at` replace the input and the output, if they
+ * are not null. Rows with gaps are copied if the data exceeds the near caches, because a
+ * copy can wait for several cache lines in parallel. */
 static void run_tile(struct pq_job *job, const struct pq_position *at,
                      const struct area *area, const char *ready, char *result_at)
 {

@@ -203,7 +203,7 @@ typedef void pq_random_words_fn(uint32_t *to, uint64_t seed, uint64_t first, uin
                                 size_t n);
 
 /* Dequantize `n` int32 codes with the scales by * scales[i]. Add offsets unless `offsets`
- * is null. Scales and offsets are aligned. `n` is at least PQ_MIN_ROW. */
+ * is null. `n` is at least PQ_MIN_ROW. `x` and `y` do not overlap. */
 enum { PQ_MIN_ROW = 32 };
 typedef void pq_row_scales_fn(const void *x, void *y, float by, const float *scales,
                               const float *offsets, size_t n);
