@@ -176,6 +176,7 @@ EQUAL = {
     "quantize-awq dequantize-awq dequantize-matmulnbits quantize-compressed_tensors",
     "onnxruntime": "requantize-float32 quantize-matmulnbits",
     "gguf": "decode-Q4_K encode-Q8_0",
+    "libgguf": " ".join(task.name for task in TASKS if task.groups == ("blocks",)),
     "torch": "mxfp4 nvfp4",
     "bitsandbytes": "quantize-bitsandbytes-nf4 dequantize-bitsandbytes-nf4",
     "compressed_tensors": "quantize-compressed_tensors dequantize-compressed_tensors",

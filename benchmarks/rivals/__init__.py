@@ -73,6 +73,7 @@ RIVALS = {
         Rival("openvino", "openvino", with_openvino),
         Rival("xarray", "xarray", with_xarray),
         Rival("numcodecs", "numcodecs", with_numcodecs),
+        Rival("libgguf", "libgguf", no_form),
         Rival("bitsandbytes", "bitsandbytes", no_form),
         Rival("compressed_tensors", "compressed-tensors", no_form),
         Rival("mlx", "mlx", no_form),

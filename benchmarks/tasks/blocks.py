@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from typing import TypeAlias
 
 import numpy as np
 
@@ -21,6 +22,10 @@ NARROWED = ("Q8_0", "Q4_0", "Q4_K", "Q6_K")  # also decoded to float16 and bfloa
 # Formats that gguf-py 0.19 does not decode, and formats that it encodes.
 NOT_DECODED = ("Q8_1", "Q8_K", "Q1_0", "Q2_0")
 ENCODED = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0", "MXFP4")
+# Formats that libgguf 0.2 lacks. Its C code comes from ggml.
+NOT_IN_LIBGGUF = ("Q8_1", "Q8_K", "Q2_0")
+
+Rivals: TypeAlias = dict[str, Callable[[], Candidate]]
 
 
 def _by_gguf(name: str, function: str, given: Array) -> Candidate:
@@ -30,10 +35,27 @@ def _by_gguf(name: str, function: str, given: Array) -> Candidate:
     return Candidate(lambda: call(given, kind))
 
 
-def _rivals(
-    known: bool, name: str, function: str, given: Array
-) -> dict[str, Callable[[], Candidate]]:
-    return {"gguf": partial(_by_gguf, name, function, given)} if known else {}
+def _by_libgguf(name: str, function: str, given: Array, out: Array) -> Candidate:
+    """Return a call of ggml's C code that writes into memory that is used again."""
+    libgguf = import_module("libgguf")
+    kind = int(libgguf.GGMLQuantizationType[name])
+    result = np.empty_like(out)
+    elements = given.size if function == "quantize" else out.size
+    call = getattr(libgguf, f"{function}_rows_into_raw")
+
+    def run() -> Array:
+        call(kind, given, result, 1, elements)
+        return result
+
+    return Candidate(run)
+
+
+def _rivals(known: bool, name: str, function: str, given: Array, out: Array) -> Rivals:
+    """Return the calls of gguf-py, if it has the format, and of libgguf."""
+    rivals: Rivals = {"gguf": partial(_by_gguf, name, function, given)} if known else {}
+    if name not in NOT_IN_LIBGGUF:
+        rivals["libgguf"] = partial(_by_libgguf, name, function, given, out)
+    return rivals
 
 
 def _blocks(fmt: BlockFormat, n: int) -> Array:
@@ -48,25 +70,27 @@ def _decode(name: str, dtype: str, n: int) -> Made:
     fmt = block_format(name)
     b = _blocks(fmt, n)
     out = fmt.dequantize(b, dtype=dtype)
-    known = dtype == "float32" and name not in NOT_DECODED
     return Made(
         n,
         b.nbytes + out.nbytes,
         lambda: fmt.dequantize(b, out=out),
         lambda result: np.asarray(result, np.float32),
-        _rivals(known, name, "dequantize", b),
+        _rivals(name not in NOT_DECODED, name, "dequantize", b, out)
+        if dtype == "float32"
+        else {},
     )
 
 
 def _encode(name: str, n: int) -> Made:
     fmt = block_format(name)
     x = normal(n)
-    out = fmt.quantize(x)
+    search = True if name == "IQ4_NL" else None  # ggml's quantizer searches, too.
+    out = fmt.quantize(x, search=search)
     return Made(
         n,
         x.nbytes + out.nbytes,
-        lambda: fmt.quantize(x, out=out),
-        rivals=_rivals(name in ENCODED, name, "quantize", x),
+        lambda: fmt.quantize(x, search=search, out=out),
+        rivals=_rivals(name in ENCODED, name, "quantize", x, out),
     )
 
 
