@@ -7,6 +7,7 @@
 #define PQ_NEON_H
 
 #include <stdint.h>
+#include <string.h>
 
 #include "pq_compiler.h"
 
@@ -83,7 +84,8 @@ PQ_INLINE void store_last_i24v(char *p, int32x4_t x)
 {
     const uint8x16_t all = join_i24v(x);
     vst1_u8((uint8_t *)p, vget_low_u8(all));
-    vst1q_lane_u32((uint32_t *)(p + 8), vreinterpretq_u32_u8(all), 2);
+    const uint32_t last = vgetq_lane_u32(vreinterpretq_u32_u8(all), 2);
+    memcpy(p + 8, &last, sizeof last);
 }
 
 #define splat_f32v vdupq_n_f32

@@ -505,6 +505,8 @@ cdef object _apply(Call *call, object array, object scale, object zero_point, pq
         call.whose = b"x" if quantizes else b"q"
     _place_parameters(call, axis, block_size)
     call.args.any_zeros = any_zero and not quantizes and _is_integer(code)
+    if how is not None and how[2] == 24:
+        call.args.out_layout = &call.out_layout  # limits zero points to 24 bits
     # The core checks many integer zero points itself, while it reads them.
     if not any_zero and call.args.zero.data != NULL and (
         not call.zero.held
