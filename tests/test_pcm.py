@@ -244,10 +244,10 @@ def test_int24_writes_into_bytes():
             "got 2147483648",
         ),
         (
-            lambda: pq.quantize(np.zeros(0), 1.0, 1 << 23, dtype="int32", layout="int24"),
+            lambda: pq.quantize(np.zeros(0), 1.0, 1 << 24, dtype="int32", layout="int24"),
             ValueError,
             "zero_point: expected integers from -8388608 to 8388607 for int32 in 24 bits, "
-            "got 8388608",
+            "got 16777216",
         ),
         (
             lambda: pq.dequantize(pq.pack(np.int32([1]), "int24"), 1.0, [-(1 << 23) - 1]),
