@@ -250,6 +250,12 @@ def test_int24_writes_into_bytes():
             "got 16777216",
         ),
         (
+            lambda: pq.QParams(1, 1 << 25, "int32").dequantize(pq.pack(np.int32([1]), "int24")),
+            ValueError,
+            "zero_point: expected integers from -8388608 to 8388607 for int32 in 24 bits, "
+            "got 33554432",
+        ),
+        (
             lambda: pq.dequantize(pq.pack(np.int32([1]), "int24"), 1.0, [-(1 << 23) - 1]),
             ValueError,
             "zero_point: expected integers from -8388608 to 8388607 for int32 in 24 bits, "

@@ -381,7 +381,9 @@ def test_two_scales_are_an_outer_product(pair, target, monkeypatch):
     for more in ({}, {"offset": offset}):
         wide = {name: np.broadcast_to(v, products.shape) for name, v in more.items()}
         due = pq.dequantize(q, products, 3, dtype=target, axis=tuple(axes), **wide)
-        for given, zero in (scale, 3), ([v.astype(float) for v in scale], [3]):
+        misaligned = [np.frombuffer(b"." + v.tobytes(), v.dtype, offset=1) for v in scale]
+        doubles = [v.astype(float) for v in scale]
+        for given, zero in (scale, 3), (doubles, [3]), (misaligned, 3):
             for threads in 1, 3:
                 how = {"axis": axis, "dtype": target, "threads": threads, **more}
                 same(pq.dequantize(q, tuple(given), zero, **how), due)

@@ -778,12 +778,8 @@ cdef class _Affine:
     cdef int check(self, str code, bint quantizes, int bits=0) except -1:
         if code in _dtypes.NARROW_FLOATS:
             return self.check_float(code)
-        lo, hi = _LIMITS[code]
-        if bits != 0 and code == "uint8":
-            hi = (1 << bits) - 1
-            code = _in_bits(code, bits)
-        elif bits == 24:
-            lo, hi = _INT24
+        lo, hi = _limits_of(code, bits)
+        if bits == 24 or bits and code == "uint8":
             code = _in_bits(code, bits)
         for one in self.fill:
             if not lo <= one <= hi:

@@ -35,6 +35,7 @@ cdef extern from "numpy/arrayobject.h" nogil:
     PyArray_Descr *PyArray_DESCR(const PyArrayObject *)
     bint PyArray_ISWRITEABLE(const PyArrayObject *)
     bint PyArray_IS_C_CONTIGUOUS(const PyArrayObject *)
+    bint PyArray_ISCARRAY_RO(const PyArrayObject *)
     Py_ssize_t PyArray_SIZE(const PyArrayObject *)
     bint PyArray_ISNBO(char)
 

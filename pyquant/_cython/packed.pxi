@@ -84,6 +84,15 @@ cdef dict _LAYOUTS = {row.name: row for row in (
 cdef LayoutRow _ALL_WIDTHS = _LAYOUTS["words"]
 cdef tuple _INT24 = (-(1 << 23), (1 << 23) - 1)
 
+
+cdef tuple _limits_of(str name, int bits):
+    """Return the limits of an integer type, in a layout with codes of `bits` bits. 0 bits:
+    without a layout."""
+    if bits == 24:
+        return _INT24
+    return (0, (1 << bits) - 1) if bits and name == "uint8" else _LIMITS[name]
+
+
 # Types of sub-byte codes by width.
 cdef dict _NARROWER = {
     ("uint8", 4): "uint4",
@@ -551,13 +560,12 @@ cdef dict _ONNX = {bits: (_ONNX_LAYOUT, None, bits) for bits in (2, 4)}
 
 cdef int _check_fit(Array *q, object array, str name, int bits) except -1:
     """Raise an error if a code needs more than `bits` bits."""
-    cdef int64_t lo = 0, hi = (1 << bits) - 1, outside = 0
+    cdef int64_t lo, hi, outside = 0
     cdef pq_args codes
     cdef bint within
     if _size(q) == 0:
         return 0
-    if name != "uint8":
-        lo, hi = _INT24 if bits == 24 else _LIMITS[name]
+    lo, hi = _limits_of(name, bits)
     memset(&codes, 0, sizeof(codes))
     codes.size = sizeof(codes)
     codes.ndim = q.ndim

@@ -507,14 +507,15 @@ cdef object _apply(Call *call, object array, object scale, object zero_point, pq
     call.args.any_zeros = any_zero and not quantizes and _is_integer(code)
     if how is not None and how[2] == 24:
         call.args.out_layout = &call.out_layout  # limits zero points to 24 bits
-    # The core checks many integer zero points itself, while it reads them.
-    if not any_zero and call.args.zero.data != NULL and (
+    # QParams has checked its zero points for int32, but not for 24 bits. The core checks
+    # many integer zero points itself, while it reads them.
+    if call.args.zero.data != NULL and (_has_24_bits(call, code) or not any_zero and (
         not call.zero.held
         or _size(&call.zero) < _FEW_ZEROS
         or _size(&call.x) == 0
         or _is_narrow_float(code)
         or _is_narrow_float(call.args.zero.type)
-    ):
+    )):
         _check_zero(call, code)
     if how is not None:
         shape = _shape(&call.x)

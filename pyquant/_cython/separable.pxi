@@ -182,15 +182,13 @@ cdef inline bint _is_pair(object scale):
 
 
 cdef object _singles(Call *call, object exact, object given, str name, Py_ssize_t n):
-    """Return `n` contiguous float32 numbers; `out` shares no memory with them."""
+    """Return `n` aligned contiguous float32 numbers that share no memory with `out`."""
     array = _real_array(given, name)
     _checked_numbers(array, &call.scale, name)
     if array.shape != (n,):
         raise _error(ValueError, name, f"shape {(n,)}", array.shape)
     _check_overlap(call, exact, &call.scale, array, name)
-    if call.scale.type == PQ_F32 and not call.scale.swapped and (
-        PyArray_IS_C_CONTIGUOUS(<const PyArrayObject *>array)
-    ):
+    if call.scale.type == PQ_F32 and PyArray_ISCARRAY_RO(<const PyArrayObject *>array):
         return array
     return _np.ascontiguousarray(cast(array, "float32"))
 
