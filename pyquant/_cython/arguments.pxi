@@ -8,12 +8,10 @@ no_scale = "scale: expected an array of real numbers, got None (choose_qparams f
 
 cdef object _scale_array(Call *call, object scale):
     """Return `scale` as an ndarray, or store a number in the call and return `None`."""
-    call.args.scale.strides = call.scale_strides
     if PyFloat_Check(scale):  # a float64 scalar is also a Python float
         call.scale_value = PyFloat_AS_DOUBLE(scale)
-        call.args.scale.data = &call.scale_value
-        call.args.scale.type = PQ_F64
-        call.args.scale.swapped = False
+        call.args.scale = pq_array(&call.scale_value, &call.scale_strides[0], PQ_F64, False,
+                                   NULL)
         return None
     # NumPy scalars are read like arrays, because a conversion here would depend on the
     # floating-point control state.
@@ -30,9 +28,7 @@ cdef int _hold_scale(Call *call, object array) except -1:
         return 0
     if not _hold(array, &call.scale):
         raise TypeError(f"scale: expected real numbers, got {_describe(array)}")
-    call.args.scale.data = call.scale.data
-    call.args.scale.type = call.scale.type
-    call.args.scale.swapped = call.scale.swapped
+    _set_placed(&call.args.scale, &call.scale, call.scale_strides)
     return 0
 
 
@@ -40,13 +36,11 @@ cdef object _zero_array(Call *call, object zero):
     """Return `zero_point` as an ndarray, or store a number in the call and return `None`.
     """
     cdef int beyond = 0
-    call.args.zero.strides = call.zero_strides
-    call.args.zero.data = NULL
+    call.args.zero = pq_array(NULL, &call.zero_strides[0], PQ_I64, False, NULL)
     call.zero.type = PQ_NO_TYPE
     if zero is None:
         return None
     if PyLong_CheckExact(zero):
-        call.args.zero.type = PQ_I64
         call.zero_value = PyLong_AsLongLongAndOverflow(zero, &beyond)
         if beyond:
             if not 0 <= zero < 2**64:
@@ -55,7 +49,6 @@ cdef object _zero_array(Call *call, object zero):
             call.args.zero.type = PQ_U64
             call.zero_value = _bits_of(zero)
         call.args.zero.data = &call.zero_value
-        call.args.zero.swapped = False
         return None
     if type(zero) is _ndarray or _scalar_type(zero) != PQ_NO_TYPE:
         return zero
@@ -78,53 +71,34 @@ cdef int _hold_zero(Call *call, object array, object scale) except -1:
         raise TypeError(f"zero_point: expected integers, got {_describe(array)}{end}")
     if packed != PQ_NO_TYPE:
         call.zero.type = packed
-    call.args.zero.data = call.zero.data
-    call.args.zero.type = call.zero.type
-    call.args.zero.swapped = call.zero.swapped
+    _set_placed(&call.args.zero, &call.zero, call.zero_strides)
     return 0
 
 
-cdef void _set_zeros(pq_args *zeros, Call *call) noexcept:
-    """Check all zero points in their own shape, even if `x` is empty."""
-    cdef bint number = call.args.zero.data == &call.zero_value
+cdef object _zero_outside(Call *call, int64_t lo, int64_t hi, bint is_unsigned=False):
+    """Return a zero point outside a range, or `None`. The check includes all zero points in
+    their own shape, even if `x` is empty. Ends above int64 need `is_unsigned`."""
+    cdef pq_args zeros
+    cdef int64_t outside = call.zero_value
+    cdef bint within, number = call.args.zero.data == &call.zero_value
     zeros.size = sizeof(pq_args)
     zeros.zero = call.args.zero
     zeros.zero.strides = call.zero.strides
     zeros.block = NULL
     zeros.ndim = 0 if number else call.zero.ndim
     zeros.shape = call.zero.shape
-
-
-cdef bint _are_zeros_within(Call *call, int64_t lo, int64_t hi,
-                            int64_t *outside) noexcept:
-    cdef pq_args zeros
-    cdef bint within
-    if call.args.zero.data == &call.zero_value and call.args.zero.type == PQ_I64:
-        outside[0] = call.zero_value
-        return lo <= call.zero_value <= hi
-    _set_zeros(&zeros, call)
-    if zeros.ndim == 0 or _size(&call.zero) < _NOGIL_SIZE:
-        return pq_zeros_within(&zeros, lo, hi, outside)
-    with nogil:
-        within = pq_zeros_within(&zeros, lo, hi, outside)
-    return within
-
-
-cdef bint _are_zeros_kept(Call *call, pq_type code, int64_t *outside) noexcept:
-    """Return True if all zero points are within the requested range of codes."""
-    cdef int64_t lo = call.args.lowest_code, hi = call.args.highest_code
-    cdef uint64_t found = 0
-    cdef pq_args zeros
-    if code != PQ_U64:
-        return _are_zeros_within(call, lo, hi, outside)
-    _set_zeros(&zeros, call)
-    if pq_unsigned_zeros_fit(&zeros, <uint64_t>lo, <uint64_t>hi, &found):
-        return True
-    outside[0] = <int64_t>found
-    return False
-
-
-cdef object _zero_outside(Call *call, int64_t outside):
+    if is_unsigned:
+        within = pq_unsigned_zeros_fit(&zeros, <uint64_t>lo, <uint64_t>hi,
+                                       <uint64_t *>&outside)
+    elif number and call.args.zero.type == PQ_I64:
+        within = lo <= outside <= hi
+    elif number or _size(&call.zero) < _NOGIL_SIZE:
+        within = pq_zeros_within(&zeros, lo, hi, &outside)
+    else:
+        with nogil:
+            within = pq_zeros_within(&zeros, lo, hi, &outside)
+    if within:
+        return None
     return outside % 2**64 if call.args.zero.type == PQ_U64 else outside
 
 
@@ -138,7 +112,7 @@ cdef bint _has_24_bits(Call *call, pq_type code) noexcept:
 cdef int _check_zero_in_type(Call *call, pq_type code) except -1:
     """Raise an error if zero points are outside the range of the quantized type `code`."""
     cdef const pq_type_info *row = row_of_type(code)
-    cdef int64_t outside = 0, lo = row.lowest
+    cdef int64_t lo = row.lowest
     cdef int64_t hi = INT64_MAX if code == PQ_U64 else <int64_t>row.highest
     cdef bint floats = _is_narrow_float(code), short = _has_24_bits(call, code)
     name, highest = _NAMES[<int>code], row.highest
@@ -149,10 +123,10 @@ cdef int _check_zero_in_type(Call *call, pq_type code) except -1:
         raise TypeError(
             f"zero_point: expected integers, got {_NAMES[<int>call.args.zero.type]}"
         )
-    if not _are_zeros_within(call, lo, hi, &outside):
+    got = _zero_outside(call, lo, hi)
+    if got is not None:
         if floats:
             raise ValueError(f"zero_point: expected None or zeros for {name}")
-        got = _zero_outside(call, outside)
         expected = f"integers from {lo} to {highest} for {name}"
         # The hint proposes a dtype. No dtype helps with 24-bit codes, and dequantize has no
         # argument for the type of codes.
@@ -166,13 +140,12 @@ cdef int _check_zero_in_type(Call *call, pq_type code) except -1:
 
 cdef int _check_zero_in_range(Call *call, pq_type code) except -1:
     """Raise an error unless zero points are within the requested range or all are 0."""
-    cdef int64_t outside = 0
-    if not (
-        _are_zeros_within(call, 0, 0, &outside) or _are_zeros_kept(call, code, &outside)
-    ):
-        raise _error(ValueError, "zero_point",
-                     f"integers within quant_range={_ends_of(call, code)}, or zeros alone",
-                     _zero_outside(call, outside))
+    if _zero_outside(call, 0, 0) is None:
+        return 0
+    got = _zero_outside(call, call.args.lowest_code, call.args.highest_code, code == PQ_U64)
+    if got is not None:
+        expected = f"integers within quant_range={_ends_of(call, code)}, or zeros alone"
+        raise _error(ValueError, "zero_point", expected, got)
     return 0
 
 
@@ -949,11 +922,11 @@ cdef int _hold_offset(Call *call, object scale, object offset) except -1:
     scale."""
     if PyFloat_CheckExact(offset):
         call.offset_value = PyFloat_AS_DOUBLE(offset)
-        call.args.offset = pq_array(&call.offset_value, NULL, PQ_F64, False, NULL)
+        call.args.offset = pq_array(&call.offset_value, &call.offset_strides[0], PQ_F64,
+                                    False, NULL)
     else:
         _checked_numbers(offset, &call.offset, "offset")
-        _set_array(&call.args.offset, &call.offset)
-    call.args.offset.strides = call.offset_strides
+        _set_placed(&call.args.offset, &call.offset, call.offset_strides)
     _hold_scale(call, scale)
     return _check_like_lead(call, "offset", &call.offset)
 
@@ -1010,14 +983,4 @@ cdef int _check_precision(Call *call, str beside) except -1:
             f"precision: expected None or {least} beside {beside}, "
             f"got {_NAMES[<int>precision]}"
         )
-    return 0
-
-
-cdef int _check_beside_affine(Call *call, _Affine affine) except -1:
-    """Raise an error if `precision` or `saturate` conflict with the other options."""
-    _check_precision(
-        call, "offset, inverse, fill, quant_range, out_of_range and nan"
-    )
-    if call.args.overflow and affine.beyond == PQ_REFUSE:
-        raise ValueError("saturate: expected True beside out_of_range='raise', got False")
     return 0

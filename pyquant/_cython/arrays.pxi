@@ -257,20 +257,27 @@ cdef inline tuple _shape(Array *a):
     return _extents(a.ndim, <const Py_ssize_t *>a.shape)
 
 
+cdef inline void _set_placed(pq_array *to, Array *a, ptrdiff_t *strides) noexcept:
+    to[0] = pq_array(a.data, strides, a.type, a.swapped, NULL)
+
+
 cdef inline void _set_array(pq_array *to, Array *a) noexcept:
-    to[0] = pq_array(a.data, &a.strides[0], a.type, a.swapped, NULL)
+    _set_placed(to, a, &a.strides[0])
 
 
-cdef void _lay_words(Call *call, pq_array *to, ptrdiff_t *strides, pq_layout *layout,
-                     Py_ssize_t words) noexcept:
-    """Set the C-order strides of an array that has `words` words along `layout.axis`."""
-    cdef ptrdiff_t stride = layout.word_bits
+cdef void _lay_bits(Call *call, pq_array *to, ptrdiff_t *strides, pq_layout *layout,
+                    Py_ssize_t words) noexcept:
+    """Set the bit strides of packed codes in C order, with `words` words along
+    `layout.axis`. If `layout` is NULL, the codes are one stream of bits."""
+    cdef ptrdiff_t stride = layout.word_bits if layout else pq_type_bits(to.type)
     cdef int d
     for d in range(call.args.ndim - 1, -1, -1):
         strides[d] = stride
-        if d == layout.axis:
+        if layout and d == layout.axis:
             layout.word_stride = stride
-        stride *= words if d == layout.axis else call.args.shape[d]
+            stride *= words
+        else:
+            stride *= call.args.shape[d]
     to.bit_strides = strides
 
 
@@ -278,18 +285,16 @@ cdef inline void _set_input(Call *call) noexcept:
     call.args.ndim = call.x.ndim
     call.args.shape = call.x.shape
     _set_array(&call.args.inp, &call.x)
-    if call.args.in_layout != NULL:
-        _lay_words(call, &call.args.inp, call.x_bits, &call.x_layout, call.x_words)
-    elif call.x.packed:
-        _lay_bits(call, &call.args.inp, call.x_bits)
+    if call.x.packed:
+        _lay_bits(call, &call.args.inp, call.x_bits,
+                  &call.x_layout if call.args.in_layout else NULL, call.x_words)
 
 
 cdef inline void _set_output(Call *call) noexcept:
     _set_array(&call.args.out, &call.out)
-    if call.args.out_layout != NULL:
-        _lay_words(call, &call.args.out, call.out_bits, &call.out_layout, call.out_words)
-    elif call.out.packed:
-        _lay_bits(call, &call.args.out, call.out_bits)
+    if call.out.packed:
+        _lay_bits(call, &call.args.out, call.out_bits,
+                  &call.out_layout if call.args.out_layout else NULL, call.out_words)
 
 
 cdef bint _same_shape(Array *a, Array *b) noexcept:
@@ -325,7 +330,7 @@ cdef inline object _new_like(Array *a, pq_type type):
 
 cdef object _exact_out(object out):
     """Return `out` as a plain ndarray, without calling methods of a subclass."""
-    if out is None or type(out) is _ndarray:
+    if type(out) is _ndarray:
         return out
     if not issubclass(type(out), _ndarray):
         raise TypeError(f"out: expected a NumPy array, got {type(out).__name__}")
@@ -335,23 +340,28 @@ cdef object _exact_out(object out):
     return _ndarray.view(out, _ndarray)
 
 
-cdef object _hold_out(Call *call, object exact, str dtype, pq_type code):
-    """Hold the result: `out` after all checks, or a new array."""
-    if exact is None:
+cdef object _hold_out(Call *call, object out, pq_type code):
+    """Set the result to `out`, after checks of its type and shape, or to a new array.
+    Return a plain ndarray. The caller checks that `out` shares no memory with arguments."""
+    if out is None:
         exact = _new_like(&call.x, code)
         _hold_as(exact, code, False, &call.out)
+        _set_output(call)
         return exact
+    call.has_out = True
+    exact = _exact_out(out)
     # If `code` is PQ_NO_TYPE, the result may have any real type.
     if not _hold(exact, &call.out) or (
         call.out.type != code
         and not (code == PQ_NO_TYPE and _is_real(call.out.type))
     ):
-        expected = _REAL_LIST if code == PQ_NO_TYPE else dtype
+        expected = _REAL_LIST if code == PQ_NO_TYPE else _NAMES[<int>code]
         raise TypeError(f"out: expected {expected}, got {_describe(exact)}")
     if not _same_shape(&call.x, &call.out):
         raise ValueError(f"out: expected shape {_shape(&call.x)}, got {exact.shape}")
     if call.out.readonly:
         raise ValueError("out: expected a writeable array, got a read-only one")
+    _set_output(call)
     return exact
 
 
@@ -382,7 +392,8 @@ cdef bint _may_overlap(Array *a, Array *b) noexcept:
 
 
 cdef int _check_overlap(Call *call, object out, Array *a, object array, str name) except -1:
-    if not _may_overlap(&call.out, a):
+    """Raise an error if the caller's `out` shares memory with an argument."""
+    if not call.has_out or not _may_overlap(&call.out, a):
         return 0
     try:
         shared = _np.shares_memory(out, array, max_work=10_000)

@@ -29,25 +29,33 @@ def block_rows():
     return rows
 
 
-cdef int _hold_blocks(Call *call, object array, tuple row) except -1:
-    """Set call.scale to the array of blocks, and call.x to the shape of its values."""
-    cdef Py_ssize_t elements = row[2], nbytes = row[3], blocks
-    cdef int d, last
-    if not _hold(array, &call.scale) or call.scale.type != PQ_U8:
-        raise TypeError(f"b: expected uint8, got {_describe(array)}")
-    last = call.scale.ndim - 1
+cdef int _set_rows(Call *call, str name, str kind, Py_ssize_t unit, str expected,
+                   Py_ssize_t made) except -1:
+    """Set call.x to the shape of call.scale, with `made` elements for each `unit` elements
+    of the last extent."""
+    cdef int d, last = call.scale.ndim - 1
     if last < 0:
-        raise ValueError("b: expected rows of bytes, got an array without dimensions")
-    blocks = call.scale.shape[last] // nbytes
-    if call.scale.shape[last] % nbytes:
-        raise _error(ValueError, "b", f"rows of a multiple of {nbytes} bytes for {row[0]}",
-                     call.scale.shape[last])
-    if blocks > <Py_ssize_t>_maxsize // elements:  # possible for a broadcast array
-        _raise(PQ_ERR_SHAPE, NULL, &call.scale, "b")
+        raise ValueError(
+            f"{name}: expected rows of {kind}, got an array without dimensions"
+        )
+    if call.scale.shape[last] % unit:
+        raise _error(ValueError, name, expected, call.scale.shape[last])
     call.x.ndim = call.scale.ndim
     for d in range(last):
         call.x.shape[d] = call.scale.shape[d]
-    call.x.shape[last] = blocks * elements
+    call.x.shape[last] = call.scale.shape[last] // unit
+    if call.x.shape[last] > <Py_ssize_t>_maxsize // made:  # possible for broadcast blocks
+        _raise(PQ_ERR_SHAPE, NULL, &call.scale, name)
+    call.x.shape[last] *= made
+    return 0
+
+
+cdef int _hold_input(Call *call, object array, str name) except -1:
+    """Set call.scale to an array of real numbers, which is the input of the core."""
+    _hold_real(array, &call.scale, name)
+    call.args.ndim = call.scale.ndim
+    call.args.shape = call.scale.shape
+    _set_array(&call.args.inp, &call.scale)
     return 0
 
 
@@ -59,7 +67,7 @@ cdef int _say_blocks(pq_blocks *args, Call *call, Array *numbers, tuple row,
     args.ndim = numbers.ndim
     args.shape = numbers.shape
     _set_array(&args.inp, &call.scale)
-    _set_array(&args.out, &call.out)
+    args.out = call.args.out
     return _parts(_size(numbers) * numbers.itemsize, threads)
 
 
@@ -77,10 +85,12 @@ def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1):
     elif out is not None:
         type = PQ_NO_TYPE  # the type of `out`
     max_threads = _threads_of(threads)
-    _hold_blocks(&call, array, row)
-    exact = _hold_out(&call, _exact_out(out), _NAMES[<int>type], type)
-    if out is not None:
-        _check_overlap(&call, exact, &call.scale, array, "b")
+    if not _hold(array, &call.scale) or call.scale.type != PQ_U8:
+        raise TypeError(f"b: expected uint8, got {_describe(array)}")
+    _set_rows(&call, "b", "bytes", row[3],
+              f"rows of a multiple of {row[3]} bytes for {row[0]}", row[2])
+    exact = _hold_out(&call, out, type)
+    _check_overlap(&call, exact, &call.scale, array, "b")
     memset(&args, 0, sizeof(args))
     job = Job(NULL, &args, _say_blocks(&args, &call, &call.out, row, max_threads))
     status = _execute(_decode_part, &job, _size(&call.out))
@@ -90,28 +100,6 @@ def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1):
 
 
 # ---- encode ----
-
-cdef int _hold_numbers(Call *call, object array, tuple row) except -1:
-    """Set call.scale to the array of numbers, and call.x to the shape of its blocks."""
-    cdef Py_ssize_t elements = row[2], nbytes = row[3], extent
-    cdef int d, last
-    _hold_real(array, &call.scale, "x")
-    last = call.scale.ndim - 1
-    if last < 0:
-        raise ValueError("x: expected rows of numbers, got an array without dimensions")
-    extent = call.scale.shape[last]
-    if extent % elements:
-        due = f"a last extent that is a multiple of {elements} for {row[0]}"
-        raise _error(ValueError, "x", due, extent)
-    call.x.ndim = call.scale.ndim
-    for d in range(last):
-        call.x.shape[d] = call.scale.shape[d]
-    call.x.shape[last] = extent // elements * nbytes  # cannot overflow
-    call.args.ndim = call.scale.ndim
-    call.args.shape = call.scale.shape
-    _set_array(&call.args.inp, &call.scale)
-    return 0
-
 
 cdef object _not_encoded(Call *call, object array, int finite, const double *ends,
                          str name):
@@ -127,19 +115,12 @@ cdef object _not_encoded(Call *call, object array, int finite, const double *end
     return ValueError(f"{name}: expected finite numbers, got {one} at {place}")
 
 
-cdef int _refuse_numbers(Call *call, object array) except -1:
-    """Raise an error about values that are not finite as float32."""
-    cdef double ends[2]
-    cdef int finite = _find_ends(call, ends)
-    raise _not_encoded(call, array, finite, ends, "x")
-
-
 # ---- weights of errors ----
 
 cdef int _hold_block_weights(Call *call, Array *x, object array) except -1:
     """Read an array of weights, with the shape of the values or one for each column."""
     cdef int last = x.ndim - 1
-    _hold_real(array, &call.scale, "weights")
+    _hold_input(call, array, "weights")
     if not (
         call.scale.ndim == 1 and call.scale.shape[0] == x.shape[last]
         or _same_shape(&call.scale, x)
@@ -147,9 +128,6 @@ cdef int _hold_block_weights(Call *call, Array *x, object array) except -1:
         columns = f"({x.shape[last]},)"
         other = "" if last == 0 else f" or {_shape(x)}"
         raise ValueError(f"weights: expected shape {columns}{other}, got {array.shape}")
-    call.args.ndim = call.scale.ndim
-    call.args.shape = call.scale.shape
-    _set_array(&call.args.inp, &call.scale)
     return 0
 
 
@@ -173,6 +151,7 @@ def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, t
     cdef Call call, other
     cdef pq_blocks args
     cdef ptrdiff_t steps[PQ_MAX_NDIM]
+    cdef double ends[2]
     cdef Job job
     cdef int max_threads, status
     _forget(&call)
@@ -182,13 +161,14 @@ def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, t
     if weights is not None:
         weights = _real_array(weights, "weights")
     max_threads = _threads_of(threads)
-    _hold_numbers(&call, array, row)
+    _hold_input(&call, array, "x")
+    _set_rows(&call, "x", "numbers", row[2],
+              f"a last extent that is a multiple of {row[2]} for {row[0]}", row[3])
     if weights is not None:
         _hold_block_weights(&other, &call.scale, weights)
-    exact = _hold_out(&call, _exact_out(out), "uint8", PQ_U8)
-    if out is not None:
-        _check_overlap(&call, exact, &call.scale, array, "x")
-        _check_overlap(&call, exact, &other.scale, weights, "weights")
+    exact = _hold_out(&call, out, PQ_U8)
+    _check_overlap(&call, exact, &call.scale, array, "x")
+    _check_overlap(&call, exact, &other.scale, weights, "weights")
     job = Job(NULL, &args, _say_blocks(&args, &call, &call.scale, row, max_threads))
     status = _execute(_finite_part, &job, _size(&call.scale))
     if status == PQ_OK and weights is not None:
@@ -202,7 +182,8 @@ def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, t
     if status == PQ_OK:
         status = _execute(_encode_part, &job, _size(&call.scale))
     elif status == PQ_ERR_NONFINITE:
-        _refuse_numbers(&call, array)
+        finite = _find_ends(&call, ends)
+        raise _not_encoded(&call, array, finite, ends, "x")
     if status != PQ_OK:
         _raise(status, &call.out, &call.scale, "x")
     return exact if out is None else out

@@ -35,16 +35,6 @@ cdef int _dynamic_parts(Call *call, tuple selecting, Py_ssize_t each,
     return 0
 
 
-cdef object _dynamic_error(Call *call, tuple repeats):
-    """Return the error for values that are not finite."""
-    error = _nonfinite_error(call, repeats)
-    if not call.has_out:
-        return error
-    with_out = ValueError(f"{error}; out has codes of some")
-    with_out.index = error.index
-    return with_out
-
-
 cdef tuple _by_two_calls(type cls, object x, object name, object axis, object block_size,
                          object symmetric, object scale_dtype, object like, _Affine affine,
                          object rounding, object layout, object out, object threads):
@@ -209,15 +199,17 @@ def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, q
         _check_product(extents, "x")
         codes = _hold_packed_out(&call, out, choice.code, how)
     else:
-        codes = _hold_out(&call, _exact_out(out), name, choice.code)
-    call.has_out = out is not None
-    if out is not None:
-        _check_overlap(&call, codes, &call.x, array, "the input")
-    _set_output(&call)
+        codes = _hold_out(&call, out, choice.code)
+    _check_overlap(&call, codes, &call.x, array, "the input")
     job = Job(&call.args, &choice, parts)
     status = _execute(_dynamic_part, &job, _size(&call.x))
     if status == PQ_ERR_NONFINITE:
-        raise _dynamic_error(&call, repeats)
+        error = _nonfinite_error(&call, repeats)
+        if out is not None:
+            index = error.index
+            error = ValueError(f"{error}; out has codes of some")
+            error.index = index
+        raise error
     if status != PQ_OK:
         _raise(status, &call.out, &call.x, "x")
     if out is None:
@@ -267,9 +259,8 @@ cdef object _fake(Call *call, object array, object scale, object zero_point, pq_
     fake.size = sizeof(pq_fake)
     fake.code = code
     fake.mask.data = NULL
-    exact = _hold_out(call, _exact_out(out), <str>_NAMES[<int>call.x.type], call.x.type)
-    if out is not None:
-        _check_apart(call, exact, array, scale, zero_point, offset)
+    exact = _hold_out(call, out, call.x.type)
+    _check_apart(call, exact, array, scale, zero_point, offset)
     if mask is not None and not _hold_mask(call, mask, &flags):
         others = [
             one for one in (array, scale, zero_point, offset, exact)
@@ -279,7 +270,6 @@ cdef object _fake(Call *call, object array, object scale, object zero_point, pq_
         _hold_as(mask, PQ_U8, False, &flags)
     if mask is not None:
         _set_array(&fake.mask, &flags)
-    _set_output(call)
     _run_all(_fake_part, call, &fake, threads)
     return exact if out is None else out
 
@@ -364,14 +354,11 @@ def fake_levels(x, params, out, threads, /):
         call.scale_strides[d] = 0
         if d >= lacks and call.scale.shape[d - lacks] != 1:
             call.scale_strides[d] = call.scale.strides[d - lacks]
-    _set_array(&call.args.scale, &call.scale)
-    call.args.scale.strides = call.scale_strides
+    _set_placed(&call.args.scale, &call.scale, call.scale_strides)
     call.args.zero.data = NULL
     call.args.block = NULL
-    exact = _hold_out(&call, _exact_out(out), <str>_NAMES[<int>call.x.type], call.x.type)
-    if out is not None:
-        _check_overlap(&call, exact, &call.x, x, "the input")
-    _set_output(&call)
+    exact = _hold_out(&call, out, call.x.type)
+    _check_overlap(&call, exact, &call.x, x, "the input")
     _run_all(_levels_part, &call, NULL, threads)
     return exact if out is None else out
 

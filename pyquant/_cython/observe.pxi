@@ -124,66 +124,49 @@ cdef class _Observed:
 # ---- one channel ----
 
 
-cdef class _Pages:
-    """A table that adds up the counters of all parts, with a row for each page."""
-    cdef _Observed to
-    cdef object table   # rows in the order of `pages`
-    cdef list pages     # page number of each row
-    cdef int[512] rows  # row of each page; -1: none
+cdef tuple _taken(pq_counts *found, int bits):
+    """Return the nonempty pages of a part, ascending, and their counters. Reset the part's
+    counters."""
+    cdef uint64_t[PQ_PAGE] page
+    cdef uint64_t *to
+    cdef int k
+    pages = _np.array([
+        k for k in range(PQ_PAGES) if found.pages[k // 64] >> (k % 64) & 1
+    ], _np.uint16)
+    table = _np.zeros((len(pages), 1 << bits), _np.uint64)
+    to = <uint64_t *>_data(table)
+    while pq_histogram_take(found, page) >= 0:
+        for k in range(PQ_PAGE):
+            to[k >> (7 - bits)] += page[k]
+        to += 1 << bits
+    return pages, table
 
-    def __cinit__(self, _Observed to):
-        cdef int page
-        self.to = to
-        self.pages = []
-        self.table = _np.zeros((0, 1 << to.mantissa_bits), _np.uint64)
-        for page in range(PQ_PAGES):
-            self.rows[page] = -1
 
-    cdef int make_room(self, pq_counts *found) except -1:
-        """Add a row to the table for each page of `found` that has none."""
-        cdef int page
-        for page in range(PQ_PAGES):
-            if self.rows[page] < 0 and found.pages[page // 64] >> (page % 64) & 1:
-                self.rows[page] = <int>len(self.pages)
-                self.pages.append(page)
-        if len(self.pages) > len(self.table):
-            table = _np.zeros((len(self.pages), 1 << self.to.mantissa_bits), _np.uint64)
-            table[:len(self.table)] = self.table
-            self.table = table
-        return 0
+cdef int _add_counts(_Observed to, pq_counts *found, list tables) except -1:
+    """Add the counts of a part to the statistics, and append its counters to `tables`."""
+    cdef double *lowest = <double *>_data(to.lowest)
+    cdef double *highest = <double *>_data(to.highest)
+    (<uint64_t *>_data(to.counts))[0] += found.count
+    (<uint64_t *>_data(to.nans))[0] += found.nan
+    (<uint64_t *>_data(to.infs))[0] += found.inf
+    lowest[0] = min(lowest[0], found.lowest)
+    highest[0] = max(highest[0], found.highest)
+    if found.counters != NULL:
+        tables.append(_taken(found, to.mantissa_bits))
+    return 0
 
-    cdef int add(self, pq_counts *found) except -1:
-        """Add the counts of a part to the table and the statistics, and reset the part."""
-        cdef uint64_t[PQ_PAGE] page
-        cdef uint64_t *to
-        cdef double *lowest = <double *>_data(self.to.lowest)
-        cdef double *highest = <double *>_data(self.to.highest)
-        cdef int number, k, bits = self.to.mantissa_bits
-        (<uint64_t *>_data(self.to.counts))[0] += found.count
-        (<uint64_t *>_data(self.to.nans))[0] += found.nan
-        (<uint64_t *>_data(self.to.infs))[0] += found.inf
-        lowest[0] = min(lowest[0], found.lowest)
-        highest[0] = max(highest[0], found.highest)
-        if found.counters == NULL:
-            return 0
-        self.make_room(found)
-        while True:
-            number = pq_histogram_take(found, page)
-            if number < 0:
-                return 0
-            to = (<uint64_t *>_data(self.table)) + (self.rows[number] << bits)
-            for k in range(PQ_PAGE):
-                to[k >> (7 - bits)] += page[k]
 
-    cdef int close(self) except -1:
-        """Sort the rows by page, and store them in the result."""
-        pages = _np.array(self.pages, _np.uint16)
-        if self.pages != sorted(self.pages):  # a later part added pages
-            order = pages.argsort()
-            pages, self.table = pages[order], self.table[order]
-        self.to.pages = pages
-        self.to.table = self.table[:, None]
-        return 0
+cdef int _add_tables(_Observed to, list tables) except -1:
+    """Store the sum of the counters of all parts."""
+    if len(tables) == 1:
+        pages, table = tables[0]
+    else:
+        pages = _np.unique(_np.concatenate([some for some, _ in tables]))
+        table = _np.zeros((len(pages), 1 << to.mantissa_bits), _np.uint64)
+        for some, counts in tables:
+            table[_np.searchsorted(pages, some)] += counts
+    to.pages, to.table = pages, table[:, None]
+    return 0
 
 
 cdef int _count_tensor(const pq_args *args, _Observed found, Py_ssize_t size,
@@ -193,14 +176,14 @@ cdef int _count_tensor(const pq_args *args, _Observed found, Py_ssize_t size,
     cdef Py_ssize_t shares = size // (1 << 31) + 1 if histogram else 1
     cdef int status = PQ_OK, i
     cdef _PartCounts to = _PartCounts()
-    cdef _Pages pages = _Pages(found)
+    cdef list tables = []
     cdef Job job = Job(args, NULL, parts)
     to.start(parts if shares <= parts else 1, histogram, ignore)
     job.more = to.counts
     if shares <= parts:
         status = _execute(_count_part, &job, size)
         for i in range(parts if status == PQ_OK else 0):
-            pages.add(&to.counts[i])
+            _add_counts(found, &to.counts[i], tables)
     else:
         job.parts = <int>shares
         for i in range(job.parts):
@@ -208,10 +191,11 @@ cdef int _count_tensor(const pq_args *args, _Observed found, Py_ssize_t size,
                 status = pq_histogram(_active, job.args, to.counts, i, job.parts)
             if status != PQ_OK:
                 break
-            pages.add(to.counts)
+            _add_counts(found, to.counts, tables)
             to.forget(0)
     to.give_back(parts if shares <= parts else 1)
-    pages.close()
+    if tables:
+        _add_tables(found, tables)
     return status
 
 
@@ -454,9 +438,9 @@ cdef int _measure_part(const Job *job, int part) noexcept nogil:
     return pq_measure(_active, job.args, by.kept, by.errors, part, job.parts)
 
 
-cdef tuple _find_errors(Call *call, object axis, pq_type code, Calls params, int threads):
-    """Measure the errors of groups along the axes, of the input quantized with `params`, or
-    of a given output."""
+cdef tuple _find_errors(Call *call, tuple selecting, pq_type code, int threads):
+    """Measure the errors of groups along the axes `selecting`: of the input quantized to
+    the type `code`, or with PQ_NO_TYPE of a given output. Return errors and axes."""
     cdef unsigned char kept[PQ_MAX_NDIM]
     cdef ptrdiff_t count = 1, size = 1, chunks, g, c
     cdef int d, status
@@ -464,20 +448,14 @@ cdef tuple _find_errors(Call *call, object axis, pq_type code, Calls params, int
     cdef pq_error *totals
     cdef Measuring by
     cdef Job job
-    call.args.block = NULL
-    selecting = _granularity(call, axis, None)
-    groups = _parameter_shape(call, selecting)
     for d in range(call.args.ndim):
         kept[d] = d in selecting
         if kept[d]:
             count *= call.args.shape[d]
         else:
             size *= call.args.shape[d]
-    if params is not None:
-        call.whose = b"x"
-        _place_parameters(call, params._axis, params._block_size)
     chunks = pq_measure_chunks(size)
-    result = _np.empty(groups, _ERROR)
+    result = _np.empty(tuple([call.args.shape[d] for d in selecting]), _ERROR)
     found = result if chunks == 1 else _np.empty((count, chunks), _ERROR)
     errors = <pq_error *>PyArray_DATA(<const PyArrayObject *>found)
     totals = <pq_error *>PyArray_DATA(<const PyArrayObject *>result)
@@ -508,31 +486,23 @@ def measure(x, y, axis=None, threads=1):
         )
     _set_input(&call)
     _set_array(&call.args.out, &call.scale)
-    return _find_errors(&call, axis, PQ_NO_TYPE, None, threads)
+    selecting = _granularity(&call, axis, None)
+    call.args.block = NULL
+    return _find_errors(&call, selecting, PQ_NO_TYPE, threads)
 
 
 def measure_params(Calls params not None, x, axis=None, threads=1, /):
     """Measure the error of quantizing `x` with given parameters."""
     cdef Call call
-    cdef pq_type code
-    cdef _Affine affine = params._affine
     _forget(&call)
     array = _real_array(x, "x")
-    call.args.round = PQ_HALF_EVEN
-    scale = _scale_array(&call, params._given_scale)  # else without parameters
-    code = <pq_type><int>_CODES[params._name]
-    zero_point = _zero_array(&call, params._given_zero)
     axis = integers(axis, "axis")
     threads = _threads_of(threads)
-    if affine is not None:
-        if affine.offset is not None:
-            _hold_offset(&call, scale, affine.offset)
-        affine.set(&call, params._name, True, 0)
     _hold_real(array, &call.x, "x")
     _set_input(&call)
-    _hold_scale(&call, scale)
-    _hold_zero(&call, zero_point, scale)
-    return _find_errors(&call, axis, code, params, threads)
+    selecting = _granularity(&call, axis, None)
+    kept = _hold_params(&call, params, True, b"x")
+    return _find_errors(&call, selecting, <pq_type><int>_CODES[params._name], threads)
 
 
 def add_errors(first, second, /):

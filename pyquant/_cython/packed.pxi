@@ -400,18 +400,13 @@ cdef object _dtype_said(object obj):
     return getattr(obj, "dtype", None)
 
 
-cdef Py_ssize_t _packed_bytes(Call *call, pq_type code) noexcept:
-    cdef Py_ssize_t per_byte = 8 // pq_type_bits(code)
-    return (_size(&call.x) + per_byte - 1) // per_byte
-
-
 # Bytes from which NumPy arrays use large memory pages, which bytes objects do not.
 cdef enum:
     _LARGE = 1 << 22
 
 
 cdef object _bytes_out(Call *call, object out, LayoutRow row, tuple how):
-    """Set call.out to the array `out`, in a layout whose codes fill all bits."""
+    """Return `out` as a contiguous array, for a layout whose codes fill all bits."""
     shape = row.shape(_shape(&call.x), how[1], how[2])
     exact = out
     if not (type(out) is _ndarray and out.dtype is row.words[0] and out.shape == shape
@@ -420,18 +415,19 @@ cdef object _bytes_out(Call *call, object out, LayoutRow row, tuple how):
     if not exact.flags.c_contiguous:
         raise _error(ValueError, "out", "contiguous bytes with packed codes",
                      f"strides {exact.strides}")
-    call.out.data = <char *>PyArray_DATA(<const PyArrayObject *>exact)
     return exact
 
 
 cdef object _hold_packed_out(Call *call, object out, pq_type code, tuple how):
-    """Set call.out to new memory for packed codes, and return the owner of the memory."""
+    """Set the result to `out`, or to new memory for packed codes, and return the owner of
+    the memory."""
     cdef LayoutRow row = _LAYOUTS[how[0]]
     cdef Py_ssize_t size = 0
+    cdef char *memory
     if out is not None and how[2] != 24:
         raise ValueError(f"out: expected None with packed codes, got {type(out).__name__}")
     if row.flat:
-        size = _packed_bytes(call, code)
+        size = row.length(_size(&call.x), pq_type_bits(code))
     else:
         call.out_words = _set_layout(&call.out_layout, row, how, call.x.shape)
         call.args.out_layout = &call.out_layout
@@ -439,24 +435,21 @@ cdef object _hold_packed_out(Call *call, object out, pq_type code, tuple how):
     # Words start as zeros, because unused bits are never written.
     no_bits = row.flat or how[2] == 24
     if out is not None:
+        call.has_out = True
         data = _bytes_out(call, out, row, how)
+        memory = <char *>PyArray_DATA(<const PyArrayObject *>data)
     elif size >= _LARGE:
         data = (_np.empty if no_bits else _np.zeros)(size, _DTYPES["uint8"])
-        call.out.data = <char *>PyArray_DATA(<const PyArrayObject *>data)
+        memory = <char *>PyArray_DATA(<const PyArrayObject *>data)
     else:
         data = PyBytes_FromStringAndSize(NULL, size)
-        call.out.data = PyBytes_AS_STRING(data)
+        memory = PyBytes_AS_STRING(data)
         if not no_bits:
-            memset(call.out.data, 0, size)
-    # The strides are 0, because `_set_output` sets bit strides instead.
-    call.out.held = True
+            memset(memory, 0, size)
     call.out.ndim = call.x.ndim
     memcpy(call.out.shape, call.x.shape, call.x.ndim * sizeof(call.x.shape[0]))
-    memset(call.out.strides, 0, call.x.ndim * sizeof(call.x.shape[0]))
-    call.out.itemsize = 1
-    call.out.type = code
-    call.out.swapped = False
-    call.out.packed = max(1, size)
+    _hold_bytes(&call.out, memory, size, code)
+    _set_output(call)
     return data
 
 
@@ -524,31 +517,28 @@ cdef int _hold_packed(Call *call, Packed packed) except -1:
     cdef LayoutRow row
     cdef Py_ssize_t size = 0
     cdef int d
-    call.x.data = _words_at(packed, &size)
-    call.x.packed = max(1, size)
+    cdef char *words = _words_at(packed, &size)
     call.x.ndim = len(shape)
     for d in range(call.x.ndim):
         call.x.shape[d] = shape[d]
-        call.x.strides[d] = 0
     row = _LAYOUTS[packed._lies[0]]
     if not row.flat:
         call.x_words = _set_layout(&call.x_layout, row, packed._lies, call.x.shape)
         call.args.in_layout = &call.x_layout
-    call.x.itemsize = 1
-    call.x.held = call.x.readonly = True
-    call.x.type = <pq_type><int>_CODES[packed._dtype]
-    call.x.swapped = False
+    _hold_bytes(&call.x, words, size, <pq_type><int>_CODES[packed._dtype])
     return 0
 
 
-cdef inline void _lay_bits(Call *call, pq_array *to, ptrdiff_t *strides) noexcept:
-    """Set bit strides of packed elements in C order."""
-    cdef ptrdiff_t stride = pq_type_bits(to.type)
-    cdef int d
-    for d in range(call.args.ndim - 1, -1, -1):
-        strides[d] = stride
-        stride *= call.args.shape[d]
-    to.bit_strides = strides
+cdef void _hold_bytes(Array *held, char *data, Py_ssize_t size, pq_type code) noexcept:
+    """Describe packed codes, after `ndim` and `shape`. The strides are 0, because
+    `_lay_bits` sets bit strides instead."""
+    held.data = data
+    held.packed = max(1, size)
+    memset(held.strides, 0, held.ndim * sizeof(held.strides[0]))
+    held.itemsize = 1
+    held.held = held.readonly = True
+    held.type = code
+    held.swapped = False
 
 
 cdef int _repack_part(const Job *job, int part) noexcept nogil:
@@ -627,7 +617,6 @@ cdef object _repacked(Call *call, LayoutRow row, object axis, tuple shape, str n
     cdef tuple how = (row.name, _along(row, axis, call.x.ndim), width)
     _set_input(call)
     data = _hold_packed_out(call, None, call.x.type, how)
-    _set_output(call)
     _run_all(_repack_part, call, NULL, 1, "codes")
     return _packed(shape, data, name, how)
 

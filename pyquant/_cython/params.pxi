@@ -3,32 +3,15 @@
 
 # ---- immutable parameters ----
 
-cdef object _number_at(const void *memory, int type):
-    """Return the number at an address, or `None` for an unsupported type."""
-    cdef pq_fpenv found
-    cdef double real
-    if type == PQ_F64:
-        return (<const double *>memory)[0]
-    if type == PQ_F32:  # includes subnormal numbers
-        found = pq_fpenv_enter()
-        real = (<const float *>memory)[0]
-        pq_fpenv_leave(found)
-        return real
-    if type == PQ_I8:
-        return (<const int8_t *>memory)[0]
-    if type == PQ_U8:
-        return (<const uint8_t *>memory)[0]
-    if type == PQ_I16:
-        return (<const int16_t *>memory)[0]
-    if type == PQ_U16:
-        return (<const uint16_t *>memory)[0]
-    if type == PQ_I32:
-        return (<const int32_t *>memory)[0]
-    if type == PQ_U32:
-        return (<const uint32_t *>memory)[0]
-    if type == PQ_I64:
-        return (<const int64_t *>memory)[0]
-    return (<const uint64_t *>memory)[0] if type == PQ_U64 else None
+cdef object _integer_at(const char *memory, pq_type type):
+    """Return the integer at an address."""
+    cdef const pq_type_info *row = row_of_type(type)
+    cdef int64_t value = 0
+    cdef int unused = <int>(64 - 8 * row.bytes)
+    memcpy(<char *>&value + (8 - row.bytes if _BIG_ENDIAN else 0), memory, row.bytes)
+    if row.lowest == 0:
+        return <uint64_t>value
+    return <int64_t>(<uint64_t>value << unused) >> unused
 
 
 cdef tuple _frozen(object array, str name):
@@ -52,22 +35,27 @@ cdef tuple _frozen_zero(object value, str dtype):
 
 
 cdef object _given_scale(tuple frozen, bint single):
-    """Return a single scale as a Python float if its type allows that, else an ndarray."""
+    """Return a single float32 or float64 scale as a Python float, else an ndarray."""
+    cdef pq_fpenv found
+    cdef double real
     shape, dtype, memory = frozen
     name = _SPELLED.get(dtype) if single else None
-    if name == "float32" or name == "float64":
-        return _number_at(PyBytes_AS_STRING(memory), <int>_REALS[name])
-    array = _words_in(shape, dtype, memory)
-    if single and dtype.kind == "f" and dtype.itemsize >= 4:
-        return cast(array, "float64").item()
-    return array
+    if name == "float64":
+        return (<const double *>PyBytes_AS_STRING(memory))[0]
+    if name == "float32":  # includes subnormal numbers
+        found = pq_fpenv_enter()
+        real = (<const float *>PyBytes_AS_STRING(memory))[0]
+        pq_fpenv_leave(found)
+        return real
+    return _words_in(shape, dtype, memory)
 
 
 cdef object _given_zero(tuple frozen, bint single):
     """Return `None` for zeros, or a Python integer for a single zero point."""
     shape, dtype, memory = frozen
     if single:
-        return _number_at(PyBytes_AS_STRING(memory), <int>_CODES[_SPELLED[dtype]]) or None
+        code = <pq_type><int>_CODES[_SPELLED[dtype]]
+        return _integer_at(PyBytes_AS_STRING(memory), code) or None
     array = _words_in(shape, dtype, memory)
     return array if array.any() else None
 
@@ -97,22 +85,10 @@ cdef int _check_zeros_alone(Call *call, object zeros, tuple shape, str dtype) ex
     return 0
 
 
-cdef tuple _keeping_scale(Call *call, object scale):
-    """Return immutable scales, and their fastest form for calls. If `scale` is `None`,
-    `call` has the scale."""
-    if scale is None:
-        memory = PyBytes_FromStringAndSize(<const char *>&call.scale_value, 8)
-        return ((), _DTYPES["float64"], memory), call.scale_value
-    scales = _frozen(scale, "scale")
-    return scales, _given_scale(scales, _size(&call.scale) == 1)
-
-
-cdef tuple _keeping_zero(Call *call, object zeros, str dtype):
-    """Return immutable zero points in a type, and their fastest form for calls."""
-    if zeros.dtype is not _DTYPES[dtype]:
-        zeros = cast(zeros, dtype)
-    frozen = _frozen(zeros, "zero_point")
-    return frozen, _given_zero(frozen, _size(&call.zero) == 1)
+cdef tuple _frozen_float(double value):
+    """Return shape, dtype and bytes of a Python float."""
+    memory = PyBytes_FromStringAndSize(<const char *>&value, sizeof(value))
+    return (), _DTYPES["float64"], memory
 
 
 cdef tuple _parameter_shape_of(Call *call, object scale, object offset):
@@ -158,26 +134,30 @@ cdef tuple _frozen_parameters(object scale, object zero_point, str dtype, object
     if block_size is not None:
         _blocks(block_size)
         _check_blocked_axis(axis, block_size)
-    scales, given_scale = _keeping_scale(&call, scale)
+    if scale is None:  # a number
+        scales, given_scale = _frozen_float(call.scale_value), call.scale_value
+    else:
+        scales = _frozen(scale, "scale")
+        given_scale = _given_scale(scales, _size(&call.scale) == 1)
     if simple:
         zeros, given_zero = _frozen_zero(zero_point or 0, zero_type), zero_point or None
     else:
-        zeros, given_zero = _keeping_zero(&call, zero_point, zero_type)
+        if zero_point.dtype is not _DTYPES[zero_type]:
+            zero_point = cast(zero_point, zero_type)
+        zeros = _frozen(zero_point, "zero_point")
+        given_zero = _given_zero(zeros, _size(&call.zero) == 1)
     return scales, zeros, given_scale, given_zero, dtype, axis, block_size
 
 
 cdef tuple _frozen_offset(_Affine affine):
     """Return immutable offsets, which `affine` uses from now on."""
-    cdef Call call
-    cdef double value
+    cdef Array held
     offset = affine.offset
     if offset is None:
         return None
     if PyFloat_CheckExact(offset):
-        value = PyFloat_AS_DOUBLE(offset)
-        memory = PyBytes_FromStringAndSize(<const char *>&value, sizeof(value))
-        return (), _DTYPES["float64"], memory
-    _checked_numbers(offset, &call.offset, "offset")
+        return _frozen_float(offset)
+    _checked_numbers(offset, &held, "offset")
     frozen = _frozen(_np.asarray(offset), "offset")
     affine.offset = _ndarray(*frozen)
     return frozen
@@ -244,13 +224,8 @@ cdef int _check_weights(object weights) except -1:
 cdef void _set_ends(pq_args *args, double *lowest, double *highest,
                     const ptrdiff_t *strides) noexcept nogil:
     """Set the arrays of the core for minima and maxima, which have equal strides."""
-    args.lowest.data = lowest
-    args.lowest.strides = strides
-    args.lowest.type = PQ_F64
-    args.lowest.swapped = False
-    args.lowest.bit_strides = NULL
-    args.highest = args.lowest
-    args.highest.data = highest
+    args.lowest = pq_array(lowest, strides, PQ_F64, False, NULL)
+    args.highest = pq_array(highest, strides, PQ_F64, False, NULL)
 
 
 cdef int _find_ends(Call *call, double *ends) noexcept:
@@ -271,23 +246,20 @@ cdef object _candidates_of(object given):
     subnormal candidate is above 0."""
     cdef pq_fpenv found = pq_fpenv_enter()
     try:
-        return _checked_candidates(given)
+        array = _real_array(given, "candidates")
+        if array.dtype.kind not in "iuf" and _dtypes.name_of(array.dtype) not in _REALS:
+            raise TypeError(f"candidates: expected numbers, got {_describe(array)}")
+        candidates = _np.array(array, _np.float64, ndmin=1)
+        if candidates.ndim != 1 or candidates.size == 0:
+            raise _error(ValueError, "candidates", "one dimension of numbers",
+                         f"shape {candidates.shape}")
+        for one in candidates:
+            if not 0 < one <= 1:
+                raise _error(ValueError, "candidates", "numbers above 0, at most 1",
+                             f"{one}")
+        return candidates
     finally:
         pq_fpenv_leave(found)
-
-
-cdef object _checked_candidates(object given):
-    array = _real_array(given, "candidates")
-    if array.dtype.kind not in "iuf" and _dtypes.name_of(array.dtype) not in _REALS:
-        raise TypeError(f"candidates: expected numbers, got {_describe(array)}")
-    candidates = _np.array(array, _np.float64, ndmin=1)
-    if candidates.ndim != 1 or candidates.size == 0:
-        raise _error(ValueError, "candidates", "one dimension of numbers",
-                     f"shape {candidates.shape}")
-    for value in candidates:
-        if not 0 < value <= 1:
-            raise _error(ValueError, "candidates", "numbers above 0, at most 1", f"{value}")
-    return candidates
 
 
 cdef _Search _search_of(object method, object weights, object candidates):
@@ -575,20 +547,18 @@ cdef ptrdiff_t _place_results(Call *call, const pq_choice *choice, tuple selecti
     cdef ptrdiff_t count = 1
     cdef int d, i
     cdef bytes scales = results[0][2], zeros = results[1][2]
-    call.args.scale.type = choice.scale
-    call.args.zero.type = _zero_type(choice.code)
+    cdef pq_type zero = _zero_type(choice.code)
     for d in range(call.args.ndim):
         call.scale_strides[d] = call.zero_strides[d] = 0
     for i in range(len(selecting) - 1, -1, -1):
         d = <int>selecting[i]
-        call.scale_strides[d] = count * <ptrdiff_t>pq_type_size(call.args.scale.type)
-        call.zero_strides[d] = count * <ptrdiff_t>pq_type_size(call.args.zero.type)
+        call.scale_strides[d] = count * <ptrdiff_t>pq_type_size(choice.scale)
+        call.zero_strides[d] = count * <ptrdiff_t>pq_type_size(zero)
         count *= <ptrdiff_t>groups[i]
-    call.args.scale.data = PyBytes_AS_STRING(scales)
-    call.args.zero.data = PyBytes_AS_STRING(zeros)
-    call.args.scale.strides = call.scale_strides
-    call.args.zero.strides = call.zero_strides
-    call.args.scale.swapped = call.args.zero.swapped = False
+    call.args.scale = pq_array(PyBytes_AS_STRING(scales), &call.scale_strides[0],
+                               choice.scale, False, NULL)
+    call.args.zero = pq_array(PyBytes_AS_STRING(zeros), &call.zero_strides[0], zero, False,
+                              NULL)
     return count
 
 
@@ -620,11 +590,7 @@ cdef tuple _choose(object x, object dtype, object axis, object block_size, objec
     """Return immutable scales and zero points, in a tuple like `_frozen_parameters`."""
     cdef Call call
     cdef pq_choice choice
-    cdef ptrdiff_t shape[PQ_MAX_NDIM]
-    cdef ptrdiff_t count
-    cdef int status
     cdef str name
-    cdef tuple results
     _forget(&call)
     array = _real_array(x, "x")
     name = _set_choice(&choice, dtype, symmetric, scale_dtype, like, affine)
@@ -633,55 +599,54 @@ cdef tuple _choose(object x, object dtype, object axis, object block_size, objec
     _hold_real(array, &call.x, "x")
     _set_input(&call)
     selecting = _granularity(&call, axis, block_size)
-    groups = _parameter_shape(&call, selecting)
-    if search is not None:
-        search.place(&call)
-    _set_data(&choice, call.x.type)
-    results = _new_results(&choice, groups)
-    if len(<bytes>results[1][2]) > 0:
-        count = _place_results(&call, &choice, selecting, groups, results)
-        call.args.block = call.block
-        if search is None or _size(&call.x) == 0:
-            repeats = _without_repeats(&call.x, selecting, shape, call.block)
-            call.args.shape = shape
-            status = _run_choice(&call, &choice, count, threads)
-        else:
-            repeats = 1, 1
-            status = _run_search(&call, &choice, search, threads)
-        if status == PQ_ERR_NONFINITE:
-            raise _nonfinite_error(&call, repeats)
-        if status != PQ_OK:
-            _raise(status, NULL, &call.x, "x")
+    results = _choose_groups(&call, &choice, selecting, search, threads)
     return _finished(&choice, results, name, axis, block_size)
 
 
+cdef tuple _choose_groups(Call *call, pq_choice *choice, tuple selecting, _Search search,
+                          int threads):
+    """Return immutable scales and zero points of all groups of the input."""
+    cdef ptrdiff_t shape[PQ_MAX_NDIM]
+    cdef ptrdiff_t count
+    cdef int status
+    cdef tuple results
+    groups = _parameter_shape(call, selecting)
+    if search is not None:
+        search.place(call)
+    _set_data(choice, call.x.type)
+    results = _new_results(choice, groups)
+    if len(<bytes>results[1][2]) == 0:
+        return results
+    count = _place_results(call, choice, selecting, groups, results)
+    call.args.block = call.block
+    if search is None or _size(&call.x) == 0:
+        repeats = _without_repeats(&call.x, selecting, shape, call.block)
+        call.args.shape = shape
+        status = _run_choice(call, choice, count, threads)
+    else:
+        repeats = 1, 1
+        status = _run_search(call, choice, search, threads)
+    if status == PQ_ERR_NONFINITE:
+        raise _nonfinite_error(call, repeats)
+    if status != PQ_OK:
+        _raise(status, NULL, &call.x, "x")
+    return results
+
+
 def dynamic_range(x, /):
-    """Compute scale and zero point of ONNX DynamicQuantizeLinear."""
+    """Return scale and zero point of ONNX DynamicQuantizeLinear, as writeable arrays."""
     cdef Call call
     cdef pq_choice choice
-    cdef ptrdiff_t shape[PQ_MAX_NDIM]
-    cdef int status
     _forget(&call)
     _hold_real(x, &call.x, "x")
     _set_input(&call)
-    scale, zero = _np.empty((), _np.float32), _np.empty((), _np.uint8)
-    _hold(scale, &call.scale)
-    _hold(zero, &call.zero)
-    _set_array(&call.args.scale, &call.scale)
-    _set_array(&call.args.zero, &call.zero)
-    _without_repeats(&call.x, (), shape, NULL)
-    memset(call.scale_strides, 0, sizeof(call.scale_strides))
-    call.args.shape = shape
-    call.args.block = NULL
-    call.args.scale.strides = call.args.zero.strides = call.scale_strides
     memset(&choice, 0, sizeof(choice))
     choice.size = sizeof(choice)
+    choice.code = PQ_U8
     choice.rule = PQ_RULE_ONNX_DYNAMIC
-    with nogil:
-        status = pq_choose_params(_active, &call.args, &choice, 0, 1)
-    if status != PQ_OK:
-        _raise(status, NULL, &call.x, "x")
-    return scale, zero
+    selecting = _granularity(&call, None, None)
+    scales, zeros = _choose_groups(&call, &choice, selecting, None, 1)
+    return _array_of(scales).copy(), _array_of(zeros).copy()
 
 
 def extrema(x, block_size, bint as_magnitudes=False, axis=None, bint from_zero=True, /):
@@ -705,13 +670,12 @@ def extrema(x, block_size, bint as_magnitudes=False, axis=None, bint from_zero=T
         highest.fill(-INFINITY)
     _hold(lowest, &call.scale)
     _hold(highest, &call.zero)
-    _set_array(&call.args.lowest, &call.scale)
-    _set_array(&call.args.highest, &call.zero)
+    _set_placed(&call.args.lowest, &call.scale, call.scale_strides)
+    _set_placed(&call.args.highest, &call.zero, call.scale_strides)
     memset(call.scale_strides, 0, sizeof(call.scale_strides))
     for d in selecting:
         call.scale_strides[d] = call.scale.strides[i]
         i += 1
-    call.args.lowest.strides = call.args.highest.strides = call.scale_strides
     repeats = _without_repeats(&call.x, selecting, shape, call.block)
     call.args.shape = shape
     call.args.block = call.block

@@ -366,23 +366,15 @@ cdef bint _run_usual(Run *given, Run *to, How *how, bint packs) noexcept:
     args.ndim = 1
     args.shape = &given.n
     args.block = NULL
-    args.inp.data = given.data
-    args.inp.strides = &in_stride
-    args.inp.type = given.type
-    args.inp.swapped = args.out.swapped = args.scale.swapped = args.zero.swapped = False
-    args.inp.bit_strides = args.out.bit_strides = NULL
-    args.out.data = to.data
-    args.out.strides = &out_stride
-    args.out.type = to.type
+    args.inp = pq_array(given.data, &in_stride, given.type, False, NULL)
+    args.out = pq_array(to.data, &out_stride, to.type, False, NULL)
     if packs:
         out_stride = pq_type_bits(to.type)
         args.out.bit_strides = &out_stride
-    args.scale.data = &how.scale
-    args.scale.strides = &same
-    args.scale.type = how.scale_type
-    args.zero.data = &how.zero if how.has_zero else NULL
-    args.zero.strides = &same
-    args.zero.type = how.zero_type
+    args.scale = pq_array(&how.scale, &same, how.scale_type, False, NULL)
+    args.zero = pq_array(&how.zero, &same, how.zero_type, False, NULL)
+    if not how.has_zero:
+        args.zero.data = NULL
     if given.n >= _NOGIL_SIZE:
         with nogil:
             status = _run_checked(&args, how.quantizes)
@@ -484,8 +476,9 @@ cdef object _dequantize_usual(object q, object scale, object zero_point, object 
 
 cdef int _check_apart(Call *call, object exact, object array, object scale,
                       object zero_point, object offset) except -1:
-    """Raise an error if `out` shares memory with another argument."""
-    call.has_out = True
+    """Raise an error if the caller's `out` shares memory with another argument."""
+    if not call.has_out:
+        return 0
     _check_overlap(call, exact, &call.x, array, "the input")
     _check_overlap(call, exact, &call.scale, scale, "scale")
     _check_overlap(call, exact, &call.zero, zero_point, "zero_point")
@@ -494,8 +487,8 @@ cdef int _check_apart(Call *call, object exact, object array, object scale,
 
 
 cdef object _apply(Call *call, object array, object scale, object zero_point, pq_type code,
-                   str dtype, pq_type type, object axis, object block_size, object out,
-                   object threads, bint quantizes, tuple how, bint any_zero, object offset):
+                   pq_type type, object axis, object block_size, object out, int threads,
+                   bint quantizes, tuple how, bint any_zero, object offset):
     """Quantize or dequantize, after the conversion of all arguments. `how` is the layout of
     packed results, or `None`."""
     _set_input(call)
@@ -520,18 +513,14 @@ cdef object _apply(Call *call, object array, object scale, object zero_point, pq
     if how is not None:
         shape = _shape(&call.x)
         _check_product(shape, "x")
-        data = _hold_packed_out(call, out, type, how)
-        if out is not None:
-            _check_apart(call, data, array, scale, zero_point, offset)
-        _set_output(call)
-        _run(call, quantizes, threads)
-        return _packed(shape, data, dtype, how) if out is None else out
-    exact = _hold_out(call, _exact_out(out), dtype, type)
-    if out is not None:
-        _check_apart(call, exact, array, scale, zero_point, offset)
-    _set_output(call)
+        made = _hold_packed_out(call, out, type, how)
+    else:
+        made = _hold_out(call, out, type)
+    _check_apart(call, made, array, scale, zero_point, offset)
     _run(call, quantizes, threads)
-    return exact if out is None else out
+    if out is not None:
+        return out
+    return made if how is None else _packed(shape, made, _NAMES[<int>type], how)
 
 
 cdef object _quantize(object x, object scale, object zero_point, object dtype, object axis,
@@ -591,13 +580,19 @@ cdef object _quantize_any(object x, object scale, object zero_point, object dtyp
     _hold_real(array, &call.x, "x",
                "" if fakes else ", or change the scale of codes with QParams.requantize")
     if affine is not None:
-        _check_beside_affine(&call, affine)
+        _check_precision(
+            &call, "offset, inverse, fill, quant_range, out_of_range and nan"
+        )
+        if call.args.overflow and affine.beyond == PQ_REFUSE:
+            raise ValueError(
+                "saturate: expected True beside out_of_range='raise', got False"
+            )
     if fakes:
         return _fake(&call, array, scale, zero_point, code, axis, block_size, offset, mask,
                      out, threads)
     if how is not None:
         how = _how(how, call.x.ndim)
-    return _apply(&call, array, scale, zero_point, code, name, code, axis, block_size, out,
+    return _apply(&call, array, scale, zero_point, code, code, axis, block_size, out,
                   threads, True, how, any_zero, offset)
 
 
@@ -617,14 +612,12 @@ cdef object _dequantize_any(object q, object scale, object zero_point, object dt
                             _Affine affine, bint any_zero):
     cdef Call call
     cdef int bits
-    cdef str name = "float32"
     cdef object offset = None
     cdef pq_type type = PQ_F32
     _forget(&call)
     array = _code_array(q, "q")
     if dtype is not None:
         type = _type_in(_REALS, dtype, "dtype", _REAL_LIST)
-        name = <str>_NAMES[<int>type]
     elif out is not None:
         type = PQ_NO_TYPE  # the type of `out`
     scale = _scale_array(&call, scale)
@@ -636,14 +629,13 @@ cdef object _dequantize_any(object q, object scale, object zero_point, object dt
         offset = affine.offset
         _hold_offset(&call, scale, offset)
     array = _hold_code(&call, array, "q", scale)
-    call.args.round = PQ_HALF_EVEN
     if affine is not None:
         bits = call.x_layout.bits if call.args.in_layout != NULL else 0
         affine.set(&call, <str>_NAMES[<int>call.x.type], False, bits)
         if call.book != NULL:
             _check_places(&call, array)
-    return _apply(&call, array, scale, zero_point, call.x.type, name, type, axis,
-                  block_size, out, threads, False, None, any_zero, offset)
+    return _apply(&call, array, scale, zero_point, call.x.type, type, axis, block_size, out,
+                  threads, False, None, any_zero, offset)
 
 
 # ---- the functions ----
@@ -1063,11 +1055,10 @@ hinted(Calls.dequantize)
 # ---- from codes to codes ----
 
 
-cdef tuple _hold_params(Call *call, Calls params, bint quantizes):
+cdef tuple _hold_params(Call *call, Calls params, bint quantizes, const char *whose):
     """Set the parameters of a call whose input is set. Return the arrays that own their
-    memory, which the caller must keep."""
+    memory, which the caller must keep. `whose` is the argument for Call.whose."""
     cdef _Affine affine = params._affine
-    call.args.round = PQ_HALF_EVEN
     scale = _scale_array(call, params._given_scale)
     zero_point = _zero_array(call, params._given_zero)
     if affine is not None:
@@ -1076,7 +1067,7 @@ cdef tuple _hold_params(Call *call, Calls params, bint quantizes):
         affine.set(call, params._name, quantizes)
     _hold_scale(call, scale)
     _hold_zero(call, zero_point, scale)
-    call.whose = b"q"
+    call.whose = whose
     _place_parameters(call, params._axis, params._block_size)
     return scale, zero_point
 
@@ -1110,28 +1101,10 @@ cdef Calls _rescaling_of(Calls target, Calls source):
     return known[1]
 
 
-cdef object _rescaled(object codes, Calls params, object out, int threads):
-    cdef Call call
-    cdef pq_type code = <pq_type><int>_CODES[params._name]
-    _forget(&call)
-    _hold_code(&call, codes, "q", None)
-    _set_input(&call)
-    kept = _hold_params(&call, params, True)
-    exact = _hold_out(&call, _exact_out(out), params._name, code)
-    if out is not None:
-        call.has_out = True
-        _check_overlap(&call, exact, &call.x, codes, "the input")
-    _set_output(&call)
-    _run(&call, True, threads)
-    return exact if out is None else out
-
-
 def requantize_codes(Calls target not None, Calls source not None, q, out, threads, /):
     """See QParams.requantize."""
     cdef Call call, to
     cdef Calls params
-    cdef Job job
-    cdef int status
     cdef pq_type code = <pq_type><int>_CODES[target._name]
     threads = _threads_of(threads)
     if isinstance(q, Packed):
@@ -1143,27 +1116,24 @@ def requantize_codes(Calls target not None, Calls source not None, q, out, threa
         q = _codes_for(q, source._name)
     codes = _code_array(q, "q")
     params = _rescaling_of(target, source)
-    if params is not None:
-        return _rescaled(codes, params, out, threads)
     _forget(&call)
-    _forget(&to)
     codes = _hold_code(&call, codes, "q", None)
     _set_input(&call)
-    kept = _hold_params(&call, source, False)
+    if params is not None:
+        kept = _hold_params(&call, params, True, b"q")
+        exact = _hold_out(&call, out, code)
+        _check_overlap(&call, exact, &call.x, codes, "the input")
+        _run(&call, True, threads)
+        return exact if out is None else out
+    kept = _hold_params(&call, source, False, b"q")
     call.args.any_zeros = _is_integer(call.x.type)
     call.args.out.type = PQ_F32
+    _forget(&to)
     to.x = call.x
     _set_input(&to)
-    kept_too = _hold_params(&to, target, True)
-    exact = _hold_out(&to, _exact_out(out), target._name, code)
-    if out is not None:
-        to.has_out = True
-        _check_overlap(&to, exact, &to.x, codes, "the input")
-    _set_output(&to)
-    job = Job(&call.args, &to.args, 1)
-    if _size(&call.x) != 0:
-        job.parts = _parts(_size(&call.x) * (call.x.itemsize + to.out.itemsize), threads)
-        status = _execute(_requantize_codes_part, &job, _size(&call.x))
-        if status != PQ_OK:
-            _raise(status, &to.out, &call.x, "q")
+    kept_too = _hold_params(&to, target, True, b"q")
+    exact = _hold_out(&to, out, code)
+    _check_overlap(&to, exact, &to.x, codes, "the input")
+    call.out = to.out  # for the number of parts, and for errors
+    _run_all(_requantize_codes_part, &call, &to.args, threads, "q")
     return exact if out is None else out

@@ -239,13 +239,11 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
             )
         args.clips = True
         args.lowest_code, args.highest_code = ends
-    exact = _hold_out(&call, _exact_out(out), <str>_NAMES[<int>code], code)
-    if out is not None:
-        _check_overlap(&call, exact, &call.x, array, "q")
-        _check_overlap(&call, exact, &call.scale, multiplier, "multiplier")
-        _check_overlap(&call, exact, &call.zero, shift, "shift")
-        _check_overlap(&call, exact, &held_bias, bias, "bias")
-    _set_output(&call)
+    exact = _hold_out(&call, out, code)
+    _check_overlap(&call, exact, &call.x, array, "q")
+    _check_overlap(&call, exact, &call.scale, multiplier, "multiplier")
+    _check_overlap(&call, exact, &call.zero, shift, "shift")
+    _check_overlap(&call, exact, &held_bias, bias, "bias")
     args.ndim = call.x.ndim
     args.shape = call.x.shape
     args.inp = call.args.inp

@@ -243,10 +243,8 @@ cdef object _dequantize_by_pair(object q, tuple scale, object zero_point, object
         got = f"shape {_shape(&call.zero)}"
         raise _error(ValueError, "zero_point", "one element beside two scales", got)
     _check_zero(&call, call.x.type)
-    exact = _hold_out(&call, _exact_out(out), <str>_NAMES[<int>type], type)
-    if out is not None:
-        _check_apart(&call, exact, array, None, zero_point, None)
-    _set_output(&call)
+    exact = _hold_out(&call, out, type)
+    _check_apart(&call, exact, array, None, zero_point, None)
     scale = _hold_pair(&call, exact, scale, "scale", &pair)
     if offset is not None:
         offset = _singles(&call, exact, offset, "offset", call.x.shape[pair.axes[1]])

@@ -197,15 +197,12 @@ cdef class Operator:
         if found.foreign:
             self._again(&call, x, scale, zero_point)
         type = self._finish(&call, &found)
-        exact = _hold_out(&call, _exact_out(out), <str>_NAMES[<int>type], type)
-        if out is not None:
-            call.has_out = True
-            if isinstance(x, Packed):
-                x = (<Packed>x)._words
-            _check_overlap(&call, exact, &call.x, x, "the input")
-            _check_overlap(&call, exact, &call.scale, scale, self.scale.name)
-            _check_overlap(&call, exact, &call.zero, zero_point, self.zero.name)
-        _set_output(&call)
+        exact = _hold_out(&call, out, type)
+        if isinstance(x, Packed):
+            x = (<Packed>x)._words
+        _check_overlap(&call, exact, &call.x, x, "the input")
+        _check_overlap(&call, exact, &call.scale, scale, self.scale.name)
+        _check_overlap(&call, exact, &call.zero, zero_point, self.zero.name)
         _run(&call, self.quantizes, threads)
         return exact if out is None else out
 
@@ -265,17 +262,15 @@ cdef class Operator:
         cdef pq_type type = PQ_U8 if found.code == PQ_NO_TYPE else found.code
         cdef int i
         _set_input(call)
-        _set_array(&call.args.scale, &call.scale)
+        _set_placed(&call.args.scale, &call.scale, call.scale_strides)
         if call.zero.held:
-            _set_array(&call.args.zero, &call.zero)
+            _set_placed(&call.args.zero, &call.zero, call.zero_strides)
         memset(call.scale_strides, 0, call.x.ndim * sizeof(ptrdiff_t))
         memset(call.zero_strides, 0, call.x.ndim * sizeof(ptrdiff_t))
         for i in range(found.n):
             call.scale_strides[found.at[i]] = call.scale.strides[i]
             if call.zero.ndim == found.n:
                 call.zero_strides[found.at[i]] = call.zero.strides[i]
-        call.args.scale.strides = call.scale_strides
-        call.args.zero.strides = call.zero_strides
         if not self.quantizes:
             call.args.any_zeros = _is_integer(call.x.type)
             if found.dtype != PQ_NO_TYPE:
