@@ -105,8 +105,8 @@ static enum pq_status run_codebook(const struct pq_kernels *kernels,
     job.how.run.in = args->in.type;
     job.how.run.out = args->out.type;
     job.how.run.inverse = args->inverse != 0;
-    if (!quantizes && code == PQ_U4 && real == PQ_F32 && book->levels == 4 &&
-        !args->inverse) {
+    if (!quantizes && code == PQ_U4 && codes->bit_strides != NULL && real == PQ_F32 &&
+        book->levels == 4 && !args->inverse) {
         job.how.packed = kernels->dequantize_book_packed;
         job.how.run.high_first = pq_is_high_first(args->in_layout);
     }
