@@ -319,6 +319,9 @@ def test_convert_explains_why_it_reads_no_weight(kind, type, format, said, capsy
     assert error(capsys, "convert", f"q.{kind}", f"y.{kind}", "--format", format) == said
     if kind == "gguf":
         run("quantize", "-q", "q.gguf", "y.gguf", "--type", format)
+        said = "'a': expected a type that .safetensors files have, got Q4_K; use pyquant "
+        message = error(capsys, "convert", "q.gguf", "y.safetensors", "--format=awq")
+        assert message.endswith(f"{said}dequantize first")
 
 
 def test_convert_keeps_the_records_of_other_tensors():

@@ -564,7 +564,8 @@ def _part_of(tensor: StoredTensor, kind: str) -> Part:
     swapped = tensor._order == ">"
     if not known or (swapped and tensor.dtype is None):
         expected = f"a type that .{kind} files have"
-        raise fault(None, expected, tensor.format, tensor.name)
+        remedy = "; use pyquant dequantize first" if tensor._blocks else ""
+        raise fault(None, expected, f"{tensor.format}{remedy}", tensor.name)
     return Part(tensor.name, type, tensor.shape, tensor.nbytes)
 
 

@@ -919,7 +919,8 @@ def planar_of(weight: Weight | tuple[BlockFormat, Bytes]) -> Planar:
 
 def _of_blocks(made: BlockFormat, b: Any) -> Planar:
     if made.name not in _BLOCKS:
-        raise fail(ValueError, "weight", f"blocks of {listed(_BLOCKS)}", made.name)
+        got = f"{made.name}; dequantize the blocks, and quantize the numbers"
+        raise fail(ValueError, "weight", f"blocks of {listed(_BLOCKS)}", got)
     given = array(b, "weight", ("uint8",))
     matrix_of(given, "weight")
     parts = made.split(given)

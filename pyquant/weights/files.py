@@ -644,11 +644,7 @@ def _result_type(dtype: npt.DTypeLike | None, out: Array | None) -> str | None:
 
         got = f"{dtypes.shown(dtype)}{hint_of_type(dtype, REALS)}"
         raise fail(TypeError, "dtype", "a type of numbers", got)
-    if isinstance(out, np.ndarray):
+    if name is None and isinstance(out, np.ndarray):
         plain = np.ndarray.view(out, np.ndarray)  # ignores dtype of a subclass
-        found = dtypes.requested(plain.dtype)
-        if found is None:
-            expected = "a type of numbers in the byte order of the machine"
-            raise fail(TypeError, "out", name or expected, dtypes.described(plain))
-        return name or found
+        name = dtypes.name_of(plain.dtype) or plain.dtype.name  # in either byte order
     return name
