@@ -121,11 +121,11 @@ def _reason(tensor: Logical, format: str) -> str:
 class Converted(Job):
     """A weight in another format, converted once for the header and once for the data."""
 
-    __slots__ = ("_parts", "_read", "changed")
+    __slots__ = ("_parts", "_read")
 
     def __init__(self, source: Logical, format: str, read: Callable[[], Any]) -> None:
-        super().__init__(source)
-        self.changed, self._read = format, read
+        super().__init__(source, format, None)
+        self._read = read
         arrays = self._made()
         self._parts = [Part.of(key, type_of(one), one.shape) for key, one in arrays.items()]
         if format in _BLOCKS:
@@ -136,7 +136,7 @@ class Converted(Job):
         return self._parts
 
     def _made(self) -> dict[str, Array]:
-        name, format = self.source.name, self.changed
+        name, format = self.source.name, self.to
         try:
             if format in _BLOCKS:
                 return {name: self._read().blocks(format)}

@@ -56,7 +56,10 @@ def run(arguments: argparse.Namespace) -> int:
         memory, threads = arguments.max_memory, arguments.threads
         type, graph = arguments.type, kind == "onnx"
         jobs = [
-            Decoded(tensor, type or (tensor.real if graph else "float32"), memory, threads)
+            Decoded(
+                *(tensor, type or (tensor.real if graph else "float32"), None),
+                *(memory, threads),
+            )
             if tensor.is_quantized and (not graph or isinstance(tensor, Joined))
             else Copied(tensor, model, kind, "not quantized")
             for tensor in tensors
@@ -72,9 +75,9 @@ def metadata_of(
     """Return a function that returns the metadata of the new file. The function removes
     records of tensors that are no longer quantized. Raise Refused if no job changes a
     tensor; `what` names the tensors that can change, and `why` adds a reason."""
-    if all(job.changed is None for job in jobs):
+    same = [job for job in jobs if job.reason is not None]
+    if len(same) == len(jobs):
         raise Refused(f"no {what} in {model.path}{why}")
-    same = [job for job in jobs if job.changed is None]
     kept = {name for job in same for name in (job.source.name, *job.source.parts)}
 
     def metadata(names: set[str] | None) -> dict[str, Any]:

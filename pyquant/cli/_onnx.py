@@ -20,6 +20,7 @@ from pyquant.cli._errors import converting, fault
 from pyquant.cli._forms import Granularity, Stored, grid_of, named
 from pyquant.cli._logical import Joined, published
 from pyquant.cli._models import Bytes, Model
+from pyquant.cli._plan import Decoded, Quantized
 from pyquant.cli._write import File
 from pyquant.weights import _elements
 from pyquant.weights._weight import from_tensors
@@ -501,8 +502,8 @@ class _Edited:
         graph = self.proto.graph
         del graph.initializer[:]
         self.tensors: dict[str, Any] = {}
-        made = [job for job in jobs if job.spec is not None]
-        undone = {job.source.name for job in jobs if job.changed is not None}
+        made = [job for job in jobs if isinstance(job, Quantized)]
+        undone = {job.source.name for job in jobs if isinstance(job, Decoded)}
         self._load_nested_data()
         self._raise_opset(made)
         initializers = model.proto.graph.initializer
@@ -510,9 +511,9 @@ class _Edited:
         nodes = [node for node in graph.node if not undone & {*node.output}]
         links = []
         for job in jobs:  # in the order of initializers
-            if job.spec is not None:
+            if isinstance(job, Quantized):
                 links.append(self._link(job))
-            elif job.changed is not None:
+            elif isinstance(job, Decoded):
                 self._undo(job.parts[0])
             else:
                 for part in job.parts:
@@ -530,7 +531,7 @@ class _Edited:
                 tensor.ClearField("external_data")
                 tensor.ClearField("data_location")
 
-    def _raise_opset(self, made: Sequence[Job]) -> None:
+    def _raise_opset(self, made: Sequence[Quantized]) -> None:
         """Raise the opset to the version that the new nodes need."""
         model, onnx = self.model, require()
         needs = [
@@ -544,10 +545,9 @@ class _Edited:
             least = onnx.helper.find_min_ir_version_for(opsets, ignore_unknown=True)
             self.proto.ir_version = max(self.proto.ir_version, least)
 
-    def _link(self, job: Job) -> Any:
+    def _link(self, job: Quantized) -> Any:
         """Make a DequantizeLinear node. Its output gets the name of the initializer."""
         name, shape, attributes = job.source.name, job.source.shape, _attributes_of(job)
-        assert job.spec is not None
         blocks = job.spec.granularity.blocks(shape)
         scales = grid_of(shape, blocks)
         if "block_size" not in attributes:
@@ -601,8 +601,7 @@ class _Edited:
             self.tensors[name] = graph.initializer[-1]
 
 
-def _attributes_of(job: Job) -> dict[str, int]:
-    assert job.spec is not None
+def _attributes_of(job: Quantized) -> dict[str, int]:
     found = _attributes_for(job.spec.granularity, job.source.ndim)
     assert found is not None  # `objection` excludes the case
     return found

@@ -85,19 +85,20 @@ class Job:
     """
     A tensor and the work on it.
 
-    A model has many tensors. A job therefore stores few values, and derives the rest:
-    `spec`, the type and granularity of a quantized tensor; `changed`, the type of real
-    numbers of a dequantized tensor; `reason`, why a tensor is copied; `sqnr` in dB, `None`
-    without an error or before the work.
+    `to` and `granularity` are the type and the granularity of the result. `reason` explains
+    why a tensor is copied, and is `None` for a tensor that changes. `sqnr` in dB is `None`
+    without an error or before the work. A model has many tensors, so that a job stores few
+    values.
     """
 
-    __slots__ = ("reason", "source", "sqnr")
+    __slots__ = ("granularity", "reason", "source", "sqnr", "to")
 
-    spec: Any = None
-    changed: Any = None
-
-    def __init__(self, source: Logical, reason: str | None = None) -> None:
+    def __init__(
+        self, source: Logical, to: str, granularity: str | None, reason: str | None = None
+    ) -> None:
         self.source: Logical = source
+        self.to: str = to
+        self.granularity: str | None = granularity
         self.reason: str | None = reason
         self.sqnr: float | None = None
 
@@ -106,29 +107,9 @@ class Job:
         """The tensors of the output file."""
         raise NotImplementedError
 
-    @property
-    def record(self) -> dict[str, Any] | None:
-        """Facts about the codes for the metadata of the file."""
-        return None
-
     def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
         """Write the parts, and pass the number of bytes that were read to `advance`."""
         raise NotImplementedError
-
-    @property
-    def to(self) -> str:
-        """The type of the result."""
-        return self.changed or (self.source.type if self.spec is None else self.spec.type)
-
-    @property
-    def granularity(self) -> str | None:
-        """The granularity of the result."""
-        if self.changed:
-            return None
-        if self.spec is None:
-            return self.source.granularity
-        block = BLOCKS.get(self.spec.type)
-        return self.spec.granularity.text if block is None else f"block:{block.block_size}"
 
     @property
     def nbytes(self) -> int:
@@ -170,8 +151,10 @@ class _Banded(Job):
 
     __slots__ = ("_memory",)
 
-    def __init__(self, source: Logical, memory: int, threads: int) -> None:
-        super().__init__(source)
+    def __init__(
+        self, source: Logical, to: str, granularity: str | None, memory: int, threads: int
+    ) -> None:
+        super().__init__(source, to, granularity)
         self._memory = memory
         self._rows(threads)  # raises if one row exceeds memory
 
@@ -230,7 +213,7 @@ class Quantized(_Banded):
     ) -> None:
         self.spec: Spec = spec
         self._measure = measure
-        super().__init__(source, memory, threads)
+        super().__init__(source, spec.type, spec.granularity.text, memory, threads)
 
     @property
     def _blocks(self) -> tuple[int, ...]:
@@ -275,7 +258,8 @@ class Quantized(_Banded):
         return [*self._by_role().values()]
 
     @property
-    def record(self) -> dict[str, Any] | None:
+    def record(self) -> dict[str, Any]:
+        """Facts about the codes for the metadata of the file."""
         return {
             "type": self.spec.type,
             "granularity": self.spec.granularity.text,
@@ -393,16 +377,16 @@ class InBlocks(Quantized):
     @property
     def _unit(self) -> int:
         """Least number of rows in a band: a block of a vector, or a row of a matrix."""
-        return BLOCKS[self.spec.type].block_size if self.source.ndim == 1 else 1
+        return BLOCKS[self.to].block_size if self.source.ndim == 1 else 1
 
     @property
     def parts(self) -> list[Part]:
-        source, block = self.source, BLOCKS[self.spec.type]
+        source, block = self.source, BLOCKS[self.to]
         nbytes = source.size // block.block_size * block.block_bytes
-        return [Part(source.name, self.spec.type, source.shape, nbytes)]
+        return [Part(source.name, self.to, source.shape, nbytes)]
 
     def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
-        block, source = BLOCKS[self.spec.type], self.source
+        block, source = BLOCKS[self.to], self.source
         kept = _Kept(block, threads)
         for _, numbers in self._bands(threads, advance):
             blocks = encoded(block, numbers, threads=threads)
@@ -482,30 +466,26 @@ def _largest(x: Array) -> float:
 class Decoded(_Banded):
     """A job that writes decoded real numbers of a type."""
 
-    __slots__ = ("changed",)
-
-    def __init__(self, source: Logical, type: str, memory: int, threads: int) -> None:
-        self.changed: str = type
-        super().__init__(source, memory, threads)
+    __slots__ = ()
 
     @property
     def _real(self) -> str:
-        return readable(self.changed)
+        return readable(self.to)
 
     @property
     def parts(self) -> list[Part]:
-        return [Part.of(self.source.name, self.changed, self.source.shape)]
+        return [Part.of(self.source.name, self.to, self.source.shape)]
 
     def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
         largest, stored = 0.0, 0.0
         for rows, numbers in self._bands(threads, advance):
-            if self.changed == "float16":
+            if self.to == "float16":
                 exact = _changed(self.source, rows, numbers)
                 largest, stored = max(largest, exact[0]), max(stored, exact[1])
-            plain = self._real == self.changed
+            plain = self._real == self.to
             output.write(self.source.name, numbers if plain else bfloat16_bits(numbers))
         if not 3 / 4 * largest <= stored < np.inf:
-            raise OutOfRange(self.changed, largest)
+            raise OutOfRange(self.to, largest)
 
 
 def _changed(source: Logical, rows: slice | None, numbers: Array) -> tuple[float, float]:
@@ -530,10 +510,8 @@ class Copied(Job):
 
     __slots__ = ("_kind", "_model")
 
-    def __init__(
-        self, source: Logical, model: Model, kind: str, reason: str | None
-    ) -> None:
-        super().__init__(source, reason)
+    def __init__(self, source: Logical, model: Model, kind: str, reason: str) -> None:
+        super().__init__(source, source.type, source.granularity, reason)
         self._model, self._kind = model, kind
         for name in source.parts:
             _part_of(model[name], kind)  # raises for types that the file lacks

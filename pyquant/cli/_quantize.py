@@ -145,7 +145,9 @@ class _Plan:
         if options.asymmetric and "int" not in type:
             raise Refused(f"--asymmetric: expected an integer type, got {type}")
         symmetric = False if options.asymmetric else None
-        shared = Granularity(granularity or "channel")
+        block = BLOCKS.get(type)
+        usual = "channel" if block is None else f"block:{block.block_size}"
+        shared = Granularity(granularity or usual)
         return Spec(type, shared, symmetric, options.method, kind)
 
     def _rule(self, option: str, text: str) -> tuple[str, str, Spec | None]:
@@ -232,7 +234,7 @@ def _repetition(job: Job) -> str | None:
 
 
 def _metadata_of(model: Model, jobs: list[Job], kind: str) -> Metadata:
-    made = {job.source.name: job for job in jobs if job.record is not None}
+    made = {job.source.name: job for job in jobs if isinstance(job, Quantized)}
 
     def metadata(names: set[str] | None) -> dict[str, Any]:
         found = {**model.metadata}
@@ -253,7 +255,7 @@ def _metadata_of(model: Model, jobs: list[Job], kind: str) -> Metadata:
 
 
 def _records(
-    model: Model, made: Mapping[str, Job], names: set[str] | None
+    model: Model, made: Mapping[str, Quantized], names: set[str] | None
 ) -> dict[str, str]:
     """Add a record of each quantized tensor to the records of the input."""
     text = model.metadata.get("pyquant")
@@ -266,7 +268,7 @@ def _records(
     return {"pyquant": f"{{{text}}}"}
 
 
-def _rows(made: Mapping[str, Job]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _rows(made: Mapping[str, Quantized]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield name and record of each quantized tensor, and of its words for `load`."""
     for name, job in made.items():
         yield name, {KIND: job.record}
@@ -292,7 +294,7 @@ _TYPES = {
 }
 
 
-def _config(made: Mapping[str, Job], jobs: list[Job]) -> dict[str, Any] | None:
+def _config(made: Mapping[str, Quantized], jobs: list[Job]) -> dict[str, Any] | None:
     """Build the `quantization_config` that compressed-tensors reads."""
     groups: dict[str, list[str]] = {}
     for name, job in made.items():
@@ -323,10 +325,10 @@ def _config(made: Mapping[str, Job], jobs: list[Job]) -> dict[str, Any] | None:
     }
 
 
-def _scheme(job: Job) -> dict[str, Any] | None:
+def _scheme(job: Quantized) -> dict[str, Any] | None:
     """Return the scheme of compressed-tensors for a job, or `None` if it has none."""
     spec = job.spec
-    if spec is None or spec.type not in _TYPES or job.source.ndim != 2:
+    if spec.type not in _TYPES or job.source.ndim != 2:
         return None
     text = spec.granularity.text
     strategy: dict[str, Any] | None = {"tensor": {"strategy": "tensor"}}.get(text)

@@ -264,7 +264,7 @@ def _row(job: Job) -> dict[str, Any]:
 
 
 def _tell(arguments: argparse.Namespace, jobs: Sequence[Job], path: str) -> None:
-    changed = [job for job in jobs if job.spec is not None or job.changed is not None]
+    changed = [job for job in jobs if job.reason is None]
     measured = {job.source.name: job.sqnr for job in jobs if job.sqnr is not None}
     finite = (name for name, sqnr in measured.items() if not isnan(sqnr))
     worst = min(finite, key=measured.__getitem__, default=None)
