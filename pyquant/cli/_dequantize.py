@@ -56,10 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         memory, threads = arguments.max_memory, arguments.threads
         type, graph = arguments.type, kind == "onnx"
         jobs = [
-            Decoded(
-                *(tensor, type or (tensor.real if graph else "float32"), None),
-                *(memory, threads),
-            )
+            Decoded(tensor, type or (tensor.real if graph else "float32"), memory, threads)
             if tensor.is_quantized and (not graph or isinstance(tensor, Joined))
             else Copied(tensor, model, kind, "not quantized")
             for tensor in tensors

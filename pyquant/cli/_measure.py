@@ -14,12 +14,14 @@ from pyquant.dtypes import TYPES
 from pyquant.packed import PackedArray
 from pyquant.qparams import QParams, choose_qparams, qparams_from_range
 from pyquant.report import measure_error
+from pyquant.weights.files import _dtype_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyquant._typing import Array
     from pyquant.cli._logical import Logical
+    from pyquant.weights.files import StoredTensor
 
 # Elements of a band of rows, unless a row has more. They fit the cache, and the number is a
 # multiple of 256, the elements of the largest GGUF block.
@@ -43,7 +45,11 @@ def wide(types: set[str]) -> str:
 
 
 def decoded(
-    tensor: Logical, dtype: str, *, count: int | None = None, threads: int = 1
+    tensor: Logical | StoredTensor,
+    dtype: str,
+    *,
+    count: int | None = None,
+    threads: int = 1,
 ) -> Iterator[tuple[slice | None, Array]]:
     """
     Yield rows along the first axis, and their values, which share one buffer.
@@ -58,7 +64,7 @@ def decoded(
         return
     total, *others = tensor.shape
     count = min(total, count or max(1, BAND // math.prod(others)))
-    room = np.empty((count, *others), _core.dtype_named(dtype))
+    room = np.empty((count, *others), _dtype_of(dtype))
     for first in range(0, total, count):
         rows = slice(first, min(first + count, total))
         band = room[: rows.stop - first]
@@ -125,9 +131,7 @@ class Steps:
     """Measure the errors of a tensor in steps of its codes."""
 
     def __init__(self, tensor: Joined) -> None:
-        self.tensor, self.type = tensor, tensor.type
-        narrow = self.type in TYPES and TYPES[self.type].kind == "float"
-        self.gap = Codes(self.type).gap if narrow else 1.0
+        self.tensor, self.codes = tensor, Codes(tensor.type)
         self.scale, zero = tensor.scale, tensor.zero_point
         self.zero = np.zeros((1,) * tensor.ndim, np.int8) if zero is None else zero
 
@@ -146,14 +150,14 @@ class Steps:
         """Return the largest error in steps. Values that are not finite are skipped."""
         with np.errstate(all="ignore"):
             error = np.subtract(x, y, dtype=np.float64)
-            error /= self.spread(rows)[0].astype(np.float64) * self.gap
+            error /= self.spread(rows)[0].astype(np.float64) * self.codes.gap
         np.abs(error, out=error)
         return float(np.max(error, where=np.isfinite(error), initial=0.0))
 
     def saturated(self, rows: slice | None, x: Array) -> int:
         """Count the elements out of the range of the codes by more than half a step."""
         scale, zero, how = self.tensor.params(rows)
-        report = QParams(scale, zero, self.type, **how).measure_error(x)
+        report = QParams(scale, zero, self.tensor.type, **how).measure_error(x)
         return int(report.saturated_low + report.saturated_high)
 
     def usual(self) -> Array:
@@ -288,7 +292,7 @@ class _Plots:
         self.values, self.steps = values, steps
         self.finite = values.low <= values.high
         self.counts = np.zeros(BINS, np.int64)
-        self.codes = None if steps is None else Codes(b.type)
+        self.codes = None if steps is None else steps.codes
         self.seen = np.zeros(1 << 16, np.bool_)  # index: the bits of a code as float16
         usual = "int4" if 8 * b.nbytes < 6 * math.prod(a.shape) else "int8"
         self.dtype = b.type if has_codes(b.type) and TYPES[b.type].bits <= 16 else usual
@@ -312,7 +316,7 @@ class _Plots:
             found: Array = y / np.abs(scale).astype(y.dtype)
             found += np.asarray(0 if zero is None else zero).astype(y.dtype)
         # Stored values of integer codes are rounded, so their quotients need rounding, too.
-        return found if TYPES[steps.type].kind == "float" else np.rint(found)
+        return found if TYPES[steps.tensor.type].kind == "float" else np.rint(found)
 
     def _count(self, x: Array) -> None:
         width = (self.values.high - self.values.low) / BINS
@@ -367,7 +371,6 @@ class _Plots:
     def _grids(self, usual: Array) -> Iterator[dict[str, Any]]:
         """Yield the range of the codes at the largest and at the median scale."""
         assert self.steps is not None
-        assert self.codes is not None
         which = {"largest scale": 0, "median scale": usual.size // 2}
         if usual.size < 2:
             which = {"scale": 0} if usual.size else {}
@@ -375,7 +378,7 @@ class _Plots:
             scale = float(usual[place])
             zeros, scales = self.steps.zero, np.abs(self.steps.scale)
             zero = float(zeros.flat[0 if zeros.size == 1 else np.argmax(scales == scale)])
-            low, high = ((end - zero) * scale for end in self.codes.reach)
+            low, high = ((end - zero) * scale for end in self.steps.codes.reach)
             grid = {"label": label, "scale": scale, "zero_point": zero}
             yield {**grid, "low": low, "high": high}
 

@@ -152,9 +152,9 @@ class _Banded(Job):
     __slots__ = ("_memory",)
 
     def __init__(
-        self, source: Logical, to: str, granularity: str | None, memory: int, threads: int
+        self, source: Logical, to: str, memory: int, threads: int, text: str | None = None
     ) -> None:
-        super().__init__(source, to, granularity)
+        super().__init__(source, to, text)
         self._memory = memory
         self._rows(threads)  # raises if one row exceeds memory
 
@@ -213,7 +213,7 @@ class Quantized(_Banded):
     ) -> None:
         self.spec: Spec = spec
         self._measure = measure
-        super().__init__(source, spec.type, spec.granularity.text, memory, threads)
+        super().__init__(source, spec.type, memory, threads, spec.granularity.text)
 
     @property
     def _blocks(self) -> tuple[int, ...]:
@@ -561,11 +561,5 @@ def bytes_of(tensor: StoredTensor, type: str | None = None) -> Iterator[Bytes]:
             start = tensor._start + at
             tensor._file.has_read(start, start + piece.size)
         return
-    rows: list[slice | None] = [None]
-    if tensor.shape:
-        each = max(1, tensor.nbytes // max(1, tensor.shape[0]))
-        step = max(1, PIECE // each)
-        rows = [slice(a, a + step) for a in range(0, tensor.shape[0], step)]
-    for part in rows:
-        numbers = tensor.dequantize(part, dtype=tensor.dtype if kept else type)
+    for _, numbers in decoded(tensor, type_of(tensor) if kept else str(type)):
         yield from copied_bytes(numbers, 8 * numbers.dtype.itemsize)
