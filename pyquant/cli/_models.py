@@ -56,14 +56,11 @@ class Model(WeightFile):
         files: list[Any],
         tensors: dict[str, StoredTensor],
         metadata: Mapping[str, Any],
-        *,
-        paths: tuple[str, ...] = (),
-        shards: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(path, files, tensors, metadata)
         self.kind: str = kind
-        self.paths: tuple[str, ...] = paths or (path,)
-        self.shards: Mapping[str, str] = shards or {}
+        self.paths: tuple[str, ...] = (path,)
+        self.shards: Mapping[str, str] = {}
         self.joined: Mapping[str, Logical] = {}
 
     @property
@@ -156,22 +153,18 @@ def _open_stdin(kind: str | None) -> Model:
 
 
 def _open_weights(path: str) -> Model:
-    file = open_weights(path)
-    kind = "safetensors"
-    if not path.endswith(".json") and file._files[0].opened()[:4] == b"GGUF":
-        kind = "gguf"
-    paths = tuple(one.path for one in file._files)
-    shards = {}
-    if path.endswith(".json"):
-        paths = (path, *paths)
-        folder = os.path.dirname(path)
-        names = {p: os.path.relpath(p, folder or ".") for p in paths[1:]}
+    file, is_index = open_weights(path), path.endswith(".json")
+    files, tensors, paths = file._files, file._tensors, [one.path for one in file._files]
+    is_gguf = not is_index and files[0].opened()[:4] == b"GGUF"
+    metadata = _own_metadata(file) if is_index else file.metadata
+    made = Model(path, "gguf" if is_gguf else "safetensors", files, tensors, metadata)
+    made.paths = (*[path] * is_index, *paths)
+    if is_index:
+        folder = os.path.dirname(path) or "."
         # The output has its files beside the index, so their names must have no folder.
-        names = {p: name.replace(os.sep, "-") for p, name in names.items()}
-        shards = {n: names[t._file.path] for n, t in file._tensors.items()}
-    metadata = _own_metadata(file) if path.endswith(".json") else file.metadata
-    files, tensors = file._files, file._tensors
-    return Model(path, kind, files, tensors, metadata, paths=paths, shards=shards)
+        names = {p: os.path.relpath(p, folder).replace(os.sep, "-") for p in paths}
+        made.shards = {n: names[t._file.path] for n, t in tensors.items()}
+    return made
 
 
 def _own_metadata(file: Any) -> Mapping[str, Any]:
