@@ -296,31 +296,23 @@ _TYPES = {
 
 def _config(made: Mapping[str, Quantized], jobs: list[Job]) -> dict[str, Any] | None:
     """Build the `quantization_config` that compressed-tensors reads."""
-    groups: dict[str, list[str]] = {}
+    groups: dict[str, dict[str, Any]] = {}  # by their JSON without targets
     for name, job in made.items():
         weights = _scheme(job)
         if weights is not None and name.endswith(".weight"):
-            key = json.dumps([weights, _TYPES[job.to][1]])
-            groups.setdefault(key, []).append(name.removesuffix(".weight"))
+            row = {"targets": [], "weights": weights}
+            row |= {"input_activations": None, "output_activations": None}
+            row["format"] = _TYPES[job.to][1]
+            targets = groups.setdefault(json.dumps(row), row)["targets"]
+            targets.append(name.removesuffix(".weight"))
     if not groups:
         return None
-    rows, formats = {}, []
-    for number, (key, targets) in enumerate(groups.items()):
-        weights, form = json.loads(key)
-        formats.append(form)
-        rows[f"group_{number}"] = {
-            "targets": targets,
-            "weights": weights,
-            "input_activations": None,
-            "output_activations": None,
-            "format": form,
-        }
-    one = len(set(formats)) == 1
+    formats = {row["format"] for row in groups.values()}
     return {
         "quant_method": "compressed-tensors",
         "quantization_status": "compressed",
-        "format": formats[0] if one else "mixed-precision",
-        "config_groups": rows,
+        "format": formats.pop() if len(formats) == 1 else "mixed-precision",
+        "config_groups": {f"group_{n}": row for n, row in enumerate(groups.values())},
         "ignore": [],
     }
 
