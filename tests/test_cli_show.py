@@ -76,9 +76,9 @@ def test_tables_at_80_columns_cut_no_cell(command, terminal, capsys):
 
 def test_short_names_stay_beside_their_numbers(monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
-    screen = Terminal()
+    monkeypatch.setattr("sys.stdout", screen := Terminal())
     rows = [("a" * 13, 12345), ("b" * 14, 1)]
-    print_table(("name", "bytes"), rows, right=("bytes",), file=screen)
+    print_table(("name", "bytes"), rows, right=("bytes",))
     assert screen.getvalue().splitlines() == [
         "name           bytes",
         "aaaaaaaaaaaaa  12345",

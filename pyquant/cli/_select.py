@@ -59,7 +59,12 @@ def chosen(
     found: dict[str, _Value] = {}
     names = list(names)
     for pattern, value in rules:
-        expression = _compiled(pattern, option)
+        search, regular = pattern.removeprefix("re:"), pattern.startswith("re:")
+        try:
+            expression = re.compile(search if regular else rf"\A{translate(pattern)}")
+        except re.error as error:
+            got = f"{pattern!r} ({error})"
+            raise Refused(f"{option}: expected a regular expression, got {got}") from None
         matched = [name for name in names if expression.search(name)]
         if not matched:
             end = hint(pattern, names, show=repr)
@@ -71,13 +76,3 @@ def chosen(
 def selected(patterns: Sequence[str], names: Iterable[str]) -> Iterable[str]:
     """Return the names that patterns select; all names without patterns."""
     return chosen([(one, None) for one in patterns], names) if patterns else names
-
-
-def _compiled(pattern: str, option: str) -> re.Pattern[str]:
-    if not pattern.startswith("re:"):
-        return re.compile(rf"\A{translate(pattern)}")
-    try:
-        return re.compile(pattern.removeprefix("re:"))
-    except re.error as error:
-        got = f"{pattern!r} ({error})"
-        raise Refused(f"{option}: expected a regular expression, got {got}") from None

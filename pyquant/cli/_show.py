@@ -75,7 +75,6 @@ def print_table(
     rows: Iterable[Sequence[object]],
     *,
     right: Sequence[str] = (),
-    file: TextIO | None = None,
 ) -> None:
     """
     Print rows below a line of headings, and never cut a cell.
@@ -83,23 +82,22 @@ def print_table(
     The first column holds names. Control characters are escaped. The columns `right` are
     aligned at the right. On a narrow terminal, long names get a line of their own.
     """
-    to: TextIO | None = sys.stdout if file is None else file
-    if to is None:  # stdout is closed
+    if sys.stdout is None:  # stdout is closed
         return
     cells = [tuple(map(shown, row)) for row in chain((columns,), rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(columns))]
-    if _is_terminal(to):
+    if _is_terminal(sys.stdout):
         rest = sum(widths[1:]) + 2 * len(widths[1:])
         widths[0] = min(widths[0], max(0, shutil.get_terminal_size().columns - rest))
     for row in cells:
         if len(row[0]) > widths[0]:
-            print(row[0], file=to)
+            print(row[0])
             row = ("", *row[1:])
         padded = [
             cell.rjust(width) if name in right else cell.ljust(width)
             for cell, width, name in zip(row, widths, columns, strict=True)
         ]
-        print("  ".join(padded).rstrip(), file=to)
+        print("  ".join(padded).rstrip())
 
 
 def counted(number: int, what: str) -> str:

@@ -50,6 +50,7 @@ def _positive(text: str) -> int:
 
 
 _KINDS = {"choices": sorted(set(EXTENSIONS.values()))}
+_FROM, _TO = {"dest": "kind_in", **_KINDS}, {"dest": "kind_out", **_KINDS}
 _COUNT = {"type": _positive, "default": 1}
 _SIZE = {"type": memory_of, "default": memory_of("256M")}
 # The options of the commands that write a file.
@@ -57,18 +58,8 @@ FILES = (
     ("input", "IN", "a file, a folder, or - for stdin"),
     ("output", "OUT", "a file, a folder, or - for stdout"),
     RAW,
-    (
-        "--from",
-        "",
-        "file type of IN (default: by its extension)",
-        {"dest": "kind_in", **_KINDS},
-    ),
-    (
-        "--to",
-        "",
-        "file type of OUT (default: by its extension)",
-        {"dest": "kind_out", **_KINDS},
-    ),
+    ("--from", "", "file type of IN (default: by its extension)", _FROM),
+    ("--to", "", "file type of OUT (default: by its extension)", _TO),
     ("--max-memory", "SIZE", "memory for buffers (default: 256M)", _SIZE),
     ("--threads", "N", "threads that share the work (default: 1)", _COUNT),
     ("--dry-run", None, "print the plan, write nothing"),
