@@ -300,7 +300,7 @@ def _config(made: Mapping[str, Quantized], jobs: list[Job]) -> dict[str, Any] | 
     for name, job in made.items():
         weights = _scheme(job)
         if weights is not None and name.endswith(".weight"):
-            row = {"targets": [], "weights": weights}
+            row: dict[str, Any] = {"targets": [], "weights": weights}
             row |= {"input_activations": None, "output_activations": None}
             row["format"] = _TYPES[job.to][1]
             targets = groups.setdefault(json.dumps(row), row)["targets"]
