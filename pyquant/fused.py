@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         _Layout,
         _Range,
         _Rounding,
+        _Unpacked,
     )
     from pyquant._typing import ArrayLike, Like
     from pyquant.packed import PackedArray
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     _Scalar = TypeVar("_Scalar", bound=np.generic)
     _Array = TypeVar("_Array", bound=npt.NDArray[Any])
 
-    class _DynamicQuantizeOptions(_GranularityOptions, total=False):
+    class _Options(_GranularityOptions, total=False):
         symmetric: bool | np.bool | None
         include_zero: bool | np.bool
         scale_out: npt.NDArray[Any] | None
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
         seed: _Index
         start: _Index
 
+    class _ToArray(_Options, _Unpacked, total=False): ...
+
 
 __all__ = ["dynamic_quantize", "fake_quantize"]
 __dir__: object = __all__.copy
@@ -51,23 +54,11 @@ __dir__: object = __all__.copy
 
 @overload
 def dynamic_quantize(
-    x: ArrayLike,
-    *,
-    dtype: npt.DTypeLike = "int8",
-    layout: None = None,
-    packed: Literal[False] = False,
-    out: _Array,
-    **options: Unpack[_DynamicQuantizeOptions],
+    x: ArrayLike, *, dtype: npt.DTypeLike = "int8", out: _Array, **options: Unpack[_ToArray]
 ) -> tuple[_Array, QParams]: ...
 @overload
 def dynamic_quantize(
-    x: ArrayLike,
-    *,
-    dtype: _Known[_Scalar],
-    layout: None = None,
-    packed: Literal[False] = False,
-    out: None = None,
-    **options: Unpack[_DynamicQuantizeOptions],
+    x: ArrayLike, *, dtype: _Known[_Scalar], out: None = None, **options: Unpack[_ToArray]
 ) -> tuple[npt.NDArray[_Scalar], QParams]: ...
 @overload
 def dynamic_quantize(
@@ -77,7 +68,7 @@ def dynamic_quantize(
     layout: _Layout,
     packed: Literal[False] = False,
     out: None = None,
-    **options: Unpack[_DynamicQuantizeOptions],
+    **options: Unpack[_Options],
 ) -> tuple[PackedArray, QParams]: ...
 @overload
 def dynamic_quantize(
@@ -87,17 +78,15 @@ def dynamic_quantize(
     layout: None = None,
     packed: Literal[True],
     out: None = None,
-    **options: Unpack[_DynamicQuantizeOptions],
+    **options: Unpack[_Options],
 ) -> tuple[PackedArray, QParams]: ...
 @overload
 def dynamic_quantize(
     x: ArrayLike,
     *,
     dtype: npt.DTypeLike = "int8",
-    layout: None = None,
-    packed: Literal[False] = False,
     out: npt.NDArray[Any] | None = None,
-    **options: Unpack[_DynamicQuantizeOptions],
+    **options: Unpack[_ToArray],
 ) -> tuple[npt.NDArray[Any], QParams]: ...
 @overload
 def dynamic_quantize(
@@ -107,7 +96,7 @@ def dynamic_quantize(
     layout: _Layout | None = None,
     packed: bool | np.bool = False,
     out: npt.NDArray[Any] | None = None,
-    **options: Unpack[_DynamicQuantizeOptions],
+    **options: Unpack[_Options],
 ) -> tuple[Any, QParams]: ...
 @_core.hinted
 def dynamic_quantize(
