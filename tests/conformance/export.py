@@ -18,6 +18,8 @@ sys.path[:] = [str(HERE.parent), *(p for p in sys.path if Path(p).resolve() != H
 
 from conformance import cases  # noqa: E402
 
+import pyquant as pq  # noqa: E402
+
 V1 = {path.stem: path for path in cases.V1}
 
 
@@ -85,31 +87,13 @@ def write_onnx(folder):
 
 # Write text lines, for example: quantize f32 i8 half_even x=3f000000 s=3f800000 z=00 -> 00
 
-MODES = {
-    "ROUND_NEAREST_TOWARD_INFINITY": "half_away",
-    "ROUND_NEAREST_TOWARD_ZERO": "half_toward_zero",
-    "ROUND_NEAREST_UPWARD": "half_up",
-    "ROUND_NEAREST_DOWNWARD": "half_down",
-    "ROUND_NEAREST_TOWARD_EVEN": "half_even",
-    "ROUND_TOWARD_INFINITY": "away",
-    "ROUND_TOWARD_ZERO": "trunc",
-    "ROUND_UP": "ceil",
-    "ROUND_DOWN": "floor",
-}
 SHORT = {"float32": "f32", "int8": "i8", "uint8": "u8", "int16": "i16", "uint16": "u16"}
 SHORT |= {"int32": "i32", "int4": "i4", "uint4": "u4", "int2": "i2", "uint2": "u2"}
 SHORT |= {"float8_e4m3fn": "f8e4m3fn", "float8_e4m3fnuz": "f8e4m3fnuz"}
 SHORT |= {"float8_e5m2": "f8e5m2", "float8_e5m2fnuz": "f8e5m2fnuz"}
-PLAIN = {
-    "x",
-    "x_scale",
-    "x_zero_point",
-    "y_scale",
-    "y_zero_point",
-    "output_dtype",
-    "saturate",
-}
-PLAIN |= {"input", "scale", "zero_point", "type", "axes", "round_mode"}
+# Arguments of calls whose elements are independent.
+PLAIN = {"x", "x_scale", "x_zero_point", "y_scale", "y_zero_point", "saturate"}
+PLAIN |= {"output_dtype", "input", "scale", "zero_point", "type", "axes", "round_mode"}
 
 
 def pattern(array):
@@ -136,7 +120,7 @@ def lines_of(call):
         return
     if codes.dtype == np.float32 or scale.size != 1 or zero.size != 1:
         return
-    how = MODES[args.get("round_mode", "ROUND_NEAREST_TOWARD_EVEN")]
+    how = pq.RoundMode(args.get("round_mode", "half_even")).value
     (s,), (z,) = pattern(scale), pattern(zero)
     if codes.dtype.name.startswith("float8"):
         if z != "00":
@@ -157,50 +141,14 @@ def text():
 
 # Write tables: a byte for each of the 65536 patterns of float16 or bfloat16.
 
-# Bits of the mantissa, the bias, and the codes of the largest number, infinity and NaN.
-FLOAT8 = {
-    "float8_e4m3fn": (3, 7, 0x7E, 0x7F, 0x7F),
-    "float8_e5m2": (2, 15, 0x7B, 0x7C, 0x7E),
-    "float8_e4m3fnuz": (3, 8, 0x7F, 0x80, 0x80),
-    "float8_e5m2fnuz": (2, 16, 0x7F, 0x80, 0x80),
-}
-
-
-def wide_values(source):
-    """Return the value of each pattern of float16 or bfloat16."""
-    patterns = np.arange(1 << 16, dtype=np.uint32)
-    if source == "float16":
-        return patterns.astype(np.uint16).view(np.float16).astype(np.float64)
-    with np.errstate(invalid="ignore"):  # signaling NaNs
-        return (patterns << 16).view(np.float32).astype(np.float64)
-
-
-def table(source, target, saturate):
-    """Return the nearest code of each value, ties to even; NaN keeps its sign."""
-    mantissa, bias, largest, infinity, nan = FLOAT8[target]
-    codes = np.arange(largest + 2)  # and the code after the largest number
-    exponent, fraction = codes >> mantissa, codes & (1 << mantissa) - 1
-    steps = np.where(exponent > 0, fraction + (1 << mantissa), fraction)
-    values = np.ldexp(steps.astype(np.float64), np.maximum(exponent, 1) - bias - mantissa)
-    x = wide_values(source)
-    size, negative = abs(x), np.signbit(x)
-    middle = (values[1:] + values[:-1]) / 2
-    above = np.searchsorted(middle, size, side="left")
-    tie = (above < middle.size) & (middle[np.minimum(above, middle.size - 1)] == size)
-    found = np.where(tie & (above % 2 == 1), above + 1, above)
-    beyond = found > largest
-    found = np.where(beyond, largest if saturate else infinity, found)
-    found = np.where(np.isnan(x), nan, found)
-    signed = negative & (found > 0 if target.endswith("uz") else True)  # without -0
-    return np.where(signed, found | 0x80, found).astype(np.uint8)
-
 
 def tables():
-    """Yield the names and the bytes of all tables."""
+    """Yield the names and the bytes of all tables. tables.sha256 has their checksums."""
     for source in ("float16", "bfloat16"):
-        for target in FLOAT8:
+        x = np.arange(1 << 16, dtype=np.uint16).view(cases.dtype_of(source))
+        for target in (name for name in SHORT if name.startswith("float8")):
             for how in ("saturate", "overflow"):
-                made = table(source, target, how == "saturate")
+                made = pq.quantize(x, 1.0, dtype=target, saturate=how == "saturate")
                 yield f"{source}-{target}-{how}.bin", made.tobytes()
 
 
