@@ -272,3 +272,24 @@ def test_com_microsoft_takes_scales_without_an_axis():
     assert answer.tolist() == [[1, 4], [3, 8]]
     with pytest.raises(ValueError, match=r"^(y_scale|axis):"):
         pyquant.com_microsoft.quantize_linear(x, scale, zero)
+
+
+# Weights of 7 bits. Without VNNI, ONNX Runtime adds pairs of products in 16 bits.
+WEIGHTS = -64, 65
+
+
+@loop("target, zero", ["uint8", "int8"], [0, 5])
+def test_requantize_equals_qlinear_matmul(target, zero):
+    rng = np.random.default_rng(8)
+    for m, k, n, scale in ((40, 64, 48, 0.03), (16, 8, 64, 0.5), (64, 300, 20, 0.11)):
+        a = rng.integers(0, 256, (m, k)).astype(target)
+        b = rng.integers(*WEIGHTS, (k, n), dtype=np.int8)
+        scales = f32(0.02, scale, 0.37 * k**0.5 * scale)
+        parameters = (scales[0], a.dtype.type(7), b, scales[1], np.int8(0), scales[2])
+        zero = a.dtype.type(zero)
+        theirs = run_node("QLinearMatMul", a, *parameters, zero, result=target)
+        sums = (a.astype(np.int32) - 7) @ b.astype(np.int32)
+        multiplier = scales[0] * scales[1] / scales[2]
+        got = pyquant.requantize(sums, multiplier, zero, dtype=target)
+        same(got, theirs)
+        assert len(np.unique(got)) > 20

@@ -409,67 +409,6 @@ def test_kinds_of_arguments():
     assert pq.requantize(frozen, 0.5).tolist() == expected
 
 
-# Other implementations
-
-
-def ort_codes(op, inputs, target, **attributes):
-    """Run an operator of ONNX Runtime with constant inputs."""
-    onnxruntime = pytest.importorskip("onnxruntime")  # optional
-    onnx = pytest.importorskip("onnx")  # optional
-    helper = onnx.helper
-    names = [f"i{n}" for n in range(len(inputs))]
-    graph = helper.make_graph(
-        [helper.make_node(op, names, ["y"], **attributes)],
-        "g",
-        [helper.make_tensor_value_info(
-            names[0], helper.np_dtype_to_tensor_dtype(inputs[0].dtype), inputs[0].shape
-        )],
-        [helper.make_tensor_value_info(
-            "y", helper.np_dtype_to_tensor_dtype(np.dtype(target)), None
-        )],
-        [
-            onnx.numpy_helper.from_array(a, n)
-            for a, n in zip(inputs[1:], names[1:], strict=False)
-        ],
-    )  # fmt: skip
-    model = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8
-    )
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, ["CPUExecutionProvider"]
-    )
-    return session.run(None, {names[0]: inputs[0]})[0]
-
-
-def float32_multiplier(*scales):
-    a, b, y = map(np.float32, scales)
-    return a * b / y
-
-
-# Weights of 7 bits. Without VNNI, ONNX Runtime adds pairs of products in 16 bits.
-WEIGHTS = -64, 65
-
-
-@loop("target, zero", ("uint8", "int8"), (0, 5))
-def test_onnx_runtime_qlinear_matmul(target, zero):
-    rng = np.random.default_rng(8)
-    for m, k, n, scale in ((40, 64, 48, 0.03), (16, 8, 64, 0.5), (64, 300, 20, 0.11)):
-        a = rng.integers(0, 256, (m, k)).astype(np.uint8 if target == "uint8" else np.int8)
-        b = rng.integers(*WEIGHTS, (k, n), dtype=np.int8)
-        scales = np.float32(0.02), np.float32(scale), np.float32(0.37 * k**0.5 * scale)
-        a_zero = a.dtype.type(7)
-        inputs = [a, scales[0], a_zero, b, scales[1], np.int8(0), scales[2],
-                  np.dtype(target).type(zero)]  # fmt: skip
-        inputs = [np.asarray(one) for one in inputs]
-        expected = ort_codes("QLinearMatMul", inputs, target)
-        sums = (a.astype(np.int32) - int(a_zero)) @ b.astype(np.int32)
-        got = pq.requantize(sums, float32_multiplier(*scales), zero, dtype=target)
-        assert np.array_equal(got, expected)
-        assert len(np.unique(got)) > 20
-
-
 def test_fixed_point_of_many_dimensions():
     m, shift = pq.fixedpoint.fixed_point(np.full((1,) * 63 + (2,), 0.75))
     assert m.shape == shift.shape == (1,) * 63 + (2,)
