@@ -347,46 +347,9 @@ def _spread(values: list, size: int) -> list:
     return values * size
 
 
-def quantize(
-    x,
-    scale,
-    zero_point=0,
-    *,
-    dtype="int8",
-    rounding="half_even",
-    precision=None,
-    saturate=True,
-):
+def quantize(x, scale, zero_point=0, **options):
     """`pyquant.quantize` where each parameter has one element or as many as `x`."""
-    dtype = np.dtype(dtype)
-    source = format_of(x)
-    compute = compute_format(source)
-    quotient = compute if precision is None else FORMATS[precision]
-    if dtype.name in NARROW_FORMATS:
-        assert not np.any(zero_point), "narrow floats have no zero points"
-        to = NARROW_FORMATS[dtype.name]
-        codes = _narrow_codes(x, np.asarray(scale), compute, quotient, to, saturate)
-        return np.array(codes, np.uint8).view(dtype).reshape(x.shape)
-    options = {"dtype": dtype, "rounding": rounding, "precision": precision}
     return quantize_affine(x, scale, zero_point, **options)[0]
-
-
-def _narrow_codes(x, scale, compute, quotient, to, saturate):
-    source, of_scale = format_of(x), format_of(scale)
-    scales = _spread(bits_of(scale), x.size)
-    return [
-        _narrow_code(b, source, s, of_scale, compute, quotient, to, saturate)
-        for b, s in zip(bits_of(x), scales, strict=True)
-    ]
-
-
-@lru_cache(maxsize=1 << 16)
-def _narrow_code(x, source, scale, of_scale, compute, quotient, to, saturate):
-    """Return the code of a number and a scale. NaN has the sign of their bit patterns."""
-    negative = bool(x & source.sign_bit) != bool(scale & of_scale.sign_bit)
-    divisor = round_to_format(decode(scale, of_scale), compute)
-    exact = divide(decode(x, source), divisor)
-    return encode_narrow(round_to_format(exact, quotient), to, saturate, negative)
 
 
 def _numbers(parameter, compute, size):
