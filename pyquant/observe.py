@@ -438,7 +438,7 @@ class Observer:
         >>> o = pq.Observer(histogram=True)
         >>> o.update(np.arange(9, dtype=np.float32))
         >>> [float(x) for x in o.quantile(0.5)]
-        [4.0, 4.03125]
+        [4.0, 4.031249523162842]
         """
         at = number(q, "q", 0, 1)
         self._need_histogram("quantile")

@@ -573,21 +573,22 @@ if "dask" in OPTIONAL:
 # ---- names ----
 
 
-def public():
-    """Yield name and object of each public function, class, method and property."""
+def public_modules():
+    """Yield the public modules that can be imported. The commands have no functions."""
+    yield pyquant
     for found in pkgutil.walk_packages(pyquant.__path__, "pyquant."):
         parent, _, name = found.name.rpartition(".")
-        if name.startswith("_") or (parent == "pyquant.cli"):
+        if name.startswith("_") or parent == "pyquant.cli":
             continue
-        if name in ("dask", "zarr", "mx", "nvfp4") and name not in OPTIONAL:
-            continue
-        module = importlib.import_module(found.name)
-        if name == "integrations":
-            continue
+        if name not in ("dask", "zarr", "mx", "nvfp4") or name in OPTIONAL:
+            yield importlib.import_module(found.name)
+
+
+def public():
+    """Yield name and object of each public function, class, method and property."""
+    for module in public_modules():
         for name in module.__all__:
             yield from _members(getattr(module, name))
-    for name in pyquant.__all__:
-        yield from _members(getattr(pyquant, name))
 
 
 def _members(value):

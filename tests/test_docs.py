@@ -7,14 +7,13 @@ import os
 import re
 import shlex
 from contextlib import redirect_stdout
-from enum import EnumType
 from io import StringIO
-from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 from typing import get_args
 
 import numpy as np
+import public_calls
 import pytest
 from support import ROOT
 
@@ -41,31 +40,6 @@ NEEDS = {
     "cast_value_rs": r"import cast_value_rs",
 }
 
-MODULES = (
-    *("pyquant", "dtypes", "embed", "fixedpoint", "isa", "ngraph", "onednn", "onnx"),
-    *("com_microsoft", "weights", "weights.awq", "weights.bitsandbytes"),
-    *("weights.blocks", "weights.compressed_tensors", "weights.gptq", "weights.mlx"),
-    *("weights.matmulnbits", "weights.mx", "weights.nvfp4"),
-)
-
-
-def documented():
-    """Yield every public function, class and method, except enumerations."""
-    for module in MODULES:
-        owner = pyquant if module == "pyquant" else attrgetter(module)(pyquant)
-        for name in owner.__all__:
-            made = getattr(owner, name)
-            prefix = "" if owner is pyquant else f"{module}."
-            if callable(made) and not isinstance(made, EnumType):
-                yield prefix + name
-    for path in ("QParams", "PackedArray", "weights.Weight"):
-        one = attrgetter(path)(pyquant)
-        for name in dir(one):
-            if not name.startswith("_") and callable(getattr(one, name)):
-                yield f"{path}.{name}"
-    for one in ("StoredTensor.dequantize", "StoredTensor.raw", "WeightFile.read"):
-        yield f"weights.files.{one}"
-
 
 def skip_without_what_it_needs(text):
     for package, words in NEEDS.items():
@@ -73,10 +47,19 @@ def skip_without_what_it_needs(text):
             pytest.importorskip(package)  # optional; .ci/run has all packages
 
 
-@pytest.mark.parametrize("name", list(documented()))
-def test_docstring(name, tmp_path, monkeypatch):
+def documented():
+    """Return the functions, classes and methods by name. The command has no examples."""
+    names = dict(public_calls.public())
+    return {
+        name: one
+        for name, one in names.items()
+        if not isinstance(one, property) and not name.startswith("cli.")
+    }
+
+
+@pytest.mark.parametrize(("name", "made"), documented().items(), ids=documented())
+def test_docstring(name, made, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # for the files that examples write
-    made = attrgetter(name)(pyquant)
     skip_without_what_it_needs(made.__doc__.partition("Examples\n")[2])
     finder = doctest.DocTestFinder(recurse=False)
     (test,) = finder.find(made, name, globs={})

@@ -65,7 +65,7 @@ class StoredTensor:
     >>> pq.write_weights("model.safetensors", {"w": np.float32([[1, 2], [3, 4]])})
     >>> w = pq.open_weights("model.safetensors")["w"]
     >>> w, w[1:].tolist()
-    (StoredTensor('w', 'F32', (2, 2)), [[3.0, 4.0]])
+    (StoredTensor('w', format='F32', shape=(2, 2)), [[3.0, 4.0]])
     """
 
     name: str
