@@ -1,6 +1,5 @@
 """Test the installed package: metadata, files, exported symbols and imports."""
 
-import importlib
 import importlib.metadata
 import importlib.resources
 import inspect
@@ -13,6 +12,7 @@ import traceback
 from operator import attrgetter
 from pathlib import Path
 
+import public_calls
 import pytest
 from support import ROOT, run_python
 
@@ -20,27 +20,15 @@ import pyquant as pq
 from pyquant import _core
 from pyquant.weights.blocks import BlockFormat, block_format
 
-FOLDER = Path(pq.__file__).parent
-MODULES = (
-    path.relative_to(FOLDER).with_suffix("").as_posix().replace("/", ".")
-    for part in ("*.py", "weights/*.py", "integrations/*.py")
-    for path in FOLDER.glob(part)
-)
-MODULES = (name.removesuffix(".__init__") for name in MODULES)
-PUBLIC = sorted(name for name in MODULES if not re.search(r"(^|\.)_", name))
-# Modules for optional packages, and the least version of each package.
-OF_OTHERS = {"integrations.dask": None, "integrations.zarr": "3.2"}
+# Modules that need an optional package.
+OF_OTHERS = ("pyquant.integrations.dask", "pyquant.integrations.zarr")
+MODULES = {module.__name__: module for module in public_calls.public_modules()}
+del MODULES["pyquant.cli"]  # only the command imports it
 LAZY = re.compile(
     r"pyquant\.(cli|com_microsoft|integrations|ngraph|observe|onednn|onnx|openvino|report|"
     r"weights)\b.*"
 )
 DISTRIBUTION = "pyquant-simd"  # on PyPI `pyquant` is another project
-
-
-def skip_without(name):
-    """Skip a module for an optional package that is absent."""
-    if name in OF_OTHERS:  # the module imports its package
-        pytest.importorskip(name.rpartition(".")[2], minversion=OF_OTHERS[name])
 
 
 def test_the_installed_package_is_tested():
@@ -166,10 +154,8 @@ def test_public_names():
     assert run_python(code).returncode == 0
 
 
-@pytest.mark.parametrize("name", ["", *PUBLIC])
-def test_completion_offers_public_names_only(name):
-    skip_without(name)
-    module = importlib.import_module(f"pyquant.{name}".rstrip("."))
+@pytest.mark.parametrize("module", MODULES.values(), ids=MODULES)
+def test_completion_offers_public_names_only(module):
     assert dir(module) == sorted(module.__all__)
     assert all(hasattr(module, public) for public in dir(module))
     documented = pydoc.plain(pydoc.render_doc(module))
@@ -256,14 +242,14 @@ def test_lazy_modules_are_imported_on_first_use():
     """`import pyquant` imports no module of a standard, a format, another package's arrays
     or statistics. An unknown name raises the usual error."""
     assert not list(filter(LAZY.match, imported_by("import pyquant; dir(pyquant)")))
-    names = [one for one in PUBLIC if LAZY.match(f"pyquant.{one}") and one not in OF_OTHERS]
+    names = [name for name in MODULES if LAZY.match(name) and name not in OF_OTHERS]
     assert len(names) == 22
     code = "import pyquant as pq; pq.weights.mx; pq.integrations.tflite"
     found = set(filter(LAZY.match, imported_by(code)))
     assert {"pyquant.weights.mx", "pyquant.integrations.tflite"} < found
     assert not found & {"pyquant.weights.gptq", "pyquant.integrations.cf", "pyquant.cli"}
     for name in names:
-        assert attrgetter(name)(pq) is importlib.import_module(f"pyquant.{name}")
+        assert attrgetter(name.removeprefix("pyquant."))(pq) is MODULES[name]
     for owner, name in (pq, "_mx"), (pq, "zarr2"), (pq.weights, "files_"), (pq, "gptq"):
         with pytest.raises(
             AttributeError, match=rf"^module '{owner.__name__}' has no attr"
