@@ -446,18 +446,8 @@ GRANULARITIES = {
     (5,): [(0, None), (-1, None)],
     (3, 4): [(0, None), (1, None), (-1, None), (-2, None)],
     (2, 3, 7, 7): [
-        (0, None),
-        (1, None),
-        (2, None),
-        (3, None),
-        ((1,), None),
-        ((0, 1), None),
-        ((1, 0), None),
-        ((-1, 0), None),
-        ((1, 3), None),
-        ((0, 2), None),
-        ((0, 1, 2, 3), None),
-        ((3, 2, 1, 0), None),
+        *((axis, None) for axis in (0, 1, 2, 3, (1,), (0, 1), (1, 0), (-1, 0))),
+        *((axis, None) for axis in ((1, 3), (0, 2), (0, 1, 2, 3), (3, 2, 1, 0))),
     ],
     (2, 1, 7, 1): [((0, 1), None), ((0, 3), None)],
     (1, 6, 1): [(1, None)],
@@ -468,13 +458,7 @@ GRANULARITIES = {
     (4, 70): [(1, 32), (0, 3)],
     (70, 4): [(0, 32), (-2, 32), (1, 3)],
     (3, 50, 5): [(1, 16), (1, 50), (1, 1000), (2, 1)],
-    (7, 9): [
-        (None, (2, 4)),
-        (None, (7, 4)),
-        (None, (1, 9)),
-        (None, (9, 1)),
-        (None, (1, 1)),
-    ],
+    (7, 9): [(None, blocks) for blocks in ((2, 4), (7, 4), (1, 9), (9, 1), (1, 1))],
     (9, 40): [(None, (4, 32))],
     (5, 6, 7): [(None, (2, 3, 4)), (None, (5, 1, 4))],
     (2, 3, 4, 5): [(None, (2, 2, 2, 2))],
@@ -548,6 +532,22 @@ def parameter_shape(shape, axis=None, block_size=None):
     result = list(shape)
     result[axis] = -(-shape[axis] // block_size)
     return tuple(result)
+
+
+def draw_granularity(rng, shape):
+    """Draw an axis and a block size that fit a shape."""
+    ndim = len(shape)
+    kind = rng.integers(5) if ndim else 0
+    if kind == 1:
+        return int(rng.integers(-ndim, ndim)), None
+    if kind == 2:
+        return int(rng.integers(-ndim, ndim)), int(rng.integers(1, 40))
+    if kind == 3:
+        return None, tuple(int(n) for n in rng.integers(1, 20, ndim))
+    if kind == 4:
+        some = rng.permutation(ndim)[: int(rng.integers(1, ndim + 1))]
+        return tuple(int(axis) for axis in some), None
+    return None, None
 
 
 def parameters_of(form, name, source="float32", seed=0, make=usual_scales):
@@ -637,6 +637,11 @@ LAYOUTS = {
     "read-only": _read_only,
 }
 FOR_OUT = [name for name in LAYOUTS if name != "read-only"]
+
+
+def draw_layout(rng, array):
+    """Return an array with a random layout of LAYOUTS."""
+    return LAYOUTS[rng.choice([*LAYOUTS])](array)
 
 
 def poisoned(dtype, shape):

@@ -16,6 +16,7 @@ from support import (
     adversarial,
     amount,
     by_family,
+    case,
     cast,
     codes,
     compute_dtype,
@@ -110,11 +111,8 @@ def test_quantize_is_exact(source, name):
         want, refused = oracle.quantize_affine(
             x, scale, kept(zero, **options), dtype=dtype_of(name), **options
         )
-        try:
+        with case(**{**options, "seed": seed, "offset": has_offset}):
             same_results(got, (want, expected_error(refused)))
-        except AssertionError as error:
-            options["offset"] = has_offset
-            raise AssertionError(f"{seed}, {options}: {error}") from None
 
 
 @by_family("name", AVAILABLE_CODES)
@@ -138,10 +136,8 @@ def test_dequantize_is_exact(name, target):
         )
         fill = () if fill is None else fill
         want = oracle.dequantize(q, scale, zero, dtype=target, fill=fill, **options)
-        try:
+        with case(seed=seed, fill=fill, inverse=inverse, offset=has_offset):
             same(got, want)
-        except AssertionError as error:
-            raise AssertionError(f"{options} {fill}: {error}") from None
 
 
 def beside(form, compute, name, seed=0):

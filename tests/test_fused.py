@@ -14,7 +14,10 @@ from support import (
     REALS,
     amount,
     at_level,
+    case,
     dequantize_at,
+    draw_granularity,
+    draw_layout,
     loop,
     quantize_at,
 )
@@ -48,22 +51,6 @@ def same(a, b):
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
-def draw_granularity(rng, shape):
-    """Draw axis and block_size for a shape."""
-    ndim = len(shape)
-    kind = rng.integers(0, 5) if ndim else 0
-    if kind == 1:
-        return int(rng.integers(-ndim, ndim)), None
-    if kind == 2:
-        return int(rng.integers(0, ndim)), int(rng.integers(1, 40))
-    if kind == 3:
-        return None, tuple(int(n) for n in rng.integers(1, 20, ndim))
-    if kind == 4:
-        some = rng.permutation(ndim)[: int(rng.integers(1, ndim + 1))]
-        return tuple(int(d) for d in some), None
-    return None, None
-
-
 def draw_array(rng, dtype):
     """Draw numbers of one or of many magnitudes, with any shape and strides."""
     ndim = int(rng.integers(0, 4))
@@ -74,52 +61,50 @@ def draw_array(rng, dtype):
     if rng.random() < 0.3:
         values = values * 10.0 ** rng.uniform(-4, 1, shape)
     x = np.asarray(values).astype(dtype)
-    if rng.random() < 0.2:
-        x = x.astype(x.dtype.newbyteorder())
-    how = rng.integers(0, 5)
-    if how == 1:
-        x = np.asfortranarray(x)
-    elif how == 2:
-        x = x[(slice(None, None, -1),) * x.ndim]
-    elif how == 3 and x.ndim:
-        wide = np.zeros((*x.shape[:-1], x.shape[-1] * 2), x.dtype)
-        wide[..., ::2] = x
-        x = wide[..., ::2]
-    elif how == 4 and x.ndim:
-        x = np.broadcast_to(x[:1], x.shape)
-    return np.asarray(x)
+    if ndim and rng.random() < 0.1:
+        return np.broadcast_to(x[:1], x.shape)
+    return draw_layout(rng, x)
+
+
+def draw_noise(rng):
+    """Draw a seed and a first place for stochastic rounding."""
+    places = (None, 0, 7, 2**32 - 5, 2**64 - 3)
+    return {
+        "rounding": "stochastic",
+        "seed": places[rng.integers(0, len(places))],
+        "start": places[rng.integers(0, len(places))],
+    }
 
 
 @loop("dtype", REALS)
 def test_dynamic_is_two_calls(isa, dtype):
     rng = np.random.default_rng([1, REALS.index(dtype)])
-    for _ in range(amount(30, 250)):
+    for _ in range(amount(50, 400)):
         x = draw_array(rng, dtype)
         code = CHOSEN[rng.integers(0, len(CHOSEN))]
+        integer = code not in NARROW_FLOATS
         axis, block_size = draw_granularity(rng, x.shape)
-        symmetric = None
-        if code not in NARROW_FLOATS and rng.random() < 0.5:
-            symmetric = bool(rng.random() < 0.5)
-        packed = code in PACKED and bool(rng.random() < 0.7)
-        more = {}
+        choice = {"axis": axis, "block_size": block_size}
+        if integer and rng.random() < 0.5:
+            choice["symmetric"] = bool(rng.random() < 0.5)
         if rng.random() < 0.2 and HAVE_BFLOAT16:
-            more["scale_dtype"] = SCALES[rng.integers(0, len(SCALES))]
-        if rng.random() < 0.2 and code in ("int8", "uint8"):
-            more["quant_range"] = (0, 100) if code == "uint8" else (-64, 63)
-        if rng.random() < 0.2 and code == "int8" and symmetric is not False:
-            more["like"] = ("onnxruntime", "pytorch")[rng.integers(0, 2)]
-        p = pq.choose_qparams(
-            x, dtype=code, axis=axis, block_size=block_size, symmetric=symmetric, **more
-        )
-        want = p.quantize(x, packed=packed)
-        q, made = dynamic(
-            isa, x, code, axis=axis, block_size=block_size, symmetric=symmetric,
-            packed=packed, **more,
-        )  # fmt: skip
-        case = f"{x.shape} {x.strides} {x.dtype} to {code}, {axis}, {block_size}, {more}"
-        assert made == p, case
-        assert same(q, want), case
-        assert same(made.quantize(x, packed=packed), want), case
+            choice["scale_dtype"] = SCALES[rng.integers(0, len(SCALES))]
+        if rng.random() < 0.3 and code in ("int8", "uint8"):
+            choice["quant_range"] = (0, 100) if code == "uint8" else (-64, 63)
+        if rng.random() < 0.2 and code == "int8" and choice.get("symmetric") is not False:
+            choice["like"] = ("onnxruntime", "pytorch")[rng.integers(0, 2)]
+        how = {"packed": code in PACKED and bool(rng.random() < 0.7)}
+        if rng.random() < 0.4:
+            how |= draw_noise(rng)
+        elif integer and rng.random() < 0.2:
+            how["rounding"] = oracle.MODES[rng.integers(0, len(oracle.MODES))]
+        with case(shape=x.shape, strides=x.strides, code=code, **choice, **how):
+            p = pq.choose_qparams(x, dtype=code, **choice)
+            want = p.quantize(x, **how)
+            q, made = dynamic(isa, x, code, **choice, **how)
+            assert made == p
+            assert same(q, want)
+            assert same(made.quantize(x, **how), want)
 
 
 @loop("code", ["uint8", "int16"])
@@ -134,37 +119,6 @@ def test_dynamic_ranges_of_many_small_groups(isa, code):
             q, made = dynamic(isa, x[:n], code, axis=0, **options)
             assert made == p
             assert same(q, p.quantize(x[:n])), (block_size, n)
-
-
-def draw_noise(rng):
-    """Draw a seed and a first place for stochastic rounding."""
-    places = (None, 0, 7, 2**32 - 5, 2**64 - 3)
-    return {
-        "rounding": "stochastic",
-        "seed": places[rng.integers(0, len(places))],
-        "start": places[rng.integers(0, len(places))],
-    }
-
-
-@loop("dtype", REALS)
-def test_dynamic_of_any_rounding_is_two_calls(isa, dtype):
-    rng = np.random.default_rng([5, REALS.index(dtype)])
-    for _ in range(amount(20, 150)):
-        x = draw_array(rng, dtype)
-        code = CHOSEN[rng.integers(0, len(CHOSEN))]
-        axis, block_size = draw_granularity(rng, x.shape)
-        granularity = {"axis": axis, "block_size": block_size}
-        how = draw_noise(rng)
-        if code not in NARROW_FLOATS and rng.random() < 0.2:
-            how = {"rounding": oracle.MODES[rng.integers(0, len(oracle.MODES))]}
-        if code == "uint8" and rng.random() < 0.5:
-            granularity["quant_range"] = (0, 100)
-        packed = code in PACKED and bool(rng.random() < 0.7)
-        p = pq.choose_qparams(x, dtype=code, **granularity)
-        q, made = dynamic(isa, x, code, packed=packed, **granularity, **how)
-        case = f"{x.shape} {x.strides} {x.dtype} to {code}, {granularity}, {how}"
-        assert made == p, case
-        assert same(q, p.quantize(x, packed=packed, **how)), case
 
 
 @loop("order, packed", "CF", [False, True])
@@ -375,8 +329,8 @@ def test_fake_is_two_calls(isa, dtype):
         want = both_ways(isa, x, scale, zero, code, options, granularity)
         mask = np.zeros(x.shape, bool) if rng.random() < 0.3 else None
         y = fake(isa, x, scale, zero, code, mask=mask, **granularity, **options)
-        case = f"{x.shape} {x.strides} {x.dtype} by {code}, {granularity}, {options}"
-        assert same(y, want), case
+        with case(shape=x.shape, strides=x.strides, code=code, **granularity, **options):
+            assert same(y, want)
 
 
 @loop("dtype", REALS)

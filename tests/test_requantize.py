@@ -14,7 +14,10 @@ from support import (
     amount,
     at_level,
     case,
+    draw_granularity,
+    draw_layout,
     loop,
+    parameter_shape,
     requantize_at,
     same,
 )
@@ -420,21 +423,8 @@ def test_fixed_point_of_many_dimensions():
 
 def drawn_params(rng, name, shape):
     """Return parameters of a random granularity for codes of a type."""
-    axis, block, extents = None, None, ()
-    kind = rng.choice(["one", "one", "axis", "axes", "block", "blocks"])
-    if kind in ("axis", "block"):
-        axis = int(rng.integers(-len(shape), len(shape)))
-        extents = (shape[axis],)
-    if kind == "block":
-        block = int(rng.integers(1, shape[axis] + 2))
-        extents = list(shape)
-        extents[axis] = -(-shape[axis] // block)
-    if kind == "axes":
-        axis = tuple(range(int(rng.integers(1, len(shape) + 1))))
-        extents = shape[: len(axis)]
-    if kind == "blocks":
-        block = tuple(int(rng.integers(1, n + 2)) for n in shape)
-        extents = [-(-n // b) for n, b in zip(shape, block, strict=True)]
+    axis, block = draw_granularity(rng, shape)
+    extents = parameter_shape(shape, axis, block)
     scale = rng.random(extents) * 10 ** rng.uniform(-2, 2) + 1e-3
     if rng.random() < 0.4:  # powers of two make ties
         scale = np.exp2(np.rint(np.log2(scale)))
@@ -452,16 +442,7 @@ def drawn_params(rng, name, shape):
 def random_codes(rng, dtype, shape):
     """Return codes with any bits, in a random layout."""
     data = np.frombuffer(rng.bytes(math.prod(shape) * dtype.itemsize), dtype)
-    codes, kind = data.reshape(shape), rng.integers(5)
-    if kind == 0:
-        return np.asfortranarray(codes)
-    if kind == 1:
-        return np.repeat(codes, 2, -1)[..., ::2]
-    if kind == 2:
-        return codes[..., ::-1]
-    if kind == 3:
-        return codes.astype(dtype.newbyteorder())
-    return codes
+    return draw_layout(rng, data.reshape(shape))
 
 
 @pytest.mark.parametrize("seed", range(4))
