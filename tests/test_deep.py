@@ -1,32 +1,17 @@
-"""Arguments nested deeper than any stack: an exception that names them, and no crash."""
+"""Arguments nested deeper than the stack raise an exception that names the argument."""
 
 from support import ROOT, amount, run_python
 
 SETUP = f"""
-import collections, collections.abc, sys, threading
+import collections, sys, threading
 sys.path.append({str(ROOT / "tests")!r})
-import public_calls
-import pyquant as pq
-
-def nested(kind, levels):
-    value = kind((1.0,))
-    for _ in range(levels):
-        value = kind((value,))
-    return value
-
-class Endless(collections.abc.Sequence):
-    def __len__(self):
-        return 1
-    def __getitem__(self, i):
-        if i:
-            raise IndexError
-        return Endless()
+import hostile, public_calls
 
 def objects(levels):
     kinds = list, tuple, collections.deque
-    return [Endless(), *(nested(kind, levels) for kind in kinds)]
+    return [hostile.Endless(), *(hostile.deeper(kind, levels) for kind in kinds)]
 
-# The last call of each public function that takes arrays or parameters.
+# The last call of each public function with arrays or parameters as arguments.
 OTHERS = "files.", "blocks.", "dtypes.", "dask.", "_weight.", "_published.", "_core.Calls"
 FORMATS = "awq", "bitsandbytes", "compressed_tensors", "gptq", "matmulnbits", "mlx", "mx"
 CALLS = {{
