@@ -5,6 +5,7 @@ import oracle
 import pytest
 from support import (
     CHOSEN,
+    LAYOUTS,
     MODES,
     PRECISIONS,
     REALS,
@@ -55,75 +56,42 @@ def granularities(draw, shape):
 
 
 @st.composite
-def views(draw, array):
-    """Draw another memory layout of an array."""
-    order = tuple(draw(st.permutations(list(range(array.ndim)))))
-    back = tuple(order.index(axis) for axis in range(array.ndim))
-    view = array.transpose(order).copy().transpose(back)
-    for axis in range(array.ndim):
-        step = draw(st.sampled_from([1, 1, -1, 2]))
-        if step == 2:
-            view = view.repeat(2, axis=axis)[
-                (slice(None),) * axis + (slice(None, None, 2),)
-            ]
-        elif step == -1:
-            view = np.flip(np.flip(view, axis).copy(), axis)
-    return view
-
-
-@st.composite
-def quantize_calls(draw):
-    shape, source, target = draw(shapes), draw(real_dtypes), draw(code_dtypes)
+def calls(draw, quantizes):
+    """Draw an array in any layout, parameters of a granularity, and options."""
+    shape, real, code = draw(shapes), draw(real_dtypes), draw(code_dtypes)
     axis, block = draw(granularities(shape))
     params = parameter_shape(shape, axis, block)
-    x = draw(bits(source, shape))
-    scale = draw(bits(compute_dtype(source), params))
-    zero = draw(bits(target, params))
-    precision = draw(st.none() | st.sampled_from(PRECISIONS))
-    kwargs = {"rounding": draw(modes), "precision": precision}
-    return draw(views(x)), scale, zero, axis, block, kwargs
+    array = draw(bits(real if quantizes else code, shape))
+    array = LAYOUTS[draw(st.sampled_from([*LAYOUTS]))](array)
+    scale, zero = draw(bits(compute_dtype(real), params)), draw(bits(code, params))
+    options = {"dtype": code if quantizes else real}
+    if quantizes:
+        precision = draw(st.none() | st.sampled_from(PRECISIONS))
+        options |= {"rounding": draw(modes), "precision": precision}
+    return array, scale, zero, axis, block, options
 
 
-@given(quantize_calls())
+def check(call, oracle_of, function_at):
+    """Compare each instruction set with exact arithmetic."""
+    array, *parameters, axis, block, options = call
+    where = {"axis": axis, "block_size": block, **options}
+    spread = [expand(one, array.shape, axis, block) for one in parameters]
+    native = array.astype(array.dtype.newbyteorder("="))
+    expected = oracle_of(native, *spread, **options)
+    for isa in pq.isa.available():
+        same(function_at(isa, array, *parameters, **where), expected)
+
+
+@given(calls(True))
 @examples
 def test_quantize_is_exact(call):
-    x, scale, zero, axis, block, kwargs = call
-    got = pq.quantize(x, scale, zero, axis=axis, block_size=block, **kwargs)
-    scale, zero = (expand(p, x.shape, axis, block) for p in (scale, zero))
-    same(got, oracle.quantize(x, scale, zero, dtype=zero.dtype, **kwargs))
+    check(call, oracle.quantize, quantize_at)
 
 
-@given(quantize_calls(), st.sampled_from([2, 3, 7]))
-@examples
-def test_instruction_sets_and_parts_agree(call, parts):
-    x, scale, zero, axis, block, kwargs = call
-    kwargs = {"axis": axis, "block_size": block, **kwargs}
-    got = [quantize_at(level, x, scale, zero, **kwargs) for level in pq.isa.available()]
-    got.append(pq.quantize(x, scale, zero, threads=parts, **kwargs))
-    for one in got:
-        same(one, got[0])
-
-
-@st.composite
-def dequantize_calls(draw):
-    shape, source, target = draw(shapes), draw(code_dtypes), draw(real_dtypes)
-    axis, block = draw(granularities(shape))
-    params = parameter_shape(shape, axis, block)
-    q, zero = draw(bits(source, shape)), draw(bits(source, params))
-    scale = draw(bits(compute_dtype(target), params))
-    return draw(views(q)), scale, zero, axis, block, target
-
-
-@given(dequantize_calls())
+@given(calls(False))
 @examples
 def test_dequantize_is_exact(call):
-    q, scale, zero, axis, block, target = call
-    got = pq.dequantize(q, scale, zero, axis=axis, block_size=block, dtype=target)
-    for level in pq.isa.available():
-        kwargs = {"axis": axis, "block_size": block, "dtype": target}
-        same(dequantize_at(level, q, scale, zero, **kwargs), got)
-    scale, zero = (expand(p, q.shape, axis, block) for p in (scale, zero))
-    same(got, oracle.dequantize(q, scale, zero, dtype=target))
+    check(call, oracle.dequantize, dequantize_at)
 
 
 @given(st.data(), real_dtypes, code_dtypes, st.booleans())
