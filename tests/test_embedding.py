@@ -143,16 +143,16 @@ def test_example(example, tmp_path, name, tool):
 
 
 def test_code_of_the_page_is_in_the_examples(example):
-    """The page shows lines of the examples."""
+    """The page shows a program, which .ci/run compiles, and lines of the examples."""
     page = (ROOT / "docs" / "howto" / "embed.md").read_text("utf-8")
-    shown = re.findall(r"```(c|cython|cmake)\n(.*?)```", page, re.DOTALL)
+    first, *shown = re.findall(r"```(c|cython|cmake)\n(.*?)```", page, re.DOTALL)
+    listing = (example("vendored") / "quantize.c").read_text("utf-8")
+    assert first == ("c", listing.partition("\n")[2])  # without the line of the license
     files = {"c": "embed_c.c", "cmake": "CMakeLists.txt", "cython": "embed_cython.pyx"}
     assert {kind for kind, _ in shown} == set(files)
     for kind, code in shown:
         folder = "embed_cython" if kind == "cython" else "embed_c"
         text = (example(folder) / files[kind]).read_text("utf-8")
-        if kind == "c":
-            text += (example("vendored") / "quantize.c").read_text("utf-8")
         known = {line.strip() for line in text.splitlines()}
         for line in code.splitlines():
             assert line.strip() in {"", *known}

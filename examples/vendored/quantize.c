@@ -6,21 +6,22 @@
 
 int main(void)
 {
-    const float x[3] = {0.5f, -3.0f, 1e9f}, scale = 0.5f;
-    const ptrdiff_t shape[1] = {3}, floats[1] = {sizeof(float)}, bytes[1] = {1};
-    const ptrdiff_t same[1] = {0};
+    float x[3] = {0.5f, -3.0f, 1e9f}, scale = 0.5f;
     signed char q[3];
-    struct pq_args args = {
+    const ptrdiff_t shape[1] = {3};
+    const ptrdiff_t floats[1] = {sizeof(float)}, bytes[1] = {1}; /* strides in bytes */
+    const ptrdiff_t same[1] = {0}; /* all elements have one scale */
+    const struct pq_args args = {
         .size = sizeof args,
         .ndim = 1,
         .shape = shape,
-        .in = {.data = (void *)x, .strides = floats, .type = PQ_F32},
+        .in = {.data = x, .strides = floats, .type = PQ_F32},
         .out = {.data = q, .strides = bytes, .type = PQ_I8},
-        .scale = {.data = (void *)&scale, .strides = same, .type = PQ_F32},
+        .scale = {.data = &scale, .strides = same, .type = PQ_F32},
     };
-    const struct pq_kernels *kernels =
-        pq_isa_find(pq_isa_name(0)); /* the best of this CPU */
-    const enum pq_status status = pq_quantize(kernels, &args, 0, 1);
+    /* Use the best instruction set of this CPU, and do part 0 of 1 of the work. */
+    const struct pq_kernels *best = pq_isa_find(pq_isa_name(0));
+    const enum pq_status status = pq_quantize(best, &args, 0, 1);
     if (status != PQ_OK) {
         puts(pq_status_text(status));
         return 1;
