@@ -79,36 +79,22 @@ def _flat(n: int) -> tuple[Shape, dict[str, Any]]:
     return (n,), {}
 
 
-def _matrix(n: int) -> Shape:
-    columns = min(n, COLUMNS)
+def _matrix(n: int, columns: int = COLUMNS) -> Shape:
+    columns = min(n, columns)
     return (n // columns, columns)
 
 
-def _axis(axis: int, n: int) -> tuple[Shape, dict[str, Any]]:
-    return _matrix(n), {"axis": axis}
+def _axis(axis: int, n: int, columns: int = COLUMNS) -> tuple[Shape, dict[str, Any]]:
+    return _matrix(n, columns), {"axis": axis}
 
 
-def _block(size: int, n: int) -> tuple[Shape, dict[str, Any]]:
-    shape = _matrix(n)
+def _block(size: int, n: int, columns: int = COLUMNS) -> tuple[Shape, dict[str, Any]]:
+    shape = _matrix(n, columns)
     return shape, {"axis": 1, "block_size": min(size, shape[1])}
 
 
 def _plane(side: int, n: int) -> tuple[Shape, dict[str, Any]]:
     return (max(1, n // side**2), side, side), {"axis": 0}
-
-
-def _ragged(size: int, n: int) -> tuple[Shape, dict[str, Any]]:
-    shape = (max(1, n // RAGGED_COLUMNS), min(n, RAGGED_COLUMNS))
-    return shape, {"axis": 1, "block_size": min(size, shape[1])}
-
-
-def _rows(size: int, n: int) -> tuple[Shape, dict[str, Any]]:
-    return (max(1, n // size), min(n, size)), {"axis": 0}
-
-
-def _features(n: int) -> tuple[Shape, dict[str, Any]]:
-    columns = min(n, FEATURES)
-    return (n // columns, columns), {"axis": 1}
 
 
 def _channels(n: int) -> tuple[Shape, dict[str, Any]]:
@@ -134,10 +120,10 @@ GRANULARITIES: dict[str, Callable[[int], tuple[Shape, dict[str, Any]]]] = {
     "plane7": partial(_plane, 7),
     "plane14": partial(_plane, 14),
     "tile128": partial(_tile, 128),
-    "features": _features,
+    "features": partial(_axis, 1, columns=FEATURES),
     "channels": _channels,
-    "ragged32": partial(_ragged, 32),
-    "rows32": partial(_rows, 32),
+    "ragged32": partial(_block, 32, columns=RAGGED_COLUMNS),
+    "rows32": partial(_axis, 0, columns=32),
 }
 
 

@@ -76,16 +76,12 @@ def write_checkpoint(path: Path, gib: float) -> int:
     return count * layer.nbytes
 
 
-def command(folder: Path, form: str, *options: str) -> list[str]:
-    """Return the arguments of a process that quantizes the file."""
-    out, *rest = FORMS[form]
-    files = [str(folder / "in.safetensors"), str(folder / out)]
-    return [sys.executable, "-P", "-c", PROGRAM, "quantize", *files, *rest, "-q", *options]
-
-
 def measure(folder: Path, form: str) -> Run:
-    """Quantize the checkpoint once."""
-    run = subprocess.run(command(folder, form, "-f"), capture_output=True, check=True)
+    """Quantize the checkpoint once, in a process of its own."""
+    out, *options = FORMS[form]
+    command = [sys.executable, "-P", "-c", PROGRAM, "quantize", "-q", "-f", *options]
+    files = folder / "in.safetensors", folder / out
+    run = subprocess.run([*command, *files], capture_output=True, check=True)
     return Run(*map(float, run.stdout.split()))
 
 

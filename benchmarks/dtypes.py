@@ -7,21 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pyquant._core import dtype_named
-from pyquant.dtypes import TYPES
-
-__all__ = [
-    "CODES",
-    "PACKABLE",
-    "REALS",
-    "SHORT",
-    "dtype_named",
-    "in_numpy",
-    "limits",
-    "limits_within",
-    "packed_bits",
-    "packed_bytes",
-]
+# `as` marks names that other files import from this one.
+from pyquant._core import dtype_named as dtype_named
+from pyquant.dtypes import TYPES as TYPES
 
 # Types of 32 bits and more come first.
 REALS = tuple(
@@ -76,11 +64,6 @@ def limits_within(name: str, real: Any) -> tuple[Any, Any] | None:
         return None
     high = real(found[1])
     return real(found[0]), high if high <= found[1] else np.nextafter(high, real(0))
-
-
-def packed_bits(name: str) -> int:
-    """Return the bits of a packed element."""
-    return TYPES[name].bits
 
 
 def packed_bytes(name: str, count: int) -> int:

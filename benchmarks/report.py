@@ -18,21 +18,8 @@ from benchmarks import rivals
 from benchmarks.runs import TWO_CALLS, Notes, Row
 from pyquant import _core
 
-PACKAGES = (
-    "numpy",
-    "ml_dtypes",
-    "onnx",
-    "onnxruntime",
-    "torch",
-    "numkong",
-    "gguf",
-    "openvino",
-    "xarray",
-    "numcodecs",
-    "bitsandbytes",
-    "compressed-tensors",
-    "mlx",
-)
+# ONNX Runtime's models are made with the package onnx.
+PACKAGES = ("onnx", *dict.fromkeys(rival.package for rival in rivals.RIVALS.values()))
 BAR_WIDTH = 30
 # Titles of columns that are not figures.
 NAMES = ("form", "groups", *rivals.MARKS.values())
@@ -311,9 +298,9 @@ def compact_table(rows: list[Row]) -> str:
 # ---- plots ----
 
 
-def plot(folder: str, results: Results) -> list[str]:
+def plot(folder: str, results: Results) -> None:
     """
-    Draw the plots that the results allow, and return their paths.
+    Draw the plots that the results allow.
 
     Raises
     ------
@@ -324,26 +311,23 @@ def plot(folder: str, results: Results) -> list[str]:
     matplotlib.use("agg")  # no window
     pyplot = import_module("matplotlib.pyplot")
     Path(folder).mkdir(parents=True, exist_ok=True)
-    written, rows = [], results.rows
+    rows = results.rows
     for group in dict.fromkeys(row.group for row in rows):
         forms = _by_form([row for row in rows if row.group == group])
         if forms:
             figure = _throughput(pyplot, forms)
-            written.append(save(pyplot, figure, Path(folder, f"throughput-{group}.png")))
-    figure = _roofline(pyplot, results)
-    written.append(save(pyplot, figure, Path(folder, "roofline.png")))
-    return written
+            save(pyplot, figure, Path(folder, f"throughput-{group}.png"))
+    save(pyplot, _roofline(pyplot, results), Path(folder, "roofline.png"))
 
 
-def save(pyplot: Any, figure: Any, path: Path) -> str:
-    """Write a figure as a small image, and return its path."""
+def save(pyplot: Any, figure: Any, path: Path) -> None:
+    """Write a figure as a small image."""
     drawn = BytesIO()
     figure.savefig(drawn, dpi=PLOT_DPI, bbox_inches="tight")
     pyplot.close(figure)
     # A palette makes the file three times smaller. Matplotlib requires PIL.
     image = import_module("PIL.Image").open(drawn).convert("RGB")
     image.quantize(PLOT_PALETTE).save(path, optimize=True)
-    return str(path)
 
 
 def _by_form(rows: list[Row]) -> dict[str, list[Row]]:

@@ -115,7 +115,7 @@ def _quantize(case: Case) -> Candidate:
         return case.out
 
     def packed() -> Array:
-        return _pack(call().reshape(-1).view(np.uint8), dtypes.packed_bits(form.target))
+        return _pack(call().reshape(-1).view(np.uint8), dtypes.TYPES[form.target].bits)
 
     mark = OTHER_BITS if form.rounding == "stochastic" else SAME
     return Candidate(packed if form.packed else call, mark=mark)
@@ -132,7 +132,7 @@ def _dequantize(case: Case) -> Candidate:
     def unpacked() -> Array:
         if not form.packed:
             return x
-        codes = _unpack(case.given.data, dtypes.packed_bits(form.source))
+        codes = _unpack(case.given.data, dtypes.TYPES[form.source].bits)
         return codes[: x.size].view(x.dtype).reshape(x.shape)
 
     def call() -> Array:

@@ -41,6 +41,10 @@ def _report_by_onnxruntime(x: Array, y: Array) -> Candidate:
     return Candidate(lambda: ratio(x, y), nothing, OTHER_BITS)
 
 
+def _of(report: pq.ErrorReport) -> Array:
+    return np.array([report.sqnr, report.max_error, report.mean_error])
+
+
 def _report(n: int) -> Made:
     x = normal(n)
     y = np.round(x * 64) / np.float32(64)
@@ -48,7 +52,7 @@ def _report(n: int) -> Made:
         n,
         x.nbytes + y.nbytes,
         lambda: pq.measure_error(x, y),
-        lambda report: np.array([report.sqnr, report.max_error, report.mean_error]),
+        _of,
         {
             "numpy": lambda: Candidate(lambda: _report_by_numpy(x, y)),
             "onnxruntime": lambda: _report_by_onnxruntime(x, y),
@@ -66,12 +70,7 @@ def _columns(n: int) -> Made:
         x.nbytes + y.nbytes,
         lambda: pq.measure_error(x, y, axis=1),
         lambda report: np.asarray(report.sqnr),
-        {},
     )
-
-
-def _of(report: pq.ErrorReport) -> Array:
-    return np.array([report.sqnr, report.max_error, report.mean_error])
 
 
 def _params(n: int) -> Made:
