@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from tempfile import mkdtemp
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,11 +23,10 @@ INPUTS = 1024  # of each output; all layouts accept these sizes
 OUTPUTS = 8
 GROUP = 128  # inputs that share a scale
 BLOCK = 64  # inputs that share a scale, for codebooks
-AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)  # order of the nibbles of a word
 SHIFTS = np.arange(0, 32, 4, dtype=np.uint32)
 BOOKS: tuple[Literal["nf4", "fp4_bnb", "dynamic8"], ...] = ("nf4", "fp4_bnb", "dynamic8")
 
-Build: TypeAlias = Callable[[int], Made]
+Rivals: TypeAlias = dict[str, Callable[[], Candidate]]
 
 
 def _matrix(n: int) -> Array:
@@ -46,8 +45,8 @@ def _made(
     x: Array,
     bits: int,
     call: Callable[[], Any],
+    rivals: Rivals,
     read: Callable[[Any], Array] = np.asarray,
-    **rivals: Callable[[], Candidate],
 ) -> Made:
     """Describe a call that converts between `x` and codes of `bits` bits."""
     return Made(x.size, x.nbytes + x.size * bits // 8, call, read, rivals)
@@ -83,8 +82,8 @@ def _to_places(n: int, book: str) -> Made:
     scale = _scales(x, BLOCK, 1)
     out = np.empty(x.shape, np.uint8)
     how: Any = {"axis": 1, "block_size": BLOCK, "codebook": book, "out": out}
-    rival = partial(_nearest, x, scale, book)
-    return _made(x, 8, lambda: pq.quantize(x, scale, **how), numpy=rival)
+    rivals: Rivals = {"numpy": partial(_nearest, x, scale, book)}
+    return _made(x, 8, lambda: pq.quantize(x, scale, **how), rivals)
 
 
 def _to_numbers(n: int, book: str) -> Made:
@@ -93,115 +92,104 @@ def _to_numbers(n: int, book: str) -> Made:
     how: Any = {"axis": 1, "block_size": BLOCK, "codebook": book}
     codes = pq.quantize(x, scale, dtype="uint8", **how)
     y = np.empty_like(x)
-    rival = partial(_taken, codes, scale, book)
-    return _made(x, 8, lambda: pq.dequantize(codes, scale, out=y, **how), numpy=rival)
+    rivals: Rivals = {"numpy": partial(_taken, codes, scale, book)}
+    return _made(x, 8, lambda: pq.dequantize(codes, scale, out=y, **how), rivals)
 
 
-def _to_bitsandbytes(n: int, quant_type: str) -> Made:
-    x = _matrix(n)
-    rival = partial(bitsandbytes.quantized, x, quant_type)
-    return _made(
-        x,
-        4,
-        lambda: pq.weights.bitsandbytes.quantize(x, quant_type=quant_type),
-        lambda made: np.asarray(made.tensors()["weight"]).reshape(-1),
-        bitsandbytes=rival,
-    )
+# ---- published formats, with codes of 4 bits ----
 
 
-def _of_bitsandbytes(n: int, quant_type: str) -> Made:
-    x = _matrix(n)
-    q, y = pq.weights.bitsandbytes.quantize(x, quant_type=quant_type), np.empty_like(x)
-    rival = partial(bitsandbytes.dequantized, x, quant_type)
-    return _made(x, 4, lambda: q.dequantize(out=y), bitsandbytes=rival)
+class Packing(NamedTuple):
+    """The places of codes in words of 32 bits."""
+
+    groups: int  # the axis along which GROUP elements share a scale
+    words: int  # the axis along which eight codes share a word
+    order: tuple[int, ...] = tuple(range(8))  # of the codes of a word, from the low bits
 
 
-# ---- integers in words ----
+ROWS = Packing(1, 1)
+PACKINGS = {"gptq": Packing(0, 0), "awq": Packing(0, 1, (0, 2, 4, 6, 1, 3, 5, 7))}
 
 
-def _spread(parameters: Array, axis: int) -> Array:
-    return np.asarray(np.repeat(parameters, GROUP, axis))
-
-
-def _packed(codes: Array, axis: int, order: tuple[int, ...] = tuple(range(8))) -> Array:
-    """Pack eight codes into a word along an axis."""
+def _packed(codes: Array, packing: Packing) -> Array:
     words: Any = np.uint32(0)
-    for place, shift in zip(order, SHIFTS, strict=True):
-        part = codes[place::8] if axis == 0 else codes[:, place::8]
+    for place, shift in zip(packing.order, SHIFTS, strict=True):
+        part = codes[place::8] if packing.words == 0 else codes[:, place::8]
         words = words | part.astype(np.uint32) << shift
     return np.asarray(words)
 
 
-def _unpacked(words: Array, axis: int, order: tuple[int, ...] = tuple(range(8))) -> Array:
-    shifts = SHIFTS[np.argsort(order)]
+def _unpacked(words: Array, packing: Packing) -> Array:
+    shifts = SHIFTS[np.argsort(packing.order)]
     given = words.view(np.uint32)
-    if axis == 0:
+    if packing.words == 0:
         codes = given[:, np.newaxis, :] >> shifts[:, np.newaxis] & np.uint32(15)
         return codes.reshape(-1, words.shape[1])
     codes = given[..., np.newaxis] >> shifts & np.uint32(15)
     return codes.reshape(len(words), -1)
 
 
-def _packed_by_numpy(
-    x: Array, scale: Array, zero: int, axis: int, along: int, order: tuple[int, ...]
-) -> Candidate:
-    """Return a call that packs codes into words along `along`, with groups along `axis`."""
+def _packed_by_numpy(x: Array, scale: Array, packing: Packing) -> Candidate:
+    """Return a call that quantizes with the zero point 8, and packs the codes."""
 
     def call() -> Array:
-        by = _spread(scale, axis)
-        codes = np.clip(np.rint((x + zero * by) / by), 0, 15)
-        return _packed(codes, along, order)
+        by = np.repeat(scale, GROUP, packing.groups)
+        return _packed(np.clip(np.rint((x + 8 * by) / by), 0, 15), packing)
 
     return Candidate(call)
 
 
-def _numbers_by_numpy(
-    words: Array, scale: Array, zero: int, axis: int, along: int, order: tuple[int, ...]
-) -> Candidate:
+def _numbers_by_numpy(words: Array, scale: Array, packing: Packing) -> Candidate:
+    """Return a call that unpacks codes, and dequantizes them with the zero point 8."""
+
     def call() -> Array:
-        codes = _unpacked(words, along, order).astype(np.float32)
-        return np.asarray((codes - np.float32(zero)) * _spread(scale, axis))
+        codes = _unpacked(words, packing).astype(np.float32) - np.float32(8)
+        return np.asarray(codes * np.repeat(scale, GROUP, packing.groups))
 
-    return Candidate(call)
-
-
-PLAIN = tuple(range(8))
-# For weights with inputs first: the axis of packed codes, and their order.
-FIRST = {"gptq": (0, PLAIN), "awq": (1, AWQ_ORDER)}
+    return Candidate(call, np.transpose if packing.groups == 0 else np.asarray)
 
 
-def _first(n: int, name: str) -> tuple[Array, Array, Callable[[], Any]]:
-    """Return weights and scales, inputs first, and a function that packs codes."""
+class Weight(NamedTuple):
+    """A matrix, the call of pyquant that quantizes it, and rivals in both directions."""
+
+    x: Array  # a row for each output
+    quantize: Callable[[], Any]
+    quantizers: Rivals
+    dequantizers: Rivals
+
+
+def _bitsandbytes(n: int, quant_type: Any) -> Weight:
+    x = _matrix(n)
+    return Weight(
+        x,
+        partial(pq.weights.bitsandbytes.quantize, x, quant_type=quant_type),
+        {"bitsandbytes": partial(bitsandbytes.quantized, x, quant_type)},
+        {"bitsandbytes": partial(bitsandbytes.dequantized, x, quant_type)},
+    )
+
+
+def _inputs_first(n: int, name: str, **options: Any) -> Weight:
+    """Return a matrix that is stored in memory with a row for each input."""
     x = np.ascontiguousarray(_matrix(n).T)
-    scale = np.ascontiguousarray(_scales(x.T, GROUP, 7).T)
-    zero = np.full(scale.shape, 8, np.uint8)
-    if name == "awq":
-        return x, scale, lambda: pq.weights.awq.pack(x.T, scale, zero)
-    how: Any = {"bits": 4, "format": "gptq_v2"}
-    return x, scale, lambda: pq.weights.gptq.pack(x.T, scale, zero, **how)
+    scale, packing = np.ascontiguousarray(_scales(x.T, GROUP, 7).T), PACKINGS[name]
+    pack, zero = getattr(pq.weights, name).pack, np.full(scale.shape, 8, np.uint8)
+    call = partial(pack, x.T, scale, zero, **options)
+    words = call().tensors()["qweight"]
+    return Weight(
+        x.T,
+        call,
+        {"numpy": partial(_packed_by_numpy, x, scale, packing)},
+        {"numpy": partial(_numbers_by_numpy, words, scale, packing)},
+    )
 
 
-def _to_first(n: int, name: str) -> Made:
-    x, scale, call = _first(n, name)
-    rival = partial(_packed_by_numpy, x, scale, 8, 0, *FIRST[name])
-    return _made(x, 4, call, lambda w: np.asarray(w.tensors()["qweight"]), numpy=rival)
-
-
-def _of_first(n: int, name: str) -> Made:
-    x, scale, call = _first(n, name)
-    w, y = call(), np.empty_like(x)
-    words = w.tensors()["qweight"]
-    rival = partial(_numbers_by_numpy, words, scale, 8, 0, *FIRST[name])
-    return _made(x, 4, lambda: w.dequantize(out=y.T).T, numpy=rival)
-
-
-def _by_onnxruntime(x: Array, columns: Array) -> Candidate:
+def _by_onnxruntime(x: Array) -> Candidate:
     """Return a call of the 4-bit encoder, which has no public name."""
     state = import_module("onnxruntime.capi._pybind_state")
     made = pq.weights.matmulnbits.quantize(x, block_size=GROUP).tensors()
     B, scales = (np.zeros_like(made[name]) for name in ("B", "scales"))
     zeros = np.zeros((x.shape[0], -(-scales.shape[1] // 2)), np.uint8)
-    given = np.ascontiguousarray(columns)
+    given = np.ascontiguousarray(x.T)
 
     def call() -> Array:
         encode = state.quantize_matmul_4bits
@@ -211,67 +199,73 @@ def _by_onnxruntime(x: Array, columns: Array) -> Candidate:
     return Candidate(call)
 
 
-def _to_matmulnbits(n: int) -> Made:
+def _matmulnbits(n: int) -> Weight:
     x = _matrix(n)
-    return _made(
-        x,
-        4,
-        lambda: pq.weights.matmulnbits.quantize(x, block_size=GROUP),
-        lambda w: np.asarray(w.tensors()["B"]),
-        onnxruntime=partial(_by_onnxruntime, x, x.T),
-    )
-
-
-def _of_matmulnbits(n: int) -> Made:
-    x = _matrix(n)
-    w, y = pq.weights.matmulnbits.quantize(x, block_size=GROUP), np.empty_like(x)
-    B, scales = w.tensors().values()
+    call = partial(pq.weights.matmulnbits.quantize, x, block_size=GROUP)
+    B, scales = call().tensors().values()
     words = B.reshape(len(x), -1).view(np.uint32)
-    rival = partial(_numbers_by_numpy, words, scales, 8, 1, 1, PLAIN)
-    return _made(x, 4, lambda: w.dequantize(out=y), numpy=rival)
-
-
-def _to_compressed_tensors(n: int) -> Made:
-    x = _matrix(n)
-    scale = _scales(x, GROUP, 7)
-    return _made(
+    return Weight(
         x,
-        4,
-        lambda: pq.weights.compressed_tensors.quantize(x, scale),
-        lambda w: np.asarray(w.tensors()["weight_packed"]),
-        numpy=partial(_packed_by_numpy, x, scale, 8, 1, 1, PLAIN),
-        compressed_tensors=partial(compressed_tensors.packed, x, scale, GROUP),
+        call,
+        {"onnxruntime": partial(_by_onnxruntime, x)},
+        {"numpy": partial(_numbers_by_numpy, words, scales, ROWS)},
     )
 
 
-def _of_compressed_tensors(n: int) -> Made:
+def _compressed_tensors(n: int) -> Weight:
     x = _matrix(n)
     scale = _scales(x, GROUP, 7)
-    w, y = pq.weights.compressed_tensors.quantize(x, scale), np.empty_like(x)
-    words = w.tensors()["weight_packed"]
-    return _made(
+    call = partial(pq.weights.compressed_tensors.quantize, x, scale)
+    words = call().tensors()["weight_packed"]
+    return Weight(
         x,
-        4,
-        lambda: w.dequantize(out=y),
-        numpy=partial(_numbers_by_numpy, words, scale, 8, 1, 1, PLAIN),
-        compressed_tensors=partial(compressed_tensors.unpacked, words, scale, GROUP),
+        call,
+        {
+            "numpy": partial(_packed_by_numpy, x, scale, ROWS),
+            "compressed_tensors": partial(compressed_tensors.packed, x, scale, GROUP),
+        },
+        {
+            "numpy": partial(_numbers_by_numpy, words, scale, ROWS),
+            "compressed_tensors": partial(compressed_tensors.unpacked, words, scale, GROUP),
+        },
     )
 
 
-def _to_mlx(n: int) -> Made:
+def _mlx(n: int) -> Weight:
     x = _matrix(n)
-    rival = partial(mlx.quantized, x)
+    return Weight(
+        x,
+        partial(pq.weights.mlx.quantize, x),
+        {"mlx": partial(mlx.quantized, x)},
+        {"mlx": partial(mlx.dequantized, x)},
+    )
 
-    def words(w: Any) -> Array:
-        return np.asarray(w.tensors()["weight"])
 
-    return _made(x, 4, lambda: pq.weights.mlx.quantize(x), words, mlx=rival)
+FORMATS: dict[str, Callable[[int], Weight]] = {
+    "bitsandbytes-nf4": partial(_bitsandbytes, quant_type="nf4"),
+    "bitsandbytes-fp4": partial(_bitsandbytes, quant_type="fp4"),
+    "gptq": partial(_inputs_first, name="gptq", bits=4, format="gptq_v2"),
+    "awq": partial(_inputs_first, name="awq"),
+    "matmulnbits": _matmulnbits,
+    "compressed_tensors": _compressed_tensors,
+    "mlx": _mlx,
+}
 
 
-def _of_mlx(n: int) -> Made:
-    x = _matrix(n)
-    w, y = pq.weights.mlx.quantize(x), np.empty_like(x)
-    return _made(x, 4, lambda: w.dequantize(out=y), mlx=partial(mlx.dequantized, x))
+def _codes(weight: Any) -> Array:
+    """Return the first tensor of a weight, which contains the codes."""
+    return np.asarray(next(iter(weight.tensors().values())))
+
+
+def _quantize(n: int, name: str) -> Made:
+    weight = FORMATS[name](n)
+    return _made(weight.x, 4, weight.quantize, weight.quantizers, _codes)
+
+
+def _dequantize(n: int, name: str) -> Made:
+    weight = FORMATS[name](n)
+    call = partial(weight.quantize().dequantize, out=np.empty_like(weight.x))
+    return _made(weight.x, 4, call, weight.dequantizers)
 
 
 # ---- words of codes of any number of bits ----
@@ -319,27 +313,6 @@ def _of_words(n: int, bits: int) -> Made:
     )
 
 
-# Tasks by name: to codes, and to numbers.
-PAIRS: dict[str, tuple[Build, Build]] = {
-    **{
-        book: (partial(_to_places, book=book), partial(_to_numbers, book=book))
-        for book in BOOKS
-    },
-    **{
-        f"bitsandbytes-{kind}": (
-            partial(_to_bitsandbytes, quant_type=kind),
-            partial(_of_bitsandbytes, quant_type=kind),
-        )
-        for kind in ("nf4", "fp4")
-    },
-    **{
-        name: (partial(_to_first, name=name), partial(_of_first, name=name))
-        for name in FIRST
-    },
-    "matmulnbits": (_to_matmulnbits, _of_matmulnbits),
-    "compressed_tensors": (_to_compressed_tensors, _of_compressed_tensors),
-    "mlx": (_to_mlx, _of_mlx),
-}
 # ---- rows of embedding tables ----
 
 
@@ -366,9 +339,14 @@ def _table(n: int, name: str, contiguous: bool) -> Made:
 
 
 TASKS = [
-    Task(f"{verb}-{name}", build, SIZES, GROUPS)
-    for name, pair in PAIRS.items()
-    for verb, build in zip(("quantize", "dequantize"), pair, strict=True)
+    Task(f"{verb}-{book}", partial(build, book=book), SIZES, GROUPS)
+    for book in BOOKS
+    for verb, build in (("quantize", _to_places), ("dequantize", _to_numbers))
+]
+TASKS += [
+    Task(f"{verb}-{name}", partial(build, name=name), SIZES, GROUPS)
+    for name in FORMATS
+    for verb, build in (("quantize", _quantize), ("dequantize", _dequantize))
 ]
 TASKS += [
     Task(f"{verb}-words{bits}", partial(build, bits=bits), SIZES, GROUPS)
