@@ -25,7 +25,7 @@ from test_calls import GROUPS
 import pyquant as pq
 from pyquant import _core
 
-# CPU flags of Linux that each instruction set needs, the best set first.
+# CPU flags of each instruction set on Linux. The best set is first.
 AVX2 = {"avx2", "fma", "f16c"}
 NEEDS = {
     "avx512": AVX2

@@ -22,7 +22,7 @@ import pyquant
 STUB = Path(pyquant.__file__).with_name("_core.pyi")
 
 
-# The functions of typed_calls.py without parameters. The others are helpers.
+# The functions of typed_calls.py without parameters. Functions with parameters are helpers.
 TYPED = [
     one
     for one in vars(typed_calls).values()

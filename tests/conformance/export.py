@@ -1,5 +1,5 @@
 """
-Export the vectors as files that programs in any language can read.
+Export the vectors as files for programs in any language.
 
 python tests/conformance/export.py onnx FOLDER     a folder for each call, like ONNX's tests
 python tests/conformance/export.py text            a line for each element, as bits
@@ -24,7 +24,7 @@ V1 = {path.stem: path for path in cases.V1}
 
 
 def settled(name):
-    """Yield the calls of a file of v1 that have exactly one result."""
+    """Yield the calls of a file of v1 with exactly one result."""
     for call in cases.calls(V1[name]):
         if len(call.acceptable) == 1:
             yield call
