@@ -32,8 +32,8 @@ def settled(name):
 
 # Write tests for ONNX backends.
 
-OPSETS = (13, 19, 21, 23, 25)  # a model has the first or newest version that accepts it
-PRECISE = 23  # the first version that defines the type of the quotient
+OPSETS = (13, 19, 21, 23, 25)  # a model has the first or newest version with its operators
+PRECISE = 23  # the first version with a rule for the type of the quotient
 
 
 def checked_model(call, results):
