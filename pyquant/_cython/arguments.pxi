@@ -227,15 +227,12 @@ cdef tuple _axes(object axis, int ndim, Call *call=NULL):
     return tuple(sorted(axes))
 
 
-cdef tuple _blocks(object block_size):
+cdef tuple _blocks(object axis, object block_size):
+    """Check block sizes, and the axis beside them. Return the block sizes in a tuple."""
     cdef tuple blocks = _one_or_more(block_size)
     for one in blocks:
         if one < 1:
             raise _error(ValueError, "block_size", "positive integers", block_size)
-    return blocks
-
-
-cdef int _check_blocked_axis(object axis, object block_size) except -1:
     if isinstance(block_size, tuple):
         if axis is not None:
             raise _error(ValueError, "axis", "None beside a block_size per dimension", axis)
@@ -245,7 +242,7 @@ cdef int _check_blocked_axis(object axis, object block_size) except -1:
             f"got {_shown(axis)}"
             f"{'; blocks along the last axis need axis=-1' if axis is None else ''}"
         )
-    return 0
+    return blocks
 
 
 cdef ptrdiff_t _within(object block, ptrdiff_t extent):
@@ -266,8 +263,7 @@ cdef tuple _granularity(Call *call, object axis, object block_size):
         call.block[d] = 1
     if block_size is None:
         return () if axis is None else _axes(axis, ndim, call)
-    cdef tuple blocks = _blocks(block_size)
-    _check_blocked_axis(axis, block_size)
+    cdef tuple blocks = _blocks(axis, block_size)
     if isinstance(block_size, tuple):
         if len(blocks) != ndim:
             if call.whose != NULL:
@@ -291,13 +287,6 @@ cdef inline ptrdiff_t _blocks_along(Call *call, int d) noexcept:
 
 cdef tuple _parameter_shape(Call *call, tuple selecting):
     return tuple([_blocks_along(call, d) for d in selecting])
-
-
-cdef tuple _kept_shape(Call *call, tuple selecting):
-    """Return the shape of parameters with the rank of x: extent 1 if they do not vary."""
-    return tuple([
-        call.args.shape[d] if d in selecting else 1 for d in range(call.args.ndim)
-    ])
 
 
 cdef bint _keeps_dimensions(Call *call, Array *a) noexcept:
@@ -336,7 +325,11 @@ cdef int _place(Call *call, str name, Array *a, tuple selecting, bint blocks,
             i += 1
     if fits:
         return 0
-    if not blocks and _shape(a) == _kept_shape(call, selecting):
+    # Without blocks, parameters may have the rank of x, and extent 1 if they do not vary.
+    kept = tuple([
+        call.args.shape[d] if d in selecting else 1 for d in range(call.args.ndim)
+    ])
+    if not blocks and _shape(a) == kept:
         _place_kept(a, strides)
     else:
         expected = _parameter_shape(call, selecting)

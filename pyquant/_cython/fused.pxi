@@ -38,10 +38,10 @@ cdef int _dynamic_parts(Call *call, tuple selecting, Py_ssize_t each,
 cdef tuple _by_two_calls(type cls, object x, object name, object axis, object block_size,
                          object symmetric, object scale_dtype, object like, _Affine affine,
                          object rounding, object layout, object out, object threads):
-    cdef Calls made = cls.__new__(cls)
-    made._keep(_choose(x, name, axis, block_size, symmetric, scale_dtype, like,
-                       None, affine, threads))
-    made._affine = affine
+    cdef Calls made = _made_params(
+        cls, _choose(x, name, axis, block_size, symmetric, scale_dtype, like, None, affine,
+                     threads), affine
+    )
     codes = _quantize(x, made._given_scale, made._given_zero, made._name, made._axis,
                       made._block_size, rounding, None, True, layout, out, threads, affine,
                       True)
@@ -71,7 +71,6 @@ cdef tuple _dynamic_usual(type cls, object x, object dtype, object axis, object 
     cdef pq_args args
     cdef pq_choice choice
     cdef ptrdiff_t[2] shape, in_strides, out_strides, scale_strides, zero_strides
-    cdef Calls made
     cdef tuple groups, results
     cdef int status
     cdef pq_type code = <pq_type>_spelled_type(dtype)
@@ -122,9 +121,8 @@ cdef tuple _dynamic_usual(type cls, object x, object dtype, object axis, object 
         memcpy(scale.data, args.scale.data, scale.n * pq_type_size(scale.type))
     if zero.n:
         memcpy(zero.data, args.zero.data, zero.n * pq_type_size(code))
-    made = cls.__new__(cls)
-    made._keep(_finished(&choice, results, <str>_NAMES[<int>code], 0, None))
-    return out, made
+    parameters = _finished(&choice, results, <str>_NAMES[<int>code], 0, None)
+    return out, _made_params(cls, parameters, None)
 
 
 def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, quant_range,
@@ -139,7 +137,6 @@ def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, q
     cdef object write = None
     cdef str name
     cdef Job job
-    cdef Calls made
     cdef _Affine affine
     if (
         out is not None and block_size is None and symmetric is None
@@ -192,7 +189,7 @@ def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, q
             write(made)
         return out, made
     results = _new_results(&choice, groups)
-    _place_results(&call, &choice, selecting, groups, results)
+    _place_results(&call, &choice, selecting, results)
     call.args.block = call.block
     if how is not None:
         extents = _shape(&call.x)
@@ -214,9 +211,7 @@ def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, q
         _raise(status, &call.out, &call.x, "x")
     if out is None:
         out = codes if how is None else _packed(extents, codes, name, how)
-    made = cls.__new__(cls)
-    made._keep(_finished(&choice, results, name, axis, block_size))
-    made._affine = affine
+    made = _made_params(cls, _finished(&choice, results, name, axis, block_size), affine)
     if write is not None:
         write(made)
     return out, made
@@ -252,9 +247,7 @@ cdef object _fake(Call *call, object array, object scale, object zero_point, pq_
     if mask is not None and (row_of_type(code).bytes == 8 or _is_narrow_float(code)):
         _check_precision(call, f"mask for {_NAMES[<int>code]}")
     _set_input(call)
-    _hold_scale(call, scale)
-    _hold_zero(call, zero_point, scale)
-    _place_parameters(call, axis, block_size)
+    _hold_parameters(call, scale, zero_point, axis, block_size, NULL)
     _check_zero(call, code)
     fake.size = sizeof(pq_fake)
     fake.code = code

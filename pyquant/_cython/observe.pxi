@@ -301,21 +301,6 @@ cdef class _ChannelCounts:
         return 0
 
 
-cdef int _place_extrema(Call *call, _Observed found, tuple selecting,
-                        ptrdiff_t *strides) except -1:
-    """Set the extrema of channels, with C-order strides of eight bytes each."""
-    cdef ptrdiff_t step = sizeof(double)
-    cdef int d
-    for d in range(call.args.ndim):
-        strides[d] = 0
-    for d in reversed(selecting):
-        strides[d] = step
-        step *= call.args.shape[d]
-    _set_ends(&call.args, <double *>_data(found.lowest), <double *>_data(found.highest),
-              strides)
-    return 0
-
-
 cdef int _count_channels(Call *call, _Observed found, int parts, bint histogram,
                          bint ignore) except -1:
     """Count all channels in memory order, and return a pq_status."""
@@ -391,7 +376,9 @@ def observed(x, axis, bint histogram, int mantissa_bits, bint ignore, threads, /
             )
             if each is not None:
                 return (_NAMES[<int>call.x.type], channels, *each)
-        _place_extrema(&call, found, selecting, strides)
+        _place_groups(&call, selecting, sizeof(double), strides)
+        _set_ends(&call.args, <double *>_data(found.lowest),
+                  <double *>_data(found.highest), strides)
         if histogram or not _find_channels(&call, found):
             status = _count_channels(&call, found, parts, histogram, ignore)
     if status == PQ_ERR_NONFINITE:

@@ -132,8 +132,7 @@ cdef tuple _frozen_parameters(object scale, object zero_point, str dtype, object
         _hold_zero(&call, zero_point, scale)
         _check_zeros_alone(&call, zero_point, shape, dtype)
     if block_size is not None:
-        _blocks(block_size)
-        _check_blocked_axis(axis, block_size)
+        _blocks(axis, block_size)
     if scale is None:  # a number
         scales, given_scale = _frozen_float(call.scale_value), call.scale_value
     else:
@@ -191,19 +190,20 @@ cdef class _Search:
     cdef object weights     # first as passed, then broadcast to x
     cdef object candidates
 
-    cdef int place(self, Call *call) except -1:
-        """Broadcast the weights to x, and pass them to the core."""
-        if self.weights is None:
-            return 0
-        shape = _shape(&call.x)
-        try:
-            self.weights = _np.broadcast_to(self.weights, shape)
-        except ValueError:
-            raise _error(ValueError, "weights", f"a shape that broadcasts to {shape}",
-                         f"{self.weights.shape}") from None
-        _hold_real(self.weights, &self.held, "weights")
-        _set_array(&self.what.weights, &self.held)
+
+cdef int _place_weights(Call *call, _Search search) except -1:
+    """Broadcast the weights to x, and pass them to the core."""
+    if search.weights is None:
         return 0
+    shape = _shape(&call.x)
+    try:
+        search.weights = _np.broadcast_to(search.weights, shape)
+    except ValueError:
+        raise _error(ValueError, "weights", f"a shape that broadcasts to {shape}",
+                     f"{search.weights.shape}") from None
+    _hold_real(search.weights, &search.held, "weights")
+    _set_array(&search.what.weights, &search.held)
+    return 0
 
 
 cdef int _check_weights(object weights) except -1:
@@ -477,30 +477,23 @@ cdef int _extrema_part(const Job *job, int part) noexcept nogil:
 cdef int _choose_by_extrema(Job *job, Choosing *by, Py_ssize_t size) except -1:
     """Find the extrema of parts, combine them, and compute the parameters."""
     cdef const pq_array *scale = &job.args.scale
-    cdef ptrdiff_t width = pq_type_size(scale.type), i
-    cdef pq_fpenv found
-    cdef double *cells
-    cdef int d, part, status
+    cdef ptrdiff_t width = pq_type_size(scale.type)
+    cdef int d, status
     for d in range(job.args.ndim):
         by.strides[d] = scale.strides[d] // width * <ptrdiff_t>sizeof(double)
-    memory = PyBytes_FromStringAndSize(
-        NULL, 2 * by.count * job.parts * <ptrdiff_t>sizeof(double)
-    )
-    by.cells = <double *>PyBytes_AS_STRING(memory)
-    for i in range(2 * by.count * job.parts):
-        by.cells[i] = INFINITY if i // by.count % 2 == 0 else -INFINITY
+    cells = _np.empty((job.parts, 2, by.count))
+    cells[:, 0], cells[:, 1] = INFINITY, -INFINITY
+    by.cells = <double *>PyArray_DATA(<const PyArrayObject *>cells)
     status = _execute(_extrema_part, job, size)
     if status != PQ_OK:
         return status
-    found = pq_fpenv_enter()
-    for part in range(1, job.parts):
-        cells = by.cells + 2 * by.count * part
-        for i in range(by.count):
-            by.cells[i] = min(by.cells[i], cells[i])
-            by.cells[by.count + i] = max(by.cells[by.count + i], cells[by.count + i])
-    pq_fpenv_leave(found)
-    return pq_choose(by.choice, by.count, by.cells, by.cells + by.count, scale.data,
-                     job.args.zero.data)
+    lowest = _converted(cells[:, 0].min, (0,))
+    highest = _converted(cells[:, 1].max, (0,))
+    return pq_choose(
+        by.choice, by.count, <const double *>PyArray_DATA(<const PyArrayObject *>lowest),
+        <const double *>PyArray_DATA(<const PyArrayObject *>highest), scale.data,
+        job.args.zero.data
+    )
 
 
 cdef int _run_choice(Call *call, const pq_choice *choice, ptrdiff_t count,
@@ -541,25 +534,31 @@ cdef tuple _finished(const pq_choice *choice, tuple results, str name, object ax
             block_size)
 
 
-cdef ptrdiff_t _place_results(Call *call, const pq_choice *choice, tuple selecting,
-                              tuple groups, tuple results) except -1:
-    """Set C-contiguous strides, and return the number of elements."""
+cdef ptrdiff_t _place_groups(Call *call, tuple selecting, ptrdiff_t size,
+                             ptrdiff_t *strides) except -1:
+    """Set the C-order strides of an array with `size` bytes for each group of x, and return
+    the number of groups."""
     cdef ptrdiff_t count = 1
-    cdef int d, i
+    cdef int d
+    for d in range(call.args.ndim):
+        strides[d] = 0
+    for d in reversed(selecting):
+        strides[d] = count * size
+        count *= _blocks_along(call, d)
+    return count
+
+
+cdef ptrdiff_t _place_results(Call *call, const pq_choice *choice, tuple selecting,
+                              tuple results) except -1:
+    """Set the memory of chosen scales and zero points, and return the number of groups."""
     cdef bytes scales = results[0][2], zeros = results[1][2]
     cdef pq_type zero = _zero_type(choice.code)
-    for d in range(call.args.ndim):
-        call.scale_strides[d] = call.zero_strides[d] = 0
-    for i in range(len(selecting) - 1, -1, -1):
-        d = <int>selecting[i]
-        call.scale_strides[d] = count * <ptrdiff_t>pq_type_size(choice.scale)
-        call.zero_strides[d] = count * <ptrdiff_t>pq_type_size(zero)
-        count *= <ptrdiff_t>groups[i]
     call.args.scale = pq_array(PyBytes_AS_STRING(scales), &call.scale_strides[0],
                                choice.scale, False, NULL)
     call.args.zero = pq_array(PyBytes_AS_STRING(zeros), &call.zero_strides[0], zero, False,
                               NULL)
-    return count
+    _place_groups(call, selecting, pq_type_size(choice.scale), call.scale_strides)
+    return _place_groups(call, selecting, pq_type_size(zero), call.zero_strides)
 
 
 cdef int _check_shape(tuple shape, object dtype) except -1:
@@ -590,7 +589,11 @@ cdef tuple _choose(object x, object dtype, object axis, object block_size, objec
     """Return immutable scales and zero points, in a tuple like `_frozen_parameters`."""
     cdef Call call
     cdef pq_choice choice
+    cdef ptrdiff_t shape[PQ_MAX_NDIM]
+    cdef ptrdiff_t count
+    cdef int status
     cdef str name
+    cdef tuple results
     _forget(&call)
     array = _real_array(x, "x")
     name = _set_choice(&choice, dtype, symmetric, scale_dtype, like, affine)
@@ -599,54 +602,53 @@ cdef tuple _choose(object x, object dtype, object axis, object block_size, objec
     _hold_real(array, &call.x, "x")
     _set_input(&call)
     selecting = _granularity(&call, axis, block_size)
-    results = _choose_groups(&call, &choice, selecting, search, threads)
+    if search is not None:
+        _place_weights(&call, search)
+    _set_data(&choice, call.x.type)
+    results = _new_results(&choice, _parameter_shape(&call, selecting))
+    if len(<bytes>results[1][2]) > 0:
+        count = _place_results(&call, &choice, selecting, results)
+        call.args.block = call.block
+        if search is None or _size(&call.x) == 0:
+            repeats = _without_repeats(&call.x, selecting, shape, call.block)
+            call.args.shape = shape
+            status = _run_choice(&call, &choice, count, threads)
+        else:
+            repeats = 1, 1
+            status = _run_search(&call, &choice, search, threads)
+        if status == PQ_ERR_NONFINITE:
+            raise _nonfinite_error(&call, repeats)
+        if status != PQ_OK:
+            _raise(status, NULL, &call.x, "x")
     return _finished(&choice, results, name, axis, block_size)
 
 
-cdef tuple _choose_groups(Call *call, pq_choice *choice, tuple selecting, _Search search,
-                          int threads):
-    """Return immutable scales and zero points of all groups of the input."""
-    cdef ptrdiff_t shape[PQ_MAX_NDIM]
-    cdef ptrdiff_t count
-    cdef int status
-    cdef tuple results
-    groups = _parameter_shape(call, selecting)
-    if search is not None:
-        search.place(call)
-    _set_data(choice, call.x.type)
-    results = _new_results(choice, groups)
-    if len(<bytes>results[1][2]) == 0:
-        return results
-    count = _place_results(call, choice, selecting, groups, results)
-    call.args.block = call.block
-    if search is None or _size(&call.x) == 0:
-        repeats = _without_repeats(&call.x, selecting, shape, call.block)
-        call.args.shape = shape
-        status = _run_choice(call, choice, count, threads)
-    else:
-        repeats = 1, 1
-        status = _run_search(call, choice, search, threads)
-    if status == PQ_ERR_NONFINITE:
-        raise _nonfinite_error(call, repeats)
-    if status != PQ_OK:
-        _raise(status, NULL, &call.x, "x")
-    return results
-
-
 def dynamic_range(x, /):
-    """Return scale and zero point of ONNX DynamicQuantizeLinear, as writeable arrays."""
+    """Compute scale and zero point of ONNX DynamicQuantizeLinear."""
     cdef Call call
     cdef pq_choice choice
+    cdef ptrdiff_t shape[PQ_MAX_NDIM]
+    cdef int status
     _forget(&call)
     _hold_real(x, &call.x, "x")
     _set_input(&call)
+    scale, zero = _new_array(0, NULL, PQ_F32), _new_array(0, NULL, PQ_U8)
+    _hold(scale, &call.scale)
+    _hold(zero, &call.zero)
+    _set_placed(&call.args.scale, &call.scale, call.scale_strides)
+    _set_placed(&call.args.zero, &call.zero, call.scale_strides)
+    _place_groups(&call, (), 0, call.scale_strides)
+    _without_repeats(&call.x, (), shape, NULL)
+    call.args.shape = shape
+    call.args.block = NULL
     memset(&choice, 0, sizeof(choice))
     choice.size = sizeof(choice)
-    choice.code = PQ_U8
     choice.rule = PQ_RULE_ONNX_DYNAMIC
-    selecting = _granularity(&call, None, None)
-    scales, zeros = _choose_groups(&call, &choice, selecting, None, 1)
-    return _array_of(scales).copy(), _array_of(zeros).copy()
+    with nogil:
+        status = pq_choose_params(_active, &call.args, &choice, 0, 1)
+    if status != PQ_OK:
+        _raise(status, NULL, &call.x, "x")
+    return scale, zero
 
 
 def extrema(x, block_size, bint as_magnitudes=False, axis=None, bint from_zero=True, /):
@@ -655,7 +657,7 @@ def extrema(x, block_size, bint as_magnitudes=False, axis=None, bint from_zero=T
     without it, an empty group has the extrema +infinity and -infinity."""
     cdef Call call
     cdef ptrdiff_t shape[PQ_MAX_NDIM]
-    cdef int finite = 1, status, d, i = 0
+    cdef int finite = 1, status
     _forget(&call)
     array = _real_array(x, "x")
     axis, block_size = integers(axis, "axis"), integers(block_size, "block_size")
@@ -672,10 +674,7 @@ def extrema(x, block_size, bint as_magnitudes=False, axis=None, bint from_zero=T
     _hold(highest, &call.zero)
     _set_placed(&call.args.lowest, &call.scale, call.scale_strides)
     _set_placed(&call.args.highest, &call.zero, call.scale_strides)
-    memset(call.scale_strides, 0, sizeof(call.scale_strides))
-    for d in selecting:
-        call.scale_strides[d] = call.scale.strides[i]
-        i += 1
+    _place_groups(&call, selecting, call.scale.itemsize, call.scale_strides)
     repeats = _without_repeats(&call.x, selecting, shape, call.block)
     call.args.shape = shape
     call.args.block = call.block
@@ -791,8 +790,7 @@ cdef tuple _from_range(object lo, object hi, object dtype, object axis, object b
     name = _set_choice(&choice, dtype, symmetric, scale_dtype, like, affine)
     axis, block_size = integers(axis, "axis"), integers(block_size, "block_size")
     if block_size is not None:
-        _blocks(block_size)
-        _check_blocked_axis(axis, block_size)
+        _blocks(axis, block_size)
     _set_data(&choice, <pq_type><int>_REALS[real])
     results = _new_results(&choice, lo.shape)
     _choose_ranges(&choice, lo, hi, PyBytes_AS_STRING(<bytes>results[0][2]),

@@ -109,8 +109,8 @@ cdef inline PyObject *_at(PyObject *const *objects, int i) noexcept:
     return objects[i]
 
 
-cdef PyObject *_call_common(PyObject *function, PyObject *const *args, size_t n,
-                            PyObject *names) except? NULL:
+cdef PyObject *_call_function(PyObject *function, PyObject *const *args, size_t n,
+                              PyObject *names) except NULL:
     """Call quantize or dequantize. Common keywords need no parser."""
     cdef PyObject *given[_COMMON_KEYS]
     cdef bint quantizes = function == _quantize_function
@@ -121,7 +121,7 @@ cdef PyObject *_call_common(PyObject *function, PyObject *const *args, size_t n,
     ) or not _has_common_keywords(
         args, n, names, 0, _COMMON_KEYS if quantizes else _KEY_PACKED, given
     ):
-        return _call_cython(function, args, n, names)
+        return _call_hinted(function, args, n, names)
     if count == 3:
         zero = args[2]
     if quantizes:
@@ -145,16 +145,19 @@ cdef PyObject *_call_common(PyObject *function, PyObject *const *args, size_t n,
     return <PyObject *>made
 
 
-cdef PyObject *_call_method_common(PyObject *function, PyObject *const *args, size_t n,
-                                   PyObject *names) except? NULL:
-    """Call a method of Calls. Common keywords need no parser."""
+cdef PyObject *_call_method(PyObject *function, PyObject *const *args, size_t n,
+                            PyObject *names) except NULL:
+    """Call a method of Calls. Common keywords need no parser. Check the type of `self`
+    first, because Cython does not."""
     cdef PyObject *given[_COMMON_KEYS]
     cdef bint quantizes = function == _quantize_method
+    if PyVectorcall_NARGS(n) > 0 and not isinstance(<object>_at(args, 0), Calls):
+        raise TypeError(f"self: expected QParams, got {type(<object>args[0]).__name__}")
     if PyVectorcall_NARGS(n) != 2 or not _has_common_keywords(
         args, n, names, _KEY_OUT if quantizes else _KEY_DTYPE,
         _COMMON_KEYS if quantizes else _KEY_PACKED, given
     ):
-        return _call_cython(function, args, n, names)
+        return _call_hinted(function, args, n, names)
     if quantizes:
         made = _quantize_by(
             <Calls>_at(args, 0), <object>_at(args, 1), <object>_at(given, _KEY_ROUNDING),
@@ -169,23 +172,6 @@ cdef PyObject *_call_method_common(PyObject *function, PyObject *const *args, si
         )
     Py_INCREF(made)
     return <PyObject *>made
-
-
-cdef PyObject *_call_function(PyObject *function, PyObject *const *args, size_t n,
-                              PyObject *names) except NULL:
-    """Call quantize or dequantize."""
-    cdef PyObject *made = (<vectorcallfunc><void *>_call_common)(function, args, n, names)
-    return made if made != NULL else _refuse(function, args, PyVectorcall_NARGS(n), names)
-
-
-cdef PyObject *_call_method(PyObject *function, PyObject *const *args, size_t n,
-                            PyObject *names) except NULL:
-    """Call a method of Calls. Check the type of `self` first, because Cython does not."""
-    cdef PyObject *made
-    if PyVectorcall_NARGS(n) > 0 and not isinstance(<object>args[0], Calls):
-        raise TypeError(f"self: expected QParams, got {type(<object>args[0]).__name__}")
-    made = (<vectorcallfunc><void *>_call_method_common)(function, args, n, names)
-    return made if made != NULL else _refuse(function, args, PyVectorcall_NARGS(n), names)
 
 
 @final
@@ -474,8 +460,17 @@ cdef object _dequantize_usual(object q, object scale, object zero_point, object 
 
 # ---- all calls ----
 
-cdef int _check_apart(Call *call, object exact, object array, object scale,
-                      object zero_point, object offset) except -1:
+cdef int _hold_parameters(Call *call, object scale, object zero_point, object axis,
+                          object block_size, const char *whose) except -1:
+    """Hold scale and zero point, and set their strides. `whose`: see Call."""
+    _hold_scale(call, scale)
+    _hold_zero(call, zero_point, scale)
+    call.whose = whose
+    return _place_parameters(call, axis, block_size)
+
+
+cdef inline int _check_apart(Call *call, object exact, object array, object scale,
+                             object zero_point, object offset) except -1:
     """Raise an error if the caller's `out` shares memory with another argument."""
     if not call.has_out:
         return 0
@@ -491,12 +486,11 @@ cdef object _apply(Call *call, object array, object scale, object zero_point, pq
                    bint quantizes, tuple how, bint any_zero, object offset):
     """Quantize or dequantize, after the conversion of all arguments. `how` is the layout of
     packed results, or `None`."""
-    _set_input(call)
-    _hold_scale(call, scale)
-    _hold_zero(call, zero_point, scale)
+    cdef const char *whose = NULL
     if any_zero:  # QParams
-        call.whose = b"x" if quantizes else b"q"
-    _place_parameters(call, axis, block_size)
+        whose = b"x" if quantizes else b"q"
+    _set_input(call)
+    _hold_parameters(call, scale, zero_point, axis, block_size, whose)
     call.args.any_zeros = any_zero and not quantizes and _is_integer(code)
     if how is not None and how[2] == 24:
         call.args.out_layout = &call.out_layout  # limits zero points to 24 bits
@@ -926,24 +920,22 @@ cdef class Calls:
     def _choose(type cls not None, x, dtype, axis, block_size, symmetric, quant_range,
                 scale_dtype, like, method, weights, candidates, threads, /):
         """See qparams.choose_qparams."""
-        cdef Calls made = cls.__new__(cls)
         cdef _Affine affine = _affine(None, False, None, quant_range, _SATURATE, _LOWEST)
-        made._keep(_choose(x, dtype, axis, block_size, symmetric, scale_dtype,
-                           like, _search_of(method, weights, candidates), affine,
-                           threads))
-        made._affine = affine
-        return made
+        search = _search_of(method, weights, candidates)
+        return _made_params(
+            cls, _choose(x, dtype, axis, block_size, symmetric, scale_dtype, like, search,
+                         affine, threads), affine
+        )
 
     @staticmethod
     def _from_range(type cls not None, lo, hi, dtype, axis, block_size, symmetric,
                     quant_range, scale_dtype, like, /):
         """See qparams.qparams_from_range."""
-        cdef Calls made = cls.__new__(cls)
         cdef _Affine affine = _affine(None, False, None, quant_range, _SATURATE, _LOWEST)
-        made._keep(_from_range(lo, hi, dtype, axis, block_size, symmetric, scale_dtype,
-                               like, affine))
-        made._affine = affine
-        return made
+        return _made_params(
+            cls, _from_range(lo, hi, dtype, axis, block_size, symmetric, scale_dtype, like,
+                             affine), affine
+        )
 
     @property
     def _scale(self):
@@ -1031,6 +1023,14 @@ cdef class Calls:
         return _dequantize_by(self, q, dtype, out, threads)
 
 
+cdef Calls _made_params(type cls, tuple parameters, _Affine affine):
+    """Return a QParams of the class `cls` from checked parameters."""
+    cdef Calls made = cls.__new__(cls)
+    made._keep(parameters)
+    made._affine = affine
+    return made
+
+
 cdef object _quantize_by(Calls params, object x, object rounding, object precision,
                          object saturate, object layout, object out, object threads,
                          object out_of_range, object nan):
@@ -1065,10 +1065,7 @@ cdef tuple _hold_params(Call *call, Calls params, bint quantizes, const char *wh
         if affine.offset is not None:
             _hold_offset(call, scale, affine.offset)
         affine.set(call, params._name, quantizes)
-    _hold_scale(call, scale)
-    _hold_zero(call, zero_point, scale)
-    call.whose = whose
-    _place_parameters(call, params._axis, params._block_size)
+    _hold_parameters(call, scale, zero_point, params._axis, params._block_size, whose)
     return scale, zero_point
 
 

@@ -30,13 +30,6 @@ cdef object _hold_whole(object array, Array *held, str name):
     return array
 
 
-cdef int _hold_multiplier(object array, Array *held) except -1:
-    if not _hold(array, held) or not (held.type == PQ_F32 or held.type == PQ_F64):
-        raise _error(TypeError, "multiplier",
-                     "float32 or float64, or integers beside shift", _describe(array))
-    return 0
-
-
 cdef int _place_channels(Call *call, str name, Array *a, object axis,
                          pq_channels *to) except -1:
     """Set `to` to an array that has one element, or one for each index of `axis`."""
@@ -223,8 +216,11 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
         _hold_whole(multiplier, &call.scale, "multiplier")
         _hold_whole(shift, &call.zero, "shift")
         _place_channels(&call, "shift", &call.zero, axis, &args.shift)
-    elif not by_pair:
-        _hold_multiplier(multiplier, &call.scale)
+    elif not by_pair and (
+        not _hold(multiplier, &call.scale) or call.scale.type not in (PQ_F32, PQ_F64)
+    ):
+        raise _error(TypeError, "multiplier",
+                     "float32 or float64, or integers beside shift", _describe(multiplier))
     if not by_pair:
         _place_channels(&call, "multiplier", &call.scale, axis, &args.multiplier)
     if bias is not None:

@@ -380,23 +380,22 @@ cdef class Operator:
         return values
 
     cdef int _check_nonzero(self, Array *scales) except -1:
-        """Refuse scales that are 0 in float32. The check compares bits, because subnormal
-        numbers equal 0 in some control states."""
-        cdef pq_fpenv env = pq_fpenv_enter()
+        """Refuse scales that are 0 in float32."""
+        cdef pq_fpenv env = pq_fpenv_enter()  # subnormal numbers differ from 0
         cdef Py_ssize_t i = 0
         cdef double value = 0
-        cdef float single = 0
-        cdef uint32_t bits = 1
+        cdef float single = 1
+        cdef bint any_zero = False
         for i in range(scales.shape[0]):
             memcpy(&value, scales.data + i * scales.strides[0], scales.itemsize)
             memcpy(&single, &value, sizeof(single))
             if scales.type == PQ_F64:
                 single = <float>value
-            memcpy(&bits, &single, sizeof(bits))
-            if bits << 1 == 0:
+            any_zero = single == 0
+            if any_zero:
                 break
         pq_fpenv_leave(env)
-        if bits << 1 == 0:
+        if any_zero:
             raise self._wrong(ValueError, self.scale.name, "no zero", f"one at index {i}")
         return 0
 
