@@ -42,11 +42,8 @@ from libc.stddef cimport ptrdiff_t, size_t
 from libc.stdint cimport (
     INT64_MAX,
     UINT16_MAX,
-    int8_t,
-    int16_t,
     int32_t,
     int64_t,
-    uint8_t,
     uint16_t,
     uint32_t,
     uint64_t,

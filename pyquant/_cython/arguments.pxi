@@ -26,8 +26,7 @@ cdef object _scale_array(Call *call, object scale):
 cdef int _hold_scale(Call *call, object array) except -1:
     if array is None:
         return 0
-    if not _hold(array, &call.scale):
-        raise TypeError(f"scale: expected real numbers, got {_describe(array)}")
+    _checked_numbers(array, &call.scale, "scale")
     _set_placed(&call.args.scale, &call.scale, call.scale_strides)
     return 0
 
@@ -446,13 +445,12 @@ cdef int _rounding(object rounding) except -1:
         return PQ_HALF_EVEN
     if not isinstance(rounding, str):
         raise _error(TypeError, "rounding", "a string or a RoundMode", type(rounding))
-    try:
-        return _ROUNDS[rounding]
-    except KeyError:
-        pass
-    from pyquant.rounding import RoundMode
+    found = _ROUNDS.get(rounding)
+    if found is None:  # a name of nGraph, or in another letter case
+        from pyquant.rounding import RoundMode
 
-    return _ROUNDS[RoundMode(rounding)]  # a name of nGraph, or in another letter case
+        found = _ROUNDS[RoundMode(rounding)]
+    return found
 
 
 cdef inline bint _flag(object value, str name, str expected="True or False") except -1:
@@ -599,7 +597,7 @@ cdef _Codebook _made_book(object array):
                      "one dimension of 4, 8, 16, 32, 64, 128 or 256 numbers",
                      f"shape {array.shape}")
     values = _np.ascontiguousarray(cast(array, "float32"))
-    numbers = <const float *>PyArray_DATA(<const PyArrayObject *>values)
+    numbers = <const float *>_data(values)
     made.table.size = sizeof(pq_codebook)
     if pq_codebook_init(&made.table, numbers, <int>count) != PQ_OK:
         raise ValueError("codebook: expected finite numbers, as float32, got others")
@@ -644,14 +642,6 @@ cdef object _quantize_by_book(object x, object scale, object dtype, object axis,
                          layout, out, threads, affine, False)
 
 
-cdef object _dequantize_by_book(object q, object scale, object dtype, object axis,
-                                object block_size, object out, object threads,
-                                _Affine affine):
-    if type(q) is not _ndarray and _dtype_said(q) is None:
-        q = _codes_for(q, "uint8")
-    return _dequantize(q, scale, None, dtype, axis, block_size, out, threads, affine, False)
-
-
 cdef int _set_book(Call *call, _Codebook book, str code, bint quantizes,
                    int bits) except -1:
     """Check that type and width of the codes fit a codebook, and store it in the call."""
@@ -680,15 +670,11 @@ cdef int _check_places(Call *call, object array) except -1:
 
 
 cdef int _book_quantize_part(const Job *job, int part) noexcept nogil:
-    return pq_codebook_quantize(
-        _active, job.args, <const pq_codebook *>job.more, part, job.parts
-    )
+    return pq_codebook_quantize(_active, job.args, job.more, part, job.parts)
 
 
 cdef int _book_dequantize_part(const Job *job, int part) noexcept nogil:
-    return pq_codebook_dequantize(
-        _active, job.args, <const pq_codebook *>job.more, part, job.parts
-    )
+    return pq_codebook_dequantize(_active, job.args, job.more, part, job.parts)
 
 
 # ---- offset, fill, quant_range and policies ----
@@ -787,16 +773,6 @@ cdef str _in_bits(str code, int bits):
     return code if bits == 8 else f"{code} in {bits} bits"
 
 
-cdef object _offset_given(object offset):
-    """Return `None`, a Python float or an ndarray of a type of scales."""
-    if offset is None or PyFloat_CheckExact(offset):
-        return offset
-    array = offset if type(offset) is _ndarray else _numbers(offset, PQ_F64)
-    if array is None:
-        array = _converted(_convert.reals, (offset, "offset"))
-    return array
-
-
 cdef tuple _fills_given(object fill):
     """Return the codes of `fill`, or an empty tuple."""
     if fill is None:
@@ -876,7 +852,10 @@ cdef object _policy(object out_of_range, object nan):
 cdef object _made_affine(object offset, object inverse, object fill, object quant_range,
                          object out_of_range, object nan):
     cdef _Affine made = _Affine()
-    made.offset = _offset_given(offset)
+    if not (offset is None or PyFloat_CheckExact(offset) or type(offset) is _ndarray):
+        array = _numbers(offset, PQ_F64)
+        offset = _converted(_convert.reals, (offset, "offset")) if array is None else array
+    made.offset = offset
     made.inverse = _flag(inverse, "inverse")
     made.fill = _fills_given(fill)
     made.fill_bits = _bits_of_all(made.fill)

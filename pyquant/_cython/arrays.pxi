@@ -136,21 +136,15 @@ cdef pq_type[_OWN_TYPES] _own_types
 cdef pq_type[_USER_TYPES] _user_types
 
 
-cdef pq_type _integer_of(bint is_signed, size_t size) noexcept:
-    if size == 4:
-        return PQ_I32 if is_signed else PQ_U32
-    return PQ_I64 if is_signed else PQ_U64
-
-
 cdef void _read_numpy_types() noexcept:
     _own_types[<int>NPY_BYTE] = PQ_I8
     _own_types[<int>NPY_UBYTE] = PQ_U8
     _own_types[<int>NPY_SHORT] = PQ_I16
     _own_types[<int>NPY_USHORT] = PQ_U16
-    _own_types[<int>NPY_INT] = _integer_of(True, sizeof(int))
-    _own_types[<int>NPY_UINT] = _integer_of(False, sizeof(int))
-    _own_types[<int>NPY_LONG] = _integer_of(True, sizeof(long))
-    _own_types[<int>NPY_ULONG] = _integer_of(False, sizeof(long))
+    _own_types[<int>NPY_INT] = PQ_I32
+    _own_types[<int>NPY_UINT] = PQ_U32
+    _own_types[<int>NPY_LONG] = PQ_I64 if sizeof(long) == 8 else PQ_I32
+    _own_types[<int>NPY_ULONG] = PQ_U64 if sizeof(long) == 8 else PQ_U32
     _own_types[<int>NPY_LONGLONG] = PQ_I64
     _own_types[<int>NPY_ULONGLONG] = PQ_U64
     _own_types[<int>NPY_HALF] = PQ_F16
@@ -180,6 +174,10 @@ cdef inline pq_type _type_of_array(object array, int number) except *:
     if 0 <= number - NPY_USERDEF < _USER_TYPES:
         type = _user_types[number - NPY_USERDEF]
     return _user_type(array, number) if type == PQ_NO_TYPE else type
+
+
+cdef inline void *_data(object array) noexcept:
+    return PyArray_DATA(<const PyArrayObject *>array)
 
 
 cdef inline void _hold_as(object array, pq_type type, bint swapped, Array *held) noexcept:
@@ -298,13 +296,9 @@ cdef inline void _set_output(Call *call) noexcept:
 
 
 cdef bint _same_shape(Array *a, Array *b) noexcept:
-    cdef int d
-    if a.ndim != b.ndim:
-        return False
-    for d in range(a.ndim):
-        if a.shape[d] != b.shape[d]:
-            return False
-    return True
+    return a.ndim == b.ndim and PyArray_CompareLists(
+        <const Py_ssize_t *>a.shape, <const Py_ssize_t *>b.shape, a.ndim
+    )
 
 
 cdef object _new_array(int ndim, const Py_ssize_t *shape, pq_type type):
@@ -484,28 +478,25 @@ cdef bint _put(tuple values, pq_type type, void *to) except -1:
         pq_fpenv_leave(found)
 
 
-cdef object _filled(tuple values, int ndim, pq_type type):
-    """Return Python numbers as an array of rank 0 or 1."""
-    cdef Py_ssize_t count = len(values)
-    array = _new_array(ndim, &count, row_of_type(type).carrier)
-    put = _put(values, type, PyArray_DATA(<const PyArrayObject *>array))
-    return array if put else None
-
-
 cdef object _numbers(object values, pq_type type):
     """Return a Python number, or a flat sequence of numbers, as an array of a fitting type
     (float32, float64 or an integer type within int64), else `None`."""
     cdef tuple numbers
     cdef int ndim = 1
+    cdef Py_ssize_t count
     if PyFloat_CheckExact(values) or PyLong_CheckExact(values):
         numbers, ndim = (values,), 0
     elif PyList_CheckExact(values) or PyTuple_CheckExact(values):
         numbers = tuple(values)
     else:
         return None
-    if type == PQ_F32 or type == PQ_F64 or (_is_integer(type) and type != PQ_U64):
-        return _filled(numbers, ndim, type) if numbers else None
-    return None
+    count = len(numbers)
+    if count == 0 or not (
+        type == PQ_F32 or type == PQ_F64 or (_is_integer(type) and type != PQ_U64)
+    ):
+        return None
+    array = _new_array(ndim, &count, row_of_type(type).carrier)
+    return array if _put(numbers, type, _data(array)) else None
 
 
 # All arguments are converted first, because their code may change other arguments. Memory
@@ -580,13 +571,9 @@ cdef object _codes_for(object q, str name):
 
 def cast(array, str dtype not None, /):
     """Convert with the default control state, without NumPy's warnings."""
-    return _undisturbed(array.astype, (dtype_named(dtype),))
-
-
-cdef object _undisturbed(object function, tuple args):
     cdef pq_fpenv_all found = pq_fpenv_enter_all()
     try:
         with _np.errstate(all="ignore"):
-            return function(*args)
+            return array.astype(dtype_named(dtype))
     finally:
         pq_fpenv_leave_all(found)

@@ -2,15 +2,15 @@
 
 
 cdef int _decode_part(const Job *job, int part) noexcept nogil:
-    return pq_block_decode(_active, <const pq_blocks *>job.more, part, job.parts)
+    return pq_block_decode(_active, job.more, part, job.parts)
 
 
 cdef int _finite_part(const Job *job, int part) noexcept nogil:
-    return pq_block_finite(_active, <const pq_blocks *>job.more, part, job.parts)
+    return pq_block_finite(_active, job.more, part, job.parts)
 
 
 cdef int _encode_part(const Job *job, int part) noexcept nogil:
-    return pq_block_encode(_active, <const pq_blocks *>job.more, part, job.parts)
+    return pq_block_encode(_active, job.more, part, job.parts)
 
 
 def block_rows():

@@ -2,15 +2,11 @@
 
 
 cdef int _dynamic_part(const Job *job, int part) noexcept nogil:
-    return pq_dynamic_quantize(
-        _active, job.args, <const pq_choice *>job.more, part, job.parts
-    )
+    return pq_dynamic_quantize(_active, job.args, job.more, part, job.parts)
 
 
 cdef int _fake_part(const Job *job, int part) noexcept nogil:
-    return pq_fake_quantize(
-        _active, job.args, <const pq_fake *>job.more, part, job.parts
-    )
+    return pq_fake_quantize(_active, job.args, job.more, part, job.parts)
 
 
 cdef int _levels_part(const Job *job, int part) noexcept nogil:
@@ -158,8 +154,7 @@ def dynamic_quantize(type cls not None, x, dtype, axis, block_size, symmetric, q
         width = <int>how[3]
         if quant_range is None and width < row_of_type(choice.code).bits:
             # Choose parameters for codes of the layout, which have fewer bits than `dtype`.
-            high = (1 << (width - 1 if name[0] == "i" else width)) - 1
-            limits = (-high - 1 if name[0] == "i" else 0, high)
+            limits = _limits_of(name, width)
             affine = _affine(None, False, None, limits, _SATURATE, _LOWEST)
             _set_choice(&choice, dtype, symmetric, scale_dtype, like, affine)
     _check_options(name, _set_rounding(&call.args, rounding), True)

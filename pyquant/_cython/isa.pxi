@@ -1,17 +1,12 @@
 # Instruction sets: the tables of kernels, and the interface for other modules.
 
 
-cdef dict _find_all():
-    """Addresses of the tables by name, best first."""
-    cdef dict tables = {}
-    cdef int i = 0
-    while pq_isa_name(i) != NULL:
-        tables[pq_isa_name(i).decode()] = <uintptr_t>pq_isa_find(pq_isa_name(i))
-        i += 1
-    return tables
-
-
-cdef dict _tables = _find_all()
+# Addresses of the tables by name, best first.
+cdef dict _tables = {}
+cdef const char *_isa = pq_isa_name(0)
+while _isa != NULL:
+    _tables[_isa.decode()] = <uintptr_t>pq_isa_find(_isa)
+    _isa = pq_isa_name(<int>len(_tables))
 isa_available = tuple(_tables)
 
 

@@ -36,6 +36,8 @@ cdef extern from "numpy/arrayobject.h" nogil:
     bint PyArray_ISWRITEABLE(const PyArrayObject *)
     bint PyArray_IS_C_CONTIGUOUS(const PyArrayObject *)
     bint PyArray_ISCARRAY_RO(const PyArrayObject *)
+    bint PyArray_SAMESHAPE(const PyArrayObject *, const PyArrayObject *)
+    bint PyArray_CompareLists(const Py_ssize_t *, const Py_ssize_t *, int)
     Py_ssize_t PyArray_SIZE(const PyArrayObject *)
     bint PyArray_ISNBO(char)
 

@@ -81,10 +81,6 @@ cdef class _PartCounts:
         return 0
 
 
-cdef inline void *_data(object array) noexcept:
-    return PyArray_DATA(<const PyArrayObject *>array)
-
-
 cdef class _Observed:
     """Statistics of one array: the result of `observed`."""
     cdef object counts, nans, infs, lowest, highest  # for each channel
@@ -444,8 +440,8 @@ cdef tuple _find_errors(Call *call, tuple selecting, pq_type code, int threads):
     chunks = pq_measure_chunks(size)
     result = _np.empty(tuple([call.args.shape[d] for d in selecting]), _ERROR)
     found = result if chunks == 1 else _np.empty((count, chunks), _ERROR)
-    errors = <pq_error *>PyArray_DATA(<const PyArrayObject *>found)
-    totals = <pq_error *>PyArray_DATA(<const PyArrayObject *>result)
+    errors = <pq_error *>_data(found)
+    totals = <pq_error *>_data(result)
     by = Measuring(&kept[0], code, errors)
     job = Job(&call.args, &by, _parts(2 * count * size * call.x.itemsize, threads))
     status = _execute(_measure_part, &job, count * size)
@@ -499,8 +495,8 @@ def add_errors(first, second, /):
     cdef const pq_error *added
     total = _np.array(first, _ERROR, order="C")
     other = _np.ascontiguousarray(second, _ERROR)
-    sums = <pq_error *>PyArray_DATA(<const PyArrayObject *>total)
-    added = <const pq_error *>PyArray_DATA(<const PyArrayObject *>other)
+    sums = <pq_error *>_data(total)
+    added = <const pq_error *>_data(other)
     for i in range(<ptrdiff_t>total.size):
         pq_add_error(&sums[i], &added[i])
     return total

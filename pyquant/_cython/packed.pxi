@@ -437,10 +437,10 @@ cdef object _hold_packed_out(Call *call, object out, pq_type code, tuple how):
     if out is not None:
         call.has_out = True
         data = _bytes_out(call, out, row, how)
-        memory = <char *>PyArray_DATA(<const PyArrayObject *>data)
+        memory = <char *>_data(data)
     elif size >= _LARGE:
         data = (_np.empty if no_bits else _np.zeros)(size, _DTYPES["uint8"])
-        memory = <char *>PyArray_DATA(<const PyArrayObject *>data)
+        memory = <char *>_data(data)
     else:
         data = PyBytes_FromStringAndSize(NULL, size)
         memory = PyBytes_AS_STRING(data)
@@ -508,7 +508,7 @@ cdef char *_words_at(Packed packed, Py_ssize_t *size) except? NULL:
         size[0] = len(<bytes>words)
         return PyBytes_AS_STRING(words)
     size[0] = words.nbytes
-    return <char *>PyArray_DATA(<const PyArrayObject *>words)
+    return <char *>_data(words)
 
 
 cdef int _hold_packed(Call *call, Packed packed) except -1:

@@ -287,9 +287,7 @@ cdef _Search _search_of(object method, object weights, object candidates):
         _check_weights(search.weights)
     if candidates is not None:
         search.candidates = _candidates_of(candidates)
-        search.what.candidates = <const double *>PyArray_DATA(
-            <const PyArrayObject *>search.candidates
-        )
+        search.what.candidates = <const double *>_data(search.candidates)
         search.what.count = <size_t>search.candidates.size
     return search
 
@@ -483,17 +481,14 @@ cdef int _choose_by_extrema(Job *job, Choosing *by, Py_ssize_t size) except -1:
         by.strides[d] = scale.strides[d] // width * <ptrdiff_t>sizeof(double)
     cells = _np.empty((job.parts, 2, by.count))
     cells[:, 0], cells[:, 1] = INFINITY, -INFINITY
-    by.cells = <double *>PyArray_DATA(<const PyArrayObject *>cells)
+    by.cells = <double *>_data(cells)
     status = _execute(_extrema_part, job, size)
     if status != PQ_OK:
         return status
     lowest = _converted(cells[:, 0].min, (0,))
     highest = _converted(cells[:, 1].max, (0,))
-    return pq_choose(
-        by.choice, by.count, <const double *>PyArray_DATA(<const PyArrayObject *>lowest),
-        <const double *>PyArray_DATA(<const PyArrayObject *>highest), scale.data,
-        job.args.zero.data
-    )
+    return pq_choose(by.choice, by.count, <const double *>_data(lowest),
+                     <const double *>_data(highest), scale.data, job.args.zero.data)
 
 
 cdef int _run_choice(Call *call, const pq_choice *choice, ptrdiff_t count,
@@ -539,10 +534,11 @@ cdef ptrdiff_t _place_groups(Call *call, tuple selecting, ptrdiff_t size,
     """Set the C-order strides of an array with `size` bytes for each group of x, and return
     the number of groups."""
     cdef ptrdiff_t count = 1
-    cdef int d
+    cdef int d, i
     for d in range(call.args.ndim):
         strides[d] = 0
-    for d in reversed(selecting):
+    for i in range(len(selecting) - 1, -1, -1):
+        d = <int>selecting[i]
         strides[d] = count * size
         count *= _blocks_along(call, d)
     return count

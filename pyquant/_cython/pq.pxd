@@ -26,6 +26,8 @@ from pyquant cimport (
 )
 
 
+# Functions that run parts of a job have parameters of type `const void *`, because Job.more
+# has this type.
 cdef extern from "pq.h" nogil:
     pq_status pq_search_params(
         const pq_kernels *, const pq_args *, const pq_choice *, const pq_search *, int, int
@@ -41,8 +43,8 @@ cdef extern from "pq.h" nogil:
     void pq_add_error(pq_error *, const pq_error *)
 
     const pq_block_row *row_of_blocks "pq_block_format"(int)
-    pq_status pq_block_decode(const pq_kernels *, const pq_blocks *, int, int)
-    pq_status pq_block_encode(const pq_kernels *, const pq_blocks *, int, int)
+    pq_status pq_block_decode(const pq_kernels *, const void *, int, int)
+    pq_status pq_block_encode(const pq_kernels *, const void *, int, int)
 
     const pq_kernels *pq_isa_find(const char *name)
     const char *pq_isa_name(int i)
@@ -61,24 +63,22 @@ cdef extern from "pq.h" nogil:
         const pq_kernels *, const pq_args *, const pq_choice *, int, int
     )
     pq_status pq_dynamic_quantize(
-        const pq_kernels *, const pq_args *, const pq_choice *, int, int
+        const pq_kernels *, const pq_args *, const void *, int, int
     )
-    pq_status pq_fake_quantize(
-        const pq_kernels *, const pq_args *, const pq_fake *, int, int
-    )
+    pq_status pq_fake_quantize(const pq_kernels *, const pq_args *, const void *, int, int)
     pq_status pq_count_beyond(const pq_kernels *, const pq_args *, size_t *, size_t *)
     pq_status pq_histogram(const pq_kernels *, const pq_args *, pq_counts *, int, int)
     int pq_histogram_take(pq_counts *, uint64_t *)
-    pq_status pq_requantize(const pq_kernels *, const pq_requantization *, int, int)
+    pq_status pq_requantize(const pq_kernels *, const void *, int, int)
     pq_status pq_requantize_codes(
-        const pq_kernels *, const pq_args *, const pq_args *, int, int
+        const pq_kernels *, const pq_args *, const void *, int, int
     )
     pq_status pq_codebook_init(pq_codebook *, const float *, int)
     pq_status pq_codebook_quantize(
-        const pq_kernels *, const pq_args *, const pq_codebook *, int, int
+        const pq_kernels *, const pq_args *, const void *, int, int
     )
     pq_status pq_codebook_dequantize(
-        const pq_kernels *, const pq_args *, const pq_codebook *, int, int
+        const pq_kernels *, const pq_args *, const void *, int, int
     )
     pq_status pq_fixed_point(pq_arithmetic, double, int32_t *, int *)
     int pq_zeros_within(const pq_args *, int64_t, int64_t, int64_t *)
@@ -89,7 +89,7 @@ cdef extern from "pq.h" nogil:
 
 
 cdef extern from "blocks/formats.h" nogil:
-    pq_status pq_block_finite(const pq_kernels *, const pq_blocks *, int, int)
+    pq_status pq_block_finite(const pq_kernels *, const void *, int, int)
 
 
 cdef extern from "ops/levels.h" nogil:

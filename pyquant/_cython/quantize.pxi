@@ -258,17 +258,7 @@ cdef struct Run:
     pq_type type
 
 
-# Options of a call on the fast path.
-cdef struct How:
-    double scale  # memory for a scale of type `scale_type`
-    pq_type scale_type
-    bint has_zero
-    int64_t zero  # memory for a zero point of type `zero_type`
-    pq_type zero_type
-    pq_round round
-    pq_beyond beyond
-    int refuse_nan
-    bint quantizes
+cdef ptrdiff_t _same = 0  # the stride of a parameter that all elements share
 
 
 cdef inline bint _is_run(object array, Run *run) except -1:
@@ -283,18 +273,6 @@ cdef inline bint _is_run(object array, Run *run) except -1:
     return run.type != PQ_NO_TYPE and PyArray_ISNBO(descr.byteorder)
 
 
-cdef inline bint _has_shape_of(object array, object other) noexcept:
-    cdef const PyArrayObject *a = <const PyArrayObject *>array
-    cdef const PyArrayObject *b = <const PyArrayObject *>other
-    cdef int ndim = PyArray_NDIM(a), d
-    if ndim != PyArray_NDIM(b):
-        return False
-    for d in range(ndim):
-        if PyArray_DIMS(a)[d] != PyArray_DIMS(b)[d]:
-            return False
-    return True
-
-
 cdef inline bint _are_apart(Run *a, Run *b) noexcept:
     cdef uintptr_t from_a = <uintptr_t>a.data, from_b = <uintptr_t>b.data
     return (
@@ -303,19 +281,20 @@ cdef inline bint _are_apart(Run *a, Run *b) noexcept:
     )
 
 
-cdef bint _is_usual_zero(object zero, How *how, pq_type code) except -1:
-    """Read `None`, or a Python integer within the type `code`."""
+cdef bint _is_usual_zero(object zero, pq_args *args, int64_t *room,
+                         pq_type code) except -1:
+    """Read `None`, or a Python integer within the type `code`, which `room` holds."""
     cdef const pq_type_row *row
     cdef int beyond = 0
-    how.has_zero = zero is not None
-    how.zero_type = PQ_I64
+    args.zero.data = NULL
     if zero is None:
         return True
     if not PyLong_CheckExact(zero) or not _is_integer(code):
         return False
     row = row_of_type(code)
-    how.zero = PyLong_AsLongLongAndOverflow(zero, &beyond)
-    return not beyond and row.lowest <= how.zero <= <int64_t>row.highest
+    room[0] = PyLong_AsLongLongAndOverflow(zero, &beyond)
+    args.zero = pq_array(room, &_same, PQ_I64, False, NULL)
+    return not beyond and row.lowest <= room[0] <= <int64_t>row.highest
 
 
 cdef bint _is_usual_out(object out, object like, Run *given, Run *to) except -1:
@@ -325,7 +304,7 @@ cdef bint _is_usual_out(object out, object like, Run *given, Run *to) except -1:
         _is_run(out, to)
         and to.type == type
         and PyArray_ISWRITEABLE(<const PyArrayObject *>out)
-        and _has_shape_of(out, like)
+        and PyArray_SAMESHAPE(<const PyArrayObject *>out, <const PyArrayObject *>like)
         and _are_apart(given, to)
     )
 
@@ -336,19 +315,15 @@ cdef inline int _run_checked(const pq_args *args, bint quantizes) noexcept nogil
     return pq_dequantize_run(_active, args)
 
 
-cdef bint _run_usual(Run *given, Run *to, How *how, bint packs) noexcept:
-    """Return False if the core rejects the call. The general path then repeats the call and
-    raises the error."""
-    cdef pq_args args
+cdef bint _run_usual(pq_args *args, Run *given, Run *to, bint quantizes,
+                     bint packs) noexcept:
+    """Run a call whose options and parameters are set. Return False if the core rejects the
+    call. The general path then repeats the call and raises the error."""
     cdef ptrdiff_t in_stride = pq_type_size(given.type)
-    cdef ptrdiff_t out_stride = pq_type_size(to.type), same = 0
+    cdef ptrdiff_t out_stride = pq_type_size(to.type)
     cdef int status
     if given.n == 0:
         return True
-    _forget_options(&args)
-    args.round = how.round
-    args.beyond = how.beyond
-    args.refuse_nan = how.refuse_nan
     args.ndim = 1
     args.shape = &given.n
     args.block = NULL
@@ -357,19 +332,16 @@ cdef bint _run_usual(Run *given, Run *to, How *how, bint packs) noexcept:
     if packs:
         out_stride = pq_type_bits(to.type)
         args.out.bit_strides = &out_stride
-    args.scale = pq_array(&how.scale, &same, how.scale_type, False, NULL)
-    args.zero = pq_array(&how.zero, &same, how.zero_type, False, NULL)
-    if not how.has_zero:
-        args.zero.data = NULL
     if given.n >= _NOGIL_SIZE:
         with nogil:
-            status = _run_checked(&args, how.quantizes)
+            status = _run_checked(args, quantizes)
     else:
-        status = _run_checked(&args, how.quantizes)
+        status = _run_checked(args, quantizes)
     return status == PQ_OK
 
 
-cdef object _made_usual(object array, Run *given, pq_type type, How *how, object out):
+cdef object _made_usual(pq_args *args, object array, Run *given, pq_type type, object out,
+                        bint quantizes):
     """Run the fast path. Return the result, or `None` for the general path."""
     cdef const PyArrayObject *a = <const PyArrayObject *>array
     cdef Run to
@@ -379,13 +351,13 @@ cdef object _made_usual(object array, Run *given, pq_type type, How *how, object
         if _dtypes_held[<int>type] == NULL:  # needs an import, which may run any code
             return None
         made = _new_array(PyArray_NDIM(a), PyArray_DIMS(a), type)
-        to.data = <char *>PyArray_DATA(<const PyArrayObject *>made)
+        to.data = <char *>_data(made)
     elif not _is_usual_out(out, array, given, &to):
         return None
-    return made if _run_usual(given, &to, how, False) else None
+    return made if _run_usual(args, given, &to, quantizes, False) else None
 
 
-cdef object _packed_usual(object array, Run *given, pq_type type, How *how):
+cdef object _packed_usual(pq_args *args, object array, Run *given, pq_type type):
     """Run the fast path, packed like ONNX. Return `None` for the general path."""
     cdef const PyArrayObject *a = <const PyArrayObject *>array
     cdef Py_ssize_t size = (given.n * pq_type_bits(type) + 7) // 8
@@ -398,7 +370,7 @@ cdef object _packed_usual(object array, Run *given, pq_type type, How *how):
     data = PyBytes_FromStringAndSize(NULL, size)
     to.data = PyBytes_AS_STRING(data)
     to.type = type
-    if not _run_usual(given, &to, how, True):
+    if not _run_usual(args, given, &to, True, True):
         return None
     return _packed(shape, data, name, _ONNX[pq_type_bits(type)])
 
@@ -408,7 +380,9 @@ cdef object _quantize_usual(object x, object scale, object zero_point, object dt
     """Quantize with default options and a given policy. Check names before arrays, because
     a hash that a user defines could change an array after its check."""
     cdef Run given
-    cdef How how
+    cdef pq_args args
+    cdef double scale_room
+    cdef int64_t zero_room
     cdef pq_type code = PQ_I8
     if dtype is not None:
         code = <pq_type>_spelled_type(dtype)
@@ -418,26 +392,29 @@ cdef object _quantize_usual(object x, object scale, object zero_point, object dt
         _is_narrow_float(code) and rounding is not _HALF_EVEN
     ):
         return None
-    how.round = <pq_round>_rounding(rounding)
-    if not PyFloat_CheckExact(scale) or not _is_usual_zero(zero_point, &how, code):
+    _forget_options(&args)
+    args.round = <pq_round>_rounding(rounding)
+    if not PyFloat_CheckExact(scale) or (
+        not _is_usual_zero(zero_point, &args, &zero_room, code)
+    ):
         return None
     if not _is_run(x, &given) or not _is_real(given.type):
         return None
-    how.scale, how.scale_type = PyFloat_AS_DOUBLE(scale), PQ_F64
-    how.beyond = PQ_SATURATE
-    how.refuse_nan = 0
+    scale_room = PyFloat_AS_DOUBLE(scale)
+    args.scale = pq_array(&scale_room, &_same, PQ_F64, False, NULL)
     if policy is not None:
-        how.beyond, how.refuse_nan = policy.beyond, policy.refuse_nan
-    how.quantizes = True
+        args.beyond, args.refuse_nan = policy.beyond, policy.refuse_nan
     if layout is None:
-        return _made_usual(x, &given, code, &how, out)
-    return _packed_usual(x, &given, code, &how) if out is None else None
+        return _made_usual(&args, x, &given, code, out, True)
+    return _packed_usual(&args, x, &given, code) if out is None else None
 
 
 cdef object _dequantize_usual(object q, object scale, object zero_point, object dtype,
                               object out):
     cdef Run given, to
-    cdef How how
+    cdef pq_args args
+    cdef double scale_room
+    cdef int64_t zero_room
     cdef pq_type type = PQ_F32
     if dtype is not None:
         type = <pq_type>_spelled_type(dtype)
@@ -449,13 +426,12 @@ cdef object _dequantize_usual(object q, object scale, object zero_point, object 
         if not _is_run(out, &to) or not _is_real(to.type):
             return None
         type = to.type
-    if not _is_usual_zero(zero_point, &how, given.type):
+    if not _is_usual_zero(zero_point, &args, &zero_room, given.type):
         return None
-    how.scale, how.scale_type = PyFloat_AS_DOUBLE(scale), PQ_F64
-    how.round = PQ_HALF_EVEN
-    how.beyond = PQ_SATURATE
-    how.refuse_nan = how.quantizes = False
-    return _made_usual(q, &given, type, &how, out)
+    _forget_options(&args)
+    scale_room = PyFloat_AS_DOUBLE(scale)
+    args.scale = pq_array(&scale_room, &_same, PQ_F64, False, NULL)
+    return _made_usual(&args, q, &given, type, out, False)
 
 
 # ---- all calls ----
@@ -845,10 +821,11 @@ def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=N
     array([  0.5,   1.5,  -0.5, 127. ], dtype=float32)
     """
     if codebook is not None:
-        return _dequantize_by_book(
-            q, scale, dtype, axis, block_size, out, threads,
-            _with_book(codebook, inverse, (zero_point, offset, fill))
-        )
+        affine = _with_book(codebook, inverse, (zero_point, offset, fill))
+        if type(q) is not _ndarray and _dtype_said(q) is None:
+            q = _codes_for(q, "uint8")
+        return _dequantize(q, scale, None, dtype, axis, block_size, out, threads, affine,
+                           False)
     if _is_pair(scale):
         for name, given, usual in (
             ("block_size", block_size, None),
@@ -1070,9 +1047,7 @@ cdef tuple _hold_params(Call *call, Calls params, bint quantizes, const char *wh
 
 
 cdef int _requantize_codes_part(const Job *job, int part) noexcept nogil:
-    return pq_requantize_codes(
-        _active, job.args, <const pq_args *>job.more, part, job.parts
-    )
+    return pq_requantize_codes(_active, job.args, job.more, part, job.parts)
 
 
 cdef Calls _rescaling_of(Calls target, Calls source):

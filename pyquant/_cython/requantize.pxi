@@ -18,9 +18,7 @@ cdef str _ACCUMULATED_NAMES = "int8 to int64 or uint8 to uint32"
 
 
 cdef int _requantize_part(const Job *job, int part) noexcept nogil:
-    return pq_requantize(
-        _active, <const pq_requantization *>job.more, part, job.parts
-    )
+    return pq_requantize(_active, job.more, part, job.parts)
 
 
 cdef object _hold_whole(object array, Array *held, str name):
@@ -33,10 +31,7 @@ cdef object _hold_whole(object array, Array *held, str name):
 cdef int _place_channels(Call *call, str name, Array *a, object axis,
                          pq_channels *to) except -1:
     """Set `to` to an array that has one element, or one for each index of `axis`."""
-    to.data = a.data
-    to.type = a.type
-    to.swapped = a.swapped
-    to.stride = 0
+    to[0] = pq_channels(a.data, 0, a.type, a.swapped)
     if _size(a) == 1:
         return 0
     if axis is None:

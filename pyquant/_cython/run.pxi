@@ -104,16 +104,12 @@ cdef int _execute(part_fn run, const Job *job, Py_ssize_t size) except -1:
     return status
 
 
-cdef object _overlapping(str name, Array *a):
-    strides = tuple([a.strides[d] for d in range(a.ndim)])
-    return _error(ValueError, name, "dimensions that neither overlap nor interleave",
-                  f"strides {strides}")
-
-
 cdef int _raise(int status, Array *out, Array *given, str name) except -1:
     """Raise the error of a pq_status; `given` is the array of the argument `name`."""
     if status == PQ_ERR_OVERLAP:
-        raise _overlapping("out", out)
+        strides = tuple([out.strides[d] for d in range(out.ndim)])
+        raise _error(ValueError, "out", "dimensions that neither overlap nor interleave",
+                     f"strides {strides}")
     if status == PQ_ERR_SHAPE:  # a broadcast array is too large
         raise _error(ValueError, name, "an array that memory holds",
                      f"shape {_shape(given)}")

@@ -199,8 +199,8 @@ cdef tuple _hold_pair(Call *call, object exact, tuple given, str name, Pair *pai
         _singles(call, exact, one, name, call.x.shape[pair.axes[<int>i]])
         for i, one in enumerate(given)
     ]
-    pair.first = <const float *>PyArray_DATA(<const PyArrayObject *>first)
-    pair.second = <const float *>PyArray_DATA(<const PyArrayObject *>second)
+    pair.first = <const float *>_data(first)
+    pair.second = <const float *>_data(second)
     pair.added, pair.more = NULL, NULL
     memset(call.scale_strides, 0, sizeof(call.scale_strides))
     call.args.block = NULL
@@ -248,7 +248,7 @@ cdef object _dequantize_by_pair(object q, tuple scale, object zero_point, object
     scale = _hold_pair(&call, exact, scale, "scale", &pair)
     if offset is not None:
         offset = _singles(&call, exact, offset, "offset", call.x.shape[pair.axes[1]])
-        pair.added = <const char *>PyArray_DATA(<const PyArrayObject *>offset)
+        pair.added = <const char *>_data(offset)
     if _size(&call.x) != 0:
         memset(call.zero_strides, 0, sizeof(call.zero_strides))
         plan.size = sizeof(plan)  # this plan only checks the call
@@ -322,7 +322,7 @@ cdef int _requantize_by_pair(Call *call, object exact, Pair *pair, tuple multipl
         if pair.in_floats:
             bias = args.input_zero - bias
         if args.bias.stride != 0:
-            pair.added = <const char *>PyArray_DATA(<const PyArrayObject *>bias)
+            pair.added = <const char *>_data(bias)
         elif pair.in_floats:
             pair.zero = bias.item()
     if call.x.shape[pair.axes[0]] == 0 or call.x.shape[pair.axes[1]] == 0:

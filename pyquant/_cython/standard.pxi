@@ -210,8 +210,10 @@ cdef class Operator:
         """Run the fast path, for a float32 scale and a zero point of rank 0. Return the
         result, or `None` for the general path."""
         cdef Run given
-        cdef How how
+        cdef pq_args args
         cdef Array s, z
+        cdef float scale_room
+        cdef int64_t zero_room
         cdef pq_type code = PQ_U8
         if self.rules is not None or self.zero_first or not (
             PyLong_CheckExact(axis) if self.rule == _BY_BLOCKS
@@ -226,20 +228,22 @@ cdef class Operator:
             code = given.type
         elif given.type != PQ_F32:
             return None
-        how.has_zero = zero is not None
-        if how.has_zero:
+        args.zero.data = NULL
+        if zero is not None:
             if not _hold(zero, &z) or z.ndim != 0 or z.swapped:
                 return None
             if z.type != code if self.zero.follows else not self.zero.allowed[<int>z.type]:
                 return None
-            code = how.zero_type = z.type
-            memcpy(&how.zero, z.data, z.itemsize)
+            code = z.type
+            memcpy(&zero_room, z.data, z.itemsize)
+            args.zero = pq_array(&zero_room, &_same, code, False, NULL)
         if not _is_integer(code) or not 8 <= pq_type_bits(code) <= 16:
             return None
-        memcpy(&how.scale, s.data, sizeof(float))
-        how.scale_type, how.round, how.beyond = PQ_F32, PQ_HALF_EVEN, PQ_SATURATE
-        how.refuse_nan, how.quantizes = False, self.quantizes
-        return _made_usual(x, &given, code if self.quantizes else PQ_F32, &how, None)
+        memcpy(&scale_room, s.data, sizeof(scale_room))
+        args.scale = pq_array(&scale_room, &_same, PQ_F32, False, NULL)
+        _forget_options(&args)
+        return _made_usual(&args, x, &given, code if self.quantizes else PQ_F32, None,
+                           self.quantizes)
 
     cdef object _wrong(self, object kind, str name, str expected, object got):
         """Return the error about an argument; `got` is text or an object to show."""
@@ -455,7 +459,7 @@ cdef class Operator:
         """Find the dimensions of the scales, and check all shapes."""
         cdef int ndim = call.x.ndim, rule = self.rule, d
         cdef int64_t size = 0, at = 0
-        cdef bint single = _is_single(&call.scale)
+        cdef bint single = call.scale.ndim <= 1 and _size(&call.scale) == 1
         call.args.block = NULL
         if self.rules is not None:
             rule = self._rule_of(qtype, block)
@@ -618,10 +622,6 @@ cdef class Operator:
             due = f"divisors of shape {_shape(&call.x)}"
             raise self._wrong(ValueError, "group_shape", due, _shown(groups))
         return 0
-
-
-cdef inline bint _is_single(Array *a) noexcept:
-    return a.ndim == 0 or (a.ndim == 1 and a.shape[0] == 1)
 
 
 cdef inline bint _is_float8(pq_type type) noexcept:
