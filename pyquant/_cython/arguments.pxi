@@ -26,7 +26,8 @@ cdef object _scale_array(Call *call, object scale):
 cdef int _hold_scale(Call *call, object array) except -1:
     if array is None:
         return 0
-    _checked_numbers(array, &call.scale, "scale")
+    if not _hold(array, &call.scale):
+        raise TypeError(f"scale: expected real numbers, got {_describe(array)}")
     _set_placed(&call.args.scale, &call.scale, call.scale_strides)
     return 0
 
@@ -137,28 +138,22 @@ cdef int _check_zero_in_type(Call *call, pq_type code) except -1:
     return 0
 
 
-cdef int _check_zero_in_range(Call *call, pq_type code) except -1:
-    """Raise an error unless zero points are within the requested range or all are 0."""
-    if _zero_outside(call, 0, 0) is None:
-        return 0
-    got = _zero_outside(call, call.args.lowest_code, call.args.highest_code, code == PQ_U64)
-    if got is not None:
-        expected = f"integers within quant_range={_ends_of(call, code)}, or zeros alone"
-        raise _error(ValueError, "zero_point", expected, got)
-    return 0
-
-
 cdef int _check_zero(Call *call, pq_type code) except -1:
     """Raise an error for zero points outside the quantized type or the requested range.
     Remove zero points of narrow floats, which are 0, so that -0 stays -0. The core also
     rejects integers, but does not report their index."""
+    cdef int64_t lo, hi
     if call.args.zero.data == NULL:
         return 0
     if (call.args.zero.type != code or _is_narrow_float(code)
             or _has_24_bits(call, code)):
         _check_zero_in_type(call, code)
-    if call.args.lowest_code != 0 or call.args.highest_code != 0:
-        _check_zero_in_range(call, code)
+    lo, hi = call.args.lowest_code, call.args.highest_code
+    if (lo != 0 or hi != 0) and _zero_outside(call, 0, 0) is not None:
+        got = _zero_outside(call, lo, hi, code == PQ_U64)
+        if got is not None:
+            expected = f"integers within quant_range={_ends_of(call, code)}, or zeros alone"
+            raise _error(ValueError, "zero_point", expected, got)
     if _is_narrow_float(code):
         call.args.zero.data = NULL
     return 0

@@ -59,16 +59,15 @@ cdef int _hold_input(Call *call, object array, str name) except -1:
     return 0
 
 
-cdef int _say_blocks(pq_blocks *args, Call *call, Array *numbers, tuple row,
-                     int threads) except -1:
-    """Fill in the arguments of the core, and return the number of parts for threads."""
+cdef void _set_blocks(pq_blocks *args, Call *call, Array *numbers, int format) noexcept:
+    """Set the arguments of the core, for numbers in call.scale or call.out."""
+    memset(args, 0, sizeof(pq_blocks))
     args.size = sizeof(pq_blocks)
-    args.format = row[1]
+    args.format = format
     args.ndim = numbers.ndim
     args.shape = numbers.shape
     _set_array(&args.inp, &call.scale)
     args.out = call.args.out
-    return _parts(_size(numbers) * numbers.itemsize, threads)
 
 
 def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1):
@@ -76,7 +75,6 @@ def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1):
     cdef Call call
     cdef pq_blocks args
     cdef pq_type type = PQ_F32
-    cdef Job job
     cdef int max_threads, status
     _forget(&call)
     array = b if Py_TYPE(b) is &PyArray_Type else plain(b, "b")
@@ -91,9 +89,9 @@ def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1):
               f"rows of a multiple of {row[3]} bytes for {row[0]}", row[2])
     exact = _hold_out(&call, out, type)
     _check_overlap(&call, exact, &call.scale, array, "b")
-    memset(&args, 0, sizeof(args))
-    job = Job(NULL, &args, _say_blocks(&args, &call, &call.out, row, max_threads))
-    status = _execute(_decode_part, &job, _size(&call.out))
+    _set_blocks(&args, &call, &call.out, row[1])
+    status = _run_threads(_decode_part, NULL, &args, _size(&call.out), call.out.itemsize,
+                          max_threads)
     if status != PQ_OK:
         _raise(status, &call.out, &call.scale, "b")
     return exact if out is None else out
@@ -152,11 +150,10 @@ def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, t
     cdef pq_blocks args
     cdef ptrdiff_t steps[PQ_MAX_NDIM]
     cdef double ends[2]
-    cdef Job job
+    cdef Py_ssize_t size, itemsize
     cdef int max_threads, status
     _forget(&call)
     _forget(&other)
-    memset(&args, 0, sizeof(args))
     array = _real_array(x, "x")
     if weights is not None:
         weights = _real_array(weights, "weights")
@@ -169,8 +166,9 @@ def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, t
     exact = _hold_out(&call, out, PQ_U8)
     _check_overlap(&call, exact, &call.scale, array, "x")
     _check_overlap(&call, exact, &other.scale, weights, "weights")
-    job = Job(NULL, &args, _say_blocks(&args, &call, &call.scale, row, max_threads))
-    status = _execute(_finite_part, &job, _size(&call.scale))
+    _set_blocks(&args, &call, &call.scale, row[1])
+    size, itemsize = _size(&call.scale), call.scale.itemsize
+    status = _run_threads(_finite_part, NULL, &args, size, itemsize, max_threads)
     if status == PQ_OK and weights is not None:
         _check_block_weights(&other, weights)
         memset(steps, 0, sizeof(steps))
@@ -180,7 +178,7 @@ def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, t
             args.weights.strides = steps
     args.search = search
     if status == PQ_OK:
-        status = _execute(_encode_part, &job, _size(&call.scale))
+        status = _run_threads(_encode_part, NULL, &args, size, itemsize, max_threads)
     elif status == PQ_ERR_NONFINITE:
         finite = _find_ends(&call, ends)
         raise _not_encoded(&call, array, finite, ends, "x")

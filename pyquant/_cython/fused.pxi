@@ -68,7 +68,7 @@ cdef tuple _dynamic_usual(type cls, object x, object dtype, object axis, object 
     cdef pq_choice choice
     cdef ptrdiff_t[2] shape, in_strides, out_strides, scale_strides, zero_strides
     cdef tuple groups, results
-    cdef int status
+    cdef Job job
     cdef pq_type code = <pq_type>_spelled_type(dtype)
     if not _is_integer(code) or _is_wide(code) or pq_type_bits(code) < 8:
         return None
@@ -106,12 +106,8 @@ cdef tuple _dynamic_usual(type cls, object x, object dtype, object axis, object 
                           choice.scale, False, NULL)
     args.zero = pq_array(PyBytes_AS_STRING(results[1][2]), &zero_strides[0], code, False,
                          NULL)
-    if given.n >= _NOGIL_SIZE:
-        with nogil:
-            status = pq_dynamic_quantize(_active, &args, &choice, 0, 1)
-    else:
-        status = pq_dynamic_quantize(_active, &args, &choice, 0, 1)
-    if status != PQ_OK:
+    job = Job(&args, &choice, 1)
+    if _execute(_dynamic_part, &job, given.n) != PQ_OK:
         return None
     if scale.n:
         memcpy(scale.data, args.scale.data, scale.n * pq_type_size(scale.type))

@@ -430,7 +430,6 @@ cdef tuple _find_errors(Call *call, tuple selecting, pq_type code, int threads):
     cdef pq_error *errors
     cdef pq_error *totals
     cdef Measuring by
-    cdef Job job
     for d in range(call.args.ndim):
         kept[d] = d in selecting
         if kept[d]:
@@ -443,8 +442,8 @@ cdef tuple _find_errors(Call *call, tuple selecting, pq_type code, int threads):
     errors = <pq_error *>_data(found)
     totals = <pq_error *>_data(result)
     by = Measuring(&kept[0], code, errors)
-    job = Job(&call.args, &by, _parts(2 * count * size * call.x.itemsize, threads))
-    status = _execute(_measure_part, &job, count * size)
+    status = _run_threads(_measure_part, &call.args, &by, count * size,
+                          2 * call.x.itemsize, threads)
     if status != PQ_OK:
         _raise(status, NULL, &call.x, "x")
     for g in range(count if chunks > 1 else 0):

@@ -6,35 +6,21 @@
 
 @final
 cdef class LayoutRow:
-    """
-    A row of the table of layouts.
+    """A row of the table of layouts.
 
     Codes along one axis are a stream of bits, from the lowest bit of the first word. Code i
     of a group has position ``order[i]``; an empty ``order`` means ascending positions.
-
-    Attributes
-    ----------
-    name : str
-        Name of the layout.
-    widths : tuple of int
-        Supported bits of a code.
-    words : tuple of dtype
-        Supported little-endian types of words; new arrays have the first.
-    order : bytes
-        Positions of the codes of a group.
-    flat : bool
-        True if the stream contains all elements in C order, without an axis.
     """
 
     cdef readonly str name
-    cdef readonly tuple widths
-    cdef readonly tuple words
-    cdef readonly bytes order
-    cdef readonly bint flat
-    cdef readonly int word_bits
-    cdef int group
-    cdef dict types  # types that the layout stores; names for errors
-    cdef str some
+    cdef readonly tuple widths   # supported bits of a code
+    cdef readonly tuple words    # supported little-endian types; new arrays have the first
+    cdef readonly bytes order    # positions of the codes of a group
+    cdef readonly bint flat      # the stream has all elements in C order, without an axis
+    cdef readonly int word_bits  # bits of a word
+    cdef int group               # number of codes of a group
+    cdef dict types              # types that the layout stores
+    cdef str some                # names of these types, for errors
 
     # __cinit__ runs once for each object, while a caller could repeat __init__.
     def __cinit__(self, str name not None, tuple widths not None, tuple words not None,
@@ -548,26 +534,6 @@ cdef int _repack_part(const Job *job, int part) noexcept nogil:
 cdef dict _ONNX = {bits: (_ONNX_LAYOUT, None, bits) for bits in (2, 4)}
 
 
-cdef int _check_fit(Array *q, object array, str name, int bits) except -1:
-    """Raise an error if a code needs more than `bits` bits."""
-    cdef int64_t lo, hi, outside = 0
-    cdef pq_args codes
-    cdef bint within
-    if _size(q) == 0:
-        return 0
-    lo, hi = _limits_of(name, bits)
-    memset(&codes, 0, sizeof(codes))
-    codes.size = sizeof(codes)
-    codes.ndim = q.ndim
-    codes.shape = q.shape
-    _set_array(&codes.zero, q)
-    with nogil:
-        within = pq_zeros_within(&codes, lo, hi, &outside)
-    if within:
-        return 0
-    raise _convert.unfit(array, lo, hi, bits)
-
-
 def pack(codes, layout, /):
     """See packed.pack."""
     cdef Call call
@@ -590,8 +556,12 @@ def pack(codes, layout, /):
         raise TypeError(f"codes: expected {found}, got {_describe(array)}")
     shape = _shape(&call.x)
     _check_product(shape, "codes")
-    if width < pq_type_bits(call.x.type):
-        _check_fit(&call.x, array, name, width)
+    if width < pq_type_bits(call.x.type) and _size(&call.x) > 0:
+        lo, hi = _limits_of(name, width)
+        call.zero = call.x  # checks codes like zero points
+        _set_array(&call.args.zero, &call.zero)
+        if _zero_outside(&call, lo, hi) is not None:
+            raise _convert.unfit(array, lo, hi, width)
     call.x.type = <pq_type><int>_CODES[name]
     return _repacked(&call, row, axis, shape, name, width)
 

@@ -306,9 +306,8 @@ cdef int _run_search(Call *call, const pq_choice *choice, _Search search,
                      int threads) except -1:
     """Search for the scales with the least squared error, and return a pq_status."""
     cdef Searching by = Searching(choice, &search.what)
-    cdef Job job = Job(&call.args, &by, 1)
-    job.parts = _parts(_size(&call.x) * call.x.itemsize, threads)
-    return _execute(_search_part, &job, _size(&call.x))
+    return _run_threads(_search_part, &call.args, &by, _size(&call.x), call.x.itemsize,
+                        threads)
 
 
 # ---- choose_qparams ----

@@ -46,17 +46,14 @@ cdef int _fail() except -1:
     return -1
 
 
-cdef tuple _tuple_of(PyObject *const *args, Py_ssize_t n):
-    return tuple([<object>args[i] for i in range(n)])
-
-
 cdef PyObject *_refuse(PyObject *function, PyObject *const *args, Py_ssize_t n,
                        PyObject *names) except NULL:
     """Raise the error of a failed call, with a hint if the arguments do not match."""
     try:
         _fail()
     except TypeError as error:
-        _raise_hint(error, <object>function, _tuple_of(args, n),
+        given = tuple([<object>args[i] for i in range(n)])
+        _raise_hint(error, <object>function, given,
                     <object>names if names != NULL else ())
         raise
 
@@ -383,6 +380,7 @@ cdef object _quantize_usual(object x, object scale, object zero_point, object dt
     cdef pq_args args
     cdef double scale_room
     cdef int64_t zero_room
+    cdef pq_round round
     cdef pq_type code = PQ_I8
     if dtype is not None:
         code = <pq_type>_spelled_type(dtype)
@@ -392,14 +390,15 @@ cdef object _quantize_usual(object x, object scale, object zero_point, object dt
         _is_narrow_float(code) and rounding is not _HALF_EVEN
     ):
         return None
-    _forget_options(&args)
-    args.round = <pq_round>_rounding(rounding)
+    round = <pq_round>_rounding(rounding)
     if not PyFloat_CheckExact(scale) or (
         not _is_usual_zero(zero_point, &args, &zero_room, code)
     ):
         return None
     if not _is_run(x, &given) or not _is_real(given.type):
         return None
+    _forget_options(&args)
+    args.round = round
     scale_room = PyFloat_AS_DOUBLE(scale)
     args.scale = pq_array(&scale_room, &_same, PQ_F64, False, NULL)
     if policy is not None:
@@ -436,8 +435,8 @@ cdef object _dequantize_usual(object q, object scale, object zero_point, object 
 
 # ---- all calls ----
 
-cdef int _hold_parameters(Call *call, object scale, object zero_point, object axis,
-                          object block_size, const char *whose) except -1:
+cdef inline int _hold_parameters(Call *call, object scale, object zero_point, object axis,
+                                 object block_size, const char *whose) except -1:
     """Hold scale and zero point, and set their strides. `whose`: see Call."""
     _hold_scale(call, scale)
     _hold_zero(call, zero_point, scale)

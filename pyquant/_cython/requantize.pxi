@@ -166,7 +166,6 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
     cdef Pair pair
     cdef bint by_pair = shift is None and _is_pair(multiplier)
     cdef pq_requantization args
-    cdef Job job
     cdef pq_type code
     cdef int status
     cdef tuple ends
@@ -243,9 +242,8 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
         _requantize_by_pair(&call, exact, &pair, multiplier, bias, &args, arithmetic,
                             threads)
         return exact if out is None else out
-    job = Job(NULL, &args, 1)
-    job.parts = _parts(_size(&call.x) * (call.x.itemsize + call.out.itemsize), threads)
-    status = _execute(_requantize_part, &job, _size(&call.x))
+    status = _run_threads(_requantize_part, NULL, &args, _size(&call.x),
+                          call.x.itemsize + call.out.itemsize, threads)
     if status == PQ_ERR_OPTION:
         raise _refused_multiplier(arithmetic, multiplier, shift)
     if status != PQ_OK:

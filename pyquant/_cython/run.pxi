@@ -116,15 +116,21 @@ cdef int _raise(int status, Array *out, Array *given, str name) except -1:
     raise SystemError(f"pyquant: unexpected status {status} from the C core")
 
 
+cdef int _run_threads(part_fn run, const pq_args *args, const void *more, Py_ssize_t size,
+                      Py_ssize_t itemsize, int threads) except -1:
+    """Run an operation on `size` elements of `itemsize` bytes, and return a pq_status."""
+    cdef Job job = Job(args, more, _parts(size * itemsize, threads))
+    return _execute(run, &job, size)
+
+
 cdef int _run_all(part_fn run, Call *call, const void *more, int threads,
                   str name="x") except -1:
     """Run an operation on all elements of `name`, and raise the error of C."""
     cdef Py_ssize_t size = _size(&call.x)
-    cdef Job job = Job(&call.args, more, 1)
     cdef int status = PQ_OK
     if size != 0:
-        job.parts = _parts(size * (call.x.itemsize + call.out.itemsize), threads)
-        status = _execute(run, &job, size)
+        status = _run_threads(run, &call.args, more, size,
+                              call.x.itemsize + call.out.itemsize, threads)
     if status != PQ_OK:
         _raise(status, &call.out, &call.x, name)
     return 0
