@@ -167,9 +167,10 @@ def test_rows(name):
         for rows in ROWS:
             y = want[np.asarray(rows, int) if isinstance(rows, list) else rows]
             same(w.dequantize(rows, dtype=dtype), y)
-            out = np.zeros(y.shape[::-1], dtype).T
-            assert w.dequantize(rows, out=out, threads=2) is out
-            assert (out == y).all()
+            for order in "<>":
+                out = np.zeros(y.shape[::-1], np.dtype(dtype).newbyteorder(order)).T
+                assert w.dequantize(rows, out=out, threads=2) is out
+                assert (out == y).all()
 
 
 @loop("name", READ)

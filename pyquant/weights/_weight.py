@@ -184,7 +184,7 @@ class Scaled(NamedTuple):
                     self.scale[first:last],
                     block_size=self.blocks,
                     codebook=self.codebook,
-                    dtype=out.dtype,
+                    dtype=out.dtype.newbyteorder("="),
                 )
                 to.flat[begin:end] = made[start + begin - first * size :][: end - begin]
 
