@@ -111,7 +111,7 @@ def from_tensors(
     if block_structure is not None:
         if stated is not None:
             raise fail(ValueError, "group_size", "None beside blocks", group_size)
-        stated = _sizes_of(block_structure)
+        stated = _blocks_of(block_structure)
     words, plain = (
         _weight.tensor_of(tensors, name, key) for key in ("weight_packed", "weight")
     )
@@ -200,10 +200,7 @@ def _read(
     packing = _check.choice(packing, "packing", _PACKINGS)
     words = _weight.word_array(weight_packed, "weight_packed")
     rows, columns = _weight.matrix_of(words, "weight_packed")
-    if bits is None and weight_shape is not None:
-        bits = _bits_of(weight_shape, columns, packing)
-    width: int = _check.choice(bits, "bits", _BITS)
-    inputs = _inputs_of(weight_shape, rows, columns, width, packing)
+    width, inputs = _sizes_of(weight_shape, rows, columns, bits, packing)
     kept = scale = array(weight_scale, "weight_scale", REALS)
     if scale.size == 1:
         scale = np.broadcast_to(scale.reshape(1, 1), (rows, 1))
@@ -218,18 +215,6 @@ def _read(
     shape = np.array([rows, inputs], np.int64)
     tensors = _weight.by_name(_TENSORS, words, kept, zeros, given, shape)
     return "compressed_tensors", tensors, made
-
-
-def _bits_of(shape: Any, columns: int, packing: str) -> int | None:
-    """Return the number of bits that fits the words of a row, or None if none fits."""
-    given: Array = _core.plain(shape, "weight_shape")
-    if given.dtype.kind not in "iu" or given.shape != (2,):
-        return _BITS[-1]  # a later check raises the error
-    fit = [one for one in _BITS if _count(int(given[1]), one, packing) == columns]
-    if len(fit) > 1:
-        some = f"{listed(map(str, fit))}, which all fit"
-        raise fail(ValueError, "bits", some, None)
-    return fit[0] if fit else _BITS[-1]
 
 
 @_core.default_fpenv
@@ -376,7 +361,7 @@ def _count(codes: int, bits: int, packing: str) -> int:
     return -(-codes // (32 // bits))
 
 
-def _sizes_of(given: Any) -> tuple[int, int]:
+def _blocks_of(given: Any) -> tuple[int, int]:
     """Check `block_structure`, and return the outputs and inputs of a block."""
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         raise fail(TypeError, "block_structure", "two integers", type(given))
@@ -392,26 +377,40 @@ def _shapes_of(given: ArrayLike, experts: int) -> Array:
     return shape
 
 
-def _inputs_of(given: Any, rows: int, columns: int, bits: int, packing: str) -> int:
-    """Return the number of inputs of a matrix of words."""
+def _sizes_of(
+    given: Any, rows: int, columns: int, bits: Any, packing: str
+) -> tuple[int, int]:
+    """Return the bits of a code, and the number of inputs, of a matrix of words.
+
+    `given` is the argument weight_shape. If `bits` is `None`, the number of bits is the
+    only one that fits.
+    """
+    width = 0
+    if bits is not None or given is None:
+        width = int(_check.choice(bits, "bits", _BITS))
     if given is None:
-        each = 32 // bits
-        return columns * 32 // bits if packing == "dense" else columns * each
+        per_word = 32 // width
+        return width, columns * 32 // width if packing == "dense" else columns * per_word
     shape: Array = _core.plain(given, "weight_shape")
     if shape.dtype.kind not in "iu" or shape.shape != (2,):
         got = f"{shape.dtype} {shape.shape}"
         raise fail(TypeError, "weight_shape", "two integers", got)
     outputs, inputs = map(int, shape)
+    if not width:
+        fit = [one for one in _BITS if _count(inputs, one, packing) == columns]
+        if len(fit) > 1:
+            raise fail(ValueError, "bits", f"{listed(map(str, fit))}, which all fit", None)
+        width = fit[0] if fit else _BITS[-1]  # with 8 bits, the next check raises the error
     fitting = [
         one
         for one in _PACKINGS
-        if inputs >= 0 and (outputs, _count(inputs, bits, one)) == (rows, columns)
+        if inputs >= 0 and (outputs, _count(inputs, width, one)) == (rows, columns)
     ]
     if packing not in fitting:
         hint = f"; packing={fitting[0]!r} fits" if fitting else ""
         expected = f"extents of words of shape {(rows, columns)}"
         raise fail(ValueError, "weight_shape", expected, f"{(outputs, inputs)}{hint}")
-    return inputs
+    return width, inputs
 
 
 def _zeros_of(
