@@ -145,7 +145,7 @@ def _blocks_of(
     x: Array, size: int, book: str, threads: SupportsIndex
 ) -> tuple[Floats, Bytes]:
     """Return scales and codes of blocks in C order."""
-    if x.flags.c_contiguous:
+    if x.flags.c_contiguous and x.size % size == 0:
         flat = x.reshape(-1)
         absmax = _absmax_of(flat, size)
         return absmax, _encode(flat, absmax, size, book, threads)
@@ -160,7 +160,11 @@ def _blocks_of(
 
 
 def _parts_of(x: Array) -> Iterator[tuple[int, Array]]:
-    """Yield parts of the elements in C order, and positions. All parts use one buffer."""
+    """Yield parts of the elements in C order, and positions. Copies use one buffer."""
+    if x.flags.c_contiguous:
+        flat = x.reshape(-1)
+        yield from ((at, flat[at : at + _PART]) for at in range(0, x.size, _PART))
+        return
     room = np.empty(min(x.size, _PART), x.dtype)
     begin = filled = 0
     flags: Any = ["buffered", "external_loop", "zerosize_ok"]
@@ -185,26 +189,18 @@ def _encode(
     """Multiply complete blocks by the reciprocals of their scales; divide a short block."""
     whole = flat.size // size
     how: dict[str, Any] = {"layout": "high-first", "codebook": book, "threads": threads}
-    how |= {"axis": 0, "block_size": size, "inverse": True}
-    made: Any
+    made: Any = _core.quantize(
+        *(flat[: whole * size], _inverse_of(absmax[:whole])),
+        **(how | {"axis": 0, "block_size": size, "inverse": True}),
+    )
     if whole == absmax.size:
-        made = _core.quantize(flat, _inverse_of(absmax), **how)
         codes: Bytes = made.data
         return codes
-    inverse = _inverse_of(absmax[:whole])
-    data = np.empty((flat.size + 1) // 2, np.uint8)  # no full-size temporary
-    step = _PART // size
-    for first in range(0, whole, step):
-        last = min(first + step, whole)
-        made = _core.quantize(flat[first * size : last * size], inverse[first:last], **how)
-        data[first * size // 2 : last * size // 2] = made.data
-    rest: Any = _core.quantize(
-        flat[whole * size :], max(absmax[-1], _LEAST), layout="high-first", codebook=book
-    )
-    data[whole * size // 2 :] = rest.data
+    rest: Any = _core.quantize(flat[whole * size :], max(absmax[-1], _LEAST), **how)
+    codes = np.concatenate([made.data, rest.data])
     if flat.size % 2:  # pad with the code of 0
-        data[-1] |= int(_core.quantize(0.0, 1.0, codebook=book))
-    return data
+        codes[-1] |= int(_core.quantize(0.0, 1.0, codebook=book))
+    return codes
 
 
 def _inverse_of(absmax: Floats) -> Floats:
