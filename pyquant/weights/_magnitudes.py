@@ -51,15 +51,15 @@ def each_slab(take: _Take, x: Array, block_size: int, threads: SupportsIndex) ->
     count = integer(threads, "threads", 1)
     if x.size == 0:
         return
-    size = min(block_size, x.shape[-1])
+    block = (*(1 for _ in x.shape[1:]), min(block_size, x.shape[-1]))
     parts = _threads.useful_parts(x.nbytes, count)
     errors: list[BaseException] = []
 
     def work(part: int) -> int:
         try:
-            for number, (elements, places) in enumerate(slabs(x.shape, size, SLAB)):
+            for number, (elements, places) in enumerate(slabs(x.shape, block, SLAB)):
                 if number % parts == part:
-                    _take_slab(take, x[elements], places, size)
+                    _take_slab(take, x[elements], places, block)
         except BaseException as error:
             errors.append(error)
         return 0
@@ -69,38 +69,38 @@ def each_slab(take: _Take, x: Array, block_size: int, threads: SupportsIndex) ->
         raise errors[0]
 
 
-def _take_slab(take: _Take, x: Array, places: _Places, size: int) -> None:
-    found = _core.extrema(x, (*(1 for _ in x.shape[1:]), size), True)
+def _take_slab(take: _Take, x: Array, places: _Places, block: tuple[int, ...]) -> None:
+    found = _core.extrema(x, block, True)
     if found is not None:
         take(places, found)
         return
-    for some, within in slabs(x.shape, size, COPIED):
+    for some, within in slabs(x.shape, block, COPIED):
         inner = tuple(
             slice(whole.start + part.start, whole.start + part.stop)
             for whole, part in zip(places, within, strict=True)
         )
         # The core returns no magnitudes for a slab with NaN or infinities.
         numbers = np.abs(_core.cast(x[some], "float32"))
-        starts = range(0, numbers.shape[-1], size)
+        starts = range(0, numbers.shape[-1], block[-1])
         take(inner, np.maximum.reduceat(numbers, starts, axis=-1))
 
 
 def slabs(
-    shape: tuple[int, ...], block_size: int, most: int
+    shape: tuple[int, ...], block: tuple[int, ...], most: int
 ) -> Iterator[tuple[_Places, _Places]]:
     """
     Yield parts of complete blocks: the slices of their elements and of their blocks.
 
-    Parts are in C order. A part has at most `most` elements, or is a single block.
+    `block` has the extents of a block. Parts are in C order. A part has at most `most`
+    elements, or is a single block.
     """
-    units = [*(1 for _ in shape[1:]), block_size]
     if 0 < prod(shape) <= most:  # one part, as for most arrays
-        counts = [-(-n // u) for n, u in zip(shape, units, strict=True)]
+        counts = [-(-n // u) for n, u in zip(shape, block, strict=True)]
         yield tuple([slice(0, n) for n in shape]), tuple([slice(0, n) for n in counts])
         return
     size, step = 1, list(shape)
     for d in reversed(range(len(shape))):  # choose extents of a part
-        step[d] = min(shape[d], max(1, most // size // units[d]) * units[d])
+        step[d] = min(shape[d], max(1, most // size // block[d]) * block[d])
         size *= step[d]
     ranges = (range(0, n, s) if n else range(0) for n, s in zip(shape, step, strict=True))
     for at in product(*ranges):
@@ -108,6 +108,6 @@ def slabs(
         yield (
             tuple(slice(a, e) for a, e in zip(at, ends, strict=True)),
             tuple(
-                slice(a // u, -(-e // u)) for a, e, u in zip(at, ends, units, strict=True)
+                slice(a // u, -(-e // u)) for a, e, u in zip(at, ends, block, strict=True)
             ),
         )

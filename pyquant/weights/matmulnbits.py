@@ -28,6 +28,7 @@ from pyquant import _check, _core
 from pyquant._check import array, fail, integer
 from pyquant.packed import Layout, PackedArray
 from pyquant.weights import _weight
+from pyquant.weights._magnitudes import slabs
 from pyquant.weights._weight import REALS, Planar, Weight
 
 if TYPE_CHECKING:
@@ -199,32 +200,22 @@ def quantize(
     words = np.zeros((outputs, blocks * size * width // 32), "<i4")
     scales = np.empty((outputs, blocks), values.dtype.newbyteorder("="))
     zeros = np.full((outputs, blocks), 1 << (width - 1), np.uint8)
-    # Divide the axis with the larger stride, in complete blocks if it has the inputs.
-    axis = 0 if abs(values.strides[0]) <= abs(values.strides[1]) else 1
-    given, ways = values.T, (words, scales, zeros)
-    block, least, per_block = (size, 1), size, (size * width // 32, 1, 1)
-    if axis == 0:
-        ways = (words.T, scales.T, zeros.T)
-    else:
-        given, block, least, per_block = values, (1, size), 1, (1, 1, 1)
-    step = max(1, _TILE // max(1, given.shape[1] * least))
-    room = np.empty((min(step * least, given.shape[0]), given.shape[1]), np.float32)
-    for first in range(0, -(-given.shape[0] // least), step):
-        rows = given[first * least : (first + step) * least]
-        to_words, to_scales, to_zeros = (
-            one[first * n : (first + step) * n]
-            for one, n in zip(ways, per_block, strict=True)
-        )
+    given, block, axis, ways = values, (1, size), 1, (words, scales, zeros)
+    if abs(values.strides[0]) <= abs(values.strides[1]):
+        given, block, axis, ways = values.T, (size, 1), 0, (words.T, scales.T, zeros.T)
+    to_words, to_scales, to_zeros = ways
+    for part, groups in slabs(given.shape, block, _TILE):
+        rows, zero = given[part], to_zeros[groups]
         extremes = _weight.extrema_of(rows, block, values, "x")
         firsts = rows[:: block[0], :: block[1]]
-        inverse = _parameters(extremes, firsts, width, symmetric, to_scales, to_zeros)
+        inverse = _parameters(extremes, firsts, width, symmetric, to_scales[groups], zero)
         each = np.repeat(inverse, size, axis)[: rows.shape[0], : rows.shape[1]]
         with np.errstate(all="ignore"):
-            scaled = np.multiply(rows, each, out=room[: rows.shape[0]])
+            scaled = np.multiply(rows, each, dtype=np.float32)
         codes = _core.quantize(
             scaled,
             1.0,
-            offset=np.negative(to_zeros, dtype=np.float32),
+            offset=np.negative(zero, dtype=np.float32),
             axis=axis,
             block_size=size,
             rounding="half_away",
@@ -232,7 +223,10 @@ def quantize(
             layout=Layout("words", axis=axis, bits=width),
             threads=threads,
         ).data
-        to_words[: codes.shape[0], : codes.shape[1]] = codes
+        place = [*part]
+        begin = part[axis].start * width // 32
+        place[axis] = slice(begin, begin + codes.shape[axis])
+        to_words[tuple(place)] = codes
     stored = None if symmetric else _packed_zeros(zeros, width)
     return _made(inputs, width, size, words, scales, stored, None)
 

@@ -186,12 +186,11 @@ def quantize(
     kind = values.dtype.newbyteorder("=")
     scales = np.empty((*lead, inputs // size), kind)
     biases = np.empty_like(scales)
-    last = values.ndim - 1
-    for part, groups in slabs(values.shape, size, _TILE):
+    last, block = values.ndim - 1, (*(1 for _ in lead), size)
+    for part, groups in slabs(values.shape, block, _TILE):
         some = values[part]
         if some.dtype.newbyteorder("=") != np.float32:
             some = _core.cast(some, "float32")
-        block = (*(1 for _ in lead), size)
         extremes = _weight.extrema_of(some, block, values, "w")
         scale, bias = _parameters(some, extremes, size, width)
         scales[groups], biases[groups] = scale, bias
