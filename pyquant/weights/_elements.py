@@ -164,6 +164,7 @@ def sized(shape: tuple[int, ...]) -> bool:
 
 def decode(
     tensor: StoredTensor,
+    block: BlockFormat | None,
     first: int,
     out: Array,
     dtype: str,
@@ -172,8 +173,12 @@ def decode(
 ) -> None:
     """Convert the elements from `first` on to `dtype`, and write them to `out`.
 
-    With `copied`, the elements are read from these bytes instead of the file.
+    `block` is the format of the elements, if they are stored in blocks. With `copied`, the
+    elements are read from these bytes instead of the file.
     """
+    if block is not None:
+        _decode_blocks(tensor, block, first, out, threads, copied)
+        return
     bits = bits_of(tensor._type or "uint8")
     parts = _threads.useful_parts(out.nbytes, threads)
     share = -(-out.size // (parts * PIECE)) * PIECE
@@ -201,13 +206,19 @@ def decode(
         work(0)
 
 
-def decode_blocks(
-    tensor: StoredTensor, block: BlockFormat, first: int, out: Array, threads: int
+def _decode_blocks(
+    tensor: StoredTensor,
+    block: BlockFormat,
+    first: int,
+    out: Array,
+    threads: int,
+    copied: Array | None,
 ) -> None:
     """Decode complete blocks from element `first` on, and write them to `out`."""
     from pyquant.weights.blocks import swapped
 
-    raw, at = tensor._bytes(), first // block.block_size * block.block_bytes
+    raw = tensor._bytes() if copied is None else copied
+    at = first // block.block_size * block.block_bytes
     step = SPAN * min(threads, _threads.cpu_count())
     for place in _places(out, step, block.block_size):
         end = at + place.size // block.block_size * block.block_bytes
@@ -215,7 +226,8 @@ def decode_blocks(
         if tensor._order == ">":
             data = swapped(data, block.name)
         block.dequantize(data, out=place, threads=threads)
-        tensor._file.has_read(tensor._start + at, tensor._start + end)
+        if copied is None:
+            tensor._file.has_read(tensor._start + at, tensor._start + end)
         at = end
 
 
@@ -228,21 +240,14 @@ def decode_rows(
     threads: int,
 ) -> None:
     """Decode scattered rows of whole bytes, and write them to `out`."""
-    from pyquant.weights.blocks import swapped
-
     table = tensor._bytes().reshape(tensor.shape[0], -1)
     size = table.shape[1]
     workers = 1 if threads == 1 else min(threads, _threads.cpu_count())
     step = max(1, GATHERED * workers // size)
     for at in range(0, len(index), step):
         part, place = index[at : at + step], out[at : at + step]
-        data = table.take(part, axis=0)
-        if block is None:
-            decode(tensor, 0, place, dtype, threads, data.reshape(-1))
-        else:
-            data = data.reshape(*place.shape[:-1], -1)
-            data = swapped(data, block.name) if tensor._order == ">" else data
-            block.dequantize(data, out=place, threads=threads)
+        data = table.take(part, axis=0).reshape(-1)
+        decode(tensor, block, 0, place, dtype, threads, data)
         ends = tensor._start, tensor._start + tensor.nbytes
         tensor._file.has_read(*ends, min(len(part) * max(size, PAGE), tensor.nbytes))
 
@@ -267,11 +272,9 @@ def _places(out: Array, step: int, unit: int) -> Iterator[Array]:
             yield out[index][at : at + count]
 
 
-def index_of(
-    rows: object, shape: tuple[int, ...], what: str = "tensor", least: int = 1
-) -> Any:
+def index_of(rows: object, shape: tuple[int, ...], what: str = "tensor") -> Any:
     """Return a slice with step 1, or an array of row numbers."""
-    if len(shape) < least:
+    if not shape:
         raise fail(ValueError, "rows", f"None for a {what} of shape {shape}", type(rows))
     extent = shape[0]
     if isinstance(rows, slice):

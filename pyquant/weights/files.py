@@ -250,10 +250,7 @@ class StoredTensor:
             _elements.decode_rows(self, block, scattered, to, name, workers)
         for first, part in runs:
             place = to[part] if shape else to
-            if block is None:
-                _elements.decode(self, first, place, name, workers)
-            else:
-                _elements.decode_blocks(self, block, first, place, workers)
+            _elements.decode(self, block, first, place, name, workers)
         return to if out is None else out  # type: ignore[return-value]
 
     def _block(self) -> BlockFormat:
