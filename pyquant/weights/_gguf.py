@@ -106,7 +106,7 @@ class _Reader:
     def read(self) -> tuple[dict[str, StoredTensor], Metadata]:
         version = self._word("I", 4)
         if version not in (2, 3):
-            raise fault(self.file.path, 4, "version 2 or 3", version)
+            raise self._fault(4, "version 2 or 3", version)
         count = self._count(8, MAX_TENSORS, 24, "tensors")
         keys = self._count(16, MAX_KEYS, 12, "keys")
         places, at = self._keys(keys, 24)
@@ -116,6 +116,9 @@ class _Reader:
         data = -(-at // alignment) * alignment
         return self._placed(found, data, alignment), metadata
 
+    def _fault(self, at: int, expected: str, got: object, tensor: str = "") -> ValueError:
+        return fault(self.file.path, at, expected, got, tensor)
+
     def _word(self, size: str, at: int) -> int:
         return int(self.words[size].unpack_from(self.file.opened(), at)[0])
 
@@ -124,14 +127,14 @@ class _Reader:
         count = self._word("Q", at)
         most = min(most, max(self.file.size - at, 0) // each)
         if count > most:
-            raise fault(self.file.path, at, f"at most {most} {what}", count)
+            raise self._fault(at, f"at most {most} {what}", count)
         return count
 
     def _string(self, at: int) -> tuple[str, int]:
         stop = at + 8 + self._word("Q", at)
         if stop > self.file.size:
-            got = stop - at - 8
-            raise fault(self.file.path, at, "a string within the file", f"{got} bytes")
+            got = f"{stop - at - 8} bytes"
+            raise self._fault(at, "a string within the file", got)
         text = self.file.opened()[at + 8 : stop]
         return text.decode("utf-8", "surrogateescape"), stop
 
@@ -141,7 +144,7 @@ class _Reader:
             start = at
             key, at = self._string(at)
             if key in places:
-                raise fault(self.file.path, start, "a key once", f"{key[:100]!r} again")
+                raise self._fault(start, "a key once", f"{key[:100]!r} again")
             kind = self._word("I", at)
             places[key] = (kind, at + 4)
             at = self._after(kind, at + 4, 0)
@@ -153,7 +156,7 @@ class _Reader:
             return self._after_strings(at, 1)
         if kind == _ARRAY:
             if depth == MAX_DEPTH:
-                raise fault(self.file.path, at, f"at most {depth} nested arrays", "more")
+                raise self._fault(at, f"at most {depth} nested arrays", "more")
             inner = self._word("I", at)
             each = self._size(inner, at) or 8
             count = self._count(at + 4, self.file.size, each, "elements")
@@ -168,7 +171,7 @@ class _Reader:
             return at
         at += self._size(kind, at - 4)
         if at > self.file.size:
-            raise fault(self.file.path, at, "a value within the file", "its end")
+            raise self._fault(at, "a value within the file", "its end")
         return at
 
     def _size(self, kind: int, at: int) -> int:
@@ -176,14 +179,13 @@ class _Reader:
         if kind in (_STRING, _ARRAY):
             return 0
         if kind not in _LETTERS:
-            raise fault(self.file.path, at, "a type from 0 to 12", kind)
+            raise self._fault(at, "a type from 0 to 12", kind)
         return struct.calcsize("=" + _LETTERS[kind])
 
     def _counted(self, count: int, at: int) -> None:
         self.strings += count
         if self.strings > MAX_STRINGS:
-            expected = f"at most {MAX_STRINGS} strings and arrays"
-            raise fault(self.file.path, at, expected, self.strings)
+            raise self._fault(at, f"at most {MAX_STRINGS} strings and arrays", self.strings)
 
     def _after_strings(self, at: int, count: int) -> int:
         self._counted(count, at)
@@ -195,7 +197,7 @@ class _Reader:
             at = self.file.size + 1
         if at > self.file.size:
             at = self.file.size
-            raise fault(self.file.path, at, "strings within the file", "its end")
+            raise self._fault(at, "strings within the file", "its end")
         return at
 
     def value(self, kind: int, at: int) -> tuple[Any, int]:
@@ -232,7 +234,7 @@ class _Reader:
         value = self._word("I", at) if kind == 4 else 0
         if value < 1 or value & (value - 1):
             got = value if kind == 4 else f"type {kind}"
-            raise fault(self.file.path, at, "a power of two for the alignment", got)
+            raise self._fault(at, "a power of two for the alignment", got)
         return value
 
     def _tensors(self, count: int, at: int) -> tuple[dict[str, tuple[Any, ...]], int]:
@@ -245,16 +247,15 @@ class _Reader:
             name, at = self._string(at)
             ndim = self._word("I", at)
             if name in found:
-                raise fault(self.file.path, start, "a name once", "it again", name)
+                raise self._fault(start, "a name once", "it again", name)
             if ndim > MAX_DIMS:
-                expected = f"at most {MAX_DIMS} dimensions"
-                raise fault(self.file.path, at, expected, ndim, name)
+                raise self._fault(at, f"at most {MAX_DIMS} dimensions", ndim, name)
             *dims, kind, offset = rests[ndim].unpack_from(memory, at + 4)
             at += 4 + rests[ndim].size
             shape = tuple(dims[::-1])
             if not sized(shape):
                 expected = "a number of elements that 64 bits count"
-                raise fault(self.file.path, start, expected, list(shape), name)
+                raise self._fault(start, expected, list(shape), name)
             found[name] = (kind, shape, offset, start)
         return found, at
 
@@ -265,21 +266,19 @@ class _Reader:
 
         A tensor of an unknown type extends to the next tensor or to the end.
         """
-        path, size = self.file.path, self.file.size
+        size = self.file.size
         tensors: dict[str, StoredTensor] = {}
-        falling = sorted(
-            found.items(), key=lambda one: (one[1][2], one[1][3]), reverse=True
-        )
+        falling = sorted(found.items(), key=lambda one: one[1][2:], reverse=True)
         foreign = self._foreign([one for _, one in falling], data, alignment)
         limit = size
         for name, (kind, shape, offset, entry) in falling:
             start, some = data + offset, prod(shape) > 0
             if offset % alignment:
                 expected = f"a multiple of {alignment} for an offset"
-                raise fault(path, entry, expected, offset, name)
+                raise self._fault(entry, expected, offset, name)
             if start > size and some:
-                expected = f"data within {size} bytes"
-                raise fault(path, entry, expected, f"data from {start} on", name)
+                got = f"data from {start} on"
+                raise self._fault(entry, f"data within {size} bytes", got, name)
             known = None if kind in foreign else _BY_ID.get(kind)
             if known is None:
                 nbytes = max(limit - start, 1) if some else 0
@@ -289,11 +288,11 @@ class _Reader:
                 row = shape[-1] if shape else 1
                 if row % block:
                     expected = f"a last extent that is a multiple of {block} for {format}"
-                    raise fault(path, entry, expected, row, name)
+                    raise self._fault(entry, expected, row, name)
                 nbytes = prod(shape) // block * each
             if start + nbytes > limit and nbytes:
                 expected = f"data that ends by byte {limit}"
-                raise fault(path, entry, expected, f"{start} to {start + nbytes}", name)
+                raise self._fault(entry, expected, f"{start} to {start + nbytes}", name)
             if nbytes:
                 limit = start
             blocks = known is not None and dtype is None

@@ -61,11 +61,6 @@ def _packs_outputs(codes: Any, scales: Any) -> bool:
     return bool(shape and codes.shape[-1:] == (shape[-1] // 8,))
 
 
-def _packs_inputs(codes: Any, scales: Any) -> bool:
-    """Return true if 32-bit words hold several inputs, as GPTQ stores them."""
-    return not _packs_outputs(codes, scales)
-
-
 _NF4, _FP4 = (f".quant_state.bitsandbytes__{name}" for name in ("nf4", "fp4"))
 _NESTED = (".quant_map", ".nested_absmax", ".nested_quant_map")
 _GLOBAL = ("_global_scale", "_scale_2")
@@ -91,7 +86,10 @@ FORMATS = (
     _Format(("mx",), "", ("uint8",), ("_scale",), (), _POWERS),
     _Format(("mx",), ".weight", _INTEGERS, (".scale",), (), _POWERS),
     _Format(("awq",), ".qweight", _WORDS, (".scales",), _ZEROS, fits=_packs_outputs),
-    _Format(_GPTQ, ".qweight", _WORDS, (".scales",), _ZEROS, fits=_packs_inputs),
+    _Format(
+        *(_GPTQ, ".qweight", _WORDS, (".scales",), _ZEROS),
+        fits=lambda codes, scales: not _packs_outputs(codes, scales),
+    ),
     _Format(("mlx",), ".weight", ("uint32",), (".scales",), (".biases",)),
     _Format("AQLM", ".codes", (), (".codebooks",), (".scales",)),
     _Format("Marlin", ".B", ("int32",), (".s",), (".workspace",), ("float16",)),

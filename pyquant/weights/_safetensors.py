@@ -16,7 +16,6 @@ from pyquant.weights._elements import (
     MAX_DIMS,
     MAX_KEYS,
     MAX_TENSORS,
-    PIECE,
     Mapped,
     Part,
     bits_of,
@@ -202,8 +201,8 @@ def header(
 ) -> tuple[bytearray, list[Part]]:
     """Return the bytes before the data, and the tensors by descending element size.
 
-    This order aligns each tensor to its element size. The function appends parts of the
-    text to one buffer, because the text may be large.
+    This order aligns each tensor to its element size. The function appends to one buffer,
+    because the text may be large.
     """
     check_count(len(items))
     for key, value in metadata.items():
@@ -225,14 +224,13 @@ def header(
     text, at = bytearray(8), 0
     for key, value in metadata.items():
         text += b'{"__metadata__":{' if len(text) == 8 else b","
-        _append(text, key, ":")
-        _append(text, str(value))
+        text += f"{_json_of(key)}:{_json_of(value)}".encode()
     text += b"}" if metadata else b"{"
     for _, name, format, (_, _, extents, nbytes) in ordered:
         text += b"" if text.endswith(b"{") else b","
         shape = ",".join(map(str, extents))
-        fields = f':{{"dtype":"{format}","shape":[{shape}],"data_offsets":'
-        _append(text, name, f"{fields}[{at},{at + nbytes}]}}")
+        fields = f'"dtype":"{format}","shape":[{shape}],"data_offsets":[{at},{at + nbytes}]'
+        text += f"{_json_of(name)}:{{{fields}}}".encode()
         at += nbytes
     text += b"}"
     text += b" " * (-len(text) % 8)
@@ -243,9 +241,5 @@ def header(
     return text, [row[-1] for row in ordered]
 
 
-def _append(text: bytearray, value: str, rest: str = "") -> None:
-    """Append a value as a JSON string, and then the text `rest`."""
-    text += b'"'
-    for at in range(0, len(value), PIECE):
-        text += json.dumps(value[at : at + PIECE], ensure_ascii=False)[1:-1].encode()
-    text += f'"{rest}'.encode()
+def _json_of(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -433,13 +433,12 @@ class Weight:
             made = np.empty((*shape[:-2], *shape[:-3:-1]), kind).swapaxes(-1, -2)
         else:
             made = np.empty(shape, kind)
-        if scattered is not None:
+        places: Any = zip(each, made if self._stacked else [made], strict=True)
+        if scattered is not None:  # a few rows at a time
             step = max(1, _TILE * 16 // max(1, prod(shape[1:])))
-            for at in range(0, len(scattered) if made.size else 0, step):
-                part = slice(at, at + step)
-                each[0].taken(scattered[part]).write(made[part], count)
-            return made if out is None else out
-        for one, place in zip(each, made if self._stacked else [made], strict=True):
+            parts = [slice(at, at + step) for at in range(0, len(scattered), step)]
+            places = ((each[0].taken(scattered[one]), made[one]) for one in parts)
+        for one, place in places:
             if place.size:
                 one.write(place, count)
         return made if out is None else out

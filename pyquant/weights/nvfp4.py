@@ -74,17 +74,13 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> Weight:
     array([0.25, 0.5 , 0.25, 0.5 ], dtype=float32)
     """
     (codes, scale, factor), (packed, _, divisor) = _TENSORS.values()
-    found = [
-        key
-        for key in (packed, codes, divisor, factor)
-        if _weight.tensor_of(tensors, name, key) is not None
-    ]
-    needed = [packed if packed in found else codes, scale]
-    if divisor not in found and factor not in found and found:
+    (elements,) = _weight.keys_in(tensors, name, (packed,), (codes,))
+    (single,) = _weight.keys_in(tensors, name, (divisor,), (factor,))
+    has = [_weight.tensor_of(tensors, name, key) is not None for key in (elements, single)]
+    if has == [True, False]:
         msg = "tensors: expected weight_scale_2 or weight_global_scale, the scale of the "
         raise ValueError(f"{msg}tensor, got none; without any, add weight_scale_2 = 1")
-    needed.append(divisor if divisor in found else factor)
-    return _weight.make(_read, tensors, name, tuple(needed), stacks=False)
+    return _weight.make(_read, tensors, name, (elements, scale, single), stacks=False)
 
 
 def _read(**given: Any) -> tuple[str, dict[str, Any], Scaled]:
