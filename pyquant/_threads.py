@@ -45,7 +45,8 @@ class Part:
 
     def __init__(self, work: Callable[[int], int], part: int) -> None:
         self._work, self._part = work, part
-        self._status: int | None = None
+        self._status = 0
+        self._error: BaseException | None = None
         self._doing = _thread.allocate_lock()
         self._doing.acquire()
         _parts.put(self)
@@ -54,17 +55,17 @@ class Part:
         """Run the part and store its status or error for `result`."""
         try:
             self._status = self._work(self._part)
-        except BaseException:
-            self._status = None
+        except BaseException as error:
+            self._error = error
         finally:
             self._doing.release()
 
     def result(self) -> int:
-        """Wait for the part and return its status."""
+        """Wait for the part, and return its status or raise its error."""
         with self._doing:
             pass
-        if self._status is None:
-            raise SystemError("pyquant: a part of the work has not been done")
+        if self._error is not None:
+            raise self._error
         return self._status
 
 
@@ -90,6 +91,8 @@ def _hire(n: int) -> int:
 
 def run(work: Callable[[int], int], parts: int) -> int:
     """Run all parts, some on this thread, and return the highest status."""
+    if parts == 1:
+        return work(0)
     hired = _hire(parts - 1)
     given = [Part(work, part) for part in range(1, 1 + hired)]
     here = [work(part) for part in (0, *range(1 + hired, parts))]

@@ -143,7 +143,7 @@ def test_workers_are_hired_once(monkeypatch, started):
 
 def test_a_part_that_fails_is_no_result():
     for _ in range(3):  # and the worker goes on
-        with pytest.raises(SystemError, match="has not been done"):
+        with pytest.raises(ZeroDivisionError):
             _threads.run(lambda part: 1 // (part - 1), 2)
     assert _threads.run(lambda part: part, 2) == 1
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyquant.weights.files import StoredTensor
 
 # PIECE: elements to convert at a time; a multiple of 8, so that pieces begin at bytes.
-# SPAN: elements that a thread claims at a time. RESIDENT: bytes in memory after reading.
+# SPAN: elements of blocks to decode at a time. RESIDENT: bytes in memory after reading.
 PIECE = 1 << 18
 SPAN = PIECE << 3
 RESIDENT = 1 << 23
@@ -187,23 +187,18 @@ def decode(
     def work(part: int) -> int:
         to: Any = out.reshape(-1) if out.flags.c_contiguous else out.flat
         stop = min((part + 1) * share, out.size)
-        for span in range(part * share, stop, SPAN):
-            end = min(span + SPAN, stop)
-            for a in range(span, end, PIECE):
-                b = min(a + PIECE, end)
-                place = to[a:b] if out.flags.c_contiguous else None
-                found = _piece(raw, tensor, first + a, first + b, dtype, place)
-                if found is not place:
-                    to[a:b] = found
-            ends = [tensor._start + (first + at) * bits // 8 for at in (span, end)]
+        for a in range(part * share, stop, PIECE):
+            b = min(a + PIECE, stop)
+            place = to[a:b] if out.flags.c_contiguous else None
+            found = _piece(raw, tensor, first + a, first + b, dtype, place)
+            if found is not place:
+                to[a:b] = found
             if copied is None:
+                ends = [tensor._start + (first + at) * bits // 8 for at in (a, b)]
                 tensor._file.has_read(*ends)
         return 0
 
-    if parts > 1:
-        _threads.run(work, parts)
-    else:
-        work(0)
+    _threads.run(work, parts)
 
 
 def _decode_blocks(

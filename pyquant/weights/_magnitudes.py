@@ -53,20 +53,14 @@ def each_slab(take: _Take, x: Array, block_size: int, threads: SupportsIndex) ->
         return
     block = (*(1 for _ in x.shape[1:]), min(block_size, x.shape[-1]))
     parts = _threads.useful_parts(x.nbytes, count)
-    errors: list[BaseException] = []
 
     def work(part: int) -> int:
-        try:
-            for number, (elements, places) in enumerate(slabs(x.shape, block, SLAB)):
-                if number % parts == part:
-                    _take_slab(take, x[elements], places, block)
-        except BaseException as error:
-            errors.append(error)
+        for number, (elements, places) in enumerate(slabs(x.shape, block, SLAB)):
+            if number % parts == part:
+                _take_slab(take, x[elements], places, block)
         return 0
 
-    _threads.run(work, parts) if parts > 1 else work(0)
-    if errors:
-        raise errors[0]
+    _threads.run(work, parts)
 
 
 def _take_slab(take: _Take, x: Array, places: _Places, block: tuple[int, ...]) -> None:
