@@ -4,6 +4,8 @@ Sums are float32 from left to right, and each operation is rounded once. Sums ru
 axis 0, and all operations process all blocks at once.
 """
 
+from functools import partial
+
 import blocks_oracle
 import numpy as np
 from blocks_oracle import E2M1_TWICE, FORMATS, IQ4_LEVELS, ue4m3
@@ -107,20 +109,14 @@ def joined(*fields):
 # Blocks without a search: x is (elements, blocks), and codes are (blocks, elements)
 
 
-def q4_0(x):
-    d = largest(x) / F(-8)
-    codes = np.minimum(15, trunc(x * inverse(d) + F(8.5)))
-    return joined(half(d), in_halves(codes.T))
-
-
 def q5_fields(codes):
     return joined(in_bits(codes >> 4, 1, np.uint32), in_halves(codes & 15))
 
 
-def q5_0(x):
-    d = largest(x) / F(-16)
-    codes = np.minimum(31, trunc(x * inverse(d) + F(16.5)))
-    return joined(half(d), q5_fields(codes.T))
+def q4_or_q5_0(x, middle, pack):
+    d = largest(x) / F(-middle)
+    codes = np.minimum(2 * middle - 1, trunc(x * inverse(d) + F(middle + 0.5)))
+    return joined(half(d), pack(codes.T))
 
 
 def q4_1(x):
@@ -564,31 +560,21 @@ def iq4_xs(x, v=None):
 # Legacy blocks with weights of columns: `mean` is the mean square of a row
 
 
-def q4_0_important(x, v, mean):
-    codes, d = signed_scale(x, 8, importance(x, v, mean))
-    return joined(half(d), in_halves(codes.T))
+def with_scale(x, v, mean, middle, pack):
+    codes, d = signed_scale(x, middle, importance(x, v, mean))
+    return joined(half(d), pack(codes.T))
 
 
-def q5_0_important(x, v, mean):
-    codes, d = signed_scale(x, 16, importance(x, v, mean))
-    return joined(half(d), q5_fields(codes.T))
-
-
-def q4_1_important(x, v, mean):
-    codes, d, m = scale_and_min(x, importance(x, v, mean), 15, *IMPORTANT)
-    return joined(half(d), half(-m), in_halves(codes.T))
-
-
-def q5_1_important(x, v, mean):
-    codes, d, m = scale_and_min(x, importance(x, v, mean), 31, *IMPORTANT)
-    return joined(half(d), half(-m), q5_fields(codes.T))
+def with_scale_and_min(x, v, mean, nmax, pack):
+    codes, d, m = scale_and_min(x, importance(x, v, mean), nmax, *IMPORTANT)
+    return joined(half(d), half(-m), pack(codes.T))
 
 
 LEGACY = {
-    "Q4_0": q4_0_important,
-    "Q4_1": q4_1_important,
-    "Q5_0": q5_0_important,
-    "Q5_1": q5_1_important,
+    "Q4_0": partial(with_scale, middle=8, pack=in_halves),
+    "Q4_1": partial(with_scale_and_min, nmax=15, pack=in_halves),
+    "Q5_0": partial(with_scale, middle=16, pack=q5_fields),
+    "Q5_1": partial(with_scale_and_min, nmax=31, pack=q5_fields),
 }
 SEARCHED = {
     "Q2_K": q2_k,
@@ -600,9 +586,9 @@ SEARCHED = {
     "IQ4_XS": iq4_xs,
 }
 DIRECT = {
-    "Q4_0": q4_0,
+    "Q4_0": partial(q4_or_q5_0, middle=8, pack=in_halves),
     "Q4_1": q4_1,
-    "Q5_0": q5_0,
+    "Q5_0": partial(q4_or_q5_0, middle=16, pack=q5_fields),
     "Q5_1": q5_1,
     "Q8_0": q8_0,
     "Q8_1": q8_1,

@@ -115,7 +115,6 @@ def test_every_type_of_safetensors_there_and_back(name, tmp_path):
         if isinstance(view, pq.PackedArray):
             view = pq.unpack(view)
         assert bits(view) == bits(x)
-        assert bits(f.read("x")) == bits(x)
         assert "pyquant" not in f.metadata
 
 
@@ -551,9 +550,9 @@ def test_packed_arrays_come_back_equal(packing, tmp_path):
     assert pq.open_weights(tmp_path / "a.safetensors").read("p") == p
 
 
-@loop("name", [n for n in TYPES if n not in PLAIN.values()])
-def test_arrays_of_every_narrow_type_come_back_equal(name, tmp_path):
-    for shape in ((3, 4), (3, 3), (), (0, 2)):
+@loop("name", sorted({*TYPES, *_safetensors.FORMATS.values()}))
+def test_arrays_of_every_type_come_back_equal(name, tmp_path):
+    for shape in ((6, 16), (3, 3), (), (0, 2)):
         x = random_array(name, shape)
         pq.write_weights(tmp_path / "a.safetensors", {"x": x})
         got = pq.open_weights(tmp_path / "a.safetensors").read("x")

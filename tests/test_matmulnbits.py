@@ -142,11 +142,8 @@ def test_dequantize(bits):
         same(w.dequantize(), want.copy())
         flat = node(B, scales.ravel(), zero_bytes.ravel(), **how)
         assert (flat.dequantize() == want).all()
-        for order in "CF":
-            out = np.empty(want.shape, np.float64, order)
-            assert w.dequantize(out=out, threads=2) is out
-            exact = oracle.numbers(codes, zeros.T, scales.T, groups, np.float64)
-            assert (out == exact).all()
+        exact = oracle.numbers(codes, zeros.T, scales.T, groups, np.float64)
+        assert (w.dequantize(dtype="float64") == exact).all()
         middle = np.full_like(zeros, 1 << (bits - 1))
         want = oracle.numbers(codes, middle.T, scales.T, groups)
         assert (node(B, scales, **how).dequantize() == want).all()

@@ -162,7 +162,7 @@ def test_rows_in_parts(name, monkeypatch):
 @loop("name", READ)
 def test_rows(name):
     w = READ[name]
-    for dtype in ("float32", "float16"):
+    for dtype in ("float32", "float16", "float64"):
         want = w.dequantize(dtype=dtype)
         for rows in ROWS:
             y = want[np.asarray(rows, int) if isinstance(rows, list) else rows]
