@@ -1,6 +1,5 @@
 """Files as the command line sees them: tensors by rows, and codes joined with scales."""
 
-import io
 import json
 import sys
 import zipfile
@@ -8,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import amount, case
 
 import pyquant as pq
 from pyquant.cli._errors import Refused, shown
@@ -84,36 +82,6 @@ def test_arrays_without_numbers_are_refused(array, here):
     np.save("a.npy", array, allow_pickle=True)
     with pytest.raises(Refused, match=r"a.npy: tensor 'a': expected an array of numbers"):
         open_model("a.npy")
-
-
-@pytest.mark.parametrize("kind", ["npy", "npz", "deflated"])
-def test_broken_files(x, kind, tmp_path):
-    """A damaged file is read or refused, with one line that names the file."""
-    path, good = tmp_path / f"a.{kind[:3].replace('def', 'npz')}", io.BytesIO()
-    if kind == "npy":
-        np.save(good, x)
-    else:
-        (np.savez if kind == "npz" else np.savez_compressed)(good, x=x, y=x[:2])
-    data, first = good.getvalue(), 140 if kind == "npy" else None
-    rng = np.random.default_rng(5)
-    for number in range(amount(150, 1000)):
-        broken = bytearray(data)
-        if number % 3 == 0:
-            broken = broken[: rng.integers(1, len(data))]
-        for _ in range(rng.integers(1, 4)):
-            at = rng.integers(0, min(first or len(data), len(broken)))
-            broken[at] = rng.integers(256)
-        path.write_bytes(bytes(broken))
-        with case(number=number):
-            try:
-                with open_model(str(path)) as model:
-                    for tensor in model.values():
-                        tensor.dequantize()
-                said = str(path)
-            except (Refused, ValueError) as error:
-                said = str(error)
-            assert said.startswith(str(path))
-            assert "\n" not in said
 
 
 @pytest.mark.parametrize(
@@ -224,23 +192,6 @@ def test_ambiguous_words_are_not_joined(tmp_path):
     pq.write_weights(tmp_path / "m.safetensors", parts)
     with open_model(str(tmp_path / "m.safetensors")) as model:
         assert set(logical(model)) == {"w_packed", "w_scale", "w_shape"}
-
-
-@pytest.mark.parametrize("blocks", [None, (1, 48), (1, 16), (7, 16)])
-def test_plain_codes_by_their_names(x, blocks, tmp_path):
-    path = tmp_path / "m.safetensors"
-    p = pq.choose_qparams(x, block_size=blocks)
-    codes = p.quantize(x)
-    pq.write_weights(path, {"w": codes, "w_scale": p.scale.reshape(p.scale.shape or 1)})
-    with open_model(str(path)) as model:
-        (weight,) = logical(model).values()
-        texts = {None: "tensor", (1, 48): "axis:0", (1, 16): "block:16", (7, 16): "7x16"}
-        assert weight.granularity == texts[blocks]
-        np.testing.assert_array_equal(weight.codes(), codes)
-        np.testing.assert_array_equal(weight.dequantize(), p.dequantize(codes))
-        np.testing.assert_array_equal(
-            weight.dequantize(slice(3, 6)), p.dequantize(codes)[3:6]
-        )
 
 
 RECORD = '{"w": {"quantized": {"type": "%s", "shape": %s, "granularity": "%s"}}}'
