@@ -72,12 +72,11 @@ def run(arguments: argparse.Namespace) -> int:
         tensors, jobs = logical(model, raw=arguments.raw), list[Job]()
         names = {*selected(arguments.tensor, tensors)}
         for name, tensor in tensors.items():
-            read = _reader_of(model, tensor, format) if name in names else None
-            if read is not None:
-                jobs.append(Converted(tensor, format, read))
+            found = _reader_of(model, tensor, format) if name in names else UNSELECTED
+            if isinstance(found, str):
+                jobs.append(Copied(tensor, model, kind, found))
             else:
-                reason = _reason(tensor, format) if name in names else UNSELECTED
-                jobs.append(Copied(tensor, model, kind, reason))
+                jobs.append(Converted(tensor, format, found))
         reasons = dict.fromkeys(job.reason for job in jobs if job.reason)
         why = "; ".join(reasons) or "no tensors"
         return jobs, metadata_of(model, jobs, kind, "weights to convert", f": {why}")
@@ -85,34 +84,25 @@ def run(arguments: argparse.Namespace) -> int:
     return perform(arguments, kind, plan)
 
 
-def _reader_of(model: Model, tensor: Logical, format: str) -> Callable[[], Any] | None:
-    """Return a function that reads the weight of a tensor, or `None` to copy a tensor."""
+def _reader_of(model: Model, tensor: Logical, format: str) -> Callable[[], Any] | str:
+    """Return a function that reads the weight of a tensor, or the reason to copy it."""
     check_values(model, tensor)
     name, type = tensor.name, tensor.type
-    if type in FORMATS and type != format:
+    if not tensor.is_quantized:
+        return "not quantized"
+    # compressed-tensors packs codes in words beside the shape.
+    has_words = isinstance(tensor, Joined) and tensor.stored_shape is not None
+    if format == ("compressed_tensors" if has_words else type):
+        return f"already {format}"
+    if type in FORMATS:
         return lambda: weight_of(tensor)
-    if _has_words(tensor) and format != "compressed_tensors":
+    if has_words:
         return lambda: from_tensors(model, name, "compressed_tensors")
     if type in _BLOCKS and tensor.ndim == 2 and format not in _BLOCKS:
         return lambda: (
             block_format(type),
             model[name]._bytes().reshape(tensor.shape[0], -1),
         )
-    return None
-
-
-def _has_words(tensor: Logical) -> bool:
-    """Return True if compressed-tensors packs the codes of the tensor in words."""
-    return isinstance(tensor, Joined) and tensor.stored_shape is not None
-
-
-def _reason(tensor: Logical, format: str) -> str:
-    """Explain why `_reader_of` returns `None`, so that the tensor is copied."""
-    type = tensor.type
-    if not tensor.is_quantized:
-        return "not quantized"
-    if type == format or _has_words(tensor):
-        return f"already {format}"
     if isinstance(tensor, Joined):
         return f"convert does not read {type} codes ({REMEDY})"
     return f"convert does not change {type} to {format} (use quantize)"
