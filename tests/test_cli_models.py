@@ -179,8 +179,9 @@ def test_packed_weights_by_their_names(x, symmetric, bits, tmp_path):
         np.testing.assert_array_equal(weight.dequantize(slice(2, 5)), whole[2:5])
         codes = weight.codes()
         assert codes.dtype == np.int8
-        zeros = np.zeros((7, 3), np.int8) if symmetric else weight.zero_point
-        zeros, scales = (np.repeat(one, 16, 1) for one in (zeros, weight.scale))
+        scales, zeros, _ = weight.params()
+        zeros = np.zeros((7, 3), np.int8) if symmetric else zeros
+        zeros, scales = (np.repeat(one, 16, 1) for one in (zeros, scales))
         np.testing.assert_array_equal((codes.astype(np.float32) - zeros) * scales, whole)
     if sys.platform == "linux":  # a closed file is not mapped, so that Windows replaces it
         assert str(path) not in Path("/proc/self/maps").read_text()

@@ -127,7 +127,7 @@ def check_codes(x, type, granularity, method, symmetric):
         rows = slice(3, 20)
         np.testing.assert_array_equal(found.dequantize(dtype=x.dtype), y)
         np.testing.assert_array_equal(found.dequantize(rows, dtype=x.dtype), y[rows])
-        np.testing.assert_array_equal(found.scale.ravel(), np.ravel(p.scale))
+        np.testing.assert_array_equal(found.params()[0].ravel(), np.ravel(p.scale))
         if type in INTEGERS:
             codes = codes.astype(np.int32)
             np.testing.assert_array_equal(found.codes(), codes)
@@ -790,7 +790,7 @@ def test_memory_does_not_depend_on_the_number_of_tensors(here):
         assert main(["dequantize", "q.safetensors", "d.safetensors", "-q"]) == 0
         with open_model("q.safetensors") as made:
             for tensor in logical(made).values():
-                assert tensor.scale.nbytes == x.nbytes // 4
+                assert tensor.params()[0].nbytes == x.nbytes // 4
 
     assert peak_of(read)[1] < 3 * x.nbytes
     with open_model("out.safetensors") as made:  # of several pieces, or bands

@@ -238,7 +238,7 @@ def test_memory_is_that_of_a_band(granularity, here):
         original, result = logical(a)["w"], logical(b)["w"]
         found, peak = peak_of(lambda: measure(original, result))
         assert found["elements"] == 1 << 23
-        assert peak < (8 << 20) + 4 * result.scale.nbytes
+        assert peak < (8 << 20) + 4 * result.params()[0].nbytes
 
 
 # The page

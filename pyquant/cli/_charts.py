@@ -48,16 +48,17 @@ def histogram(
     ends = [low + width * k / len(counts) for k in range(len(counts) + 1)]
     edges = [place(end * unit) for end in ends]
     tall = [HIGH * log1p(count) / log1p(max(counts)) for count in counts]
-    within = [first <= b and a <= last for a, b in pairwise(ends)]
+    within = [
+        height * (first <= end and start <= last)
+        for height, (start, end) in zip(tall, pairwise(ends), strict=True)
+    ]
     strips = []
     for k, (grid, values) in enumerate(zip(grids, levels, strict=False)):
         top = HIGH + GAP + k * (STRIP + GAP)
         strips.append({**grid, **_strip(map(place, values), used, top)})
     return {
-        "inside": _skyline(edges, [h * one for h, one in zip(tall, within, strict=True)]),
-        "outside": _skyline(
-            edges, [h * (not one) for h, one in zip(tall, within, strict=True)]
-        ),
+        "inside": _skyline(edges, within),
+        "outside": _skyline(edges, [h - one for h, one in zip(tall, within, strict=True)]),
         "strips": strips,
         "start": start * unit,
         "stop": stop * unit,

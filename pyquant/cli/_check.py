@@ -51,18 +51,16 @@ def faults(tensor: Logical) -> Iterator[str]:
     if isinstance(tensor, Joined):
         if tensor.stored_shape not in (None, tensor.shape):
             yield f"the stored shape is {tensor.stored_shape}, not {tensor.shape}"
-        scale = tensor.scale.astype(np.float64)
+        scale, zero, _ = tensor.params()
+        scale, row = scale.astype(np.float64), dtypes.TYPES.get(tensor.type)
         good = np.isfinite(scale) & (scale > 0)
         yield from _bad(scale, good, "scales are not finite and positive")
-    zero = tensor.zero_point if isinstance(tensor, Joined) else None
-    if zero is not None and tensor.type in dtypes.TYPES:
-        row = dtypes.TYPES[tensor.type]
-        low, high = row.lowest or 0, row.highest or 0
-        zero = zero.astype(np.int64)
-        good = (zero >= low) & (zero <= high)
-        yield from _bad(zero, good, f"zero points are outside {low} to {high}")
-        if not good.all():
-            return  # no values without valid zero points
+        if zero is not None and row is not None:
+            low, high, zero = row.lowest or 0, row.highest or 0, zero.astype(np.int64)
+            good = (zero >= low) & (zero <= high)
+            yield from _bad(zero, good, f"zero points are outside {low} to {high}")
+            if not good.all():
+                return  # no values without valid zero points
     values = decoded(tensor, "float32")
     bad = sum(int(np.count_nonzero(~np.isfinite(x))) for _, x in values)
     if bad:
@@ -164,8 +162,8 @@ def _other_parameters(
         return {}
     granularity = Granularity(str(tensor.granularity))
     spec = Spec(tensor.type, granularity, record["symmetric"], record["method"])
-    scales, zero = tensor.scale.ravel(), tensor.zero_point
-    zeros = np.zeros(1) if zero is None else zero.ravel()
+    scales, zero, _ = tensor.params()
+    scales, zeros = scales.ravel(), np.zeros(1) if zero is None else zero.ravel()
     zeros = np.broadcast_to(zeros, scales.shape)
     counts, at = {"scales": 0, "zero points": 0}, 0
     for p in parameters(original, spec):

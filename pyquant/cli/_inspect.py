@@ -13,7 +13,7 @@ from pyquant.cli._logical import logical
 from pyquant.cli._measure import STATISTICS, statistics
 from pyquant.cli._models import open_model
 from pyquant.cli._select import JSON, RAW, TENSOR, selected
-from pyquant.cli._show import as_json, counted, extents, print_json, print_table
+from pyquant.cli._show import as_json, counted, print_json, print_table
 
 if TYPE_CHECKING:
     import argparse
@@ -161,8 +161,8 @@ def _print_text(model: Model, tensors: dict[str, Logical], stats: bool) -> None:
 
 
 def _cells(one: Logical) -> tuple[str, ...]:
-    bits = _bits(one.nbytes, one.size)
-    return one.type, extents(one.shape), one.granularity or "-", str(one.nbytes), bits
+    bits, shape = _bits(one.nbytes, one.size), " x ".join(map(str, one.shape)) or "one"
+    return one.type, shape, one.granularity or "-", str(one.nbytes), bits
 
 
 def _number(value: float | None) -> str:

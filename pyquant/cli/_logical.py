@@ -209,37 +209,30 @@ class Joined(Logical):
         return form
 
     @property
-    def scale(self) -> Array:
-        """Scales, with the number of dimensions of the tensor."""
-        return self._form.scale
-
-    @property
-    def zero_point(self) -> Array | None:
-        """Zero points, in the shape of the scales and the type of codes; `None` for 0."""
-        return self._without_middle(self._form.zero_point)
-
-    @property
     def stored_shape(self) -> tuple[int, ...] | None:
         """The shape that the file stores in a tensor of its own, or `None`."""
         tensor = self._found.get("shape")
         return None if tensor is None else extents_of(tensor)
 
-    def _without_middle(self, zero: Any) -> Array | None:
-        if "zero_point" not in self._roles:
-            return None
-        if self._how.how == "words":
-            kind = np.int8 if self._how.middle else np.uint8
-            zero = (zero - self._how.middle).astype(kind)
-        return np.asarray(zero)
+    def params(
+        self, rows: slice | None = None
+    ) -> tuple[Array, Array | None, dict[str, Any]]:
+        """
+        Return scales, zero points and further arguments of `quantize` for some rows.
 
-    def params(self, rows: slice | None) -> tuple[Array, Array | None, dict[str, Any]]:
-        """Return scales, zero points and further arguments of `quantize` for some rows."""
-        form = self._form
-        scale, zero, blocks = form.scale, form.zero_point, form.blocks
+        Scales have the number of dimensions of the tensor. Zero points have the shape of
+        the scales and the type of codes; `None` for 0.
+        """
+        form, how = self._form, self._how
+        scale, blocks = form.scale, form.blocks
+        zero: Any = form.zero_point
         if rows is not None:
             scale, zero, blocks = form.parameters(rows)
-        how = {"block_size": blocks} if scale.size > 1 else {}
-        return scale, self._without_middle(zero), how
+        if "zero_point" not in self._roles:
+            zero = None
+        elif how.how == "words":
+            zero = (zero - how.middle).astype(np.int8 if how.middle else np.uint8)
+        return scale, zero, {"block_size": blocks} if scale.size > 1 else {}
 
     def codes(self, rows: slice | None = None) -> Array | None:
         """Return the codes of some rows as integers."""

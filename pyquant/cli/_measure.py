@@ -132,7 +132,7 @@ class Steps:
 
     def __init__(self, tensor: Joined) -> None:
         self.tensor, self.codes = tensor, Codes(tensor.type)
-        self.scale, zero = tensor.scale, tensor.zero_point
+        self.scale, zero, _ = tensor.params()
         self.zero = np.zeros((1,) * tensor.ndim, np.int8) if zero is None else zero
 
     def spread(self, rows: slice | None) -> tuple[Array, Array | None]:

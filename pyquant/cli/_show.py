@@ -105,11 +105,6 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def extents(shape: tuple[int, ...]) -> str:
-    """Return a shape as text."""
-    return " x ".join(map(str, shape)) if shape else "one"
-
-
 def print_json(rows: Iterable[Mapping[str, Any]], summary: Mapping[str, Any]) -> None:
     """Print a line of JSON for each row, and a line with the summary."""
     for row in chain(rows, [{"summary": summary}]):
