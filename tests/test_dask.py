@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from support import ROOT
+from support import ROOT, dtype_of
 
 import pyquant as pq
 
@@ -34,8 +34,8 @@ def same(mine, due):
     assert got.tobytes() == due.tobytes()
 
 
-def data(shape, dtype=np.float32):
-    return np.random.default_rng(0).normal(0, 3, shape).astype(dtype)
+def data(shape):
+    return np.random.default_rng(0).normal(0, 3, shape).astype(np.float32)
 
 
 # Shape, chunks, granularity.
@@ -66,37 +66,26 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("shape", "chunks", "how"), CASES)
+REALS = ("float32", "float16", "float64", "bfloat16")
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "float8_e4m3fn"])
-def test_as_one_process(shape, chunks, how, dtype):
-    if dtype.startswith("float"):
-        pytest.importorskip("ml_dtypes")  # optional; the types tried are its
-    x = data(shape)
+def test_as_one_process(number, dtype):
+    dtype_of(dtype)  # skips the test if the type needs ml_dtypes
+    shape, chunks, how = CASES[number]
+    real = dtype_of(REALS[number % len(REALS)])
+    x = data(shape).astype(real)
     lazy = da.from_array(x, chunks=chunks)
-    p = pq.choose_qparams(x, dtype=dtype, **how)
-    assert pqd.choose_qparams(lazy, dtype=dtype, **how) == p
+    symmetric = None if "float" in dtype else (None, True, False)[number % 3]
+    p = pq.choose_qparams(x, dtype=dtype, symmetric=symmetric, **how)
+    assert pqd.choose_qparams(lazy, dtype=dtype, symmetric=symmetric, **how) == p
     q = p.quantize(x)
     parts = (p.scale, p.zero_point)
     codes = pqd.quantize(lazy, *parts, dtype=p.dtype, **how)
     assert codes.chunks == lazy.chunks
     same(codes, q)
-    same(pqd.dequantize(codes, *parts, **how), p.dequantize(q))
-
-
-@pytest.mark.parametrize("real", ["float16", "float64", "bfloat16"])
-@pytest.mark.parametrize("symmetric", [True, False])
-def test_types(real, symmetric):
-    if real == "bfloat16":
-        pytest.importorskip("ml_dtypes")  # optional; the types tried are its
-    x = pq.dequantize(data((40, 30)).astype(np.int8), 0.25, dtype=real)
-    lazy = da.from_array(x, chunks=(16, 10))
-    how = {"axis": 1, "block_size": 5}
-    p = pq.choose_qparams(x, dtype="int8", symmetric=symmetric, **how)
-    assert pqd.choose_qparams(lazy, symmetric=symmetric, **how) == p
-    q = pqd.quantize(lazy, p.scale, p.zero_point, **how)
-    same(q, p.quantize(x))
-    y = pqd.dequantize(q, p.scale, p.zero_point, dtype=real, **how)
-    same(y, p.dequantize(p.quantize(x), dtype=real))
+    same(pqd.dequantize(codes, *parts, dtype=real, **how), p.dequantize(q, dtype=real))
 
 
 SIX = np.full(6, 0.1)
