@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from contextlib import contextmanager
 from operator import index
 from typing import (
     TYPE_CHECKING,
@@ -24,7 +23,7 @@ from pyquant._check import REALS, choice, fail, flag, integer, number, restoring
 from pyquant.qparams import qparams_from_range
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     import numpy.typing as npt
 
@@ -730,8 +729,15 @@ def calibrate(
         nonfinite=nonfinite,
     )
     for i, batch in enumerate(batches):
-        with _errors_about_batch(i):
+        try:
             observer.update(batch, threads=threads)
+        except (TypeError, ValueError) as error:
+            if not str(error).startswith("x: "):
+                raise
+            # Name `batches` instead of `x`, and append the number of the batch.
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            fault, mark, remedy = str(error).partition("; ")
+            raise kind(f"batches{fault[1:]} in batch {i}{mark}{remedy}") from None
     observer._need_data("batches", "")
     return observer.qparams(method=method, percentile=percentile, **formula)
 
@@ -748,19 +754,6 @@ def _check_batches(batches: object) -> None:
         return
     got = type(batches).__name__
     raise fail(TypeError, "batches", "an iterable of arrays", f"{got}{remedy}")
-
-
-@contextmanager
-def _errors_about_batch(number: int) -> Iterator[None]:
-    """Name `batches` instead of `x` in errors, and append the number of the batch."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        if not str(error).startswith("x: "):
-            raise
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        fault, mark, remedy = str(error).partition("; ")
-        raise kind(f"batches{fault[1:]} in batch {number}{mark}{remedy}") from None
 
 
 def _check_method(method: object, percentile: SupportsFloat | None) -> tuple[str, float]:
