@@ -152,14 +152,6 @@ def test_stochastic_of_slabs_and_threads(monkeypatch, order, packed):
             assert (mask == (np.abs(wide + 0.5) < 8)).all()
 
 
-def test_dynamic_worked_example():
-    q, p = pq.dynamic_quantize(X, axis=0)
-    assert q.tolist() == [[-64, 32, 127], [0, 0, 0], [42, 85, 127]]
-    assert p.scale.tolist() == np.float32([0.015748031, 1, 0.0023622047]).tolist()
-    assert (p.axis, p.block_size, p.dtype) == (0, None, np.int8)
-    assert not p.zero_point.any()
-
-
 @loop("rows, dtype", [1, 7, 8, 9, 600], REALS)
 def test_dynamic_subnormal_rows_beside_normal_rows(rows, dtype):
     """Kernels flush subnormal numbers beside normal scales only; extrema never do."""
@@ -187,29 +179,6 @@ def test_dynamic_scale_out(how):
             assert np.array_equal(zeros[::2], p.zero_point)
             assert (scales[:, 1] == 7).all()
             assert (zeros[1::2] == 7).all()
-
-
-@loop("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32"])
-def test_dynamic_rows_into_a_cache(dtype):
-    """Write codes, scales and zero points of rows in place."""
-    rng = np.random.default_rng(0)
-    for real in ("float32", "float64", "float16"):
-        for shape in ((8, 128), (1, 1), (3, 5), (4, 2, 3), (6,), (2, 0), (0, 2)):
-            x = rng.standard_normal(shape).astype(real)
-            expected = pq.choose_qparams(x, dtype=dtype, axis=0)
-            cache = np.full((3, *shape), 7, dtype)
-            scales = np.full((3, shape[0]), 7, expected.scale.dtype)
-            zeros = np.full((3, shape[0]), 7, dtype)
-            outs = {"scale_out": scales[1], "zero_point_out": zeros[1]}
-            out = cache[1]
-            got, p = pq.dynamic_quantize(x, dtype=dtype, axis=0, out=out, **outs)
-            assert got is out
-            assert p == expected
-            assert same(out, expected.quantize(x))
-            assert same(scales[1], expected.scale)
-            assert same(zeros[1], expected.zero_point)
-            for one in (cache, scales, zeros):
-                assert (one[::2] == 7).all()
 
 
 @loop("name", ["scale_out", "zero_point_out"])
@@ -378,16 +347,6 @@ def test_fake_at_ties_and_ends(isa, code, axis, columns):
     assert same(y, pq.dequantize(q, scale, axis=axis))
     rounded = np.rint(x / lined)
     assert (mask == ((info.min <= rounded) & (rounded <= info.max))).all()
-
-
-def test_fake_worked_examples():
-    y = pq.fake_quantize(np.float32([np.nan, np.inf, -np.inf, 0.3]), 0.5, 10, dtype="uint8")
-    assert y.tolist() == [-5, 122.5, -5, 0.5]
-    y = pq.fake_quantize(np.float16([1, 2, 3]), 0.3)
-    assert y.dtype == np.float16
-    assert y.tolist() == pq.dequantize(
-        pq.quantize(np.float16([1, 2, 3]), 0.3), 0.3, dtype="float16"
-    ).tolist()  # fmt: skip
 
 
 def test_mask_at_ties(isa):
