@@ -383,16 +383,6 @@ def test_published_bytes_of_ggml():
     assert pq.pack(np.uint8(codes), pq.Layout("halves", bits=4)) == p
 
 
-def test_bytes_of_packbits():
-    for shape, axis in (((9,), 0), ((3, 64), 1), ((65, 5), 0)):
-        codes = random_codes(shape, "uint8", 1)
-        p = pq.pack(codes, pq.Layout("packbits", axis=axis, bits=1))
-        same(p.data, np.packbits(codes, axis))
-        x = codes.astype(np.float32) - 0.25
-        layout = pq.Layout("packbits", axis=axis)
-        assert pq.quantize(x, 1.0, dtype="uint8", layout=layout) == p
-
-
 @loop("bitorder, dtype", ["big", "little"], ["float16", "float32", "float64", "bfloat16"])
 def test_pack_signs(bitorder, dtype):
     tiny = np.finfo(np.float16).smallest_subnormal

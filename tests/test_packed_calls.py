@@ -174,13 +174,6 @@ def test_unused_bits_of_words_are_ignored(packing):
                 check_packed(pack(clean, packing, axis), codes, packing, axis)
 
 
-def test_unused_bits_of_codes_are_ignored():
-    codes = np.full(40, 0xFF, np.uint8).view(ml_dtypes.uint4)
-    for layout in ("onnx", "words", *FOUR_BITS):
-        used = pq.pack(np.full(40, 15, np.uint8), pq.Layout(layout, bits=4))
-        assert pq.pack(codes, layout) == used
-
-
 def test_pack_of_int8_codes():
     codes = np.arange(-8, 8, dtype=np.int8)
     for layout in ("onnx", "words", *FOUR_BITS):
