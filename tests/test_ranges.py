@@ -16,8 +16,6 @@ from support import (
     float_of_bits,
     is_finite,
     loop,
-    seeds,
-    uniform_bits,
 )
 
 import pyquant as pq
@@ -91,15 +89,6 @@ def test_ends_of_the_range(dtype, code, symmetric):
 
 
 @loop("dtype, symmetric", REALS, [True, False])
-def test_pairs_of_any_bits(dtype, symmetric):
-    for seed in seeds(amount(20, 150)):
-        x = uniform_bits(dtype, 3, seed)
-        for code in (*SMALL, *WIDE):
-            with case(code=code):
-                check(x[is_finite(x)], code, symmetric)
-
-
-@loop("dtype, symmetric", REALS, [True, False])
 def test_pairs_near_the_largest(dtype, symmetric):
     top = oracle.FORMATS[dtype.name].infinity - 1
     sign = 1 << (8 * dtype.itemsize - 1)
@@ -109,38 +98,6 @@ def test_pairs_near_the_largest(dtype, symmetric):
             for code in TYPES[:: 1 if below < 4 else 3]:
                 if symmetric or code not in NARROW_FLOATS:
                     check(float_of_bits(pairs, dtype), code, symmetric)
-
-
-@loop("dtype, code", [t for t in REALS if t != np.float64], ["uint8", "int4", "uint2"])
-def test_the_formula_holds_if_data_comes_back_finite(dtype, code):
-    """No neighbour of the scale is used, although some results are close to infinity."""
-    rng = np.random.default_rng(5)
-    top = float(largest(dtype))
-    lo = -(top * rng.random(4000)).astype(dtype)
-    hi = (top * (1 - rng.choice([0, 0.001, 0.0005, 0.1], lo.size))).astype(dtype)
-    p = pq.qparams_from_range(lo, hi, dtype=code, axis=0, symmetric=False)
-    lowest, highest = oracle.code_range(code)
-    least, most = lo.astype(np.float64), hi.astype(np.float64)
-    scale = ((most - least) / (highest - lowest)).astype(np.float32)
-    wide = scale.astype(np.float64)
-    zero = np.rint(np.clip(lowest - least / wide, lowest, highest))
-    suits = most <= (highest - zero + 0.5) * wide
-    suits &= -least <= (zero - lowest + 0.5) * wide
-    largest_back = np.zeros(lo.size)
-    for end in (lo, hi):
-        steps = np.rint(end.astype(np.float32) / scale) + zero
-        steps = (np.clip(steps, lowest, highest) - zero).astype(np.float32)
-        with np.errstate(over="ignore"):
-            back = (steps * scale).astype(dtype)
-        suits &= is_finite(back)
-        largest_back = np.maximum(largest_back, abs(steps * wide))
-    found = p.scale == scale
-    assert (found & (p.zero_point == zero))[suits].all()
-    assert not found.all()
-    if (
-        dtype == np.float16 and code == "uint8"
-    ):  # Some results barely round to the largest number.
-        assert ((largest_back > 65519) & suits).any()
 
 
 @pytest.mark.parametrize(
@@ -204,14 +161,6 @@ def test_the_middle_code(code):
         assert int(p.zero_point) == middle(code)
     p = pq.choose_qparams(np.float32([[1, -2], [3, 0]]), dtype=code, axis=0, symmetric=True)
     assert [int(z) for z in p.zero_point] == [middle(code)] * 2
-
-
-@loop("code", TYPES)
-def test_booleans_of_numpy(code):
-    x = np.float32([-1.0, 2.0])
-    for value in (True, False) if code not in NARROW_FLOATS else (True,):
-        expected = pq.choose_qparams(x, dtype=code, symmetric=value)
-        assert pq.choose_qparams(x, dtype=code, symmetric=np.bool_(value)) == expected
 
 
 @loop("code", NARROW_FLOATS if HAVE_BFLOAT16 else [])
@@ -321,6 +270,7 @@ def ranges(count, seed, dtype="float32"):
     most, least = (float_of_bits([bits], dtype)[0] for bits in (fmt.infinity - 1, 1))
     x[-20:-16] = rng.uniform(-1, 1, (4, 2)) * float(most)
     x[-22:-20] = rng.integers(-300, 300, (2, 2)) * float(least)
+    x[-23] = 0
     return np.sort(x.astype(dtype), 1).T
 
 
@@ -366,26 +316,3 @@ def test_vectors(name):
         assert p.scale == np.array(value, np.float32).astype(dtype)
         assert p == pq.choose_qparams(np.float32([-1, 2]), scale_dtype=name, like=like)
         np.testing.assert_array_equal(p.quantize(np.float32([0])), [0])
-
-
-@loop("source, name", ["float32", "float64"], [*SCALE_TYPES, "float32", "float64"])
-def test_never_zero_and_never_infinite(source, name):
-    top, tiny = np.finfo(source).max, np.finfo(source).smallest_subnormal
-    for end in (top, tiny, top / 3, tiny * 5):
-        for symmetric in (True, False):
-            x = np.array([-end, end], source)
-            p = pq.choose_qparams(x, scale_dtype=name, symmetric=symmetric)
-            assert np.isfinite(p.scale.astype(np.float64))
-            assert p.scale.astype(np.float64) > 0
-            place = int(p.scale.view(f"u{p.scale.itemsize}"))
-            if name in SCALE_TYPES and end == tiny:
-                assert place == (name != "float8_e8m0fnu")
-            if (
-                name in SCALE_TYPES
-                and end == top
-                and name != "bfloat16"
-                and source == "float64"
-            ):
-                assert place == oracle.last_place(name)
-    zeros = pq.choose_qparams(np.zeros(3, source), scale_dtype=name)
-    assert (float(zeros.scale), int(zeros.zero_point)) == (1, 0)
