@@ -217,12 +217,6 @@ def test_one_element_arrays_are_numbers():
     same(cf.decode(q, one), np.float64([0.5, 1, 1.5]))
 
 
-def test_byte_orders_of_attributes():
-    arrays = {"scale_factor": np.array([0.01], ">f8"), "_FillValue": np.array([9], ">i2")}
-    due = cf.decode(np.int16([8, 9]), {"scale_factor": 0.01, "_FillValue": 9})
-    same(cf.decode(np.int16([8, 9]), arrays), due)
-
-
 def test_nothing_to_decode():
     q = np.int16([1, -1])
     assert cf.decode(q, {"units": "K", "valid_range": [0.5, 2.5]}) is q

@@ -102,7 +102,6 @@ def test_many_numbers():
     """There are too many numbers to find their pages one by one."""
     rng = np.random.default_rng(5)
     x = (rng.standard_normal(200_001) * 10.0 ** rng.integers(-20, 20, 200_001)).astype("f4")
-    keys, counts = np.unique(x.view(np.uint32) >> 16, return_counts=True)
     for some in (x, np.where(np.arange(x.size) % 9 == 0, np.float32(-0.0), x)):
         keys, counts = np.unique(some.view(np.uint32) >> 16, return_counts=True)
         due = dict(zip(keys.tolist(), counts.tolist(), strict=True))
@@ -321,15 +320,6 @@ def test_merging(arrays, random):
     merged.merge(b)
     assert merged == a + b
     assert a == observed(arrays[0])  # The array is unchanged.
-
-
-@settings(deadline=None, max_examples=amount(20, 100))
-@given(ARRAYS, st.lists(st.integers(0, 40), max_size=5), st.integers(1, 3))
-def test_updates(x, cuts, threads):
-    o = pq.Observer(histogram=True, nonfinite="ignore")
-    for part in np.split(x, sorted(cuts))[::-1]:
-        o.update(part, threads=threads)
-    assert o == observed(x) or x.size == 0
 
 
 def test_merges_of_types():
@@ -613,16 +603,6 @@ def test_constant_data(method, dtype, value):
     p = o.qparams(dtype, method=method)
     assert np.isfinite(p.scale)
     assert p.scale > 0
-
-
-@loop("dtype", REALS)
-def test_minmax_is_choose_qparams(dtype):
-    x = np.random.default_rng(3).normal(1, 3, (17, 23)).astype(dtype)
-    for options in ({}, {"dtype": "uint8"}, {"dtype": "int4"}, {"symmetric": False}):
-        o = pq.Observer()
-        for part in np.array_split(x, 5):
-            o.update(part)
-        assert o.qparams(**options) == pq.choose_qparams(x, **options)
 
 
 @loop("like", [None, "onnxruntime", "pytorch", "torchao_no_clip"])
