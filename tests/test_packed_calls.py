@@ -239,7 +239,9 @@ def test_quantize(packing, small_parts):
         source, threads = choose(rng, REALS), int(rng.integers(1, 6))
         copy = choose_copy(rng, form[0])
         options = {**scales_and_zeros(rng, form, name, source), "dtype": name}
-        if TYPES[name].kind == "integer" and rng.random() < 0.5:
+        if rng.random() < 0.25:
+            options |= {"rounding": "stochastic", "seed": seed, "start": 5}
+        elif TYPES[name].kind == "integer" and rng.random() < 0.5:
             options["rounding"] = choose(rng, MODES)
         if rng.random() < 0.3:
             options["precision"] = choose(rng, PRECISIONS)

@@ -21,7 +21,6 @@ from support import (
     loop,
     quantize_at,
     same,
-    split_small_arrays,
 )
 
 import pyquant as pq
@@ -314,32 +313,6 @@ def test_lengths_and_starts(isa, source):
                 start=5 + first,
             )  # fmt: skip
             same(got, want[first : first + n])
-
-
-PACKINGS = [
-    *[(name, "onnx") for name in ("int4", "uint4", "int2", "uint2")],
-    *[
-        ("uint4", pq.Layout(row, axis=axis))
-        for row in ("words", "awq", "halves", "high-first")
-        for axis in (0, 2)
-    ],
-    ("uint2", pq.Layout("words", axis=1)),
-]
-
-
-@loop("packing", PACKINGS)
-def test_packed_codes(packing, monkeypatch):
-    pytest.importorskip("ml_dtypes")  # optional
-    name, layout = packing
-    x = WHOLE[:8, :8, :32] * 0.1
-    want = pq.quantize(x, 0.7, 1, dtype=name, **NOISY)
-    with split_small_arrays(monkeypatch):
-        for threads in (1, 3):
-            for given in (x, np.asfortranarray(x)):
-                got = pq.quantize(
-                    given, 0.7, 1, dtype=name, layout=layout, threads=threads, **NOISY
-                )
-                assert pq.unpack(got).tobytes() == want.tobytes()
 
 
 def test_seeds_and_places_differ():
