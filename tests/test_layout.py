@@ -64,34 +64,6 @@ def test_pixels_to_planes_and_back(channels, isa):
                 guarded.check()
 
 
-# Transposes run in squares. These arrays have several squares and parts of squares.
-ACROSS = [
-    ("float32", "int8"),
-    ("float32", "int16"),
-    ("float32", "int32"),
-    ("float64", "uint8"),
-    ("float64", "int32"),
-    ("float16", "uint16"),
-    *([("float32", "int4")] if HAVE_BFLOAT16 else []),  # ml_dtypes defines int4.
-]
-
-
-@loop("types, axis", ACROSS, [None, 0, 1])
-def test_transposes_of_many_squares(types, axis):
-    real, code = types
-    shape = 150, 131
-    scale = 0.3 if axis is None else mixed_scales("float32", shape[axis])
-    x = adversarial(real, 0.3, 150 * 131).reshape(shape)
-    q = pq.quantize(x, scale, axis=axis, dtype=code)
-    back = pq.dequantize(q, scale, axis=axis, dtype=real)
-    for given in (x, x.T.copy().T):
-        for result in (np.zeros_like(q), np.zeros_like(q.T).T):
-            same(pq.quantize(given, scale, axis=axis, dtype=code, out=result), q)
-    for given in (q, q.T.copy().T):
-        for result in (np.zeros_like(back), np.zeros_like(back.T).T):
-            same(pq.dequantize(given, scale, axis=axis, dtype=real, out=result), back)
-
-
 def transposed_at(values, offset):
     """Return the values in transposed memory that begins with `offset` unused elements."""
     flat = np.empty(values.size + offset, dtype=values.dtype)
@@ -100,15 +72,32 @@ def transposed_at(values, offset):
     return view
 
 
-def check_transposes(x, code, offset):
-    q = pq.quantize(x, 0.3, dtype=code)
-    same(pq.quantize(transposed_at(x, offset), 0.3, dtype=code), q)
-    turned = transposed_at(np.zeros_like(q), offset)
-    same(pq.quantize(x, 0.3, dtype=code, out=turned), q)
-    back = pq.dequantize(q, 0.3)
-    same(pq.dequantize(turned, 0.3), back)
-    out = transposed_at(np.zeros_like(back), offset)
-    same(pq.dequantize(q, 0.3, out=out), back)
+def check_transposes(x, code, offset=0, axis=None):
+    """Compare calls with transposed arguments and results, and with both."""
+    how = {"scale": 0.3 if axis is None else mixed_scales("float32", x.shape[axis])}
+    how["axis"] = axis
+    q = pq.quantize(x, dtype=code, **how)
+    back = pq.dequantize(q, dtype=x.dtype, **how)
+    for given in (x, transposed_at(x, offset)):
+        for out in (np.zeros_like(q), transposed_at(np.zeros_like(q), offset)):
+            same(pq.quantize(given, dtype=code, out=out, **how), q)
+    for given in (q, transposed_at(q, offset)):
+        for out in (np.zeros_like(back), transposed_at(np.zeros_like(back), offset)):
+            same(pq.dequantize(given, dtype=x.dtype, out=out, **how), back)
+
+
+# Transposes run in squares. These arrays have several squares and parts of squares.
+ACROSS = [
+    *(("float32", code) for code in ("int8", "int16", "int32")),
+    *(("float64", "uint8"), ("float64", "int32"), ("float16", "uint16")),
+    *([("float32", "int4")] if HAVE_BFLOAT16 else []),  # ml_dtypes defines int4.
+]
+
+
+@loop("types, axis", ACROSS, [None, 0, 1])
+def test_transposes_of_many_squares(types, axis):
+    real, code = types
+    check_transposes(adversarial(real, 0.3, 150 * 131).reshape(150, 131), code, axis=axis)
 
 
 # The arrays exceed the near caches. Squares end at cache lines for every offset.
