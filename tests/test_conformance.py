@@ -8,13 +8,10 @@ from conformance.cases import BLOCKS, STANDARDS, any_nan, argument, array, calls
 from support import case, is_nan, loop, same
 
 import pyquant as pq
-from pyquant.rounding import NGRAPH
 from pyquant.weights.blocks import block_format
 
 CALLS = {path.stem: list(calls(path)) for path in STANDARDS}
 BLOCK_CALLS = [call for path in BLOCKS for call in calls(path)]
-NEAREST = ("TOWARD_INFINITY", "TOWARD_ZERO", "UPWARD", "DOWNWARD", "TOWARD_EVEN")
-OTHERS = ("TOWARD_INFINITY", "TOWARD_ZERO", "UP", "DOWN")
 
 ERRORS = {
     "TypeError": TypeError,
@@ -112,19 +109,6 @@ def test_cases(file):
     for call in CALLS[file]:
         with case(id=f"{file}-{call.id}"):
             check_call(call)
-
-
-def test_round_modes_of_ngraph():
-    names = [f"ROUND_NEAREST_{tie}" for tie in NEAREST] + [f"ROUND_{to}" for to in OTHERS]
-    assert list(NGRAPH) == names
-    x = np.array([2.5, -2.5, 3.5, -3.5, 2.25, -2.25], np.float32)
-    one, zero = np.float32(1), np.int8(0)
-    for name in names:
-        mode = pq.RoundMode(name)
-        expected = pq.quantize(x, one, rounding=mode)
-        for given in (name, name.lower(), mode, mode.value, np.str_(name)):
-            same(pq.ngraph.quantize(x, one, zero, "i8", (), given), expected)
-            same(pq.quantize(x, one, rounding=given), expected)
 
 
 AXES = [{1, 0}, (1, 0), [0, 1, 1], range(2), np.array([1, 0])]

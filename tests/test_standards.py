@@ -21,7 +21,7 @@ MODE = "ROUND_UP"
 def test_ngraph_accepts():
     x = X.astype(np.float64)
     for code in ("i8", "int8", np.int8, np.dtype(np.int8)):
-        for mode in (MODE, pq.RoundMode.CEIL):
+        for mode in (MODE, MODE.lower(), np.str_(MODE), "ceil", pq.RoundMode.CEIL):
             got = ngraph.quantize(x, np.ones(()), ZERO, code, [], mode)
             same(got, Q)
     for real in REALS:
