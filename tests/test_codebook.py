@@ -16,6 +16,7 @@ from support import (
     dequantize_at,
     expand,
     loop,
+    parameter_shape,
     quantize_at,
     same,
     split_small_arrays,
@@ -97,14 +98,8 @@ def test_scales_divide_and_multiply(name, isa):
         how = {"axis": axis, "block_size": block}
         x = rng.standard_normal(shape).astype(np.float32)
         x.reshape(-1)[: len(EDGES)] = EDGES
-        blocks = block or 1
-        if axis is None:
-            params = () if block is None else (3, 4)
-        elif block is None:
-            params = (shape[axis],)
-        else:
-            params = tuple(-(-n // blocks) if d == axis else n for d, n in enumerate(shape))
-        scale = np.abs(rng.standard_normal(params)).astype(np.float32) + np.float32(0.1)
+        scale = np.abs(rng.standard_normal(parameter_shape(shape, axis, block)))
+        scale = np.float32(scale + 0.1)
         whole = expand(scale, shape, axis, block)
         for inverse in (False, True):
             with np.errstate(all="ignore"):
@@ -202,9 +197,7 @@ def test_packed_groups_of_unusual_scales(layout, isa):
             expected = values(codes, whole, TABLES[name])
             how = {"axis": 0, "block_size": block, "codebook": name}
             same(dequantize_at(isa, p, scale, **how), expected)
-            room = np.empty(
-                n + 9, np.float32
-            )  # The result begins at several places of a cache line.
+            room = np.empty(n + 9, np.float32)  # it begins anywhere in a cache line
             for first in (1, 5, 9):
                 out = room[first : first + n]
                 same(dequantize_at(isa, p, scale, out=out, **how), expected)
