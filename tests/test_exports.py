@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from conformance import cases, export, run
+from conformance import cases, export
 from support import same
 
 import pyquant as pq
@@ -100,31 +100,3 @@ def test_folders_in_the_evaluator(folders):
         evaluator = reference.ReferenceEvaluator(model, new_ops=pq.onnx.reference_ops())
         for got, wanted in zip(evaluator.run(None, inputs), outputs.values(), strict=True):
             same(np.asarray(got), wanted)
-
-
-def test_folders_in_onnx_runtime(folders):
-    """Run the calls without a recorded deviation, if NumPy has the types."""
-    onnxruntime = pytest.importorskip("onnxruntime")  # optional; computes these results
-    this = "onnxruntime", onnxruntime.__version__
-    kept = {
-        (k["implementation"], k["version"]): k["deviations"] for k in run.kept_records()
-    }
-    if this not in kept:
-        pytest.skip("another version than those kept")
-    keys = (key.removeprefix("onnx-").replace("-", "_") for key in kept[this])
-    deviating = {f"test_{key}" for key in keys}
-    tried = 0
-    for case in folders:
-        model, inputs, outputs = opened(case)
-        plain = all(a.dtype.isbuiltin == 1 for a in (*inputs.values(), *outputs.values()))
-        if case.name in deviating or not plain:
-            continue
-        session = onnxruntime.InferenceSession(
-            model.SerializeToString(), providers=["CPUExecutionProvider"]
-        )
-        for got, wanted in zip(session.run(None, inputs), outputs.values(), strict=True):
-            got = np.asarray(got)
-            any_nan = np.isnan(got) & np.isnan(wanted)
-            same(np.where(any_nan, wanted, got), wanted)
-        tried += 1
-    assert tried > 60
