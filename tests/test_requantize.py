@@ -295,14 +295,12 @@ def test_stored_integers(arithmetic, target):
         code(v, None, arithmetic, ends=ends, stored=(int(a), int(b)))
         for v, a, b in zip(q, m, shift, strict=False)
     ]
+    how = {"dtype": target, "arithmetic": arithmetic}
     for isa, dtype in itertools.product(LEVELS, ("int8", "int64", ">i2")):
-        got = requantize_at(
-            isa, q, m, dtype=target, arithmetic=arithmetic, axis=0,
-            shift=shift.astype(dtype),
-        )  # fmt: skip
+        got = requantize_at(isa, q, m, axis=0, shift=shift.astype(dtype), **how)
         assert got.tolist() == expected
     for a, b, v in zip(m[:40], shift[:40], expected, strict=False):
-        got = pq.requantize(q[:1], a, dtype=target, arithmetic=arithmetic, shift=b)
+        got = pq.requantize(q[:1], a, shift=b, **how)
         assert got.tolist() == [v]
 
 
@@ -319,54 +317,37 @@ def test_the_ends_of_int32(arithmetic, isa):
             [code(v, real, arithmetic, zero=7, ends=code_range(target)) for v in ends]
             for real in reals
         ]
-        got = requantize_at(
-            isa, q, by[:, 0], 7, dtype=target, axis=0, arithmetic=arithmetic
-        )
+        how = {"dtype": target, "arithmetic": arithmetic}
+        got = requantize_at(isa, q, by[:, 0], 7, axis=0, **how)
         assert got.tolist() == expected
         mixed = np.random.default_rng(4).permutation(q.size)  # both directions
-        flat = requantize_at(
-            isa,
-            q.ravel()[mixed],
-            by.ravel()[mixed],
-            7,
-            dtype=target,
-            axis=0,
-            arithmetic=arithmetic,
-        )
+        flat = requantize_at(isa, q.ravel()[mixed], by.ravel()[mixed], 7, axis=0, **how)
         assert np.array_equal(flat, np.ravel(expected)[mixed])
-        for real, row in zip(reals, expected, strict=False):
-            got = requantize_at(
-                isa, np.resize(q[0], 63), real, 7, dtype=target, arithmetic=arithmetic
+        for real, row in zip(reals, expected, strict=True):
+            assert (
+                requantize_at(isa, np.resize(q[0], 63), real, 7, **how).tolist() == row * 7
             )
-            assert got.tolist() == row * 7
 
 
 @loop("arithmetic", ARITHMETICS)
 def test_sums_beyond_int32(arithmetic):
     q = np.int32([2**31 - 1, -(2**31), 5, -5] * 20)
     for bias in (2**31 - 1, -(2**31), 2**40):
-        got = pq.requantize(
-            q, 2.0**-26, bias=np.int64(bias), arithmetic=arithmetic, dtype="int16"
-        )
-        expected = [
-            code(v, 2.0**-26, arithmetic, bias=bias, ends=(-(2**15), 2**15 - 1)) for v in q
-        ]
+        how = {"arithmetic": arithmetic, "dtype": "int16"}
+        got = pq.requantize(q, 2.0**-26, bias=np.int64(bias), **how)
+        ends = code_range("int16")
+        expected = [code(v, 2.0**-26, arithmetic, bias=bias, ends=ends) for v in q]
         assert got.tolist() == expected
 
 
 def test_sums_beyond_int64():
-    ends = -(2**63), 2**63 - 1
-    for v, input_zero, bias in itertools.product(ends, (*ends, 0), (*ends, 0)):
+    ends = code_range("int64")
+    for v, zero, bias in itertools.product(ends, (*ends, 0), (*ends, 0)):
         for arithmetic in ARITHMETICS:
-            got = pq.requantize(
-                np.int64(v), 2.0**-31, bias=np.int64(bias), input_zero_point=input_zero,
-                arithmetic=arithmetic, dtype="int32",
-            )  # fmt: skip
-            expected = code(
-                v, 2.0**-31, arithmetic, input_zero=input_zero, bias=bias,
-                ends=(-(2**31), 2**31 - 1),
-            )  # fmt: skip
-            assert int(got) == expected
+            how = {"arithmetic": arithmetic, "dtype": "int32", "input_zero_point": zero}
+            got = pq.requantize(np.int64(v), 2.0**-31, bias=np.int64(bias), **how)
+            given = {"input_zero": zero, "bias": bias, "ends": code_range("int32")}
+            assert int(got) == code(v, 2.0**-31, arithmetic, **given)
 
 
 @loop("arithmetic", ARITHMETICS)
