@@ -23,7 +23,6 @@ from support import (
 )
 
 import pyquant as pq
-from pyquant import _threads
 from pyquant.dtypes import NARROW_FLOATS
 
 CHOSEN = [
@@ -121,13 +120,12 @@ def test_dynamic_ranges_of_many_small_groups(isa, code):
             assert same(q, p.quantize(x[:n])), (block_size, n)
 
 
+@pytest.mark.usefixtures("small_parts")
 @loop("order, packed", "CF", [False, True])
-def test_stochastic_of_slabs_and_threads(monkeypatch, order, packed):
+def test_stochastic_of_slabs_and_threads(order, packed):
     """The array exceeds the caches. Threads divide it along each dimension."""
     if not (packed or HAVE_BFLOAT16):
         return  # ml_dtypes is missing.
-    monkeypatch.setattr(_threads, "MIN_PART_BYTES", 1)
-    monkeypatch.setattr(_threads, "cpu_count", lambda: 8)
     x = np.random.default_rng(8).standard_normal((61, 4099)).astype(np.float32)
     x = np.asarray(x, order=order)
     how = {"rounding": "stochastic", "seed": 5, "start": 11}
@@ -393,10 +391,9 @@ def test_mask_marks_numbers_that_do_not_saturate(isa, code):
         assert mask.tolist() == want
 
 
+@pytest.mark.usefixtures("small_parts")
 @loop("threads", [1, 2, 3, 8])
-def test_mask_strides_slabs_and_threads(threads, monkeypatch):
-    monkeypatch.setattr(_threads, "MIN_PART_BYTES", 1)
-    monkeypatch.setattr(_threads, "cpu_count", lambda: 8)
+def test_mask_strides_slabs_and_threads(threads):
     x = np.random.default_rng(7).standard_normal((700, 310)).astype(np.float32) * 100
     expected = (np.rint(x) >= -128) & (np.rint(x) <= 127)
     plain = np.zeros(x.shape, bool)

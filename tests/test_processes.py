@@ -7,10 +7,9 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from support import adversarial, codes, mixed_scales, run_python, same
+from support import adversarial, codes, mixed_scales, run_python, same, split_small_arrays
 
 import pyquant as pq
-from pyquant import _threads
 
 pytestmark = [
     pytest.mark.skipif(
@@ -29,15 +28,11 @@ def inputs():
 
 
 def both_ways(threads):
-    """Return codes and reals of small arrays. The limits are changed to split them."""
-    saved = _threads.MIN_PART_BYTES, _threads.cpu_count
-    _threads.MIN_PART_BYTES, _threads.cpu_count = 1, lambda: 4
-    try:
+    """Return codes and reals of small arrays, which are split."""
+    with pytest.MonkeyPatch.context() as patch, split_small_arrays(patch, cpus=4):
         x, scale, zero = inputs()
         q = pq.quantize(x, scale, zero, axis=1, threads=threads)
         return q, pq.dequantize(q, scale, zero, axis=1, threads=threads)
-    finally:
-        _threads.MIN_PART_BYTES, _threads.cpu_count = saved
 
 
 def worker(threads):
