@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import oracle
 import pytest
-from support import HAVE_BFLOAT16, adversarial, amount, case, cast, loop, same
+from support import HAVE_BFLOAT16, adversarial, amount, case, cast, dtype_of, loop, same
 
 import pyquant as pq
 
@@ -17,14 +17,6 @@ REALS = [n for n in TENSOR_PROTO if HAVE_BFLOAT16 or n != "bfloat16"]
 WIDE = [*REALS, "int32"]
 SCALES = [*WIDE, *["float8_e8m0fnu"] * HAVE_BFLOAT16]
 CODES = ["int8", "uint8", "int16", "uint16"]
-
-
-def type_of(name):
-    """Return the dtype of a name from NumPy or ml_dtypes."""
-    if name in ("bfloat16", "float8_e8m0fnu"):
-        ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; defines these types
-        return np.dtype(getattr(ml_dtypes, name))
-    return np.dtype(name)
 
 
 def reals(array):
@@ -53,21 +45,18 @@ def quotients(x, scale, division):
 
 def codes_of(quotients, zero, code):
     """Round quotients half to even, add the zero point, and saturate."""
-    lowest, highest = oracle.code_range(code)
-    codes = []
-    for quotient in quotients:
-        if quotient.kind != "finite":
-            codes.append(lowest if quotient.kind == "nan" or quotient.negative else highest)
-        else:
-            whole = oracle.round_to_integer(quotient.signed(), "half_even") + zero
-            codes.append(min(max(whole, lowest), highest))
+    policy = oracle.Policy((), None, "saturate", "lowest")
+    codes = [
+        oracle.affine_code(one, False, zero, code, "half_even", policy)[0]
+        for one in quotients
+    ]
     return np.array(codes, code)
 
 
 def inputs(name, scale, seed):
     """Return numbers that are difficult for a scale, or integers for int32."""
     if name != "int32":
-        return adversarial(type_of(name), scale, amount(60, 300), seed=seed)
+        return adversarial(dtype_of(name), scale, amount(60, 300), seed=seed)
     rng = np.random.default_rng(seed)
     whole = [
         rng.integers(-(2**k), 2**k, amount(12, 40)) for k in (4, 8, 11, 12, 17, 25, 31)
@@ -82,7 +71,7 @@ def scales(name):
     values = (1, 3, 7, 257, 2049, 100_003) if name == "int32" else values
     if name in REALS:
         values = (*values, -3.0, 0.0, np.inf, 3e-5, 1e-7, 60000.0, 3.0)
-    return [cast(v, type_of(name)) for v in values]
+    return [cast(v, dtype_of(name)) for v in values]
 
 
 @pytest.mark.parametrize("source", WIDE)
