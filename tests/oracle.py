@@ -1,8 +1,8 @@
 """Quantization in exact arithmetic: Python integers and fractions, no floating point.
 
-This module checks the scalar kernels. NumPy arrays come in and go out as bit patterns. Each
-number in between is a `Real`: an exact fraction with a sign, an infinity or a NaN. The
-module describes the types again, and reads nothing from pyquant.
+This module checks the scalar kernels. Arguments and results are the bit patterns of NumPy
+arrays. Each intermediate number is a `Real`: an exact fraction with a sign, an infinity or
+a NaN. The module defines the types again, and imports nothing from pyquant.
 """
 
 from fractions import Fraction
@@ -55,7 +55,7 @@ FORMATS = {f.name: f for f in (FLOAT16, BFLOAT16, FLOAT32, FLOAT64)}
 
 
 class NarrowFormat(NamedTuple):
-    """A narrow float: widths of its fields, and which codes are no numbers."""
+    """A narrow float: the widths of its fields, and the codes of infinity and NaN."""
 
     exponent: int
     fraction: int
@@ -138,7 +138,7 @@ def decode(bits: int, fmt: Format) -> Real:
 
 
 def floor_log2(value: Fraction) -> int:
-    """The largest e with 2**e <= value, for a positive value."""
+    """Return the largest e with 2**e <= value, for a positive value."""
     e = value.numerator.bit_length() - value.denominator.bit_length()
     below = (
         value.numerator < value.denominator << e
@@ -149,7 +149,7 @@ def floor_log2(value: Fraction) -> int:
 
 
 def scaled_half_even(value: Fraction, power: int) -> int:
-    """value / 2**power as an integer, ties to even, for a non-negative value."""
+    """Round value / 2**power to an integer, ties to even, for a non-negative value."""
     numerator, denominator = value.numerator, value.denominator
     if power >= 0:
         denominator <<= power
@@ -162,7 +162,7 @@ def scaled_half_even(value: Fraction, power: int) -> int:
 
 
 def encode(value: Real, fmt: Format) -> int:
-    """The pattern of the nearest number of the format, ties to even, gradual underflow."""
+    """Return the pattern of the nearest number of a format: ties to even, subnormals."""
     if value.kind == "nan":
         return fmt.quiet_nan
     sign = fmt.sign_bit if value.negative else 0
@@ -172,7 +172,7 @@ def encode(value: Real, fmt: Format) -> int:
         return sign
     exponent = max(floor_log2(value.magnitude), fmt.emin)
     digits = scaled_half_even(value.magnitude, exponent - (fmt.digits - 1))
-    # A carry out of the digits moves into the exponent field by itself, as it should.
+    # If the digits overflow, the addition increments the exponent, which is correct.
     bits = ((exponent - fmt.emin) << (fmt.digits - 1)) + digits
     return sign | min(bits, fmt.infinity)
 
@@ -231,7 +231,7 @@ def float32(value: Fraction | int) -> Fraction | None:
 
 
 def divide(x: Real, y: Real) -> Real:
-    """The exact quotient, with the answers of IEEE 754 at zeros, infinities and NaN."""
+    """Divide exactly. Zeros, infinities and NaN give the results of IEEE 754."""
     negative = x.negative != y.negative
     if "nan" in (x.kind, y.kind) or (x.kind == y.kind == "inf"):
         return NAN
@@ -245,7 +245,7 @@ def divide(x: Real, y: Real) -> Real:
 
 
 def multiply(x: Real, y: Real) -> Real:
-    """The exact product, with the answers of IEEE 754 at infinities and NaN."""
+    """Multiply exactly. Infinities and NaN give the results of IEEE 754."""
     negative = x.negative != y.negative
     if "nan" in (x.kind, y.kind):
         return NAN
@@ -256,7 +256,7 @@ def multiply(x: Real, y: Real) -> Real:
 
 
 def add(x: Real, y: Real) -> Real:
-    """The exact sum, with the answers of IEEE 754 at zeros, infinities and NaN."""
+    """Add exactly. Zeros, infinities and NaN give the results of IEEE 754."""
     if "nan" in (x.kind, y.kind):
         return NAN
     if x.kind == y.kind == "inf" and x.negative != y.negative:
@@ -273,7 +273,7 @@ def subtract(x: Real, y: Real) -> Real:
 
 
 def round_to_integer(value: Fraction, mode: str) -> int:
-    """A fraction to an integer by one of the ten modes."""
+    """Round a fraction to an integer by one of the ten modes."""
     below = value.numerator // value.denominator
     rest = value - below
     if not rest:
@@ -305,7 +305,7 @@ def round_to_integer(value: Fraction, mode: str) -> int:
 
 
 def code_range(dtype: object) -> tuple[int, int]:
-    """The lowest and highest code of an integer dtype, from its name alone."""
+    """Return the lowest and the highest code of an integer type, from its name alone."""
     name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
     bits = int(name.lstrip("uint"))
     if name.startswith("u"):
@@ -323,19 +323,19 @@ def compute_format(fmt: Format) -> Format:
 
 
 def bits_of(array: np.ndarray) -> list[int]:
-    """The bit patterns of a float array, flat and in C order."""
+    """Return the bit patterns of a float array as a list, in C order."""
     array = np.ascontiguousarray(array)
     return array.reshape(-1).view(f"u{array.dtype.itemsize}").tolist()
 
 
 def integers_of(codes: np.ndarray) -> list[int]:
-    """Integer codes as Python integers, flat and in C order."""
+    """Return integer codes as a list of Python integers, in C order."""
     own = codes.dtype.name == "uint64"
     return (codes if own else codes.astype(np.int64)).reshape(-1).tolist()
 
 
 def decode_scales(scale: np.ndarray, compute: Format, size: int) -> list[Real]:
-    """Scales rounded once to the compute format, one for each of `size` elements."""
+    """Round scales once to the compute format. Return one for each of `size` elements."""
     fmt = format_of(scale)
     return _spread([round_to_format(decode(b, fmt), compute) for b in bits_of(scale)], size)
 
@@ -353,7 +353,7 @@ def quantize(x, scale, zero_point=0, **options):
 
 
 def _numbers(parameter, compute, size):
-    """Return the rounded offset of each element, or an empty value without offsets."""
+    """Return the rounded offset of each element, or None for each without offsets."""
     if parameter is None:
         return [None] * size
     return decode_scales(np.asarray(parameter), compute, size)
@@ -370,7 +370,7 @@ def _fills_of(fill):
 
 
 class Policy(NamedTuple):
-    """Treatment of quotients without a code."""
+    """The options that decide about quotients outside of the range, and about NaN."""
 
     fill: tuple[int, ...]
     quant_range: tuple[int, int] | None
@@ -381,7 +381,7 @@ class Policy(NamedTuple):
 def affine_code(
     quotient: Real, is_nan: bool, zero_point: int, name: str, mode: str, policy: Policy
 ) -> tuple[int, bool]:
-    """Return a code, and true if a policy raises. `is_nan`: the element is NaN."""
+    """Return a code, and true if a policy raises. `is_nan` states that the input is NaN."""
     lowest, highest = policy.quant_range or code_range(name)
     if quotient.kind == "nan":
         if is_nan and policy.fill:
@@ -403,7 +403,7 @@ def affine_code(
 def affine_narrow_code(
     quotient: Real, nan_negative: bool, fmt: NarrowFormat, saturate: bool, policy: Policy
 ) -> tuple[int, bool]:
-    """Return the code of a narrow float."""
+    """Return the code of a narrow float, and true if a policy raises."""
     code = encode_narrow(quotient, fmt, saturate, nan_negative)
     if quotient.kind == "nan":
         return code, policy.nan == "raise"
@@ -518,7 +518,7 @@ class Target(NamedTuple):
 
     @property
     def middle(self) -> tuple[int, Fraction]:
-        """Zero point and steps of symmetric codes."""
+        """Return the zero point and the number of steps of symmetric codes."""
         if self.lowest < 0 < self.highest:
             return 0, min(self.highest, -self.lowest)
         return (
@@ -549,7 +549,7 @@ def last_place(name: str) -> int:
 
 
 def scale_at(place: int, name: str) -> Fraction | None:
-    """Return the positive number with a bit pattern, if it exists."""
+    """Return the positive number with a bit pattern, or None without such a number."""
     if not (name != "float8_e8m0fnu") <= place <= last_place(name):
         return None
     if name == "float8_e8m0fnu":
@@ -565,7 +565,7 @@ def largest(name: str) -> Fraction:
 
 
 def place_of(value: Fraction, name: str) -> int:
-    """The bit pattern of a scale: rounded up to a power of two, else to nearest."""
+    """Return the bit pattern of a scale: the nearest, or the next power of two above."""
     if name == "float8_e8m0fnu":
         exponent = floor_log2(value) if value else -128
         return min(max(exponent + (value != Fraction(2) ** exponent) + 127, 0), 254)
@@ -596,7 +596,7 @@ def _zero_point(scale, low, to):
 
 
 def _returned(end, scale, zero_point, to):
-    """One end of the data after a round trip, in the type of the data."""
+    """Quantize and dequantize one end of the data. Return it in the type of the data."""
     compute = compute_format(to.source)
     steps = _rounded(end / scale, compute)
     if to.narrow:
@@ -644,7 +644,7 @@ def _nearest_scale(wanted, low, high, to):
 
 
 def choose_scale(low, high, to):
-    """Scale and zero point of a range that contains 0."""
+    """Return scale and zero point of a range that contains 0."""
     if low == high == 0:
         return Fraction(1), _zero_point(Fraction(1), low, to)
     wanted = _wanted_scale(low, high, to)
@@ -666,7 +666,7 @@ def choose_scale(low, high, to):
 
 
 def choose_qparams(x, *, dtype="int8", symmetric=True):
-    """Scale (an array of one bit pattern) and zero point of one group, by min and max."""
+    """Return scale, as an array of one element, and zero point for the range of a group."""
     source = format_of(x)
     values = [decode(b, source).signed() for b in bits_of(x)]
     to = target_of(source, dtype, symmetric)

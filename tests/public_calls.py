@@ -82,7 +82,7 @@ CF = {"scale_factor": np.float32(0.1), "add_offset": 0.3, "_FillValue": -99}
 CF_TINY = {"scale_factor": 1e-40, "_FillValue": -99}
 CFS = (CF, CF_TINY, {"scale_factor": np.float32(1e-40)}, {"scale_factor": np.float64(0.1)})
 ONNX = (WEIGHT, np.float32(0.1), np.int8(3))
-# Quotients and products that are infinite or NaN, and integers that float64 rounds.
+# Values with infinite or NaN quotients and products, and integers that float64 rounds.
 ODD = np.resize(np.float32([np.nan, np.inf, 1.0, 0.0, 3e38, 1e-45, -np.inf]), 333)
 ODD_SCALES = (0.0, 1e-45, np.inf, np.nan)
 WHOLE = [2**53 + 1, 2**53 + 3, 5]
@@ -173,7 +173,7 @@ def _updated(*batches, **options):
 
 
 def _error(call, *args, **kwargs):
-    """Return the text of an error, or the result."""
+    """Return the result of a call, or the text of its error."""
     try:
         return call(*args, **kwargs)
     except ValueError as error:

@@ -36,13 +36,13 @@ ROOT = Path(__file__).resolve().parent.parent
 # conftest.py sets this variable if pytest runs with --everything.
 EVERYTHING = False
 
-# The available instruction sets, scalar first. PYQUANT_REQUIRE_ISA names the sets that this
-# machine must have; test_isa.py fails if one is missing.
+# The available instruction sets. The first one is scalar. PYQUANT_REQUIRE_ISA names the
+# sets that this machine must have; test_isa.py fails if a named set is missing.
 LEVELS = isa.available()[::-1]
 REQUIRED = [name for name in os.environ.get("PYQUANT_REQUIRE_ISA", "").split(",") if name]
 
-# The types of pyquant's table, so that every row is tested. The oracle defines the types.
-# Types of NumPy are dtypes, and types of ml_dtypes are names, because it is optional.
+# The types of pyquant's table, so that tests try every row. The oracle defines the types.
+# Types of NumPy are dtypes. Types of ml_dtypes are names, because the package is optional.
 HAVE_BFLOAT16 = bfloat16 is not None
 REALS = [
     np.dtype(bfloat16 if t.name == "bfloat16" else t.name)
@@ -51,8 +51,9 @@ REALS = [
 ]
 CODES = [np.dtype(t.name) for t in TYPES.values() if t.kind == "integer" and t.bits >= 8]
 WIDE = [dtype for dtype in CODES if dtype.itemsize == 8]
-CHOSEN = [dtype for dtype in CODES if dtype not in WIDE]  # which parameters are chosen for
-# A standard with zero points of any value, which exceed the types of the core functions.
+CHOSEN = [dtype for dtype in CODES if dtype not in WIDE]  # the types of choose_qparams
+# An operator that accepts all integers as zero points. quantize and dequantize accept only
+# zero points that the code type holds.
 _NAMES = tuple(dtype.name for dtype in CODES)
 ANY_ZEROS = _core.Operator(
     "a standard",
@@ -80,7 +81,7 @@ def amount(default, everything):
 
 
 def program(*arguments, module=("-P", "-m", "pyquant"), env=None, **how):
-    """Run the commands as a user does, with additional variables of the environment."""
+    """Run `python -m pyquant` with arguments and additional environment variables."""
     given = {"capture_output": True, "text": True, "timeout": 300, **how}
     command = [sys.executable, *module, *map(str, arguments)]
     return subprocess.run(command, env={**os.environ, **(env or {})}, **given)
@@ -184,12 +185,12 @@ def _magnitudes(values):
 
 
 def is_nan(values):
-    """`np.isnan` without the warning that ml_dtypes gives for signaling NaN."""
+    """Return `np.isnan(values)` without the warning of ml_dtypes about signaling NaN."""
     return _magnitudes(values) > _layout(values.dtype)[2]
 
 
 def is_finite(values):
-    """`np.isfinite` without the warning that ml_dtypes gives for signaling NaN."""
+    """Return `np.isfinite(values)` without the warning of ml_dtypes about signaling NaN."""
     return _magnitudes(values) < _layout(values.dtype)[2]
 
 
@@ -214,7 +215,7 @@ def uniform_bits(dtype, count, seed):
 
 
 def ulps(values, step):
-    """Return numbers moved away from zero by units in the last place."""
+    """Move numbers away from zero by a number of units in the last place."""
     bits, _, infinity = _layout(values.dtype)
     if bits == 64:
         infinity = min(infinity, (1 << 63) - 8)
@@ -238,10 +239,10 @@ def adversarial(dtype, scale, count, seed=0, zero_point=0):
     """Return inputs of a dtype that are hard for a scale.
 
     The first nine elements are NaN, infinities, ties and saturation edges. The seed rotates
-    them and selects the width of the edges, so that runs of any length contain each of
-    them. Then follow integers and
-    half-integers times the scale, moved by up to two units in the last place; the edges of
-    every code range; random bit patterns; subnormals, zeros, infinities and NaN.
+    these elements and selects the width of the edges, so that calls with short arrays try
+    each element. The rest is in random order: integers and half-integers times the scale,
+    moved by up to two units in the last place; the edges of every code range; random bit
+    patterns; subnormals, zeros, infinities and NaN.
     """
     dtype = np.dtype(dtype)
     rng = np.random.default_rng([seed, count])
@@ -285,9 +286,9 @@ def inputs_of_many_scales(dtype, count):
 
 
 def codes(dtype, count, seed=0):
-    """Return codes of a dtype or type name, both ends among them.
+    """Return codes of a dtype or type name, including the lowest and the highest code.
 
-    Narrow types get random bytes, which have garbage above the bits of a code.
+    Narrow types get random bytes. The bits of a byte above the code are random, too.
     """
     dtype = dtype_of(dtype)
     rng = np.random.default_rng([seed, count])
@@ -301,7 +302,7 @@ def codes(dtype, count, seed=0):
 
 
 def zero_points(dtype):
-    """Return zero points at and beside both ends of a type, odd and even ones between."""
+    """Return zero points at both ends of a type, next to the ends, and between."""
     row = TYPES[name_of(np.dtype(dtype)) if dtype not in NARROW else dtype]
     if row.kind != "integer":
         return [0]
@@ -313,13 +314,13 @@ def zero_points(dtype):
 
 
 def zeros_for(dtype, count, seed=0):
-    """Return zero points for many groups, in the code type if NumPy has it."""
+    """Return zero points for many groups, in the code type if NumPy has the type."""
     zeros = np.array(zero_points(dtype), np.int16 if dtype in NARROW else dtype)
     return np.resize(np.roll(zeros, -seed), count)
 
 
-# float32 scales: usual scales, both sides of every limit that a fast path may have, and
-# scales that need a true division.
+# float32 scales: usual scales, scales at both sides of the limits of fast paths, and scales
+# for which a product with the reciprocal rounds differently from the quotient.
 SCALES = {
     "one": 1.0,
     "half": 0.5,
@@ -415,7 +416,7 @@ def choose_qparams_at(isa, x, **options):
 
 
 def expected_codes(isa, x, scale, zero_point=0, **options):
-    """Return the codes of exact arithmetic for scalar, and of scalar for other sets.
+    """Return the expected codes: of exact arithmetic for scalar, of scalar for other sets.
 
     Parameters have one element, or one for each element of `x`.
     """
@@ -426,7 +427,7 @@ def expected_codes(isa, x, scale, zero_point=0, **options):
 
 
 def expected_reals(isa, q, scale, zero_point=0, **options):
-    """Return the numbers of exact arithmetic for scalar, and of scalar for other sets."""
+    """Return the expected numbers: of exact arithmetic for scalar, else of scalar."""
     if isa == "scalar":
         return oracle.dequantize(q, scale, zero_point, **options)
     axis = tuple(range(q.ndim)) if np.size(scale) > 1 else None
@@ -598,7 +599,7 @@ def misaligned(values, offset):
 
 
 def _swapped(a):
-    """Return the array in the other byte order if NumPy defines its type."""
+    """Return the array in the other byte order, if NumPy defines the type of the array."""
     own = a.dtype.isbuiltin == 1 and a.dtype.kind in "iuf"
     return a.astype(a.dtype.newbyteorder()) if own else a
 
@@ -610,7 +611,7 @@ def _read_only(a):
 
 
 class Lender:
-    """An object with an array. Only NumPy's protocol finds the array."""
+    """An object that gives its array only by the method `__array__`."""
 
     def __init__(self, array):
         self.array = np.asarray(array)
@@ -620,11 +621,11 @@ class Lender:
 
 
 def lent(value):
-    """Return a lender instead of an array or scalar of NumPy."""
+    """Wrap an array or scalar of NumPy in a Lender. Return other values unchanged."""
     return Lender(value) if isinstance(value, np.ndarray | np.generic) else value
 
 
-# Copies of an array with other strides, another alignment or another byte order.
+# Functions that copy an array with other strides, another alignment or byte order.
 LAYOUTS = {
     "contiguous": np.copy,
     "columns": lambda a: a.copy("F"),
@@ -835,7 +836,7 @@ def set_attribute(array, name, value):
         setattr(array, name, value)
 
 
-# Parameters that files state by the shapes of the scales.
+# Granularities for which the shapes of stored scales suffice to read a file.
 STORED = {
     "tensor": {},
     "axis 0": {"axis": 0},

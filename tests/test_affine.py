@@ -222,7 +222,7 @@ FLOATS = [n for n in ("float8_e5m2", "float4_e2m1fn") if n in AVAILABLE_CODES]
 
 @loop("name, source", FLOATS, REALS)
 def test_scales_that_multiply_to_narrow_floats(name, source, isa):
-    """Groups of any length, numbers and scales to both ends: the codes of the products."""
+    """inverse=True gives the codes of the products, for all magnitudes."""
     count, ends = 400, (-149, -130, -127, -126, -100, 90, 100, 120, 126, 127)
     scales = mixed_scales(np.float32, count, 5)
     scales[:20] = [2.0**k for k in ends] * 2
@@ -256,13 +256,13 @@ def test_scales_that_multiply_to_narrow_floats(name, source, isa):
 
 
 def ends_of(name, source):
-    """The lowest and the highest number of a type that quantize at scale 1, and some just
-    beyond."""
+    """Return the lowest and the highest number within the codes of a type, at scale 1, and
+    numbers outside of the codes."""
     if TYPES[name].kind != "integer":
         most = float(oracle.largest(name))
         return -most, most, [-2 * most, 2 * most]
     lo, hi = limits_of(name)
-    # So that the type holds them, and the next ones, unless they are beyond it.
+    # The step makes each number exact in the source type.
     room = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}[source.name]
     step, most = max((hi - lo + 1) >> room, 1), 6e4 if source == np.float16 else 1e38
     beyond = [float(lo) - step, float(hi) + step]
@@ -295,14 +295,14 @@ def test_error_index_in_long_runs(source, name, isa):
         x[place] = before
 
 
-# The fast path notices a refused element, and a second pass finds its index.
+# The fast path notices a wrong element. A second pass finds the index of the element.
 
 WITHIN = [form for form in FORMS if 0 not in form[0]]
 
 
 @loop("form", WITHIN, draws=40)
 def test_one_step_beyond_the_end(form, isa):
-    """Codes at both ends are accepted. The next code is refused at any place."""
+    """The lowest and the highest code raise no error. The next code raises an error."""
     for seed, name in enumerate(("int8", "uint8", "int16", "uint16")):
         (_, _, zero), spread = beside(form, "float32", name, seed)
         scale = np.resize(np.float32([0.02, 3, 0.7]), zero.shape)
@@ -468,7 +468,7 @@ def test_offsets_of_another_type_than_scales(of_scale, of_offset, isa):
         same(quantize_at(isa, x, s, axis=0, offset=offset, inverse=True), want)
 
 
-def test_offsets_that_keep_the_dimensions_beside_one_scale():
+def test_an_offset_with_all_dimensions_and_one_scale():
     x = adversarial("float32", 0.3, 60).reshape(3, 4, 5)
     offset = np.float32([[[1], [2], [3], [-4]]])
     want = pq.quantize(x, 0.3, offset=offset.ravel(), axis=1)
@@ -494,7 +494,7 @@ def test_an_offset_is_rounded_once_to_the_type_of_the_arithmetic():
     x = np.float32([0.1])
     for precision in (None, "float64"):
         got = pq.quantize(x, 1e-9, offset=0.1, dtype="int32", precision=precision)
-        assert got.tolist() == [0]  # 0.1 in float32 both
+        assert got.tolist() == [0]  # The arithmetic rounds 0.1 to float32.
     wide = x.astype(np.float64)
     assert pq.quantize(wide, 1e-9, offset=0.1, dtype="int32").tolist() == [1]
     assert pq.dequantize(np.int8([0]), 1.0, offset=1e300).tolist() == [INF]
@@ -669,7 +669,7 @@ def test_qparams_copy_their_options():
         p.offset.flags.writeable = True
 
 
-def test_qparams_of_an_offset_that_is_no_other():
+def test_equality_of_qparams_with_offsets_and_fills():
     assert of_options(offset=0.0) != of_options(offset=-0.0)
     assert of_options(offset=NAN) == of_options(offset=NAN)
     assert of_options(offset=1.0) == of_options(offset=np.float64(1))

@@ -1,6 +1,6 @@
-"""Random calls: the bytes of scalar with parameters for each element.
+"""Random calls give the bytes of a scalar call with parameters for each element.
 
-Exact arithmetic judges scalar in test_quantize.py and test_affine.py.
+test_quantize.py and test_affine.py compare scalar with exact arithmetic.
 """
 
 import itertools

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exported forms of the vectors: their content, read like other programs read them."""
+"""Read the exported vectors as other programs do, and compare them with pyquant."""
 
 import hashlib
 import re

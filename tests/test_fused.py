@@ -1,6 +1,6 @@
-"""Fused calls equal the calls that they combine, bit for bit, and masks are exact.
+"""dynamic_quantize and fake_quantize equal two calls bit for bit, and masks are exact.
 
-Oracles: `choose_qparams`, `quantize` and `dequantize`; exact fractions for masks.
+Oracles: `choose_qparams`, `quantize` and `dequantize`.
 """
 
 import numpy as np
@@ -51,7 +51,7 @@ def same(a, b):
 
 
 def draw_array(rng, dtype):
-    """Draw numbers of one or of many magnitudes, with any shape and strides."""
+    """Draw numbers of one or of many magnitudes, in an array of any shape and layout."""
     ndim = int(rng.integers(0, 4))
     shape = tuple(int(n) for n in rng.integers(1, 30, ndim))
     if rng.random() < 0.2:
@@ -231,7 +231,7 @@ def test_dynamic_numbers_and_lists():
 
 
 def draw_scales(rng, x, axis, block_size):
-    """Scales of the granularity, some of them odd, and zero points."""
+    """Draw scales of a granularity. A fifth of the draws has one unusual scale."""
     shape = pq.choose_qparams(
         np.ones(x.shape), dtype="int8", axis=axis, block_size=block_size
     ).scale.shape

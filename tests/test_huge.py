@@ -10,7 +10,7 @@ HUGE = 2**59  # more float64 elements exceed NumPy's largest size
 
 
 def huge(value):
-    """Return an array of HUGE equal elements, which all share one address."""
+    """Return an array of HUGE equal elements, which have one address."""
     return np.broadcast_to(value, (HUGE,))
 
 
@@ -69,6 +69,6 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_what_no_memory_holds_is_an_ordinary_exception(name):
+def test_results_beyond_the_memory_raise_an_exception(name):
     with pytest.raises((MemoryError, ValueError)):
         CALLS[name]()

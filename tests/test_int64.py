@@ -1,4 +1,4 @@
-"""int64 and uint64 codes. float64 holds only a part of them.
+"""int64 and uint64 codes. float64 does not hold all of these integers.
 
 Exact arithmetic judges codes, zero points and quotients at the ends of both types and at
 the limits of float32 and float64.
@@ -92,7 +92,7 @@ def test_dequantize_at_the_ends(name, target, isa):
 
 @loop("name", NAMES)
 def test_a_difference_is_converted_once(name, isa):
-    # A detour by float64 would round these differences twice: down to a tie, then to even.
+    # A conversion to float64 first would round twice: down to a tie, then to even.
     base = 2**62 if name == "int64" else 2**63
     q = np.array([base + base // 2**24 + 1, base + 3 * base // 2**24 - 1], name)
     want = np.float32([base * (1 + 2.0**-23)] * 2)

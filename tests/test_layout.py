@@ -32,7 +32,7 @@ def test_broadcast_views():
     same(pq.quantize(point, 1.0), np.full((3, 50), 2, np.int8))
 
 
-# Kernels pick a few channels of one byte from lines of pixels.
+# Kernels gather up to 9 channels of one byte from interleaved pixels.
 @loop("channels", range(1, 10))
 def test_pixels_to_planes_and_back(channels, isa):
     rng = np.random.default_rng(channels)
@@ -209,7 +209,7 @@ def test_neighbours_in_memory_are_no_overlap():
     same(out.copy(), pq.quantize(x.copy(), 0.3))
 
 
-def test_an_out_that_says_it_is_larger_than_it_is():
+def test_an_out_with_a_wrong_dtype_property():
     ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; it defines the type
 
     class Claims(np.ndarray):
@@ -219,7 +219,7 @@ def test_an_out_that_says_it_is_larger_than_it_is():
             return np.ndarray.view(self, np.ndarray)
 
     q = np.int8([1, 2])
-    pq.dequantize(q, 1.0, dtype="bfloat16")  # a type that is known from now on
+    pq.dequantize(q, 1.0, dtype="bfloat16")  # from now on, the core knows the type
     memory = np.full(8, 0xA5, np.uint8)
     with pytest.raises(TypeError, match=r"^out: expected bfloat16, got uint8$"):
         pq.dequantize(q, 1.0, dtype="bfloat16", out=np.ndarray.view(memory[:2], Claims))

@@ -32,7 +32,7 @@ import pyquant as pq
 from pyquant.dtypes import NARROW_FLOATS, NARROW_INTEGERS, TYPES
 
 # test_without_ml_dtypes.py tests the package without ml_dtypes.
-ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; it defines the types
+ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; defines the types
 
 LIMITS = {name: oracle.code_range(name) for name in NARROW_INTEGERS}
 FLOATS = oracle.NARROW_FORMATS

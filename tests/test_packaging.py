@@ -1,4 +1,4 @@
-"""Test the installed package: metadata, files, exported symbols and imports."""
+"""The installed package: metadata, files, exported symbols and imports."""
 
 import importlib.metadata
 import importlib.resources
@@ -224,7 +224,7 @@ def imported_by(code):
     return run.stdout.split()
 
 
-def test_importing_brings_in_little():
+def test_importing_pyquant_imports_no_slow_modules():
     modules = imported_by("import pyquant")
     others = [m for m in modules if m.split(".")[0] not in ("pyquant", "cython_runtime")]
     others = [m for m in others if not m.startswith("_cython_")]
@@ -239,8 +239,7 @@ def test_importing_brings_in_little():
 
 
 def test_lazy_modules_are_imported_on_first_use():
-    """`import pyquant` imports no module of a standard, a format, another package's arrays
-    or statistics. An unknown name raises the usual error."""
+    """`import pyquant` imports no standards, weights, integrations or statistics."""
     assert not list(filter(LAZY.match, imported_by("import pyquant; dir(pyquant)")))
     names = [name for name in MODULES if LAZY.match(name) and name not in OF_OTHERS]
     assert len(names) == 22
@@ -277,7 +276,7 @@ pq.choose_qparams(np.ones(9, np.float32))
     ids=["float-as-double", "x87", "fast-math"],
 )
 def test_compilers_that_would_change_results_are_refused(flags, says):
-    """float_t of x87 and of s390x with GCC's default: nothing would be rounded in time."""
+    """With excess precision, as on x87 and s390x, the kernels would round twice."""
     compiler = shutil.which("gcc")
     source = ROOT / "csrc" / "scalar" / "kernels_scalar.c"
     if compiler is None or not source.exists():

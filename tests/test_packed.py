@@ -121,7 +121,7 @@ def test_equality():
     assert pickle.loads(pickle.dumps(q)).data.dtype == np.uint32
 
 
-def test_packed_arrays_are_no_keys_and_no_sequences():
+def test_packed_arrays_have_no_hash_and_no_iterator():
     p = uint4(bytes(8), (2, 8))
     for use, text in (
         (hash, "unhashable type"),
@@ -469,7 +469,7 @@ def test_the_largest_number_of_rows(layout):
 
 
 class Claims(pq.PackedArray):
-    """A packed array that reports wrong attributes."""
+    """A packed array with properties that return wrong values."""
 
     __slots__ = ()
     shape = property(lambda self: (1 << 20,))
@@ -506,7 +506,7 @@ USES = {
 def test_uninitialized_objects_raise_errors(name):
     for kind in (pq.PackedArray, Claims):
         if kind is Claims and name in (*NOUNS, "repr", "str", "len", "bool", "==", "[:]"):
-            continue  # its properties answer
+            continue  # The properties of Claims do not read the missing data.
         with pytest.raises(TypeError, match=r"^data: expected words, got a PackedArray th"):
             USES[name](kind.__new__(kind))
 

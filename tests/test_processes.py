@@ -1,4 +1,4 @@
-"""Test worker processes by every start method, and arrays that are not in memory."""
+"""Worker processes of every start method, and arrays that are not in memory."""
 
 import multiprocessing
 import os
@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.skipif(
         "PYQUANT_EMULATED" in os.environ, reason="the emulator starts no such processes"
     ),
-    # Newer versions of Python warn of forking a process that has threads.
+    # Newer versions of Python warn if a process with threads forks.
     pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning"),
 ]
 
@@ -58,7 +58,7 @@ def check(results, expected):
 
 @contextmanager
 def processes(n, method):
-    """A pool that does not wait for processes that never answer."""
+    """Yield a pool of processes. After a timeout, kill the processes."""
     context = multiprocessing.get_context(method)
     with ProcessPoolExecutor(n, mp_context=context) as pool:
         try:
@@ -123,8 +123,8 @@ def quantize_rows(p, x):
     return os.getpid(), p, p.quantize(x, threads=2)
 
 
-def test_parameters_travel():
-    """QParams and packed arrays arrive as they were sent."""
+def test_processes_exchange_parameters():
+    """QParams and packed arrays are equal after they were sent to a process."""
     x, scale, zero = inputs()
     p = pq.QParams(scale, zero, "int8", axis=1)
     packed = pq.quantize(x, 0.3, dtype="int4", packed=True)
@@ -140,7 +140,7 @@ def test_parameters_travel():
 
 
 def test_memory_that_joblib_maps(tmp_path):
-    """Large arguments arrive as read-only maps of a file."""
+    """joblib passes large arguments as read-only maps of a file."""
     joblib = pytest.importorskip("joblib")  # optional
     x, scale, zero = inputs()
     p = pq.QParams(scale, zero, "int8", axis=1)

@@ -130,7 +130,7 @@ def test_codes_of_corners(name, real, isa):
     values, scale, zero, dtype, expected = CORNERS[name]
     given = [*values, scale]
     if real == "float64" and not np.array_equal(given, np.float32(given), equal_nan=True):
-        return  # float32 does not hold these numbers, and the codes are other ones.
+        return  # In float64, these numbers are not rounded, and have other codes.
     scale = np.float32(scale)
     for count in (len(values), 69):
         x, due = np.resize(np.array(values, real), count), np.resize(expected, count)
@@ -241,7 +241,7 @@ def test_float64_quotients_beside_ties(last, target, isa):
 
 
 def test_a_scale_is_rounded_once_to_the_type_of_the_arithmetic():
-    scale = 0.1  # is 0.1 + 1.5e-9 in float32, which moves the tie
+    scale = 0.1  # In float32, the scale is 0.1 + 1.5e-9, which moves the tie.
     x = np.float32([0.25])
     wide, narrow = x.astype(np.float64), x
     assert (

@@ -493,7 +493,7 @@ def test_codes_that_a_multiplication_does_not_rescale(name):
 
 
 def test_parameters_of_one_scale_and_several_offsets():
-    """The axis belongs to the offsets. An axis of one element stays an error."""
+    """With one scale, the axis is the axis of the offsets. A wrong axis is an error."""
     q = np.arange(9, dtype=np.uint8).reshape(3, 3)
     rows = pq.QParams(0.5, None, "uint8", axis=0, offset=np.float32([0, 1, 2]))
     columns = pq.QParams(np.float32([1, 2, 3]), None, "uint8", axis=1)

@@ -296,7 +296,7 @@ def test_nan_is_refused(isa):
     assert error.value.index == (40,)
 
 
-# ---- only the place decides ----
+# ---- the place of an element ----
 
 WHOLE = np.random.default_rng(3).normal(size=(11, 13, 37)).astype(np.float32) * 20
 NOISY = {"rounding": "stochastic", "seed": 77, "start": 5}

@@ -88,7 +88,7 @@ def test_a_power_of_two_changes_no_code(where, small, dtype, isa):
 @by_family("dtype", TARGETS)
 @loop("small", SMALL)
 def test_scales_of_all_sizes_beside_each_other(small, dtype, isa):
-    """A scale that is too small for the fast path does not change its neighbours."""
+    """A scale outside of the limits of the fast path does not change other groups."""
     real, power = small
     x, scale = draw((8, 64), (8, 8), power, 5, real)
     odd = [0.0, -0.0, np.inf, np.nan, 1e-45, 2.0**-126, -(2.0**-125), 3e38]
@@ -101,7 +101,7 @@ def test_scales_of_all_sizes_beside_each_other(small, dtype, isa):
     for block in (8, 16, 32):
         part = np.ascontiguousarray(scales[:, : 64 // block])
         got = quantize_at(isa, values, part, dtype=dtype, axis=1, block_size=block)
-        # With a scale for each element, no element shares a kernel's group with another.
+        # With a scale for each element, each element is a group.
         of_each = np.repeat(part, block, axis=1)
         same(got, quantize_at("scalar", values, of_each, dtype=dtype, axis=(0, 1)))
 

@@ -1,4 +1,4 @@
-"""Test `threads`: equal bits for any number, workers, and interrupts."""
+"""`threads`: equal parameters for any number of threads, workers, and interrupts."""
 
 import os
 import sys
@@ -25,7 +25,7 @@ from pyquant import _threads
 
 @pytest.fixture
 def started(monkeypatch):
-    """Divide small arrays, too. Return a list, which gets each part that has a thread."""
+    """Divide small arrays, too. Return a list that collects the parts of other threads."""
     parts = []
 
     class Spy(_threads.Part):
@@ -39,7 +39,7 @@ def started(monkeypatch):
 
 
 @loop("form", FORMS, draws=28)
-def test_any_number_chooses_the_same_parameters(form, started):
+def test_parameters_do_not_depend_on_the_number_of_threads(form, started):
     shape, axis, block = form
     started.clear()
     for i, source in enumerate(REALS):
@@ -57,7 +57,7 @@ def test_any_number_chooses_the_same_parameters(form, started):
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1, (0, 1)])
-def test_what_is_not_finite_is_found_by_any_number(axis, started):
+def test_any_number_of_threads_counts_numbers_that_are_not_finite(axis, started):
     x = np.ones((90, 110), np.float32)
     x[(7, 80), (100, 3)] = np.nan, np.inf
     for n in range(1, 6):
@@ -75,7 +75,7 @@ def test_one_thread_starts_no_other(started):
 
 @pytest.mark.parametrize(("least", "cpus"), [(_threads.MIN_PART_BYTES, 8), (1, 1)])
 def test_arrays_that_are_not_split(least, cpus, monkeypatch):
-    """The array is small, or there is one processor."""
+    """An array stays complete if it is small, or if there is one processor."""
     monkeypatch.setattr(_threads, "MIN_PART_BYTES", least)
     monkeypatch.setattr(_threads, "cpu_count", lambda: cpus)
 
@@ -109,7 +109,7 @@ def fresh():
 
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("count", [0, 1, 2])
-def test_where_no_thread_can_be_started(count, monkeypatch, started):
+def test_the_caller_computes_parts_if_no_thread_starts(count, monkeypatch, started):
     x = adversarial("float32", 0.3, 5000)
     expected = pq.quantize(x, 0.3)
     start, left = _threads._thread.start_new_thread, count
@@ -128,7 +128,7 @@ def test_where_no_thread_can_be_started(count, monkeypatch, started):
 
 
 @pytest.mark.usefixtures("fresh")
-def test_workers_are_hired_once(monkeypatch, started):
+def test_threads_of_earlier_calls_are_used_again(monkeypatch, started):
     hired = []
     start = _threads._thread.start_new_thread
     monkeypatch.setattr(
@@ -142,7 +142,7 @@ def test_workers_are_hired_once(monkeypatch, started):
 
 
 def test_a_part_that_fails_is_no_result():
-    for _ in range(3):  # and the worker goes on
+    for _ in range(3):  # The worker stays usable.
         with pytest.raises(ZeroDivisionError):
             _threads.run(lambda part: 1 // (part - 1), 2)
     assert _threads.run(lambda part: part, 2) == 1
@@ -153,26 +153,26 @@ import os, sys
 import numpy as np, pyquant as pq
 from pyquant import _threads
 _threads.MIN_PART_BYTES = 1
-_threads.cpu_count = (4).__int__  # a function of this module would keep it alive
+_threads.cpu_count = (4).__int__  # a function of this module would keep the module alive
 x = np.ones(50_000, np.float32)
 
 class Late:
     def __del__(self, call=pq.quantize, x=x, late=sys.is_finalizing, write=os.write):
-        codes = call(x, 0.5, threads=4).tobytes()  # methods of arrays import something
+        codes = call(x, 0.5, threads=4).tobytes()  # other methods of arrays import modules
         write(1, b"%d %d" % (late(), codes == b"\\2" * 50_000))
 
 one = Late()
-pq.quantize(x, 0.5, threads=4)  # there are workers, which will run no more
+pq.quantize(x, 0.5, threads=4)  # starts workers, which end before `one`
 """
 
 
-def test_at_the_end_of_the_interpreter_nobody_waits_for_workers():
+def test_a_call_at_the_end_of_the_interpreter_waits_for_no_worker():
     run = run_python(FINALIZING)
     assert (run.returncode, run.stdout, run.stderr) == (0, "1 1", "")
 
 
 class Interrupted:
-    """Keeps what should run, and is hit by a Ctrl-C where one waits for it."""
+    """Parts that do not run. Waiting for a part raises KeyboardInterrupt."""
 
     def __init__(self):
         self.queue = []
@@ -214,7 +214,7 @@ def test_no_part_outlives_an_interrupted_call(monkeypatch, name):
 
 
 def test_an_interrupt_waits_for_running_parts(monkeypatch):
-    """Whatever is running when Ctrl-C comes has ended before the call does."""
+    """The call ends after the parts that run when Ctrl-C comes."""
     running = threading.Event()
 
     class Eager(Interrupted):
@@ -250,7 +250,7 @@ _threads.MIN_PART_BYTES = 1
 _threads.cpu_count = lambda: 4
 modules = set(sys.modules)
 pq.quantize(np.ones(50_000, np.float32), 0.02, threads=4)
-# A child that is forked in the midst of an import could never finish it.
+# A process that is forked during an import cannot complete the import.
 assert set(sys.modules) == modules
 print("ok")
 """
@@ -262,7 +262,7 @@ def test_workers_import_nothing_and_keep_no_process_alive():
 
 
 def looks(work):
-    """How often this thread can look whether another one has finished its work."""
+    """Count how often this thread runs while another thread works."""
     finished, count = threading.Event(), 0
 
     def run():
@@ -271,7 +271,7 @@ def looks(work):
         finished.set()
 
     interval = sys.getswitchinterval()
-    sys.setswitchinterval(3600)  # no thread gives way unless it releases the interpreter
+    sys.setswitchinterval(3600)  # only a released lock lets another thread run
     try:
         thread = threading.Thread(target=run)
         thread.start()
@@ -288,7 +288,7 @@ def looks(work):
     reason="this interpreter has no lock to release",
 )
 def test_the_interpreter_is_released(monkeypatch):
-    """Seen at least once in many calls: the other thread may not be scheduled in each."""
+    """The system may not schedule the other thread in each call, so many calls are made."""
     x = np.ones(amount(3_000_000, 30_000_000), np.float32)
     out = np.zeros(x.shape, np.int8)
 

@@ -41,13 +41,13 @@ def test_the_package_contains_its_types():
 
 
 def trees():
-    """The name and the syntax tree of each module with overloads that share keywords."""
+    """Yield name and syntax tree of modules. Their overloads share keywords."""
     for path in (STUB, STUB.with_name("fused.py")):
         yield path.stem, ast.parse(path.read_text("utf-8"))
 
 
 def overloaded():
-    """The overloads of these modules, by name. The last overload lists all parameters."""
+    """Return the overloads of each function. The last overload lists all parameters."""
     found = {}
     for module, tree in trees():
         for owner in (tree, *(n for n in tree.body if isinstance(n, ast.ClassDef))):
@@ -59,7 +59,7 @@ def overloaded():
 
 
 def groups():
-    """The annotation of each keyword, in each group of keywords."""
+    """Return the annotation of each keyword for each TypedDict of keywords."""
     found = {}
     for _, tree in trees():
         for node in ast.walk(tree):
@@ -73,7 +73,7 @@ def groups():
 
 @pytest.mark.parametrize("name", [n for n in overloaded() if n.startswith("_core.")])
 def test_the_stub_has_the_docstrings(name):
-    """Editors show the docstring of one overload: pyright of any, jedi of the last."""
+    """The last overload has the docstring. Jedi reads the last one, pyright any of them."""
     *others, last = map(ast.get_docstring, overloaded()[name])
     assert not any(others)
     doc = inspect.getdoc(attrgetter(name)(pyquant))
@@ -83,7 +83,7 @@ def test_the_stub_has_the_docstrings(name):
 
 
 def parameters(function):
-    """The parameters without `self` of a function or of its syntax tree, by name."""
+    """Return the parameters without `self` of a function, or of its syntax tree."""
     if isinstance(function, ast.FunctionDef):
         code = (
             f"from __future__ import annotations\ndef made({ast.unparse(function.args)}): 0"

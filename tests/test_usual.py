@@ -19,7 +19,7 @@ from support import (
 import pyquant as pq
 from pyquant.dtypes import TYPES
 
-# An array of a narrow type wants ml_dtypes; packed ones are for everybody.
+# Arrays of narrow types need ml_dtypes.
 CODE_NAMES = [*(dtype.name for dtype in CODES), *(NARROW if HAVE_BFLOAT16 else ())]
 SCALE = 0.3
 
@@ -102,7 +102,7 @@ def test_arguments_by_place_and_name(function, name):
 
 
 @pytest.mark.parametrize("function", BOTH)
-def test_functions_are_known_by_their_names(function):
+def test_functions_have_the_attributes_of_functions(function):
     assert pickle.loads(pickle.dumps(function)) is function
     assert copy.deepcopy(function) is function
     assert function.__qualname__ == function.__name__

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The form of the files of tests/conformance: the schema, and the facts of the header."""
+"""The files of tests/conformance follow the schema, and their headers are correct."""
 
 import json
 

@@ -1,9 +1,9 @@
 """
 Run implementations with the vectors. Each module is an adapter of one package.
 
-`NAME` is that of the package, `OPS` maps the operators that it is asked for to whatever
-`results` needs; `results(call)` is a list of arrays. It raises Unsupported where the
-implementation has nothing for the call; any other exception is a refusal.
+`NAME` is the name of the package. `OPS` has the operators of the package. `results(call)`
+returns a list of arrays. It raises Unsupported if the package lacks the operator or an
+option. Any other exception means that the package rejects the call.
 """
 
 import re

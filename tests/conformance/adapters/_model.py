@@ -37,9 +37,10 @@ def outputs_of(call, count):
 
 def model_of(call, opset, widen=False):
     """
-    A model, its inputs by name, and the types of its results.
+    Return a model, its inputs by name, and the names and types of its results.
 
-    With `widen`, scales and zero points are in the model, and casts behind the operator.
+    With `widen`, scales and zero points are constants of the model, and a Cast follows the
+    operator if NumPy lacks the type of the result.
     """
     domain, _, name = call.op.partition(".")
     kind, side = OPERATORS[name]
