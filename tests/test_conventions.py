@@ -1,9 +1,12 @@
 """Compare public functions with the rules of docs/api/conventions.md."""
 
+import copy
 import inspect
+import pickle
 import re
 
 import public_calls
+from support import case
 
 # Modules with the names, the order and the defaults of a standard.
 STANDARDS = tuple(
@@ -90,3 +93,17 @@ def test_conventions():
         found[module.__name__] = [*faults_of_summary(module)]
     assert len(found) > 100
     assert not {name: faults for name, faults in found.items() if faults}
+
+
+def test_functions_are_found_by_their_names():
+    """Decorated functions and functions of the extension have the usual attributes."""
+    functions = [
+        (name, one)
+        for name, one in public_calls.public()
+        if inspect.isroutine(one) and name.count(".") == 1
+    ]
+    assert len(functions) > 50
+    for name, one in functions:
+        with case(name=name):
+            assert one.__qualname__ == one.__name__
+            assert pickle.loads(pickle.dumps(one)) is copy.deepcopy(one) is one

