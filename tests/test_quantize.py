@@ -201,13 +201,6 @@ def test_every_nan_is_one_quiet_nan(source, target, isa):
     same(inf, float_of_bits([QUIET_NAN[target.name]] * 70, target))
 
 
-def test_overflow_of_narrow_results():
-    q = np.int8([1, -1, 2])
-    got = pq.dequantize(q, 65519.0, dtype="float16")
-    assert got.tolist() == [65504.0, -65504.0, INF]
-    assert pq.dequantize(q, 65520.0, dtype="float16").tolist() == [INF, -INF, INF]
-
-
 def close_quotients(last):
     """Yield float64 scales with the last 20 bits `last`, and numbers close to a tie.
 
@@ -243,21 +236,13 @@ def test_float64_quotients_beside_ties(last, target, isa):
 def test_a_scale_is_rounded_once_to_the_type_of_the_arithmetic():
     scale = 0.1  # In float32, the scale is 0.1 + 1.5e-9, which moves the tie.
     x = np.float32([0.25])
-    wide, narrow = x.astype(np.float64), x
-    assert (
-        pq.quantize(narrow, scale).tolist()
-        == oracle.quantize(x, np.float32([scale])).tolist()
-    )
-    assert (
-        pq.quantize(wide, scale).tolist()
-        == oracle.quantize(wide, np.float64([scale])).tolist()
-    )
-    assert pq.quantize(np.float32([1.0]), 1e300).tolist() == [0]  # inf in float32
+    same(pq.quantize(x, scale), oracle.quantize(x, np.float32([scale])))
+    wide = x.astype(np.float64)
+    same(pq.quantize(wide, scale), oracle.quantize(wide, np.float64([scale])))
     assert pq.quantize(np.float64([1e302]), 1e300).tolist() == [100]
-    assert pq.quantize(np.float32([1.0, 0.0]), 1e-300).tolist() == [
-        127,
-        -128,
-    ]  # 0 in float32
+    # In float32, these scales are infinity and 0.
+    assert pq.quantize(np.float32([1.0]), 1e300).tolist() == [0]
+    assert pq.quantize(np.float32([1.0, 0.0]), 1e-300).tolist() == [127, -128]
 
 
 @loop("real, kind", REALS, ["float16", "float32", "float64"])
@@ -322,12 +307,6 @@ def test_a_zero_point_of_another_integer_type():
     zero = np.array([5, -7], dtype=np.int64)
     same(pq.dequantize(q, [1.0, 2.0], zero, axis=0), np.float32([[-4, -3], [20, 22]]))
     same(pq.dequantize(q, 1.0, np.uint16(5)), np.float32([[-4, -3], [-2, -1]]))
-
-
-def test_zero_point_none_is_zero():
-    x, q = adversarial("float32", 0.1, 99), codes("int8", 99)
-    same(pq.quantize(x, 0.1, None), pq.quantize(x, 0.1, 0))
-    same(pq.dequantize(q, 0.1, None), pq.dequantize(q, 0.1, 0))
 
 
 FAR = [2**52, 2**52 + 1, 2**53 + 1, 2**53 + 2**29 + 77, 2**62 + 2**38 + 1, 2**63 - 1]
