@@ -359,7 +359,8 @@ def _numbers(parameter, compute, size):
     return decode_scales(np.asarray(parameter), compute, size)
 
 
-def _of_codes(codes, dtype, shape):
+def array_of_codes(codes, dtype, shape):
+    """Return codes as an array. The codes of narrow floats are their bits."""
     if dtype.name in NARROW_FORMATS:
         return np.array(codes, np.uint8).view(dtype).reshape(shape)
     return np.array(codes, dtype=dtype).reshape(shape)
@@ -372,10 +373,10 @@ def _fills_of(fill):
 class Policy(NamedTuple):
     """The options that decide about quotients outside of the range, and about NaN."""
 
-    fill: tuple[int, ...]
-    quant_range: tuple[int, int] | None
-    out_of_range: str
-    nan: str
+    fill: tuple[int, ...] = ()
+    quant_range: tuple[int, int] | None = None
+    out_of_range: str = "saturate"
+    nan: str = "lowest"
 
 
 def affine_code(
@@ -461,7 +462,7 @@ def quantize_affine(
         else:
             one = affine_code(quotient, number.kind == "nan", z, name, rounding, policy)
         results.append(one)
-    codes = _of_codes([code for code, _ in results], dtype, x.shape)
+    codes = array_of_codes([code for code, _ in results], dtype, x.shape)
     return codes, np.array([refused for _, refused in results], bool).reshape(x.shape)
 
 

@@ -45,9 +45,8 @@ def quotients(x, scale, division):
 
 def codes_of(quotients, zero, code):
     """Round quotients half to even, add the zero point, and saturate."""
-    policy = oracle.Policy((), None, "saturate", "lowest")
     codes = [
-        oracle.affine_code(one, False, zero, code, "half_even", policy)[0]
+        oracle.affine_code(one, False, zero, code, "half_even", oracle.Policy())[0]
         for one in quotients
     ]
     return np.array(codes, code)
