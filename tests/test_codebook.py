@@ -13,6 +13,7 @@ from support import (
     REALS,
     at_once,
     cast,
+    compute_dtype,
     dequantize_at,
     expand,
     loop,
@@ -102,28 +103,18 @@ def test_scales_divide_and_multiply(name, isa):
         scale = np.float32(scale + 0.1)
         whole = expand(scale, shape, axis, block)
         for inverse in (False, True):
-            with np.errstate(all="ignore"):
-                y = x * whole if inverse else x / whole
-            q = quantize_at(isa, x, scale, codebook=table, inverse=inverse, **how)
-            same(q, places(y, table))
             for dtype in REALS:
+                given = cast(x, dtype)
+                with np.errstate(all="ignore"):
+                    wide = given.astype(compute_dtype(dtype))
+                    y = wide * whole if inverse else wide / whole
+                q = quantize_at(isa, given, scale, codebook=table, inverse=inverse, **how)
+                same(q, places(y, table))
                 expected = cast(values(q, whole, table, inverse), dtype)
                 got = dequantize_at(
                     isa, q, scale, codebook=table, inverse=inverse, dtype=dtype, **how
                 )
                 same(got, expected)
-
-
-@loop("real", REALS)
-def test_numbers_of_every_type(real, isa):
-    rng = np.random.default_rng(6)
-    x = cast(rng.standard_normal((3, 96)), real)
-    kind = np.float64 if np.dtype(real) == np.float64 else np.float32
-    scale = rng.uniform(0.2, 2, (3, 3)).astype(kind)
-    for name in ("nf4", "dynamic8"):
-        y = x.astype(kind) / expand(scale, x.shape, 1, 32)
-        got = quantize_at(isa, x, scale, codebook=name, axis=1, block_size=32)
-        same(got, places(y, TABLES[name]))
 
 
 def test_quotients_of_float64_are_not_rounded_to_float32(isa):
@@ -233,12 +224,11 @@ def test_a_table_with_middles_beyond_float32():
     same(pq.quantize(x, 1, codebook=table), np.array([0, 1, 3, 2, 0, 3], np.uint8))
 
 
-def test_a_table_that_changes_does_not_matter_later():
+def test_each_call_reads_the_table():
     table = np.arange(16, dtype=np.float32)
-    before = pq.quantize(np.float32(3), 1, codebook=table)
-    table[:] = 0
-    assert int(before) == 3
-    assert int(pq.quantize(np.float32(3), 1, codebook="nf4")) == 15
+    assert int(pq.quantize(np.float32(3), 1, codebook=table)) == 3
+    table[:] = table[::-1].copy()
+    assert int(pq.quantize(np.float32(3), 1, codebook=table)) == 12
 
 
 def test_names_from_many_threads():
