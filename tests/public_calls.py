@@ -107,13 +107,15 @@ RANGES = (("minmax", None), *(("percentile", p) for p in (99.99, 99.9, 99.8)))
 RANGES += (("mse", None), ("entropy", None))
 
 
-def _observer(**options):
+def _updated(*batches, **options):
+    """Return an observer with batches."""
     made = pq.Observer(**options)
-    for batch in BATCHES:
-        made.update(batch[:, :4])
+    for batch in batches:
+        made.update(batch)
     return made
 
 
+_observer = functools.partial(_updated, *(batch[:, :4] for batch in BATCHES))
 OBSERVERS = [
     *(_observer(), _observer(histogram=True), _observer(momentum=0.1)),
     _observer(histogram=True, axis=1, mantissa_bits=3),
@@ -163,13 +165,6 @@ OBJECTS = {
     "report.ErrorReport": REPORTS,
     "_weight.Weight": list(WEIGHTS.values()),
 }
-
-
-def _updated(*batches, **options):
-    made = pq.Observer(**options)
-    for batch in batches:
-        made.update(batch)
-    return made
 
 
 def _error(call, *args, **kwargs):
