@@ -8,28 +8,16 @@
 # SHARE=N runs one Python test in N.
 set -euo pipefail
 
-top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-python=${PYTHON:-python3}
-jobs=${JOBS:-$(nproc)}
+# shellcheck source=.ci/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 read -ra pytest_args <<<"${PYTEST_ARGS:-}"
 unset PYQUANT_ISA PYQUANT_REQUIRE_ISA   # they are for the CPU of the caller
 
-if [ $# -gt 0 ]; then
-    mkdir -p "$1"
-    work=$(cd "$1" && pwd)
-else
-    work=$(mktemp -d)
-    temporary=$work
-fi
-pids=()
-# shellcheck source=.ci/emulation.sh
-. "$top/.ci/emulation.sh"
+use_work "$@"
 root=$work/root             # the files of Debian's arm64 packages
 venv=$work/venv             # an arm64 virtual environment over it
 build=$work/build-venv      # the host's build tools
 run=$work/run               # the tests, in a folder without the sources
-
-step() { printf '\n== arm64: %s (%d s)\n' "$1" "$SECONDS"; }
 
 # The host compiles bytecode and C for the Python of the arm64 root: the versions must agree.
 "$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' ||
@@ -87,22 +75,6 @@ EOF
 chmod +x "$venv/bin/python"
 
 step "packages"
-# Print the requirements of the build ("build"), or of the package and its tests ("test").
-requirements() {
-    "$python" - "$top/pyproject.toml" "$1" <<'EOF'
-import sys
-import tomllib
-
-with open(sys.argv[1], "rb") as file:
-    project = tomllib.load(file)
-if sys.argv[2] == "build":
-    names = project["build-system"]["requires"]
-else:
-    package = project["project"]
-    names = package["dependencies"] + package["optional-dependencies"]["test"]
-print("\n".join(names))
-EOF
-}
 requirements build >"$work/build.txt"
 requirements test >"$work/test.txt"
 [ -x "$build/bin/python" ] || "$python" -m venv "$build"

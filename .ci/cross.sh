@@ -8,9 +8,8 @@
 # changed files only. PYTHON makes an environment for zig. JOBS is the number of processes.
 set -euo pipefail
 
-top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-python=${PYTHON:-python3}
-jobs=${JOBS:-$(nproc)}
+# shellcheck source=.ci/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # The emulator, its Debian package, and the name of the target for zig.
 declare -A targets=(
@@ -25,28 +24,20 @@ declare -A targets=(
 )
 
 if [ $# -gt 0 ] && [ "$1" != all ] && [ -z "${targets[$1]-}" ]; then
-    mkdir -p "$1"
-    work=$(cd "$1" && pwd)
+    use_work "$1"
     shift
 else
-    work=$(mktemp -d)
-    temporary=$work
+    use_work
 fi
-[ $# -gt 0 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -gt 0 ] || usage
 [ "$1" != all ] || set -- "${!targets[@]}"
 for target; do
     [ -n "${targets[$target]-}" ] || { echo "cross: no target $target" >&2; exit 2; }
 done
-pids=()
-# shellcheck source=.ci/emulation.sh
-. "$top/.ci/emulation.sh"
-
-step() { printf '\n== cross: %s (%d s)\n' "$1" "$SECONDS"; }
 
 step "tools"
 host_tools make
 [ -x "$work/venv/bin/python" ] || "$python" -m venv "$work/venv"
-export PIP_DISABLE_PIP_VERSION_CHECK=1
 "$work/venv/bin/pip" install -q "ziglang==0.17.1" "wasmtime==50.0.1"
 export PATH=$work/bin:$PATH
 mkdir -p "$work/bin"

@@ -10,25 +10,20 @@
 # one test in N.
 set -euo pipefail
 
-top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-jobs=${JOBS:-$(nproc)}
+# shellcheck source=.ci/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 read -ra pytest_args <<<"${PYTEST_ARGS:-}"
 unset PYQUANT_ISA PYQUANT_REQUIRE_ISA   # they are for the CPU of the caller
 
 case $# in
-    1) work=$(mktemp -d) && temporary=$work ;;
-    2) mkdir -p "$1" && work=$(cd "$1" && pwd) && shift ;;
-    *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    1) use_work ;;
+    2) use_work "$1" && shift ;;
+    *) usage ;;
 esac
-pids=()
-# shellcheck source=.ci/emulation.sh
-. "$top/.ci/emulation.sh"
 
 python=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 venv=$work/venv             # the environment of PYTHON, behind an emulator
 run=$work/run               # the tests, in a folder without the sources
-
-step() { printf '\n== old x86: %s (%d s)\n' "$1" "$SECONDS"; }
 
 step "host tools"
 host_tools qemu-user-static

@@ -11,16 +11,15 @@
 # uses gcc instead. gcc and clang detect different faults, so hardening.yml uses both.
 set -euo pipefail
 
-top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source=.ci/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 if [ $# -ge 2 ] && { [ -d "$1" ] || [ ! -e "$1" ]; }; then
-    mkdir -p "$1"
-    work=$(cd "$1" && pwd)
+    use_work "$1"
     shift
 else
-    work=$(mktemp -d)
-    trap 'rm -rf "$work"' EXIT
+    use_work
 fi
-[ $# -ge 1 ] || { sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] || usage
 python=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 shift
 

@@ -8,40 +8,24 @@
 # PYTHON is the Python to build for, JOBS the number of compilers.
 set -euo pipefail
 
-top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-python=${PYTHON:-python3}
-jobs=${JOBS:-$(nproc)}
+# shellcheck source=.ci/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-if [ $# -gt 0 ]; then
-    mkdir -p "$1"
-    work=$(cd "$1" && pwd)
-else
-    work=$(mktemp -d)
-    temporary=$work
-fi
-pids=()
-# shellcheck source=.ci/emulation.sh
-. "$top/.ci/emulation.sh"
+use_work "$@"
 venv=$work/venv             # the tools and the requirements of the build
 src=$work/src               # the tracked files, because the sdist would contain untracked files
 sdist=$work/sdist           # the sdist, unpacked
 dist=$work/dist             # the sdist and the wheel
 
-step() { printf '\n== wheel: %s (%d s)\n' "$1" "$SECONDS"; }
 die() { echo "wheel: $*" >&2; exit 1; }
 
 step "tools"
 host_tools binutils clang gcc gcc-mingw-w64-x86-64-posix
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-export PATH=$venv/bin:$PATH PIP_DISABLE_PIP_VERSION_CHECK=1
+export PATH=$venv/bin:$PATH
 cd "$top"
 python -m pip install -q --upgrade "pip>=25.1"
-python - >"$work/build.txt" <<'END'
-import tomllib
-
-with open("pyproject.toml", "rb") as file:
-    print("\n".join(tomllib.load(file)["build-system"]["requires"]))
-END
+requirements build >"$work/build.txt"
 python -m pip install -q --group release --group workflows -r "$work/build.txt"
 
 step "sdist"

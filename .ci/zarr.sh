@@ -8,7 +8,8 @@
 # keeps WORKDIR.
 set -euo pipefail
 
-top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source=.ci/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # zarr supports these versions. Debian's Python may lack ensurepip.
 fits() {
@@ -29,25 +30,13 @@ find_python() {
 if [ "${1-}" = --find ]; then
     find_python
     exit
-elif [ $# -gt 0 ]; then
-    mkdir -p "$1"
-    work=$(cd "$1" && pwd)
-else
-    work=$(mktemp -d)
-    temporary=$work
 fi
-jobs=1
-pids=()
-# shellcheck source=.ci/emulation.sh
-. "$top/.ci/emulation.sh"
+use_work "$@"
 venv=$work/venv
 run=$work/run               # the tests, in a folder without the sources
 
-step() { printf '\n== zarr: %s (%d s)\n' "$1" "$SECONDS"; }
-
 step "packages"
 python=$(find_python) || { echo "zarr: no Python 3.12 to 3.14 here" >&2; exit 1; }
-export PIP_DISABLE_PIP_VERSION_CHECK=1
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 "$venv/bin/python" -m pip install -q --upgrade "pip>=25.1"
 cd "$top"

@@ -1,13 +1,56 @@
 # shellcheck shell=bash
-# Functions of the scripts in this folder. A script that sources this file sets `top`, `work` and
-# `jobs`, and an empty `pids`. `temporary` may name a folder to remove at the end.
+# Variables and functions of the scripts in this folder.
 
-# End the emulated tests of an interrupted run.
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd) # the checkout
+python=${PYTHON:-python3}
+jobs=${JOBS:-$(nproc)}
+pids=() # tests that run in the background
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+
+# End the tests of an interrupted run, and remove a temporary folder.
 cleanup() {
     [ -z "${pids[*]-}" ] || kill "${pids[@]}" 2>/dev/null || true
     [ -z "${temporary-}" ] || rm -rf "$temporary"
 }
 trap cleanup EXIT
+
+# usage: print the first comment of the script, and exit.
+usage() {
+    sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+}
+
+# use_work [DIR]: set `work` to a folder that the script keeps, or to a temporary folder.
+use_work() {
+    if [ $# -gt 0 ]; then
+        mkdir -p "$1"
+        work=$(cd "$1" && pwd)
+    else
+        work=$(mktemp -d)
+        temporary=$work
+    fi
+}
+
+# step TITLE: print the name of the script, the title of a step, and the seconds since the start.
+step() { printf '\n== %s: %s (%d s)\n' "$(basename "$0" .sh)" "$1" "$SECONDS"; }
+
+# requirements build: print the requirements of the build.
+# requirements test: print the requirements of the package and of its tests.
+requirements() {
+    "$python" - "$top/pyproject.toml" "$1" <<'EOF'
+import sys
+import tomllib
+
+with open(sys.argv[1], "rb") as file:
+    project = tomllib.load(file)
+if sys.argv[2] == "build":
+    names = project["build-system"]["requires"]
+else:
+    package = project["project"]
+    names = package["dependencies"] + package["optional-dependencies"]["test"]
+print("\n".join(names))
+EOF
+}
 
 # host_tools PACKAGE...: install Debian packages.
 host_tools() {
