@@ -4,6 +4,6 @@
 import sys
 from pathlib import Path
 
-# `python -m` puts the checkout first on the path. Its pyquant/ has no compiled module.
+# Remove the checkout from the path, because its pyquant/ has no compiled module.
 _ROOT = Path(__file__).resolve().parent.parent
 sys.path[:] = [path for path in sys.path if Path(path or ".").resolve() != _ROOT]

@@ -21,18 +21,18 @@ from benchmarks import against, chart, forms, measure, report, rivals, runs, tab
 from benchmarks.table import Measured
 
 ROUNDS = 9
-# Rivals read these variables when they are imported, later. `rivals` sets the number of
-# threads of the rivals that do not read them.
+# Packages read these variables when they are imported, after main() has set them. The files
+# of benchmarks/rivals set the number of threads of all other packages.
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 class Mode(NamedTuple):
-    """The defaults of one way to measure."""
+    """The default forms, sizes, rivals and instruction sets of `--compact` and so on."""
 
     groups: tuple[str, ...]
-    size: int | None  # of forms that have several sizes; None: all sizes
+    size: int | None  # the size of a form with several sizes; `None`: all its sizes
     rivals: tuple[str, ...]
-    all_levels: bool = False  # also the instruction sets below the best
+    all_levels: bool = False  # measure every instruction set, not only the best
 
 
 TABLE = Mode(forms.DEFAULT_GROUPS, None, tuple(rivals.RIVALS), all_levels=True)
@@ -99,14 +99,15 @@ def _parser() -> argparse.ArgumentParser:
         "--sizes", type=_sizes, help="numbers of elements (default: the sizes of each form)"
     )
     add("--rivals", type=_rivals, help="other packages (default all; '' for none)")
-    add("--rounds", type=_positive, default=ROUNDS, help=f"rounds (default {ROUNDS})")
+    rounds = f"number of rounds (default {ROUNDS})"
+    add("--rounds", type=_positive, default=ROUNDS, help=rounds)
     add("--mixed", action="store_true", help="run scalar code for 0.1 ms before each call")
-    add("--json", metavar="FILE", help="write all figures")
-    add("--markdown", metavar="FILE", help="write the table for a document")
-    add("--plots", metavar="FOLDER", help="draw elements per second and the roofline")
+    add("--json", metavar="FILE", help="write all figures as JSON")
+    add("--markdown", metavar="FILE", help="write the table as Markdown")
+    add("--plots", metavar="FOLDER", help="draw elements per second, and the roofline")
     mode = parser.add_mutually_exclusive_group().add_argument
     mode("--list", action="store_true", help="list forms and groups, and measure nothing")
-    mode("--compact", action="store_true", help="time key forms as multiples of a copy")
+    mode("--compact", action="store_true", help="time the main forms, relative to a copy")
     mode("--chart", metavar="FOLDER", help="draw the chart of README.md")
     mode(
         "--against",
@@ -128,7 +129,7 @@ def _mode(options: argparse.Namespace) -> Mode:
 
 
 def _work(options: argparse.Namespace) -> list[tuple[Measured, int]]:
-    """Return forms and sizes, in the order of the table."""
+    """Return the forms and sizes to measure, in the order of the table."""
     mode = _mode(options)
     work = []
     for form in options.forms or table.select(list(mode.groups)):
@@ -145,7 +146,7 @@ def _how(options: argparse.Namespace) -> runs.Options:
 
 
 def _measure(options: argparse.Namespace) -> report.Results:
-    """Measure. After an interruption, return the rows that are complete."""
+    """Measure all forms. After Ctrl-C, return the rows that are complete."""
     work, results = _work(options), report.Results([], [], {}, report.machine())
     footprints = measure.FOOTPRINTS if _mode(options) is TABLE else ()
     progress = report.Progress(len(work) + len(footprints))
@@ -166,7 +167,7 @@ def _write(options: argparse.Namespace, results: report.Results) -> None:
     if options.plots:
         try:
             report.plot(options.plots, results)
-        except ImportError as error:  # the files below contain this note
+        except ImportError as error:  # before the files, which contain the note
             results.notes[f"plots: not drawn ({error})"] = []
     if options.chart:
         chart.write(options.chart, results)

@@ -24,7 +24,8 @@ from benchmarks import measure, report
 from benchmarks.table import Measured
 
 SLOWEST = 5
-# A round has many short turns, so that two turns meet one state of the machine.
+# A worker measures in many short turns, so that the clock frequency and other programs
+# affect the turns of both workers equally.
 TURNS = 10
 # The addresses of arrays change the time of a call by up to 20 %. With this variable, the
 # C library of Linux places each array above 16 KiB 16 bytes past the start of a page.
@@ -46,8 +47,8 @@ Ask = Callable[[Json], Json]  # send a request to a worker, and return the reply
 def _worker(python: str) -> Iterator[Ask]:
     """Start a worker, and yield a function that sends it a request."""
     pipe = subprocess.PIPE
-    # Without buffers, no text is left to flush when a worker has ended.
     environ = os.environ | PLACES
+    # The pipes have no buffers (0), so that closing them writes nothing to an ended worker.
     with subprocess.Popen([python, *WORKER], 0, None, pipe, pipe, env=environ) as process:
         requests, replies = cast(IO[bytes], process.stdin), cast(IO[bytes], process.stdout)
 
@@ -62,13 +63,13 @@ def _worker(python: str) -> Iterator[Ask]:
 
 
 class Ratio(NamedTuple):
-    """The times of a form at a size, or the reason for their absence."""
+    """The times of a form at one size, or the reason why it cannot be measured."""
 
     form: str
     elements: int
-    timings: tuple[measure.Timing, ...] = ()  # this, other, other / this of each round
+    timings: tuple[measure.Timing, ...] = ()  # this installation, the other, other / this
     absent: str = ""
-    equal: bool = True  # the results have equal bytes
+    equal: bool = True  # both installations return equal bytes
 
 
 def _compare(this: Ask, other: Ask, form: str, size: int, rounds: int) -> Ratio:

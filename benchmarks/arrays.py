@@ -26,7 +26,7 @@ CHANNELS = 3
 LINE = 64
 # At these magnitudes, the remainders of a division underflow.
 TINY = {"float32": np.float32(1e-33), "float64": 1e-310}
-# Results are compared on this many elements, which are hard to round.
+# The number of elements, hard to round, on which the results of rivals are compared.
 HARD_COUNT = 1 << 14
 # If a form has a fill value, every element at a multiple of this index is NaN or its code.
 FILL_STEP = 64
@@ -34,11 +34,12 @@ FILL_STEP = 64
 
 class Case(NamedTuple):
     """
-    A form at a size.
+    The arrays and parameters of a form at one size.
 
     `x` is the input as a NumPy array. `given` is the input of pyquant: `x`, or a
     `PackedArray` of its codes. `spread`, `zero_spread` and `offset_spread` are scale, zero
-    point and offset in a shape that broadcasts to `x`.
+    point and offset in a shape that broadcasts to `x`. `where` has the arguments `axis` and
+    `block_size`.
     """
 
     form: Form
@@ -65,7 +66,7 @@ class Case(NamedTuple):
         if self.form.packed and self.form.quantizes:
             result = dtypes.packed_bytes(self.form.target, self.x.size)
         if self.form.through == "choose":
-            result = 0  # the scales are counted below
+            result = 0  # the result is the scales, which the sum below contains
         zeros = self.zero.nbytes if self.form.zeros else 0
         offset = np.asarray(self.offset).nbytes if self.form.offset else 0
         scale = np.asarray(self.scale).nbytes
@@ -138,7 +139,7 @@ def block_extents(shape: Shape, where: dict[str, Any]) -> Shape:
 
 
 def _spread(scale: Array, shape: Shape, blocks: Shape) -> Array:
-    """Return scales that broadcast. Repeat them only along an axis with several blocks."""
+    """Return scales that broadcast to `shape`, repeated along axes with several blocks."""
     counts = [-(-n // b) for n, b in zip(shape, blocks, strict=True)]
     wide = scale.reshape(counts)
     for d, block in enumerate(blocks):
@@ -149,7 +150,7 @@ def _spread(scale: Array, shape: Shape, blocks: Shape) -> Array:
 
 
 def _scales(form: Form, shape: Shape, where: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the scale for pyquant, and a scale that NumPy broadcasts."""
+    """Return scales in the shape for pyquant, and in a shape that NumPy broadcasts."""
     compute = np.dtype(form.computed).type
     # float16 and bfloat16 represent these scales, for rivals with scales of 16 bits.
     narrow = np.float16 if form.real in ("float16", "bfloat16") else np.float32
@@ -166,7 +167,7 @@ def _scales(form: Form, shape: Shape, where: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def _zeros(form: Form, scale: Any, shape: Shape, where: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the zero point for pyquant, and one that NumPy broadcasts."""
+    """Return zero points in the shape for pyquant, and in a shape that NumPy broadcasts."""
     if form.zeros is None:
         return form.zero_point, form.zero_point
     middle = 1 << 7 if form.code.startswith("u") else 0
@@ -178,7 +179,7 @@ def _zeros(form: Form, scale: Any, shape: Shape, where: dict[str, Any]) -> tuple
 def _offsets(
     form: Form, scale: Any, shape: Shape, where: dict[str, Any]
 ) -> tuple[Any, Any]:
-    """Return the offset for pyquant, and one that NumPy broadcasts."""
+    """Return offsets in the shape for pyquant, and in a shape that NumPy broadcasts."""
     if not form.offset:
         return None, None
     drawn = np.random.default_rng(4).uniform(-1, 1, np.shape(scale)).astype(np.float32)
@@ -189,11 +190,11 @@ def _offsets(
     return drawn, _spread(drawn, shape, block_extents(shape, where))
 
 
-# ---- layouts: shape and dtype -> an array with these strides ----
+# ---- layouts: functions that make an array of a shape and a dtype ----
 
 
 def _c_order(shape: Shape, dtype: Any) -> Array:
-    # np.zeros maps one shared page until a write. Reads of this page would be too fast.
+    # Reads of np.zeros would be too fast: until a write, all pages are one page of zeros.
     return np.ones(shape, np.uint8).astype(dtype)
 
 
@@ -206,7 +207,7 @@ def _transposed(shape: Shape, dtype: Any) -> Array:
 
 
 def _past_line(shape: Shape, dtype: Any) -> Array:
-    """Begin 16 bytes past a cache line, as large arrays of NumPy do."""
+    """Return an array that begins 16 bytes past a cache line, like large ones of NumPy."""
     nbytes = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.ones(nbytes + 2 * LINE, np.uint8)
     begin = -memory.ctypes.data % LINE + 16
@@ -261,7 +262,7 @@ def fill(case: Case) -> None:
 
 
 def _settle(case: Case) -> None:
-    """Change the input as the form requires: within the range, or with some NaN."""
+    """Clip the input to the range of the codes, or add NaN, if the form requires this."""
     limits = dtypes.limits(case.form.target)
     if case.form.out_of_range == "raise" and limits is not None:
         np.clip(case.x, *(end * case.spread for end in limits), out=case.x)
@@ -270,7 +271,7 @@ def _settle(case: Case) -> None:
 
 
 def fill_hard(case: Case) -> None:
-    """Begin with ties, which only the exact quotient rounds correctly."""
+    """Fill the start of a real input with ties, which need an exact quotient."""
     if not case.form.quantizes or case.x.size == 0:
         return
     rng = np.random.default_rng(2)
@@ -293,7 +294,7 @@ def fill_hard(case: Case) -> None:
 
 
 def _codes(form: Form, shape: Shape) -> Array:
-    """Return codes: all codes of a narrow type, but no NaN."""
+    """Return random codes. Integer codes are from -128 to 255, and floats are not NaN."""
     limits = dtypes.limits(form.source)
     rng = np.random.default_rng(0)
     if limits is not None:
@@ -369,7 +370,7 @@ CALLS: dict[str, Callable[[Case], Callable[[], Any]]] = {
 
 def pyquant_call(case: Case, isa: str, threads: int | None = None) -> Callable[[], Any]:
     """
-    Return the call of pyquant that the form describes, at an instruction set.
+    Return the call of pyquant that the form describes, with the kernels of `isa`.
 
     Like most users, the call omits arguments with default values.
     """
@@ -397,7 +398,7 @@ def pyquant_call(case: Case, isa: str, threads: int | None = None) -> Callable[[
 
 
 def at_level(isa: str, call: Callable[[], Any]) -> Any:
-    """Call a function with the kernels of an instruction set."""
+    """Call a function with the kernels of `isa`."""
     before = _core.use_isa(isa)
     try:
         return call()

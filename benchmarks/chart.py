@@ -13,14 +13,14 @@ from benchmarks.report import Results, count
 from benchmarks.runs import Row
 
 SIZE = 1 << 20
-# Titles of the panels, by form.
+# The forms of the chart, and the titles of their panels.
 TITLES = {
     "f32-i8": "float32 → int8, one scale",
     "f32-i8-first": "float32 → int8, one scale per output channel (axis 0)",
     "f16-i8": "float16 → int8, one scale",
     "i4-f32-block32": "packed int4 → float32, blocks of 32",
 }
-# The bars of a panel. A bar shows the fastest of its candidates.
+# The bars of a panel, and the rivals of each bar. A bar shows the fastest of its rivals.
 BARS = {
     "NumPy": ("numpy", "ml_dtypes"),
     "PyTorch": ("torch", "torch_eager"),
@@ -40,10 +40,10 @@ COLORS = {
 
 
 class Bar(NamedTuple):
-    """A line of a panel."""
+    """A line of a panel: a name, a bar, and a figure."""
 
     name: str
-    rate: float | None  # 10⁹ elements a second, if the package has the form
+    rate: float | None  # in 10⁹ elements a second, or `None` if the package lacks the form
     kind: str  # one of KINDS
     mark: str = ""
 
@@ -84,7 +84,7 @@ def _figure(bar: Bar) -> str:
 
 
 def _bar(bar: Bar, y: float, scale: float) -> list[str]:
-    """Draw a line: the name, the bar, the figure."""
+    """Return the name, the bar and the figure of a line as SVG."""
     width = (bar.rate or 0) * scale
     kind = f"{bar.kind} differs" if bar.mark else bar.kind
     own = " own" if bar.kind == "own" else ""

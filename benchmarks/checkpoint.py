@@ -56,7 +56,7 @@ class Run(NamedTuple):
 
 
 def write_checkpoint(path: Path, gib: float) -> int:
-    """Write layers of float32 of so many GiB. Return the bytes of all tensors."""
+    """Write float32 layers of `gib` GiB together. Return the bytes of all tensors."""
     layer = np.random.default_rng(0).standard_normal((ROWS, COLUMNS), np.float32) / 50
     count = max(1, round(gib * 2**30 / layer.nbytes))
     entries = {
@@ -77,7 +77,7 @@ def write_checkpoint(path: Path, gib: float) -> int:
 
 
 def measure(folder: Path, form: str) -> Run:
-    """Quantize the checkpoint once, in a process of its own."""
+    """Quantize the checkpoint in a new process, and return its time and memory."""
     out, *options = FORMS[form]
     command = [sys.executable, "-P", "-c", PROGRAM, "quantize", "-q", "-f", *options]
     files = folder / "in.safetensors", folder / out

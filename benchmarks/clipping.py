@@ -22,7 +22,7 @@ from benchmarks import report
 COUNT = 200_000
 POINTS = 200
 Method: TypeAlias = Literal["minmax", "percentile", "mse"]
-# Colors and sizes of points, which may overlap.
+# The color and the size of the point of each method. Two points may overlap.
 METHODS: dict[Method, tuple[str, int]] = {
     "minmax": ("#1f77b4", 6),
     "percentile": ("#2ca02c", 10),
@@ -81,7 +81,7 @@ def draw(path: str | Path) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Draw the picture into the file that the command line names."""
+    """Draw the picture, and write it to the file that the command line names."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.clipping", description=(__doc__ or "").split("\n\n")[0]
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts about element types, read from the table of pyquant."""
+"""Names, ranges and widths of element types, from the table of pyquant."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from pyquant._core import dtype_named as dtype_named
 from pyquant.dtypes import TYPES as TYPES
 
-# Types of 32 bits and more come first.
+# The types of real numbers; types of 32 bits and more come first.
 REALS = tuple(
     t.name for t in sorted(TYPES.values(), key=lambda t: t.bits < 32) if t.kind == "real"
 )
@@ -28,7 +28,7 @@ _LETTERS = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u"}
 
 def _short(name: str) -> str:
     """
-    Return the name of a type in names of forms.
+    Return the short name of a type, for names of forms.
 
     It has one or two letters and the number of bits, or the fields of a narrow float. A
     narrow float of a unique width has its width as its name. The suffix ``fn`` (no

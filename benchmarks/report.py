@@ -21,7 +21,7 @@ from pyquant import _core
 # ONNX Runtime's models are made with the package onnx.
 PACKAGES = ("onnx", *dict.fromkeys(rival.package for rival in rivals.RIVALS.values()))
 BAR_WIDTH = 30
-# Titles of columns that are not figures.
+# Titles of the columns that contain names instead of figures.
 NAMES = ("form", "groups", *rivals.MARKS.values())
 PLOT_COLUMNS = 4
 PLOT_DPI = 90
@@ -76,7 +76,7 @@ class Progress:
 
 
 class Machine(NamedTuple):
-    """Facts that figures depend on, besides the code."""
+    """The computer, the versions and the command of a measurement."""
 
     cpu: str
     os: str
@@ -123,7 +123,7 @@ def machine() -> Machine:
 
 
 class Results(NamedTuple):
-    """All results of a run. Lists and notes grow during the run."""
+    """All results of a measurement. Lists and notes grow while it runs."""
 
     rows: list[Row]
     bandwidths: list[dict[str, float]]
@@ -205,16 +205,16 @@ def cells(rows: list[Row]) -> list[list[str]]:
 
 
 LEGEND = [
-    "avx2 and so on: G elements per second. time, GB/s, copy and ± are of pyquant's best",
-    "level: GB/s of bytes read and written, share of the speed at which a plain copy moves",
-    "as many bytes, interquartile range over median. Last, how many times as fast pyquant",
-    "is as the fastest rival that gives the same bits, other bits (~), or casts alone (c).",
+    "avx2 and other names: 10⁹ elements per second. time, GB/s, copy and ± belong to the",
+    "best instruction set of pyquant. GB/s: bytes read and written. copy: the time to copy",
+    "as many bytes, divided by time. ±: interquartile range divided by the median. Last",
+    "columns: the time of the fastest rival with this mark, divided by time.",
     *(f"{mark} {meaning}" for mark, meaning in rivals.LEGEND.items()),
 ]
 
 
 def note_lines(notes: Notes) -> list[str]:
-    """Return a line for each note, with the names of its forms."""
+    """Return a line for each note, with the names of the first forms that it is about."""
     lines = []
     for text, forms in notes.items():
         names = list(dict.fromkeys(forms))
@@ -272,13 +272,13 @@ def as_json(results: Results) -> str:
 
 
 COMPACT_LEGEND = (
-    "time is of pyquant's best level; / copy: as a multiple of a plain copy of as many\n"
-    "bytes, in turns with it; numpy /: what NumPy takes, as a multiple of pyquant."
+    "time: of the best instruction set of pyquant; / copy: time divided by the time of a\n"
+    "plain copy of as many bytes; numpy /: the time of NumPy divided by time."
 )
 
 
 def compact_table(rows: list[Row]) -> str:
-    """Return times as multiples of a copy, which compare between machines."""
+    """Return a table of ratios to a copy, which are comparable between machines."""
     lines = [["form", "elements", "time", "/ copy", "numpy /", "±"]]
     for row in rows:
         numpy = row.seconds.get("numpy")

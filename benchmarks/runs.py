@@ -15,14 +15,15 @@ from benchmarks.rivals import Rival
 from benchmarks.table import Measured
 from benchmarks.tasks import Made, Task
 
-TWO_CALLS = "2-calls"  # candidate: two calls of pyquant that do the work of one
-# Failures, each with the names of its forms.
+# The name of a candidate: two calls of pyquant with the result of one call.
+TWO_CALLS = "2-calls"
+# Texts of failures and remarks, and the names of the forms that each text is about.
 Notes = dict[str, list[str]]
 
 
 class Row(NamedTuple):
     """
-    The figures of a form at a size.
+    The figures of a form at one size.
 
     The keys of all mappings are candidates: instruction sets of pyquant, then rivals.
     """
@@ -90,7 +91,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def _note(notes: Notes, rival: Rival, error: Exception, name: str) -> None:
-    """Note the failure of a rival. Equal texts share a note."""
+    """Add the failure of a rival to the notes. Failures of equal text share a note."""
     if isinstance(error, ImportError):
         notes.setdefault(f"{rival.name}: not installed ({error})", [])
     else:
@@ -186,7 +187,7 @@ def measure_all(
     notes: Notes,
     tick: Callable[[str], None],
 ) -> Iterator[Row]:
-    """Yield a row for each form. Note a form if its types need a missing package."""
+    """Yield the row of each form. Add a note if a form needs a missing package."""
     for one, size in work:
         tick(f"{one.name} {size}")
         try:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Time the forms of one installation on request. `benchmarks.against` runs two of these.
+Time the forms of one installation. `benchmarks.against` starts two of these programs.
 
-Requests come as lines of JSON on standard input. Replies go to standard output. The file
-`benchmarks.table` is not imported, because parts of it may need a newer pyquant.
+Requests are lines of JSON on standard input. Replies are lines of JSON on standard output.
+The file `benchmarks.table` is not imported, because parts of it may need a newer pyquant.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Worker:
     def reply(self, request: Json) -> Json:
         """Prepare a form, or time the form that is prepared, or describe pyquant."""
         if "times" in request:
-            self.call()  # bring its arrays back into the caches
+            self.call()  # loads the arrays into the caches again
             return {"seconds": measure.timed(self.call, request["times"])}
         if "form" not in request:
             return {"pyquant": f"{pq.__version__} in {Path(pq.__file__).parent}"}
@@ -63,7 +63,7 @@ class _Worker:
             self.call, read, threads = _call(request["form"], request["size"])
             measure.pin(measure.all_cores() if threads > 1 else measure.one_core())
             checksum = zlib.crc32(np.asarray(read(self.call())).tobytes())
-        except Exception as error:  # of any kind: this pyquant cannot run the form
+        except Exception as error:  # an older pyquant may fail in any way
             return {"absent": f"{type(error).__name__}: {error}"}
         times = measure.repeats(self.call, request["seconds"])
         return {"times": times, "checksum": checksum}
@@ -71,7 +71,7 @@ class _Worker:
 
 def serve() -> None:
     """Answer requests until standard input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asks handles it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C
     worker = _Worker()
     gc.disable()
     with np.errstate(all="ignore"):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The rivals. A rival returns a call that does the work of a form, if it has the form.
+Rivals: packages that the benchmarks compare with pyquant.
+
+A rival returns a call that does the work of a form, if its package has the form.
 
 The call reads the input of the case. If its package allows it, the call writes to memory
 that it uses again, so that no candidate pays for new memory alone.
@@ -57,7 +59,7 @@ __all__ = [
     "version",
 ]
 
-# pyquant itself, in every run.
+# pyquant on one thread, beside forms of several threads.
 ONE_THREAD = Rival("1-thread", "pyquant", one_thread)
 RIVALS = {
     rival.name: rival

@@ -16,7 +16,7 @@ from benchmarks.arrays import Array, Case
 from benchmarks.forms import Form
 
 SAME, OTHER_BITS, CAST = "", "~", "c"
-# Titles of the columns with the ratio to the fastest rival of a mark.
+# Marks of rivals, and titles of the columns with the ratio to the fastest rival of a mark.
 MARKS = {SAME: "same bits", OTHER_BITS: "other bits", CAST: "cast"}
 LEGEND = {
     OTHER_BITS: "other bits than the standard: a reciprocal instead of the division, an "
@@ -41,7 +41,7 @@ def no_form(case: Case) -> None:
 
 
 class Rival(NamedTuple):
-    """The name in tables, the name of the package, and the builder of the candidate."""
+    """A package to compare: its name in tables, its distribution, and its builder."""
 
     name: str
     package: str
@@ -57,7 +57,7 @@ def version(package: str) -> str | None:
 
 
 def differing(got: Array, expected: Array) -> float | None:
-    """Return the fraction of elements with other bits, if the sizes are equal."""
+    """Return the fraction of elements with other bits, or `None` if sizes differ."""
     a, b = np.ascontiguousarray(got), np.ascontiguousarray(expected)
     if a.nbytes != b.nbytes or b.size == 0:
         return None
@@ -70,7 +70,7 @@ class Verdict(NamedTuple):
     """The comparison of a result of a rival with the result of pyquant."""
 
     mark: str
-    differs: float  # fraction of the elements of `arrays.fill_hard`
+    differs: float  # fraction of elements with other bits, for data of `fill_hard`
 
 
 @cache
@@ -78,7 +78,7 @@ def judge(rival: Rival, form: Form) -> Verdict | None:
     """
     Compare results on numbers that are hard to round, at a fixed size.
 
-    Return nothing if the rival lacks the form. Exceptions of the rival pass through.
+    Return `None` if the rival lacks the form. Raise the exceptions of the rival.
     """
     case = arrays.build(form, arrays.HARD_COUNT)
     arrays.fill_hard(case)

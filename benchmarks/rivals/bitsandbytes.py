@@ -31,6 +31,6 @@ def dequantized(x: Array, quant_type: str) -> Candidate:
     functional, given = _functional(), torch_on_one_thread().from_numpy(x)
     data, state = functional.quantize_4bit(given, blocksize=64, quant_type=quant_type)
     return Candidate(
-        lambda: functional.dequantize_4bit(data, state),  # `out` is not available on CPUs
+        lambda: functional.dequantize_4bit(data, state),  # CPUs do not support `out`
         lambda made: np.asarray(made.numpy()),
     )

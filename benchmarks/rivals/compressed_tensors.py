@@ -16,7 +16,7 @@ BASE = "compressed_tensors"
 
 
 def _tools(group: int) -> tuple[Any, Any, Any]:
-    """Return the functions for codes and for words, and the description of the format."""
+    """Return the modules for codes and for words, and the description of the format."""
     quantization = import_module(f"{BASE}.quantization")
     args = quantization.QuantizationArgs(
         num_bits=4, type="int", symmetric=True, strategy="group", group_size=group

@@ -33,7 +33,7 @@ def _bytes_of(tensor: Any) -> Array:
 
 
 def with_numkong(case: Case) -> Candidate | None:
-    """Return a call of `numkong.astype` into existing memory."""
+    """Return a call of `numkong.astype`, into existing memory if the form allows it."""
     form = case.form
     known = {form.source, form.target} <= NAMES.keys() and form.granularity in GRANULARITIES
     if not known or form.layout not in LAYOUTS or not form.usual:

@@ -14,7 +14,8 @@ from benchmarks.rivals._rival import OTHER_BITS, SAME, Candidate
 
 _CHANCE = np.random.default_rng(0)
 
-# Ties use the common formulas. `u` is a second buffer.
+# Functions that round `t` in place, with a second buffer `u`. The usual formulas for ties
+# may round twice.
 Rounding: TypeAlias = Callable[[Array, Array], object]
 ROUNDINGS: dict[str, Rounding] = {
     "half_even": lambda t, u: np.rint(t, out=t),
@@ -50,7 +51,7 @@ def _refuse(t: Array, lowest: float, highest: float) -> Array:
     return t
 
 
-# The treatment of integers out of range.
+# Functions that treat integers out of range.
 Policy: TypeAlias = Callable[[Array, Any, Any], Array]
 POLICIES: dict[str, Policy] = {
     "saturate": lambda t, lowest, highest: np.clip(t, lowest, highest, out=t),
@@ -87,7 +88,8 @@ def _unpack(data: Array, width: int) -> Array:
 def _quantize(case: Case) -> Candidate:
     form, x = case.form, case.x
     real, target = np.dtype(form.computed), dtypes.dtype_named(form.target)
-    # With the layout of `x`. A transposed `x` gives transposed codes, which are smaller.
+    # The buffers have the strides of `x`. If `x` is transposed, the copy to C order copies
+    # codes instead of real numbers, because codes are smaller.
     t, u = np.empty_like(x, real), np.empty_like(x, real)
     codes = np.empty_like(x, target) if form.layout == "transposed" else t
     spread, limits = _repeated(case), dtypes.limits_within(form.target, real.type)
@@ -156,7 +158,7 @@ def _dequantize(case: Case) -> Candidate:
 
 
 def _choose(case: Case) -> Candidate:
-    """Choose scales from the extremes: symmetric, or with zero points."""
+    """Choose scales from the extremes, and zero points for unsigned types."""
     x, limits = case.x, dtypes.limits(case.form.target)
     assert limits is not None  # the type is an integer type
     blocks = block_extents(x.shape, case.where)
@@ -190,7 +192,7 @@ def _choose(case: Case) -> Candidate:
     return Candidate(call)
 
 
-def usual_lines(case: Case) -> Candidate:
+def usual_code(case: Case) -> Candidate:
     """Return the NumPy code of a case, for all types that NumPy can cast."""
     if case.form.through == "choose":
         return _choose(case)
@@ -203,5 +205,5 @@ def has_types(case: Case) -> bool:
 
 
 def with_numpy(case: Case) -> Candidate | None:
-    """Return the lines of NumPy, if it has the types."""
-    return usual_lines(case) if has_types(case) and not case.form.precision else None
+    """Return the NumPy code of a case, if NumPy has the types."""
+    return usual_code(case) if has_types(case) and not case.form.precision else None

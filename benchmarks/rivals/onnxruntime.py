@@ -20,7 +20,7 @@ TYPES = {"float32": "FLOAT", "float16": "FLOAT16"} | {
     for name in SHORT
     if name in FLOAT8 or name.startswith(("int", "uint"))
 }
-# int2 and uint2 need opset 25. The runtime supports more of an older opset.
+# int2 and uint2 need opset 25. For all other types, the runtime supports more of OPSET.
 OPSETS = {"int2": 25, "uint2": 25}
 OPSET = 21
 IR = 10
@@ -97,7 +97,7 @@ def with_onnxruntime(case: Case) -> Candidate | None:
         getattr(onnx.TensorProto, TYPES[name]) for name in (form.source, form.target)
     )
     x = case.given.data if form.packed and not form.quantizes else case.x
-    # The binding holds addresses. The case keeps the input, and `call` keeps the output.
+    # The binding has addresses only. `case` owns the input, and `call` owns the output.
     binding = session.io_binding()
     binding.bind_input("x", "cpu", 0, source, shape, x.ctypes.data)
     if form.fresh:

@@ -18,7 +18,7 @@ from benchmarks.rivals._rival import Candidate
 QUANTIZED = {"int8": "qint8", "uint8": "quint8", "int32": "qint32"}
 FLOATS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32")
-# Types of ml_dtypes, and the types that `from_numpy` accepts instead.
+# Types of ml_dtypes, and integer types of equal size, which `from_numpy` accepts.
 BITS = {"bfloat16": np.uint16, **dict.fromkeys(FLOATS, np.uint8)}
 
 
@@ -96,7 +96,7 @@ def _native(torch: Any, case: Case) -> Candidate:
     wrap = getattr(torch, f"_make_{granularity}_quantized_tensor")
     if form.layout == "plain":
         return Candidate(wrap(x, *parameters).dequantize, partial(_from_torch, torch))
-    # The work includes contiguous codes and C order.
+    # The time includes the copy to contiguous codes, and the copy of the result to C order.
     return Candidate(
         lambda: wrap(x, *parameters).dequantize().contiguous(), partial(_from_torch, torch)
     )
@@ -133,7 +133,7 @@ def with_torch(case: Case) -> Candidate | None:
     if form.packed or not form.usual:
         return None
     torch, operators = torch_on_one_thread(), _operators(form)
-    # The operators return new tensors, and lack blocks.
+    # The operators return new tensors, which have no gaps, and they do not support blocks.
     if form.layout == "out2" or "block_size" in case.where or operators is None:
         return None
     return operators(torch, case)
@@ -143,7 +143,7 @@ def with_torch(case: Case) -> Candidate | None:
 
 
 def _eager_zeros(torch: Any, case: Case) -> Any:
-    """Return zero points in the type of the computation, unless they are 0."""
+    """Return zero points in the type of the computation, or `None` if all are 0."""
     if case.form.zeros is None:
         return case.form.zero_point or None
     wide: Array = case.zero_spread.astype(case.form.computed)
@@ -186,7 +186,7 @@ def _eager_dequantize(torch: Any, case: Case, out: Any) -> Callable[[], Any]:
 
 
 def with_torch_eager(case: Case) -> Candidate | None:
-    """Return the lines of NumPy as plain operators of PyTorch, in place."""
+    """Return the steps of the NumPy code as plain operators of PyTorch, in place."""
     form = case.form
     if form.packed or not form.usual or form.code not in INTEGERS or case.out is None:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions other than `quantize` and `dequantize`, with the rivals that have them."""
+"""Tasks: calls of functions other than `quantize` and `dequantize`, and their rivals."""
 
 from importlib import import_module
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The type of a task: a call other than `quantize` and `dequantize`, and its rivals."""
+"""The type of a task, and data for tasks."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ Call: TypeAlias = Callable[[], Any]
 
 
 class Made(NamedTuple):
-    """The calls of a task at a size."""
+    """The call of a task at one size, and the calls of its rivals by name."""
 
     elements: int
-    nbytes: int  # read and written
-    call: Call  # of pyquant
+    nbytes: int  # the bytes that a call reads and writes
+    call: Call
     read: Callable[[Any], Array] = np.asarray
-    rivals: Mapping[str, Callable[[], Candidate]] = MappingProxyType({})  # by name
-    two_calls: Call | None = None  # two calls of pyquant that do the work of `call`
+    rivals: Mapping[str, Callable[[], Candidate]] = MappingProxyType({})
+    two_calls: Call | None = None  # two calls of pyquant with the result of `call`
 
 
 class Task(NamedTuple):
-    """A row of the table of tasks."""
+    """A call of a function other than `quantize` and `dequantize`."""
 
     name: str
     build: Callable[[int], Made]

@@ -15,7 +15,7 @@ SIZES = (1 << 16, 1 << 20, 1 << 24)
 
 
 def _pcm(n: int, bits: int, channels: int, writes: bool) -> Made:
-    """Return a call with frames of interleaved channels and planes of float32."""
+    """Convert frames of interleaved channels to planes of float32, or back."""
     pcm = pq.QParams.from_pcm(bits)
     shape = (n // channels, channels)
     x = (np.random.default_rng(0).standard_normal(shape[::-1], np.float32)) / 4

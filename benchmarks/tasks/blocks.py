@@ -18,7 +18,9 @@ from pyquant.weights.blocks import BlockFormat, block_format, block_formats
 SIZES = (1 << 20,)
 GROUPS = ("blocks",)
 SHORT = {"float32": "", "float16": "-f16", "bfloat16": "-bf16"}
-NARROWED = ("Q8_0", "Q4_0", "Q4_K", "Q6_K")  # also decoded to float16 and bfloat16
+# Formats that are also decoded to float16 and bfloat16.
+NARROWED = ("Q8_0", "Q4_0", "Q4_K", "Q6_K")
+
 # Formats that gguf-py 0.19 does not decode, and formats that it encodes.
 NOT_DECODED = ("Q8_1", "Q8_K", "Q1_0", "Q2_0")
 ENCODED = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0", "MXFP4")
@@ -59,7 +61,7 @@ def _rivals(known: bool, name: str, function: str, given: Array, out: Array) -> 
 
 
 def _blocks(fmt: BlockFormat, n: int) -> Array:
-    """Encode normal numbers. Without an encoder, return bytes with finite scales."""
+    """Return encoded normal numbers, or random blocks if the format has no encoder."""
     if fmt.quantizes:
         return fmt.quantize(normal(n))
     shape = fmt.encoded_shape((n,))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks of MX and NVFP4 with their scales. The rival is torchao."""
+"""Quantize to blocks of MX and NVFP4 with their scales. The rival is torchao."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def _observed(x: Array, **options: Any) -> pq.Observer:
 
 
 def _other(call: Callable[[], Any]) -> Candidate:
-    """Return a candidate with other statistics for the purpose of the task."""
+    """Return a candidate whose statistics differ from pyquant's and are not compared."""
     return Candidate(call, nothing, OTHER_BITS)
 
 
@@ -130,7 +130,7 @@ def _quantile(n: int) -> Made:
 
 
 def _search(n: int, method: Any) -> Made:
-    """Find the range from the counts. The number of elements matters little."""
+    """Find the range from the counts, whose number hardly depends on `n`."""
     x = normal(n)
     seen = _observed(x, histogram=True)
     rivals = {"torch": lambda: _torch_search(x)} if method == "mse" else {}

@@ -24,7 +24,7 @@ MEAN, STD, COLUMNS = (0.485, 0.456, 0.406, 0.5), (0.229, 0.224, 0.225, 0.25), 64
 ARITHMETICS = ("float32", "rndnu", "tflite", "tflite_single", "fbgemm")
 OPSET, IR = 13, 8
 
-# Shapes, and the axis of channels.
+# Functions from a number of elements to a shape and the axis of its channels.
 SHAPES: dict[str, Callable[[int], tuple[tuple[int, ...], int | None]]] = {
     "": lambda n: ((n,), None),
     "-columns": lambda n: ((max(1, n // CHANNELS), CHANNELS), 1),

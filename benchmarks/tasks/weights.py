@@ -19,7 +19,8 @@ from pyquant._codebooks import TABLES
 
 SIZES = (1 << 20,)
 GROUPS = ("weights",)
-INPUTS = 1024  # of each output; all layouts accept these sizes
+# All formats accept matrices of INPUTS inputs and a multiple of OUTPUTS outputs.
+INPUTS = 1024
 OUTPUTS = 8
 GROUP = 128  # inputs that share a scale
 BLOCK = 64  # inputs that share a scale, for codebooks
@@ -30,7 +31,7 @@ Rivals: TypeAlias = dict[str, Callable[[], Candidate]]
 
 
 def _matrix(n: int) -> Array:
-    """Return normal numbers, one row for each output."""
+    """Return a matrix of normal numbers with a row for each output."""
     outputs = n // INPUTS // OUTPUTS * OUTPUTS
     return normal(outputs * INPUTS).reshape(outputs, INPUTS)
 
@@ -56,7 +57,7 @@ def _made(
 
 
 def _nearest(x: Array, scale: Array, book: str) -> Candidate:
-    """Find the closest table entry with `searchsorted`."""
+    """Return a call that finds the closest entry of a codebook with `searchsorted`."""
     table = TABLES[book]
     order = np.argsort(table, kind="stable").astype(
         np.uint8
@@ -317,7 +318,7 @@ def _of_words(n: int, bits: int) -> Made:
 
 
 def _stored(x: Array, name: str) -> Any:
-    """Return a table in a file of blocks, or as a weight of a format and its bits."""
+    """Return an embedding table as a tensor of a GGUF file, or as a weight of MLX."""
     if name in ("Q8_0", "Q4_K"):
         path = f"{mkdtemp()}/table.gguf"
         pq.write_weights(
@@ -328,7 +329,7 @@ def _stored(x: Array, name: str) -> Any:
 
 
 def _table(n: int, name: str, contiguous: bool) -> Made:
-    """Read an eighth of the rows of a table, by their numbers or as a slice."""
+    """Dequantize an eighth of the rows of a table: random rows, or the first rows."""
     x = _matrix(n)
     table, count = _stored(x, name), len(x) // 8
     index: Any = np.random.default_rng(0).permutation(len(x))[:count]
