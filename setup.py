@@ -18,42 +18,46 @@ FLAGS = [
     "-O3",
     "-std=c11",
     "-ffp-contract=off",  # a fused multiply-add would change results
-    "-fno-trapping-math",  # pyquant restores the exception flags: vectorize comparisons
+    "-fno-trapping-math",  # vectorizes comparisons; pyquant restores the exception flags
     "-fvisibility=hidden",
 ]
 LINK_FLAGS = []
 if "CFLAGS" not in os.environ:
-    FLAGS.append("-g0")  # Python's own flags include -g: a module 7 times as large
-    # No table of symbols for debuggers, or on macOS no names of static functions.
+    # Python's own flags include -g, which makes the module 7 times as large.
+    FLAGS.append("-g0")
+    # Remove the table of symbols for debuggers, or on macOS the names of static functions.
     LINK_FLAGS.append("-Wl,-x" if sys.platform == "darwin" else "-Wl,-s")
 FILE_FLAGS = {
-    # GCC's default for the first makes the kernels up to 1.3 times slower, and its default
-    # for the second doubles the time of compilation. clang ignores the options.
+    # GCC's default for the first option makes the kernels up to 1.3 times slower, and its
+    # default for the second option doubles the compile time. clang ignores both options.
     "kernels_scalar.c": [
         "--param=max-completely-peeled-insns=50",
         "--param=sccvn-max-alias-queries-per-access=200",
     ],
-    # _core.c has no hot loops: -O3 adds 6 % to the module, and alignment 1 %. Without the
-    # limit of inlined calls, the wheel has 26 KB more, and without the limit of copied
-    # jumps, GCC 14 adds 16 KB. Small calls take 1 or 2 % less time without both.
+    # _core.c has no hot loops. -O3 would make the module 6 % larger, and alignment 1 %.
+    # Without the limit of inlined calls, the wheel is 26 KB larger. Without the limit of
+    # copied jumps, GCC 14 makes it 16 KB larger. Without both limits, small calls take 1 or
+    # 2 % less time.
     "_core.c": [
         *("-O2", "--param=max-inline-insns-single=15"),
         "--param=max-jump-thread-duplication-stmts=1",
         *("-fno-align-functions", "-fno-align-jumps", "-fno-align-loops"),
     ],
-    # Copied jumps make these files larger by 4 to 9 %, and not faster.
+    # More copied jumps make the code of these files 4 to 9 % larger, and not faster.
     **{
         name: ["--param=max-jump-thread-duplication-stmts=5"]
         for name in ("ops_avx2.c", "choose.c", "engine.c")
     },
-    # -O3 doubles these files: their loops over single elements are rare.
+    # -O3 doubles the code of these files, for loops over single elements that rarely run.
     **{name: ["-O2"] for name in ("fake_quantize.c", "saturation.c")},
-    "presets.c": ["-O2"],  # one loop over groups: -O3 makes it larger by two thirds
-    "requantize_codes.c": ["-O2"],  # no loops over elements: -O3 makes it larger by half
+    # -O3 makes presets.c larger by two thirds, and requantize_codes.c by half. They have no
+    # loops over elements.
+    **{name: ["-O2"] for name in ("presets.c", "requantize_codes.c")},
 }
 if sys.platform == "win32":
     FLAGS, FILE_FLAGS, LINK_FLAGS = ["/O2", "/std:c11"], {}, []
-SLOW = ("_core.c", "kernels_", "ops_avx2")  # 5 to 30 s; each other file takes at most 3 s
+# Compile these files first. Each takes 5 to 30 s, and each other file at most 3 s.
+SLOW = ("_core.c", "kernels_", "ops_avx2")
 
 
 def description():
@@ -69,7 +73,7 @@ class BuildExt(build_ext):
     """Compile the C files in parallel."""
 
     def build_extension(self, ext):
-        self.compiler.compile([])  # finds MSVC, which must happen before threads start
+        self.compiler.compile([])  # finds MSVC, which is not safe in threads
         sources = cythonize([ext], force=self.force)[0].sources
         sources.sort(key=lambda path: (not any(name in path for name in SLOW), path))
 

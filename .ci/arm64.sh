@@ -33,7 +33,7 @@ make -C "$top/tests/c" -j "$jobs" CC=aarch64-linux-gnu-gcc LDFLAGS=-static \
 
 step "Python for arm64"
 if [ ! -e "$root/complete" ]; then
-    # apt has its own state here, so the host gets no foreign architecture.
+    # This state of apt is not the state of the host, so that the host gets no foreign architecture.
     rm -rf "$root" "$work/apt"
     mkdir -p "$root" "$work"/apt/{debs,state/lists/partial,cache/archives/partial}
     : >"$work/apt/status"
@@ -63,8 +63,8 @@ EOF
     touch "$root/complete"
 fi
 
-# The kernel cannot start an arm64 program. So `python` is a script that starts the emulator, and
-# -0 makes the script sys.executable, which tests start.
+# The kernel cannot start an arm64 program, so `python` is a script that starts the emulator. With
+# -0, the script is sys.executable, so that tests that start sys.executable are emulated, too.
 site=$venv/lib/python3.11/site-packages
 mkdir -p "$venv/bin" "$site"
 echo "home = $root/usr/bin" >"$venv/pyvenv.cfg"

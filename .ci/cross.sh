@@ -4,8 +4,8 @@
 #
 #   .ci/cross.sh [WORKDIR] TARGET...
 #
-# TARGET is "all" or a name of the table below. The script keeps WORKDIR, and a second run compiles
-# changed files only. PYTHON makes an environment for zig. JOBS is the number of processes.
+# TARGET is "all" or a name of the table `targets`. The script keeps WORKDIR, and a second run
+# compiles changed files only. PYTHON makes an environment for zig. JOBS is the number of processes.
 set -euo pipefail
 
 # shellcheck source=.ci/common.sh

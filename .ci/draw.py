@@ -25,12 +25,12 @@ PATTERNS = {
 # The first line of a function, struct or enum. Indented comments are inside of one.
 DEFINITION = re.compile(r"^(?!#)\w.*", re.M)
 HELP = re.compile(r"\bhelp=\(?((?:\s*f?\"[^\"]*\")+)")
-# Strings of tests with code, and markers for tools.
+# Texts with a match are no prose: code in strings of tests, and markers for tools.
 CODE = re.compile(r"^\s*(def|import|from|assert|for|type: ignore)\b", re.M)
 
 
 def matches(pattern):
-    """Yield the place and the text of each match in csrc/, and the definition around it."""
+    """Yield the place and the text of each match in csrc/, after its definition line."""
     for path in sorted((ROOT / "csrc").rglob("*.*")):
         if path.suffix in (".c", ".h", ".inc"):
             text = path.read_text("utf-8")

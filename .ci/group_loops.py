@@ -18,7 +18,7 @@ LOOPS = {
     "kernels/tiles.c",
     "kernels/extrema.inc",  # reductions: one result for each group, no chunk bodies
 }
-# These functions divide a shape into runs, boxes and parameters. They see no elements.
+# These functions divide a shape into runs, boxes and parameters. They read no elements.
 SHAPES = """
 engine/engine.c: run_columns run_grouped_row run_groups run_rows run_rows_by_groups
 engine/params.c: load_row_params pq_load_tile_params
@@ -38,7 +38,7 @@ kernels/requantize.inc: requantize
 ops/saturation.c: pq_count_saturated
 x86/kernels_avx512.c: dequantize_by_group_tables
 """
-# The kernel `requantize` receives all lines of a tile at once. These functions do so, too.
+# The kernel `requantize` and these functions receive all lines of a tile at once.
 LINES = """
 kernels/requantize.inc: requantize_line
 ops/requantize.c: run_by_definition run_widened
@@ -61,7 +61,7 @@ FUNCTION = re.compile(
 
 
 def loops(path):
-    """Return the functions and macros of a file with a loop that read a group's size."""
+    """Return the functions and macros of a file that loop and read the size of a group."""
     text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)
     bodies = [*MACRO.finditer(text), *FUNCTION.finditer(MACRO.sub("", text))]
     return {m["name"] for m in bodies if LOOP.search(m["body"]) and SIZE.search(m["body"])}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run the Python tests on an emulated x86-64 CPU without AVX2. The C tests need no script:
+# Run the Python tests on an emulated x86-64 CPU without AVX2. The C tests have a command:
 #
 #   make -C tests/c check RUN="qemu-x86_64-static -cpu Conroe"
 #
@@ -22,7 +22,7 @@ case $# in
 esac
 
 python=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
-venv=$work/venv             # the environment of PYTHON, behind an emulator
+venv=$work/venv             # the environment of PYTHON, with an emulated interpreter
 run=$work/run               # the tests, in a folder without the sources
 
 step "host tools"

@@ -1,4 +1,4 @@
-"""A plugin of pytest: a later run skips the tests that passed in an earlier run.
+"""A plugin of pytest that skips the tests that passed in an earlier run.
 
 The environment variable PASSED names a file. A run deselects the tests that the file names,
 and adds the names of the tests that pass. Tests that do less without optional packages run
@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_runtest_logreport(report):
-    """Note a test that passed."""
+    """Add a test that passed to the list, unless it must run again."""
     if report.when == "call" and report.passed and not report.fspath.endswith(AGAIN):
         passed.append(report.nodeid)
 

@@ -129,7 +129,7 @@ def measure(path):
 
 
 def measure_all():
-    """Return the measures of all tracked files with at least 100 words, by path."""
+    """Return the words and rates of all tracked files with at least 100 words, by path."""
     listed = subprocess.run(
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.splitlines()
@@ -143,7 +143,7 @@ def measure_all():
 
 
 def mean(measures):
-    """Return the mean of several measures, weighted by their words."""
+    """Return the mean rates of several files, weighted by their words."""
     words = sum(m["words"] for m in measures)
     return {
         "words": words,
@@ -200,7 +200,7 @@ def update(measured, recorded):
 
 
 def show(paths, worst):
-    """Print the rates of files and, if requested, the sentences with most faults."""
+    """Print the rates of files and, if `worst` is true, the sentences with most faults."""
     for path in paths:
         print(f"{path}: " + ", ".join(f"{k} {v}" for k, v in measure(path).items()))
         found = [

@@ -7,8 +7,8 @@
 # script keeps WORKDIR, an absolute path. Without pytest arguments, it leaves out the tests that
 # start interpreters or measure memory. PYTEST_ADDOPTS adds options to the default arguments.
 #
-# The script needs clang with its sanitizer runtime, because gcc takes two minutes longer. CC=gcc
-# uses gcc instead. gcc and clang detect different faults, so hardening.yml uses both.
+# The script uses clang with its sanitizer runtime, which is two minutes faster than gcc. CC=gcc
+# selects gcc. gcc and clang detect different faults, so hardening.yml uses both.
 set -euo pipefail
 
 # shellcheck source=.ci/common.sh

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Check recipe.yaml with rattler-build on each platform, and compare pyproject.toml.
+"""Check that rattler-build accepts recipe.yaml, and that it agrees with pyproject.toml.
 
     pip install py-rattler-build
-    python .ci/conda/check.py             # takes seconds
-    python .ci/conda/check.py --build     # also builds a package of the checkout: minutes
+    python .ci/conda/check.py             # in seconds
+    python .ci/conda/check.py --build     # also build a package of the checkout, in minutes
 
 The script downloads nothing. The build uses the running interpreter with its setuptools,
 Cython and NumPy, and the compiler of the machine.
@@ -33,7 +33,7 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 def main() -> int:
     """Check the recipe. Return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("--build", action="store_true", help="build a package, too")
+    parser.add_argument("--build", action="store_true", help="also build a package")
     arguments = parser.parse_args()
     recipe = rattler_build.Stage0Recipe.from_file(HERE / "recipe.yaml")
     for platform in PLATFORMS:
@@ -82,7 +82,7 @@ def compare(recipe: dict[str, Any]) -> None:
         "run": (compact(requirements["run"]), {"python", *project["dependencies"]}),
         "optional": (compact(requirements["run_constraints"]) - {*extras}, set()),
     }
-    # conda-forge chooses the NumPy of a build.
+    # conda-forge chooses the version of NumPy for a build.
     needed = {re.sub("^(numpy).*", r"\1", one) for one in said["build-system"]["requires"]}
     pairs["build"] = (compact(requirements["host"]), {"python", "pip", *needed})
     for what, (here, there) in pairs.items():
@@ -90,7 +90,7 @@ def compare(recipe: dict[str, Any]) -> None:
 
 
 def compact(requirements: list[str]) -> set[str]:
-    """Return requirements without spaces, as pip writes them."""
+    """Return requirements without spaces, like pyproject.toml."""
     return {one.replace(" ", "") for one in requirements}
 
 

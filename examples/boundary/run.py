@@ -1,6 +1,7 @@
-"""Compare lines that many repositories copy with pyquant, at six boundaries of models.
+"""Compare pyquant with lines that many repositories copy, at six boundaries of models.
 
-In a checkout, install pyquant, the packages, and the packages that contain the models:
+In a checkout, install pyquant, the packages that run models, and the packages that contain
+the models:
 
 pip install . onnx onnxruntime ai-edge-litert numkong
 pip install --no-deps magika silero-vad rapidocr-onnxruntime

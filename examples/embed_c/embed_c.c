@@ -12,7 +12,7 @@ static enum pq_status plan_frame(struct pq_prepared *plan, Py_ssize_t n, const f
 {
     static const ptrdiff_t same[1] = {0}, floats[1] = {sizeof(float)}, bytes[1] = {1};
     const ptrdiff_t shape[1] = {n};
-    float any_frame = 0; /* placeholder: pq->run receives the frame */
+    float any_frame = 0; /* a valid address; pq->run receives the frame */
     unsigned char any_out = 0;
     struct pq_args args = {
         .size = sizeof args,
@@ -79,7 +79,7 @@ static int find_pyquant(PyObject *module)
 }
 
 static PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, (void *)(uintptr_t)find_pyquant}, /* ISO C has no shorter way */
+    {Py_mod_exec, (void *)(uintptr_t)find_pyquant}, /* ISO C has no direct conversion */
 #ifdef Py_mod_gil /* since Python 3.13 */
     {Py_mod_gil, Py_MOD_GIL_NOT_USED},
 #endif
