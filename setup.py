@@ -17,8 +17,8 @@ SOURCE = "https://github.com/pyquant-simd/pyquant-simd"
 FLAGS = [
     "-O3",
     "-std=c11",
-    "-ffp-contract=off",  # a fused multiply-add would change results
-    "-fno-trapping-math",  # vectorizes comparisons; pyquant restores the exception flags
+    "-ffp-contract=off",  # A fused multiply-add would change results.
+    "-fno-trapping-math",  # Comparisons are vectorized. pyquant restores exception flags.
     "-fvisibility=hidden",
 ]
 LINK_FLAGS = []

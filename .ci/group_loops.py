@@ -47,9 +47,9 @@ scalar/sums_scalar.c: requantize
 
 LOOP = re.compile(r"\b(?:for|while)\b *\(|\bdo\b *\{")
 SIZE = re.compile(
-    r"(?:->|\.)(?!covers_)\w*group\b"  # a member: run->group, area.row_group
-    r"|(?:->|\.)lines\b"  # a line is a row or a group, see pq_requantize_run
-    r"|->per_element\b"  # parameters of a group, or of each element
+    r"(?:->|\.)(?!covers_)\w*group\b"  # A member, for example run->group or area.row_group.
+    r"|(?:->|\.)lines\b"  # A line is a row or a group: see pq_requantize_run.
+    r"|->per_element\b"  # A group has one parameter, or each element has one.
     r"|\b\w*group_(?:size|elements|length)\b|\b(?:run|row|of)_group\b"
     r"|\b(?:size_t|ptrdiff_t|int) \*?(?:g|group|\w+_group)\b(?= *[,)])"  # a parameter
 )

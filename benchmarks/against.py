@@ -67,7 +67,8 @@ class Ratio(NamedTuple):
 
     form: str
     elements: int
-    timings: tuple[measure.Timing, ...] = ()  # this installation, the other, other / this
+    # The times of this and of the other installation, and the ratios other / this.
+    timings: tuple[measure.Timing, ...] = ()
     absent: str = ""
     equal: bool = True  # both installations return equal bytes
 

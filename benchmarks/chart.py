@@ -43,8 +43,8 @@ class Bar(NamedTuple):
     """A line of a panel: a name, a bar, and a figure."""
 
     name: str
-    rate: float | None  # in 10⁹ elements a second, or `None` if the package lacks the form
-    kind: str  # one of KINDS
+    rate: float | None  # In 10⁹ elements a second, or `None` if the package lacks the form.
+    kind: str  # One of KINDS, which selects the color.
     mark: str = ""
 
 

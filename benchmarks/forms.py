@@ -36,27 +36,27 @@ class Form(NamedTuple):
     groups: tuple[str, ...]
     source: str
     target: str
-    granularity: str = "tensor"  # a key of arrays.GRANULARITIES
+    granularity: str = "tensor"  # A key of arrays.GRANULARITIES.
     zero_point: int = 0
-    zeros: str | None = None  # type of zero points, one for each scale
+    zeros: str | None = None  # The type of zero points, if each scale has one.
     rounding: str = "half_even"
     precision: str | None = None
     packed: bool = False
-    layout: str = "plain"  # a key of arrays.LAYOUTS
-    fresh: bool = False  # each call returns a new array
+    layout: str = "plain"  # A key of arrays.LAYOUTS.
+    fresh: bool = False  # If true, each call returns a new array.
     threads: int = 1
-    offset: bool = False  # one real offset for each scale
-    repeats_offset: bool = False  # the offsets of the first row are broadcast to all rows
-    inverse: bool = False  # quantize multiplies by the scales
-    fill: int | None = None  # code for NaN; some elements are NaN
-    out_of_range: str = "saturate"  # with "raise", all elements are within the range
-    tiny: float = 0  # share of elements with a magnitude near arrays.TINY
-    through: str = "function"  # a key of arrays.CALLS
-    sizes: tuple[int, ...] = SIZES  # default sizes
+    offset: bool = False  # If true, each scale has a real offset.
+    repeats_offset: bool = False  # If true, all rows have the offsets of the first row.
+    inverse: bool = False  # If true, `quantize` multiplies by the scales.
+    fill: int | None = None  # The code of NaN, for data with some NaN.
+    out_of_range: str = "saturate"  # For "raise", no element is out of range.
+    tiny: float = 0  # The share of elements with a magnitude near arrays.TINY.
+    through: str = "function"  # A key of arrays.CALLS, or "function".
+    sizes: tuple[int, ...] = SIZES
 
     @property
     def quantizes(self) -> bool:
-        """True if the form goes from real numbers to codes."""
+        """True if the form converts real numbers to codes."""
         return self.source in REALS
 
     @property

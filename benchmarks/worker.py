@@ -36,7 +36,7 @@ def _task(name: str) -> tasks.Task:
 
 
 def _call(name: str, size: int) -> tuple[Callable[[], Any], Callable[[Any], Any], int]:
-    """Return the call of a form or task, a function that reads its result, its threads."""
+    """Return a call, the function that reads its result, and its number of threads."""
     form = forms.FORMS.get(name)
     if form is None:
         made = _task(name).build(size)

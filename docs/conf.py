@@ -18,7 +18,7 @@ extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx_copybutto
 exclude_patterns = ["_build", "_templates", "tables"]  # pages show the tables
 templates_path = ["_templates"]
 highlight_language = "none"
-myst_heading_anchors = 4  # headings get the anchors that code hosts give them
+myst_heading_anchors = 4  # give headings the anchors of code hosts
 
 # Every name that a page or a docstring links must exist. In docstrings, `name` is the name
 # of an object or of a parameter.
@@ -26,10 +26,10 @@ nitpicky = True
 default_role = "autolink"
 
 autodoc_member_order = "bysource"
-autodoc_mock_imports = ["zarr"]  # the package needs Python 3.12
-autodoc_typehints = "none"  # the docstrings contain the types
-autosummary_ignore_module_all = False  # Sphinx writes a page for each name of __all__
-maximum_signature_line_length = 80  # longer signatures have a line for each parameter
+autodoc_mock_imports = ["zarr"]  # zarr needs Python 3.12.
+autodoc_typehints = "none"  # Docstrings contain the types.
+autosummary_ignore_module_all = False  # Sphinx writes a page for each name of __all__.
+maximum_signature_line_length = 80  # Longer signatures have a line for each parameter.
 numpydoc_show_class_members = False
 
 # Types of parameters link to pages of this site, and not to Python's or NumPy's.

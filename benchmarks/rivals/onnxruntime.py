@@ -42,7 +42,7 @@ def _has(case: Case) -> bool:
     known = {form.source, form.target} <= TYPES.keys()
     if not known or tile or not form.plain or (_operator(form), form.code) in MISSING:
         return False
-    return form.packed or form.code not in PACKABLE  # in ONNX, these types are packed
+    return form.packed or form.code not in PACKABLE  # ONNX stores these types packed
 
 
 def _model(onnx: Any, case: Case, scale: Array) -> Any:
@@ -86,7 +86,7 @@ def _result(case: Case) -> Array:
 
 
 def with_onnxruntime(case: Case) -> Candidate | None:
-    """Return a call of QuantizeLinear or DequantizeLinear on bound memory."""
+    """Return a call of QuantizeLinear or DequantizeLinear that uses bound memory."""
     if not _has(case):
         return None
     onnx, runtime = import_module("onnx"), import_module("onnxruntime")

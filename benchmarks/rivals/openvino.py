@@ -39,16 +39,16 @@ def _has(case: Case) -> bool:
     if not known or tile or not form.plain or form.fresh or form.zeros:
         return False
     if any(map(mod, case.x.shape, arrays.block_extents(case.x.shape, case.where))):
-        return False  # no operator handles a short block
+        return False  # No operator supports a short block.
     # Packed types are for weights. No operator writes them.
     return form.code not in PACKABLE or (form.packed and not form.quantizes)
 
 
 def _grouped(case: Case) -> tuple[Shape, Shape]:
     """
-    Return shapes of input and scales that broadcast.
+    Return shapes for the input and the scales, so that the scales broadcast.
 
-    Split a dimension with blocks in two.
+    A dimension with blocks becomes two dimensions: blocks, and elements of a block.
     """
     shape, wide = [], []
     blocks = arrays.block_extents(case.x.shape, case.where)

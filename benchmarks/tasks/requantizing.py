@@ -31,7 +31,7 @@ SHAPES: dict[str, Callable[[int], tuple[tuple[int, ...], int | None]]] = {
     "-planes": lambda n: ((max(1, n // CHANNELS // INNER), CHANNELS, INNER), 1),
 }
 
-# ---- rivals, with one multiplier ----
+# ---- rivals of tasks with one multiplier ----
 
 
 def _float_by_numpy(q: Array) -> Candidate:

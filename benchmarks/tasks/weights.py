@@ -22,8 +22,8 @@ GROUPS = ("weights",)
 # All formats accept matrices of INPUTS inputs and a multiple of OUTPUTS outputs.
 INPUTS = 1024
 OUTPUTS = 8
-GROUP = 128  # inputs that share a scale
-BLOCK = 64  # inputs that share a scale, for codebooks
+GROUP = 128  # The number of inputs that share a scale.
+BLOCK = 64  # The number of inputs that share a scale of a codebook.
 SHIFTS = np.arange(0, 32, 4, dtype=np.uint32)
 BOOKS: tuple[Literal["nf4", "fp4_bnb", "dynamic8"], ...] = ("nf4", "fp4_bnb", "dynamic8")
 
@@ -103,9 +103,9 @@ def _to_numbers(n: int, book: str) -> Made:
 class Packing(NamedTuple):
     """The places of codes in words of 32 bits."""
 
-    groups: int  # the axis along which GROUP elements share a scale
-    words: int  # the axis along which eight codes share a word
-    order: tuple[int, ...] = tuple(range(8))  # of the codes of a word, from the low bits
+    groups: int  # The axis along which GROUP elements share a scale.
+    words: int  # The axis along which eight codes share a word.
+    order: tuple[int, ...] = tuple(range(8))  # The codes of a word, from its low bits.
 
 
 ROWS = Packing(1, 1)
