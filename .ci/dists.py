@@ -5,14 +5,14 @@ python .ci/dists.py FOLDER --release   also expect one source distribution and a
 """
 
 import re
-import subprocess
 import sys
 import tarfile
 import zipfile
 from itertools import product
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parent.parent
+from prose import tracked
+
 LIMITS = {"compiled": 3.0, "packed": 1.5, "installed": 4.5}  # megabytes of a wheel
 
 # These lists repeat [tool.cibuildwheel].
@@ -24,28 +24,14 @@ PLATFORMS = (
 
 # Tracked files that the source distribution leaves out.
 CHECKOUT = re.compile(r"\.|benchmarks/")
-GENERATED = {
-    *("PKG-INFO", "setup.cfg"),
-    *(
-        f"pyquant_simd.egg-info/{name}"
-        for name in ("PKG-INFO", "SOURCES.txt", "dependency_links.txt")
-    ),
-    *("pyquant_simd.egg-info/requires.txt", "pyquant_simd.egg-info/top_level.txt"),
-    "pyquant_simd.egg-info/entry_points.txt",
-}
+EGG_INFO = ("PKG-INFO", "SOURCES.txt", "dependency_links.txt", "requires.txt")
+EGG_INFO += ("top_level.txt", "entry_points.txt")
+GENERATED = {"PKG-INFO", "setup.cfg"} | {f"pyquant_simd.egg-info/{n}" for n in EGG_INFO}
 # Sources of the compiled module. Wheels leave them out.
 COMPILED = re.compile(r"pyquant/_cython/.+")
 LICENSES = {"licenses/LICENSE", "licenses/NOTICE"}
 DIST_INFO = {"METADATA", "RECORD", "WHEEL", "top_level.txt", "entry_points.txt"} | LICENSES
 MODULE = re.compile(r"pyquant/_core\.[\w-]+\.(so|pyd)")
-
-
-def tracked():
-    """Return the files that git tracks."""
-    run = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=TOP, capture_output=True, text=True, check=True
-    )
-    return set(run.stdout.split("\0")) - {""}
 
 
 def difference(found, expected):

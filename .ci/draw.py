@@ -10,13 +10,10 @@ the purpose of the function. CONTRIBUTING.md has the targets.
 
 import random
 import re
-import subprocess
 import sys
-from pathlib import Path
 
-from prose import PARAGRAPHS, sentences
+from prose import PARAGRAPHS, ROOT, sentences, tracked
 
-ROOT = Path(__file__).resolve().parent.parent
 PATTERNS = {
     "comments": re.compile(r"/\*(?! SPDX| ----).*?\*/[^\n]*(\n[^\n]*)?", re.S),
     # The name can be an argument of a macro: OF(map), PQ_NAME(requantize).
@@ -43,11 +40,9 @@ def matches(pattern):
 
 def texts():
     """Yield the path and the text of each comment, paragraph and help text."""
-    listed = ["git", "ls-files"]
-    run = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True)
-    for name in run.stdout.splitlines():
+    for name in tracked():
         path = ROOT / name
-        if path.suffix in PARAGRAPHS and path.is_file():
+        if path.suffix in PARAGRAPHS:
             text = path.read_text("utf-8")
             yield from (
                 (name, part.strip())

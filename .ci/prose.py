@@ -128,16 +128,17 @@ def measure(path):
     return {"words": words, **rates, "length": round(words / max(len(found), 1), 2)}
 
 
+def tracked():
+    """Return the paths of the files of the checkout that git tracks, relative to ROOT."""
+    run = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return [path for path in run.stdout.split("\0") if (ROOT / path).is_file()]
+
+
 def measure_all():
     """Return the words and rates of all tracked files with at least 100 words, by path."""
-    listed = subprocess.run(
-        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    paths = [
-        p
-        for p in listed
-        if Path(p).suffix in PARAGRAPHS and p != "CHANGELOG.md" and (ROOT / p).is_file()
-    ]
+    paths = [p for p in tracked() if Path(p).suffix in PARAGRAPHS and p != "CHANGELOG.md"]
     measured = {p: measure(ROOT / p) for p in paths}
     return {p: m for p, m in measured.items() if m["words"] >= LEAST_WORDS}
 
