@@ -1,22 +1,17 @@
-"""Measure how plainly comments, docstrings and pages are written, and refuse regressions.
+"""Measure how plainly comments, docstrings and pages are written, and reject unclear files.
 
-    python .ci/prose.py                   compare every file with .ci/prose.json
+    python .ci/prose.py                   compare every file with the targets
     python .ci/prose.py --worst PATH...   print the rates and the worst sentences of files
-    python .ci/prose.py --update          record the present rates
-    python .ci/prose.py --update --merged NEW=OLD,OLD   NEW replaces the OLD files
 
 Rates are per 1000 words: sentences without a subject ("Which is ...", "Of those ..."),
 relative constructions ("what is", "those that", "the same as") and empty nouns ("what",
 "such", "others"). The fourth figure is the mean number of words in a sentence.
 
-A file fails if a rate exceeds both the target and the recorded rate. Recorded rates may
-only fall. A renamed file keeps its record. A merged file has the mean of its sources,
-weighted by words. Files with fewer than 100 words are exempt.
+A file fails if a rate exceeds its target. Files with fewer than 100 words are exempt.
 """
 
 import argparse
 import io
-import json
 import re
 import subprocess
 import sys
@@ -26,7 +21,6 @@ from pathlib import Path
 TARGETS = {"heads": 1.0, "relative": 2.5, "vague": 5.0, "length": 16.0}
 LEAST_WORDS = 100
 ROOT = Path(__file__).resolve().parent.parent
-RECORD = ROOT / ".ci" / "prose.json"
 
 HEAD = re.compile(
     r"^(What|Those|The same|Of|Which|Others|Other|Such|None|Whose|As|That of|That|Both"
@@ -143,61 +137,14 @@ def measure_all():
     return {p: m for p, m in measured.items() if m["words"] >= LEAST_WORDS}
 
 
-def mean(measures):
-    """Return the mean rates of several files, weighted by their words."""
-    words = sum(m["words"] for m in measures)
-    return {
-        "words": words,
-        **{k: sum(m[k] * m["words"] for m in measures) / words for k in TARGETS},
-    }
-
-
-def worse(measured, recorded):
-    """Return one line for each rate that exceeds both its target and its record."""
-    lines = []
-    for path, rates in measured.items():
-        allowed = recorded.get(path, TARGETS)
-        lines += [
-            f"{path}: {kind}: expected at most {max(target, allowed[kind]):.2f}, "
-            f"got {rates[kind]:.2f}"
-            for kind, target in TARGETS.items()
-            if rates[kind] > max(target, allowed[kind]) + 0.005
-        ]
-    return lines
-
-
-def follow(recorded, merged):
-    """Give renamed and merged files the records of their sources."""
-    changes = subprocess.run(
-        ["git", "diff", "-M", "--name-status", "--diff-filter=R", "HEAD"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines()
-    sources = {new: [old] for _, old, new in (line.split("\t") for line in changes)}
-    for pair in merged:
-        new, _, old = pair.partition("=")
-        sources[new] = old.split(",")
-    followed = {
-        new: mean([recorded[path] for path in old if path in recorded])
-        for new, old in sources.items()
-        if any(path in recorded for path in old)
-    }
-    return recorded | followed
-
-
-def update(measured, recorded):
-    """Write the record: the lower one of the present and of the recorded rates."""
-    record = {}
-    for path, now in sorted(measured.items()):
-        before = recorded.get(path, now)
-        record[path] = {
-            "words": now["words"],
-            **{k: round(min(now[k], before[k]), 2) for k in TARGETS},
-        }
-    lines = [f"  {json.dumps(path)}: {json.dumps(m)}" for path, m in record.items()]
-    RECORD.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+def worse(measured):
+    """Return one line for each rate that exceeds its target."""
+    return [
+        f"{path}: {kind}: expected at most {target:.2f}, got {rates[kind]:.2f}"
+        for path, rates in measured.items()
+        for kind, target in TARGETS.items()
+        if rates[kind] > target + 0.005
+    ]
 
 
 def show(paths, worst):
@@ -218,21 +165,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("paths", nargs="*", type=Path, help="files to print the rates of")
     parser.add_argument("--worst", action="store_true", help="print their worst sentences")
-    parser.add_argument("--update", action="store_true", help="record the present rates")
-    parser.add_argument("--merged", action="append", default=[], metavar="NEW=OLD,OLD")
     options = parser.parse_args()
     if options.paths:
         show(options.paths, options.worst)
         return
-    measured = measure_all()
-    recorded = json.loads(RECORD.read_text("utf-8"))
-    if options.update:
-        recorded = follow(recorded, options.merged)
-    lines = worse(measured, recorded)
+    lines = worse(measure_all())
     if lines:
         sys.exit("\n".join(["Rewrite these files in plainer English:", *lines]))
-    if options.update:
-        update(measured, recorded)
 
 
 if __name__ == "__main__":
