@@ -6,16 +6,16 @@ from __future__ import annotations
 import json
 import os
 import re
-from itertools import chain
+from itertools import chain, islice
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyquant import dtypes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    _Finder = Callable[[Mapping[str, Any], Collection[str]], Iterator["Found"]]
+    _Finder = Callable[[Mapping[str, Any], str], Iterator["Found"]]
 
 REALS = ("float32", "float64", "float16", "bfloat16")
 # Suffixes of names: of a narrow float tensor, of its scale, and of the original tensor.
@@ -184,11 +184,16 @@ def find(tensors: Mapping[str, Any], known: Collection[str] = ()) -> Iterator[Fo
     layer.weight mlx layer.weight layer.scales layer.biases
     """
     taken = {*known}
-    finders = (*map(_each, (_named, _scaled)), _related, _each(_unscaled))
-    for one in finders:
-        for made in one(tensors, taken):
-            taken.update(made.parts.values())
-            yield made
+
+    def by_name(find: _Finder) -> Iterator[Found]:
+        """Yield the first result for each name that no weight has yet."""
+        names = (one for one in tensors if isinstance(one, str) and one not in taken)
+        return chain.from_iterable(islice(find(tensors, one), 1) for one in names)
+
+    finders = (*map(by_name, (_named, _scaled)), _related(tensors, taken))
+    for made in chain(*finders, by_name(_unscaled)):
+        taken.update(made.parts.values())
+        yield made
 
 
 def find_one(tensors: Mapping[str, Any], name: str) -> list[Found]:
@@ -205,19 +210,6 @@ def find_one(tensors: Mapping[str, Any], name: str) -> list[Found]:
             if not found and one.endswith(original) and codes in tensors:
                 found += _scaled(tensors, codes)
     return [one for one in found if one.name in (name, weight)]
-
-
-def _each(find: Callable[[Mapping[str, Any], str], Iterable[Found]]) -> _Finder:
-    """Apply a function, which finds weights by the name of their codes, to all names."""
-
-    def found(tensors: Mapping[str, Any], taken: Collection[str]) -> Iterator[Found]:
-        for name in tensors:
-            unknown = isinstance(name, str) and name not in taken
-            made = next(iter(find(tensors, name)), None) if unknown else None
-            if made is not None:
-                yield made
-
-    return found
 
 
 def _named(tensors: Mapping[str, Any], name: str) -> Iterator[Found]:

@@ -127,7 +127,8 @@ def quantize(
         base = np.float32(_offset_of(offset, absmax))
         with np.errstate(all="ignore"):
             left = absmax - base
-        scales, how = _absmax_of(left, _NESTED_BLOCK), _nested_how(_NESTED_BLOCK)
+        scales = _absmax_of(left, _NESTED_BLOCK)
+        how: dict[str, Any] = {"axis": 0, "block_size": _NESTED_BLOCK}
         how |= {"inverse": True, "codebook": "dynamic8"}
         tensors[_CODED[1]] = _core.quantize(left, _inverse_of(scales), **how)
         tensors |= dict(zip(_NESTED, (scales, TABLES["dynamic8"]), strict=True))
@@ -135,10 +136,6 @@ def quantize(
         state += f', "nested_offset": {float(base)!r}'
     tensors[_STATES[kind]] = np.frombuffer(f"{{{state}}}".encode(), np.uint8)
     return Weight("bitsandbytes", tensors, _read)
-
-
-def _nested_how(size: int) -> dict[str, Any]:
-    return {"axis": 0, "block_size": size}
 
 
 def _blocks_of(
@@ -326,6 +323,7 @@ def _read_rows(weight: Any, SCB: Any) -> tuple[str, dict[str, Array], Scaled]:
     return "bitsandbytes", _weight.by_name(_ROWS, codes, scb), made
 
 
+@_core.default_fpenv
 def _read(**given: Any) -> tuple[str, dict[str, Array], Scaled]:
     """Check that the tensors of a weight of 4 bits match."""
     keys = [key for key in _STATES.values() if key in given]
@@ -337,7 +335,10 @@ def _read(**given: Any) -> tuple[str, dict[str, Array], Scaled]:
     get("quant_type", "'nf4' or 'fp4'", _BOOKS.__contains__)
     get("dtype", "float32, float16 or bfloat16", REALS.__contains__)
     size = get("blocksize", f"one of {_BLOCKS}", _is_block)
-    extents = get("shape", "a list of integers from 0 on", _is_shape)
+    extents = get(
+        *("shape", "a list of integers from 0 on"),
+        lambda value: type(value) is list and all(type(n) is int and n >= 0 for n in value),
+    )
     shape: tuple[int, ...] = tuple(extents)
     count = prod(shape)
     scales = -(-count // size)
@@ -353,15 +354,21 @@ def _read(**given: Any) -> tuple[str, dict[str, Array], Scaled]:
     ]
     if nested:
         inner = get("nested_blocksize", f"one of {_BLOCKS}", _is_block)
-        offset = get("nested_offset", "a finite float32", _is_finite)
+        offset = get(
+            *("nested_offset", "a finite float32"),
+            lambda value: type(value) in (int, float) and abs(value) <= _MOST,
+        )
         groups = -(-scales // inner)
         due = ((_NESTED[0], groups), (_NESTED[1], 256))
         parts += [(key, given.get(key), "float32", n) for key, n in due]
     found = {key: _part(one, key, kind, n) for key, one, kind, n in parts}
     scale = found[_CODED[1]]
     if nested:
-        how = _nested_how(inner)
-        scale = _scales(scale, found[_NESTED[0]], found[_NESTED[1]], offset, how)
+        how: dict[str, Any] = {"axis": 0, "block_size": inner}
+        nested_scale, book = (found[key] for key in _NESTED)
+        scale = _core.dequantize(scale, nested_scale, codebook=book, **how)
+        with np.errstate(all="ignore"):
+            scale += np.float32(offset)
     # Blocks divide rows if the size fits, and otherwise all elements in C order.
     form: tuple[int, ...] = (count,)
     blocks: tuple[int, ...] = (size,)
@@ -374,17 +381,6 @@ def _read(**given: Any) -> tuple[str, dict[str, Array], Scaled]:
     made = Scaled(packed, shape, scale, blocks, None, found[_CODED[2]])
     stored = {**found, "weight": found["weight"].reshape(-1, 1), keys[0]: given[keys[0]]}
     return "bitsandbytes", stored, made
-
-
-@_core.default_fpenv
-def _scales(
-    codes: Bytes, scale: Floats, book: Floats, offset: float, how: dict[str, Any]
-) -> Floats:
-    """Dequantize nested scales to float32."""
-    made: Floats = _core.dequantize(codes, scale, codebook=book, **how)
-    with np.errstate(all="ignore"):
-        made += np.float32(offset)
-    return made
 
 
 def _part(given: Any, key: str, kind: str, count: int) -> Array:
@@ -417,12 +413,3 @@ def _state_of(text: Any, key: str) -> Callable[[str, str, Callable[[Any], bool]]
 
 def _is_block(value: Any) -> bool:
     return type(value) is int and value in _BLOCKS
-
-
-def _is_shape(value: Any) -> bool:
-    return type(value) is list and all(type(n) is int and n >= 0 for n in value)
-
-
-def _is_finite(value: Any) -> bool:
-    """Return True for a number within float32."""
-    return type(value) in (int, float) and abs(value) <= _MOST
