@@ -99,10 +99,9 @@ class Planar(NamedTuple):
 
     def taken(self, index: Any) -> Planar:
         """Return some outputs."""
+        given = self.codes, self.scale, _settled(self), self.bias
         across = 0 if self.axis else 1
-        given = self.scale, _settled(self), self.bias
-        scale, zero, bias = _each_taken(given, index, across)
-        codes = _taken_codes(self.codes, index, across)
+        codes, scale, zero, bias = (_taken(one, index, across) for one in given)
         return self._replace(codes=codes, scale=scale, zero_point=zero, bias=bias)
 
 
@@ -193,7 +192,7 @@ class Scaled(NamedTuple):
         codes = self.codes
         if codes.ndim < len(self.shape):
             return self._replace(rows=np.arange(self.shape[0])[index])
-        codes = _taken_codes(codes, index, 0)
+        codes = _taken(codes, index, 0)
         scale, zero, blocks = self.parameters(index)
         shape = (len(codes), *self.shape[1:])
         return self._replace(
@@ -206,8 +205,9 @@ class Scaled(NamedTuple):
         given, (across, *inner) = (self.scale, self.zero_point), self.blocks
         if len(self.scale) == 1 and across > 1:
             return (*given, self.blocks)
-        numbers = _numbers(index, self.shape[0]) // across
-        return (*_each_taken(given, index if across == 1 else numbers, 0), (1, *inner))
+        if across > 1:
+            index = _numbers(index, self.shape[0]) // across
+        return (*(_taken(one, index, 0) for one in given), (1, *inner))
 
 
 def _numbers(index: Any, extent: int) -> npt.NDArray[np.intp]:
@@ -218,28 +218,19 @@ def _numbers(index: Any, extent: int) -> npt.NDArray[np.intp]:
     return numbers
 
 
-def _at(index: Any, axis: int) -> Any:
-    """Return a NumPy index that selects some indices along axis 0 or 1."""
-    return index if axis == 0 else (slice(None), index)
-
-
 def _taken(values: Any, index: Any, axis: int) -> Any:
-    """Return the values at some indices along axis 0 or 1."""
+    """Return the values at some indices along axis 0 or 1. Numbers and `None` stay."""
+    if isinstance(values, PackedArray):
+        return _taken_codes(values, index, axis)
+    if not isinstance(values, np.ndarray):
+        return values
     if isinstance(index, slice):
-        return values[_at(index, axis)]
+        return values[index] if axis == 0 else values[:, index]
     return np.take(values, index, axis)  # faster than values[index]
 
 
-def _each_taken(given: Any, index: Any, axis: int) -> Any:
-    return tuple(
-        _taken(one, index, axis) if isinstance(one, np.ndarray) else one for one in given
-    )
-
-
-def _taken_codes(codes: Any, index: Any, axis: int) -> Any:
-    """Return the codes at some indices along axis 0 or 1."""
-    if isinstance(codes, np.ndarray):
-        return _taken(codes, index, axis)
+def _taken_codes(codes: PackedArray, index: Any, axis: int) -> Any:
+    """Return the packed codes at some indices along axis 0 or 1."""
     shape, layout, each, numbers = codes.shape, codes.layout, 1, index
     if len(shape) == 1:  # a row may begin within a word
         if not isinstance(index, slice):
@@ -258,7 +249,7 @@ def _taken_codes(codes: Any, index: Any, axis: int) -> Any:
     data = data.reshape(-1) if flat else data
     if each == 1:
         return PackedArray(data, codes._name, form, layout=layout)
-    return unpack(PackedArray(data, "uint8", form, layout=layout))[_at(numbers, axis)]
+    return _taken(unpack(PackedArray(data, "uint8", form, layout=layout)), numbers, axis)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
