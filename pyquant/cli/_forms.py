@@ -124,12 +124,6 @@ class Granularity:
         self._axis = int(found[2]) if found[1] else None
         self._sizes: list[int] = sizes or []
 
-    def for_axis(self, axis: int | None) -> Granularity:
-        """Replace ``channel`` by ``axis:K``, or by ``tensor`` if the axis is `None`."""
-        if self.text != "channel":
-            return self
-        return Granularity("tensor" if axis is None else f"axis:{axis}")
-
     def objection(self, shape: tuple[int, ...]) -> str | None:
         """Explain why a shape does not allow this granularity; return `None` if it does."""
         least = 2 if len(self._sizes) == 2 else 1

@@ -77,8 +77,11 @@ class Spec(NamedTuple):
 
     @lru_cache(maxsize=64)  # noqa: B019, tensors share objects
     def for_axis(self, axis: int | None) -> Spec:
-        """Replace the granularity ``channel`` by its meaning for a tensor."""
-        return self._replace(granularity=self.granularity.for_axis(axis))
+        """Replace ``channel`` by ``axis:K``, or by ``tensor`` if the axis is `None`."""
+        if self.granularity.text != "channel":
+            return self
+        text = "tensor" if axis is None else f"axis:{axis}"
+        return self._replace(granularity=Granularity(text))
 
 
 class Job:
