@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pyquant as pq
-from pyquant.cli._errors import Refused, shown
+from pyquant.cli._errors import Refused
 from pyquant.cli._logical import logical
 from pyquant.cli._models import open_model
 from pyquant.cli._select import chosen
@@ -244,7 +244,3 @@ def test_patterns():
         chosen([("a0w", 1)], names)
     with pytest.raises(Refused, match="expected a regular expression"):
         chosen([("re:(", 1)], names)
-
-
-def test_control_characters_are_escaped():
-    assert shown("a\x1b[2J\n\u202e\x00é") == r"a\x1b[2J\n\u202e\x00é"

@@ -185,15 +185,11 @@ def test_tensors_that_contradict_their_header(change, said):
     assert "\n" not in str(caught.value)
 
 
-def test_external_data_that_is_there():
-    proto = model_of(w=np.ones((3, 4), np.float32))
-    elsewhere("data", offset=0, length=48)(proto.graph.initializer[0])
-    Path("m.onnx").write_bytes(proto.SerializeToString())
-    with open_model("m.onnx") as model:
-        assert not model["w"].dequantize().any()
-    Path("data").unlink()
+def test_absent_external_data_is_an_error():
+    path = saved(model_of(w=np.ones((30, 4), np.float32)), True)
+    Path(DATA).unlink()
     with pytest.raises(FileNotFoundError):
-        open_model("m.onnx")
+        open_model(path)
 
 
 ONES = np.ones(3)
@@ -575,28 +571,6 @@ def test_weights_in_constants_and_bodies(options, external, refused):
             assert_equal(run(made, feed), run(plain, feed))
 
 
-def test_weights_in_loops():
-    text = """n = Constant<value = int64 {2}>()
-    go = Constant<value = bool {1}>()
-    y = Loop(n, go, x) <body = b (int64 i, bool c, float[N, 24] s) =>
-        (bool c1, float[N, 24] s1, float[24, 24] v) {
-            c1 = Identity(c)
-            s1 = MatMul(s, w) }>"""
-    w = numpy_helper.from_array(weights()["branch"], "w")
-    v = numpy_helper.from_array(weights()["shared"], "v")
-    proto = model_of(text=text)
-    (loop,) = (node for node in proto.graph.node if node.op_type == "Loop")
-    loop.output.append("all")
-    body = loop.attribute[0].g
-    body.initializer.append(w)
-    body.node.append(constant(v))
-    quantize(proto, "--type", "int8")
-    assert list(decoded()) == ["w"]  # the body returns v
-    del body.initializer[:]
-    proto.graph.initializer.append(w)
-    check_result(proto, {"x": np.ones((2, 24), np.float32)})
-
-
 def test_bfloat16():
     import ml_dtypes
 
@@ -671,25 +645,6 @@ def beside(tensor, before=b"", after=b""):
     place = (len(before), len(tensor.raw_data))
     external_data_helper.set_external_data(tensor, tensor.name, *place)
     tensor.ClearField("raw_data")
-
-
-def test_data_of_subgraphs_comes_along():
-    """External data of a subgraph becomes part of the model."""
-    proto = network()
-    branch = proto.graph.node[1].attribute[0].g
-    branch.initializer.append(numpy_helper.from_array(np.eye(24, dtype="f4"), "inner"))
-    branch.node[0].input[1] = "inner"
-    beside(branch.initializer[0])
-    beside(next(one for one in proto.graph.initializer if one.name == "table"))
-    Path("in.onnx").write_bytes(proto.SerializeToString())
-    expected = run("in.onnx")
-    Path("b").mkdir()
-    types = ["--type", "int8", "--keep", "*", "--tensor", "gemm=int8"]
-    assert command("quantize", "in.onnx", "b/out.onnx", *types) == 0
-    assert run("b/out.onnx")[1].tobytes() == expected[1].tobytes()
-    numbers = decoded("b/out.onnx")
-    assert [*numbers] == ["gemm"]
-    assert_equal(run("b/out.onnx"), fed(onnx.load("in.onnx"), numbers))
 
 
 def test_data_of_attributes_and_sparse_tensors_comes_along():

@@ -575,10 +575,6 @@ def test_json(model, capsys):
         "dry_run": False,
         "worst": {"tensor": worst, "sqnr": errors[worst]},
     }
-    assert main(["compare", "--json", model, "out.safetensors"]) == 0
-    compared = {row["tensor"]: row["sqnr"] for row in rows_of(capsys)[:-1]}
-    # The bands of the two commands have different heights, which changes the last bits.
-    assert errors == pytest.approx({name: compared[name] for name in errors}, rel=1e-12)
 
 
 LAYER = {"l.0.weight": "int4", "l.1.weight": "int4"}
