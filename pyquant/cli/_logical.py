@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from importlib import import_module
 from inspect import signature
@@ -50,6 +50,7 @@ _BLOCK_SIZES = {one.name: one.block_size for one in block_formats()}
 SMALL = 16  # most members of a JSON object that `loads` shares
 
 
+@dataclass(slots=True, eq=False, repr=False)  # a model may have many of these objects
 class Logical:
     """
     A tensor with its parts: values, or codes with scales and zero points.
@@ -60,25 +61,19 @@ class Logical:
     bytes. `fault` is the reason why the file does not determine the values.
     """
 
-    # A model may have many tensors, so that an object must be small.
-    __slots__ = (
-        *("_model", "_read", "fault", "granularity", "name", "nbytes", "parts", "shape"),
-        "type",
-    )
+    name: str
+    _model: Mapping[str, StoredTensor]
+    parts: tuple[str, ...]
+    shape: tuple[int, ...]
+    type: str
+    granularity: str | None
+    _read: Callable[[], Weight] | None = None
+    nbytes: int = field(init=False)
+    fault: str | None = field(init=False, default=None)
 
-    def __init__(
-        self, name: str, model: Mapping[str, StoredTensor], parts: tuple[str, ...],
-        shape: tuple[int, ...], type: str, granularity: str | None,
-        read: Callable[[], Weight] | None = None,
-    ) -> None:  # fmt: skip
-        self.name: str = name
-        self.shape: tuple[int, ...] = _shared(shape)
-        self.type: str = type
-        self.granularity: str | None = granularity
-        self.parts: tuple[str, ...] = parts
-        self.nbytes: int = sum(model[part].nbytes for part in parts)
-        self.fault: str | None = None
-        self._model, self._read = model, read
+    def __post_init__(self) -> None:
+        self.shape = _shared(self.shape)
+        self.nbytes = sum(self._model[part].nbytes for part in self.parts)
 
     @property
     def size(self) -> int:

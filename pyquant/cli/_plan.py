@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from math import lcm, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -84,6 +85,7 @@ class Spec(NamedTuple):
         return self._replace(granularity=Granularity(text))
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Job:
     """
     A tensor and the work on it.
@@ -94,16 +96,11 @@ class Job:
     values.
     """
 
-    __slots__ = ("granularity", "reason", "source", "sqnr", "to")
-
-    def __init__(
-        self, source: Logical, to: str, granularity: str | None, reason: str | None = None
-    ) -> None:
-        self.source: Logical = source
-        self.to: str = to
-        self.granularity: str | None = granularity
-        self.reason: str | None = reason
-        self.sqnr: float | None = None
+    source: Logical
+    to: str
+    granularity: str | None
+    reason: str | None = None
+    sqnr: float | None = None
 
     @property
     def parts(self) -> list[Part]:
