@@ -129,6 +129,7 @@ def test_what_a_model_says():
 def test_without_onnx(monkeypatch, refused):
     path = saved(model_of())
     monkeypatch.setitem(sys.modules, "onnx", None)
+    monkeypatch.delitem(sys.modules, "pyquant.cli._onnx", raising=False)
     said = "quantize: models of ONNX need onnx: pip install 'pyquant-simd[onnx]'\n"
     refused(said, "quantize", path, "out.onnx", "--type", "int8")
 

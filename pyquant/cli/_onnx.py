@@ -26,6 +26,13 @@ from pyquant.weights import _elements
 from pyquant.weights._weight import from_tensors
 from pyquant.weights.files import RECORDS, StoredTensor
 
+try:
+    import onnx
+    import onnx.external_data_helper
+except ImportError:
+    msg = "models of ONNX need onnx: pip install 'pyquant-simd[onnx]'"
+    raise ImportError(msg) from None
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from io import BufferedWriter
@@ -60,19 +67,6 @@ OUTPUTS: dict[str, dict[int, tuple[int, str]]] = {
     "Conv": {1: (0, "")},
     "ConvTranspose": {1: (1, "")},
 }
-
-
-def require() -> Any:
-    try:
-        import onnx
-        import onnx.checker
-        import onnx.external_data_helper
-        import onnx.helper
-        import onnx.numpy_helper
-    except ImportError:
-        msg = "models of ONNX need onnx: pip install 'pyquant-simd[onnx]'"
-        raise ImportError(msg) from None
-    return onnx
 
 
 _errors_of_onnx = partial(converting, most=300)  # and of protobuf
@@ -125,7 +119,7 @@ def _names(graph: Any) -> Iterator[str]:
 
 def _format_name(data_type: int) -> str:
     try:
-        return str(require().TensorProto.DataType.Name(data_type))
+        return str(onnx.TensorProto.DataType.Name(data_type))
     except ValueError:
         return f"type {data_type}"
 
@@ -149,7 +143,7 @@ class OnnxModel(Model):
         versions = [
             one.version for one in self.proto.opset_import if one.domain in ("", "ai.onnx")
         ]
-        self.opset = int([*versions, require().defs.onnx_opset_version()][0])
+        self.opset = int([*versions, onnx.defs.onnx_opset_version()][0])
         self.protos: dict[str, Any] = {}
         _lift_weights(self.proto.graph)
         metadata = _metadata(self.proto)
@@ -228,7 +222,7 @@ class OnnxModel(Model):
             raise fault(self.path, "a shape that NumPy can have", shape, name)
         dtype = None
         with suppress(KeyError):
-            dtype = require().helper.tensor_dtype_to_np_dtype(proto.data_type).name
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(proto.data_type).name
         if dtype not in (*dtypes.TYPES, "bool", "complex64"):
             dtype = None
         expected = None
@@ -242,7 +236,6 @@ class OnnxModel(Model):
 
     def _data(self, proto: Any, expected: int | None) -> tuple[Any, int, int]:
         """Return a file or memory, the first byte, and the number of bytes."""
-        onnx = require()
         if onnx.external_data_helper.uses_external_data(proto):
             return self.external(proto, expected)
         if proto.HasField("raw_data"):
@@ -360,7 +353,7 @@ def _metadata(proto: Any) -> dict[str, Any]:
 
 
 def _load(path: str) -> Any:
-    proto = require().ModelProto()
+    proto = onnx.ModelProto()
     with _elements.open_file(path) as file:
         if os.fstat(file.fileno()).st_size > MAX_PROTOBUF:
             got = "a larger one (external data?)"
@@ -468,7 +461,6 @@ def _since(
     model: OnnxModel, name: str, type: str, attributes: Mapping[str, int]
 ) -> int | None:
     """Return the least opset, at least the model's, that can dequantize the codes."""
-    onnx = require()
     try:
         code = onnx.helper.np_dtype_to_tensor_dtype(_core.dtype_named(type))
     except (ValueError, KeyError, TypeError):
@@ -497,7 +489,7 @@ class _Edited:
 
     def __init__(self, model: OnnxModel, path: str, jobs: Sequence[Job]) -> None:
         self.model, self.path = model, path
-        self.proto: Any = require().ModelProto()
+        self.proto: Any = onnx.ModelProto()
         self.proto.CopyFrom(model.proto)
         graph = self.proto.graph
         del graph.initializer[:]
@@ -525,7 +517,7 @@ class _Edited:
     def _load_nested_data(self) -> None:
         """Load external data of subgraphs, attributes, functions and sparse tensors."""
         for tensor in _messages(self.proto, "TensorProto"):
-            if require().external_data_helper.uses_external_data(tensor):
+            if onnx.external_data_helper.uses_external_data(tensor):
                 file, start, nbytes = self.model.external(tensor)
                 tensor.raw_data = bytes(file.opened()[start : start + nbytes])
                 tensor.ClearField("external_data")
@@ -533,7 +525,7 @@ class _Edited:
 
     def _raise_opset(self, made: Sequence[Quantized]) -> None:
         """Raise the opset to the version that the new nodes need."""
-        model, onnx = self.model, require()
+        model = self.model
         needs = [
             _since(model, job.source.name, job.to, _attributes_of(job)) or 0 for job in made
         ]
@@ -558,7 +550,7 @@ class _Edited:
             inputs.append(self._free(f"{name}_{role}"))
             self.tensors[part.name] = _tensor(inputs[-1], part.format, form)
         node = self._free(f"{name}_{OPERATOR}")
-        return require().helper.make_node(OPERATOR, inputs, [name], node, **attributes)
+        return onnx.helper.make_node(OPERATOR, inputs, [name], node, **attributes)
 
     def _undo(self, part: Part) -> None:
         """Replace a node by an initializer of real numbers."""
@@ -594,27 +586,26 @@ class _Edited:
         tensors = self.tensors.values()
         graph.input.extend(_value_info(one) for one in tensors if one.name not in known)
         with _errors_of_onnx(model.path, "a model that onnx.checker accepts"):
-            require().checker.check_model(self.proto)
+            onnx.checker.check_model(self.proto)
         del graph.input[count:]
         for name, tensor in self.tensors.items():
             graph.initializer.append(tensor)
             self.tensors[name] = graph.initializer[-1]
 
 
-def _attributes_of(job: Quantized) -> dict[str, int]:
+def _attributes_of(job: Quantized) -> dict[str, Any]:
     found = _attributes_for(job.spec.granularity, job.source.ndim)
     assert found is not None  # `objection` excludes the case
     return found
 
 
 def _tensor(name: str, type: str, shape: tuple[int, ...]) -> Any:
-    onnx = require()
     code = onnx.helper.np_dtype_to_tensor_dtype(_core.dtype_named(type))
     return onnx.TensorProto(name=name, data_type=code, dims=shape)
 
 
 def _without_data(tensor: Any) -> Any:
-    copy = require().TensorProto()
+    copy = onnx.TensorProto()
     copy.CopyFrom(tensor)
     copy.ClearField("external_data")
     copy.ClearField("data_location")
@@ -630,14 +621,11 @@ def _with_data(model: OnnxModel, tensor: Any) -> Any:
 
 
 def _value_info(tensor: Any) -> Any:
-    helper = require().helper
-    return helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+    return onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
 
 
 def _convert(proto: Any, model: OnnxModel, version: int) -> None:
     """Raise the opset with onnx's converter, which gets large initializers as inputs."""
-    import onnx.version_converter
-
     graph = proto.graph
     need = f"a model that onnx.version_converter raises to opset {version}"
     if proto.functions:
@@ -700,7 +688,7 @@ def onnx_files(path: str, model: Model, jobs: Sequence[Job]) -> list[File]:
     input has external data. Raise Refused if onnx cannot raise the opset, if onnx.checker
     rejects the result, or if it exceeds 2 GiB."""
     assert isinstance(model, OnnxModel)  # `perform` refuses other files
-    edited, helper = _Edited(model, path, jobs), require().external_data_helper
+    edited = _Edited(model, path, jobs)
     places: dict[str, int] = {}
     sizes, end, location = {}, 0, f"{os.path.basename(path)}.data"
     for part in (part for job in jobs for part in job.parts):
@@ -710,7 +698,7 @@ def onnx_files(path: str, model: Model, jobs: Sequence[Job]) -> list[File]:
         places[part.name] = end = -(-end // ALIGNMENT) * ALIGNMENT
         tensor = edited.tensors[part.name]
         tensor.raw_data = b""  # which onnx requires
-        helper.set_external_data(tensor, location, end, part.nbytes)
+        onnx.external_data_helper.set_external_data(tensor, location, end, part.nbytes)
         tensor.ClearField("raw_data")
         end += part.nbytes
     files: list[File] = [File(f"{path}.data", places, end)] if places else []
