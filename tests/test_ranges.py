@@ -22,7 +22,6 @@ import pyquant as pq
 from pyquant.dtypes import NARROW_FLOATS
 
 TYPES = [name for name in AVAILABLE_CODES if name not in ("int64", "uint64")]
-SMALL = [t for t in TYPES if "32" not in t and "float" not in t]
 WIDE = ["int32", "uint32"]
 
 
