@@ -46,7 +46,7 @@ def test_verdicts():
     assert judged(Unsupported(), BYTES) == "unsupported"
 
 
-def test_any_nan_will_do_and_no_other_zero():
+def test_verdicts_about_nan_and_signed_zeros():
     zero, nan = 0x80000000, 0xFFC00001
     assert judged([np.array([nan, zero], np.uint32).view(np.float32)], FLOATS) is None
     assert judged([np.float32([np.nan, 0])], FLOATS) is not None

@@ -41,7 +41,7 @@ NEEDS = {
 }
 
 
-def skip_without_what_it_needs(text):
+def skip_without_needed_packages(text):
     for package, words in NEEDS.items():
         if re.search(words, text):
             pytest.importorskip(package)  # optional; .ci/run has all packages
@@ -60,7 +60,7 @@ def documented():
 @pytest.mark.parametrize(("name", "made"), documented().items(), ids=documented())
 def test_docstring(name, made, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # for the files that examples write
-    skip_without_what_it_needs(made.__doc__.partition("Examples\n")[2])
+    skip_without_needed_packages(made.__doc__.partition("Examples\n")[2])
     finder = doctest.DocTestFinder(recurse=False)
     (test,) = finder.find(made, name, globs={})
     assert test.examples
@@ -69,7 +69,7 @@ def test_docstring(name, made, tmp_path, monkeypatch):
 
 def test_examples_of_the_codec_of_zarr():
     """Only zarr calls the methods of the codec, so that they have no public names."""
-    skip_without_what_it_needs("import zarr, import cast_value_rs")
+    skip_without_needed_packages("import zarr, import cast_value_rs")
     found = doctest.testmod(importlib.import_module("pyquant.integrations.zarr"))
     assert found.attempted > 5
     assert found.failed == 0
@@ -94,7 +94,7 @@ def test_page(page, title, text, tmp_path, monkeypatch):
     blocks = re.findall(pattern, text, re.MULTILINE | re.DOTALL)
     assert len(blocks) == text.count("```python\n")
     session = "\n".join(code for code, _ in blocks if code.startswith(">>>"))
-    skip_without_what_it_needs("\n".join(code for code, _ in blocks))
+    skip_without_needed_packages("\n".join(code for code, _ in blocks))
     if re.search("LocalCluster|import torch", text) and "PYQUANT_EMULATED" in os.environ:
         pytest.skip("too much for an emulated processor")
     if "'avx512'" in session and pyquant.isa.active() != "avx512":

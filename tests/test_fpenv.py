@@ -102,7 +102,7 @@ def test_the_state_can_be_changed():
 
 
 @loop("name", STATES)
-def test_an_error_leaves_the_state_too(name):
+def test_errors_restore_the_state(name):
     bad = np.full(9, np.nan, np.float32)
     with state(STATES[name]):
         with pytest.raises(ValueError, match="not finite"):
@@ -114,7 +114,7 @@ def test_an_error_leaves_the_state_too(name):
 
 
 @loop("name", STATES)
-def test_on_workers_which_inherit_it(name, monkeypatch):
+def test_worker_threads_return_equal_bits_in_each_state(name, monkeypatch):
     x = adversarial("float32", 1e-40, 5000)
     q = codes("int16", 5000)
     scales = mixed_scales("float32", 5000)

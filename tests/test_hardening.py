@@ -46,7 +46,7 @@ def fails(call):
 
 @pytest.fixture
 def limits():
-    """Skip the test where a limit does not hold, or limits the emulator, too."""
+    """Skip the test if the system has no limits, or if a limit applies to an emulator."""
     if not os.path.exists("/proc/self/statm"):
         pytest.skip("there is no /proc/self/statm")
     if os.environ.get("PYQUANT_EMULATED") or os.environ.get("PYQUANT_TEST_RUNNER"):

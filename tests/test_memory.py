@@ -126,7 +126,7 @@ def test_call(call, layout, types):
 
 
 def test_choose_qparams_of_many_groups():
-    """The parameters, and QParams' own copy of them."""
+    """The call allocates the parameters and the copy in QParams."""
     x = ones("f4")
     scales, most = peak(lambda: pq.choose_qparams(x, axis=(0, 1)).scale)
     zero_points = x.size

@@ -84,7 +84,7 @@ def same_numbers(got, expected):
 
 
 def codes_of(name, count, seed=0):
-    """Return codes of a type, both ends among them."""
+    """Return codes of a type, including the lowest and the highest code."""
     low, high = RANGES[name]
     values = low + codes("uint16", count, seed).astype(np.int64) % (high - low + 1)
     values[:2] = [low, high][:count]
@@ -92,7 +92,7 @@ def codes_of(name, count, seed=0):
 
 
 def ends_of(name):
-    """Return zero points at both ends and odd ones between."""
+    """Return zero points at both ends of a type, and odd zero points between."""
     low, high = RANGES[name]
     return np.array([low, high, 0, 1, 3, high - 1]).astype(dtype_of(name))
 

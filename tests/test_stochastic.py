@@ -32,7 +32,7 @@ WORD = 2**32 - 1
 # Pairs of a seed and a first place. Some numbers of blocks have more than 32 bits.
 PLACES = [(0, 0), (1, 5), (2**64 - 1, 2**34 - 9), (123456789123456789, 2**63 + 2)]
 
-# A seed and a place: all upper bits of the word are 0.
+# The upper 24 bits of the word of this seed and this place are 0.
 ZERO_BITS = (0, 59535980)
 
 

@@ -73,11 +73,11 @@ def rows_of(kept):
         yield "|---|---|---|---|---|"
     for case, calls in rows.items():
         call, found = calls[0]
-        told = ("", "an error", "a result")
+        shown = ("", "an error", "a result")
         if found != "refused":
-            told = first_difference(call, found)
+            shown = first_difference(call, found)
         is_open = "; open" if "open" in call.flags else ""
-        yield f"| `{case}` | {len(calls)} | {told[0]} | {told[1]} | {told[2]}{is_open} |"
+        yield f"| `{case}` | {len(calls)} | {shown[0]} | {shown[1]} | {shown[2]}{is_open} |"
     if taken:
         names = (f"`{case}` ({count})" for case, count in taken.items())
         yield "\nAccepted, although the text requires an error:\n" + ",\n".join(names) + "."

@@ -75,7 +75,7 @@ def agrees(results, expected):
 
 
 def judged(adapter, call):
-    """Return the results of an implementation where they differ from the call."""
+    """Return the results of an implementation if they differ from the expected ones."""
     try:
         results = adapter.results(call)
     except Unsupported:
