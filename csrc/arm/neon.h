@@ -157,9 +157,10 @@ PQ_INLINE void store_last_i24v(char *p, int32x4_t x)
 #define or_f64v(x, y) OF_BITS64(vorrq_u64(BITS64(x), BITS64(y)))
 #define one_where_less_f32v(x, y)                                                          \
     OF_BITS32(vandq_u32(vcltq_f32(x, y), BITS32(vdupq_n_f32(1))))
-/* Return v where x and y are equal, else 0. */
-#define if_equal_f32v(x, y, v) OF_BITS32(vandq_u32(vceqq_f32(x, y), BITS32(v)))
-#define if_equal_f64v(x, y, v) OF_BITS64(vandq_u64(vceqq_f64(x, y), BITS64(v)))
+/* Return -1 where x equals the number y, else 0. */
+#define minus_one_if_equal_f32v(x, y) vreinterpretq_s32_u32(vceqq_f32(x, vdupq_n_f32(y)))
+#define minus_one_if_equal_f64v(x, y)                                                      \
+    OF_BITS64(vandq_u64(vceqq_f64(x, vdupq_n_f64(y)), BITS64(vdupq_n_f64(-1))))
 
 /* ---- round ---- */
 
@@ -169,13 +170,12 @@ PQ_INLINE void store_last_i24v(char *p, int32x4_t x)
 #define up_f64v vrndpq_f64
 #define down_f32v vrndmq_f32
 #define down_f64v vrndmq_f64
-#define toward_zero_f64v vrndq_f64
+#define truncate_f64v vrndq_f64
 #define nearest_f32v vrndnq_f32
 #define nearest_f64v vrndnq_f64
 
 #define sign_f32v(q) OF_BITS32(vandq_u32(BITS32(q), vdupq_n_u32(0x80000000)))
 #define sign_f64v(q) OF_BITS64(vandq_u64(BITS64(q), vdupq_n_u64(UINT64_C(1) << 63)))
-#define toward_zero_f32v(q) (q) /* callers then truncate by truncate_f32v() */
 
 /* ---- conversions ---- */
 

@@ -296,12 +296,13 @@ PQ_INLINE double nearest_double(double q)
     PRIMITIVE(real, splat_##real(double x), (real)x)                                       \
     PRIMITIVE(real, add_##real(real x, real y), x + y)                                     \
     PRIMITIVE(real, subtract_##real(real x, real y), x - y)                                \
+    PRIMITIVE(real, multiply_##real(real x, real y), (x) * y)                              \
     PRIMITIVE(real, or_##real(real x, real y),                                             \
               pq_##type##_bits(pq_bits_##type(x) | pq_bits_##type(y)))                     \
     PRIMITIVE(real, sign_##real(real q), pq_##type##_bits(pq_bits_##type(q) & (sign_bit))) \
     PRIMITIVE(real, magnitude_##real(real q),                                              \
               pq_##type##_bits(pq_bits_##type(q) & ~(sign_bit)))                           \
-    PRIMITIVE(real, if_equal_##real(real x, real y, real v), x == y ? v : 0)               \
+    PRIMITIVE(real, minus_one_if_equal_##real(real x, double y), x == (real)y ? -1 : 0)    \
     PRIMITIVE(real, up_##real(real q),                                                     \
               nearest_##real(q) + (nearest_##real(q) < q ? 1 : 0))                         \
     PRIMITIVE(real, down_##real(real q),                                                   \
@@ -312,12 +313,12 @@ PRIMITIVES(double, f64, UINT64_C(1) << 63)
 #undef PRIMITIVES
 
 /* Return q unchanged: the later conversion to int32 truncates. */
-PQ_INLINE float toward_zero_float(float q)
+PQ_INLINE float truncate_float(float q)
 {
     return q;
 }
 
-PQ_INLINE double toward_zero_double(double q)
+PQ_INLINE double truncate_double(double q)
 {
     return or_double(down_double(magnitude_double(q)), sign_double(q));
 }

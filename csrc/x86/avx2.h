@@ -19,6 +19,7 @@ typedef __m256i i32v, i16v, vb;
 
 #define V(name) _mm256_##name
 #define VI(name) _mm256_##name##_si256
+#define TRUE_PS(x, op, y) _mm256_castps_si256(_mm256_cmp_ps(x, y, op))
 #define IF_PS(x, op, y, v) _mm256_and_ps(_mm256_cmp_ps(x, y, op), v)
 #define IF_PD(x, op, y, v) _mm256_and_pd(_mm256_cmp_pd(x, y, op), v)
 #define WHERE_PS(x, op, y, v, w) _mm256_blendv_ps(w, v, _mm256_cmp_ps(x, y, op))

@@ -18,6 +18,7 @@ typedef __m512i i32v, i16v, vb;
 
 #define V(name) _mm512_##name
 #define VI(name) _mm512_##name##_si512
+#define TRUE_PS(x, op, y) _mm512_movm_epi32(_mm512_cmp_ps_mask(x, y, op))
 #define IF_PS(x, op, y, v) _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, y, op), v)
 #define IF_PD(x, op, y, v) _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(x, y, op), v)
 #define WHERE_PS(x, op, y, v, w) _mm512_mask_mov_ps(w, _mm512_cmp_ps_mask(x, y, op), v)

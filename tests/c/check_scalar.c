@@ -55,6 +55,8 @@ static const struct regression regressions[] = {
     {-0.49999997f, 1, 0, PQ_I8, PQ_HALF_AWAY, 0},
     {0.49999997f, 1, 0, PQ_I8, PQ_HALF_UP, 0},
     {-0.49999997f, 1, 0, PQ_I8, PQ_HALF_DOWN, 0},
+    {0.50000006f, 1, 0, PQ_I8, PQ_HALF_TOWARD_ZERO, 1},
+    {-2.5000002f, 1, 0, PQ_I8, PQ_HALF_TOWARD_ZERO, -3},
     {0.49999997f, 1, 1, PQ_U8, PQ_HALF_EVEN, 1},
     {8388609, 1, 0, PQ_I32, PQ_HALF_AWAY, 8388609},
     {8388609, 1, 0, PQ_I32, PQ_HALF_TOWARD_ZERO, 8388609},
