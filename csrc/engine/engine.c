@@ -451,15 +451,15 @@ static ptrdiff_t elements_up_to_line(const char *from, size_t size, ptrdiff_t mo
 }
 
 /* Return the number of columns of a rectangle that contains all rows, for example the
- * channels of pixels. A row must fit in a tile, even if elements_up_to_line() adds a
- * quarter of the columns, unless the kernel reads and writes the complete row
- * without a tile. */
+ * channels of pixels. elements_up_to_line() adds at most a quarter of the columns. A row
+ * must then fit in a tile, unless it has one pair of parameters: is_transposed() lets the
+ * kernel read and write such a row without a tile. */
 static ptrdiff_t columns_for_few_rows(const struct pq_job *job, ptrdiff_t rows, size_t size)
 {
-    const bool direct =
-        pq_is_uniform(&job->plan.dim[0]) && !job->in_swapped && !job->out_swapped;
+    enum { MOST_IN_TILE = PQ_TILE / 4 * 3 };
+    _Static_assert(MOST_IN_TILE + MOST_IN_TILE / 4 <= PQ_TILE, "a row exceeds a tile");
     const ptrdiff_t columns = SQUARE_BYTES / rows / (ptrdiff_t)size;
-    const ptrdiff_t most = direct ? 2 * PQ_TILE : PQ_TILE / 4 * 3;
+    const ptrdiff_t most = pq_is_uniform(&job->plan.dim[0]) ? 2 * PQ_TILE : MOST_IN_TILE;
     return columns < most ? columns : most;
 }
 
@@ -528,8 +528,8 @@ static bool run_packed(const struct pq_job *job, const char *x, char *y, size_t 
 {
     const bool unpacks = job->unpack.bits != 0;
     const int flip = unpacks ? job->unpack.flip : job->pack.flip;
-    const bool is_supported =
-        has_24_bits(job) ? g >= n && n >= PQ_GROUP : n % g == 0 && g % PQ_PACKED_GROUP == 0;
+    const bool is_supported = has_24_bits(job) ? g >= n && n >= PQ_PACKED_GROUP
+                                               : n % g == 0 && g % PQ_PACKED_GROUP == 0;
     if (job->how.packed == NULL || !is_supported ||
         (flip != 0 && !job->how.run.high_first)) {
         return false;
