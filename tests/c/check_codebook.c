@@ -128,51 +128,6 @@ static void check_books(const struct pq_kernels *k, pq_kernel_fn *kernel, int qu
 DRIVER(check_quantize_book, pq_kernel_fn *, check_books(k, kernel, 1))
 DRIVER(check_dequantize_book, pq_kernel_fn *, check_books(k, kernel, 0))
 
-static void check_refusals(void)
-{
-    const struct pq_kernels *const k = tables[0];
-    const ptrdiff_t shape[] = {8}, bytes[] = {1}, floats[] = {4}, none[] = {0};
-    const ptrdiff_t bits[] = {2};
-    uint8_t codes[8] = {0};
-    float x[8] = {0}, scale = 1, values[8] = {0, 1, 2, 3, 4, 5, 6, 7};
-    struct pq_args good = {.size = sizeof good, .ndim = 1, .shape = shape};
-    good.in = (struct pq_array){.data = codes, .strides = bytes, .type = PQ_U8};
-    good.out = (struct pq_array){.data = x, .strides = floats, .type = PQ_F32};
-    good.scale = (struct pq_array){.data = &scale, .strides = none, .type = PQ_F32};
-    good.round = PQ_HALF_EVEN;
-    check_begin("refusals");
-    struct pq_codebook eight = {.size = sizeof eight}, other = eight;
-    struct pq_args args = good;
-#define DEQUANTIZE(due, change, codebook)                                                  \
-    AFTER(due, change, pq_codebook_dequantize(k, &args, codebook, 0, 1))
-    DEQUANTIZE(PQ_ERR_NULL, (void)0, &eight);
-    EXPECT(PQ_ERR_OPTION, pq_codebook_init(&eight, values, 7));
-    EXPECT(PQ_ERR_OPTION, pq_codebook_init(&eight, values, 2));
-    EXPECT(PQ_ERR_OPTION, pq_codebook_init(&eight, values, 512));
-    EXPECT(PQ_ERR_NULL, pq_codebook_init(NULL, values, 8));
-    EXPECT(PQ_ERR_NULL, pq_codebook_init(&eight, NULL, 8));
-    values[3] = INFINITY;
-    EXPECT(PQ_ERR_OPTION, pq_codebook_init(&eight, values, 8));
-    DEQUANTIZE(PQ_ERR_NULL, (void)0, &eight);
-    values[3] = 3;
-    EXPECT(PQ_OK, pq_codebook_init(&eight, values, 8));
-    DEQUANTIZE(PQ_OK, (void)0, &eight);
-    DEQUANTIZE(PQ_OK, other = eight, &other);
-    DEQUANTIZE(PQ_ERR_SIZE, other.size--, &other);
-    EXPECT(PQ_ERR_SIZE, pq_codebook_init(&other, values, 8));
-    DEQUANTIZE(PQ_ERR_NULL, (void)0, NULL);
-    EXPECT(PQ_ERR_PART, pq_codebook_dequantize(k, &good, &eight, 1, 1));
-    EXPECT(PQ_ERR_TYPE, pq_codebook_quantize(k, &good, &eight, 0, 1));
-    DEQUANTIZE(PQ_ERR_TYPE, args.in.type = PQ_I8, &eight);
-    DEQUANTIZE(PQ_ERR_TYPE, args.zero = args.in; args.zero.strides = none, &eight);
-    DEQUANTIZE(PQ_ERR_OPTION, args.offset = args.scale, &eight);
-    DEQUANTIZE(PQ_ERR_OPTION, args.any_zeros = 1, &eight);
-#undef DEQUANTIZE
-    AFTER(PQ_ERR_OPTION, args.in = good.out;
-          args.out = ((struct pq_array){codes, NULL, PQ_U2, 0, bits}),
-          pq_codebook_quantize(k, &args, &eight, 0, 1));
-}
-
 /* Check the kernel of packed codes against dequantize_book, which reads a byte for each
  * code. */
 static void check_book_packed(const struct pq_kernels *k, pq_kernel_fn *kernel)
@@ -213,7 +168,6 @@ static void check_alone(void)
 {
     in = guarded_make(MOST * sizeof(double));
     out = guarded_make(MOST * sizeof(double));
-    check_refusals();
 }
 
 #undef CODEBOOK

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Check the errors of dynamic_quantize, fake_quantize and requantize_codes. Compare
- * pq_fake_levels() with its definition. fuzz_api.c checks the results of the first three
- * functions.
+ * Check the errors of requantize_codes. Compare pq_fake_levels() with its definition.
+ * fuzz_api.c checks the results of requantize_codes.
  */
 #include <math.h>
 #include <string.h>
@@ -12,8 +11,6 @@
 #include "ops/levels.h"
 #include "oracle.h"
 #include "types.h"
-
-/* ---- dynamic ---- */
 
 static void fill_finite(struct call *call, int broken)
 {
@@ -32,85 +29,6 @@ static void fill_finite(struct call *call, int broken)
         const double v = random_chance(50) ? (double)NAN : HUGE_VAL;
         put_element(in, in->data, encode(in->type, v, 1, 0));
     }
-}
-
-static void check_dynamic_errors(const struct pq_kernels *kernels)
-{
-    const ptrdiff_t shape[2] = {2, 3}, in[2] = {12, 4}, out[2] = {3, 1}, row[2] = {4, 0};
-    const ptrdiff_t one[2] = {1, 0}, overlap[2] = {1, 1};
-    float x[6] = {1, 2, 3, 4, 5, 6}, scale[2] = {7, 7};
-    signed char q[6] = {9, 9, 9, 9, 9, 9}, zero[2] = {7, 7};
-    struct pq_choice choice = {.size = sizeof choice};
-    const struct pq_args good = {
-        .size = sizeof good,
-        .ndim = 2,
-        .shape = shape,
-        .in = {.data = x, .strides = in, .type = PQ_F32},
-        .out = {.data = q, .strides = out, .type = PQ_I8},
-        .scale = {.data = scale, .strides = row, .type = PQ_F32},
-        .zero = {.data = zero, .strides = one, .type = PQ_I8},
-    };
-    struct pq_args args = good;
-    check_begin("dynamic: errors");
-#define DYNAMIC_AT(due, change, part, parts)                                               \
-    AFTER(due, change, pq_dynamic_quantize(kernels, &args, &choice, part, parts))
-    EXPECT(PQ_ERR_NULL, pq_dynamic_quantize(kernels, NULL, &choice, 0, 1));
-    EXPECT(PQ_ERR_NULL, pq_dynamic_quantize(kernels, &good, NULL, 0, 1));
-    DYNAMIC_AT(PQ_ERR_PART, (void)0, 1, 1);
-    DYNAMIC_AT(PQ_ERR_NULL, args.zero.data = NULL, 0, 1);
-    DYNAMIC_AT(PQ_ERR_TYPE, args.out.type = PQ_U8, 0, 1);
-    DYNAMIC_AT(PQ_ERR_TYPE, args.in.type = PQ_I32, 0, 1);
-    DYNAMIC_AT(PQ_ERR_TYPE, args.scale.type = PQ_F64, 0, 1);
-    DYNAMIC_AT(PQ_ERR_TYPE, args.scale.type = PQ_F64, 98, 99); /* a part without work */
-    DYNAMIC_AT(PQ_ERR_TYPE, args.scale.type = PQ_F64; args.in.swapped = 1, 98, 99);
-    DYNAMIC_AT(PQ_ERR_ROUND, args.round = PQ_ROUND_COUNT, 0, 1);
-    DYNAMIC_AT(PQ_ERR_OVERLAP, args.out.strides = overlap, 0, 1);
-    DYNAMIC_AT(PQ_ERR_SIZE, choice.size = 3, 0, 1);
-#undef DYNAMIC_AT
-    CHECK(q[0] == 9 && q[5] == 9, "codes were written");
-}
-
-/* ---- fake ---- */
-
-static void check_fake_errors(const struct pq_kernels *kernels)
-{
-    const ptrdiff_t shape[1] = {6}, floats[1] = {4}, bytes[1] = {1}, none[1] = {0};
-    float x[6] = {1, 2, 3, 4, 5, 6}, y[6] = {9, 9, 9, 9, 9, 9}, scale = 1;
-    signed char zero = 1;
-    unsigned char mask[6] = {9, 9, 9, 9, 9, 9};
-    const struct pq_args good = {
-        .size = sizeof good,
-        .ndim = 1,
-        .shape = shape,
-        .in = {.data = x, .strides = floats, .type = PQ_F32},
-        .out = {.data = y, .strides = floats, .type = PQ_F32},
-        .scale = {.data = &scale, .strides = none, .type = PQ_F32},
-        .zero = {.data = &zero, .strides = none, .type = PQ_I8},
-    };
-    struct pq_args args = good;
-    const struct pq_fake valid = {.size = sizeof valid,
-                                  .code = PQ_I8,
-                                  .mask = {.data = mask, .strides = bytes, .type = PQ_U8}};
-    struct pq_fake fake = valid;
-    check_begin("fake: errors");
-#define FAKE(due, change)                                                                  \
-    fake = valid;                                                                          \
-    AFTER(due, change, pq_fake_quantize(kernels, &args, &fake, 0, 1))
-    EXPECT(PQ_ERR_NULL, pq_fake_quantize(kernels, NULL, &fake, 0, 1));
-    EXPECT(PQ_ERR_NULL, pq_fake_quantize(kernels, &good, NULL, 0, 1));
-    EXPECT(PQ_ERR_PART, pq_fake_quantize(kernels, &good, &fake, -1, 1));
-    FAKE(PQ_ERR_SIZE, fake.size = 1);
-    FAKE(PQ_ERR_TYPE, fake.code = PQ_F32);
-    FAKE(PQ_ERR_ZERO, fake.code = PQ_F8E4M3FN); /* a type without zero points */
-    FAKE(PQ_ERR_TYPE, fake.mask.type = PQ_I8);
-    FAKE(PQ_ERR_OVERLAP, fake.mask.strides = none);
-    FAKE(PQ_ERR_OVERLAP, args.out.strides = none);
-    FAKE(PQ_ERR_TYPE, args.out.type = PQ_F64);
-    FAKE(PQ_ERR_OPTION, args.zero_first = 1);
-    FAKE(PQ_ERR_OPTION, args.beyond = PQ_REFUSE);
-    FAKE(PQ_ERR_ROUND, args.round = PQ_ROUND_COUNT);
-#undef FAKE
-    CHECK(y[0] == 9 && y[5] == 9 && mask[0] == 9 && mask[5] == 9, "something was written");
 }
 
 /* ---- codes to codes ---- */
@@ -199,7 +117,7 @@ static void check_levels(const struct pq_kernels *of, pq_levels_fn *kernel)
     check_begin("levels: %s", of->name);
     CASES(i, check_count(600)) {
         static struct call call;
-        ptrdiff_t index[PQ_MAX_NDIM] = {0}, *const strides = call.scale.strides;
+        ptrdiff_t *const strides = call.scale.strides;
         struct pq_level_params *const params = (void *)memory.scale.base;
         memset(&call, 0, sizeof call);
         draw_shape(&call, USUAL_ELEMENTS);
@@ -237,8 +155,7 @@ static void check_levels(const struct pq_kernels *of, pq_levels_fn *kernel)
         for (int part = 0; part < parts; part++) {
             CHECK(pq_fake_levels(&table, &call.args, part, parts) == PQ_OK, "%zu", i);
         }
-        for (int more = call.n > 0; more && !check_failed();
-             more = step(ndim, call.shape, index)) {
+        EACH_INDEX(index, ndim, call.shape) {
             const struct pq_array *const in = &call.in.array, *const out = &call.out.array;
             const float x = (float)real_at(in, element_at(in, ndim, index, NULL));
             const float y = (float)real_at(out, element_at(out, ndim, index, NULL));
@@ -255,8 +172,6 @@ static void check_levels(const struct pq_kernels *of, pq_levels_fn *kernel)
 static void check_alone(void)
 {
     make_arenas();
-    check_dynamic_errors(tables[0]);
-    check_fake_errors(tables[0]);
     check_requantize_errors(tables[0]);
 }
 

@@ -1642,13 +1642,14 @@ static void code_one(ptrdiff_t *index, unsigned char *expected)
 /* Fill in bytes with finite scales, ordinary numbers, or any bytes. */
 static void fill_blocks(int any)
 {
-    ptrdiff_t index[PQ_MAX_NDIM] = {0};
     const struct pq_array *const in = &call.in.array;
     for (size_t i = 0; i < call.in.bytes; i++) {
         call.in.lowest[i] = (unsigned char)random_bits() & (any ? 0xff : 0xbb);
     }
-    for (int more = call.n > 0 && coding.encodes && !any; more;
-         more = step(coding.args.ndim, coding.shape, index)) {
+    if (!coding.encodes || any) {
+        return;
+    }
+    EACH_INDEX(index, coding.args.ndim, coding.shape) {
         const double v = ((double)random_below(1 << 12) - 2048) / 64;
         put_element(in, element_at(in, coding.args.ndim, index, NULL),
                     encode(in->type, v * (1 + 0x1p-30), 1, 0));
