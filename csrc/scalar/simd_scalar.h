@@ -302,7 +302,8 @@ PQ_INLINE double nearest_double(double q)
     PRIMITIVE(real, sign_##real(real q), pq_##type##_bits(pq_bits_##type(q) & (sign_bit))) \
     PRIMITIVE(real, magnitude_##real(real q),                                              \
               pq_##type##_bits(pq_bits_##type(q) & ~(sign_bit)))                           \
-    PRIMITIVE(real, minus_one_if_equal_##real(real x, double y), x == (real)y ? -1 : 0)    \
+    PRIMITIVE(real, minus_one_if_equal_##real(real x, double y),                           \
+              x == (real)y ? (real)(-1) : 0)                                               \
     PRIMITIVE(real, up_##real(real q),                                                     \
               nearest_##real(q) + (nearest_##real(q) < q ? 1 : 0))                         \
     PRIMITIVE(real, down_##real(real q),                                                   \
