@@ -14,14 +14,12 @@ from pyquant.dtypes import TYPES
 from pyquant.packed import PackedArray
 from pyquant.qparams import QParams, choose_qparams, qparams_from_range
 from pyquant.report import measure_error
-from pyquant.weights.files import _dtype_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyquant._typing import Array
     from pyquant.cli._logical import Logical
-    from pyquant.weights.files import StoredTensor
 
 # Elements of a band of rows, unless a row has more. They fit the cache, and the number is a
 # multiple of 256, the elements of the largest GGUF block.
@@ -45,11 +43,7 @@ def wide(types: set[str]) -> str:
 
 
 def decoded(
-    tensor: Logical | StoredTensor,
-    dtype: str,
-    *,
-    count: int | None = None,
-    threads: int = 1,
+    tensor: Logical, dtype: str, *, count: int | None = None, threads: int = 1
 ) -> Iterator[tuple[slice | None, Array]]:
     """
     Yield rows along the first axis, and their values, which share one buffer.
@@ -64,7 +58,7 @@ def decoded(
         return
     total, *others = tensor.shape
     count = min(total, count or max(1, BAND // math.prod(others)))
-    room = np.empty((count, *others), _dtype_of(dtype))
+    room = np.empty((count, *others), _core.dtype_named(dtype))
     for first in range(0, total, count):
         rows = slice(first, min(first + count, total))
         band = room[: rows.stop - first]

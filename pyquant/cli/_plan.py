@@ -561,5 +561,12 @@ def bytes_of(tensor: StoredTensor, type: str | None = None) -> Iterator[Bytes]:
             start = tensor._start + at
             tensor._file.has_read(start, start + piece.size)
         return
-    for _, numbers in decoded(tensor, type_of(tensor) if kept else str(type)):
+    rows: list[slice | None] = [None]
+    if tensor.shape:
+        each = max(1, tensor.nbytes // max(1, tensor.shape[0]))
+        step = max(1, PIECE // each)
+        rows = [slice(a, a + step) for a in range(0, tensor.shape[0], step)]
+    for part in rows:
+        # An unknown type, which has no name, raises an error before memory is allocated.
+        numbers = tensor.dequantize(part, dtype=tensor.dtype if kept else type)
         yield from copied_bytes(numbers, 8 * numbers.dtype.itemsize)
