@@ -97,8 +97,11 @@ def open_model(path: str, kind: str | None = None) -> Model:
         path = _in_folder(path)
     kind = kind or _kind_by_content(path) or kind_of(path)
     if kind == "onnx":
-        from pyquant.cli._onnx import OnnxModel
-
+        try:
+            from pyquant.cli._onnx import OnnxModel
+        except ImportError:
+            msg = "models of ONNX need onnx: pip install 'pyquant-simd[onnx]'"
+            raise ImportError(msg) from None
         return OnnxModel(path)
     return _OPENERS[kind](path)
 

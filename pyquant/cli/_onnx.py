@@ -15,6 +15,9 @@ from functools import cached_property, partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+import onnx
+import onnx.external_data_helper
+
 from pyquant import _core, dtypes
 from pyquant.cli._errors import converting, fault
 from pyquant.cli._forms import Granularity, Stored, grid_of, named
@@ -25,13 +28,6 @@ from pyquant.cli._write import File
 from pyquant.weights import _elements
 from pyquant.weights._weight import from_tensors
 from pyquant.weights.files import RECORDS, StoredTensor
-
-try:
-    import onnx
-    import onnx.external_data_helper
-except ImportError:
-    msg = "models of ONNX need onnx: pip install 'pyquant-simd[onnx]'"
-    raise ImportError(msg) from None
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
