@@ -4,8 +4,9 @@
  * Codes of 24 bits become int32 instead.
  *
  * The engine addresses an array of packed codes as if each bit occupied a byte. The
- * distance of a code's address from `base` is therefore a position in bits. A code of a
- * stream has the address of the stream, and an index in the stream.
+ * distance of a code's address from `base` is therefore a position in bits. A stream is the
+ * sequence of codes along the axis of a layout. A code of a stream has the address of the
+ * stream, and an index in the stream.
  */
 #ifndef PQ_BITS_H
 #define PQ_BITS_H
@@ -16,21 +17,21 @@
 #include "kernels/kernels.h"
 
 struct pq_codes {
-    int bits;             /* bits of a packed code; 0: the array has byte strides */
-    size_t size;          /* bytes of an unpacked code: 4 for 24 bits, else 1 */
-    int most;             /* the largest code, which replaces larger results; 0: no limit */
-    char *base;           /* the byte that contains bit 0 */
-    ptrdiff_t last;       /* bit position of the last code of a dense array; else -1 */
+    int bits;       /* bits of a packed code, or 0 if the array has byte strides */
+    size_t size;    /* size of an unpacked code in bytes: 4 for 24 bits, else 1 */
+    int most;       /* limit of the codes: larger results become `most`; 0: no limit */
+    char *base;     /* address of the byte with bit position 0 */
+    ptrdiff_t last; /* bit position of the last code of a dense array, else -1 */
     pq_bytes_fn *convert; /* input: kernel `extend`; output: `narrow`; null: not needed */
     pq_bytes_fn *unpack;  /* for dense codes from bit 0 of a byte; null: copy each code */
-    pq_bytes_fn *pack;    /* null if `unpack` is null */
+    pq_bytes_fn *pack;    /* for dense codes, like `unpack`; null if `unpack` is null */
     pq_unpack_words_fn *unpack_words;
-    int flip; /* 4: the upper half of a byte has its first code; else 0 */
-    const struct pq_layout *stream; /* the layout; null: codes are equally spaced */
-    int word_shift;                 /* log2 of the bits of a word of the stream */
+    int flip; /* 4 if each byte has its first 4-bit code in the upper half, else 0 */
+    const struct pq_layout *stream; /* the layout, or null if codes are equally spaced */
+    int word_shift;                 /* log2 of the number of bits in a word */
 };
 
-/* Return `bits` bits, from bit position `at` on. */
+/* Return the code of `bits` bits that begins at the bit position `at`. */
 static inline int pq_read_bits(const char *base, ptrdiff_t at, int bits)
 {
     const unsigned char *const byte = (const unsigned char *)base + (at >> 3);
@@ -42,8 +43,8 @@ static inline int pq_read_bits(const char *base, ptrdiff_t at, int bits)
     return code & mask;
 }
 
-/* Write `bits` bits, from bit position `at` on. With `fills`, clear the higher bits of
- * the last byte. */
+/* Write a code of `bits` bits that begins at the bit position `at`. If `fills` is true,
+ * clear the bits above the code in its last byte. */
 static inline void pq_write_bits(char *base, ptrdiff_t at, int bits, int code, int fills)
 {
     unsigned char *const byte = (unsigned char *)base + (at >> 3);
@@ -57,16 +58,17 @@ static inline void pq_write_bits(char *base, ptrdiff_t at, int bits, int code, i
     }
 }
 
-/* Write a code. If it is the last code of a dense array, clear the unused bits of its
- * byte. */
+/* Write a code that begins at the bit position `at`. After the last code of a dense array,
+ * also clear the unused bits of the byte. */
 static inline void pq_write_code(const struct pq_codes *codes, ptrdiff_t at, char code)
 {
     pq_write_bits(codes->base, at ^ codes->flip, codes->bits, (unsigned char)code,
                   at == codes->last);
 }
 
-/* Convert the bytes that a kernel wrote to codes, in place. Saturate narrow integers, and
- * limit codes of layouts with fewer bits to `most`. Compilers vectorize the loop. */
+/* Turn the results of a kernel, one in each byte, into codes, in place. Saturate narrow
+ * integers, and limit codes to `most` if a layout has codes with fewer bits. Compilers
+ * vectorize the loop. */
 static inline void pq_saturate_codes(const struct pq_codes *codes, char *made, size_t n)
 {
     if (codes->convert != NULL) {
@@ -82,21 +84,21 @@ static inline void pq_saturate_codes(const struct pq_codes *codes, char *made, s
     }
 }
 
-/* Copy `n` codes of a stream to or from bytes. The first code has index `code`. From code
- * to code, the address increases by `step` and the index by `code_step`. */
+/* Copy `n` codes of streams to bytes, or from bytes. The first code has index `code`. From
+ * code to code, the address increases by `step` and the index by `code_step`. */
 void pq_unpack_stream(const struct pq_codes *codes, char *to, const char *from,
                       ptrdiff_t step, ptrdiff_t code, ptrdiff_t code_step, size_t n);
 void pq_pack_stream(const struct pq_codes *codes, char *to, ptrdiff_t step, ptrdiff_t code,
                     ptrdiff_t code_step, const char *from, size_t n);
 
-/* Copy dense 4-bit codes to or from bytes. `at` is a position in bits, a multiple of 8. The
- * first code of each byte is in its upper half. */
+/* Copy dense 4-bit codes to bytes, or from bytes. The first code has the bit position `at`,
+ * a multiple of 8. Each packed byte has its first code in the upper half. */
 void pq_unpack_high_first(const struct pq_codes *codes, char *to, ptrdiff_t at, size_t n);
 void pq_pack_high_first(const struct pq_codes *codes, ptrdiff_t at, const char *from,
                         size_t n);
 
-/* Copy `n` codes of 24 bits, at distances of `step` bits from bit position `at` on, to or
- * from int32. Results are saturated to 24 bits. */
+/* Copy `n` codes of 24 bits to int32 numbers, or from int32 numbers, which are saturated.
+ * The first code begins at the bit position `at`, and each next code `step` bits later. */
 void pq_unpack_24_bits(const struct pq_codes *codes, char *to, ptrdiff_t at, ptrdiff_t step,
                        size_t n);
 void pq_pack_24_bits(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step,
@@ -104,15 +106,15 @@ void pq_pack_24_bits(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step,
 
 /* ---- equally spaced codes ---- */
 
-/* Return true if codes at distances of `step` bits are adjacent, and one of the codes from
- * position `at` on begins at bit 0 of a byte. */
+/* Return true if the codes are adjacent, and one of the codes begins at bit 0 of a byte.
+ * The first code begins at the bit position `at`, and each next code `step` bits later. */
 static inline bool pq_is_dense(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step)
 {
     const int lowest = codes->bits & -codes->bits; /* the lowest bit that is set */
     return codes->unpack != NULL && step == codes->bits && at % lowest == 0;
 }
 
-/* Unpack `n` codes from the address `from`, at distances of `step` bits, to bytes. */
+/* Unpack `n` codes to bytes. The address `from` of a code increases by `step` bits. */
 static inline void pq_unpack_codes(const struct pq_codes *codes, char *to, const char *from,
                                    ptrdiff_t step, size_t n)
 {
@@ -140,8 +142,8 @@ static inline void pq_unpack_codes(const struct pq_codes *codes, char *to, const
     }
 }
 
-/* Pack `n` bytes to the address `to`, at distances of `step` bits. Keep the bits between
- * codes. */
+/* Pack `n` bytes to codes. The address `to` of a code increases by `step` bits. The bits
+ * between codes do not change. */
 static inline void pq_pack_codes(const struct pq_codes *codes, char *to, ptrdiff_t step,
                                  const char *from, size_t n)
 {
@@ -157,8 +159,8 @@ static inline void pq_pack_codes(const struct pq_codes *codes, char *to, ptrdiff
     if (n == 0) {
         return;
     }
-    /* The smallest number of codes that fill complete bytes: 2 codes of 4 bits, 8 codes
-     * of 3 bits. */
+    /* The smallest number of codes that fills complete bytes, for example 2 for codes of 4
+     * bits, and 8 for codes of 3 bits. */
     const size_t aligned_codes = (size_t)(8 / (codes->bits & -codes->bits));
     const bool last = at + (ptrdiff_t)(n - 1) * step == codes->last;
     const size_t full = last ? n : n / aligned_codes * aligned_codes;

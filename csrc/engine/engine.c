@@ -6,41 +6,43 @@
  * Kernels read and write long contiguous rows directly. If many rows have equal parameters
  * in each column, one kernel call processes many rows. All other data passes through tiles
  * of at most PQ_TILE elements: the engine gathers the elements, and copies the parameters
- * of short groups to each element. Unless a kernel reads or writes packed codes, codes of
- * fewer than 8 bits become bytes before the kernel, and the results become codes.
+ * of short groups to each element. Codes of fewer than 8 bits are copied to bytes before a
+ * kernel call, unless the kernel reads packed codes. Resulting bytes are packed after the
+ * call, unless the kernel writes packed codes.
  */
 #include "engine/job.h"
 #include "math/fpenv.h"
 
 enum {
     CACHE_LINE_BYTES = 64,
-    SQUARE_BYTES = 64 * 256,     /* bytes of a rectangle that one step transposes */
-    MAX_FEW_ROWS = 8,            /* most rows of an array that one rectangle covers */
-    MAX_CHANNELS = 4,            /* most channels of pixels that join fast */
-    MAX_GROUPS_OF_ROW = 4,       /* most groups of a row for run_rows_by_groups() */
-    MIN_SHARED_ROWS = 8,         /* least number of rows that share loaded parameters */
-    JOINED_ELEMENTS = 256,       /* most elements of a row joined from short rows */
-    MIN_JOINED_ROWS = 64,        /* least number of rows after short rows are joined */
-    STAGED_BYTES = 16 * PQ_TILE, /* buffer for codes as bytes, see run_area() */
-    TRANSPOSED_ROWS = 16,        /* least number of rows of a full transposed tile */
+    SQUARE_BYTES = 64 * 256,     /* size of a transposed rectangle in bytes */
+    MAX_FEW_ROWS = 8,            /* maximum number of rows for columns_for_few_rows() */
+    MAX_CHANNELS = 4,            /* maximum number of channels that join fast */
+    MAX_GROUPS_OF_ROW = 4,       /* maximum number of groups in run_rows_by_groups() */
+    MIN_SHARED_ROWS = 8,         /* minimum number of rows with equal parameters */
+    JOINED_ELEMENTS = 256,       /* maximum number of elements in joined short rows */
+    MIN_JOINED_ROWS = 64,        /* minimum number of rows after short rows are joined */
+    STAGED_BYTES = 16 * PQ_TILE, /* size of a buffer for unpacked codes in run_area() */
+    TRANSPOSED_ROWS = 16,        /* minimum number of rows of a full transposed tile */
     CACHE_BYTES = PQ_SIZE(1 << 20, 1 << 12), /* larger data exceeds the near caches */
-    /* Below these sizes prefetch hints cost more than they save. */
+    /* If the data is smaller, prefetch hints cost more time than the hints save. */
     PREFETCH_RUN_BYTES = PQ_SIZE(1 << 23, 1 << 12),
-    /* Kernels are slower for groups than for single runs, so hints pay only for more
-     * bytes. */
+    /* Kernels need more time for groups than for one run, so prefetch hints save time only
+     * for larger data. */
     PREFETCH_GROUP_BYTES = PQ_SIZE(1 << 25, 1 << 12)
 };
 
 /* ---- many rows in one kernel call ---- */
 
-/* Return true if kernels, except `how.packed`, cannot read or write the codes directly. */
+/* Return true if `how.kernel` cannot read or write the codes directly. The kernel
+ * `how.packed` may support the codes. */
 static bool converts_codes(const struct pq_job *job)
 {
     return pq_job_unpacks(job) || job->pack.convert != NULL || job->pack.bits != 0;
 }
 
-/* Let the next kernel call use the loaded parameters from index `from` on. Each pair of
- * parameters applies to `group` elements. */
+/* Set the parameters of the next kernel call. Each group of `group` elements uses one pair
+ * of loaded parameters. The pair of the first group has index `from`. */
 static void set_params(struct pq_job *job, size_t group, ptrdiff_t from)
 {
     struct pq_run *const run = &job->how.run;
@@ -118,7 +120,8 @@ static char *output_at(const struct pq_job *job, const struct pq_position *at,
     return at->out + row * job->plan.dim[1].out + column * job->plan.dim[0].out;
 }
 
-/* Unpack the codes of a tile to `bytes`, or pack the results at `bytes`, row by row. */
+/* Unpack the codes of a tile to `bytes`, row by row. If `packs` is true, instead pack the
+ * results at `bytes` to the codes of the tile. */
 PQ_NOINLINE void convert_rows(const struct pq_job *job, char *bytes,
                               const struct pq_position *at, const struct area *area,
                               bool packs)
@@ -201,10 +204,10 @@ PQ_NOINLINE void load_random_words(struct pq_job *job, const struct pq_position 
     }
 }
 
-/* Run at most PQ_TILE elements, or a longer row that is read and written without a buffer.
- * The contiguous buffers `ready` and `result_at` replace the input and the output, if they
- * are not null. Rows with gaps are copied if the data exceeds the near caches, because a
- * copy can wait for several cache lines in parallel. */
+/* Process at most PQ_TILE elements, or a longer row that needs no buffer. If `ready` is not
+ * null, the input is in this contiguous buffer. If `result_at` is not null, the output goes
+ * to this contiguous buffer. Rows with gaps are copied if the data exceeds the near caches,
+ * because a copy can wait for several cache lines in parallel. */
 static void run_tile(struct pq_job *job, const struct pq_position *at,
                      const struct area *area, const char *ready, char *result_at)
 {
@@ -255,8 +258,8 @@ static bool is_longer_stride(ptrdiff_t stride, ptrdiff_t other)
     return pq_magnitude(stride) > pq_magnitude(other);
 }
 
-/* Choose the number of rows and columns of a tile. A tile has complete rows if they are
- * short, and few columns if one side is transposed. */
+/* Choose the size of a tile. A tile has complete rows if the rows are short, and at most
+ * PQ_TILE / TRANSPOSED_ROWS columns if one side is transposed. */
 static void tile_shape(const struct pq_job *job, ptrdiff_t *rows, ptrdiff_t *columns)
 {
     const struct pq_dim *dim = job->plan.dim;
@@ -273,8 +276,8 @@ static void tile_shape(const struct pq_job *job, ptrdiff_t *rows, ptrdiff_t *col
     }
 }
 
-/* Run dimensions 0 and 1 by tiles. The outer loop is over columns, because tiles with
- * equal columns can share loaded parameters. */
+/* Process dimensions 0 and 1 in tiles. The outer loop is over columns, because a tile and
+ * the tile below it can share loaded parameters. */
 static void run_tiles(void *p, const struct pq_position *at)
 {
     struct pq_job *job = p;
@@ -291,7 +294,7 @@ static void run_tiles(void *p, const struct pq_position *at)
     }
 }
 
-/* Return true if pq_load_rows() can load the parameters of rows. */
+/* Return true if one call of pq_load_rows() can load the parameters of several rows. */
 static bool can_load_rows(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim;
@@ -300,8 +303,8 @@ static bool can_load_rows(const struct pq_job *job)
            (job->how.load == NULL || groups == 1 || dim[1].scale == groups * dim[0].scale);
 }
 
-/* Return true if the engine loads the parameters of many rows together, and copies them to
- * the elements. Rows are complete and short, and kernels need a pair for each element. */
+/* Return true if the engine loads the parameters of many rows together, and then copies the
+ * parameters to each element. Rows must be complete and short. */
 static bool loads_rows(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim;
@@ -313,7 +316,7 @@ static bool loads_rows(const struct pq_job *job)
            job->pack.stream == NULL && !pq_needs_random_words(&job->how);
 }
 
-/* Return the bytes of input and output. */
+/* Return the number of bytes that the job reads and writes. */
 static size_t total_bytes(const struct pq_job *job)
 {
     size_t bytes = job->in_size + job->out_size;
@@ -323,15 +326,15 @@ static size_t total_bytes(const struct pq_job *job)
     return bytes;
 }
 
-/* Return true for codes of 24 bits. */
+/* Return true if the input or the output has codes of 24 bits. */
 static bool has_24_bits(const struct pq_job *job)
 {
     return job->unpack.size != 1 || job->pack.size != 1;
 }
 
-/* Return true if kernels should prefetch: they read and write the arrays directly, and the
- * data exceeds PREFETCH_RUN_BYTES (PREFETCH_GROUP_BYTES if groups are small). Kernels of
- * 24-bit codes gain from less data. */
+/* Return true if kernels should prefetch. Kernels must read and write the arrays directly.
+ * The data must exceed PREFETCH_RUN_BYTES, PREFETCH_GROUP_BYTES if groups are small, or
+ * CACHE_BYTES if codes have 24 bits. */
 static bool needs_prefetch(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim;
@@ -348,7 +351,7 @@ static bool needs_prefetch(const struct pq_job *job)
 
 /* ---- one side transposed ---- */
 
-/* Return true if one side is contiguous along dimension 0, the other along dimension 1. */
+/* Return true if the input and the output are contiguous along different dimensions. */
 static bool is_transposed(const struct pq_job *job)
 {
     const struct area some = {0, 2, 0, 2};
@@ -363,7 +366,7 @@ PQ_INLINE void prefetch_rows(const char *at, ptrdiff_t stride, ptrdiff_t rows,
                              ptrdiff_t bytes, bool writes)
 {
     if (stride > 0 &&
-        stride < CACHE_LINE_BYTES) { /* rows share lines, for example pixels */
+        stride < CACHE_LINE_BYTES) { /* rows share lines (channels of pixels) */
         bytes += (rows - 1) * stride;
         rows = 1;
     }
@@ -382,10 +385,11 @@ PQ_INLINE void prefetch_rows(const char *at, ptrdiff_t stride, ptrdiff_t rows,
  * Prefetch data for the next steps while the kernel computes `part` of the rectangle `all`.
  * Hardware does not prefetch short rows, or columns with strides of 4 KiB or more.
  *
- * A transposed input (`gathers`) is gathered before the first part, so a part prefetches
- * output rows for the next part, and its share of the next rectangle's input columns. A
- * transposed output is scattered after the last part, so a part prefetches input rows for
- * the next rectangle, and its share of this rectangle's output columns.
+ * If the input is transposed (`gathers`), it is gathered before the first part. Each call
+ * then prefetches output rows of the next part, and a share of the input columns of the
+ * next rectangle. If the output is transposed, it is scattered after the last part. Each
+ * call then prefetches input rows of the next rectangle, and a share of the output columns
+ * of `all`.
  */
 static void prefetch_next(const struct pq_job *job, const struct pq_position *at,
                           const struct area *all, const struct area *part, bool gathers)
@@ -411,9 +415,9 @@ static void prefetch_next(const struct pq_job *job, const struct pq_position *at
 }
 
 /*
- * Transpose a rectangle in one step, and run the kernel on parts of it. The copy uses
- * complete cache lines on both sides. Smaller steps would load a line several times if the
- * strides are powers of two, because caches then evict a line before its next use.
+ * Transpose a rectangle in one step, and run the kernel on parts of the rectangle. The copy
+ * uses complete cache lines on both sides. Smaller steps would load a line several times if
+ * the strides are powers of two, because caches then evict a line before its next use.
  */
 static void run_transposed_square(struct pq_job *job, const struct pq_position *at,
                                   const struct area *all)
@@ -440,8 +444,8 @@ static void run_transposed_square(struct pq_job *job, const struct pq_position *
     }
 }
 
-/* Return a number of elements near `most`, so that the next element begins a cache line.
- * Return all `left` elements if few would remain. */
+/* Return the number of elements from address `from` up to the last cache-line boundary
+ * within `most` elements. If few of the `left` elements would remain, return `left`. */
 static ptrdiff_t elements_up_to_line(const char *from, size_t size, ptrdiff_t most,
                                      ptrdiff_t left)
 {
@@ -451,9 +455,9 @@ static ptrdiff_t elements_up_to_line(const char *from, size_t size, ptrdiff_t mo
 }
 
 /* Return the number of columns of a rectangle that contains all rows, for example the
- * channels of pixels. elements_up_to_line() adds at most a quarter of the columns. A row
- * must then fit in a tile, unless it has one pair of parameters: is_transposed() lets the
- * kernel read and write such a row without a tile. */
+ * channels of pixels. elements_up_to_line() can add a quarter of the columns, and a row
+ * must still fit in a tile. A row with one pair of parameters can be longer, because the
+ * kernel reads and writes the row without a tile. */
 static ptrdiff_t columns_for_few_rows(const struct pq_job *job, ptrdiff_t rows, size_t size)
 {
     enum { MOST_IN_TILE = PQ_TILE / 4 * 3 };
@@ -470,7 +474,7 @@ static ptrdiff_t columns_for_few_rows(const struct pq_job *job, ptrdiff_t rows, 
  *
  * Rectangles are tall (64 rows) only if the elements of the transposed side have 1 or 2
  * bytes. If the input is the transposed side, the data must also be large. With less data,
- * the output rows of a tall rectangle would not fit in L1 if their distance is 4 KiB.
+ * output rows of a tall rectangle at distances of 4 KiB would not fit in L1.
  */
 static void run_transposed(void *p, const struct pq_position *at)
 {
@@ -503,9 +507,9 @@ static void run_transposed(void *p, const struct pq_position *at)
 
 /* ---- rows ---- */
 
-/* Process at most PQ_TILE contiguous elements. Codes that kernels cannot read or write
- * become bytes in a buffer before the kernel, and the results become codes after it. The
- * run already has its parameters. */
+/* Process at most PQ_TILE contiguous elements with the parameters that set_params() has
+ * set. If necessary, copy input codes to bytes in a buffer before the kernel call, and
+ * convert resulting bytes to codes after the call. */
 static void run_converted(const struct pq_job *job, const char *x, char *y, size_t n)
 {
     char from[PQ_TILE * sizeof(int32_t)], to[PQ_TILE * sizeof(int32_t)];
@@ -542,7 +546,7 @@ static bool run_packed(const struct pq_job *job, const char *x, char *y, size_t 
     return at % 8 == 0;
 }
 
-/* Process groups of `g` elements with the loaded parameters from index `from` on. */
+/* Process `n` elements in groups of `g`. Group 0 has loaded parameters at index `from`. */
 static void run_groups(struct pq_job *job, const char *x, char *y, size_t n, size_t g,
                        ptrdiff_t from)
 {
@@ -555,8 +559,8 @@ static void run_groups(struct pq_job *job, const char *x, char *y, size_t n, siz
     if (run_packed(job, x, y, n, g)) {
         return;
     }
-    job->how.run.exceeds_cache = false; /* the kernel reads or writes buffers */
-    /* A step processes as many complete groups as fit a tile, or a part of a larger
+    job->how.run.exceeds_cache = false; /* buffers are in the cache */
+    /* A step processes as many complete groups as fit in a tile, or a part of a larger
      * group. */
     const size_t step = g < PQ_TILE ? PQ_TILE / g * g : PQ_TILE;
     for (size_t done = 0; done < n;) {
@@ -581,7 +585,7 @@ static void run_grouped_row(void *p, const struct pq_position *at)
     const ptrdiff_t g = pq_is_uniform(dim) ? dim->end : dim->group_size;
     const ptrdiff_t last = (dim->end - 1) / g;
     for (ptrdiff_t i = dim->begin, n; i < dim->end; i += n) {
-        const ptrdiff_t first = i / g; /* the part of a thread can begin within a group */
+        const ptrdiff_t first = i / g; /* a part of a call can begin within a group */
         const ptrdiff_t groups = i != first * g ? 1 : PQ_TILE;
         const ptrdiff_t m = last - first + 1 < groups ? last - first + 1 : groups;
         const ptrdiff_t stop = (first + m) * g;
@@ -609,10 +613,10 @@ static bool can_run_rows(const struct pq_job *job)
            complete && (pq_is_uniform(&dim[1]) || can_load_rows(job));
 }
 
-/* Process one group of every row at a time, from the last group of a row to the first. If
- * the last group has fewer than PQ_MIN_GAPPED_GROUP elements, the kernel also processes
- * elements before it. The next step writes these elements again, with their own
- * parameters. */
+/* Process the last group of every row in one step, then the group before it, and so on. If
+ * the last group has fewer than PQ_MIN_GAPPED_GROUP elements, its step also processes
+ * elements of the group before it. The next step overwrites the wrong results of these
+ * elements. */
 static void run_rows_by_groups(struct pq_job *job, struct pq_position at, ptrdiff_t rows,
                                ptrdiff_t n, ptrdiff_t g)
 {
@@ -633,7 +637,7 @@ static void run_rows_by_groups(struct pq_job *job, struct pq_position at, ptrdif
     }
 }
 
-/* Run dimensions 0 and 1, which are contiguous short rows. */
+/* Process dimensions 0 and 1 if the rows are contiguous and short. */
 static void run_rows(void *p, const struct pq_position *start)
 {
     struct pq_job *job = p;
@@ -641,8 +645,8 @@ static void run_rows(void *p, const struct pq_position *start)
     const bool same = pq_is_uniform(&dim[1]);
     const ptrdiff_t groups = pq_dim_groups(dim), first = dim[0].begin;
     const ptrdiff_t n = dim[0].end - first, g = groups == 1 ? n : dim[0].group_size;
-    /* Calls by groups are faster for rows with a short last group, but can process an
-     * element twice. */
+    /* run_rows_by_groups() is faster for rows with a short last group, but would count some
+     * elements twice. */
     const bool by_groups = groups <= MAX_GROUPS_OF_ROW && n % g != 0 && !job->how.counts;
     const bool gapped = accepts_gaps(job, g) && (groups == 1 || by_groups);
     const ptrdiff_t some = gapped && groups > 1 ? STAGED_BYTES / n : PQ_TILE / groups;
@@ -667,8 +671,8 @@ static void run_rows(void *p, const struct pq_position *start)
     job->loaded.at.scale = NULL;
 }
 
-/* Run a contiguous row with one zero point. Scales and offsets are float32 numbers for each
- * element, which kernels read in place, or one number for the row. */
+/* Process a contiguous row with one zero point. The scale is one number, or the kernel
+ * reads a float32 scale for each element in place. The offset is like the scale. */
 static void run_row_per_element(void *p, const struct pq_position *at)
 {
     struct pq_job *job = p;
@@ -734,8 +738,8 @@ static bool can_run_columns(const struct pq_job *job)
            share >= MIN_SHARED_ROWS;
 }
 
-/* Process the rows of an area with the loaded parameters. The kernel processes `joined`
- * rows as one row. */
+/* Process the rows of an area with the loaded parameters. For the kernel, `joined`
+ * successive rows are one row. */
 static void run_area(struct pq_job *job, const struct pq_position *at,
                      const struct area *area, ptrdiff_t joined)
 {
@@ -768,15 +772,15 @@ static void run_area(struct pq_job *job, const struct pq_position *at,
         job->how.kernel(run, x + r * run->in_stride, y + r * run->out_stride,
                         (size_t)area->columns);
     }
-    run->rows = 0; /* reset to one row, as all other loops expect */
+    run->rows = 0; /* for all other loops, which process one row in each call */
     if (packs) {
         pq_saturate_codes(&job->pack, out_rows, (size_t)(area->rows * area->columns));
         store_tile(job, at, area, out_rows, &out);
     }
 }
 
-/* Run dimensions 0 and 1 by tiles of columns, for as many rows as share parameters and fit
- * the buffers. */
+/* Process dimensions 0 and 1 in areas. An area has as many rows as share parameters and fit
+ * in the buffers. */
 static void run_columns(void *p, const struct pq_position *at)
 {
     struct pq_job *job = p;
@@ -801,9 +805,8 @@ static void run_columns(void *p, const struct pq_position *at)
     }
 }
 
-/* ---- the choice of the walk ---- */
+/* ---- the choice of a function for rows ---- */
 
-/* Return true if the rows of both sides are contiguous. */
 static bool has_contiguous_rows(const struct pq_job *job)
 {
     const struct pq_dim *dim = &job->plan.dim[0];
@@ -853,9 +856,9 @@ static pq_row_fn *choose_walk(const struct pq_job *job, int *first)
     return by_columns ? run_columns : is_transposed(job) ? run_transposed : run_tiles;
 }
 
-/* Swap the dimensions if the input is transposed and its elements are larger than the
- * results, or have 24 bits. The engine then transposes the smaller or unpacked results.
- * Exception: few rows of unpacked elements take longer with swapped dimensions. */
+/* Swap dimensions 0 and 1 if the input is transposed, but transposing the results is
+ * faster. Results are faster for input codes of 24 bits. For more than MAX_FEW_ROWS rows,
+ * smaller results are faster, and results of at most MAX_CHANNELS elements in each row. */
 static void order_by_input(struct pq_job *job)
 {
     struct pq_dim *dim = job->plan.dim;
@@ -881,7 +884,6 @@ static bool is_uniform_row(const struct pq_job *job)
            job->how.element == NULL && !pq_needs_random_words(&job->how);
 }
 
-/* Run a job that is one contiguous row with one pair of parameters. */
 static void run_uniform_row(struct pq_job *job)
 {
     const size_t n = (size_t)job->plan.dim[0].end;
@@ -891,9 +893,9 @@ static void run_uniform_row(struct pq_job *job)
     run_groups(job, job->plan.in, job->plan.out, n, n, 0);
 }
 
-/* Return true if parts of the output share no byte, provided that they begin at multiples
- * of 8 elements. For this, the first element must begin at bit 0 of a byte, and negative
- * strides must be multiples of 8 bits. */
+/* Return true if parts that begin at multiples of 8 elements share no byte of the output.
+ * For this, the first element must begin at bit 0 of a byte, and negative strides must be
+ * multiples of 8 bits. */
 static bool has_complete_bytes(const struct pq_job *job)
 {
     const struct pq_dim *const dim = job->plan.dim;
@@ -915,7 +917,8 @@ static void init_tiles(struct pq_job *job)
     }
 }
 
-/* Initialize the state of a run. A copied job has pointers to its original. */
+/* Initialize the state of a run. Set the pointers to members of the job again, because the
+ * pointers in a copied job refer to the original. */
 static void init_run(struct pq_job *job)
 {
     job->how.run.affine = &job->how.affine;

@@ -16,7 +16,7 @@ _Static_assert(sizeof pq_no_method <= 256,
 
 /* ---- jobs ---- */
 
-/* Copy 8-bit codes. They need no unpacking, but a layout can store them in words. */
+/* Copy 8-bit codes. A layout can store 8-bit codes in words, but each code is a byte. */
 static void copy_bytes(const void *x, void *y, size_t n)
 {
     memcpy(y, x, n);
@@ -46,7 +46,7 @@ static struct pq_codes describe_packed_codes(const struct pq_kernels *kernels,
     if (bits == 8) {
         codes.unpack = copy_bytes;
         codes.pack = copy_bytes;
-    } else { /* `unpack` extends signs, `unpack_bits` does not */
+    } else { /* kernels of `unpack` extend signs, kernels of `unpack_bits` do not */
         codes.unpack = pq_is_narrow_integer(array->type)
                            ? kernels->unpack[pq_row_of(array->type)]
                            : kernels->unpack_bits[bits];
@@ -58,8 +58,8 @@ static struct pq_codes describe_packed_codes(const struct pq_kernels *kernels,
     return codes;
 }
 
-/* Set `codes` for one array. `convert` has a function for each narrow integer type. All
- * other types need functions only if they are packed. */
+/* Set `codes` for one array. `convert` has a function for each narrow integer type. For all
+ * other types, only packed codes need functions. */
 static void set_codes(struct pq_codes *codes, const struct pq_kernels *kernels,
                       const struct pq_args *args, const struct pq_array *array,
                       const struct pq_layout *layout, pq_bytes_fn *const convert[])
@@ -102,7 +102,7 @@ enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
     job->out_swapped = args->out.swapped && job->out_size > 1;
     pq_job_set_params(job, args);
     const enum pq_status status = pq_plan_init(&job->plan, args, (size_t)job->out_step);
-    if (!job->plan.empty && job->plan.dim[0].end == 1) { /* treat one index as contiguous */
+    if (!job->plan.empty && job->plan.dim[0].end == 1) { /* one index is contiguous */
         job->plan.dim[0].in = job->in_step;
         job->plan.dim[0].out = job->out_step;
     }
@@ -113,21 +113,21 @@ enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
 
 /* ---- calls ---- */
 
-/* Return PQ_ERR_BEYOND if a job that has run counted elements out of range. */
+/* Return PQ_ERR_BEYOND if the job has counted elements out of range, else PQ_OK. */
 static enum pq_status status_of(const struct pq_job *job)
 {
     return job->out_of_range != 0 ? PQ_ERR_BEYOND : PQ_OK;
 }
 
-/* Return true if kernels can use the elements unchanged. */
+/* Return true if kernels can read or write the elements without a conversion. */
 static bool has_native_elements(const struct pq_array *array)
 {
     return array->bit_strides == NULL && !pq_is_narrow_integer(array->type) &&
            (array->swapped == 0 || pq_bytes_of(array->type) == 1);
 }
 
-/* Return the number of elements if both sides are contiguous and all elements share a scale
- * and a zero point, like most small calls. Else return -1. */
+/* Return the number of elements if input and output are contiguous and all elements share a
+ * scale and a zero point, like most small calls. Else return -1. */
 static ptrdiff_t contiguous_run_length(const struct pq_args *args)
 {
     const bool has_zero = args->zero.data != NULL, has_offset = args->offset.data != NULL;
@@ -190,8 +190,8 @@ enum pq_status pq_call_run(pq_set_method_fn *set, const struct pq_kernels *kerne
 
 /* ---- prepared calls ---- */
 
-/* Return the number of bytes of a job up to the last dimension in use. Later members are
- * not copied. */
+/* Return the number of bytes of a job up to the last dimension in use. Copies of a job omit
+ * the members after it. */
 static size_t used_job_bytes(const struct pq_plan *plan)
 {
     const size_t unused = (size_t)(PQ_MAX_NDIM - plan->ndim) * sizeof plan->dim[0];

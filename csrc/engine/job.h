@@ -14,43 +14,42 @@
 #include "types.h"
 
 enum {
-    PQ_TILE = PQ_SIZE(1024, 384), /* elements of a tile, so that all buffers fit in L1 */
-    PQ_BROADCAST = 8,             /* copies of a parameter that one step of a loop writes */
-    PQ_GROUP = 32 /* shorter groups usually get one copy of a parameter per element */
+    PQ_TILE = PQ_SIZE(1024, 384), /* tile size in elements; all buffers fit in L1 */
+    PQ_BROADCAST = 8,             /* number of parameter copies that one step writes */
+    PQ_GROUP = 32 /* groups of fewer elements usually get a parameter for each element */
 };
 
 struct pq_facts; /* args.h */
 struct pq_job;
 
-/* Load the parameters of `n` groups to the parameter tiles of the job, from index `to`
- * on. `at` is the address of the first scale, and `stride` is the distance of the scales
- * in bytes. */
+/* Load the parameters of `n` groups to the indices [to, to + n) of the parameter tiles.
+ * `at` is the address of the first scale. The distance of two scales is `stride` bytes. */
 typedef void pq_load_fn(struct pq_job *job, ptrdiff_t to, const char *at, ptrdiff_t stride,
                         size_t n);
 
 /* The kernels of an operation and the types of their parameters. */
 struct pq_method {
     pq_kernel_fn *kernel;
-    pq_kernel_fn *packed;    /* kernel for packed codes; null: convert them to bytes */
+    pq_kernel_fn *packed;    /* kernel for packed codes, or null if there is none */
     struct pq_run run;       /* the options and the parameters of the next kernel call */
     struct pq_affine affine; /* the stages of an affine kernel, if `inner_kernel` is set */
     pq_bytes_fn *copy;       /* not null: the job copies codes and has no parameters */
     pq_row_fn *element;      /* not null: run this function for each element */
-    pq_load_fn *load;        /* null: pq_load_params() converts all types of parameters */
-    bool general;            /* kernels have float64 parameters */
-    bool by_groups;    /* one pair of parameters for a long group, not for each element */
-    bool counts;       /* kernels count elements, so process each element only once */
-    bool single_scale; /* round scales to float32 */
-    bool float_zero;   /* zero points are float32 numbers, stored as bits */
-    bool negate_zero;  /* with `float_zero`: zero points are stored negated */
-    bool has_64_bit_zero; /* zero points are 64-bit integers, not float64 */
-    /* The engine can flush subnormals if no scale is smaller than this scale. The member
-     * has the upper 32 bits of the scale, in the kernel's type. 0: never flush. */
+    pq_load_fn *load;        /* loads parameters; if null, pq_load_params() does */
+    bool general;            /* kernels use float64 parameters */
+    bool by_groups;          /* kernels need only one pair of parameters for a long group */
+    bool counts;             /* kernels count elements, so process each element only once */
+    bool single_scale;       /* round scales to float32 */
+    bool float_zero;         /* zero points are float32 numbers, stored as bits */
+    bool negate_zero;        /* with `float_zero`: zero points are stored negated */
+    bool has_64_bit_zero;    /* zero points are 64-bit integers, not float64 */
+    /* The upper 32 bits of a scale in the kernel's type, or 0. The engine flushes
+     * subnormals only if this member is not 0 and every scale is at least this scale. */
     uint32_t flush_min_scale;
 };
 
-/* A parameter of each element of a tile, or of each group. Code that only copies
- * parameters uses the integer member of their size. */
+/* Scales, zero points or offsets: one for each element of a tile, or one for each group.
+ * Code that only copies parameters uses an integer member. */
 union pq_param_tile {
     float f32[PQ_TILE + 2 * PQ_BROADCAST];
     int32_t i32[PQ_TILE + 2 * PQ_BROADCAST];
@@ -61,14 +60,14 @@ union pq_param_tile {
 struct pq_job {
     const struct pq_kernels *kernels; /* null: the job is empty */
     size_t in_size, out_size;
-    ptrdiff_t in_step, out_step; /* step to the next element: bytes, or bits if packed */
+    ptrdiff_t in_step, out_step; /* element distance in bytes, or in bits if packed */
     bool in_swapped, out_swapped;
     enum pq_type scale_type, zero_type, offset_type;
     int scale_swapped, zero_swapped, offset_swapped;
     bool zero_given;
     bool one_zero;           /* all elements share a zero point */
-    ptrdiff_t zeros_there;   /* elements of the tile `zero` set to the shared zero point */
-    bool has_small_scale;    /* a loaded scale is too small to flush subnormals */
+    ptrdiff_t zeros_there;   /* number of copies of a shared zero point in `zero` */
+    bool has_small_scale;    /* a loaded scale is less than `flush_min_scale` */
     bool flushes_subnormals; /* the control state flushes subnormals now */
     bool exceeds_cache;      /* the data exceeds the near caches */
     uint64_t seed;
@@ -80,8 +79,8 @@ struct pq_job {
     struct pq_plan plan;           /* a copy of a job ends after its last used dimension */
 
     /* The parameter tiles have a parameter for each element of a tile or for each group.
-     * `loaded`: the parameters' addresses, first column, and numbers of rows and
-     * columns. */
+     * `loaded` has the addresses and the first column of these parameters, and the numbers
+     * of rows and columns. */
     struct {
         struct pq_addresses at;
         ptrdiff_t first, rows, columns;
@@ -103,32 +102,30 @@ extern const struct pq_method pq_no_method;
 enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
                            const struct pq_args *args);
 
-/* Set the types of the parameters. */
+/* Set the types and the byte orders of the parameters. */
 void pq_job_set_params(struct pq_job *job, const struct pq_args *args);
 
-/* Run part number `part` of `parts` (engine.c). */
+/* Run part number `part` of the `parts` parts of a job (engine.c). */
 void pq_job_run(struct pq_job *job, int part, int parts);
 
-/* Return true if kernels read `in` and write `out` directly, without copies of elements.
- */
+/* Return true if kernels read `in` and write `out` directly, without copying elements. */
 bool pq_job_is_direct(const struct pq_job *job);
 
 /* Return true if pq_job_run_groups() can run the job: one contiguous row of groups. */
 bool pq_job_can_run_groups(const struct pq_job *job);
 
-/* Run `n` elements of a row of groups, from position `at`: at most PQ_TILE groups of `g`
- * elements. The last group may be short. Before and after the call, the control state has
- * the IEEE defaults. */
+/* Process `n` elements of a row from position `at` on, in at most PQ_TILE groups of `g`.
+ * The last group may be short. The control state must have the IEEE defaults before the
+ * call, and has the IEEE defaults after the call. */
 void pq_job_run_groups(struct pq_job *job, struct pq_position at, size_t n, size_t g);
 
-/* Run `n` contiguous elements with one scale and one zero point, without a plan. The
+/* Process `n` contiguous elements with one scale and one zero point, without a plan. The
  * caller sets only the member `how` of the job. The function sets the other members. It
  * reads the addresses and types of `args`. */
 void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n);
 
-/* Run a checked call without a plan if possible, else with a plan. The caller has set
- * `how`.
- */
+/* Run a checked call without a plan if possible, else with one. The caller has set
+ * `how`. */
 enum pq_status pq_job_run_args(struct pq_job *job, const struct pq_kernels *kernels,
                                const struct pq_args *args, int part, int parts);
 
@@ -148,7 +145,7 @@ enum pq_status pq_call(pq_set_method_fn *set, const struct pq_kernels *kernels,
 /* Run all elements of a call without pq_check_call(), which must accept the call. */
 enum pq_status pq_call_run(pq_set_method_fn *set, const struct pq_kernels *kernels,
                            const struct pq_args *args);
-/* Check a call, and store its job for pq_run(). */
+/* Check a call, and store its job in `prepared`, for pq_run(). */
 enum pq_status pq_prepare(pq_set_method_fn *set, struct pq_prepared *prepared,
                           const struct pq_kernels *kernels, const struct pq_args *args);
 
@@ -203,7 +200,7 @@ static inline bool pq_needs_random_words(const struct pq_method *how)
 }
 
 /* Return a number of output elements that occupies complete bytes, for codes of any size.
- * Parts begin at multiples of this number. */
+ * Parts of a job begin at multiples of this number. */
 static inline int pq_alignment_elements(const struct pq_job *job)
 {
     return job->pack.bits != 0 ? 8 : 1;
@@ -217,12 +214,13 @@ static inline bool pq_job_unpacks(const struct pq_job *job)
 
 /* ---- parameters, for the engine (params.c) ---- */
 
-/* Flush subnormals if `how.flush_min_scale` is not 0 and no scale that was loaded since the
- * last call is less. Otherwise do not flush. */
+/* Flush subnormals if `how.flush_min_scale` is not 0 and every scale that was loaded since
+ * the last call is at least this large. Otherwise do not flush subnormals. */
 void pq_set_flush(struct pq_job *job);
 
-/* Load the scales, zero points and offsets of the `n` groups of `dim` from `at` on to the
- * parameter tiles, from index `to` on. */
+/* Load the scales, zero points and offsets of `n` groups of `dim` to the indices
+ * [to, to + n) of the parameter tiles. `at` has the addresses of the first group's
+ * parameters. */
 void pq_load_params(struct pq_job *job, ptrdiff_t to, const struct pq_addresses *at,
                     const struct pq_dim *dim, size_t n);
 
@@ -242,10 +240,9 @@ static inline bool pq_has_loaded(const struct pq_job *job, const struct pq_addre
 void pq_repeat_param(struct pq_job *job, ptrdiff_t from, ptrdiff_t to, ptrdiff_t n);
 
 /*
- * Load the parameters of the tile of rows [row, row + rows) and columns [column, column +
- * columns), unless the last tile had equal parameters. Return the number of successive
- * elements that share a pair of parameters: all elements (the pair has index 0), a row,
- * or 1.
+ * Load the parameters of the tile of rows [row, row + rows) and columns
+ * [column, column + columns), unless these parameters are still loaded. Return the number
+ * of successive elements that share a pair of loaded parameters: all elements, a row, or 1.
  */
 ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_addresses row_start,
                               ptrdiff_t row, ptrdiff_t rows, ptrdiff_t column,

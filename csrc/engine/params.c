@@ -2,8 +2,8 @@
 /*
  * Load scales, zero points and offsets of any type and stride. The first part of this file
  * converts rows of parameters to the types of kernels. The second part fills the parameter
- * tiles of a job: one parameter for each group, or a copy for each element. Subnormal
- * numbers are flushed only if no scale is too small.
+ * tiles of a job: one parameter for each group, or a copy for each element. pq_set_flush()
+ * flushes subnormal numbers unless a scale is too small.
  */
 #include "engine/params.h"
 
@@ -17,7 +17,7 @@
 
 /* ---- rows of parameters ---- */
 
-/* Size of the buffer for parameters that are not contiguous or not in native byte order. */
+/* Size in elements of the buffer for parameters with gaps or with the other byte order. */
 enum { BUFFER_ELEMENTS = PQ_SIZE(256, 32) };
 
 /* Copy `n` elements at `data` to `to`, in native byte order, and return `to`. */
@@ -156,7 +156,7 @@ int64_t pq_load_integer(const struct pq_params *from)
 
 /* ---- subnormal numbers ---- */
 
-/* Define a function that returns true if a scale is too small to flush subnormals. */
+/* Define a function that returns true if a scale is less than `how.flush_min_scale`. */
 #define HAS_SMALL(name, number, bits_of)                                                   \
     static bool name(const struct pq_job *job, const number *scales, size_t n)             \
     {                                                                                      \
@@ -226,8 +226,8 @@ static union pq_param_tile *tile_at(struct pq_job *job, int k)
     return k == 0 ? &job->scale : k == 1 ? &job->zero : &job->offset;
 }
 
-/* Return true if parameter `k` can differ between elements. 0: scale, 1: zero point,
- * 2: offset. */
+/* Return true if elements can have different parameters of the kind `k`, which is 0 for
+ * scales, 1 for zero points, and 2 for offsets. */
 static bool param_varies(const struct pq_job *job, int k)
 {
     return k == 0 || (k == 1 ? !job->one_zero : job->how.affine.has_offset);
@@ -260,7 +260,7 @@ static size_t param_bytes(const struct pq_job *job)
     return job->how.general ? sizeof(uint64_t) : sizeof(int32_t);
 }
 
-/* Repeat the `n` parameters from index `from` on, until there are `times` copies. */
+/* Repeat the parameters at [from, from + n) in the next indices, to have `times` copies. */
 static void repeat_row(struct pq_job *job, ptrdiff_t from, ptrdiff_t n, ptrdiff_t times)
 {
     const size_t size = param_bytes(job), all = (size_t)(n * times) * size;
@@ -277,7 +277,7 @@ static void repeat_row(struct pq_job *job, ptrdiff_t from, ptrdiff_t n, ptrdiff_
 /* ---- scales, zero points and offsets ---- */
 
 /* Fill `n` entries of the tile `zero`, from index `to` on, for a call that has no zero
- * points. Float entries are -0, because adding -0 keeps the sign of zero. */
+ * points. Float entries are -0, because adding -0 to a zero keeps the sign of the zero. */
 static void clear_zeros(struct pq_job *job, ptrdiff_t to, size_t n)
 {
     const int32_t bits = job->how.float_zero ? INT32_MIN : 0;
@@ -319,8 +319,8 @@ static void load_reals(const struct pq_job *job, union pq_param_tile *tile, ptrd
                      : pq_load_scales_f32(tile->f32 + to, from, n);
 }
 
-/* If all elements share a zero point, store it at the first `n` indices, once for the
- * complete job. */
+/* If all elements share a zero point, store `n` copies in the tile `zero`, unless an
+ * earlier call of the job has stored enough copies. */
 static void store_shared_zeros(struct pq_job *job, const char *zero, ptrdiff_t n)
 {
     if (job->one_zero && job->zeros_there < n) {
@@ -363,8 +363,8 @@ void pq_load_params(struct pq_job *job, ptrdiff_t to, const struct pq_addresses 
 
 /* ---- tiles of elements ---- */
 
-/* Copy the parameters of `rows` rows to their elements. The tiles have the parameters of
- * the `count` groups of each row from index `to` on. The copies replace the parameters. */
+/* Replace the parameters of `rows` rows by a copy for each element. Each row has loaded
+ * parameters for `count` groups. The parameters and the copies begin at index `to`. */
 static void broadcast_rows(struct pq_job *job, ptrdiff_t to, ptrdiff_t rows,
                            ptrdiff_t count, struct groups groups)
 {
@@ -387,8 +387,8 @@ static void broadcast_rows(struct pq_job *job, ptrdiff_t to, ptrdiff_t rows,
     }
 }
 
-/* Copy a parameter of all groups of `rows` rows to `room`, unless the rows are equally
- * spaced. Set its address and stride. `next` is the stride of the rows. */
+/* Copy one kind of parameters of `rows` rows to `room`, unless all of them are equally
+ * spaced. Set `at` and `stride` for the result. `next` is the stride from row to row. */
 static void gather_rows(const struct pq_job *job, ptrdiff_t rows, char *room,
                         const char **at, ptrdiff_t *stride, ptrdiff_t next,
                         enum pq_type type)
@@ -436,7 +436,7 @@ static void load_row(struct pq_job *job, struct pq_addresses at, ptrdiff_t first
     }
 }
 
-/* Load the parameters of `rows` complete rows, and copy them to the elements. */
+/* Load the parameters of `rows` complete rows, with a copy for each element. */
 static void load_gapped_rows(struct pq_job *job, struct pq_addresses at, ptrdiff_t rows)
 {
     const struct pq_dim *dim = job->plan.dim;
@@ -450,8 +450,7 @@ static void load_gapped_rows(struct pq_job *job, struct pq_addresses at, ptrdiff
     pq_set_flush(job);
 }
 
-/* Load the parameters of the indices [row, row + rows) of dim[1], one pair for each row.
- */
+/* Load a pair of parameters for each of the indices [row, row + rows) of dim[1]. */
 static void load_row_params(struct pq_job *job, struct pq_addresses row_start,
                             ptrdiff_t row, ptrdiff_t rows)
 {

@@ -13,8 +13,8 @@ struct pq_params {
     int swapped;
 };
 
-/* Load scales as float32 and zero points as int32, for the kernels of type pairs. A float64
- * scale is rounded to nearest, half to even. */
+/* Load scales as float32 and zero points as int32, for kernels with float32 parameters. A
+ * float64 scale is rounded to nearest, half to even. */
 void pq_load_scales_f32(float *to, const struct pq_params *from, size_t n);
 void pq_load_zeros_i32(int32_t *to, const struct pq_params *from, size_t n);
 

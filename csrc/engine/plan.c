@@ -157,8 +157,9 @@ ptrdiff_t pq_dense_bits(const struct pq_args *args, const struct pq_array *array
 /* The functions for layouts are not inlined, because calls without layouts would become
  * slower. */
 
-/* If dimension `d` is the axis of the layout, set the stride and the code step of one side.
- * Dimensions are sorted by the stride of output words; then hide_words() removes it. */
+/* If dimension `d` is the axis of the layout, set the stride and the code step of the
+ * array. The stride of output words only serves to sort dimensions. hide_words() clears
+ * it. */
 static void set_layout_strides(ptrdiff_t *stride, ptrdiff_t *code, int d,
                                const struct pq_array *array, const struct pq_layout *layout)
 {
@@ -172,7 +173,7 @@ static void set_layout_strides(ptrdiff_t *stride, ptrdiff_t *code, int d,
 }
 
 /* Set the strides of output words, which the sort needed, to 0. Remove dimensions of one
- * index. Compute the number of codes that fill complete words of the output. */
+ * index. Compute a number of codes that fills complete words of the output. */
 PQ_NOINLINE void hide_words(struct pq_plan *plan, const struct pq_layout *layout)
 {
     int kept = 0;
@@ -282,7 +283,7 @@ void pq_plan_part(struct pq_plan *plan, int part, int parts, int alignment_eleme
     if (plan->empty || parts == 1) {
         return;
     }
-    /* Split the longest dimension; among equally long dimensions the outermost. */
+    /* Split the longest dimension. If several are equally long, split the outermost. */
     int split = -1;
     for (int d = 0; d < plan->ndim; d++) {
         if (splits_evenly(plan, d, alignment_elements) &&

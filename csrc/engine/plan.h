@@ -17,8 +17,8 @@
  * strides in bytes for each group of `group_size` indices. A uniform dimension selects no
  * parameter: these strides are 0. `in_code` and `out_code` are 0, except along the axis of
  * a layout with streams (pq_is_stream). Along that axis they are the steps of the code's
- * index, 1 or -1, and the stride `in` or `out` is 0. `place` is the step of positions in C
- * order, modulo 2^64, for random words, and 0 in calls without random words.
+ * index, 1 or -1, and the stride `in` or `out` is 0. `place` is the step of the position in
+ * C order for each index, modulo 2^64, or 0 in calls without random words.
  */
 struct pq_dim {
     ptrdiff_t begin, end;
@@ -41,7 +41,7 @@ struct pq_plan {
     char *out; /* null for a reduction */
     struct pq_addresses params;
     ptrdiff_t in_code;        /* index of the first element in its stream */
-    ptrdiff_t out_full_words; /* number of codes that fill complete words of `out` */
+    ptrdiff_t out_full_words; /* a number of codes that fills complete words of `out` */
     uint64_t place;           /* `start` plus the first element's position in C order */
     struct pq_dim dim[PQ_MAX_NDIM];
 };
@@ -51,12 +51,13 @@ static inline ptrdiff_t pq_magnitude(ptrdiff_t v)
     return v < 0 ? -v : v;
 }
 
-/* The share of one part in a number of units, for example groups: units [begin, end). */
+/* The units of one part of a call, for example groups. Their indices are [begin, end). */
 struct pq_share {
     ptrdiff_t begin, end;
 };
 
-/* Return the share of a part in `n` units. Shares differ by at most one unit. */
+/* Divide `n` units among `parts` parts, and return the units of number `part`. The numbers
+ * of units of two parts differ by at most one. */
 static inline struct pq_share pq_share_of(ptrdiff_t n, int part, int parts)
 {
     const ptrdiff_t smaller = n / parts, rest = n % parts;
@@ -64,7 +65,7 @@ static inline struct pq_share pq_share_of(ptrdiff_t n, int part, int parts)
     return (struct pq_share){begin, begin + smaller + (part < rest ? 1 : 0)};
 }
 
-/* Return the distance in bytes from the first parameter to the parameter of index `i` of
+/* Return the number of bytes from the first parameter to the parameter of index `i` of
  * dimension `d`. Return 0 for an array without data. */
 static inline ptrdiff_t pq_param_offset(const struct pq_args *args,
                                         const struct pq_array *params, int d, ptrdiff_t i)
@@ -75,12 +76,11 @@ static inline ptrdiff_t pq_param_offset(const struct pq_args *args,
     return (args->block != NULL ? i / args->block[d] : i) * params->strides[d];
 }
 
-/* Return the number of bits of all elements of a packed array if the elements are in C
- * order without gaps, else -1. */
+/* Return the total number of bits in a packed array if the elements are in C order without
+ * gaps, else -1. */
 ptrdiff_t pq_dense_bits(const struct pq_args *args, const struct pq_array *array);
 
-/* Return true if each byte holds two 4-bit codes with the first code in the upper half.
- */
+/* Return true if each byte has two 4-bit codes, and the first is in the upper half. */
 static inline bool pq_is_high_first(const struct pq_layout *layout)
 {
     return layout != NULL && layout->bits == 4 && layout->word_bits == 8 &&
@@ -96,7 +96,7 @@ static inline bool pq_is_stream(const struct pq_layout *layout)
            (layout->order != NULL || layout->word_stride != layout->word_bits);
 }
 
-/* Return the bits of a packed code, or 0 if the array has byte strides. */
+/* Return the width of a packed code in bits, or 0 if the array has byte strides. */
 int pq_packed_code_bits(const struct pq_array *array, const struct pq_layout *layout);
 
 /* Set the plan of checked arguments. out.data is null for a reduction. `out_size` is the
@@ -128,13 +128,13 @@ static inline ptrdiff_t pq_dim_groups(const struct pq_dim *dim)
                : (dim->end - 1) / dim->group_size - dim->begin / dim->group_size + 1;
 }
 
-/* Return the group of index `i`, or 0 for a uniform dimension. */
+/* Return the number of the group that contains index `i`, or 0 for a uniform dimension. */
 static inline ptrdiff_t pq_dim_group(const struct pq_dim *dim, ptrdiff_t i)
 {
     return pq_is_uniform(dim) ? 0 : i / dim->group_size;
 }
 
-/* Return the addresses `at` after a step from group 0 to group `group` of `dim`. */
+/* Return the addresses for group `group` of `dim`. `at` has the addresses for group 0. */
 static inline struct pq_addresses pq_addresses_at(struct pq_addresses at,
                                                   const struct pq_dim *dim, ptrdiff_t group)
 {
@@ -155,7 +155,7 @@ struct pq_position {
     uint64_t place;
 };
 
-/* Return the position `at` after a step from index 0 to index `i` of `dim`. */
+/* Return the position of index `i` of `dim`. `at` is the position of index 0. */
 static inline struct pq_position pq_position_at(struct pq_position at,
                                                 const struct pq_dim *dim, ptrdiff_t i)
 {
@@ -177,8 +177,8 @@ static inline struct pq_position pq_position_start(const struct pq_plan *plan)
 }
 
 /* Process the inner dimensions at one position of the outer dimensions. pq_for_each_row()
- * calls `visit` for every index of the dimensions from `first` outwards. `at` is an
- * address, because a copy of the position would wait for stores to its members. */
+ * calls `visit` for all indices of the outer dimensions `dim[first]`, `dim[first + 1]` and
+ * so on. `at` is an address, because a copy would wait for stores to members. */
 typedef void pq_row_fn(void *job, const struct pq_position *at);
 void pq_for_each_row(const struct pq_plan *plan, int first, pq_row_fn *visit, void *job);
 

@@ -12,13 +12,13 @@
 #include "math/scalar_math.h"
 
 enum {
-    BOX_CELLS = PQ_SIZE(512, 32),          /* most cells of a box, see struct reduction */
-    SHORT_ROW_ELEMENTS = PQ_SIZE(256, 16), /* joined rows have at most half this length */
+    BOX_CELLS = PQ_SIZE(512, 32),          /* maximum number of cells in a box */
+    SHORT_ROW_ELEMENTS = PQ_SIZE(256, 16), /* maximum number of elements of joined rows */
     FEW_ELEMENTS = 32                      /* fewer float32 elements need no kernel */
 };
 
-/* The state of a call. A call divides the parameters into boxes of at most BOX_CELLS, so
- * that the buffers have a fixed size. A box contains all elements of its parameters. */
+/* The state of a call. A call divides the cells into boxes of at most BOX_CELLS cells, so
+ * that the buffers have a fixed size. All elements of a cell belong to one box. */
 struct reduction {
     const struct pq_job *job; /* its plan describes the complete call */
     bool is_f64;              /* the data is float64 */
@@ -47,7 +47,7 @@ static void clear_cells(const struct reduction *reduction, union pq_cell_extrema
                      n);
 }
 
-/* Merge each of the `repeat` rows in `found` into the `n` cells from index `to` on. */
+/* Merge each of the `repeat` rows of `n` extrema in `found` into the cells [to, to + n). */
 #define MERGE(type, width)                                                                 \
     for (size_t r = 0; r < repeat; r++) {                                                  \
         type *PQ_RESTRICT lo = reduction->cells.width[0] + to;                             \
@@ -70,7 +70,7 @@ static void merge_extrema(struct reduction *reduction, size_t to, size_t n, size
 }
 #undef MERGE
 
-/* Return the number of the cell for index `i` of the innermost dimension. */
+/* Return the index of the cell for index `i` of the innermost dimension. */
 static size_t cell_at(const struct reduction *reduction, struct pq_position at, ptrdiff_t i)
 {
     return (size_t)(at.params.scale - reduction->box.params.scale +
@@ -81,8 +81,8 @@ static size_t cell_at(const struct reduction *reduction, struct pq_position at, 
 
 /*
  * Define loops for fewer than `few` elements, because calling a kernel would take longer: a
- * loop for a run of one cell, and one for rows of adjacent cells. v - v is 0 for finite v
- * only.
+ * loop for a run of one cell, and one for rows of adjacent cells. The sum of v - v detects
+ * NaN and infinity, because v - v is 0 only for finite v.
  */
 #define SHORT_LOOPS(name, number)                                                          \
     static void run_##name(struct reduction *reduction, size_t cell, const void *x,        \
@@ -136,7 +136,7 @@ static void reduce_few(struct reduction *reduction, size_t cell, const char *x, 
     }
 }
 
-/* Reduce the columns of rows with fewer than `few` elements in all. */
+/* Reduce the columns of `rows` rows, which have fewer than `few` elements in total. */
 static void reduce_few_columns(struct reduction *reduction, size_t cell, const char *x,
                                ptrdiff_t stride, size_t rows, size_t n)
 {
@@ -316,8 +316,8 @@ static void reduce_rows(void *p, const struct pq_position *at)
 
 /* ---- boxes ---- */
 
-/* The division of a part into boxes. A dimension has the groups [begin, end) of the part,
- * `step` groups in each box, and the first group `at` of the current box. */
+/* The division of a part into boxes. Along each dimension, the part has the groups
+ * [begin, end), a box has up to `step` groups, and the current box begins at group `at`. */
 struct cut {
     ptrdiff_t begin[PQ_MAX_NDIM], end[PQ_MAX_NDIM];
     ptrdiff_t step[PQ_MAX_NDIM];
@@ -409,7 +409,7 @@ static size_t enter_box(struct reduction *reduction, const struct cut *cut)
     return (size_t)count;
 }
 
-/* Set both extrema of each cell with a NaN to NaN. */
+/* Set both extrema to NaN in each cell that has a NaN element. */
 static void mark_nan_cells(void *p, const struct pq_position *at)
 {
     struct reduction *reduction = p;
@@ -475,8 +475,8 @@ static bool reduce_boxes(struct reduction *reduction, struct cut *cut, bool all_
     return true;
 }
 
-/* Set the extents of the plan: an extent of 0 becomes 1 and sets `empty`. Return false if
- * there are no parameters, because a dimension that selects parameters has extent 0. */
+/* Store the extents for the plan in `shape`. An extent of 0 becomes 1 and sets `empty`. If
+ * the dimension selects parameters, there are no parameters, so return false instead. */
 static bool has_parameters(const struct pq_args *args, ptrdiff_t *shape, bool *empty)
 {
     for (int d = 0; d < args->ndim; d++) {

@@ -8,10 +8,11 @@
 
 #include "engine/job.h"
 
-/* Fewer groups are reduced one by one, because kernels for several groups do not pay. */
+/* Fewer groups are reduced one by one. A kernel for several groups would take longer. */
 enum { PQ_FEW_GROUPS = 8 };
 
-/* Extrema of parameters, one cell each: [0] lowest, [1] highest; float64 if the data is. */
+/* The extrema of a parameter are a cell: [0] has the lowest and [1] the highest element.
+ * Extrema are float64 if the data is float64, else float32. */
 enum { PQ_MOST_CELLS = 512 };
 union pq_cell_extrema {
     float f32[2][PQ_MOST_CELLS];
@@ -25,8 +26,8 @@ static inline void *pq_cell_extremum(union pq_cell_extrema *of, bool is_f64, int
     return pq_extremum(is_f64 ? (void *)of->f64[which] : of->f32[which], is_f64, k);
 }
 
-/* Extrema of `n` parameters. The arrays are contiguous, float64 if the data is float64, and
- * float32 otherwise. Without elements, the lowest is +inf and the highest is -inf. */
+/* Extrema of `n` parameters, in contiguous arrays of float64 if the data is float64, else
+ * of float32. Without elements, the lowest is +inf and the highest is -inf. */
 struct pq_cells {
     size_t n;
     const void *lowest, *highest;

@@ -5,7 +5,7 @@
 #include "engine/plan.h"
 #include "types.h"
 
-/* Return the number of indices of a dimension that must stay in one slab. */
+/* Return the number of successive indices of dimension `d` that must stay in one slab. */
 static ptrdiff_t unit_along(const struct pq_args *args, int d, bool keep_groups)
 {
     const ptrdiff_t extent = args->shape[d];
@@ -72,7 +72,7 @@ static int cut_order(const struct pq_args *args, bool keep_groups, int *order)
     return ndim;
 }
 
-/* Divide a call into slabs. A slab has at most `most` elements. */
+/* Divide a call into slabs of at most `most` elements, or one unit if units are larger. */
 static void init_slabs(struct pq_boxes *slabs, const struct pq_args *args, bool keep_groups,
                        ptrdiff_t most)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Boxes: groups of elements, and slabs. A slab is a part of a call that fits the caches,
- * for operations that read elements twice. Each slab is a separate call.
+ * A box is a part of a call with a range of indices along each dimension. A slab is a box
+ * that fits in the caches, for operations that read elements twice. Each slab is processed
+ * by a separate call.
  */
 #ifndef PQ_SLABS_H
 #define PQ_SLABS_H
@@ -39,11 +40,12 @@ struct pq_boxes {
 /* Set `count` and `all` from `step`, which the caller has set. The call is not empty. */
 void pq_init_boxes(struct pq_boxes *boxes, const struct pq_args *args);
 
-/* Make box `number`, in C order, the current box. Return the number of its elements. */
+/* Make box `number` in C order the current box, and return the number of its elements. */
 ptrdiff_t pq_enter_box(struct pq_boxes *boxes, const struct pq_args *args,
                        ptrdiff_t number);
 
-/* Process one slab. `first` has the indices of its first element in the complete arrays. */
+/* Process a slab. `first` has the indices of its first element in the arrays of the
+ * call. */
 typedef enum pq_status pq_slab_fn(void *what, const struct pq_args *slab,
                                   const ptrdiff_t *first);
 

@@ -10,8 +10,8 @@
 /* The number of codes that fit in a buffer on the stack. */
 enum { BUFFER_CODES = PQ_SIZE(1024, 128) };
 
-/* The position of a code: `low_bits` bits of a word, from bit `shift` on. The next word has
- * the remaining bits. `word` and `high` are the bit positions of the two words. */
+/* The position of a code. Its first `low_bits` bits begin at bit `shift` of a word, and the
+ * next word has its other bits. `word` and `high` are the bit positions of both words. */
 struct place {
     ptrdiff_t word, high;
     int shift, low_bits;
@@ -63,8 +63,8 @@ PQ_INLINE void copy_each_code(const struct pq_codes *codes, char *bytes, ptrdiff
 
 /* ---- across streams ---- */
 
-/* A column of codes, at one bit position of equally spaced words. Members: address of the
- * first word, distance of words in bytes, bit position, and bits of a code. */
+/* Codes at one bit position of equally spaced words. The members are the address of the
+ * first word, the bytes from word to word, the bit position, and the bits of a code. */
 struct column {
     char *word;
     ptrdiff_t stride;
@@ -92,9 +92,9 @@ static int find_column(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t ste
     return place.low_bits == codes->bits;
 }
 
-/* Copy `bits` bits of each byte to a word: bit `skip` of byte i becomes bit `shift` of word
- * i. Keep the other bits of the words. Words are adjacent and little-endian and have 32
- * bits. Compilers vectorize the loop. */
+/* Copy `bits` bits of byte i to word i, for each i. Bit `skip` of the byte becomes bit
+ * `shift` of the word. Keep the other bits of the words. Words are adjacent and
+ * little-endian and have 32 bits. Compilers vectorize the loop. */
 static void pack_words(char *PQ_RESTRICT word, const char *PQ_RESTRICT from, int skip,
                        int shift, int bits, size_t n)
 {
@@ -135,8 +135,8 @@ static void pack_column(const struct pq_codes *codes, const char *from, struct c
     }
 }
 
-/* Return true if all codes have one index in their streams, and their words are adjacent.
- * The caller has called find_column() without success, so each code occupies two words. */
+/* Return true if the codes have equal indices in their streams, and adjacent words. The
+ * caller has called find_column() without success, so each code occupies two words. */
 static int is_split_column(const struct pq_codes *codes, ptrdiff_t step,
                            ptrdiff_t code_step)
 {
@@ -185,8 +185,8 @@ static size_t count_in_groups(const struct pq_codes *codes, ptrdiff_t at, ptrdif
     return most - most % (size_t)stream->group;
 }
 
-/* A 32-bit word of 8 codes in halves: its lower half has the codes with even indices, its
- * upper half the codes with odd indices. */
+/* Number of codes in a 32-bit word in halves: the lower half has the codes with even
+ * indices, and the upper half has the codes with odd indices. */
 enum { HALVED = 8 };
 
 /* Swap the bits of `mask` with the bits that are `by` bits above them. */

@@ -86,7 +86,7 @@ const char *pq_sweep_direct(struct pq_sweep *sweep, size_t n)
     return sweep->row + sweep->at * sweep->stride[0];
 }
 
-/* Return the next `n` elements: in the array, or gathered in `room`. */
+/* Return the address of the next `n` elements: in the array, or gathered in `room`. */
 static const char *load_next_elements(struct pq_sweep *sweep, size_t n, void *room)
 {
     const char *const there = pq_sweep_direct(sweep, n);

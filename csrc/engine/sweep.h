@@ -12,7 +12,7 @@
 struct pq_sweep {
     const struct pq_kernels *kernels;
     enum pq_type type;
-    size_t size; /* bytes of an element */
+    size_t size; /* size of an element in bytes */
     bool swapped;
     int ndim;        /* number of dimensions; [0] is the innermost */
     const char *row; /* the start of the current row of dimension 0 */
@@ -33,10 +33,10 @@ bool pq_sweep_next_row(struct pq_sweep *sweep);
 /* Return the address of the next `n` elements if they are contiguous, else NULL. */
 const char *pq_sweep_direct(struct pq_sweep *sweep, size_t n);
 
-/* Read the next `n` elements of `rows` groups as float32 or float64. `stride` is the
- * distance of two groups in bytes. Return the address of the result: in the array, or in
- * `room`. In the result, the groups follow each other without gaps. `raw` is memory for
- * elements before conversion. */
+/* Read the next `n` elements of `rows` groups as float32 or float64. A group begins
+ * `stride` bytes after the group before it. Return the address of the result, in the array
+ * or in `room`. The result has no gaps between groups. `raw` is memory for elements before
+ * conversion. */
 const char *pq_sweep_load(struct pq_sweep *sweep, enum pq_type type, size_t rows,
                           ptrdiff_t stride, size_t n, void *room, void *raw);
 

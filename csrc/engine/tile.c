@@ -36,7 +36,7 @@ PQ_INLINE void copy_sized(char *PQ_RESTRICT to, ptrdiff_t to_row, ptrdiff_t to_c
     }
 }
 
-/* Copy a tile. Size, byte order and contiguous side are constants of each loop. */
+/* Copy a tile. In each loop, element size, byte order and contiguous side are constants. */
 static void copy_tile(char *to, ptrdiff_t to_row, ptrdiff_t to_column, const char *from,
                       ptrdiff_t from_row, ptrdiff_t from_column, const struct pq_tile *tile)
 {
@@ -78,8 +78,9 @@ enum { SHORT_ROW = 8 }; /* shorter rows are copied column by column */
 
 enum { MAX_CHANNELS = 7 };
 
-/* Transpose like a pq_transpose_fn. If one side has few elements, these are the channels of
- * pixels, and a kernel copies most of the pixels: it splits them, or joins channels. */
+/* Transpose like a pq_transpose_fn. If a tile has few rows or few columns, they are
+ * channels of pixels. A kernel splits most of the pixels into channels, or joins
+ * channels. */
 static void transpose_pixels(const struct pq_kernels *kernels, const char *from,
                              ptrdiff_t from_stride, char *to, ptrdiff_t to_stride,
                              ptrdiff_t rows, ptrdiff_t columns, const struct pq_tile *tile)
@@ -109,7 +110,7 @@ void pq_gather(const struct pq_kernels *kernels, char *to, const char *from,
             memcpy(to + r * row, from + r * tile->row_stride, (size_t)row);
         }
     } else if (pq_tile_is_transposed(tile)) {
-        /* Descending columns begin at the last row. */
+        /* If columns descend in memory, the last row has the lowest address. */
         const bool descends = tile->row_stride < 0;
         const ptrdiff_t last = descends ? tile->rows - 1 : 0, step = descends ? -row : row;
         transpose_pixels(kernels, from - last * size, tile->column_stride, to + last * row,

@@ -9,14 +9,14 @@
 #include "kernels/kernels.h"
 #include "pq_compiler.h"
 
-/* The number of elements in a tile that is gathered to count elements or find extrema. */
+/* Maximum number of elements that are gathered to count elements or to find extrema. */
 enum { PQ_GATHERED_ELEMENTS = PQ_SIZE(1024, 64) };
 
 struct pq_tile {
     ptrdiff_t rows, columns;
     ptrdiff_t row_stride, column_stride; /* in bytes, of the strided side */
-    size_t size;                         /* bytes of an element */
-    bool swapped;                        /* the strided side has the other byte order */
+    size_t size;                         /* size of an element in bytes */
+    bool swapped;                        /* the strided side is not in native byte order */
 };
 
 /* Copy an element, with its bytes reversed if `swapped`. */
@@ -31,13 +31,11 @@ PQ_INLINE void pq_copy_element(char *to, const char *from, size_t size, bool swa
     }
 }
 
-/* Return true if each row of the tile is contiguous in the strided array. */
 static inline bool pq_tile_has_contiguous_rows(const struct pq_tile *tile)
 {
     return !tile->swapped && tile->column_stride == (ptrdiff_t)tile->size;
 }
 
-/* Return true if each column of the tile is contiguous in the strided array. */
 static inline bool pq_tile_has_contiguous_columns(const struct pq_tile *tile)
 {
     return !tile->swapped && tile->rows > 1 && tile->row_stride == (ptrdiff_t)tile->size;
