@@ -33,7 +33,7 @@ enum pq_status pq_copy_struct(void *to, const void *given, size_t size, size_t l
     const size_t copied = has < size ? has : size;
     memmove(to, given, copied);
     memset((char *)to + copied, 0, size - copied);
-    memcpy(to, &size, sizeof size); /* the size of the copy is valid */
+    memcpy(to, &size, sizeof size); /* the copy has the size of this version */
     return PQ_OK;
 }
 
@@ -52,8 +52,8 @@ enum pq_status pq_adapt_args_version(const struct pq_args **args, struct pq_args
 /* The product of two numbers with this many bits does not overflow. */
 enum { FACTOR_BITS = (int)sizeof(ptrdiff_t) * 4 - 1 };
 
-/* Return true if a * b <= most, for a, b >= 0. Small factors avoid the division, which
- * would take as long as all other checks of a call. */
+/* Return true if a * b <= most, for a, b >= 0. Small factors need no division, which would
+ * take as long as all other checks of a call. */
 static bool is_product_within(ptrdiff_t a, ptrdiff_t b, ptrdiff_t most)
 {
     return (a | b) >> FACTOR_BITS == 0 ? a * b <= most : b == 0 || a <= most / b;
@@ -207,7 +207,7 @@ static bool has_valid_bit_strides(const struct pq_array *array,
     return array->bit_strides == NULL || layout != NULL || pq_bits_of(array->type) < 8;
 }
 
-/* Return the more important status: PQ_ERR_NULL first, then the first error. */
+/* Return PQ_ERR_NULL if a status is PQ_ERR_NULL, else the first error, if any. */
 static enum pq_status worse_status(enum pq_status status, enum pq_status other)
 {
     return status == PQ_OK || other == PQ_ERR_NULL ? other : status;
@@ -266,7 +266,7 @@ enum pq_status pq_check_reduction(const struct pq_kernels *kernels,
 
 /* ---- zero points ---- */
 
-/* Look at a row of `n` zero points. for_each_zero_row() calls the function for each row, in
+/* Process a row of `n` zero points. for_each_zero_row() calls the function for each row, in
  * C order, until a call returns false. */
 typedef bool look_fn(void *what, struct pq_params row, size_t n);
 
@@ -305,7 +305,7 @@ static int64_t load_zero(const struct pq_params *row, size_t i)
 }
 
 /* Run `statements` for each zero point `v` of a row. Compilers vectorize the first loop. It
- * alternates between `parts` parts of the row, so that their steps can run in parallel. */
+ * alternates between `parts` parts of the row, so that steps of two parts overlap. */
 #define FOR_ZEROS(type, parts, statements)                                                 \
     type v;                                                                                \
     const size_t part = row.stride == (ptrdiff_t)sizeof v ? n / (parts) : 0;               \
@@ -389,8 +389,8 @@ static void find_zero_bounds(const struct pq_args *args, struct pq_facts *facts)
     facts->zero_lowest = facts->zero_lowest < 0 ? ~(int64_t)facts->zero_highest : 0;
 }
 
-/* The limits of valid zero points. If `is_unsigned`, they are uint64 in two's complement.
- */
+/* The limits of valid zero points: int64, or uint64 in two's complement if
+ * `is_unsigned`. */
 struct bounds {
     int64_t lo, hi;
     bool is_unsigned;
@@ -416,11 +416,11 @@ static bool check_each_zero(void *what, struct pq_params row, size_t n)
     return true;
 }
 
-/* Return true if all zero points are within [lo, hi]. A smaller zero point wraps to a large
- * unsigned difference. */
+/* Return true if all zero points are within [lo, hi]. A zero point below `lo` wraps to a
+ * large unsigned difference. */
 #define CHECK_ROW(type)                                                                    \
     {                                                                                      \
-        type outside = 0; /* has the size of a value, so that vectors have one length */   \
+        type outside = 0; /* as wide as a zero point, so that vectors have one length */   \
         const type least = (type)lo, span = (type)((uint64_t)hi - (uint64_t)lo);           \
         FOR_ZEROS(type, 1, outside = (type)(outside | ((type)(v - least) > span)))         \
         return outside == 0;                                                               \

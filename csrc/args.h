@@ -29,8 +29,8 @@
 enum pq_status pq_adapt_args_version(const struct pq_args **args, struct pq_args *room);
 
 /* Copy a struct that begins with its size, and check the size like pq_adapt_args_version().
- * `size` is the size in this version, `least` the size in the first. `to` may equal
- * `given`. */
+ * `size` is the size in this version, and `least` the size in the first version. `to` may
+ * equal `given`. */
 enum pq_status pq_copy_struct(void *to, const void *given, size_t size, size_t least);
 
 /* Return true if an extent is 0, so that `in` and `out` have no elements. */
@@ -96,7 +96,7 @@ _Static_assert(sizeof(struct pq_args) - offsetof(struct pq_args, seed) == 16,
 _Static_assert(PQ_ROUND_COUNT == 11 && PQ_BEYOND_COUNT == 3,
                "PQ_FOR_OPTION needs a row for each value that an operation may lack");
 
-/* PQ_OPTION_INDEX_name is the number of the bit of an option, PQ_OPTION_name the bit. */
+/* PQ_OPTION_name is the bit of an option, and PQ_OPTION_INDEX_name is the bit's index. */
 enum {
 #define OPTION(name, value) PQ_OPTION_INDEX_##name,
     PQ_FOR_OPTION(OPTION)
@@ -106,15 +106,15 @@ enum {
 #define OPTION(name, value) PQ_OPTION_##name = 1 << PQ_OPTION_INDEX_##name,
     PQ_FOR_OPTION(OPTION)
 #undef OPTION
-        /* Options that need an affine kernel. Exception: quantize to narrow floats with
-         * `inverse` only. */
+        /* Options that need an affine kernel. `inverse` alone needs no affine kernel to
+         * quantize to narrow floats. */
         PQ_OPTIONS_AFFINE = PQ_OPTION_OFFSET |
         PQ_OPTION_INVERSE | PQ_OPTION_FILL | PQ_OPTION_RANGE | PQ_OPTION_WRAP |
         PQ_OPTION_REFUSE | PQ_OPTION_REFUSE_NAN,
-    /* Options that change only tiles with a code at or beyond an end of the range. */
+    /* Options that change a tile only if one of its codes is at a limit or out of range. */
     PQ_OPTIONS_CHECKED = PQ_OPTION_FILL | PQ_OPTION_RANGE | PQ_OPTION_REFUSE |
         PQ_OPTION_REFUSE_NAN,
-    /* Options that affine kernels do not support: each changes the order of operations. */
+    /* Affine kernels do not support these options, which change the order of operations. */
     PQ_OPTIONS_OF_ORDER = PQ_OPTION_ZERO_FIRST | PQ_OPTION_NARROW_FIRST
 };
 
@@ -166,8 +166,8 @@ PQ_INLINE int pq_options_of(const struct pq_args *args)
     return options;
 }
 
-/* Return PQ_ERR_OPTION if `options`, the bits of the call, has a bit that `accepted` lacks.
- * Return PQ_ERR_NULL for fills without an array. */
+/* Return PQ_ERR_OPTION if `options`, the result of pq_options_of(), has a bit that
+ * `accepted` lacks. Return PQ_ERR_NULL if `fills` is not 0, but `fill` is null. */
 PQ_INLINE enum pq_status pq_check_options(const struct pq_args *args, int options,
                                           int accepted)
 {
@@ -175,8 +175,8 @@ PQ_INLINE enum pq_status pq_check_options(const struct pq_args *args, int option
     return is_null ? PQ_ERR_NULL : (options & ~accepted) != 0 ? PQ_ERR_OPTION : PQ_OK;
 }
 
-/* Return true if an affine kernel can multiply 8-bit codes: half to even, to 8-bit codes
- * that saturate. pq_check_options() rejects the options after PQ_OPTION_SEED. */
+/* Return true if an affine kernel can multiply 8-bit integers by scales, and round half to
+ * even to 8-bit codes. pq_check_options() rejects the options after PQ_OPTION_SEED. */
 PQ_INLINE bool pq_can_rescale(const struct pq_args *args)
 {
     const int accepted = PQ_OPTION_INVERSE | PQ_OPTION_OFFSET | PQ_OPTION_PRECISION |
@@ -214,9 +214,9 @@ bool pq_unsigned_zeros_fit(const struct pq_args *args, uint64_t lo, uint64_t hi,
 
 /*
  * Like pq_quantize() and pq_dequantize(), without pq_check_call(). The caller guarantees
- * that `args` passes that check and has one dimension. The input and the output are
- * contiguous, in bytes or in bits, and all elements share one scale and one zero point.
- * These functions check types, options and the zero point.
+ * that pq_check_call() accepts `args`, and that there is one dimension. The input and the
+ * output are contiguous, in bytes or in bits, and all elements share one scale and one zero
+ * point. These functions check types, options and the zero point.
  */
 enum pq_status pq_quantize_run(const struct pq_kernels *kernels,
                                const struct pq_args *args);

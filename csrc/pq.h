@@ -176,13 +176,13 @@ struct pq_array {
  * of `out` that belong to no code do not change.
  */
 struct pq_layout {
-    size_t size;   /* sizeof(struct pq_layout) */
-    int axis;      /* dimension of the streams, 0 <= axis < ndim */
-    int bits;      /* bits of a code: 1 to 8 for PQ_U8, 24 for PQ_I32 (`word_bits` and
-                      `word_stride` are 8, without `order`), else the bits of the type; 0: the
-                      bits of the type */
+    size_t size; /* sizeof(struct pq_layout) */
+    int axis;    /* dimension of the streams, 0 <= axis < ndim */
+    int bits; /* width of a code in bits: 24 for PQ_I32 (`word_bits` and `word_stride` are
+                 8, without `order`), 1 to 8 for PQ_U8, else the width of the type; 0 stands
+                 for the width of the type */
     int word_bits; /* bits of a word: 8, 16, 32 or 64 */
-    int group;     /* codes in a permutation, 1 to 256; ignored if `order` is null */
+    int group;     /* number of codes in `order`, 1 to 256; ignored if `order` is null */
     ptrdiff_t word_stride;      /* distance of words in bits, a multiple of 8 */
     const unsigned char *order; /* a permutation of the numbers 0 to group - 1; null: codes
                                    are in order */
@@ -215,16 +215,16 @@ struct pq_args {
                               are narrow floats; `data` null: no zero points */
     /* The options begin here. Functions return PQ_ERR_OPTION for options that they do not
      * accept. The options from `round` to `narrow_first` are for quantize only. */
-    enum pq_round round;    /* rounding; narrow floats: PQ_HALF_EVEN or PQ_STOCHASTIC */
+    enum pq_round round;    /* rounding; PQ_HALF_EVEN or PQ_STOCHASTIC for narrow floats */
     enum pq_type precision; /* real type of the quotient; PQ_NO_TYPE: float64 if `in` is
                                float64, else float32 */
-    int overflow;   /* narrow floats: code of values out of range. 0: the largest number;
-                       nonzero: infinity, or NaN if the type has no infinity */
-    int zero_first; /* nonzero, integers: round the sum of quotient and zero point, added in
-                       float32, or in float64 for float64 quotients */
-    int narrow_first; /* nonzero: first round `in` and `scale` to `precision` */
-    /* Dequantize only. Nonzero, integers: accept zero points outside the range of the code
-     * type. 0: PQ_ERR_ZERO. */
+    int overflow;     /* for narrow floats: if 0, a value out of range becomes the largest
+                         number, else infinity, or NaN if the type has no infinity */
+    int zero_first;   /* if not 0, integer codes are the rounded sum of quotient and zero
+                         point, added in float64 for float64 quotients, else in float32 */
+    int narrow_first; /* if not 0, first round `in` and `scale` to `precision` */
+    /* If not 0, dequantize accepts zero points of integer codes outside the range of the
+     * code type. If 0, it returns PQ_ERR_ZERO. */
     int any_zeros;
     struct pq_array lowest;  /* smallest elements, see pq_minmax() */
     struct pq_array highest; /* largest elements, see pq_minmax() */
@@ -242,15 +242,15 @@ struct pq_args {
      * after the product. Integers are converted to float64 first. `data` null: no offsets.
      */
     struct pq_array offset;
-    int inverse;         /* nonzero: multiply by scales to quantize, divide to dequantize */
+    int inverse; /* if not 0, multiply by scales to quantize, divide to dequantize */
     const int64_t *fill; /* codes that mean NaN; NaN becomes the first. PQ_U64 codes here
                             and below are stored in two's complement */
     size_t fills;        /* number of codes in `fill`; 0: no code means NaN */
     /* Quantize to integers: the range of codes, if one of the limits is not 0. Zero points
      * must be within the range, unless all zero points are 0. */
     int64_t lowest_code, highest_code;
-    enum pq_beyond beyond; /* handling of values out of range; narrow floats: not PQ_WRAP */
-    int refuse_nan; /* 1: PQ_ERR_BEYOND for a NaN quotient that no fill replaces; else 0 */
+    enum pq_beyond beyond; /* for values out of range; not PQ_WRAP for narrow floats */
+    int refuse_nan; /* 1: a NaN quotient that no fill replaces is PQ_ERR_BEYOND; else 0 */
     /*
      * For PQ_STOCHASTIC. Let a and b be the codes below and above the quotient, and t the
      * position of the quotient between them, from 0 at a to 1 at b. The result is b if
@@ -347,8 +347,8 @@ enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args 
 
 /*
  * Find the smallest and the largest element of each group of the real array `in`, and merge
- * them into `lowest` and `highest`. They are arrays of float64, indexed like `scale` in
- * other calls. They are aligned, have the byte order of the machine, and contain start
+ * them into `lowest` and `highest`. Both are arrays of float64, indexed like `scale` in
+ * other calls. Both are aligned, have the byte order of the machine, and contain start
  * values, for example +infinity and -infinity. A zero in the result may have either sign.
  *
  * If both arrays are float32, the function instead merges the largest magnitude of each
@@ -567,8 +567,8 @@ enum pq_status pq_fake_quantize(const struct pq_kernels *kernels,
  * float16, a page is one sign and one exponent. The key of -0 counts as the key of 0.
  */
 enum {
-    PQ_PAGES = 512,                 /* pages of all keys */
-    PQ_PAGE = 128,                  /* keys in a page */
+    PQ_PAGES = 512,                 /* number of pages */
+    PQ_PAGE = 128,                  /* number of keys in a page */
     PQ_COUNTERS = 4 * (65536 + 320) /* length of `counters` */
 };
 
@@ -577,19 +577,19 @@ enum {
 struct pq_counts {
     size_t size;          /* sizeof(struct pq_counts) */
     int ignore_nonfinite; /* nonzero: skip NaN and infinities; 0: PQ_ERR_NONFINITE */
-    uint32_t pending;     /* elements in the counters */
-    uint32_t *counters;   /* PQ_COUNTERS zeros; null: find only counts and extrema */
-    uint64_t count;       /* finite numbers */
-    uint64_t nan, inf;    /* NaN; infinities */
+    uint32_t pending;     /* number of elements in the counters */
+    uint32_t *counters;   /* PQ_COUNTERS zeros; if null, only find counts and extrema */
+    uint64_t count;       /* number of finite numbers */
+    uint64_t nan, inf;    /* numbers of NaN and of infinities */
     double lowest;        /* smallest finite number; the caller starts with INFINITY */
     double highest;       /* largest finite number; the caller starts with -INFINITY */
-    uint64_t pages[PQ_PAGES / 64]; /* bit p % 64 of pages[p / 64]: page p is not empty */
+    uint64_t pages[PQ_PAGES / 64]; /* bit p % 64 of pages[p / 64] is 0 if page p is empty */
 };
 
 /*
  * Add the elements of the real array `in` to a histogram. Any number of calls may add to
- * one histogram `counts`. Parts that run simultaneously need separate histograms. Zeros
- * among the extrema are +0.
+ * one histogram `counts`. Parts that run simultaneously need separate histograms. An
+ * extremum of 0 is +0.
  *
  * Errors: PQ_ERR_SHAPE if the counters would contain more than 2^32 - 2 elements: call
  * pq_histogram_take() first; PQ_ERR_NONFINITE, after which `counts` is undefined, but the
@@ -598,8 +598,8 @@ struct pq_counts {
 enum pq_status pq_histogram(const struct pq_kernels *kernels, const struct pq_args *args,
                             struct pq_counts *counts, int part, int parts);
 
-/* Take one page from the histogram: write the counts of keys 128 * page to 128 * page + 127
- * to `to`, and set the counters of the page to 0. Return the number of the page. Repeated
+/* Remove one page from the histogram: write the counts of its 128 keys to `to`, and set its
+ * counters to 0. Return the number of the page, which is its first key / 128. Repeated
  * calls return the pages in ascending order, then -1. */
 int pq_histogram_take(struct pq_counts *counts, uint64_t *to);
 
@@ -644,11 +644,11 @@ struct pq_error {
     double most;              /* the largest magnitude of x - y */
     int64_t index;            /* C-order position of the error `most` in the group, or -1 */
     int64_t count;            /* number of elements, including `nan` and `inf` */
-    int64_t nan, inf; /* numbers of excluded elements: x or y is NaN; x or y is infinite,
-                         and neither is NaN */
+    int64_t nan, inf; /* numbers of excluded elements: x or y is NaN (`nan`); x or y is
+                         infinite, and neither is NaN (`inf`) */
     int64_t exponent; /* binary exponent of the sums */
-    /* pq_measure_params() only: elements below and above the range of the codes by more
-     * than half a step; elements with a scale of 0, infinity or NaN. */
+    /* pq_measure_params() only: numbers of elements that are below the range of the codes,
+     * or above it, by more than half a step, or have a scale of 0, infinity or NaN. */
     int64_t low, high, bad_scales;
 };
 
@@ -662,12 +662,12 @@ ptrdiff_t pq_measure_chunks(ptrdiff_t size);
  * Compare the real arrays x = `in` and y = `out`, which is only read. All other arrays of
  * `args` are ignored.
  *
- * kept[d] is nonzero if dimension d separates groups; null: one group. A group is the
- * elements at one index of the kept dimensions. The function writes one result for each
- * chunk of PQ_MEASURE_CHUNK elements of a group in C order. errors[g * chunks + c] is chunk
- * c of group g, with groups in C order and chunks = pq_measure_chunks(elements of a group).
- * The sum of the chunks by pq_add_error(), in order, is the result of the group. Results do
- * not depend on parts.
+ * kept[d] is not 0 if dimension d separates groups. If `kept` is null, there is one group.
+ * The elements at one index of the kept dimensions are a group. The function writes one
+ * result for each chunk of PQ_MEASURE_CHUNK elements of a group in C order.
+ * errors[g * chunks + c] is chunk c of group g, with groups in C order and chunks =
+ * pq_measure_chunks(elements of a group). The sum of the chunks by pq_add_error(), in
+ * order, is the result of the group. Results do not depend on parts.
  */
 enum pq_status pq_measure(const struct pq_kernels *kernels, const struct pq_args *args,
                           const unsigned char *kept, struct pq_error *errors, int part,
@@ -687,7 +687,7 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
                                  const unsigned char *kept, struct pq_error *errors,
                                  int part, int parts);
 
-/* Add `error` to `sum`. In C order, its elements follow the elements of `sum`. */
+/* Add `error` to `sum`. In C order, elements of `error` follow the elements of `sum`. */
 void pq_add_error(struct pq_error *sum, const struct pq_error *error);
 
 /*
@@ -712,7 +712,7 @@ enum pq_kind {
  * public. This struct does not change between versions: a different size is PQ_ERR_SIZE. */
 struct pq_codebook {
     size_t size; /* sizeof(struct pq_codebook) */
-    int bits;    /* bits of a code */
+    int bits;    /* width of a code in bits */
     int levels;  /* private, like the arrays below: see kernels/kernels.h */
     float value[256], bound[256];
     uint8_t code[256];
@@ -751,10 +751,10 @@ enum pq_status pq_codebook_dequantize(const struct pq_kernels *kernels,
 struct pq_block_format {
     const char *name; /* ggml's name of the type, for example "Q4_0" */
     int id;           /* ggml's number of the type */
-    int elements;     /* elements of a block */
-    int bytes;        /* bytes of a block */
+    int elements;     /* number of elements in a block */
+    int bytes;        /* number of bytes in a block */
     int encodes;  /* encoders: 0 no encoder, 1 formula, 2 search, 3 formula and search */
-    int weighted; /* nonzero: a call with weights encodes by a search that uses them */
+    int weighted; /* not 0: a call with weights encodes by a search that uses weights */
 };
 
 /* Return block format number `i`, from 0; null if `i` is negative or too large. */
@@ -775,7 +775,7 @@ struct pq_blocks {
      * element of `in`: the importance of its error. Strides may be 0. Formats that use no
      * weights ignore the array. */
     struct pq_array weights;
-    int search; /* encode: nonzero selects the search of formats with two encoders */
+    int search; /* encode: not 0 selects the search, if a format has two encoders */
 };
 
 /*
@@ -805,21 +805,21 @@ enum pq_status pq_block_encode(const struct pq_kernels *kernels,
 struct pq_type_info {
     const char *name;     /* name in NumPy or ml_dtypes */
     enum pq_kind kind;    /* family */
-    int bits;             /* bits of a number; codes of fewer than 8 bits can be packed */
-    size_t bytes;         /* bytes of a number that is not packed */
+    int bits;             /* width in bits; codes of fewer than 8 bits can be packed */
+    size_t bytes;         /* size in bytes of a number that is not packed */
     enum pq_type carrier; /* type that kernels process: int8 or uint8 for narrow
                              integers, else the type itself */
     int64_t lowest;       /* integers: the smallest value, else 0 */
     uint64_t highest;     /* integers: the largest value, else 0 */
 };
 
-/* Return the properties of a type; null for an unknown type. */
+/* Return the properties of a type, or null for an unknown type. */
 const struct pq_type_info *pq_type_info(enum pq_type type);
 
-/* Return the bytes of an unpacked number of a type; 0 for an unknown type. */
+/* Return the size in bytes of an unpacked number of a type, or 0 for an unknown type. */
 size_t pq_type_size(enum pq_type type);
 
-/* Return the bits of a number of a type; 0 for an unknown type. */
+/* Return the width in bits of a number of a type, or 0 for an unknown type. */
 int pq_type_bits(enum pq_type type);
 
 /* Return the English text of a status, a constant, also for an unknown status. */

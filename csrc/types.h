@@ -16,7 +16,7 @@
 /*
  * Lists of types, one for each family: X(type, name, kind, bits, carrier, lowest, highest).
  * `carrier` is the type that kernels process: int8 for int4 and int2, uint8 for uint4 and
- * uint2, else the type itself. The tables of kernels by pairs of types contain no types
+ * uint2, else the type itself. No kernel for one input type and one output type has a type
  * of PQ_FOR_OTHER.
  */
 #define PQ_FOR_REAL(X)                                                                     \
@@ -90,7 +90,7 @@ PQ_TYPE_COLUMN(pq_highest_of, uint64_t, 0, PQ_CASE_HIGHEST)
 #undef PQ_TYPE_COLUMN
 
 /* Return the index of a type in the tables of kernels of its family (real types, carriers
- * or narrow integers), or -1 if the type has no kernels for type pairs. */
+ * or narrow integers), or -1 if the tables do not contain the type. */
 PQ_INLINE int pq_row_of(enum pq_type type)
 {
     switch (type) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words of scalar/codes_scalar.h in NEON. Include <arm_neon.h> before this header. */
+/* The inline functions on vectors of scalar/codes_scalar.h in NEON. Include <arm_neon.h>
+ * before this header. */
 #ifndef PQ_CODES_NEON_H
 #define PQ_CODES_NEON_H
 
@@ -197,7 +198,7 @@ PQ_INLINE vb base_3_fraction_u8v(vb x)
 #define reduce_to_extrema(lo, hi, least, most)                                             \
     (*(least) = vminvq_f32(lo), *(most) = vmaxvq_f32(hi))
 
-/* Pack int32 to bytes, without saturation: the numbers fit. */
+/* Pack int32 numbers to bytes. Saturation is not needed, because the numbers fit. */
 PQ_INLINE vb pack_16_codes(const i32v v[4])
 {
     const int16x8_t lo = vcombine_s16(vmovn_s32(v[0]), vmovn_s32(v[1]));
@@ -210,7 +211,7 @@ PQ_INLINE c32 pack_codes(const i32v v[8])
     return (c32){pack_16_codes(v), pack_16_codes(v + 4)};
 }
 
-/* Convert four signed bytes to float32, from byte 4 * k on. */
+/* Convert the four signed bytes with the indices 4 * k to 4 * k + 3 to float32. */
 PQ_INLINE f32v widen_codes(c32 x, int k)
 {
     const int8x16_t half = vreinterpretq_s8_u8(k < 4 ? x.a : x.b);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words of scalar/lanes_scalar.h in NEON. Two vectors have eight float32 numbers. */
+/* The inline functions on vectors of scalar/lanes_scalar.h in NEON. */
 #ifndef PQ_LANES_NEON_H
 #define PQ_LANES_NEON_H
 

@@ -61,7 +61,7 @@ PQ_INLINE int32x4_t load_i24v(const char *p, int before)
 {
     static const uint8_t order[] = {0, 0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 8, 8, 9, 10, 11};
     const uint8x16_t places = vaddq_u8(load128(order), vdupq_n_u8((uint8_t)before));
-    /* The shift removes the lowest byte of each word. */
+    /* The shift removes the lowest byte of each 32-bit lane. */
     return vshrq_n_s32(vreinterpretq_s32_u8(vqtbl1q_u8(load128(p - before), places)), 8);
 }
 
@@ -221,11 +221,11 @@ PQ_INLINE f64v canonical_nan_f64v(f64v x)
 }
 
 #define magnitude_bits_f32v(x) vandq_s32(vreinterpretq_s32_f32(x), vdupq_n_s32(0x7fffffff))
-/* Return the largest power of two that is at most x, a positive normal number. */
+/* Return the largest power of two that is at most x. x is a positive normal number. */
 #define power_f64v(x) OF_BITS64(vandq_u64(BITS64(x), vdupq_n_u64(0x7ff0000000000000)))
 
-/* Convert 16-bit floats to integers of equal order: the magnitude bits, negated for
- * negative floats. from_order_i16v() converts them back. */
+/* Convert 16-bit floats to int16 numbers in the order of the floats: the magnitude bits,
+ * negated for negative floats. from_order_i16v() converts them back. */
 PQ_INLINE int16x8_t to_order_i16v(int16x8_t x)
 {
     const int16x8_t sign = vshrq_n_s16(x, 15);
@@ -237,8 +237,8 @@ PQ_INLINE int16x8_t from_order_i16v(int16x8_t x)
     return vorrq_s16(vabsq_s16(x), vandq_s16(x, vdupq_n_s16(INT16_MIN)));
 }
 
-/* Convert to the nearest int32. For NaN, return INT32_MIN in place of 0, the result of the
- * instruction. */
+/* Convert to the nearest int32. NaN becomes INT32_MIN, although the instruction returns
+ * 0. */
 PQ_INLINE i32v i32_of_f32v(f32v x)
 {
     return vbslq_s32(vceqq_f32(x, x), vcvtnq_s32_f32(x), vdupq_n_s32(INT32_MIN));
@@ -246,7 +246,7 @@ PQ_INLINE i32v i32_of_f32v(f32v x)
 
 #define round_to_f16_f32v(x) vcvt_f32_f16(vcvt_f16_f32(x))
 
-/* Round to the nearest even bfloat16 by integer addition. NaN must be canonical. */
+/* Round half to even to bfloat16 by an integer addition. NaN must be canonical. */
 PQ_INLINE uint32x4_t round_bf16(float32x4_t x)
 {
     const uint32x4_t u = vreinterpretq_u32_f32(x);
@@ -260,8 +260,8 @@ PQ_INLINE f32v round_to_bf16_f32v(f32v x)
     return vbslq_f32(vceqq_f32(x, x), vreinterpretq_f32_u32(r), x);
 }
 
-/* Return the 16 fields of 2 bits of a word, the lowest first. The upper bits of each byte
- * are undefined. */
+/* Return the 16 fields of 2 bits of an integer in 16 bytes, the lowest first. The upper
+ * bits of each byte are undefined. */
 PQ_INLINE uint8x16_t fields_of_2_bits(uint32_t word)
 {
     static const uint8_t places[16] = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words of scalar/searches_scalar.h in NEON. */
+/* The inline functions on vectors of scalar/searches_scalar.h in NEON. */
 #ifndef PQ_SEARCHES_NEON_H
 #define PQ_SEARCHES_NEON_H
 

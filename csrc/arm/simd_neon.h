@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vector words in AArch64 NEON. kernels/words.inc lifts the primitives of arm/neon.h to
- * chunks of 4 x 4 elements, in order. The words after this inclusion are specific to NEON.
- * A word applies a step to all four vectors before the next step, so four dependency chains
- * run at once.
+ * Inline functions on vectors (words) in AArch64 NEON. kernels/words.inc defines words on
+ * chunks of 4 x 4 elements, in order, by primitives of arm/neon.h. Later words are specific
+ * to NEON. A word applies a step to all four vectors before the next step, so four
+ * dependency chains run at once.
  */
 #ifndef PQ_SIMD_NEON_H
 #define PQ_SIMD_NEON_H
@@ -100,7 +100,7 @@ PQ_INLINE vi load_u16(const void *p)
                      vreinterpretq_u16_u8(load128(c + 16)));
 }
 
-/* Load 32-bit words, and convert their upper 24 bits to float32. */
+/* Load 32-bit integers, and convert the upper 24 bits of each to float32. */
 #define top_24v(words) vcvtq_f32_u32(vshrq_n_u32(vreinterpretq_u32_s32(words), 8))
 PQ_INLINE vf load_top_24(const void *p)
 {
@@ -245,8 +245,8 @@ PQ_INLINE uint8x16_t bytes_of(vi x)
     return narrow_u8v(narrow_i16v(x.a, x.b), narrow_i16v(x.c, x.d));
 }
 
-/* Store magnitude codes of a narrow float, with the sign bit `sign` where `signs` is
- * negative. The magnitude `bare` gets no sign bit. */
+/* Store magnitude codes of a narrow float, plus the sign bit `sign` where `signs` is
+ * negative. The magnitude code `bare` never gets the sign bit. */
 PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign, int bare)
 {
     const uint8x16_t code = bytes_of(magnitudes);
@@ -349,8 +349,8 @@ PQ_INLINE void pack_2_bits(void *p, vb x)
     memcpy(p, &word, sizeof word);
 }
 
-/* Store 16 bytes of several input lines, which begin `step` bytes apart. Byte i is the byte
- * `places[16 * k + i]` of line k. The index 255 selects no byte of this line. */
+/* Store 16 bytes, each from one of several input lines. Lines begin at distances of `step`
+ * bytes. Byte i is byte `places[16 * k + i]` of line k, unless this index is 255. */
 PQ_INLINE void join_bytes(char *to, const char *from, ptrdiff_t step, const uint8_t *places,
                           size_t lines)
 {

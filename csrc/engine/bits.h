@@ -4,9 +4,8 @@
  * Codes of 24 bits become int32 instead.
  *
  * The engine addresses an array of packed codes as if each bit occupied a byte. The
- * distance of a code's address from `base` is therefore a position in bits. A stream is the
- * sequence of codes along the axis of a layout. A code of a stream has the address of the
- * stream, and an index in the stream.
+ * distance of a code's address from `base` is therefore a position in bits. A code of a
+ * stream (see struct pq_layout) has the address of the stream, and an index in the stream.
  */
 #ifndef PQ_BITS_H
 #define PQ_BITS_H
@@ -66,9 +65,9 @@ static inline void pq_write_code(const struct pq_codes *codes, ptrdiff_t at, cha
                   at == codes->last);
 }
 
-/* Turn the results of a kernel, one in each byte, into codes, in place. Saturate narrow
- * integers, and limit codes to `most` if a layout has codes with fewer bits. Compilers
- * vectorize the loop. */
+/* Turn a kernel's results, one in each byte, into codes, in place. Saturate narrow
+ * integers, and limit codes of layouts with fewer bits to `most`. Compilers vectorize the
+ * loop. */
 static inline void pq_saturate_codes(const struct pq_codes *codes, char *made, size_t n)
 {
     if (codes->convert != NULL) {

@@ -34,8 +34,7 @@ enum {
 
 /* ---- many rows in one kernel call ---- */
 
-/* Return true if `how.kernel` cannot read or write the codes directly. The kernel
- * `how.packed` may support the codes. */
+/* Return true if `how.kernel` (unlike `how.packed`) cannot process the codes directly. */
 static bool converts_codes(const struct pq_job *job)
 {
     return pq_job_unpacks(job) || job->pack.convert != NULL || job->pack.bits != 0;
@@ -388,8 +387,7 @@ PQ_INLINE void prefetch_rows(const char *at, ptrdiff_t stride, ptrdiff_t rows,
  * If the input is transposed (`gathers`), it is gathered before the first part. Each call
  * then prefetches output rows of the next part, and a share of the input columns of the
  * next rectangle. If the output is transposed, it is scattered after the last part. Each
- * call then prefetches input rows of the next rectangle, and a share of the output columns
- * of `all`.
+ * call then prefetches input rows of the next rectangle, and a share of output columns.
  */
 static void prefetch_next(const struct pq_job *job, const struct pq_position *at,
                           const struct area *all, const struct area *part, bool gathers)

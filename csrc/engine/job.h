@@ -219,8 +219,7 @@ static inline bool pq_job_unpacks(const struct pq_job *job)
 void pq_set_flush(struct pq_job *job);
 
 /* Load the scales, zero points and offsets of `n` groups of `dim` to the indices
- * [to, to + n) of the parameter tiles. `at` has the addresses of the first group's
- * parameters. */
+ * [to, to + n) of the parameter tiles. `at` has the addresses for the first group. */
 void pq_load_params(struct pq_job *job, ptrdiff_t to, const struct pq_addresses *at,
                     const struct pq_dim *dim, size_t n);
 

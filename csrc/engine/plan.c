@@ -158,8 +158,7 @@ ptrdiff_t pq_dense_bits(const struct pq_args *args, const struct pq_array *array
  * slower. */
 
 /* If dimension `d` is the axis of the layout, set the stride and the code step of the
- * array. The stride of output words only serves to sort dimensions. hide_words() clears
- * it. */
+ * array. The stride of output words is only for sorting; hide_words() clears it. */
 static void set_layout_strides(ptrdiff_t *stride, ptrdiff_t *code, int d,
                                const struct pq_array *array, const struct pq_layout *layout)
 {

@@ -44,8 +44,7 @@ void pq_init_boxes(struct pq_boxes *boxes, const struct pq_args *args);
 ptrdiff_t pq_enter_box(struct pq_boxes *boxes, const struct pq_args *args,
                        ptrdiff_t number);
 
-/* Process a slab. `first` has the indices of its first element in the arrays of the
- * call. */
+/* Process one slab. `first` has the indices of its first element in the complete arrays. */
 typedef enum pq_status pq_slab_fn(void *what, const struct pq_args *slab,
                                   const ptrdiff_t *first);
 

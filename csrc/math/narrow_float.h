@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The narrow float formats: their constants, and conversions in portable C. Tests compare
- * the vector words with these conversions.
+ * The constants of the narrow float formats, and conversions in portable C. Tests compare
+ * the vector instructions with these conversions.
  */
 #ifndef PQ_NARROW_FLOAT_H
 #define PQ_NARROW_FLOAT_H
@@ -12,10 +12,10 @@ struct pq_format {
     int mantissa;     /* stored mantissa bits */
     int least;        /* exponent of the smallest normal number */
     int sign;         /* mask of the sign bit */
-    int signed_zero;  /* 0: the code of -0 means NaN */
+    int signed_zero;  /* 0 if the code of -0 means NaN, else 1 */
     uint32_t highest; /* float32 bits of the largest finite value */
     uint32_t beyond;  /* float32 bits of the next value; its code means infinity or NaN */
-    uint8_t nan;      /* code of NaN; without NaN, the code for NaN inputs */
+    uint8_t nan;      /* code of NaN, or code for NaN inputs if the format has no NaN */
     int signed_nan;
     int last;          /* largest magnitude code that does not mean NaN */
     int infinity;      /* magnitude code of infinity, or 0 */
@@ -23,8 +23,8 @@ struct pq_format {
     float half_factor; /* value of a code = its float16 number * half_factor */
 };
 
-/* float32 bits of the largest values and of the next values. If a format has no code beyond
- * the largest value, `beyond` equals `highest`. */
+/* float32 bits for the members `highest` and `beyond`, which are equal if a format has no
+ * code beyond the largest value. */
 #define PQ_F6 0x40c00000u
 #define PQ_F7_5 0x40f00000u
 #define PQ_F15_5 0x41780000u
@@ -121,7 +121,7 @@ PQ_INLINE float pq_decode(uint8_t code, enum pq_type type)
            pq_format_of(type).half_factor;
 }
 
-/* Return the value of a float8_e8m0fnu code: a power of two, or NaN for 255. */
+/* Return the value of a float8_e8m0fnu code: a power of two, or NaN for the code 255. */
 PQ_INLINE float pq_f32_from_e8m0(uint8_t code)
 {
     return pq_f32_bits(code == 0     ? 0x00400000u

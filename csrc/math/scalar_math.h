@@ -22,7 +22,7 @@
 #if defined(__FAST_MATH__)
 #  error "-ffast-math changes results: build without it"
 #endif
-/* Reject clang on 32-bit Arm, but not GCC, which does not compare by NEON. */
+/* On 32-bit Arm, reject clang, which compares by NEON, but accept GCC, which does not. */
 #if defined(__arm__) && defined(__ARM_NEON) && defined(__clang__)
 #  error "clang compares by NEON, to which subnormal numbers are 0: use -mfpu=vfpv3-d16"
 #endif

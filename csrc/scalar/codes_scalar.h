@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vector words on 32 codes of one byte each, in plain C, for GGUF blocks. Memory needs no
- * alignment. Words of several steps are not inlined, so that the code stays small.
+ * Functions (words) on vectors of 32 codes of one byte, in plain C, for GGUF blocks. Memory
+ * needs no alignment. Words of several steps are not inlined, to keep the code small.
  */
 #ifndef PQ_CODES_SCALAR_H
 #define PQ_CODES_SCALAR_H
@@ -20,7 +20,7 @@ typedef struct {
 
 LOAD_STORE(c32, c32_load, c32_store)
 
-/* Return the bytes of four words, the lowest byte of each word first. */
+/* Return the bytes of four 64-bit integers, the lowest byte of each integer first. */
 PQ_INLINE c32 c32_of_words(uint64_t x, uint64_t y, uint64_t z, uint64_t w)
 {
     const uint64_t words[4] = {x, y, z, w};
@@ -31,7 +31,7 @@ PQ_INLINE c32 c32_of_words(uint64_t x, uint64_t y, uint64_t z, uint64_t w)
 
 SPLAT(c32, c32_splat, uint8_t)
 
-/* Return the lower four bits of 16 bytes, and then their upper four bits. */
+/* Return the lower four bits of each of 16 bytes, and then the upper four bits of each. */
 PQ_NOINLINE c32 c32_nibbles(const uint8_t *p)
 {
     c32 r;
@@ -56,11 +56,11 @@ PQ_NOINLINE c32 c32_triples(uint64_t x, uint64_t y)
     return r;
 }
 
-/* Return `value` where a bit is set, else 0. The lowest bit is for the first code. */
+/* For each code, return `value` if its bit is set, else 0. Bit 0 is for the first code. */
 WORD_AS(PQ_NOINLINE, c32, c32_where, (uint32_t bits, uint8_t value),
         bits >> i & 1 ? value : 0)
 
-/* Negate each code that has its bit set. The lowest bit is for the first code. */
+/* Negate each code if its bit in `bits` is set. Bit 0 is for the first code. */
 WORD_AS(PQ_NOINLINE, c32, c32_negate_where, (c32 x, uint32_t bits),
         (uint8_t)(bits >> i & 1 ? -x.v[i] : x.v[i]))
 
@@ -68,7 +68,7 @@ WORD_AS(PQ_NOINLINE, c32, c32_negate_where, (c32 x, uint32_t bits),
 IN_PLACE(c32, c32_field, (c32 x, int shift, uint8_t mask),
          (uint8_t)(x.v[i] >> shift & mask))
 
-/* Shift codes left. The results must fit a byte. */
+/* Shift codes left. The results must fit in a byte. */
 IN_PLACE(c32, c32_shift_left, (c32 x, int shift), (uint8_t)(x.v[i] << shift))
 
 WORD2(c32, c32_or, (uint8_t)(x.v[i] | y.v[i]))
@@ -82,7 +82,7 @@ PQ_NOINLINE c32 c32_look_up(const int8_t *table, c32 x)
     for (int i = 0; i < 32; i += 2) {
         x.v[i] = (uint8_t)table[x.v[i]];
         x.v[i + 1] = (uint8_t)table[x.v[i + 1]];
-        PQ_IN_ORDER(); /* a vectorized loop has ten times the code and no gain */
+        PQ_IN_ORDER(); /* a vectorized loop has ten times the code, but is not faster */
     }
     return x;
 }
@@ -92,23 +92,23 @@ PQ_NOINLINE void scale_table(float *to, const float *from, float scale)
 {
     for (int i = 0; i < 16; i++) {
         to[i] = pq_canonical_f32(from[i] * scale);
-        PQ_IN_ORDER(); /* a vectorized loop has more code and no gain */
+        PQ_IN_ORDER(); /* a vectorized loop has more code, but is not faster */
     }
 }
 
-/* Store the entries of a float32 table. The lower four bits of each byte are the index. */
+/* Store a table entry for each of 32 bytes. The lower four bits of a byte are the index. */
 PQ_NOINLINE void c32_store_entries(char *to, const uint8_t *p, const float *table)
 {
     float y[32];
     EACH_CODE(i)
     {
         y[i] = table[p[i] & 15];
-        PQ_IN_ORDER(); /* a vectorized loop has more code and no gain */
+        PQ_IN_ORDER(); /* a vectorized loop has more code, but is not faster */
     }
     memcpy(to, y, sizeof y);
 }
 
-/* Find table indices in a search tree of 4 or 8 levels, see kernels.h. */
+/* Find the code of each number in a search tree of 4 or 8 levels, see kernels.h. */
 PQ_NOINLINE c32 c32_find_codes(const float *x, const float *bound, int tree_depth)
 {
     c32 r;
@@ -151,7 +151,7 @@ STORE_FLOATS(store_shifted, (char *to, c32 x, float a, float b, float c, float d
 
 /* ---- words on finite numbers ---- */
 
-/* Find the extrema of `n` numbers, a multiple of 16. A zero result has either sign. */
+/* Find the extrema of `n` numbers. `n` is a multiple of 16. A zero can have either sign. */
 PQ_NOINLINE void find_float_extrema(const float *x, int n, float *least, float *most)
 {
     float low = x[0], high = x[0];
@@ -163,7 +163,7 @@ PQ_NOINLINE void find_float_extrema(const float *x, int n, float *least, float *
     *most = high;
 }
 
-/* Return the largest magnitude of `n` numbers, a multiple of 16. */
+/* Return the largest magnitude of `n` numbers. `n` is a multiple of 16. */
 PQ_NOINLINE float find_float_magnitude(const float *x, int n)
 {
     int32_t most = 0; /* the bits of magnitudes have the order of the magnitudes */
@@ -216,7 +216,7 @@ PQ_NOINLINE c32 c32_quotients_up(const float *x, float a, float b)
     return r;
 }
 
-/* Set bit 7 where numbers are below 0. The other bits have no meaning. */
+/* Set bit 7 of each code if its number is below 0. The other bits have no meaning. */
 WORD_AS(PQ_NOINLINE, c32, c32_signs, (const float *x), x[i] < 0 ? 0x80 : 0)
 
 PQ_INLINE uint16_t f32_to_half(float v)
@@ -252,7 +252,7 @@ PQ_INLINE c32 c32_swap_middle(c32 x)
     return x;
 }
 
-/* Return the top bits of all codes. The lowest bit is from the first code. */
+/* Return the highest bit of each code. Bit 0 of the result is from the first code. */
 PQ_NOINLINE uint32_t c32_top_bits(c32 x)
 {
     uint32_t bits = 0;
@@ -265,7 +265,7 @@ WORD2(c32, c32_add, (uint8_t)(x.v[i] + y.v[i]))
 
 WORD2(c32, c32_smaller, x.v[i] < y.v[i] ? x.v[i] : y.v[i])
 
-/* Sum the first 16 and the last 16 signed codes. */
+/* Store the sum of the first 16 signed codes, and the sum of the last 16. */
 PQ_NOINLINE void c32_sum_halves(c32 x, int sums[2])
 {
     sums[0] = sums[1] = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Define vector words in portable C. A vector is a struct with an array `v`. The expression
- * of a word computes element i of the result from the elements of x and y. Loops have no
- * branches and a constant length, so compilers vectorize them for their baseline.
+ * Define inline functions on vectors (words) in portable C. A vector is a struct with an
+ * array `v`. The expression of a word computes element i of the result from the elements of
+ * x and y. Loops have no branches and a constant length, so compilers vectorize the loops.
  */
 #ifndef PQ_EACH_H
 #define PQ_EACH_H
@@ -14,9 +14,9 @@
 /* Iterate over the elements of the vector x. */
 #define EACH(i, x) for (int i = 0; i < (int)(sizeof(x).v / sizeof *(x).v); i++)
 
-/* Define a word. WORD_OF: with any operands. WORD1: with one operand. WORD2: with two
- * operands of one type. IN_PLACE stores the result in the operand x, because with a result
- * variable GCC may copy x. */
+/* Define a word with any operands (WORD_OF), one operand (WORD1), or two operands of one
+ * type (WORD2). IN_PLACE stores the result in the operand x, because GCC may copy x if
+ * there is a separate result variable. */
 #define IN_PLACE(type, word, parameters, expression)                                       \
     PQ_INLINE type word parameters                                                         \
     {                                                                                      \
@@ -35,7 +35,7 @@
 #define WORD1(to, word, from, expression) WORD_OF(to, word, (from x), expression)
 #define WORD2(type, word, expression) IN_PLACE(type, word, (type x, type y), expression)
 
-/* Define the arithmetic of a type, like LIFT_ARITHMETIC of kernels/lift.inc. */
+/* Define the arithmetic words of a type, like LIFT_ARITHMETIC of kernels/lift.inc. */
 #define ARITHMETIC(type, before, after)                                                    \
     WORD2(type, before##add##after, x.v[i] + y.v[i])                                       \
     WORD2(type, before##subtract##after, x.v[i] - y.v[i])                                  \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words of sums in portable C: f8 has eight float32 numbers, and d4 has four float64
- * numbers. Only d4_sum() mixes lanes, so all instruction sets add equal numbers in one
- * order.
+ * Inline functions on vectors for sums, in portable C. An f8 has eight float32 numbers, and
+ * a d4 has four float64 numbers. Only d4_sum() adds different lanes, so all instruction
+ * sets add numbers in one order.
  */
 #ifndef PQ_LANES_SCALAR_H
 #define PQ_LANES_SCALAR_H
@@ -31,7 +31,7 @@ IN_PLACE(d4, d4_magnitude, (d4 x), pq_f64_bits(pq_bits_f64(x.v[i]) & INT64_MAX))
 
 IN_PLACE(f8, f8_nearest, (f8 x), pq_nearest_f32(x.v[i]))
 
-/* Return z + x * y, where the product is exact. */
+/* Return z + x * y. The product must be exact. */
 IN_PLACE(d4, d4_add_product, (d4 x, d4 y, d4 z), z.v[i] + x.v[i] * y.v[i])
 
 /* Add the upper half of the lanes to the lower half until one lane is left. */

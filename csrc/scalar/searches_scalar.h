@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vector words of search_blocks.inc: an fl has LANES float32 values of neighbouring
- * columns, and an ml has a condition for each of them. In plain C, one lane gives the
- * shortest code.
+ * Inline functions on vectors for search_blocks.inc. An fl has LANES float32 values of
+ * neighbouring columns, and an ml has a condition for each value. In plain C, one lane
+ * gives the shortest code.
  */
 #ifndef PQ_SEARCHES_SCALAR_H
 #define PQ_SEARCHES_SCALAR_H

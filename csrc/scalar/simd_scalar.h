@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The vector words in portable C. A chunk has 32 elements: compilers vectorize loops of
- * this length for their baseline, and do not unroll them.
+ * The inline functions on vectors (words) in portable C. A chunk has 32 elements, because
+ * compilers vectorize loops of this length, and do not unroll such loops.
  */
 #ifndef PQ_SIMD_SCALAR_H
 #define PQ_SIMD_SCALAR_H
@@ -20,7 +20,7 @@
 #define PQ_SQUARE4 8
 #define PQ_SQUARE8 8
 /* Each loop exists once. It reads types and mode at run time, once for each chunk.
- * Specialized copies would gain little and take minutes to compile. */
+ * Specialized copies would not be much faster, and would take minutes to compile. */
 #define PQ_BODY PQ_NOINLINE
 #define PQ_SPECIALISED 0
 #define PQ_HAS_FMA 0 /* portable C uses no fused multiply-add */
@@ -42,7 +42,7 @@ typedef struct {
     int16_t v[PQ_CHUNK];
 } vh;
 
-/* Half a chunk of float64. */
+/* A vector of float64 has half as many elements as a chunk. */
 typedef struct {
     double v[PQ_HALF];
 } vd;
@@ -77,7 +77,7 @@ PQ_INLINE void store_i24(char *p, vi x)
     EACH(i, x) pq_store_i24(p + 3 * i, (const char *)&x.v[i]);
 }
 
-/* Load 32-bit words, and convert their upper 24 bits to float32. */
+/* Load 32-bit integers, and convert the upper 24 bits of each to float32. */
 #define UPPER_24(word) (float)(int32_t)((word) >> 8)
 LOAD_AS(vf, load_top_24, uint32_t, UPPER_24)
 #undef UPPER_24
@@ -170,8 +170,7 @@ FOLD(store_smallest_i16, int16_t, vh, <)
 FOLD(store_largest_i16, int16_t, vh, >)
 #undef FOLD
 
-/* Write the extreme of each of 8 lines of PQ_LANES16 elements, or of PQ_LANES lines of
- * PQ_LANES elements. */
+/* Define a word that stores the extreme of each of `lines` lines of `lanes` elements. */
 #define OF_LINES(word, type, lines, lanes, comparison)                                     \
     PQ_INLINE void word(type *to, const type *line)                                        \
     {                                                                                      \
@@ -189,7 +188,7 @@ OF_LINES(smallest_of_rows, float, PQ_LANES, PQ_LANES, <)
 OF_LINES(largest_of_rows, float, PQ_LANES, PQ_LANES, >)
 #undef OF_LINES
 
-/* Define a word that reduces a chunk to one value. The value begins at `first`. */
+/* Define a word that reduces a chunk to one value. Its initial value is `first`. */
 #define REDUCE(value, word, type, first, expression)                                       \
     PQ_INLINE value word(type x)                                                           \
     {                                                                                      \
@@ -205,7 +204,7 @@ REDUCE(int, any_nan_f64, vd, 0, r | !(x.v[i] == x.v[i]))
 
 /* ---- conversions ---- */
 
-/* Round half to even. Numbers from 2^23 on are integers. */
+/* Round half to even. Magnitudes of 2^23 and above are integers already. */
 PQ_INLINE float round_half_even_f32(float v)
 {
     const float magic = v < 0 ? -0x1p23f : 0x1p23f, n = v + magic - magic;
@@ -251,8 +250,8 @@ WORD1(vi, widen_bytes, vb, (int8_t)x.v[i])
 IN_PLACE(vf, round_to_f16, (vf x), pq_f32_from_f16(pq_f16_from_f32(x.v[i])))
 IN_PLACE(vf, round_to_bf16, (vf x), pq_f32_from_bf16(pq_bf16_from_f32(x.v[i])))
 
-/* Convert 16-bit floats to integers of equal order: the magnitude bits, negated for
- * negative floats. from_order() converts them back. */
+/* Convert 16-bit floats to int16 numbers in the order of the floats: the magnitude bits,
+ * negated for negative floats. from_order() converts them back. */
 IN_PLACE(vh, to_order, (vh x), (int16_t)(x.v[i] < 0 ? -(x.v[i] & 0x7fff) : x.v[i]))
 IN_PLACE(vh, from_order, (vh x), (int16_t)(x.v[i] < 0 ? -x.v[i] | -0x8000 : x.v[i]))
 
@@ -262,7 +261,7 @@ WORD1(vd, high_f32, vf, (double)x.v[i + PQ_HALF])
 WORD1(vd, low_i32, vi, (double)x.v[i])
 WORD1(vd, high_i32, vi, (double)x.v[i + PQ_HALF])
 
-/* Convert two halves of a chunk from float64. */
+/* Convert two vectors of float64 to the two halves of a chunk. */
 #define NARROW(type, word, f)                                                              \
     PQ_INLINE type word(vd x, vd y)                                                        \
     {                                                                                      \
@@ -280,7 +279,7 @@ NARROW(vi, convert_f64, (int32_t)) /* exact for integers within int32 */
 
 #define nearest_float pq_nearest_f32
 
-/* Round half to even. Numbers from 2^52 on are integers. */
+/* Round half to even. Magnitudes of 2^52 and above are integers already. */
 PQ_INLINE double nearest_double(double q)
 {
     const double magic = q < 0 ? -0x1p52 : 0x1p52, n = q + magic - magic;
@@ -313,7 +312,7 @@ PRIMITIVES(double, f64, UINT64_C(1) << 63)
 #undef PRIMITIVE
 #undef PRIMITIVES
 
-/* Return q unchanged: the later conversion to int32 truncates. */
+/* Return q unchanged, because the later conversion to int32 truncates q. */
 PQ_INLINE float truncate_float(float q)
 {
     return q;
@@ -411,8 +410,8 @@ STORE_ABOVE(store_plus_least_16, vi, uint16_t, UINT16_MAX)
 /* Store bytes: 1 where x and y are equal, else 0. */
 STORE_WORD(store_equal, uint8_t, (void *p, vi x, vi y), x.v[i] == y.v[i])
 
-/* Store magnitude codes of a narrow float, with the sign bit `sign` where `signs` is
- * negative. The magnitude `bare` gets no sign bit. */
+/* Store magnitude codes of a narrow float, plus the sign bit `sign` where `signs` is
+ * negative. The magnitude code `bare` never gets the sign bit. */
 STORE_WORD(store_float_codes, uint8_t,
            (void *p, vi magnitudes, vi signs, int sign, int bare),
            magnitudes.v[i] | (((signs.v[i] < 0) & (magnitudes.v[i] != bare)) ? sign : 0))
@@ -431,7 +430,7 @@ WORD2(vu, add_u64, x.v[i] + y.v[i])
 WORD2(vu, flip_u64, x.v[i] ^ y.v[i])
 IN_PLACE(vu, upper_u64, (vu x), x.v[i] >> 32)
 WORD2(vu, product_u32,
-      (x.v[i] & UINT32_MAX) * (y.v[i] & UINT32_MAX)) /* multiplies the lower 32 bits */
+      (x.v[i] & UINT32_MAX) * (y.v[i] & UINT32_MAX)) /* of the lower 32 bits */
 
 /* Store the lower 32 bits of element i of a, b, c and d, for each i. */
 PQ_INLINE void store_streams(uint32_t *to, vu a, vu b, vu c, vu d)
@@ -457,8 +456,8 @@ BYTES(smaller_i8, int8_t, (int8_t)x.v[i] < y ? (int8_t)x.v[i] : y)
 BYTES(larger_i8, int8_t, (int8_t)x.v[i] > y ? (int8_t)x.v[i] : y)
 #undef BYTES
 
-/* Define a word that unpacks codes. It expands each byte c to a number with one code in
- * each byte, and arbitrary bits above the code. Compilers vectorize this form. */
+/* Define a word that unpacks codes. It expands each byte c to an integer with one code in
+ * each byte. The bits above a code are arbitrary. Compilers vectorize this loop. */
 #define UNPACK(word, number, codes, little, big)                                           \
     PQ_INLINE vb word(const void *p)                                                       \
     {                                                                                      \

@@ -9,13 +9,13 @@
 /*
  * ---- requantize ----
  *
- * This kernel does not use requantize.inc. Compilers do not vectorize its loops over
- * portable chunks, and the loops would take 20 kB. Here, each function computes one
- * element.
+ * This kernel does not use requantize.inc. Compilers do not vectorize loops of
+ * requantize.inc over portable chunks, and these loops would add 20 kB of code. Here, each
+ * function computes one element.
  */
 
-/* The parameters of a line, or of one element with `per_element`. The compiler keeps the
- * parameters of a line in registers. */
+/* The parameters of a line, or of one element if `per_element` is true. The compiler keeps
+ * the parameters of a line in registers. */
 struct place {
     int64_t m;
     float r;

@@ -76,7 +76,7 @@ PQ_INLINE i32v load_i24v(const char *p, int before)
     const __m256i all = JOIN_I(load128(p), load128(p + 12));
     const __m128i order = _mm_add_epi8(
         _mm_setr_epi8(-1, 0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 8, 8, 9, 10, 11),
-        _mm_set1_epi8((char)before)); /* the shift removes the lowest byte of each word */
+        _mm_set1_epi8((char)before)); /* the shift removes the lowest byte of each int32 */
     return _mm256_srai_epi32(_mm256_shuffle_epi8(all, JOIN_I(order, order)), 8);
 }
 
@@ -112,8 +112,8 @@ PQ_INLINE f32v nan_where_equal_f32v(f32v v, i32v x, i32v a, i32v b)
     return _mm256_blendv_ps(v, nan, _mm256_castsi256_ps(same));
 }
 
-/* Convert 16-bit floats to integers of equal order: the magnitude bits, negated for
- * negative floats. */
+/* Convert 16-bit floats to int16 numbers in the order of the floats: the magnitude bits,
+ * negated for negative floats. */
 PQ_INLINE __m256i to_order_i16v(__m256i x)
 {
     return _mm256_sign_epi16(_mm256_and_si256(x, _mm256_set1_epi16(0x7fff)), x);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words of scalar/codes_scalar.h in AVX2. Include <immintrin.h> before this header. */
+/* The inline functions on vectors of scalar/codes_scalar.h in AVX2. Include <immintrin.h>
+ * before this header. */
 #ifndef PQ_CODES_AVX2_H
 #define PQ_CODES_AVX2_H
 
@@ -143,8 +144,8 @@ PQ_INLINE uint32_t c32_top_bits(c32 x)
     return (uint32_t)_mm256_movemask_epi8(x.a);
 }
 
-/* Sum the first 16 and the last 16 signed codes. Add 128 to each code, because the
- * instruction sums 8 unsigned bytes at a time. */
+/* Store the sum of the first 16 signed codes, and the sum of the last 16. Add 128 to each
+ * code, because the instruction sums 8 unsigned bytes at a time. */
 PQ_INLINE void c32_sum_halves(c32 x, int sums[2])
 {
     const __m256i eights = _mm256_sad_epu8(_mm256_xor_si256(x.a, _mm256_set1_epi8(-128)),
@@ -170,8 +171,8 @@ PQ_INLINE vb base_3_fraction_u8v(vb x)
     return _mm256_add_epi8(x, _mm256_or_si256(even, _mm256_slli_epi16(odd, 8)));
 }
 
-/* Return (x * y % 256) * 3 / 256 for each byte. The bytes of x are in the upper halves of
- * 16-bit lanes, so that the upper half of a product is x * y % 256. */
+/* Return floor((x * y % 256) * 3 / 256) for each byte. The bytes of x are in the upper
+ * halves of 16-bit lanes, so that the upper half of a product is x * y % 256. */
 PQ_INLINE vb top_trits_u8v(vb x, vb y)
 {
     const __m256i upper = _mm256_set1_epi16((short)0xff00), three = _mm256_set1_epi16(3);
@@ -219,7 +220,7 @@ PQ_INLINE c32 pack_codes(const i32v v[4])
     return (c32){undo_pack_order(_mm256_packs_epi16(lo, hi))};
 }
 
-/* Convert eight signed bytes to float32, from byte 8 * k on. */
+/* Convert the eight signed bytes with the indices 8 * k to 8 * k + 7 to float32. */
 PQ_INLINE f32v widen_codes(c32 x, int k)
 {
     const __m128i half =

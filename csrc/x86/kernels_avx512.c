@@ -17,8 +17,8 @@ PQ_TARGET_BEGIN(
 
 /* ---- results of packed codes ---- */
 
-/* Return the results of the 16 codes of group number `group`. With `adds`, the results
- * include the offset. */
+/* Return the results of dequantizing each of the 16 possible codes in group number `group`.
+ * If `adds` is true, the results include the offset. */
 typedef __m512i group_results_fn(const struct pq_run *run, size_t group, int adds,
                                  enum pq_type code, enum pq_type real);
 
@@ -52,14 +52,14 @@ PQ_INLINE __m512i book_results(const struct pq_run *run, size_t group, int adds,
                                  _mm512_set1_epi32(0x7fc00000));
 }
 
-/* Dequantize packed codes by a table of the 16 results of each group. Computing the table
- * takes no longer than one chunk. A chunk body would take up to 1.11 times as long, see
- * bytes.inc. */
+/* Dequantize packed codes by a table of the 16 results of each group. Computing a table
+ * takes no longer than dequantizing one chunk. The loop of bytes.inc, which dequantizes
+ * chunks, would take up to 1.11 times as long. */
 PQ_INLINE void dequantize_by_group_tables(const struct pq_run *run, const void *px,
                                           void *py, size_t n, group_results_fn *results,
                                           int adds, enum pq_type code, enum pq_type real)
 {
-    enum { STEP = 16 }; /* bytes of 32 codes: two vectors of float32, or one of 16 bits */
+    enum { STEP = 16 }; /* bytes of 32 codes, with one or two vectors of results */
     const struct pq_run copy = *run; /* stores to py cannot change the copy */
     const size_t groups = n / run->group, bytes = run->group / 2;
     const int flip = run->high_first ? 4 : 0;
@@ -101,12 +101,13 @@ KERNEL_OF(static, dequantize_book_packed, dequantize_by_group_tables, book_resul
 /*
  * Long runs. After their first 512-bit arithmetic, CPUs execute 512-bit instructions slowly
  * for some microseconds, and then lower their clock. The gain exceeds this cost from
- * LONG_ELEMENTS on. A table of results pays from TABLE_ELEMENTS on.
+ * LONG_ELEMENTS on. A table of results saves time from TABLE_ELEMENTS on.
  */
 enum { LONG_ELEMENTS = PQ_SIZE(1 << 16, 1 << 10), TABLE_ELEMENTS = 1 << 12 };
 
-/* Process groups of at least `least` elements by `map_long` if it supports them, all other
- * groups by the 256-bit kernel. Elements have `in` bytes in x and `out` in y. */
+/* Define a kernel that processes a group by `map_long` if the group has at least `least`
+ * elements and `map_long` supports it, else by `kernel`. An element has `in` bytes in x and
+ * `out` bytes in y. */
 #  define PQ_LONG(name) LONG_NAME(name)
 #  define LONG_NAME(name) long_##name
 #  define GROUP_NAME(name) group_##name

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words of scalar/lanes_scalar.h in AVX2. A vector has eight float32 numbers. */
+/* The inline functions on vectors of scalar/lanes_scalar.h in AVX2. */
 #ifndef PQ_LANES_AVX2_H
 #define PQ_LANES_AVX2_H
 

@@ -63,7 +63,7 @@ PQ_INLINE int encode_long(const struct pq_run *run, const char *x, char *y, size
 PQ_FOR_REAL(REAL)
 #  undef REAL
 
-/* Quantize float64 by a reciprocal. */
+/* Quantize float64 numbers by the reciprocal of the scale. */
 int pq_long_quantize_general(const struct pq_run *run, const char *x, char *y, size_t n)
 {
     const struct param_arrays p = {run->scale.f32, run->zero.i32, NULL};
@@ -72,8 +72,8 @@ int pq_long_quantize_general(const struct pq_run *run, const char *x, char *y, s
 
 /* ---- elements out of range ---- */
 
-/* Quantize a tile. Use the 256-bit kernel for a tile shorter than a chunk, and repeat a
- * tile that has elements out of range: the 256-bit kernel counts them. */
+/* Quantize a tile. The 256-bit kernel quantizes a tile shorter than a chunk. It also
+ * repeats a tile that has elements out of range, to count these elements. */
 PQ_INLINE void quantize_and_check(const struct pq_run *run, const void *x, void *y,
                                   size_t n, enum pq_type real, enum pq_type code)
 {

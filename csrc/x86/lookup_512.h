@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Words on 512-bit registers that look up the results of codes.
+ * Inline functions on 512-bit registers that look up the results of codes in tables.
  */
 #ifndef PQ_LOOKUP_512_H
 #define PQ_LOOKUP_512_H
@@ -71,7 +71,7 @@ PQ_INLINE __m512i wide_unpack4_16(const void *p)
     return _mm512_multishift_epi64_epi8(places, _mm512_cvtepu8_epi32(load128(p)));
 }
 
-/* Dequantize the 8 consecutive codes from `first` on. */
+/* Dequantize the 8 codes `first` to `first` + 7, by zero points z and scales s. */
 PQ_INLINE __m256 dequantize_8_codes(int first, __m256i z, __m256 s)
 {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -98,8 +98,8 @@ PQ_INLINE __m256i halves_bf16(__m256 lo, __m256 hi, int special)
 }
 
 /* Return a table of the 16 values of a group, 16 bits or 32 bits each. A table of 16-bit
- * values is repeated, so that the bit above a code has no effect. `special`: values can be
- * NaN or subnormal. */
+ * values is repeated, so that the bit above a code has no effect. `special` is true if
+ * values can be NaN or subnormal. */
 PQ_INLINE __m512i wide_results(__m256 lo, __m256 hi, enum pq_type real, int special)
 {
     if (special) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words of scalar/searches_scalar.h in AVX2. */
+/* The inline functions on vectors of scalar/searches_scalar.h in AVX2. */
 #ifndef PQ_SEARCHES_AVX2_H
 #define PQ_SEARCHES_AVX2_H
 

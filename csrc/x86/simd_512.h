@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vector words on 512-bit registers, for long runs. A chunk has 4 x 16 elements, in order.
+ * Inline functions on 512-bit vectors (words), for long runs. Chunks have 4 x 16 elements.
  */
 #ifndef PQ_SIMD_512_H
 #define PQ_SIMD_512_H
@@ -68,8 +68,8 @@ PQ_INLINE f32v nan_where_equal_f32v(f32v v, i32v x, i32v a, i32v b)
     return _mm512_mask_mov_ps(v, same, _mm512_set1_ps(PQ_NAN_F32));
 }
 
-/* Convert 16-bit floats to integers of equal order: the magnitude bits, negated for
- * negative floats. */
+/* Convert 16-bit floats to int16 numbers in the order of the floats: the magnitude bits,
+ * negated for negative floats. */
 PQ_INLINE i32v to_order_i16v(i32v x)
 {
     const i32v mag = _mm512_and_si512(x, _mm512_set1_epi16(0x7fff));
@@ -107,8 +107,8 @@ PQ_INLINE int any_nan_f64(vd x)
             _mm512_cmp_pd_mask(x.c, x.d, _CMP_UNORD_Q)) != 0;
 }
 
-/* Store magnitude codes of a narrow float, with the sign bit `sign` where `signs` is
- * negative. The magnitude `bare` gets no sign bit. */
+/* Store magnitude codes of a narrow float, plus the sign bit `sign` where `signs` is
+ * negative. The magnitude code `bare` never gets the sign bit. */
 PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign, int bare)
 {
     const __m512i code =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vector words in AVX2, FMA and F16C on chunks of 4 x 8 elements, in order.
+ * Inline functions on vectors (words) in AVX2, FMA and F16C. Chunks have 4 x 8 elements.
  */
 #ifndef PQ_SIMD_AVX2_H
 #define PQ_SIMD_AVX2_H
@@ -164,8 +164,8 @@ PQ_INLINE void store_equal(void *p, vi x, vi y)
     store256(p, _mm256_and_si256(bytes, _mm256_set1_epi8(1)));
 }
 
-/* Store magnitude codes of a narrow float, with the sign bit `sign` where `signs` is
- * negative. Pack instructions keep signs. The magnitude `bare` gets no sign bit. */
+/* Store magnitude codes of a narrow float, plus the sign bit `sign` where `signs` is
+ * negative. Pack instructions keep signs. The code `bare` never gets the sign bit. */
 PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign, int bare)
 {
     const __m256i code =
@@ -276,8 +276,8 @@ PQ_INLINE void pack_2_bits(void *p, vb x)
                                        b, _mm256_setr_epi32(0, 4, 0, 0, 0, 0, 0, 0))));
 }
 
-/* Store 16 bytes of several input lines, at distances of `step` bytes. Byte i is the byte
- * `places[16 * k + i]` of line k. The index 255 selects no byte of this line. */
+/* Store 16 bytes, each from one of several input lines. Lines begin at distances of `step`
+ * bytes. Byte i is byte `places[16 * k + i]` of line k, unless this index is 255. */
 PQ_INLINE void join_bytes(char *to, const char *from, ptrdiff_t step, const uint8_t *places,
                           size_t lines)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vector words that are faster with AVX-512 instructions, on 256-bit registers. 512-bit
- * registers lower the clock, and their first instructions are slow. All other words come
- * from AVX2; with AVX-512 the compiler has more registers and three-operand logic for them.
+ * Inline functions on vectors (words) that are faster with AVX-512 instructions, on 256-bit
+ * registers. 512-bit registers lower the clock, and their first instructions are slow. All
+ * other words come from AVX2; with AVX-512 the compiler has more registers and
+ * three-operand logic for them.
  */
 #ifndef PQ_SIMD_AVX512_H
 #define PQ_SIMD_AVX512_H
