@@ -207,7 +207,7 @@ static bool has_valid_bit_strides(const struct pq_array *array,
     return array->bit_strides == NULL || layout != NULL || pq_bits_of(array->type) < 8;
 }
 
-/* Return PQ_ERR_NULL if a status is PQ_ERR_NULL, else the first error, if any. */
+/* Return PQ_ERR_NULL if a status is PQ_ERR_NULL, else the first error, else PQ_OK. */
 static enum pq_status worse_status(enum pq_status status, enum pq_status other)
 {
     return status == PQ_OK || other == PQ_ERR_NULL ? other : status;
@@ -389,17 +389,16 @@ static void find_zero_bounds(const struct pq_args *args, struct pq_facts *facts)
     facts->zero_lowest = facts->zero_lowest < 0 ? ~(int64_t)facts->zero_highest : 0;
 }
 
-/* The limits of valid zero points: int64, or uint64 in two's complement if
- * `is_unsigned`. */
+/* The limits of zero points: int64, or if `is_unsigned`, uint64 in two's complement. */
 struct bounds {
     int64_t lo, hi;
     bool is_unsigned;
     int64_t last; /* the last zero point that check_each_zero() read */
 };
 
-/* Check one zero point after the other. A uint64 beyond int64 is out of range, unless the
- * bounds are unsigned. A narrow float other than 0 is out of range, too. Signed values
- * are compared as unsigned values with a flipped sign bit. */
+/* Check each zero point of a row. A uint64 beyond int64 is out of range, unless the bounds
+ * are unsigned. A narrow float other than 0 is out of range, too. Signed values are
+ * compared as unsigned values with a flipped sign bit. */
 static bool check_each_zero(void *what, struct pq_params row, size_t n)
 {
     struct bounds *const bounds = what;

@@ -106,12 +106,13 @@ enum {
 #define OPTION(name, value) PQ_OPTION_##name = 1 << PQ_OPTION_INDEX_##name,
     PQ_FOR_OPTION(OPTION)
 #undef OPTION
-        /* Options that need an affine kernel. `inverse` alone needs no affine kernel to
-         * quantize to narrow floats. */
+        /* Options that need an affine kernel. Exception: quantizing to narrow floats does
+         * not need an affine kernel if `inverse` is the only option of the list. */
         PQ_OPTIONS_AFFINE = PQ_OPTION_OFFSET |
         PQ_OPTION_INVERSE | PQ_OPTION_FILL | PQ_OPTION_RANGE | PQ_OPTION_WRAP |
         PQ_OPTION_REFUSE | PQ_OPTION_REFUSE_NAN,
-    /* Options that change a tile only if one of its codes is at a limit or out of range. */
+    /* Options that change a tile only if a code of the tile is at a limit or out of
+     * range. */
     PQ_OPTIONS_CHECKED = PQ_OPTION_FILL | PQ_OPTION_RANGE | PQ_OPTION_REFUSE |
         PQ_OPTION_REFUSE_NAN,
     /* Affine kernels do not support these options, which change the order of operations. */
@@ -191,7 +192,8 @@ PQ_INLINE bool pq_can_rescale(const struct pq_args *args)
 
 /* Facts about the zero points of a call. The caller sets all members to 0. The first
  * function that needs the bounds reads all zero points; later functions use the bounds. The
- * bounds are not exact: if they exceed a range, another pass compares all zero points. */
+ * bounds are not exact: if a bound exceeds a range, another pass compares all zero
+ * points. */
 struct pq_facts {
     bool has_bounds;       /* the two bounds below are valid */
     bool no_zeros;         /* an extent is 0 */

@@ -65,7 +65,7 @@ PQ_INLINE int32x4_t load_i24v(const char *p, int before)
     return vshrq_n_s32(vreinterpretq_s32_u8(vqtbl1q_u8(load128(p - before), places)), 8);
 }
 
-/* Move the low three bytes of each integer to the start. */
+/* Move the low three bytes of each integer to the start of the vector. */
 PQ_INLINE uint8x16_t join_i24v(int32x4_t x)
 {
     static const uint8_t order[] = {0,  1,  2,  4,  5,   6,   8,   9,
@@ -140,8 +140,8 @@ PQ_INLINE void store_last_i24v(char *p, int32x4_t x)
 #define smaller_i8v(x, y) AS_I8(vminq_s8, x, y)
 #define larger_i8v(x, y) AS_I8(vmaxq_s8, x, y)
 
-/* FMIN keeps a NaN and makes it quiet. FMAXNM then returns its other operand. FMAXNM alone
- * would return NaN for a signaling NaN, so callers apply FMIN first. */
+/* FMIN keeps a NaN and makes it quiet. FMAXNM then returns its operand that is not NaN.
+ * FMAXNM alone would return NaN for a signaling NaN, so callers apply FMIN first. */
 #define cap_keep_nan_f32v vminq_f32
 #define cap_keep_nan_f64v vminq_f64
 #define floor_drop_nan_f32v vmaxnmq_f32
@@ -225,7 +225,7 @@ PQ_INLINE f64v canonical_nan_f64v(f64v x)
 #define power_f64v(x) OF_BITS64(vandq_u64(BITS64(x), vdupq_n_u64(0x7ff0000000000000)))
 
 /* Convert 16-bit floats to int16 numbers in the order of the floats: the magnitude bits,
- * negated for negative floats. from_order_i16v() converts them back. */
+ * negated for negative floats. from_order_i16v() converts back. */
 PQ_INLINE int16x8_t to_order_i16v(int16x8_t x)
 {
     const int16x8_t sign = vshrq_n_s16(x, 15);
@@ -237,8 +237,7 @@ PQ_INLINE int16x8_t from_order_i16v(int16x8_t x)
     return vorrq_s16(vabsq_s16(x), vandq_s16(x, vdupq_n_s16(INT16_MIN)));
 }
 
-/* Convert to the nearest int32. NaN becomes INT32_MIN, although the instruction returns
- * 0. */
+/* Convert to the nearest int32. NaN becomes INT32_MIN. The instruction alone returns 0. */
 PQ_INLINE i32v i32_of_f32v(f32v x)
 {
     return vbslq_s32(vceqq_f32(x, x), vcvtnq_s32_f32(x), vdupq_n_s32(INT32_MIN));

@@ -65,9 +65,8 @@ static inline void pq_write_code(const struct pq_codes *codes, ptrdiff_t at, cha
                   at == codes->last);
 }
 
-/* Turn a kernel's results, one in each byte, into codes, in place. Saturate narrow
- * integers, and limit codes of layouts with fewer bits to `most`. Compilers vectorize the
- * loop. */
+/* Turn the bytes that a kernel has written into codes, in place: saturate narrow integers,
+ * and limit codes to `most` if it is not 0. Compilers vectorize the loop. */
 static inline void pq_saturate_codes(const struct pq_codes *codes, char *made, size_t n)
 {
     if (codes->convert != NULL) {
@@ -113,7 +112,7 @@ static inline bool pq_is_dense(const struct pq_codes *codes, ptrdiff_t at, ptrdi
     return codes->unpack != NULL && step == codes->bits && at % lowest == 0;
 }
 
-/* Unpack `n` codes to bytes. The address `from` of a code increases by `step` bits. */
+/* Unpack `n` codes to bytes. Code i has the address `from` + i * `step`, in bits. */
 static inline void pq_unpack_codes(const struct pq_codes *codes, char *to, const char *from,
                                    ptrdiff_t step, size_t n)
 {
@@ -141,7 +140,7 @@ static inline void pq_unpack_codes(const struct pq_codes *codes, char *to, const
     }
 }
 
-/* Pack `n` bytes to codes. The address `to` of a code increases by `step` bits. The bits
+/* Pack `n` bytes to codes. Code i has the address `to` + i * `step`, in bits. The bits
  * between codes do not change. */
 static inline void pq_pack_codes(const struct pq_codes *codes, char *to, ptrdiff_t step,
                                  const char *from, size_t n)

@@ -17,7 +17,7 @@ enum {
     CACHE_LINE_BYTES = 64,
     SQUARE_BYTES = 64 * 256,     /* size of a transposed rectangle in bytes */
     MAX_FEW_ROWS = 8,            /* maximum number of rows for columns_for_few_rows() */
-    MAX_CHANNELS = 4,            /* maximum number of channels that join fast */
+    MAX_CHANNELS = 4,            /* number of channels up to which joining pixels is fast */
     MAX_GROUPS_OF_ROW = 4,       /* maximum number of groups in run_rows_by_groups() */
     MIN_SHARED_ROWS = 8,         /* minimum number of rows with equal parameters */
     JOINED_ELEMENTS = 256,       /* maximum number of elements in joined short rows */
@@ -88,7 +88,7 @@ static bool has_gaps(const struct pq_tile *tile)
 }
 
 /* A rectangle of elements: rows are indices of dimension 1, columns of dimension 0. Areas
- * and positions are passed by address, because a copy would stall: it would load several
+ * and positions are passed by address. Copying would stall, because a copy loads several
  * members at once, before the separate stores to the members are complete. */
 struct area {
     ptrdiff_t row, rows, column, columns;
@@ -364,8 +364,7 @@ static bool is_transposed(const struct pq_job *job)
 PQ_INLINE void prefetch_rows(const char *at, ptrdiff_t stride, ptrdiff_t rows,
                              ptrdiff_t bytes, bool writes)
 {
-    if (stride > 0 &&
-        stride < CACHE_LINE_BYTES) { /* rows share lines (channels of pixels) */
+    if (stride > 0 && stride < CACHE_LINE_BYTES) { /* rows share cache lines */
         bytes += (rows - 1) * stride;
         rows = 1;
     }
@@ -557,7 +556,7 @@ static void run_groups(struct pq_job *job, const char *x, char *y, size_t n, siz
     if (run_packed(job, x, y, n, g)) {
         return;
     }
-    job->how.run.exceeds_cache = false; /* buffers are in the cache */
+    job->how.run.exceeds_cache = false; /* the kernel's buffers are in the cache */
     /* A step processes as many complete groups as fit in a tile, or a part of a larger
      * group. */
     const size_t step = g < PQ_TILE ? PQ_TILE / g * g : PQ_TILE;
@@ -574,7 +573,7 @@ static void run_groups(struct pq_job *job, const char *x, char *y, size_t n, siz
     }
 }
 
-/* Run a contiguous row of groups, or of one group. Load the parameters of many groups
+/* Process a contiguous row of groups, or of one group. Load the parameters of many groups
  * together. */
 static void run_grouped_row(void *p, const struct pq_position *at)
 {
@@ -854,9 +853,10 @@ static pq_row_fn *choose_walk(const struct pq_job *job, int *first)
     return by_columns ? run_columns : is_transposed(job) ? run_transposed : run_tiles;
 }
 
-/* Swap dimensions 0 and 1 if the input is transposed, but transposing the results is
- * faster. Results are faster for input codes of 24 bits. For more than MAX_FEW_ROWS rows,
- * smaller results are faster, and results of at most MAX_CHANNELS elements in each row. */
+/* Swap dimensions 0 and 1 if the input is transposed, but the engine can transpose the
+ * results faster. This is true for input codes of 24 bits. Without packed codes, it is true
+ * for more than MAX_FEW_ROWS rows of at most MAX_CHANNELS elements or of smaller
+ * results. */
 static void order_by_input(struct pq_job *job)
 {
     struct pq_dim *dim = job->plan.dim;

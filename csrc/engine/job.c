@@ -102,7 +102,7 @@ enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
     job->out_swapped = args->out.swapped && job->out_size > 1;
     pq_job_set_params(job, args);
     const enum pq_status status = pq_plan_init(&job->plan, args, (size_t)job->out_step);
-    if (!job->plan.empty && job->plan.dim[0].end == 1) { /* one index is contiguous */
+    if (!job->plan.empty && job->plan.dim[0].end == 1) { /* a single index is contiguous */
         job->plan.dim[0].in = job->in_step;
         job->plan.dim[0].out = job->out_step;
     }

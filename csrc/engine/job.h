@@ -76,7 +76,7 @@ struct pq_job {
     struct pq_method how;
 
     ptrdiff_t in_start, out_start; /* offsets of plan.in and plan.out in the arrays */
-    struct pq_plan plan;           /* a copy of a job ends after its last used dimension */
+    struct pq_plan plan;           /* a stored job ends after its last used dimension */
 
     /* The parameter tiles have a parameter for each element of a tile or for each group.
      * `loaded` has the addresses and the first column of these parameters, and the numbers
@@ -124,8 +124,7 @@ void pq_job_run_groups(struct pq_job *job, struct pq_position at, size_t n, size
  * reads the addresses and types of `args`. */
 void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n);
 
-/* Run a checked call without a plan if possible, else with one. The caller has set
- * `how`. */
+/* Run a checked call, without a plan if possible. The caller has set `how`. */
 enum pq_status pq_job_run_args(struct pq_job *job, const struct pq_kernels *kernels,
                                const struct pq_args *args, int part, int parts);
 
@@ -227,7 +226,7 @@ void pq_load_params(struct pq_job *job, ptrdiff_t to, const struct pq_addresses 
  * a job with `how.load`, the scales of all rows must be equally spaced. */
 void pq_load_rows(struct pq_job *job, struct pq_addresses at, ptrdiff_t rows);
 
-/* Return true if the parameter tiles begin with the parameters at `at`. */
+/* Return true if the parameter tiles begin with the parameters at the addresses `at`. */
 static inline bool pq_has_loaded(const struct pq_job *job, const struct pq_addresses *at)
 {
     return job->loaded.at.scale == at->scale && job->loaded.at.zero == at->zero &&

@@ -17,7 +17,7 @@
 
 /* ---- rows of parameters ---- */
 
-/* Size in elements of the buffer for parameters with gaps or with the other byte order. */
+/* Buffer size in elements, for parameters with gaps or not in native byte order. */
 enum { BUFFER_ELEMENTS = PQ_SIZE(256, 32) };
 
 /* Copy `n` elements at `data` to `to`, in native byte order, and return `to`. */
@@ -260,7 +260,7 @@ static size_t param_bytes(const struct pq_job *job)
     return job->how.general ? sizeof(uint64_t) : sizeof(int32_t);
 }
 
-/* Repeat the parameters at [from, from + n) in the next indices, to have `times` copies. */
+/* After the parameters at [from, from + n), append `times` - 1 copies of all of them. */
 static void repeat_row(struct pq_job *job, ptrdiff_t from, ptrdiff_t n, ptrdiff_t times)
 {
     const size_t size = param_bytes(job), all = (size_t)(n * times) * size;
@@ -276,8 +276,8 @@ static void repeat_row(struct pq_job *job, ptrdiff_t from, ptrdiff_t n, ptrdiff_
 
 /* ---- scales, zero points and offsets ---- */
 
-/* Fill `n` entries of the tile `zero`, from index `to` on, for a call that has no zero
- * points. Float entries are -0, because adding -0 to a zero keeps the sign of the zero. */
+/* Fill the entries [to, to + n) of the tile `zero` for a call that has no zero points.
+ * Float entries are -0, because adding -0 to a zero keeps the sign of the zero. */
 static void clear_zeros(struct pq_job *job, ptrdiff_t to, size_t n)
 {
     const int32_t bits = job->how.float_zero ? INT32_MIN : 0;
@@ -311,7 +311,7 @@ static void load_zeros(struct pq_job *job, ptrdiff_t to, const struct pq_params 
     }
 }
 
-/* Load scales or offsets to `tile`, from index `to` on. */
+/* Load `n` scales or offsets to the indices [to, to + n) of `tile`. */
 static void load_reals(const struct pq_job *job, union pq_param_tile *tile, ptrdiff_t to,
                        const struct pq_params *from, size_t n)
 {
@@ -415,8 +415,8 @@ void pq_load_rows(struct pq_job *job, struct pq_addresses at, ptrdiff_t rows)
     pq_load_params(job, 0, &at, &dim, (size_t)(rows * groups));
 }
 
-/* Load the parameters of the indices [first, first + n) of dim[0], one for each index, to
- * the parameter tiles from index `to` on. */
+/* Load a pair of parameters for each of the indices [first, first + n) of dim[0] to the
+ * indices [to, to + n) of the parameter tiles. */
 static void load_row(struct pq_job *job, struct pq_addresses at, ptrdiff_t first,
                      ptrdiff_t to, ptrdiff_t n)
 {

@@ -289,7 +289,7 @@ static void reduce_columns(struct reduction *reduction, size_t cell, const char 
     }
 }
 
-/* Reduce all rows of dim[1], one group of rows at a time. */
+/* Reduce all rows of dim[1], in groups of rows that share parameters. */
 static void reduce_rows(void *p, const struct pq_position *at)
 {
     struct reduction *reduction = p;
@@ -409,7 +409,7 @@ static size_t enter_box(struct reduction *reduction, const struct cut *cut)
     return (size_t)count;
 }
 
-/* Set both extrema to NaN in each cell that has a NaN element. */
+/* Set both extrema of a cell to NaN if an element of the cell is NaN. */
 static void mark_nan_cells(void *p, const struct pq_position *at)
 {
     struct reduction *reduction = p;

@@ -11,8 +11,8 @@
 /* Fewer groups are reduced one by one. A kernel for several groups would take longer. */
 enum { PQ_FEW_GROUPS = 8 };
 
-/* The extrema of a parameter are a cell: [0] has the lowest and [1] the highest element.
- * Extrema are float64 if the data is float64, else float32. */
+/* The extrema of the elements of a parameter are a cell: [0] is the lowest, [1] the
+ * highest. Extrema are float64 if the data is float64, else float32. */
 enum { PQ_MOST_CELLS = 512 };
 union pq_cell_extrema {
     float f32[2][PQ_MOST_CELLS];

@@ -64,7 +64,8 @@ PQ_INLINE void copy_each_code(const struct pq_codes *codes, char *bytes, ptrdiff
 /* ---- across streams ---- */
 
 /* Codes at one bit position of equally spaced words. The members are the address of the
- * first word, the bytes from word to word, the bit position, and the bits of a code. */
+ * first word, the distance of two words in bytes, the bit position, and the width of a
+ * code. */
 struct column {
     char *word;
     ptrdiff_t stride;
@@ -189,7 +190,7 @@ static size_t count_in_groups(const struct pq_codes *codes, ptrdiff_t at, ptrdif
  * indices, and the upper half has the codes with odd indices. */
 enum { HALVED = 8 };
 
-/* Swap the bits of `mask` with the bits that are `by` bits above them. */
+/* Swap the bits of `mask` with the bits `by` positions above. */
 static uint32_t swap_bits(uint32_t word, int by, uint32_t mask)
 {
     const uint32_t differ = (word ^ word >> by) & mask;

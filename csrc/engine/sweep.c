@@ -68,7 +68,7 @@ bool pq_sweep_next_row(struct pq_sweep *sweep)
     return skip_rows(sweep, 1);
 }
 
-/* Advance by `n` elements of the current row. At its end, go to the next row. */
+/* Advance by `n` elements of the current row. At the end of the row, go to the next row. */
 static void advance_in_row(struct pq_sweep *sweep, ptrdiff_t n)
 {
     sweep->at += n;
@@ -132,7 +132,7 @@ static void prefetch_columns(const struct pq_tile *tile, const char *from,
     }
 }
 
-/* Transpose a tile, some columns at a time, and prefetch the columns after them. */
+/* Transpose a tile, some columns at a time, and prefetch the next columns. */
 static void gather_transposed(const struct pq_kernels *kernels, char *to, const char *from,
                               const struct pq_tile *tile)
 {

@@ -78,8 +78,8 @@ enum { SHORT_ROW = 8 }; /* shorter rows are copied column by column */
 
 enum { MAX_CHANNELS = 7 };
 
-/* Transpose like a pq_transpose_fn. If a tile has few rows or few columns, they are
- * channels of pixels. A kernel splits or joins channels of most of the pixels. */
+/* Transpose like a pq_transpose_fn. A tile with few rows or few columns can be pixels with
+ * few channels. A kernel splits or joins the channels of most of these pixels. */
 static void transpose_pixels(const struct pq_kernels *kernels, const char *from,
                              ptrdiff_t from_stride, char *to, ptrdiff_t to_stride,
                              ptrdiff_t rows, ptrdiff_t columns, const struct pq_tile *tile)

@@ -94,7 +94,7 @@ static inline void pq_fpenv_leave(pq_fpenv found)
 
 #endif
 
-#if !defined(PQ_CAN_FLUSH) /* subnormals are fast, or their cost is unknown */
+#if !defined(PQ_CAN_FLUSH) /* subnormals are fast, or of unknown cost */
 #  define PQ_CAN_FLUSH 0
 #endif
 

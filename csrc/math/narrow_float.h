@@ -20,7 +20,7 @@ struct pq_format {
     int last;          /* largest magnitude code that does not mean NaN */
     int infinity;      /* magnitude code of infinity, or 0 */
     int half_shift;    /* the float16 bits of a magnitude code are code << half_shift */
-    float half_factor; /* value of a code = its float16 number * half_factor */
+    float half_factor; /* the value of a code is its float16 number * half_factor */
 };
 
 /* float32 bits for the members `highest` and `beyond`, which are equal if a format has no

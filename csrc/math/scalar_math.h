@@ -69,7 +69,7 @@ PQ_INLINE int pq_is_finite_f64(double v)
 }
 
 /* Round half to even. The magnitude must be at most 2^22 for float32, and below 2^51 for
- * float64: the sum with the constant then has an ulp of 1. */
+ * float64, because the sum with the constant must have an ulp of 1. */
 PQ_INLINE float pq_nearest_f32(float v)
 {
     return v + 0x1.8p23f - 0x1.8p23f;
@@ -128,8 +128,8 @@ PQ_INLINE uint16_t pq_f16_from_f32(float v)
     const uint32_t bits = pq_bits_f32(v);
     const uint32_t sign = bits >> 16 & 0x8000, mag = bits & 0x7fffffff;
     const uint32_t normal = (mag - 0x38000000 + 0xfff + (mag >> 13 & 1)) >> 13;
-    /* Below 2^-14, count steps of 2^-24. This is the distance of float32 numbers from 1/2
-     * on, so the sum with 1/2 rounds to complete steps. */
+    /* Below 2^-14, float16 numbers are multiples of 2^-24. Float32 numbers of at least 1/2
+     * have this distance, so the sum with 1/2 rounds to a multiple. */
     const uint32_t small = pq_bits_f32(pq_f32_bits(mag) + 0.5f) - pq_bits_f32(0.5f);
     const uint32_t finite = mag < 0x38800000 ? small : normal;
     const uint32_t number = mag < 0x477ff000 ? finite : 0x7c00; /* from 65520 up: inf */

@@ -174,7 +174,7 @@ PQ_NOINLINE float find_float_magnitude(const float *x, int n)
     return pq_f32_bits((uint32_t)most);
 }
 
-/* Return (x - low) * i + added, with a rounding after each step, truncated to a byte. */
+/* Return (x - low) * i + added, rounded after each operation and truncated to a byte. */
 PQ_NOINLINE c32 c32_truncated(const float *x, float low, float i, float added)
 {
     c32 r;

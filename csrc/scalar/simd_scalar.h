@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The inline functions on vectors (words) in portable C. A chunk has 32 elements, because
- * compilers vectorize loops of this length, and do not unroll such loops.
+ * compilers vectorize loops of this length without unrolling.
  */
 #ifndef PQ_SIMD_SCALAR_H
 #define PQ_SIMD_SCALAR_H
@@ -407,7 +407,7 @@ STORE_ABOVE(store_plus_least_8, vh, uint8_t, UINT8_MAX)
 STORE_ABOVE(store_plus_least_16, vi, uint16_t, UINT16_MAX)
 #undef STORE_ABOVE
 
-/* Store bytes: 1 where x and y are equal, else 0. */
+/* For each element, store a byte: 1 where x and y are equal, else 0. */
 STORE_WORD(store_equal, uint8_t, (void *p, vi x, vi y), x.v[i] == y.v[i])
 
 /* Store magnitude codes of a narrow float, plus the sign bit `sign` where `signs` is
@@ -430,7 +430,7 @@ WORD2(vu, add_u64, x.v[i] + y.v[i])
 WORD2(vu, flip_u64, x.v[i] ^ y.v[i])
 IN_PLACE(vu, upper_u64, (vu x), x.v[i] >> 32)
 WORD2(vu, product_u32,
-      (x.v[i] & UINT32_MAX) * (y.v[i] & UINT32_MAX)) /* of the lower 32 bits */
+      (x.v[i] & UINT32_MAX) * (y.v[i] & UINT32_MAX)) /* product of the lower 32 bits */
 
 /* Store the lower 32 bits of element i of a, b, c and d, for each i. */
 PQ_INLINE void store_streams(uint32_t *to, vu a, vu b, vu c, vu d)
