@@ -151,7 +151,7 @@ struct pq_array {
     void *data;               /* address of element (0, 0, ...) */
     const ptrdiff_t *strides; /* `ndim` distances in bytes; any sign, any alignment */
     enum pq_type type;        /* type of the elements */
-    int swapped;              /* nonzero: the byte order is not the machine's */
+    int swapped;              /* not 0 if the byte order is not the machine's */
     /* Null, or `ndim` distances in bits that replace `strides`. Only `in` and `out` accept
      * bit strides, for types of fewer than 8 bits or with a layout. Element (i, j, ...)
      * begins i * bit_strides[0] + j * bit_strides[1] + ... bits above the lowest bit of the
@@ -277,12 +277,13 @@ const char *pq_isa_name(int i);
 /*
  * Quantize `in` to `out`: out = saturate(round((in - offset) / scale) + zero). `in` is real
  * or int32; int32 numbers are converted to the type of the quotient first. `out` has any
- * integer or narrow float type. `in` can also be int8 or uint8, with `inverse`, for int8
- * and uint8 codes that saturate, with PQ_HALF_EVEN, float32 quotients and no fill.
+ * integer or narrow float type. `in` can also be int8 or uint8 if `inverse` is not 0, `out`
+ * is int8 or uint8, codes saturate, `round` is PQ_HALF_EVEN, quotients are float32, and
+ * there is no fill.
  *
  * Zero points must be within the range of the code type, or of 24 bits for PQ_I32 with a
- * layout. With `zero_first` and for narrow floats, magnitudes up to 2^52 are valid.
- * Float32 to 8-bit integers with `zero_first` and PQ_HALF_EVEN accepts any int64.
+ * layout. With `zero_first` and for narrow floats, magnitudes up to 2^52 are valid. With
+ * `zero_first` and PQ_HALF_EVEN, float32 to 8-bit integers accepts any int64.
  *
  * Errors: PQ_ERR_ROUND; PQ_ERR_ZERO; PQ_ERR_OPTION; PQ_ERR_BEYOND with `beyond` = PQ_REFUSE
  * or `refuse_nan`.
@@ -407,12 +408,12 @@ enum pq_like {
 /* The choice of parameters. */
 struct pq_choice {
     size_t size; /* sizeof(struct pq_choice) */
-    /* Real type of the data; values dequantized to it are finite. PQ_NO_TYPE: the type of
-     * `in`; float32 for pq_choose(). */
+    /* Real type of the data, in which dequantized values are finite. PQ_NO_TYPE stands for
+     * the type of `in`, or for float32 in pq_choose(). */
     enum pq_type real;
-    /* Type of the codes, at most 32 bits. PQ_NO_TYPE: int8, or uint8 for
-     * PQ_RULE_ONNX_DYNAMIC. Zero points have the type of the codes; for integers of fewer
-     * than 8 bits int8 or uint8, and for narrow floats int8 zeros. */
+    /* Type of the codes, at most 32 bits. PQ_NO_TYPE stands for int8, or for uint8 with
+     * PQ_RULE_ONNX_DYNAMIC. Zero points have the type of the codes, but int8 or uint8 for
+     * integers of fewer than 8 bits, and int8 for narrow floats (zeros). */
     enum pq_type code;
     enum pq_rule rule;                 /* symmetric or asymmetric */
     int64_t lowest_code, highest_code; /* integers: the range of codes, unless both are 0 */
@@ -459,10 +460,10 @@ enum pq_arithmetic {
 
 /* One number for each channel. This struct does not change between versions. */
 struct pq_channels {
-    const void *data;  /* address of the number for channel 0 */
-    ptrdiff_t stride;  /* distance in bytes; 0: one number for all channels */
+    const void *data; /* address of the number for channel 0 */
+    ptrdiff_t stride; /* distance of two numbers in bytes; 0: one number for all channels */
     enum pq_type type; /* type of the numbers */
-    int swapped;       /* nonzero: the byte order is not the machine's */
+    int swapped;       /* not 0 if the byte order is not the machine's */
 };
 
 /*
@@ -486,7 +487,7 @@ struct pq_requantization {
                                 bias */
     int64_t input_zero;      /* zero point of `in`, within its type */
     int64_t zero;            /* zero point of `out`, within its type */
-    int clips;               /* nonzero: clamp to the range below; 0: to the type */
+    int clips;               /* if not 0, clamp to the limits below, else to the type */
     int64_t lowest_code, highest_code; /* limits of the clamp, within the type of `out` */
 };
 
@@ -542,8 +543,8 @@ enum pq_status pq_dynamic_quantize(const struct pq_kernels *kernels,
 struct pq_fake {
     size_t size;       /* sizeof(struct pq_fake) */
     enum pq_type code; /* integer or narrow float type to quantize to */
-    /* `data` null: no mask. Else PQ_U8 elements: 1 if the rounded quotient plus zero point
-     * is within the range of the codes, 0 if it is not or if it is NaN. */
+    /* If `data` is null, there is no mask. Else PQ_U8 elements: 1 if the rounded quotient
+     * plus zero point is within the range of the codes, 0 if it is not or if it is NaN. */
     struct pq_array mask;
 };
 
@@ -606,9 +607,9 @@ int pq_histogram_take(struct pq_counts *counts, uint64_t *to);
 /* Additional arguments of pq_search_params(). */
 struct pq_search {
     size_t size; /* sizeof(struct pq_search) */
-    /* `data` null: all weights are 1. Else one real number for each element of `in`: the
-     * factor of its squared error. Weights must be finite and at least 0, or any candidate
-     * may be chosen; pq_minmax() can check them, as for pq_block_encode(). */
+    /* If `data` is null, all weights are 1. Else one real number for each element of `in`:
+     * the factor of its squared error. Weights must be finite and at least 0, or any
+     * candidate may be chosen; pq_minmax() can check them, as for pq_block_encode(). */
     struct pq_array weights;
     /* `count` factors in (0, 1]; null: 1 - j / 100 for j from 0 to 19. */
     const double *candidates;
@@ -766,14 +767,14 @@ struct pq_blocks {
     size_t size; /* sizeof(struct pq_blocks) */
     int format;  /* `id` of the block format */
     int ndim;    /* number of dimensions, 1 to PQ_MAX_NDIM */
-    /* Extents of the numbers in elements; the last is a multiple of the elements of a
-     * block. The array of blocks has these extents, too, except that its last extent is
-     * in bytes. */
+    /* Extents of the array of numbers. The last extent is a multiple of the elements of a
+     * block. The array of blocks has equal extents, but its last extent is a number of
+     * bytes. */
     const ptrdiff_t *shape;
     struct pq_array in, out; /* decode: blocks (PQ_U8) to reals; encode: the reverse */
-    /* Encode only. `data` null: no weights. Else one real number of at least 0 for each
-     * element of `in`: the importance of its error. Strides may be 0. Formats that use no
-     * weights ignore the array. */
+    /* Encode only. If `data` is null, there are no weights. Else one real number of at
+     * least 0 for each element of `in`: the importance of its error. Strides may be 0.
+     * Formats that use no weights ignore the array. */
     struct pq_array weights;
     int search; /* encode: not 0 selects the search, if a format has two encoders */
 };

@@ -152,7 +152,7 @@ LONG_KERNEL(PQ_NAME(quantize_affine), pq_long_quantize_affine, LONG_ELEMENTS,
 enum { RESULT_BYTES = 2 };
 
 /* The lower and upper bytes of the results of all 256 codes. CPUs lower their clock for
- * 512-bit multiplications. Lookups only permute, so they are faster in shorter runs,
+ * 512-bit multiplications. Lookups do not multiply, so lookups are faster in shorter runs,
  * too. */
 struct results {
     __m512i lower[4], upper[4];

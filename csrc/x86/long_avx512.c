@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quantize long groups with the chunk bodies of 512-bit registers. */
+/* Quantize long groups by loops over chunks in 512-bit registers. */
 #define PQ_ISA avx2
 #include "x86/long_avx512.h"
 
@@ -101,7 +101,7 @@ PQ_FOR_REAL(REAL)
 #  undef CHECKED
 
 /* Quantize float32, float16 or bfloat16 to integers of at most 16 bits, and count all
- * elements out of range. The run has no other stage. */
+ * elements out of range. Return 0 if the run has other affine stages. */
 int pq_long_quantize_affine(const struct pq_run *run, const char *x, char *y, size_t n)
 {
 #  define REAL(real, ...) [PQ_##real##_ROW] = {check_##real##_U8, check_##real##_U16},

@@ -5,8 +5,8 @@
 
 #include "kernels/kernels.h"
 
-/* Quantize `n` elements of one group. Return 0, and write nothing, for options and scales
- * that the function does not support. */
+/* Quantize `n` elements of one group. For options or scales that the function does not
+ * support, write nothing and return 0. Else return 1. */
 typedef int pq_long_fn(const struct pq_run *run, const char *x, char *y, size_t n);
 
 #define PQ_PAIR(real, code) pq_long_fn pq_long_quantize_##real##_##code;

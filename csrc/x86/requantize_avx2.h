@@ -67,8 +67,8 @@ PQ_INLINE __m256i shifted_products_of(__m256i x, __m256i y, __m256i n, __m256i l
 #define shift_right_i32v _mm256_srav_epi32
 #define shift_left_i32v _mm256_sllv_epi32
 
-/* Saturate x and y to 16 bits, add z with saturation, and halve. z is twice the zero
- * point plus 1. */
+/* Saturate x and y to 16 bits, add z with saturation, and halve the sums. z is twice the
+ * zero point plus 1. */
 PQ_INLINE __m256i halve_16(__m256i x, __m256i y, __m256i z)
 {
     return _mm256_srai_epi16(_mm256_adds_epi16(_mm256_packs_epi32(x, y), z), 1);
