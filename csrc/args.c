@@ -337,8 +337,8 @@ static int64_t load_zero(const struct pq_params *row, size_t i)
         break;                                                                             \
     }
 
-/* Widen the bounds to a row of zero points. For a single zero point, the compiler removes
- * the loops. */
+/* Widen the bounds to include a row of zero points. For a single zero point, compilers
+ * remove the loops. */
 PQ_INLINE void widen_bounds(struct pq_facts *facts, struct pq_params row, size_t n)
 {
     const bool is_signed = pq_lowest_of(row.type) < 0;

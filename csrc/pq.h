@@ -224,7 +224,7 @@ struct pq_args {
                          point, added in float64 for float64 quotients, else in float32 */
     int narrow_first; /* if not 0, first round `in` and `scale` to `precision` */
     /* If not 0, dequantize accepts zero points of integer codes outside the range of the
-     * code type. If 0, it returns PQ_ERR_ZERO. */
+     * code type. If 0, dequantize returns PQ_ERR_ZERO. */
     int any_zeros;
     struct pq_array lowest;  /* smallest elements, see pq_minmax() */
     struct pq_array highest; /* largest elements, see pq_minmax() */
@@ -305,9 +305,9 @@ enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_a
 
 /*
  * A prepared call: checked and planned once, and run any number of times, by any number of
- * threads, on arrays of equal types, shape and strides. It needs no freeing. It refers to
- * the scales, zero points, offsets, fills and layouts, so the caller must not move or
- * change them.
+ * threads, on arrays of equal types, shape and strides. It needs no freeing. It has
+ * pointers to scales, zero points, offsets, fills and layouts, so the caller must not move
+ * or change these arrays.
  */
 struct pq_prepared {
     size_t size;           /* sizeof(struct pq_prepared) */
@@ -577,7 +577,7 @@ enum {
  * extrema, `ignore_nonfinite` and `counters`. */
 struct pq_counts {
     size_t size;          /* sizeof(struct pq_counts) */
-    int ignore_nonfinite; /* nonzero: skip NaN and infinities; 0: PQ_ERR_NONFINITE */
+    int ignore_nonfinite; /* if not 0, skip NaN and infinities; 0: PQ_ERR_NONFINITE */
     uint32_t pending;     /* number of elements in the counters */
     uint32_t *counters;   /* PQ_COUNTERS zeros; if null, only find counts and extrema */
     uint64_t count;       /* number of finite numbers */
@@ -653,7 +653,7 @@ struct pq_error {
     int64_t low, high, bad_scales;
 };
 
-/* Elements in one chunk of pq_measure(). */
+/* Number of elements in one chunk of pq_measure(). */
 #define PQ_MEASURE_CHUNK 65536
 
 /* Return the number of chunks of a group with `size` elements; an empty group has one. */
@@ -688,7 +688,7 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
                                  const unsigned char *kept, struct pq_error *errors,
                                  int part, int parts);
 
-/* Add `error` to `sum`. In C order, elements of `error` follow the elements of `sum`. */
+/* Add `error` to `sum`. In C order, elements of `sum` must precede elements of `error`. */
 void pq_add_error(struct pq_error *sum, const struct pq_error *error);
 
 /*
@@ -704,7 +704,7 @@ enum pq_kind {
     PQ_KIND_NONE,
     PQ_KIND_REAL,    /* real types: data, scales and offsets */
     PQ_KIND_INTEGER, /* codes and zero points */
-    PQ_KIND_FLOAT,   /* narrow floats: codes, scales, zero points of codes of their type */
+    PQ_KIND_FLOAT,   /* narrow floats: codes, scales, and zero points of equal type */
     PQ_KIND_EXPONENT /* only scales */
 };
 
@@ -758,7 +758,7 @@ struct pq_block_format {
     int weighted; /* not 0: a call with weights encodes by a search that uses weights */
 };
 
-/* Return block format number `i`, from 0; null if `i` is negative or too large. */
+/* Return block format number `i`, from 0, or null if `i` is negative or too large. */
 const struct pq_block_format *pq_block_format(int i);
 
 /* Arguments of pq_block_decode() and pq_block_encode(). Blocks follow each other along the

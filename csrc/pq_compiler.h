@@ -59,8 +59,8 @@
 #  define PQ_RESTRICT restrict
 #endif
 
-/* Hints: the program will soon read or write the cache line at `p`, which can be any
- * address; a condition is rarely true. */
+/* Hints. PQ_WILL_READ(p), PQ_WILL_WRITE(p): the program will soon access the cache line at
+ * `p`, which can be any address. PQ_UNLIKELY(condition): the condition is rarely true. */
 #if defined(_MSC_VER) && !defined(__clang__)
 #  define PQ_WILL_READ(p) ((void)(p))
 #  define PQ_WILL_WRITE(p) ((void)(p))
@@ -71,11 +71,12 @@
 #  define PQ_UNLIKELY(condition) __builtin_expect((condition), 0)
 #endif
 
-/* PQ_IN_ORDER() forbids the compiler to move memory accesses across this point. It keeps
- * stores in ascending order, because CPUs detect only ascending streams of stores. It also
- * keeps compilers from vectorizing a loop. PQ_NO_UNROLL keeps compilers from unrolling the
- * next loop. PQ_HIDE() in a loop hides a variable if a constant condition is true: else
- * GCC 13 and later copy the loop for each value, and the module grows by a tenth. */
+/* PQ_IN_ORDER() forbids the compiler to move memory accesses across this point. Stores stay
+ * in ascending order, because CPUs detect only ascending streams of stores. Compilers do
+ * not vectorize a loop with it. PQ_NO_UNROLL keeps compilers from unrolling the next loop.
+ * PQ_HIDE() in a loop hides the value of a variable if a constant condition is true.
+ * Otherwise GCC 13 and later copy the loop for each value, and the module grows by a
+ * tenth. */
 #if defined(_MSC_VER) && !defined(__clang__)
 #  define PQ_IN_ORDER() ((void)0)
 #  define PQ_NO_UNROLL
@@ -100,8 +101,8 @@
 #  define PQ_SIZE(usual, small) (usual)
 #endif
 
-/* Compile the functions between BEGIN and END for the instruction set `isa`. With this
- * macro, all files have equal compiler flags. MSVC accepts all intrinsics everywhere. */
+/* Compile the functions between BEGIN and END for the instruction set `isa`. Therefore all
+ * files can have equal compiler flags. MSVC accepts all intrinsics everywhere. */
 #define PQ_PRAGMA(text) _Pragma(#text)
 #if defined(__clang__)
 #  define PQ_TARGET_BEGIN(isa)                                                             \

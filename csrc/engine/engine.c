@@ -25,7 +25,7 @@ enum {
     STAGED_BYTES = 16 * PQ_TILE, /* size of a buffer for unpacked codes in run_area() */
     TRANSPOSED_ROWS = 16,        /* minimum number of rows of a full transposed tile */
     CACHE_BYTES = PQ_SIZE(1 << 20, 1 << 12), /* larger data exceeds the near caches */
-    /* If the data is smaller, prefetch hints cost more time than the hints save. */
+    /* For less data than these sizes, prefetch hints cost more time than the hints save. */
     PREFETCH_RUN_BYTES = PQ_SIZE(1 << 23, 1 << 12),
     /* Kernels need more time for groups than for one run, so prefetch hints save time only
      * for larger data. */

@@ -28,7 +28,7 @@ struct reduction {
     pq_minmax_columns_fn *columns;
     bool empty;    /* the array has no elements, but there are parameters */
     bool once;     /* each cell of the box occurs in one row only */
-    uint32_t bits; /* becomes at least PQ_INFINITY_BITS if an element is not finite */
+    uint32_t bits; /* at least PQ_INFINITY_BITS if an element is not finite */
     pq_cells_fn *take;
     void *what;
     struct pq_plan box;  /* plan of the box's elements; its strides `scale` count cells */
@@ -511,7 +511,7 @@ enum pq_status pq_find_extrema(void *context, const struct pq_kernels *kernels,
     reduction.take = take;
     reduction.what = what;
     reduction.box.params.scale = reduction.box.params.zero = reduction.box.params.offset =
-        (const char *)&reduction.cells; /* stands for cell number 0, but is never read */
+        (const char *)&reduction.cells; /* the address of cell 0; it is never read */
     reduction.rows.in = reduction.box.params.scale;
     reduction.box.out = reduction.rows.out = NULL;
     planned.shape = shape;

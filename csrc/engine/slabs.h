@@ -12,7 +12,7 @@
 #include "pq.h"
 #include "pq_compiler.h"
 
-/* The usual size of a slab, in bytes of input: a slab stays in the L2 cache. */
+/* The usual number of input bytes in a slab, so that a slab stays in the L2 cache. */
 enum { PQ_SLAB_BYTES = PQ_SIZE(1 << 17, 1 << 11) };
 
 /* Return true if the indices of dimension `d` select scales, zero points or offsets. */

@@ -80,7 +80,7 @@ PQ_INLINE i32v load_i24v(const char *p, int before)
     return _mm256_srai_epi32(_mm256_shuffle_epi8(all, JOIN_I(order, order)), 8);
 }
 
-/* Move the low three bytes of each integer to the start of its half. */
+/* Move the low three bytes of each integer to the start of its 128-bit half. */
 PQ_INLINE __m256i join_i24v(i32v x)
 {
     const __m128i order =
