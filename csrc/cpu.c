@@ -49,8 +49,8 @@ static int has_all_bits(uint64_t bits, uint64_t required)
     return (bits & required) == required;
 }
 
-/* Bits of XCR0. YMM: registers xmm and ymm. ZMM: also mask registers, the upper halves of
- * zmm0 to zmm15, and zmm16 to zmm31. */
+/* Bits of XCR0. YMM stands for the registers xmm and ymm. ZMM also stands for the mask
+ * registers, the upper halves of zmm0 to zmm15, and zmm16 to zmm31. */
 enum { YMM = 6, ZMM = YMM | 0xe0 };
 
 static int has_avx512(void)

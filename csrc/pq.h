@@ -503,10 +503,11 @@ enum pq_status pq_requantize(const struct pq_kernels *kernels,
 
 /*
  * Requantize codes: quantize the numbers that the dequantized codes represent, without an
- * array of these numbers. `from` has the arguments of pq_dequantize(): its `in` are the
- * codes, and the type of its `out` is the type of the numbers. `to` has the arguments of
- * pq_quantize(): its `out` are the new codes. All other members of these two arrays are
- * ignored, and `to` has the shape of `from`. The codes equal the codes of the two calls.
+ * array of these numbers. `from` has the arguments of pq_dequantize(), with the codes in
+ * `from->in`. `to` has the arguments of pq_quantize(), with the new codes in `to->out`.
+ * Both shapes must be equal. The numbers have the type of `from->out`. The function ignores
+ * all other members of `from->out`, and ignores `to->in`. The new codes equal the codes of
+ * the two calls.
  *
  * Errors: as for pq_dequantize() and pq_quantize(); PQ_ERR_SHAPE also for different shapes
  * and for bit strides; PQ_ERR_OPTION also for PQ_STOCHASTIC, PQ_REFUSE and `refuse_nan`.

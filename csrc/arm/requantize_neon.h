@@ -42,7 +42,7 @@ PQ_INLINE int32x4_t shifted_products_of(int32x4_t x, int32x4_t y, int32x4_t n, i
                         shifted_product(vmull_high_s32(x, y), vmovl_high_s32(n), lo, hi));
 }
 
-/* Return y if x is negative, else 0. Each lane of y is 0 or -1. */
+/* Return, for each lane, y if x is negative, else 0. Each lane of y is 0 or -1. */
 #define sign_within(x, y) vandq_s32(vshrq_n_s32(x, 31), y)
 #define shift_right_i32v(x, n) vshlq_s32(x, vnegq_s32(n))
 #define shift_left_i32v vshlq_s32

@@ -20,7 +20,7 @@ struct pq_codes {
     size_t size;    /* size of an unpacked code in bytes: 4 for 24 bits, else 1 */
     int most;       /* limit of the codes: larger results become `most`; 0: no limit */
     char *base;     /* address of the byte with bit position 0 */
-    ptrdiff_t last; /* bit position of the last code of a dense array, else -1 */
+    ptrdiff_t last; /* bit position of a dense array's last code; -1 for other arrays */
     pq_bytes_fn *convert; /* input: kernel `extend`; output: `narrow`; null: not needed */
     pq_bytes_fn *unpack;  /* for dense codes from bit 0 of a byte; null: copy each code */
     pq_bytes_fn *pack;    /* for dense codes, like `unpack`; null if `unpack` is null */

@@ -38,7 +38,7 @@ struct pq_method {
     pq_load_fn *load;        /* loads parameters; if null, pq_load_params() does */
     bool general;            /* kernels use float64 parameters */
     bool by_groups;          /* kernels need only one pair of parameters for a long group */
-    bool counts;             /* kernels count elements, so process each element only once */
+    bool counts;             /* kernels count elements, so each element is processed once */
     bool single_scale;       /* round scales to float32 */
     bool float_zero;         /* zero points are float32 numbers, stored as bits */
     bool negate_zero;        /* with `float_zero`: zero points are stored negated */
@@ -68,14 +68,14 @@ struct pq_job {
     bool one_zero;           /* all elements share a zero point */
     ptrdiff_t zeros_there;   /* number of copies of a shared zero point in `zero` */
     bool has_small_scale;    /* a loaded scale is less than `flush_min_scale` */
-    bool flushes_subnormals; /* the control state flushes subnormals now */
+    bool flushes_subnormals; /* the control state (math/fpenv.h) flushes subnormals now */
     bool exceeds_cache;      /* the data exceeds the near caches */
     uint64_t seed;
     size_t out_of_range; /* count of the elements out of range */
     struct pq_codes unpack, pack;
     struct pq_method how;
 
-    ptrdiff_t in_start, out_start; /* offsets of plan.in and plan.out in the arrays */
+    ptrdiff_t in_start, out_start; /* distances of plan.in and plan.out from the arrays */
     struct pq_plan plan;           /* a stored job ends after its last used dimension */
 
     /* The parameter tiles have a parameter for each element of a tile or for each group.
@@ -94,8 +94,8 @@ struct pq_job {
 
 /* ---- for operations (job.c, engine.c) ---- */
 
-/* An empty method. Copying this constant takes less time than the code that compilers
- * generate to clear a struct. */
+/* An empty method. Copying this constant takes less time than the code by which compilers
+ * clear a struct. */
 extern const struct pq_method pq_no_method;
 
 /* Initialize a job from checked arguments. The caller has set `how`. */

@@ -151,7 +151,7 @@ struct pq_position {
     const char *in;
     char *out;
     struct pq_addresses params;
-    ptrdiff_t in_code, out_code; /* indices in streams, or 0: see struct pq_layout */
+    ptrdiff_t in_code, out_code; /* indices in streams (struct pq_layout), or 0 */
     uint64_t place;
 };
 

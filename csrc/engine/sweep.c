@@ -46,8 +46,8 @@ void pq_sweep_seek(struct pq_sweep *sweep, ptrdiff_t position)
     }
 }
 
-/* Advance by `rows` rows along dimension 1, to the start of a row. At the end of a
- * dimension, advance the next dimension. Return false after the last row. */
+/* Advance by `rows` rows along dimension 1, to the start of a row. At the end of dimension
+ * 1, advance the outer dimensions. Return false after the last row. */
 static bool skip_rows(struct pq_sweep *sweep, ptrdiff_t rows)
 {
     sweep->at = 0;

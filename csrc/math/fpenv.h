@@ -20,8 +20,8 @@ typedef uint32_t pq_fpenv;
 
 #  define PQ_CAN_FLUSH 1
 
-/* Mask all exceptions and round half to even. With `flush`, treat subnormal operands and
- * results as zeros, because each can cost Intel CPUs a microcode assist of 150 cycles. */
+/* Mask all exceptions and round half to even. If `flush` is true, treat subnormal operands
+ * and results as 0, because each can cost Intel CPUs a microcode assist of 150 cycles. */
 static inline pq_fpenv pq_fpenv_set(int flush)
 {
     const pq_fpenv found = _mm_getcsr();

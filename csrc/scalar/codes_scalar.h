@@ -123,8 +123,8 @@ PQ_NOINLINE c32 c32_find_codes(const float *x, const float *bound, int tree_dept
     return r;
 }
 
-/* Return the first digit, in base 3, of the fraction of x * y / 256: floor(3 * (x * y mod
- * 256) / 256). */
+/* Return the first base-3 digit of the fraction of x * y / 256, which is floor(3 * (x * y
+ * mod 256) / 256). */
 WORD_AS(PQ_NOINLINE, c32, c32_trits, (c32 x, c32 y),
         (uint8_t)((uint8_t)(x.v[i] * y.v[i]) * 3 >> 8))
 

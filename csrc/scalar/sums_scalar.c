@@ -86,8 +86,8 @@ PQ_INLINE void store_code(char *y, size_t size, int64_t code)
     }
 }
 
-/* Requantize lines, with the constant `shifts`. Return 0 if an element is not within
- * `least` and `most`. */
+/* Requantize lines. `shifts` is a constant. Return 0 if an element is less than `least` or
+ * greater than `most`. */
 PQ_INLINE int requantize(const struct pq_requantize_run *given, const char *x, char *y,
                          size_t n, enum product kind, int shifts)
 {

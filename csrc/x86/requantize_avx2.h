@@ -62,7 +62,7 @@ PQ_INLINE __m256i shifted_products_of(__m256i x, __m256i y, __m256i n, __m256i l
     return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
 }
 
-/* Return y if x is negative, else 0. Each lane of y is 0 or -1. */
+/* Return, for each lane, y if x is negative, else 0. Each lane of y is 0 or -1. */
 #define sign_within(x, y) _mm256_and_si256(_mm256_srai_epi32(x, 31), y)
 #define shift_right_i32v _mm256_srav_epi32
 #define shift_left_i32v _mm256_sllv_epi32
