@@ -5,14 +5,13 @@
 
 #include "pq.h"
 
-/*
- * X(name, id, elements, bytes, encodes, weighted): the members of struct pq_block_format.
+/* X(name, id, elements, bytes, encodes, weighted): the members of struct pq_block_format.
  *
- * `encodes` is the encoder of the format. 0: no encoder. 1: encode_block_<name>() of
- * encoders.inc. 2: the search of search_blocks.inc. 3: a formula, or the search if the
- * caller requests the search. `weighted` is 1 if the encoder accepts weights of elements.
- * `elements` is a multiple of 32 and divides GGUF_TILE_ELEMENTS of ops/blocks.c.
- */
+ * `encodes` selects the encoder of the format: 0 for none, 1 for encode_block_<name>() of
+ * encoders.inc, 2 for the search of search_blocks.inc. The encoder 3 is a formula, or the
+ * search if the caller requests the search. `weighted` is 1 if the encoder accepts weights
+ * of elements. `elements` is a multiple of 32 and divides GGUF_TILE_ELEMENTS of
+ * ops/blocks.c. */
 #define PQ_FOR_BLOCK_FORMAT(X)                                                             \
     X(Q4_0, 2, 32, 18, 1, 1)                                                               \
     X(Q4_1, 3, 32, 20, 1, 1)                                                               \
@@ -42,13 +41,14 @@
     X(Q1_0, 41, 128, 18, 1, 0)                                                             \
     X(Q2_0, 42, 64, 18, 1, 0)
 
-/* Positions of the formats in tables, and their number. */
+/* The index of each format in tables of formats, and the number of formats. */
 #define PQ_BLOCK_INDEX(name, ...) PQ_BLOCK_##name,
 enum { PQ_FOR_BLOCK_FORMAT(PQ_BLOCK_INDEX) PQ_GGUF_FORMATS };
 #undef PQ_BLOCK_INDEX
 
 /* Return PQ_ERR_NONFINITE if an element of `in` is NaN or infinite after rounding to
- * float32. Write nothing. The arguments are the arguments of pq_block_encode(). */
+ * float32. The function only checks, and writes no blocks. The arguments are the arguments
+ * of pq_block_encode(). */
 enum pq_status pq_block_finite(const struct pq_kernels *kernels,
                                const struct pq_blocks *args, int part, int parts);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 AND MIT */
 #include "blocks/grids.h"
 
-/* The entries are copied from ggml under the MIT licence: see NOTICE. FOUR expands to the
- * four entries of a number, of 16 bits each, from the highest bits to the lowest. */
+/* The entries are copied from ggml under the MIT licence: see NOTICE. FOUR splits a 64-bit
+ * number into four entries of 16 bits. The first entry is in the highest bits. */
 #define FOUR(x) (x) >> 48, (x) >> 32 & 0xffff, (x) >> 16 & 0xffff, (x) & 0xffff
 #define ROW(a, b, c, d) FOUR(a), FOUR(b), FOUR(c), FOUR(d)
 
