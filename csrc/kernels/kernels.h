@@ -16,10 +16,8 @@
 #include "pq.h"
 #include "types.h"
 
-/*
- * Expand PQ_PAIR(real, code) for each pair of types with its own kernels. All other pairs
- * use general kernels or kernels of 64-bit codes. Instances and tables use these lists.
- */
+/* The lists below expand PQ_PAIR(real, code) for each pair of types with its own kernels.
+ * All other pairs use general kernels or kernels of 64-bit codes. */
 #define PQ_WITH_F32(code, ...) PQ_PAIR(F32, code)
 #define PQ_WITH_F16(code, ...) PQ_PAIR(F16, code)
 #define PQ_WITH_BF16(code, ...) PQ_PAIR(BF16, code)
@@ -36,7 +34,8 @@
 
 enum { PQ_PACKED_GROUP = 32, PQ_MIN_GAPPED_GROUP = 32, PQ_MAX_GAPPED_GROUP = 1024 };
 
-/* Further values of `round` in kernels of pairs. Both modes round half to even. */
+/* Further values of `round` in kernels of pairs, which are the kernels for one real type
+ * and one code type. Both modes round half to even. */
 enum {
     PQ_ROUND_NARROWED = PQ_ROUND_COUNT, /* first round the quotient to the input type */
     PQ_ZERO_FIRST,                      /* add the zero point before rounding */
@@ -59,21 +58,17 @@ struct pq_run;
 struct pq_tile_steps;         /* ops/fake_quantize.c */
 struct pq_requantization_job; /* ops/requantize.c */
 
-/*
- * Process `n` elements from `x` to `y`. The kernel of a pair computes float32 quotients.
- * This kernel supports the modes of pq_has_pair_round().
- */
+/* Process `n` elements: read `x` and write `y`. A kernel of a pair computes float32
+ * quotients, and supports the rounding modes of pq_has_pair_round(). */
 typedef void pq_kernel_fn(const struct pq_run *run, const void *x, void *y, size_t n);
 
-/*
- * The stages that affine kernels add before and after the kernel `inner_kernel`. To
- * quantize, this kernel reads values of the type `carrier`. To dequantize, it writes values
- * of this type. `carrier` is float32 or float64.
- */
+/* The stages that affine kernels add before and after the kernel `inner_kernel`. The inner
+ * kernel reads values of the type `carrier` to quantize, and writes such values to
+ * dequantize. `carrier` is float32 or float64. */
 struct pq_affine {
     pq_kernel_fn *inner_kernel;
-    /* Kernel that quantizes input of type `real` without a stage. Null: a stage must change
-     * the input first. */
+    /* Kernel that quantizes input of type `real` without stages. Null if a stage must
+     * change the input first. */
     pq_kernel_fn *plain_kernel;
     enum pq_type real, carrier, code; /* `real`, `code`: element types */
     int16_t bits;    /* bits of a code: fewer than its type has, if a layout packs codes */
@@ -90,15 +85,15 @@ struct pq_affine {
 };
 
 /* Detection of codes out of range. `loop` computes a tile, and raises `largest` to the
- * largest unsigned value of code - lowest code, or with PQ_WRAP of rounded quotient +
- * WRAP_LIMIT - 1. `finish` then counts, wraps or fills the codes of the tile. */
+ * largest difference of a code and the lowest code, as an unsigned integer. With PQ_WRAP,
+ * the sums of rounded quotient + WRAP_LIMIT - 1 replace the differences. `finish` then
+ * counts, wraps or fills the codes of the tile. */
 struct pq_watch {
     uint32_t largest;
     pq_kernel_fn *loop, *finish;
 };
 
-/*
- * The parameters of a kernel call and the options of the operation. Each group of `group`
+/* The parameters of a kernel call and the options of the operation. Each group of `group`
  * elements has one scale and one zero point. The last group may be short.
  *
  * If `group` is 1, kernels other than the general kernels accept several `rows` with equal
@@ -106,9 +101,8 @@ struct pq_watch {
  * have at least PQ_MIN_GAPPED_GROUP elements. Runs of general kernels have no gaps.
  *
  * For narrow floats and for PQ_ZERO_FIRST, `zero` holds the bits of float32 values. Kernels
- * add them to the quotient or to the value of the code; -0 adds nothing.
- * Kernels of 32-bit integers do not read `zero`: their zero points are 0.
- */
+ * add these values to quotients or to values of codes; -0 changes nothing. Kernels of
+ * 32-bit integers do not read `zero`, because the zero points of 32-bit codes are 0. */
 struct pq_run {
     size_t group;
     union {
@@ -125,7 +119,7 @@ struct pq_run {
         const float *f32;
         const double *f64;
         const int32_t *i32;         /* requantize: shifts */
-    } offset;                       /* affine kernels: the type of `scale` */
+    } offset;                       /* affine kernels: floats of the type of `scale` */
     const struct pq_affine *affine; /* affine kernels */
     union {
         const struct pq_tile_steps *tile_steps;       /* ops/fake_quantize.c only */
@@ -135,12 +129,12 @@ struct pq_run {
         struct pq_requantization_job *requantize;     /* ops/requantize.c only */
         const struct pq_kernels *kernels;             /* ops/levels.c only */
     };
-    size_t *out_of_range; /* affine kernels add the number of values out of range to it */
+    size_t *out_of_range; /* affine kernels add the number of values out of range */
     size_t rows;          /* number of rows; 0: one row */
-    ptrdiff_t in_stride, out_stride; /* bytes from row to row */
-    ptrdiff_t in_gap, out_gap;       /* bytes between groups */
-    enum pq_type in, out; /* types of the elements; most kernels of pairs ignore them */
-    enum pq_type compute; /* quantize: type of the quotient; dequantize: of the product */
+    ptrdiff_t in_stride, out_stride; /* distance of row starts in bytes */
+    ptrdiff_t in_gap, out_gap;       /* size of gaps between groups in bytes */
+    enum pq_type in, out; /* types of elements; most kernels of pairs ignore both */
+    enum pq_type compute; /* type of the quotient, or of the product */
     enum pq_round round;  /* quantize: rounding mode, PQ_ROUND_NARROWED or PQ_ZERO_FIRST */
     bool exceeds_cache;   /* the data exceeds the near caches */
     bool zero_first;      /* quantize, general kernels: add zero points before rounding */
@@ -159,7 +153,7 @@ PQ_INLINE bool pq_has_element_groups(const struct pq_run *run)
     return run->group == 1;
 }
 
-/* Point the parameters of `to` to the parameters of group `k` of `from`. Offsets may be
+/* Make the parameters of group `k` of `from` the first parameters of `to`. `offset` may be
  * null. */
 PQ_INLINE void pq_set_first_group(struct pq_run *to, const struct pq_run *from, size_t k)
 {
@@ -169,9 +163,10 @@ PQ_INLINE void pq_set_first_group(struct pq_run *to, const struct pq_run *from, 
     to->offset.f32 = from->offset.f32 == NULL ? NULL : from->offset.f32 + words;
 }
 
-/* Call `kernel` with tiles of at most `room` elements: complete groups, or a part of one
- * group. Only with `has_gaps`, a tile can have gaps between its groups, or several rows.
- * `in` and `out` are the bytes of an element. kernels/tiles.c defines the function. */
+/* Call `kernel` with tiles of at most `room` elements. A tile has complete groups, or a
+ * part of one group. Only if `has_gaps` is set, a tile can have gaps between groups, or
+ * several rows. `in` and `out` are the numbers of bytes of an input and of an output
+ * element. kernels/tiles.c defines the function. */
 void pq_run_tiles(pq_kernel_fn *kernel, size_t room, bool has_gaps,
                   const struct pq_run *run, const char *x, size_t in, char *y, size_t out,
                   size_t n);
@@ -197,19 +192,18 @@ PQ_INLINE void pq_store_i24(char *to, const char *from)
     to[2] = (char)(code >> 16);
 }
 
-/* Write the random words of `n` positions: see `seed` of struct pq_args. Successive
+/* Write the random 32-bit words of `n` positions: see `seed` of struct pq_args. Successive
  * positions differ by `step`, modulo 2^64. */
 typedef void pq_random_words_fn(uint32_t *to, uint64_t seed, uint64_t first, uint64_t step,
                                 size_t n);
 
-/* Dequantize `n` int32 codes with the scales by * scales[i]. Add offsets unless `offsets`
- * is null. `n` is at least PQ_MIN_ROW. `x` and `y` do not overlap. */
+/* Dequantize `n` int32 codes. The scale of code i is by * scales[i]. Add offsets unless
+ * `offsets` is null. `n` is at least PQ_MIN_ROW. `x` and `y` do not overlap. */
 enum { PQ_MIN_ROW = 32 };
 typedef void pq_row_scales_fn(const void *x, void *y, float by, const float *scales,
                               const float *offsets, size_t n);
 
-/* Convert `n` codes of fewer than 8 bits. list.h states the formats of `x` and `y` for
- * each kernel. */
+/* Convert `n` codes of fewer than 8 bits. See list.h for the formats of `x` and `y`. */
 typedef void pq_bytes_fn(const void *x, void *y, size_t n);
 
 /* Write one byte for each of `n` 32-bit words: word >> shift & mask. */
@@ -220,11 +214,11 @@ typedef void pq_unpack_words_fn(const void *words, int shift, int mask, void *y,
 typedef void pq_transpose_fn(const char *from, ptrdiff_t from_stride, char *to,
                              ptrdiff_t to_stride, size_t rows, size_t columns);
 
-/* split_pixels: copy pixels of `channels` elements to one row for each channel. Elements
- * have 1, 2 or 4 bytes (`size`). `from_stride` is the distance of pixels, `to_stride` the
- * distance of rows. join_pixels: copy the rows to pixels; `from_stride` is the distance of
- * rows. Return the number of copied pixels. It can be less than `n`, or 0: the caller
- * copies the remaining pixels. */
+/* split_pixels copies pixels of `channels` elements to one row for each channel;
+ * join_pixels copies rows to pixels. An element has `size` bytes: 1, 2 or 4. The strides
+ * are distances of the starts of pixels, or of the starts of rows, in bytes. Return the
+ * number of copied pixels, which can be less than `n`. The caller copies the remaining
+ * pixels. */
 typedef size_t pq_pixels_fn(const char *from, ptrdiff_t from_stride, char *to,
                             ptrdiff_t to_stride, size_t channels, size_t n, size_t size);
 
@@ -233,7 +227,8 @@ typedef size_t pq_pixels_fn(const char *from, ptrdiff_t from_stride, char *to,
  * the bits of the float32 infinity. */
 typedef void pq_minmax_fn(const void *x, size_t n, void *lo, void *hi, uint32_t *bits);
 
-/* Write the extrema of each of `groups` groups of `g` elements to `lo` and `hi`. */
+/* Write the extrema of each group to `lo` and `hi`. There are `groups` groups of `g`
+ * elements. */
 typedef void pq_minmax_groups_fn(const void *x, size_t groups, size_t g, void *lo, void *hi,
                                  uint32_t *bits);
 /* Merge the extrema of each of `n` columns into `lo` and `hi`. There are `rows` rows, which
@@ -241,13 +236,11 @@ typedef void pq_minmax_groups_fn(const void *x, size_t groups, size_t g, void *l
 typedef void pq_minmax_columns_fn(const void *x, ptrdiff_t stride, size_t rows, size_t n,
                                   void *lo, void *hi, uint32_t *bits);
 
-/*
- * Choose scales and zero points for `n` pairs of extrema, at most PQ_CHOSEN, and for
- * codes from `lowest` to `highest`. Return 0 if the caller must use its exact method
+/* Choose scales and zero points for `n` pairs of extrema. `n` is at most PQ_CHOSEN, and
+ * codes are from `lowest` to `highest`. Return 0 if the caller must use its exact method
  * instead. This happens if the width of a range (choose_asymmetric) or its largest
- * magnitude (choose_middle) is not between `least` and `most`. It also happens if the
- * codes cannot represent an extremum within half a step.
- */
+ * magnitude (choose_middle) is not between `least` and `most`. It also happens if the codes
+ * cannot represent an extremum within half a step. */
 enum { PQ_CHOSEN = 64 };
 struct pq_reach {
     double lowest, highest, middle, least, most;
@@ -255,11 +248,10 @@ struct pq_reach {
 typedef int pq_choose_fn(const struct pq_reach *to, const float *los, const float *his,
                          float *scale, uint32_t *zero, size_t n);
 
-/*
- * Parameters to requantize int32 sums to codes of 8, 16 and 32 bits. The elements are in
- * `lines`. Without `per_element`, all elements of line i use parameter i. With
- * `per_element`, element i of every line uses parameter i. v is the sum of an element and
- * its bias. The result before limits and zero point is:
+/* Parameters to requantize int32 sums to codes of 8, 16 and 32 bits. There are `lines`
+ * lines of elements. Element i of every line uses parameter i if `per_element` is set.
+ * Otherwise all elements of line i use parameter i. v is the sum of an element and its
+ * bias. The result before limits and zero point is:
  *
  *     PQ_REQUANTIZE_F32    v * r in float32, half to even
  *     PQ_REQUANTIZE_ONCE   ((((v << left) * m >> 32) >> right) + 1) >> 1
@@ -269,18 +261,17 @@ typedef int pq_choose_fn(const struct pq_reach *to, const float *los, const floa
  * `right` is `down`, or 0 if `down` is negative. `left` is `-down`, or 0 if `down` is
  * positive. Kernels saturate the left shift, and `left` is at most 30.
  *
- * With `doubled`, the array `m` contains the lower 32 bits of 2 * m, where m is 0 or at
- * least 2^30. For PQ_REQUANTIZE_ONCE, all `down` are then negative, and `left` is
- * `1 - down`. PQ_REQUANTIZE_TWICE requires `doubled`, with `left` equal to `-1 - down`.
+ * If `doubled` is set, the array `m` contains the lower 32 bits of 2 * m, where m is 0 or
+ * at least 2^30. For PQ_REQUANTIZE_ONCE, all `down` are then negative, and `left` is `1 -
+ * down`. PQ_REQUANTIZE_TWICE requires `doubled`, with `left` equal to `-1 - down`.
  *
- * Results of type int32 have no left shift. Their single rounding uses 64 bits, with
- * `right` from 1 to 62: `down` + 33, or `down` + 32 with `doubled`.
+ * Results of type int32 have no left shift. The single rounding uses 64 bits for these
+ * results. `right` is then `down` + 33, or `down` + 32 with `doubled`, and is from 1 to 62.
  *
  *     PQ_REQUANTIZE_ONCE   (v * m + 2^(right - 1)) >> right
  *
  * The limits `lowest` and `highest` exclude the zero point. For int32 results they may be
- * outside int32. For two roundings, at least one int32 is within the limits.
- */
+ * outside int32. For PQ_REQUANTIZE_TWICE, at least one int32 is within the limits. */
 enum pq_requantize_kind {
     PQ_REQUANTIZE_F32,
     PQ_REQUANTIZE_ONCE,
@@ -296,10 +287,10 @@ struct pq_requantize_run {
     bool shifts;             /* at least one element of `down` is negative */
     bool shrinks;            /* all r are less than 1, so products fit int32 */
     int32_t zero;            /* the zero point */
-    int32_t least, most;     /* limits of elements: the sum with any bias fits int32 */
+    int32_t least, most;     /* limits of elements, so that all sums fit int32 */
     int64_t lowest, highest; /* limits of the codes, minus the zero point */
     size_t lines;
-    ptrdiff_t in_stride, out_stride; /* bytes from line to line */
+    ptrdiff_t in_stride, out_stride; /* distance of line starts in bytes */
     union {
         const float *r;
         const int32_t *m;
@@ -312,20 +303,20 @@ struct pq_requantize_run {
 typedef int pq_requantize_fn(const struct pq_requantize_run *how, const void *x, void *y,
                              size_t n);
 
-/* Parameters of the OpenVINO levels, see levels.h. With `per_element`, element i uses the
- * parameters at index i. Otherwise the first 64 indices contain equal parameters for all
- * elements. The arrays have 64 elements more, because kernels load complete chunks. */
+/* Parameters of the OpenVINO levels, see levels.h. If `per_element` is set, element i uses
+ * the parameters at index i. Otherwise all elements use the same parameters, which are
+ * repeated at the first 64 indices. The arrays have 64 extra elements at the end, because
+ * kernels load complete chunks. */
 struct pq_levels {
     const float *low, *high, *slope, *shift, *step, *first;
     int per_element;
 };
 typedef void pq_levels_fn(const struct pq_levels *levels, const void *x, void *y, size_t n);
 
-/*
- * Parameters to quantize float32, half to even, to integers from `lowest` to `highest` of 1
- * or 2 `bytes`, and to dequantize them. Byte i of `mask` belongs to element i of `out`. The
- * kernel writes 1 if the rounded quotient plus the zero point is in range, else 0.
- */
+/* Parameters to quantize float32, half to even, to integers from `lowest` to `highest`, and
+ * to dequantize these integers. An integer has `bytes` bytes: 1 or 2. Byte i of `mask`
+ * belongs to element i of `out`. The kernel writes 1 if the rounded quotient plus the zero
+ * point is in range, else 0. */
 struct pq_fake_quantize {
     int bytes;
     int32_t lowest, highest;
@@ -333,8 +324,8 @@ struct pq_fake_quantize {
     const char *out;
 };
 
-/* Return the bits of the largest magnitude of `n` float32 values. n is at least
- * PQ_MAGNITUDES. The bits of NaN are larger than the bits of infinity. */
+/* Return the float32 bits of the largest magnitude of `n` float32 values. `n` is at least
+ * PQ_MAGNITUDES. NaN has larger bits than infinity. */
 enum { PQ_MAGNITUDES = 64 };
 typedef uint32_t pq_magnitude_fn(const void *x, size_t n);
 
@@ -363,7 +354,7 @@ PQ_INLINE void *pq_extremum(void *extrema, bool is_f64, size_t k)
     return (char *)extrema + k * (is_f64 ? sizeof(double) : sizeof(float));
 }
 
-/* Set `n` pairs of extrema to empty intervals. */
+/* Set `n` pairs of extrema to empty intervals, from infinity to -infinity. */
 PQ_INLINE void pq_clear_extrema(void *lowest, void *highest, bool is_f64, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
@@ -386,7 +377,8 @@ PQ_INLINE void pq_clear_extrema(void *lowest, void *highest, bool is_f64, size_t
  */
 enum { PQ_SUM_LANES = 16, PQ_SUM_ELEMENTS = 1024 };
 
-/* Sums of x x, y y, x y, e and e e, with e = x - y. `most`: the largest magnitudes of e. */
+/* Sums of x x, y y, x y, e and e e, where e = x - y, and the largest magnitudes of e
+ * (`most`). */
 struct pq_lanes {
     double xx[PQ_SUM_LANES], yy[PQ_SUM_LANES], xy[PQ_SUM_LANES];
     double e[PQ_SUM_LANES], ee[PQ_SUM_LANES], most[PQ_SUM_LANES];
@@ -395,15 +387,16 @@ struct pq_lanes {
 /* Add `n` elements to the lanes. The first element belongs to lane 0. */
 typedef void pq_errors_fn(const void *x, const void *y, size_t n, struct pq_lanes *lanes);
 
-/* Each member is the sum of the lanes with its name; `most` is the maximum of its lanes. */
+/* Each member is the sum of the lanes of equal name, but `most` is the maximum of the
+ * lanes. */
 struct pq_total {
     double xx, yy, xy, e, ee, most;
 };
 typedef void pq_total_fn(const struct pq_lanes *lanes, struct pq_total *total);
 
-/* `count` candidate scales for float32 values from `lowest` to `highest`. `lo` and `hi`
- * are the limits of the codes minus the zero point of each scale. `narrow`: codes have at
- * most 8 bits. */
+/* `count` candidate scales for float32 values from `lowest` to `highest`. For each scale,
+ * `lo` and `hi` are the limits of the codes minus the zero point. If `narrow` is set, codes
+ * have at most 8 bits. */
 struct pq_grid {
     size_t count;
     const float *scale, *lo, *hi;
@@ -422,13 +415,13 @@ struct pq_grid {
 typedef void pq_grid_fn(const struct pq_grid *grid, const void *x, const double *w,
                         size_t n, double *sums);
 
-/* Add the sums of w (x q) and w (q q) to `sums`. q are the codes of x with the first
- * scale, minus the zero point. */
+/* Add the sums of w (x q) and w (q q) to `sums`. q is the code of x with the first scale,
+ * minus the zero point. */
 typedef void pq_fit_codes_fn(const struct pq_grid *grid, const void *x, const double *w,
                              size_t n, double sums[2]);
 
-/* Add the sums of w (x q) and w (q q) over at most PQ_SUM_ELEMENTS elements to `sums`. q
- * are given codes minus the zero point. */
+/* Add the sums of w (x q) and w (q q) over at most PQ_SUM_ELEMENTS elements to `sums`. The
+ * caller passes q, codes minus the zero point. */
 typedef void pq_fit_fn(const void *x, const void *q, const double *w, size_t n,
                        double sums[2]);
 /* Return the sum of w ((y - x) unit)^2 over at most PQ_SUM_ELEMENTS elements. The kernel
@@ -439,37 +432,35 @@ typedef double pq_squares_fn(const void *x, const void *y, const double *w, size
 /* Convert `n` float16 elements to float32. */
 typedef void pq_widen_fn(float *to, const void *from, size_t n);
 
-/*
- * Decode `blocks` successive GGUF blocks to float32. Memory needs no alignment. NaN is
- * canonical.
- */
+/* Decode `blocks` successive GGUF blocks to float32. Memory needs no alignment. A NaN
+ * result is the canonical NaN. */
 typedef void pq_decode_fn(const uint8_t *x, void *y, size_t blocks);
 
-/* Convert `n` aligned float32 values to the type in the kernel's name. NaN must be
- * canonical, and n a multiple of 32. */
+/* Convert `n` aligned float32 values to the type in the kernel's name. Each NaN must be the
+ * canonical NaN. `n` is a multiple of 32. */
 typedef void pq_narrow_fn(const float *x, void *y, size_t n);
 
-/* Encode finite, aligned float32 values to `blocks` GGUF blocks. Write all their bytes. */
+/* Encode finite, aligned float32 values to `blocks` GGUF blocks, and write every byte. */
 typedef void pq_encode_fn(const float *x, uint8_t *y, size_t blocks);
 
-/* Parameters of a search for the scales of blocks. `place`: the format, PQ_BLOCK_<name>.
- * `bytes`: the size of a block. `mean`: the mean square of a row, for Q4_0 to Q5_1 with
- * weights. `asked`: the caller requests the search for IQ4_NL even without weights. */
+/* Parameters of a search for the scales of blocks. `place` is the format, PQ_BLOCK_<name>.
+ * `bytes` is the size of a block. `mean` is the mean square of a row, which Q4_0 to Q5_1
+ * use with weights. `asked` is true if the caller requests the search for IQ4_NL even
+ * without weights. */
 struct pq_gguf_search {
     int place, bytes;
     float mean;
     bool asked;
 };
 
-/*
- * Encode by a search that minimizes the weighted squared error. There is one weight of at
- * least 0 for each value. If `weights` is null, the values determine the weights.
- */
+/* Encode by a search that minimizes the weighted squared error. `weights` has one weight of
+ * at least 0 for each value. If `weights` is null, the search computes weights from the
+ * values. */
 typedef void pq_gguf_search_fn(const struct pq_gguf_search *how, const float *x,
                                const float *weights, uint8_t *y, size_t blocks);
 
-/* PQ_BOOK: length of the arrays of struct pq_codebook. PQ_SMALL_BOOK: largest number of
- * values of a table with 4 levels. */
+/* PQ_BOOK is the length of the arrays of struct pq_codebook. PQ_SMALL_BOOK is the largest
+ * number of values for which the search tree has 4 levels. */
 enum { PQ_BOOK = 256, PQ_SMALL_BOOK = 16 };
 
 /*
@@ -505,10 +496,11 @@ static inline pq_narrow_fn *pq_narrow_to(const struct pq_kernels *kernels,
 extern const struct pq_kernels pq_kernels_scalar, pq_kernels_avx2, pq_kernels_avx512,
     pq_kernels_neon;
 
-/* Round `n` quotients in place, by stochastic rounding, to integers or narrow floats. */
+/* Round `n` quotients to integers or narrow floats, in place, by stochastic rounding. */
 typedef void pq_round_stochastic_fn(const struct pq_run *run, double *q, size_t n);
 
-/* Elements in a tile, a multiple of PQ_CHUNK. A tile and its parameters fit L1. */
+/* Maximum number of elements of a tile, a multiple of PQ_CHUNK. A tile and its parameters
+ * fit L1. */
 enum { TILE_ELEMENTS = PQ_SIZE(512, 64) };
 
 /* Divide at most TILE_ELEMENTS elements by their scales, in the precision of the run. Add
@@ -538,8 +530,8 @@ typedef const double *pq_quotients_fn(const struct pq_run *run, double *q, const
 #  endif
 #  define PQ_TABLE PQ_JOIN(pq_kernels, PQ_TABLE_ISA)
 
-/* Declare the functions of the instruction set that other files call. Rows of list.h with
- * an array or a static function declare names without a definition. */
+/* Declare the functions of the instruction set that other files call. For a row of list.h
+ * with an array or a static function, the declared names have no definition and no use. */
 #  define KERNEL(member, type, ...)                                                        \
       extern type PQ_NAME(member), PQ_NAME(member##_f32), PQ_NAME(member##_f64);
 #  include "kernels/list.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The members of struct pq_kernels, one row each. This file has no include guard. A file
- * that includes this file defines one macro:
+/* The members of struct pq_kernels, one row each. This file has no include guard. Before
+ * each inclusion, the including file defines one macro:
  *
  * KERNEL(member, type, dimensions, presence, program, test)
  *
@@ -19,15 +18,15 @@
  *
  * `program` names a test program, and `test` names a function of this program. The function
  * compares the kernel on each instruction set. Its parameter has the type of the member.
- * See tests/c/drivers.h.
- */
+ * See tests/c/drivers.h. */
 
 /* One kernel for each pair of types. */
 KERNEL(quantize, pq_kernel_fn, [PQ_REALS][PQ_CARRIERS], PAIRS, PAIRS, check_quantize)
 KERNEL(dequantize, pq_kernel_fn, [PQ_CARRIERS][PQ_REALS], PAIRS, PAIRS, check_dequantize)
 KERNEL(dequantize_row, pq_row_scales_fn, , ALWAYS, KERNELS, check_dequantize_row)
-/* Kernels of packed int4 and uint4. Runs start at a full byte. Groups are complete and have
- * multiples of PQ_PACKED_GROUP elements. Quotients are float32 and round half to even. */
+/* Kernels of packed int4 and uint4. Runs start at a full byte. Groups are complete, and the
+ * size of a group is a multiple of PQ_PACKED_GROUP. Quotients are float32 and round half to
+ * even. */
 KERNEL(dequantize_packed, pq_kernel_fn, [2][PQ_REALS], REALS, KERNELS,
        check_dequantize_packed)
 KERNEL(quantize_packed, pq_kernel_fn, [PQ_REALS], REALS, KERNELS, check_quantize_packed)
@@ -41,24 +40,27 @@ KERNEL(dequantize_int64, pq_kernel_fn, , ALWAYS, PAIRS, check_dequantize_int64)
 /* Affine kernels of any types and group sizes: see struct pq_affine. */
 KERNEL(quantize_affine, pq_kernel_fn, , LONG, API, check_quantize_affine)
 KERNEL(dequantize_affine, pq_kernel_fn, , ALWAYS, API, check_dequantize_affine)
-/* dequantize_packed with offsets to add. Null: the engine unpacks to bytes first. */
+/* Like dequantize_packed, with offsets to add. If the entry is null, the engine unpacks to
+ * bytes first. */
 KERNEL(dequantize_affine_packed, pq_kernel_fn, [2][PQ_REALS], WIDE_PACKED, KERNELS,
        check_dequantize_affine_packed)
 /* Quantize by stochastic rounding, with one pair of parameters or one for each element. */
 KERNEL(quantize_stochastic, pq_kernel_fn, , ALWAYS, PAIRS, check_quantize_stochastic)
 KERNEL(random_words, pq_random_words_fn, , ALWAYS, KERNELS, check_random_words)
-/* Codes of fewer than 8 bits, which the kernels of pairs process as int8 and uint8. For
- * codes of 4 and 2 bits, extend: sign-extend or zero-extend the low bits of each byte.
- * unpack: extract packed codes to bytes, and extend them. narrow: saturate int8 or uint8 to
- * the range of the codes; `x` and `y` may be equal. pack[b]: join the low b bits of each
- * byte to packed bytes. unpack_bits[b]: the inverse of pack[b], without sign extension. */
+/* Codes of fewer than 8 bits, which the kernels of pairs process as int8 and uint8. Three
+ * kernels are for codes of 4 and 2 bits: `extend` sign-extends or zero-extends the low bits
+ * of each byte; `unpack` extracts packed codes to bytes, and extends the codes; `narrow`
+ * saturates int8 or uint8 to the range of the codes, also if `x` equals `y`. pack[b] joins
+ * the low b bits of each byte to packed bytes. unpack_bits[b] reverses pack[b], without
+ * sign extension. */
 KERNEL(extend, pq_bytes_fn, [PQ_NARROWS], NARROWS, KERNELS, check_extend)
 KERNEL(unpack, pq_bytes_fn, [PQ_NARROWS], NARROWS, KERNELS, check_unpack)
 KERNEL(narrow, pq_bytes_fn, [PQ_NARROWS], NARROWS, KERNELS, check_narrow)
 KERNEL(pack, pq_bytes_fn, [8], BITS, KERNELS, check_pack)
 KERNEL(unpack_bits, pq_bytes_fn, [8], BITS, KERNELS, check_unpack_bits)
-/* Convert 24-bit codes to float32 and back, half to even, with one scale and at least a
- * chunk of codes; or to int32 and back, with saturation. */
+/* Kernels of 24-bit codes. dequantize_24 and quantize_24 convert codes to float32 and back,
+ * half to even, with one scale, and at least a chunk of codes. unpack_24 and pack_24
+ * convert codes to int32 and back, with saturation. */
 KERNEL(dequantize_24, pq_kernel_fn, , VECTOR, KERNELS, check_dequantize_24)
 KERNEL(quantize_24, pq_kernel_fn, , VECTOR, KERNELS, check_quantize_24)
 KERNEL(unpack_24, pq_bytes_fn, , ALWAYS, KERNELS, check_unpack_24)
@@ -82,8 +84,8 @@ KERNEL(requantize, pq_requantize_fn, , ALWAYS, REQUANTIZE, check_requantize)
 KERNEL(levels, pq_levels_fn, , ALWAYS, DYNAMIC, check_levels)
 KERNEL(fake_quantize, pq_kernel_fn, , ALWAYS, KERNELS, check_fake_quantize)
 KERNEL(magnitude, pq_magnitude_fn, , ALWAYS, KERNELS, check_magnitude)
-/* Kernels of sums of float32 or float64 elements. widen_f16 is null in the scalar table:
- * the caller converts element by element. */
+/* Kernels of sums of float32 or float64 elements. widen_f16 is null in the scalar table,
+ * and callers then convert element by element. */
 KERNEL(add_errors, pq_errors_fn, [2], FLOATS, SUMS, check_add_errors)
 KERNEL(total_errors, pq_total_fn, , ALWAYS, SUMS, check_total_errors)
 KERNEL(widen_f16, pq_widen_fn, , VECTOR, SUMS, check_widen_f16)
@@ -91,13 +93,13 @@ KERNEL(fit, pq_fit_fn, [2], FLOATS, SUMS, check_fit)
 KERNEL(sum_squares, pq_squares_fn, [2], FLOATS, SUMS, check_sum_squares)
 KERNEL(grid_sums, pq_grid_fn, , ALWAYS, SUMS, check_grid_sums)
 KERNEL(fit_codes, pq_fit_codes_fn, , ALWAYS, SUMS, check_fit_codes)
-/* Kernels of GGUF blocks. If an entry of `encode` is null, use search_blocks, or the format
- * has no encoder. */
+/* Kernels of GGUF blocks. If an entry of `encode` is null, search_blocks encodes the
+ * format, or the format has no encoder. */
 KERNEL(decode, pq_decode_fn, [PQ_GGUF_FORMATS], FORMATS, RECORDS, check_decode)
 KERNEL(encode, pq_encode_fn, [PQ_GGUF_FORMATS], FORMATS, ENCODE, check_encode)
 KERNEL(search_blocks, pq_gguf_search_fn, , ALWAYS, ENCODE, check_search_blocks)
-/* Kernels of codebooks, see kernels.h. dequantize_book_packed: from packed 4-bit codes to
- * float32, for tables of 16 values. Null: the engine unpacks to bytes first. */
+/* Kernels of codebooks, see kernels.h. dequantize_book_packed converts packed 4-bit codes
+ * to float32, for tables of 16 values. If it is null, the engine unpacks to bytes first. */
 KERNEL(quantize_book, pq_kernel_fn, , ALWAYS, CODEBOOK, check_quantize_book)
 KERNEL(dequantize_book, pq_kernel_fn, , ALWAYS, CODEBOOK, check_dequantize_book)
 KERNEL(dequantize_book_packed, pq_kernel_fn, , WIDE, CODEBOOK, check_book_packed)
