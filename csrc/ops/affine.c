@@ -11,15 +11,16 @@ static bool has_range(const struct pq_args *args)
     return args->lowest_code != 0 || args->highest_code != 0;
 }
 
-/* Return the member `bits` of the layout of a uint8 or int32 array. Return 0 for other
- * types, and without a layout. */
+/* Return the width of the codes in the layout of a uint8 or int32 array. Return 0 for all
+ * other types, or without a layout. */
 static int layout_code_bits(const struct pq_array *array, const struct pq_layout *layout)
 {
     return layout != NULL && (array->type == PQ_U8 || array->type == PQ_I32) ? layout->bits
                                                                              : 0;
 }
 
-/* Return the range of codes of an array and its layout; uint64 in two's complement. */
+/* Return the lowest and the highest code of an array with its layout. uint64 limits are
+ * stored as int64. */
 static struct pq_range code_range_of(const struct pq_array *array,
                                      const struct pq_layout *layout)
 {
@@ -30,8 +31,8 @@ static struct pq_range code_range_of(const struct pq_array *array,
     return bits != 0 ? (struct pq_range){lowest, lowest + (1 << bits) - 1} : all;
 }
 
-/* Map a code to an unsigned integer, so that an unsigned comparison orders codes of
- * signed types, too. */
+/* Map a code to an unsigned integer. An unsigned comparison of these integers orders codes
+ * of signed and unsigned types. */
 static uint64_t ordered_bits(int64_t code, enum pq_type type)
 {
     return (uint64_t)code ^ (type == PQ_U64 ? 0 : UINT64_C(1) << 63);
@@ -43,8 +44,8 @@ static bool is_within(int64_t code, struct pq_range range, enum pq_type type)
     return ordered_bits(range.lo, type) <= place && place <= ordered_bits(range.hi, type);
 }
 
-/* Return true if each fill code is within `range`, the codes of the type. To quantize, each
- * fill code must also be outside the limits of the call. */
+/* Return true if each fill code is within `range`, the codes of the type. If the call
+ * quantizes, each fill code must also be outside the limits of the call. */
 static bool are_valid_fills(const struct pq_args *args, struct pq_range range,
                             enum pq_type type, bool quantizes)
 {
@@ -67,8 +68,8 @@ static bool is_valid_range(const struct pq_args *args, struct pq_range range,
                                 is_within(args->highest_code, upwards, type));
 }
 
-/* Return true if each zero point is within the range, if every zero point is 0, or if the
- * call has no range. */
+/* Return true if the call has no range, if each zero point is within the range, or if every
+ * zero point is 0. */
 static bool zeros_fit_given_range(const struct pq_args *args, struct pq_facts *facts,
                                   enum pq_type code)
 {
@@ -139,7 +140,7 @@ void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernel
             : NULL;
     how->by_groups = true;
     /* Do not flush subnormals if the call multiplies by the scale, subtracts an offset, or
-     * converts to float64: a subnormal number can then change a code. */
+     * converts to float64, because a subnormal number can then change a code. */
     if (args->inverse || args->offset.data != NULL ||
         (quantizes && carrier != how->affine.real && carrier == PQ_F64)) {
         how->flush_min_scale = 0;
@@ -150,8 +151,9 @@ void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernel
 
 enum { SEARCHED_ELEMENTS = PQ_SIZE(1024, 64) };
 
-/* Return true if one of `n` elements along the last dimension, from `index` on, is out of
- * range. The elements belong to one block, or each element is a block. */
+/* Return true if one of `n` elements along the last dimension is out of range. The first
+ * element has the indices `index`. The elements belong to one block, or each element is a
+ * block. */
 static bool is_out_of_range(const struct pq_kernels *kernels, const struct pq_args *args,
                             const ptrdiff_t *index, ptrdiff_t n)
 {
@@ -161,7 +163,7 @@ static bool is_out_of_range(const struct pq_kernels *kernels, const struct pq_ar
     const struct pq_layout dense = {
         .size = sizeof dense, .bits = bits, .word_bits = 8, .word_stride = 8};
     struct pq_args all = *args, part;
-    all.out = all.in; /* with a layout, the strides of `out` can be invalid */
+    all.out = all.in; /* the strides of `out` can be invalid if it has a layout */
     part = all;
     pq_set_first_element(&part, &all, index);
     part.ndim = 1;
@@ -184,7 +186,7 @@ static bool is_out_of_range(const struct pq_kernels *kernels, const struct pq_ar
 }
 
 /* Store in `index` the indices of the element at a position in C order. Return the number
- * of elements from this element to the end of its row, or to the end of its block if the
+ * of elements from this element to the end of the row, or to the end of the block if the
  * block ends earlier. */
 static ptrdiff_t find_indices(const struct pq_args *args, ptrdiff_t position,
                               ptrdiff_t *index)
@@ -218,7 +220,7 @@ enum pq_status pq_count_beyond(const struct pq_kernels *kernels, const struct pq
     for (int d = 0; d < args->ndim; d++) {
         all *= args->shape[d];
     }
-    while (at < all) { /* a thread may change the data after the count, so stop at `all` */
+    while (at < all) { /* stop at `all`: another thread may change data after the count */
         const ptrdiff_t left = find_indices(args, at, index), n = left < most ? left : most;
         if (!is_out_of_range(kernels, args, index, n)) {
             at += n;

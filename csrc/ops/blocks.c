@@ -16,7 +16,8 @@ const struct pq_block_format *pq_block_format(int i)
     return i >= 0 && i < PQ_GGUF_FORMATS ? &rows[i] : NULL;
 }
 
-/* Return the index of the format with ggml's number `id`; -1 if it is unknown. */
+/* Return the index of the format that has the number `id` in ggml. Return -1 if no format
+ * has this number. */
 static int format_index(int id)
 {
     for (int i = 0; i < PQ_GGUF_FORMATS; i++) {
@@ -29,10 +30,10 @@ static int format_index(int id)
 
 enum {
     GGUF_TILE_ELEMENTS = PQ_SIZE(1024, 256), /* numbers of a tile, which stays in L1 */
-    MEAN_ROWS = 4 /* rows that compute_means() sums in parallel */
+    MEAN_ROWS = 4 /* number of rows that compute_means() sums in parallel */
 };
 
-/* Memory for the encoded blocks of a tile, in any format. */
+/* Memory for the encoded blocks of a tile. Each member has the size for one format. */
 #define BYTES(name, id, elements, bytes, ...)                                              \
     char name[GGUF_TILE_ELEMENTS / (elements) * (bytes)];
 union block_buffer {
@@ -42,25 +43,27 @@ union block_buffer {
 
 struct block_job;
 
-/* The arrays of a call. OPERANDS is their number, with the optional WEIGHTS. */
+/* The indices of the arrays of a call. OPERANDS is the number of arrays, including the
+ * optional WEIGHTS. */
 enum { BLOCKS, NUMBERS, WEIGHTS, OPERANDS };
 
 /* The address of the first block of a tile in each array; at[WEIGHTS] can be null. */
 struct position {
     char *at[OPERANDS];
 };
-/* Process `n` blocks. If the result is false, the call ends with PQ_ERR_NONFINITE. */
+/* Process `n` blocks. Return false if an element is not finite; the call then returns
+ * PQ_ERR_NONFINITE. */
 typedef bool tile_fn(const struct block_job *job, const struct position *at, ptrdiff_t n);
 
 /* An array of blocks, numbers or weights. Strides are in bytes. */
 struct operand {
     const struct pq_array *array;
-    ptrdiff_t elements;       /* count of numbers, weights or bytes in a block */
-    ptrdiff_t step;           /* distance of successive elements */
-    ptrdiff_t block_stride;   /* distance of successive blocks of a row */
-    size_t size;              /* bytes of an element */
+    ptrdiff_t elements;       /* number of numbers, weights or bytes of a block */
+    ptrdiff_t step;           /* distance of the starts of adjacent elements */
+    ptrdiff_t block_stride;   /* distance of the starts of adjacent blocks */
+    size_t size;              /* number of bytes of an element */
     bool is_direct;           /* elements of a block are contiguous, in native byte order */
-    const ptrdiff_t *strides; /* distances of rows along each dimension of `shape` */
+    const ptrdiff_t *strides; /* distance of row starts along each dimension */
 };
 
 /* The parameters of a call. A row is a sequence of blocks at equal distances. */
@@ -72,18 +75,18 @@ struct block_job {
     pq_encode_fn *encode;         /* kernel of pq_block_encode(); NULL: use `search` */
     struct pq_gguf_search search; /* parameters of encoding by search */
     bool needs_means;             /* the search needs the mean square of each row */
-    pq_narrow_fn *narrow;         /* kernel that converts decoded float32 to the type of
-                                     the result; NULL: the result is float32 */
-    ptrdiff_t row_blocks;         /* blocks of a row */
-    ptrdiff_t tile_blocks;        /* largest number of blocks of a tile */
-    ptrdiff_t rows;               /* number of rows: product of `shape` */
-    int ndim;                     /* dimensions of the array of rows */
-    const ptrdiff_t *shape;       /* extents of the array of rows */
-    int operands;                 /* number of arrays: with weights 3, else 2 */
+    pq_narrow_fn *narrow;   /* converts decoded float32 to the result; NULL: not needed */
+    ptrdiff_t row_blocks;   /* number of blocks of a row */
+    ptrdiff_t tile_blocks;  /* largest number of blocks of a tile */
+    ptrdiff_t rows;         /* number of rows: product of `shape` */
+    int ndim;               /* number of dimensions of `shape` */
+    const ptrdiff_t *shape; /* number of rows along each dimension */
+    int operands;           /* number of arrays: 3 with weights, else 2 */
     struct operand operand[OPERANDS];
 };
 
-/* Return the elements of a tile as a rectangle: one row, or a row for each block. */
+/* Describe the elements of a tile as a rectangle with one row, or with a row for each
+ * block. */
 static struct pq_tile tile_of_operand(const struct operand *operand, ptrdiff_t n)
 {
     const ptrdiff_t elements = operand->elements;
@@ -128,8 +131,9 @@ static bool decode_tile(const struct block_job *job, const struct position *at, 
     return true;
 }
 
-/* Return the address of contiguous, aligned float32 elements of `n` blocks: `from`, or `to`
- * after a conversion. A float64 is rounded once. */
+/* Return the address of contiguous, aligned float32 elements of `n` blocks. The address is
+ * `from` if the caller's elements are usable, else `to`, after a conversion with one
+ * rounding. */
 PQ_NOINLINE const float *load_numbers(const struct block_job *job, int operand,
                                       const char *from, float *to, ptrdiff_t n)
 {
@@ -174,7 +178,7 @@ static bool encode_tile(const struct block_job *job, const struct position *at, 
 }
 
 /* Return true if all numbers of `n` blocks are finite. The kernel needs at least
- * PQ_MAGNITUDES numbers. Repeat the numbers of a shorter tile. */
+ * PQ_MAGNITUDES numbers, so repeat the numbers of a shorter tile. */
 static bool is_tile_finite(const struct block_job *job, const struct position *at,
                            ptrdiff_t n)
 {
@@ -189,9 +193,9 @@ static bool is_tile_finite(const struct block_job *job, const struct position *a
     return job->kernels->magnitude(numbers, 2 * (size_t)count) < PQ_INFINITY_BITS;
 }
 
-/* Join each row with the next row if no gap separates them. If adjacent numbers belong to
- * different rows, exchange the last dimension of rows with the dimension of blocks. `room`
- * is memory for the exchanged extents and strides. */
+/* Join each row with the next row if no gap separates the two rows. If adjacent numbers
+ * belong to different rows, exchange the last dimension of rows with the dimension of
+ * blocks. `room` is memory for the exchanged extents and strides. */
 static void choose_rows(struct block_job *job, ptrdiff_t (*room)[PQ_MAX_NDIM])
 {
     for (; job->ndim > 0 && !job->needs_means; job->ndim--) {
@@ -229,7 +233,7 @@ static void choose_rows(struct block_job *job, ptrdiff_t (*room)[PQ_MAX_NDIM])
     }
 }
 
-/* Check the strides of an array. Elements that are written must not share memory. */
+/* Check the strides of an array. The elements of an output array must not share memory. */
 PQ_NOINLINE enum pq_status check_array(struct pq_args *as, const struct pq_array *array,
                                        bool is_written)
 {
@@ -265,7 +269,7 @@ static enum pq_status check_arrays(const struct pq_blocks *args,
     return check_array(&as, blocks, encodes);
 }
 
-/* Return the addresses of row `r` in all arrays, with rows in C order. */
+/* Return the address of row `r` in each array. `r` counts rows in C order. */
 static struct position row_position(const struct block_job *job, ptrdiff_t r)
 {
     struct position row = {{NULL}};
@@ -282,15 +286,15 @@ static struct position row_position(const struct block_job *job, ptrdiff_t r)
     return row;
 }
 
-/* The mean squares of rows [end - MEAN_ROWS, end). */
+/* The mean squares of the MEAN_ROWS rows before row `end`. */
 struct means {
     ptrdiff_t end;
     float of[MEAN_ROWS];
 };
 
-/* Compute the mean squares of MEAN_ROWS rows from row `r` on, or of `rows` if fewer. Each
- * sum adds the numbers of a row in order, so each addition waits for the previous addition
- * of its row. Additions of several rows run in parallel. */
+/* Compute the mean squares of at most MEAN_ROWS rows. The first is row `r`, and `rows` rows
+ * are left. Each sum adds the numbers of a row in order, so each addition waits for the
+ * previous addition of the row. Additions of several rows run in parallel. */
 PQ_NOINLINE void compute_means(const struct block_job *job, ptrdiff_t r, ptrdiff_t rows,
                                struct means *means)
 {
@@ -339,8 +343,8 @@ static bool run_row(const struct block_job *job, ptrdiff_t r, ptrdiff_t begin,
     return true;
 }
 
-/* Process the blocks of a part. Return false if a tile fails. Avoid divisions for
- * a single part and for row 0, because a division is slow compared with one block. */
+/* Process the blocks of one part of the call. Return false if a tile fails. Avoid divisions
+ * for a single part and for row 0, because a division is slow compared with one block. */
 static bool run_part(struct block_job *job, int part, int parts)
 {
     ptrdiff_t room[OPERANDS + 1][PQ_MAX_NDIM];

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * channels: histograms of many channels. A tile has one channel in each column. Adjacent
- * elements of a row therefore have different counters, so an addition does not wait for the
- * store of the previous addition. Tiles follow the order of memory, not of channels.
- */
+/* Count histograms of many channels. A tile has one channel in each column. pq.h defines
+ * keys and pages of keys. Adjacent elements of a row therefore have different counters, so
+ * an addition does not wait for the store of the previous addition. Tiles follow the order
+ * of memory, not of channels. */
 #include "ops/channels.h"
 
 #include "args.h"
@@ -13,43 +12,40 @@
 #include "types.h"
 
 enum {
-    KEY_ELEMENTS = PQ_SIZE(2048, 512), /* most elements of a tile (size of `keys`) */
-    ADJACENT_COLUMNS = 64, /* most columns of a tile, if columns are adjacent in memory */
-    SEPARATE_COLUMNS = 16, /* most columns of a tile, if not adjacent in memory */
-    COLUMNS = PQ_COUNT_COLUMNS,   /* most columns of a tile with few rows */
-    NONFINITE_PAGE = PQ_PAGES - 1 /* page of NaN and infinities, without finite values */
+    KEY_ELEMENTS = PQ_SIZE(2048, 512), /* maximum number of elements of a tile */
+    ADJACENT_COLUMNS = 64, /* maximum number of columns of a tile, if adjacent in memory */
+    SEPARATE_COLUMNS = 16, /* maximum number of columns, if not adjacent in memory */
+    COLUMNS = PQ_COUNT_COLUMNS,   /* maximum number of columns, for few rows */
+    NONFINITE_PAGE = PQ_PAGES - 1 /* only keys of NaN and infinities */
 };
 
-/* The state of a call. Columns are dim[0] of the plan, rows are dim[1]. */
+/* The state of a call. dim[0] of the plan contains columns, and dim[1] contains rows. */
 struct counting {
     struct pq_counting input;
     struct pq_channel_counts *to;
     bool stopped;
     enum pq_status status;
     ptrdiff_t most_columns;
-    size_t tile;         /* the number of the next tile */
-    size_t at[PQ_PAGES]; /* a part of the index of counters, for each page:
-                            set_page_offset(); ABSENT: the page has no row */
+    size_t tile; /* the number of the next tile */
+    size_t
+        at[PQ_PAGES]; /* for each page, see set_page_offset(); ABSENT: page without a row */
 };
 
 #define ABSENT (SIZE_MAX / 2 + 1)
 
-/*
- * A tile of `n` columns, one channel each. Column c has channel `first` + c * `step`. A
- * loop counts `width` elements in each iteration: one row, or several rows if `n` is
- * small.
- */
+/* A tile of `n` columns. Column c belongs to channel `first` + c * `step`. A loop counts
+ * `width` elements in each iteration: one row, or several rows if `n` is small. */
 struct columns {
     const char *x; /* the elements of the tile, contiguous, row by row */
     size_t rows, n, width;
-    /* The next address to prefetch, and the step of this address for `width` keys.
-     * Addresses may be outside of the arrays. 0: no prefetch. */
+    /* The next address to prefetch, and the number of bytes by which it increases for
+     * `width` keys. The address may be outside of the array. If it is 0, the loop does not
+     * prefetch. */
     uintptr_t ahead, ahead_step;
     size_t first, step;
     bool finite;
-    size_t base[COLUMNS];        /* a part of the index of counters, for each column:
-                                    set_column_offsets() */
-    uint16_t keys[KEY_ELEMENTS]; /* keys, cut to `mantissa_bits` mantissa bits */
+    size_t base[COLUMNS];        /* for each column, see set_column_offsets() */
+    uint16_t keys[KEY_ELEMENTS]; /* keys with `mantissa_bits` mantissa bits */
 };
 
 /* Return the channel of a column. */
@@ -60,8 +56,8 @@ static size_t channel_of(const struct columns *columns, size_t c)
 
 /* ---- extrema ---- */
 
-/* Find the extrema of a tile, and set `finite` if all elements are finite. Only then merge
- * the extrema into the extrema of the channels. */
+/* Find the extrema of a tile, and set `finite` if all elements are finite. If `finite` is
+ * set, merge the extrema into the extrema of the channels. */
 static void merge_extrema(struct counting *counting, struct columns *columns)
 {
     const struct pq_counting *input = &counting->input;
@@ -107,8 +103,8 @@ static void make_keys(const struct counting *counting, struct columns *columns)
     }
 }
 
-/* Merge the finite values of a tile into the extrema of their channels. Replace the keys of
- * NaN and infinities by a key of NONFINITE_PAGE. */
+/* Merge each finite value of a tile into the extrema of the value's channel. Replace the
+ * keys of NaN and infinities by a key of NONFINITE_PAGE. */
 static void merge_finite(struct counting *counting, struct columns *columns)
 {
     uint64_t unused = 0;
@@ -154,8 +150,8 @@ PQ_RARE bool add_page(struct counting *counting, size_t page)
 
 /* ---- counting ---- */
 
-/* Increment the counter of a key in column `c`. `at` is the offset at[page] of the key's
- * page. */
+/* Increment the counter of a key in column `c`. `at` is the entry counting->at[page] for
+ * the page of the key. */
 PQ_INLINE void increment(const struct counting *counting, const struct columns *columns,
                          size_t c, size_t key, size_t at, bool is_32_bit)
 {
@@ -167,8 +163,8 @@ PQ_INLINE void increment(const struct counting *counting, const struct columns *
     }
 }
 
-/* Count a key, unless its value is not finite. Add a row to the table if the page of the
- * key (its upper bits) has no row. Return false if no row is left. */
+/* Count a key, unless the value is not finite. Add a row to the table if the page of the
+ * key has no row. Return false if no row is left. */
 static bool count_key(struct counting *counting, const struct columns *columns, size_t c,
                       size_t key)
 {
@@ -183,7 +179,8 @@ static bool count_key(struct counting *counting, const struct columns *columns, 
     return true;
 }
 
-/* Count the keys of a tile, from key `counted` on. Return false if the table is full. */
+/* Count the keys of a tile, except the first `counted` keys. Return false if the table is
+ * full. */
 PQ_INLINE bool count_keys(struct counting *counting, const struct columns *columns,
                           bool is_32_bit)
 {
@@ -229,7 +226,7 @@ PQ_INLINE bool count_keys(struct counting *counting, const struct columns *colum
     return true;
 }
 
-/* Count the elements of a tile: finite values, NaN and infinities. */
+/* Count the finite values, NaN and infinities of a tile, without keys. */
 static void count_numbers(struct counting *counting, const struct columns *columns)
 {
     struct pq_channel_counts *to = counting->to;
@@ -272,8 +269,9 @@ static void count_tile(struct counting *counting, struct columns *columns)
 
 /* ---- tiles ---- */
 
-/* Set the width, and the offset of each column in a row of the table. The rows of the tile
- * that share an iteration use the `lanes` sections of the table in turn. */
+/* Set the width, and the offset of each column in a row of the table. If an iteration
+ * counts several rows of the tile, successive rows use the `lanes` sections of the table in
+ * turn. */
 static void set_column_offsets(const struct counting *counting, struct columns *columns)
 {
     const struct pq_channel_counts *to = counting->to;
@@ -345,9 +343,9 @@ static void count_plane(void *p, const struct pq_position *start)
 
 /* ---- the plan ---- */
 
-/* Return the innermost dimension from `first` on that has more than one index and selects
- * channels (or, if `of_channels` is false, does not select channels). If no dimension
- * matches, return `first`. */
+/* Return the innermost dimension d >= `first` with more than one index that selects
+ * channels, or that does not if `of_channels` is false. If no dimension matches, return
+ * `first`. */
 static int find_dim(const struct pq_plan *plan, int first, bool of_channels)
 {
     for (int d = first; d < plan->ndim; d++) {
@@ -359,7 +357,7 @@ static int find_dim(const struct pq_plan *plan, int first, bool of_channels)
     return first;
 }
 
-/* Move dimension `from` inward to index `to`. */
+/* Move the dimension with index `from` inward, to index `to`. */
 static void move_dim(struct pq_plan *plan, int from, int to)
 {
     const struct pq_dim dim = plan->dim[from];
@@ -367,9 +365,10 @@ static void move_dim(struct pq_plan *plan, int from, int to)
     plan->dim[to] = dim;
 }
 
-/* Move the innermost dimension of channels to dim[0], and the innermost other dimension
- * to dim[1]. Return the largest number of columns of a tile. It is 1 if adjacent elements
- * belong to one channel and can count in different lanes of the table. */
+/* Move the innermost dimension of channels to dim[0], and the innermost other dimension to
+ * dim[1]. Return the largest number of columns of a tile. This number is 1 if adjacent
+ * elements belong to one channel, because the elements then use different lanes of the
+ * table. */
 static ptrdiff_t choose_dims(struct pq_plan *plan, size_t lanes)
 {
     const bool beside = plan->dim[0].scale != 0;

@@ -16,21 +16,21 @@ struct target {
     const struct pq_kernels *kernels;
     enum pq_type real, code; /* types of the data and of its codes */
     double lowest, highest;  /* the range of codes, or of narrow float values */
-    double margin;           /* half a step: data may exceed the range by this much */
-    bool small;              /* codes have at most 17 bits, so float32 holds half steps */
+    double margin;           /* data may exceed the range by this many steps (0.5) */
+    bool small;              /* codes have at most 17 bits, so half steps fit float32 */
     bool symmetric;
     bool dynamic;  /* the rule is PQ_RULE_ONNX_DYNAMIC */
     double middle; /* the zero point of symmetric codes */
     double steps;  /* a symmetric scale is the largest magnitude divided by this number */
-    double end;    /* dequantized values below this limit are finite */
+    double end;    /* a dequantized value below this limit is finite */
     enum pq_type scale;
-    size_t zero_size;        /* bytes of a zero point */
+    size_t zero_size;        /* number of bytes of a zero point */
     bool usual_scale;        /* scales are float64 for float64 data, else float32 */
-    struct pq_wanted wanted; /* the formula of `like`, if given */
+    struct pq_wanted wanted; /* the formula of the member `like`, if set */
 };
 
-/* Return the least dequantized value that becomes infinite in the type of the data. The
- * value is rounded to float32 first, also for float16 and bfloat16. */
+/* Return the least dequantized value that becomes infinite in the type of the data. For
+ * float16 and bfloat16, too, the value is first rounded to float32. */
 static double overflow_limit(enum pq_type real)
 {
     switch (real) {
@@ -117,16 +117,15 @@ static double zero_point_of(const struct target *to, double scale, double lo)
                : pq_nearest_f64(pq_clamp(to->lowest - lo / scale, to->lowest, to->highest));
 }
 
-/* Return true if v <= steps * scale, without rounding of the product. */
+/* Return true if v <= steps * scale for the exact product. */
 static bool is_within(double v, double steps, double scale)
 {
     const double product = steps * scale;
     if (product != v) { /* the rounded product is on the correct side of v */
         return v < product;
     }
-    /* For small v, multiply by 4, so that `steps`, a multiple of 1/4, becomes an integer.
-     * The difference is then a multiple of the smallest subnormal number, and does not
-     * underflow to 0. */
+    /* `steps` is a multiple of 1/4. For small v, multiply by 4, so that the difference is a
+     * multiple of the smallest subnormal number and does not underflow to 0. */
     const double unit = v < 1 ? 4 : 1;
     return fma(steps * unit, scale, -v * unit) >= 0;
 }
@@ -136,7 +135,7 @@ static double quantized_distance(const struct target *to, struct pq_pair pair, d
 {
     double steps = end / pair.scale;
     if (!has_f64_scale(to)) {
-        steps = (double)(float)steps; /* both roundings together equal float32 division */
+        steps = (double)(float)steps; /* equals a float32 division */
     }
     if (pq_is_narrow_float(to->code)) {
         const uint8_t code = pq_encode(pq_float_to_odd(steps), to->code, 1);
@@ -145,7 +144,8 @@ static double quantized_distance(const struct target *to, struct pq_pair pair, d
     return pq_clamp(pq_nearest_f64(steps) + pair.zero, to->lowest, to->highest) - pair.zero;
 }
 
-/* Return true if both ends of the data are finite after a round trip, and not both 0. */
+/* Quantize and dequantize both ends of the data. Return true if both results are finite,
+ * and one is not 0. */
 PQ_NOINLINE bool survives_round_trip(const struct target *to, struct pq_pair pair,
                                      double lo, double hi)
 {
@@ -161,25 +161,26 @@ PQ_NOINLINE bool survives_round_trip(const struct target *to, struct pq_pair pai
     return largest > 0 && largest < to->end;
 }
 
-/* Return true if data from lo to hi exceeds the codes by at most half a step, and its
- * ends survive a round trip. */
+/* Return true if data from `lo` to `hi` exceeds the range of dequantized codes by at most
+ * half a step, and if survives_round_trip() is true. */
 PQ_NOINLINE bool fits_data(const struct target *to, struct pq_pair pair, double lo,
                            double hi)
 {
     /* Below FLT_MIN, rounding a scale to float32 can change it by a large factor. */
     const bool tiny = pair.scale < (double)FLT_MIN;
     const double scale = tiny ? scale_in_use(to, pair.scale) : pair.scale;
-    /* Below this limit, no value becomes infinite in a round trip: values below half a step
-     * become 0, and the magnitude of other values at most doubles. */
+    /* Below this limit, no value becomes infinite in a round trip: a value below half a
+     * step becomes 0, and the magnitude of each larger value at most doubles. */
     const double safe = (has_f64_scale(to) ? DBL_MAX : to->end) / 4;
     return is_within(hi, to->highest - pair.zero + to->margin, scale) &&
            is_within(-lo, pair.zero - to->lowest + to->margin, scale) &&
            ((hi < safe && -lo < safe) || survives_round_trip(to, pair, lo, hi));
 }
 
-enum { MAX_NEIGHBOURS = 64 }; /* data near the largest float16 can need all 64 */
+enum { MAX_NEIGHBOURS = 64 }; /* data near the largest float16 can need 64 neighbours */
 
-/* Find the nearest scale that fits the data, among a scale and its neighbours. */
+/* Find the scale nearest to `scale` that fits the data. Return false if no neighbour
+ * fits. */
 PQ_NOINLINE bool find_fit(const struct target *to, struct pq_pair *pair, double scale,
                           double lo, double hi)
 {
@@ -203,15 +204,13 @@ static bool can_use_formula(const struct target *to)
     return to->symmetric && to->middle == 0 && to->small;
 }
 
-/*
- * Return the scale of the formula, rounded to the type of scales, if it fits the data.
- * Otherwise return the nearest neighbour that fits.
+/* Return the parameters for data from `lo` to `hi`. The scale is the scale of the formula,
+ * rounded to the type of scales, if it fits the data, else the nearest neighbour that fits.
  *
- * If both ends are close to the largest number of their type, it can happen that no
- * neighbour fits. Then return the next larger scale for which both ends are rounded towards
- * 0, so that the larger magnitude is just below k + 1/2 steps. If this scale does not fit,
- * return the next smaller scale that dequantizes to finite values.
- */
+ * If both ends are close to the largest number of the type, it can happen that no neighbour
+ * fits. Then return the next larger scale that rounds both ends towards 0. The larger
+ * magnitude is then just below k + 1/2 steps for an integer k. If this scale does not fit,
+ * return the next smaller scale that dequantizes to finite values. */
 static struct pq_pair choose_pair(const struct target *to, double lo, double hi)
 {
     lo = lo < 0 ? lo : 0; /* an empty group has the ends +inf and -inf */
@@ -258,8 +257,8 @@ static struct pq_pair choose_pair(const struct target *to, double lo, double hi)
     return (struct pq_pair){scale, zero_point_of(to, scale, lo)};
 }
 
-/* Choose by ONNX DynamicQuantizeLinear, in float32. The zero point is 0 for NaN and for
- * infinite ranges. */
+/* Choose parameters as ONNX DynamicQuantizeLinear does, in float32. If the range is
+ * infinite or NaN, the zero point is 0. */
 static struct pq_pair choose_dynamic(const struct target *to, double least, double most)
 {
     const float lo = least < 0 ? (float)least : 0, hi = most > 0 ? (float)most : 0;
@@ -286,12 +285,10 @@ struct chosen {
     uint32_t zero[CHOSEN]; /* zero points modulo 2^32 */
 };
 
-/*
- * Choose the parameters of `n` groups by formulas that compilers vectorize. Return false if
+/* Choose the parameters of `n` groups by formulas that compilers vectorize. Return false if
  * the parameters of a group may differ from the results of choose_pair(). Float32 quotients
  * of float32 extrema equal float64 quotients rounded to float32. The loops combine sign
- * bits of differences, which are cheaper than comparisons.
- */
+ * bits of differences, because comparisons are slower. */
 typedef bool guess_fn(const struct target *to, size_t n, const void *lowest,
                       const void *highest, struct chosen *chosen);
 
@@ -304,9 +301,10 @@ static double largest_usual(const struct target *to)
 }
 
 /* Define a function that computes the symmetric scales of many groups. It returns false if
- * a magnitude is too small or too large for the formula. For all other data, the codes
- * cover the data even though the scale is rounded: rounding changes a scale by at most
- * 2^-24 of its value, and half a step is at least 2^-17 of the largest code. */
+ * a magnitude is too small or too large for the formula. For all other data, no element
+ * exceeds the range of codes by more than half a step although the scale is rounded.
+ * Rounding changes a scale by at most 2^-24 of the scale, and half a step is at least 2^-17
+ * of the largest code. */
 #define GUESS_SYMMETRIC(name, number, member, bits_of, sign)                               \
     static bool name(const struct target *to, size_t n, const void *lowest,                \
                      const void *highest, struct chosen *chosen)                           \
@@ -328,7 +326,8 @@ GUESS_SYMMETRIC(guess_symmetric, float, f32, pq_bits_f32, uint32_t)
 GUESS_SYMMETRIC(guess_symmetric_f64, double, f64, pq_bits_f64, uint64_t)
 #undef GUESS_SYMMETRIC
 
-/* Choose the parameters of integer codes by a kernel, which returns 0 for unusual data. */
+/* Choose the parameters of integer codes by a kernel. Return false if the kernel cannot
+ * compute them. */
 static bool guess_by_kernel(const struct target *to, size_t n, const void *lowest,
                             const void *highest, struct chosen *chosen)
 {
@@ -342,7 +341,7 @@ static bool guess_by_kernel(const struct target *to, size_t n, const void *lowes
     return choose(&reach, lowest, highest, chosen->scale.f32, chosen->zero, n) != 0;
 }
 
-/* Like guess_symmetric(), for types of scales with 8 or 16 bits. */
+/* Choose like guess_symmetric(), for types of scales with 8 or 16 bits. */
 static bool guess_narrow(const struct target *to, size_t n, const void *lowest,
                          const void *highest, struct chosen *chosen)
 {
@@ -362,7 +361,7 @@ static bool guess_narrow(const struct target *to, size_t n, const void *lowest,
     return others >> 63 == 0;
 }
 
-/* Choose parameters by the formula of `like`. */
+/* Choose parameters by the formula of the member `like`, which names a package. */
 static bool guess_by_preset(const struct target *to, size_t n, const void *lowest,
                             const void *highest, struct chosen *chosen)
 {
@@ -370,7 +369,7 @@ static bool guess_by_preset(const struct target *to, size_t n, const void *lowes
                            chosen->zero);
 }
 
-/* Return the vector formula for the choice, or NULL. */
+/* Return the function that computes the formula for many groups, or NULL if none exists. */
 static guess_fn *formula_of(const struct target *to)
 {
     if (to->wanted.preset != NULL) {
@@ -500,7 +499,7 @@ static void choose_cells(void *what, const struct pq_cells *cells)
 
 /* ---- calls ---- */
 
-/* Replace members of a choice that request a default. */
+/* Replace each member of the choice that requests a default by the default. */
 static void fill_defaults(struct pq_choice *choice, enum pq_type real)
 {
     if (choice->real == PQ_NO_TYPE) {
@@ -515,7 +514,8 @@ static void fill_defaults(struct pq_choice *choice, enum pq_type real)
     }
 }
 
-/* Check that the formula of `like` supports the rule, the code type and its range. */
+/* Check that the formula of `like` supports the rule, the code type and the range of
+ * codes. */
 static enum pq_status check_like(const struct pq_choice *choice)
 {
     const struct pq_preset *const preset = pq_preset_of(choice->like);
@@ -530,8 +530,8 @@ static enum pq_status check_like(const struct pq_choice *choice)
     return is_supported ? PQ_OK : PQ_ERR_OPTION;
 }
 
-/* Return true if the range of codes is valid: limits in ascending order within the
- * integer type, or no limits. */
+/* Return true if the range of codes is valid. A valid range has no limits, or has limits in
+ * ascending order within the integer type. */
 static bool has_valid_range(const struct pq_choice *choice)
 {
     const struct pq_range all = pq_range_of(choice->code);
@@ -540,7 +540,7 @@ static bool has_valid_range(const struct pq_choice *choice)
             choice->lowest_code < choice->highest_code && choice->highest_code <= all.hi);
 }
 
-/* Check and complete the choice. `real` is the default type of the data. */
+/* Check the choice and fill in defaults. `real` is the default type of the data. */
 static enum pq_status check_choice(struct pq_choice *choice, const struct pq_choice *given,
                                    enum pq_type real)
 {

@@ -5,8 +5,8 @@
 #include "math/fpenv.h"
 #include "math/scalar_math.h"
 
-/* Sort the codes by their values. The sort is stable, and fast for sorted tables, which
- * are usual. */
+/* Sort the codes by value. The sort is stable. It is fast for tables that are already
+ * sorted, which are the usual case. */
 static void sort_codes(uint8_t *code, const float *values, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -19,9 +19,10 @@ static void sort_codes(uint8_t *code, const float *values, int count)
 }
 
 /* Fill in the search tree. The root divides the 2^levels positions of the sorted table into
- * two halves. Its bound is the correctly rounded midpoint of the values before and after
- * the division: the float64 sum is inexact only if the exponents differ by 30 or more, and
- * the smaller value then has no effect. Each next level divides each part in two. */
+ * two halves, and each next level divides each part in two. The bound of a division is the
+ * correctly rounded midpoint of the values before and after it. Correctly: the float64 sum
+ * is inexact only if the exponents differ by at least 30, and the smaller value then has no
+ * effect. */
 static void build_tree(struct pq_codebook *book, int count)
 {
     const int all = 1 << book->levels;
@@ -65,9 +66,8 @@ enum pq_status pq_codebook_init(struct pq_codebook *book, const float *values, i
     return finite ? PQ_OK : PQ_ERR_OPTION;
 }
 
-/* Return true if codes of this array and layout can be the indices of the table. Codes of a
- * complete byte can be dequantized by every table, because the kernels ignore upper bits.
- */
+/* Return true if codes of this array and layout can be the indices of the table. Every
+ * table can dequantize codes of 8 bits, because the kernels ignore upper bits. */
 static bool can_index(const struct pq_array *codes, const struct pq_layout *layout,
                       const struct pq_codebook *book, bool quantizes)
 {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Counts of one tensor (ops/histogram.c) and of channels (ops/channels.c) share this file:
- * the checks, the plan, extrema, nonfinite values, and the keys of histograms.
- * pq.h defines keys.
- */
+/* Declarations for counting one tensor (ops/histogram.c) and channels (ops/channels.c):
+ * checks, the plan, extrema, nonfinite values, and the keys of histograms, which pq.h
+ * defines. */
 #ifndef PQ_COUNTING_H
 #define PQ_COUNTING_H
 
@@ -21,27 +19,28 @@ enum {
     PQ_KEY_SIGN = 32768,               /* the key of -0 */
     PQ_KEY_MOST = 0x7f7f,              /* the highest finite key of float32 */
     PQ_KEY_REBIAS = (1023 - 127) << 7, /* exponent biases: float64 - float32, in keys */
-    PQ_COUNT_COLUMNS = 256             /* columns of a struct pq_extrema */
+    PQ_COUNT_COLUMNS = 256             /* number of columns of a struct pq_extrema */
 };
 
 /* The input of a count. */
 struct pq_counting {
     const struct pq_kernels *kernels;
     enum pq_type type;
-    size_t size; /* bytes of an element */
+    size_t size; /* number of bytes of an element */
     bool swapped, is_f64;
-    int row; /* index of the type in the tables of extrema kernels */
+    int row; /* index of the type in tables of extrema kernels */
     struct pq_plan plan;
 };
 
 /* Check the arguments, and plan one of `parts` parts of `in`. The strides of `channels`
- * select the channel of each element; NULL: one channel. */
+ * select the channel of each element. If it is NULL, there is one channel. */
 enum pq_status pq_begin_counting(struct pq_counting *counting,
                                  const struct pq_kernels *kernels,
                                  const struct pq_args *args,
                                  const struct pq_array *channels, int part, int parts);
 
-/* Lowest and highest value of each column: float32, or float64 for float64 input. */
+/* The lowest and the highest value of each column, as float64 for float64 input, else as
+ * float32. */
 struct pq_extrema {
     union {
         float f32[PQ_COUNT_COLUMNS];
@@ -50,12 +49,12 @@ struct pq_extrema {
     uint32_t bits; /* at least PQ_INFINITY_BITS if a value is NaN or infinite */
 };
 
-/* Widen the interval [*lowest, *highest] to include the extrema of a column. Zeros become
- * +0, because some kernels find -0. */
+/* Widen the interval [*lowest, *highest] to include the extrema of a column. Replace -0 by
+ * +0, because only some kernels find -0. */
 void pq_merge_extrema(const struct pq_counting *counting, const struct pq_extrema *found,
                       size_t column, double *lowest, double *highest);
 
-/* Return true if the kernels found finite values only. */
+/* Return true if the kernels found only finite values. */
 static inline bool pq_found_finite(const struct pq_extrema *found)
 {
     return found->bits < PQ_INFINITY_BITS;
@@ -70,7 +69,8 @@ static inline double pq_counted_value(const struct pq_counting *counting, const 
     return v;
 }
 
-/* Return true if a value is finite; else add it to the counts of NaN or infinities. */
+/* Return true if a value is finite. Otherwise increment the count of NaN or of
+ * infinities. */
 static inline bool pq_is_finite_or_count(double v, uint64_t *nan, uint64_t *inf)
 {
     if (pq_is_finite_f64(v)) {

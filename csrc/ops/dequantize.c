@@ -3,7 +3,7 @@
 #include "args.h"
 #include "engine/job.h"
 
-enum { MAX_CODES = PQ_SIZE(256, 32) }; /* size of a buffer of 64-bit codes */
+enum { MAX_CODES = PQ_SIZE(256, 32) }; /* number of 64-bit codes in a buffer */
 
 /* ---- distant zero points ---- */
 
@@ -14,7 +14,7 @@ static void run_65_bit_tile(const struct pq_run *run, const void *x, void *y, si
     const struct pq_params from = {x, (ptrdiff_t)pq_bytes_of(run->in), run->in, 0};
     struct pq_run converted = *run;
     converted.in = PQ_I64;
-    pq_load_zeros_u64(codes, &from, n); /* loads integers, thus also codes */
+    pq_load_zeros_u64(codes, &from, n); /* loads integers, so that it can load codes, too */
     run->affine->inner_kernel(&converted, codes, y, n);
 }
 
@@ -26,10 +26,11 @@ static void dequantize_65_bit(const struct pq_run *run, const void *x, void *y, 
 
 /* ---- methods ---- */
 
-/* The size of the differences q - zero, which selects the kernel and its arithmetic.
- * ZEROS_32_BIT: kernels of pairs of types, in int32, or of 64-bit codes. ZEROS_F64: general
- * kernels, in float64. ZEROS_64_BIT: dequantize_65_bit(), in 65 bits. ZEROS_TOO_LARGE:
- * PQ_ERR_ZERO. 32-bit codes are ZEROS_32_BIT if all zero points are 0. */
+/* The size of the differences q - zero, which selects the kernel. ZEROS_32_BIT selects
+ * kernels for one real type and one code type, or the kernel of 64-bit codes. ZEROS_F64
+ * selects general kernels, with float64 differences. ZEROS_64_BIT selects
+ * dequantize_65_bit(), with 65-bit differences. ZEROS_TOO_LARGE is an error, PQ_ERR_ZERO.
+ * 32-bit codes without zero points are ZEROS_32_BIT. */
 enum zero_size { ZEROS_32_BIT, ZEROS_F64, ZEROS_64_BIT, ZEROS_TOO_LARGE };
 
 static enum zero_size zero_size_of(const struct pq_args *args, struct pq_facts *facts)
@@ -58,8 +59,8 @@ static enum zero_size zero_size_of(const struct pq_args *args, struct pq_facts *
     return pq_is_64_bit(code) ? ZEROS_32_BIT : ZEROS_64_BIT;
 }
 
-/* Return the kernel for the two types of the call. Null: the call needs a general kernel,
- * the kernel of 64-bit codes or dequantize_65_bit(). */
+/* Return the kernel for the two types of the call. Return null if the call needs a general
+ * kernel, the kernel of 64-bit codes or dequantize_65_bit(). */
 static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq_args *args,
                                enum zero_size zeros)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dynamic_quantize: choose parameters of some groups, and quantize these groups while the
- * caches hold them. */
+/* dynamic_quantize: choose the parameters of some groups, and quantize these groups while
+ * the groups are in the caches. A slab is a part of a call that fits the caches. */
 #include <math.h>
 
 #include "args.h"
@@ -13,7 +13,7 @@
 
 enum {
     CACHED_INPUT_BYTES =
-        PQ_SIZE(1 << 16, 1 << 10), /* input of a tile, which stays in a near cache */
+        PQ_SIZE(1 << 16, 1 << 10), /* maximum number of input bytes of a tile */
     TILE_GROUPS =
         PQ_SIZE(PQ_MOST_CELLS, 16) /* most groups of a tile: their extrema use the stack */
 };
@@ -23,7 +23,7 @@ enum {
 struct slabs {
     const struct pq_kernels *kernels;
     const struct pq_choice *choice;
-    bool no_zeros; /* codes are narrow floats, without zero points: write zeros */
+    bool no_zeros; /* codes are narrow floats, so all zero points are 0 */
 };
 
 /* Choose the parameters of a slab, and quantize the slab. */
@@ -48,17 +48,14 @@ struct finder {
     pq_minmax_groups_fn *groups;
     pq_magnitude_fn *magnitude; /* finds magnitudes; null: this call needs extrema */
     bool is_f64;
-    size_t size; /* bytes of an element */
+    size_t size; /* number of bytes of an element */
     union pq_cell_extrema extrema;
 };
 
-/*
- * Find the largest magnitude of each of the groups of `g` elements, in place of extrema.
- * Symmetric scales depend on the magnitude only, except for very small and very large
- * scales, which pq_choose() compares with their neighbours. Return false if the groups are
- * short, or if a magnitude is outside [MIN_BITS, MAX_BITS]. NaN and infinities are outside.
- * The caller then searches for extrema.
- */
+/* Find the largest magnitude of each group of `g` elements, instead of extrema. Return
+ * false if groups are short, or if the bits of a magnitude are outside [MIN_BITS,
+ * MAX_BITS], as the bits of NaN and infinities are. The caller then finds extrema, because
+ * very small and very large symmetric scales do not depend on the magnitude alone. */
 static bool find_magnitudes(struct finder *finder, const char *x, size_t n, size_t g)
 {
     enum {
@@ -83,8 +80,8 @@ static bool find_magnitudes(struct finder *finder, const char *x, size_t n, size
     return true;
 }
 
-/* Find the extrema of the groups of `g` among `n` elements. Return true if all elements are
- * finite. */
+/* Find the extrema of each group of `g` elements among `n` elements. Return true if all
+ * elements are finite. */
 static bool find_extrema(struct finder *finder, const char *x, size_t n, size_t g)
 {
     uint32_t bits = 0;
@@ -112,7 +109,8 @@ struct grouped {
     bool by_magnitude;
 };
 
-/* Return true if magnitudes can replace extrema: symmetric scales of float32 data. */
+/* Return true if magnitudes can replace extrema, because scales are symmetric and data is
+ * float32. */
 static bool depends_on_magnitude(const struct pq_args *args, const struct pq_choice *choice)
 {
     const bool is_signed =
@@ -122,8 +120,8 @@ static bool depends_on_magnitude(const struct pq_args *args, const struct pq_cho
            choice->like == PQ_LIKE_PYQUANT && !pq_is_range_given(choice);
 }
 
-/* Find the extrema of a tile of groups, choose their parameters, and quantize the groups.
- * Repeat for all tiles of a part. */
+/* For each tile of a part: find the extrema of the groups, choose the parameters, and
+ * quantize the groups. */
 static enum pq_status run_groups(void *context, const struct pq_kernels *kernels,
                                  const struct pq_args *args, bool all_numbers,
                                  pq_cells_fn *take, void *what, int part, int parts)
@@ -138,7 +136,7 @@ static enum pq_status run_groups(void *context, const struct pq_kernels *kernels
                             .is_f64 = args->in.type == PQ_F64,
                             .size = job->in_size};
     const ptrdiff_t g = dim->group_size, all = (dim->end - 1) / g + 1;
-    /* No two parts write to one byte: parts begin at multiples of `unit` groups. */
+    /* Parts begin at multiples of `unit` groups, so that no two parts write to one byte. */
     const ptrdiff_t unit = pq_alignment_elements(job), units = (all - 1) / unit + 1;
     const struct pq_share share = pq_share_of(units, part, parts);
     const ptrdiff_t begin = share.begin * unit;
@@ -176,8 +174,9 @@ static enum pq_status run_groups(void *context, const struct pq_kernels *kernels
     return status;
 }
 
-/* Return true if run_groups() can process the job: groups are contiguous in both arrays,
- * and the kernel does not depend on the values of zero points, which are unknown yet. */
+/* Return true if run_groups() can process the job. Groups must be contiguous in both
+ * arrays. The kernel must not depend on the values of zero points, which are not known
+ * yet. */
 static bool can_run_groups(const struct pq_job *job, const struct pq_choice *choice)
 {
     const struct pq_dim *const dim = &job->plan.dim[0];
