@@ -16,7 +16,7 @@ struct target {
     const struct pq_kernels *kernels;
     enum pq_type real, code; /* types of the data and of its codes */
     double lowest, highest;  /* the range of codes, or of narrow float values */
-    double margin;           /* data may exceed the range by this many steps (0.5) */
+    double margin;           /* data may exceed the range by this many steps */
     bool small;              /* codes have at most 17 bits, so half steps fit float32 */
     bool symmetric;
     bool dynamic;  /* the rule is PQ_RULE_ONNX_DYNAMIC */

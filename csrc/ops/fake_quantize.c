@@ -7,7 +7,7 @@
 enum {
     CODE_BUFFER_BYTES = PQ_SIZE(1 << 14, 1 << 13), /* buffer for the codes of a tile */
     MAX_TILE_ELEMENTS = PQ_SIZE(1 << 13, 1 << 10), /* most elements of a tile */
-    COUNTED_ELEMENTS = 64 /* elements of each part of a tile with elements out of range */
+    COUNTED_ELEMENTS = 64                          /* elements of a part: see write_mask */
 };
 _Static_assert((int)MAX_TILE_ELEMENTS >= (int)PQ_MAX_GAPPED_GROUP &&
                    (int)CODE_BUFFER_BYTES >= 8 * (int)PQ_MAX_GAPPED_GROUP,
@@ -39,10 +39,10 @@ static void find_in_range(char *PQ_RESTRICT y, const char *PQ_RESTRICT codes, si
 }
 #undef WITHIN
 
-/* Write 1 for each element in range, and 0 for all other elements. The kernel only
- * returns the number of elements out of range. If that number is not 0, divide the
- * elements into smaller parts and repeat. All elements belong to one group, or each
- * element has its own parameters. */
+/* Write 1 for each element in range, and 0 for all other elements. The kernel only counts
+ * elements out of range. If the count is not 0, divide the elements into smaller parts, and
+ * count each part again. All elements belong to one group, or each element has its own
+ * parameters. */
 static void find_in_range_by_count(const struct pq_run *part, char *codes, const char *x,
                                    char *y, size_t n)
 {
@@ -90,7 +90,8 @@ static void dequantize_tile(const struct pq_run *part, const char *codes, char *
     steps->dequantize(&back, codes, y, n);
 }
 
-/* Process a tile: `n` elements, or rows of `n` elements with equal parameters. */
+/* Process a tile, which has `n` elements, or rows of `n` elements. All rows have equal
+ * parameters. */
 static void fake_quantize_tile(const struct pq_run *part, const void *x, void *y, size_t n)
 {
     const struct pq_tile_steps *const steps = part->tile_steps;
@@ -120,9 +121,9 @@ static void fake_quantize_tile(const struct pq_run *part, const void *x, void *y
 
 /* ---- the kernel ---- */
 
-/* Process a run in tiles. Tiles have no gaps and one row if the result is a mask. If the
- * mask depends on the count of elements out of range, a tile has one group, or a group per
- * element. */
+/* Process a run in tiles. If the result is a mask, a tile has no gaps and one row. If the
+ * mask depends on the count of elements out of range, a tile is in one group, or each
+ * element is a group. */
 static void run_tile_steps(const struct pq_run *run, const void *x, void *y, size_t n)
 {
     const struct pq_tile_steps *const steps = run->tile_steps;
@@ -133,8 +134,8 @@ static void run_tile_steps(const struct pq_run *run, const void *x, void *y, siz
 
 /* ---- methods ---- */
 
-/* Replace the kernel of one direction by a general kernel, because the other direction
- * has a general kernel and both share float64 parameters. */
+/* Replace the kernel that quantizes or dequantizes by a general kernel. The reason is that
+ * the other kernel is general, and both read the same float64 parameters. */
 static void use_general_kernel(struct pq_method *how, pq_kernel_fn *kernel)
 {
     if (how->affine.inner_kernel != NULL) {
@@ -159,7 +160,8 @@ static void set_sizes(struct pq_tile_steps *steps, const struct pq_method *how,
     }
 }
 
-/* Return the arguments of quantize or dequantize, with the types `in` and `out`. */
+/* Return the arguments of one step, quantize or dequantize, with the types `in` and
+ * `out`. */
 static struct pq_args direction_args(const struct pq_args *args, enum pq_type in,
                                      enum pq_type out)
 {
@@ -181,7 +183,7 @@ static bool can_use_kernel(const struct pq_args *args, enum pq_type code)
            pq_bytes_of(pq_carrier_of(code)) <= 2;
 }
 
-/* Make the method process runs tile by tile, as `steps` describes. */
+/* Make the method process each run in tiles, as `steps` describes. */
 static void use_tile_steps(struct pq_method *how, struct pq_tile_steps *steps)
 {
     how->kernel = run_tile_steps;
@@ -197,7 +199,7 @@ enum pq_status pq_set_tile_steps(struct pq_method *how, struct pq_tile_steps *st
     const struct pq_args from = direction_args(args, args->in.type, code);
     struct pq_args to = direction_args(args, code, args->in.type);
     struct pq_method back;
-    to.round = PQ_HALF_EVEN; /* dequantize rejects these options */
+    to.round = PQ_HALF_EVEN; /* dequantize rejects these options of quantize */
     to.precision = PQ_NO_TYPE;
     to.overflow = 0;
     to.lowest_code = to.highest_code = 0;
@@ -223,8 +225,8 @@ enum pq_status pq_set_tile_steps(struct pq_method *how, struct pq_tile_steps *st
     return PQ_OK;
 }
 
-/* Use the kernel fake_quantize, with the method of quantize. The kernel clamps to the range
- * of the call. */
+/* Use the kernel fake_quantize, with the method of quantize. The kernel saturates codes to
+ * the range of the call. */
 static enum pq_status set_kernel(struct pq_method *how, struct pq_tile_steps *steps,
                                  struct pq_fake_call *call, const struct pq_args *args)
 {
@@ -253,8 +255,8 @@ static enum pq_status set_method(struct pq_method *how, struct pq_tile_steps *st
                                             : pq_set_tile_steps(how, steps, call, args);
 }
 
-/* Return the integer type for codes that exceed the range of `code`, or PQ_NO_TYPE for
- * 64-bit integers and narrow floats. */
+/* Return an integer type that is wider than `code`, or PQ_NO_TYPE for 64-bit integers and
+ * narrow floats. */
 static enum pq_type wider_code_type(enum pq_type code)
 {
     return !pq_is_integer(code) || pq_is_64_bit(code) ? PQ_NO_TYPE
@@ -344,8 +346,9 @@ static enum pq_status run_slab(void *what, const struct pq_args *slab,
     return run_method(set_mask, call, &mask, 0, 1);
 }
 
-/* Compute values and mask, in one pass if a kernel writes both to their places. Otherwise
- * a second job computes the mask of each slab. All checks come before the first write. */
+/* Compute values and mask. If a kernel can write both arrays, one pass computes both.
+ * Otherwise a second job computes the mask of each slab (part that fits the caches). All
+ * checks come before the first write. */
 static enum pq_status run_with_mask(struct pq_fake_call *call, const struct pq_args *args,
                                     int part, int parts)
 {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The multipliers of requantize and their products. Functions of one element define how
- * each arithmetic rounds. If int64 cannot represent a product, the product and its code
- * saturate.
- */
+/* The multipliers of requantize, and products with multipliers. Functions for a single
+ * element define how each arithmetic rounds. If int64 cannot represent a product, the
+ * product and the code saturate. */
 #include <float.h>
 #include <string.h>
 
@@ -12,7 +10,7 @@
 #include "math/scalar_math.h"
 #include "ops/requantize.h"
 
-/* With a larger shift, v * m + 2^(shift - 1) can exceed int64 even if v is an int32. */
+/* the largest shift for which v * m + 2^(shift - 1) fits int64 for each int32 v */
 enum { LARGEST_SHIFT = 62 };
 
 /* Return true for both arithmetics of TFLite. TFLite multiplies by m * 2^-31 and shifts to
@@ -22,7 +20,8 @@ static bool is_tflite(enum pq_arithmetic arithmetic)
     return arithmetic == PQ_ARITHMETIC_TFLITE || arithmetic == PQ_ARITHMETIC_TFLITE_SINGLE;
 }
 
-/* Convert a right shift to the shift that the package stores, or back. */
+/* Convert a right shift to the shift that the package of the arithmetic stores, or a stored
+ * shift to a right shift. Both conversions are equal. */
 static int published_shift(enum pq_arithmetic arithmetic, int shift)
 {
     return is_tflite(arithmetic) ? 31 - shift : shift;
@@ -30,9 +29,10 @@ static int published_shift(enum pq_arithmetic arithmetic, int shift)
 
 /* ---- multipliers ---- */
 
-/* Compute TFLite's QuantizeMultiplier: 31 bits, half away from zero. A multiplier below
- * 2^-32 becomes 0. A multiplier of 2^30 or more becomes the largest multiplier if `single`
- * is set; without `single`, it is an error, and the function returns false. */
+/* Compute TFLite's QuantizeMultiplier, which rounds to 31 bits, half away from zero. A
+ * multiplier below 2^-32 becomes 0. A multiplier of at least 2^30 becomes the largest
+ * multiplier if `single` is set. Otherwise such a multiplier is an error, and the function
+ * returns false. */
 static bool fix_tflite(struct pq_multiplier *to, double real, bool single)
 {
     const uint64_t bits = pq_bits_f64(real);
@@ -57,7 +57,7 @@ static bool fix_tflite(struct pq_multiplier *to, double real, bool single)
 }
 
 /* Convert a multiplier as XNNPACK does, to a 24-bit float32 significand and a right shift.
- * Return false unless the multiplier is in [2^-32, 2^8). */
+ * Return false, which is an error of the call, unless the multiplier is in [2^-32, 2^8). */
 static bool fix_rndnu(struct pq_multiplier *to, float real)
 {
     const uint32_t bits = pq_bits_f32(real);
@@ -115,7 +115,8 @@ enum pq_status pq_fixed_point(enum pq_arithmetic arithmetic, double multiplier,
 
 /* ---- channels ---- */
 
-/* Return the row of the numbers of channels first, first + step, first + 2 * step, ... */
+/* Return a sequence of numbers in an array: the numbers of channels first, first + step,
+ * first + 2 * step, ... */
 static struct pq_params channels_from(const struct pq_channels *of, ptrdiff_t first,
                                       ptrdiff_t step)
 {
@@ -134,7 +135,8 @@ void pq_load_channels(int64_t *to, const struct pq_channels *of, ptrdiff_t first
     }
 }
 
-/* Convert a stored multiplier and its shift. Return false if either is out of range. */
+/* Convert a stored multiplier and its shift. Return false if the multiplier or the shift is
+ * out of range. */
 static bool convert_stored(struct pq_multiplier *to, enum pq_arithmetic arithmetic,
                            int64_t m, int64_t shift)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * histogram: count the keys and the nonfinite values of one tensor, and find its extrema. A
- * key costs one load, one addition and one store of a counter. Four tables alternate,
- * because the load of a counter waits for an earlier store of this counter.
- */
+/* histogram: count the keys and the nonfinite values of one tensor, and find its extrema.
+ * To count a key, load a counter, add 1 and store the counter. Successive keys use four
+ * tables in turn, because a load of a counter waits for an earlier store to the same
+ * counter. */
 #include <math.h>
 
 #include "args.h"
@@ -15,21 +14,22 @@
 
 enum {
     TABLES = 4,
-    /* Counters of a table. Its size is no multiple of 4 KiB, because CPUs confuse two
-     * addresses at a distance of a multiple of 4 KiB. */
+    /* Number of counters of a table. The size of a table is not a multiple of 4 KiB. If two
+     * addresses differ by a multiple of 4 KiB, a load from one waits for a store to the
+     * other. */
     TABLE_COUNTERS = PQ_COUNTERS / TABLES,
     PART_ELEMENTS = PQ_SIZE(1 << 16, 1 << 9), /* most elements of a call of count_part() */
-    PREFETCH_BYTES = 4096, /* prefetch this far ahead of the counted bytes */
+    PREFETCH_BYTES = 4096, /* distance of the prefetched from the counted bytes */
     /* A call of fewer elements marks the page of each element. */
     MARK_EACH_ELEMENTS = PQ_SIZE(1 << 14, 1 << 8),
-    ROW_ELEMENTS = PQ_SIZE(256, 16) /* shorter rows are gathered to a tile */
+    ROW_ELEMENTS = PQ_SIZE(256, 16) /* elements of shorter rows are copied to a tile */
 };
 
 /* The state of a call. */
 struct counting {
     struct pq_counting input;
     struct pq_counts *counts;
-    bool marks_each;          /* mark pages while counting; else find them afterwards */
+    bool marks_each;          /* mark pages while counting; else find pages afterwards */
     bool failed;              /* a nonfinite value ended the call */
     uint8_t marked[PQ_PAGES]; /* 1: the key of an element is in this page */
 };
@@ -47,8 +47,8 @@ void pq_merge_extrema(const struct pq_counting *counting, const struct pq_extrem
 
 /* ---- counting ---- */
 
-/* Count float32 elements, 16 in an iteration, two keys in a load. Return the number of
- * counted elements. */
+/* Count float32 elements. An iteration counts 16 elements, and a load reads two keys.
+ * Return the number of counted elements. */
 static size_t count_f32(uint32_t *PQ_RESTRICT to, const char *x, size_t n)
 {
     size_t i = 0;
@@ -67,10 +67,10 @@ static size_t count_f32(uint32_t *PQ_RESTRICT to, const char *x, size_t n)
     return i;
 }
 
-/* Count 16-bit keys, 32 in an iteration. Return the number of counted keys. `second` is
- * the distance of the third table from the first. It is 0 for float16, which then uses
- * two tables: float16 has many adjacent keys, and four tables would exceed the near
- * caches. */
+/* Count 16-bit keys. An iteration counts 32 keys. Return the number of counted keys.
+ * `second` is the distance of the third table from the first, in counters. It is 0 for
+ * float16, which uses only two tables: float16 has many adjacent keys, and four tables
+ * would exceed the near caches. */
 static size_t count_keys(uint32_t *to, size_t second, const char *x, size_t n)
 {
     uint32_t *const tables[TABLES] = {to, to + TABLE_COUNTERS, to + second,
@@ -118,7 +118,8 @@ static void mark_page(struct pq_counts *counts, size_t page)
     counts->pages[page / 64] |= (uint64_t)1 << page % 64;
 }
 
-/* Return the number of counted elements in a page: at most `pending`, which is uint32. */
+/* Return the number of counted elements in a page. The sum fits uint32, because it is at
+ * most `pending`. */
 static uint32_t sum_page(const uint32_t *counters, size_t page)
 {
     uint32_t sum = 0;
@@ -131,8 +132,8 @@ static uint32_t sum_page(const uint32_t *counters, size_t page)
     return sum;
 }
 
-/* Mark `page`, and the page of the negated numbers, unless they are empty. Return the
- * number of elements in both pages. */
+/* Mark `page` if it is not empty, and also the page of the numbers with inverted sign.
+ * Return the number of elements in both pages. */
 static uint64_t mark_nonempty_pages(struct pq_counts *counts, size_t page)
 {
     uint64_t both = 0;
@@ -175,7 +176,7 @@ static size_t copy_finite(const struct counting *counting, char *to, const char 
     return copied;
 }
 
-/* Find the extrema of a tile. Return true if all elements are finite. */
+/* Find the extrema of a tile of elements. Return true if all elements are finite. */
 static bool find_extrema(const struct counting *counting, const char *x, size_t n,
                          struct pq_extrema *found)
 {
@@ -207,7 +208,8 @@ static void count_finite(struct counting *counting, const char *x, size_t n,
     } else {
         count_elements(counting, x, n);
     }
-    /* A mark is a byte, because setting one bit would first load the byte. */
+    /* A mark is a byte, not a bit, because the CPU would have to load a byte to set one
+     * bit. */
     for (size_t i = 0; counting->marks_each && i < n; i++, x += counting->input.size) {
         counting->marked[pq_key_at(counting->input.type, x) / PQ_PAGE] = 1;
     }
@@ -230,8 +232,8 @@ static void count_tile(struct counting *counting, const char *x, size_t n)
     count_finite(counting, x, n, &found);
 }
 
-/* Count contiguous elements. A call without counters finds only counts and extrema. It
- * divides the elements into tiles only if an element is not finite. */
+/* Count contiguous elements. Without counters, the call finds only counts and extrema, and
+ * needs tiles only if an element is not finite. */
 static void count_part(struct counting *counting, const char *x, size_t n)
 {
     struct pq_counts *counts = counting->counts;
@@ -247,8 +249,8 @@ static void count_part(struct counting *counting, const char *x, size_t n)
     }
 }
 
-/* Count all elements of the plan: parts of long contiguous rows, and gathered elements of
- * all other rows. */
+/* Count all elements of the plan. Count long contiguous rows in parts, and copy the
+ * elements of all other rows to tiles. */
 static void count_elements_of(struct counting *counting, const struct pq_array *in)
 {
     const struct pq_plan *const plan = &counting->input.plan;
@@ -346,7 +348,7 @@ static size_t page_of(enum pq_type type, double v)
     return key / PQ_PAGE;
 }
 
-/* Move the counts of the key of -0 to the key of 0. */
+/* Add the count of the key of -0 to the count of the key of 0. */
 static void merge_negative_zero(struct pq_counts *counts)
 {
     for (size_t table = 0; table < TABLES; table++) {
@@ -409,7 +411,7 @@ static int first_page(const struct pq_counts *counts)
 {
     for (int word = 0; word < PQ_PAGES / 64; word++) {
         const uint64_t bits = counts->pages[word], lowest = bits & (0 - bits);
-        if (bits != 0) { /* lowest = 2^bit, so its exponent is the bit number */
+        if (bits != 0) { /* lowest = 2^bit, so the exponent is the bit number */
             return word * 64 + (int)(pq_bits_f64((double)lowest) >> 52) - 1023;
         }
     }

@@ -7,11 +7,11 @@
 #include "engine/job.h"
 
 enum {
-    READABLE = 64, /* kernels may read 64 elements after a tile: see struct pq_levels */
+    READABLE = 64, /* kernels can read 64 elements after a tile: see struct pq_levels */
     NARROW = 32    /* kernels of type pq_narrow_fn convert multiples of 32 elements */
 };
 
-/* Parameters of a tile: of[m][i] is member m of struct pq_level_params for element i. */
+/* Parameters of a tile. of[m][i] is member m of the struct pq_level_params of element i. */
 enum { MEMBERS = sizeof(struct pq_level_params) / sizeof(float) };
 struct fields {
     float of[MEMBERS][TILE_ELEMENTS + READABLE];
@@ -19,8 +19,8 @@ struct fields {
 
 /* ---- parameters ---- */
 
-/* Load the six float32 parameters of each of `n` groups. Each 64-bit number of the three
- * parameter tiles stores two of them. */
+/* Load the six float32 parameters of each of `n` groups. Each of the three parameter tiles
+ * contains 64-bit numbers, which store two parameters each. */
 static void load_params(struct pq_job *job, ptrdiff_t to, const char *at, ptrdiff_t stride,
                         size_t n)
 {
@@ -72,7 +72,7 @@ PQ_INLINE void set_fields(struct fields *PQ_RESTRICT fields, const struct pq_run
 
 /* ---- elements ---- */
 
-/* Compute one element by the text of the specification: see struct pq_level_params. */
+/* Compute one element by the formulas of the specification: see struct pq_level_params. */
 static float compute_element(float x, const struct pq_level_params *p)
 {
     if (p->low < p->high) {
@@ -166,11 +166,11 @@ enum pq_status pq_fake_levels(const struct pq_kernels *kernels, const struct pq_
                PQ_ERR_TYPE);
     PQ_TRY(pq_check_options(args, pq_options_of(args), PQ_ACCEPTS_NONE));
     struct pq_args placed = *args;
-    placed.zero = args->scale; /* load_params() fills three tiles from `scale` alone */
+    placed.zero = args->scale; /* load_params() fills all three tiles from `scale` */
     job.how = pq_no_method;
     job.how.kernel = run_levels;
     job.how.load = load_params;
-    job.how.general = true; /* a float64 of a tile holds two float32 members */
+    job.how.general = true; /* a float64 of a tile contains two float32 members */
     job.how.by_groups = true;
     job.how.affine.has_offset = true;
     job.how.run.in = args->in.type;

@@ -5,8 +5,8 @@
 
 #include "pq.h"
 
-/*
- * Parameters of one element x, all finite. Each float32 operation is rounded.
+/* Parameters of one element x. All parameters are finite. Each float32 operation is
+ * rounded.
  *
  * If low < high, levels are from 0 to less than 2^22:
  *
@@ -20,15 +20,15 @@
  *     level = round((x - low) / (high - low) * slope)
  *     result = first                          if x <= high, or if x is NaN
  *              shift                          if x > low
- *              level / slope * step + first   otherwise
- */
+ *              level / slope * step + first   otherwise */
 struct pq_level_params {
     float low, high, slope, shift, step, first;
 };
 
-/* Compute `out` from `in`, both of one real type. Each element of `scale` is a struct
- * pq_level_params; the type of `scale` is PQ_F32. float64, float16 and bfloat16 are
- * converted to float32 and back. Zero points and options are errors. */
+/* Compute `out` from `in`. Both arrays have the same real type. Elements of `scale` are
+ * structs pq_level_params, although the type of `scale` is PQ_F32. float64, float16 and
+ * bfloat16 elements are converted to float32 and back. Zero points and options are
+ * errors. */
 enum pq_status pq_fake_levels(const struct pq_kernels *kernels, const struct pq_args *args,
                               int part, int parts);
 

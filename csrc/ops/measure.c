@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Measure the errors of each group of elements. The order of additions is fixed: it does
- * not depend on strides, instruction set or parts. A group has chunks of PQ_MEASURE_CHUNK
- * elements, and a chunk has runs of RUN_ELEMENTS. The kernel sums a run in lanes
- * (struct pq_lanes), and adds the upper half of the lanes to the lower half, until one lane
- * is left. The sums of runs are added in order to the sum of their chunk.
- */
+/* Measure the errors of each group of elements. The order of additions does not depend on
+ * strides, on the instruction set, or on the number of threads. A group consists of chunks
+ * of PQ_MEASURE_CHUNK elements, and a chunk consists of runs of RUN_ELEMENTS elements. The
+ * kernel sums a run in lanes (struct pq_lanes), and adds the upper half of the lanes to the
+ * lower half, until one lane is left. The sum of a chunk adds the sums of runs in order. A
+ * turn measures up to MAX_GROUPS groups together. */
 #include <math.h>
 
 #include "args.h"
@@ -18,20 +17,20 @@
 #include "ops/fake_quantize.h"
 
 enum {
-    RUN_ELEMENTS = 4096, /* elements of a run; the sums of a run must be finite */
+    RUN_ELEMENTS = 4096, /* number of elements of a run */
     BUFFER_BYTES = 1 << 14,
-    MAX_GROUPS = 16,           /* most groups that are measured together */
-    MAX_JOB_GROUPS = 8,        /* most groups, if a job computes y by round trips */
-    FINITE_TILE_ELEMENTS = 256 /* most elements of a copy without NaN and infinities */
+    MAX_GROUPS = 16,           /* maximum number of groups of a turn */
+    MAX_JOB_GROUPS = 8,        /* maximum, if a job computes y by round trips */
+    FINITE_TILE_ELEMENTS = 256 /* elements of a copy without NaN and infinities */
 };
 
-/* Input of the kernel: contiguous elements of each group. */
+/* Input of the kernel: contiguous elements of each group of a turn. */
 struct piece {
     const char *x, *y;
-    ptrdiff_t next; /* distance of successive groups, in bytes */
+    ptrdiff_t next; /* distance of the starts of successive groups, in bytes */
 };
 
-/* Sums of a run of a group. */
+/* The sums of a run of one group. */
 struct found {
     struct pq_lanes lanes;
     struct pq_total total;
@@ -39,8 +38,9 @@ struct found {
     bool has_most;         /* error.most has been set */
 };
 
-/* Memory for the groups that are measured together, which is not cleared before a call.
- * `raw` has elements before their conversion. The boxes of `turns` are these groups. */
+/* Memory for the groups of a turn, which is not cleared before a call. `raw` contains
+ * elements before the conversion to float32 or float64. A box of `turns` contains the
+ * groups of a turn. */
 struct rooms {
     struct pq_boxes turns;
     struct pq_sweep x_sweep, y_sweep;
@@ -48,12 +48,13 @@ struct rooms {
     _Alignas(64) char x[BUFFER_BYTES], y[BUFFER_BYTES], raw[BUFFER_BYTES / 2];
 };
 
-/* The job that quantizes and dequantizes elements of a group, from any element on. */
+/* The job that quantizes and dequantizes elements of a group. It can start at any
+ * element. */
 struct round_trip {
     struct pq_job job;
     struct pq_tile_steps tile_steps;
     struct pq_saturation saturation;
-    int ndim; /* dimensions of a group; [0] is the innermost */
+    int ndim; /* number of dimensions of a group; dim[0] is the innermost */
     struct pq_dim dim[PQ_MAX_NDIM];
     struct pq_addresses params; /* parameters of the first element */
 };
@@ -62,13 +63,13 @@ struct round_trip {
 struct measuring {
     const struct pq_kernels *kernels;
     const struct pq_args *args;
-    ptrdiff_t outer[PQ_MAX_NDIM]; /* groups along each dimension */
+    ptrdiff_t outer[PQ_MAX_NDIM]; /* number of groups along each dimension */
     ptrdiff_t inner[PQ_MAX_NDIM]; /* elements of a group along each dimension */
     ptrdiff_t groups, size;       /* number of groups, number of elements in a group */
-    int beside; /* the dimension of the groups that are measured together; -1: none */
+    int beside; /* the dimension along which a turn has several groups; -1: none */
     ptrdiff_t x_beside, y_beside; /* strides of the dimension `beside`, in bytes */
-    ptrdiff_t next;               /* step in `errors` to the next group along `beside` */
-    size_t rows;                  /* number of groups that are measured together */
+    ptrdiff_t next;               /* number of groups between neighbours along `beside` */
+    size_t rows;                  /* number of groups of the turn */
     bool is_f64;                  /* float64, else float32 */
     int exponent;                 /* elements are multiplied by 2^-exponent */
     bool clean;                   /* replace nonfinite values by 0 */
@@ -82,8 +83,8 @@ struct measuring {
 
 static const struct pq_error nothing = {.index = -1};
 
-/* Add the sums and the counts in `added` to `to`, and keep the larger error. In C order,
- * the elements of `added` follow the elements of `to`. */
+/* Add the sums and counts of `added` to the sums and counts of `to`, and keep the larger
+ * error. The elements of `added` follow the elements of `to`, in C order. */
 static void add_error(struct pq_error *to, const struct pq_error *added)
 {
     to->xx += added->xx;
@@ -106,7 +107,8 @@ static void add_error(struct pq_error *to, const struct pq_error *added)
 /* ---- round trips ---- */
 
 /* Prepare round trips of groups with extents `inner`. The method depends on the parameters
- * of all groups. Return an error for an option that `code` does not accept. */
+ * of all groups, so that all groups use one method. Return an error for an option that
+ * `code` does not accept. */
 static enum pq_status init_round_trip(struct round_trip *trip, struct pq_fake_call *call,
                                       const struct pq_args *all, const ptrdiff_t *inner)
 {
@@ -132,14 +134,14 @@ static enum pq_status init_round_trip(struct round_trip *trip, struct pq_fake_ca
     return PQ_OK;
 }
 
-/* Return the address of element 0 of a dimension, if `p` is element `i`. */
+/* Return the address of element 0 of a dimension. `p` is the address of element `i`. */
 static char *origin_of(const char *p, ptrdiff_t i, ptrdiff_t stride)
 {
     return (char *)((uintptr_t)p - (uintptr_t)i * (uintptr_t)stride);
 }
 
-/* Quantize and dequantize indices [i, i + n) of dimension `d`, with all indices of the
- * inner dimensions. */
+/* Quantize and dequantize the elements with indices [i, i + n) in dimension `d` and any
+ * indices in the inner dimensions. */
 static void round_trip_box(struct round_trip *trip, struct pq_position at, int d,
                            ptrdiff_t i, ptrdiff_t n)
 {
@@ -160,7 +162,8 @@ static void round_trip_box(struct round_trip *trip, struct pq_position at, int d
     pq_job_run(&trip->job, 0, 1);
 }
 
-/* Quantize and dequantize `n` elements of dimensions 0 to `d`, from element `first` on. */
+/* Quantize and dequantize `n` elements of dimensions 0 to `d`. The first element has the
+ * position `first` in C order. */
 static void round_trip_range(struct round_trip *trip, struct pq_position at, int d,
                              ptrdiff_t first, ptrdiff_t n)
 {
@@ -234,7 +237,8 @@ static const char *round_trip_rows(struct measuring *m, const char *x, ptrdiff_t
     return m->rooms->y;
 }
 
-/* Load the next `n` elements of each group, and load or compute their counterparts `y`. */
+/* Load the next `n` elements x of each group of the turn. Load the elements y, or compute y
+ * by round trips of x. */
 static struct piece load_tile(struct measuring *m, size_t n)
 {
     struct rooms *const rooms = m->rooms;
@@ -253,8 +257,8 @@ static struct piece load_tile(struct measuring *m, size_t n)
     return piece;
 }
 
-/* Return the size of the next tile of each group: a multiple of PQ_SUM_LANES, or `left`.
- */
+/* Return the number of elements of the next tile of each group. It is a multiple of
+ * PQ_SUM_LANES, or `left`. */
 static size_t tile_size(const struct measuring *m, size_t left)
 {
     const size_t size = pq_bytes_of(pq_real_of(m->is_f64));
@@ -262,7 +266,7 @@ static size_t tile_size(const struct measuring *m, size_t left)
     return left < most ? left : most;
 }
 
-/* Add the errors of a tile. Replace both elements by 0 if one is not finite. */
+/* Add the errors of a tile. If x or y of an element is not finite, replace both by 0. */
 PQ_RARE void add_finite_errors(const struct measuring *m, struct found *to, const char *x,
                                const char *y, size_t n)
 {
@@ -286,9 +290,9 @@ PQ_RARE void add_finite_errors(const struct measuring *m, struct found *to, cons
     }
 }
 
-/* Return the first of the `n` elements of a lane with the error `error`, or `n` if none has
- * it. The argument `error` has the bits of the magnitude shifted left by 1, without the
- * sign. Comparing bits is faster than comparing values. */
+/* Return the first of the `n` elements of a lane that has the error `error`, or `n` if no
+ * element has this error. `error` contains the bits of an error shifted left by 1, and so
+ * without the sign. Comparing bits is faster than comparing values. */
 PQ_INLINE size_t find_in_lane(const char *x, const char *y, size_t lane, size_t n,
                               uint64_t error, bool is_f64)
 {
@@ -374,7 +378,8 @@ static void seek_element(struct measuring *m, ptrdiff_t first)
     }
 }
 
-/* Add runs to the sums of their chunk. First clear the sums, if the chunk begins here. */
+/* Add the sums of runs to the sums of the chunk. First clear the sums of the chunk if the
+ * chunk begins here. */
 static void add_runs(struct measuring *m, struct pq_error *to, ptrdiff_t first, ptrdiff_t n)
 {
     for (size_t r = 0; first % PQ_MEASURE_CHUNK == 0 && r < m->rows; r++) {
@@ -397,7 +402,8 @@ static void add_runs(struct measuring *m, struct pq_error *to, ptrdiff_t first, 
     }
 }
 
-/* Return the exponent of the largest finite magnitude of a chunk, or 0 if it is 0. */
+/* Return the exponent of the largest finite magnitude of a chunk, or 0 if this magnitude is
+ * 0. */
 PQ_RARE int chunk_exponent(struct measuring *m, ptrdiff_t first, ptrdiff_t n)
 {
     double most = 0;
@@ -419,8 +425,8 @@ PQ_RARE int chunk_exponent(struct measuring *m, ptrdiff_t first, ptrdiff_t n)
     return exponent;
 }
 
-/* Return true if squares may have overflowed or vanished, which happens for float64 only.
- * The chunk is then measured again, multiplied by a power of 2. */
+/* Return true if squares may have overflowed or underflowed to 0, which happens for float64
+ * only. The caller then measures the chunk again, multiplied by a power of 2. */
 static bool needs_scaling(const struct pq_error *error)
 {
     const double size = error->xx + error->yy;
@@ -429,8 +435,8 @@ static bool needs_scaling(const struct pq_error *error)
 
 /* ---- groups ---- */
 
-/* Return the dimension with the smallest stride if its index selects the group, else -1.
- */
+/* Return the dimension with the smallest stride if the index of this dimension selects the
+ * group, else -1. */
 static int adjacent_group_dim(const struct measuring *m, const ptrdiff_t *stride)
 {
     int nearest = -1;
@@ -476,8 +482,8 @@ static void set_dims(struct measuring *m, const unsigned char *kept)
     }
 }
 
-/* Set the addresses and sweeps for the groups of a turn. Return the number of its first
- * group. */
+/* Set the addresses and the readers (x_sweep, y_sweep) for the groups of a turn. Return the
+ * number of the first group. */
 static ptrdiff_t enter_turn(struct measuring *m, ptrdiff_t turn)
 {
     struct pq_boxes *const turns = &m->rooms->turns;
@@ -504,7 +510,8 @@ static ptrdiff_t enter_turn(struct measuring *m, ptrdiff_t turn)
     return group;
 }
 
-/* Measure again, one by one, groups with squares that may have overflowed or vanished. */
+/* Measure each group again that has squares that may have overflowed or underflowed to
+ * 0. */
 static void remeasure_groups(struct measuring *m, struct pq_error *to, ptrdiff_t first,
                              ptrdiff_t n)
 {
@@ -519,7 +526,8 @@ static void remeasure_groups(struct measuring *m, struct pq_error *to, ptrdiff_t
                 add_runs(m, to, first, n);
                 m->exponent = 0;
                 to->exponent = exponent;
-                /* Differences can become 0 if scaled, and overflow if not scaled. */
+                /* scaled differences can underflow to 0, and unscaled differences can
+                 * overflow */
                 const bool overflows = !pq_is_finite_f64(plain.most);
                 to->most = overflows ? ldexp(to->most, exponent) : plain.most;
                 to->index = overflows ? to->index : plain.index;
@@ -532,8 +540,9 @@ static void remeasure_groups(struct measuring *m, struct pq_error *to, ptrdiff_t
     }
 }
 
-/* Measure a chunk of the turns [turn, end). If groups are adjacent, measure a run of every
- * turn before the next run, because the groups share memory pages and cache lines. */
+/* Measure one chunk of each group of the turns [turn, end). If groups are adjacent, measure
+ * a run of every turn before the next run, because adjacent groups share memory pages and
+ * cache lines. */
 static void measure_chunk(struct measuring *m, struct pq_error *errors, ptrdiff_t chunk,
                           ptrdiff_t turn, ptrdiff_t end)
 {
@@ -552,8 +561,8 @@ static void measure_chunk(struct measuring *m, struct pq_error *errors, ptrdiff_
     }
 }
 
-/* Measure a part: first chunk 0 of all turns, then chunk 1 of all turns, and so on.
- * Neighbouring groups often share cache lines. */
+/* Measure a part of the call: first chunk 0 of all turns, then chunk 1 of all turns, and so
+ * on. Neighbouring groups often share cache lines. */
 static void measure_part(struct measuring *m, struct pq_error *errors, int part, int parts)
 {
     const ptrdiff_t turns = m->rooms->turns.all, units = turns * pq_measure_chunks(m->size);
@@ -630,7 +639,8 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
 
 /* ---- sums of struct pq_error ---- */
 
-/* Convert the sums to a larger binary exponent. */
+/* Divide the sums by powers of two, so that the binary exponent of the sums becomes
+ * `exponent`, which is larger. */
 PQ_RARE void raise_exponent(struct pq_error *error, int64_t exponent)
 {
     const int64_t by = error->exponent - exponent, least = -4096;

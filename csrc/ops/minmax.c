@@ -8,7 +8,7 @@
 
 /* ---- extrema ---- */
 
-/* Merge extrema into the float64 results of earlier calls. */
+/* Merge the extrema of a call into the float64 results of earlier calls. */
 static void merge_cells(void *what, const struct pq_cells *cells)
 {
     const bool is_f64 = *(const bool *)what;
@@ -76,7 +76,8 @@ enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args 
 
 /* ---- elements that are NaN or infinite ---- */
 
-/* Count the elements that are NaN or infinite, and find the position of the first. */
+/* Count the elements that are NaN or infinite, and find the position of the first such
+ * element. */
 static void count_nonfinite(const struct pq_args *args, size_t *count, size_t *first)
 {
     const struct pq_array *const in = &args->in;

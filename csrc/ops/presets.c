@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * presets: scales and zero points by the formulas of other packages. preset_pair() applies
- * every rule to one range, and rounds after each step. pq_preset_pairs() computes many
- * ranges of float32 data, 12 to 30 times faster, if no scale needs a special rule.
- */
+/* presets: scales and zero points by the formulas of other packages. preset_pair() applies
+ * all rules of a preset to one range, and rounds after each operation. For many ranges of
+ * float32 data, pq_preset_pairs() is 12 to 30 times as fast. It requires that no scale
+ * needs a special rule. */
 #include "ops/presets.h"
 
 #include <float.h>
@@ -85,7 +84,7 @@ struct pq_wanted pq_wanted_of(const struct pq_choice *choice)
                               .spans_type = has_bytes && !given};
 }
 
-/* Return the type of an arithmetic for data of type `real`. */
+/* Return the type that `numbers` selects for data of type `real`. */
 static enum pq_type arithmetic_type(enum pq_numbers numbers, enum pq_type real)
 {
     return numbers == PQ_NUMBERS_INPUT ? real : numbers == PQ_NUMBERS_F32 ? PQ_F32 : PQ_F64;
@@ -98,10 +97,8 @@ PQ_NOINLINE double round_to_f32_at_limits(double v)
     return (double)single;
 }
 
-/*
- * Round to float32, half to even. The function uses the bits, because GCC 12 removes
- * conversions to float and back if it puts two of them into a vector.
- */
+/* Round to float32, half to even. The function changes bits, because GCC 12 removes
+ * conversions to float and back if it computes two such conversions in a vector. */
 static inline double round_to_f32(double v)
 {
     const uint64_t bits = pq_bits_f64(v), exponent = bits >> 52 & 0x7ff;
@@ -112,7 +109,8 @@ static inline double round_to_f32(double v)
 }
 
 /* Round a result of float64 arithmetic to another type. If the operands are float32, the
- * result equals float32 arithmetic. Results of 16 bits are rounded to float32 first. */
+ * rounded result equals the result of float32 arithmetic. For a type of 16 bits, round to
+ * float32 first. */
 PQ_NOINLINE double round_to(enum pq_type type, double v)
 {
     switch (type) {
@@ -137,11 +135,11 @@ static double smallest_normal(enum pq_type type)
 struct range {
     double lo, hi, scale;
     enum pq_type numbers, kept; /* types of the arithmetic, and of the scale */
-    bool one;                   /* the result is scale 1 and zero point 0 */
+    bool one;                   /* return the scale 1 and the zero point 0 */
 };
 
-/* Widen a range, in float32, so that its ends are -(n + 1) and n steps from 0. n is
- * half of highest - lowest, rounded down, and at least 1. */
+/* Widen a range, in float32, so that the ends are -(n + 1) and n steps. n is half of
+ * `highest - lowest`, rounded down, but at least 1. */
 static void widen_to_sparse(const struct pq_wanted *wanted, struct range *of)
 {
     const double half = floor((wanted->highest - wanted->lowest) / 2);
@@ -152,13 +150,11 @@ static void widen_to_sparse(const struct pq_wanted *wanted, struct range *of)
     of->hi = round_to_f32(amax * most);
 }
 
-/*
- * The formulas of scales and zero points for ranges from `lo` to `hi` that include 0.
- * For PQ_FROM_SIGN, `scale` has the reciprocals of the scales. Zero points are rounded, and
- * stored in `codes`, or in `zero` if `codes` is null. R rounds the result of an operation
- * to the type `in`, if `number` is another type. Adding and subtracting MAGIC rounds to an
- * integer. Compilers vectorize the loops of float32 and float64.
- */
+/* The formulas of scales and zero points for ranges from `lo` to `hi` that include 0. For
+ * PQ_FROM_SIGN, `scale` contains the reciprocals of the scales. Zero points are rounded,
+ * and stored in `codes`, or in `zero` if `codes` is null. If the types `in` and `number`
+ * differ, R rounds the result of an operation to `in`. Adding and subtracting MAGIC rounds
+ * to an integer. Compilers vectorize the loops of float32 and float64. */
 #define FORMULAS(name, number, end, MAGIC, R)                                              \
     static void scales_##name(const struct pq_wanted *wanted, enum pq_type in, size_t n,   \
                               const end *lo, const end *hi, number *PQ_RESTRICT scale)     \
@@ -273,7 +269,7 @@ PQ_NOINLINE double scale_of(const struct pq_wanted *wanted, struct range *of)
 }
 
 /* Return 2^-rint(-log2 s) for a float32 or a normal float64 number. The constant is the
- * first float64 above sqrt(1/2), the geometric mean of two successive powers. */
+ * first float64 above sqrt(1/2), because sqrt(1/2) is the geometric mean of 1/2 and 1. */
 static double nearest_power_of_two(double scale)
 {
     if (!(scale < HUGE_VAL)) {
@@ -287,7 +283,7 @@ static double nearest_power_of_two(double scale)
 #define TENTH_LEAST ((double)6.1e-5f)
 
 /* If the reciprocal of a scale is infinite, replace the scale by 0.1. If a scale is below
- * TENTH_LEAST, raise it to TENTH_LEAST and widen its range. */
+ * TENTH_LEAST, raise the scale to TENTH_LEAST and widen the range of the data. */
 static void widen_small_range(const struct pq_wanted *wanted, struct range *of)
 {
     const double levels = wanted->highest - wanted->lowest;
@@ -367,7 +363,7 @@ PQ_NOINLINE double zero_point_of(const struct pq_wanted *wanted, const struct ra
     return zero;
 }
 
-/* Return true if the preset uses the result of middle_of() as zero point. */
+/* Return true if the zero point of the preset is the result of middle_of(). */
 static bool has_middle(const struct pq_wanted *wanted, bool both_signs)
 {
     return wanted->symmetric && wanted->preset->middle != PQ_MIDDLE_LOW &&
@@ -391,7 +387,7 @@ PQ_NOINLINE struct pq_pair preset_pair(const struct pq_wanted *wanted, double lo
         is_f64 ? PQ_F64 : arithmetic_type(preset->numbers, wanted->real);
     const enum pq_type kept = is_f64 ? PQ_F64 : arithmetic_type(preset->kept, wanted->real);
     /* ATen and FBGEMM, the packages with PQ_SMALL_TENTH, round the ends of a range to
-     * float32 before they compute in float64. */
+     * float32, and then compute in float64. */
     const enum pq_type ends = preset->small == PQ_SMALL_TENTH && !is_f64 ? PQ_F32 : numbers;
     struct range of = {round_to(ends, lo), round_to(ends, hi), 0, numbers, kept, false};
     if (preset->span == PQ_SPAN_POWER) {
@@ -432,7 +428,7 @@ struct pq_pair pq_preset_pair(const struct pq_wanted *wanted, double lo, double 
     const enum pq_type type = wanted->scale;
     struct pq_pair pair = {0};
     for (int is_f64 = 0; is_f64 <= 1;
-         is_f64++) { /* in float32; if the scale is infinite, NaN or lost, in float64 */
+         is_f64++) { /* in float32; in float64 if the scale is then infinite, NaN or 0 */
         pair = preset_pair(wanted, lo, hi, is_f64);
         const bool lost = pair.scale == 0 && preset->from == PQ_FROM_SIGN;
         if (!lost && pair.scale < HUGE_VAL) {
@@ -450,7 +446,8 @@ struct pq_pair pq_preset_pair(const struct pq_wanted *wanted, double lo, double 
 
 /* ---- many ranges of float32 data, float32 scales ---- */
 
-/* Ranges that include 0, and their results in float32 or float64. */
+/* Ranges that include 0, and the scales and zero points of the ranges, in float32 or
+ * float64. */
 struct ranges {
     float lo[PQ_CHOSEN], hi[PQ_CHOSEN];
     union {
@@ -474,7 +471,8 @@ static bool no_rule_applies(const struct pq_wanted *wanted, size_t n, const floa
     return others >> 31 == 0;
 }
 
-/* Load ranges. Repeat the last range up to a multiple of 8, so that loops have no tails. */
+/* Load ranges. Repeat the last range up to a multiple of 8 ranges, so that loops need no
+ * code for remaining ranges. */
 static void load_ranges(size_t n, const float *los, const float *his, struct ranges *of)
 {
     for (size_t i = 0; i < n; i++) {

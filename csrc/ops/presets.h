@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Presets: the formulas of other packages for the scale and zero point of a range. A preset
- * is one row of switches.
- */
+/* Presets: the formulas of other packages for the scale and zero point of a range. A preset
+ * is one row of options. */
 #ifndef PQ_PRESETS_H
 #define PQ_PRESETS_H
 
@@ -12,10 +10,9 @@
 
 #include "types.h"
 
-/*
- * X(like, name, most bits of a code, forms, codes, span, numbers, kept, before, from, tie,
- * middle, small). The table in docs/semantics/scales.md explains the words of a row.
- */
+/* X(like, name, maximum width of a code, forms, codes, span, numbers, kept, before, from,
+ * tie, middle, small). The table in docs/semantics/scales.md explains the values of a
+ * row. */
 #define PQ_FOR_PRESET(X)                                                                   \
     X(ONNXRUNTIME, "onnxruntime", 16, BOTH, NARROW, HALF, F64, INPUT, EXACT, LOW, EVEN,    \
       EVEN, ONE_BELOW_TINY)                                                                \
@@ -44,7 +41,8 @@ enum pq_forms {
 };
 enum pq_code_range { PQ_CODES_ALL, PQ_CODES_NARROW };
 enum pq_span { PQ_SPAN_HALF, PQ_SPAN_ENDS, PQ_SPAN_SPARSE, PQ_SPAN_POWER };
-/* Types of the arithmetic and of the scale. ANY: float64; INPUT: the type of the data. */
+/* Types of the arithmetic and of the scale. ANY is float64, and INPUT is the type of the
+ * data. */
 enum pq_numbers { PQ_NUMBERS_ANY, PQ_NUMBERS_F64, PQ_NUMBERS_F32, PQ_NUMBERS_INPUT };
 enum pq_before { PQ_BEFORE_EXACT, PQ_BEFORE_STORED };
 enum pq_from { PQ_FROM_LOW, PQ_FROM_STEPS, PQ_FROM_SUM, PQ_FROM_DIFFERENCE, PQ_FROM_SIGN };
@@ -79,13 +77,13 @@ struct pq_preset {
     enum pq_small small;
 };
 
-/* Return true if a choice limits the codes. */
+/* Return true if a choice sets limits for the codes. */
 static inline bool pq_is_range_given(const struct pq_choice *choice)
 {
     return choice->lowest_code != 0 || choice->highest_code != 0;
 }
 
-/* Return the range of integer codes. */
+/* Return the lowest and the highest integer code of a choice. */
 static inline struct pq_range pq_code_range(const struct pq_choice *choice)
 {
     return pq_is_range_given(choice)
@@ -93,7 +91,7 @@ static inline struct pq_range pq_code_range(const struct pq_choice *choice)
                : pq_range_of(choice->code);
 }
 
-/* Return the code type of a choice, or its default. */
+/* Return the code type of a choice, or the default of this type. */
 static inline enum pq_type pq_chosen_code(const struct pq_choice *choice)
 {
     return choice->code != PQ_NO_TYPE             ? choice->code
@@ -108,8 +106,8 @@ const struct pq_preset *pq_preset_of(enum pq_like like);
 bool pq_preset_has_code(const struct pq_preset *preset, enum pq_type code);
 bool pq_preset_has_rule(const struct pq_preset *preset, enum pq_rule rule);
 
-/* Return the default rule: symmetric for signed codes if the preset supports symmetric
- * parameters, else asymmetric. */
+/* Return the default rule for zero points. It is symmetric for signed codes if the preset
+ * supports symmetric parameters, else asymmetric. */
 enum pq_rule pq_usual_rule(enum pq_like like, enum pq_type code);
 
 /* Arguments of a formula, except the range of the data. */
@@ -120,7 +118,7 @@ struct pq_wanted {
     bool symmetric;
     bool unsigned_byte; /* the code type is uint8 */
     bool is_signed;
-    bool spans_type; /* codes use the complete range of an 8-bit or 16-bit type */
+    bool spans_type; /* codes have the complete range of an 8-bit or 16-bit type */
 };
 struct pq_wanted pq_wanted_of(const struct pq_choice *choice);
 
@@ -128,13 +126,13 @@ struct pq_pair {
     double scale, zero;
 };
 
-/* Return the scale and zero point for finite values from lo to hi, a range that includes
+/* Return the scale and zero point for finite values from `lo` to `hi`. The range includes
  * 0. The scale is positive, finite, and exact in the type of scales. */
 struct pq_pair pq_preset_pair(const struct pq_wanted *wanted, double lo, double hi);
 
 /* Compute at most PQ_CHOSEN pairs for float32 data and float32 scales. Zero points are
- * stored modulo 2^32. The function writes both arrays up to a multiple of 8. It returns
- * false if a range needs pq_preset_pair(); the arrays are then undefined. */
+ * stored modulo 2^32. The function writes both arrays up to a multiple of 8 elements. It
+ * returns false if a range needs pq_preset_pair(). The arrays are then undefined. */
 bool pq_preset_pairs(const struct pq_wanted *wanted, size_t n, const float *los,
                      const float *his, float *scale, uint32_t *zero);
 

@@ -4,25 +4,24 @@
 #include "engine/job.h"
 #include "math/fpenv.h"
 
-/* Return true if the zero point is added before the rounding. This function decides the
- * order; `zero_first` of struct pq_run has the result. */
+/* Return true if the zero point is added before the rounding. The member `zero_first` of
+ * struct pq_run has the result. */
 static bool adds_zero_first(const struct pq_args *args)
 {
     return pq_is_narrow_float(args->out.type) ||
            (args->zero_first && args->zero.data != NULL);
 }
 
-/*
- * Return the float32 bits of a scale from which on no code changes if subnormal operands
- * and results are flushed to 0. Return 0 if codes can change for every scale.
+/* Return the float32 bits of a limit. If |scale| is at least the limit, no code changes if
+ * subnormal operands and results are flushed to 0. Return 0 if codes can change for every
+ * scale.
  *
  * A subnormal x is below 2^-126. If |s| >= 2^-124, its quotient is below 1/4, and so is
  * every result that underflows. The rounding modes to nearest and toward zero map numbers
- * below 1/4 to 0. Exception: TRUNC of the sum of a number and a zero point. Narrow floats
- * round magnitudes up to 2^-18 to 0, so |s| >= 2^-107 is sufficient. The sign of a zero is
- * part of the code, so narrow floats require that no zero point is added.
- * tests/c/proofs/formats.c tries every subnormal x.
- */
+ * below 1/4 to 0. The exception is PQ_TRUNC of the sum of a number and a zero point. Narrow
+ * floats round magnitudes up to 2^-18 to 0, so |s| >= 2^-107 is sufficient. Narrow floats
+ * require that no zero point is added, because the sign of a zero is part of the code.
+ * tests/c/proofs/formats.c tries every subnormal x. */
 static uint32_t least_scale(const struct pq_args *args)
 {
     const bool outward = args->round == PQ_AWAY || args->round == PQ_CEIL ||
@@ -34,12 +33,10 @@ static uint32_t least_scale(const struct pq_args *args)
     return outward ? 0 : (uint32_t)(127 - 124) << 23;
 }
 
-/*
- * Like least_scale(), for the float64 scales of the general kernel. Subnormal float64
+/* Like least_scale(), for the float64 scales of the general kernel. Subnormal float64
  * values are below 2^-1022, and values with a subnormal remainder of the division are below
- * 2^-916. If |s| >= 2^-500, their quotients are below 2^-400. If the input or the
- * precision is not float64, return the limit for float32, or 0 for narrow floats.
- */
+ * 2^-916. If |s| >= 2^-500, the quotients of these values are below 2^-400. If the input or
+ * the precision is not float64, return the limit for float32, or 0 for narrow floats. */
 static uint32_t least_scale_f64(const struct pq_args *args, enum pq_type precision)
 {
     if (least_scale(args) == 0) {
@@ -59,8 +56,9 @@ static enum pq_type precision_of(const struct pq_args *args)
                                          : PQ_F32;
 }
 
-/* Return the value of `round` with which a kernel of type pairs implements the options. If
- * no value does, return PQ_STOCHASTIC, which these kernels do not support. */
+/* Return the value of `round` with which a kernel for one real type and one code type
+ * implements the options. If no value does, return PQ_STOCHASTIC, which these kernels do
+ * not support. */
 static int pair_round_of(const struct pq_args *args, enum pq_type precision)
 {
     const bool sums = adds_zero_first(args) && !pq_is_narrow_float(args->out.type);
@@ -76,8 +74,8 @@ static int pair_round_of(const struct pq_args *args, enum pq_type precision)
                : (int)PQ_STOCHASTIC;
 }
 
-/* Return the kernel for this pair of types and a value of `round`. Null: a general kernel
- * or the kernel of 64-bit codes quantizes. */
+/* Return the kernel for this pair of types and a value of `round`. If it is null, a general
+ * kernel or the kernel of 64-bit codes quantizes. */
 static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq_args *args,
                                int round)
 {
@@ -151,9 +149,10 @@ static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
     }
 }
 
-/* Choose the stochastic kernel. It passes rounded quotients to a second kernel: as float32
- * to a kernel of type pairs, as float64 to any other kernel. It never flushes subnormal
- * values, because each subnormal value can round up. */
+/* Choose the stochastic kernel. It passes rounded quotients to a second kernel. The
+ * quotients are float32 for a kernel of one real and one code type, and float64 for all
+ * other kernels. Do not flush subnormal values, because each subnormal value can round
+ * up. */
 PQ_RARE void set_stochastic_method(struct pq_method *how, const struct pq_kernels *kernels,
                                    const struct pq_args *args)
 {
@@ -205,8 +204,8 @@ static void set_affine_method(struct pq_method *how, const struct pq_kernels *ke
     how->by_groups = !pq_needs_random_words(how);
 }
 
-/* Return true if a kernel to a narrow float can multiply by the scale, and `inverse` is the
- * only affine option of the call. */
+/* Return true if a kernel that quantizes to narrow floats can multiply by the scale, and
+ * `inverse` is the only affine option of the call. */
 static bool can_multiply(const struct pq_args *args, const struct pq_kernels *kernels,
                          int options)
 {

@@ -3,7 +3,7 @@
 #include "args.h"
 #include "engine/job.h"
 
-/* Define a function that copies codes and clears the bits above them. */
+/* Define a function that copies codes, and clears the bits above each code. */
 #define COPY_CODES(name, mask)                                                             \
     static void name(const void *x, void *y, size_t n)                                     \
     {                                                                                      \
@@ -28,7 +28,7 @@ enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args 
 {
     struct pq_args room;
     PQ_TRY(pq_adapt_args_version(&args, &room));
-    struct pq_args plain = *args; /* ignore scales, zero points and blocks */
+    struct pq_args plain = *args; /* remove scales, zero points and blocks from the call */
     plain.size = sizeof plain;
     plain.block = NULL;
     plain.scale = plain.zero = (struct pq_array){.data = NULL};

@@ -10,12 +10,12 @@
 
 /* ---- parameters of kernels ---- */
 
-/* The range of loaded parameters. */
+/* The limits of the loaded parameters. */
 struct param_range {
     int32_t lowest_down, highest_down;
-    int32_t least_bias, most_bias; /* lowest and highest of 0 and all biases */
+    int32_t least_bias, most_bias; /* minimum and maximum of 0 and all biases */
     bool grows;                    /* at least one float32 multiplier is 1 or more */
-    bool is_uneven;                /* a doubled multiplier is neither 0 nor at least 2^31 */
+    bool is_uneven;                /* a doubled multiplier is from 1 to 2^31 - 1 */
 };
 
 #define NO_RANGE                                                                           \
@@ -27,11 +27,11 @@ struct param_range {
 struct pq_requantization_job {
     const struct pq_kernels *kernels;
     const struct pq_requantization *args;
-    const struct pq_channels *lead; /* the address of a channel's number in this array
-                                       identifies the channel; null: one channel */
-    struct pq_requantize_run how;   /* options of kernels */
+    const struct pq_channels
+        *lead; /* the array that identifies channels; null: one channel */
+    struct pq_requantize_run how; /* options of kernels */
     struct param_range range;
-    bool has_large_bias; /* int32 cannot represent a bias minus the zero point of `in` */
+    bool has_large_bias; /* a bias minus the zero point of `in` exceeds int32 */
 };
 
 /* Return the channel of the number at the address `at` of the array `lead`. */
@@ -44,7 +44,7 @@ static inline ptrdiff_t channel_of(const struct pq_requantization_job *call, con
 enum {
     SINGLE = -33,         /* pq_requantize_run.down minus the shift of the multiplier */
     DOUBLED = -32,        /* pq_requantize_run.down minus the shift, if m is doubled */
-    LOWEST_SINGLE = -30,  /* lowest `down`: a left shift by 30 saturates all sums but 0 */
+    LOWEST_SINGLE = -30,  /* lowest `down`: a left shift by 30 saturates all nonzero sums */
     LOWEST_DOUBLED = -29, /* lowest `down` if doubled: the left shift is 1 - `down` = 30 */
     NOTHING = 31          /* `down` of the multiplier 0: two roundings then return 0 */
 };
@@ -76,8 +76,8 @@ static void set_single(struct pq_multiplier *by, bool to_int32)
     }
 }
 
-/* Return the multiplier with the index `place` in the loaded parameters. Undo the changes
- * of set_single() or set_doubled() to its shift. */
+/* Return the multiplier with the index `place` in the loaded parameters. Reverse the
+ * changes that set_single() or set_doubled() made to the shift. */
 static struct pq_multiplier multiplier_at(const struct pq_requantize_run *how, size_t place)
 {
     if (how->kind == PQ_REQUANTIZE_F32) {
@@ -99,7 +99,7 @@ static void note_params(struct param_range *range, int32_t m, int32_t down, int3
     range->is_uneven |= m > 0;
 }
 
-/* Choose the kind of kernel, and set its limits, for a range of parameters. */
+/* Choose the kind of kernel and the limits of elements for the limits of the parameters. */
 static void set_kind(struct pq_requantize_run *how, const struct param_range *range)
 {
     const bool is_int32 = how->out == PQ_I32;
@@ -119,8 +119,8 @@ static void set_kind(struct pq_requantize_run *how, const struct param_range *ra
                                           : PQ_REQUANTIZE_NONE;
 }
 
-/* Load the parameters of at most PQ_CHANNELS channels: every `step`th from `first`, to
- * the parameter tiles from index `to` on. */
+/* Load the parameters of the channels first, first + step and so on, at most PQ_CHANNELS
+ * channels. Store them in the parameter tiles, with `to` as the first index. */
 static void load_params_at(struct pq_job *job, ptrdiff_t to, ptrdiff_t first,
                            ptrdiff_t step, size_t n)
 {
@@ -144,8 +144,8 @@ static void load_params_at(struct pq_job *job, ptrdiff_t to, ptrdiff_t first,
     }
 }
 
-/* Load parameters to the parameter tiles: `r` or `m` to scales, `bias` to zero points,
- * and `down` to offsets. */
+/* Load parameters to the parameter tiles. Scales contain `r` or `m`, zero points contain
+ * `bias`, and offsets contain `down`. */
 static void load_params(struct pq_job *job, ptrdiff_t to, const char *at, ptrdiff_t stride,
                         size_t n)
 {
@@ -183,7 +183,7 @@ static int64_t code_of(const struct pq_requantization_job *call, int64_t sum,
     return r + call->args->zero;
 }
 
-/* Requantize one element by the definition, also with a bias beyond int32. */
+/* Requantize one element by the definition. The bias may exceed int32. */
 static void run_element(void *p, const struct pq_position *at)
 {
     struct pq_job *const job = p;
@@ -246,8 +246,8 @@ PQ_NOINLINE bool widen_to_i32(int32_t *PQ_RESTRICT to, const char *PQ_RESTRICT x
     return beyond == 0;
 }
 
-/* Run the kernel on int32 copies of lines, at most PQ_TILE elements. Return false if an
- * element does not fit in int32, or if the kernel fails. */
+/* Run the kernel on int32 copies of lines, with at most PQ_TILE elements in sum. Return
+ * false if an element does not fit in int32, or if the kernel fails. */
 PQ_NOINLINE bool run_widened(const struct pq_requantization_job *call,
                              struct pq_requantize_run how, const char *x, char *y, size_t n)
 {
@@ -271,7 +271,8 @@ static void run_lines(const struct pq_requantization_job *call,
     }
 }
 
-/* Requantize a piece. A line is a row, or the elements of a group. */
+/* Requantize a piece, a part of a run with at most PQ_CHANNELS channels. A line is a row,
+ * or the elements of a group. */
 static void run_piece(const struct pq_run *run, const void *px, void *py, size_t n)
 {
     const struct pq_requantization_job *const call = run->requantize;

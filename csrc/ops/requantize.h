@@ -19,16 +19,16 @@ static inline bool pq_is_fixed(enum pq_arithmetic arithmetic)
     return arithmetic != PQ_ARITHMETIC_FLOAT32;
 }
 
-/* Load the multipliers of at most PQ_CHANNELS channels: every `step`th from `first`. Return
- * false if the arithmetic cannot represent a multiplier. */
+/* Load the multipliers of at most PQ_CHANNELS channels: first, first + step and so on.
+ * Return false if the arithmetic cannot represent a multiplier. */
 bool pq_load_multipliers(struct pq_multiplier *to, const struct pq_requantization *args,
                          ptrdiff_t first, ptrdiff_t step, size_t n);
 
-/* Load the integers of at most PQ_CHANNELS channels, or zeros if the array is null. */
+/* Load the integers of at most PQ_CHANNELS channels. If the array is null, write zeros. */
 void pq_load_channels(int64_t *to, const struct pq_channels *of, ptrdiff_t first,
                       ptrdiff_t step, size_t n);
 
-/* The number a * 2^32 + b, with b in [0, 2^32). */
+/* The number a * 2^32 + b. b is at least 0 and below 2^32. */
 struct pq_parts {
     int64_t a;
     int64_t b;
@@ -49,8 +49,8 @@ static inline int64_t pq_sum_of(int64_t v, int64_t zero, int64_t bias)
                            : a * (INT64_C(1) << 32) + (low & UINT32_MAX);
 }
 
-/* Return the rounded product. Saturate float32 products to [lowest, highest], and integer
- * products near the limits of int64. */
+/* Return the rounded product of `v` and a multiplier. Saturate float32 products to [lowest,
+ * highest]. Saturate integer products close to the limits of int64. */
 int64_t pq_rounded_product(int64_t v, enum pq_arithmetic arithmetic,
                            const struct pq_multiplier *by, int64_t lowest, int64_t highest);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* requantize_codes: quantize(dequantize(in)). The numbers of a box of elements stay in a
- * buffer in L1. A box starts at any element. Along each dimension, its elements are
- * complete blocks of dequantize, or they belong to one block. */
+/* requantize_codes: quantize(dequantize(in)). A box is a rectangular part of the array that
+ * can start at any element. The dequantized numbers of a box are in a buffer in L1. Along
+ * each dimension, the elements of a box are complete blocks of dequantize, or belong to one
+ * block. */
 #include <string.h>
 
 #include "args.h"
@@ -14,16 +15,17 @@ enum { BUFFER_BYTES = PQ_SIZE(1 << 15, 1 << 9) };
 struct box_call {
     const struct pq_kernels *kernels;
     struct pq_args from, to;      /* arguments of dequantize and quantize */
-    int order[PQ_MAX_NDIM];       /* dimensions by strides of `in`, the largest first */
+    int order[PQ_MAX_NDIM];       /* dimensions in descending order of strides of `in` */
     ptrdiff_t most[PQ_MAX_NDIM];  /* largest extent of a box along each dimension */
     ptrdiff_t first[PQ_MAX_NDIM]; /* indices of the first element of the box */
     ptrdiff_t shape[PQ_MAX_NDIM]; /* extents of the box */
-    ptrdiff_t box;                /* number of the box */
+    ptrdiff_t box;                /* index of the box */
     int part, parts;
 };
 
-/* Return how many of the `n` indices of dimension `d` from index `i` on belong to one
- * block, or are complete blocks. The last block of a dimension can be short. */
+/* Return the number of indices, at most `n`, of dimension `d` that belong to one block or
+ * to complete blocks. The first index is `i`. The last block of a dimension can be
+ * short. */
 static ptrdiff_t fit_blocks(const struct pq_args *args, int d, ptrdiff_t i, ptrdiff_t n)
 {
     const ptrdiff_t block = args->block != NULL ? args->block[d] : 1;
@@ -34,8 +36,9 @@ static ptrdiff_t fit_blocks(const struct pq_args *args, int d, ptrdiff_t i, ptrd
     return left < block ? left : i + n == args->shape[d] ? n : n / block * block;
 }
 
-/* Quantize the numbers of the box to codes of complete blocks, or of parts of one block:
- * those at the indices `first` of the first `d` dimensions. */
+/* Quantize the numbers of the box that have the indices `first` to `first + shape` in the
+ * first `d` dimensions. Divide all other dimensions into complete blocks, or parts of one
+ * block. */
 PQ_NOINLINE enum pq_status quantize_box(const struct box_call *call,
                                         const struct pq_array *in, ptrdiff_t *first,
                                         ptrdiff_t *shape, int d)
@@ -72,15 +75,16 @@ static enum pq_status run_box(const struct box_call *call)
         stride *= call->shape[d];
     }
     pq_set_first_element(&from, &call->from, call->first);
-    from.start = 0; /* the call uses no random words at all */
+    from.start = 0; /* no random words depend on this position */
     from.shape = call->shape;
     from.out = (struct pq_array){.data = numbers, .strides = strides, .type = type};
     PQ_TRY(pq_call_run(pq_dequantize_method, call->kernels, &from));
     return quantize_box(call, &from.out, first, shape, 0);
 }
 
-/* Return the extent of a box along dimension `d` from index `i` on: complete blocks of both
- * arguments, or if this extent is short, of dequantize. */
+/* Return the extent of a box along dimension `d`, starting at index `i`. The extent has
+ * complete blocks of dequantize and quantize, or if this extent is short, of dequantize
+ * only. */
 static ptrdiff_t box_extent(const struct box_call *call, int d, ptrdiff_t i)
 {
     const ptrdiff_t left = call->from.shape[d] - i;
@@ -94,7 +98,7 @@ static ptrdiff_t box_extent(const struct box_call *call, int d, ptrdiff_t i)
     return n < most / 2 ? most : n;
 }
 
-/* Compute the boxes at the current indices of the first `k` dimensions of the order. */
+/* Compute the boxes at the current indices of the first `k` dimensions in `order`. */
 PQ_NOINLINE enum pq_status run_boxes(struct box_call *call, int k)
 {
     if (k == call->from.ndim) {
@@ -130,7 +134,7 @@ static void plan_boxes(struct box_call *call)
     }
 }
 
-/* Check all arguments of the call, before a box writes codes. */
+/* Check all arguments of the call before any box writes codes. */
 static enum pq_status check_call(struct box_call *call)
 {
     static const ptrdiff_t none[PQ_MAX_NDIM];

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Count elements with a quotient outside the range of the codes. A group needs no loop
- * over its elements if the quotients of its extrema are within the range.
- */
+/* Count elements with a quotient outside the range of the codes. If the quotients of the
+ * extrema of a group are within the range, the group needs no loop over elements. */
 #include <math.h>
 
 #include "math/narrow_float.h"
@@ -10,7 +8,7 @@
 
 enum {
     TILE_COLUMNS = PQ_SIZE(64, 8),
-    MIN_SEARCHED_ELEMENTS = 8 /* shorter groups are counted without a search for extrema */
+    MIN_SEARCHED_ELEMENTS = 8 /* elements of shorter groups are counted without extrema */
 };
 
 /* Parameters, and the quotients beyond which an element saturates. A group of
@@ -69,7 +67,7 @@ static double zero_at(const struct pq_run *run, size_t k)
     return run->general ? run->zero.f64[k] : (double)run->zero.i32[k];
 }
 
-/* Load the limits of `n` groups of a run, from group `first` on. */
+/* Load the limits of `n` groups of a run. The first group is `first`. */
 static void load_limits(struct limits *limits, const struct pq_run *run, size_t first,
                         size_t n)
 {
@@ -92,8 +90,8 @@ static void load_limits(struct limits *limits, const struct pq_run *run, size_t 
 
 /* ---- elements ---- */
 
-/* Count saturated elements. If the round trip keeps an element unchanged, the element is
- * not saturated. `at` is the index of the limits of element i. */
+/* Count saturated elements. An element that the round trip does not change is not
+ * saturated. `at` is the index of the limits of element i. */
 #define COUNT(name, real, at)                                                              \
     static void name(const struct limits *by, const void *px, const void *py, size_t n,    \
                      int64_t *lows, int64_t *highs)                                        \
@@ -142,9 +140,9 @@ static bool may_saturate(const struct pq_saturation *to, count_fn *count,
     return bits >= PQ_INFINITY_BITS || low + high != 0;
 }
 
-/* This loop is faster than pq_run_tiles: the calls for each group would take 5 to 7 percent
- * of the time to measure errors in groups of 32. It also reads the parameters of a column
- * once for all rows. */
+/* This loop is faster than pq_run_tiles(), with which the calls for each group would take 5
+ * to 7 percent of the time to measure errors in groups of 32. The loop also reads the
+ * parameters of a column once for all rows. */
 void pq_count_saturated(const struct pq_run *run, const void *px, const void *py, size_t n)
 {
     static count_fn *const counts[2][2] = {{count_f32, count_f64},

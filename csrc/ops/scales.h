@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The types of scales that are chosen: round float64 numbers to a type, and find the
+/* Functions for the types of chosen scales: round float64 numbers to a type, and find the
  * neighbours of a scale. */
 #ifndef PQ_SCALES_H
 #define PQ_SCALES_H
@@ -16,7 +16,7 @@ PQ_INLINE double pq_clamp(double v, double lo, double hi)
 }
 
 /* Return the bits of the largest finite number of a type, or 0 if scales cannot have the
- * type. Larger positive numbers have larger bits. */
+ * type. Among positive numbers, larger numbers have larger bits. */
 PQ_INLINE uint64_t pq_largest_scale_bits(enum pq_type type)
 {
     switch (type) {
@@ -47,14 +47,15 @@ PQ_INLINE uint64_t pq_e8m0_above(double v)
 }
 
 /* Return the bfloat16 bits of v >= 0, rounded half to even. Subnormal numbers are rounded
- * directly: float32 has too few bits for an intermediate result. */
+ * in one step, because float32 has too few bits for an intermediate result. */
 PQ_INLINE uint64_t pq_bf16_bits(double v)
 {
     return v < 0x1p-126 ? (uint64_t)(v * 0x1p133 + 0x1p52 - 0x1p52)
                         : pq_bf16_from_f32(pq_float_to_odd(v));
 }
 
-/* Round v >= 0 half to even to a type of scales (float8_e8m0fnu: up). Return its bits. */
+/* Round v >= 0 to a type of scales, half to even, or up for float8_e8m0fnu. Return the
+ * bits. */
 PQ_INLINE uint64_t pq_scale_bits(enum pq_type type, double v)
 {
     switch (type) {
@@ -91,7 +92,7 @@ PQ_INLINE double pq_scale_of_bits(enum pq_type type, uint64_t bits)
     }
 }
 
-/* Store the low bits of a scale or a code, as many as the type has. */
+/* Store the low bits of a scale or a code. The type states the number of bits. */
 PQ_INLINE void pq_store_bits(enum pq_type type, uint64_t bits, char *to)
 {
     const size_t size = pq_bytes_of(type);
@@ -111,8 +112,8 @@ PQ_INLINE void pq_store_bits(enum pq_type type, uint64_t bits, char *to)
  * scales. */
 double pq_stored_scale(enum pq_type type, enum pq_type real, double v); /* in choose.c */
 
-/* Return the scale that is `places` numbers of its type above `scale`, or below for
- * negative `places`. Return NaN if the type has no finite number there. */
+/* Return the scale `places` representable numbers above `scale`, or below `scale` for
+ * negative `places`. Return NaN if the type has no such finite number. */
 PQ_INLINE double pq_next_scale(enum pq_type type, double scale, int places)
 {
     const uint64_t bits = pq_scale_bits(type, scale) + (uint64_t)(int64_t)places;

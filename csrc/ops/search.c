@@ -18,14 +18,14 @@
 #include "ops/scales.h"
 
 enum {
-    BATCH_CANDIDATES = 256, /* most candidates of a batch */
-    BATCH_GROUPS = 32,      /* most groups of a batch */
+    BATCH_CANDIDATES = 256, /* maximum number of candidates of a batch */
+    BATCH_GROUPS = 32,      /* maximum number of groups of a batch */
     DEFAULT_CANDIDATES = 20
 };
 
-/* Candidates and their sums of squared errors. */
+/* Candidates for a scale, and the sum of squared errors of each candidate. */
 struct batch {
-    /* Scales and zero points in their stored types, contiguous. */
+    /* Scales and zero points in the types of the caller's arrays, contiguous. */
     double scale[BATCH_CANDIDATES];
     uint32_t zero[BATCH_CANDIDATES];
     double sum[BATCH_CANDIDATES];
@@ -39,14 +39,15 @@ struct trial {
     size_t first, count;
 };
 
-/* The best candidate, in its stored types. `sum` is NaN before the first candidate. */
+/* The best candidate, in the types of the caller's arrays. `sum` is NaN before the first
+ * candidate. */
 struct best {
     double sum, scale;
     uint32_t zero;
 };
 
 struct group {
-    const char *x;   /* all elements of the group, if they fit a tile; else unused */
+    const char *x;   /* all elements of the group if a tile can contain them, else unused */
     const double *w; /* the weights of these elements */
     char *scale, *zero;
     double range[2];
@@ -64,15 +65,15 @@ struct scale_search {
     bool integers; /* the grid kernel supports the codes */
     struct pq_range range;
     enum pq_type zero_type;
-    struct pq_boxes groups; /* box.out: the weights of the current group */
-    ptrdiff_t next; /* position in the group of the element after the current tile */
+    struct pq_boxes groups; /* groups.box.out: the weights of the current group */
+    ptrdiff_t next; /* position, in the group, of the element after the current tile */
     const char *x;  /* the current tile */
     const double *w;
     struct pq_sweep data, weights;
     double x_room[PQ_SUM_ELEMENTS], w_room[PQ_SUM_ELEMENTS], y_room[PQ_SUM_ELEMENTS];
     char raw[PQ_SUM_ELEMENTS * sizeof(double)]; /* elements before conversion, or codes */
     double factor[DEFAULT_CANDIDATES];
-    const double *factors; /* candidates, by which the range of a group is multiplied */
+    const double *factors; /* factors of the range of a group, one for each candidate */
     size_t count;
 };
 
@@ -83,7 +84,8 @@ static bool is_weighted(const struct scale_search *s)
     return s->search.weights.data != NULL;
 }
 
-/* Load the next elements and weights. `at` is the first unused element of the buffers. */
+/* Load the next elements and weights. `at` is the index of the first unused element of the
+ * buffers. */
 PQ_NOINLINE void load_elements(struct scale_search *s, size_t n, size_t at)
 {
     double *const w_room = s->w_room + at;
@@ -107,7 +109,8 @@ static void begin_group(struct scale_search *s, const struct group *group)
     }
 }
 
-/* Make the next elements of a group the current tile. Return their number, 0 at the end. */
+/* Make the next elements of a group the current tile. Return the number of elements, or 0
+ * at the end of the group. */
 PQ_NOINLINE size_t next_tile(struct scale_search *s, const struct group *group)
 {
     const ptrdiff_t left = group->size - s->next;
@@ -188,7 +191,8 @@ static struct pq_grid grid_of(const struct scale_search *s, const struct group *
                             .narrow = pq_bits_of(s->choice.code) <= 8};
 }
 
-/* Quantize a tile with candidate `j`. Dequantize with the scale of `j`, or with `*by`. */
+/* Quantize a tile with candidate `j`. Dequantize with the scale of `j`, or with the scale
+ * `*by` if `by` is not NULL. */
 PQ_NOINLINE void round_trip(struct scale_search *s, const struct batch *batch, size_t j,
                             size_t n, const double *by)
 {
@@ -241,8 +245,9 @@ static void sum_errors(struct scale_search *s, const struct group *group,
 
 /* ---- the scale that fits the best codes ---- */
 
-/* Store a scale as candidate 0, rounded half to even to its type. Return false if the
- * result is not a positive finite number, or if scales are powers of two. */
+/* Store a scale as candidate 0, rounded half to even to the type of scales. Return false if
+ * there is no fitted scale, because the result is not positive and finite, or because
+ * scales must be powers of two. */
 PQ_RARE bool store_scale(const struct scale_search *s, struct batch *batch, double scale)
 {
     const enum pq_type type = s->choice.scale;
@@ -308,7 +313,8 @@ static void fit_best(struct scale_search *s, struct group *group, struct batch *
 
 /* ---- groups ---- */
 
-/* Compute the scales and zero points of candidates [first, first + n) of each group. */
+/* Compute the scale and the zero point of the candidates [first, first + n) of each
+ * group. */
 PQ_NOINLINE void fill_batch(const struct scale_search *s, struct batch *batch,
                             const struct group *groups, size_t many, size_t first, size_t n)
 {
@@ -327,8 +333,8 @@ PQ_NOINLINE void fill_batch(const struct scale_search *s, struct batch *batch,
     load_grid(s, batch, many * n);
 }
 
-/* Return the power of two that multiplies errors, so that no square overflows or
- * vanishes. */
+/* Return a power of two as factor of errors, so that no square overflows or underflows to
+ * 0. */
 static double error_unit(const struct scale_search *s, const double *range)
 {
     int exponent = 0;
@@ -345,7 +351,7 @@ static void search_groups(struct scale_search *s, struct group *groups, size_t m
     struct batch batch;
     const size_t most = BATCH_CANDIDATES / many;
     const struct pq_preset *const preset = pq_preset_of(s->choice.like);
-    /* If scales must be powers of two, skip the fit of a scale. */
+    /* If scales must be powers of two, do not fit a scale. */
     const bool can_fit = preset == NULL || preset->span != PQ_SPAN_POWER;
     for (size_t first = 0; first < s->count; first += most) {
         const size_t n = s->count - first < most ? s->count - first : most;
@@ -365,8 +371,9 @@ static void search_groups(struct scale_search *s, struct group *groups, size_t m
     }
 }
 
-/* Set `group` and the sweeps to the group with this number. Return true if all its
- * elements are finite. `at` is the first unused element of the buffers. */
+/* Set `group`, and the readers `data` and `weights`, to the group with this number. Return
+ * true if all elements of the group are finite. `at` is the index of the first unused
+ * element of the buffers. */
 static bool load_group(struct scale_search *s, struct group *group, ptrdiff_t number,
                        size_t at)
 {
@@ -432,8 +439,8 @@ PQ_RARE enum pq_status check_candidates(const struct pq_search *search)
     return valid ? PQ_OK : PQ_ERR_OPTION;
 }
 
-/* Return the number of groups of a batch: 1, or more if their elements fit in a tile and
- * their candidates in a batch. */
+/* Return the number of groups of a batch. It is more than 1 if a tile can contain the
+ * elements of several groups, and a batch can contain the candidates. */
 static size_t count_batch_groups(const struct scale_search *s)
 {
     size_t size = 1, many = BATCH_GROUPS;
@@ -445,7 +452,7 @@ static size_t count_batch_groups(const struct scale_search *s)
     return many > 0 ? many : 1;
 }
 
-/* Search the groups of a part. */
+/* Search the scales of the groups of a part of the call. */
 static enum pq_status search_part(struct scale_search *s, int part, int parts)
 {
     divide_into_groups(s);
