@@ -7,11 +7,11 @@
 
 /* X(name, id, elements, bytes, encodes, weighted): the members of struct pq_block_format.
  *
- * `encodes` selects the encoder of the format: 0 for none, 1 for encode_block_<name>() of
- * encoders.inc, 2 for the search of search_blocks.inc. The encoder 3 is a formula, or the
- * search if the caller requests the search. `weighted` is 1 if the encoder accepts weights
- * of elements. `elements` is a multiple of 32 and divides GGUF_TILE_ELEMENTS of
- * ops/blocks.c. */
+ * `encodes` selects the encoder of the format. 0 means no encoder, 1 means
+ * encode_block_<name>() of encoders.inc, and 2 means the search of search_blocks.inc. 3
+ * means a formula, or the search if the caller requests the search. `weighted` is 1 if the
+ * encoder accepts weights of elements. `elements` is a multiple of 32 and divides
+ * GGUF_TILE_ELEMENTS of ops/blocks.c. */
 #define PQ_FOR_BLOCK_FORMAT(X)                                                             \
     X(Q4_0, 2, 32, 18, 1, 1)                                                               \
     X(Q4_1, 3, 32, 20, 1, 1)                                                               \

@@ -338,7 +338,6 @@ PQ_INLINE int pq_extrema_row(enum pq_type real)
     return real == PQ_F64 ? (int)PQ_F64_ROW : pq_row_of(real);
 }
 
-/* Return PQ_F64 if `is_f64` is true, else PQ_F32. */
 PQ_INLINE enum pq_type pq_real_of(bool is_f64)
 {
     return is_f64 ? PQ_F64 : PQ_F32;
@@ -429,7 +428,6 @@ typedef void pq_fit_fn(const void *x, const void *q, const double *w, size_t n,
 typedef double pq_squares_fn(const void *x, const void *y, const double *w, size_t n,
                              double unit);
 
-/* Convert `n` float16 elements to float32. */
 typedef void pq_widen_fn(float *to, const void *from, size_t n);
 
 /* Decode `blocks` successive GGUF blocks to float32. Memory needs no alignment. A NaN

@@ -24,7 +24,7 @@ PQ_INLINE int can_use_reciprocal(float s, int32_t z, struct reciprocal_range ran
 
 /* Return the range of scales s for codes of 8 bits. Let r = RN(1/s) and d = RN(RN(1 - r s)
  * r). The values RN(x r + RN(x d)) and x/s must be on one side of each tie k + 1/2 up to
- * 255.5. Both values are monotone in x, so that only the numbers x next to a tie need a
+ * 255.5. The two values are monotone in x, so that only the numbers x next to a tie need a
  * check. The condition holds for every significand of s except all ones
  * (tests/c/proofs/reciprocals.c), if d is not subnormal: 2^-76 <= s < 2^76. */
 PQ_INLINE struct reciprocal_range reciprocal_range_of_bytes(void)

@@ -48,7 +48,6 @@ struct columns {
     uint16_t keys[KEY_ELEMENTS]; /* keys with `mantissa_bits` mantissa bits */
 };
 
-/* Return the channel of a column. */
 static size_t channel_of(const struct columns *columns, size_t c)
 {
     return columns->first + c * columns->step;

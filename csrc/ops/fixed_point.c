@@ -10,7 +10,7 @@
 #include "math/scalar_math.h"
 #include "ops/requantize.h"
 
-/* the largest shift for which v * m + 2^(shift - 1) fits int64 for each int32 v */
+/* With a larger shift, v * m + 2^(shift - 1) can exceed int64 for an int32 v. */
 enum { LARGEST_SHIFT = 62 };
 
 /* Return true for both arithmetics of TFLite. TFLite multiplies by m * 2^-31 and shifts to
@@ -21,7 +21,7 @@ static bool is_tflite(enum pq_arithmetic arithmetic)
 }
 
 /* Convert a right shift to the shift that the package of the arithmetic stores, or a stored
- * shift to a right shift. Both conversions are equal. */
+ * shift to a right shift. The two conversions are equal. */
 static int published_shift(enum pq_arithmetic arithmetic, int shift)
 {
     return is_tflite(arithmetic) ? 31 - shift : shift;
@@ -31,7 +31,7 @@ static int published_shift(enum pq_arithmetic arithmetic, int shift)
 
 /* Compute TFLite's QuantizeMultiplier, which rounds to 31 bits, half away from zero. A
  * multiplier below 2^-32 becomes 0. A multiplier of at least 2^30 becomes the largest
- * multiplier if `single` is set. Otherwise such a multiplier is an error, and the function
+ * multiplier if `single` is set. Otherwise this multiplier is an error, and the function
  * returns false. */
 static bool fix_tflite(struct pq_multiplier *to, double real, bool single)
 {

@@ -25,7 +25,6 @@ enum {
     ROW_ELEMENTS = PQ_SIZE(256, 16) /* elements of shorter rows are copied to a tile */
 };
 
-/* The state of a call. */
 struct counting {
     struct pq_counting input;
     struct pq_counts *counts;
@@ -112,7 +111,6 @@ static void count_elements(const struct counting *counting, const char *x, size_
 
 /* ---- pages ---- */
 
-/* Mark a page as not empty. */
 static void mark_page(struct pq_counts *counts, size_t page)
 {
     counts->pages[page / 64] |= (uint64_t)1 << page % 64;

@@ -25,7 +25,7 @@ struct pq_level_params {
     float low, high, slope, shift, step, first;
 };
 
-/* Compute `out` from `in`. Both arrays have the same real type. Elements of `scale` are
+/* Compute `out` from `in`. The two arrays have one real type. Elements of `scale` are
  * structs pq_level_params, although the type of `scale` is PQ_F32. float64, float16 and
  * bfloat16 elements are converted to float32 and back. Zero points and options are
  * errors. */

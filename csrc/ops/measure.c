@@ -59,7 +59,6 @@ struct round_trip {
     struct pq_addresses params; /* parameters of the first element */
 };
 
-/* The state of a call. */
 struct measuring {
     const struct pq_kernels *kernels;
     const struct pq_args *args;
@@ -192,7 +191,6 @@ static void round_trip_range(struct round_trip *trip, struct pq_position at, int
 
 /* ---- tiles ---- */
 
-/* Return element `i` as float64. */
 PQ_INLINE double element_as_f64(const char *p, size_t i, bool is_f64)
 {
     if (is_f64) {

@@ -191,7 +191,7 @@ static void widen_to_sparse(const struct pq_wanted *wanted, struct range *of)
     {                                                                                      \
         const number lowest = (number)wanted->lowest, highest = (number)wanted->highest;   \
         (void)in;                                                                          \
-        if (wanted->preset->from == PQ_FROM_SIGN) { /* sum > 0: use the end lo, else hi */ \
+        if (wanted->preset->from == PQ_FROM_SIGN) { /* use lo if sum > 0, else hi */       \
             for (size_t i = 0; i < n; i++) {                                               \
                 const number down = R((number)lo[i] * scale[i]);                           \
                 const number up = R((number)hi[i] * scale[i]);                             \
@@ -206,7 +206,7 @@ static void widen_to_sparse(const struct pq_wanted *wanted, struct range *of)
             for (size_t i = 0; i < n; i++) {                                               \
                 zero[i] = R(lowest - (R((number)lo[i] / scale[i]) + MAGIC - MAGIC));       \
             }                                                                              \
-        } else { /* use the end, lo or hi, with the smaller sum or difference */           \
+        } else { /* use lo or hi, with the smaller sum or difference */                    \
             const number sign = wanted->preset->from == PQ_FROM_SUM ? 1 : -1;              \
             const number least = lowest < 0 ? -lowest : lowest;                            \
             const number most = highest < 0 ? -highest : highest;                          \
@@ -218,7 +218,7 @@ static void widen_to_sparse(const struct pq_wanted *wanted, struct range *of)
             }                                                                              \
         }                                                                                  \
         const number away = wanted->preset->tie == PQ_TIE_AWAY ? 2 : 0;                    \
-        for (size_t i = 0; i < n; i++) { /* clamp, and round to codes */                   \
+        for (size_t i = 0; i < n; i++) { /* clamp zero points, and round them */           \
             const number up = zero[i] > lowest ? zero[i] : lowest;                         \
             const number code = up < highest ? up : highest;                               \
             const number even = code + MAGIC - MAGIC, rest = code - even;                  \
@@ -427,8 +427,8 @@ struct pq_pair pq_preset_pair(const struct pq_wanted *wanted, double lo, double 
     const struct pq_preset *const preset = wanted->preset;
     const enum pq_type type = wanted->scale;
     struct pq_pair pair = {0};
-    for (int is_f64 = 0; is_f64 <= 1;
-         is_f64++) { /* in float32; in float64 if the scale is then infinite, NaN or 0 */
+    /* Compute in float32. If the scale is infinite, NaN or 0, compute in float64. */
+    for (int is_f64 = 0; is_f64 <= 1; is_f64++) {
         pair = preset_pair(wanted, lo, hi, is_f64);
         const bool lost = pair.scale == 0 && preset->from == PQ_FROM_SIGN;
         if (!lost && pair.scale < HUGE_VAL) {

@@ -48,7 +48,6 @@ static uint32_t least_scale_f64(const struct pq_args *args, enum pq_type precisi
     return pq_is_narrow_float(args->out.type) ? 0 : (uint32_t)(1023 - 124) << 20;
 }
 
-/* Return the type of the quotient. */
 static enum pq_type precision_of(const struct pq_args *args)
 {
     return args->precision != PQ_NO_TYPE ? args->precision

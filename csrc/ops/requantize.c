@@ -334,7 +334,6 @@ static const struct pq_channels *lead_channels(const struct pq_requantization *a
                                                                  : NULL;
 }
 
-/* Return the number of channels. */
 static ptrdiff_t count_channels(const struct pq_requantization *args)
 {
     return lead_channels(args) != NULL ? args->shape[args->axis] : 1;

@@ -62,7 +62,6 @@ PQ_NOINLINE enum pq_status quantize_box(const struct box_call *call,
     return PQ_OK;
 }
 
-/* Compute the elements of the box. */
 static enum pq_status run_box(const struct box_call *call)
 {
     _Alignas(64) char numbers[BUFFER_BYTES];
