@@ -7,7 +7,7 @@
 #ifndef PQ_KERNELS_H
 #define PQ_KERNELS_H
 
-/* Headers for kernels. Include them before PQ_TARGET_BEGIN. */
+/* Include these headers of kernels before PQ_TARGET_BEGIN. */
 #include <math.h>
 #include <string.h>
 
@@ -37,7 +37,7 @@ enum { PQ_PACKED_GROUP = 32, PQ_MIN_GAPPED_GROUP = 32, PQ_MAX_GAPPED_GROUP = 102
 /* Further values of `round` in kernels of pairs, which are the kernels for one real type
  * and one code type. Both modes round half to even. */
 enum {
-    PQ_ROUND_NARROWED = PQ_ROUND_COUNT, /* first round the quotient to the input type */
+    PQ_ROUND_NARROWED = PQ_ROUND_COUNT, /* round the quotient to the input type first */
     PQ_ZERO_FIRST,                      /* add the zero point before rounding */
     PQ_PAIR_ROUND_COUNT
 };
@@ -129,8 +129,8 @@ struct pq_run {
         struct pq_requantization_job *requantize;     /* ops/requantize.c only */
         const struct pq_kernels *kernels;             /* ops/levels.c only */
     };
-    size_t *out_of_range; /* affine kernels add the number of values out of range */
-    size_t rows;          /* number of rows; 0: one row */
+    size_t *out_of_range;            /* affine kernels: counter of values out of range */
+    size_t rows;                     /* number of rows; 0: one row */
     ptrdiff_t in_stride, out_stride; /* distance of row starts in bytes */
     ptrdiff_t in_gap, out_gap;       /* size of gaps between groups in bytes */
     enum pq_type in, out; /* types of elements; most kernels of pairs ignore both */

@@ -7,9 +7,10 @@
 
 /* A range of scales: scales that need no division, or scales that give NaN only for NaN
  * codes. The bits of a scale, limited to the bits in `mask`, are from `lo` to `hi`. If
- * `alone` is set, the run must have no zero point, only the bits of -0. If `uneven` is set,
- * the significand must not be all ones. The struct fits registers. A struct in memory would
- * be slow, because reading it would wait for the stores of results. */
+ * `alone` is set, the run must have no zero point, which the bits of -0 represent. If
+ * `uneven` is set, the significand must not be all ones. The struct fits registers. A
+ * struct in memory would be slow, because reading it would wait for the stores of
+ * results. */
 struct reciprocal_range {
     uint32_t lo, hi, mask;
     uint16_t alone, uneven;

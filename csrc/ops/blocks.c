@@ -29,7 +29,7 @@ static int format_index(int id)
 }
 
 enum {
-    GGUF_TILE_ELEMENTS = PQ_SIZE(1024, 256), /* numbers of a tile, which stays in L1 */
+    GGUF_TILE_ELEMENTS = PQ_SIZE(1024, 256), /* number of elements of a tile */
     MEAN_ROWS = 4 /* number of rows that compute_means() sums in parallel */
 };
 
@@ -393,7 +393,7 @@ static enum pq_status run_blocks(const struct pq_kernels *kernels,
     const size_t least = offsetof(struct pq_blocks, weights);
     struct pq_blocks copy;
     PQ_REQUIRE(kernels != NULL && args != NULL, PQ_ERR_NULL);
-    if (args->size != sizeof copy) { /* copying takes 2 % of a call for 1024 numbers */
+    if (args->size != sizeof copy) { /* copying `job` takes 2 % of a short call */
         PQ_TRY(pq_copy_struct(&copy, args, sizeof copy, least));
         args = &copy;
     }

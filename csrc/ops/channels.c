@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Count histograms of many channels. A tile has one channel in each column. pq.h defines
- * keys and pages of keys. Adjacent elements of a row therefore have different counters, so
- * an addition does not wait for the store of the previous addition. Tiles follow the order
- * of memory, not of channels. */
+/* Count histograms of many channels. A tile has one channel in each column. Adjacent
+ * elements of a row therefore have different counters, so an addition does not wait for the
+ * store of the previous addition. Tiles follow the order of memory, not of channels. pq.h
+ * defines keys and pages of keys. */
 #include "ops/channels.h"
 
 #include "args.h"

@@ -145,7 +145,7 @@ static double quantized_distance(const struct target *to, struct pq_pair pair, d
 }
 
 /* Quantize and dequantize both ends of the data. Return true if both results are finite,
- * and one is not 0. */
+ * and at least one is not 0. */
 PQ_NOINLINE bool survives_round_trip(const struct target *to, struct pq_pair pair,
                                      double lo, double hi)
 {

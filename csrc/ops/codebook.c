@@ -20,9 +20,9 @@ static void sort_codes(uint8_t *code, const float *values, int count)
 
 /* Fill in the search tree. The root divides the 2^levels positions of the sorted table into
  * two halves, and each next level divides each part in two. The bound of a division is the
- * correctly rounded midpoint of the values before and after it. Correctly: the float64 sum
- * is inexact only if the exponents differ by at least 30, and the smaller value then has no
- * effect. */
+ * midpoint of the values before and after the division. The midpoint is rounded correctly:
+ * the float64 sum is inexact only if the exponents differ by at least 30, and the smaller
+ * value then has no effect. */
 static void build_tree(struct pq_codebook *book, int count)
 {
     const int all = 1 << book->levels;

@@ -18,7 +18,7 @@
 enum {
     PQ_KEY_SIGN = 32768,               /* the key of -0 */
     PQ_KEY_MOST = 0x7f7f,              /* the highest finite key of float32 */
-    PQ_KEY_REBIAS = (1023 - 127) << 7, /* exponent biases: float64 - float32, in keys */
+    PQ_KEY_REBIAS = (1023 - 127) << 7, /* difference of exponent biases, in keys */
     PQ_COUNT_COLUMNS = 256             /* number of columns of a struct pq_extrema */
 };
 
@@ -89,7 +89,7 @@ static inline uint16_t pq_key_of_f64(uint64_t bits)
     if (key >= 1 << 7) {
         return (uint16_t)(sign | (uint32_t)(key < PQ_KEY_MOST ? key : PQ_KEY_MOST));
     }
-    const int32_t shift = 1 - (key >> 7); /* bits to shift out; key >> 7 rounds down */
+    const int32_t shift = 1 - (key >> 7); /* number of bits to shift out */
     const uint32_t mantissa = (uint32_t)(key & 127) | 128;
     return (uint16_t)(sign | (shift < 8 ? mantissa >> shift : 0));
 }

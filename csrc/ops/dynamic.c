@@ -13,9 +13,8 @@
 
 enum {
     CACHED_INPUT_BYTES =
-        PQ_SIZE(1 << 16, 1 << 10), /* maximum number of input bytes of a tile */
-    TILE_GROUPS =
-        PQ_SIZE(PQ_MOST_CELLS, 16) /* most groups of a tile: their extrema use the stack */
+        PQ_SIZE(1 << 16, 1 << 10),           /* maximum number of input bytes of a tile */
+    TILE_GROUPS = PQ_SIZE(PQ_MOST_CELLS, 16) /* largest number of groups of a tile */
 };
 
 /* ---- slabs ---- */

@@ -5,9 +5,9 @@
 #include "engine/slabs.h"
 
 enum {
-    CODE_BUFFER_BYTES = PQ_SIZE(1 << 14, 1 << 13), /* buffer for the codes of a tile */
-    MAX_TILE_ELEMENTS = PQ_SIZE(1 << 13, 1 << 10), /* most elements of a tile */
-    COUNTED_ELEMENTS = 64                          /* elements of a part: see write_mask */
+    CODE_BUFFER_BYTES = PQ_SIZE(1 << 14, 1 << 13), /* size of the buffer for codes */
+    MAX_TILE_ELEMENTS = PQ_SIZE(1 << 13, 1 << 10), /* elements of the largest tile */
+    COUNTED_ELEMENTS = 64                          /* elements of a smaller part */
 };
 _Static_assert((int)MAX_TILE_ELEMENTS >= (int)PQ_MAX_GAPPED_GROUP &&
                    (int)CODE_BUFFER_BYTES >= 8 * (int)PQ_MAX_GAPPED_GROUP,

@@ -11,7 +11,7 @@
 struct pq_saturation {
     const struct pq_kernels *kernels;
     double lowest, highest; /* lowest and highest code */
-    double margin;          /* elements saturate beyond this many steps */
+    double margin;          /* tolerance at each end of the range, in steps */
     bool is_f64;            /* elements are float64; otherwise float32 */
     bool has_zero, has_offset;
     bool is_zero_64_bit, is_zero_unsigned;
@@ -31,7 +31,7 @@ struct pq_tile_steps {
     bool counts;           /* true: count out-of-range elements; false: compare codes */
     enum pq_type wider;    /* the type of the codes that are compared with `range` */
     struct pq_range range; /* codes in range */
-    struct pq_fake_quantize fake_quantize; /* parameters; bytes = 0: two kernels */
+    struct pq_fake_quantize fake_quantize; /* parameters; if bytes = 0, run two kernels */
     struct pq_run back;                    /* options of dequantizing */
     struct pq_affine affine;
     const struct pq_saturation *saturation; /* null: do not count saturated elements */

@@ -21,7 +21,7 @@ static bool is_tflite(enum pq_arithmetic arithmetic)
 }
 
 /* Convert a right shift to the shift that the package of the arithmetic stores, or a stored
- * shift to a right shift. The two conversions are equal. */
+ * shift to a right shift. One formula computes both. */
 static int published_shift(enum pq_arithmetic arithmetic, int shift)
 {
     return is_tflite(arithmetic) ? 31 - shift : shift;

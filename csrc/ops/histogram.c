@@ -18,7 +18,7 @@ enum {
      * addresses differ by a multiple of 4 KiB, a load from one waits for a store to the
      * other. */
     TABLE_COUNTERS = PQ_COUNTERS / TABLES,
-    PART_ELEMENTS = PQ_SIZE(1 << 16, 1 << 9), /* most elements of a call of count_part() */
+    PART_ELEMENTS = PQ_SIZE(1 << 16, 1 << 9), /* elements of the largest part */
     PREFETCH_BYTES = 4096, /* distance of the prefetched from the counted bytes */
     /* A call of fewer elements marks the page of each element. */
     MARK_EACH_ELEMENTS = PQ_SIZE(1 << 14, 1 << 8),

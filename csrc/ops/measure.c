@@ -20,7 +20,7 @@ enum {
     RUN_ELEMENTS = 4096, /* number of elements of a run */
     BUFFER_BYTES = 1 << 14,
     MAX_GROUPS = 16,           /* maximum number of groups of a turn */
-    MAX_JOB_GROUPS = 8,        /* maximum, if a job computes y by round trips */
+    MAX_JOB_GROUPS = 8,        /* maximum number of groups if y is a round trip */
     FINITE_TILE_ELEMENTS = 256 /* elements of a copy without NaN and infinities */
 };
 
@@ -67,13 +67,13 @@ struct measuring {
     ptrdiff_t groups, size;       /* number of groups, number of elements in a group */
     int beside; /* the dimension along which a turn has several groups; -1: none */
     ptrdiff_t x_beside, y_beside; /* strides of the dimension `beside`, in bytes */
-    ptrdiff_t next;               /* number of groups between neighbours along `beside` */
+    ptrdiff_t next;               /* step in `errors` between neighbours along `beside` */
     size_t rows;                  /* number of groups of the turn */
     bool is_f64;                  /* float64, else float32 */
     int exponent;                 /* elements are multiplied by 2^-exponent */
     bool clean;                   /* replace nonfinite values by 0 */
     struct round_trip *trip;      /* not NULL: `y` is the round trip of `x`, not an array */
-    struct pq_addresses params;   /* parameters at index 0 of `beside` */
+    struct pq_addresses params;   /* parameters at index 0 of dimension `beside` */
     ptrdiff_t index;              /* index of the first measured group along `beside` */
     ptrdiff_t position;           /* position of the next element in its group */
     size_t most_rows;

@@ -91,7 +91,7 @@ static inline struct pq_range pq_code_range(const struct pq_choice *choice)
                : pq_range_of(choice->code);
 }
 
-/* Return the code type of a choice, or the default of this type. */
+/* Return the code type of a choice, or the default code type. */
 static inline enum pq_type pq_chosen_code(const struct pq_choice *choice)
 {
     return choice->code != PQ_NO_TYPE             ? choice->code

@@ -120,7 +120,7 @@ static void set_kind(struct pq_requantize_run *how, const struct param_range *ra
 }
 
 /* Load the parameters of the channels first, first + step and so on, at most PQ_CHANNELS
- * channels. Store them in the parameter tiles, with `to` as the first index. */
+ * channels. Store the parameters in the parameter tiles. The first index there is `to`. */
 static void load_params_at(struct pq_job *job, ptrdiff_t to, ptrdiff_t first,
                            ptrdiff_t step, size_t n)
 {
@@ -271,8 +271,8 @@ static void run_lines(const struct pq_requantization_job *call,
     }
 }
 
-/* Requantize a piece, a part of a run with at most PQ_CHANNELS channels. A line is a row,
- * or the elements of a group. */
+/* Requantize a piece, the input of one kernel call. A line is a row, or the elements of a
+ * group. */
 static void run_piece(const struct pq_run *run, const void *px, void *py, size_t n)
 {
     const struct pq_requantization_job *const call = run->requantize;

@@ -5,7 +5,7 @@
 
 #include "types.h"
 
-enum { PQ_CHANNELS = PQ_SIZE(64, 8) }; /* most channels that are loaded together */
+enum { PQ_CHANNELS = PQ_SIZE(64, 8) }; /* maximum number of channels loaded together */
 
 /* A multiplier: `r` for float32, m * 2^-shift for integer arithmetic. */
 struct pq_multiplier {

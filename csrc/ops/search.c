@@ -71,7 +71,7 @@ struct scale_search {
     const double *w;
     struct pq_sweep data, weights;
     double x_room[PQ_SUM_ELEMENTS], w_room[PQ_SUM_ELEMENTS], y_room[PQ_SUM_ELEMENTS];
-    char raw[PQ_SUM_ELEMENTS * sizeof(double)]; /* elements before conversion, or codes */
+    char raw[PQ_SUM_ELEMENTS * sizeof(double)]; /* unconverted elements, or codes */
     double factor[DEFAULT_CANDIDATES];
     const double *factors; /* factors of the range of a group, one for each candidate */
     size_t count;
@@ -431,7 +431,7 @@ PQ_RARE enum pq_status check_candidates(const struct pq_search *search)
     const double *const candidates = search->candidates;
     const size_t count = candidates != NULL ? search->count : 1;
     bool valid = count != 0;
-    const pq_fpenv found = pq_fpenv_enter(); /* flushed subnormals would not exceed 0 */
+    const pq_fpenv found = pq_fpenv_enter(); /* subnormals flushed to 0 do not exceed 0 */
     for (size_t j = 0; candidates != NULL && j < count; j++) {
         valid = valid && candidates[j] > 0 && candidates[j] <= 1;
     }
