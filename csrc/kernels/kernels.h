@@ -63,7 +63,7 @@ struct pq_requantization_job; /* ops/requantize.c */
 typedef void pq_kernel_fn(const struct pq_run *run, const void *x, void *y, size_t n);
 
 /* The stages that affine kernels add before and after the kernel `inner_kernel`. The inner
- * kernel reads values of the type `carrier` to quantize, and writes such values to
+ * kernel reads values of the type `carrier` to quantize, and writes values of this type to
  * dequantize. `carrier` is float32 or float64. */
 struct pq_affine {
     pq_kernel_fn *inner_kernel;
@@ -113,7 +113,7 @@ struct pq_run {
     union {
         const int32_t *i32;
         const double *f64;   /* general kernels */
-        const uint64_t *u64; /* 64-bit codes: int64 in two's complement, or uint64 */
+        const uint64_t *u64; /* for 64-bit codes: int64 in two's complement, or uint64 */
     } zero;
     union {
         const float *f32;
@@ -138,12 +138,12 @@ struct pq_run {
     enum pq_round round;  /* quantize: rounding mode, PQ_ROUND_NARROWED or PQ_ZERO_FIRST */
     bool exceeds_cache;   /* the data exceeds the near caches */
     bool zero_first;      /* quantize, general kernels: add zero points before rounding */
-    bool overflow;        /* quantize to narrow floats: see struct pq_args */
-    bool narrow_first;    /* quantize, general kernels: see struct pq_args */
+    bool overflow;        /* quantize to narrow floats: `overflow` of struct pq_args */
+    bool narrow_first;    /* general kernels: `narrow_first` of struct pq_args */
     bool unsigned_zero;   /* dequantize 64-bit codes: zero points are uint64 */
     bool general;         /* parameters have 8 bytes: float64, or uint64 zero points */
-    bool inverse;         /* quantize to narrow floats, codebooks: see struct pq_args */
-    bool high_first;      /* packed codebooks: see pq_is_high_first() */
+    bool inverse;         /* narrow floats, codebooks: `inverse` of struct pq_args */
+    bool high_first;      /* packed codebooks: the result of pq_is_high_first() */
     const uint32_t *random_words; /* PQ_STOCHASTIC: one random word for each element */
 };
 

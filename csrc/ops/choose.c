@@ -407,7 +407,7 @@ static void choose_exactly(const struct target *to, const struct pq_cells *of, b
 
 /* ---- results ---- */
 
-/* Copy contiguous results of `size` bytes to an array. */
+/* Copy contiguous results to an array. A result has `size` bytes. */
 static void store_results(char *to, ptrdiff_t stride, const void *from, size_t n,
                           size_t size)
 {

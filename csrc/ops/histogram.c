@@ -337,7 +337,7 @@ static size_t count_plan(const struct pq_plan *plan)
     return count;
 }
 
-/* Return the page of the magnitude of a value. */
+/* Return the page that contains the key of the magnitude of a value. */
 static size_t page_of(enum pq_type type, double v)
 {
     const uint64_t bits = pq_bits_f64(v) & INT64_MAX;

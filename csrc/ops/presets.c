@@ -218,7 +218,7 @@ static void widen_to_sparse(const struct pq_wanted *wanted, struct range *of)
             }                                                                              \
         }                                                                                  \
         const number away = wanted->preset->tie == PQ_TIE_AWAY ? 2 : 0;                    \
-        for (size_t i = 0; i < n; i++) { /* clamp zero points, and round them */           \
+        for (size_t i = 0; i < n; i++) { /* clamp and round zero points */                 \
             const number up = zero[i] > lowest ? zero[i] : lowest;                         \
             const number code = up < highest ? up : highest;                               \
             const number even = code + MAGIC - MAGIC, rest = code - even;                  \

@@ -221,7 +221,7 @@ PQ_NOINLINE void round_trip(struct scale_search *s, const struct batch *batch, s
     pq_dequantize_run(s->kernels, &args);
 }
 
-/* Set the sums of squared errors of the candidates of a group. */
+/* Compute the sum of squared errors of each candidate of a group. */
 static void sum_errors(struct scale_search *s, const struct group *group,
                        const struct trial *trial)
 {
