@@ -19,8 +19,8 @@ struct fields {
 
 /* ---- parameters ---- */
 
-/* Load the six float32 parameters of each of `n` groups. Each of the three parameter tiles
- * contains 64-bit numbers, which store two parameters each. */
+/* Load the six float32 parameters of each of `n` groups. The three parameter tiles have
+ * 64-bit numbers. Each number stores two parameters. */
 static void load_params(struct pq_job *job, ptrdiff_t to, const char *at, ptrdiff_t stride,
                         size_t n)
 {

@@ -481,7 +481,7 @@ static void set_dims(struct measuring *m, const unsigned char *kept)
 }
 
 /* Set the addresses and the readers (x_sweep, y_sweep) for the groups of a turn. Return the
- * number of the first group. */
+ * index of the first group. */
 static ptrdiff_t enter_turn(struct measuring *m, ptrdiff_t turn)
 {
     struct pq_boxes *const turns = &m->rooms->turns;

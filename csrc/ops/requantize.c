@@ -313,7 +313,7 @@ static void run_piece(const struct pq_run *run, const void *px, void *py, size_t
 }
 
 /* Requantize a run, a piece at a time. If no kernel supports all groups, a piece has only
- * one group, because a kernel may support some groups alone. */
+ * one group, because a kernel may support a group only if the call has no other group. */
 static void run_pieces(const struct pq_run *run, const void *x, void *y, size_t n)
 {
     const struct pq_requantization_job *const call = run->requantize;

@@ -11,7 +11,7 @@
 
 enum { BUFFER_BYTES = PQ_SIZE(1 << 15, 1 << 9) };
 
-/* The boxes of a call. */
+/* A call that is divided into boxes, and the current box. */
 struct box_call {
     const struct pq_kernels *kernels;
     struct pq_args from, to;      /* arguments of dequantize and quantize */
