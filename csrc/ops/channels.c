@@ -26,9 +26,8 @@ struct counting {
     bool stopped;
     enum pq_status status;
     ptrdiff_t most_columns;
-    size_t tile; /* the number of the next tile */
-    size_t
-        at[PQ_PAGES]; /* for each page, see set_page_offset(); ABSENT: page without a row */
+    size_t tile;         /* the number of the next tile */
+    size_t at[PQ_PAGES]; /* see set_page_offset(); ABSENT if a page has no row */
 };
 
 #define ABSENT (SIZE_MAX / 2 + 1)

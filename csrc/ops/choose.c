@@ -179,8 +179,7 @@ PQ_NOINLINE bool fits_data(const struct target *to, struct pq_pair pair, double 
 
 enum { MAX_NEIGHBOURS = 64 }; /* data near the largest float16 can need 64 neighbours */
 
-/* Find the scale nearest to `scale` that fits the data. Return false if no neighbour
- * fits. */
+/* Find the scale nearest to `scale` that fits the data. Return false if none fits. */
 PQ_NOINLINE bool find_fit(const struct target *to, struct pq_pair *pair, double scale,
                           double lo, double hi)
 {
@@ -326,8 +325,7 @@ GUESS_SYMMETRIC(guess_symmetric, float, f32, pq_bits_f32, uint32_t)
 GUESS_SYMMETRIC(guess_symmetric_f64, double, f64, pq_bits_f64, uint64_t)
 #undef GUESS_SYMMETRIC
 
-/* Choose the parameters of integer codes by a kernel. Return false if the kernel cannot
- * compute them. */
+/* Choose the parameters of integer codes by a kernel. Return false if no kernel can. */
 static bool guess_by_kernel(const struct target *to, size_t n, const void *lowest,
                             const void *highest, struct chosen *chosen)
 {
@@ -514,8 +512,7 @@ static void fill_defaults(struct pq_choice *choice, enum pq_type real)
     }
 }
 
-/* Check that the formula of `like` supports the rule, the code type and the range of
- * codes. */
+/* Check that the formula of `like` supports the rule, the code type and the code range. */
 static enum pq_status check_like(const struct pq_choice *choice)
 {
     const struct pq_preset *const preset = pq_preset_of(choice->like);

@@ -55,8 +55,7 @@ enum pq_status pq_check_fake_quantize(struct pq_fake_call *call, struct pq_args 
 enum pq_status pq_set_tile_steps(struct pq_method *how, struct pq_tile_steps *steps,
                                  struct pq_fake_call *call, const struct pq_args *args);
 
-/* Return the range that defines saturation for the code type `code`. The caller sets the
- * counters. */
+/* Return the range that defines saturation for type `code`. The caller sets counters. */
 struct pq_saturation pq_saturation_of(const struct pq_kernels *kernels,
                                       const struct pq_args *args,
                                       const struct pq_method *how, enum pq_type code);

@@ -129,8 +129,7 @@ static void run_f32(const struct pq_run *run, const void *x, void *y, size_t n)
     pq_run_tiles(run_group, room, false, run, x, sizeof(float), y, sizeof(float), n);
 }
 
-/* Convert the elements of a tile to float32, compute the results, and convert the results
- * back. */
+/* Convert a tile to float32, compute the results, and convert the results back. */
 static void run_tile(const struct pq_run *run, const void *x, void *y, size_t n)
 {
     _Alignas(64) float from[TILE_ELEMENTS + NARROW], to[TILE_ELEMENTS + NARROW];

@@ -48,8 +48,7 @@ struct rooms {
     _Alignas(64) char x[BUFFER_BYTES], y[BUFFER_BYTES], raw[BUFFER_BYTES / 2];
 };
 
-/* The job that quantizes and dequantizes elements of a group. It can start at any
- * element. */
+/* The job that quantizes and dequantizes elements of a group, starting at any element. */
 struct round_trip {
     struct pq_job job;
     struct pq_tile_steps tile_steps;

@@ -174,8 +174,7 @@ PQ_RARE void set_stochastic_method(struct pq_method *how, const struct pq_kernel
     how->flush_min_scale = 0;
 }
 
-/* Return a kernel that reads the unchanged input, or null if a stage must change the
- * input first. */
+/* Return a kernel that reads the unchanged input, or null if a stage changes the input. */
 static pq_kernel_fn *kernel_without_stages(const struct pq_method *how,
                                            const struct pq_kernels *kernels,
                                            const struct pq_args *args, enum pq_type carrier)

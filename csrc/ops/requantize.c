@@ -260,8 +260,7 @@ PQ_NOINLINE bool run_widened(const struct pq_requantization_job *call,
     return fits && call->kernels->requantize(&how, codes, y, n) != 0;
 }
 
-/* Requantize the lines of `how`. If no kernel can compute the lines, apply the
- * definition. */
+/* Requantize the lines of `how`. If no kernel can do so, apply the definition. */
 static void run_lines(const struct pq_requantization_job *call,
                       const struct pq_requantize_run *how, const char *x, char *y, size_t n)
 {
