@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 # cython: initializedcheck=False, freethreading_compatible=True, autotestdict=False
 # cython: auto_pickle=False
-"""Arguments -> buffers -> C -> exceptions: the boundary between Python and csrc/pq.h.
+"""Read Python arguments, call the functions of csrc/pq.h, and raise errors as exceptions.
 
-Arrays of any rank, stride and byte order are read through NumPy's C API, once per call and
-without a copy.
+A call reads an array of any rank, strides and byte order through NumPy's C API without a
+copy. It reads the address, shape and strides of the array once.
 """
 import os
 from collections.abc import Iterable as _Iterable
@@ -59,7 +59,7 @@ import_array()
 
 cdef object _ndarray = _np.ndarray
 
-# Each included file has one subject. `dtypes` reads types.pxi while it is imported.
+# types.pxi comes before the import of `dtypes`, because `dtypes` uses the table of types.
 include "types.pxi"
 
 from pyquant import dtypes as _dtypes

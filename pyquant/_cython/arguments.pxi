@@ -7,14 +7,15 @@ no_scale = "scale: expected an array of real numbers, got None (choose_qparams f
 
 
 cdef object _scale_array(Call *call, object scale):
-    """Return `scale` as an ndarray, or store a number in the call and return `None`."""
+    """Return `scale` as an ndarray. For a Python float, store the float in the call and
+    return `None`."""
     if PyFloat_Check(scale):  # a float64 scalar is also a Python float
         call.scale_value = PyFloat_AS_DOUBLE(scale)
         call.args.scale = pq_array(&call.scale_value, &call.scale_strides[0], PQ_F64, False,
                                    NULL)
         return None
-    # NumPy scalars are read like arrays, because a conversion here would depend on the
-    # floating-point control state.
+    # NumPy scalars are read like arrays, because a conversion to a Python float would
+    # depend on the floating-point control state.
     if type(scale) is _ndarray or _is_real(_scalar_type(scale)):
         return scale
     if scale is None:
@@ -33,8 +34,8 @@ cdef int _hold_scale(Call *call, object array) except -1:
 
 
 cdef object _zero_array(Call *call, object zero):
-    """Return `zero_point` as an ndarray, or store a number in the call and return `None`.
-    """
+    """Return `zero_point` as an ndarray. For a Python integer, store the integer in the
+    call and return `None`."""
     cdef int beyond = 0
     call.args.zero = pq_array(NULL, &call.zero_strides[0], PQ_I64, False, NULL)
     call.zero.type = PQ_NO_TYPE
@@ -76,8 +77,9 @@ cdef int _hold_zero(Call *call, object array, object scale) except -1:
 
 
 cdef object _zero_outside(Call *call, int64_t lo, int64_t hi, bint is_unsigned=False):
-    """Return a zero point outside a range, or `None`. The check includes all zero points in
-    their own shape, even if `x` is empty. Ends above int64 need `is_unsigned`."""
+    """Return a zero point outside a range, or `None`. The check reads each element of the
+    array of zero points, even if `x` is empty. If `is_unsigned`, the ends of the range are
+    uint64 values."""
     cdef pq_args zeros
     cdef int64_t outside = call.zero_value
     cdef bint within, number = call.args.zero.data == &call.zero_value
@@ -128,8 +130,8 @@ cdef int _check_zero_in_type(Call *call, pq_type code) except -1:
         if floats:
             raise ValueError(f"zero_point: expected None or zeros for {name}")
         expected = f"integers from {lo} to {highest} for {name}"
-        # The hint proposes a dtype. No dtype helps with 24-bit codes, and dequantize has no
-        # argument for the type of codes.
+        # The hint proposes another `dtype`. 24-bit codes get no hint, because no dtype
+        # helps. dequantize gets no hint, because it has no argument for the type of codes.
         if not short and not (call.x.held and _is_code(call.x.type)):
             from pyquant._refused import hint_of_integer
 
@@ -139,9 +141,10 @@ cdef int _check_zero_in_type(Call *call, pq_type code) except -1:
 
 
 cdef int _check_zero(Call *call, pq_type code) except -1:
-    """Raise an error for zero points outside the quantized type or the requested range.
-    Remove zero points of narrow floats, which are 0, so that -0 stays -0. The core also
-    rejects integers, but does not report their index."""
+    """Raise an error for zero points outside the quantized type or outside `quant_range`.
+    The core also rejects wrong zero points, but does not report the value. If the quantized
+    type is a narrow float, remove the zero points, which are all 0, because adding 0 would
+    change -0 to +0."""
     cdef int64_t lo, hi
     if call.args.zero.data == NULL:
         return 0
@@ -162,7 +165,7 @@ cdef int _check_zero(Call *call, pq_type code) except -1:
 # ---- axis and block_size ----
 
 cpdef object index(object value):
-    """Return a Python integer. `bool` and NumPy's bool raise TypeError."""
+    """Return `value` as a Python integer. `bool` and NumPy's bool raise TypeError."""
     if PyLong_CheckExact(value):
         return value
     if isinstance(value, (bool, _np.bool_)):
@@ -172,7 +175,8 @@ cpdef object index(object value):
 
 cdef object _integer(object value, str name,
                      str expected="None, an integer or a tuple of integers", str of=""):
-    """Return a Python integer. bool raises an error that calls the argument `of + name`."""
+    """Return `value` as a Python integer. If `value` is no integer, or a bool, raise an
+    error. The error names the argument `of + name`."""
     try:
         return index(value)
     except TypeError:
@@ -181,8 +185,8 @@ cdef object _integer(object value, str name,
 
 
 cpdef object integers(object value, str name):
-    """Return `None`, an integer or a tuple of Python integers, independent of user objects.
-    """
+    """Convert `value` to a Python integer, or a tuple to a tuple of Python integers. `None`
+    stays `None`."""
     if value is None or PyLong_CheckExact(value):
         return value
     if isinstance(value, tuple):
@@ -195,7 +199,8 @@ cdef inline tuple _one_or_more(object settled):
 
 
 cdef str _dimensions(Call *call, str of):
-    """Return the text of an error about an array with a wrong number of dimensions."""
+    """Return the message about an array whose number of dimensions does not fit the
+    parameters. The text `of` names what the parameters fit."""
     cdef int ndim = call.args.ndim
     cdef str name = call.whose.decode()
     have = f"{name} has {ndim} dimension{'' if ndim == 1 else 's'}"
@@ -204,7 +209,8 @@ cdef str _dimensions(Call *call, str of):
 
 
 cdef tuple _axes(object axis, int ndim, Call *call=NULL):
-    """Return the axes as ascending nonnegative integers."""
+    """Return the axes of `axis`, an integer or a tuple, as ascending nonnegative integers.
+    """
     cdef list axes
     if PyLong_CheckExact(axis) and 0 <= axis < ndim:
         return (axis,)
@@ -222,7 +228,8 @@ cdef tuple _axes(object axis, int ndim, Call *call=NULL):
 
 
 cdef tuple _blocks(object axis, object block_size):
-    """Check block sizes, and the axis beside them. Return the block sizes in a tuple."""
+    """Check `block_size`, and that `axis` fits `block_size`. Return the block sizes in a
+    tuple."""
     cdef tuple blocks = _one_or_more(block_size)
     for one in blocks:
         if one < 1:
@@ -240,7 +247,8 @@ cdef tuple _blocks(object axis, object block_size):
 
 
 cdef ptrdiff_t _within(object block, ptrdiff_t extent):
-    """Return a positive block size, at most the extent of a nonempty dimension."""
+    """Limit a block size to the extent of the dimension. Return 1 for an empty dimension.
+    """
     if extent < 1:
         return 1
     return extent if block > extent else block
@@ -250,8 +258,8 @@ cdef tuple _DIMENSIONS = tuple(range(PQ_MAX_NDIM))
 
 
 cdef tuple _granularity(Call *call, object axis, object block_size):
-    """Fill call.block and return the dimensions that select a parameter. Only this function
-    interprets `axis` and `block_size`."""
+    """Store the extents of a block in call.block. Return the dimensions of x along which
+    the parameters may vary. Only this function interprets `axis` and `block_size`."""
     cdef int ndim = call.args.ndim, d
     for d in range(ndim):
         call.block[d] = 1
@@ -284,8 +292,8 @@ cdef tuple _parameter_shape(Call *call, tuple selecting):
 
 
 cdef bint _keeps_dimensions(Call *call, Array *a) noexcept:
-    """Return True if the shape broadcasts to x and has at least two dimensions. A single
-    dimension could mean any axis."""
+    """Return True if `a` and x have an equal number of dimensions, at least 2, and the
+    shape of `a` broadcasts to x. An array with one dimension needs `axis`."""
     cdef int d
     if a.ndim != call.args.ndim or call.args.ndim < 2:
         return False
@@ -319,7 +327,8 @@ cdef int _place(Call *call, str name, Array *a, tuple selecting, bint blocks,
             i += 1
     if fits:
         return 0
-    # Without blocks, parameters may have the rank of x, and extent 1 if they do not vary.
+    # Without blocks, an array of parameters may also have the rank of x, and extent 1 along
+    # each axis where the parameters do not vary.
     kept = tuple([
         call.args.shape[d] if d in selecting else 1 for d in range(call.args.ndim)
     ])
@@ -342,14 +351,14 @@ cdef int _place(Call *call, str name, Array *a, tuple selecting, bint blocks,
 
 
 cdef inline Array *_lead(Call *call) noexcept:
-    """Return the array that determines the shape of all parameters: the scale, or beside
-    a single scale the offset."""
+    """Return the array that determines the shape of all parameters. This is the scale, or
+    the offset if the scale is a single number."""
     one = _is_alone(&call.scale) and call.offset.held
     return &call.offset if one else &call.scale
 
 
 cdef int _check_like_lead(Call *call, str name, Array *a) except -1:
-    """Raise an error if several parameters do not have the shape of `_lead(call)`."""
+    """Raise an error if `a` has several elements, but not the shape of `_lead(call)`."""
     if not _is_alone(a) and not _same_shape(a, _lead(call)):
         raise ValueError(f"{name}: expected shape {_shape(_lead(call))}, got {_shape(a)}")
     return 0
@@ -372,7 +381,8 @@ cdef object _fitting(Call *call, str name, Array *a):
 
 
 cdef int _place_unnamed(Call *call) except -1:
-    """Set the strides of parameters with the rank of x, without axis and block_size."""
+    """Set the strides of parameters that have the rank of x, in a call without `axis` and
+    `block_size`."""
     cdef Array *lead = _lead(call)
     if not _keeps_dimensions(call, lead):
         name = "scale" if lead == &call.scale else "offset"
@@ -380,7 +390,7 @@ cdef int _place_unnamed(Call *call) except -1:
             f"{name}: expected one element, or all dimensions of x, without "
             f"axis or block_size, got shape {_shape(lead)}{_fitting(call, name, lead)}"
         )
-    _check_like_lead(call, "offset", &call.offset)  # threads may change shapes
+    _check_like_lead(call, "offset", &call.offset)  # another thread may change shapes
     _check_like_lead(call, "zero_point", &call.zero)
     _place_kept(&call.scale, call.scale_strides)
     _place_kept(&call.zero, call.zero_strides)
@@ -441,7 +451,7 @@ cdef int _rounding(object rounding) except -1:
     if not isinstance(rounding, str):
         raise _error(TypeError, "rounding", "a string or a RoundMode", type(rounding))
     found = _ROUNDS.get(rounding)
-    if found is None:  # a name of nGraph, or in another letter case
+    if found is None:  # a name that nGraph uses, or a name in another letter case
         from pyquant.rounding import RoundMode
 
         found = _ROUNDS[RoundMode(rounding)]
@@ -470,9 +480,10 @@ cdef int _threads_of(object threads) except -1:
 
 
 cdef pq_type _type_of_zero(object zero_point) except *:
-    """Return the quantized type of a call without `dtype`. int64 and uint64 zero points
-    raise an error, because NumPy converts any integers to int64. Invalid zero points raise
-    an error later."""
+    """Return the quantized type of a call without `dtype`: the type of the zero point, or
+    int8. int64 and uint64 zero points raise an error, because NumPy gives Python integers
+    the type int64, which the caller may not intend. Invalid zero points raise an error
+    later."""
     cdef pq_type type = _known_type(zero_point)
     if type == PQ_NO_TYPE and not PyLong_CheckExact(zero_point) and (
         not is_masked(zero_point)
@@ -537,7 +548,7 @@ cdef object _made_noise(object rounding, object seed, object start):
 
 
 cdef object _set_rounding(pq_args *args, object rounding):
-    """Set rounding mode, seed and start of the core, and return the rounding mode."""
+    """Store rounding mode, seed and start in `args`, and return the rounding mode."""
     if type(rounding) is _Noise:
         args.seed = (<_Noise>rounding).seed
         args.start = (<_Noise>rounding).start
@@ -551,15 +562,16 @@ cdef object _set_rounding(pq_args *args, object rounding):
 
 @final
 cdef class _Codebook:
-    """A codebook of the core: its numbers and the midpoints for the search, as copies."""
+    """A codebook for the core, with copies of the numbers and of the midpoints between
+    numbers. Quantization searches the midpoints."""
     cdef pq_codebook table
 
 
-cdef dict _named_books = {}  # name -> table, filled on first use
+cdef dict _named_books = {}  # codebooks by name, added on first use
 
 
 cdef _Codebook _book_of(object given):
-    """Return a named table, or a table from numbers."""
+    """Return the codebook for a name or for an array of numbers."""
     cdef _Codebook made
     name = None
     if isinstance(given, str):
@@ -610,8 +622,8 @@ cdef tuple _NAMES_BESIDE_BOOK = (
 
 
 cdef _Affine _with_book(object codebook, object inverse, tuple others):
-    """Return the options of a call with a codebook; all options in `others` must be
-    defaults."""
+    """Return the options of a call with a codebook. Raise an error if an option in `others`
+    is not the default."""
     cdef _Affine made = _Affine()
     cdef Py_ssize_t i
     for i in range(len(others)):
@@ -639,12 +651,12 @@ cdef object _quantize_by_book(object x, object scale, object dtype, object axis,
 
 cdef int _set_book(Call *call, _Codebook book, str code, bint quantizes,
                    int bits) except -1:
-    """Check that type and width of the codes fit a codebook, and store it in the call."""
+    """Check that type and width of the codes fit `book`, and store `book` in the call."""
     cdef int own = book.table.bits
     if code not in ("uint8", "uint4", "uint2"):
         raise _error(TypeError, "dtype" if quantizes else "q",
                      "uint8, uint4 or uint2 beside codebook", code)
-    if bits == 0:  # not packed; uint8 fits a code of any width
+    if bits == 0:  # The codes are not packed. A uint8 holds a code of any width.
         bits = own if code == "uint8" else pq_type_bits(<pq_type><int>_CODES[code])
     if bits != own:
         raise _error(ValueError, "codebook",
@@ -684,20 +696,20 @@ cdef dict _NANS = {"lowest": 0, "raise": 1}
 
 @final
 cdef class _Affine:
-    """Converted options, independent of user objects."""
-    cdef object offset      # a Python float, an ndarray, or `None`
-    cdef tuple fill         # codes that represent NaN, as Python integers
-    cdef bytes fill_bits    # the codes of `fill`, as int64
+    """Copies of the options of a call, which user code cannot change."""
+    cdef object offset      # A Python float, an ndarray, or `None`.
+    cdef tuple fill         # Codes that represent NaN, as Python integers.
+    cdef bytes fill_bits    # The codes of `fill`, as int64 values.
     cdef bint inverse
-    cdef tuple quant_range  # two Python integers, or `None`
+    cdef tuple quant_range  # Two Python integers, or `None`.
     cdef pq_beyond beyond
     cdef int refuse_nan
-    cdef bint is_policy     # true: only out_of_range and nan are set
-    cdef _Codebook book     # a table, which excludes all options but `inverse`, or `None`
+    cdef bint is_policy     # True if only out_of_range and nan are set.
+    cdef _Codebook book     # `None`, or a table. A table allows only the option `inverse`.
 
     cdef int set(self, Call *call, str code, bint quantizes, int bits=0) except -1:
-        """Store all options except the offset in the call, after the checks of type and
-        width."""
+        """Check that the options fit codes of the type `code` and the width `bits`. Then
+        store all options except the offset in the call."""
         if self.is_policy:
             if code in _dtypes.NARROW_FLOATS:
                 self.check_float(code)
@@ -764,12 +776,12 @@ cdef class _Affine:
 
 
 cdef str _in_bits(str code, int bits):
-    """Describe codes with fewer bits than their type, for messages."""
+    """Return a text for messages with the type of codes, and the width if it is not 8."""
     return code if bits == 8 else f"{code} in {bits} bits"
 
 
 cdef tuple _fills_given(object fill):
-    """Return the codes of `fill`, or an empty tuple."""
+    """Return the codes of `fill` as a tuple, which is empty if `fill` is `None`."""
     if fill is None:
         return ()
     if isinstance(fill, (str, bytes)) or not isinstance(fill, _Iterable):
@@ -777,7 +789,7 @@ cdef tuple _fills_given(object fill):
     elif isinstance(fill, _ndarray) and fill.ndim == 0:
         fill = (fill[()],)
     codes = []
-    for one in fill:  # a row of a 2-dimensional array is no integer
+    for one in fill:  # a row of a 2-dimensional array raises an error
         one = _integer(one, "fill", "None, an integer or several")
         if not -2**63 <= one < 2**64:
             raise _error(ValueError, "fill", "integers of the quantized type", one)
@@ -802,7 +814,8 @@ cdef tuple _range_given(object quant_range):
     try:
         first, last = quant_range
     except (TypeError, ValueError):
-        # The message has only the type of a container, which may be nested too deeply.
+        # The message shows only the type of a container, because Python cannot print a
+        # deeply nested container.
         plain = isinstance(quant_range, (int, float))
         got = _shown(quant_range) if plain else type(quant_range).__name__
         raise TypeError(f"quant_range: expected two integers, got {got}") from None
@@ -819,7 +832,7 @@ cdef int _choice_of(dict choices, object value, str name) except -1:
 
 cdef inline object _affine(object offset, object inverse, object fill,
                            object quant_range, object out_of_range, object nan):
-    """Return `None` if all options have their defaults."""
+    """Return the options as an `_Affine`, or `None` if all options have their defaults."""
     if (
         offset is not None or inverse is not False or fill is not None
         or quant_range is not None
@@ -830,14 +843,15 @@ cdef inline object _affine(object offset, object inverse, object fill,
     return _policy(out_of_range, nan)
 
 
-cdef dict _policies = {}  # shared options, filled on first use
+cdef dict _policies = {}  # an `_Affine` for each policy, added on first use
 
 
 cdef object _policy(object out_of_range, object nan):
-    """Return options with only out_of_range and nan. Equal options share one object."""
+    """Return an `_Affine` that sets only out_of_range and nan. Calls with equal values
+    share one object."""
     if type(out_of_range) is not str or type(nan) is not str:
         return _made_affine(None, False, None, None, out_of_range, nan)
-    key = out_of_range if nan is _LOWEST else (out_of_range, nan)  # a tuple takes time
+    key = out_of_range if nan is _LOWEST else (out_of_range, nan)  # tuples are slow
     made = _policies.get(key)
     if made is None:
         made = _policies[key] = _made_affine(None, False, None, None, out_of_range, nan)
@@ -864,7 +878,7 @@ cdef object _made_affine(object offset, object inverse, object fill, object quan
 
 
 cdef object _with_policies(_Affine parameters, object out_of_range, object nan):
-    """Return the options of a QParams, with out_of_range and nan of a call."""
+    """Combine the options of a QParams with out_of_range and nan of a call."""
     cdef _Affine made
     if out_of_range is _SATURATE and nan is _LOWEST:
         return parameters
@@ -885,8 +899,8 @@ cdef object _checked_numbers(object array, Array *held, str name):
 
 
 cdef int _hold_offset(Call *call, object scale, object offset) except -1:
-    """Hold an offset: a Python float, or an array of one number or of the shape of the
-    scale."""
+    """Store an offset in the call. The offset is a Python float, an array with one number,
+    or an array with the shape of the scale."""
     if PyFloat_CheckExact(offset):
         call.offset_value = PyFloat_AS_DOUBLE(offset)
         call.args.offset = pq_array(&call.offset_value, &call.offset_strides[0], PQ_F64,
@@ -899,7 +913,8 @@ cdef int _hold_offset(Call *call, object scale, object offset) except -1:
 
 
 cdef object _error_at(str text, size_t first, tuple shape, str end=""):
-    """Return an error about elements that carries the index of the first element."""
+    """Return an error about wrong elements. The message and the attribute `index` contain
+    the index of the first wrong element, which is at the position `first` in C order."""
     place = tuple([int(one) for one in _np.unravel_index(first, shape)])
     error = ValueError(f"{text}, the first at index {place}{end}")
     error.index = place
@@ -907,13 +922,14 @@ cdef object _error_at(str text, size_t first, tuple shape, str end=""):
 
 
 cdef tuple _ends_of(Call *call, pq_type code):
-    """Return the requested range of codes."""
+    """Return the lowest and the highest code of the argument `quant_range`."""
     lo, hi = <object>call.args.lowest_code, <object>call.args.highest_code
     return (lo % 2**64, hi % 2**64) if code == PQ_U64 else (lo, hi)
 
 
 cdef object _beyond_error(Call *call):
-    """Return the error about values out of range, or NaN: their number, the first index."""
+    """Raise the error about values out of range or NaN, with the number of wrong values and
+    the index of the first."""
     cdef size_t count = 0, first = 0
     with nogil:
         pq_count_beyond(_active, &call.args, &count, &first)
@@ -929,7 +945,8 @@ cdef object _beyond_error(Call *call):
         expected.append(within)
     if call.args.refuse_nan:
         expected.append("no NaN")
-    # The index exceeds the last element if another thread changed the data.
+    # If another thread changed the data, the core may find no wrong element. `first` is
+    # then beyond the last element.
     first = min(first, <size_t>_size(&call.x) - 1)
     written = "; out has all codes, as without 'raise'" if call.has_out else ""
     raise _error_at(

@@ -5,13 +5,14 @@
 
 
 def default_fpenv(function, /):
-    """Decorate a function or class that computes with NumPy: use the default floating-point
-    environment during each call, and restore the caller's environment.
+    """Decorate a function or class that computes with NumPy. Each call sets the default
+    floating-point environment, and restores the caller's environment at the end.
 
     The environment consists of rounding mode, flush-to-zero, denormals-are-zero, trapped
-    exceptions and exception flags; on x86, for SSE and for x87. In a decorated class, all
-    public and special methods and properties use it. The C core sets the environment
-    itself, so code that only calls the core needs no decorator.
+    exceptions and exception flags. On x86, it includes the environments of SSE and of x87.
+    In a decorated class, all public and special methods and properties use the default
+    environment. The C core sets the environment itself, so code that only calls the core
+    needs no decorator.
     """
     if isinstance(function, type):
         for name, member in list(vars(function).items()):
@@ -48,8 +49,9 @@ _threads._serve = default_fpenv(_threads._serve)
 
 # ---- memory ----
 
-# A copy of the description of an array. The caller keeps the array alive. Without the GIL,
-# another thread may change the shape of the array itself.
+# A copy of the address, shape, strides and type of an array. The caller keeps the array
+# alive. While the GIL is released, another thread may change the shape of the array, but
+# not the copy.
 cdef struct Array:
     char *data
     int ndim
@@ -60,15 +62,15 @@ cdef struct Array:
     bint readonly
     pq_type type
     bint swapped
-    size_t packed  # bytes of a packed array (without strides), else 0
+    size_t packed  # number of bytes of a packed array, which has no strides, else 0
 
 
 cdef struct Call:
     pq_args args
     Array x, out, scale, zero, offset
     double scale_value, offset_value
-    bint has_out  # true if the caller passed out
-    const char *whose  # the argument to blame if parameters of QParams do not fit, or NULL
+    bint has_out  # True if the caller passed `out`.
+    const char *whose  # Name of the argument in errors if a QParams does not fit it.
     const pq_codebook *book
     int64_t zero_value
     ptrdiff_t block[PQ_MAX_NDIM]
@@ -77,8 +79,8 @@ cdef struct Call:
     ptrdiff_t offset_strides[PQ_MAX_NDIM]
     ptrdiff_t x_bits[PQ_MAX_NDIM]
     ptrdiff_t out_bits[PQ_MAX_NDIM]
-    pq_layout x_layout, out_layout  # storage for the pointers in the arguments
-    Py_ssize_t x_words, out_words   # words along the packed axes
+    pq_layout x_layout, out_layout  # `args` has pointers to these layouts.
+    Py_ssize_t x_words, out_words   # Numbers of words along the packed axes.
 
 
 cdef inline void _forget_options(pq_args *args) noexcept:
@@ -112,7 +114,7 @@ cdef inline void _forget(Call *call) noexcept:
 
 
 cdef inline int64_t _bits_of(object value) except? -1:
-    """Return the bits of an integer within int64 or uint64, as an int64."""
+    """Return the int64 that has the 64 bits of an int64 or uint64 value."""
     return value if value < 2**63 else <int64_t><uint64_t>value
 
 
@@ -120,13 +122,13 @@ cdef bint _BIG_ENDIAN = _np.dtype(">u2").isnative
 
 
 cdef inline void _put_integer(int64_t value, size_t size, char *to) noexcept:
-    """Write the low bytes of an integer."""
+    """Write the `size` low bytes of an integer in native byte order."""
     cdef const char *low = <const char *>&value
     memcpy(to, low + sizeof(value) - size if _BIG_ENDIAN else low, size)
 
 
-# NumPy's type numbers -> pq_type. NumPy assigns numbers to the types of ml_dtypes when they
-# are registered; they are added on first use.
+# The pq_type for each type number of NumPy. NumPy assigns numbers to the types of ml_dtypes
+# when ml_dtypes registers the types. `_user_type` adds a type on first use.
 cdef enum:
     _OWN_TYPES = 32
     _USER_TYPES = 64
@@ -156,8 +158,8 @@ _read_numpy_types()
 
 
 cdef pq_type _user_type(object array, int number) except *:
-    """Return the pq_type of an array with a registered type, or PQ_NO_TYPE. The function
-    calls no Python code, because that could change the array."""
+    """Return the pq_type of an array with a type of ml_dtypes, else PQ_NO_TYPE. The
+    function calls no Python code, because Python code could change the array."""
     cdef pq_type type = PQ_NO_TYPE
     scalar = array.dtype.type
     if scalar.__module__ == "ml_dtypes":
@@ -181,7 +183,7 @@ cdef inline void *_data(object array) noexcept:
 
 
 cdef inline void _hold_as(object array, pq_type type, bint swapped, Array *held) noexcept:
-    """Read an array with a known element type."""
+    """Store the description of an array with a known element type in `held`."""
     cdef const PyArrayObject *a = <const PyArrayObject *>array
     cdef const Py_ssize_t *shape = PyArray_DIMS(a)
     cdef const Py_ssize_t *strides = PyArray_STRIDES(a)
@@ -199,11 +201,12 @@ cdef inline void _hold_as(object array, pq_type type, bint swapped, Array *held)
 
 
 cdef bint _hold_scalar(object scalar, Array *held) noexcept:
-    """Read a NumPy scalar, or return False."""
+    """Store the description of a NumPy scalar in `held`. Return False for any other object.
+    """
     cdef pq_type type = _scalar_type(scalar)
     if type == PQ_NO_TYPE:
         return False
-    # All types of NumPy scalars store their value at the offset of `obval`.
+    # Each type of NumPy scalar stores the value at the offset of `obval`.
     held.data = <char *>&(<PyDoubleScalarObject *>scalar).obval
     held.ndim = 0
     held.itemsize = pq_type_size(type)
@@ -214,8 +217,8 @@ cdef bint _hold_scalar(object scalar, Array *held) noexcept:
 
 
 cdef bint _hold(object array, Array *held) except -1:
-    """Read an exact ndarray or a NumPy scalar of a known element type, else return False.
-    """
+    """Store the description of an ndarray or NumPy scalar in `held`. Return False for other
+    objects, for subclasses of ndarray, and for unknown element types."""
     cdef const PyArray_Descr *descr
     cdef pq_type type
     if Py_TYPE(array) is not &PyArray_Type:
@@ -265,8 +268,8 @@ cdef inline void _set_array(pq_array *to, Array *a) noexcept:
 
 cdef void _lay_bits(Call *call, pq_array *to, ptrdiff_t *strides, pq_layout *layout,
                     Py_ssize_t words) noexcept:
-    """Set the bit strides of packed codes in C order, with `words` words along
-    `layout.axis`. If `layout` is NULL, the codes are one stream of bits."""
+    """Set the strides, in bits, of packed codes in C order. `words` is the number of words
+    along `layout.axis`. If `layout` is NULL, the codes follow each other without gaps."""
     cdef ptrdiff_t stride = layout.word_bits if layout else pq_type_bits(to.type)
     cdef int d
     for d in range(call.args.ndim - 1, -1, -1):
@@ -335,8 +338,9 @@ cdef object _exact_out(object out):
 
 
 cdef object _hold_out(Call *call, object out, pq_type code):
-    """Set the result to `out`, after checks of its type and shape, or to a new array.
-    Return a plain ndarray. The caller checks that `out` shares no memory with arguments."""
+    """Check type and shape of `out`, or create an array if `out` is `None`. Describe the
+    array in call.out, and return a plain ndarray. The caller checks that `out` shares no
+    memory with arguments."""
     if out is None:
         exact = _new_like(&call.x, code)
         _hold_as(exact, code, False, &call.out)
@@ -360,7 +364,8 @@ cdef object _hold_out(Call *call, object out, pq_type code):
 
 
 cdef void _bounds(Array *a, uintptr_t *lo, uintptr_t *hi) noexcept:
-    """Return the range of bytes that an array may touch."""
+    """Store the first address of an array in `lo`, and the address after the last byte in
+    `hi`."""
     cdef ptrdiff_t span
     cdef int d
     lo[0] = hi[0] = <uintptr_t>a.data
@@ -376,7 +381,8 @@ cdef void _bounds(Array *a, uintptr_t *lo, uintptr_t *hi) noexcept:
 
 
 cdef bint _may_overlap(Array *a, Array *b) noexcept:
-    """Return True if the bounds of two arrays overlap. False if `b` is unset."""
+    """Return True if the address ranges of two arrays overlap. Return False if `b` is
+    unset."""
     cdef uintptr_t a_lo = 0, a_hi = 0, b_lo = 0, b_hi = 0
     if not b.held:
         return False
@@ -401,15 +407,15 @@ cdef int _check_overlap(Call *call, object out, Array *a, object array, str name
 
 # ---- objects ----
 
-# Convert user objects to ndarrays. This file reads NumPy arrays, NumPy scalars and usual
-# Python numbers; _convert.py converts all other objects.
+# Convert user objects to ndarrays. This file converts NumPy arrays, NumPy scalars, and
+# lists and tuples of Python numbers. _convert.py converts all other objects.
 
 
 cdef object _as_array = _np.asarray
 
 
 cpdef bint is_untyped(object values):
-    """Return True for Python numbers, alone or in sequences, which have no type."""
+    """Return True for a Python number, list or tuple, because it has no dtype."""
     if not isinstance(values, (int, float, list, tuple)):
         return False
     return not isinstance(values, _np.generic)
@@ -425,12 +431,13 @@ cdef object _converted(object convert, tuple arguments):
 
 
 cpdef object plain(object values, str name):
-    """Convert any object to an ndarray, or to a masked array if it has a mask."""
+    """Convert any object to an ndarray, or to a masked array if the object has a mask."""
     return _converted(_convert.plain, (values, name))
 
 
 cdef bint _put_reals(tuple values, pq_type type, void *to) except -1:
-    """Write Python floats and integers as float64; return False for other objects."""
+    """Write Python floats as float32 or float64, and Python integers as float64 only.
+    Return False for other objects."""
     cdef Py_ssize_t i = 0
     cdef double value
     cdef int beyond = 0
@@ -452,7 +459,8 @@ cdef bint _put_reals(tuple values, pq_type type, void *to) except -1:
 
 
 cdef bint _put_integers(tuple values, pq_type type, char *to) except -1:
-    """Write Python integers; return False for any other object or a value out of range."""
+    """Write Python integers as `type`. Return False for other objects or a value out of
+    range."""
     cdef const pq_type_info *row = row_of_type(type)
     cdef int64_t value
     cdef int beyond = 0
@@ -468,7 +476,7 @@ cdef bint _put_integers(tuple values, pq_type type, char *to) except -1:
 
 
 cdef bint _put(tuple values, pq_type type, void *to) except -1:
-    """Write Python numbers in a type; return False if the type does not fit."""
+    """Write Python numbers as elements of `type`. Return False if a number does not fit."""
     cdef pq_fpenv found = pq_fpenv_enter()
     try:
         if _is_integer(type):
@@ -479,8 +487,9 @@ cdef bint _put(tuple values, pq_type type, void *to) except -1:
 
 
 cdef object _numbers(object values, pq_type type):
-    """Return a Python number, or a flat sequence of numbers, as an array of a fitting type
-    (float32, float64 or an integer type within int64), else `None`."""
+    """Return a Python number, or a flat list or tuple of numbers, as an array of `type`.
+    Return `None` for other objects or numbers that do not fit. The function supports
+    float32, float64 and the integer types except uint64."""
     cdef tuple numbers
     cdef int ndim = 1
     cdef Py_ssize_t count
@@ -499,12 +508,12 @@ cdef object _numbers(object values, pq_type type):
     return array if _put(numbers, type, _data(array)) else None
 
 
-# All arguments are converted first, because their code may change other arguments. Memory
-# is accessed afterwards.
+# A call converts all arguments before it reads the memory of arrays, because a conversion
+# may run user code that changes another argument.
 
 
 cdef object _real_array(object x, str name):
-    """Return `x` as an ndarray; objects without a type become real numbers."""
+    """Return `x` as an ndarray. Objects without a dtype become arrays of real numbers."""
     if type(x) is _ndarray:
         return x
     if PyFloat_CheckExact(x) or _known_type(x) != PQ_NO_TYPE:
@@ -514,10 +523,11 @@ cdef object _real_array(object x, str name):
 
 
 cdef int _hold_real(object array, Array *held, str name, str remedy="") except -1:
-    """Read an array of real numbers. An error about integers proposes a conversion, and
-    appends `remedy`."""
+    """Store the description of an array of real numbers in `held`. The error about an array
+    of integers proposes a conversion and ends with `remedy`."""
     if not _hold(array, held) or not _is_real(held.type):
-        # _describe() adds a hint to one-byte types that does not apply to real numbers.
+        # For one-byte types, `_describe` adds a hint about codes. The hint would be wrong
+        # where real numbers are expected.
         got = _describe(array) if array.dtype.itemsize > 1 else array.dtype
         end = ""
         if array.dtype.kind in "iu":
@@ -539,7 +549,8 @@ cdef object _code_array(object q, str name):
 
 
 cdef object _hold_code(Call *call, object array, str name, object scale):
-    """Set call.x to the array `_code_array` returned, and return the memory's owner."""
+    """Store the description of an array from `_code_array` in call.x. Return the object
+    that owns the memory."""
     if isinstance(array, Packed):
         _hold_packed(call, array)
         return (<Packed>array)._words
@@ -570,7 +581,8 @@ cdef object _codes_for(object q, str name):
 
 
 def cast(array, str dtype not None, /):
-    """Convert with the default control state, without NumPy's warnings."""
+    """Convert an array to a dtype with the default floating-point environment and without
+    NumPy's warnings."""
     cdef pq_fpenv_all found = pq_fpenv_enter_all()
     try:
         with _np.errstate(all="ignore"):
