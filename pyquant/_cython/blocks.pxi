@@ -14,8 +14,8 @@ cdef int _encode_part(const Job *job, int part) noexcept nogil:
 
 
 def block_rows():
-    """Return a tuple for each block format: name, number in the core, elements and bytes of
-    a block, kind of encoder, and True if the encoder uses weights."""
+    """Return a tuple for each block format: name, id in the core, number of elements and
+    number of bytes of a block, kind of encoder, and True if the encoder uses weights."""
     cdef int i = 0
     cdef const pq_block_row *row = row_of_blocks(0)
     rows = []
@@ -31,8 +31,8 @@ def block_rows():
 
 cdef int _set_rows(Call *call, str name, str kind, Py_ssize_t unit, str expected,
                    Py_ssize_t made) except -1:
-    """Set call.x to the shape of call.scale, with `made` elements for each `unit` elements
-    of the last extent."""
+    """Store the shape of the result in call.x. The shape is the shape of call.scale, but
+    the last axis has `made` elements for each `unit` elements of call.scale."""
     cdef int d, last = call.scale.ndim - 1
     if last < 0:
         raise ValueError(
@@ -44,14 +44,15 @@ cdef int _set_rows(Call *call, str name, str kind, Py_ssize_t unit, str expected
     for d in range(last):
         call.x.shape[d] = call.scale.shape[d]
     call.x.shape[last] = call.scale.shape[last] // unit
-    if call.x.shape[last] > <Py_ssize_t>_maxsize // made:  # possible for broadcast blocks
+    if call.x.shape[last] > <Py_ssize_t>_maxsize // made:  # for a broadcast array
         _raise(PQ_ERR_SHAPE, NULL, &call.scale, name)
     call.x.shape[last] *= made
     return 0
 
 
 cdef int _hold_input(Call *call, object array, str name) except -1:
-    """Set call.scale to an array of real numbers, which is the input of the core."""
+    """Store the description of an array of real numbers in call.scale, and use the array as
+    the input of the core."""
     _hold_real(array, &call.scale, name)
     call.args.ndim = call.scale.ndim
     call.args.shape = call.scale.shape
@@ -60,7 +61,8 @@ cdef int _hold_input(Call *call, object array, str name) except -1:
 
 
 cdef void _set_blocks(pq_blocks *args, Call *call, Array *numbers, int format) noexcept:
-    """Set the arguments of the core, for numbers in call.scale or call.out."""
+    """Set the arguments of the core. `numbers` is call.scale to encode, or call.out to
+    decode."""
     memset(args, 0, sizeof(pq_blocks))
     args.size = sizeof(pq_blocks)
     args.format = format
@@ -116,7 +118,8 @@ cdef object _not_encoded(Call *call, object array, int finite, const double *end
 # ---- weights of errors ----
 
 cdef int _hold_block_weights(Call *call, Array *x, object array) except -1:
-    """Read an array of weights, with the shape of the values or one for each column."""
+    """Store the description of the weights, which have the shape of `x`, or one number for
+    each column of `x`."""
     cdef int last = x.ndim - 1
     _hold_input(call, array, "weights")
     if not (
@@ -140,7 +143,7 @@ cdef int _check_block_weights(Call *call, object array) except -1:
     return 0
 
 
-# From this value on, float64 rounds to an infinite float32.
+# The smallest float64 that rounds to an infinite float32.
 cdef double _BEYOND_F32 = float.fromhex("0x1.ffffffp127")
 
 
@@ -173,7 +176,7 @@ def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, t
         _check_block_weights(&other, weights)
         memset(steps, 0, sizeof(steps))
         _set_array(&args.weights, &other.scale)
-        if other.scale.ndim < call.scale.ndim:  # all rows of x share one row
+        if other.scale.ndim < call.scale.ndim:  # all rows of x share one row of weights
             steps[call.scale.ndim - 1] = other.scale.strides[0]
             args.weights.strides = steps
     args.search = search

@@ -1,4 +1,5 @@
-# One-pass calls: choose and quantize, quantize and dequantize.
+# Calls that do two operations in one pass over the data: dynamic_quantize and
+# fake_quantize.
 
 
 cdef int _dynamic_part(const Job *job, int part) noexcept nogil:
@@ -19,7 +20,8 @@ cdef int _levels_part(const Job *job, int part) noexcept nogil:
 cdef int _dynamic_parts(Call *call, tuple selecting, Py_ssize_t each,
                         int threads) except -1:
     """Return the number of threads for one pass. Return 0 if threads would share a group.
-    A first pass then chooses all parameters, and a second pass quantizes."""
+    The call then needs a first pass that chooses all parameters, and a second pass that
+    quantizes."""
     cdef int parts = _parts(_size(&call.x) * each, threads)
     cdef int d
     if parts == 1:
@@ -46,7 +48,8 @@ cdef tuple _by_two_calls(type cls, object x, object name, object axis, object bl
 
 cdef bint _is_usual_parameter(object out, pq_type type, ptrdiff_t groups, Run *given,
                               Run *codes, Run *to) except -1:
-    """Return True if `out` is `None`, or contiguous with an element for each group."""
+    """Return True if `out` is `None`, or a contiguous array with an element for each group.
+    """
     to.n = 0
     return out is None or (
         _is_run(out, to)
@@ -61,8 +64,8 @@ cdef bint _is_usual_parameter(object out, pq_type type, ptrdiff_t groups, Run *g
 
 cdef tuple _dynamic_usual(type cls, object x, object dtype, object axis, object out,
                           object scale_out, object zero_point_out):
-    """Choose parameters for each index of axis 0, and quantize to an array, with default
-    options. Return `None` if the general path must take the call."""
+    """Choose parameters for each index of axis 0, and quantize to `out`, with default
+    options. Return `None` if the call needs the general path."""
     cdef Run given, to, scale, zero
     cdef pq_args args
     cdef pq_choice choice
@@ -215,7 +218,8 @@ cdef object _BOOL = _np.dtype(bool)
 
 
 cdef bint _hold_mask(Call *call, object mask, Array *held) except -1:
-    """Read a valid contiguous mask. Return False if the mask needs the general checks."""
+    """Store the description of a contiguous boolean mask in `held`. Return False for any
+    other mask, which needs the general checks."""
     if type(mask) is not _ndarray or mask.dtype is not _BOOL:
         return False
     held.packed = 0
@@ -324,8 +328,9 @@ def fake_quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_siz
 
 
 def fake_levels(x, params, out, threads, /):
-    """Quantize `x` with six float32 parameters in the last dimension of `params`; all other
-    dimensions broadcast to x. See openvino.fake_quantize and levels.h."""
+    """Quantize and dequantize `x` by levels. The last dimension of `params` has six float32
+    parameters. All other dimensions broadcast to x. See openvino.fake_quantize and
+    levels.h."""
     cdef Call call
     cdef int d, lacks
     _forget(&call)

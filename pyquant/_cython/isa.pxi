@@ -1,7 +1,7 @@
 # Instruction sets: the tables of kernels, and the interface for other modules.
 
 
-# Addresses of the tables by name, best first.
+# The addresses of the tables of kernels by name of the instruction set, the best one first.
 cdef dict _tables = {}
 cdef const char *_isa = pq_isa_name(0)
 while _isa != NULL:
@@ -41,8 +41,8 @@ def use_isa(str isa not None, /):
     return before
 
 
-# The interface for other extension modules, see csrc/pyquant.h. The bytes of the version
-# live as long as this module.
+# The interface for other extension modules, see csrc/pyquant.h. `_version` keeps the text
+# of the version in memory, because `_api` has a pointer to the text.
 cdef bytes _version = __version__.encode()
 cdef pq_api _api
 pq_api_init(&_api, _active, PyBytes_AS_STRING(_version))

@@ -1,4 +1,5 @@
-# The parts of NumPy's C API that read and create arrays; numpy.pxd declares everything.
+# The parts of NumPy's C API that read and create arrays. NumPy's own numpy.pxd declares all
+# parts.
 from cpython.object cimport PyObject, PyTypeObject
 
 

@@ -6,7 +6,7 @@ from cpython.memoryview cimport PyMemoryView_FromMemory
 
 
 cdef class _Counters:
-    """Counters of the C core. All of them are zero between calls."""
+    """A set of counters for the C core. Between calls, each counter is zero."""
     cdef uint32_t *data
 
     def __cinit__(self):
@@ -18,8 +18,9 @@ cdef class _Counters:
         PyMem_RawFree(self.data)
 
 
-# At most one set of counters, kept between calls. A new set is a megabyte of zeros, which
-# costs more than the count of a few thousand numbers. A call removes the set while in use.
+# At most one set of counters is kept between calls, because a new set needs a megabyte of
+# zeros. To clear a megabyte takes longer than to count a few thousand numbers. A call
+# removes the set from the list while the call uses the set.
 cdef list _kept_counters = []
 
 
@@ -37,7 +38,7 @@ cdef int _count_part(const Job *job, int part) noexcept nogil:
 
 
 cdef class _PartCounts:
-    """A pq_counts with counters for each part of an array."""
+    """For each part of an array, a pq_counts and a set of counters."""
     cdef list memory
     cdef pq_counts *counts  # one for each element of `memory`
 
@@ -48,7 +49,7 @@ cdef class _PartCounts:
         PyMem_RawFree(self.counts)
 
     cdef int start(self, int many, bint histogram, bint ignore) except -1:
-        """Allocate memory for a number of parts."""
+        """Allocate the counts and counters of `many` parts."""
         cdef int i
         self.counts = <pq_counts *>PyMem_RawCalloc(many, sizeof(pq_counts))
         if self.counts == NULL:
@@ -86,7 +87,7 @@ cdef class _Observed:
     cdef object counts, nans, infs, lowest, highest  # for each channel
     cdef Py_ssize_t channels
     cdef int mantissa_bits
-    cdef object pages, table  # numbers of nonempty pages, ascending; counters
+    cdef object pages, table  # ascending numbers of nonempty pages; counters of each page
 
     cdef int start(self, Py_ssize_t channels, int mantissa_bits, int parts) except -1:
         """Allocate the statistics, with an element for each part and channel."""
@@ -121,8 +122,8 @@ cdef class _Observed:
 
 
 cdef tuple _taken(pq_counts *found, int bits):
-    """Return the nonempty pages of a part, ascending, and their counters. Reset the part's
-    counters."""
+    """Return the ascending numbers of the nonempty pages of a part, and the counters of
+    each page. Reset the part's counters to zero."""
     cdef uint64_t[PQ_PAGE] page
     cdef uint64_t *to
     cdef int k
@@ -139,7 +140,8 @@ cdef tuple _taken(pq_counts *found, int bits):
 
 
 cdef int _add_counts(_Observed to, pq_counts *found, list tables) except -1:
-    """Add the counts of a part to the statistics, and append its counters to `tables`."""
+    """Add the counts of a part to the statistics. Append the pages and counters of the part
+    to `tables`."""
     cdef double *lowest = <double *>_data(to.lowest)
     cdef double *highest = <double *>_data(to.highest)
     (<uint64_t *>_data(to.counts))[0] += found.count
@@ -153,7 +155,7 @@ cdef int _add_counts(_Observed to, pq_counts *found, list tables) except -1:
 
 
 cdef int _add_tables(_Observed to, list tables) except -1:
-    """Store the sum of the counters of all parts."""
+    """Store the sums of the counters of all parts in the statistics."""
     if len(tables) == 1:
         pages, table = tables[0]
     else:
@@ -167,8 +169,8 @@ cdef int _add_tables(_Observed to, list tables) except -1:
 
 cdef int _count_tensor(const pq_args *args, _Observed found, Py_ssize_t size,
                        bint histogram, bint ignore, int parts) except -1:
-    """Count the complete array, and return a pq_status. If counters could overflow, the
-    parts run one after another in one memory."""
+    """Count the elements of the complete array, and return a pq_status. If 32-bit counters
+    could overflow, run more parts, one after another, with one set of counters."""
     cdef Py_ssize_t shares = size // (1 << 31) + 1 if histogram else 1
     cdef int status = PQ_OK, i
     cdef _PartCounts to = _PartCounts()
@@ -201,11 +203,12 @@ cdef enum:
     _NO_MEMORY = 1 << 16  # not a pq_status
     _FIRST_ROWS = 32
     _FIRST_BYTES = 1 << 22
-    _LANES = 8  # copies of each counter, if channels are few
+    _LANES = 8  # number of copies of each counter, if there are few channels
 
 
 cdef int _more_rows(pq_channel_counts *to) noexcept nogil:
-    """Double the rows of the table. Add at most _FIRST_BYTES, but at least one row."""
+    """Double the number of rows of the table. Add at most _FIRST_BYTES bytes, but at least
+    one row."""
     cdef size_t row = to.stride * (sizeof(uint32_t) if to.is_32_bit else sizeof(uint16_t))
     cdef size_t more = max(to.room, <int>_FIRST_ROWS)
     cdef int room
@@ -214,7 +217,7 @@ cdef int _more_rows(pq_channel_counts *to) noexcept nogil:
     room = min(<int>PQ_PAGES, to.room + <int>more)
     if to.table == NULL:
         table = PyMem_RawCalloc(room, row)
-    else:  # reallocation remaps large memory without a copy
+    else:  # reallocation can remap large memory without a copy
         table = PyMem_RawRealloc(to.table, room * row)
         if table != NULL:
             memset(<char *>table + to.room * row, 0, (room - to.room) * row)
@@ -270,14 +273,15 @@ cdef class _ChannelCounts:
             to.inf = (<uint64_t *>_data(found.infs)) + i * n
             to.lowest = (<double *>_data(found.lowest)) + i * n
             to.highest = (<double *>_data(found.highest)) + i * n
-            # Rows at multiples of a memory page would compete for a few cache sets.
+            # If the size of a row were a multiple of a memory page, all rows would compete
+            # for a few cache sets.
             to.stride = to.lanes * row + (PQ_PAGE if to.lanes * row % 1024 == 0 else 0)
             if histogram and _more_rows(to) != PQ_OK:
                 raise MemoryError
         return 0
 
     cdef int give(self, _Observed found, Py_ssize_t size) except -1:
-        """Store the counts of all parts in the result, without counters that are zero."""
+        """Store the sums of the counters of all parts in the statistics."""
         cdef int i, r
         cdef pq_channel_counts *part
         cdef list parts = []
@@ -299,7 +303,7 @@ cdef class _ChannelCounts:
 
 cdef int _count_channels(Call *call, _Observed found, int parts, bint histogram,
                          bint ignore) except -1:
-    """Count all channels in memory order, and return a pq_status."""
+    """Count the elements of all channels in the order of memory, and return a pq_status."""
     cdef _ChannelCounts to = _ChannelCounts()
     cdef Job job = Job(&call.args, NULL, parts)
     cdef Py_ssize_t size = _size(&call.x) // found.channels
@@ -335,10 +339,11 @@ cdef bint _find_channels(Call *call, _Observed found) except -1:
 def observed(x, axis, bint histogram, int mantissa_bits, bint ignore, threads, /):
     """Return the statistics of `x` for each index of `axis`.
 
-    The result has the name of the type, the shape of the channels, and arrays with an
-    element for each channel: number of finite elements, NaN, infinities, lowest, highest.
-    Then follow the numbers of nonempty pages (see pq.h), and their counters for each
-    channel.
+    The result is a tuple. The first items are the name of the type and the shape of the
+    channels. The next items are arrays with an element for each channel: the number of
+    finite elements, of NaN and of infinities, and the lowest and the highest finite
+    element. The last items are the numbers of nonempty pages (see pq.h) and the counters of
+    each page and channel.
     """
     cdef Call call
     cdef ptrdiff_t strides[PQ_MAX_NDIM]
@@ -354,7 +359,7 @@ def observed(x, axis, bint histogram, int mantissa_bits, bint ignore, threads, /
     call.args.block = call.block
     channels = _parameter_shape(&call, selecting)
     parts = _parts(_size(&call.x) * call.x.itemsize, threads)
-    if axis is not None:  # a part has few enough elements for 32-bit counters
+    if axis is not None:  # so that no 32-bit counter of a part overflows
         parts = max(parts, <int>(_size(&call.x) // max(1, _prod(channels)) >> 31) + 1)
     try:
         found.start(_prod(channels), mantissa_bits, 1 if axis is None else parts)
@@ -385,7 +390,7 @@ def observed(x, axis, bint histogram, int mantissa_bits, bint ignore, threads, /
 
 
 def chosen(dtype, symmetric, /):
-    """Return the name of the quantized type, and True if parameters are symmetric."""
+    """Return the name of the quantized type, and True if the parameters are symmetric."""
     cdef str name = _name_in(_CHOSEN, dtype, "dtype", _CHOSEN_NAMES)
     cdef pq_type code = <pq_type><int>_CHOSEN[name]
     if symmetric is None:
@@ -408,7 +413,7 @@ cdef object _ERROR = _np.dtype(
 
 cdef struct Measuring:
     const unsigned char *kept
-    pq_type code  # PQ_NO_TYPE: compare with a given array
+    pq_type code  # if PQ_NO_TYPE, compare the input with call.args.out
     pq_error *errors
 
 
@@ -422,8 +427,9 @@ cdef int _measure_part(const Job *job, int part) noexcept nogil:
 
 
 cdef tuple _find_errors(Call *call, tuple selecting, pq_type code, int threads):
-    """Measure the errors of groups along the axes `selecting`: of the input quantized to
-    the type `code`, or with PQ_NO_TYPE of a given output. Return errors and axes."""
+    """Measure errors for each index of the axes `selecting`, and return errors and axes.
+    The errors are those of call.args.out if `code` is PQ_NO_TYPE, else those of quantizing
+    the input to the type `code`."""
     cdef unsigned char kept[PQ_MAX_NDIM]
     cdef ptrdiff_t count = 1, size = 1, chunks, g, c
     cdef int d, status
@@ -454,7 +460,8 @@ cdef tuple _find_errors(Call *call, tuple selecting, pq_type code, int threads):
 
 
 def measure(x, y, axis=None, threads=1):
-    """Return the errors of `y` for each index of `axis`, and the axes, ascending."""
+    """Return the errors of `y` against `x` for each index of `axis`, and the ascending
+    axes."""
     cdef Call call
     _forget(&call)
     array, other = _real_array(x, "x"), _real_array(y, "y")
@@ -488,7 +495,7 @@ def measure_params(Calls params not None, x, axis=None, threads=1, /):
 
 
 def add_errors(first, second, /):
-    """Add two arrays of pq_error, group by group."""
+    """Add two arrays of pq_error, element by element."""
     cdef ptrdiff_t i
     cdef pq_error *sums
     cdef const pq_error *added

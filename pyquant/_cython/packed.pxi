@@ -1,4 +1,4 @@
-# Codes smaller than a byte.
+# Layouts of packed codes, and the state of packed arrays.
 
 
 # ---- layouts ----
@@ -8,19 +8,21 @@
 cdef class LayoutRow:
     """A row of the table of layouts.
 
-    Codes along one axis are a stream of bits, from the lowest bit of the first word. Code i
-    of a group has position ``order[i]``; an empty ``order`` means ascending positions.
+    The codes along one axis form a stream of bits, which begins at the lowest bit of the
+    first word. A group is ``len(order)`` consecutive codes. Code i of a group is at
+    position ``order[i]`` of the group. If ``order`` is empty, the codes stay in ascending
+    order.
     """
 
     cdef readonly str name
-    cdef readonly tuple widths   # supported bits of a code
-    cdef readonly tuple words    # supported little-endian types; new arrays have the first
-    cdef readonly bytes order    # positions of the codes of a group
-    cdef readonly bint flat      # the stream has all elements in C order, without an axis
-    cdef readonly int word_bits  # bits of a word
-    cdef int group               # number of codes of a group
-    cdef dict types              # types that the layout stores
-    cdef str some                # names of these types, for errors
+    cdef readonly tuple widths   # Supported widths of a code, in bits.
+    cdef readonly tuple words    # Supported types of words. New arrays use the first.
+    cdef readonly bytes order    # Positions of the codes of a group.
+    cdef readonly bint flat      # True if the stream has all elements in C order.
+    cdef readonly int word_bits  # Width of a word, in bits.
+    cdef int group               # Number of codes of a group.
+    cdef dict types              # The pq_type of each type of codes, by name.
+    cdef str some                # The names in `types`, for errors.
 
     # __cinit__ runs once for each object, while a caller could repeat __init__.
     def __cinit__(self, str name not None, tuple widths not None, tuple words not None,
@@ -37,12 +39,13 @@ cdef class LayoutRow:
             name: code for name, code in _CODES.items()
             if pq_type_bits(<pq_type><int>code) in widths
         }
-        if widths == (24,):  # 24 bits of an int32
+        if widths == (24,):  # the layout stores 24 bits of an int32
             self.types = {"int32": _CODES["int32"]}
         self.some = ", ".join(self.types)
 
     cpdef Py_ssize_t length(self, Py_ssize_t codes, int bits) noexcept:
-        """Return the number of words of complete groups for a number of codes."""
+        """Return the number of words for a number of codes, rounded up to complete groups.
+        """
         cdef Py_ssize_t groups = codes, all_bits
         if self.group > 1:  # a group of one code needs no division
             groups = codes // self.group + (codes % self.group != 0)
@@ -50,7 +53,7 @@ cdef class LayoutRow:
         return all_bits // self.word_bits + (all_bits % self.word_bits != 0)
 
     cpdef tuple shape(self, tuple extents, object axis, int bits):
-        """Return the shape of the words of an array."""
+        """Return the shape of the words for codes of the shape `extents`."""
         if axis is None:
             return (self.length(_prod(extents), bits),)
         words = self.length(extents[axis], bits)
@@ -72,14 +75,14 @@ cdef tuple _INT24 = (-(1 << 23), (1 << 23) - 1)
 
 
 cdef tuple _limits_of(str name, int bits):
-    """Return the limits of an integer type, in a layout with codes of `bits` bits. 0 bits:
-    without a layout."""
+    """Return the lowest and the highest code of an integer type. `bits` is the width of the
+    codes in a layout, or 0 without a layout."""
     if bits == 24:
         return _INT24
     return (0, (1 << bits) - 1) if bits and name == "uint8" else _LIMITS[name]
 
 
-# Types of sub-byte codes by width.
+# The sub-byte type for a byte type and a width in bits.
 cdef dict _NARROWER = {
     ("uint8", 4): "uint4",
     ("uint8", 2): "uint2",
@@ -89,7 +92,7 @@ cdef dict _NARROWER = {
 
 
 def layouts():
-    """Return all layouts by name."""
+    """Return a dict with the row of each layout by name."""
     return _LAYOUTS.copy()
 
 
@@ -102,8 +105,9 @@ cdef LayoutRow _layout_named(object layout):
 
 
 cdef tuple _checked_layout(object name, object axis, object bits, str of):
-    """Check a layout without an array. Return its row, and axis and bits as integers.
-    Messages add `of` before the names of arguments."""
+    """Check a layout as far as possible without an array. Return the row of the layout, and
+    axis and bits as integers or `None`. In messages, `of` precedes the name of an argument.
+    """
     cdef LayoutRow row = _layout_named(name)
     axis = None if axis is None else _integer(axis, "axis", "an integer", of)
     bits = None if bits is None else _integer(bits, "bits", "an integer", of)
@@ -126,7 +130,8 @@ cdef object _PackedArray = None
 
 
 cdef object _layout_class():
-    """Return the class Layout, imported late, because its module imports this one."""
+    """Return the class Layout. The import is late, because pyquant.packed imports this
+    module."""
     global _Layout, _PackedArray
     if _Layout is None:
         from pyquant.packed import Layout, PackedArray
@@ -140,14 +145,15 @@ cdef tuple _layout_given(object layout):
     cdef tuple items
     if type(layout) is str or type(layout) is not _layout_class():
         return _layout_named(layout), None, None
-    items = <tuple>layout  # faster than indexing a Layout
-    if len(items) != 3:  # tuple.__new__ may have built it
+    items = <tuple>layout  # Faster than indexing a Layout.
+    if len(items) != 3:  # The caller may have used tuple.__new__.
         raise TypeError("layout: expected a Layout, got one that was never made")
     return _checked_layout(items[0], items[1], items[2], "layout.")
 
 
 cdef object _along(LayoutRow row, object axis, int ndim):
-    """Return the packed axis as a nonnegative integer; `None` for a layout without one."""
+    """Return the packed axis as a nonnegative integer, or `None` if the layout has no axis.
+    """
     if row.flat:
         return None
     if ndim == 0:
@@ -163,7 +169,8 @@ cdef object _along(LayoutRow row, object axis, int ndim):
 
 
 cdef str _element_of(object dtype, object bits, LayoutRow row, int *width):
-    """Return type and width of the codes of an array in a layout."""
+    """Return the type of the codes of an array in a layout. Store the width of a code in
+    `width`."""
     cdef str name
     if row.types and (bits is None or bits == 24):
         name = _name_in(row.types, dtype, "dtype", row.some)
@@ -179,7 +186,7 @@ cdef str _element_of(object dtype, object bits, LayoutRow row, int *width):
     return name
 
 
-# NumPy's limit for the bytes of an array, and the limit for elements of float64.
+# NumPy's limit for the number of bytes of an array, and for the number of float64 elements.
 cdef Py_ssize_t _LARGEST = _maxsize
 cdef Py_ssize_t _MOST = _LARGEST // 8
 
@@ -196,7 +203,7 @@ cdef int _check_product(tuple extents, str name) except -1:
 
 
 cdef tuple _extents_of(object shape):
-    """Return a valid shape as Python integers."""
+    """Check a shape, and return a tuple of Python integers."""
     cdef tuple extents
     given = shape if isinstance(shape, (tuple, list)) else (shape,)
     try:
@@ -217,8 +224,8 @@ cdef tuple _extents_of(object shape):
 
 
 def words_of(dtype, shape, layout, /):
-    """Return type and shape of the codes; layout, axis and bits; shape of the words;
-    layout."""
+    """Return a tuple: the type of the codes, the shape of the codes, the tuple (layout,
+    axis, bits), the shape of the words, and the row of the layout."""
     return _words_of(dtype, shape, _layout_given(layout))
 
 
@@ -252,8 +259,8 @@ cdef object _packing_by_flag(object layout, object packed):
 
 
 cdef tuple _requested(object layout, str dtype, bint fixed):
-    """Return type of codes, layout, axis and bits of a result, independent of user objects.
-    If `fixed`, the type must be `dtype`."""
+    """Return the type of codes, the row of the layout, axis and bits of a result. If
+    `fixed`, raise an error if the type of codes is not `dtype`."""
     cdef int width = 0
     cdef LayoutRow row
     row, axis, bits = _layout_given(layout)
@@ -266,7 +273,7 @@ cdef tuple _requested(object layout, str dtype, bint fixed):
 
 
 cdef tuple _how(tuple asked, int ndim):
-    """Return name, axis and bits of the layout of a result."""
+    """Return the name of the layout, the packed axis and the bits of a result."""
     _, row, axis, width = asked
     return row.name, _along(row, axis, ndim), width
 
@@ -275,16 +282,15 @@ cdef tuple _how(tuple asked, int ndim):
 
 
 cdef class Packed:
-    """State of a packed array: words and layout. Attributes of a subclass do not affect it.
-    """
+    """State of a packed array: words and layout. A subclass cannot replace the state."""
 
-    cdef object _words  # the words: an ndarray, or bytes
+    cdef object _words  # an ndarray or bytes
     cdef str _dtype
     cdef tuple _extents
     cdef tuple _lies  # layout, axis, bits
 
     def _keep(self, data, str name not None, tuple shape not None, tuple how not None, /):
-        """Set the state once."""
+        """Set the state. A second call raises an error."""
         _check_words(data, name, shape, how)
         with critical_section(self):
             if self._words is not None:
@@ -292,13 +298,13 @@ cdef class Packed:
                     "data: expected no assignment, PackedArray is immutable"
                 )
             self._dtype, self._extents, self._lies = name, shape, how
-            self._words = data  # last, because it marks a complete object
+            self._words = data  # last, because `_words` marks a complete object
 
     # An object from `__new__` has no state until `__init__` runs.
 
     @property
     def _data(self):
-        """Return the words as a new array on the shared memory."""
+        """Return a new array of the words that shares the memory of this packed array."""
         cdef LayoutRow row
         _check_made(self)
         if type(self._words) is not bytes:
@@ -357,7 +363,8 @@ cdef Packed _empty_packed():
 
 
 cdef int _check_words(object data, str name, tuple shape, tuple how) except -1:
-    """Raise an error if layout and shape do not fit `data`. Any caller can set them."""
+    """Raise an error if layout and shape do not fit `data`. Any caller can pass wrong
+    arguments, because Python code can call `_keep`."""
     cdef LayoutRow row
     if type(data) is not _ndarray:
         raise TypeError(f"data: expected an array of bytes, got {type(data).__name__}")
@@ -379,20 +386,22 @@ cdef int _check_words(object data, str name, tuple shape, tuple how) except -1:
 
 
 cdef object _dtype_said(object obj):
-    """Return the dtype of an object, or `None`. A packed array returns the name of its
-    dtype, which does not need ml_dtypes."""
+    """Return the dtype of an object, or `None`. For a packed array, return the name of the
+    dtype, because the dtype itself may need ml_dtypes."""
     if isinstance(obj, Packed):
         return (<Packed>obj)._name
     return getattr(obj, "dtype", None)
 
 
-# Bytes from which NumPy arrays use large memory pages, which bytes objects do not.
+# Number of bytes from which a result is a NumPy array instead of a bytes object. For this
+# size, NumPy uses large memory pages, which make the first access faster.
 cdef enum:
     _LARGE = 1 << 22
 
 
 cdef object _bytes_out(Call *call, object out, LayoutRow row, tuple how):
-    """Return `out` as a contiguous array, for a layout whose codes fill all bits."""
+    """Check `out`, and return a contiguous array. The layout of the result has no unused
+    bits."""
     shape = row.shape(_shape(&call.x), how[1], how[2])
     exact = out
     if not (type(out) is _ndarray and out.dtype is row.words[0] and out.shape == shape
@@ -405,8 +414,8 @@ cdef object _bytes_out(Call *call, object out, LayoutRow row, tuple how):
 
 
 cdef object _hold_packed_out(Call *call, object out, pq_type code, tuple how):
-    """Set the result to `out`, or to new memory for packed codes, and return the owner of
-    the memory."""
+    """Use `out`, or new memory, for the packed codes of the result. Return the object that
+    owns the memory."""
     cdef LayoutRow row = _LAYOUTS[how[0]]
     cdef Py_ssize_t size = 0
     cdef char *memory
@@ -418,7 +427,7 @@ cdef object _hold_packed_out(Call *call, object out, pq_type code, tuple how):
         call.out_words = _set_layout(&call.out_layout, row, how, call.x.shape)
         call.args.out_layout = &call.out_layout
         size = _bytes_of_words(row, &call.x, call.out_layout.axis, call.out_words)
-    # Words start as zeros, because unused bits are never written.
+    # New words are set to zero, because the core never writes unused bits.
     no_bits = row.flat or how[2] == 24
     if out is not None:
         call.has_out = True
@@ -440,7 +449,7 @@ cdef object _hold_packed_out(Call *call, object out, pq_type code, tuple how):
 
 
 cdef object _packed(tuple shape, object data, str dtype, tuple how):
-    """Return the packed array of owned bytes, which are read-only from now on."""
+    """Return a packed array that owns `data`. Make `data` read-only."""
     cdef Packed made = _empty_packed()
     cdef LayoutRow row
     if type(data) is not bytes:
@@ -457,7 +466,8 @@ cdef object _packed(tuple shape, object data, str dtype, tuple how):
 
 cdef Py_ssize_t _set_layout(pq_layout *layout, LayoutRow row, tuple how,
                             const ptrdiff_t *shape) except -1:
-    """Set the layout of an array packed along an axis, and return the words along it."""
+    """Set the layout of an array that is packed along an axis. Return the number of words
+    along the axis."""
     layout.size = sizeof(pq_layout)
     layout.axis = how[1]
     layout.bits = how[2]
@@ -469,7 +479,7 @@ cdef Py_ssize_t _set_layout(pq_layout *layout, LayoutRow row, tuple how,
 
 cdef Py_ssize_t _bytes_of_words(LayoutRow row, Array *a, int axis,
                                 Py_ssize_t words) except -1:
-    """Return the bytes of an array that has `words` words along an axis."""
+    """Return the number of bytes of an array that has `words` words along an axis."""
     cdef Py_ssize_t size = row.word_bits // 8, extent
     cdef bint any_words = True
     cdef int d
@@ -477,7 +487,7 @@ cdef Py_ssize_t _bytes_of_words(LayoutRow row, Array *a, int axis,
         extent = words if d == axis else a.shape[d]
         if extent == 0:
             any_words = False
-        elif size > _LARGEST // extent:  # also a limit of empty arrays
+        elif size > _LARGEST // extent:  # the limit also applies to empty arrays
             raise _error(ValueError, "layout",
                          f"one that has at most {_LARGEST} bytes for shape {_shape(a)}",
                          f"{row.name!r}")
@@ -487,7 +497,7 @@ cdef Py_ssize_t _bytes_of_words(LayoutRow row, Array *a, int axis,
 
 
 cdef char *_words_at(Packed packed, Py_ssize_t *size) except? NULL:
-    """Return address and size of the words."""
+    """Return the address of the words. Store the number of bytes of the words in `size`."""
     cdef object words = packed._words
     _check_made(packed)
     if type(words) is bytes:
@@ -498,7 +508,8 @@ cdef char *_words_at(Packed packed, Py_ssize_t *size) except? NULL:
 
 
 cdef int _hold_packed(Call *call, Packed packed) except -1:
-    """Set call.x to a packed array. `_set_input` sets the bit strides later."""
+    """Store the description of a packed array in call.x. `_set_input` sets the bit strides
+    later."""
     cdef tuple shape = packed._extents
     cdef LayoutRow row
     cdef Py_ssize_t size = 0
@@ -516,8 +527,8 @@ cdef int _hold_packed(Call *call, Packed packed) except -1:
 
 
 cdef void _hold_bytes(Array *held, char *data, Py_ssize_t size, pq_type code) noexcept:
-    """Describe packed codes, after `ndim` and `shape`. The strides are 0, because
-    `_lay_bits` sets bit strides instead."""
+    """Store the description of packed codes in `held`, except `ndim` and `shape`. Set all
+    strides to 0, because `_lay_bits` sets bit strides instead."""
     held.data = data
     held.packed = max(1, size)
     memset(held.strides, 0, held.ndim * sizeof(held.strides[0]))
@@ -558,7 +569,7 @@ def pack(codes, layout, /):
     _check_product(shape, "codes")
     if width < pq_type_bits(call.x.type) and _size(&call.x) > 0:
         lo, hi = _limits_of(name, width)
-        call.zero = call.x  # checks codes like zero points
+        call.zero = call.x  # so that _zero_outside checks the codes
         _set_array(&call.args.zero, &call.zero)
         if _zero_outside(&call, lo, hi) is not None:
             raise _convert.unfit(array, lo, hi, width)
@@ -583,7 +594,7 @@ def repack(Packed packed not None, layout, /):
 
 cdef object _repacked(Call *call, LayoutRow row, object axis, tuple shape, str name,
                       int width):
-    """Return the codes of the call, packed."""
+    """Pack the codes of call.x in a layout, and return a packed array."""
     cdef tuple how = (row.name, _along(row, axis, call.x.ndim), width)
     _set_input(call)
     data = _hold_packed_out(call, None, call.x.type, how)
@@ -592,7 +603,8 @@ cdef object _repacked(Call *call, LayoutRow row, object axis, tuple shape, str n
 
 
 cdef object _unpacked(Packed packed, pq_type *type):
-    """Return the codes as bytes, or int32 for 24 bits, and set their type."""
+    """Return the codes as a uint8 array, or an int32 array for 24-bit codes. Store the type
+    of the codes in `type`."""
     cdef Call call
     _forget(&call)
     _hold_packed(&call, packed)
@@ -628,7 +640,7 @@ def same_words(Packed one not None, Packed other not None, /):
 
 
 def copied(Packed packed not None, data, tuple shape not None, /):
-    """Return a packed array on a read-only copy of words in C order."""
+    """Return a packed array that owns a read-only copy of the words `data`, in C order."""
     cdef Packed made = _empty_packed()
     made._keep(_ndarray(data.shape, data.dtype, data.tobytes()), packed._name, shape,
                packed._how)

@@ -4,7 +4,7 @@
 # ---- immutable parameters ----
 
 cdef object _integer_at(const char *memory, pq_type type):
-    """Return the integer at an address."""
+    """Return the integer of the type `type` at an address."""
     cdef const pq_type_info *row = row_of_type(type)
     cdef int64_t value = 0
     cdef int unused = <int>(64 - 8 * row.bytes)
@@ -15,8 +15,8 @@ cdef object _integer_at(const char *memory, pq_type type):
 
 
 cdef tuple _frozen(object array, str name):
-    """Return shape, dtype and immutable bytes of an array, in native byte order, like a
-    pickle."""
+    """Return shape and dtype of an array, and an immutable copy of the elements in native
+    byte order."""
     try:
         if not array.dtype.isnative:
             array = array.byteswap().view(array.dtype.newbyteorder("="))
@@ -51,7 +51,8 @@ cdef object _given_scale(tuple frozen, bint single):
 
 
 cdef object _given_zero(tuple frozen, bint single):
-    """Return `None` for zeros, or a Python integer for a single zero point."""
+    """Return `None` if all zero points are 0, a Python integer for a single zero point,
+    else an ndarray."""
     shape, dtype, memory = frozen
     if single:
         code = <pq_type><int>_CODES[_SPELLED[dtype]]
@@ -61,11 +62,11 @@ cdef object _given_zero(tuple frozen, bint single):
 
 
 cdef object _zeros_of(Call *call, object zero_point):
-    """Return zero points as an ndarray. Store a Python integer in `call`."""
+    """Return a Python integer, a packed array or other zero points as an ndarray."""
     if isinstance(zero_point, Packed):
         numbers = _dequantize(zero_point, 1.0, None, None, None, None, None, 1, None, False)
         if _is_narrow_float(_TYPES[zero_point._name]) and numbers.any():
-            zero_point = unpack(zero_point)  # raises the usual error
+            zero_point = unpack(zero_point)  # a later check raises the error
         else:
             zero_point = _np.asarray(numbers, _np.int16)
     elif PyLong_CheckExact(zero_point):
@@ -74,7 +75,8 @@ cdef object _zeros_of(Call *call, object zero_point):
 
 
 cdef int _check_zeros_alone(Call *call, object zeros, tuple shape, str dtype) except -1:
-    """Check zero points against the shape of the scales and the type, without data."""
+    """Check that zero points fit the shape of the scales and the quantized type. No array
+    to quantize is known yet."""
     if zeros.size != 1 and zeros.shape != shape:
         raise ValueError(f"zero_point: expected shape {shape}, got {zeros.shape}")
     call.args.ndim = call.zero.ndim
@@ -92,7 +94,8 @@ cdef tuple _frozen_float(double value):
 
 
 cdef tuple _parameter_shape_of(Call *call, object scale, object offset):
-    """Return the shape of scales, or of offsets beside a single scale."""
+    """Return the shape of the scales, or the shape of the offsets if there is a single
+    scale."""
     shape = () if scale is None else _shape(&call.scale)
     if offset is None or PyFloat_CheckExact(offset) or offset.size == 1:
         return shape
@@ -103,8 +106,9 @@ cdef tuple _parameter_shape_of(Call *call, object scale, object offset):
 
 cdef tuple _frozen_parameters(object scale, object zero_point, str dtype, object axis,
                               object block_size, _Affine affine):
-    """Return scale and zero point, immutable and in the fastest form for calls; `dtype`;
-    axis and block size as Python integers. All checks without data come first."""
+    """Check the arguments of a QParams, as far as possible without an array to quantize.
+    Return a tuple for `Calls._keep`: immutable copies of scales and zero points, both as
+    the types that calls read fastest, `dtype`, axis and block size."""
     cdef Call call
     cdef bint simple
     _forget(&call)
@@ -149,7 +153,8 @@ cdef tuple _frozen_parameters(object scale, object zero_point, str dtype, object
 
 
 cdef tuple _frozen_offset(_Affine affine):
-    """Return immutable offsets, which `affine` uses from now on."""
+    """Replace the offsets of `affine` by an immutable copy. Return shape, dtype and bytes
+    of the copy."""
     cdef Array held
     offset = affine.offset
     if offset is None:
@@ -163,8 +168,9 @@ cdef tuple _frozen_offset(_Affine affine):
 
 
 def typed_zeros(zeros, str name not None, /):
-    """Return read-only zero points in the quantized type, or in the stored NumPy type
-    without ml_dtypes."""
+    """Return read-only zero points in the quantized type. If the type needs ml_dtypes,
+    which is not installed, return the zero points in the NumPy type that stores the zero
+    points."""
     if name not in _DTYPES:
         try:
             dtype_named(name)
@@ -173,7 +179,8 @@ def typed_zeros(zeros, str name not None, /):
     dtype = _DTYPES[name]
     if dtype == zeros.dtype:
         return zeros.view()
-    # ml_dtypes stores narrow integers in the low bits of a byte; floats here are 0.
+    # ml_dtypes stores a narrow integer in the low bits of a byte. Zero points of floats are
+    # 0.
     codes = _np.array(zeros.view(_np.uint8))
     codes &= (1 << pq_type_bits(<pq_type><int>_CODES[name])) - 1
     codes.flags.writeable = False
@@ -187,7 +194,7 @@ cdef class _Search:
     """Options of `method="mse"`."""
     cdef pq_search what
     cdef Array held
-    cdef object weights     # first as passed, then broadcast to x
+    cdef object weights     # first as passed by the caller, later broadcast to x
     cdef object candidates
 
 
@@ -229,7 +236,8 @@ cdef void _set_ends(pq_args *args, double *lowest, double *highest,
 
 
 cdef int _find_ends(Call *call, double *ends) noexcept:
-    """Find the extrema including 0; return True if all values are finite."""
+    """Store in `ends` the lowest and the highest of 0 and all values. Return True if all
+    values are finite."""
     cdef ptrdiff_t none[PQ_MAX_NDIM]
     cdef int finite = 1, status
     ends[0] = ends[1] = 0
@@ -317,7 +325,7 @@ cdef dict _LIKE = {
     pq_preset_of(<pq_like>like).name.decode(): like
     for like in range(<int>PQ_LIKE_PYQUANT + 1, <int>PQ_LIKE_COUNT)
 }
-# Types of chosen scales.
+# The types that `scale_dtype` accepts.
 cdef dict _SCALES = {
     name: _TYPES[name] for name in (
         "float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e8m0fnu"
@@ -378,14 +386,15 @@ cdef str _set_choice(pq_choice *choice, object dtype, object symmetric,
 
 
 cdef void _set_data(pq_choice *choice, pq_type real) noexcept:
-    """Set the type of the data, and the default type of scales."""
+    """Store the type of the data. If `choice` has no type of scales, store the default
+    type."""
     choice.real = real
     if choice.scale == PQ_NO_TYPE:
         choice.scale = PQ_F64 if real == PQ_F64 else PQ_F32
 
 
 cdef bint _has_no_zero(const pq_choice *choice) noexcept:
-    """Return True if every zero point is 0 by the formula."""
+    """Return True if the formula gives the zero point 0 for any data."""
     cdef bint signed = (
         _is_narrow_float(choice.code) or row_of_type(choice.code).lowest < 0
     )
@@ -397,8 +406,9 @@ cdef bint _has_no_zero(const pq_choice *choice) noexcept:
 
 cdef tuple _without_repeats(Array *x, tuple selecting, ptrdiff_t *shape,
                             ptrdiff_t *block):
-    """Reduce repeated elements of a broadcast array to one element each, because it may
-    have too many elements to visit. Return the numbers of elements before and after."""
+    """Reduce the extent of each broadcast dimension to 1, or to the number of blocks,
+    because a broadcast array may have too many elements to visit. Return the product of
+    these extents before and after the reduction."""
     cdef int d
     cdef bint empty = _size(x) == 0
     before, after = 1, 1
@@ -425,7 +435,8 @@ cdef object _nonfinite_error(Call *call, tuple repeats):
     )
 
 
-# Least parameters for each thread. Below, each thread has a share of the elements.
+# If there are at most so many parameters for each thread, a thread gets a share of the
+# elements instead of a share of the parameters.
 cdef enum:
     _FEW_PARAMETERS = 64
 
@@ -433,8 +444,8 @@ cdef enum:
 cdef struct Choosing:
     const pq_choice *choice
     ptrdiff_t count
-    ptrdiff_t strides[PQ_MAX_NDIM]  # strides of `cells`, in bytes
-    double *cells                   # each part: `count` minima, then `count` maxima
+    ptrdiff_t strides[PQ_MAX_NDIM]  # Strides of `cells`, in bytes.
+    double *cells                   # For each part, `count` minima, then `count` maxima.
 
 
 cdef int _choose_part(const Job *job, int part) noexcept nogil:
@@ -444,7 +455,8 @@ cdef int _choose_part(const Job *job, int part) noexcept nogil:
 
 
 cdef int _extrema_part(const Job *job, int part) noexcept nogil:
-    """Find the extrema of one thread's share of the longest dimension, in full blocks."""
+    """Find the extrema of one thread's share of the longest dimension. A share has complete
+    blocks."""
     cdef const Choosing *by = <const Choosing *>job.more
     cdef pq_args args = job.args[0]
     cdef ptrdiff_t shape[PQ_MAX_NDIM]
@@ -493,7 +505,8 @@ cdef int _choose_by_extrema(Job *job, Choosing *by, Py_ssize_t size) except -1:
 cdef int _run_choice(Call *call, const pq_choice *choice, ptrdiff_t count,
                      int threads) except -1:
     """Compute scales and zero points of `count` groups, and return a pq_status. Each thread
-    has a share of the parameters; if these are few, a share of the elements."""
+    computes a share of the parameters. If there are few parameters, each thread reads a
+    share of the elements."""
     cdef Choosing by
     cdef Job job = Job(&call.args, &by, 1)
     cdef ptrdiff_t size = 1
@@ -545,7 +558,8 @@ cdef ptrdiff_t _place_groups(Call *call, tuple selecting, ptrdiff_t size,
 
 cdef ptrdiff_t _place_results(Call *call, const pq_choice *choice, tuple selecting,
                               tuple results) except -1:
-    """Set the memory of chosen scales and zero points, and return the number of groups."""
+    """Pass the memory for scales and zero points to the core, and return the number of
+    groups."""
     cdef bytes scales = results[0][2], zeros = results[1][2]
     cdef pq_type zero = _zero_type(choice.code)
     call.args.scale = pq_array(PyBytes_AS_STRING(scales), &call.scale_strides[0],
@@ -567,7 +581,8 @@ cdef int _check_shape(tuple shape, object dtype) except -1:
 
 
 cdef bytes _new_memory(tuple shape, object dtype, Py_ssize_t size):
-    """Return immutable memory for an array, to be filled immediately."""
+    """Return a bytes object for the elements of an array. The caller fills the bytes object
+    before any other code can read the object."""
     try:
         count = shape[0] if len(shape) == 1 else _prod(shape)  # faster than a call
         if count == 0:  # NumPy rejects some empty shapes
@@ -647,9 +662,10 @@ def dynamic_range(x, /):
 
 
 def extrema(x, block_size, bint as_magnitudes=False, axis=None, bint from_zero=True, /):
-    """Return the extrema of each group as float64, or the larger magnitude as float32.
-    Return `None` for magnitudes that are not finite. `from_zero` adds 0 to all groups;
-    without it, an empty group has the extrema +infinity and -infinity."""
+    """Return the lowest and the highest value of each group as float64. If `as_magnitudes`,
+    return the largest magnitude of each group as float32, or `None` if a value is not
+    finite. If `from_zero`, the extrema include 0. Otherwise an empty group has the extrema
+    +infinity and -infinity."""
     cdef Call call
     cdef ptrdiff_t shape[PQ_MAX_NDIM]
     cdef int finite = 1, status
@@ -686,13 +702,15 @@ def extrema(x, block_size, bint as_magnitudes=False, axis=None, bint from_zero=T
 
 # ---- qparams_from_range ----
 
-# Number of ranges to convert to float64 at a time; full copies would need more memory.
+# Number of ranges to convert to float64 at a time. Complete float64 copies would need more
+# memory.
 cdef enum:
     _RANGES = 4096
 
 
 cdef object _ends_array(object ends, str name, bint *typed):
-    """Convert to an ndarray. Set `typed` to False for Python numbers and lists."""
+    """Convert the lower or upper ends of ranges to an ndarray. Set `typed` to False for
+    Python numbers and lists, which have no dtype."""
     typed[0] = type(ends) not in (float, int, list, tuple)
     array = _real_array(ends, name)
     if typed[0]:
@@ -726,7 +744,8 @@ def range_ends(lo, hi, /):
 
 
 cdef ptrdiff_t _first_misfit(const double *lo, const double *hi, ptrdiff_t n) noexcept:
-    """Return the first range that is not finite or is inverted, else -1."""
+    """Return the index of the first range that is not finite or has `lo` above `hi`, else
+    -1."""
     cdef pq_fpenv found = pq_fpenv_enter()
     cdef ptrdiff_t i, first = -1
     for i in range(n):
@@ -738,7 +757,7 @@ cdef ptrdiff_t _first_misfit(const double *lo, const double *hi, ptrdiff_t n) no
 
 
 cdef object _misfit_error(object lo, object hi, size_t first, tuple shape):
-    """Return the error about a range that is not finite or is inverted."""
+    """Return the error about a range that is not finite or has `lo` above `hi`."""
     for name, end in ("lo", lo), ("hi", hi):
         if not -INFINITY < end < INFINITY:
             return _error_at(f"{name}: expected finite numbers, got {end}", first, shape)
@@ -778,7 +797,7 @@ cdef int _choose_ranges(const pq_choice *choice, object lo, object hi, char *sca
 
 cdef tuple _from_range(object lo, object hi, object dtype, object axis, object block_size,
                        object symmetric, object scale_dtype, object like, _Affine affine):
-    """Return parameters for given ranges, as a tuple like `_choose`."""
+    """Return the parameters for given ranges, in a tuple like `_frozen_parameters`."""
     cdef pq_choice choice
     cdef tuple results
     lo, hi, real = range_ends(lo, hi)
@@ -794,7 +813,7 @@ cdef tuple _from_range(object lo, object hi, object dtype, object axis, object b
 
 
 def presets():
-    """Describe the formula of each `like`, as a tuple of short texts."""
+    """Return a dict of tuples: the words that describe the formula of each `like`."""
     return {
         name: tuple(pq_preset_of(<pq_like><int>like).words.decode().lower().split())
         for name, like in _LIKE.items()

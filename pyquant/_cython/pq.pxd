@@ -26,8 +26,8 @@ from pyquant cimport (
 )
 
 
-# Functions that run parts of a job have parameters of type `const void *`, because Job.more
-# has this type.
+# Functions that run a part of a job have a parameter of type `const void *`, because
+# Job.more has this type.
 cdef extern from "pq.h" nogil:
     pq_status pq_search_params(
         const pq_kernels *, const pq_args *, const pq_choice *, const pq_search *, int, int

@@ -25,14 +25,14 @@ cdef extern from "Python.h":
 
 # ---- hints in errors about places and names of arguments ----
 
-# The vectorcall of functions of this module, which Cython defines.
+# The vectorcall function that Cython gives to all functions of this module.
 cdef vectorcallfunc _call_cython = NULL
 cdef PyObject *_quantize_function = NULL
 cdef PyObject *_quantize_method = NULL
 
 
 cdef int _raise_hint(object error, object function, tuple args, object names) except -1:
-    """Raise `error` with a hint, if it is about positions or names of arguments."""
+    """If `error` is about positions or names of arguments, raise the error with a hint."""
     from pyquant._refused import hint_of_call
 
     message = hint_of_call(error, function, args, names)
@@ -42,7 +42,7 @@ cdef int _raise_hint(object error, object function, tuple args, object names) ex
 
 
 cdef int _fail() except -1:
-    """Raise the error that is set."""
+    """Raise the exception that is set already."""
     return -1
 
 
@@ -64,8 +64,8 @@ cdef PyObject *_call_hinted(PyObject *function, PyObject *const *args, size_t n,
     return made if made != NULL else _refuse(function, args, PyVectorcall_NARGS(n), names)
 
 
-# Common keywords, parsed here: Cython's parser takes a third of the time of a small call.
-# Each function accepts a contiguous part of this list.
+# Common keywords. This file parses common keywords itself, because Cython's parser needs a
+# third of the time of a small call. Each function accepts a contiguous part of this list.
 cdef enum:
     _KEY_AXIS, _KEY_BLOCK, _KEY_DTYPE, _KEY_OUT, _KEY_THREADS, _KEY_PACKED, _KEY_ROUNDING
     _KEY_BEYOND, _KEY_NAN, _COMMON_KEYS
@@ -82,8 +82,8 @@ cdef tuple _DEFAULTS = (
 
 cdef bint _has_common_keywords(PyObject *const *args, size_t n, PyObject *names, int first,
                                int end, PyObject **given) noexcept:
-    """Read the common keywords from `first` to `end`, or their defaults. Return False if
-    there are other keywords."""
+    """Store in `given` the values or defaults of all common keywords. Return False if the
+    call has a keyword outside the part of the list from `first` to before `end`."""
     cdef Py_ssize_t i, count = PyVectorcall_NARGS(n)
     cdef int k
     for k in range(_COMMON_KEYS):
@@ -101,14 +101,14 @@ cdef bint _has_common_keywords(PyObject *const *args, size_t n, PyObject *names,
 
 
 cdef inline PyObject *_at(PyObject *const *objects, int i) noexcept:
-    """Return a borrowed reference. Cython would count an index as a reference, which takes
-    time."""
+    """Return a borrowed reference to an object of an array. Without this function, Cython
+    would increase the reference count, which takes time."""
     return objects[i]
 
 
 cdef PyObject *_call_function(PyObject *function, PyObject *const *args, size_t n,
                               PyObject *names) except NULL:
-    """Call quantize or dequantize. Common keywords need no parser."""
+    """Call quantize or dequantize, without Cython's parser if all keywords are common."""
     cdef PyObject *given[_COMMON_KEYS]
     cdef bint quantizes = function == _quantize_function
     cdef Py_ssize_t count = PyVectorcall_NARGS(n)
@@ -144,8 +144,8 @@ cdef PyObject *_call_function(PyObject *function, PyObject *const *args, size_t 
 
 cdef PyObject *_call_method(PyObject *function, PyObject *const *args, size_t n,
                             PyObject *names) except NULL:
-    """Call a method of Calls. Common keywords need no parser. Check the type of `self`
-    first, because Cython does not."""
+    """Call a method of Calls, without Cython's parser if all keywords are common. Check the
+    type of `self` first, because Cython does not check the type."""
     cdef PyObject *given[_COMMON_KEYS]
     cdef bint quantizes = function == _quantize_method
     if PyVectorcall_NARGS(n) > 0 and not isinstance(<object>_at(args, 0), Calls):
@@ -204,11 +204,12 @@ cdef bytes _text_of(function):
 
 
 def hinted(function, /):
-    """Decorate a function: add hints to errors about places and names of arguments.
+    """Decorate a function so that errors about positions and names of arguments have hints.
 
     Functions of this module get a new vectorcall. Python functions become C functions,
-    because a decorator in Python would double the time of a small call. The module of such
-    a C function, its `__self__`, is a module object that holds the Python function.
+    because a decorator in Python would double the time of a small call. The `__self__` of
+    the C function is a module object, and an attribute of the module object is the Python
+    function.
     """
     global _call_cython, _quantize_function, _quantize_method
     cdef _Definition made
@@ -244,8 +245,8 @@ def hinted(function, /):
 
 # ---- common calls ----
 
-# The fast path of common calls. It raises no errors: calls that it does not support, and
-# calls with errors, take the general path.
+# The fast path of common calls raises no errors. Calls with errors, and calls that the fast
+# path does not support, use the general path.
 
 
 # A contiguous array, as a sequence of elements.
@@ -280,7 +281,8 @@ cdef inline bint _are_apart(Run *a, Run *b) noexcept:
 
 cdef bint _is_usual_zero(object zero, pq_args *args, int64_t *room,
                          pq_type code) except -1:
-    """Read `None`, or a Python integer within the type `code`, which `room` holds."""
+    """Store the zero point in `args`: `None`, or a Python integer within the type `code`.
+    `room` is memory for the integer. Return False for any other zero point."""
     cdef const pq_type_row *row
     cdef int beyond = 0
     args.zero.data = NULL
@@ -295,7 +297,8 @@ cdef bint _is_usual_zero(object zero, pq_args *args, int64_t *room,
 
 
 cdef bint _is_usual_out(object out, object like, Run *given, Run *to) except -1:
-    """Return True if `out` is C-contiguous and has the type of the result."""
+    """Return True if `out` is C-contiguous, has the type of the result and the shape of
+    `like`."""
     cdef pq_type type = to.type
     return (
         _is_run(out, to)
@@ -339,13 +342,14 @@ cdef bint _run_usual(pq_args *args, Run *given, Run *to, bint quantizes,
 
 cdef object _made_usual(pq_args *args, object array, Run *given, pq_type type, object out,
                         bint quantizes):
-    """Run the fast path. Return the result, or `None` for the general path."""
+    """Run the fast path. Return the result, or `None` if the call needs the general path.
+    """
     cdef const PyArrayObject *a = <const PyArrayObject *>array
     cdef Run to
     cdef object made = out
     to.type = type
     if out is None:
-        if _dtypes_held[<int>type] == NULL:  # needs an import, which may run any code
+        if _dtypes_held[<int>type] == NULL:  # an import may run any code
             return None
         made = _new_array(PyArray_NDIM(a), PyArray_DIMS(a), type)
         to.data = <char *>_data(made)
@@ -355,14 +359,16 @@ cdef object _made_usual(pq_args *args, object array, Run *given, pq_type type, o
 
 
 cdef object _packed_usual(pq_args *args, object array, Run *given, pq_type type):
-    """Run the fast path, packed like ONNX. Return `None` for the general path."""
+    """Run the fast path, and pack the codes in the layout "onnx". Return the result, or
+    `None` if the call needs the general path."""
     cdef const PyArrayObject *a = <const PyArrayObject *>array
     cdef Py_ssize_t size = (given.n * pq_type_bits(type) + 7) // 8
     cdef Run to
     cdef str name = <str>_NAMES[<int>type]
     if given.n == 0 or size >= _LARGE or name not in _PACKED:
         return None
-    # The shape is read before the run, during which another thread may change it.
+    # Read the shape before the run, because another thread may change the shape during the
+    # run.
     shape = _extents(PyArray_NDIM(a), PyArray_DIMS(a))
     data = PyBytes_FromStringAndSize(NULL, size)
     to.data = PyBytes_AS_STRING(data)
@@ -374,8 +380,8 @@ cdef object _packed_usual(pq_args *args, object array, Run *given, pq_type type)
 
 cdef object _quantize_usual(object x, object scale, object zero_point, object dtype,
                             object rounding, object layout, object out, _Affine policy):
-    """Quantize with default options and a given policy. Check names before arrays, because
-    a hash that a user defines could change an array after its check."""
+    """Quantize on the fast path, with default options and a given policy. Check names
+    before arrays, because the hash function of a user's object could change an array."""
     cdef Run given
     cdef pq_args args
     cdef double scale_room
@@ -437,7 +443,8 @@ cdef object _dequantize_usual(object q, object scale, object zero_point, object 
 
 cdef inline int _hold_parameters(Call *call, object scale, object zero_point, object axis,
                                  object block_size, const char *whose) except -1:
-    """Hold scale and zero point, and set their strides. `whose`: see Call."""
+    """Store the descriptions and strides of scale and zero point in the call. `whose` is a
+    member of Call."""
     _hold_scale(call, scale)
     _hold_zero(call, zero_point, scale)
     call.whose = whose
@@ -459,8 +466,8 @@ cdef inline int _check_apart(Call *call, object exact, object array, object scal
 cdef object _apply(Call *call, object array, object scale, object zero_point, pq_type code,
                    pq_type type, object axis, object block_size, object out, int threads,
                    bint quantizes, tuple how, bint any_zero, object offset):
-    """Quantize or dequantize, after the conversion of all arguments. `how` is the layout of
-    packed results, or `None`."""
+    """Quantize or dequantize, after the conversion of all arguments. `how` is the tuple
+    (layout, axis, bits) of a packed result, or `None`."""
     cdef const char *whose = NULL
     if any_zero:  # QParams
         whose = b"x" if quantizes else b"q"
@@ -468,9 +475,10 @@ cdef object _apply(Call *call, object array, object scale, object zero_point, pq
     _hold_parameters(call, scale, zero_point, axis, block_size, whose)
     call.args.any_zeros = any_zero and not quantizes and _is_integer(code)
     if how is not None and how[2] == 24:
-        call.args.out_layout = &call.out_layout  # limits zero points to 24 bits
-    # QParams has checked its zero points for int32, but not for 24 bits. The core checks
-    # many integer zero points itself, while it reads them.
+        call.args.out_layout = &call.out_layout  # Limits zero points to 24 bits.
+    # A QParams has checked that zero points fit int32, but not that zero points fit 24
+    # bits. If there are many integer zero points, the core checks each zero point when it
+    # reads the zero point.
     if call.args.zero.data != NULL and (_has_24_bits(call, code) or not any_zero and (
         not call.zero.held
         or _size(&call.zero) < _FEW_ZEROS
@@ -496,7 +504,8 @@ cdef object _quantize(object x, object scale, object zero_point, object dtype, o
                       object block_size, object rounding, object precision, object saturate,
                       object layout, object out, object threads, _Affine affine,
                       bint any_zero):
-    """Quantize. With `any_zero`, QParams has checked the zero points already."""
+    """Quantize, on the fast path if possible. If `any_zero`, a QParams has checked the zero
+    points."""
     if (
         axis is None and block_size is None and precision is None and saturate is True
         and threads is _ONE and (layout is None or layout is _ONNX_LAYOUT)
@@ -839,7 +848,7 @@ def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=N
 
 
 cdef object _array_of(tuple frozen):
-    """Return a read-only array of shape, dtype and bytes."""
+    """Return a read-only array for a tuple of shape, dtype and bytes."""
     shape, dtype, memory = frozen
     return _words_in(shape, dtype, memory)
 
@@ -847,20 +856,21 @@ cdef object _array_of(tuple frozen):
 cdef class Calls:
     """The C base class of QParams, because methods of C types read arguments faster."""
 
-    # Shape, dtype and memory of scales and of zero points. Properties build the arrays.
+    # Shape, dtype and bytes of the scales and of the zero points. Properties return arrays.
     cdef tuple _scales
     cdef tuple _zeros
-    # Scale and zero point in the form that calls read fastest.
+    # Scale and zero point as the types that calls read fastest: a Python number or an
+    # ndarray.
     cdef object _given_scale
     cdef object _given_zero
-    cdef object _dtype  # dtype of codes; None if ml_dtypes defines it
+    cdef object _dtype  # The dtype of codes, or None if ml_dtypes defines the dtype.
     cdef readonly str _name
     cdef readonly object _axis
     cdef readonly object _block_size
-    cdef tuple _offsets  # stored like _scales, or None
-    cdef _Affine _affine  # offsets in the form for calls, or None
+    cdef tuple _offsets  # Stored like _scales, or None.
+    cdef _Affine _affine  # Offsets, fill and quant_range for calls, or None.
     cdef object __weakref__
-    cdef tuple _rescaling  # requantize(): weak reference to the last source, and parameters
+    cdef tuple _rescaling  # of requantize(): weak reference to the last source, parameters
 
     cdef int _keep(self, tuple parameters) except -1:
         with critical_section(self):
@@ -1032,8 +1042,9 @@ hinted(Calls.dequantize)
 
 
 cdef tuple _hold_params(Call *call, Calls params, bint quantizes, const char *whose):
-    """Set the parameters of a call whose input is set. Return the arrays that own their
-    memory, which the caller must keep. `whose` is the argument for Call.whose."""
+    """Store the parameters of a QParams in a call that has its input already. Return the
+    arrays that own the memory of the parameters. The caller must keep the arrays alive.
+    `whose` is the value for Call.whose."""
     cdef _Affine affine = params._affine
     scale = _scale_array(call, params._given_scale)
     zero_point = _zero_array(call, params._given_zero)
@@ -1050,7 +1061,8 @@ cdef int _requantize_codes_part(const Job *job, int part) noexcept nogil:
 
 
 cdef Calls _rescaling_of(Calls target, Calls source):
-    """Return parameters that convert codes of `source` by a multiplication, or `None`."""
+    """Return parameters that convert codes of `source` to codes of `target` by a
+    multiplication. Return `None` if there are no such parameters."""
     cdef tuple known
     cdef Calls made = None
     with critical_section(target):

@@ -30,7 +30,8 @@ cdef object _hold_whole(object array, Array *held, str name):
 
 cdef int _place_channels(Call *call, str name, Array *a, object axis,
                          pq_channels *to) except -1:
-    """Set `to` to an array that has one element, or one for each index of `axis`."""
+    """Store in `to` the description of an array that has one element, or an element for
+    each index of `axis`."""
     to[0] = pq_channels(a.data, 0, a.type, a.swapped)
     if _size(a) == 1:
         return 0
@@ -41,13 +42,13 @@ cdef int _place_channels(Call *call, str name, Array *a, object axis,
         raise ValueError(
             f"{name}: expected shape {(call.args.shape[<int>axis],)}, got {_shape(a)}"
         )
-    # A stride of 0 would mean one element for all channels.
+    # A stride of 0 would mean that all channels share one element.
     to.stride = a.strides[0] if a.shape[0] > 0 else 1
     return 0
 
 
 cdef int64_t _code_of(object value, str name, pq_type type) except? -1:
-    """Return an integer within the range of a type."""
+    """Check that an integer is within the range of a type, and return the integer."""
     cdef const pq_type_info *row = row_of_type(type)
     one = _integer(value, name, "an integer")
     if not row.lowest <= one <= row.highest:
@@ -64,7 +65,7 @@ def has_fixed_point(str arithmetic not None, double multiplier, /):
 
 
 cdef object _refused_multiplier(object arithmetic, object multiplier, object shift):
-    """Return the error for a multiplier that C rejects."""
+    """Return the error for a multiplier that the core rejects."""
     from pyquant._refused import of_multiplier
 
     return of_multiplier(str(arithmetic), multiplier, shift)
@@ -97,17 +98,17 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
     input_zero_point : int, optional
         Zero point of `q`, within the range of its type. Default 0.
     bias : array_like, optional
-        Integers in the scale of `q`: one element, or one for each index of `axis` (of two
-        axes, of the second one).
+        Integers in the scale of `q`: one element, or one for each index of `axis`. With two
+        axes: one for each index of the second axis.
     axis : int or (int, int), optional
-        The axis along which multipliers, shifts and biases vary. The two axes of two
-        multipliers are by default the last two.
+        The axis along which multipliers, shifts and biases vary. With two arrays of
+        multipliers: two axes, by default the last two.
     arithmetic : str, optional
         The arithmetic of R: "float32" (the default), "rndnu", "tflite", "tflite_single" or
         "fbgemm"; see Notes.
     quant_range : (int, int), optional
-        Lowest and highest code of the result, within the range of `dtype`. A fused ReLU
-        has the lowest code `zero_point`.
+        Lowest and highest code of the result, within the range of `dtype`. To fuse a ReLU,
+        pass `zero_point` as the lowest code.
     shift : array_like, optional
         Integers that `fixed_point` returns beside its multipliers: from -31 to 30 for
         "tflite" and "tflite_single", from 1 to 62 for "rndnu" and "fbgemm".
@@ -132,11 +133,9 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
     numpy.exceptions.AxisError
         If the axis is out of bounds.
 
-    Notes
-    -----
-    The sum ``v = q - input_zero_point + bias`` is exact; beyond int64 it
-    saturates. The formulas below use m and shift of `fixed_point` and unbounded integers,
-    except "float32". ``>>`` rounds down::
+    Notes ----- The sum ``v = q - input_zero_point + bias`` is exact, and saturates to
+    int64. The formulas below, except "float32", use unbounded integers and the m and shift
+    that `fixed_point` returns. ``>>`` rounds down::
 
         float32         half_even(float32(v) * float32(multiplier)), the product in float32
         rndnu, fbgemm   (v * m + 2**(shift - 1)) >> shift
@@ -146,8 +145,9 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
 
     Where other implementations overflow, the result saturates.
 
-    Two arrays in `multiplier` are separable. The multiplier of an element is the product of
-    their numbers for its indices. Numbers and products are rounded to float32.
+    Two arrays in `multiplier` contain factors of multipliers. The multiplier of an element
+    is the product of two factors, one for the index of the element along each axis. Factors
+    and products are rounded to float32.
 
     Examples
     --------
@@ -173,7 +173,8 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
     held_bias.held = False
     memset(&args, 0, sizeof(args))
     args.size = sizeof(args)
-    # All arguments are converted first: that may run user code, which may change arrays.
+    # Convert all arguments before reading arrays, because a conversion may run user code
+    # that changes an array.
     array = _code_array(q, "q")
     if isinstance(array, Packed):
         raise TypeError(f"q: expected {_ACCUMULATED_NAMES}, got a PackedArray")
@@ -279,13 +280,11 @@ def fixed_point(multiplier, arithmetic="tflite"):
     ValueError
         If the arithmetic cannot represent a number. The message states the range.
 
-    Notes
-    -----
-    "tflite" and "tflite_single" round to 31 bits, half away from zero. Numbers
-    below 2**-32 become 0. "tflite_single" represents numbers from 2**30 on by its largest
-    pair, ``(2**31 - 1, 30)``. "rndnu" keeps the 24 bits of float32, from 2**-32 to less
-    than 2**8. "fbgemm" keeps them from 2**-32 to less than 2**30, with multipliers from
-    2**30 on.
+    Notes ----- "tflite" and "tflite_single" round to 31 bits, half away from zero. Numbers
+    below 2**-32 become 0. For numbers from 2**30 on, "tflite_single" returns the largest
+    pair, ``(2**31 - 1, 30)``. "rndnu" keeps the 24 bits of float32, for numbers from 2**-32
+    to less than 2**8. "fbgemm" also keeps 24 bits, for numbers from 2**-32 to less than
+    2**30, and returns integers from 2**30 on.
 
     Examples
     --------

@@ -1,6 +1,8 @@
-# The general call path: pass checked arguments to the core, in parts on threads.
+# Pass the checked arguments of a call to the core, and run the parts of the call on
+# threads.
 
-# Calls with fewer elements keep the GIL, because releasing it costs more.
+# Calls with fewer than _NOGIL_SIZE elements keep the GIL, because a release of the GIL
+# would take longer than the call.
 cdef enum:
     _NOGIL_SIZE = 16384
     _FEW_ZEROS = 256
@@ -8,28 +10,28 @@ cdef enum:
 
 cdef struct Job:
     const pq_args *args
-    const void *more  # arguments that pq_args lacks
+    const void *more  # arguments of an operation that pq_args does not contain
     int parts
 
 
-# Run a part of a job, and return its pq_status.
+# A function that runs a part of a job and returns a pq_status.
 ctypedef int (*part_fn)(const Job *job, int part) noexcept nogil
 
 
 @final
 cdef class _Work:
-    """A job in parts on different threads.
+    """A job whose parts run on different threads.
 
-    The job lives as long as the call. After `close`, no part runs. A part that starts
-    later, from a queue after an interrupt or an error, does nothing. `close` cannot be
-    interrupted.
+    The memory of the job is valid during the call only. `close` waits for parts that run.
+    After an interrupt or an error, a part may still be in the queue of a thread. Such a
+    part does nothing if it starts after `close`. `close` cannot be interrupted.
     """
     cdef part_fn run
     cdef const Job *job
     cdef int active
     cdef bint closed
-    cdef PyThread_type_lock guard  # guards `active` and `closed`
-    cdef PyThread_type_lock busy   # held while any part runs
+    cdef PyThread_type_lock guard  # Guards `active` and `closed`.
+    cdef PyThread_type_lock busy   # Held while any part runs.
 
     def __cinit__(self):
         self.guard = PyThread_allocate_lock()
@@ -80,7 +82,8 @@ cdef class _Work:
 
 
 cdef int _parts(Py_ssize_t size, int threads) except -1:
-    """Return the useful number of parts for a number of bytes."""
+    """Return the number of parts for a job that reads and writes `size` bytes. The number
+    is at most `threads`, and lower if the parts would be too small."""
     if threads == 1 or size < 2 * <Py_ssize_t>_threads.MIN_PART_BYTES:
         return 1  # saves a Python call
     return _threads.useful_parts(size, threads)
@@ -105,7 +108,8 @@ cdef int _execute(part_fn run, const Job *job, Py_ssize_t size) except -1:
 
 
 cdef int _raise(int status, Array *out, Array *given, str name) except -1:
-    """Raise the error of a pq_status; `given` is the array of the argument `name`."""
+    """Raise the error of a pq_status. `given` describes the array of the argument `name`.
+    """
     if status == PQ_ERR_OVERLAP:
         strides = tuple([out.strides[d] for d in range(out.ndim)])
         raise _error(ValueError, "out", "dimensions that neither overlap nor interleave",
@@ -118,14 +122,16 @@ cdef int _raise(int status, Array *out, Array *given, str name) except -1:
 
 cdef int _run_threads(part_fn run, const pq_args *args, const void *more, Py_ssize_t size,
                       Py_ssize_t itemsize, int threads) except -1:
-    """Run an operation on `size` elements of `itemsize` bytes, and return a pq_status."""
+    """Run an operation on `size` elements, and return a pq_status. `itemsize` is the number
+    of bytes that the operation reads and writes for an element."""
     cdef Job job = Job(args, more, _parts(size * itemsize, threads))
     return _execute(run, &job, size)
 
 
 cdef int _run_all(part_fn run, Call *call, const void *more, int threads,
                   str name="x") except -1:
-    """Run an operation on all elements of `name`, and raise the error of C."""
+    """Run an operation on all elements of call.x, and raise the error of the core. `name`
+    is the argument that errors name."""
     cdef Py_ssize_t size = _size(&call.x)
     cdef int status = PQ_OK
     if size != 0:

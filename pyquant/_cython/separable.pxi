@@ -32,25 +32,26 @@ cdef extern from *:
     void multiply(float *, float, const float *, ptrdiff_t) noexcept nogil
 
 
-# Products of scales to compute at a time. They fit the L1 cache and a thread's stack.
+# Number of products of scales to compute at a time. The products fit the L1 cache and a
+# thread's stack.
 cdef enum:
     _PRODUCTS = 4096
 
 
 cdef struct Pair:
     int[2] axes
-    const float *first   # a scale for each index of the first axis
-    const float *second  # a scale for each index of the second axis
-    # A number for each index of the second axis, or NULL. dequantize: float offsets.
-    # requantize: int64 biases, or int64 zero points if in_floats.
+    const float *first   # A scale for each index of the first axis.
+    const float *second  # A scale for each index of the second axis.
+    # A number for each index of the second axis, or NULL. For dequantize, float32 offsets.
+    # For requantize, int64 biases, or int64 zero points if in_floats.
     const char *added
-    const pq_requantization *more  # arguments of requantize; NULL: dequantize
-    bint in_floats  # requantize by pq_dequantize and pq_quantize
-    int64_t zero    # zero point of all columns, for in_floats without `added`
+    const pq_requantization *more  # Arguments of requantize. NULL for dequantize.
+    bint in_floats  # True to requantize by pq_dequantize and pq_quantize.
+    int64_t zero    # Zero point of all columns, if in_floats and `added` is NULL.
 
 
 cdef bint _is_joined(const pq_array *x, int a, int b, ptrdiff_t columns) noexcept nogil:
-    """Return True if the rows of an array are consecutive along the second axis."""
+    """Return True if each row of `columns` elements begins where the previous row ends."""
     return x.strides[a] == columns * x.strides[b]
 
 
@@ -97,7 +98,8 @@ cdef int _requantize_in_floats(const pq_args *at, const Pair *pair,
 
 
 cdef inline bint _has_plain_rows(const pq_args *args, int b) noexcept nogil:
-    """Return True if rows of int32 become adjacent float32 numbers, without zero points."""
+    """Return True if the input is int32, the result is float32, the elements of each row
+    are adjacent, and there are no zero points."""
     cdef const pq_array *x = &args.inp
     cdef const pq_array *y = &args.out
     return (
@@ -221,7 +223,8 @@ cdef tuple _pair_axes(Call *call, object axis, str name):
 
 cdef object _dequantize_by_pair(object q, tuple scale, object zero_point, object dtype,
                                 object axis, object out, object offset, object threads):
-    """Dequantize with products of two scales; `offset` belongs to the second axis."""
+    """Dequantize with products of two scales. `offset` has a number for each index of the
+    second axis."""
     cdef Call call
     cdef Pair pair
     cdef pq_prepared plan
@@ -286,7 +289,7 @@ cdef int _check_pair(Call *call, Pair *pair, pq_requantization *args,
     for i in range(4):
         if status == PQ_OK:
             product[0] = rows[i // 2] * columns[i % 2]
-            # The last of INT_MAX parts has no elements: the call only checks arguments.
+            # The last of INT_MAX parts has no elements, so the call only checks arguments.
             status = pq_requantize(_active, args, INT_MAX - 1, INT_MAX)
     pq_fpenv_leave(found)
     return status
@@ -296,11 +299,11 @@ cdef bint _suits_floats(Call *call, pq_requantization *args):
     """Return True if pq_dequantize and pq_quantize can compute the codes of requantize."""
     if args.arithmetic != PQ_ARITHMETIC_FLOAT32 or call.x.ndim != 2:
         return False
-    if call.x.type == PQ_I64:  # sums may exceed int64
+    if call.x.type == PQ_I64:  # a code minus a zero point may exceed int64
         return False
     if not args.clips:
         return True
-    if args.lowest_code == 0 and args.highest_code == 0:  # pq_args reads this as no range
+    if args.lowest_code == 0 and args.highest_code == 0:  # in pq_args, this means no range
         return False
     return args.lowest_code <= args.zero <= args.highest_code
 
@@ -308,7 +311,8 @@ cdef bint _suits_floats(Call *call, pq_requantization *args):
 cdef int _requantize_by_pair(Call *call, object exact, Pair *pair, tuple multiplier,
                              object bias, pq_requantization *args, object arithmetic,
                              int threads) except -1:
-    """Requantize with products of two multipliers. A bias belongs to the second axis."""
+    """Requantize with products of two multipliers. `bias` has one number, or a number for
+    each index of the second axis."""
     cdef float product
     multiplier = _hold_pair(call, exact, multiplier, "multiplier", pair)
     pair.more = args
@@ -316,7 +320,7 @@ cdef int _requantize_by_pair(Call *call, object exact, Pair *pair, tuple multipl
     pair.zero = args.input_zero
     if bias is not None:
         bias = _np.ascontiguousarray(bias, _np.int64)
-        # The zero point minus a larger bias could exceed int64.
+        # With a bias of larger magnitude, the zero point minus the bias could exceed int64.
         if pair.in_floats and bias.size != 0:
             pair.in_floats = bias.min() > -(2**62) and bias.max() < 2**62
         if pair.in_floats:

@@ -1,4 +1,4 @@
-# Operators of the standards: rows that validate calls and run them.
+# The operators that standards define: check the arguments of a call, and run the call.
 
 
 cdef object _standard = None  # the module; Operator imports it
@@ -19,12 +19,12 @@ cdef object _NOTHING = 0  # for comparison with ONNX's defaults
 
 # Rules for the shape of scales:
 cdef enum:
-    _BY_SCALAR    # a scale of rank 0, or one for each index of an axis
-    _BY_AXES      # one scale for each index of a set of axes
-    _BY_BLOCKS    # one scale, one for each index of an axis, or one for each block along it
-    _BY_ELEMENT   # one scale
-    _BY_AXIS      # one scale for each index of an axis
-    _BY_GROUPS    # one scale for each block; block extents divide the input's
+    _BY_SCALAR    # A scale of rank 0, or a scale for each index of an axis.
+    _BY_AXES      # A scale for each index of a set of axes.
+    _BY_BLOCKS    # One scale, or one for each index of an axis or each block along an axis.
+    _BY_ELEMENT   # One scale.
+    _BY_AXIS      # A scale for each index of an axis.
+    _BY_GROUPS    # A scale for each block. Block extents divide the extents of the input.
 
 
 cdef dict _RULES = {"scalar": _BY_SCALAR, "axes": _BY_AXES, "blocks": _BY_BLOCKS}
@@ -34,29 +34,29 @@ cdef dict _QTYPES = {
 
 # Results of the steps of a call.
 cdef struct Steps:
-    bint foreign    # true if a step may have run user code
-    pq_type real    # type of the input of quantize
-    pq_type code    # type of the input of dequantize or the result of quantize
+    bint foreign    # True if a step may have run user code.
+    pq_type real    # Type of the input of quantize.
+    pq_type code    # Type of the input of dequantize, or of the result of quantize.
     pq_type scale
-    pq_type dtype   # the requested type
+    pq_type dtype   # The requested type.
     pq_type precision
     bint clips
-    int n                 # number of dimensions of the scales
-    signed char at[PQ_MAX_NDIM]  # the dimension of the input for each
+    int n                 # Number of dimensions of the scales.
+    signed char at[PQ_MAX_NDIM]  # Dimension of the input for each dimension of the scales.
 
 
 @final
 cdef class _Argument:
-    """An argument that is an array: its name and the allowed element types."""
+    """The name and the allowed element types of an argument that is an array."""
 
     cdef str name
-    cdef tuple types  # names; a Python number gets the first type that fits it
-    cdef pq_type first    # the first of `types`
+    cdef tuple types  # Names of types. A Python number gets the first type that fits.
+    cdef pq_type first    # The first of `types`.
     cdef bint[<int>PQ_TYPE_COUNT] allowed
-    cdef bint follows      # the type is the type of another argument
-    cdef bint is_list      # an attribute: a number or a list
-    cdef bint is_required  # `None` is an error
-    cdef bint is_typing    # the type of zero points is the type of the result
+    cdef bint follows      # The type is the type of another argument.
+    cdef bint is_list      # An attribute, which is a number or a list.
+    cdef bint is_required  # `None` is an error.
+    cdef bint is_typing    # The type of zero points is the type of the result.
 
     def __init__(self, str name not None, tuple types=None, str kind=""):
         self.name, self.types, self.follows = name, types, types is None
@@ -69,14 +69,14 @@ cdef class _Argument:
 
 @final
 cdef class _Type:
-    """An argument that selects a type: its name, allowed types, and their spellings."""
+    """The name, the allowed types and the spellings of an argument that selects a type."""
 
     cdef str name
     cdef tuple types
     cdef dict spelled
-    cdef str words  # text before the types in error messages
-    cdef dict known  # valid spelling -> pq_type
-    cdef bint optional  # true if 0 selects the default
+    cdef str words  # Text before the types in error messages.
+    cdef dict known  # The pq_type of each valid spelling.
+    cdef bint optional  # True if 0 selects the default.
 
     def __init__(self, str name not None, tuple types not None, dict spelled not None,
                  str words=""):
@@ -90,15 +90,19 @@ cdef class _Type:
 
 @final
 cdef class Operator:
-    """An operator of a standard. Its keywords describe the checks, in their order.
+    """An operator that a standard defines. Keywords describe the checks, in the order of
+    the checks.
 
-    input, scale, zero: name and types of an array; without types, those of the input or the
-    result. "list" accepts an attribute, "required" no `None`, and zero points of kind
-    "typing" select the type of the result.
-    dtype, precision: name, types, names for types, and words for errors.
-    rounding: name and modes of nGraph. nonzero: scales of 0 are errors.
-    places: the rule for the shape of scales, or the names of rules that a call selects.
-    float8: "refuse" zero points, require "zeros", or "drop" zeros. saturate: a flag.
+    input, scale, zero: name, types and kind of an array. Without types, an array has the
+    type of the input or of the result. The kind "list" accepts a number or a list, and
+    "required" rejects `None`. Zero points of kind "typing" select the type of the result.
+    dtype, precision: name, types, spellings of the types, and words for errors.
+    rounding: name of the argument, and names of the modes.
+    nonzero: the operator rejects scales of 0.
+    places: the rule for the shape of scales, or the names of rules that `qtype` selects.
+    float8: for float8 codes, "refuse" rejects zero points, "zeros" rejects zero points
+    that are not 0, and "drop" ignores zero points of 0.
+    saturate: the operator has this flag.
 
     `quotient` is the type of the division, by default the type of the scale.
     """
@@ -108,7 +112,7 @@ cdef class Operator:
     cdef int[_MOST_STEPS] steps
     cdef _Argument input, scale, zero
     cdef _Type dtype, precision
-    cdef tuple remedy  # the argument that sets the type of zero points, and its types
+    cdef tuple remedy  # name and types of the argument that sets the type of zero points
     cdef str float8, mode
     cdef dict modes
     cdef int rule
@@ -148,12 +152,13 @@ cdef class Operator:
 
     def run(self, x, scale, zero_point, axis=None, out=None, threads=1, dtype=None,
             block_size=None, qtype=None, saturate=1, precision=0, rounding=None):
-        """Check the arguments in the order of the row, and return the result."""
+        """Check the arguments in the order of the operator's steps, and return the result.
+        """
         cdef Call call
         cdef Steps found
         cdef pq_type type
         cdef int i, step
-        unset = None if self.dtype is None else _NOTHING  # the value of an absent dtype
+        unset = None if self.dtype is None else _NOTHING  # the default of `dtype`
         if (
             out is None and threads is _ONE and saturate is _ONE and precision is _NOTHING
             and rounding is None and dtype is unset and block_size is unset
@@ -246,12 +251,13 @@ cdef class Operator:
                            self.quantizes)
 
     cdef object _wrong(self, object kind, str name, str expected, object got):
-        """Return the error about an argument; `got` is text or an object to show."""
+        """Return the error about an argument. `got` is a text or an object to show."""
         text = got if type(got) is str else _shown(got)
         return kind(f"{name}: {self.standard} expects {expected}, got {text}")
 
     cdef int _again(self, Call *call, object x, object scale, object zero) except -1:
-        """Read the arrays again, because user code may have changed them."""
+        """Update the descriptions of the arrays, because user code may have changed the
+        arrays."""
         if isinstance(x, Packed):
             _hold_packed(call, x)
         else:
@@ -296,9 +302,9 @@ cdef class Operator:
 
     cdef object _take(self, _Argument of, object values, pq_type only, Array *held,
                       void *room, pq_type *type, Steps *found):
-        """Read an array into `held`, and return the array. If `room` is not null, write a
-        Python number to `room`, and return `None`. The type must be `only`. If `only` is
-        PQ_NO_TYPE, the type must be one of the allowed types of the argument."""
+        """Store the description of an array in `held`, and return the array. If `room` is
+        not NULL, store a Python number in `room`, and return `None`. The element type must
+        be `only`, or any allowed type of the argument if `only` is PQ_NO_TYPE."""
         cdef bint any_type = only == PQ_NO_TYPE
         if _hold(values, held):
             type[0] = held.type
@@ -374,7 +380,7 @@ cdef class Operator:
         return zero
 
     cdef object _as_list(self, _Argument of, object values, Array *held):
-        """Return an attribute with one dimension."""
+        """Return an attribute as an array with one dimension, or raise an error."""
         if held.ndim > 1:
             raise self._wrong(ValueError, of.name, "a list", f"shape {_shape(held)}")
         if held.ndim == 0:
@@ -384,8 +390,8 @@ cdef class Operator:
         return values
 
     cdef int _check_nonzero(self, Array *scales) except -1:
-        """Refuse scales that are 0 in float32."""
-        cdef pq_fpenv env = pq_fpenv_enter()  # subnormal numbers differ from 0
+        """Raise an error if a scale is 0 after conversion to float32."""
+        cdef pq_fpenv env = pq_fpenv_enter()  # so that subnormal numbers differ from 0
         cdef Py_ssize_t i = 0
         cdef double value = 0
         cdef float single = 1
@@ -542,8 +548,8 @@ cdef class Operator:
         return f", which fits axis={' or '.join(map(str, axes))}"
 
     cdef int _match_zero(self, Call *call, bint any_rank) except -1:
-        """Check that zero points have the shape of the scales. With `any_rank`, a single
-        zero point fits a single scale."""
+        """Check that zero points have the shape of the scales. If `any_rank`, a single zero
+        point of another rank fits a single scale."""
         if not call.zero.held or _same_shape(&call.zero, &call.scale):
             return 0
         if any_rank and _size(&call.zero) == _size(&call.scale) == 1:
@@ -593,7 +599,7 @@ cdef class Operator:
         raise self._wrong(TypeError, name, expected, _shown(values))
 
     cdef int _take_axes(self, object axes, int ndim, Steps *found) except -1:
-        """Read a set of nonnegative axes."""
+        """Store a set of nonnegative axes in `found`."""
         if type(axes) is tuple and not axes:
             return 0
         numbers = self._integers(axes, "axes", "a set of integers", found)
@@ -605,7 +611,8 @@ cdef class Operator:
         return 0
 
     cdef int _take_groups(self, Call *call, object groups, Steps *found) except -1:
-        """Read the extents of groups, which divide the extents of the input."""
+        """Check that the extents of groups divide the extents of the input. Store the
+        extents in call.block."""
         cdef int d = 0
         if groups is None:
             expected = "an integer for each dimension"
@@ -633,7 +640,8 @@ cdef object _changed(str name):
 
 
 cdef int _hold_again(object array, Array *held, str name) except -1:
-    """Read an array again. Raise an error if its shape or size of elements changed."""
+    """Update the description of an array. Raise an error if its shape or element size
+    changed."""
     cdef Array now
     cdef int d
     if array is None:  # a number
@@ -649,8 +657,8 @@ cdef int _hold_again(object array, Array *held, str name) except -1:
 
 
 cdef bint _hold_number(object given, Array *held, pq_type type, void *room) except -1:
-    """Write a Python number, or the only number of a list, to `room` as a given type.
-    Return False if that is impossible."""
+    """Store a Python number, or the only number of a list, in `room` as the type `type`.
+    Return False for any other object, or if the number does not fit the type."""
     cdef tuple one
     cdef bint is_list = PyList_CheckExact(given) or PyTuple_CheckExact(given)
     if not (

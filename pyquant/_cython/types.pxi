@@ -1,7 +1,9 @@
 # The table of types of csrc/types.h for Python, and their spellings.
 
-# Name -> pq_type of csrc/types.h, for real, quantized, all and sub-byte types; name ->
-# limits of an integer type; pq_type -> name; name -> dtype (of ml_dtypes: on first use).
+# _REALS, _CODES, _TYPES and _PACKED map names to a pq_type of csrc/types.h, for real,
+# quantized, all and sub-byte types. _LIMITS maps names of integer types to limits, _NAMES a
+# pq_type to its name, and _DTYPES names to dtypes. A dtype of ml_dtypes is added on first
+# use.
 cdef dict _REALS = {}
 cdef dict _CODES = {}
 cdef dict _TYPES = {}
@@ -21,7 +23,8 @@ cdef pq_kind[<int>PQ_TYPE_COUNT] _kinds  # by pq_type
 
 
 def type_rows():
-    """Return the table for `dtypes`: name, kind, bits, bytes and limits of integers."""
+    """Return a row for each type, for pyquant.dtypes: name, kind, number of bits, number of
+    bytes, and limits of an integer type."""
     cdef const pq_type_row *row
     rows = []
     for code in range(<int>PQ_NO_TYPE + 1, <int>PQ_TYPE_COUNT):
@@ -52,7 +55,8 @@ cdef inline bint _is_wide(pq_type type) noexcept:
     return type == PQ_I64 or type == PQ_U64
 
 
-# The dtypes of _DTYPES, and the classes of NumPy scalars, indexed by pq_type.
+# Borrowed references to the dtypes of _DTYPES and to the classes of NumPy scalars, by
+# pq_type.
 cdef PyObject *_dtypes_held[<int>PQ_TYPE_COUNT]
 cdef PyObject *_scalar_types[<int>PQ_TYPE_COUNT]
 
@@ -89,7 +93,8 @@ cdef void _read_types():
 
 
 _read_types()
-# Spelling of a dtype (an object or text) -> name of the type, without calls of NumPy.
+# The name of a type for each spelling: a dtype, a class or a string. A lookup calls no
+# NumPy code.
 cdef dict _SPELLED = {name: name for name in _TYPES}
 for _name, _dtype in _DTYPES.items():
     _SPELLED[_dtype] = _SPELLED[_dtype.type] = _name
@@ -117,7 +122,7 @@ cdef pq_type _scalar_type(object scalar) noexcept:
 
 cdef pq_type _known_type(object values) noexcept:
     """Return the type of a NumPy array or scalar in native byte order, or PQ_NO_TYPE. The
-    types of ml_dtypes are not known."""
+    function does not recognize types of ml_dtypes."""
     cdef const PyArray_Descr *descr
     if Py_TYPE(values) is not &PyArray_Type:
         return _scalar_type(values)
@@ -128,13 +133,13 @@ cdef pq_type _known_type(object values) noexcept:
 
 
 cpdef object known(object values):
-    """Return the name of the type of a NumPy array or scalar, or `None`."""
+    """Return the name of the type that `_known_type` finds, or `None`."""
     return _NAMES[<int>_known_type(values)]
 
 
 cdef inline bint _may_spell(object dtype) except -1:
-    """Return True for an exact dtype, class or string. Hashing other objects may run user
-    code or recurse without end."""
+    """Return True for a dtype, class or string, which the tables of spellings may contain.
+    Hashing another object may run user code or recurse without end."""
     return type(dtype) is str or type(dtype) is type or isinstance(dtype, _dtype_class)
 
 
@@ -182,7 +187,8 @@ cpdef object dtype_named(str name):
 
 
 cdef pq_type _zero_type(pq_type code) noexcept:
-    """Return the stored type of zero points: a NumPy type, without ml_dtypes."""
+    """Return the type in which a QParams stores zero points, which never needs ml_dtypes.
+    """
     cdef const pq_type_info *row = row_of_type(code)
     if not _is_integer(code):
         return PQ_I8
@@ -190,5 +196,6 @@ cdef pq_type _zero_type(pq_type code) noexcept:
 
 
 cpdef str zero_name(str name):
-    """Return the name of the stored type of zero points, for a quantized type."""
+    """Return the name of the type in which a QParams of a quantized type stores zero
+    points."""
     return _NAMES[<int>_zero_type(<pq_type><int>_TYPES[name])]
