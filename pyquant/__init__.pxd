@@ -5,7 +5,7 @@
 
     cdef const pyquant.pq_api *pq = pyquant.pyquant_import()
 
-Compile with the folder that `pyquant.embed.get_include()` names.
+Pass the folder that `pyquant.embed.get_include()` returns to the compiler.
 """
 from libc.stddef cimport ptrdiff_t, size_t
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t

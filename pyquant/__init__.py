@@ -6,7 +6,7 @@ Begin with `choose_qparams` or `calibrate`, then call the method `quantize` of t
 ``pyquant.integrations.cf`` converts packed variables of CF/netCDF.
 """
 
-import pyquant._installed  # noqa: F401, first, so that Ctrl-C is quiet
+import pyquant._installed  # noqa: F401 This import comes first, so that Ctrl-C is quiet.
 
 # isort: split
 from typing import TYPE_CHECKING
@@ -69,7 +69,7 @@ __all__ = [
     "write_weights",
 ]
 
-if not TYPE_CHECKING:  # with __getattr__, type checkers accept any name
+if not TYPE_CHECKING:  # Hidden, because with __getattr__ type checkers accept any name.
     _NAMES = {
         "pyquant": "com_microsoft embed fixedpoint integrations ngraph observe onednn onnx "
         "openvino report weights",

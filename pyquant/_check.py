@@ -23,14 +23,15 @@ __all__ += ["real_dtype", "restoring"]
 # ---- texts of messages ----
 
 _FLAT = (str, bytes, int, float, complex, type(None), np.generic)
-_MOST_BITS = 1024  # of an integer to print; Python prints at most 4300 digits
+_MOST_BITS = 1024  # most bits of an integer to print; Python prints at most 4300 digits
 _MOST_CHARACTERS = 200
 
 
 def shown(value: object) -> str:
     """Describe a value.
 
-    A container of containers is not printed, because Python cannot print deep nesting.
+    A container of containers is replaced by a description, because Python cannot print deep
+    nesting.
     """
     if isinstance(value, int) and int.bit_length(value) > _MOST_BITS:
         return f"an integer of {int.bit_length(value)} bits"
@@ -59,7 +60,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def faulty(count: int) -> str:
-    """Return a number of faulty elements as text for an error message."""
+    """Return "1 faulty element" or "n faulty elements" for an error message."""
     return "1 faulty element" if count == 1 else f"{count} faulty elements"
 
 
@@ -97,8 +98,8 @@ def fail(
 ) -> Exception:
     """Return the error about an argument.
 
-    `got` is text, the type of a wrong object, or an object to show. With `known`, text is a
-    name, and the error proposes similar names.
+    `got` is a text, the type of a wrong object, or an object to show. If `known` has names,
+    `got` is a wrong name, and the error proposes similar names.
     """
     if known and isinstance(got, str):
         from pyquant._refused import hint
@@ -113,7 +114,7 @@ def fail(
 def integer(
     value: object, name: str, least: int | None = None, most: int | None = None
 ) -> int:
-    """Return an integer within limits; bool raises an error."""
+    """Return an integer within limits. A bool raises an error."""
     try:
         found = _core.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -129,7 +130,7 @@ def integer(
 def number(
     value: Any, name: str, least: float | None = None, most: float | None = None
 ) -> float:
-    """Return a float within limits; an integer beyond float64 becomes infinite."""
+    """Return a float within limits. An integer beyond float64 becomes infinite."""
     if isinstance(value, (str, bytes, bool, np.bool)):
         raise fail(TypeError, name, "a number", type(value))
     try:
@@ -224,8 +225,8 @@ def out(
 ) -> npt.NDArray[Any]:
     """Check an array that results are written to, and return it as a plain ndarray.
 
-    Raise an error if the array shares memory with an array of `apart`. `x` is the shape of
-    the data; the message about a wrong shape then proposes an axis.
+    Raise an error if the array shares memory with an array of `apart`. If the shape of the
+    data is passed as `x`, the message about a wrong shape proposes an axis.
     """
     if not isinstance(out, np.ndarray) or _core.is_masked(out):
         kind = "a masked array" if isinstance(out, np.ndarray) else type(out)

@@ -25,7 +25,8 @@ _NF4 = (
     "3da2faff 3e24cae3 3e7c04dd 3ead033a 3ee1a4b8 3f1007ab 3f3913b3 3f800000"
 )
 
-# The number of code 8 is +0. The number of code 8 + i is minus the number of code i.
+# The table is symmetric: code 8 + i has the negated number of code i. Code 8 has +0 instead
+# of -0.
 _FP4 = (
     "00000000 3baaaaab 3f2aaaab 3f800000 3eaaaaab 3f000000 3e2aaaab 3e800000 "
     "00000000 bbaaaaab bf2aaaab bf800000 beaaaaab bf000000 be2aaaab be800000"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert sequences, arrays of other libraries and Python numbers to ndarrays.
 
-This is the slow path of arguments. NumPy arrays, NumPy scalars and Python floats do not use
-it. `_core` calls the conversions and sets the floating-point control state.
+NumPy arrays, NumPy scalars and Python floats do not need this slow path. `_core` calls
+these functions, and sets the floating-point control state during each call.
 """
 
 from __future__ import annotations
@@ -46,13 +46,14 @@ FLOAT64 = np.dtype(np.float64)
 
 
 def plain(obj: Any, name: str) -> npt.NDArray[Any]:
-    """Convert to an ndarray; keep masks, and give Python numbers NumPy's dtype."""
+    """Convert to an ndarray. Masked arrays keep the mask, and Python numbers get NumPy's
+    dtype."""
     if isinstance(obj, NO_ARRAYS):
         end = " (numpy.frombuffer reads it)" if isinstance(obj, bytes) else ""
         raise fail(TypeError, name, "an array", f"{type(obj).__name__}{end}")
     graph = getattr(type(obj), "__dask_graph__", None)
-    # A container like an xarray object is lazy if it contains a lazy array. The computed
-    # array may exceed the memory.
+    # A container like an xarray object is lazy if the container has a lazy array. Lazy
+    # arrays raise an error, because the computed array may exceed the memory.
     if callable(graph) and graph(obj) is not None:
         remedy = "(compute it, or map_blocks a function over it)"
         got = f"a lazily chunked {type(obj).__name__} {remedy}"
@@ -80,7 +81,7 @@ def plain(obj: Any, name: str) -> npt.NDArray[Any]:
 
 
 def reals(obj: Any, name: str) -> npt.NDArray[Any]:
-    """Convert to an ndarray; objects without a type become real numbers."""
+    """Convert to an ndarray. Objects without a dtype become real numbers."""
     array = plain(obj, name)
     if array.dtype is FLOAT64 or not _core.is_untyped(obj):
         return array
@@ -88,7 +89,7 @@ def reals(obj: Any, name: str) -> npt.NDArray[Any]:
 
 
 def integers(obj: Any, name: str) -> npt.NDArray[Any]:
-    """Convert to an ndarray; Python integers become int32, or uint32 if necessary."""
+    """Convert to an ndarray. Python integers become int32, or else uint32."""
     array = plain(obj, name)
     if array.size:
         refuse_huge(obj, array, name, "integers that int32 or uint32 holds")
@@ -103,7 +104,7 @@ def integers(obj: Any, name: str) -> npt.NDArray[Any]:
 
 
 def zeros(obj: Any, name: str) -> npt.NDArray[Any]:
-    """Convert to an ndarray of zero points; an empty object becomes int64."""
+    """Convert to an ndarray of zero points. An empty list or tuple becomes int64."""
     array = _as_uint64(obj, plain(obj, name))
     refuse_huge(obj, array, name, "integers that the quantized type holds")
     if array.size == 0 and _core.is_untyped(obj):
@@ -131,7 +132,7 @@ def codes(
 
 
 def floats_of(obj: Any, array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    """Convert Python integers to float64 by Python, not by NumPy.
+    """Convert Python integers to float64 with Python's conversion instead of NumPy's.
 
     NumPy's conversion of arrays depends on the floating-point control state.
     """
@@ -159,7 +160,7 @@ def refuse_huge(obj: Any, array: npt.NDArray[Any], name: str, expected: str) -> 
 def _as_uint64(obj: Any, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Convert Python integers within uint64 that NumPy converts to float64.
 
-    NumPy does so if no integer type contains all of them.
+    NumPy converts to float64 if no integer type contains all integers of a sequence.
     """
     if _core.is_untyped(obj) and array.size and array.dtype.kind == "f":
         values = list(np.asarray(obj, dtype=object).flat)
@@ -181,8 +182,8 @@ def _all_integers(values: Any) -> bool:
 def _refuse_lacking(obj: Any, name: str) -> None:
     """Raise an error if `obj`, or an array in nested sequences, has a mask or nulls.
 
-    The search stops at NumPy's limit of nesting. It uses a list instead of recursion,
-    because deep sequences would exceed Python's limit.
+    The search stops at NumPy's limit of nesting. The search uses a list instead of
+    recursion, because deep sequences would exceed Python's recursion limit.
     """
     within: list[Iterator[Any]] = [iter((obj,))]
     while within:
@@ -205,7 +206,7 @@ def _refuse_lacking(obj: Any, name: str) -> None:
 def _null_count(obj: Any) -> int:
     """Return the number of nulls in a column or table of pandas, polars or pyarrow.
 
-    NaN counts as a number. It counts as a null only in a type of pandas that has nulls.
+    NaN counts as a null only in the types of pandas that have nulls, else as a number.
     """
     if hasattr(obj, "itercolumns"):  # a table of pyarrow
         return sum(map(_null_count, obj.itercolumns()))
@@ -217,7 +218,7 @@ def _null_count(obj: Any) -> int:
     if hasattr(obj, "get_columns"):  # a table of polars
         return sum(map(_null_count, obj.get_columns()))
     count: Any = getattr(obj, "null_count", 0)
-    if callable(count):  # a column of polars, which may have arrays
+    if callable(count):  # a polars column may contain arrays
         nested = hasattr(getattr(obj, "dtype", None), "inner")
         own: Any = count()
         return int(own) + (_null_count(obj.explode()) if nested else 0)
@@ -225,7 +226,7 @@ def _null_count(obj: Any) -> int:
 
 
 def _is_sequence(obj: object) -> bool:
-    """Return True for a sequence that may contain arrays; a buffer has only numbers."""
+    """Return True for a sequence that may contain arrays. A buffer has only numbers."""
     if isinstance(obj, (list, tuple)):
         return True
     if isinstance(obj, (str, bytes)) or not isinstance(obj, Sequence):

@@ -315,11 +315,11 @@ def quantize(
         order. Python numbers become float64. NumPy arrays, buffers, DLPack tensors in CPU
         memory and objects with NumPy's array protocols are not copied.
     scale : array_like
-        Real numbers of any float type, including narrow floats and float8_e8m0fnu. They are
-        rounded once to float32 (float64 if `x` is float64). One element applies to all of
-        `x`. Otherwise `axis` and `block_size` determine the shape. Without them, the scale
-        has the rank of `x` and extent 1 along each axis that shares a scale. Negative,
-        zero, infinite and NaN scales follow IEEE arithmetic.
+        Real numbers of any float type, including narrow floats and float8_e8m0fnu. Scales
+        are rounded once to float32 (float64 if `x` is float64). One element applies to all
+        of `x`. Otherwise `axis` and `block_size` determine the shape. Without them, the
+        scale has the rank of `x` and extent 1 along each axis that shares a scale.
+        Negative, zero, infinite and NaN scales follow IEEE arithmetic.
     zero_point : array_like, optional
         Integers within the range of `dtype`: one element, or the shape of `scale`.
         Default 0. Floating-point code types allow only 0.
@@ -335,9 +335,9 @@ def quantize(
         these axes, in ascending order.
     block_size : int or tuple of int, optional
         An integer, with an integer `axis`: the number of consecutive elements along `axis`
-        that share a scale. `scale` has the shape of `x`, except ``ceil(n / block_size)`` at
-        `axis`. A tuple, without `axis`: the extents of a block, one for each dimension. The
-        last block of an axis may be short.
+        that share a scale. `scale` has the shape of `x`, except that the extent n at `axis`
+        becomes ``ceil(n / block_size)``. A tuple, without `axis`: the extents of a block,
+        one for each dimension. The last block of an axis may be short.
     out : ndarray, optional
         Array for the result, of the exact shape and dtype. Dimensions may have any
         strides, but must not interleave.
@@ -359,22 +359,22 @@ def quantize(
         finite number. False: they become infinity, or NaN if the type has no infinity.
         Integer types require True.
     offset : array_like, optional
-        Real numbers: one element, or the shape of `scale`. Beside a single scale, any shape
-        that scales can have. ``np.broadcast_to(row, scale.shape)`` repeats a row. The
+        Real numbers: one element, or the shape of `scale`. If there is a single scale: any
+        shape that scales can have. ``np.broadcast_to(row, scale.shape)`` repeats a row. The
         quotient is ``(x - offset) / scale``. Each step is rounded once, to float32 (float64
         if `x` or `precision` is float64). Infinite and NaN offsets follow IEEE arithmetic.
     inverse : bool, optional
         True: multiply by `scale`, ``(x - offset) * scale``. Default False.
     fill : int or sequence of int, optional
-        Codes that represent NaN. NaN in `x` becomes the first of them. Integer types only.
+        Codes that represent NaN. NaN in `x` becomes the first code. Integer types only.
     quant_range : (int, int), optional
         Lowest and highest code, within the range of `dtype`. The range must contain all
         zero points, unless every zero point is 0. Integer types only.
     out_of_range : {"saturate", "wrap", "raise"}, optional
-        Treatment of values out of range. "saturate" (the default): the nearest
-        end of the range. "wrap", for integer types: the code modulo two to the number of
-        bits, and the lowest code for an infinity. "raise": an error that states the number
-        of these values and the index of the first.
+        Treatment of values out of range. "saturate" (the default): the nearest end of the
+        range. "wrap", for integer types: the code modulo two to the number of bits, and the
+        lowest code for an infinity. "raise": an error with the number of values out of
+        range and the index of the first.
     nan : {"lowest", "raise"}, optional
         Treatment of NaN if `fill` is not given. "lowest" (the default): NaN becomes the
         code that Returns describes. "raise": an error.
@@ -388,27 +388,27 @@ def quantize(
         Table of 4, 8, 16, 32, 64, 128 or 256 numbers, rounded once to float32, or a name:
         "nf4", "fp4_bnb", "dynamic8" or "dynamic8_unsigned". Each code is the index of the
         number nearest to ``x / scale`` (``x * scale`` with `inverse`). Midpoints are
-        rounded to float32. A value at a midpoint becomes the lower number, and NaN the
-        lowest. `dtype` is uint8 (the default); for 16 numbers also uint4, and for 4 uint2,
-        which are the default with `layout`. `codebook` excludes all options except
+        rounded to float32. A value at a midpoint becomes the lower number. NaN becomes the
+        lowest number. `dtype` is uint8 (the default); for 16 numbers also uint4, and for 4
+        uint2, which are the default with `layout`. `codebook` excludes all options except
         `inverse`, `axis`, `block_size`, `layout`, `packed`, `out` and `threads`.
     threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on `threads`.
 
     Returns
     -------
     ndarray or PackedArray
         The codes, with the shape of `x`. If `out` is given, the result is `out`. NaN
-        becomes the lowest code of an integer type and NaN of a float8 type. Float6 types,
-        which have no NaN, get -0; float4_e2m1fn gets 6.
+        becomes the lowest code of an integer type and NaN of a float8 type. Float6 types
+        have no NaN, so NaN becomes -0. For float4_e2m1fn, NaN becomes 6.
 
     Raises
     ------
     TypeError
         If an argument has the wrong type.
     ValueError
-        If a value or a shape is wrong; `out` is unchanged. If `out_of_range` or `nan` is
-        "raise" and a value fails the check; `out` then holds the saturated codes.
+        If a value or a shape is wrong. `out` is then unchanged. If `out_of_range` or `nan`
+        is "raise" and a value fails the check. `out` then contains the saturated codes.
     numpy.exceptions.AxisError
         If an axis is out of bounds.
     ImportError
@@ -511,8 +511,8 @@ def dequantize(
     out : ndarray, optional
         Array for the result, see `quantize`.
     offset : array_like, optional
-        Real numbers: one element, or the shape of `scale`. They are added to the products.
-        Products and sums are rounded to float32 (float64 if `dtype` is float64).
+        Real numbers: one element, or the shape of `scale`. Offsets are added to the
+        products. Products and sums are rounded to float32 (float64 if `dtype` is float64).
     inverse : bool, optional
         True: divide by `scale`. Default False.
     fill : int or sequence of int, optional
@@ -522,7 +522,7 @@ def dequantize(
         result is ``codebook[q] * scale`` (``codebook[q] / scale`` with `inverse`), rounded
         to float32 and then to `dtype`.
     threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on `threads`.
 
     Returns
     -------

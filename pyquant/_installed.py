@@ -6,13 +6,13 @@ If the compiled module cannot be imported, the command `pyquant` prints the reas
 
 import sys
 
-TYPE_CHECKING = False  # typing is slow to import; True for type checkers
+TYPE_CHECKING = False  # True for type checkers only; typing is slow to import
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
 def _program() -> str | None:
-    """Return the command line of the process, if its program is `pyquant`."""
+    """Return the command line of the process if the process runs the command `pyquant`."""
     script = sys.argv[0].replace("\\", "/").rpartition("/")[2] if sys.argv else ""
     if script in ("pyquant", "pyquant.exe"):
         return "pyquant"
@@ -37,7 +37,8 @@ def _require_core() -> None:
 
 
 def _start() -> None:
-    """Import the compiled module. During imports of the command, make Ctrl-C quiet."""
+    """Import the compiled module. If the process runs the command, Ctrl-C prints no
+    traceback during imports."""
     if _program():
         # The module signal imports enum, which takes time.
         import _signal  # type: ignore[import-not-found]
@@ -60,8 +61,8 @@ def lazy(
     """
     Return `__getattr__` and `__dir__` for a package.
 
-    `names` maps a module to the names that the package imports from it on first access.
-    The names of the key `package` are modules of the package.
+    `names` maps a module to the names that the package imports from it on first access. The
+    names under the key `package` are modules of the package.
     """
 
     from importlib import import_module

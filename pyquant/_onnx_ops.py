@@ -11,13 +11,14 @@ from pyquant.onnx import dequantize_linear, dynamic_quantize_linear, quantize_li
 
 __all__ = ["OPS"]
 
-# The first opset that defines the type of the division. ONNX Runtime divides in float32 in
-# earlier opsets.
+# The first opset that defines the type of the division. In models of earlier opsets, ONNX
+# Runtime divides in float32.
 PRECISION_OPSET = 23
 
 
 def given(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Remove attributes that are `None`: the node or its opset does not have them."""
+    """Remove attributes that are `None`, because the node or the opset does not have these
+    attributes."""
     return {name: value for name, value in attributes.items() if value is not None}
 
 

@@ -34,7 +34,7 @@ _MEANT = {
     **dict.fromkeys(("fp4", "float4", "mxfp4", "nvfp4"), "float4_e2m1fn"),
     **dict.fromkeys(("nearest", "round_half_even", "banker"), "half_even"),
 }
-_SHORTEST = 3  # characters of a text to look up; many names contain shorter texts
+_SHORTEST = 3  # characters of a text to look up, because many names contain shorter texts
 _MANY = 100
 _PARTS = re.compile(r"[^0-9a-z]+")
 
@@ -61,7 +61,8 @@ def hint(
 
 
 def _likely(text: str, names: Iterable[str]) -> list[str]:
-    """Return the names that share most parts with a text, as input of the slow difflib.
+    """Return the names that share most parts with a text. Only these names are passed to
+    difflib, which is slow.
 
     Names of a very different length are never close.
     """
@@ -77,7 +78,8 @@ def _likely(text: str, names: Iterable[str]) -> list[str]:
 
 
 def hint_of_type(given: object, types: Iterable[str]) -> str:
-    """Like `hint` for a dtype, which may be the name of a codebook or of GGUF blocks."""
+    """Return the end of a message about a dtype. The dtype may be the name of a codebook or
+    of a block format of GGUF."""
     if dtypes.name_of(given) is not None:
         return ""
     from pyquant._codebooks import TABLES
@@ -89,7 +91,8 @@ def hint_of_type(given: object, types: Iterable[str]) -> str:
 
 
 def hint_of_integer(value: int, argument: str, types: Iterable[str]) -> str:
-    """Name the first type that holds an integer, and the argument that sets the type."""
+    """Return the end of a message that names the first type that holds an integer, and the
+    argument that sets the type."""
     for name in types:
         ends = _core.limits(name)
         if ends is not None and ends[0] <= value <= ends[1]:
@@ -128,7 +131,7 @@ def hint_of_call(
 
 @_core.default_fpenv
 def hint_of_swap(scale: npt.NDArray[Any] | None, zero: npt.NDArray[Any]) -> str:
-    """Return a question for scale and zero_point in the wrong order, or ""."""
+    """Return a question if scale and zero_point seem to be swapped, else ""."""
     if scale is None or zero.dtype.kind != "f":
         return ""
     swapped = scale.dtype.kind in "iu" or (_is_integral(scale) and not _is_integral(zero))

@@ -25,23 +25,28 @@ __all__ = ["Bins", "Channel", "entropy", "mse", "quantile"]
 _PAGE = 128
 _SIGN = 0x8000
 
-# Number of clip thresholds to try: ten octaves below the largest magnitude, eight in each.
+# Number of clip thresholds to try: eight in each of the ten octaves below the largest
+# magnitude.
 CANDIDATES = 80
 _PER_OCTAVE = 8
-# A bin whose width is below this part of the largest magnitude counts as one number.
+# If a bin is narrower than this fraction of the largest magnitude, the bin counts as one
+# number.
 _POINT = 2.0**-100
-# Mantissa bits of the first search; the second uses all bits near the best.
+# Number of mantissa bits of the first search for the least squared error. The second search
+# uses all bits, and tries the best candidate and _BESIDE candidates on each side.
 _COARSE = 3
 _BESIDE = 2
 
-# Search by entropy: equal bins of magnitudes, first number of bins to try, and the step.
+# Search by entropy: the number of bins of equal width, the first number of bins to try, and
+# the step between numbers of bins to try.
 LINEAR_BINS = 2048
 _START = 128
 _STRIDE = 8
 
 
 class Channel(NamedTuple):
-    """The nonempty bins of a channel in ascending order: lower ends, upper ends, counts."""
+    """Lower ends, upper ends and counts of the nonempty bins of a channel, in ascending
+    order."""
 
     lower: _Floats
     upper: _Floats
@@ -49,7 +54,7 @@ class Channel(NamedTuple):
 
 
 class Bins:
-    """The histogram of an observer: bins of all channels, extremes of each channel."""
+    """The histogram of an observer: the bins and the extremes of each channel."""
 
     def __init__(
         self,
@@ -65,7 +70,8 @@ class Bins:
         self._extremes = [end.tolist() for end in extremes]
 
     def quantiles(self, part: float) -> tuple[_Floats, _Floats]:
-        """Return bounds of the value of rank ``ceil(part * n)`` of each channel."""
+        """Return a lower and an upper bound of the value of rank ``ceil(part * n)`` for
+        each channel."""
         channels = map(self._edges.channel, self._table.swapaxes(0, 1))
         bounds = [quantile(bins, part) for bins in channels]
         least, most = self._extremes
@@ -94,7 +100,7 @@ class Bins:
 
 
 class _Edges:
-    """The ends of the bins in some pages of a histogram."""
+    """The lower and upper ends of the bins in some pages of a histogram."""
 
     def __init__(self, real: str, bits: int, pages: npt.NDArray[np.uint16]) -> None:
         self._of_page = 1 << bits
@@ -104,15 +110,17 @@ class _Edges:
         negative = keys >= _SIGN
         small, large = _ends(real, keys & (_SIGN - 1), width)
         lower = np.where(negative, -large, small)
-        # The bin at 0 also has the values with the key of -0.
+        # The bin that begins at 0 also contains the small negative values that are counted
+        # like -0.
         lower = np.where(keys == 0, -_ends(real, np.zeros(1, np.int64), 1)[1], lower)
         # Adding 0 replaces -0. The sign of the minimum of 0 and -0 may depend on the CPU.
         self._lower, self._upper = lower + 0.0, np.where(negative, -small, large) + 0.0
-        # Keys rise with magnitudes.
+        # Keys rise with magnitudes, so ascending values need the keys of negative values in
+        # reverse.
         self._order = np.append(np.flatnonzero(negative)[::-1], np.flatnonzero(~negative))
 
     def channel(self, table: npt.NDArray[np.unsignedinteger]) -> Channel:
-        """Return the nonempty bins of a channel, joined to the width of these edges."""
+        """Return the nonempty bins of a channel, after adding counters that share a bin."""
         parts = table.shape[1] // self._of_page
         counts = table.astype(np.uint64).reshape(-1, parts).sum(1)[self._order]
         some = counts != 0
@@ -121,14 +129,15 @@ class _Edges:
 
 
 def _values(real: str, keys: npt.NDArray[np.int64]) -> _Floats:
-    """Return the smallest magnitude of each key, the upper bits of a number."""
+    """Return the smallest magnitude of each key. A key is the upper 16 bits of a number."""
     if real == "float16":
         return keys.astype(np.uint16).view(np.float16).astype(np.float64)
     return (keys << 16).astype(np.uint32).view(np.float32).astype(np.float64)
 
 
 def _ends(real: str, keys: npt.NDArray[np.int64], width: int) -> tuple[_Floats, _Floats]:
-    """Return the least and largest magnitude of each range of `width` keys."""
+    """Return the least and the largest magnitude of each range of `width` keys from a key
+    on."""
     if real in ("float16", "bfloat16"):
         return _values(real, keys), _values(real, keys + width - 1)
     following = _values(real, keys + width)
@@ -140,7 +149,8 @@ def _ends(real: str, keys: npt.NDArray[np.int64], width: int) -> tuple[_Floats, 
 
 
 def _limits(name: str) -> tuple[int, int] | float:
-    """Return the lowest and highest code; for narrow floats, the largest number."""
+    """Return the lowest and the highest code of an integer type, or the largest number of a
+    narrow float."""
     limits = _core.limits(name)
     if limits is None:
         largest = np.float64(np.finfo(np.float64).max)
@@ -157,13 +167,13 @@ def _bin_of(rank: int, counts: _Counts) -> int:
 
 
 def quantile(bins: Channel, part: float) -> tuple[float, float]:
-    """Return the ends of the bin of the value of rank ``ceil(part * n)``."""
+    """Return the ends of the bin that contains the value of rank ``ceil(part * n)``."""
     i = _bin_of(_rank(part, int(bins.counts.sum())), bins.counts)
     return float(bins.lower[i]), float(bins.upper[i])
 
 
 def _magnitudes(bins: Channel) -> Channel:
-    """Return the bins of magnitudes. Bins of opposite signs stay separate bins."""
+    """Return the bins of magnitudes. Bins of positive and negative values stay separate."""
     large = np.maximum(np.abs(bins.lower), np.abs(bins.upper))
     small = np.minimum(np.abs(bins.lower), np.abs(bins.upper))
     small = np.where((bins.lower < 0) & (bins.upper > 0), 0.0, small)
@@ -177,7 +187,8 @@ def _magnitudes(bins: Channel) -> Channel:
 def _clipped(
     threshold: float, ends: tuple[float, float], symmetric: bool
 ) -> tuple[float, float]:
-    """Return the range of a threshold of magnitudes, within the extremes."""
+    """Return the range from `-threshold` to `threshold`. An asymmetric range is limited to
+    the extremes."""
     if symmetric:
         return -threshold, threshold
     return (
@@ -187,14 +198,15 @@ def _clipped(
 
 
 def _unit_of(largest: float) -> float:
-    """Return the power of two that scales a magnitude to between 1 and 2."""
+    """Return the largest power of two that is not above a magnitude."""
     return math.ldexp(1.0, math.frexp(largest)[1] - 1)
 
 
 def _percentile(
     bins: Channel, ends: tuple[float, float], part: float, symmetric: bool
 ) -> tuple[float, float]:
-    """Return the range that keeps a part of the values, rounded out to ends of bins."""
+    """Return a range that contains a part of the values. Ends of the range are ends of
+    bins."""
     n = int(bins.counts.sum())
     if symmetric:
         threshold = quantile(_magnitudes(bins), part)[1]
@@ -211,7 +223,8 @@ def _percentile(
 def _steps(
     ends: tuple[float, float], parts: _Floats, limits: tuple[int, int], symmetric: bool
 ) -> tuple[_Floats, _Floats, _Floats]:
-    """Return the scale and the limits of `code - zero_point` for each part of the range.
+    """Return the scale and the limits of `code - zero_point` for each factor `parts` of the
+    range.
 
     The formulas equal `choose_qparams`.
     """
@@ -228,9 +241,10 @@ def _steps(
 
 
 def _integral(u: _Floats, lowest: _Floats, highest: _Floats) -> _Floats:
-    """Return the integral from 0 to `u` of the squared rounding error, in steps.
+    """Return the integral of the squared rounding error from 0 to `u`, in units of the
+    scale.
 
-    The function works in place, because new arrays cost as much as the arithmetic.
+    The function changes `u`, because new arrays would cost as much as the arithmetic.
     """
     codes = np.rint(u)
     np.minimum(np.maximum(codes, lowest, out=codes), highest, out=codes)
@@ -244,7 +258,9 @@ def _integral(u: _Floats, lowest: _Floats, highest: _Floats) -> _Floats:
 
 
 def _weighted(lower: _Floats, upper: _Floats, per: _Floats) -> tuple[_Floats, _Floats]:
-    """Return the ends of bins in ascending order, with the weight of the values below each.
+    """Return the ends of bins in ascending order, and a weight for each end. For each
+    function, the sum of `per` times the integral over a bin equals the sum of weight times
+    antiderivative at an end.
 
     Adjacent bins share an end.
     """
@@ -280,7 +296,8 @@ def _expected(bins: Channel, steps: tuple[_Floats, _Floats, _Floats]) -> _Floats
 
 
 def _narrow_errors(bins: Channel, scales: _Floats, name: str) -> _Floats:
-    """Return the errors of narrow floats, from the middles of bins."""
+    """Return the sum of squared errors of a narrow float for each scale, as if all values
+    of a bin were at the middle."""
     middles = bins.lower / 2 + bins.upper / 2
     counts = bins.counts.astype(np.float64)
     errors = []
@@ -292,7 +309,7 @@ def _narrow_errors(bins: Channel, scales: _Floats, name: str) -> _Floats:
 
 
 def _joined(bins: Channel, ends: tuple[float, float]) -> Channel:
-    """Clip bins to the extremes, and close gaps of rounding between adjacent bins."""
+    """Clip bins to the extremes, and close the gaps that rounding left between bins."""
     lower, upper = np.maximum(bins.lower, ends[0]), np.minimum(bins.upper, ends[1])
     following = np.append(lower[1:], np.inf)
     beside = (following - upper <= np.abs(upper) * 2.0**-22) & (lower < upper)
@@ -302,10 +319,10 @@ def _joined(bins: Channel, ends: tuple[float, float]) -> Channel:
 def mse(
     bins: Channel, wide: Channel, ends: tuple[float, float], name: str, symmetric: bool
 ) -> tuple[float, float]:
-    """Return the first candidate with the least expected error."""
+    """Return the range of the first candidate with the least expected squared error."""
     limits = _limits(name)
     parts = np.exp2(-np.arange(CANDIDATES) / _PER_OCTAVE)
-    unit = _unit_of(max(ends[1], -ends[0]))  # avoids overflow of cubes
+    unit = _unit_of(max(ends[1], -ends[0]))  # so that cubes do not overflow
     ends = ends[0] / unit, ends[1] / unit
     largest = max(ends[1], -ends[0])
 
@@ -331,11 +348,13 @@ def mse(
 
 
 def _linear(bins: Channel, largest: float, n: int) -> _Floats:
-    """Count magnitudes in n equal parts of [0, largest], uniform within each bin."""
+    """Count the magnitudes in `n` equal parts of [0, largest]. The values of a bin are
+    taken as uniform within the bin."""
     unit = _unit_of(largest)  # for tiny numbers, slopes would overflow
     largest /= unit
     folded = _magnitudes(Channel(bins.lower / unit, bins.upper / unit, bins.counts))
-    # Join bins of both signs. A bin of width 0 becomes a narrow bin.
+    # Join the bins of positive and negative values that have equal magnitudes. A bin of
+    # width 0 becomes a narrow bin.
     upper, which = np.unique(folded.upper, return_inverse=True)
     counts = np.bincount(which, folded.counts.astype(np.float64))
     lower = np.zeros(len(upper))
@@ -356,10 +375,11 @@ def entropy(bins: Channel, largest: float, name: str, signed: bool) -> float:
     """
     Return the threshold of magnitudes by TensorRT's rule.
 
-    The distribution P has the first i bins, and its last bin includes all values beyond. Q
-    has the mean of the nonempty bins for each level of codes. The threshold is the last i
-    with the least divergence of P from Q. The search tries every eighth i, and then all i
-    near the best. Signed codes use half of their levels for magnitudes.
+    The distribution P has the first i bins, and the last bin includes all larger values.
+    The distribution Q has, for each level of codes, the mean of the nonempty bins of the
+    level. The threshold is the upper end of the first i bins, for the last i with the least
+    divergence of P from Q. The search tries every eighth i, and then all i near the best.
+    Signed codes use half of the levels for magnitudes.
     """
     limits = _limits(name)
     bits = 8
@@ -382,12 +402,13 @@ def _last_best(hist: _Floats, i: npt.NDArray[np.int64], levels: int) -> int:
 
 
 def _divergences(hist: _Floats, i: npt.NDArray[np.int64], levels: int) -> _Floats:
-    """Return the divergence for the first i bins, for each i."""
+    """Return the divergence of P from Q for the first i bins, for each i; see `entropy`."""
     i = i[:, None]
     total = hist.sum()
     sums = np.concatenate([[0.0], np.cumsum(hist)])
     some = np.concatenate([[0], np.cumsum(hist != 0)])
-    # The first bin of each level. The shift divides by the number of levels.
+    # The index of the first bin of each level of codes. The shift divides by the number of
+    # levels.
     bounds = (np.arange(levels + 1) * i + levels - 1) >> (levels.bit_length() - 1)
     inside, numbers = np.diff(sums[bounds], axis=1), np.diff(some[bounds], axis=1)
     i = i[:, 0]

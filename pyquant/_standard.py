@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of the standards that `Operator` uses for uncommon arguments and errors.
+"""Conversions and errors that `Operator` needs for uncommon arguments only.
 
-The modules of the standards contain names, defaults and rows of `Operator`, see
+A module for each standard creates an `Operator` for each function, see
 `_cython/standard.pxi`.
 """
 
@@ -45,7 +45,7 @@ _SLICE = 1 << 15  # elements
 def refuse(
     kind: type[Exception], name: str, standard: str, expected: str, got: object
 ) -> Exception:
-    """Return the error for a parameter that the standard does not allow."""
+    """Return the error about an argument that the standard does not allow."""
     return kind(f"{name}: {standard} expects {expected}, got {got}")
 
 
@@ -56,7 +56,7 @@ def converted(
     types: tuple[str, ...],
     remedy: tuple[str, tuple[str, ...]] = ("", ()),
 ) -> tuple[npt.NDArray[Any], str]:
-    """Return an array of one of the types, and the type.
+    """Return `values` as an array of one of the types, and the name of the type.
 
     Python numbers have no element type and get the first type that fits. If none fits, an
     error names a type of `remedy`, and the argument that sets the type.
@@ -76,7 +76,7 @@ def converted(
     if python and found in {
         _core.zero_name(one) for one in types if one in dtypes.NARROW_INTEGERS
     }:
-        return values, str(found)  # stored codes of int4, uint4, int2 or uint2
+        return values, str(found)  # codes of int4, uint4, int2 or uint2, one to a byte
     got = "a masked array" if _core.is_masked(values) else dtypes.described(values)
     raise refuse(TypeError, name, standard, f"elements of {listed(types)}", got)
 
@@ -109,9 +109,10 @@ def _typed(
 
 
 def _as_type(array: npt.NDArray[Any], name: str, *, only: bool) -> npt.NDArray[Any] | None:
-    """Convert Python numbers to a type; return `None` if the type does not fit.
+    """Convert Python numbers to a type. Return `None` if a number does not fit the type.
 
-    Narrow floats fit numbers that they represent, if no other type is allowed.
+    Numbers fit a narrow float if the type represents the numbers and no other type is
+    allowed.
     """
     kind = array.dtype.kind
     if array.size == 0 or (name in REAL and kind in "fiu"):
@@ -127,7 +128,8 @@ def _as_type(array: npt.NDArray[Any], name: str, *, only: bool) -> npt.NDArray[A
 
 
 def _range_of(name: str) -> tuple[int, int]:
-    """Return the limits of an integer type. For a float type, return an empty range."""
+    """Return the limits of an integer type. For a float type, return a range without
+    numbers."""
     if name == "int64":
         return -(2**63), 2**63 - 1
     return _core.limits(name) or (0, -1)
@@ -146,7 +148,8 @@ def requested(dtype: Any) -> str | None:
 def type_of(
     given: Any, types: tuple[str, ...], spelled: Mapping[Any, str | None]
 ) -> str | None:
-    """Return the type that an argument selects, or a description of a wrong argument."""
+    """Return the name of the type that an argument selects, or a description of a wrong
+    argument."""
     is_number = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
     if is_number or isinstance(given, str):
         key = int(given) if is_number else given
@@ -156,7 +159,7 @@ def type_of(
 
 
 def flag_of(value: Any, name: str, standard: str) -> bool:
-    """Return a flag, which standards write as 0 or 1."""
+    """Return a flag as a bool. Standards write flags as 0 or 1."""
     if not isinstance(value, (int, np.integer, np.bool)):
         raise refuse(TypeError, name, standard, "0 or 1", type(value).__name__)
     if value not in (0, 1):
@@ -165,7 +168,7 @@ def flag_of(value: Any, name: str, standard: str) -> bool:
 
 
 def mode_of(given: Any, modes: Mapping[str, int], name: str, standard: str) -> int:
-    """Return the number of a rounding mode; names are equal in any letter case."""
+    """Return the number of a rounding mode. The name may have any letter case."""
     if not isinstance(given, str):
         got = type(given).__name__
         raise refuse(TypeError, name, standard, "a RoundMode or its name", got)
@@ -177,7 +180,8 @@ def mode_of(given: Any, modes: Mapping[str, int], name: str, standard: str) -> i
 
 
 def slices(arrays: list[npt.NDArray[Any]], types: list[np.dtype[Any]]) -> np.nditer:
-    """Return an iterator over slices of inputs and, last, an output, in these types."""
+    """Return an iterator over slices of the inputs and of the output. The output is the
+    last array, and the slices are converted to the given types."""
     access: Any = [["readonly"]] * (len(arrays) - 1) + [["writeonly"]]
     made: np.nditer = np.nditer(
         arrays,

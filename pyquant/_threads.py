@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workers of `threads=`, created on first use and again after a fork.
+"""Threads for the argument `threads=`, started on first use and again after a fork.
 
 This module does not use concurrent.futures. Importing that package takes longer than
-importing pyquant. A later import could fail in a child process for ever, if the parent
-forks while another thread imports the package.
+importing pyquant. An import on first use could fail for ever in a child process, if the
+parent forks while another thread imports the package.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MIN_PART_BYTES", "Part", "cpu_count", "run", "useful_parts"]
 
-# Least bytes of a part. Starting a smaller part on a thread costs more than it saves.
+# Least number of bytes of a part. For a smaller part, the start of a thread costs more time
+# than the thread saves.
 MIN_PART_BYTES = 8 << 20
 
 _lock = _thread.allocate_lock()
@@ -28,20 +29,21 @@ _workers = 0
 
 
 def cpu_count() -> int:
-    """Return the number of CPUs of this process."""
+    """Return the number of CPUs that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def useful_parts(size: int, threads: int) -> int:
-    """Return the useful number of parts for a number of bytes, at most `threads`."""
+    """Return the number of parts for a call that reads and writes `size` bytes, at most
+    `threads`."""
     worth = size // max(1, MIN_PART_BYTES)
     return min(threads, cpu_count(), worth) if worth > 1 else 1
 
 
 class Part:
-    """A part of the work, for the next free worker."""
+    """A part of the work, in the queue for the next free worker thread."""
 
     def __init__(self, work: Callable[[int], int], part: int) -> None:
         self._work, self._part = work, part
@@ -75,7 +77,8 @@ def _serve(parts: SimpleQueue[Part]) -> None:
 
 
 def _hire(n: int) -> int:
-    """Start up to `n` workers and return their number."""
+    """Start workers until there are `n` workers, if possible. Return the number of workers,
+    at most `n`."""
     global _workers
     if sys.is_finalizing():
         return 0  # workers have stopped
@@ -100,7 +103,8 @@ def run(work: Callable[[int], int], parts: int) -> int:
 
 
 def _forget() -> None:
-    """Drop the workers in a forked child, where they do not exist and locks may be held."""
+    """Reset this module in a forked child. The child has no worker threads, and locks may
+    be held."""
     global _lock, _parts, _workers
     _lock = _thread.allocate_lock()
     _parts = SimpleQueue()

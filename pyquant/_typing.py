@@ -21,7 +21,7 @@ __all__ = [
     "Words",
 ]
 
-# Arrays by their elements: of any type, or of float32, uint8 or int32.
+# Arrays with elements of any type, of float32, of uint8 or of int32.
 Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float32]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -29,7 +29,7 @@ Words: TypeAlias = npt.NDArray[np.int32]
 
 
 class SupportsDLPack(Protocol):
-    """An array of any library in CPU memory; `npt.ArrayLike` excludes it."""
+    """An array of any library in CPU memory. `npt.ArrayLike` does not include DLPack."""
 
     def __dlpack__(self) -> Any: ...
 
@@ -42,7 +42,8 @@ class SupportsArrayInterface(Protocol):
 
 
 class SupportsBuffer(Protocol):
-    """Any buffer; `npt.ArrayLike` of older NumPy includes it from Python 3.12 on."""
+    """Any buffer. In older NumPy, `npt.ArrayLike` includes buffers only from Python 3.12
+    on."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
 

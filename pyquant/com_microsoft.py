@@ -60,14 +60,14 @@ def quantize_linear(
         The scale, of the type of `x` or a Python float: a scalar, or with `axis` one
         dimension with the extent of `x` along this axis.
     y_zero_point : array_like, optional
-        uint8, int8, uint16, int16, int4 or uint4, with the shape of `y_scale`. Its type is
-        the type of the result, uint8 for Python integers. Default: uint8 0.
+        uint8, int8, uint16, int16, int4 or uint4, with the shape of `y_scale`. The result
+        has the type of the zero point. Python integers become uint8. Default: uint8 0.
     axis : int, optional
         The axis of the scales. Default `None`: one scale for all of `x`.
     out : ndarray, optional
         Array for the result, of the exact shape and dtype, with any strides.
     threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on `threads`.
 
     Returns
     -------
@@ -85,8 +85,8 @@ def quantize_linear(
 
     Notes
     -----
-    Quotients are float32, also for float16, like in ONNX Runtime. Its kernel also accepts a
-    one-dimensional scale of one element for all of `x`, with and without `axis`. The text
+    Quotients are float32, also for float16, like in ONNX Runtime. ONNX Runtime also accepts
+    a one-dimensional scale of one element for all of `x`, with and without `axis`. The text
     of the operator does not allow that scale.
 
     Examples
@@ -117,7 +117,7 @@ def dequantize_linear(
         uint8, int8, uint16, int16, int32, int4 or uint4.
     x_scale : array_like
         float32 or float16: a scalar, or with `axis` one dimension with the extent of `x`
-        along it.
+        along this axis.
     x_zero_point : array_like, optional
         Zero points with the type of `x` and the shape of `x_scale`. Default 0.
     axis, out, threads : optional

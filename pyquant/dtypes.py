@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Describe element types; ml_dtypes is recognised without importing it."""
+"""Describe element types. Types of ml_dtypes are known without an import of ml_dtypes."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class ElementType:
     name : str
         Name in NumPy or ml_dtypes.
     kind : str
-        ``"real"``: input of quantize and result of dequantize. ``"integer"``. ``"float"``:
-        a narrow float. ``"exponent"``: a type of scales only.
+        ``"real"`` (input of quantize and result of dequantize), ``"integer"``, ``"float"``
+        (narrow float) or ``"exponent"`` (type of scales only).
     bits : int
-        Bits of an element.
+        Number of bits of an element.
     nbytes : int
-        Bytes of an unpacked element.
+        Number of bytes of an unpacked element.
     lowest, highest : int or `None`
         Range of an integer type; `None` for all other types.
 
@@ -86,7 +86,8 @@ _PLAIN = {
     for size in "1248"
     if kind + size != "f1"
 }
-# Abstract classes. Some versions of NumPy choose a size for them, with a warning.
+# Abstract classes. Some versions of NumPy convert an abstract class to a dtype, with a
+# warning.
 _ABSTRACT = (
     *(np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger),
     *(np.inexact, np.floating, np.complexfloating, np.flexible, np.character),
@@ -113,11 +114,12 @@ def ml_name(dtype: Any) -> str | None:
 
 
 def ml_dtype(name: str) -> np.dtype[Any]:
-    """Return the dtype of ml_dtypes with a name; raise ImportError if it is missing."""
+    """Return the dtype of ml_dtypes with a name, or raise ImportError."""
     from pyquant._core import default_fpenv
 
     try:
-        # The import of ml_dtypes computes limits of types in floating point.
+        # The import of ml_dtypes computes limits of types in floating point, and so needs
+        # the default floating-point environment.
         ml_dtypes = default_fpenv(import_module)("ml_dtypes")
     except ImportError:
         install = "pip install 'pyquant-simd[ml-dtypes]'"
@@ -140,7 +142,7 @@ def torch_name(dtype: Any) -> str | None:
 def name_of(dtype: Any) -> str | None:
     """Return the name of a dtype, class or string in NumPy or ml_dtypes.
 
-    The name has no byte order. Structured dtypes and other objects give `None`.
+    The name has no byte order. For structured dtypes and other objects, the name is `None`.
     """
     if isinstance(dtype, np.dtype) and dtype in _PLAIN:
         return _PLAIN[dtype]
@@ -153,8 +155,8 @@ def name_of(dtype: Any) -> str | None:
         return None
     if not isinstance(dtype, (str, type, np.dtype)):
         inner = getattr(dtype, "dtype", None)  # like NumPy
-        # NumPy must not see any other object: it would read a structured dtype, or print an
-        # object that may be nested too deeply.
+        # NumPy must not convert any other object, because NumPy would read a structured
+        # dtype, or print an object that may be nested too deeply.
         has_one = isinstance(inner, np.dtype) and not isinstance(dtype, np.ndarray)
         return name_of(inner) if has_one else None
     try:
@@ -200,7 +202,8 @@ def shown(dtype: Any) -> str:
 def described(array: np.ndarray[Any, Any]) -> str:
     """Describe the element type of an array for an error message.
 
-    ``numpy.load`` reads types of ml_dtypes as void types. The text has a hint for these.
+    ``numpy.load`` reads types of ml_dtypes as void types. For void types, the text has a
+    hint.
     """
     dtype = array.dtype
     plain = dtype.type is np.void and not dtype.names and not dtype.subdtype

@@ -145,9 +145,10 @@ def dynamic_quantize(
         See `quantize`.
     seed, start : int, optional
         Options of stochastic rounding, see `quantize`. `start` is the position of the first
-        element of `x` in a larger array, so that its rows can be quantized in chunks.
+        element of `x` in a larger array. Rows of the larger array can then be quantized in
+        chunks.
     threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on `threads`.
 
     Returns
     -------
@@ -161,8 +162,8 @@ def dynamic_quantize(
     TypeError, numpy.exceptions.AxisError, ImportError
         See `quantize`.
     ValueError
-        If a value or a shape is wrong; all outputs are unchanged. Or if `x` contains NaN or
-        an infinity; `out` may then contain codes of some rows or blocks.
+        If a value or a shape is wrong. All outputs are then unchanged. If `x` contains NaN
+        or an infinity. `out` may then contain codes of some rows or blocks.
 
     Notes
     -----

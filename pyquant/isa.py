@@ -2,8 +2,8 @@
 """Show the instruction set that the kernels use.
 
 pyquant chooses the best instruction set of CPU and operating system at import. The
-environment variable ``PYQUANT_ISA`` can select a lower one. All instruction sets return
-equal bits.
+environment variable ``PYQUANT_ISA`` can select another available instruction set. All
+instruction sets return equal bits.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def available() -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        Best first; the last is always ``"scalar"``.
+        The names in the order from best to worst. The last name is always ``"scalar"``.
 
     Examples
     --------

@@ -72,7 +72,8 @@ def quantize(
     input : array_like
         Real numbers. The type is float32, float64, float16 or bfloat16.
     scale : array_like
-        Scales. The type is the type of `input`. The shape is its shape at `axes`.
+        Scales. The type is the type of `input`. The shape is the shape of `input` at
+        `axes`.
     zero_point : array_like
         Zero points of the output type. The shape is the shape of `scale`.
     type : dtype_like
@@ -85,7 +86,7 @@ def quantize(
     out : ndarray, optional
         Array for the result. It has the exact shape and dtype. Any strides are valid.
     threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on `threads`.
 
     Returns
     -------
@@ -104,8 +105,8 @@ def quantize(
     Notes
     -----
     Quotients are rounded once to the type of `input`, and then by the exact definition of
-    the mode. The old reference kernel misrounds values next to one half and large odd
-    values. Its own tests agree with the definitions.
+    the mode. nGraph's old reference kernel misrounds values next to one half and large odd
+    values. nGraph's own tests agree with the definitions.
 
     Examples
     --------

@@ -57,8 +57,8 @@ class _State(NamedTuple):
     Statistics of an observer, with an element for each channel.
 
     `real` is the type that holds all data. `pages` has the numbers of the pages of counters
-    in ascending order, see pq.h. `table` has the counters of each page, channel and key, in
-    the smallest type of at least 16 bits that holds them.
+    in ascending order, see pq.h. `table` has the counters of each page, channel and bin, in
+    the smallest unsigned type of at least 16 bits that holds the counts.
     """
 
     real: str | None
@@ -102,14 +102,14 @@ class Observer:
         Count values. All methods except "minmax" need the counts. Default False.
     mantissa_bits : int, optional
         Histogram resolution, 0 to 7. 7 (the default) uses up to 128 counters for each
-        exponent; 3 uses 8, which suits many channels.
+        exponent. 3 uses 8 counters, which suits many channels.
     momentum : float, optional
         Keep moving averages of the extremes of each batch, like PyTorch's
         MovingAverageMinMaxObserver: ``m + momentum * (new - m)`` in float32. The averages
         depend on the order of the batches and exclude `histogram` and `merge`.
     nonfinite : {"raise", "ignore"}, optional
         "raise" (the default): NaN and infinities raise an error, and nothing of the batch
-        is counted. "ignore": they are counted separately.
+        is counted. "ignore": NaN and infinities are counted separately.
 
     Notes
     -----
@@ -178,7 +178,7 @@ class Observer:
             order. It may be empty. The extents along `axis` must equal the extents of
             earlier batches.
         threads : int, optional
-            Largest number of threads. Default 1. The result does not depend on it.
+            Largest number of threads. Default 1. The result does not depend on `threads`.
 
         Raises
         ------
@@ -215,8 +215,8 @@ class Observer:
         Raises
         ------
         TypeError
-            If `other` is not an Observer, or one of both has moving averages, which depend
-            on the order of the batches.
+            If `other` is not an Observer, or one of the observers has moving averages,
+            which depend on the order of the batches.
         ValueError
             If an option or the shape differs. Nothing is added.
 
@@ -263,7 +263,7 @@ class Observer:
     __copy__ = copy
 
     def __add__(self, other: Observer) -> Observer:
-        """Return an observer with the statistics of both."""
+        """Return an observer with the statistics of both observers."""
         if not isinstance(other, Observer):
             return NotImplemented
         new = self.copy()
@@ -353,7 +353,7 @@ class Observer:
         return _made, (self._options, self._state)
 
     def __sizeof__(self) -> int:
-        """Return the size in bytes, including the arrays."""
+        """Return the size in bytes, including the arrays of statistics."""
         arrays = (v for v in self._state if isinstance(v, np.ndarray))
         return object.__sizeof__(self) + sum(array.nbytes for array in arrays)
 
@@ -373,7 +373,7 @@ class Observer:
 
     @property
     def axis(self) -> int | tuple[int, ...] | None:
-        """Axes that have statistics of their own, or None."""
+        """Axes with separate statistics for each index, or None."""
         return self._options.axis
 
     @property
@@ -421,9 +421,9 @@ class Observer:
         Returns
         -------
         low, high : numpy scalar or ndarray
-            Bounds with the shape and type of `min` and `max`. With 7 mantissa bits they
-            differ by at most 1/128 of their magnitude. For float16 and bfloat16 they are
-            equal.
+            Bounds with the shape and type of `min` and `max`. With 7 mantissa bits, the
+            bounds differ by at most 1/128 of the magnitude. For float16 and bfloat16, the
+            bounds are equal.
 
         Raises
         ------
@@ -465,17 +465,17 @@ class Observer:
         percentile : float, optional
             For "percentile" only: the percentage of values to keep, from 50 to 100. Default
             99.99. A symmetric range counts magnitudes. All other ranges cut off half of the
-            rest at each end. Ends are accurate to a bin of the histogram.
+            remaining values at each end. Ends are accurate to a bin of the histogram.
         dtype : dtype_like, optional
-            The quantized type. "mse" and "entropy" depend on it. Default int8.
+            The quantized type, which affects "mse" and "entropy". Default int8.
         symmetric : bool, optional
             True: make the range symmetric around 0. Default: the rule of `choose_qparams`.
 
         Returns
         -------
         lo, hi : numpy scalar or ndarray
-            Ends of the range, with the shape and type of `min` and `max`. They do not
-            exceed the extremes, except that a symmetric range has ``-lo == hi``.
+            Ends of the range, with the shape and type of `min` and `max`. The range is
+            within the extremes, except that a symmetric range has ``-lo == hi``.
 
         Raises
         ------
@@ -536,7 +536,7 @@ class Observer:
         """
         keeps = flag(include_zero, "include_zero")
         ends = self._range(method, percentile, dtype, symmetric if keeps else False)
-        if method == "minmax":  # a symmetric range would lack an extreme
+        if method == "minmax":  # formulas may need both extremes
             ends = self._state.min, self._state.max
         lo, hi = (self._reals(end, self._state.real) for end in ends)
         return qparams_from_range(
@@ -554,7 +554,8 @@ class Observer:
     # ---- state ----
 
     def _sum(self, found: _State, name: str) -> _State:
-        """Return the sum of both states in new arrays, because the states may be shared."""
+        """Return the sum of both states in new arrays, because observers may share the old
+        arrays."""
         mine = self._state
         if found.shape is None:
             return mine
@@ -681,11 +682,11 @@ def calibrate(
         See `choose_qparams`.
     like : str, optional
         The formula for scale and zero point, see `choose_qparams`. The range does not
-        depend on it.
+        depend on `like`.
     mantissa_bits, momentum, nonfinite
         See `Observer`.
     threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on `threads`.
 
     Returns
     -------
@@ -734,7 +735,8 @@ def calibrate(
         except (TypeError, ValueError) as error:
             if not str(error).startswith("x: "):
                 raise
-            # Name `batches` instead of `x`, and append the number of the batch.
+            # In the message, name `batches` instead of `x`, and append the index of the
+            # batch.
             kind = TypeError if isinstance(error, TypeError) else ValueError
             fault, mark, remedy = str(error).partition("; ")
             raise kind(f"batches{fault[1:]} in batch {i}{mark}{remedy}") from None
@@ -779,7 +781,7 @@ def _made(options: _Options, state: _State) -> Observer:
 
 
 def _state_of(data: Mapping[str, Any], mantissa_bits: int) -> _State:
-    """Return the statistics of a result of `to_dict`."""
+    """Return the statistics that a result of `to_dict` contains."""
     if data["shape"] is None:
         return _EMPTY
     shape = tuple(map(index, data["shape"]))
@@ -827,7 +829,7 @@ def _type_of(most: int) -> Any:
 
 
 def _smallest(table: _Table) -> _Table:
-    """Return the counters in the smallest type that holds them."""
+    """Return the counters in the smallest type that holds all counts."""
     if table.dtype == np.uint16:
         return table
     return table.astype(_type_of(int(table.max(initial=0))), copy=False)
@@ -838,7 +840,7 @@ def _averaged(before: _State, found: _State, momentum: float) -> _State:
     Replace the extremes of `found` by moving averages, rounded like PyTorch.
 
     A channel without earlier data gets the new extreme. A channel without new data keeps
-    the old one.
+    the old average.
     """
 
     def average(mean: _Floats, new: _Floats) -> _Floats:
@@ -860,21 +862,22 @@ def _averaged(before: _State, found: _State, momentum: float) -> _State:
 
 # ---- channels ----
 
-# Least length of a contiguous run that csrc/ops/histogram.c counts without a copy.
+# Least number of contiguous elements that csrc/ops/histogram.c counts without a copy.
 _RUN = 256
-# Least size of a channel to count separately, because the search for nonempty counters
-# takes time. float16 has more mantissa bits, and so eight times as many counters.
+# Least number of elements of a channel that is counted separately. The limit exists because
+# the search for nonempty counters takes time. float16 has eight times as many counters.
 _LONG, _LONG_OF_F16 = 1 << 15, 1 << 17
 
 
 def _is_worth(x: _Reals, axes: tuple[int, ...], parts: int) -> bool:
-    """Return True if channels are long enough to count each one separately."""
+    """Return True if counting each channel separately is faster than counting all channels
+    together."""
     size = x.size // math.prod(x.shape[d] for d in axes)
     if size < (_LONG_OF_F16 if x.dtype.char == "e" else _LONG):
         return False
     if parts > 1 and size * x.itemsize < parts * _threads.MIN_PART_BYTES:
         return False
-    run = 1  # length of the contiguous part
+    run = 1  # number of contiguous elements
     for stride, n in sorted(
         (x.strides[d], x.shape[d]) for d in range(x.ndim) if d not in axes
     ):
@@ -892,10 +895,11 @@ def observed_apart(
     *options: Any,
 ) -> tuple[_Reals, ...] | None:
     """
-    Count few long channels of `x`, each like a separate array; see `_core.observed`.
+    Count a few long channels of `x`, each channel like a separate array. See
+    `_core.observed`.
 
-    Return `None` if counting all channels together is faster, or if some numbers are not
-    finite, because the common count reports their index.
+    Return `None` if counting all channels together is faster. Also return `None` if some
+    numbers are not finite, because only the common count reports the index in `x`.
     """
     if not _is_worth(x, axes, parts):
         return None
@@ -918,10 +922,12 @@ def joined(
     width: int,
 ) -> tuple[_Pages, _Table]:
     """
-    Add the counters of the parts of an array, and return their pages and the table.
+    Add the counters of the parts of an array. Return the numbers of the pages and the
+    table.
 
-    A channel has `size` elements. A part is a tuple: the memory of counters, the page of
-    each row, the length of a row with its padding, and the copies of counters in a row.
+    A channel has `size` elements. A part is a tuple: the memory of the counters, the number
+    of the page of each row, the number of counters of a row with padding, and the number of
+    copies of each counter in a row.
     """
     sums = _type_of(size)
     kind = sums if sums != np.uint64 else np.uint32  # type of the counters of a part

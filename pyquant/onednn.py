@@ -96,7 +96,7 @@ def quantize(
     src : array_like
         float32.
     scales : sequence of float
-        One nonzero number, or with ``per_channel`` one for each index along `axis`.
+        One nonzero number, or with ``per_channel`` one number for each index along `axis`.
     zps : sequence of int, optional
         As many as `scales`, of any value. Default 0. Float8 excludes them.
     qtype : str, optional
@@ -110,7 +110,7 @@ def quantize(
     out : ndarray, optional
         Array for the result, of the exact shape and dtype, with any strides.
     threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on `threads`.
 
     Returns
     -------
@@ -128,10 +128,10 @@ def quantize(
 
     Notes
     -----
-    The zero point is added before rounding, in float32: 0.5 with scale 1 and zero point 1
-    becomes 2, and in ONNX 1. The quotient is a true division, like the formula. The library
-    multiplies by a rounded reciprocal and differs for some values. Rounding is half to
-    even. Float8 does not saturate.
+    The zero point is added before rounding, in float32. For example, 0.5 with scale 1 and
+    zero point 1 becomes 2, but 1 in ONNX. The quotient is a true division, like the
+    formula. The library multiplies by a rounded reciprocal and differs for some values.
+    Rounding is half to even. Float8 does not saturate.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def dequantize(
     src : array_like
         uint8, int8, float8_e4m3fn or float8_e5m2.
     scales : sequence of float
-        One number, or with ``per_channel`` one for each index along `axis`.
+        One number, or with ``per_channel`` one number for each index along `axis`.
     zps : sequence of int, optional
         As many as `scales`, of any value. Default 0. Float8 excludes them.
     qtype, axis, out, threads : optional
@@ -179,8 +179,8 @@ def dequantize(
     Notes
     -----
     The difference is exact. The specification prints ``round`` around the formula for one
-    scale. This ``round`` does not mean integers: the formula for channels has none, and the
-    library returns fractions.
+    scale. This ``round`` does not round to integers, because the formula for channels has
+    no ``round``, and the library returns fractions.
 
     Examples
     --------

@@ -118,14 +118,15 @@ def quantize_linear(
         one dimension with the extent of `x` along `axis`; or, with `block_size`, the rank
         of `x`.
     y_zero_point : array_like, optional
-        Zero points with the shape of `y_scale`. Their type is the type of the result.
-        Python integers get the type `output_dtype`, else uint8, and must be within its
-        range.
+        Zero points with the shape of `y_scale`. The result has the type of the zero points.
+        Python integers become `output_dtype` (default uint8), and must be within the range
+        of that type.
     axis : int, optional
         The axis of scales and blocks; negative values count from the end. Default 1.
     block_size : int, optional
-        Number of elements along `axis` that share a scale; `y_scale` has ``ceil(n /
-        block_size)`` elements there. Default 0: no blocks.
+        Number of elements along `axis` that share a scale. For an extent n of `x`,
+        `y_scale` has the extent ``ceil(n / block_size)`` along `axis`. Default 0: no
+        blocks.
     saturate : int, optional
         For float8: 1 (the default) clips values that are too large; 0 converts them to
         infinity or NaN.
@@ -134,12 +135,12 @@ def quantize_linear(
         `y_zero_point`, else uint8.
     precision : int or dtype_like, optional
         Type of the division: float32, float16 or bfloat16. `x`, `y_scale` and the quotient
-        are rounded to it. Default: the type of `y_scale`, or float32 for int32 and
+        are rounded to this type. Default: the type of `y_scale`, or float32 for int32 and
         float8_e8m0fnu.
     out : ndarray, optional
         Array for the result, of the exact shape and dtype, with any strides.
     threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on `threads`.
 
     Returns
     -------
@@ -153,14 +154,14 @@ def quantize_linear(
     ValueError
         If values or shapes are wrong.
     numpy.exceptions.AxisError
-        If the call uses `axis`, and it is out of bounds.
+        If the call uses `axis`, and `axis` is out of bounds.
 
     Notes
     -----
     QuantizeLinear of opsets 10 to 28.
 
-    Float8 zero points select the type, and are added only if one of them is not 0. Float6
-    and float4 zero points are added before the conversion. Integer codes of float32
+    Float8 zero points select the type. Float8 zero points are added only if one is not 0.
+    Float6 and float4 zero points are added before the conversion. Integer codes of float32
     `x` equal ONNX Runtime 1.32. The page "Standards" lists its deviations.
 
     Examples
@@ -213,7 +214,7 @@ def dequantize_linear(
         See `quantize_linear`.
     output_dtype : int or dtype_like, optional
         float32, float16 or bfloat16: TensorProto's integer, a dtype or its name. Default:
-        the type of `x_scale`. A float8_e8m0fnu `x_scale` requires it.
+        the type of `x_scale`. A float8_e8m0fnu `x_scale` requires `output_dtype`.
     out, threads : optional
         See `quantize_linear`.
 
@@ -264,7 +265,7 @@ def dynamic_quantize_linear(
     out : ndarray, optional
         uint8 array for the codes, with the shape of `x` and any strides.
     threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on `threads`.
 
     Returns
     -------
@@ -449,7 +450,8 @@ def _params_of(node: Any, dtype: str, scale: Any, zero: Any = None) -> QParams:
 
 @contextmanager
 def _needing_onnx(function: str) -> Iterator[None]:
-    """Replace the error about a missing package onnx by one that names the package."""
+    """Replace ImportError, if the package onnx is missing, by an error that names the
+    package."""
     try:
         yield
     except ImportError as error:

@@ -46,8 +46,8 @@ def fake_quantize(
         Array of float32, float64, float16 or bfloat16, of any shape, strides and byte
         order. Python numbers become float32.
     input_low, input_high : array_like
-        Ends of the input ranges, rounded to float32, finite. Values beyond an end are
-        clipped to it. One element, or a shape that broadcasts to the shape of `x`.
+        Finite ends of the input ranges, rounded to float32. Values beyond an end are
+        clipped to the end. One element, or a shape that broadcasts to the shape of `x`.
     output_low, output_high : array_like
         Ends of the output ranges; see `input_low`. The high end may be below the low end.
     levels : int
@@ -55,7 +55,7 @@ def fake_quantize(
     out : ndarray, optional
         Array for the result, with the shape and dtype of `x` and any strides.
     threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on `threads`.
 
     Returns
     -------
@@ -91,8 +91,8 @@ def fake_quantize(
     Results are equal on every CPU. The library may differ: without FMA; beside other
     operations; with 15, 16, 255 or 256 levels, unless its property LP_TRANSFORMS_MODE is
     "NO"; with equal ends, which give NaN; with inverted ends, if only some of several
-    ranges are inverted or if `x` is NaN; and in bfloat16. It returns -0 if a level below 0
-    is rounded to 0 and `output_low` is -0.
+    ranges are inverted or if `x` is NaN; and in bfloat16. The library returns -0 if a level
+    below 0 is rounded to 0 and `output_low` is -0.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def qparams(model: Any, tensor: str) -> QParams:
     TypeError
         If an argument has the wrong type.
     ValueError
-        If the tensor has no FakeQuantize, or its ends are not constant, or the input and
+        If the tensor has no FakeQuantize, or the ends are not constant, or the input and
         the output of the operation have different ends.
 
     Examples
@@ -219,7 +219,8 @@ def _params_of(operation: Any) -> QParams:
 def _ranges_of(
     given: Sequence[ArrayLike], shape: tuple[int, ...]
 ) -> list[npt.NDArray[np.float32]]:
-    """Return four arrays of equal shape, which broadcasts to the shape of `x`."""
+    """Return the ends as four arrays of equal shape. The shape broadcasts to the shape of
+    `x`."""
     arrays = []
     for name, value in zip(_ENDS, given, strict=True):
         array = _core.as_reals(value, name)

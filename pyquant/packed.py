@@ -29,7 +29,7 @@ LAYOUTS = _core.layouts()
 @final
 class Layout(tuple[str, "int | None", "int | None"]):
     """
-    Layout of packed codes: its name, the packed axis and the bits of a code.
+    Layout of packed codes: name, packed axis and number of bits of a code.
 
     Parameters
     ----------
@@ -152,9 +152,9 @@ class PackedArray(Immutable, _core.Packed):
 
     Notes
     -----
-    ``p[a:b]`` is a part of the first axis that shares the bytes. A part must begin at a
-    byte or word, and end at one or at the end of the array; else it raises ValueError.
-    `unpack` returns single elements.
+    ``p[a:b]`` is a part of the first axis that shares the bytes. A part must begin at the
+    start of a byte or word, and end at the end of a byte or word or of the array. Otherwise
+    the slice raises ValueError. `unpack` returns single elements.
 
     ``==`` compares type, shape, layout and bytes, and returns True or False. A packed array
     has no truth value and does not support ``in``. NumPy functions unpack it.
@@ -179,7 +179,7 @@ class PackedArray(Immutable, _core.Packed):
 
     __slots__ = ()
 
-    # Without these lines, Python would use element access for `in` and loops.
+    # Without these lines, Python would use `__getitem__` for `in` and for loops.
     __contains__ = None
     __iter__ = None
 
@@ -247,7 +247,8 @@ class PackedArray(Immutable, _core.Packed):
         """
         if _core.is_masked(buffer):
             raise fail(TypeError, "buffer", "memory without a mask", "a masked array")
-        # Any, because type checkers reject an ndarray as a buffer before Python 3.12.
+        # The type is Any, because before Python 3.12 type checkers reject an ndarray as a
+        # buffer.
         given: Any = buffer
         try:
             memory = memoryview(given)
@@ -279,8 +280,8 @@ class PackedArray(Immutable, _core.Packed):
         """
         Element type.
 
-        If NumPy lacks the type, this attribute needs ml_dtypes, and so does unpacking.
-        Everything else works without it.
+        If NumPy lacks the type, this attribute and `unpack` need the package ml_dtypes. All
+        other functions work without ml_dtypes.
         """
         return _core.dtype_named(self._name)
 
@@ -381,7 +382,8 @@ class PackedArray(Immutable, _core.Packed):
 
     def __bool__(self) -> bool:
         """
-        Raise ValueError, like NumPy: with `__len__` alone, an array of zeros would be true.
+        Raise ValueError, like NumPy. Python would otherwise use `__len__`, and an array
+        of zeros would be true.
         """
         got = f"a packed array of shape {self._shape}"
         raise fail(ValueError, "bool", "a number", got)
@@ -519,7 +521,7 @@ def pack_signs(
     x: ArrayLike, *, bitorder: Literal["big", "little"] = "big"
 ) -> npt.NDArray[np.uint8]:
     """
-    Pack one bit for each number along the last axis: 1 if it is above 0.
+    Pack one bit for each number along the last axis: 1 if the number is above 0.
 
     Parameters
     ----------

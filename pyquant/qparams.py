@@ -36,16 +36,16 @@ class QParams(Immutable, _core.Calls):
         Scales. `axis` and `block_size` determine the shape, see `quantize`.
     zero_point : array_like, optional
         Zero points of any integer type: one element, or the shape of `scale`. Default 0.
-        They are stored as `dtype`.
+        Zero points are stored as `dtype`.
     dtype : dtype_like, optional
         The quantized type. Default int8.
     axis, block_size : int or tuple of int, optional
         The granularity, see `quantize`.
     offset : array_like, optional
-        Real numbers: one element, or the shape of `scale`. `quantize` subtracts them before
-        the division, and `dequantize` adds them to the products.
+        Real numbers: one element, or the shape of `scale`. `quantize` subtracts offsets
+        before the division, and `dequantize` adds offsets to the products.
     fill : int or sequence of int, optional
-        Codes that represent NaN. NaN becomes the first of them.
+        Codes that represent NaN. NaN becomes the first code.
     quant_range : (int, int), optional
         Lowest and highest code, within the range of `dtype`. The range must contain all
         zero points, unless every zero point is 0.
@@ -53,7 +53,7 @@ class QParams(Immutable, _core.Calls):
         float8_e8m0fnu: round `scale` to powers of two. Default: keep the type of `scale`.
     scale_rule : {"floor", "ceil", "even", "rceil"}, optional
         Round scales down ("floor"), up ("ceil", "rceil"; the default) or to the nearest
-        power of two ("even"; ties up). It needs `scale_dtype`.
+        power of two ("even"; ties up). `scale_rule` needs `scale_dtype`.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class QParams(Immutable, _core.Calls):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Quantized type: a NumPy dtype, or one of ml_dtypes."""
+        """Quantized type: a dtype of NumPy or of the package ml_dtypes."""
         return _core.dtype_named(self._name)
 
     @property
@@ -217,9 +217,10 @@ class QParams(Immutable, _core.Calls):
 
         Notes
         -----
-        The layout "int24" stores 24-bit samples in three bytes, see `Layout`. Channels of
-        interleaved samples are ``samples.reshape(-1, channels).T``. `quantize` rounds half
-        to even and saturates. Its argument ``rounding="stochastic"`` adds dither.
+        The layout "int24" stores each 24-bit sample in three bytes, see `Layout`. For
+        interleaved samples, ``samples.reshape(-1, channels).T`` has a row for each channel.
+        `quantize` rounds half to even and saturates. ``quantize(...,
+        rounding="stochastic")`` adds dither.
 
         Examples
         --------
@@ -262,7 +263,7 @@ class QParams(Immutable, _core.Calls):
         out : ndarray, optional
             Array for the result, of the exact shape and dtype, with any strides.
         threads : int, optional
-            Largest number of threads. Default 1. The result does not depend on it.
+            Largest number of threads. Default 1. The result does not depend on `threads`.
 
         Returns
         -------
@@ -312,12 +313,12 @@ class QParams(Immutable, _core.Calls):
         Parameters
         ----------
         x : array_like
-            Real numbers. They are quantized in parts that fit the cache.
+            Real numbers, which are quantized in parts that fit the cache.
         axis : int or tuple of int, optional
             Measure each index of these axes separately. Default: one measurement of all
             elements.
         threads : int, optional
-            Largest number of threads. Default 1. The result does not depend on it.
+            Largest number of threads. Default 1. The result does not depend on `threads`.
 
         Returns
         -------
@@ -330,11 +331,9 @@ class QParams(Immutable, _core.Calls):
         TypeError, ValueError, numpy.exceptions.AxisError, ImportError
             See `quantize`.
 
-        Notes
-        -----
-        Codes are dequantized to float32, or to float64 if `x` is float64. The
-        sums equal the sums of `measure_error`, bit for bit. `zero_scales` counts
-        the elements whose scale the arithmetic treats as zero.
+        Notes ----- Codes are dequantized to float32, or to float64 if `x` is float64. All
+        sums equal the sums that `measure_error` computes for the dequantized codes, bit for
+        bit. `zero_scales` counts the elements whose scale the arithmetic treats as zero.
 
         Examples
         --------
@@ -460,11 +459,11 @@ _MOST_GROUPS = 4096  # for which `rescaling` compares all codes
 
 @_core.default_fpenv
 def rescaling(target: QParams, source: QParams) -> tuple[Any, ...] | None:
-    """Return scale, zero point, axis and offset of a multiplication of 8-bit codes
-    that equals `QParams.requantize`, or `None`.
+    """Return scale, zero point, axis and offset of a multiplication that converts 8-bit
+    codes like `QParams.requantize`. Return `None` if no multiplication gives equal codes.
 
-    Each step of `requantize` is rounded. The function therefore tries the nearest float32
-    scales and offsets, and their neighbours.
+    Each step of `requantize` is rounded, so the nearest float32 scale and offset may give
+    other codes. The function therefore also tries the neighbours of both numbers.
     """
     each = source, target
     leads = [(one, _lead(one)) for one in each]
@@ -505,8 +504,8 @@ def rescaling(target: QParams, source: QParams) -> tuple[Any, ...] | None:
 
 
 def _factors(source: QParams, target: QParams) -> Iterator[tuple[Any, ...]]:
-    """Yield float32 scales and offsets for the multiplication: first the nearest numbers,
-    then their neighbours."""
+    """Yield float32 scales and offsets for the multiplication. The nearest numbers come
+    first, and the neighbours of the nearest numbers follow."""
     scale, divisor = (_core.cast(p._scale, "float64") for p in (source, target))
     shift = np.zeros(scale.shape)
     with np.errstate(all="ignore"):
@@ -524,8 +523,8 @@ def _factors(source: QParams, target: QParams) -> Iterator[tuple[Any, ...]]:
 
 
 def _lead(p: QParams) -> npt.NDArray[Any]:
-    """Return the array that determines the shape of all parameters: the scale, or beside
-    a single scale the offset."""
+    """Return the array that determines the shape of all parameters. This is the scale, or
+    the offset if the scale is a single number."""
     return p._scale if p._offset is None or p._scale.size != 1 else p._offset
 
 
@@ -569,7 +568,7 @@ def _restored(value: Any) -> Any:
 
 
 def _shown(array: npt.NDArray[Any]) -> str:
-    """Return the repr of an array; a long array takes one or two lines."""
+    """Return the repr of an array. A long array is shortened to one or two lines."""
     shape = f".reshape{array.shape}" if array.size > 20 and array.ndim > 1 else ""
     with np.printoptions(threshold=20, edgeitems=2, floatmode="unique"):
         return repr(array.reshape(-1) if shape else array) + shape
@@ -603,7 +602,7 @@ def choose_qparams(
         ``nonfinite="ignore"`` skips NaN and infinities.
     dtype : dtype_like, optional
         The quantized type, see `quantize`. Default int8. For a narrow float, the largest
-        magnitude becomes its largest number.
+        magnitude of `x` becomes the largest number of the type.
     axis, block_size : int or tuple of int, optional
         `axis` names the axes along which the scale varies (per channel). ``axis=0`` is one
         scale for each row. `block_size` is the number of elements in a block that shares a
@@ -614,7 +613,7 @@ def choose_qparams(
     include_zero : bool, optional
         True (the default): extend the range of the data to contain 0. False: keep the
         range, and return parameters with an `offset` instead of zero points, see Notes.
-        Integer types only. It excludes `symmetric`, ``method="mse"``, `scale_rule` and
+        Integer types only. False excludes `symmetric`, ``method="mse"``, `scale_rule` and
         `like`.
     method : {"minmax", "mse"}, optional
         "minmax" (the default) covers the range of the data. "mse" minimizes the sum of
@@ -636,14 +635,14 @@ def choose_qparams(
         float64.
     scale_rule : {"floor", "ceil", "even", "rceil"}, optional
         For float8_e8m0fnu scales and ``method="minmax"``: the rule of
-        `pyquant.weights.mx.quantize`, see Notes. It excludes `like`.
+        `pyquant.weights.mx.quantize`, see Notes. `scale_rule` excludes `like`.
     like : str, optional
         Use the formula of ``"onnxruntime"``, ``"pytorch"``, ``"aten"``, ``"fbgemm"``,
         ``"torchao"``, ``"torchao_no_clip"``, ``"compressed_tensors"``, ``"tflite"``,
-        ``"xnnpack"`` or ``"quark_po2"``, bit for bit. It determines scale and zero point
-        only, for integer types of at most 16 bits. Default: the formula in Notes.
+        ``"xnnpack"`` or ``"quark_po2"``, bit for bit. `like` determines scale and zero
+        point only, for integer types of at most 16 bits. Default: the formula in Notes.
     threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on `threads`.
 
     Returns
     -------
@@ -655,8 +654,9 @@ def choose_qparams(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If `x` contains NaN or an infinity; the message states their number and the index of
-        the first. If a formula does not support `dtype`, `symmetric` or `quant_range`.
+        If `x` contains NaN or an infinity. The message states the number of these values
+        and the index of the first. If a formula does not support `dtype`, `symmetric` or
+        `quant_range`.
     ImportError
         If a type needs ml_dtypes and the package is not installed.
     MemoryError
@@ -675,13 +675,13 @@ def choose_qparams(
         asymmetric   scale = (hi - lo) / (qmax - qmin)
                      zero_point = saturate(round_half_even(qmin - lo / scale))
 
-    "symmetric" applies to ranges of codes that contain both signs, "unsigned" to symmetric
-    parameters of all other ranges. Zeros only, or no elements, give scale 1. If ``hi - lo``
-    overflows, both ends are halved. The scale is replaced by the next larger one if
-    rounding it down would saturate data by more than half a step. A neighbour of the scale
-    is used if data near the largest number of its type would become infinite. Dequantized
-    data is finite in the type of `x`, and within half a step of the data, except for the
-    rounding of quotient and product.
+    "symmetric" applies to ranges of codes that contain both signs. "unsigned" applies to
+    symmetric parameters of all other ranges. Data of zeros only, or without elements, has
+    scale 1. If ``hi - lo`` overflows, both ends are halved. If rounding the scale down
+    would saturate data by more than half a step, the scale is the next larger number. If
+    data near the largest number of the data's type would become infinite, a neighbour of
+    the scale is used. Dequantized data is finite in the type of `x`, and within half a step
+    of the data, except for the rounding of quotient and product.
 
     With ``include_zero=False``, `lo` and `hi` are the extremes of the data. The arithmetic
     is float64, and both results are rounded once to the type of the scale::
@@ -692,18 +692,18 @@ def choose_qparams(
     Equal numbers have scale 0, and dequantize to themselves.
 
     ``method="mse"`` computes these parameters for ``c * lo`` and ``c * hi`` with each
-    candidate c, rounded to float32 (float64 if `x` is float64). It keeps the first
-    candidate with the least ``sum(w * (dequantize(quantize(x)) - x)**2)``. For its codes
-    `q` minus the zero point, it then tries the scale ``sum(w * x * q) / sum(w * q * q)``
-    and keeps that if the sum decreases. Differences are rounded to float32 (float64). Sums
+    candidate c, rounded to float32 (float64 if `x` is float64). The first candidate with
+    the least ``sum(w * (dequantize(quantize(x)) - x)**2)`` wins. For this candidate, let
+    `q` be the codes minus the zero point. The scale ``sum(w * x * q) / sum(w * q * q)`` is
+    used instead if the sum decreases. Differences are rounded to float32 (float64). Sums
     are float64 in a fixed order, so the result is equal on every CPU. Scales do not affect
     each other.
 
-    ``scale_rule=`` applies a rule of `pyquant.weights.mx.quantize` to the numerator a
-    and the denominator L of the formula. The exponent of L replaces the exponent e of the
-    element type, and integers have as many mantissa bits as that exponent. "floor" and
-    "even" can saturate data. A range that contains only 0 has scale 2**-127. For
-    MX element types, `pyquant.weights.mx.quantize` chooses equal scales.
+    ``scale_rule=`` applies a rule of `pyquant.weights.mx.quantize` to the numerator a and
+    the denominator L of the formula for the scale. The exponent of L replaces the exponent
+    e of the element type, and integers have as many mantissa bits as that exponent. "floor"
+    and "even" can saturate data. A range that contains only 0 has scale 2**-127. For MX
+    element types, `pyquant.weights.mx.quantize` chooses equal scales.
 
     Examples
     --------
@@ -843,7 +843,7 @@ def qparams_from_range(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If an end is NaN or infinite, or `lo` is above `hi`; the message states the index.
+        If an end is NaN or infinite, or `lo` is above `hi`. The message states the index.
         If a formula does not support `dtype`, `symmetric` or `quant_range`.
     ImportError
         If a type needs ml_dtypes and the package is not installed.
@@ -883,7 +883,7 @@ def _without_zero(
     scale_dtype: npt.DTypeLike | None,
     like: Any,
 ) -> QParams:
-    """Return scales and offsets of ranges that need not contain 0."""
+    """Return the scales and offsets of ranges, which may exclude 0."""
     given = symmetric is not None and _check.flag(symmetric, "symmetric")
     _refuse_beside_zero(["symmetric"] * given + ["like"] * (like is not None))
     name = _core.chosen(dtype, None)[0]
@@ -909,8 +909,8 @@ def _without_zero(
         offset = low - least * scale
     scales, offsets = (_core.cast(np.asarray(v), str(kind)) for v in (scale, offset))
     bits = scales.view(f"u{kind.itemsize}")
-    bits[(bits == 0) & (spans != 0)] = 1  # 0 becomes the smallest positive number
-    bits[np.isinf(scales)] -= 1  # infinity becomes the largest number
+    bits[(bits == 0) & (spans != 0)] = 1  # 0 becomes the smallest positive number.
+    bits[np.isinf(scales)] -= 1  # Infinity becomes the largest number.
     return QParams(
         *(scales, np.zeros(scales.shape, np.int8), name),
         axis=p.axis,

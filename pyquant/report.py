@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure the error of quantization; error reports can be added."""
+"""Measure the error of quantization, and add error reports."""
 
 from __future__ import annotations
 
@@ -53,16 +53,17 @@ class ErrorReport(Immutable):
     max_error : float or ndarray
         Largest ``abs(x - y)``; NaN for zero elements.
     max_index : int or ndarray
-        Index of the first element with that error, in C order within its index of `axis`;
-        -1 for zero elements. Without an axis the element is ``x.flat[max_index]``.
+        Position of the first element with the largest error, in C order. With an axis, the
+        position among the elements of an index of `axis`. -1 for zero elements. Without an
+        axis the element is ``x.flat[max_index]``.
     cosine : float or ndarray
         ``sum(x * y) / sqrt(sum(x**2) * sum(y**2))``; NaN if a sum is 0.
     nan, inf : int or ndarray
-        Number of elements where `x` or `y` is NaN; number of the remaining elements where
-        `x` or `y` is infinite.
+        `nan` is the number of elements where `x` or `y` is NaN. `inf` is the number of all
+        other elements where `x` or `y` is infinite.
     saturated_low, saturated_high : int or ndarray
-        Number of elements below and above the range of the codes by more than half a step.
-        `measure_error`, which has no parameters, reports 0.
+        Number of elements that are below and above the range of the codes by more than half
+        a step. `measure_error` reports 0, because `measure_error` does not know the range.
     zero_scales : int or ndarray
         Number of elements with scale 0, infinity or NaN. `measure_error` reports 0.
     count : int or ndarray
@@ -89,7 +90,7 @@ class ErrorReport(Immutable):
     _sums: npt.NDArray[Any]
 
     def __init__(self) -> None:
-        """Raise TypeError: only `measure_error` builds reports."""
+        """Raise TypeError, because only `measure_error` creates reports."""
         raise fail(TypeError, "ErrorReport", "measure_error() to make it", "a call")
 
     @property
@@ -149,7 +150,7 @@ class ErrorReport(Immutable):
         return np.asarray(mean)
 
     def __add__(self, other: object) -> ErrorReport:
-        """Return the report of the elements of both reports together."""
+        """Return the report of all elements of both reports."""
         if not isinstance(other, ErrorReport):
             return NotImplemented
         mine, others = (self._axis, self._sums.shape), (other._axis, other._sums.shape)
@@ -187,7 +188,8 @@ class ErrorReport(Immutable):
         return f"ErrorReport({', '.join(fields)}, axis={self._axis})"
 
     def __str__(self) -> str:
-        """Show the main statistics in one line; for axes, show the extremes."""
+        """Show the main statistics in one line. With axes, show the extremes of each
+        statistic."""
         parts = [
             f"{_span(self.sqnr, '.2f')} dB",
             f"max error {_span(self.max_error, '.4g', last=True)}",
@@ -206,7 +208,7 @@ class ErrorReport(Immutable):
 
 def _span(values: Any, how: str, *, last: bool = False) -> str:
     """
-    Format the smallest and largest number of an array; with `last`, only the largest.
+    Format the smallest and the largest number of an array; if `last`, only the largest.
     """
     known = np.asarray(values)
     known = known[~np.isnan(known)]
@@ -224,7 +226,8 @@ def _made(axis: int | tuple[int, ...] | None, sums: npt.NDArray[Any]) -> ErrorRe
 
 
 def report_of(axis: object, sums: npt.NDArray[Any], axes: tuple[int, ...]) -> ErrorReport:
-    """Return a report from its sums. `axes` are the axes of `axis` in ascending order."""
+    """Return a report from the sums of the core. `axes` are the axes of `axis` in ascending
+    order."""
     kept = None if axis is None else axes if isinstance(axis, tuple) else axes[0]
     return _made(kept, sums)
 
@@ -249,7 +252,7 @@ def measure_error(
         Measure each index of these axes separately. Default: one measurement of all
         elements.
     threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on `threads`.
 
     Returns
     -------

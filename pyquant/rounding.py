@@ -11,13 +11,13 @@ __dir__: object = __all__.copy
 
 class RoundMode(StrEnum):
     """
-    Rounding modes. Each member equals its string.
+    Rounding modes. Each member equals a string: the mode's name.
 
     Notes
     -----
-    The ``HALF_*`` modes round to the nearest integer and differ in ties. Names may have any
-    letter case. nGraph Quantize has names for all modes but half_odd and stochastic. These
-    names are accepted, too:
+    The ``HALF_*`` modes round to the nearest integer, and differ for ties between two
+    integers. Names may have any letter case. nGraph Quantize has names for all modes but
+    half_odd and stochastic. These names are accepted, too:
 
     ==================== =============================
     half_even            ROUND_NEAREST_TOWARD_EVEN

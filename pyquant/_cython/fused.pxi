@@ -281,15 +281,15 @@ def fake_quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_siz
     mask : ndarray of bool, optional
         Array with the shape of `x`. Any strides are allowed. An element becomes True if
         rounded quotient plus zero point is within the range of codes. It becomes False if
-        the code saturates or `x` is NaN. Straight-through gradient estimators use this
-        mask. Codes of 64 bits and narrow floats exclude a `mask` if `precision` is below
-        the type of `x`.
+        the code saturates or the element of `x` is NaN. Straight-through gradient
+        estimators use this mask. For 64-bit codes and narrow floats, `mask` raises an error
+        if `precision` is narrower than float32, or than float64 if `x` is float64.
     out : ndarray, optional
         Array for the result, with the shape and dtype of `x`. Any strides are allowed.
     seed, start : int, optional
         Options of stochastic rounding, see `quantize`.
     threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on `threads`.
 
     Returns
     -------

@@ -203,7 +203,7 @@ cdef enum:
     _NO_MEMORY = 1 << 16  # not a pq_status
     _FIRST_ROWS = 32
     _FIRST_BYTES = 1 << 22
-    _LANES = 8  # number of copies of each counter, if there are few channels
+    _LANES = 8  # number of copies of each counter, for an array of few channels
 
 
 cdef int _more_rows(pq_channel_counts *to) noexcept nogil:
@@ -427,9 +427,9 @@ cdef int _measure_part(const Job *job, int part) noexcept nogil:
 
 
 cdef tuple _find_errors(Call *call, tuple selecting, pq_type code, int threads):
-    """Measure errors for each index of the axes `selecting`, and return errors and axes.
-    The errors are those of call.args.out if `code` is PQ_NO_TYPE, else those of quantizing
-    the input to the type `code`."""
+    """Measure errors for each index of the axes `selecting`, and return errors and axes. If
+    `code` is PQ_NO_TYPE, compare the input with call.args.out, else with the dequantized
+    codes of the type `code`."""
     cdef unsigned char kept[PQ_MAX_NDIM]
     cdef ptrdiff_t count = 1, size = 1, chunks, g, c
     cdef int d, status

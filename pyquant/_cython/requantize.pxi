@@ -116,7 +116,7 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
         Array for the result, of the exact shape and dtype. Dimensions may have any
         strides, but must not interleave. It must not share memory with `q`.
     threads : int, optional
-        Largest number of threads. Default 1. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on `threads`.
 
     Returns
     -------
@@ -133,9 +133,11 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
     numpy.exceptions.AxisError
         If the axis is out of bounds.
 
-    Notes ----- The sum ``v = q - input_zero_point + bias`` is exact, and saturates to
-    int64. The formulas below, except "float32", use unbounded integers and the m and shift
-    that `fixed_point` returns. ``>>`` rounds down::
+    Notes
+    -----
+    The sum ``v = q - input_zero_point + bias`` is exact, and saturates to int64. The
+    formulas below, except "float32", use unbounded integers and the m and shift that
+    `fixed_point` returns. ``>>`` rounds down::
 
         float32         half_even(float32(v) * float32(multiplier)), the product in float32
         rndnu, fbgemm   (v * m + 2**(shift - 1)) >> shift
@@ -280,11 +282,13 @@ def fixed_point(multiplier, arithmetic="tflite"):
     ValueError
         If the arithmetic cannot represent a number. The message states the range.
 
-    Notes ----- "tflite" and "tflite_single" round to 31 bits, half away from zero. Numbers
-    below 2**-32 become 0. For numbers from 2**30 on, "tflite_single" returns the largest
-    pair, ``(2**31 - 1, 30)``. "rndnu" keeps the 24 bits of float32, for numbers from 2**-32
-    to less than 2**8. "fbgemm" also keeps 24 bits, for numbers from 2**-32 to less than
-    2**30, and returns integers from 2**30 on.
+    Notes
+    -----
+    "tflite" and "tflite_single" round to 31 bits, half away from zero. Numbers below 2**-32
+    become 0. For numbers from 2**30 on, "tflite_single" returns the largest pair, ``(2**31
+    - 1, 30)``. "rndnu" keeps the 24 bits of float32, for numbers from 2**-32 to less than
+    2**8. "fbgemm" also keeps 24 bits, for numbers from 2**-32 to less than 2**30, and
+    returns integers from 2**30 on.
 
     Examples
     --------

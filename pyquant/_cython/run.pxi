@@ -20,11 +20,11 @@ ctypedef int (*part_fn)(const Job *job, int part) noexcept nogil
 
 @final
 cdef class _Work:
-    """A job whose parts run on different threads.
+    """A job with parts that run on different threads.
 
     The memory of the job is valid during the call only. `close` waits for parts that run.
-    After an interrupt or an error, a part may still be in the queue of a thread. Such a
-    part does nothing if it starts after `close`. `close` cannot be interrupted.
+    After an interrupt or an error, a part may still be in the queue of a thread. If this
+    part starts after `close`, the part does nothing. `close` cannot be interrupted.
     """
     cdef part_fn run
     cdef const Job *job

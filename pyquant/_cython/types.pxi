@@ -187,8 +187,8 @@ cpdef object dtype_named(str name):
 
 
 cdef pq_type _zero_type(pq_type code) noexcept:
-    """Return the type in which a QParams stores zero points, which never needs ml_dtypes.
-    """
+    """Return the type that stores the zero points of a QParams. The type never needs
+    ml_dtypes."""
     cdef const pq_type_info *row = row_of_type(code)
     if not _is_integer(code):
         return PQ_I8
@@ -196,6 +196,5 @@ cdef pq_type _zero_type(pq_type code) noexcept:
 
 
 cpdef str zero_name(str name):
-    """Return the name of the type in which a QParams of a quantized type stores zero
-    points."""
+    """Return the name of the type that stores the zero points of a quantized type."""
     return _NAMES[<int>_zero_type(<pq_type><int>_TYPES[name])]
