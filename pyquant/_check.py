@@ -65,7 +65,8 @@ def faulty(count: int) -> str:
 
 
 def axis_error(axis: int, ndim: int, name: str | None = None) -> AxisError:
-    """Return NumPy's error about an axis. Its own message fails for long integers."""
+    """Return NumPy's error about an axis. NumPy's own message fails for integers with many
+    digits."""
     if int.bit_length(axis) <= _MOST_BITS:
         return AxisError(axis, ndim, name)
     said = f"axis {shown(axis)} is out of bounds for array of dimension {ndim}"
@@ -78,17 +79,18 @@ REALS = ("float32", "float64", "float16", "bfloat16")
 
 
 class Immutable:
-    """A base class without assignable attributes. `object.__setattr__` sets attributes."""
+    """A base class without assignable attributes. Subclasses call `object.__setattr__` to
+    set attributes."""
 
     __slots__ = ()
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Raise AttributeError: the object is immutable."""
+        """Raise AttributeError, because the object is immutable."""
         kind = type(self).__name__
         raise AttributeError(f"{name}: expected no assignment, {kind} is immutable")
 
     def __delattr__(self, name: str) -> None:
-        """Raise AttributeError: the object is immutable."""
+        """Raise AttributeError, because the object is immutable."""
         kind = type(self).__name__
         raise AttributeError(f"{name}: expected no deletion, {kind} is immutable")
 
@@ -145,7 +147,7 @@ def number(
 
 
 def flag(value: object, name: str) -> bool:
-    """Return True or False; only bool and NumPy's bool are flags."""
+    """Return a flag as True or False. Only bool and NumPy's bool are flags."""
     if not isinstance(value, (bool, np.bool)):
         raise fail(TypeError, name, "True or False", type(value))
     return bool(value)
@@ -172,7 +174,8 @@ def choice(value: object, name: str, known: Iterable[Any], expected: str = "") -
 
 @contextmanager
 def restoring(data: object) -> Iterator[None]:
-    """Describe errors of a `from_dict` with the argument `data`, and check its schema."""
+    """Check the schema of `data`, and replace errors of a `from_dict` by errors about
+    `data`."""
     expected = "a result of to_dict()"
     if not isinstance(data, Mapping):
         end = " (json.loads reads it)" if isinstance(data, (str, bytes)) else ""

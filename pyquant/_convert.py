@@ -40,7 +40,7 @@ NO_ARRAYS = (str, bytes, dict, set, frozenset, type(None))
 SEEN_BY_NUMPY = ("__array__", "__array_interface__", "__array_struct__")
 # DLPack devices with memory that NumPy can read: CPU, and host memory of other devices.
 HOST_DEVICES = (1, 3, 11, 13)
-# Modules with arrays that may lack values. This module does not import them.
+# Modules with arrays that may lack values. This module does not import these modules.
 LACK_VALUES = frozenset(("numpy.ma", "pandas", "polars", "pyarrow"))
 FLOAT64 = np.dtype(np.float64)
 
@@ -70,8 +70,9 @@ def plain(obj: Any, name: str) -> npt.NDArray[Any]:
         if "inhomogeneous" in said:
             said = "nested sequences of different lengths"
         raise fail(ValueError, name, "an array", said) from None
-    except (TypeError, BufferError, RuntimeError) as error:  # raised by another library
-        # A RuntimeError without DLPack is unrelated. PyTorch's errors state the reason.
+    except (TypeError, BufferError, RuntimeError) as error:  # Raised by another library.
+        # A RuntimeError of an object without DLPack has another cause. PyTorch's errors
+        # state the reason.
         if isinstance(error, RuntimeError) and not hasattr(type(obj), "__dlpack__"):
             raise
         said = " ".join(str(error).split())

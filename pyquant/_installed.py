@@ -40,7 +40,7 @@ def _start() -> None:
     """Import the compiled module. If the process runs the command, Ctrl-C prints no
     traceback during imports."""
     if _program():
-        # The module signal imports enum, which takes time.
+        # Import _signal instead of signal, because signal imports enum, which takes time.
         import _signal  # type: ignore[import-not-found]
 
         if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:

@@ -35,7 +35,7 @@ class SupportsDLPack(Protocol):
 
 
 class SupportsArrayInterface(Protocol):
-    """An array of any library with NumPy's older protocol."""
+    """An array of any library with `__array_interface__`, NumPy's older protocol."""
 
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
@@ -55,7 +55,7 @@ ArrayLike: TypeAlias = (
 # Rules that round scales to powers of two.
 ScaleRule: TypeAlias = Literal["floor", "ceil", "even", "rceil"]
 
-# Names of the formulas for parameters of a range.
+# Names of the formulas for scale and zero point.
 Like: TypeAlias = Literal[
     "onnxruntime",
     "pytorch",

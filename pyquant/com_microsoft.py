@@ -57,8 +57,8 @@ def quantize_linear(
     x : array_like
         float32 or float16.
     y_scale : array_like
-        The scale, of the type of `x` or a Python float: a scalar, or with `axis` one
-        dimension with the extent of `x` along this axis.
+        The scale, of the type of `x` or a Python float. Without `axis`: a scalar. With
+        `axis`: one dimension with the extent of `x` along this axis.
     y_zero_point : array_like, optional
         uint8, int8, uint16, int16, int4 or uint4, with the shape of `y_scale`. The result
         has the type of the zero point. Python integers become uint8. Default: uint8 0.
@@ -116,8 +116,8 @@ def dequantize_linear(
     x : array_like or PackedArray
         uint8, int8, uint16, int16, int32, int4 or uint4.
     x_scale : array_like
-        float32 or float16: a scalar, or with `axis` one dimension with the extent of `x`
-        along this axis.
+        float32 or float16. Without `axis`: a scalar. With `axis`: one dimension with the
+        extent of `x` along this axis.
     x_zero_point : array_like, optional
         Zero points with the type of `x` and the shape of `x_scale`. Default 0.
     axis, out, threads : optional

@@ -130,8 +130,8 @@ def dynamic_quantize(
     dtype : dtype_like, optional
         The quantized type, see `choose_qparams`. Default int8.
     axis, block_size : int or tuple of int, optional
-        The granularity, see `quantize`. ``axis=0`` is one scale for each row. For an
-        activation, this is one scale for each token. Default: one scale for all of `x`.
+        The granularity, see `quantize`. ``axis=0`` chooses one scale for each row. For an
+        activation, each row is a token. Default: one scale for all of `x`.
     symmetric, include_zero, quant_range, scale_dtype, like
         See `choose_qparams`.
     layout, packed
@@ -140,7 +140,7 @@ def dynamic_quantize(
         Array for the codes, of the exact shape and dtype. Any strides are allowed.
     scale_out, zero_point_out : ndarray, optional
         Arrays for copies of the scales and zero points, of the exact shape and dtype. Any
-        strides are allowed. For one row, pass ``x[i : i + 1]`` and ``axis=0``.
+        strides are allowed. To quantize one row, pass ``x[i : i + 1]`` and ``axis=0``.
     rounding : str or RoundMode, optional
         See `quantize`.
     seed, start : int, optional

@@ -79,7 +79,8 @@ def quantize(
     type : dtype_like
         The output type. It is int8, uint8 or int32. nGraph's names are "i8", "u8", "i32".
     axes : iterable of int
-        The axes of separate scales, in any order. ``()`` is one scale.
+        The axes along which scales vary, in any order. ``()``: one scale for all of
+        `input`.
     round_mode : RoundMode or str
         nGraph's name, for example ``"ROUND_NEAREST_UPWARD"``, in any letter case, or a
         member of `pyquant.RoundMode`.

@@ -115,12 +115,13 @@ class Observer:
     -----
     An observer needs 128 counters for each sign and exponent in the data. A counter has 2
     bytes, 4 if a count reaches 2**16, and 8 if it reaches 2**32. Usual data needs 10 to 60
-    KiB, and no data more than 513 KiB. float16 needs up to eight times as many counters for
-    each exponent, but also at most 513 KiB. With `axis`, each channel needs this memory.
+    KiB. The maximum is 513 KiB. float16 needs up to eight times as many counters for each
+    exponent, but also at most 513 KiB. With `axis`, each channel needs this memory.
     ``sys.getsizeof`` returns the present size.
 
     float64 values are truncated toward zero to float32 before they are counted. float16 has
-    3 more bits of mantissa, which are counted exactly, and excludes all other types.
+    3 more bits of mantissa, which are counted exactly. An observer of float16 data accepts
+    no other types.
 
     An observer must not be used by two threads at a time.
 
@@ -175,8 +176,8 @@ class Observer:
         ----------
         x : array_like
             float32, float64, float16 or bfloat16 array of any shape, strides and byte
-            order. It may be empty. The extents along `axis` must equal the extents of
-            earlier batches.
+            order. The array may be empty. The extents along `axis` must equal the extents
+            of earlier batches.
         threads : int, optional
             Largest number of threads. Default 1. The result does not depend on `threads`.
 
@@ -415,8 +416,8 @@ class Observer:
         Parameters
         ----------
         q : float
-            From 0 to 1. For n values, the quantile is the value of rank ``ceil(q * n)``, at
-            least 1: ``numpy.quantile(..., method="inverted_cdf")``.
+            From 0 to 1. For n values, the quantile is the value of rank ``max(1, ceil(q *
+            n))``, like ``numpy.quantile(..., method="inverted_cdf")``.
 
         Returns
         -------

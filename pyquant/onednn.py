@@ -98,12 +98,12 @@ def quantize(
     scales : sequence of float
         One nonzero number, or with ``per_channel`` one number for each index along `axis`.
     zps : sequence of int, optional
-        As many as `scales`, of any value. Default 0. Float8 excludes them.
+        As many as `scales`, of any value. Default 0. Not allowed for float8.
     qtype : str, optional
         "per_tensor" (the default) or "per_channel".
     axis : int, optional
         The axis of the channels; negative values count from the end. Default 1.
-        ``per_tensor`` ignores it.
+        ``per_tensor`` ignores `axis`.
     dtype : dtype_like
         uint8, int8, float8_e4m3fn or float8_e5m2; or oneDNN's "u8", "s8", "f8_e4m3",
         "f8_e5m2".
@@ -162,7 +162,7 @@ def dequantize(
     scales : sequence of float
         One number, or with ``per_channel`` one number for each index along `axis`.
     zps : sequence of int, optional
-        As many as `scales`, of any value. Default 0. Float8 excludes them.
+        As many as `scales`, of any value. Default 0. Not allowed for float8.
     qtype, axis, out, threads : optional
         See `quantize`.
 
@@ -211,7 +211,7 @@ def dynamic_quantize(
     src : array_like
         float32.
     scales : array_like
-        float32: one element, or one dimension with ``per_channel``.
+        float32: one element, or with ``per_channel`` one dimension.
     zps : array_like, optional
         int32, uint8 or int8, as many as `scales`. Default 0. Not allowed for float8.
     qtype, axis, dtype, out, threads

@@ -162,7 +162,7 @@ def quantize_linear(
 
     Float8 zero points select the type. Float8 zero points are added only if one is not 0.
     Float6 and float4 zero points are added before the conversion. Integer codes of float32
-    `x` equal ONNX Runtime 1.32. The page "Standards" lists its deviations.
+    `x` equal ONNX Runtime 1.32. The page "Standards" lists the deviations of ONNX Runtime.
 
     Examples
     --------

@@ -38,9 +38,9 @@ class Layout(tuple[str, "int | None", "int | None"]):
     axis : int, optional
         The axis along which codes are packed. Default: the last. "onnx" has no axis.
     bits : int, optional
-        Bits of a code. int8 codes accept 4 and 2 (elements of int4 and int2). uint8 codes
-        accept 1 to 8; 4 and 2 become uint4 and uint2. Default: the width of the element
-        type, or 24 for "int24".
+        Number of bits of a code. int8 codes accept 4 and 2 (elements of int4 and int2).
+        uint8 codes accept 1 to 8; 4 and 2 become uint4 and uint2. Default: the width of the
+        element type, or 24 for "int24".
 
     Raises
     ------
@@ -157,7 +157,7 @@ class PackedArray(Immutable, _core.Packed):
     the slice raises ValueError. `unpack` returns single elements.
 
     ``==`` compares type, shape, layout and bytes, and returns True or False. A packed array
-    has no truth value and does not support ``in``. NumPy functions unpack it.
+    has no truth value and does not support ``in``. NumPy functions unpack a packed array.
 
     Examples
     --------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hold scales and zero points, and choose them from data."""
+"""Store scales and zero points, and choose scales and zero points from data."""
 
 from __future__ import annotations
 
@@ -331,9 +331,11 @@ class QParams(Immutable, _core.Calls):
         TypeError, ValueError, numpy.exceptions.AxisError, ImportError
             See `quantize`.
 
-        Notes ----- Codes are dequantized to float32, or to float64 if `x` is float64. All
-        sums equal the sums that `measure_error` computes for the dequantized codes, bit for
-        bit. `zero_scales` counts the elements whose scale the arithmetic treats as zero.
+        Notes
+        -----
+        Codes are dequantized to float32, or to float64 if `x` is float64. All sums equal
+        the sums that `measure_error` computes for the dequantized codes, bit for bit.
+        `zero_scales` counts the elements whose scale the arithmetic treats as zero.
 
         Examples
         --------
@@ -604,9 +606,9 @@ def choose_qparams(
         The quantized type, see `quantize`. Default int8. For a narrow float, the largest
         magnitude of `x` becomes the largest number of the type.
     axis, block_size : int or tuple of int, optional
-        `axis` names the axes along which the scale varies (per channel). ``axis=0`` is one
-        scale for each row. `block_size` is the number of elements in a block that shares a
-        scale. Default: one scale for all of `x`.
+        `axis` names the axes along which the scale varies (per channel). ``axis=0`` chooses
+        one scale for each row. `block_size` is the number of elements in a block that
+        shares a scale. Default: one scale for all of `x`.
     symmetric : bool, optional
         True: fix the zero point at 0 (128 for uint8). False: fit the zero point to the
         data. Default: True for signed types and narrow floats, False for unsigned types.
@@ -689,15 +691,15 @@ def choose_qparams(
         scale = (hi - lo) / (qmax - qmin)
         offset = lo - qmin * scale
 
-    Equal numbers have scale 0, and dequantize to themselves.
+    If all numbers are equal, the scale is 0, and dequantized data equals the data.
 
     ``method="mse"`` computes these parameters for ``c * lo`` and ``c * hi`` with each
     candidate c, rounded to float32 (float64 if `x` is float64). The first candidate with
     the least ``sum(w * (dequantize(quantize(x)) - x)**2)`` wins. For this candidate, let
     `q` be the codes minus the zero point. The scale ``sum(w * x * q) / sum(w * q * q)`` is
-    used instead if the sum decreases. Differences are rounded to float32 (float64). Sums
-    are float64 in a fixed order, so the result is equal on every CPU. Scales do not affect
-    each other.
+    used instead if the sum decreases. Differences are rounded to float32 (float64 if `x` is
+    float64). Sums are float64 in a fixed order, so the result is equal on every CPU. Scales
+    do not affect each other.
 
     ``scale_rule=`` applies a rule of `pyquant.weights.mx.quantize` to the numerator a and
     the denominator L of the formula for the scale. The exponent of L replaces the exponent

@@ -17,7 +17,7 @@ class RoundMode(StrEnum):
     -----
     The ``HALF_*`` modes round to the nearest integer, and differ for ties between two
     integers. Names may have any letter case. nGraph Quantize has names for all modes but
-    half_odd and stochastic. These names are accepted, too:
+    half_odd and stochastic. nGraph's names are accepted, too:
 
     ==================== =============================
     half_even            ROUND_NEAREST_TOWARD_EVEN

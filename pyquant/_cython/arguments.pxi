@@ -390,7 +390,8 @@ cdef int _place_unnamed(Call *call) except -1:
             f"{name}: expected one element, or all dimensions of x, without "
             f"axis or block_size, got shape {_shape(lead)}{_fitting(call, name, lead)}"
         )
-    _check_like_lead(call, "offset", &call.offset)  # another thread may change shapes
+    # Check again, because another thread may have changed a shape since the first check.
+    _check_like_lead(call, "offset", &call.offset)
     _check_like_lead(call, "zero_point", &call.zero)
     _place_kept(&call.scale, call.scale_strides)
     _place_kept(&call.zero, call.zero_strides)
@@ -723,7 +724,8 @@ cdef class _Affine:
         call.args.fills = len(self.fill)
         if call.args.fills:
             call.args.fill = <const int64_t *>PyBytes_AS_STRING(self.fill_bits)
-        # Packing saturates to 24 bits and is faster than a check of the range of codes.
+        # Do not pass the range of 24-bit codes, because packing saturates to 24 bits and is
+        # faster than a check of the range.
         if quantizes and self.quant_range is not None and (
             bits != 24 or self.quant_range != _INT24
         ):

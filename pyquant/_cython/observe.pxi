@@ -1,4 +1,4 @@
-# Observe the extrema of an array, and count the upper 16 bits of its elements.
+# Find the extrema of an array, and count the elements for each value of the upper 16 bits.
 
 from cpython.buffer cimport PyBUF_READ
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawRealloc
@@ -170,7 +170,8 @@ cdef int _add_tables(_Observed to, list tables) except -1:
 cdef int _count_tensor(const pq_args *args, _Observed found, Py_ssize_t size,
                        bint histogram, bint ignore, int parts) except -1:
     """Count the elements of the complete array, and return a pq_status. If 32-bit counters
-    could overflow, run more parts, one after another, with one set of counters."""
+    could overflow, divide the array into more parts, and count the parts one after another
+    with one set of counters."""
     cdef Py_ssize_t shares = size // (1 << 31) + 1 if histogram else 1
     cdef int status = PQ_OK, i
     cdef _PartCounts to = _PartCounts()

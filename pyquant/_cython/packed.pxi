@@ -400,8 +400,8 @@ cdef enum:
 
 
 cdef object _bytes_out(Call *call, object out, LayoutRow row, tuple how):
-    """Check `out`, and return a contiguous array. The layout of the result has no unused
-    bits."""
+    """Check `out`, and return a contiguous array. Only layouts without unused bits accept
+    `out`."""
     shape = row.shape(_shape(&call.x), how[1], how[2])
     exact = out
     if not (type(out) is _ndarray and out.dtype is row.words[0] and out.shape == shape

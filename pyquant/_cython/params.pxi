@@ -107,8 +107,8 @@ cdef tuple _parameter_shape_of(Call *call, object scale, object offset):
 cdef tuple _frozen_parameters(object scale, object zero_point, str dtype, object axis,
                               object block_size, _Affine affine):
     """Check the arguments of a QParams, as far as possible without an array to quantize.
-    Return a tuple for `Calls._keep`: immutable copies of scales and zero points, both as
-    the types that calls read fastest, `dtype`, axis and block size."""
+    Return a tuple for `Calls._keep`: immutable copies of scales and zero points, scale and
+    zero point as the types that calls read fastest, `dtype`, axis and block size."""
     cdef Call call
     cdef bint simple
     _forget(&call)
@@ -168,9 +168,9 @@ cdef tuple _frozen_offset(_Affine affine):
 
 
 def typed_zeros(zeros, str name not None, /):
-    """Return read-only zero points in the quantized type. If the type needs ml_dtypes,
-    which is not installed, return the zero points in the NumPy type that stores the zero
-    points."""
+    """Return read-only zero points in the quantized type. If the type needs ml_dtypes and
+    ml_dtypes is not installed, return the zero points in the NumPy type that stores the
+    zero points."""
     if name not in _DTYPES:
         try:
             dtype_named(name)
@@ -199,7 +199,7 @@ cdef class _Search:
 
 
 cdef int _place_weights(Call *call, _Search search) except -1:
-    """Broadcast the weights to x, and pass them to the core."""
+    """Broadcast the weights to x, and pass the weights to the core."""
     if search.weights is None:
         return 0
     shape = _shape(&call.x)
@@ -250,7 +250,7 @@ cdef int _find_ends(Call *call, double *ends) noexcept:
 
 
 cdef object _candidates_of(object given):
-    """Check candidates, and return them as float64. Flush-to-zero is off, so that a
+    """Check candidates, and return a float64 array. Flush-to-zero is off, so that a
     subnormal candidate is above 0."""
     cdef pq_fpenv found = pq_fpenv_enter()
     try:
@@ -320,7 +320,7 @@ cdef int _run_search(Call *call, const pq_choice *choice, _Search search,
 
 # ---- choose_qparams ----
 
-# The names that `like=` accepts, each with its pq_like.
+# The pq_like of each name that `like=` accepts.
 cdef dict _LIKE = {
     pq_preset_of(<pq_like>like).name.decode(): like
     for like in range(<int>PQ_LIKE_PYQUANT + 1, <int>PQ_LIKE_COUNT)
@@ -435,8 +435,8 @@ cdef object _nonfinite_error(Call *call, tuple repeats):
     )
 
 
-# If there are at most so many parameters for each thread, a thread gets a share of the
-# elements instead of a share of the parameters.
+# If there are at most _FEW_PARAMETERS parameters for each thread, a thread gets a share of
+# the elements instead of a share of the parameters.
 cdef enum:
     _FEW_PARAMETERS = 64
 
@@ -522,7 +522,8 @@ cdef int _run_choice(Call *call, const pq_choice *choice, ptrdiff_t count,
 
 
 cdef tuple _new_results(const pq_choice *choice, tuple groups):
-    """Return shape, dtype and new memory of scales and of zero points."""
+    """Return two tuples of shape, dtype and new memory: for the scales and for the zero
+    points."""
     scale_dtype = dtype_named(_NAMES[<int>choice.scale])
     zero_dtype = <object>_dtypes_held[<int>_zero_type(choice.code)]
     return (
@@ -584,8 +585,8 @@ cdef bytes _new_memory(tuple shape, object dtype, Py_ssize_t size):
     """Return a bytes object for the elements of an array. The caller fills the bytes object
     before any other code can read the object."""
     try:
-        count = shape[0] if len(shape) == 1 else _prod(shape)  # faster than a call
-        if count == 0:  # NumPy rejects some empty shapes
+        count = shape[0] if len(shape) == 1 else _prod(shape)  # Faster than a call.
+        if count == 0:  # NumPy rejects some empty shapes.
             _check_shape(shape, dtype)
         return PyBytes_FromStringAndSize(NULL, count * size)
     except (MemoryError, OverflowError):

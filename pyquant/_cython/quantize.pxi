@@ -82,8 +82,9 @@ cdef tuple _DEFAULTS = (
 
 cdef bint _has_common_keywords(PyObject *const *args, size_t n, PyObject *names, int first,
                                int end, PyObject **given) noexcept:
-    """Store in `given` the values or defaults of all common keywords. Return False if the
-    call has a keyword outside the part of the list from `first` to before `end`."""
+    """Store in `given` the values or the defaults of all common keywords. Return False if
+    the call has any keyword except the common keywords with indices from `first` to `end -
+    1`."""
     cdef Py_ssize_t i, count = PyVectorcall_NARGS(n)
     cdef int k
     for k in range(_COMMON_KEYS):
@@ -349,7 +350,7 @@ cdef object _made_usual(pq_args *args, object array, Run *given, pq_type type, o
     cdef object made = out
     to.type = type
     if out is None:
-        if _dtypes_held[<int>type] == NULL:  # an import may run any code
+        if _dtypes_held[<int>type] == NULL:  # importing the dtype may run any code
             return None
         made = _new_array(PyArray_NDIM(a), PyArray_DIMS(a), type)
         to.data = <char *>_data(made)
@@ -443,8 +444,8 @@ cdef object _dequantize_usual(object q, object scale, object zero_point, object 
 
 cdef inline int _hold_parameters(Call *call, object scale, object zero_point, object axis,
                                  object block_size, const char *whose) except -1:
-    """Store the descriptions and strides of scale and zero point in the call. `whose` is a
-    member of Call."""
+    """Store the descriptions and strides of scale and zero point in the call. `whose` is
+    stored in call.whose."""
     _hold_scale(call, scale)
     _hold_zero(call, zero_point, scale)
     call.whose = whose

@@ -113,8 +113,8 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
         Integers that `fixed_point` returns beside its multipliers: from -31 to 30 for
         "tflite" and "tflite_single", from 1 to 62 for "rndnu" and "fbgemm".
     out : ndarray, optional
-        Array for the result, of the exact shape and dtype. Dimensions may have any
-        strides, but must not interleave. It must not share memory with `q`.
+        Array for the result, of the exact shape and dtype. Dimensions may have any strides,
+        but must not interleave. `out` must not share memory with `q`.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on `threads`.
 
@@ -135,9 +135,9 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
 
     Notes
     -----
-    The sum ``v = q - input_zero_point + bias`` is exact, and saturates to int64. The
-    formulas below, except "float32", use unbounded integers and the m and shift that
-    `fixed_point` returns. ``>>`` rounds down::
+    The sum ``v = q - input_zero_point + bias`` is exact within int64, and saturates beyond
+    int64. The formulas below, except "float32", use unbounded integers and the m and shift
+    that `fixed_point` returns. ``>>`` rounds down::
 
         float32         half_even(float32(v) * float32(multiplier)), the product in float32
         rndnu, fbgemm   (v * m + 2**(shift - 1)) >> shift

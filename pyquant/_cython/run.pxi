@@ -1,8 +1,8 @@
 # Pass the checked arguments of a call to the core, and run the parts of the call on
 # threads.
 
-# Calls with fewer than _NOGIL_SIZE elements keep the GIL, because a release of the GIL
-# would take longer than the call.
+# Calls with fewer than _NOGIL_SIZE elements keep the GIL, because the release of the GIL
+# costs more time than other threads gain.
 cdef enum:
     _NOGIL_SIZE = 16384
     _FEW_ZEROS = 256

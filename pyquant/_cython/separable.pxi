@@ -73,7 +73,8 @@ cdef int _requantize_rectangle(const pq_args *at, const Pair *pair, const float 
 
 cdef int _requantize_in_floats(const pq_args *at, const Pair *pair,
                                const int64_t *zeros) noexcept nogil:
-    """Requantize a rectangle of a matrix: write products to a tile, then round them."""
+    """Requantize a rectangle of a matrix. Write products to a tile, then round the
+    products."""
     cdef float[_PRODUCTS] tile
     cdef float one = 1
     cdef ptrdiff_t[2] equal = [0, 0]
@@ -110,7 +111,8 @@ cdef inline bint _has_plain_rows(const pq_args *args, int b) noexcept nogil:
 
 
 cdef int _pair_part(const Job *job, int part) noexcept nogil:
-    """Compute a share of the first axis, in rectangles of at most _PRODUCTS scales."""
+    """Compute the results for a share of the first axis, in rectangles of at most _PRODUCTS
+    elements."""
     cdef const Pair *by = <const Pair *>job.more
     cdef pq_args args = job.args[0]
     cdef float[_PRODUCTS] scales
@@ -196,7 +198,8 @@ cdef object _singles(Call *call, object exact, object given, str name, Py_ssize_
 
 
 cdef tuple _hold_pair(Call *call, object exact, tuple given, str name, Pair *pair):
-    """Set the two scales of a call of dequantize, and return the owners of their memory."""
+    """Store two arrays of scales in `pair`. Return the objects that own the memory of the
+    arrays."""
     first, second = [
         _singles(call, exact, one, name, call.x.shape[pair.axes[<int>i]])
         for i, one in enumerate(given)
@@ -276,8 +279,8 @@ cdef int _check_pair(Call *call, Pair *pair, pq_requantization *args,
                      float *product) except -1:
     """Check the products of the least and greatest row and column multipliers.
 
-    The least and the greatest product are among these four. Return the status of C.
-    After PQ_ERR_OPTION, `product` is the rejected product.
+    The least and the greatest of all products are among these four products. Return the
+    status of C. After PQ_ERR_OPTION, `product` is the rejected product.
     """
     cdef float[2] rows
     cdef float[2] columns

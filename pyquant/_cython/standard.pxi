@@ -90,8 +90,8 @@ cdef class _Type:
 
 @final
 cdef class Operator:
-    """An operator that a standard defines. Keywords describe the checks, in the order of
-    the checks.
+    """An operator that a standard defines. The keywords describe the checks, and the order
+    of the keywords is the order of the checks.
 
     input, scale, zero: name, types and kind of an array. Without types, an array has the
     type of the input or of the result. The kind "list" accepts a number or a list, and
@@ -572,7 +572,8 @@ cdef class Operator:
         return rule
 
     cdef int64_t _integer(self, object value, str name, Steps *found) except? -1:
-        """Return an integer, limited to the range of int64."""
+        """Return `value` as an int64. Integers beyond int64 become INT64_MAX or -INT64_MAX.
+        """
         cdef int beyond = 0
         cdef int64_t nearest
         cdef object number = value

@@ -1,4 +1,4 @@
-# The table of types of csrc/types.h for Python, and their spellings.
+# The table of types of csrc/types.h, and how callers may spell a type in Python.
 
 # _REALS, _CODES, _TYPES and _PACKED map names to a pq_type of csrc/types.h, for real,
 # quantized, all and sub-byte types. _LIMITS maps names of integer types to limits, _NAMES a
@@ -155,7 +155,8 @@ cdef inline int _spelled_type(object dtype) except -1:
 
 
 cdef pq_type _type_in(dict types, object dtype, str name, str expected) except *:
-    """Return the pq_type of `dtype`, which must be a key of `types`."""
+    """Return the pq_type of `dtype`. Raise an error if `types` does not contain the type.
+    """
     cdef object found = spelled(dtype)
     cdef object type
     if found is None:
