@@ -171,7 +171,8 @@ def _as_uint64(obj: Any, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def is_masked(obj: object) -> bool:
-    """Return True for a masked array, without importing numpy.ma, which takes 1 MB."""
+    """Return True for a masked array, without importing numpy.ma, which needs 1 MB of
+    memory."""
     ma = sys.modules.get("numpy.ma")
     return ma is not None and isinstance(obj, ma.MaskedArray)
 
@@ -248,8 +249,8 @@ def _has_buffer(obj: Any) -> bool:
 def _array_of(obj: Any, name: str) -> npt.NDArray[Any]:
     """Convert with NumPy, or through DLPack if an object supports nothing else.
 
-    NumPy lacks some types of PyTorch. Their tensors are converted as integers and viewed as
-    types of ml_dtypes.
+    NumPy lacks some types of PyTorch. A tensor with a type that NumPy lacks is converted as
+    integers, and viewed as a type of ml_dtypes.
     """
     lacking = dtypes.torch_name(getattr(obj, "dtype", None))
     if lacking in dtypes.ML_NAMES and not obj.requires_grad:

@@ -34,7 +34,7 @@ _MEANT = {
     **dict.fromkeys(("fp4", "float4", "mxfp4", "nvfp4"), "float4_e2m1fn"),
     **dict.fromkeys(("nearest", "round_half_even", "banker"), "half_even"),
 }
-_SHORTEST = 3  # characters of a text to look up, because many names contain shorter texts
+_SHORTEST = 3  # fewest characters to look up, because shorter texts are parts of many names
 _MANY = 100
 _PARTS = re.compile(r"[^0-9a-z]+")
 

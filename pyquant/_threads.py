@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Threads for the argument `threads=`, started on first use and again after a fork.
 
-This module does not use concurrent.futures. Importing that package takes longer than
-importing pyquant. An import on first use could fail for ever in a child process, if the
-parent forks while another thread imports the package.
+This module does not use concurrent.futures. The import of concurrent.futures takes longer
+than the import of pyquant. An import on first use could fail for ever in a child process,
+if the parent forks while another thread imports the package.
 """
 
 from __future__ import annotations

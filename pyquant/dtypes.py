@@ -154,7 +154,7 @@ def name_of(dtype: Any) -> str | None:
     if isinstance(dtype, type) and dtype in _ABSTRACT:
         return None
     if not isinstance(dtype, (str, type, np.dtype)):
-        inner = getattr(dtype, "dtype", None)  # like NumPy
+        inner = getattr(dtype, "dtype", None)  # Like NumPy.
         # NumPy must not convert any other object, because NumPy would read a structured
         # dtype, or print an object that may be nested too deeply.
         has_one = isinstance(inner, np.dtype) and not isinstance(dtype, np.ndarray)
@@ -177,7 +177,7 @@ def requested(dtype: Any) -> str | None:
         if text in TYPES:
             return text
     if not isinstance(dtype, (str, type, np.dtype)):
-        inner = getattr(dtype, "dtype", None)  # like NumPy
+        inner = getattr(dtype, "dtype", None)  # Like NumPy.
         if not isinstance(inner, np.dtype):
             return None
         dtype = inner

@@ -145,8 +145,8 @@ def dynamic_quantize(
         See `quantize`.
     seed, start : int, optional
         Options of stochastic rounding, see `quantize`. `start` is the position of the first
-        element of `x` in a larger array. Rows of the larger array can then be quantized in
-        chunks.
+        element of `x` in a larger array in C order. Rows of the larger array can then be
+        quantized in chunks.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on `threads`.
 

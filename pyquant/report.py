@@ -24,7 +24,8 @@ __dir__: object = __all__.copy
 
 
 def _sum(name: str, text: str) -> Any:
-    """Return a property of reports: a sum or an index that the core counts."""
+    """Return a property of reports for a sum, a count or an index that the core computes.
+    """
     return property(lambda self: self._given(self._sums[name]), doc=text)
 
 
@@ -38,9 +39,9 @@ class ErrorReport(Immutable):
     Otherwise each attribute is a number. Elements where `x` or `y` is NaN or infinite are
     counted and excluded from all other statistics.
 
-    ``a + b`` is the report of the elements of `a` followed by the elements of `b`. The
-    axes and shapes must be equal. Counts and extremes equal a single call on all elements.
-    Sums are added, so their last bits depend on how the data was divided.
+    ``a + b`` is the report of the elements of `a` followed by the elements of `b`. The axes
+    and shapes must be equal. Counts and extremes equal a single call on all elements. Sums
+    are added, so the last bits of a sum depend on how the data was divided.
 
     Attributes
     ----------

@@ -73,7 +73,8 @@ cdef void _set_blocks(pq_blocks *args, Call *call, Array *numbers, int format) n
 
 
 def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1):
-    """Decode blocks to numbers. `row` is the tuple of block_rows() for the format."""
+    """Decode blocks to numbers. `row` is the tuple that block_rows() returns for the
+    format."""
     cdef Call call
     cdef pq_blocks args
     cdef pq_type type = PQ_F32
@@ -148,7 +149,8 @@ cdef double _BEYOND_F32 = float.fromhex("0x1.ffffffp127")
 
 
 def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, threads=1):
-    """Encode numbers to blocks. `row` is the tuple of block_rows() for the format."""
+    """Encode numbers to blocks. `row` is the tuple that block_rows() returns for the
+    format."""
     cdef Call call, other
     cdef pq_blocks args
     cdef ptrdiff_t steps[PQ_MAX_NDIM]

@@ -280,8 +280,8 @@ def fake_quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_siz
         See `quantize` and `dequantize`.
     mask : ndarray of bool, optional
         Array with the shape of `x`. Any strides are allowed. An element becomes True if
-        rounded quotient plus zero point is within the range of codes. It becomes False if
-        the code saturates or the element of `x` is NaN. Straight-through gradient
+        rounded quotient plus zero point is within the range of codes. The element becomes
+        False if the code saturates or the element of `x` is NaN. Straight-through gradient
         estimators use this mask. For 64-bit codes and narrow floats, `mask` raises an error
         if `precision` is narrower than float32, or than float64 if `x` is float64.
     out : ndarray, optional

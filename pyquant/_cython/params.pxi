@@ -335,7 +335,7 @@ cdef str _SCALE_NAMES = f"None, {_listed(_SCALES)}"
 
 
 cdef int _check_like(const pq_choice *choice, str name, str like) except -1:
-    """Raise an error if the formula `like` does not support the type or symmetry."""
+    """Raise an error if the formula `like` does not support the options in `choice`."""
     cdef const pq_preset *preset = pq_preset_of(choice.like)
     codes = [
         one for one, code in _CHOSEN.items()

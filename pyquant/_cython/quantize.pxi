@@ -871,7 +871,7 @@ cdef class Calls:
     cdef tuple _offsets  # Stored like _scales, or None.
     cdef _Affine _affine  # Offsets, fill and quant_range for calls, or None.
     cdef object __weakref__
-    cdef tuple _rescaling  # of requantize(): weak reference to the last source, parameters
+    cdef tuple _rescaling  # last requantize(): weak reference to the source, parameters
 
     cdef int _keep(self, tuple parameters) except -1:
         with critical_section(self):

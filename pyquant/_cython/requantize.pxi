@@ -22,7 +22,8 @@ cdef int _requantize_part(const Job *job, int part) noexcept nogil:
 
 
 cdef object _hold_whole(object array, Array *held, str name):
-    """Read an array of integers of a type that the core accepts, and return the array."""
+    """Store the description of an array of integers in `held`, after a check of the type.
+    Return the array."""
     if not _hold(array, held) or <int>held.type not in _ACCUMULATED:
         raise TypeError(f"{name}: expected {_ACCUMULATED_NAMES}, got {_describe(array)}")
     return array

@@ -156,7 +156,8 @@ cdef int _prepared_part(const Job *job, int part) noexcept nogil:
 
 
 cdef int _run_parts(Job *job, bint quantizes, Py_ssize_t size) except -1:
-    """Check and plan a call once, run its parts on threads, and return a pq_status."""
+    """Check and plan a call once, then run the parts of the call on threads. Return a
+    pq_status."""
     cdef pq_prepared plan
     cdef int status
     plan.size = sizeof(plan)

@@ -213,7 +213,7 @@ cdef class Operator:
 
     cdef object _run_usual(self, object x, object scale, object zero, object axis):
         """Run the fast path, for a float32 scale and a zero point of rank 0. Return the
-        result, or `None` for the general path."""
+        result, or `None` if the call needs the general path."""
         cdef Run given
         cdef pq_args args
         cdef Array s, z
