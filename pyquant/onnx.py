@@ -317,9 +317,9 @@ def reference_ops() -> list[type]:
     list of type
         Classes for ``onnx.reference.ReferenceEvaluator(model, new_ops=reference_ops())``.
         The evaluator then uses pyquant's kernels for these operators. For functions in the
-        model, it uses its own operators, so inline the functions first. QuantizeLinear
-        divides in float32 in models of opset 22 and earlier, like ONNX Runtime, because
-        these opsets do not define the type of the division.
+        model, the evaluator uses its own operators, so inline the functions first.
+        QuantizeLinear divides in float32 in models of opset 22 and earlier, like ONNX
+        Runtime, because these opsets do not define the type of the division.
 
     Examples
     --------

@@ -88,11 +88,11 @@ def fake_quantize(
 
     If `x` is not float32, `x` is rounded to float32, and the result to the type of `x`.
 
-    Results are equal on every CPU. OpenVINO may differ: without FMA; in a model with other
-    operations; with 15, 16, 255 or 256 levels, unless its property LP_TRANSFORMS_MODE is
-    "NO"; with equal ends, which give NaN; with inverted ends, if only some of several
-    ranges are inverted or if `x` is NaN; and in bfloat16. OpenVINO returns -0 if a level
-    below 0 is rounded to 0 and `output_low` is -0.
+    Results are equal on every CPU. OpenVINO may differ in these cases: without FMA; in a
+    model with other operations; with 15, 16, 255 or 256 levels, unless its property
+    LP_TRANSFORMS_MODE is "NO"; with equal ends, which give NaN; with inverted ends, if only
+    some of several ranges are inverted or if `x` is NaN; and in bfloat16. OpenVINO returns
+    -0 if a level below 0 is rounded to 0 and `output_low` is -0.
 
     Examples
     --------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pack codes smaller than a byte, and unpack them."""
+"""Pack codes that are smaller than a byte, and unpack packed codes."""
 
 from __future__ import annotations
 
@@ -152,9 +152,9 @@ class PackedArray(Immutable, _core.Packed):
 
     Notes
     -----
-    ``p[a:b]`` is a part of the first axis that shares the bytes. A part must begin at the
-    start of a byte or word, and end at the end of a byte or word or of the array. Otherwise
-    the slice raises ValueError. `unpack` returns single elements.
+    ``p[a:b]`` returns a part of the first axis, which shares the memory of `p`. A part must
+    begin at the start of a byte or word, and end at the end of a byte or word or of the
+    array. Otherwise the slice raises ValueError. `unpack` returns single elements.
 
     ``==`` compares type, shape, layout and bytes, and returns True or False. A packed array
     has no truth value and does not support ``in``. NumPy functions unpack a packed array.
@@ -443,9 +443,10 @@ def pack(codes: ArrayLike, layout: str | Layout = "onnx") -> PackedArray:
     ----------
     codes : array_like
         Codes of any shape and strides. An int8 or uint8 array of narrower codes needs the
-        number of bits, for example ``layout=Layout("onnx", bits=4)``. Arrays of int4,
-        uint4, int2, uint2 and float4_e2m1fn have this width already. "words" also accepts
-        codes of 8 bits and other narrow floats. Convert wider integers to int8 first.
+        number of bits, for example ``layout=Layout("onnx", bits=4)``. For arrays of int4,
+        uint4, int2, uint2 and float4_e2m1fn, the type determines the number of bits.
+        "words" also accepts codes of 8 bits and other narrow floats. Convert wider integers
+        to int8 first.
     layout : str or Layout, optional
         How the codes are stored. Default "onnx".
 
@@ -530,7 +531,7 @@ def pack_signs(
         embeddings. NaN gives 0.
     bitorder : {"big", "little"}, optional
         "big" (the default): the first number is the highest bit of a byte, like
-        ``numpy.packbits``. "little": the lowest.
+        ``numpy.packbits``. "little": the first number is the lowest bit.
 
     Returns
     -------

@@ -24,8 +24,7 @@ __dir__: object = __all__.copy
 
 
 def _sum(name: str, text: str) -> Any:
-    """Return a property of reports for a sum, a count or an index that the core computes.
-    """
+    """Return a property of reports for a sum, a count or an index of the core."""
     return property(lambda self: self._given(self._sums[name]), doc=text)
 
 

@@ -59,7 +59,7 @@ class RoundMode(StrEnum):
     HALF_ODD = "half_odd"
     """Round to the nearest integer, and ties to the odd integer."""
     STOCHASTIC = "stochastic"
-    """Round to a random neighbour, more often the nearer one: see ``seed`` and ``start``."""
+    """Round to a random neighbour, more often the nearer one, by ``seed`` and ``start``."""
 
     @classmethod
     def _missing_(cls, value: object) -> RoundMode:

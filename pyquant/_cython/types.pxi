@@ -175,7 +175,8 @@ cdef str _name_in(dict types, object dtype, str name, str expected):
 
 
 def limits(str name not None, /):
-    """Return the lowest and highest value of an integer type, else `None`."""
+    """Return the lowest and the highest value of an integer type, or `None` for other
+    types."""
     return _LIMITS.get(name)
 
 
