@@ -1,7 +1,7 @@
 """Encode GGUF blocks like ggml's reference code, in the order of its operations.
 
-Sums are float32 from left to right, and each operation is rounded once. Sums run along
-axis 0, and all operations process all blocks at once.
+Each sum runs along axis 0, adds the terms in order, and is rounded to float32 after each
+addition. Each function processes all blocks at once.
 """
 
 from functools import partial
@@ -11,14 +11,14 @@ import numpy as np
 from blocks_oracle import E2M1_TWICE, FORMATS, IQ4_LEVELS, ue4m3
 
 F = np.float32
-TINY = F(1e-15)  # Groups without a larger number count as zeros.
+TINY = F(1e-15)  # If no magnitude in a group reaches TINY, the group is encoded as zeros.
 
 
 # Numbers
 
 
 def half(values):
-    """Return the bytes of the nearest float16, with one pattern for NaN."""
+    """Return the bytes of the nearest float16. Every NaN becomes the same float16 NaN."""
     halves = values.astype(np.float16)
     return bytes_of(np.where(np.isnan(halves), np.float16(np.nan), halves))
 
@@ -31,7 +31,7 @@ def total(terms):
 
 
 def nearest(values):
-    """Round to the nearest integer by an addition, ties to even.
+    """Round to the nearest integer, ties to even, by adding a constant like ggml.
 
     Infinities become the lowest integer, and NaN becomes 0.
     """
@@ -39,7 +39,7 @@ def nearest(values):
 
 
 def finite(values):
-    """Replace infinities and NaN by 0. They occur if a reciprocal overflows."""
+    """Replace by 0 each infinity or NaN, which an overflowing reciprocal causes."""
     return np.where(np.isfinite(values), values, F(0))
 
 
@@ -57,7 +57,7 @@ def inverse(d):
 
 
 def largest(x):
-    """Return the first element of the largest magnitude, with its sign."""
+    """Return the signed element of the largest magnitude, the first one if several tie."""
     result = np.zeros(x.shape[1:], F)
     for element in x:
         result = np.where(np.abs(element) > np.abs(result), element, result)
@@ -65,7 +65,7 @@ def largest(x):
 
 
 def extrema(x):
-    """Return the first minimum and the first maximum. -0 equals 0."""
+    """Return the first minimum and the first maximum. The comparison treats -0 as 0."""
     low = high = x[0]
     for element in x:
         low = np.where(element < low, element, low)
@@ -77,13 +77,13 @@ def extrema(x):
 
 
 def bytes_of(numbers):
-    """Return the little-endian bytes of numbers: (blocks, bytes)."""
+    """Return the little-endian bytes of numbers, as an array of shape (blocks, bytes)."""
     little = numbers.astype(numbers.dtype.newbyteorder("<"))
     return np.ascontiguousarray(little).reshape(len(numbers), -1).view(np.uint8)
 
 
 def in_bits(codes, bits, dtype=np.uint8):
-    """Pack codes one after the other, from the lowest bits on."""
+    """Pack consecutive codes into each number, the first code into its lowest bits."""
     count = 8 * np.dtype(dtype).itemsize // bits
     groups = codes.reshape(len(codes), -1, count).astype(dtype)
     return bytes_of(
@@ -92,7 +92,10 @@ def in_bits(codes, bits, dtype=np.uint8):
 
 
 def in_planes(codes, bits, width):
-    """Pack `width` codes into the lowest bits of bytes, the next codes above them."""
+    """Pack the first `width` codes into the lowest bits of `width` bytes.
+
+    The next `width` codes occupy the next higher bits of these bytes.
+    """
     groups = codes.reshape(len(codes), -1, 8 // bits, width)
     shifts = np.arange(0, 8, bits)[:, None]
     return bytes_of((groups << shifts).sum(2).astype(np.uint8))
@@ -106,7 +109,7 @@ def joined(*fields):
     return np.concatenate(fields, -1)
 
 
-# Blocks without a search: x is (elements, blocks), and codes are (blocks, elements)
+# Encode without a search. `x` has shape (elements, blocks), codes (blocks, elements).
 
 
 def q5_fields(codes):
@@ -150,7 +153,7 @@ def q8_1(x):
 
 
 def q8_k(x):
-    """Set the sums of zeros to 0. ggml leaves them uninitialized."""
+    """Encode Q8_K. For zeros, the sums are 0; ggml leaves the sums uninitialized."""
     i = np.where(largest(x) != 0, F(-127) / largest(x), F(0))
     codes = np.minimum(127, nearest(i * x)).T
     sums = codes.reshape(len(codes), 16, 16).sum(-1)
@@ -163,20 +166,20 @@ def q1_0(x):
 
 
 def ternary(x):
-    """Return codes for -1, 0 and 1 times the largest magnitude."""
+    """Return the scale and codes. Codes 0, 1 and 2 mean -1, 0 and 1 times the scale."""
     d = np.abs(x).max(0)
     return half(d), half_away(x * inverse(d)).T + 1
 
 
 def q2_0(x):
-    """Use the lowest code if a quotient is not finite."""
+    """Encode Q2_0. An element with an infinite or NaN quotient gets code 0."""
     d, codes = ternary(x)
     overflow = ~np.isfinite(x * inverse(np.abs(x).max(0))).T
     return joined(d, in_bits(np.where(overflow, 0, codes.clip(0, 3)), 2))
 
 
 def tq1_0(x):
-    """Pack digits of base 3 into bytes, as fractions of 256."""
+    """Encode TQ1_0. A byte stores up to five base-3 digits as a fraction of 256."""
     d, codes = ternary(x)
 
     def digits(part, count, width):
@@ -196,7 +199,7 @@ def tq2_0(x):
 def e2m1_codes(x, unit):
     """Return the nearest codes. Ties go to the smaller magnitude.
 
-    A number beyond float32 is not chosen.
+    If the decoded number overflows float32, the code of magnitude 3 is returned instead.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         quotient = x.astype(float) / unit
@@ -208,9 +211,10 @@ def e2m1_codes(x, unit):
 
 
 def floor_log2(values):
-    """Return the floor of the float32 logarithm.
+    """Return the floor of the base-2 logarithm after its rounding to float32.
 
-    Just below a power of two, the rounded logarithm equals the logarithm of the power.
+    Just below a power of two, the rounding increases the logarithm to the integer exponent
+    of that power.
     """
     _, power = np.frexp(values.astype(float))
     bits = np.array([abs(k - (k > 0)) for k in power], int)
@@ -221,7 +225,7 @@ def floor_log2(values):
 
 
 def mxfp4(x):
-    """Limit the exponent from below. The behaviour of ggml is undefined there."""
+    """Encode MXFP4. A negative exponent becomes 0; in ggml its result is undefined."""
     largest = np.abs(x).max(0)
     e = np.where(largest > 0, np.maximum(floor_log2(largest) + 125, 0), 0)
     codes = e2m1_codes(x, np.ldexp(1.0, e - 128))
@@ -229,7 +233,10 @@ def mxfp4(x):
 
 
 def ue4m3_code(values):
-    """Round by the next bit alone, like ggml. Numbers that round to 256 become 448."""
+    """Return the codes of scales. Like ggml, round up if the first dropped bit is 1.
+
+    Like ggml, return the code of 448 for a number that rounds to 256 or more.
+    """
     bits = np.minimum(values, F(448)).view(np.uint32).astype(int)
     normal = ((bits >> 19) + 1 >> 1) - (120 << 3)
     small = np.minimum(trunc(values * F(512) + F(0.5)), 7)
@@ -244,11 +251,11 @@ def nvfp4(x):
     return joined(scales.astype(np.uint8), in_halves(codes.transpose(1, 2, 0), 8))
 
 
-# Searches: x and codes are (elements, ...), and scales have no axis 0
+# Search for scales. `x` and codes have shape (elements, ...); scales have shape (...).
 
 
 def scale_and_min(x, w, nmax, first, step, steps, error=np.square):
-    """Return codes from 0 on, a scale and a minimum."""
+    """Search for codes 0 to `nmax`, a scale and a minimum. Return the minimum negated."""
     low, high = extrema(x)
     sum_w, sum_x = total(w), total(w * x)
     low = np.where(low > 0, F(0), low)
@@ -279,7 +286,7 @@ def scale_and_min(x, w, nmax, first, step, steps, error=np.square):
 
 
 def signed_scale(x, nmax, w=None):
-    """Return codes with `nmax` for 0, and a scale with a sign."""
+    """Return the codes plus `nmax`, and a scale, which may be negative."""
     w = x * x if w is None else w
     peak = largest(x)
     full = np.abs(peak) >= TINY
@@ -301,7 +308,10 @@ def signed_scale(x, nmax, w=None):
 
 
 def swept(x, w, codes, a, b, clip, allowed):
-    """Improve the codes one by one. They keep their dtype."""
+    """Improve one code after another, in five passes. Return codes and scales.
+
+    The codes keep their dtype. Weighted sums `a` and `b` define the scale `a / b`.
+    """
     kept, codes = codes.dtype, list(codes)
     for _ in range(5):
         for k, (element, weight) in enumerate(zip(x, w, strict=True)):
@@ -319,7 +329,7 @@ def swept(x, w, codes, a, b, clip, allowed):
 
 
 def swept_scale(x, nmax):
-    """Return codes and a scale like `signed_scale`, found by sweeps."""
+    """Return codes and a scale like `signed_scale`, but improve the codes with `swept`."""
     peak, w = largest(x), x * x
     full = np.abs(peak) >= TINY
 
@@ -336,7 +346,7 @@ def swept_scale(x, nmax):
 def scale_of_scales(x, w, nmax):
     """Quantize non-negative numbers to codes 0 to `nmax`; return the codes and the scale.
 
-    Codes are bytes that wrap, because weights may lead to very large quotients.
+    Large codes wrap to uint8 like in ggml, because some weights cause large quotients.
     """
     peak = np.maximum(x.max(0), F(0))
     full = peak >= TINY
@@ -363,11 +373,12 @@ def scale_of_scales(x, w, nmax):
     return np.where(full, codes, 0), np.where(full, scale, F(0))
 
 
-# Blocks of 256: x and v are (256, blocks), sub-blocks (elements, blocks, sub-blocks)
+# Encode blocks of 256 elements. `x` and `v` have shape (256, blocks).
+# Sub-blocks have shape (elements, blocks, sub-blocks).
 
 
 def in_groups(x, count):
-    """Divide blocks into sub-blocks of `count` elements."""
+    """Divide each block into sub-blocks of `count` elements."""
     return x.reshape(-1, count, x.shape[1]).transpose(1, 2, 0)
 
 
@@ -377,7 +388,7 @@ def flat(codes):
 
 
 def importance(x, v, mean):
-    """Return the weight of an error from the importance of its column."""
+    """Return the weight of each element's error. `v` is the importance of its column."""
     return v * np.sqrt(mean + x * x)
 
 
@@ -386,25 +397,25 @@ def mean_square(x, times=1):
 
 
 def times(d, numbers):
-    """Return the decoded scales of stored scales."""
+    """Return `numbers` times the float16 value of the block's scale `d`."""
     return d.astype(np.float16).astype(F)[:, None] * numbers.astype(F)
 
 
 def recoded(x, codes, d, low, high, m=None):
-    """Return the codes for stored scales. If a scale is 0, keep the code of the search."""
+    """Return the codes for the stored scales `d`. Keep the codes where `d` is 0."""
     numbers = x if m is None else x + m
     return np.where(d != 0, nearest(numbers / d).clip(low, high), codes)
 
 
 def of_most(values, most, top):
-    """Return codes from 0 on and a scale from the largest number of each block."""
+    """Return codes 0 to `top`, and the scale `most / top` of each block."""
     i = np.where(most > 0, F(top) / most, F(0))
     codes = np.minimum(top, nearest(i[:, None] * values).astype(np.uint8))
     return codes, np.where(most > 0, most / F(top), F(0))
 
 
 def scales_and_mins(scales, mins, weights, top):
-    """Return codes of scales and minima, and their two scales in float32."""
+    """Quantize scales and minima. Return two pairs: the codes and their float32 scale."""
     if weights is None:
         return (
             *of_most(scales, np.maximum(scales.max(-1), F(0)), top),
@@ -416,7 +427,7 @@ def scales_and_mins(scales, mins, weights, top):
     return s.T, d, m.T, dmin
 
 
-# The candidates of scale_and_min: the first one, the step and the number of steps.
+# Arguments `first`, `step` and `steps` of scale_and_min.
 IMPORTANT = (-0.9, 0.05, 36)
 
 
@@ -454,7 +465,7 @@ def q3_k(x, v=None):
 
 
 def k4_scales(s, m):
-    """Pack two groups of eight 6-bit numbers into 12 bytes."""
+    """Pack eight 6-bit scales and eight 6-bit minima into 12 bytes."""
     low, high = slice(0, 4), slice(4, 8)
     first = s[:, low] | s[:, high] >> 4 << 6
     second = m[:, low] | m[:, high] >> 4 << 6
@@ -463,7 +474,7 @@ def k4_scales(s, m):
 
 
 def q4_or_q5_k(x, v, nmax, candidates):
-    """Return the fields before the codes, and the codes."""
+    """Return the bytes that a block stores before its codes, and the codes."""
     g = in_groups(x, 32)
     if v is None:
         w = None
@@ -508,7 +519,7 @@ def q6_k(x, v=None):
 
 
 def iq4_codes(values):
-    """Return the nearest levels. Ties go to the upper level."""
+    """Return the index of the nearest IQ4 level. Ties go to the upper level."""
     levels = IQ4_LEVELS.astype(F)
     upper = np.searchsorted(levels, values, side="right").clip(1, 15)
     nearer = values - levels[upper - 1] < levels[upper] - values
@@ -516,7 +527,7 @@ def iq4_codes(values):
 
 
 def iq4_scale(x, w, search):
-    """Return the first codes and scale. For zeros, the function returns 0 and 0."""
+    """Return the codes of the first candidate and the best scale; both are 0 for zeros."""
     peak = largest(x)
     full = np.abs(peak) >= TINY
 
@@ -537,7 +548,7 @@ def iq4_scale(x, w, search):
 
 
 def iq4_nl(x, v=None, search=False):
-    """Set the codes of zeros to 0. Without a search, ggml leaves them uninitialized."""
+    """Encode IQ4_NL. Without a search, zeros get code 0; ggml leaves it uninitialized."""
     w = x * x if v is None else importance(x, v, mean_square(x, 2)[:, 0])
     codes, d = iq4_scale(x, w, search or v is not None)
     if search or v is not None:
@@ -557,7 +568,7 @@ def iq4_xs(x, v=None):
     return joined(half(d), *fields)
 
 
-# Legacy blocks with weights of columns: `mean` is the mean square of a row
+# Encode legacy blocks with column weights `v`. `mean` is the mean square of each row.
 
 
 def with_scale(x, v, mean, middle, pack):
@@ -603,7 +614,7 @@ DIRECT = {
 
 
 def encode(name, x, weights=None, **options):
-    """Encode float32 (rows, columns) to blocks: uint8 (rows, bytes).
+    """Encode float32 numbers (rows, columns) as uint8 blocks of shape (rows, bytes).
 
     `weights` has a number for each column. `search=True` applies to IQ4_NL only.
     """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-# Number of a type in ggml, elements and bytes of a block.
+# GGUF type: its number in ggml, the number of elements and of bytes in a block.
 FORMATS = {
     "Q4_0": (2, 32, 18),
     "Q4_1": (3, 32, 20),
@@ -40,13 +40,13 @@ FORMATS = {
     "Q2_0": (42, 64, 18),
 }
 
-# Twice the numbers of float4_e2m1fn, with 0 for -0. The levels of the IQ4 types.
+# Doubled values of the codes of float4_e2m1fn (0 instead of -0), and values of IQ4 codes.
 E2M1_TWICE = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12], float)
 IQ4_LEVELS = np.array(
     [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], float
 )
 
-# Bits of an index, levels, and elements of an entry of a grid.
+# Grid: number of bits of an element, values of an element, number of elements of an entry.
 GRIDS = {
     "iq1s": (2, (-1, 0, 1), 8),
     "iq2xxs": (2, (8, 25, 43), 8),
@@ -58,10 +58,10 @@ GRIDS = {
 
 
 def grid_of(name):
-    """Return a grid of shape (entries, elements), read from the source of the core."""
+    """Read a grid from csrc/blocks/grids.c. Return it in shape (entries, elements)."""
     path = Path(__file__).resolve().parent.parent / "csrc" / "blocks" / "grids.c"
     found = re.search(rf"pq_grid_{name}\[(\d+)\] = {{([^}}]*)}}", path.read_text())
-    # A number has four entries, the first one in the highest bits.
+    # A 64-bit number of the source holds four entries, the first one in the highest bits.
     numbers = "".join(re.findall("0x([0-9a-f]{16})", found[2]))
     entries = np.array([int(number, 16) for number in re.findall("....", numbers)])
     assert len(entries) == int(found[1])
@@ -97,13 +97,16 @@ class Block:
 
 
 def bits_of(field, bits, count=None):
-    """Divide integers into numbers of `bits` bits, the lowest first."""
+    """Divide integers into numbers of `bits` bits, and return the lowest bits first."""
     shifts = bits * np.arange(count or 8 // bits)
     return (field[..., None] >> shifts & (1 << bits) - 1).reshape(len(field), -1)
 
 
 def planes(field, bits, width):
-    """Return the codes of groups of `width` bytes: first the lowest `bits` of each byte."""
+    """Unpack each group of `width` bytes.
+
+    The lowest `bits` bits of all bytes are the first codes, the next bits the next codes.
+    """
     groups = field.reshape(len(field), -1, 1, width)
     shifts = np.arange(0, 8, bits)[:, None]
     return (groups >> shifts & (1 << bits) - 1).reshape(len(field), -1)
@@ -114,7 +117,7 @@ def halves(field, width=16):
 
 
 def spread(field, count):
-    """Repeat the number of each group for its elements."""
+    """Repeat the number of each group `count` times, once for each element."""
     return np.repeat(field, count, axis=-1)
 
 
@@ -124,7 +127,7 @@ def signs_of(field):
 
 
 def seven_signs(field):
-    """Return the signs of 7 bits and of their parity bit."""
+    """Return eight signs: of the 7 bits of a number, and of the parity of these bits."""
     parity = sum(field >> k & 1 for k in range(7)) % 2
     return signs_of(field | parity << 7)
 
@@ -192,7 +195,7 @@ def q3_k(data):
 
 
 def scales_and_mins(b):
-    """Return two groups of eight 6-bit numbers from 12 bytes."""
+    """Unpack eight 6-bit scales and eight 6-bit minima from 12 bytes."""
     scales = [b[:, j] & 63 for j in range(4)]
     mins = [b[:, j + 4] & 63 for j in range(4)]
     for j in range(4, 8):
@@ -243,7 +246,7 @@ def tq1_0(data):
     first, second, last = block.take(32), block.take(16), block.take(4)
 
     def digits(field, count):
-        """Return digits of base 3: the first digit of all bytes, then the next."""
+        """Return the first base-3 digits of all bytes, then the second digits, etc."""
         parts = [(field * 3**n % 256) * 3 >> 8 for n in range(count)]
         return np.concatenate(parts, -1)
 
@@ -264,7 +267,7 @@ def mxfp4(data):
 
 
 def ue4m3(code):
-    """Return half of a scale of NVFP4. 0x7F gives 0 and 0xFF gives 240, as in ggml."""
+    """Decode an NVFP4 scale and halve it. 0x7F gives 0 and 0xFF gives 240, like in ggml."""
     exponent, mantissa = code >> 3 & 15, code & 7
     value = np.where(
         exponent == 0, np.ldexp(mantissa, -9), np.ldexp(mantissa + 8.0, exponent - 10)
@@ -291,7 +294,7 @@ def q2_0(data):
 
 
 def with_grid(name, indices):
-    """Return the elements of entries of a grid, one entry after the other."""
+    """Replace each index by the elements of that grid entry."""
     return GRID[name][indices].reshape(len(indices), -1)
 
 
@@ -366,5 +369,5 @@ def quietly(function):
     return decode
 
 
-# Functions from uint8 (blocks, bytes) to float64 (blocks, elements).
+# Each function decodes uint8 (blocks, bytes) to float64 (blocks, elements).
 DECODERS = {name: quietly(globals()[name.lower()]) for name in FORMATS}

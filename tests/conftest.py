@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-# `python -m pytest` puts the checkout first on the path; the installed package is tested.
+# Remove the checkout, which `python -m pytest` adds, to test the installed package.
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:] = [p for p in sys.path if Path(p or ".").resolve() != ROOT]
 
-import support  # noqa: E402, which imports the package
+import support  # noqa: E402, because it imports the package
 
 try:
     import hypothesis
@@ -41,7 +41,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Keep the first set of parameters of each test function if --quick is given."""
+    """With --quick, run each test function only with its first set of parameters."""
     if not config.getoption("--quick"):
         return
     first = {}
@@ -89,7 +89,7 @@ def here(tmp_path, monkeypatch):
 
 @pytest.fixture
 def refused(capsys):
-    """Run a command that fails. Its error is one line that contains a text."""
+    """Run a command that must fail with one line of error that contains the text `said`."""
     from pyquant.cli import main
 
     def run(said, command, *arguments):
@@ -105,12 +105,12 @@ def refused(capsys):
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    """Split small arrays into parts, too."""
+    """Split even small arrays into parts for threads."""
     with support.split_small_arrays(monkeypatch):
         yield
 
 
 @pytest.fixture
 def rng():
-    """Return a generator that starts anew in each test."""
+    """Return a random generator with an equal seed in each test."""
     return support.np.random.default_rng(20)

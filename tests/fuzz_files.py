@@ -2,12 +2,12 @@
 
     python -P tests/fuzz_files.py [SEED [COUNT [FIRST]]]
 
-makes COUNT files of a seed, from file FIRST on, and prints the number of each result. Each
-header is correct except for some fields. Then some bytes of the file change.
+makes COUNT files from a seed and counts the results of each kind. FIRST is the index of
+the first file. Some header fields of a file are wrong, and some bytes change at random.
 
 A file must open and decode, or raise a ValueError. The error is one line and begins with
-the path. It comes within a second and needs no memory. An index, or the first of several
-files, may raise an OSError about missing files. test_files.py makes some of these files.
+the path. Reading takes at most one second and little memory. An index, or the first of
+several files, may raise an OSError about missing files. test_files.py makes some files.
 """
 
 import collections
@@ -29,8 +29,8 @@ try:
 except ImportError:  # Windows
     resource = None
 
-SECONDS = 1  # processor time of a file
-GROWTH = 64 << 20  # bytes of resident memory for all files
+SECONDS = 1  # maximum processor time for a file, in seconds.
+GROWTH = 64 << 20  # maximum growth of resident memory, in bytes
 
 WORDS = (0, 1, 2, 7, 8, 9, 31, 255, 2**31, 2**32 - 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
 TOKENS = (
@@ -41,7 +41,7 @@ NAMES = ("", "a", "b", "\0", "\n", "..", "é", "\ud800", "x" * 300, "__metadata_
 
 
 class Liar:
-    """Draw correct values, and sometimes wrong values."""
+    """Source of random header values. A few values are wrong."""
 
     def __init__(self, rng, order="<"):
         self.rng, self.order = rng, order
@@ -71,7 +71,7 @@ class Liar:
         return self.long(len(made)) + made
 
     def some(self, items):
-        """Return the items. Sometimes one occurs twice, and sometimes one is missing."""
+        """Return the items; at random, repeat one item or omit one."""
         items = list(items)
         if items and self.lies():
             items.insert(self.rng.randrange(len(items)), self.rng.choice(items))
@@ -141,7 +141,7 @@ def split_gguf(rng, folder):
 
 
 def any_json(liar, value):
-    """Return the JSON text of a value, and sometimes another JSON text."""
+    """Return the JSON text of a value, or at random another JSON text."""
     if not liar.lies():
         return json.dumps(value)
     others = (None, True, -1, 1.5, [], {}, [value], {"a": value}, "x", 2**64, [2**63] * 2)
@@ -212,7 +212,7 @@ FILES = (
 
 
 def damaged(rng, data):
-    """Return the data. Half of the files get changes."""
+    """Return the data, in half of the calls with random changes."""
     data = bytearray(data)
     for _ in range(rng.choice((0, 0, 0, 1, 1, 2, 8))):
         at = rng.randrange(len(data) + 1)
@@ -252,7 +252,10 @@ def make(rng, folder):
 
 @contextlib.contextmanager
 def said(*beginnings):
-    """Accept errors about one tensor with one of these beginnings."""
+    """Ignore a TypeError or ValueError with one of the `beginnings` in its message.
+
+    Ignore every KeyError and ImportError.
+    """
     try:
         yield
     except (KeyError, ImportError):
@@ -282,7 +285,7 @@ def use(rng, path):
 
 
 def one_file(rng, folder):
-    """Make a file and use it. Return "opened", "refused" or "missing" with its suffix."""
+    """Make and read a file. Return its suffix and "opened", "refused" or "missing"."""
     path = make(rng, folder)
     began = time.process_time()
     try:
@@ -320,7 +323,7 @@ def run(seed, count, folder, first=0):
     for i in range(first, first + count):
         try:
             results[one_file(random.Random(f"{seed}:{i}"), folder)] += 1
-            if i == first + 50:  # all modules are loaded
+            if i == first + 50:  # by now, all modules are loaded
                 before = resident()
             if before is not None and resident() - before > GROWTH:
                 raise AssertionError(f"{(resident() - before) >> 20} MiB more are resident")

@@ -2,9 +2,9 @@
 
     python -P tests/hostile.py [SEED [COUNT [FIRST]]]
 
-makes COUNT calls of a seed, from call FIRST on, and prints the number of each result. An
-exception of ANSWERS is a correct result. Faults are crashes, exceptions of other types, and
-exceptions after a call wrote into `out`. test_hostile.py makes some thousand calls.
+makes COUNT calls from a seed and prints the number of each result. FIRST is the index of
+the first call. An exception of a type in ANSWERS is correct. Crashes, other exceptions and
+errors after a change of `out` are faults. test_hostile.py makes some thousand calls.
 """
 
 import array
@@ -35,18 +35,18 @@ try:
 except ImportError:
     ml_dtypes = None
 
-STUCK = 300  # seconds for a thousand calls
-ENDLESS = 100  # calls of one method
+STUCK = 300  # maximum duration of a thousand calls, in seconds.
+ENDLESS = 100  # number of calls after which a hostile method raises IndexError
 
 
 class Hostility(Exception):
-    """Exception of hostile objects."""
+    """The exception that hostile objects raise."""
 
 
 ANSWERS = (
     TypeError,
     ValueError,
-    IndexError,  # of hostile objects after ENDLESS calls
+    IndexError,  # hostile methods raise this after ENDLESS calls
     OverflowError,
     BufferError,
     MemoryError,
@@ -69,7 +69,7 @@ METHODS = [name for name in SPECIAL if name not in ("dtype", "shape", "ndim", "s
 
 
 def lies(rng):
-    """Return a value that special methods must not return."""
+    """Return a value of a wrong type or size for a special method to return."""
     return rng.choice(
         [
             *(None, -1, 1 << 70, 1.5, "x", b"", [], [[1, 2], [3]], np.nan, object()),
@@ -83,20 +83,20 @@ def lies(rng):
 
 
 def hostile_object(rng):
-    """Return an object. Its special methods raise, return wrong values, or do both."""
+    """Return an object. Its special methods raise, return wrong values, or alternate."""
     space = {}
     for name in rng.sample(SPECIAL, rng.randint(1, 5)):
         lie, kind = lies(rng), rng.randrange(3)
 
         def method(self, *_, lie=lie, kind=kind, calls=[0], **__):  # noqa: B006
             calls[0] += 1
-            if calls[0] > ENDLESS:  # NumPy reads a sequence until IndexError
+            if calls[0] > ENDLESS:  # ends NumPy's loop over a sequence
                 raise IndexError
             if kind == 0 or (kind == 1 and calls[0] % 2 == 0):
                 raise Hostility
             return lie
 
-        # Some names are attributes. Some properties raise.
+        # Define some names as plain attributes, and some as properties, which may raise.
         attribute = name not in METHODS or name in SPECIAL[12:14]
         space[name] = property(method) if attribute and rng.random() < 0.5 else method
         if attribute and rng.random() < 0.3:
@@ -125,7 +125,7 @@ class Growing(collections.abc.Sequence):
 
 
 class Endless(collections.abc.Sequence):
-    """A sequence with one element: a new sequence of this class."""
+    """A sequence of length 1. Its element is a new sequence of this class."""
 
     def __len__(self):
         return 1
@@ -137,7 +137,7 @@ class Endless(collections.abc.Sequence):
 
 
 class Turning(list):
-    """A list that becomes empty when it is read."""
+    """A list that removes all its elements when a loop reads the first one."""
 
     def __iter__(self):
         for i in range(len(self)):
@@ -150,7 +150,7 @@ class Turning(list):
 
 
 class Child(np.ndarray):
-    """An array without views: a view raises."""
+    """An array that raises an exception when code makes a view of it."""
 
     def __array_finalize__(self, other):
         if getattr(other, "angry", False):
@@ -158,18 +158,18 @@ class Child(np.ndarray):
 
 
 class Shy(np.ndarray):
-    """An array with a wrong shape and type."""
+    """An array that reports a wrong shape, dtype, number of dimensions and strides."""
 
     shape = property(lambda self: (1 << 40,))
     dtype = property(lambda self: np.dtype("V3"))
     ndim = property(lambda self: 64)
     strides = property(lambda self: (-8,))
     flags = property(lambda self: None)
-    __repr__ = __str__ = __format__ = lambda self, *_: "shy"  # NumPy's own would fail
+    __repr__ = __str__ = __format__ = lambda self, *_: "shy"  # NumPy's would fail
 
 
 class Other(np.ndarray):
-    """An array with a dtype of too large elements."""
+    """An array that reports elements of 8 bytes and a smaller dtype."""
 
     dtype = property(lambda self: np.dtype(ml_dtypes.bfloat16 if ml_dtypes else "f8"))
     itemsize = property(lambda self: 8)
@@ -179,7 +179,7 @@ class Other(np.ndarray):
 
 
 class Packed(pq.PackedArray):
-    """A packed array. Its shape grows each time it is read."""
+    """A packed array. Its shape grows each time that code reads the shape."""
 
     __slots__ = ("asked",)
     _data = property(lambda self: np.zeros(1, np.uint8).view(Other))
@@ -193,7 +193,7 @@ class Packed(pq.PackedArray):
 
 
 class Format(BlockFormat):
-    """A block format with too few bytes."""
+    """A block format that reports 1 byte for each block of 256 elements."""
 
     __slots__ = ()
     _row = property(lambda self: ("Q6_K", 14, 256, 1, True))
@@ -207,7 +207,7 @@ def knot():
 
 
 class Lines(int):
-    """An integer with a representation of two lines."""
+    """An integer that has a `repr` of two lines."""
 
     def __repr__(self):
         return "1\n2"
@@ -216,7 +216,7 @@ class Lines(int):
 
 
 def deep():
-    """Return a list with more levels than arrays have dimensions."""
+    """Return lists nested 100 deep, which exceeds NumPy's maximum number of dimensions."""
     value = 1.0
     for _ in range(100):
         value = [value]
@@ -224,7 +224,7 @@ def deep():
 
 
 def deeper(kind, levels=100_000):
-    """Return a list or tuple with more levels than the stack. Cache the result."""
+    """Return nested lists or tuples, too deep for recursion. Cache the result."""
     if (kind, levels) not in DEEPER:
         value = kind((1.0,))
         for _ in range(levels):
@@ -244,7 +244,7 @@ def released():
 
 
 def angry():
-    """Return an array without views."""
+    """Return an array that raises when code makes a view of it."""
     child = np.ones(4, np.float32).view(Child)
     child.angry = True
     return child
@@ -338,7 +338,7 @@ BYTES = np.arange(3 * 1024, dtype=np.uint8).reshape(3, 1024)
 
 
 def layout_of(rng):
-    """Return a value of `layout`. One of the layouts is forged."""
+    """Return a value for a parameter `layout`, for example a Layout with invalid fields."""
     how = {"axis": rng.choice([None, 0, 1, -1]), "bits": rng.choice([None, 4])}
     some = [pq.Layout(name, **how) for name in ("words", "awq", "halves")]
     forged = tuple.__new__(pq.Layout, rng.choice([("words", 9, Lines(7)), ("awq", 4)]))
@@ -358,7 +358,7 @@ def packed_of(rng):
 
 
 def changed(given, rng):
-    """Return a mapping with one strange or missing value, also inside of it."""
+    """Copy a mapping, and change or remove one value, perhaps of a nested mapping."""
     made = dict(given)
     name = rng.choice([*made])
     if type(made[name]) is dict and made[name]:
@@ -372,8 +372,8 @@ def changed(given, rng):
 
 ATTRIBUTES = {"scale_factor": 3, "add_offset": np.float64([0.1]), "_FillValue": np.int16(5)}
 ATTRIBUTES |= {"missing_value": np.int8([5]), "_Unsigned": "true", "valid_min": 0}
-# Values of parameters by name, beside the values of public_calls.py: a list, or a function
-# that makes a new value.
+# More values for each parameter name, in addition to the values of public_calls.py.
+# An entry is a list of values, or a function that makes a value.
 VALUES = {
     "x": lambda r: np.ones((3, 4), r.choice(["f4", "f8", "f2"])),
     "q": lambda r: r.choice([packed_of(r), *(np.ones((3, 4), kind) for kind in "bBhHiI")]),
@@ -419,7 +419,7 @@ VALUES = {
 
 
 def out_of(rng, shape, dtype):
-    """Return an output array that contains canaries."""
+    """Return an output array filled with bytes 0xA5, to detect changes."""
     if rng.random() < 0.5 or dtype.itemsize == 0:
         shape = (3, 4)
         dtype = np.dtype(rng.choice([*(t for t in INTEGERS if hasattr(np, t)), *REALS[:3]]))
@@ -434,7 +434,7 @@ def out_of(rng, shape, dtype):
 
 @functools.cache
 def calls():
-    """Return (name, function, arguments, result) of public calls, without files."""
+    """Return (name, function, arguments, result) of public calls that use no files."""
     found = [
         row
         for row in public_calls.recorded()
@@ -458,14 +458,17 @@ def calls():
 
 
 POOL = collections.defaultdict(list)
-# These functions do not read all of their input before they raise an error. Strange arrays
-# can have 2**61 elements.
+# Only these functions get strange arrays, which can have 2**61 elements, because these
+# functions raise an error before they read all elements.
 QUICK = ("_core.quantize", "_core.dequantize", "_core.requantize", "_core.fake_quantize")
 QUICK += ("packed.pack", "QParams", "ngraph.quantize", "onednn.quantize", "cf.encode")
 
 
 def draw(rng):
-    """Return a function with arguments: of a public call, other values, hostile objects."""
+    """Return a public function and its arguments.
+
+    Some arguments are from a recorded call, some are other values or hostile objects.
+    """
     name, function, bound, result = rng.choice(rng.choice(calls()))
     hostility = rng.choice([0, 0.05, 0.1, 0.1, 0.3, 1.0])
     parameters = bound.signature.parameters
@@ -508,7 +511,7 @@ def draw(rng):
 
 @functools.cache
 def objects():
-    """Return objects of all public classes, and objects that were not initialized."""
+    """Return objects of all public classes, and some without a call of `__init__`."""
     found = [one for many in public_calls.OBJECTS.values() for one in many]
     forged = [object.__new__(Format), pq.PackedArray.__new__(pq.PackedArray)]
     found = [one for one in found if type(one).__name__ != "WeightFile"]
@@ -519,7 +522,7 @@ def use(rng, value, other):
     """Read all properties of an object, and use one of its operators."""
     if type(value) is pq.Observer:
         value = value.copy()
-    if type(value) is StoredTensor:  # its attributes can be set
+    if type(value) is StoredTensor:  # a copy, because a call can set attributes
         value = copy.copy(value)
     found = [getattr(value, name) for name in dir(value) if name[0] != "_"]
     found += [repr(value), str(value), type(value).__eq__(value, other)]
@@ -537,7 +540,7 @@ def use(rng, value, other):
 
 
 def forge(rng, name, other):
-    """Use a packed array with unchecked arguments."""
+    """Unpack or dequantize a packed array with attributes that nothing has checked."""
     words = np.zeros((2, 4), "i4") if rng.random() < 0.5 else np.zeros(6, "u1")
     extents = rng.choice([(3, 4), (12,), (9, 4), (16, 4), (2, 32), (0, 9), other])
     how = rng.choice(["onnx", "words", "awq", "high-first"]), rng.choice([None, 0, 1]), 4
@@ -546,13 +549,13 @@ def forge(rng, name, other):
     return pq.unpack(packed) if rng.random() < 0.3 else pq.dequantize(packed, 1.0)
 
 
-# The error about elements out of range is raised after all codes are written.
+# An element out of range raises its error only after all codes are in `out`.
 OUT_HOLDS_ALL = "faulty element"
 OUT_HOLDS_SOME = "out has codes of some"
 
 
 def contents(out):
-    """Return the bytes of a small array without objects, or None."""
+    """Return the contents of a small array as bytes, or None for any other value."""
     if type(out) is np.ndarray and not out.dtype.hasobject and out.size < 1000:
         return out.tobytes()
     return None
@@ -595,7 +598,7 @@ def call(rng):
 
 
 def run(seed, count, first=0):
-    """Make calls, each with its own seed. Return the number of each result."""
+    """Make calls, each with its own seed. Count how often each result occurs."""
     results = collections.Counter()
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

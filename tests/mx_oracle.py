@@ -13,7 +13,7 @@ RULES = ("floor", "ceil", "even", "rceil")
 
 
 def decode(code, name):
-    """Return the exact number of a code. Zero has no sign."""
+    """Return the exact number that a code represents. Codes of 0 and -0 both give 0."""
     return oracle.decode_narrow(code, NARROW_FORMATS[name]).signed()
 
 
@@ -26,7 +26,7 @@ def exponent_above(v):
 def scale_byte(numbers, name, rule, steps=None):
     """Return the byte of the scale for a block of float32 numbers.
 
-    For integers, `steps` code steps take the place of the largest element.
+    For integers, `steps` replaces the largest number of the element type.
     """
     if not np.isfinite(numbers).all():
         return 255
@@ -51,13 +51,13 @@ def scale_byte(numbers, name, rule, steps=None):
 
 
 def code_of(x, name, negative=False):
-    """Return the code of a magnitude, half to even, saturated, with a sign."""
+    """Return the code of `x`, rounded half to even and saturated, with the given sign."""
     value = oracle.finite(abs(x))._replace(negative=bool(negative))
     return oracle.encode_narrow(value, NARROW_FORMATS[name], True, False)
 
 
 def encode(x, name, scale):
-    """Return the codes of floats with an exact scale."""
+    """Divide floats exactly by a scale and return the codes."""
     return [code_of(Fraction(float(v)) / scale, name, np.signbit(v)) for v in x]
 
 
@@ -67,7 +67,10 @@ def blocks_of(x, size):
 
 
 def wild(shape, seed, of_rows=(-150, 120), of_elements=(-9, 3)):
-    """Return numbers with exponents of each row and of each element; some are subnormal."""
+    """Return random numbers, a few subnormal.
+
+    The exponent of an element is the sum of a random exponent of its row and its own.
+    """
     rng = np.random.default_rng(seed)
     exponents = rng.integers(*of_rows, (*shape[:-1], 1))
     exponents = exponents + rng.integers(*of_elements, shape)

@@ -60,7 +60,7 @@ class NarrowFormat(NamedTuple):
     exponent: int
     fraction: int
     bias: int
-    largest: int  # the code of the largest number
+    largest: int  # the code of the largest finite number.
     infinity: int | None = None
     nan: tuple[int, int] = (0, 0)  # the codes of NaN and -NaN
     unsigned_zero: bool = False
@@ -178,7 +178,7 @@ def encode(value: Real, fmt: Format) -> int:
 
 
 def decode_narrow(code: int, fmt: NarrowFormat) -> Real:
-    """Return the number of a code. Bits above the code have no meaning."""
+    """Return the number that a code represents. Ignore bits above the code."""
     code &= 2 * fmt.sign_bit - 1
     negative, magnitude = code >= fmt.sign_bit, code % fmt.sign_bit
     if fmt.unsigned_zero and code == fmt.sign_bit:
@@ -193,7 +193,7 @@ def decode_narrow(code: int, fmt: NarrowFormat) -> Real:
 
 
 def narrow_magnitude(value: Real, fmt: NarrowFormat) -> int:
-    """Return the code of a magnitude, rounded half to even, without an upper limit."""
+    """Return the code of a magnitude, rounded half to even; it may exceed `fmt.largest`."""
     if value.kind == "inf":
         return fmt.largest + 1
     if not value.magnitude:
@@ -206,7 +206,7 @@ def narrow_magnitude(value: Real, fmt: NarrowFormat) -> int:
 def encode_narrow(
     value: Real, fmt: NarrowFormat, saturate: bool, nan_negative: bool
 ) -> int:
-    """Return the code of a number, rounded half to even. `nan_negative` selects -NaN."""
+    """Return the code of a number, rounded half to even. Return -NaN if `nan_negative`."""
     if value.kind == "nan":
         return fmt.nan[nan_negative]
     sign = fmt.sign_bit if value.negative else 0
@@ -225,7 +225,7 @@ def round_to_format(value: Real, fmt: Format) -> Real:
 
 
 def float32(value: Fraction | int) -> Fraction | None:
-    """Round a number once to float32, half to even. Infinity gives no number."""
+    """Round a number once to float32, half to even. If it overflows, return None."""
     rounded = round_to_format(finite(Fraction(value)), FLOAT32)
     return rounded.signed() if rounded.kind == "finite" else None
 
@@ -318,7 +318,7 @@ def format_of(array: np.ndarray) -> Format:
 
 
 def compute_format(fmt: Format) -> Format:
-    """Return the format of the arithmetic for numbers of a format."""
+    """Return the format that pyquant computes in for numbers of the format `fmt`."""
     return FLOAT64 if fmt is FLOAT64 else FLOAT32
 
 
@@ -335,7 +335,7 @@ def integers_of(codes: np.ndarray) -> list[int]:
 
 
 def decode_scales(scale: np.ndarray, compute: Format, size: int) -> list[Real]:
-    """Round scales once to the compute format. Return one for each of `size` elements."""
+    """Round scales once to the compute format. Return a list of `size` scales."""
     fmt = format_of(scale)
     return _spread([round_to_format(decode(b, fmt), compute) for b in bits_of(scale)], size)
 
@@ -348,12 +348,15 @@ def _spread(values: list, size: int) -> list:
 
 
 def quantize(x, scale, zero_point=0, **options):
-    """`pyquant.quantize` where each parameter has one element or as many as `x`."""
+    """Return the codes of `pyquant.quantize`.
+
+    Each parameter has one element, or an element for each element of `x`.
+    """
     return quantize_affine(x, scale, zero_point, **options)[0]
 
 
 def _numbers(parameter, compute, size):
-    """Return the rounded offset of each element, or None for each without offsets."""
+    """Return a list of the rounded offset of each element, or of None without offsets."""
     if parameter is None:
         return [None] * size
     return decode_scales(np.asarray(parameter), compute, size)
@@ -371,7 +374,7 @@ def _fills_of(fill):
 
 
 class Policy(NamedTuple):
-    """The options that decide about quotients outside of the range, and about NaN."""
+    """The options that choose the codes of NaN and of quotients outside the code range."""
 
     fill: tuple[int, ...] = ()
     quant_range: tuple[int, int] | None = None
@@ -382,7 +385,7 @@ class Policy(NamedTuple):
 def affine_code(
     quotient: Real, is_nan: bool, zero_point: int, name: str, mode: str, policy: Policy
 ) -> tuple[int, bool]:
-    """Return a code, and true if a policy raises. `is_nan` states that the input is NaN."""
+    """Return a code, and true if the policy requires an error. Set `is_nan` if x is NaN."""
     lowest, highest = policy.quant_range or code_range(name)
     if quotient.kind == "nan":
         if is_nan and policy.fill:
@@ -404,7 +407,7 @@ def affine_code(
 def affine_narrow_code(
     quotient: Real, nan_negative: bool, fmt: NarrowFormat, saturate: bool, policy: Policy
 ) -> tuple[int, bool]:
-    """Return the code of a narrow float, and true if a policy raises."""
+    """Return the code of a narrow float, and true if the policy requires an error."""
     code = encode_narrow(quotient, fmt, saturate, nan_negative)
     if quotient.kind == "nan":
         return code, policy.nan == "raise"
@@ -428,9 +431,9 @@ def quantize_affine(
     out_of_range="saturate",
     nan="lowest",
 ):
-    """`pyquant.quantize` with every option, parameters as in `quantize`.
+    """Compute `pyquant.quantize` with all its options. Parameters are like in `quantize`.
 
-    Return the codes, and an array that is true where a policy raises.
+    Return the codes, and an array that is true where the policy requires an error.
     """
     dtype = np.dtype(dtype)
     name, source, scale = dtype.name, format_of(x), np.asarray(scale)
@@ -452,7 +455,7 @@ def quantize_affine(
         ratio = (multiply if inverse else divide)(moved, s)
         quotient = round_to_format(ratio, compute)
         if name in NARROW_FORMATS:
-            # A difference that is NaN has the sign of the element.
+            # If subtracting the offset gave NaN, use the sign of the element.
             signed = bool(bits & source.sign_bit)
             negative = (signed if moved.kind == "nan" else moved.negative) != bool(
                 s_bits & of_scale.sign_bit
@@ -469,7 +472,7 @@ def quantize_affine(
 def dequantize(
     q, scale, zero_point=0, *, dtype="float32", offset=None, inverse=False, fill=()
 ):
-    """`pyquant.dequantize` with every option, parameters as in `quantize`."""
+    """Compute `pyquant.dequantize` with all options. Parameters are like in `quantize`."""
     name, dtype = q.dtype.name, np.dtype(dtype)
     out = FORMATS[dtype.name]
     compute = compute_format(out)
@@ -507,19 +510,19 @@ def _rounded(value: Fraction, fmt: Format = FLOAT64) -> Fraction:
 
 
 class Target(NamedTuple):
-    """A code type with its range, and the types of the data and the scales."""
+    """The types of the data, the scales and the codes, and the range of the codes."""
 
-    source: Format  # of the data
-    scale: str  # name of the type of scales
-    narrow: NarrowFormat | None  # of the codes, unless they are integers
+    source: Format  # the format of the data.
+    scale: str  # the name of the type of the scales.
+    narrow: NarrowFormat | None  # the format of the codes, if they are floats
     lowest: Fraction
     highest: Fraction
-    half: Fraction  # half a step at both ends
+    half: Fraction  # the allowed excess beyond each end of the codes, in steps
     symmetric: bool
 
     @property
     def middle(self) -> tuple[int, Fraction]:
-        """Return the zero point and the number of steps of symmetric codes."""
+        """Return the zero point of symmetric codes, and the number of steps to an end."""
         if self.lowest < 0 < self.highest:
             return 0, min(self.highest, -self.lowest)
         return (
@@ -550,7 +553,7 @@ def last_place(name: str) -> int:
 
 
 def scale_at(place: int, name: str) -> Fraction | None:
-    """Return the positive number with a bit pattern, or None without such a number."""
+    """Return the positive number with a bit pattern, or None for any other pattern."""
     if not (name != "float8_e8m0fnu") <= place <= last_place(name):
         return None
     if name == "float8_e8m0fnu":
@@ -566,7 +569,7 @@ def largest(name: str) -> Fraction:
 
 
 def place_of(value: Fraction, name: str) -> int:
-    """Return the bit pattern of a scale: the nearest, or the next power of two above."""
+    """Return the bit pattern of the nearest scale. float8_e8m0fnu rounds up instead."""
     if name == "float8_e8m0fnu":
         exponent = floor_log2(value) if value else -128
         return min(max(exponent + (value != Fraction(2) ** exponent) + 127, 0), 254)
@@ -578,7 +581,7 @@ def place_of(value: Fraction, name: str) -> int:
 
 
 def _wanted_scale(low, high, to):
-    """Return the scale by its formula in float64, at most the largest number."""
+    """Compute the formula of the scale in float64, limited to the largest finite number."""
     levels = to.highest - to.lowest
     if to.symmetric:
         wanted = max(high, -low) / to.middle[1]
@@ -597,7 +600,7 @@ def _zero_point(scale, low, to):
 
 
 def _returned(end, scale, zero_point, to):
-    """Quantize and dequantize one end of the data. Return it in the type of the data."""
+    """Quantize and dequantize one end of the range. Return it in the type of the data."""
     compute = compute_format(to.source)
     steps = _rounded(end / scale, compute)
     if to.narrow:
@@ -611,7 +614,7 @@ def _returned(end, scale, zero_point, to):
 
 
 def _comes_back(scale, low, high, to):
-    """Return true if both ends are finite after a round trip, and not both 0."""
+    """Return true if the ends, after a round trip, are finite and one of them is not 0."""
     used = _rounded(scale, compute_format(to.source))
     zero_point = _zero_point(scale, low, to)
     ends = [_returned(end, used, zero_point, to) for end in (low, high)]
@@ -619,9 +622,12 @@ def _comes_back(scale, low, high, to):
 
 
 def _suits(scale, low, high, to):
-    """Return true if data saturates by at most half a step, and comes back."""
+    """Return true if a scale meets two conditions.
+
+    Data exceeds the code range by at most half a step, and `_comes_back` returns true.
+    """
     zero_point = _zero_point(scale, low, to)
-    if scale < Fraction(1, 2**126):  # subnormal: the rounding error may be large
+    if scale < Fraction(1, 2**126):  # a subnormal, with a large rounding error
         scale = _rounded(scale, compute_format(to.source))
     return (
         high <= (to.highest - zero_point + to.half) * scale
@@ -634,7 +640,7 @@ def _suits(scale, low, high, to):
 
 
 def _nearest_scale(wanted, low, high, to):
-    """Return the suitable scale that is nearest to a scale, the larger one if two are."""
+    """Return the scale nearest to `wanted` that `_suits` accepts; ties go to the larger."""
     first = place_of(wanted, to.scale)
     for k in range(64):
         for place in (first + k, first - k):
@@ -645,7 +651,7 @@ def _nearest_scale(wanted, low, high, to):
 
 
 def choose_scale(low, high, to):
-    """Return scale and zero point of a range that contains 0."""
+    """Choose the scale and the zero point for a range that contains 0."""
     if low == high == 0:
         return Fraction(1), _zero_point(Fraction(1), low, to)
     wanted = _wanted_scale(low, high, to)
@@ -654,8 +660,8 @@ def choose_scale(low, high, to):
     nominal = place_of(wanted, to.scale)
     scale = _nearest_scale(wanted, low, high, to)
     if scale is None:
-        # Round both ends towards 0: the larger magnitude becomes a little less than a
-        # number of steps and a half.
+        # Choose a larger scale, so that the larger magnitude becomes slightly less than
+        # n + 1/2 steps and rounds down to n.
         far, half = max(high, -low), Fraction(1, 2)
         steps = (_rounded(far / scale_at(nominal, to.scale)) - half).__ceil__() - half
         if steps >= 1:
@@ -667,7 +673,7 @@ def choose_scale(low, high, to):
 
 
 def choose_qparams(x, *, dtype="int8", symmetric=True):
-    """Return scale, as an array of one element, and zero point for the range of a group."""
+    """Choose the scale, as an array of one element, and the zero point of one group."""
     source = format_of(x)
     values = [decode(b, source).signed() for b in bits_of(x)]
     to = target_of(source, dtype, symmetric)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-# The type of a word, and the order of the codes in each group of a layout. Each code begins
-# in the lowest free bit.
+# For each layout: the dtype of a word, and the indices of the codes of a group in stored
+# order. Each code is stored in the lowest free bits.
 LAYOUTS = {
     "onnx": ("<u1", [0]),
     "words": ("<u4", [0]),
@@ -15,13 +15,13 @@ LAYOUTS = {
 
 
 def _padded(rows, multiple):
-    """Append zeros until a multiple divides the length of the rows."""
+    """Append zeros to rows until their length is divisible by `multiple`."""
     zeros = np.zeros((*rows.shape[:-1], -rows.shape[-1] % multiple), np.uint8)
     return np.concatenate([rows, zeros], -1)
 
 
 def _in_order(rows, order):
-    """Permute each group of codes."""
+    """Permute the codes of each group into the stored order."""
     groups = rows.reshape(*rows.shape[:-1], rows.shape[-1] // len(order), len(order))
     return groups[..., order].reshape(rows.shape)
 

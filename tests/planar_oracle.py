@@ -9,12 +9,12 @@ stream = pack_rows
 
 
 def byte_stream(rows, bits):
-    """Pack rows into bytes."""
+    """Pack each row of codes into bytes without gaps."""
     return pack_rows(rows, bits, "<u1")
 
 
 def padded(rows, bits):
-    """Pack as many complete codes into each word as fit."""
+    """Pack `32 // bits` codes into each 32-bit word, so that no code crosses two words."""
     count = 32 // bits
     rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % count)))
     return pack_rows(rows.reshape(len(rows), -1, count), bits)[..., 0]
@@ -30,7 +30,7 @@ def planes(rows, bits):
 
 
 def awq(rows, bits):
-    """Pack rows in the order of AWQ."""
+    """Pack each row of codes in AWQ's order."""
     return pack_rows(rows, bits, *LAYOUTS["awq"])
 
 
@@ -41,7 +41,7 @@ def tensors(*arrays):
 
 
 def layer(bits, inputs, outputs, size, lowest=0, dtype=np.float16):
-    """Return codes, zero points and scales. The first axis has the inputs."""
+    """Return random codes, zero points and scales. Axis 0 is the input or its group."""
     rng = np.random.default_rng([bits, inputs, outputs, size])
     groups = -(-inputs // size)
     codes = rng.integers(0, 1 << bits, (inputs, outputs), dtype=np.uint8)
@@ -53,7 +53,7 @@ KINDS = ("normal", "ties", "zero", "positive", "negative", "tiny", "subnormal", 
 
 
 def data(kind, shape, dtype=np.float32):
-    """Return random numbers, for example ties or subnormal numbers."""
+    """Return random numbers of a kind, for example ties or subnormal numbers."""
     rng = np.random.default_rng([len(kind), *shape])
     x = rng.standard_normal(shape).astype(np.float32)
     x = {
@@ -76,9 +76,9 @@ def along(codes, axis, bits, pack=stream, dtype=np.int32):
 
 
 def numbers(codes, zeros, scales, groups, dtype=np.float32):
-    """Return (code - zero) * scale, rounded once: a row for each output.
+    """Return (code - zero) * scale, rounded once. Each row of the result is an output.
 
-    The first axis of the arguments has the inputs or their groups.
+    Axis 0 of the arguments is the input or its group.
     """
     exact = codes.astype(np.int64) - zeros.astype(np.int64)[groups]
     return (exact.astype(np.float64) * scales.astype(np.float64)[groups]).T.astype(dtype)

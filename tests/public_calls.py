@@ -33,7 +33,7 @@ from pyquant.weights import bitsandbytes as bnb
 from pyquant.weights import matmulnbits as nbits
 from pyquant.weights.blocks import block_format, block_formats
 
-OPTIONAL = {}  # modules of optional packages
+OPTIONAL = {}  # these modules need optional packages
 for _name in ("dask", "zarr"):
     with contextlib.suppress(ImportError):
         OPTIONAL[_name] = importlib.import_module(f"pyquant.integrations.{_name}")
@@ -62,7 +62,7 @@ SCALES = np.float32([0.1, 1e-39, 0.3, 1e-40] * 16)
 LISTED = (SCALES, SCALES.tolist(), [1e300] * 64)
 USUAL = np.float32([0.1, 2, 0.3, 7.5] * 16)
 BLOCK_SCALES = np.resize(USUAL, (64, 4))
-# Options of quantize and dequantize beside scales, and forms of scales.
+# Options of quantize and dequantize, without scales.
 WIDE = {"out_of_range": "wrap", "fill": 99, "dtype": "int16"}
 OPTIONS = (
     *({}, {"offset": USUAL[::-1]}, {"offset": 0.5, **WIDE}, {"rounding": "half_up"}),
@@ -75,14 +75,14 @@ REVERSED += ({"fill": [3, 7], "offset": 0.5}, {"dtype": "float16"}, {"offset": S
 BLOCKS_OF_16 = {"axis": 1, "block_size": 16}
 GROUPS = ({"axis": 0}, {"axis": 1}, BLOCKS_OF_16, {"block_size": (8, 64)}, {"axis": ()})
 BATCHES = [WEIGHT, TINY, SCALES[None] * -3, WEIGHT * np.float32(1.7)]
-GROUPED = np.abs(WEIGHT[:2]) + np.float32(0.01)  # scales of two groups
+GROUPED = np.abs(WEIGHT[:2]) + np.float32(0.01)  # the scales of two groups
 ZEROS = np.full((2, 64), 7, np.uint8)
 MIDDLES = (CODES % 8 - 6.5).astype(np.float32) * GROUPED.repeat(32, 0)
 CF = {"scale_factor": np.float32(0.1), "add_offset": 0.3, "_FillValue": -99}
 CF_TINY = {"scale_factor": 1e-40, "_FillValue": -99}
 CFS = (CF, CF_TINY, {"scale_factor": np.float32(1e-40)}, {"scale_factor": np.float64(0.1)})
 ONNX = (WEIGHT, np.float32(0.1), np.int8(3))
-# Values with infinite or NaN quotients and products, and integers that float64 rounds.
+# ODD has infinite or NaN quotients and products. WHOLE has integers that float64 rounds.
 ODD = np.resize(np.float32([np.nan, np.inf, 1.0, 0.0, 3e38, 1e-45, -np.inf]), 333)
 ODD_SCALES = (0.0, 1e-45, np.inf, np.nan)
 WHOLE = [2**53 + 1, 2**53 + 3, 5]
@@ -108,7 +108,7 @@ RANGES += (("mse", None), ("entropy", None))
 
 
 def _updated(*batches, **options):
-    """Return an observer with batches."""
+    """Return an observer after an update with each batch."""
     made = pq.Observer(**options)
     for batch in batches:
         made.update(batch)
@@ -120,8 +120,8 @@ OBSERVERS = [
     *(_observer(), _observer(histogram=True), _observer(momentum=0.1)),
     _observer(histogram=True, axis=1, mantissa_bits=3),
 ]
-OBSERVERS[0].update(np.array([1e-310]))  # float64
-OBSERVERS.append(pq.Observer(histogram=True))  # 1000 values: exact ranks
+OBSERVERS[0].update(np.array([1e-310]))  # select float64
+OBSERVERS.append(pq.Observer(histogram=True))  # so few values keep exact ranks
 OBSERVERS[-1].update(_normal.ravel()[:1000])
 COUNTING = [one for one in OBSERVERS if one._options.histogram]
 REPORTS = [
@@ -467,7 +467,7 @@ CALLS = {
     "matmulnbits.pack": lambda: nbits.pack(CODES.T & 15, GROUPED.T, block_size=32),
     "mlx.quantize": lambda: [mlx.quantize(x) for x in (WEIGHT, TINY, HALF, HALF * 0)],
     "mlx.from_tensors": lambda: mlx.from_tensors(WEIGHTS["mlx"].tensors(), bits=4),
-    # Standards and other packages.
+    # Operators of standards, and functions for other packages.
     "cf.qparams": lambda: [cf.qparams(attrs, "int16") for attrs in CFS],
     "cf.encode": lambda: [
         cf.encode(x, attrs, dtype, out_of_range=beyond)
@@ -475,7 +475,7 @@ CALLS = {
         for attrs in CFS
         for dtype, beyond in (
             *(("int16", "saturate"), ("int16", "wrap")),
-            ("float16", "saturate"),  # the overflow of float16 uses x87
+            ("float16", "saturate"),  # without "wrap", which uses x87 for float16
         )
     ],
     "cf.decode": lambda: [cf.decode(np.int16([3, -99, 7]), a) for a in CFS],
@@ -589,7 +589,7 @@ def public():
 def _members(value):
     if not callable(value) or isinstance(value, EnumType):
         return
-    if value.__module__.startswith("pyquant.integrations.zarr"):  # zarr calls the methods
+    if value.__module__.startswith("pyquant.integrations.zarr"):  # zarr calls its methods
         return
     yield name_of(value), value
     for owner in value.__mro__ if isinstance(value, type) else ():
@@ -638,10 +638,10 @@ def _required(function):
 
 @contextlib.contextmanager
 def replaced(change, needs=None):
-    """Let `change(function, args, kwargs)` make the calls of public functions.
+    """Replace calls of public functions by `change(function, args, kwargs)`.
 
-    `needs` is a parameter that these functions have. Calls inside a call do not change.
-    Yield the functions without a call.
+    With `needs`, replace only functions with a parameter of this name. Do not replace calls
+    that a public function makes. Yield the set of functions that nobody has called yet.
     """
     wrappers, missing, inside = {}, set(), []
     for _, function in public():
@@ -680,7 +680,7 @@ def _owners():
 
 
 def recorded():
-    """Return name, function, bound arguments and result of each call of all rows."""
+    """Make the calls of all rows. Return name, function, arguments and result of each."""
     names = {value: name for name, value in public() if inspect.isroutine(value)}
     found, calls = [], rows()
 
@@ -697,7 +697,7 @@ def recorded():
 
 
 def bits(value):
-    """Return the result of a call as objects for a comparison of all bits."""
+    """Convert the result of a call to objects that are equal only if all bits are equal."""
     if isinstance(value, np.ndarray | np.generic):
         return value.dtype.str, value.shape, value.tobytes()
     if isinstance(value, list | tuple):

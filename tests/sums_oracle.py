@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of errors, and searches for parameters, by definition; no code of the kernels."""
+"""Compute sums of errors and search for parameters by definition, without the kernels."""
 
 import functools
 import math
@@ -11,7 +11,10 @@ LANES, RUN, CHUNK, PIECE = 16, 4096, 65536, 1024
 
 
 def lane_sum(values):
-    """Add element i to lane i % 16. Then add halves of the lanes to each other."""
+    """Add element i to lane i % 16. Then add the upper half of the lanes to the lower half.
+
+    Halve the number of lanes in this way until one sum remains.
+    """
     rows = -(-len(values) // LANES)
     padded = np.zeros(rows * LANES)
     padded[: len(values)] = values
@@ -24,7 +27,7 @@ def lane_sum(values):
 
 
 def in_order(values, size):
-    """Add the sums of parts of a size in order."""
+    """Divide the values into parts of `size` elements, and add the parts' sums in order."""
     total = 0.0
     for i in range(0, len(values), size):
         total += lane_sum(values[i : i + size])
@@ -32,7 +35,7 @@ def in_order(values, size):
 
 
 def error_sums(x, y):
-    """Return the sums and extremes of a group."""
+    """Return the sums and extremes of an error report for a pair of arrays."""
     x, y = (np.asarray(a).astype(np.float64).ravel() for a in (x, y))
     known = np.isfinite(x) & np.isfinite(y)
     with np.errstate(invalid="ignore"):
@@ -71,14 +74,14 @@ def codes_less_zero(x, scale, zero, dtype):
 
 
 def squared_error(x, w, scale, zero, dtype, unit):
-    """Return the sum that a search compares."""
+    """Return the weighted sum of squared errors, which a search minimizes."""
     e = codes_less_zero(x, scale, zero, dtype) * scale - x
     e = e.astype(np.float64) * unit
     return in_order(w * (e * e), PIECE)
 
 
 def search_group(x, dtype, *, symmetric, weights=None, candidates=None):
-    """Return scale and zero point of one group."""
+    """Search for the scale and the zero point of one group."""
     real = np.float64 if x.dtype == np.float64 else np.float32
     x = x.astype(real).ravel()
     w = np.ones(x.size) if weights is None else weights.astype(np.float64).ravel()

@@ -41,8 +41,9 @@ EVERYTHING = False
 LEVELS = isa.available()[::-1]
 REQUIRED = [name for name in os.environ.get("PYQUANT_REQUIRE_ISA", "").split(",") if name]
 
-# The types of pyquant's table, so that tests try every row. The oracle defines the types.
-# Types of NumPy are dtypes. Types of ml_dtypes are names, because the package is optional.
+# The names are from pyquant's table of types, so that tests try every row. The oracle has
+# separate definitions of the types. NumPy's types are dtypes here, and other types are
+# names, because the package ml_dtypes is optional.
 HAVE_BFLOAT16 = bfloat16 is not None
 REALS = [
     np.dtype(bfloat16 if t.name == "bfloat16" else t.name)
@@ -51,9 +52,9 @@ REALS = [
 ]
 CODES = [np.dtype(t.name) for t in TYPES.values() if t.kind == "integer" and t.bits >= 8]
 WIDE = [dtype for dtype in CODES if dtype.itemsize == 8]
-CHOSEN = [dtype for dtype in CODES if dtype not in WIDE]  # the types of choose_qparams
-# An operator that accepts all integers as zero points. quantize and dequantize accept only
-# zero points that the code type holds.
+CHOSEN = [dtype for dtype in CODES if dtype not in WIDE]  # choose_qparams accepts these
+# An operator that accepts every integer as a zero point. quantize and dequantize accept
+# only zero points in the range of the code type.
 _NAMES = tuple(dtype.name for dtype in CODES)
 ANY_ZEROS = _core.Operator(
     "a standard",
@@ -68,7 +69,7 @@ EVERY_CODE = (*(dtype.name for dtype in CODES), *NARROW)
 # The code types of NumPy, and of ml_dtypes if it is installed.
 AVAILABLE_CODES = EVERY_CODE if HAVE_BFLOAT16 else tuple(dtype.name for dtype in CODES)
 PACKED = tuple(name for name in NARROW if TYPES[name].bits in (2, 4))
-# The lists of types in messages.
+# The lists of types that error messages contain.
 CODE_NAMES = " or ".join(", ".join(EVERY_CODE).rsplit(", ", 1))
 CHOSEN_NAMES = CODE_NAMES.replace("int64, uint64, ", "")
 MODES = oracle.MODES
@@ -76,7 +77,7 @@ PRECISIONS = ("float16", "float32", "float64", *(("bfloat16",) if HAVE_BFLOAT16 
 
 
 def amount(default, everything):
-    """Return the size of a test: the second one if pytest runs with --everything."""
+    """Return `default`, or `everything` if pytest runs with --everything."""
     return everything if EVERYTHING else default
 
 
@@ -87,7 +88,8 @@ def program(*arguments, module=("-P", "-m", "pyquant"), env=None, **how):
     return subprocess.run(command, env={**os.environ, **(env or {})}, **given)
 
 
-# The last seed that the running test has drawn. conftest.py resets it before each test.
+# The last seed that `seeds` yielded to the running test. conftest.py resets the list before
+# each test.
 SEED = None
 
 
@@ -102,10 +104,10 @@ def seeds(count):
 
 @contextmanager
 def case(**values):
-    """Add the values of one iteration to the report of a failure."""
+    """If the block fails, add the values to the report, to identify the iteration."""
     try:
         yield
-    except BaseException as error:  # pytest.fail does not raise an Exception
+    except BaseException as error:  # pytest.fail raises a BaseException
         error.add_note("case: " + ", ".join(f"{k}={v!r}" for k, v in values.items()))
         raise
 
@@ -209,13 +211,13 @@ def specials(dtype):
 
 
 def uniform_bits(dtype, count, seed):
-    """Return numbers with uniformly distributed bit patterns."""
+    """Return `count` numbers of a dtype with uniformly distributed bit patterns."""
     words = np.random.default_rng(seed).integers(0, 256, count * np.dtype(dtype).itemsize)
     return words.astype(np.uint8).view(np.dtype(dtype))
 
 
 def ulps(values, step):
-    """Move numbers away from zero by a number of units in the last place."""
+    """Move numbers away from zero by `step` units in the last place."""
     bits, _, infinity = _layout(values.dtype)
     if bits == 64:
         infinity = min(infinity, (1 << 63) - 8)
@@ -262,7 +264,7 @@ def adversarial(dtype, scale, count, seed=0, zero_point=0):
     )
     with np.errstate(all="ignore"):
         points = np.concatenate([steps, steps + 0.5]) * np.float64(scale)
-        start = 3 * (seed % 4)  # the seed selects 8, 4, 16 or 32 bits
+        start = 3 * (seed % 4)  # the seed selects codes of 8, 4, 16 or 32 bits
         low, high, highest = (
             np.float64(edges[start : start + 3]) + np.float64([-0.5, 0.5, 0.5])
         ) * np.float64(scale)
@@ -279,7 +281,7 @@ def adversarial(dtype, scale, count, seed=0, zero_point=0):
 
 @functools.cache
 def inputs_of_many_scales(dtype, count):
-    """Return a scale for each element, and inputs with corner cases of these scales."""
+    """Return `count` inputs that are hard for their scales, and a scale for each input."""
     scales = mixed_scales(compute_dtype(dtype), count)
     inputs = [adversarial(dtype, s, 70, seed=i)[i % 70] for i, s in enumerate(scales)]
     return np.array(inputs, dtype), scales
@@ -302,7 +304,7 @@ def codes(dtype, count, seed=0):
 
 
 def zero_points(dtype):
-    """Return zero points at both ends of a type, next to the ends, and between."""
+    """Return zero points of a type: both ends, their neighbours, and values between."""
     row = TYPES[name_of(np.dtype(dtype)) if dtype not in NARROW else dtype]
     if row.kind != "integer":
         return [0]
@@ -314,7 +316,7 @@ def zero_points(dtype):
 
 
 def zeros_for(dtype, count, seed=0):
-    """Return zero points for many groups, in the code type if NumPy has the type."""
+    """Return `count` zero points, in the code type, or in int16 if NumPy lacks the type."""
     zeros = np.array(zero_points(dtype), np.int16 if dtype in NARROW else dtype)
     return np.resize(np.roll(zeros, -seed), count)
 
@@ -377,7 +379,7 @@ def scales_for(compute):
 
 
 def mixed_scales(compute, count, seed=0):
-    """Return scales for many groups. Every third scale is unusual."""
+    """Return `count` scales. Every third one is from SCALES or WIDE_SCALES."""
     rng = np.random.default_rng([seed, count])
     usual = np.exp2(rng.uniform(-12, 4, count))
     odd = np.concatenate(list(scales_for(compute).values()))
@@ -386,7 +388,7 @@ def mixed_scales(compute, count, seed=0):
 
 
 def usual_scales(compute, count, seed=0):
-    """Return scales for many groups, all within the limits of the fast paths."""
+    """Return `count` scales within the limits of the fast paths."""
     return cast(
         np.exp2(np.random.default_rng([seed, count]).uniform(-12, 4, count)), compute
     )
@@ -410,15 +412,16 @@ quantize_at, dequantize_at, requantize_at = [
 
 
 def choose_qparams_at(isa, x, **options):
-    """Return scale and zero point, chosen with the kernels of an instruction set."""
+    """Choose the scale and the zero point with the kernels of an instruction set."""
     p = at_level(isa, pq.choose_qparams, x, **options)
     return p.scale, p.zero_point
 
 
 def expected_codes(isa, x, scale, zero_point=0, **options):
-    """Return the expected codes: of exact arithmetic for scalar, of scalar for other sets.
+    """Return the codes to expect from an instruction set.
 
-    Parameters have one element, or one for each element of `x`.
+    Exact arithmetic defines the codes of scalar, and scalar defines the codes of SIMD sets.
+    Parameters have one element, or an element for each element of `x`.
     """
     if isa == "scalar":
         return oracle.quantize(x, scale, zero_point, **options)
@@ -427,16 +430,17 @@ def expected_codes(isa, x, scale, zero_point=0, **options):
 
 
 def expected_reals(isa, q, scale, zero_point=0, **options):
-    """Return the expected numbers: of exact arithmetic for scalar, else of scalar."""
+    """Return the numbers to expect from an instruction set, like `expected_codes`."""
     if isa == "scalar":
         return oracle.dequantize(q, scale, zero_point, **options)
     axis = tuple(range(q.ndim)) if np.size(scale) > 1 else None
     return dequantize_at("scalar", q, scale, zero_point, axis=axis, **options)
 
 
-# Granularity, by its definition
+# ---- Granularity ----
 
-# Shapes with their granularities: (axis, block size). FORMS has one row for each pair.
+# Shapes of data, and granularities (axis, block size) to test with each shape. FORMS has a
+# row for each pair.
 GRANULARITIES = {
     (): [(None, None)],
     (9,): [(None, None)],
@@ -502,7 +506,7 @@ FORMS = [(shape, *how) for shape, some in GRANULARITIES.items() for how in some]
 
 
 def expand(parameter, shape, axis=None, block_size=None):
-    """Return a parameter for each element of `shape`."""
+    """Expand a parameter of blocks or axes to an array of shape `shape`."""
     parameter = np.asarray(parameter)
     if parameter.size == 1:
         return np.full(shape, parameter.reshape(-1)[0], dtype=parameter.dtype)
@@ -536,7 +540,7 @@ def parameter_shape(shape, axis=None, block_size=None):
 
 
 def draw_granularity(rng, shape):
-    """Draw an axis and a block size that fit a shape."""
+    """Return a random axis and a random block size that fit a shape."""
     ndim = len(shape)
     kind = rng.integers(5) if ndim else 0
     if kind == 1:
@@ -552,7 +556,7 @@ def draw_granularity(rng, shape):
 
 
 def parameters_of(form, name, source="float32", seed=0, make=usual_scales):
-    """Return scale, zero point, axis and block size for data of a type."""
+    """Return scale, zero point, axis and block size for a row of FORMS and a code type."""
     shape, axis, block = form
     params = parameter_shape(shape, axis, block)
     count = int(np.prod(params))
@@ -575,7 +579,7 @@ MARGIN = 96
 
 
 class Guarded:
-    """An array at any byte offset with known bytes before and after it."""
+    """An array at any byte offset. Known bytes before and after it detect wrong writes."""
 
     def __init__(self, dtype, shape, offset=0):
         dtype = np.dtype(dtype)
@@ -599,7 +603,7 @@ def misaligned(values, offset):
 
 
 def _swapped(a):
-    """Return the array in the other byte order, if NumPy defines the type of the array."""
+    """Return the array in the opposite byte order, but an array of ml_dtypes unchanged."""
     own = a.dtype.isbuiltin == 1 and a.dtype.kind in "iuf"
     return a.astype(a.dtype.newbyteorder()) if own else a
 
@@ -611,7 +615,7 @@ def _read_only(a):
 
 
 class Lender:
-    """An object that gives its array only by the method `__array__`."""
+    """An object that NumPy converts to an array only by the method `__array__`."""
 
     def __init__(self, array):
         self.array = np.asarray(array)
@@ -621,11 +625,11 @@ class Lender:
 
 
 def lent(value):
-    """Wrap an array or scalar of NumPy in a Lender. Return other values unchanged."""
+    """Wrap an array or a scalar of NumPy in a Lender. Return any other value unchanged."""
     return Lender(value) if isinstance(value, np.ndarray | np.generic) else value
 
 
-# Functions that copy an array with other strides, another alignment or byte order.
+# Functions that copy an array and change its strides, its alignment or its byte order.
 LAYOUTS = {
     "contiguous": np.copy,
     "columns": lambda a: a.copy("F"),
@@ -641,7 +645,7 @@ FOR_OUT = [name for name in LAYOUTS if name != "read-only"]
 
 
 def draw_layout(rng, array):
-    """Return an array with a random layout of LAYOUTS."""
+    """Copy an array with a random function of LAYOUTS."""
     return LAYOUTS[rng.choice([*LAYOUTS])](array)
 
 
@@ -657,14 +661,14 @@ def untouched(array):
 
 
 def observed(x, **options):
-    """Return an Observer with a histogram of numbers."""
+    """Return an Observer with a histogram after an update with `x`."""
     observer = pq.Observer(**{"histogram": True, "nonfinite": "ignore", **options})
     observer.update(x)
     return observer
 
 
 def peak_of(call):
-    """Return the result of a call, and the most bytes of memory that it allocates."""
+    """Return the result of a call, and its peak of allocated memory in bytes."""
     tracemalloc.start()
     try:
         return call(), tracemalloc.get_traced_memory()[1]
@@ -676,7 +680,7 @@ def peak_of(call):
 
 
 def at_once(count, work):
-    """Run `work` on several threads that start together, and return all results."""
+    """Run `work(i)` on `count` threads that start together, and return all results."""
     barrier = threading.Barrier(count)
     results, errors = [None] * count, []
 
@@ -702,9 +706,10 @@ def at_once(count, work):
 
 
 def run_python(code, timeout=600, **environment):
-    """Run code in a new interpreter that does not look into the current folder.
+    """Run code in a new interpreter that does not import from the current folder.
 
-    PYQUANT_TEST_RUNNER is the command that starts a program of this machine, if any.
+    If set, the variable PYQUANT_TEST_RUNNER is a command that runs the interpreter, for
+    example an emulator.
     """
     runner = shlex.split(os.environ.get("PYQUANT_TEST_RUNNER", ""))
     return subprocess.run(
@@ -730,10 +735,10 @@ def each(names, *choices):
 
 
 def loop(names, *choices, draws=None):
-    """Run a test with every combination of choices as one test.
+    """Run a test once with every combination of choices, and report it as one test.
 
-    With `draws`, the default run tries that many combinations. A fixed seed draws them so
-    that all values of a choice occur equally often. --everything tries four times as many.
+    With `draws`, try only `draws` random combinations, or four times as many if pytest runs
+    with --everything. All values of a choice occur about equally often.
     """
     names = names.split(", ")
 
@@ -748,7 +753,7 @@ def loop(names, *choices, draws=None):
 
 
 def _run_each(test, given, runs):
-    """Run a test with each set of values. Skip it if all sets are skipped."""
+    """Run a test with each set of values. Skip the test if each run was skipped."""
     passed, skipped = 0, None
     for values in runs:
         try:
@@ -767,21 +772,21 @@ def _combinations(choices, draws, given):
     draws = total if draws is None else amount(draws, 4 * draws)
     if draws >= total:
         return itertools.product(*choices)
-    # Tests of other types and instruction sets draw other combinations.
+    # Each type and instruction set of a test has a seed, and so different combinations.
     text = ",".join(name_of(v) for v in given.values() if isinstance(v, str | np.dtype))
     rng = np.random.default_rng([total, zlib.crc32(text.encode())])
     return zip(*(_drawn(choice, draws, rng) for choice in choices), strict=True)
 
 
 def _drawn(choice, draws, rng):
-    """Return `draws` values of a choice: one random order after another."""
+    """Return `draws` values of a choice: all values in random order, repeated as needed."""
     rounds = -(-draws // len(choice))
     order = np.concatenate([rng.permutation(len(choice)) for _ in range(rounds)])
     return [choice[i] for i in order[:draws].tolist()]
 
 
 def by_family(name, types):
-    """Parametrize over the kernel families of types: one test for all types of a family."""
+    """Parametrize over families of types. One test runs all types of a family in a loop."""
     families = {}
     for one in types:
         families.setdefault(family_of(one), []).append(one)
@@ -798,7 +803,7 @@ def by_family(name, types):
 
 
 def family_of(one):
-    """Return the name of the kernel family of a type."""
+    """Return the name of the family of a type. Types of a family use similar kernels."""
     row = TYPES[name_of(one)]
     if row.kind == "integer":
         return "sub-byte" if row.bits < 8 else f"{row.bits}-bit"
@@ -808,7 +813,7 @@ def family_of(one):
 
 
 def _named_after(test, looped, names=()):
-    """Give a loop the name, marks and signature of its test, without the looped names."""
+    """Copy name, marks and signature of a test to its loop. Omit the parameters `names`."""
     signature = inspect.signature(test)
     rest = [p for key, p in signature.parameters.items() if key not in names]
     looped.__signature__ = signature.replace(parameters=rest)
@@ -820,7 +825,7 @@ def _named_after(test, looped, names=()):
 
 @contextmanager
 def split_small_arrays(monkeypatch, cpus=8):
-    """Let `threads=` split arrays of any size."""
+    """Change limits, so that calls with `threads=` split arrays of any size into parts."""
     from pyquant import _threads
 
     with monkeypatch.context() as patch:
@@ -830,13 +835,13 @@ def split_small_arrays(monkeypatch, cpus=8):
 
 
 def set_attribute(array, name, value):
-    """Set the shape or dtype of an array, which NumPy 2.5 deprecates and still permits."""
+    """Set the shape or the dtype of an array. NumPy 2.5 deprecates the assignment."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         setattr(array, name, value)
 
 
-# Granularities for which the shapes of stored scales suffice to read a file.
+# Granularities that a reader can infer from the shapes of the stored scales.
 STORED = {
     "tensor": {},
     "axis 0": {"axis": 0},
@@ -847,19 +852,22 @@ STORED = {
 
 
 def named_parts(x, dtype="int8", name="w", **how):
-    """Quantize; return parameters, codes, and arrays named as in compressed-tensors."""
+    """Quantize `x`. Return parameters, codes, and a file's arrays by name.
+
+    The names are those that compressed-tensors uses.
+    """
     p = pq.choose_qparams(x, dtype=dtype, **how)
     q = p.quantize(x)
     parts = {name: q, f"{name}_scale": np.array(p.scale)}
     if p.zero_point is not None and np.any(p.zero_point):
         parts[f"{name}_zero_point"] = np.array(p.zero_point)
-    if how.get("axis") == 1 and p.block_size is None:  # the shape names the axis
+    if how.get("axis") == 1 and p.block_size is None:  # the dimension 1 marks the axis
         parts = {key: part if key == name else part[None] for key, part in parts.items()}
     return p, q, parts
 
 
 def copies(value):
-    """Return copies by copy, deepcopy, every protocol of pickle, and JSON."""
+    """Return copies that copy, deepcopy, every protocol of pickle and JSON make."""
     text = json.dumps(value.to_dict(), allow_nan=False)
     protocols = range(pickle.HIGHEST_PROTOCOL + 1)
     return [

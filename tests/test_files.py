@@ -25,7 +25,7 @@ SEED = int(os.environ.get("PYQUANT_FILE_SEED", 1))
 MUTANTS = int(os.environ.get("PYQUANT_FILE_MUTANTS", amount(200, 1000)))
 RNG = np.random.default_rng(17)
 
-# Types of safetensors with at least one byte an element, by their names in a file.
+# The types of safetensors with at least one byte per element. Keys are the names in a file.
 PLAIN = {
     format: name
     for format, name in _safetensors.FORMATS.items()
@@ -58,7 +58,7 @@ def text_of(value, order="<"):
 def stored_gguf(keys=(), tensors=(), data=b"", order="<", version=3, align=32):
     """Return a GGUF file with keys (name, type, bytes).
 
-    Tensors are (name, dimensions, type, offset).
+    `tensors` has tuples (name, dimensions, type, offset).
     """
     head = b"GGUF" + struct.pack(order + "IQQ", version, len(tensors), len(keys))
     for name, kind, value in keys:
@@ -123,7 +123,7 @@ TARGETS = ("float32", "float64", "float16", "bfloat16")
 
 @loop("name, target", _safetensors.FORMATS.values(), TARGETS)
 def test_numbers_of_every_type(name, target, tmp_path):
-    """Numbers equal casts to float32 and then to the type."""
+    """Read numbers equal to a cast to float32, followed by a cast to the target type."""
     if name == "complex64":
         return
     x, to = random_array(name, (7, 20)), dtype_of(target)
@@ -185,7 +185,7 @@ def test_the_default_type(tmp_path):
 
 
 def test_without_ml_dtypes(made):
-    """NumPy reads every type. It writes bfloat16. It has no float8 for a view."""
+    """Without ml_dtypes, decode every type and write bfloat16. Views in NumPy fail."""
     tensors = {
         "f8": ("F8_E4M3", (3,), b"\x38\xc0\x7e"),
         "f6": ("F6_E2M3", (4,), b"\x81\x30\x10"),
@@ -365,7 +365,7 @@ def test_gguf_round_trip(tmp_path):
 def test_the_types_of_ggml():
     gguf = pytest.importorskip("gguf")  # Optional. The test compares its bytes.
     for kind, sizes in gguf.GGML_QUANT_SIZES.items():
-        if kind.name != "Q8_1":  # the package is wrong here
+        if kind.name != "Q8_1":  # the package has a wrong size of Q8_1
             assert _gguf._BY_ID[kind.value][:3] == (kind.name, *sizes)
 
 
@@ -392,13 +392,14 @@ def test_gguf_by_its_definition(order, version, made):
             call()
 
 
-# Numbers of types with two meanings, in GPTQModel and in ggml: block size, bytes.
+# Type numbers that GPTQModel and ggml use for different types. Values are GPTQModel's
+# number of elements and of bytes in a block.
 FOREIGN = {40: (32, 6), 41: (128, 18)}
 
 
 @loop("rows, last", [(64,), (3, 96), (256, 2)], [False, True])
 def test_ambiguous_type_numbers(rows, last, made):
-    """A tensor of another size than its type requires has an unknown type."""
+    """A tensor has an unknown type if its type requires a different number of bytes."""
     block, each = FOREIGN[40]
     nbytes = np.prod(rows) // block * each
     data = bytes(range(1, 33)) + RNG.bytes(nbytes) + bytes(-nbytes % 32)
@@ -416,7 +417,7 @@ def test_ambiguous_type_numbers(rows, last, made):
 
 
 def test_ambiguous_type_numbers_in_one_file(made):
-    """A number has one meaning in a file, even if an aligned tensor fits both types."""
+    """A type number has one meaning in a file, even if a padded tensor fits both types."""
     tensors = [("a", (256,), 12, 0), ("b", (256,), 12, 160), ("c", (256,), 13, 288)]
     path = made(stored_gguf((), tensors, bytes(288 + 192)), "x.gguf")
     with pq.open_weights(path) as f:
@@ -427,7 +428,7 @@ def test_ambiguous_type_numbers_in_one_file(made):
 
 @loop("kind", [2, 8, 12, 40, 41, 99])
 def test_gguf_offsets_outside_the_file_are_rejected(kind, made):
-    """Two tensors share an offset, or a tensor begins after the end of the file."""
+    """Reject tensors that share an offset, or a tensor that begins after the file's end."""
     block = 256 if kind == 99 else block_format(kind).block_size
     for offsets in ((0, 0), (0, 4096), (64, 64)):
         tensors = [(f"t{i}", (block,), kind, at) for i, at in enumerate(offsets)]
@@ -438,7 +439,7 @@ def test_gguf_offsets_outside_the_file_are_rejected(kind, made):
 
 @loop("fmt", block_formats())
 def test_truncated_files(fmt, made):
-    """The last byte is missing. A tensor with an ambiguous type number has no type then."""
+    """Reject a file without its last byte. An ambiguous type becomes an unknown type."""
     tensors = [("a", (fmt.block_size, 9), fmt.ggml_id, 0)]
     path = made(stored_gguf((), tensors, bytes(fmt.block_bytes * 9 - 1)), "x.gguf")
     if fmt.ggml_id in (40, 41):
@@ -648,7 +649,7 @@ def test_a_missing_name_lists_similar_names(tmp_path):
 
 
 def test_places_that_lie(made):
-    """The type that a subclass reports has no effect."""
+    """Check the true dtype of `out`, and not the dtype that a subclass reports."""
 
     class Other(np.ndarray):
         dtype = property(lambda _: np.dtype(np.float32))
@@ -675,7 +676,7 @@ def test_paths(tmp_path):
             pq.write_weights(tmp_path / "fifo.gguf", {})
         with pytest.raises(OSError, match="expected a regular file, got a FIFO"):
             pq.open_weights(tmp_path / "fifo.gguf")
-    if os.path.islink("/dev/stdout"):  # a link to a regular file if the output is one
+    if os.path.islink("/dev/stdout"):  # no link if the output is a regular file
         assert _elements.special_kind("/dev/stdout", replace=True) == "a device"
     for path, error in ((3, TypeError), (b"x.gguf", TypeError), ("\0.gguf", ValueError)):
         with pytest.raises(error, match=r"^path: expected a path"):
@@ -684,7 +685,7 @@ def test_paths(tmp_path):
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_rows_of_a_large_file_need_little_memory():
-    """Calls for few rows release their pages, too."""
+    """Calls that read few rows release the memory pages that they read."""
     code = """
 import json, struct, tempfile
 import numpy as np, pyquant as pq
@@ -713,19 +714,19 @@ with tempfile.TemporaryDirectory() as folder:
 
 # Hostile files
 
-# errors.txt uses these names and functions.
+# The rows of errors.txt use the names and functions below.
 E = '{"dtype":"U8","shape":[1],"data_offsets":[0,1]}'
 ONE = [("a", (4,), 0, 0)]
 D = bytes(16)
 
 
 def entry(shape, offsets="[0,1]", dtype="U8"):
-    """Return the header of a tensor `a`, with any text for a field."""
+    """Return a safetensors header with one tensor `a` and the given texts of its fields."""
     return f'{{"a":{{"dtype":"{dtype}","shape":{shape},"data_offsets":{offsets}}}}}'
 
 
 def opened(data, name="x.safetensors"):
-    """Open a file with these bytes. The error begins with its path and ends with a byte."""
+    """Open a file with the contents `data`. An error must begin with the path."""
     with TemporaryDirectory() as folder:
         pq.write_weights(os.path.join(folder, "m-1.safetensors"), {"t1": X})
         path = os.path.join(folder, name)
@@ -741,18 +742,18 @@ def opened(data, name="x.safetensors"):
 
 
 def opened_gguf(*given, **more):
-    """Open a GGUF file with these keys and tensors."""
+    """Open a GGUF file with the given keys and tensors."""
     opened(stored_gguf(*given, **more), "x.gguf")
 
 
 def opened_index(index):
-    """Open an index beside the file of a tensor."""
+    """Open a JSON index, in a folder with a safetensors file that has one tensor."""
     index = index if isinstance(index, str) else json.dumps(index)
     opened(index.encode("latin-1"), "x.json")
 
 
 def dequantized(**options):
-    """Dequantize a tensor of 2 x 3 bytes."""
+    """Dequantize an int8 tensor of shape (2, 3) from a GGUF file."""
     with TemporaryDirectory() as folder:
         pq.write_weights(f"{folder}/a.gguf", {"x": np.zeros((2, 3), np.int8)})
         with pq.open_weights(f"{folder}/a.gguf") as file:
@@ -760,7 +761,7 @@ def dequantized(**options):
 
 
 def written(name, weights, metadata=None):
-    """Write a file, and no file after an error."""
+    """Write a file that must fail, and check that the folder is empty afterwards."""
     with TemporaryDirectory() as folder:
         try:
             pq.write_weights(os.path.join(folder, name), weights, metadata=metadata)
@@ -775,7 +776,7 @@ def test_files_of_other_formats(made):
 
 
 def test_header_beyond_the_limit(made):
-    """Reject a header above the limit, in a sparse file that has room for it."""
+    """Reject a header that exceeds the limit, although the file is large enough for it."""
     path = made(struct.pack("<Q", _safetensors.MAX_HEADER + 1) + b"{")
     os.truncate(path, _safetensors.MAX_HEADER + 9)
     message = "expected a header of at most 100000000 bytes, got 100000001 at byte 0"
@@ -815,7 +816,7 @@ def test_safetensors_with_too_many_tensors_or_keys(made, monkeypatch):
 
 
 def test_files_that_lie(tmp_path):
-    """Each changed file opens and decodes, or raises an error of one line."""
+    """Open files with wrong bytes. Each one decodes or raises an error of one line."""
     results = fuzz_files.run(SEED, MUTANTS, str(tmp_path))
     for kind in ("gguf", "safetensors", "json"):
         for answer in ("opened", "refused"):
@@ -823,7 +824,7 @@ def test_files_that_lie(tmp_path):
 
 
 def test_names_of_blocks_in_safetensors_are_bytes(tmp_path):
-    """safetensors does not define blocks: the bytes of a block format stay bytes."""
+    """A safetensors tensor with the type name of a GGUF block is read only as bytes."""
     header = b'{"w":{"dtype":"Q4_0","shape":[32],"data_offsets":[0,18]}}'
     path = tmp_path / "a.safetensors"
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(18))
@@ -839,7 +840,7 @@ def test_names_of_blocks_in_safetensors_are_bytes(tmp_path):
 
 
 def test_metadata_keep_their_types(tmp_path):
-    """A copy keeps the types of its metadata and drops the keys of a split model."""
+    """A copy of a file keeps the types of metadata and drops the keys of a split model."""
     said = {f"k.{letter}": np.dtype(letter).type(3) for letter in "bBhHiIqQfd"}
     said |= {"k.bool": True, "k.below": np.int32(-3), "k.text": "x", "k.list": ["a", "b"]}
     split = {"split.no": np.uint16(0), "split.count": np.uint16(1)}
@@ -857,14 +858,14 @@ def test_metadata_keep_their_types(tmp_path):
 
 
 def gguf_types(path):
-    """Return the types of the keys, as the gguf package reads them."""
+    """Read the types of the metadata values with the package gguf."""
     gguf = pytest.importorskip("gguf", reason="it is in the group integration")
     return {key: field.types for key, field in gguf.GGUFReader(path).fields.items()}
 
 
 @pytest.mark.parametrize("dtype", ["u1", "u2", "i2", "u8"])
 def test_rows_by_numbers_of_any_type(dtype, tmp_path):
-    """The difference of two unsigned numbers wraps."""
+    """Read rows by unsigned numbers, although the difference of two numbers can wrap."""
     x = np.arange(1 << 16, dtype=np.float32).reshape(-1, 1)
     pq.write_weights(tmp_path / "w.safetensors", {"w": x})
     rows = np.array([255, 0, 1, 255, 254], dtype)
@@ -873,7 +874,7 @@ def test_rows_by_numbers_of_any_type(dtype, tmp_path):
 
 
 def test_scattered_rows_release_pages(tmp_path, monkeypatch):
-    """Calls for scattered rows count the pages that they touch."""
+    """A call that reads scattered rows counts the memory pages that it reads."""
     pq.write_weights(tmp_path / "w.safetensors", {"w": np.zeros((4096, 512), np.int8)})
     with pq.open_weights(tmp_path / "w.safetensors") as f:
         w, read = f["w"], []

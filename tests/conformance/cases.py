@@ -19,13 +19,13 @@ STANDARDS = [path for path in FILES if path not in (*BLOCKS, *WEIGHTS)]
 
 
 class Call(NamedTuple):
-    """A call of a case; `args` and `expect` have the form of the file."""
+    """A call of a case. `args` and `expect` are unchanged JSON values of the file."""
 
     id: str
     op: str
     args: dict
     expect: dict | list
-    error: dict | None = None  # pyquant's error, if the call is an error
+    error: dict | None = None  # the exception that pyquant raises if the call is an error
     flags: tuple = ()
 
     @property
@@ -34,7 +34,7 @@ class Call(NamedTuple):
 
     @property
     def acceptable(self):
-        """Return the permitted results: arrays or lists. pyquant returns the first."""
+        """Return the permitted results: arrays, or lists. pyquant returns the first one."""
         if self.refused:
             return []
         is_open = isinstance(self.expect, dict) and "any_of" in self.expect
@@ -42,7 +42,7 @@ class Call(NamedTuple):
 
 
 def calls(path):
-    """Yield every call of a file. Missing members of a call are members of its case."""
+    """Yield every call of a file. A call inherits missing members from its case."""
     for case in json.loads(path.read_text(encoding="utf-8"))["cases"]:
         for call in case["calls"]:
             op = call.get("op") or case["op"]
@@ -62,12 +62,12 @@ def dtype_of(name):
 
 
 def number(value):
-    """Return a JSON number, or the float of a C99 string."""
+    """Return a JSON number unchanged, or convert a C99 hexadecimal string to a float."""
     return float.fromhex(value) if isinstance(value, str) else value
 
 
 def pattern_of(value):
-    """Return a code, or the integer of a hexadecimal string."""
+    """Return an integer code unchanged, or convert a string of hexadecimal digits."""
     return int(value, 16) if isinstance(value, str) else value
 
 
@@ -106,7 +106,7 @@ def argument(value):
 
 
 def any_nan(spec):
-    """Return a mask of the elements that may be any NaN."""
+    """Return a mask that is true for elements where any NaN is a correct result."""
     expected = array(spec)
     if spec.get("encoding") != "bits":
         return np.zeros(expected.shape, bool)

@@ -30,10 +30,10 @@ def settled(name):
             yield call
 
 
-# Write tests for ONNX backends.
+# ---- Tests for ONNX backends ----
 
-OPSETS = (13, 19, 21, 23, 25)  # a model has the first or newest version with its operators
-PRECISE = 23  # the first version with a rule for the type of the quotient
+OPSETS = (13, 19, 21, 23, 25)  # the opsets to try, before the newest one.
+PRECISE = 23  # the first opset that defines the type of the quotient
 
 
 def checked_model(call, results):
@@ -72,7 +72,7 @@ def write_onnx(folder):
         try:
             model, feeds = checked_model(call, results)
         except Unsupported:
-            continue  # the zero point is a Python number
+            continue  # the model cannot store a Python number as zero point
         made = {info.name: a for info, a in zip(model.graph.output, results, strict=True)}
         data = Path(folder, f"test_{call.id.replace('-', '_')}", "test_data_set_0")
         data.mkdir(parents=True)
@@ -85,7 +85,7 @@ def write_onnx(folder):
     return count
 
 
-# Write text lines, for example: quantize f32 i8 half_even x=3f000000 s=3f800000 z=00 -> 00
+# Lines of text, for example `quantize f32 i8 half_even x=3f000000 s=3f800000 z=00 -> 00`.
 
 SHORT = {"float32": "f32", "int8": "i8", "uint8": "u8", "int16": "i16", "uint16": "u16"}
 SHORT |= {"int32": "i32", "int4": "i4", "uint4": "u4", "int2": "i2", "uint2": "u2"}

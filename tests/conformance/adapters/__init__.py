@@ -25,7 +25,7 @@ def arguments(call):
 
 
 def by_message(call, run, pattern):
-    """Run a call. Raise Unsupported if the message of an exception matches `pattern`."""
+    """Run a call. If it raises an exception that matches `pattern`, raise Unsupported."""
     try:
         return run(call)
     except Exception as error:

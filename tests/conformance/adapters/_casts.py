@@ -1,4 +1,4 @@
-"""Find calls of ai.onnx that are casts: one scale of 1, no zero point."""
+"""Find calls of ai.onnx that only cast, because the scale is 1 and the zero point is 0."""
 
 import numpy as np
 from conformance.adapters import arguments, need
@@ -8,7 +8,7 @@ OPS = ["onnx.quantize_linear", "onnx.dequantize_linear"]
 
 
 def cast_of(call):
-    """Return the input of a cast, the type of the result, and True if float8 saturates."""
+    """Return the input of a cast, the dtype of the result, and True if float8 saturates."""
     args = arguments(call)
     scale = args.get("y_scale", args.get("x_scale"))
     zero = args.get("y_zero_point", args.get("x_zero_point"))

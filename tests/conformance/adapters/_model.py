@@ -13,7 +13,7 @@ OPERATORS = {
 DOMAINS = {"onnx": "", "com_microsoft": "com.microsoft"}
 OPS = [f"{domain}.{name}" for domain in DOMAINS for name in OPERATORS]
 ATTRIBUTES = ("axis", "block_size", "output_dtype", "precision", "saturate")
-# Results of types that NumPy lacks are cast to one of these types, without rounding.
+# A result in a type that NumPy lacks is cast to a wider type, so that no value changes.
 WIDER = {"int4": "int8", "int2": "int8", "uint4": "uint8", "uint2": "uint8"}
 
 
@@ -22,13 +22,13 @@ def type_of(dtype):
 
 
 def wider(dtype):
-    """Return the NumPy type that has all values of another type."""
+    """Return a NumPy type that represents all values of `dtype`."""
     own = dtype.isbuiltin == 1
     return dtype if own else np.dtype(WIDER.get(dtype.name, "float32"))
 
 
 def outputs_of(call, count):
-    """Return the names and types of the results; float32 if the call is an error."""
+    """Return the names and types of the results. If the call is an error, use float32."""
     found = call.acceptable[0] if call.acceptable else [{"dtype": "float32"}] * count
     found = found if isinstance(found, list) else [found]
     names = ("y", "y_scale", "y_zero_point")
@@ -39,8 +39,8 @@ def model_of(call, opset, widen=False):
     """
     Return a model, its inputs by name, and the names and types of its results.
 
-    With `widen`, scales and zero points are constants of the model, and a Cast follows the
-    operator if NumPy lacks the type of the result.
+    With `widen`, scales and zero points are constants of the model. If NumPy lacks the type
+    of a result, a Cast after the operator converts it.
     """
     domain, _, name = call.op.partition(".")
     kind, side = OPERATORS[name]
@@ -78,5 +78,5 @@ def model_of(call, opset, widen=False):
 
 
 def narrowed(results, outputs):
-    """Return the results of a widened model, in the types of the operator."""
+    """Convert the results of a widened model back to the types of the operator."""
     return [np.asarray(r).astype(d) for r, (_, d) in zip(results, outputs, strict=True)]

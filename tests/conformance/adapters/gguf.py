@@ -1,4 +1,4 @@
-"""gguf-py: blocks of GGUF files in NumPy."""
+"""Run gguf-py, which encodes and decodes GGUF blocks with NumPy."""
 
 from importlib.metadata import version
 

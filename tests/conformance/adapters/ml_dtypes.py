@@ -1,4 +1,4 @@
-"""ml_dtypes: casts from and to its types, which do not saturate float8."""
+"""Run the casts of ml_dtypes from and to its types. Casts to float8 do not saturate."""
 
 import ml_dtypes
 import numpy as np

@@ -1,4 +1,4 @@
-"""onnx.reference, the evaluator of the package onnx."""
+"""Run onnx.reference, the evaluator of the package onnx."""
 
 import numpy as np
 import onnx

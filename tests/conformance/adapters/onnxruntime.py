@@ -1,4 +1,4 @@
-"""ONNX Runtime, on CPUs."""
+"""Run ONNX Runtime on CPUs."""
 
 import onnxruntime
 from conformance.adapters import by_message
@@ -6,7 +6,7 @@ from conformance.adapters._model import OPS as OPS
 from conformance.adapters._model import model_of, narrowed
 
 NAME, VERSION = "onnxruntime", onnxruntime.__version__
-OPSET, IR = 25, 11  # the newest versions that ONNX Runtime accepts
+OPSET, IR = 25, 11  # the newest opset and IR version that ONNX Runtime accepts
 NONE = "NOT_IMPLEMENTED|is invalid|supported|only supports"
 
 

@@ -1,4 +1,4 @@
-"""OpenVINO's reader of ONNX models and its CPU plugin."""
+"""Run OpenVINO's reader of ONNX models and its CPU plugin."""
 
 import numpy as np
 import openvino

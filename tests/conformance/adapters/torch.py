@@ -1,4 +1,4 @@
-"""PyTorch: quantize_per_tensor, quantize_per_channel and dequantize, on CPUs."""
+"""Run PyTorch's quantize_per_tensor, quantize_per_channel and dequantize on CPUs."""
 
 import warnings
 
@@ -10,7 +10,7 @@ from conformance.cases import dtype_of
 NAME, VERSION = "torch", torch.__version__.split("+")[0]
 warnings.filterwarnings("ignore", "torch.quantize_per_tensor", UserWarning)  # deprecated
 TYPES = {"uint8": torch.quint8, "int8": torch.qint8, "int32": torch.qint32}
-# Operator: the names of the data, the scale and the zero point.
+# For each operator, the names of the arguments with the data, the scale and the zero point.
 OPS = {
     "onnx.quantize_linear": ("x", "y_scale", "y_zero_point"),
     "onnx.dequantize_linear": ("x", "x_scale", "x_zero_point"),
@@ -20,7 +20,7 @@ OPS = {
 
 
 def quantized(x, scale, zero, axis, dtype):
-    """Quantize `x` to a tensor of PyTorch."""
+    """Quantize `x` and return a quantized PyTorch tensor."""
     if scale.size == 1:
         return torch.quantize_per_tensor(x, float(scale.item()), int(zero.item()), dtype)
     scale, zero = torch.from_numpy(scale), torch.from_numpy(zero.astype(np.int64))
