@@ -510,14 +510,19 @@ def _rounded(value: Fraction, fmt: Format = FLOAT64) -> Fraction:
 
 
 class Target(NamedTuple):
-    """The types of the data, the scales and the codes, and the range of the codes."""
+    """The types of the data, the scales and the codes, and the range of the codes.
 
-    source: Format  # the format of the data.
-    scale: str  # the name of the type of the scales.
-    narrow: NarrowFormat | None  # the format of the codes, if they are floats
+    `source` is the format of the data. `scale` is the name of the type of the scales.
+    `narrow` is the format of codes that are floats. `half` is the allowed excess of
+    quotients beyond each end of the codes, in steps.
+    """
+
+    source: Format
+    scale: str
+    narrow: NarrowFormat | None
     lowest: Fraction
     highest: Fraction
-    half: Fraction  # the allowed excess beyond each end of the codes, in steps
+    half: Fraction
     symmetric: bool
 
     @property

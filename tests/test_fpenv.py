@@ -27,7 +27,7 @@ from support import (
 import pyquant as pq
 from pyquant import _threads
 
-# The offset of the control word in fenv_t, its control bits, and its settings.
+# The byte offset of the control word in fenv_t, the mask of its control bits, and settings.
 MACHINES = {
     "x86_64": (
         28,
@@ -61,13 +61,13 @@ MACHINE = {"AMD64": "x86_64", "arm64": "aarch64"}.get(
 if MACHINE not in MACHINES or sys.platform != "linux":
     pytest.skip("the layout of fenv_t is not known here", allow_module_level=True)
 OFFSET, CONTROL, STATES = MACHINES[MACHINE]
-FLAGS = 1 | 4 | 8 if MACHINE == "x86_64" else 1 | 2 | 4  # invalid, by zero, overflow
+FLAGS = 1 | 4 | 8 if MACHINE == "x86_64" else 1 | 2 | 4  # invalid, divided by 0, overflow
 
 libm = ctypes.CDLL(ctypes.util.find_library("m"))
 
 
 def control_state(new=None):
-    """Set the control word of this thread if a new one is given, and return it."""
+    """Return the control word of this thread. If `new` is given, set it first."""
     environment = ctypes.create_string_buffer(64)
     assert libm.fegetenv(environment) == 0
     if new is not None:
@@ -128,7 +128,7 @@ def test_worker_threads_return_equal_bits_in_each_state(name, monkeypatch):
         )
 
     def magnitudes(threads):
-        if HAVE_BFLOAT16:  # ml_dtypes has the type of the scales
+        if HAVE_BFLOAT16:  # ml_dtypes defines the type of the scales
             how = {"rule": "rceil", "block_size": 2, "threads": threads}
             yield from pq.weights.mx.quantize(x, "float8_e4m3fn", **how).tensors().values()
 
@@ -150,9 +150,9 @@ def public():
     }
 
 
-# The error state of NumPy: every warning is an error.
+# A state of NumPy, not of the CPU: NumPy raises an error for each floating-point fault.
 RAISES = "NumPy raises"
-# Names that run with each instruction set. The other names run with the active one.
+# Functions with these names run with each instruction set, all else with the active set.
 COMPUTING = ("_core.", "fused.", "qparams.choose", "observe.Observer.update", "onnx.")
 
 
@@ -160,7 +160,7 @@ COMPUTING = ("_core.", "fused.", "qparams.choose", "observe.Observer.update", "o
 def test_every_public_name(name, public, isa):
     for row, (call, expected) in public.items():
         if isa != pq.isa.active() and not row.startswith(COMPUTING):
-            continue  # the instruction set does not matter
+            continue  # the function does not depend on the instruction set
         with case(call=row):
             libm.feclearexcept(FLAGS)
             with np.errstate(all="raise") if name == RAISES else state(STATES[name]):

@@ -1,4 +1,4 @@
-"""Many threads with equal arguments, with and without the interpreter's lock."""
+"""Calls on many threads with equal arguments, with and without the interpreter's lock."""
 
 import sys
 import sysconfig
@@ -93,7 +93,7 @@ def test_calls_on_different_numbers_of_threads_at_once(monkeypatch):
             _threads._forget()
             for got in at_once(THREADS, lambda i: pq.quantize(x, 0.3, threads=2 + i)):
                 same(got, expected)
-            assert _threads._workers == THREADS - 1  # the caller does one part
+            assert _threads._workers == THREADS - 1  # the calling thread computes one part
 
 
 FIRST = """

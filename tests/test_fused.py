@@ -51,7 +51,7 @@ def same(a, b):
 
 
 def draw_array(rng, dtype):
-    """Draw numbers of one or of many magnitudes, in an array of any shape and layout."""
+    """Return random numbers, in an array of random shape and memory layout."""
     ndim = int(rng.integers(0, 4))
     shape = tuple(int(n) for n in rng.integers(1, 30, ndim))
     if rng.random() < 0.2:
@@ -66,7 +66,7 @@ def draw_array(rng, dtype):
 
 
 def draw_noise(rng):
-    """Draw a seed and a first place for stochastic rounding."""
+    """Return random options of stochastic rounding: a seed and the place of element 0."""
     places = (None, 0, 7, 2**32 - 5, 2**64 - 3)
     return {
         "rounding": "stochastic",
@@ -108,7 +108,7 @@ def test_dynamic_is_two_calls(isa, dtype):
 
 @loop("code", ["uint8", "int16"])
 def test_dynamic_ranges_of_many_small_groups(isa, code):
-    """Chunks of kernels and groups end at different places."""
+    """Test group sizes that are no multiples of the kernels' chunks."""
     x = np.random.default_rng(3).standard_normal(1000, np.float32)
     x[::7] *= 30
     for block_size in (*range(1, 40), 63, 100):
@@ -123,7 +123,7 @@ def test_dynamic_ranges_of_many_small_groups(isa, code):
 @pytest.mark.usefixtures("small_parts")
 @loop("order, packed", "CF", [False, True])
 def test_stochastic_of_slabs_and_threads(order, packed):
-    """The array exceeds the caches. Threads divide it along each dimension."""
+    """Split an array that exceeds the caches between threads, along each dimension."""
     if not (packed or HAVE_BFLOAT16):
         return  # ml_dtypes is missing.
     x = np.random.default_rng(8).standard_normal((61, 4099)).astype(np.float32)
@@ -152,7 +152,10 @@ def test_stochastic_of_slabs_and_threads(order, packed):
 
 @loop("rows, dtype", [1, 7, 8, 9, 600], REALS)
 def test_dynamic_subnormal_rows_beside_normal_rows(rows, dtype):
-    """Kernels flush subnormal numbers beside normal scales only; extrema never do."""
+    """Kernels may treat subnormal numbers as 0 only if the scale is normal.
+
+    A search for extrema never treats subnormal numbers as 0.
+    """
     for small in (slice(0, None, 2), slice(rows // 2, None)):
         x = np.ones((rows, 33), dtype)
         x[small] = np.finfo(dtype).smallest_subnormal if dtype.kind == "f" else 1e-40
@@ -181,7 +184,7 @@ def test_dynamic_scale_out(how):
 
 @loop("name", ["scale_out", "zero_point_out"])
 def test_dynamic_rejects_shared_outputs(name):
-    """Outputs of rows in place must not share memory."""
+    """Reject `scale_out` or `zero_point_out` if it shares memory with another array."""
     x, memory = np.ones((4, 4), np.float32), np.zeros(64, np.int8)
     out, kept = memory[:16].reshape(4, 4), np.zeros(64, np.int8)
     shared = memory[12:28].view(np.float32) if name == "scale_out" else memory[12:16]
@@ -231,7 +234,7 @@ def test_dynamic_numbers_and_lists():
 
 
 def draw_scales(rng, x, axis, block_size):
-    """Draw scales of a granularity. A fifth of the draws has one unusual scale."""
+    """Return random scales of a granularity. In a fifth of the calls, one is unusual."""
     shape = pq.choose_qparams(
         np.ones(x.shape), dtype="int8", axis=axis, block_size=block_size
     ).scale.shape
@@ -244,7 +247,7 @@ def draw_scales(rng, x, axis, block_size):
 
 
 def draw_options(rng, code):
-    """Return random options that a call accepts together."""
+    """Return a random combination of options that a call accepts."""
     options = {}
     if rng.random() < 0.3 and code not in NARROW_FLOATS:
         options["rounding"] = oracle.MODES[rng.integers(0, len(oracle.MODES))]
@@ -302,7 +305,7 @@ def test_fake_is_two_calls(isa, dtype):
 
 @loop("dtype", REALS)
 def test_fake_of_long_rows_and_of_many(isa, dtype):
-    """The rows exceed one kernel call, with one group, several groups, or gaps."""
+    """Test rows that exceed one kernel call, and rows of several groups or with gaps."""
     wide = np.random.default_rng([13, REALS.index(dtype)]).standard_normal((50, 1500)) * 9
     wide = np.concatenate([wide, wide[:, ::-1]], axis=1).astype(dtype)
     views = [wide.reshape(-1)[:29000], wide[:3, 7:2900], wide[:, :90], wide[:9, 5:45].T]
@@ -329,7 +332,7 @@ def test_fake_of_long_rows_and_of_many(isa, dtype):
 @pytest.mark.parametrize("code", ["int8", "uint8", "int16", "uint16"])
 @loop("axis, columns", [None, 0, 1], [96, 531, 1100])
 def test_fake_at_ties_and_ends(isa, code, axis, columns):
-    """Kernels read long rows in place. The rows end inside a chunk."""
+    """Test rows that kernels read in place and that end inside a chunk of a kernel."""
     info = np.iinfo(code)
     ends = np.arange(-3, 3, 0.25)
     scale = 0.1 if axis is None else np.linspace(1e-3, 1, 40 if axis == 0 else columns)
@@ -348,7 +351,7 @@ def test_fake_at_ties_and_ends(isa, code, axis, columns):
 
 
 def test_mask_at_ties(isa):
-    """PyTorch documents this example for cachemask."""
+    """Set the mask like the example for cachemask in PyTorch's documentation."""
     x = np.float32([-0.5, -0.50001, 255.4, 255.5, 255.49998, np.nan, np.inf, -np.inf, 0])
     mask = np.zeros(9, bool)
     fake(isa, x, 1.0, 0, "uint8", mask=mask)
@@ -414,7 +417,7 @@ def test_mask_strides_slabs_and_threads(threads):
 
 @loop("code", ["int8", "int16", "float8_e4m3fn"])
 def test_dynamic_long_rows_of_any_magnitude(isa, code):
-    """Magnitudes alone decide the scale, except near the limits of float32."""
+    """Compute scales from magnitudes alone, also near the limits of float32."""
     if not HAVE_BFLOAT16 and "float" in code:
         return  # ml_dtypes is missing.
     rng = np.random.default_rng(10)
@@ -426,7 +429,7 @@ def test_dynamic_long_rows_of_any_magnitude(isa, code):
             row[rng.integers(0, 300)] = end
             row[7] = low * end
             rows += [row, -row]
-    # With a scale that was rounded down, int8 reaches -128 steps but not 128.
+    # If a scale was rounded down, these values are ±128 steps. int8 has -128, but not 128.
     few = [np.full(300, sign * 1280 * 2.0**-149) for sign in (1, -1)]
     x = np.array([*few, *rows, np.zeros(300)]).astype(np.float32)
     p = pq.choose_qparams(x, dtype=code, axis=0)
@@ -448,7 +451,10 @@ LONG_CHOICES = [
 
 @loop("options", LONG_CHOICES)
 def test_dynamic_long_groups(isa, options):
-    """Formulas use magnitudes or both ends. The last group ends before unused numbers."""
+    """Test formulas that use magnitudes or both ends, and a last group of any length.
+
+    The memory after the last group contains numbers that the call must not read.
+    """
     rng = np.random.default_rng(12)
     for last in (0, 1, 5, 40, 63, 64, 65, 299):
         x = np.full(2000, 1e30, np.float32)[: 3 * 300 + last]

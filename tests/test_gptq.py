@@ -25,7 +25,7 @@ EVERY.append(("awq", 4))
 
 
 def words_of(codes, zeros, bits, kind):
-    """Return the words of codes and of zero points. The first axis has the inputs."""
+    """Pack codes and zero points into words. Axis 0 is the input or its group."""
     if kind == "awq":
         return [oracle.along(one, 1, 4, oracle.awq) for one in (codes, zeros)]
     pack = oracle.planes if kind == "gptq_p" else oracle.stream
@@ -44,7 +44,7 @@ def swapped(array):
 
 
 def experts(*arrays):
-    """Return arrays of two equal experts."""
+    """Stack each array with itself, to get the tensors of two equal experts."""
     return [None if one is None else np.stack([one, one]) for one in arrays]
 
 
@@ -53,7 +53,7 @@ def mixed(inputs, size, seed=0):
     return rng.permutation(np.arange(inputs) // size).astype(np.int32)
 
 
-# Inputs, outputs and group size by format.
+# Numbers of inputs and outputs, and group sizes to test with each format.
 SHAPES = dict.fromkeys(WIDTHS, ((64, 32, 32), (96, 64, 64), (2112, 32, 64), (64, 32, 64)))
 SHAPES["awq"] = ((64, 32, 32), (3, 8, 1), (130, 264, 65), (40, 8, 40))
 
@@ -105,7 +105,7 @@ def test_quantize_packs_given_parameters(kind, bits):
 
 @loop("dtype", [np.float32, np.float64, np.float16])
 def test_quantize_by_definition(dtype):
-    """Each step is rounded in this order. Codes saturate."""
+    """Round after each step, in the documented order, and saturate the codes."""
     _, zeros, scales = layer(4, 64, 32, 32)
     scales = scales.astype(np.float32) * np.float32(0.3)
     x = np.random.default_rng(0).standard_normal((64, 32)).astype(dtype)
@@ -140,7 +140,7 @@ def test_worked_words():
 
 
 def test_zero_points_of_the_first_format():
-    """The caller must choose a format if readers disagree about zero points."""
+    """Reject a zero point that readers of GPTQ decode differently, without `wrap=True`."""
     codes, zeros, scales = layer(4, 64, 32, 32)
     zeros[1, 3] = 0
     given = tensors(*words_of(codes, zeros, 4, "gptq"), scales)
@@ -179,7 +179,7 @@ def test_detect(bits):
 
 @pytest.mark.parametrize(("inputs", "size"), [(72, 32), (160, 128), (192, 128)])
 def test_groups_that_end_short(inputs, size):
-    """One power of two makes this number of groups. It does not divide the inputs."""
+    """Infer the group size from the number of groups. The last group is shorter."""
     codes, zeros, scales = layer(4, inputs, 8, size, 1)
     words = words_of(codes, zeros, 4, "gptq_v2")
     want = oracle.numbers(codes, zeros, scales, np.arange(inputs) // size)
@@ -203,7 +203,7 @@ def test_groups_that_end_short(inputs, size):
 
 
 def weights(bits, inputs, outputs, size, lowest=1):
-    """Return a weight in each format that can store it, and its numbers."""
+    """Return one weight in each format that can store it, and its dequantized numbers."""
     codes, zeros, scales = layer(bits, inputs, outputs, size, lowest)
     want = oracle.numbers(codes, zeros, scales, np.arange(inputs) // size)
     made = {}
@@ -241,7 +241,7 @@ def arrays(w):
 
 @pytest.mark.parametrize("bits", range(1, 9))
 def test_convert(bits):
-    """Each pair of formats keeps the values, and the tensors of the second are exact."""
+    """Convert between each pair of formats. Values and tensors are exactly as expected."""
     shapes = ((64, 32, 32), (2176, 96, 128))
     for inputs, outputs, size in shapes[: amount(1, None)]:
         made, want = weights(bits, inputs, outputs, size, lowest=int(bits > 1))
@@ -258,7 +258,7 @@ def test_convert(bits):
 
 
 def test_mixed_and_uneven_groups():
-    """Inputs may have any groups. Some conversions require groups of one size."""
+    """Read groups of any inputs. Some conversions require consecutive, equal groups."""
     orders = [mixed(64, 32), np.arange(64)[::-1] // 40, np.zeros(64), np.arange(64) < 3]
     for g_idx in (*orders, np.ones(64), np.arange(40) // 39):
         size = 32 if g_idx.size == 64 else 16
@@ -287,7 +287,7 @@ def test_mixed_and_uneven_groups():
 
 
 def test_short_blocks():
-    """Codes after the last input become 0. GPTQ has complete words only."""
+    """Set unused codes after the last input to 0. GPTQ cannot store incomplete words."""
     rng = np.random.default_rng(0)
     B = rng.integers(0, 256, (8, 2, 16), dtype=np.uint8)
     scales = rng.standard_normal((8, 2)).astype(np.float32)
@@ -318,7 +318,7 @@ def test_smaller_blocks():
 
 
 def test_blocks_of_gguf():
-    """A format stores the codes of blocks without loss, and gives the blocks back."""
+    """Convert GGUF blocks to a format and back without a change of the blocks."""
     rng = np.random.default_rng(0)
     fits = {"Q4_0": {"awq", "gptq", "matmulnbits", "compressed_tensors", "mlx"}}
     fits |= {"Q8_0": fits["Q4_0"] - {"awq"}, "Q4_1": {"mlx"}}

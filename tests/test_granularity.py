@@ -14,7 +14,7 @@ import pyquant as pq
 
 
 def test_parameters_that_overlap_in_memory():
-    # The strides of the scale equal the strides of consecutive rows.
+    # With steps 1 and 2, consecutive rows of the scale share elements.
     x = adversarial("float32", 0.3, 4 * 10).reshape(4, 10)
     line = usual_scales("float32", 20)
     for step in (1, 2, 3):
@@ -76,7 +76,7 @@ CASES = [
 
 
 def parameters(shape, axes, dtype):
-    """Return scales and zero points with all dimensions, and with some axes only."""
+    """Return scales and zero points with all dimensions kept, and with only `axes`."""
     kept = [n if a in axes else 1 for a, n in enumerate(shape)]
     rng = np.random.default_rng([len(shape), *axes])
     scale = rng.uniform(0.01, 0.5, kept).astype(np.float32)
@@ -110,14 +110,14 @@ def test_kept_dimensions_equal_axes(form):
     ):
         same(p.quantize(x), q)
         same(p.dequantize(q), y)
-    # One zero point beside many scales.
+    # One zero point with many scales.
     one = zero.reshape(-1)[:1].reshape(())
     same(pq.quantize(x, scale, one), pq.quantize(x, flat_scale, one, **axis))
     # Fortran order.
     same(pq.quantize(np.asfortranarray(x), np.asfortranarray(scale), zero), q)
 
 
-# The dtype of `out` decides the type of the result
+# ---- The dtype of `out` is the type of the result ----
 
 
 OUTS = ["float16", "float32", "float64", ">f2", ">f4", ">f8"]

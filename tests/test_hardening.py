@@ -57,7 +57,7 @@ def limits():
 
 def run_limited(code):
     run = run_python(code)
-    # Free-threaded interpreters reserve gigabytes of address space.
+    # A limit of address space has no effect after the interpreter reserved gigabytes.
     if run.stderr == "memory in reserve\n" and sysconfig.get_config_var("Py_GIL_DISABLED"):
         pytest.skip("this interpreter has gigabytes of address space in reserve")
     return run
@@ -78,7 +78,7 @@ ALLOCATIONS = {
 @pytest.mark.usefixtures("limits")
 @pytest.mark.parametrize("name", ALLOCATIONS)
 def test_no_memory(name):
-    """The call raises MemoryError. It is correct again when memory is available."""
+    """A call without memory raises MemoryError. Later calls with memory are correct."""
     code = (
         LIMITED
         + (
@@ -101,7 +101,7 @@ def test_no_memory(name):
 
 @pytest.mark.usefixtures("limits")
 def test_no_memory_leaves_out_alone():
-    """A list of many scales becomes an array. If that fails, `out` is unchanged."""
+    """If memory is too small to convert a list of scales, `out` is unchanged."""
     code = LIMITED + (
         "x = np.ones(1 << 22, np.float32)\n"
         "out = np.full(1 << 22, 77, np.int8)\n"
@@ -116,7 +116,7 @@ def test_no_memory_leaves_out_alone():
 
 @pytest.mark.usefixtures("limits")
 def test_no_memory_for_threads():
-    """Without memory for the stack of a thread, the caller computes all parts."""
+    """Without memory for a thread's stack, the calling thread computes all parts."""
     code = LIMITED + (
         "import threading\n"
         "threading.stack_size(1 << 28)\n"
@@ -208,7 +208,7 @@ def test_interrupt(threads):
 
 @pytest.mark.parametrize("first", [True, False], ids=["after", "instead"])
 def test_subinterpreter(first):
-    """NumPy accepts a subinterpreter or raises ImportError, and nothing crashes."""
+    """Import pyquant in a subinterpreter. It works or raises NumPy's ImportError."""
     here = HERE + SIMPLE + "\n" if first else ""
     code = here + (
         "try:\n"
@@ -230,7 +230,7 @@ def test_subinterpreter(first):
         "assert failure is None, failure\n"
         "interpreters.destroy(other)\n" + here
     )
-    run = run_python(code, PYTHONUNBUFFERED="1")  # keep the order of the lines
+    run = run_python(code, PYTHONUNBUFFERED="1")  # keeps the order of the lines
     assert run.returncode == 0, run.stderr
     lines = run.stdout.splitlines(keepends=True)
     if first:  # the main interpreter prints the first and the last line

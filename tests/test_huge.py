@@ -6,7 +6,7 @@ from support import REALS
 
 import pyquant as pq
 
-HUGE = 2**59  # more float64 elements exceed NumPy's largest size
+HUGE = 2**59  # the largest number of float64 elements in a NumPy array
 
 
 def huge(value):
@@ -15,7 +15,7 @@ def huge(value):
 
 
 def rows(dtype):
-    """Return HUGE rows without elements."""
+    """Return an array with HUGE rows of no elements."""
     return np.broadcast_to(np.zeros((1, 0), dtype), (HUGE, 0))
 
 

@@ -26,7 +26,8 @@ from support import (
 import pyquant as pq
 
 NAMES = [dtype.name for dtype in WIDE]
-# Limits of the integers that float32 and float64 hold, and ends of the code types.
+# Limits of exact integers in float32 and float64, and ends of the code types. STEPS are
+# distances from these integers.
 EDGES = [0, 2**24, 2**32, 2**52, 2**53, 2**54, 2**62, 2**63, 2**64, 2**65]
 STEPS = [0, 1, 2, 3, 511, 512, 513, 1023, 1024, 1025, 2048, 2**39 - 1, 2**39, 2**40]
 
@@ -47,7 +48,7 @@ def zeros(name):
 
 
 def quotients(zero, name):
-    """Return quotients at the ends of the codes and of float64, NaN and infinities."""
+    """Return quotients near the ends of the codes and of float64, NaN and infinities."""
     lo, hi = oracle.code_range(name)
     ends = [float(end - zero) for end in (lo, hi)]
     points = [0.5, 1.5, 2.0**51 + 0.5, 2.0**52 - 0.5, 2.0**52 + 1, 2.0**53 + 2, 2.0**63]
@@ -92,7 +93,8 @@ def test_dequantize_at_the_ends(name, target, isa):
 
 @loop("name", NAMES)
 def test_a_difference_is_converted_once(name, isa):
-    # A conversion to float64 first would round twice: down to a tie, then to even.
+    # A conversion by way of float64 would round the difference down to a tie of float32,
+    # and then to even. The direct conversion to float32 rounds up.
     base = 2**62 if name == "int64" else 2**63
     q = np.array([base + base // 2**24 + 1, base + 3 * base // 2**24 - 1], name)
     want = np.float32([base * (1 + 2.0**-23)] * 2)
@@ -102,7 +104,7 @@ def test_a_difference_is_converted_once(name, isa):
         same(dequantize_at(isa, shifted, 1.0, zero), want)
 
 
-# Options with integers beyond int64
+# ---- Options with integers beyond int64 ----
 
 TOP = 2**64 - 1
 

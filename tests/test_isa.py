@@ -1,4 +1,4 @@
-"""Available instruction sets. Each set returns the bytes of scalar."""
+"""Tests that each available instruction set returns the results of scalar exactly."""
 
 import os
 
@@ -100,13 +100,13 @@ def test_unknown_names_raise_a_value_error(name):
         _core.use_isa(name)
 
 
-# Every instruction set against scalar
+# ---- Comparison of every instruction set with scalar ----
 
 
 @by_family("code", [name for name in AVAILABLE_CODES if TYPES[name].bits < 32])
 @loop("real", REALS)
 def test_dynamic_quantize_in_every_group(real, code, simd):
-    """Short groups reach the group loop of a kernel only by choosing their own scales."""
+    """Test the group loop of kernels, which only dynamic_quantize uses for short groups."""
     x = np.random.default_rng(5).normal(size=2500).astype(real)
     for g in GROUPS[(AVAILABLE_CODES.index(code) + REALS.index(real)) % 3 :: 3]:
         part = x[: min(max(5 * g + g // 2, 70), 2500)]
@@ -143,7 +143,7 @@ def test_choose_qparams(source, symmetric, simd):
 
 @loop("real, code", REALS, ["int8", "uint8", "int16", "float8_e4m3fn"])
 def test_long_rows(real, code, simd):
-    """Instruction sets may have separate kernels for long rows."""
+    """Test long rows, because instruction sets may have separate kernels for long rows."""
     n = (1 << 16) + 77
     x = np.random.default_rng(7).normal(size=(2, n)) * 40
     x[:, ::1001] = [[np.nan], [-0.0]]

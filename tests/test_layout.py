@@ -32,7 +32,7 @@ def test_broadcast_views():
     same(pq.quantize(point, 1.0), np.full((3, 50), 2, np.int8))
 
 
-# Kernels gather up to 9 channels of one byte from interleaved pixels.
+# Kernels read interleaved pixels of up to 9 channels, with one byte for each channel.
 @loop("channels", range(1, 10))
 def test_pixels_to_planes_and_back(channels, isa):
     rng = np.random.default_rng(channels)
@@ -65,7 +65,7 @@ def test_pixels_to_planes_and_back(channels, isa):
 
 
 def transposed_at(values, offset):
-    """Return the values in transposed memory that begins with `offset` unused elements."""
+    """Copy values to a Fortran-order array that begins after `offset` unused elements."""
     flat = np.empty(values.size + offset, dtype=values.dtype)
     view = flat[offset:].reshape(values.shape[::-1]).T
     view[...] = values
@@ -73,7 +73,7 @@ def transposed_at(values, offset):
 
 
 def check_transposes(x, code, offset=0, axis=None):
-    """Compare calls with transposed arguments and results, and with both."""
+    """Compare calls with a transposed argument, with a transposed result, and with both."""
     how = {"scale": 0.3 if axis is None else mixed_scales("float32", x.shape[axis])}
     how["axis"] = axis
     q = pq.quantize(x, dtype=code, **how)
@@ -86,7 +86,8 @@ def check_transposes(x, code, offset=0, axis=None):
             same(pq.dequantize(given, dtype=x.dtype, out=out, **how), back)
 
 
-# Transposes run in squares. These arrays have several squares and parts of squares.
+# A transposing call divides an array into squares. These arrays have several squares, and
+# incomplete squares at the edges.
 ACROSS = [
     *(("float32", code) for code in ("int8", "int16", "int32")),
     *(("float64", "uint8"), ("float64", "int32"), ("float16", "uint16")),
@@ -100,7 +101,8 @@ def test_transposes_of_many_squares(types, axis):
     check_transposes(adversarial(real, 0.3, 150 * 131).reshape(150, 131), code, axis=axis)
 
 
-# The arrays exceed the near caches. Squares end at cache lines for every offset.
+# These arrays exceed the near caches. Then squares end at the ends of cache lines, wherever
+# the array begins.
 @loop("code, offset", ["int8", "uint16", "int32"], [0, 4, 11])
 def test_transposes_at_every_offset(code, offset):
     shape = amount((300, 521), (2700, 520))
@@ -109,7 +111,7 @@ def test_transposes_at_every_offset(code, offset):
     check_transposes(x.T, code, offset)
 
 
-# If each row has one scale, a kernel takes up to 1024 rows of structured arrays in a call.
+# If each row has one scale, a kernel call processes up to 1024 rows of a structured array.
 @loop(
     "real, axis, columns",
     ["float32", "float16", "float64"],
@@ -137,7 +139,7 @@ def test_rows_of_records(columns, axis, real, isa):
     assert not records["between"].any()
 
 
-# Objects that NumPy converts to arrays
+# ---- Objects that NumPy converts to arrays ----
 
 
 def test_scalars():

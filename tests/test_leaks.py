@@ -1,4 +1,4 @@
-"""References and memory are constant over many calls, failing calls among them."""
+"""Many calls, also calls that raise, leave the number of references and memory constant."""
 
 import gc
 import sys
@@ -14,7 +14,7 @@ from support import HAVE_BFLOAT16, amount, case
 
 import pyquant as pq
 
-# The objects that calls could keep.
+# Classes of the arguments that a call could keep a reference to.
 KEPT = (np.ndarray, np.dtype, list, tuple, pq.QParams, pq.PackedArray, pq.Observer)
 ARGUMENTS = [
     value
@@ -26,7 +26,10 @@ ARGUMENTS = [
 
 @pytest.fixture(scope="module")
 def calls():
-    """Return all calls: of public functions, and with errors. dask itself keeps memory."""
+    """Return the calls of all public functions, without dask, which keeps memory itself.
+
+    Add calls that raise errors.
+    """
     rows = {
         name: call
         for name, call in public_calls.rows().items()
@@ -36,7 +39,7 @@ def calls():
 
 
 def failing():
-    """Yield a call that raises for every eighth row of errors.txt without a module."""
+    """Yield a call that raises, for every eighth row of some sections of errors.txt."""
     for name, (_, rows) in test_errors.SECTIONS.items():
         for right, row in rows[::8] if not name.startswith("test_") else ():
             wrong = row.partition(" => ")[0]
@@ -55,18 +58,18 @@ def repeat(call, count):
 
 
 def test_references_and_memory_blocks(calls):
-    """A leak in each call grows more than caches do."""
+    """Count references and memory blocks, which a leak in each call would increase."""
     count = amount(16, 40)
 
     def counts():
         return np.array([sys.getallocatedblocks(), *map(sys.getrefcount, ARGUMENTS)])
 
-    gc.freeze()  # collect only the objects of these calls, which is fast
+    gc.freeze()  # makes each collection fast, because it ignores older objects
     for name, call in calls.items():
         with case(call=name):
             repeat(call, 3)
-            gc.collect()  # of cycles that refer to arguments
-            repeat(call, 3)  # fill the free lists that the collection emptied
+            gc.collect()  # Free cycles of objects that refer to arguments.
+            repeat(call, 3)  # Fill the interpreter's free lists again.
             before = counts()
             repeat(call, count)
             if (counts() - before).max() >= count // 2:
@@ -78,7 +81,7 @@ def test_references_and_memory_blocks(calls):
 
 
 def test_memory_over_many_calls(calls):
-    """Caches grow in the first calls only. A leak grows in each call."""
+    """Measure memory after the first calls, which fill caches. Only a leak grows later."""
 
     def everything():
         for call in calls.values():
@@ -92,7 +95,7 @@ def test_memory_over_many_calls(calls):
         sizes = [everything() for _ in range(3)]
     finally:
         tracemalloc.stop()
-    # Another thread, for example of pytest-xdist, may allocate once.
+    # Use the minimum, because another thread (of pytest-xdist) may allocate memory once.
     assert min(after - before for before, after in pairwise(sizes)) < 20_000
 
 
@@ -105,7 +108,7 @@ def resident():
 
 
 def test_resident_memory(calls):
-    """C code has no leaks in memory that Python and NumPy do not count."""
+    """Measure the resident memory, which includes memory that C code allocates itself."""
     large = np.ones(50_000, np.float32)
     all_calls = [
         lambda: pq.quantize(large, 0.1),

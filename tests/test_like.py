@@ -52,7 +52,7 @@ VECTORS = [
     ("quark_po2", "usual", U8, 0.015625, 85),
     ("quark_po2", "usual", MIDDLE, 0.015625, 128),
     ("quark_po2", "none", U8, 1, 0),
-    # If a package returns a useless scale, pyquant computes its formula in float64.
+    # If a package returns a useless scale, pyquant computes the formula in float64.
     ("tflite", "none", I8, 1, 0),
     ("pytorch", "large", U8, 2.3529411e36, 128),
     ("torchao", "large", ASYMMETRIC, 2.3529411e36, 0),
@@ -70,7 +70,7 @@ def test_vectors(like, of, options, scale, zero_point):
 
 
 LEAST, TOP = float(np.finfo(F32).tiny), float.fromhex("0x1.fffffffffffffp+127")
-ROOT_HALF = float.fromhex("0x1.6a09e667f3bcdp-1")  # the next number above the root
+ROOT_HALF = float.fromhex("0x1.6a09e667f3bcdp-1")  # just above the square root of 1/2
 TWO = {**SYMMETRIC, "quant_range": (0, 1)}
 
 
@@ -79,7 +79,7 @@ TWO = {**SYMMETRIC, "quant_range": (0, 1)}
     [
         ("onnxruntime", F32(0), F32(255 * LEAST), ASYMMETRIC, LEAST, -128),
         ("onnxruntime", F32(0), F32(254.99998 * LEAST), ASYMMETRIC, 1, 0),
-        ("aten", F32(-1), F32(2), TWO, 6, 0),  # -4 to 2: twice as many codes below 0
+        ("aten", F32(-1), F32(2), TWO, 6, 0),  # the range becomes -4 to 2
         ("aten", F64(0), F64(TOP), {**ASYMMETRIC, "quant_range": (0, 2)}, TOP / 2, 0),
         ("tflite", F64(-5e-324), F64(5e-324), ASYMMETRIC, 5e-324, -128),
         ("quark_po2", F64(0), F64(ROOT_HALF), {**TWO, **ASYMMETRIC}, 1, 0),
@@ -94,7 +94,7 @@ TWO = {**SYMMETRIC, "quant_range": (0, 1)}
     ],
 )
 def test_numbers_at_their_edges(like, lo, hi, options, scale, zero_point):
-    """Test both numbers at the limit of a rule."""
+    """Test a range on each side of the limit where a formula changes its rule."""
     assert chosen(lo, hi, like, **options) == (scale, zero_point)
     many = chosen(np.full(9, lo), np.full(9, hi), like, axis=0, **options)
     assert (many[0] == scale).all()
@@ -105,12 +105,12 @@ def test_numbers_at_their_edges(like, lo, hi, options, scale, zero_point):
 
 
 def ranges(count, levels=255, seed=0):
-    """Return float32 ranges. Half of the zero points are half-integers, some ends huge."""
+    """Return float32 ranges. Half of the zero points are ties; some ends are huge."""
     rng = np.random.default_rng(seed)
     half = count // 2
     s = np.exp2(rng.uniform(-12, 8, count))
     s[:half] = np.exp2(rng.integers(-10, 6, half)) * rng.integers(1, 64, half)
-    s[: half // 2] = rng.integers(1, 3000, half // 2) / 1000  # float32 rounds these scales.
+    s[: half // 2] = rng.integers(1, 3000, half // 2) / 1000  # not exact in float32
     lo = -(rng.integers(0, levels, count) + 0.5) * s
     hi = lo + levels * s
     lo[half:] *= rng.uniform(0.5, 1.5, count - half)
@@ -261,7 +261,7 @@ def is_for(like, name, symmetric):
 
 
 def check(got, expected):
-    """Compare all ranges, except where the package returns NaN or a scale of 0."""
+    """Compare all ranges, unless the package returns NaN or a scale of 0."""
     __tracebackhide__ = True
     scale, zero = got
     assert np.isfinite(scale).all()
@@ -277,7 +277,7 @@ def check(got, expected):
 @loop("symmetric, name", [True, False], LIMITS)
 def test_models(like, symmetric, name):
     if not is_for(like, name, symmetric):
-        return  # The formula is defined for other codes only.
+        return  # The package has no formula for this code type.
     lowest, highest = LIMITS[name]
     lo, hi = ranges(MANY, highest - lowest)
     middle = (highest + 1) // 2 if "4" not in name else highest // 2
@@ -297,7 +297,7 @@ def test_models(like, symmetric, name):
 )
 def test_models_in_ranges_of_codes(like, symmetric, quant_range):
     if not is_for(like, "int8", symmetric):
-        return  # The formula is defined for other zero points only.
+        return  # The package has no formula for this choice of `symmetric`.
     lo, hi = ranges(MANY // 10 + 1000, quant_range[1] - quant_range[0], seed=1)
     options = {"symmetric": symmetric, "quant_range": quant_range, "axis": 0}
     with np.errstate(all="ignore"):
@@ -345,7 +345,7 @@ def test_aten_itself(name, share):
 
 
 def in_torch(torch, lo, hi, name):
-    """Return ranges as tensors of two columns, and as arrays."""
+    """Return the finite ranges as a tensor with two columns and as an equal array."""
     x = torch.from_numpy(np.stack([lo, hi], 1)).to(getattr(torch, name))
     x = x[torch.isfinite(x).all(1)]
     if name != "bfloat16":
@@ -364,7 +364,7 @@ def test_torchao_itself(kind, name, source):
     torch = pytest.importorskip("torch")  # optional
     theirs = pytest.importorskip("torchao.quantization.quant_primitives")  # optional
     if (kind, name) == ("SYMMETRIC_NO_CLIPPING_ERR", "uint8"):
-        return  # The scale of torchao is wrong.
+        return  # torchao returns a wrong scale.
     x, y = in_torch(torch, *ranges(MANY), source)
     expected = theirs.choose_qparams_affine(
         x, theirs.MappingType[kind], (1, 2), getattr(torch, name)
@@ -389,7 +389,7 @@ def test_compressed_tensors_itself(scale_dtype, symmetric, bits, source):
         return  # compressed_tensors raises an error.
     x, y = in_torch(torch, *ranges(MANY), source)
     width = y[:, 1].astype(F32) - y[:, 0].astype(F32)
-    if source == "float16":  # Its scale is infinite or the largest number.
+    if source == "float16":  # scales of wider ranges overflow
         x, y = x[width < 65000], y[width < 65000]
     given = quantization.QuantizationArgs(
         num_bits=bits,
@@ -447,7 +447,7 @@ def test_onnxruntime_itself(symmetric, reduce_range, name, source):
     [None, "float16", "float64"],
 )
 def test_data_and_its_range_agree(isa, scale_dtype, source, like):
-    """Parameters of data equal parameters of its extremes, with every instruction set."""
+    """Compare the parameters of data with the parameters of the data's extremes."""
     with np.errstate(over="ignore"):
         lo, hi = (end.astype(source) for end in ranges(3000, seed=2))
     fits = np.isfinite(lo) & np.isfinite(hi)
@@ -476,7 +476,10 @@ def test_ends_beyond_float32():
 
 @loop("symmetric", [True, False])
 def test_a_width_beyond_float16(symmetric):
-    """The width 131 008 overflows in float16 arithmetic: 513.75 rounds to 512."""
+    """Compute the width 131008, which exceeds float16, without overflow.
+
+    The width divided by 255 is 513.75, and the next power of two is 512.
+    """
     x = np.float16([-65504, 65504])
     options = {"dtype": "uint8", "symmetric": symmetric, "like": "quark_po2"}
     assert float(pq.qparams_from_range(x[0], x[1], **options).scale) == 512

@@ -22,7 +22,7 @@ from pyquant.cli._select import add_options
 
 @pytest.fixture
 def demo(monkeypatch, tmp_path, capsys):
-    """Run the demo on arrays. Return the status, the output and the errors."""
+    """Return a function that runs the demo and returns its status, output and errors."""
     monkeypatch.setattr(_demo, "MIN_SECONDS", 0.0)
     monkeypatch.setattr(_demo, "MIN_RUNS", 1)
     monkeypatch.chdir(tmp_path)
@@ -151,7 +151,7 @@ WRONG = {"PYQUANT_ISA": "sse9"}
     ],
 )
 def test_a_wrong_level_is_one_line(module, arguments, tmp_path):
-    """The script of pip imports the command before it can catch an error."""
+    """An import error of the command is one line, also in the script that pip installs."""
     script = tmp_path / "pyquant"
     script.write_text("from pyquant.cli import run_as_program; run_as_program()")
     run = program(*arguments, cwd=tmp_path, module=module, env=WRONG)
@@ -180,7 +180,7 @@ from pyquant.cli import run_as_program""")
 
 
 def test_a_wrong_level_is_an_import_error_for_other_programs(tmp_path):
-    """The import error reaches programs that run with -m or have an argument `pyquant`."""
+    """Raise ImportError in other programs, even if an argument is `-m` or `pyquant`."""
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "__init__.py").write_text("import pyquant")
     (tmp_path / "other" / "__main__.py").write_text("")

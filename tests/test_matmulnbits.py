@@ -1,4 +1,4 @@
-"""`pyquant.weights.matmulnbits`: bytes and numbers of ONNX Runtime's MatMulNBits."""
+"""Tests of `pyquant.weights.matmulnbits` against ONNX Runtime's MatMulNBits."""
 
 from itertools import product
 
@@ -28,7 +28,7 @@ def half_away(v):
 
 
 def by_definition(x, bits, size, symmetric):
-    """Return codes, scales and zero points, one block after the other."""
+    """Compute codes, scales and zero points, one block after the other."""
     inputs, outputs = x.shape
     blocks, most, middle = -(-inputs // size), (1 << bits) - 1, 1 << (bits - 1)
     codes = np.zeros((outputs, blocks * size), np.uint8)
@@ -75,7 +75,7 @@ SHAPES = ((40, 3), (64, 8), (7, 2), (1, 1), (100, 5), (256, 20))
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @loop("kind, symmetric", KINDS, [True, False])
 def test_quantize_by_definition(kind, bits, symmetric):
-    """Scales of 16 bits are rounded before the division."""
+    """Round scales to the type of `x` before the division, also for 16-bit types."""
     small = {2: bfloat16 or np.float16, 4: np.float32, 8: np.float16}[bits]
     for shape in SHAPES[: amount(3, None)]:
         for dtype in (np.float32, small) if kind != "sizes" else (np.float32,):
@@ -94,7 +94,7 @@ def test_quantize_by_definition(kind, bits, symmetric):
 
 
 def test_quantize_in_parts():
-    """The array exceeds one slab."""
+    """Quantize an array that is too large to be processed in one part."""
     x = data("normal", (300, 700))
     codes, scales, _ = by_definition(x, 4, 32, True)
     for threads in (1, 3):
@@ -121,7 +121,7 @@ def test_worked_examples():
 
 
 def packed(bits, inputs, outputs, size):
-    """Return random inputs of a node, and their codes and zero points."""
+    """Return random inputs of a node, the unpacked codes and zeros, and attributes."""
     whole = -(-inputs // size) * size
     made = oracle.layer(bits, whole, outputs, size, 0, np.float32)
     codes, zeros, scales = (one.T.copy() for one in made)
@@ -170,7 +170,7 @@ def test_pack():
 
 
 def test_session():
-    """ONNX Runtime multiplies by the identity, and packs a weight."""
+    """Compare with ONNX Runtime, which multiplies by a weight and packs a weight."""
     onnx = pytest.importorskip("onnx", reason="ONNX Runtime is given models by it")
     ort = pytest.importorskip("onnxruntime", reason="the judge of this test")
     helper, arrays = onnx.helper, onnx.numpy_helper

@@ -16,7 +16,7 @@ SMALL = 1 << 20
 
 
 def peak(call):
-    """Return the bytes of the result and the largest number of allocated bytes."""
+    """Return the number of bytes of the result and the peak of allocated bytes."""
     call()
     result, most = peak_of(call)
     return np.asarray(result).nbytes, most
@@ -38,16 +38,16 @@ LAYOUTS = {
     "misaligned": lambda a: misaligned(a, 1),
     "broadcast": lambda a: np.broadcast_to(a[:1, :1], a.shape),
 }
-# Types of real numbers and of codes.
+# Pairs of a type of `x` and a type of `q`.
 TYPES = [("f4", "i4"), ("f2", "i1"), ("f8", "i8"), *[(bfloat16, "u2")] * HAVE_BFLOAT16]
-# Parameters and results of both shapes.
+# Shapes of `x`. The parameters and results below exist for both shapes.
 SHAPES = (SPREAD.shape, SPREAD.T.shape)
 EACH = {shape: np.ones(shape) for shape in SHAPES}
 ZEROS = {shape: np.ones(shape, np.int64) for shape in SHAPES}
 HALVES = {shape: np.ones((shape[0], -(-shape[1] // 2))) for shape in SHAPES}
 LINE = {n: np.ones(n, ">f4") for n in SHAPES[0]}
 OUT = {shape: np.repeat(np.ones(shape, ">i2"), 2, 1)[::-1, ::2] for shape in SHAPES}
-# Calls with an array `x` of real numbers and an array `q` of codes.
+# Calls to measure. `x` is an array of real numbers, and `q` is an array of codes.
 CALLS = """
 pq.quantize(x, 0.5)
 pq.quantize(x, EACH[x.shape], axis=(0, 1))
@@ -119,7 +119,7 @@ def test_call(call, layout, types):
         LAYOUTS[layout](a.astype(t)) for a, t in zip((SPREAD, CODES), types, strict=True)
     )
     if call.startswith("pq.openvino") and x.dtype.itemsize == 8:
-        return  # The operator has no float64 input.
+        return  # The operator rejects float64.
     names = {**globals(), "x": x, "q": q}
     size, most = peak(lambda: eval(call, names))
     assert most < size + SMALL
@@ -143,7 +143,7 @@ def test_mask():
 
 @loop("method, dtype, axis", ["minmax", "percentile"], REALS, [None, 1])
 def test_calibrate(method, dtype, axis):
-    """The memory of counters depends on channels and exponents, not on the batch."""
+    """calibrate allocates memory for counters, but no memory in proportion to the batch."""
     x = SPREAD.astype(dtype)
     how = {"method": method, "axis": axis, "mantissa_bits": 3 if axis is None else 0}
     _, most = peak(lambda: pq.calibrate([x], **how).scale)
@@ -163,12 +163,12 @@ def test_join():
     reason="needs the allocator and the counters of Linux",
 )
 def test_growing_counters_are_not_copied():
-    """An update touches pages for its counters and its result, and for no copies."""
-    import resource  # of POSIX: the mark above selects Linux
+    """An update writes to new memory pages only for its counters, and not for copies."""
+    import resource  # Only POSIX has this module. The mark above selects Linux.
 
     keys = np.arange(1 << 16, dtype="u2").view("f2")
     x = np.resize(keys[np.isfinite(keys)], (512, 256))
-    bytes_of_counters = 2 * 31 * 8 * 128 * 256 * 2  # exponents, and their parts, of f2
+    bytes_of_counters = 2 * 31 * 8 * 128 * 256 * 2  # float16 values * channels * 2 bytes
 
     def touched():
         return resource.getrusage(resource.RUSAGE_SELF).ru_minflt * resource.getpagesize()

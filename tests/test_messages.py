@@ -27,12 +27,12 @@ def message(kind, call):
 
 
 UNKNOWN_KEYWORD = "() got an unexpected keyword argument "
-# These modules have the argument names of their standards.
+# Arguments of these modules have the names that a standard defines.
 STANDARDS = "com_microsoft", "ngraph", "onednn", "onnx"
 
 
 def keywords():
-    """Return the first keyword-only argument of functions without **options."""
+    """Return the first keyword-only argument of each function without **options."""
     found = {}
     for name, value in public_calls.public():
         if (
@@ -97,7 +97,7 @@ def test_no_scale(function):
     assert "scale, zero_point=None" in str(inspect.signature(function))
 
 
-# Patterns of quiet and signaling NaNs without the sign bit.
+# Bit patterns of quiet and signaling NaNs. The sign bit is 0.
 NANS = {
     "float32": (0x7FC00000, 0x7F800001, 0x7FFFFFFF),
     "float64": (0x7FF8 << 48, (0x7FF << 52) | 1, (0x7FF << 52) | (1 << 30)),

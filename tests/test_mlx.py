@@ -15,14 +15,14 @@ one = np.float32(1)
 
 
 def read(w, scales, biases, *, group_size=64, bits=4, **how):
-    """Dequantize the results of `mlx.core.quantize`."""
+    """Read the three results of `mlx.core.quantize` and dequantize them."""
     given = {"weight": w, "scales": scales, "biases": biases}
     w = mlx.from_tensors(given, group_size=group_size, bits=bits)
     return w.dequantize(**how)
 
 
 def check(w, words, scales, biases):
-    """Compare the tensors of a weight."""
+    """Compare the tensors of a weight, and dequantize a slice of its rows."""
     for got, want in zip(w.tensors().values(), (words, scales, biases), strict=True):
         same(got, want)
     some = w.dequantize()[1:70]
@@ -68,7 +68,7 @@ def test_quantize_by_definition(kind, dtype):
 
 
 def test_number_of_core_calls(monkeypatch):
-    """One call quantizes all experts. Several calls quantize long rows."""
+    """Quantize all experts in one call of the core, but long rows in several calls."""
     calls = []
     quantize = mlx._core.quantize
 
@@ -98,7 +98,7 @@ def test_bfloat16():
 
 @loop("bits, dtype", BITS, [np.float32, np.float16])
 def test_dequantize(bits, dtype):
-    """The product and the sum are rounded to the type of the scales."""
+    """Round the product, and then the sum, to the type of the scales."""
     rng = np.random.default_rng(bits)
     for shape in ((3, 256), (128,), (2, 3, 128), (0, 128), (300, 256)):
         codes = rng.integers(0, 1 << bits, shape, dtype=np.uint8)
@@ -119,7 +119,7 @@ def test_dequantize(bits, dtype):
 
 @loop("call", VECTORS)
 def test_vectors(call):
-    """MLX made these codes and numbers."""
+    """Compare codes and numbers with recorded results of MLX."""
     args = {name: argument(value) for name, value in call.args.items()}
     if call.op == "mlx.dequantize":
         same(read(**args), array(call.expect))
@@ -142,7 +142,7 @@ def test_mlx_itself():
 
 
 def test_convert():
-    """Biases are -zero * scale. float16 holds the products exactly."""
+    """Convert zero points to biases -zero * scale, which are exact in float16."""
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 16, (256, 32), dtype=np.uint8)
     scales = rng.standard_normal((2, 32)).astype(np.float16)

@@ -18,12 +18,12 @@ import pyquant as pq
 onnx = pytest.importorskip("onnx")  # optional
 onnxruntime = pytest.importorskip("onnxruntime")  # optional
 
-ENDS = 1024  # the model reads so many bytes of each end of a file
-PADDING = 256  # the token after the last byte of a short file
+ENDS = 1024  # The model reads this number of bytes at each end of a file.
+PADDING = 256  # This token stands for a missing byte of a short file.
 
-# The axis of the output channels of a weight, for each operator that multiplies. Gemm has
-# the attribute transB for it. An operand of Add or Mul has one number for each channel, and
-# gets one scale.
+# The axis of the output channels of a weight, for each operator that multiplies. The
+# attribute transB selects the axis of Gemm. An operand of Add or Mul gets one scale,
+# because it has one number for each channel.
 OUTPUT_AXIS = {"Conv": 0, "MatMul": -1}
 
 
@@ -60,7 +60,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def quantized(model):
-    """Return name, array, parameters and codes of every weight."""
+    """Return the name, the array, the parameters and the codes of every weight."""
     result = []
     for tensor, x, node in weights_of(model):
         p = pq.choose_qparams(x, axis=output_axis(node))
@@ -82,7 +82,7 @@ def run(model, inputs):
 # Inputs
 
 
-# The head of a file, a line for three numbers, and the end of the file.
+# The first line of a file, the format of a line with three numbers, and the last line.
 TEXTS = (
     ("id,width,height\n", "{},{},{}.5\n", ""),
     ('{"rows": [', '{{"id": {}, "size": [{}, {}]}},\n', "{}]}"),
@@ -105,7 +105,7 @@ TEXTS = (
 
 
 def documents():
-    """Return small files of several kinds. Every call returns equal files."""
+    """Return the contents of small files of several types, equal in every call."""
     rng = np.random.default_rng(7)
     numbers = rng.integers(10, 99, (60, 3)).tolist()
     noise = rng.integers(0, 256, 3000, dtype=np.uint8).tobytes()
@@ -145,9 +145,9 @@ def test_the_model_gives_the_same_answers(model, quantized):
     before, after = run(model, inputs), run(changed, inputs)
     assert len(set(before.argmax(1).tolist())) >= 8, "the inputs are too much alike"
     assert (before.argmax(1) == after.argmax(1)).all()
-    # Quantization moves each weight by up to half a step, and ONNX Runtime adds in another
-    # order on other CPUs. The largest difference of a measurement was 0.014. Each best
-    # answer exceeds the second one by far more.
+    # Quantization changes each weight by up to half a step, and the order of additions in
+    # ONNX Runtime depends on the CPU. The largest measured difference of an output was
+    # 0.014. Each best answer exceeds the second one by far more.
     bound = 0.03
     assert np.abs(before - after).max() < bound
     second, first = np.sort(before)[:, -2:].T

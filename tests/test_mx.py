@@ -1,4 +1,4 @@
-"""mx: scales of four rules, codes and numbers of blocks, order of stored scales."""
+"""Tests of `mx`: scales by four rules, codes and numbers, order of stored scales."""
 
 import itertools
 from fractions import Fraction
@@ -12,13 +12,13 @@ from support import loop, uniform_bits
 
 import pyquant as pq
 
-ml_dtypes = pytest.importorskip("ml_dtypes")  # the types of elements and scales
+ml_dtypes = pytest.importorskip("ml_dtypes")  # it defines the types of weights
 
 from pyquant.weights import _magnitudes, mx  # noqa: E402
 
 
 def parts(w):
-    """Return elements, unpacked, and scales."""
+    """Return the unpacked elements and the scales of a weight."""
     codes, scales = w.tensors().values()
     if "weight_packed" in w.tensors():
         codes = pq.unpack(pq.PackedArray(codes.reshape(-1), "float4_e2m1fn", w.shape))
@@ -26,7 +26,7 @@ def parts(w):
 
 
 def scales_of(x, name, **how):
-    """Return the scales. An odd last extent gets a 0, because bytes hold two elements."""
+    """Quantize and return the scales. Append a 0 to rows of odd length, to fill a byte."""
     x = np.asarray(x)
     x = x if x.shape[-1] % 2 == 0 else np.append(x, 0 * x[..., :1], -1)
     return parts(mx.quantize(x, name, **how))[1]
@@ -42,7 +42,7 @@ FLOATS = ("float8_e4m3fn", "float8_e5m2")
 
 
 def magnitudes():
-    """Return powers of two, halves, their neighbours, both ends, and random magnitudes."""
+    """Return magnitudes at limits of the rules, their neighbours, and random magnitudes."""
     near = [np.float32(1 + k / 32) for k in range(32)]
     sevens = [np.float32(v) for v in (6, 7, 7.5, 28, 448, 449, 57344, 61440)]
     powers = [np.float32(2.0**e) for e in (-149, -140, -127, -126, -125, -9, 0, 9, 126)]
@@ -65,7 +65,7 @@ def test_scales(name, rule):
     np.testing.assert_array_equal(got.view(np.uint8).ravel(), due)
 
 
-# Given scales and the exponents of their rounded scales, by RULES.
+# For each unrounded scale, the exponents of the rounded scale by each rule of RULES.
 GIVEN = {
     1.125: (0, 1, 0, 1),
     1.25: (0, 1, 0, 1),
@@ -106,7 +106,7 @@ CODES = [
 
 @loop("rule, codes, symmetric", mx_oracle.RULES, CODES, [True, False, None])
 def test_chosen_scales_by_a_rule(rule, codes, symmetric):
-    """MX elements have the scales of choose_scale. Integers follow the formula."""
+    """Compare with `mx.choose_scale` for MX elements, and with the oracle for integers."""
     code, quant_range = codes
     narrow = code in mx_oracle.TYPES
     if narrow and symmetric is False:
@@ -230,7 +230,7 @@ def test_float64_is_rounded_once():
     assert scales_of([above], "float4_e2m1fn", rule="ceil").view(np.uint8) == [126]
     huge = np.float64([1e300, 1])
     assert scales_of(huge, "float4_e2m1fn").view(np.uint8) == [255]
-    # The quotient of float64 numbers is one of these: 0.25 and a little is not a tie.
+    # Quotients of float64 inputs are float64: 0.25 + 2**-40 is not rounded to the tie 0.25.
     x = np.float64([4, 0.25 + 2.0**-40])
     codes, scales = parts(mx.quantize(x, "float4_e2m1fn", rule="ceil"))
     assert scales.view(np.uint8) == [127]
@@ -314,7 +314,7 @@ def test_equals_torchao(name, rule):
     q, s = parts(mx.quantize(x, name, rule=rule))
     if name == "float4_e2m1fn":
         codes = np.stack([codes & 15, codes >> 4], -1).reshape(x.shape)
-    usual = scales.ravel() > 1  # torchao divides by 1 or 2**-126 instead of 0
+    usual = scales.ravel() > 1  # if a scale is 0, torchao divides by 1 or 2**-126
     assert usual.sum() > 1500
     np.testing.assert_array_equal(s.view(np.uint8), scales)
     np.testing.assert_array_equal(q.view(np.uint8)[usual], codes[usual])

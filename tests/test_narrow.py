@@ -1,7 +1,7 @@
-"""Integers below 8 bits and floats of 4, 6 and 8 bits: the rules of one type.
+"""Tests of codes with fewer than 8 bits and of float8 codes, one type at a time.
 
-Exact arithmetic (oracle.py) and ml_dtypes are the judges. test_quantize.py tests scales of
-these types, and test_calls.py lengths, granularities and layouts.
+oracle.py and ml_dtypes define the expected results. test_quantize.py tests scales, and
+test_calls.py tests lengths, granularities and layouts of arrays.
 """
 
 import numpy as np
@@ -31,8 +31,8 @@ from support import (
 import pyquant as pq
 from pyquant.dtypes import NARROW_FLOATS, NARROW_INTEGERS, TYPES
 
-# test_without_ml_dtypes.py tests the package without ml_dtypes.
-ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; defines the types
+# These tests need ml_dtypes. test_without_ml_dtypes.py tests pyquant without the package.
+ml_dtypes = pytest.importorskip("ml_dtypes")  # it defines the types
 
 LIMITS = {name: oracle.code_range(name) for name in NARROW_INTEGERS}
 FLOATS = oracle.NARROW_FORMATS
@@ -65,8 +65,9 @@ def inputs(shape, source="float32", scale=0.3, seed=0):
 @by_family("name", NARROW)
 @loop("target", ["float32", "float64"])
 def test_beside_a_midpoint(name, target, isa):
-    # The quotients are one unit in the last place or 2**-40 beside a midpoint. If a float64
-    # quotient were rounded to float32 first, it would fall on the midpoint.
+    # Each quotient differs from a midpoint between two codes by 2**-40 or by one unit in
+    # the last place. If a float64 quotient were rounded to float32 first, the result would
+    # be the midpoint.
     if name in LIMITS:
         lo, hi = LIMITS[name]
         points = np.arange(lo - 1, hi + 2) + 0.5
@@ -137,7 +138,7 @@ def test_bits_above_a_code_are_ignored(name, isa):
     same(got, dequantize_at(isa, plain, scale, plain[::-1].copy(), axis=0))
 
 
-# Floats against ml_dtypes: every 16-bit pattern, every border, every code
+# ---- Comparison of floats with ml_dtypes: 16-bit patterns, limits of codes, codes ----
 
 
 def every_code(name):
@@ -152,7 +153,7 @@ def every_pattern(dtype):
 
 
 def borders(name):
-    """Return each number of a format, each midpoint, and the first overflow."""
+    """Return each number of a format, each midpoint, and the first larger number."""
     values = cast(every_code(name), "float64")
     values = np.unique(values[np.isfinite(values) & (values >= 0)])
     values = np.append(values, 2 * values[-1] - values[-2])
@@ -168,7 +169,7 @@ def near_borders(name):
 
 
 def codes_of_ml_dtypes(x, negative, name, saturate):
-    """Return the codes of ml_dtypes for float32 quotients, clipped first to saturate."""
+    """Cast float32 quotients with ml_dtypes. If `saturate`, clip the quotients first."""
     dtype = dtype_of(name)
     top = np.float32(ml_dtypes.finfo(dtype).max)
     codes = cast(np.clip(x, -top, top) if saturate else x, dtype).view(np.uint8)
@@ -181,7 +182,7 @@ def sign_of(x):
 
 
 def check(isa, x, scale, name, saturate, **kwargs):
-    """Compare one call with float32 quotients. A NaN has the sign of x times the scale."""
+    """Compare a call with a division and a cast. NaN gets the sign of x times the scale."""
     __tracebackhide__ = True
     got = quantize_at(isa, x, scale, dtype=name, saturate=saturate, **kwargs)
     assert got.dtype == dtype_of(name)
@@ -210,7 +211,7 @@ def test_every_float32_border(name, saturate, isa):
             check(isa, x * scale, scale, name, saturate)
 
 
-# Saturation, zero points and scales of floats
+# ---- Saturation, zero points and scales of floats ----
 
 
 @loop("name", NARROW_FLOATS)
@@ -247,7 +248,7 @@ def test_scales_of_narrow_floats(name, isa):
     if name in FLOATS:
         numbers = [oracle.decode_narrow(b, FLOATS[name]) for b in bits.tolist()]
         wide = float_of_bits([oracle.encode(n, oracle.FLOAT32) for n in numbers])
-    else:  # powers of two from 2**-127 on, and a NaN
+    else:  # float8_e8m0fnu: 2**-127 to 2**127, and a NaN
         wide = np.append(np.ldexp(np.float32(1), np.arange(-127, 128)), np.float32(np.nan))
         wide = wide.astype(np.float32)
     number = ~np.isnan(wide)

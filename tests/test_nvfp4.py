@@ -1,4 +1,4 @@
-"""nvfp4: scales of blocks and of tensors like both packages, codes and numbers."""
+"""Tests of `nvfp4`: scales of blocks and tensors like two packages, codes, numbers."""
 
 from fractions import Fraction
 
@@ -10,13 +10,13 @@ from support import loop, same
 
 import pyquant as pq
 
-ml_dtypes = pytest.importorskip("ml_dtypes")  # the types of elements and scales
+ml_dtypes = pytest.importorskip("ml_dtypes")  # it defines the types of weights
 
 from pyquant.weights import nvfp4  # noqa: E402
 
 
 def parts(w):
-    """Return elements, unpacked, scales of blocks and the scale of the tensor."""
+    """Return the unpacked elements, the scales of blocks and the scale of the tensor."""
     codes, scales, single = w.tensors().values()
     codes = pq.unpack(pq.PackedArray(codes.reshape(-1), E2M1, w.shape))
     return codes, scales, single.reshape(())[()]
@@ -42,7 +42,7 @@ def tensor_scale(a, like):
 
 
 def block_scale(a, t, like):
-    """Return the byte of the scale of a block."""
+    """Return the scale of a block as a byte."""
     sixth = single(a / 6)
     if like == "torchao":
         return max(mx_oracle.code_of(min(single(sixth / t), Fraction(448)), E4M3), 8)
@@ -77,7 +77,7 @@ def wild(shape, seed, spread=6):
 def test_by_definition(like, spread):
     x = wild((24, 52), 1, spread)
     x[0, :16], x[1, :16] = 0, -0.0
-    x[2, :16] = np.arange(16) / 4 - 2  # ties, where the scale is 1
+    x[2, :16] = np.arange(16) / 4 - 2  # multiples of 1/4 include ties if the scale is 1
     x[3, 3] = 1e-42
     a = max(abs(exact(v)) for v in x.flat)
     for given in (None, 1, float(2.0**-spread) * 1.7):
@@ -119,7 +119,7 @@ def test_given_scales(like):
 
 @pytest.mark.parametrize("like", PACKAGES)
 def test_numbers_next_to_ties(like):
-    """Another order of the operations rounds these numbers to other codes."""
+    """Test numbers that get wrong codes if operations are in a wrong order."""
     ties = np.repeat([0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5], 2)[:14]
     t = np.float32(0.0123)
     for k in range(60):

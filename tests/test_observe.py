@@ -1,4 +1,4 @@
-"""Observer: the result depends on the numbers only, not on order, cuts or machine."""
+"""Tests that an Observer's result depends on the numbers only, not on order or batches."""
 
 import json
 import math
@@ -28,11 +28,11 @@ from pyquant import _searches
 SIGN = 0x8000
 
 
-# ---- the definition, in float64 and integers ----
+# ---- A definition of the histogram in Python ----
 
 
 def key_of(value, dtype):
-    """Return the upper 16 bits of a number by Python's integers and struct."""
+    """Compute the 16-bit index of a number in the histogram with Python integers."""
     if dtype.itemsize == 2:
         key = int(np.array(value, dtype).view(np.uint16))
     else:
@@ -46,7 +46,7 @@ def key_of(value, dtype):
 
 
 def counted(x):
-    """Count finite numbers by key."""
+    """Count how many finite numbers have each index in the histogram."""
     keys = {}
     for value in x.ravel():
         if np.isfinite(value):
@@ -56,7 +56,7 @@ def counted(x):
 
 
 def keys_of(observer, channel=0):
-    """Return the counts of an observer of 7 bits by key."""
+    """Return the counts of an observer with 7 mantissa bits, by index in the histogram."""
     found = {}
     pages, table = observer._state.pages, observer._state.table
     assert (np.diff(pages.astype(np.int64)) > 0).all()
@@ -67,7 +67,7 @@ def keys_of(observer, channel=0):
 
 
 def hard_numbers(dtype, rng, n=3000):
-    """Return random bits, usual numbers, the smallest and largest numbers, and zeros."""
+    """Return a mixture of random bit patterns, usual and extreme numbers, and zeros."""
     x = float_of_bits(rng.integers(0, 2 ** (8 * dtype.itemsize - 1), n, np.uint64), dtype)
     x = np.where(rng.random(n) < 0.5, x, -x)
     x[rng.random(n) < 0.3] = rng.standard_normal()
@@ -99,7 +99,7 @@ def test_counts_equal_the_definition(dtype):
 
 
 def test_many_numbers():
-    """There are too many numbers to find their pages one by one."""
+    """Count so many numbers that a kernel does not look up each number separately."""
     rng = np.random.default_rng(5)
     x = (rng.standard_normal(200_001) * 10.0 ** rng.integers(-20, 20, 200_001)).astype("f4")
     for some in (x, np.where(np.arange(x.size) % 9 == 0, np.float32(-0.0), x)):
@@ -155,14 +155,14 @@ def test_counts_of_one_channel_are_integers(axis):
 
 
 def by_channel(x, axis, **options):
-    """Return an observer for each channel of contiguous numbers."""
+    """Return a separate observer of each channel, updated with contiguous numbers."""
     channels = np.moveaxis(x, axis, range(len(axis)))
     channels = channels.reshape(math.prod(x.shape[a] for a in axis), -1)
     return [observed(channel, **options) for channel in channels]
 
 
 def check_channels(x, axis, threads=1, **options):
-    """Compare all statistics of channels with observers of one channel each."""
+    """Compare the statistics of channels with separate observers of the channels."""
     o = pq.Observer(axis=axis, histogram=True, nonfinite="ignore", **options)
     o.update(x, threads=threads)
     counters = o._state.table
@@ -177,7 +177,7 @@ def check_channels(x, axis, threads=1, **options):
 
 @loop("dtype", REALS)
 def test_channels_of_any_shape_and_strides(dtype):
-    """Channels are few or many, long or short, in any memory order."""
+    """Test few or many channels, long or short channels, and every memory order."""
     rng = np.random.default_rng(6)
     for shape, axis in (
         ((3, 700), (0,)),
@@ -217,7 +217,7 @@ LONG_CHANNELS = [
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @loop("dtype, form, threads", REALS, LONG_CHANNELS, [1, 2])
 def test_few_long_channels(form, dtype, threads, monkeypatch):
-    """Long channels are counted one by one. The order of elements does not matter."""
+    """Test long channels, which are counted separately, in several orders of elements."""
     shape, axis = form
     rng = np.random.default_rng(len(shape))
     x = np.resize(hard_numbers(dtype, rng, 900), shape)
@@ -230,13 +230,13 @@ def test_few_long_channels(form, dtype, threads, monkeypatch):
 
 @loop("threads", [1, 3])
 def test_large_counters_of_channels(threads, monkeypatch):
-    """Counters exceed 2^16 in one call, in lanes, on threads and over calls."""
+    """Count over 2**16 equal numbers: in one call, in lanes, on threads, over calls."""
     monkeypatch.setattr(pq._core._threads, "MIN_PART_BYTES", 1 << 12)
     monkeypatch.setattr(pq._core._threads, "cpu_count", lambda: 3)
     x = np.zeros((3, 200_000), np.float16)
     x[1] = 7
     x[2, ::3] = np.random.default_rng(1).standard_normal(x[2, ::3].size)
-    many = np.repeat(x[:, :70_000], 3, axis=0)  # This shape has no lanes.
+    many = np.repeat(x[:, :70_000], 3, axis=0)  # The core counts this shape without lanes.
     for y in (x, many):
         for view, axis in ((y, 0), (np.ascontiguousarray(y.T), 1)):
             for bits in (0, 7):
@@ -250,7 +250,7 @@ def test_large_counters_of_channels(threads, monkeypatch):
 
 @loop("axis", [None, 0])
 def test_sums_beyond_two_bytes(axis):
-    """Sums of batches with large counters equal the counters of one call."""
+    """Add large counters of batches. The sums equal the counters of one call."""
     rng = np.random.default_rng(9)
     x = np.maximum(rng.standard_normal((2, 150_000)), 0).astype(np.float32)
     whole = observed(x, axis=axis)
@@ -272,7 +272,7 @@ def test_sums_beyond_two_bytes(axis):
 
 
 def test_many_pages_are_found_late():
-    """The table gets rows in the middle of a tile. The tile is counted once."""
+    """Count each element once, although the table grows in the middle of a tile."""
     x = np.ones((4000, 70), np.float32)
     rng = np.random.default_rng(3)
     for row, exponent in enumerate(range(-126, 128)):
@@ -297,7 +297,7 @@ def test_levels_agree(simd):
         assert np.array_equal(got.range("mse"), expected.range("mse"))
 
 
-# ---- a function of the multiset ----
+# ---- Only the numbers decide the result, and not their order ----
 
 ARRAYS = hnp.arrays(
     np.float32,
@@ -319,7 +319,7 @@ def test_merging(arrays, random):
     merged = a.copy()
     merged.merge(b)
     assert merged == a + b
-    assert a == observed(arrays[0])  # The array is unchanged.
+    assert a == observed(arrays[0])  # The sum did not change `a`.
 
 
 def test_merges_of_types():
@@ -330,7 +330,7 @@ def test_merges_of_types():
     plain = observed(np.float16([3]), histogram=False)
     plain.update(np.float32([70000]))
     assert plain.max == 70000
-    empty = observed(np.float64([]))  # An empty array selects no type.
+    empty = observed(np.float64([]))  # An empty array does not change the type.
     assert (empty + half).qparams() == half.qparams()
 
 
@@ -371,7 +371,7 @@ def test_json(options):
 
 
 def read_json(**items):
-    """Read an observer after changes of its items."""
+    """Read an observer from a dictionary with changed or additional items."""
     pq.Observer.from_dict(observed(np.float32([1, -1])).to_dict() | items)
 
 
@@ -379,7 +379,7 @@ def all_exponents(rng, n):
     return rng.choice([-1, 1], n) * np.exp2(rng.uniform(-149, 128, n))
 
 
-# The most bytes of a distribution.
+# Maximum size of a stored observer in bytes, and the data, for each distribution.
 SIZES = {
     "normal": (64 << 10, lambda rng, n: rng.standard_normal(n)),
     "uniform": (64 << 10, lambda rng, n: rng.uniform(-1, 1, n)),
@@ -434,7 +434,7 @@ def test_quantiles_lie_between(dtype, bits):
         x = hard_numbers(dtype, rng, int(rng.integers(1, 400)))
         if number % 2:
             x = rng.standard_t(2, 500).astype(dtype)
-        elif number % 4:  # subnormal numbers of float32
+        elif number % 4:  # many numbers are subnormal in float32
             x = (rng.standard_normal(9) * 2.0**-129).astype(dtype)
         x = x[np.isfinite(x.astype(np.float64))]
         if x.size == 0:
@@ -448,7 +448,7 @@ def test_quantiles_lie_between(dtype, bits):
             assert not np.signbit([low, high])[np.equal([low, high], 0)].any(), q
             if bits == 7 and dtype.itemsize == 2:
                 assert low == high
-            # Subnormal numbers have larger steps. Numbers beyond float32 share a bin.
+            # Bins of subnormal numbers are wider. Numbers beyond float32 share a bin.
             rest = 2.0**-16 if dtype == np.float16 else 2.0**-125
             if abs(exact) < 3e38:
                 assert high - low <= abs(exact) * 2.0**-bits * 1.01 + rest
@@ -506,7 +506,7 @@ DRAWS = {
 
 @loop("draw, dtype, bits", DRAWS, ["int8", "uint8", "int4"], [7, 3])
 def test_mse_finds_the_least_error(draw, dtype, bits):
-    """The error is close to the least error of all candidates. Bins cost 1 or 3 percent."""
+    """Find the least error of all candidates, except for 1 or 3 percent because of bins."""
     x = DRAWS[draw](np.random.default_rng(7), 1 << 14).astype(np.float32)
     found = error_of(x, observed(x, mantissa_bits=bits).qparams(dtype, method="mse"))
     lo, hi = min(x.min(), 0), max(x.max(), 0)
@@ -520,7 +520,7 @@ def test_mse_finds_the_least_error(draw, dtype, bits):
 
 
 def test_mse_is_the_expected_error():
-    """The closed form equals the integral, which a fine sum approximates."""
+    """Compare the closed form of the error with a fine sum, which approximates it."""
     rng = np.random.default_rng(8)
     for _ in range(30):
         a, b = np.sort(rng.normal(0, 3, 2))
@@ -567,7 +567,7 @@ def test_entropy_is_that_of_the_loops():
     i = np.array([128, 133, 200, 256, 377, 400])
     found = _searches._divergences(hist, i, 128)
     due = [tensorrt(hist, int(n), 128) for n in i]
-    assert found == pytest.approx(due, rel=1e-9)  # the order of the sums is not defined
+    assert found == pytest.approx(due, rel=1e-9)  # the order of additions differs
 
 
 def test_entropy_of_usual_data():
@@ -578,7 +578,7 @@ def test_entropy_of_usual_data():
     hist[0] = hist[1]
     lo, hi = observed(x).range("entropy")
     assert -lo == hi
-    # The rule on exact counts excludes the outliers at a similar place.
+    # Applied to exact counts, the rule excludes the outliers at a similar limit.
     due = edges[_searches._last_best(hist, np.arange(128, 2049), 128)]
     assert 0.5 * due <= hi <= 2 * due < 20
     assert observed(x).range("entropy", dtype="uint8")[0] == pytest.approx(

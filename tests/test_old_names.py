@@ -1,4 +1,4 @@
-"""Names that the project has given up do not return to any tracked file."""
+"""Tests that no tracked file contains a name that the project has removed."""
 
 import re
 import subprocess
@@ -6,8 +6,8 @@ import subprocess
 import pytest
 from support import ROOT, case
 
-# Removed public names, options and commands, and renamed functions of the C core.
-# CHANGELOG.md lists the public ones with their new names.
+# Removed public names, options and commands, and former names of functions of the C core.
+# CHANGELOG.md lists the removed public names with their replacements.
 OLD = r"""
 gptq\.Weight awq\.Weight FourBit files\.Weight\b calibration_range choose_tensor_scale
 mx\.choose_scale quantize_input dequantize_output cf\.params

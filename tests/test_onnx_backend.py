@@ -1,13 +1,13 @@
-"""The node cases of ONNX with the functions and with the reference evaluator."""
+"""Run ONNX's node cases with pyquant's functions and with onnx's reference evaluator."""
 
 import numpy as np
 import pytest
 from support import case, same
 
-# The extra "model". Emulated processors have no packages of it.
-onnx = pytest.importorskip("onnx")  # optional; it defines the operators
-pytest.importorskip("onnx.reference")  # optional; old versions lack it
-pytest.importorskip("ml_dtypes")  # optional; it defines the types
+# pyquant's extra "model" installs onnx. Emulated processors lack onnx.
+onnx = pytest.importorskip("onnx")  # The package onnx defines the operators.
+pytest.importorskip("onnx.reference")  # Old versions of onnx lack this module.
+pytest.importorskip("ml_dtypes")  # ml_dtypes defines the types.
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
@@ -24,8 +24,8 @@ OPS = pyquant.onnx.reference_ops()
 
 @pytest.fixture(scope="module")
 def cases():
-    """Return ONNX's cases of these operators: 30 in version 1.23, fewer in older ones."""
-    # Importing a module of this private package creates its cases.
+    """Return ONNX's cases of the operators. Version 1.23 has 30 cases, older ones fewer."""
+    # An import of a module of this private package creates the cases of an operator.
     for name in ("quantizelinear", "dequantizelinear", "dynamicquantizelinear"):
         pytest.importorskip(f"onnx.backend.test.case.node.{name}")  # not in all wheels
     from onnx.backend.test.case import node
@@ -66,7 +66,7 @@ def test_functions(cases):
 def test_evaluator(cases):
     for one in cases:
         evaluator = ReferenceEvaluator(one.model, new_ops=OPS)
-        assert type(evaluator.rt_nodes_[0]) in OPS  # not an operator of onnx
+        assert type(evaluator.rt_nodes_[0]) in OPS  # onnx did not choose its own operator
         names = [i.name for i in one.model.graph.input]
         for inputs, outputs in one.data_sets:
             feeds = dict(zip(names, arrays(inputs), strict=True))
@@ -90,8 +90,8 @@ def f32(*values):
     return np.array(values, np.float32)
 
 
-# Deviations of onnx.reference without a case in conformance/: inputs, its result, result of
-# pyquant.
+# Deviations of onnx.reference that conformance/ does not test. Values are the operator, the
+# inputs, the result of onnx.reference and the result of pyquant.
 DEVIATIONS = {
     "int32 is converted before the zero point": (
         "DequantizeLinear",

@@ -1,4 +1,4 @@
-"""Types of ONNX: of the division, and of zero points that are Python integers; models.
+"""Tests of the ONNX functions: the type of the division, Python zero points, models.
 
 Oracle: `oracle`, in exact arithmetic.
 """
@@ -20,7 +20,7 @@ CODES = ["int8", "uint8", "int16", "uint16"]
 
 
 def reals(array):
-    """Return the exact numbers of an array of floats, integers or powers of two."""
+    """Return the exact numbers of an array of floats, integers or float8_e8m0fnu."""
     if array.dtype.kind == "i":
         return [oracle.finite(Fraction(n)) for n in array.reshape(-1).tolist()]
     if array.dtype.itemsize == 1:  # e8m0: a biased exponent
@@ -33,7 +33,7 @@ def reals(array):
 
 
 def quotients(x, scale, division):
-    """Round the operands, then the quotients, to the type of the division."""
+    """Round both operands to the type of the division, divide, and round the quotients."""
     fmt = oracle.FORMATS[division]
     values, steps = (
         [oracle.round_to_format(v, fmt) for v in reals(array)] for array in (x, scale)
@@ -53,7 +53,7 @@ def codes_of(quotients, zero, code):
 
 
 def inputs(name, scale, seed):
-    """Return numbers that are difficult for a scale, or integers for int32."""
+    """Return numbers that are hard for a scale, or, for int32, random integers."""
     if name != "int32":
         return adversarial(dtype_of(name), scale, amount(60, 300), seed=seed)
     rng = np.random.default_rng(seed)
@@ -65,7 +65,7 @@ def inputs(name, scale, seed):
 
 
 def scales(name):
-    """Return scales of a type as arrays without dimensions."""
+    """Return scales of a type, each as an array without dimensions."""
     values = (1.0, 2.0, 4096.0, 0.5, 2.0**-14) if "e8m0" in name else (0.1, 1.7, 0.013)
     values = (1, 3, 7, 257, 2049, 100_003) if name == "int32" else values
     if name in REALS:
@@ -110,7 +110,7 @@ def test_integers_and_floats_of_one_value_agree(scale_type, precision):
         same(*got)
 
 
-# Zero points that are Python integers
+# ---- Zero points that are Python integers ----
 
 
 X = np.float32([[-7.0, 2.5], [300.0, 4.0]])
@@ -132,7 +132,7 @@ def test_python_zero_points_are_uint8(name, zero):
 @pytest.mark.parametrize("code", ["int8", "uint16", "int4", "uint2"])
 def test_output_dtype_is_the_type_of_python_zero_points(code):
     if "16" not in code and "8" not in code:
-        pytest.importorskip("ml_dtypes")  # optional; defines int4 and uint2
+        pytest.importorskip("ml_dtypes")  # ml_dtypes defines int4 and uint2
     low, high = oracle.code_range(code)
     for zero in (low, 0, high):
         got = pq.onnx.quantize_linear(X, np.float32(1), zero, output_dtype=code)
@@ -148,7 +148,7 @@ def test_zero_points_of_float_codes(code):
         same(got, expected)
 
 
-# Shapes of com.microsoft
+# ---- Shapes of parameters for com.microsoft ----
 
 
 def test_an_axis_of_one_element_has_one_scale():
@@ -169,7 +169,7 @@ NODES = {
         *(0.5, 3, "uint8"),
     ),
 }
-# Two nodes. The codes between them have a type but no zero point.
+# Models of two nodes. The codes `d` between the nodes have a type but no zero point.
 PAIRS = {
     "{d = QuantizeLinear(x, s) c = DequantizeLinear(d, s)}": "uint8",
     "{d = QuantizeLinear <output_dtype = 3> (x, s) c = DequantizeLinear(d, s)}": "int8",
@@ -188,7 +188,7 @@ HEAD = '<ir_version: 10, opset_import: ["" : 21]>'
 
 
 def model_of(text):
-    """Return a model with parameters, and one node from `x` to `c` or back."""
+    """Return a model from the text of its parameters and nodes."""
     parser = pytest.importorskip("onnx.parser")  # optional; reads the models
     return parser.parse_model(f"{HEAD} g (float[N, 2] x) => () <float {text}")
 

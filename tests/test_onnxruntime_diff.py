@@ -1,4 +1,4 @@
-"""ONNX Runtime on data with many ties, and its named deviations from the standard."""
+"""Compare with ONNX Runtime on data with many ties, and test its known deviations."""
 
 import numpy as np
 import pytest
@@ -20,11 +20,11 @@ from support import (
 import pyquant.com_microsoft
 import pyquant.onnx
 
-# The extra "model". Emulated processors have no packages of it.
-# Since 1.32 ONNX Runtime divides in the specified type and saturates infinities.
-onnxruntime = pytest.importorskip("onnxruntime", minversion="1.32")  # optional, the judge
-onnx = pytest.importorskip("onnx")  # optional; it defines the operators
-pytest.importorskip("ml_dtypes")  # optional; it defines the types
+# pyquant's extra "model" installs both packages, but not on emulated processors.
+# Since version 1.32, ONNX Runtime divides in the specified type and saturates infinities.
+onnxruntime = pytest.importorskip("onnxruntime", minversion="1.32")  # the reference.
+onnx = pytest.importorskip("onnx")  # The package onnx defines the operators.
+pytest.importorskip("ml_dtypes")  # ml_dtypes defines the types.
 
 from onnx import helper, numpy_helper  # noqa: E402
 
@@ -32,7 +32,8 @@ COUNT = amount(2_000, 20_000)
 NAMES = ("int8", "uint8", "int16", "uint16", "int4", "uint4")
 RANGES = {name: code_range(name) for name in NAMES}
 FLOAT8 = ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"]
-# The Python interface of ONNX Runtime cannot return these types. A Cast widens them.
+# The Python interface of ONNX Runtime cannot return these types. A Cast in the model
+# converts the results to the wider types.
 WIDER = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8}
 
 
@@ -92,7 +93,7 @@ def codes_of(name, count, seed=0):
 
 
 def ends_of(name):
-    """Return zero points at both ends of a type, and odd zero points between."""
+    """Return zero points of a type: both ends, values next to an end, and small values."""
     low, high = RANGES[name]
     return np.array([low, high, 0, 1, 3, high - 1]).astype(dtype_of(name))
 
@@ -229,7 +230,8 @@ def fp8(name, *patterns):
 
 ONE = np.float32(1)
 HALVES, TENTH = np.array([0.25, 1.05], np.float16), np.float16(0.1)
-# Deviations of ONNX Runtime: operator, inputs, attributes, its result, result of pyquant.
+# Deviations of ONNX Runtime. Values are the operator and the inputs, the attributes, the
+# result of ONNX Runtime and the result of pyquant.
 DEVIATIONS = {
     "e4m3fn without saturation, 480 to 496": (
         ("QuantizeLinear", (f32(464, 480, 495), ONE, quantized("float8_e4m3fn", 0)[0])),
@@ -264,7 +266,8 @@ def test_deviations_of_onnx_runtime(name):
 
 
 def test_com_microsoft_takes_scales_without_an_axis():
-    # Without an axis the specification requires scalars. The kernel assumes axis 1.
+    # Without an axis, the specification requires scalar parameters. ONNX Runtime accepts
+    # arrays and assumes axis 1.
     x, scale, zero = f32([1, 2], [3, 4]), f32(1, 0.5), np.zeros(2, np.uint8)
     answer = run_node(
         "QuantizeLinear", x, scale, zero, result=np.uint8, domain="com.microsoft"
@@ -274,7 +277,7 @@ def test_com_microsoft_takes_scales_without_an_axis():
         pyquant.com_microsoft.quantize_linear(x, scale, zero)
 
 
-# Weights of 7 bits. Without VNNI, ONNX Runtime adds pairs of products in 16 bits.
+# Weights have 7 bits, because without VNNI, ONNX Runtime adds pairs of products in 16 bits.
 WEIGHTS = -64, 65
 
 

@@ -1,4 +1,4 @@
-"""`pyquant.openvino`: vectors of the library, exact arithmetic, the library itself."""
+"""Compare `pyquant.openvino` with recorded results, exact arithmetic and OpenVINO."""
 
 import itertools
 from fractions import Fraction
@@ -11,8 +11,9 @@ from support import amount, at_level, case
 import pyquant as pq
 from pyquant import _core, openvino
 
-# Levels, the four ends, inputs and results of OpenVINO 2026.4.1, as bits of float32. Most
-# of the first inputs would have another level if one operation were not rounded.
+# Number of levels, the four ends, inputs, and results of OpenVINO 2026.4.1. Numbers are bit
+# patterns of float32. Most first inputs would get a wrong level if an operation were not
+# rounded.
 VECTORS = [
     (3, "c337bf53 c337a859 bf3e1686 bf0bfb89",
      "c337b994 c337b994 c337b994 c337b994 c337b994 c337aba5 "
@@ -78,7 +79,7 @@ def test_vectors(levels, ends, x, y, isa):
 
 
 def test_ends_that_are_not_in_order():
-    """OpenVINO 2026.4.1 evaluates these numbers, except NaN, by the specification."""
+    """Test OpenVINO 2026.4.1's results, which follow its specification except for NaN."""
     x = np.float32([-2, -1, -0.4, 0, 0.4, 1, 2, np.inf, -np.inf, np.nan])
     y = openvino.fake_quantize(x, 1, -1, 0, 8, 5)
     assert y.tolist() == [0, 0, 6, 4, 2, 0, 8, 8, 0, 0]
@@ -106,7 +107,7 @@ def test_other_types_are_rounded_twice(real):
 
 
 def by_definition(x, low, high, first, last, levels):
-    """Compute one number in fractions."""
+    """Compute the result for one number with fractions."""
     low, high, first, last = (Fraction(float(v)) for v in (low, high, first, last))
     if low >= high:
         if not x > high or x > low:
@@ -145,7 +146,7 @@ def test_exact_arithmetic(isa):
 
 
 def test_broadcasting_and_strides(isa):
-    """The result of an element does not depend on its neighbours."""
+    """Compare each element with a separate call. No element depends on its neighbours."""
     rng = np.random.default_rng(2)
     for shape, ranges in (
         ((3, 40), (1, 40)),
@@ -175,8 +176,8 @@ X = np.zeros((2, 3), np.float32)
 
 
 def test_differential():
-    """Compare with the library, without its transformations of low precision."""
-    ov = pytest.importorskip("openvino")  # optional; it computes the expected results
+    """Compare with OpenVINO, and disable its transformations to low precision."""
+    ov = pytest.importorskip("openvino")  # OpenVINO computes the expected results
     from openvino import opset13
 
     if "avx2" not in pq.isa.available():
@@ -203,7 +204,7 @@ def test_differential():
 
 
 def test_qparams_of_models():
-    ov = pytest.importorskip("openvino")  # optional; it makes the models
+    ov = pytest.importorskip("openvino")  # the reader of OpenVINO needs models
     ops = ov.opset13
     x = ops.parameter([2, 3], np.float32, name="x")
     low, high = np.float32([[-1], [0.5]]), np.float32([[1], [3]])

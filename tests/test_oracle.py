@@ -1,4 +1,4 @@
-"""The oracle against published tables and against the casts of NumPy and ml_dtypes."""
+"""Compare the oracle with published tables and with casts of NumPy and ml_dtypes."""
 
 import operator
 from fractions import Fraction
@@ -70,7 +70,7 @@ def test_decode_is_pythons_float(dtype):
 
 
 def neighbours_of_midpoints(source, target):
-    """Return numbers of `source` at numbers of `target`, at midpoints, and beside both."""
+    """Return numbers of `source`: numbers of `target`, midpoints, and their neighbours."""
     fmt = oracle.FORMATS[target.name]
     values = np.concatenate([specials(target), uniform_bits(target, 1500, seed=3)])
     values = values[is_finite(values)]
@@ -97,7 +97,7 @@ def test_rounding_to_a_format_is_numpys_cast(source, target):
         values = neighbours_of_midpoints(source, target)
     with np.errstate(all="ignore"):
         if source.name == "float64" and target.name == "bfloat16":
-            # ml_dtypes converts by float32, so only numbers of float32 are rounded once.
+            # ml_dtypes converts to float32 first. Use float32 numbers, to round only once.
             values = values.astype(np.float32).astype(np.float64)
         expected = values.astype(target)
     a, b = oracle.FORMATS[source.name], oracle.FORMATS[target.name]
@@ -130,7 +130,7 @@ def test_division_and_product_are_numpys(op, dtype):
 
 
 def widths(kind):
-    """Return the bits of all types of a kind by name."""
+    """Return the name and the number of bits of each type of a kind."""
     return {t.name: t.bits for t in TYPES.values() if t.kind == kind}
 
 

@@ -1,4 +1,4 @@
-"""The installed package: metadata, files, exported symbols and imports."""
+"""Tests of the installed package: metadata, files, exported symbols and imports."""
 
 import importlib.metadata
 import importlib.resources
@@ -20,15 +20,15 @@ import pyquant as pq
 from pyquant import _core
 from pyquant.weights.blocks import BlockFormat, block_format
 
-# Modules that need an optional package.
+# Modules that import an optional package.
 OF_OTHERS = ("pyquant.integrations.dask", "pyquant.integrations.zarr")
 MODULES = {module.__name__: module for module in public_calls.public_modules()}
-del MODULES["pyquant.cli"]  # only the command imports it
+del MODULES["pyquant.cli"]  # only the command imports this module
 LAZY = re.compile(
     r"pyquant\.(cli|com_microsoft|integrations|ngraph|observe|onednn|onnx|openvino|report|"
     r"weights)\b.*"
 )
-DISTRIBUTION = "pyquant-simd"  # on PyPI `pyquant` is another project
+DISTRIBUTION = "pyquant-simd"  # on PyPI, `pyquant` is a different project
 
 
 def test_the_installed_package_is_tested():
@@ -56,13 +56,13 @@ def test_metadata():
 
 
 def test_links_of_the_description_are_absolute():
-    """A package index resolves no relative links, and shows no pictures of HTML pages."""
+    """Links must be absolute and pictures must be raw files to work on a package index."""
     metadata = importlib.metadata.metadata(DISTRIBUTION)
     urls = dict(label.split(", ") for label in metadata.get_all("Project-URL"))
     assert set(urls) == {"Homepage", "Documentation", "Source", "Changelog", "Issues"}
     assert all(url.startswith(urls["Source"]) for url in urls.values())
     assert metadata["Description-Content-Type"] == "text/markdown"
-    # If a program has imported the backport importlib_metadata, the text is a header.
+    # After an import of the backport importlib_metadata, the description is a header.
     text = metadata.get_payload() or metadata["Description"]
     links = re.findall(r"(!?)\[[^]]*\]\(([^)\s]+)\)|(src)(?:set)?=\"([^\"]+)\"", text)
     kinds = {"raw": set(), "blob": set()}
@@ -75,7 +75,7 @@ def test_links_of_the_description_are_absolute():
         assert all(target.startswith(files) for target in relative), relative
         text = text.replace(files, "")
     assert text == (ROOT / "README.md").read_text("utf-8")
-    # The tests run on these systems.
+    # Declare only systems that run the tests.
     systems = [c for c in metadata.get_all("Classifier") if c.startswith("Operating")]
     assert systems == ["Operating System :: POSIX :: Linux"]
 
@@ -95,7 +95,7 @@ def test_nothing_asks_an_index_for_the_other_project():
 
 
 def test_tests_that_the_checks_name_exist():
-    """Scripts and workflows name files and functions of tests, also as test_{a,b}.py."""
+    """Check that tests exist if scripts or workflows name them, also as test_{a,b}.py."""
     files = [*ROOT.glob(".ci/*"), *ROOT.glob(".github/workflows/*")]
     text = "\n".join(path.read_text("utf-8") for path in files if path.is_file())
     text = re.sub(
@@ -112,11 +112,11 @@ def test_tests_that_the_checks_name_exist():
         if not any(f"def {function}(" in one or not function for one in texts):
             missing.append((name, function))
     assert not missing
-    assert len(names) > 200 or not files  # wheels are tested without the checks
+    assert len(names) > 200 or not files  # tests of wheels run without .ci
 
 
 def test_pages_and_messages_name_extras_as_the_index_does():
-    """pip 23.2 compares names of extras as text: `ml_dtypes` is not `ml-dtypes`."""
+    """Spell extras exactly, because pip 23.2 does not find `ml_dtypes` as `ml-dtypes`."""
     files = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("pyquant/**/*.py")]
     pattern = r"(?:pyquant-simd|[\"'].)\[([a-z][\w,-]*)\][\"'`]"
     named = re.findall(pattern, "".join(file.read_text("utf-8") for file in files))
@@ -162,7 +162,7 @@ def test_completion_offers_public_names_only(module):
     assert all(public in documented for public in dir(module) if public != "__version__")
 
 
-# Positional parameters. All other parameters are keyword-only.
+# Each function with the names of its positional parameters. The rest is keyword-only.
 PLACES = {
     "quantize": (pq.quantize, ["x", "scale", "zero_point"]),
     "dequantize": (pq.dequantize, ["q", "scale", "zero_point"]),
@@ -214,7 +214,7 @@ def test_tracebacks_name_the_lines_of_the_extension():
 
 
 def imported_by(code):
-    """Return the modules that code imports, without the modules of NumPy."""
+    """Run code in a new interpreter. Return the modules that it imports, except NumPy's."""
     probe = (
         "import sys, numpy; before = set(sys.modules)\n"
         f"{code}\nprint(*sorted(set(sys.modules) - before))"
@@ -239,7 +239,7 @@ def test_importing_pyquant_imports_no_slow_modules():
 
 
 def test_lazy_modules_are_imported_on_first_use():
-    """`import pyquant` imports no standards, weights, integrations or statistics."""
+    """`import pyquant` does not import standards, weights, integrations or statistics."""
     assert not list(filter(LAZY.match, imported_by("import pyquant; dir(pyquant)")))
     names = [name for name in MODULES if LAZY.match(name) and name not in OF_OTHERS]
     assert len(names) == 22

@@ -1,4 +1,4 @@
-"""PackedArray and Layout: attributes, memory, copies, slices, published bytes and errors.
+"""Tests of PackedArray and Layout: attributes, memory, copies, slices, bytes, errors.
 
 Oracles: `packed_oracle` for the bytes, NumPy for slices.
 """
@@ -19,20 +19,20 @@ from test_packed_calls import BITS, PACKINGS, STREAMS, low_bits, pack, random_co
 import pyquant as pq
 from pyquant.packed import LAYOUTS
 
-ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; defines the types of codes
+ml_dtypes = pytest.importorskip("ml_dtypes")  # it defines the types
 
 EIGHT = np.arange(8, dtype=np.uint8)
 FOUR = pq.Layout("onnx", bits=4)
 
 
 def packed_of(packing, shape, axis=0):
-    """Return random codes with a packing, and the packed array."""
+    """Return random codes for a packing, and the packed array of the codes."""
     codes = random_codes(shape, *packing[1:])
     return codes, pack(codes, packing, axis)
 
 
 def every_form():
-    """Return a packed array of each packing, shape and axis."""
+    """Return packed arrays, one for each packing, shape and axis."""
     shapes = ((0, 3), (5,), (3, 4), (2, 3, 9))
     forms = [(shape, axis) for shape in shapes for axis in range(len(shape))]
     return [packed_of(p, shape, axis)[1] for p in PACKINGS for shape, axis in forms]
@@ -42,7 +42,7 @@ def uint4(memory, shape):
     return pq.PackedArray.from_buffer(memory, "uint4", shape)
 
 
-# Attributes, equality and copies
+# ---- Attributes, equality and copies ----
 
 COPIES = {
     "copy": lambda p: p.copy(),
@@ -71,7 +71,7 @@ def test_copies_and_constructors_give_equal_arrays():
                 same(pq.unpack(again), pq.unpack(p))
                 shares = p.nbytes > 0 and name == "PackedArray"
                 assert np.shares_memory(again.data, p.data) == shares
-                base = again.data  # no array in the chain can be made writeable
+                base = again.data  # neither this array nor its bases can become writeable
                 while isinstance(base, np.ndarray):
                     with pytest.raises(ValueError, match="WRITEABLE"):
                         base.flags.writeable = True
@@ -90,7 +90,7 @@ def test_attributes(name):
             assert (p.nbytes, p.size, p.ndim, len(p)) == (data.size, 24, 3, 2)
             assert np.shares_memory(p.data, data)
     assert pq.PackedArray(data, dtype=name, shape=24, layout="ONNX").ndim == 1
-    assert not hasattr(p, "itemsize")  # an item has a fraction of a byte
+    assert not hasattr(p, "itemsize")  # an item is smaller than a byte
     for count in range(18):
         size = -(-count * BITS[name] // 8)
         assert pq.PackedArray(np.zeros(size, np.uint8), name, count).size == count
@@ -106,7 +106,7 @@ def test_equality():
         assert [p == q for q in every] == [i == j for j in range(len(every))]
     for other in ("int4", None, b"\x21\x03"):
         assert p != other
-    for count in (1, 7, 8, 63, 64, 65, 1000):  # every byte is compared
+    for count in (1, 7, 8, 63, 64, 65, 1000):  # equality compares every byte
         content = bytes(range(1, 200)) * 6
         p = uint4(content[:count], count * 2)
         assert p == uint4(content[:count], count * 2)
@@ -250,7 +250,7 @@ class Sub(np.ndarray):
 
 
 def test_memory_of_results_is_read_only():
-    large = np.broadcast_to(np.float32(1), (1 << 23,))  # NumPy allocates this memory
+    large = np.broadcast_to(np.float32(1), (1 << 23,))  # so large that NumPy allocates it
     for x in ([1.0, 2.0, 3.0], large):
         for layout in ("onnx", "words"):
             behind = pq.quantize(x, 1.0, dtype="int4", layout=layout).data
@@ -263,17 +263,17 @@ def test_memory_of_results_is_read_only():
                     behind = behind.base
 
 
-# Slices of the first axis
+# ---- Slices of the first axis ----
 
 
 def slices(extent):
-    """Return all slices with bounds up to 2 beyond both ends."""
+    """Return all slices with bounds up to 2 elements beyond both ends of an axis."""
     bounds = [None, *range(-extent - 2, extent + 3)]
     return [slice(a, b, c) for a in bounds for b in bounds for c in (None, 1, np.int8(1))]
 
 
 def codes_in_a_unit(layout, bits):
-    """Return the number of codes in the smallest complete words and groups."""
+    """Return the smallest number of codes that fills complete words and groups."""
     word = 8 * np.dtype(packed_oracle.LAYOUTS[layout][0]).itemsize
     return np.lcm(len(packed_oracle.LAYOUTS[layout][1]), np.lcm(bits, word) // bits)
 
@@ -324,7 +324,7 @@ def test_parts_of_parts():
         part = part[1:]
     assert part.shape == (1, 8)
     assert np.shares_memory(part.data, memory)
-    base, chain = part.data, 0  # a part references the memory and no part between
+    base, chain = part.data, 0  # a slice of a slice references the memory directly
     while base is not None:
         base, chain = getattr(base, "base", getattr(base, "obj", None)), chain + 1
     assert chain < 10
@@ -343,7 +343,7 @@ def test_published_words():
     assert words_of(EIGHT, words) == ["76543210"]
     assert words_of(EIGHT.reshape(8, 1), pq.Layout("words", axis=0, bits=4)) == ["76543210"]
     assert words_of(EIGHT, pq.Layout("awq", bits=4)) == ["75316420"]
-    # compressed-tensors stores signed codes plus 8; GPTQ stores zero points in two ways.
+    # compressed-tensors adds 8 to signed codes. GPTQ has two ways to store a zero point.
     assert words_of(np.arange(-8, 8) + 8, words) == ["76543210", "fedcba98"]
     assert [words_of([zero] * 8, words) for zero in (7, 8)] == [["77777777"], ["88888888"]]
     expected = ["88fac688", "c688fac6", "fac688fa"]
@@ -371,7 +371,7 @@ def test_published_bytes_of_mlx():
 
 
 def test_published_bytes_of_ggml():
-    # Q4_0 of (i - 16) / 8 has these bytes after a scale of 0.25.
+    # The code bytes of ggml's Q4_0 block of (i - 16) / 8, without its scale 0.25.
     block = bytes.fromhex("809191a2a2b3b3c4c4d5d5e6e6f7f7f8")
     x = (np.arange(32, dtype=np.float32) - 16) / 8
     p = pq.PackedArray.from_buffer(block, "uint4", 32, layout="halves")
@@ -465,7 +465,7 @@ def test_the_largest_number_of_rows(layout):
     assert pq.unpack(p).shape == p[:].shape == pq.dequantize(p, 1.0).shape == p.shape
 
 
-# Objects that other code has built
+# ---- Objects that skip the constructor ----
 
 
 class Claims(pq.PackedArray):
@@ -479,7 +479,7 @@ class Claims(pq.PackedArray):
 
 
 def test_subclasses_with_wrong_properties():
-    """The arguments of the constructor decide, not the overridden properties."""
+    """Use the constructor's arguments, and not the properties that Claims overrides."""
     p = Claims(np.uint8([0x21, 0]), "int4", 4)
     same(pq.dequantize(p, 1.0), np.float32([1, 2, 0, 0]))
     assert pq.unpack(p).dtype == ml_dtypes.int4
@@ -506,7 +506,7 @@ USES = {
 def test_uninitialized_objects_raise_errors(name):
     for kind in (pq.PackedArray, Claims):
         if kind is Claims and name in (*NOUNS, "repr", "str", "len", "bool", "==", "[:]"):
-            continue  # The properties of Claims do not read the missing data.
+            continue  # Claims overrides these properties, which read no data.
         with pytest.raises(TypeError, match=r"^data: expected words, got a PackedArray th"):
             USES[name](kind.__new__(kind))
 

@@ -1,7 +1,7 @@
-"""Packed codes in calls: packing changes no code and no number.
+"""Tests that calls with packed codes return the results of calls with unpacked codes.
 
-`packed_oracle` defines the layouts. The unpacked calls of the scalar instruction set define
-the numbers. Each random draw chooses shapes, types, parameters and strides.
+`packed_oracle` defines the layouts. Calls of the scalar instruction set with unpacked codes
+define the numbers. Shapes, types, parameters and strides are random.
 """
 
 import numpy as np
@@ -36,12 +36,12 @@ from support import (
 import pyquant as pq
 from pyquant.dtypes import TYPES
 
-ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; most packed types are its types
+ml_dtypes = pytest.importorskip("ml_dtypes")  # it defines the types
 
 BITS = {name: TYPES[name].bits for name in EVERY_CODE if TYPES[name].bits <= 8}
 FOUR_BITS = ("awq", "halves", "high-first")
 BYTES = ("onnx", "halves", "high-first", "packbits")
-# Layout, type, bits. A uint8 code may have fewer bits than its type.
+# Layout, type and number of bits of the codes. uint8 codes may have fewer than 8 bits.
 PACKINGS = [
     *(("onnx", name, bits) for name, bits in BITS.items() if bits in (2, 4)),
     *(("words", name, bits) for name, bits in BITS.items()),
@@ -64,12 +64,12 @@ def choose(rng, options):
 
 
 def choose_copy(rng, shape):
-    """Return the name of a copy that an array can have."""
+    """Return the name of a random memory layout of FOR_OUT that fits a shape."""
     return choose(rng, FOR_OUT) if shape else "contiguous"
 
 
 def random_draws(packing, default, everything):
-    """Return pairs of a seed and a generator that depends on the packing, too."""
+    """Return pairs: a seed, and a generator that depends on the seed and the packing."""
     place = PACKINGS.index(packing)
     return [
         (seed, np.random.default_rng([seed, place]))
@@ -78,7 +78,7 @@ def random_draws(packing, default, everything):
 
 
 def choose_form(rng):
-    """Return shape, axis and block size of the parameters, and an axis to pack along."""
+    """Return a random row (shape, axis, block size) of FORMS, and an axis to pack along."""
     form = choose(rng, FORMS)
     return form, int(rng.integers(len(form[0]))) if form[0] else None
 
@@ -109,7 +109,7 @@ def pack(codes, packing, axis):
 
 
 def usable(form, packing):
-    """Return whether a packing has words for a shape. Only ONNX packs a scalar."""
+    """Return true if a packing supports a shape. Only ONNX supports a scalar."""
     return form[0] != () or packing[0] == "onnx"
 
 
@@ -220,13 +220,13 @@ def test_repack(first):
 
 
 def scales_and_zeros(rng, form, name, source):
-    """Draw parameters of a form: inside and outside the range of the fast paths."""
+    """Return random parameters for a row of FORMS, some beyond the fast paths' limits."""
     make = choose(rng, [mixed_scales, usual_scales])
     return parameters_of(form, name, source, int(rng.integers(1000)), make)
 
 
 def limit(codes, packing):
-    """Limit codes to the bits of a packing if their type has more bits."""
+    """Limit codes to the largest code of a packing that has fewer bits than the type."""
     _, name, bits = packing
     return codes if bits == BITS[name] else np.minimum(codes, (1 << bits) - 1)
 
@@ -261,7 +261,7 @@ def test_quantize(packing, small_parts):
 
 @each("mode, isa", MODES, LEVELS)
 def test_quantize_rounds_complete_groups_in_each_mode(mode, isa):
-    """A kernel quantizes and packs complete groups of 32 codes by half_even alone."""
+    """Test every rounding mode. Only half_even has a kernel that packs 32 codes at once."""
     x = np.arange(-256, 256, dtype=np.float32) / 16
     for name in ("int4", "uint4"):
         options = {"dtype": name, "rounding": mode}
@@ -294,8 +294,8 @@ def test_dequantize(packing, small_parts):
                 same(out.astype(target, order="C"), expected)
 
 
-# Shapes of complete tiles and of parts of tiles, and a block size along the first axis. The
-# rows have common parameters. A buffer of the core holds the bytes of fewer rows.
+# Shapes with complete and incomplete tiles, and a block size along the first axis. Several
+# rows share parameters, and are too large for the buffer of packed bytes in the core.
 COMMON = (((45, 1101), 20), ((33, 2050), None), ((19, 65), 11))
 
 
@@ -309,7 +309,7 @@ def test_rows_with_common_parameters(packing):
         x = adversarial("float32", 0.3, codes.size, seed=seed).reshape(shape)
         how = parameters_of(form, name, seed=seed, make=make)
         alone = how
-        if block:  # Each row gets its own parameters.
+        if block:  # Compare with separate parameters for each row.
             rows = np.arange(shape[0]) // block
             alone = {key: how[key][rows] for key in how.keys() & {"scale", "zero_point"}}
             alone["axis"] = (0, 1)
@@ -363,7 +363,7 @@ NEIGHBOURS += [("words", "uint8", bits) for bits in (1, 3, 5, 7)] + [("words", "
 
 @pytest.mark.parametrize("packing", NEIGHBOURS, ids=str)
 def test_threads_share_no_word(packing, small_parts):
-    # If two threads write one word, a code is lost in a few of many calls.
+    # If two threads write to one word, a code is lost, but only in a few of many calls.
     _, name, bits = packing
     code = 1 if packing[0] == "onnx" else (1 << bits) - 1
     for shape, axis in (((2049,), 0), ((301, 3), 0), ((3, 1003), 1), ((7, 33), 1)):
@@ -398,7 +398,7 @@ def test_parameters_accept_their_own_packed_codes(name):
                         p.quantize(x, **how)
 
 
-# Memory of the result
+# ---- Memory of the result ----
 
 
 def test_out_must_not_overlap_the_bytes():
@@ -417,7 +417,8 @@ def test_out_must_not_overlap_the_bytes():
 
 
 def test_out_between_the_bytes():
-    # The codes use four bytes of each 16. The result uses four bytes beside them.
+    # `out` may be between rows of memory if no byte is shared: the codes use 4 bytes of a
+    # row of 16 bytes, and the result uses 4 different bytes of each row.
     memory = np.zeros((8, 16), np.uint8)
     p = pq.PackedArray(memory[3, 4:8], "int4", 8)
     out = memory.view(np.float32)[:, 2]

@@ -1,7 +1,7 @@
 """Audio samples: `QParams.from_pcm` and the layout "int24".
 
-Samples are Python integers divided by powers of two. float32 represents all products of
-samples of at most 24 bits, and float64 all quotients.
+A sample is an integer code times a power of two. float32 represents each product exactly,
+because a sample has at most 24 bits. float64 represents each quotient exactly.
 """
 
 import io
@@ -31,13 +31,13 @@ def random_samples(rng, bits, shape):
 
 
 def real_of(samples, bits):
-    """Return samples as float32, by the definition: a difference, and one rounding."""
+    """Convert samples to float32: subtract 128 from 8-bit samples, and scale to -1 to 1."""
     exact = samples.astype(np.int64) - (128 if bits == 8 else 0)
     return exact.astype(np.float32) * np.float32(2.0 ** (1 - bits))
 
 
 def samples_of(x, bits):
-    """Return samples of float32 numbers: the nearest, ties to even, saturated."""
+    """Convert float32 numbers to samples: round half to even and saturate."""
     most = 1 << (bits - 1)
     quotients = np.rint(np.asarray(x, np.float64) * most)
     quotients = np.where(np.isnan(x), -most, np.clip(quotients, -most, most - 1))
@@ -45,14 +45,14 @@ def samples_of(x, bits):
 
 
 def bytes_of(samples):
-    """Return 24-bit samples as three bytes each, along the last axis."""
+    """Return 24-bit samples as bytes. Each sample becomes three bytes of the last axis."""
     three = np.ascontiguousarray(samples).astype("<i4").view(np.uint8)
     three = three.reshape(*samples.shape, 4)[..., :3]
     return three.reshape(*samples.shape[:-1], 3 * samples.shape[-1]).copy()
 
 
 def stored(samples, bits):
-    """Return samples as the input of `dequantize`."""
+    """Return samples in the form that `dequantize` reads: 24-bit samples are packed."""
     if bits != 24:
         return samples
     return pq.PackedArray(bytes_of(samples), "int32", samples.shape, layout="int24")
@@ -69,7 +69,7 @@ def test_parameters(bits):
 
 @pytest.mark.parametrize("bits", BITS)
 def test_read(bits, isa):
-    """Read mono and interleaved samples to rows and to planes."""
+    """Dequantize mono and interleaved samples to interleaved rows and to planes."""
     p, rng = pq.QParams.from_pcm(bits), np.random.default_rng(bits)
     for shape in SHAPES:
         samples = random_samples(rng, bits, shape)
@@ -85,7 +85,7 @@ def test_read(bits, isa):
 
 @pytest.mark.parametrize("bits", BITS)
 def test_write(bits, isa):
-    """Write rows and planes, with ties, values out of range, infinities and NaN."""
+    """Quantize rows and planes, with ties, values out of range, infinities and NaN."""
     p, rng = pq.QParams.from_pcm(bits), np.random.default_rng(bits)
     layout = "int24" if bits == 24 else None
     for shape in SHAPES:
@@ -106,7 +106,7 @@ def test_write(bits, isa):
 
 
 def check_int24(seed):
-    """Compare calls of 24-bit codes with calls of int32."""
+    """Compare calls that use packed 24-bit codes with calls that use int32 codes."""
     rng = np.random.default_rng(seed)
     shape = tuple(int(n) for n in rng.integers(1, 24, int(rng.integers(1, 5))))
     codes = random_samples(rng, 24, shape)
@@ -148,14 +148,14 @@ def check_int24(seed):
 
 
 def test_int24_equals_int32():
-    """Draw shapes, parameters, strides and options."""
+    """Test random shapes, parameters, strides and options."""
     for seed in seeds(amount(20, 200)):
         with case(seed=seed):
             check_int24(seed)
 
 
 def test_dither():
-    """Stochastic rounding keeps the mean of a number between two samples."""
+    """Round a number between two samples stochastically. The mean is near the number."""
     x = np.full(1 << 16, 0.25 * 2**-15, np.float32)
     got = pq.QParams.from_pcm(16).quantize(x, rounding="stochastic", seed=1)
     assert set(got.tolist()) == {0, 1}

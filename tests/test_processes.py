@@ -1,4 +1,4 @@
-"""Worker processes of every start method, and arrays that are not in memory."""
+"""Tests of worker processes with every start method, and of arrays not in memory."""
 
 import multiprocessing
 import os
@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.skipif(
         "PYQUANT_EMULATED" in os.environ, reason="the emulator starts no such processes"
     ),
-    # Newer versions of Python warn if a process with threads forks.
+    # Python 3.12 and later warn if a process with threads forks.
     pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning"),
 ]
 
@@ -28,7 +28,7 @@ def inputs():
 
 
 def both_ways(threads):
-    """Return codes and reals of small arrays, which are split."""
+    """Quantize and dequantize small arrays, which threads compute in parts."""
     with pytest.MonkeyPatch.context() as patch, split_small_arrays(patch, cpus=4):
         x, scale, zero = inputs()
         q = pq.quantize(x, scale, zero, axis=1, threads=threads)
@@ -41,7 +41,7 @@ def worker(threads):
 
 @pytest.fixture
 def expected():
-    """Return the results of one thread, after the threads of this process have run."""
+    """Return the results of one thread. Check that two threads return equal results."""
     result = both_ways(1)
     for got, one in zip(both_ways(2), result, strict=True):
         same(got, one)
@@ -140,7 +140,7 @@ def test_processes_exchange_parameters():
 
 
 def test_memory_that_joblib_maps(tmp_path):
-    """joblib passes large arguments as read-only maps of a file."""
+    """Quantize in workers of joblib, which pass large arrays as read-only memory maps."""
     joblib = pytest.importorskip("joblib")  # optional
     x, scale, zero = inputs()
     p = pq.QParams(scale, zero, "int8", axis=1)
@@ -153,11 +153,11 @@ def test_memory_that_joblib_maps(tmp_path):
     same(np.concatenate([q for _, _, q in results]), p.quantize(x))
 
 
-# Arrays that are not in memory
+# ---- Arrays that are not in memory ----
 
 
 class Lazy:
-    """An array with the members of dask arrays. NumPy's protocol would compute it."""
+    """An object with dask's members. Conversion by NumPy would compute the whole array."""
 
     def __init__(self, graph):
         self.graph = graph

@@ -1,4 +1,4 @@
-"""`pyquant.integrations.products` beside integer arithmetic, for each installed package."""
+"""Compare `pyquant.integrations.products` with integer arithmetic."""
 
 import re
 from importlib.util import find_spec
@@ -23,7 +23,7 @@ PACKAGES = [
 TYPES = [(a, b) for a in ("int8", "uint8") for b in ("int8", "uint8")]
 CPU = Path("/proc/cpuinfo")
 HAS_VNNI = CPU.exists() and bool(re.search("avx(512)?_vnni", CPU.read_text("utf-8")))
-# Pairs that a package multiplies exactly on this CPU.
+# Pairs of types that a package must multiply exactly on this CPU.
 ALWAYS = {
     "onnxruntime": TYPES if HAS_VNNI else [],
     "numkong": [("int8", "int8"), ("uint8", "uint8")],
@@ -38,7 +38,7 @@ def exact(a, b):
 
 
 def adversarial(rng, shape, dtype, kind):
-    """Return codes of one extreme, of both extremes, or of all codes."""
+    """Return codes of a kind: one extreme of a type, both extremes, or any codes."""
     ends = np.iinfo(dtype)
     if kind in ("lowest", "highest"):
         return np.full(shape, ends.min if kind == "lowest" else ends.max, dtype)
@@ -50,7 +50,7 @@ def adversarial(rng, shape, dtype, kind):
 def skip_unless_exact(package, types):
     if not products._is_exact(package, *types):
         assert types not in ALWAYS[package]
-        # The CPU and the package decide. ALWAYS lists the types that each package needs.
+        # Without a row in ALWAYS, exact products depend on the CPU and the package.
         pytest.skip(f"{package} does not multiply {types} exactly here")
 
 
@@ -84,7 +84,7 @@ def test_longer_sums_raise(package, types):
 
 @pytest.mark.parametrize(("a", "b"), [*TYPES, ("int4", "int4"), ("uint4", "int2")])
 def test_bounds_are_tight(a, b):
-    """At the bound, extreme sums fit. One more product of extreme codes does not."""
+    """Sums of `longest` extreme products fit the sum's type. One more product overflows."""
     ends = [[pq.dtypes.TYPES[t].lowest, pq.dtypes.TYPES[t].highest] for t in (a, b)]
     found = [x * y for x in ends[0] for y in ends[1]]
     integers = np.iinfo(np.int32)
@@ -96,7 +96,7 @@ def test_bounds_are_tight(a, b):
     most = max(found, key=abs)
     sums = [np.float32(k * most), np.float32((k + 1) * most)]
     assert int(sums[0]) == k * most
-    assert abs(int(sums[1])) > 2**24 - 1  # where float32 skips odd numbers
+    assert abs(int(sums[1])) > 2**24 - 1  # float32 skips odd numbers there
     assert products.longest("int8", "int8", "torch") == 131_071
 
 
@@ -105,7 +105,7 @@ def test_forms_of_arrays(package):
     skip_unless_exact(package, ("int8", "int8"))
     rng = np.random.default_rng(1)
     a = rng.integers(-128, 128, (4, 6, 32), np.int8)
-    weight = rng.integers(-128, 128, (48, 32), np.int8)  # a row for each output
+    weight = rng.integers(-128, 128, (48, 32), np.int8)  # each row is an output
     due = exact(a, weight.T)
     prepared = products.Prepared(weight.T, package=package)
     assert (prepared.shape, prepared.dtype, prepared.package) == ((32, 48), "int8", package)
@@ -116,7 +116,7 @@ def test_forms_of_arrays(package):
             sums = products.matmul(given, b, package=package)
             np.testing.assert_array_equal(sums, exact(given, weight.T))
     np.testing.assert_array_equal(products.matmul(a[0, 0], prepared), due[0, 0])
-    weight[:] = 0  # the object keeps a copy
+    weight[:] = 0  # Prepared keeps a copy
     np.testing.assert_array_equal(products.matmul(a, prepared), due)
     for m, k, n in [(0, 3, 2), (2, 0, 3), (2, 3, 0)]:
         b = products.Prepared(np.ones((k, n), np.int8), package=package)
@@ -168,7 +168,7 @@ def test_choice_of_a_package(only_blas):
 
 
 def test_saturating_packages_are_not_chosen(monkeypatch):
-    """Without VNNI instructions, ONNX Runtime saturates sums of two products."""
+    """Detect sums of two products that saturate, like in ONNX Runtime without VNNI."""
 
     def saturating(b, a_type, threads):
         def product(a):

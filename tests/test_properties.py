@@ -1,4 +1,4 @@
-"""Properties of every array. Hypothesis searches for counterexamples."""
+"""Tests of properties that hold for every array, with examples from Hypothesis."""
 
 import numpy as np
 import oracle
@@ -57,7 +57,7 @@ def granularities(draw, shape):
 
 @st.composite
 def calls(draw, quantizes):
-    """Draw an array in any layout, parameters of a granularity, and options."""
+    """Draw an array with any strides, parameters of any granularity, and options."""
     shape, real, code = draw(shapes), draw(real_dtypes), draw(code_dtypes)
     axis, block = draw(granularities(shape))
     params = parameter_shape(shape, axis, block)
@@ -72,7 +72,7 @@ def calls(draw, quantizes):
 
 
 def check(call, oracle_of, function_at):
-    """Compare each instruction set with exact arithmetic."""
+    """Compare the results of each instruction set with exact arithmetic."""
     array, *parameters, axis, block, options = call
     where = {"axis": axis, "block_size": block, **options}
     spread = [expand(one, array.shape, axis, block) for one in parameters]

@@ -1,4 +1,4 @@
-"""Published formats on the command line: decoded by their names, or refused."""
+"""Tests that commands decode published formats by tensor names or print an error."""
 
 import io
 import json
@@ -18,7 +18,7 @@ from pyquant.cli import _measure, main
 E4M3, E8M0, BF16 = map(dtype_of, ("float8_e4m3fn", "float8_e8m0fnu", "bfloat16"))
 ROWS, COLUMNS = 256, 320
 X = np.random.default_rng(1).standard_normal((ROWS, COLUMNS)).astype(np.float32)
-# Grids of powers of two: blocks of 128x128, rows, groups of 32, and one scale.
+# The shape of a block that shares a scale, for each granularity.
 BLOCKS = {
     "128x128": (128, 128),
     "axis:0": (1, COLUMNS),
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("here")
 
 
 def by_hand(blocks):
-    """Return codes, scales and values, computed element by element."""
+    """Return codes, scales of blocks, and the values of the codes."""
     rows, columns = (np.arange(n) // b for n, b in zip(X.shape, blocks, strict=True))
     scale = np.exp2(-(rows[:, None] % 5) - columns % 3.0).astype(np.float32)
     codes = (X / scale).astype(E4M3)
@@ -95,7 +95,7 @@ def test_float8_codes_are_decoded_with_their_scale(spelling, blocks, dtype, caps
     np.testing.assert_array_equal(pq.open_weights("y.safetensors")["a.weight"], values)
     run("compare", "--exact", "--tensor=a.weight", "y.safetensors", "x.safetensors")
     outputs = (("q.safetensors", "int8"), ("q.gguf", "Q8_0"))
-    for out, type in outputs[: 1 if marker else 2]:  # GGUF has no float8
+    for out, type in outputs[: 1 if marker else 2]:  # GGUF has no float8 type
         for name in ("m.safetensors", "x.safetensors"):
             run("quantize", "-qf", name, f"{name[0]}.{out}", "--type", type)
         found, expected = (pq.open_weights(f"{name}.{out}") for name in "mx")
@@ -105,7 +105,7 @@ def test_float8_codes_are_decoded_with_their_scale(spelling, blocks, dtype, caps
 
 
 def test_float8_codes_without_a_scale_are_refused(capsys):
-    """--raw treats codes as values."""
+    """Reject float8 codes without a scale, but with --raw, treat the codes as values."""
     pq.write_weights("m.safetensors", {"a.weight": X.astype(E4M3), "b": X})
     pq.write_weights("x.safetensors", {"a.weight": X.astype(E4M3).astype("f4"), "b": X})
     expected = "a.weight: float8 codes without a scale; expected a.weight_scale or "
@@ -130,7 +130,7 @@ def test_float8_codes_without_a_scale_are_refused(capsys):
 
 WORDS, BYTES = np.zeros((64, 256), "i4"), np.zeros((64, 256), "u1")
 HALF, E8 = np.ones((64, 256), "f2"), np.ones((64, 256), E8M0)
-# Spellings that name no format: codes, their types, and scales.
+# Names that no format uses: the name of the codes, the type, and names of the scale.
 UNREAD = (
     ("weight", "int8", "scales", "scale", "weight_scales", "scale_weight"),
     ("weight", "uint8", "weight.scale", "SCB", "weight_scale_inv"),
@@ -150,7 +150,7 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
 
 
 def refusal(tensors):
-    """Raise the error that each command prints for a file with these tensors."""
+    """Write a file of tensors, run each command, and raise the error that all print."""
     output = io.StringIO()
     with TemporaryDirectory() as folder, chdir(folder), redirect_stdout(output):
         pq.write_weights("m.safetensors", tensors)
@@ -171,7 +171,7 @@ def refusal(tensors):
 
 
 def in_unread_formats():
-    """Yield codes with the name of their format, or a scale that names no format."""
+    """Yield tensors that commands must reject, and the format or scale in the message."""
     for name, codes, value, scale in (
         ("Marlin 2:4", "B_24", WORDS, "s"),
         ("QQQ", "B", WORDS, "s_channel"),
@@ -199,7 +199,7 @@ def test_quantized_weights_are_not_quantized_again(name, tensors, why):
 
 
 def in_formats():
-    """Return one weight in each format that stores it, and the facts of config.json."""
+    """Yield a weight in each format that can store it, and settings of config.json."""
     x = np.random.default_rng(2).integers(-7, 8, (64, 96)).astype("f4") / 8
     scales, mixed = np.full((3, 64), 0.125, "f2"), np.arange(96, dtype="i4") * 7 % 3
     gptq, points = weights.gptq, np.random.default_rng(3).integers(5, 11, (3, 64))
@@ -227,7 +227,7 @@ def in_formats():
 
 @pytest.mark.parametrize(("format", "made", "config"), [*in_formats()])
 def test_weights_of_every_format_are_read(format, made, config, capsys, monkeypatch):
-    """Values are these of `pyquant.weights`, with a few rows in a band."""
+    """Read the values that `pyquant.weights` returns, a few rows at a time."""
     monkeypatch.setattr(_measure, "BAND", 1000)
     tensors, values = made.tensors("a"), made.dequantize()
     pq.write_weights("m.safetensors", {**tensors, "b": X})
@@ -267,7 +267,7 @@ def test_a_vector_of_a_format_is_read(capsys):
 @pytest.mark.parametrize("format", ["awq", "gptq_v2", "gptq_p", "compressed_tensors"])
 @pytest.mark.parametrize("source", ["gptq", "awq", "int4", "Q4_0"])
 def test_convert_keeps_every_value(source, format, capsys):
-    """A file becomes another format and Q4_0 again; other tensors are copied."""
+    """Convert a file to a format and back to Q4_0. Plain tensors are copied."""
     x = np.random.default_rng(2).standard_normal((64, 96)).astype("f4")
     scales, zeros = np.full((3, 64), 0.25, "f2"), np.full((3, 64), 8)
     layers = {
@@ -298,7 +298,7 @@ def test_convert_keeps_every_value(source, format, capsys):
     made = weights.from_tensors(found, "a.weight", format)
     assert made.format == format
     assert {*found} == {*made.tensors("a"), *plain}
-    if source != "int4":  # its scales exceed float16
+    if source != "int4":  # the scales of int4 exceed float16
         run("convert", "y.safetensors", "z.gguf", "--format", "Q4_0", "--tensor", "a.*")
         values = pq.open_weights("z.gguf")["a.weight"].dequantize()
         np.testing.assert_array_equal(values, made.dequantize())
@@ -386,7 +386,7 @@ def test_convert_refuses(out, options, said, capsys):
     ids=str,
 )
 def test_block_sizes_are_derived_or_stated(shape, scales, config, granularity, capsys):
-    """A size is a power of two, unless config.json states another one that fits."""
+    """Infer a block size that is a power of two, or use a fitting size of config.json."""
     codes = np.ones(shape, "i1")
     scale = np.arange(1, np.prod(scales) + 1, dtype="f4").reshape(scales)
     pq.write_weights("m.safetensors", {"w": codes, "w_scale": scale})
@@ -442,7 +442,7 @@ def test_a_configuration_without_sizes_is_ignored(text, capsys):
 
 
 def test_integers_that_are_no_codes_pass():
-    """Integers keep their bits beside a scale of another weight."""
+    """Copy integers unchanged if a scale in the file belongs to a different tensor."""
     pairs = (
         ("bn.num_batches_tracked", "bn.scale"),
         ("attn.relative_position_index", "attn.logit_scale"),

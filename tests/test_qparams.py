@@ -1,4 +1,4 @@
-"""`choose_qparams` against exact arithmetic, and the `QParams` that it returns."""
+"""Compare `choose_qparams` with exact arithmetic, and test `QParams`."""
 
 import pickle
 
@@ -47,7 +47,7 @@ FORMS = [
 
 
 def members(x, axis, block):
-    """Yield the flat groups of an array in the order of their parameters."""
+    """Yield the elements of each group, in the order of the parameters."""
     rank = x.ndim
     if block is None:
         axes = sorted(a % rank for a in (axis if np.iterable(axis) else [axis]))
@@ -77,12 +77,12 @@ def test_every_granularity(form, source, code, symmetric):
     assert p.scale.shape == p.zero_point.shape
     same(p.scale.reshape(-1), np.array([e.scale for e in expected], p.scale.dtype))
     same(p.zero_point.reshape(-1), np.array([e.zero_point for e in expected]))
-    # The parameters have the shape that quantize expects for this axis and block.
+    # `p.scale` has the shape that quantize expects for this axis and block size.
     same(
         p.quantize(x),
         pq.quantize(x, p.scale, p.zero_point, axis=axis, block_size=block, dtype=code),
     )
-    # Fortran order, reversed rows and gaps give equal parameters.
+    # The memory order does not change the parameters: Fortran order, reversed rows, gaps.
     for view in (x.copy("F"), x[::-1].copy()[::-1], x.repeat(2, axis=-1)[..., ::2]):
         kwargs = {"axis": axis, "block_size": block, "symmetric": symmetric}
         assert pq.choose_qparams(view, dtype=code, **kwargs) == p
@@ -99,7 +99,7 @@ def test_no_elements():
 
 
 def test_zero_points_without_elements_are_not_read():
-    # The array of zero points is empty: pyquant must not read its memory.
+    # The array of zero points is empty, so pyquant must not read its memory.
     none = np.lib.stride_tricks.as_strided(np.array([300]), (0,), (0,))
     p = pq.QParams(np.ones(0, np.float32), none, "int8", axis=0)
     assert p.zero_point.shape == (0,)
@@ -200,7 +200,7 @@ def test_attributes_are_read_only():
 def test_made_by_hand():
     scale = np.float32([0.5, 0.25])
     p = pq.QParams(scale, np.int8([1, 2]), np.dtype("int8"), axis=1, block_size=None)
-    scale[0] = 7  # QParams copied the array.
+    scale[0] = 7  # does not change `p`, which has a copy
     x = np.float32([[1, 1], [2, 2]])
     same(p.quantize(x), pq.quantize(x, p.scale, p.zero_point, axis=1))
     assert p.scale.tolist() == [0.5, 0.25]
@@ -228,7 +228,7 @@ ONE = {"dtype": "int8", "shape": []}  # for errors.txt
 
 @loop("dtype, block", REALS, [(2, 3, 1), (1, 1, 1), (4, 5, 6), (9, 1, 4), (3, 2, 5)])
 def test_extrema_of_blocks(dtype, block):
-    """pyquant.integrations.dask merges these extrema. All ranges contain 0."""
+    """Compare `_core.extrema` with NumPy. Each range is extended to contain 0."""
     x = uniform_bits(dtype, 120, seed=3).reshape(4, 5, 6)
     x[~is_finite(x)] = 0
     for array in (x, x.T.copy().T, x[::-1, :, ::-1], np.broadcast_to(x[:, :1], x.shape)):
@@ -315,7 +315,7 @@ def test_zero_points_of_empty_arrays_are_checked(shape, bad):
         with pytest.raises(ValueError, match=rf"^zero_point: .* got {int(bad)}(;|$)"):
             call(bad)
         call(0)
-    if shape[axis]:  # There are zero points for rows without elements.
+    if shape[axis]:  # The data has no elements, but its rows have zero points.
         n = shape[axis]
         for function, numbers in ((pq.quantize, x), (pq.dequantize, q)):
             typed = {"dtype": "int8"} if function is pq.quantize else {}

@@ -1,4 +1,4 @@
-"""Quantize and dequantize: scalar against exact arithmetic, and corner cases."""
+"""Compare scalar's quantize and dequantize with exact arithmetic, and test corner cases."""
 
 import numpy as np
 import oracle
@@ -63,8 +63,8 @@ def test_every_16_bit_number_is_exact(source, scale):
     same(got, oracle.quantize(x, np.float32([scale]), 3, dtype="int16"))
 
 
-# Corner cases, and inputs on which common shortcuts fail:
-# (x, scale, zero point, dtype, codes)
+# Corner cases, and inputs that common shortcuts quantize to wrong codes. A case is
+# (x, scale, zero point, dtype, codes).
 CORNERS = {
     "just below a half": ([0.49999997], 1.0, 0, "int8", [0]),
     "just below a half, odd zero point": ([0.49999997], 1.0, 1, "int8", [1]),
@@ -130,7 +130,7 @@ def test_codes_of_corners(name, real, isa):
     values, scale, zero, dtype, expected = CORNERS[name]
     given = [*values, scale]
     if real == "float64" and not np.array_equal(given, np.float32(given), equal_nan=True):
-        return  # In float64, these numbers are not rounded, and have other codes.
+        return  # CORNERS has the codes of numbers that were rounded to float32.
     scale = np.float32(scale)
     for count in (len(values), 69):
         x, due = np.resize(np.array(values, real), count), np.resize(expected, count)
@@ -139,7 +139,7 @@ def test_codes_of_corners(name, real, isa):
         same(quantize_at(isa, x, np.full(count, scale), zero, axis=0, dtype=dtype), due)
 
 
-# (code, scale, zero point, dtype of q, float32 result)
+# Corner cases of dequantize: (code, scale, zero point, dtype of the code, float32 result).
 NUMBERS = {
     "difference rounded once": (16777217, 1.0, 1, "int32", 16777216.0),
     "lowest minus one": (I32_MIN, 1.0, 1, "int32", -2147483648.0),
@@ -204,8 +204,8 @@ def test_every_nan_is_one_quiet_nan(source, target, isa):
 def close_quotients(last):
     """Yield float64 scales with the last 20 bits `last`, and numbers close to a tie.
 
-    The code changes midway between a tie and the next number. No float64 quotient is closer
-    to this point than the tested quotients.
+    A quotient changes its code midway between a tie and the next float64 number. No
+    quotient of float64 numbers is closer to this point than the tested quotients.
     """
     for first in (0, 1 << 51, (1 << 52) - (1 << 20)):
         scale = (1 << 52) + first + last % (1 << 20)
@@ -234,13 +234,13 @@ def test_float64_quotients_beside_ties(last, target, isa):
 
 
 def test_a_scale_is_rounded_once_to_the_type_of_the_arithmetic():
-    scale = 0.1  # In float32, the scale is 0.1 + 1.5e-9, which moves the tie.
+    scale = 0.1  # In float32, the scale is 0.1 + 1.5e-9, so 0.25 is no tie.
     x = np.float32([0.25])
     same(pq.quantize(x, scale), oracle.quantize(x, np.float32([scale])))
     wide = x.astype(np.float64)
     same(pq.quantize(wide, scale), oracle.quantize(wide, np.float64([scale])))
     assert pq.quantize(np.float64([1e302]), 1e300).tolist() == [100]
-    # In float32, these scales are infinity and 0.
+    # In float32, the scales 1e300 and 1e-300 become infinity and 0.
     assert pq.quantize(np.float32([1.0]), 1e300).tolist() == [0]
     assert pq.quantize(np.float32([1.0, 0.0]), 1e-300).tolist() == [127, -128]
 
@@ -314,7 +314,7 @@ FAR = [2**52, 2**52 + 1, 2**53 + 1, 2**53 + 2**29 + 77, 2**62 + 2**38 + 1, 2**63
 
 @loop("dtype, zero", REALS, [*FAR, *(-z - 1 for z in FAR)], draws=16)
 def test_zero_points_of_64_bits(zero, dtype):
-    """oneDNN allows any 64-bit zero point, and the difference is exact."""
+    """Subtract any 64-bit zero point exactly, because oneDNN allows every integer."""
     zeros = np.array([zero])
     for code in ("int8", "uint8", "int32"):
         q = codes(code, 300)
@@ -351,7 +351,7 @@ def test_two_scales_are_an_outer_product(pair, target, monkeypatch):
     q = rng.integers(-1000, 1000, shape).astype(np.int32)
     axes = sorted(d % q.ndim for d in axis or (-2, -1))
     scale = [rng.normal(0, 1, q.shape[d]).astype(np.float32) for d in axes]
-    for one in scale:  # a subnormal product, and an infinite one
+    for one in scale:  # some products become subnormal, infinite or NaN
         one[:1], one[1:2] = 1e-23, INF
     with np.errstate(all="ignore"):
         products = np.multiply.outer(*scale)

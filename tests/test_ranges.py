@@ -1,4 +1,4 @@
-"""`choose_qparams` at the ends of every type, scales of every type, and defaults."""
+"""Test `choose_qparams` at the ends of every type, with scales of every type."""
 
 from fractions import Fraction
 
@@ -37,7 +37,7 @@ def numbers(array):
 
 
 def check(x, code, symmetric):
-    """Assert that the parameters are finite and return each number within half a step."""
+    """Assert that scales are finite and that no number changes by more than half a step."""
     __tracebackhide__ = True
     p = pq.choose_qparams(x, dtype=code, symmetric=symmetric)
     assert np.isfinite(p.scale)
@@ -55,15 +55,15 @@ def check(x, code, symmetric):
     for value, one in zip(numbers(x), q.reshape(-1), strict=True):
         steps, exact = int(one) - zero, value / scale
         quotient = oracle.round_to_format(oracle.finite(exact), compute).signed()
-        # The rounded quotient can be a tie although the exact quotient is not. It can
-        # exceed the 32-bit codes.
+        # The rounded quotient can be a tie although the exact quotient is no tie. A rounded
+        # quotient can also exceed the range of 32-bit codes.
         assert abs(steps - exact) <= half + abs(quotient - exact)
         if code not in WIDE or lowest < int(one) < highest:
             assert abs(steps - quotient) <= half
 
 
 def ends(dtype):
-    """Yield groups at both ends of the range of a type."""
+    """Yield groups of the largest and of the smallest numbers of a type."""
     top = float(largest(dtype)) if np.dtype(dtype) != np.float64 else largest(dtype)
     tiny = float(float_of_bits([1], dtype)[0])
     for low, high in ((top, 0), (0, top), (top, top), (top, top / 2), (top / 3, top)):
@@ -105,11 +105,14 @@ def test_pairs_near_the_largest(dtype, symmetric):
         (-16.484375, "uint8", "float32", -63),
         (-16.5, "uint8", "float32", None),
         (-2970, "uint2", "float16", -63),
-        (-3016, "uint2", "float16", None),  # The 64th neighbour would fit.
+        (-3016, "uint2", "float16", None),  # only the 64th neighbour would fit
     ],
 )
 def test_scale_search_tries_64_neighbours(low, code, scale_dtype, places):
-    """If no neighbour fits, a larger scale rounds the larger end towards 0."""
+    """Choose a larger scale if all 64 neighbours of the formula's scale fail.
+
+    Then the larger end is rounded towards 0.
+    """
     p = pq.qparams_from_range(
         np.float16(low),
         np.float16(65504),
@@ -146,7 +149,7 @@ def test_the_default(code):
     if code[0] == "u":
         assert default != pq.choose_qparams(x, dtype=code, symmetric=True)
         q = default.quantize(x)
-        if code in WIDE:  # float32 quotients have larger steps than these codes.
+        if code in WIDE:  # float32 quotients cannot reach all 64-bit codes.
             return
         assert (int(q.min()), int(q.max())) == oracle.code_range(code)
     else:
@@ -164,7 +167,7 @@ def test_the_middle_code(code):
 
 @loop("code", NARROW_FLOATS if HAVE_BFLOAT16 else [])
 def test_subnormal_data_of_narrow_floats_is_not_clipped(code):
-    """The quotient is at most half a step beyond the largest number of the type."""
+    """Choose a subnormal scale. Its quotient may exceed the largest code by half a step."""
     finite = {float(v) for v in np.arange(256, dtype=np.uint8).view(code).astype(float)}
     before, highest = (
         Fraction(v) for v in sorted(v for v in finite if np.isfinite(v))[-2:]
@@ -195,7 +198,7 @@ WITHOUT_ZERO = ({}, {"axis": 0}, {"axis": 1, "block_size": 3}, {"block_size": (4
 
 @loop("code, how", ["int8", "uint4", "uint16", "int32"], WITHOUT_ZERO)
 def test_ranges_without_zero(code, how):
-    """Scale and offset equal the definition, and all functions agree."""
+    """Compare scale and offset with the definition, and compare all functions."""
     low, high = oracle.code_range(code)
     for source in REALS:
         x = np.random.default_rng(1).normal(50, 9, (6, 8)).astype(source)
@@ -228,7 +231,7 @@ def test_equal_numbers_without_zero():
 
 
 def test_extreme_ranges_without_zero():
-    """The difference of the ends overflows, or the scale leaves its type."""
+    """Test ranges with a width that overflows, or with a scale beyond its type."""
     most = np.finfo(np.float64).max
     p = pq.choose_qparams(np.array([-most, most]), include_zero=False)
     assert p.scale == most / 255 - -most / 255
@@ -259,7 +262,7 @@ FLOATS = [(name, None) for name in oracle.NARROW_FORMATS]
 
 
 def ranges(count, seed, dtype="float32"):
-    """Return ranges, including powers of two and both ends of the type of the data."""
+    """Return random ranges, some of powers of two or of extreme numbers of the dtype."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(count, 2)) * np.exp2(rng.uniform(-12, 4, (count, 1)))
     x[: count // 4] = np.exp2(rng.integers(-8, 3, (count // 4, 2))) * [-1, 1]
@@ -302,7 +305,7 @@ def test_scales_by_definition(codes, symmetric, source, name):
 VECTORS = {
     "float16": (0.01575, 0.01569),
     "bfloat16": (0.0157471, 0.0157471),
-    "float8_e4m3fn": (0.0175781, 0.015625),  # 127 steps of 0.015625 are too few.
+    "float8_e4m3fn": (0.0175781, 0.015625),  # 127 * 0.015625 < 2
     "float8_e8m0fnu": (0.03125, 0.03125),
 }
 

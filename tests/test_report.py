@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Error reports: sums against exact arithmetic, addition, text."""
+"""Tests of error reports: sums, compared with exact arithmetic, addition, and text."""
 
 import math
 import pickle
@@ -23,7 +23,7 @@ X = np.float32([0.1, -0.7, 1.25, 30, -2.5, 12])
 
 
 def pair(rng, shape, real="float32", spread=1.0):
-    """Return random arrays and arrays with small errors."""
+    """Return a random array and a copy with small errors."""
     x = rng.standard_normal(shape) * spread
     y = x + rng.standard_normal(shape) * spread * 1e-3
     return x.astype(real), y.astype(real)
@@ -94,7 +94,7 @@ def test_sums(isa, n, real, rng):
 
 
 def test_sums_with_gaps(isa, rng):
-    """NaN and infinities are excluded and count as zeros in their lanes."""
+    """Exclude NaN and infinities from the sums: their lanes add zeros."""
     x, y = pair(rng, 9000)
     x[rng.integers(0, 9000, 50)] = np.nan
     y[rng.integers(0, 9000, 50)] = np.inf
@@ -115,10 +115,10 @@ CHANGES = {
 
 @loop("real", ["float32", "float64"])
 def test_long_columns(real, rng):
-    """Columns run in chunks, and the last chunk is smaller."""
+    """Measure chunks of columns. The last chunk is smaller."""
     x, y = pair(rng, (70_001, 35), real)
     x[5000, 3], y[66_000, 20] = np.nan, np.inf
-    if real == "float64":  # A second pass measures these columns.
+    if real == "float64":  # The core measures these columns in a second pass.
         x[:, 7] *= 1e200
         y[:, 9] *= 1e-300
     alone = pq.measure_error(x.T.copy(), y.T.copy(), axis=0)
@@ -136,7 +136,7 @@ def test_mixed_types(rng):
 
 
 def check_largest_error(report, x, y):
-    """Compare with exact differences, and return them."""
+    """Compare the largest error with exact differences. Return the exact differences."""
     e = [Fraction(a) - Fraction(b) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
     sizes = [abs(v) for v in e]
     assert report.max_error == float(max(sizes))
@@ -146,7 +146,7 @@ def check_largest_error(report, x, y):
 
 @loop("unit", [1e-300, 1e-160, 1e155, 1e307, 5e-324])
 def test_far_float64(unit, rng):
-    """Squares overflow or underflow in float64."""
+    """Measure numbers with squares that overflow or underflow in float64."""
     x, y = pair(rng, 5000, "float64")
     x, y = np.clip(x * 3, -9, 9) * unit, np.clip(y * 3, -9, 9) * unit
     report = pq.measure_error(x, y)
@@ -167,7 +167,7 @@ def test_far_float64(unit, rng):
     ],
 )
 def test_largest_error_beside_far_larger_numbers(arrays):
-    """With the power of two for squares, the difference is 0, or subnormal."""
+    """Find the largest error, although scaling for the squares makes it 0 or subnormal."""
     x, y = (np.array(a, np.float64) for a in arrays)
     check_largest_error(pq.measure_error(x, y), x, y)
 
@@ -176,7 +176,7 @@ def test_largest_error_beside_far_larger_numbers(arrays):
 
 
 def exactly_mergeable(report):
-    """Counts and extremes do not depend on the cuts."""
+    """Return the statistics that do not depend on how an array is cut into parts."""
     fields = ("max_error", "max_index", "nan", "inf", "count", "saturated_low")
     return {name: repr(getattr(report, name)) for name in fields}
 
@@ -205,7 +205,7 @@ def test_merging(sizes, seed):
 
 @loop("axis", [None, 1])
 def test_parts_with_the_borders_of_one_pass(axis, rng):
-    """Reports of parts, added from the left, equal the report of the array bit for bit."""
+    """Add the reports of parts, from the left. The sum equals the report of the array."""
     n, rows = 1 << 16, (3 << 16) + 5
     x = rng.standard_normal((rows, 2) if axis else rows).astype(np.float32)
     y = x * np.float32(0.99)
@@ -248,7 +248,7 @@ def test_largest_errors_of_no_numbers():
 
 
 def with_scale(p, factor):
-    """Return parameters with another scale."""
+    """Return the parameters with each scale multiplied by `factor`."""
     scale = p.scale * p.scale.dtype.type(factor)
     where = {"axis": p.axis, "block_size": p.block_size, "quant_range": p.quant_range}
     return pq.QParams(scale, p.zero_point, p.dtype, **where)
@@ -312,7 +312,7 @@ LAYOUT_OPTIONS = [
 
 @loop("real, change, how", ["float32", "float64", "float16"], CHANGES, LAYOUT_OPTIONS)
 def test_layouts_of_parameters(isa, change, real, how, rng):
-    """Parameters give the report of two arrays, with every instruction set."""
+    """Compare the report of parameters with the report of an array and its round trip."""
     x = CHANGES[change](pair(rng, (21, 30, 34), real, 3.0)[0])
     p = with_scale(pq.choose_qparams(x, **how), 0.9)
     y = p.dequantize(p.quantize(x), dtype="float64" if real == "float64" else "float32")
@@ -326,7 +326,7 @@ def test_layouts_of_parameters(isa, change, real, how, rng):
 
 @loop("code", ["int64", "uint64", "int8"])
 def test_zero_points_of_some_channels(code, rng):
-    """All zero points decide the path, also if one channel is measured."""
+    """Compare reports of parameters with one nonzero zero point in one of 20 channels."""
     x = (rng.standard_normal((20, 70)) * 200).astype(np.float32)
     zero = np.zeros(20, code)
     zero[7] = 100
@@ -337,7 +337,7 @@ def test_zero_points_of_some_channels(code, rng):
 
 
 def test_far_float64_of_channels_beside_each_other(rng):
-    """Each channel uses its own parameters, also in the second pass."""
+    """Measure each channel with the parameters of that channel, also in a second pass."""
     x = rng.standard_normal((300, 20))
     x[:, [3, 17, 19]] *= 1e200
     x[:, 8] *= 1e-200
@@ -418,7 +418,7 @@ def test_texts(rng):
 
 
 def test_counts_of_rows_with_a_short_last_block():
-    """Each element of the short block counts once."""
+    """Count each element of an incomplete last block once."""
     for shape, blocks in (((4, 38), 2), ((4, 3, 38), 2), ((5, 100), 4), ((9, 33), 2)):
         size = 32 if blocks < 4 else 30
         scale = np.ones((*shape[:-1], blocks), np.float32)

@@ -35,7 +35,7 @@ TARGETS = ("int8", "uint8", "int16", "uint16", "int32")
 
 
 def fixed(real, arithmetic):
-    """Return the integer multiplier and the shift of a real multiplier."""
+    """Convert a real multiplier to an integer multiplier and a shift."""
     real = Fraction(float(real))
     if arithmetic.startswith("tflite"):
         fraction, shift = math.frexp(float(real))
@@ -74,7 +74,7 @@ def rdbp(x, exponent):
 
 
 def product(v, real, arithmetic, stored=None):
-    """Return the product of v and a multiplier, before the zero point is added."""
+    """Return the rounded product of `v` and a multiplier, without the zero point."""
     if arithmetic == "float32":
         by = float32(Fraction(float(real)))
         p = float32(float32(v) * by)
@@ -115,7 +115,7 @@ TABLE = (
 def test_the_table(row, arithmetic, isa):
     v, real, *results = row
     expected = list(results[ARITHMETICS.index(arithmetic)])
-    for count in (1, 40):  # one number, then several chunks
+    for count in (1, 40):  # the row alone, and repeated to fill chunks
         got = requantize_at(isa, np.int32(v * count), real, arithmetic=arithmetic)
         assert got.tolist() == expected * count
     assert [product(one, real, arithmetic) for one in v] == expected
@@ -182,7 +182,7 @@ def draw(rng, dtype, count):
 
 
 def draw_reals(rng, count, q):
-    """Draw multipliers: of any size, powers of two, or with codes within range."""
+    """Return random multipliers: any size, powers of two, or results within the range."""
     kind = rng.integers(0, 4)
     if kind == 0:
         return np.ldexp(rng.uniform(0.5, 1, count), rng.integers(-31, 8, count))
@@ -271,7 +271,7 @@ def test_two_multipliers_are_an_outer_product(arithmetic, pair, monkeypatch):
 
 @pytest.mark.parametrize("arithmetic", ARITHMETICS)
 def test_two_multipliers_with_a_wrong_product(arithmetic):
-    """The products of the ends of both arrays are the ends of all products."""
+    """Reject a pair of multiplier arrays if one product is no valid multiplier."""
     q, out = np.int32([[1, 2], [3, 4]]), np.full((2, 2), 7, np.int8)
     twos = np.float32([2, 2])
     for wrong in (2e38, 0, -1, np.nan, np.inf):
@@ -284,7 +284,7 @@ def test_two_multipliers_with_a_wrong_product(arithmetic):
 
 @loop("arithmetic, target", FIXED, TARGETS)
 def test_stored_integers(arithmetic, target):
-    """`fixed_point` does not return these multipliers and shifts."""
+    """Test integer multipliers and shifts that `fixed_point` would not return."""
     rng = np.random.default_rng(3)
     ends, count = code_range(target), 400
     q = draw(rng, "int32", count)
@@ -307,7 +307,7 @@ def test_stored_integers(arithmetic, target):
 @pytest.mark.parametrize("arithmetic", ARITHMETICS)
 @loop("isa", LEVELS)
 def test_the_ends_of_int32(arithmetic, isa):
-    """Multipliers of all sizes are tried one by one and mixed."""
+    """Test multipliers of all sizes, each in a separate call and all in one call."""
     ends = [-(2**31), 1 - 2**31, -(2**30), -1, 0, 1, 2**30, 2**31 - 2, 2**31 - 1]
     reals = [m * 2.0**e for e in range(-31, 7) for m in (1, 1.5, 1 - 2.0**-24)]
     reals = [real for real in reals if 2.0**-32 <= real < 256]
@@ -352,7 +352,7 @@ def test_sums_beyond_int64():
 
 @loop("arithmetic", ARITHMETICS)
 def test_any_number_of_channels(arithmetic):
-    """The core prepares 512 channels at a time. Groups have any length."""
+    """Test many channels, because the core prepares the multipliers of 512 at a time."""
     rng = np.random.default_rng(6)
     for channels, inner in ((1100, 1), (600, 3), (520, 40), (3, 1500)):
         q = rng.integers(-30000, 30000, (2, channels, inner), dtype=np.int32)
@@ -399,7 +399,7 @@ def test_fixed_point_of_many_dimensions():
     assert shift.ravel().tolist() == [0, 0]
 
 
-# From codes to codes, by QParams.requantize
+# ---- From codes to codes, by QParams.requantize ----
 
 
 def drawn_params(rng, name, shape):
@@ -407,7 +407,7 @@ def drawn_params(rng, name, shape):
     axis, block = draw_granularity(rng, shape)
     extents = parameter_shape(shape, axis, block)
     scale = rng.random(extents) * 10 ** rng.uniform(-2, 2) + 1e-3
-    if rng.random() < 0.4:  # powers of two make ties
+    if rng.random() < 0.4:  # powers of two cause ties
         scale = np.exp2(np.rint(np.log2(scale)))
     scale = scale.astype(rng.choice(["f4", "f8", "f2"]))
     options = {"axis": axis, "block_size": block}
@@ -447,7 +447,7 @@ def test_codes_to_codes_equal_two_calls(isa, seed):
 
 
 def test_a_multiplication_rescales_8_bit_codes(isa):
-    """All 256 codes of each group, by the kernel that multiplies."""
+    """Test all 256 codes of each group with the kernel that multiplies codes."""
     rng = np.random.default_rng(3)
     for _ in range(amount(10, 100)):
         groups = int(rng.integers(1, 70))
@@ -477,7 +477,7 @@ def test_codes_that_a_multiplication_does_not_rescale(name):
     changes = {
         "fill": {"fill": 3},
         "quant_range": {"quant_range": (-5, 5)},
-        "coarse": {"offset": np.float32([1e8, 0, 0])},  # sums are multiples of 8
+        "coarse": {"offset": np.float32([1e8, 0, 0])},  # float32 rounds sums to 8
         "blocks": {"scale": np.float32([[1], [2]]), "block_size": 2},
         "axes": {"scale": np.float32([1, 2, 3, 4]), "axis": 1},
         "many": {"scale": np.ones(5000, "f4"), "axis": 1},
@@ -493,7 +493,7 @@ def test_codes_that_a_multiplication_does_not_rescale(name):
 
 
 def test_parameters_of_one_scale_and_several_offsets():
-    """With one scale, the axis is the axis of the offsets. A wrong axis is an error."""
+    """Test one scale with several offsets. `axis` is then the axis of the offsets."""
     q = np.arange(9, dtype=np.uint8).reshape(3, 3)
     rows = pq.QParams(0.5, None, "uint8", axis=0, offset=np.float32([0, 1, 2]))
     columns = pq.QParams(np.float32([1, 2, 3]), None, "uint8", axis=1)
@@ -521,7 +521,7 @@ def test_parameters_do_not_keep_their_source_alive():
 
 
 def test_normalized_pixels():
-    """Compare with the definition in float64, and with another order of the calls."""
+    """Compare pixels with float64 arithmetic, and codes with two separate calls."""
     mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
     image = np.random.default_rng(0).integers(0, 256, (37, 41, 3), np.uint8)
     planes = image.transpose(2, 0, 1)
@@ -530,7 +530,7 @@ def test_normalized_pixels():
     same(pixels.offset, np.float32(-np.float64(mean) / np.float64(std)))
     numbers = pixels.dequantize(planes)
     exact = (planes / 255 - np.reshape(mean, (3, 1, 1))) / np.reshape(std, (3, 1, 1))
-    assert np.abs(numbers - exact).max() < 2**-21  # two roundings of numbers below 4
+    assert np.abs(numbers - exact).max() < 2**-21  # rounded twice below 4
     model_input = pq.QParams(np.float32(0.0186), -14, "int8")
     for order in (planes, planes[::-1], np.ascontiguousarray(planes), planes[:, 3:30:2]):
         codes = model_input.requantize(order, pixels)

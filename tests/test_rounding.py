@@ -29,18 +29,18 @@ import pyquant as pq
 from pyquant.dtypes import NARROW_INTEGERS
 
 VALUES = (2.5, -2.5, 3.5, -3.5, 2.25, -2.25, 2.75, -2.75, 0.5, -0.5)
-# The published results of nGraph's modes.
+# The published results for VALUES, and the name of the mode in nGraph.
 TABLE = {
-    "half_away": (3, -3, 4, -4, 2, -2, 3, -3, 1, -1),  # ROUND_NEAREST_TOWARD_INFINITY
-    "half_toward_zero": (2, -2, 3, -3, 2, -2, 3, -3, 0, 0),  # ROUND_NEAREST_TOWARD_ZERO
-    "half_up": (3, -2, 4, -3, 2, -2, 3, -3, 1, 0),  # ROUND_NEAREST_UPWARD
-    "half_down": (2, -3, 3, -4, 2, -2, 3, -3, 0, -1),  # ROUND_NEAREST_DOWNWARD
-    "half_even": (2, -2, 4, -4, 2, -2, 3, -3, 0, 0),  # ROUND_NEAREST_TOWARD_EVEN
-    "away": (3, -3, 4, -4, 3, -3, 3, -3, 1, -1),  # ROUND_TOWARD_INFINITY
-    "trunc": (2, -2, 3, -3, 2, -2, 2, -2, 0, 0),  # ROUND_TOWARD_ZERO
-    "ceil": (3, -2, 4, -3, 3, -2, 3, -2, 1, 0),  # ROUND_UP
-    "floor": (2, -3, 3, -4, 2, -3, 2, -3, 0, -1),  # ROUND_DOWN
-    "half_odd": (3, -3, 3, -3, 2, -2, 3, -3, 1, -1),  # not a mode of nGraph
+    "half_away": (3, -3, 4, -4, 2, -2, 3, -3, 1, -1),  # ROUND_NEAREST_TOWARD_INFINITY.
+    "half_toward_zero": (2, -2, 3, -3, 2, -2, 3, -3, 0, 0),  # ROUND_NEAREST_TOWARD_ZERO.
+    "half_up": (3, -2, 4, -3, 2, -2, 3, -3, 1, 0),  # ROUND_NEAREST_UPWARD.
+    "half_down": (2, -3, 3, -4, 2, -2, 3, -3, 0, -1),  # ROUND_NEAREST_DOWNWARD.
+    "half_even": (2, -2, 4, -4, 2, -2, 3, -3, 0, 0),  # ROUND_NEAREST_TOWARD_EVEN.
+    "away": (3, -3, 4, -4, 3, -3, 3, -3, 1, -1),  # ROUND_TOWARD_INFINITY.
+    "trunc": (2, -2, 3, -3, 2, -2, 2, -2, 0, 0),  # ROUND_TOWARD_ZERO.
+    "ceil": (3, -2, 4, -3, 3, -2, 3, -2, 1, 0),  # ROUND_UP.
+    "floor": (2, -3, 3, -4, 2, -3, 2, -3, 0, -1),  # ROUND_DOWN.
+    "half_odd": (3, -3, 3, -3, 2, -2, 3, -3, 1, -1),  # No mode of nGraph.
 }
 
 
@@ -126,12 +126,12 @@ def test_exact_with_a_scale_for_each_element(source, precision):
     same(got, oracle.quantize(x, scale, dtype="int16", precision=precision))
 
 
-# These quotients are close to a midpoint of the precision. If they were first rounded to
-# float64, they would fall on the midpoint.
+# Each exact quotient is close to a midpoint between two numbers of the precision. If the
+# quotient were rounded to float64 first, the result would be the midpoint.
 @loop(
     "source, precision",
     [np.dtype("float64"), np.dtype("float32")],
-    [name for name in PRECISIONS if name != "float64"],  # No code is as fine as float64.
+    [name for name in PRECISIONS if name != "float64"],  # Codes are coarser.
 )
 def test_a_quotient_is_rounded_once(source, precision):
     digits = {"float16": 11, "bfloat16": 8, "float32": 24}[precision]
@@ -154,8 +154,8 @@ def test_the_pair_that_standards_disagree_about():
 
 
 def test_the_precision_does_not_change_the_scale():
-    # The scale is rounded to the type of the arithmetic. Only `x` decides this type.
-    scale = 0.1  # A tie below depends on the float32 scale.
+    # The scale is rounded to the type of the arithmetic, which depends on `x` alone.
+    scale = 0.1  # `tie` is a tie only if the scale is float32.
     tie = np.float32([2.5]) * np.float32(scale)
     for precision in PRECISIONS:
         kwargs = {"precision": precision, "dtype": "int32"}

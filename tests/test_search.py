@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""choose_qparams(method="mse"): the grid of ranges and the fit against their definition."""
+"""Compare choose_qparams(method="mse") with the definition of its search and its fit."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def error_of(p, x):
 
 
 def groups_of(x, axis, block_size):
-    """Return the elements of each parameter by its index."""
+    """Return the elements of each group. Keys are the indices of the parameters."""
     if axis is None:
         return {(): x}
     if block_size is None:
@@ -50,10 +50,10 @@ def groups_of(x, axis, block_size):
 
 
 def test_refit():
-    """The published example of the least-squares fit has this result."""
+    """Reproduce a published example of the least-squares fit."""
     whole = pq.choose_qparams(REFIT, dtype="int4")
     assert whole.scale == np.float32(0.42857143)
-    # The errors are published with seven digits. The scales are compared bit for bit.
+    # The published errors have seven digits. The published scales are exact.
     assert error_of(whole, REFIT) == pytest.approx(0.04841836, rel=1e-6)
     fitted = pq.choose_qparams(REFIT, dtype="int4", method="mse", candidates=[1])
     assert fitted.scale == np.float32(0.4182243)
@@ -93,7 +93,7 @@ def test_groups(isa, distribution, codes, rng):
 
 @loop("n", [1, 2, 15, 16, 17, 1023, 1024, 1025, 5000])
 def test_lengths(isa, n, rng):
-    """Groups have one or several pieces, with and without weights."""
+    """Search groups that are summed in one part or in several, with and without weights."""
     x = rng.standard_t(3, n).astype(np.float32)
     w = rng.random(n).astype(np.float32)
     for weights in (None, w):
@@ -107,7 +107,7 @@ def test_lengths(isa, n, rng):
 @loop("axis, block_size", [None, 0, 1, 2], [None, 3])
 def test_granularity(axis, block_size, rng):
     if axis is None and block_size is not None:
-        return  # Blocks need an axis.
+        return  # A block size requires an axis.
     x = rng.standard_t(3, (3, 7, 5)).astype(np.float32)
     w = rng.random((7, 1))
     p = pq.choose_qparams(
@@ -185,7 +185,7 @@ def test_error_is_not_above_minmax(distribution, dtype, rng):
 
 
 def test_restricted(rng):
-    """The search accepts a range of codes and another type of scales."""
+    """Search with a restricted range of codes, and with a given type of scales."""
     x = rng.standard_t(3, (4, 300)).astype(np.float32)
     p = pq.choose_qparams(x, axis=0, quant_range=(-7, 7), method="mse")
     assert abs(p.quantize(x)).max() == 7
@@ -201,7 +201,7 @@ def test_restricted(rng):
 
 @loop("like", ["onnxruntime", "pytorch", "aten", "quark_po2"])
 def test_formulas_of_other_packages(like, rng):
-    """The search tries ranges by the formula. The fit keeps powers of two."""
+    """Search with formulas of other packages. quark_po2 keeps powers of two."""
     x = rng.standard_t(3, (4, 300)).astype(np.float32)
     p, whole = (
         pq.choose_qparams(x, axis=0, like=like, method=method)
@@ -215,7 +215,7 @@ def test_formulas_of_other_packages(like, rng):
 
 @loop("dtype, count", ["int8", "int4"], [4, 300])
 def test_candidates_without_a_finite_error(dtype, count):
-    """The first batch of candidates has no finite error, because an element overflows."""
+    """Find a later candidate if the first batch of candidates has only infinite errors."""
     top = np.finfo(np.float32).max
     x = np.float32([-top, top / 3, -top / 5, top / 2])
     w = np.float64([0, 1, 1, 1])
@@ -234,7 +234,7 @@ def test_candidates_without_a_finite_error(dtype, count):
 
 @loop("count", [20, 300])
 def test_ties_keep_the_first_candidate(count, rng):
-    """Ties keep the first candidate, also across batches."""
+    """Choose the first of several candidates with equal errors, also across batches."""
     x = rng.standard_normal((40, 50)).astype(np.float32)
     options = {"axis": 0, "weights": np.zeros(50), "candidates": np.linspace(1, 0.5, count)}
     p = pq.choose_qparams(x, dtype="int4", method="mse", **options)
@@ -243,7 +243,7 @@ def test_ties_keep_the_first_candidate(count, rng):
 
 @loop("unit, sign", [2.0**-1074, 2.0**-1000, 2.0**-600, 2.0**600, 2.0**1000], [1, -1])
 def test_squares_beyond_float64(unit, sign):
-    """Inputs of both signs are huge, tiny or subnormal."""
+    """Search huge, tiny or subnormal inputs, with squares beyond the range of float64."""
     x = sign * np.r_[np.rint(np.linspace(0, 12000, 3000)), 13500.0] * unit
     options = {"dtype": "int4", "symmetric": False, "method": "mse"}
     p = pq.choose_qparams(x, **options)

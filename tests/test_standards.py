@@ -1,4 +1,4 @@
-"""Arguments that the standards accept. errors.txt has their errors."""
+"""Tests of arguments that the standards' functions accept. errors.txt has the errors."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ import pyquant as pq
 from pyquant import com_microsoft, ngraph, onednn, onnx
 from pyquant.rounding import NGRAPH
 
-ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; the types tried are its
+ml_dtypes = pytest.importorskip("ml_dtypes")  # it defines the types
 
 X = np.ones((2, 3), np.float32)
 Q = np.ones((2, 3), np.int8)
@@ -28,7 +28,7 @@ def test_ngraph_accepts():
         got = ngraph.dequantize(Q, np.ones((), real), ZERO, real, ())
         same(got, X.astype(real))
         same(ngraph.quantize(X.astype(real), np.ones((), real), ZERO, "i8", (), MODE), Q)
-    # Scales of any value, Python numbers, the ends of int32, and empty arrays are valid.
+    # Accept scales of any value, Python numbers, the ends of int32, and empty arrays.
     codes = {0.0: 127, -1.0: -1, np.inf: 0, np.nan: -128, 1e-45: 127}
     for scale, code in codes.items():
         with case(scale=scale):
@@ -53,17 +53,17 @@ def test_onednn_accepts():
         with case(scale=scale):
             same(onednn.quantize(X, scales=[scale], dtype="s8"), Q * np.int8(code))
             same(onednn.quantize(X, scales=scale, dtype="s8"), Q * np.int8(code))
-            wide = np.float64([scale])  # a float64 scale must not be 0 in float32
+            wide = np.float64([scale])  # float64 is valid if the scale is not 0 in float32
             same(onednn.quantize(X, scales=wide, dtype="s8"), Q * np.int8(code))
     same(onednn.dequantize(Q, scales=[0.0]), X * np.float32(0))
     same(onednn.dynamic_quantize(X, np.float32(0), dtype="s8"), Q * np.int8(127))
-    # Without channels, the axis is ignored.
+    # A single scale has no axis, so the argument is ignored.
     same(onednn.quantize(X, scales=[1.0], axis=99, dtype="s8"), Q)
     same(onednn.dynamic_dequantize(Q, TWO, qtype="per_channel", axis=-2), X)
     for group in ((1, 3), [1, 3], np.array([1, 3])):
         got = onednn.dynamic_dequantize(Q, X[:, :1], qtype="per_group", group_shape=group)
         same(got, X)
-    # An array of one element may have a dimension.
+    # A scale may be an array of shape (1,).
     same(onednn.dynamic_quantize(X, TWO[:1], np.int8(0), dtype="s8"), Q)
 
 
@@ -100,7 +100,7 @@ def test_com_microsoft_accepts():
 
 
 def test_no_warning_escapes():
-    # pytest raises an error for each warning.
+    # pytest turns each warning into an error.
     odd = np.float32([np.nan, np.inf, -np.inf, 3.4e38, -3.4e38, 1e-45, -0.0, 0.0])
     half = odd[:3].astype(np.float16)
     for scale in np.float32([0.0, -0.0, np.inf, np.nan, 1e-45, 3.4e38]):

@@ -1,4 +1,4 @@
-"""Stochastic rounding: words of Philox, codes in exact arithmetic, and places of elements.
+"""Tests of stochastic rounding: random words, codes, and the places of elements.
 
 Oracles: Philox4x32-10 in Python integers here, and `oracle` for quotients and codes.
 """
@@ -29,10 +29,11 @@ from pyquant.dtypes import TYPES
 INTEGERS = [n for n, t in TYPES.items() if t.kind == "integer"]
 NARROW_FLOATS = [n for n, t in TYPES.items() if t.kind == "float"]
 WORD = 2**32 - 1
-# Pairs of a seed and a first place. Some numbers of blocks have more than 32 bits.
+# Pairs of a seed and a first place. Four places share a block of Philox,
+# and the indices of some blocks exceed 32 bits.
 PLACES = [(0, 0), (1, 5), (2**64 - 1, 2**34 - 9), (123456789123456789, 2**63 + 2)]
 
-# The upper 24 bits of the word of this seed and this place are 0.
+# A seed and a place with a random word that has 24 zero bits at its upper end.
 ZERO_BITS = (0, 59535980)
 
 
@@ -52,7 +53,7 @@ def philox(counter, key):
 
 
 def noise(seed, place):
-    """Return the upper 24 bits of the word of a place."""
+    """Return the upper 24 bits of the random word for a place."""
     block = place % 2**64 // 4
     words = philox((block & WORD, block >> 32, 0, 0), (seed & WORD, seed >> 32))
     return words[place % 4] >> 8
@@ -63,7 +64,7 @@ def noises(n, seed=0, start=0):
 
 
 def share_of(value, fmt):
-    """Round a fraction to the type of quotients, at least float32."""
+    """Round a fraction to float64 if `fmt` is float64, otherwise to float32."""
     exact = oracle.finite(value)
     return oracle.round_to_format(exact, FLOAT64 if fmt is FLOAT64 else FLOAT32).signed()
 
@@ -75,7 +76,7 @@ def drawn_integer(value, bits, fmt):
 
 @cache
 def grid_of(to):
-    """Return the magnitudes of a narrow float and the magnitude after the largest."""
+    """Return the magnitudes of a narrow float, and one that is a step above the largest."""
     grid = [oracle.decode_narrow(code, to).magnitude for code in range(to.largest + 1)]
     return [*grid, 2 * grid[-1] - grid[-2]]
 
@@ -90,7 +91,7 @@ def drawn_float(value, bits, fmt, grid):
 
 
 def expected(x, scale, name, bits, *, zero=0, precision=None, saturate=True):
-    """Return the codes of one row with one scale, or with a scale for each element."""
+    """Compute the codes of a row. There is one scale, or a scale for each element."""
     source = oracle.format_of(x)
     compute = oracle.compute_format(source)
     fmt = compute if precision is None else FORMATS[precision]
@@ -116,7 +117,7 @@ def expected(x, scale, name, bits, *, zero=0, precision=None, saturate=True):
 
 
 def hard(dtype, name, count, seed=0):
-    """Return numbers on codes, between codes, near both ends, near 0, infinities, NaN."""
+    """Return quotients at codes, between codes, near the ends and 0, infinities and NaN."""
     rng = np.random.default_rng([seed, count])
     if name in NARROW_FLOATS:
         most = float(oracle.largest(name))
@@ -165,7 +166,7 @@ def test_the_codes_of_the_definition():
 
 @loop("place", PLACES)
 def test_each_of_24_bits_of_a_word_matters(isa, place):
-    """Elements at their threshold are rounded down, and up one step of 2**-24 above."""
+    """Round down an element that equals its threshold, and up if it is 2**-24 larger."""
     seed, start = place
     bits = noises(amount(300, 3000), seed, start)
     options = {"rounding": "stochastic", "seed": seed, "start": start, "dtype": "uint8"}
@@ -189,7 +190,7 @@ def test_places_wrap_to_0(isa):
 @pytest.mark.parametrize("name", [*INTEGERS, *NARROW_FLOATS])
 @loop("source", REALS)
 def test_codes_by_the_definition(source, name):
-    """Each scale has another place, zero point, type of quotients and saturation."""
+    """Compare with the definition, with other places and zero points for each scale."""
     dtype, integer = dtype_of(name), name in INTEGERS
     lo, hi = oracle.code_range(name) if integer else (0, 0)
     scales = (1.0, 0.37, -(2.0**-3), 1e-3 if source != "float16" else 3.0)
@@ -214,7 +215,7 @@ def test_codes_by_the_definition(source, name):
 
 
 def test_subnormal_numbers():
-    """One of 2**24 words rounds a subnormal number up: its upper bits are 0."""
+    """Round a subnormal number up only if the upper 24 bits of its random word are 0."""
     seed, start = ZERO_BITS
     assert noise(seed, start) == 0
     x = np.full(64, 1e-44, np.float32)
@@ -229,7 +230,7 @@ def test_subnormal_numbers():
 
 @loop("name", ["int8", "uint16", "int32", "int64", "float8_e4m3fn"])
 def test_offsets_and_multipliers(isa, name):
-    """Offsets and multipliers apply to float32 numbers before rounding."""
+    """Subtract the offset and multiply or divide in float32 before the random rounding."""
     dtype = dtype_of(name)
     rng = np.random.default_rng(7)
     x = (rng.normal(size=777) * 9).astype(np.float32)
@@ -261,7 +262,7 @@ def test_codes_that_wrap(isa, name):
 
 @loop("shape", [(600,), (20, 30), (3, 200)])
 def test_numbers_rounded_beyond_the_range_are_errors(isa, shape):
-    """The word of an element decides whether 127.5 leaves the range."""
+    """Raise for 127.5 only if the random word of the element rounds 127.5 up."""
     x = np.full(shape, 127.5, np.float32)
     options = {"rounding": "stochastic", "seed": 1, "out_of_range": "raise"}
     beyond = np.array([b < 2**23 for b in noises(x.size, 1)]).reshape(shape)
@@ -285,7 +286,7 @@ def test_nan_is_refused(isa):
     assert error.value.index == (40,)
 
 
-# ---- the place of an element ----
+# ---- The place of an element in the sequence of random words ----
 
 WHOLE = np.random.default_rng(3).normal(size=(11, 13, 37)).astype(np.float32) * 20
 NOISY = {"rounding": "stochastic", "seed": 77, "start": 5}

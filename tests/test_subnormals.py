@@ -1,7 +1,8 @@
-"""Inputs, scales and remainders that are subnormal or close to subnormal.
+"""Tests of inputs, scales and remainders that are subnormal or close to subnormal.
 
-Kernels treat subnormal numbers as zero if no code depends on them. Multiplying inputs and
-scales by one power of two changes no code, so the codes of larger inputs are the judge.
+Kernels may treat subnormal numbers as zero only if no code changes. A multiplication of
+inputs and scales by a power of two changes no code. Therefore the tests compare with the
+codes of larger inputs and scales.
 """
 
 import numpy as np
@@ -24,8 +25,8 @@ from pyquant._core import Operator
 from pyquant.dtypes import NARROW_FLOATS
 
 TARGETS = [*CODES, *(NARROW_FLOATS if HAVE_BFLOAT16 else ())]
-# Powers of scales: both sides of the limits of the fast quotient and of the division while
-# subnormals count as zeros, and subnormal scales.
+# Exponents of scales: subnormal scales, and both sides of two limits. Beyond these
+# limits, kernels do not use fast quotients, or do not treat subnormal numbers as zero.
 POWERS = {
     np.float32: (
         *(-60, -76, -80, -97, -98, -99, -100, -101, -107, -108),
@@ -34,7 +35,7 @@ POWERS = {
     np.float64: (-400, -498, -499, -500, -501, -502, -900, -1020, -1022, -1040, -1074),
 }
 SMALL = [(real, power) for real, powers in POWERS.items() for power in powers]
-# Shapes of inputs and of scales, and the granularity.
+# Shape of the inputs, shape of the scales, and options of the granularity.
 GRANULARITIES = {
     "tensor": ((600,), (), {}),
     "short": ((7,), (), {}),
@@ -48,7 +49,7 @@ GRANULARITIES = {
 
 
 def draw(shape, scale_shape, power, seed, real=np.float32):
-    """Return inputs and scales, with ties. Times 2**power, they are exact in `real`."""
+    """Return inputs, some at ties, and scales. Products with 2**power are exact."""
     rng = np.random.default_rng([seed, -power])
     least = int(np.log2(float(float_of_bits([1], real)[0])))
     unit = 2.0 ** max(-12, least - power)
@@ -61,7 +62,7 @@ def draw(shape, scale_shape, power, seed, real=np.float32):
 
 
 def lowered(values, power, real=np.float32):
-    """Return the values times 2**power as `real`, and assert that the product is exact."""
+    """Multiply values by 2**power, as `real`, and assert that no value is rounded."""
     small = np.ldexp(values, power).astype(real)
     back = np.ldexp(small.astype(np.float64) * 2.0 ** min(60, -power), max(0, -power - 60))
     assert np.array_equal(back, values)
@@ -87,7 +88,7 @@ def test_a_power_of_two_changes_no_code(where, small, dtype, isa):
 @by_family("dtype", TARGETS)
 @loop("small", SMALL)
 def test_scales_of_all_sizes_beside_each_other(small, dtype, isa):
-    """A scale outside of the limits of the fast path does not change other groups."""
+    """Quantize groups correctly if a different group has a scale beyond the fast path."""
     real, power = small
     x, scale = draw((8, 64), (8, 8), power, 5, real)
     odd = [0.0, -0.0, np.inf, np.nan, 1e-45, 2.0**-126, -(2.0**-125), 3e38]
@@ -100,13 +101,13 @@ def test_scales_of_all_sizes_beside_each_other(small, dtype, isa):
     for block in (8, 16, 32):
         part = np.ascontiguousarray(scales[:, : 64 // block])
         got = quantize_at(isa, values, part, dtype=dtype, axis=1, block_size=block)
-        # With a scale for each element, each element is a group.
+        # Give each element its own scale, so that each element is a group.
         of_each = np.repeat(part, block, axis=1)
         same(got, quantize_at("scalar", values, of_each, dtype=dtype, axis=(0, 1)))
 
 
 def test_sums_with_a_zero_point_that_are_truncated():
-    """If the zero point is added first, a quotient slightly below 0 gives one code less."""
+    """Add the zero point 1 to the quotient -2**-6 before rounding. Two modes round to 0."""
     x = np.full(70, -(2.0**-130), np.float32)
     codes = {"trunc": 0, "half_even": 1, "half_away": 1, "floor": 0}
     operator = Operator(
@@ -124,7 +125,7 @@ def test_sums_with_a_zero_point_that_are_truncated():
 
 
 def test_a_float64_scale_is_rounded_to_a_subnormal_one():
-    # If it were converted while subnormals count as zeros, the scale would be 0.
+    # If subnormal numbers counted as 0 during the conversion, the float32 scale would be 0.
     x = np.full(100, 2.0**-140, np.float32)
     for scale in (2.0**-140, np.array(2.0**-140), 2.0**-140 * (1 + 2.0**-40)):
         assert (pq.quantize(x, scale) == 1).all()

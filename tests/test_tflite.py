@@ -1,4 +1,4 @@
-"""`tflite.qparams` beside exact arithmetic and the operators of an interpreter."""
+"""Compare `tflite.qparams` with exact arithmetic and operators of an interpreter."""
 
 import numpy as np
 import oracle
@@ -9,7 +9,7 @@ from pyquant.integrations import tflite
 
 
 def detail(dtype, scales, zeros, axis=0):
-    """Return the details of a tensor, as an interpreter does."""
+    """Return a dictionary of tensor details like the one of a TFLite interpreter."""
     return {
         "name": "some",
         "index": 0,
@@ -51,10 +51,10 @@ def test_by_definition(dtype, scale, zero):
 @pytest.mark.parametrize("kernels", ["BUILTIN_REF", "BUILTIN_WITHOUT_DEFAULT_DELEGATES"])
 @pytest.mark.parametrize(("dtype", "scale", "zero"), CASES)
 def test_interpreter(dtype, scale, zero, kernels):
-    # Optional; it computes the expected results. Some platforms have no wheels.
+    # The interpreter computes the expected results. Some platforms have no wheels.
     interpreter = pytest.importorskip("ai_edge_litert.interpreter")
     x = dense(scale, zero, dtype)
-    x = x[np.isfinite(x) & (abs(x) < 2**24 * scale)]  # beyond, its integers overflow
+    x = x[np.isfinite(x) & (abs(x) < 2**24 * scale)]  # no overflow of its integers
     run = interpreter.Interpreter(
         model_content=bytes(_quantize_dequantize(x.size, dtype, scale, zero)),
         experimental_op_resolver_type=interpreter.OpResolverType[kernels],
@@ -84,7 +84,7 @@ def test_interpreter(dtype, scale, zero, kernels):
 
 
 def _quantize_dequantize(size, dtype, scale, zero):
-    """Return a model with both operators."""
+    """Return a TFLite model that quantizes and dequantizes."""
     import flatbuffers
     from ai_edge_litert import schema_py_generated as schema
 
@@ -122,7 +122,7 @@ def test_channels():
 
 
 def with_parameter(name, value):
-    """Return a detail with one other parameter."""
+    """Return tensor details with the quantization parameter `name` set to `value`."""
     given = detail(np.int8, [1], [0])
     given["quantization_parameters"][name] = value
     return given

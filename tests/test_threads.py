@@ -1,4 +1,4 @@
-"""`threads`: equal parameters for any number of threads, workers, and interrupts."""
+"""Tests of `threads`: equal results for any number, worker threads, and interrupts."""
 
 import os
 import sys
@@ -25,7 +25,7 @@ from pyquant import _threads
 
 @pytest.fixture
 def started(monkeypatch):
-    """Divide small arrays, too. Return a list that collects the parts of other threads."""
+    """Split even small arrays. Return a list that collects the parts given to workers."""
     parts = []
 
     class Spy(_threads.Part):
@@ -75,7 +75,7 @@ def test_one_thread_starts_no_other(started):
 
 @pytest.mark.parametrize(("least", "cpus"), [(_threads.MIN_PART_BYTES, 8), (1, 1)])
 def test_arrays_that_are_not_split(least, cpus, monkeypatch):
-    """An array stays complete if it is small, or if there is one processor."""
+    """Do not split an array if it is small or if there is only one processor."""
     monkeypatch.setattr(_threads, "MIN_PART_BYTES", least)
     monkeypatch.setattr(_threads, "cpu_count", lambda: cpus)
 
@@ -101,7 +101,7 @@ def test_any_integer_is_a_number_of_threads(started):
 
 @pytest.fixture
 def fresh():
-    """Stop all workers before and after the test."""
+    """Stop all worker threads before and after the test."""
     _threads._forget()
     yield
     _threads._forget()
@@ -142,7 +142,7 @@ def test_threads_of_earlier_calls_are_used_again(monkeypatch, started):
 
 
 def test_a_part_that_fails_is_no_result():
-    for _ in range(3):  # The worker stays usable.
+    for _ in range(3):  # repeat, to use the worker again
         with pytest.raises(ZeroDivisionError):
             _threads.run(lambda part: 1 // (part - 1), 2)
     assert _threads.run(lambda part: part, 2) == 1
@@ -188,7 +188,7 @@ class Interrupted:
 @pytest.mark.parametrize("name", ["quantize", "dequantize", "requantize", "fake", "minmax",
                                   "mse", "observe", "observe_axis"])  # fmt: skip
 def test_no_part_outlives_an_interrupted_call(monkeypatch, name):
-    """The parts use memory of the call. A part that starts after the call does nothing."""
+    """A part that starts after an interrupted call does not use the memory of the call."""
     parts = Interrupted()
     x = adversarial("float32", 0.3, 5000)
     q, codes, numbers = pq.quantize(x, 0.3), np.zeros(5000, np.int8), np.zeros_like(x)
@@ -214,7 +214,7 @@ def test_no_part_outlives_an_interrupted_call(monkeypatch, name):
 
 
 def test_an_interrupt_waits_for_running_parts(monkeypatch):
-    """The call ends after the parts that run when Ctrl-C comes."""
+    """After Ctrl-C, the call first waits for the parts that are already running."""
     running = threading.Event()
 
     class Eager(Interrupted):
@@ -271,7 +271,7 @@ def looks(work):
         finished.set()
 
     interval = sys.getswitchinterval()
-    sys.setswitchinterval(3600)  # only a released lock lets another thread run
+    sys.setswitchinterval(3600)  # no switch unless a call releases the lock
     try:
         thread = threading.Thread(target=run)
         thread.start()
@@ -288,7 +288,7 @@ def looks(work):
     reason="this interpreter has no lock to release",
 )
 def test_the_interpreter_is_released(monkeypatch):
-    """The system may not schedule the other thread in each call, so many calls are made."""
+    """Check that calls release the lock. The system may not switch threads in each call."""
     x = np.ones(amount(3_000_000, 30_000_000), np.float32)
     out = np.zeros(x.shape, np.int8)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results have the types that type checkers infer."""
+"""Tests that results have the types that type checkers infer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import pyquant
 STUB = Path(pyquant.__file__).with_name("_core.pyi")
 
 
-# The functions of typed_calls.py without parameters. Functions with parameters are helpers.
+# The functions of typed_calls.py to call. A function with parameters is only a helper.
 TYPED = [
     one
     for one in vars(typed_calls).values()
@@ -41,13 +41,13 @@ def test_the_package_contains_its_types():
 
 
 def trees():
-    """Yield name and syntax tree of modules. Their overloads share keywords."""
+    """Yield the name and the syntax tree of each module with overloads."""
     for path in (STUB, STUB.with_name("fused.py")):
         yield path.stem, ast.parse(path.read_text("utf-8"))
 
 
 def overloaded():
-    """Return the overloads of each function. The last overload lists all parameters."""
+    """Return the overloads of each function in order. The last one has all parameters."""
     found = {}
     for module, tree in trees():
         for owner in (tree, *(n for n in tree.body if isinstance(n, ast.ClassDef))):
@@ -59,7 +59,7 @@ def overloaded():
 
 
 def groups():
-    """Return the annotation of each keyword for each TypedDict of keywords."""
+    """Return, for each TypedDict of keywords, the annotation of each keyword."""
     found = {}
     for _, tree in trees():
         for node in ast.walk(tree):
@@ -73,7 +73,7 @@ def groups():
 
 @pytest.mark.parametrize("name", [n for n in overloaded() if n.startswith("_core.")])
 def test_the_stub_has_the_docstrings(name):
-    """The last overload has the docstring. Jedi reads the last one, pyright any of them."""
+    """Only the last overload has a docstring, because Jedi reads only the last one."""
     *others, last = map(ast.get_docstring, overloaded()[name])
     assert not any(others)
     doc = inspect.getdoc(attrgetter(name)(pyquant))
@@ -83,7 +83,7 @@ def test_the_stub_has_the_docstrings(name):
 
 
 def parameters(function):
-    """Return the parameters without `self` of a function, or of its syntax tree."""
+    """Return the parameters, except `self`, of a function or a function's syntax tree."""
     if isinstance(function, ast.FunctionDef):
         code = (
             f"from __future__ import annotations\ndef made({ast.unparse(function.args)}): 0"
@@ -97,7 +97,7 @@ def parameters(function):
 
 @pytest.mark.parametrize("name", overloaded())
 def test_overloads_have_the_parameters_of_the_function(name):
-    """No tool checks that groups (``**options: Unpack[...]``) contain each keyword."""
+    """Groups (``**options: Unpack[...]``) have each keyword, which no tool checks."""
     function = parameters(attrgetter(name)(pyquant))
     *others, last = map(parameters, overloaded()[name])
     full = {key: p.annotation for key, p in last.items()}
@@ -105,7 +105,7 @@ def test_overloads_have_the_parameters_of_the_function(name):
         group = one.pop("options", None)
         keywords = groups()[group.annotation[len("Unpack[") : -1]] if group else {}
         assert {*one, *keywords, "codebook"} == {*full, "codebook"}
-        if name.startswith("_core."):  # mypy compares the types in fused.py
+        if name.startswith("_core."):  # in fused.py, mypy compares these types
             own = keywords.keys() - {"layout", "packed", "out"}
             assert all(keywords[k] == full[k] for k in own)
     assert [(p.name, p.kind, p.default) for p in last.values()] == [

@@ -16,7 +16,7 @@ from support import (
 import pyquant as pq
 from pyquant.dtypes import TYPES
 
-# Arrays of narrow types need ml_dtypes.
+# NumPy has no arrays of these types without ml_dtypes.
 CODE_NAMES = [*(dtype.name for dtype in CODES), *(NARROW if HAVE_BFLOAT16 else ())]
 SCALE = 0.3
 
@@ -37,21 +37,21 @@ def test_shapes(shape):
     same(pq.dequantize(packed, 0.25), x)
 
 
-# The codes of these numbers and scales change if subnormal numbers count as zeros.
+# Numbers and scales that give wrong codes if subnormal numbers count as zeros.
 TINY = np.array([1, -1, 3, 2**22, -(2**22), 2**23 - 1, 2**23, -(2**24), 0], np.float64)
 TINY = np.concatenate([TINY * 2.0**-149, [-0.0, 1.0, -77.5, np.inf, -np.inf, np.nan]])
 TINY_SCALES = (0.3, -1.0, 2.0**-124, -(2.0**-125), 2.0**-126, 1e-40, 5e-324, 0.0, np.nan)
 
 
 def with_gaps(array):
-    """Return equal elements with gaps between them."""
+    """Return an equal array with gaps between its elements in memory."""
     return np.repeat(array, 2)[::2]
 
 
 @pytest.mark.parametrize("code", CODE_NAMES)
 @loop("real", REALS)
 def test_contiguous_path_equals_general_loop(real, code):
-    """An array in one contiguous run needs no plan. The numbers are equal."""
+    """Compare contiguous arrays, which need no plan of the loops, with arrays with gaps."""
     with np.errstate(all="ignore"):
         x = np.tile(TINY, 3).astype(real)
     q = pq.quantize(np.arange(200, dtype=np.float32), 1.0, dtype=code)
@@ -67,8 +67,8 @@ def test_contiguous_path_equals_general_loop(real, code):
                     same(pq.dequantize(q, one, zero, dtype=real), back)
 
 
-# A short path reads the arguments of quantize and dequantize in place. Keywords that are
-# not identical to the interned names of the signature use the general path.
+# A short path reads the arguments of quantize and dequantize without a copy. A call
+# uses the general path if a keyword is not identical to the signature's string object.
 ARGUMENTS = {
     "a scale by its name": (["x"], {"scale": 0.3}),
     "all by place": (["x", 0.3, 5], {}),
@@ -79,7 +79,7 @@ ARGUMENTS = {
     "blocks alone": (["x", np.float32([[0.3, 0.5]])], {"block_size": (2, 3)}),
     "its dimensions": (["x", np.float32([[0.3], [0.5]])], {}),
 }
-BOTH = {pq.quantize: "uint8", pq.dequantize: "float64"}  # a type other than the default
+BOTH = {pq.quantize: "uint8", pq.dequantize: "float64"}  # not the default types
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
@@ -98,8 +98,8 @@ def test_arguments_by_place_and_name(function, name):
         same(out, due)
 
 
-# Python code runs for the first array of an ml_dtypes type. Another thread may change the
-# type of the array during this code.
+# For the first array of an ml_dtypes type, pyquant runs Python code. During this time, a
+# different thread may change the dtype of the array.
 CHANGES = {
     "import": """
 class Finder:

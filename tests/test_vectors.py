@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of tests/conformance follow the schema, and their headers are correct."""
+"""Tests that the files of tests/conformance follow the schema and have right headers."""
 
 import json
 
@@ -10,7 +10,7 @@ from conformance.cases import FILES, HERE, array, calls
 
 @pytest.fixture(scope="module")
 def judge():
-    jsonschema = pytest.importorskip("jsonschema")  # optional; reads the schema
+    jsonschema = pytest.importorskip("jsonschema")  # checks the schema
     schema = json.loads((HERE / "schema" / "v1.json").read_text("utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
@@ -47,7 +47,7 @@ def test_the_schema_refuses(expect, judge):
 
 
 def test_undefined_results_are_the_integer_of_nan_and_an_empty_range():
-    """No specification defines the integer of NaN, or the range of no elements."""
+    """A call has the flag `open` if NaN or an empty range makes its result undefined."""
     (path,) = (path for path in FILES if path.stem == "onnx")
     tried = 0
     for call in calls(path):

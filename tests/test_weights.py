@@ -1,4 +1,4 @@
-"""Contracts of all weight formats: memory, arguments, threads, `out`, imports."""
+"""Tests of rules for all weight formats: memory, arguments, threads, `out`, imports."""
 
 import contextlib
 import itertools
@@ -87,13 +87,13 @@ READ = {
     "flat": bitsandbytes.quantize(X[:, :-8], nested=True, quant_type="fp4"),
     "rows": bitsandbytes.quantize_int8(X),
 }
-if HAVE_BFLOAT16:  # the types of the scales are in ml_dtypes
+if HAVE_BFLOAT16:  # ml_dtypes defines the types of the scales
     READ |= {name: mx.quantize(X, name) for name in ("float4_e2m1fn", "float8_e5m2")}
     READ |= {like: nvfp4.quantize(X, like=like) for like in nvfp4._TENSORS}
 
 
 def peak(call):
-    """Return the bytes of a result and the peak of allocated memory."""
+    """Return the size of a result and the peak of allocated memory, both in bytes."""
     call()
     result, most = peak_of(call)
     if isinstance(result, np.ndarray):
@@ -126,7 +126,7 @@ WRITE = {
 
 @loop("name", WRITE)
 def test_memory_of_quantize(name):
-    """The limit allows a second copy of the parameters."""
+    """Check the peak of memory. A second copy of the parameters is permitted."""
     size, most = peak(WRITE[name])
     assert most < size + X.nbytes // 16 + SMALL * 3 // 2
 
@@ -153,7 +153,7 @@ ROWS += [[], [5, 0, 5], np.array([N - 1, 7], np.uint16)]
 
 @loop("name", READ)
 def test_rows_in_parts(name, monkeypatch):
-    """Many rows are taken a few at a time."""
+    """Dequantize many rows, which the package processes a few at a time."""
     monkeypatch.setattr(pq.weights._weight, "_TILE", 40)
     rows = np.random.default_rng(0).integers(0, N, 3 * N)
     same(READ[name].dequantize(rows), READ[name].dequantize()[rows])
@@ -207,7 +207,7 @@ WRONG = {
     "bool": True,
 }
 
-# Arguments that accept some of the wrong values.
+# For some arguments, values of WRONG that are valid.
 ACCEPTED = {
     "dtype": ("masked", "five dimensions"),
     "threads": ("huge",),
@@ -223,7 +223,7 @@ FREE = ("self", "name", "path", "out", "default", "metadata", "options", "known"
 
 
 def test_errors_of_arguments():
-    """Each wrong argument raises one line that begins with a name of an argument."""
+    """Each wrong argument raises an error of one line, which begins with a name."""
     first = {}
     for name, function, call, _ in public_calls.recorded():
         if function.__module__.startswith("pyquant.weights") and "find" not in name:
@@ -289,7 +289,7 @@ def test_linear_of_every_weight():
             y = pq.dequantize(given["x"], given["x_scale"], given["x_zero_point"], **how)
             want = w.dequantize()
             assert (y == (want if y.shape == want.shape else want.T)).all()
-            y = pq.onnx.dequantize_linear(**given)  # The scales decide the type.
+            y = pq.onnx.dequantize_linear(**given)  # The result has the type of the scales.
             want = w.dequantize(dtype=given["x_scale"].dtype)
             same(y, want if y.shape == want.shape else want.T)
         else:
@@ -298,7 +298,7 @@ def test_linear_of_every_weight():
 
 
 def test_integers_and_ends():
-    """NumPy integers are accepted. Products beyond float32 are errors."""
+    """Accept NumPy integers. Reject a conversion if a product overflows float32."""
     x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(2, 32)
     assert mlx.quantize(x, group_size=np.int32(32)).block_size == 32
     w = matmulnbits.pack(
@@ -308,7 +308,7 @@ def test_integers_and_ends():
         convert(w, "mlx")
 
 
-# Conversions of 64 outputs and 256 inputs, in groups of 64.
+# ---- Conversions of a weight with 64 outputs and 256 inputs, in groups of 64 ----
 
 POWERS = rng.random((4, 64)).astype(np.float16)
 REAL = rng.standard_normal((64, 256)).astype(np.float16)
@@ -316,7 +316,7 @@ BLOCKS = {"Q4_0": 4, "Q4_1": 4, "Q8_0": 8}
 
 
 def weight_of(name, bits, zeros):
-    """Return a weight in a format, if the format has codes of this width."""
+    """Return a weight in a format, if the format can store codes of `bits` bits."""
     if bits != {"awq": 4, **BLOCKS}.get(name, bits):
         return None
     if name in BLOCKS:
@@ -355,7 +355,10 @@ def converted(weight, name):
 
 
 def kept(start, end, lowest):
-    """Return the widths of codes that a conversion keeps, for zero points from `lowest`."""
+    """Return the widths of codes, in bits, if a conversion keeps all values.
+
+    With `lowest` 0, all zero points are the middle code.
+    """
     found = []
     for bits in range(2, 9):
         first, last = (lowest, (1 << bits) - 1) if lowest else [1 << bits - 1] * 2
@@ -368,7 +371,7 @@ def kept(start, end, lowest):
 
 
 def test_the_table_of_lossless_conversions():
-    """A cell has the bits of codes; (z) marks zero points in the middle."""
+    """Compare each cell, for example "2 to 8 (z)". (z) requires middle zero points."""
     page = (ROOT / "docs" / "semantics" / "formats.md").read_text("utf-8")
     table = page.partition("## Lossless conversions\n")[2]
     lines = [line for line in table.splitlines() if line.startswith("|")]

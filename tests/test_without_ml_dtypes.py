@@ -1,4 +1,4 @@
-"""Test pyquant without ml_dtypes. A call works, or its error names the package."""
+"""Tests of pyquant without ml_dtypes. A call works or raises an error with this name."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ import numpy as np, pyquant as pq
 x = np.float32([1.5, -2.5, 3, 300, -300])
 """
 
-# The rows of the table of public calls that need no types of ml_dtypes.
+# A program that runs the rows of public_calls.py that need no types of ml_dtypes.
 TABLE = f"""
 import sys
 sys.path.append({str(ROOT / "tests")!r})
@@ -27,7 +27,7 @@ for name, call in public_calls.rows().items():
         print(name, hashlib.sha256(repr(public_calls.bits(call())).encode()).hexdigest())
 """
 
-# Calls with packed codes of types of ml_dtypes, and with parameters for these types.
+# A program that uses packed codes of ml_dtypes' types, and parameters for these types.
 PACKED_CALLS = f"""
 import copy, pickle
 from pyquant.dtypes import TYPES
@@ -92,7 +92,7 @@ def test_calls_print_equal_lines_with_and_without_ml_dtypes(code):
 
 
 def errors(calls):
-    """Return the message of each call. Each error is an ImportError of one line."""
+    """Run each call and return the message of its ImportError, or "no error"."""
     code = "".join(
         f"try:\n    {call}\n    print('no error')\n"
         f"except ImportError as error:\n    print(repr(str(error)))\n"
@@ -180,7 +180,7 @@ except ImportError as error:
 
 
 def test_an_old_ml_dtypes():
-    # float4, float6 and integers of 2 bits came later than float8.
+    # ml_dtypes had float8 first, and float4, float6 and 2-bit integers only later.
     code = """
 import types
 sys.modules["ml_dtypes"] = types.SimpleNamespace(__version__="0.3.2")

@@ -1,4 +1,4 @@
-"""Compare `CastValue` with zarr's own codec: bytes, values, errors, stores."""
+"""Compare pyquant's `CastValue` with zarr's own codec: bytes, values, errors, stores."""
 
 import itertools
 import pickle
@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from support import run_python, same, specials, uniform_bits
 
-pytest.importorskip("zarr", minversion="3.2")  # the module imports zarr
-pytest.importorskip("cast_value_rs")  # zarr casts with this package
+pytest.importorskip("zarr", minversion="3.2")  # pyquant's codec needs zarr.
+pytest.importorskip("cast_value_rs")  # zarr's own codec casts with cast_value_rs.
 import zarr
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 
@@ -50,12 +50,12 @@ def created(module, x, *configurations, store=None, before=(), **options):
 
 
 def contents(array):
-    """Return the bytes of each key of a memory store."""
+    """Return the contents of an array's memory store: the bytes of each key."""
     return {key: bytes(b.to_bytes()) for key, b in array.store._store_dict.items()}
 
 
 def outcome(function):
-    """Return the result of a function, or its error message."""
+    """Call a function. Return its result, or the type and message of its exception."""
     try:
         return function()
     except Exception as error:
@@ -63,7 +63,7 @@ def outcome(function):
 
 
 def check(x, *configurations, **options):
-    """Compare the bytes that both codecs write, their errors, and the read values."""
+    """Write and read with both codecs. Compare stored bytes, errors and values."""
 
     def write(module):
         array = created(module, x, *configurations, **options)
@@ -94,7 +94,7 @@ def check(x, *configurations, **options):
 
 @pytest.fixture
 def no_help(monkeypatch):
-    """Fail if zarr's own codec casts."""
+    """Make zarr's own codec fail, so that a test fails if pyquant calls it."""
 
     def refuse(*args, **kwargs):
         raise AssertionError("zarr's own codec")
@@ -103,7 +103,7 @@ def no_help(monkeypatch):
 
 
 def numbers(source, target, count=400):
-    """Return ties, the ends of the type and their neighbours. All codes exist."""
+    """Return ties, the ends of a type, and neighbours, all within the range of the type."""
     ends = np.iinfo(target)
     near = [end + step for end in (ends.min, ends.max) for step in (-1, -0.5, 0, 0.5, 1)]
     rng = np.random.default_rng(count)
@@ -151,7 +151,7 @@ def test_integers_to_real_numbers_and_back(source, target):
 
 @pytest.mark.usefixtures("pipeline")
 def test_pyquant_casts_its_types(no_help):
-    """Without this check, the tests above could compare zarr with itself."""
+    """Check that pyquant's codec casts, so that no test compares zarr with itself."""
     every = {"int8": 3, "uint8": 3, "int16": 2, "uint16": 2, "int32": 1, "uint32": 1}
     for target, count in every.items():
         for source in REALS[-count:]:
@@ -180,7 +180,7 @@ REFUSED = (np.nan, np.inf, -np.inf, 128, -129, 3e38, -3e38, 127.5, -128.5000153)
 @pytest.mark.parametrize("out_of_range", [None, "clamp", "wrap"])
 @pytest.mark.parametrize("wrong", REFUSED)
 def test_errors(out_of_range, wrong):
-    """Compare the errors, also at the ends of slices. The stored values stay."""
+    """Compare errors at several positions in an array. An error changes no stored value."""
     how = {"data_type": "int8", "out_of_range": out_of_range}
     for index in (0, 3, 70000):
         x = np.zeros(70001, np.float32)
@@ -224,7 +224,7 @@ def test_scalar_maps(source, scalar_map, out_of_range):
 
 
 def test_a_nan_with_a_sign():
-    """An object can hold a value that metadata cannot."""
+    """Test a scalar map with -NaN, which a codec object can have, but not JSON metadata."""
     x = np.float32([1, np.nan, -np.nan])
     how = {
         "data_type": "int8",
@@ -325,7 +325,7 @@ def test_zarr_casts_other_types(source, target):
 
 
 def test_other_byte_orders():
-    """Compare stores and arrays that zarr casts or rejects, except swapped elements."""
+    """Compare both codecs with big-endian stores and arrays."""
     big = zarr.codecs.BytesCodec(endian="big")
     x = np.arange(6, dtype=np.float32)
     for kind in ("int8", "int16", "uint32"):

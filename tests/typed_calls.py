@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls with the types of their results.
+"""Calls that state the types of their results.
 
-Type checkers read this file, and test_typing.py calls each function without parameters.
-Each assertion holds twice: a checker infers exactly this type, and the result has it.
+Type checkers check this file, and test_typing.py calls each function without parameters.
+So each assertion is tested twice: for the type that a checker infers, and for the result.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SCALES = np.ones(8, np.float32)
 
 
 def check(result: npt.NDArray[Any], dtype: str) -> None:
-    """Check the type of a result."""
+    """Check that a result is a NumPy array of a dtype."""
     assert type(result) is np.ndarray
     assert result.dtype == np.dtype(dtype)
 
@@ -183,7 +183,7 @@ def parameters() -> None:
 
 
 class OnlyDLPack:
-    """An array with only the protocol of DLPack."""
+    """An object that provides its array only by the DLPack protocol."""
 
     def __dlpack__(self, **options: Any) -> Any:
         return X.__dlpack__(**options)
@@ -193,7 +193,7 @@ class OnlyDLPack:
 
 
 class OnlyInterface:
-    """An array with only the older protocol of NumPy."""
+    """An object that provides its array only by `__array_interface__`."""
 
     __array_interface__ = X.__array_interface__
 
@@ -208,7 +208,7 @@ def any_array() -> None:
 
 
 def standards() -> None:
-    """Standards accept integers of any class, and arrays as well as lists."""
+    """Pass integers of NumPy classes, lists and arrays to functions of standards."""
     one = np.int64(1)
     scales, zeros = np.ones(8, np.float32), np.zeros(8, np.uint8)
     check(pq.onnx.quantize_linear(X, scales, zeros, axis=one, saturate=np.True_), "uint8")
@@ -334,7 +334,7 @@ def microscaling() -> None:
 
 
 def type_errors() -> None:
-    """Calls with a type error raise. Checkers report each unnecessary comment."""
+    """Calls with a type error raise. Checkers report an unnecessary `type: ignore`."""
     fails(lambda: pq.quantize(X, object()))  # type: ignore[call-overload]
     fails(lambda: pq.quantize(X, 0.5, dtype="int8", axis="x"))  # type: ignore[call-overload]
     fails(lambda: pq.dequantize(Q, 0.5, out=3))  # type: ignore[call-overload]
