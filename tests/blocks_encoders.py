@@ -1,4 +1,4 @@
-"""Encode GGUF blocks like ggml's reference code, in the order of its operations.
+"""Encode GGUF blocks with the same operations, in the same order, as ggml's reference code.
 
 Each sum runs along axis 0, adds the terms in order, and is rounded to float32 after each
 addition. Each function processes all blocks at once.

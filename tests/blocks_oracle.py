@@ -1,7 +1,7 @@
 """Decode the blocks of GGUF types in exact arithmetic.
 
 float64 holds every value exactly: a scale has at most 24 bits, and its factor at most 11.
-Tests round the float64 results once to the type of a call.
+Tests round these float64 values once, to the type of the result.
 """
 
 import re
@@ -75,7 +75,7 @@ GRID = {name: grid_of(name) for name in GRIDS}
 
 
 class Block:
-    """Return the fields of blocks one after the other."""
+    """Reader of the fields of GGUF blocks, from the first field to the last."""
 
     def __init__(self, data):
         assert data.dtype == np.uint8
@@ -122,7 +122,7 @@ def spread(field, count):
 
 
 def signs_of(field):
-    """Return -1 for each set bit, and 1 for each other bit."""
+    """Return -1 for each bit that is 1, and 1 for each bit that is 0."""
     return 1.0 - 2.0 * bits_of(field, 1)
 
 

@@ -1,4 +1,4 @@
-"""Tiers, instruction sets, Hypothesis settings and the import path of all tests."""
+"""Define --quick and --everything, fixtures, Hypothesis settings and the import path."""
 
 import sys
 from pathlib import Path
@@ -33,7 +33,7 @@ def pytest_configure(config):
         "pyquant",
         deadline=None,
         database=None,
-        # By default, each run draws equal examples. --hypothesis-seed=N draws new examples.
+        # By default, examples are equal in all runs. --hypothesis-seed=N selects a set.
         derandomize=config.getoption("--hypothesis-seed", None) is None,
         suppress_health_check=[hypothesis.HealthCheck.too_slow],
     )
@@ -76,13 +76,13 @@ def isa(request):
 
 @pytest.fixture(params=support.LEVELS[1:])
 def simd(request):
-    """Return each available instruction set that must agree with scalar."""
+    """Return each available instruction set, except scalar, in turn."""
     return request.param
 
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """Work in an empty folder."""
+    """Change the working directory to an empty folder, and return the folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

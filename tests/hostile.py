@@ -51,8 +51,8 @@ ANSWERS = (
     BufferError,
     MemoryError,
     RecursionError,
-    AttributeError,  # PackedArray and QParams are immutable
-    ImportError,  # without ml_dtypes
+    AttributeError,  # because PackedArray and QParams are immutable.
+    ImportError,  # If ml_dtypes is not installed.
     Hostility,
 )
 

@@ -1,4 +1,4 @@
-"""MX and NVFP4 blocks in exact arithmetic, with the number formats of `oracle`."""
+"""Compute MX and NVFP4 blocks in exact arithmetic, with the number formats of `oracle`."""
 
 from fractions import Fraction
 

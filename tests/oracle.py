@@ -75,7 +75,7 @@ class NarrowFormat(NamedTuple):
 
     @property
     def only_numbers(self) -> bool:
-        """Return true if every code is a number."""
+        """Return true if every code is a finite number."""
         return self.largest == self.sign_bit - 1 and not self.unsigned_zero
 
 
@@ -120,7 +120,7 @@ def infinite(negative: bool) -> Real:
 
 @lru_cache(maxsize=1 << 16)
 def decode(bits: int, fmt: Format) -> Real:
-    """Return the number of a bit pattern."""
+    """Return the number that a bit pattern represents."""
     negative = bool(bits & fmt.sign_bit)
     bits &= fmt.sign_bit - 1
     if bits > fmt.infinity:
@@ -162,7 +162,7 @@ def scaled_half_even(value: Fraction, power: int) -> int:
 
 
 def encode(value: Real, fmt: Format) -> int:
-    """Return the pattern of the nearest number of a format: ties to even, subnormals."""
+    """Return the bit pattern of the nearest number of a format, ties to even."""
     if value.kind == "nan":
         return fmt.quiet_nan
     sign = fmt.sign_bit if value.negative else 0
@@ -363,7 +363,7 @@ def _numbers(parameter, compute, size):
 
 
 def array_of_codes(codes, dtype, shape):
-    """Return codes as an array. The codes of narrow floats are their bits."""
+    """Convert codes to an array. A code of a narrow float is the float's bit pattern."""
     if dtype.name in NARROW_FORMATS:
         return np.array(codes, np.uint8).view(dtype).reshape(shape)
     return np.array(codes, dtype=dtype).reshape(shape)

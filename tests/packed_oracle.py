@@ -1,4 +1,4 @@
-"""Define the layouts of packed codes with arrays of bits."""
+"""Pack and unpack codes bit by bit, to define the layouts of packed codes."""
 
 import numpy as np
 

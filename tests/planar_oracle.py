@@ -1,4 +1,4 @@
-"""Make weights with codes and parameters in separate arrays, packed by packed_oracle."""
+"""Make the tensors of weight formats. packed_oracle packs the codes."""
 
 import numpy as np
 from packed_oracle import LAYOUTS, pack_rows
@@ -70,7 +70,7 @@ def data(kind, shape, dtype=np.float32):
 
 
 def along(codes, axis, bits, pack=stream, dtype=np.int32):
-    """Pack a matrix along an axis."""
+    """Pack the codes of a matrix along an axis with the function `pack`."""
     words = pack(codes if axis == 1 else codes.T, bits).view(dtype)
     return np.ascontiguousarray(words if axis == 1 else words.T)
 

@@ -1,4 +1,4 @@
-"""Call every public function and method with values near the limits of rounding.
+"""Calls of every public function and method, with values that are hard to round.
 
 `CALLS` has a row for each function and method, `OBJECTS` an instance of each class. The
 properties of the instances, and functions without required arguments, need no row.
@@ -504,8 +504,8 @@ CALLS = {
     ],
     "onnx.quantize_linear": lambda: onnx.quantize_linear(*ONNX),
     "onnx.dequantize_linear": lambda: onnx.dequantize_linear(CODES, SMALL),
-    "onnx.reference_ops": None,  # needs the package onnx, and computes nothing
-    "onnx.qparams": None,  # needs the package onnx
+    "onnx.reference_ops": None,  # Needs the package onnx. Does not compute.
+    "onnx.qparams": None,  # Needs the package onnx.
     "onnx.dynamic_quantize_linear": lambda: [
         onnx.dynamic_quantize_linear(x) for x in (WEIGHT, TINY, VALUES, ODD, ODD[::-1])
     ],
@@ -518,7 +518,7 @@ CALLS = {
     ],
     "tflite.qparams": lambda: [tflite.qparams(detail) for detail in DETAILS],
     "cli.main": lambda: list(_commands()),
-    "cli.run_as_program": None,  # calls `main` with the arguments of the process
+    "cli.run_as_program": None,  # reads the arguments of the process
 }
 
 
@@ -607,7 +607,10 @@ def name_of(value):
 
 
 def rows():
-    """Return a call for each public name, or fail if a name has no row."""
+    """Return, for each public name, a function that makes calls of this name.
+
+    Fail if a public name has no row.
+    """
     made, missing = {}, []
     for name, value in public():
         owner, _, member = name.rpartition(".")

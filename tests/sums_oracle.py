@@ -68,7 +68,7 @@ def scale_and_zero(lo, hi, dtype, symmetric, real):
 
 
 def codes_less_zero(x, scale, zero, dtype):
-    """Return codes minus the zero point, in the type of `x`."""
+    """Quantize `x`. Return the codes minus the zero point, in the type of `x`."""
     qmin, qmax = oracle.code_range(dtype)
     return np.clip(np.rint(x / scale), qmin - zero, qmax - zero).astype(x.dtype)
 

@@ -1,4 +1,4 @@
-"""Dtypes, adversarial data, guarded buffers and exact comparison for the tests."""
+"""Helpers of the tests: types, difficult data, guarded memory, exact comparisons."""
 
 import copy
 import functools
@@ -149,7 +149,7 @@ def float_of_bits(bits, dtype="float32"):
 
 
 def compute_dtype(dtype):
-    """Return the dtype of the arithmetic on a dtype."""
+    """Return the dtype that pyquant computes in for a dtype: float32 or float64."""
     return np.dtype("float64") if np.dtype(dtype) == np.float64 else np.dtype("float32")
 
 
@@ -174,7 +174,7 @@ def same(got, expected):
 
 
 def _layout(dtype):
-    """Return the number of bits, of fraction bits, and the pattern of infinity."""
+    """Return for a float dtype: bits, fraction bits, and the bit pattern of infinity."""
     dtype = np.dtype(dtype)
     bits = 8 * dtype.itemsize
     fraction = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}[dtype.name]
@@ -373,7 +373,7 @@ WIDE_SCALES = {
 
 
 def scales_for(compute):
-    """Return scales by name, as arrays of one element of the compute dtype."""
+    """Return a dictionary of scales. Each one is an array of one element of `compute`."""
     wide = WIDE_SCALES if np.dtype(compute) == np.float64 else {}
     return {name: np.array([s], dtype=compute) for name, s in (SCALES | wide).items()}
 
@@ -650,13 +650,13 @@ def draw_layout(rng, array):
 
 
 def poisoned(dtype, shape):
-    """Return an array of canary bytes."""
+    """Return an array filled with CANARY bytes, to detect writes."""
     count = int(np.prod(shape)) * np.dtype(dtype).itemsize
     return np.full(count, CANARY, dtype=np.uint8).view(np.dtype(dtype)).reshape(shape)
 
 
 def untouched(array):
-    """Return whether an array from `poisoned` still holds its canaries."""
+    """Return true if every byte of an array from `poisoned` is unchanged."""
     return bool((np.ascontiguousarray(array).view(np.uint8) == CANARY).all())
 
 
@@ -730,7 +730,7 @@ def name_of(value):
 
 
 def each(names, *choices):
-    """Parametrize over every combination of choices, with readable ids."""
+    """Make a separate test for each combination of choices, with readable ids."""
     return pytest.mark.parametrize(names, list(itertools.product(*choices)), ids=name_of)
 
 

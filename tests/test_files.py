@@ -1,7 +1,7 @@
-"""Weight files: safetensors and GGUF, reading and writing, and hostile files.
+"""Tests of safetensors and GGUF files: reading, writing, and files with wrong contents.
 
-The definitions of the formats give the expected bytes. The packages safetensors and gguf
-read the files, too. Each test writes its files to a temporary folder.
+The tests build expected bytes from the definitions of the formats. The packages safetensors
+and gguf read the written files, too.
 """
 
 import json
@@ -513,7 +513,7 @@ def test_an_index(tmp_path, made):
         assert f.metadata == {"total_size": 8}
 
 
-# Parameters and packed arrays
+# ---- Parameters and packed arrays ----
 
 
 PARAMS = [
@@ -785,7 +785,7 @@ def test_header_beyond_the_limit(made):
 
 
 def test_gguf_strings_are_limited(made):
-    """The number of strings is limited, because each string costs time."""
+    """Reject a GGUF file with too many strings, because each string takes time to read."""
     count = _gguf.MAX_STRINGS + 1
     data = struct.pack("<IQ", 8, count) + bytes(8 * count)
     with pytest.raises(ValueError, match="expected at most 4194304 strings and arrays"):

@@ -1,4 +1,4 @@
-"""Results do not depend on the floating-point control state; calls restore it."""
+"""Tests that no call depends on the CPU's floating-point control state or changes it."""
 
 import ctypes
 import ctypes.util

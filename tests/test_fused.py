@@ -1,4 +1,4 @@
-"""dynamic_quantize and fake_quantize equal two calls bit for bit, and masks are exact.
+"""Compare dynamic_quantize and fake_quantize with two separate calls, and test masks.
 
 Oracles: `choose_qparams`, `quantize` and `dequantize`.
 """
@@ -44,7 +44,7 @@ def fake(isa, x, scale, zero=None, dtype=None, **options):
 
 
 def same(a, b):
-    """Return whether two results have equal types, shapes and bytes."""
+    """Return true if two results have equal types, shapes and bytes."""
     if isinstance(a, pq.PackedArray):
         return a == b and a.data.tobytes() == b.data.tobytes()
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
@@ -368,7 +368,7 @@ def test_mask_that_overlaps_itself():
 
 @loop("code", EVERY_CODE)
 def test_mask_marks_numbers_that_do_not_saturate(isa, code):
-    """The mask agrees with the errors of `out_of_range` and `nan` for each element."""
+    """The mask is false exactly for elements that raise with `out_of_range` and `nan`."""
     if not HAVE_BFLOAT16 and not hasattr(np, code):
         return  # ml_dtypes is missing.
     rng = np.random.default_rng([5, EVERY_CODE.index(code)])

@@ -1,4 +1,4 @@
-"""`gptq` and `awq`: tensors, and conversions between weight formats."""
+"""Tests of the modules `gptq` and `awq`, and of conversions between weight formats."""
 
 import itertools
 
@@ -223,7 +223,7 @@ def weights(bits, inputs, outputs, size, lowest=1):
 
 
 def packed(codes, zeros, scales, bits, packing):
-    """Return a weight of compressed-tensors, with words in either packing."""
+    """Return a compressed-tensors weight. `padded` words have unused bits at the end."""
     pack = {"dense": oracle.stream, "padded": oracle.padded}[packing]
     given = {
         "weight_packed": oracle.along(codes, 1, bits, pack),

@@ -1,4 +1,4 @@
-"""Scales of axes, of blocks and with kept dimensions equal a scale for each element."""
+"""Compare scales of axes or blocks with a separate scale for each element."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Calls without memory, interrupted calls, small stacks and other interpreters."""
+"""Tests of calls without memory, interrupted calls, small stacks and subinterpreters."""
 
 import os
 import signal
@@ -131,7 +131,7 @@ def test_no_memory_for_threads():
 
 
 def test_small_stacks():
-    """Calls work in threads with the smallest stacks of Python."""
+    """Make calls in threads with the smallest stack size that Python permits."""
     code = HERE + (
         "import threading, resource\n"
         "soft, hard = resource.getrlimit(resource.RLIMIT_STACK)\n"
@@ -157,7 +157,7 @@ def test_small_stacks():
     assert (run.returncode, run.stdout) == (0, "60 True\n"), run.stderr
 
 
-# The program prints "ready" and calls until it is interrupted.
+# A program that prints "ready" and then calls pyquant until it is interrupted.
 INTERRUPTED = (
     HERE
     + """

@@ -1,4 +1,4 @@
-"""Arrays with more elements than the memory has bytes, made by broadcasting one element."""
+"""Tests of arrays that broadcast one element to more elements than memory has bytes."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ HUGE = 2**59  # the largest number of float64 elements in a NumPy array
 
 
 def huge(value):
-    """Return an array of HUGE equal elements, which have one address."""
+    """Return an array of HUGE elements that share the memory of one element."""
     return np.broadcast_to(value, (HUGE,))
 
 

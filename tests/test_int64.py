@@ -1,7 +1,7 @@
-"""int64 and uint64 codes. float64 does not hold all of these integers.
+"""Tests of int64 and uint64 codes. float64 cannot represent all of these integers.
 
-Exact arithmetic judges codes, zero points and quotients at the ends of both types and at
-the limits of float32 and float64.
+The tests compare with exact arithmetic, for codes, zero points and quotients near the ends
+of both types and near the limits of float32 and float64.
 """
 
 import itertools
@@ -33,7 +33,7 @@ STEPS = [0, 1, 2, 3, 511, 512, 513, 1023, 1024, 1025, 2048, 2**39 - 1, 2**39, 2*
 
 
 def integers(name):
-    """Return integers of a type, dense at its ends and at the limits of floats."""
+    """Return integers of a type, mainly near its ends and near the limits of floats."""
     lo, hi = oracle.code_range(name)
     near = {s * (e + t * d) for e in EDGES for d in STEPS for s in (1, -1) for t in (1, -1)}
     near |= {end + t * d for end in (lo, hi) for d in STEPS for t in (1, -1)}

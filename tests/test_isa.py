@@ -25,7 +25,7 @@ from test_calls import GROUPS
 import pyquant as pq
 from pyquant import _core
 
-# The CPU flags of Linux for each instruction set. The best set is first.
+# For each instruction set, the CPU flags that Linux must list. The best set is first.
 AVX2 = {"avx2", "fma", "f16c"}
 NEEDS = {
     "avx512": AVX2

@@ -1,4 +1,4 @@
-"""Shapes, strides, alignments, byte orders, `out`, and objects that become arrays."""
+"""Tests of strides, alignments, byte orders, `out`, and objects that become arrays."""
 
 import array
 

@@ -1,4 +1,4 @@
-"""Formulas of other packages (`like=`), compared with recorded results and the packages."""
+"""Compare the formulas of `like=` with recorded results and with other packages."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,7 @@ def chosen(lo, hi, like, **options):
     return p.scale, p.zero_point.astype(np.int64)
 
 
-# ---- vectors that packages without a test below returned, and useless scales ----
+# ---- Recorded results of packages that no test below runs, and useless scales ----
 
 RANGES = {
     "usual": (-1, 2),
@@ -421,7 +421,7 @@ def test_onnxruntime_itself(symmetric, reduce_range, name, source):
         int(n) for n in pytest.importorskip("onnxruntime").__version__.split(".")
     )
     if source == np.float16 and version < (1, 32):
-        return  # ONNX Runtime before 1.32 does not round scales to float16 first.
+        return  # Older versions do not round scales to float16 first.
     with np.errstate(over="ignore"):
         lo, hi = (end.astype(source) for end in ranges(amount(1_000, 5_000)))
     fits = np.isfinite(lo) & np.isfinite(hi)
@@ -511,7 +511,7 @@ def test_types_of_ranges():
         assert pq.qparams_from_range(lo, hi).scale.dtype == dtype
     swapped = pq.qparams_from_range(np.array(-1, ">f4"), np.array(2, ">f4"))
     assert swapped == pq.qparams_from_range(-1.0, 2.0)
-    # The arithmetic of float16 ranges is float16, too.
+    # torchao computes with float16 ranges in float16.
     half = pq.qparams_from_range(np.float16(-1), np.float16(2), like="torchao")
     assert half.scale == F32(np.float16(2) / np.float16(127.5))
     assert pq.qparams_from_range([], [], axis=0).scale.shape == (0,)

@@ -1,4 +1,4 @@
-"""The commands `pyquant demo` and `pyquant info`, here as `python -m pyquant`."""
+"""Tests of the commands `python -m pyquant demo` and `python -m pyquant info`."""
 
 import argparse
 import json

@@ -12,7 +12,7 @@ from pyquant.weights import awq, convert, matmulnbits
 
 
 def node(B, scales, zero_points=None, g_idx=None, **attributes):
-    """Return the weight of a node."""
+    """Return the weight that the attributes and inputs of a node define."""
     given = {"B": B, "scales": scales, "zero_points": zero_points, "g_idx": g_idx}
     given = {name: one for name, one in given.items() if one is not None}
     return matmulnbits.from_tensors(given, **attributes)

@@ -1,4 +1,4 @@
-"""A call allocates its result and little else, for every layout of its arguments."""
+"""Tests that a call allocates little memory beyond its result, with any array strides."""
 
 import os
 import sys

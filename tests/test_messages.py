@@ -1,4 +1,4 @@
-"""Messages of exceptions state the value, the known names and the remedy."""
+"""Tests that error messages state the wrong value, the valid names and a remedy."""
 
 import inspect
 import itertools

@@ -1,4 +1,4 @@
-"""`pyquant.weights.mlx`, compared with recorded results of MLX, and its steps in NumPy."""
+"""Compare `pyquant.weights.mlx` with recorded results of MLX and with NumPy."""
 
 import numpy as np
 import planar_oracle as oracle
@@ -30,7 +30,7 @@ def check(w, words, scales, biases):
 
 
 def by_definition(x, size, bits):
-    """Return codes, scales and biases, step by step in float32."""
+    """Compute codes, scales and biases with NumPy, rounding each step to float32."""
     groups = x.astype(np.float32).reshape(*x.shape[:-1], x.shape[-1] // size, size)
     low, high = groups.min(-1), groups.max(-1)
     with np.errstate(all="ignore"):

@@ -1,7 +1,7 @@
-"""Compare the answers of a trained model before and after int8 weights.
+"""Compare the answers of a trained model with original and with int8 weights.
 
-The package magika ships the model, which recognises file types by their first and last
-1024 bytes. Run this file as a program to save the matrices of the model for the demo:
+The model is from the package magika. It recognises the type of a file by the first and
+last 1024 bytes. Run this file as a program to save the matrices of the model for the demo:
 
     python tests/test_model.py weights.npz && python -m pyquant demo weights.npz
 """
@@ -35,7 +35,7 @@ def find_model():
 
 
 def output_axis(node):
-    """Return the axis of the output channels of the second input of a node."""
+    """Return the axis of the output channels of a weight, the second input of a node."""
     if node.op_type == "Gemm":
         return 0 if any(a.name == "transB" and a.i for a in node.attribute) else 1
     return OUTPUT_AXIS.get(node.op_type)
@@ -117,7 +117,7 @@ def documents():
 
 
 def tokens(document):
-    """Return the input of the model for one file."""
+    """Convert the bytes of one file to an input of the model."""
     data = np.frombuffer(document.strip(), np.uint8).astype(np.int32)
     head, tail = data[:ENDS], data[-ENDS:]
     room = [np.full(ENDS - len(part), PADDING, np.int32) for part in (head, tail)]

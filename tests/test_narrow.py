@@ -161,7 +161,7 @@ def borders(name):
 
 
 def near_borders(name):
-    """Return the float32 borders moved by up to two units in the last place."""
+    """Return float32 numbers within two units in the last place of the borders."""
     points = cast(borders(name), "float32")
     moved = np.concatenate([ulps(points, step) for step in range(-2, 3)])
     odd = cast([np.inf, np.nan, 3.4028235e38, 1e-45, 1e-38, 65504, 1e9], "float32")

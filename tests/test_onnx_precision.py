@@ -141,7 +141,7 @@ def test_output_dtype_is_the_type_of_python_zero_points(code):
 
 @loop("code", ["float8_e4m3fn", "float8_e5m2", "float4_e2m1fn"])
 def test_zero_points_of_float_codes(code):
-    pytest.importorskip("ml_dtypes")  # optional; defines these types
+    pytest.importorskip("ml_dtypes")  # it defines the types
     expected = pq.quantize(X, 1.0, dtype=code)
     for zero in (0, [0], 0.0):
         got = pq.onnx.quantize_linear(X, np.float32(1), zero, output_dtype=code)
@@ -189,7 +189,7 @@ HEAD = '<ir_version: 10, opset_import: ["" : 21]>'
 
 def model_of(text):
     """Return a model from the text of its parameters and nodes."""
-    parser = pytest.importorskip("onnx.parser")  # optional; reads the models
+    parser = pytest.importorskip("onnx.parser")  # it reads the text
     return parser.parse_model(f"{HEAD} g (float[N, 2] x) => () <float {text}")
 
 
@@ -212,7 +212,7 @@ def test_qparams_of_models(tmp_path):
             assert pq.onnx.qparams(model_of(text), "x") == expected
     inner = "{d = QuantizeLinear(x, s, z) c = DequantizeLinear(d, s)}"
     text = f"(float[N] x, int8 z) => () <float s = {{0.5}}> {inner}"
-    parser = pytest.importorskip("onnx.parser")  # optional; reads the model
+    parser = pytest.importorskip("onnx.parser")  # it reads the text
     made = parser.parse_model(f"{HEAD} g {text}")
     assert pq.onnx.qparams(made, "c") == pq.QParams(np.float32(0.5), None, "int8")
     made.graph.input[1].type.tensor_type.elem_type = 8  # a string

@@ -64,7 +64,7 @@ def floats(text):
 
 
 def at(isa, x, *ranges_and_levels):
-    """Call the kernels of an instruction set."""
+    """Call fake_quantize with the kernels of an instruction set."""
     *ranges, levels = ranges_and_levels
     arrays = openvino._ranges_of(ranges, x.shape)
     return at_level(isa, _core.fake_levels, x, openvino.params_of(arrays, levels), None, 1)

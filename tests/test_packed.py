@@ -246,7 +246,7 @@ def test_attributes_are_read_only():
 
 
 class Sub(np.ndarray):
-    """A subclass of ndarray without own members."""
+    """A subclass of ndarray that adds no members."""
 
 
 def test_memory_of_results_is_read_only():

@@ -97,14 +97,14 @@ def low_bits(codes, bits):
 
 
 def layout_of(packing, axis):
-    """Return the layout of a packing of the table."""
+    """Return the layout of a row of PACKINGS."""
     layout, name, bits = packing
     along = None if layout == "onnx" else axis
     return pq.Layout(layout, axis=along, bits=None if bits == BITS[name] else bits)
 
 
 def pack(codes, packing, axis):
-    """Pack codes with a packing of the table."""
+    """Pack codes by a row of PACKINGS."""
     return pq.pack(codes, layout_of(packing, axis))
 
 

@@ -163,7 +163,7 @@ def test_dither():
 
 
 def test_int24_writes_into_bytes():
-    """`out` receives the bytes; an error leaves them unchanged."""
+    """Write results to `out`. If a call raises, the bytes of `out` do not change."""
     p, x = pq.QParams.from_pcm(24), np.float32([[0.5, -1.0], [1.0, 0.0]])
     out = np.full((2, 6), 7, np.uint8)
     assert p.quantize(x, layout="int24", out=out) is out

@@ -124,7 +124,7 @@ def test_forms_of_arrays(package):
 
 
 def test_narrow_codes():
-    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; has the narrow types
+    ml_dtypes = pytest.importorskip("ml_dtypes")  # it defines the types
     rng = np.random.default_rng(2)
     a, b = rng.integers(-8, 8, (5, 3000)), rng.integers(0, 16, (3000, 4))
     sums = products.matmul(a.astype(ml_dtypes.int4), b.astype(ml_dtypes.uint4))

@@ -136,7 +136,7 @@ def test_scale_search_tries_64_neighbours(low, code, scale_dtype, places):
 
 
 def middle(code):
-    """Return the middle code of an unsigned type."""
+    """Return the zero point in the middle of an unsigned code type."""
     return (oracle.code_range(code)[1] + 1) // 2
 
 

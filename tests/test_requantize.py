@@ -172,7 +172,7 @@ def test_multipliers_of_any_number(arithmetic):
 
 
 def draw(rng, dtype, count):
-    """Draw integers of all magnitudes. A tenth is the lowest or the highest integer."""
+    """Return random integers of all magnitudes. A tenth are the lowest or the highest."""
     lo, hi = code_range(dtype)
     q = rng.integers(lo, hi, count, dtype=dtype, endpoint=True)
     q = q >> rng.integers(0, np.iinfo(dtype).bits, count).astype(dtype)

@@ -126,7 +126,7 @@ OPTIONAL = re.compile(
 
 
 def test_mypy_accepts_the_examples_of_the_pages(tmp_path):
-    pytest.importorskip("mypy")  # optional; it checks the types
+    pytest.importorskip("mypy")  # mypy checks the types
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")]:
         sections = re.split("^## ", page.read_text("utf-8"), flags=re.M)
         for i, text in enumerate(sections):

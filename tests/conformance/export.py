@@ -24,7 +24,7 @@ V1 = {path.stem: path for path in cases.V1}
 
 
 def settled(name):
-    """Yield the calls of a file of v1 with exactly one result."""
+    """Yield the calls of a file of `v1/` that have exactly one acceptable result."""
     for call in cases.calls(V1[name]):
         if len(call.acceptable) == 1:
             yield call
@@ -37,7 +37,7 @@ PRECISE = 23  # the first opset that defines the type of the quotient
 
 
 def checked_model(call, results):
-    """Return the model of a call, with the oldest possible operators, and its inputs."""
+    """Return a model of a call, with the oldest opset that works, and its inputs."""
     import onnx
     from conformance.adapters._model import model_of, type_of
 
@@ -61,7 +61,7 @@ def checked_model(call, results):
 
 
 def write_onnx(folder):
-    """Write model.onnx and test_data_set_0 to `folder`/test_ID; return their number."""
+    """Write a folder test_ID to `folder` for each call. Return the number of folders."""
     from conformance.adapters import Unsupported
     from onnx import numpy_helper
 
@@ -91,13 +91,13 @@ SHORT = {"float32": "f32", "int8": "i8", "uint8": "u8", "int16": "i16", "uint16"
 SHORT |= {"int32": "i32", "int4": "i4", "uint4": "u4", "int2": "i2", "uint2": "u2"}
 SHORT |= {"float8_e4m3fn": "f8e4m3fn", "float8_e4m3fnuz": "f8e4m3fnuz"}
 SHORT |= {"float8_e5m2": "f8e5m2", "float8_e5m2fnuz": "f8e5m2fnuz"}
-# Arguments of calls with a line for each element.
+# Only calls with no other arguments are written as lines.
 PLAIN = {"x", "x_scale", "x_zero_point", "y_scale", "y_zero_point", "saturate"}
 PLAIN |= {"output_dtype", "input", "scale", "zero_point", "type", "axes", "round_mode"}
 
 
 def pattern(array):
-    """Return the bits of each element in hexadecimal; narrow elements use the low bits."""
+    """Return the bits of each element in hexadecimal. Narrow elements fill a byte."""
     bits = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}.get(array.dtype.name)
     size = array.dtype.itemsize
     mask = (1 << (bits or 8 * size)) - 1
@@ -105,7 +105,7 @@ def pattern(array):
 
 
 def lines_of(call):
-    """Yield a line for each element of a call with one float32 scale and float32 values."""
+    """Yield a line for each element if the values and the one scale are float32."""
     args = {key: cases.argument(value) for key, value in call.args.items()}
     if isinstance(call.acceptable[0], list) or not set(args) <= PLAIN:
         return
@@ -133,13 +133,13 @@ def lines_of(call):
 
 
 def text():
-    """Return all lines, without repetitions."""
+    """Return the lines of all calls, without repeated lines."""
     files = ("ngraph", "onnx")
     calls = (call for name in files for call in settled(name))
     return list(dict.fromkeys(line for call in calls for line in lines_of(call)))
 
 
-# Write tables: a byte for each of the 65536 patterns of float16 or bfloat16.
+# ---- Tables with a byte for each of the 65536 patterns of float16 or bfloat16 ----
 
 
 def tables():

@@ -1,4 +1,4 @@
-"""Write the files of ggml's blocks in this folder, with the oracle and the port of ggml.
+"""Write the files of ggml's blocks in this folder, with the oracle and ported encoders.
 
 PYTHONPATH=tests python tests/conformance/ggml.py
 """
@@ -11,9 +11,9 @@ from blocks_encoders import DIRECT, LEGACY, SEARCHED, encode
 from blocks_oracle import DECODERS, FORMATS
 
 VERSION = "0.25.3"
-DATE = "2026.11.23"  # of the vectors; change it if a call changes
+DATE = "2026.11.23"  # version of the files; change it if a call changes
 
-# First bytes of some blocks: extreme scales, infinities and NaN.
+# Hexadecimal bytes at the beginning of some blocks: extreme scales, infinities and NaN.
 CORNERS = {
     "Q4_0": ["0100", "0180", "ff7b"],
     "MXFP4": ["00", "01", "fd", "ff"],
@@ -22,7 +22,7 @@ CORNERS = {
 
 
 def array_of(values):
-    """Return an array in the form of the files."""
+    """Convert an array to the JSON object that the files contain."""
     little = values.astype(values.dtype.newbyteorder("<"))
     return {
         "dtype": values.dtype.name,
@@ -40,7 +40,7 @@ def scrambled(count, seed):
 
 
 def blocks_of(name):
-    """Return blocks that decode to finite numbers, then blocks that begin with CORNERS."""
+    """Return random blocks that decode to finite numbers. Some begin with CORNERS."""
     number, elements, size = FORMATS[name]
     blocks = (scrambled(64 * size, 1000 * number) & 255).astype(np.uint8).reshape(64, size)
     values = DECODERS[name](blocks)

@@ -1,4 +1,4 @@
-"""Write the file of bitsandbytes in this folder, with that version and PyTorch.
+"""Write the file of bitsandbytes in this folder. Needs PyTorch and bitsandbytes.
 
 PYTHONPATH=tests python tests/conformance/of_bitsandbytes.py
 """
@@ -16,7 +16,7 @@ SOURCE = f"bitsandbytes {VERSION} on x86-64"
 
 
 def array_of(tensor):
-    """Return an array in the form of the file."""
+    """Convert an array to the JSON object that the file contains."""
     memory = tensor.contiguous().reshape(-1).view(torch.uint8).numpy()
     return {
         "dtype": str(tensor.dtype)[6:],

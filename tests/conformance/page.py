@@ -9,7 +9,7 @@ from conformance.cases import any_nan, argument, array
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "conformance.md"
 MARK = "<!-- tests/conformance/run.py --page writes the tables below -->\n"
-# The repository of the package, which has its list of known faults.
+# For each package, the repository with its list of known faults.
 HOMES = {
     "onnx.reference": "https://github.com/onnx/onnx",
     "onnxruntime": "https://github.com/microsoft/onnxruntime",
@@ -22,7 +22,7 @@ HOMES = {
 
 
 def spoken(value):
-    """Return a number as a short text."""
+    """Convert a number to a short text for a table."""
     wide = float(value)
     if wide == np.round(wide) and abs(wide) < 2**53:
         text = "-0" if not wide and np.signbit(wide) else str(int(wide))
@@ -36,7 +36,7 @@ def as_list(expect):
 
 
 def first_difference(call, deviation):
-    """Return the first different element: its input, its result and the expected result."""
+    """Find the first wrong element. Return texts of input, result and expected result."""
     wanted = as_list(call.acceptable[0])
     if len(wanted) != len(deviation):
         return "", f"{len(deviation)} results", f"{len(wanted)}"
@@ -57,7 +57,7 @@ def first_difference(call, deviation):
 
 
 def rows_of(kept):
-    """Yield a row for each case with deviations. The row shows the first call."""
+    """Yield a table row for each case with deviations. The row shows the first of them."""
     rows, taken = {}, {}
     for key, call in run.calls_of(kept["ops"]):
         found = kept["deviations"].get(key)
@@ -86,7 +86,7 @@ def rows_of(kept):
 
 
 def text_of(records):
-    """Return the matrix, and a section for each implementation."""
+    """Return the table of all implementations, and a section for each implementation."""
     lines = ["| implementation | standard | same | deviates | refuses | unsupported |"]
     lines += ["|---|---|---|---|---|---|"]
     for name, version, standard, row in run.matrix(records):

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
-# Modules in the folder of this file have the names of packages.
+# Remove this folder from the path, because its modules would hide equally named packages.
 sys.path[:] = [str(HERE.parent), *(p for p in sys.path if Path(p).resolve() != HERE)]
 
 from conformance import cases  # noqa: E402
@@ -45,7 +45,7 @@ def calls_of(ops):
 
 
 def spelled(results):
-    """Return results in the form of the files: as arrays of the vectors."""
+    """Convert results to the JSON objects that the files contain."""
     made = []
     for result in map(np.asarray, results):
         bits = np.ascontiguousarray(result).view(f"u{result.dtype.itemsize}").reshape(-1)
@@ -56,7 +56,7 @@ def spelled(results):
 
 
 def agrees(results, expected):
-    """Return True if all results are as expected; "nan" accepts any NaN."""
+    """Return True if all results have the expected bits. A float NaN may have any bits."""
     expected = expected if isinstance(expected, list) else [expected]
     if len(results) != len(expected):
         return False
@@ -75,7 +75,7 @@ def agrees(results, expected):
 
 
 def judged(adapter, call):
-    """Return the results of an implementation if they differ from the expected ones."""
+    """Run a call. Return an entry for `deviations/` if the results are wrong."""
     try:
         results = adapter.results(call)
     except Unsupported:
@@ -88,7 +88,7 @@ def judged(adapter, call):
 
 
 def record(name):
-    """Return the deviations of an implementation, as `deviations/` stores them."""
+    """Run all calls of an implementation. Return the contents for `deviations/`."""
     adapter = import_module(f"conformance.adapters.{name}")
     found = {key: judged(adapter, call) for key, call in calls_of(adapter.OPS)}
     return {
@@ -106,7 +106,7 @@ def verdict(deviation):
 
 
 def matrix(records):
-    """Yield the name, the version and the counts of each implementation and standard."""
+    """Yield implementation, version, standard, and the number of calls for each verdict."""
     for kept in records:
         rows = {}
         for key, call in calls_of(kept["ops"]):
@@ -122,7 +122,7 @@ def kept_records():
 
 
 def text_of(kept):
-    """Return the text of a file of deviations, with a line for each."""
+    """Return the JSON text of a file of deviations, with a line for each deviation."""
     rows = (f"    {json.dumps(k)}: {json.dumps(v)}" for k, v in kept["deviations"].items())
     head = {key: kept[key] for key in kept if key != "deviations"}
     top = "".join(f"  {json.dumps(key)}: {json.dumps(head[key])},\n" for key in head)
@@ -132,8 +132,8 @@ def text_of(kept):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
     parser.add_argument("--impl", choices=IMPLEMENTATIONS)
-    parser.add_argument("--json", action="store_true", help="print the records as JSON")
-    parser.add_argument("--write", action="store_true", help="write deviations of --impl")
+    parser.add_argument("--json", action="store_true", help="print all results as JSON")
+    parser.add_argument("--write", action="store_true", help="store results of --impl")
     parser.add_argument("--page", action="store_true", help="write docs/conformance.md")
     args = parser.parse_args()
     records = [record(args.impl)] if args.impl else kept_records()

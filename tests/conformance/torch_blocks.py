@@ -1,4 +1,4 @@
-"""Write the files of torchao and compressed-tensors in this folder, with these packages.
+"""Write the files of torchao and compressed-tensors in this folder. Needs both packages.
 
 python tests/conformance/torch_blocks.py
 """
@@ -26,7 +26,7 @@ KINDS = {
 
 
 def numbers(rows, spread):
-    """Return blocks of many magnitudes. Few mantissa bits make many quotients ties."""
+    """Return blocks of many magnitudes. Elements have few mantissa bits, to cause ties."""
     h = scrambled(rows * 64, 3).reshape(rows, 64)
     exponents = scrambled(rows * 4, 4).reshape(rows, 4).repeat(16, 1) % (2 * spread)
     x = np.ldexp((h & 0x3FF) - 512, exponents - spread - (h >> 16 & 3) - 7)
@@ -35,7 +35,7 @@ def numbers(rows, spread):
 
 
 def typed(codes, name):
-    """Return codes in the form of the files."""
+    """Convert codes to the JSON object that the files contain."""
     codes = np.ascontiguousarray(codes, np.uint8)
     return {"dtype": name, "shape": codes.shape, "hex": codes.tobytes().hex()}
 
@@ -45,7 +45,7 @@ def bytes_of(tensor):
 
 
 def halves(packed):
-    """Return the elements of 4 bits. The low bits of a byte are its first element."""
+    """Unpack 4-bit elements from bytes. The low bits of a byte are the first element."""
     return np.stack([packed & 15, packed >> 4], -1).reshape(*packed.shape[:-1], -1)
 
 

@@ -1,7 +1,7 @@
 """
 Run implementations with the vectors. Each module is an adapter of one package.
 
-`NAME` is the name of the package. `OPS` has the operators of the package. `results(call)`
+In a module, `NAME` is the name of the package, and `OPS` are its operators. `results(call)`
 returns a list of arrays. It raises Unsupported if the package lacks the operator or an
 option. Any other exception means that the package rejects the call.
 """
