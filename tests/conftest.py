@@ -33,7 +33,7 @@ def pytest_configure(config):
         "pyquant",
         deadline=None,
         database=None,
-        # By default, examples are equal in all runs. --hypothesis-seed=N selects a set.
+        # Without --hypothesis-seed=N, all runs test equal random examples.
         derandomize=config.getoption("--hypothesis-seed", None) is None,
         suppress_health_check=[hypothesis.HealthCheck.too_slow],
     )

@@ -29,8 +29,8 @@ try:
 except ImportError:  # Windows
     resource = None
 
-SECONDS = 1  # maximum processor time for a file, in seconds.
-GROWTH = 64 << 20  # maximum growth of resident memory, in bytes
+SECONDS = 1  # Maximum processor time for a file, in seconds.
+GROWTH = 64 << 20  # Maximum growth of resident memory, in bytes.
 
 WORDS = (0, 1, 2, 7, 8, 9, 31, 255, 2**31, 2**32 - 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
 TOKENS = (

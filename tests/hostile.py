@@ -35,8 +35,8 @@ try:
 except ImportError:
     ml_dtypes = None
 
-STUCK = 300  # maximum duration of a thousand calls, in seconds.
-ENDLESS = 100  # number of calls after which a hostile method raises IndexError
+STUCK = 300  # Maximum duration of a thousand calls, in seconds.
+ENDLESS = 100  # A hostile method raises IndexError after this number of calls.
 
 
 class Hostility(Exception):
@@ -51,8 +51,8 @@ ANSWERS = (
     BufferError,
     MemoryError,
     RecursionError,
-    AttributeError,  # because PackedArray and QParams are immutable.
-    ImportError,  # If ml_dtypes is not installed.
+    AttributeError,  # PackedArray and QParams are immutable.
+    ImportError,  # A call may need ml_dtypes.
     Hostility,
 )
 

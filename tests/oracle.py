@@ -60,7 +60,7 @@ class NarrowFormat(NamedTuple):
     exponent: int
     fraction: int
     bias: int
-    largest: int  # the code of the largest finite number.
+    largest: int  # the code of the largest finite number
     infinity: int | None = None
     nan: tuple[int, int] = (0, 0)  # the codes of NaN and -NaN
     unsigned_zero: bool = False

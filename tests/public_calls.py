@@ -120,8 +120,8 @@ OBSERVERS = [
     *(_observer(), _observer(histogram=True), _observer(momentum=0.1)),
     _observer(histogram=True, axis=1, mantissa_bits=3),
 ]
-OBSERVERS[0].update(np.array([1e-310]))  # select float64
-OBSERVERS.append(pq.Observer(histogram=True))  # so few values keep exact ranks
+OBSERVERS[0].update(np.array([1e-310]))  # The array selects float64.
+OBSERVERS.append(pq.Observer(histogram=True))  # The ranks of 1000 values are exact.
 OBSERVERS[-1].update(_normal.ravel()[:1000])
 COUNTING = [one for one in OBSERVERS if one._options.histogram]
 REPORTS = [
@@ -504,7 +504,7 @@ CALLS = {
     ],
     "onnx.quantize_linear": lambda: onnx.quantize_linear(*ONNX),
     "onnx.dequantize_linear": lambda: onnx.dequantize_linear(CODES, SMALL),
-    "onnx.reference_ops": None,  # Needs the package onnx. Does not compute.
+    "onnx.reference_ops": None,  # Needs the package onnx, and does not compute.
     "onnx.qparams": None,  # Needs the package onnx.
     "onnx.dynamic_quantize_linear": lambda: [
         onnx.dynamic_quantize_linear(x) for x in (WEIGHT, TINY, VALUES, ODD, ODD[::-1])
@@ -518,7 +518,7 @@ CALLS = {
     ],
     "tflite.qparams": lambda: [tflite.qparams(detail) for detail in DETAILS],
     "cli.main": lambda: list(_commands()),
-    "cli.run_as_program": None,  # reads the arguments of the process
+    "cli.run_as_program": None,  # `main` reads the process's arguments
 }
 
 

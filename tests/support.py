@@ -52,7 +52,7 @@ REALS = [
 ]
 CODES = [np.dtype(t.name) for t in TYPES.values() if t.kind == "integer" and t.bits >= 8]
 WIDE = [dtype for dtype in CODES if dtype.itemsize == 8]
-CHOSEN = [dtype for dtype in CODES if dtype not in WIDE]  # choose_qparams accepts these
+CHOSEN = [dtype for dtype in CODES if dtype not in WIDE]  # Types for choose_qparams.
 # An operator that accepts every integer as a zero point. quantize and dequantize accept
 # only zero points in the range of the code type.
 _NAMES = tuple(dtype.name for dtype in CODES)
@@ -772,7 +772,7 @@ def _combinations(choices, draws, given):
     draws = total if draws is None else amount(draws, 4 * draws)
     if draws >= total:
         return itertools.product(*choices)
-    # Each type and instruction set of a test has a seed, and so different combinations.
+    # The seed depends on types and instruction set, to test more combinations.
     text = ",".join(name_of(v) for v in given.values() if isinstance(v, str | np.dtype))
     rng = np.random.default_rng([total, zlib.crc32(text.encode())])
     return zip(*(_drawn(choice, draws, rng) for choice in choices), strict=True)
@@ -867,7 +867,7 @@ def named_parts(x, dtype="int8", name="w", **how):
 
 
 def copies(value):
-    """Return copies that copy, deepcopy, every protocol of pickle and JSON make."""
+    """Return copies of a value, made by copy, deepcopy, each pickle protocol, and JSON."""
     text = json.dumps(value.to_dict(), allow_nan=False)
     protocols = range(pickle.HIGHEST_PROTOCOL + 1)
     return [

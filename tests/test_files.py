@@ -283,7 +283,7 @@ def test_what_safetensors_writes_is_read(tmp_path):
 
 @loop("order", ["LITTLE", "BIG"])
 def test_what_gguf_writes_is_read(order, tmp_path):
-    gguf = pytest.importorskip("gguf")  # Optional. The test compares its bytes.
+    gguf = pytest.importorskip("gguf")  # The test compares bytes with this package.
     path = tmp_path / "a.gguf"
     writer = gguf.GGUFWriter(path, "llama", endianess=gguf.GGUFEndian[order])
     writer.add_token_list(["a", "\u00e9", b"\xff\xfe"])
@@ -327,7 +327,7 @@ def test_what_gguf_writes_is_read(order, tmp_path):
 
 
 def test_gguf_round_trip(tmp_path):
-    gguf = pytest.importorskip("gguf")  # Optional. The test compares its bytes.
+    gguf = pytest.importorskip("gguf")  # The test compares bytes with this package.
     path = tmp_path / "a.gguf"
     said = {
         "general.architecture": "llama",
@@ -363,9 +363,9 @@ def test_gguf_round_trip(tmp_path):
 
 
 def test_the_types_of_ggml():
-    gguf = pytest.importorskip("gguf")  # Optional. The test compares its bytes.
+    gguf = pytest.importorskip("gguf")  # The test compares bytes with this package.
     for kind, sizes in gguf.GGML_QUANT_SIZES.items():
-        if kind.name != "Q8_1":  # the package has a wrong size of Q8_1
+        if kind.name != "Q8_1":  # gguf has a wrong size of Q8_1
             assert _gguf._BY_ID[kind.value][:3] == (kind.name, *sizes)
 
 
@@ -676,7 +676,7 @@ def test_paths(tmp_path):
             pq.write_weights(tmp_path / "fifo.gguf", {})
         with pytest.raises(OSError, match="expected a regular file, got a FIFO"):
             pq.open_weights(tmp_path / "fifo.gguf")
-    if os.path.islink("/dev/stdout"):  # no link if the output is a regular file
+    if os.path.islink("/dev/stdout"):  # even a link to a regular file is a device
         assert _elements.special_kind("/dev/stdout", replace=True) == "a device"
     for path, error in ((3, TypeError), (b"x.gguf", TypeError), ("\0.gguf", ValueError)):
         with pytest.raises(error, match=r"^path: expected a path"):

@@ -208,7 +208,7 @@ def test_interrupt(threads):
 
 @pytest.mark.parametrize("first", [True, False], ids=["after", "instead"])
 def test_subinterpreter(first):
-    """Import pyquant in a subinterpreter. It works or raises NumPy's ImportError."""
+    """Import pyquant in a subinterpreter. The import works, or NumPy raises ImportError."""
     here = HERE + SIMPLE + "\n" if first else ""
     code = here + (
         "try:\n"

@@ -180,7 +180,7 @@ def test_bfloat16_scalars_and_parameters():
 
 
 def test_big_endian_bfloat16():
-    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; it defines the type
+    ml_dtypes = pytest.importorskip("ml_dtypes")  # it defines the type
     bfloat16 = np.dtype(ml_dtypes.bfloat16)
     swapped = bfloat16.newbyteorder(">")
     x = np.array([1, 2, 3, -250, 0.5], bfloat16)
@@ -212,7 +212,7 @@ def test_neighbours_in_memory_are_no_overlap():
 
 
 def test_an_out_with_a_wrong_dtype_property():
-    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; it defines the type
+    ml_dtypes = pytest.importorskip("ml_dtypes")  # it defines the type
 
     class Claims(np.ndarray):
         dtype = property(lambda self: np.dtype(ml_dtypes.bfloat16))

@@ -421,7 +421,7 @@ def test_onnxruntime_itself(symmetric, reduce_range, name, source):
         int(n) for n in pytest.importorskip("onnxruntime").__version__.split(".")
     )
     if source == np.float16 and version < (1, 32):
-        return  # Older versions do not round scales to float16 first.
+        return  # Before 1.32, ONNX Runtime did not round scales to float16 first.
     with np.errstate(over="ignore"):
         lo, hi = (end.astype(source) for end in ranges(amount(1_000, 5_000)))
     fits = np.isfinite(lo) & np.isfinite(hi)

@@ -151,7 +151,7 @@ WRONG = {"PYQUANT_ISA": "sse9"}
     ],
 )
 def test_a_wrong_level_is_one_line(module, arguments, tmp_path):
-    """An import error of the command is one line, also in the script that pip installs."""
+    """Print an import error as one line, also in the script that pip installs."""
     script = tmp_path / "pyquant"
     script.write_text("from pyquant.cli import run_as_program; run_as_program()")
     run = program(*arguments, cwd=tmp_path, module=module, env=WRONG)

@@ -170,7 +170,7 @@ def test_pack():
 
 
 def test_session():
-    """Compare with ONNX Runtime, which multiplies by a weight and packs a weight."""
+    """Compare with ONNX Runtime: dequantize by a product with the identity, and pack."""
     onnx = pytest.importorskip("onnx", reason="ONNX Runtime is given models by it")
     ort = pytest.importorskip("onnxruntime", reason="the judge of this test")
     helper, arrays = onnx.helper, onnx.numpy_helper

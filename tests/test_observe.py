@@ -543,7 +543,7 @@ def test_mse_of_narrow_floats():
 
 
 def tensorrt(hist, i, levels):
-    """Return the divergence by the loops of pytorch-quantization."""
+    """Compute the divergence with Python loops, like pytorch-quantization."""
     hist = hist.copy()
     space = np.linspace(0, i, levels + 1)
     level = np.digitize(range(i), space) - 1

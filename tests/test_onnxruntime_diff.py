@@ -22,7 +22,7 @@ import pyquant.onnx
 
 # pyquant's extra "model" installs both packages, but not on emulated processors.
 # Since version 1.32, ONNX Runtime divides in the specified type and saturates infinities.
-onnxruntime = pytest.importorskip("onnxruntime", minversion="1.32")  # the reference.
+onnxruntime = pytest.importorskip("onnxruntime", minversion="1.32")
 onnx = pytest.importorskip("onnx")  # The package onnx defines the operators.
 pytest.importorskip("ml_dtypes")  # ml_dtypes defines the types.
 

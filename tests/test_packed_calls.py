@@ -294,8 +294,8 @@ def test_dequantize(packing, small_parts):
                 same(out.astype(target, order="C"), expected)
 
 
-# Shapes with complete and incomplete tiles, and a block size along the first axis. Several
-# rows share parameters, and are too large for the buffer of packed bytes in the core.
+# Shapes with complete and incomplete tiles, and a block size along the first axis. The
+# rows that share parameters are too large for the core's buffer of packed bytes.
 COMMON = (((45, 1101), 20), ((33, 2050), None), ((19, 65), 11))
 
 

@@ -1,4 +1,4 @@
-"""The lint check for plain English: `.ci/prose.py`."""
+"""Tests of `.ci/prose.py`, the lint check for plain English."""
 
 import importlib.util
 

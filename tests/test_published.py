@@ -150,7 +150,7 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
 
 
 def refusal(tensors):
-    """Write a file of tensors, run each command, and raise the error that all print."""
+    """Write tensors to a file, run several commands, and raise the error that all print."""
     output = io.StringIO()
     with TemporaryDirectory() as folder, chdir(folder), redirect_stdout(output):
         pq.write_weights("m.safetensors", tensors)

@@ -94,7 +94,7 @@ def test_sums(isa, n, real, rng):
 
 
 def test_sums_with_gaps(isa, rng):
-    """Exclude NaN and infinities from the sums: their lanes add zeros."""
+    """Exclude elements with NaN or infinity from the sums, and add 0 to their lanes."""
     x, y = pair(rng, 9000)
     x[rng.integers(0, 9000, 50)] = np.nan
     y[rng.integers(0, 9000, 50)] = np.inf

@@ -1,4 +1,4 @@
-"""The ten rounding modes, and `precision`, the type of quotients."""
+"""Tests of the ten rounding modes and of `precision`, the type of quotients."""
 
 import enum
 
@@ -29,18 +29,18 @@ import pyquant as pq
 from pyquant.dtypes import NARROW_INTEGERS
 
 VALUES = (2.5, -2.5, 3.5, -3.5, 2.25, -2.25, 2.75, -2.75, 0.5, -0.5)
-# The published results for VALUES, and the name of the mode in nGraph.
+# The published results for VALUES. Comments have nGraph's name of each mode.
 TABLE = {
-    "half_away": (3, -3, 4, -4, 2, -2, 3, -3, 1, -1),  # ROUND_NEAREST_TOWARD_INFINITY.
-    "half_toward_zero": (2, -2, 3, -3, 2, -2, 3, -3, 0, 0),  # ROUND_NEAREST_TOWARD_ZERO.
-    "half_up": (3, -2, 4, -3, 2, -2, 3, -3, 1, 0),  # ROUND_NEAREST_UPWARD.
-    "half_down": (2, -3, 3, -4, 2, -2, 3, -3, 0, -1),  # ROUND_NEAREST_DOWNWARD.
-    "half_even": (2, -2, 4, -4, 2, -2, 3, -3, 0, 0),  # ROUND_NEAREST_TOWARD_EVEN.
-    "away": (3, -3, 4, -4, 3, -3, 3, -3, 1, -1),  # ROUND_TOWARD_INFINITY.
-    "trunc": (2, -2, 3, -3, 2, -2, 2, -2, 0, 0),  # ROUND_TOWARD_ZERO.
-    "ceil": (3, -2, 4, -3, 3, -2, 3, -2, 1, 0),  # ROUND_UP.
-    "floor": (2, -3, 3, -4, 2, -3, 2, -3, 0, -1),  # ROUND_DOWN.
-    "half_odd": (3, -3, 3, -3, 2, -2, 3, -3, 1, -1),  # No mode of nGraph.
+    "half_away": (3, -3, 4, -4, 2, -2, 3, -3, 1, -1),  # ROUND_NEAREST_TOWARD_INFINITY
+    "half_toward_zero": (2, -2, 3, -3, 2, -2, 3, -3, 0, 0),  # ROUND_NEAREST_TOWARD_ZERO
+    "half_up": (3, -2, 4, -3, 2, -2, 3, -3, 1, 0),  # ROUND_NEAREST_UPWARD
+    "half_down": (2, -3, 3, -4, 2, -2, 3, -3, 0, -1),  # ROUND_NEAREST_DOWNWARD
+    "half_even": (2, -2, 4, -4, 2, -2, 3, -3, 0, 0),  # ROUND_NEAREST_TOWARD_EVEN
+    "away": (3, -3, 4, -4, 3, -3, 3, -3, 1, -1),  # ROUND_TOWARD_INFINITY
+    "trunc": (2, -2, 3, -3, 2, -2, 2, -2, 0, 0),  # ROUND_TOWARD_ZERO
+    "ceil": (3, -2, 4, -3, 3, -2, 3, -2, 1, 0),  # ROUND_UP
+    "floor": (2, -3, 3, -4, 2, -3, 2, -3, 0, -1),  # ROUND_DOWN
+    "half_odd": (3, -3, 3, -3, 2, -2, 3, -3, 1, -1),  # not in nGraph
 }
 
 

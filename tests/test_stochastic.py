@@ -190,7 +190,7 @@ def test_places_wrap_to_0(isa):
 @pytest.mark.parametrize("name", [*INTEGERS, *NARROW_FLOATS])
 @loop("source", REALS)
 def test_codes_by_the_definition(source, name):
-    """Compare with the definition, with other places and zero points for each scale."""
+    """Compare with the definition. Each scale has a different place and zero point."""
     dtype, integer = dtype_of(name), name in INTEGERS
     lo, hi = oracle.code_range(name) if integer else (0, 0)
     scales = (1.0, 0.37, -(2.0**-3), 1e-3 if source != "float16" else 3.0)

@@ -1,5 +1,5 @@
 """
-Export the vectors as files for programs in any language.
+Export the calls of the conformance files for programs in any language.
 
 python tests/conformance/export.py onnx FOLDER     a folder for each call, like ONNX's tests
 python tests/conformance/export.py text            a line for each element, as bits
@@ -32,8 +32,8 @@ def settled(name):
 
 # ---- Tests for ONNX backends ----
 
-OPSETS = (13, 19, 21, 23, 25)  # the opsets to try, before the newest one.
-PRECISE = 23  # the first opset that defines the type of the quotient
+OPSETS = (13, 19, 21, 23, 25)  # The opsets to try, before the newest one.
+PRECISE = 23  # The first opset that defines the type of the quotient.
 
 
 def checked_model(call, results):

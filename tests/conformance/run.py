@@ -1,5 +1,5 @@
 """
-Compare the results of implementations with the vectors and print the differences.
+Compare results of implementations with the conformance files and print differences.
 
 python tests/conformance/run.py                    print the table of deviations/
 python tests/conformance/run.py --impl torch       compare torch with the vectors

@@ -1,5 +1,5 @@
 """
-Run implementations with the vectors. Each module is an adapter of one package.
+Run implementations with the conformance files. Each module adapts one package.
 
 In a module, `NAME` is the name of the package, and `OPS` are its operators. `results(call)`
 returns a list of arrays. It raises Unsupported if the package lacks the operator or an
