@@ -17,15 +17,15 @@ SOURCE = "https://github.com/pyquant-simd/pyquant-simd"
 FLAGS = [
     "-O3",
     "-std=c11",
-    "-ffp-contract=off",  # A fused multiply-add would change results.
-    "-fno-trapping-math",  # Comparisons are vectorized. pyquant restores exception flags.
+    "-ffp-contract=off",  # Without this flag, a fused multiply-add could change results.
+    "-fno-trapping-math",  # Allow vector comparisons. pyquant restores exception flags.
     "-fvisibility=hidden",
 ]
 LINK_FLAGS = []
 if "CFLAGS" not in os.environ:
-    # Python's own flags include -g, which makes the module 7 times as large.
+    # -g0 disables -g, a flag of Python's build, with which the module is 7 times as large.
     FLAGS.append("-g0")
-    # Remove the table of symbols for debuggers, or on macOS the names of static functions.
+    # Remove the symbols that only debuggers need.
     LINK_FLAGS.append("-Wl,-x" if sys.platform == "darwin" else "-Wl,-s")
 FILE_FLAGS = {
     # GCC's default for the first option makes the kernels up to 1.3 times slower, and its
@@ -34,24 +34,25 @@ FILE_FLAGS = {
         "--param=max-completely-peeled-insns=50",
         "--param=sccvn-max-alias-queries-per-access=200",
     ],
-    # _core.c has no hot loops. -O3 would make the module 6 % larger, and alignment 1 %.
-    # Without the limit of inlined calls, the wheel is 26 KB larger. Without the limit of
-    # copied jumps, GCC 14 makes it 16 KB larger. Without both limits, small calls take 1 or
-    # 2 % less time.
+    # _core.c has no loops that need speed, so these flags make the module smaller. -O3
+    # would make it 6 % larger, and alignment 1 %. Without the limit on inlined calls, the
+    # wheel is 26 KB larger. Without the limit on copied jumps, the wheel is 16 KB larger
+    # with GCC 14. The two limits make small calls 1 or 2 % slower.
     "_core.c": [
         *("-O2", "--param=max-inline-insns-single=15"),
         "--param=max-jump-thread-duplication-stmts=1",
         *("-fno-align-functions", "-fno-align-jumps", "-fno-align-loops"),
     ],
-    # More copied jumps make the code of these files 4 to 9 % larger, and not faster.
+    # Without this limit on copied jumps, the code of these files is 4 to 9 % larger, and
+    # not faster.
     **{
         name: ["--param=max-jump-thread-duplication-stmts=5"]
         for name in ("ops_avx2.c", "choose.c", "engine.c")
     },
-    # -O3 doubles the code of these files, for loops over single elements that rarely run.
+    # -O3 would double the size of these files, to speed up loops that rarely run.
     **{name: ["-O2"] for name in ("fake_quantize.c", "saturation.c")},
-    # -O3 makes presets.c larger by two thirds, and requantize_codes.c by half. They have no
-    # loops over elements.
+    # -O3 makes presets.c larger by two thirds, and requantize_codes.c by half. -O2 is
+    # enough, because these files have no loops over elements.
     **{name: ["-O2"] for name in ("presets.c", "requantize_codes.c")},
 }
 if sys.platform == "win32":
@@ -73,7 +74,7 @@ class BuildExt(build_ext):
     """Compile the C files in parallel."""
 
     def build_extension(self, ext):
-        self.compiler.compile([])  # finds MSVC, which is not safe in threads
+        self.compiler.compile([])  # finds MSVC before the threads start
         sources = cythonize([ext], force=self.force)[0].sources
         sources.sort(key=lambda path: (not any(name in path for name in SLOW), path))
 

@@ -15,7 +15,7 @@ from prose import tracked
 
 LIMITS = {"compiled": 3.0, "packed": 1.5, "installed": 4.5}  # megabytes of a wheel
 
-# These lists repeat [tool.cibuildwheel].
+# These lists must agree with [tool.cibuildwheel] in pyproject.toml.
 INTERPRETERS = ("cp311", "cp312", "cp313", "cp314", "cp314t", "cp315", "cp315t")
 PLATFORMS = (
     *("manylinux x86_64", "manylinux aarch64", "musllinux x86_64", "musllinux aarch64"),
@@ -35,7 +35,7 @@ MODULE = re.compile(r"pyquant/_core\.[\w-]+\.(so|pyd)")
 
 
 def difference(found, expected):
-    """Return a line for each missing file and for each unexpected file."""
+    """Return a message for each missing file and for each unexpected file."""
     return [
         *(f"lacks {name}" for name in sorted(expected - found)),
         *(f"has {name}" for name in sorted(found - expected)),
@@ -43,7 +43,7 @@ def difference(found, expected):
 
 
 def sdist_faults(path):
-    """Return the faults of a source distribution."""
+    """Return a message for each fault of a source distribution."""
     with tarfile.open(path) as archive:
         files = [m.name.partition("/")[2] for m in archive.getmembers() if not m.isdir()]
     expected = {name for name in tracked() if not CHECKOUT.match(name)}
@@ -51,7 +51,7 @@ def sdist_faults(path):
 
 
 def wheel_faults(path):
-    """Return the faults of a wheel."""
+    """Return a message for each fault of a wheel."""
     with zipfile.ZipFile(path) as archive:
         files = {i.filename: i.file_size for i in archive.infolist() if not i.is_dir()}
     info = "-".join(path.name.split("-")[:2]) + ".dist-info"

@@ -4,8 +4,8 @@
     python .ci/draw.py comments COUNT SEED      a comment of the C core, and its code
     python .ci/draw.py functions COUNT SEED     a name of the C core, and its definition
 
-A reader counts the texts and comments that one reading explains, and the names that state
-the purpose of the function. CONTRIBUTING.md has the targets.
+A reader counts the texts and comments that are clear at first reading, and the names that
+state the purpose of the function. CONTRIBUTING.md has the targets.
 """
 
 import random
@@ -19,15 +19,16 @@ PATTERNS = {
     # The name can be an argument of a macro: OF(map), PQ_NAME(requantize).
     "functions": re.compile(r"^\w[\w *]*?\b\w+(\(\w+\))?\([^;{}()]*\)(?=\n\{)", re.M),
 }
-# The first line of a function, struct or enum. Indented comments are inside of one.
+# The first line of a function, struct or enum. Indented comments are inside a function,
+# struct or enum.
 DEFINITION = re.compile(r"^(?!#)\w.*", re.M)
 HELP = re.compile(r"\bhelp=\(?((?:\s*f?\"[^\"]*\")+)")
-# Texts with a match are no prose: code in strings of tests, and markers for tools.
+# Skip texts with a match. They are code in strings of tests, or markers for tools.
 CODE = re.compile(r"^\s*(def|import|from|assert|for|type: ignore)\b", re.M)
 
 
 def matches(pattern):
-    """Yield the place and the text of each match in csrc/, after its definition line."""
+    """Yield the place of each match in csrc/, and its text below its definition line."""
     for path in sorted((ROOT / "csrc").rglob("*.*")):
         if path.suffix in (".c", ".h", ".inc"):
             text = path.read_text("utf-8")

@@ -1,8 +1,8 @@
 """A plugin of pytest that skips the tests that passed in an earlier run.
 
 The environment variable PASSED names a file. A run deselects the tests that the file names,
-and adds the names of the tests that pass. Tests that do less without optional packages run
-again.
+and then adds the names of the tests that passed. A test that checks less if optional
+packages are missing always runs again.
 """
 
 import os
@@ -33,7 +33,7 @@ def pytest_runtest_logreport(report):
 
 
 def pytest_sessionfinish(session):
-    """Write the names, unless this is a worker of pytest-xdist."""
+    """Write the names to the file, unless this process is a worker of pytest-xdist."""
     if not hasattr(session.config, "workerinput"):
         with PASSED.open("a") as file:
             file.writelines(f"{name}\n" for name in passed)

@@ -5,7 +5,7 @@
 
 Rates are per 1000 words: sentences without a subject ("Which is ...", "Of those ..."),
 relative constructions ("what is", "those that", "the same as") and empty nouns ("what",
-"such", "others"). The fourth figure is the mean number of words in a sentence.
+"such", "others"). The fourth figure of a file is the mean number of words in a sentence.
 
 A file fails if a rate exceeds its target. Files with fewer than 100 words are exempt.
 """

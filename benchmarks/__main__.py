@@ -4,9 +4,9 @@ Compare the speed of pyquant with NumPy, other packages and a plain copy of as m
 
     python -m benchmarks [--forms NAME,...] [--sizes N,...] [--rivals NAME,...]
 
-One process measures on one core. The candidates of a form take turns, so that a slow moment
-of the machine affects all of them. Each figure is a median of rounds. docs/performance.md
-explains the table.
+One process measures on one core. A form is a kind of call. Its candidates, pyquant and
+other packages, take turns, so that a slow moment of the machine affects all of them. Each
+figure is a median of rounds. docs/performance.md explains the table.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from benchmarks import against, chart, forms, measure, report, rivals, runs, tab
 from benchmarks.table import Measured
 
 ROUNDS = 9
-# Packages read these variables when they are imported, after main() has set them. The files
-# of benchmarks/rivals set the number of threads of all other packages.
+# main() sets these environment variables before the import of the packages that read them.
+# For all other packages, the files of benchmarks/rivals set the number of threads.
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -167,7 +167,7 @@ def _write(options: argparse.Namespace, results: report.Results) -> None:
     if options.plots:
         try:
             report.plot(options.plots, results)
-        except ImportError as error:  # before the files, which contain the note
+        except ImportError as error:  # add the note before the files are written
             results.notes[f"plots: not drawn ({error})"] = []
     if options.chart:
         chart.write(options.chart, results)

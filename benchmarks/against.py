@@ -24,8 +24,8 @@ from benchmarks import measure, report
 from benchmarks.table import Measured
 
 SLOWEST = 5
-# A worker measures in many short turns, so that the clock frequency and other programs
-# affect the turns of both workers equally.
+# Each worker measures a form in many short turns. Changes of the clock frequency and other
+# programs then affect both workers equally.
 TURNS = 10
 # The addresses of arrays change the time of a call by up to 20 %. With this variable, the
 # C library of Linux places each array above 16 KiB 16 bytes past the start of a page.
@@ -63,11 +63,12 @@ def _worker(python: str) -> Iterator[Ask]:
 
 
 class Ratio(NamedTuple):
-    """The times of a form at one size, or the reason why it cannot be measured."""
+    """The times of a form at one size, or the reason why the form cannot be measured."""
 
     form: str
     elements: int
-    # The times of this and of the other installation, and the ratios other / this.
+    # The times of a form in this and in the other installation, and the ratios other /
+    # this.
     timings: tuple[measure.Timing, ...] = ()
     absent: str = ""
     equal: bool = True  # both installations return equal bytes
@@ -77,7 +78,7 @@ def _compare(this: Ask, other: Ask, form: str, size: int, rounds: int) -> Ratio:
     """
     Time a form in both workers. The worker that begins alternates between turns.
 
-    Each round makes new arrays, so that the median is over several places in memory.
+    Each round makes new arrays, because the place of arrays in memory affects the time.
     """
     request = {"form": form, "size": size, "seconds": measure.ROUND_SECONDS / TURNS}
     taken: dict[Ask, list[float]] = {this: [], other: []}

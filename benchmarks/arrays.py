@@ -24,9 +24,10 @@ RAGGED_COLUMNS = 56  # not a multiple of 32
 FEATURES = 768
 CHANNELS = 3
 LINE = 64
-# At these magnitudes, the remainders of a division underflow.
+# At these magnitudes of `x`, the remainder of a division underflows.
 TINY = {"float32": np.float32(1e-33), "float64": 1e-310}
-# The number of elements, hard to round, on which the results of rivals are compared.
+# The number of elements on which the results of rivals are compared, with values that are
+# hard to round.
 HARD_COUNT = 1 << 14
 # If a form has a fill value, every element at a multiple of this index is NaN or its code.
 FILL_STEP = 64
@@ -61,12 +62,12 @@ class Case(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """The bytes of input, parameters and result."""
+        """The number of bytes of input, parameters and result."""
         result = self.x.size * dtypes.dtype_named(self.form.target).itemsize
         if self.form.packed and self.form.quantizes:
             result = dtypes.packed_bytes(self.form.target, self.x.size)
         if self.form.through == "choose":
-            result = 0  # the result is the scales, which the sum below contains
+            result = 0  # the results are the scales, which the sum below contains
         zeros = self.zero.nbytes if self.form.zeros else 0
         offset = np.asarray(self.offset).nbytes if self.form.offset else 0
         scale = np.asarray(self.scale).nbytes
@@ -221,7 +222,7 @@ def _as_pixels(shape: Shape, dtype: Any) -> Array:
 
 
 def _as_reversed_pixels(shape: Shape, dtype: Any) -> Array:
-    """Return channels, rows and columns of pixels whose channels are in reverse order."""
+    """Return channels, rows and columns of pixels with channels in reverse order."""
     return _as_pixels(shape, dtype)[::-1]
 
 
@@ -271,7 +272,7 @@ def _settle(case: Case) -> None:
 
 
 def fill_hard(case: Case) -> None:
-    """Fill the start of a real input with ties, which need an exact quotient."""
+    """Fill the start of a real input with values that become ties after the division."""
     if not case.form.quantizes or case.x.size == 0:
         return
     rng = np.random.default_rng(2)
@@ -360,7 +361,7 @@ def _choice(case: Case) -> Callable[[], Any]:
     return partial(pq.choose_qparams, case.given, dtype=case.form.target, **case.where)
 
 
-# Calls of methods and operators, which use the active instruction set.
+# Calls that run only with the active instruction set: methods and operators.
 CALLS: dict[str, Callable[[Case], Callable[[], Any]]] = {
     "qparams": _method,
     "onnx": _operator,
@@ -407,12 +408,12 @@ def at_level(isa: str, call: Callable[[], Any]) -> Any:
 
 
 def levels(form: Form) -> tuple[str, ...]:
-    """Return the instruction sets of a form, the best one first."""
+    """Return the instruction sets that can run a form, the best one first."""
     return (pq.isa.active(),) if form.through in CALLS else pq.isa.available()
 
 
 def as_array(result: Any) -> Array:
-    """Return the result of pyquant as an ndarray, or the scales of parameters."""
+    """Return the result of pyquant as an ndarray, or the scales of a `QParams`."""
     if isinstance(result, pq.QParams):
         return np.asarray(result.scale)
     return result.data if isinstance(result, pq.PackedArray) else np.asarray(result)

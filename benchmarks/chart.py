@@ -29,7 +29,7 @@ BARS = {
 RIVALS = tuple(name for names in BARS.values() for name in names)
 COPY = "plain copy"
 
-WIDTH, LEFT, RIGHT = 480, 104, 48  # pixels; the names are on the left, figures on the right
+WIDTH, LEFT, RIGHT = 480, 104, 48  # pixels; LEFT is for names, RIGHT is for figures
 LINE, TITLE, GAP, HEAD = 17, 22, 12, 44
 FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 KINDS = ("text", "muted", "own", "rival", "copy")
@@ -49,7 +49,7 @@ class Bar(NamedTuple):
 
 
 def bars(row: Row) -> list[Bar]:
-    """Return the bars of a form: pyquant, the rivals, a copy."""
+    """Return the bars of a form, for pyquant, the rivals and a plain copy."""
     rates = {name: row.elements / s / 1e9 for name, s in row.seconds.items()}
     made = [Bar("pyquant", rates[row.best], "own")]
     for title, names in BARS.items():
@@ -84,7 +84,7 @@ def _figure(bar: Bar) -> str:
 
 
 def _bar(bar: Bar, y: float, scale: float) -> list[str]:
-    """Return the name, the bar and the figure of a line as SVG."""
+    """Return a line of the chart, with a name, a bar and a figure, as SVG."""
     width = (bar.rate or 0) * scale
     kind = f"{bar.kind} differs" if bar.mark else bar.kind
     own = " own" if bar.kind == "own" else ""

@@ -4,8 +4,8 @@ Measure the speed and the memory of `pyquant quantize` on a safetensors file.
 
     python -m benchmarks.checkpoint [FOLDER] [--gib 1.125] [--runs 3]
 
-Each form runs in its own process, on one CPU if the system allows it. FOLDER needs twice
-the size of the file. Default: a temporary folder.
+Each type of codes runs in its own process, on one CPU if the system allows this. FOLDER
+(default: a temporary folder) needs free space of twice the size of the file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ FORMS = {
     "Q8_0": ("out.gguf", "--type", "Q8_0"),
     "Q4_K": ("out.gguf", "--type", "Q4_K"),
 }
-# Run the command, then print the wall time, the CPU time and the peak of resident bytes.
+# Run the command. Then print the wall time, the CPU time and the largest number of resident
+# bytes.
 PROGRAM = """
 import os, re, resource, sys, time
 if hasattr(os, "sched_setaffinity"):
@@ -56,7 +57,7 @@ class Run(NamedTuple):
 
 
 def write_checkpoint(path: Path, gib: float) -> int:
-    """Write float32 layers of `gib` GiB together. Return the bytes of all tensors."""
+    """Write float32 layers of `gib` GiB in total. Return the total number of bytes."""
     layer = np.random.default_rng(0).standard_normal((ROWS, COLUMNS), np.float32) / 50
     count = max(1, round(gib * 2**30 / layer.nbytes))
     entries = {
@@ -86,7 +87,7 @@ def measure(folder: Path, form: str) -> Run:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Print a line for each form."""
+    """Print a line for each type of codes."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--gib", type=float, default=1.125)

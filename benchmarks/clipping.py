@@ -22,7 +22,8 @@ from benchmarks import report
 COUNT = 200_000
 POINTS = 200
 Method: TypeAlias = Literal["minmax", "percentile", "mse"]
-# The color and the size of the point of each method. Two points may overlap.
+# The color and the size of the point of each method. Sizes differ, because points may
+# overlap.
 METHODS: dict[Method, tuple[str, int]] = {
     "minmax": ("#1f77b4", 6),
     "percentile": ("#2ca02c", 10),

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-# `as` marks names that other files import from this one.
+# An import with `as` marks a name that other files import from this file.
 from pyquant._core import dtype_named as dtype_named
 from pyquant.dtypes import TYPES as TYPES
 
-# The types of real numbers; types of 32 bits and more come first.
+# The types of real numbers. The types of 32 bits and more come first.
 REALS = tuple(
     t.name for t in sorted(TYPES.values(), key=lambda t: t.bits < 32) if t.kind == "real"
 )
@@ -30,8 +30,8 @@ def _short(name: str) -> str:
     """
     Return the short name of a type, for names of forms.
 
-    It has one or two letters and the number of bits, or the fields of a narrow float. A
-    narrow float of a unique width has its width as its name. The suffix ``fn`` (no
+    The short name has one or two letters and the number of bits, or the fields of a narrow
+    float. A narrow float of a unique width has its width as its name. The suffix ``fn`` (no
     infinities) is dropped. If two types have equal fields, the type with infinities gets
     the suffix ``inf``.
     """
@@ -58,7 +58,7 @@ def limits(name: str) -> tuple[int, int] | None:
 
 
 def limits_within(name: str, real: Any) -> tuple[Any, Any] | None:
-    """Return the largest range of `real` numbers within an integer type."""
+    """Return the lowest and the highest `real` number in the range of an integer type."""
     found = limits(name)
     if found is None:
         return None
@@ -67,5 +67,5 @@ def limits_within(name: str, real: Any) -> tuple[Any, Any] | None:
 
 
 def packed_bytes(name: str, count: int) -> int:
-    """Return the bytes of `count` packed elements."""
+    """Return the number of bytes of `count` packed elements."""
     return -(-count * TYPES[name].bits // 8)

@@ -30,7 +30,7 @@ MODES = (
 
 
 class Form(NamedTuple):
-    """One kind of call. The file `arrays.py` makes its arrays."""
+    """A form is one kind of call. The file `arrays.py` makes the arrays of a form."""
 
     name: str
     groups: tuple[str, ...]
@@ -71,7 +71,7 @@ class Form(NamedTuple):
 
     @property
     def computed(self) -> str:
-        """The type that NumPy needs for equal bits."""
+        """The type of arithmetic with which NumPy gets the bits of pyquant."""
         return "float64" if self.real == "float64" else "float32"
 
     @property
@@ -94,7 +94,7 @@ class Form(NamedTuple):
 
 
 def _form(groups: str, name: str, granularity: str = "tensor", **more: object) -> Form:
-    """Return a form. Its name begins with its types."""
+    """Return a form. The name of the form begins with its types."""
     source, target = (TYPES[short] for short in name.split("-")[:2])
     return Form(name, tuple(groups.split()), source, target, granularity, **more)  # type: ignore[arg-type]
 

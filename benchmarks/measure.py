@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 ROUND_SECONDS = 0.02
-# The time between two calls. Wide registers power down in it.
+# The pause before a call. CPUs power down wide registers in this time.
 PAUSE_SECONDS = 1e-4
-# After MIN_ROUNDS, a candidate that has used this much time takes no further turns.
+# After MIN_ROUNDS rounds, a candidate that has used this much time gets no further turns.
 CANDIDATE_SECONDS = 2.0
 MIN_ROUNDS = 3
 FOOTPRINTS = (32 << 10, 512 << 10, 8 << 20, 128 << 20)
@@ -25,14 +25,14 @@ Calls = dict[str, Callable[[], Any]]
 
 
 class Timing(NamedTuple):
-    """The median of a figure over rounds, and its relative spread."""
+    """The median of a figure over all rounds, and the relative spread of the figure."""
 
     median: float
-    spread: float  # interquartile range over median
+    spread: float  # interquartile range of the times divided by the median
 
 
 def timed(call: Callable[[], Any], times: int) -> float:
-    """Return the seconds of a call, repeated without a pause."""
+    """Return the seconds of one call, measured over many calls without a pause."""
     start = time.perf_counter()
     for _ in repeat(None, times):
         call()
@@ -40,7 +40,7 @@ def timed(call: Callable[[], Any], times: int) -> float:
 
 
 def _timed_apart(call: Callable[[], Any], times: int) -> float:
-    """Return the seconds of a call that follows other work."""
+    """Return the seconds of one call, measured over calls that follow other work."""
     taken = 0.0
     for _ in repeat(None, times):
         end = time.perf_counter() + PAUSE_SECONDS
@@ -78,9 +78,9 @@ def interleaved(
     """
     Time all calls, one after the other in each round.
 
-    A slow moment of the machine then affects all of them, and the median drops it. Each
-    round begins with another call, because a call leaves its memory in the caches. With
-    `mixed`, other work precedes each call.
+    A slow moment of the machine then affects all calls of a round, and the median removes
+    its effect. Rounds begin with different calls, because a call leaves its memory in the
+    caches. With `mixed`, other work precedes each call.
     """
     time_calls, pause = (_timed_apart, PAUSE_SECONDS) if mixed else (timed, 0.0)
     with _no_collection():
@@ -106,7 +106,7 @@ def summary(times: list[float]) -> Timing:
 
 def copy_call(nbytes: int) -> Callable[[], Any]:
     """
-    Return a plain copy that reads and writes `nbytes` together: the roofline.
+    Return a plain copy that reads and writes `nbytes` bytes in sum.
 
     NumPy copies contiguous bytes with memcpy of the C library.
     """
@@ -169,7 +169,7 @@ def pin(cores: set[int]) -> None:
 
 @contextmanager
 def on(cores: set[int]) -> Iterator[None]:
-    """Use these cores in the block, and one core afterwards."""
+    """Use these cores inside the `with` block, and one core after the block."""
     pin(cores)
     try:
         yield

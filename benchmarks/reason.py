@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Measure the reason that README.md gives, on the image of README.md.
+Measure the first figures of README.md, on the image of README.md.
 
     python -m benchmarks.reason
 
-The usual line of NumPy and the correct line are compared with `pyquant.quantize` and, if it
-is installed, with ONNX Runtime. All calls return new arrays, and run on one thread.
+The program compares two lines of NumPy, the usual line and the correct line, with
+`pyquant.quantize` and with ONNX Runtime, if it is installed. All calls return new arrays,
+and run on one thread.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ ROUNDS = 25
 
 
 def example() -> dict[str, Any]:
-    """Run the program that README.md has for the input of a model. Return its variables."""
+    """Run the program of README.md that makes a model's input. Return its variables."""
     found = re.search(SECTION, README.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     assert found, "README.md has no such section"
     names: dict[str, Any] = {"np": np, "pq": pq, "print": lambda *values: None}
@@ -37,17 +38,17 @@ def example() -> dict[str, Any]:
 
 
 def usual(x: Array, scale: np.float32, zero_point: np.int8) -> Array:
-    """Quantize as most programs do."""
+    """Quantize with the usual line, which truncates and wraps."""
     return np.asarray((x / scale + zero_point).astype(np.int8))
 
 
 def correct(x: Array, scale: np.float32, zero_point: np.int8) -> Array:
-    """Quantize as the ONNX standard defines."""
+    """Quantize with the correct line, which computes QuantizeLinear of ONNX."""
     return np.asarray(np.clip(np.rint(x / scale) + zero_point, -128, 127).astype(np.int8))
 
 
 def onnxruntime_call(x: Array, scale: np.float32, zero_point: np.int8) -> Callable[[], Any]:
-    """Return the call of QuantizeLinear. Raises ImportError without the packages."""
+    """Return a call of QuantizeLinear. Raise ImportError if a package is missing."""
     form = forms.FORMS["f32-i8"]
     case = arrays.build(form, 1)._replace(
         form=form._replace(fresh=True), x=x, given=x, scale=scale, zero=zero_point

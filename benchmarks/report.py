@@ -18,7 +18,7 @@ from benchmarks import rivals
 from benchmarks.runs import TWO_CALLS, Notes, Row
 from pyquant import _core
 
-# ONNX Runtime's models are made with the package onnx.
+# The version of the package onnx, which makes the models of ONNX Runtime, is listed too.
 PACKAGES = ("onnx", *dict.fromkeys(rival.package for rival in rivals.RIVALS.values()))
 BAR_WIDTH = 30
 # Titles of the columns that contain names instead of figures.
@@ -26,7 +26,7 @@ NAMES = ("form", "groups", *rivals.MARKS.values())
 PLOT_COLUMNS = 4
 PLOT_DPI = 90
 PLOT_PALETTE = 64
-# Line styles by the mark of a candidate.
+# The line style of each mark of a candidate.
 LINES = {rivals.SAME: "-", rivals.OTHER_BITS: "--", rivals.CAST: ":"}
 COLORS = {
     "avx512": "#8c1010",
@@ -123,7 +123,7 @@ def machine() -> Machine:
 
 
 class Results(NamedTuple):
-    """All results of a measurement. Lists and notes grow while it runs."""
+    """All results of a measurement. Rows and notes are added while the measurement runs."""
 
     rows: list[Row]
     bandwidths: list[dict[str, float]]
@@ -176,7 +176,7 @@ def _ratio(found: tuple[str, float] | None) -> str:
 
 
 def _names(rows: list[Row]) -> list[str]:
-    """Return the candidates of all rows, in the order of the columns."""
+    """Return the names of the candidates of all rows, in the order of the columns."""
     present = dict.fromkeys(name for row in rows for name in row.seconds)
     order = [*pq.isa.available(), rivals.ONE_THREAD.name, TWO_CALLS, *rivals.RIVALS]
     return [name for name in order if name in present]
@@ -214,7 +214,7 @@ LEGEND = [
 
 
 def note_lines(notes: Notes) -> list[str]:
-    """Return a line for each note, with the names of the first forms that it is about."""
+    """Return a line for each note, with the names of the first forms concerned."""
     lines = []
     for text, forms in notes.items():
         names = list(dict.fromkeys(forms))
@@ -278,7 +278,7 @@ COMPACT_LEGEND = (
 
 
 def compact_table(rows: list[Row]) -> str:
-    """Return a table of ratios to a copy, which are comparable between machines."""
+    """Return a table of times relative to a copy, which are comparable between machines."""
     lines = [["form", "elements", "time", "/ copy", "numpy /", "±"]]
     for row in rows:
         numpy = row.seconds.get("numpy")
@@ -325,7 +325,8 @@ def save(pyplot: Any, figure: Any, path: Path) -> None:
     drawn = BytesIO()
     figure.savefig(drawn, dpi=PLOT_DPI, bbox_inches="tight")
     pyplot.close(figure)
-    # A palette makes the file three times smaller. Matplotlib requires PIL.
+    # A palette of colors makes the file three times smaller. PIL is always available,
+    # because Matplotlib requires it.
     image = import_module("PIL.Image").open(drawn).convert("RGB")
     image.quantize(PLOT_PALETTE).save(path, optimize=True)
 
@@ -376,7 +377,7 @@ def _throughput(pyplot: Any, forms: dict[str, list[Row]]) -> Any:
 
 
 def _roofline(pyplot: Any, results: Results) -> Any:
-    """Draw GB/s over the bytes of a call, below the bandwidths of memory."""
+    """Draw GB/s over the number of bytes of a call, with the bandwidths of memory."""
     figure, panel = pyplot.subplots(figsize=(9, 5.4))
     touched = [each["bytes"] for each in results.bandwidths]
     for kind, style in (("read", "-."), ("write", ":"), ("copy", "-")):

@@ -15,7 +15,7 @@ from benchmarks.rivals import Rival
 from benchmarks.table import Measured
 from benchmarks.tasks import Made, Task
 
-# The name of a candidate: two calls of pyquant with the result of one call.
+# The name of the candidate that makes two calls of pyquant, with the result of one call.
 TWO_CALLS = "2-calls"
 # Texts of failures and remarks, and the names of the forms that each text is about.
 Notes = dict[str, list[str]]
@@ -25,14 +25,15 @@ class Row(NamedTuple):
     """
     The figures of a form at one size.
 
-    The keys of all mappings are candidates: instruction sets of pyquant, then rivals.
+    The keys of all mappings are names of candidates: first instruction sets of pyquant,
+    then rivals.
     """
 
     form: str
     group: str
     elements: int
     bytes: int
-    roofline_seconds: float  # of a copy that reads and writes as many bytes
+    roofline_seconds: float  # time of a copy that reads and writes as many bytes
     seconds: dict[str, float]
     spread: dict[str, float]
     marks: dict[str, str]
@@ -45,7 +46,7 @@ class Row(NamedTuple):
 
     @property
     def time(self) -> float:
-        """Seconds of the best instruction set."""
+        """The time of a call with the best instruction set, in seconds."""
         return self.seconds[self.best]
 
     @property
@@ -54,7 +55,7 @@ class Row(NamedTuple):
         return self.roofline_seconds / self.time
 
     def fastest(self, mark: str) -> tuple[str, float] | None:
-        """Return the fastest rival with a mark, and its time over the time of pyquant."""
+        """Return the fastest rival with a mark, and its time divided by pyquant's."""
         times = {n: self.seconds[n] for n, found in self.marks.items() if found == mark}
         times.pop(rivals.ONE_THREAD.name, None)
         if not times:
@@ -82,7 +83,7 @@ class Options(NamedTuple):
     rivals: list[Rival]
     rounds: int
     all_levels: bool = True
-    mixed: bool = False  # run other work between the calls
+    mixed: bool = False  # run other work before each call
 
 
 def _one_line(error: BaseException) -> str:

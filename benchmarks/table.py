@@ -25,7 +25,7 @@ def select(names: list[str]) -> list[Measured]:
     Raises
     ------
     KeyError
-        If a name is unknown; the exception holds the first one.
+        If a name is unknown; the exception contains the first unknown name.
     """
     found: dict[str, Measured] = {}
     for name in names:

@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 
 def _task(name: str) -> tasks.Task:
-    """Find a task. Skip the files that import a module which this pyquant lacks."""
+    """Find a task. Skip the files that import a module that the installed pyquant lacks."""
     for file in tasks.FILES:
         try:
             return {task.name: task for task in tasks.read(file)}[name]
@@ -46,14 +46,14 @@ def _call(name: str, size: int) -> tuple[Callable[[], Any], Callable[[Any], Any]
 
 
 class _Worker:
-    """Keep the call that the last request named."""
+    """Store the call that the last request prepared."""
 
     call: Callable[[], Any] = int
 
     def reply(self, request: Json) -> Json:
-        """Prepare a form, or time the form that is prepared, or describe pyquant."""
+        """Prepare a form, or time the prepared form, or describe pyquant."""
         if "times" in request:
-            self.call()  # loads the arrays into the caches again
+            self.call()  # a first call loads the arrays into the caches again
             return {"seconds": measure.timed(self.call, request["times"])}
         if "form" not in request:
             return {"pyquant": f"{pq.__version__} in {Path(pq.__file__).parent}"}

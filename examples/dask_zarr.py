@@ -17,7 +17,7 @@ import pyquant.integrations.dask as pqd
 def quantize_store(source, target):
     """Quantize all chunks of a zarr array into a new array, and return the parameters."""
     x = da.from_zarr(source)
-    p = pqd.choose_qparams(x, axis=1)  # finds the extremes of each chunk, and joins them
+    p = pqd.choose_qparams(x, axis=1)  # finds the extremes of each chunk, and combines them
     codes = zarr.create_array(target, shape=x.shape, chunks=x.chunksize, dtype=p.dtype)
     codes.attrs["scale"] = p.scale.tolist()
     da.store(pqd.quantize(x, p.scale, axis=1), codes, lock=False)

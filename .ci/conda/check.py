@@ -90,7 +90,7 @@ def compare(recipe: dict[str, Any]) -> None:
 
 
 def compact(requirements: list[str]) -> set[str]:
-    """Return requirements without spaces, like pyproject.toml."""
+    """Return requirements without spaces, as pyproject.toml writes requirements."""
     return {one.replace(" ", "") for one in requirements}
 
 

@@ -2,13 +2,14 @@
 """
 Rivals: packages that the benchmarks compare with pyquant.
 
-A rival returns a call that does the work of a form, if its package has the form.
+A rival returns a call that does the work of a form (kind of call), if its package supports
+the form.
 
-The call reads the input of the case. If its package allows it, the call writes to memory
-that it uses again, so that no candidate pays for new memory alone.
+The call reads the input of the case. If the package allows this, the call writes to memory
+that earlier calls used. Otherwise, only some candidates would spend time on new memory.
 
-Each rival has a file and a row here. The file imports its package when it builds a
-candidate, so the benchmarks run without these packages.
+Each rival has a file in this folder and a row in this file. A file imports its package only
+when it builds a candidate, so the benchmarks also run without the package.
 """
 
 from benchmarks.rivals._rival import (
@@ -59,7 +60,7 @@ __all__ = [
     "version",
 ]
 
-# pyquant on one thread, beside forms of several threads.
+# The rival of forms with several threads is pyquant on one thread.
 ONE_THREAD = Rival("1-thread", "pyquant", one_thread)
 RIVALS = {
     rival.name: rival

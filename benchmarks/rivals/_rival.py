@@ -16,7 +16,8 @@ from benchmarks.arrays import Array, Case
 from benchmarks.forms import Form
 
 SAME, OTHER_BITS, CAST = "", "~", "c"
-# Marks of rivals, and titles of the columns with the ratio to the fastest rival of a mark.
+# The marks of rivals. Each mark has a column of the table with this title, for the fastest
+# rival with the mark.
 MARKS = {SAME: "same bits", OTHER_BITS: "other bits", CAST: "cast"}
 LEGEND = {
     OTHER_BITS: "other bits than the standard: a reciprocal instead of the division, an "
@@ -26,7 +27,7 @@ LEGEND = {
 
 
 class Candidate(NamedTuple):
-    """A call to time, a function that reads its result, and a mark for its bits."""
+    """A call to time, a function that reads the result, and a mark that rates its bits."""
 
     call: Callable[[], Any]
     read: Callable[[Any], Array] = np.asarray
@@ -70,15 +71,15 @@ class Verdict(NamedTuple):
     """The comparison of a result of a rival with the result of pyquant."""
 
     mark: str
-    differs: float  # fraction of elements with other bits, for data of `fill_hard`
+    differs: float  # fraction of elements with other bits, for the data of `fill_hard`
 
 
 @cache
 def judge(rival: Rival, form: Form) -> Verdict | None:
     """
-    Compare results on numbers that are hard to round, at a fixed size.
+    Compare results on a fixed number of values that are hard to round.
 
-    Return `None` if the rival lacks the form. Raise the exceptions of the rival.
+    Return `None` if the rival lacks the form. Exceptions of the rival are not caught.
     """
     case = arrays.build(form, arrays.HARD_COUNT)
     arrays.fill_hard(case)

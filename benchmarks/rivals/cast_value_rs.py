@@ -21,7 +21,7 @@ ROUNDINGS = {
 
 
 def with_cast_value_rs(case: Case) -> Candidate | None:
-    """Return a call of `cast_array_into`. It clamps, and rejects infinities and NaN."""
+    """Return a call of `cast_array_into`, which clamps, and rejects infinities and NaN."""
     form = case.form
     mode = ROUNDINGS.get(form.rounding)
     alone = form.granularity == "unit" and form.zero_point == 0 and form.zeros is None

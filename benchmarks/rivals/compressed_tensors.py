@@ -16,7 +16,7 @@ BASE = "compressed_tensors"
 
 
 def _tools(group: int) -> tuple[Any, Any, Any]:
-    """Return the modules for codes and for words, and the description of the format."""
+    """Return the modules that quantize and pack, and the description of the format."""
     quantization = import_module(f"{BASE}.quantization")
     args = quantization.QuantizationArgs(
         num_bits=4, type="int", symmetric=True, strategy="group", group_size=group
@@ -27,7 +27,7 @@ def _tools(group: int) -> tuple[Any, Any, Any]:
 
 
 def packed(x: Array, scale: Array, group: int) -> Candidate:
-    """Return a call that quantizes with given scales and packs the codes in words."""
+    """Return a call that quantizes with given scales and packs codes into 32-bit words."""
     torch = torch_on_one_thread()
     codes, words, args = _tools(group)
     given, by = torch.from_numpy(x), torch.from_numpy(scale)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gguf-py. Its formats choose their own scales."""
+"""gguf-py, which chooses its own scales for each block."""
 
 from __future__ import annotations
 

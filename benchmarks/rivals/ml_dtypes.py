@@ -11,6 +11,6 @@ from benchmarks.rivals._rival import Candidate
 
 
 def with_ml_dtypes(case: Case) -> Candidate | None:
-    """Return the code of NumPy for a case with types of ml_dtypes."""
+    """Return the call of the rival NumPy for a case with types of ml_dtypes."""
     import_module("ml_dtypes")
     return None if numpy.has_types(case) else numpy.usual_code(case)

@@ -14,8 +14,8 @@ from benchmarks.rivals._rival import OTHER_BITS, SAME, Candidate
 
 _CHANCE = np.random.default_rng(0)
 
-# Functions that round `t` in place, with a second buffer `u`. The usual formulas for ties
-# may round twice.
+# Functions that round `t` in place, with a second buffer `u`. The usual formula for ties,
+# floor(t + 1/2), rounds twice, so some results differ from the definition of the mode.
 Rounding: TypeAlias = Callable[[Array, Array], object]
 ROUNDINGS: dict[str, Rounding] = {
     "half_even": lambda t, u: np.rint(t, out=t),
@@ -31,7 +31,7 @@ ROUNDINGS: dict[str, Rounding] = {
     "half_toward_zero": lambda t, u: np.copysign(
         np.ceil(np.subtract(np.abs(t, out=u), 0.5, out=u), out=u), t, out=t
     ),
-    "half_odd": lambda t, u: np.add(  # 2 * round(t / 2 - 1/2) + 1 is wrong beside a tie
+    "half_odd": lambda t, u: np.add(  # 2 * round(t / 2 - 1/2) + 1 is wrong next to a tie
         np.rint(t, out=u), np.where(np.abs(t - u) == 0.5, 2 * (t - u), 0), out=t
     ),
     "stochastic": lambda t, u: np.floor(
@@ -41,7 +41,7 @@ ROUNDINGS: dict[str, Rounding] = {
 
 
 def _wrap(t: Array, lowest: float, highest: float) -> Array:
-    return t.astype(np.int64)  # the cast keeps the low bits
+    return t.astype(np.int64)  # the cast keeps the low bits of the number, so it wraps
 
 
 def _refuse(t: Array, lowest: float, highest: float) -> Array:
@@ -51,7 +51,7 @@ def _refuse(t: Array, lowest: float, highest: float) -> Array:
     return t
 
 
-# Functions that treat integers out of range.
+# Functions that saturate or wrap integers outside the range of the type, or raise an error.
 Policy: TypeAlias = Callable[[Array, Any, Any], Array]
 POLICIES: dict[str, Policy] = {
     "saturate": lambda t, lowest, highest: np.clip(t, lowest, highest, out=t),
@@ -61,14 +61,14 @@ POLICIES: dict[str, Policy] = {
 
 
 def _repeated(case: Case) -> Any:
-    """Return the scales in the fastest shape: one for each element of a small plane."""
+    """Return the scales. For small planes, repeat the scale of a plane for each element."""
     if case.form.granularity.startswith("plane"):
         return np.broadcast_to(case.spread, case.x.shape).copy()
     return case.spread
 
 
 def _pack(codes: Array, width: int) -> Array:
-    """Pack codes of `width` bits, one in each byte, into full bytes. Overwrite them."""
+    """Pack codes of `width` bits, one in each byte, into full bytes. Overwrite `codes`."""
     codes &= (1 << width) - 1
     data = codes[:: 8 // width].copy()
     for place in range(1, 8 // width):
@@ -88,8 +88,8 @@ def _unpack(data: Array, width: int) -> Array:
 def _quantize(case: Case) -> Candidate:
     form, x = case.form, case.x
     real, target = np.dtype(form.computed), dtypes.dtype_named(form.target)
-    # The buffers have the strides of `x`. If `x` is transposed, the copy to C order copies
-    # codes instead of real numbers, because codes are smaller.
+    # The buffers have the strides of `x`. If `x` is transposed, only the codes are copied
+    # to C order, because codes are smaller than real numbers.
     t, u = np.empty_like(x, real), np.empty_like(x, real)
     codes = np.empty_like(x, target) if form.layout == "transposed" else t
     spread, limits = _repeated(case), dtypes.limits_within(form.target, real.type)
@@ -158,7 +158,7 @@ def _dequantize(case: Case) -> Candidate:
 
 
 def _choose(case: Case) -> Candidate:
-    """Choose scales from the extremes, and zero points for unsigned types."""
+    """Choose scales from the extremes of the data. Unsigned types also get zero points."""
     x, limits = case.x, dtypes.limits(case.form.target)
     assert limits is not None  # the type is an integer type
     blocks = block_extents(x.shape, case.where)
@@ -193,7 +193,7 @@ def _choose(case: Case) -> Candidate:
 
 
 def usual_code(case: Case) -> Candidate:
-    """Return the NumPy code of a case, for all types that NumPy can cast."""
+    """Return the NumPy call of a case, for all types that NumPy can cast."""
     if case.form.through == "choose":
         return _choose(case)
     return _quantize(case) if case.form.quantizes else _dequantize(case)
@@ -205,5 +205,5 @@ def has_types(case: Case) -> bool:
 
 
 def with_numpy(case: Case) -> Candidate | None:
-    """Return the NumPy code of a case, if NumPy has the types."""
+    """Return the NumPy call of a case, if NumPy has the types."""
     return usual_code(case) if has_types(case) and not case.form.precision else None

@@ -20,7 +20,8 @@ TYPES = {"float32": "FLOAT", "float16": "FLOAT16"} | {
     for name in SHORT
     if name in FLOAT8 or name.startswith(("int", "uint"))
 }
-# int2 and uint2 need opset 25. For all other types, the runtime supports more of OPSET.
+# int2 and uint2 need opset 25. For all other types, OPSET is used, because the runtime has
+# more operators for it.
 OPSETS = {"int2": 25, "uint2": 25}
 OPSET = 21
 IR = 10
@@ -37,12 +38,12 @@ def _operator(form: Form) -> str:
 
 
 def _has(case: Case) -> bool:
-    """Return true if the operators have the form and the runtime has its types."""
+    """Return true if the operators support the form, and the runtime supports its types."""
     form, tile = case.form, isinstance(case.where.get("block_size"), tuple)
     known = {form.source, form.target} <= TYPES.keys()
     if not known or tile or not form.plain or (_operator(form), form.code) in MISSING:
         return False
-    return form.packed or form.code not in PACKABLE  # ONNX stores these types packed
+    return form.packed or form.code not in PACKABLE  # ONNX packs these types
 
 
 def _model(onnx: Any, case: Case, scale: Array) -> Any:
@@ -97,7 +98,8 @@ def with_onnxruntime(case: Case) -> Candidate | None:
         getattr(onnx.TensorProto, TYPES[name]) for name in (form.source, form.target)
     )
     x = case.given.data if form.packed and not form.quantizes else case.x
-    # The binding has addresses only. `case` owns the input, and `call` owns the output.
+    # The binding stores addresses and no references. `case` keeps the input alive, and
+    # `call` keeps the output alive.
     binding = session.io_binding()
     binding.bind_input("x", "cpu", 0, source, shape, x.ctypes.data)
     if form.fresh:

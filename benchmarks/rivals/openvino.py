@@ -39,8 +39,8 @@ def _has(case: Case) -> bool:
     if not known or tile or not form.plain or form.fresh or form.zeros:
         return False
     if any(map(mod, case.x.shape, arrays.block_extents(case.x.shape, case.where))):
-        return False  # No operator supports a short block.
-    # Packed types are for weights. No operator writes them.
+        # No operator supports a short last block or writes packed codes.
+        return False
     return form.code not in PACKABLE or (form.packed and not form.quantizes)
 
 

@@ -18,7 +18,8 @@ from benchmarks.rivals._rival import Candidate
 QUANTIZED = {"int8": "qint8", "uint8": "quint8", "int32": "qint32"}
 FLOATS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32")
-# Types of ml_dtypes, and integer types of equal size, which `from_numpy` accepts.
+# Types of ml_dtypes, and for each an integer type of equal size. `from_numpy` accepts only
+# the integer type.
 BITS = {"bfloat16": np.uint16, **dict.fromkeys(FLOATS, np.uint8)}
 
 
@@ -37,7 +38,7 @@ def _tensor(torch: Any, array: Array, name: str) -> Any:
 
 
 def _from_torch(torch: Any, tensor: Any) -> Array:
-    """Return the elements of a tensor as an array, narrow floats as integers."""
+    """Return the elements of a tensor as an array. Narrow floats become their bits."""
     if tensor.dtype.is_floating_point and tensor.element_size() < 4:
         tensor = tensor.view({1: torch.uint8, 2: torch.int16}[tensor.element_size()])
     return np.asarray(tensor.numpy())
@@ -103,7 +104,7 @@ def _native(torch: Any, case: Case) -> Candidate:
 
 
 def _decomposed(torch: Any, case: Case) -> Candidate:
-    """Return the operators of torch.export, which support more types in several passes."""
+    """Return a call of torch.export's operators, which pass over the data several times."""
     form = case.form
     granularity, parameters = _parameters(torch, case)
     keywords = {} if form.quantizes else {"out_dtype": getattr(torch, form.target)}
@@ -155,7 +156,7 @@ def _eager_quantize(torch: Any, case: Case, out: Any) -> Callable[[], Any]:
     limits = dtypes.limits_within(form.target, np.dtype(form.computed).type)
     assert limits is not None  # the type is in INTEGERS
     x, spread = _tensor(torch, case.x, form.source), torch.from_numpy(np.array(case.spread))
-    kept = torch.empty_like(x, dtype=getattr(torch, form.computed))  # has the layout of `x`
+    kept = torch.empty_like(x, dtype=getattr(torch, form.computed))  # strides of `x`
     lowest, highest = map(float, limits)
     zeros = _eager_zeros(torch, case)
 

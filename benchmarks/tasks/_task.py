@@ -22,7 +22,7 @@ class Made(NamedTuple):
     """The call of a task at one size, and the calls of its rivals by name."""
 
     elements: int
-    nbytes: int  # the bytes that a call reads and writes
+    nbytes: int  # the number of bytes that a call reads and writes
     call: Call
     read: Callable[[Any], Array] = np.asarray
     rivals: Mapping[str, Callable[[], Candidate]] = MappingProxyType({})
@@ -39,12 +39,12 @@ class Task(NamedTuple):
 
 
 def normal(n: int) -> Array:
-    """Return normal float32 numbers."""
+    """Return float32 numbers of a normal distribution."""
     return np.random.default_rng(0).standard_normal(n, np.float32)
 
 
 def rows(n: int) -> Array:
-    """Return normal float32 numbers as rows of features."""
+    """Return float32 numbers of a normal distribution as rows of features."""
     features = min(n, FEATURES)
     return normal(n // features * features).reshape(-1, features)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Encode and decode the blocks of GGUF files."""
+"""Measure encoding and decoding of the blocks of GGUF files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHORT = {"float32": "", "float16": "-f16", "bfloat16": "-bf16"}
 # Formats that are also decoded to float16 and bfloat16.
 NARROWED = ("Q8_0", "Q4_0", "Q4_K", "Q6_K")
 
-# Formats that gguf-py 0.19 does not decode, and formats that it encodes.
+# Formats that gguf-py 0.19 does not decode, and formats that gguf-py encodes.
 NOT_DECODED = ("Q8_1", "Q8_K", "Q1_0", "Q2_0")
 ENCODED = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0", "MXFP4")
 # Formats that libgguf 0.2 lacks. Its C code comes from ggml.
@@ -86,7 +86,7 @@ def _decode(name: str, dtype: str, n: int) -> Made:
 def _encode(name: str, n: int) -> Made:
     fmt = block_format(name)
     x = normal(n)
-    search = True if name == "IQ4_NL" else None  # ggml's quantizer searches, too.
+    search = True if name == "IQ4_NL" else None  # ggml's quantizer searches scales
     out = fmt.quantize(x, search=search)
     return Made(
         n,

@@ -101,7 +101,7 @@ def _search_by_numpy(x: Array) -> Array:
 
 
 def _search(n: int) -> Made:
-    """Choose scales for symmetric int4 in groups."""
+    """Choose scales for symmetric int4 codes in blocks."""
     x = normal(max(1, n // GROUP) * GROUP).reshape(-1, GROUP)
     return Made(
         x.size,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that do the work of `quantize` and of a second function in one call."""
+"""Measure functions that do the work of `quantize` and of a second function in one call."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _fake_blocks(n: int, size: int) -> Made:
 
 
 def _cache(n: int, reads: bool) -> Made:
-    """Quantize 8 heads of 128 numbers into a row of a cache, or dequantize all rows."""
+    """Quantize 8 heads of 128 numbers to a row of a cache, or dequantize all rows."""
     x = normal(1024).reshape(8, 128)
     cache = np.zeros((max(2, n // 1024), 8, 128), np.int8)
     scales = np.ones(cache.shape[:2], np.float32)

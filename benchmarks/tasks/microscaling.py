@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantize to blocks of MX and NVFP4 with their scales. The rival is torchao."""
+"""Choose scales and quantize to blocks of MX and NVFP4. The rival is torchao."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ TORCHAO = "torchao.prototype.mx_formats"
 
 
 def _bytes(result: Any) -> Array:
-    """Return the bytes of the elements, packed or not."""
+    """Return the elements as an array of bytes, whether packed or not."""
     codes = next(iter(result.tensors().values()))
     return np.asarray(codes.view(np.uint8).ravel())
 
 
 def _of_torch(result: Any) -> Array:
-    """Return the bytes of the elements of a pair (scales, elements)."""
+    """Return the elements of a pair (scales, elements) as an array of bytes."""
     torch = import_module("torch")
     return np.asarray(result[1].contiguous().view(torch.uint8).numpy().ravel())
 

@@ -50,7 +50,7 @@ def _onnxruntime(x: Array) -> Candidate:
 
 
 def _torch_observer(x: Array) -> Any:
-    """Return an observer that has observed x, and x as a tensor."""
+    """Return an observer that has observed `x`, and `x` as a tensor of PyTorch."""
     torch = torch_on_one_thread()
     observers = import_module("torch.ao.quantization.observer")
     observer, tensor = observers.HistogramObserver(), torch.from_numpy(x)
@@ -114,7 +114,7 @@ def _one_number(n: int) -> Array:
 
 
 def _two_numbers(n: int) -> Array:
-    """Return two values in random order, which is hard for counters."""
+    """Return two values in random order. Repeated increments of few counters are slow."""
     return np.random.default_rng(0).integers(0, 2, n).astype(np.float32)
 
 
@@ -130,7 +130,7 @@ def _quantile(n: int) -> Made:
 
 
 def _search(n: int, method: Any) -> Made:
-    """Find the range from the counts, whose number hardly depends on `n`."""
+    """Find the range from a histogram. The number of its bins hardly depends on `n`."""
     x = normal(n)
     seen = _observed(x, histogram=True)
     rivals = {"torch": lambda: _torch_search(x)} if method == "mse" else {}

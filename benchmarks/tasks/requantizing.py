@@ -18,7 +18,7 @@ from benchmarks.tasks._task import Made, Task
 
 SIZES = (1 << 16, 1 << 18, 1 << 24)
 CHANNELS = 256
-INNER = 64  # elements of a channel in the shape `-planes`
+INNER = 64  # number of elements of a channel in tasks with the suffix `-planes`
 REAL = 1e-4
 MEAN, STD, COLUMNS = (0.485, 0.456, 0.406, 0.5), (0.229, 0.224, 0.225, 0.25), 64
 ARITHMETICS = ("float32", "rndnu", "tflite", "tflite_single", "fbgemm")

@@ -19,11 +19,12 @@ from pyquant._codebooks import TABLES
 
 SIZES = (1 << 20,)
 GROUPS = ("weights",)
-# All formats accept matrices of INPUTS inputs and a multiple of OUTPUTS outputs.
+# The number of inputs, and a divisor of the number of outputs. All formats accept these
+# sizes.
 INPUTS = 1024
 OUTPUTS = 8
 GROUP = 128  # The number of inputs that share a scale.
-BLOCK = 64  # The number of inputs that share a scale of a codebook.
+BLOCK = 64  # The number of inputs that share a scale, with a codebook.
 SHIFTS = np.arange(0, 32, 4, dtype=np.uint32)
 BOOKS: tuple[Literal["nf4", "fp4_bnb", "dynamic8"], ...] = ("nf4", "fp4_bnb", "dynamic8")
 
@@ -61,7 +62,7 @@ def _nearest(x: Array, scale: Array, book: str) -> Candidate:
     table = TABLES[book]
     order = np.argsort(table, kind="stable").astype(
         np.uint8
-    )  # the indices of the sorted entries
+    )  # the indices of the entries in ascending order
     middles = (table[order][1:] + table[order][:-1]) / np.float32(2)
     numbers = x.reshape(*scale.shape, BLOCK)
     return Candidate(
@@ -101,7 +102,7 @@ def _to_numbers(n: int, book: str) -> Made:
 
 
 class Packing(NamedTuple):
-    """The places of codes in words of 32 bits."""
+    """The positions of codes in words of 32 bits."""
 
     groups: int  # The axis along which GROUP elements share a scale.
     words: int  # The axis along which eight codes share a word.

@@ -6,8 +6,9 @@ the models:
 pip install . onnx onnxruntime ai-edge-litert numkong
 pip install --no-deps magika silero-vad rapidocr-onnxruntime
 
-The program installs and downloads nothing, and names missing packages. It counts the codes
-that differ from ONNX Runtime or LiteRT. MB is the NumPy memory that the lines allocate.
+The program installs and downloads nothing, and names missing packages. It prints the share
+of codes that differ from ONNX Runtime or LiteRT. MB is the NumPy memory that the lines
+allocate.
 """
 
 import timeit
@@ -58,7 +59,7 @@ def run_operator(kind, *inputs, **attributes):
 
 
 def camera():
-    """Camera image to the int8 planes of a detector."""
+    """Convert a camera image to the int8 planes of a detector."""
     model = parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
         detector (int8[1, 3, 640, 640] input) => (float[1, 3, 640, 640] x)
         <float s = {0.0186584}, int8 z = {-14}> { x = DequantizeLinear(input, s, z) }""")
@@ -77,7 +78,7 @@ q = (x / scale + zero_point).astype(np.int8)"""
 
 
 def interpreter():
-    """Camera image to the int8 input of an interpreter."""
+    """Convert a camera image to the int8 input of an interpreter."""
     import flatbuffers
     from ai_edge_litert import interpreter
     from ai_edge_litert import schema_py_generated as schema
@@ -107,7 +108,7 @@ def interpreter():
 
 
 def speech():
-    """60 s of PCM to the windows of silero-vad."""
+    """Convert 60 s of PCM samples to the windows of silero-vad."""
     model = session(shipped("silero-vad", "*16k_sequence.onnx"))
     pcm = (RNG.standard_normal(60 * 16000) * 3000).astype(np.int16)
     windows = np.lib.stride_tricks.sliding_window_view(pcm, 576)[::512]
@@ -145,7 +146,7 @@ q = x.transpose((2, 0, 1))[None].astype(np.float32)"""
 
 
 def search():
-    """Vectors of rapidocr's 6625 characters to int8, and a search."""
+    """Convert the vectors of rapidocr's 6625 characters to int8, and search in them."""
     x = largest_matrix(shipped("rapidocr-onnxruntime", "*rec_infer.onnx")).T.copy()
     start, step = x[::2].min(axis=0), np.ptp(x[::2], axis=0) / 255
     zeros, chosen = np.full(step.shape, -128, np.int8), pq.choose_qparams(x, axis=0)
@@ -159,7 +160,7 @@ found = pq.dequantize(products.matmul(q[:1], q.T), (p.scale[:1], p.scale))"""
 
 
 def layer():
-    """Quantized linear layer with magika's weight."""
+    """Compute a quantized linear layer with a weight of magika."""
     w, w_params = pq.dynamic_quantize(largest_matrix(shipped("magika", "*.onnx")), axis=1)
     w_scale, prepared = w_params.scale, products.Prepared(w)
     x = RNG.standard_normal((64, len(w)), np.float32)

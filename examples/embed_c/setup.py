@@ -1,4 +1,4 @@
-"""An extension module compiled against the headers of pyquant; it links nothing."""
+"""Build an extension module with the headers of pyquant. The module links no library."""
 
 from setuptools import Extension, setup
 

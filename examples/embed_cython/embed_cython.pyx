@@ -11,7 +11,7 @@ cdef const pyquant.pq_api *pq = pyquant.pyquant_import()
 
 
 cdef float scale_of(const float *row, Py_ssize_t n) noexcept nogil:
-    """Return the scale that gives the largest magnitude of a row the code 127."""
+    """Return the scale with which the largest magnitude of a row gets the code 127."""
     cdef float most = 0
     cdef Py_ssize_t i
     for i in range(n):

@@ -1,4 +1,4 @@
-"""An extension module that cimports pyquant, and links nothing."""
+"""Build an extension module that cimports pyquant. The module links no library."""
 
 import os
 

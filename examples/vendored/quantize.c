@@ -19,7 +19,7 @@ int main(void)
         .out = {.data = q, .strides = bytes, .type = PQ_I8},
         .scale = {.data = &scale, .strides = same, .type = PQ_F32},
     };
-    /* Use the best instruction set of this CPU, and do part 0 of 1 of the work. */
+    /* Use the best instruction set of this CPU. Part 0 of 1 is the complete call. */
     const struct pq_kernels *best = pq_isa_find(pq_isa_name(0));
     const enum pq_status status = pq_quantize(best, &args, 0, 1);
     if (status != PQ_OK) {

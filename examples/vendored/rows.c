@@ -25,7 +25,8 @@ static enum pq_status quantize_rows(const float *x, size_t tokens, size_t featur
         .zero = {.data = zero, .strides = byte_each, .type = PQ_I8},
     };
     const struct pq_choice choice = {.size = sizeof choice, .code = PQ_I8};
-    const struct pq_kernels *kernels = pq_isa_find(pq_isa_name(0)); /* best of this CPU */
+    const struct pq_kernels *kernels =
+        pq_isa_find(pq_isa_name(0)); /* fastest of this CPU */
     return pq_dynamic_quantize(kernels, &args, &choice, 0, 1);
 }
 
