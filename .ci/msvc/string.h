@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions of the C library that csrc/ uses, for a compiler without headers of Windows. */
+/* The C functions that csrc/ calls, declared for clang without the Windows headers. */
 #include <stddef.h>
 
 void *memchr(const void *, int, size_t);

@@ -25,8 +25,7 @@ static enum pq_status quantize_rows(const float *x, size_t tokens, size_t featur
         .zero = {.data = zero, .strides = byte_each, .type = PQ_I8},
     };
     const struct pq_choice choice = {.size = sizeof choice, .code = PQ_I8};
-    const struct pq_kernels *kernels =
-        pq_isa_find(pq_isa_name(0)); /* fastest of this CPU */
+    const struct pq_kernels *kernels = pq_isa_find(pq_isa_name(0)); /* fastest of the CPU */
     return pq_dynamic_quantize(kernels, &args, &choice, 0, 1);
 }
 
