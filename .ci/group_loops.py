@@ -4,8 +4,8 @@
 
 `kernels/group_loop.inc` has the loops over groups of a run, for chunk bodies. In
 `kernels/tiles.c`, `pq_run_tiles` divides a run into tiles of groups, for kernels with a
-buffer. A new operation adds a chunk body or a kernel of tiles, and no loop over groups.
-The lists below may only become shorter.
+buffer. Code for a new operation is a chunk body or a kernel for tiles, and contains no loop
+over groups. The lists below name the existing exceptions. No new name may be added.
 """
 
 import re

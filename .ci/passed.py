@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_runtest_logreport(report):
-    """Add a test that passed to the list, unless it must run again."""
+    """Add the name of a passed test to the list, unless the test must always run again."""
     if report.when == "call" and report.passed and not report.fspath.endswith(AGAIN):
         passed.append(report.nodeid)
 

@@ -3,8 +3,8 @@
 Time two installations of pyquant: `python -m benchmarks --against PYTHON`.
 
 PYTHON is the interpreter of another virtual environment. Each installation has a worker
-process. It imports the benchmarks of this checkout, and pyquant from its own environment.
-The workers take turns on one core.
+process. A worker imports the benchmarks of this checkout, and pyquant from its own
+environment. The workers take turns on one core.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def in_numpy(name: str) -> bool:
 
 
 def limits(name: str) -> tuple[int, int] | None:
-    """Return the range of an integer type."""
+    """Return the lowest and the highest number of an integer type."""
     lowest, highest = TYPES[name].lowest, TYPES[name].highest
     return None if lowest is None or highest is None else (lowest, highest)
 

@@ -82,7 +82,7 @@ class Form(NamedTuple):
 
     @property
     def usual(self) -> bool:
-        """True for half to even, one thread and a function, which most rivals have."""
+        """True for function calls on one thread with half to even, which most rivals have."""
         rounding = self.rounding == "half_even" and self.precision is None
         called = self.threads == 1 and self.through == "function"
         return rounding and called and not self.affine

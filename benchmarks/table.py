@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of everything that is measured: forms and tasks, by name and by group."""
+"""Find the forms and tasks that the benchmark measures, by name and by group."""
 
 from __future__ import annotations
 

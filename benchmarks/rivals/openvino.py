@@ -82,7 +82,7 @@ def _dequantized(op: Any, x: Any, scale: Any, form: Form) -> Any:
 
 
 def _model(ov: Any, case: Case) -> Any:
-    """Return a model: convert, reshape to blocks, compute, reshape, convert."""
+    """Return a model that converts, reshapes to blocks, computes, reshapes and converts."""
     op, form = import_module("openvino.opset13"), case.form
     shape, wide = _grouped(case)
     scale = np.asarray(case.scale, REAL)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Audio samples (PCM) of 8, 16, 24 and 32 bits to float32, and back."""
+"""Convert audio samples (PCM) of 8, 16, 24 and 32 bits to float32, and back."""
 
 from __future__ import annotations
 
