@@ -5,7 +5,12 @@
 `kernels/group_loop.inc` has the loops over groups of a run, for chunk bodies. In
 `kernels/tiles.c`, `pq_run_tiles` divides a run into tiles of groups, for kernels with a
 buffer. Code for a new operation is a chunk body or a kernel for tiles, and contains no loop
-over groups. The lists below name the existing exceptions. No new name may be added.
+over groups. The lists below name the existing exceptions, and no new name may be added.
+
+SHAPES lists functions that divide a shape into runs, boxes and parameters. They read no
+elements. EXCEPTIONS lists functions with another loop over groups. A comment in each of
+these functions or files states the reason, with the measured cost. LINES lists functions
+that receive all lines of a tile at once, like the kernel `requantize`.
 """
 
 import re
@@ -16,9 +21,8 @@ CORE = Path(__file__).resolve().parent.parent / "csrc"
 LOOPS = {
     "kernels/group_loop.inc",
     "kernels/tiles.c",
-    "kernels/extrema.inc",  # reductions: one result for each group, no chunk bodies
+    "kernels/extrema.inc",  # one result for each group, without chunk bodies
 }
-# These functions divide a shape into runs, boxes and parameters. They read no elements.
 SHAPES = """
 engine/engine.c: run_columns run_grouped_row run_groups run_rows run_rows_by_groups
 engine/params.c: load_row_params pq_load_tile_params
@@ -29,8 +33,6 @@ ops/dynamic.c: find_extrema find_magnitudes run_groups
 ops/fake_quantize.c: find_in_range_by_count
 ops/histogram.c: split_blocks
 """
-# The comment of each of these functions, or of its file, gives the reason, with the
-# measured cost.
 EXCEPTIONS = """
 kernels/bytes.inc: dequantize_packed quantize_packed
 kernels/levels.inc: levels
@@ -38,7 +40,6 @@ kernels/requantize.inc: requantize
 ops/saturation.c: pq_count_saturated
 x86/kernels_avx512.c: dequantize_by_group_tables
 """
-# The kernel `requantize` and these functions receive all lines of a tile at once.
 LINES = """
 kernels/requantize.inc: requantize_line
 ops/requantize.c: run_by_definition run_widened

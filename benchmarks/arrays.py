@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the arrays of a form at a size, and the calls of pyquant on them."""
+"""Make the arrays of a form at a size, and the calls of pyquant on these arrays."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TINY = {"float32": np.float32(1e-33), "float64": 1e-310}
 # The number of elements on which the results of rivals are compared, with values that are
 # hard to round.
 HARD_COUNT = 1 << 14
-# If a form has a fill value, every element at a multiple of this index is NaN or its code.
+# If a form has a fill value, the distance in elements of the elements that are NaN.
 FILL_STEP = 64
 
 

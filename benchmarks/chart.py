@@ -40,11 +40,16 @@ COLORS = {
 
 
 class Bar(NamedTuple):
-    """A line of a panel: a name, a bar, and a figure."""
+    """
+    A line of a panel: a name, a bar, and a figure.
+
+    `rate` is in 10⁹ elements per second, or `None` if the package lacks the form. `kind` is
+    one of KINDS, and selects the color of the bar.
+    """
 
     name: str
-    rate: float | None  # In 10⁹ elements a second, or `None` if the package lacks the form.
-    kind: str  # One of KINDS, which selects the color.
+    rate: float | None
+    kind: str
     mark: str = ""
 
 

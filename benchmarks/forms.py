@@ -30,28 +30,39 @@ MODES = (
 
 
 class Form(NamedTuple):
-    """A form is one kind of call. The file `arrays.py` makes the arrays of a form."""
+    """
+    A form is one kind of call. The file `arrays.py` makes the arrays of a form.
+
+    `granularity` is a key of arrays.GRANULARITIES, and `layout` is a key of arrays.LAYOUTS.
+    `through` is "function" or a key of arrays.CALLS. If each scale has a zero point,
+    `zeros` is the type of the zero points. If `fresh` is true, each call returns a new
+    array. If `offset` is true, each scale has a real offset. If `repeats_offset` is true,
+    all rows have the offsets of the first row. If `inverse` is true, `quantize` multiplies
+    by the scales. `fill` is the code of NaN, for data with some NaN. If `out_of_range` is
+    "raise", no element of the data is out of range. `tiny` is the share of elements with a
+    magnitude near arrays.TINY.
+    """
 
     name: str
     groups: tuple[str, ...]
     source: str
     target: str
-    granularity: str = "tensor"  # A key of arrays.GRANULARITIES.
+    granularity: str = "tensor"
     zero_point: int = 0
-    zeros: str | None = None  # The type of zero points, if each scale has one.
+    zeros: str | None = None
     rounding: str = "half_even"
     precision: str | None = None
     packed: bool = False
-    layout: str = "plain"  # A key of arrays.LAYOUTS.
-    fresh: bool = False  # If true, each call returns a new array.
+    layout: str = "plain"
+    fresh: bool = False
     threads: int = 1
-    offset: bool = False  # If true, each scale has a real offset.
-    repeats_offset: bool = False  # If true, all rows have the offsets of the first row.
-    inverse: bool = False  # If true, `quantize` multiplies by the scales.
-    fill: int | None = None  # The code of NaN, for data with some NaN.
-    out_of_range: str = "saturate"  # For "raise", no element is out of range.
-    tiny: float = 0  # The share of elements with a magnitude near arrays.TINY.
-    through: str = "function"  # A key of arrays.CALLS, or "function".
+    offset: bool = False
+    repeats_offset: bool = False
+    inverse: bool = False
+    fill: int | None = None
+    out_of_range: str = "saturate"
+    tiny: float = 0
+    through: str = "function"
     sizes: tuple[int, ...] = SIZES
 
     @property
@@ -82,7 +93,7 @@ class Form(NamedTuple):
 
     @property
     def usual(self) -> bool:
-        """True for function calls on one thread with half to even, which most rivals have."""
+        """True for half to even and one thread in a function call, as in most rivals."""
         rounding = self.rounding == "half_even" and self.precision is None
         called = self.threads == 1 and self.through == "function"
         return rounding and called and not self.affine

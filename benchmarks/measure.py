@@ -106,7 +106,7 @@ def summary(times: list[float]) -> Timing:
 
 def copy_call(nbytes: int) -> Callable[[], Any]:
     """
-    Return a plain copy that reads and writes `nbytes` bytes in sum.
+    Return a plain copy. The sum of the bytes that it reads and writes is `nbytes`.
 
     NumPy copies contiguous bytes with memcpy of the C library.
     """

@@ -18,7 +18,7 @@ from benchmarks import rivals
 from benchmarks.runs import TWO_CALLS, Notes, Row
 from pyquant import _core
 
-# The version of the package onnx, which makes the models of ONNX Runtime, is listed too.
+# Also list the package onnx, which makes the models of ONNX Runtime.
 PACKAGES = ("onnx", *dict.fromkeys(rival.package for rival in rivals.RIVALS.values()))
 BAR_WIDTH = 30
 # Titles of the columns that contain names instead of figures.

@@ -20,7 +20,7 @@ GROUPS = tuple(dict.fromkeys(group for one in ALL.values() for group in one.grou
 
 def select(names: list[str]) -> list[Measured]:
     """
-    Return the forms and tasks with these names, and those of the groups with these names.
+    Return the forms and tasks with these names, or in groups with these names.
 
     Raises
     ------

@@ -53,7 +53,7 @@ class _Worker:
     def reply(self, request: Json) -> Json:
         """Prepare a form, or time the prepared form, or describe pyquant."""
         if "times" in request:
-            self.call()  # a first call loads the arrays into the caches again
+            self.call()  # load the arrays into the caches again
             return {"seconds": measure.timed(self.call, request["times"])}
         if "form" not in request:
             return {"pyquant": f"{pq.__version__} in {Path(pq.__file__).parent}"}

@@ -20,8 +20,8 @@ TYPES = {"float32": "FLOAT", "float16": "FLOAT16"} | {
     for name in SHORT
     if name in FLOAT8 or name.startswith(("int", "uint"))
 }
-# int2 and uint2 need opset 25. For all other types, OPSET is used, because the runtime has
-# more operators for it.
+# int2 and uint2 need opset 25. For all other types, the runtime
+# supports more operators in OPSET.
 OPSETS = {"int2": 25, "uint2": 25}
 OPSET = 21
 IR = 10

@@ -33,7 +33,7 @@ REAL = np.float32
 
 
 def _has(case: Case) -> bool:
-    """Return true if a model can have the form and write to existing memory."""
+    """Return true if a model can compute the form and write to existing memory."""
     form, tile = case.form, isinstance(case.where.get("block_size"), tuple)
     known = {form.source, form.target} <= NAMES.keys()
     if not known or tile or not form.plain or form.fresh or form.zeros:

@@ -24,7 +24,7 @@ NARROWED = ("Q8_0", "Q4_0", "Q4_K", "Q6_K")
 # Formats that gguf-py 0.19 does not decode, and formats that gguf-py encodes.
 NOT_DECODED = ("Q8_1", "Q8_K", "Q1_0", "Q2_0")
 ENCODED = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0", "MXFP4")
-# Formats that libgguf 0.2 lacks. Its C code comes from ggml.
+# Formats that libgguf 0.2 lacks. The C code of libgguf comes from ggml.
 NOT_IN_LIBGGUF = ("Q8_1", "Q8_K", "Q2_0")
 
 Rivals: TypeAlias = dict[str, Callable[[], Candidate]]

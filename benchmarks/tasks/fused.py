@@ -46,7 +46,7 @@ def _by_torch(x: Array) -> Candidate:
     )
 
 
-# The rival of a task, by the name of the task.
+# Maps the name of a task to its rival.
 RIVALS = {
     "dynamic-i8-rows": ("numpy", _by_numpy),
     "dynamic-u8": ("torch", _by_torch),

@@ -23,8 +23,9 @@ GROUPS = ("weights",)
 # sizes.
 INPUTS = 1024
 OUTPUTS = 8
-GROUP = 128  # The number of inputs that share a scale.
-BLOCK = 64  # The number of inputs that share a scale, with a codebook.
+# The number of inputs that share a scale: in published formats, and with a codebook.
+GROUP = 128
+BLOCK = 64
 SHIFTS = np.arange(0, 32, 4, dtype=np.uint32)
 BOOKS: tuple[Literal["nf4", "fp4_bnb", "dynamic8"], ...] = ("nf4", "fp4_bnb", "dynamic8")
 
