@@ -18,7 +18,8 @@ void make_arenas(void)
 
 /* ---- random views ---- */
 
-/* Draw the strides of a view. Elements overlap only if the layout is BROADCAST. */
+/* Choose random strides for a view. Return the number of bytes (of bits with bit strides)
+ * that the elements span. Elements overlap only if the layout is BROADCAST. */
 static size_t draw_strides(struct view *view, int ndim, const ptrdiff_t *extents,
                            ptrdiff_t size, enum layout layout, unsigned gaps)
 {
@@ -70,7 +71,8 @@ static size_t draw_strides(struct view *view, int ndim, const ptrdiff_t *extents
     return (size_t)span;
 }
 
-/* Return the distance from the lowest element to the first. */
+/* Return the distance from the element at the lowest address to the element at index 0, in
+ * the unit of the strides. */
 static ptrdiff_t first_of(const struct view *view, int ndim, const ptrdiff_t *extents)
 {
     ptrdiff_t first = 0;
@@ -92,7 +94,8 @@ void draw_view(struct view *view, const struct guarded *where, int ndim,
         gaps = 0;
     } while (view->bytes + 64 > where->size);
     ptrdiff_t first = first_of(view, ndim, extents);
-    if (elements_of(ndim, extents) == 0) { /* the call must not access this address */
+    if (elements_of(ndim, extents) ==
+        0) { /* a call without elements must not access the address */
         view->bytes = 0;
         view->lowest = guarded_end(where, 0);
         first = 0;
@@ -116,7 +119,8 @@ void draw_bits(struct view *view, const struct guarded *where, int ndim,
     const size_t span = draw_strides(view, ndim, extents, pq_type_bits(type), layout, 10);
     const ptrdiff_t first = first_of(view, ndim, extents);
     const int empty = elements_of(ndim, extents) == 0;
-    const ptrdiff_t bytes = (first + 7) / 8; /* the first element is at bit 0 of a byte */
+    const ptrdiff_t bytes =
+        (first + 7) / 8; /* the element at index 0 begins at bit 0 of a byte */
     view->bytes = empty ? 0 : ((size_t)(8 * bytes - first) + span + 7) / 8;
     view->lowest = random_chance(50) ? guarded_end(where, view->bytes)
                                      : where->base + random_below(33);
@@ -127,7 +131,7 @@ void draw_bits(struct view *view, const struct guarded *where, int ndim,
     view->has_words = 0;
 }
 
-/* Draw a permutation of a group. */
+/* Choose the size of a group at random, and a random order of the codes in a group. */
 static void draw_order(struct view *view)
 {
     const int n = random_chance(80) ? 1 + (int)random_below(40) : 256;
@@ -167,7 +171,8 @@ void draw_words(struct view *view, const struct guarded *where, int ndim,
     }
     counts[axis] = ((counts[axis] + unit - 1) / unit * unit * bits + word - 1) / word;
     const size_t span = draw_strides(view, ndim, counts, word / 8, layout, 10);
-    if (span + 64 > where->size) { /* streams of long groups may not fit: draw again */
+    if (span + 64 >
+        where->size) { /* the words of long groups may not fit, so choose another layout */
         draw_words(view, where, ndim, extents, type, layout);
         return;
     }
@@ -176,7 +181,8 @@ void draw_words(struct view *view, const struct guarded *where, int ndim,
         view->strides[d] *= 8;
     }
     view->words.word_stride = view->strides[axis];
-    view->strides[axis] = (ptrdiff_t)random_bits(); /* the call ignores this stride */
+    view->strides[axis] =
+        (ptrdiff_t)random_bits(); /* a call ignores the stride of the layout's axis */
     view->bytes = empty ? 0 : span;
     view->lowest = random_chance(50) ? guarded_end(where, view->bytes)
                                      : where->base + random_below(33);
@@ -191,7 +197,7 @@ static int bits_of(const struct pq_array *array, const struct pq_layout *layout)
     return layout != NULL && layout->bits != 0 ? layout->bits : pq_type_bits(array->type);
 }
 
-/* Return the range of codes that are stored with a layout, or without a layout for NULL. */
+/* Return the lowest and the highest code that fit in a layout. NULL means no layout. */
 static struct limits range_in(enum pq_type code, const struct pq_layout *layout)
 {
     const int bits = layout != NULL ? layout->bits : 0;
@@ -200,7 +206,7 @@ static struct limits range_in(enum pq_type code, const struct pq_layout *layout)
                                         : limits_of(code);
 }
 
-/* Return the distance in bits from `data` to bit `b` of an element. */
+/* Return the number of bits from `data` to bit `b` of the element at `index`. */
 static ptrdiff_t bit_of(const struct pq_array *array, const struct pq_layout *layout,
                         int ndim, const ptrdiff_t *index, int b)
 {
@@ -252,7 +258,7 @@ void put_element(const struct pq_array *array, void *at, uint64_t bits)
     }
 }
 
-/* Copy an element to native byte order. */
+/* Copy an element, and convert the copy to native byte order. */
 static void get_element(const struct pq_array *array, const void *at, void *to)
 {
     const size_t size = pq_type_size(array->type);
@@ -276,7 +282,8 @@ int64_t integer_at(const struct pq_array *array, const void *at)
     return get_integer(bytes, array->type, 0);
 }
 
-/* Return a scale, which can be an integer. */
+/* Return a scale as a double. The stored scale can be a real, a narrow float or an
+ * integer. */
 static double scale_at(const struct pq_array *array, const void *at)
 {
     if (is_real_type(array->type)) {
@@ -404,7 +411,8 @@ enum pq_type pick(const enum pq_type *types, size_t n)
     return types[random_below(n)];
 }
 
-/* Draw an array of parameters. In some calls, one parameter applies to all elements. */
+/* Choose the strides of an array of parameters at random. In some calls, all strides are 0,
+ * so that one parameter applies to all elements. */
 static void draw_param_view(const struct call *call, struct view *view,
                             const struct guarded *where, enum pq_type type,
                             enum layout layout)
@@ -416,7 +424,8 @@ static void draw_param_view(const struct call *call, struct view *view,
     }
 }
 
-/* Draw the arrays of scales and, with `with_zero`, of zero points. */
+/* Choose random strides for the array of scales and, if `with_zero` is 1, for the array of
+ * zero points. */
 void draw_params(struct call *call, enum layout layout, enum pq_type scale_type,
                  enum pq_type zero_type, int with_zero)
 {
@@ -489,7 +498,8 @@ static void draw_policies(struct call *call, int is_float)
     }
 }
 
-/* Draw offsets with strides of their own, and often with another type than the scales. */
+/* Choose random strides and a type for the offsets, which often differ from the strides and
+ * the type of the scales. */
 static void draw_offsets(struct call *call)
 {
     const enum pq_type type = random_chance(60)
@@ -537,7 +547,8 @@ static int64_t draw_zero(const struct call *call, int quantize)
     const int ranged = kept.lo != 0 || kept.hi != 0;
     struct limits range = ranged ? kept : code;
     if (pq_is_64_bit(type) && quantize &&
-        call->args.zero_first) { /* zero_first supports no larger zero points */
+        call->args
+            .zero_first) { /* calls with zero_first support only zero points up to `most` */
         range = (struct limits){code.lo < -most ? -most : code.lo, most};
     }
     if (type == PQ_U64 && call->zero.array.type == type && !call->args.zero_first &&
@@ -547,7 +558,8 @@ static int64_t draw_zero(const struct call *call, int quantize)
     if (pq_is_narrow_float(call->zero.array.type)) {
         return (int64_t)random_below(256);
     }
-    if (range.lo > own.hi || range.hi < own.lo) { /* the two ranges have no common code */
+    if (range.lo > own.hi ||
+        range.hi < own.lo) { /* the type of zero points holds no number of `range` */
         return 0;
     }
     if (free && random_chance(30)) {
@@ -586,7 +598,9 @@ void fill_params(struct call *call, int quantize)
             bits = bits_of_f32((float)s);
         } else if (!is_real_type(scale->type)) {
             bits = plain ? random_below(100) : random_bits();
-            bits |= !plain && random_chance(15) ? 0x7f : 0; /* NaN of float8 types */
+            bits |= !plain && random_chance(15)
+                        ? 0x7f
+                        : 0; /* these bits are often NaN in float8 types */
         } else {
             bits = plain ? draw_real(scale->type, 1.0, 2) : random_bits();
         }
@@ -602,7 +616,8 @@ void fill_params(struct call *call, int quantize)
     }
 }
 
-/* Draw a real number that is seldom out of range. */
+/* Return the bits of a random real number. The magnitude is at most 0.4 * `most` *
+ * |`scale`|, so that the call seldom saturates. */
 static uint64_t draw_within(enum pq_type type, double scale, double most)
 {
     for (int i = 0; i < 9; i++) {
@@ -643,7 +658,7 @@ void fill_input(struct call *call, int quantize)
         } else {
             const struct limits limits = limits_of(in->type);
             bits = pq_type_bits(in->type) < 8 || pq_is_narrow_float(in->type)
-                       ? random_bits() /* also random bits above the code */
+                       ? random_bits() /* the bits above a narrow code are random, too */
                        : (uint64_t)draw_integer(limits.lo, limits.hi);
             bits = in->type == PQ_U64 && random_chance(50) ? random_bits() : bits;
         }
@@ -670,7 +685,8 @@ size_t usual_size(void)
 
 /* ---- the loop over single elements ---- */
 
-/* Read an element. A narrow element becomes a byte. */
+/* Read the input element at `index` into `to`. Extend codes of fewer than 8 bits to a
+ * byte. */
 static void take_element(const struct pq_args *args, const ptrdiff_t *index,
                          unsigned char *to)
 {
@@ -694,7 +710,8 @@ static void take_element(const struct pq_args *args, const ptrdiff_t *index,
     }
 }
 
-/* Store a result, or only the low bits of a narrow result. */
+/* Store a result at `index` of a copy of the output. Saturate a narrow code, and store only
+ * its low bits. */
 static void give_element(const struct call *call, const ptrdiff_t *index,
                          unsigned char *from, int is_last, unsigned char *lowest)
 {
@@ -713,7 +730,7 @@ static void give_element(const struct call *call, const ptrdiff_t *index,
         const ptrdiff_t base = 8 * ((unsigned char *)array->data - call->out.lowest);
         int stop = bits;
         if (layout == NULL && is_last && is_dense(args, array)) {
-            /* The unused bits of the last byte of a dense array become 0. */
+            /* The call sets the unused bits of the last byte of a dense array to 0. */
             stop +=
                 7 - (int)((base + bit_of(array, NULL, args->ndim, index, bits - 1)) % 8);
         }
@@ -732,7 +749,8 @@ static void give_element(const struct call *call, const ptrdiff_t *index,
            pq_type_size(array->type));
 }
 
-/* Return the zero point of an element. Its member `number` is the number to add. */
+/* Return the zero point of the element at `index`. The member `number` is negative for
+ * dequantize, because the definition adds `number`. */
 static struct zero_point zero_of(const struct call *call, const ptrdiff_t *index,
                                  int quantize)
 {
@@ -767,7 +785,7 @@ static int is_affine(const struct pq_args *args, int quantize)
            (quantize && (clips(args) || args->beyond != PQ_SATURATE || args->refuse_nan));
 }
 
-/* Round a number to the type of the computation. */
+/* Round a number to `carrier`, the type of the computation: float32 or float64. */
 static double rounded_to(enum pq_type carrier, double v)
 {
     return carrier == PQ_F64 ? v : (double)(float)v;
@@ -784,9 +802,9 @@ static double offset_at(const struct pq_args *args, const ptrdiff_t *index)
                       scale_at(offset, element_at(offset, args->ndim, index, args->block)));
 }
 
-/* Apply an operation to two numbers of the type of the computation. The result is rounded
- * to float64 and then to this type. Float64 has more than twice the bits of float32, so
- * both roundings equal a single rounding. */
+/* Return `a` + `b`, - , * or / , computed in `carrier`. The result is rounded to float64
+ * and then to `carrier`. Because float64 has more than twice the bits of float32, the two
+ * roundings equal a single rounding. */
 static double calculated(enum pq_type carrier, char operation, double a, double b)
 {
     a = rounded_to(carrier, a);
@@ -823,7 +841,8 @@ static void dequantize_affine(const struct pq_args *args, const unsigned char *x
     put_bits(y, args->out.type, 0, encode(args->out.type, v, 1, 0));
 }
 
-/* The random word of the current element. `single` is 1 if fractions are float32. */
+/* The random word for stochastic rounding of the current element. `single` is 1 if the word
+ * is compared with a float32 fraction, and 0 for a float64 fraction. */
 static struct {
     uint32_t word;
     int single;
@@ -834,14 +853,16 @@ static double rounded_by(enum pq_round round, double q)
     return rounded(round, q, chance.word, chance.single);
 }
 
-/* Return the range of the codes. */
+/* Return the lowest and the highest code that a call can write: lowest_code and
+ * highest_code, or the limits of the codes. */
 static struct limits range_of(const struct pq_args *args)
 {
     return clips(args) ? (struct limits){args->lowest_code, args->highest_code}
                        : range_in(args->out.type, args->out_layout);
 }
 
-/* Return q + z modulo 2^bits, as a code in the range. */
+/* Return the code in the range that equals q + z modulo the number of codes in the
+ * range. */
 static int64_t wrapped_to(struct limits range, double q, int64_t z)
 {
     const int64_t size = range.hi - range.lo + 1;
@@ -849,8 +870,8 @@ static int64_t wrapped_to(struct limits range, double q, int64_t z)
     return range.lo + (v < 0 ? v + size : v);
 }
 
-/* Return 1 if rounding half to even takes the magnitude beyond the largest number. At the
- * tie, this depends on the code of the largest number, which is odd or even. */
+/* Return 1 if a magnitude exceeds the largest finite number after rounding half to even. A
+ * tie above the largest number rounds up if the code of the largest number is odd. */
 static int is_too_large(double v, enum pq_type type)
 {
     const struct float_format *const f = format_of(type);
@@ -859,8 +880,8 @@ static int is_too_large(double v, enum pq_type type)
     return fabs(v) > tie || (fabs(v) == tie && f->last % 2 != 0);
 }
 
-/* Apply an operation. A NaN result has the sign of `a`, which a negative multiplier `b`
- * inverts. */
+/* Return `a` - `b` or `a` * `b`. If the result is NaN, set the sign of the NaN: to the sign
+ * of `a`, inverted by a negative multiplier `b`. */
 static double moved(enum pq_type carrier, char operation, double a, double b)
 {
     const double v = calculated(carrier, operation, a, b);
@@ -869,7 +890,8 @@ static double moved(enum pq_type carrier, char operation, double a, double b)
     return isnan(v) ? copysign((double)NAN, negative ? -1.0 : 1.0) : v;
 }
 
-/* Compare two 64-bit integers of a type: return 1, 0 or -1. */
+/* Compare two integers of `type`, int64 or uint64. Return 1 if `a` is greater, 0 if both
+ * are equal, else -1. */
 static int compare_wide(int64_t a, int64_t b, enum pq_type type)
 {
     const int above = type == PQ_U64 ? (uint64_t)a > (uint64_t)b : a > b;
@@ -902,7 +924,8 @@ static int quantize_int64(const struct pq_args *args, unsigned char *y, double x
                     : args->beyond == PQ_REFUSE && (side != 0 || below || above);
 }
 
-/* Return 1 if the element counts as out of range. */
+/* Quantize an element with affine options into `y`. Return 1 if the call counts the element
+ * as out of range. */
 static int quantize_affine(const struct pq_args *args, const unsigned char *px,
                            unsigned char *y, double scale, double offset,
                            struct zero_point zero_point)
@@ -948,17 +971,18 @@ static int quantize_affine(const struct pq_args *args, const unsigned char *px,
                           (sum < (double)range.lo || sum > (double)range.hi);
 }
 
-/* Round to a type; NaN keeps its sign. */
+/* Round a number to `type`. A NaN is unchanged, so that its sign is kept. */
 static double narrowed(enum pq_type type, double v)
 {
     return isnan(v) ? v : decode(type, encode(type, v, 1, 0));
 }
 
-/* Quantize without affine options. */
+/* Quantize an element without affine options into `y`. */
 static void quantize_plain(const struct pq_run *run, const unsigned char *px,
                            unsigned char *y, double scale, struct zero_point zero)
 {
-    const int is_integer = run->in == PQ_I32; /* int32 is converted to `compute` first */
+    const int is_integer =
+        run->in == PQ_I32; /* the definition rounds int32 input to `compute` first */
     double x = is_integer ? (double)get_integer(px, run->in, 0) : get_real(px, run->in, 0);
     x = is_integer || run->narrow_first ? narrowed(run->compute, x) : x;
     scale = run->narrow_first ? narrowed(run->compute, scale) : scale;

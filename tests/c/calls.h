@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random calls of the public functions on random views, and their expected results,
- * computed element by element. Several programs use the views.
+ * Random arguments for the public functions, random views, and the expected results of a
+ * call. The results are computed element by element. Several programs use this file.
+ * Functions that begin with draw_ choose values at random.
  */
 #ifndef CALLS_H
 #define CALLS_H
@@ -16,7 +17,7 @@ enum {
     MOST_NDIM = 8 /* dimensions of a view */
 };
 
-/* The memory of views. */
+/* The memory that contains the elements of views. Each array of a call has an arena. */
 struct arenas {
     struct guarded in, out, scale, zero, offset;
 };
@@ -31,26 +32,27 @@ struct view {
     ptrdiff_t strides[PQ_MAX_NDIM];
     unsigned char *lowest;
     size_t bytes;
-    int has_words; /* 1: the elements are in `words` */
+    int has_words; /* 1 if the elements are stored in words with the layout `words` */
     struct pq_layout words;
     unsigned char order[256];
 };
 
 enum layout {
     PLAIN,     /* C order, native */
-    GAPPED,    /* permuted, reversed, with gaps */
-    BROADCAST, /* also with strides, for example 0, that make elements overlap */
-    ALIGNED    /* GAPPED, with strides that are multiples of the element size */
+    GAPPED,    /* axes in any order, negative strides, gaps between elements */
+    BROADCAST, /* like GAPPED, and some strides, for example 0, make elements overlap */
+    ALIGNED    /* like GAPPED, but the strides are multiples of the element size */
 };
 
 void draw_view(struct view *view, const struct guarded *where, int ndim,
                const ptrdiff_t *extents, enum pq_type type, enum layout layout);
-/* Elements of fewer than 8 bits with bit strides. PLAIN is dense, in C order. */
+/* Choose bit strides for elements of fewer than 8 bits. The layout PLAIN means C order
+ * without gaps. */
 void draw_bits(struct view *view, const struct guarded *where, int ndim,
                const ptrdiff_t *extents, enum pq_type type, enum layout layout);
 
-/* Elements of at most 8 bits in words along a random axis, or int32 codes in three bytes.
- * The view needs at least one axis. */
+/* Choose a layout in words: elements of at most 8 bits along a random axis, or int32 codes
+ * of 24 bits in three bytes. The view must have at least one axis. */
 void draw_words(struct view *view, const struct guarded *where, int ndim,
                 const ptrdiff_t *extents, enum pq_type type, enum layout layout);
 
@@ -59,14 +61,14 @@ unsigned char *element_at(const struct pq_array *array, int ndim, const ptrdiff_
 void put_element(const struct pq_array *array, void *at, uint64_t bits);
 double real_at(const struct pq_array *array, const void *at);
 int64_t integer_at(const struct pq_array *array, const void *at);
-/* Set the strides of elements in C order without gaps. Return the bytes that the elements
- * span, with extents of 0 as 1. */
+/* Set the strides of elements of `size` bytes in C order without gaps. Return the number of
+ * bytes that the elements span. An extent of 0 counts as 1. */
 ptrdiff_t set_dense_strides(ptrdiff_t *strides, int ndim, const ptrdiff_t *extents,
                             ptrdiff_t size);
-/* Advance to the next index in C order. Return 0 after the last index. */
+/* Advance `index` to the next element in C order. Return 0 after the last element. */
 int step(int ndim, const ptrdiff_t *extents, ptrdiff_t *index);
 size_t elements_of(int ndim, const ptrdiff_t *extents);
-/* Run the body for each index in C order. */
+/* Run the body for the index of each element, in C order. */
 #define EACH_INDEX(index, ndim, extents)                                                   \
     for (ptrdiff_t index[PQ_MAX_NDIM] = {0}, more_ = elements_of(ndim, extents) != 0;      \
          more_; more_ = step(ndim, extents, index))
@@ -76,7 +78,7 @@ size_t elements_of(int ndim, const ptrdiff_t *extents);
 struct call {
     struct pq_args args;
     ptrdiff_t shape[PQ_MAX_NDIM], block[PQ_MAX_NDIM];
-    ptrdiff_t counts[PQ_MAX_NDIM]; /* extents of the parameters */
+    ptrdiff_t counts[PQ_MAX_NDIM]; /* number of parameters along each dimension */
     int selects[PQ_MAX_NDIM];
     size_t n;
     struct view in, out, scale, zero, offset;
@@ -84,12 +86,13 @@ struct call {
     int parts;
 };
 
-/* Return a number of elements: usually small, seldom large. */
+/* Return a limit for the number of elements of a random call. One limit in 100 is large. */
 size_t usual_size(void);
 enum pq_type pick(const enum pq_type *types, size_t n);
-/* Draw a shape of at most `most` elements. */
+/* Choose a random shape with at most `most` elements. */
 void draw_shape(struct call *call, size_t most);
-/* Draw the dimensions that select parameters, and their block sizes. */
+/* Choose at random which dimensions have separate parameters, and the block size of each
+ * dimension. */
 void draw_granularity(struct call *call);
 void draw_params(struct call *call, enum layout layout, enum pq_type scale_type,
                  enum pq_type zero_type, int with_zero);
@@ -97,27 +100,31 @@ void clear_unselected(const struct call *call, struct view *view);
 void fill_params(struct call *call, int quantize);
 void fill_input(struct call *call, int quantize);
 
-/* Draw the options that quantize or dequantize accepts for codes of type `code`, except
- * affine options. */
+/* Choose random options that quantize or dequantize accepts for codes of type `code`.
+ * Affine options are not set. */
 void draw_options(struct call *call, enum pq_type code, int quantize);
 
-/* Add random affine options: offsets, multipliers, fills, a range, policies. Call this
- * function before the numbers are drawn, because the offsets are numbers, too. */
+/* Add random affine options: offsets, inverse scales, fill codes, a range of codes,
+ * policies for values out of range. Call this function before fill_params(), because
+ * fill_params() also writes the offsets. */
 void draw_affine(struct call *call, int quantize);
 
-/* Set the shape, arrays and layouts of the arguments. The arrays of scales and zero points
- * also serve as the cells of extrema. */
+/* Copy the shape, arrays and layouts of `call` to `call->args`. The arrays of scales and of
+ * zero points also serve as the output of calls that find extrema. */
 void collect_args(struct call *call);
 
-/* The number of elements out of range, and the C-order position of the first. */
+/* The number of elements out of range, and the index in C order of the first of the
+ * elements. */
 struct out_of_range {
     size_t count, first;
 };
 
-/* Compute the result into a copy of the output that begins at `lowest`. Zero points of a
- * type that differs from the codes must be at most 2^52 in magnitude. */
+/* Compute the expected results of a call into a copy of the output, which begins at
+ * `lowest`. If the type of the zero points is not the type of the codes, zero points must
+ * be at most 2^52 in magnitude. */
 struct out_of_range naive(const struct call *call, int quantize, unsigned char *lowest);
-/* Compute the result of pq_repack(). */
+/* Compute the expected results of pq_repack() into a copy of the output, which begins at
+ * `lowest`. */
 void naive_repack(const struct call *call, unsigned char *lowest);
 void describe(const struct call *call, int quantize, char *text, size_t size);
 

@@ -36,17 +36,19 @@ enum { FEW = 5 };
 
 static struct {
     const char *path, *program;
-    const char *only;    /* a part of the names of the tests that run */
-    size_t first, cases; /* the cases that run, unless `cases` is 0 */
+    const char *only; /* only tests with this text in their names run */
+    size_t first,
+        cases; /* first case and number of cases that run; 0 cases: all cases run */
     char test[160];
-    uint64_t hash;      /* hash of the name of the test */
-    size_t at, failing; /* the running case, and the first case that failed, or NO_CASE */
+    uint64_t hash; /* hash of the name of the test */
+    size_t at,
+        failing; /* indices of the running case and of the first failed case, or NO_CASE */
     int passed, failed;
-    int failures; /* failures of the running test */
+    int failures; /* number of failures of the running test */
     size_t light;
 } state;
 
-/* Write the command that runs a case of the running test. */
+/* Write to `to` the command that runs case `at` of the running test. */
 static void write_command(char *to, size_t size, size_t at)
 {
     char number[24] = "";
@@ -72,8 +74,8 @@ static void say_where(void)
     (void)written;
 }
 
-/* Print the test, then restore the previous handler (a sanitizer's or the default) and
- * let it run. */
+/* Print the running test. Then restore the signal handler of the sanitizer or of the
+ * system, which handles the crash when the faulty instruction repeats. */
 static void on_crash(int number)
 {
     say_where();
@@ -117,18 +119,20 @@ void check_start(int argc, char **argv)
     state.light = light != NULL ? (size_t)strtoull(light, NULL, 10) : 1;
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     watch_crashes();
-#if defined(CHECK_ASAN) && !defined(FUZZER) /* with FUZZER, libFuzzer reports the crash */
+#if defined(CHECK_ASAN) &&                                                                 \
+    !defined(FUZZER) /* if FUZZER is defined, libFuzzer reports crashes */
     __sanitizer_set_death_callback(say_where);
 #endif
 }
 
-/* Return 1 if the arguments include the running test. */
+/* Return 1 if the arguments of the program select the running test. */
 static int is_selected(void)
 {
     return strstr(state.test, state.only) != NULL;
 }
 
-/* Count the running test, if there is one, and print its failures. */
+/* Count the running test as passed or failed. If the test failed, print the number of
+ * failures and the command that repeats the first failure. */
 static void end_test(void)
 {
     char command[512];
@@ -248,7 +252,8 @@ void random_from(const unsigned char *bytes, size_t n)
     choices_left = bytes != NULL ? n : 0;
 }
 
-/* Read only the bytes that n needs, so that a change of one byte changes one choice. */
+/* Return a number from the input bytes of the fuzzer. Read only as many bytes as a choice
+ * among `n` needs, so that a change of one byte changes one choice. */
 static uint64_t take_choice(size_t n)
 {
     const int bytes = n <= 0x100 ? 1 : n <= 0x10000 ? 2 : 8;
@@ -363,8 +368,8 @@ struct limits limits_of(enum pq_type integer)
     return table[integer];
 }
 
-/* Run statements with `v`: the low bits of `bits`, in an unsigned integer of `size`
- * bytes. */
+/* Run statements that use `v`, an unsigned integer of `size` bytes. The value of `v` is the
+ * low bits of `bits`. */
 #define OF_SIZE(type, statements)                                                          \
     case sizeof(type): {                                                                   \
         type v = (type)bits;                                                               \
@@ -399,7 +404,7 @@ double get_real(const void *p, enum pq_type type, size_t i)
     if (type != PQ_F32) {
         return decode(type, bits);
     }
-    /* A conversion to a wider type can lose the sign of NaN. */
+    /* Set the sign, because the conversion of a float32 NaN to double can lose the sign. */
     return copysign((double)f32_of_bits((uint32_t)bits), bits >> 31 ? -1.0 : 1.0);
 }
 
@@ -498,7 +503,9 @@ static uint32_t draw_float_bits(uint32_t exponent)
 
 float draw_scale(void)
 {
-    /* The limits of fast quotients and of the treatment of subnormals. */
+    /* Biased exponents of scales at which kernels change their method. Outside some limits,
+     * kernels divide instead of multiplying by a reciprocal, or treat subnormal numbers
+     * separately. */
     static const uint32_t ends[] = {26,  27,  28,  46,  47,  48,  50,  51,  52,
                                     66,  67,  68,  2,   3,   4,   19,  20,  21,
                                     202, 203, 204, 220, 221, 222, 226, 227, 228};
@@ -511,11 +518,11 @@ float draw_scale(void)
     case 1: /* the exact limits */
         bits = ends[random_below(count)] << 23 | (random_chance(50) ? 0x7fffff : 0);
         break;
-    case 2: /* the significand is all ones, or almost */
+    case 2: /* all bits of the significand are 1, except perhaps the low two bits */
         bits = (uint32_t)random_between(1, 254) << 23 |
                (uint32_t)random_between(0x7ffffd, 0x7fffff);
         break;
-    case 3: /* the number is a power of two, or almost */
+    case 3: /* a power of two, or one of the two next larger numbers */
         bits = (uint32_t)random_between(1, 254) << 23 | (uint32_t)random_below(3);
         break;
     case 4: /* subnormal */
@@ -531,7 +538,7 @@ float draw_scale(void)
         bits = draw_float_bits((uint32_t)random_between(1, 254)) | 0x80000000;
         break;
     case 8:
-    case 9: /* anywhere in the fast range */
+    case 9: /* within the limits of quotients by a reciprocal */
         bits = draw_float_bits((uint32_t)random_between(27, 227));
         break;
     default: /* ordinary */
@@ -583,7 +590,7 @@ static size_t page_size(void)
     return info.dwPageSize;
 }
 
-/* Map `inside` bytes between two inaccessible pages. Return NULL on failure. */
+/* Allocate `inside` bytes between two inaccessible pages. Return NULL on failure. */
 static void *map_between(size_t inside, size_t page)
 {
     DWORD before_that;
@@ -601,7 +608,7 @@ static size_t page_size(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Map `inside` bytes between two inaccessible pages. Return NULL on failure. */
+/* Allocate `inside` bytes between two inaccessible pages. Return NULL on failure. */
 static void *map_between(size_t inside, size_t page)
 {
     char *const all =
@@ -611,7 +618,7 @@ static void *map_between(size_t inside, size_t page)
                : NULL;
 }
 
-#else /* WebAssembly has no inaccessible pages */
+#else /* WebAssembly cannot make memory inaccessible */
 
 static size_t page_size(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Check the affine kernels by public functions: each type and stage against the definition.
- * Also check calls that random tests seldom draw. fuzz_api.c checks random calls of all
- * operations. */
+/* Check the affine kernels by calls of public functions. Compare each pair of types and
+ * each affine stage with the definition. Also check kinds of calls that are rare among the
+ * random calls of fuzz_api.c. */
 #include <math.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static int has_stage(const struct pq_args *args, enum stage stage)
                               : args->refuse_nan;
 }
 
-/* Return 1 if calls with these codes can have the stage. */
+/* Return 1 if quantize or dequantize supports the affine stage for codes of type `code`. */
 static int allows_stage(int quantizes, enum pq_type code, enum stage stage)
 {
     return stage <= INVERSE ||
@@ -34,8 +34,8 @@ static int allows_stage(int quantizes, enum pq_type code, enum stage stage)
 
 static struct call call;
 
-/* Draw a call with the stage `stage`, and perhaps with other stages. A long call has
- * LONG_CALL elements, because AVX-512 has separate kernels for long calls. */
+/* Prepare a random call with the affine stage `stage`, and perhaps with more stages. A long
+ * call has LONG_CALL elements, because AVX-512 has separate kernels for long calls. */
 static void draw_stage(int quantizes, enum pq_type real, enum pq_type code,
                        enum stage stage, int is_long)
 {
@@ -70,8 +70,8 @@ static void draw_stage(int quantizes, enum pq_type real, enum pq_type code,
     fill_input(&call, quantizes);
 }
 
-/* Run a call by the affine kernel, with the inner kernels of one table. Compare the output
- * with the definition. */
+/* Run the prepared call with the kernels of `table`. Compare the output with the
+ * definition. */
 static void verify_stage(const struct pq_kernels *table, int quantizes)
 {
     static unsigned char expected[ARENA];
@@ -87,7 +87,7 @@ static void verify_stage(const struct pq_kernels *table, int quantizes)
     }
 }
 
-/* Check each type of numbers and codes with each stage. */
+/* Check each pair of a real type and a code type with each affine stage. */
 static void check_stages(const struct pq_kernels *k, pq_kernel_fn *kernel, int quantizes)
 {
     struct pq_kernels table = *k;
@@ -112,10 +112,10 @@ static void check_stages(const struct pq_kernels *k, pq_kernel_fn *kernel, int q
 DRIVER(check_quantize_affine, pq_kernel_fn *, check_stages(k, kernel, 1))
 DRIVER(check_dequantize_affine, pq_kernel_fn *, check_stages(k, kernel, 0))
 
-/* ---- calls that random tests seldom draw ---- */
+/* ---- calls that are rare among random calls ---- */
 
-/* Check calls with contiguous elements that still need a plan: with parts, and with a zero
- * point that no kernel accepts. */
+/* Check calls with contiguous elements that one kernel call cannot run: calls in several
+ * parts, and calls with a zero point that no kernel supports. */
 static void check_runs(const struct pq_kernels *k)
 {
     enum { N = 1000 };
@@ -140,8 +140,8 @@ static void check_runs(const struct pq_kernels *k)
     CHECK(pq_dequantize(k, &args, 0, 1) == PQ_OK && y[0] == -0x1p53, "%a", y[0]);
 }
 
-/* Check the index of the first element out of range. The search reads tiles of complete
- * blocks. */
+/* Check that the core reports the index of the first element out of range. The core
+ * searches tile by tile, and the blocks of 3 elements do not divide the largest tile. */
 static void check_first_beyond(const struct pq_kernels *k)
 {
     enum { N = 2000, BLOCK = 3, BLOCKS = (N + BLOCK - 1) / BLOCK, PLACE = 1502 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Check parameters from extrema: every formula, type of scales and range of codes. */
+/* Check the scales and zero points that pq_choose() and the kernels compute from extrema:
+ * every formula, type of scales and range of codes. */
 #include <math.h>
 #include <string.h>
 
@@ -13,7 +14,8 @@ static const enum pq_type codes[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I4,
 static const enum pq_type scales[] = {PQ_F32,      PQ_F64,       PQ_F16,    PQ_BF16,
                                       PQ_F8E4M3FN, PQ_F8E8M0FNU, PQ_NO_TYPE};
 
-/* Return an end of a range. A wild end has random bits, or is infinite. */
+/* Return a random end of a range of numbers. If `wild` is 1, the end can be infinite or
+ * have any bits. */
 static double random_end(enum pq_type real, int wild)
 {
     if (wild && random_chance(5)) {
@@ -50,7 +52,8 @@ static struct pq_choice random_choice(void)
     return choice;
 }
 
-/* Return the status of a choice by the table of formulas, for a valid range. */
+/* Return the status that pq_choose() must return for a valid range, according to the table
+ * of formulas. */
 static enum pq_status status_of(const struct pq_choice *choice)
 {
     const struct pq_preset *preset = pq_preset_of(choice->like);
@@ -78,7 +81,8 @@ enum { MOST = 700, MARGIN = 64 };
 
 static struct guarded scale_memory, zero_memory;
 
-/* Draw a range at which a formula can go wrong, for codes with `steps` steps. */
+/* Choose a random range of numbers, often a range at the limits of a formula. `steps` is
+ * the highest minus the lowest code. */
 static void draw_range(double steps, double *lo, double *hi)
 {
     const double a = (random_unit() - 0.5) * ldexp(1, (int)random_below(60) - 30);
@@ -93,7 +97,7 @@ static void draw_range(double steps, double *lo, double *hi)
     } else if (kind == 1) { /* no elements */
         *lo = (double)INFINITY;
         *hi = (double)-INFINITY;
-    } else if (kind == 2) { /* the quotient of the zero point is a tie */
+    } else if (kind == 2) { /* the quotient that rounds to the zero point is a tie */
         *lo = -k;
         *hi = steps - k;
     } else if (kind == 3) {
@@ -102,19 +106,21 @@ static void draw_range(double steps, double *lo, double *hi)
     } else if (kind <= 5) {
         *lo = random_chance(50) ? 0 : -large;
         *hi = large;
-    } else if (kind == 6) { /* almost a tie, because float32 rounds the ends */
+    } else if (kind == 6) { /* the quotient is near a tie, because the ends are rounded to
+                               float32 */
         *lo = (double)(float)(-k * step);
         *hi = (double)(float)((steps - k) * step);
-    } else if (kind <= 9) { /* float32 extrema, computed by vector code */
+    } else if (kind <=
+               9) { /* float32 extrema, because the core has vector code for float32 */
         *lo = (double)(float)*lo;
         *hi = (double)(float)*hi;
     }
 }
 
 /* Compare a scale and a zero point with the formula for the complete range of codes. The
- * scale may exceed the formula if data would saturate by more than half a step. It may
- * differ a little if dequantized data would be infinite. The Python tests check how
- * much. */
+ * scale can be larger than the formula's scale if data would otherwise saturate by more
+ * than half a step. The scale can differ a little if dequantized data would otherwise be
+ * infinite. The Python tests check the size of both differences. */
 static void expect_formula(const struct pq_choice *choice, double lo, double hi, double got,
                            int64_t got_zero)
 {
@@ -266,8 +272,8 @@ static void check_options(void)
 #undef CHOOSE
 }
 
-/* Check that extrema beyond the precision of float32 are not rounded before the division.
- */
+/* Check that float64 extrema, which float32 does not represent, are not rounded to float32
+ * before the division. */
 static void check_wide_ends(void)
 {
     enum { N = 40 };
@@ -293,7 +299,7 @@ static void check_wide_ends(void)
     }
 }
 
-/* Check that NaN at either end gives scale NaN and zero point 0. */
+/* Check that a NaN extremum results in the scale NaN and the zero point 0. */
 static void check_nan_ends(void)
 {
     const double lo[] = {NAN, -1, NAN, NAN, 1}, hi[] = {2, NAN, NAN, -1, NAN};

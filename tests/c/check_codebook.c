@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Check codebooks: compare the kernels of every instruction set with the definition,
- * between inaccessible pages and at any address. Also check invalid calls. */
+/* Compare the codebook kernels of every instruction set with the definition. Arrays
+ * begin at any address, or end at an inaccessible page. Also check the errors of invalid
+ * calls. */
 #include <math.h>
 #include <string.h>
 
@@ -16,7 +17,8 @@ static float table[PQ_BOOK], ascending[PQ_BOOK], middle[PQ_BOOK];
 static uint8_t code_of[PQ_BOOK];
 static struct pq_codebook book;
 
-/* Draw the values of a table. Often, some values are equal. */
+/* Fill the table of the codebook with random values in ascending order. Often, some values
+ * are equal. */
 static void draw_table(void)
 {
     count = 4 << random_below(7);
@@ -49,7 +51,8 @@ static uint8_t place_of(double v)
     return code_of[below];
 }
 
-/* Draw a number near a bound, or any number. */
+/* Return a random number, often near the midpoint of two values of the codebook times
+ * `scale`. */
 static float draw_number(float scale)
 {
     static const float edges[] = {0.0f, -0.0f, 1e-45f, 3e38f, INFINITY, -INFINITY, NAN};
@@ -83,7 +86,7 @@ static struct pq_run draw_run(double *scales, size_t n, size_t *group)
                            .inverse = random_chance(30) != 0};
 }
 
-/* Quantize or dequantize element `i` by the definition. */
+/* Return the expected bits of element `i`, by the definition. */
 static uint64_t due_of(const struct pq_run *run, const void *x, size_t i, double scale)
 {
     const float s = (float)scale;
@@ -128,8 +131,8 @@ static void check_books(const struct pq_kernels *k, pq_kernel_fn *kernel, int qu
 DRIVER(check_quantize_book, pq_kernel_fn *, check_books(k, kernel, 1))
 DRIVER(check_dequantize_book, pq_kernel_fn *, check_books(k, kernel, 0))
 
-/* Check the kernel of packed codes against dequantize_book, which reads a byte for each
- * code. */
+/* Compare the kernel for packed 4-bit codes with the kernel dequantize_book, which reads
+ * one code from each byte. */
 static void check_book_packed(const struct pq_kernels *k, pq_kernel_fn *kernel)
 {
     enum { GROUPS = 8, N = GROUPS * 3 * PQ_PACKED_GROUP };
@@ -140,7 +143,8 @@ static void check_book_packed(const struct pq_kernels *k, pq_kernel_fn *kernel)
     CASES(round, kernel != NULL ? check_count(1000) : 0) {
         const size_t g = PQ_PACKED_GROUP * (1 + random_below(3));
         const size_t n =
-            g * (1 + random_below(GROUPS)); /* the engine passes no empty run */
+            g * (1 + random_below(
+                         GROUPS)); /* the engine never calls the kernel with 0 elements */
         do {
             draw_table();
         } while (count > PQ_SMALL_BOOK);

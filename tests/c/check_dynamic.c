@@ -33,7 +33,7 @@ static void fill_finite(struct call *call, int broken)
 
 /* ---- codes to codes ---- */
 
-/* Each error is found before the first box writes codes. */
+/* Check the errors of pq_requantize_codes(). A call with an error must write no codes. */
 static void check_requantize_errors(const struct pq_kernels *kernels)
 {
     enum { BOXES = 40000 };

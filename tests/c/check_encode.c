@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compare the encoders of blocks with ggml 0.25.3 on equal numbers, and with the scalar
- * encoders on random numbers. fuzz_api.c checks any number of blocks at any address. */
+/* Check the encoders of GGUF blocks. Compare the blocks of fixed numbers with digests of
+ * ggml 0.25.3. Compare the blocks of random numbers with the scalar encoders. The program
+ * fuzz_api.c checks any number of blocks at any address. */
 #include <math.h>
 #include <string.h>
 
@@ -9,9 +10,9 @@
 
 enum { PIECE = 1024, PIECES = 48, COUNT_ALL = PIECE * PIECES };
 
-/* FNV-1a digests of the blocks of numbers(), in the order of the formats. ggml's
- * reference code was compiled without contraction. It is undefined for the smallest scale
- * of MXFP4. */
+/* FNV-1a digests of the blocks that ggml's reference code makes of the numbers of
+ * fill_numbers(). The code was compiled without contraction of products and sums. The
+ * numbers exclude the smallest scale of MXFP4, because ggml's code is undefined there. */
 static const uint64_t digests[PQ_GGUF_FORMATS] = {
     [PQ_BLOCK_Q4_0] = 0x96fc298b21759809,   [PQ_BLOCK_Q4_1] = 0xbf63108fdd733368,
     [PQ_BLOCK_Q5_0] = 0xb7374a681f39c352,   [PQ_BLOCK_Q5_1] = 0x962f5492d0ae476a,
@@ -25,8 +26,8 @@ static const uint64_t digests[PQ_GGUF_FORMATS] = {
     [PQ_BLOCK_IQ4_NL] = 0xcc6dc69a7c16a630, [PQ_BLOCK_IQ4_XS] = 0xf855668b18b6af2b,
 };
 
-/* Digests with the weights of check_weights(), and of IQ4_NL with a search without
- * weights. */
+/* Digests of the blocks that ggml makes with the weights of fill_numbers(). The constant
+ * `asked` is the digest of IQ4_NL blocks by a search without weights. */
 static const uint64_t weighted[PQ_GGUF_FORMATS] = {
     [PQ_BLOCK_Q4_0] = 0x35a0434cfeada022,   [PQ_BLOCK_Q4_1] = 0x33553221862454df,
     [PQ_BLOCK_Q5_0] = 0x0c91128b5dc986a7,   [PQ_BLOCK_Q5_1] = 0xfc45486127d15f49,
@@ -40,7 +41,7 @@ static const uint64_t asked = 0x02e00a5348c932ce;
 static struct guarded in, out;
 static float numbers[COUNT_ALL], weights[COUNT_ALL];
 
-/* Mix the bits of an index, equally on every machine. */
+/* Return a pseudorandom number for an index. The number is equal on every machine. */
 static uint32_t mixed(uint32_t k)
 {
     uint32_t h = (k + 1) * 2654435761u;
@@ -49,9 +50,9 @@ static uint32_t mixed(uint32_t k)
     return h ^ h >> 16;
 }
 
-/* Fill in numbers that are equal on every machine: many magnitudes, few digits, isolated
- * numbers among zeros, and numbers with infinite inverses. An eighth of the weights are 0.
- */
+/* Fill the arrays of numbers and weights with values that are equal on every machine. The
+ * numbers have many magnitudes. Some have few digits, some are alone among zeros, and some
+ * have an infinite reciprocal. One weight in eight is 0. */
 static void fill_numbers(void)
 {
     float *const x = numbers;
@@ -77,7 +78,7 @@ static void fill_numbers(void)
     }
 }
 
-/* The two ways to encode a format. */
+/* The two kernels that encode a format: by a formula, or by a search. */
 struct encoder {
     pq_encode_fn *formula; /* or null */
     pq_gguf_search_fn *search;
@@ -95,9 +96,9 @@ static void encode_blocks(struct encoder by, int place, const float *x, uint8_t 
     }
 }
 
-/* Compare the blocks of one encoder with ggml's blocks. The encoder uses no weights, uses
- * weights, or searches because the caller requests it. The mean of a row is the sum of its
- * numbers in order, divided by their count. */
+/* Compare the blocks of a format with ggml's blocks: encoded without weights, with weights,
+ * and by a search without weights. The mean of a row is computed like ggml's: the sum of
+ * the numbers in order, divided by the number of elements. */
 static void check_bytes(const struct pq_kernels *k, struct encoder by, int place)
 {
     const struct pq_block_format *const format = pq_block_format(place);
@@ -133,8 +134,9 @@ static void check_bytes(const struct pq_kernels *k, struct encoder by, int place
     }
 }
 
-/* Check scales of MXFP4 for numbers just below powers of two. The exponent is the floor of
- * a float32 logarithm, which is rounded up to an integer there. */
+/* Check the scales of MXFP4 blocks with maxima just below powers of two. The exponent is
+ * the floor of a float32 logarithm, and the logarithm of these numbers rounds up to an
+ * integer. */
 static void check_powers(const struct pq_kernels *k, pq_encode_fn *mxfp4)
 {
     check_begin("scales of MXFP4 below powers of two of %s", k->name);
@@ -151,8 +153,8 @@ static void check_powers(const struct pq_kernels *k, pq_encode_fn *mxfp4)
     }
 }
 
-/* Check each instruction set against the scalar encoder. The largest number of a block has
- * all bit patterns, and the other numbers are proportional to it. */
+/* Compare the encoder of an instruction set with the scalar encoder. The bits of the
+ * largest number are random. All numbers have similar magnitudes, or are 0. */
 static void check_levels(const struct pq_kernels *k, struct encoder by,
                          struct encoder scalar, int place)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Check pq_histogram() with every instruction set against a loop over single elements:
- * random bits of every type, random views, parts, and memory between inaccessible pages.
+ * Compare pq_histogram() of every instruction set with a loop over single elements. The
+ * elements are random bits of every type, in random views between inaccessible pages. Some
+ * calls run in several parts.
  */
 #include <fenv.h>
 #include <math.h>
@@ -17,7 +18,7 @@ static struct call call;
 static uint32_t *counters;
 static uint64_t expected[KEYS], found[KEYS];
 
-/* The expected counts and extremes, by definition. */
+/* The expected numbers of finite, NaN and infinite elements, and the expected extrema. */
 struct truth {
     uint64_t count, nan, inf;
     double lowest, highest;
@@ -60,7 +61,8 @@ static void draw_array(enum pq_type type)
 
 /* ---- the definition ---- */
 
-/* Return the key of the largest float32 that does not exceed the magnitude. */
+/* Return the index of the counter of a number: the high bits of the largest float32 number
+ * that is at most the magnitude. */
 static size_t key_of(double v)
 {
     const double magnitude = fabs(v);
@@ -102,7 +104,8 @@ static struct pq_counts fresh(int counting)
                               .highest = -HUGE_VAL};
 }
 
-/* Take all pages. They come in ascending order and are not empty. */
+/* Read all pages (parts with PQ_PAGE counters each) from a histogram. Check that the pages
+ * are in ascending order and that no page is empty. */
 static void take(struct pq_counts *counts)
 {
     uint64_t page[PQ_PAGE];
@@ -169,7 +172,8 @@ static void check_calls(enum pq_type type)
     }
 }
 
-/* Check that several calls add to one histogram, in any control state of the caller. */
+/* Check that several calls add to one histogram. The caller uses several rounding modes of
+ * the CPU, which must not change the counts. */
 static void check_together(const struct pq_kernels *k)
 {
     static uint64_t sum[KEYS];
@@ -182,7 +186,7 @@ static void check_together(const struct pq_kernels *k)
         for (size_t key = 0; key < KEYS; key++) {
             sum[key] += expected[key];
         }
-#if defined(FE_UPWARD) /* WebAssembly always rounds to nearest */
+#if defined(FE_UPWARD) /* WebAssembly cannot change the rounding mode */
         const int before = fegetround();
         fesetround(i % 4 < 2 ? FE_UPWARD : FE_TOWARDZERO);
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Check the kernels that do not quantize: extrema, parameters of extrema, transposes,
- * pixels, magnitudes, sub-byte codes and random words. Results are compared with the
- * definition. Buffers are between inaccessible pages.
+ * Check the kernels for extrema, parameters of extrema, transposes, pixels, magnitudes,
+ * sub-byte codes, random words and fake_quantize. Compare the results with the definition
+ * or with the scalar kernels. Arrays are between inaccessible pages.
  */
 #include <math.h>
 #include <string.h>
@@ -26,7 +26,8 @@ static void fill_random(void *to, size_t n)
     }
 }
 
-/* Return the last `n` bytes of the output memory. Write known bytes before them. */
+/* Return the address of the last `n` bytes of the output memory. Fill the CANARY bytes
+ * before this address with 0x5a, so that check_canary() finds writes before the output. */
 static unsigned char *place_output(const struct guarded *where, size_t n)
 {
     unsigned char *const y = guarded_end(where, n);
@@ -48,7 +49,8 @@ struct extrema {
     uint32_t bits;
 };
 
-/* Extrema are float64 for float64 elements, else float32. */
+/* Store extremum `i`. Extrema are float64 for float64 elements, and float32 for elements of
+ * any other type. */
 static void put_extremum(void *p, enum pq_type real, size_t i, double v)
 {
     const enum pq_type type = real == PQ_F64 ? PQ_F64 : PQ_F32;
@@ -60,7 +62,8 @@ static double get_extremum(const void *p, enum pq_type real, size_t i)
     return get_real(p, real == PQ_F64 ? PQ_F64 : PQ_F32, i);
 }
 
-/* Merge every `step`-th of the elements by the definition. */
+/* Merge `n` elements into the extrema. The distance of neighbouring elements is `step`
+ * elements. */
 static void merge(struct extrema *e, enum pq_type real, const void *x, size_t n,
                   size_t step)
 {
@@ -72,7 +75,8 @@ static void merge(struct extrema *e, enum pq_type real, const void *x, size_t n,
     }
 }
 
-/* The rows of a matrix with a stride in elements, and the extrema that a kernel found. */
+/* A matrix: the distance of the starts of rows (`stride`) in elements, the element size in
+ * bytes, and the extrema that a kernel found. */
 static struct {
     enum pq_type real;
     size_t rows, n, stride, size;
@@ -80,14 +84,15 @@ static struct {
     double lo[MOST], hi[MOST]; /* or float32 */
 } matrix;
 
-/* Return the initial extrema of a cell. Some are -1.5 or 2.5, so that kernels must
- * merge. */
+/* Return the extrema of run `i` before a kernel runs. Some are -1.5 or 2.5, so that the
+ * result is wrong if the kernel overwrites them instead of merging. */
 static struct extrema first_extrema(size_t i)
 {
     return (struct extrema){i % 3 == 0 ? -1.5 : HUGE_VAL, i % 5 == 0 ? 2.5 : -HUGE_VAL, 0};
 }
 
-/* Draw a matrix, and write the initial extrema. Every third matrix is one row. */
+/* Fill `matrix` with random elements, and set the extrema to first_extrema(). Every third
+ * matrix has one row. */
 static void draw_matrix(size_t i, enum pq_type real, int has_gaps)
 {
     const size_t single = i % 3 == 0;
@@ -105,7 +110,8 @@ static void draw_matrix(size_t i, enum pq_type real, int has_gaps)
             put_bits(x, real, e, draw_real(real, 0.03, 1e6));
         } while (finite && !isfinite(get_real(x, real, e)));
     }
-    if (rows > 0 && random_chance(20)) { /* an infinity or a NaN, perhaps in a gap */
+    if (rows > 0 &&
+        random_chance(20)) { /* an infinity or a NaN, perhaps between two rows */
         put_bits(x, real, random_below(bytes / size),
                  encode(real, HUGE_VAL, 1, 0) + random_below(3));
     }
@@ -121,8 +127,9 @@ static void draw_matrix(size_t i, enum pq_type real, int has_gaps)
     }
 }
 
-/* Compare the extrema of `count` runs. Run i begins at element i * from, and has `n`
- * elements, which are `step` elements apart. The extrema after them must be unchanged. */
+/* Compare the extrema of `count` runs with the expected extrema. Run i begins at element i
+ * * from, and has `n` elements at distances of `step` elements. The extrema at index
+ * `count` must be unchanged. */
 static void verify_extrema(const struct pq_kernels *k, size_t count, size_t from, size_t n,
                            size_t step, int merges, uint32_t bits)
 {
@@ -145,8 +152,8 @@ static void verify_extrema(const struct pq_kernels *k, size_t count, size_t from
           (unsigned)bits);
 }
 
-/* Define a check of the kernels `kind` on random matrices. `...` is code that runs kernel
- * `r`. */
+/* Define the check of the kernels `kind` on random matrices. The code `...` runs kernel `r`
+ * and compares the extrema. */
 #define EXTREMA(kind, has_gaps, ...)                                                       \
     static void check_##kind(const struct pq_kernels *k, pq_##kind##_fn *const kernels[])  \
     {                                                                                      \
@@ -172,7 +179,8 @@ EXTREMA(minmax_columns, 1,
 
 /* ---- parameters of extrema ---- */
 
-/* Draw an end of a range. `tame`: its magnitude is within the limits of the kernels. */
+/* Return a random end of a range of numbers. If `tame` is 1, the magnitude is within the
+ * limits of the vector kernels. */
 static float draw_end(int tame)
 {
     float v;
@@ -229,8 +237,8 @@ DRIVER(check_choose_asymmetric, pq_choose_fn *,
 
 /* ---- transposes ---- */
 
-/* Transpose lines with gaps of `apart` bytes to rows without gaps. Input and output end at
- * an inaccessible page. */
+/* Check the transpose of a matrix. The input has gaps of `apart` bytes between its lines,
+ * and the output has no gaps. Input and output end at an inaccessible page. */
 static void verify_transpose(const struct pq_kernels *k, pq_transpose_fn *kernel, int which,
                              size_t rows, size_t columns, size_t apart)
 {
@@ -265,8 +273,8 @@ static void check_transpose(const struct pq_kernels *k, pq_transpose_fn *const k
 
 /* ---- pixels ---- */
 
-/* Pixels of `stride` elements, and rows of `row` elements, one for each channel. An element
- * has `size` bytes. */
+/* An image of `n` pixels, and a row for each channel. The distance of the starts of pixels
+ * is `stride` elements, and of rows `row` elements. An element has `size` bytes. */
 static struct {
     size_t stride, n, channels, row, size;
 } image;
@@ -280,8 +288,8 @@ static void draw_image(void)
     image.size = (size_t)1 << random_below(3);
 }
 
-/* Compare the first `copied` pixels with the rows. Kernels for pixels of 2 to 4 elements
- * leave at most `rest` pixels. */
+/* Compare the first `copied` pixels with the rows. Check that a kernel for pixels of 2 to 4
+ * elements copies all pixels except at most `rest`. */
 static void verify_pixels(const unsigned char *pixels, const unsigned char *rows,
                           size_t copied, size_t channels, size_t rest)
 {
@@ -385,8 +393,8 @@ static int low_bits(unsigned char c, int bits, int has_sign)
 
 typedef int definition_fn(const unsigned char *x, size_t i, enum pq_type type);
 
-/* Check kernels that convert codes to bytes, or bytes to codes, against their definition.
- * `in_place`: one array is both input and output. */
+/* Compare kernels that convert narrow codes to bytes, or bytes to codes, with a definition.
+ * If `in_place` is 1, input and output are one array. */
 static void check_bytes(const struct pq_kernels *k, const char *name,
                         pq_bytes_fn *const kernels[], int packed, int in_place,
                         definition_fn *due)
@@ -437,7 +445,7 @@ DRIVER(check_extend, pq_bytes_fn *const *, check_bytes(k, "extend", kernel, 0, 0
 DRIVER(check_unpack, pq_bytes_fn *const *, check_bytes(k, "unpack", kernel, 1, 0, unpacked))
 DRIVER(check_narrow, pq_bytes_fn *const *, check_bytes(k, "narrow", kernel, 0, 1, narrowed))
 
-/* Check kernels that extract codes from any bit position of 32-bit words. */
+/* Check the kernel that extracts one code from each 32-bit word, at any bit position. */
 static void check_unpack_words(const struct pq_kernels *k, pq_unpack_words_fn *kernel)
 {
     check_begin("%s unpack_words", k->name);
@@ -458,7 +466,8 @@ static void check_unpack_words(const struct pq_kernels *k, pq_unpack_words_fn *k
     }
 }
 
-/* Compare `count` bits of packed codes `y` with the low bits of the codes `x`. */
+/* Compare the first `count` bits of the packed codes `y` with the low bits of the `n` codes
+ * `x`. Bits after the last code must be 0. */
 static void verify_bits(const unsigned char *x, const unsigned char *y, int bits, size_t n,
                         size_t count)
 {
@@ -496,7 +505,8 @@ static void check_bits(const struct pq_kernels *k, const char *name,
 DRIVER(check_pack, pq_bytes_fn *const *, check_bits(k, "pack", kernel, 1))
 DRIVER(check_unpack_bits, pq_bytes_fn *const *, check_bits(k, "unpack_bits", kernel, 0))
 
-/* Check a kernel between int32 and 24-bit codes, which saturate. */
+/* Check the kernel that packs int32 codes to 24 bits with saturation, or the kernel that
+ * unpacks 24-bit codes. */
 static void check_24_bits(const struct pq_kernels *k, pq_bytes_fn *kernel, int packs)
 {
     check_begin("%s %s_24", k->name, packs ? "pack" : "unpack");
@@ -506,7 +516,8 @@ static void check_24_bits(const struct pq_kernels *k, pq_bytes_fn *kernel, int p
         unsigned char *const y = guarded_end(&memory.y, n * (7 - in));
         const unsigned char *const low = packs ? y : x, *const wide = packs ? x : y;
         fill_random(x, n * in);
-        for (size_t c = 0; c < n && packs; c++) { /* half of the codes fit in 24 bits */
+        for (size_t c = 0; c < n && packs; c++) { /* random int32 numbers seldom fit in 24
+                                                     bits, so divide half of them by 256 */
             const int64_t code = get_integer(x, PQ_I32, c);
             put_bits(x, PQ_I32, c, (uint64_t)(random_chance(50) ? code / 256 : code));
         }
@@ -524,7 +535,8 @@ static void check_24_bits(const struct pq_kernels *k, pq_bytes_fn *kernel, int p
 DRIVER(check_unpack_24, pq_bytes_fn *, check_24_bits(k, kernel, 0))
 DRIVER(check_pack_24, pq_bytes_fn *, check_24_bits(k, kernel, 1))
 
-/* Compare with the scalar kernels of int32. A run has at least 32 elements. */
+/* Compare the kernel between float32 and packed 24-bit codes with the scalar kernels for
+ * int32 codes. The kernel requires at least 32 elements. */
 static void check_24(const struct pq_kernels *k, pq_kernel_fn *kernel, bool quantizes)
 {
     check_begin("%s %s_24", k->name, quantizes ? "quantize" : "dequantize");
@@ -587,19 +599,20 @@ static void check_dequantize_row(const struct pq_kernels *k, pq_row_scales_fn *k
     }
 }
 
-/* ---- packed codes of 4 bits, against kernels for bytes ---- */
+/* ---- kernels for packed 4-bit codes ---- */
 
 enum { GROUPS = 130, PACKED_N = GROUPS * 4 * PQ_PACKED_GROUP };
 
-/* A run of packed codes: its arrays and the expected results. */
+/* A kernel call with packed 4-bit codes: the input `x`, the output `y` and the expected
+ * output. */
 static struct {
     struct pq_run run;
     size_t n, out_bytes;
     unsigned char *x, *y, expected[PACKED_N * sizeof(float)];
 } packed;
 
-/* Draw the arrays of `packed`. Compute the expected results by the scalar kernels, which
- * read or write a byte for each code. */
+/* Fill `packed` with random numbers or codes. Compute the expected results by the scalar
+ * kernels, which read or write a byte for each code. */
 static void draw_packed(size_t i, enum pq_type type, enum pq_type real, int quantizes)
 {
     static unsigned char codes[PACKED_N];
@@ -641,8 +654,8 @@ static void draw_packed(size_t i, enum pq_type type, enum pq_type real, int quan
     }
 }
 
-/* Check the kernel between packed codes and real numbers of two types. With `adds`, the
- * kernel adds offsets to the results in float32. */
+/* Check a kernel that quantizes to packed codes, or dequantizes packed codes. If `adds` is
+ * 1, the kernel adds offsets to the float32 products. */
 static void check_packed(const struct pq_kernels *k, pq_kernel_fn *kernel,
                          enum pq_type type, enum pq_type real, int quantizes, int adds)
 {
@@ -683,7 +696,7 @@ static void check_dequantize_packed(const struct pq_kernels *k,
     }
 }
 
-/* The table has kernels only for float32 results. */
+/* Check the kernels that add offsets. They exist only for float32 results. */
 static void check_dequantize_affine_packed(const struct pq_kernels *k,
                                            pq_kernel_fn *const kernels[][PQ_REALS])
 {
@@ -693,7 +706,8 @@ static void check_dequantize_affine_packed(const struct pq_kernels *k,
 
 /* ---- fake_quantize ---- */
 
-/* Compare each result, and its element of the mask, with the definition. */
+/* Compare each result with the definition. An element of the mask must be 1 if the code did
+ * not saturate. */
 static void verify_fake(const struct pq_run *run, const char *x, const char *y, size_t n)
 {
     const struct pq_fake_quantize *const to = run->fake_quantize;

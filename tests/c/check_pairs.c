@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Check the kernels that quantize and dequantize: random options, shapes, parameters and
- * numbers for each pair of types. All instruction sets get equal runs. A share of the runs
- * is compared with the definition, and the remaining runs with the scalar kernels, byte for
- * byte. Buffers are between inaccessible pages, at any alignment.
+ * Check the kernels that quantize and dequantize. For each pair of types, options, shapes,
+ * parameters and numbers are random. All instruction sets run equal calls. A part of the
+ * results is compared with the definition, and the rest with the scalar kernels, bit for
+ * bit. Arrays are between inaccessible pages, at any alignment.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -19,23 +19,26 @@ enum {
     LONG_RUN = 1 << 16,
     MAX_N = 2 * LONG_RUN + 1024,
     MAX_PIECES = 30,
-    SHORT_N = 3 * 32 + 3, /* three of the largest chunks, and a tail */
-    PERIOD = 5003,        /* long runs repeat their numbers after this many elements */
+    SHORT_N = 3 * 32 + 3, /* three chunks of the largest size, and a rest */
+    PERIOD = 5003, /* number of elements after which the numbers of a long run repeat */
     MARGIN = 64,
     MOST_TABLES = COUNT(tables),
     AT_END = -1
 };
 
-/* A run. Rows with equal parameters and groups with gaps are several pieces. All other
- * runs are one piece. */
+/* The arguments of a kernel call. A call on rows with equal parameters has a piece for each
+ * row. A call on groups with gaps between the groups has a piece for each group. Any other
+ * call has one piece. */
 static struct {
-    pq_kernel_fn *kernels[MOST_TABLES]; /* the kernel of each table */
-    struct pq_run run;                  /* types, options, and the size of groups */
+    pq_kernel_fn *kernels[MOST_TABLES]; /* the kernel of each instruction set */
+    struct pq_run
+        run; /* types and options of the call, and the number of elements of a group */
     int quantizes;
-    size_t pieces, n;         /* number of pieces, elements of a piece */
-    size_t in_step, out_step; /* distance of pieces in bytes */
+    size_t pieces, n;         /* number of pieces, number of elements of a piece */
+    size_t in_step, out_step; /* bytes from start to start of pieces */
     size_t params;
-    double x[MAX_N], y[MAX_N], scale[MAX_N], zero[MAX_N]; /* elements of any type */
+    double x[MAX_N], y[MAX_N], scale[MAX_N],
+        zero[MAX_N]; /* arrays of any type; double only sets the size and the alignment */
     uint32_t random_words[MAX_N];
 } batch;
 
@@ -76,13 +79,13 @@ static int has_gaps(void)
     return batch.pieces > 1 && batch.run.group > 1;
 }
 
-/* Return the index of the parameters of an element. */
+/* Return the index of the scale and the zero point of element `i` of a piece. */
 static size_t param_of(size_t piece, size_t i)
 {
     return has_gaps() ? piece : i / batch.run.group;
 }
 
-/* ---- parameters: float32 and int32, or float64 and the form of the kernel ---- */
+/* ---- parameters, in float32 and int32, or in the types of general kernels ---- */
 
 static size_t param_size(void)
 {
@@ -101,9 +104,9 @@ static void set_scale(size_t p, double scale)
              general ? bits_of_f64(scale) : bits_of_f32((float)scale));
 }
 
-/* Return 1 if zero points are floating-point numbers: for narrow floats, and with
- * zero_first. Kernels add these numbers. Only general kernels that dequantize subtract
- * them. */
+/* Return 1 if zero points are floating-point numbers, as for narrow floats and with
+ * zero_first. Kernels add the number, except that general kernels subtract the number to
+ * dequantize. */
 static int has_number(void)
 {
     return is_float() || batch.run.zero_first;
@@ -139,7 +142,8 @@ static struct zero_point zero_at(size_t p)
                         : (struct zero_point){get_integer(batch.zero, PQ_I32, p), 0};
 }
 
-/* Draw a zero point in the range of the codes. To dequantize, it can also be larger. */
+/* Return a random zero point in the range of the codes. Zero points for dequantize can also
+ * be out of this range. */
 static struct zero_point draw_zero(void)
 {
     const enum pq_type code = code_type();
@@ -161,8 +165,8 @@ static struct zero_point draw_zero(void)
     return (struct zero_point){draw_integer(limits.lo, limits.hi), 0};
 }
 
-/* Draw scales of all kinds; ordinary scales, which have a reciprocal; or scales that are
- * nearly equal, perhaps except one. */
+/* Fill in random scales and zero points. The scales of a call are of all kinds, or ordinary
+ * scales with a usable reciprocal, or of similar magnitude with perhaps one exception. */
 static void draw_params(void)
 {
     const int is_f64 = batch.run.compute == PQ_F64 || batch.run.in == PQ_F64;
@@ -189,8 +193,8 @@ static void draw_params(void)
 
 /* ---- elements ---- */
 
-/* Draw a number whose quotient by the scale is near a number of the narrow float type, or
- * near the midpoint of two of its numbers. */
+/* Return the bits of a random number. Its quotient by the scale is near a value of the
+ * narrow float type, or near the midpoint of two neighbouring values. */
 static uint64_t draw_near_number(double scale)
 {
     const struct float_format *const f = format_of(code_type());
@@ -208,15 +212,16 @@ static uint64_t draw_code(void)
                                            : (uint64_t)draw_integer(limits.lo, limits.hi);
 }
 
-/* Draw the input. In long runs, the numbers of a group repeat after PERIOD elements, with 1
- * added to their bits. They stay near ties, and chunks begin at different elements of the
- * period. */
+/* Fill in random input. In long runs, element i of a group is element i - PERIOD with 1
+ * added to its bits. So numbers near a tie stay near the tie, and chunks begin at different
+ * elements of the period. */
 static void draw_input(void)
 {
     enum { NEAR = 7 };
     const enum pq_type in = batch.run.in, code = code_type();
-    const int counts = batch.n >= LONG_RUN / 16 && pq_bytes_of(in) == 2 &&
-                       random_chance(70); /* use all 16-bit numbers */
+    const int counts =
+        batch.n >= LONG_RUN / 16 && pq_bytes_of(in) == 2 &&
+        random_chance(70); /* the run contains all 16-bit patterns in order */
     const int ties = in == PQ_F32 && random_chance(10);
     const double limit = is_float()            ? 600
                          : !pq_is_64_bit(code) ? 2.5 * (double)limits_of(code).hi
@@ -248,7 +253,8 @@ static void draw_input(void)
 
 /* ---- options and shapes ---- */
 
-/* The kernels of a pair of types, which are rows of list.h. */
+/* The kinds of kernels: for one pair of types, for any pair of types, and for stochastic
+ * rounding. */
 enum form { OF_PAIR, GENERAL, STOCHASTIC };
 
 static void draw_options(enum pq_type real, enum pq_type code, int quantizes,
@@ -287,7 +293,8 @@ static void draw_options(enum pq_type real, enum pq_type code, int quantizes,
     }
 }
 
-/* Set the shape of rows with equal parameters, or of groups with gaps between them. */
+/* Choose a random shape: groups with gaps if `gaps` is 1, else rows with equal
+ * parameters. */
 static void draw_pieces(int gaps)
 {
     const size_t in = pq_bytes_of(batch.run.in), out = pq_bytes_of(batch.run.out);
@@ -323,12 +330,13 @@ static void draw_shape(size_t i)
     }
     if (kind == 5) {
         g = n = random_below(random_chance(10) ? 5000 : 300);
-    } else if (kind == 6) { /* results at each position of a cache line */
+    } else if (kind == 6) { /* the results begin at each position of a cache line */
         g = n = lines[random_below(COUNT(lines))];
-    } else if (kind == 7) { /* groups long enough for aligned chunks */
+    } else if (kind == 7) { /* groups so long that kernels align their chunks */
         g = 480 + random_below(600);
         n = g * (1 + random_below(4));
-    } else if (kind == 8 || kind == 4) { /* many short groups, or full chunks */
+    } else if (kind == 8 ||
+               kind == 4) { /* many short groups, or groups of complete chunks */
         g = sizes[random_below(COUNT(sizes))];
         n = g * (1 + random_below(g < 32 ? 200 : 20)) - (i % 2) * random_below(g);
     } else if (kind >= 9 && kind < 13) {
@@ -340,7 +348,8 @@ static void draw_shape(size_t i)
     batch.params = (n + batch.run.group - 1) / batch.run.group;
 }
 
-/* Set the shape of a long run. Instruction sets can have special kernels for long runs. */
+/* Choose the shape of a long run at random, because instruction sets can have special
+ * kernels for long runs. */
 static void draw_long_shape(void)
 {
     const size_t least = batch.quantizes ? LONG_RUN : LONG_RUN / 16;
@@ -371,7 +380,8 @@ static void run_kernel(pq_kernel_fn *kernel, const struct pq_run *options, const
     kernel(&run, x, y, n);
 }
 
-/* Compute the expected results by the scalar kernels, or by the definition. */
+/* Compute the expected results by the definition if `by_definition` is 1, else by the
+ * scalar kernels. Fill the gaps of the output with `fill`. */
 static void expect(int by_definition, unsigned char fill)
 {
     struct pq_run single = batch.run;
@@ -415,7 +425,7 @@ static int may_flush(void)
     return may;
 }
 
-/* Report the first element that differs. */
+/* Report the first element of `y` that differs from the expected results. */
 static void report(const struct pq_kernels *k, const unsigned char *y)
 {
     const enum pq_type in = batch.run.in, out = batch.run.out;
@@ -439,7 +449,8 @@ static void report(const struct pq_kernels *k, const unsigned char *y)
           (unsigned long long)get_bits((char *)batch.y + piece * step, out, i));
 }
 
-/* Copy an array to the end of accessible memory, or `offset` bytes after its start. */
+/* Copy an array of `n` bytes to guarded memory, `offset` bytes after the start, or to the
+ * end of the memory if `offset` is AT_END. Return the address of the copy. */
 static void *place(const struct guarded *where, const void *from, size_t n,
                    ptrdiff_t offset)
 {
@@ -449,9 +460,10 @@ static void *place(const struct guarded *where, const void *from, size_t n,
     return to;
 }
 
-/* Run the batch with buffers that begin `in` and `out` bytes after the first inaccessible
- * page, or (AT_END) end at the last page. The output begins and ends with known bytes if
- * there is room. */
+/* Run the batch with the kernel of table `t`, and compare the output with the expected
+ * results. The input begins `in` bytes and the output `out` bytes after the start of
+ * guarded memory. With AT_END, an array ends where the memory ends. Bytes around the output
+ * must not change. */
 static void verify(int t, ptrdiff_t in, ptrdiff_t out, unsigned char fill)
 {
     const ptrdiff_t side = in == AT_END ? AT_END : 0;
@@ -497,13 +509,15 @@ static void try_batch(int by_definition)
 
 /* ---- the functions that list.h names ---- */
 
-/* Check batch.kernels for a pair of types, with `percent` percent of the usual cases. */
+/* Check batch.kernels for a pair of types, with `percent` percent of the usual number of
+ * cases. */
 static void check_form(enum pq_type real, enum pq_type code, int quantizes, enum form form,
                        size_t percent)
 {
     static const char *const names[] = {"", " general", " stochastic"};
     static size_t pairs;
-    const size_t first = 31 * pairs++; /* together, the pairs of types have all lengths */
+    const size_t first = 31 * pairs++; /* each pair begins with another length, so that all
+                                          pairs together test all lengths */
     const size_t defined = (55 + check_count(400)) * percent / 100;
     const size_t all = (160 + check_count(1500)) * percent / 100;
     const char *const verb = quantizes ? "quantize" : "dequantize";
@@ -522,7 +536,7 @@ static void check_form(enum pq_type real, enum pq_type code, int quantizes, enum
     }
 }
 
-/* Define the test of kernels for pairs of types. */
+/* Define a function that checks the kernels of every pair of types. */
 #define OF_PAIRS(test, ins, outs, quantizes, percent)                                      \
     static void test(pq_kernel_fn *const(*const *kernels)[ins][outs])                      \
     {                                                                                      \
@@ -538,8 +552,8 @@ static void check_form(enum pq_type real, enum pq_type code, int quantizes, enum
 OF_PAIRS(check_quantize, PQ_REALS, PQ_CARRIERS, 1, 70)
 OF_PAIRS(check_dequantize, PQ_CARRIERS, PQ_REALS, 0, 75)
 
-/* Check a kernel that serves many pairs of types, for code types codes[first] to
- * codes[last]. */
+/* Check a kernel that supports several pairs of types, with the code types codes[first] to
+ * codes[last] and all real types. */
 static void check_any(pq_kernel_fn *const *const *kernels, int quantizes, enum form form,
                       size_t first, size_t last)
 {
@@ -567,7 +581,8 @@ ANY(check_quantize_int64, 1, GENERAL, PQ_CARRIERS, COUNT(codes) - 1)
 ANY(check_dequantize_int64, 0, GENERAL, PQ_CARRIERS, COUNT(codes) - 1)
 ANY(check_quantize_stochastic, 1, STOCHASTIC, 0, COUNT(codes) - 1)
 
-/* Check the kernels of all tables at once, because they share the expected results. */
+/* Collect the kernels of all instruction sets and check them together, because one
+ * computation of the expected results serves all kernels. */
 #undef PAIRS
 #define PAIRS(test, member, type, dimensions)                                              \
     {                                                                                      \

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Check GGUF blocks. Results of every instruction set must equal the results of the scalar
- * kernels, bit for bit. Buffers are between inaccessible pages. Also check invalid calls.
- * fuzz_api.c checks valid calls. */
+/* Check the kernels that decode GGUF blocks and that convert float32 numbers to results.
+ * Results of every instruction set must equal results of the scalar kernels, bit for bit.
+ * Arrays are between inaccessible pages. Also check the errors of invalid calls. */
 #include <string.h>
 
 #include "check.h"
 #include "drivers.h"
 #include "oracle.h"
 
-enum { MOST = 9 }; /* most blocks of a run */
+enum { MOST = 9 }; /* maximum number of blocks of a kernel call */
 
-/* Fill in random bytes, or bytes with finite scales. */
+/* Fill `n` bytes with random bits. In half of the calls, one bit of each byte is 0, so that
+ * the scales of blocks are finite. */
 static void draw_bytes(uint8_t *p, size_t n)
 {
     const uint8_t kept = random_chance(50) ? 0xbb : 0xff;
@@ -42,8 +43,8 @@ static void check_decode(const struct pq_kernels *k, pq_decode_fn *const kernels
     }
 }
 
-/* Check the conversion of numbers near the limits of float16, and of any numbers. The
- * result of NaN is canonical. */
+/* Check the conversion of float32 numbers to another real type. Some numbers are near the
+ * limits of float16. A NaN must become the canonical NaN. */
 static void check_narrowing(const struct pq_kernels *k, pq_narrow_fn *kernel,
                             enum pq_type type)
 {
@@ -127,7 +128,7 @@ static void check_alone(void)
     good.in = numbers;
 #define ENCODED(due, change) AFTER(due, change, pq_block_encode(k, &args, 0, 1))
     ENCODED(PQ_OK, (void)0);
-    /* A valid struct can end before its last member, `weights`. */
+    /* The member `weights` is optional: a valid struct can end before `weights`. */
     ENCODED(PQ_OK, args.size = offsetof(struct pq_blocks, weights); args.weights.data = y);
     ENCODED(PQ_ERR_SIZE, args.size = 1 << 17);
     ENCODED(PQ_ERR_SIZE, args.size = offsetof(struct pq_blocks, weights) - 1);
@@ -138,8 +139,8 @@ static void check_alone(void)
     ENCODED(PQ_OK, args.weights = numbers; args.weights.strides = none);
     ENCODED(PQ_ERR_TYPE, args.weights = numbers; args.weights.type = PQ_I32);
     ENCODED(PQ_ERR_SHAPE, args.shape = odd);
-    /* A block has 256 numbers and 292 bytes: the numbers fit in memory, and the blocks do
-     * not. */
+    /* A block of this format has 256 numbers, but 292 bytes. The shape is invalid because
+     * the number of bytes overflows, although the number of elements does not. */
     ENCODED(PQ_ERR_SHAPE, args.format = 15; args.shape = most; args.out.strides = none);
     ENCODED(PQ_ERR_TYPE, args.out.type = PQ_I8);
     ENCODED(PQ_ERR_TYPE, args.in.type = PQ_I32);

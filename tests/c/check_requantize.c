@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Check requantize. Results of random calls are compared with the definition, which uses
- * 64-bit sums. Buffers are between inaccessible pages. Invalid calls must return errors.
+ * Check pq_requantize(). Compare the results of random calls with the definition, which
+ * computes sums in 64 bits. Arrays are between inaccessible pages. Also check the errors of
+ * invalid calls.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static int64_t power(int exponent)
     return INT64_C(1) << exponent;
 }
 
-/* gemmlowp's function; no operation overflows here. */
+/* Return a * b / 2^31, rounded as gemmlowp rounds. No call overflows 64 bits. */
 static int64_t high_product(int64_t a, int64_t b)
 {
     const int64_t nudge = a * b >= 0 ? power(30) : 1 - power(30);
@@ -101,7 +102,8 @@ static double draw_multiplier(void)
     return ldexp(one, (int)random_between(least, random_chance(30) ? 7 : 0));
 }
 
-/* Draw an integer. The sum of two drawn integers fits in 32 bits often, but not always. */
+/* Return a random integer. The sum of two returned integers often, but not always, fits in
+ * 32 bits. */
 static int64_t draw_element(enum pq_type type)
 {
     struct limits all = limits_of(type);
@@ -125,7 +127,7 @@ static void draw_channels(size_t channels)
         call.f64[c] = call.f64[c] < 0x1p-32 ? 0x1p-32 : call.f64[c];
         call.f32[c] = (float)call.f64[c];
         call.m[c] = (int32_t)(random_bits() >> 33 >> (random_chance(20) ? 12 : 0));
-        /* This shift keeps v * m + 2^(shift - 1) within 64 bits. */
+        /* Limit the shift, so that v * m + 2^(shift - 1) fits in 64 bits. */
         call.shift[c] = (int8_t)(left ? random_between(-30, 8) : random_between(20, 61));
         call.bias[c] = (int32_t)draw_integer(-1000000, 1000000);
         if (random_chance(1)) {
@@ -158,7 +160,7 @@ static void draw_call(void)
                         : 1 + (ptrdiff_t)random_below(random_chance(10) ? CHANNELS : 70);
     call.shape[0] = 1 + (ptrdiff_t)random_below(3);
     call.shape[2] = 1 + (ptrdiff_t)random_below((size_t)(MOST / 3 / call.shape[1]));
-    if (random_chance(40)) { /* channels are the last dimension */
+    if (random_chance(40)) { /* the channels are contiguous */
         call.shape[2] = 1;
     }
     a->shape = call.shape;
@@ -177,7 +179,7 @@ static void draw_call(void)
     draw_channels((size_t)call.shape[1]);
 }
 
-/* Run a call in parts, and compare its results with the definition. */
+/* Run the call in one or several parts, and compare the results with the definition. */
 static void check_call(const struct pq_kernels *table)
 {
     struct pq_requantization *const a = &call.args;

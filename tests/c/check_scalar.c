@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Check results that are written out by hand: inputs at which an almost correct method
- * gives a wrong result, the table of the rounding modes, and rounding to float16 and
- * bfloat16. The kernels and the definitions of oracle.h must give these results.
+ * Compare the kernels and the definitions of oracle.h with results from tables in this
+ * file. The inputs are numbers at which a plausible, but wrong method fails. Also check all
+ * rounding modes, and rounding to float16 and bfloat16.
  */
 #include <math.h>
 #include <string.h>
@@ -12,7 +12,8 @@
 
 enum { N = 100 };
 
-static double x[N], y[N]; /* elements of any type */
+static double x[N],
+    y[N]; /* arrays of any type; double only sets the size and the alignment */
 
 static void expect_code(const char *how, const struct pq_run *run, size_t i,
                         int64_t expected)
@@ -23,8 +24,9 @@ static void expect_code(const char *how, const struct pq_run *run, size_t i,
           get_real(x, run->in, i), (long long)got, (long long)expected);
 }
 
-/* Run the kernel for run->in and run->out, or the general kernel, on elements `x`. Groups
- * have `g` elements, and parameters have the type of the kernel. */
+/* Run a kernel on the first `n` elements of `x`, in groups of `g` elements. If
+ * options->general is 1, run the general kernel, else the kernel for the types of the
+ * options. Scales and zero points have the types that the kernel requires. */
 static void run_kernel(const struct pq_kernels *k, const struct pq_run *options,
                        int quantizes, size_t n, size_t g, const void *scale,
                        const void *zero)
@@ -50,7 +52,7 @@ struct regression {
 };
 
 static const struct regression regressions[] = {
-    /* a method that adds 1/2 and truncates fails */
+    /* the code is wrong if a method adds 1/2 and truncates */
     {0.49999997f, 1, 0, PQ_I8, PQ_HALF_AWAY, 0},
     {-0.49999997f, 1, 0, PQ_I8, PQ_HALF_AWAY, 0},
     {0.49999997f, 1, 0, PQ_I8, PQ_HALF_UP, 0},
@@ -65,7 +67,7 @@ static const struct regression regressions[] = {
     {8388609, 1, 0, PQ_I32, PQ_HALF_EVEN, 8388609},
     {-8388609, 1, 0, PQ_I32, PQ_HALF_EVEN, -8388609},
     {16777215, 1, 0, PQ_U32, PQ_HALF_AWAY, 16777215},
-    /* a method that multiplies by the reciprocal fails */
+    /* the code is wrong if a method multiplies by the rounded reciprocal */
     {0.273939937f, 0.00214854861f, 0, PQ_I16, PQ_HALF_EVEN, 127},
     {0.273939937f, 0.00214854861f, 0, PQ_I8, PQ_HALF_EVEN, 127},
     {-45.5f, 7, 0, PQ_I8, PQ_HALF_EVEN, -6},
@@ -73,7 +75,7 @@ static const struct regression regressions[] = {
     {-0.22999999f, 0.02f, 0, PQ_I8, PQ_HALF_EVEN, -12},
     {-10.849999f, 0.7f, 0, PQ_I8, PQ_HALF_EVEN, -15},
     {-0.68897635f, 0.0078740157f, 0, PQ_I8, PQ_HALF_EVEN, -88},
-    /* the zero point must be added after the rounding */
+    /* the code is wrong if a method adds the zero point before rounding */
     {0.5f, 1, 1, PQ_U8, PQ_HALF_EVEN, 1},
     {1.5f, 1, 1, PQ_U8, PQ_HALF_EVEN, 3},
     {2.5f, 1, 1, PQ_U8, PQ_HALF_EVEN, 3},
@@ -124,7 +126,7 @@ static const struct regression regressions[] = {
     {0x1.fffffep127f, 0x1.fffffep127f, 1, PQ_I16, PQ_TRUNC, 2},
 };
 
-/* Check the rounding modes against the table of nGraph. */
+/* Inputs and results of the rounding modes, from nGraph's specification. */
 static const double table_inputs[] = {2.5, -2.5, 3.5, -3.5, 2.25, -2.25, 2.75, -2.75};
 static const signed char table[][8] = {
     [PQ_HALF_AWAY] = {3, -3, 4, -4, 2, -2, 3, -3},
@@ -140,8 +142,8 @@ static const signed char table[][8] = {
 };
 _Static_assert(sizeof table / sizeof *table == PQ_ROUND_COUNT, "a mode lacks a row");
 
-/* Check one element: by the definition, and with every table in runs of 1 and 100
- * elements. */
+/* Check the code of one element by the definition, and by the kernels of every instruction
+ * set in runs of 1 and of 100 elements. */
 static void expect_everywhere(const struct regression *r)
 {
     struct pq_run run = {
@@ -205,15 +207,17 @@ static void check_wide_numbers(void)
         {0.49999999999999994, 1, PQ_F64, PQ_HALF_AWAY, 0},
         {0.49999999999999994, 1, PQ_F64, PQ_HALF_UP, 0},
         {-0.49999999999999994, 1, PQ_F64, PQ_HALF_DOWN, 0},
-        {0.49999999999999994, 1, PQ_F32, PQ_HALF_AWAY, 1}, /* the float32 quotient is 0.5 */
+        {0.49999999999999994, 1, PQ_F32, PQ_HALF_AWAY,
+         1}, /* the input rounds to 0.5 in float32 */
         {2147483647.5, 1, PQ_F64, PQ_HALF_EVEN, INT32_MAX},
         {2147483646.5, 1, PQ_F64, PQ_HALF_EVEN, 2147483646},
         {-2147483648.5, 1, PQ_F64, PQ_FLOOR, INT32_MIN},
         {1e300, 1e-300, PQ_F64, PQ_HALF_EVEN, INT32_MAX},
         {5e-324, 5e-324, PQ_F64, PQ_HALF_EVEN, 1},
         {1 + 0x1p-24 + 0x1p-52, 1, PQ_F32, PQ_CEIL, 2}, /* above the midpoint */
-        {1 + 0x1p-24, 1, PQ_F32, PQ_CEIL, 1},           /* the midpoint rounds to even */
-        {0.25, 0x1.998p-4, PQ_F16, PQ_HALF_EVEN, 2},    /* 2.5 in float16 */
+        {1 + 0x1p-24, 1, PQ_F32, PQ_CEIL,
+         1}, /* the midpoint of two float32 numbers rounds to even, here to 1 */
+        {0.25, 0x1.998p-4, PQ_F16, PQ_HALF_EVEN, 2}, /* 2.5 in float16 */
         {0.25, 0x1.998p-4, PQ_F32, PQ_HALF_EVEN, 3},
         {65519.99, 1, PQ_F16, PQ_HALF_EVEN, 65504},
         {65520, 1, PQ_F16, PQ_HALF_EVEN, INT32_MAX},
@@ -264,8 +268,8 @@ static void check_wide_numbers(void)
 
 /* ---- float16 and bfloat16 ---- */
 
-/* Check each midpoint and its neighbours, by dequantizing 1 with these numbers as scales.
- */
+/* Check how results round to a 16-bit type. The test dequantizes the code 1 with scales
+ * that are midpoints of the type's numbers, or neighbours of the midpoints. */
 static void check_encoding(enum pq_type real)
 {
     const struct float_format *const f = format_of(real);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Check sums of errors and searches for scales. Results of every instruction set must equal
- * the results of the scalar kernels, bit for bit. Also check invalid calls. fuzz_api.c
- * checks valid calls. */
+/* Check the kernels that sum errors, and the kernels that search scales. Results of every
+ * instruction set must equal results of the scalar kernels, bit for bit. Also check the
+ * errors of invalid calls. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +21,8 @@ static int same(const void *a, const void *b, size_t size)
 
 /* ---- kernels ---- */
 
-/* Arrays of `n` elements, their weights, and candidate scales for x. The arrays end at an
- * inaccessible page. */
+/* Two arrays `x` and `y` of `n` elements, the weights of the elements, and candidate scales
+ * for `x`. The arrays end at an inaccessible page. */
 static struct {
     size_t n;
     void *x, *y;
@@ -61,7 +61,8 @@ static void draw_lanes(void)
     }
 }
 
-/* Draw candidate scales, and numbers near multiples of a scale. `ones`: weights are 1. */
+/* Fill `batch` with random candidate scales, and with numbers near multiples of a scale. If
+ * `ones` is 1, all weights are 1, else random. */
 static void draw_grid(int ones)
 {
     const int narrow = random_chance(70), power = (int)random_between(-118, 116);
@@ -94,8 +95,9 @@ static void draw_grid(int ones)
     batch.grid = grid;
 }
 
-/* Define a test that compares `numbers` sums with the sums of the scalar kernel. `draw`
- * draws case `i`. The last argument calls `run`, the kernel, which adds to `sums`. */
+/* Define a test that compares `numbers` sums of a kernel with sums of the scalar kernel.
+ * The statement `draw` prepares case `i`. The last argument calls the kernel `run`, which
+ * adds to `sums`. */
 #define COMPARE(member, type, numbers, draw, ...)                                          \
     static void check_##member(const struct pq_kernels *k, type kernel)                    \
     {                                                                                      \
@@ -157,8 +159,9 @@ static size_t first_least(const double *sums)
     return least;
 }
 
-/* Return 1 if the sums are equal. A kernel can skip a candidate; its sum is then
- * infinite. */
+/* Return 1 if the sums of all candidates are equal, and so is the best candidate. An
+ * infinite sum equals any sum, because a kernel sets the sum of a skipped candidate to
+ * infinity. */
 static int same_sums(const double *ours, const double *theirs)
 {
     for (size_t j = 0; j < GRID; j++) {
@@ -170,7 +173,7 @@ static int same_sums(const double *ours, const double *theirs)
     return first_least(ours) == first_least(theirs);
 }
 
-/* Check that a kernel skips no candidate that is the best. */
+/* Check that the kernel does not skip the candidate with the least error. */
 static void check_whole(pq_grid_fn *kernel)
 {
     struct pq_grid grid = batch.grid;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tests of kernels, from the columns `program` and `test` of kernels/list.h. A test
- * program includes this header. At its end, the program redefines the macro of its name:
+ * Macros that call the test of each kernel. The columns `program` and `test` of
+ * kernels/list.h name the test program and the test. A test program includes this header,
+ * and ends with these lines, here for the program SUMS:
  *
  *     #undef SUMS
  *     #define SUMS TEST
  *     #include "program.h"
  *
- * The program calls the test of each row. Two errors do not compile: a row without a test,
- * and a test for kernels of another type.
+ * The program calls the test of each of its rows. The program does not compile if a row has
+ * no test, or a test for kernels of another type.
  */
 #ifndef DRIVERS_H
 #define DRIVERS_H
@@ -20,7 +21,8 @@
     program(test, member, type, dimensions)
 #define TEST(test, member, ...) test(k, k->member);
 
-/* Define the test of a row by a statement that calls a function with `k` and `kernel`. */
+/* Define `test`, the test of a row of list.h. The statement checks the kernel `kernel` of
+ * the table `k`. */
 #define DRIVER(test, type, statement)                                                      \
     static void test(const struct pq_kernels *k, type kernel)                              \
     {                                                                                      \

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Check the public functions on calls that bytes of input describe: valid calls on random
- * views, and calls with invalid members. Every instruction set must return an equal
- * status, and equal bytes. The bytes must be equal to a loop over single elements if the
- * loop supports the call. Only elements of the output may change, and no memory if a call
- * returns an error.
+ * Check the public functions. Each input, a sequence of bytes, determines a call: a valid
+ * call on random views, or a call with an invalid member. All instruction sets must return
+ * an equal status and write equal results. The results must equal the results of a loop
+ * over single elements (naive() in calls.c) if the loop supports the call. A call may write
+ * only to elements of the output. A call with an error must write nothing.
  *
- * With clang's fuzzer this file is the target (make fuzz). It also is a program:
- * `fuzz_api "random inputs" CASE COUNT` runs further inputs.
+ * `make fuzz` builds this file for clang's fuzzer, which provides the inputs. `make check`
+ * builds a program with random inputs: `fuzz_api "random inputs" CASE COUNT`.
  */
 #include <fenv.h>
 #include <limits.h>
@@ -33,7 +33,7 @@ enum op { QUANTIZE, DEQUANTIZE, REPACK, DYNAMIC, MINMAX, ZEROS_WITHIN, REQUANTIZ
 
 #define TYPE(type, ...) PQ_##type,
 static const enum pq_type narrow[] = {PQ_FOR_NARROW(TYPE) PQ_FOR_FLOAT(TYPE)};
-/* The first eight types have at least 8 bits. */
+/* The first eight types have 8, 16, 32 or 64 bits. */
 static const enum pq_type integers[] = {PQ_FOR_CODE(TYPE) PQ_FOR_32_BIT(TYPE) PQ_I64,
                                         PQ_U64, PQ_FOR_NARROW(TYPE)};
 #undef TYPE
@@ -42,7 +42,7 @@ static const enum pq_type integers[] = {PQ_FOR_CODE(TYPE) PQ_FOR_32_BIT(TYPE) PQ
 
 /* ---- memory that must not change ---- */
 
-/* A copy of a view and of the memory around it. */
+/* A copy of the memory of a view, and of up to MARGIN bytes before and after the view. */
 struct kept {
     unsigned char *at;
     size_t bytes;
@@ -71,15 +71,15 @@ static void restore(const struct kept *kept)
     memcpy(kept->at, kept->copy, kept->bytes);
 }
 
-/* Restore the cells of extrema and parameters. */
+/* Restore the arrays that receive extrema or parameters, before the next call. */
 static void restore_cells(void)
 {
     restore(&kept_scale);
     restore(&kept_zero);
 }
 
-/* Return 1 if the cells after the call of table `i` equal the cells after the first
- * call. */
+/* Return 1 if the extrema or parameters that a call wrote with table `i` equal the results
+ * of the call with table 0. */
 static int are_equal_cells(int i)
 {
     static unsigned char scale[ARENA], zero[ARENA];
@@ -109,7 +109,8 @@ static void set_control(struct control c)
     _mm_setcsr((unsigned)c.control);
 }
 
-/* FTZ 0x8000, rounding 0x6000, exceptions masked 0x1f80, DAZ 0x40, flags 0x3f */
+/* Values of MXCSR. The fields are FTZ 0x8000, rounding 0x6000, exception masks 0x1f80, DAZ
+ * 0x40 and exception flags 0x3f. */
 static const struct control controls[] = {
     {0x9fc0, 0}, {0x9f80, 0}, {0x1fc0, 0}, {0x3f80, 0}, {0x5f80, 0}, {0x7f80, 0},
     {0xffc0, 0}, {0x1fbf, 0}, {0x1f95, 0}, {0x0000, 0}, {0xe060, 0},
@@ -131,7 +132,8 @@ static void set_control(struct control c)
     __asm__ volatile("msr fpsr, %0" ::"r"(c.flags) : "memory");
 }
 
-/* AHP 1 << 26, DN 1 << 25, FZ 1 << 24, rounding 3 << 22, FZ16 1 << 19; flags 0x9f */
+/* Values of FPCR and FPSR. FPCR has the fields AHP 1 << 26, DN 1 << 25, FZ 1 << 24,
+ * rounding 3 << 22 and FZ16 1 << 19. The exception flags of FPSR are 0x9f. */
 static const struct control controls[] = {
     {1 << 24, 0}, {1 << 25, 0}, {1 << 26, 0}, {1 << 19, 0},        {1 << 22, 0},
     {2 << 22, 0}, {3 << 22, 0}, {0, 0x9f},    {0x7fu << 20, 0x15},
@@ -151,7 +153,7 @@ static void set_control(struct control c)
 
 #  if defined(FE_UPWARD)
 static const struct control controls[] = {{FE_UPWARD, 0}, {FE_TOWARDZERO, 0}};
-#  else /* WebAssembly always rounds to nearest */
+#  else /* WebAssembly cannot change the rounding mode */
 static const struct control controls[] = {{FE_TONEAREST, 0}};
 #  endif
 
@@ -159,22 +161,24 @@ static const struct control controls[] = {{FE_TONEAREST, 0}};
 
 /* ---- calls ---- */
 
-static int has_control; /* 1 if the machine has a floating-point control state */
-static int is_large;    /* 1: most calls are larger than a tile */
+static int has_control; /* 1 unless CHECK_NO_CONTROL is set */
+static int is_large;    /* 1 if most calls are larger than a tile */
 static struct call call;
 static struct view *const views[] = {&call.in, &call.out, &call.scale, &call.zero,
                                      &call.offset};
 static struct {
     const struct pq_args *args;
-    int part, parts;                /* the part of an invalid call */
-    int refused;                    /* 1: the call is invalid */
-    int known;                      /* 1: naive() computes the result */
-    unsigned no_kernels;            /* 1: pass NULL instead of the kernels */
-    const struct pq_choice *choice; /* of dynamic_quantize */
-    const struct control *control;  /* control state of the caller; NULL: the usual state */
+    int part, parts;     /* the part to run and the number of parts, if either is not 0 */
+    int refused;         /* 1 if the call must return an error */
+    int known;           /* 1 if naive() can compute the expected result */
+    unsigned no_kernels; /* 1 to pass NULL instead of the kernels */
+    const struct pq_choice *choice; /* argument of pq_dynamic_quantize() */
+    const struct control
+        *control; /* control state during a call, or NULL for the usual state */
 } use;
 
-/* Run a statement in the control state use.control, and check that it has not changed. */
+/* Run a statement in the control state `use.control`. Check that the statement restores the
+ * control state. */
 #define UNDER_CONTROL(statement)                                                           \
     do {                                                                                   \
         const struct control mine_ = get_control(), *const c_ = use.control;               \
@@ -189,7 +193,8 @@ static struct {
               (unsigned long long)c_->control, (unsigned long long)after_.control);        \
     } while (0)
 
-/* Run the parts of a call in descending order. Set the status to the last error. */
+/* Run the parts of a call, from the last part to the first. If parts fail, `status` becomes
+ * the status of the last failure. */
 #define RUN_PARTS(status, parts, call)                                                     \
     for (int part = (parts) - 1; part >= 0; part--) {                                      \
         enum pq_status one_;                                                               \
@@ -202,7 +207,8 @@ static enum pq_type draw_code(void)
     return random_chance(60) ? pick(integers, 8) : PICK(narrow);
 }
 
-/* Draw a view of all elements, with byte strides or bit strides. */
+/* Choose a random view for the input or output of the call. If `may_pack` is 1, the
+ * elements can be stored in words or with bit strides. */
 static void draw_elements(struct view *view, const struct guarded *where, enum pq_type type,
                           enum layout layout, int may_pack)
 {
@@ -217,7 +223,8 @@ static void draw_elements(struct view *view, const struct guarded *where, enum p
     }
 }
 
-/* Append dimensions of one element, with any stride and block. */
+/* Append dimensions of one element to the call, up to PQ_MAX_NDIM dimensions, with any
+ * strides and block sizes. */
 static void add_dimensions(void)
 {
     const int first = call.args.ndim;
@@ -242,7 +249,7 @@ static size_t some_size(void)
     if (is_large) {
         return usual_size();
     }
-    /* Seldom more than a tile: larger calls take a hundred times as long. */
+    /* Calls seldom exceed a tile, because larger calls run a hundred times as long. */
     return !random_chance(4) ? 70 : random_chance(15) ? USUAL_ELEMENTS : 1300;
 }
 
@@ -293,7 +300,7 @@ static void draw_valid(enum op op)
         draw_elements(&call.out, &memory.out, code, random_chance(50) ? PLAIN : GAPPED, 1);
         if ((code <= PQ_U8 || code == PQ_I32) && !call.in.has_words &&
             !call.out.has_words) {
-            use.known = 0; /* repack rejects calls from bytes to bytes */
+            use.known = 0; /* repack rejects calls without packed input or output */
         }
         draw_params(&call, PLAIN, PQ_F32, code, 0);
     } else if (op == MINMAX) {
@@ -319,8 +326,8 @@ static void draw_valid(enum op op)
     collect_args(&call);
 }
 
-/* Draw zero points that float64 does not represent, or out of range. The call can be
- * invalid, and naive() does not support it. */
+/* Set some zero points to numbers out of range, or to numbers that float64 does not
+ * represent. The call can then be invalid, and naive() cannot compute its results. */
 static void strew_zeros(void)
 {
     const struct pq_array *zero = &call.zero.array;
@@ -382,7 +389,8 @@ static struct pq_array *any_array(struct pq_args *args)
     return arrays[random_below(COUNT(arrays))];
 }
 
-/* Set a required or an optional pointer to NULL. */
+/* Set a random pointer of the arguments to NULL. The pointer can be required or
+ * optional. */
 static void take_away(struct pq_args *args)
 {
     struct pq_array *const array = any_array(args);
@@ -392,7 +400,7 @@ static void take_away(struct pq_args *args)
         use.refused = use.refused || args->ndim > 0;
         break;
     case 1:
-        args->block = NULL; /* the call is valid except for `ndim` */
+        args->block = NULL; /* `ndim` is the only error */
         args->ndim = -1;
         use.refused = 1;
         break;
@@ -405,7 +413,7 @@ static void take_away(struct pq_args *args)
     }
 }
 
-/* Set a stride of a view to a large number. */
+/* Set a random stride of a view to a number at the limits of ptrdiff_t. */
 static void stretch(void)
 {
     struct view *const view = views[random_below(COUNT(views))];
@@ -415,7 +423,7 @@ static void stretch(void)
     }
 }
 
-/* Set another type, with elements that are not larger. */
+/* Set a random type of an array, unless elements of the type are larger. */
 static void retype(struct pq_array *array)
 {
     const enum pq_type other = (enum pq_type)random_below(PQ_TYPE_COUNT);
@@ -424,7 +432,7 @@ static void retype(struct pq_array *array)
     }
 }
 
-/* Set a struct size that no version has. */
+/* Set `size` to a size that no version of struct pq_args has. */
 static void resize(struct pq_args *args)
 {
     static const size_t sizes[] = {0, 1, sizeof(size_t),
@@ -433,7 +441,7 @@ static void resize(struct pq_args *args)
     use.refused = 1;
 }
 
-/* Make a layout of words invalid. */
+/* Change a member of a layout so that the layout is invalid. */
 static void mangle(struct pq_layout *layout)
 {
     enum { VALUES = 5 };
@@ -463,7 +471,7 @@ static void mangle(struct pq_layout *layout)
     }
 }
 
-/* Spoil an option. */
+/* Set a random affine option to a value that is invalid for most calls. */
 static void spoil_affine(struct pq_args *args, enum op op)
 {
     const int is_f64 = pq_is_64_bit(op == QUANTIZE ? args->out.type : args->in.type);
@@ -499,7 +507,8 @@ static void spoil_affine(struct pq_args *args, enum op op)
     }
 }
 
-/* Make a copy of the call invalid: change one member, or an array of the call. */
+/* Change a random member of the arguments, or an array of the call, so that most calls
+ * become invalid. */
 static void spoil(struct pq_args *args, enum op op)
 {
     const int ndim = call.args.ndim;
@@ -565,8 +574,9 @@ static void spoil(struct pq_args *args, enum op op)
     }
 }
 
-/* Copy the arguments as a caller of another version has them. Bytes beyond the size of an
- * older version are random; additional members of a newer version are 0. */
+/* Return a copy of the arguments as a program has that was compiled with an older or a
+ * newer version of the struct. Bytes after the end of an older struct are 0 or 0xff.
+ * Additional members of a newer struct are 0. */
 static const struct pq_args *of_another_version(const struct pq_args *args)
 {
     static union {
@@ -578,7 +588,7 @@ static const struct pq_args *of_another_version(const struct pq_args *args)
     const size_t least =
         args->in_layout == NULL && args->out_layout == NULL ? layouts : affine;
     const unsigned char *const bytes = (const unsigned char *)args;
-    size_t size = sizeof *args; /* size up to the last member that is not 0 */
+    size_t size = sizeof *args; /* number of bytes up to the last nonzero byte */
     while (size > least && bytes[size - 1] == 0) {
         size--;
     }
@@ -624,7 +634,7 @@ static enum pq_status run_once(const struct pq_kernels *k, enum op op, int part,
     return status;
 }
 
-/* Return 1 if the status is the status of a part that has run. */
+/* Return 1 if a call with this status was valid and has written its results. */
 static int has_run(enum pq_status status)
 {
     return status == PQ_OK || status == PQ_ERR_BEYOND;
@@ -636,7 +646,8 @@ static enum pq_status run_all(const struct pq_kernels *k, enum op op)
     if (use.parts != 0 || use.part != 0) {
         return run_once(k, op, use.part, use.parts);
     }
-    /* Of many parts, run only the first parts: no part after them has elements. */
+    /* If there are many parts, run only the first n + 1, because the parts after part n
+     * have no elements. */
     const int some = call.parts > FEW_PARTS ? (int)call.n + 1 : call.parts;
     const int first = call.parts > FEW_PARTS ? 0 : (int)random_below((size_t)call.parts);
     for (int p = 0; p < some && has_run(status); p++) {
@@ -646,8 +657,8 @@ static enum pq_status run_all(const struct pq_kernels *k, enum op op)
     return status;
 }
 
-/* Check the count of elements out of range, and the position of the first, without
- * parts. */
+/* Check pq_count_beyond(): the number of elements out of range, and the index of the first
+ * of the elements. */
 static void judge_count(const struct pq_kernels *k, enum pq_status ran, int known,
                         struct out_of_range out_of_range)
 {
@@ -662,7 +673,8 @@ static void judge_count(const struct pq_kernels *k, enum pq_status ran, int know
           out_of_range.count, out_of_range.first);
 }
 
-/* Run a call on each table `k`. Check its status and the `bytes` bytes at `got`. */
+/* Run the parts of a call with each table `k`. Compare the status with `due_status`, and
+ * the first `bytes` bytes of `got` with `due`. */
 #define ON_EACH_TABLE(what, due_status, got, due, bytes, parts, call)                      \
     for (int i = 0; tables[i] != NULL; i++) {                                              \
         const struct pq_kernels *const k = tables[i];                                      \
@@ -681,12 +693,13 @@ static struct {
     struct pq_args args;
     struct pq_fake fake;
     enum pq_status due;
-    size_t bytes; /* bytes of the numbers, with gaps */
+    size_t bytes; /* number of bytes of the results, with gaps */
     unsigned char expected[2 * ARENA], numbers[2 * ARENA];
     unsigned char due_mask[ARENA], mask[ARENA];
 } pass;
 
-/* Quantize and dequantize by two calls of the scalar kernels. */
+/* Compute the expected results of fake_quantize: quantize and dequantize by two calls with
+ * the scalar kernels. Return the first error. */
 static enum pq_status go_there_and_back(void)
 {
     static unsigned char codes[ARENA];
@@ -699,7 +712,8 @@ static enum pq_status go_there_and_back(void)
     args.in = args.out;
     args.out = pass.args.out;
     args.out.data = pass.expected;
-    args.round = PQ_HALF_EVEN; /* dequantize rejects these options */
+    args.round =
+        PQ_HALF_EVEN; /* dequantize accepts only the default values of these options */
     args.precision = PQ_NO_TYPE;
     args.overflow = 0;
     args.lowest_code = args.highest_code = 0;
@@ -707,7 +721,8 @@ static enum pq_status go_there_and_back(void)
     return status != PQ_OK ? status : pq_dequantize(&pq_kernels_scalar, &args, 0, 1);
 }
 
-/* Quantize each element alone; an error means that it is out of range. */
+/* Compute the expected mask. Quantize each element in a separate call, which returns an
+ * error if the element is out of range. */
 static void find_due_mask(void)
 {
     const struct pq_args *const all = &pass.args;
@@ -734,7 +749,8 @@ static void find_due_mask(void)
     }
 }
 
-/* Fake-quantize to numbers in C order, sometimes with gaps, sometimes with a mask. */
+/* Check pq_fake_quantize() with the arguments of the call. The results are in C order,
+ * sometimes with gaps. Some calls have a mask. */
 static void check_fakes(void)
 {
     static ptrdiff_t strides[PQ_MAX_NDIM], bytes[PQ_MAX_NDIM];
@@ -754,7 +770,8 @@ static void check_fakes(void)
     args->out_layout = NULL;
     args->beyond = PQ_SATURATE;
     args->refuse_nan = args->zero_first = args->narrow_first = 0;
-    if (pq_is_narrow_float(pass.fake.code)) { /* a type without zero points */
+    if (pq_is_narrow_float(
+            pass.fake.code)) { /* fake_quantize supports no zero points for narrow floats */
         args->zero.data = NULL;
     }
     memset(pass.expected, 0x5a, pass.bytes);
@@ -783,7 +800,8 @@ static struct {
     _Alignas(8) unsigned char in[ARENA], number[ARENA], due[ARENA], out[ARENA];
 } recode;
 
-/* Draw codes in C order, seldom with reversed rows, and scales of blocks along one axis. */
+/* Choose random codes of `type` as the input of pq_requantize_codes(). The codes are in C
+ * order, or reversed along one axis. Blocks along this axis have separate scales. */
 static void draw_codes(enum pq_type type)
 {
     const int ndim = recode.to.ndim;
@@ -828,8 +846,9 @@ static void draw_codes(enum pq_type type)
     recode.to.out = (struct pq_array){recode.due, recode.outs, recode.to.out.type, 0, NULL};
 }
 
-/* Run a call with each table. Compare its status with `due`, and its codes with
- * `recode.due`. With `from`, the call is pq_requantize_codes(), else pq_quantize(). */
+/* Run a call with each table. Compare the status with `due`, and the codes with
+ * `recode.due`. If `from` is NULL, the call is pq_quantize(), else
+ * pq_requantize_codes(). */
 static void compare_codes(const struct pq_args *from, enum pq_status due, const char *what)
 {
     const size_t bytes = call.n * pq_type_size(recode.to.out.type);
@@ -840,8 +859,9 @@ static void compare_codes(const struct pq_args *from, enum pq_status due, const 
     recode.to.out.data = recode.due;
 }
 
-/* Convert codes to codes by two calls of the scalar kernels, and by one call. Then quantize
- * 8-bit codes, and compare with the codes of the equal float32 numbers. */
+/* Compare pq_requantize_codes() with two calls, pq_dequantize() and pq_quantize() with the
+ * scalar kernels. For 8-bit codes, also call pq_quantize() with the codes as input, and
+ * compare with the results for equal float32 numbers. */
 static void check_codes_to_codes(void)
 {
     static const enum pq_type types[] = {PQ_U8,  PQ_I8,  PQ_U8,  PQ_I8,       PQ_I16,
@@ -883,9 +903,9 @@ static void check_codes_to_codes(void)
     compare_codes(NULL, due, "quantize codes");
 }
 
-/* Check that only one part writes each byte, because threads could lose bits of a shared
- * byte. A part writes a byte if the old value of the byte changes. In arrays of one
- * dimension, only one part writes each word. */
+/* Check that no byte is written by two parts, because parts in different threads could lose
+ * bits of a shared byte. A part writes a byte if a byte of 0 or 0xff changes. In arrays of
+ * one dimension, no word may be written by two parts. */
 static void check_parts_disjoint(const struct pq_kernels *k, enum op op, unsigned char *out,
                                  size_t bytes)
 {
@@ -980,14 +1000,15 @@ static void check_result(enum op op)
 
 /* ---- extrema, parameters, histograms and error sums ---- */
 
-/* The expected extrema of each cell, and the number of elements that are not finite. */
+/* The expected extrema of each group, the number of elements that are not finite, and the
+ * index of the first of the elements. */
 static struct {
     double lo[ARENA / 8], hi[ARENA / 8];
     size_t nonfinite, first;
 } truth;
 
-/* Return the cell of the element at an index; with `block` NULL, of the group at an
- * index. */
+/* Return the index of the extremum in its array. The index `index` is of an element, or of
+ * a group if `block` is NULL. */
 static size_t cell_of(const struct pq_array *array, const ptrdiff_t *index,
                       const ptrdiff_t *block)
 {
@@ -995,7 +1016,8 @@ static size_t cell_of(const struct pq_array *array, const ptrdiff_t *index,
            8;
 }
 
-/* Merge the extrema of the elements into the cells. NaN makes a cell NaN. */
+/* Compute the expected extrema of each group. If a group contains NaN, its extrema become
+ * NaN. */
 static void find_due_extrema(void)
 {
     size_t position = 0;
@@ -1015,7 +1037,7 @@ static void find_due_extrema(void)
     }
 }
 
-/* Compare extrema with the expected extrema. The sign of a zero is not specified. */
+/* Compare the extrema with the expected extrema. Extrema of 0 can have any sign. */
 static void expect_due_extrema(const struct pq_kernels *k)
 {
     for (size_t c = 0; c < call.scale.bytes / 8; c++) {
@@ -1027,7 +1049,8 @@ static void expect_due_extrema(const struct pq_kernels *k)
     }
 }
 
-/* Check the largest magnitudes, in float32 cells at the strides of the extrema. */
+/* Check pq_minmax() with one output for both extrema, which receives the largest magnitudes
+ * in float32. */
 static void check_magnitudes(const struct pq_kernels *k)
 {
     struct pq_args args = *use.args;
@@ -1048,8 +1071,8 @@ static void check_magnitudes(const struct pq_kernels *k)
     }
 }
 
-/* Check parameters: pq_choose() must return equal parameters for the extrema of each
- * group. */
+/* Compare the parameters that a call wrote with the result of pq_choose() for the expected
+ * extrema of each group. */
 static void expect_due_params(const struct pq_args *args, const struct pq_choice *choice)
 {
     struct pq_choice alone = *choice;
@@ -1068,7 +1091,8 @@ static void expect_due_params(const struct pq_args *args, const struct pq_choice
     }
 }
 
-/* Draw the options of dynamic_quantize. Codes of fewer than 8 bits can be packed. */
+/* Choose random options and the output of pq_dynamic_quantize(). Half of the outputs with
+ * codes of fewer than 8 bits are packed. */
 static void draw_dynamic(struct pq_args *args, const struct pq_choice *choice,
                          ptrdiff_t *strides)
 {
@@ -1102,7 +1126,8 @@ static void quantize_by_two_calls(const struct pq_args *given,
     }
 }
 
-/* Draw an array with the shape of the call. It uses the memory for outputs. */
+/* Return a random array of reals with the shape of the call, in the memory for outputs. If
+ * `is_weight` is 1, the reals are from 0 to 1. */
 static struct pq_array draw_others(enum pq_type type, int is_weight)
 {
     const struct pq_array *const to = &call.out.array;
@@ -1115,8 +1140,8 @@ static struct pq_array draw_others(enum pq_type type, int is_weight)
     return *to;
 }
 
-/* Check search_params and dynamic_quantize: they are invalid if choose_params is, and all
- * tables write equal bytes. */
+/* Check pq_search_params() if `searched` is 1, else pq_dynamic_quantize(). The status must
+ * be `right`, the status of pq_choose_params(). All tables must write equal bytes. */
 static void check_params_of(const struct pq_args *args, const struct pq_choice *choice,
                             enum pq_status right, int searched)
 {
@@ -1166,8 +1191,8 @@ static void check_params_of(const struct pq_args *args, const struct pq_choice *
     }
 }
 
-/* Check pq_choose_params() and related calls. They write parameters to the arrays of
- * extrema. */
+/* Check pq_choose_params(), pq_search_params() and pq_dynamic_quantize(). The calls write
+ * scales and zero points to the arrays of extrema. */
 static void check_params(enum pq_status extrema, int finite)
 {
     const enum pq_status right = extrema != PQ_OK ? extrema
@@ -1175,7 +1200,7 @@ static void check_params(enum pq_status extrema, int finite)
                                                   : PQ_ERR_NONFINITE;
     if (use.args == NULL || use.args->lowest.type != PQ_F64 ||
         use.args->highest.type != PQ_F64 || (call.n == 0 && !use.known)) {
-        return; /* of these calls, only minmax accepts any strides if an array is empty */
+        return; /* only minmax accepts any strides of an empty array */
     }
     struct pq_args args = *use.args;
     const enum pq_type code = random_chance(70) ? pick(integers, 6) : PICK(narrow);
@@ -1215,7 +1240,8 @@ static void check_params(enum pq_status extrema, int finite)
     }
 }
 
-/* Check the histogram: it accepts every `in` that minmax accepts. */
+/* Check pq_histogram(), which accepts every input that pq_minmax() accepts. `extrema` and
+ * `finite` are the status and the result of pq_minmax(). */
 static void check_histogram(enum pq_status extrema, int finite)
 {
     static uint32_t counters[PQ_COUNTERS];
@@ -1246,8 +1272,8 @@ static void check_histogram(enum pq_status extrema, int finite)
     }
 }
 
-/* Measure elements against themselves, or against other elements. All tables must compute
- * equal errors. */
+/* Check pq_measure(), which sums the errors between the input and the input again, or a
+ * random array. All tables must compute equal sums. */
 static void check_measure(enum pq_status extrema)
 {
     enum { MOST = 2 * ARENA / PQ_MEASURE_CHUNK + 1, MOST_COUNT = 3000 };
@@ -1364,7 +1390,7 @@ static void check_zeros_within(void)
         CHECK(!use.refused || !got, "accepted");
         return;
     }
-    if (call.n == 0) { /* without elements, the result is 1 */
+    if (call.n == 0) { /* the result for an empty array is 1 */
         CHECK(got == 1, "of no elements: %d", got);
         return;
     }
@@ -1382,15 +1408,15 @@ static void check_zeros_within(void)
 
 static const enum pq_type summed[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I32, PQ_U32, PQ_I64};
 
-/* Draw a multiplier that every arithmetic supports. */
+/* Return a random multiplier that every arithmetic of requantize supports. */
 static double usual_multiplier(void)
 {
     return ldexp(0.5 + random_unit() / 2, (int)random_between(-30, 7));
 }
 
-/* Draw a number for each of `n` channels: from `lo` to `hi`, a multiplier if `lo` equals
- * `hi`, or any number. Gaps separate the numbers. The last number ends at an inaccessible
- * page. */
+/* Return random numbers for `n` channels, or one number for all. The numbers are from `lo`
+ * to `hi`, or multipliers if `lo` equals `hi`. If `any` is 1, the bits are random. The
+ * array can have gaps, and ends at an inaccessible page. */
 static struct pq_channels draw_numbers(const struct guarded *where, enum pq_type type,
                                        ptrdiff_t n, int64_t lo, int64_t hi, int any)
 {
@@ -1414,14 +1440,17 @@ static struct pq_channels draw_numbers(const struct guarded *where, enum pq_type
                                 type, array.swapped};
 }
 
-/* Draw a requantize call. Return 1 if its numbers can be invalid. */
+/* Choose random arguments for pq_requantize(). Return 1 if the multipliers, shifts or
+ * biases can be invalid. */
 static int draw_requantization(struct pq_requantization *args)
 {
     const int any = random_chance(10), stored = random_chance(30);
     const ptrdiff_t axis = call.args.ndim > 0 ? random_between(0, call.args.ndim - 1) : 0;
     const ptrdiff_t n = call.args.ndim > 0 ? call.shape[axis] : 1;
     const enum pq_type source = PICK(summed),
-                       target = pick(summed, 5); /* the first five types, up to int32 */
+                       target = pick(
+                           summed,
+                           5); /* the first five types: the output has at most 32 bits */
     const enum layout layout = draw_layout();
     const struct limits codes = limits_of(target);
     draw_view(&call.in, &memory.in, call.args.ndim, call.shape, source, layout);
@@ -1458,7 +1487,7 @@ static int draw_requantization(struct pq_requantization *args)
     return any;
 }
 
-/* Requantize the element at `index` alone, into `expected`. */
+/* Compute the expected result of the element at `index` by a call for one element. */
 static enum pq_status requantize_one(const struct pq_requantization *args,
                                      const ptrdiff_t *index, unsigned char *expected)
 {
@@ -1516,8 +1545,8 @@ static void check_requantize(void)
     restore(&kept_out);
 }
 
-/* Check fixed_point for any number and arithmetic: it returns an approximation, or an
- * error. */
+/* Check pq_fixed_point() for a random number and arithmetic. The result must be close to
+ * the number, or the call must return an error. */
 static void check_fixed_point(void)
 {
     const double real = random_chance(50) ? usual_multiplier() : f64_of_bits(random_bits());
@@ -1552,15 +1581,16 @@ static void check_fixed_point(void)
 enum { MOST_BLOCKS = 3 };
 
 static struct coding {
-    int place; /* number of the format */
+    int place; /* index of the format */
     const struct pq_block_format *format;
     int encodes;
     struct pq_blocks args;
     ptrdiff_t shape[PQ_MAX_NDIM],
-        bytes[PQ_MAX_NDIM]; /* extents of the numbers, and of the blocks */
+        bytes[PQ_MAX_NDIM]; /* extents in elements (`shape`) and in bytes of blocks */
 } coding;
 
-/* Draw rows of a few random blocks, in up to MOST_NDIM dimensions. */
+/* Choose random arguments for a call that encodes or decodes blocks. Each row along the
+ * last dimension has up to MOST_BLOCKS blocks. */
 static void draw_blocks(void)
 {
     const enum pq_type type = pick(reals, REALS);
@@ -1592,12 +1622,14 @@ static void draw_blocks(void)
                            .out = call.out.array,
                            .search = coding.format->encodes > 1 && random_chance(50)};
     if (coding.encodes && random_chance(20)) {
-        coding.args.weights = call.in.array; /* weights of both signs */
+        coding.args.weights =
+            call.in.array; /* some weights are negative, and therefore invalid */
     }
 }
 
-/* Encode or decode the block at `index` alone with a scalar kernel, into `expected`. The
- * last index begins at the first element of the block, and is set to the last element. */
+/* Compute the expected result of the block that begins at `index`, with a scalar kernel.
+ * Set `index` to the last element of the block, so that EACH_INDEX continues with the next
+ * block. */
 static void code_one(ptrdiff_t *index, unsigned char *expected)
 {
     static float numbers[256];
@@ -1636,10 +1668,11 @@ static void code_one(ptrdiff_t *index, unsigned char *expected)
         put_element(out, expected + (element_at(out, ndim, index, NULL) - kept_out.at),
                     bits);
     }
-    *last = block * elements + elements - 1; /* the next index is in another block */
+    *last = block * elements + elements - 1; /* EACH_INDEX continues with the next block */
 }
 
-/* Fill in bytes with finite scales, ordinary numbers, or any bytes. */
+/* Fill the input with random bytes if `any` is 1. Otherwise, fill it with ordinary numbers
+ * to encode, or with blocks with finite scales to decode. */
 static void fill_blocks(int any)
 {
     const struct pq_array *const in = &call.in.array;
@@ -1676,7 +1709,7 @@ static void check_blocks(void)
         RUN_PARTS(status, parts,
                   (coding.encodes ? pq_block_encode
                                   : pq_block_decode)(tables[i], &coding.args, part, parts));
-        /* Results of NaN, infinities and invalid weights are undefined and differ. */
+        /* Blocks of NaN, infinities or numbers with invalid weights are undefined. */
         const int any = coding.encodes && (any_bytes || coding.args.weights.data != NULL);
         const int right = any || memcmp(kept_out.at, expected, kept_out.bytes) == 0;
         CHECK(status == PQ_OK, "%s: blocks: %d", tables[i]->name, (int)status);
@@ -1722,7 +1755,8 @@ static void one_input(const unsigned char *data, size_t size)
     draw_valid(op);
     struct pq_args args = call.args;
     if (!spoiled) {
-        random_from(NULL, 0); /* use the input bytes for arguments, not for numbers */
+        random_from(NULL, 0); /* the input bytes choose only the arguments; random bits
+                                 choose the elements */
     }
     fill(op);
     if (strewn) {
@@ -1787,8 +1821,8 @@ static void check_inputs(const char *name, size_t count)
     }
 }
 
-/* Shapes that random calls seldom have: more groups than a tile of parameters, and rows
- * with lengths at the limits of different paths. */
+/* Check shapes that random calls seldom have: more groups than a tile of parameters, and
+ * rows with lengths at the limits of special code. */
 static void check_chosen_shapes(void)
 {
     static const struct {
@@ -1855,7 +1889,8 @@ static void check_chosen_shapes(void)
         draw_params(&call, call.block[1] > 1 || random_chance(80) ? PLAIN : GAPPED, PQ_F32,
                     code, random_chance(75));
         if (random_chance(50) && call.selects[0] && call.block[1] > 1) {
-            /* rows of parameters that overlap if the last block is short */
+            /* if the last block is short, its parameters are the first parameters of the
+             * next row */
             const ptrdiff_t complete = call.shape[1] / call.block[1];
             call.scale.strides[0] = complete * call.scale.strides[1];
             call.zero.strides[0] = complete * call.zero.strides[1];

@@ -65,7 +65,8 @@ static uint32_t nan_code(const struct float_format *f, int negative)
     return f->nan | (negative && f->nan_has_sign ? sign_bit(f) : 0);
 }
 
-/* Return the exact sign of num - value * den. No double is between a product and its
+/* Return the sign of num - value * den, computed exactly. If num differs from the
+ * rounded product, the sign is right, because no double is between a product and its
  * rounded value. */
 static int compare(double num, double value, double den)
 {
@@ -77,26 +78,27 @@ static int compare(double num, double value, double den)
     return (rest < 0) - (rest > 0);
 }
 
-/* Return a code near a number. The code is at most `most`. */
+/* Return a code near the code of the magnitude `v`. The result is at most `most`. */
 static uint32_t code_near(const struct float_format *f, double v, uint32_t most)
 {
     const uint64_t bits = bits_of_f64(v) >> (52 - f->mantissa_bits);
     const int64_t code = (int64_t)bits - ((int64_t)(1023 - f->bias) << f->mantissa_bits);
-    const double unit = value_of(f, 1); /* subnormal numbers are multiples of `unit` */
+    const double unit = value_of(f, 1); /* the smallest subnormal number */
     const int64_t near = code < 1 << f->mantissa_bits ? (int64_t)(v / unit) : code;
     return near < most ? (uint32_t)near : most;
 }
 
-/* Return the code of the magnitude nearest to num / den, both positive, ties to the even
- * code. The code after the last code is included if the format has more codes. The quotient
- * is never computed: num is compared with midpoints times den. */
+/* Return the code of the magnitude nearest to num / den, which both are positive. Ties
+ * round to the even code. To avoid a rounded quotient, the function compares num with
+ * products of den and midpoints. The result can be one above the code of the largest finite
+ * magnitude. */
 static uint32_t nearest_code(const struct float_format *f, double num, double den)
 {
     const uint32_t most = f->last + (f->fnuz || f->last + 1 < sign_bit(f));
     if (compare(num, value_of(f, most), den) >= 0) {
         return most;
     }
-    uint32_t lo = code_near(f, num / den, most - 1); /* the loops correct an estimate */
+    uint32_t lo = code_near(f, num / den, most - 1); /* the loops correct this estimate */
     for (; compare(num, value_of(f, lo), den) < 0; lo--) {
     }
     for (; compare(num, value_of(f, lo + 1), den) >= 0; lo++) {
@@ -203,8 +205,8 @@ double rounded(enum pq_round round, double q, uint32_t word, int single)
     }
 }
 
-/* Numbers of the type with one exponent are equally spaced. Scale their distance to 1, and
- * round to an integer. */
+/* Numbers of a type with equal exponents have equal distances. Scale `q` so that this
+ * distance is 1, round to an integer, and scale back. */
 double rounded_to_number(enum pq_type type, double q, uint32_t word, int single)
 {
     const struct float_format *const f = format_of(type);
@@ -221,8 +223,8 @@ double rounded_to_number(enum pq_type type, double q, uint32_t word, int single)
 
 /* ---- one element ---- */
 
-/* Return r + z modulo 2^64. Add multiples of 2^32 and the remainders separately, because
- * float64 does not represent all sums. */
+/* Split `r` into a multiple of 2^32 and a remainder, and add both to `z` separately,
+ * because float64 does not represent all sums. */
 int64_t sum_of_64_bits(double r, int64_t z, enum pq_type type, int *side)
 {
     const int is_far = fabs(r) >= 0x1p66;
@@ -238,7 +240,7 @@ int64_t sum_of_64_bits(double r, int64_t z, enum pq_type type, int *side)
     return (int64_t)(((uint64_t)top << 32) | (low & UINT32_MAX));
 }
 
-/* Add the zero point and saturate. NaN becomes the lowest code. */
+/* Return r + zero, saturated to the codes of `type`. NaN becomes the lowest code. */
 static int64_t code_of(double r, int64_t zero, enum pq_type type)
 {
     struct limits limits = limits_of(type);
@@ -251,7 +253,8 @@ static int64_t code_of(double r, int64_t zero, enum pq_type type)
         side = isinf(r) ? (r < 0 ? -1 : 1) : side;
         return side < 0 ? limits.lo : side > 0 ? highest : sum;
     }
-    const double sum = r + (double)zero; /* the sum is exact, or far out of range */
+    const double sum =
+        r + (double)zero; /* float64 rounds only sums that are far out of range */
     return !(sum > (double)limits.lo) ? limits.lo
            : sum >= (double)limits.hi ? limits.hi
                                       : (int64_t)sum;
@@ -274,8 +277,10 @@ uint64_t quantized(const struct pq_run *run, double x, double scale, struct zero
     return encode(run->out, number, run->overflow, signbit(x) != signbit(scale));
 }
 
-/* Return 4 * q + rest, rounded once to float32 or float64. A large quotient keeps only
- * whether the rest is 0 (rounding to odd), in bits that both types round away. */
+/* Return 4 * q + rest, rounded only once, to float32 if `single` is 1, else to float64. If
+ * 4 * q overflows int64, the function sets the lowest bit of `q` if `rest` is not 0. The
+ * result is rounded correctly, because float32 and float64 do not keep this bit of a large
+ * `q`. */
 static double rounded_sum(int64_t q, int64_t rest, int single)
 {
     const int is_small = q > -(INT64_C(1) << 60) && q < INT64_C(1) << 60;
@@ -284,7 +289,7 @@ static double rounded_sum(int64_t q, int64_t rest, int single)
     return ldexp(single ? (double)(float)v : (double)v, is_small ? 0 : 2);
 }
 
-/* Return an integer of any type divided by 4, rounded down. */
+/* Return a 64-bit integer divided by 4, rounded down. */
 static int64_t quarter_of(int64_t v, int is_unsigned)
 {
     return is_unsigned ? (int64_t)((uint64_t)v >> 2) : (v - (v & 3)) / 4;

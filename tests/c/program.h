@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a test program of drivers.h. The program has defined check_alone(). This
- * function makes the memory, and runs all checks except the tests of kernels.
+ * The end of a test program that uses drivers.h. The program must define check_alone(),
+ * which allocates the memory, and runs all checks that are not tests of a kernel.
  */
 static void check_table(const struct pq_kernels *k)
 {

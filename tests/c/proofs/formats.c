@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prove the conversions of csrc/math/narrow_float.h and scalar_math.h: every float32 number
- * to every narrow float, float16 and bfloat16, every code to float32, and float64 numbers
- * next to each midpoint by way of pq_float_to_odd(). Also prove least_scale() of
- * csrc/ops/quantize.c: subnormal numbers have code 0. Seven minutes on one core.
+ * Prove the conversions of csrc/math/narrow_float.h and scalar_math.h. The program converts
+ * every float32 number to every narrow float, float16 and bfloat16, and every code to
+ * float32. It also converts float64 numbers next to each midpoint through
+ * pq_float_to_odd(). Also prove least_scale() of csrc/ops/quantize.c: with larger scales,
+ * subnormal numbers have code 0. The program runs for seven minutes on one core.
  */
 #include <math.h>
 #include <string.h>
@@ -22,16 +23,17 @@ static uint32_t converted(enum pq_type type, float v, int saturates)
                              : pq_encode(v, type, saturates);
 }
 
-/* Return the first float32 magnitude, as bits, that rounds to a code after `code`. */
+/* Return the bits of the least float32 magnitude that rounds to a code above `code`. */
 static uint32_t end_of(const struct float_format *f, uint32_t code)
 {
     const double middle = (value_of(f, code) + value_of(f, code + 1)) / 2;
     const float near =
-        (float)middle; /* midpoints of bfloat16 and smaller formats are exact */
+        (float)middle; /* float32 represents the midpoints of 16-bit and narrower formats */
     return bits_of_f32(near) + (code % 2 == 0);
 }
 
-/* Check all float32 numbers in ascending order of their magnitude, both signs. */
+/* Check the codes of all float32 numbers, positive and negative, in ascending order of the
+ * magnitude. */
 static void prove_all_numbers(enum pq_type type, int saturates)
 {
     const struct float_format *const f = format_of(type);
@@ -63,7 +65,9 @@ static void prove_all_numbers(enum pq_type type, int saturates)
     CHECK(at == INFINITE + 1, "ends at %#x", (unsigned)at);
 }
 
-/* Check float64 numbers at each midpoint and next to it: the first rounding is to odd. */
+/* Check the codes of float64 numbers at each midpoint of two values of `type`, and of the
+ * next float64 numbers. The function pq_float_to_odd() rounds to float32 by rounding to
+ * odd, so that the second rounding, to `type`, is right. */
 static void prove_midpoints(enum pq_type type)
 {
     const struct float_format *const f = format_of(type);
@@ -91,8 +95,8 @@ static void prove_codes(enum pq_type type)
     }
 }
 
-/* Check that quotients of subnormal numbers round to 0. Larger scales have smaller
- * quotients. */
+/* Check that quotients of subnormal numbers and the least scale round to 0. Larger scales
+ * need no check, because the quotients are smaller. */
 static void prove_subnormals(void)
 {
     check_begin("subnormal numbers by the smallest scales");
@@ -110,8 +114,8 @@ static void prove_subnormals(void)
     }
     for (int type = PQ_U64 + 1; type < PQ_TYPE_COUNT; type++) {
         if (pq_is_narrow_float((enum pq_type)type)) {
-            const float most =
-                f32_of_bits((UINT32_C(1) << 23) - 1); /* codes ascend with x */
+            const float most = f32_of_bits((UINT32_C(1) << 23) -
+                                           1); /* smaller numbers have no larger codes */
             CHECK(pq_encode(most / 0x1p-107f, (enum pq_type)type, 1) == 0, "%s",
                   type_name((enum pq_type)type));
         }

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prove the ranges of scales that need no division or no check for NaN in kernels:
- * quantize_range(), encode_range(), dequantize_range() and
- * has_exact_reciprocal(). The program runs the chunk bodies of AVX2, and compares a fast
- * body with the body for any scale. 80 seconds on one core.
+ * Prove the ranges of scales within which kernels need no division or no check for NaN:
+ * quantize_range(), encode_range(), dequantize_range() and has_exact_reciprocal(). The
+ * program compares the results of a fast chunk body with the results of the body for any
+ * scale, both for AVX2. The program runs for 80 seconds on one core.
  *
- * Scales from one power of two to the next are a binade. The program tries every
- * significand of the first and the last binade of a range. Between these binades, a power
- * of two scales every number of a computation, and no rounding changes. reciprocals.c
- * proves one of these binades.
+ * A binade is all scales from one power of two to the next. The program tries every
+ * significand of the first and the last binade of a range. A computation in a binade
+ * between the two differs only by powers of two, so that every rounding is equal.
+ * reciprocals.c proves one of the binades between.
  */
 #include "math/fpenv.h"
 #include "pq_compiler.h"
 
 #if defined(PQ_ARCH_X86_64)
 
-/* PQ_NAME() puts `proof` in the names of kernels, so this program has copies of its own. */
+/* Compile the kernels in this program. PQ_NAME() appends `proof` to the names of kernels,
+ * so that the names differ from the library's. */
 #  define PQ_ISA proof
 #  include "kernels/kernels.h"
 
@@ -47,11 +48,12 @@ static int exponent_of(uint32_t bits)
 
 /* ---- quotients of float32 ---- */
 
-/* An instance of a chunk body, and ties of its codes. In the binades that begin at 2^below
- * and at 2^above, outside the range, a code is wrong:
+/* An instance of a fast chunk body, and ties between its codes. The binades of scales that
+ * begin at 2^below and at 2^above are outside the range. The body fails in both binades:
  *
- *   - below: a remainder that the CPU flushes to zero decides a code.
- *   - above: the bound of x is infinite, or the CPU flushes `rest` or the reciprocal. */
+ *   - below: the CPU flushes a remainder to 0, and the remainder decides a code.
+ *   - above: the bound of x is infinite, or the CPU flushes `rest` or the reciprocal to 0.
+ */
 struct kind {
     const char *name;
     struct instance k;
@@ -88,8 +90,8 @@ static const struct kind integers[] = {
      {0.5f, 1.5f, 2.5f, 255.5f, 65535.5f, 0x1p22f + 0.5f, 0x1p24f, 0x1p31f}},
 };
 
-/* Fill a chunk with numbers at each tie and next to it, and with numbers at the limits of
- * the proofs. */
+/* Fill a chunk with the products of `s` and each tie, the next numbers below and above, and
+ * numbers at the limits of the proofs. */
 static void fill_chunk_of_ties(float *x, float s, const float *ties, int negative)
 {
     static const float limits[] = {0x1p-149f,        0x1.fffffcp-127f, 0x1p-126f, 0x1p-100f,
@@ -104,13 +106,15 @@ static void fill_chunk_of_ties(float *x, float s, const float *ties, int negativ
     }
 }
 
-/* Return 1 if the fast body gives wrong codes, with or without flushing of subnormals. */
+/* Return 1 if the fast body computes a wrong code for the scale `s`, with or without
+ * flushing of subnormal numbers by the CPU. */
 PQ_INLINE int differs(const float *ties, float s, int negative, struct instance k)
 {
     float x[PQ_CHUNK];
     char due[PQ_CHUNK * 4], got[PQ_CHUNK * 4];
     const int is_float = pq_is_narrow_float(k.code), is_32 = k.code == PQ_I32;
-    const int32_t none = is_float ? INT32_MIN : 0; /* no zero point; floats: bits of -0 */
+    const int32_t none =
+        is_float ? INT32_MIN : 0; /* the bits of a zero point of 0, or of -0.0 for floats */
     const int32_t z =
         negative && !is_float && !is_32 ? (int32_t)pq_highest_of(k.code) : none;
     const size_t bytes = PQ_CHUNK * pq_bytes_of(k.code);
@@ -139,8 +143,8 @@ PQ_INLINE int differs(const float *ties, float s, int negative, struct instance 
     return wrong;
 }
 
-/* Count the scales of a binade with a wrong code, or stop after the first wrong code. Try
- * every `step`-th significand, and the last one. */
+/* Return the number of scales of a binade with a wrong code. If `stops` is 1, stop after
+ * the first of the scales. Try every `step`-th significand, and the last significand. */
 PQ_INLINE uint32_t count_wrong(const float *ties, int exponent, uint32_t step, int stops,
                                struct instance k)
 {
@@ -151,8 +155,8 @@ PQ_INLINE uint32_t count_wrong(const float *ties, int exponent, uint32_t step, i
     return wrong;
 }
 
-/* Prove a range. If it is `uneven`, the fast body must fail only for the significand of all
- * ones. */
+/* Prove a range of scales. If the range is `uneven`, the fast body must fail only for
+ * scales with a significand of all ones. */
 PQ_INLINE void prove_range(const struct kind *kind, struct reciprocal_range range,
                            struct instance k)
 {
@@ -179,7 +183,8 @@ PQ_INLINE void prove_range(const struct kind *kind, struct reciprocal_range rang
 
 static void prove_quantize(void)
 {
-    /* Constant instances let the compiler make fast code. */
+    /* The index is a constant, so that the compiler specializes the code for the
+     * instance. */
 #  define PROVE(i) prove_range(&integers[i], quantize_range(integers[i].k), integers[i].k)
     PROVE(0);
     PROVE(1);
@@ -212,8 +217,8 @@ static void prove_encode(void)
 
 /* ---- products of codes ---- */
 
-/* Return 1 if the fast body gives other bits for a product of the scale and a code from 0
- * to 255. Codes of 16 and 32 bits also have larger magnitudes, and larger products. */
+/* Return 1 if the fast body and the body for any scale differ for a code from 0 to 255.
+ * Larger codes of 16 and 32 bits are not checked. */
 PQ_INLINE int multiplies_wrongly(float s, struct instance k)
 {
     const int32_t z = pq_is_narrow_float(k.code) ? INT32_MIN : 0;
@@ -232,10 +237,10 @@ PQ_INLINE int multiplies_wrongly(float s, struct instance k)
     return wrong;
 }
 
-/* Try many scales of the range, both signs, and all scales near its limits. Outside the
- * range, the next larger scale, or the scale 0, makes a NaN that is not canonical. For
- * bfloat16, products in the range are not subnormal: an instruction of AVX-512 flushes
- * subnormals. */
+/* Check many scales in the range, positive and negative, and all scales near the limits.
+ * Also check that the fast body is wrong for the next larger scale, and for the scale 0 if
+ * the range excludes 0. For bfloat16, check that no product is subnormal, because the
+ * instruction of AVX-512 flushes subnormal numbers. */
 PQ_INLINE void prove_products(struct instance k)
 {
     enum { NEAR = 1 << 12, STEP = 40009 };
@@ -274,8 +279,8 @@ static void prove_dequantize(void)
 
 /* ---- quotients of float64 ---- */
 
-/* Return 1 if the fast quotient and the exact quotient of the integers X and S round half
- * to even to different integers. */
+/* Return 1 if the fast quotient of the integers X and S rounds to another integer than the
+ * divided quotient. */
 static int rounds_wrongly(double x, double s)
 {
     double numbers[PQ_HALF] = {x}, q[PQ_HALF];
@@ -293,10 +298,10 @@ static uint64_t inverse_of(uint64_t odd)
     return v;
 }
 
-/* Draw divisors S of 53 bits with the last 20 bits `last`, an odd number. Count the wrong
- * quotients next to ties k + 1/2: 2^54 X = S N + c, where N = 2^20 (2 k + 1) +- 1 has 54
- * bits and c is `last` or its negative modulo 2^20, nearest to 0. See
- * has_exact_reciprocal(). */
+/* Choose random divisors S of 53 bits. The last 20 bits are `last`, an odd number. Return
+ * the number of wrong quotients near ties k + 1/2. The numerators X satisfy 2^54 X = S N +
+ * c, where N = 2^20 (2 k + 1) +- 1 has 54 bits. The remainder c is `last` or -`last` modulo
+ * 2^20, reduced to the least magnitude. See has_exact_reciprocal(). */
 static unsigned count_wrong_quotients(uint32_t last, unsigned tries)
 {
     const int64_t least = last < 1 << 19 ? (int64_t)last : (int64_t)last - (1 << 20);
@@ -321,8 +326,9 @@ static void prove_float64(void)
     enum { RESIDUES = 1 << 20, TRIES = 100000 };
     check_begin("float64 reciprocals");
     for (uint32_t last = 0; last < RESIDUES; last++) {
-        /* |c| is at least this distance of a multiple of 2^20, and must exceed the error of
-         * the sum: S N 2^-104 < 16. */
+        /* A reciprocal is exact if |c| exceeds the error of the sum, S N 2^-104 < 16. The
+         * variable `least`, the distance of `last` to a multiple of 2^20, is a lower bound
+         * of |c|. */
         const uint32_t other = RESIDUES - last;
         const uint32_t least = last == 0 ? RESIDUES : last < other ? last : other;
         CHECK(has_exact_reciprocal(1 + last * 0x1p-52) == (least >= 16), "%u",
@@ -351,7 +357,7 @@ int main(int argc, char **argv)
 
 int main(void)
 {
-    return 0; /* the chunk bodies of this program need AVX2 */
+    return 0; /* this program checks nothing without AVX2 */
 }
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * Prove that the fast quotients of csrc/kernels/quantize.inc and encode.inc equal a
  * division: see quantize_range() and encode_range(). Each check uses every significand of
- * the scale. ranges.c proves the limits of the ranges. 30 seconds on one core with FMA
- * instructions.
+ * the scale. ranges.c proves the limits of the ranges. The program runs for 30 seconds on
+ * one core with FMA instructions.
  */
 #include <math.h>
 #include <stdint.h>
@@ -25,7 +25,8 @@ static float in_two_operations(float x, float r, float d)
     return fmaf(x, r, x * d);
 }
 
-/* Return 1 if the quotients of the numbers next to a tie are on the side of x / s. */
+/* Return 1 if fast quotients are on the side of x / s. The numbers x are `tie` * `s` and
+ * the numbers next to this product. */
 static int has_sides(float s, float tie, float r, float d)
 {
     const uint32_t at = bits_of_f32(s * tie);
@@ -38,7 +39,8 @@ static int has_sides(float s, float tie, float r, float d)
     return right;
 }
 
-/* Count significands with a quotient on the wrong side of a tie. */
+/* Return the number of significands of the scale with a fast quotient on the wrong side of
+ * a tie. */
 static uint32_t wrong_significands(int exponent, int step, uint32_t *last)
 {
     uint32_t wrong = 0;
@@ -91,10 +93,10 @@ static uint32_t inverse_of(uint32_t odd)
 }
 
 /*
- * Check the numerators X with a quotient X / S near a midpoint. The distance is |c| / 2S
- * units in the last place: X 2^bits = S N + c, where N is odd and has 25 bits. Only |c| < 8
- * can fail, because the error before the last rounding is below 2^-22 units. X and S have
- * 24 bits.
+ * Check the fast quotient of every numerator X with a quotient X / S near a midpoint. The
+ * distance is |c| / 2S units in the last place: X 2^bits = S N + c, where N is odd and has
+ * 25 bits. Only |c| < 8 can fail, because the error before the last rounding is below 2^-22
+ * units. X and S have 24 bits.
  */
 static uint64_t check_near_midpoints(uint32_t divisor, int bits)
 {
