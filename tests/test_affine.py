@@ -1,6 +1,7 @@
-"""Offsets, multipliers, fills, ranges and policies: options of both directions.
+"""Affine options of quantize and dequantize: offsets, fills, ranges, error policies.
 
-Exact arithmetic judges scalar, and scalar judges the other instruction sets.
+The scalar kernels are compared with exact arithmetic in Python. The kernels of each other
+instruction set are compared with the scalar kernels.
 """
 
 import itertools
@@ -59,7 +60,7 @@ PACKED_CODES = tuple(name for name in AVAILABLE_CODES if TYPES[name].bits in (2,
 
 
 def expected_error(refused):
-    """Return the number of refused elements and the index of the first one."""
+    """Return the number of elements out of range, and the index of the first of them."""
     if not refused.any():
         return 0, None
     first = np.unravel_index(np.flatnonzero(refused)[0], refused.shape)
@@ -67,9 +68,11 @@ def expected_error(refused):
 
 
 def expected_results(isa, x, scale, zero=None, *, dtype, **options):
-    """Return codes and refused elements: of exact arithmetic for scalar, else of scalar.
+    """Return the expected codes and the expected elements out of range.
 
-    Parameters have one element, or one for each element of `x`.
+    Exact arithmetic computes the results for the instruction set "scalar". The scalar
+    kernels compute the results for any other instruction set. Each parameter has one
+    element, or one for each element of `x`.
     """
     if isa != "scalar":
         counts = np.size(scale), np.size(options.get("offset", 0))
@@ -141,7 +144,9 @@ def test_dequantize_is_exact(name, target):
 
 
 def beside(form, compute, name, seed=0):
-    """Return the parameters of a form, and the parameters of each element."""
+    """Return scales, offsets and zero points for a kind of call (shape, axis and block).
+    The first list has the shapes of the call. The second list has a parameter for each
+    element of the array."""
     shape, axis, block = form
     params = parameter_shape(shape, axis, block)
     count = int(np.prod(params))
@@ -157,7 +162,8 @@ def beside(form, compute, name, seed=0):
 
 @loop("name", ["int8", "uint8", "int16", "uint16"])
 def test_wrap_near_the_limit_of_the_fast_path(name, isa):
-    """The fast path handles quotients below 2**22. A second pass handles the rest."""
+    """Fast kernels support only quotients below 2**22. A second pass computes the codes of
+    larger quotients."""
     lo, hi = oracle.code_range(name)
     ends = [2.0**22, 2.0**23, 2.0**31, 2.0**32, 3e9, 1e30]
     near = np.float32([end + step for end in ends for step in (-2, -1, -0.5, 0, 1, 256)])
@@ -222,7 +228,8 @@ FLOATS = [n for n in ("float8_e5m2", "float4_e2m1fn") if n in AVAILABLE_CODES]
 
 @loop("name, source", FLOATS, REALS)
 def test_scales_that_multiply_to_narrow_floats(name, source, isa):
-    """inverse=True gives the codes of the products, for all magnitudes."""
+    """With inverse=True, codes are of the product x * scale, for scales of all
+    magnitudes."""
     count, ends = 400, (-149, -130, -127, -126, -100, 90, 100, 120, 126, 127)
     scales = mixed_scales(np.float32, count, 5)
     scales[:20] = [2.0**k for k in ends] * 2
@@ -256,13 +263,13 @@ def test_scales_that_multiply_to_narrow_floats(name, source, isa):
 
 
 def ends_of(name, source):
-    """Return the lowest and the highest number within the codes of a type, at scale 1, and
-    numbers outside of the codes."""
+    """Return, for scale 1, the lowest and the highest number within the codes of a type,
+    and some numbers out of this range."""
     if TYPES[name].kind != "integer":
         most = float(oracle.largest(name))
         return -most, most, [-2 * most, 2 * most]
     lo, hi = limits_of(name)
-    # The step makes each number exact in the source type.
+    # Numbers at a distance of `step` are exact in the source type.
     room = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}[source.name]
     step, most = max((hi - lo + 1) >> room, 1), 6e4 if source == np.float16 else 1e38
     beyond = [float(lo) - step, float(hi) + step]
@@ -272,7 +279,8 @@ def ends_of(name, source):
 @by_family("name", AVAILABLE_CODES)
 @loop("source", REALS)
 def test_error_index_in_long_runs(source, name, isa):
-    """Long runs have separate loops, which begin at a cache line."""
+    """The index in the error is right in long runs. Kernels have separate loops for long
+    runs, which begin at a cache line."""
     count = (1 << 16) + 4096 + 77
     lo, hi, beyond = ends_of(name, source)
     beyond = [one for one in beyond if np.isfinite(cast([one], source)).all()]
@@ -295,14 +303,15 @@ def test_error_index_in_long_runs(source, name, isa):
         x[place] = before
 
 
-# The fast path notices a wrong element. A second pass finds the index of the element.
+# Fast kernels only detect that some element is out of range. A second pass then finds the
+# index of the first of the elements for the error message.
 
 WITHIN = [form for form in FORMS if 0 not in form[0]]
 
 
 @loop("form", WITHIN, draws=40)
 def test_one_step_beyond_the_end(form, isa):
-    """The lowest and the highest code raise no error. The next code raises an error."""
+    """Numbers at the lowest and the highest code raise no error. The next numbers do."""
     for seed, name in enumerate(("int8", "uint8", "int16", "uint16")):
         (_, _, zero), spread = beside(form, "float32", name, seed)
         scale = np.resize(np.float32([0.02, 3, 0.7]), zero.shape)
@@ -328,7 +337,8 @@ def test_one_step_beyond_the_end(form, isa):
 
 @loop("source, name", ["float32", "float64"], ["int8", "uint16"])
 def test_codes_at_the_ends_of_long_runs(source, name, isa):
-    """The first elements decide whether a run is quantized before it is checked."""
+    """Codes and errors are right for numbers at or above the highest code, at any place of
+    a long run. The first elements of a run select one of two methods."""
     lo, hi = limits_of(name)
     x = np.random.default_rng(3).integers(lo + 1, hi, 70_001).astype(source)
     for places in ([], [5], [1023], [1024], [40_000, 70_000], range(0, 70_001, 99)):
@@ -386,7 +396,7 @@ def test_subnormal_inputs(source, name, isa):
 
 @loop("name, mode", ("int8", "uint16"), ("away", "ceil", "floor"))
 def test_subnormal_quotients_in_modes_away_from_zero(name, mode, isa):
-    """The last bit of a scale decides whether half of the smallest number gives 1 or 0."""
+    """In these modes, a subnormal quotient must not become 0 before the rounding."""
     scales = np.float32([1, 1.5, 1.9, 2 - 2.0**-22, 2, 2.5, 3, 3.9, 5, 2.0**20 - 1])
     tiny = float_of_bits(np.arange(1, 40), "float32")
     x = np.concatenate([tiny, -tiny, tiny[::-1] * np.float32(2.0**17)])
@@ -494,7 +504,7 @@ def test_an_offset_is_rounded_once_to_the_type_of_the_arithmetic():
     x = np.float32([0.1])
     for precision in (None, "float64"):
         got = pq.quantize(x, 1e-9, offset=0.1, dtype="int32", precision=precision)
-        assert got.tolist() == [0]  # The arithmetic rounds 0.1 to float32.
+        assert got.tolist() == [0]  # 0.1 is rounded to float32, so that x - 0.1 is 0.
     wide = x.astype(np.float64)
     assert pq.quantize(wide, 1e-9, offset=0.1, dtype="int32").tolist() == [1]
     assert pq.dequantize(np.int8([0]), 1.0, offset=1e300).tolist() == [INF]
@@ -502,7 +512,8 @@ def test_an_offset_is_rounded_once_to_the_type_of_the_arithmetic():
 
 
 def test_the_product_is_rounded_before_the_sum(isa):
-    # 0xffffff * (1 + 2^-23) is not a float32 number. A fused sum would not round it.
+    # The product 0xffffff * (1 + 2^-23) must be rounded to float32. A fused multiply-add
+    # would not round the product.
     q, scale = np.full(100, 0xFFFFFF, np.int32), np.float32(1 + 2.0**-23)
     got = dequantize_at(isa, q, scale, offset=-np.float32(0xFFFFFF))
     assert set(got.tolist()) == {1.0}  # fused: 1.9999998807907104
@@ -604,7 +615,7 @@ KEPT = {
 
 
 def outcome(function, *arguments, **keywords):
-    """Return the bytes of a result, or the text of its error."""
+    """Return the bytes of the result of a call, or the text of the error."""
     try:
         return function(*arguments, **keywords).tobytes()
     except ValueError as error:

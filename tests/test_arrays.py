@@ -1,4 +1,4 @@
-"""Input without a copy: buffers, protocols, DLPack, PyTorch tensors, Python numbers."""
+"""Arguments of all kinds: buffers, array protocols, DLPack, PyTorch tensors, numbers."""
 
 import array
 import ctypes
@@ -13,11 +13,12 @@ from support import adversarial, amount, bit_view, codes, each, loop, peak_of, s
 import pyquant as pq
 
 N = amount(60_000, 300_000)
-SMALL = 1 << 16  # bytes; the arrays are many times larger
+# a limit in bytes for memory of a call without a copy; the arrays are much larger
+SMALL = 1 << 16
 
 
 class Interface:
-    """An object with NumPy's array interface only."""
+    """An object that supports only NumPy's array interface."""
 
     def __init__(self, values):
         self.values = values
@@ -30,7 +31,7 @@ class Interface:
 
 
 class Tensor:
-    """An object with DLPack only."""
+    """An object that supports only DLPack."""
 
     device = None
 
@@ -47,7 +48,7 @@ class Tensor:
 
 
 class Sequence(Tensor):
-    """A DLPack object that is also a sequence, which NumPy would read by elements."""
+    """A DLPack object that is also a sequence. NumPy would read it element by element."""
 
     def __len__(self):
         return len(self.values)
@@ -57,7 +58,7 @@ class Sequence(Tensor):
 
 
 class Column:
-    """A column or table with attributes that count nulls, which NumPy reads as NaN."""
+    """A column or table with attributes that count nulls. NumPy reads a null as NaN."""
 
     def __init__(self, **attributes):
         vars(self).update(attributes)
@@ -89,7 +90,7 @@ NO_NULLS = {
 
 
 def mapped(values):
-    """Return anonymous mapped memory with a number format instead of bytes."""
+    """Return a memoryview of mapped memory, with the element type of `values`."""
     memory = mmap.mmap(-1, values.nbytes)
     memory[:] = values.tobytes()
     return memoryview(memory).cast(values.dtype.char, values.shape)
@@ -102,7 +103,7 @@ def in_ctypes(values):
     return kind.from_buffer_copy(values)
 
 
-# Each function wraps a matrix in an object without a copy.
+# Each function returns an object, not a NumPy array, with the elements of a matrix.
 HOLDERS = {
     "memoryview": lambda a: memoryview(bytearray(a)).cast("B").cast(a.dtype.char, a.shape),
     "memoryview with gaps": lambda a: np.repeat(a, 2, axis=0)[::2].data,
@@ -117,7 +118,7 @@ HOLDERS = {
 
 
 def most(call):
-    """Return the peak allocation of a second call."""
+    """Return the peak number of bytes that the second run of a call allocates."""
     call()
     return peak_of(call)[1]
 
@@ -211,14 +212,14 @@ def test_a_file_by_mmap(tmp_path):
     held = memoryview(memory).cast("f")
     same(pq.quantize(held, 0.3), pq.quantize(x.reshape(-1), 0.3))
     held.release()
-    memory.close()  # No object holds the memory.
+    memory.close()  # This raises BufferError if pyquant still holds the memory.
 
 
 # Errors
 
 
 def test_released_memory_is_refused():
-    assert np.ma  # After this import, calls search lists for masks.
+    assert np.ma  # The import of np.ma makes calls search lists for masked arrays.
     held = memoryview(bytearray(4))
     held.release()
     for x in (held, [held]):
@@ -270,7 +271,8 @@ def test_errors_of_a_library_name_the_parameter(kind):
 @pytest.mark.parametrize("column", NULLS)
 @pytest.mark.parametrize("name", ["x", "scale", "zero_point", "q"])
 def test_nulls_are_errors(name, column, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)  # calls then search for nulls
+    # calls search for nulls if pandas is in sys.modules
+    monkeypatch.setitem(sys.modules, "pandas", None)
     call = pq.dequantize if name == "q" else pq.quantize
     message = f"^{name}: expected an array without nulls, got 1 in a Column; fill or drop"
     for held in (NULLS[column], [[1.0, 2.0], NULLS[column]]):
@@ -289,7 +291,7 @@ def test_nan_in_columns_is_a_number(column, monkeypatch):
 
 @pytest.mark.parametrize("module", ["pandas", "polars", "pyarrow"])
 def test_nulls_of_packages_are_errors(module):
-    package = pytest.importorskip(module)  # optional; its columns have nulls
+    package = pytest.importorskip(module)  # skips the test if the package is missing
     make = getattr(package, "Series", None) or package.array
     column = make([1.0, None], dtype="Float64") if module == "pandas" else make([1.0, None])
     with pytest.raises(ValueError, match=r"^x: expected an array without nulls, got 1 in"):
@@ -297,7 +299,7 @@ def test_nulls_of_packages_are_errors(module):
 
 
 def test_out_wraps_memory_of_another_library():
-    """NumPy wraps every writeable buffer."""
+    """`out` can be a NumPy array on memory of any object with a writeable buffer."""
     x = np.float32([1, 2])
     for held in (bytearray(2), array.array("b", b"ab"), mmap.mmap(-1, 2)):
         pq.quantize(x, 1.0, out=np.frombuffer(held, np.int8))
@@ -377,15 +379,15 @@ ML_TYPES = {
 
 @pytest.mark.parametrize("name", ML_TYPES)
 def test_tensors_of_types_that_numpy_lacks(torch, name):
-    """Tensors are viewed as integers of equal size, without a copy, by pyquant as well."""
-    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; it defines the types
+    """pyquant reads tensors of bfloat16 and float8 types without a copy."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")  # skips the test without the types
     bits = torch.uint16 if name == "bfloat16" else torch.uint8
     dtype = np.dtype(getattr(ml_dtypes, name))
     patterns = np.arange(1 << (8 * dtype.itemsize), dtype=bit_view(dtype))
     tensor = torch.from_numpy(patterns.copy()).view(getattr(torch, name))
     values = tensor.view(bits).numpy().view(dtype)
     assert values.ctypes.data == tensor.data_ptr()
-    # PyTorch converts to equal numbers, except NaN.
+    # PyTorch converts the codes to equal numbers, except that NaN can have other bits.
     ours = pq.dequantize(values, 1.0) if name != "bfloat16" else values.astype("f4")
     theirs = tensor.float().numpy()
     number = ~np.isnan(theirs)
@@ -420,7 +422,7 @@ def test_tensors_that_numpy_does_not_take(torch):
 
 @pytest.mark.parametrize("name", ["int8", "uint8", "int32", "uint4", "float8_e5m2"])
 def test_types_of_torch(torch, name):
-    pytest.importorskip("ml_dtypes")  # optional; it defines two of the types
+    pytest.importorskip("ml_dtypes")  # skips the test without uint4 and float8_e5m2
     x = reals()
     same(pq.quantize(x, 0.3, dtype=getattr(torch, name)), pq.quantize(x, 0.3, dtype=name))
     q = pq.quantize(x, 0.3)
@@ -455,7 +457,7 @@ REALS = [
     float("inf"),
     float("nan"),
     3,
-    2**53 + 1,  # ties that float64 cannot represent
+    2**53 + 1,  # float64 has neither this number nor the next: both are ties
     2**53 + 3,
     MOST,
     -(2**63),

@@ -1,4 +1,4 @@
-"""Test `python -m benchmarks`: forms, rivals, command line and output."""
+"""Test `python -m benchmarks`: forms (kinds of calls), rivals, command line and output."""
 
 import importlib
 import json
@@ -18,10 +18,11 @@ from support import ROOT, same
 import pyquant as pq
 
 PACKAGE = ROOT / "benchmarks" / "__init__.py"
-if not PACKAGE.exists():  # a source distribution has no benchmarks
+if not PACKAGE.exists():  # a source distribution does not contain the folder `benchmarks`
     pytest.skip("needs the checkout", allow_module_level=True)
 
-if "benchmarks" not in sys.modules:  # the checkout is not on the path
+# import the folder, because the checkout is not on sys.path
+if "benchmarks" not in sys.modules:
     spec = spec_from_file_location(
         "benchmarks", PACKAGE, submodule_search_locations=[str(PACKAGE.parent)]
     )
@@ -43,7 +44,8 @@ TASKS = [one for name, one in table.ALL.items() if name not in forms.FORMS]
 
 @pytest.fixture
 def bench(monkeypatch, capsys):
-    """Return a function that runs the command in this process and returns its output."""
+    """Return a function that runs `python -m benchmarks` in this process with given
+    arguments. The function returns the printed text."""
     monkeypatch.setattr(os, "environ", os.environ.copy())
     monkeypatch.setattr(measure, "pin", lambda cores: None)
     monkeypatch.setattr(measure, "FOOTPRINTS", (1 << 12,))
@@ -58,7 +60,7 @@ def bench(monkeypatch, capsys):
 
 
 def build(form, size):
-    """Make the arrays of a form. Skip the test if a type is missing."""
+    """Return the arrays of a benchmarked call. Skip the test if a type is missing."""
     try:
         return arrays.build(form, size)
     except ImportError as error:
@@ -87,7 +89,7 @@ def test_every_form_runs_at_every_level(form):
     assert case.nbytes == sum(array.nbytes for array in arrays_of_call)
 
 
-# The formulas of NumPy for these ties round twice.
+# NumPy has no function for these rounding modes, and its formulas round twice.
 TIES = [mode for mode in forms.MODES if mode.startswith("half_") and mode != "half_even"]
 EXACT = [form for form in FORMS if form.rounding not in (*TIES, "stochastic")]
 
@@ -100,7 +102,7 @@ def test_numpy_agrees_where_it_has_the_form(form):
     for name in ("numpy", "ml_dtypes"):
         try:
             found = rivals.RIVALS[name].build(case)
-        except ImportError:  # the form does not need ml_dtypes
+        except ImportError:  # this rival needs a package that is not installed
             continue
         if found is not None:
             assert rivals.differing(found.read(found.call()), expected) == 0
@@ -129,7 +131,7 @@ def test_affine_forms_have_fills_layouts_and_ranges():
 
 
 def test_short_names_are_stable():
-    """Names of forms identify results of different days."""
+    """Short names of types must not change, because they identify stored results."""
     kept = "bfloat16 uint16 int4 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float4_e2m1fn"
     short = " ".join(forms.SHORT[name] for name in kept.split())
     assert short == "bf16 u16 i4 e4m3 e4m3fnuz e5m2 f4"
@@ -155,7 +157,7 @@ def test_any_size_has_a_shape(granularity, size):
     assert arrays.pyquant_call(case, "scalar")() is case.out
 
 
-# For each rival, the tasks with results that equal pyquant's bit for bit.
+# Names of rivals, and names of the tasks with results that equal pyquant's bit for bit.
 EQUAL = {
     "numpy": "dynamic-i8-rows observe-extremes requantize-float32 requantize-fbgemm "
     "quantize-nf4 dequantize-fp4_bnb quantize-dynamic8 quantize-gptq dequantize-gptq "
@@ -173,7 +175,7 @@ EQUAL = {
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 def test_every_task_runs_beside_its_rivals(task):
     if task.name.startswith(("mxfp", "nvfp")):
-        pytest.importorskip("ml_dtypes")  # has the types of the scales
+        pytest.importorskip("ml_dtypes")  # skips the task without the types of the scales
     made = task.build(1 << 14)
     assert 0 < made.elements <= 1 << 14
     assert made.nbytes > made.elements
@@ -184,7 +186,7 @@ def test_every_task_runs_beside_its_rivals(task):
         assert name in rivals.RIVALS
         try:
             found = rivals.quietly(make)
-        except ImportError:  # the rival is missing
+        except ImportError:  # the package of the rival is not installed
             continue
         verdict = rivals.verdict(found, expected)
         assert verdict.mark in (rivals.SAME, rivals.OTHER_BITS)
@@ -291,7 +293,7 @@ def test_json_and_markdown(bench, tmp_path):
 
 
 def test_the_tables_of_the_documentation_have_the_columns_of_a_table():
-    """Each file is an output of --markdown."""
+    """Each file in docs/tables has the columns and the legend that --markdown writes."""
     pages = sorted((ROOT / "docs" / "tables").glob("*.md"))
     assert len(pages) == 4
     (known,) = report.cells([])
@@ -328,7 +330,8 @@ def missing(form, size):
 
 
 def test_notes_of_rivals_and_forms(bench, monkeypatch):
-    """A missing package, an error, other bits and a missing type are notes or marks."""
+    """The table marks rivals with an error, other bits or a missing type, and a note names
+    a rival that is not installed."""
     for name in ("onnxruntime", "onnx"):
         monkeypatch.setitem(sys.modules, name, None)
     text = bench(*SMALL, "--rivals", "numpy,onnxruntime")
@@ -376,7 +379,7 @@ def test_checkpoint_measures_every_form(tmp_path, capsys):
 
 
 def test_clipping_draws_a_picture(tmp_path):
-    pytest.importorskip("matplotlib")  # optional: nothing else needs the plot
+    pytest.importorskip("matplotlib")  # skips the test without the package
     clipping = importlib.import_module("benchmarks.clipping")
     clipping.main([str(tmp_path / "clipping.png")])
     assert (tmp_path / "clipping.png").read_bytes().startswith(b"\x89PNG")
@@ -388,7 +391,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def row_of(form, rates, marks):
-    """Return a row with these rates, in 10⁹ elements a second. A copy has the rate 0.5."""
+    """Return a row of results with the given rates in 10⁹ elements a second. The rate of a
+    copy is 0.5 * 10⁹."""
     n, seconds = 10**9, {name: 1 / rate for name, rate in rates.items()}
     return runs.Row(form, "chart", n, 5 * n, 2.0, seconds, {}, marks, {})
 
@@ -459,7 +463,7 @@ def test_against_prints_ratios_and_their_geometric_mean(bench):
     assert [row[:2] for row in rows[1:]] == [[name, "64"] for name in names]
     ratios = np.array([float(row[-2]) for row in rows[1:]])
     mean = float(re.search("geometric mean of 3 ratios: (.*)", text)[1])
-    # Each figure is rounded to three places.
+    # The printed ratios are rounded to three decimal places.
     error = 0.0005 * (1 + ratios.max() / ratios.min())
     assert abs(mean - np.exp(np.log(ratios).mean())) <= error
     slowest = re.findall("^slowest: (.*), 64, (.*)$", text, re.MULTILINE)
@@ -527,7 +531,7 @@ def test_mixed_excludes_the_pause_from_the_time(bench, monkeypatch):
     timing = measure.interleaved(calls, rounds=9, round_seconds=0.0, mixed=True)["a"]
     apart = np.diff(began[-9:])
     assert (apart >= 1e-3).all()
-    assert timing.median < 1e-3  # the pause is not in the figure
+    assert timing.median < 1e-3  # the measured time excludes the pause
     assert "f32-i8" in bench(*SMALL, "--rivals=", "--mixed")
 
 

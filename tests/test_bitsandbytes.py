@@ -1,6 +1,7 @@
-"""`bitsandbytes`: codes, nested scales, rows of int8, tensors of files, and errors.
+"""Test `pyquant.weights.bitsandbytes`: codes, nested scales, int8 rows, files, errors.
 
-Judges: stored bytes of bitsandbytes 0.50.2, an oracle in NumPy, and the package.
+The expected results are stored bytes of bitsandbytes 0.50.2, results of an oracle in NumPy,
+and results of the package if it is installed.
 """
 
 import itertools
@@ -41,7 +42,7 @@ STATE = "weight.quant_state.bitsandbytes__"
 
 
 def parts(w):
-    """Return bytes of codes and scales."""
+    """Return the packed codes of a weight, and the scales, as arrays."""
     tensors = w.tensors()
     return tensors["weight"].reshape(-1), tensors["weight.absmax"]
 
@@ -52,7 +53,7 @@ def state_of(w):
 
 
 def read(data, absmax, shape, quant_type="nf4", block_size=64, **state):
-    """Return the weight of tensors without a file."""
+    """Return the weight that has the given codes and scales, without writing a file."""
     state |= {"quant_type": quant_type, "blocksize": block_size, "shape": [*shape]}
     text = json.dumps({"dtype": "float32", **state}).encode()
     tensors = {
@@ -65,7 +66,8 @@ def read(data, absmax, shape, quant_type="nf4", block_size=64, **state):
 
 
 def oracle(x, block, table):
-    """Return bytes and scales. Each number is compared with all 16 numbers."""
+    """Return the expected packed codes and scales. The oracle compares each number with all
+    16 numbers of the table."""
     x = x.astype(np.float32)
     codes, scales = [], []
     for begin in range(0, x.size, block):
@@ -102,7 +104,8 @@ def test_stored_bytes(name):
             same(got, want)
         return
     back = read(shape=expected.shape, **args).dequantize(dtype=expected.dtype)
-    if args["quant_type"] == "fp4":  # In short blocks, bitsandbytes decodes code 8 to -0.
+    # In a last block that is shorter, bitsandbytes decodes code 8 to -0 instead of 0.
+    if args["quant_type"] == "fp4":
         back, expected = back + np.zeros_like(back), expected + np.zeros_like(back)
     same(back, expected)
 
@@ -173,7 +176,8 @@ def test_nested_scales_of_numbers():
 
 @loop("storage", ["uint8", "int8", "uint16", "float16", "bfloat16", "float32"])
 def test_files(storage, tmp_path):
-    """Files store packed bytes in any of these types (`quant_storage`)."""
+    """A file can store the packed codes as elements of any of these types
+    (`quant_storage`)."""
     if storage == "bfloat16":
         pytest.importorskip("ml_dtypes", reason="it has the type")
     x = np.random.default_rng(4).standard_normal((6, 72)).astype(np.float16)
@@ -219,7 +223,7 @@ def test_rows_of_int8():
 
 
 def test_memory_of_a_short_block():
-    """The short block does not need a copy of the array."""
+    """A call with a short last block allocates no copy of the array."""
     x = np.ones((1 << 22) + 33, np.float32)
     x[-33:] = np.linspace(-1, 0.7, 33, dtype=np.float32)
     data, scales = oracle(x[-1057:], 1024, NF4)
@@ -252,7 +256,7 @@ def test_memory_of_strided_arrays(x, nested):
 
 
 def test_the_package_itself():
-    """The package agrees for random numbers of all types and block sizes."""
+    """The installed package bitsandbytes returns equal results for random numbers."""
     torch = pytest.importorskip("torch", reason="bitsandbytes requires it")
     bnb = pytest.importorskip("bitsandbytes.functional", reason="the rival is optional")
     rng = np.random.default_rng(6)
@@ -276,7 +280,7 @@ ONES = np.ones(4, np.float32)
 
 
 def changed(**tensors):
-    """Read the tensors of a weight after changes."""
+    """Return a function that reads the tensors of NESTED after the given changes."""
     given = NESTED.tensors()
     given |= {f"weight.{key}": value for key, value in tensors.items()}
     return lambda: bitsandbytes.from_tensors(given)

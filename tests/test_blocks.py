@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decode GGUF blocks: values, types, memory, threads and files. Oracle: blocks_oracle."""
+"""Compare decoded GGUF blocks with `blocks_oracle`: values, types, memory, threads,
+files."""
 
 import copy
 import functools
@@ -38,12 +39,13 @@ some = pytest.mark.parametrize("fmt", SOME, ids=lambda fmt: fmt.name)
 
 
 def random_blocks(rng, fmt, *shape):
-    """Return rows of blocks with random bytes. The last extent counts blocks."""
+    """Return rows of blocks with random bytes. The last number of `shape` is the number of
+    blocks in a row."""
     return rng.integers(0, 256, (*shape[:-1], shape[-1] * fmt.block_bytes), np.uint8)
 
 
 def expected(fmt, b):
-    """Return the float32 numbers of the definition, with one pattern for NaN."""
+    """Return the float32 numbers of blocks by the definition. All NaNs have equal bits."""
     values = DECODERS[fmt.name](b.reshape(-1, fmt.block_bytes))
     with np.errstate(over="ignore"):
         found = values.astype(np.float32)
@@ -87,7 +89,8 @@ def test_a_format_is_one_object():
 
 
 def test_forged_formats():
-    """A forged format with another size decodes by its name."""
+    """An object of a subclass with a wrong block size decodes like the format of its
+    name."""
     nothing = object.__new__(BlockFormat)
     named = lambda f: f.name  # noqa: E731
     for use in (repr, copy.copy, pickle.dumps, lambda f: f.dequantize(b""), named):
@@ -116,7 +119,7 @@ def test_shapes(fmt):
 
 
 def check_values(fmt, b):
-    """Assert that each instruction set decodes blocks as the definition does."""
+    """Assert that each instruction set decodes blocks to the values of the definition."""
     wanted = expected(fmt, b)
     for isa in LEVELS:
         with case(isa=isa):
@@ -131,12 +134,14 @@ def test_values(fmt, rng):
 
 @by_name
 def test_values_of_finite_scales(fmt, rng):
-    """The mask clears a bit of each exponent: many scales of random bytes are infinite."""
+    """The mask 0xBB makes every scale finite. Without the mask, many random scales would be
+    infinite."""
     assert np.isfinite(check_values(fmt, random_blocks(rng, fmt, 300) & 0xBB)).all()
 
 
 def test_every_scale():
-    """Blocks have all float16 scales and all codes: negative zeros occur, too."""
+    """Blocks with all 65536 float16 scales and all codes decode correctly. Some results are
+    negative zeros."""
     fmt = block_format("Q4_0")
     b = fmt.join(
         d=np.arange(65536, dtype=np.uint16).view(np.float16),
@@ -157,7 +162,7 @@ def test_every_scale_of_a_byte(name):
 
 
 def test_every_byte_of_digits():
-    """Test all byte values. Encoders write only a part of them."""
+    """All 256 values of a byte decode correctly, although encoders write only some."""
     fmt = block_format("TQ1_0")
     for shift in range(4):
         qs = (np.arange(256)[:, None] + shift * np.arange(48)) % 256
@@ -169,7 +174,7 @@ def test_every_byte_of_digits():
 @by_name
 @loop("dtype, isa", REALS, LEVELS)
 def test_types(fmt, dtype, isa, rng):
-    """The numbers are float32 numbers, rounded again."""
+    """Results of another type are the float32 results, rounded to the type."""
     b = random_blocks(rng, fmt, 70)
     wanted = cast(expected(fmt, b), dtype)
     found = at_level(isa, _core.decode_blocks, fmt._row, b, dtype)
@@ -183,7 +188,8 @@ def test_types(fmt, dtype, isa, rng):
 
 @loop("name", ["Q4_K", "Q8_K", "MXFP4"])
 def test_long_calls_to_bfloat16(name, rng):
-    """The numbers include subnormal numbers, infinities and NaN."""
+    """Long calls round correctly to bfloat16, also subnormal numbers, infinities and
+    NaN."""
     fmt = block_format(name)
     b = random_blocks(rng, fmt, 70000 // fmt.block_size)
     if name == "Q8_K":
@@ -200,7 +206,8 @@ def test_long_calls_to_bfloat16(name, rng):
 @some
 @loop("dtype", REALS)
 def test_rows_side_by_side(fmt, dtype, rng, monkeypatch):
-    """A transposed result takes a block of several rows at a time, in several pieces."""
+    """Blocks decode correctly to a transposed array. The core then decodes the blocks of
+    several rows together."""
     b = random_blocks(rng, fmt, 2, 70, 3)
     wanted = fmt.dequantize(b, dtype=dtype)
     planes, rows, columns = wanted.shape
@@ -220,7 +227,8 @@ def test_rows_side_by_side(fmt, dtype, rng, monkeypatch):
 @by_name
 @loop("isa", LEVELS)
 def test_decode_writes_only_its_result(fmt, isa, rng):
-    """Guards lie before and after the memory, which has two alignments."""
+    """A call reads and writes no bytes before or after the arrays, which begin at an even
+    or an odd address."""
     for offset in (0, 1):
         memory = Guarded(np.uint8, 5 * fmt.block_bytes, offset)
         result = Guarded(np.float32, 5 * fmt.block_size, offset)
@@ -232,7 +240,7 @@ def test_decode_writes_only_its_result(fmt, isa, rng):
 
 
 def test_other_memory(rng):
-    """Buffers, no blocks, and memory beside the result."""
+    """Arguments can be buffers, lists and empty arrays, and `out` can have gaps."""
     fmt = block_format("Q8_0")
     b = random_blocks(rng, fmt, 2, 3) & 0xBB  # finite scales
     x = fmt.dequantize(b)
@@ -286,7 +294,8 @@ def test_fields(fmt, rng):
 
 
 def test_fields_by_hand():
-    """Of the layouts: Q5_1 of a scale 0.5, a minimum -2, and the upper bits 0xffff0000."""
+    """A block written by hand has the right fields: Q5_1 with the scale 0.5, the minimum -2
+    and the upper bits 0xffff0000."""
     text = "0038 00c0 0000ffff 00112233445566778899aabbccddeeff"
     b = np.frombuffer(bytes.fromhex(text), np.uint8)
     parts = block_format("Q5_1").split(b)
@@ -307,11 +316,12 @@ def test_fields_that_are_written_change_the_bytes(rng):
     assert not fmt.dequantize(b)[32:].any()
 
 
-# Arguments of join for Q8_0, which has scales and codes.
+# Tests of BlockFormat.join(), mostly with the fields of Q8_0: scales and codes.
 
 
 def test_scales_may_be_any_numbers_that_fields_hold():
-    """Integers and bfloat16, too; NumPy would compare wide integers rounded."""
+    """Scales of join() can have any real or integer type, if the field holds the values
+    exactly. NumPy would round int64 values before a comparison."""
     fmt, qs = block_format("Q8_0"), np.zeros((3, 32), np.int8)
     wanted = fmt.join(d=np.float16([1, -2, 2048]), qs=qs)
     for dtype in ("int64", "float64", dtype_of("bfloat16")):
@@ -366,7 +376,8 @@ def test_files(fmt, rng, tmp_path):
 
 
 def test_files_in_pieces(rng, tmp_path, monkeypatch):
-    """Spans of rows and of blocks release their pages."""
+    """Tensors of files decode correctly in spans. After a span, its memory pages are
+    released."""
     monkeypatch.setattr(pq.weights._elements, "SPAN", 1 << 9)
     fmt = block_format("Q6_K")
     b = random_blocks(rng, fmt, 30, 3)
@@ -380,7 +391,7 @@ def test_files_in_pieces(rng, tmp_path, monkeypatch):
 
 
 def test_files_into_gaps_in_pieces(rng, tmp_path, monkeypatch):
-    """A call decodes a bounded number of elements, even of a tensor with one row."""
+    """One call decodes a limited number of elements, even if a tensor has only one row."""
     monkeypatch.setattr(pq.weights._elements, "SPAN", 1 << 10)
     fmt, sizes = block_format("Q4_K"), []
     decode = BlockFormat.dequantize
@@ -404,7 +415,7 @@ def test_files_into_gaps_in_pieces(rng, tmp_path, monkeypatch):
 
 @loop("name", ["Q4_K", "F32"])
 def test_files_into_memory_that_is_shared(name, tmp_path, monkeypatch):
-    """The error comes before the first element is written."""
+    """If elements of `out` overlap, the error is raised before an element is written."""
     monkeypatch.setattr(pq.weights._elements, "SPAN", 1 << 9)
     x = np.ones((4, 512), np.float32)
     made = ("Q4_K", np.ones((4, 288), np.uint8)) if name == "Q4_K" else x
@@ -421,7 +432,7 @@ def test_files_into_memory_that_is_shared(name, tmp_path, monkeypatch):
 
 
 def test_no_rows(rng, tmp_path):
-    """An empty slice may begin inside a block."""
+    """A slice without elements can begin at any element of a block."""
     fmt = block_format("Q4_K")
     pq.write_weights(tmp_path / "a.gguf", {"w": ("Q4_K", random_blocks(rng, fmt, 2))})
     with pq.open_weights(tmp_path / "a.gguf") as f:
@@ -431,7 +442,8 @@ def test_no_rows(rng, tmp_path):
 
 @by_name
 def test_big_endian_files(fmt, rng, tmp_path):
-    """Scales are swapped, as llama.cpp swaps them. Integers of several bytes are errors."""
+    """In big-endian files, scales are big-endian, as in llama.cpp. Formats with integers of
+    several bytes raise an error."""
     b = random_blocks(rng, fmt, 3, 2)
     path = tmp_path / "a.gguf"
     file, fields = b.copy(), pq.weights.blocks._FIELDS[fmt.name].split()

@@ -42,7 +42,7 @@ COLUMNS = 768
 
 
 def by(name, formats):
-    """Parametrize over formats, or over formats and forms."""
+    """Return a decorator that runs a test for each item of `formats`."""
     return pytest.mark.parametrize(name, formats, ids=lambda one: getattr(one, "name", one))
 
 
@@ -52,7 +52,8 @@ some = by("fmt", [block_format(n) for n in ("Q8_0", "Q8_K", "NVFP4", "Q5_K", "IQ
 
 
 def numbers(rng, fmt, *shape):
-    """Return rows of blocks of different magnitudes. Input types hold them exactly."""
+    """Return random rows. Blocks have different magnitudes, and all input types hold the
+    numbers exactly."""
     exponents = rng.integers(-20, 9, (*shape, 1))
     x = np.ldexp(rng.integers(-127, 128, (*shape, fmt.block_size)), exponents)
     x[rng.random(x.shape) < 0.1] = 0
@@ -64,7 +65,8 @@ def normal(rng, *shape):
 
 
 def data(rng, kind, rows):
-    """Return rows of numbers of a kind. Most kinds have ties and equal sums."""
+    """Return random rows of numbers of a kind. In most kinds, ties and equal sums of errors
+    are frequent."""
     shape = (rows, COLUMNS)
     groups = (rows, COLUMNS // 32)
     x = rng.standard_normal(shape)
@@ -114,7 +116,7 @@ KINDS = (
 
 
 def importance(rng, *shape):
-    """Return weights of ten bits. A fifth of the weights is 0."""
+    """Return random weights with ten significant bits. One weight in five is 0."""
     some = rng.random((*shape, COLUMNS)) < 0.8
     return np.where(some, rng.integers(1, 1024, (*shape, COLUMNS)) / 256, 0)
 
@@ -161,7 +163,8 @@ def test_bytes(fmt, form, rng):
 
 
 def test_last_sweep(rng):
-    """One column in thousands of Q3_K is not done after four sweeps."""
+    """The search for Q3_K codes repeats up to five times. Only one column in thousands
+    needs the fifth time."""
     fmt = block_format("Q3_K")
     x = (rng.integers(-32, 33, (400, COLUMNS)) / 8).astype(np.float32)
     wanted = expected(fmt, x)
@@ -171,9 +174,10 @@ def test_last_sweep(rng):
 
 @by_weighted
 def test_quotients_too_large_to_be_rounded(fmt, rng):
-    """Numbers of little weight are far below the offset that suits the other numbers.
+    """Codes are right although the quotients of some numbers exceed the integers of
+    float32.
 
-    Divided by the scale they exceed the integers of float32.
+    These numbers have small weights, and are far below the offset of their block.
     """
     groups = (amount(80, 200), COLUMNS // 32, 1)
     counts = rng.random((COLUMNS // 32, 32)) < rng.random((COLUMNS // 32, 1))
@@ -189,7 +193,8 @@ def test_quotients_too_large_to_be_rounded(fmt, rng):
 
 @by_name
 def test_numbers_of_any_bits(fmt, rng):
-    """Numbers include subnormal numbers, -0 and numbers with scales beyond float16."""
+    """Numbers of any bits encode correctly: subnormal numbers, -0, and numbers so large
+    that the scale exceeds float16."""
     bits = rng.integers(0, 2**32, (40, 4 * fmt.block_size), np.uint32)
     x = bits.view(np.float32)
     x[~np.isfinite(x)] = -0.0
@@ -204,7 +209,8 @@ FEW = st.floats(-8, 8, width=16)
 @settings(max_examples=amount(12, 30))
 @given(st.lists(FEW, min_size=1, max_size=6), st.integers(0, 2**32 - 1))
 def test_few_numbers(fmt, form, numbers, seed):
-    """The numbers have many ties and equal sums."""
+    """Rows with few different numbers encode correctly, although ties and equal sums of
+    errors are frequent."""
     rng = np.random.default_rng(seed)
     x = rng.choice(np.float32(numbers), (1, 256))
     options = options_of(form, rng)
@@ -214,8 +220,9 @@ def test_few_numbers(fmt, form, numbers, seed):
 
 
 def test_float64_is_rounded_once(rng):
-    """float64 numbers are rounded once, half to even, to float32."""
-    fmt = block_format("Q8_K")  # All bits of the largest number decide the scale.
+    """float64 input is rounded to float32, half to even, before encoding."""
+    # In Q8_K, the scale depends on all bits of the largest number.
+    fmt = block_format("Q8_K")
     x = rng.standard_normal((50, 256))
     x[:, 0] = 8 + np.arange(50) * 2.0**-20 + 2.0**-21 + (np.arange(50) % 3 - 1) * 2.0**-40
     same(fmt.quantize(x), expected(fmt, x.astype(np.float32)))
@@ -241,7 +248,8 @@ def test_worked_by_hand():
 
 @loop("largest", [np.finfo(np.float32).max, -3.4e38, 3.2e38])
 def test_finite_numbers_decode_to_finite_numbers(largest):
-    """If a level would be infinite, the level before is the nearest."""
+    """MXFP4 codes never decode to infinity: the encoder selects the largest finite
+    value."""
     x = np.full(64, 3.2e38, np.float32)
     x[0] = largest
     fmt = block_format("MXFP4")
@@ -255,7 +263,7 @@ def test_finite_numbers_decode_to_finite_numbers(largest):
 
 @by_weighted
 def test_weights_of_all_numbers(fmt, rng):
-    """Each row has its own weights."""
+    """`weights` can have the shape of the array, with other weights for each row."""
     x, weights = normal(rng, 2, 3), importance(rng, 2, 3)
     wanted = np.array(
         [
@@ -312,7 +320,8 @@ def test_types(fmt, dtype, rng):
 @some
 @loop("dtype", REALS)
 def test_rows_side_by_side(fmt, dtype, rng, monkeypatch):
-    """A transposed input gives a block of several rows at a time, in several pieces."""
+    """A transposed array encodes correctly. The core then encodes the blocks of several
+    rows together."""
     x = cast(numbers(rng, fmt, 2, 70, 3), dtype)
     wanted = fmt.quantize(x)
     bad = x.copy()
@@ -390,7 +399,7 @@ def test_search(rng):
 @some
 @loop("dtype, bad", REALS, [np.nan, np.inf, -np.inf])
 def test_numbers_must_be_finite(fmt, dtype, bad, rng):
-    """The error names the first number, and the result is not written."""
+    """The error names the first number that is not finite, and `out` is unchanged."""
     x = cast(numbers(rng, fmt, 3, 5), dtype)
     out = poisoned(np.uint8, fmt.encoded_shape(x.shape))
     for place in [(0, 0), (1, fmt.block_size + 3), (2, x.shape[1] - 1)]:
@@ -405,7 +414,8 @@ def test_numbers_must_be_finite(fmt, dtype, bad, rng):
 
 def test_numbers_outside_float32_are_errors():
     fmt = block_format("Q8_0")
-    limit = float.fromhex("0x1.ffffffp127")  # rounded to even, this is infinite
+    # the least float64 number that rounds to infinity in float32
+    limit = float.fromhex("0x1.ffffffp127")
     x = np.ones((2, 32))
     out = poisoned(np.uint8, (2, 34))
     for number in (limit, -limit, 1e300, -1e300):

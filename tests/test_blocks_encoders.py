@@ -1,4 +1,4 @@
-"""The oracles of GGUF blocks against results of ggml and gguf, and against examples."""
+"""Test the oracles of GGUF blocks with results of ggml and gguf, and with examples."""
 
 import math
 from hashlib import sha256
@@ -53,7 +53,7 @@ GGML = {
 
 
 def data(kind, count):
-    """Return rows of 256 numbers of a kind. Zeros are positive."""
+    """Return rows of 256 numbers of a kind. No number is -0."""
     random = np.random.default_rng(11)
     x = random.standard_normal(256 * count)
     spread = random.integers(-100, 10, count).repeat(256)
@@ -96,7 +96,7 @@ def test_bf16_against_gguf():
 
 
 def test_scales_of_nvfp4_against_gguf():
-    """One bit rounds half up. Numbers from 248 on become 448."""
+    """The oracle encodes scales of NVFP4 to the bytes of the package gguf."""
     values = np.geomspace(1e-4, 1e3, 20001).astype(np.float32)
     values = np.concatenate([values, np.arange(0, 500, 0.125, np.float32)])
     got = blocks_encoders.ue4m3_code(values)
@@ -105,7 +105,7 @@ def test_scales_of_nvfp4_against_gguf():
 
 
 def scrambled(count):
-    """Return 32-bit hashes of the integers from 1 on."""
+    """Return 32-bit hashes of the integers 1 to `count`."""
     h = np.arange(1, count + 1, dtype=np.uint64) * 2654435761 % 2**32
     h = (h ^ h >> 15) * 2246822519 % 2**32
     h = (h ^ h >> 13) * 3266489917 % 2**32
@@ -113,9 +113,10 @@ def scrambled(count):
 
 
 def weighted_data():
-    """Return rows of many magnitudes, of few digits and of zeros, and weights.
+    """Return rows for the digests above, and weights. The rows have numbers of many
+    magnitudes, numbers of few digits, or zeros.
 
-    float32 holds all numbers exactly. A quarter of the weights is 0.
+    float32 holds all numbers exactly. One weight in four is 0.
     """
     h = scrambled(96 * 512)
     fine, exponents = (h & 0xFFFF) - 32768, -15 - (h >> 16 & 15) * (h >> 20 & 1)
@@ -133,13 +134,15 @@ def test_as_ggml(form):
     name, _, how = form.partition(" ")
     x, weights = weighted_data()
     options = {"weights": {"weights": weights}, "search": {"search": True}}.get(how, {})
-    rows = slice(form == "IQ4_NL", None)  # ggml leaves the codes of zeros uninitialized.
+    # skip the first row of zeros, because ggml leaves its codes uninitialized
+    rows = slice(form == "IQ4_NL", None)
     got = encode(name, x[rows], **options)
     assert sha256(got).hexdigest()[:16] == GGML[form]
 
 
 def test_powers_of_mxfp4():
-    """Just below a power of two, the float32 logarithm is the logarithm of the power."""
+    """The exponent of MXFP4 is the floor of a float32 logarithm. Just below a power of two,
+    the logarithm rounds up to the exponent of the power."""
     powers = np.ldexp(np.float32(1), np.arange(-124, 128)).astype(np.float32)
     steps = np.arange(-50, 3, dtype=np.int32)
     values = (powers.view(np.int32)[:, None] + steps).ravel().view(np.float32)
@@ -154,7 +157,7 @@ def test_powers_of_mxfp4():
 
 
 def test_ties_of_iq4():
-    """A number halfway between two levels gets the upper level."""
+    """The oracle encodes a number halfway between two levels to the upper level."""
     levels = IQ4_LEVELS.astype(np.float32)
     assert blocks_encoders.iq4_codes(levels).tolist() == list(range(16))
     middle = (levels[1:] + levels[:-1]) / 2
@@ -175,14 +178,14 @@ def decoded(name, text):
 
 
 def test_fields_fill_each_block():
-    """Block raises an error for a missing field and for a field of a wrong size."""
+    """The class Block raises an error if a field is missing or has a wrong size."""
     for name, (_, elements, size) in FORMATS.items():
         assert DECODERS[name](np.zeros((3, size), np.uint8)).shape == (3, elements)
 
 
 @loop("name", GRIDS)
 def test_grids_have_the_shape_of_the_format(name):
-    """Entries are distinct, and larger types use every level."""
+    """The entries of a grid are distinct, and contain each level of the type."""
     grid, (_, levels, elements) = GRID[name], GRIDS[name]
     assert grid.shape[1] == elements
     assert len(np.unique(grid, axis=0)) == len(grid)
@@ -191,16 +194,16 @@ def test_grids_have_the_shape_of_the_format(name):
 
 @loop("name", GRIDS)
 def test_grids_are_ggmls(name):
-    quants = pytest.importorskip("gguf.quants")  # optional; it has the grids of ggml
-    # The name iq2xxs belongs to IQ2_XXS.
+    quants = pytest.importorskip("gguf.quants")  # skips the test without the package
+    # The class is named IQ2_XXS if the grid is named iq2xxs.
     kind = getattr(quants, f"{name[:3]}_{name[3:]}".upper())
     kind.init_grid()
     assert np.array_equal(GRID[name], kind.grid.reshape(kind.grid_shape))
 
 
 def test_by_hand():
-    """No Python package reads these types. The scale d is 4."""
-    # 64 numbers from -4 in steps of 1/8: half of them are negative.
+    """The oracle decodes blocks written by hand, because no package decodes these types.
+    Each block has the scale 4."""
     x = decoded("Q1_0", "0044" + "00" * 8 + "ff" * 8)
     assert x.tolist() == [-4.0] * 64 + [4.0] * 64
     x = decoded("Q1_0", "0044" + "01" + "00" * 14 + "80")
@@ -215,7 +218,8 @@ def test_by_hand():
 
 
 def test_scales_of_nvfp4():
-    """Byte 0x7F decodes to 0, and 0xFF to a number, because the sign is ignored."""
+    """The scale 0x7F of NVFP4 decodes to 0. The scale 0xFF decodes to 240, because only the
+    special case of 0x7F compares the sign bit."""
     scales = blocks_oracle.ue4m3(np.arange(256))
     assert scales[[0, 1, 8, 0x38, 0x7E, 0x7F]].tolist() == [0, 2**-10, 2**-7, 0.5, 224, 0]
     assert np.array_equal(scales[128:255], scales[:127])
@@ -223,18 +227,19 @@ def test_scales_of_nvfp4():
 
 
 def test_scales_of_mxfp4():
-    """No scale is NaN. The codes of the largest scale overflow float32."""
+    """The bytes 0x00 and 0xFF of MXFP4 are ordinary scales, not NaN. Values of the largest
+    scale exceed float32."""
     x = decoded("MXFP4", "ff" + "21" * 16 + "00" + "21" * 16)
     assert x[[0, 16, 32, 48]].tolist() == [2.0**127, 2.0**128, 2.0**-128, 2.0**-127]
 
 
 @loop("name", FORMATS)
 def test_random_blocks(name):
-    """Every byte string decodes to the values of the gguf package, rounded once."""
+    """Random blocks decode to the values of the package gguf, rounded to float32."""
     gguf = pytest.importorskip("gguf")  # optional; the judge
     kind, elements, size = FORMATS[name]
     if name in ("Q8_1", "Q8_K", "Q1_0", "Q2_0"):
-        return  # gguf does not decode it.
+        return  # The package gguf has no decoder for these types.
     kind = gguf.GGMLQuantizationType(kind)
     assert (kind.name, *gguf.GGML_QUANT_SIZES[kind]) == (name, elements, size)
     data = np.random.default_rng(7).integers(0, 256, (1500, size), np.uint8)

@@ -1,4 +1,5 @@
-"""examples/boundary: six boundaries of models, beside the runtimes of the models."""
+"""Test examples/boundary, which compares pyquant with runtimes at six boundaries of
+models."""
 
 import os
 import subprocess
@@ -11,12 +12,13 @@ from support import ROOT
 
 @pytest.mark.skipif("PYQUANT_EMULATED" in os.environ, reason="too much for an emulated CPU")
 def test_example_of_six_boundaries(tmp_path):
-    """Every job of the example runs, and pyquant's codes equal the codes of the runtime."""
-    pytest.importorskip("onnx")  # optional; the example reads and makes models
-    pytest.importorskip("onnxruntime")  # optional; the example runs the models
+    """Every job of the example succeeds. Each job compares pyquant's codes with the codes
+    of the runtime."""
+    pytest.importorskip("onnx")  # skips the test without the package
+    pytest.importorskip("onnxruntime")  # skips the test without the package
     script = ROOT / "examples" / "boundary" / "run.py"
     if not script.exists():
-        pytest.skip("the examples are not here")  # wheels are tested without sources
+        pytest.skip("the examples are not here")  # tests of a wheel run without sources
     run = subprocess.run(
         [sys.executable, str(script)],
         cwd=tmp_path,

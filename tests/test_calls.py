@@ -1,6 +1,7 @@
-"""Random calls give the bytes of a scalar call with parameters for each element.
+"""Compare random calls with calls of the scalar kernels, with parameters for each element.
 
-test_quantize.py and test_affine.py compare scalar with exact arithmetic.
+The bytes of both results must be equal. test_quantize.py and test_affine.py compare the
+scalar kernels with exact arithmetic.
 """
 
 import itertools
@@ -52,7 +53,7 @@ REFUSED = re.compile(
 )
 
 
-# The word of an element depends on its place only.
+# The random word of an element depends only on the seed and the index of the element.
 STOCHASTIC = {"rounding": "stochastic", "seed": 5, "start": 2**64 - 99}
 
 
@@ -61,12 +62,12 @@ def limits_of(name):
 
 
 def kept(zero, quant_range=None, **options):
-    """Return zero points clipped to `quant_range`, if there is one."""
+    """Return the zero points, clipped to `quant_range` if this argument is given."""
     return zero if zero is None or quant_range is None else np.clip(zero, *quant_range)
 
 
 def quantized(isa, x, scale, zero=None, *, dtype, out=None, **options):
-    """Return the codes, and the number of refused elements with the index of the first."""
+    """Return the codes, the number of elements out of range, and the index of the first."""
     zero = kept(zero, **options)
     out = poisoned(dtype_of(dtype), x.shape) if out is None else out
     try:
@@ -96,7 +97,8 @@ def same_results(got, expected):
 
 
 def offsets(compute, scale, seed=0):
-    """Return offsets for scales: as large as the scales, huge, tiny, zeros, not finite."""
+    """Return a random offset for each scale: similar to the scale, much larger, much
+    smaller, 0 or not finite."""
     rng = np.random.default_rng([seed, scale.size])
     factor = rng.choice([0.0, 1.0, -1.0, 0.5, -3.25, 1000.1, -70000.5, 1e12], scale.shape)
     with np.errstate(all="ignore"):
@@ -107,7 +109,8 @@ def offsets(compute, scale, seed=0):
 
 
 def numbers(source, scale, offset, seed=0, zero=0, inverse=False):
-    """Return inputs for each scale: moved ties, edges of codes, and random bits."""
+    """Return a random number for each scale: a tie plus the offset, a number at the limit
+    of codes, or random bits."""
     rng = np.random.default_rng([seed, scale.size])
     steps = adversarial("float64", 1.0, max(scale.size, 64), seed, 0)[: scale.size]
     steps = rng.permutation(steps).reshape(scale.shape)
@@ -134,7 +137,7 @@ def numbers(source, scale, offset, seed=0, zero=0, inverse=False):
 
 
 def option_sets(name):
-    """Yield options of quantize for a type."""
+    """Yield combinations of affine options of quantize for a code type."""
     yield {}
     yield {"inverse": True}
     yield {"nan": "raise"}
@@ -157,7 +160,8 @@ def option_sets(name):
 
 
 def quantize_options(name):
-    """Return sets of options of quantize. Modes and precisions alternate."""
+    """Return combinations of options of quantize. Rounding modes and precisions
+    alternate."""
     integer = TYPES[name].kind == "integer"
     modes = itertools.cycle(oracle.MODES if integer else ["half_even"])
     precisions = itertools.cycle([None, None, "float64"])
@@ -172,7 +176,7 @@ def quantize_options(name):
 
 
 def dequantize_options(name):
-    """Return options of dequantize."""
+    """Return combinations of options of dequantize."""
     lo, hi = limits_of(name) if TYPES[name].kind == "integer" else (None, None)
     fills = (None,) if hi is None else (None, hi, (hi, lo, 0, 1))
     pairs = itertools.product(fills, (False, True))
@@ -200,12 +204,12 @@ EVERY_FORM = [*FORMS, *MORE_FORMS]
 
 
 def padded(a):
-    """Return the array with unused memory at the end of each row."""
+    """Return a copy of the array that has unused memory at the end of each row."""
     return np.concatenate([a, a[..., :1]], axis=-1)[..., :-1] if a.ndim and a.size else a
 
 
 def in_structure(a):
-    """Return the array as a misaligned field of a packed structure."""
+    """Return a copy of the array as a misaligned field of a structured array."""
     record = np.zeros(a.shape, np.dtype([("pad", "u1"), ("value", a.dtype)]))
     record["value"] = a
     return record["value"]
@@ -222,7 +226,7 @@ MORE_LAYOUTS = {
 
 
 def any_layout(rng, array):
-    """Return an array in another layout, or None."""
+    """Return the array, or a copy in a random memory layout. None remains None."""
     half = rng.random() < 0.5
     return (
         array if half or array is None else MORE_LAYOUTS[rng.choice([*MORE_LAYOUTS])](array)
@@ -230,7 +234,7 @@ def any_layout(rng, array):
 
 
 def repeated(rng, array):
-    """Return an array, or a view that repeats one index of an axis."""
+    """Return the array, or a view that repeats one index along an axis."""
     if array is None or array.ndim == 0 or array.size == 0 or rng.random() < 0.9:
         return array
     axis = int(rng.integers(array.ndim))
@@ -238,7 +242,7 @@ def repeated(rng, array):
 
 
 class Call:
-    """Random arguments for a form, and the parameters of each element."""
+    """Random arguments of a call with a given shape, axis and block size."""
 
     def __init__(self, rng, number, form, code, quantizes):
         self.shape, axis, block = form
@@ -258,7 +262,8 @@ class Call:
             offset = offsets(compute, scale, seed).reshape(params)
         if rng.random() < 0.8 and TYPES[code].kind == "integer":
             zero = kept(zeros_for(code, count, seed), **self.options).reshape(params)
-        if offset is not None and rng.random() < 0.2:  # one scale, many offsets
+        # test also one scale with an offset for each group
+        if offset is not None and rng.random() < 0.2:
             scale = scale[:1]
         scale = scale.reshape(params if scale.size == count else ())
         given = [repeated(rng, one) for one in (scale, zero, offset)]
@@ -273,14 +278,16 @@ class Call:
             self.x = codes(code, math.prod(self.shape), seed).reshape(self.shape)
 
     def arguments(self, each):
-        """Return arguments of the call, with parameters for each element or each group."""
+        """Return the arguments, with parameters for each element if `each` is true, else
+        for each group."""
         scale, zero, offset = self.spread if each else self.given
         where = {"axis": tuple(range(len(self.shape))) or None} if each else self.where
         return [scale, zero], {**self.options, "offset": offset, **where}
 
 
 def out_of(rng, dtype, shape):
-    """Return an array for the result, in guarded memory or in any layout."""
+    """Return an array for the result, in guarded memory or in a random layout, and a
+    function that checks the guards."""
     if rng.random() < 0.6:
         guarded = Guarded(dtype, shape, int(rng.integers(32)))
         return guarded.array, guarded.check

@@ -1,6 +1,6 @@
-"""`pyquant.integrations.cf` beside the coders of xarray and, for missing values, netCDF4.
+"""Compare `pyquant.integrations.cf` with xarray and, for missing values, with netCDF4.
 
-Tests that compare with an optional package are skipped without it.
+Tests are skipped if the package to compare with is not installed.
 """
 
 import itertools
@@ -13,8 +13,9 @@ from support import case, peak_of, same
 from pyquant.integrations import cf
 
 CODES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
-OTHER = {"i": "true", "u": "false"}  # `_Unsigned` that changes the sign
-# scale_factor and add_offset; None means absent.
+# the value of `_Unsigned` that changes a signed type to unsigned, or back
+OTHER = {"i": "true", "u": "false"}
+# Pairs of scale_factor and add_offset. `None` means that the attribute is missing.
 AFFINE = [
     (None, None),
     (np.float32(0.01), None),
@@ -34,7 +35,7 @@ AFFINE = [
     (np.float32(3e38), np.float32(1)),
 ]
 INTEGRAL = [(2, None), (np.int16(-3), None), (np.uint64(3), None)]
-# Names of fill values in `attributes`.
+# Attributes of missing values. The function `attributes` replaces the words by values.
 FILLS = [
     {},
     {"_FillValue": "last"},
@@ -96,7 +97,7 @@ def encoded(x, attrs, dtype):
 
 
 def check_encode(x, attrs, dtype):
-    """Compare codes with xarray, and return them."""
+    """Compare the codes of cf.encode() with the codes of xarray. Return the codes."""
     with case(attrs=attrs):
         q = cf.encode(x, attrs, dtype)
         same(q, encoded(x, attrs, dtype))
@@ -137,14 +138,16 @@ def test_decodes_by_an_integer_scale(affine, dtype):
     y = cf.decode(q, attrs)
     same(y, decoded(q, attrs))
     assert cf.qparams(attrs, dtype).scale.dtype == np.float64
-    attrs["_FillValue"] = np.dtype(dtype).type(7)  # an error in xarray
+    # xarray raises an error for this fill value
+    attrs["_FillValue"] = np.dtype(dtype).type(7)
     due = q.astype(np.float64) * float(affine[0])
     due[q == 7] = np.nan
     same(cf.decode(q, attrs), due)
 
 
 def test_fills_that_float32_does_not_tell_apart():
-    """float32 lacks -2147483647, a fill value of netCDF. xarray does not find it."""
+    """Codes and fill values are compared as integers. xarray compares in float32, which
+    does not represent the netCDF fill value -2147483647."""
     lowest = -(2**31)
     q = np.array([lowest, lowest + 1, lowest + 40, 5], np.int32)
     attrs = {"scale_factor": np.float32(1), "_FillValue": np.int32(lowest + 1)}
@@ -162,7 +165,7 @@ def test_missing_values_of_another_sign():
     same(cf.decode(q, attrs), np.float32([255, np.nan, 3]))
     attrs |= {"_FillValue": np.int8(-1), "missing_value": np.int8(-1)}
     same(cf.decode(q, attrs), decoded(q, attrs))
-    attrs["missing_value"] = np.int8(-2)  # xarray compares it with 254
+    attrs["missing_value"] = np.int8(-2)  # xarray compares -2 with 254, the unsigned code
     same(cf.decode(q, attrs), np.float32([np.nan, np.nan, 3]))
     del attrs["_FillValue"]
     same(cf.decode(q, attrs), np.float32([255, np.nan, 3]))
@@ -170,7 +173,8 @@ def test_missing_values_of_another_sign():
 
 
 def test_missing_values_have_the_stored_type():
-    """The CF conventions require the stored type, and netCDF4 follows them."""
+    """`missing_value` is compared in the stored type, as the CF conventions require and as
+    netCDF4 compares."""
     netcdf = pytest.importorskip("netCDF4")  # optional; it computes the expected results
     q = np.int8([-62, 1])
     attrs = {"missing_value": np.int8(-62), "_Unsigned": "true"}
@@ -233,7 +237,7 @@ def test_nothing_to_decode():
 def test_encodes_as_xarray_does(dtype, real):
     info = np.iinfo(dtype)
     rng = np.random.default_rng(1)
-    span = min(int(info.max), 2**20)  # float32 has these integers
+    span = min(int(info.max), 2**20)  # float32 represents integers up to 2**20
     for affine in AFFINE[:-1]:
         scale, offset = (1 if affine[0] is None else affine[0]), (affine[1] or 0)
         q = rng.integers(max(info.min + 1, -span), span - 1, 3000)
@@ -312,7 +316,8 @@ def test_masked_arrays_become_fill_values():
 
 
 def test_wider_integers_are_encoded_in_slices():
-    """Encode more than a slice, any strides, and zero dimensions."""
+    """Arrays that need several slices, any strides and no dimensions are encoded
+    correctly."""
     attrs = {"scale_factor": np.float64(0.01), "add_offset": np.float64(0.1)}
     x = np.random.default_rng(0).normal(0, 50, (300, 700)).astype(np.float32)
     due = encoded(x.ravel(), attrs, "int16").reshape(x.shape)
@@ -323,7 +328,8 @@ def test_wider_integers_are_encoded_in_slices():
     np.testing.assert_array_equal(out, due)
     assert cf.encode(x[0, 0], attrs, "int16") == due[0, 0]
     assert cf.encode(x[:0], attrs, "int16").shape == (0, 700)
-    memory = x.view(np.int16)[:, ::2]  # the output is the input
+    # `memory` is the lower half of each element of x, so that output and input overlap
+    memory = x.view(np.int16)[:, ::2]
     cf.encode(x, attrs, "int16", out=memory)
     np.testing.assert_array_equal(memory, due)
 

@@ -1,4 +1,4 @@
-"""Tests of `pyquant compare`: measured errors, judgements and exit status."""
+"""Test `pyquant compare`: measured errors, differences of bits and exit status."""
 
 import json
 import math
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("here")
 
 
 def compare(capsys, *arguments):
-    """The status, the lines of tensors, and the summary."""
+    """Return the exit status, the JSON of each tensor, and the JSON of the summary."""
     status = main(["compare", "--json", *arguments])
     out, err = capsys.readouterr()
     assert err == ""
@@ -75,12 +75,12 @@ def test_compare_measures_codes(shape, granularity, dtype, capsys):
         0 if one is None else expand(np.asarray(one), x.shape, **how)
         for one in (p.scale, p.zero_point)
     )
-    gap = 32 if "float" in dtype else 1  # between the two largest codes
+    gap = 32 if "float" in dtype else 1  # the distance of the two largest codes
     wanted = by_definition(*np.broadcast_arrays(x, q, scale, zero), gap)
     assert status == 0
     assert said["max_error"] == wanted["max_error"]
     assert said["max_steps"] == wanted["max_steps"]
-    # Sums in a different order: the last bits differ from exact sums.
+    # The command adds in another order, so that the last bits of the sums can differ.
     assert said["sqnr"] == pytest.approx(wanted["sqnr"], rel=1e-12)
     assert said["cosine"] == pytest.approx(wanted["cosine"], rel=1e-12)
     assert said["types"] == ["float32", dtype]
@@ -97,7 +97,7 @@ def test_compare_measures_codes(shape, granularity, dtype, capsys):
     ],
 )
 def test_compare_counts_saturation(x, dtype, zero, saturated, most, gap, capsys):
-    """2 values are beyond the codes by more than half a step; one is just within it."""
+    """A value counts as saturated if it is beyond the codes by more than half a step."""
     dtype_of(dtype)  # skips the test without the type
     saved("a.safetensors", w=np.float32([x]))
     p = pq.QParams(np.float32(1), zero or None, dtype)
@@ -113,7 +113,8 @@ def test_compare_counts_saturation(x, dtype, zero, saturated, most, gap, capsys)
 @pytest.mark.parametrize("dtype", ["int8", "int4", "float8_e4m3fn", "float8_e5m2"])
 @pytest.mark.parametrize("granularity", HOW)
 def test_all_commands_measure_equal_errors(dtype, granularity, capsys):
-    """A step is the largest distance between two codes in the report, too."""
+    """compare, quantize, demo, inspect and --report agree on errors, saturation and steps.
+    A step is the largest distance between two neighbouring codes."""
     from pyquant.cli._logical import logical
     from pyquant.cli._measure import measured
     from pyquant.cli._models import open_model
@@ -132,9 +133,9 @@ def test_all_commands_measure_equal_errors(dtype, granularity, capsys):
     _, (found,), _ = compare(capsys, "a.safetensors", "b.safetensors")
     shown = reported()
     assert {name: found[name] for name in shown} == shown
-    # The bands of quantize are larger, so that the last bits of its sums differ.
+    # quantize adds over larger bands of rows, so that the last bits of sums can differ.
     assert row["sqnr"] == pytest.approx(found["sqnr"], rel=1e-12)
-    assert 0.4 < found["max_steps"] <= 0.5 + 1e-5  # values are rounded to float32
+    assert 0.4 < found["max_steps"] <= 0.5 + 1e-5  # 1e-5, because float32 rounds the values
     assert found["saturated"] == 0
     if dtype == "int8":
         assert main(["demo", "a.safetensors"]) == 0
@@ -144,7 +145,7 @@ def test_all_commands_measure_equal_errors(dtype, granularity, capsys):
         assert rows[number].split()[-4:-2] == shown
     assert main(["inspect", "--json", "--stats", "a.safetensors"]) == 0
     stats = json.loads(capsys.readouterr().out.splitlines()[0])["stats"]
-    # The sums are float64 in different orders, so the last bits differ.
+    # NumPy adds in another order, so that the last bits of the sums can differ.
     assert stats["rms"] == pytest.approx(np.sqrt(np.mean(np.square(x, dtype="f8"))))
     x[3, 4:6] = 1e3, -1e3  # out of the range of the codes
     saved("a.safetensors", w=x)
@@ -182,7 +183,8 @@ def test_fail_below(capsys):
 
 
 def test_exact_compares_bits(capsys):
-    """A sign of zero or of a NaN is a bit. A narrower type needs one rounding."""
+    """--exact reports different signs of zeros and NaNs. Values of a narrower type are
+    equal if they are the rounded values."""
     x = np.float32([0.0, 1.5, np.nan, 1 / 3])
     y = np.float32([-0.0, 1.5, -np.nan, 1 / 3])
     half = x.astype("f2")
@@ -204,7 +206,7 @@ def test_exact_compares_bits(capsys):
         ({}, "inf", 1, 0),
         ({0: np.nan, 3: np.nan}, None, 0, 1),
         ({1: np.inf}, None, 0, 1),
-        ({2: 1e-200}, "inf", 0, 0),  # the square of the error is less than any float64
+        ({2: 1e-200}, "inf", 0, 0),  # the square of the error is 0 in float64
     ],
     ids=["nothing", "NaN", "infinity", "a small value"],
 )
@@ -304,7 +306,8 @@ X = np.random.default_rng(1).standard_normal((300, 1024)).astype(np.float32)
 
 
 def exact(capsys, a, b):
-    """Return the status, the differences by tensor, and the faults by tensor."""
+    """Run `compare --exact`. Return the exit status, the differences by tensor, and the
+    faults by tensor."""
     status, rows, end = compare(capsys, "--exact", a, b)
     faults = {row["tensor"]: row["fault"] for row in rows if row["fault"]}
     assert end["failed"] == len(faults)
@@ -381,7 +384,8 @@ def quantized(x, *options):
     "granularity", ["tensor", "axis:0", "axis:1", "block:32", "128x64"]
 )
 def test_exact_finds_changed_parameters(granularity, method, symmetric, capsys):
-    """Bands of 21 rows begin within blocks of 128."""
+    """--exact finds one changed scale and one changed code, also if bands of 21 rows begin
+    inside blocks of 128 rows."""
     options = ["--granularity", granularity, "--method", method]
     options += [] if symmetric else ["--asymmetric"]
     x = np.random.default_rng(2).standard_normal((350, 3072)).astype(np.float32)
@@ -405,7 +409,7 @@ def test_exact_finds_changed_parameters(granularity, method, symmetric, capsys):
 @pytest.mark.parametrize("shape", [(1, 96), (8, 96)])
 @pytest.mark.parametrize("granularity", ["block:32", "128x64", "8x32"])
 def test_exact_finds_changed_scales_of_few_rows(granularity, shape, capsys):
-    """One block holds all rows, so that no observer serves."""
+    """--exact finds a changed scale if one block contains all rows."""
     x = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
     quantized(x, "--granularity", granularity)
     assert exact(capsys, "x.npy", "q.npz")[:2] == (0, {"x": {}})
@@ -419,7 +423,8 @@ def test_exact_needs_no_memory_for_all_parameters(capsys):
     quantized(x, "--granularity", "block:4")
     found, peak = peak_of(lambda: exact(capsys, "x.npy", "q.npz"))
     assert found[0] == 0
-    assert peak < 5 * x.nbytes / 4  # a float32 scale for 4 elements: a quarter
+    # scales occupy a quarter of the bytes of x: float32 for each 4 elements
+    assert peak < 5 * x.nbytes / 4
 
 
 @pytest.mark.parametrize(
@@ -464,7 +469,7 @@ def test_exact_rounds_to_bfloat16(installed, monkeypatch, capsys):
 
 def test_compare_compares_the_bytes_of_complex_numbers(capsys):
     a, b = np.array([1 + 2j, 3]), np.complex64([1 + 2j, 3])
-    c = np.array(1 + 2j, ">c8")  # one number without dimensions, big-endian
+    c = np.array(1 + 2j, ">c8")  # an array without dimensions, big-endian
     np.savez("x.npz", a=a, b=b, c=c, d=c)
     np.savez("q.npz", a=a, b=b + np.complex64([0, 1]), c=c.astype("<c8"), d=-c)
     assert exact(capsys, "x.npz", "x.npz")[0] == 0

@@ -15,7 +15,8 @@ from pyquant import weights
 from pyquant.cli import COMMANDS, main
 
 PAGE = ROOT / "docs" / "cli.md"
-# Pages with programs and commands, and the packages that they need.
+# The keys are pages with programs and commands. The values are the packages that the
+# commands need.
 PAGES = {
     PAGE: (),
     ROOT / "docs" / "start" / "first-model.md": ("jinja2", "onnx", "onnxruntime", "magika"),
@@ -54,7 +55,8 @@ def run(command, capsys):
 
 
 def masked(text):
-    """Replace numbers and facts about the machine, so that the words remain."""
+    """Return a text that does not depend on the machine. Numbers become 1, and names of
+    instruction sets are deleted."""
     text = re.sub(r"avx512|avx2|neon|scalar|, free-threaded", "", text)
     text = text.replace("not installed", "1")
     return re.sub(r"[ ,]+", " ", re.sub(r"[\w.+]*\d[\w.+]*", "1", text))
@@ -66,11 +68,11 @@ def is_optional(text):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_page_shows_the_output_of_its_commands(page, tmp_path, monkeypatch, capsys):
-    """Run the programs and commands in one folder, in the order of the page."""
+    """Run the programs and commands of a page in one folder, in the order of the page."""
     if any(is_optional(command) for command, _ in examples(page)):
-        pytest.importorskip("ml_dtypes")  # optional; has these types
+        pytest.importorskip("ml_dtypes")  # skips the test without bfloat16 and int4
     for package in PAGES[page]:
-        pytest.importorskip(package)  # optional; the page needs these packages
+        pytest.importorskip(package)  # skips the test without the package
     monkeypatch.chdir(tmp_path)
     pattern = r"^```(py|console)\n(.*?)^```$(?:\s+prints\s+^```\n(.*?)^```$)?"
     for kind, block, prints in re.findall(pattern, page.read_text("utf-8"), re.M | re.S):
@@ -93,7 +95,8 @@ def check_commands(block, capsys):
 
 
 def test_readme_shows_the_output_of_its_commands(tmp_path, monkeypatch, capsys):
-    """Run the installed program in a folder with the file of the first example."""
+    """Run the commands of README.md by the installed program. The first example writes the
+    file that the commands read."""
     monkeypatch.chdir(tmp_path)
     exec(blocks("python", README)[0], {})
     assert capsys.readouterr().out
@@ -166,7 +169,7 @@ def test_examples_of_help(command, files, capsysbinary, monkeypatch):
     command, _, _ = command.partition(" > ")
     _, *arguments = shlex.split(command)
     if arguments[0] in ("quantize", "convert", "dequantize") or "--report" in arguments:
-        arguments.append("--force")  # the output file exists
+        arguments.append("--force")  # the fixture has written the output file
     status = main(arguments)
     out, err = capsysbinary.readouterr()
     assert (status, err) == (0, b""), command

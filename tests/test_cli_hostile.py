@@ -1,5 +1,5 @@
-"""Tests of reading commands with hostile input: damaged files, large files, control
-characters in names, closed pipes."""
+"""Test commands that read files with hostile input: damaged files, large files, control
+characters in names. Also test closed pipes."""
 
 import io
 import json
@@ -74,7 +74,8 @@ def test_names_outside_the_encoding_of_stdout_are_escaped(encoding, here):
     ],
 )
 def test_closed_pipe_ends_a_command_silently(command, here):
-    """The output exceeds the buffer of a pipe; the output of `info` is shorter."""
+    """A command ends without an error message if the reader of its output closes the pipe.
+    Except for `info`, the output is longer than the buffer of a pipe."""
     pq.write_weights(
         "m.safetensors", {f"t{i}": np.zeros((1, 3), "f4") for i in range(1000)}
     )
@@ -90,7 +91,8 @@ def test_closed_pipe_ends_a_command_silently(command, here):
 
 
 def test_a_large_file_stays_on_the_disk(here):
-    """A tensor of 256 MiB, and its codes, occupy little memory."""
+    """Commands use little memory for a tensor of 256 MiB and for the codes of the
+    tensor."""
     resource = pytest.importorskip("resource")  # not on Windows
     del resource
     rows = 1 << 16
@@ -122,7 +124,7 @@ def test_a_large_file_stays_on_the_disk(here):
 
 
 def damaged_arrays(rng, folder):
-    """Write a .npy or .npz file, and change some bytes."""
+    """Write a .npy or .npz file, and change random bytes of the file."""
     arrays = {"a": np.ones((3, 40), "f4"), "b": np.arange(9), "c": np.ones(3, "c8")}
     file = io.BytesIO()
     kind = rng.choice(("npy", "npz", "packed.npz"))
@@ -189,7 +191,7 @@ WRITING = (
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("make", [fuzz_files.make, damaged_arrays, odd_parts])
 def test_damaged_files_are_read_or_refused_in_one_line(make, seed, here, capsys):
-    """Each command reads the file, or refuses it in one line, within some seconds."""
+    """Each command succeeds, or prints one line with an error, within some seconds."""
     statuses = set()
     for number in range(20):
         rng = random.Random(f"{seed}:{number}")

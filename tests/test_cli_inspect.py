@@ -16,19 +16,20 @@ def lines(capsys):
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-# Lists. The page of the command shows tables and lines of JSON, which test_cli_docs.py
-# compares.
+# Lists of tensors. test_cli_docs.py compares the tables and lines of JSON that the page of
+# the command shows.
 
 
 def with_odd_values():
-    """Return values with exact sums, among them three values that are not finite."""
+    """Return an array with three values that are not finite. The sums of the finite values
+    and of their squares are exact."""
     w = np.zeros((600, 1024), np.float32)
     w[0, 0], w[599, 1023], w[300] = -3, 12, 0.5
     w[1, :3] = np.nan, np.inf, -np.inf
     return w
 
 
-COUNT = 600 * 1024 - 3  # the finite values of `with_odd_values`
+COUNT = 600 * 1024 - 3  # the number of finite values of with_odd_values()
 RMS = ((256 + 9 + 144) / COUNT) ** 0.5
 
 
@@ -95,7 +96,8 @@ X = np.random.default_rng(1).standard_normal((300, 1024)).astype(np.float32)
 
 
 def check(capsys, path):
-    """Return the status, the faults by tensor, and the summary."""
+    """Run `inspect --check`. Return the exit status, the faults by tensor, and the
+    summary."""
     status = main(["inspect", "--check", "--json", path])
     *rows, end = lines(capsys)
     faults = {one["tensor"]: one["faults"] for one in rows}
@@ -140,7 +142,8 @@ def test_check_finds_impossible_scales(value, here, capsys):
 
 @pytest.mark.parametrize("name", ["Q4_0", "Q8_0", "Q4_K"])
 def test_check_finds_blocks_with_nan(name, here, capsys):
-    """Blocks may have negative scales, and other tensors may have NaN."""
+    """--check reports NaN in blocks, but neither negative scales nor NaN in float
+    tensors."""
     block = block_format(name)
     data, nan = block.quantize(X), np.float32([np.nan])
     pq.write_weights("q.gguf", {"w": (block, data), "x": nan})
@@ -182,7 +185,7 @@ def test_check_compares_the_total_of_an_index(stated, status, here, capsys):
     found, _, end = check(capsys, "m.index.json")
     expected = f"total_size is {stated!r}, but the tensors have 48 bytes"
     assert (found, end["faults"]) == (status, [expected] if status else [])
-    # A file that is not an index may have any text under this key.
+    # In a file that is not an index, `total_size` may be any text.
     one = {"total_size": str(stated)}
     pq.write_weights("c.safetensors", {"x": np.ones(12, "f4")}, metadata=one)
     assert check(capsys, "c.safetensors")[0] == 0

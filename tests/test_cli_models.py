@@ -1,4 +1,4 @@
-"""Files as the command line sees them: tensors by rows, and codes joined with scales."""
+"""Test how commands open files: reading rows of tensors, and joining codes with scales."""
 
 import json
 import sys
@@ -108,7 +108,7 @@ def test_a_member_shorter_than_stated(x, tmp_path):
     path = tmp_path / "a.npz"
     np.savez_compressed(path, x=x)
     data = bytearray(path.read_bytes())
-    at = data.index(b"PK\1\2") + 24  # the size in the directory of the archive
+    at = data.index(b"PK\1\2") + 24  # index of the size in the directory of the zip archive
     size = int.from_bytes(data[at : at + 4], "little")
     data[at : at + 4] = (size + 1).to_bytes(4, "little")
     path.write_bytes(data)
@@ -161,7 +161,8 @@ def test_folders(x, tmp_path):
 @pytest.mark.parametrize("symmetric", [True, False])
 @pytest.mark.parametrize("bits", [2, 4, 8])
 def test_packed_weights_by_their_names(x, symmetric, bits, tmp_path):
-    """The module of the format decodes equal values, and shares no code with the reader."""
+    """Packed weights are joined by their names. The expected values are computed by
+    pyquant.weights.compressed_tensors, which shares no code with the commands."""
     path = tmp_path / "m.safetensors"
     made = compressed_tensors.quantize(x, bits=bits, group_size=16, symmetric=symmetric)
     parts = {**made.tensors("l"), "l.bias": x[0]}
@@ -183,7 +184,7 @@ def test_packed_weights_by_their_names(x, symmetric, bits, tmp_path):
         zeros = np.zeros((7, 3), np.int8) if symmetric else zeros
         zeros, scales = (np.repeat(one, 16, 1) for one in (zeros, scales))
         np.testing.assert_array_equal((codes.astype(np.float32) - zeros) * scales, whole)
-    if sys.platform == "linux":  # a closed file is not mapped, so that Windows replaces it
+    if sys.platform == "linux":  # a mapped file could not be replaced on Windows
         assert str(path) not in Path("/proc/self/maps").read_text()
 
 

@@ -1,4 +1,4 @@
-"""ONNX models on the command line, compared with onnx and ONNX Runtime."""
+"""Test commands with ONNX models. The results are compared with onnx and ONNX Runtime."""
 
 import json
 import random
@@ -12,7 +12,7 @@ from support import amount
 
 import pyquant as pq
 
-onnx = pytest.importorskip("onnx", minversion="1.19")  # writes the models
+onnx = pytest.importorskip("onnx", minversion="1.19")  # the tests write models with onnx
 pytest.importorskip("ml_dtypes")  # onnx imports it
 
 from onnx import TensorProto, external_data_helper, helper, numpy_helper, parser  # noqa: E402
@@ -32,21 +32,21 @@ TYPES = {
 }
 
 
-DATA = "own.onnx.data"  # the external data of in.onnx
+DATA = "own.onnx.data"  # the file with the external data of in.onnx
 
 
 def saved(proto, external=False, path="in.onnx"):
-    """Write a model, and its data into another file if `external` is true."""
+    """Write a model to `path`. If `external` is true, write the tensors to another file."""
     copy = onnx.ModelProto()
-    copy.CopyFrom(proto)  # save_model changes its argument
-    Path(DATA).unlink(missing_ok=True)  # save_model does not overwrite it
+    copy.CopyFrom(proto)  # copy, because save_model changes its argument
+    Path(DATA).unlink(missing_ok=True)  # save_model does not overwrite the file
     how = {"location": DATA, "size_threshold": 64}
     onnx.save_model(copy, path, save_as_external_data=external, **how)
     return path
 
 
 def model_of(*tensors, text="", opset=21, **arrays):
-    """Make a model with these initializers."""
+    """Return a model with the given initializers."""
     proto = parser.parse_model(
         f"""<ir_version: 10, opset_import: ["": {opset}]>
         g (float[N, 24] x) => (float[N, M] y) {{ {text or "y = Identity(x)"} }}"""
@@ -106,7 +106,7 @@ def test_initializers_equal_the_reader_of_onnx(name, external):
 
 @pytest.mark.parametrize("kind", ["FLOAT", "INT8", "UINT4", "FLOAT16", "BFLOAT16", "INT64"])
 def test_fields_of_each_type(kind):
-    """A tensor may store its elements in a typed field instead of bytes."""
+    """Tensors with elements in a typed field, instead of raw bytes, are read correctly."""
     code = TensorProto.DataType.Value(kind)
     array = np.arange(15).reshape(3, 5).astype(TYPES[kind])
     values = array.astype(np.float32 if "FLOAT" in kind else np.int64).ravel().tolist()
@@ -135,7 +135,7 @@ def test_without_onnx(monkeypatch, refused):
 
 
 def elsewhere(location, **said):
-    """Return a change of a tensor that moves its data to a file."""
+    """Return a function that moves the data of a tensor to the external file `location`."""
 
     def change(tensor):
         Path("data").write_bytes(bytes(48))
@@ -226,7 +226,8 @@ def test_bytes_of_unknown_types_are_kept():
 
 
 def linear(codes, scale, zero_point=None, **attributes):
-    """Make a model that dequantizes initializers to w; return it and the result of onnx."""
+    """Return a model that dequantizes initializers to `w`, and the value of `w` that onnx
+    computes."""
     from onnx.reference import ReferenceEvaluator
 
     named = {"q": codes, "s": scale, "z": zero_point}
@@ -321,7 +322,7 @@ def weights():
 
 
 def network(opset=13, real="float", arrays=None):
-    """Make a model with Gather, MatMul, Gemm, Conv and If, of opset 11 to 13."""
+    """Return a model with Gather, MatMul, Gemm, Conv and If."""
     squeeze = "Squeeze(c, axes)" if opset >= 13 else "Squeeze<axes=[1]>(c)"
     proto = parser.parse_model(
         f"""<ir_version: 7, opset_import: ["": {opset}]>
@@ -357,7 +358,7 @@ FEED = {"i": np.array([3, 0, 39, 7, 7]), "choice": np.array(True)}
 
 
 def run(path_or_proto, feed=FEED, outputs=None):
-    """Run a model with ONNX Runtime, without optimizations."""
+    """Return the results of a model in ONNX Runtime, without optimizations."""
     onnxruntime = pytest.importorskip("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -377,7 +378,7 @@ INT8 = ("--type", "int8", "--min-size", 0)
 
 
 def quantize(proto, *options, external=False):
-    """Quantize tensors of any size to out.onnx; return the model."""
+    """Quantize a model to out.onnx, including small tensors. Return the new model."""
     given = ("quantize", saved(proto, external), "out.onnx", "--min-size", 0)
     assert command(*given, *options) == 0
     onnx.checker.check_model("out.onnx", full_check=True)
@@ -385,7 +386,8 @@ def quantize(proto, *options, external=False):
 
 
 def decoded(path="out.onnx"):
-    """Dequantize the results of nodes, whose values test_nodes_are_tensors compares."""
+    """Return the weights that DequantizeLinear nodes compute, by name, decoded by pyquant.
+    test_nodes_are_tensors compares decoded weights with onnx."""
     with open_model(path) as model:
         found = logical(model)
         return {
@@ -394,7 +396,8 @@ def decoded(path="out.onnx"):
 
 
 def fed(proto, arrays, feed=FEED):
-    """Run a model with inputs in place of these initializers."""
+    """Return the results of a model after replacing the initializers in `arrays` by
+    inputs."""
     changed = onnx.ModelProto()
     changed.CopyFrom(proto)
     del changed.graph.initializer[:]
@@ -414,7 +417,8 @@ def assert_equal(ones, others):
 
 
 def check_result(proto, feed=FEED):
-    """Check that out.onnx computes what `proto` computes with the decoded weights."""
+    """Check that the results of out.onnx equal the results of `proto` with the decoded
+    weights."""
     assert_equal(run("out.onnx", feed), fed(proto, decoded(), feed))
 
 
@@ -454,7 +458,8 @@ def test_a_model_computes_with_its_decoded_weights(type, options, opset, real):
         for name in MATRICES:
             assert after[name].type == type
             array = before[name].dequantize(dtype=values[name].dtype)
-            # The library returns equal codes with scales of the type of the weights.
+            # pyquant.choose_qparams() returns equal codes. Scales have the type of the
+            # weights.
             assert_is_quantized(array, after[name], values[name], options)
     for choice in (True, False):
         check_result(proto, {**FEED, "choice": np.array(choice)})
@@ -507,14 +512,15 @@ def assert_is_quantized(array, tensor, values, options):
     ],
 )
 def test_channel_is_the_axis_of_the_outputs(text, shape, granularity):
-    """A MatMul weight has its outputs along the last axis, a Conv weight along axis 0."""
+    """The axis of the outputs is the last axis of a MatMul weight, and axis 0 of a Conv
+    weight."""
     proto = model_of(text=text, w=np.ones(shape, np.float32))
     with open_model(saved(proto)) as model:
         assert f"axis:{model.channels('w')}" == granularity
 
 
 def constant(tensor):
-    """Make a Constant node of an initializer."""
+    """Return a Constant node with the value of an initializer."""
     return helper.make_node("Constant", [], [tensor.name], value=tensor)
 
 
@@ -548,7 +554,8 @@ def in_bodies(proto):
 @pytest.mark.parametrize("external", [False, True], ids=["inside", "beside"])
 @pytest.mark.parametrize("options", [[], ["--keep", "re:^w_|gemm"]])
 def test_weights_in_constants_and_bodies(options, external, refused):
-    """The result equals the result for the model with initializers, bit for bit."""
+    """Weights in Constant nodes and in branches are quantized. The results equal the
+    results for the model with initializers, bit for bit."""
     given = network()
     names = {"w_1": "branch", "w_2": "shared"}
     with open_model(saved(in_bodies(given), external)) as model:
@@ -612,7 +619,8 @@ def test_older_operators_are_converted(opset):
 
 
 def test_external_data_stays_outside(refused):
-    """Only -f replaces a file of data, and nothing the data of the input."""
+    """The command replaces an existing file of external data only with -f. It never
+    replaces the external data of the input."""
     proto = network(arrays=weights() | {"table": np.ones((400, 24), np.float32)})
     path, data = saved(proto, True), Path("out.onnx.data")
     inside = Path(DATA).read_bytes()
@@ -641,7 +649,8 @@ def test_external_data_stays_outside(refused):
 
 
 def beside(tensor, before=b"", after=b""):
-    """Move the data of a tensor to a file with its name, between other bytes."""
+    """Move the data of a tensor to a file with the name of the tensor, between other
+    bytes."""
     Path(tensor.name).write_bytes(before + tensor.raw_data + after)
     place = (len(before), len(tensor.raw_data))
     external_data_helper.set_external_data(tensor, tensor.name, *place)
@@ -649,7 +658,8 @@ def beside(tensor, before=b"", after=b""):
 
 
 def test_data_of_attributes_and_sparse_tensors_comes_along():
-    """The output holds the data, and offsets outside the file are an error."""
+    """The output includes the external data of attributes and sparse tensors. Offsets
+    outside of the external file raise an error."""
     proto, arrays = network(), {"value": np.float32([1, 2]), "sparse": np.float32([5, 6])}
     tensors = {name: numpy_helper.from_array(array, name) for name, array in arrays.items()}
     for tensor in tensors.values():
@@ -773,7 +783,7 @@ def test_operators_of_other_domains_are_kept():
 
 
 def changed(proto, change):
-    """Change a model; return it."""
+    """Apply a change to a model, and return the model."""
     change(proto)
     return proto
 
@@ -908,7 +918,8 @@ def test_exact_finds_a_changed_code(external, type, capsys):
 @pytest.mark.parametrize("symmetric", [True, False])
 @pytest.mark.parametrize("bits", [2, 4, 8])
 def test_weights_of_matmulnbits_are_read(bits, symmetric, refused):
-    """They become real numbers and other formats. An ONNX model keeps them."""
+    """Weights of MatMulNBits nodes are dequantized, and converted to formats of other
+    packages. In a quantized ONNX model they remain unchanged."""
     x = np.random.default_rng(1).standard_normal((32, 32)).astype(np.float32)
     how = {"bits": bits, "block_size": 16}
     made = pq.weights.matmulnbits.quantize(x, **how, symmetric=symmetric)

@@ -1,4 +1,4 @@
-"""`pyquant quantize` and `dequantize`: from files to files."""
+"""Test the commands quantize and dequantize, which convert files."""
 
 import gc
 import json
@@ -61,19 +61,20 @@ def rows_of(capsys):
 
 
 def whole(x):
-    """Convert an array to the type that `StoredTensor.dequantize` returns by default."""
+    """Return an array in the type that `StoredTensor.dequantize` returns by default."""
     return x if x.dtype == np.float64 else x.astype(np.float32)
 
 
 def int8(x):
-    """Return the codes of --type int8."""
+    """Return the codes that `quantize --type int8` stores for an array."""
     return pq.choose_qparams(x, axis=0).quantize(x)
 
 
 # Codes
 
 
-# Granularities for arrays of at least so many dimensions.
+# The keys are minimum numbers of dimensions, and the values granularities for arrays with
+# so many dimensions or more.
 GRANULARITIES = {
     1: "channel tensor axis:0 block:32",
     2: "axis:1 8x16 100x7",
@@ -88,12 +89,13 @@ FORMS = [  # shape, dtype, method
 @pytest.mark.parametrize(("shape", "dtype", "method"), FORMS, ids=str)
 @pytest.mark.parametrize("type", INTEGERS + FLOATS)
 def test_codes_equal_the_complete_array(type, shape, dtype, method, here, refused):
-    """Little memory and zero points change no code."""
+    """The codes of the command equal the codes of pyquant for the complete array, also with
+    little memory or with zero points."""
     if type in FLOATS and not HAVE_BFLOAT16:
         pytest.skip("needs ml_dtypes")
     x = np.random.default_rng(2).standard_normal(shape).astype(dtype)
     np.save("x.npy", x)
-    if type == "float4_e2m1fn" and shape[-1] % 2:  # two codes are one byte
+    if type == "float4_e2m1fn" and shape[-1] % 2:  # each byte contains two codes
         said = "expected an even last extent for float4_e2m1fn, got shape (1003,)\n"
         refused(said, "quantize", "x.npy", "x.safetensors", "--type", type)
         return
@@ -112,7 +114,7 @@ def check_codes(x, type, granularity, method, symmetric):
     if how is None:
         sizes = [int(n) for n in (number or kind).split("x")]
         how = {"block_size": (*[1] * (x.ndim - len(sizes)), *sizes)}
-    # Blocks of 100 rows, and scales by the mean square, need all rows.
+    # The command must read all rows of these arrays at once.
     memory = "4M" if "100" in granularity or method == "mse" or x.ndim == 3 else "64K"
     options = ["--asymmetric"] * (symmetric is False)
     options += ["--granularity", granularity, "--method", method, "--max-memory", memory]
@@ -136,7 +138,8 @@ def check_codes(x, type, granularity, method, symmetric):
 
 @pytest.mark.parametrize("type", ["Q4_K", "Q8_0", "Q4_0", "Q6_K", "MXFP4", "IQ4_NL"])
 def test_blocks(type, model, weights, capsys):
-    """llama.cpp's quantizer writes equal bytes; it searches for scales of IQ4_NL."""
+    """Blocks equal the blocks of pyquant.weights, and therefore of llama.cpp's quantizer,
+    which searches the scales of IQ4_NL."""
     quantize(model, "out.gguf", "--type", type, "--json", "--max-memory", "100K")
     errors = {row.get("tensor"): row.get("sqnr") for row in rows_of(capsys)}
     block = block_format(type)
@@ -150,7 +153,8 @@ def test_blocks(type, model, weights, capsys):
             wanted = blocks_encoders.encode(type, rows, **how)
             np.testing.assert_array_equal(made[name].raw, wanted.ravel())
             sqnr = pq.measure_error(x, found[name].dequantize(dtype=x.dtype)).sqnr
-            # The command adds float64 sums of bands, in another order.
+            # The command adds in another order, so that the last bits of the sums can
+            # differ.
             assert errors[name] == pytest.approx(sqnr, rel=1e-12)
             assert (found[name].type, found[name].granularity) == (
                 type,
@@ -198,8 +202,9 @@ ENCODED = [one.name for one in block_formats() if one.quantizes]
 MAGNITUDES = (3e38, 1e15, 2e7, 7e5, 6e3, 5e3, 4e3, 1, 2e-2, 1e-4, 2e-7, 8e-9, 1e-30, 1e-44)
 TINY_SCALES = ("TQ1_0", "TQ2_0", "Q1_0", "Q2_0")
 SMALL_SCALES = ("Q4_0", "Q4_1", "Q5_1", "Q8_1", "NVFP4", *TINY_SCALES)
-# Types that hold some largest values, by the ranges of their scales. 2e-7 is near the end
-# of TINY_SCALES, so that the result depends on the rounding of a scale.
+# The keys are magnitudes of values. The values are the types with scales for this
+# magnitude. 2e-7 is near the limit of TINY_SCALES, so that the result depends on the
+# rounding of a scale.
 HOLD = {
     1e15: ("Q8_K", "MXFP4"),
     5e3: {*ENCODED} - {"NVFP4"},
@@ -212,12 +217,14 @@ HOLD = {
 
 @pytest.mark.parametrize("type", ENCODED)
 def test_values_beyond_the_range_of_a_type_are_an_error(type, here, capsys):
-    """The file keeps 7/8 of the energy, and 3/4 of the largest value, that values near 1
-    keep; otherwise the command writes no file and names the tensor."""
+    """The command names a tensor and writes no file if its blocks lose too much. Compared
+    with values near 1, blocks must keep 7/8 of the sum of squares and 3/4 of the largest
+    value."""
     block = block_format(type)
 
     def kept(x):
-        """Return the energy and the largest value that blocks with finite scales keep."""
+        """Return the sum of squares and the largest value of `x` that remain in its blocks,
+        or NaN if a scale is not finite."""
         blocks = block.quantize(x, search=True if type == "IQ4_NL" else None)
         fields = (one for one in block.split(blocks).values() if one.dtype.kind == "f")
         finite = all(np.isfinite(field).all() for field in fields)
@@ -226,7 +233,7 @@ def test_values_beyond_the_range_of_a_type_are_an_error(type, here, capsys):
 
     def check(base, magnitude):
         x = base * np.float32(magnitude)
-        x[0] = 0  # a row without values is no error
+        x[0] = 0  # a row of zeros is no error
         pq.write_weights("in.safetensors", {"fine": base, "far": x})
         up = -np.frexp(abs(x).max())[1]
         ideal = np.ldexp(kept(np.ldexp(x, up)), [-2 * up, -up])
@@ -257,7 +264,8 @@ def test_values_beyond_the_range_of_a_type_are_an_error(type, here, capsys):
 
 @pytest.mark.parametrize("type", sorted({*ENCODED} - {*HOLD[1e15]}))
 def test_one_value_beyond_the_range_is_an_error(type, here, refused):
-    """The search of Q3_K, Q6_K and IQ4_XS returns the scale 0 for the largest values."""
+    """One value beyond the range is an error, also in Q3_K, Q6_K and IQ4_XS, which get the
+    scale 0 for the largest values."""
     x = np.random.default_rng(1).standard_normal((4, 512)).astype("f4")
     for value in (3e38, -1e20, 1e12):
         x[2, 300] = value
@@ -268,9 +276,11 @@ def test_one_value_beyond_the_range_is_an_error(type, here, refused):
 
 
 def test_all_values_beyond_the_range_are_one_error(here, capsys):
-    """The printed options complete the command. Each row is a band."""
+    """One error names all tensors with values beyond the range. With the options that the
+    error prints, the command succeeds. Each row is a separate band."""
     x = np.linspace(-1, 1, 2048, dtype="f4").reshape(4, 512)
-    rows = np.float32([[1], [0], [1e-9], [1e-9]])  # small rows beside others are no error
+    # small rows are no error if another row of the tensor is larger
+    rows = np.float32([[1], [0], [1e-9], [1e-9]])
     tensors = {"[c]*": x * 1e9, "a b": x * rows[2:3], "fine": x, "rows": x * rows}
     pq.write_weights("in.safetensors", tensors)
     options = ["--type=Q8_0", "--max-memory=8K"]
@@ -293,7 +303,7 @@ def test_float16_results_keep_their_values(value, here, refused):
     said = f"tensor 'in' (float16: largest value {value:g}): expected values in the range "
     refused(f"{said}of the type; use float32 or bfloat16\n", *command)
     assert sorted(os.listdir()) == ["in.npy", "q.npz"]
-    with np.load("q.npz") as file:  # an infinite scale is no overflow
+    with np.load("q.npz") as file:  # a stored infinite scale is not reported as an overflow
         parts = {**file, "in_scale": np.float32([[1], [np.inf]])}
     np.savez("q.npz", **parts)
     assert main(command) == 0
@@ -416,7 +426,8 @@ def test_load_knows_codes_and_packed_codes(model, weights):
     with pq.open_weights("out.safetensors") as file:
         np.testing.assert_array_equal(file.read("wide"), int8(weights["wide"]))
         packed = file.read("l.0.weight_packed")
-        assert not (packed.data[:, -1] & -256).any()  # two codes, and nothing behind them
+        # the word has two codes, and its unused bits are 0
+        assert not (packed.data[:, -1] & -256).any()
         p = pq.choose_qparams(weights["l.0.weight"], dtype="int4", axis=0)
         codes = p.quantize(weights["l.0.weight"]).astype(np.int8)
         np.testing.assert_array_equal(pq.unpack(packed).astype(np.int8) - 8, codes)
@@ -424,7 +435,8 @@ def test_load_knows_codes_and_packed_codes(model, weights):
 
 
 def test_arrays_of_numpy(here, weights):
-    """Arrays of any order and of any byte order are quantized and copied."""
+    """Arrays in C or Fortran order and in any byte order are quantized or copied
+    correctly."""
     orders = {"wide": np.asfortranarray, "ids": np.asfortranarray}
     orders |= dict.fromkeys(("l.0.weight", "l.0.bias"), lambda x: x.astype(">f4"))
     given = {name: orders.get(name, np.copy)(x) for name, x in weights.items()}
@@ -504,7 +516,8 @@ def test_back(type, way, model, weights):
     ("type", "out"), [("int8", "safetensors"), ("int8", "npz"), ("Q8_0", "gguf")]
 )
 def test_bfloat16_needs_no_ml_dtypes(kind, type, out, here, monkeypatch):
-    """Quantize it, and copy a vector of it: to .npz as float32, otherwise unchanged."""
+    """A bfloat16 tensor is quantized, and a bfloat16 vector is copied: to .npz as float32,
+    to all other formats unchanged."""
     x = np.random.default_rng(1).standard_normal((64, 256)).astype("f4")
     words = (x.view(np.uint32) >> 16).astype("<u2")  # truncate to bfloat16
     x = (words.astype(np.uint32) << 16).view(np.float32)
@@ -584,7 +597,7 @@ LAYER = {"l.0.weight": "int4", "l.1.weight": "int4"}
     ("options", "changed"),
     [
         (["--keep", "*", "--tensor", "l.*=int4", "--keep", "*.bias"], LAYER),
-        # Converters keep biases and norms, which a pattern of a layer matches.
+        # The pattern l.* also matches a bias and a norm, which remain unquantized.
         (["--keep", "[wc]*", "--tensor", "l.*=int4", "--strict"], LAYER),
         (["--keep", "re:^[wc]", "--tensor", "re:l.0.bias$|l.1=int4"],
          {"l.0.weight": "int8", "l.1.weight": "int4"}),
@@ -597,14 +610,16 @@ LAYER = {"l.0.weight": "int4", "l.1.weight": "int4"}
     ],
 )  # fmt: skip
 def test_patterns_and_sizes_select_tensors(options, changed, model, capsys):
-    """The last matching pattern decides. Only the complete name selects a vector."""
+    """The last option with a matching pattern applies to a tensor. Only the complete name
+    selects a vector."""
     quantize(model, "out.safetensors", "--type", "INT8", "--json", *options)
     rows = rows_of(capsys)[:-1]
     assert {row["tensor"]: row["to"] for row in rows if "kept" not in row} == changed
 
 
 def test_a_summary(model, capsys):
-    """The page of the command has other summaries, and a plan of --dry-run."""
+    """-q prints no summary. test_cli_docs.py compares the summaries on the page of the
+    command."""
     quantize(model, "out.safetensors", "--type", "int8", "-q")
     assert capsys.readouterr() == ("", "")
     pq.write_weights("ones.safetensors", {"w": np.ones((40, 256), "f4")})
@@ -628,7 +643,8 @@ TYPES = {
 
 
 def nested_metadata():
-    """Return a GGUF file with a list of lists, which pyquant reads and does not write."""
+    """Return a GGUF file with nested lists in its metadata. pyquant can read these lists,
+    but not write them."""
     text = b"GGUF" + struct.pack("<IQQ", 3, 1, 1)
     text += struct.pack("<Q", 1) + b"k" + struct.pack("<IIQ", 9, 9, 1)
     text += struct.pack("<IQII", 4, 2, 1, 2)
@@ -789,13 +805,14 @@ def test_memory_does_not_depend_on_the_number_of_tensors(here):
                 assert tensor.params()[0].nbytes == x.nbytes // 4
 
     assert peak_of(read)[1] < 3 * x.nbytes
-    with open_model("out.safetensors") as made:  # of several pieces, or bands
+    with open_model("out.safetensors") as made:  # the arrays need several reads, or bands
         np.testing.assert_array_equal(made["1"].dequantize(), x)
         np.testing.assert_array_equal(logical(made)["0"].codes(), int8(x))
 
 
 def test_memory_for_each_tensor(here):
-    """100 000 small tensors need less than 210 MB in each command."""
+    """Each command needs less than 2100 bytes for a small tensor: 210 MB for 100 000
+    tensors."""
     commands = (
         "quantize in.safetensors o.safetensors --type int8 --min-size 1 -qf",
         "dequantize o.safetensors d.safetensors -qf",
@@ -805,9 +822,10 @@ def test_memory_for_each_tensor(here):
         "inspect o.npz",
     )
     x, peaks = np.ones((2, 8), np.float32), {}
-    gc.collect()  # many older objects would delay the collection of cycles
+    # exclude old objects: if there are many, Python delays the collection of cycles
+    gc.collect()
     gc.freeze()
-    for count in (20, 280, 600):  # the first commands import modules
+    for count in (20, 280, 600):  # not measured: the first commands, which import modules
         names = (f"model.layers.{i}.weight" for i in range(count))
         pq.write_weights("in.safetensors", dict.fromkeys(names, x))
         for command in commands:

@@ -1,4 +1,4 @@
-"""Reports: their numbers, by other means, and the page, by a parser and in a browser."""
+"""Test reports: the numbers, the HTML page by a parser, and the page in a browser."""
 
 import os
 import re
@@ -23,12 +23,13 @@ from pyquant.dtypes import TYPES
 from pyquant.weights.files import StoredTensor
 
 HOSTILE = "</td><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u202e&amp;"
-# True if a missing browser fails a test.
+# If True, tests fail without a browser. If False, tests are skipped.
 REQUIRED = os.environ.get("PYQUANT_REQUIRE_BROWSER") == "1"
 
 
 def stored(array, dtype=None, shape=None):
-    """Return an array, or the bytes of a type, as a tensor of a file."""
+    """Return an array as a tensor of a file. If `dtype` is given, the bytes of the array
+    are elements of this type."""
     name, shape = dtype or str(array.dtype), array.shape if shape is None else shape
     file = Bytes("m", array.tobytes())
     return StoredTensor("w", file, name, name, shape, 0, array.nbytes)
@@ -60,7 +61,7 @@ def normal(*shape, seed=0):
 
 
 def measure(original, result):
-    """Return the numbers and the details of a tensor in one dictionary."""
+    """Return the measured numbers and details of a tensor, merged into one dictionary."""
     numbers, details = measured(original, result, plots=True)
     return numbers | details
 
@@ -76,7 +77,8 @@ def test_counts_of_values():
     x = np.arange(0, 1281, dtype=np.float32).reshape(183, 7)
     found = of_codes(x)["histogram"]
     assert (found["low"], found["high"]) == (0, 1280)
-    assert found["counts"] == [10] * 127 + [11]  # the last bin has both its ends
+    # the last bin includes its lower and its upper limit
+    assert found["counts"] == [10] * 127 + [11]
 
 
 def test_bands_change_nothing_but_last_bits(monkeypatch):
@@ -92,7 +94,7 @@ def test_bands_change_nothing_but_last_bits(monkeypatch):
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "uint4"])
 def test_used_codes_are_the_codes_of_the_array(dtype):
-    """Code 0 counts, too, if the number of a code is (q - z) * s, rounded."""
+    """The report marks the codes that an array uses, including code 0."""
     levels = np.arange(TYPES[dtype].lowest, TYPES[dtype].highest + 1)
     for seed in seeds(40):
         x = np.random.default_rng(seed).uniform(-1, 2, (4, 16)).astype(np.float32)
@@ -123,7 +125,7 @@ def test_levels_of_narrow_floats(name):
     values = {float(code) for code in codes if np.isfinite(float(code))}
     codes = Codes(name)
     assert codes.levels.tolist() == sorted(values)
-    # Each value has a bit pattern of its own.
+    # No two values have equal bits, so that a table can be indexed by the bits.
     assert np.unique(_measure._halves(codes.levels)).size == len(values)
     assert codes.gap == max(b - a for a, b in pairwise(codes.levels))
 
@@ -131,7 +133,8 @@ def test_levels_of_narrow_floats(name):
 @pytest.mark.parametrize("dtype", ["int8", "uint4", "float8_e4m3fn", "float4_e2m1fn"])
 @pytest.mark.parametrize("shape", [(40, 96), (8, 16, 3, 3), (6, 5, 70)])
 def test_granularities_side_by_side(dtype, shape):
-    """Blocks are along the last axis, as on the command line."""
+    """The report lists the errors of three granularities. Blocks are along the last
+    axis."""
     x = normal(*shape)
     expected = {
         "tensor": pq.choose_qparams(x, dtype=dtype),
@@ -169,7 +172,8 @@ def test_shapes_of_a_histogram():
     assert strip["used"] == "M1 106v10M256 106v10"
     assert strip["unused"] == "M128.5 106v10"
     assert (found["start"], found["stop"]) == (0, 128)
-    # The plot shows codes beyond the values, up to the width of the values.
+    # The plot extends to codes beyond the values, but on each side by at most the width of
+    # the values.
     found = histogram(shown, [{**grid, "low": -64, "high": 1e9}], [], "")
     assert (found["start"], found["stop"]) == (-64, 256)
     assert found["outside"] == ""
@@ -286,7 +290,8 @@ def written(folder, tensors, title="a → b"):
 
 
 def several():
-    """Return tensors of different types, one with a hostile name, one without an error."""
+    """Return pairs of tensors of different types. One has a hostile name, and one has no
+    error."""
     tall = normal(64, 96) * np.exp(normal(64, 1, seed=1))
     clipped = normal(32, 64)
     same = normal(8, 8)
@@ -410,7 +415,7 @@ def test_jinja_is_imported_when_a_report_is_made():
 
 @pytest.fixture(scope="module")
 def chromium():
-    """Start the installed Chromium with Playwright."""
+    """Yield the installed Chromium, started by Playwright."""
     if "PYQUANT_EMULATED" in os.environ:
         pytest.skip("the emulator starts no browsers")
     names = ("chromium", "chromium-browser", "google-chrome")
@@ -431,7 +436,7 @@ def chromium():
 
 
 class Shown:
-    """Open a page in a browser, and collect its events."""
+    """A report in a browser, and the errors and requests that the page causes."""
 
     def __init__(self, chromium, path, **how):
         self.context = chromium.new_context(offline=True, **how)
@@ -485,7 +490,8 @@ def test_browser_sorts(show):
             given = [value for value in found if value]
             assert found == given + [""] * (len(found) - len(given))
             given = [float(one) if column > 2 else one.lower() for one in given]
-            if column:  # the order of names depends on the language
+            # names are not compared, because their order depends on the language
+            if column:
                 assert given == sorted(given, reverse=way == "descending")
             was = way
     assert sorted(values(0)) == sorted(before)
@@ -512,7 +518,7 @@ def test_browser_keeps_shapes_in_their_frames(show, width):
     shapes = page.evaluate(SHAPES)
     assert len(shapes) > 100
     assert [shape for shape in shapes if shape[1] < 64 or shape[2] < -0.5] == []
-    # The page itself does not scroll sideways, whatever a name is.
+    # The page does not scroll sideways, even with a long name.
     assert page.evaluate("document.documentElement.scrollWidth") == width
 
 

@@ -1,4 +1,4 @@
-"""Tables on a terminal of 80 columns: every name and every number is complete."""
+"""Test tables on a terminal of 80 columns, which must show complete names and numbers."""
 
 import io
 
@@ -65,7 +65,7 @@ def test_tables_at_80_columns_cut_no_cell(command, terminal, capsys):
     table = [line for line in lines[heading:-1] if "n" * 90 not in line]
     assert max(map(len, table)) <= 80
     assert "dry-run" not in TABLES[command] or "kept" in " ".join(table)
-    # Without a terminal each tensor is one line. The words are equal.
+    # Without a terminal, each tensor is one line, and all lines have equal words.
     assert main(TABLES[command]) == 0
     plain = capsys.readouterr().out
     assert plain.split() == " ".join(lines).split()

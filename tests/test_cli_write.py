@@ -1,4 +1,4 @@
-"""Output files appear complete: after errors, interrupts, and kills at any write."""
+"""Output files are complete or unchanged after errors, interrupts and kills."""
 
 import hashlib
 import json
@@ -19,7 +19,8 @@ from pyquant.cli import main
 
 SEED = 31
 OLD = b"the old file"
-# Count the calls that change files, before and after each; stop at one of them.
+# Count the starts and ends of calls that change files. At a given count, call a function
+# that stops the command.
 COUNTER = """
 import os, sys
 CHANGES = (os.replace, os.fsync, getattr(os, "posix_fallocate", None))
@@ -144,7 +145,7 @@ def test_a_killed_process_leaves_old_or_new_files(form):
     for number, status, found in kills:
         assert status == -9, number
         done = sum(one != old for one in found)
-        # Files get their names in this order: an index never names missing files.
+        # Files get their names in this order, so that an index never names missing files.
         assert found == [*new[:done], *[old] * (len(names) - done)], number
     assert kills[-1][-1] == new
     assert any(old in found for _, _, found in kills)
@@ -155,7 +156,7 @@ def test_a_killed_process_leaves_old_or_new_files(form):
     "error", [KeyboardInterrupt, OSError(28, "No space left")], ids=["Ctrl-C", "full disk"]
 )
 def test_interrupts_and_full_disks_leave_no_temporary_file(form, error, capsys):
-    """Raise at calls that change files, and look at all files."""
+    """Raise an exception at each call that changes a file. Then check all files."""
     command, names = form
     scope = {}
     exec(COUNTER, scope)
@@ -184,7 +185,8 @@ def test_interrupts_and_full_disks_leave_no_temporary_file(form, error, capsys):
         status, _ = run(number)
         found = [Path(name).read_bytes() for name in names]
         if status == 0 and expected == 3 and found == new:
-            continue  # the folder could not be synchronized, which is no error
+            # the error came from os.fsync of the folder, which the command ignores
+            continue
         assert status == expected, number
         done = sum(one != OLD for one in found)
         assert found == [*new[:done], *[OLD] * (len(names) - done)], number
@@ -197,7 +199,8 @@ def test_interrupts_and_full_disks_leave_no_temporary_file(form, error, capsys):
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no SIGHUP")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "ignored SIGHUP"])
 def test_signals_end_the_program_like_an_error(name, tmp_path, monkeypatch):
-    """Send a signal at a write, and each signal when the temporary file is removed."""
+    """A signal during a write ends the program and removes the temporary file. More signals
+    during the removal have no effect."""
     monkeypatch.chdir(tmp_path)
     pq.write_weights("in.safetensors", {"w": np.ones((48, 64), np.float32)})
     Path("out.npz").write_bytes(OLD)
@@ -282,7 +285,8 @@ def test_a_new_file_has_the_permissions_of_the_umask(form, mask):
 
 
 def test_members_of_npz_wait_for_their_turn(tmp_path, monkeypatch):
-    """The bands of a tensor have codes and scales, but a member follows another."""
+    """Codes and scales of a tensor are computed together for each band, but the members of
+    the .npz file are written one after another."""
     monkeypatch.chdir(tmp_path)
     x = np.random.default_rng(1).standard_normal((1200, 600)).astype(np.float32)
     np.savez("in.npz", x=x, y=x[:3])

@@ -1,7 +1,7 @@
-"""`codebook=`: each code is an index of a table of numbers.
+"""Test the argument `codebook`, a table of numbers. A code is an index into the table.
 
-Oracle: NumPy sorts the table and counts the middles below each quotient. Numbers of the
-table are multiplied in float32.
+The expected codes are computed by NumPy: sort the table, and count the middles below each
+quotient. The expected numbers are products in float32.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ EDGES = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3e38, -3e38]
 
 
 def random_table(count, seed=0):
-    """Return a table that is not sorted, with an equal pair and many magnitudes."""
+    """Return an unsorted table with two equal numbers and many magnitudes."""
     rng = np.random.default_rng([seed, count])
     table = np.ldexp(rng.standard_normal(count), rng.integers(-9, 3, count))
     table[count // 2] = table[1]
@@ -42,7 +42,8 @@ BOOKS = {**TABLES, **{f"of {n}": random_table(n) for n in SIZES}}
 
 
 def places(y, table):
-    """Return the index of the nearest number; ties go down."""
+    """Return the index of the nearest number of the table. Ties become the smaller
+    number."""
     order = np.argsort(table, kind="stable")
     ascending = table[order].astype(np.float64)
     middles = ((ascending[:-1] + ascending[1:]) / 2).astype(np.float32)
@@ -61,7 +62,8 @@ def values(q, scale, table, inverse=False):
 
 
 def around(table):
-    """Return middles, their neighbours, the numbers of the table, and edges."""
+    """Return the middles of neighbouring numbers of a table, the float32 numbers next to
+    the middles, the numbers, and extreme values."""
     ascending = np.sort(table).astype(np.float64)
     middles = ((ascending[:-1] + ascending[1:]) / 2).astype(np.float32)
     up, down = np.nextafter(middles, np.float32(np.inf)), np.nextafter(middles, -np.inf)
@@ -189,14 +191,15 @@ def test_packed_groups_of_unusual_scales(layout, isa):
             expected = values(codes, whole, TABLES[name])
             how = {"axis": 0, "block_size": block, "codebook": name}
             same(dequantize_at(isa, p, scale, **how), expected)
-            room = np.empty(n + 9, np.float32)  # it begins anywhere in a cache line
+            # the slices below begin at different positions in a cache line
+            room = np.empty(n + 9, np.float32)
             for first in (1, 5, 9):
                 out = room[first : first + n]
                 same(dequantize_at(isa, p, scale, out=out, **how), expected)
 
 
 def test_types_of_ml_dtypes(isa):
-    pytest.importorskip("ml_dtypes")  # optional; the types tried are its
+    pytest.importorskip("ml_dtypes")  # skips the test without uint2 and uint4
     x = np.linspace(-1, 1, 128, dtype=np.float32)
     for name, dtype in (("nf4", "uint4"), ("of 4", "uint2")):
         q = quantize_at(isa, x, 1, codebook=BOOKS[name], dtype=dtype)

@@ -1,4 +1,5 @@
-"""`pyquant.weights.compressed_tensors`: vectors of the package, and layouts bit by bit."""
+"""Test `pyquant.weights.compressed_tensors` with results of the package compressed-tensors,
+and with layouts that the tests compute bit by bit."""
 
 import importlib
 import itertools
@@ -52,10 +53,10 @@ def numbers(codes, zeros, scales, groups, dtype=np.float32):
 
 @loop("call", VECTORS)
 def test_vectors(call):
-    """compressed-tensors made these codes and numbers."""
+    """Codes and numbers equal stored results of the package compressed-tensors."""
     args = {name: argument(value) for name, value in call.args.items()}
     if call.op.endswith("dequantize"):
-        # The package divides the inputs by the number of groups.
+        # The package computes the size of a group: number of inputs / number of groups.
         args["group_size"] = args["weight_shape"][1] // args["weight_scale"].shape[1]
         given = [args.pop(f"weight{one}", None) for one in ("", "_scale", "_zero_point")]
         same(dequantized(*given, **args), array(call.expect))
@@ -164,7 +165,8 @@ def halves(name):
 
 @loop("name", ["float16", "bfloat16"])
 def test_each_step_in_the_type_of_the_weight(name):
-    """Quotients and sums are rounded to the type. The test rounds float64 numbers."""
+    """Quotients and sums are rounded to the type of the weight. The test rounds float64
+    results."""
     if name == "bfloat16":
         pytest.importorskip("ml_dtypes", reason="it has the type")
     x = halves(name)

@@ -1,4 +1,4 @@
-"""Every case of tests/conformance: the standards and their corner cases, bit for bit."""
+"""Compare pyquant with every case of tests/conformance, bit for bit."""
 
 from operator import attrgetter
 
@@ -21,7 +21,7 @@ ERRORS = {
 
 
 def parts(weight):
-    """Return the codes of a weight, one in each element, and its scales."""
+    """Return the unpacked codes and the scales of a weight."""
     codes, *scales = weight.tensors().values()
     if codes.dtype == np.uint8:  # two float4 codes
         codes = np.stack([codes & 15, codes >> 4], -1).reshape(weight.shape)
@@ -30,14 +30,14 @@ def parts(weight):
 
 
 def dequantize_nvfp4(q, scale, tensor_scale, like):
-    """Dequantize the tensors with the names of a package."""
+    """Return the numbers of an NVFP4 weight from tensors with the names of a package."""
     prefix = {"torchao": ("weight", "weight_scale_2")}
     codes, single = prefix.get(like, ("weight_packed", "weight_global_scale"))
     given = {codes: q, "weight_scale": scale, single: tensor_scale}
     return pq.weights.nvfp4.from_tensors(given).dequantize()
 
 
-# Operators without a function of their name.
+# The functions for operators that have no function with the name of the operator.
 OPERATORS = {
     "mx.quantize": lambda **given: parts(pq.weights.mx.quantize(**given)),
     "mx.dequantize": lambda q, scale: pq.weights.mx.from_tensors(
@@ -49,7 +49,8 @@ OPERATORS = {
 
 
 def function(op):
-    """Return the function of an operator: `ngraph.quantize` is in pyquant.ngraph."""
+    """Return the function of an operator. For example, `ngraph.quantize` is the function
+    `quantize` in pyquant.ngraph."""
     if op in OPERATORS:
         return OPERATORS[op]
     owner = pq.weights if op.partition(".")[0] in pq.weights.__all__ else pq
@@ -57,7 +58,7 @@ def function(op):
 
 
 def strided(value):
-    """Copy an array to memory with a gap after each element."""
+    """Return a copy of an array that has a gap after each element."""
     if not isinstance(value, np.ndarray) or not value.ndim:
         return value
     return np.repeat(value, 2, axis=-1)[..., ::2]
@@ -81,12 +82,12 @@ def check_call(call):
     __tracebackhide__ = True
     try:
         args = {name: argument(value) for name, value in call.args.items()}
-        # An expected array of an ml_dtypes type requires ml_dtypes.
+        # Build the expected arrays, which fails if their types need ml_dtypes.
         expects = call.acceptable[0] if call.acceptable else []
         for expect in expects if isinstance(expects, list) else [expects]:
             array(expect)
     except ImportError:
-        return  # ml_dtypes is missing. Most cases use no type of it.
+        return  # Skip the case, because it needs ml_dtypes.
     if call.refused:
         names = "|".join(call.error["parameter"])
         match = rf"^({names})\b" if names else None

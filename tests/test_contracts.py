@@ -12,24 +12,25 @@ import public_calls
 import pytest
 from support import FOR_OUT, LAYOUTS, case, lent, poisoned, split_small_arrays, untouched
 
-# These functions return the type of an argument.
+# The type of the result of these functions is the type of an argument.
 TYPE_OF_ARGUMENT = ("dtypes.described", "awq.pack", "gptq.pack", "matmulnbits.pack")
 
 
 @pytest.fixture(scope="module")
 def calls():
-    """Return each call with the bits of its result."""
+    """Return the calls of public_calls.py by name, with the bits of each result."""
     rows = {k: call for k, call in public_calls.rows().items() if k != "cli.main"}
     return {name: (call, public_calls.bits(call())) for name, call in rows.items()}
 
 
 def check(calls, change, needs=None):
-    """Compare the bits of all calls while `change` makes the calls of public functions."""
+    """Run all calls again. `change` receives each call of a public function. Every result
+    must keep its bits."""
     with public_calls.replaced(change, needs) as missing:
         for name, (call, expected) in calls.items():
             with case(call=name):
                 assert public_calls.bits(call()) == expected
-    assert not (needs and missing)  # each function was called
+    assert not (needs and missing)  # `missing` must be empty: each function was called
 
 
 FORMS = {**LAYOUTS, "lent": lent}
@@ -80,7 +81,7 @@ def test_threads(calls, monkeypatch):
 
 
 def array_of(result):
-    """Return the array of a result for `out`, if it has one."""
+    """Return the array in a result. Return `None` if the result contains no array."""
     first = result[0] if isinstance(result, tuple) else result
     return first if type(first) is np.ndarray else None
 
@@ -122,7 +123,8 @@ def test_out(layout, calls):
     check(calls, change, "out")
 
 
-# Views of memory as an output, and its first bytes. An argument begins at byte 40.
+# PLACES combines a view with the byte at which the output begins in memory. An argument of
+# the call begins at byte 40.
 VIEWS = (lambda out: out, lambda out: np.flip(out) if out.ndim else out, lambda out: out.T)
 PLACES = list(itertools.product(VIEWS, (40, 0, 1, 8, 39, 41, 44, 72, 80)))
 

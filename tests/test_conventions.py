@@ -12,7 +12,7 @@ from support import case
 STANDARDS = tuple(
     f"{name}." for name in ("ngraph", "onednn", "onnx", "com_microsoft", "openvino")
 )
-FIRST = ("dtype", "axis", "block_size")  # the order of the first keywords
+FIRST = ("dtype", "axis", "block_size")  # the first keyword arguments have this order
 DEFAULTS = {"axis": None, "block_size": None, "out": None, "threads": 1}
 
 
@@ -45,7 +45,7 @@ HEADS = (
 
 
 def faults_of_summary(one):
-    """Yield a summary that editors cannot show alone, in 79 columns."""
+    """Yield an error if the summary is not a separate line of at most 79 columns."""
     summary, _, rest = (inspect.getdoc(one) or "").partition("\n")
     one_line = 0 < len(summary) <= 79 and not rest.partition("\n")[0]
     subject = summary.partition(" ")[0].lower() not in HEADS
@@ -62,7 +62,7 @@ def faults_of_docstring(one):
     )
     documented = [name.strip("* ") for line in lines for name in line.split(",")]
     expected = [p.name for p in parameters(one)]
-    # Functions make the objects of a class that documents attributes only.
+    # If a class documents only attributes, users do not call the class.
     if documented != expected and not (inspect.isclass(one) and not section):
         yield f"parameters: {documented}, expected {expected}"
     if "\nExamples\n--------\n" not in text:
@@ -82,7 +82,8 @@ def faults_of(name, one):
 
 def test_conventions():
     names = dict(public_calls.public())
-    if zarr := public_calls.OPTIONAL.get("zarr"):  # only zarr calls the methods
+    # without the methods of the classes, which only zarr calls
+    if zarr := public_calls.OPTIONAL.get("zarr"):
         names |= {f"zarr.{name}": getattr(zarr, name) for name in zarr.__all__}
     found = {
         name: [*faults_of(name, one)]

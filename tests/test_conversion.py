@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conversion of an argument may free the memory of another argument."""
+"""Calls are safe if the conversion of one argument frees the memory of another argument."""
 
 from support import run_python
 

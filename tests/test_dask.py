@@ -1,4 +1,4 @@
-"""pyquant.integrations.dask: codes equal one process, for any chunks."""
+"""Test pyquant.integrations.dask: codes of any chunks equal codes of the complete array."""
 
 import os
 import pickle
@@ -11,7 +11,7 @@ from support import ROOT, dtype_of
 
 import pyquant as pq
 
-pytest.importorskip("dask")  # optional; pyquant.integrations.dask imports dask
+pytest.importorskip("dask")  # skips the tests without dask
 import dask
 import dask.array as da
 
@@ -72,7 +72,7 @@ REALS = ("float32", "float16", "float64", "bfloat16")
 @pytest.mark.parametrize("number", range(len(CASES)))
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "float8_e4m3fn"])
 def test_as_one_process(number, dtype):
-    dtype_of(dtype)  # skips the test if the type needs ml_dtypes
+    dtype_of(dtype)  # skips the test if the type needs ml_dtypes and the package is missing
     shape, chunks, how = CASES[number]
     real = dtype_of(REALS[number % len(REALS)])
     x = data(shape).astype(real)
@@ -90,7 +90,7 @@ def test_as_one_process(number, dtype):
 
 SIX = np.full(6, 0.1)
 ZEROS = (None, 3, [1, 2, 3, 4, 5, 6], np.uint8(3), np.arange(6, dtype=np.int16))
-# Shapes of scales that need no axis, and the axis.
+# Pairs of a shape of scales and an axis. These shapes need no argument `axis`.
 AS_MANY = (((8, 1), 0), ((1, 6), 1), ((8, 6), (0, 1)), ((1, 1), None))
 OFFSETS = (
     {"offset": data(6), "axis": 1},
@@ -98,10 +98,10 @@ OFFSETS = (
     {"offset": data((8, 2)), "axis": 1, "block_size": 3},
     {"offset": [0.5], "axis": 1},
 )
-# Scale, zero point and other arguments of an array of shape (8, 6).
+# Scale, zero point and keyword arguments for an array of shape (8, 6).
 ARGUMENTS = [
     *((SIX, zero, {"axis": 1}) for zero in ZEROS),
-    # NumPy makes float64 of these zero points.
+    # NumPy would convert a list with these zero points to float64.
     (np.ones(6), [0, 2**64 - 1, 2**63, 1, 2, 3], {"dtype": "uint64", "axis": 1}),
     *((abs(data(shape)) + 0.1, None, {}) for shape, _ in AS_MANY),
     *((abs(data(shape)) + 0.1, None, {"axis": axis}) for shape, axis in AS_MANY),

@@ -1,4 +1,4 @@
-"""Arguments nested deeper than the stack raise an exception that names the argument."""
+"""Deeply nested arguments raise an exception that names the argument, and no crash."""
 
 from support import ROOT, amount, run_python
 

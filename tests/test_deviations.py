@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorded results of other implementations, in tests/conformance/deviations."""
+"""Check the recorded results of other implementations in tests/conformance/deviations."""
 
 from importlib import import_module
 
@@ -16,7 +16,8 @@ FLOATS = {"dtype": "float32", "encoding": "bits", "data": ["nan", "0x80000000"]}
 
 
 class Adapter:
-    """Return the given results, or raise the given exception."""
+    """An adapter of conformance/run.py that returns given results, or raises an
+    exception."""
 
     def __init__(self, results):
         self.given = results
@@ -55,7 +56,8 @@ def test_verdicts_about_nan_and_signed_zeros():
 
 @pytest.mark.parametrize("kept", KEPT, ids=NAMES)
 def test_recorded_deviations_differ_from_the_vectors(kept):
-    """Each deviation belongs to a call, and differs from its result."""
+    """Each recorded deviation is of an existing call, and differs from the expected
+    result."""
     pytest.importorskip("ml_dtypes")  # optional; has the types of some results
     calls = dict(run.calls_of(kept["ops"]))
     assert set(kept["deviations"]) <= set(calls)
@@ -75,11 +77,12 @@ def test_the_page_shows_the_recorded_deviations():
     assert page.PAGE.read_text("utf-8") == page.page(KEPT)
 
 
-# `run.py --impl` runs the other packages, which import or compile models for seconds.
+# Packages that import or compile for seconds are not tested here. `run.py --impl` runs
+# them.
 @pytest.mark.parametrize("name", ["gguf", "ml_dtypes", "numkong", "onnx_reference"])
 def test_an_implementation_has_its_recorded_deviations(name):
     for needed in ("ml_dtypes", {"onnx_reference": "onnx.reference"}.get(name, name)):
-        pytest.importorskip(needed)  # optional; the tested package
+        pytest.importorskip(needed)  # skips the test without the package
     adapter = import_module(f"conformance.adapters.{name}")
     kept = {(one["implementation"], one["version"]): one for one in KEPT}
     this = adapter.NAME, adapter.VERSION

@@ -25,7 +25,7 @@ from pyquant.packed import LAYOUTS
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
-# The packages that an example needs, with patterns of its text.
+# The keys are packages. An example needs a package if the pattern matches its text.
 NEEDS = {
     "onnx": r"import onnx|reference_ops",
     "openvino": r"import openvino",
@@ -44,11 +44,13 @@ NEEDS = {
 def skip_without_needed_packages(text):
     for package, words in NEEDS.items():
         if re.search(words, text):
-            pytest.importorskip(package)  # optional; .ci/run has all packages
+            # skips the example without the package; .ci/run installs all packages
+            pytest.importorskip(package)
 
 
 def documented():
-    """Return the functions, classes and methods by name. The command has no examples."""
+    """Return the public functions, classes and methods by name, without the commands, which
+    have no examples."""
     names = dict(public_calls.public())
     return {
         name: one
@@ -68,7 +70,8 @@ def test_docstring(name, made, tmp_path, monkeypatch):
 
 
 def test_examples_of_the_codec_of_zarr():
-    """Only zarr calls the methods of the codec, so that they have no public names."""
+    """The examples of the codec's methods run. The test test_docstring does not find these
+    examples, because only zarr calls the methods."""
     skip_without_needed_packages("import zarr, import cast_value_rs")
     found = doctest.testmod(importlib.import_module("pyquant.integrations.zarr"))
     assert found.attempted > 5
@@ -111,7 +114,8 @@ def test_page(page, title, text, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda p: str(p.relative_to(ROOT)))
 def test_pages_with_dependency_groups_name_the_version_of_pip(page):
-    """The pip of Python 3.11 does not have dependency groups."""
+    """Pages with `pip install --group` state that pip 25.1 is needed, because the pip of
+    Python 3.11 has no dependency groups."""
     text = page.read_text("utf-8") if page.exists() else ""
     assert "pip install --group" not in text or re.search(r"pip(>=| )25\.1", text)
 
@@ -140,7 +144,7 @@ def anchors(page):
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda p: str(p.relative_to(ROOT)))
 def test_links(page):
-    if not all(other.is_file() for other in OTHERS):  # wheels are tested without sources
+    if not all(other.is_file() for other in OTHERS):  # tests of a wheel run without sources
         pytest.skip("only the tests are here")
     text = re.sub(r"`[^`\n]*`", "", prose(page))
     for target in re.findall(r"(?:\]\(|src(?:set)?=\")([^)\"\s]+)[)\"]", text):
@@ -244,7 +248,8 @@ def test_speeds_of_the_comparison_equal_the_performance_page():
 
 
 def test_every_page_is_in_the_table_of_pages():
-    """The order is the order of the side bar."""
+    """The table of pages on docs/index.md lists every page, in the order of the side
+    bar."""
     text = (DOCS / "index.md").read_text("utf-8")
     trees = re.findall(r"^:hidden:\n:caption: ([^\n]*)\n\n(.*?)\n```", text, re.M | re.S)
     for caption, names in trees:
@@ -284,7 +289,8 @@ def test_the_rounding_modes_of_ngraph():
 
 
 def test_the_cases_that_the_semantics_cite_exist():
-    """The page cites conformance cases by a prefix."""
+    """Each conformance case that the page cites exists. The page cites a prefix of the
+    id."""
     text = (DOCS / "semantics" / "standards.md").read_text("utf-8")
     for row in text.splitlines():
         if row.startswith("| | "):
@@ -308,7 +314,7 @@ def source_files():
 
 
 def test_names_in_the_internals_exist():
-    """Each file, and each identifier with an underscore, exists in the tree."""
+    """Each file and each identifier with an underscore that internals.md names exists."""
     files = source_files()
     kinds = re.compile(r"(\.([ch]|inc|py|p[yx][xid]|yml))?")
     code = [p for p in files.values() if kinds.fullmatch(p.suffix) and p.name != "_core.c"]
@@ -330,7 +336,8 @@ def test_names_in_the_internals_exist():
 
 
 def test_the_internals_name_each_file_module_and_kernel():
-    """Each instruction set has files of equal kinds. The commands have a list elsewhere."""
+    """internals.md names each source file, module and kernel. Exceptions are the files of
+    instruction sets, and the commands, which another section lists."""
     files = source_files()
     page = (DOCS / "internals.md").read_text("utf-8")
     kinds = r"/csrc/(?!scalar|x86|arm).*\.([ch]|inc)|/pyquant/(?!cli|__|_version).*\.p\w+"

@@ -1,4 +1,4 @@
-"""The interface for extension modules: headers, build tools, capsule, examples."""
+"""Test the interface for extension modules: headers, build tools, capsule, examples."""
 
 import importlib.util
 import os
@@ -19,7 +19,7 @@ HAVE_TOOLS = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
 
 
 PKG_CONFIG = ["env", f"PKG_CONFIG_PATH={pq.embed.get_cmake_dir()}"]
-BUILDS = {  # the packages or programs that a build needs, and its commands
+BUILDS = {  # the needed packages or programs, and the commands of each build
     "setuptools": (
         ["setuptools", "Cython"],
         [[sys.executable, "setup.py", "-q", "build_ext", "--build-lib", "../lib"]],
@@ -46,7 +46,8 @@ def build(source, folder, tool="setuptools"):
     needed, commands = BUILDS[tool]
     for name in needed:
         if not importlib.util.find_spec(name) and not shutil.which(name):
-            pytest.skip(f"{name} is not installed")  # optional; .ci/run has all tools
+            # skips the test without the tool; .ci/run installs all tools
+            pytest.skip(f"{name} is not installed")
     if not HAVE_TOOLS:
         pytest.skip("no C compiler")
     copy = folder / "source"
@@ -68,7 +69,8 @@ def build(source, folder, tool="setuptools"):
 
 @pytest.fixture
 def example():
-    """Return a function from a name to the folder of an example, or skip the test."""
+    """Return a function that returns the folder of a named example. Skip the test without
+    the examples."""
     if not EXAMPLES.is_dir():
         pytest.skip("the examples are not here")
     return lambda name: EXAMPLES / name
@@ -143,11 +145,13 @@ def test_example(example, tmp_path, name, tool):
 
 
 def test_code_of_the_page_is_in_the_examples(example):
-    """The page shows a program, which .ci/run compiles, and lines of the examples."""
+    """Code on the page equals code in the folder `examples`. .ci/run compiles the
+    program."""
     page = (ROOT / "docs" / "howto" / "embed.md").read_text("utf-8")
     first, *shown = re.findall(r"```(c|cython|cmake)\n(.*?)```", page, re.DOTALL)
     listing = (example("vendored") / "quantize.c").read_text("utf-8")
-    assert first == ("c", listing.partition("\n")[2])  # without the line of the license
+    # the page omits the first line, the license
+    assert first == ("c", listing.partition("\n")[2])
     files = {"c": "embed_c.c", "cmake": "CMakeLists.txt", "cython": "embed_cython.pyx"}
     assert {kind for kind, _ in shown} == set(files)
     for kind, code in shown:
@@ -159,8 +163,9 @@ def test_code_of_the_page_is_in_the_examples(example):
 
 
 def test_the_table_by_cffi(example):
-    """cffi reads pq.h after the example removes comments and directives."""
-    pytest.importorskip("cffi")  # optional; the example is about this package
+    """The example for cffi runs. It removes comments and directives from pq.h, because cffi
+    cannot read them."""
+    pytest.importorskip("cffi")  # skips the test without the package
     done = run_python((example("table_cffi") / "run.py").read_text("utf-8"))
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()

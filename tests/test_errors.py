@@ -1,6 +1,6 @@
 """Errors name the parameter in one line, and leave `out` unchanged.
 
-errors.txt has the text of an error for each kind of constraint.
+errors.txt contains calls with one wrong argument, and the expected error of each call.
 """
 
 import functools
@@ -74,7 +74,7 @@ TEXTS = {
 }
 
 
-# The names in the rows of errors.txt, and names that rows of test modules may use, too.
+# The names that rows of errors.txt use. Rows of test modules can also use the second part.
 HELPERS = {"check_out": check_out, "poisoned": poisoned}
 ARGUMENTS = {
     "np": np,
@@ -99,7 +99,8 @@ ARGUMENTS = {
     "SUMS": np.int32([1, 2, 3]),
     "SUMS2": np.int32([[1, 2, 3], [4, 5, 6]]),
     "HALF": {"scale_factor": 0.5},
-    "MANY": np.broadcast_to(np.float32(1), 1 << 50),  # memory holds no copy
+    # all elements are one number in memory
+    "MANY": np.broadcast_to(np.float32(1), 1 << 50),
     "PARAMS": pq.QParams(1.0, 0, "int8"),
     "ROWS": pq.choose_qparams(np.float32([[1, 2, 3], [4, 5, 6]]), axis=0),
     "BYTES": np.zeros(2, np.uint8),
@@ -126,14 +127,16 @@ if HAVE_BFLOAT16:
 
 
 def function_of(name):
-    """Return the function of a section. Names of pyquant need no module."""
+    """Return the function that a section of errors.txt names. A name without a module is in
+    pyquant."""
     root, *rest = name.split(".")
     first = ARGUMENTS[root] if root in ARGUMENTS else getattr(pq, root)
     return functools.reduce(getattr, rest, first)
 
 
 def sections():
-    """Return name -> (operator, rows) of errors.txt. A row begins with right arguments."""
+    """Return the sections of errors.txt: a dictionary from names to (operator, rows). Each
+    row has the valid arguments of the section and the text of the row."""
     found, right = {}, {}
     for line in Path(__file__).with_name("errors.txt").read_text("utf-8").splitlines():
         if line.startswith("["):
@@ -153,7 +156,7 @@ def sections():
 
 
 SECTIONS = sections()
-# Function of a standard -> the name of the operator, and right arguments.
+# Operators of standards: the name of each function, its operator, and valid arguments.
 OPERATORS = {
     function_of(name): (operator, rows[0][0])
     for name, (operator, rows) in SECTIONS.items()
@@ -167,7 +170,8 @@ def arguments(text):
 
 
 def call_of(name, right, wrong, names=ARGUMENTS):
-    """Return the call of a row: a function with arguments, or a complete call."""
+    """Return a function that makes the call of a row. A row `wrong` has only the changed
+    arguments, or a complete call if `right` is None."""
     if right is None:
         return functools.partial(eval, wrong, names)
     return functools.partial(function_of(name), **arguments(right) | arguments(wrong))
@@ -191,13 +195,14 @@ def refused(error, text, call, **kwargs):
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_errors(name):
-    """Expect each error with `out`, which stays unchanged, and without it."""
+    """Each row raises its error, with and without `out`. The array `out` is unchanged."""
     operator, rows = SECTIONS[name]
     names = ARGUMENTS
     if name.startswith("test_"):
         names = {**HELPERS, **vars(importlib.import_module(name))}
     if operator and not HAVE_BFLOAT16:
-        pytest.skip("test_without_ml_dtypes.py has these errors")  # ml_dtypes has the types
+        # the operators need ml_dtypes
+        pytest.skip("test_without_ml_dtypes.py has these errors")
     for right, row in rows:
         wrong, _, rest = row.partition(" => ")
         rest = rest.format_map(TEXTS) if names is ARGUMENTS else rest
@@ -238,7 +243,7 @@ def messages():
                 yield kind, text
 
 
-# Errors of imports and of files, in modules that test the steps before the error.
+# Errors of imports and files, which other test modules test.
 ELSEWHERE = (
     ("ImportError", "dtype: int4 needs the package ml_dtypes: pip install ml_dtypes"),
     ("ImportError", "dtype: int2 needs a newer ml_dtypes, got 0.3.2"),
@@ -252,7 +257,8 @@ ELSEWHERE = (
 
 
 def test_the_page_of_errors_lists_every_message():
-    """A message belongs to the row with the most letters that match."""
+    """docs/errors.md has a row for each message of errors.txt. If several rows match, the
+    row with the most letters counts."""
     page = (support.ROOT / "docs" / "errors.md").read_text("utf-8")
     rows = re.findall(r"^\| `(.*?)` \| (`.*?) \|", page, re.MULTILINE)
     assert len(rows) == page.count("\n|") - 2 * page.count("\n|--")
@@ -306,7 +312,7 @@ def test_operators_check_in_order(function):
             function(**{**arguments(given), **wrong})
 
 
-# Values of no valid type or range, for each name of a constrained parameter.
+# Invalid values of each parameter that has a constraint on types or values.
 NO_NUMBERS = (np.ones(2), np.empty(0), np.array(None), np.ma.ones(3), [[]], float, {}, 1j)
 NO_NAMES = (np.ones(2), np.empty(0), np.ma.ones(3), [[]], float, 1, b"minmax", "nothing")
 KINDS = (np.zeros(3, kind) for kind in ("?", "O", "U1", "M8[s]", "m8[s]", "V4", "f4,i4"))
@@ -344,7 +350,7 @@ def test_each_constrained_parameter_refuses_wrong_values():
         given = dict(call.arguments)
         for parameter in call.signature.parameters.keys() & WRONG.keys():
             if parameter == "q" and function.__name__ != "quantile":
-                continue  # an array of codes
+                continue  # here, `q` is an array of codes, which can be of many types
             for value in WRONG[parameter]:
                 call.arguments |= {**given, parameter: value}
                 if parameter == "percentile":
@@ -406,7 +412,8 @@ def test_an_out_that_was_refused_can_be_used():
     with pytest.raises(ValueError, match=r"^threads: "):
         pq.quantize(X, 1.0, out=out, threads=0)
     assert untouched(out)
-    out.resize((6,), refcheck=False)  # No buffer holds the array.
+    # The resize fails if pyquant still holds a buffer of the array.
+    out.resize((6,), refcheck=False)
     pq.quantize(X.reshape(6), 1.0, out=out)
     assert out.tolist() == [1] * 6
 

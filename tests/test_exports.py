@@ -11,7 +11,7 @@ from support import same
 
 import pyquant as pq
 
-pytest.importorskip("ml_dtypes")  # optional; has the types of the vectors
+pytest.importorskip("ml_dtypes")  # skips the tests without the types of the vectors
 
 LONG = {short: name for name, short in export.SHORT.items()}
 LINE = re.compile(
@@ -57,7 +57,8 @@ def test_text_has_every_mode_and_type():
 
 
 def test_tables():
-    """Each table has its recorded checksum. A definition in NumPy made the checksums."""
+    """Each table has the recorded checksum. The checksums are of tables that a definition
+    in NumPy computed."""
     lines = (cases.HERE / "tables.sha256").read_text("utf-8").splitlines()
     sums = dict(reversed(line.split()) for line in lines)
     made = {name: hashlib.sha256(data).hexdigest() for name, data in export.tables()}
@@ -66,9 +67,11 @@ def test_tables():
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """Return the tests that ONNX's own loader finds in the exported folders."""
-    pytest.importorskip("onnx", minversion="1.23")  # optional; older ones lack types
-    loader = pytest.importorskip("onnx.backend.test.loader")  # not all wheels have it
+    """Return the tests that the test loader of ONNX finds in the exported folders."""
+    # skips the test; older versions lack types
+    pytest.importorskip("onnx", minversion="1.23")
+    # some wheels of onnx lack the module
+    loader = pytest.importorskip("onnx.backend.test.loader")
     folder = tmp_path_factory.mktemp("vectors")
     count = export.write_onnx(folder)
     found = loader.load_model_tests(data_dir=str(folder.parent), kind=folder.name)
@@ -94,7 +97,7 @@ def opened(case):
 
 
 def test_folders_in_the_evaluator(folders):
-    reference = pytest.importorskip("onnx.reference")  # newer versions have it
+    reference = pytest.importorskip("onnx.reference")  # newer versions have the function
     for case in folders:
         model, inputs, outputs = opened(case)
         evaluator = reference.ReferenceEvaluator(model, new_ops=pq.onnx.reference_ops())
