@@ -85,7 +85,7 @@ def test_every_form_runs_at_every_level(form):
     if form.offset:
         arrays_of_call.append(np.asarray(case.offset))
     if form.through == "choose":
-        del arrays_of_call[1]  # the result is the scales
+        del arrays_of_call[1]  # exclude `scale`, because the result is written to `scale`
     assert case.nbytes == sum(array.nbytes for array in arrays_of_call)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Encode GGUF blocks: bytes, searches, weights, types, memory and errors.
+"""Test encoding of GGUF blocks: bytes, searches, weights, types, memory and errors.
 
 Oracle: blocks_encoders.
 """

@@ -13,9 +13,10 @@ from blocks_oracle import DECODERS, FORMATS, GRID, GRIDS, IQ4_LEVELS
 from conformance import ggml
 from support import is_nan, loop
 
-# First 8 bytes of the sha256 of ggml 0.25.3's blocks of weighted_data. The functions are
-# quantize_row_*_ref, quantize_* with an importance matrix, and quantize_iq4_nl without one.
-# ggml was compiled for x86-64 without contraction.
+# The first 8 bytes of the SHA-256 of the blocks that ggml 0.25.3 encodes from
+# weighted_data(). The functions of ggml are quantize_row_*_ref, quantize_* with an
+# importance matrix, and quantize_iq4_nl without an importance matrix. ggml was compiled for
+# x86-64 without fused multiply-add.
 GGML = {
     "Q4_0": "3acc79ad53168b2e",
     "Q4_1": "328719c77224e49f",

@@ -183,7 +183,8 @@ def dequantize_options(name):
     return [{"fill": fill, "inverse": inverse} for fill, inverse in pairs]
 
 
-# Forms: each length of a run, each size of a group, blocks, axes, and rows with gaps
+# Forms (shape, axis and block size of a call): runs of each length, groups of each size,
+# blocks, axes, and rows with gaps
 
 LENGTHS = [
     *amount(

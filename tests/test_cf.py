@@ -81,7 +81,7 @@ def all_codes(dtype):
 
 
 def decoded(q, attrs):
-    xr = pytest.importorskip("xarray")  # optional; it computes the expected results
+    xr = pytest.importorskip("xarray")  # skips the test without the package
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         variable = xr.Variable(("x",), q, dict(attrs))
@@ -89,7 +89,7 @@ def decoded(q, attrs):
 
 
 def encoded(x, attrs, dtype):
-    xr = pytest.importorskip("xarray")  # optional; it computes the expected results
+    xr = pytest.importorskip("xarray")  # skips the test without the package
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         variable = xr.Variable(("x",), x, {}, {**attrs, "dtype": np.dtype(dtype)})
@@ -175,7 +175,7 @@ def test_missing_values_of_another_sign():
 def test_missing_values_have_the_stored_type():
     """`missing_value` is compared in the stored type, as the CF conventions require and as
     netCDF4 compares."""
-    netcdf = pytest.importorskip("netCDF4")  # optional; it computes the expected results
+    netcdf = pytest.importorskip("netCDF4")  # skips the test without the package
     q = np.int8([-62, 1])
     attrs = {"missing_value": np.int8(-62), "_Unsigned": "true"}
     with netcdf.Dataset("v", "w", diskless=True) as file:
@@ -301,7 +301,7 @@ def test_encodes_to_floats_as_xarray_does(source, dtype):
     fill = {"_FillValue": np.dtype(dtype).type(1e20)}
     for affine, attrs in itertools.product(AFFINE[:-1], [{}, fill]):
         if attrs and source == "int16" and affine != (None, None):
-            continue  # xarray divides integers in place, which raises an error
+            continue  # xarray raises an error, because it divides integers in place
         check_encode(x, attributes(affine, {}, "int8") | attrs, dtype)
 
 
@@ -382,7 +382,7 @@ def test_scales_beyond_float32():
 
 
 def test_halves_are_taken_as_float32():
-    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; it defines bfloat16
+    ml_dtypes = pytest.importorskip("ml_dtypes")  # skips the test without bfloat16
     for half in (np.float16, ml_dtypes.bfloat16):
         x = np.arange(-9, 9).astype(half)
         for scale in (np.float32(0.3), np.float64(0.3)):

@@ -32,7 +32,8 @@ def saved(name, **weights):
 
 
 def by_definition(x, q, scale, zero, gap):
-    """Compute the expected errors of codes in Python floats, one element at a time."""
+    """Return the expected errors of codes, computed in Python floats, element by
+    element."""
     signal, noise, product, square, steps, most = [], [], [], [], 0.0, 0.0
     lists = (values.ravel().tolist() for values in (x, q, scale, zero))
     for a, code, s, z in zip(*lists, strict=True):
@@ -147,7 +148,7 @@ def test_all_commands_measure_equal_errors(dtype, granularity, capsys):
     stats = json.loads(capsys.readouterr().out.splitlines()[0])["stats"]
     # NumPy adds in another order, so that the last bits of the sums can differ.
     assert stats["rms"] == pytest.approx(np.sqrt(np.mean(np.square(x, dtype="f8"))))
-    x[3, 4:6] = 1e3, -1e3  # out of the range of the codes
+    x[3, 4:6] = 1e3, -1e3  # two values out of the range of the codes
     saved("a.safetensors", w=x)
     _, (found,), _ = compare(capsys, "a.safetensors", "b.safetensors")
     assert found["saturated"] == reported()["saturated"] == 2 / x.size
@@ -260,8 +261,8 @@ def test_different_names_and_shapes_fail(capsys):
 
 
 def test_report_overwrites_only_with_force(refused):
-    """A report never overwrites a compared file."""
-    pytest.importorskip("jinja2")  # optional; it fills in the page
+    """--report overwrites a file only with -f, and never a compared file."""
+    pytest.importorskip("jinja2")  # skips the test without the package
     saved("m-00001-of-00001.safetensors", w=np.ones(3, "f4"))
     saved("b.safetensors", w=np.zeros(3, "f4"))
     shard, index = Path("m-00001-of-00001.safetensors"), "m.safetensors.index.json"
@@ -278,7 +279,7 @@ def test_report_overwrites_only_with_force(refused):
     page = Path("r.html").read_text("utf-8")
     assert page.startswith("<!doctype html>")
     assert f"{index} and b.safetensors" in page
-    # Windows has no FIFO.
+    # On Windows, which has no FIFOs, make a folder.
     getattr(os, "mkfifo", os.mkdir)("fifo.html")
     Path("folder.html").mkdir()
     for place, said in (
@@ -330,7 +331,7 @@ def original():
 @pytest.mark.parametrize("how", STORED)
 def test_exact_finds_changed_codes(how, dtype, original, capsys):
     if "float" in dtype:
-        pytest.importorskip("ml_dtypes")  # optional; it defines the type
+        pytest.importorskip("ml_dtypes")  # skips the test without the type
     made = named_parts(X, dtype, **STORED[how])[2]
     assert exact(capsys, original, saved("q.safetensors", **made)) == (0, {"w": {}}, {})
     made["w"].view(np.uint8)[[5, 299], [1000, 1]] ^= 1
@@ -371,7 +372,7 @@ def test_exact_finds_changed_blocks(name, original, capsys):
 
 
 def quantized(x, *options):
-    """Quantize an array to int8; return the members of q.npz."""
+    """Quantize an array to int8 in q.npz. Return the members of q.npz."""
     np.save("x.npy", x)
     assert main(["quantize", "-qf", "x.npy", "q.npz", "--type=int8", *options]) == 0
     return dict(np.load("q.npz"))

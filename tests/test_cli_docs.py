@@ -1,4 +1,4 @@
-"""Run the commands of pages, README.md and --help, and compare their output."""
+"""Run the commands of pages, README.md and --help. Compare the output with the pages."""
 
 import re
 import shlex
@@ -24,7 +24,7 @@ PAGES = {
     ROOT / "docs" / "howto" / "gguf-to-gguf.md": (),
 }
 README = ROOT / "README.md"
-# The numbers that these commands print depend on the machine.
+# These commands print numbers that depend on the machine.
 OF_MACHINES = ("demo", "info")
 
 
@@ -34,19 +34,19 @@ def blocks(kind, page=PAGE):
 
 
 def commands_of(block):
-    """Return the commands of a block, with the lines that they print."""
+    """Return the commands of a code block, with the lines that each command prints."""
     text = re.sub(r" *\\\n *", " ", block)
     return re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE)
 
 
 def examples(page=PAGE):
-    """Yield each command of the page, with the lines that it prints."""
+    """Yield each command of a page, with the lines that the command prints."""
     for block in blocks("console", page):
         yield from commands_of(block)
 
 
 def run(command, capsys):
-    """Return the status and the output of a command."""
+    """Run a command. Return the exit status and the output."""
     program, *arguments = shlex.split(command)
     assert program == "pyquant"
     status = main(arguments)
@@ -84,7 +84,7 @@ def test_page_shows_the_output_of_its_commands(page, tmp_path, monkeypatch, caps
 
 
 def check_commands(block, capsys):
-    """Run the commands of a block, and compare their output and status."""
+    """Run the commands of a code block. Compare the output and the exit status of each."""
     for command, expected in commands_of(block):
         status, printed = run(command, capsys)
         if command.split()[1] in OF_MACHINES:
@@ -119,7 +119,8 @@ def test_page_has_every_command():
 
 
 def of_help():
-    """Yield the examples at the end of --help of each command, each as one line."""
+    """Yield the examples that --help of each command prints at its end, each as one
+    line."""
     from importlib import import_module
 
     for name, (module, _) in COMMANDS.items():
@@ -160,9 +161,9 @@ def files(tmp_path_factory):
 @pytest.mark.parametrize("command", dict.fromkeys(of_help()))
 def test_examples_of_help(command, files, capsysbinary, monkeypatch):
     if is_optional(command):
-        pytest.importorskip("ml_dtypes")  # optional; has these types
+        pytest.importorskip("ml_dtypes")  # skips the test without bfloat16 and int4
     if ".html" in command:
-        pytest.importorskip("jinja2")  # optional; fills in the page
+        pytest.importorskip("jinja2")  # skips the test without the package
     if ".onnx" in command:
         pytest.skip("test_cli_onnx.py has these")
     monkeypatch.chdir(files)

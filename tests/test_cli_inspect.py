@@ -1,4 +1,4 @@
-"""Tests of `pyquant inspect`: lists, statistics and checks of tensors."""
+"""Test `pyquant inspect`: lists, statistics and checks of tensors."""
 
 import json
 
@@ -123,7 +123,7 @@ def test_check_accepts_a_correct_file(how, dtype, here, capsys):
 
 @pytest.mark.parametrize("value", [0, -1, np.nan, np.inf, -np.inf])
 def test_check_finds_impossible_scales(value, here, capsys):
-    """Each fault is one line."""
+    """--check reports scales that are not finite and positive, in one line for a tensor."""
     made = named_parts(X, axis=0)[2]
     made["w_scale"][[7, 9]] = value
     status, faults, _ = check(capsys, write(made))
@@ -156,7 +156,8 @@ def test_check_finds_blocks_with_nan(name, here, capsys):
 
 
 def test_check_finds_zero_points_out_of_range(here, capsys):
-    """Zero points of codes of 4 bits are stored as int8."""
+    """--check compares zero points with the limits of 4-bit codes, although the zero points
+    are stored as int8."""
     made = {"w_packed": np.zeros((1, 4), "<i4"), "w_shape": np.array([1, 32])}
     made |= {"w_scale": np.float32([[1]]), "w_zero_point": np.int8([[7]])}
     assert check(capsys, write(made))[:2] == (0, {"w": []})

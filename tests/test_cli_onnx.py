@@ -13,7 +13,7 @@ from support import amount
 import pyquant as pq
 
 onnx = pytest.importorskip("onnx", minversion="1.19")  # the tests write models with onnx
-pytest.importorskip("ml_dtypes")  # onnx imports it
+pytest.importorskip("ml_dtypes")  # onnx imports the package
 
 from onnx import TensorProto, external_data_helper, helper, numpy_helper, parser  # noqa: E402
 
@@ -307,7 +307,7 @@ def test_nodes_that_do_not_fit_are_left_alone(scale, attributes):
 
 
 def weights():
-    """Return the initializers of `network` by name."""
+    """Return the arrays of the initializers in network(), by name."""
     rng = np.random.default_rng(5)
     shapes = {
         "table": (40, 24),
@@ -525,7 +525,8 @@ def constant(tensor):
 
 
 def in_bodies(proto):
-    """Move the weights of `network` to Constant nodes, and to the branches of If."""
+    """Return a copy of the model network(). The weights are in Constant nodes and in the
+    branches of If."""
     made = onnx.ModelProto()
     made.CopyFrom(proto)
     tensors = {one.name: one for one in made.graph.initializer}
@@ -727,7 +728,8 @@ def test_what_is_kept_and_why(capsys, refused):
 
 
 def test_what_goes_with_codes_is_kept(capsys):
-    """Scales of blocks have as many dimensions as weights."""
+    """Initializers that belong to codes are kept, including scales with as many dimensions
+    as weights."""
     text = """t = com.microsoft.MatMulBnb4<K = 64, N = 40, quant_type = 1, block_size = 32>(
         x, codes, scales, zeros)
     y = MatMul(t, w)"""
@@ -768,7 +770,8 @@ def test_mutated_models(external, capsys):
 
 
 def test_operators_of_other_domains_are_kept():
-    """Operators of an unknown domain survive a change of the opset."""
+    """The command keeps operators of other domains, also if it converts the model to a
+    newer opset."""
     text = "t = com.microsoft.BiasGelu(x, bias)\n y = MatMul(t, table)"
     arrays = {"table": weights()["table"].T.copy(), "bias": weights()["branch"][0]}
     proto = model_of(text=text, opset=14, **arrays)
@@ -879,7 +882,8 @@ def test_there_and_back(real, external):
 
 
 def test_scales_with_another_reader_stay(refused):
-    """A scale stays in the model if another node uses it."""
+    """The command keeps the scale of a dequantized weight if another node uses the
+    scale."""
     text = """w = DequantizeLinear<axis = 0>(q, s)
     t = Mul(x, s)
     y = MatMul(t, w)"""

@@ -362,7 +362,8 @@ def test_the_safetensors_package_reads_it(model, weights):
 @pytest.mark.parametrize("type", ["int4", "uint4"])
 @pytest.mark.parametrize("granularity", ["axis:0", "block:32", "block:16"])
 def test_packed_as_compressed_tensors(type, granularity, asymmetric, model, weights):
-    """`from_tensors` reads the tensors without pyquant's record."""
+    """Packed tensors of the command are in the format of compressed-tensors. `from_tensors`
+    reads them without pyquant's metadata."""
     options = ("--type", type, "--granularity", granularity, *["--asymmetric"] * asymmetric)
     quantize(model, "out.safetensors", *options)
     name = "l.1.weight"

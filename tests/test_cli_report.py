@@ -243,7 +243,8 @@ VOID = {"meta", "link", "br", "img", "rect", "path"}
 
 
 class Page(HTMLParser):
-    """Parse a page: closed tags, the text of cells, and requested files."""
+    """Parse a page. Check that tags are closed, and collect the text of cells and the names
+    of files that the page requests."""
 
     def __init__(self, text):
         super().__init__()
@@ -277,7 +278,7 @@ class Page(HTMLParser):
 
 
 def written(folder, tensors, title="a → b"):
-    pytest.importorskip("jinja2")  # optional; it fills in the page
+    pytest.importorskip("jinja2")  # skips the test without the package
     from pyquant.cli._report import Report
 
     path = folder / "report.html"
@@ -343,7 +344,7 @@ def test_page_asks_for_nothing_and_runs_nothing_else(tmp_path):
 
 
 def test_totals(tmp_path):
-    pytest.importorskip("jinja2")  # optional; it fills in the page
+    pytest.importorskip("jinja2")  # skips the test without the package
     from pyquant.cli._report import Report, _totals
 
     report, tensors = Report("t", str(tmp_path / "r.html"), [], force=False), several()

@@ -15,7 +15,7 @@ VECTOR = "model.layers.31.post_attention_norm.bias"
 
 
 class Terminal(io.StringIO):
-    """A stream that is a terminal."""
+    """A text stream that claims to be a terminal."""
 
     def isatty(self):
         return True
@@ -23,7 +23,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def terminal(tmp_path, monkeypatch):
-    """Run a command on a terminal of 80 columns, and return its lines."""
+    """Run a command on a terminal of 80 columns. Return the printed lines."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm")

@@ -37,8 +37,8 @@ class Counter:
             if self.count == self.left:
                 self.stop()
 """
-# Run the command in a child, then kill children at random calls and at the last call.
-# Print the exit status and the files after each.
+# Run the command in child processes. Kill each child at a random call that changes files,
+# or at the last. Print the exit status and the files after each child.
 KILLER = """
 import hashlib, json, os, random, signal, sys
 from pathlib import Path
@@ -68,7 +68,8 @@ for number in random.Random(seed).sample(range(1, count), min(count - 1, wanted)
 run(count)
 """
 
-# Input, output, type, and the files that the command writes, in the order of renaming.
+# Input, output and type of a command, and the files that the command writes. The command
+# renames its temporary files to these names in this order.
 FORMS = {
     "safetensors": ("in.safetensors", "out.safetensors", "int8", ["out.safetensors"]),
     "npz": ("in.safetensors", "out.npz", "uint4", ["out.npz"]),

@@ -53,7 +53,8 @@ def places(y, table):
 
 
 def values(q, scale, table, inverse=False):
-    """Return the float32 numbers of codes. Each NaN is the quiet NaN of NumPy."""
+    """Return the expected float32 numbers of codes. Each NaN has the bits of NumPy's
+    NaN."""
     with np.errstate(all="ignore"):
         looked_up, scale = table[q], scale.astype(np.float32)
         made = looked_up / scale if inverse else looked_up * scale

@@ -20,7 +20,7 @@ VECTORS = [call for path in WEIGHTS for call in calls(path) if call.op.startswit
 
 
 def weight(*arrays, weight_shape=None, **options):
-    """Return the weight of packed tensors."""
+    """Return the weight that has the given packed tensors."""
     named = zip(("packed", "scale", "zero_point", "g_idx"), arrays, strict=False)
     given = {f"weight_{name}": one for name, one in [*named, ("shape", weight_shape)]}
     given = {name: one for name, one in given.items() if one is not None}
@@ -32,7 +32,7 @@ def dequantized(*arrays, dtype=None, **options):
 
 
 def plain(*arrays, dtype=None, **options):
-    """Return the numbers of codes that are not packed."""
+    """Return the dequantized numbers of a weight with unpacked codes."""
     names = ("weight", "weight_scale", "weight_zero_point")
     given = dict(zip(names, arrays, strict=False))
     return compressed_tensors.from_tensors(given, **options).dequantize(dtype=dtype)
@@ -43,7 +43,7 @@ def arrays_of(w):
 
 
 def layer(bits, outputs, inputs, size):
-    """Return codes, zero points and scales. The first axis has the outputs."""
+    """Return random codes, zero points and scales. Axis 0 is the axis of outputs."""
     return [one.T.copy() for one in oracle.layer(bits, inputs, outputs, size, 0, "f4")]
 
 
@@ -138,7 +138,8 @@ def test_worked_words():
 
 
 def test_quantize_by_definition():
-    """The zero point is added before rounding, which changes ties."""
+    """Codes equal the definition, which adds the zero point before rounding. The order
+    changes ties."""
     rng = np.random.default_rng(0)
     x = np.round(rng.standard_normal((700, 96)) * 64).astype(np.float32) / np.float32(16)
     scales = rng.integers(1, 5, (700, 3)).astype(np.float32) / 2
@@ -155,7 +156,7 @@ def test_quantize_by_definition():
 
 
 def halves(name):
-    """Return 16-bit numbers in groups of 32. Some groups are 0 or have one sign."""
+    """Return random numbers of a 16-bit type. Some groups of 32 are 0 or have one sign."""
     rng = np.random.default_rng(len(name))
     x = rng.standard_normal((400, 64)) * np.exp2(rng.integers(-14, 12, (400, 1)))
     x[::7] = abs(x[::7])

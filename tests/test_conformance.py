@@ -78,7 +78,7 @@ def check(got, spec):
 
 
 def check_call(call):
-    """Assert that a call has the results or the error of its case."""
+    """Assert that a call returns the results, or raises the error, of its case."""
     __tracebackhide__ = True
     try:
         args = {name: argument(value) for name, value in call.args.items()}

@@ -1,4 +1,5 @@
-"""Contracts of all public functions: memory layouts, `out`, `threads`, unchanged arguments.
+"""Test rules of all public functions: memory layouts, `out`, `threads`, unchanged
+arguments.
 
 The calls of public_calls.py run again, with a wrapper around each public function. The
 wrapper changes the arguments. The result must keep its bits.
@@ -49,7 +50,7 @@ def own_bytes(values):
 
 @pytest.mark.parametrize("layout", FORMS)
 def test_layout_of_arguments(layout, calls):
-    """Arrays have any memory layout, and calls leave them unchanged."""
+    """Arguments can have any memory layout, and calls do not change the arguments."""
 
     def change(function, args, kwargs):
         args = [moved(one, layout) for one in args]
@@ -87,7 +88,8 @@ def array_of(result):
 
 
 def wrong_outputs(made, function):
-    """Yield arrays that cannot hold a result, and their errors."""
+    """Yield pairs of an array that is invalid as `out`, and the class of the expected
+    error."""
     yield poisoned(made.dtype, (*made.shape, 2)), ValueError
     yield poisoned(f"S{made.itemsize}", made.shape), TypeError
     read_only = poisoned(made.dtype, made.shape)
@@ -101,7 +103,8 @@ def wrong_outputs(made, function):
 
 @pytest.mark.parametrize("layout", FOR_OUT)
 def test_out(layout, calls):
-    """A call writes the elements of `out` and no bytes between them, and returns `out`."""
+    """A call writes to the elements of `out`, but not to bytes between the elements, and
+    returns `out`."""
 
     def change(function, args, kwargs):
         made = None if "out" in kwargs else array_of(function(*args, **kwargs))

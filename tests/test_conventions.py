@@ -8,7 +8,7 @@ import re
 import public_calls
 from support import case
 
-# Modules with the names, the order and the defaults of a standard.
+# Modules with argument names, orders and defaults of a standard instead of pyquant's.
 STANDARDS = tuple(
     f"{name}." for name in ("ngraph", "onednn", "onnx", "com_microsoft", "openvino")
 )
@@ -23,7 +23,7 @@ def parameters(one):
 
 
 def faults_of_signature(one, *, defaults):
-    """Yield the rules that a signature breaks."""
+    """Yield the rules that the signature of a function breaks."""
     found = parameters(one)
     keywords = [p.name for p in found if p.kind is p.KEYWORD_ONLY]
     head = [k for k in keywords if k in FIRST]
@@ -37,7 +37,7 @@ def faults_of_signature(one, *, defaults):
             yield f"{p.name}={p.default}"
 
 
-# Words that begin a sentence without a subject.
+# A summary must not begin with one of these words, because it would have no subject.
 HEADS = (
     *("as", "beside", "both", "either", "few", "how", "none", "of", "other", "others"),
     *("such", "that", "those", "what", "whether", "which", "whose"),
@@ -97,7 +97,8 @@ def test_conventions():
 
 
 def test_functions_are_found_by_their_names():
-    """Decorated functions and functions of the extension have the usual attributes."""
+    """Public functions have correct names, and can be copied and pickled, also functions
+    with a decorator and functions of the extension module."""
     functions = [
         (name, one)
         for name, one in public_calls.public()

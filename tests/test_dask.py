@@ -259,8 +259,8 @@ def test_chunks_of_unknown_sizes_have_one_scale():
 
 @pytest.mark.skipif("PYQUANT_EMULATED" in os.environ, reason="too much for it")
 def test_example_of_two_processes_and_zarr(tmp_path):
-    pytest.importorskip("distributed")  # optional; starts the processes
-    pytest.importorskip("zarr", minversion="3")  # optional; needs Python 3.12
+    pytest.importorskip("distributed")  # skips the test without the package
+    pytest.importorskip("zarr", minversion="3")  # skips the test without the package
     script = ROOT / "examples" / "dask_zarr.py"
     if not script.exists():
         pytest.skip("the examples are not here")

@@ -44,7 +44,8 @@ def attempt(values):
             call.arguments |= given
     print("\\n".join(wrong) or "ok")
 """
-# A small stack may be too small to destroy the objects, so the main thread keeps them.
+# The main thread keeps the nested objects, because the small stack of the second thread may
+# not suffice to destroy them.
 THREAD = """
 values = objects(3000)
 threading.stack_size(256 * 1024)

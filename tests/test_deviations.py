@@ -58,7 +58,7 @@ def test_verdicts_about_nan_and_signed_zeros():
 def test_recorded_deviations_differ_from_the_vectors(kept):
     """Each recorded deviation is of an existing call, and differs from the expected
     result."""
-    pytest.importorskip("ml_dtypes")  # optional; has the types of some results
+    pytest.importorskip("ml_dtypes")  # skips the test without the types of some results
     calls = dict(run.calls_of(kept["ops"]))
     assert set(kept["deviations"]) <= set(calls)
     for key, found in kept["deviations"].items():
@@ -71,7 +71,7 @@ def test_recorded_deviations_differ_from_the_vectors(kept):
 
 
 def test_the_page_shows_the_recorded_deviations():
-    pytest.importorskip("ml_dtypes")  # optional; has the types of some results
+    pytest.importorskip("ml_dtypes")  # skips the test without the types of some results
     if not page.PAGE.exists():
         pytest.skip("only the tests are here")
     assert page.PAGE.read_text("utf-8") == page.page(KEPT)

@@ -79,7 +79,7 @@ def test_examples_of_the_codec_of_zarr():
 
 
 def sections():
-    """Yield each section with examples, of all pages."""
+    """Yield the page, the title and the text of each section with examples."""
     for page in PAGES:
         parts = re.split(r"^## ", page.read_text("utf-8"), flags=re.MULTILINE)
         for text in parts:
@@ -169,7 +169,8 @@ def test_readme_counts_formats_formulas_and_cases():
 
 
 def test_every_public_name_has_a_page():
-    """The site has a page for each listed name, and for each name of a listed module."""
+    """docs/api/index.md lists each public name, or the module of the name. The site has a
+    page for each listed name."""
     text = (DOCS / "api" / "index.md").read_text("utf-8")
     listed = re.findall(r"^   ([\w.]+)$", text, re.MULTILINE)
     assert len(listed) == len(set(listed))
@@ -304,7 +305,8 @@ def test_the_cases_that_the_semantics_cite_exist():
 
 
 def source_files():
-    """Return the paths of the files that internals.md describes, by name."""
+    """Return the source files that internals.md describes: a dictionary from names to
+    paths."""
     if not (ROOT / ".ci").is_dir():
         pytest.skip("needs the checkout")
     tops = ("csrc", "pyquant", "tests", "benchmarks", ".ci", ".github")

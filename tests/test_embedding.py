@@ -42,7 +42,7 @@ BUILDS = {  # the needed packages or programs, and the commands of each build
 
 
 def build(source, folder, tool="setuptools"):
-    """Build the modules of an example in `folder`/lib, and return this folder."""
+    """Build the modules of an example in `folder`/lib. Return the path of `folder`/lib."""
     needed, commands = BUILDS[tool]
     for name in needed:
         if not importlib.util.find_spec(name) and not shutil.which(name):
@@ -84,7 +84,8 @@ def test_headers():
 
 @pytest.mark.parametrize("editable", [False, True])
 def test_headers_of_an_editable_install(tmp_path, editable):
-    """An editable install has the headers among the sources."""
+    """get_include() returns a folder with the headers, also for an editable install, which
+    has the headers only in csrc."""
     package, sources = tmp_path / "pyquant", tmp_path / "csrc"
     for folder in (sources,) if editable else (package / "include", sources):
         shutil.copytree(pq.embed.get_include(), folder)
@@ -97,7 +98,8 @@ def test_headers_of_an_editable_install(tmp_path, editable):
 
 
 def test_files_of_build_tools():
-    """The command prints the folders, and the files state the version of the package."""
+    """The command prints the folders for build tools, and the files for build tools state
+    the version of pyquant."""
     folders = {
         "--include-dir": pq.embed.get_include(),
         "--cmake-dir": pq.embed.get_cmake_dir(),
@@ -185,7 +187,7 @@ def test_another_package_of_this_name_is_an_import_error(example, tmp_path, core
 
 
 def build_against(text, example, folder):
-    """Build the example in C with `text` as pq.h, and return its folder."""
+    """Build the example in C with `text` as pq.h. Return the folder of the built module."""
     headers = folder / "headers"
     shutil.copytree(pq.embed.get_include(), headers)
     (headers / "pq.h").write_text(text, "utf-8")
@@ -203,7 +205,8 @@ def build_against(text, example, folder):
     ("name", "value"), [("PQ_API_MAJOR", 99), ("PQ_API_MAJOR", 0), ("PQ_API_MINOR", 99)]
 )
 def test_another_version_is_an_import_error(example, tmp_path, name, value):
-    """The headers state a version that is not installed."""
+    """The import of a module fails if the module was built with headers of an incompatible
+    version."""
     text = (Path(pq.embed.get_include()) / "pq.h").read_text("utf-8")
     version = dict(re.findall(r"#define PQ_API_(MAJOR|MINOR) (\d+)\n", text))
     line = next(s for s in text.splitlines() if s.startswith(f"#define {name} "))
@@ -219,7 +222,7 @@ def test_another_version_is_an_import_error(example, tmp_path, name, value):
 
 
 def test_an_older_version_works(example, tmp_path):
-    """The header states an older minor version."""
+    """A module works if it was built with a header of an older minor version."""
     text = (Path(pq.embed.get_include()) / "pq.h").read_text("utf-8")
     old, changed = re.subn(r"(#define PQ_API_MINOR) [1-9]\d*\n", r"\1 0\n", text)
     assert changed == 1

@@ -1,4 +1,4 @@
-"""Errors name the parameter in one line, and leave `out` unchanged.
+"""Test errors: one line that names the parameter, and an unchanged `out`.
 
 errors.txt contains calls with one wrong argument, and the expected error of each call.
 """
@@ -170,15 +170,16 @@ def arguments(text):
 
 
 def call_of(name, right, wrong, names=ARGUMENTS):
-    """Return a function that makes the call of a row. A row `wrong` has only the changed
-    arguments, or a complete call if `right` is None."""
+    """Return a function that makes the call of a row. The text `wrong` of a row has only
+    the changed arguments, or is a complete call if `right` is `None`."""
     if right is None:
         return functools.partial(eval, wrong, names)
     return functools.partial(function_of(name), **arguments(right) | arguments(wrong))
 
 
 def refused(error, text, call, **kwargs):
-    """Assert that a call raises this error. A text after "..." is its end."""
+    """Assert that a call raises an error with a message. If `text` begins or ends with
+    "...", the message can be longer at this side."""
     __tracebackhide__ = True
     with pytest.raises((TypeError, ValueError, KeyError)) as caught:
         call(**kwargs)
@@ -215,7 +216,9 @@ def test_errors(name):
                 text = f"{argument}: {operator}{':' * (kind == 'AxisError')} {text}"
             call = call_of(name, right, wrong, names)
             refused(kind, text, call)
-            if operator:  # Errors do not depend on the kind of object that has an array.
+            # The error is equal for arrays, and for objects with a buffer instead of
+            # arrays.
+            if operator:
                 given = {k: v if k == "out" else lent(v) for k, v in call.keywords.items()}
                 refused(kind, text, call.func, **given)
             codes = right and function_of(name)(**arguments(right))
@@ -229,7 +232,8 @@ def test_errors(name):
 
 
 def messages():
-    """Yield the class and the text of each complete message of errors.txt."""
+    """Yield the class and the message of each error in errors.txt, except abbreviated
+    messages."""
     operator = re.compile(
         r"(?:nGraph|oneDNN|oneAPI|ONNX|com\.microsoft) \w+:? (?=axis|expect)"
     )
@@ -285,7 +289,7 @@ def test_operators_require_arrays(function):
                 refused("TypeError", text, function, **{**right, name: value})
 
 
-# The order of checks, for arguments that are wrong together.
+# If several arguments are wrong, the first of them in this order raises the error.
 ORDERS = {
     ngraph.quantize: "type round_mode input scale zero_point axes",
     ngraph.dequantize: "type input zero_point scale axes",

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the exported vectors as other programs do, and compare them with pyquant."""
+"""Read the exported conformance vectors as other programs would, and compare with
+pyquant."""
 
 import hashlib
 import re
@@ -21,7 +22,8 @@ LINE = re.compile(
 
 
 def element(text, name):
-    """Return an element from its bits. Narrow types use the low bits."""
+    """Return the array element with the given bits. Narrow types use the low bits of a
+    byte."""
     dtype = cases.dtype_of(name)
     bits = int(text, 16)
     if narrow := re.fullmatch(r"(u?)int([24])", name):
@@ -80,7 +82,8 @@ def folders(tmp_path_factory):
 
 
 def opened(case):
-    """Return a model, and its inputs and outputs by name."""
+    """Read an exported test. Return the model, the inputs and the expected outputs by
+    name."""
     import onnx
 
     model = onnx.load(f"{case.model_dir}/model.onnx")

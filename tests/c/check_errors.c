@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Check that invalid calls return the right status and write nothing. Also check the list
- * of instruction sets. fuzz_api.c checks the control state of the caller.
+ * of instruction sets. fuzz_api.c checks that calls restore the floating-point control
+ * state.
  */
 #include <limits.h>
 #include <math.h>
@@ -12,7 +13,7 @@
 
 static const struct pq_kernels *const scalar = &pq_kernels_scalar;
 
-/* ---- a small valid call: each test spoils a copy ---- */
+/* ---- a small valid call: each test makes a copy invalid ---- */
 
 enum { ROWS = 2, COLUMNS = 3, BIG = PQ_MAX_NDIM + 1 };
 
@@ -82,7 +83,8 @@ static enum pq_status prepare(struct pq_prepared *plan, const struct pq_args *ar
                     : pq_prepare_dequantize(plan, scalar, args);
 }
 
-/* Run and prepare a call. A call with an error must write nothing. */
+/* Run a call, and also prepare a plan of the call. Check that both return `due`. A call
+ * with an error must write nothing. */
 static void expect_status(enum pq_status due, const struct pq_args *args, int quantize,
                           const char *what)
 {
@@ -101,8 +103,8 @@ static void expect_status(enum pq_status due, const struct pq_args *args, int qu
     }
 }
 
-/* Change a valid call by the statements `...`, and check its status. The macro uses the
- * variables `quantize` and `zero_type`. */
+/* Make a valid call for the variables `quantize` and `zero_type`. Change the call by the
+ * statements `...`, and check that the call returns `due`. */
 #define FAULT(due, ...)                                                                    \
     do {                                                                                   \
         struct pq_args args = valid_args(quantize, zero_type), *const a = &args;           \
@@ -122,8 +124,8 @@ static void check_faults(int quantize, enum pq_type zero_type)
     FAULT(PQ_ERR_NDIM, a->ndim = INT_MIN);
     FAULT(PQ_ERR_SHAPE, small.shape[0] = -1);
     FAULT(PQ_ERR_SHAPE, small.shape[1] = PTRDIFF_MIN);
-    /* The product of the extents is too large. With strides of 0, each extent alone is
-     * valid. */
+    /* Each extent is valid, because the strides are 0. The product of the extents
+     * overflows. */
     FAULT(PQ_ERR_SHAPE, small.shape[0] = small.shape[1] = PTRDIFF_MAX / 100;
           small.in[0] = small.in[1] = small.params[0] = small.params[1] = 0);
     FAULT(PQ_ERR_SHAPE, small.shape[0] = PTRDIFF_MAX / 100);
@@ -141,12 +143,12 @@ static void check_faults(int quantize, enum pq_type zero_type)
     FAULT(PQ_ERR_TYPE, a->scale.type = bad_type(quantize ? PQ_TYPE_COUNT : 99));
     FAULT(PQ_ERR_TYPE, a->zero.type = PQ_F64);
     FAULT(PQ_ERR_TYPE, a->zero.type = bad_type(PQ_TYPE_COUNT));
-    /* Parameters and elements of 8 bits have no bit strides. */
+    /* Bit strides are invalid for parameters, and for elements of 8 or more bits. */
     FAULT(PQ_ERR_TYPE, a->scale.bit_strides = small.bits);
     FAULT(PQ_ERR_TYPE, a->zero.bit_strides = small.bits);
     FAULT(PQ_ERR_TYPE, (quantize ? &a->out : &a->in)->bit_strides = small.bits);
     FAULT(PQ_ERR_TYPE, (quantize ? &a->in : &a->out)->bit_strides = small.bits);
-    /* Only quantize accepts the members below. */
+    /* Only quantize accepts the members `precision` and `round`. */
     FAULT(quantize ? PQ_ERR_TYPE : PQ_ERR_OPTION, a->precision = PQ_I8);
     FAULT(quantize ? PQ_ERR_TYPE : PQ_ERR_OPTION, a->precision = bad_type(-5));
     FAULT(quantize ? PQ_ERR_ROUND : PQ_ERR_OPTION, a->round = PQ_ROUND_COUNT);
@@ -157,15 +159,15 @@ static void check_faults(int quantize, enum pq_type zero_type)
           small.out[0] = -(COLUMNS - 1) * size);
 }
 
-/* Check zero points out of range. With `any_zeros`, dequantize accepts any int64, but no
- * uint64 beyond int64. */
+/* Check zero points out of range. With `any_zeros`, dequantize accepts any int64 zero
+ * point, but no uint64 zero point above the largest int64. */
 static void check_zero_faults(int quantize)
 {
     const enum pq_type zero_type = quantize ? PQ_I64 : PQ_U64;
     const size_t last = ROWS * COLUMNS - 1;
     FAULT(PQ_ERR_ZERO, put_bits(small.zero, zero_type, last, (uint64_t)-129));
     FAULT(PQ_ERR_ZERO, put_bits(small.zero, zero_type, last, 1); a->zero.swapped = 1);
-    /* The zero point out of range is in the first of two rows. */
+    /* the zero point out of range is in the first of two rows */
     FAULT(PQ_ERR_ZERO, put_bits(small.zero, zero_type, 0, 128); small.zeros[0] = 8;
           small.zeros[1] = 16);
     FAULT(quantize ? PQ_ERR_ZERO : PQ_OK, put_bits(small.zero, zero_type, last, 128);
@@ -183,7 +185,7 @@ static void check_zero_faults(int quantize)
     }
 }
 
-/* Check offsets, which have any type, address and strides. */
+/* Check offsets. Any type, address and strides are valid if the offsets are in memory. */
 static void check_offset_faults(int quantize)
 {
     const enum pq_type zero_type = PQ_I8;
@@ -272,7 +274,7 @@ static void check_affine_faults(void)
 
 /* ---- accepted options ---- */
 
-/* The options, each with a statement that sets a valid value. */
+/* Apply a macro to each option: its name, and a statement that sets a valid value. */
 #define FOR_OPTION(OPTION)                                                                 \
     OPTION(ROUND, a->round = PQ_FLOOR)                                                     \
     OPTION(STOCHASTIC, a->round = PQ_STOCHASTIC)                                           \
@@ -296,7 +298,7 @@ enum { FOR_OPTION(OPTION) OPTIONS };
 #undef OPTION
 #define OPTION(name, set) name = 1 << AT_##name,
 enum {
-    FOR_OPTION(OPTION) /* the options that quantize accepts for codes of every type */
+    FOR_OPTION(OPTION) /* ALL: the options that quantize accepts for every type of codes */
     ALL = ROUND |
     STOCHASTIC | SEED | START | PRECISION | NARROW_FIRST | OFFSET | INVERSE | REFUSE |
     REFUSE_NAN
@@ -319,7 +321,8 @@ enum operation {
     COUNT_BEYOND,
     TO_CODEBOOK,
     FROM_CODEBOOK,
-    ZEROS_WITHIN /* not in check_required(), because the function returns no status */
+    ZEROS_WITHIN /* excluded from check_required(), because pq_zeros_within() returns no
+                    status */
 };
 
 enum { BOOK = 8 };
@@ -327,7 +330,7 @@ static const float book_values[BOOK] = {0, 1, 2, 3, 4, 5, 6, 7};
 static unsigned char wide_codes[8 * ROWS * COLUMNS];
 static uint32_t counters[PQ_COUNTERS];
 
-/* The arguments of operate() other than struct pq_args. */
+/* The arguments of operate(), except struct pq_args. */
 static struct {
     const struct pq_kernels *kernels;
     struct pq_fake fake;
@@ -335,11 +338,11 @@ static struct {
     struct pq_search search;
     struct pq_counts counts;
     struct pq_codebook book;
-    int has_no_result; /* pass NULL in place of the last struct or result */
+    int has_no_result; /* 1 to pass NULL as the last struct or result */
     int part, parts;
 } with;
 
-/* Return valid arguments of an operation with codes of a type. */
+/* Return valid arguments for an operation with codes of type `code`. Reset `with`. */
 static struct pq_args valid_operation(enum operation operation, enum pq_type code)
 {
     static const ptrdiff_t strides[2] = {8 * COLUMNS, 8}, cells[2] = {0, sizeof(double)};
@@ -421,7 +424,8 @@ static enum pq_status operate(enum operation operation, const struct pq_args *ar
     }
 }
 
-/* Return the type of the codes of a valid operation. Repack accepts only short codes. */
+/* Return a type of codes that an operation accepts. Repack requires codes of fewer than 8
+ * bits. */
 static enum pq_type code_of(enum operation operation)
 {
     return operation == REPACK                                      ? PQ_I4
@@ -429,7 +433,8 @@ static enum pq_type code_of(enum operation operation)
                                                                     : PQ_I8;
 }
 
-/* Check the status of an operation. An operation with an error must write nothing. */
+/* Run an operation, and check that the status is `due`. An operation with an error must
+ * write nothing. */
 static void expect_operation(enum pq_status due, enum operation operation,
                              const struct pq_args *args, const char *what)
 {
@@ -451,7 +456,8 @@ static void expect_operation(enum pq_status due, enum operation operation,
     memset(counters, 0, operation == HISTOGRAM ? sizeof counters : 0);
 }
 
-/* Change a valid operation by the statements `...`, and check its status. */
+/* Change the arguments of a valid operation by the statements `...`, and check the
+ * status. */
 static const ptrdiff_t far[2] = {PTRDIFF_MIN, PTRDIFF_MAX / 2};
 #define OPERATION(operation, due, ...)                                                     \
     do {                                                                                   \
@@ -462,7 +468,7 @@ static const ptrdiff_t far[2] = {PTRDIFF_MIN, PTRDIFF_MAX / 2};
         expect_operation(due, operation, a, #__VA_ARGS__);                                 \
     } while (0)
 
-/* Check errors that every operation has. */
+/* Check the errors of arguments that every operation has. */
 static void check_required(enum operation operation)
 {
     const int has_parts =
@@ -507,7 +513,7 @@ static void check_operations(void)
     OPERATION(DYNAMIC_QUANTIZE, PQ_ERR_TYPE, a->in.type = PQ_I32);
     OPERATION(DYNAMIC_QUANTIZE, PQ_ERR_TYPE, a->scale.type = PQ_F64);
     OPERATION(DYNAMIC_QUANTIZE, PQ_ERR_TYPE, a->scale.type = PQ_F64; with.part = 98;
-              with.parts = 99); /* a part without work */
+              with.parts = 99); /* part 98 of 99 has no elements */
     OPERATION(DYNAMIC_QUANTIZE, PQ_ERR_TYPE, a->scale.type = PQ_F64; a->in.swapped = 1;
               with.part = 98; with.parts = 99);
     OPERATION(DYNAMIC_QUANTIZE, PQ_ERR_ROUND, a->round = PQ_ROUND_COUNT);
@@ -516,7 +522,7 @@ static void check_operations(void)
     OPERATION(FAKE_QUANTIZE, PQ_ERR_SIZE, with.fake.size = 1);
     OPERATION(FAKE_QUANTIZE, PQ_ERR_TYPE, with.fake.code = PQ_F32);
     OPERATION(FAKE_QUANTIZE, PQ_ERR_ZERO, with.fake.code = PQ_F8E4M3FN;
-              ZEROS(1)); /* a type without zero points */
+              ZEROS(1)); /* narrow floats have no zero points */
 #define MASK(strides, type)                                                                \
     with.fake.mask = (struct pq_array){small.codes, strides, type, 0, NULL}
     OPERATION(FAKE_QUANTIZE, PQ_OK, MASK(small.out, PQ_U8));
@@ -561,7 +567,8 @@ static void check_operations(void)
     EXPECT(PQ_ERR_NULL, pq_codebook_init(NULL, book_values, BOOK));
 }
 
-/* Check which options each operation accepts. Every other option is an error. */
+/* Check which options each operation accepts. Any option that is not listed in its row is
+ * an error. */
 static void check_options(void)
 {
     static const struct {
@@ -626,8 +633,8 @@ static void check_options(void)
     }
 }
 
-/* Check that callers of other versions are accepted. Their structs end earlier, or have
- * more members. The additional members must be 0. */
+/* Check that structs of older and newer versions are accepted. An older struct ends
+ * earlier. A newer struct has more members, which must be 0. */
 static void check_sizes(int quantize)
 {
     const enum pq_type zero_type = PQ_I8;
@@ -686,7 +693,7 @@ static void check_errors(void)
     for (int quantize = 0; quantize <= 1; quantize++) {
         check_begin("%s, errors", quantize ? "quantize" : "dequantize");
         check_faults(quantize, PQ_I8);
-        check_faults(quantize, PQ_I64); /* the call reads zero points of this type first */
+        check_faults(quantize, PQ_I64); /* int64 zero points can be out of range */
         check_zero_faults(quantize);
         check_offset_faults(quantize);
         check_sizes(quantize);
@@ -736,8 +743,8 @@ static void check_table(void)
           "unknown");
 }
 
-/* Check that 64 dimensions are valid, and that a dimension of one element and an empty
- * array accept any stride. */
+/* Check that 64 dimensions are valid, and that any stride is valid for a dimension of one
+ * element and for an empty array. */
 static void check_dimensions(void)
 {
     int64_t outside = 5;
@@ -762,7 +769,7 @@ static void check_dimensions(void)
     EXPECT(PQ_OK, pq_quantize(scalar, &args, 0, 1));
     CHECK(small.codes[0] == (unsigned char)-4 && small.codes[1] == 10, "0-d codes %d %d",
           small.codes[0], small.codes[1]);
-    args = valid_args(1, PQ_I16); /* the call reads zero points of this type */
+    args = valid_args(1, PQ_I16); /* int16 zero points can be out of range */
     args.zero.data = guarded_end(&arena, 0);
     small.shape[0] = small.zeros[0] = small.zeros[1] = 0;
     CHECK(pq_zeros_within(&args, 3, 3, &outside) == 1 && outside == 0, "within");
@@ -771,7 +778,8 @@ static void check_dimensions(void)
 
 /* ---- extrema ---- */
 
-/* Check minmax and count_nonfinite, which ignores the cells. */
+/* Check the errors of minmax and of count_nonfinite. The two can differ, because
+ * count_nonfinite ignores the arrays of extrema. */
 #define EXTREMA(due, due_count, ...)                                                       \
     do {                                                                                   \
         OPERATION(MINMAX, due, __VA_ARGS__);                                               \
@@ -814,7 +822,7 @@ static void check_zeros_errors(void)
     }
 }
 
-/* Check that an invalid zero point is found anywhere in a long array. */
+/* Check that a zero point out of range is found at any index of a long array. */
 static void check_one_outside(void)
 {
     enum { MOST = 20003 };
@@ -843,9 +851,11 @@ static void check_one_outside(void)
 
 /* ---- layouts of words ---- */
 
-static unsigned char turned[256]; /* the first n members permute 0 to n - 1, for n > 1 */
+static unsigned char
+    turned[256]; /* the first n members are a permutation of 0 to n - 1, for even n */
 
-/* Return a call with codes 8, 9, ... of 4 bits, one word for each row. */
+/* Return a valid call that quantizes to the 4-bit codes 8, 9 and so on, in a 32-bit word
+ * for each row. Set `layout` to the layout of the words. */
 static struct pq_args valid_words(struct pq_layout *layout)
 {
     struct pq_args args = valid_args(1, PQ_U8);
@@ -866,7 +876,7 @@ static struct pq_args valid_words(struct pq_layout *layout)
     return args;
 }
 
-/* Change a call of valid_words() by the statements `...`, and check its status.
+/* Change the call of valid_words() by the statements `...`, and check the status.
  * LAYOUT_BYTES also compares the first bytes of the words. */
 #define LAYOUT(due, ...)                                                                   \
     do {                                                                                   \
@@ -882,8 +892,8 @@ static struct pq_args valid_words(struct pq_layout *layout)
               #__VA_ARGS__, small.words[0], small.words[1]);                               \
     } while (0)
 #define TURNED(n) w->order = turned, w->group = n
-/* Change the layout to one code for each row. The code is bits 6 to 8 of its row, in two
- * words. */
+/* Change the layout to one 3-bit code for each row. The code occupies bits 6 to 8 of its
+ * row, so that two words of 8 bits contain a part of the code. */
 #define ONE                                                                                \
     (small.shape[1] = 1, a->out.type = PQ_U8, w->bits = 3,                                 \
      w->order = (const unsigned char[]){2, 0, 1}, w->group = 3, w->word_bits = 8,          \
@@ -960,8 +970,9 @@ static void check_names(void)
     CHECK(pq_isa_find(NULL) == NULL && pq_isa_name(-1) == NULL, "no name");
     CHECK(pq_isa_name(INT_MIN) == NULL, "no name at the lowest number");
 #if defined(__x86_64__)
-    __builtin_cpu_init(); /* required on Windows */
-    /* The library that zig links for Windows reports no CPU features. */
+    __builtin_cpu_init(); /* __builtin_cpu_supports() needs this call on Windows */
+    /* If sse2 is missing, skip the check: the library that zig links for Windows reports no
+     * CPU features. */
     const int known = __builtin_cpu_supports("sse2");
     const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     const int avx512 =
