@@ -311,7 +311,8 @@ WITHIN = [form for form in FORMS if 0 not in form[0]]
 
 @loop("form", WITHIN, draws=40)
 def test_one_step_beyond_the_end(form, isa):
-    """Numbers at the lowest and the highest code raise no error. The next numbers do."""
+    """Numbers at the lowest and the highest code raise no error. The next numbers raise an
+    error."""
     for seed, name in enumerate(("int8", "uint8", "int16", "uint16")):
         (_, _, zero), spread = beside(form, "float32", name, seed)
         scale = np.resize(np.float32([0.02, 3, 0.7]), zero.shape)
@@ -396,7 +397,8 @@ def test_subnormal_inputs(source, name, isa):
 
 @loop("name, mode", ("int8", "uint16"), ("away", "ceil", "floor"))
 def test_subnormal_quotients_in_modes_away_from_zero(name, mode, isa):
-    """In these modes, a subnormal quotient must not become 0 before the rounding."""
+    """The modes away, ceil and floor round subnormal quotients correctly. A quotient must
+    not become 0 before the rounding."""
     scales = np.float32([1, 1.5, 1.9, 2 - 2.0**-22, 2, 2.5, 3, 3.9, 5, 2.0**20 - 1])
     tiny = float_of_bits(np.arange(1, 40), "float32")
     x = np.concatenate([tiny, -tiny, tiny[::-1] * np.float32(2.0**17)])

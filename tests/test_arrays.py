@@ -457,7 +457,7 @@ REALS = [
     float("inf"),
     float("nan"),
     3,
-    2**53 + 1,  # float64 has neither this number nor the next: both are ties
+    2**53 + 1,  # a tie: float64 does not represent this number
     2**53 + 3,
     MOST,
     -(2**63),

@@ -85,11 +85,11 @@ def test_every_form_runs_at_every_level(form):
     if form.offset:
         arrays_of_call.append(np.asarray(case.offset))
     if form.through == "choose":
-        del arrays_of_call[1]  # exclude `scale`, because the result is written to `scale`
+        del arrays_of_call[1]  # the result is `scale`, which must count only once
     assert case.nbytes == sum(array.nbytes for array in arrays_of_call)
 
 
-# NumPy has no function for these rounding modes, and its formulas round twice.
+# NumPy has no functions for these rounding modes. The formulas in NumPy round twice.
 TIES = [mode for mode in forms.MODES if mode.startswith("half_") and mode != "half_even"]
 EXACT = [form for form in FORMS if form.rounding not in (*TIES, "stochastic")]
 

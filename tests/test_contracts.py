@@ -31,7 +31,7 @@ def check(calls, change, needs=None):
         for name, (call, expected) in calls.items():
             with case(call=name):
                 assert public_calls.bits(call()) == expected
-    assert not (needs and missing)  # `missing` must be empty: each function was called
+    assert not (needs and missing)  # every public function must have been called
 
 
 FORMS = {**LAYOUTS, "lent": lent}
@@ -126,8 +126,8 @@ def test_out(layout, calls):
     check(calls, change, "out")
 
 
-# PLACES combines a view with the byte at which the output begins in memory. An argument of
-# the call begins at byte 40.
+# PLACES combines views with indices of the byte at which `out` begins in memory. An
+# argument of the call begins at byte 40.
 VIEWS = (lambda out: out, lambda out: np.flip(out) if out.ndim else out, lambda out: out.T)
 PLACES = list(itertools.product(VIEWS, (40, 0, 1, 8, 39, 41, 44, 72, 80)))
 

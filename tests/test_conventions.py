@@ -62,7 +62,8 @@ def faults_of_docstring(one):
     )
     documented = [name.strip("* ") for line in lines for name in line.split(",")]
     expected = [p.name for p in parameters(one)]
-    # If a class documents only attributes, users do not call the class.
+    # If a class documents only attributes, functions return its objects, and users do not
+    # call the class.
     if documented != expected and not (inspect.isclass(one) and not section):
         yield f"parameters: {documented}, expected {expected}"
     if "\nExamples\n--------\n" not in text:
@@ -82,7 +83,7 @@ def faults_of(name, one):
 
 def test_conventions():
     names = dict(public_calls.public())
-    # without the methods of the classes, which only zarr calls
+    # include the names of the module, but not the methods, which only zarr calls
     if zarr := public_calls.OPTIONAL.get("zarr"):
         names |= {f"zarr.{name}": getattr(zarr, name) for name in zarr.__all__}
     found = {

@@ -94,8 +94,8 @@ void draw_view(struct view *view, const struct guarded *where, int ndim,
         gaps = 0;
     } while (view->bytes + 64 > where->size);
     ptrdiff_t first = first_of(view, ndim, extents);
-    if (elements_of(ndim, extents) ==
-        0) { /* a call without elements must not access the address */
+    /* a call without elements must not access the address */
+    if (elements_of(ndim, extents) == 0) {
         view->bytes = 0;
         view->lowest = guarded_end(where, 0);
         first = 0;
@@ -119,8 +119,8 @@ void draw_bits(struct view *view, const struct guarded *where, int ndim,
     const size_t span = draw_strides(view, ndim, extents, pq_type_bits(type), layout, 10);
     const ptrdiff_t first = first_of(view, ndim, extents);
     const int empty = elements_of(ndim, extents) == 0;
-    const ptrdiff_t bytes =
-        (first + 7) / 8; /* the element at index 0 begins at bit 0 of a byte */
+    /* the element at index 0 begins at bit 0 of a byte */
+    const ptrdiff_t bytes = (first + 7) / 8;
     view->bytes = empty ? 0 : ((size_t)(8 * bytes - first) + span + 7) / 8;
     view->lowest = random_chance(50) ? guarded_end(where, view->bytes)
                                      : where->base + random_below(33);
@@ -171,8 +171,8 @@ void draw_words(struct view *view, const struct guarded *where, int ndim,
     }
     counts[axis] = ((counts[axis] + unit - 1) / unit * unit * bits + word - 1) / word;
     const size_t span = draw_strides(view, ndim, counts, word / 8, layout, 10);
-    if (span + 64 >
-        where->size) { /* the words of long groups may not fit, so choose another layout */
+    /* the words of long groups may not fit, so choose another layout */
+    if (span + 64 > where->size) {
         draw_words(view, where, ndim, extents, type, layout);
         return;
     }
@@ -181,8 +181,8 @@ void draw_words(struct view *view, const struct guarded *where, int ndim,
         view->strides[d] *= 8;
     }
     view->words.word_stride = view->strides[axis];
-    view->strides[axis] =
-        (ptrdiff_t)random_bits(); /* a call ignores the stride of the layout's axis */
+    /* a call ignores the stride of the layout's axis */
+    view->strides[axis] = (ptrdiff_t)random_bits();
     view->bytes = empty ? 0 : span;
     view->lowest = random_chance(50) ? guarded_end(where, view->bytes)
                                      : where->base + random_below(33);
@@ -547,8 +547,8 @@ static int64_t draw_zero(const struct call *call, int quantize)
     const int ranged = kept.lo != 0 || kept.hi != 0;
     struct limits range = ranged ? kept : code;
     if (pq_is_64_bit(type) && quantize &&
-        call->args
-            .zero_first) { /* calls with zero_first support only zero points up to `most` */
+        /* calls with zero_first support only zero points up to `most` */
+        call->args.zero_first) {
         range = (struct limits){code.lo < -most ? -most : code.lo, most};
     }
     if (type == PQ_U64 && call->zero.array.type == type && !call->args.zero_first &&
@@ -558,8 +558,8 @@ static int64_t draw_zero(const struct call *call, int quantize)
     if (pq_is_narrow_float(call->zero.array.type)) {
         return (int64_t)random_below(256);
     }
-    if (range.lo > own.hi ||
-        range.hi < own.lo) { /* the type of zero points holds no number of `range` */
+    /* the type of zero points holds no number of `range` */
+    if (range.lo > own.hi || range.hi < own.lo) {
         return 0;
     }
     if (free && random_chance(30)) {
@@ -598,9 +598,8 @@ void fill_params(struct call *call, int quantize)
             bits = bits_of_f32((float)s);
         } else if (!is_real_type(scale->type)) {
             bits = plain ? random_below(100) : random_bits();
-            bits |= !plain && random_chance(15)
-                        ? 0x7f
-                        : 0; /* these bits are often NaN in float8 types */
+            /* these bits are often NaN in float8 types */
+            bits |= !plain && random_chance(15) ? 0x7f : 0;
         } else {
             bits = plain ? draw_real(scale->type, 1.0, 2) : random_bits();
         }
@@ -802,9 +801,9 @@ static double offset_at(const struct pq_args *args, const ptrdiff_t *index)
                       scale_at(offset, element_at(offset, args->ndim, index, args->block)));
 }
 
-/* Return `a` + `b`, - , * or / , computed in `carrier`. The result is rounded to float64
- * and then to `carrier`. Because float64 has more than twice the bits of float32, the two
- * roundings equal a single rounding. */
+/* Return the sum, difference, product or quotient of `a` and `b`, computed in `carrier`.
+ * The result is rounded to float64 and then to `carrier`. Because float64 has more than
+ * twice the bits of float32, the two roundings equal a single rounding. */
 static double calculated(enum pq_type carrier, char operation, double a, double b)
 {
     a = rounded_to(carrier, a);
@@ -880,8 +879,8 @@ static int is_too_large(double v, enum pq_type type)
     return fabs(v) > tie || (fabs(v) == tie && f->last % 2 != 0);
 }
 
-/* Return `a` - `b` or `a` * `b`. If the result is NaN, set the sign of the NaN: to the sign
- * of `a`, inverted by a negative multiplier `b`. */
+/* Return `a` - `b` or `a` * `b`. If the result is NaN, it gets the sign of `a`. A negative
+ * multiplier `b` inverts this sign. */
 static double moved(enum pq_type carrier, char operation, double a, double b)
 {
     const double v = calculated(carrier, operation, a, b);
@@ -981,8 +980,8 @@ static double narrowed(enum pq_type type, double v)
 static void quantize_plain(const struct pq_run *run, const unsigned char *px,
                            unsigned char *y, double scale, struct zero_point zero)
 {
-    const int is_integer =
-        run->in == PQ_I32; /* the definition rounds int32 input to `compute` first */
+    /* the definition rounds int32 input to `compute` first */
+    const int is_integer = run->in == PQ_I32;
     double x = is_integer ? (double)get_integer(px, run->in, 0) : get_real(px, run->in, 0);
     x = is_integer || run->narrow_first ? narrowed(run->compute, x) : x;
     scale = run->narrow_first ? narrowed(run->compute, scale) : scale;

@@ -36,13 +36,13 @@ enum { FEW = 5 };
 
 static struct {
     const char *path, *program;
-    const char *only; /* only tests with this text in their names run */
-    size_t first,
-        cases; /* first case and number of cases that run; 0 cases: all cases run */
+    const char *only; /* a test runs only if its name contains this text */
+    /* index of the first case that runs, and number of cases that run, or 0 for all */
+    size_t first, cases;
     char test[160];
     uint64_t hash; /* hash of the name of the test */
-    size_t at,
-        failing; /* indices of the running case and of the first failed case, or NO_CASE */
+    /* indices of the running case and of the first failed case, or NO_CASE */
+    size_t at, failing;
     int passed, failed;
     int failures; /* number of failures of the running test */
     size_t light;
@@ -119,8 +119,7 @@ void check_start(int argc, char **argv)
     state.light = light != NULL ? (size_t)strtoull(light, NULL, 10) : 1;
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     watch_crashes();
-#if defined(CHECK_ASAN) &&                                                                 \
-    !defined(FUZZER) /* if FUZZER is defined, libFuzzer reports crashes */
+#if defined(CHECK_ASAN) && !defined(FUZZER) /* libFuzzer itself reports crashes */
     __sanitizer_set_death_callback(say_where);
 #endif
 }

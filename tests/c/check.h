@@ -52,8 +52,7 @@ int check_case(size_t i, size_t n);
 uint64_t digest_of(const void *bytes, size_t n);
 
 void check_fail(const char *file, int line, const char *format, ...) CHECK_PRINTF(3, 4);
-/* Return 1 if the running test has failed so often that more output is useless, or is not
- * selected. */
+/* Return 1 if the running test has 5 or more failures, or is not selected. */
 int check_tired(void);
 /* Return 1 if the running test has failed. */
 int check_failed(void);
@@ -120,10 +119,9 @@ const char *round_name(enum pq_round round);
 struct limits {
     int64_t lo, hi;
 };
-struct limits
-limits_of(enum pq_type integer); /* for PQ_U64, `hi` is INT64_MAX, because `hi` is signed */
-
+/* for PQ_U64, `hi` is INT64_MAX, because `hi` is signed */
 /* Return element `i` of an array of reals or of integers in native byte order. */
+struct limits limits_of(enum pq_type integer);
 double get_real(const void *p, enum pq_type type, size_t i);
 int64_t get_integer(const void *p, enum pq_type type, size_t i);
 /* Return the bits of element `i` as an unsigned integer. */

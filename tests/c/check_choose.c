@@ -106,12 +106,12 @@ static void draw_range(double steps, double *lo, double *hi)
     } else if (kind <= 5) {
         *lo = random_chance(50) ? 0 : -large;
         *hi = large;
-    } else if (kind == 6) { /* the quotient is near a tie, because the ends are rounded to
-                               float32 */
+    } else if (kind == 6) {
+        /* the quotient is near a tie, because the ends are rounded to float32 */
         *lo = (double)(float)(-k * step);
         *hi = (double)(float)((steps - k) * step);
-    } else if (kind <=
-               9) { /* float32 extrema, because the core has vector code for float32 */
+    } else if (kind <= 9) {
+        /* float32 extrema, because the core has vector code for float32 */
         *lo = (double)(float)*lo;
         *hi = (double)(float)*hi;
     }

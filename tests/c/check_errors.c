@@ -321,8 +321,8 @@ enum operation {
     COUNT_BEYOND,
     TO_CODEBOOK,
     FROM_CODEBOOK,
-    ZEROS_WITHIN /* excluded from check_required(), because pq_zeros_within() returns no
-                    status */
+    /* excluded from check_required(), because pq_zeros_within() returns no status */
+    ZEROS_WITHIN
 };
 
 enum { BOOK = 8 };
@@ -851,11 +851,10 @@ static void check_one_outside(void)
 
 /* ---- layouts of words ---- */
 
-static unsigned char
-    turned[256]; /* the first n members are a permutation of 0 to n - 1, for even n */
-
-/* Return a valid call that quantizes to the 4-bit codes 8, 9 and so on, in a 32-bit word
+/* the first n members are a permutation of 0 to n - 1, for even n */
+/* Return a valid call that quantizes to the 4-bit codes 8, 9 and so on, in a 32-bit word *
  * for each row. Set `layout` to the layout of the words. */
+static unsigned char turned[256];
 static struct pq_args valid_words(struct pq_layout *layout)
 {
     struct pq_args args = valid_args(1, PQ_U8);

@@ -84,8 +84,8 @@ static struct {
     double lo[MOST], hi[MOST]; /* or float32 */
 } matrix;
 
-/* Return the extrema of run `i` before a kernel runs. Some are -1.5 or 2.5, so that the
- * result is wrong if the kernel overwrites them instead of merging. */
+/* Return the extrema of run `i` before a kernel runs. Some extrema are -1.5 or 2.5, so that
+ * the result is wrong if a kernel overwrites extrema instead of merging. */
 static struct extrema first_extrema(size_t i)
 {
     return (struct extrema){i % 3 == 0 ? -1.5 : HUGE_VAL, i % 5 == 0 ? 2.5 : -HUGE_VAL, 0};
@@ -110,8 +110,8 @@ static void draw_matrix(size_t i, enum pq_type real, int has_gaps)
             put_bits(x, real, e, draw_real(real, 0.03, 1e6));
         } while (finite && !isfinite(get_real(x, real, e)));
     }
-    if (rows > 0 &&
-        random_chance(20)) { /* an infinity or a NaN, perhaps between two rows */
+    /* an infinity or a NaN, perhaps between two rows */
+    if (rows > 0 && random_chance(20)) {
         put_bits(x, real, random_below(bytes / size),
                  encode(real, HUGE_VAL, 1, 0) + random_below(3));
     }
@@ -127,9 +127,9 @@ static void draw_matrix(size_t i, enum pq_type real, int has_gaps)
     }
 }
 
-/* Compare the extrema of `count` runs with the expected extrema. Run i begins at element i
- * * from, and has `n` elements at distances of `step` elements. The extrema at index
- * `count` must be unchanged. */
+/* Compare the extrema of `count` runs with the expected extrema. The first element of run i
+ * has the index i times `from`. A run has `n` elements at distances of `step` elements. The
+ * extrema at index `count` must be unchanged. */
 static void verify_extrema(const struct pq_kernels *k, size_t count, size_t from, size_t n,
                            size_t step, int merges, uint32_t bits)
 {
@@ -516,8 +516,8 @@ static void check_24_bits(const struct pq_kernels *k, pq_bytes_fn *kernel, int p
         unsigned char *const y = guarded_end(&memory.y, n * (7 - in));
         const unsigned char *const low = packs ? y : x, *const wide = packs ? x : y;
         fill_random(x, n * in);
-        for (size_t c = 0; c < n && packs; c++) { /* random int32 numbers seldom fit in 24
-                                                     bits, so divide half of them by 256 */
+        /* random int32 numbers seldom fit in 24 bits, so divide half of them by 256 */
+        for (size_t c = 0; c < n && packs; c++) {
             const int64_t code = get_integer(x, PQ_I32, c);
             put_bits(x, PQ_I32, c, (uint64_t)(random_chance(50) ? code / 256 : code));
         }
@@ -696,7 +696,7 @@ static void check_dequantize_packed(const struct pq_kernels *k,
     }
 }
 
-/* Check the kernels that add offsets. They exist only for float32 results. */
+/* Check the kernels that add offsets, which exist only for float32 results. */
 static void check_dequantize_affine_packed(const struct pq_kernels *k,
                                            pq_kernel_fn *const kernels[][PQ_REALS])
 {

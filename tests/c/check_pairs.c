@@ -31,14 +31,14 @@ enum {
  * call has one piece. */
 static struct {
     pq_kernel_fn *kernels[MOST_TABLES]; /* the kernel of each instruction set */
-    struct pq_run
-        run; /* types and options of the call, and the number of elements of a group */
+    /* types and options of the call, and the number of elements of a group */
+    struct pq_run run;
     int quantizes;
     size_t pieces, n;         /* number of pieces, number of elements of a piece */
-    size_t in_step, out_step; /* bytes from start to start of pieces */
+    size_t in_step, out_step; /* bytes from the start of a piece to the next start */
     size_t params;
-    double x[MAX_N], y[MAX_N], scale[MAX_N],
-        zero[MAX_N]; /* arrays of any type; double only sets the size and the alignment */
+    /* arrays of any type; double only sets the size and the alignment */
+    double x[MAX_N], y[MAX_N], scale[MAX_N], zero[MAX_N];
     uint32_t random_words[MAX_N];
 } batch;
 
@@ -46,7 +46,7 @@ static struct {
     struct guarded x, y, scale, zero, random_words;
 } memory;
 
-static int has_control; /* 1 if the machine has a floating-point control state */
+static int has_control; /* 0 if CHECK_NO_CONTROL forbids control states */
 static int last_table;  /* the index of the scalar table */
 
 #define TYPE(type, ...) PQ_##type,
@@ -213,15 +213,14 @@ static uint64_t draw_code(void)
 }
 
 /* Fill in random input. In long runs, element i of a group is element i - PERIOD with 1
- * added to its bits. So numbers near a tie stay near the tie, and chunks begin at different
- * elements of the period. */
+ * added to its bits, so that numbers near a tie stay near the tie. PERIOD is odd, so that
+ * chunks begin at different numbers. */
 static void draw_input(void)
 {
     enum { NEAR = 7 };
     const enum pq_type in = batch.run.in, code = code_type();
-    const int counts =
-        batch.n >= LONG_RUN / 16 && pq_bytes_of(in) == 2 &&
-        random_chance(70); /* the run contains all 16-bit patterns in order */
+    const int counts = batch.n >= LONG_RUN / 16 && pq_bytes_of(in) == 2 &&
+                       random_chance(70); /* use all 16-bit patterns in order */
     const int ties = in == PQ_F32 && random_chance(10);
     const double limit = is_float()            ? 600
                          : !pq_is_64_bit(code) ? 2.5 * (double)limits_of(code).hi
@@ -335,8 +334,8 @@ static void draw_shape(size_t i)
     } else if (kind == 7) { /* groups so long that kernels align their chunks */
         g = 480 + random_below(600);
         n = g * (1 + random_below(4));
-    } else if (kind == 8 ||
-               kind == 4) { /* many short groups, or groups of complete chunks */
+    } else if (kind == 8 || kind == 4) {
+        /* many short groups, or groups of complete chunks */
         g = sizes[random_below(COUNT(sizes))];
         n = g * (1 + random_below(g < 32 ? 200 : 20)) - (i % 2) * random_below(g);
     } else if (kind >= 9 && kind < 13) {
@@ -516,8 +515,8 @@ static void check_form(enum pq_type real, enum pq_type code, int quantizes, enum
 {
     static const char *const names[] = {"", " general", " stochastic"};
     static size_t pairs;
-    const size_t first = 31 * pairs++; /* each pair begins with another length, so that all
-                                          pairs together test all lengths */
+    /* each pair begins with another length, so that all pairs together test all lengths */
+    const size_t first = 31 * pairs++;
     const size_t defined = (55 + check_count(400)) * percent / 100;
     const size_t all = (160 + check_count(1500)) * percent / 100;
     const char *const verb = quantizes ? "quantize" : "dequantize";

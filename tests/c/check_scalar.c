@@ -12,8 +12,8 @@
 
 enum { N = 100 };
 
-static double x[N],
-    y[N]; /* arrays of any type; double only sets the size and the alignment */
+/* arrays of any type; double only sets the size and the alignment */
+static double x[N], y[N];
 
 static void expect_code(const char *how, const struct pq_run *run, size_t i,
                         int64_t expected)
@@ -207,16 +207,16 @@ static void check_wide_numbers(void)
         {0.49999999999999994, 1, PQ_F64, PQ_HALF_AWAY, 0},
         {0.49999999999999994, 1, PQ_F64, PQ_HALF_UP, 0},
         {-0.49999999999999994, 1, PQ_F64, PQ_HALF_DOWN, 0},
-        {0.49999999999999994, 1, PQ_F32, PQ_HALF_AWAY,
-         1}, /* the input rounds to 0.5 in float32 */
+        /* the input rounds to 0.5 in float32 */
+        {0.49999999999999994, 1, PQ_F32, PQ_HALF_AWAY, 1},
         {2147483647.5, 1, PQ_F64, PQ_HALF_EVEN, INT32_MAX},
         {2147483646.5, 1, PQ_F64, PQ_HALF_EVEN, 2147483646},
         {-2147483648.5, 1, PQ_F64, PQ_FLOOR, INT32_MIN},
         {1e300, 1e-300, PQ_F64, PQ_HALF_EVEN, INT32_MAX},
         {5e-324, 5e-324, PQ_F64, PQ_HALF_EVEN, 1},
         {1 + 0x1p-24 + 0x1p-52, 1, PQ_F32, PQ_CEIL, 2}, /* above the midpoint */
-        {1 + 0x1p-24, 1, PQ_F32, PQ_CEIL,
-         1}, /* the midpoint of two float32 numbers rounds to even, here to 1 */
+        /* the midpoint of two float32 numbers rounds to even, here to 1 */
+        {1 + 0x1p-24, 1, PQ_F32, PQ_CEIL, 1},
         {0.25, 0x1.998p-4, PQ_F16, PQ_HALF_EVEN, 2}, /* 2.5 in float16 */
         {0.25, 0x1.998p-4, PQ_F32, PQ_HALF_EVEN, 3},
         {65519.99, 1, PQ_F16, PQ_HALF_EVEN, 65504},

@@ -161,7 +161,7 @@ static const struct control controls[] = {{FE_TONEAREST, 0}};
 
 /* ---- calls ---- */
 
-static int has_control; /* 1 unless CHECK_NO_CONTROL is set */
+static int has_control; /* 0 if CHECK_NO_CONTROL forbids control states */
 static int is_large;    /* 1 if most calls are larger than a tile */
 static struct call call;
 static struct view *const views[] = {&call.in, &call.out, &call.scale, &call.zero,
@@ -173,8 +173,8 @@ static struct {
     int known;           /* 1 if naive() can compute the expected result */
     unsigned no_kernels; /* 1 to pass NULL instead of the kernels */
     const struct pq_choice *choice; /* argument of pq_dynamic_quantize() */
-    const struct control
-        *control; /* control state during a call, or NULL for the usual state */
+    /* control state during a call, or NULL for the usual state */
+    const struct control *control;
 } use;
 
 /* Run a statement in the control state `use.control`. Check that the statement restores the
@@ -327,7 +327,8 @@ static void draw_valid(enum op op)
 }
 
 /* Set some zero points to numbers out of range, or to numbers that float64 does not
- * represent. The call can then be invalid, and naive() cannot compute its results. */
+ * represent. The call can then be invalid, and naive() does not support these zero
+ * points. */
 static void strew_zeros(void)
 {
     const struct pq_array *zero = &call.zero.array;
@@ -423,7 +424,7 @@ static void stretch(void)
     }
 }
 
-/* Set a random type of an array, unless elements of the type are larger. */
+/* Set a random type of an array, unless elements of this type are larger than before. */
 static void retype(struct pq_array *array)
 {
     const enum pq_type other = (enum pq_type)random_below(PQ_TYPE_COUNT);
@@ -574,9 +575,8 @@ static void spoil(struct pq_args *args, enum op op)
     }
 }
 
-/* Return a copy of the arguments as a program has that was compiled with an older or a
- * newer version of the struct. Bytes after the end of an older struct are 0 or 0xff.
- * Additional members of a newer struct are 0. */
+/* Return a copy of the arguments in an older or a newer version of the struct. Bytes after
+ * the end of an older struct are 0 or 0xff. Additional members of a newer struct are 0. */
 static const struct pq_args *of_another_version(const struct pq_args *args)
 {
     static union {
@@ -712,8 +712,8 @@ static enum pq_status go_there_and_back(void)
     args.in = args.out;
     args.out = pass.args.out;
     args.out.data = pass.expected;
-    args.round =
-        PQ_HALF_EVEN; /* dequantize accepts only the default values of these options */
+    /* dequantize accepts only the default values of these options */
+    args.round = PQ_HALF_EVEN;
     args.precision = PQ_NO_TYPE;
     args.overflow = 0;
     args.lowest_code = args.highest_code = 0;
@@ -770,8 +770,8 @@ static void check_fakes(void)
     args->out_layout = NULL;
     args->beyond = PQ_SATURATE;
     args->refuse_nan = args->zero_first = args->narrow_first = 0;
-    if (pq_is_narrow_float(
-            pass.fake.code)) { /* fake_quantize supports no zero points for narrow floats */
+    /* fake_quantize supports no zero points for narrow floats */
+    if (pq_is_narrow_float(pass.fake.code)) {
         args->zero.data = NULL;
     }
     memset(pass.expected, 0x5a, pass.bytes);
@@ -1016,8 +1016,7 @@ static size_t cell_of(const struct pq_array *array, const ptrdiff_t *index,
            8;
 }
 
-/* Compute the expected extrema of each group. If a group contains NaN, its extrema become
- * NaN. */
+/* Compute the expected extrema of each group. NaN in a group makes both extrema NaN. */
 static void find_due_extrema(void)
 {
     size_t position = 0;
@@ -1272,8 +1271,8 @@ static void check_histogram(enum pq_status extrema, int finite)
     }
 }
 
-/* Check pq_measure(), which sums the errors between the input and the input again, or a
- * random array. All tables must compute equal sums. */
+/* Check pq_measure(), which sums the differences of two arrays. The second array is random,
+ * or is the first array. All tables must compute equal sums. */
 static void check_measure(enum pq_status extrema)
 {
     enum { MOST = 2 * ARENA / PQ_MEASURE_CHUNK + 1, MOST_COUNT = 3000 };
@@ -1448,9 +1447,8 @@ static int draw_requantization(struct pq_requantization *args)
     const ptrdiff_t axis = call.args.ndim > 0 ? random_between(0, call.args.ndim - 1) : 0;
     const ptrdiff_t n = call.args.ndim > 0 ? call.shape[axis] : 1;
     const enum pq_type source = PICK(summed),
-                       target = pick(
-                           summed,
-                           5); /* the first five types: the output has at most 32 bits */
+                       /* the first five types: the output has at most 32 bits */
+        target = pick(summed, 5);
     const enum layout layout = draw_layout();
     const struct limits codes = limits_of(target);
     draw_view(&call.in, &memory.in, call.args.ndim, call.shape, source, layout);
@@ -1622,8 +1620,8 @@ static void draw_blocks(void)
                            .out = call.out.array,
                            .search = coding.format->encodes > 1 && random_chance(50)};
     if (coding.encodes && random_chance(20)) {
-        coding.args.weights =
-            call.in.array; /* some weights are negative, and therefore invalid */
+        /* some weights are negative, which is invalid */
+        coding.args.weights = call.in.array;
     }
 }
 
@@ -1755,8 +1753,8 @@ static void one_input(const unsigned char *data, size_t size)
     draw_valid(op);
     struct pq_args args = call.args;
     if (!spoiled) {
-        random_from(NULL, 0); /* the input bytes choose only the arguments; random bits
-                                 choose the elements */
+        /* the input bytes choose only the arguments; random bits choose the elements */
+        random_from(NULL, 0);
     }
     fill(op);
     if (strewn) {

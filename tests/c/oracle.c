@@ -253,8 +253,8 @@ static int64_t code_of(double r, int64_t zero, enum pq_type type)
         side = isinf(r) ? (r < 0 ? -1 : 1) : side;
         return side < 0 ? limits.lo : side > 0 ? highest : sum;
     }
-    const double sum =
-        r + (double)zero; /* float64 rounds only sums that are far out of range */
+    /* float64 rounds only sums that are far out of range */
+    const double sum = r + (double)zero;
     return !(sum > (double)limits.lo) ? limits.lo
            : sum >= (double)limits.hi ? limits.hi
                                       : (int64_t)sum;

@@ -113,8 +113,8 @@ PQ_INLINE int differs(const float *ties, float s, int negative, struct instance 
     float x[PQ_CHUNK];
     char due[PQ_CHUNK * 4], got[PQ_CHUNK * 4];
     const int is_float = pq_is_narrow_float(k.code), is_32 = k.code == PQ_I32;
-    const int32_t none =
-        is_float ? INT32_MIN : 0; /* the bits of a zero point of 0, or of -0.0 for floats */
+    /* the bits of a zero point of 0, or of -0.0 for floats */
+    const int32_t none = is_float ? INT32_MIN : 0;
     const int32_t z =
         negative && !is_float && !is_32 ? (int32_t)pq_highest_of(k.code) : none;
     const size_t bytes = PQ_CHUNK * pq_bytes_of(k.code);
