@@ -748,7 +748,7 @@ static void give_element(const struct call *call, const ptrdiff_t *index,
            pq_type_size(array->type));
 }
 
-/* Return the zero point of the element at `index`. The member `number` is negative for
+/* Return the zero point of the element at `index`. The member `number` is negated for
  * dequantize, because the definition adds `number`. */
 static struct zero_point zero_of(const struct call *call, const ptrdiff_t *index,
                                  int quantize)

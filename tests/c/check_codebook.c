@@ -17,8 +17,8 @@ static float table[PQ_BOOK], ascending[PQ_BOOK], middle[PQ_BOOK];
 static uint8_t code_of[PQ_BOOK];
 static struct pq_codebook book;
 
-/* Fill the table of the codebook with random values in ascending order. Often, some values
- * are equal. */
+/* Fill the table of the codebook with random values, which often include equal values. Also
+ * sort the values. */
 static void draw_table(void)
 {
     count = 4 << random_below(7);

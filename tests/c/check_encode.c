@@ -153,8 +153,8 @@ static void check_powers(const struct pq_kernels *k, pq_encode_fn *mxfp4)
     }
 }
 
-/* Compare the encoder of an instruction set with the scalar encoder. The bits of the
- * largest number are random. All numbers have similar magnitudes, or are 0. */
+/* Compare the encoder of an instruction set with the scalar encoder. The largest magnitude
+ * of a case is random. The remaining numbers have smaller magnitudes, or are 0. */
 static void check_levels(const struct pq_kernels *k, struct encoder by,
                          struct encoder scalar, int place)
 {

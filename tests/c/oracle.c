@@ -278,9 +278,8 @@ uint64_t quantized(const struct pq_run *run, double x, double scale, struct zero
 }
 
 /* Return 4 * q + rest, rounded only once, to float32 if `single` is 1, else to float64. If
- * 4 * q overflows int64, the function sets the lowest bit of `q` if `rest` is not 0. The
- * result is rounded correctly, because float32 and float64 do not keep this bit of a large
- * `q`. */
+ * 4 * q could overflow, a nonzero `rest` only sets the lowest bit of `q`. The result is
+ * rounded correctly, because float32 and float64 have too few bits to keep this bit. */
 static double rounded_sum(int64_t q, int64_t rest, int single)
 {
     const int is_small = q > -(INT64_C(1) << 60) && q < INT64_C(1) << 60;

@@ -28,8 +28,8 @@ double value_of(const struct float_format *f, uint32_t magnitude);
 double decode(enum pq_type type, uint64_t bits);
 
 /* Return the bits of a number, rounded half to even. Numbers out of range become the
- * largest number, or infinity or NaN if `overflow` is 1. If `negative` is 1, NaN becomes a
- * negative NaN. */
+ * largest number, or infinity or NaN if `overflow` is 1. If `negative` is 1 and the format
+ * has signed NaNs, NaN becomes a negative NaN. */
 uint64_t encode(enum pq_type type, double v, int overflow, int negative);
 
 /* Return num / den, rounded only once, to a real type. */

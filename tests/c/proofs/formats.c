@@ -3,8 +3,9 @@
  * Prove the conversions of csrc/math/narrow_float.h and scalar_math.h. The program converts
  * every float32 number to every narrow float, float16 and bfloat16, and every code to
  * float32. It also converts float64 numbers next to each midpoint through
- * pq_float_to_odd(). Also prove least_scale() of csrc/ops/quantize.c: with larger scales,
- * subnormal numbers have code 0. The program runs for seven minutes on one core.
+ * pq_float_to_odd(). Also prove least_scale() of csrc/ops/quantize.c: with this scale or a
+ * larger scale, subnormal numbers have code 0. The program runs for seven minutes on one
+ * core.
  */
 #include <math.h>
 #include <string.h>
