@@ -29,7 +29,7 @@ static size_t draw_strides(struct view *view, int ndim, const ptrdiff_t *extents
     }
     ptrdiff_t span = size, next = size;
     const int is_integer =
-        layout == ALIGNED || random_chance(50); /* strides are multiples of `size` */
+        layout == ALIGNED || random_chance(50); /* 1 if strides are multiples of `size` */
     for (int d = 0; d < ndim; d++) {
         order[d] = d;
     }
@@ -546,9 +546,8 @@ static int64_t draw_zero(const struct call *call, int quantize)
     const struct limits kept = {call->args.lowest_code, call->args.highest_code};
     const int ranged = kept.lo != 0 || kept.hi != 0;
     struct limits range = ranged ? kept : code;
-    if (pq_is_64_bit(type) && quantize &&
-        /* calls with zero_first support only zero points up to `most` */
-        call->args.zero_first) {
+    /* calls with zero_first support only zero points up to `most` */
+    if (pq_is_64_bit(type) && quantize && call->args.zero_first) {
         range = (struct limits){code.lo < -most ? -most : code.lo, most};
     }
     if (type == PQ_U64 && call->zero.array.type == type && !call->args.zero_first &&
@@ -588,7 +587,7 @@ void fill_params(struct call *call, int quantize)
     const int ndim = call->args.ndim;
     const struct pq_array *scale = &call->scale.array, *zero = &call->zero.array;
     const struct pq_array *offset = &call->args.offset;
-    const int plain = random_chance(50); /* 1: ordinary scales; 0: scales of all kinds */
+    const int plain = random_chance(50); /* 1 for ordinary scales, 0 for any */
     EACH_INDEX(index, ndim, call->counts) {
         double s = plain ? 0.001 + 0.1 * random_unit() : (double)draw_scale();
         uint64_t bits;
@@ -682,7 +681,7 @@ size_t usual_size(void)
     return random_chance(1) ? MOST_ELEMENTS : USUAL_ELEMENTS;
 }
 
-/* ---- the loop over single elements ---- */
+/* ---- expected results, by a loop over single elements ---- */
 
 /* Read the input element at `index` into `to`. Extend codes of fewer than 8 bits to a
  * byte. */
@@ -694,7 +693,7 @@ static void take_element(const struct pq_args *args, const ptrdiff_t *index,
     if (array->bit_strides != NULL) {
         const int bits = bits_of(array, layout);
         uint32_t code = 0;
-        for (int b = 0; b < bits; b++) { /* read one bit at a time */
+        for (int b = 0; b < bits; b++) {
             const ptrdiff_t at = bit_of(array, layout, args->ndim, index, b),
                             byte = at >= 0 ? at / 8 : -((7 - at) / 8);
             const int bit = ((unsigned char *)array->data)[byte] >> (at - 8 * byte) & 1;
@@ -771,7 +770,7 @@ static enum pq_type precision_of(const struct pq_args *args)
                                          : PQ_F32;
 }
 
-/* ---- affine calls, step by step, by the definition ---- */
+/* ---- expected results of affine calls ---- */
 
 static int clips(const struct pq_args *args)
 {

@@ -113,8 +113,7 @@ void draw_affine(struct call *call, int quantize);
  * zero points also serve as the output of calls that find extrema. */
 void collect_args(struct call *call);
 
-/* The number of elements out of range, and the index in C order of the first of the
- * elements. */
+/* The number of elements out of range, and the index of the first in C order. */
 struct out_of_range {
     size_t count, first;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions for the test programs in C: named tests, memory between inaccessible pages,
- * random numbers, and values at which wrong methods fail. Functions that begin with draw_
- * return random values. */
+/* Functions for the test programs: named tests, memory between inaccessible pages, random
+ * numbers, and values at which wrong methods fail. The functions draw_... return random
+ * values. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -19,8 +19,7 @@
  *
  *     PROGRAM                        run all tests
  *     PROGRAM TEST                   run the tests with the text TEST in the name
- *     PROGRAM TEST CASE [COUNT]      run only case CASE of the tests, or COUNT cases from
- * CASE
+ *     PROGRAM TEST CASE [COUNT]      run COUNT cases, or 1 case, of the tests from CASE on
  *
  * If a test fails or crashes, the program prints the command that repeats the first
  * failure.
@@ -41,9 +40,8 @@ void check_begin(const char *format, ...) CHECK_PRINTF(1, 2);
  * status. */
 int check_finish(void);
 
-/* Run the body for the cases 0 to n - 1. Stop after a few failures. The name of the test
- * and the index of the case set the seed, so that a case has equal data if it runs
- * alone. */
+/* Run the body for the cases 0 to n - 1. Stop after 5 failures. The name of the test and
+ * the index of the case set the seed, so that a case can be repeated alone. */
 #define CASES(i, n) for (size_t i = check_first(); check_case(i, n); i++)
 size_t check_first(void);
 int check_case(size_t i, size_t n);
@@ -72,8 +70,8 @@ int check_failed(void);
         CHECK(got_ == (due), "%s: status %d, expected %d", text, (int)got_, (int)(due));   \
     } while (0)
 
-/* Copy `good` to `args`, change `args` by a statement, and check that the call `...`
- * returns `due`. */
+/* Copy `good` to `args`, and change `args` by a statement. The call `...` must return
+ * `due`. */
 #define AFTER(due, change, ...)                                                            \
     do {                                                                                   \
         args = good;                                                                       \
@@ -110,7 +108,7 @@ uint64_t bits_of_f64(double v);
 double f64_of_bits(uint64_t bits);
 
 enum { REALS = 4 };
-extern const enum pq_type reals[REALS]; /* float64 is the last */
+extern const enum pq_type reals[REALS]; /* float64 is the last element */
 int is_real_type(enum pq_type type);
 int no_type(void); /* a random value that is not a valid type code */
 const char *type_name(enum pq_type type);
@@ -119,9 +117,10 @@ const char *round_name(enum pq_round round);
 struct limits {
     int64_t lo, hi;
 };
-/* for PQ_U64, `hi` is INT64_MAX, because `hi` is signed */
-/* Return element `i` of an array of reals or of integers in native byte order. */
+/* Return the limits of an integer type. For PQ_U64, `hi` is INT64_MAX. */
 struct limits limits_of(enum pq_type integer);
+
+/* Return element `i` of an array of reals or of integers in native byte order. */
 double get_real(const void *p, enum pq_type type, size_t i);
 int64_t get_integer(const void *p, enum pq_type type, size_t i);
 /* Return the bits of element `i` as an unsigned integer. */

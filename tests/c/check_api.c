@@ -9,7 +9,7 @@
 #include "drivers.h"
 #include "types.h"
 
-/* ---- affine kernels, by types and stages ---- */
+/* ---- affine kernels: each type with each affine stage ---- */
 
 enum stage { OFFSET, INVERSE, FILL, RANGE, WRAP, REFUSE, REFUSE_NAN, STAGES };
 

@@ -299,7 +299,7 @@ static void check_wide_ends(void)
     }
 }
 
-/* Check that a NaN extremum results in the scale NaN and the zero point 0. */
+/* Check that a NaN extremum gives the scale NaN and the zero point 0. */
 static void check_nan_ends(void)
 {
     const double lo[] = {NAN, -1, NAN, NAN, 1}, hi[] = {2, NAN, NAN, -1, NAN};

@@ -142,9 +142,8 @@ static void check_book_packed(const struct pq_kernels *k, pq_kernel_fn *kernel)
     check_begin("dequantize_book_packed of %s", k->name);
     CASES(round, kernel != NULL ? check_count(1000) : 0) {
         const size_t g = PQ_PACKED_GROUP * (1 + random_below(3));
-        const size_t n =
-            /* the engine never calls the kernel with 0 elements */
-            g * (1 + random_below(GROUPS));
+        /* the engine never calls the kernel with 0 elements */
+        const size_t n = g * (1 + random_below(GROUPS));
         do {
             draw_table();
         } while (count > PQ_SMALL_BOOK);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Check the errors of requantize_codes. Compare pq_fake_levels() with its definition.
- * fuzz_api.c checks the results of requantize_codes.
+ * Check the errors of pq_requantize_codes(). Compare pq_fake_levels() with the definition.
+ * fuzz_api.c checks the results of pq_requantize_codes().
  */
 #include <math.h>
 #include <string.h>

@@ -617,7 +617,7 @@ static void check_options(void)
             FOR_OPTION(OPTION)
 #undef OPTION
         default:
-            if (operation <= REPACK) { /* these operations accept layouts */
+            if (operation <= REPACK) { /* layouts are valid for these operations */
                 continue;
             }
             name = "LAYOUT";
@@ -851,10 +851,11 @@ static void check_one_outside(void)
 
 /* ---- layouts of words ---- */
 
-/* the first n members are a permutation of 0 to n - 1, for even n */
-/* Return a valid call that quantizes to the 4-bit codes 8, 9 and so on, in a 32-bit word *
- * for each row. Set `layout` to the layout of the words. */
+/* The first n members are a permutation of 0 to n - 1, for even n. */
 static unsigned char turned[256];
+
+/* Return a valid call that quantizes to the 4-bit codes 8, 9 and so on, in a 32-bit word
+ * for each row. Set `layout` to the layout of the words. */
 static struct pq_args valid_words(struct pq_layout *layout)
 {
     struct pq_args args = valid_args(1, PQ_U8);

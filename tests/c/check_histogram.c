@@ -172,8 +172,8 @@ static void check_calls(enum pq_type type)
     }
 }
 
-/* Check that several calls add to one histogram. The caller uses several rounding modes of
- * the CPU, which must not change the counts. */
+/* Check that several calls add to one histogram. The rounding mode of the CPU differs
+ * between the calls, and must not change the counts. */
 static void check_together(const struct pq_kernels *k)
 {
     static uint64_t sum[KEYS];

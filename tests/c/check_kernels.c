@@ -42,7 +42,7 @@ static void check_canary(const struct pq_kernels *k, const unsigned char *y)
     }
 }
 
-/* ---- extrema: the sign of a zero is not specified ---- */
+/* ---- extrema; an extremum of 0 can have any sign ---- */
 
 struct extrema {
     double lo, hi;
@@ -383,7 +383,7 @@ static void check_random_words(const struct pq_kernels *k, pq_random_words_fn *k
     }
 }
 
-/* ---- bytes and bits, by their definition ---- */
+/* ---- conversions of narrow codes ---- */
 
 static int low_bits(unsigned char c, int bits, int has_sign)
 {

@@ -47,7 +47,7 @@ static struct {
 } memory;
 
 static int has_control; /* 0 if CHECK_NO_CONTROL forbids control states */
-static int last_table;  /* the index of the scalar table */
+static int last_table;  /* index of the scalar table in `tables` */
 
 #define TYPE(type, ...) PQ_##type,
 static const enum pq_type codes[] = {
@@ -506,7 +506,7 @@ static void try_batch(int by_definition)
     }
 }
 
-/* ---- the functions that list.h names ---- */
+/* ---- the tests that kernels/list.h names ---- */
 
 /* Check batch.kernels for a pair of types, with `percent` percent of the usual number of
  * cases. */

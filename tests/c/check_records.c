@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Check the kernels that decode GGUF blocks and that convert float32 numbers to results.
- * Results of every instruction set must equal results of the scalar kernels, bit for bit.
- * Arrays are between inaccessible pages. Also check the errors of invalid calls. */
+/* Check the kernels that decode GGUF blocks, and the kernels that convert float32 results
+ * to another real type. Results of every instruction set must equal results of the scalar
+ * kernels, bit for bit. Arrays are between inaccessible pages. Also check the errors of
+ * invalid calls. */
 #include <string.h>
 
 #include "check.h"

@@ -687,7 +687,7 @@ static void judge_count(const struct pq_kernels *k, enum pq_status ran, int know
               k->name, what);                                                              \
     }
 
-/* ---- fake_quantize, with the arguments of a call without policies ---- */
+/* ---- fake_quantize, with the arguments of a quantize call, but no error policies ---- */
 
 static struct {
     struct pq_args args;
@@ -790,7 +790,7 @@ static void check_fakes(void)
     }
 }
 
-/* ---- requantize_codes, with the arguments of a call that quantizes ---- */
+/* ---- requantize_codes, with the arguments of a quantize call ---- */
 
 static struct {
     struct pq_args from, to;

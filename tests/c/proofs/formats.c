@@ -115,8 +115,8 @@ static void prove_subnormals(void)
     }
     for (int type = PQ_U64 + 1; type < PQ_TYPE_COUNT; type++) {
         if (pq_is_narrow_float((enum pq_type)type)) {
-            const float most = f32_of_bits((UINT32_C(1) << 23) -
-                                           1); /* smaller numbers have no larger codes */
+            const float most =
+                f32_of_bits((UINT32_C(1) << 23) - 1); /* the largest subnormal number */
             CHECK(pq_encode(most / 0x1p-107f, (enum pq_type)type, 1) == 0, "%s",
                   type_name((enum pq_type)type));
         }

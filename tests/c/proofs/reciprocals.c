@@ -18,7 +18,7 @@ static float scale_of(uint32_t significand, int exponent)
     return f32_of_bits((uint32_t)(127 + exponent) << 23 | significand);
 }
 
-/* ---- two operations, for 8-bit codes ---- */
+/* ---- quotients in two operations, for 8-bit codes ---- */
 
 static float in_two_operations(float x, float r, float d)
 {
