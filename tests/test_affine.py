@@ -162,8 +162,7 @@ def beside(form, compute, name, seed=0):
 
 @loop("name", ["int8", "uint8", "int16", "uint16"])
 def test_wrap_near_the_limit_of_the_fast_path(name, isa):
-    """Fast kernels support only quotients below 2**22. A second pass computes the codes of
-    larger quotients."""
+    """Fast kernels need quotients below 2**22. A second pass handles larger quotients."""
     lo, hi = oracle.code_range(name)
     ends = [2.0**22, 2.0**23, 2.0**31, 2.0**32, 3e9, 1e30]
     near = np.float32([end + step for end in ends for step in (-2, -1, -0.5, 0, 1, 256)])
@@ -228,8 +227,7 @@ FLOATS = [n for n in ("float8_e5m2", "float4_e2m1fn") if n in AVAILABLE_CODES]
 
 @loop("name, source", FLOATS, REALS)
 def test_scales_that_multiply_to_narrow_floats(name, source, isa):
-    """With inverse=True, codes are of the product x * scale, for scales of all
-    magnitudes."""
+    """With inverse=True, codes are of x * scale, for scales of all magnitudes."""
     count, ends = 400, (-149, -130, -127, -126, -100, 90, 100, 120, 126, 127)
     scales = mixed_scales(np.float32, count, 5)
     scales[:20] = [2.0**k for k in ends] * 2
@@ -311,7 +309,7 @@ WITHIN = [form for form in FORMS if 0 not in form[0]]
 
 @loop("form", WITHIN, draws=40)
 def test_one_step_beyond_the_end(form, isa):
-    """Numbers at the lowest and the highest code raise no error. The next numbers raise an
+    """Numbers at the limits of the codes raise no error. The next numbers raise an
     error."""
     for seed, name in enumerate(("int8", "uint8", "int16", "uint16")):
         (_, _, zero), spread = beside(form, "float32", name, seed)

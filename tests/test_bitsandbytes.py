@@ -176,8 +176,7 @@ def test_nested_scales_of_numbers():
 
 @loop("storage", ["uint8", "int8", "uint16", "float16", "bfloat16", "float32"])
 def test_files(storage, tmp_path):
-    """A file can store the packed codes as elements of any of these types
-    (`quant_storage`)."""
+    """Files store the packed codes as elements of one of these types (`quant_storage`)."""
     if storage == "bfloat16":
         pytest.importorskip("ml_dtypes", reason="it has the type")
     x = np.random.default_rng(4).standard_normal((6, 72)).astype(np.float16)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare decoded GGUF blocks with `blocks_oracle`: values, types, memory, threads,
-files."""
+"""Compare decoded GGUF blocks with an oracle: values, types, memory, threads, files."""
 
 import copy
 import functools
@@ -89,8 +88,7 @@ def test_a_format_is_one_object():
 
 
 def test_forged_formats():
-    """An object of a subclass with a wrong block size decodes like the format of its
-    name."""
+    """An object of a subclass with a wrong size decodes like the format of its name."""
     nothing = object.__new__(BlockFormat)
     named = lambda f: f.name  # noqa: E731
     for use in (repr, copy.copy, pickle.dumps, lambda f: f.dequantize(b""), named):
@@ -134,14 +132,12 @@ def test_values(fmt, rng):
 
 @by_name
 def test_values_of_finite_scales(fmt, rng):
-    """The mask 0xBB makes every scale finite. Without the mask, many random scales would be
-    infinite."""
+    """Without the mask 0xBB, many random scales would be infinite."""
     assert np.isfinite(check_values(fmt, random_blocks(rng, fmt, 300) & 0xBB)).all()
 
 
 def test_every_scale():
-    """Blocks with all 65536 float16 scales and all codes decode correctly. Some results are
-    negative zeros."""
+    """Blocks with all 65536 float16 scales decode correctly, including results of -0."""
     fmt = block_format("Q4_0")
     b = fmt.join(
         d=np.arange(65536, dtype=np.uint16).view(np.float16),
@@ -188,8 +184,7 @@ def test_types(fmt, dtype, isa, rng):
 
 @loop("name", ["Q4_K", "Q8_K", "MXFP4"])
 def test_long_calls_to_bfloat16(name, rng):
-    """Long calls round correctly to bfloat16, also subnormal numbers, infinities and
-    NaN."""
+    """Long calls round to bfloat16, including subnormal numbers, infinities and NaN."""
     fmt = block_format(name)
     b = random_blocks(rng, fmt, 70000 // fmt.block_size)
     if name == "Q8_K":
@@ -376,8 +371,7 @@ def test_files(fmt, rng, tmp_path):
 
 
 def test_files_in_pieces(rng, tmp_path, monkeypatch):
-    """Tensors of files decode correctly in spans. After a span, its memory pages are
-    released."""
+    """Tensors decode correctly in spans. The memory pages of a span are released."""
     monkeypatch.setattr(pq.weights._elements, "SPAN", 1 << 9)
     fmt = block_format("Q6_K")
     b = random_blocks(rng, fmt, 30, 3)

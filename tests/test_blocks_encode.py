@@ -52,8 +52,7 @@ some = by("fmt", [block_format(n) for n in ("Q8_0", "Q8_K", "NVFP4", "Q5_K", "IQ
 
 
 def numbers(rng, fmt, *shape):
-    """Return random rows. Blocks have different magnitudes, and all input types hold the
-    numbers exactly."""
+    """Return rows of blocks of different magnitudes. All input types hold the numbers."""
     exponents = rng.integers(-20, 9, (*shape, 1))
     x = np.ldexp(rng.integers(-127, 128, (*shape, fmt.block_size)), exponents)
     x[rng.random(x.shape) < 0.1] = 0
@@ -65,8 +64,7 @@ def normal(rng, *shape):
 
 
 def data(rng, kind, rows):
-    """Return random rows of numbers of a kind. In most kinds, ties and equal sums of errors
-    are frequent."""
+    """Return random rows of numbers of a kind. Most kinds have many ties and equal sums."""
     shape = (rows, COLUMNS)
     groups = (rows, COLUMNS // 32)
     x = rng.standard_normal(shape)
@@ -248,8 +246,8 @@ def test_worked_by_hand():
 
 @loop("largest", [np.finfo(np.float32).max, -3.4e38, 3.2e38])
 def test_finite_numbers_decode_to_finite_numbers(largest):
-    """MXFP4 codes never decode to infinity: the encoder selects the largest finite
-    value."""
+    """MXFP4 codes of finite numbers decode to finite numbers, even near the largest
+    float32."""
     x = np.full(64, 3.2e38, np.float32)
     x[0] = largest
     fmt = block_format("MXFP4")

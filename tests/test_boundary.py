@@ -1,5 +1,4 @@
-"""Test examples/boundary, which compares pyquant with runtimes at six boundaries of
-models."""
+"""Test examples/boundary, which compares pyquant with the runtimes of models."""
 
 import os
 import subprocess

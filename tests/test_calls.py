@@ -160,8 +160,7 @@ def option_sets(name):
 
 
 def quantize_options(name):
-    """Return combinations of options of quantize. Rounding modes and precisions
-    alternate."""
+    """Return combinations of options of quantize. Modes and precisions alternate."""
     integer = TYPES[name].kind == "integer"
     modes = itertools.cycle(oracle.MODES if integer else ["half_even"])
     precisions = itertools.cycle([None, None, "float64"])

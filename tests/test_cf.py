@@ -173,8 +173,7 @@ def test_missing_values_of_another_sign():
 
 
 def test_missing_values_have_the_stored_type():
-    """`missing_value` is compared in the stored type, as the CF conventions require and as
-    netCDF4 compares."""
+    """`missing_value` has the stored type, as in the CF conventions and in netCDF4."""
     netcdf = pytest.importorskip("netCDF4")  # skips the test without the package
     q = np.int8([-62, 1])
     attrs = {"missing_value": np.int8(-62), "_Unsigned": "true"}
@@ -316,8 +315,7 @@ def test_masked_arrays_become_fill_values():
 
 
 def test_wider_integers_are_encoded_in_slices():
-    """Arrays that need several slices, any strides and no dimensions are encoded
-    correctly."""
+    """Arrays of several slices, of any strides and of 0 dimensions encode correctly."""
     attrs = {"scale_factor": np.float64(0.01), "add_offset": np.float64(0.1)}
     x = np.random.default_rng(0).normal(0, 50, (300, 700)).astype(np.float32)
     due = encoded(x.ravel(), attrs, "int16").reshape(x.shape)

@@ -32,8 +32,7 @@ def saved(name, **weights):
 
 
 def by_definition(x, q, scale, zero, gap):
-    """Return the expected errors of codes, computed in Python floats, element by
-    element."""
+    """Return the expected errors of codes. Python floats compute them by elements."""
     signal, noise, product, square, steps, most = [], [], [], [], 0.0, 0.0
     lists = (values.ravel().tolist() for values in (x, q, scale, zero))
     for a, code, s, z in zip(*lists, strict=True):

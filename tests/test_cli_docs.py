@@ -119,8 +119,7 @@ def test_page_has_every_command():
 
 
 def of_help():
-    """Yield the examples that --help of each command prints at its end, each as one
-    line."""
+    """Yield the examples at the end of each command's --help, each as one line."""
     from importlib import import_module
 
     for name, (module, _) in COMMANDS.items():

@@ -91,8 +91,7 @@ def test_closed_pipe_ends_a_command_silently(command, here):
 
 
 def test_a_large_file_stays_on_the_disk(here):
-    """Commands use little memory for a tensor of 256 MiB and for the codes of the
-    tensor."""
+    """Commands use little memory for a tensor of 256 MiB, and for its codes."""
     resource = pytest.importorskip("resource")  # not on Windows
     del resource
     rows = 1 << 16

@@ -96,8 +96,7 @@ X = np.random.default_rng(1).standard_normal((300, 1024)).astype(np.float32)
 
 
 def check(capsys, path):
-    """Run `inspect --check`. Return the exit status, the faults by tensor, and the
-    summary."""
+    """Run `inspect --check`. Return the status, the faults by tensor, and the summary."""
     status = main(["inspect", "--check", "--json", path])
     *rows, end = lines(capsys)
     faults = {one["tensor"]: one["faults"] for one in rows}
@@ -142,8 +141,7 @@ def test_check_finds_impossible_scales(value, here, capsys):
 
 @pytest.mark.parametrize("name", ["Q4_0", "Q8_0", "Q4_K"])
 def test_check_finds_blocks_with_nan(name, here, capsys):
-    """--check reports NaN in blocks, but neither negative scales nor NaN in float
-    tensors."""
+    """--check reports NaN in blocks, but no negative scales and no NaN of other tensors."""
     block = block_format(name)
     data, nan = block.quantize(X), np.float32([np.nan])
     pq.write_weights("q.gguf", {"w": (block, data), "x": nan})

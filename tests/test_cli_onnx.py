@@ -396,8 +396,7 @@ def decoded(path="out.onnx"):
 
 
 def fed(proto, arrays, feed=FEED):
-    """Return the results of a model after replacing the initializers in `arrays` by
-    inputs."""
+    """Return the results of a model with inputs instead of the initializers in `arrays`."""
     changed = onnx.ModelProto()
     changed.CopyFrom(proto)
     del changed.graph.initializer[:]
@@ -512,8 +511,7 @@ def assert_is_quantized(array, tensor, values, options):
     ],
 )
 def test_channel_is_the_axis_of_the_outputs(text, shape, granularity):
-    """The axis of the outputs is the last axis of a MatMul weight, and axis 0 of a Conv
-    weight."""
+    """Outputs are along the last axis of a MatMul weight, and axis 0 of a Conv weight."""
     proto = model_of(text=text, w=np.ones(shape, np.float32))
     with open_model(saved(proto)) as model:
         assert f"axis:{model.channels('w')}" == granularity
@@ -650,8 +648,7 @@ def test_external_data_stays_outside(refused):
 
 
 def beside(tensor, before=b"", after=b""):
-    """Move the data of a tensor to a file with the name of the tensor, between other
-    bytes."""
+    """Move the data of a tensor to a file named like the tensor, between other bytes."""
     Path(tensor.name).write_bytes(before + tensor.raw_data + after)
     place = (len(before), len(tensor.raw_data))
     external_data_helper.set_external_data(tensor, tensor.name, *place)
@@ -882,8 +879,7 @@ def test_there_and_back(real, external):
 
 
 def test_scales_with_another_reader_stay(refused):
-    """The command keeps the scale of a dequantized weight if another node uses the
-    scale."""
+    """The command keeps a scale of a dequantized weight if another node uses the scale."""
     text = """w = DequantizeLinear<axis = 0>(q, s)
     t = Mul(x, s)
     y = MatMul(t, w)"""

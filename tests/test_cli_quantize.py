@@ -436,8 +436,7 @@ def test_load_knows_codes_and_packed_codes(model, weights):
 
 
 def test_arrays_of_numpy(here, weights):
-    """Arrays in C or Fortran order and in any byte order are quantized or copied
-    correctly."""
+    """Arrays in C or Fortran order and in any byte order are quantized or copied."""
     orders = {"wide": np.asfortranarray, "ids": np.asfortranarray}
     orders |= dict.fromkeys(("l.0.weight", "l.0.bias"), lambda x: x.astype(">f4"))
     given = {name: orders.get(name, np.copy)(x) for name, x in weights.items()}
@@ -619,8 +618,7 @@ def test_patterns_and_sizes_select_tensors(options, changed, model, capsys):
 
 
 def test_a_summary(model, capsys):
-    """-q prints no summary. test_cli_docs.py compares the summaries on the page of the
-    command."""
+    """-q prints no summary. test_cli_docs.py compares the summaries on the page."""
     quantize(model, "out.safetensors", "--type", "int8", "-q")
     assert capsys.readouterr() == ("", "")
     pq.write_weights("ones.safetensors", {"w": np.ones((40, 256), "f4")})
@@ -812,8 +810,7 @@ def test_memory_does_not_depend_on_the_number_of_tensors(here):
 
 
 def test_memory_for_each_tensor(here):
-    """Each command needs less than 2100 bytes for a small tensor: 210 MB for 100 000
-    tensors."""
+    """Each command needs less than 2100 bytes for each additional small tensor."""
     commands = (
         "quantize in.safetensors o.safetensors --type int8 --min-size 1 -qf",
         "dequantize o.safetensors d.safetensors -qf",

@@ -291,8 +291,7 @@ def written(folder, tensors, title="a → b"):
 
 
 def several():
-    """Return pairs of tensors of different types. One has a hostile name, and one has no
-    error."""
+    """Return pairs of tensors of different types. One has a hostile name, one no error."""
     tall = normal(64, 96) * np.exp(normal(64, 1, seed=1))
     clipped = normal(32, 64)
     same = normal(8, 8)

@@ -42,8 +42,7 @@ BOOKS = {**TABLES, **{f"of {n}": random_table(n) for n in SIZES}}
 
 
 def places(y, table):
-    """Return the index of the nearest number of the table. Ties become the smaller
-    number."""
+    """Return the index of the nearest number. At a tie, the smaller number counts."""
     order = np.argsort(table, kind="stable")
     ascending = table[order].astype(np.float64)
     middles = ((ascending[:-1] + ascending[1:]) / 2).astype(np.float32)
@@ -53,8 +52,7 @@ def places(y, table):
 
 
 def values(q, scale, table, inverse=False):
-    """Return the expected float32 numbers of codes. Each NaN has the bits of NumPy's
-    NaN."""
+    """Return the float32 numbers of codes. Each NaN has the bits of NumPy's NaN."""
     with np.errstate(all="ignore"):
         looked_up, scale = table[q], scale.astype(np.float32)
         made = looked_up / scale if inverse else looked_up * scale

@@ -138,8 +138,7 @@ def test_worked_words():
 
 
 def test_quantize_by_definition():
-    """Codes equal the definition, which adds the zero point before rounding. The order
-    changes ties."""
+    """Codes equal the definition, which adds the zero point before the rounding."""
     rng = np.random.default_rng(0)
     x = np.round(rng.standard_normal((700, 96)) * 64).astype(np.float32) / np.float32(16)
     scales = rng.integers(1, 5, (700, 3)).astype(np.float32) / 2
@@ -166,8 +165,7 @@ def halves(name):
 
 @loop("name", ["float16", "bfloat16"])
 def test_each_step_in_the_type_of_the_weight(name):
-    """Quotients and sums are rounded to the type of the weight. The test rounds float64
-    results."""
+    """Quotients and sums are rounded to the weight's type. The test rounds from float64."""
     if name == "bfloat16":
         pytest.importorskip("ml_dtypes", reason="it has the type")
     x = halves(name)

@@ -88,8 +88,7 @@ def array_of(result):
 
 
 def wrong_outputs(made, function):
-    """Yield pairs of an array that is invalid as `out`, and the class of the expected
-    error."""
+    """Yield pairs of an array that is invalid as `out`, and the class of the error."""
     yield poisoned(made.dtype, (*made.shape, 2)), ValueError
     yield poisoned(f"S{made.itemsize}", made.shape), TypeError
     read_only = poisoned(made.dtype, made.shape)
@@ -103,8 +102,7 @@ def wrong_outputs(made, function):
 
 @pytest.mark.parametrize("layout", FOR_OUT)
 def test_out(layout, calls):
-    """A call writes to the elements of `out`, but not to bytes between the elements, and
-    returns `out`."""
+    """A call writes only to the elements of `out`, not between them, and returns `out`."""
 
     def change(function, args, kwargs):
         made = None if "out" in kwargs else array_of(function(*args, **kwargs))

@@ -16,8 +16,7 @@ FLOATS = {"dtype": "float32", "encoding": "bits", "data": ["nan", "0x80000000"]}
 
 
 class Adapter:
-    """An adapter of conformance/run.py that returns given results, or raises an
-    exception."""
+    """An adapter for conformance/run.py that returns results or raises an exception."""
 
     def __init__(self, results):
         self.given = results
@@ -56,8 +55,7 @@ def test_verdicts_about_nan_and_signed_zeros():
 
 @pytest.mark.parametrize("kept", KEPT, ids=NAMES)
 def test_recorded_deviations_differ_from_the_vectors(kept):
-    """Each recorded deviation is of an existing call, and differs from the expected
-    result."""
+    """Each recorded deviation is of a known call, and differs from the expected result."""
     pytest.importorskip("ml_dtypes")  # skips the test without the types of some results
     calls = dict(run.calls_of(kept["ops"]))
     assert set(kept["deviations"]) <= set(calls)

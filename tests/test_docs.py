@@ -249,8 +249,7 @@ def test_speeds_of_the_comparison_equal_the_performance_page():
 
 
 def test_every_page_is_in_the_table_of_pages():
-    """The table of pages on docs/index.md lists every page, in the order of the side
-    bar."""
+    """The table on docs/index.md lists every page, in the order of the side bar."""
     text = (DOCS / "index.md").read_text("utf-8")
     trees = re.findall(r"^:hidden:\n:caption: ([^\n]*)\n\n(.*?)\n```", text, re.M | re.S)
     for caption, names in trees:
@@ -290,8 +289,7 @@ def test_the_rounding_modes_of_ngraph():
 
 
 def test_the_cases_that_the_semantics_cite_exist():
-    """Each conformance case that the page cites exists. The page cites a prefix of the
-    id."""
+    """Each conformance case that the page cites exists. The page cites prefixes of ids."""
     text = (DOCS / "semantics" / "standards.md").read_text("utf-8")
     for row in text.splitlines():
         if row.startswith("| | "):
@@ -305,8 +303,7 @@ def test_the_cases_that_the_semantics_cite_exist():
 
 
 def source_files():
-    """Return the source files that internals.md describes: a dictionary from names to
-    paths."""
+    """Return a dictionary from names to paths of the files that internals.md describes."""
     if not (ROOT / ".ci").is_dir():
         pytest.skip("needs the checkout")
     tops = ("csrc", "pyquant", "tests", "benchmarks", ".ci", ".github")

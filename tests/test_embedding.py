@@ -147,8 +147,7 @@ def test_example(example, tmp_path, name, tool):
 
 
 def test_code_of_the_page_is_in_the_examples(example):
-    """Code on the page equals code in the folder `examples`. .ci/run compiles the
-    program."""
+    """Code on the page equals code of the examples. .ci/run compiles the program."""
     page = (ROOT / "docs" / "howto" / "embed.md").read_text("utf-8")
     first, *shown = re.findall(r"```(c|cython|cmake)\n(.*?)```", page, re.DOTALL)
     listing = (example("vendored") / "quantize.c").read_text("utf-8")
@@ -205,8 +204,7 @@ def build_against(text, example, folder):
     ("name", "value"), [("PQ_API_MAJOR", 99), ("PQ_API_MAJOR", 0), ("PQ_API_MINOR", 99)]
 )
 def test_another_version_is_an_import_error(example, tmp_path, name, value):
-    """The import of a module fails if the module was built with headers of an incompatible
-    version."""
+    """The import of a module fails if its headers are of an incompatible version."""
     text = (Path(pq.embed.get_include()) / "pq.h").read_text("utf-8")
     version = dict(re.findall(r"#define PQ_API_(MAJOR|MINOR) (\d+)\n", text))
     line = next(s for s in text.splitlines() if s.startswith(f"#define {name} "))

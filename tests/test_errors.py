@@ -127,8 +127,7 @@ if HAVE_BFLOAT16:
 
 
 def function_of(name):
-    """Return the function that a section of errors.txt names. A name without a module is in
-    pyquant."""
+    """Return the function that a section names. A name without a module is in pyquant."""
     root, *rest = name.split(".")
     first = ARGUMENTS[root] if root in ARGUMENTS else getattr(pq, root)
     return functools.reduce(getattr, rest, first)

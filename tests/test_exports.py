@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the exported conformance vectors as other programs would, and compare with
-pyquant."""
+"""Read the exported conformance vectors like other programs. Compare with pyquant."""
 
 import hashlib
 import re
@@ -22,8 +21,7 @@ LINE = re.compile(
 
 
 def element(text, name):
-    """Return the array element with the given bits. Narrow types use the low bits of a
-    byte."""
+    """Return the element with the given bits. Narrow types use the low bits of a byte."""
     dtype = cases.dtype_of(name)
     bits = int(text, 16)
     if narrow := re.fullmatch(r"(u?)int([24])", name):
@@ -82,8 +80,7 @@ def folders(tmp_path_factory):
 
 
 def opened(case):
-    """Read an exported test. Return the model, the inputs and the expected outputs by
-    name."""
+    """Read an exported test. Return the model, and inputs and outputs by name."""
     import onnx
 
     model = onnx.load(f"{case.model_dir}/model.onnx")

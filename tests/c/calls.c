@@ -282,8 +282,7 @@ int64_t integer_at(const struct pq_array *array, const void *at)
     return get_integer(bytes, array->type, 0);
 }
 
-/* Return a scale as a double. The stored scale can be a real, a narrow float or an
- * integer. */
+/* Return a scale. The stored scale can be a real, a narrow float or an integer. */
 static double scale_at(const struct pq_array *array, const void *at)
 {
     if (is_real_type(array->type)) {
@@ -424,8 +423,7 @@ static void draw_param_view(const struct call *call, struct view *view,
     }
 }
 
-/* Choose random strides for the array of scales and, if `with_zero` is 1, for the array of
- * zero points. */
+/* Choose random strides for the scales and, if `with_zero` is 1, for the zero points. */
 void draw_params(struct call *call, enum layout layout, enum pq_type scale_type,
                  enum pq_type zero_type, int with_zero)
 {
@@ -859,8 +857,7 @@ static struct limits range_of(const struct pq_args *args)
                        : range_in(args->out.type, args->out_layout);
 }
 
-/* Return the code in the range that equals q + z modulo the number of codes in the
- * range. */
+/* Return the code in the range that equals q + z modulo the size of the range. */
 static int64_t wrapped_to(struct limits range, double q, int64_t z)
 {
     const int64_t size = range.hi - range.lo + 1;

@@ -46,8 +46,7 @@ enum layout {
 
 void draw_view(struct view *view, const struct guarded *where, int ndim,
                const ptrdiff_t *extents, enum pq_type type, enum layout layout);
-/* Choose bit strides for elements of fewer than 8 bits. The layout PLAIN means C order
- * without gaps. */
+/* Choose bit strides for elements of fewer than 8 bits. PLAIN is C order without gaps. */
 void draw_bits(struct view *view, const struct guarded *where, int ndim,
                const ptrdiff_t *extents, enum pq_type type, enum layout layout);
 
@@ -122,8 +121,7 @@ struct out_of_range {
  * `lowest`. If the type of the zero points is not the type of the codes, zero points must
  * be at most 2^52 in magnitude. */
 struct out_of_range naive(const struct call *call, int quantize, unsigned char *lowest);
-/* Compute the expected results of pq_repack() into a copy of the output, which begins at
- * `lowest`. */
+/* Like naive(), but compute the expected results of pq_repack(). */
 void naive_repack(const struct call *call, unsigned char *lowest);
 void describe(const struct call *call, int quantize, char *text, size_t size);
 

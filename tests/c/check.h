@@ -36,8 +36,7 @@ extern const struct pq_kernels *tables[8];
  * the test, CASES runs no case, and CHECK ignores failures. */
 void check_begin(const char *format, ...) CHECK_PRINTF(1, 2);
 
-/* End the last test, print the numbers of passed and failed tests, and return the exit
- * status. */
+/* End the last test, print how many tests passed and failed, and return the exit status. */
 int check_finish(void);
 
 /* Run the body for the cases 0 to n - 1. Stop after 5 failures. The name of the test and

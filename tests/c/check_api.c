@@ -70,8 +70,7 @@ static void draw_stage(int quantizes, enum pq_type real, enum pq_type code,
     fill_input(&call, quantizes);
 }
 
-/* Run the prepared call with the kernels of `table`. Compare the output with the
- * definition. */
+/* Run the prepared call with `table`, and compare the output with the definition. */
 static void verify_stage(const struct pq_kernels *table, int quantizes)
 {
     static unsigned char expected[ARENA];

@@ -52,8 +52,7 @@ static struct pq_choice random_choice(void)
     return choice;
 }
 
-/* Return the status that pq_choose() must return for a valid range, according to the table
- * of formulas. */
+/* Return the status that pq_choose() must return for a valid range, by the formulas. */
 static enum pq_status status_of(const struct pq_choice *choice)
 {
     const struct pq_preset *preset = pq_preset_of(choice->like);

@@ -51,8 +51,8 @@ static uint8_t place_of(double v)
     return code_of[below];
 }
 
-/* Return a random number, often near the midpoint of two values of the codebook times
- * `scale`. */
+/* Return a random number, often near `scale` times a midpoint of two values of the
+ * table. */
 static float draw_number(float scale)
 {
     static const float edges[] = {0.0f, -0.0f, 1e-45f, 3e38f, INFINITY, -INFINITY, NAN};

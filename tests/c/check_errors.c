@@ -124,8 +124,7 @@ static void check_faults(int quantize, enum pq_type zero_type)
     FAULT(PQ_ERR_NDIM, a->ndim = INT_MIN);
     FAULT(PQ_ERR_SHAPE, small.shape[0] = -1);
     FAULT(PQ_ERR_SHAPE, small.shape[1] = PTRDIFF_MIN);
-    /* Each extent is valid, because the strides are 0. The product of the extents
-     * overflows. */
+    /* Each extent alone is valid, but the product of the extents overflows. */
     FAULT(PQ_ERR_SHAPE, small.shape[0] = small.shape[1] = PTRDIFF_MAX / 100;
           small.in[0] = small.in[1] = small.params[0] = small.params[1] = 0);
     FAULT(PQ_ERR_SHAPE, small.shape[0] = PTRDIFF_MAX / 100);
@@ -424,8 +423,7 @@ static enum pq_status operate(enum operation operation, const struct pq_args *ar
     }
 }
 
-/* Return a type of codes that an operation accepts. Repack requires codes of fewer than 8
- * bits. */
+/* Return a type of codes that an operation accepts. Repack requires narrow codes. */
 static enum pq_type code_of(enum operation operation)
 {
     return operation == REPACK                                      ? PQ_I4
@@ -433,8 +431,7 @@ static enum pq_type code_of(enum operation operation)
                                                                     : PQ_I8;
 }
 
-/* Run an operation, and check that the status is `due`. An operation with an error must
- * write nothing. */
+/* Check the status of an operation. An operation with an error must write nothing. */
 static void expect_operation(enum pq_status due, enum operation operation,
                              const struct pq_args *args, const char *what)
 {
@@ -456,8 +453,7 @@ static void expect_operation(enum pq_status due, enum operation operation,
     memset(counters, 0, operation == HISTOGRAM ? sizeof counters : 0);
 }
 
-/* Change the arguments of a valid operation by the statements `...`, and check the
- * status. */
+/* Change valid arguments by the statements `...`, and check the status of the operation. */
 static const ptrdiff_t far[2] = {PTRDIFF_MIN, PTRDIFF_MAX / 2};
 #define OPERATION(operation, due, ...)                                                     \
     do {                                                                                   \
@@ -567,8 +563,8 @@ static void check_operations(void)
     EXPECT(PQ_ERR_NULL, pq_codebook_init(NULL, book_values, BOOK));
 }
 
-/* Check which options each operation accepts. Any option that is not listed in its row is
- * an error. */
+/* Check which options each operation accepts. An option not listed in its row is an
+ * error. */
 static void check_options(void)
 {
     static const struct {

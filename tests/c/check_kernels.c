@@ -62,8 +62,7 @@ static double get_extremum(const void *p, enum pq_type real, size_t i)
     return get_real(p, real == PQ_F64 ? PQ_F64 : PQ_F32, i);
 }
 
-/* Merge `n` elements into the extrema. The distance of neighbouring elements is `step`
- * elements. */
+/* Merge `n` elements at distances of `step` elements into the extrema. */
 static void merge(struct extrema *e, enum pq_type real, const void *x, size_t n,
                   size_t step)
 {
@@ -603,8 +602,7 @@ static void check_dequantize_row(const struct pq_kernels *k, pq_row_scales_fn *k
 
 enum { GROUPS = 130, PACKED_N = GROUPS * 4 * PQ_PACKED_GROUP };
 
-/* A kernel call with packed 4-bit codes: the input `x`, the output `y` and the expected
- * output. */
+/* A kernel call with packed 4-bit codes: the input `x`, the output `y`, and `expected`. */
 static struct {
     struct pq_run run;
     size_t n, out_bytes;
@@ -706,8 +704,7 @@ static void check_dequantize_affine_packed(const struct pq_kernels *k,
 
 /* ---- fake_quantize ---- */
 
-/* Compare each result with the definition. An element of the mask must be 1 if the code did
- * not saturate. */
+/* Compare results with the definition. The mask must be 1 if a code did not saturate. */
 static void verify_fake(const struct pq_run *run, const char *x, const char *y, size_t n)
 {
     const struct pq_fake_quantize *const to = run->fake_quantize;

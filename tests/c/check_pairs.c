@@ -252,8 +252,7 @@ static void draw_input(void)
 
 /* ---- options and shapes ---- */
 
-/* The kinds of kernels: for one pair of types, for any pair of types, and for stochastic
- * rounding. */
+/* Kinds of kernels: for one pair of types, for any pair, and for stochastic rounding. */
 enum form { OF_PAIR, GENERAL, STOCHASTIC };
 
 static void draw_options(enum pq_type real, enum pq_type code, int quantizes,
@@ -292,8 +291,7 @@ static void draw_options(enum pq_type real, enum pq_type code, int quantizes,
     }
 }
 
-/* Choose a random shape: groups with gaps if `gaps` is 1, else rows with equal
- * parameters. */
+/* Choose a shape: groups with gaps if `gaps` is 1, else rows with equal parameters. */
 static void draw_pieces(int gaps)
 {
     const size_t in = pq_bytes_of(batch.run.in), out = pq_bytes_of(batch.run.out);
@@ -508,8 +506,7 @@ static void try_batch(int by_definition)
 
 /* ---- the tests that kernels/list.h names ---- */
 
-/* Check batch.kernels for a pair of types, with `percent` percent of the usual number of
- * cases. */
+/* Check batch.kernels for a pair of types, with `percent` percent of the usual cases. */
 static void check_form(enum pq_type real, enum pq_type code, int quantizes, enum form form,
                        size_t percent)
 {

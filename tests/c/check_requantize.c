@@ -102,8 +102,7 @@ static double draw_multiplier(void)
     return ldexp(one, (int)random_between(least, random_chance(30) ? 7 : 0));
 }
 
-/* Return a random integer. The sum of two returned integers often, but not always, fits in
- * 32 bits. */
+/* Return a random integer. The sum of two of these integers often fits in 32 bits. */
 static int64_t draw_element(enum pq_type type)
 {
     struct limits all = limits_of(type);

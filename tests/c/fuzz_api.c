@@ -177,8 +177,7 @@ static struct {
     const struct control *control;
 } use;
 
-/* Run a statement in the control state `use.control`. Check that the statement restores the
- * control state. */
+/* Run a statement in the control state `use.control`, which must not change. */
 #define UNDER_CONTROL(statement)                                                           \
     do {                                                                                   \
         const struct control mine_ = get_control(), *const c_ = use.control;               \
@@ -390,8 +389,7 @@ static struct pq_array *any_array(struct pq_args *args)
     return arrays[random_below(COUNT(arrays))];
 }
 
-/* Set a random pointer of the arguments to NULL. The pointer can be required or
- * optional. */
+/* Set a random pointer of the arguments, required or optional, to NULL. */
 static void take_away(struct pq_args *args)
 {
     struct pq_array *const array = any_array(args);
@@ -508,8 +506,7 @@ static void spoil_affine(struct pq_args *args, enum op op)
     }
 }
 
-/* Change a random member of the arguments, or an array of the call, so that most calls
- * become invalid. */
+/* Change a random member or array of the arguments. Most changes make the call invalid. */
 static void spoil(struct pq_args *args, enum op op)
 {
     const int ndim = call.args.ndim;
@@ -1048,8 +1045,7 @@ static void expect_due_extrema(const struct pq_kernels *k)
     }
 }
 
-/* Check pq_minmax() with one output for both extrema, which receives the largest magnitudes
- * in float32. */
+/* Check pq_minmax() with one float32 output, which receives the largest magnitudes. */
 static void check_magnitudes(const struct pq_kernels *k)
 {
     struct pq_args args = *use.args;

@@ -33,8 +33,7 @@ static uint32_t end_of(const struct float_format *f, uint32_t code)
     return bits_of_f32(near) + (code % 2 == 0);
 }
 
-/* Check the codes of all float32 numbers, positive and negative, in ascending order of the
- * magnitude. */
+/* Check the codes of all float32 numbers of both signs, in order of the magnitude. */
 static void prove_all_numbers(enum pq_type type, int saturates)
 {
     const struct float_format *const f = format_of(type);

@@ -183,8 +183,7 @@ PQ_INLINE void prove_range(const struct kind *kind, struct reciprocal_range rang
 
 static void prove_quantize(void)
 {
-    /* The index is a constant, so that the compiler specializes the code for the
-     * instance. */
+    /* A constant index lets the compiler specialize the code for an instance. */
 #  define PROVE(i) prove_range(&integers[i], quantize_range(integers[i].k), integers[i].k)
     PROVE(0);
     PROVE(1);
@@ -279,8 +278,7 @@ static void prove_dequantize(void)
 
 /* ---- quotients of float64 ---- */
 
-/* Return 1 if the fast quotient of the integers X and S rounds to another integer than the
- * divided quotient. */
+/* Return 1 if the fast quotient and X / S round to different integers. */
 static int rounds_wrongly(double x, double s)
 {
     double numbers[PQ_HALF] = {x}, q[PQ_HALF];

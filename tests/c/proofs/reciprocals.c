@@ -39,8 +39,7 @@ static int has_sides(float s, float tie, float r, float d)
     return right;
 }
 
-/* Return the number of significands of the scale with a fast quotient on the wrong side of
- * a tie. */
+/* Return the number of significands with a fast quotient on the wrong side of a tie. */
 static uint32_t wrong_significands(int exponent, int step, uint32_t *last)
 {
     uint32_t wrong = 0;
