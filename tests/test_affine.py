@@ -395,8 +395,8 @@ def test_subnormal_inputs(source, name, isa):
 
 @loop("name, mode", ("int8", "uint16"), ("away", "ceil", "floor"))
 def test_subnormal_quotients_in_modes_away_from_zero(name, mode, isa):
-    """The modes away, ceil and floor round subnormal quotients correctly. A quotient must
-    not become 0 before the rounding."""
+    """In the modes away, ceil and floor, codes differ if a quotient is subnormal or if it
+    rounds to 0 in float32. The last bit of a scale can decide this."""
     scales = np.float32([1, 1.5, 1.9, 2 - 2.0**-22, 2, 2.5, 3, 3.9, 5, 2.0**20 - 1])
     tiny = float_of_bits(np.arange(1, 40), "float32")
     x = np.concatenate([tiny, -tiny, tiny[::-1] * np.float32(2.0**17)])

@@ -113,7 +113,7 @@ def test_compare_counts_saturation(x, dtype, zero, saturated, most, gap, capsys)
 @pytest.mark.parametrize("dtype", ["int8", "int4", "float8_e4m3fn", "float8_e5m2"])
 @pytest.mark.parametrize("granularity", HOW)
 def test_all_commands_measure_equal_errors(dtype, granularity, capsys):
-    """compare, quantize, demo, inspect and --report agree on errors, saturation and steps.
+    """compare, quantize, demo, inspect and --report measure equal values.
     A step is the largest distance between two neighbouring codes."""
     from pyquant.cli._logical import logical
     from pyquant.cli._measure import measured

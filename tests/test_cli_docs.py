@@ -169,7 +169,7 @@ def test_examples_of_help(command, files, capsysbinary, monkeypatch):
     command, _, _ = command.partition(" > ")
     _, *arguments = shlex.split(command)
     if arguments[0] in ("quantize", "convert", "dequantize") or "--report" in arguments:
-        arguments.append("--force")  # the fixture has written the output file
+        arguments.append("--force")  # the output file can exist
     status = main(arguments)
     out, err = capsysbinary.readouterr()
     assert (status, err) == (0, b""), command
